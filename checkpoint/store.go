@@ -1,0 +1,285 @@
+// Package checkpoint holds what must survive a crash: the Tracker, which turns completions in any order into a safe
+// position, and the contract of the Store that keeps checkpoints, parked deliveries and requests in the user's database.
+//
+// Stores are implemented by source/postgres, source/mysql and source/mongo, and pass the kit of source/sourcetest.
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A Checkpoint is how far the relay has come: everything at or before Resume is settled, and so are the deliveries in
+// SettledAbove.
+type Checkpoint struct {
+	// SourceID binds the position to one server: systemid and timeline, server_uuid, replica set.
+	SourceID string
+	Resume   source.Resume
+	// Log and LastCommit continue the positions after a restart.
+	Log        uint32
+	LastCommit uint64
+	// SettledAbove names deliveries beyond Resume that are settled, as inclusive ranges of positions per sink, ascending.
+	SettledAbove map[string][]Range
+	// SweepPending: a new position was established, and its sweep has not ended.
+	SweepPending bool
+}
+
+// A Range is all messages of the log between two positions, both included.
+type Range struct{ First, Last outbox.Position }
+
+// A Lane names an ordered queue of one (sink, group). The group "" stands for all messages without a group, which
+// are not ordered and block nothing. The sink "" holds messages that could not be routed or decoded; its lanes block the
+// lanes of their group at every sink.
+type Lane struct{ Sink, Group string }
+
+// State of a parked delivery.
+type State string
+
+// States of a parked delivery.
+const (
+	StateRetrying State = "retrying" // failed, has a time of its next attempt
+	StateWaiting  State = "waiting"  // never failed; waits behind another, for its sink, or for its available_at
+	StateDead     State = "dead"     // given up; an operator decides
+	StateDropped  State = "dropped"  // an operator gave it up; kept only until the whole message is settled
+)
+
+// Parked is a delivery in the hands of the poller. It holds the whole message.
+type Parked struct {
+	Sink    string
+	Message *outbox.Message // Message.Group may be "" ; Message.Position orders the lane
+	State   State
+	// Blocks: the delivery blocks its lane. Always for retrying and waiting (but for those with an available_at of
+	// their own, and without a group), for dead under hold.
+	Blocks bool
+	// Attempts that were spent.
+	Attempts int
+	// NextAttempt in how long from now, by the database's clock, the delivery is due; only meaningful with Due. A lane is
+	// due when its first blocking delivery is. Deliveries without Due wait behind another one, or for an operator.
+	Due         bool
+	NextAttempt time.Duration
+	LastError   string
+	ErrorClass  string
+	Replays     int
+	// Original is the ID of the user's row where an operator's edit gave the delivery a new Message.ID; else "".
+	Original string
+	// InTable: the payload is not copied, the message is to be found in the user's table only (too_large).
+	InTable bool
+}
+
+// RowID is the id of the user's row, and the identity of the parked delivery.
+func (p *Parked) RowID() string {
+	if p.Original != "" {
+		return p.Original
+	}
+	return p.Message.ID
+}
+
+// Key is what identifies a parked delivery.
+func (p *Parked) Key() Key {
+	return Key{Sink: p.Sink, Table: p.Message.Table, ID: p.RowID()}
+}
+
+// A Key identifies a parked delivery within a pipeline.
+type Key struct{ Sink, Table, ID string }
+
+// A Row is a message whose deliveries are all settled as far as memory knows: in this settlement it gets on_delivered, or
+// the view of its parked deliveries.
+type Row struct {
+	Table    string
+	ID       string
+	Position outbox.Position
+	// Txn is the message's Txn: 0 = visible.
+	Txn uint64
+	// Parked: deliveries of this message may be parked; the store looks, in the same transaction. False promises that there
+	// are none.
+	Parked bool
+}
+
+// A Change is a new state for a delivery that is parked already.
+type Change struct {
+	Key   Key
+	Group string
+	// Delivered removes the delivery. Otherwise State, Blocks, Attempts, Due, NextAttempt, LastError and ErrorClass replace
+	// what is there.
+	Delivered   bool
+	State       State
+	Blocks      bool
+	Attempts    int
+	Due         bool
+	NextAttempt time.Duration
+	LastError   string
+	ErrorClass  string
+	// InMemory: other deliveries of the message are still unsettled in memory, so its row is not touched now.
+	InMemory bool
+	// Supersede (on_exhausted latest): all blocking deliveries of the lane but the newest become dead and do not block.
+	Supersede bool
+}
+
+// A Settlement is a set of outcomes that becomes durable in one transaction.
+type Settlement struct {
+	Park    []Parked
+	Changes []Change
+	Rows    []Row
+	// Checkpoint is called once or more in the transaction, after Rows were tried, with the indexes of Rows that were not
+	// visible yet, ascending; what it returns is saved, nil = leave the saved one alone. Nil means: no checkpoint.
+	Checkpoint func(invisible []int) *Checkpoint
+}
+
+// Settled is what a settlement did.
+type Settled struct {
+	// Invisible are the indexes of Rows whose inserting transaction is not visible to this session yet: nothing was done
+	// about them, and they are to be settled again. Ascending.
+	Invisible []int
+	// Gone counts rows that the application had removed.
+	Gone int
+	// Open are those lanes of Changes that nothing blocks any more.
+	Open []Lane
+	// Next are those lanes of Changes that are still blocked and whose first delivery is due now.
+	Next []Lane
+	// Saved: a checkpoint was written.
+	Saved bool
+}
+
+// Loaded is the durable state at the start.
+type Loaded struct {
+	Checkpoint *Checkpoint // nil: none yet
+	// Blocked lanes, including those of the sink "".
+	Blocked []Lane
+	// Sinks with parked deliveries (state dropped excepted).
+	ParkedSinks []string
+	// PausedSinks and HeldLanes are what requests in force say.
+	PausedSinks []string
+	HeldLanes   []Lane
+	// UncleanStarts counts the starts in a row, this one not included, that ended before anything was settled.
+	UncleanStarts int
+	// Started is the position that the last cautious start was about to decode; zero if none.
+	Started outbox.Position
+	// AcceptGap: an operator said that a gap is accepted, and no start has used it up.
+	AcceptGap bool
+	// Init is the position that `init` made, if rows in its snapshot still need judgement: pending, now or "".
+	SourceID string // what the server says now
+}
+
+// A Store keeps the relay's state in the user's database. All its work runs on one session, which holds the pipeline's
+// lock: whoever loses the session can neither write nor believe that it holds the lock (I8). It is used by one
+// goroutine at a time. Any error but a context's means that the session is not to be trusted any more: close the store and
+// open a new one. An error that matches source.ErrStop means that an operator has to act.
+type Store interface {
+	// Load reads the state, once, and counts the start as unclean until something is settled.
+	Load(ctx context.Context) (*Loaded, error)
+	// Settle makes outcomes durable in one transaction: parks, changes, rows, checkpoint.
+	Settle(ctx context.Context, s *Settlement) (*Settled, error)
+	// Due returns the first deliveries of lanes that are due at the given sinks, in order of position, at most limit, and
+	// how long until the next one is due (0 = nothing is scheduled).
+	Due(ctx context.Context, sinks []string, limit int) ([]Parked, time.Duration, error)
+	// Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an
+	// operator; at most limit deliveries and about bytes of payload. More tells whether blocking deliveries follow.
+	Page(ctx context.Context, lane Lane, after outbox.Position, limit, bytes int) (page []Parked, more bool, err error)
+	// Pending lists rows that are pending in tables with delete or mark and that no delivery is parked for, from a cursor of
+	// the store ("" = the beginning), at most limit; and a barrier that comes after all of them in the log.
+	Pending(ctx context.Context, cursor string, limit int) (*PendingRows, error)
+	// Fetch reads those of the rows that are still pending and not parked at every sink, as messages at the
+	// given position (Commit of the barrier, N from the given one on). parkedAt is as in source.Batch.
+	Fetch(ctx context.Context, rows []RowRef, at outbox.Position) (msgs []*outbox.Message, parkedAt [][]string, err error)
+	// Requests returns what operators asked for and is not done, in order.
+	Requests(ctx context.Context) ([]Request, error)
+	// Lanes names the lanes a request will change, at most limit, so that no run of theirs is in flight while it is applied.
+	Lanes(ctx context.Context, r *Request, limit int) ([]Lane, error)
+	// Apply carries out a part of a request for these lanes in one transaction (at most 1,000 deliveries), and records
+	// progress in its result. A request that concerns no lane (pause, resume of a sink) has none.
+	Apply(ctx context.Context, r *Request, lanes []Lane) (*Applied, error)
+	// Starting records the position that is about to be decoded, in a cautious start, in a transaction of its own.
+	Starting(ctx context.Context, p outbox.Position) error
+	// Save writes a checkpoint without outcomes.
+	Save(ctx context.Context, c *Checkpoint) error
+	// Ping proves that the session still holds the lock.
+	Ping(ctx context.Context) error
+	// Close ends the session and releases the lock.
+	Close(ctx context.Context) error
+}
+
+// PendingRows is a list of rows that the table says are pending.
+type PendingRows struct {
+	Rows    []RowRef
+	Cursor  string // where the next call goes on; "" = the end was reached
+	Barrier string
+	// Commit is the barrier's ordinal for positions of rows that are found to be missing in the log.
+	Commit uint64
+}
+
+// A RowRef names a row of an outbox table.
+type RowRef struct{ Table, ID string }
+
+// A Verb is something an operator asks for.
+type Verb string
+
+// Verbs.
+const (
+	VerbReplay    Verb = "replay"     // dead deliveries become due; attempts start again
+	VerbEdit      Verb = "edit"       // change a dead delivery's message and replay it
+	VerbDrop      Verb = "drop"       // give a delivery up
+	VerbSkip      Verb = "skip"       // dead heads of groups no longer block
+	VerbHold      Verb = "hold"       // a group waits until resume
+	VerbResume    Verb = "resume"     // ends hold, or a sink's pause
+	VerbPause     Verb = "pause"      // a sink gets no deliveries until resume
+	VerbAcceptGap Verb = "accept-gap" // go on from the log's present end
+)
+
+// A Request is a row of tailbox_request: what an operator asked for, and the audit of it.
+type Request struct {
+	ID        int64
+	Verb      Verb
+	Selection Selection
+	Reason    string
+	By        string
+}
+
+// A Selection says which parked deliveries, groups or sinks a request is about. Fields that are set must all match; IDs and
+// Groups match if one of theirs does.
+type Selection struct {
+	IDs    []string `json:"ids,omitempty"`
+	Sink   string   `json:"sink,omitempty"`
+	Sinks  []string `json:"sinks,omitempty"` // for pause and resume of sinks
+	Groups []string `json:"groups,omitempty"`
+	Type   string   `json:"type,omitempty"`
+	Reason string   `json:"reason,omitempty"` // glob on last_error or error_class
+	States []State  `json:"states,omitempty"` // default dead
+	Limit  int      `json:"limit,omitempty"`
+	All    bool     `json:"all,omitempty"`
+	// AllowReorder: replay even what its group has passed.
+	AllowReorder bool `json:"allow_reorder,omitempty"`
+	// Edit is what VerbEdit changes; nil fields stay.
+	Edit *Edit `json:"edit,omitempty"`
+}
+
+// An Edit replaces parts of a dead delivery's message.
+type Edit struct {
+	Payload *[]byte           `json:"payload,omitempty"`
+	Type    *string           `json:"type,omitempty"`
+	Topic   *string           `json:"topic,omitempty"`
+	Key     *string           `json:"key,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	NewID   string            `json:"new_id,omitempty"`
+}
+
+// Applied is what a part of a request did.
+type Applied struct {
+	// Open are lanes that nothing blocks any more, Blocked lanes that are blocked now.
+	Open    []Lane
+	Blocked []Lane
+	// Changed counts deliveries.
+	Changed int
+	// Done: the request is complete, and done_at is set.
+	Done bool
+}
+
+var (
+	// ErrLocked: another relay holds the pipeline's lock.
+	ErrLocked = errors.New("the pipeline's lock is held by another relay")
+	// ErrNoTables: the relay's own tables are missing; the cure is tailbox init.
+	ErrNoTables = errors.New("the tables tailbox_* are missing: run tailbox init")
+)

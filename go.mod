@@ -1,0 +1,3 @@
+module github.com/tailbox/tailbox
+
+go 1.26

@@ -1,0 +1,56 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/sink"
+)
+
+// Events tells an observer what the relay does: metrics are built from it, and tests wait for it instead of sleeping.
+// Nil fields are skipped. All but Attempt and Deliver are called by the relay's one engine goroutine and must not
+// block; none is called for a single message where a batch will do.
+type Events struct {
+	// State: connected, standby, sweeping, tailing, stopped; and why.
+	State func(state, why string)
+	// Received: a batch of the log with n messages arrived; lag is how far the reader is behind, in bytes and since commit.
+	Received func(n int, lagBytes int64, lag time.Duration)
+	// Delivered: n deliveries of a route were acknowledged; latency is commit to ack of each of them (histogram sample of
+	// the oldest in the run).
+	Delivered func(sink, route string, n int, latency time.Duration)
+	// Answered: n deliveries were answered with an error of this class, or with none.
+	Answered func(sink string, ok bool, class sink.Class, n int)
+	// Called: a call with n deliveries took d.
+	Called func(sink string, n int, d time.Duration)
+	// Parked: n deliveries became durable in a parked state. Dead: n of them ended as dead letters, with this class.
+	Parked func(sink string, state checkpoint.State, n int)
+	Dead   func(sink, route, class string, n int)
+	// Replayed: n dead deliveries were asked for again. Skipped: n deliveries were not sent because the log repeated what
+	// is settled, or (why = gone) rows were removed by the application.
+	Replayed func(n int)
+	Skipped  func(why string, n int)
+	// Settled: a transaction with n outcomes took d. Saved: it held a checkpoint.
+	Settled func(n int, d time.Duration, saved bool)
+	// SinkState: open (deliveries flow), broken (breaker), paused, throttled; why is the last error.
+	SinkState func(sink, state, why string)
+	// Gap: a log position was lost and is healed by a sweep, or accepted.
+	Gap func(why string)
+	// Memory in use and lanes by state, sampled.
+	Sampled func(Sample)
+}
+
+// A Sample is the relay's state at one moment.
+type Sample struct {
+	Memory, MemoryLimit int64
+	CheckpointAge       time.Duration
+	Sinks               map[string]SinkSample
+}
+
+// A SinkSample is the state of one sink at one moment.
+type SinkSample struct {
+	State              string // open, broken, paused, throttled
+	Why                string
+	Open, Parked, Held int // lanes
+	Queued             int // deliveries in memory
+	InFlight           int
+}

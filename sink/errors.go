@@ -1,0 +1,89 @@
+package sink
+
+import (
+	"errors"
+	"time"
+)
+
+// A Class says what an error means for the message and for its sink.
+type Class uint8
+
+// Classes of errors. An error without a class is Rejected.
+const (
+	// ClassRejected: the destination answered with an error, or the message was written and no answer came (it may have
+	// been accepted). It costs an attempt and is retried after a backoff.
+	ClassRejected Class = iota
+	// ClassPermanent: trying again cannot help (bad request, too large). One attempt, final.
+	ClassPermanent
+	// ClassThrottled: the destination asked to slow down. Free.
+	ClassThrottled
+	// ClassUnreachable: failed before anything was written. Free; several in a row open the sink's breaker.
+	ClassUnreachable
+	// ClassMisconfigured: an operator has to act at the destination (401, 403, 404, unknown topic). Free; the destination
+	// is paused and probed.
+	ClassMisconfigured
+	// ClassNotAttempted: the sink did not try, for instance because an earlier delivery of the lane failed. Free.
+	ClassNotAttempted
+	// ClassCrash is given by the relay alone: the process died while it handled the message.
+	ClassCrash
+)
+
+var classNames = [...]string{"rejected", "permanent", "throttled", "unreachable", "misconfigured", "not_attempted", "crash"}
+
+func (c Class) String() string { return classNames[c] }
+
+// classified is the one error type behind the constructors.
+type classified struct {
+	class Class
+	after time.Duration
+	whole bool
+	err   error
+}
+
+func (e *classified) Error() string { return e.err.Error() }
+func (e *classified) Unwrap() error { return e.err }
+
+func classify(err error, class Class, after time.Duration) error {
+	e := &classified{class: class, after: after, err: err}
+	if inner, ok := errors.AsType[*classified](err); ok {
+		e.whole = inner.whole
+	}
+	return e
+}
+
+// Permanent says that trying again cannot help.
+func Permanent(err error) error { return classify(err, ClassPermanent, 0) }
+
+// Throttled says that the destination asked to wait; after is how long, 0 when it did not say.
+func Throttled(err error, after time.Duration) error { return classify(err, ClassThrottled, after) }
+
+// Unreachable says that nothing was written.
+func Unreachable(err error) error { return classify(err, ClassUnreachable, 0) }
+
+// Misconfigured says that an operator has to act at the destination.
+func Misconfigured(err error) error { return classify(err, ClassMisconfigured, 0) }
+
+// Rejected is the class of any error without one; it serves to make that visible.
+func Rejected(err error) error { return classify(err, ClassRejected, 0) }
+
+// ErrNotAttempted is the answer for a delivery that was not tried because of another one before it.
+var ErrNotAttempted = NotAttempted(errors.New("not attempted: an earlier delivery failed"))
+
+// NotAttempted says that the sink did not try this delivery; it is sent again at once, in order.
+func NotAttempted(err error) error { return classify(err, ClassNotAttempted, 0) }
+
+// Whole says that the error answers the call as a whole: which of its deliveries is guilty is not known. The relay
+// narrows it down with smaller calls, and innocents spend no attempt. The class of err stays.
+func Whole(err error) error {
+	class, after, _ := Classify(err)
+	return &classified{class: class, after: after, whole: true, err: err}
+}
+
+// Classify tells an error's class, how long a throttled destination asked to wait, and whether the error answers a whole
+// call.
+func Classify(err error) (class Class, after time.Duration, whole bool) {
+	if e, ok := errors.AsType[*classified](err); ok {
+		return e.class, e.after, e.whole
+	}
+	return ClassRejected, 0, false
+}

@@ -1,0 +1,38 @@
+package sink
+
+import (
+	"strconv"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// Names of the headers that every delivery carries, on sinks that have headers.
+const (
+	HeaderID       = "id"
+	HeaderType     = "tailbox-type"
+	HeaderGroup    = "tailbox-group"
+	HeaderPosition = "tailbox-position"
+	HeaderAttempt  = "tailbox-attempt"
+	HeaderSource   = "tailbox-source"
+	// HeaderReplaces names the message that an operator's edit replaced.
+	HeaderReplaces = "tailbox-replaces"
+)
+
+// AppendHeaders appends to hs all headers of d in the order of the wire: id, the router's placements, the
+// application's own, then (with metadata) the tailbox-* headers.
+func AppendHeaders(hs []outbox.Header, d *Delivery, metadata bool) []outbox.Header {
+	m := d.Message
+	hs = append(hs, outbox.Header{Name: HeaderID, Value: []byte(m.ID)})
+	hs = append(hs, d.Headers...)
+	hs = append(hs, m.Headers...)
+	if !metadata {
+		return hs
+	}
+	return append(hs,
+		outbox.Header{Name: HeaderType, Value: []byte(m.Type)},
+		outbox.Header{Name: HeaderGroup, Value: []byte(m.Group)},
+		outbox.Header{Name: HeaderPosition, Value: m.Position.Append(make([]byte, 0, 34))},
+		outbox.Header{Name: HeaderAttempt, Value: strconv.AppendInt(nil, int64(d.Attempt), 10)},
+		outbox.Header{Name: HeaderSource, Value: []byte(d.Source)},
+	)
+}

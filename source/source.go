@@ -1,0 +1,116 @@
+// Package source says what it means to tail a database's log for the inserts into outbox tables. Each database has a
+// package of its own below this one; sourcetest holds the kit that all of them pass against real servers.
+package source
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// A Resume is a place in the log where reading can start again, at the end of a transaction. Only the driver that made
+// it can read it; to everyone else it is opaque text. Empty means none.
+type Resume string
+
+// A Batch is a piece of the log, in the log's order. It holds at most about 256 KiB of messages (one message may be
+// larger), and may end anywhere in a transaction or span several.
+type Batch struct {
+	// Messages in the order of the log.
+	Messages []*outbox.Message
+	// ParkedAt names, for messages a sweep or a reconciliation found, the sinks where a delivery of Messages[i] is parked
+	// already and so is left out. Nil when nothing is parked.
+	ParkedAt [][]string
+	// Resume is where reading can start again once everything up to the end of this batch is settled. It is set only when the
+	// batch ends at the end of a transaction (or, without messages, for bare progress: a keepalive). Where a batch spans
+	// several transactions it is the end of the last one.
+	Resume Resume
+	// Marks are the ends of further transactions inside the batch, so that a checkpoint can move before the whole batch is
+	// settled: everything up to and including Messages[Mark.N-1] belongs to transactions that end at Mark.Resume. Ordered.
+	Marks []Mark
+	// Barrier is set on a batch without messages: everything that was in the log when the barrier was asked for has been
+	// emitted before.
+	Barrier string
+	// CommitLag is how far the reader is behind the log's end, in bytes, as far as it knows; 0 when unknown.
+	CommitLag int64
+}
+
+// A Mark is the end of a transaction inside a batch.
+type Mark struct {
+	// N is the number of messages of the batch up to the end of the transaction.
+	N      int
+	Resume Resume
+}
+
+// Emit takes a batch. It blocks while the relay has no memory for more: this is the backpressure. The batch belongs to
+// the receiver afterwards. An error means that the relay is stopping, and is returned by Run unchanged.
+type Emit func(context.Context, *Batch) error
+
+// A Start says where and how a Source begins.
+type Start struct {
+	// From is where reading starts: the last durable checkpoint.
+	From Resume
+	// Log goes into the positions of all messages.
+	Log uint32
+	// LastCommit is the highest commit ordinal that the checkpoint covers, for sources that count commits.
+	LastCommit uint64
+	// Cautious, if not nil, is called with a message's position before anything of the row is decoded, and messages are
+	// emitted one a batch: the last starts ended uncleanly, and one row may be the cause.
+	Cautious func(context.Context, outbox.Position) error
+}
+
+// A Source tails the log of one database. One goroutine calls Run; the other methods may be called from any goroutine
+// while it runs.
+type Source interface {
+	// Run emits what the log holds from start.From on, until ctx ends (nil is returned then) or reading fails. It answers
+	// the server's keepalives while emit blocks. It does not reconnect: a failure is returned, and the relay calls Run again
+	// from the last durable checkpoint. An error that matches ErrGap means that From cannot be read any more; one
+	// that matches ErrStop that an operator has to act.
+	Run(ctx context.Context, start Start, emit Emit) error
+	// Confirm tells the server that everything up to r is durable elsewhere and may be discarded. It does not block.
+	Confirm(r Resume)
+	// Await asks for a batch with this Barrier once everything that was in the log when the barrier was made has been
+	// emitted. The barrier's text comes from the store of the same database. It does not block.
+	Await(barrier string)
+	// Establish makes a new position at the present end of the log, and a snapshot that belongs to it: a row is either
+	// in the snapshot or comes after the position, never both and never neither.
+	Establish(ctx context.Context) (Snapshot, error)
+	// Examine compares a checkpoint with the server, before Run: whether it is the same server, and whether its log can
+	// still be read from there. With from empty it only names the server.
+	Examine(ctx context.Context, sourceID string, from Resume) (*Examined, error)
+}
+
+// Examined is what Examine found.
+type Examined struct {
+	// SourceID names the server now.
+	SourceID string
+	// Lost is the reason why the position cannot be read any more, for the operator; "" means that it can.
+	Lost string
+	// Moved: the same log goes on at another server or timeline and nothing is missing: positions get a new Log, reading
+	// goes on from the checkpoint.
+	Moved bool
+}
+
+// A Snapshot is the state of the outbox tables at a newly established position. It is used by one goroutine.
+type Snapshot interface {
+	// Resume is the position that the snapshot belongs to.
+	Resume() Resume
+	// Judge tells whether there are rows to sweep. First is true where no position was ever used before: rows of a table
+	// without a status column are then judged by the configured start (pending or now). ErrUnjudged, with the cure, where
+	// nothing tells which rows are pending and the operator has not accepted the gap.
+	Judge(ctx context.Context, first, acceptGap bool) (sweep bool, err error)
+	// Pending emits the rows that Judge found pending, ordered as they are to be delivered, with positions {log, 0, rank} and
+	// with ParkedAt. Batches carry no Resume.
+	Pending(ctx context.Context, log uint32, emit Emit) error
+	// Close ends the snapshot, not the position.
+	Close(ctx context.Context) error
+}
+
+var (
+	// ErrGap: the position can no longer be read (slot lost, log purged, another server). A sweep heals it.
+	ErrGap = errors.New("log position lost")
+	// ErrUnjudged: rows exist, and no status column tells whether they were delivered.
+	ErrUnjudged = errors.New("nothing tells which rows are pending")
+	// ErrStop: only an operator can mend this; reading again as it is would fail again. The text holds the cure.
+	ErrStop = errors.New("stopped until an operator acts")
+)
