@@ -1,0 +1,34 @@
+// Package postgres is everything the relay knows about Postgres 14 and later: the replication stream and its decoder,
+// the slot and publication, the check of what must be set, and the store of the relay's state.
+package postgres
+
+import (
+	"log/slog"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// Config is what source, store and setup need to know. All of them share one.
+type Config struct {
+	// Pipeline names the lock and the rows of tailbox_*.
+	Pipeline string
+	// URL is a connection URI or libpq keywords. LockURL, if set, is for the store's session where URL goes through a pooler.
+	URL     string
+	LockURL string
+	// Slot and Publication, unquoted.
+	Slot        string
+	Publication string
+	// Failover makes the slot one that is synchronised to standbys (17 and later; ignored before).
+	Failover bool
+	// Schema holds the tables tailbox_*; "" is the first of the search path.
+	Schema string
+	// Start is "pending", "now" or "": how the first position judges rows in tables without a status column.
+	Start string
+	// Tables in configured order. At least one. A table's Schema may be "" = found by the search path.
+	Tables []outbox.Table
+	// MaxMessage bounds one message, in bytes; larger rows get outbox.FaultTooLarge and are not held in memory.
+	MaxMessage int
+	// Ignored, if not nil, counts what the log held for the publication and was dropped: update, delete, truncate, ….
+	Ignored func(why string, n int)
+	Logger  *slog.Logger
+}
