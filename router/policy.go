@@ -1,6 +1,10 @@
 package router
 
-import "time"
+import (
+	"math"
+	"strconv"
+	"time"
+)
 
 // A Route is one entry of the configuration's routes: the first that matches a message decides its sinks and its
 // failure policy.
@@ -45,3 +49,50 @@ const (
 	Skip   OnExhausted = "skip"   // dead letter, the group goes on
 	Latest OnExhausted = "latest" // all but the newest parked of the lane become dead, superseded
 )
+
+func (r *Retry) zero() bool {
+	return r.Attempts == 0 && r.Initial == 0 && r.Factor == 0 && r.Max == 0 && r.Jitter == "" && len(r.Schedule) == 0
+}
+
+// validate checks the limits that the engine's arithmetic relies on.
+func (r *Retry) validate(path []string) []*Problem {
+	var problems []*Problem
+	bad := func(key, value, reason string) {
+		problems = append(problems, &Problem{Path: at(path, key), Value: value, Reason: reason})
+	}
+	if r.Attempts < 1 {
+		bad("attempts", strconv.Itoa(r.Attempts), "must be at least 1")
+	}
+	for i, delay := range r.Schedule {
+		if delay < 0 {
+			problems = append(problems, &Problem{Path: at(path, "schedule", strconv.Itoa(i)), Value: delay.String(),
+				Reason: "must not be negative"})
+		}
+	}
+	if len(r.Schedule) > 0 {
+		return problems
+	}
+	if r.Initial <= 0 {
+		bad("initial", r.Initial.String(), "must be above 0s")
+	}
+	if math.IsNaN(r.Factor) || r.Factor < 1 || r.Factor > 1000 {
+		bad("factor", strconv.FormatFloat(r.Factor, 'g', -1, 64), "must be between 1 and 1000")
+	}
+	if r.Max < r.Initial {
+		bad("max", r.Max.String(), "must not be below initial, "+r.Initial.String())
+	}
+	if r.Jitter != "full" && r.Jitter != "none" {
+		problems = append(problems, &Problem{Path: at(path, "jitter"), Value: r.Jitter, Reason: "is unknown",
+			Allowed: []string{"full", "none"}})
+	}
+	return problems
+}
+
+func (o OnExhausted) validate(path []string) []*Problem {
+	switch o {
+	case "", Hold, KeepOn, Skip, Latest:
+		return nil
+	}
+	return []*Problem{{Path: path, Value: string(o), Reason: "is unknown",
+		Allowed: []string{string(Hold), string(KeepOn), string(Skip), string(Latest)}}}
+}
