@@ -1,0 +1,189 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// connectTimeout applies where the URL has no connect_timeout.
+	connectTimeout = 10 * time.Second
+	// peerTimeout is when this side gives up a server that does not even acknowledge what is sent.
+	peerTimeout = 30 * time.Second
+)
+
+// sessionSettings make values that arrive as text independent of the role's and database's defaults. They are set by a
+// statement, not in the startup message: poolers refuse startup parameters that they do not know.
+const sessionSettings = `SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; ` +
+	`SET timezone = 'UTC'; SET bytea_output = 'hex'; SET extra_float_digits = 1; ` +
+	`SET client_min_messages = 'warning'; SET standard_conforming_strings = on`
+
+// streamSettings are further settings of a replication connection. The server gives up a relay that went silent after 10 s,
+// so that a successor finds the slot free; statusInterval keeps well below that. The connection may sit idle in a
+// transaction while the snapshot it exported is read, and a statement on it lasts as long as the stream.
+const streamSettings = `SET wal_sender_timeout = '10s'; ` +
+	`SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; ` +
+	`SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3`
+
+// appName is the application_name of all connections of a pipeline, by which a relay knows its own connections in
+// pg_stat_activity.
+func appName(pipeline string) string { return "tailbox_" + pipeline }
+
+// connConfig parses a connection URI or libpq keywords, and adds what all connections of the pipeline share.
+func (c *Config) connConfig(url string) (*pgx.ConnConfig, error) {
+	cc, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The error of ParseConfig hides the password, not the rest of the URL.
+		return nil, fmt.Errorf("parse connection url: %w", err)
+	}
+	cc.RuntimeParams["application_name"] = appName(c.Pipeline)
+	if cc.ConnectTimeout == 0 {
+		cc.ConnectTimeout = connectTimeout
+	}
+	d := &net.Dialer{
+		Timeout:         cc.ConnectTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3},
+		Control:         dialControl,
+	}
+	cc.DialFunc = d.DialContext
+	return cc, nil
+}
+
+// connect opens an ordinary connection for SQL, to url (cfg.URL, or cfg.LockURL for the store's session).
+func (c *Config) connect(ctx context.Context, url string) (*pgx.Conn, error) {
+	cc, err := c.connConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, cc)
+	if err != nil {
+		return nil, fmt.Errorf("connect to postgres: %w", err)
+	}
+	if err := execSimple(ctx, conn.PgConn(), sessionSettings); err != nil {
+		return nil, errors.Join(fmt.Errorf("set up session: %w", err), closeConn(ctx, conn))
+	}
+	return conn, nil
+}
+
+// connectReplication opens a replication connection to the database. It understands replication commands and, by the
+// simple protocol only, SQL.
+func (c *Config) connectReplication(ctx context.Context) (*pgconn.PgConn, error) {
+	cc, err := c.connConfig(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	cc.RuntimeParams["replication"] = "database"
+	conn, err := pgconn.ConnectConfig(ctx, &cc.Config)
+	if err != nil {
+		return nil, fmt.Errorf("open replication connection: %w", err)
+	}
+	if err := execSimple(ctx, conn, sessionSettings+"; "+streamSettings); err != nil {
+		return nil, errors.Join(fmt.Errorf("set up replication connection: %w", err), closePgConn(ctx, conn))
+	}
+	return conn, nil
+}
+
+// execSimple runs statements or a replication command by the simple protocol and drops the rows.
+func execSimple(ctx context.Context, conn *pgconn.PgConn, sql string) error {
+	_, err := conn.Exec(ctx, sql).ReadAll()
+	return err
+}
+
+// queryText runs one statement or replication command by the simple protocol, and returns its rows as text. NULL is
+// the empty text.
+func queryText(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, error) {
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var rows [][]string
+	for _, r := range results {
+		for _, row := range r.Rows {
+			texts := make([]string, len(row))
+			for i, v := range row {
+				texts[i] = string(v)
+			}
+			rows = append(rows, texts)
+		}
+	}
+	return rows, nil
+}
+
+// closeConn and closePgConn end a connection even where ctx is done already, in bounded time.
+func closeConn(ctx context.Context, conn *pgx.Conn) error {
+	return closePgConn(ctx, conn.PgConn())
+}
+
+func closePgConn(ctx context.Context, conn *pgconn.PgConn) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := conn.Close(ctx); err != nil {
+		return fmt.Errorf("close connection: %w", err)
+	}
+	return nil
+}
+
+func (c *Config) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Logger
+}
+
+// sqlState is the SQLSTATE of a server's error, or "".
+func sqlState(err error) string {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		return pe.Code
+	}
+	return ""
+}
+
+// quoteIdent quotes a name for SQL.
+func quoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// quoteLiteral quotes a text for SQL, for statements that take no parameters. standard_conforming_strings is on.
+func quoteLiteral(s string) string { return `'` + strings.ReplaceAll(s, `'`, `''`) + `'` }
+
+// An lsn is a place in Postgres' log.
+type lsn uint64
+
+// String is the server's own text form, X/X.
+func (l lsn) String() string { return string(l.append(make([]byte, 0, 17))) }
+
+func (l lsn) append(b []byte) []byte {
+	const hex = "0123456789ABCDEF"
+	for i, half := range [2]uint32{uint32(l >> 32), uint32(l)} {
+		if i == 1 {
+			b = append(b, '/')
+		}
+		shift := 28
+		for shift > 0 && half>>shift == 0 {
+			shift -= 4
+		}
+		for ; shift >= 0; shift -= 4 {
+			b = append(b, hex[half>>shift&15])
+		}
+	}
+	return b
+}
+
+// parseLSN reads the text form X/X.
+func parseLSN(s string) (lsn, error) {
+	hi, lo, ok := strings.Cut(s, "/")
+	h, err1 := strconv.ParseUint(hi, 16, 32)
+	l, err2 := strconv.ParseUint(lo, 16, 32)
+	if !ok || err1 != nil || err2 != nil {
+		return 0, fmt.Errorf("log position %q is not of the form X/X", s)
+	}
+	return lsn(h<<32 | l), nil
+}
