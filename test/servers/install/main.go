@@ -40,5 +40,5 @@ func run(args []string) error {
 			return err
 		}
 	}
-	return nil
+	return installKafka(cache)
 }

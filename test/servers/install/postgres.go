@@ -20,6 +20,10 @@ func installPostgres(cache, version string) error {
 		fmt.Printf("Postgres %s: %s\n", version, dir)
 		return nil
 	}
+	if version == "15" && canInstall() {
+		// Debian's own build: the one that users of Debian stable run.
+		return installDebian("postgresql-15")
+	}
 	fmt.Printf("Postgres %s: fetching\n", version)
 	if os.Geteuid() != 0 {
 		return servers.FetchPostgres(version, io.Discard)
