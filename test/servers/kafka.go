@@ -31,9 +31,11 @@ type KafkaServer struct {
 
 	external []string // set for a broker that we did not start
 	ports    map[listener]int
-	dir      string
-	lib      string
-	child    *child
+	// proxyPort is where the proxied listener tells clients to go.
+	proxyPort int
+	dir       string
+	lib       string
+	child     *child
 }
 
 // listener is one of Kafka's own listener names.
@@ -45,6 +47,7 @@ const (
 	tlsOnly    listener = "TLS"
 	tlsMutual  listener = "MUTUALTLS"
 	saslTLS    listener = "SASLTLS"
+	proxied    listener = "PROXIED" // advertised under a port of its own, see Proxy
 	controller listener = "CONTROLLER"
 )
 
@@ -58,7 +61,7 @@ func protocols() []struct {
 		protocol string
 	}{
 		{plaintext, "PLAINTEXT"}, {saslPlain, "SASL_PLAINTEXT"}, {tlsOnly, "SSL"},
-		{tlsMutual, "SSL"}, {saslTLS, "SASL_SSL"}, {controller, "PLAINTEXT"},
+		{tlsMutual, "SSL"}, {saslTLS, "SASL_SSL"}, {proxied, "PLAINTEXT"}, {controller, "PLAINTEXT"},
 	}
 }
 
@@ -120,19 +123,20 @@ func StartKafka() (*KafkaServer, error) {
 func (k *KafkaServer) configure() error {
 	k.ports = make(map[listener]int)
 	var listeners, advertised, protocolMap []string
-	taken := make(map[int]bool)
-	for _, l := range protocols() {
-		port, err := freePort()
-		for err == nil && taken[port] {
-			port, err = freePort()
-		}
-		if err != nil {
-			return err
-		}
-		taken[port], k.ports[l.name] = true, port
-		address := fmt.Sprintf("%s://127.0.0.1:%d", l.name, port)
+	ports, err := freePorts(len(protocols()) + 1)
+	if err != nil {
+		return err
+	}
+	k.proxyPort = ports[len(ports)-1]
+	for i, l := range protocols() {
+		k.ports[l.name] = ports[i]
+		address := fmt.Sprintf("%s://127.0.0.1:%d", l.name, ports[i])
 		listeners = append(listeners, address)
-		if l.name != controller {
+		switch l.name {
+		case controller: // clients have no business there
+		case proxied:
+			advertised = append(advertised, fmt.Sprintf("%s://127.0.0.1:%d", l.name, k.proxyPort))
+		default:
 			advertised = append(advertised, address)
 		}
 		protocolMap = append(protocolMap, string(l.name)+":"+l.protocol)
@@ -231,6 +235,25 @@ func (k *KafkaServer) MutualTLSBrokers() []string { return k.addresses(tlsMutual
 
 // SASLTLSBrokers are those of the listener with both SASL and TLS.
 func (k *KafkaServer) SASLTLSBrokers() []string { return k.addresses(saslTLS) }
+
+// Proxy starts a proxy that clients keep to: who dials it is told no other
+// address. At most one at a time for a broker.
+func (k *KafkaServer) Proxy(tb testing.TB) *Proxy {
+	tb.Helper()
+	if k.external != nil {
+		unavailable(tb, k.owned("put a proxy before"))
+	}
+	p, err := startProxyOn(k.proxyPort, k.addresses(proxied)[0])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			tb.Errorf("close proxy: %v", err)
+		}
+	})
+	return p
+}
 
 func (k *KafkaServer) addresses(l listener) []string {
 	if k.external != nil {

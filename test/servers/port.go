@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 )
 
@@ -32,4 +33,19 @@ func freePort() (int, error) {
 		return port, nil
 	}
 	return 0, errors.New("find free port: none of 200 tried between 20000 and 32000 was free")
+}
+
+// freePorts returns n different ones.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for len(ports) < n {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
+	}
+	return ports, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -155,6 +156,24 @@ func (pg *PG) URL(db string) string {
 		return u.String()
 	}
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", pg.Port, db)
+}
+
+// Addr is the host:port of the TCP port, for [NewProxy].
+func (pg *PG) Addr() string {
+	if pg.external != nil {
+		return net.JoinHostPort(pg.external.Hostname(), strconv.Itoa(pg.Port))
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(pg.Port))
+}
+
+// URLThrough is URL by way of a proxy in front of Addr.
+func (pg *PG) URLThrough(p *Proxy, db string) string {
+	u, err := url.Parse(pg.URL(db))
+	if err != nil {
+		return pg.URL(db) // cannot be: URL is made from a parsed or a fixed one
+	}
+	u.Host = p.Addr
+	return u.String()
 }
 
 // SocketURL is a connection string for database db over the Unix socket; for a
