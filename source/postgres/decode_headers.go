@@ -1,0 +1,147 @@
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+var errHeaders = errors.New("headers are not a JSON object")
+
+// appendHeaders reads a JSON object as headers, in the order of the text: a string is its text, null a header without
+// value, anything else its JSON. Names and values point into text where they have no escapes, so text must never change
+// again.
+func appendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
+	i := skipSpace(text, 0)
+	if i >= len(text) || text[i] != '{' {
+		return hs, errHeaders
+	}
+	i = skipSpace(text, i+1)
+	if i < len(text) && text[i] == '}' {
+		return hs, endOfHeaders(text, i+1)
+	}
+	for {
+		var h outbox.Header
+		name, next, err := jsonString(text, i)
+		if err != nil {
+			return hs, err
+		}
+		h.Name = stringOf(name)
+		i = skipSpace(text, next)
+		if i >= len(text) || text[i] != ':' {
+			return hs, errHeaders
+		}
+		if h.Value, i, err = headerValue(text, skipSpace(text, i+1)); err != nil {
+			return hs, err
+		}
+		hs = append(hs, h)
+		i = skipSpace(text, i)
+		switch {
+		case i >= len(text):
+			return hs, errHeaders
+		case text[i] == '}':
+			return hs, endOfHeaders(text, i+1)
+		case text[i] != ',':
+			return hs, errHeaders
+		}
+		i = skipSpace(text, i+1)
+	}
+}
+
+func endOfHeaders(text []byte, i int) error {
+	if skipSpace(text, i) != len(text) {
+		return errHeaders
+	}
+	return nil
+}
+
+// headerValue reads the value that starts at i, and returns where it ends.
+func headerValue(text []byte, i int) (v []byte, end int, err error) {
+	if i < len(text) && text[i] == '"' {
+		return jsonString(text, i)
+	}
+	end = jsonEnd(text, i)
+	v = text[i:end:end]
+	if !json.Valid(v) {
+		return nil, end, errHeaders
+	}
+	if string(v) == "null" {
+		return nil, end, nil
+	}
+	return v, end, nil
+}
+
+// jsonEnd finds where a value that is no string ends: at the first comma, bracket or space outside of it.
+func jsonEnd(text []byte, i int) int {
+	depth := 0
+	for ; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(text) {
+				return len(text)
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return i
+}
+
+// jsonString reads the string whose opening quote is at i. The result is never nil without an error.
+func jsonString(text []byte, i int) (s []byte, end int, err error) {
+	if i >= len(text) || text[i] != '"' {
+		return nil, i, errHeaders
+	}
+	for j := i + 1; j < len(text); j++ {
+		switch c := text[j]; {
+		case c == '"':
+			return text[i+1 : j : j], j + 1, nil
+		case c == '\\':
+			return escapedString(text, i, j)
+		case c < 0x20:
+			return nil, j, errHeaders
+		}
+	}
+	return nil, len(text), errHeaders
+}
+
+// escapedString reads a string that starts at i and has its first escape at j.
+func escapedString(text []byte, i, j int) (s []byte, end int, err error) {
+	for ; j < len(text) && text[j] != '"'; j++ {
+		if text[j] == '\\' {
+			j++
+		}
+	}
+	if j >= len(text) {
+		return nil, len(text), errHeaders
+	}
+	var str string
+	if err := json.Unmarshal(text[i:j+1], &str); err != nil {
+		return nil, j, errHeaders
+	}
+	return []byte(str), j + 1, nil
+}
+
+func skipSpace(text []byte, i int) int {
+	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r') {
+		i++
+	}
+	return i
+}

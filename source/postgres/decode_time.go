@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// pgEpoch is 2000-01-01 UTC in microseconds since 1970; Postgres counts from there.
+const pgEpoch = 946684800 * 1_000_000
+
+// The server's infinite timestamps.
+const infinity, minusInfinity = math.MaxInt64, math.MinInt64
+
+// timeOf converts microseconds since 2000.
+func timeOf(us int64) time.Time {
+	switch us {
+	case infinity:
+		return time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	case minusInfinity:
+		return time.Time{}
+	}
+	if us > math.MaxInt64-pgEpoch {
+		return timeOf(infinity)
+	}
+	return time.UnixMicro(us + pgEpoch).UTC()
+}
+
+// epochTime converts a count since 1970 whose unit its size tells: 11 digits are still seconds (the year 5138).
+func epochTime(n int64) time.Time {
+	abs := n
+	if abs < 0 {
+		abs = -abs
+	}
+	switch {
+	case abs < 1e11:
+		return time.Unix(n, 0).UTC()
+	case abs < 1e14:
+		return time.UnixMilli(n).UTC()
+	case abs < 1e17:
+		return time.UnixMicro(n).UTC()
+	}
+	return time.Unix(0, n).UTC()
+}
+
+// appendTimestamp appends what the server prints with datestyle ISO and time zone UTC.
+func appendTimestamp(dst []byte, us int64, zone bool) []byte {
+	switch us {
+	case infinity:
+		return append(dst, "infinity"...)
+	case minusInfinity:
+		return append(dst, "-infinity"...)
+	}
+	// The range of timestamps is 4714 BC to 294276, so this does not overflow for values that the server can hold.
+	t := time.UnixMicro(us + pgEpoch).UTC()
+	dst, bc := appendYMD(dst, t)
+	dst = t.AppendFormat(dst, " 15:04:05")
+	if frac := t.Nanosecond() / 1000; frac != 0 {
+		digits := strings.TrimRight(fmt.Sprintf("%06d", frac), "0")
+		dst = append(append(dst, '.'), digits...)
+	}
+	if zone {
+		dst = append(dst, "+00"...)
+	}
+	if bc {
+		dst = append(dst, " BC"...)
+	}
+	return dst
+}
+
+// appendDate appends a date that is days away from 2000-01-01.
+func appendDate(dst []byte, days int64) []byte {
+	switch days {
+	case 1<<31 - 1:
+		return append(dst, "infinity"...)
+	case -1 << 31:
+		return append(dst, "-infinity"...)
+	}
+	dst, bc := appendYMD(dst, time.Unix(pgEpoch/1_000_000+days*86400, 0).UTC())
+	if bc {
+		dst = append(dst, " BC"...)
+	}
+	return dst
+}
+
+// appendYMD appends YYYY-MM-DD. Year 0 is 1 BC.
+func appendYMD(dst []byte, t time.Time) (b []byte, bc bool) {
+	y := t.Year()
+	if y <= 0 {
+		y, bc = 1-y, true
+	}
+	return fmt.Appendf(dst, "%04d-%02d-%02d", y, int(t.Month()), t.Day()), bc
+}
+
+// parseTime reads what the server prints with datestyle ISO, and RFC 3339.
+func parseTime(s string) (time.Time, error) {
+	switch s {
+	case "infinity":
+		return timeOf(infinity), nil
+	case "-infinity":
+		return timeOf(minusInfinity), nil
+	}
+	for _, layout := range []string{
+		"2006-01-02 15:04:05.999999999Z07", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999",
+		time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02",
+	} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	if strings.HasSuffix(s, " BC") {
+		return time.Time{}, nil
+	}
+	return time.Time{}, errors.New("it is not a time")
+}

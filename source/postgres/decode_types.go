@@ -1,0 +1,245 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// A kind is what is known about a column's type: how its binary form becomes the text that the server would have sent.
+type kind uint8
+
+const (
+	kindOther kind = iota // any other type: only its text form can be read
+	kindText              // text, varchar, json, name, enums, citext: bytes as they are
+	kindBpchar
+	kindBytea
+	kindJSONB
+	kindUUID
+	kindBool
+	kindInt2
+	kindInt4
+	kindInt8
+	kindOID
+	kindDate
+	kindTimestamp
+	kindTimestamptz
+)
+
+// builtinKind is the kind of a type whose oid is the same in every database.
+func builtinKind(oid uint32) (kind, bool) {
+	switch oid {
+	case 19, 25, 114, 1043: // name, text, json, varchar
+		return kindText, true
+	case 1042:
+		return kindBpchar, true
+	case 17:
+		return kindBytea, true
+	case 3802:
+		return kindJSONB, true
+	case 2950:
+		return kindUUID, true
+	case 16:
+		return kindBool, true
+	case 21:
+		return kindInt2, true
+	case 23:
+		return kindInt4, true
+	case 20:
+		return kindInt8, true
+	case 26:
+		return kindOID, true
+	case 1082:
+		return kindDate, true
+	case 1114:
+		return kindTimestamp, true
+	case 1184:
+		return kindTimestamptz, true
+	}
+	return kindOther, false
+}
+
+// fixed tells that values of the kind are small whatever is in them; they do not count for max_message.
+func (k kind) fixed() bool { return k >= kindUUID }
+
+// A value is one column of a row as the server sent it.
+type value struct {
+	tag   byte // 'n' NULL, 't' text, 'b' binary, 'u' unchanged (never for an insert); 0 = left out
+	owned bool // data was made for this row and may be kept as it is
+	data  []byte
+}
+
+// size is how many bytes the value counts for max_message.
+func (v *value) size(k kind) int { return sizeOf(k, v.tag, len(v.data)) }
+
+func sizeOf(k kind, tag byte, n int) int {
+	switch {
+	case k.fixed() || n == 0:
+		return 0
+	case k == kindBytea && tag == 't':
+		return max(n-2, 0) / 2
+	case k == kindJSONB && tag == 'b':
+		return n - 1
+	}
+	return n
+}
+
+var (
+	errNotText   = errors.New("its type has no binary form that is known")
+	errTruncated = errors.New("value has a wrong length")
+)
+
+// raw returns the text of a value where it stands in the value's own bytes; ok is false where it has to be made.
+func (v *value) raw(k kind) (b []byte, ok bool, err error) {
+	if v.tag == 't' {
+		switch k {
+		case kindBool:
+			return nil, false, nil
+		case kindBpchar:
+			return trimSpaces(v.data), true, nil
+		}
+		return v.data, true, nil
+	}
+	if v.tag != 'b' {
+		return nil, false, fmt.Errorf("column has the unknown tag %q", v.tag)
+	}
+	switch k {
+	case kindOther:
+		return nil, false, errNotText
+	case kindText:
+		return v.data, true, nil
+	case kindBpchar:
+		return trimSpaces(v.data), true, nil
+	case kindJSONB:
+		b, err := jsonbText(v.data)
+		return b, true, err
+	}
+	return nil, false, nil
+}
+
+// appendText appends the text of a value, the same for both forms of it.
+func (v *value) appendText(dst []byte, k kind) ([]byte, error) {
+	b, ok, err := v.raw(k)
+	if err != nil {
+		return dst, err
+	}
+	if ok {
+		return append(dst, b...), nil
+	}
+	if v.tag == 't' { // kindBool
+		return strconv.AppendBool(dst, len(v.data) > 0 && v.data[0] == 't'), nil
+	}
+	return appendBinary(dst, k, v.data)
+}
+
+// appendBinary appends the text of a binary value of a kind whose text has to be made.
+func appendBinary(dst []byte, k kind, b []byte) ([]byte, error) {
+	switch {
+	case k == kindUUID && len(b) == 16:
+		return appendUUID(dst, b), nil
+	case k == kindBytea:
+		return hex.AppendEncode(append(dst, `\x`...), b), nil
+	case k == kindBool && len(b) == 1:
+		return strconv.AppendBool(dst, b[0] != 0), nil
+	case k == kindInt2 && len(b) == 2, k == kindInt4 && len(b) == 4, k == kindInt8 && len(b) == 8:
+		return strconv.AppendInt(dst, signed(b), 10), nil
+	case k == kindOID && len(b) == 4:
+		return strconv.AppendUint(dst, uint64(binary.BigEndian.Uint32(b)), 10), nil
+	case k == kindDate && len(b) == 4:
+		return appendDate(dst, signed(b)), nil
+	case (k == kindTimestamp || k == kindTimestamptz) && len(b) == 8:
+		return appendTimestamp(dst, signed(b), k == kindTimestamptz), nil
+	}
+	return dst, errTruncated
+}
+
+// integer reads a value as a whole number.
+func (v *value) integer(k kind) (int64, error) {
+	if v.tag == 'b' {
+		switch {
+		case k == kindInt2 && len(v.data) == 2, k == kindInt4 && len(v.data) == 4, k == kindInt8 && len(v.data) == 8:
+			return signed(v.data), nil
+		}
+	}
+	b, err := v.appendText(nil, k)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil {
+		// The error of ParseInt quotes the value, which may be anything.
+		return 0, errors.New("it is not a whole number")
+	}
+	return n, nil
+}
+
+// time reads a value as a time. A timestamp without time zone is UTC; a whole number counts s, ms, µs or ns since
+// 1970, told by its size. Infinity is the year 9999, -infinity the zero time.
+func (v *value) time(k kind) (time.Time, error) {
+	switch {
+	case v.tag == 'b' && (k == kindTimestamp || k == kindTimestamptz) && len(v.data) == 8:
+		return timeOf(signed(v.data)), nil
+	case k == kindInt4 || k == kindInt8:
+		n, err := v.integer(k)
+		return epochTime(n), err
+	}
+	b, err := v.appendText(nil, k)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parseTime(string(b))
+}
+
+// jsonbText strips the version byte.
+func jsonbText(b []byte) ([]byte, error) {
+	if len(b) < 1 || b[0] != 1 {
+		return nil, errors.New("jsonb has an unknown version")
+	}
+	return b[1:], nil
+}
+
+func trimSpaces(b []byte) []byte {
+	for len(b) > 0 && b[len(b)-1] == ' ' {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+func signed(b []byte) int64 {
+	switch len(b) {
+	case 2:
+		return int64(int16(binary.BigEndian.Uint16(b)))
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(b)))
+	}
+	return int64(binary.BigEndian.Uint64(b))
+}
+
+// appendUUID appends the canonical form, 8-4-4-4-12.
+func appendUUID(dst, b []byte) []byte {
+	dst = hex.AppendEncode(dst, b[:4])
+	for i := 4; i < 10; i += 2 {
+		dst = append(dst, '-')
+		dst = hex.AppendEncode(dst, b[i:i+2])
+	}
+	dst = append(dst, '-')
+	return hex.AppendEncode(dst, b[10:16])
+}
+
+// byteaBytes returns the bytes of a bytea: as sent, or decoded into memory of dst, which has room for n/2.
+func byteaBytes(dst []byte, v *value) ([]byte, error) {
+	if v.tag == 'b' {
+		return append(dst, v.data...), nil
+	}
+	if len(v.data) < 2 || v.data[0] != '\\' || v.data[1] != 'x' {
+		return dst, errors.New(`bytea is not in hex form: bytea_output must be hex`)
+	}
+	dst, err := hex.AppendDecode(dst, v.data[2:])
+	if err != nil {
+		return dst, errors.New("bytea is not in hex form")
+	}
+	return dst, nil
+}
