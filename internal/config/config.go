@@ -1,0 +1,229 @@
+// Package config is the format of tailbox.yaml: strict, with the environment put in, and with everything that is wrong
+// told at once, each with its key path, its line, the value and what is allowed. It has no behaviour, and knows no kind of
+// sink: a sink's keys are handed out as a Section.
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/router"
+)
+
+// Config is what a file says, with defaults filled in.
+type Config struct {
+	// Pipeline names the lock, slot, publication and the rows of tailbox_*.
+	Pipeline string
+	Source   Source
+	// Router is made of the sections router, routes and sinks; nil if they are wrong.
+	Router *router.Router
+	// Sinks in the file's order.
+	Sinks []Sink
+	// Memory bounds everything queued, MaxMessage one message; in bytes.
+	Memory, MaxMessage int64
+	ShutdownTimeout    time.Duration
+	Admin              Admin
+	Log                Log
+}
+
+// Source is the section source.
+type Source struct {
+	Kind string
+	// URL and LockURL may hold a password.
+	URL, LockURL      string
+	Slot, Publication string
+	Failover          bool
+	Schema            string
+	// Start is "pending", "now" or "".
+	Start string
+	// Reconcile is 0 for never.
+	Reconcile time.Duration
+	Tables    []outbox.Table
+}
+
+// Sink is one entry of the section sinks. Section holds the keys of its kind: the one who makes the sink reads them and
+// calls its Done.
+type Sink struct {
+	Name, Kind string
+	Section    *Section
+}
+
+// Admin is the section admin.
+type Admin struct {
+	// Listen is an address, or "" for none.
+	Listen string
+	// Token is asked for where it is not "". It is required on addresses that are not loopback.
+	Token string
+}
+
+// Log is the section log.
+type Log struct {
+	Level slog.Level
+	// JSON instead of text.
+	JSON bool
+}
+
+const (
+	defaultListen          = "127.0.0.1:8480"
+	defaultMemory          = 64 << 20
+	defaultMaxMessage      = 16 << 20
+	defaultShutdownTimeout = 30 * time.Second
+	defaultReconcile       = 5 * time.Minute
+)
+
+// Load reads a file. The error says that it could not be read, or is no YAML; what else is wrong is collected by the
+// File, whose Err is to be asked once the sinks' sections are read too.
+func Load(name string, env func(string) (string, bool)) (*Config, *File, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return Read(name, data, env)
+}
+
+// Read does the same with the file's content.
+func Read(name string, data []byte, env func(string) (string, bool)) (*Config, *File, error) {
+	f, err := Parse(name, data, env)
+	if err != nil {
+		return nil, nil, err
+	}
+	top := f.Top()
+	c := &Config{Pipeline: "default"}
+	c.Pipeline = top.name("pipeline", c.Pipeline)
+	rc := router.Config{}
+	if options := top.Section("router"); options != nil {
+		rc.Options = options.options()
+	}
+	c.Source, rc.TableOptions = readSource(top.Section("source"), c.Pipeline, rc.Options)
+	if !top.Has("source") {
+		top.Add("source", "", "is missing: say where the outbox is, as in `source: {kind: postgres, url: postgres://…}`")
+	}
+	rc.Tables = c.Source.Tables
+	c.Sinks = readSinks(top)
+	for _, s := range c.Sinks {
+		rc.Sinks = append(rc.Sinks, s.Name)
+	}
+	rc.Retry = readRetry(top.Section("retry"), router.DefaultRetry())
+	rc.OnExhausted = router.OnExhausted(top.String("on_exhausted", ""))
+	rc.Routes = readRoutes(top, rc.Retry)
+	c.Memory = top.Size("memory", defaultMemory, 1<<20)
+	c.MaxMessage = top.Size("max_message", min(defaultMaxMessage, c.Memory), 1<<10)
+	if c.MaxMessage > c.Memory {
+		top.Add("max_message", top.String("max_message", ""), "must not be above memory, which is "+fmt.Sprint(c.Memory)+" bytes")
+	}
+	c.ShutdownTimeout = top.Duration("shutdown_timeout", defaultShutdownTimeout)
+	c.Admin = readAdmin(top.Section("admin"))
+	c.Log = readLog(top.Section("log"))
+	top.Done()
+	f.makeRouter(c, rc)
+	return c, f, nil
+}
+
+// makeRouter hands the router its part, and takes over what it finds wrong.
+func (f *File) makeRouter(c *Config, rc router.Config) {
+	r, err := router.New(rc)
+	if err == nil {
+		c.Router = r
+		return
+	}
+	if problems, ok := err.(router.Problems); ok {
+		for _, p := range problems {
+			f.Add(p.Path, p.Value, p.Reason, p.Allowed...)
+		}
+		return
+	}
+	f.Add([]string{"routes"}, "", err.Error())
+}
+
+var namePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,49}$`)
+
+const nameReason = "must match [a-z][a-z0-9_-]{0,49}: a small letter, then at most 49 small letters, digits, _ or -"
+
+// name reads a name of a pipeline.
+func (s *Section) name(key, byDefault string) string {
+	name := s.String(key, byDefault)
+	if !namePattern.MatchString(name) {
+		s.Add(key, name, nameReason)
+		return byDefault
+	}
+	return name
+}
+
+// options reads options of Debezium's; a list is joined by commas.
+func (s *Section) options() router.Options {
+	options := router.Options{}
+	for _, name := range s.Keys() {
+		if !s.Has(name) {
+			continue
+		}
+		options[name] = strings.Join(s.Strings(name), ",")
+	}
+	return options
+}
+
+func readSinks(top *Section) []Sink {
+	all := top.Section("sinks")
+	if all == nil {
+		return nil
+	}
+	var sinks []Sink
+	for _, name := range all.Keys() {
+		if !namePattern.MatchString(name) {
+			all.Add(name, "", "as the name of a sink "+nameReason)
+		}
+		section := all.Section(name)
+		if section == nil {
+			if !all.Has(name) {
+				all.Add(name, "", "is empty: a sink needs at least its kind")
+			}
+			section = all.file.section(emptyNode(), all.at(name))
+		}
+		sinks = append(sinks, Sink{Name: name, Kind: section.String("kind", ""), Section: section})
+	}
+	return sinks
+}
+
+func readAdmin(s *Section) Admin {
+	if s == nil {
+		return Admin{Listen: defaultListen}
+	}
+	defer s.Done()
+	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token")}
+	if a.Listen == "off" {
+		a.Listen = ""
+		return a
+	}
+	host, _, err := net.SplitHostPort(a.Listen)
+	if err != nil {
+		s.Add("listen", a.Listen, "must be host:port, or off")
+		return a
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.Token == "" {
+		s.Add("listen", a.Listen, "is not a loopback address, so admin.token must be set: whoever reaches it could replay or drop messages")
+	}
+	return a
+}
+
+func readLog(s *Section) Log {
+	if s == nil {
+		return Log{}
+	}
+	defer s.Done()
+	var l Log
+	switch s.Choice("level", "info", "debug", "info", "warn", "error") {
+	case "debug":
+		l.Level = slog.LevelDebug
+	case "warn":
+		l.Level = slog.LevelWarn
+	case "error":
+		l.Level = slog.LevelError
+	}
+	l.JSON = s.Choice("format", "text", "text", "json") == "json"
+	return l
+}

@@ -1,0 +1,311 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A Section is a mapping of the file. Each of its methods reads one key and remembers that the key was asked for: a key
+// that nobody asked for is unknown, which Done tells. What is wrong with a value is added to the file's problems, and the
+// default is returned for it. A key without a value counts as absent.
+type Section struct {
+	file  *File
+	node  *yaml.Node
+	path  []string
+	asked []string
+}
+
+func (f *File) section(n *yaml.Node, path []string) *Section {
+	s := &Section{file: f, node: n, path: path}
+	first := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind != yaml.ScalarNode {
+			f.addAt(key.Line, path, "", "has a key that is no text")
+			continue
+		}
+		if line, repeated := first[key.Value]; repeated {
+			f.addAt(key.Line, s.at(key.Value), "", fmt.Sprintf("is repeated: it stands in line %d already", line))
+			continue
+		}
+		first[key.Value] = key.Line
+	}
+	return s
+}
+
+func (s *Section) at(steps ...string) []string {
+	return append(append(make([]string, 0, len(s.path)+len(steps)), s.path...), steps...)
+}
+
+// Add tells a problem with a key of this section. value is shown, so it must not be secret.
+func (s *Section) Add(key, value, reason string, allowed ...string) {
+	s.file.Add(s.at(key), value, reason, allowed...)
+}
+
+// Has tells whether the key is there with a value.
+func (s *Section) Has(key string) bool {
+	_, v := child(s.node, key)
+	return v != nil && !isNull(v)
+}
+
+// Keys lists the keys that are there, in order, and counts them as asked for.
+func (s *Section) Keys() []string {
+	var keys []string
+	for i := 0; i+1 < len(s.node.Content); i += 2 {
+		key := s.node.Content[i]
+		if key.Kind == yaml.ScalarNode && !slices.Contains(keys, key.Value) {
+			keys = append(keys, key.Value)
+		}
+	}
+	s.asked = append(s.asked, keys...)
+	return keys
+}
+
+// Allow makes keys known without reading them.
+func (s *Section) Allow(keys ...string) { s.asked = append(s.asked, keys...) }
+
+// Done tells all keys that nobody asked for.
+func (s *Section) Done() {
+	var allowed []string
+	for _, key := range s.asked {
+		if !slices.Contains(allowed, key) {
+			allowed = append(allowed, key)
+		}
+	}
+	for i := 0; i+1 < len(s.node.Content); i += 2 {
+		key := s.node.Content[i]
+		if key.Kind == yaml.ScalarNode && !slices.Contains(s.asked, key.Value) {
+			s.file.addAt(key.Line, s.at(key.Value), "", "unknown key", allowed...)
+		}
+	}
+}
+
+// value finds a key that has a value.
+func (s *Section) value(key string) *yaml.Node {
+	s.asked = append(s.asked, key)
+	_, v := child(s.node, key)
+	if v == nil || isNull(v) {
+		return nil
+	}
+	return v
+}
+
+// scalar returns the text of a value with the environment put in; ok is false where there is none, or a wrong one.
+func (s *Section) scalar(n *yaml.Node, path []string, secret bool) (text string, ok bool) {
+	if n == nil {
+		return "", false
+	}
+	if n.Kind != yaml.ScalarNode {
+		s.file.addAt(n.Line, path, "", "must be one value, not a list or mapping")
+		return "", false
+	}
+	text, errs := expand(n.Value, s.file.env)
+	for _, err := range errs {
+		shown := n.Value
+		if secret {
+			shown = ""
+		}
+		s.file.addAt(n.Line, path, shown, err.Error())
+	}
+	return text, len(errs) == 0
+}
+
+// String reads a text.
+func (s *Section) String(key, byDefault string) string {
+	if text, ok := s.scalar(s.value(key), s.at(key), false); ok && text != "" {
+		return text
+	}
+	return byDefault
+}
+
+// Secret reads a text that is never shown, from the key or from the file that the key with _file names, whose last line
+// break is left out.
+func (s *Section) Secret(key string) string {
+	text, _ := s.scalar(s.value(key), s.at(key), true)
+	path := s.Path(key + "_file")
+	if path == "" {
+		return text
+	}
+	if text != "" {
+		s.Add(key+"_file", path, "stands beside "+key+": keep one of the two")
+		return text
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		s.Add(key+"_file", path, "read file: "+err.Error())
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+}
+
+// Path reads the path of a file. A relative one is relative to the configuration's folder.
+func (s *Section) Path(key string) string {
+	p := s.String(key, "")
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(s.file.dir, p)
+}
+
+// parsed reads a value by a function.
+func parsed[T any](s *Section, key string, byDefault T, parse func(string) (T, error)) T {
+	text, ok := s.scalar(s.value(key), s.at(key), false)
+	if !ok || text == "" {
+		return byDefault
+	}
+	v, err := parse(text)
+	if err != nil {
+		s.Add(key, text, err.Error())
+		return byDefault
+	}
+	return v
+}
+
+// Choice reads one of the allowed words.
+func (s *Section) Choice(key, byDefault string, allowed ...string) string {
+	text := s.String(key, byDefault)
+	if text != byDefault && !slices.Contains(allowed, text) {
+		s.Add(key, text, "is unknown", allowed...)
+		return byDefault
+	}
+	return text
+}
+
+// Bool reads true or false.
+func (s *Section) Bool(key string, byDefault bool) bool {
+	return parsed(s, key, byDefault, func(v string) (bool, error) {
+		switch v {
+		case "true", "false":
+			return v == "true", nil
+		}
+		return false, fmt.Errorf("must be true or false")
+	})
+}
+
+// Int reads a number between two bounds, both included.
+func (s *Section) Int(key string, byDefault, least, most int) int {
+	return parsed(s, key, byDefault, func(v string) (int, error) {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < least || n > most {
+			return 0, fmt.Errorf("must be a number from %d to %d", least, most)
+		}
+		return n, nil
+	})
+}
+
+// Float reads a number.
+func (s *Section) Float(key string, byDefault float64) float64 {
+	return parsed(s, key, byDefault, func(v string) (float64, error) {
+		n, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			return 0, fmt.Errorf("must be a number")
+		}
+		return n, nil
+	})
+}
+
+// Duration reads a duration such as 1m30s.
+func (s *Section) Duration(key string, byDefault time.Duration) time.Duration {
+	return parsed(s, key, byDefault, parseDuration)
+}
+
+// Size reads a number of bytes, such as 64MiB, of at least the given one.
+func (s *Section) Size(key string, byDefault, least int64) int64 {
+	return parsed(s, key, byDefault, func(v string) (int64, error) {
+		n, err := parseSize(v)
+		if err == nil && n < least {
+			err = fmt.Errorf("must be at least %d bytes", least)
+		}
+		return n, err
+	})
+}
+
+// Strings reads a list of texts; one text counts as a list of it.
+func (s *Section) Strings(key string) []string {
+	return s.strings(s.value(key), s.at(key))
+}
+
+func (s *Section) strings(n *yaml.Node, path []string) []string {
+	if n == nil {
+		return nil
+	}
+	if n.Kind == yaml.ScalarNode {
+		if text, ok := s.scalar(n, path, false); ok {
+			return []string{text}
+		}
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		s.file.addAt(n.Line, path, "", "must be a list")
+		return nil
+	}
+	var list []string
+	for i, item := range n.Content {
+		itemPath := append(slices.Clone(path), strconv.Itoa(i))
+		if isNull(item) {
+			s.file.addAt(item.Line, itemPath, "", "is empty")
+			continue
+		}
+		if text, ok := s.scalar(item, itemPath, false); ok {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// Map reads a mapping of texts. Its values are treated as secret.
+func (s *Section) Map(key string) map[string]string {
+	sub := s.Section(key)
+	if sub == nil {
+		return nil
+	}
+	texts := map[string]string{}
+	for _, name := range sub.Keys() {
+		if text, ok := sub.scalar(sub.value(name), sub.at(name), true); ok {
+			texts[name] = text
+		}
+	}
+	return texts
+}
+
+// Section reads a mapping; nil where it is absent.
+func (s *Section) Section(key string) *Section {
+	n := s.value(key)
+	if n == nil {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		s.file.addAt(n.Line, s.at(key), "", "must be a mapping of keys to values")
+		return nil
+	}
+	return s.file.section(n, s.at(key))
+}
+
+// Sections reads a list of mappings. A wrong item is nil.
+func (s *Section) Sections(key string) []*Section {
+	n := s.value(key)
+	if n == nil {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		s.file.addAt(n.Line, s.at(key), "", "must be a list")
+		return nil
+	}
+	sections := make([]*Section, len(n.Content))
+	for i, item := range n.Content {
+		path := s.at(key, strconv.Itoa(i))
+		if item.Kind != yaml.MappingNode {
+			s.file.addAt(item.Line, path, "", "must be a mapping of keys to values")
+			continue
+		}
+		sections[i] = s.file.section(item, path)
+	}
+	return sections
+}

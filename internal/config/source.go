@@ -1,0 +1,230 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/router"
+)
+
+var slotPattern = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
+
+// readSource reads the section source, and the router options under its tables. shared are the options of the whole
+// pipeline.
+func readSource(s *Section, pipeline string, shared router.Options) (Source, []router.Options) {
+	byDefault := "tailbox_" + strings.ReplaceAll(pipeline, "-", "_")
+	if s == nil {
+		return Source{}, nil
+	}
+	defer s.Done()
+	src := Source{Kind: s.String("kind", "")}
+	switch src.Kind {
+	case "postgres":
+	case "":
+		s.Add("kind", "", "is missing", "postgres")
+	default:
+		s.unavailable("kind", src.Kind, []string{"mysql", "mariadb", "mongodb"}, []string{"postgres"})
+	}
+	before := len(s.file.problems)
+	if src.URL = s.Secret("url"); src.URL == "" && len(s.file.problems) == before {
+		s.Add("url", "", "is missing: give a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop")
+	}
+	src.LockURL = s.Secret("lock_url")
+	src.Slot = s.String("slot", byDefault)
+	if !slotPattern.MatchString(src.Slot) {
+		s.Add("slot", src.Slot, "must be 1 to 63 small letters, digits or _, as Postgres asks for")
+	}
+	src.Publication = s.String("publication", byDefault)
+	if len(src.Publication) > 63 {
+		s.Add("publication", src.Publication, "must have at most 63 bytes")
+	}
+	src.Failover = s.Bool("failover", false)
+	src.Schema = s.String("schema", "")
+	src.Start = s.Choice("start", "", "pending", "now")
+	if read := s.String("read", "log"); read != "log" {
+		s.unavailable("read", read, []string{"poll"}, []string{"log"})
+	}
+	src.Reconcile = s.Duration("reconcile", defaultReconcile)
+	var options []router.Options
+	src.Tables, options = readTables(s, shared)
+	return src, options
+}
+
+func readTables(s *Section, shared router.Options) ([]outbox.Table, []router.Options) {
+	sections := s.Sections("tables")
+	if len(sections) == 0 {
+		if s.Has("tables") {
+			s.Add("tables", "", "is empty: list the outbox tables, or leave it out for one table outbox of shape debezium")
+		}
+		t, _ := readTable(s.file.section(emptyNode(), s.at("tables", "0")), shared)
+		return []outbox.Table{t}, nil
+	}
+	var tables []outbox.Table
+	var options []router.Options
+	for i, section := range sections {
+		if section == nil {
+			continue
+		}
+		t, own := readTable(section, shared)
+		section.Done()
+		for _, other := range tables {
+			if other.Name == t.Name && other.Schema == t.Schema {
+				s.file.Add(s.at("tables", strconv.Itoa(i), "name"), t.Name, "is listed twice: list each table once")
+			}
+		}
+		tables, options = append(tables, t), append(options, own)
+	}
+	return tables, options
+}
+
+func readTable(s *Section, shared router.Options) (outbox.Table, router.Options) {
+	name := s.String("name", "outbox")
+	t := outbox.Table{Shape: s.String("shape", "debezium")}
+	var err error
+	if t.Schema, t.Name, err = splitName(name); err != nil {
+		s.Add("name", name, err.Error())
+	}
+	var own router.Options
+	if section := s.Section("router"); section != nil {
+		own = section.options()
+	}
+	shape, ok := outbox.ShapeNamed(t.Shape)
+	if !ok {
+		s.unavailable("shape", t.Shape, []string{"yantra", "gopipe", "talkie", "flowcatalyst", "memo"}, shapeNames())
+		s.Allow("columns", "on_delivered")
+		return t, own
+	}
+	t.Words = shape.Words
+	t.Columns = readColumns(s, &shape, columnOptions(t.Shape, shared, own))
+	t.OnDelivered = readOnDelivered(s, &t.Columns)
+	t.Fields = mergeOptions(shared, own).Fields(t.Columns)
+	return t, own
+}
+
+func shapeNames() []string {
+	var names []string
+	for _, s := range outbox.Shapes() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func mergeOptions(shared, own router.Options) router.Options {
+	merged := maps.Clone(shared)
+	if merged == nil {
+		merged = router.Options{}
+	}
+	maps.Copy(merged, own)
+	return merged
+}
+
+// columnOptions returns the columns that router options name for a table. Those of the whole pipeline speak of tables of
+// shape debezium only.
+func columnOptions(shape string, shared, own router.Options) map[string]string {
+	if shape != "debezium" {
+		return own.Columns()
+	}
+	return mergeOptions(shared, own).Columns()
+}
+
+// readColumns lays the columns of the file, and those that router options name, over the shape's.
+func readColumns(s *Section, shape *outbox.Shape, named map[string]string) outbox.Columns {
+	columns := shape.Columns
+	explicit := map[string]bool{}
+	section := s.Section("columns")
+	var group []string
+	if section != nil {
+		for _, key := range section.Keys() {
+			field := columns.Field(key)
+			explicit[key] = true
+			switch {
+			case key == "group":
+				group = section.columns(key)
+			case field == nil:
+				section.Add(key, "", "is no column that tailbox knows", outbox.ColumnNames...)
+			default:
+				*field = section.String(key, "")
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(named)) {
+		field := columns.Field(key)
+		if explicit[key] && *field != named[key] {
+			section.Add(key, *field, fmt.Sprintf("contradicts the router's %s, which names the column %q: keep one of the two", optionOf(key), named[key]))
+			continue
+		}
+		*field = named[key]
+	}
+	if explicit["group"] {
+		columns.Group = group
+	} else {
+		columns.Group = followGroup(s, shape, &columns)
+	}
+	for _, need := range []string{"id", "payload"} {
+		if *columns.Field(need) == "" {
+			s.file.Add(s.at("columns", need), "", "must name a column: a table without one cannot be an outbox")
+		}
+	}
+	return columns
+}
+
+// columns reads names of columns; none for an empty text.
+func (s *Section) columns(key string) []string {
+	var names []string
+	for _, name := range s.Strings(key) {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// optionOf is Debezium's spelling of a column.
+func optionOf(key string) string {
+	switch key {
+	case "topic":
+		return "route.by.field"
+	case "created_at":
+		return "table.field.event.timestamp"
+	}
+	return "table.field.event." + key
+}
+
+// followGroup gives the group's columns their new names, where the shape's group is made of columns that were renamed
+// for another purpose: the topic and key of shape debezium.
+func followGroup(s *Section, shape *outbox.Shape, columns *outbox.Columns) []string {
+	before := shape.Columns
+	var group []string
+	for _, name := range shape.Columns.Group {
+		renamed := name
+		for _, key := range outbox.ColumnNames {
+			if old := before.Field(key); old != nil && *old == name {
+				renamed = *columns.Field(key)
+			}
+		}
+		if renamed == "" {
+			s.file.Add(s.at("columns", "group"), "", fmt.Sprintf("must be set, because the group's column %s was taken away: name the group's columns, or set it to null for no order", name))
+			return nil
+		}
+		group = append(group, renamed)
+	}
+	return group
+}
+
+func readOnDelivered(s *Section, columns *outbox.Columns) outbox.OnDelivered {
+	byDefault := outbox.Delete
+	canMark := columns.Status != "" || columns.DeliveredAt != ""
+	if canMark {
+		byDefault = outbox.Mark
+	}
+	choice := s.Choice("on_delivered", string(byDefault), string(outbox.Delete), string(outbox.Mark), string(outbox.Keep))
+	if choice == string(outbox.Mark) && !canMark {
+		s.Add("on_delivered", choice, "needs a column status or delivered_at: name one under columns, or choose delete or keep")
+	}
+	return outbox.OnDelivered(choice)
+}
