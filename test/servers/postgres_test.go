@@ -11,7 +11,12 @@ import (
 	"github.com/tailbox/tailbox/test/servers"
 )
 
-func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(orphanVariable) != "" {
+		os.Exit(leaveOrphans())
+	}
+	os.Exit(servers.Main(m))
+}
 
 // within is a context that ends before the test binary's own limit, so that a
 // hang names its test.

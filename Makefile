@@ -1,0 +1,66 @@
+# tailbox. "make help" lists what can be made.
+
+GO        ?= go
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# What runs concurrently, or is shared by what does: tested with the race detector too.
+ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./test/sim/...
+FUZZTIME  ?= 30s
+SCHEDULES ?= 20000
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test race lint e2e mutants bench fuzz servers clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/tailbox, one static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tailbox ./cmd/tailbox
+
+demo: build ## show it at work, in less than a minute, with no server and no config
+	bin/tailbox demo
+
+test: servers ## run all tests against real servers, the engine's with the race detector too
+	$(GO) vet -tags=e2e ./...
+	$(GO) test -count=1 ./test
+	$(GO) test -count=1 -timeout 30m ./...
+	$(GO) test -count=1 -timeout 30m -race $(ENGINE)
+
+race: servers ## run all tests with the race detector
+	$(GO) test -count=1 -timeout 60m -race ./...
+
+lint: ## golangci-lint where it is installed, else go vet and gofmt
+	@if command -v golangci-lint >/dev/null; then \
+		golangci-lint run ./...; \
+	else \
+		echo "golangci-lint is not installed; running go vet and gofmt instead"; \
+		$(GO) vet ./... && \
+		unformatted="$$(gofmt -l $$(git ls-files '*.go'))" && \
+		if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w:"; echo "$$unformatted"; exit 1; fi; \
+	fi
+
+e2e: servers build ## kill, cut, stall and restart every part; compare what came with what was committed
+	TAILBOX_SIM_SCHEDULES=$(SCHEDULES) $(GO) test -count=1 -timeout 60m ./test/sim
+	$(GO) test -count=1 -timeout 60m -v -tags=e2e -run . ./test/e2e
+
+mutants: ## break the engine in many small ways; a test must see each
+	$(GO) run ./test/mutants
+
+bench: servers build ## measure throughput and latency against a bare reader of the same log
+	$(GO) run ./test/bench
+
+fuzz: ## fuzz every fuzz target for FUZZTIME (30s) each
+	@set -e; for file in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz'); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$file); do \
+			echo "$$(dirname $$file) $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
+		done; \
+	done
+
+servers: ## install the servers that tests need, where they are missing
+	$(GO) run ./test/servers/install
+
+clean: ## remove what was built; installed servers stay
+	rm -rf bin
+	$(GO) clean -testcache
