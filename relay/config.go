@@ -25,6 +25,9 @@ type Config struct {
 	Sinks  map[string]sink.Sink
 	Router *router.Router
 
+	// Kept tells whether the rows of a table stay as they are when they are delivered (keep): nothing is to be done about
+	// them. It is called by several goroutines. Nil means that no table is kept.
+	Kept func(table string) bool
 	// Memory bounds everything queued, in bytes. Default 64 MiB.
 	Memory int64
 	// Reconcile is how often the tables are compared with the log (R11); 0 means never.

@@ -1,0 +1,275 @@
+package relay
+
+import (
+	"errors"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/router"
+	"github.com/tailbox/tailbox/sink"
+)
+
+const (
+	// inlineDelay and inlineRetries bound what is waited for in memory before a lane is parked (R3).
+	inlineDelay   = 2 * time.Second
+	inlineRetries = 3
+	// unreachedLimit answers of "unreachable" to one message, while others of its sink are answered, make it rejected.
+	unreachedLimit = 3
+	freeRetry      = 100 * time.Millisecond
+)
+
+// onAnswer takes what a sink answered to a call.
+func (e *engine) onAnswer(c *call) {
+	now := time.Now()
+	s := c.sink
+	e.inflight--
+	s.inflight--
+	c.to.inflight--
+	if c.probe {
+		s.probing = false
+	}
+	if f := e.cfg.Events.Called; f != nil {
+		f(s.name, len(c.ds), c.took)
+	}
+	if c.errs != nil && len(c.errs) != len(c.ds) {
+		c.errs = repeat(sink.Permanent(errors.New("the sink broke its contract: wrong number of answers")), len(c.ds))
+	}
+	e.judge(c, now)
+	at := 0
+	for _, r := range c.runs {
+		var errs []error
+		if c.errs != nil {
+			errs = c.errs[at : at+r.n]
+		}
+		at += r.n
+		r.lane.busy = 0
+		e.onRun(r.lane, r.n, errs, len(c.ds), now)
+		e.review(r.lane)
+		e.offer(r.lane, now)
+		s.forget(r.lane)
+	}
+	s.list(c.to)
+}
+
+// judge draws conclusions about the sink as a whole and its destination from a call's answers.
+func (e *engine) judge(c *call, now time.Time) {
+	s := c.sink
+	reached, attempted, good := c.errs == nil, c.errs == nil, c.errs == nil
+	misconfigured := false
+	at := 0
+	for _, r := range c.runs {
+		for i := range r.n {
+			if c.errs == nil {
+				break
+			}
+			err := c.errs[at+i]
+			class, after, _ := sink.Classify(err)
+			switch {
+			case err == nil:
+				reached, attempted, good = true, true, true
+			case class == sink.ClassThrottled:
+				reached, attempted = true, true
+				e.throttle(s, max(after, 100*time.Millisecond), err, now)
+			case class == sink.ClassUnreachable:
+				attempted = true
+			case class == sink.ClassMisconfigured:
+				reached, attempted, misconfigured = true, true, true
+				e.pauseDestination(s, c.to, err, now)
+			case class != sink.ClassNotAttempted:
+				reached, attempted = true, true
+			}
+		}
+		at += r.n
+	}
+	switch {
+	case reached:
+		s.successes++
+		if s.breaker.answered() || good && !s.down.IsZero() {
+			e.opened(s, now)
+		}
+	case attempted:
+		e.unreachable(s, c, now)
+	}
+	if p := s.pauses[c.to.Name]; p != nil && !misconfigured {
+		p.probing = false
+		if reached {
+			delete(s.pauses, c.to.Name)
+			e.log.Info("destination takes deliveries again", "sink", s.name, "destination", c.to.Name)
+			e.opened(s, now)
+		}
+	}
+}
+
+// unreachable counts a call that did not reach the sink, once, and opens its breaker after several.
+func (e *engine) unreachable(s *sinkState, c *call, now time.Time) {
+	l := c.runs[0].lane
+	err := firstError(c.errs)
+	if s.breaker.failed(now, l, e.othersActive(s, l)) {
+		s.why = err.Error()
+		s.down = now
+		e.log.Warn("sink cannot be reached: breaker open", "sink", s.name, "error", err)
+		e.report(s, now)
+	} else if s.breaker.open {
+		s.why = err.Error()
+	}
+}
+
+// othersActive tells whether another lane of the sink has something in memory to send.
+func (e *engine) othersActive(s *sinkState, l *lane) bool {
+	return s.queued > l.queue.len()+l.arrivals.len()
+}
+
+func firstError(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onRun takes the answers to one lane's run: nils, then errors (R2).
+func (e *engine) onRun(l *lane, n int, errs []error, inCall int, now time.Time) {
+	good := n
+	for i, err := range errs {
+		if err != nil {
+			good = i
+			break
+		}
+	}
+	if good > 0 {
+		e.delivered(l, good, now)
+	}
+	if good == n {
+		if good > 0 && e.cfg.Events.Answered != nil {
+			e.cfg.Events.Answered(l.sink.name, true, 0, good)
+		}
+		return
+	}
+	if e.cfg.Events.Answered != nil {
+		if good > 0 {
+			e.cfg.Events.Answered(l.sink.name, true, 0, good)
+		}
+		class, _, _ := sink.Classify(errs[good])
+		e.cfg.Events.Answered(l.sink.name, false, class, 1)
+	}
+	e.onFailure(l, errs[good], n-good, inCall, now)
+}
+
+// delivered takes the first n deliveries out of the lane's queue: they are outcomes now.
+func (e *engine) delivered(l *lane, n int, now time.Time) {
+	first := l.queue.at(0)
+	if f := e.cfg.Events.Delivered; f != nil {
+		f(l.sink.name, first.route.Name, n, now.Sub(first.Message.CommitTime))
+	}
+	for _, d := range l.queue.slice()[:n] {
+		l.passed(d)
+		l.sink.queued--
+		if d.back != nil {
+			e.backDelivered(l, d)
+			continue
+		}
+		l.sink.bytes -= d.Message.Size()
+		e.outcomes = append(e.outcomes, outcome{d.msg, l.sink.bit})
+	}
+	l.queue.pop(n)
+}
+
+// onFailure decides what a failed head means (ARCHITECTURE 6). left is the number of deliveries of the run that were not
+// delivered, inCall the number of all deliveries in the call.
+func (e *engine) onFailure(l *lane, err error, left, inCall int, now time.Time) {
+	head := l.queue.at(0)
+	class, _, whole := sink.Classify(err)
+	if class == sink.ClassUnreachable {
+		head.unreached++
+		if head.unreached >= unreachedLimit && l.sink.successes > head.reachedBefore && !l.sink.breaker.open {
+			class = sink.ClassRejected
+		} else {
+			if head.unreached == 1 {
+				head.reachedBefore = l.sink.successes
+			}
+			e.wait(l, freeRetry<<min(head.unreached, 3), now)
+			return
+		}
+	} else if class != sink.ClassNotAttempted {
+		head.unreached = 0
+	}
+	if class != sink.ClassNotAttempted {
+		head.skipped = 0
+	}
+	if whole && inCall > 1 && (class == sink.ClassPermanent || class == sink.ClassRejected) {
+		l.narrow(left)
+		return
+	}
+	switch class {
+	case sink.ClassNotAttempted:
+		if head.skipped++; head.skipped > 2 {
+			e.wait(l, freeRetry, now)
+		}
+	case sink.ClassThrottled, sink.ClassMisconfigured:
+		e.offBack(l, now)
+	case sink.ClassPermanent:
+		head.spent++
+		e.failHead(l, &failure{class: class.String(), err: err.Error()}, now)
+	default:
+		head.spent++
+		e.rejected(l, head, err, now)
+	}
+}
+
+// rejected waits for the next attempt: in memory if that is soon, else parked (R3); or gives up.
+func (e *engine) rejected(l *lane, head *delivery, err error, now time.Time) {
+	f := &failure{class: sink.ClassRejected.String(), err: err.Error()}
+	policy := e.policy(head)
+	if head.spent >= limit(head.route.Retry, head.Message.MaxAttempts) && policy != router.KeepOn {
+		e.failHead(l, f, now)
+		return
+	}
+	wait := delay(head.route.Retry, head.spent, e.cfg.Rand)
+	if wait <= inlineDelay && head.inline < inlineRetries && !l.sink.park && head.back == nil {
+		head.inline++
+		e.wait(l, wait, now)
+		return
+	}
+	f.state, f.blocks, f.wait = checkpoint.StateRetrying, l.group != "", wait
+	e.parkHead(l, f, now)
+}
+
+// failHead gives the lane's head up for good, as its policy says.
+func (e *engine) failHead(l *lane, f *failure, now time.Time) {
+	head := l.queue.at(0)
+	if f.class == sink.ClassCrash.String() {
+		head.spent++
+	}
+	l.passed(head)
+	g := *f
+	switch e.policy(head) {
+	case router.KeepOn:
+		g.state, g.blocks, g.wait = checkpoint.StateRetrying, l.group != "", head.route.Retry.Max
+	case router.Latest:
+		g.state, g.blocks, g.latest, g.wait = checkpoint.StateRetrying, true, true, head.route.Retry.Max
+	case router.Skip:
+		g.state, g.only = checkpoint.StateDead, true
+	default:
+		g.state, g.blocks = checkpoint.StateDead, true
+	}
+	e.parkHead(l, &g, now)
+}
+
+// policy is what happens to a delivery that is exhausted: without a group there is nobody to hold or to supersede.
+func (e *engine) policy(d *delivery) router.OnExhausted {
+	p := d.route.OnExhausted
+	if d.lane.group == "" && p != router.KeepOn {
+		return router.Skip
+	}
+	if p == "" {
+		return router.Hold
+	}
+	return p
+}
+
+// wait lets the lane's head wait in memory.
+func (e *engine) wait(l *lane, d time.Duration, now time.Time) {
+	l.retryAt = now.Add(d)
+	e.retries.add(l.retryAt, l)
+}

@@ -1,0 +1,34 @@
+package relay
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/tailbox/tailbox/router"
+)
+
+// delay is how long to wait after a number of spent attempts (at least 1). It is pure but for the draw of r, and never
+// overflows: a delay that would be longer than the policy's longest is that one.
+func delay(p router.Retry, spent int, r *rand.Rand) time.Duration {
+	if len(p.Schedule) > 0 {
+		return p.Schedule[min(max(spent, 1), len(p.Schedule))-1]
+	}
+	d := float64(p.Initial)
+	for i := 1; i < spent && d < float64(p.Max); i++ {
+		d *= p.Factor
+	}
+	d = min(d, float64(p.Max))
+	if p.Jitter != "none" {
+		// Full jitter spreads the retries of many lanes best; the floor keeps a retry from being no wait at all.
+		d = max(d*r.Float64(), float64(min(p.Initial, p.Max))/10)
+	}
+	return time.Duration(d)
+}
+
+// limit is the number of attempts that a delivery may spend.
+func limit(p router.Retry, perMessage int32) int {
+	if perMessage > 0 {
+		return int(perMessage)
+	}
+	return p.Attempts
+}

@@ -1,0 +1,185 @@
+package relay
+
+import (
+	"errors"
+	"time"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// call is one Deliver: runs of one or more lanes, all to one destination.
+type call struct {
+	sink    *sinkState
+	to      *destination
+	runs    []run
+	ds      []*sink.Delivery
+	probe   bool
+	started time.Time
+	took    time.Duration
+	errs    []error
+}
+
+// run is the prefix of a lane that is in flight.
+type run struct {
+	lane *lane
+	n    int
+}
+
+// offer puts a lane that can start a run into its destination's list.
+func (e *engine) offer(l *lane, now time.Time) {
+	if l.ready || !l.sendable(now) {
+		return
+	}
+	s := l.sink
+	if s.park && !l.polling {
+		e.review(l)
+		return
+	}
+	head := l.queue.at(0)
+	if s.to != nil {
+		head.Destination = s.to(head)
+	}
+	if p := s.pauses[head.Destination.Name]; p != nil && now.Sub(p.since) >= parkAfter && (p.probing || now.Before(p.probe)) {
+		e.parkFor(l, max(p.probe.Sub(now), time.Second), "destination is misconfigured", now)
+		return
+	}
+	q := s.destinationOf(head.Destination)
+	q.ready = append(q.ready, l)
+	l.ready = true
+	s.list(q)
+}
+
+// dispatch starts as many calls of a sink as its limits and its state allow.
+func (e *engine) dispatch(s *sinkState, now time.Time) {
+	if len(s.pauses) > 0 {
+		s.relist()
+	}
+	for len(s.turn) > 0 && s.inflight < s.limits.Concurrency {
+		ok, probe := s.accepts(now)
+		if !ok || !e.trusted(now) {
+			return
+		}
+		q := s.turn[0]
+		s.turn = s.turn[1:]
+		q.listed = false
+		single := probe
+		if p := s.pauses[q.Name]; p != nil {
+			if p.probing || now.Before(p.probe) {
+				continue // listed again when its probe is due
+			}
+			p.probing, single = true, true
+		}
+		c := e.build(s, q, single, now)
+		if c == nil {
+			if p := s.pauses[q.Name]; p != nil {
+				p.probing = false
+			}
+			s.list(q)
+			continue
+		}
+		c.probe = probe
+		s.probing = s.probing || probe
+		s.list(q)
+		e.send(c)
+	}
+}
+
+// build makes a call from the lanes that are ready for a destination. It returns nil when none of them has anything to
+// send after all.
+func (e *engine) build(s *sinkState, q *destination, single bool, now time.Time) *call {
+	limits := s.limits
+	if single {
+		limits.Batch, limits.Run = 1, 1
+	}
+	c := &call{sink: s, to: q, started: now}
+	room, bytes := limits.Batch, limits.Bytes
+	taken := 0
+	for taken < len(q.ready) && (limits.Batch <= 0 || room > 0) {
+		l := q.ready[taken]
+		if !l.sendable(now) {
+			l.ready = false
+			taken++
+			continue
+		}
+		head := l.queue.at(0)
+		if head.doomed != nil {
+			l.ready = false
+			taken++
+			e.failHead(l, head.doomed, now)
+			continue
+		}
+		if e.gate != 0 && head.msg != nil && head.msg.seq > e.gate {
+			l.ready = false
+			taken++
+			e.gated = append(e.gated, l)
+			continue
+		}
+		if l.suspect != nil && len(c.runs) > 0 {
+			break // it wants a call of its own
+		}
+		n := l.runLength(limits, room, bytes, len(c.runs) == 0, s.to)
+		if n == 0 {
+			break
+		}
+		if s.to != nil && head.Destination != q.Destination {
+			l.ready = false
+			taken++
+			e.offer(l, now)
+			continue
+		}
+		l.ready = false
+		taken++
+		e.addRun(c, l, n, &room, &bytes)
+		if l.suspect != nil {
+			break
+		}
+	}
+	rest := copy(q.ready, q.ready[taken:])
+	clear(q.ready[rest:])
+	q.ready = q.ready[:rest]
+	if len(c.runs) == 0 {
+		return nil
+	}
+	return c
+}
+
+func (e *engine) addRun(c *call, l *lane, n int, room, bytes *int) {
+	for i := range n {
+		d := l.queue.at(i)
+		d.Attempt = d.spent + 1
+		d.Destination = c.to.Destination
+		c.ds = append(c.ds, &d.Delivery)
+		*bytes -= len(d.Value)
+	}
+	*room -= n
+	l.busy = n
+	c.runs = append(c.runs, run{l, n})
+}
+
+// send starts the call in a goroutine of its own.
+func (e *engine) send(c *call) {
+	c.sink.inflight++
+	c.to.inflight++
+	e.inflight++
+	ctx, answered := e.callCtx, e.answered
+	go func() {
+		// Between the decision and this line the process may have been stopped for a minute (R12).
+		if time.Since(answered) >= 2*sessionTrust {
+			c.errs = repeat(sink.NotAttempted(errStale), len(c.ds))
+		} else {
+			c.errs = c.sink.sink.Deliver(ctx, c.ds)
+		}
+		c.took = time.Since(c.started)
+		e.answers <- c
+	}()
+}
+
+var errStale = errors.New("the session with the store has not answered for too long")
+
+func repeat(err error, n int) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}

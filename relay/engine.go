@@ -1,0 +1,457 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/router"
+	"github.com/tailbox/tailbox/source"
+)
+
+// rowPart is the part of a message that is its row in the user's table; sink parts are the bits below it.
+const (
+	rowPart  = uint64(1) << 63
+	maxSinks = 60
+)
+
+// engine is one term as the holder of the lock: it forgets everything when the term ends. Its fields belong to the
+// goroutine that runs loop; others talk to it through its channels.
+type engine struct {
+	cfg   Config
+	log   *slog.Logger
+	store checkpoint.Store
+	load  *checkpoint.Loaded
+	start source.Start
+	sweep source.Snapshot // nil: no sweep
+
+	memory  *memory
+	tracker *checkpoint.Tracker
+	covered map[string][]checkpoint.Range // what the checkpoint names as settled beyond its position
+	sinks   []*sinkState                  // [0] is the sink ""
+	byName  map[string]*sinkState
+	names   []string // of sinks, in the order of their bits
+	targets map[*router.Route][]*sinkState
+
+	received chan *received
+	answers  chan *call
+	stored   chan func()
+	asks     chan ask
+	ended    chan ended
+	cautions chan caution
+
+	callCtx  context.Context // ends when deliveries must stop at once
+	opCtx    context.Context // ends with the term: of the store's operations
+	inflight int
+	busy     bool // an operation of the store is under way
+	answered time.Time
+	failed   error
+
+	settleState
+	pollState
+	requestState
+	reconcileState
+
+	phase    phase
+	caution  *caution
+	cautious int
+	counted  bool    // this start does not count as unclean any more
+	readAny  bool    // a message was read
+	idleLog  bool    // the log had nothing to read at first
+	list     message // head of the ring of all messages in memory
+	stopping bool
+	cut      bool // calls in flight were cut off
+	deadline time.Time
+
+	sweepDone bool // the sweep's rows have all been emitted
+	swept     int  // of them, how many are not settled yet
+	retries   retryHeap
+	nextTick  time.Time
+	sampled   time.Time
+}
+
+type phase int
+
+const (
+	phaseSweeping phase = iota
+	phaseTailing
+)
+
+// ended says that a goroutine of the source came back.
+type ended struct {
+	sweep bool
+	err   error
+}
+
+// caution is a source that asks whether it may decode the next row.
+type caution struct {
+	at    outbox.Position
+	reply chan error
+}
+
+var (
+	// errRestart ends a term without a fault: a new one begins at once.
+	errRestart = errors.New("start again")
+	// cautiousStarts unclean starts in a row make the next one cautious; it lasts for so many messages (R9).
+	cautiousStarts   = 3
+	cautiousMessages = 1000
+)
+
+const (
+	pingEvery = 2 * time.Second
+	// cutGrace is how long answers of calls that were cut off may still be settled.
+	cutGrace = 5 * time.Second
+	// sessionTrust is how long after the session's last answer a delivery may start (R12).
+	sessionTrust = 5 * time.Second
+)
+
+func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *checkpoint.Checkpoint,
+	sweep source.Snapshot) *engine {
+	e := &engine{
+		cfg: cfg, log: cfg.Logger, store: store, load: load, sweep: sweep,
+		start:    source.Start{From: cp.Resume, Log: cp.Log, LastCommit: cp.LastCommit},
+		memory:   newMemory(cfg.Memory * 3 / 4), // the rest is the poller's
+		tracker:  checkpoint.NewTracker(cp.Log, cp.Resume, cp.LastCommit),
+		covered:  cp.SettledAbove,
+		byName:   map[string]*sinkState{},
+		targets:  map[*router.Route][]*sinkState{},
+		received: make(chan *received, 4),
+		answers:  make(chan *call, 64),
+		stored:   make(chan func(), 1),
+		asks:     make(chan ask),
+		ended:    make(chan ended, 1),
+		cautions: make(chan caution),
+		answered: time.Now(),
+	}
+	e.settleState.init(cp)
+	e.inHand = map[checkpoint.Key]bool{}
+	e.list.next, e.list.prev = &e.list, &e.list
+	e.names = []string{""}
+	for name := range cfg.Sinks {
+		e.names = append(e.names, name)
+	}
+	slices.Sort(e.names)
+	for i, name := range e.names {
+		s := newSinkState(name, 1<<i, cfg.Sinks[name])
+		e.sinks = append(e.sinks, s)
+		e.byName[name] = s
+	}
+	for _, l := range load.Blocked {
+		if s := e.byName[l.Sink]; s != nil && l.Group != "" {
+			s.lane(l.Group).blocked = true
+		}
+	}
+	for _, l := range load.HeldLanes {
+		for _, s := range e.sinks[1:] {
+			if l.Sink == "" || l.Sink == s.name {
+				s.lane(l.Group).held = true
+			}
+		}
+	}
+	for _, name := range load.PausedSinks {
+		if s := e.byName[name]; s != nil {
+			s.paused, s.down, s.why = true, time.Now().Add(-parkAfter), "paused by an operator"
+		}
+	}
+	if load.UncleanStarts >= cautiousStarts {
+		e.start.Cautious = e.ask
+		e.log.Warn("starting cautiously: message by message", "unclean_starts", load.UncleanStarts)
+	}
+	return e
+}
+
+// run works until ctx ends, then stops softly; or until something fails.
+func (e *engine) run(ctx context.Context) error {
+	srcCtx, stopSource := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSource()
+	callCtx, stopCalls := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCalls()
+	opCtx, stopOps := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopOps()
+	e.callCtx, e.opCtx = callCtx, opCtx
+	running := 0
+	read := func() {
+		running++
+		if e.phase == phaseSweeping {
+			go func() { e.ended <- ended{true, e.sweep.Pending(srcCtx, e.start.Log, e.emit)} }()
+			return
+		}
+		go func() { e.ended <- ended{false, e.cfg.Source.Run(srcCtx, e.start, e.emit)} }()
+	}
+	e.phase = phaseTailing
+	if e.sweep != nil {
+		e.phase = phaseSweeping
+	}
+	e.state()
+	read()
+	err := e.loop(ctx, func() { running-- }, read, stopCalls)
+	// The source stays connected until its last confirmation is on its way; then it is told to stop, and waited for.
+	stopSource()
+	stopCalls()
+	stopOps()
+	for running > 0 || e.inflight > 0 || e.busy {
+		select {
+		case <-e.ended:
+			running--
+		case c := <-e.answers:
+			e.inflight--
+			_ = c
+		case <-e.stored:
+			e.busy = false
+		case a := <-e.asks:
+			a.reply <- nil
+		case b := <-e.received:
+			_ = b
+		case c := <-e.cautions:
+			c.reply <- context.Canceled
+		}
+	}
+	if e.sweep != nil {
+		err = errors.Join(err, e.sweep.Close(context.WithoutCancel(ctx)))
+	}
+	return err
+}
+
+// loop is the engine's goroutine: everything that changes its state happens between two turns of it.
+func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.CancelFunc) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	done := ctx.Done()
+	e.nextTick = time.Now()
+	for {
+		now := time.Now()
+		e.pump(now)
+		if e.failed != nil {
+			return e.failed
+		}
+		if e.stopping && e.stopped(now, stopCalls) {
+			return nil
+		}
+		if e.sweepSettled() {
+			if err := e.endSweep(ctx); err != nil {
+				return err
+			}
+			e.state()
+			read()
+			continue
+		}
+		timer.Reset(max(e.wakeAt(now).Sub(now), 0))
+		in := e.received
+		if e.stopping {
+			in = nil
+		}
+		select {
+		case b := <-in:
+			e.onReceived(b, now)
+		case c := <-e.answers:
+			e.onAnswer(c)
+		case f := <-e.stored:
+			e.busy = false
+			f()
+		case a := <-e.asks:
+			a.reply <- e.checkpoint(a.invisible)
+		case c := <-e.cautions:
+			e.caution = &c
+		case x := <-e.ended:
+			left()
+			if err := e.onEnded(x); err != nil {
+				return err
+			}
+		case <-timer.C:
+		case <-done:
+			done = nil
+			e.stopping = true
+			e.deadline = now.Add(e.cfg.ShutdownTimeout)
+			e.log.Info("stopping", "in_flight", e.inflight)
+		}
+	}
+}
+
+// onEnded handles the end of the source's goroutine.
+func (e *engine) onEnded(x ended) error {
+	if x.sweep {
+		if x.err != nil {
+			return fmt.Errorf("sweep pending rows: %w", x.err)
+		}
+		e.sweepDone = true
+		return nil
+	}
+	if x.err == nil {
+		x.err = errors.New("the source ended")
+	}
+	return fmt.Errorf("read the log: %w", x.err)
+}
+
+// stopped tells whether a soft stop is over. When its time is up, calls in flight are cut off, and what they answer
+// is settled if that can be done soon; the rest is delivered again by the next start.
+func (e *engine) stopped(now time.Time, stopCalls context.CancelFunc) bool {
+	if e.quiet() {
+		return true
+	}
+	if now.Before(e.deadline) {
+		return false
+	}
+	if e.cut {
+		e.log.Warn("stopped before everything was settled", "in_flight", e.inflight)
+		return true
+	}
+	e.cut = true
+	e.deadline = now.Add(cutGrace)
+	stopCalls()
+	return false
+}
+
+// sweepSettled tells whether every swept message is settled: only then may the tail begin (R8).
+func (e *engine) sweepSettled() bool {
+	return e.phase == phaseSweeping && e.sweepDone && !e.stopping && len(e.received) == 0 && e.swept == 0 && e.storeIdle()
+}
+
+// endSweep makes the end of the sweep durable; the tail follows.
+func (e *engine) endSweep(ctx context.Context) error {
+	cp := e.saved
+	cp.SweepPending = false
+	if err := e.store.Save(ctx, &cp); err != nil {
+		return fmt.Errorf("save the end of the sweep: %w", err)
+	}
+	e.saved = cp
+	if err := e.sweep.Close(ctx); err != nil {
+		e.log.Warn("close the sweep's snapshot", "error", err)
+	}
+	e.sweep, e.phase = nil, phaseTailing
+	return nil
+}
+
+// pump starts whatever can be started now.
+func (e *engine) pump(now time.Time) {
+	e.retries.due(now, func(l *lane) { e.offer(l, now) })
+	if !now.Before(e.nextTick) {
+		e.nextTick = now.Add(e.cfg.Tick)
+		e.tick(now)
+	}
+	if !e.stopping {
+		for _, s := range e.sinks[1:] {
+			e.dispatch(s, now)
+		}
+	}
+	e.nextOperation(now)
+}
+
+// nextOperation gives the store something to do: one operation at a time, on the one session that holds the lock.
+func (e *engine) nextOperation(now time.Time) {
+	if e.busy || e.failed != nil {
+		return
+	}
+	on := !e.stopping
+	switch {
+	case e.startCounting():
+	case e.settleNow(now):
+	case on && e.cautionNow():
+	case on && e.requestNow(now):
+	case on && e.pageNow():
+	case on && e.dueNow(now):
+	case on && e.reconcileNow(now):
+	case now.Sub(e.answered) >= pingEvery:
+		e.operate(func(ctx context.Context) (func(), error) {
+			return func() {}, e.store.Ping(ctx)
+		})
+	}
+}
+
+// operate runs one operation of the store in a goroutine of its own; what it returns is called by the engine's goroutine
+// when the operation has succeeded. An error ends the term: the session is not to be trusted any more.
+func (e *engine) operate(op func(context.Context) (func(), error)) {
+	e.busy = true
+	go func() {
+		then, err := op(e.opCtx)
+		e.stored <- func() {
+			if err != nil {
+				e.failed = err
+				return
+			}
+			e.answered = time.Now()
+			then()
+		}
+	}()
+}
+
+func (e *engine) storeIdle() bool {
+	return !e.busy && len(e.outcomes) == 0 && len(e.pending) == 0 && len(e.rows) == 0 && len(e.parkLanes) == 0
+}
+
+// quiet tells whether a soft stop is complete.
+func (e *engine) quiet() bool {
+	if e.inflight > 0 || e.busy || e.uncounted() {
+		return false
+	}
+	return len(e.outcomes) == 0 && len(e.pending) == 0 && (len(e.rows) == 0 || e.lastTry) && !e.parkable()
+}
+
+// trusted tells whether the session answered lately enough for a delivery to start (R12).
+func (e *engine) trusted(now time.Time) bool { return now.Sub(e.answered) < sessionTrust }
+
+func (e *engine) wakeAt(now time.Time) time.Time {
+	at := e.nextTick
+	earlier := func(t time.Time) {
+		if !t.IsZero() && t.Before(at) {
+			at = t
+		}
+	}
+	earlier(e.retries.next())
+	if !e.busy {
+		if !e.stopping && !e.polledFull() && len(e.inHand) < polledMost {
+			earlier(e.dueAt)
+		}
+		earlier(e.settleAt(now))
+		earlier(e.answered.Add(pingEvery))
+	}
+	for _, s := range e.sinks[1:] {
+		earlier(s.wake(now))
+	}
+	if e.stopping {
+		earlier(e.deadline)
+	}
+	return at
+}
+
+// tick does what is due now and then.
+func (e *engine) tick(now time.Time) {
+	for _, s := range e.sinks[1:] {
+		e.checkSink(s, now)
+	}
+	e.checkStarvation(now)
+	if now.Sub(e.sampled) >= time.Second {
+		e.sampled = now
+		e.sample(now)
+	}
+	e.dueAsked, e.requestsAsked = true, true
+}
+
+// checkStarvation parks the lanes of a sink that fills its share of the memory while another sink has nothing left to do.
+func (e *engine) checkStarvation(now time.Time) {
+	if e.memory.starved(now) < parkAfter || len(e.sinks) < 3 {
+		return
+	}
+	fullest := slices.MaxFunc(e.sinks[1:], func(a, b *sinkState) int { return cmp.Compare(a.bytes, b.bytes) })
+	starving := slices.ContainsFunc(e.sinks[1:], func(s *sinkState) bool { return s.queued == 0 })
+	if starving && int64(fullest.bytes) >= e.cfg.Memory/int64(2*(len(e.sinks)-1)) {
+		e.log.Warn("sink is too slow for the others: parking its lanes", "sink", fullest.name, "queued", fullest.queued)
+		e.parkSink(fullest, now)
+	}
+}
+
+func (e *engine) state() {
+	name := "tailing"
+	if e.phase == phaseSweeping {
+		name = "sweeping"
+	}
+	e.log.Info(name, "from", string(e.start.From), "log", e.start.Log)
+	if f := e.cfg.Events.State; f != nil {
+		f(name, "")
+	}
+}

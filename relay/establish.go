@@ -1,0 +1,82 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Position is where a term begins.
+type Position struct {
+	Checkpoint checkpoint.Checkpoint
+	// Snapshot is to be swept before the tail; nil when there is nothing to sweep. The caller closes it.
+	Snapshot source.Snapshot
+	// Gap is why the position before was lost; "" if it was not.
+	Gap string
+}
+
+// Establish finds the place where reading goes on: the checkpoint, if the server's log can still be read from there,
+// or else a new position, made durable before it is used (R8). loaded is what store.Load returned.
+func Establish(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
+	log *slog.Logger) (*Position, error) {
+	var old checkpoint.Checkpoint
+	if loaded.Checkpoint != nil {
+		old = *loaded.Checkpoint
+	}
+	found, err := src.Examine(ctx, old.SourceID, old.Resume)
+	if err != nil {
+		return nil, fmt.Errorf("examine the log: %w", err)
+	}
+	gap := found.Lost
+	switch {
+	case loaded.Checkpoint == nil:
+		log.Info("first start: establishing a position in the log")
+	case gap != "":
+		log.Warn("log position lost: establishing a new one", "why", gap)
+	case old.SweepPending:
+		log.Info("the last sweep did not end: repeating it at a new position")
+	case found.Moved:
+		cp := old
+		cp.SourceID, cp.Log = found.SourceID, old.Log+1
+		cp.SettledAbove = nil
+		if err := store.Save(ctx, &cp); err != nil {
+			return nil, fmt.Errorf("save the new timeline: %w", err)
+		}
+		log.Info("the log goes on at another server", "source_id", cp.SourceID, "log", cp.Log)
+		return &Position{Checkpoint: cp}, nil
+	default:
+		return &Position{Checkpoint: old}, nil
+	}
+	return renew(ctx, src, store, loaded, old, found.SourceID, gap)
+}
+
+// renew makes a new position and judges which rows have to be swept.
+func renew(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
+	old checkpoint.Checkpoint, sourceID, gap string) (*Position, error) {
+	snapshot, err := src.Establish(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("establish a position in the log: %w", err)
+	}
+	// Nothing of the log was ever settled: the operator's word for a first start still counts.
+	first := old.LastCommit == 0
+	sweep, err := snapshot.Judge(ctx, first, loaded.AcceptGap)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("judge pending rows: %w", err), snapshot.Close(ctx))
+	}
+	cp := checkpoint.Checkpoint{
+		SourceID: sourceID, Resume: snapshot.Resume(), Log: old.Log + 1, LastCommit: old.LastCommit, SweepPending: sweep,
+	}
+	if err := store.Save(ctx, &cp); err != nil {
+		return nil, errors.Join(fmt.Errorf("save the new position: %w", err), snapshot.Close(ctx))
+	}
+	p := &Position{Checkpoint: cp, Gap: gap}
+	if !sweep {
+		return p, snapshot.Close(ctx)
+	}
+	p.Snapshot = snapshot
+	return p, nil
+}

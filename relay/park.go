@@ -1,0 +1,319 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// park puts a delivery into a lane that is not for sending, and parks it.
+func (e *engine) park(l *lane, d *delivery, f *failure) {
+	if l.parking != nil || l.settling || l.blocked {
+		l.arrivals.push(d)
+	} else {
+		l.queue.push(d)
+		l.parking = f
+	}
+	e.review(l)
+}
+
+// parkHead parks a lane because of its head: the head with its failure, everything behind it as waiting (R4).
+func (e *engine) parkHead(l *lane, f *failure, now time.Time) {
+	if l.queue.at(0).back != nil {
+		e.backFailed(l, f)
+		return
+	}
+	l.parking = f
+	e.review(l)
+}
+
+// parkFor parks a lane free of attempts: its sink or destination takes nothing for a while.
+func (e *engine) parkFor(l *lane, wait time.Duration, _ string, now time.Time) {
+	if l.polling {
+		e.putBack(l, wait)
+		return
+	}
+	if l.parking == nil {
+		l.parking = &failure{wait: wait}
+	}
+	e.review(l)
+}
+
+// parkSink parks everything of a sink, and what arrives for it, until it takes deliveries again.
+func (e *engine) parkSink(s *sinkState, now time.Time) {
+	s.park = true
+	for _, l := range e.lanesOf(s) {
+		if l.busy > 0 {
+			continue
+		}
+		if l.polling {
+			e.letGo(l)
+		}
+		e.review(l)
+	}
+}
+
+// lanesOf are the lanes of a sink with something in memory, in a stable order: those that are ready, and those that wait.
+func (e *engine) lanesOf(s *sinkState) []*lane {
+	var ls []*lane
+	for _, q := range s.all {
+		for _, l := range q.ready {
+			l.ready = false
+			ls = append(ls, l)
+		}
+		clear(q.ready)
+		q.ready = q.ready[:0]
+	}
+	for _, r := range e.retries.h {
+		if r.lane.sink == s {
+			ls = append(ls, r.lane)
+		}
+	}
+	return ls
+}
+
+// opened lets a sink's deliveries flow again: what was parked for it is due (R10).
+func (e *engine) opened(s *sinkState, now time.Time) {
+	s.park, s.why, s.down = false, "", time.Time{}
+	if ok, _ := s.accepts(now); !ok {
+		return
+	}
+	s.relist()
+	e.dueAsked, e.dueAt = true, time.Time{}
+	e.report(s, now)
+}
+
+// throttle slows a sink as it asked for.
+func (e *engine) throttle(s *sinkState, wait time.Duration, err error, now time.Time) {
+	until := now.Add(wait)
+	if until.After(s.throttled) {
+		s.throttled = until
+	}
+	if s.down.IsZero() {
+		s.down, s.why = now, err.Error()
+		e.log.Info("sink asks to slow down", "sink", s.name, "for", wait.String())
+	}
+	e.report(s, now)
+}
+
+// pauseDestination stops deliveries to a destination that an operator has to mend; it is probed now and then.
+func (e *engine) pauseDestination(s *sinkState, q *destination, err error, now time.Time) {
+	p := s.pauses[q.Name]
+	if p == nil {
+		p = &pause{since: now}
+		s.pauses[q.Name] = p
+		s.why = err.Error()
+		if s.to == nil {
+			s.down = now
+		}
+		e.log.Error("destination is misconfigured: paused", "sink", s.name, "destination", q.Name, "error", err)
+	}
+	p.probing, p.probe = false, now.Add(probePause)
+	e.report(s, now)
+}
+
+// checkSink notices what time alone changes about a sink.
+func (e *engine) checkSink(s *sinkState, now time.Time) {
+	if s.park && s.down.IsZero() && s.queued == 0 { // it was too slow for the others, and has caught up
+		e.opened(s, now)
+	}
+	if !s.down.IsZero() && !s.park && now.Sub(s.down) >= parkAfter {
+		e.log.Warn("parking what is queued for the sink", "sink", s.name, "state", s.state(now), "queued", s.queued)
+		e.parkSink(s, now)
+	}
+	for _, q := range s.all {
+		p := s.pauses[q.Name]
+		if p == nil || now.Sub(p.since) < parkAfter || !now.Before(p.probe) {
+			continue
+		}
+		ready := q.ready
+		q.ready = nil
+		for _, l := range ready { // offered anew, they are parked
+			l.ready = false
+			e.offer(l, now)
+		}
+	}
+	e.report(s, now)
+}
+
+// report tells observers when a sink's state has changed.
+func (e *engine) report(s *sinkState, now time.Time) {
+	state := s.state(now)
+	if state == s.reported {
+		return
+	}
+	s.reported = state
+	e.log.Info("sink state", "sink", s.name, "state", state)
+	if f := e.cfg.Events.SinkState; f != nil {
+		f(s.name, state, s.why)
+	}
+}
+
+// review lists a lane that has something to park, and lets go on one whose arrivals need not be parked any more.
+func (e *engine) review(l *lane) {
+	if l.listed || l.busy > 0 || l.settling {
+		return
+	}
+	if l.parking == nil && !e.closed(l) && l.arrivals.len() > 0 && !l.polling {
+		e.flow(l)
+		return
+	}
+	if e.parkableLane(l) {
+		l.listed = true
+		e.parkLanes = append(e.parkLanes, l)
+	}
+}
+
+func (e *engine) parkableLane(l *lane) bool {
+	switch {
+	case l.busy > 0 || l.settling:
+		return false
+	case l.parking != nil:
+		return true
+	case l.polling:
+		return l.arrivals.len() > 0 && (!l.last || e.pressed())
+	case l.held || l.sink.park:
+		return l.queue.len()+l.arrivals.len() > 0
+	}
+	return l.arrivals.len() > 0
+}
+
+// pressed tells whether memory is too scarce to hold what arrives for a lane that is about to reopen.
+func (e *engine) pressed() bool { return e.memory.used.Load() > e.cfg.Memory*3/4 }
+
+// parkable tells whether any lane has something that can be parked now.
+func (e *engine) parkable() bool { return len(e.parkLanes) > 0 }
+
+// flow turns a lane's arrivals into its queue: nothing blocks it any more.
+func (e *engine) flow(l *lane) {
+	for _, d := range l.arrivals.slice() {
+		l.queue.push(d)
+	}
+	l.arrivals.clear()
+	e.offer(l, time.Now())
+}
+
+// takePark moves what a lane has to park into a settlement, at most room deliveries, and returns how many that were.
+func (e *engine) takePark(s *settlement, l *lane, room int) int {
+	p := parkRun{lane: l, f: l.parking}
+	sendQueue := p.f != nil || !l.polling // the poller's deliveries are in the database already
+	if p.f != nil && p.f.only {
+		p.queue = 1
+	} else {
+		if sendQueue {
+			p.queue = min(l.queue.len(), room)
+		}
+		if p.queue == l.queue.len() || !sendQueue {
+			p.arrivals = min(l.arrivals.len(), room-p.queue)
+		}
+	}
+	now := time.Now()
+	for i := range p.queue {
+		e.addPark(s, l, l.queue.at(i), parkedAs(l, p.f, i, p.queue+p.arrivals, !e.blockedBehind(l)), now)
+	}
+	for i := range p.arrivals {
+		e.addPark(s, l, l.arrivals.at(i), parkedAs(l, p.f, p.queue+i, p.queue+p.arrivals, !e.blockedBehind(l)), now)
+	}
+	l.settling = true
+	s.parks = append(s.parks, p)
+	return p.queue + p.arrivals
+}
+
+// blockedBehind tells whether something else than this lane's own first delivery decides when it is due.
+func (e *engine) blockedBehind(l *lane) bool { return l.blocked || l.held || e.unroutable(l) }
+
+// parkedAs is the parked form of the i-th of n deliveries of a lane. first tells that the lane is not blocked yet, so that
+// the first of them makes the lane due.
+func parkedAs(l *lane, f *failure, i, n int, first bool) checkpoint.Parked {
+	grouped := l.group != ""
+	p := checkpoint.Parked{State: checkpoint.StateWaiting, Blocks: grouped}
+	if i > 0 || f == nil {
+		p.Due = !grouped || i == 0 && first
+		if f != nil && f.latest && grouped {
+			if i == n-1 {
+				p.Due = true
+			} else {
+				p.State, p.Blocks, p.ErrorClass, p.LastError = checkpoint.StateDead, false, "superseded", "a newer message of the group came"
+			}
+		}
+		return p
+	}
+	p.LastError, p.ErrorClass = f.err, f.class
+	switch {
+	case f.state == "": // parked without a failure
+		p.Due, p.NextAttempt = first || !grouped, f.wait
+	case f.state == checkpoint.StateDead:
+		p.State, p.Blocks = f.state, f.blocks && grouped
+	case f.latest && n > 1:
+		p.State, p.Blocks = checkpoint.StateDead, false
+	default:
+		p.State, p.Due, p.NextAttempt = f.state, true, f.wait
+	}
+	return p
+}
+
+func (e *engine) addPark(s *settlement, l *lane, d *delivery, p checkpoint.Parked, now time.Time) {
+	m := d.msg
+	p.Sink, p.Message, p.Attempts = l.sink.name, m.Message, d.spent
+	p.InTable = m.Fault != nil && m.Fault.Class == outbox.FaultTooLarge
+	if d.doomed != nil && p.ErrorClass == "" && p.State == checkpoint.StateWaiting {
+		p.LastError, p.ErrorClass = d.doomed.err, d.doomed.class
+	}
+	s.Park = append(s.Park, p)
+	m.parked = true
+	e.outcome(s, outcome{m, l.sink.bit})
+	if p.State == checkpoint.StateDead {
+		e.died(l.sink.name, d, p.ErrorClass)
+	}
+}
+
+func (e *engine) died(sinkName string, d *delivery, class string) {
+	name := ""
+	if d.route != nil {
+		name = d.route.Name
+	}
+	e.log.Warn("dead letter", "sink", sinkName, "type", d.Message.Type, "id", d.Message.ID, "class", class)
+	if f := e.cfg.Events.Dead; f != nil {
+		f(sinkName, name, class, 1)
+	}
+}
+
+// parked takes note that a lane's park is durable.
+func (e *engine) parked(p parkRun, now time.Time) {
+	l := p.lane
+	l.settling = false
+	for _, d := range l.queue.slice()[:p.queue] {
+		l.passed(d)
+		l.sink.queued--
+		l.sink.bytes -= d.Message.Size()
+	}
+	l.queue.pop(p.queue)
+	for _, d := range l.arrivals.slice()[:p.arrivals] {
+		l.sink.queued--
+		l.sink.bytes -= d.Message.Size()
+	}
+	l.arrivals.pop(p.arrivals)
+	blocks := l.group != ""
+	if p.f != nil {
+		l.parking = nil
+		if p.f.only && !p.f.blocks {
+			blocks = l.blocked
+		}
+	}
+	l.blocked = blocks
+	if p.f != nil && !p.f.only || p.f == nil && !l.polling {
+		// What did not fit into the settlement is behind what did.
+		for _, d := range l.arrivals.slice() {
+			l.queue.push(d)
+		}
+		l.arrivals, l.queue = l.queue, l.arrivals
+		l.queue.clear()
+	}
+	if l.blocked && p.f != nil {
+		e.dueSoon(p.f.wait, now)
+	}
+	e.review(l)
+	e.offer(l, now)
+	l.sink.forget(l)
+}

@@ -1,0 +1,382 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/router"
+	"github.com/tailbox/tailbox/sink"
+)
+
+const (
+	// dueMost due lanes are brought back by one query; polledMost may be in memory at once.
+	dueMost    = 256
+	polledMost = 512
+	// pageMost deliveries, of about pageBytes, are read on of a lane whose head was delivered (R7).
+	pageMost  = 1000
+	pageBytes = 1 << 20
+)
+
+// pollState is what the poller has in hand.
+type pollState struct {
+	dueAsked bool
+	dueAt    time.Time // when the next parked delivery is due, by the database's word
+	pages    []*lane   // lanes to read on
+	inHand   map[checkpoint.Key]bool
+	// polledBytes is what the poller's deliveries take of the memory; they have a quarter of it to themselves, or a tail
+	// that always fills its part would starve them.
+	polledBytes int
+}
+
+// dueSoon makes the poller look again when something parked is due.
+func (e *engine) dueSoon(wait time.Duration, now time.Time) {
+	at := now.Add(wait)
+	if e.dueAt.IsZero() || at.Before(e.dueAt) {
+		e.dueAt = at
+	}
+}
+
+// dueNow asks for lanes that are due, at sinks that take deliveries (R10).
+func (e *engine) dueNow(now time.Time) bool {
+	if !e.dueAt.IsZero() && !now.Before(e.dueAt) {
+		e.dueAsked = true
+	}
+	if !e.dueAsked || len(e.inHand) >= polledMost || e.polledFull() {
+		return false
+	}
+	e.dueAsked, e.dueAt = false, time.Time{}
+	names := []string{""}
+	most := dueMost
+	for _, s := range e.sinks[1:] {
+		ok, probe := s.accepts(now)
+		if p := s.wholePause(); p != nil {
+			ok, probe = ok && !p.probing && !now.Before(p.probe), true
+		}
+		if !ok {
+			continue
+		}
+		if probe {
+			if len(s.turn) > 0 {
+				continue // a lane in memory is the probe
+			}
+			e.probeDue(s, now)
+			return true
+		}
+		names = append(names, s.name)
+	}
+	e.askDue(names, most, func() {})
+	return true
+}
+
+func (e *engine) polledFull() bool { return int64(e.polledBytes) >= e.cfg.Memory/4 }
+
+// probeDue brings back one parked lane, to find out whether the sink can be reached again.
+func (e *engine) probeDue(s *sinkState, now time.Time) {
+	e.dueAsked = true // the other sinks' turn comes next
+	s.probing = s.breaker.open
+	e.askDue([]string{s.name}, 1, func() {
+		s.probing = false
+		if s.queued == 0 && s.inflight == 0 { // nothing is parked for it: the next message will tell
+			s.breaker.answered()
+			clear(s.pauses)
+			e.opened(s, time.Now())
+		}
+	})
+}
+
+func (e *engine) askDue(names []string, most int, then func()) {
+	e.operate(func(ctx context.Context) (func(), error) {
+		due, next, err := e.store.Due(ctx, names, most)
+		if err != nil {
+			return nil, fmt.Errorf("read due lanes: %w", err)
+		}
+		return func() {
+			now := time.Now()
+			for i := range due {
+				e.bring(&due[i], now)
+			}
+			if len(due) == most && most > 1 {
+				e.dueAsked = true
+			}
+			if next > 0 {
+				e.dueSoon(next, now)
+			}
+			then()
+		}, nil
+	})
+}
+
+// bring puts the head of a due lane into memory: it is tried alone, and opens the way for what is parked behind it.
+func (e *engine) bring(p *checkpoint.Parked, now time.Time) {
+	s := e.byName[p.Sink]
+	if s == nil || e.inHand[p.Key()] {
+		return
+	}
+	var l *lane
+	if p.Blocks && p.Message.Group != "" {
+		l = s.lane(p.Message.Group)
+		if l.polling || l.frozen || l.settling || l.busy > 0 || l.changes > 0 || l.parking != nil || l.held ||
+			s.sink != nil && e.unroutable(l) {
+			return
+		}
+		l.blocked = true
+		for _, d := range l.queue.slice() { // cannot be sent before what is parked
+			l.arrivals.push(d)
+		}
+		l.queue.clear()
+	} else {
+		l = &lane{sink: s, blocked: true}
+	}
+	l.polling, l.last = true, false
+	if s.sink == nil {
+		e.reroute(l, p)
+		return
+	}
+	e.pushBack(l, p)
+	e.offer(l, now)
+}
+
+// pushBack makes a delivery of what is parked.
+func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
+	d := &delivery{back: p, lane: l, spent: p.Attempts}
+	d.Message, d.Source = p.Message, e.cfg.Pipeline
+	route, err := e.cfg.Router.ForSink(p.Message, p.Sink, &d.Delivery)
+	d.route = route
+	if err != nil {
+		d.route = &router.Route{Name: p.Sink, Retry: router.DefaultRetry()}
+		d.doomed = &failure{class: "unroutable", err: err.Error()}
+	}
+	if p.Message.Fault != nil {
+		d.doomed = &failure{class: p.Message.Fault.Class, err: p.Message.Fault.Reason}
+	}
+	if p.Original != "" {
+		d.Headers = append(d.Headers[:len(d.Headers):len(d.Headers)],
+			outbox.Header{Name: sink.HeaderReplaces, Value: []byte(p.Original)})
+	}
+	e.inHand[p.Key()] = true
+	e.polledBytes += p.Message.Size()
+	l.sink.queued++
+	l.queue.push(d)
+}
+
+// reroute tries to route what is parked under the sink "" again: if it can be, it goes on as parked at its sinks.
+func (e *engine) reroute(l *lane, p *checkpoint.Parked) {
+	e.inHand[p.Key()] = true
+	e.polledBytes += p.Message.Size()
+	r := &routed{msg: message{Message: p.Message}}
+	r.delivery.Message = p.Message
+	r.msg.route, r.err = e.cfg.Router.Route(p.Message, &r.delivery)
+	targets := e.targetsOf(r)
+	c := change{lane: l, size: p.Message.Size()}
+	c.Key, c.Group = p.Key(), p.Message.Group
+	if targets[0].sink == nil {
+		f := faultOf(&r.msg, r.err)
+		c.State, c.Blocks, c.Attempts = f.state, f.blocks, p.Attempts
+		c.LastError, c.ErrorClass = f.err, f.class
+	} else {
+		c.Delivered = true
+		c.park = make([]checkpoint.Parked, 0, len(targets))
+		for _, s := range targets {
+			grouped := p.Message.Group != ""
+			c.park = append(c.park, checkpoint.Parked{Sink: s.name, Message: p.Message, State: checkpoint.StateWaiting,
+				Blocks: grouped, Due: true, Replays: p.Replays, Original: p.Original})
+			if grouped {
+				s.lane(p.Message.Group).blocked = true
+			}
+		}
+	}
+	e.addChange(c)
+}
+
+func (e *engine) addChange(c change) {
+	c.lane.changes++
+	e.pending = append(e.pending, c)
+}
+
+// change is the new state of a delivery in hand.
+func (e *engine) changeOf(l *lane, d *delivery) change {
+	c := change{lane: l, size: d.Message.Size()}
+	c.Key, c.Group, c.Attempts = d.back.Key(), l.group, d.spent
+	return c
+}
+
+// backDelivered notes that a parked delivery was delivered.
+func (e *engine) backDelivered(l *lane, d *delivery) {
+	c := e.changeOf(l, d)
+	c.Delivered = true
+	l.after = d.Message.Position
+	e.addChange(c)
+}
+
+// backFailed notes that a parked delivery failed again: what is behind it in memory is let go, the database has it.
+func (e *engine) backFailed(l *lane, f *failure) {
+	d := l.queue.at(0)
+	c := e.changeOf(l, d)
+	c.State, c.LastError, c.ErrorClass = f.state, f.err, f.class
+	grouped := l.group != ""
+	c.Blocks = f.blocks && grouped
+	if f.state == checkpoint.StateRetrying {
+		c.Blocks, c.Due, c.NextAttempt = grouped, true, f.wait
+		c.Supersede = f.latest && grouped
+	} else {
+		e.died(l.sink.name, d, f.class)
+	}
+	e.addChange(c)
+	e.drop1(l)
+	e.letGo(l)
+}
+
+// putBack gives a parked delivery back untried: its sink or destination takes nothing for so long.
+func (e *engine) putBack(l *lane, wait time.Duration) {
+	d := l.queue.at(0)
+	c := e.changeOf(l, d)
+	c.State, c.Blocks = d.back.State, d.back.Blocks
+	c.LastError, c.ErrorClass = d.back.LastError, d.back.ErrorClass
+	c.Due, c.NextAttempt = true, wait
+	e.addChange(c)
+	e.drop1(l)
+	e.letGo(l)
+}
+
+// offBack puts a lane back that was brought by the poller, after an answer that says to wait.
+func (e *engine) offBack(l *lane, now time.Time) {
+	if !l.polling {
+		return
+	}
+	s := l.sink
+	wait := s.throttled.Sub(now)
+	if p := s.pauses[l.queue.at(0).Destination.Name]; p != nil {
+		wait = max(wait, p.probe.Sub(now))
+	}
+	e.putBack(l, max(wait, 0))
+}
+
+// drop1 takes the head, whose change is noted, out of the queue.
+func (e *engine) drop1(l *lane) {
+	l.passed(l.queue.at(0))
+	l.queue.pop(1)
+	l.sink.queued--
+}
+
+// letGo forgets what the poller brought into a lane and is not in flight.
+func (e *engine) letGo(l *lane) {
+	for _, d := range l.queue.slice() {
+		l.passed(d)
+		delete(e.inHand, d.back.Key())
+		e.polledBytes -= d.Message.Size()
+		l.sink.queued--
+	}
+	l.queue.clear()
+	l.polling, l.last = false, false
+	e.dueAsked = true
+	e.review(l)
+}
+
+// pageNow reads on a lane whose polled deliveries are all delivered.
+func (e *engine) pageNow() bool {
+	for len(e.pages) > 0 && !e.stopping && !e.polledFull() {
+		l := e.pages[0]
+		e.pages = e.pages[1:]
+		l.paging = false
+		if l.frozen || l.settling || l.held || !l.polling {
+			l.polling = false
+			e.dueAsked = true
+			continue
+		}
+		if ok, _ := l.sink.accepts(time.Now()); !ok {
+			e.letGo(l)
+			continue
+		}
+		e.page(l)
+		return true
+	}
+	return false
+}
+
+func (e *engine) page(l *lane) {
+	l.paging, l.last = true, true // what arrives from now on is held: the page shows all that was parked before
+	name := checkpoint.Lane{Sink: l.sink.name, Group: l.group}
+	after := l.after
+	bytes := min(pageBytes, int(e.cfg.Memory/16))
+	e.operate(func(ctx context.Context) (func(), error) {
+		page, more, err := e.store.Page(ctx, name, after, pageMost, bytes)
+		if err != nil {
+			return nil, fmt.Errorf("read parked lane: %w", err)
+		}
+		return func() {
+			l.paging = false
+			l.last = !more
+			for i := range page {
+				e.pushBack(l, &page[i])
+			}
+			if len(page) == 0 {
+				l.polling, l.last = false, false
+				e.dueAsked = true
+			}
+			e.review(l)
+			e.offer(l, time.Now())
+		}, nil
+	})
+}
+
+// changed takes note that changes of parked deliveries are durable, and goes on with their lanes.
+func (e *engine) changed(s *settlement, done *checkpoint.Settled, now time.Time) {
+	for _, c := range s.changes {
+		c.lane.changes--
+		delete(e.inHand, c.Key)
+		e.polledBytes -= c.size
+	}
+	for _, name := range done.Open {
+		e.reopen(name, now)
+	}
+	for _, name := range done.Next {
+		if l := e.laneNamed(name); l != nil && l.polling && l.queue.len() == 0 && l.busy == 0 && l.changes == 0 && !l.paging {
+			l.paging = true
+			e.pages = append(e.pages, l)
+		} else {
+			e.dueAsked = true
+		}
+	}
+	for _, c := range s.changes {
+		l := c.lane
+		if l.polling && !l.paging && l.queue.len() == 0 && l.busy == 0 && l.changes == 0 {
+			l.polling, l.last = false, false
+			e.dueAsked = true
+			e.review(l)
+		}
+		if c.Due {
+			e.dueSoon(c.NextAttempt, now)
+		}
+		l.sink.forget(l)
+	}
+}
+
+func (e *engine) laneNamed(name checkpoint.Lane) *lane {
+	s := e.byName[name.Sink]
+	if s == nil || name.Group == "" {
+		return nil
+	}
+	return s.lanes[name.Group]
+}
+
+// reopen lets a lane flow again: the database shows nothing that blocks it (R7).
+func (e *engine) reopen(name checkpoint.Lane, now time.Time) {
+	l := e.laneNamed(name)
+	if l == nil || l.queue.len() > 0 || l.busy > 0 || l.changes > 0 || l.settling {
+		return
+	}
+	l.blocked, l.polling, l.last = false, false, false
+	if l.sink.sink == nil { // the group was blocked at every sink
+		for _, s := range e.sinks[1:] {
+			if other := s.lanes[name.Group]; other != nil {
+				e.review(other)
+			}
+		}
+		e.dueAsked = true
+	}
+	e.review(l)
+	l.sink.forget(l)
+}

@@ -1,0 +1,288 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source"
+)
+
+// received is a batch of the log after routing, on its way from the source's goroutine to the engine's.
+type received struct {
+	batch *source.Batch
+	found bool // by a reconciliation: not from the log
+	bytes int64
+	items []routed
+}
+
+// routed is a message with what the router made of it.
+type routed struct {
+	msg      message
+	delivery sink.Delivery // for every sink of the route alike
+	err      error         // the message cannot be routed
+}
+
+// emit takes a batch from the source: it waits for memory, routes, and hands over. It runs in the source's goroutine.
+func (e *engine) emit(ctx context.Context, b *source.Batch) error {
+	in := &received{batch: b, items: make([]routed, len(b.Messages))}
+	for _, m := range b.Messages {
+		in.bytes += int64(m.Size())
+	}
+	if in.bytes > 0 {
+		if err := e.memory.acquire(ctx, in.bytes); err != nil {
+			return err
+		}
+	}
+	mem := &batchMemory{left: len(b.Messages), bytes: in.bytes}
+	for i, m := range b.Messages {
+		e.route(&in.items[i], m, mem)
+	}
+	select {
+	case e.received <- in:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// route asks the router. It touches nothing of the engine that changes.
+func (e *engine) route(r *routed, m *outbox.Message, mem *batchMemory) {
+	r.delivery.Message = m
+	r.delivery.Source = e.cfg.Pipeline
+	r.msg = message{Message: m, batch: mem, kept: e.kept(m.Table)}
+	r.msg.route, r.err = e.cfg.Router.Route(m, &r.delivery)
+}
+
+// kept tells whether nothing is to be done about the delivered rows of a table.
+func (e *engine) kept(table string) bool { return e.cfg.Kept != nil && e.cfg.Kept(table) }
+
+// ask waits for the permission to decode the next row, in a cautious start (R9).
+func (e *engine) ask(ctx context.Context, p outbox.Position) error {
+	c := caution{at: p, reply: make(chan error, 1)}
+	select {
+	case e.cautions <- c:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-c.reply:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// onReceived puts a batch's messages into the tracker and its deliveries into lanes.
+func (e *engine) onReceived(in *received, now time.Time) {
+	b := in.batch
+	tail := e.phase == phaseTailing && !in.found
+	marks := b.Marks
+	deliveries := e.slab(in)
+	e.readAny = e.readAny || len(in.items) > 0
+	e.idleLog = e.idleLog || !e.readAny
+	for i := range in.items {
+		r := &in.items[i]
+		e.remember(&r.msg)
+		if i < len(b.ParkedAt) {
+			r.msg.parked = len(b.ParkedAt[i]) > 0
+		}
+		targets := e.targetsOf(r)
+		r.msg.left = partsOf(targets)
+		if i < len(b.ParkedAt) {
+			for _, name := range b.ParkedAt[i] {
+				if s := e.byName[name]; s != nil {
+					r.msg.left &^= s.bit
+				}
+			}
+		}
+		if tail {
+			e.track(r)
+		} else {
+			e.swept++
+		}
+		if r.msg.left != 0 && r.msg.parked {
+			e.partial[rowKey{r.msg.Table, r.msg.ID}] = &r.msg
+		}
+		deliveries = e.fan(r, targets, deliveries, now)
+		for len(marks) > 0 && marks[0].N == i+1 && tail {
+			e.tracker.End(marks[0].Resume)
+			marks = marks[1:]
+		}
+	}
+	if b.Resume != "" && tail {
+		e.tracker.End(b.Resume)
+	}
+	if b.Barrier != "" {
+		e.onBarrier(b.Barrier)
+	}
+	if f := e.cfg.Events.Received; f != nil {
+		var lag time.Duration
+		if n := len(b.Messages); n > 0 {
+			lag = now.Sub(b.Messages[n-1].CommitTime)
+		}
+		f(len(b.Messages), b.CommitLag, lag)
+	}
+}
+
+// slab allocates the deliveries of a batch at once.
+func (e *engine) slab(in *received) []delivery {
+	n := 0
+	for i := range in.items {
+		n += len(e.targetsOf(&in.items[i]))
+	}
+	return make([]delivery, n)
+}
+
+// targetsOf are the sinks that a message goes to: those of its route, or the sink "" when it cannot be routed or decoded.
+func (e *engine) targetsOf(r *routed) []*sinkState {
+	if r.err != nil || r.msg.Fault != nil && r.msg.Fault.Class == outbox.FaultUndecodable {
+		return e.sinks[:1]
+	}
+	if ss, ok := e.targets[r.msg.route]; ok {
+		return ss
+	}
+	var ss []*sinkState
+	for _, name := range r.msg.route.To {
+		if s := e.byName[name]; s != nil {
+			ss = append(ss, s)
+		}
+	}
+	e.targets[r.msg.route] = ss
+	return ss
+}
+
+func partsOf(ss []*sinkState) uint64 {
+	var parts uint64
+	for _, s := range ss {
+		parts |= s.bit
+	}
+	return parts
+}
+
+// track gives a message of the tail its number, and takes out what the checkpoint says is settled (R9).
+func (e *engine) track(r *routed) {
+	m := &r.msg
+	if len(e.covered) > 0 {
+		e.drop(m)
+	}
+	e.lastSeen = m.Position
+	parts := m.left
+	if m.left != 0 || m.parked {
+		if !m.kept || m.parked {
+			parts |= rowPart
+		}
+	}
+	m.seq = e.tracker.Add(m.Position, parts)
+}
+
+// drop takes out the parts of a message that settled_above names: the log repeats them after a restart.
+func (e *engine) drop(m *message) {
+	if checkpoint.Covers(e.covered[checkpoint.Whole], m.Position) {
+		m.left, m.parked = 0, false
+		e.skipped("settled", 1)
+		return
+	}
+	for i, name := range e.names {
+		bit := uint64(1) << i
+		if m.left&bit != 0 && checkpoint.Covers(e.covered[name], m.Position) {
+			m.left &^= bit
+			m.parked = true // it may have been settled by parking it
+			e.skipped("settled", 1)
+		}
+	}
+	if m.Position.Compare(e.coveredEnd) > 0 {
+		e.covered = nil
+	}
+}
+
+func (e *engine) skipped(why string, n int) {
+	if f := e.cfg.Events.Skipped; f != nil {
+		f(why, n)
+	}
+}
+
+// fan puts a message's deliveries into their lanes.
+func (e *engine) fan(r *routed, targets []*sinkState, slab []delivery, now time.Time) []delivery {
+	m := &r.msg
+	if m.left == 0 {
+		e.allSettled(m)
+		return slab
+	}
+	for _, s := range targets {
+		if m.left&s.bit == 0 {
+			continue
+		}
+		d := &slab[0]
+		slab = slab[1:]
+		*d = delivery{Delivery: r.delivery, msg: m, route: m.route}
+		e.enqueue(s, d, r.err, now)
+	}
+	return slab
+}
+
+// enqueue puts one delivery from the tail at the end of its lane.
+func (e *engine) enqueue(s *sinkState, d *delivery, unroutable error, now time.Time) {
+	m := d.msg
+	group := m.Group
+	scheduled := m.AvailableAt.After(now)
+	if scheduled && s.sink != nil {
+		group = "" // outside the order promise: a lane of its own
+	}
+	l := s.lane(group)
+	d.lane = l
+	d.doomed = e.doom(m)
+	s.queued++
+	s.bytes += m.Size()
+	switch {
+	case s.sink == nil:
+		e.park(l, d, faultOf(m, unroutable))
+	case scheduled:
+		e.park(l, d, &failure{wait: m.AvailableAt.Sub(now)})
+	case e.closed(l):
+		l.arrivals.push(d)
+		e.review(l)
+	default:
+		l.queue.push(d)
+		e.offer(l, now)
+	}
+}
+
+// doom is why a message must not be sent at all, though it has its place in its lane.
+func (e *engine) doom(m *message) *failure {
+	switch {
+	case m.Fault != nil:
+		return &failure{class: m.Fault.Class, err: m.Fault.Reason}
+	case e.load.UncleanStarts >= cautiousStarts && m.seq != 0 && m.Position == e.load.Started:
+		return &failure{class: sink.ClassCrash.String(), err: fmt.Sprintf(
+			"the relay ended %d times in a row while it handled this message", e.load.UncleanStarts)}
+	}
+	return nil
+}
+
+// faultOf is the failure of a message that cannot be routed or decoded.
+func faultOf(m *message, unroutable error) *failure {
+	if m.Fault != nil {
+		return &failure{state: checkpoint.StateDead, blocks: m.Group != "", class: m.Fault.Class,
+			err: m.Fault.Reason, only: true}
+	}
+	return &failure{state: checkpoint.StateDead, blocks: m.Group != "", class: "unroutable",
+		err: fmt.Sprint(unroutable), only: true}
+}
+
+// closed tells whether what arrives for a lane has to wait in the database.
+func (e *engine) closed(l *lane) bool {
+	return l.blocked || l.held || l.sink.park || e.unroutable(l)
+}
+
+// unroutable tells whether a message of the lane's group waits under the sink "": it blocks the group at every sink.
+func (e *engine) unroutable(l *lane) bool {
+	if l.group == "" {
+		return false
+	}
+	u := e.sinks[0].lanes[l.group]
+	return u != nil && (u.blocked || u.parking != nil && u.parking.blocks || u.settling)
+}

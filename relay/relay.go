@@ -1,0 +1,139 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A Relay is made by New.
+type Relay struct {
+	cfg     Config
+	standby bool // the last try found the lock taken
+}
+
+// New checks the configuration. It opens nothing.
+func New(cfg Config) (*Relay, error) {
+	cfg = cfg.withDefaults()
+	var errs []error
+	if cfg.Source == nil || cfg.Open == nil || cfg.Router == nil {
+		errs = append(errs, errors.New("relay: Source, Open and Router are needed"))
+	}
+	if len(cfg.Sinks) == 0 {
+		errs = append(errs, errors.New("relay: no sinks: name at least one"))
+	}
+	if len(cfg.Sinks) > maxSinks {
+		errs = append(errs, fmt.Errorf("relay: %d sinks are more than the %d that one pipeline can have", len(cfg.Sinks), maxSinks))
+	}
+	return &Relay{cfg: cfg}, errors.Join(errs...)
+}
+
+const (
+	minBackoff = 200 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// standbyEvery is how often a standby asks for the lock.
+	standbyEvery = time.Second
+	closeTimeout = 5 * time.Second
+)
+
+// Run relays until ctx ends; then it stops softly: what is in flight ends, is settled and confirmed, within
+// ShutdownTimeout. It returns nil then. Whatever fails on the way (a lost connection, a lost lock) ends a term: all
+// memory is forgotten, and a new term begins where the database says (R9). Only what an operator has to mend, an error
+// that matches source.ErrStop or source.ErrUnjudged, ends Run by itself.
+func (r *Relay) Run(ctx context.Context) error {
+	backoff := minBackoff
+	for {
+		began := time.Now()
+		err := r.term(ctx)
+		if ctx.Err() != nil {
+			r.state("stopped", "")
+			return nil
+		}
+		if errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrUnjudged) {
+			r.state("stopped", err.Error())
+			return err
+		}
+		if time.Since(began) > maxBackoff {
+			backoff = minBackoff
+		}
+		wait := backoff
+		switch {
+		case errors.Is(err, errRestart):
+			continue
+		case errors.Is(err, checkpoint.ErrLocked):
+			wait = standbyEvery + time.Duration(r.cfg.Rand.Int64N(int64(standbyEvery/4)))
+			if !r.standby {
+				r.standby = true
+				r.cfg.Logger.Info("standing by: another relay holds the lock")
+				r.state("standby", err.Error())
+			}
+		default:
+			r.standby = false
+			r.cfg.Logger.Error("relay interrupted: starting again", "error", err, "in", wait.String())
+			r.state("disconnected", fmt.Sprint(err))
+			backoff = min(2*backoff, maxBackoff)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (r *Relay) state(name, why string) {
+	if f := r.cfg.Events.State; f != nil {
+		f(name, why)
+	}
+}
+
+// term is one time as the holder of the lock.
+func (r *Relay) term(ctx context.Context) error {
+	store, err := r.cfg.Open(ctx)
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if err := store.Close(closing); err != nil {
+			r.cfg.Logger.Debug("close the store", "error", err)
+		}
+	}()
+	r.standby = false
+	loaded, err := store.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("load the relay's state: %w", err)
+	}
+	if err := r.parkedElsewhere(loaded); err != nil {
+		return err
+	}
+	at, err := Establish(ctx, r.cfg.Source, store, loaded, r.cfg.Logger)
+	if err != nil {
+		return err
+	}
+	if at.Gap != "" && r.cfg.Events.Gap != nil {
+		r.cfg.Events.Gap(at.Gap)
+	}
+	return newEngine(r.cfg, store, loaded, &at.Checkpoint, at.Snapshot).run(ctx)
+}
+
+// parkedElsewhere refuses to start when deliveries are parked for a sink that the configuration does not have (R9).
+func (r *Relay) parkedElsewhere(loaded *checkpoint.Loaded) error {
+	var missing []string
+	for _, name := range loaded.ParkedSinks {
+		if _, ok := r.cfg.Sinks[name]; !ok && name != "" {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("deliveries are parked for sinks %q that are not in the configuration: put them back, or give the "+
+		"deliveries up with `tailbox dead drop --sink NAME --state retrying,waiting,dead --all --why TEXT`: %w", missing, source.ErrStop)
+}

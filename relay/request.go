@@ -1,0 +1,180 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// lanesMost lanes are changed by one part of a request.
+const lanesMost = 1000
+
+// requestState is what operators asked for (R13). Requests are carried out one by one, in order.
+type requestState struct {
+	requestsAsked bool
+	requests      []checkpoint.Request
+	step          requestStep
+	frozen        []*lane
+	names         []checkpoint.Lane
+}
+
+type requestStep int
+
+const (
+	stepIdle  requestStep = iota
+	stepFreed             // the lanes are known; it waits until none of them has a run in flight
+)
+
+// requestNow goes on with the request at hand, or looks for new ones.
+func (e *engine) requestNow(now time.Time) bool {
+	switch {
+	case len(e.requests) == 0 && e.requestsAsked:
+		e.requestsAsked = false
+		e.operate(func(ctx context.Context) (func(), error) {
+			rs, err := e.store.Requests(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("read requests: %w", err)
+			}
+			return func() { e.requests = rs }, nil
+		})
+		return true
+	case len(e.requests) == 0:
+		return false
+	case e.step == stepIdle:
+		r := &e.requests[0]
+		e.operate(func(ctx context.Context) (func(), error) {
+			names, err := e.store.Lanes(ctx, r, lanesMost)
+			if err != nil {
+				return nil, fmt.Errorf("select the lanes of request %d: %w", r.ID, err)
+			}
+			return func() { e.freeze(names) }, nil
+		})
+		return true
+	case !e.lanesFree():
+		return false
+	}
+	r, names := &e.requests[0], e.names2()
+	e.operate(func(ctx context.Context) (func(), error) {
+		done, err := e.store.Apply(ctx, r, names)
+		if err != nil {
+			return nil, fmt.Errorf("carry out request %d: %w", r.ID, err)
+		}
+		return func() { e.applied(r, done) }, nil
+	})
+	return true
+}
+
+func (e *engine) names2() []checkpoint.Lane { return e.requestState.names }
+
+// freeze keeps lanes from starting runs while a request changes them.
+func (e *engine) freeze(names []checkpoint.Lane) {
+	e.step, e.requestState.names = stepFreed, names
+	for _, name := range names {
+		if s := e.byName[name.Sink]; s != nil && name.Group != "" {
+			l := s.lane(name.Group)
+			l.frozen = true
+			e.frozen = append(e.frozen, l)
+		}
+	}
+}
+
+// lanesFree tells whether no frozen lane has anything under way.
+func (e *engine) lanesFree() bool {
+	for _, l := range e.frozen {
+		if l.busy > 0 || l.settling || l.changes > 0 || l.parking != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// applied takes note of what a part of a request did.
+func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
+	now := time.Now()
+	for _, name := range done.Blocked {
+		e.block(name, r.Verb == checkpoint.VerbHold)
+	}
+	for _, l := range e.frozen {
+		l.frozen = false
+		if l.polling {
+			e.letGo(l)
+		}
+		if r.Verb == checkpoint.VerbResume {
+			l.held = false
+		}
+	}
+	frozen := e.frozen
+	e.frozen = nil
+	for _, name := range done.Open {
+		e.reopen(name, now)
+	}
+	if done.Done {
+		e.requests = e.requests[1:]
+		e.steer(r, now)
+		e.log.Info("request carried out", "id", r.ID, "verb", string(r.Verb), "by", r.By)
+	}
+	for _, l := range frozen {
+		e.review(l)
+		e.offer(l, now)
+		l.sink.forget(l)
+	}
+	e.step, e.requestState.names = stepIdle, nil
+	e.dueAsked = true
+	e.requestsAsked = true
+	if r.Verb == checkpoint.VerbReplay || r.Verb == checkpoint.VerbEdit {
+		if f := e.cfg.Events.Replayed; f != nil && done.Changed > 0 {
+			f(done.Changed)
+		}
+	}
+}
+
+// block makes a lane one that the database blocks: what it has in memory is parked behind.
+func (e *engine) block(name checkpoint.Lane, held bool) {
+	s := e.byName[name.Sink]
+	if s == nil || name.Group == "" {
+		return
+	}
+	l := s.lane(name.Group)
+	if held {
+		l.held = true
+	} else {
+		l.blocked = true
+	}
+	if l.polling {
+		e.letGo(l)
+	}
+	if l.queue.len() > 0 {
+		for _, d := range l.arrivals.slice() {
+			l.queue.push(d)
+		}
+		l.queue, l.arrivals = l.arrivals, l.queue
+		l.queue.clear()
+	}
+	e.review(l)
+}
+
+// steer applies a request that is about sinks.
+func (e *engine) steer(r *checkpoint.Request, now time.Time) {
+	for _, name := range r.Selection.Sinks {
+		s := e.byName[name]
+		if s == nil || s.sink == nil {
+			continue
+		}
+		switch r.Verb {
+		case checkpoint.VerbPause:
+			s.paused, s.why = true, "paused by an operator: "+r.Reason
+			if s.down.IsZero() {
+				s.down = now
+			}
+		case checkpoint.VerbResume:
+			s.paused = false
+			s.breaker = breaker{}
+			s.throttled = time.Time{}
+			clear(s.pauses)
+			e.opened(s, now)
+		}
+		e.report(s, now)
+	}
+}

@@ -1,0 +1,364 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+)
+
+const (
+	// settleEvery is how long outcomes may wait for company. It is not on the way of a delivery: only the database and
+	// the number of possible duplicates feel it.
+	settleEvery = 20 * time.Millisecond
+	// settleMost outcomes and parkMost parked deliveries go into one transaction.
+	settleMost = 5000
+	parkMost   = 2000
+	// bareEvery is how often progress without any outcome is saved: a relay that saved each keepalive would feed itself (R6).
+	bareEvery = 10 * time.Second
+	// invisibleRetry is how soon a row is tried again whose transaction the session does not see yet (R5);
+	// it doubles while nothing changes.
+	invisibleRetry    = 10 * time.Millisecond
+	maxInvisibleRetry = 320 * time.Millisecond
+	// maxRanges bounds settled_above. At the bound only deliveries near the lowest unsettled one are started.
+	maxRanges = 4000
+)
+
+// settleState is what waits to become durable.
+type settleState struct {
+	outcomes  []outcome
+	rows      []*message // everything but the row in the user's table is done
+	pending   []change
+	parkLanes []*lane
+	partial   map[rowKey]*message // messages in memory with deliveries that are parked
+
+	saved      checkpoint.Checkpoint
+	savedAt    time.Time
+	coveredEnd outbox.Position
+	lastSettle time.Time
+	rowsAt     time.Time // not before: rows were invisible
+	rowsWait   time.Duration
+	lastSeen   outbox.Position // of the log
+	lastTry    bool
+	flight     *settlement
+	gate       uint64 // no delivery of a message beyond this number is started; 0 = all are
+	gated      []*lane
+}
+
+func (st *settleState) init(cp *checkpoint.Checkpoint) {
+	st.partial = map[rowKey]*message{}
+	st.saved = *cp
+	st.savedAt = time.Now()
+	for _, rs := range cp.SettledAbove {
+		for _, r := range rs {
+			if r.Last.Compare(st.coveredEnd) > 0 {
+				st.coveredEnd = r.Last
+			}
+		}
+	}
+}
+
+type rowKey struct{ table, id string }
+
+// outcome is a part of a message that has its outcome, not durable yet.
+type outcome struct {
+	msg  *message
+	part uint64
+}
+
+// change is a new state for a delivery that the poller brought back.
+type change struct {
+	checkpoint.Change
+	lane *lane
+	size int
+	park []checkpoint.Parked // takes its place, in the same transaction
+}
+
+// parkRun is what a settlement parks of a lane.
+type parkRun struct {
+	lane            *lane
+	f               *failure
+	queue, arrivals int
+}
+
+// settlement is one transaction in the making, and what it means in memory once it is durable.
+type settlement struct {
+	checkpoint.Settlement
+	items   []outcome
+	rows    []*message // parallel to Settlement.Rows
+	done    []*message // nothing is left to do for them but to release their memory
+	changes []change
+	parks   []parkRun
+	safe    uint64
+	cp      *checkpoint.Checkpoint
+	began   time.Time
+}
+
+// ask is the store asking, inside the transaction, which checkpoint is true if the settlement becomes durable.
+type ask struct {
+	invisible []int
+	reply     chan *checkpoint.Checkpoint
+}
+
+// allSettled takes a message of which every sink's part has its outcome.
+func (e *engine) allSettled(m *message) {
+	if m.parked || !m.kept && m.seq == 0 || !m.kept && !e.wholly(m) {
+		e.rows = append(e.rows, m)
+		return
+	}
+	e.release(m)
+}
+
+// wholly tells whether a message of the log needs nothing at all: the checkpoint names it as settled as a whole.
+func (e *engine) wholly(m *message) bool { return m.seq != 0 && !e.tracker.Needs(m.seq, rowPart) }
+
+// release gives up a message: everything about it is durable.
+func (e *engine) release(m *message) {
+	m.batch.done(e.memory)
+	e.forgetting(m)
+	if m.seq == 0 {
+		e.swept--
+	}
+}
+
+// settleAt is when outcomes become due to be settled; zero = there are none.
+func (e *engine) settleAt(now time.Time) time.Time {
+	n := len(e.outcomes)
+	switch {
+	case len(e.parkLanes) > 0 || len(e.pending) > 0 || n >= settleMost/2 ||
+		n > 0 && (e.stopping || e.memory.used.Load() > e.cfg.Memory/2):
+		return now
+	case n > 0:
+		return e.lastSettle.Add(settleEvery)
+	case len(e.rows) > 0:
+		return e.rowsAt
+	case e.phase == phaseTailing && e.bareProgress():
+		if e.stopping {
+			return now
+		}
+		return e.savedAt.Add(bareEvery)
+	}
+	return time.Time{}
+}
+
+// bareProgress tells whether the log has moved on without anything to settle.
+func (e *engine) bareProgress() bool {
+	if e.tracker.Len() > 0 {
+		return false
+	}
+	r, _, _ := e.tracker.Safe()
+	return r != e.saved.Resume
+}
+
+// settleNow begins a settlement if one is due.
+func (e *engine) settleNow(now time.Time) bool {
+	at := e.settleAt(now)
+	if at.IsZero() || now.Before(at) {
+		return false
+	}
+	s := e.gather(now)
+	e.flight = s
+	e.lastSettle = now
+	s.Checkpoint = func(invisible []int) *checkpoint.Checkpoint {
+		a := ask{invisible, make(chan *checkpoint.Checkpoint, 1)}
+		e.asks <- a
+		return <-a.reply
+	}
+	e.operate(func(ctx context.Context) (func(), error) {
+		done, err := e.store.Settle(ctx, &s.Settlement)
+		if err != nil {
+			return nil, fmt.Errorf("settle: %w", err)
+		}
+		return func() { e.settled(s, done) }, nil
+	})
+	return true
+}
+
+// gather makes a settlement of what waits.
+func (e *engine) gather(now time.Time) *settlement {
+	s := &settlement{began: now}
+	s.changes = e.pending
+	e.pending = nil
+	for _, c := range s.changes {
+		_, c.InMemory = e.partial[rowKey{c.Key.Table, c.Key.ID}]
+		s.Changes = append(s.Changes, c.Change)
+		s.Park = append(s.Park, c.park...)
+	}
+	lanes := e.parkLanes
+	e.parkLanes = nil
+	room := parkMost
+	for i, l := range lanes {
+		if room <= 0 {
+			e.parkLanes = append(e.parkLanes, lanes[i:]...)
+			break
+		}
+		l.listed = false
+		if e.parkableLane(l) {
+			room -= e.takePark(s, l, room)
+		}
+	}
+	n := min(len(e.outcomes), settleMost)
+	for _, o := range e.outcomes[:n] {
+		e.outcome(s, o)
+	}
+	e.outcomes = e.outcomes[:copy(e.outcomes, e.outcomes[n:])]
+	if !now.Before(e.rowsAt) || e.stopping {
+		n = min(len(e.rows), settleMost)
+		for _, m := range e.rows[:n] {
+			s.Rows = append(s.Rows, checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: m.parked})
+		}
+		s.rows = append(s.rows, e.rows[:n]...)
+		e.rows = slices.Delete(e.rows, 0, n)
+	}
+	return s
+}
+
+// outcome notes that a part of a message is settled by s, and passes the message on when that was the last sink's part.
+func (e *engine) outcome(s *settlement, o outcome) {
+	m := o.msg
+	s.items = append(s.items, o)
+	if m.left &^= o.part; m.left != 0 {
+		if m.parked {
+			e.partial[rowKey{m.Table, m.ID}] = m
+		}
+		return
+	}
+	if m.parked {
+		delete(e.partial, rowKey{m.Table, m.ID})
+	}
+	if m.kept && !m.parked {
+		s.done = append(s.done, m)
+		return
+	}
+	e.rows = append(e.rows, m)
+}
+
+// checkpoint answers an ask: what is true once the settlement in flight is durable, but for rows that were not visible (R6).
+func (e *engine) checkpoint(invisible []int) *checkpoint.Checkpoint {
+	s := e.flight
+	s.cp = nil
+	if e.phase == phaseSweeping {
+		return nil // a crash repeats the sweep
+	}
+	for _, o := range s.items {
+		if o.msg.seq != 0 {
+			e.tracker.Settle(o.msg.seq, o.part)
+		}
+	}
+	for i, m := range s.rows {
+		if m.seq == 0 {
+			continue
+		}
+		if _, hidden := slices.BinarySearch(invisible, i); hidden {
+			e.tracker.Reopen(m.seq, rowPart)
+		} else {
+			e.tracker.Settle(m.seq, rowPart)
+		}
+	}
+	resume, last, safe := e.tracker.Safe()
+	above, ranges := e.tracker.Above(safe, e.names)
+	e.setGate(safe, ranges)
+	s.safe = safe
+	if resume == e.saved.Resume && len(above) == 0 && len(e.saved.SettledAbove) == 0 {
+		return nil
+	}
+	e.keepCovered(above)
+	cp := e.saved
+	cp.Resume, cp.LastCommit, cp.SettledAbove = resume, last, above
+	s.cp = &cp
+	return s.cp
+}
+
+// keepCovered adds what the last start's checkpoint named as settled and the log has not repeated yet.
+func (e *engine) keepCovered(above map[string][]checkpoint.Range) {
+	for name, rs := range e.covered {
+		for _, r := range rs {
+			if r.Last.Compare(e.lastSeen) > 0 {
+				above[name] = append(above[name], r)
+			}
+		}
+	}
+}
+
+// setGate keeps settled_above bounded: beyond the bound, deliveries start only near the lowest unsettled one.
+func (e *engine) setGate(safe uint64, ranges int) {
+	if ranges > maxRanges {
+		e.gate = safe + maxRanges/2
+	} else {
+		e.gate = 0
+	}
+}
+
+// settled takes note that a settlement is durable.
+func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
+	now := time.Now()
+	e.flight = nil
+	e.counted = true
+	if s.cp != nil && done.Saved {
+		e.tracker.Advance(s.safe)
+		confirm := s.cp.Resume != e.saved.Resume
+		e.saved, e.savedAt = *s.cp, now
+		if confirm {
+			e.cfg.Source.Confirm(s.cp.Resume)
+		}
+	}
+	for _, m := range s.done {
+		e.release(m)
+	}
+	hidden := done.Invisible
+	for i, m := range s.rows {
+		if len(hidden) > 0 && hidden[0] == i {
+			hidden = hidden[1:]
+			e.rows = append(e.rows, m)
+			continue
+		}
+		e.release(m)
+	}
+	if len(done.Invisible) > 0 {
+		e.rowsWait = min(max(2*e.rowsWait, invisibleRetry), maxInvisibleRetry)
+		e.rowsAt = now.Add(e.rowsWait)
+		e.lastTry = e.stopping && len(done.Invisible) == len(e.rows)
+	}
+	if len(done.Invisible) == 0 {
+		e.rowsWait = 0
+	}
+	if done.Gone > 0 {
+		e.skipped("gone", done.Gone)
+	}
+	for _, p := range s.parks {
+		e.parked(p, now)
+	}
+	e.countParked(s)
+	e.changed(s, done, now)
+	for _, l := range e.gated {
+		e.offer(l, now)
+	}
+	e.gated = e.gated[:0]
+	if f := e.cfg.Events.Settled; f != nil {
+		f(len(s.items)+len(s.rows)+len(s.changes), now.Sub(s.began), done.Saved)
+	}
+}
+
+func (e *engine) countParked(s *settlement) {
+	f := e.cfg.Events.Parked
+	if f == nil || len(s.Park) == 0 {
+		return
+	}
+	type key struct {
+		sink  string
+		state checkpoint.State
+	}
+	counts := map[key]int{}
+	for i := range s.Park {
+		counts[key{s.Park[i].Sink, s.Park[i].State}]++
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b key) int {
+		return slices.Compare([]string{a.sink, string(a.state)}, []string{b.sink, string(b.state)})
+	}) {
+		f(k.sink, k.state, counts[k])
+	}
+}

@@ -1,0 +1,184 @@
+package relay
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// sinkState is what the engine knows of one sink.
+type sinkState struct {
+	name   string
+	bit    uint64 // the sink's part of a message, in the tracker
+	sink   sink.Sink
+	limits sink.Limits
+	to     func(*delivery) sink.Destination // nil: one destination
+
+	lanes    map[string]*lane
+	dests    map[sink.Destination]*destination
+	all      []*destination // in the order they were first seen
+	turn     []*destination // those with lanes that can start a run, in turn
+	inflight int
+	queued   int // deliveries in memory
+	bytes    int
+
+	breaker   breaker
+	paused    bool // by an operator
+	throttled time.Time
+	pauses    map[string]*pause // destinations that are misconfigured, by name
+	why       string            // last reason for not being open
+	reported  string            // state that was last reported
+
+	// down is since when the sink takes nothing; zero while it does. park: everything for it goes to the database.
+	down      time.Time
+	park      bool
+	probing   bool // the breaker's one delivery is in flight, or asked for
+	successes int  // answers in all, to tell one unreachable message from an unreachable sink
+}
+
+// destination is where order is kept within a sink.
+type destination struct {
+	sink.Destination
+	ready    []*lane
+	inflight int
+	listed   bool
+}
+
+// pause is a misconfigured destination.
+type pause struct {
+	since   time.Time
+	probe   time.Time
+	probing bool
+}
+
+const (
+	probePause = 30 * time.Second // misconfigured destinations are probed this often
+	// parkAfter is how long a sink may take nothing before its lanes are parked, so that the log and the others flow on.
+	parkAfter = 5 * time.Second
+	// maxIdleLanes are kept per sink for groups that come again soon.
+	maxIdleLanes = 4096
+)
+
+func newSinkState(name string, bit uint64, s sink.Sink) *sinkState {
+	st := &sinkState{name: name, bit: bit, sink: s, lanes: map[string]*lane{},
+		dests: map[sink.Destination]*destination{}, pauses: map[string]*pause{}}
+	if s == nil { // the sink "" of messages that cannot be routed
+		return st
+	}
+	st.limits = s.Limits()
+	st.limits.Concurrency = max(st.limits.Concurrency, 1)
+	if d, ok := s.(sink.Destinations); ok {
+		st.to = func(x *delivery) sink.Destination { return d.Destination(&x.Delivery) }
+	}
+	return st
+}
+
+// lane finds or makes the lane of a group. A message without a group has a lane of its own.
+func (s *sinkState) lane(group string) *lane {
+	if group == "" {
+		return &lane{sink: s}
+	}
+	if l := s.lanes[group]; l != nil {
+		return l
+	}
+	group = strings.Clone(group) // a lane outlives the chunk of memory that its first message lies in
+	l := &lane{sink: s, group: group}
+	s.lanes[group] = l
+	return l
+}
+
+// forget drops an idle lane when there are many.
+func (s *sinkState) forget(l *lane) {
+	if l.group != "" && len(s.lanes) > maxIdleLanes && l.idle() {
+		delete(s.lanes, l.group)
+	}
+}
+
+// accepts tells whether the sink takes deliveries now, and whether only one, as a probe.
+func (s *sinkState) accepts(now time.Time) (ok, probe bool) {
+	if s.paused || now.Before(s.throttled) {
+		return false, false
+	}
+	ok, probe = s.breaker.allows(now)
+	if probe && s.probing {
+		return false, true
+	}
+	return ok, probe
+}
+
+// wholePause is the pause of a sink with one destination.
+func (s *sinkState) wholePause() *pause {
+	if s.to != nil {
+		return nil
+	}
+	for _, p := range s.pauses {
+		return p
+	}
+	return nil
+}
+
+// state names the sink's state for people.
+func (s *sinkState) state(now time.Time) string {
+	switch {
+	case s.paused:
+		return "paused"
+	case s.breaker.open:
+		return "broken"
+	case now.Before(s.throttled):
+		return "throttled"
+	case s.to == nil && len(s.pauses) > 0:
+		return "paused"
+	}
+	return "open"
+}
+
+// destinationOf returns the queue of a destination.
+func (s *sinkState) destinationOf(d sink.Destination) *destination {
+	q := s.dests[d]
+	if q == nil {
+		q = &destination{Destination: d}
+		s.dests[d] = q
+		s.all = append(s.all, q)
+	}
+	return q
+}
+
+// list puts a destination into the turn if it has something to send and may send it.
+func (s *sinkState) list(q *destination) {
+	if q.listed || len(q.ready) == 0 || s.limits.PerDestination > 0 && q.inflight >= s.limits.PerDestination {
+		return
+	}
+	q.listed = true
+	s.turn = append(s.turn, q)
+}
+
+// relist puts destinations back into the turn whose pause is over or due for a probe.
+func (s *sinkState) relist() {
+	for _, q := range s.all {
+		s.list(q)
+	}
+}
+
+// wake is when something of the sink changes by itself; zero = never.
+func (s *sinkState) wake(now time.Time) time.Time {
+	var at time.Time
+	earliest := func(t time.Time) {
+		if t.After(now) && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	earliest(s.throttled)
+	if s.breaker.open && !s.probing {
+		earliest(s.breaker.probe)
+	}
+	for _, p := range s.pauses {
+		if !p.probing {
+			earliest(p.probe)
+		}
+	}
+	if !s.down.IsZero() && !s.park {
+		earliest(s.down.Add(parkAfter))
+	}
+	return at
+}
