@@ -2,6 +2,7 @@ package sinktest
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -104,6 +105,7 @@ func testStopInTheMiddle(t *testing.T, h Harness) {
 	ds := lane(p, "middle", length)
 	stopped := make(chan struct{})
 	halfway := make(chan struct{})
+	var once sync.Once
 	go func() {
 		defer close(stopped)
 		<-halfway
@@ -123,9 +125,8 @@ func testStopInTheMiddle(t *testing.T, h Harness) {
 				done++
 			}
 		}
-		if done >= length/4 && halfway != nil {
-			close(halfway)
-			halfway = nil
+		if done >= length/4 {
+			once.Do(func() { close(halfway) })
 		}
 	}
 	<-stopped

@@ -1,0 +1,152 @@
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	nethttp "net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// answer is what a status means for all messages of a request. text is the beginning of the body.
+func (s *Sink) answer(resp *nethttp.Response, text string) error {
+	code := resp.StatusCode
+	if code >= 200 && code < 300 {
+		return nil
+	}
+	err := fmt.Errorf("post to %s: answered %d %s", s.target, code, nethttp.StatusText(code))
+	if text = clean(text); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	wait, asked := retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	switch {
+	case code >= 300 && code < 400:
+		return sink.Misconfigured(fmt.Errorf("%w: redirects are not followed: set url to the final address, here %q",
+			err, clean(resp.Header.Get("Location"))))
+	case code == 401 || code == 403:
+		return sink.Misconfigured(fmt.Errorf("%w: check bearer, headers and tls", err))
+	case code == 404 || code == 405 || code == 410:
+		return sink.Misconfigured(fmt.Errorf("%w: check url", err))
+	case code == 407:
+		return sink.Misconfigured(fmt.Errorf("%w: check HTTP_PROXY and HTTPS_PROXY in the environment", err))
+	case code == 429, code == 503 && asked:
+		return sink.Throttled(err, wait)
+	case code == 408 || code == 409 || code == 425:
+		return sink.Rejected(err)
+	case code >= 400 && code < 500:
+		return sink.Permanent(err)
+	}
+	return sink.Rejected(err)
+}
+
+// retryAfter reads the header Retry-After, seconds or a date, within 0 and maxRetryAfter.
+func retryAfter(value string, now time.Time) (wait time.Duration, asked bool) {
+	if value = strings.TrimSpace(value); value == "" {
+		return 0, false
+	}
+	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second, true
+	}
+	date, err := nethttp.ParseTime(value)
+	if err != nil {
+		return 0, false
+	}
+	return max(0, min(date.Sub(now), maxRetryAfter)), true
+}
+
+// clean makes foreign text fit for one line of an error.
+func clean(text string) string {
+	if len(text) > maxText {
+		text = text[:maxText]
+	}
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, " "))
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// maxResults bounds the body of an endpoint that answers each message.
+const maxResults = 4 << 20
+
+// readResults reads the answers to ds one by one.
+func (s *Sink) readResults(ctx context.Context, resp *nethttp.Response, ds []*sink.Delivery) ([]error, error) {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResults))
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, sink.Rejected(fmt.Errorf("post to %s: read results (possible duplicate: the endpoint may have accepted some): %w", s.target, err))
+	}
+	var parsed struct {
+		Results []result `json:"results"`
+	}
+	if err := json.Unmarshal(text, &parsed); err != nil || parsed.Results == nil {
+		return nil, sink.Misconfigured(fmt.Errorf("post to %s: the sink has results: true, but the answer %d is no "+
+			`{"results":[…]}: %s: change the endpoint, or set results to false`, s.target, resp.StatusCode, clean(string(text))))
+	}
+	return s.match(parsed.Results, ds), nil
+}
+
+// result is what an endpoint says about one message.
+type result struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	Error  string `json:"error"`
+}
+
+// match finds the result of each of ds, by id where the result has one, else by index. It returns nil if all were
+// delivered.
+func (s *Sink) match(results []result, ds []*sink.Delivery) []error {
+	answers := make([]error, len(ds))
+	leftOut := sink.Rejected(fmt.Errorf("post to %s: left out of the results", s.target))
+	for i := range answers {
+		answers[i] = leftOut
+	}
+	places := make(map[string][]int, len(ds))
+	for i, d := range ds {
+		places[d.Message.ID] = append(places[d.Message.ID], i)
+	}
+	good := 0
+	for i, r := range results {
+		if r.ID != "" {
+			// Two messages of one request may have the same id, when they come from two tables.
+			p := places[r.ID]
+			if len(p) == 0 {
+				continue
+			}
+			i, places[r.ID] = p[0], p[1:]
+		} else if i >= len(ds) {
+			break
+		}
+		if answers[i] = s.judge(r); answers[i] == nil {
+			good++
+		}
+	}
+	if good == len(ds) {
+		return nil
+	}
+	return answers
+}
+
+func (s *Sink) judge(r result) error {
+	err := fmt.Errorf("post to %s: answered %q: %s", s.target, clean(r.Status), clean(r.Error))
+	switch r.Status {
+	case "delivered":
+		return nil
+	case "rejected":
+		return sink.Permanent(err)
+	case "retry":
+		return sink.Rejected(err)
+	}
+	return sink.Rejected(fmt.Errorf("%w (want delivered, retry or rejected)", err))
+}

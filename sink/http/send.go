@@ -1,0 +1,69 @@
+package http
+
+import (
+	"context"
+	"io"
+	nethttp "net/http"
+	"time"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// request is a body and headers for the first count of the deliveries it was made of.
+type request struct {
+	header nethttp.Header
+	body   *body
+	count  int
+}
+
+// send sends r, whose deliveries are ds. It returns an error about all of them, or one answer each where the endpoint
+// gives such, nil meaning that all were delivered.
+func (s *Sink) send(ctx context.Context, r request, ds []*sink.Delivery) (results []error, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errTimeout)
+	defer cancel()
+	watched := new(attempt)
+	req := (&nethttp.Request{
+		Method: nethttp.MethodPost, URL: s.url, Host: s.host, Header: r.header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		// There is no GetBody, so that the transport cannot send a request a second time.
+		Body: r.body, ContentLength: int64(r.body.Len()),
+	}).WithContext(watched.watch(ctx))
+	if req.ContentLength == 0 {
+		req.Body = nethttp.NoBody
+	}
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return nil, s.failed(ctx, watched, err)
+	}
+	// The outcome is known by then: what becomes of the connection is no fault of the message.
+	defer resp.Body.Close()
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 && s.cfg.Results {
+		return s.readResults(ctx, resp, ds)
+	}
+	return nil, s.answer(resp, drain(resp, cancel))
+}
+
+const (
+	// maxText is how much of an answer goes into an error.
+	maxText = 500
+	// maxDrain and drainTime are how much, and how long, is read of an answer that matters no more, so that its connection
+	// can be used again.
+	maxDrain  = 64 << 10
+	drainTime = time.Second
+)
+
+// drain reads the rest of a response within bounds, and returns its beginning.
+func drain(resp *nethttp.Response, cancel context.CancelFunc) string {
+	if resp.ContentLength == 0 {
+		return ""
+	}
+	// The status is the answer: an endpoint that takes its time with the body holds nobody up.
+	timer := time.AfterFunc(drainTime, cancel)
+	defer timer.Stop()
+	text := make([]byte, maxText)
+	n, err := io.ReadFull(resp.Body, text)
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
+	}
+	return string(text[:n])
+}
