@@ -17,12 +17,15 @@ func delay(p router.Retry, spent int, r *rand.Rand) time.Duration {
 	for i := 1; i < spent && d < float64(p.Max); i++ {
 		d *= p.Factor
 	}
-	d = min(d, float64(p.Max))
-	if p.Jitter != "none" {
-		// Full jitter spreads the retries of many lanes best; the floor keeps a retry from being no wait at all.
-		d = max(d*r.Float64(), float64(min(p.Initial, p.Max))/10)
+	most := p.Max
+	if d < float64(p.Max) {
+		most = time.Duration(d)
 	}
-	return time.Duration(d)
+	if p.Jitter == "none" {
+		return most
+	}
+	// Full jitter spreads the retries of many lanes best; the floor keeps a retry from being no wait at all.
+	return max(time.Duration(float64(most)*r.Float64()), min(p.Initial, p.Max)/10)
 }
 
 // limit is the number of attempts that a delivery may spend.
