@@ -27,6 +27,9 @@ type PG struct {
 	DataDir   string // its data directory; "" for a server that we did not start
 	SocketDir string // directory of its Unix socket; "" for a server that we did not start
 
+	// StandbyName is a standby's application_name and slot on its primary; "" for others.
+	StandbyName string
+
 	external *url.URL // set for a server that we did not start
 	child    *child
 	settings []string // "name=value", in order; the last of a name wins
