@@ -1,0 +1,201 @@
+package admin_test
+
+import (
+	"context"
+	"flag"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"regexp"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/internal/admin"
+	"github.com/tailbox/tailbox/relay"
+	"github.com/tailbox/tailbox/sink"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+// start serves metrics on a free port until the test ends.
+func start(t *testing.T, token string) (*admin.Metrics, string) {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	m, err := admin.NewMetrics(reg, admin.Labels{Source: "orders", Sinks: []string{"kafka", "mail"}, Version: "v1", Commit: "abc",
+		Routes: []admin.RouteLabels{{Name: "main", Sinks: []string{"kafka", "mail"}}, {Name: "mail", Sinks: []string{"mail"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := admin.Listen(ctx, admin.Config{Listen: "127.0.0.1:0", Token: token, Gatherer: reg, Ready: m.Ready,
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	return m, "http://" + s.Addr()
+}
+
+func get(t *testing.T, url, token string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+var goVersion = regexp.MustCompile(`go="[^"]*"`)
+
+// series lists what is exposed, without help and without histogram buckets.
+func series(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
+			lines = append(lines, goVersion.ReplaceAllString(line, `go="GO"`))
+		}
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "")
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestSeriesExistFromTheStart(t *testing.T) {
+	t.Parallel()
+	_, url := start(t, "secret")
+	status, text := get(t, url+"/metrics", "")
+	if status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	golden(t, "testdata/start.txt", series(text))
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	m, url := start(t, "")
+	e := m.Events()
+	e.State("tailing", "")
+	e.State("disconnected", "cut")
+	e.State("sweeping", "")
+	e.State("tailing", "")
+	e.Received(3, 100, 2*time.Second)
+	e.Delivered("kafka", "main", 2, 20*time.Millisecond)
+	e.Answered("kafka", true, 0, 2)
+	e.Answered("mail", false, sink.ClassThrottled, 1)
+	e.Called("kafka", 2, time.Millisecond)
+	e.Parked("mail", checkpoint.StateRetrying, 1)
+	e.Parked("", checkpoint.StateDead, 1)
+	e.Dead("mail", "mail", "permanent", 1)
+	e.Replayed(4)
+	e.Skipped("gone", 5)
+	e.Settled(2, time.Millisecond, true)
+	e.SinkState("mail", "paused", "401")
+	e.Gap("slot lost")
+	e.Sampled(relay.Sample{Memory: 10, MemoryLimit: 20, CheckpointAge: time.Second,
+		Sinks: map[string]relay.SinkSample{"mail": {State: "broken", Open: 1, Parked: 2, Held: 3}}})
+	m.Ignored("update", 7)
+	m.Observe(&admin.Status{RetainedBytes: 1000, LagBytes: 5, UncleanStarts: 2,
+		Parked:    map[string]map[checkpoint.State]int64{"mail": {checkpoint.StateDead: 6}, "": {checkpoint.StateDead: 1}},
+		OldestDue: map[string]time.Duration{"mail": time.Minute}, OldestHeld: time.Hour})
+	_, text := get(t, url+"/metrics", "")
+	golden(t, "testdata/events.txt", series(text))
+
+	// What is gone counts as none again.
+	m.Observe(&admin.Status{})
+	_, text = get(t, url+"/metrics", "")
+	for _, want := range []string{`tailbox_parked{sink="mail",state="dead"} 0`, `tailbox_unclean_starts_total 2`, `tailbox_oldest_due_age_seconds{sink="mail"} 0`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	m, url := start(t, "secret")
+	e := m.Events()
+	for _, c := range []struct {
+		state, why string
+		want       int
+		text       string
+	}{
+		{"", "", 503, "starting\n"}, {"tailing", "", 200, "tailing\n"}, {"disconnected", "no route to host", 503, "disconnected: no route to host\n"},
+		{"standby", "locked", 200, "standby\n"}, {"sweeping", "", 200, "sweeping\n"}, {"stopped", "gap", 503, "stopped: gap\n"},
+	} {
+		if c.state != "" {
+			e.State(c.state, c.why)
+		}
+		if status, text := get(t, url+"/readyz", ""); status != c.want || text != c.text {
+			t.Errorf("state %q: readyz %d %q, want %d %q", c.state, status, text, c.want, c.text)
+		}
+		if status, text := get(t, url+"/healthz", ""); status != 200 || text != "ok\n" {
+			t.Errorf("state %q: healthz %d %q", c.state, status, text)
+		}
+	}
+	for token, want := range map[string]int{"": 401, "wrong": 401, "secret": 404} {
+		if status, _ := get(t, url+"/api/anything", token); status != want {
+			t.Errorf("token %q: status %d, want %d", token, status, want)
+		}
+	}
+}
+
+func TestListenTellsWhatToDo(t *testing.T) {
+	t.Parallel()
+	_, url := start(t, "")
+	_, err := admin.Listen(t.Context(), admin.Config{Listen: strings.TrimPrefix(url, "http://"), Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "address already in use: choose another admin.listen, or off") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTwiceIsAnError(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	if _, err := admin.NewMetrics(reg, admin.Labels{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.NewMetrics(reg, admin.Labels{}); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,231 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/sink"
+)
+
+// Labels says what the values of the metrics' labels can be, so that every series exists from the start, at zero.
+type Labels struct {
+	// Source is the name of the pipeline.
+	Source string
+	// Sinks are the names of all sinks.
+	Sinks []string
+	// Routes are the names of routes with the sinks of each.
+	Routes []RouteLabels
+	// Version and Commit go into build_info.
+	Version, Commit string
+}
+
+// RouteLabels is one route.
+type RouteLabels struct {
+	Name  string
+	Sinks []string
+}
+
+// unroutable stands in the label sink for deliveries that no sink could be found for: an empty label would be no label.
+const unroutable = "-"
+
+func sinkLabel(name string) string {
+	if name == "" {
+		return unroutable
+	}
+	return name
+}
+
+// Values of labels.
+var (
+	sinkStates   = []string{"open", "broken", "paused", "throttled"}
+	parkedStates = []string{string(checkpoint.StateRetrying), string(checkpoint.StateWaiting), string(checkpoint.StateDead)}
+	laneStates   = []string{"open", "parked", "held"}
+	skipReasons  = []string{"settled", "gone"}
+	ignoreKinds  = []string{"update", "delete", "truncate"}
+	deadClasses  = []string{"permanent", "rejected", "crash", "superseded", "too_large"}
+	lostClasses  = []string{"unroutable", "undecodable", "too_large"}
+	classes      = []sink.Class{sink.ClassRejected, sink.ClassPermanent, sink.ClassThrottled, sink.ClassUnreachable,
+		sink.ClassMisconfigured, sink.ClassNotAttempted}
+)
+
+// Metrics are everything tailbox tells Prometheus. They are fed by Events, Ignored and Observe, from any goroutine.
+type Metrics struct {
+	connected, lagBytes, lagSeconds, retained prometheus.Gauge
+	reconnects, gaps                          prometheus.Counter
+	ignored                                   *prometheus.CounterVec
+	checkpointAge                             prometheus.Gauge
+	checkpointSaves, received                 prometheus.Counter
+	delivered, attempts, parkedTotal, dead    *prometheus.CounterVec
+	replayed                                  prometheus.Counter
+	skipped                                   *prometheus.CounterVec
+	endToEnd                                  prometheus.Histogram
+	deliver, batch                            *prometheus.HistogramVec
+	settle                                    prometheus.Histogram
+	parked, lanes, oldestDue, sinkState       *prometheus.GaugeVec
+	oldestHeld                                prometheus.Gauge
+	memory, memoryLimit, leader               prometheus.Gauge
+	unclean                                   prometheus.Counter
+
+	// sinks are the names of all sinks, and "".
+	sinks []string
+
+	mu    sync.Mutex
+	state string
+	why   string
+	// lost: the state before was connected, so that the next connection is a reconnect.
+	lost bool
+	// uncleanSeen is how many unclean starts in a row were counted already.
+	uncleanSeen int
+	lastLag     time.Time
+}
+
+// NewMetrics registers all metrics. An error means that one of them is registered already.
+func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
+	b := &builder{reg: reg, source: prometheus.Labels{"source": labels.Source}}
+	m := &Metrics{
+		connected:  b.gauge("source_connected", "1 while the source's log is being read.", b.source),
+		lagBytes:   b.gauge("source_lag_bytes", "How far reading is behind the end of the source's log.", b.source),
+		lagSeconds: b.gauge("source_lag_seconds", "Age of the commit that was read last; 0 when all is read.", b.source),
+		retained:   b.gauge("source_retained_bytes", "Log that the server keeps for this pipeline.", b.source),
+		reconnects: b.counter("source_reconnects_total", "Connections to the log after the first.", b.source),
+		gaps:       b.counter("source_gaps_total", "Lost log positions, each healed by a sweep or accepted.", b.source),
+		ignored: b.counters("source_ignored_total", "Entries of the log that are no inserts into an outbox table, and were left out.",
+			b.source, "why"),
+		checkpointAge:   b.gauge("checkpoint_age_seconds", "Age of the last checkpoint while there is something to save; 0 when all is saved.", nil),
+		checkpointSaves: b.counter("checkpoint_saves_total", "Checkpoints saved.", nil),
+		received:        b.counter("messages_received_total", "Messages read from the log, or found by a sweep.", nil),
+		delivered:       b.counters("messages_delivered_total", "Deliveries that their sink acknowledged.", nil, "sink", "route"),
+		attempts:        b.counters("delivery_attempts_total", "Deliveries answered by their sink.", nil, "sink", "result", "class"),
+		parkedTotal:     b.counters("messages_parked_total", "Deliveries handed to the poller, and those dead at once.", nil, "sink"),
+		dead:            b.counters("messages_dead_total", "Deliveries that became dead letters.", nil, "sink", "route", "class"),
+		replayed:        b.counter("messages_replayed_total", "Dead deliveries that an operator replayed.", nil),
+		skipped: b.counters("messages_skipped_total", "Messages not sent: settled = the log repeated what is settled, gone = the application removed the row.",
+			nil, "why"),
+		endToEnd: b.histogram("end_to_end_seconds", "From the commit of a message to its acknowledgement, for the oldest of a run.",
+			exponential(0.001, 2, 24)),
+		deliver:     b.histograms("deliver_seconds", "Time of a call to a sink.", exponential(0.0005, 2, 18), "sink"),
+		settle:      b.histogram("settle_seconds", "Time of a transaction that makes outcomes durable.", exponential(0.0005, 2, 16)),
+		batch:       b.histograms("batch_size", "Deliveries in a call to a sink.", exponential(1, 2, 14), "sink"),
+		parked:      b.gauges("parked", "Deliveries parked in the database.", nil, "sink", "state"),
+		lanes:       b.gauges("lanes", "Lanes in memory that are open, parked, or held by an operator.", nil, "sink", "state"),
+		oldestDue:   b.gauges("oldest_due_age_seconds", "How long the oldest due delivery has been due; scheduled retries are not due.", nil, "sink"),
+		oldestHeld:  b.gauge("oldest_held_age_seconds", "How long the oldest group has been waiting for an operator.", nil),
+		sinkState:   b.gauges("sink_state", "1 for the state that the sink is in.", nil, "sink", "state"),
+		memory:      b.gauge("memory_bytes", "Bytes of messages in memory.", nil),
+		memoryLimit: b.gauge("memory_limit_bytes", "Bound on memory_bytes.", nil),
+		leader:      b.gauge("leader", "1 while this process holds the pipeline's lock.", nil),
+		unclean:     b.counter("unclean_starts_total", "Starts that ended before anything was settled.", nil),
+	}
+	build := b.gauges("build_info", "Always 1; the labels say what runs.", nil, "version", "commit", "go")
+	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
+	m.sinks = slices.Concat(labels.Sinks, []string{""})
+	m.seed(labels)
+	return m, errors.Join(b.errs...)
+}
+
+// seed makes all series.
+func (m *Metrics) seed(labels Labels) {
+	for _, why := range ignoreKinds {
+		m.ignored.WithLabelValues(why)
+	}
+	for _, why := range skipReasons {
+		m.skipped.WithLabelValues(why)
+	}
+	for _, name := range labels.Sinks {
+		m.attempts.WithLabelValues(name, "delivered", "")
+		for _, class := range classes {
+			m.attempts.WithLabelValues(name, "failed", class.String())
+		}
+		m.deliver.WithLabelValues(name)
+		m.batch.WithLabelValues(name)
+		for _, state := range laneStates {
+			m.lanes.WithLabelValues(name, state)
+		}
+		m.setSinkState(name, "open")
+	}
+	for _, name := range m.sinks {
+		m.parkedTotal.WithLabelValues(sinkLabel(name))
+		m.oldestDue.WithLabelValues(sinkLabel(name))
+		for _, state := range parkedStates {
+			m.parked.WithLabelValues(sinkLabel(name), state)
+		}
+	}
+	for _, class := range lostClasses {
+		m.dead.WithLabelValues(unroutable, "", class)
+	}
+	for _, route := range labels.Routes {
+		for _, name := range route.Sinks {
+			m.delivered.WithLabelValues(name, route.Name)
+			for _, class := range deadClasses {
+				m.dead.WithLabelValues(name, route.Name, class)
+			}
+		}
+	}
+}
+
+func (m *Metrics) setSinkState(name, state string) {
+	for _, s := range sinkStates {
+		value := 0.0
+		if s == state {
+			value = 1
+		}
+		m.sinkState.WithLabelValues(name, s).Set(value)
+	}
+}
+
+// builder registers metrics and collects errors.
+type builder struct {
+	reg    prometheus.Registerer
+	source prometheus.Labels
+	errs   []error
+}
+
+const namespace = "tailbox"
+
+func register[C prometheus.Collector](b *builder, name string, c C) C {
+	if err := b.reg.Register(c); err != nil {
+		b.errs = append(b.errs, fmt.Errorf("register metric %s_%s: %w", namespace, name, err))
+	}
+	return c
+}
+
+func (b *builder) gauge(name, help string, fixed prometheus.Labels) prometheus.Gauge {
+	return register(b, name, prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: fixed}))
+}
+
+func (b *builder) gauges(name, help string, fixed prometheus.Labels, labels ...string) *prometheus.GaugeVec {
+	return register(b, name, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: fixed}, labels))
+}
+
+func (b *builder) counter(name, help string, fixed prometheus.Labels) prometheus.Counter {
+	return register(b, name, prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: fixed}))
+}
+
+func (b *builder) counters(name, help string, fixed prometheus.Labels, labels ...string) *prometheus.CounterVec {
+	return register(b, name, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: fixed}, labels))
+}
+
+func (b *builder) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return register(b, name, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}))
+}
+
+func (b *builder) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return register(b, name, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels))
+}
+
+// exponential makes n bucket bounds, each factor times the one before.
+func exponential(first, factor float64, n int) []float64 {
+	bounds := make([]float64, n)
+	for i := range bounds {
+		bounds[i] = first * math.Pow(factor, float64(i))
+	}
+	return bounds
+}

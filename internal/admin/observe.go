@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/relay"
+	"github.com/tailbox/tailbox/sink"
+)
+
+// States of relay.Events.
+const (
+	stateStarting  = "starting" // before the first
+	stateConnected = "connected"
+	stateSweeping  = "sweeping"
+	stateTailing   = "tailing"
+	stateStandby   = "standby"
+)
+
+func reading(state string) bool {
+	return state == stateConnected || state == stateSweeping || state == stateTailing
+}
+
+// Events returns what feeds the metrics while a relay runs.
+func (m *Metrics) Events() relay.Events {
+	return relay.Events{
+		State:    m.onState,
+		Received: m.onReceived,
+		Delivered: func(name, route string, n int, latency time.Duration) {
+			m.delivered.WithLabelValues(name, route).Add(float64(n))
+			m.endToEnd.Observe(max(latency, 0).Seconds())
+		},
+		Answered: func(name string, ok bool, class sink.Class, n int) {
+			if ok {
+				m.attempts.WithLabelValues(name, "delivered", "").Add(float64(n))
+				return
+			}
+			m.attempts.WithLabelValues(name, "failed", class.String()).Add(float64(n))
+		},
+		Called: func(name string, n int, d time.Duration) {
+			m.deliver.WithLabelValues(name).Observe(d.Seconds())
+			m.batch.WithLabelValues(name).Observe(float64(n))
+		},
+		Parked: func(name string, _ checkpoint.State, n int) {
+			m.parkedTotal.WithLabelValues(sinkLabel(name)).Add(float64(n))
+		},
+		Dead: func(name, route, class string, n int) {
+			m.dead.WithLabelValues(sinkLabel(name), route, class).Add(float64(n))
+		},
+		Replayed: func(n int) { m.replayed.Add(float64(n)) },
+		Skipped:  func(why string, n int) { m.skipped.WithLabelValues(why).Add(float64(n)) },
+		Settled: func(_ int, d time.Duration, saved bool) {
+			m.settle.Observe(d.Seconds())
+			if saved {
+				m.checkpointSaves.Inc()
+			}
+		},
+		SinkState: func(name, state, _ string) { m.setSinkState(name, state) },
+		Gap:       func(string) { m.gaps.Inc() },
+		Sampled:   m.onSampled,
+	}
+}
+
+// Ignored counts entries of the log that were left out.
+func (m *Metrics) Ignored(why string, n int) { m.ignored.WithLabelValues(why).Add(float64(n)) }
+
+func (m *Metrics) onState(state, why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was, is := reading(m.state), reading(state)
+	if is && !was && m.lost {
+		m.reconnects.Inc()
+	}
+	if was && !is {
+		m.lost = true
+	}
+	m.state, m.why = state, why
+	m.connected.Set(number(is))
+	m.leader.Set(number(is))
+}
+
+func (m *Metrics) onReceived(n int, lagBytes int64, lag time.Duration) {
+	m.received.Add(float64(n))
+	m.lagBytes.Set(float64(lagBytes))
+	if n == 0 {
+		lag = 0
+	}
+	m.lagSeconds.Set(max(lag, 0).Seconds())
+	m.mu.Lock()
+	m.lastLag = time.Now()
+	m.mu.Unlock()
+}
+
+// staleLag is how old the last batch may be for its lag to be told: after it, nothing is behind.
+const staleLag = 5 * time.Second
+
+func (m *Metrics) onSampled(s relay.Sample) {
+	m.memory.Set(float64(s.Memory))
+	m.memoryLimit.Set(float64(s.MemoryLimit))
+	m.checkpointAge.Set(s.CheckpointAge.Seconds())
+	for name, x := range s.Sinks {
+		m.lanes.WithLabelValues(name, "open").Set(float64(x.Open))
+		m.lanes.WithLabelValues(name, "parked").Set(float64(x.Parked))
+		m.lanes.WithLabelValues(name, "held").Set(float64(x.Held))
+		m.setSinkState(name, x.State)
+	}
+}
+
+// Status is what only the database knows.
+type Status struct {
+	// RetainedBytes is the log that the server keeps for the pipeline, LagBytes what of it is not confirmed yet; -1 when
+	// unknown.
+	RetainedBytes, LagBytes int64
+	// UncleanStarts counts starts in a row that ended before anything was settled, the present one not included.
+	UncleanStarts int
+	// Parked counts deliveries by sink and state, "" is the sink of those that cannot be routed. What is left out has none.
+	Parked map[string]map[checkpoint.State]int64
+	// OldestDue is how long the oldest due delivery of a sink has been due, OldestHeld how long the oldest group has
+	// been waiting for an operator; 0 = none.
+	OldestDue  map[string]time.Duration
+	OldestHeld time.Duration
+}
+
+// Observe takes over what the database said.
+func (m *Metrics) Observe(s *Status) {
+	if s.RetainedBytes >= 0 {
+		m.retained.Set(float64(s.RetainedBytes))
+	}
+	m.mu.Lock()
+	if s.LagBytes >= 0 && time.Since(m.lastLag) > staleLag {
+		m.lagBytes.Set(float64(s.LagBytes))
+		if reading(m.state) {
+			m.lagSeconds.Set(0)
+		}
+	}
+	if s.UncleanStarts > m.uncleanSeen {
+		m.unclean.Add(float64(s.UncleanStarts - m.uncleanSeen))
+	}
+	m.uncleanSeen = s.UncleanStarts
+	m.mu.Unlock()
+	for _, name := range m.sinks {
+		for _, state := range parkedStates {
+			m.parked.WithLabelValues(sinkLabel(name), state).Set(float64(s.Parked[name][checkpoint.State(state)]))
+		}
+		m.oldestDue.WithLabelValues(sinkLabel(name)).Set(s.OldestDue[name].Seconds())
+	}
+	m.oldestHeld.Set(s.OldestHeld.Seconds())
+}
+
+// Ready tells whether the process does its work, as the one that holds the lock or as a healthy standby, and why not.
+func (m *Metrics) Ready() (ok bool, state, why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	state = m.state
+	if state == "" {
+		state = stateStarting
+	}
+	return reading(state) || state == stateStandby, state, m.why
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,123 @@
+// Package admin is what tailbox tells the outside over HTTP: metrics for Prometheus, built from the relay's events, and
+// health. Later handlers go behind the token; /metrics, /healthz and /readyz never do.
+package admin
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Config is what a Server is made of.
+type Config struct {
+	// Listen is an address, host:port.
+	Listen string
+	// Token, if not "", is asked for as a bearer token by everything but metrics and health.
+	Token string
+	// Gatherer holds the metrics.
+	Gatherer prometheus.Gatherer
+	// Ready answers /readyz.
+	Ready  func() (ok bool, state, why string)
+	Logger *slog.Logger
+}
+
+const (
+	readTimeout     = 10 * time.Second
+	writeTimeout    = 30 * time.Second
+	shutdownTimeout = 2 * time.Second
+)
+
+// A Server is made by Listen.
+type Server struct {
+	listener net.Listener
+	http     *http.Server
+}
+
+// Listen opens the address. Run serves it.
+func Listen(ctx context.Context, c Config) (*Server, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("serve metrics and health: %w: choose another admin.listen, or off", err)
+	}
+	return &Server{listener: listener, http: &http.Server{Handler: handler(c), ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn)}}, nil
+}
+
+// Addr is the address that is listened on.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Run serves until ctx ends, and then lets requests in flight end.
+func (s *Server) Run(ctx context.Context) error {
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		stopped <- s.http.Shutdown(grace)
+	})
+	err := s.http.Serve(s.listener)
+	if stop() {
+		return fmt.Errorf("serve metrics and health: %w", err)
+	}
+	err = <-stopped
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("stop serving metrics and health: %w", err)
+	}
+	return nil
+}
+
+func handler(c Config) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Gatherer, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn)}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		ok, state, why := c.Ready()
+		if !ok {
+			text := state
+			if why != "" {
+				text += ": " + why
+			}
+			answer(w, http.StatusServiceUnavailable, text)
+			return
+		}
+		answer(w, http.StatusOK, state)
+	})
+	mux.Handle("/", guard(c.Token, http.NotFoundHandler()))
+	return mux
+}
+
+// guard lets a request pass that brings the token; the comparison takes the same time however much of it is right.
+func guard(token string, next http.Handler) http.Handler {
+	if token == "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="tailbox"`)
+			answer(w, http.StatusUnauthorized, "send the token of admin.token as a bearer token")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	// Nobody is left to tell when the client is gone.
+	_, _ = w.Write([]byte(text + "\n"))
+}
