@@ -164,7 +164,7 @@ func (e *engine) send(c *call) {
 	ctx, answered := e.callCtx, e.answered
 	go func() {
 		// Between the decision and this line the process may have been stopped for a minute (R12).
-		if time.Since(answered) >= 2*sessionTrust {
+		if time.Since(answered) >= sessionTrust {
 			c.errs = repeat(sink.NotAttempted(errStale), len(c.ds))
 		} else {
 			c.errs = c.sink.sink.Deliver(ctx, c.ds)

@@ -49,7 +49,8 @@ func (e *engine) dueNow(now time.Time) bool {
 	}
 	e.dueAsked, e.dueAt = false, time.Time{}
 	names := []string{""}
-	most := dueMost
+	// What is in hand is still due in the database, and comes again: ask for as many more.
+	most := min(dueMost, polledMost-len(e.inHand)) + len(e.inHand)
 	for _, s := range e.sinks[1:] {
 		ok, probe := s.accepts(now)
 		if p := s.wholePause(); p != nil {
@@ -94,11 +95,11 @@ func (e *engine) askDue(names []string, most int, then func()) {
 			return nil, fmt.Errorf("read due lanes: %w", err)
 		}
 		return func() {
-			now := time.Now()
+			now, before := time.Now(), len(e.inHand)
 			for i := range due {
 				e.bring(&due[i], now)
 			}
-			if len(due) == most && most > 1 {
+			if len(due) == most && most > 1 && len(e.inHand) > before {
 				e.dueAsked = true
 			}
 			if next > 0 {
