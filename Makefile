@@ -8,6 +8,9 @@ LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./test/sim/...
 FUZZTIME  ?= 30s
 SCHEDULES ?= 20000
+# Tests that had no server; go test hides what a package that passes prints.
+SKIPS     := $(CURDIR)/bin/skipped-tests
+export TAILBOX_TEST_SKIPS = $(SKIPS)
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test race lint e2e mutants bench fuzz servers clean
@@ -22,10 +25,12 @@ demo: build ## show it at work, in less than a minute, with no server and no con
 	bin/tailbox demo
 
 test: servers ## run all tests against real servers, the engine's with the race detector too
+	@mkdir -p bin && rm -f $(SKIPS)
 	$(GO) vet -tags=e2e ./...
 	$(GO) test -count=1 ./test
 	$(GO) test -count=1 -timeout 30m ./...
 	$(GO) test -count=1 -timeout 30m -race $(ENGINE)
+	@if [ -s $(SKIPS) ]; then cat $(SKIPS); echo "SKIPPED $$(wc -l <$(SKIPS)) tests for want of a server"; fi
 
 race: servers ## run all tests with the race detector
 	$(GO) test -count=1 -timeout 60m -race ./...

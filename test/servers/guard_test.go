@@ -53,7 +53,8 @@ func leaveOrphans() int {
 
 func TestKilledTestsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
-	servers.Shared(t, "17") // fails or skips here if there are no servers at all
+	servers.Shared(t, "17") // fails or skips here if there is no such server
+	servers.SharedKafka(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
