@@ -169,7 +169,7 @@ func (e *engine) reroute(l *lane, p *checkpoint.Parked) {
 	e.polledBytes += p.Message.Size()
 	r := &routed{msg: message{Message: p.Message}}
 	r.delivery.Message = p.Message
-	r.msg.route, r.err = e.cfg.Router.Route(p.Message, &r.delivery)
+	r.msg.route, r.err = e.cfg.Router.Route(p.Message, &r.delivery.Delivery)
 	targets := e.targetsOf(r)
 	c := change{lane: l, size: p.Message.Size()}
 	c.Key, c.Group = p.Key(), p.Message.Group

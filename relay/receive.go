@@ -19,11 +19,12 @@ type received struct {
 	items []routed
 }
 
-// routed is a message with what the router made of it.
+// routed is a message with what the router made of it. The delivery is that for the route's first sink; those for further
+// sinks begin as copies of it.
 type routed struct {
 	msg      message
-	delivery sink.Delivery // for every sink of the route alike
-	err      error         // the message cannot be routed
+	delivery delivery
+	err      error // the message cannot be routed
 }
 
 // emit takes a batch from the source: it waits for memory, routes, and hands over. It runs in the source's goroutine.
@@ -54,7 +55,8 @@ func (e *engine) route(r *routed, m *outbox.Message, mem *batchMemory) {
 	r.delivery.Message = m
 	r.delivery.Source = e.cfg.Pipeline
 	r.msg = message{Message: m, batch: mem, kept: e.kept(m.Table)}
-	r.msg.route, r.err = e.cfg.Router.Route(m, &r.delivery)
+	r.msg.route, r.err = e.cfg.Router.Route(m, &r.delivery.Delivery)
+	r.delivery.msg, r.delivery.route = &r.msg, r.msg.route
 }
 
 // kept tells whether nothing is to be done about the delivered rows of a table.
@@ -81,7 +83,6 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	b := in.batch
 	tail := e.phase == phaseTailing && !in.found
 	marks := b.Marks
-	deliveries := e.slab(in)
 	e.readAny = e.readAny || len(in.items) > 0
 	e.idleLog = e.idleLog || !e.readAny
 	for i := range in.items {
@@ -107,7 +108,7 @@ func (e *engine) onReceived(in *received, now time.Time) {
 		if r.msg.left != 0 && r.msg.parked {
 			e.partial[rowKey{r.msg.Table, r.msg.ID}] = &r.msg
 		}
-		deliveries = e.fan(r, targets, deliveries, now)
+		e.fan(r, targets, now)
 		for len(marks) > 0 && marks[0].N == i+1 && tail {
 			e.tracker.End(marks[0].Resume)
 			marks = marks[1:]
@@ -126,15 +127,6 @@ func (e *engine) onReceived(in *received, now time.Time) {
 		}
 		f(len(b.Messages), b.CommitLag, lag)
 	}
-}
-
-// slab allocates the deliveries of a batch at once.
-func (e *engine) slab(in *received) []delivery {
-	n := 0
-	for i := range in.items {
-		n += len(e.targetsOf(&in.items[i]))
-	}
-	return make([]delivery, n)
 }
 
 // targetsOf are the sinks that a message goes to: those of its route, or the sink "" when it cannot be routed or decoded.
@@ -206,22 +198,29 @@ func (e *engine) skipped(why string, n int) {
 }
 
 // fan puts a message's deliveries into their lanes.
-func (e *engine) fan(r *routed, targets []*sinkState, slab []delivery, now time.Time) []delivery {
+func (e *engine) fan(r *routed, targets []*sinkState, now time.Time) {
 	m := &r.msg
 	if m.left == 0 {
 		e.allSettled(m)
-		return slab
+		return
 	}
-	for _, s := range targets {
+	var further []delivery
+	if len(targets) > 1 {
+		further = make([]delivery, len(targets)-1)
+		for i := range further {
+			further[i] = r.delivery
+		}
+	}
+	for i, s := range targets {
 		if m.left&s.bit == 0 {
 			continue
 		}
-		d := &slab[0]
-		slab = slab[1:]
-		*d = delivery{Delivery: r.delivery, msg: m, route: m.route}
+		d := &r.delivery
+		if i > 0 {
+			d = &further[i-1]
+		}
 		e.enqueue(s, d, r.err, now)
 	}
-	return slab
 }
 
 // enqueue puts one delivery from the tail at the end of its lane.
