@@ -25,7 +25,7 @@ demo: build ## show it at work, in less than a minute, with no server and no con
 	bin/tailbox demo
 
 test: servers ## run all tests against real servers, the engine's with the race detector too
-	@mkdir -p bin && rm -f $(SKIPS)
+	@rm -f $(SKIPS)
 	$(GO) vet -tags=e2e ./...
 	$(GO) test -count=1 ./test
 	$(GO) test -count=1 -timeout 30m ./...
@@ -64,6 +64,7 @@ fuzz: ## fuzz every fuzz target for FUZZTIME (30s) each
 	done
 
 servers: ## install the servers that tests need, where they are missing
+	@mkdir -p $(dir $(SKIPS))
 	$(GO) run ./test/servers/install
 
 clean: ## remove what was built; installed servers stay

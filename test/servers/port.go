@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
+	"os"
+	"path/filepath"
 	"strconv"
+	"syscall"
 )
 
 // Ports are taken from below the range that Linux gives to outgoing
@@ -18,11 +20,16 @@ const (
 	lastPort  = 32000
 )
 
-// freePort returns a loopback TCP port that nobody listens on. Another process
-// may take it before we do, so callers start again with another on failure.
+// freePort returns a loopback TCP port that nobody listens on, and reserves it
+// for as long as this process lives: it is given to no other test of this
+// machine, even while its server is down. Others than tests do not know of the
+// reservation, so callers start again with another port on failure.
 func freePort() (int, error) {
-	for range 200 {
+	for range 500 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
+		if !reserve(port) {
+			continue
+		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			continue
@@ -32,20 +39,37 @@ func freePort() (int, error) {
 		}
 		return port, nil
 	}
-	return 0, errors.New("find free port: none of 200 tried between 20000 and 32000 was free")
+	return 0, errors.New("find free port: none of 500 tried between 20000 and 32000 was free")
+}
+
+// reserve takes the lock of a port's file. The descriptor is left open on
+// purpose: the kernel gives the lock back when the process ends, however it
+// does. A file that we may not open belongs to another user's tests.
+func reserve(port int) bool {
+	dir := filepath.Join(os.TempDir(), "tailbox-ports")
+	if err := os.Mkdir(dir, 0o777); err == nil {
+		_ = os.Chmod(dir, 0o777|os.ModeSticky) // as /tmp: the umask took rights away
+	}
+	fd, err := syscall.Open(filepath.Join(dir, strconv.Itoa(port)), syscall.O_RDONLY|syscall.O_CREAT|syscall.O_CLOEXEC, 0o644)
+	if err != nil {
+		return false
+	}
+	if err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = syscall.Close(fd)
+		return false
+	}
+	return true
 }
 
 // freePorts returns n different ones.
 func freePorts(n int) ([]int, error) {
 	var ports []int
-	for len(ports) < n {
+	for range n {
 		port, err := freePort()
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(ports, port) {
-			ports = append(ports, port)
-		}
+		ports = append(ports, port)
 	}
 	return ports, nil
 }
