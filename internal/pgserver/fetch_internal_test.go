@@ -1,0 +1,45 @@
+package pgserver
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestFetchFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"nothing listens": {nil, "connection refused"},
+		"not found":       {http.NotFound, "there is none for this kind of machine"},
+		"wrong sum":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }, "compare checksum"},
+		"no archive": {func(w http.ResponseWriter, r *http.Request) {
+			text := "x"
+			if strings.HasSuffix(r.URL.Path, ".sha256") {
+				text = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+			}
+			_, _ = w.Write([]byte(text))
+		}, "not a valid zip file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(c.answer)
+			if c.answer == nil {
+				server.Close()
+			}
+			defer server.Close()
+			t.Setenv("TAILBOX_MAVEN_URL", server.URL)
+			dir := t.TempDir()
+			err := fetch(t.Context(), dir, func(string) {})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+			left, err := os.ReadDir(dir)
+			if err != nil || len(left) > 0 {
+				t.Errorf("left in the cache: %v, %v", left, err)
+			}
+		})
+	}
+}

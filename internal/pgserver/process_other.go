@@ -1,0 +1,16 @@
+//go:build !unix
+
+package pgserver
+
+import (
+	"os"
+	"os/exec"
+)
+
+func demote(*exec.Cmd) {}
+
+func detach(*exec.Cmd) {}
+
+func own(string) error { return nil }
+
+func quit(p *os.Process) error { return p.Kill() }
