@@ -1,0 +1,67 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/tailbox/tailbox/relay"
+	"github.com/tailbox/tailbox/router"
+	"github.com/tailbox/tailbox/test/sim"
+)
+
+// engine is the real relay.
+func engine(ctx context.Context, env *sim.Env) error {
+	routes := router.Config{}
+	for name := range env.Sinks {
+		routes.Sinks = append(routes.Sinks, name)
+	}
+	for i := range env.Plan.Routes {
+		r := &env.Plan.Routes[i]
+		routes.Routes = append(routes.Routes, router.RouteConfig{Name: r.Type, Match: map[string][]string{"type": {r.Type}},
+			To: r.To, Retry: &r.Retry, OnExhausted: r.OnExhausted})
+	}
+	rt, err := router.New(routes)
+	if err != nil {
+		return fmt.Errorf("make the router: %w", err)
+	}
+	cfg := relay.Config{Pipeline: "sim", Source: env.Source, Open: env.Open, Sinks: env.Sinks, Router: rt, Kept: env.Plan.Kept,
+		Memory: env.Plan.Memory, Reconcile: env.Plan.Reconcile, ShutdownTimeout: env.Plan.ShutdownTimeout, Tick: env.Plan.Tick,
+		Rand: env.Rand}
+	if *seedFlag != 0 && testing.Verbose() {
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	r, err := relay.New(cfg)
+	if err != nil {
+		return fmt.Errorf("make the relay: %w", err)
+	}
+	return r.Run(ctx)
+}
+
+// TestSim runs the engine through thousands of random schedules: two and three sinks, verbs, reconciling, crashes,
+// lost logs, and everything else that a World does.
+func TestSim(t *testing.T) {
+	if *seedFlag != 0 {
+		single(t, engine)
+		return
+	}
+	stats, seed, err := many(t, engine, count(), sim.Options{Seed: *firstFlag})
+	t.Logf("%+v", stats)
+	if err != nil {
+		t.Fatalf("seed %d: %v\nrun it again: go test ./test/sim -run TestSim -sim.seed=%d -v", seed, err, seed)
+	}
+}
+
+// count is how many schedules to run.
+func count() int {
+	if *schedules > 0 {
+		return *schedules
+	}
+	if n, err := strconv.Atoi(os.Getenv("TAILBOX_SIM_SCHEDULES")); err == nil && n > 0 {
+		return n
+	}
+	return 2000
+}
