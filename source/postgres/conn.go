@@ -28,11 +28,15 @@ const sessionSettings = `SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY
 	`SET client_min_messages = 'warning'; SET standard_conforming_strings = on`
 
 // streamSettings are further settings of a replication connection. The server gives up a relay that went silent after 10 s,
-// so that a successor finds the slot free; statusInterval keeps well below that. The connection may sit idle in a
-// transaction while the snapshot it exported is read, and a statement on it lasts as long as the stream.
+// so that a successor finds the slot free; statusInterval keeps well below that.
 const streamSettings = `SET wal_sender_timeout = '10s'; ` +
-	`SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; ` +
+	noTimeouts + `; ` +
 	`SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3`
+
+// noTimeouts lifts what limits of time the role or the database have, as far as this version knows them: a stream and a
+// sweep last as long as they last.
+const noTimeouts = `SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name IN ` +
+	`('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout')`
 
 // appName is the application_name of all connections of a pipeline, by which a relay knows its own connections in
 // pg_stat_activity.

@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// examine compares a checkpoint with the server.
+func (c *Config) examine(ctx context.Context, sourceID string, from source.Resume) (e *source.Examined, err error) {
+	conn, err := c.connectReplication(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closePgConn(ctx, conn)) }()
+	server, err := identify(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if server.recovery {
+		return nil, errors.New("examine the server: it is a standby: source.url must lead to the primary")
+	}
+	e = &source.Examined{SourceID: server.sourceID()}
+	if from == "" {
+		return e, nil
+	}
+	at, err := parseLSN(string(from))
+	if err != nil {
+		return nil, fmt.Errorf("examine the checkpoint: %w", err)
+	}
+	same := sourceID == "" || sourceID == e.SourceID
+	if !same {
+		if e.Lost, err = moved(ctx, conn, server, sourceID, at); err != nil || e.Lost != "" {
+			return e, err
+		}
+	}
+	slot, err := c.slot(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if e.Lost, err = c.lost(slot, server, at); err != nil {
+		return nil, err
+	}
+	e.Moved = !same && e.Lost == ""
+	return e, nil
+}
+
+// moved tells why a checkpoint of another server or timeline says nothing about this one, "" if this server's log continues
+// that one's beyond the checkpoint. The numbers alone would not tell: after a failover the new timeline has positions
+// of its own that the old one had used, too.
+func moved(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, sourceID string, at lsn) (lost string, err error) {
+	system, text, _ := strings.Cut(sourceID, "/")
+	if system != server.systemID {
+		return fmt.Sprintf("the checkpoint belongs to server %s, this is server %s", system, server.systemID), nil
+	}
+	old, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return "", fmt.Errorf("examine source id %q: its timeline: %w", sourceID, err)
+	}
+	if uint32(old) > server.timeline {
+		return fmt.Sprintf("the checkpoint belongs to timeline %d, the server is at timeline %d: it was restored from an older state",
+			old, server.timeline), nil
+	}
+	rows, err := queryText(ctx, conn, "TIMELINE_HISTORY "+strconv.FormatUint(uint64(server.timeline), 10))
+	if err != nil {
+		return "", fmt.Errorf("read history of timeline %d: %w", server.timeline, err)
+	}
+	if len(rows) != 1 || len(rows[0]) != 2 {
+		return "", fmt.Errorf("read history of timeline %d: %d rows: %w", server.timeline, len(rows), errProtocol)
+	}
+	end, ok, err := timelineEnd(rows[0][1], uint32(old))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read history of timeline %d: %w", server.timeline, err)
+	case !ok:
+		return fmt.Sprintf("the checkpoint belongs to timeline %d, which is not in the history of timeline %d", old, server.timeline), nil
+	case at > end:
+		return fmt.Sprintf("the checkpoint %s of timeline %d is beyond its end %s in the history of timeline %d: the failover lost log",
+			at, old, end, server.timeline), nil
+	}
+	return "", nil
+}
+
+// timelineEnd finds in a timeline's history where an older timeline ended. Lines are the older timeline, where it ended, and
+// why, apart by blanks; # begins a comment.
+func timelineEnd(history string, timeline uint32) (end lsn, ok bool, err error) {
+	for line := range strings.Lines(history) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") || fields[0] != strconv.FormatUint(uint64(timeline), 10) {
+			continue
+		}
+		end, err := parseLSN(fields[1])
+		return end, err == nil, err
+	}
+	return 0, false, nil
+}

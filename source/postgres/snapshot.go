@@ -1,0 +1,165 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A tableSnapshot is the state of the tables at the position where a new slot begins. It is a read-only transaction on a
+// connection of its own.
+type tableSnapshot struct {
+	cfg    *Config
+	conn   *pgx.Conn
+	resume lsn
+	sweeps []sweep
+}
+
+// A sweep is what is to be delivered of one table.
+type sweep struct {
+	rows  *rowReader
+	where string
+}
+
+var _ source.Snapshot = (*tableSnapshot)(nil)
+
+// Establish implements source.Source: the configured slot is dropped, if there is one, and made anew.
+func (s *Source) Establish(ctx context.Context) (source.Snapshot, error) {
+	snap, err := s.cfg.establish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.cfg.Logger.Info("established a position in the log", "slot", s.cfg.Slot, "position", snap.resume.String())
+	return snap, nil
+}
+
+func (c *Config) establish(ctx context.Context) (snap *tableSnapshot, err error) {
+	conn, err := c.connectReplication(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The exported snapshot lives until the next command on this connection. Once another transaction has taken it over,
+	// the connection is not needed any more.
+	defer func() { err = errors.Join(err, closePgConn(ctx, conn)) }()
+	server, err := identify(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if server.recovery {
+		return nil, errors.New("establish a position: the server is a standby: source.url must lead to the primary")
+	}
+	// A slot sees publications as they were when their log was written: one that is made later does not exist for it.
+	if _, err := c.readCatalog(ctx, conn); err != nil {
+		return nil, err
+	}
+	if err := c.dropSlot(ctx, conn, server); err != nil {
+		return nil, err
+	}
+	slot, err := c.createSlot(ctx, conn, server)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := c.takeSnapshot(ctx, slot.snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return &tableSnapshot{cfg: c, conn: tx, resume: slot.point}, nil
+}
+
+// dropSlot drops the slot, lost or not, if it is ours and nobody reads it.
+func (c *Config) dropSlot(ctx context.Context, conn *pgconn.PgConn, server *serverInfo) error {
+	slot, err := c.inactiveSlot(ctx, conn)
+	if err != nil || slot == nil {
+		return err
+	}
+	if err := c.foreign(slot, server.database); err != nil {
+		return err
+	}
+	if err := execSimple(ctx, conn, "DROP_REPLICATION_SLOT "+quoteIdent(c.Slot)); err != nil {
+		return fmt.Errorf("drop replication slot %q: %w", c.Slot, err)
+	}
+	return nil
+}
+
+// takeSnapshot opens a transaction that sees what an exported snapshot sees.
+func (c *Config) takeSnapshot(ctx context.Context, name string) (*pgx.Conn, error) {
+	conn, err := c.connect(ctx, c.URL)
+	if err != nil {
+		return nil, err
+	}
+	err = execSimple(ctx, conn.PgConn(), noTimeouts)
+	if err == nil {
+		err = execSimple(ctx, conn.PgConn(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT "+quoteLiteral(name))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the position's snapshot: %w", err), closeConn(ctx, conn))
+	}
+	return conn, nil
+}
+
+// Resume implements source.Snapshot.
+func (s *tableSnapshot) Resume() source.Resume { return source.Resume(s.resume.String()) }
+
+// Close implements source.Snapshot.
+func (s *tableSnapshot) Close(ctx context.Context) error { return closeConn(ctx, s.conn) }
+
+// Judge implements source.Snapshot.
+func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool, error) {
+	s.sweeps = nil
+	var unjudged []error
+	for i := range s.cfg.Tables {
+		rows, err := newRowReader(ctx, s.conn.PgConn(), &s.cfg.Tables[i], s.cfg.MaxMessage)
+		if err != nil {
+			return false, err
+		}
+		where, cure := s.cfg.pendingRows(rows.table, first)
+		if where == "" {
+			continue
+		}
+		found, err := s.exists(ctx, rows, where)
+		switch {
+		case err != nil:
+			return false, err
+		case found && cure != "" && !acceptGap:
+			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", rows.table, cure, source.ErrUnjudged))
+		case found && cure == "":
+			s.sweeps = append(s.sweeps, sweep{rows, where})
+		}
+	}
+	return len(s.sweeps) > 0, errors.Join(unjudged...)
+}
+
+func (s *tableSnapshot) exists(ctx context.Context, rows *rowReader, where string) (bool, error) {
+	var found bool
+	err := s.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+rows.from()+" t WHERE "+where+")").Scan(&found)
+	if err != nil {
+		return false, fmt.Errorf("look for pending rows in %s: %w", rows.table, err)
+	}
+	return found, nil
+}
+
+// pendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
+// tells: if there are such rows at all, an operator has to do what it says.
+func (c *Config) pendingRows(t *tableInfo, first bool) (where, cure string) {
+	const all = "TRUE"
+	if where := t.pendingCondition("t"); where != "" {
+		return where, ""
+	}
+	switch {
+	case first && c.Start == "pending":
+		return all, ""
+	case first && c.Start == "now":
+		return "", ""
+	case first:
+		return all, "set source.start to pending (deliver them) or now (leave them out)"
+	case t.OnDelivered == outbox.Delete:
+		return all, "" // what is there was not delivered
+	}
+	return all, "they cannot be swept: run tailbox accept-gap --why … to go on without them"
+}

@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Pending implements source.Snapshot. Tables come in their configured order. The rows of one are ordered by the time
+// of their commit, where the server keeps it (track_commit_timestamp), then by the sequence column, else by
+// created_at, and then as they lie in the table.
+func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emit) error {
+	p := pendingBatch{log: log, emit: emit}
+	var commitTimes string
+	err := s.conn.QueryRow(ctx, "SELECT pg_catalog.clock_timestamp(), current_setting('track_commit_timestamp')").Scan(&p.now, &commitTimes)
+	if err != nil {
+		return fmt.Errorf("read the server's time: %w", err)
+	}
+	p.now = p.now.UTC()
+	parked, err := s.parkedTable(ctx)
+	if err != nil {
+		return err
+	}
+	for _, sw := range s.sweeps {
+		if err := s.pendingOf(ctx, sw, commitTimes == "on", parked, &p); err != nil {
+			return err
+		}
+	}
+	return p.flush(ctx)
+}
+
+// parkedTable is the quoted name of tailbox_parked if it has rows of this pipeline, else "".
+func (s *tableSnapshot) parkedTable(ctx context.Context) (string, error) {
+	schema := quoteLiteral(s.cfg.Schema)
+	if s.cfg.Schema == "" {
+		schema = "current_schema()"
+	}
+	var name *string
+	err := s.conn.QueryRow(ctx, "SELECT pg_catalog.to_regclass(pg_catalog.quote_ident("+schema+") || '.tailbox_parked')::text").Scan(&name)
+	if err != nil || name == nil {
+		return "", wrap("look up table tailbox_parked", err)
+	}
+	var found bool
+	err = s.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+*name+" WHERE pipeline = $1)", s.cfg.Pipeline).Scan(&found)
+	if err != nil || !found {
+		return "", wrap("look for parked deliveries", err)
+	}
+	return *name, nil
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// pendingOf emits the rows of one table, as they come from the server.
+func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, commitTimes bool, parked string, p *pendingBatch) error {
+	r := sw.rows
+	sinks, join := "NULL::text", ""
+	if parked != "" {
+		// All states count: also of a delivery that was dropped or delivered, a row is kept until its message is settled.
+		sinks = "p.sinks"
+		join = " LEFT JOIN (SELECT message_id, string_agg(sink, ',') AS sinks FROM " + parked + " WHERE pipeline = " +
+			quoteLiteral(s.cfg.Pipeline) + " AND source_table = " + quoteLiteral(r.table.String()) +
+			" GROUP BY message_id) p ON p.message_id = " + r.id("t")
+	}
+	query := "SELECT " + r.list("t") + ", " + sinks + " FROM " + r.from() + " t" + join + " WHERE " + sw.where +
+		" ORDER BY " + r.table.order("t", commitTimes)
+	rows, err := s.conn.Query(ctx, query, r.formats(1))
+	if err != nil {
+		return fmt.Errorf("read pending rows of %s: %w", r.table, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		m, err := r.message(rows)
+		if err != nil {
+			return err
+		}
+		var at []string
+		if sinks := rows.RawValues()[r.width()]; sinks != nil {
+			at = strings.Split(string(sinks), ",")
+		}
+		if err := p.add(ctx, m, at); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read pending rows of %s: %w", r.table, err)
+	}
+	return nil
+}
+
+// order is the ORDER BY of a sweep. A row whose commit time the server does not know any more is older than those it
+// knows.
+func (t *tableInfo) order(alias string, commitTimes bool) string {
+	var by []string
+	if commitTimes {
+		by = append(by, "pg_catalog.pg_xact_commit_timestamp("+alias+".xmin) NULLS FIRST")
+	}
+	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {
+		if c, ok := t.column(name); ok && name != "" {
+			by = append(by, alias+"."+quoteIdent(c.name))
+			break
+		}
+	}
+	return strings.Join(append(by, alias+".tableoid", alias+".ctid"), ", ")
+}
+
+// A pendingBatch gathers swept rows into batches.
+type pendingBatch struct {
+	log   uint32
+	now   time.Time
+	emit  source.Emit
+	rank  uint32
+	bytes int
+	batch source.Batch
+}
+
+func (p *pendingBatch) add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
+	m.Position = outbox.Position{Log: p.log, N: p.rank}
+	m.CommitTime = p.now
+	p.rank++
+	b := &p.batch
+	b.Messages = append(b.Messages, m)
+	if parkedAt != nil && b.ParkedAt == nil {
+		b.ParkedAt = make([][]string, len(b.Messages)-1, batchMessages)
+	}
+	if b.ParkedAt != nil {
+		b.ParkedAt = append(b.ParkedAt, parkedAt)
+	}
+	p.bytes += len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Group)
+	if p.bytes >= batchBytes || len(b.Messages) >= batchMessages {
+		return p.flush(ctx)
+	}
+	return nil
+}
+
+func (p *pendingBatch) flush(ctx context.Context) error {
+	if len(p.batch.Messages) == 0 {
+		return nil
+	}
+	b := p.batch
+	p.batch, p.bytes = source.Batch{}, 0
+	return p.emit(ctx, &b)
+}

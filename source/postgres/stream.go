@@ -1,0 +1,302 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// Run implements source.Source. The caller holds the pipeline's lock: an old reader of the slot that is one of the
+// pipeline's own is ended.
+//
+// Three goroutines share the work: this one reads, decodes and emits; a statusWriter tells the server what was confirmed,
+// also while emit blocks; a watch looks at the catalog from time to time.
+func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) error {
+	from, err := parseLSN(string(start.From))
+	if err != nil {
+		return fmt.Errorf("start at the checkpoint: %w", err)
+	}
+	s.confirmed.Store(uint64(from))
+	err = s.run(ctx, from, start, emit)
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, errInterrupted)) {
+		return nil
+	}
+	return err
+}
+
+func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit source.Emit) error {
+	conn, err := s.cfg.connectReplication(ctx)
+	if err != nil {
+		return err
+	}
+	cat, err := s.cfg.prepare(ctx, conn, from)
+	if err != nil {
+		return errors.Join(err, closePgConn(ctx, conn))
+	}
+	binary := !s.textOnly.Load() && !cat.textOnly()
+	w, err := s.cfg.startReplication(ctx, conn, from, binary)
+	if err != nil {
+		return err
+	}
+	st := &stream{
+		cfg: &s.cfg, source: s, wire: w, start: start, emit: emit, binary: binary,
+		status:     newStatusWriter(w.conn, from, s),
+		watch:      &watch{cfg: &s.cfg, cat: cat, every: s.checkEvery},
+		relations:  map[uint32]*plannedRelation{},
+		dec:        decoder{maxMessage: s.cfg.MaxMessage},
+		batchState: batchState{done: from, reported: from},
+	}
+	s.cfg.Logger.Info("reading the log", "slot", s.cfg.Slot, "from", from.String(), "binary", binary)
+	return st.run(ctx)
+}
+
+// prepare checks on a fresh replication connection that the log can be read from a position.
+func (c *Config) prepare(ctx context.Context, conn *pgconn.PgConn, from lsn) (*catalog, error) {
+	server, err := identify(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if server.recovery {
+		return nil, errors.New("read the log: the server is a standby: source.url must lead to the primary")
+	}
+	slot, err := c.inactiveSlot(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	why, err := c.lost(slot, server, from)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		return nil, fmt.Errorf("read the log from %s: %s: %w", from, why, source.ErrGap)
+	}
+	return c.readCatalog(ctx, conn)
+}
+
+// startReplication takes the connection over from pgconn while it is idle, so that every byte of the stream comes to our
+// own buffer, and starts the stream. The connection is closed on errors.
+func (c *Config) startReplication(ctx context.Context, conn *pgconn.PgConn, from lsn, binary bool) (*wire, error) {
+	if err := conn.SyncConn(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start replication: %w", err), closePgConn(ctx, conn))
+	}
+	hijacked, err := conn.Hijack()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start replication: %w", err), closePgConn(ctx, conn))
+	}
+	w := newWire(hijacked.Conn)
+	release := context.AfterFunc(ctx, w.interrupt)
+	defer release()
+	publication := quoteLiteral(quoteIdent(c.Publication))
+	command := fmt.Sprintf("START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s", quoteIdent(c.Slot), from, publication)
+	if binary {
+		command += ", binary 'true'"
+	}
+	if err := w.startCopy(command + ")"); err != nil {
+		return nil, errors.Join(fmt.Errorf("start replication: %w", c.streamError(err)), hijacked.Conn.Close())
+	}
+	return w, nil
+}
+
+// startCopy sends a command that starts a COPY in both directions, and waits for that.
+func (w *wire) startCopy(command string) error {
+	b := append(make([]byte, 0, len(command)+6), 'Q', 0, 0, 0, 0)
+	b = append(append(b, command...), 0)
+	putLength(b[1:], len(b)-1)
+	if err := w.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return fmt.Errorf("set deadline: %w", err)
+	}
+	if _, err := w.conn.Write(b); err != nil {
+		return fmt.Errorf("send command: %w", err)
+	}
+	for {
+		typ, body, _, err := w.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case body == nil:
+			if err := w.fill(time.Time{}); err != nil {
+				return err
+			}
+		case typ == 'W':
+			return nil
+		case typ == 'E':
+			return serverError(body)
+		case typ != 'N' && typ != 'S':
+			return fmt.Errorf("start copy: message %q: %w", typ, errProtocol)
+		}
+	}
+}
+
+// streamError gives a server's error its meaning: what ends a stream for good is a lost position.
+func (c *Config) streamError(err error) error {
+	switch sqlState(err) {
+	case "55006": // object_in_use
+		return fmt.Errorf("%w: stop that reader, or choose another source.slot", err)
+	case "55000", // the slot can no longer get changes
+		"58P01": // a piece of the log was removed
+		return fmt.Errorf("%w: %w", err, source.ErrGap)
+	case "42704": // no such slot; or the publication did not exist at this place in the log
+		return fmt.Errorf("%w: %w", err, source.ErrGap)
+	}
+	return err
+}
+
+// A stream is one Run once it is connected. All of it belongs to the reading goroutine but status and watch.
+type stream struct {
+	cfg    *Config
+	source *Source
+	wire   *wire
+	status *statusWriter
+	watch  *watch
+	start  source.Start
+	emit   source.Emit
+	binary bool
+
+	relations map[uint32]*plannedRelation
+	last      *plannedRelation // of the latest insert
+	dec       decoder
+	vals      []value
+
+	open bool // inside a transaction
+	txn  begin
+	at   time.Time // its commit time
+	n    uint32    // rows of it that the server has sent
+	batchState
+
+	ignored     [ignoredKinds]int
+	pings       int
+	lastPing    time.Time
+	lastEmitted time.Time
+
+	mu      sync.Mutex
+	failure error // of the other goroutines
+}
+
+// run reads until the end, and sees the other goroutines out.
+func (st *stream) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	watchCtx, cancelWatch := context.WithCancel(ctx)
+	wg.Go(func() {
+		if err := st.status.run(); err != nil {
+			st.fail(err)
+		}
+	})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		if err := st.watch.run(watchCtx); err != nil && watchCtx.Err() == nil {
+			st.fail(err)
+		}
+	})
+	st.source.attach(st.status)
+	release := context.AfterFunc(ctx, st.wire.interrupt)
+
+	err := st.read(ctx)
+
+	release()
+	cancelWatch()
+	st.source.attach(nil)
+	close(st.status.stop)
+	wg.Wait()
+	st.wire.drain(stopTimeout)
+	closeErr := st.wire.conn.Close()
+	watching.Wait()
+	if failure := st.failed(); failure != nil && errors.Is(err, errInterrupted) && ctx.Err() == nil {
+		err = failure
+	}
+	if err == nil && closeErr != nil && !errors.Is(closeErr, net.ErrClosed) {
+		err = fmt.Errorf("close replication connection: %w", closeErr)
+	}
+	return err
+}
+
+// fail ends the reading with an error of another goroutine. The first one counts.
+func (st *stream) fail(err error) {
+	st.mu.Lock()
+	if st.failure == nil {
+		st.failure = err
+	}
+	st.mu.Unlock()
+	st.wire.interrupt()
+}
+
+func (st *stream) failed() error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.failure
+}
+
+// read is the loop: consume what is in the buffer, emit it, read on.
+func (st *stream) read(ctx context.Context) error {
+	for {
+		typ, body, size, err := st.wire.next()
+		if err != nil {
+			return err
+		}
+		if body != nil {
+			if err := st.message(ctx, typ, body); err != nil {
+				return err
+			}
+			continue
+		}
+		// Nothing complete is left in the buffer: what was read is not held back.
+		deadline, err := st.pause(ctx)
+		if err != nil {
+			return err
+		}
+		if size+5 > len(st.wire.buf) {
+			if err := st.large(ctx, typ, size); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := st.wire.fill(deadline); err != nil && !errors.Is(err, errDeadline) {
+			return err
+		}
+	}
+}
+
+// message handles one message of the protocol.
+func (st *stream) message(ctx context.Context, typ byte, body []byte) error {
+	switch typ {
+	case 'd':
+		return st.copyData(ctx, body)
+	case 'E':
+		return st.serverError(ctx, serverError(body))
+	case 'N':
+		return st.notice(serverError(body))
+	case 'S': // a parameter changed
+		return nil
+	case 'c', 'C', 'Z':
+		return errors.New("read replication stream: the server ended it")
+	}
+	return fmt.Errorf("read replication stream: message %q: %w", typ, errProtocol)
+}
+
+// serverError is the end of the stream by an error of the server.
+func (st *stream) serverError(ctx context.Context, err error) error {
+	if sqlState(err) == "42704" {
+		// The publication did not exist at this place in the log. If it does not exist now, no new position heals that.
+		if _, checkErr := st.watch.refresh(ctx); errors.Is(checkErr, source.ErrStop) {
+			return checkErr
+		}
+	}
+	return fmt.Errorf("read replication stream: %w", st.cfg.streamError(err))
+}
+
+// notice looks for the only notice that matters: from version 18 on, a publication that did not exist at this place in the
+// log is a warning, and its rows are left out.
+func (st *stream) notice(n *pgconn.PgError) error {
+	if n.Code == "55000" && strings.Contains(n.Message, `"`+st.cfg.Publication+`"`) {
+		return fmt.Errorf("read replication stream: the publication was created after this place in the log: %w: %w", n, source.ErrGap)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+const (
+	// A batch ends at the end of a transaction once it has batchSoft of these, and anywhere at batchMessages or batchBytes.
+	batchMessages     = 1024
+	batchBytes        = 256 << 10
+	batchSoftMessages = batchMessages * 7 / 8
+	batchSoftBytes    = batchBytes * 7 / 8
+
+	// Bare progress, without messages, is emitted at most once in progressTime, or when it is progressBytes of log.
+	progressTime  = time.Second
+	progressBytes = 16 << 20
+
+	// A server that is shutting down asks for replies without end until all is confirmed. After pingLimit of them, each
+	// less than pingWindow after the one before, the stream ends to let it.
+	pingLimit  = 30
+	pingWindow = time.Second
+)
+
+var errServerStopping = errors.New("read replication stream: the server is shutting down")
+
+// batchState is the batch that is being filled, and how far the stream has come.
+type batchState struct {
+	messages []*outbox.Message
+	marks    []source.Mark
+	bytes    int
+	// done: everything that ends at or before it is emitted or in the batch. Reported is the highest Resume emitted.
+	done, reported lsn
+	// ended: transactions with messages in the batch have ended at done, which no mark says yet.
+	ended bool
+	// owed: messages of a transaction were emitted without a Resume, so its end is emitted at once, even alone.
+	owed bool
+	// urgent: the server asked for a reply; progress is not held back.
+	urgent bool
+}
+
+// add takes a message into the batch.
+func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
+	st.messages = append(st.messages, m)
+	st.bytes += bytes
+	if len(st.messages) >= batchMessages || st.bytes >= batchBytes {
+		return st.flush(ctx)
+	}
+	return nil
+}
+
+// transactionBegin opens a transaction. What the batch holds of earlier ones gets a mark.
+func (st *stream) transactionBegin(m begin) {
+	if st.ended {
+		// A transaction without messages may have ended since the last mark.
+		if n := len(st.marks); n > 0 && st.marks[n-1].N == len(st.messages) {
+			st.marks = st.marks[:n-1]
+		}
+		st.marks = append(st.marks, source.Mark{N: len(st.messages), Resume: st.resume(st.done)})
+		st.ended = false
+	}
+	st.open, st.txn, st.at, st.n = true, m, timeOf(m.time), 0
+}
+
+// transactionEnd notes that everything before a position is complete.
+func (st *stream) transactionEnd(ctx context.Context, end lsn) error {
+	st.open = false
+	st.done = max(st.done, end)
+	st.ended = len(st.messages) > 0
+	if len(st.messages) >= batchSoftMessages || st.bytes >= batchSoftBytes {
+		if err := st.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if st.source.waiting.Load() > 0 {
+		return st.passBarriers(ctx)
+	}
+	return nil
+}
+
+func (st *stream) resume(at lsn) source.Resume {
+	var b [17]byte
+	return source.Resume(st.dec.text(at.append(b[:0])))
+}
+
+// flush emits the batch, and with it, outside of a transaction, what is owed.
+func (st *stream) flush(ctx context.Context) error {
+	if len(st.messages) == 0 && (st.open || !st.owed) {
+		return nil
+	}
+	b := &source.Batch{}
+	if len(st.messages) > 0 {
+		b.Messages = st.dec.list(st.messages)
+		b.Marks = append(b.Marks, st.marks...)
+		clear(st.messages) // the list was copied; what is emitted is not kept alive from here
+		clear(st.marks)
+	}
+	if st.open {
+		// Ends of earlier transactions are in the marks.
+		st.owed = true
+	} else {
+		b.Resume = st.resume(st.done)
+		st.reported, st.owed = st.done, false
+	}
+	st.messages, st.marks, st.bytes, st.ended = st.messages[:0], st.marks[:0], 0, false
+	return st.send(ctx, b)
+}
+
+// send emits one batch.
+func (st *stream) send(ctx context.Context, b *source.Batch) error {
+	// What is received is set before, so that a confirmation can never be ahead of it.
+	st.status.received.Store(uint64(st.done))
+	if end := lsn(st.watch.logEnd.Load()); end > st.done {
+		b.CommitLag = int64(end - st.done)
+	}
+	st.lastEmitted = time.Now()
+	st.countIgnored()
+	return st.emit(ctx, b)
+}
+
+// pause is called before reading blocks: nothing that is complete is held back. Only bare progress may be; then reading
+// blocks until the deadline at most.
+func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
+	if err := st.flush(ctx); err != nil {
+		return time.Time{}, err
+	}
+	st.status.received.Store(uint64(st.done))
+	st.countIgnored()
+	if st.open {
+		return time.Time{}, nil
+	}
+	if st.source.waiting.Load() > 0 {
+		if err := st.passBarriers(ctx); err != nil {
+			return time.Time{}, err
+		}
+	}
+	if st.done <= st.reported {
+		return time.Time{}, nil
+	}
+	due := st.lastEmitted.Add(progressTime)
+	if !st.urgent && st.done-st.reported < progressBytes && time.Now().Before(due) {
+		return due, nil
+	}
+	return time.Time{}, st.progress(ctx)
+}
+
+// progress emits a position without messages.
+func (st *stream) progress(ctx context.Context) error {
+	st.owed = true
+	st.urgent = false
+	return st.flush(ctx)
+}
+
+// passBarriers emits the barriers that the stream has passed, after everything before them.
+func (st *stream) passBarriers(ctx context.Context) error {
+	if err := st.flush(ctx); err != nil {
+		return err
+	}
+	for {
+		text, ok, err := st.source.passed(st.done)
+		if err != nil || !ok {
+			return err
+		}
+		if st.done > st.reported {
+			if err := st.progress(ctx); err != nil {
+				return err
+			}
+		}
+		if err := st.send(ctx, &source.Batch{Barrier: text}); err != nil {
+			return err
+		}
+	}
+}

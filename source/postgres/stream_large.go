@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// large handles a message that is larger than the read buffer: piece by piece, with each value read into its own place, and
+// never more of it in memory than max_message.
+func (st *stream) large(ctx context.Context, typ byte, size int) error {
+	if typ != 'd' || size < logHeader+1 {
+		return fmt.Errorf("read replication stream: message %q of %d bytes: %w", typ, size, errProtocol)
+	}
+	if err := st.wire.setDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if err := st.wire.discard(5); err != nil {
+		return err
+	}
+	head, err := st.wire.need(logHeader + 1)
+	if err != nil {
+		return err
+	}
+	if head[0] != 'w' {
+		return fmt.Errorf("read replication stream: message %q of %d bytes: %w", head[0], size, errProtocol)
+	}
+	st.pings = 0
+	kind := head[logHeader]
+	size -= len(head)
+	if i, ok := dropped(kind); ok {
+		st.ignored[i]++
+		return st.wire.discard(size)
+	}
+	if kind != 'I' {
+		return fmt.Errorf("read replication stream: log message %q of %d bytes: %w", kind, size, errProtocol)
+	}
+	return st.largeInsert(ctx, size)
+}
+
+func (st *stream) largeInsert(ctx context.Context, size int) error {
+	const headLength = 4 + 1 + 2
+	if size < headLength {
+		return truncated("insert")
+	}
+	b, err := st.wire.need(headLength)
+	if err != nil {
+		return err
+	}
+	oid, _, err := parseInsert(b)
+	if err != nil {
+		return err
+	}
+	columns := int(binary.BigEndian.Uint16(b[5:]))
+	rel, pos, err := st.row(ctx, oid)
+	if err != nil {
+		return err
+	}
+	if rel.plan == nil {
+		return st.wire.discard(size - headLength)
+	}
+	if columns != len(rel.plan.cols) {
+		return fmt.Errorf("read row of %s: %d columns, but its relation has %d: %w", rel.plan.table, columns, len(rel.plan.cols), errProtocol)
+	}
+	tooLarge, err := st.largeTuple(rel.plan, size-headLength)
+	if err != nil {
+		return err
+	}
+	err = st.decoded(ctx, rel.plan, pos, tooLarge, size)
+	clear(st.vals) // or they would keep the row in memory
+	return err
+}
+
+// largeTuple reads the values of a row of size bytes into st.vals. Once the row turns out to be too large, values that are
+// not small are dropped.
+func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
+	st.vals = st.vals[:0]
+	total := 0
+	for i := range p.cols {
+		b, err := st.take(&size, 1)
+		if err != nil {
+			return false, err
+		}
+		v := value{tag: b[0]}
+		switch v.tag {
+		case 'n', 'u':
+			st.vals = append(st.vals, v)
+			continue
+		case 't', 'b':
+		default:
+			return false, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.table, p.cols[i].name, v.tag, errProtocol)
+		}
+		if b, err = st.take(&size, 4); err != nil {
+			return false, err
+		}
+		n := int(binary.BigEndian.Uint32(b))
+		if n > size {
+			return false, truncated("row")
+		}
+		size -= n
+		if p.cols[i].want {
+			total += sizeOf(p.cols[i].kind, v.tag, n)
+			tooLarge = tooLarge || total > st.dec.maxMessage
+			v, err = st.largeValue(p.cols[i].kind, v.tag, n, tooLarge)
+		} else {
+			v, err = value{}, st.wire.discard(n)
+		}
+		if err != nil {
+			return false, err
+		}
+		st.vals = append(st.vals, v)
+	}
+	if size != 0 {
+		return false, fmt.Errorf("read row of %s: %d bytes too many: %w", p.table, size, errProtocol)
+	}
+	return tooLarge, nil
+}
+
+// take consumes n of the bytes that are left of a message.
+func (st *stream) take(left *int, n int) ([]byte, error) {
+	if *left < n {
+		return nil, truncated("row")
+	}
+	*left -= n
+	return st.wire.need(n)
+}
+
+// largeValue reads one value of n bytes into memory of its own, or drops it.
+func (st *stream) largeValue(k kind, tag byte, n int, tooLarge bool) (value, error) {
+	switch {
+	case n <= maxSmall:
+		b, err := st.wire.need(n)
+		if err != nil {
+			return value{}, err
+		}
+		return value{tag: tag, owned: true, data: st.dec.copyOf(b)}, nil
+	case tooLarge:
+		return value{tag: tagDropped}, st.wire.discard(n)
+	case k == kindBytea && tag == 't':
+		return st.largeHex(n)
+	}
+	v := value{tag: tag, owned: true, data: make([]byte, n)}
+	return v, st.wire.readFull(v.data)
+}
+
+// largeHex reads the text form of a bytea as its bytes.
+func (st *stream) largeHex(n int) (value, error) {
+	prefix, err := st.wire.need(2)
+	if err != nil {
+		return value{}, err
+	}
+	if string(prefix) != `\x` || n%2 != 0 {
+		return value{}, fmt.Errorf("read bytea: it is not in hex form: %w", errProtocol)
+	}
+	v := value{tag: 'b', owned: true, data: make([]byte, (n-2)/2)}
+	for dst := v.data; len(dst) > 0; {
+		m := min(len(dst), maxSmall/2)
+		b, err := st.wire.need(2 * m)
+		if err != nil {
+			return value{}, err
+		}
+		if _, err := hex.Decode(dst[:m], b); err != nil {
+			return value{}, fmt.Errorf("read bytea: it is not in hex form: %w", errProtocol)
+		}
+		dst = dst[m:]
+	}
+	return v, nil
+}

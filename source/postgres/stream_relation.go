@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// A plannedRelation is a relation that the log has announced. Plan is nil for a table that is not configured.
+type plannedRelation struct {
+	oid  uint32
+	plan *plan
+}
+
+// relation handles the announcement of a table: before its first row on a connection, and whenever it has changed.
+func (st *stream) relation(ctx context.Context, b []byte) error {
+	m, err := parseRelation(b)
+	if err != nil {
+		return err
+	}
+	st.last = nil
+	table, err := st.configured(ctx, m)
+	if err != nil {
+		return err
+	}
+	rel := &plannedRelation{oid: m.oid}
+	if table == nil {
+		if old := st.relations[m.oid]; old == nil {
+			st.cfg.Logger.Warn("ignoring a table of the publication that is not configured", "table", m.schema+"."+m.name)
+		}
+		st.relations[m.oid] = rel
+		return nil
+	}
+	cols := make([]column, len(m.columns))
+	for i, c := range m.columns {
+		k, err := st.watch.kind(ctx, c.typeOID)
+		if err != nil {
+			return err
+		}
+		cols[i] = column{c.name, k}
+	}
+	if rel.plan, err = newPlan(&table.Table, cols); err != nil {
+		return err
+	}
+	for _, c := range rel.plan.cols {
+		if c.want && c.kind == kindOther && st.binary {
+			st.source.textOnly.Store(true)
+			return fmt.Errorf("read columns of %s: column %s has a type without a known binary form: reading again with text", table, c.name)
+		}
+	}
+	st.relations[m.oid] = rel
+	return nil
+}
+
+// configured finds the configured table that a relation of the log is, or nil. The log's name of it is the one at that
+// time; its oid stays when it is renamed.
+func (st *stream) configured(ctx context.Context, m *relation) (*tableInfo, error) {
+	name := quoteIdent(m.schema) + "." + quoteIdent(m.name)
+	cat := st.watch.catalog()
+	if t := cat.byName[name]; t != nil {
+		return t, nil
+	}
+	known := cat.byOID[m.oid]
+	if known != nil && known.oid != m.oid {
+		return known, nil // a partition
+	}
+	// It was renamed before (then the catalog has the configured name now), is renamed now (then the configured name is
+	// gone, which the check finds), is a new partition, or is a table that is not ours.
+	cat, err := st.watch.refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if t := cat.byOID[m.oid]; t != nil {
+		return t, nil
+	}
+	if known != nil || st.wasOurs(m.oid) {
+		return nil, fmt.Errorf("read rows of table %s: it was a configured table under another name: "+
+			"rename it back, or change source.tables and run tailbox init: %w", name, source.ErrStop)
+	}
+	return nil, nil
+}
+
+// wasOurs: rows of the table were read as messages before, on this connection.
+func (st *stream) wasOurs(oid uint32) bool {
+	rel := st.relations[oid]
+	return rel != nil && rel.plan != nil
+}

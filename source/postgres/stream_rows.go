@@ -1,0 +1,190 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// What the log holds for the publication and the relay drops, as Config.Ignored names it.
+const (
+	ignoredUpdate = iota
+	ignoredDelete
+	ignoredTruncate
+	ignoredOrigin
+	ignoredType
+	ignoredTable // inserts into tables of the publication that are not configured
+	ignoredKinds
+)
+
+func (st *stream) countIgnored() {
+	if st.ignored == [ignoredKinds]int{} {
+		return
+	}
+	names := [ignoredKinds]string{"update", "delete", "truncate", "origin", "type", "table"}
+	for i, n := range st.ignored {
+		if n > 0 && st.cfg.Ignored != nil {
+			st.cfg.Ignored(names[i], n)
+		}
+	}
+	clear(st.ignored[:])
+}
+
+// dropped tells which kinds of messages are none of the relay's business.
+func dropped(kind byte) (ignored int, ok bool) {
+	switch kind {
+	case 'U':
+		return ignoredUpdate, true
+	case 'D':
+		return ignoredDelete, true
+	case 'T':
+		return ignoredTruncate, true
+	case 'O':
+		return ignoredOrigin, true
+	case 'Y':
+		return ignoredType, true
+	}
+	return 0, false
+}
+
+// logHeader is the length of what stands before a message of the plugin: 'w', two positions and a time. None of the
+// positions is one that could be confirmed.
+const logHeader = 1 + 8 + 8 + 8
+
+// copyData handles one message of the stream.
+func (st *stream) copyData(ctx context.Context, b []byte) error {
+	if len(b) == 0 {
+		return truncated("stream message")
+	}
+	switch b[0] {
+	case 'w':
+		if len(b) <= logHeader {
+			return truncated("log message")
+		}
+		st.pings = 0
+		return st.logMessage(ctx, b[logHeader], b[logHeader+1:])
+	case 'k':
+		k, err := parseKeepalive(b[1:])
+		if err != nil {
+			return err
+		}
+		return st.keepalive(ctx, k)
+	}
+	return fmt.Errorf("read replication stream: unknown message %q: %w", b[0], errProtocol)
+}
+
+// keepalive: everything up to its position was sent before it. So it takes the same road as messages.
+func (st *stream) keepalive(ctx context.Context, k keepalive) error {
+	if k.replyRequested {
+		st.status.wake()
+		now := time.Now()
+		if now.Sub(st.lastPing) > pingWindow {
+			st.pings = 0
+		}
+		st.pings++
+		st.lastPing, st.urgent = now, true
+		if st.pings > pingLimit {
+			return errServerStopping
+		}
+	}
+	if st.open {
+		return nil
+	}
+	return st.transactionEnd(ctx, k.end)
+}
+
+// logMessage handles one message of the plugin pgoutput.
+func (st *stream) logMessage(ctx context.Context, kind byte, b []byte) error {
+	if i, ok := dropped(kind); ok {
+		st.ignored[i]++
+		return nil
+	}
+	switch kind {
+	case 'I':
+		return st.insert(ctx, b)
+	case 'B':
+		m, err := parseBegin(b)
+		if err != nil {
+			return err
+		}
+		if st.open {
+			return fmt.Errorf("read replication stream: a transaction begins inside another: %w", errProtocol)
+		}
+		st.transactionBegin(m)
+		return nil
+	case 'C':
+		end, err := parseCommit(b)
+		if err != nil {
+			return err
+		}
+		if !st.open {
+			return fmt.Errorf("read replication stream: a transaction ends without a beginning: %w", errProtocol)
+		}
+		return st.transactionEnd(ctx, end)
+	case 'R':
+		return st.relation(ctx, b)
+	}
+	return fmt.Errorf("read replication stream: unknown kind %q of log message: %w", kind, errProtocol)
+}
+
+// row is what is known of an insert before its columns are read: the relation, and the position. A relation without a plan
+// is a table that is not ours.
+func (st *stream) row(ctx context.Context, relationOID uint32) (*plannedRelation, outbox.Position, error) {
+	pos := outbox.Position{Log: st.start.Log, Commit: uint64(st.txn.final), N: st.n}
+	if !st.open {
+		return nil, pos, fmt.Errorf("read insert: outside of a transaction: %w", errProtocol)
+	}
+	st.n++
+	rel := st.last
+	if rel == nil || rel.oid != relationOID {
+		if rel = st.relations[relationOID]; rel == nil {
+			return nil, pos, fmt.Errorf("read insert: relation %d was not announced: %w", relationOID, errProtocol)
+		}
+		st.last = rel
+	}
+	if rel.plan == nil {
+		st.ignored[ignoredTable]++
+		return rel, pos, nil
+	}
+	if st.start.Cautious != nil {
+		if err := st.flush(ctx); err != nil {
+			return nil, pos, err
+		}
+		if err := st.start.Cautious(ctx, pos); err != nil {
+			return nil, pos, err
+		}
+	}
+	return rel, pos, nil
+}
+
+func (st *stream) insert(ctx context.Context, b []byte) error {
+	oid, tuple, err := parseInsert(b)
+	if err != nil {
+		return err
+	}
+	rel, pos, err := st.row(ctx, oid)
+	if err != nil || rel.plan == nil {
+		return err
+	}
+	if st.vals, err = parseTuple(rel.plan, tuple, st.vals); err != nil {
+		return err
+	}
+	return st.decoded(ctx, rel.plan, pos, false, len(tuple))
+}
+
+// decoded makes a message of st.vals and adds it to the batch.
+func (st *stream) decoded(ctx context.Context, p *plan, pos outbox.Position, large bool, bytes int) error {
+	m := st.dec.newMessage()
+	m.Position, m.CommitTime, m.Txn = pos, st.at, uint64(st.txn.xid)
+	if err := st.dec.decode(p, st.vals, large, m); err != nil {
+		// What came before the row is good: it is delivered although reading stops here.
+		return errors.Join(err, st.flush(ctx))
+	}
+	return st.add(ctx, m, bytes)
+}
+
+func putLength(b []byte, n int) { binary.BigEndian.PutUint32(b, uint32(n)) }

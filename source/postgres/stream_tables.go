@@ -1,0 +1,226 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// A catalog is what the server said about the configured tables and the publication at one time. Immutable.
+type catalog struct {
+	tables []*tableInfo
+	byName map[string]*tableInfo // schema.name, quoted
+	byOID  map[uint32]*tableInfo // of tables, their partitions and children
+	// published are all tables of the publication, quoted.
+	published map[string]bool
+}
+
+// readCatalog reads the catalog, and checks that the log holds the inserts into all configured tables. What an operator has to mend
+// is an error that matches source.ErrStop.
+func (c *Config) readCatalog(ctx context.Context, conn *pgconn.PgConn) (*catalog, error) {
+	cat := &catalog{byName: map[string]*tableInfo{}, byOID: map[uint32]*tableInfo{}, published: map[string]bool{}}
+	viaRoot, err := c.readPublication(ctx, conn, cat)
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.Tables {
+		info, err := describeTable(ctx, conn, &c.Tables[i])
+		if err != nil {
+			return nil, err
+		}
+		name := tableName(&info.Table)
+		switch {
+		case !info.permanent:
+			return nil, fmt.Errorf("check table %s: it is unlogged or temporary, so it is not in the log: ALTER TABLE %[1]s SET LOGGED: %w",
+				name, source.ErrStop)
+		case info.partitioned && !viaRoot:
+			return nil, fmt.Errorf("check publication %q: it publishes the partitions of %s as tables of their own: "+
+				"ALTER PUBLICATION %s SET (publish_via_partition_root = true): %w", c.Publication, name, quoteIdent(c.Publication), source.ErrStop)
+		case !cat.published[name]:
+			return nil, fmt.Errorf("check publication %q: it does not hold table %s (dropped, renamed or removed?), so the log lacks its rows: "+
+				"ALTER PUBLICATION %s ADD TABLE %[2]s, or tailbox init: %w", c.Publication, name, quoteIdent(c.Publication), source.ErrStop)
+		}
+		cat.tables = append(cat.tables, info)
+		cat.byName[name], cat.byOID[info.oid] = info, info
+		for _, part := range info.parts {
+			cat.byOID[part] = info
+		}
+	}
+	return cat, nil
+}
+
+func (c *Config) readPublication(ctx context.Context, conn *pgconn.PgConn, cat *catalog) (viaRoot bool, err error) {
+	rows, err := queryText(ctx, conn, "SELECT pubinsert, pubviaroot FROM pg_catalog.pg_publication WHERE pubname = "+
+		quoteLiteral(c.Publication))
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("look up publication %q: %w", c.Publication, err)
+	case len(rows) == 0:
+		return false, fmt.Errorf("look up publication %q: it does not exist: run tailbox init: %w", c.Publication, source.ErrStop)
+	case rows[0][0] != "t":
+		return false, fmt.Errorf("check publication %q: it does not publish inserts: ALTER PUBLICATION %s SET (publish = 'insert'): %w",
+			c.Publication, quoteIdent(c.Publication), source.ErrStop)
+	}
+	viaRoot = rows[0][1] == "t"
+	rows, err = queryText(ctx, conn, "SELECT schemaname, tablename "+
+		"FROM pg_catalog.pg_publication_tables WHERE pubname = "+quoteLiteral(c.Publication))
+	if err != nil {
+		return false, fmt.Errorf("look up tables of publication %q: %w", c.Publication, err)
+	}
+	for _, r := range rows {
+		cat.published[quoteIdent(r[0])+"."+quoteIdent(r[1])] = true
+	}
+	return viaRoot, nil
+}
+
+// textOnly tells whether a column that messages are made of has no binary form that is known.
+func (cat *catalog) textOnly() bool {
+	for _, t := range cat.tables {
+		for _, name := range wantedColumns(&t.Table) {
+			if c, ok := t.column(name); ok && c.kind == kindOther {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// kind is the kind of a type that a column of a configured table has now.
+func (cat *catalog) kind(typeOID uint32) (kind, bool) {
+	if k, ok := builtinKind(typeOID); ok {
+		return k, true
+	}
+	for _, t := range cat.tables {
+		for _, c := range t.columns {
+			if c.typeOID == typeOID {
+				return c.kind, true
+			}
+		}
+	}
+	return kindOther, false
+}
+
+const (
+	// watchInterval is how often the log's end is asked for, checkInterval how often the catalog is read: a table that was
+	// dropped or renamed leaves the publication without a word in the log.
+	watchInterval = 5 * time.Second
+	checkInterval = time.Minute
+)
+
+// A watch looks at the server on an ordinary connection, beside the stream. It is safe for concurrent use.
+type watch struct {
+	cfg   *Config
+	every time.Duration // between checks of the catalog
+	// logEnd is where the server's log ended lately.
+	logEnd atomic.Uint64
+
+	mu   sync.Mutex
+	conn *pgx.Conn
+	cat  *catalog
+}
+
+// catalog is the catalog as it was read last.
+func (w *watch) catalog() *catalog {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cat
+}
+
+// refresh reads and checks the catalog.
+func (w *watch) refresh(ctx context.Context) (*catalog, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.connect(ctx); err != nil {
+		return nil, err
+	}
+	cat, err := w.cfg.readCatalog(ctx, w.conn.PgConn())
+	if err != nil {
+		return nil, err
+	}
+	w.cat = cat
+	return cat, nil
+}
+
+// kind finds the kind of a type.
+func (w *watch) kind(ctx context.Context, typeOID uint32) (kind, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k, ok := w.cat.kind(typeOID); ok {
+		return k, nil
+	}
+	if err := w.connect(ctx); err != nil {
+		return kindOther, err
+	}
+	return describeType(ctx, w.conn.PgConn(), typeOID)
+}
+
+func (w *watch) connect(ctx context.Context) (err error) {
+	if w.conn == nil {
+		w.conn, err = w.cfg.connect(ctx, w.cfg.URL)
+	}
+	return err
+}
+
+// run watches until ctx ends (nil) or something is wrong.
+func (w *watch) run(ctx context.Context) (err error) {
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.conn != nil {
+			err = errors.Join(err, closeConn(ctx, w.conn))
+		}
+	}()
+	tick := time.NewTicker(min(watchInterval, w.every))
+	defer tick.Stop()
+	checked := time.Now()
+	for {
+		if err := w.readLogEnd(ctx); err != nil {
+			return ignoreDone(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if time.Since(checked) < w.every {
+			continue
+		}
+		if _, err := w.refresh(ctx); err != nil {
+			return ignoreDone(ctx, err)
+		}
+		checked = time.Now()
+	}
+}
+
+func ignoreDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (w *watch) readLogEnd(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	rows, err := queryText(ctx, w.conn.PgConn(), "SELECT pg_catalog.pg_current_wal_flush_lsn()")
+	if err != nil {
+		return fmt.Errorf("ask for the log's end: %w", err)
+	}
+	end, err := parseLSN(rows[0][0])
+	if err != nil {
+		return fmt.Errorf("ask for the log's end: %w", err)
+	}
+	w.logEnd.Store(uint64(end))
+	return nil
+}

@@ -1,0 +1,200 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// bufferSize is how much is read at once. Messages up to this size are decoded where they stand in the buffer.
+const bufferSize = 256 << 10
+
+var (
+	// errInterrupted ends a read because somebody called interrupt.
+	errInterrupted = errors.New("interrupted")
+	// errDeadline ends a read at its deadline; reading can go on.
+	errDeadline = errors.New("deadline")
+)
+
+// A wire is the reading half of a replication connection. Only interrupt may be called from another goroutine.
+type wire struct {
+	conn        net.Conn
+	buf         []byte
+	r, w        int // buf[r:w] is read and not consumed
+	interrupted atomic.Bool
+	deadline    bool // one is set
+}
+
+func newWire(conn net.Conn) *wire { return &wire{conn: conn, buf: make([]byte, bufferSize)} }
+
+func (w *wire) buffered() int { return w.w - w.r }
+
+// interrupt makes the present and all further reads fail with errInterrupted.
+func (w *wire) interrupt() {
+	w.interrupted.Store(true)
+	// An error means that the connection is closed: the read ends by that.
+	_ = w.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// next returns the next message of the protocol if all of it is in the buffer. Its body is valid until the next read. Size is
+// the length of a message's body that is not complete yet, -1 where not even that is known.
+func (w *wire) next() (typ byte, body []byte, size int, err error) {
+	b := w.buf[w.r:w.w]
+	if len(b) < 5 {
+		return 0, nil, -1, nil
+	}
+	size = int(binary.BigEndian.Uint32(b[1:]))
+	if size < 4 || size > 1<<31-1 {
+		return 0, nil, 0, fmt.Errorf("read message %q: its length is %d: %w", b[0], size, errProtocol)
+	}
+	if len(b) < 1+size {
+		return b[0], nil, size - 4, nil
+	}
+	w.r += 1 + size
+	return b[0], b[5 : 1+size : 1+size], size - 4, nil
+}
+
+// fill reads once, at most until a deadline (zero = none).
+func (w *wire) fill(deadline time.Time) error {
+	if w.r == w.w {
+		w.r, w.w = 0, 0
+	} else if w.r > 0 && len(w.buf)-w.w < len(w.buf)/4 {
+		w.w = copy(w.buf, w.buf[w.r:w.w])
+		w.r = 0
+	}
+	if w.w == len(w.buf) {
+		return fmt.Errorf("read message: larger than the buffer: %w", errProtocol)
+	}
+	if err := w.setDeadline(deadline); err != nil {
+		return err
+	}
+	n, err := w.read(w.buf[w.w:])
+	w.w += n
+	return err
+}
+
+// setDeadline changes the deadline of reads if need be.
+func (w *wire) setDeadline(deadline time.Time) error {
+	if deadline.IsZero() && !w.deadline {
+		return nil
+	}
+	w.deadline = !deadline.IsZero()
+	if err := w.conn.SetReadDeadline(deadline); err != nil {
+		return fmt.Errorf("set deadline: %w", err)
+	}
+	return nil
+}
+
+func (w *wire) read(b []byte) (int, error) {
+	// After the deadline was set and before the read: an interrupt from here on moves the deadline.
+	if w.interrupted.Load() {
+		return 0, errInterrupted
+	}
+	n, err := w.conn.Read(b)
+	switch {
+	case n > 0 || err == nil:
+		return n, nil // an error shows again
+	case w.interrupted.Load():
+		return 0, errInterrupted
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return 0, errDeadline
+	case errors.Is(err, io.EOF):
+		return 0, fmt.Errorf("read replication stream: the server closed the connection: %w", io.ErrUnexpectedEOF)
+	}
+	return 0, fmt.Errorf("read replication stream: %w", err)
+}
+
+// need waits until n bytes are in the buffer, consumes and returns them; they are valid until the next read.
+func (w *wire) need(n int) ([]byte, error) {
+	for w.buffered() < n {
+		if w.r > 0 && len(w.buf)-w.r < n {
+			w.w = copy(w.buf, w.buf[w.r:w.w])
+			w.r = 0
+		}
+		if err := w.fill(time.Time{}); err != nil {
+			return nil, err
+		}
+	}
+	b := w.buf[w.r : w.r+n]
+	w.r += n
+	return b, nil
+}
+
+// readFull fills dst, with no copy of what is not in the buffer yet.
+func (w *wire) readFull(dst []byte) error {
+	n := copy(dst, w.buf[w.r:w.w])
+	w.r += n
+	for n < len(dst) {
+		m, err := w.read(dst[n:])
+		if err != nil {
+			return err
+		}
+		n += m
+	}
+	return nil
+}
+
+// discard consumes n bytes.
+func (w *wire) discard(n int) error {
+	for n > 0 {
+		if w.buffered() == 0 {
+			if err := w.fill(time.Time{}); err != nil {
+				return err
+			}
+		}
+		m := min(n, w.buffered())
+		w.r += m
+		n -= m
+	}
+	return nil
+}
+
+// drain reads and forgets until the server has closed the connection, at most for a time. It is for a stream that is
+// over: what the server still had to send would keep it from reading what was sent to it.
+func (w *wire) drain(limit time.Duration) {
+	if err := w.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		return
+	}
+	for {
+		if _, err := w.conn.Read(w.buf); err != nil {
+			return // closed, or late: there is nothing more to do
+		}
+	}
+}
+
+// serverError makes an error of the body of an ErrorResponse or NoticeResponse.
+func serverError(body []byte) *pgconn.PgError {
+	r := reading{body, true}
+	e := &pgconn.PgError{}
+	for r.ok {
+		field := r.uint8()
+		if field == 0 {
+			break
+		}
+		text := r.text()
+		switch field {
+		case 'S':
+			e.Severity = text
+		case 'V':
+			e.SeverityUnlocalized = text
+		case 'C':
+			e.Code = text
+		case 'M':
+			e.Message = text
+		case 'D':
+			e.Detail = text
+		case 'H':
+			e.Hint = text
+		case 'W':
+			e.Where = text
+		}
+	}
+	return e
+}
