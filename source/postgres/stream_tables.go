@@ -46,7 +46,7 @@ func (c *Config) readCatalog(ctx context.Context, conn *pgconn.PgConn) (*catalog
 				"ALTER PUBLICATION %s SET (publish_via_partition_root = true): %w", c.Publication, name, quoteIdent(c.Publication), source.ErrStop)
 		case !cat.published[name]:
 			return nil, fmt.Errorf("check publication %q: it does not hold table %s (dropped, renamed or removed?), so the log lacks its rows: "+
-				"ALTER PUBLICATION %s ADD TABLE %[2]s, or tailbox init: %w", c.Publication, name, quoteIdent(c.Publication), source.ErrStop)
+				"ALTER PUBLICATION %s ADD TABLE %s, or tailbox init: %w", c.Publication, name, quoteIdent(c.Publication), name, source.ErrStop)
 		}
 		cat.tables = append(cat.tables, info)
 		cat.byName[name], cat.byOID[info.oid] = info, info
