@@ -40,14 +40,15 @@ func NewTracker(log uint32, from source.Resume, lastCommit uint64) *Tracker {
 	return &Tracker{ring: make([]slot, 1024), first: 1, next: 1, log: log, resume: from, lastCommit: lastCommit}
 }
 
-// Add takes the next message of the log and returns its number. A message without parts is settled at once.
-func (t *Tracker) Add(p outbox.Position, parts uint64) uint64 {
+// Add takes the next message of the log and returns its number. Of its parts, those that are not open are settled already,
+// as a checkpoint said. A message without open parts is settled at once.
+func (t *Tracker) Add(p outbox.Position, parts, open uint64) uint64 {
 	if t.next-t.first == uint64(len(t.ring)) {
 		t.grow()
 	}
 	seq := t.next
 	t.next++
-	*t.at(seq) = slot{commit: p.Commit, n: p.N, need: parts, open: parts}
+	*t.at(seq) = slot{commit: p.Commit, n: p.N, need: parts, open: open & parts}
 	return seq
 }
 

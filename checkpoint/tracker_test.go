@@ -53,7 +53,7 @@ func TestTrackerAgreesWithModel(t *testing.T) {
 				need := uint64(r.IntN(4)) | uint64(r.IntN(2))<<63
 				p := outbox.Position{Log: 1, Commit: commit, N: n}
 				n++
-				seqs = append(seqs, tr.Add(p, need))
+				seqs = append(seqs, tr.Add(p, need, need))
 				m.pos, m.need, m.open = append(m.pos, p), append(m.need, need), append(m.open, need)
 			case 2:
 				res := source.Resume(fmt.Sprintf("r%d", step))
@@ -102,7 +102,7 @@ func TestTrackerAdvance(t *testing.T) {
 	t.Parallel()
 	tr := checkpoint.NewTracker(1, "0", 0)
 	for i := range 5000 {
-		seq := tr.Add(outbox.Position{Log: 1, Commit: uint64(i + 1)}, 1)
+		seq := tr.Add(outbox.Position{Log: 1, Commit: uint64(i + 1)}, 1, 1)
 		tr.End(source.Resume(fmt.Sprint(i + 1)))
 		if i >= 10 {
 			tr.Settle(seq-10, 1)
@@ -122,7 +122,7 @@ func TestTrackerAdvance(t *testing.T) {
 func TestTrackerReopen(t *testing.T) {
 	t.Parallel()
 	tr := checkpoint.NewTracker(1, "0", 0)
-	seq := tr.Add(outbox.Position{Log: 1, Commit: 1}, 1|1<<63)
+	seq := tr.Add(outbox.Position{Log: 1, Commit: 1}, 1|1<<63, 1|1<<63)
 	tr.End("1")
 	tr.Settle(seq, 1|1<<63)
 	if r, _, _ := tr.Safe(); r != "1" {

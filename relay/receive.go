@@ -158,17 +158,16 @@ func partsOf(ss []*sinkState) uint64 {
 // track gives a message of the tail its number, and takes out what the checkpoint says is settled (R9).
 func (e *engine) track(r *routed) {
 	m := &r.msg
+	parts := m.left
 	if len(e.covered) > 0 {
 		e.drop(m)
 	}
 	e.lastSeen = m.Position
-	parts := m.left
-	if m.left != 0 || m.parked {
-		if !m.kept || m.parked {
-			parts |= rowPart
-		}
+	open := m.left
+	if (m.left != 0 || m.parked) && (!m.kept || m.parked) {
+		open |= rowPart
 	}
-	m.seq = e.tracker.Add(m.Position, parts)
+	m.seq = e.tracker.Add(m.Position, parts|open, open)
 }
 
 // drop takes out the parts of a message that settled_above names: the log repeats them after a restart.
