@@ -252,6 +252,9 @@ type Selection struct {
 	All    bool     `json:"all,omitempty"`
 	// AllowReorder: replay even what its group has passed.
 	AllowReorder bool `json:"allow_reorder,omitempty"`
+	// Refresh: replay with what the user's row says now; deliveries whose row is not pending are left alone. It is how a
+	// store asks for the replay of rows that an operator reset to pending with plain SQL (R11).
+	Refresh bool `json:"refresh,omitempty"`
 	// Edit is what VerbEdit changes; nil fields stay.
 	Edit *Edit `json:"edit,omitempty"`
 }

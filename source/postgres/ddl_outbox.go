@@ -1,0 +1,174 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// quoteTable is the table's name for SQL; Schema "" leaves it to the search path.
+func quoteTable(t *outbox.Table) string {
+	if t.Schema == "" {
+		return quoteIdent(t.Name)
+	}
+	return quoteIdent(t.Schema) + "." + quoteIdent(t.Name)
+}
+
+// hasView tells whether the table has a status column that shows what becomes of a parked message.
+func hasView(t *outbox.Table) bool { return t.OnDelivered != outbox.Keep && t.Columns.Status != "" }
+
+// tablePrivileges are what the relay does with the user's table. SELECT is for sweeps and for comparing it with the log.
+func tablePrivileges(t *outbox.Table) []string {
+	switch t.OnDelivered {
+	case outbox.Delete:
+		return []string{"SELECT", "UPDATE", "DELETE"}
+	case outbox.Mark:
+		return []string{"SELECT", "UPDATE"}
+	default:
+		return []string{"SELECT"}
+	}
+}
+
+// A column of an outbox table: its configuration key, and its definition.
+type columnDef struct{ key, def string }
+
+// tailboxColumns define the shape tailbox, and optional columns of the other shape that is ours.
+func tailboxColumns(w outbox.Words) []columnDef {
+	return []columnDef{
+		{"id", "uuid PRIMARY KEY DEFAULT gen_random_uuid()"}, {"type", "text NOT NULL"}, {"topic", "text"},
+		{"group", "text"}, {"key", "text"}, {"payload", "bytea NOT NULL"}, {"content_type", "text"}, {"headers", "jsonb"},
+		{"tenant", "text"}, {"idempotency_key", "text UNIQUE"}, {"correlation_id", "text"}, {"priority", "integer"},
+		{"available_at", "timestamptz"}, {"max_attempts", "integer"},
+		{"status", "text NOT NULL DEFAULT " + quoteLiteral(w.Pending)}, {"attempts", "integer NOT NULL DEFAULT 0"},
+		{"last_attempt_at", "timestamptz"}, {"next_attempt_at", "timestamptz"}, {"last_error", "text"},
+		{"delivered_at", "timestamptz"}, {"created_at", "timestamptz NOT NULL DEFAULT now()"}, {"seq", "bigserial"},
+	}
+}
+
+// debeziumColumns are where the shape debezium differs: the types are those of Debezium's documentation.
+func debeziumColumns() []columnDef {
+	return []columnDef{
+		{"id", "uuid PRIMARY KEY DEFAULT gen_random_uuid()"}, {"topic", "varchar(255) NOT NULL"},
+		{"key", "varchar(255) NOT NULL"}, {"type", "varchar(255) NOT NULL"}, {"payload", "jsonb"}, {"group", "varchar(255)"},
+	}
+}
+
+// ownShape tells whether Init can make a table of the shape.
+func ownShape(shape string) bool { return shape == "debezium" || shape == "tailbox" }
+
+// outboxSQL is the DDL of an outbox table, with the configured names of its columns; "" for shapes that belong to
+// others. A column that serves twice is defined once.
+//
+// Rows are deleted or updated as fast as they are inserted, so autovacuum goes by a number of rows instead of a share of
+// the table. The index on pending rows is what R11 reads; it exists only where rows stay.
+func outboxSQL(t *outbox.Table) (string, error) {
+	if !ownShape(t.Shape) {
+		return "", nil
+	}
+	words := t.Words
+	if words.Pending == "" {
+		words = outbox.DefaultWords
+	}
+	defs := tailboxColumns(words)
+	if t.Shape == "debezium" {
+		defs = mergeDefs(debeziumColumns(), defs)
+	}
+	var lines, seen []string
+	for _, d := range defs {
+		for _, name := range configuredNames(t, d.key) {
+			if name != "" && !slices.Contains(seen, name) {
+				seen = append(seen, name)
+				lines = append(lines, "\t"+quoteIdent(name)+" "+d.def)
+			}
+		}
+	}
+	for _, name := range t.Fields {
+		if !slices.Contains(seen, name) {
+			seen = append(seen, name)
+			lines = append(lines, "\t"+quoteIdent(name)+" text")
+		}
+	}
+	if t.Columns.ID == "" || t.Columns.Type == "" || t.Columns.Payload == "" {
+		return "", fmt.Errorf("make table %s: shape %s needs columns id, type and payload", t.Name, t.Shape)
+	}
+	with := "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000"
+	if t.OnDelivered == outbox.Mark {
+		with = "fillfactor = 70, " + with
+	}
+	sql := fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (\n%s\n) WITH (%s);\n", quoteTable(t), strings.Join(lines, ",\n"), with)
+	if t.OnDelivered == outbox.Mark {
+		sql += fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (%s) WHERE %s;\n", quoteIdent(pendingIndexName(t.Name)),
+			quoteTable(t), quoteIdent(t.Columns.ID), pendingCondition(t, ""))
+	}
+	return sql, nil
+}
+
+// pendingIndexName keeps below the 63 bytes of a name, so that IF NOT EXISTS finds what it made.
+func pendingIndexName(table string) string {
+	if len(table) > 50 {
+		table = table[:50]
+	}
+	return table + "_pending"
+}
+
+func configuredNames(t *outbox.Table, key string) []string {
+	if key == "group" {
+		return t.Columns.Group
+	}
+	return []string{*t.Columns.Field(key)}
+}
+
+// mergeDefs puts first before those of rest that first does not define.
+func mergeDefs(first, rest []columnDef) []columnDef {
+	for _, d := range rest {
+		if !slices.ContainsFunc(first, func(f columnDef) bool { return f.key == d.key }) {
+			first = append(first, d)
+		}
+	}
+	return first
+}
+
+// pendingCondition is the condition under which a row waits for its first delivery, with its columns qualified by
+// prefix; "true" where no column tells, and every row does. It means the same as tableInfo's, but leaves NULL to the caller
+// that knows whether the status can be NULL. Words stand in it as literals, not parameters, so that an index on pending
+// rows can be used.
+func pendingCondition(t *outbox.Table, prefix string) string {
+	switch {
+	case t.Columns.Status != "":
+		return prefix + quoteIdent(t.Columns.Status) + " = " + quoteLiteral(pendingWord(t))
+	case t.Columns.DeliveredAt != "":
+		return prefix + quoteIdent(t.Columns.DeliveredAt) + " IS NULL"
+	default:
+		return "true"
+	}
+}
+
+// publicationSQL makes the publication where it is missing, and adds tables that it lacks. Only inserts are published:
+// nothing else is wanted, and with updates a row filter that the replica identity does not cover would make every
+// UPDATE of the application fail. Partitions are published as their root.
+func publicationSQL(cfg Config) string {
+	pub := quoteLiteral(cfg.Publication)
+	var create, add strings.Builder
+	for i := range cfg.Tables {
+		t := quoteTable(&cfg.Tables[i])
+		if i > 0 {
+			create.WriteString(", ")
+		}
+		create.WriteString(t)
+		fmt.Fprintf(&add, `	IF NOT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+		WHERE p.pubname = %s AND r.prrelid = %s::regclass) THEN
+		ALTER PUBLICATION %s ADD TABLE %s;
+	END IF;
+`, pub, quoteLiteral(t), quoteIdent(cfg.Publication), t)
+	}
+	return fmt.Sprintf(`DO $tailbox$
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = %s) THEN
+		CREATE PUBLICATION %s FOR TABLE %s WITH (publish = 'insert', publish_via_partition_root = true);
+	END IF;
+%sEND
+$tailbox$;
+`, pub, quoteIdent(cfg.Publication), create.String(), add.String())
+}

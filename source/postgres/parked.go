@@ -1,0 +1,213 @@
+package postgres
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+const (
+	// parkChunk and parkChunkBytes bound one insert into tailbox_parked.
+	parkChunk      = 1000
+	parkChunkBytes = 16 << 20
+	// maxErrorText bounds last_error, in bytes.
+	maxErrorText = 4096
+)
+
+// insertParked parks deliveries. One that is parked already (the log is read again after a crash) stays as it is: its
+// attempts, and that it is dead, must not be forgotten.
+//
+// A delivery that is due gets its time only if none blocks before it, be it of its own lane or of its group at the sink ”;
+// the deliveries of this statement itself are not seen here, their order is the caller's.
+const insertParked = `
+INSERT INTO {parked} (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, attempts,
+	next_attempt_at, last_error, error_class, replays, sent_id, in_table, row_settled, type, topic, key, payload, headers, fields,
+	tenant, content_type, idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time,
+	fault_class, fault_reason)
+SELECT $1, v.sink, v.source_table, v.message_group, v.position, v.message_id, v.state, v.blocks, v.alone, v.attempts,
+	CASE WHEN v.due AND (NOT v.blocks OR NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.sink = v.sink
+			AND p.message_group = v.message_group AND p.blocks AND p.position < v.position)
+		AND NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.sink = ''
+			AND p.message_group = v.message_group AND p.blocks AND p.position < v.position))
+		THEN now() + v.delay * interval '1 microsecond' END,
+	nullif(v.last_error, ''), nullif(v.error_class, ''), v.replays, nullif(v.sent_id, ''), v.in_table, v.row_settled,
+	v.type, v.topic, v.key, v.payload, v.headers::json, v.fields::json, nullif(v.tenant, ''), nullif(v.content_type, ''),
+	nullif(v.idempotency_key, ''), nullif(v.correlation_id, ''), v.priority, v.max_attempts, v.available_at, v.created_at,
+	v.commit_time, nullif(v.fault_class, ''), nullif(v.fault_reason, '')
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bool[], $9::bool[], $10::int[],
+	$11::bool[], $12::bigint[], $13::text[], $14::text[], $15::int[], $16::text[], $17::bool[], $18::bool[], $19::text[],
+	$20::text[], $21::bytea[], $22::bytea[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[], $28::text[],
+	$29::int[], $30::int[], $31::timestamptz[], $32::timestamptz[], $33::timestamptz[], $34::text[], $35::text[])
+AS v (sink, source_table, message_group, position, message_id, state, blocks, alone, attempts, due, delay, last_error,
+	error_class, replays, sent_id, in_table, row_settled, type, topic, key, payload, headers, fields, tenant, content_type,
+	idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time, fault_class, fault_reason)
+ON CONFLICT (pipeline, message_id, source_table, sink) DO NOTHING`
+
+// parkColumns are the arrays of one insert.
+type parkColumns struct {
+	sink, table, group, position, id, state                                         []string
+	lastError, errorClass, sentID, typ, topic, tenant, contentType, idemKey, corrID []string
+	faultClass, faultReason                                                         []string
+	headers, fields                                                                 []*string
+	blocks, alone, due, inTable, rowSettled                                         []bool
+	attempts, replays, priority, maxAttempts                                        []int32
+	delay                                                                           []int64
+	key, payload                                                                    [][]byte
+	available, created, committed                                                   []pgtype.Timestamptz
+	bytes                                                                           int
+}
+
+// alone tells whether the delivery is a lane of its own: no group, or a time of its own.
+func alone(p *checkpoint.Parked) bool {
+	m := p.Message
+	if m.Group == "" {
+		return true
+	}
+	if p.Blocks {
+		return false
+	}
+	return p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting || m.AvailableAt.After(m.CommitTime)
+}
+
+// add appends a delivery. rowSettled: its message's row is dealt with in the same settlement. first: no delivery before
+// it in the same settlement blocks its lane.
+func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
+	m := p.Message
+	isAlone := alone(p)
+	blocks := p.Blocks && !isAlone
+	active := p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting
+	c.sink = append(c.sink, p.Sink)
+	c.table = append(c.table, m.Table)
+	c.group = append(c.group, m.Group)
+	c.position = append(c.position, m.Position.String())
+	c.id = append(c.id, p.RowID())
+	c.state = append(c.state, string(p.State))
+	c.blocks = append(c.blocks, blocks)
+	c.alone = append(c.alone, isAlone)
+	c.attempts = append(c.attempts, int32(p.Attempts))
+	c.due = append(c.due, p.Due && active && (!blocks || first))
+	c.delay = append(c.delay, p.NextAttempt.Microseconds())
+	c.lastError = append(c.lastError, errorText(p.LastError))
+	c.errorClass = append(c.errorClass, p.ErrorClass)
+	c.replays = append(c.replays, int32(p.Replays))
+	sent := ""
+	if p.Original != "" {
+		sent = m.ID
+	}
+	c.sentID = append(c.sentID, sent)
+	// A message with a fault is not all here: its row stays, and a replay reads it again.
+	c.inTable = append(c.inTable, p.InTable || m.Fault != nil)
+	c.rowSettled = append(c.rowSettled, rowSettled)
+	c.addMessage(p)
+}
+
+func (c *parkColumns) addMessage(p *checkpoint.Parked) {
+	m := p.Message
+	payload := m.Payload
+	if p.InTable {
+		payload = nil
+	}
+	c.typ = append(c.typ, m.Type)
+	c.topic = append(c.topic, m.Topic)
+	c.key = append(c.key, m.Key)
+	c.payload = append(c.payload, payload)
+	c.headers = append(c.headers, headersJSON(m.Headers))
+	c.fields = append(c.fields, fieldsJSON(m.Fields))
+	c.tenant = append(c.tenant, m.Tenant)
+	c.contentType = append(c.contentType, m.ContentType)
+	c.idemKey = append(c.idemKey, m.IdempotencyKey)
+	c.corrID = append(c.corrID, m.CorrelationID)
+	c.priority = append(c.priority, m.Priority)
+	c.maxAttempts = append(c.maxAttempts, m.MaxAttempts)
+	c.available = append(c.available, timestamp(m.AvailableAt))
+	c.created = append(c.created, timestamp(m.CreatedAt))
+	c.committed = append(c.committed, timestamp(m.CommitTime))
+	class, reason := "", ""
+	if m.Fault != nil {
+		class, reason = m.Fault.Class, errorText(m.Fault.Reason)
+	}
+	c.faultClass = append(c.faultClass, class)
+	c.faultReason = append(c.faultReason, reason)
+	c.bytes += m.Size()
+}
+
+func (c *parkColumns) args(pipeline string) []any {
+	return []any{pipeline, c.sink, c.table, c.group, c.position, c.id, c.state, c.blocks, c.alone, c.attempts, c.due, c.delay,
+		c.lastError, c.errorClass, c.replays, c.sentID, c.inTable, c.rowSettled, c.typ, c.topic, c.key, c.payload, c.headers,
+		c.fields, c.tenant, c.contentType, c.idemKey, c.corrID, c.priority, c.maxAttempts, c.available, c.created, c.committed,
+		c.faultClass, c.faultReason}
+}
+
+// queueParks adds the inserts to a batch, and the lanes that they touch to touched.
+func (s *store) queueParks(b *pgx.Batch, parks []checkpoint.Parked, rows []checkpoint.Row, touched *laneSet) {
+	if len(parks) == 0 {
+		return
+	}
+	settling := make(map[messageKey]bool)
+	for i := range rows {
+		if rows[i].Parked {
+			settling[messageKey{rows[i].Table, rows[i].ID}] = true
+		}
+	}
+	first := firstOfLanes(parks)
+	cols := &parkColumns{}
+	for i := range parks {
+		p := &parks[i]
+		key := messageKey{p.Message.Table, p.RowID()}
+		cols.add(p, settling[key], first[i])
+		if !alone(p) {
+			touched.add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+		}
+		if len(cols.sink) == parkChunk || cols.bytes > parkChunkBytes || i == len(parks)-1 {
+			b.Queue(s.q(insertParked), cols.args(s.cfg.Pipeline)...)
+			cols = &parkColumns{}
+		}
+	}
+}
+
+// firstOfLanes tells for each delivery whether none of the others blocks before it: in its own lane, or in its group at the
+// sink ”.
+func firstOfLanes(parks []checkpoint.Parked) []bool {
+	lowest := make(map[checkpoint.Lane]int, len(parks))
+	for i := range parks {
+		p := &parks[i]
+		if !p.Blocks || alone(p) {
+			continue
+		}
+		lane := checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group}
+		if j, ok := lowest[lane]; !ok || p.Message.Position.Compare(parks[j].Message.Position) < 0 {
+			lowest[lane] = i
+		}
+	}
+	first := make([]bool, len(parks))
+	for lane, i := range lowest {
+		j, ok := lowest[checkpoint.Lane{Group: lane.Group}]
+		first[i] = !ok || j == i || parks[i].Message.Position.Compare(parks[j].Message.Position) < 0
+	}
+	return first
+}
+
+// timestamp is a time for a column that may be NULL; the zero time is NULL.
+func timestamp(t time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+}
+
+// errorText makes a text out of an error that any database takes: what is no UTF-8, and NUL, is replaced, and the length is
+// bounded.
+func errorText(s string) string {
+	if len(s) > maxErrorText {
+		s = s[:maxErrorText]
+		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
+			s = s[:len(s)-1]
+		}
+		if r, n := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && n == 1 {
+			s = s[:len(s)-1]
+		}
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

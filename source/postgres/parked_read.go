@@ -1,0 +1,190 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// parkedColumns are what scanParked reads, of alias p.
+const parkedColumns = `p.sink, p.source_table, p.message_group, p.position, p.message_id, p.state, p.blocks, p.attempts,
+	extract(epoch FROM p.next_attempt_at - now())::float8, p.last_error, p.error_class, p.replays, p.sent_id, p.in_table, p.type,
+	p.topic, p.key, p.payload, p.headers::text, p.fields::text, p.tenant, p.content_type, p.idempotency_key, p.correlation_id,
+	p.priority, p.max_attempts, p.available_at, p.created_at, p.commit_time, p.fault_class, p.fault_reason`
+
+// parkedRow is a row of tailbox_parked as it is scanned.
+type parkedRow struct {
+	sink, table, group, position, id, state, typ, topic                                  string
+	lastError, errorClass, sentID, headers, fields, tenant, contentType, idemKey, corrID *string
+	faultClass, faultReason                                                              *string
+	blocks, inTable                                                                      bool
+	attempts, replays                                                                    int
+	due                                                                                  *float64
+	key, payload                                                                         []byte
+	priority, maxAttempts                                                                int32
+	available, created, committed                                                        *time.Time
+}
+
+func (r *parkedRow) targets() []any {
+	return []any{&r.sink, &r.table, &r.group, &r.position, &r.id, &r.state, &r.blocks, &r.attempts, &r.due, &r.lastError,
+		&r.errorClass, &r.replays, &r.sentID, &r.inTable, &r.typ, &r.topic, &r.key, &r.payload, &r.headers, &r.fields, &r.tenant,
+		&r.contentType, &r.idemKey, &r.corrID, &r.priority, &r.maxAttempts, &r.available, &r.created, &r.committed,
+		&r.faultClass, &r.faultReason}
+}
+
+// parked makes a delivery of the row.
+func (r *parkedRow) parked() (checkpoint.Parked, error) {
+	m := &outbox.Message{ID: r.id, Type: r.typ, Topic: r.topic, Group: r.group, Key: r.key, Payload: r.payload,
+		Tenant: orEmpty(r.tenant), ContentType: orEmpty(r.contentType), IdempotencyKey: orEmpty(r.idemKey),
+		CorrelationID: orEmpty(r.corrID), Priority: r.priority, MaxAttempts: r.maxAttempts, AvailableAt: orZero(r.available),
+		CreatedAt: orZero(r.created), CommitTime: orZero(r.committed), Table: r.table}
+	p := checkpoint.Parked{Sink: r.sink, Message: m, State: checkpoint.State(r.state), Blocks: r.blocks, Attempts: r.attempts,
+		LastError: orEmpty(r.lastError), ErrorClass: orEmpty(r.errorClass), Replays: r.replays, InTable: r.inTable}
+	if r.due != nil {
+		p.Due, p.NextAttempt = true, time.Duration(*r.due*float64(time.Second))
+	}
+	if r.sentID != nil {
+		m.ID, p.Original = *r.sentID, r.id
+	}
+	if r.faultClass != nil {
+		m.Fault = &outbox.Fault{Class: *r.faultClass, Reason: orEmpty(r.faultReason)}
+	}
+	var err error
+	if m.Position, err = outbox.ParsePosition(r.position); err == nil {
+		m.Headers, err = parseHeaders(r.headers)
+	}
+	if err == nil {
+		m.Fields, err = parseFields(r.fields)
+	}
+	if err != nil {
+		return p, fmt.Errorf("%w: read parked message %s at sink %s: %w", source.ErrStop, r.id, r.sink, err)
+	}
+	return p, nil
+}
+
+// collectParked reads all rows of a query for parkedColumns.
+func collectParked(rows pgx.Rows) ([]checkpoint.Parked, error) {
+	var out []checkpoint.Parked
+	defer rows.Close()
+	for rows.Next() {
+		var r parkedRow
+		if err := rows.Scan(r.targets()...); err != nil {
+			return nil, fmt.Errorf("read parked deliveries: %w", err)
+		}
+		p, err := r.parked()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, rows.Err()
+}
+
+// complete reads the messages that are not all copied again from the user's table. What the table says now decides
+// whether they can be delivered: max_message may have been raised, a column mended. Group and position stay.
+func (s *store) complete(ctx context.Context, ps []checkpoint.Parked) error {
+	byTable := make(map[string][]int)
+	for i := range ps {
+		if ps[i].InTable {
+			byTable[ps[i].Message.Table] = append(byTable[ps[i].Message.Table], i)
+		}
+	}
+	for name, indexes := range byTable {
+		ids := make([]string, len(indexes))
+		for k, i := range indexes {
+			ids[k] = ps[i].RowID()
+		}
+		t := s.tables.byName[name]
+		var found map[string]*outbox.Message
+		if t != nil {
+			var err error
+			if found, err = s.readByID(ctx, t, ids, ""); err != nil {
+				return err
+			}
+		}
+		for k, i := range indexes {
+			completeFrom(&ps[i], found[ids[k]])
+		}
+	}
+	return nil
+}
+
+// completeFrom puts what the row says now in the place of what was copied; fresh is nil where the row is gone.
+func completeFrom(p *checkpoint.Parked, fresh *outbox.Message) {
+	old := p.Message
+	if fresh == nil {
+		old.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("message %s was not copied when it was "+
+			"parked, and its row is gone from table %s: drop it", old.ID, old.Table)}
+		return
+	}
+	p.Message = withPresentContent(old, fresh)
+	p.InTable = fresh.Fault != nil && fresh.Fault.Class == outbox.FaultTooLarge
+}
+
+// withPresentContent is the message as its row says now, at the place where it was.
+func withPresentContent(old, fresh *outbox.Message) *outbox.Message {
+	m := *fresh
+	m.ID, m.Group, m.Table = old.ID, old.Group, old.Table
+	m.Position, m.CommitTime, m.Txn = old.Position, old.CommitTime, 0
+	return &m
+}
+
+// readByID is readRows as a map.
+func (s *store) readByID(ctx context.Context, t *table, ids []string, where string) (map[string]*outbox.Message, error) {
+	ms, err := s.readRows(ctx, t, ids, where)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]*outbox.Message, len(ms))
+	for _, m := range ms {
+		found[m.ID] = m
+	}
+	return found, nil
+}
+
+// readRows reads rows of a table (alias t) as messages, by id; where limits them. They come in the order in which rows are
+// swept. Position and time of the commit are not set.
+func (s *store) readRows(ctx context.Context, t *table, ids []string, where string) ([]*outbox.Message, error) {
+	reader, err := newRowReader(ctx, s.conn.PgConn(), &t.Table, s.cfg.MaxMessage)
+	if err != nil {
+		return nil, s.fault("read rows", err)
+	}
+	param, err := t.id.array(ids)
+	if err != nil {
+		return nil, fmt.Errorf("%w: read rows of table %s: %w", source.ErrStop, t, err)
+	}
+	sql := "SELECT " + reader.list("t") + " FROM " + t.sql + " AS t WHERE t." + quoteIdent(t.Columns.ID) + " = ANY($1::" + t.id.cast + ")"
+	if where != "" {
+		sql += " AND " + where
+	}
+	rows, err := s.conn.Query(ctx, sql+" ORDER BY "+t.order("t."), reader.formats(0), param)
+	if err != nil {
+		return nil, s.fault("read rows of table "+t.String(), err)
+	}
+	defer rows.Close()
+	var ms []*outbox.Message
+	for rows.Next() {
+		m, err := reader.message(rows)
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, m)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, s.fault("read rows of table "+t.String(), err)
+	}
+	return ms, nil
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}

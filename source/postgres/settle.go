@@ -1,0 +1,233 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// settleTries bounds how often a settlement is begun anew because of locks of others.
+const settleTries = 8
+
+// Settle makes outcomes durable in one transaction. It takes two round trips, and a third where deliveries are parked.
+//
+// Applications may lock rows of their table. A settlement does not wait long for them: it begins anew, passes over locked
+// rows (FOR UPDATE SKIP LOCKED), and reports them as invisible, because they are there and nothing was done about them.
+func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
+		return s.settleCheckpoint(ctx, in)
+	}
+	a, err := s.settle(ctx, in, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return a.out, nil
+}
+
+// settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
+// the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the transaction
+// does.
+func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []messageKey,
+	inside func(context.Context, *attempt) error,
+) (*attempt, error) {
+	lockedTables := make(map[string]bool)
+	wait, replanned := shortWait, false
+	for try := 1; ; try++ {
+		a := &attempt{s: s, in: in, unfinished: unfinished, passLocked: s.cautious, lockedTables: lockedTables, lockWait: wait,
+			inside: inside}
+		err := a.run(ctx)
+		if err == nil {
+			s.cautious = a.passLocked && (a.metLocked || len(lockedTables) > 0)
+			return a, nil
+		}
+		if rerr := s.rollback(ctx); rerr != nil {
+			return nil, s.fault("settle", errors.Join(err, rerr))
+		}
+		var te *tableError
+		isTable := errors.As(err, &te)
+		switch {
+		case stalePlan(err) && !replanned:
+			replanned = true
+			if err := s.replan(ctx); err != nil {
+				return nil, err
+			}
+		case !passingTrouble(err) || try == settleTries:
+			return nil, s.fault("settle", err)
+		case isTable && s.cautious && sqlState(err) == "55P03":
+			// Not a row: the table as a whole is locked (ALTER TABLE, TRUNCATE, VACUUM FULL).
+			lockedTables[te.table] = true
+		case !isTable && s.cautious:
+			wait = longWait // it is one of our own tables, which nothing goes without
+		}
+		s.cautious = true
+	}
+}
+
+// settleCheckpoint is a settlement without outcomes.
+func (s *store) settleCheckpoint(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+	out := &checkpoint.Settled{}
+	if in.Checkpoint == nil {
+		return out, nil
+	}
+	c := in.Checkpoint(nil)
+	if c == nil {
+		return out, nil
+	}
+	out.Saved = true
+	return out, s.Save(ctx, c)
+}
+
+// replan forgets prepared statements and looks the tables up again, after one was altered.
+func (s *store) replan(ctx context.Context) (err error) {
+	if err := s.conn.DeallocateAll(ctx); err != nil {
+		return s.fault("forget prepared statements", err)
+	}
+	s.tables, err = resolveTables(ctx, s.conn, s.cfg.Tables)
+	return err
+}
+
+// An attempt is one transaction of a settlement.
+type attempt struct {
+	s          *store
+	in         *checkpoint.Settlement
+	unfinished []messageKey
+	inside     func(context.Context, *attempt) error
+	// passLocked: locked rows are passed over, and lockedTables altogether.
+	passLocked   bool
+	lockedTables map[string]bool
+	lockWait     string
+
+	out       *checkpoint.Settled
+	snap      snapshot
+	work      []*rowWork // plain rows, then those of messages
+	msgs      map[messageKey]*message
+	order     []*message
+	altered   []change // changes that did not remove a delivery
+	lanes     laneSet
+	changed   map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
+	states    []laneState
+	super     []messageKey
+	skipped   map[int]bool // indexes of Rows that are not visible, or locked
+	metLocked bool
+}
+
+// Values of lock_timeout while locked rows are passed over: what is locked as a whole is found out soon.
+const (
+	shortWait = "SET LOCAL lock_timeout = '50ms'"
+	longWait  = "SET LOCAL lock_timeout = '2s'"
+)
+
+func (a *attempt) run(ctx context.Context) error {
+	a.out = &checkpoint.Settled{}
+	a.skipped = make(map[int]bool)
+	a.msgs = make(map[messageKey]*message)
+	a.changed = make(map[checkpoint.Lane]int)
+	if err := a.begin(ctx); err != nil {
+		return err
+	}
+	if err := a.dealWithRows(ctx); err != nil {
+		return err
+	}
+	if err := a.commit(ctx); err != nil {
+		return err
+	}
+	a.report()
+	return nil
+}
+
+// begin is the first round trip: parks, changes, the rows of messages without parked deliveries, and a look at what is
+// parked of the others.
+func (a *attempt) begin(ctx context.Context) error {
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	if a.passLocked {
+		b.Queue(a.lockWait)
+	}
+	// The snapshot is taken before the statements about rows. So a row that they do not find, of a transaction that it
+	// shows, was there and is gone: it cannot have come into view later.
+	var text string
+	b.Queue("SELECT pg_current_snapshot()::text").QueryRow(func(r pgx.Row) error { return r.Scan(&text) })
+	a.s.queueParks(b, a.in.Park, a.in.Rows, &a.lanes)
+	a.queueChanges(b)
+	if a.superseding() || a.inside != nil {
+		a.queueSupersede(b)
+		if err := a.s.send(ctx, b); err != nil {
+			return err
+		}
+		b = &pgx.Batch{}
+	}
+	if a.inside != nil {
+		if err := a.inside(ctx, a); err != nil {
+			return err
+		}
+	}
+	a.collectMessages()
+	if err := a.queuePlainRows(b); err != nil {
+		return err
+	}
+	a.queueLookup(b)
+	a.s.queueLanes(b, &a.lanes, &a.states)
+	if err := a.s.send(ctx, b); err != nil {
+		return err
+	}
+	var err error
+	a.snap, err = parseSnapshot(text)
+	return err
+}
+
+// dealWithRows is the round trip for rows of messages with parked deliveries, and finds out about rows that were not there.
+func (a *attempt) dealWithRows(ctx context.Context) error {
+	if err := a.queueMessages(ctx); err != nil {
+		return err
+	}
+	return a.judgeMissing(ctx)
+}
+
+// commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT.
+func (a *attempt) commit(ctx context.Context) error {
+	b := &pgx.Batch{}
+	a.queueCleanup(b)
+	for i := range a.in.Rows {
+		if a.skipped[i] {
+			a.out.Invisible = append(a.out.Invisible, i)
+		}
+	}
+	var c *checkpoint.Checkpoint
+	if a.in.Checkpoint != nil {
+		c = a.in.Checkpoint(a.out.Invisible)
+	}
+	if c != nil {
+		a.s.queueCheckpoint(b, c)
+	} else if a.inside == nil && (a.s.unclean || a.s.started) {
+		b.Queue(a.s.q(settleStart), a.s.cfg.Pipeline)
+	}
+	b.Queue("COMMIT")
+	if err := a.s.send(ctx, b); err != nil {
+		return err
+	}
+	if a.inside == nil {
+		a.s.settledOnce()
+	}
+	if c != nil {
+		a.s.saved(c)
+		a.out.Saved = true
+	}
+	return nil
+}
+
+// report tells which lanes of Changes are open, and which go on.
+func (a *attempt) report() {
+	for i, state := range a.states {
+		lane := a.lanes.order[i]
+		switch {
+		case a.changed[lane] == 0:
+		case !state.blocked && !a.s.isHeld(lane):
+			a.out.Open = append(a.out.Open, lane)
+		case state.due:
+			a.out.Next = append(a.out.Next, lane)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package postgres
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// change is one Change of the settlement, the last one for its delivery.
+type change struct {
+	*checkpoint.Change
+}
+
+func (c change) lane() checkpoint.Lane { return checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group} }
+
+// removeDelivered deletes delivered deliveries.
+const removeDelivered = `
+DELETE FROM {parked} p USING unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
+WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink
+RETURNING v.n - 1, p.alone, p.attempts`
+
+// keepDelivered is what happens to them instead where rows may be locked: should this message's row be, the delivery is
+// what remembers that it has still to be dealt with.
+const keepDelivered = `
+UPDATE {parked} p SET state = 'delivered', blocks = false, next_attempt_at = NULL, changed_at = now()
+FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
+WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink
+RETURNING v.n - 1, p.alone, p.attempts`
+
+// alterParked gives deliveries their new state. It runs after delivered ones were removed, so that a delivery which
+// became the first of its lane may be due.
+const alterParked = `
+UPDATE {parked} p SET state = v.state, blocks = v.blocks AND NOT p.alone, attempts = v.attempts, last_error = nullif(v.last_error, ''),
+	error_class = nullif(v.error_class, ''), changed_at = now(),
+	next_attempt_at = CASE WHEN v.due AND (p.alone OR NOT v.blocks OR NOT EXISTS (SELECT FROM {parked} q WHERE q.pipeline = $1
+		AND q.sink = p.sink AND q.message_group = p.message_group AND q.blocks AND q.position < p.position))
+		THEN now() + v.delay * interval '1 microsecond' END
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bool[], $7::int[], $8::bool[], $9::bigint[], $10::text[], $11::text[])
+	WITH ORDINALITY AS v (sink, source_table, message_id, state, blocks, attempts, due, delay, last_error, error_class, n)
+WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink
+RETURNING v.n - 1, p.alone`
+
+// supersede makes all but the newest of a lane's blocking deliveries dead.
+const supersede = `
+UPDATE {parked} p SET state = 'dead', blocks = false, next_attempt_at = NULL, error_class = 'superseded',
+	last_error = 'superseded by a later message of its group', changed_at = now()
+FROM unnest($2::text[], $3::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
+	SELECT max(q.position) AS newest FROM {parked} q
+	WHERE q.pipeline = $1 AND q.sink = l.sink AND q.message_group = l.message_group AND q.blocks) m
+WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks AND p.position < m.newest
+RETURNING p.source_table, p.message_id`
+
+// queueChanges adds the changes to a batch. Of several for one delivery the last one counts.
+func (a *attempt) queueChanges(b *pgx.Batch) {
+	last := make(map[checkpoint.Key]int, len(a.in.Changes))
+	for i := range a.in.Changes {
+		last[a.in.Changes[i].Key] = i
+	}
+	var removed, kept []change
+	for i := range a.in.Changes {
+		c := change{Change: &a.in.Changes[i]}
+		if last[c.Key] != i {
+			continue
+		}
+		a.lanes.add(c.lane())
+		a.changed[c.lane()]++
+		switch {
+		case !c.Delivered:
+			a.altered = append(a.altered, c)
+		case a.passLocked && !c.InMemory:
+			kept = append(kept, c)
+		default:
+			removed = append(removed, c)
+		}
+	}
+	a.queueDelivered(b, removeDelivered, removed)
+	a.queueDelivered(b, keepDelivered, kept)
+	a.queueAltered(b)
+}
+
+// queueDelivered takes deliveries out of their lanes.
+func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []change) {
+	if len(cs) == 0 {
+		return
+	}
+	sinks, tables, ids := changeKeys(cs)
+	b.Queue(a.s.q(sql), a.s.cfg.Pipeline, sinks, tables, ids).Query(func(rows pgx.Rows) error {
+		var n int64
+		var isAlone bool
+		var attempts int
+		_, err := pgx.ForEachRow(rows, []any{&n, &isAlone, &attempts}, func() error {
+			c := cs[n]
+			a.laneChanged(c, isAlone)
+			if !c.InMemory {
+				m := a.message(messageKey{c.Key.Table, c.Key.ID})
+				m.attempts = max(m.attempts, attempts+1)
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+func (a *attempt) queueAltered(b *pgx.Batch) {
+	cs := a.altered
+	if len(cs) == 0 {
+		return
+	}
+	sinks, tables, ids := changeKeys(cs)
+	states, classes, errs := make([]string, len(cs)), make([]string, len(cs)), make([]string, len(cs))
+	blocks, due := make([]bool, len(cs)), make([]bool, len(cs))
+	attempts, delays := make([]int32, len(cs)), make([]int64, len(cs))
+	for i, c := range cs {
+		states[i], classes[i], errs[i] = string(c.State), c.ErrorClass, errorText(c.LastError)
+		blocks[i], attempts[i], delays[i] = c.Blocks, int32(c.Attempts), c.NextAttempt.Microseconds()
+		due[i] = c.Due && (c.State == checkpoint.StateRetrying || c.State == checkpoint.StateWaiting)
+	}
+	b.Queue(a.s.q(alterParked), a.s.cfg.Pipeline, sinks, tables, ids, states, blocks, attempts, due, delays, errs, classes).Query(
+		func(rows pgx.Rows) error {
+			var n int64
+			var isAlone bool
+			_, err := pgx.ForEachRow(rows, []any{&n, &isAlone}, func() error {
+				a.laneChanged(cs[n], isAlone)
+				return nil
+			})
+			return err
+		})
+}
+
+// laneChanged takes a change back that says nothing about whether its lane is open: the delivery was a lane of its own.
+func (a *attempt) laneChanged(c change, isAlone bool) {
+	if isAlone {
+		a.changed[c.lane()]--
+	}
+}
+
+func (a *attempt) superseding() bool {
+	for _, c := range a.altered {
+		if c.Supersede {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *attempt) queueSupersede(b *pgx.Batch) {
+	var lanes laneSet
+	for _, c := range a.altered {
+		if c.Supersede {
+			lanes.add(c.lane())
+		}
+	}
+	if len(lanes.order) == 0 {
+		return
+	}
+	var sinks, groups []string
+	for _, lane := range lanes.order {
+		sinks, groups = append(sinks, lane.Sink), append(groups, lane.Group)
+	}
+	b.Queue(a.s.q(supersede), a.s.cfg.Pipeline, sinks, groups).Query(func(rows pgx.Rows) error {
+		var k messageKey
+		_, err := pgx.ForEachRow(rows, []any{&k.table, &k.id}, func() error {
+			a.super = append(a.super, k)
+			return nil
+		})
+		return err
+	})
+}
+
+func changeKeys(cs []change) (sinks, tables, ids []string) {
+	sinks, tables, ids = make([]string, len(cs)), make([]string, len(cs)), make([]string, len(cs))
+	for i, c := range cs {
+		sinks[i], tables[i], ids[i] = c.Key.Sink, c.Key.Table, c.Key.ID
+	}
+	return sinks, tables, ids
+}

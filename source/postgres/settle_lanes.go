@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// A laneSet holds lanes in the order they were added.
+type laneSet struct {
+	order []checkpoint.Lane
+	index map[checkpoint.Lane]int
+}
+
+func (l *laneSet) add(lane checkpoint.Lane) {
+	if lane.Group == "" {
+		return // deliveries without a group wait for none
+	}
+	if _, ok := l.index[lane]; ok {
+		return
+	}
+	if l.index == nil {
+		l.index = make(map[checkpoint.Lane]int)
+	}
+	l.index[lane] = len(l.order)
+	l.order = append(l.order, lane)
+}
+
+// headLanes brings lanes in order after deliveries came or left, and tells about each: blocked (it has a row here at
+// all), and due.
+//
+// The first blocking delivery of a lane is the only one with a time: it gets now() where it has none and nothing holds it
+// up, and loses the one it has where it waits for an operator, its lane is held, or the sink ” has an earlier delivery of
+// its group. So whatever leaves, the next one follows in the same transaction; and a lane never waits for a time that nobody set.
+const headLanes = `
+WITH lane AS (
+	SELECT * FROM unnest($2::text[], $3::text[], $4::bool[]) WITH ORDINALITY AS l (sink, message_group, held, n)
+), head AS MATERIALIZED (
+	SELECT l.n, h.sink, h.source_table, h.message_id, h.next_attempt_at,
+		h.state IN ('retrying', 'waiting') AND NOT l.held AND (z.position IS NULL OR z.position > h.position) AS ready
+	FROM lane l CROSS JOIN LATERAL (
+		SELECT p.sink, p.source_table, p.message_id, p.state, p.position, p.next_attempt_at FROM {parked} p
+		WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks
+		ORDER BY p.position LIMIT 1) h
+	LEFT JOIN LATERAL (
+		SELECT p.position FROM {parked} p
+		WHERE l.sink <> '' AND p.pipeline = $1 AND p.sink = '' AND p.message_group = l.message_group AND p.blocks
+		ORDER BY p.position LIMIT 1) z ON true
+), moved AS (
+	UPDATE {parked} p SET next_attempt_at = CASE WHEN h.ready THEN now() END
+	FROM head h WHERE p.pipeline = $1 AND p.message_id = h.message_id AND p.source_table = h.source_table AND p.sink = h.sink
+		AND h.ready <> (h.next_attempt_at IS NOT NULL)
+)
+SELECT n - 1, ready AND (next_attempt_at IS NULL OR next_attempt_at <= now()) FROM head`
+
+// A laneState is what headLanes found.
+type laneState struct{ blocked, due bool }
+
+// queueLanes adds headLanes for the touched lanes. Those of the sink ” stand for their group's lanes at every sink, too,
+// since they hold them up. The states are filled in when the batch runs, in the order of touched.
+func (s *store) queueLanes(b *pgx.Batch, touched *laneSet, states *[]laneState) {
+	for _, lane := range slices.Clone(touched.order) {
+		if lane.Sink != "" {
+			s.sinks[lane.Sink] = true
+			continue
+		}
+		for sink := range s.sinks {
+			touched.add(checkpoint.Lane{Sink: sink, Group: lane.Group})
+		}
+	}
+	if len(touched.order) == 0 {
+		return
+	}
+	sinks, groups := make([]string, len(touched.order)), make([]string, len(touched.order))
+	held := make([]bool, len(touched.order))
+	for i, lane := range touched.order {
+		sinks[i], groups[i], held[i] = lane.Sink, lane.Group, s.isHeld(lane)
+	}
+	*states = make([]laneState, len(touched.order))
+	b.Queue(s.q(headLanes), s.cfg.Pipeline, sinks, groups, held).Query(func(rows pgx.Rows) error {
+		var n int64
+		var due bool
+		_, err := pgx.ForEachRow(rows, []any{&n, &due}, func() error {
+			(*states)[n] = laneState{blocked: true, due: due}
+			return nil
+		})
+		return err
+	})
+}
+
+// isHeld tells whether an operator holds the lane: by itself, or its group at every sink (a hold that names no sink).
+func (s *store) isHeld(lane checkpoint.Lane) bool {
+	return s.held[lane] || s.held[checkpoint.Lane{Group: lane.Group}]
+}
+
+// sortedLanes lists a set of lanes in order.
+func sortedLanes(set map[checkpoint.Lane]bool) []checkpoint.Lane {
+	lanes := make([]checkpoint.Lane, 0, len(set))
+	for lane := range set {
+		lanes = append(lanes, lane)
+	}
+	slices.SortFunc(lanes, func(a, b checkpoint.Lane) int {
+		return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Group, b.Group))
+	})
+	return lanes
+}

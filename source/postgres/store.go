@@ -1,0 +1,207 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// lockKey is the key of the pipeline's advisory lock: the first 8 bytes of SHA-256 of "tailbox:" and the name, as a
+// bigint. Advisory locks belong to a database, so pipelines of one name in two databases do not meet.
+func lockKey(pipeline string) int64 {
+	sum := sha256.Sum256([]byte("tailbox:" + pipeline))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// storeSettings make the session die soon after its client did, and every commit durable.
+//
+//   - synchronous_commit is always set: where a role or database has it off, a checkpoint would be confirmed to the server
+//     before it is on disk, and a crash would lose messages that the log no longer holds. A stricter value
+//     (remote_apply) is left as it is.
+//   - The idle timeouts end the lock with a client that hangs or is cut off (R12).
+//   - statement_timeout is off: it would end a COMMIT that waits for a standby with a success that is none.
+//   - An outbox fills and empties faster than statistics follow, and all statements of this session look up few rows by
+//     index. So plans are made once, and those that read a whole table are ruled out; jit would take the penalty that
+//     rules them out for real cost.
+//   - A row that row-level security hides would look like one that the application removed. row_security=off makes the
+//     statement fail instead.
+const storeSettings = `SELECT set_config(name, value, false) FROM (VALUES
+	('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END),
+	('idle_session_timeout', '10s'), ('idle_in_transaction_session_timeout', '10s'),
+	('statement_timeout', '0'), ('lock_timeout', '2s'), ('default_transaction_isolation', 'read committed'),
+	('default_transaction_read_only', 'off'), ('default_transaction_deferrable', 'off'), ('row_security', 'off'),
+	('plan_cache_mode', 'force_generic_plan'), ('jit', 'off'),
+	('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),
+	('tcp_keepalives_idle', '5'), ('tcp_keepalives_interval', '2'), ('tcp_keepalives_count', '3'),
+	('tcp_user_timeout', '10000')) AS s (name, value)`
+
+// store implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
+// parked, requests.
+type store struct {
+	cfg    Config
+	conn   *pgx.Conn
+	schema string
+	names  names
+	texts  map[string]string // statements with the tables' names put in
+	tables tables
+
+	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
+	held  map[checkpoint.Lane]bool
+	sinks map[string]bool
+	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
+	unclean, started bool
+	// uncleanBefore is what Load found.
+	uncleanBefore int
+	// log is that of the saved checkpoint; gap is the highest accept-gap request that Load saw.
+	log uint32
+	gap int64
+	// cautious: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
+	// none.
+	cautious bool
+	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
+	unfinished bool
+}
+
+// OpenStore opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with
+// checkpoint.ErrLocked while another session holds the lock, and with checkpoint.ErrNoTables before `tailbox init`.
+func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
+	s, err := openStore(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openStore(ctx context.Context, cfg Config) (*store, error) {
+	url := cfg.LockURL
+	if url == "" {
+		url = cfg.URL
+	}
+	conn, err := cfg.connect(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &store{cfg: cfg, conn: conn, texts: make(map[string]string), held: make(map[checkpoint.Lane]bool),
+		sinks: make(map[string]bool)}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, closeConn(ctx, conn))
+	}
+	return s, nil
+}
+
+func (s *store) open(ctx context.Context) error {
+	if _, err := s.conn.Exec(ctx, storeSettings); err != nil {
+		return s.fault("set up the store's session", err)
+	}
+	// Not on every platform; a hung client is found by the idle timeouts as well, only not within a statement.
+	if _, err := s.conn.Exec(ctx, "SET client_connection_check_interval = '5s'"); err != nil && sqlState(err) == "" {
+		return s.fault("set up the store's session", err)
+	}
+	var pid uint32
+	if err := s.conn.QueryRow(ctx, "SELECT pg_backend_pid(), coalesce(current_schema(), '')").Scan(&pid, &s.schema); err != nil {
+		return s.fault("look up the session", err)
+	}
+	if pid != s.conn.PgConn().PID() {
+		return fmt.Errorf("%w: the connection goes through a pooler, where a lock does not belong to one client: "+
+			"set source.lock_url to a direct connection", source.ErrStop)
+	}
+	if s.cfg.Schema != "" {
+		s.schema = s.cfg.Schema
+	}
+	s.names = tableNames(s.schema)
+	var have bool
+	err := s.conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AND to_regclass($3) IS NOT NULL`,
+		s.names.checkpoint, s.names.parked, s.names.request).Scan(&have)
+	if err != nil {
+		return s.fault("look for the relay's tables", err)
+	}
+	if !have {
+		return fmt.Errorf("%w: schema %q: %w", source.ErrStop, s.schema, checkpoint.ErrNoTables)
+	}
+	var locked bool
+	if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey(s.cfg.Pipeline)).Scan(&locked); err != nil {
+		return s.fault("take the pipeline's lock", err)
+	}
+	if !locked {
+		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
+	}
+	if s.tables, err = resolveTables(ctx, s.conn, s.cfg.Tables); err != nil {
+		return err
+	}
+	return s.remember(ctx)
+}
+
+// q is a statement with the relay's tables named.
+func (s *store) q(sql string) string {
+	text, ok := s.texts[sql]
+	if !ok {
+		text = s.names.expand(sql)
+		s.texts[sql] = text
+	}
+	return text
+}
+
+// send runs a batch in one round trip, and calls the functions that its queries queued.
+func (s *store) send(ctx context.Context, b *pgx.Batch) error {
+	if b.Len() == 0 {
+		return nil
+	}
+	return s.conn.SendBatch(ctx, b).Close()
+}
+
+// inTx runs f in a transaction of the session.
+func (s *store) inTx(ctx context.Context, f func() error) error {
+	if _, err := s.conn.Exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return errors.Join(err, s.rollback(ctx))
+	}
+	_, err := s.conn.Exec(ctx, "COMMIT")
+	return err
+}
+
+// rollback ends a failed transaction, so that the session can be used again. On a dead session there is nothing to end.
+func (s *store) rollback(ctx context.Context) error {
+	if s.conn.IsClosed() {
+		return nil
+	}
+	if _, err := s.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		return fmt.Errorf("roll back: %w", err)
+	}
+	return nil
+}
+
+// Ping proves that the session lives, and with it the lock.
+func (s *store) Ping(ctx context.Context) error {
+	if err := s.conn.Ping(ctx); err != nil {
+		return s.fault("ping", err)
+	}
+	return nil
+}
+
+// Close ends the session, and with it the lock. An end by Close is a clean one: where nothing was settled, it takes the
+// count of Load back.
+func (s *store) Close(ctx context.Context) error {
+	var err error
+	if s.unclean && !s.conn.IsClosed() && s.conn.PgConn().TxStatus() == 'I' {
+		undo, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err = s.conn.Exec(undo, s.q(`UPDATE {checkpoint} SET unclean_starts = $2 WHERE pipeline = $1`),
+			s.cfg.Pipeline, s.uncleanBefore)
+	}
+	return errors.Join(err, closeConn(ctx, s.conn))
+}
+
+// fault says what was done when an error came up, and turns errors that only an operator can mend into source.ErrStop.
+func (s *store) fault(doing string, err error) error {
+	return storeFault(doing, err)
+}

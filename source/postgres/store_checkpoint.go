@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// saveCheckpoint writes a checkpoint, and with it that the start was a clean one. Unsigned numbers are stored in the bits
+// of a bigint.
+const saveCheckpoint = `
+INSERT INTO {checkpoint} AS c (pipeline, source_id, resume, log, last_commit, settled_above, sweep_pending, schema_version)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (pipeline) DO UPDATE SET source_id = excluded.source_id, resume = excluded.resume, log = excluded.log,
+	last_commit = excluded.last_commit, settled_above = excluded.settled_above, sweep_pending = excluded.sweep_pending,
+	started = NULL, unclean_starts = 0, updated_at = now()`
+
+// settleStart records that something was settled, without a checkpoint.
+const settleStart = `UPDATE {checkpoint} SET started = NULL, unclean_starts = 0, updated_at = now() WHERE pipeline = $1`
+
+// acceptGap closes the requests to accept a gap that a newly established position has used up. Those made after the start
+// looked for them (id above $2) are left: nobody has acted on them.
+const acceptGap = `
+UPDATE {request} SET done_at = now(), result = json_build_object('changed', 1, 'note', 'the gap was accepted')
+WHERE pipeline = $1 AND verb = 'accept-gap' AND done_at IS NULL AND id <= $2`
+
+// queueCheckpoint adds a checkpoint to a batch.
+func (s *store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
+	var above any
+	if len(c.SettledAbove) > 0 {
+		above = string(appendRanges(nil, c.SettledAbove))
+	}
+	b.Queue(s.q(saveCheckpoint), s.cfg.Pipeline, c.SourceID, string(c.Resume), int64(c.Log), int64(c.LastCommit), above,
+		c.SweepPending, schemaVersion)
+	if c.Log != s.log && s.gap != 0 {
+		b.Queue(s.q(acceptGap), s.cfg.Pipeline, s.gap)
+	}
+}
+
+// saved notes what a committed checkpoint means for the session.
+func (s *store) saved(c *checkpoint.Checkpoint) {
+	if c.Log != s.log {
+		s.log, s.gap = c.Log, 0
+	}
+	s.settledOnce()
+}
+
+func (s *store) settledOnce() { s.unclean, s.started = false, false }
+
+// Save writes a checkpoint without outcomes.
+func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
+	b := &pgx.Batch{}
+	s.queueCheckpoint(b, c) // statements of one batch are one transaction
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("save checkpoint", err)
+	}
+	s.saved(c)
+	return nil
+}
+
+// Starting records the position that a cautious start is about to decode.
+func (s *store) Starting(ctx context.Context, p outbox.Position) error {
+	_, err := s.conn.Exec(ctx, s.q(`UPDATE {checkpoint} SET started = $2, updated_at = now() WHERE pipeline = $1`),
+		s.cfg.Pipeline, p.String())
+	if err != nil {
+		return s.fault("record the position about to be decoded", err)
+	}
+	s.started = true
+	return nil
+}
+
+// appendRanges writes ranges as {"sink":[["first","last"],…],…}, sinks in order.
+func appendRanges(b []byte, above map[string][]checkpoint.Range) []byte {
+	sinks := make([]string, 0, len(above))
+	for sink := range above {
+		sinks = append(sinks, sink)
+	}
+	slices.Sort(sinks)
+	b = append(b, '{')
+	for i, sink := range sinks {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendJSONText(b, sink)
+		b = append(b, ':', '[')
+		for j, r := range above[sink] {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `["`...)
+			b = r.First.Append(b)
+			b = append(b, `","`...)
+			b = r.Last.Append(b)
+			b = append(b, `"]`...)
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// parseRanges reads what appendRanges wrote; empty text is none.
+func parseRanges(text string) (map[string][]checkpoint.Range, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var raw map[string][][2]string
+	if err := json.Unmarshal([]byte(text), &raw); err != nil {
+		return nil, fmt.Errorf("read settled_above: %w", err)
+	}
+	above := make(map[string][]checkpoint.Range, len(raw))
+	for sink, pairs := range raw {
+		for _, pair := range pairs {
+			var r checkpoint.Range
+			var err error
+			if r.First, err = outbox.ParsePosition(pair[0]); err == nil {
+				r.Last, err = outbox.ParsePosition(pair[1])
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read settled_above of sink %s: %w", sink, err)
+			}
+			above[sink] = append(above[sink], r)
+		}
+	}
+	return above, nil
+}
+
+// checkpointRow is a row of tailbox_checkpoint.
+type checkpointRow struct {
+	sourceID, resume, settledAbove, started *string
+	log, lastCommit                         int64
+	sweepPending                            bool
+	unclean, version                        int
+}
+
+// checkpoint is the row's checkpoint; nil where none was saved yet.
+func (r *checkpointRow) checkpoint() (*checkpoint.Checkpoint, error) {
+	if r.resume == nil {
+		return nil, nil
+	}
+	above, err := parseRanges(orEmpty(r.settledAbove))
+	if err != nil {
+		return nil, err
+	}
+	return &checkpoint.Checkpoint{SourceID: orEmpty(r.sourceID), Resume: source.Resume(*r.resume), Log: uint32(r.log),
+		LastCommit: uint64(r.lastCommit), SettledAbove: above, SweepPending: r.sweepPending}, nil
+}
+
+// orEmpty is the text of a column that may be NULL.
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

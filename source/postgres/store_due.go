@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+)
+
+const (
+	// dueBytes bounds the payloads of one answer of Due; the first delivery is always in it.
+	dueBytes = 16 << 20
+	// unfinishedChunk is how many unfinished messages are tried at once.
+	unfinishedChunk = 500
+)
+
+// dueParked reads what is due. The index tailbox_parked_due holds one entry a lane, so the lanes that have waited longest
+// are found without a look at what waits behind them. The limit is shared fairly among the sinks: a sink with many due lanes
+// does not hide another's. The answer is in order of position.
+const dueParked = `
+WITH due AS MATERIALIZED (
+	SELECT d.*, row_number() OVER (PARTITION BY d.sink ORDER BY d.next_attempt_at) AS turn
+	FROM unnest($2::text[]) AS s (sink) CROSS JOIN LATERAL (
+		SELECT p.sink, p.source_table, p.message_id, p.next_attempt_at, coalesce(octet_length(p.payload), 0) AS bytes FROM {parked} p
+		WHERE p.pipeline = $1 AND p.sink = s.sink AND p.next_attempt_at <= now()
+		ORDER BY p.next_attempt_at LIMIT $3) d
+), pick AS MATERIALIZED (
+	SELECT sink, source_table, message_id, sum(bytes) OVER (ORDER BY turn, next_attempt_at, message_id, source_table, sink) - bytes AS before
+	FROM due ORDER BY turn, next_attempt_at, message_id, source_table, sink LIMIT $3
+)
+SELECT ` + parkedColumns + `
+FROM pick k JOIN {parked} p ON p.pipeline = $1 AND p.message_id = k.message_id AND p.source_table = k.source_table AND p.sink = k.sink
+WHERE k.before < $4 ORDER BY p.position, p.message_id`
+
+// nextDue is when the next one is due, in seconds from now.
+const nextDue = `
+SELECT extract(epoch FROM min(d.next_attempt_at) - now())::float8
+FROM unnest($2::text[]) AS s (sink) CROSS JOIN LATERAL (
+	SELECT p.next_attempt_at FROM {parked} p WHERE p.pipeline = $1 AND p.sink = s.sink AND p.next_attempt_at > now()
+	ORDER BY p.next_attempt_at LIMIT 1) d`
+
+// Due returns the first deliveries of lanes that are due, and how long until the next one is. Where the limit (or 16 MiB of
+// payloads) cut the answer short, the next one is due at once: 1 ms.
+func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoint.Parked, time.Duration, error) {
+	if err := s.finish(ctx); err != nil {
+		return nil, 0, err
+	}
+	var ps []checkpoint.Parked
+	var next *float64
+	b := &pgx.Batch{}
+	b.Queue(s.q(dueParked), s.cfg.Pipeline, sinks, limit, dueBytes).Query(func(rows pgx.Rows) (err error) {
+		ps, err = collectParked(rows)
+		return err
+	})
+	b.Queue(s.q(nextDue), s.cfg.Pipeline, sinks).QueryRow(func(r pgx.Row) error { return r.Scan(&next) })
+	if err := s.send(ctx, b); err != nil {
+		return nil, 0, s.fault("look for due deliveries", err)
+	}
+	bytes := 0
+	for i := range ps {
+		bytes += len(ps[i].Message.Payload)
+	}
+	if err := s.complete(ctx, ps); err != nil {
+		return nil, 0, err
+	}
+	switch {
+	case len(ps) == limit || bytes >= dueBytes:
+		return ps, time.Millisecond, nil
+	case next == nil:
+		return ps, 0, nil
+	}
+	return ps, max(time.Duration(*next*float64(time.Second)), time.Millisecond), nil
+}
+
+// finish tries again to deal with rows that were locked when their message's last delivery left.
+func (s *store) finish(ctx context.Context) error {
+	if !s.unfinished {
+		return nil
+	}
+	rows, err := s.conn.Query(ctx, s.q(`SELECT DISTINCT source_table, message_id FROM (
+		SELECT source_table, message_id FROM {parked} WHERE pipeline = $1 AND unfinished LIMIT $2) u`), s.cfg.Pipeline, unfinishedChunk)
+	if err != nil {
+		return s.fault("look for unfinished messages", err)
+	}
+	var keys []messageKey
+	var k messageKey
+	if _, err := pgx.ForEachRow(rows, []any{&k.table, &k.id}, func() error {
+		keys = append(keys, k)
+		return nil
+	}); err != nil {
+		return s.fault("look for unfinished messages", err)
+	}
+	s.unfinished = len(keys) == unfinishedChunk // settle says so if there are more
+	if len(keys) == 0 {
+		return nil
+	}
+	_, err = s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
+	return err
+}
+
+// pageKeys reads a lane's deliveries after a position without their payloads, and where the sink ” holds the group up.
+const pageKeys = `
+SELECT p.source_table, p.message_id, p.state = 'dead' OR z.position < p.position, coalesce(octet_length(p.payload), 0)
+FROM {parked} p LEFT JOIN LATERAL (
+	SELECT q.position FROM {parked} q WHERE p.sink <> '' AND q.pipeline = $1 AND q.sink = '' AND q.message_group = $3 AND q.blocks
+	ORDER BY q.position LIMIT 1) z ON true
+WHERE p.pipeline = $1 AND p.sink = $2 AND p.message_group = $3 AND p.blocks AND p.position > $4
+ORDER BY p.position, p.message_id LIMIT $5`
+
+// pageParked reads deliveries of one sink by key.
+const pageParked = `
+SELECT ` + parkedColumns + `
+FROM unnest($3::text[], $4::text[]) AS k (source_table, message_id)
+JOIN {parked} p ON p.pipeline = $1 AND p.message_id = k.message_id AND p.source_table = k.source_table AND p.sink = $2
+ORDER BY p.position, p.message_id`
+
+// Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an operator: a dead
+// one, one of its group at the sink ” or, where the lane is held, the first.
+func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
+	if lane.Group == "" || limit <= 0 {
+		return nil, false, nil
+	}
+	rows, err := s.conn.Query(ctx, s.q(pageKeys), s.cfg.Pipeline, lane.Sink, lane.Group, after.String(), limit+1)
+	if err != nil {
+		return nil, false, s.fault("read a lane", err)
+	}
+	var tables, ids []string
+	var table, id string
+	var stop *bool
+	var size, total int
+	seen, ended := 0, s.isHeld(lane)
+	_, err = pgx.ForEachRow(rows, []any{&table, &id, &stop, &size}, func() error {
+		seen++
+		ended = ended || stop != nil && *stop || len(ids) == limit || len(ids) > 0 && total+size > bytes
+		if !ended {
+			tables, ids, total = append(tables, table), append(ids, id), total+size
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, s.fault("read a lane", err)
+	}
+	more := seen > len(ids)
+	if len(ids) == 0 {
+		return nil, more, nil
+	}
+	rows, err = s.conn.Query(ctx, s.q(pageParked), s.cfg.Pipeline, lane.Sink, tables, ids)
+	if err != nil {
+		return nil, false, s.fault("read a lane", err)
+	}
+	page, err := collectParked(rows)
+	if err != nil {
+		return nil, false, s.fault("read a lane", err)
+	}
+	page = slices.Clip(page)
+	return page, more, s.complete(ctx, page)
+}

@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// tableError is an error of a statement about a user's table.
+type tableError struct {
+	table string
+	err   error
+}
+
+func (e *tableError) Error() string { return "table " + e.table + ": " + e.err.Error() }
+func (e *tableError) Unwrap() error { return e.err }
+
+// onTable says which table a statement was about; nil stays nil.
+func onTable(table string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &tableError{table, err}
+}
+
+// storeFault says what was done when err came up. Errors that come back however often the session is opened anew match
+// source.ErrStop, and hold the cure; those of the connection are left as they are.
+func storeFault(doing string, err error) error {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	stop := func(cure string) error { return fmt.Errorf("%w: %s: %w: %s", source.ErrStop, doing, err, cure) }
+	switch {
+	case pe.Code == "42501":
+		return stop("grant the role what `tailbox check` names")
+	case pe.Code == "42P01" && strings.Contains(pe.Message, "tailbox_"):
+		return fmt.Errorf("%w: %s: %w", source.ErrStop, doing, checkpoint.ErrNoTables)
+	case pe.Code == "42703" && strings.Contains(pe.Message, "tailbox_"):
+		return stop("run tailbox init, which brings the relay's tables up to date")
+	case pe.Code == "42P01" || pe.Code == "42703" || pe.Code == "3F000":
+		return stop("correct source.tables, or create what is missing")
+	case pe.Code == "42804" || pe.Code == "42883":
+		return stop("the type of a column does not fit: see `tailbox check`, and restart after ALTER TABLE")
+	case strings.HasPrefix(pe.Code, "22"), strings.HasPrefix(pe.Code, "23"):
+		return stop("the table refuses what on_delivered writes: correct source.tables (status words, columns)")
+	case pe.Code == "P0001":
+		return stop("a trigger refuses what on_delivered does")
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// passingTrouble tells whether a transaction failed because of others that ran at the same time: trying it again can help.
+func passingTrouble(err error) bool {
+	switch sqlState(err) {
+	case "55P03", "40P01", "40001": // lock not available, deadlock, row moved by a concurrent update
+		return true
+	}
+	return false
+}
+
+// stalePlan tells whether a prepared statement no longer fits its table, because that was altered.
+func stalePlan(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && pe.Code == "0A000" && strings.Contains(pe.Routine, "RevalidateCachedQuery")
+}

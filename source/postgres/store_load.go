@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// countStart reads the pipeline's row, makes it where there is none, and counts the start as unclean.
+const countStart = `
+INSERT INTO {checkpoint} AS c (pipeline, schema_version, unclean_starts, lease_epoch) VALUES ($1, $2, 1, 1)
+ON CONFLICT (pipeline) DO UPDATE SET unclean_starts = c.unclean_starts + 1, lease_epoch = c.lease_epoch + 1, updated_at = now()
+RETURNING source_id, resume, settled_above::text, started, log, last_commit, sweep_pending, unclean_starts - 1, schema_version`
+
+// blockedLanes names the lanes with blocking deliveries. It steps from lane to lane along the index, so it costs by lanes,
+// not by what waits in them.
+const blockedLanes = `
+WITH RECURSIVE lane AS (
+	(SELECT sink, message_group FROM {parked} WHERE pipeline = $1 AND blocks ORDER BY sink, message_group LIMIT 1)
+	UNION ALL
+	SELECT n.sink, n.message_group FROM lane l CROSS JOIN LATERAL (
+		SELECT p.sink, p.message_group FROM {parked} p
+		WHERE p.pipeline = $1 AND p.blocks AND (p.sink, p.message_group) > (l.sink, l.message_group)
+		ORDER BY p.sink, p.message_group LIMIT 1) n
+)
+SELECT sink, message_group FROM lane`
+
+// parkedSinks names the sinks with parked deliveries, stepping along the two indexes in the same way. Deliveries that
+// were dropped, or delivered but for their row, do not count.
+const parkedSinks = `
+WITH RECURSIVE lane (sink) AS (
+	(SELECT sink FROM {parked} WHERE pipeline = $1 AND blocks ORDER BY sink LIMIT 1)
+	UNION ALL
+	SELECT n.sink FROM lane l CROSS JOIN LATERAL (SELECT p.sink FROM {parked} p
+		WHERE p.pipeline = $1 AND p.blocks AND p.sink > l.sink ORDER BY p.sink LIMIT 1) n
+), aside (sink) AS (
+	(SELECT sink FROM {parked} WHERE pipeline = $1 AND NOT blocks ORDER BY sink LIMIT 1)
+	UNION ALL
+	SELECT n.sink FROM aside l CROSS JOIN LATERAL (SELECT p.sink FROM {parked} p
+		WHERE p.pipeline = $1 AND NOT p.blocks AND p.sink > l.sink ORDER BY p.sink LIMIT 1) n
+)
+SELECT sink FROM lane UNION
+SELECT sink FROM aside a WHERE EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.sink = a.sink AND NOT p.blocks
+	AND p.state NOT IN ('dropped', 'delivered'))
+ORDER BY 1`
+
+// Load reads the state, and counts the start as unclean until something is settled.
+func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
+	out := &checkpoint.Loaded{}
+	var row checkpointRow
+	b := &pgx.Batch{}
+	b.Queue(s.q(countStart), s.cfg.Pipeline, schemaVersion).QueryRow(func(r pgx.Row) error {
+		return r.Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.started, &row.log, &row.lastCommit, &row.sweepPending,
+			&row.unclean, &row.version)
+	})
+	b.Queue(s.q(blockedLanes), s.cfg.Pipeline).Query(func(rows pgx.Rows) error { return scanLanes(rows, &out.Blocked) })
+	b.Queue(s.q(parkedSinks), s.cfg.Pipeline).Query(func(rows pgx.Rows) (err error) {
+		out.ParkedSinks, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	b.Queue(s.q(`SELECT coalesce(max(id), 0) FROM {request} WHERE pipeline = $1 AND done_at IS NULL AND verb = 'accept-gap'`),
+		s.cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.gap) })
+	if err := s.send(ctx, b); err != nil {
+		return nil, s.fault("load state", err)
+	}
+	if row.version > schemaVersion {
+		return nil, fmt.Errorf("%w: the tables tailbox_* are of version %d, this tailbox knows %d: run a newer tailbox",
+			source.ErrStop, row.version, schemaVersion)
+	}
+	var err error
+	if out.Checkpoint, err = row.checkpoint(); err != nil {
+		return nil, fmt.Errorf("%w: load state: %w", source.ErrStop, err)
+	}
+	if orEmpty(row.started) != "" {
+		if out.Started, err = outbox.ParsePosition(*row.started); err != nil {
+			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
+		}
+	}
+	force, err := s.inForce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.PausedSinks, out.HeldLanes = force.sinks(), sortedLanes(s.held)
+	out.UncleanStarts, out.AcceptGap = row.unclean, s.gap != 0
+	s.unclean, s.uncleanBefore, s.log = true, row.unclean, uint32(row.log)
+	s.started = orEmpty(row.started) != ""
+	if out.SourceID, err = sourceIDOf(ctx, s.conn); err != nil {
+		return nil, s.fault("name the server", err)
+	}
+	return out, nil
+}
+
+// remember reads what the store keeps a copy of in memory.
+func (s *store) remember(ctx context.Context) error {
+	b := &pgx.Batch{}
+	b.Queue(s.q(parkedSinks), s.cfg.Pipeline).Query(func(rows pgx.Rows) error {
+		var sink string
+		_, err := pgx.ForEachRow(rows, []any{&sink}, func() error {
+			s.sinks[sink] = true
+			return nil
+		})
+		return err
+	})
+	b.Queue(s.q(`SELECT EXISTS (SELECT FROM {parked} WHERE pipeline = $1 AND unfinished)`),
+		s.cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.unfinished) })
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("load state", err)
+	}
+	force, err := s.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	s.held = force.held()
+	return nil
+}
+
+// scanLanes appends the lanes of a query that returns sink and group.
+func scanLanes(rows pgx.Rows, to *[]checkpoint.Lane) error {
+	var l checkpoint.Lane
+	_, err := pgx.ForEachRow(rows, []any{&l.Sink, &l.Group}, func() error {
+		*to = append(*to, l)
+		return nil
+	})
+	return err
+}
+
+// sourceIDOf names the server: its system identifier and timeline, as IDENTIFY_SYSTEM does on a replication connection. The
+// control file's timeline lags behind a promotion, so it is read from the name of the segment being written.
+func sourceIDOf(ctx context.Context, conn *pgx.Conn) (string, error) {
+	var id string
+	err := conn.QueryRow(ctx, `SELECT s.system_identifier || '/' || CASE WHEN pg_is_in_recovery()
+		THEN (SELECT timeline_id FROM pg_control_checkpoint())
+		ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END FROM pg_control_system() s`).Scan(&id)
+	return id, err
+}

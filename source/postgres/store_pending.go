@@ -1,0 +1,247 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+const (
+	// pendingWindow is how many rows one statement looks at, pendingWindows how many statements one call makes to find
+	// some, so that the session is never busy for long.
+	pendingWindow  = 10000
+	pendingWindows = 10
+)
+
+// pendingCursor is where Pending goes on: in which table, and after which id.
+type pendingCursor struct {
+	Table string `json:"table"`
+	After string `json:"after"`
+}
+
+// Pending lists pending rows by id, in windows. Rows with parked deliveries are the poller's: they are left out. But where a
+// status says pending although a delivery of the row is dead, an operator has reset it with plain SQL, which is a
+// replay: Pending puts a request for it into tailbox_request, and it is carried out as all are.
+//
+// The barrier is where the log ends after the list was read. It is written past, so that the server sends the log up to it even
+// when nothing else happens.
+func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
+	at, err := s.pendingStart(cursor)
+	if err != nil {
+		return nil, err
+	}
+	out := &checkpoint.PendingRows{}
+	for windows := 0; at != nil && windows < pendingWindows && len(out.Rows) < limit; windows++ {
+		if at, err = s.pendingWindow(ctx, at, limit-len(out.Rows), out); err != nil {
+			return nil, err
+		}
+	}
+	if at != nil {
+		text, err := json.Marshal(at)
+		if err != nil {
+			return nil, fmt.Errorf("write cursor: %w", err)
+		}
+		out.Cursor = string(text)
+	}
+	return out, s.barrier(ctx, out)
+}
+
+// barrier reads the log's end and flushes the log past it.
+func (s *store) barrier(ctx context.Context, out *checkpoint.PendingRows) error {
+	if err := s.conn.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn()::text").Scan(&out.Barrier); err != nil {
+		return s.fault("read the log's end", err)
+	}
+	end, err := parseLSN(out.Barrier)
+	if err != nil {
+		return err
+	}
+	out.Commit = uint64(end)
+	// A commit is flushed before it is answered (synchronous_commit is on), with everything before it.
+	if _, err := s.conn.Exec(ctx, s.q(`UPDATE {checkpoint} SET updated_at = now() WHERE pipeline = $1`), s.cfg.Pipeline); err != nil {
+		return s.fault("write past the log's end", err)
+	}
+	return nil
+}
+
+// pendingStart is where a cursor points to; nil where no table is left. A table that left the configuration is passed over.
+func (s *store) pendingStart(cursor string) (*pendingCursor, error) {
+	if cursor == "" {
+		return s.nextPending(""), nil
+	}
+	at := &pendingCursor{}
+	if err := json.Unmarshal([]byte(cursor), at); err != nil {
+		return nil, fmt.Errorf("read cursor %q: %w", cursor, err)
+	}
+	if s.tables.byName[at.Table] == nil {
+		return nil, fmt.Errorf("read cursor %q: there is no such table", cursor)
+	}
+	return at, nil
+}
+
+// nextPending is the beginning of the next table with rows that say whether they are pending; "" is before the first.
+func (s *store) nextPending(table string) *pendingCursor {
+	found := table == ""
+	for _, t := range s.tables.order {
+		if found && t.OnDelivered != outbox.Keep {
+			return &pendingCursor{Table: t.String()}
+		}
+		found = found || t.String() == table
+	}
+	return nil
+}
+
+// pendingWindow looks at one window, and returns where the next one begins.
+func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+	t := s.tables.byName[at.Table]
+	rows, err := s.conn.Query(ctx, s.q(t.pendingSQL(at.After != "")), s.pendingArgs(at)...)
+	if err != nil {
+		return nil, s.fault("list pending rows of table "+at.Table, err)
+	}
+	next := &pendingCursor{Table: at.Table, After: at.After}
+	var reset []string
+	var id string
+	var missing, again bool
+	seen, full := 0, false
+	if _, err := pgx.ForEachRow(rows, []any{&id, &missing, &again, &seen}, func() error {
+		if full = full || missing && limit == 0; full {
+			return nil
+		}
+		next.After = id
+		if missing {
+			out.Rows = append(out.Rows, checkpoint.RowRef{Table: at.Table, ID: id})
+			limit--
+		}
+		if again {
+			reset = append(reset, id)
+		}
+		return nil
+	}); err != nil {
+		return nil, s.fault("list pending rows of table "+at.Table, err)
+	}
+	if len(reset) > 0 {
+		if err := s.askForReset(ctx, at.Table, reset); err != nil {
+			return nil, err
+		}
+	}
+	if !full && seen < pendingWindow {
+		return s.nextPending(at.Table), nil
+	}
+	return next, nil
+}
+
+func (s *store) pendingArgs(at *pendingCursor) []any {
+	args := []any{s.cfg.Pipeline, at.Table, pendingWindow}
+	if at.After != "" {
+		args = append(args, at.After)
+	}
+	return args
+}
+
+// pendingSQL lists, of a window of rows, those that are pending and not parked (missing), those that were reset, and the last
+// one, where the next window begins. Where an index leads to the pending rows, the window is made of those.
+func (t *table) pendingSQL(after bool) string {
+	id := "t." + quoteIdent(t.Columns.ID)
+	inner, outer := "true", t.pending("t.")
+	if t.pendingIndex || outer == "true" {
+		inner, outer = outer, "true"
+	}
+	if after {
+		inner += " AND " + id + " > $4::text::" + t.types[t.Columns.ID]
+	}
+	reset := "false"
+	if t.Columns.Status != "" && t.Words.Dead != t.Words.Pending {
+		reset = `EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = w.id AND p.source_table = $2
+			AND p.state = 'dead' AND p.row_settled AND NOT p.unfinished AND NOT p.in_table)`
+	}
+	return `
+SELECT id, missing, reset, n FROM (
+	SELECT w.id, w.pending AND NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = w.id AND p.source_table = $2) AS missing,
+		w.pending AND ` + reset + ` AS reset, count(*) OVER () AS n, w.rank, count(*) OVER () = w.rank AS last
+	FROM (SELECT ` + id + `::text AS id, ` + outer + ` AS pending, row_number() OVER (ORDER BY ` + id + `) AS rank
+		FROM ` + t.sql + ` AS t WHERE ` + inner + ` ORDER BY ` + id + ` LIMIT $3) w
+) r WHERE missing OR reset OR last ORDER BY rank`
+}
+
+// askForReset asks for the replay of dead deliveries whose rows say that they are pending again, unless such a request is
+// open already.
+func (s *store) askForReset(ctx context.Context, table string, ids []string) error {
+	selection, err := json.Marshal(checkpoint.Selection{IDs: ids, AllowReorder: true, Refresh: true})
+	if err != nil {
+		return fmt.Errorf("write selection: %w", err)
+	}
+	if _, err := s.conn.Exec(ctx, s.q(`INSERT INTO {request} (pipeline, verb, selection, reason, "by")
+		SELECT $1, 'replay', $2, $3, 'tailbox' WHERE NOT EXISTS (SELECT FROM {request} WHERE pipeline = $1 AND done_at IS NULL
+			AND verb = 'replay' AND selection ->> 'refresh' = 'true' AND reason = $3)`), s.cfg.Pipeline, string(selection),
+		"rows of "+table+" were set to pending again"); err != nil {
+		return s.fault("ask for the replay of rows that were reset", err)
+	}
+	return nil
+}
+
+// Fetch reads rows that are still pending, as messages at and after a position.
+func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position) ([]*outbox.Message, [][]string, error) {
+	ids := make(map[string][]string)
+	for _, r := range rows {
+		ids[r.Table] = append(ids[r.Table], r.ID)
+	}
+	var now time.Time
+	if err := s.conn.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
+		return nil, nil, s.fault("read the clock", err)
+	}
+	var ms []*outbox.Message
+	for _, t := range s.tables.order {
+		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep {
+			continue
+		}
+		found, err := s.readRows(ctx, t, ids[t.String()], t.pending("t."))
+		if err != nil {
+			return nil, nil, err
+		}
+		ms = append(ms, found...)
+	}
+	if len(ms) == 0 {
+		return nil, nil, nil
+	}
+	for i, m := range ms {
+		if uint64(at.N)+uint64(i) > 1<<32-1 {
+			return nil, nil, fmt.Errorf("%w: number rows found missing: %w", source.ErrStop, errors.New("more than 2^32 rows"))
+		}
+		m.Position, m.CommitTime, m.Txn = outbox.Position{Log: at.Log, Commit: at.Commit, N: at.N + uint32(i)}, now, 0
+	}
+	parkedAt, err := s.parkedAt(ctx, ms)
+	return ms, parkedAt, err
+}
+
+// parkedAt names for each message the sinks that have a delivery of it parked, dropped ones too. Nil where nothing is.
+func (s *store) parkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
+	tables, ids := make([]string, len(ms)), make([]string, len(ms))
+	for i, m := range ms {
+		tables[i], ids[i] = m.Table, m.ID
+	}
+	rows, err := s.conn.Query(ctx, s.q(`SELECT v.n - 1, p.sink FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS v (source_table, message_id, n)
+		JOIN {parked} p ON p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table`), s.cfg.Pipeline, tables, ids)
+	if err != nil {
+		return nil, s.fault("look for parked deliveries", err)
+	}
+	var at [][]string
+	var n int64
+	var sink string
+	if _, err := pgx.ForEachRow(rows, []any{&n, &sink}, func() error {
+		if at == nil {
+			at = make([][]string, len(ms))
+		}
+		at[n] = append(at[n], sink)
+		return nil
+	}); err != nil {
+		return nil, s.fault("look for parked deliveries", err)
+	}
+	return at, nil
+}

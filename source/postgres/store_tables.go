@@ -1,0 +1,208 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A table is an outbox table as the database has it.
+type table struct {
+	outbox.Table // Schema is set
+	// sql is the quoted name.
+	sql string
+	// id tells how the id column is compared.
+	id idType
+	// types are the columns' types, with their length limits, as format_type says, by name.
+	types map[string]string
+	// required columns cannot be NULL.
+	required map[string]bool
+	// pendingIndex: an index leads to pending rows without reading the others.
+	pendingIndex bool
+}
+
+// tables by their qualified name, as Message.Table has it; order is that of the configuration.
+type tables struct {
+	byName map[string]*table
+	order  []*table
+}
+
+// An idType says how ids travel: as uuid, as bigint (for all integers), or as text that the server casts.
+type idType struct {
+	wire string // uuid, int8 or text
+	cast string // the array's type in SQL
+}
+
+// idTypeOf chooses the type by the base type of the column.
+func idTypeOf(base string) idType {
+	switch base {
+	case "uuid":
+		return idType{"uuid", "uuid[]"}
+	case "smallint", "integer", "bigint":
+		return idType{"int8", "int8[]"}
+	case "text", "character varying":
+		return idType{"text", "text[]"}
+	default:
+		return idType{"text", "text[]::" + base + "[]"}
+	}
+}
+
+// array is the ids as a parameter of the type.
+func (t idType) array(ids []string) (any, error) {
+	switch t.wire {
+	case "uuid":
+		out := make([][16]byte, len(ids))
+		for i, id := range ids {
+			var u pgtype.UUID
+			if err := u.Scan(id); err != nil {
+				return nil, fmt.Errorf("read id %q as uuid: %w", id, err)
+			}
+			out[i] = u.Bytes
+		}
+		return out, nil
+	case "int8":
+		out := make([]int64, len(ids))
+		for i, id := range ids {
+			n, err := strconv.ParseInt(id, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("read id as bigint: %w", err)
+			}
+			out[i] = n
+		}
+		return out, nil
+	default:
+		return ids, nil
+	}
+}
+
+// tablesQuery finds a table and its columns. Domains are followed to their base type, which is what ids are compared
+// as.
+const tablesQuery = `
+WITH RECURSIVE rel AS (
+	SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)
+), col AS (
+	SELECT a.attname, a.atttypid AS typ, a.attnotnull, format_type(a.atttypid, a.atttypmod) AS full_type
+	FROM rel JOIN pg_attribute a ON a.attrelid = rel.oid AND a.attnum > 0 AND NOT a.attisdropped
+), base AS (
+	SELECT attname, attnotnull, full_type, typ FROM col
+	UNION ALL
+	SELECT b.attname, b.attnotnull, b.full_type, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.typ AND t.typtype = 'd'
+)
+SELECT rel.nspname, rel.relname, b.attname, b.full_type, format_type(b.typ, NULL), b.attnotnull
+FROM rel JOIN base b ON NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = b.typ AND t.typtype = 'd')`
+
+// pendingIndexQuery tells whether an index leads to the pending rows of a table: one that starts with the column that
+// says so, or that is limited by it.
+const pendingIndexQuery = `
+SELECT EXISTS (
+	SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attname = $2
+	WHERE i.indrelid = to_regclass($1) AND i.indisvalid
+		AND (i.indkey[0] = a.attnum OR pg_get_expr(i.indpred, i.indrelid) LIKE '%' || quote_ident($2) || '%'))`
+
+// resolveTables finds the configured tables. A missing one is an error only an operator can mend.
+func resolveTables(ctx context.Context, conn *pgx.Conn, configured []outbox.Table) (tables, error) {
+	ts := tables{byName: make(map[string]*table, len(configured))}
+	var missing []error
+	for i := range configured {
+		t, err := resolveTable(ctx, conn, configured[i])
+		if err != nil {
+			return tables{}, err
+		}
+		if t == nil {
+			missing = append(missing, fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is "+
+				"debezium or tailbox), or correct source.tables", source.ErrStop, quoteTable(&configured[i])))
+			continue
+		}
+		ts.byName[t.String()] = t
+		ts.order = append(ts.order, t)
+	}
+	return ts, errors.Join(missing...)
+}
+
+// resolveTable looks a table up; nil if it does not exist.
+func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*table, error) {
+	t := &table{Table: conf, types: make(map[string]string), required: make(map[string]bool)}
+	rows, err := conn.Query(ctx, tablesQuery, quoteTable(&conf))
+	if err != nil {
+		return nil, storeFault("look up table "+conf.Name, err)
+	}
+	var column, full, base, idBase string
+	var required bool
+	if _, err = pgx.ForEachRow(rows, []any{&t.Schema, &t.Name, &column, &full, &base, &required}, func() error {
+		t.types[column], t.required[column] = full, required
+		if column == conf.Columns.ID {
+			idBase = base
+		}
+		return nil
+	}); err != nil {
+		return nil, storeFault("look up table "+conf.Name, err)
+	}
+	if len(t.types) == 0 {
+		return nil, nil
+	}
+	if idBase == "" {
+		return nil, fmt.Errorf("%w: table %s has no column %q for the message's id: correct columns.id", source.ErrStop, t, conf.Columns.ID)
+	}
+	t.id, t.sql = idTypeOf(idBase), quoteTable(&t.Table)
+	if t.Words == (outbox.Words{}) {
+		t.Words = outbox.DefaultWords
+	}
+	t.dropMissing()
+	if column = t.Columns.Status; column == "" {
+		column = t.Columns.DeliveredAt
+	}
+	if column != "" {
+		if err := conn.QueryRow(ctx, pendingIndexQuery, t.sql, column).Scan(&t.pendingIndex); err != nil {
+			return nil, storeFault("look up indexes of table "+conf.Name, err)
+		}
+	}
+	return t, nil
+}
+
+// dropMissing forgets the columns of the shape that this table has not, of those that only the relay writes: it does
+// without them.
+func (t *table) dropMissing() {
+	c := &t.Columns
+	for _, name := range []*string{&c.Status, &c.Attempts, &c.LastAttemptAt, &c.NextAttemptAt, &c.LastError, &c.DeliveredAt,
+		&c.CreatedAt, &c.Seq} {
+		if t.types[*name] == "" {
+			*name = ""
+		}
+	}
+}
+
+// pending is the condition by which a row waits for its first delivery. A status that is NULL counts: no one sets it on
+// purpose.
+func (t *table) pending(prefix string) string {
+	cond := pendingCondition(&t.Table, prefix)
+	if t.Columns.Status != "" && !t.required[t.Columns.Status] {
+		cond = "(" + cond + " OR " + prefix + quoteIdent(t.Columns.Status) + " IS NULL)"
+	}
+	return cond
+}
+
+// order is how rows that are no longer in the log are put in order, best first: by sequence, or when they were made.
+func (t *table) order(prefix string) string {
+	by := prefix + quoteIdent(t.Columns.ID)
+	for _, name := range []string{t.Columns.CreatedAt, t.Columns.Seq} {
+		if name != "" {
+			by = prefix + quoteIdent(name) + ", " + by
+		}
+	}
+	return by
+}
+
+// col is the quoted name of a configured column that the table has; "" if it has none.
+func (t *table) col(name string) string {
+	if _, ok := t.types[name]; !ok {
+		return ""
+	}
+	return quoteIdent(name)
+}
