@@ -127,7 +127,6 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 		asks:     make(chan ask),
 		ended:    make(chan ended, 1),
 		cautions: make(chan caution),
-		answered: time.Now(),
 	}
 	e.settleState.init(cp)
 	e.inHand = map[checkpoint.Key]bool{}
@@ -369,12 +368,13 @@ func (e *engine) operate(op func(context.Context) (func(), error)) {
 	e.busy = true
 	go func() {
 		then, err := op(e.opCtx)
+		at := time.Now()
 		e.stored <- func() {
 			if err != nil {
 				e.failed = err
 				return
 			}
-			e.answered = time.Now()
+			e.answered = at
 			then()
 		}
 	}()

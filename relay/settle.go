@@ -53,6 +53,7 @@ func (st *settleState) init(cp *checkpoint.Checkpoint) {
 	st.partial = map[rowKey]*message{}
 	st.saved = *cp
 	st.savedAt = time.Now()
+	st.lastSettle = st.savedAt
 	for _, rs := range cp.SettledAbove {
 		for _, r := range rs {
 			if r.Last.Compare(st.coveredEnd) > 0 {
@@ -135,7 +136,7 @@ func (e *engine) settleAt(now time.Time) time.Time {
 	case n > 0:
 		return e.lastSettle.Add(settleEvery)
 	case len(e.rows) > 0:
-		return e.rowsAt
+		return latest(e.rowsAt, e.lastSettle)
 	case e.phase == phaseTailing && e.bareProgress():
 		if e.stopping {
 			return now
@@ -143,6 +144,13 @@ func (e *engine) settleAt(now time.Time) time.Time {
 		return e.savedAt.Add(bareEvery)
 	}
 	return time.Time{}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // bareProgress tells whether the log has moved on without anything to settle.
@@ -184,7 +192,6 @@ func (e *engine) gather(now time.Time) *settlement {
 	s.changes = e.pending
 	e.pending = nil
 	for _, c := range s.changes {
-		_, c.InMemory = e.partial[rowKey{c.Key.Table, c.Key.ID}]
 		s.Changes = append(s.Changes, c.Change)
 		s.Park = append(s.Park, c.park...)
 	}

@@ -18,6 +18,9 @@ type parked struct {
 	// ackRun and ackInst tell which run of the relay heard that the sink took it.
 	ackInst *instance
 	ackRun  int
+	// rowSettled: the message's row was part of a settlement since it was parked; until then other deliveries of the
+	// message may be unsettled, and its row is left alone.
+	rowSettled bool
 }
 
 func (p *parked) lane() checkpoint.Lane {
@@ -95,14 +98,16 @@ func (s *server) park(in *checkpoint.Parked) {
 	s.parked = slices.Insert(s.parked, i, p)
 }
 
-// change gives a parked delivery a new state, and returns its lane.
-func (s *server) change(x *session, ch *checkpoint.Change) checkpoint.Lane {
-	lane := checkpoint.Lane{Sink: ch.Key.Sink, Group: ch.Group}
+// change gives a parked delivery a new state, and returns its lane. ordered is false for deliveries that were lanes of
+// their own.
+func (s *server) change(x *session, ch *checkpoint.Change) (lane checkpoint.Lane, ordered bool) {
+	lane = checkpoint.Lane{Sink: ch.Key.Sink, Group: ch.Group}
 	p := s.find(ch.Key)
 	if p == nil {
 		s.w.logf("change of %v: not parked", ch.Key)
-		return lane
+		return lane, false
 	}
+	ordered = p.Blocks
 	s.w.logf("changes %s at %q: delivered %v %s blocks %v in memory %v", p.m, p.Sink, ch.Delivered, ch.State, ch.Blocks, ch.InMemory)
 	s.w.checkChange(x, p, ch)
 	if ch.Delivered {
@@ -118,10 +123,10 @@ func (s *server) change(x *session, ch *checkpoint.Change) checkpoint.Lane {
 	if ch.Supersede {
 		s.supersede(lane)
 	}
-	if !ch.InMemory {
+	if p.rowSettled {
 		s.viewOf(p.m)
 	}
-	return lane
+	return lane, ordered
 }
 
 // supersede leaves only the newest of a lane.
@@ -190,6 +195,9 @@ func (s *server) settleRow(r *checkpoint.Row) rowFate {
 	}
 	s.w.checkRow(m, r.Parked)
 	if r.Parked {
+		for _, p := range s.parked {
+			p.rowSettled = p.rowSettled || p.m == m
+		}
 		s.viewOf(m)
 	} else {
 		s.onDelivered(m)
