@@ -10,7 +10,7 @@ import (
 )
 
 // checkAttempt looks at a call of Deliver when it is made: this is where a relay decides.
-func (w *World) checkAttempt(a *attempt) {
+func (w *World) checkAttempt(a *attempt, at time.Time) {
 	inst := a.sink.inst
 	a.run, a.session = inst.run, inst.session
 	if a.session == nil || !a.session.loaded {
@@ -23,10 +23,13 @@ func (w *World) checkAttempt(a *attempt) {
 			w.fail("store", "%s gets %q of %s, which nobody wrote", a.sink.name(), it.id, it.table)
 			return
 		}
+		if !it.m.available.IsZero() {
+			it.group = "" // outside the order promise
+		}
 	}
 	w.checkCall(a)
 	w.checkLanes(a)
-	if since := time.Since(a.session.heard); since > 5*time.Second {
+	if since := at.Sub(a.session.heard); since > 5*time.Second {
 		w.fail("I8", "a call starts %v after the session's last answer (R12)", since)
 	}
 	if step, ok := a.session.paused[a.sink.name()]; ok && step < w.step-1 {
@@ -86,7 +89,7 @@ func (w *World) checkLanes(a *attempt) {
 		switch {
 		case runs[lane] > limit:
 			w.fail("R2", "%v has %d deliveries in a call", lane, runs[lane])
-		case runs[lane] > 1 && a.lane(i-1) != lane:
+		case runs[lane] > 1 && a.lane(i-1) != lane && a.items[i-1].m.available.IsZero():
 			w.fail("R2", "deliveries of %v do not stand next to each other", lane)
 		case runs[lane] > 1 && a.items[i-1].at.Compare(a.items[i].at) >= 0:
 			w.fail("R2", "deliveries of %v are out of order in a call", lane)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 )
 
 // errKilled is what calls of a killed relay get: nobody hears it.
@@ -26,6 +27,7 @@ type call struct {
 	answered func()
 	lost     func()
 
+	at       time.Time // when it was made
 	err      error
 	effected bool
 	closed   bool
@@ -35,6 +37,7 @@ type call struct {
 
 // do makes a call and waits for its answer.
 func (w *World) do(ctx context.Context, c *call) error {
+	c.at = time.Now()
 	c.done = make(chan struct{})
 	w.mu.Lock()
 	if c.inst.dead {

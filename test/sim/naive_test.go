@@ -105,29 +105,30 @@ func (n *naive) session(ctx context.Context) error {
 var errEnded = errors.New("the source ended")
 
 func (n *naive) loop(ctx context.Context, ended chan error) error {
-	tick := time.NewTicker(n.env.Plan.Tick)
-	defer tick.Stop()
-	reconcile := time.NewTicker(n.env.Plan.Reconcile)
-	defer reconcile.Stop()
+	tick, reconcile := time.Now().Add(n.env.Plan.Tick), time.Now().Add(n.env.Plan.Reconcile)
 	for ctx.Err() == nil {
+		var steps []func(context.Context) error
 		select {
 		case b := <-n.batches:
-			if err := n.batch(ctx, b); err != nil {
-				return err
-			}
-		case <-tick.C:
-			for _, step := range []func(context.Context) error{n.requests, n.poll} {
-				if err := step(ctx); err != nil {
-					return err
-				}
-			}
-		case <-reconcile.C:
-			if err := n.list(ctx); err != nil {
-				return err
-			}
+			steps = append(steps, func(ctx context.Context) error { return n.batch(ctx, b) })
 		case <-ended:
 			return errEnded
+		case <-time.After(n.env.Plan.Tick / 4):
 		case <-ctx.Done():
+		}
+		// The clock, not the select, decides what is due: or a seed would not decide everything.
+		if now := time.Now(); !now.Before(tick) {
+			tick = now.Add(n.env.Plan.Tick)
+			steps = append(steps, n.requests, n.poll)
+		}
+		if now := time.Now(); !now.Before(reconcile) {
+			reconcile = now.Add(n.env.Plan.Reconcile)
+			steps = append(steps, n.list)
+		}
+		for _, step := range steps {
+			if err := step(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return ctx.Err()

@@ -78,10 +78,11 @@ func (w *World) operate() {
 		return
 	}
 	for _, p := range s.parked {
-		if p.State != checkpoint.StateDead {
-			continue
-		}
 		switch {
+		case p.live() && p.m.fault == outbox.FaultTooLarge: // of a route that retries for ever
+			s.ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{p.Message.ID}, States: []checkpoint.State{p.State}})
+			return
+		case p.State != checkpoint.StateDead:
 		case p.Sink == "" || p.InTable || p.m.fault != "":
 			s.ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{p.Message.ID}})
 			return
@@ -106,6 +107,9 @@ func (w *World) unsettled() string {
 		}
 	}
 	for _, p := range s.parked {
+		if p.State == checkpoint.StateDropped && p.m.table.onDelivered == outbox.Keep {
+			continue // no row tells when the whole message is settled
+		}
 		if p.State != checkpoint.StateDead || p.Blocks || p.Sink == "" || p.m.fault != "" {
 			note("%s is %s at %q, blocks %v", p.m, p.State, p.Sink, p.Blocks)
 		}

@@ -3,7 +3,6 @@ package sim_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"strconv"
 	"testing"
@@ -30,10 +29,7 @@ func engine(ctx context.Context, env *sim.Env) error {
 	}
 	cfg := relay.Config{Pipeline: "sim", Source: env.Source, Open: env.Open, Sinks: env.Sinks, Router: rt, Kept: env.Plan.Kept,
 		Memory: env.Plan.Memory, Reconcile: env.Plan.Reconcile, ShutdownTimeout: env.Plan.ShutdownTimeout, Tick: env.Plan.Tick,
-		Rand: env.Rand}
-	if *seedFlag != 0 && testing.Verbose() {
-		cfg.Logger = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
+		Rand: env.Rand, Logger: env.Logger}
 	r, err := relay.New(cfg)
 	if err != nil {
 		return fmt.Errorf("make the relay: %w", err)

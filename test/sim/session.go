@@ -52,8 +52,6 @@ func (i *instance) open(ctx context.Context) (checkpoint.Store, error) {
 		x = &session{inst: i, id: w.server.sessions, last: time.Now(), paused: map[string]int{}, held: map[checkpoint.Lane]int{}}
 		w.server.holder = x
 		i.session = x
-		i.run++
-		i.began = w.step
 	}
 	c.answered = func() {
 		if x != nil {
@@ -136,6 +134,8 @@ func (x *session) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	var l *checkpoint.Loaded
 	err := x.do(ctx, "load", func() error {
 		x.loaded = true
+		x.inst.run++
+		x.inst.began = s.w.step
 		l = &checkpoint.Loaded{
 			Checkpoint: copyCheckpoint(s.checkpoint), Blocked: s.blockedLanes(), PausedSinks: slices.Clone(s.paused),
 			HeldLanes: slices.Clone(s.held), UncleanStarts: s.unclean, Started: s.started, AcceptGap: s.acceptGap,
@@ -219,8 +219,8 @@ func (s *server) settle(x *session, set *checkpoint.Settlement) (*checkpoint.Set
 	}
 	var lanes []checkpoint.Lane
 	for i := range set.Changes {
-		lane := s.change(x, &set.Changes[i])
-		if !slices.Contains(lanes, lane) {
+		lane, ordered := s.change(x, &set.Changes[i])
+		if ordered && !slices.Contains(lanes, lane) {
 			lanes = append(lanes, lane)
 		}
 	}

@@ -116,7 +116,7 @@ func (k *fakeSink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 	c := &call{inst: k.inst, label: label, attempt: a}
 	c.admit = func() {
 		k.calls++
-		w.checkAttempt(a)
+		w.checkAttempt(a, c.at)
 	}
 	c.effect = func() { k.happen(a) }
 	c.answered = func() {

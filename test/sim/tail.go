@@ -99,8 +99,6 @@ func (t *tail) connect(start source.Start) error {
 	if start.From == "" || !s.resumes[start.From] {
 		w.fail("R9", "reading starts at %q, which no driver made", start.From)
 	}
-	t.inst.run++
-	t.inst.began = w.step
 	t.read = max(place(start.From), s.slot.confirmed)
 	s.slot.reader, t.reading, t.cut = t, true, false
 	t.next, t.within = 0, 0
@@ -267,10 +265,11 @@ func (t *tail) Establish(ctx context.Context) (source.Snapshot, error) {
 		s.cut()
 		s.grow()
 		s.slot = &slot{confirmed: s.lsn, flushed: s.lsn}
-		shot = &snapshot{tail: t, at: s.lsn, resume: s.resume(s.lsn)}
+		shot = &snapshot{tail: t, at: s.lsn, resume: s.resume(s.lsn), parkedAt: map[*message][]string{}}
 		for _, m := range s.w.messages {
 			if m.pendingRow() {
 				shot.rows = append(shot.rows, m)
+				shot.parkedAt[m] = s.parkedAt(m)
 			}
 		}
 		slices.SortFunc(shot.rows, func(a, b *message) int {
@@ -293,6 +292,8 @@ type snapshot struct {
 	at     uint64
 	resume source.Resume
 	rows   []*message
+	// parkedAt is where deliveries of the rows were parked then.
+	parkedAt map[*message][]string
 }
 
 // Resume is the position.
@@ -350,7 +351,7 @@ func (x *snapshot) Pending(ctx context.Context, log uint32, emit source.Emit) er
 				om := s.build(m, outbox.Position{Log: log, N: uint32(i)}, xid)
 				om.CommitTime = time.Now()
 				b.Messages = append(b.Messages, om)
-				b.ParkedAt = append(b.ParkedAt, s.parkedAt(m))
+				b.ParkedAt = append(b.ParkedAt, x.parkedAt[m])
 				most--
 			}
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -27,6 +29,8 @@ type Env struct {
 	Plan   *Plan
 	// Rand is for the relay's jitter.
 	Rand *rand.Rand
+	// Logger writes into the trace.
+	Logger *slog.Logger
 }
 
 // Options of a schedule.
@@ -79,6 +83,7 @@ type World struct {
 	mu       sync.Mutex
 	arrived  []*call
 	confirms []func()
+	traceMu  sync.Mutex
 
 	// The rest belongs to the scheduler; relays see it only while it waits.
 	pending   []*call
@@ -106,7 +111,7 @@ type instance struct {
 	done   chan struct{}
 	err    error
 	seen   bool // its end was looked at
-	// run counts what makes it forget: sessions opened and readings of the log begun. began is the step of the last.
+	// run counts the times it read its state and forgot everything else; began is the step of the last.
 	run     int
 	began   int
 	session *session
@@ -184,7 +189,7 @@ func (w *World) start(subject Subject) {
 	inst.tail = newTail(inst)
 	w.instances = append(w.instances, inst)
 	env := &Env{Source: inst.tail, Open: inst.open, Sinks: map[string]sink.Sink{}, Plan: w.plan,
-		Rand: rand.New(rand.NewPCG(w.opts.Seed, uint64(inst.id)))}
+		Rand: rand.New(rand.NewPCG(w.opts.Seed, uint64(inst.id))), Logger: w.logger()}
 	for i, name := range sinkNames {
 		env.Sinks[name] = newSink(inst, i)
 	}
@@ -291,5 +296,33 @@ func (w *World) logf(format string, args ...any) {
 	if w.opts.Trace == nil {
 		return
 	}
-	w.opts.Trace(fmt.Sprintf("%4d %8.3fs  ", w.step, time.Since(w.begin).Seconds()) + fmt.Sprintf(format, args...))
+	w.trace(fmt.Sprintf(format, args...))
+}
+
+func (w *World) trace(line string) {
+	w.traceMu.Lock()
+	defer w.traceMu.Unlock()
+	w.opts.Trace(fmt.Sprintf("%4d %8.3fs  ", w.step, time.Since(w.begin).Seconds()) + line)
+}
+
+// logger makes what the relay logs a part of the trace.
+func (w *World) logger() *slog.Logger {
+	if w.opts.Trace == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	return slog.New(slog.NewTextHandler(traceWriter{w}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: withoutTime}))
+}
+
+// traceWriter takes lines of a log.
+type traceWriter struct{ w *World }
+
+func (t traceWriter) Write(line []byte) (int, error) {
+	t.w.trace("  " + strings.TrimSuffix(string(line), "\n"))
+	return len(line), nil
 }
