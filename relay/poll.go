@@ -282,7 +282,8 @@ func (e *engine) pageNow() bool {
 		l := e.pages[0]
 		e.pages = e.pages[1:]
 		l.paging = false
-		if l.frozen || l.settling || l.held || !l.polling {
+		// What is parked behind a message that cannot be routed waits for it; the store knows which that is.
+		if l.frozen || l.settling || l.held || !l.polling || e.unroutable(l) {
 			l.polling = false
 			e.dueAsked = true
 			continue

@@ -153,11 +153,9 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// bareProgress tells whether the log has moved on without anything to settle.
+// bareProgress tells whether the log has moved on without anything to settle: keepalives, or messages that a checkpoint
+// named as settled.
 func (e *engine) bareProgress() bool {
-	if e.tracker.Len() > 0 {
-		return false
-	}
 	r, _, _ := e.tracker.Safe()
 	return r != e.saved.Resume
 }
@@ -204,9 +202,12 @@ func (e *engine) gather(now time.Time) *settlement {
 			break
 		}
 		l.listed = false
-		if e.parkableLane(l) {
-			room -= e.takePark(s, l, room)
+		if !e.parkableLane(l) || l.parking == nil && !l.polling && !e.closed(l) { // its sink has come back meanwhile
+			e.review(l)
+			e.offer(l, now)
+			continue
 		}
+		room -= e.takePark(s, l, room)
 	}
 	n := min(len(e.outcomes), settleMost)
 	for _, o := range e.outcomes[:n] {
