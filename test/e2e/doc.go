@@ -1,0 +1,29 @@
+// Package e2e kills, cuts, stalls and restarts every part around the tailbox binary, and compares what the sinks got with
+// what was committed.
+//
+// A test makes a [Bed] (a Postgres server or a database on a shared one, two outbox tables, a configuration file), starts
+// [Load] on it (writers whose transactions commit out of the order of their ids), and runs the binary as a [Relay]. Each
+// sink's deliveries go into a [Ledger], through whoever plays the destination: [Lines] reads the relay's standard output,
+// [Endpoint] is an HTTP server that refuses, hangs, and refuses what it kept, [Topic] reads a real Kafka topic. [Truth]
+// reads the commit order from a logical slot of its own, with a decoder of its own. [Ledger.Check] holds both against
+// each other:
+//
+//   - lost: a committed message that never came
+//   - overtaken: a message whose first delivery came before that of an earlier one of its group
+//   - repeated: a delivery of a message that was durably settled before, or more deliveries than kills and hidden answers
+//     (the sink kept it and said otherwise) allow
+//   - unstable: a message's position changed, or positions disagree with the commit order
+//   - changed: a payload or a group that is not what the application wrote
+//   - invented: a message that was never committed
+//
+// Plain go test runs a quick variant (TestKillQuick). The long tests have the build tag e2e, for "make e2e"; there the
+// figures of the acceptance are asserted too. Environment:
+//
+//	TAILBOX_E2E_TRIALS    kills in each kill test (10 quick, 100 with the tag)
+//	TAILBOX_E2E_SEED      seed of everything random in load and faults; each test prints its own
+//	TAILBOX_E2E_POSTGRES  major version of Postgres (default 17)
+//	TAILBOX_E2E_SOAK      how long the soak runs (default 2m)
+//	TAILBOX_E2E_OUTAGE    how long the outage of one sink lasts (default 2m)
+//	TAILBOX_E2E_BINARY    a tailbox binary to test in the place of one built from this tree
+//	TAILBOX_E2E_KEEP      a directory that keeps configuration and logs of the relays
+package e2e

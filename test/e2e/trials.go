@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Trials kill the relay again and again under one long load, and look after each kill at all that came so far.
+type Trials struct {
+	Bed    *Bed
+	Truth  *Truth
+	Ledger *Ledger
+	// Stdout reads a relay's standard output; nil where nothing is on it.
+	Stdout func(io.Reader)
+	// Before, if not nil, is called before each start.
+	Before func(trial int)
+	// Drained, if not nil, returns once everything that a dead relay sent is in the ledger.
+	Drained func()
+	// MinLife and MaxLife bound how long a relay runs. Defaults 0.2 s and 2 s.
+	MinLife, MaxLife time.Duration
+}
+
+// Kill runs n trials: start, let it work for a random time, kill -9, look.
+func (t *Trials) Kill(n int) {
+	t.Bed.tb.Helper()
+	for trial := range n {
+		if t.Before != nil {
+			t.Before(trial)
+		}
+		r := t.Bed.Start(t.Stdout)
+		Pause(t.life())
+		if !r.Running() {
+			t.Bed.tb.Fatalf("trial %d: the relay ended by itself with exit code %d", trial, r.Wait(time.Second))
+		}
+		r.Kill()
+		t.look(trial)
+	}
+}
+
+// KillPostgres runs n trials with one relay: the server is killed under it and comes back. While the database is
+// looked at the relay is frozen, for it may settle anything as soon as the server is back.
+func (t *Trials) KillPostgres(n int) {
+	t.Bed.tb.Helper()
+	r := t.Bed.Start(t.Stdout)
+	for trial := range n {
+		Pause(t.life())
+		if err := t.Bed.PG.Kill(); err != nil {
+			t.Bed.tb.Fatal(err)
+		}
+		Pause(time.Duration(t.Bed.Rand.IntN(1000)) * time.Millisecond)
+		r.Signal(syscall.SIGSTOP)
+		if err := t.Bed.PG.Start(); err != nil {
+			t.Bed.tb.Fatal(err)
+		}
+		t.look(trial)
+		r.Signal(syscall.SIGCONT)
+		t.Bed.Eventually(30*time.Second, func() string {
+			if !r.Running() {
+				return "the relay ended by itself"
+			}
+			active, err := TryAsk[bool](t.Bed, `SELECT active FROM pg_replication_slots WHERE slot_name = $1`, t.Bed.Slot("relay"))
+			if err != nil || !active {
+				return fmt.Sprintf("the relay has not come back to its slot (%v)", err)
+			}
+			return ""
+		})
+	}
+	r.Stop()
+}
+
+func (t *Trials) life() time.Duration {
+	low, high := t.MinLife, t.MaxLife
+	if low == 0 {
+		low = 200 * time.Millisecond
+	}
+	if high == 0 {
+		high = 2 * time.Second
+	}
+	return low + time.Duration(t.Bed.Rand.Int64N(int64(high-low)))
+}
+
+// look takes note of what is unsettled after a kill, and checks everything so far.
+func (t *Trials) look(trial int) {
+	t.Bed.tb.Helper()
+	if t.Drained != nil {
+		t.Drained()
+	}
+	pending, err := t.Bed.Pending(context.Background())
+	if err != nil {
+		t.Bed.tb.Fatal(err)
+	}
+	t.Ledger.Killed(pending)
+	t.Truth.CatchUp()
+	t.Ledger.Check(t.Truth, false)
+	if t.Ledger.Broken() {
+		t.Ledger.Verdict(t.Bed.tb)
+		t.Bed.tb.Fatalf("stopped after trial %d", trial)
+	}
+}
+
+// Finish ends the trials: with the load over and all faults gone, one more relay settles everything, stops softly, and
+// everything is checked.
+func (t *Trials) Finish(most time.Duration) {
+	t.Bed.tb.Helper()
+	r := t.Bed.Start(t.Stdout)
+	began := time.Now()
+	t.Bed.AwaitSettled(most)
+	took := time.Since(began)
+	r.Stop()
+	if t.Drained != nil {
+		t.Drained()
+	}
+	t.Truth.CatchUp()
+	t.Ledger.Check(t.Truth, true)
+	t.Ledger.Verdict(t.Bed.tb)
+	t.Bed.tb.Logf("%s; settled %v after the load ended; %d transactions, %d committed out of the order of their ids",
+		t.Ledger, took.Round(time.Millisecond), t.Truth.txns, t.Truth.reordered)
+}
+
+// Unsettled tells what the database shows as not settled, "" if nothing.
+func (b *Bed) Unsettled() string {
+	rows, err := Rows[string](context.Background(), b, `
+		SELECT count(*) || ' rows in outbox' FROM outbox HAVING count(*) > 0
+		UNION ALL SELECT count(*) || ' rows of events are ' || status FROM events WHERE status <> 'delivered' GROUP BY status
+		UNION ALL SELECT count(*) || ' deliveries are ' || state || coalesce(': ' || min(last_error), '') FROM tailbox_parked GROUP BY state`)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(rows, ", ")
+}
+
+// AwaitSettled waits until the database shows everything as settled.
+func (b *Bed) AwaitSettled(most time.Duration) {
+	b.tb.Helper()
+	b.Eventually(most, b.Unsettled)
+}
+
+// trials is how many trials the environment asks for.
+func trials(tb testing.TB, byDefault int) int {
+	tb.Helper()
+	text := os.Getenv("TAILBOX_E2E_TRIALS")
+	if text == "" {
+		return byDefault
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		tb.Fatalf("TAILBOX_E2E_TRIALS: %v", err)
+	}
+	return n
+}
