@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
@@ -42,7 +43,7 @@ func Establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 	case found.Moved:
 		cp := old
 		cp.SourceID, cp.Log = found.SourceID, old.Log+1
-		cp.SettledAbove = nil
+		cp.SettledAbove = shared(old.SettledAbove, found.Shared, cp.Log)
 		if err := store.Save(ctx, &cp); err != nil {
 			return nil, fmt.Errorf("save the new timeline: %w", err)
 		}
@@ -52,6 +53,25 @@ func Establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 		return &Position{Checkpoint: old}, nil
 	}
 	return renew(ctx, src, store, loaded, old, found.SourceID, gap)
+}
+
+// shared is what a checkpoint names as settled beyond its position, as far as a log that goes on elsewhere still has it: up
+// to where the two part, at the new Log.
+func shared(above map[string][]checkpoint.Range, part uint64, log uint32) map[string][]checkpoint.Range {
+	kept := map[string][]checkpoint.Range{}
+	for name, rs := range above {
+		for _, r := range rs {
+			if r.First.Commit >= part {
+				continue
+			}
+			if r.Last.Commit >= part {
+				r.Last.Commit, r.Last.N = part-1, math.MaxUint32
+			}
+			r.First.Log, r.Last.Log = log, log
+			kept[name] = append(kept[name], r)
+		}
+	}
+	return kept
 }
 
 // renew makes a new position and judges which rows have to be swept.

@@ -89,6 +89,9 @@ type Examined struct {
 	// Moved: the same log goes on at another server or timeline and nothing is missing: positions get a new Log, reading
 	// goes on from the checkpoint.
 	Moved bool
+	// Shared is where the two part, when Moved: transactions with a lower commit ordinal are the same in both, those from
+	// it on may be others with the same ordinals.
+	Shared uint64
 }
 
 // A Snapshot is the state of the outbox tables at a newly established position. It is used by one goroutine.

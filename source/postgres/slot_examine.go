@@ -36,7 +36,7 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	}
 	same := sourceID == "" || sourceID == e.SourceID
 	if !same {
-		if e.Lost, err = moved(ctx, conn, server, sourceID, at); err != nil || e.Lost != "" {
+		if e.Lost, e.Shared, err = moved(ctx, conn, server, sourceID, at); err != nil || e.Lost != "" {
 			return e, err
 		}
 	}
@@ -52,39 +52,39 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 }
 
 // moved tells why a checkpoint of another server or timeline says nothing about this one, "" if this server's log continues
-// that one's beyond the checkpoint. The numbers alone would not tell: after a failover the new timeline has positions
+// that one's beyond the checkpoint; and up to where they share it. The numbers alone would not tell: after a failover the new timeline has positions
 // of its own that the old one had used, too.
-func moved(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, sourceID string, at lsn) (lost string, err error) {
+func moved(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, sourceID string, at lsn) (lost string, shared uint64, err error) {
 	system, text, _ := strings.Cut(sourceID, "/")
 	if system != server.systemID {
-		return fmt.Sprintf("the checkpoint belongs to server %s, this is server %s", system, server.systemID), nil
+		return fmt.Sprintf("the checkpoint belongs to server %s, this is server %s", system, server.systemID), 0, nil
 	}
 	old, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		return "", fmt.Errorf("examine source id %q: its timeline: %w", sourceID, err)
+		return "", 0, fmt.Errorf("examine source id %q: its timeline: %w", sourceID, err)
 	}
 	if uint32(old) > server.timeline {
 		return fmt.Sprintf("the checkpoint belongs to timeline %d, the server is at timeline %d: it was restored from an older state",
-			old, server.timeline), nil
+			old, server.timeline), 0, nil
 	}
 	rows, err := queryText(ctx, conn, "TIMELINE_HISTORY "+strconv.FormatUint(uint64(server.timeline), 10))
 	if err != nil {
-		return "", fmt.Errorf("read history of timeline %d: %w", server.timeline, err)
+		return "", 0, fmt.Errorf("read history of timeline %d: %w", server.timeline, err)
 	}
 	if len(rows) != 1 || len(rows[0]) != 2 {
-		return "", fmt.Errorf("read history of timeline %d: %d rows: %w", server.timeline, len(rows), errProtocol)
+		return "", 0, fmt.Errorf("read history of timeline %d: %d rows: %w", server.timeline, len(rows), errProtocol)
 	}
 	end, ok, err := timelineEnd(rows[0][1], uint32(old))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("read history of timeline %d: %w", server.timeline, err)
+		return "", 0, fmt.Errorf("read history of timeline %d: %w", server.timeline, err)
 	case !ok:
-		return fmt.Sprintf("the checkpoint belongs to timeline %d, which is not in the history of timeline %d", old, server.timeline), nil
+		return fmt.Sprintf("the checkpoint belongs to timeline %d, which is not in the history of timeline %d", old, server.timeline), 0, nil
 	case at > end:
 		return fmt.Sprintf("the checkpoint %s of timeline %d is beyond its end %s in the history of timeline %d: the failover lost log",
-			at, old, end, server.timeline), nil
+			at, old, end, server.timeline), 0, nil
 	}
-	return "", nil
+	return "", uint64(end), nil
 }
 
 // timelineEnd finds in a timeline's history where an older timeline ended. Lines are the older timeline, where it ended, and

@@ -243,7 +243,7 @@ func (t *tail) Examine(ctx context.Context, sourceID string, from source.Resume)
 		case s.slot.confirmed > place(from):
 			x.Lost = "the slot is ahead of the checkpoint"
 		case sourceID != x.SourceID:
-			x.Moved = true
+			x.Moved, x.Shared = true, 1<<63 // what was committed stays
 		}
 	}
 	if err := w.do(ctx, c); err != nil {
