@@ -302,7 +302,7 @@ func (w *World) resetRow(m *message) {
 	if len(w.server.parkedAt(m)) > 0 {
 		return
 	}
-	m.reset, m.unordered = true, true
+	m.reset, m.unordered, m.acted = true, true, false
 	for _, f := range m.fates() {
 		f.fresh, f.durable, f.passed, f.acked = 0, 0, false, false
 	}

@@ -23,8 +23,8 @@ func (w *World) checkAttempt(a *attempt, at time.Time) {
 			w.fail("store", "%s gets %q of %s, which nobody wrote", a.sink.name(), it.id, it.table)
 			return
 		}
-		if !it.m.available.IsZero() {
-			it.group = "" // outside the order promise
+		if own := w.parkedAt(it.m, a.sink.name()); !it.m.available.IsZero() || own != nil && own.live() && !own.Blocks {
+			it.group, it.alone = "", true // outside the order promise
 		}
 	}
 	w.checkCall(a)
@@ -89,7 +89,7 @@ func (w *World) checkLanes(a *attempt) {
 		switch {
 		case runs[lane] > limit:
 			w.fail("R2", "%v has %d deliveries in a call", lane, runs[lane])
-		case runs[lane] > 1 && a.lane(i-1) != lane && a.items[i-1].m.available.IsZero():
+		case runs[lane] > 1 && a.lane(i-1) != lane && !a.items[i-1].alone:
 			w.fail("R2", "deliveries of %v do not stand next to each other", lane)
 		case runs[lane] > 1 && a.items[i-1].at.Compare(a.items[i].at) >= 0:
 			w.fail("R2", "deliveries of %v are out of order in a call", lane)
@@ -235,6 +235,8 @@ func (w *World) checkDuplicate(a *attempt, it *item, f *fate) {
 		return
 	case it.m.reset && f.fresh == 0:
 		return // an operator asked for it
+	case it.m.unordered && own == nil && it.m.pendingRow():
+		return // the table alone tells about it, and it says that the message is pending
 	case f.ackInst == inst && f.ackRun == inst.run:
 		why = "in this run"
 	case own != nil && own.live():

@@ -123,7 +123,7 @@ func (s *server) change(x *session, ch *checkpoint.Change) (lane checkpoint.Lane
 	if ch.Supersede {
 		s.supersede(lane)
 	}
-	if p.rowSettled {
+	if p.rowSettled || !p.m.present {
 		s.viewOf(p.m)
 	}
 	return lane, ordered
@@ -253,8 +253,12 @@ func (s *server) onDelivered(m *message) {
 	}
 }
 
-// clean removes the dropped deliveries of a message that is settled as a whole.
+// clean removes the dropped deliveries of a message that is settled as a whole. Where rows are kept, nothing tells
+// that but the delivery itself.
 func (s *server) clean(m *message) {
+	if m.table.onDelivered == outbox.Keep {
+		return
+	}
 	s.parked = slices.DeleteFunc(s.parked, func(p *parked) bool { return p.m == m && p.State == checkpoint.StateDropped })
 }
 

@@ -94,6 +94,7 @@ type item struct {
 	key     string
 	dest    sink.Destination
 	landed  bool
+	alone   bool // a lane of its own, though its message may have a group
 }
 
 func (a *attempt) lane(i int) checkpoint.Lane {

@@ -227,7 +227,7 @@ func (s *server) applyTo(r *request, p *parked) {
 	case checkpoint.VerbDrop:
 		p.State, p.Blocks = checkpoint.StateDropped, false
 		f.passed = true
-		if p.m.acted || !p.m.present {
+		if p.rowSettled || !p.m.present {
 			s.viewOf(p.m)
 		}
 	case checkpoint.VerbSkip:
@@ -276,14 +276,15 @@ func (s *server) pendingRows(cursor string, limit int) *checkpoint.PendingRows {
 // reconciled tells whether a table's rows say by themselves that they are pending.
 func reconciled(m *message) bool { return m.table.onDelivered != "keep" }
 
-// replayReset replays dead deliveries whose row somebody set back to pending with plain SQL.
+// replayReset replays dead deliveries whose row somebody set back to pending with plain SQL, but for those that their
+// group has passed.
 func (s *server) replayReset(m *message) bool {
 	if m.table.onDelivered != "mark" || !m.acted {
 		return false
 	}
 	any := false
 	for _, p := range s.of(m) {
-		if p.State == checkpoint.StateDead && !p.InTable && p.Sink != "" {
+		if p.State == checkpoint.StateDead && p.Blocks == (p.Message.Group != "") && !p.InTable && p.Sink != "" {
 			p.State, p.Attempts, p.Due, p.dueAt, p.ackRun = checkpoint.StateRetrying, 0, true, time.Now(), 0
 			f := m.fate(p.Sink)
 			f.acked, f.unheard = false, f.delivered > 0
