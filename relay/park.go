@@ -155,6 +155,12 @@ func (e *engine) review(l *lane) {
 	if l.listed || l.busy > 0 || l.settling {
 		return
 	}
+	if l.sink.sink == nil && l.parking == nil && !l.blocked && l.arrivals.len() > 0 {
+		d := l.arrivals.at(0)
+		l.arrivals.pop(1)
+		e.park(l, d, d.doomed)
+		return
+	}
 	if l.parking == nil && !e.closed(l) && l.arrivals.len() > 0 && !l.polling {
 		e.flow(l)
 		return

@@ -371,6 +371,7 @@ func (e *engine) reopen(name checkpoint.Lane, now time.Time) {
 		return
 	}
 	l.blocked, l.polling, l.last = false, false, false
+	e.review(l)
 	if l.sink.sink == nil { // the group was blocked at every sink
 		for _, s := range e.sinks[1:] {
 			if other := s.lanes[name.Group]; other != nil {
@@ -379,6 +380,5 @@ func (e *engine) reopen(name checkpoint.Lane, now time.Time) {
 		}
 		e.dueAsked = true
 	}
-	e.review(l)
 	l.sink.forget(l)
 }

@@ -233,14 +233,17 @@ func (e *engine) enqueue(s *sinkState, d *delivery, unroutable error, now time.T
 	l := s.lane(group)
 	d.lane = l
 	d.doomed = e.doom(m)
+	if s.sink == nil {
+		d.doomed = faultOf(m, unroutable)
+	}
 	s.queued++
 	s.bytes += m.Size()
 	switch {
 	case s.sink == nil:
-		e.park(l, d, faultOf(m, unroutable))
+		e.park(l, d, d.doomed)
 	case scheduled:
 		e.park(l, d, &failure{wait: m.AvailableAt.Sub(now)})
-	case e.closed(l):
+	case e.closed(l) || l.arrivals.len() > 0:
 		l.arrivals.push(d)
 		e.review(l)
 	default:
