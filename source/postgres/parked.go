@@ -158,6 +158,7 @@ func (s *store) queueParks(b *pgx.Batch, parks []checkpoint.Parked, rows []check
 	cols := &parkColumns{}
 	for i := range parks {
 		p := &parks[i]
+		s.sinks[p.Sink] = true
 		key := messageKey{p.Message.Table, p.RowID()}
 		cols.add(p, settling[key], first[i])
 		if !alone(p) {

@@ -26,6 +26,9 @@ func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkp
 			return err
 		}
 		out.Changed, out.Done = p.changed, p.done
+		if p.done {
+			result.After, result.Next = nil, 0
+		}
 		return s.noteResult(ctx, r.ID, result, p.done)
 	})
 	if err != nil {

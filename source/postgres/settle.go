@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 )
 
 // settleTries bounds how often a settlement is begun anew because of locks of others.
@@ -46,8 +47,6 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 		if rerr := s.rollback(ctx); rerr != nil {
 			return nil, s.fault("settle", errors.Join(err, rerr))
 		}
-		var te *tableError
-		isTable := errors.As(err, &te)
 		switch {
 		case stalePlan(err) && !replanned:
 			replanned = true
@@ -56,14 +55,39 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 			}
 		case !passingTrouble(err) || try == settleTries:
 			return nil, s.fault("settle", err)
-		case isTable && s.cautious && sqlState(err) == "55P03":
-			// Not a row: the table as a whole is locked (ALTER TABLE, TRUNCATE, VACUUM FULL).
-			lockedTables[te.table] = true
-		case !isTable && s.cautious:
-			wait = longWait // it is one of our own tables, which nothing goes without
+		case sqlState(err) == lockNotAvailable:
+			found, lerr := s.findLocked(ctx, lockedTables)
+			if lerr != nil {
+				return nil, lerr
+			}
+			if s.cautious && !found {
+				wait = longWait // it is one of our own tables, which nothing goes without
+			}
 		}
 		s.cautious = true
 	}
+}
+
+// findLocked adds the tables that are locked as a whole (ALTER TABLE, TRUNCATE, VACUUM FULL), and tells whether there are
+// new ones.
+func (s *store) findLocked(ctx context.Context, locked map[string]bool) (found bool, err error) {
+	for _, t := range s.tables.order {
+		if t.OnDelivered == outbox.Keep || locked[t.String()] {
+			continue
+		}
+		err := s.inTx(ctx, func() error {
+			_, err := s.conn.Exec(ctx, "LOCK TABLE "+t.sql+" IN ROW EXCLUSIVE MODE NOWAIT")
+			return err
+		})
+		switch {
+		case err == nil:
+		case sqlState(err) == lockNotAvailable:
+			locked[t.String()], found = true, true
+		default:
+			return false, s.fault("look whether table "+t.String()+" is locked", err)
+		}
+	}
+	return found, nil
 }
 
 // settleCheckpoint is a settlement without outcomes.

@@ -17,12 +17,12 @@ func (c change) lane() checkpoint.Lane { return checkpoint.Lane{Sink: c.Key.Sink
 const removeDelivered = `
 DELETE FROM {parked} p USING unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
 WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink
-RETURNING v.n - 1, p.alone, p.attempts`
+RETURNING v.n - 1, p.alone, p.attempts + 1`
 
 // keepDelivered is what happens to them instead where rows may be locked: should this message's row be, the delivery is
 // what remembers that it has still to be dealt with.
 const keepDelivered = `
-UPDATE {parked} p SET state = 'delivered', blocks = false, next_attempt_at = NULL, changed_at = now()
+UPDATE {parked} p SET state = 'delivered', blocks = false, next_attempt_at = NULL, attempts = p.attempts + 1, changed_at = now()
 FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
 WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink
 RETURNING v.n - 1, p.alone, p.attempts`
@@ -93,7 +93,7 @@ func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []change) {
 			a.laneChanged(c, isAlone)
 			if !c.InMemory {
 				m := a.message(messageKey{c.Key.Table, c.Key.ID})
-				m.attempts = max(m.attempts, attempts+1)
+				m.attempts = max(m.attempts, attempts)
 			}
 			return nil
 		})

@@ -64,7 +64,6 @@ type laneState struct{ blocked, due bool }
 func (s *store) queueLanes(b *pgx.Batch, touched *laneSet, states *[]laneState) {
 	for _, lane := range slices.Clone(touched.order) {
 		if lane.Sink != "" {
-			s.sinks[lane.Sink] = true
 			continue
 		}
 		for sink := range s.sinks {

@@ -189,14 +189,19 @@ func (s *store) Ping(ctx context.Context) error {
 }
 
 // Close ends the session, and with it the lock. An end by Close is a clean one: where nothing was settled, it takes the
-// count of Load back.
+// count of Load back. The lock is released by itself before, since the server ends a session only some time after its client
+// has left.
 func (s *store) Close(ctx context.Context) error {
 	var err error
-	if s.unclean && !s.conn.IsClosed() && s.conn.PgConn().TxStatus() == 'I' {
-		undo, cancel := context.WithTimeout(ctx, time.Second)
+	if !s.conn.IsClosed() && s.conn.PgConn().TxStatus() == 'I' {
+		last, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		_, err = s.conn.Exec(undo, s.q(`UPDATE {checkpoint} SET unclean_starts = $2 WHERE pipeline = $1`),
-			s.cfg.Pipeline, s.uncleanBefore)
+		b := &pgx.Batch{}
+		if s.unclean {
+			b.Queue(s.q(`UPDATE {checkpoint} SET unclean_starts = $2 WHERE pipeline = $1`), s.cfg.Pipeline, s.uncleanBefore)
+		}
+		b.Queue("SELECT pg_advisory_unlock_all()")
+		err = s.send(last, b)
 	}
 	return errors.Join(err, closeConn(ctx, s.conn))
 }

@@ -34,7 +34,7 @@ WITH due AS MATERIALIZED (
 )
 SELECT ` + parkedColumns + `
 FROM pick k JOIN {parked} p ON p.pipeline = $1 AND p.message_id = k.message_id AND p.source_table = k.source_table AND p.sink = k.sink
-WHERE k.before < $4 ORDER BY p.position, p.message_id`
+WHERE k.before < $4 ORDER BY p.position, p.message_id, p.sink`
 
 // nextDue is when the next one is due, in seconds from now.
 const nextDue = `

@@ -55,10 +55,13 @@ func storeFault(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
+// lockNotAvailable is the SQLSTATE of lock_timeout and NOWAIT.
+const lockNotAvailable = "55P03"
+
 // passingTrouble tells whether a transaction failed because of others that ran at the same time: trying it again can help.
 func passingTrouble(err error) bool {
 	switch sqlState(err) {
-	case "55P03", "40P01", "40001": // lock not available, deadlock, row moved by a concurrent update
+	case lockNotAvailable, "40P01", "40001": // or a deadlock, or a row that a concurrent update moved to another partition
 		return true
 	}
 	return false

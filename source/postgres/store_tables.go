@@ -83,7 +83,7 @@ func (t idType) array(ids []string) (any, error) {
 }
 
 // tablesQuery finds a table and its columns. Domains are followed to their base type, which is what ids are compared
-// as.
+// as. The type modifier -1 asks for the name of the type without any length: "character" alone would mean one character.
 const tablesQuery = `
 WITH RECURSIVE rel AS (
 	SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)
@@ -95,7 +95,7 @@ WITH RECURSIVE rel AS (
 	UNION ALL
 	SELECT b.attname, b.attnotnull, b.full_type, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.typ AND t.typtype = 'd'
 )
-SELECT rel.nspname, rel.relname, b.attname, b.full_type, format_type(b.typ, NULL), b.attnotnull
+SELECT rel.nspname, rel.relname, b.attname, b.full_type, format_type(b.typ, -1), b.attnotnull
 FROM rel JOIN base b ON NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = b.typ AND t.typtype = 'd')`
 
 // pendingIndexQuery tells whether an index leads to the pending rows of a table: one that starts with the column that

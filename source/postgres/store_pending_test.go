@@ -1,0 +1,237 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// pendingAll lists all pending rows in chunks of limit.
+func (r *storeRig) pendingAll(limit int) (names []string, calls int) {
+	r.t.Helper()
+	for cursor := ""; ; {
+		rows, err := r.st.Pending(r.ctx, cursor, limit)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(rows.Rows) > limit {
+			r.t.Fatalf("%d rows, want at most %d", len(rows.Rows), limit)
+		}
+		for _, ref := range rows.Rows {
+			names = append(names, strings.TrimPrefix(ref.Table, "public.")+":"+short(ref.ID))
+		}
+		calls++
+		if cursor = rows.Cursor; cursor == "" {
+			return names, calls
+		}
+	}
+}
+
+func TestPendingChunks(t *testing.T) {
+	t.Parallel()
+	for _, version := range servers.Versions(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			kept := shape("tailbox", "kept")
+			kept.OnDelivered = outbox.Keep
+			r := newStoreRig(t, servers.Shared(t, version), nil, shape("debezium", "outbox"), kept, shape("tailbox", "marked"))
+			for _, i := range []int{3, 1, 2} {
+				r.row(i)
+			}
+			r.exec(`INSERT INTO kept (id, type, payload) VALUES ($1, 'T', '')`, eventID(9))
+			for i := 4; i <= 8; i++ {
+				r.exec(`INSERT INTO marked (id, type, payload) VALUES ($1, 'T', '')`, eventID(i))
+			}
+			five, six := msg(5, "g"), msg(6, "g")
+			five.Table, six.Table = "public.marked", "public.marked"
+			r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(five, false)}})
+			r.park(dead("kafka", six, true)) // its row is not settled: a delivery is on its way elsewhere
+			big := msg(2, "g")
+			big.Payload, big.Fault = nil, &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "large"}
+			r.parkWhole(checkpoint.Parked{Sink: "kafka", Message: big, State: checkpoint.StateDead, InTable: true})
+			want := "outbox:1 outbox:3 marked:4 marked:7 marked:8"
+			for _, limit := range []int{1, 2, 3, 100} {
+				names, _ := r.pendingAll(limit)
+				equal(t, fmt.Sprintf("pending by %d", limit), strings.Join(names, " "), want)
+			}
+			equal(t, "requests", r.text("SELECT count(*)::text FROM tailbox_request"), "0")
+		})
+	}
+}
+
+// A table with a long history and no index on what is pending is read in windows, each in bounded time.
+func TestPendingWindows(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"))
+	r.exec("DROP INDEX outbox_pending")
+	r.exec(`INSERT INTO outbox (id, type, payload, status) SELECT ('00000000-0000-0000-0000-' || lpad(i::text, 12, '0'))::uuid, 'T', '',
+		CASE WHEN i % 40000 = 7 THEN 'pending' ELSE 'delivered' END FROM generate_series(1, 150000) i`)
+	r.reopen()
+	equal(t, "index", r.st.tables.order[0].pendingIndex, false)
+	names, calls := r.pendingAll(100)
+	equal(t, "pending", strings.Join(names, " "), "outbox:7 outbox:40007 outbox:80007 outbox:120007")
+	if calls < 2 {
+		t.Errorf("%d calls, want several", calls)
+	}
+}
+
+// The barrier comes after the list in the log, and the log is flushed past it.
+func TestPendingBarrier(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+	r.row(1)
+	before, err := parseLSN(r.text("SELECT pg_current_wal_insert_lsn()::text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.st.Pending(r.ctx, "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	barrier, err := parseLSN(rows.Barrier)
+	if err != nil || barrier < before || uint64(barrier) != rows.Commit {
+		t.Errorf("barrier %s, commit %x, before %s, %v", rows.Barrier, rows.Commit, before, err)
+	}
+	if flushed, _ := parseLSN(r.text("SELECT pg_current_wal_flush_lsn()::text")); flushed <= barrier {
+		t.Errorf("flushed up to %s, want past %s", flushed, barrier)
+	}
+}
+
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"), shape("debezium", "second"))
+	for _, i := range []int{5, 4, 3, 2, 1} { // seq against id
+		r.row(i)
+	}
+	r.exec(`INSERT INTO second VALUES ($1, 'a', 'b', 'T', '{"x": 1}')`, eventID(9))
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(2, "g"), false)}})
+	r.park(dead("kafka", msg(3, "g"), true), dead("audit", msg(3, "g"), true))
+	var refs []checkpoint.RowRef
+	for i := 1; i <= 6; i++ {
+		refs = append(refs, checkpoint.RowRef{Table: "public.outbox", ID: eventID(i)})
+	}
+	refs = append(refs, checkpoint.RowRef{Table: "public.second", ID: eventID(9)})
+	at := outbox.Position{Log: 2, Commit: 500, N: 3}
+	ms, parkedAt, err := r.st.Fetch(r.ctx, refs, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, m := range ms {
+		got = append(got, fmt.Sprintf("%s@%d", short(m.ID), m.Position.N))
+		if m.Position.Log != 2 || m.Position.Commit != 500 || m.Txn != 0 || time.Since(m.CommitTime) > time.Hour || m.Type != "T" {
+			t.Errorf("message %d: %+v", i, m)
+		}
+	}
+	equal(t, "fetched", strings.Join(got, " "), "5@3 4@4 3@5 1@6 9@7")
+	equal(t, "parked at", parkedAt, [][]string{nil, nil, {"audit", "kafka"}, nil, nil})
+	if _, _, err := r.st.Fetch(r.ctx, nil, at); err != nil {
+		t.Error(err)
+	}
+}
+
+// A row that an operator sets to pending with plain SQL, while a dead delivery of it is parked, is a replay with what the row
+// says now: at its old position, with no attempt spent (R11).
+func TestResetRowIsReplayed(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"))
+	for i := 1; i <= 4; i++ {
+		r.row(i)
+	}
+	r.parkWhole(dead("kafka", msg(1, "g"), false), dead("audit", msg(1, "g"), false), head("kafka", msg(2, "g"), time.Hour), dead("kafka", msg(3, "h"), true))
+	r.park(dead("kafka", msg(4, "h"), true)) // a delivery of it is on its way elsewhere, and its row still pending
+	r.exec("UPDATE outbox SET status = 'pending', payload = 'mended', message_group = 'x' WHERE id IN ($1, $2)", eventID(1), eventID(2))
+	names, _ := r.pendingAll(100)
+	equal(t, "pending", strings.Join(names, " "), "")
+	r.pendingAll(100)
+	equal(t, "requests", r.text(`SELECT string_agg(verb || ' ' || "by", ',') FROM tailbox_request`), "replay tailbox")
+	result, applied := r.obey()
+	equal(t, "changed", result.Changed, 2)
+	equal(t, "blocked", lanesText(applied.Blocked), "audit/g kafka/g")
+	equal(t, "parked", r.parkedRows(), "audit:1 waiting!@, kafka:1 waiting!@, kafka:2 retrying!, kafka:3 dead!, kafka:4 dead!")
+	equal(t, "rows", r.rows(), "1 waiting 0, 2 pending 1 boom, 3 dead 15 bad, 4 pending 0")
+	ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+	if err != nil || len(ps) != 1 {
+		t.Fatal(ps, err)
+	}
+	m := ps[0].Message
+	if string(m.Payload) != "mended" || m.Group != "g" || m.Position != msg(1, "g").Position || ps[0].Attempts != 0 || ps[0].Replays != 1 {
+		t.Errorf("replayed: %+v %+v", ps[0], m)
+	}
+	names, _ = r.pendingAll(100)
+	equal(t, "pending", strings.Join(names, " "), "")
+	equal(t, "requests", r.text(`SELECT count(*)::text FROM tailbox_request`), "1")
+}
+
+// A message that was too large to be copied is read from its row when it is replayed: the limit may have been raised.
+func TestInTableIsReadAgain(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), func(c *Config) { c.MaxMessage = 1000 }, shape("debezium", "outbox"))
+	r.exec(`INSERT INTO outbox VALUES ($1, 'a', 'b', 'T', to_jsonb(repeat('x', 5000)))`, eventID(1))
+	m := msg(1, "g")
+	m.Payload, m.Fault = nil, &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "large"}
+	p := dead("kafka", m, true)
+	p.InTable = true
+	r.parkWhole(p)
+	equal(t, "row stays", r.rows(), "1")
+	result, _ := r.ask(checkpoint.VerbEdit, checkpoint.Selection{IDs: []string{m.ID}, Edit: &checkpoint.Edit{}})
+	equal(t, "an edit without payload is refused", result.Refused, 1)
+	r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{m.ID}})
+	ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+	if err != nil || len(ps) != 1 || ps[0].Message.Fault == nil || ps[0].Message.Fault.Class != outbox.FaultTooLarge || !ps[0].InTable {
+		t.Fatalf("still too large: %+v, %v", ps, err)
+	}
+	r.cfg.MaxMessage = 10000
+	r.reopen()
+	ps, _, err = r.st.Due(r.ctx, []string{"kafka"}, 10)
+	if err != nil || len(ps) != 1 || ps[0].Message.Fault != nil || len(ps[0].Message.Payload) != 5002 || ps[0].InTable {
+		t.Fatalf("read again: %+v, %v", ps, err)
+	}
+	if got := ps[0].Message; got.Group != "g" || got.Position != m.Position || !got.CommitTime.Equal(m.CommitTime) {
+		t.Errorf("its place changed: %+v", got)
+	}
+	r.exec("DELETE FROM outbox")
+	ps, _, err = r.st.Due(r.ctx, []string{"kafka"}, 10)
+	if err != nil || len(ps) != 1 || ps[0].Message.Fault == nil || !strings.Contains(ps[0].Message.Fault.Reason, "drop it") {
+		t.Fatalf("gone: %+v, %v", ps, err)
+	}
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+	equal(t, "parked", r.parkedRows(), "")
+}
+
+// What a role lacks stops the store with the cure; it does not make it try for ever.
+func TestPrivileges(t *testing.T) {
+	t.Parallel()
+	pg := servers.Shared(t, "17")
+	r := newStoreRig(t, pg, nil, shape("debezium", "outbox"))
+	role := "relay_" + r.db
+	role = role[:min(len(role), 60)]
+	r.exec("CREATE ROLE " + role + " LOGIN PASSWORD 'p'")
+	t.Cleanup(func() { r.exec("DROP OWNED BY " + role); r.exec("DROP ROLE " + role) })
+	if err := r.st.Close(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.URL = strings.Replace(pg.SocketURL(r.db), "postgres@", role+":p@", 1)
+	if _, err := OpenStore(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "tailbox check") && !strings.Contains(err.Error(), "permission") {
+		t.Errorf("open without privileges: %v", err)
+	}
+	r.exec(RoleSQL(r.cfg, role))
+	r.open()
+	r.row(1)
+	r.row(2)
+	r.parkWhole(head("kafka", msg(1, "g"), 0))
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(2, "g"), false)}, Changes: []checkpoint.Change{delivered("kafka", msg(1, "g"))}})
+	equal(t, "rows", r.rows(), "")
+	r.exec("REVOKE DELETE ON outbox FROM " + role)
+	r.row(3)
+	_, err := r.st.Settle(r.ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(3, "g"), false)}})
+	if err == nil || !strings.Contains(err.Error(), "grant") || !strings.Contains(err.Error(), source.ErrStop.Error()) {
+		t.Errorf("settle without DELETE: %v", err)
+	}
+}
