@@ -149,7 +149,7 @@ func (l *Ledger) compare(r *record, d *Delivery) {
 		switch {
 		case err != nil:
 			l.breach("unstable", "message %d: %v", r.id, err)
-		case r.position != (outbox.Position{}) && r.position != p:
+		case r.position.Log == p.Log && r.position != p || r.position.Log > p.Log: // a new log may renumber
 			l.breach("unstable", "message %d came with position %s and with %s", r.id, r.position, p)
 		default:
 			r.position = p

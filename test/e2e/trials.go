@@ -96,6 +96,9 @@ func (t *Trials) look(trial int) {
 	if err != nil {
 		t.Bed.tb.Fatal(err)
 	}
+	if early := t.Bed.ConfirmedEarly(); early != "" {
+		t.Bed.tb.Fatalf("trial %d: %s", trial, early)
+	}
 	t.Ledger.Killed(pending)
 	t.Truth.CatchUp()
 	t.Ledger.Check(t.Truth, false)
@@ -134,6 +137,25 @@ func (b *Bed) Unsettled() string {
 		return err.Error()
 	}
 	return strings.Join(rows, ", ")
+}
+
+// ConfirmedEarly tells whether the server was told more than the checkpoint in the database says; "" if not. While a relay
+// works the two are not seen at one moment; look when it is dead or frozen.
+func (b *Bed) ConfirmedEarly() string {
+	text, err := TryAsk[string](b, `SELECT CASE WHEN s.confirmed_flush_lsn > c.resume::pg_lsn
+		THEN 'the slot is confirmed up to ' || s.confirmed_flush_lsn || ', the checkpoint is ' || c.resume ELSE '' END
+		FROM pg_replication_slots s, tailbox_checkpoint c WHERE s.slot_name = $1`, b.Slot("relay"))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// HeldWAL is how much log the relay's slot keeps from being discarded beyond what it has confirmed, in bytes.
+func (b *Bed) HeldWAL() int64 {
+	b.tb.Helper()
+	return Ask[int64](b, `SELECT (pg_current_wal_lsn() - confirmed_flush_lsn)::bigint FROM pg_replication_slots WHERE slot_name = $1`,
+		b.Slot("relay"))
 }
 
 // AwaitSettled waits until the database shows everything as settled.
