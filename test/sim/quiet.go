@@ -107,7 +107,7 @@ func (w *World) unsettled() string {
 		}
 	}
 	for _, p := range s.parked {
-		if p.State == checkpoint.StateDropped && p.m.table.onDelivered == outbox.Keep {
+		if p.State == checkpoint.StateDropped && (p.m.table.onDelivered == outbox.Keep || !p.m.present) {
 			continue // no row tells when the whole message is settled
 		}
 		if p.State != checkpoint.StateDead || p.Blocks || p.Sink == "" || p.m.fault != "" {

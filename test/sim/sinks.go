@@ -88,7 +88,8 @@ type item struct {
 	m       *message
 	table   string
 	id      string
-	group   string
+	group   string // of its lane, as the oracle sees it
+	wire    string // of the message
 	at      outbox.Position
 	attempt int
 	key     string
@@ -110,7 +111,7 @@ func (k *fakeSink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 	label := fmt.Sprintf("relay %d deliver %s", k.inst.id, k.name())
 	for i, d := range ds {
 		m := d.Message
-		a.items[i] = item{table: m.Table, id: m.ID, group: m.Group, at: m.Position, attempt: d.Attempt,
+		a.items[i] = item{table: m.Table, id: m.ID, group: m.Group, wire: m.Group, at: m.Position, attempt: d.Attempt,
 			key: string(d.Key), dest: d.Destination}
 		label += " " + m.Table + ":" + m.ID
 	}
@@ -185,7 +186,8 @@ func (k *fakeSink) happen(a *attempt) {
 func (k *fakeSink) each(a *attempt, cut func(lane checkpoint.Lane) bool) {
 	broken := map[checkpoint.Lane]bool{}
 	for i := range a.items {
-		it, lane := &a.items[i], a.lane(i)
+		// Lanes as the sink sees them: by the message's group alone.
+		it, lane := &a.items[i], checkpoint.Lane{Sink: k.name(), Group: a.items[i].wire}
 		switch {
 		case lane.Group != "" && broken[lane]:
 			a.answers[i] = sink.ErrNotAttempted
