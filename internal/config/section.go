@@ -49,6 +49,11 @@ func (s *Section) Add(key, value, reason string, allowed ...string) {
 	s.file.Add(s.at(key), value, reason, allowed...)
 }
 
+// AddAt tells a problem with a key some steps below this section, such as tls, cert.
+func (s *Section) AddAt(steps []string, reason string) {
+	s.file.Add(s.at(steps...), "", reason)
+}
+
 // Has tells whether the key is there with a value.
 func (s *Section) Has(key string) bool {
 	_, v := child(s.node, key)
