@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// listLimit is how many deliveries are listed where no limit is given.
+const listLimit = 100
+
+func newDead() *command {
+	return &command{
+		name: "dead", about: "lists, shows, replays, edits and drops dead letters",
+		long: "A delivery is dead when its attempts are spent or its sink refused it for good. It stays until an operator decides.\n" +
+			"What is done is written to tailbox_request, and the relay carries it out; without a running relay it is done at once.",
+		example: "tailbox dead list\ntailbox dead replay --sink mail --all",
+		sub:     []*command{newDeadList(), newDeadShow(), newDeadReplay(), newDeadEdit(), newDeadDrop()},
+	}
+}
+
+func newDeadList() *command {
+	var file string
+	var output output
+	var s selector
+	return &command{
+		name: "list", about: "lists dead deliveries, or with --state those that wait", example: "tailbox dead list --sink mail --reason 'permanent'",
+		flags: func(fs *flag.FlagSet) {
+			configFlag(fs, &file)
+			s.flags(fs, listLimit)
+			output.flag(fs)
+		},
+		run: func(ctx context.Context, sh *shell, _ []string) error {
+			sel, err := s.selection(nil)
+			if err != nil {
+				return err
+			}
+			p, err := load(sh, file)
+			if err != nil {
+				return err
+			}
+			found, more, err := listParked(ctx, p, sel)
+			if err != nil {
+				return err
+			}
+			if output.json {
+				return printJSON(sh.out, parkedViews(found))
+			}
+			return printParked(sh.out, found, more)
+		},
+	}
+}
+
+func newDeadShow() *command {
+	var file, sinkName string
+	var output output
+	return &command{
+		name: "show", args: "ID…", about: "shows deliveries with their payload, headers and error", example: "tailbox dead show 5f0c7e0a-…",
+		flags: func(fs *flag.FlagSet) {
+			configFlag(fs, &file)
+			fs.StringVar(&sinkName, "sink", "", "only the delivery to this sink, `NAME`")
+			output.flag(fs)
+		},
+		run: func(ctx context.Context, sh *shell, ids []string) error {
+			if len(ids) == 0 {
+				return wrongUsage("dead show: name the messages by their IDs, as tailbox dead list tells them")
+			}
+			p, err := load(sh, file)
+			if err != nil {
+				return err
+			}
+			found, _, err := listParked(ctx, p, checkpoint.Selection{IDs: ids, Sink: sinkName, States: []checkpoint.State{
+				checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}})
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				return fmt.Errorf("show %s: nothing is parked under that ID", ids[0])
+			}
+			if output.json {
+				return printJSON(sh.out, detailViews(found))
+			}
+			return printDetails(sh.out, found)
+		},
+	}
+}
+
+// A deadVerb is replay or drop: what both have in common.
+type deadVerb struct {
+	file, why               string
+	selector                selector
+	dryRun, noWait, reorder bool
+}
+
+func (d *deadVerb) flags(fs *flag.FlagSet) {
+	configFlag(fs, &d.file)
+	d.selector.flags(fs, 0)
+	fs.BoolVar(&d.selector.all, "all", false, "everything that the other flags leave in")
+	fs.BoolVar(&d.selector.allSinks, "all-sinks", false, "deliveries at several sinks at once")
+	fs.BoolVar(&d.dryRun, "dry-run", false, "only list what it would be done to")
+	fs.StringVar(&d.why, "why", "", "`TEXT` for the audit")
+	noWaitFlag(fs, &d.noWait)
+}
+
+// carryOut selects, and asks for the verb.
+func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, past string, ids []string) error {
+	sel, err := d.selector.selection(ids)
+	if err != nil {
+		return err
+	}
+	if !narrowed(&sel) && !sel.All {
+		return wrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --group, --type or --reason, or say --all", v)
+	}
+	p, err := load(sh, d.file)
+	if err != nil {
+		return err
+	}
+	found, more, err := listParked(ctx, p, sel)
+	if err != nil {
+		return err
+	}
+	if err := d.selector.oneSink(found); err != nil {
+		return err
+	}
+	if d.dryRun {
+		return printParked(sh.out, found, more)
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("dead %s: nothing matches: see tailbox dead list --state dead,retrying,waiting", v)
+	}
+	sel.AllowReorder = d.reorder
+	request := &verb{request: checkpoint.Request{Verb: v, Selection: sel, Reason: d.why}, noWait: d.noWait,
+		done: func(n int) string { return past + " " + count(n, "delivery", "deliveries") }}
+	return request.perform(ctx, sh, p.postgres(sh.log(), nil))
+}
+
+func newDeadReplay() *command {
+	d := &deadVerb{}
+	return &command{
+		name: "replay", args: "[ID…]", about: "makes dead deliveries due again, each group in its order, with attempts counted anew",
+		long:    "What a group has gone on past is replayed only with --allow-reorder: it is then delivered after messages that were committed later.",
+		example: "tailbox dead replay 5f0c7e0a-…\ntailbox dead replay --sink mail --type 'email.*' --dry-run",
+		flags: func(fs *flag.FlagSet) {
+			d.flags(fs)
+			fs.BoolVar(&d.reorder, "allow-reorder", false, "replay even what its group has passed, out of order")
+		},
+		run: func(ctx context.Context, sh *shell, ids []string) error {
+			return d.carryOut(ctx, sh, checkpoint.VerbReplay, "replaying", ids)
+		},
+	}
+}
+
+func newDeadDrop() *command {
+	d := &deadVerb{}
+	return &command{
+		name: "drop", args: "[ID…]", about: "gives deliveries up for good; needs --why",
+		example: `tailbox dead drop 5f0c7e0a-… --why "customer was deleted"`,
+		flags:   d.flags,
+		run: func(ctx context.Context, sh *shell, ids []string) error {
+			if d.why == "" && !d.dryRun {
+				return wrongUsage("dead drop: say why with --why TEXT: it is kept in tailbox_request")
+			}
+			return d.carryOut(ctx, sh, checkpoint.VerbDrop, "dropped", ids)
+		},
+	}
+}
+
+func newDeadEdit() *command {
+	var file, sinkName, payload, kind, topic, key, newID, why string
+	var headers map[string]string
+	var noWait, reorder, allSinks bool
+	set := map[string]bool{}
+	return &command{
+		name: "edit", args: "ID", about: "changes a dead message and replays it under a new id, in its old place",
+		long: "The changed message has an id of its own and the header tailbox-replaces with the old one, so that a consumer that has\n" +
+			"seen the old one takes it.",
+		example: `tailbox dead edit 5f0c7e0a-… --payload '{"amount": 20}'` + "\ntailbox dead edit 5f0c7e0a-… --payload @fixed.json --why TICKET-7",
+		flags: func(fs *flag.FlagSet) {
+			configFlag(fs, &file)
+			text := func(name, usage string, into *string) {
+				fs.Func(name, usage, func(v string) error { *into, set[name] = v, true; return nil })
+			}
+			text("payload", "new payload: `TEXT`, @FILE, or - for the standard input", &payload)
+			text("type", "new type, `T`", &kind)
+			text("topic", "new topic, `T`, as in the row: the router still shapes it", &topic)
+			text("key", "new key, `K`", &key)
+			headersFlag(fs, &headers)
+			fs.StringVar(&newID, "new-id", "", "`ID` of the changed message (default a random UUID)")
+			fs.StringVar(&sinkName, "sink", "", "only the delivery to this sink, `NAME`")
+			fs.BoolVar(&allSinks, "all-sinks", false, "the deliveries at all sinks at once")
+			fs.BoolVar(&reorder, "allow-reorder", false, "even if its group has passed it: it is then delivered out of order")
+			fs.StringVar(&why, "why", "", "`TEXT` for the audit")
+			noWaitFlag(fs, &noWait)
+		},
+		run: func(ctx context.Context, sh *shell, ids []string) error {
+			if len(ids) != 1 {
+				return wrongUsage("dead edit: name one message by its ID")
+			}
+			edit := &checkpoint.Edit{Headers: headers, NewID: newID}
+			if set["payload"] {
+				data, err := readPayload(sh, payload)
+				if err != nil {
+					return err
+				}
+				edit.Payload = &data
+			}
+			for name, into := range map[string]struct {
+				value *string
+				field **string
+			}{"type": {&kind, &edit.Type}, "topic": {&topic, &edit.Topic}, "key": {&key, &edit.Key}} {
+				if set[name] {
+					*into.field = into.value
+				}
+			}
+			if len(set) == 0 && len(headers) == 0 {
+				return wrongUsage("dead edit: say what to change with --payload, --type, --topic, --key or --header; to send it as it is, use dead replay")
+			}
+			p, err := load(sh, file)
+			if err != nil {
+				return err
+			}
+			sel := checkpoint.Selection{IDs: ids, Sink: sinkName, AllowReorder: reorder, Edit: edit}
+			found, _, err := listParked(ctx, p, checkpoint.Selection{IDs: ids, Sink: sinkName, States: []checkpoint.State{checkpoint.StateDead}})
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				return fmt.Errorf("edit %s: no dead delivery has that ID: see tailbox dead list", ids[0])
+			}
+			if err := (&selector{sink: sinkName, allSinks: allSinks}).oneSink(found); err != nil {
+				return err
+			}
+			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbEdit, Selection: sel, Reason: why}, noWait: noWait,
+				done: func(n int) string { return "changed, and replaying " + count(n, "delivery", "deliveries") }}
+			return v.perform(ctx, sh, p.postgres(sh.log(), nil))
+		},
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/relay"
+	"github.com/tailbox/tailbox/source/postgres"
+)
+
+func newInit() *command {
+	var file string
+	var print bool
+	return &command{
+		name: "init", about: "creates what is missing: tables, publication, slot and the first checkpoint",
+		long: "It can be run again at any time. With --print it only prints the SQL, for a migration tool; slot and checkpoint are then\n" +
+			"made by tailbox init after the migration. What is committed after the first checkpoint is delivered, whenever run starts;\n" +
+			"rows that were there before are judged by their status column, or by source.start.",
+		example: "tailbox init -c tailbox.yaml\ntailbox init --print > migrations/0042_tailbox.sql",
+		flags: func(fs *flag.FlagSet) {
+			configFlag(fs, &file)
+			fs.BoolVar(&print, "print", false, "print the SQL and do nothing")
+		},
+		run: func(ctx context.Context, sh *shell, _ []string) error {
+			p, err := load(sh, file)
+			if err != nil {
+				return err
+			}
+			cfg := p.postgres(sh.log(), nil)
+			if print {
+				sql, err := postgres.SetupSQL(cfg)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprint(sh.out, sql)
+				return err
+			}
+			if err := pgSetup(ctx, cfg); err != nil {
+				return err
+			}
+			return firstCheckpoint(ctx, sh, cfg)
+		},
+	}
+}
+
+// firstCheckpoint makes slot and checkpoint where there is no checkpoint yet.
+func firstCheckpoint(ctx context.Context, sh *shell, cfg postgres.Config) (err error) {
+	store, err := postgres.OpenStore(ctx, cfg)
+	if errors.Is(err, checkpoint.ErrLocked) {
+		fmt.Fprintln(sh.out, "tables and publication are in place; a relay is running, so there is a checkpoint already")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close(context.WithoutCancel(ctx))) }()
+	loaded, err := store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if loaded.Checkpoint != nil {
+		// Nothing of it changes, but this was no unclean start.
+		if err := store.Save(ctx, loaded.Checkpoint); err != nil {
+			return err
+		}
+		fmt.Fprintf(sh.out, "tables and publication are in place; the checkpoint is at %s already\n", loaded.Checkpoint.Resume)
+		return nil
+	}
+	position, err := relay.Establish(ctx, postgres.New(cfg), store, loaded, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	if position.Snapshot != nil {
+		if err := position.Snapshot.Close(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(sh.out, "tables, publication, slot %s and the first checkpoint are in place: %s\n", cfg.Slot, position.Checkpoint.Resume)
+	if position.Checkpoint.SweepPending {
+		fmt.Fprintln(sh.out, "there are pending rows: tailbox run begins with them")
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/tailbox/tailbox/internal/config"
+)
+
+// Where the configuration is looked for.
+const (
+	configEnv    = "TAILBOX_CONFIG"
+	configLocal  = "tailbox.yaml"
+	configSystem = "/etc/tailbox/tailbox.yaml"
+)
+
+// findConfig returns the file that -c names, or the first that is there.
+func findConfig(sh *shell, named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	if name, ok := sh.env(configEnv); ok && name != "" {
+		return name, nil
+	}
+	for _, name := range []string{configLocal, configSystem} {
+		if _, err := os.Stat(name); err == nil {
+			return name, nil
+		}
+	}
+	return "", wrongUsage("find configuration: there is no ./%s and no %s: name one with -c FILE or $%s", configLocal, configSystem, configEnv)
+}
+
+// load reads the configuration, sinks included. Its errors are told all at once.
+func load(sh *shell, named string) (*parts, error) {
+	name, err := findConfig(sh, named)
+	if err != nil {
+		return nil, err
+	}
+	c, file, err := config.Load(name, sh.env)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	p := &parts{config: c}
+	p.readSinks(sh.out)
+	if err := file.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// newLogger makes the logger that the configuration asks for.
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.Level}
+	if c.JSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// joined makes one sentence of errors that were joined.
+func joined(err error) error {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	text := ""
+	for i, one := range many.Unwrap() {
+		if i > 0 {
+			text += "; "
+		}
+		text += one.Error()
+	}
+	return fmt.Errorf("%s%w", text, quiet{err})
+}
+
+// quiet keeps an error findable without showing it again.
+type quiet struct{ error }
+
+func (quiet) Error() string   { return "" }
+func (q quiet) Unwrap() error { return q.error }

@@ -1,0 +1,41 @@
+// Command tailbox relays the messages of outbox tables to sinks by tailing the database's log.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Set when the binary is linked; see version.go for the fallback.
+var version, commit string
+
+// lastGrace is how long a command has after the second signal.
+const lastGrace = 2 * time.Second
+
+func main() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
+	now := make(chan struct{})
+	ended := make(chan int, 1)
+	sh := &shell{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: now, terminal: isTerminal(os.Stderr)}
+	go func() { ended <- run(ctx, sh, os.Args[1:]) }()
+	for n := 1; ; n++ {
+		select {
+		case code := <-ended:
+			stop()
+			os.Exit(code)
+		case <-signals:
+			switch n {
+			case 1:
+				stop()
+			case 2:
+				close(now)
+				time.AfterFunc(lastGrace, func() { os.Exit(exitFailed) })
+			}
+		}
+	}
+}

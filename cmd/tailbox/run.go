@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/internal/admin"
+	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/relay"
+	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source/postgres"
+)
+
+const (
+	// observeEvery is how often the database is asked for what only it knows, for the metrics.
+	observeEvery = 15 * time.Second
+	// closeTimeout bounds closing the sinks.
+	closeTimeout = 5 * time.Second
+	checkTimeout = 15 * time.Second
+)
+
+func newRun() *command {
+	var file string
+	return &command{
+		name: "run", about: "relays messages until it is told to stop",
+		long: "It makes no tables: run tailbox init first. On SIGTERM or SIGINT it finishes what is in flight, within shutdown_timeout;\n" +
+			"a second signal ends it at once, and the next start repeats what was not settled. Several processes of one pipeline\n" +
+			"may run: one relays, the others stand by.",
+		example: "tailbox run -c tailbox.yaml",
+		flags:   func(fs *flag.FlagSet) { configFlag(fs, &file) },
+		run: func(ctx context.Context, sh *shell, _ []string) error {
+			p, err := load(sh, file)
+			if err != nil {
+				return err
+			}
+			return runRelay(ctx, sh, p, newLogger(sh.err, p.config.Log))
+		},
+	}
+}
+
+// runRelay runs a relay with its metrics until ctx ends, or sh.now is closed.
+func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err error) {
+	sinks, err := p.openSinks(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		err = errors.Join(err, closeSinks(closing, sinks))
+	}()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics, err := admin.NewMetrics(registry, labels(p.config))
+	if err != nil {
+		return err
+	}
+	pg := p.postgres(log, metrics.Ignored)
+	r, err := relay.New(relay.Config{
+		Pipeline: p.config.Pipeline, Source: postgres.New(pg), Sinks: sinks, Router: p.config.Router,
+		Open:   func(ctx context.Context) (checkpoint.Store, error) { return postgres.OpenStore(ctx, pg) },
+		Memory: p.config.Memory, Reconcile: p.config.Source.Reconcile, ShutdownTimeout: p.config.ShutdownTimeout,
+		Events: metrics.Events(), Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	t := &tasks{now: sh.now}
+	if p.config.Admin.Listen != "" {
+		server, err := admin.Listen(ctx, admin.Config{Listen: p.config.Admin.Listen, Token: p.config.Admin.Token,
+			Gatherer: registry, Ready: metrics.Ready, Logger: log})
+		if err != nil {
+			return err
+		}
+		log.Info("serving metrics and health", "address", server.Addr())
+		t.beside(server.Run)
+	}
+	t.beside(func(ctx context.Context) error { return warnOfSinks(ctx, log, sinks) })
+	t.beside(func(ctx context.Context) error { return observe(ctx, log, pg, metrics) })
+	log.Info("starting", "pipeline", p.config.Pipeline, "sinks", len(sinks))
+	err = t.run(ctx, r.Run)
+	log.Info("stopped")
+	return err
+}
+
+// tasks runs one main task and others beside it.
+type tasks struct {
+	now    <-chan struct{}
+	others []func(context.Context) error
+}
+
+func (t *tasks) beside(f func(context.Context) error) { t.others = append(t.others, f) }
+
+var errAtOnce = errors.New("stopped at once: what was in flight is repeated by the next start")
+
+// run runs all tasks until the main one ends; the others serve it to its end. An error of another task stops the main one. When
+// now is closed nothing is waited for.
+func (t *tasks) run(ctx context.Context, main func(context.Context) error) error {
+	soft, stop := context.WithCancel(ctx)
+	defer stop()
+	aside, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	errs := make(chan error, len(t.others))
+	var wg sync.WaitGroup
+	for _, f := range t.others {
+		wg.Go(func() {
+			if err := f(aside); err != nil {
+				errs <- err
+				stop()
+			}
+		})
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := main(soft)
+		end()
+		wg.Wait()
+		close(errs)
+		for other := range errs {
+			err = errors.Join(err, other)
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-t.now:
+		return errAtOnce
+	}
+}
+
+// labels are what the metrics' labels can be.
+func labels(c *config.Config) admin.Labels {
+	v, hash := buildVersion()
+	l := admin.Labels{Source: c.Pipeline, Sinks: c.Router.Sinks(), Version: v, Commit: hash}
+	for _, route := range c.Router.Routes() {
+		l.Routes = append(l.Routes, admin.RouteLabels{Name: route.Name, Sinks: route.To})
+	}
+	return l
+}
+
+// warnOfSinks tells what is wrong with sinks, so that it is known before the first message. The relay runs all the same.
+func warnOfSinks(ctx context.Context, log *slog.Logger, sinks map[string]sink.Sink) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for name, s := range sinks {
+		if checker, ok := s.(sink.Checker); ok {
+			wg.Go(func() {
+				for _, err := range checker.Check(ctx) {
+					if ctx.Err() == nil {
+						log.Warn("sink is misconfigured", "sink", name, "error", err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return nil
+}

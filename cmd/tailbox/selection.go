@@ -1,0 +1,109 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// A selector is the part of a command line that chooses parked deliveries.
+type selector struct {
+	sink, group, kind, reason, state string
+	limit                            int
+	all, allSinks                    bool
+}
+
+// flags adds the flags that a list understands.
+func (s *selector) flags(fs *flag.FlagSet, limit int) {
+	fs.StringVar(&s.sink, "sink", "", "only deliveries to this sink, `NAME`; '' is the sink of messages that could not be routed")
+	fs.StringVar(&s.group, "group", "", "only this message group, `NAME`")
+	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`")
+	fs.StringVar(&s.reason, "reason", "", "only deliveries whose error or error class matches `GLOB`")
+	fs.StringVar(&s.state, "state", "dead", "`LIST` of dead, retrying, waiting")
+	fs.IntVar(&s.limit, "limit", limit, "at most `N` deliveries; 0 = no limit")
+}
+
+// selection is what the flags and IDs select.
+func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
+	sel := checkpoint.Selection{IDs: ids, Sink: s.sink, Type: s.kind, Reason: s.reason, Limit: s.limit, All: s.all}
+	if s.group != "" {
+		sel.Groups = []string{s.group}
+	}
+	if s.limit < 0 {
+		return sel, wrongUsage("--limit %d: must not be negative", s.limit)
+	}
+	for word := range strings.SplitSeq(s.state, ",") {
+		state := checkpoint.State(strings.TrimSpace(word))
+		if !slices.Contains([]checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}, state) {
+			return sel, wrongUsage("--state %q: must be a list of dead, retrying, waiting", word)
+		}
+		sel.States = append(sel.States, state)
+	}
+	return sel, nil
+}
+
+// narrowed tells whether anything but a limit is selected by.
+func narrowed(sel *checkpoint.Selection) bool {
+	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || sel.Sink != "" || sel.Type != "" || sel.Reason != ""
+}
+
+// oneSink refuses a selection that reaches deliveries at several sinks, unless the operator has said so.
+func (s *selector) oneSink(found []checkpoint.Parked) error {
+	if s.sink != "" || s.allSinks {
+		return nil
+	}
+	var sinks []string
+	for i := range found {
+		if !slices.Contains(sinks, found[i].Sink) {
+			sinks = append(sinks, found[i].Sink)
+		}
+	}
+	if len(sinks) < 2 {
+		return nil
+	}
+	slices.Sort(sinks)
+	return wrongUsage("the selection reaches deliveries at several sinks, %s: choose one with --sink, or say --all-sinks", strings.Join(sinks, ", "))
+}
+
+// headersFlag adds --header, which may be repeated.
+func headersFlag(fs *flag.FlagSet, headers *map[string]string) {
+	fs.Func("header", "`NAME=VALUE`; may be repeated", func(text string) error {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return fmt.Errorf("must be NAME=VALUE")
+		}
+		if *headers == nil {
+			*headers = map[string]string{}
+		}
+		(*headers)[name] = value
+		return nil
+	})
+}
+
+func noWaitFlag(fs *flag.FlagSet, v *bool) {
+	fs.BoolVar(v, "no-wait", false, "do not wait until it is carried out")
+}
+
+// readPayload is the payload an argument stands for: - is the standard input, @FILE a file, anything else itself.
+func readPayload(sh *shell, arg string) ([]byte, error) {
+	if arg == "-" {
+		data, err := io.ReadAll(sh.in)
+		if err != nil {
+			return nil, fmt.Errorf("read payload from standard input: %w", err)
+		}
+		return data, nil
+	}
+	if name, ok := strings.CutPrefix(arg, "@"); ok {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read payload: %w", err)
+		}
+		return data, nil
+	}
+	return []byte(arg), nil
+}

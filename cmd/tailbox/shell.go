@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/tailbox/tailbox/internal/config"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// A shell is what a command has of the outside.
+type shell struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) (string, bool)
+	// now is closed when everything is to end at once; the command's context ends before that, and asks for a soft stop.
+	now <-chan struct{}
+	// terminal: err is a terminal, so that progress may be shown.
+	terminal bool
+}
+
+// progress shows how long work is getting on, on a terminal only.
+func (sh *shell) progress(format string, args ...any) {
+	if sh.terminal {
+		fmt.Fprintf(sh.err, format+"\n", args...)
+	}
+}
+
+// log is the logger of commands that are no relay: what takes long or goes wrong, and no more.
+func (sh *shell) log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// A usageError is a wrong command line or configuration.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func wrongUsage(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// errReported ends a command that has told what is wrong already.
+var errReported = errors.New("already told")
+
+// run carries out a command line and returns the exit code.
+func run(ctx context.Context, sh *shell, args []string) int {
+	err := root().execute(ctx, sh, "tailbox", args)
+	usage, isUsage := errors.AsType[*usageError](err)
+	problems, isConfig := errors.AsType[*config.Error](err)
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errReported):
+		return exitFailed
+	case isConfig:
+		fmt.Fprintln(sh.err, problems)
+		return exitUsage
+	case isUsage:
+		fmt.Fprintf(sh.err, "tailbox: %v\n", usage)
+		return exitUsage
+	}
+	fmt.Fprintf(sh.err, "tailbox: %v\n", err)
+	return exitFailed
+}
+
+// isTerminal tells whether a file is a terminal.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/sink/file"
+	"github.com/tailbox/tailbox/sink/http"
+	"github.com/tailbox/tailbox/sink/stdout"
+)
+
+// validated tells what a kind finds wrong with its own configuration, at the keys that the errors begin with, and then
+// that no further keys are known.
+func validated(s *config.Sink, c interface{ Validate() error }) {
+	s.Section.Done()
+	err := c.Validate()
+	if err == nil {
+		return
+	}
+	for _, one := range flatten(err) {
+		key, reason, ok := strings.Cut(one.Error(), ": ")
+		if !ok || strings.ContainsAny(key, " \"") {
+			key, reason = "kind", one.Error()
+		}
+		s.Section.AddAt(strings.Split(key, "."), reason)
+	}
+}
+
+// flatten lists the errors that were joined into one.
+func flatten(err error) []error {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, one := range many.Unwrap() {
+		all = append(all, flatten(one)...)
+	}
+	return all
+}
+
+func readStdout(s *config.Sink, out io.Writer) maker {
+	c := stdout.Config{Name: s.Name, Writer: out}
+	validated(s, c)
+	return func() (sink.Sink, error) { return stdout.New(c) }
+}
+
+func readFile(s *config.Sink) maker {
+	c := file.Config{Name: s.Name, Path: s.Section.Path("path")}
+	if mode := s.Section.String("mode", ""); mode != "" {
+		bits, err := strconv.ParseUint(mode, 8, 32)
+		if err != nil {
+			s.Section.Add("mode", mode, "must be permission bits, such as 0640")
+		}
+		c.Mode = fs.FileMode(bits)
+	}
+	validated(s, c)
+	return func() (sink.Sink, error) { return file.New(c) }
+}
+
+func readHTTP(s *config.Sink) maker {
+	k := s.Section
+	c := http.Config{
+		URL:            k.Secret("url"),
+		Format:         http.Format(k.String("format", "")),
+		Results:        k.Bool("results", false),
+		MaxBatch:       k.Int("max_batch", 0, 1, 10_000),
+		MaxBytes:       int(k.Size("max_bytes", 0, 1)),
+		Concurrency:    k.Int("concurrency", 0, 1, 10_000),
+		Timeout:        k.Duration("timeout", 0),
+		ConnectTimeout: k.Duration("connect_timeout", 0),
+		IdleTimeout:    k.Duration("idle_timeout", 0),
+		Bearer:         k.Secret("bearer"),
+		Headers:        k.Map("headers"),
+		TLS:            readTLS(k),
+		OmitMetadata:   !k.Bool("metadata_headers", true),
+	}
+	validated(s, c)
+	return func() (sink.Sink, error) { return http.New(c) }
+}
+
+// readTLS reads the section tls of a sink; nil where there is none.
+func readTLS(s *config.Section) *sink.TLS {
+	k := s.Section("tls")
+	if k == nil {
+		return nil
+	}
+	defer k.Done()
+	return &sink.TLS{CA: k.Path("ca"), Cert: k.Path("cert"), Key: k.Path("key"), ServerName: k.String("server_name", ""),
+		InsecureSkipVerify: k.Bool("insecure_skip_verify", false)}
+}
