@@ -297,6 +297,9 @@ func (w *World) resetRow(m *message) {
 	if m.table.onDelivered != outbox.Mark || !m.present || !m.txn.visible || m.status == pending {
 		return
 	}
+	if c := w.server.checkpoint; c == nil || m.logged && m.lsn > place(c.Resume) {
+		return // the log may still tell about it
+	}
 	w.logf("%s is set back from %s to pending", m, m.status)
 	m.status = pending
 	if len(w.server.parkedAt(m)) > 0 {

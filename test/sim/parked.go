@@ -190,6 +190,8 @@ func (s *server) settleRow(r *checkpoint.Row) rowFate {
 	switch {
 	case !m.txn.visible && r.Txn != 0:
 		return rowInvisible
+	case m.present && s.w.faulty(2):
+		return rowInvisible // somebody holds a lock on it
 	case !m.present, !m.txn.visible: // without a Txn, nobody can tell it from one that is gone
 		return rowGone
 	}
@@ -301,11 +303,13 @@ func (x *session) Page(ctx context.Context, lane checkpoint.Lane, after outbox.P
 	more := false
 	err := x.do(ctx, fmt.Sprintf("page %v", lane), func() error {
 		limit = min(limit, 1+s.w.rng.IntN(4)) // small pages, so that there are several
+		stray := s.head(checkpoint.Lane{Group: lane.Group})
 		for _, p := range s.parked {
 			if !p.Blocks || p.lane() != lane || p.Message.Position.Compare(after) <= 0 {
 				continue
 			}
-			if !p.live() || s.isHeld(lane) || len(page) >= limit || bytes < 0 {
+			behind := lane.Sink != "" && stray != nil && stray.Message.Position.Compare(p.Message.Position) < 0
+			if !p.live() || behind || s.isHeld(lane) || len(page) >= limit || bytes < 0 {
 				more = true
 				break
 			}

@@ -22,6 +22,7 @@ func (s *server) ask(verb checkpoint.Verb, sel checkpoint.Selection) {
 	r := &request{Request: checkpoint.Request{ID: int64(len(s.requests) + 1), Verb: verb, Selection: sel, Reason: "why", By: "operator"}}
 	s.requests = append(s.requests, r)
 	s.w.stats.Verbs++
+	sel.Edit = nil
 	s.w.logf("operator asks: %d %s %+v", r.ID, verb, sel)
 }
 
@@ -259,7 +260,8 @@ func (s *server) pendingRows(cursor string, limit int) *checkpoint.PendingRows {
 		if !m.pendingRow() || !m.txn.visible || !reconciled(m) {
 			continue
 		}
-		if s.replayReset(m) || len(s.parkedAt(m)) > 0 {
+		if len(s.parkedAt(m)) > 0 {
+			s.askForReset(m)
 			continue
 		}
 		if len(list.Rows) == limit {
@@ -274,27 +276,24 @@ func (s *server) pendingRows(cursor string, limit int) *checkpoint.PendingRows {
 }
 
 // reconciled tells whether a table's rows say by themselves that they are pending.
-func reconciled(m *message) bool { return m.table.onDelivered != "keep" }
+func reconciled(m *message) bool { return m.table.onDelivered != outbox.Keep }
 
-// replayReset replays dead deliveries whose row somebody set back to pending with plain SQL, but for those that their
-// group has passed.
-func (s *server) replayReset(m *message) bool {
-	if m.table.onDelivered != "mark" || !m.acted {
-		return false
+// askForReset asks for the replay of dead deliveries whose row somebody set back to pending with plain SQL, unless that
+// was asked for already.
+func (s *server) askForReset(m *message) {
+	if m.table.onDelivered != outbox.Mark {
+		return
 	}
-	any := false
 	for _, p := range s.of(m) {
-		if p.State == checkpoint.StateDead && p.Blocks == (p.Message.Group != "") && !p.InTable && p.Sink != "" {
-			p.State, p.Attempts, p.Due, p.dueAt, p.ackRun = checkpoint.StateRetrying, 0, true, time.Now(), 0
-			f := m.fate(p.Sink)
-			f.acked, f.unheard = false, f.delivered > 0
-			any = true
+		if p.State != checkpoint.StateDead || !p.rowSettled || p.InTable || p.Sink == "" {
+			continue
 		}
+		open := slices.ContainsFunc(s.requests, func(r *request) bool { return !r.done && slices.Contains(r.Selection.IDs, m.id) })
+		if !open {
+			s.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{m.id}, AllowReorder: true})
+		}
+		return
 	}
-	if any {
-		s.viewOf(m)
-	}
-	return any
 }
 
 // Fetch reads those of the rows that are still pending.
