@@ -49,6 +49,42 @@ func (e *engine) onAnswer(c *call) {
 		s.forget(r.lane)
 	}
 	s.list(c.to)
+	e.announce(s, now)
+}
+
+// tally is what a call's answers come to for one route: observers are told once a call, not once a lane.
+type tally struct {
+	route  *router.Route
+	n      int
+	oldest time.Time // commit
+}
+
+func (e *engine) count(route *router.Route, n int, commit time.Time) {
+	for i := range e.tallies {
+		if t := &e.tallies[i]; t.route == route {
+			t.n += n
+			if commit.Before(t.oldest) {
+				t.oldest = commit
+			}
+			return
+		}
+	}
+	e.tallies = append(e.tallies, tally{route, n, commit})
+}
+
+// announce tells observers what a call delivered.
+func (e *engine) announce(s *sinkState, now time.Time) {
+	total := 0
+	for _, t := range e.tallies {
+		total += t.n
+		if f := e.cfg.Events.Delivered; f != nil {
+			f(s.name, t.route.Name, t.n, now.Sub(t.oldest))
+		}
+	}
+	e.tallies = e.tallies[:0]
+	if f := e.cfg.Events.Answered; f != nil && total > 0 {
+		f(s.name, true, 0, total)
+	}
 }
 
 // judge draws conclusions about the sink as a whole and its destination from a call's answers.
@@ -138,18 +174,12 @@ func (e *engine) onRun(l *lane, n int, errs []error, inCall int, now time.Time) 
 		}
 	}
 	if good > 0 {
-		e.delivered(l, good, now)
+		e.delivered(l, good)
 	}
 	if good == n {
-		if good > 0 && e.cfg.Events.Answered != nil {
-			e.cfg.Events.Answered(l.sink.name, true, 0, good)
-		}
 		return
 	}
 	if e.cfg.Events.Answered != nil {
-		if good > 0 {
-			e.cfg.Events.Answered(l.sink.name, true, 0, good)
-		}
 		class, _, _ := sink.Classify(errs[good])
 		e.cfg.Events.Answered(l.sink.name, false, class, 1)
 	}
@@ -157,11 +187,9 @@ func (e *engine) onRun(l *lane, n int, errs []error, inCall int, now time.Time) 
 }
 
 // delivered takes the first n deliveries out of the lane's queue: they are outcomes now.
-func (e *engine) delivered(l *lane, n int, now time.Time) {
+func (e *engine) delivered(l *lane, n int) {
 	first := l.queue.at(0)
-	if f := e.cfg.Events.Delivered; f != nil {
-		f(l.sink.name, first.route.Name, n, now.Sub(first.Message.CommitTime))
-	}
+	e.count(first.route, n, first.Message.CommitTime)
 	for _, d := range l.queue.slice()[:n] {
 		l.passed(d)
 		l.sink.queued--

@@ -48,6 +48,7 @@ type engine struct {
 
 	callCtx  context.Context // ends when deliveries must stop at once
 	opCtx    context.Context // ends with the term: of the store's operations
+	tallies  []tally
 	inflight int
 	busy     bool // an operation of the store is under way
 	answered time.Time
