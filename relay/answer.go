@@ -83,7 +83,7 @@ func (e *engine) announce(s *sinkState, now time.Time) {
 	}
 	e.tallies = e.tallies[:0]
 	if f := e.cfg.Events.Answered; f != nil && total > 0 {
-		f(s.name, true, 0, total)
+		f(s.name, "", total)
 	}
 }
 
@@ -181,7 +181,7 @@ func (e *engine) onRun(l *lane, n int, errs []error, inCall int, now time.Time) 
 	}
 	if e.cfg.Events.Answered != nil {
 		class, _, _ := sink.Classify(errs[good])
-		e.cfg.Events.Answered(l.sink.name, false, class, 1)
+		e.cfg.Events.Answered(l.sink.name, class.String(), 1)
 	}
 	e.onFailure(l, errs[good], n-good, inCall, now)
 }

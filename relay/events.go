@@ -7,6 +7,15 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
+// Classes are the classes of errors that Answered tells.
+func Classes() []string {
+	var names []string
+	for c := sink.ClassRejected; c <= sink.ClassNotAttempted; c++ {
+		names = append(names, c.String())
+	}
+	return names
+}
+
 // Events tells an observer what the relay does: metrics are built from it, and tests wait for it instead of sleeping.
 // Nil fields are skipped. All but Attempt and Deliver are called by the relay's one engine goroutine and must not
 // block; none is called for a single message where a batch will do.
@@ -18,8 +27,8 @@ type Events struct {
 	// Delivered: n deliveries of a route were acknowledged; latency is commit to ack of each of them (histogram sample of
 	// the oldest in the run).
 	Delivered func(sink, route string, n int, latency time.Duration)
-	// Answered: n deliveries were answered with an error of this class, or with none.
-	Answered func(sink string, ok bool, class sink.Class, n int)
+	// Answered: n deliveries were answered with an error of this class (one of Classes), or with none ("").
+	Answered func(sink, class string, n int)
 	// Called: a call with n deliveries took d.
 	Called func(sink string, n int, d time.Duration)
 	// Parked: n deliveries became durable in a parked state. Dead: n of them ended as dead letters, with this class.

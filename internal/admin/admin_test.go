@@ -19,7 +19,6 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/internal/admin"
 	"github.com/tailbox/tailbox/relay"
-	"github.com/tailbox/tailbox/sink"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -121,8 +120,8 @@ func TestEvents(t *testing.T) {
 	e.State("tailing", "")
 	e.Received(3, 100, 2*time.Second)
 	e.Delivered("kafka", "main", 2, 20*time.Millisecond)
-	e.Answered("kafka", true, 0, 2)
-	e.Answered("mail", false, sink.ClassThrottled, 1)
+	e.Answered("kafka", "", 2)
+	e.Answered("mail", "throttled", 1)
 	e.Called("kafka", 2, time.Millisecond)
 	e.Parked("mail", checkpoint.StateRetrying, 1)
 	e.Parked("", checkpoint.StateDead, 1)

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/relay"
 )
 
 // Labels says what the values of the metrics' labels can be, so that every series exists from the start, at zero.
@@ -52,8 +52,6 @@ var (
 	ignoreKinds  = []string{"update", "delete", "truncate"}
 	deadClasses  = []string{"permanent", "rejected", "crash", "superseded", "too_large"}
 	lostClasses  = []string{"unroutable", "undecodable", "too_large"}
-	classes      = []sink.Class{sink.ClassRejected, sink.ClassPermanent, sink.ClassThrottled, sink.ClassUnreachable,
-		sink.ClassMisconfigured, sink.ClassNotAttempted}
 )
 
 // Metrics are everything tailbox tells Prometheus. They are fed by Events, Ignored and Observe, from any goroutine.
@@ -141,8 +139,8 @@ func (m *Metrics) seed(labels Labels) {
 	}
 	for _, name := range labels.Sinks {
 		m.attempts.WithLabelValues(name, "delivered", "")
-		for _, class := range classes {
-			m.attempts.WithLabelValues(name, "failed", class.String())
+		for _, class := range relay.Classes() {
+			m.attempts.WithLabelValues(name, "failed", class)
 		}
 		m.deliver.WithLabelValues(name)
 		m.batch.WithLabelValues(name)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/relay"
-	"github.com/tailbox/tailbox/sink"
 )
 
 // States of relay.Events.
@@ -30,12 +29,12 @@ func (m *Metrics) Events() relay.Events {
 			m.delivered.WithLabelValues(name, route).Add(float64(n))
 			m.endToEnd.Observe(max(latency, 0).Seconds())
 		},
-		Answered: func(name string, ok bool, class sink.Class, n int) {
-			if ok {
-				m.attempts.WithLabelValues(name, "delivered", "").Add(float64(n))
-				return
+		Answered: func(name, class string, n int) {
+			result := "failed"
+			if class == "" {
+				result = "delivered"
 			}
-			m.attempts.WithLabelValues(name, "failed", class.String()).Add(float64(n))
+			m.attempts.WithLabelValues(name, result, class).Add(float64(n))
 		},
 		Called: func(name string, n int, d time.Duration) {
 			m.deliver.WithLabelValues(name).Observe(d.Seconds())
