@@ -1,0 +1,290 @@
+package http_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	nethttp "net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/sink/http"
+)
+
+func deliveries(n int) []*sink.Delivery {
+	ds := make([]*sink.Delivery, n)
+	for i := range ds {
+		ds[i] = &sink.Delivery{Message: &outbox.Message{ID: fmt.Sprint("m", i), Group: fmt.Sprint("g", i)},
+			Value: fmt.Appendf(nil, `{"n":%d}`, i), Attempt: 1, Source: "shop"}
+	}
+	return ds
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	in10 := time.Now().Add(10 * time.Minute).UTC().Format(nethttp.TimeFormat)
+	for _, test := range []struct {
+		status     int
+		retryAfter string
+		class      sink.Class
+		min, max   time.Duration
+		says       string
+	}{
+		{status: 200}, {status: 201}, {status: 202}, {status: 204}, {status: 299},
+		{status: 301, class: sink.ClassMisconfigured, says: "https://example.org/moved"},
+		{status: 302, class: sink.ClassMisconfigured}, {status: 304, class: sink.ClassMisconfigured}, {status: 307, class: sink.ClassMisconfigured},
+		{status: 400, class: sink.ClassPermanent, says: "400 Bad Request: field x is missing"},
+		{status: 401, class: sink.ClassMisconfigured, says: "check bearer"},
+		{status: 402, class: sink.ClassPermanent},
+		{status: 403, class: sink.ClassMisconfigured}, {status: 404, class: sink.ClassMisconfigured, says: "check url"},
+		{status: 405, class: sink.ClassMisconfigured}, {status: 407, class: sink.ClassMisconfigured, says: "HTTP_PROXY"},
+		{status: 408, class: sink.ClassRejected}, {status: 409, class: sink.ClassRejected},
+		{status: 410, class: sink.ClassMisconfigured}, {status: 413, class: sink.ClassPermanent},
+		{status: 415, class: sink.ClassPermanent}, {status: 418, class: sink.ClassPermanent},
+		{status: 422, class: sink.ClassPermanent}, {status: 425, class: sink.ClassRejected},
+		{status: 429, class: sink.ClassThrottled},
+		{status: 429, retryAfter: "7", class: sink.ClassThrottled, min: 7 * time.Second, max: 7 * time.Second},
+		{status: 429, retryAfter: "999999", class: sink.ClassThrottled, min: time.Hour, max: time.Hour},
+		{status: 429, retryAfter: "99999999999999999999999", class: sink.ClassThrottled, min: time.Hour, max: time.Hour},
+		{status: 429, retryAfter: in10, class: sink.ClassThrottled, min: 9 * time.Minute, max: 10 * time.Minute},
+		{status: 429, retryAfter: "Mon, 02 Jan 2006 15:04:05 GMT", class: sink.ClassThrottled},
+		{status: 429, retryAfter: "soon", class: sink.ClassThrottled},
+		{status: 431, class: sink.ClassPermanent},
+		{status: 500, class: sink.ClassRejected}, {status: 501, class: sink.ClassRejected},
+		{status: 502, class: sink.ClassRejected}, {status: 503, class: sink.ClassRejected},
+		{status: 503, retryAfter: "3", class: sink.ClassThrottled, min: 3 * time.Second, max: 3 * time.Second},
+		{status: 504, class: sink.ClassRejected}, {status: 599, class: sink.ClassRejected}, {status: 700, class: sink.ClassRejected},
+	} {
+		t.Run(fmt.Sprint(test.status, test.retryAfter), func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoint(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+				w.Header().Set("Location", "https://example.org/moved")
+				if test.retryAfter != "" {
+					w.Header().Set("Retry-After", test.retryAfter)
+				}
+				w.WriteHeader(test.status)
+				if test.status != 204 && test.status != 304 {
+					fmt.Fprint(w, "field x\n\x1b is missing") //nolint:errcheck // The client sees it.
+				}
+			})
+			for _, n := range []int{1, 3} {
+				s := newSink(t, http.Config{URL: e.url()})
+				answers := s.Deliver(t.Context(), deliveries(n))
+				if test.status < 300 {
+					if answers != nil {
+						t.Errorf("answers: %v", answers)
+					}
+					continue
+				}
+				if len(answers) != n {
+					t.Fatalf("%d answers for %d deliveries", len(answers), n)
+				}
+				for _, err := range answers {
+					class, after, whole := sink.Classify(err)
+					if class != test.class || after < test.min || after > test.max {
+						t.Errorf("%d deliveries: %v after %v: %v, want %v after %v to %v", n, class, after, err, test.class, test.min, test.max)
+					}
+					if want := n > 1 && (class == sink.ClassPermanent || class == sink.ClassRejected); whole != want {
+						t.Errorf("%d deliveries: whole = %v, want %v", n, whole, want)
+					}
+					if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), fmt.Sprint(test.status)) {
+						t.Errorf("error does not say %q: %v", test.says, err)
+					}
+					if strings.ContainsAny(err.Error(), "\x1b\n") {
+						t.Errorf("error holds control characters: %q", err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestLongAnswer(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		w.WriteHeader(500)
+		for range 1000 {
+			if _, err := w.Write([]byte(strings.Repeat("ä", 1000))); err != nil {
+				return
+			}
+		}
+	})
+	s := newSink(t, http.Config{URL: e.url()})
+	if err := s.Deliver(t.Context(), deliveries(1))[0]; len(err.Error()) > 700 {
+		t.Errorf("an error of %d bytes", len(err.Error()))
+	}
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	classes := func(classes ...sink.Class) []sink.Class { return classes }
+	const delivered = sink.Class(255)
+	for _, test := range []struct {
+		name, body string
+		want       []sink.Class // nil: all delivered
+		says       string
+	}{
+		{name: "all", body: `{"results":[{"id":"m0","status":"delivered"},{"id":"m1","status":"delivered"},{"id":"m2","status":"delivered"}]}`},
+		{name: "by id in any order", body: `{"results":[{"id":"m2","status":"rejected","error":"no such sku"},{"id":"m0","status":"delivered"},{"id":"m1","status":"retry"}]}`,
+			want: classes(delivered, sink.ClassRejected, sink.ClassPermanent), says: "no such sku"},
+		{name: "by index", body: `{"results":[{"status":"delivered"},{"status":"rejected"},{"status":"delivered"}]}`,
+			want: classes(delivered, sink.ClassPermanent, delivered)},
+		{name: "left out", body: `{"results":[{"id":"m1","status":"delivered"}]}`,
+			want: classes(sink.ClassRejected, delivered, sink.ClassRejected), says: "left out"},
+		{name: "none", body: `{"results":[]}`, want: classes(sink.ClassRejected, sink.ClassRejected, sink.ClassRejected)},
+		{name: "unknown id, too many", body: `{"results":[{"id":"x","status":"delivered"},{"status":"delivered"},{"status":"delivered"},{"status":"delivered"}]}`,
+			want: classes(sink.ClassRejected, delivered, delivered)},
+		{name: "unknown status", body: `{"results":[{"status":"ok"},{"status":"delivered"},{"status":"delivered"}]}`,
+			want: classes(sink.ClassRejected, delivered, delivered), says: "want delivered, retry or rejected"},
+		{name: "no body", body: ``, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured), says: "set results to false"},
+		{name: "other JSON", body: `{"ok":true}`, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEndpoint(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+				fmt.Fprint(w, test.body) //nolint:errcheck // The client sees it.
+			})
+			s := newSink(t, http.Config{URL: e.url(), Results: true})
+			if l := s.Limits(); l.Run != 1 || l.Batch != 100 {
+				t.Errorf("limits %+v, want Run 1", l)
+			}
+			answers := s.Deliver(t.Context(), deliveries(3))
+			if (answers == nil) != (test.want == nil) {
+				t.Fatalf("answers: %v", answers)
+			}
+			said := test.says == ""
+			for i, err := range answers {
+				class, _, whole := sink.Classify(err)
+				if err == nil {
+					class = delivered
+				} else {
+					said = said || strings.Contains(err.Error(), test.says)
+				}
+				if class != test.want[i] || whole {
+					t.Errorf("answer %d: %v (whole %v), want class %d", i, err, whole, test.want[i])
+				}
+			}
+			if !said {
+				t.Errorf("no error says %q: %v", test.says, answers)
+			}
+		})
+	}
+}
+
+// TestResultsOfTwoTables delivers two messages with the same id in one request.
+func TestResultsOfTwoTables(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		fmt.Fprint(w, `{"results":[{"id":"m0","status":"delivered"},{"id":"m0","status":"rejected"}]}`) //nolint:errcheck // The client sees it.
+	})
+	ds := deliveries(2)
+	ds[1].Message.ID = "m0"
+	answers := newSink(t, http.Config{URL: e.url(), Results: true}).Deliver(t.Context(), ds)
+	if len(answers) != 2 || answers[0] != nil || answers[1] == nil {
+		t.Errorf("answers: %v, want nil and an error", answers)
+	}
+}
+
+// TestManyIDs delivers more ids than headers can hold: several requests, and after the first that fails no further.
+func TestManyIDs(t *testing.T) {
+	t.Parallel()
+	var requests, messages atomic.Int64
+	var fail atomic.Int64
+	e := newEndpoint(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		ids := strings.Split(r.Header.Get("tailbox-ids"), ",")
+		positions := strings.Split(r.Header.Get("tailbox-positions"), ",")
+		if len(ids) != len(positions) || len(r.Header.Get("tailbox-ids")) > 4000 || len(r.Header.Get("tailbox-positions")) > 4000 {
+			w.WriteHeader(400)
+			return
+		}
+		if requests.Add(1) == fail.Load() {
+			w.WriteHeader(500)
+			return
+		}
+		messages.Add(int64(len(ids)))
+	})
+	s := newSink(t, http.Config{URL: e.url(), MaxBatch: 500})
+	ds := deliveries(500)
+	for i := range ds {
+		ds[i].Message.ID = fmt.Sprintf("%036d", i)
+	}
+	if answers := s.Deliver(t.Context(), ds); answers != nil {
+		t.Fatal(answers)
+	}
+	if got := messages.Load(); got != 500 || requests.Load() != 5 {
+		t.Errorf("%d messages in %d requests, want 500 in 5", got, requests.Load())
+	}
+	fail.Store(requests.Load() + 3)
+	answers := s.Deliver(t.Context(), ds)
+	count := map[sink.Class]int{}
+	for i, err := range answers {
+		class, _, whole := sink.Classify(err)
+		switch {
+		case err == nil:
+			if i > 0 && answers[i-1] != nil {
+				t.Fatalf("answer %d is nil after an error", i)
+			}
+		case whole != (class == sink.ClassRejected):
+			t.Errorf("answer %d: %v, whole = %v", i, class, whole)
+		}
+		if err != nil {
+			count[class]++
+		}
+	}
+	if count[sink.ClassRejected] < 50 || count[sink.ClassNotAttempted] < 50 || len(count) != 2 {
+		t.Errorf("classes: %v", count)
+	}
+	if got := requests.Load(); got != fail.Load() {
+		t.Errorf("%d requests, want none after number %d", got, fail.Load())
+	}
+}
+
+func TestDefaultBatchFits(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	var headerBytes atomic.Int64
+	e := newEndpoint(t, func(_ nethttp.ResponseWriter, r *nethttp.Request) {
+		requests.Add(1)
+		n := 0
+		for name, values := range r.Header {
+			n += len(name) + len(values[0]) + 4
+		}
+		headerBytes.Store(int64(n))
+	})
+	s := newSink(t, http.Config{URL: e.url()})
+	ds := deliveries(s.Limits().Batch)
+	for i := range ds {
+		ds[i].Message.ID = fmt.Sprintf("0198c0de-0000-7000-8000-%012d", i)
+	}
+	if answers := s.Deliver(t.Context(), ds); answers != nil {
+		t.Fatal(answers)
+	}
+	if requests.Load() != 1 || headerBytes.Load() > 7800 {
+		t.Errorf("%d requests with %d bytes of headers, want one below 7800", requests.Load(), headerBytes.Load())
+	}
+}
+
+func TestErrorsDoNotShowSecrets(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		if u, p, _ := r.BasicAuth(); u != "user" || p != "secret" {
+			t.Errorf("basic authentication %q %q", u, p)
+		}
+		if r.URL.Query().Get("token") != "secret" {
+			t.Errorf("query %q", r.URL.RawQuery)
+		}
+		w.WriteHeader(500)
+	})
+	s := newSink(t, http.Config{URL: "http://user:secret@" + e.address + "/hook?token=secret"})
+	err := s.Deliver(t.Context(), deliveries(1))[0]
+	e.stop(t)
+	for _, err := range []error{err, s.Deliver(t.Context(), deliveries(1))[0], errors.Join(s.Check(context.Background())...)} {
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("error: %v", err)
+		}
+	}
+}
