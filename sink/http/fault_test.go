@@ -242,12 +242,14 @@ func TestStaleConnections(t *testing.T) {
 	s := newSink(t, http.Config{URL: url, Format: http.Single})
 	sinktest.Eventually(t, "20 deliveries in a row on connections that the server closed", func() bool {
 		for range 20 {
-			answers := s.Deliver(t.Context(), deliveries(1))
-			<-closed
-			if answers != nil {
+			if answers := s.Deliver(t.Context(), deliveries(1)); answers != nil {
 				// The close crossed the request: nobody can tell, and rejected is right.
-				return class(t, answers) != sink.ClassRejected && class(t, answers) != sink.ClassUnreachable
+				if got := class(t, answers); got != sink.ClassRejected && got != sink.ClassUnreachable {
+					t.Fatalf("class %v: %v", got, answers[0])
+				}
+				return false
 			}
+			<-closed
 		}
 		return true
 	})
