@@ -216,6 +216,10 @@ func (e *engine) onFailure(l *lane, err error, left, inCall int, now time.Time) 
 			if head.unreached == 1 {
 				head.reachedBefore = l.sink.successes
 			}
+			if l.polling && l.sink.breaker.open {
+				e.putBack(l, 2*l.sink.breaker.wait) // the next probe is another lane's head
+				return
+			}
 			e.wait(l, freeRetry<<min(head.unreached, 3), now)
 			return
 		}
