@@ -159,7 +159,7 @@ func (w *World) checkPosition(a *attempt, it *item, f *fate) {
 func (w *World) checkBlock(a *attempt, i int) {
 	it, lane := &a.items[i], a.lane(i)
 	own := w.parkedAt(it.m, a.sink.name())
-	if own != nil && !own.live() {
+	if own != nil && !own.live() && !w.opts.CountDuplicates {
 		w.fail("I5", "%s gets %s, which is %s", a.sink.name(), it.m, own.State)
 	}
 	if lane.Group == "" || own != nil && !own.Blocks || !it.m.available.IsZero() {

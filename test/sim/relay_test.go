@@ -44,7 +44,7 @@ func TestSim(t *testing.T) {
 		single(t, engine)
 		return
 	}
-	stats, seed, err := many(t, engine, count(), sim.Options{Seed: *firstFlag})
+	stats, seed, err := many(t, engine, count(), sim.Options{Seed: *firstFlag, CountDuplicates: *countFlag})
 	t.Logf("%+v", stats)
 	if err != nil {
 		t.Fatalf("seed %d: %v\nrun it again: go test ./test/sim -run TestSim -sim.seed=%d -v", seed, err, seed)

@@ -17,6 +17,7 @@ var (
 	schedules    = flag.Int("sim.n", 0, "how many schedules to run (default 2000, or TAILBOX_SIM_SCHEDULES)")
 	firstFlag    = flag.Uint64("sim.first", 1, "the first seed")
 	allFlag      = flag.Bool("sim.all", false, "go on after a broken invariant, and list them all")
+	countFlag    = flag.Bool("sim.duplicates", false, "count duplicates instead of judging them (for test/mutants)")
 	announceFlag = flag.Bool("sim.announce", false, "print each seed before it runs, to find one that crashes the process")
 )
 

@@ -38,7 +38,8 @@ type Options struct {
 	Seed uint64
 	// Trace gets a line an event, if set.
 	Trace func(line string)
-	// CountDuplicates makes the oracle count duplicates without a reason (I7) instead of failing.
+	// CountDuplicates makes the oracle count duplicates without a reason (I7), and whatever else follows when the log is
+	// read again from before the checkpoint, instead of failing.
 	CountDuplicates bool
 }
 
