@@ -18,26 +18,22 @@ const (
 	loseTime = `
 UPDATE {parked} p SET next_attempt_at = NULL
 FROM unnest($2::text[], $3::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
-	SELECT q.source_table, q.message_id, q.next_attempt_at FROM {parked} q
+	SELECT q.ctid, q.next_attempt_at FROM {parked} q
 	WHERE q.pipeline = $1 AND q.sink = l.sink AND q.message_group = l.message_group AND q.blocks ORDER BY q.position LIMIT 1) h
-WHERE p.pipeline = $1 AND p.message_id = h.message_id AND p.source_table = h.source_table AND p.sink = l.sink
-	AND h.next_attempt_at IS NOT NULL`
+WHERE p.ctid = h.ctid AND h.next_attempt_at IS NOT NULL`
 
 	replayParked = `
 UPDATE {parked} p SET state = 'waiting', blocks = NOT p.alone, attempts = 0, replays = p.replays + 1, last_error = NULL,
 	error_class = NULL, next_attempt_at = CASE WHEN p.alone THEN now() END, changed_at = now()
-FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink`
+FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)` + parkedAt + `WHERE p.ctid = at.ctid`
 
 	dropParked = `
 UPDATE {parked} p SET state = 'dropped', blocks = false, next_attempt_at = NULL, error_class = 'dropped', last_error = $5, changed_at = now()
-FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink`
+FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)` + parkedAt + `WHERE p.ctid = at.ctid`
 
 	skipParked = `
 UPDATE {parked} p SET blocks = false, changed_at = now()
-FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink`
+FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)` + parkedAt + `WHERE p.ctid = at.ctid`
 
 	// rewriteParked replaces what a delivery carries.
 	rewriteParked = `
@@ -225,7 +221,8 @@ func edited(old *outbox.Message, e *checkpoint.Edit) *outbox.Message {
 func (p *part) read(ctx context.Context, rows []selectedRow) (map[parkedKey]*checkpoint.Parked, error) {
 	sinks, tables, ids := keys(rows)
 	found, err := p.s.conn.Query(ctx, p.s.q(`SELECT `+parkedColumns+` FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
-		JOIN {parked} p ON p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink`),
+		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
+			AND q.sink = v.sink OFFSET 0) p`),
 		p.s.cfg.Pipeline, sinks, tables, ids)
 	if err != nil {
 		return nil, p.s.fault("read deliveries", err)

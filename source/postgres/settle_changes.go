@@ -13,19 +13,30 @@ type change struct {
 
 func (c change) lane() checkpoint.Lane { return checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group} }
 
+// parkedAt finds deliveries by key, and parkedOf all of a message, for statements that change them ("WHERE p.ctid =
+// at.ctid"). Which table to begin with must not be left to the planner: a plan that was made while tailbox_parked was empty
+// would read all of it later. OFFSET 0 keeps the subquery apart, and a ctid can only be looked up. Nobody but this session
+// changes the table, so a row stays where it is until the statement has come to it.
+const (
+	parkedAt = ` CROSS JOIN LATERAL (SELECT q.ctid FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id
+	AND q.source_table = v.source_table AND q.sink = v.sink OFFSET 0) at
+`
+	parkedOf = ` CROSS JOIN LATERAL (SELECT q.ctid FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id
+	AND q.source_table = v.source_table OFFSET 0) at
+`
+)
+
 // removeDelivered deletes delivered deliveries.
 const removeDelivered = `
-DELETE FROM {parked} p USING unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink
-RETURNING v.n - 1, p.alone, p.attempts + 1`
+DELETE FROM {parked} p USING unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)` +
+	parkedAt + `WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts + 1`
 
 // keepDelivered is what happens to them instead where rows may be locked: should this message's row be, the delivery is
 // what remembers that it has still to be dealt with.
 const keepDelivered = `
 UPDATE {parked} p SET state = 'delivered', blocks = false, next_attempt_at = NULL, attempts = p.attempts + 1, changed_at = now()
-FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink
-RETURNING v.n - 1, p.alone, p.attempts`
+FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)` + parkedAt + `
+WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts`
 
 // alterParked gives deliveries their new state. It runs after delivered ones were removed, so that a delivery which
 // became the first of its lane may be due.
@@ -36,9 +47,8 @@ UPDATE {parked} p SET state = v.state, blocks = v.blocks AND NOT p.alone, attemp
 		AND q.sink = p.sink AND q.message_group = p.message_group AND q.blocks AND q.position < p.position))
 		THEN now() + v.delay * interval '1 microsecond' END
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bool[], $7::int[], $8::bool[], $9::bigint[], $10::text[], $11::text[])
-	WITH ORDINALITY AS v (sink, source_table, message_id, state, blocks, attempts, due, delay, last_error, error_class, n)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.sink = v.sink
-RETURNING v.n - 1, p.alone`
+	WITH ORDINALITY AS v (sink, source_table, message_id, state, blocks, attempts, due, delay, last_error, error_class, n)` + parkedAt + `
+WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone`
 
 // supersede makes all but the newest of a lane's blocking deliveries dead.
 const supersede = `
@@ -47,7 +57,10 @@ UPDATE {parked} p SET state = 'dead', blocks = false, next_attempt_at = NULL, er
 FROM unnest($2::text[], $3::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
 	SELECT max(q.position) AS newest FROM {parked} q
 	WHERE q.pipeline = $1 AND q.sink = l.sink AND q.message_group = l.message_group AND q.blocks) m
-WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks AND p.position < m.newest
+CROSS JOIN LATERAL (
+	SELECT q.ctid FROM {parked} q WHERE q.pipeline = $1 AND q.sink = l.sink AND q.message_group = l.message_group AND q.blocks
+		AND q.position < m.newest OFFSET 0) at
+WHERE p.ctid = at.ctid
 RETURNING p.source_table, p.message_id`
 
 // queueChanges adds the changes to a batch. Of several for one delivery the last one counts.

@@ -39,10 +39,10 @@ const headLanes = `
 WITH lane AS (
 	SELECT * FROM unnest($2::text[], $3::text[], $4::bool[]) WITH ORDINALITY AS l (sink, message_group, held, n)
 ), head AS MATERIALIZED (
-	SELECT l.n, h.sink, h.source_table, h.message_id, h.next_attempt_at,
+	SELECT l.n, h.at, h.next_attempt_at,
 		h.state IN ('retrying', 'waiting') AND NOT l.held AND (z.position IS NULL OR z.position > h.position) AS ready
 	FROM lane l CROSS JOIN LATERAL (
-		SELECT p.sink, p.source_table, p.message_id, p.state, p.position, p.next_attempt_at FROM {parked} p
+		SELECT p.ctid AS at, p.state, p.position, p.next_attempt_at FROM {parked} p
 		WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks
 		ORDER BY p.position LIMIT 1) h
 	LEFT JOIN LATERAL (
@@ -51,8 +51,7 @@ WITH lane AS (
 		ORDER BY p.position LIMIT 1) z ON true
 ), moved AS (
 	UPDATE {parked} p SET next_attempt_at = CASE WHEN h.ready THEN now() END
-	FROM head h WHERE p.pipeline = $1 AND p.message_id = h.message_id AND p.source_table = h.source_table AND p.sink = h.sink
-		AND h.ready <> (h.next_attempt_at IS NOT NULL)
+	FROM head h WHERE p.ctid = h.at AND h.ready <> (h.next_attempt_at IS NOT NULL)
 )
 SELECT n - 1, ready AND (next_attempt_at IS NULL OR next_attempt_at <= now()) FROM head`
 

@@ -77,8 +77,8 @@ func (a *attempt) collectMessages() {
 // lookupParked reads what is parked of messages.
 const lookupParked = `
 SELECT v.n - 1, p.state, p.attempts, p.next_attempt_at, coalesce(p.last_error, ''), p.in_table, p.row_settled
-FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS v (source_table, message_id, n)
-JOIN {parked} p ON p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table`
+FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS v (source_table, message_id, n) CROSS JOIN LATERAL (SELECT * FROM {parked} q
+	WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table OFFSET 0) p`
 
 // queueLookup adds lookupParked for all messages collected so far.
 func (a *attempt) queueLookup(b *pgx.Batch) {
@@ -124,7 +124,7 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 	b := &pgx.Batch{}
 	for _, t := range a.s.tables.order {
 		for _, del := range []bool{true, false} {
-			if err := a.queueRows(b, t, del, rows[statement{t, del}]); err != nil {
+			if err := a.queueRows(b, t, del, false, rows[statement{t, del}]); err != nil {
 				return err
 			}
 		}
@@ -192,17 +192,15 @@ func (m *message) view(t *table, c *rowChange) {
 // Statements that follow from what was found out about the rows.
 const (
 	removeOver = `
-DELETE FROM {parked} p USING unnest($2::text[], $3::text[]) AS v (source_table, message_id)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.state IN ('dropped', 'delivered')`
+DELETE FROM {parked} p USING unnest($2::text[], $3::text[]) AS v (source_table, message_id)` + parkedOf + `WHERE p.ctid = at.ctid AND p.state IN ('dropped', 'delivered')`
 	removeKept = `
-DELETE FROM {parked} p USING unnest($2::text[], $3::text[]) AS v (source_table, message_id)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.state = 'delivered'`
+DELETE FROM {parked} p USING unnest($2::text[], $3::text[]) AS v (source_table, message_id)` + parkedOf + `WHERE p.ctid = at.ctid AND p.state = 'delivered'`
 	noteUnfinished = `
-UPDATE {parked} p SET unfinished = v.unfinished FROM unnest($2::text[], $3::text[], $4::bool[]) AS v (source_table, message_id, unfinished)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.unfinished <> v.unfinished`
+UPDATE {parked} p SET unfinished = v.unfinished FROM unnest($2::text[], $3::text[], $4::bool[]) AS v (source_table, message_id, unfinished)` +
+		parkedOf + `WHERE p.ctid = at.ctid AND p.unfinished <> v.unfinished`
 	noteRowSettled = `
-UPDATE {parked} p SET row_settled = v.settled FROM unnest($2::text[], $3::text[], $4::bool[]) AS v (source_table, message_id, settled)
-WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table AND p.row_settled <> v.settled`
+UPDATE {parked} p SET row_settled = v.settled FROM unnest($2::text[], $3::text[], $4::bool[]) AS v (source_table, message_id, settled)` +
+		parkedOf + `WHERE p.ctid = at.ctid AND p.row_settled <> v.settled`
 )
 
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.

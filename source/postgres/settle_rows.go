@@ -33,8 +33,10 @@ type rowChange struct {
 type rowWork struct {
 	table  *table
 	delete bool
-	rows   []rowChange
-	found  []bool
+	// alike: all rows get the same, so that an array of ids is all that travels. That is the common case and the fast one.
+	alike bool
+	rows  []rowChange
+	found []bool
 }
 
 // onDelivered is what the row of a delivered message gets; false where its table is left alone.
@@ -84,19 +86,19 @@ func (a *attempt) queuePlainRows(b *pgx.Batch) error {
 		}
 	}
 	for _, t := range a.s.tables.order {
-		if err := a.queueRows(b, t, t.OnDelivered == outbox.Delete, byTable[t]); err != nil {
+		if err := a.queueRows(b, t, t.OnDelivered == outbox.Delete, true, byTable[t]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// queueRows adds the statements for rows of one table. They are matched by their place in the parameters, so that neither
-// the form of an id nor a table without a unique index matters.
-func (a *attempt) queueRows(b *pgx.Batch, t *table, del bool, rows []rowChange) error {
+// queueRows adds the statements for rows of one table.
+func (a *attempt) queueRows(b *pgx.Batch, t *table, del, alike bool, rows []rowChange) error {
 	for len(rows) > 0 {
 		n := min(len(rows), rowChunk)
-		w := &rowWork{table: t, delete: del, rows: rows[:n], found: make([]bool, n)}
+		// A type whose text is not all there is to it (padding, case) is matched by place only.
+		w := &rowWork{table: t, delete: del, alike: (alike || del) && t.id.exact, rows: rows[:n], found: make([]bool, n)}
 		rows = rows[n:]
 		a.work = append(a.work, w)
 		if a.lockedTables[t.String()] {
@@ -111,20 +113,15 @@ func (a *attempt) queueRows(b *pgx.Batch, t *table, del bool, rows []rowChange) 
 	return nil
 }
 
-func (w *rowWork) scan(rows pgx.Rows) error {
-	var n int64
-	_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
-		w.found[n] = true
-		return nil
-	})
-	return onTable(w.table.String(), err)
-}
-
-// args are the ids, and for an update the values beside them.
+// args are the ids, and for an update the values: one of each, or one a row.
 func (w *rowWork) args() ([]any, error) {
 	ids, err := w.ids(func(int) bool { return true })
 	if err != nil || w.delete {
 		return []any{ids}, err
+	}
+	if w.alike {
+		r := &w.rows[0]
+		return []any{ids, r.word, int32(r.attempts), r.next, r.err, r.delivered}, nil
 	}
 	words, errs := make([]string, len(w.rows)), make([]string, len(w.rows))
 	attempts, delivered := make([]int32, len(w.rows)), make([]bool, len(w.rows))
@@ -149,6 +146,9 @@ func (w *rowWork) ids(want func(int) bool) (any, error) {
 
 // sql is the statement. passLocked leaves locked rows out.
 func (w *rowWork) sql(passLocked bool) string {
+	if w.alike {
+		return w.alikeSQL(passLocked)
+	}
 	t := w.table
 	id := quoteIdent(t.Columns.ID)
 	from := "unnest($1::" + t.id.cast + ") WITH ORDINALITY AS v (id, n)"
@@ -162,39 +162,99 @@ func (w *rowWork) sql(passLocked bool) string {
 	if w.delete {
 		return "DELETE FROM " + t.sql + " AS t USING " + from + " WHERE t." + id + " = v.id RETURNING v.n - 1"
 	}
-	return "UPDATE " + t.sql + " AS t SET " + strings.Join(t.assignments(), ", ") + " FROM " + from + " WHERE t." + id +
-		" = v.id RETURNING v.n - 1"
+	return "UPDATE " + t.sql + " AS t SET " + t.assignments("v.word", "v.attempts", "v.next", "v.err", "v.delivered") + " FROM " + from +
+		" WHERE t." + id + " = v.id RETURNING v.n - 1"
 }
 
-// assignments set the columns that the table has. Texts are cast to the column's type: that cuts them to its length, and
-// makes words values of an enum.
-func (t *table) assignments() []string {
+// alikeSQL is the statement where all rows get the same. It returns their ids.
+func (w *rowWork) alikeSQL(passLocked bool) string {
+	t := w.table
+	id := quoteIdent(t.Columns.ID)
+	ids := "$1::" + t.id.cast
+	if passLocked {
+		ids = "ARRAY(SELECT l." + id + " FROM " + t.sql + " AS l WHERE l." + id + " = ANY (" + ids + ") FOR UPDATE SKIP LOCKED)"
+	}
+	verb := "DELETE FROM " + t.sql + " AS t"
+	if !w.delete {
+		verb = "UPDATE " + t.sql + " AS t SET " + t.assignments("$2::text", "$3::int", "$4::timestamptz", "$5::text", "$6::bool")
+	}
+	return verb + " WHERE t." + id + " = ANY (" + ids + ") RETURNING t." + id + "::" + t.id.wire
+}
+
+// scan notes which rows were there.
+func (w *rowWork) scan(rows pgx.Rows) error {
+	if w.alike {
+		return onTable(w.table.String(), w.scanIDs(rows))
+	}
+	var n int64
+	_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
+		w.found[n] = true
+		return nil
+	})
+	return onTable(w.table.String(), err)
+}
+
+// scanIDs notes which rows were there by the ids that came back. As a rule all did, and nothing is compared.
+func (w *rowWork) scanIDs(rows pgx.Rows) error {
+	var all []byte
+	var ends []int
+	for rows.Next() {
+		all = append(all, rows.RawValues()[0]...)
+		ends = append(ends, len(all))
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if len(ends) == len(w.rows) {
+		for i := range w.found {
+			w.found[i] = true
+		}
+		return nil
+	}
+	back, start := make(map[string]bool, len(ends)), 0
+	for _, end := range ends {
+		back[string(all[start:end])] = true
+		start = end
+	}
+	for i := range w.rows {
+		raw, err := w.table.id.binary(w.rows[i].id)
+		if err != nil {
+			return err
+		}
+		w.found[i] = back[raw]
+	}
+	return nil
+}
+
+// assignments set the columns that the table has, to what the expressions give. Texts are cast to the column's type: that
+// cuts them to its length, and makes words values of an enum.
+func (t *table) assignments(word, tries, next, lastError, delivered string) string {
 	var set []string
 	c := &t.Columns
 	if col := t.col(c.Status); col != "" {
-		set = append(set, col+" = v.word::"+t.types[c.Status])
+		set = append(set, col+" = "+word+"::"+t.types[c.Status])
 	}
 	attempts := t.col(c.Attempts)
 	if attempts != "" {
-		set = append(set, attempts+" = CASE WHEN v.delivered THEN greatest(coalesce(t."+attempts+", 0), v.attempts) ELSE v.attempts END")
+		set = append(set, attempts+" = CASE WHEN "+delivered+" THEN greatest(coalesce(t."+attempts+", 0), "+tries+") ELSE "+tries+" END")
 	}
 	if col := t.col(c.LastAttemptAt); col != "" {
-		when := "v.delivered"
+		when := delivered
 		if attempts != "" {
-			when += " OR v.attempts > coalesce(t." + attempts + ", 0)"
+			when += " OR " + tries + " > coalesce(t." + attempts + ", 0)"
 		}
 		set = append(set, col+" = CASE WHEN "+when+" THEN now() ELSE t."+col+" END")
 	}
 	if col := t.col(c.NextAttemptAt); col != "" {
-		set = append(set, col+" = v.next")
+		set = append(set, col+" = "+next)
 	}
 	if col := t.col(c.LastError); col != "" {
-		set = append(set, col+" = nullif(v.err, '')::"+t.types[c.LastError])
+		set = append(set, col+" = nullif("+lastError+", '')::"+t.types[c.LastError])
 	}
 	if col := t.col(c.DeliveredAt); col != "" {
-		set = append(set, col+" = CASE WHEN v.delivered THEN now() ELSE t."+col+" END")
+		set = append(set, col+" = CASE WHEN "+delivered+" THEN now() ELSE t."+col+" END")
 	}
-	return set
+	return strings.Join(set, ", ")
 }
 
 // judgeMissing finds out about rows that were not there: gone, not visible yet, or passed over because they are locked.

@@ -33,7 +33,8 @@ WITH due AS MATERIALIZED (
 	FROM due ORDER BY turn, next_attempt_at, message_id, source_table, sink LIMIT $3
 )
 SELECT ` + parkedColumns + `
-FROM pick k JOIN {parked} p ON p.pipeline = $1 AND p.message_id = k.message_id AND p.source_table = k.source_table AND p.sink = k.sink
+FROM pick k CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = k.message_id
+	AND q.source_table = k.source_table AND q.sink = k.sink OFFSET 0) p
 WHERE k.before < $4 ORDER BY p.position, p.message_id, p.sink`
 
 // nextDue is when the next one is due, in seconds from now.
@@ -52,6 +53,8 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	var ps []checkpoint.Parked
 	var next *float64
 	b := &pgx.Batch{}
+	// Plans are made for tables as they were then. Due is called every second or so: no plan is older than that.
+	b.Queue("DISCARD PLANS")
 	b.Queue(s.q(dueParked), s.cfg.Pipeline, sinks, limit, dueBytes).Query(func(rows pgx.Rows) (err error) {
 		ps, err = collectParked(rows)
 		return err
@@ -114,8 +117,8 @@ ORDER BY p.position, p.message_id LIMIT $5`
 // pageParked reads deliveries of one sink by key.
 const pageParked = `
 SELECT ` + parkedColumns + `
-FROM unnest($3::text[], $4::text[]) AS k (source_table, message_id)
-JOIN {parked} p ON p.pipeline = $1 AND p.message_id = k.message_id AND p.source_table = k.source_table AND p.sink = $2
+FROM unnest($3::text[], $4::text[]) AS k (source_table, message_id) CROSS JOIN LATERAL (SELECT * FROM {parked} q
+	WHERE q.pipeline = $1 AND q.message_id = k.message_id AND q.source_table = k.source_table AND q.sink = $2 OFFSET 0) p
 ORDER BY p.position, p.message_id`
 
 // Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an operator: a dead

@@ -227,7 +227,8 @@ func (s *store) parkedAt(ctx context.Context, ms []*outbox.Message) ([][]string,
 		tables[i], ids[i] = m.Table, m.ID
 	}
 	rows, err := s.conn.Query(ctx, s.q(`SELECT v.n - 1, p.sink FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS v (source_table, message_id, n)
-		JOIN {parked} p ON p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table`), s.cfg.Pipeline, tables, ids)
+		CROSS JOIN LATERAL (SELECT q.sink FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id
+			AND q.source_table = v.source_table OFFSET 0) p`), s.cfg.Pipeline, tables, ids)
 	if err != nil {
 		return nil, s.fault("look for parked deliveries", err)
 	}

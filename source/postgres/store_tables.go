@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -38,19 +39,21 @@ type tables struct {
 type idType struct {
 	wire string // uuid, int8 or text
 	cast string // the array's type in SQL
+	// exact: two ids are equal if and only if their texts are (or, for integers and uuids, what these stand for).
+	exact bool
 }
 
 // idTypeOf chooses the type by the base type of the column.
 func idTypeOf(base string) idType {
 	switch base {
 	case "uuid":
-		return idType{"uuid", "uuid[]"}
+		return idType{"uuid", "uuid[]", true}
 	case "smallint", "integer", "bigint":
-		return idType{"int8", "int8[]"}
+		return idType{"int8", "int8[]", true}
 	case "text", "character varying":
-		return idType{"text", "text[]"}
+		return idType{"text", "text[]", true}
 	default:
-		return idType{"text", "text[]::" + base + "[]"}
+		return idType{"text", "text[]::" + base + "[]", false}
 	}
 }
 
@@ -60,11 +63,11 @@ func (t idType) array(ids []string) (any, error) {
 	case "uuid":
 		out := make([][16]byte, len(ids))
 		for i, id := range ids {
-			var u pgtype.UUID
-			if err := u.Scan(id); err != nil {
-				return nil, fmt.Errorf("read id %q as uuid: %w", id, err)
+			u, err := parseUUID(id)
+			if err != nil {
+				return nil, err
 			}
-			out[i] = u.Bytes
+			out[i] = u
 		}
 		return out, nil
 	case "int8":
@@ -80,6 +83,31 @@ func (t idType) array(ids []string) (any, error) {
 	default:
 		return ids, nil
 	}
+}
+
+// binary is the id as the server sends it.
+func (t idType) binary(id string) (string, error) {
+	switch t.wire {
+	case "uuid":
+		u, err := parseUUID(id)
+		return string(u[:]), err
+	case "int8":
+		n, err := strconv.ParseInt(id, 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("read id as bigint: %w", err)
+		}
+		return string(binary.BigEndian.AppendUint64(nil, uint64(n))), nil
+	default:
+		return id, nil
+	}
+}
+
+func parseUUID(id string) ([16]byte, error) {
+	var u pgtype.UUID
+	if err := u.Scan(id); err != nil {
+		return u.Bytes, fmt.Errorf("read id %q as uuid: %w", id, err)
+	}
+	return u.Bytes, nil
 }
 
 // tablesQuery finds a table and its columns. Domains are followed to their base type, which is what ids are compared
