@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -58,25 +57,3 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	}
 	return slog.New(slog.NewTextHandler(w, options))
 }
-
-// joined makes one sentence of errors that were joined.
-func joined(err error) error {
-	many, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return err
-	}
-	text := ""
-	for i, one := range many.Unwrap() {
-		if i > 0 {
-			text += "; "
-		}
-		text += one.Error()
-	}
-	return fmt.Errorf("%s%w", text, quiet{err})
-}
-
-// quiet keeps an error findable without showing it again.
-type quiet struct{ error }
-
-func (quiet) Error() string   { return "" }
-func (q quiet) Unwrap() error { return q.error }

@@ -24,7 +24,6 @@ const (
 	observeEvery = 15 * time.Second
 	// closeTimeout bounds closing the sinks.
 	closeTimeout = 5 * time.Second
-	checkTimeout = 15 * time.Second
 )
 
 func newRun() *command {
@@ -83,7 +82,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 		log.Info("serving metrics and health", "address", server.Addr())
 		t.beside(server.Run)
 	}
-	t.beside(func(ctx context.Context) error { return warnOfSinks(ctx, log, sinks) })
+	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
 	t.beside(func(ctx context.Context) error { return observe(ctx, log, pg, metrics) })
 	log.Info("starting", "pipeline", p.config.Pipeline, "sinks", len(sinks))
 	err = t.run(ctx, r.Run)
@@ -148,21 +147,12 @@ func labels(c *config.Config) admin.Labels {
 }
 
 // warnOfSinks tells what is wrong with sinks, so that it is known before the first message. The relay runs all the same.
-func warnOfSinks(ctx context.Context, log *slog.Logger, sinks map[string]sink.Sink) error {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	for name, s := range sinks {
-		if checker, ok := s.(sink.Checker); ok {
-			wg.Go(func() {
-				for _, err := range checker.Check(ctx) {
-					if ctx.Err() == nil {
-						log.Warn("sink is misconfigured", "sink", name, "error", err)
-					}
-				}
-			})
+func warnOfSinks(ctx context.Context, log *slog.Logger, sinks map[string]sink.Sink) {
+	for name, problems := range askSinks(ctx, sinks) {
+		for _, err := range problems {
+			if ctx.Err() == nil {
+				log.Warn("sink is misconfigured", "sink", name, "error", err)
+			}
 		}
 	}
-	wg.Wait()
-	return nil
 }
