@@ -60,8 +60,8 @@ func (e *engine) dueNow(now time.Time) bool {
 			continue
 		}
 		if probe {
-			if len(s.turn) > 0 {
-				continue // a lane in memory is the probe
+			if len(s.turn) > 0 || now.Sub(s.probed) < e.cfg.Tick {
+				continue // a lane in memory is the probe; or what was found could not be brought back yet
 			}
 			e.probeDue(s, now)
 			return true
@@ -77,7 +77,7 @@ func (e *engine) polledFull() bool { return int64(e.polledBytes) >= e.cfg.Memory
 // probeDue brings back one parked lane, to find out whether the sink can be reached again.
 func (e *engine) probeDue(s *sinkState, now time.Time) {
 	e.dueAsked = true // the other sinks' turn comes next
-	s.probing = s.breaker.open
+	s.probing, s.probed = s.breaker.open, now
 	e.askDue([]string{s.name}, 1, func() {
 		s.probing = false
 		if s.queued == 0 && s.inflight == 0 { // nothing is parked for it: the next message will tell
