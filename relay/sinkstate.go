@@ -33,8 +33,9 @@ type sinkState struct {
 	// down is since when the sink takes nothing; zero while it does. park: everything for it goes to the database.
 	down      time.Time
 	park      bool
-	probing   bool // the breaker's one delivery is in flight, or asked for
-	successes int  // answers in all, to tell one unreachable message from an unreachable sink
+	probing   bool      // the breaker's one delivery is in flight, or asked for
+	probed    time.Time // when the database was last asked for one
+	successes int       // answers in all, to tell one unreachable message from an unreachable sink
 }
 
 // destination is where order is kept within a sink.
