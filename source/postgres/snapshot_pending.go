@@ -109,6 +109,11 @@ func (t *tableInfo) order(alias string, commitTimes bool) string {
 			break
 		}
 	}
+	// Rows of one transaction, or of a table without any of these: numbered ids tell the order, places in a table that is
+	// deleted from do not.
+	if c, ok := t.column(t.Columns.ID); ok && (c.kind == kindInt2 || c.kind == kindInt4 || c.kind == kindInt8) {
+		by = append(by, alias+"."+quoteIdent(c.name))
+	}
 	return strings.Join(append(by, alias+".tableoid", alias+".ctid"), ", ")
 }
 

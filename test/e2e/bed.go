@@ -234,6 +234,9 @@ func Rows[T any](ctx context.Context, b *Bed, sql string, args ...any) ([]T, err
 	return pgx.CollectRows(rows, pgx.RowTo[T])
 }
 
+// context ends with the test.
+func (b *Bed) context() context.Context { return b.tb.Context() }
+
 // Eventually polls until ask says "", which tells what is still missing; then the test fails with that.
 func (b *Bed) Eventually(most time.Duration, ask func() string) {
 	b.tb.Helper()
@@ -255,6 +258,18 @@ func (b *Bed) Eventually(most time.Duration, ask func() string) {
 
 // Pause waits for d, during which the system under test works on its own: the length of a trial, not a wait for an event.
 func Pause(d time.Duration) { <-time.After(d) }
+
+// AwaitReading waits until a relay reads the log.
+func (b *Bed) AwaitReading() {
+	b.tb.Helper()
+	b.Eventually(30*time.Second, func() string {
+		active, err := TryAsk[bool](b, `SELECT active FROM pg_replication_slots WHERE slot_name = $1`, b.Slot("relay"))
+		if err != nil || !active {
+			return fmt.Sprintf("no relay reads from its slot (%v)", err)
+		}
+		return ""
+	})
+}
 
 // FreeAddr is a loopback address that nobody listens on, of a port that outgoing connections do not take meanwhile.
 func FreeAddr(tb testing.TB) string {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -61,16 +60,10 @@ func (t *Trials) KillPostgres(n int) {
 		}
 		t.look(trial)
 		r.Signal(syscall.SIGCONT)
-		t.Bed.Eventually(30*time.Second, func() string {
-			if !r.Running() {
-				return "the relay ended by itself"
-			}
-			active, err := TryAsk[bool](t.Bed, `SELECT active FROM pg_replication_slots WHERE slot_name = $1`, t.Bed.Slot("relay"))
-			if err != nil || !active {
-				return fmt.Sprintf("the relay has not come back to its slot (%v)", err)
-			}
-			return ""
-		})
+		t.Bed.AwaitReading()
+		if !r.Running() {
+			t.Bed.tb.Fatalf("trial %d: the relay ended by itself with exit code %d", trial, r.Wait(time.Second))
+		}
 	}
 	r.Stop()
 }
