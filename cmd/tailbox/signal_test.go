@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process is the program, run by itself.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer for what the process prints.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *process) printed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+func startProcess(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(os.Args[0], args...)}
+	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), env...)
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // it has usually ended
+		_ = p.cmd.Wait()
+	})
+	return p
+}
+
+// ends waits for the process, and returns its exit code.
+func (p *process) ends() int {
+	p.t.Helper()
+	timer := time.AfterFunc(30*time.Second, func() { _ = p.cmd.Process.Kill() })
+	defer timer.Stop()
+	_ = p.cmd.Wait() // the exit code tells
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (r *rig) process(args ...string) *process {
+	var env []string
+	for name, value := range r.env {
+		env = append(env, name+"="+value)
+	}
+	return startProcess(r.t, env, append(args, "-c", r.file)...)
+}
+
+func TestSignalStopsSoftly(t *testing.T) {
+	t.Parallel()
+	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			r, e := newEndpointRig(t)
+			p := r.process("run")
+			r.send("a1", "a:1", `{}`)
+			until(t, "a1", func() bool { return e.got() == "a1" })
+			p.signal(s)
+			if code := p.ends(); code != exitDone {
+				t.Errorf("exit code %d\n%s", code, p.printed())
+			}
+			if n := len(r.outbox()); n != 0 {
+				t.Errorf("%d rows are left: what was delivered was not settled", n)
+			}
+		})
+	}
+}
+
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	r, _ := newEndpointRig(t)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(arrived)
+		<-release
+	}))
+	t.Cleanup(hanging.Close)
+	t.Cleanup(func() { close(release) })
+	r.env["API_URL"] = hanging.URL
+	p := r.process("run")
+	r.send("a1", "a:1", `{}`)
+	<-arrived
+	p.signal(syscall.SIGTERM)
+	until(t, "the soft stop", func() bool { return strings.Contains(p.printed(), "msg=stopping") })
+	p.signal(syscall.SIGTERM)
+	if code := p.ends(); code != exitFailed || !strings.Contains(p.printed(), "stopped at once") {
+		t.Errorf("exit code %d\n%s", code, p.printed())
+	}
+	if got := r.outbox(); len(got) != 1 {
+		t.Errorf("%d rows are left, want the one in flight", len(got))
+	}
+}
+
+// outbox lists the types of the rows.
+func (r *rig) outbox() []string {
+	r.t.Helper()
+	rows, err := r.conn.Query(context.Background(), "SELECT type FROM outbox")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer rows.Close()
+	var types []string
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			r.t.Fatal(err)
+		}
+		types = append(types, s)
+	}
+	if err := rows.Err(); err != nil {
+		r.t.Fatal(err)
+	}
+	return types
+}
