@@ -36,6 +36,8 @@ type Request struct {
 	// Each says that the client wants an answer for each message.
 	Each bool
 	At   time.Time
+	// From is the header x-relay, by which a test tells relays apart.
+	From string
 }
 
 // An Answer is what an endpoint does with a request.
@@ -130,7 +132,7 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	q := Request{Deliveries: ds, Each: strings.HasPrefix(r.URL.Path, "/each"), At: time.Now()}
+	q := Request{Deliveries: ds, Each: strings.HasPrefix(r.URL.Path, "/each"), At: time.Now(), From: r.Header.Get("X-Relay")}
 	e.mu.Lock()
 	e.seen++
 	var a Answer

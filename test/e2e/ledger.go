@@ -56,6 +56,7 @@ type record struct {
 	attempt  int // the highest that was seen
 	settled  bool
 	removed  bool // the application removed its row, so that the database does not show whether it is settled
+	renumber bool
 	group    string
 	position outbox.Position
 }
@@ -149,6 +150,8 @@ func (l *Ledger) compare(r *record, d *Delivery) {
 		switch {
 		case err != nil:
 			l.breach("unstable", "message %d: %v", r.id, err)
+		case r.renumber:
+			r.position = outbox.Position{}
 		case r.position.Log == p.Log && r.position != p || r.position.Log > p.Log: // a new log may renumber
 			l.breach("unstable", "message %d came with position %s and with %s", r.id, r.position, p)
 		default:
@@ -207,6 +210,15 @@ func (l *Ledger) Forgive(ids ...int64) {
 		r := l.record(id)
 		r.allowed++
 		r.settled = false
+	}
+}
+
+// Renumber allows messages a new position: they come from the table again, not from the log.
+func (l *Ledger) Renumber(ids ...int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		l.record(id).renumber = true
 	}
 }
 

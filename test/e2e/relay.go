@@ -26,18 +26,18 @@ type Relay struct {
 // discards it. Its log goes to a file that is shown if the test fails.
 func (b *Bed) Start(stdout func(io.Reader)) *Relay {
 	b.tb.Helper()
-	return b.StartWith(b.ConfigFile, stdout)
+	return b.StartWith(b.ConfigFile, b.LogFile, stdout)
 }
 
-// StartWith is Start with another configuration file.
-func (b *Bed) StartWith(config string, stdout func(io.Reader)) *Relay {
+// StartWith is Start with another configuration and log file.
+func (b *Bed) StartWith(config, log string, stdout func(io.Reader)) *Relay {
 	b.tb.Helper()
-	logFile, err := os.OpenFile(b.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	logFile, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		b.tb.Fatal(err)
 	}
 	defer logFile.Close()
-	r := &Relay{tb: b.tb, log: b.LogFile, exited: make(chan struct{})}
+	r := &Relay{tb: b.tb, log: log, exited: make(chan struct{})}
 	r.cmd = exec.Command(Binary(b.tb), "run", "-c", config)
 	r.cmd.Stderr = logFile
 	r.cmd.SysProcAttr = dieWithUs()
