@@ -28,7 +28,7 @@ func newAcceptGap() *command {
 			if err != nil {
 				return err
 			}
-			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbAcceptGap, Reason: why}, noWait: noWait, restart: true,
+			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbAcceptGap, Reason: why}, noWait: noWait,
 				done: func(int) string { return "the gap is accepted" }}
 			return v.perform(ctx, sh, p.postgres(sh.log(), nil))
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/postgres"
 )
 
 // listLimit is how many deliveries are listed where no limit is given.
@@ -41,7 +42,7 @@ func newDeadList() *command {
 			if err != nil {
 				return err
 			}
-			found, more, err := listParked(ctx, p, sel)
+			found, more, err := postgres.ListParked(ctx, p.postgres(sh.log(), nil), sel, s.limit)
 			if err != nil {
 				return err
 			}
@@ -71,8 +72,7 @@ func newDeadShow() *command {
 			if err != nil {
 				return err
 			}
-			found, _, err := listParked(ctx, p, checkpoint.Selection{IDs: ids, Sink: sinkName, States: []checkpoint.State{
-				checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}})
+			found, _, err := postgres.ListParked(ctx, p.postgres(sh.log(), nil), checkpoint.Selection{IDs: ids, Sink: sinkName, States: anyState()}, 0)
 			if err != nil {
 				return err
 			}
@@ -117,23 +117,28 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 	if err != nil {
 		return err
 	}
-	found, more, err := listParked(ctx, p, sel)
+	cfg := p.postgres(sh.log(), nil)
+	if d.dryRun {
+		found, more, err := postgres.ListParked(ctx, cfg, sel, listLimit)
+		if err != nil {
+			return err
+		}
+		return printParked(sh.out, found, more)
+	}
+	sinks, err := sinksOf(ctx, p, cfg, sel)
 	if err != nil {
 		return err
 	}
-	if err := d.selector.oneSink(found); err != nil {
+	if err := oneSink(sinks, d.selector.allSinks); err != nil {
 		return err
 	}
-	if d.dryRun {
-		return printParked(sh.out, found, more)
-	}
-	if len(found) == 0 {
+	if len(sinks) == 0 {
 		return fmt.Errorf("dead %s: nothing matches: see tailbox dead list --state dead,retrying,waiting", v)
 	}
 	sel.AllowReorder = d.reorder
 	request := &verb{request: checkpoint.Request{Verb: v, Selection: sel, Reason: d.why}, noWait: d.noWait,
 		done: func(n int) string { return past + " " + count(n, "delivery", "deliveries") }}
-	return request.perform(ctx, sh, p.postgres(sh.log(), nil))
+	return request.perform(ctx, sh, cfg)
 }
 
 func newDeadReplay() *command {
@@ -222,19 +227,20 @@ func newDeadEdit() *command {
 				return err
 			}
 			sel := checkpoint.Selection{IDs: ids, Sink: sinkName, AllowReorder: reorder, Edit: edit}
-			found, _, err := listParked(ctx, p, checkpoint.Selection{IDs: ids, Sink: sinkName, States: []checkpoint.State{checkpoint.StateDead}})
+			cfg := p.postgres(sh.log(), nil)
+			sinks, err := sinksOf(ctx, p, cfg, checkpoint.Selection{IDs: ids, Sink: sinkName, States: []checkpoint.State{checkpoint.StateDead}})
 			if err != nil {
 				return err
 			}
-			if len(found) == 0 {
+			if len(sinks) == 0 {
 				return fmt.Errorf("edit %s: no dead delivery has that ID: see tailbox dead list", ids[0])
 			}
-			if err := (&selector{sink: sinkName, allSinks: allSinks}).oneSink(found); err != nil {
+			if err := oneSink(sinks, allSinks); err != nil {
 				return err
 			}
 			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbEdit, Selection: sel, Reason: why}, noWait: noWait,
 				done: func(n int) string { return "changed, and replaying " + count(n, "delivery", "deliveries") }}
-			return v.perform(ctx, sh, p.postgres(sh.log(), nil))
+			return v.perform(ctx, sh, cfg)
 		},
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/source/postgres"
 )
 
 const (
@@ -213,7 +214,7 @@ func (d *demo) recovery(ctx context.Context) error {
 
 func (d *demo) deadLetter(ctx context.Context) error {
 	d.chapter("A dead letter")
-	var dead *checkpoint.Parked
+	var dead *postgres.Listed
 	if err := d.until(ctx, "a dead letter", func() (bool, error) {
 		parked, err := d.parked(ctx)
 		for i := range parked {
@@ -248,9 +249,8 @@ func (d *demo) deadLetter(ctx context.Context) error {
 }
 
 // parked lists all that is parked.
-func (d *demo) parked(ctx context.Context) ([]checkpoint.Parked, error) {
-	found, _, err := listParked(ctx, d.parts, checkpoint.Selection{States: []checkpoint.State{checkpoint.StateDead,
-		checkpoint.StateRetrying, checkpoint.StateWaiting}})
+func (d *demo) parked(ctx context.Context) ([]postgres.Listed, error) {
+	found, _, err := postgres.ListParked(ctx, d.parts.postgres(d.log, nil), checkpoint.Selection{States: anyState()}, 0)
 	return found, err
 }
 
@@ -267,7 +267,7 @@ func (d *demo) command(ctx context.Context, args ...string) error {
 }
 
 // demoGroups lists the groups of deliveries.
-func demoGroups(parked []checkpoint.Parked) map[string]bool {
+func demoGroups(parked []postgres.Listed) map[string]bool {
 	groups := map[string]bool{}
 	for i := range parked {
 		groups[parked[i].Message.Group] = true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/postgres"
 )
 
 func newGroup() *command {
@@ -20,6 +21,35 @@ func newGroup() *command {
 			newGroupVerb(checkpoint.VerbSkip, "lets groups go on past their dead deliveries, which stay dead", "passed", "dead delivery", "dead deliveries"),
 			newGroupVerb(checkpoint.VerbHold, "makes groups wait until resume", "holding", "group", "groups"),
 			newGroupVerb(checkpoint.VerbResume, "ends hold", "resumed", "group", "groups"),
+		},
+	}
+}
+
+func newGroupList() *command {
+	var file, sinkName string
+	var output output
+	limit := listLimit
+	return &command{
+		name: "list", args: "[NAME…]", about: "lists lanes that wait, and what for", example: "tailbox group list --sink mail",
+		flags: func(fs *flag.FlagSet) {
+			configFlag(fs, &file)
+			fs.StringVar(&sinkName, "sink", "", "only at this sink, `NAME`")
+			fs.IntVar(&limit, "limit", limit, "at most `N` lanes; 0 = no limit")
+			output.flag(fs)
+		},
+		run: func(ctx context.Context, sh *shell, names []string) error {
+			p, err := load(sh, file)
+			if err != nil {
+				return err
+			}
+			lanes, err := postgres.ListLanes(ctx, p.postgres(sh.log(), nil), sinkName, names, limit)
+			if err != nil {
+				return err
+			}
+			if output.json {
+				return printJSON(sh.out, laneViews(lanes))
+			}
+			return printLanes(sh.out, lanes, limit)
 		},
 	}
 }
@@ -44,8 +74,8 @@ func newGroupShow() *command {
 			if err != nil {
 				return err
 			}
-			found, more, err := listParked(ctx, p, checkpoint.Selection{Groups: names, Sink: sinkName, Limit: limit, States: []checkpoint.State{
-				checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}})
+			found, more, err := postgres.ListParked(ctx, p.postgres(sh.log(), nil),
+				checkpoint.Selection{Groups: names, Sink: sinkName, States: anyState()}, limit)
 			if err != nil {
 				return err
 			}

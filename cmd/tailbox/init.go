@@ -39,8 +39,12 @@ func newInit() *command {
 				_, err = fmt.Fprint(sh.out, sql)
 				return err
 			}
-			if err := pgSetup(ctx, cfg); err != nil {
+			created, err := postgres.Init(ctx, cfg)
+			if err != nil {
 				return err
+			}
+			for _, what := range created {
+				fmt.Fprintf(sh.out, "created %s\n", what)
 			}
 			return firstCheckpoint(ctx, sh, cfg)
 		},
@@ -51,7 +55,7 @@ func newInit() *command {
 func firstCheckpoint(ctx context.Context, sh *shell, cfg postgres.Config) (err error) {
 	store, err := postgres.OpenStore(ctx, cfg)
 	if errors.Is(err, checkpoint.ErrLocked) {
-		fmt.Fprintln(sh.out, "tables and publication are in place; a relay is running, so there is a checkpoint already")
+		fmt.Fprintln(sh.out, "a relay is running, so there is a checkpoint already")
 		return nil
 	}
 	if err != nil {
@@ -67,7 +71,7 @@ func firstCheckpoint(ctx context.Context, sh *shell, cfg postgres.Config) (err e
 		if err := store.Save(ctx, loaded.Checkpoint); err != nil {
 			return err
 		}
-		fmt.Fprintf(sh.out, "tables and publication are in place; the checkpoint is at %s already\n", loaded.Checkpoint.Resume)
+		fmt.Fprintf(sh.out, "the checkpoint is there already: %s\n", loaded.Checkpoint.Resume)
 		return nil
 	}
 	position, err := relay.Establish(ctx, postgres.New(cfg), store, loaded, slog.New(slog.DiscardHandler))
@@ -79,7 +83,7 @@ func firstCheckpoint(ctx context.Context, sh *shell, cfg postgres.Config) (err e
 			return err
 		}
 	}
-	fmt.Fprintf(sh.out, "tables, publication, slot %s and the first checkpoint are in place: %s\n", cfg.Slot, position.Checkpoint.Resume)
+	fmt.Fprintf(sh.out, "created slot %s and the first checkpoint: %s\n", cfg.Slot, position.Checkpoint.Resume)
 	if position.Checkpoint.SweepPending {
 		fmt.Fprintln(sh.out, "there are pending rows: tailbox run begins with them")
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -9,9 +8,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/postgres"
 )
 
 // output is the flag -o.
@@ -45,7 +44,7 @@ func table(w io.Writer, rows [][]string) error {
 
 const (
 	maxCell    = 40
-	maxMessage = 60
+	maxMessage = 90
 )
 
 // cell makes text fit into a table: control characters become spaces, and long text is cut.
@@ -75,7 +74,7 @@ func sinkName(name string) string {
 }
 
 // printParked lists deliveries.
-func printParked(w io.Writer, found []checkpoint.Parked, more bool) error {
+func printParked(w io.Writer, found []postgres.Listed, more bool) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintln(w, "none")
 		return err
@@ -94,14 +93,14 @@ func printParked(w io.Writer, found []checkpoint.Parked, more bool) error {
 }
 
 // next tells when a delivery is due.
-func next(p *checkpoint.Parked) string {
+func next(p *postgres.Listed) string {
 	switch {
-	case !p.Due:
+	case p.NextAttemptAt.IsZero():
 		return "-"
-	case p.NextAttempt <= 0:
+	case time.Until(p.NextAttemptAt) <= 0:
 		return "now"
 	}
-	return "in " + p.NextAttempt.Round(time.Second).String()
+	return "in " + time.Until(p.NextAttemptAt).Round(time.Second).String()
 }
 
 // A parkedView is a delivery in -o json.
@@ -116,26 +115,26 @@ type parkedView struct {
 	State      checkpoint.State `json:"state"`
 	Blocks     bool             `json:"blocks"`
 	Attempts   int              `json:"attempts"`
-	NextIn     *float64         `json:"next_attempt_in_seconds,omitempty"`
+	NextAt     *time.Time       `json:"next_attempt_at,omitempty"`
+	ParkedAt   time.Time        `json:"parked_at"`
 	ErrorClass string           `json:"error_class,omitempty"`
 	LastError  string           `json:"last_error,omitempty"`
 	Replays    int              `json:"replays"`
 	Replaces   string           `json:"replaces,omitempty"`
 }
 
-func viewOf(p *checkpoint.Parked) parkedView {
+func viewOf(p *postgres.Listed) parkedView {
 	m := p.Message
 	v := parkedView{ID: m.ID, Sink: p.Sink, Table: m.Table, Group: m.Group, Type: m.Type, Topic: m.Topic, Position: m.Position.String(),
 		State: p.State, Blocks: p.Blocks, Attempts: p.Attempts, ErrorClass: p.ErrorClass, LastError: p.LastError, Replays: p.Replays,
-		Replaces: p.Original}
-	if p.Due {
-		seconds := max(p.NextAttempt, 0).Seconds()
-		v.NextIn = &seconds
+		Replaces: p.Original, ParkedAt: p.ParkedAt}
+	if !p.NextAttemptAt.IsZero() {
+		v.NextAt = &p.NextAttemptAt
 	}
 	return v
 }
 
-func parkedViews(found []checkpoint.Parked) []parkedView {
+func parkedViews(found []postgres.Listed) []parkedView {
 	views := make([]parkedView, len(found))
 	for i := range found {
 		views[i] = viewOf(&found[i])
@@ -143,92 +142,70 @@ func parkedViews(found []checkpoint.Parked) []parkedView {
 	return views
 }
 
-// A detailView is a delivery with its message, in -o json. A payload or header value that is no text is in base64.
-type detailView struct {
-	parkedView
-	Key           *string      `json:"key"`
-	Headers       []headerView `json:"headers,omitempty"`
-	Payload       *string      `json:"payload"`
-	PayloadBase64 string       `json:"payload_base64,omitempty"`
-	InTable       bool         `json:"payload_in_table,omitempty"`
+// anyState is every state that can be listed.
+func anyState() []checkpoint.State {
+	return []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}
 }
 
-type headerView struct {
-	Name  string  `json:"name"`
-	Value *string `json:"value"`
+// printLanes lists lanes that wait.
+func printLanes(w io.Writer, lanes []postgres.WaitingLane, limit int) error {
+	if len(lanes) == 0 {
+		_, err := fmt.Fprintln(w, "no group waits")
+		return err
+	}
+	rows := [][]string{{"SINK", "GROUP", "PARKED", "WAITS", "FIRST", "TYPE", "ATTEMPTS", "NEXT", "ERROR"}}
+	for i := range lanes {
+		l := &lanes[i]
+		name := sinkName(l.Sink)
+		if l.Held && l.First == nil && l.Sink == "" {
+			name = "all"
+		}
+		row := []string{name, cell(l.Group, maxCell), fmt.Sprint(l.Deliveries), waits(l)}
+		if l.First != nil {
+			row = append(row, l.First.Message.ID, cell(l.First.Message.Type, maxCell), fmt.Sprint(l.First.Attempts), next(l.First),
+				cell(l.First.LastError, maxMessage))
+		}
+		rows = append(rows, row)
+	}
+	if err := table(w, rows); err != nil || limit == 0 || len(lanes) < limit {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "perhaps more: raise --limit\n")
+	return err
 }
 
-func detailViews(found []checkpoint.Parked) []detailView {
-	views := make([]detailView, len(found))
-	for i := range found {
-		m := found[i].Message
-		v := detailView{parkedView: viewOf(&found[i]), Key: text(m.Key), InTable: found[i].InTable}
-		if utf8.Valid(m.Payload) {
-			v.Payload = text(m.Payload)
-		} else {
-			v.PayloadBase64 = base64.StdEncoding.EncodeToString(m.Payload)
+// waits tells what a lane waits for.
+func waits(l *postgres.WaitingLane) string {
+	switch {
+	case l.Held:
+		return "held by an operator"
+	case l.First == nil:
+		return "-"
+	case l.First.State == checkpoint.StateDead:
+		return "for an operator"
+	case l.First.State == checkpoint.StateRetrying:
+		return "for a retry"
+	}
+	return "for its turn"
+}
+
+// A laneView is a lane in -o json.
+type laneView struct {
+	Sink       string      `json:"sink"`
+	Group      string      `json:"group"`
+	Held       bool        `json:"held"`
+	Deliveries int         `json:"deliveries"`
+	First      *parkedView `json:"first,omitempty"`
+}
+
+func laneViews(lanes []postgres.WaitingLane) []laneView {
+	views := make([]laneView, len(lanes))
+	for i, l := range lanes {
+		views[i] = laneView{Sink: l.Sink, Group: l.Group, Held: l.Held, Deliveries: l.Deliveries}
+		if l.First != nil {
+			first := viewOf(l.First)
+			views[i].First = &first
 		}
-		for _, h := range m.Headers {
-			v.Headers = append(v.Headers, headerView{h.Name, text(h.Value)})
-		}
-		views[i] = v
 	}
 	return views
-}
-
-// text is nil for NULL; what is no UTF-8 is shown in base64.
-func text(b []byte) *string {
-	if b == nil {
-		return nil
-	}
-	s := string(b)
-	if !utf8.Valid(b) {
-		s = "base64:" + base64.StdEncoding.EncodeToString(b)
-	}
-	return &s
-}
-
-// printDetails shows deliveries one below the other.
-func printDetails(w io.Writer, found []checkpoint.Parked) error {
-	for i, v := range detailViews(found) {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		rows := [][]string{{"id", v.ID}, {"replaces", v.Replaces}, {"sink", sinkName(v.Sink)}, {"table", v.Table}, {"group", v.Group},
-			{"type", v.Type}, {"topic", v.Topic}, {"position", v.Position}, {"state", string(v.State)}, {"attempts", fmt.Sprint(v.Attempts)},
-			{"next attempt", next(&found[i])}, {"error class", v.ErrorClass}, {"last error", v.LastError}}
-		if v.Key != nil {
-			rows = append(rows, []string{"key", *v.Key})
-		}
-		for _, h := range v.Headers {
-			value := "(none)"
-			if h.Value != nil {
-				value = *h.Value
-			}
-			rows = append(rows, []string{"header " + h.Name, value})
-		}
-		var shown [][]string
-		for _, row := range rows {
-			if row[1] != "" && row[1] != "-" {
-				shown = append(shown, []string{row[0], cell(row[1], 2000)})
-			}
-		}
-		if err := table(w, shown); err != nil {
-			return err
-		}
-		fmt.Fprintln(w, payloadText(&v))
-	}
-	return nil
-}
-
-func payloadText(v *detailView) string {
-	switch {
-	case v.InTable:
-		return "payload: in the user's table only, it is too large to be copied"
-	case v.PayloadBase64 != "":
-		return "payload (base64):\n" + v.PayloadBase64
-	case v.Payload == nil:
-		return "payload: NULL"
-	}
-	return "payload:\n" + *v.Payload
 }

@@ -145,7 +145,7 @@ func TestInitRunSend(t *testing.T) {
 	if sql := r.must("init", "--print"); !strings.Contains(sql, "CREATE PUBLICATION") {
 		t.Errorf("init --print: %s", sql)
 	}
-	if got := r.must("init"); !strings.Contains(got, "and the first checkpoint are in place") {
+	if got := r.must("init"); !strings.Contains(got, "and the first checkpoint: ") {
 		t.Errorf("init: %s", got)
 	}
 	if got := r.must("init"); !strings.Contains(got, "already") {

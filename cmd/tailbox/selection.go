@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/postgres"
 )
 
 // A selector is the part of a command line that chooses parked deliveries.
@@ -20,7 +22,7 @@ type selector struct {
 
 // flags adds the flags that a list understands.
 func (s *selector) flags(fs *flag.FlagSet, limit int) {
-	fs.StringVar(&s.sink, "sink", "", "only deliveries to this sink, `NAME`; '' is the sink of messages that could not be routed")
+	fs.StringVar(&s.sink, "sink", "", "only deliveries to this sink, `NAME`")
 	fs.StringVar(&s.group, "group", "", "only this message group, `NAME`")
 	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`")
 	fs.StringVar(&s.reason, "reason", "", "only deliveries whose error or error class matches `GLOB`")
@@ -52,22 +54,44 @@ func narrowed(sel *checkpoint.Selection) bool {
 	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || sel.Sink != "" || sel.Type != "" || sel.Reason != ""
 }
 
-// oneSink refuses a selection that reaches deliveries at several sinks, unless the operator has said so.
-func (s *selector) oneSink(found []checkpoint.Parked) error {
-	if s.sink != "" || s.allSinks {
-		return nil
+// sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.
+func sinksOf(ctx context.Context, p *parts, cfg postgres.Config, sel checkpoint.Selection) ([]string, error) {
+	first, _, err := postgres.ListParked(ctx, cfg, sel, 1)
+	if err != nil || len(first) == 0 {
+		return nil, err
 	}
-	var sinks []string
-	for i := range found {
-		if !slices.Contains(sinks, found[i].Sink) {
-			sinks = append(sinks, found[i].Sink)
+	found := []string{first[0].Sink}
+	if sel.Sink != "" {
+		return found, nil
+	}
+	for _, name := range p.config.Router.Sinks() {
+		if name == first[0].Sink {
+			continue
+		}
+		at := sel
+		at.Sink = name
+		list, _, err := postgres.ListParked(ctx, cfg, at, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) > 0 {
+			found = append(found, name)
 		}
 	}
-	if len(sinks) < 2 {
+	return found, nil
+}
+
+// oneSink refuses a selection that reaches deliveries at several sinks, unless the operator has said so.
+func oneSink(sinks []string, allSinks bool) error {
+	if len(sinks) < 2 || allSinks {
 		return nil
 	}
-	slices.Sort(sinks)
-	return wrongUsage("the selection reaches deliveries at several sinks, %s: choose one with --sink, or say --all-sinks", strings.Join(sinks, ", "))
+	names := make([]string, len(sinks))
+	for i, name := range sinks {
+		names[i] = sinkName(name)
+	}
+	slices.Sort(names)
+	return wrongUsage("the selection reaches deliveries at several sinks, %s: choose one with --sink, or say --all-sinks", strings.Join(names, ", "))
 }
 
 // headersFlag adds --header, which may be repeated.

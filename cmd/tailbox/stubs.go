@@ -8,11 +8,9 @@ import (
 	"github.com/tailbox/tailbox/source/postgres"
 )
 
-func newStatus() *command    { return &command{name: "status"} }
-func newSinkList() *command  { return &command{name: "list"} }
-func newUninstall() *command { return &command{name: "uninstall"} }
+func newStatus() *command   { return &command{name: "status"} }
+func newSinkList() *command { return &command{name: "list"} }
 func observe(ctx context.Context, log *slog.Logger, pg postgres.Config, m *admin.Metrics) error {
 	return nil
 }
-func newGroupList() *command                                         { c := newDeadList(); c.name = "list"; return c }
 func checkDatabase(ctx context.Context, sh *shell, p *parts) []error { return nil }

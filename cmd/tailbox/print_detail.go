@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/tailbox/tailbox/source/postgres"
+)
+
+// A detailView is a delivery with its message, in -o json. A payload or header value that is no text is in base64.
+type detailView struct {
+	parkedView
+	Key           *string      `json:"key"`
+	Headers       []headerView `json:"headers,omitempty"`
+	Payload       *string      `json:"payload"`
+	PayloadBase64 string       `json:"payload_base64,omitempty"`
+	InTable       bool         `json:"payload_in_table,omitempty"`
+}
+
+type headerView struct {
+	Name  string  `json:"name"`
+	Value *string `json:"value"`
+}
+
+func detailViews(found []postgres.Listed) []detailView {
+	views := make([]detailView, len(found))
+	for i := range found {
+		m := found[i].Message
+		v := detailView{parkedView: viewOf(&found[i]), Key: text(m.Key), InTable: found[i].InTable}
+		if utf8.Valid(m.Payload) {
+			v.Payload = text(m.Payload)
+		} else {
+			v.PayloadBase64 = base64.StdEncoding.EncodeToString(m.Payload)
+		}
+		for _, h := range m.Headers {
+			v.Headers = append(v.Headers, headerView{h.Name, text(h.Value)})
+		}
+		views[i] = v
+	}
+	return views
+}
+
+// text is nil for NULL; what is no UTF-8 is shown in base64.
+func text(b []byte) *string {
+	if b == nil {
+		return nil
+	}
+	s := string(b)
+	if !utf8.Valid(b) {
+		s = "base64:" + base64.StdEncoding.EncodeToString(b)
+	}
+	return &s
+}
+
+// printDetails shows deliveries one below the other.
+func printDetails(w io.Writer, found []postgres.Listed) error {
+	for i, v := range detailViews(found) {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		rows := [][]string{{"id", v.ID}, {"replaces", v.Replaces}, {"sink", sinkName(v.Sink)}, {"table", v.Table}, {"group", v.Group},
+			{"type", v.Type}, {"topic", v.Topic}, {"position", v.Position}, {"state", string(v.State)}, {"attempts", fmt.Sprint(v.Attempts)},
+			{"next attempt", next(&found[i])}, {"error class", v.ErrorClass}, {"last error", v.LastError}}
+		if v.Key != nil {
+			rows = append(rows, []string{"key", *v.Key})
+		}
+		for _, h := range v.Headers {
+			value := "(none)"
+			if h.Value != nil {
+				value = *h.Value
+			}
+			rows = append(rows, []string{"header " + h.Name, value})
+		}
+		var shown [][]string
+		for _, row := range rows {
+			if row[1] != "" && row[1] != "-" {
+				shown = append(shown, []string{row[0], cell(row[1], 2000)})
+			}
+		}
+		if err := table(w, shown); err != nil {
+			return err
+		}
+		fmt.Fprintln(w, payloadText(&v))
+	}
+	return nil
+}
+
+func payloadText(v *detailView) string {
+	switch {
+	case v.InTable:
+		return "payload: in the user's table only, it is too large to be copied"
+	case v.PayloadBase64 != "":
+		return "payload (base64):\n" + v.PayloadBase64
+	case v.Payload == nil:
+		return "payload: NULL"
+	}
+	return "payload:\n" + *v.Payload
+}
