@@ -16,6 +16,7 @@ type sinkState struct {
 	to     func(*delivery) sink.Destination // nil: one destination
 
 	lanes    map[string]*lane
+	spare    []*lane // to be used again
 	dests    map[sink.Destination]*destination
 	all      []*destination // in the order they were first seen
 	turn     []*destination // those with lanes that can start a run, in turn
@@ -84,15 +85,27 @@ func (s *sinkState) lane(group string) *lane {
 		return l
 	}
 	group = strings.Clone(group) // a lane outlives the chunk of memory that its first message lies in
-	l := &lane{sink: s, group: group}
+	var l *lane
+	if n := len(s.spare); n > 0 {
+		l, s.spare = s.spare[n-1], s.spare[:n-1]
+		l.group = group
+	} else {
+		l = &lane{sink: s, group: group}
+	}
 	s.lanes[group] = l
 	return l
 }
 
-// forget drops an idle lane when there are many.
+// forget drops an idle lane when there are many, and keeps its memory for the next one. What still points to it, a timer
+// that has become void, finds a lane that has nothing to send or is offered anyway.
 func (s *sinkState) forget(l *lane) {
-	if l.group != "" && len(s.lanes) > maxIdleLanes && l.idle() {
-		delete(s.lanes, l.group)
+	if l.group == "" || len(s.lanes) <= maxIdleLanes || !l.idle() {
+		return
+	}
+	delete(s.lanes, l.group)
+	if len(s.spare) < maxIdleLanes {
+		*l = lane{sink: s, queue: l.queue, arrivals: l.arrivals}
+		s.spare = append(s.spare, l)
 	}
 }
 
