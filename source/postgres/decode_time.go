@@ -22,10 +22,12 @@ func timeOf(us int64) time.Time {
 	case minusInfinity:
 		return time.Time{}
 	}
-	if us > math.MaxInt64-pgEpoch {
-		return timeOf(infinity)
-	}
-	return time.UnixMicro(us + pgEpoch).UTC()
+	return finiteTime(us)
+}
+
+// finiteTime adds seconds, not microseconds: the latest timestamps would overflow.
+func finiteTime(us int64) time.Time {
+	return time.Unix(pgEpoch/1_000_000+us/1_000_000, us%1_000_000*1000).UTC()
 }
 
 // epochTime converts a count since 1970 whose unit its size tells: 11 digits are still seconds (the year 5138).
@@ -53,8 +55,7 @@ func appendTimestamp(dst []byte, us int64, zone bool) []byte {
 	case minusInfinity:
 		return append(dst, "-infinity"...)
 	}
-	// The range of timestamps is 4714 BC to 294276, so this does not overflow for values that the server can hold.
-	t := time.UnixMicro(us + pgEpoch).UTC()
+	t := finiteTime(us)
 	dst, bc := appendYMD(dst, t)
 	dst = t.AppendFormat(dst, " 15:04:05")
 	if frac := t.Nanosecond() / 1000; frac != 0 {

@@ -154,6 +154,25 @@ func (r *rig) establish() source.Resume {
 	return snap.Resume()
 }
 
+// other is a source of the same tables with a slot of its own.
+func (r *rig) other() *Source {
+	cfg := r.cfg
+	cfg.Slot += "_2"
+	r.t.Cleanup(func() {
+		r.until("second slot dropped", func() bool {
+			conn, err := pgx.Connect(context.Background(), r.pg.SocketURL(r.db))
+			if err != nil {
+				return true
+			}
+			defer func() { _ = conn.Close(context.Background()) }()
+			_, err = conn.Exec(context.Background(),
+				"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", cfg.Slot)
+			return err == nil
+		})
+	})
+	return New(cfg)
+}
+
 func (r *rig) confirmed() lsn {
 	r.t.Helper()
 	at, err := parseLSN(r.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot))

@@ -33,52 +33,64 @@ func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) 
 }
 
 func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit source.Emit) error {
-	conn, err := s.cfg.connectReplication(ctx)
-	if err != nil {
-		return err
-	}
-	cat, err := s.cfg.prepare(ctx, conn, from)
-	if err != nil {
-		return errors.Join(err, closePgConn(ctx, conn))
-	}
-	binary := !s.textOnly.Load() && !cat.textOnly()
-	w, err := s.cfg.startReplication(ctx, conn, from, binary)
+	watch := &watch{cfg: &s.cfg, every: s.checkEvery}
+	defer watch.close(ctx)
+	w, err := s.connect(ctx, watch, from)
 	if err != nil {
 		return err
 	}
 	st := &stream{
-		cfg: &s.cfg, source: s, wire: w, start: start, emit: emit, binary: binary,
+		cfg: &s.cfg, source: s, wire: w, start: start, emit: emit, binary: s.binary(watch.catalog()),
 		status:     newStatusWriter(w.conn, from, s),
-		watch:      &watch{cfg: &s.cfg, cat: cat, every: s.checkEvery},
+		watch:      watch,
 		relations:  map[uint32]*plannedRelation{},
 		dec:        decoder{maxMessage: s.cfg.MaxMessage},
 		batchState: batchState{done: from, reported: from},
 	}
-	s.cfg.Logger.Info("reading the log", "slot", s.cfg.Slot, "from", from.String(), "binary", binary)
+	s.cfg.Logger.Info("reading the log", "slot", s.cfg.Slot, "from", from.String(), "binary", st.binary)
 	return st.run(ctx)
 }
 
-// prepare checks on a fresh replication connection that the log can be read from a position.
-func (c *Config) prepare(ctx context.Context, conn *pgconn.PgConn, from lsn) (*catalog, error) {
+// binary tells whether values are asked for in their binary form.
+func (s *Source) binary(cat *catalog) bool { return !s.textOnly.Load() && !cat.textOnly() }
+
+// connect checks that the log can be read from a position, and starts the stream.
+//
+// All questions but the server's identity go to the watch's connection. A connection that has looked at a table would
+// decode old rows of it by the catalog of today, which it has in its caches then: the server does not clear them when a
+// stream starts.
+func (s *Source) connect(ctx context.Context, watch *watch, from lsn) (*wire, error) {
+	conn, err := s.cfg.connectReplication(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx, conn, watch, from); err != nil {
+		return nil, errors.Join(err, closePgConn(ctx, conn))
+	}
+	return s.cfg.startReplication(ctx, conn, from, s.binary(watch.catalog()))
+}
+
+func (s *Source) prepare(ctx context.Context, conn *pgconn.PgConn, watch *watch, from lsn) error {
 	server, err := identify(ctx, conn)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if server.recovery {
-		return nil, errors.New("read the log: the server is a standby: source.url must lead to the primary")
+		return errors.New("read the log: the server is a standby: source.url must lead to the primary")
 	}
-	slot, err := c.inactiveSlot(ctx, conn)
+	slot, err := watch.slot(ctx, server)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	why, err := c.lost(slot, server, from)
+	why, err := s.cfg.lost(slot, server, from)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if why != "" {
-		return nil, fmt.Errorf("read the log from %s: %s: %w", from, why, source.ErrGap)
+		return fmt.Errorf("read the log from %s: %s: %w", from, why, source.ErrGap)
 	}
-	return c.readCatalog(ctx, conn)
+	_, err = watch.refresh(ctx)
+	return err
 }
 
 // startReplication takes the connection over from pgconn while it is idle, so that every byte of the stream comes to our

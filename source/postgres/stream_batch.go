@@ -35,7 +35,7 @@ type batchState struct {
 	bytes    int
 	// done: everything that ends at or before it is emitted or in the batch. Reported is the highest Resume emitted.
 	done, reported lsn
-	// ended: transactions with messages in the batch have ended at done, which no mark says yet.
+	// ended: all transactions with messages in the batch have ended, at done, which no mark says yet.
 	ended bool
 	// owed: messages of a transaction were emitted without a Resume, so its end is emitted at once, even alone.
 	owed bool
@@ -45,25 +45,16 @@ type batchState struct {
 
 // add takes a message into the batch.
 func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
+	if st.ended {
+		st.marks = append(st.marks, source.Mark{N: len(st.messages), Resume: st.resume(st.done)})
+		st.ended = false
+	}
 	st.messages = append(st.messages, m)
 	st.bytes += bytes
 	if len(st.messages) >= batchMessages || st.bytes >= batchBytes {
 		return st.flush(ctx)
 	}
 	return nil
-}
-
-// transactionBegin opens a transaction. What the batch holds of earlier ones gets a mark.
-func (st *stream) transactionBegin(m begin) {
-	if st.ended {
-		// A transaction without messages may have ended since the last mark.
-		if n := len(st.marks); n > 0 && st.marks[n-1].N == len(st.messages) {
-			st.marks = st.marks[:n-1]
-		}
-		st.marks = append(st.marks, source.Mark{N: len(st.messages), Resume: st.resume(st.done)})
-		st.ended = false
-	}
-	st.open, st.txn, st.at, st.n = true, m, timeOf(m.time), 0
 }
 
 // transactionEnd notes that everything before a position is complete.
@@ -99,8 +90,7 @@ func (st *stream) flush(ctx context.Context) error {
 		clear(st.messages) // the list was copied; what is emitted is not kept alive from here
 		clear(st.marks)
 	}
-	if st.open {
-		// Ends of earlier transactions are in the marks.
+	if st.open && !st.ended {
 		st.owed = true
 	} else {
 		b.Resume = st.resume(st.done)

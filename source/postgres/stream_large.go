@@ -131,11 +131,8 @@ func (st *stream) take(left *int, n int) ([]byte, error) {
 func (st *stream) largeValue(k kind, tag byte, n int, tooLarge bool) (value, error) {
 	switch {
 	case n <= maxSmall:
-		b, err := st.wire.need(n)
-		if err != nil {
-			return value{}, err
-		}
-		return value{tag: tag, owned: true, data: st.dec.copyOf(b)}, nil
+		v := value{tag: tag, owned: true, data: st.dec.alloc(n)}
+		return v, st.wire.readFull(v.data)
 	case tooLarge:
 		return value{tag: tagDropped}, st.wire.discard(n)
 	case k == kindBytea && tag == 't':
@@ -156,7 +153,7 @@ func (st *stream) largeHex(n int) (value, error) {
 	}
 	v := value{tag: 'b', owned: true, data: make([]byte, (n-2)/2)}
 	for dst := v.data; len(dst) > 0; {
-		m := min(len(dst), maxSmall/2)
+		m := min(len(dst), len(st.wire.buf)/4)
 		b, err := st.wire.need(2 * m)
 		if err != nil {
 			return value{}, err

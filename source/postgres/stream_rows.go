@@ -114,7 +114,7 @@ func (st *stream) logMessage(ctx context.Context, kind byte, b []byte) error {
 		if st.open {
 			return fmt.Errorf("read replication stream: a transaction begins inside another: %w", errProtocol)
 		}
-		st.transactionBegin(m)
+		st.open, st.txn, st.at, st.n = true, m, timeOf(m.time), 0
 		return nil
 	case 'C':
 		end, err := parseCommit(b)

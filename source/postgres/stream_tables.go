@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -149,6 +148,24 @@ func (w *watch) refresh(ctx context.Context) (*catalog, error) {
 	return cat, nil
 }
 
+// slot waits for the slot to be free, at the same server as a replication connection: an address may lead to another one a
+// moment later.
+func (w *watch) slot(ctx context.Context, server *serverInfo) (*slotState, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.connect(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := queryText(ctx, w.conn.PgConn(), "SELECT system_identifier FROM pg_catalog.pg_control_system()")
+	if err != nil {
+		return nil, fmt.Errorf("identify server: %w", err)
+	}
+	if rows[0][0] != server.systemID {
+		return nil, fmt.Errorf("identify server: two connections to the same address led to servers %s and %s", server.systemID, rows[0][0])
+	}
+	return w.cfg.inactiveSlot(ctx, w.conn.PgConn())
+}
+
 // kind finds the kind of a type.
 func (w *watch) kind(ctx context.Context, typeOID uint32) (kind, error) {
 	w.mu.Lock()
@@ -169,15 +186,17 @@ func (w *watch) connect(ctx context.Context) (err error) {
 	return err
 }
 
+// close ends the connection. That it only asked questions is why an error means nothing.
+func (w *watch) close(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil {
+		_ = closeConn(ctx, w.conn)
+	}
+}
+
 // run watches until ctx ends (nil) or something is wrong.
-func (w *watch) run(ctx context.Context) (err error) {
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.conn != nil {
-			err = errors.Join(err, closeConn(ctx, w.conn))
-		}
-	}()
+func (w *watch) run(ctx context.Context) error {
 	tick := time.NewTicker(min(watchInterval, w.every))
 	defer tick.Stop()
 	checked := time.Now()

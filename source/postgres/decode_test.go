@@ -1,0 +1,261 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text string
+		want []outbox.Header // nil: an error
+	}{
+		{`{}`, []outbox.Header{}},
+		{` { } `, []outbox.Header{}},
+		{`{"a":"b"}`, []outbox.Header{{Name: "a", Value: []byte("b")}}},
+		{"{ \"b\" : \"\" ,\n\"a\":\"\\u00e9\\\"\\\\\"}", []outbox.Header{{Name: "b", Value: []byte{}}, {Name: "a", Value: []byte(`é"\`)}}},
+		{`{"\"":1e5,"t":true,"n":null,"l":[1,{"]":"}"}],"o":{"\"":"\\"}}`, []outbox.Header{{Name: `"`, Value: []byte("1e5")}, {Name: "t", Value: []byte("true")},
+			{Name: "n"}, {Name: "l", Value: []byte(`[1,{"]":"}"}]`)}, {Name: "o", Value: []byte(`{"\"":"\\"}`)}}},
+		{`{"a":1,"a":2}`, []outbox.Header{{Name: "a", Value: []byte("1")}, {Name: "a", Value: []byte("2")}}},
+		{``, nil}, {`[]`, nil}, {`null`, nil}, {`"a"`, nil}, {`{`, nil}, {`{"a"`, nil}, {`{"a":`, nil}, {`{"a":1`, nil}, {`{"a":1,}`, nil}, {`{"a":1}x`, nil},
+		{`{"a":"b`, nil}, {`{"a":"b\`, nil}, {`{"a":"\x"}`, nil}, {`{"a":tru}`, nil}, {`{"a":[1}`, nil}, {`{a:1}`, nil}, {`{"a" 1}`, nil}, {"{\"a\":\"\n\"}", nil},
+		{`{"a":}`, nil}, {`{"a":"\u12"}`, nil}, {`{"a":["}`, nil}, {`{"a":["\`, nil}, {`{,}`, nil}, {`{"a":1 2}`, nil},
+	} {
+		got, err := appendHeaders([]outbox.Header{}, []byte(test.text))
+		if test.want == nil {
+			if err == nil {
+				t.Errorf("%s: got %v, want an error", test.text, got)
+			}
+			continue
+		}
+		if d := cmp.Diff(test.want, got); err != nil || d != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", test.text, err, d)
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		us   int64
+		text string
+	}{
+		{0, "2000-01-01 00:00:00+00"}, {-1, "1999-12-31 23:59:59.999999+00"}, {500_000, "2000-01-01 00:00:00.5+00"},
+		{-211813488000000000, "4714-11-24 00:00:00+00 BC"}, {9223371331199999999, "294276-12-31 23:59:59.999999+00"},
+		{math.MaxInt64, "infinity"}, {math.MinInt64, "-infinity"},
+	} {
+		if got := string(appendTimestamp(nil, test.us, true)); got != test.text {
+			t.Errorf("%d: got %s, want %s", test.us, got, test.text)
+		}
+	}
+	want := time.Date(2024, 2, 29, 12, 30, 0, 120e6, time.UTC)
+	for _, text := range []string{"2024-02-29 12:30:00.12+00", "2024-02-29 12:30:00.12", "2024-02-29 18:15:00.12+05:45", "2024-02-29T12:30:00.12Z", "2024-02-29T12:30:00.12"} {
+		if got, err := parseTime(text); err != nil || !got.Equal(want) {
+			t.Errorf("%s: got %v, %v", text, got, err)
+		}
+	}
+	for _, n := range []int64{1709209800, 1709209800_000, 1709209800_000_000, 1709209800_000_000_000} {
+		if got := epochTime(n); !got.Equal(want.Truncate(time.Second)) {
+			t.Errorf("%d: got %v", n, got)
+		}
+	}
+}
+
+func TestLSNText(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"0/0", "0/1", "0/16B3748", "1/0", "FFFFFFFF/FFFFFFFF", "A/B0000000"} {
+		if l, err := parseLSN(text); err != nil || l.String() != text {
+			t.Errorf("%s: got %s, %v", text, l, err)
+		}
+	}
+	for _, text := range []string{"", "/", "1", "1/", "/1", "g/1", "1/100000000", "-1/1", "1/1/1", " 1/1"} {
+		if l, err := parseLSN(text); err == nil {
+			t.Errorf("%q: got %s, want an error", text, l)
+		}
+	}
+}
+
+func TestIntern(t *testing.T) {
+	t.Parallel()
+	var a arena
+	b := []byte("text")
+	s := a.intern(b)
+	b[0] = 'n'
+	if s != "text" || a.intern([]byte("text")) != s || a.intern(b) != "next" || len(a.interned) != 2 {
+		t.Errorf("got %q, %d interned", s, len(a.interned))
+	}
+	for i := range internMax * 2 {
+		a.intern(binary.BigEndian.AppendUint32(nil, uint32(i)))
+	}
+	a.intern([]byte(strings.Repeat("x", internLen+1)))
+	if len(a.interned) != internMax {
+		t.Errorf("%d interned", len(a.interned))
+	}
+}
+
+// The messages of the protocol, for tests.
+
+func wireMessage(typ byte, body ...[]byte) []byte {
+	b := []byte{typ, 0, 0, 0, 0}
+	for _, p := range body {
+		b = append(b, p...)
+	}
+	putLength(b[1:], len(b)-1)
+	return b
+}
+
+func wireLog(body ...[]byte) []byte {
+	return wireMessage('d', append([][]byte{{'w'}, make([]byte, 24)}, body...)...)
+}
+
+func wireRelation(oid uint32, schema, name string, cols ...relationColumn) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{'R'}, oid)
+	b = append(append(b, schema...), 0)
+	b = append(append(b, name...), 0, 'd')
+	b = binary.BigEndian.AppendUint16(b, uint16(len(cols)))
+	for _, c := range cols {
+		b = append(append(append(b, 0), c.name...), 0)
+		b = binary.BigEndian.AppendUint32(b, c.typeOID)
+		b = append(b, 0, 0, 0, 0)
+	}
+	return b
+}
+
+func wireInsert(oid uint32, vals ...value) []byte {
+	b := append(binary.BigEndian.AppendUint32([]byte{'I'}, oid), 'N')
+	b = binary.BigEndian.AppendUint16(b, uint16(len(vals)))
+	for _, v := range vals {
+		if b = append(b, v.tag); v.tag == 't' || v.tag == 'b' {
+			b = append(binary.BigEndian.AppendUint32(b, uint32(len(v.data))), v.data...)
+		}
+	}
+	return b
+}
+
+func wireBegin(final, xid uint64) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{'B'}, final)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(b, 1), uint32(xid))
+}
+
+func wireCommit(end uint64) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{'C', 0}, end-8)
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, end), 1)
+}
+
+func wireKeepalive(end uint64) []byte {
+	return wireMessage('d', []byte{'k'}, binary.BigEndian.AppendUint64(nil, end), make([]byte, 9))
+}
+
+var fuzzColumns = []relationColumn{{"id", 2950}, {"type", 25}, {"payload", 17}, {"headers", 3802}, {"message_group", 23}, {"priority", 21},
+	{"available_at", 1184}, {"created_at", 1114}, {"tenant", 1042}, {"key", 1082}, {"content_type", 16}, {"extra", 26}}
+
+func fuzzRows() [][]byte {
+	uuid := []byte("0123456789abcdef")
+	return [][]byte{
+		wireInsert(7, value{tag: 'b', data: uuid}, value{tag: 'b', data: []byte("t")}, value{tag: 'b', data: []byte{0, 1}},
+			value{tag: 'b', data: []byte("\x01{\"a\":\"b\"}")}, value{tag: 'b', data: []byte{0, 0, 0, 9}}, value{tag: 'b', data: []byte{255, 255}},
+			value{tag: 'b', data: make([]byte, 8)}, value{tag: 'b', data: make([]byte, 8)}, value{tag: 'b', data: []byte("me  ")},
+			value{tag: 'b', data: make([]byte, 4)}, value{tag: 'b', data: []byte{1}}, value{tag: 'b', data: make([]byte, 4)}),
+		wireInsert(7, value{tag: 't', data: []byte("x")}, value{tag: 't', data: []byte("t")}, value{tag: 't', data: []byte(`\x00ff`)},
+			value{tag: 't', data: []byte(`{"a":"b"}`)}, value{tag: 't', data: []byte("9")}, value{tag: 't', data: []byte("-1")},
+			value{tag: 't', data: []byte("2024-01-02 03:04:05+00")}, value{tag: 't', data: []byte("infinity")}, value{tag: 't'}, value{tag: 'n'},
+			value{tag: 't', data: []byte("t")}, value{tag: 'u'}),
+	}
+}
+
+// FuzzDecode gives the decoder announcements of tables and rows that no server would send.
+func FuzzDecode(f *testing.F) {
+	rel := wireRelation(7, "public", "a", fuzzColumns...)
+	for _, row := range fuzzRows() {
+		f.Add(rel[1:], row[1:], 1000)
+		f.Add(rel[1:], row[1:], 3)
+		f.Add(rel[1:len(rel)-5], row[1:len(row)-3], 10)
+	}
+	f.Fuzz(func(t *testing.T, relation, insert []byte, maxMessage int) {
+		m, err := parseRelation(relation)
+		if err != nil {
+			return
+		}
+		cols := make([]column, len(m.columns))
+		for i, c := range m.columns {
+			k, _ := builtinKind(c.typeOID)
+			cols[i] = column{c.name, k}
+		}
+		table := shape("tailbox", "a")
+		table.Fields = []string{"extra"}
+		p, err := newPlan(&table, cols)
+		if err != nil {
+			return
+		}
+		_, tuple, err := parseInsert(insert)
+		if err != nil {
+			return
+		}
+		vals, err := parseTuple(p, tuple, nil)
+		if err != nil {
+			return
+		}
+		d := decoder{maxMessage: maxMessageOr(maxMessage)}
+		msg := d.newMessage()
+		if err := d.decode(p, vals, false, msg); err != nil {
+			if !errors.Is(err, source.ErrStop) {
+				t.Errorf("decode returned %v", err)
+			}
+			return
+		}
+		if msg.ID == "" || msg.Table != "public.a" {
+			t.Errorf("message %+v", msg)
+		}
+		if len(msg.Payload) > d.maxMessage {
+			t.Errorf("payload of %d bytes, max_message %d", len(msg.Payload), d.maxMessage)
+		}
+	})
+}
+
+// bytesConn is a connection that sends some bytes and ends.
+type bytesConn struct {
+	net.Conn
+	b     []byte
+	piece int
+}
+
+func (c *bytesConn) Read(p []byte) (int, error) {
+	if len(c.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, c.b[:min(len(c.b), c.piece)])
+	c.b = c.b[n:]
+	return n, nil
+}
+
+func (c *bytesConn) SetReadDeadline(time.Time) error { return nil }
+
+// fuzzStream reads bytes as a stream, with a small buffer, so that most rows are larger than it.
+func fuzzStream(b []byte, piece, buffer int, emit source.Emit) error {
+	table := shape("tailbox", "a")
+	src := New(Config{Tables: []outbox.Table{table}, URL: "postgres://127.0.0.1:1/none?connect_timeout=1", MaxMessage: 3000})
+	info := &tableInfo{Table: table, oid: 7, permanent: true}
+	conn := &bytesConn{b: b, piece: piece}
+	st := &stream{
+		cfg: &src.cfg, source: src, wire: &wire{conn: conn, buf: make([]byte, buffer), rest: func() {}}, emit: emit, binary: true,
+		status:    newStatusWriter(conn, 0, src),
+		watch:     &watch{cfg: &src.cfg, cat: &catalog{tables: []*tableInfo{info}, byName: map[string]*tableInfo{`"public"."a"`: info}, byOID: map[uint32]*tableInfo{7: info}}},
+		relations: map[uint32]*plannedRelation{}, dec: decoder{maxMessage: src.cfg.MaxMessage},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // there is no server to ask
+	return st.read(ctx)
+}

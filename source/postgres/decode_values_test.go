@@ -1,0 +1,215 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+const everythingDDL = `CREATE TYPE mood AS ENUM ('sad', 'happy');; CREATE DOMAIN label AS varchar(50);; CREATE DOMAIN deep AS label;;
+CREATE TABLE everything (id bigint PRIMARY KEY, type mood, topic deep, grp1 int, grp2 char(5), key uuid, payload bytea, headers jsonb,
+	tenant text, content_type varchar(99), idempotency_key text, correlation_id uuid, priority smallint, available_at timestamptz,
+	max_attempts int, created_at timestamp, f_bool bool, f_date date, f_ts timestamptz, f_json json, f_bytea bytea, f_int8 bigint, f_oid oid, f_text text %s)`
+
+func everything() outbox.Table {
+	return outbox.Table{Schema: "public", Name: "everything", Shape: "tailbox", OnDelivered: outbox.Delete,
+		Columns: outbox.Columns{ID: "id", Type: "type", Topic: "topic", Group: []string{"grp1", "grp2"}, Key: "key", Payload: "payload",
+			Headers: "headers", Tenant: "tenant", ContentType: "content_type", IdempotencyKey: "idempotency_key",
+			CorrelationID: "correlation_id", Priority: "priority", AvailableAt: "available_at", MaxAttempts: "max_attempts", CreatedAt: "created_at"},
+		Fields: []string{"f_bool", "f_date", "f_ts", "f_json", "f_bytea", "f_int8", "f_oid", "f_text"}}
+}
+
+const everythingRows = `INSERT INTO everything VALUES
+	(1, 'happy', 'a topic', 7, 'ab', '01234567-89ab-cdef-0123-456789abcdef', '\x00ff10', '{"b": "x", "a": "q\"\u00e9", "n": 1.50, "o": {"k": [1, "}"]}, "z": null}',
+	 't1', 'text/plain', 'idem', 'ffffffff-0000-0000-0000-000000000001', -3, '2031-02-03 04:05:06.789+02', 9, '2026-01-02 03:04:05.000006',
+	 true, '2024-02-29', '1999-12-31 23:59:59.5+00', '{"a" : 1}', '\xdead', -9223372036854775808, 4294967295, ''),
+	(2, 'sad', NULL, NULL, 'ab', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+	(3, 'sad', '', -1, '', NULL, '', '{}', '', '', '', NULL, 0, 'infinity', 0, '-infinity', false, '0044-03-15 BC', '0044-03-15 01:02:03+00 BC', '[]', '', 0, 0, E'\u00fc')`
+
+func TestAllColumnTypes(t *testing.T) {
+	t.Parallel()
+	want := []*outbox.Message{
+		{ID: "1", Type: "happy", Topic: "a topic", Group: "7:ab", Key: []byte("01234567-89ab-cdef-0123-456789abcdef"), Payload: []byte{0, 255, 16},
+			Headers: []outbox.Header{{Name: "a", Value: []byte(`q"é`)}, {Name: "b", Value: []byte("x")}, {Name: "n", Value: []byte("1.50")},
+				{Name: "o", Value: []byte(`{"k": [1, "}"]}`)}, {Name: "z"}},
+			Tenant: "t1", ContentType: "text/plain", IdempotencyKey: "idem", CorrelationID: "ffffffff-0000-0000-0000-000000000001",
+			Priority: -3, MaxAttempts: 9, AvailableAt: time.Date(2031, 2, 3, 2, 5, 6, 789e6, time.UTC), CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
+			Table: "public.everything",
+			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("true")}, {Name: "f_date", Value: []byte("2024-02-29")},
+				{Name: "f_ts", Value: []byte("1999-12-31 23:59:59.5+00")}, {Name: "f_json", Value: []byte(`{"a" : 1}`)}, {Name: "f_bytea", Value: []byte(`\xdead`)},
+				{Name: "f_int8", Value: []byte("-9223372036854775808")}, {Name: "f_oid", Value: []byte("4294967295")}, {Name: "f_text", Value: []byte("")}}},
+		{ID: "2", Type: "sad", Table: "public.everything",
+			Fields: []outbox.Field{{Name: "f_bool", Null: true}, {Name: "f_date", Null: true}, {Name: "f_ts", Null: true}, {Name: "f_json", Null: true},
+				{Name: "f_bytea", Null: true}, {Name: "f_int8", Null: true}, {Name: "f_oid", Null: true}, {Name: "f_text", Null: true}}},
+		{ID: "3", Type: "sad", Group: "-1:", Payload: []byte{}, Table: "public.everything", AvailableAt: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("false")}, {Name: "f_date", Value: []byte("0044-03-15 BC")},
+				{Name: "f_ts", Value: []byte("0044-03-15 01:02:03+00 BC")}, {Name: "f_json", Value: []byte(`[]`)}, {Name: "f_bytea", Value: []byte(`\x`)},
+				{Name: "f_int8", Value: []byte("0")}, {Name: "f_oid", Value: []byte("0")}, {Name: "f_text", Value: []byte("ü")}}},
+	}
+	for _, test := range []struct {
+		name, ddl string
+		fields    []string
+	}{
+		{"binary", "", nil},
+		// A numeric field has no binary form that is known, so that all comes as text.
+		{"text", ", f_num numeric DEFAULT 12.30", []string{"f_num"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			table := everything()
+			table.Fields = append(table.Fields, test.fields...)
+			r := newRig(t, servers.Shared(t, "17"), fmt.Sprintf(everythingDDL, test.ddl), table)
+			from := r.establish()
+			r.exec("SET datestyle = 'German'")
+			r.exec("SET timezone = 'Asia/Kathmandu'")
+			r.exec(everythingRows)
+			x := r.run(source.Start{From: from})
+			got, _ := x.messages(3)
+			var swept []*outbox.Message
+			snap, err := r.other().Establish(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = snap.Close(context.Background()) }()
+			if sweep, err := snap.Judge(context.Background(), false, false); err != nil || !sweep {
+				t.Fatalf("Judge returned %v, %v", sweep, err)
+			}
+			if err := snap.Pending(context.Background(), 1, func(_ context.Context, b *source.Batch) error {
+				swept = append(swept, b.Messages...)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			slices.SortFunc(swept, func(a, b *outbox.Message) int { return strings.Compare(a.ID, b.ID) })
+			r.mu.Lock()
+			if log := r.log.String(); !strings.Contains(log, fmt.Sprintf("binary=%v", test.name == "binary")) {
+				t.Errorf("log: %s", log)
+			}
+			r.mu.Unlock()
+			for _, from := range []struct {
+				name string
+				ms   []*outbox.Message
+			}{{"log", got}, {"table", swept}} {
+				for i, m := range from.ms {
+					w := *want[i]
+					if len(test.fields) > 0 {
+						w.Fields = append(w.Fields[:8:8], outbox.Field{Name: "f_num", Value: []byte("12.30")})
+					}
+					g := *m
+					g.Position, g.CommitTime, g.Txn = outbox.Position{}, time.Time{}, 0
+					if d := cmp.Diff(w, g); d != "" {
+						t.Errorf("%s, row %d (-want +got):\n%s", from.name, i+1, d)
+					}
+					if (g.Payload == nil) != (w.Payload == nil) {
+						t.Errorf("%s, row %d: payload %v, want %v", from.name, i+1, g.Payload, w.Payload)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestPayloadTypesAreUntouched(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), `CREATE TABLE a (id text PRIMARY KEY, type text, payload json);; CREATE TABLE b (id text PRIMARY KEY, type text, payload text);;
+		CREATE TABLE c (id text PRIMARY KEY, type text, payload char(6));; CREATE TABLE d (id text PRIMARY KEY, type text, payload varchar)`,
+		shape("tailbox", "a"), shape("tailbox", "b"), shape("tailbox", "c"), shape("tailbox", "d"))
+	from := r.establish()
+	want := map[string]string{"a": `{ "a":1.0,"a" : 2}`, "b": "x \n\t'\\", "c": "ab    ", "d": ""}
+	for table, payload := range want {
+		r.exec("INSERT INTO "+table+" VALUES ($1, 't', $2)", table, payload)
+	}
+	x := r.run(source.Start{From: from})
+	ms, _ := x.messages(4)
+	for _, m := range ms {
+		if string(m.Payload) != want[m.ID] || m.Table != "public."+m.ID || m.Group != "" {
+			t.Errorf("%s: payload %q of group %q, want %q", m.Table, m.Payload, m.Group, want[m.ID])
+		}
+	}
+}
+
+func TestUndecodableRows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), `CREATE TABLE a (id text, type text, message_group text, payload text, headers jsonb, priority bigint, available_at text)`, shape("tailbox", "a"))
+	from := r.establish()
+	r.exec(`INSERT INTO a VALUES ('1', 't', 'g', 'p', '[1]', 0, NULL), ('2', NULL, 'g', 'p', '{}', 0, NULL),
+		('3', 't', 'g', 'p', NULL, 1::bigint<<40, NULL), ('4', 't', 'g', 'p', NULL, NULL, 'tomorrow')`)
+	r.exec(`INSERT INTO a VALUES ('5', 't', 'g', 'p', '{"ok": "yes"}', 5, '2030-01-01T00:00:00Z')`)
+	r.exec(`INSERT INTO a VALUES (NULL, 't', 'g', 'p')`)
+	x := r.run(source.Start{From: from})
+	var ms []*outbox.Message
+	for len(ms) < 5 {
+		ms = append(ms, x.next().Messages...)
+	}
+	for i, column := range []string{"headers", "type", "priority", "available_at"} {
+		m := ms[i]
+		if m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "column "+column+" of public.a") ||
+			strings.Contains(m.Fault.Reason, "tomorrow") {
+			t.Errorf("message %s: fault %+v, want one about %s", m.ID, m.Fault, column)
+		}
+		if m.ID == "" || m.Group != "g" || string(m.Payload) != "p" {
+			t.Errorf("message %d: what can be read is missing: %+v", i, m)
+		}
+	}
+	if m := ms[4]; m.Fault != nil || m.Priority != 5 || !m.AvailableAt.Equal(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("message 5: %+v", m)
+	}
+	x.fails(source.ErrStop, "column id")
+}
+
+func TestLargeRows(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"binary", "text"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			table := shape("tailbox", "a")
+			extra := ""
+			if mode == "text" {
+				table.Fields, extra = []string{"n"}, ", n numeric DEFAULT 1"
+			}
+			r := newRig(t, servers.Shared(t, "17"), "CREATE TABLE a (id text PRIMARY KEY, payload bytea, type text, message_group text, ignored text"+extra+")", table)
+			r.cfg.MaxMessage = 3 << 20
+			r.src = New(r.cfg)
+			from := r.establish()
+			sizes := []int{10, 3<<20 - 9, 3 << 20, 300 << 10, 40 << 20, 255 << 10, 256 << 10, 1}
+			for i, n := range sizes {
+				r.exec(`INSERT INTO a VALUES ($1, decode(repeat('5a', $2), 'hex'), 'big', 'gr', repeat('i', 500000))`, fmt.Sprint(i), n)
+			}
+			r.exec(`INSERT INTO a VALUES ('z', 'x', 'big', repeat('g', 4000000))`)
+			x := r.run(source.Start{From: from})
+			var ms []*outbox.Message
+			for len(ms) < len(sizes) {
+				ms = append(ms, x.next().Messages...)
+			}
+			for i, n := range sizes {
+				m := ms[i]
+				if m.ID != fmt.Sprint(i) || m.Type != "big" || m.Group != "gr" {
+					t.Errorf("message %d: id %q type %q group %q", i, m.ID, m.Type, m.Group)
+				}
+				// Beside the payload: 1 byte of id, 3 of type, 2 of group, 1 of n as text.
+				fixed := 6
+				if mode == "text" {
+					fixed++
+				}
+				if tooLarge := n+fixed > 3<<20; tooLarge {
+					if m.Fault == nil || m.Fault.Class != outbox.FaultTooLarge || m.Payload != nil {
+						t.Errorf("message %d of %d bytes: fault %+v, payload of %d bytes", i, n, m.Fault, len(m.Payload))
+					}
+				} else if m.Fault != nil || !bytes.Equal(m.Payload, bytes.Repeat([]byte{0x5a}, n)) {
+					t.Errorf("message %d: fault %+v, payload of %d bytes, want %d", i, m.Fault, len(m.Payload), n)
+				}
+			}
+			x.fails(source.ErrStop, "the group")
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// session is a stream with several transactions, one row of which is larger than a small buffer.
+func session() []byte {
+	rows := fuzzRows()
+	big := wireInsert(7, append([]value{{tag: 't', data: []byte("id")}, {tag: 't', data: []byte("t")}, {tag: 'b', data: bytes.Repeat([]byte("p"), 2000)}},
+		nulls(len(fuzzColumns)-3)...)...)
+	huge := wireInsert(7, append([]value{{tag: 't', data: []byte("id")}, {tag: 't', data: []byte("t")}, {tag: 'b', data: bytes.Repeat([]byte("p"), 4000)}},
+		nulls(len(fuzzColumns)-3)...)...)
+	var b []byte
+	for _, m := range [][]byte{
+		wireKeepalive(100), wireLog(wireBegin(200, 1)), wireLog(wireRelation(7, "public", "a", fuzzColumns...)), wireLog(rows[0]), wireLog(rows[1]),
+		wireLog(wireCommit(208)), wireKeepalive(300), wireLog(wireBegin(400, 2)), wireLog([]byte{'U', 1, 2, 3}), wireLog(big), wireLog(huge), wireLog([]byte{'T'}),
+		wireLog(wireCommit(408)), wireMessage('S', []byte("a\x00b\x00")), wireMessage('N', []byte("C00000\x00Mhello\x00\x00")), wireKeepalive(500),
+	} {
+		b = append(b, m...)
+	}
+	return b
+}
+
+func nulls(n int) []value {
+	vals := make([]value, n)
+	for i := range vals {
+		vals[i].tag = 'n'
+	}
+	return vals
+}
+
+// TestStreamOfAnyPieces reads the same stream in pieces of all sizes: what it says must not depend on them.
+func TestStreamOfAnyPieces(t *testing.T) {
+	t.Parallel()
+	for _, buffer := range []int{300, 5000, bufferSize} {
+		for piece := 1; piece < 400; piece += 1 + piece/7 {
+			var n int
+			var resume source.Resume
+			err := fuzzStream(session(), piece, buffer, func(_ context.Context, b *source.Batch) error {
+				checkBatch(t, b)
+				for _, m := range b.Messages {
+					n++
+					if faulty := n == 4; faulty != (m.Fault != nil) || n == 3 && len(m.Payload) != 2000 {
+						t.Errorf("buffer %d, piece %d, message %d: fault %+v, payload of %d bytes", buffer, piece, n, m.Fault, len(m.Payload))
+					}
+				}
+				if b.Resume != "" {
+					resume = b.Resume
+				}
+				return nil
+			})
+			if !errors.Is(err, io.ErrUnexpectedEOF) || n != 4 || resume != "0/198" && resume != "0/1F4" {
+				t.Fatalf("buffer %d, piece %d: %d messages, resume %s, %v", buffer, piece, n, resume, err)
+			}
+		}
+	}
+}
+
+// FuzzStream gives the reader whole streams that no server would send.
+func FuzzStream(f *testing.F) {
+	f.Add(session(), 50, 300)
+	f.Add(session()[:400], 7, 5000)
+	f.Fuzz(func(t *testing.T, b []byte, piece, buffer int) {
+		if piece < 1 || buffer < 64 || buffer > 10_000 {
+			return
+		}
+		err := fuzzStream(b, piece, buffer, func(_ context.Context, b *source.Batch) error {
+			checkBatch(t, b)
+			return nil
+		})
+		if err == nil {
+			t.Error("the stream ended without an error")
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+const smallDDL = "CREATE TABLE a (id text PRIMARY KEY, type text, payload text, message_group text)"
+
+func TestTableAlteredWhileRunning(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), smallDDL, shape("tailbox", "a"))
+	x := r.run(source.Start{From: r.establish()})
+	r.exec("INSERT INTO a VALUES ('1', 't', 'p')")
+	r.exec("ALTER TABLE a ADD tenant text, ADD other int, DROP message_group")
+	r.exec("INSERT INTO a (id, type, payload, tenant) VALUES ('2', 't', 'p', 'me')")
+	r.exec("ALTER TABLE a ALTER payload TYPE bytea USING payload::bytea, ALTER id TYPE varchar(10)")
+	r.exec("INSERT INTO a (id, type, payload, tenant) VALUES ('3', 't', '\\x00', 'me')")
+	ms, _ := x.messages(3)
+	if ms[0].Tenant != "" || ms[1].Tenant != "me" || ms[2].Tenant != "me" || string(ms[1].Payload) != "p" || string(ms[2].Payload) != "\x00" {
+		t.Errorf("got %+v", ms)
+	}
+	r.exec("BEGIN")
+	r.exec("INSERT INTO a (id, type, payload) VALUES ('4', 't', 'x')")
+	r.exec("ALTER TABLE a DROP payload")
+	r.exec("INSERT INTO a (id, type) VALUES ('5', 't')")
+	r.exec("COMMIT")
+	x.fails(source.ErrStop, "no column payload")
+}
+
+func TestColumnTypeWithoutBinaryForm(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), smallDDL, shape("tailbox", "a"))
+	from := r.establish()
+	x := r.run(source.Start{From: from})
+	r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
+	x.messages(1)
+	r.exec("ALTER TABLE a ALTER message_group TYPE numeric USING 1.50")
+	r.exec("INSERT INTO a VALUES ('2', 't', 'p', 2.50)")
+	if err := x.wait(); err == nil || errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrGap) {
+		t.Fatalf("Run returned %v, want an error that a restart heals", err)
+	}
+	ms, _ := r.run(source.Start{From: from}).messages(2)
+	if ms[0].Group != "g" || ms[1].Group != "2.50" {
+		t.Errorf("groups %q %q", ms[0].Group, ms[1].Group)
+	}
+}
+
+func TestTableRenamedWhileRunning(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), smallDDL, shape("tailbox", "a"))
+	x := r.run(source.Start{From: r.establish()})
+	r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
+	_, resume := x.messages(1)
+	r.exec("ALTER TABLE a RENAME TO b")
+	r.exec("INSERT INTO b VALUES ('2', 't', 'p', 'g')")
+	x.fails(source.ErrStop, `"public"."a"`)
+	r.run(source.Start{From: resume}).fails(source.ErrStop, `"public"."a"`)
+	// Renamed back, or configured under the name it had then, it goes on where it was.
+	r.exec("ALTER TABLE b RENAME TO a")
+	ms, _ := r.run(source.Start{From: resume}).messages(1)
+	if ms[0].ID != "2" || ms[0].Table != "public.a" {
+		t.Errorf("got %+v", ms[0])
+	}
+}
+
+func TestTableReplacedWhileRunning(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), smallDDL, shape("tailbox", "a"))
+	x := r.run(source.Start{From: r.establish()})
+	r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
+	x.messages(1)
+	r.exec("ALTER TABLE a RENAME TO b")
+	r.exec(smallDDL)
+	r.exec("ALTER PUBLICATION " + quoteIdent(r.cfg.Publication) + " ADD TABLE a")
+	r.exec("INSERT INTO a VALUES ('2', 't', 'p', 'g')")
+	if ms, _ := x.messages(1); ms[0].ID != "2" {
+		t.Errorf("got %s", ms[0].ID)
+	}
+	r.exec("INSERT INTO b VALUES ('3', 't', 'p', 'g')")
+	x.fails(source.ErrStop, "rename it back")
+}
+
+func TestTableDroppedIsFound(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, sql, text string }{
+		{"table", "DROP TABLE a", "does not exist"},
+		{"removed", "ALTER PUBLICATION %PUB% DROP TABLE a", "ADD TABLE"},
+		{"publication", "DROP PUBLICATION %PUB%", "tailbox init"},
+		{"inserts", "ALTER PUBLICATION %PUB% SET (publish = 'update')", "publish = 'insert'"},
+		{"unlogged", "ALTER TABLE a SET UNLOGGED", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, servers.Shared(t, "16"), smallDDL, shape("tailbox", "a"))
+			r.src.checkEvery = 50 * time.Millisecond
+			x := r.run(source.Start{From: r.establish()})
+			r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
+			_, resume := x.messages(1)
+			sql := strings.ReplaceAll(test.sql, "%PUB%", quoteIdent(r.cfg.Publication))
+			if test.name == "unlogged" {
+				// A published table cannot be made unlogged.
+				r.exec("ALTER PUBLICATION " + quoteIdent(r.cfg.Publication) + " DROP TABLE a")
+			}
+			r.exec(sql)
+			x.fails(source.ErrStop, test.text)
+			r.run(source.Start{From: resume}).fails(source.ErrStop, test.text)
+		})
+	}
+}
+
+func TestPublicationMadeAnew(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"15", "17", "18"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, servers.Shared(t, version), smallDDL, shape("tailbox", "a"))
+			from := r.establish()
+			pub := quoteIdent(r.cfg.Publication)
+			r.exec("DROP PUBLICATION " + pub)
+			r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
+			r.exec("CREATE PUBLICATION " + pub + " FOR TABLE a WITH (publish = 'insert')")
+			r.exec("INSERT INTO a VALUES ('2', 't', 'p', 'g')")
+			// The log cannot tell of row 1: a sweep has to.
+			r.run(source.Start{From: from}).fails(source.ErrGap, r.cfg.Publication)
+		})
+	}
+}
+
+func TestPartitionedTable(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), `CREATE TABLE a (id int, type text, payload text, message_group text) PARTITION BY RANGE (id);;
+		CREATE TABLE a1 PARTITION OF a FOR VALUES FROM (0) TO (10);; CREATE TABLE a2 PARTITION OF a FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (id);;
+		CREATE TABLE a21 (payload text, extra int, type text, id int NOT NULL, message_group text);; ALTER TABLE a21 DROP extra;;
+		ALTER TABLE a2 ATTACH PARTITION a21 FOR VALUES FROM (10) TO (20)`, shape("tailbox", "a"))
+	x := r.run(source.Start{From: r.establish()})
+	insert := func(ids ...string) {
+		for _, id := range ids {
+			r.exec("INSERT INTO a VALUES ($1, 't', 'p', 'g')", id)
+		}
+	}
+	insert("1", "12")
+	r.exec("CREATE TABLE a3 PARTITION OF a FOR VALUES FROM (20) TO (30)")
+	insert("22")
+	r.exec("ALTER TABLE a DETACH PARTITION a1")
+	insert("13")
+	ms, resume := x.messages(4)
+	if got := ids(ms); got != "1 12 22 13" {
+		t.Errorf("got %s", got)
+	}
+	for _, m := range ms {
+		if m.Table != "public.a" || m.Group != "g" {
+			t.Errorf("got %+v", m)
+		}
+	}
+	pub := quoteIdent(r.cfg.Publication)
+	r.exec("ALTER PUBLICATION " + pub + " SET (publish_via_partition_root = false)")
+	insert("14", "23")
+	// Rows that the log names by their partition are the table's rows.
+	if ms, _ = x.messages(2); ids(ms) != "14 23" || ms[0].Table != "public.a" {
+		t.Errorf("got %s of %s", ids(ms), ms[0].Table)
+	}
+	r.exec("CREATE TABLE a4 PARTITION OF a FOR VALUES FROM (30) TO (40)")
+	insert("33")
+	x.fails(source.ErrStop, "publish_via_partition_root = true")
+	r.run(source.Start{From: resume}).fails(source.ErrStop, "publish_via_partition_root = true")
+	r.exec("ALTER PUBLICATION " + pub + " SET (publish_via_partition_root = true)")
+	insert("34")
+	if ms, _ = r.run(source.Start{From: resume}).messages(4); ids(ms) != "14 23 33 34" {
+		t.Errorf("got %s", ids(ms))
+	}
+}
+
+func TestSeveralTablesAndOthers(t *testing.T) {
+	t.Parallel()
+	odd := shape("tailbox", `Ta'b"le`)
+	odd.Schema = "O dd"
+	b := shape("debezium", "b")
+	b.Schema = "" // found by the search path
+	r := newRig(t, servers.Shared(t, "17"), smallDDL+`;; CREATE TABLE b (id int, aggregatetype text, aggregateid text, type text, payload text);;
+		CREATE TABLE c (id int PRIMARY KEY);; CREATE SCHEMA "O dd";; CREATE TABLE "O dd"."Ta'b""le" (id int, type text, payload text)`,
+		shape("tailbox", "a"), b, odd)
+	pub := quoteIdent(r.cfg.Publication)
+	r.exec("ALTER PUBLICATION " + pub + " ADD TABLE c")
+	r.exec("ALTER PUBLICATION " + pub + " SET (publish = 'insert, update, delete, truncate')")
+	x := r.run(source.Start{From: r.establish()})
+	r.exec("BEGIN")
+	r.exec("INSERT INTO c VALUES (1)")
+	r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
+	r.exec("INSERT INTO c VALUES (2), (3)")
+	r.exec("UPDATE c SET id = id + 10")
+	r.exec("DELETE FROM a")
+	r.exec("INSERT INTO b VALUES (2, 'x', 'y', 't', 'p')")
+	r.exec("COMMIT")
+	r.exec("TRUNCATE c")
+	r.exec(`INSERT INTO "O dd"."Ta'b""le" VALUES (3, 't', 'p')`)
+	ms, _ := x.messages(3)
+	for i, want := range []struct {
+		table, group string
+		n            uint32
+	}{{"public.a", "g", 1}, {"public.b", "x:y", 4}, {`O dd.Ta'b"le`, "", 0}} {
+		if m := ms[i]; m.Table != want.table || m.Group != want.group || m.Position.N != want.n {
+			t.Errorf("message %d: %s of %s, group %q, position %s", i, m.ID, m.Table, m.Group, m.Position)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for why, n := range map[string]int{"table": 3, "update": 3, "delete": 1, "truncate": 1} {
+		if r.ignored[why] != n {
+			t.Errorf("ignored %v", r.ignored)
+		}
+	}
+}
+
+func TestMissingMandatoryColumn(t *testing.T) {
+	t.Parallel()
+	override := shape("tailbox", "a")
+	override.Columns.Tenant = "owner"
+	debezium := shape("debezium", "a")
+	field := shape("tailbox", "a")
+	field.Fields = []string{"nothing"}
+	for name, test := range map[string]struct {
+		table  outbox.Table
+		column string
+	}{"override": {override, "owner"}, "group": {debezium, "aggregatetype"}, "field": {field, "nothing"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, servers.Shared(t, "17"), smallDDL, test.table)
+			x := r.run(source.Start{From: r.establish()})
+			r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
+			x.fails(source.ErrStop, test.column)
+		})
+	}
+}
+
+func TestEstablishNeedsThePublication(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), smallDDL, shape("tailbox", "a"))
+	r.exec("DROP PUBLICATION " + quoteIdent(r.cfg.Publication))
+	if _, err := r.src.Establish(context.Background()); !errors.Is(err, source.ErrStop) {
+		t.Errorf("Establish returned %v", err)
+	}
+}
