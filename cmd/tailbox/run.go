@@ -83,7 +83,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 		t.beside(server.Run)
 	}
 	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
-	t.beside(func(ctx context.Context) error { return observe(ctx, log, pg, metrics) })
+	t.beside(func(ctx context.Context) error { observe(ctx, log, pg, metrics); return nil })
 	log.Info("starting", "pipeline", p.config.Pipeline, "sinks", len(sinks))
 	err = t.run(ctx, r.Run)
 	log.Info("stopped")
