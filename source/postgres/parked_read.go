@@ -163,7 +163,7 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 	if where != "" {
 		sql += " AND " + where
 	}
-	rows, err := s.conn.Query(ctx, sql+" ORDER BY "+t.order("t."), reader.formats(0), param)
+	rows, err := s.conn.Query(ctx, sql+" ORDER BY "+reader.table.order("t", false), reader.formats(0), param)
 	if err != nil {
 		return nil, s.fault("read rows of table "+t.String(), err)
 	}

@@ -106,15 +106,36 @@ func (s *store) open(ctx context.Context) error {
 		return s.fault("set up the store's session", err)
 	}
 	var pid uint32
-	if err := s.conn.QueryRow(ctx, "SELECT pg_backend_pid(), coalesce(current_schema(), '')").Scan(&pid, &s.schema); err != nil {
+	if err := s.conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 		return s.fault("look up the session", err)
 	}
 	if pid != s.conn.PgConn().PID() {
 		return fmt.Errorf("%w: the connection goes through a pooler, where a lock does not belong to one client: "+
 			"set source.lock_url to a direct connection", source.ErrStop)
 	}
-	if s.cfg.Schema != "" {
-		s.schema = s.cfg.Schema
+	if err := s.findTables(ctx); err != nil {
+		return err
+	}
+	var locked bool
+	if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey(s.cfg.Pipeline)).Scan(&locked); err != nil {
+		return s.fault("take the pipeline's lock", err)
+	}
+	if !locked {
+		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
+	}
+	var err error
+	if s.tables, err = resolveTables(ctx, s.conn, s.cfg.Tables); err != nil {
+		return err
+	}
+	return s.remember(ctx)
+}
+
+// findTables finds the schema of the relay's tables, and looks whether they are there.
+func (s *store) findTables(ctx context.Context) error {
+	if s.schema = s.cfg.Schema; s.schema == "" {
+		if err := s.conn.QueryRow(ctx, "SELECT coalesce(current_schema(), '')").Scan(&s.schema); err != nil {
+			return s.fault("look up the schema", err)
+		}
 	}
 	s.names = tableNames(s.schema)
 	var have bool
@@ -126,17 +147,7 @@ func (s *store) open(ctx context.Context) error {
 	if !have {
 		return fmt.Errorf("%w: schema %q: %w", source.ErrStop, s.schema, checkpoint.ErrNoTables)
 	}
-	var locked bool
-	if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey(s.cfg.Pipeline)).Scan(&locked); err != nil {
-		return s.fault("take the pipeline's lock", err)
-	}
-	if !locked {
-		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
-	}
-	if s.tables, err = resolveTables(ctx, s.conn, s.cfg.Tables); err != nil {
-		return err
-	}
-	return s.remember(ctx)
+	return nil
 }
 
 // q is a statement with the relay's tables named.

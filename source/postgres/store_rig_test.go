@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -251,6 +249,3 @@ func lanesText(lanes []checkpoint.Lane) string {
 	}
 	return strings.Join(names, " ")
 }
-
-var _ = fmt.Sprint
-var _ = source.ErrStop

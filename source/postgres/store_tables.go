@@ -216,17 +216,6 @@ func (t *table) pending(prefix string) string {
 	return cond
 }
 
-// order is how rows that are no longer in the log are put in order, best first: by sequence, or when they were made.
-func (t *table) order(prefix string) string {
-	by := prefix + quoteIdent(t.Columns.ID)
-	for _, name := range []string{t.Columns.CreatedAt, t.Columns.Seq} {
-		if name != "" {
-			by = prefix + quoteIdent(name) + ", " + by
-		}
-	}
-	return by
-}
-
 // col is the quoted name of a configured column that the table has; "" if it has none.
 func (t *table) col(name string) string {
 	if _, ok := t.types[name]; !ok {

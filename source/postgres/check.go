@@ -1,0 +1,269 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A Level says how bad a Finding is.
+type Level string
+
+// Levels of findings.
+const (
+	Problem Level = "problem" // the relay cannot run, or would lose or hold up something
+	Warning Level = "warning" // it runs, but not as well as it could
+	Info    Level = "info"    // good to know
+)
+
+// A Finding is something that Check found.
+type Finding struct {
+	Level Level `json:"level"`
+	// What is a sentence, Cure the SQL, setting or command that mends it; "" where nothing is to be done.
+	What string `json:"what"`
+	Cure string `json:"cure,omitempty"`
+}
+
+// A checker gathers findings.
+type checker struct {
+	cfg      Config
+	conn     *pgx.Conn
+	version  int
+	role     string
+	findings []Finding
+	// tables are those that exist; state is the relay's tables, nil where they are missing.
+	tables []*tableInfo
+	state  *store
+}
+
+func (c *checker) add(level Level, cure, what string, args ...any) {
+	c.findings = append(c.findings, Finding{level, fmt.Sprintf(what, args...), cure})
+}
+
+// Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
+// means that it could not go on looking; what was found before is returned with it.
+func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
+	c := &checker{cfg: cfg}
+	if c.conn, err = cfg.connect(ctx, cfg.URL); err != nil {
+		c.add(Problem, "correct source.url, start the server, or let it in by pg_hba.conf", "%v", err)
+		return c.findings, nil
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, c.conn)) }()
+	// A transaction that another one blocks is not waited for.
+	if _, err := c.conn.Exec(ctx, "SET lock_timeout = '2s'; SET statement_timeout = '30s'"); err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
+	for _, look := range []struct {
+		at string
+		do func(context.Context) error
+	}{
+		{"server", c.server}, {"settings", c.settings}, {"role", c.roleRights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
+		{"outbox tables", c.outboxTables}, {"publication", c.publication}, {"slot", c.slot}, {"first start", c.firstStart},
+	} {
+		if err := look.do(ctx); err != nil {
+			return c.findings, fmt.Errorf("check %s: %w", look.at, err)
+		}
+	}
+	return c.findings, nil
+}
+
+// setting is the value of a setting in its base unit; "" where this version does not have it.
+func (c *checker) setting(ctx context.Context, name string) (string, error) {
+	var value string
+	err := c.conn.QueryRow(ctx, "SELECT setting FROM pg_settings WHERE name = $1", name).Scan(&value)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return value, err
+}
+
+// server looks at its version, and whether it is the primary.
+func (c *checker) server(ctx context.Context) error {
+	var recovery bool
+	var version string
+	err := c.conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(), current_user").
+		Scan(&c.version, &version, &recovery, &c.role)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.version < 140000:
+		c.add(Problem, "upgrade to Postgres 15 or later", "the server is Postgres %s: 14 is the oldest that can be used", version)
+	case c.version < 150000:
+		c.add(Warning, "upgrade to Postgres 15 or later", "the server is Postgres %s: it sends an empty transaction for every commit in the database", version)
+	}
+	if recovery {
+		c.add(Problem, "let source.url lead to the primary, such as with target_session_attrs=read-write and all hosts", "the server is a standby")
+	}
+	return nil
+}
+
+// settings looks at what logical decoding needs.
+func (c *checker) settings(ctx context.Context) error {
+	level, err := c.setting(ctx, "effective_wal_level")
+	if err == nil && level == "" {
+		level, err = c.setting(ctx, "wal_level")
+	}
+	if err != nil {
+		return err
+	}
+	if level != "logical" {
+		cure := "ALTER SYSTEM SET wal_level = 'logical', then restart the server"
+		for name, recipe := range map[string]string{
+			"rds.logical_replication":   "set rds.logical_replication = 1 in the parameter group, then reboot the instance",
+			"cloudsql.logical_decoding": "set the flag cloudsql.logical_decoding = on, which restarts the instance",
+			"azure.extensions":          "set the server parameter wal_level to logical, then restart the server",
+		} {
+			if value, err := c.setting(ctx, name); err == nil && value != "" {
+				cure = recipe
+			}
+		}
+		c.add(Problem, cure, "wal_level is %s: the log does not hold what is needed to read it", level)
+	}
+	if err := c.free(ctx, "max_replication_slots", "SELECT count(*) FROM pg_replication_slots WHERE slot_name <> $1"); err != nil {
+		return err
+	}
+	if err := c.free(ctx, "max_wal_senders", `SELECT count(*) FROM pg_stat_replication
+		WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1 AND active_pid IS NOT NULL)`); err != nil {
+		return err
+	}
+	if value, err := c.setting(ctx, "max_slot_wal_keep_size"); err != nil {
+		return err
+	} else if value == "-1" {
+		c.add(Info, "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'", "max_slot_wal_keep_size is unlimited: while no relay runs the server keeps all log, "+
+			"until its disk is full. With a limit a slot can be lost, which a sweep of the tables heals where a row is deleted or has a status")
+	}
+	if value, err := c.setting(ctx, "idle_replication_slot_timeout"); err != nil {
+		return err
+	} else if value != "" && value != "0" {
+		c.add(Warning, "ALTER SYSTEM SET idle_replication_slot_timeout = 0", "idle_replication_slot_timeout is %s s: a slot is lost when no relay runs for that long", value)
+	}
+	if value, err := c.setting(ctx, "synchronous_commit"); err != nil {
+		return err
+	} else if value == "off" {
+		c.add(Info, "SET synchronous_commit = on for transactions that write messages, or ALTER SYSTEM SET wal_writer_delay = '10ms'",
+			"synchronous_commit is off: messages reach the log up to %s late. The relay's own commits are always durable", "600 ms")
+	}
+	return nil
+}
+
+// free looks whether one more of something fits.
+func (c *checker) free(ctx context.Context, setting, used string) error {
+	value, err := c.setting(ctx, setting)
+	if err != nil {
+		return err
+	}
+	limit, err := strconv.Atoi(value)
+	if err != nil {
+		return fmt.Errorf("setting %s: %w", setting, err)
+	}
+	var n int
+	if err := c.conn.QueryRow(ctx, used, c.cfg.Slot).Scan(&n); err != nil {
+		return err
+	}
+	if n >= limit {
+		c.add(Problem, fmt.Sprintf("ALTER SYSTEM SET %s = %d, then restart the server, or drop a slot that nobody needs", setting, limit+5),
+			"%s is %d, and others use %d", setting, limit, n)
+	}
+	return nil
+}
+
+// roleRights looks whether the role may read the log.
+func (c *checker) roleRights(ctx context.Context) error {
+	var allowed, rds bool
+	err := c.conn.QueryRow(ctx, `SELECT rolreplication OR rolsuper OR EXISTS (SELECT FROM pg_roles m WHERE m.rolname = 'rds_replication'
+		AND pg_has_role(r.oid, m.oid, 'member')), EXISTS (SELECT FROM pg_roles WHERE rolname = 'rds_replication')
+		FROM pg_roles r WHERE rolname = current_user`).Scan(&allowed, &rds)
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		cure := "ALTER ROLE " + quoteIdent(c.role) + " WITH REPLICATION"
+		if rds {
+			cure = "GRANT rds_replication TO " + quoteIdent(c.role)
+		}
+		c.add(Problem, cure, "role %s may not read the log", c.role)
+		return nil
+	}
+	rep, err := c.cfg.connectReplication(ctx)
+	if err != nil {
+		c.add(Problem, "connect past the pooler (PgBouncer lets replication through from 1.23 on), or allow the role the database in pg_hba.conf "+
+			"(logical replication needs an ordinary database line)", "%v", err)
+		return nil
+	}
+	return closePgConn(ctx, rep)
+}
+
+// lock looks whether the store's session can hold a lock.
+func (c *checker) lock(ctx context.Context) error {
+	conn := c.conn
+	if c.cfg.LockURL != "" {
+		other, err := c.cfg.connect(ctx, c.cfg.LockURL)
+		if err != nil {
+			c.add(Problem, "correct source.lock_url", "%v", err)
+			return nil
+		}
+		defer func() { _ = closeConn(ctx, other) }() // it only asked
+		conn = other
+	}
+	var pid uint32
+	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		return err
+	}
+	if pid != conn.PgConn().PID() {
+		c.add(Problem, "set source.lock_url to a direct connection", "the connection goes through a pooler, where a lock does not belong to one client")
+	}
+	return nil
+}
+
+// ownTables looks at the relay's tables.
+func (c *checker) ownTables(ctx context.Context) error {
+	s := &store{cfg: c.cfg, conn: c.conn, texts: make(map[string]string)}
+	if err := s.findTables(ctx); err != nil {
+		if sqlState(err) != "" {
+			return err
+		}
+		c.add(Problem, "run tailbox init", "the tables tailbox_* are missing in schema %q", s.schema)
+		return nil
+	}
+	c.state = s
+	for _, name := range []string{s.names.checkpoint, s.names.parked, s.names.request} {
+		if err := c.privileges(ctx, name, "SELECT", "INSERT", "UPDATE", "DELETE"); err != nil {
+			return err
+		}
+	}
+	var version int
+	err := c.conn.QueryRow(ctx, s.q("SELECT coalesce(max(schema_version), 0) FROM {checkpoint} WHERE pipeline = $1"), c.cfg.Pipeline).Scan(&version)
+	switch {
+	case sqlState(err) == "42501": // found already
+		c.state = nil
+		return nil
+	case err != nil:
+		return err
+	case version > schemaVersion:
+		c.add(Problem, "run a newer tailbox", "the tables tailbox_* are of version %d, this tailbox knows %d", version, schemaVersion)
+	}
+	return nil
+}
+
+// privileges looks for rights on a table.
+func (c *checker) privileges(ctx context.Context, table string, wanted ...string) error {
+	for _, p := range wanted {
+		var have bool
+		// Postgres wants UPDATE of any column to pass over locked rows.
+		ask := "SELECT has_table_privilege($1, $2)"
+		if p == "UPDATE" || p == "SELECT" {
+			ask = "SELECT has_any_column_privilege($1, $2)"
+		}
+		if err := c.conn.QueryRow(ctx, ask, table, p).Scan(&have); err != nil {
+			return err
+		}
+		if !have {
+			c.add(Problem, "GRANT "+p+" ON "+table+" TO "+quoteIdent(c.role), "role %s has no %s on %s", c.role, p, table)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// publication looks whether it sends the inserts into all tables, whole.
+func (c *checker) publication(ctx context.Context) error {
+	pub := quoteIdent(c.cfg.Publication)
+	var all, insert, changes, viaRoot bool
+	err := c.conn.QueryRow(ctx, "SELECT puballtables, pubinsert, pubupdate OR pubdelete, pubviaroot FROM pg_publication WHERE pubname = $1", c.cfg.Publication).
+		Scan(&all, &insert, &changes, &viaRoot)
+	if errors.Is(err, pgx.ErrNoRows) {
+		c.add(Problem, "run tailbox init", "publication %s does not exist", c.cfg.Publication)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !insert {
+		c.add(Problem, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %s does not publish inserts", c.cfg.Publication)
+	}
+	if all {
+		c.add(Warning, "CREATE PUBLICATION … FOR TABLE …, and name it in source.publication", "publication %s is for all tables: all changes of the database are sent", c.cfg.Publication)
+	} else if changes {
+		c.add(Warning, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')",
+			"publication %s publishes updates or deletes: they are sent for nothing, and an UPDATE fails where a filter is not covered by the replica identity", c.cfg.Publication)
+	}
+	for _, t := range c.tables {
+		if t.partitioned && !viaRoot {
+			c.add(Problem, "ALTER PUBLICATION "+pub+" SET (publish_via_partition_root = true)", "publication %s publishes the partitions of %s as tables of their own", c.cfg.Publication, t)
+			continue
+		}
+		if err := c.publishedTable(ctx, t, pub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishedTable looks for a table in the publication, and for filters.
+func (c *checker) publishedTable(ctx context.Context, t *tableInfo, pub string) error {
+	details := "to_jsonb(p) ->> 'rowfilter', to_jsonb(p) -> 'attnames'" // as JSON: 14 has neither
+	var filter *string
+	var columns []string
+	err := c.conn.QueryRow(ctx, "SELECT "+details+" FROM pg_publication_tables p WHERE pubname = $1 AND schemaname = $2 AND tablename = $3",
+		c.cfg.Publication, t.Schema, t.Name).Scan(&filter, &columns)
+	if errors.Is(err, pgx.ErrNoRows) {
+		c.add(Problem, "ALTER PUBLICATION "+pub+" ADD TABLE "+tableName(&t.Table)+", or tailbox init", "publication %s does not hold table %s", c.cfg.Publication, t)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if filter != nil && *filter != "" {
+		c.add(Warning, "", "publication %s sends only rows of %s where %s: others are not delivered from the log", c.cfg.Publication, t, *filter)
+	}
+	var missing []string
+	for _, name := range wantedColumns(&t.Table) {
+		if _, ok := t.column(name); ok && columns != nil && !slices.Contains(columns, name) && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		c.add(Problem, "ALTER PUBLICATION "+pub+" SET TABLE … without a column list, or with these columns", "publication %s leaves out columns %s of table %s",
+			c.cfg.Publication, strings.Join(missing, ", "), t)
+	}
+	return nil
+}
+
+// slot looks at the slot or, where there is none yet, at what would hold up its creation.
+func (c *checker) slot(ctx context.Context) error {
+	var database string
+	if err := c.conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
+		return err
+	}
+	s, err := c.cfg.slot(ctx, c.conn.PgConn())
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		c.add(Info, "run tailbox init", "slot %s does not exist yet: what is committed before it is made does not come from the log", c.cfg.Slot)
+		return c.oldTransactions(ctx)
+	}
+	if err := c.cfg.foreign(s, database); err != nil {
+		c.add(Problem, "choose another source.slot, or SELECT pg_drop_replication_slot("+quoteLiteral(c.cfg.Slot)+")", "%v", err)
+		return nil
+	}
+	if s.InvalidationReason != "" || s.WALStatus == "lost" || s.Conflicting {
+		c.add(Warning, "run tailbox run: it makes the slot anew and sweeps the tables", "slot %s is lost (%s)", c.cfg.Slot, orText(s.InvalidationReason, s.WALStatus))
+	}
+	if s.Active {
+		return c.reader(ctx, s.ActivePID)
+	}
+	return nil
+}
+
+// reader looks who reads the slot.
+func (c *checker) reader(ctx context.Context, pid int) error {
+	var app string
+	err := c.conn.QueryRow(ctx, "SELECT coalesce(application_name, '') FROM pg_stat_activity WHERE pid = $1", pid).Scan(&app)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+	case err != nil:
+		return err
+	case app == appName(c.cfg.Pipeline):
+		c.add(Info, "", "a relay of this pipeline is running (PID %d)", pid)
+	default:
+		c.add(Problem, "stop that reader, or choose another source.slot", "slot %s is read by %q (PID %d)", c.cfg.Slot, app, pid)
+	}
+	return nil
+}
+
+// oldTransactions names transactions that the creation of a slot would wait for.
+func (c *checker) oldTransactions(ctx context.Context) error {
+	rows, err := c.conn.Query(ctx, `SELECT 'PID ' || pid || ' (' || coalesce(application_name, '') || ', ' || coalesce(state, '?') || ', ' || extract(epoch FROM now() - xact_start)::int || ' s)'
+		FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start < now() - interval '10 seconds' AND pid <> pg_backend_pid()
+		UNION ALL SELECT 'prepared transaction ' || quote_literal(gid) FROM pg_prepared_xacts LIMIT 10`)
+	if err != nil {
+		return err
+	}
+	who, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	if len(who) > 0 {
+		c.add(Warning, "end them: SELECT pg_terminate_backend(…), or ROLLBACK PREPARED", "the slot's creation waits for open transactions: %s", strings.Join(who, ", "))
+	}
+	return nil
+}
+
+// countLimit bounds how many rows are counted.
+const countLimit = 10000
+
+// firstStart tells what a first start would send, where no position was ever taken.
+func (c *checker) firstStart(ctx context.Context) error {
+	if c.state != nil {
+		var have bool
+		if err := c.conn.QueryRow(ctx, c.state.q("SELECT EXISTS (SELECT FROM {checkpoint} WHERE pipeline = $1 AND resume IS NOT NULL)"),
+			c.cfg.Pipeline).Scan(&have); err != nil || have {
+			return err
+		}
+	}
+	for _, t := range c.tables {
+		judged := t.pendingCondition("t")
+		where := judged
+		if judged == "" {
+			where = "true"
+		}
+		var n int
+		err := c.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT FROM %s t WHERE %s LIMIT %d) n", tableName(&t.Table), where, countLimit+1)).Scan(&n)
+		if sqlState(err) == "42501" {
+			continue // found already
+		}
+		if err != nil {
+			return err
+		}
+		many := fmt.Sprint(n)
+		if n > countLimit {
+			many = fmt.Sprintf("more than %d", countLimit)
+		}
+		switch {
+		case n == 0:
+		case judged != "" || c.cfg.Start == "pending":
+			c.add(Info, "", "the first start delivers %s rows that are in table %s now", many, t)
+		case c.cfg.Start == "now":
+			c.add(Info, "", "the first start leaves %s rows that are in table %s now alone (source.start: now)", many, t)
+		default:
+			c.add(Problem, "set source.start to pending (deliver them) or now (leave them out)", "table %s holds %s rows, and no column tells which were delivered", t, many)
+		}
+		if t.OnDelivered == outbox.Keep && judged == "" {
+			c.add(Warning, "add a status column, or on_delivered: delete", "table %s cannot be swept: should the slot ever be lost, the relay stops until an operator accepts the gap", t)
+		}
+	}
+	return nil
+}
+
+// orText is the first text that is not empty.
+func orText(texts ...string) string {
+	for _, s := range texts {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

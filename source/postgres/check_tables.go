@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// outboxTables looks at the tables that applications write to.
+func (c *checker) outboxTables(ctx context.Context) error {
+	for i := range c.cfg.Tables {
+		t := &c.cfg.Tables[i]
+		info, err := describeTable(ctx, c.conn.PgConn(), t)
+		switch {
+		case errors.Is(err, source.ErrStop):
+			cure := "create it, or correct source.tables"
+			if ownShape(t.Shape) {
+				cure = "run tailbox init"
+			}
+			c.add(Problem, cure, "table %s does not exist", quoteTable(t))
+			continue
+		case err != nil:
+			return err
+		}
+		c.tables = append(c.tables, info)
+		for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns, c.tableRights, c.indexes} {
+			if err := look(ctx, info); err != nil {
+				return fmt.Errorf("table %s: %w", info, err)
+			}
+		}
+	}
+	return nil
+}
+
+// kindOfTable looks whether its rows are in the log, and whether anything hides or changes them.
+func (c *checker) kindOfTable(ctx context.Context, t *tableInfo) error {
+	var kind string
+	var security, ours, deletes, updates bool
+	err := c.conn.QueryRow(ctx, `SELECT relkind::text, row_security_active(oid), pg_has_role(relowner, 'member'),
+		EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal AND tgtype & 11 = 11),
+		EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal AND tgtype & 19 = 19)
+		FROM pg_class c WHERE oid = $1`, t.oid).Scan(&kind, &security, &ours, &deletes, &updates)
+	if err != nil {
+		return err
+	}
+	name := tableName(&t.Table)
+	switch {
+	case kind != "r" && kind != "p":
+		c.add(Problem, "name the table itself in source.tables", "%s is no table", t)
+	case !t.permanent:
+		c.add(Problem, "ALTER TABLE "+name+" SET LOGGED", "table %s is unlogged or temporary, so it is not in the log", t)
+	}
+	if security {
+		c.add(Problem, "ALTER ROLE "+quoteIdent(c.role)+" BYPASSRLS", "row-level security hides rows of table %s from the relay", t)
+	}
+	if t.OnDelivered == outbox.Delete && deletes || t.OnDelivered == outbox.Mark && updates {
+		c.add(Warning, "", "table %s has a BEFORE trigger: if it suppresses what on_delivered does, rows are delivered again by each reconciliation", t)
+	}
+	return nil
+}
+
+// columns looks for columns that messages are made of, or that are written.
+func (c *checker) columns(_ context.Context, t *tableInfo) error {
+	if _, err := newPlan(&t.Table, t.plainColumns()); err != nil {
+		c.add(Problem, "add the column, or correct columns under source.tables", "%v", err)
+	}
+	cols := &t.Columns
+	if t.OnDelivered == outbox.Mark {
+		_, status := t.column(cols.Status)
+		_, at := t.column(cols.DeliveredAt)
+		if !status && !at {
+			c.add(Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
+				"table %s is to be marked, but has no column for it", t)
+		}
+	}
+	timestamps := []kind{kindTimestamp, kindTimestamptz}
+	for _, want := range []struct {
+		name  string
+		kinds []kind
+		what  string
+	}{
+		{cols.Attempts, []kind{kindInt2, kindInt4, kindInt8}, "an integer"}, {cols.LastAttemptAt, timestamps, "a timestamp"},
+		{cols.NextAttemptAt, timestamps, "a timestamp"}, {cols.DeliveredAt, timestamps, "a timestamp"}, {cols.LastError, []kind{kindText}, "text"},
+		{cols.Priority, []kind{kindInt2, kindInt4, kindInt8}, "an integer"}, {cols.AvailableAt, timestamps, "a timestamp"},
+		{cols.CreatedAt, timestamps, "a timestamp"}, {cols.Headers, []kind{kindJSONB, kindText}, "jsonb, json or text"},
+		{cols.Payload, []kind{kindText, kindBytea, kindJSONB, kindBpchar}, "bytea, jsonb, json or text"},
+	} {
+		if col, ok := t.column(want.name); ok && want.name != "" && !slices.Contains(want.kinds, col.kind) {
+			c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ALTER COLUMN "+quoteIdent(want.name)+" TYPE …, or correct source.tables.columns",
+				"column %s of table %s is not %s", want.name, t, want.what)
+		}
+	}
+	return nil
+}
+
+// tableRights looks for what on_delivered needs.
+func (c *checker) tableRights(ctx context.Context, t *tableInfo) error {
+	return c.privileges(ctx, tableName(&t.Table), tablePrivileges(&t.Table)...)
+}
+
+// indexes looks for the ones that every settlement, and every reconciliation, goes by.
+func (c *checker) indexes(ctx context.Context, t *tableInfo) error {
+	name, id := tableName(&t.Table), quoteIdent(t.Columns.ID)
+	var unique, any, pending bool
+	var rows float64
+	status := t.Columns.Status
+	if status == "" {
+		status = t.Columns.DeliveredAt
+	}
+	err := c.conn.QueryRow(ctx, `SELECT coalesce(bool_or(i.indisunique AND i.indnkeyatts = 1 AND i.indpred IS NULL), false), count(i.*) > 0,
+		`+strings.TrimPrefix(strings.TrimSpace(pendingIndexQuery), "SELECT")+`, (SELECT coalesce(sum(greatest(reltuples, 0)), 0) FROM pg_class WHERE oid = $1::text::regclass)
+		FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisvalid AND i.indkey[0] = a.attnum
+		WHERE a.attrelid = $1::text::regclass AND a.attname = $3`, name, status, t.Columns.ID).Scan(&unique, &any, &pending, &rows)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil // no such column: found already
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case t.OnDelivered == outbox.Keep:
+	case !any:
+		c.add(Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "table %s has no index that begins with %s: every delivered message reads all of it", t, t.Columns.ID)
+	case !unique && !t.partitioned:
+		c.add(Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+	}
+	if t.OnDelivered != outbox.Keep && status != "" && !pending && rows > 1e6 {
+		c.add(Warning, "CREATE INDEX ON "+name+" ("+id+") WHERE "+pendingCondition(&t.Table, ""),
+			"table %s has %.0f rows and no index on the pending ones: every reconciliation reads all of it", t, rows)
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// What operators see and ask for, beside the relay or without it. Each function connects by itself, and takes no lock but
+// for Execute.
+
+// openReader opens a store that only looks, or writes requests: it has no lock.
+func openReader(ctx context.Context, cfg Config) (*store, error) {
+	conn, err := cfg.connect(ctx, cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{cfg: cfg, conn: conn, texts: make(map[string]string), held: make(map[checkpoint.Lane]bool), sinks: make(map[string]bool)}
+	if err := s.findTables(ctx); err != nil {
+		return nil, errors.Join(err, closeConn(ctx, conn))
+	}
+	return s, nil
+}
+
+// Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
+func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err error) {
+	if err := validate(r); err != nil {
+		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
+	}
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
+	selection, err := json.Marshal(&r.Selection)
+	if err != nil {
+		return 0, fmt.Errorf("write selection: %w", err)
+	}
+	err = s.conn.QueryRow(ctx, s.q(`INSERT INTO {request} (pipeline, verb, selection, reason, "by")
+		VALUES ($1, $2, $3, $4, coalesce(nullif($5, ''), current_user)) RETURNING id`),
+		cfg.Pipeline, string(r.Verb), string(selection), r.Reason, r.By).Scan(&id)
+	if err != nil {
+		return 0, s.fault("write request", err)
+	}
+	return id, nil
+}
+
+// Result reads what a request did so far, and whether it is done.
+func Result(ctx context.Context, cfg Config, id int64) (result *RequestResult, done bool, err error) {
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
+	return s.progress(ctx, id)
+}
+
+// Execute carries out the open requests up to an id where no relay runs; with one, it fails with checkpoint.ErrLocked.
+// Requests to accept a gap are left for the next start.
+func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
+	s, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	for {
+		requests, err := s.Requests(ctx)
+		if err != nil {
+			return err
+		}
+		progress := false
+		for i := range requests {
+			r := &requests[i]
+			if r.ID > upTo || r.Verb == checkpoint.VerbAcceptGap {
+				continue
+			}
+			progress = true
+			if err := s.carryOut(ctx, r); err != nil {
+				return fmt.Errorf("carry out request %d: %w", r.ID, err)
+			}
+		}
+		if !progress {
+			return nil
+		}
+	}
+}
+
+// carryOut does all parts of a request. With the lock held here no lane has a run in flight.
+func (s *store) carryOut(ctx context.Context, r *checkpoint.Request) error {
+	for {
+		lanes, err := s.Lanes(ctx, r, requestChunk)
+		if err != nil {
+			return err
+		}
+		applied, err := s.Apply(ctx, r, lanes)
+		if err != nil || applied.Done {
+			return err
+		}
+	}
+}
+
+const waitPoll = 100 * time.Millisecond
+
+// Wait waits until a request is done: by the relay that runs or, where none does, by Execute. A request to accept a gap
+// is left to the next start where no relay runs: the result is nil then.
+func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
+	tick := time.NewTicker(waitPoll)
+	defer tick.Stop()
+	for turn := 0; ; turn++ {
+		result, done, err := Result(ctx, cfg, id)
+		if err != nil || done {
+			return result, err
+		}
+		if turn%10 == 0 {
+			switch err := Execute(ctx, cfg, id); {
+			case errors.Is(err, checkpoint.ErrLocked):
+			case err != nil:
+				return nil, err
+			default:
+				result, done, err := Result(ctx, cfg, id)
+				if err != nil || done {
+					return result, err
+				}
+				return nil, nil // accept-gap
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for request %d: %w; the relay carries it out all the same", id, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// A Listed is a parked delivery as operators see it.
+type Listed struct {
+	checkpoint.Parked
+	// ParkedAt is when it was parked first, ChangedAt when its state changed last.
+	ParkedAt, ChangedAt time.Time
+	// NextAttemptAt is when it is due; zero where it waits for another delivery, or for an operator.
+	NextAttemptAt time.Time
+}
+
+// ListParked lists what a selection selects, with whole messages, in the order in which a request would go through it: by
+// sink, group and position. At most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left
+// out. Limit 0 means the selection's own limit, or all.
+func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []Listed, more bool, err error) {
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
+	if err := s.remember(ctx); err != nil {
+		return nil, false, err
+	}
+	r := &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: sel}
+	if limit > 0 && (sel.Limit == 0 || limit < sel.Limit) {
+		r.Selection.Limit = limit + 1
+	}
+	progress := &RequestResult{}
+	bytes := 0
+	for {
+		c, err := s.selectChunk(ctx, r, progress)
+		if err != nil {
+			return nil, false, err
+		}
+		found, err := s.listed(ctx, c.rows)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range found {
+			if limit > 0 && len(list) == limit || bytes > listBytes {
+				return list, true, nil
+			}
+			list, bytes = append(list, found[i]), bytes+len(found[i].Message.Payload)
+		}
+		progress.Changed, progress.After = len(list), c.last
+		if c.end {
+			return list, false, nil
+		}
+	}
+}
+
+// listBytes bounds the payloads of one list.
+const listBytes = 64 << 20
+
+// listed reads deliveries whole, in the order of rows.
+func (s *store) listed(ctx context.Context, rows []selectedRow) ([]Listed, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	sinks, tables, ids := keys(rows)
+	found, err := s.conn.Query(ctx, s.q(`SELECT `+parkedColumns+`, p.parked_at, p.changed_at, p.next_attempt_at
+		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
+		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
+			AND q.sink = v.sink OFFSET 0) p ORDER BY v.n`), s.cfg.Pipeline, sinks, tables, ids)
+	if err != nil {
+		return nil, s.fault("list parked deliveries", err)
+	}
+	defer found.Close()
+	var list []Listed
+	for found.Next() {
+		var r parkedRow
+		var l Listed
+		var next *time.Time
+		if err := found.Scan(append(r.targets(), &l.ParkedAt, &l.ChangedAt, &next)...); err != nil {
+			return nil, s.fault("list parked deliveries", err)
+		}
+		if l.Parked, err = r.parked(); err != nil {
+			return nil, err
+		}
+		l.NextAttemptAt = orZero(next)
+		list = append(list, l)
+	}
+	if err := found.Err(); err != nil {
+		return nil, s.fault("list parked deliveries", err)
+	}
+	return list, nil
+}
+
+// A WaitingLane is a lane that does not flow, and why.
+type WaitingLane struct {
+	Sink, Group string
+	// Held by an operator. Then there may be no first delivery.
+	Held bool
+	// Deliveries that block the lane, the first one included.
+	Deliveries int
+	// First is the delivery that all others wait for; its Message is there without payload.
+	First *Listed
+}
+
+// lanesQuery lists lanes with blocking deliveries, and the first of each.
+const lanesQuery = `
+WITH RECURSIVE lane AS (
+	(SELECT sink, message_group FROM {parked} WHERE pipeline = $1 AND blocks AND ($2 = '' OR sink = $2)
+		AND ($3::text[] IS NULL OR message_group = ANY ($3)) ORDER BY sink, message_group LIMIT 1)
+	UNION ALL
+	SELECT n.sink, n.message_group FROM lane l CROSS JOIN LATERAL (
+		SELECT p.sink, p.message_group FROM {parked} p
+		WHERE p.pipeline = $1 AND p.blocks AND (p.sink, p.message_group) > (l.sink, l.message_group) AND ($2 = '' OR p.sink = $2)
+			AND ($3::text[] IS NULL OR p.message_group = ANY ($3))
+		ORDER BY p.sink, p.message_group LIMIT 1) n
+), listed AS MATERIALIZED (SELECT * FROM lane LIMIT $4)
+SELECT l.sink, l.message_group, (SELECT count(*) FROM {parked} c WHERE c.pipeline = $1 AND c.sink = l.sink AND c.message_group = l.message_group AND c.blocks),
+	h.position, h.message_id, h.source_table
+FROM listed l CROSS JOIN LATERAL (SELECT p.position, p.message_id, p.source_table FROM {parked} p
+	WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks ORDER BY p.position LIMIT 1) h
+ORDER BY l.sink, l.message_group`
+
+// ListLanes lists the lanes that wait, with the reason; sink "" and groups nil mean all. Limit bounds the lanes; 0 means all.
+// Held lanes with nothing parked come first.
+func ListLanes(ctx context.Context, cfg Config, sink string, groups []string, limit int) (list []WaitingLane, err error) {
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
+	if err := s.remember(ctx); err != nil {
+		return nil, err
+	}
+	var bound any
+	if limit > 0 {
+		bound = limit
+	}
+	rows, err := s.conn.Query(ctx, s.q(lanesQuery), cfg.Pipeline, sink, groups, bound)
+	if err != nil {
+		return nil, s.fault("list lanes", err)
+	}
+	var firsts []selectedRow
+	var r selectedRow
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&r.Sink, &r.Group, &n, &r.Position, &r.ID, &r.Table}, func() error {
+		firsts = append(firsts, r)
+		list = append(list, WaitingLane{Sink: r.Sink, Group: r.Group, Deliveries: n, Held: s.isHeld(r.lane())})
+		return nil
+	}); err != nil {
+		return nil, s.fault("list lanes", err)
+	}
+	whole, err := s.listed(ctx, firsts)
+	if err != nil {
+		return nil, err
+	}
+	if len(whole) != len(list) {
+		return nil, fmt.Errorf("list lanes: %w", errors.New("they changed meanwhile: try again"))
+	}
+	for i := range whole {
+		whole[i].Message.Payload = nil
+		list[i].First = &whole[i]
+	}
+	return append(s.emptyHeld(list, sink, groups), list...), nil
+}
+
+// emptyHeld are held lanes that are not in the list because nothing is parked in them.
+func (s *store) emptyHeld(list []WaitingLane, sink string, groups []string) []WaitingLane {
+	wanted := make(map[string]bool, len(groups))
+	for _, g := range groups {
+		wanted[g] = true
+	}
+	have := make(map[string]bool)
+	for _, l := range list {
+		have[l.Group] = true
+		have[l.Sink+"\x00"+l.Group] = true
+	}
+	var out []WaitingLane
+	for _, lane := range sortedLanes(s.held) {
+		key := lane.Sink + "\x00" + lane.Group
+		if lane.Sink == "" {
+			key = lane.Group
+		}
+		if have[key] || len(wanted) > 0 && !wanted[lane.Group] || sink != "" && lane.Sink != "" && lane.Sink != sink {
+			continue
+		}
+		out = append(out, WaitingLane{Sink: lane.Sink, Group: lane.Group, Held: true})
+	}
+	return out
+}

@@ -1,0 +1,269 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
+type Report struct {
+	Pipeline string `json:"pipeline"`
+	// SourceID and Version of the server now; End is where its log ends.
+	SourceID string `json:"source_id"`
+	Version  string `json:"server_version"`
+	End      string `json:"log_end"`
+	// Slot is nil where there is none.
+	Slot *SlotReport `json:"slot"`
+	// Checkpoint is nil where none was saved.
+	Checkpoint *CheckpointReport `json:"checkpoint"`
+	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
+	Holder *HolderReport `json:"holder"`
+	Sinks  []SinkReport  `json:"sinks"`
+	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
+	OpenRequests int               `json:"open_requests"`
+	Held         []checkpoint.Lane `json:"held"`
+}
+
+// A SlotReport is the slot's row of pg_replication_slots, and how far it is behind.
+type SlotReport struct {
+	Name string `json:"name"`
+	// Row holds all columns that this server's version has, under their own names.
+	Row map[string]any `json:"row"`
+	// LagBytes is how much log is not confirmed yet, RetainedBytes how much the server keeps for the slot.
+	LagBytes      int64 `json:"lag_bytes"`
+	RetainedBytes int64 `json:"retained_bytes"`
+	// LagSeconds is how long ago the log that is not confirmed was written, as the server measures it while the slot is read;
+	// else the age of the last change of the checkpoint. 0 where nothing is behind.
+	LagSeconds float64 `json:"lag_seconds"`
+}
+
+// A CheckpointReport is the saved checkpoint.
+type CheckpointReport struct {
+	SourceID string    `json:"source_id"`
+	Resume   string    `json:"resume"`
+	Log      uint32    `json:"log"`
+	SavedAt  time.Time `json:"saved_at"`
+	// AgeSeconds by the database's clock.
+	AgeSeconds float64 `json:"age_seconds"`
+	// SettledAbove counts the ranges of deliveries beyond it that are settled.
+	SettledAbove  int  `json:"settled_above"`
+	SweepPending  bool `json:"sweep_pending"`
+	UncleanStarts int  `json:"unclean_starts"`
+}
+
+// A HolderReport is a session of the server.
+type HolderReport struct {
+	PID         int       `json:"pid"`
+	Application string    `json:"application_name"`
+	Client      string    `json:"client"` // address; "" for a Unix socket
+	Since       time.Time `json:"since"`
+}
+
+// A SinkReport counts what is parked for a sink.
+type SinkReport struct {
+	Sink   string `json:"sink"`
+	Paused bool   `json:"paused"`
+	// Deliveries by state.
+	Retrying int `json:"retrying"`
+	Waiting  int `json:"waiting"`
+	Dead     int `json:"dead"`
+	// Lanes that wait; HeldLanes of them for an operator, be it because of a dead delivery or of a hold.
+	Lanes     int `json:"lanes"`
+	HeldLanes int `json:"held_lanes"`
+	// DueSeconds is how long the longest waiting due delivery is due, HeldSeconds how long the oldest held lane is held by a
+	// dead delivery; 0 where there is none.
+	DueSeconds  float64 `json:"oldest_due_seconds"`
+	HeldSeconds float64 `json:"oldest_held_seconds"`
+}
+
+// Status reads the state of a pipeline.
+func Status(ctx context.Context, cfg Config) (report *Report, err error) {
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
+	r := &Report{Pipeline: cfg.Pipeline}
+	// One transaction, so that the figures belong together.
+	if _, err := s.conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+		return nil, s.fault("read status", err)
+	}
+	if r.SourceID, err = sourceIDOf(ctx, s.conn); err != nil {
+		return nil, s.fault("name the server", err)
+	}
+	for _, read := range []func(context.Context, *Report) error{s.reportServer, s.reportSlot, s.reportCheckpoint, s.reportHolder, s.reportSinks} {
+		if err := read(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+const logEndSQL = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
+
+func (s *store) reportServer(ctx context.Context, r *Report) error {
+	err := s.conn.QueryRow(ctx, "SELECT current_setting('server_version'), ("+logEndSQL+")::text").Scan(&r.Version, &r.End)
+	if err != nil {
+		return s.fault("read the server's state", err)
+	}
+	return nil
+}
+
+// reportSlot reads the slot as JSON, since its columns differ by version.
+func (s *store) reportSlot(ctx context.Context, r *Report) error {
+	slot := &SlotReport{Name: s.cfg.Slot}
+	var row string
+	err := s.conn.QueryRow(ctx, `SELECT to_jsonb(s)::text, greatest(coalesce(pg_wal_lsn_diff(`+logEndSQL+`, s.confirmed_flush_lsn), 0), 0)::bigint,
+			greatest(coalesce(pg_wal_lsn_diff(`+logEndSQL+`, s.restart_lsn), 0), 0)::bigint,
+			coalesce(CASE WHEN s.active THEN extract(epoch FROM a.flush_lag) ELSE (SELECT extract(epoch FROM now() - c.updated_at)
+				FROM `+s.names.checkpoint+` c WHERE c.pipeline = $2) END, 0)::float8
+		FROM pg_replication_slots s LEFT JOIN pg_stat_replication a ON a.pid = s.active_pid WHERE s.slot_name = $1`, s.cfg.Slot, s.cfg.Pipeline).
+		Scan(&row, &slot.LagBytes, &slot.RetainedBytes, &slot.LagSeconds)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return s.fault("read slot "+s.cfg.Slot, err)
+	}
+	if err := json.Unmarshal([]byte(row), &slot.Row); err != nil {
+		return fmt.Errorf("read slot %s: %w", s.cfg.Slot, err)
+	}
+	if slot.LagBytes == 0 {
+		slot.LagSeconds = 0
+	}
+	r.Slot = slot
+	return nil
+}
+
+func (s *store) reportCheckpoint(ctx context.Context, r *Report) error {
+	var row checkpointRow
+	c := &CheckpointReport{}
+	err := s.conn.QueryRow(ctx, s.q(`SELECT source_id, resume, settled_above::text, log, sweep_pending, unclean_starts, updated_at,
+		extract(epoch FROM now() - updated_at)::float8 FROM {checkpoint} WHERE pipeline = $1`), s.cfg.Pipeline).
+		Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.log, &row.sweepPending, &row.unclean, &c.SavedAt, &c.AgeSeconds)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return s.fault("read the checkpoint", err)
+	}
+	saved, err := row.checkpoint()
+	if err != nil {
+		return err
+	}
+	if saved == nil {
+		return nil
+	}
+	c.SourceID, c.Resume, c.Log, c.SweepPending, c.UncleanStarts = saved.SourceID, string(saved.Resume), saved.Log, saved.SweepPending, row.unclean
+	for _, ranges := range saved.SettledAbove {
+		c.SettledAbove += len(ranges)
+	}
+	r.Checkpoint = c
+	return nil
+}
+
+// reportHolder finds who holds the lock. A bigint key is split in two in pg_locks.
+func (s *store) reportHolder(ctx context.Context, r *Report) error {
+	key := uint64(lockKey(s.cfg.Pipeline))
+	h := &HolderReport{}
+	var since *time.Time // not shown to a role that is neither the session's nor in pg_read_all_stats
+	err := s.conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), a.backend_start
+		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::bigint = $1 AND l.objid::bigint = $2
+			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1`, int64(key>>32), int64(key&0xffffffff)).
+		Scan(&h.PID, &h.Application, &h.Client, &since)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return s.fault("look for the lock's holder", err)
+	}
+	h.Since = orZero(since)
+	r.Holder = h
+	return nil
+}
+
+// sinkCounts counts deliveries by sink, and laneCounts lists lanes, stepping from one to the next along the index.
+const (
+	sinkCounts = `
+SELECT sink, count(*) FILTER (WHERE state = 'retrying'), count(*) FILTER (WHERE state = 'waiting'), count(*) FILTER (WHERE state = 'dead'),
+	coalesce(extract(epoch FROM now() - min(next_attempt_at) FILTER (WHERE next_attempt_at <= now())), 0)::float8,
+	coalesce(extract(epoch FROM now() - min(changed_at) FILTER (WHERE state = 'dead' AND blocks)), 0)::float8
+FROM {parked} WHERE pipeline = $1 AND state IN ('retrying', 'waiting', 'dead') GROUP BY sink ORDER BY sink`
+
+	laneCounts = `
+WITH RECURSIVE lane AS (
+	(SELECT sink, message_group, state FROM {parked} WHERE pipeline = $1 AND blocks ORDER BY sink, message_group, position LIMIT 1)
+	UNION ALL
+	SELECT n.sink, n.message_group, n.state FROM lane l CROSS JOIN LATERAL (
+		SELECT p.sink, p.message_group, p.state FROM {parked} p
+		WHERE p.pipeline = $1 AND p.blocks AND (p.sink, p.message_group) > (l.sink, l.message_group)
+		ORDER BY p.sink, p.message_group, p.position LIMIT 1) n
+)
+SELECT sink, message_group, state = 'dead' FROM lane`
+)
+
+func (s *store) reportSinks(ctx context.Context, r *Report) error {
+	force, err := s.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	s.held = force.held()
+	r.Held = sortedLanes(s.held)
+	bySink := make(map[string]*SinkReport)
+	sink := func(name string) *SinkReport {
+		if bySink[name] == nil {
+			bySink[name] = &SinkReport{Sink: name}
+		}
+		return bySink[name]
+	}
+	for _, name := range force.sinks() {
+		sink(name).Paused = true
+	}
+	rows, err := s.conn.Query(ctx, s.q(sinkCounts), s.cfg.Pipeline)
+	if err != nil {
+		return s.fault("count parked deliveries", err)
+	}
+	var c SinkReport
+	if _, err := pgx.ForEachRow(rows, []any{&c.Sink, &c.Retrying, &c.Waiting, &c.Dead, &c.DueSeconds, &c.HeldSeconds}, func() error {
+		to := sink(c.Sink)
+		c.Paused = to.Paused
+		*to = c
+		return nil
+	}); err != nil {
+		return s.fault("count parked deliveries", err)
+	}
+	if rows, err = s.conn.Query(ctx, s.q(laneCounts), s.cfg.Pipeline); err != nil {
+		return s.fault("count lanes", err)
+	}
+	var lane checkpoint.Lane
+	var dead bool
+	if _, err := pgx.ForEachRow(rows, []any{&lane.Sink, &lane.Group, &dead}, func() error {
+		to := sink(lane.Sink)
+		to.Lanes++
+		if dead || s.isHeld(lane) {
+			to.HeldLanes++
+		}
+		return nil
+	}); err != nil {
+		return s.fault("count lanes", err)
+	}
+	for _, report := range bySink {
+		r.Sinks = append(r.Sinks, *report)
+	}
+	slices.SortFunc(r.Sinks, func(a, b SinkReport) int { return cmp.Compare(a.Sink, b.Sink) })
+	err = s.conn.QueryRow(ctx, s.q(`SELECT count(*) FROM {request} WHERE pipeline = $1 AND done_at IS NULL`), s.cfg.Pipeline).Scan(&r.OpenRequests)
+	if err != nil {
+		return s.fault("count open requests", err)
+	}
+	return nil
+}
