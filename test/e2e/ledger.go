@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,7 @@ type record struct {
 	settled  bool
 	removed  bool // the application removed its row, so that the database does not show whether it is settled
 	renumber bool
+	givenUp  bool
 	group    string
 	position outbox.Position
 }
@@ -68,6 +70,8 @@ type Delivery struct {
 	Position string
 	Payload  []byte
 	Attempt  int
+	// Replaces is the id of the message that an operator's edit changed into this one.
+	Replaces string
 }
 
 // NewLedger makes an empty ledger for a sink.
@@ -110,8 +114,12 @@ func (l *Ledger) Deliver(hidden bool, ds ...Delivery) {
 }
 
 func (l *Ledger) deliver(d *Delivery, hidden bool) {
-	var id int64
-	if _, err := fmt.Sscan(d.ID, &id); err != nil {
+	name := d.ID
+	if d.Replaces != "" {
+		name = d.Replaces
+	}
+	id, err := strconv.ParseInt(name, 10, 64)
+	if err != nil {
 		l.breach("changed", "id %q is no message's", d.ID)
 		return
 	}
@@ -222,6 +230,15 @@ func (l *Ledger) Renumber(ids ...int64) {
 	}
 }
 
+// GiveUp says that messages are dead or dropped: those behind them may come without them.
+func (l *Ledger) GiveUp(ids ...int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		l.record(id).givenUp = true
+	}
+}
+
 // Count is the number of different messages that came.
 func (l *Ledger) Count() int {
 	l.mu.Lock()
@@ -265,7 +282,7 @@ func (l *Ledger) Check(t *Truth, complete bool) {
 		return
 	}
 	for id, m := range t.messages {
-		if r := l.records[id]; m.group == "" && (r == nil || r.count == 0) {
+		if r := l.records[id]; m.group == "" && (r == nil || r.count == 0 && !r.givenUp) {
 			l.breach("lost", "message %d, without a group, never came", id)
 		}
 	}
@@ -276,6 +293,9 @@ func (l *Ledger) checkGroup(t *Truth, group string, ids []int64, complete bool) 
 	i, last := l.verified[group], l.last[group]
 	for ; i < len(ids); i++ {
 		r := l.records[ids[i]]
+		if r != nil && r.givenUp && r.count == 0 {
+			continue
+		}
 		if r == nil || r.count == 0 {
 			break
 		}

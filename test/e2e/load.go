@@ -19,6 +19,8 @@ type Body struct {
 	N   int64  `json:"n"`
 	G   string `json:"g"`
 	Pad string `json:"pad"`
+	// T is when the row was written, in nanoseconds since 1970.
+	T int64 `json:"t"`
 	// Removed: the transaction that inserted the row deleted it too.
 	Removed bool `json:"removed,omitempty"`
 }
@@ -30,6 +32,8 @@ type Load struct {
 	Writers, Groups int
 	// MaxRows of a transaction; sizes are spread evenly over their magnitudes. Default 500.
 	MaxRows int
+	// Rows of each transaction, which is committed at once then; 0 = random sizes, lingering, and some are rolled back.
+	Rows int
 	// Rate is about how many messages a second are written, all in all; 0 = as many as possible.
 	Rate float64
 	// Backlog is how far delivery may fall behind before the writers wait for it. Default 20000.
@@ -112,8 +116,10 @@ func (l *Load) write(ctx context.Context, r *rand.Rand) {
 			l.rest(ctx, 20*time.Millisecond)
 			continue
 		}
-		// Sizes of all magnitudes are equally likely.
-		rows := int(math.Exp(r.Float64() * math.Log(float64(l.MaxRows)+0.999)))
+		rows := l.Rows
+		if rows == 0 { // sizes of all magnitudes are equally likely
+			rows = int(math.Exp(r.Float64() * math.Log(float64(l.MaxRows)+0.999)))
+		}
 		began := time.Now()
 		if err := l.transaction(ctx, conn, r, rows); err != nil && ctx.Err() == nil && !conn.IsClosed() {
 			l.fail(err)
@@ -185,7 +191,7 @@ func (l *Load) transaction(ctx context.Context, conn *pgx.Conn, r *rand.Rand, ro
 			return err
 		}
 	}
-	if r.IntN(4) == 0 {
+	if l.Rows == 0 && r.IntN(4) == 0 {
 		l.rest(ctx, time.Duration(r.IntN(30))*time.Millisecond)
 	}
 	if second > 0 {
@@ -198,7 +204,7 @@ func (l *Load) transaction(ctx context.Context, conn *pgx.Conn, r *rand.Rand, ro
 			return err
 		}
 	}
-	if r.IntN(20) == 0 {
+	if l.Rows == 0 && r.IntN(20) == 0 {
 		return nil // rolled back
 	}
 	if err := tx.Commit(ctx); err != nil {
@@ -226,7 +232,7 @@ func (l *Load) insert(ctx context.Context, tx pgx.Tx, r *rand.Rand, rows int, ev
 		if events && r.IntN(20) == 0 {
 			group, groups[i] = "", nil
 		}
-		text, err := json.Marshal(Body{N: id, G: group, Removed: churn, Pad: strings.Repeat("x", r.IntN(l.PadBytes))})
+		text, err := json.Marshal(Body{N: id, G: group, T: time.Now().UnixNano(), Removed: churn, Pad: strings.Repeat("x", r.IntN(l.PadBytes))})
 		if err != nil {
 			return nil, err
 		}

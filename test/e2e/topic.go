@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
@@ -33,8 +34,18 @@ type Topic struct {
 // NewTopic makes a topic and reads it until the test ends.
 func NewTopic(tb testing.TB, broker *servers.KafkaServer, partitions int, ledger *Ledger) *Topic {
 	tb.Helper()
+	return NewTopicWith(tb, broker, partitions, ledger, nil)
+}
+
+// NewTopicWith makes a topic with settings of its own.
+func NewTopicWith(tb testing.TB, broker *servers.KafkaServer, partitions int, ledger *Ledger, settings map[string]string) *Topic {
+	tb.Helper()
+	name := fmt.Sprintf("e2e-%08x", rand.Uint32())
+	if err := broker.CreateTopic(name, partitions, settings); err != nil {
+		tb.Fatal(err)
+	}
 	transport := &kafka.Transport{DialTimeout: 2 * time.Second}
-	t := &Topic{Name: broker.NewTopic(tb, partitions), Ledger: ledger, broker: broker, partitions: partitions, tb: tb,
+	t := &Topic{Name: name, Ledger: ledger, broker: broker, partitions: partitions, tb: tb,
 		client: &kafka.Client{Addr: kafka.TCP(broker.Brokers()...), Timeout: 5 * time.Second, Transport: transport},
 		next:   make([]int64, partitions)}
 	ctx, stop := context.WithCancel(context.Background())
@@ -98,6 +109,8 @@ func parseRecord(r *kafka.Record) (Delivery, error) {
 		switch h.Key {
 		case "id":
 			d.ID = string(h.Value)
+		case "tailbox-replaces":
+			d.Replaces = string(h.Value)
 		case "tailbox-group":
 			d.Group = string(h.Value)
 		case "tailbox-position":

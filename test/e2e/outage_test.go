@@ -1,0 +1,195 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// period is a duration that the environment may set.
+func period(t *testing.T, name string, byDefault time.Duration) time.Duration {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return byDefault
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return d
+}
+
+// stopwatch measures from a row's insert to its arrival, at an endpoint that keeps everything.
+type stopwatch struct {
+	mu   sync.Mutex
+	laps []time.Duration
+}
+
+func (s *stopwatch) answer(q Request) Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range q.Deliveries {
+		var body Body
+		if json.Unmarshal(d.Payload, &body) == nil { // the ledger complains about others
+			s.laps = append(s.laps, q.At.Sub(time.Unix(0, body.T)))
+		}
+	}
+	return Answer{}
+}
+
+// take returns what was measured since the last time.
+func (s *stopwatch) take() []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	laps := s.laps
+	s.laps = nil
+	return laps
+}
+
+// twoSinks is a relay with two endpoints that both get everything.
+type twoSinks struct {
+	*Bed
+	good, bad *Endpoint
+	watch     stopwatch
+	truth     *Truth
+	load      *Load
+	relay     *Relay
+	admin     string
+}
+
+const outageRate = 2000 // messages a second
+
+func newTwoSinks(t *testing.T) *twoSinks {
+	t.Helper()
+	s := &twoSinks{admin: FreeAddr(t)}
+	s.good, s.bad = NewEndpoint(t, NewLedger("good")), NewEndpoint(t, NewLedger("bad"))
+	s.good.Answer(s.watch.answer)
+	s.Bed = NewBed(t, Options{
+		Top: []string{"memory: 32MiB", "admin: {listen: " + s.admin + "}", "routes: [{to: [good, bad]}]"},
+		Sinks: []string{
+			fmt.Sprintf("good: {kind: http, url: %q, format: cloudevents-batch}", s.good.URL(false)),
+			fmt.Sprintf("bad: {kind: http, url: %q, format: cloudevents-batch}", s.bad.URL(false)),
+		}})
+	s.MustCommand("init")
+	s.truth = NewTruth(s.Bed)
+	s.load = &Load{Rate: outageRate, Rows: 10, Delivered: s.good.Ledger.Count}
+	s.load.Run(s.Bed)
+	s.relay = s.Start(nil)
+	s.Eventually(20*time.Second, func() string {
+		if s.good.Ledger.Count() < outageRate || s.bad.Ledger.Count() < outageRate {
+			return "the relay has not found its pace"
+		}
+		return ""
+	})
+	return s
+}
+
+// finish wants everything delivered at both sinks, in order.
+func (s *twoSinks) finish(t *testing.T, most time.Duration) {
+	t.Helper()
+	s.load.Stop()
+	began := time.Now()
+	s.AwaitSettled(most)
+	t.Logf("settled %v after the load ended", time.Since(began).Round(time.Millisecond))
+	s.relay.Stop()
+	s.truth.CatchUp()
+	for _, e := range []*Endpoint{s.good, s.bad} {
+		e.Ledger.Check(s.truth, true)
+		e.Ledger.Verdict(t)
+		t.Log(e.Ledger)
+	}
+}
+
+// TestOutage takes one of two sinks away under load: the other one does not feel it, no attempt is spent but by what was
+// in flight, memory stays within its bound, the log is released, and afterwards the sink gets everything in order.
+func TestOutage(t *testing.T) {
+	lasts := period(t, "TAILBOX_E2E_OUTAGE", 2*time.Minute)
+	s := newTwoSinks(t)
+	s.watch.take()
+	Pause(min(lasts, 30*time.Second))
+	calm := s.watch.take()
+	s.bad.Down()
+	began := time.Now()
+	var memory, rss, held float64
+	for time.Since(began) < lasts {
+		Pause(time.Second)
+		values, err := Metrics(s.admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory = max(memory, values["tailbox_memory_bytes"]/values["tailbox_memory_limit_bytes"])
+		usage, err := s.relay.Usage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rss = max(rss, float64(usage.RSS))
+		held = max(held, float64(s.HeldWAL()))
+	}
+	during := s.watch.take()
+	s.bad.Up()
+	for i := range 10 {
+		part := slices.Clone(during[i*len(during)/10 : (i+1)*len(during)/10])
+		t.Logf("part %d of the outage: p50 %v p99 %v", i, Quantile(part, 0.5), Quantile(part, 0.99))
+	}
+	t.Logf("the other sink: p50 %v p99 %v before, p50 %v p99 %v during the outage of %v", Quantile(calm, 0.5), Quantile(calm, 0.99),
+		Quantile(during, 0.5), Quantile(during, 0.99), lasts)
+	t.Logf("at most: %.0f%% of the memory bound of 32 MiB, RSS %.1f MiB, %.1f MiB of log held", 100*memory, rss/(1<<20), held/(1<<20))
+	if limit := Quantile(calm, 0.99)*13/10 + 5*time.Millisecond; Quantile(during, 0.99) > limit {
+		t.Errorf("p99 of the other sink: got %v, want at most %v (1.3 x + 5 ms)", Quantile(during, 0.99), limit)
+	}
+	if memory > 1 {
+		t.Errorf("memory: got %.0f%% of its bound", 100*memory)
+	}
+	if held > 32<<20 {
+		t.Errorf("log held by the slot: got %.1f MiB at most, want it released while the outage lasts", held/(1<<20))
+	}
+	s.finish(t, 2*time.Minute+lasts)
+	s.wantFewAttempts(t, 200)
+}
+
+// wantFewAttempts wants no message to have spent more than one attempt, and no more messages than runs in flight one.
+func (s *twoSinks) wantFewAttempts(t *testing.T, runs int) {
+	t.Helper()
+	spent := 0
+	for _, r := range s.bad.Ledger.records {
+		switch {
+		case r.attempt > 2:
+			t.Errorf("message %d was delivered with attempt %d, want at most 2", r.id, r.attempt)
+		case r.attempt == 2:
+			spent++
+		}
+	}
+	t.Logf("%d messages had spent an attempt", spent)
+	if spent > runs {
+		t.Errorf("messages that spent an attempt: got %d, want at most one for each run in flight, %d", spent, runs)
+	}
+}
+
+// TestUnauthorized has one of two endpoints answer 401: it is paused, and probed seldom; no message spends an attempt or
+// dies, and once it is mended everything comes in order.
+func TestUnauthorized(t *testing.T) {
+	s := newTwoSinks(t)
+	s.bad.Answer(func(Request) Answer { return Answer{Status: 401, Drop: true} })
+	s.Eventually(10*time.Second, func() string {
+		values, err := Metrics(s.admin)
+		if err != nil || values[`tailbox_sink_state{sink="bad",state="paused"}`] != 1 {
+			return fmt.Sprintf("the sink is not paused (%v)", err)
+		}
+		return ""
+	})
+	before := s.bad.Requests()
+	Pause(40 * time.Second)
+	if asked := s.bad.Requests() - before; asked < 1 || asked > 2 {
+		t.Errorf("requests in 40 s of a pause: got %d, want a probe every 30 s", asked)
+	}
+	s.bad.Answer(nil)
+	s.finish(t, 2*time.Minute)
+	s.wantFewAttempts(t, 0)
+}
