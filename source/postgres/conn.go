@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/source"
 )
 
 const (
@@ -88,6 +90,10 @@ func (c *Config) connectReplication(ctx context.Context) (*pgconn.PgConn, error)
 	cc.RuntimeParams["replication"] = "database"
 	conn, err := pgconn.ConnectConfig(ctx, &cc.Config)
 	if err != nil {
+		if sqlState(err) == "42501" {
+			err = fmt.Errorf("%w: ALTER ROLE %s WITH REPLICATION, or what your provider has in its place: %w",
+				err, quoteIdent(cc.User), source.ErrStop)
+		}
 		return nil, fmt.Errorf("open replication connection: %w", err)
 	}
 	if err := execSimple(ctx, conn, sessionSettings+"; "+streamSettings); err != nil {

@@ -191,13 +191,11 @@ type createdSlot struct {
 	snapshot string // shows what was committed before; exported as long as the connection does nothing else
 }
 
-const (
-	createTimeout = time.Minute
-	createWarning = 5 * time.Second
-)
+// slotPatience is how long a slot's creation may take until the log names those who block it, and until it fails.
+type slotPatience struct{ warn, limit time.Duration }
 
 // createSlot makes the slot. The server waits for all transactions that are open now, so this can take long.
-func (c *Config) createSlot(ctx context.Context, conn *pgconn.PgConn, server *serverInfo) (*createdSlot, error) {
+func (c *Config) createSlot(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, p slotPatience) (*createdSlot, error) {
 	command := "CREATE_REPLICATION_SLOT " + quoteIdent(c.Slot) + " LOGICAL pgoutput "
 	switch {
 	case server.version < 150000:
@@ -207,7 +205,7 @@ func (c *Config) createSlot(ctx context.Context, conn *pgconn.PgConn, server *se
 	default:
 		command += "(SNAPSHOT 'export')"
 	}
-	rows, err := c.patiently(ctx, conn, command)
+	rows, err := c.patiently(ctx, conn, command, p)
 	if err != nil {
 		return nil, fmt.Errorf("create replication slot %q: %w", c.Slot, c.createCure(err))
 	}
@@ -222,8 +220,8 @@ func (c *Config) createSlot(ctx context.Context, conn *pgconn.PgConn, server *se
 }
 
 // patiently runs the command, warns when it takes long, and gives up with the names of those who block it.
-func (c *Config) patiently(ctx context.Context, conn *pgconn.PgConn, command string) ([][]string, error) {
-	limited, cancel := context.WithTimeout(ctx, createTimeout)
+func (c *Config) patiently(ctx context.Context, conn *pgconn.PgConn, command string, p slotPatience) ([][]string, error) {
+	limited, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	type answer struct {
 		rows [][]string
@@ -237,7 +235,7 @@ func (c *Config) patiently(ctx context.Context, conn *pgconn.PgConn, command str
 	var a answer
 	select {
 	case a = <-answers:
-	case <-time.After(createWarning):
+	case <-time.After(p.warn):
 		who, err := c.blockers(ctx)
 		if err != nil {
 			who = "unknown: " + err.Error()
@@ -253,7 +251,7 @@ func (c *Config) patiently(ctx context.Context, conn *pgconn.PgConn, command str
 		who = "unknown: " + err.Error()
 	}
 	return nil, fmt.Errorf("transactions that were open when it began have not ended within %s: commit or end them "+
-		"(SELECT pg_terminate_backend(pid), ROLLBACK PREPARED): %s", createTimeout, who)
+		"(SELECT pg_terminate_backend(pid), ROLLBACK PREPARED): %s", p.limit, who)
 }
 
 // blockers names the transactions that a slot's creation waits for.

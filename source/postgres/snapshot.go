@@ -31,7 +31,7 @@ var _ source.Snapshot = (*tableSnapshot)(nil)
 
 // Establish implements source.Source: the configured slot is dropped, if there is one, and made anew.
 func (s *Source) Establish(ctx context.Context) (source.Snapshot, error) {
-	snap, err := s.cfg.establish(ctx)
+	snap, err := s.cfg.establish(ctx, s.patience)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (s *Source) Establish(ctx context.Context) (source.Snapshot, error) {
 	return snap, nil
 }
 
-func (c *Config) establish(ctx context.Context) (snap *tableSnapshot, err error) {
+func (c *Config) establish(ctx context.Context, p slotPatience) (snap *tableSnapshot, err error) {
 	conn, err := c.connectReplication(ctx)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (c *Config) establish(ctx context.Context) (snap *tableSnapshot, err error)
 	if err := c.dropSlot(ctx, conn, server); err != nil {
 		return nil, err
 	}
-	slot, err := c.createSlot(ctx, conn, server)
+	slot, err := c.createSlot(ctx, conn, server, p)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ type Source struct {
 	cfg Config
 	// checkEvery is how often the catalog is compared with the configuration while the log is read.
 	checkEvery time.Duration
+	patience   slotPatience
 	// textOnly: a column has turned out to have no binary form that is known, so values are asked for as text.
 	textOnly atomic.Bool
 	// confirmed is the highest position that Confirm was given in this Run.
@@ -49,25 +50,33 @@ var _ source.Source = (*Source)(nil)
 func New(cfg Config) *Source {
 	cfg.MaxMessage = maxMessageOr(cfg.MaxMessage)
 	cfg.Logger = cfg.logger()
-	return &Source{cfg: cfg, checkEvery: checkInterval}
+	return &Source{cfg: cfg, checkEvery: checkInterval, patience: slotPatience{warn: 5 * time.Second, limit: time.Minute}}
 }
 
-// Confirm implements source.Source. The server hears of it within 100 ms.
+// Confirm implements source.Source. The server hears of it within 100 ms. Beyond what this Run was sent nothing is
+// confirmed, whatever r says; without a Run there is nobody to tell.
 func (s *Source) Confirm(r source.Resume) {
 	at, err := parseLSN(string(r))
 	if err != nil {
 		return // not a position of this source: the server just keeps its log
 	}
+	s.mu.Lock()
+	w := s.status
+	s.mu.Unlock()
+	if w == nil {
+		return
+	}
+	at = min(at, w.sent())
 	for {
 		old := s.confirmed.Load()
 		if uint64(at) <= old {
 			return
 		}
 		if s.confirmed.CompareAndSwap(old, uint64(at)) {
-			break
+			w.wake()
+			return
 		}
 	}
-	s.wake()
 }
 
 // Await implements source.Source. A barrier is an LSN, X/X.

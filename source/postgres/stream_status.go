@@ -94,10 +94,11 @@ func (w *statusWriter) finish() error {
 	return w.send(b, stopTimeout)
 }
 
+// sent is the highest position that this connection was sent.
+func (w *statusWriter) sent() lsn { return max(w.start, lsn(w.received.Load())) }
+
 // flush is what the server may discard.
-func (w *statusWriter) flush() lsn {
-	return min(lsn(w.confirmed.Load()), max(w.start, lsn(w.received.Load())))
-}
+func (w *statusWriter) flush() lsn { return min(lsn(w.confirmed.Load()), w.sent()) }
 
 // status appends a standby status update. Write is what was received: a server that knows it to be below what it sent
 // would send a keepalive at each flush of its log.
