@@ -24,7 +24,7 @@ type parts struct {
 type maker func() (sink.Sink, error)
 
 // kinds lists the kinds of sinks that are built in.
-func kinds() []string { return []string{"discard", "file", "http", "stdout"} }
+func kinds() []string { return []string{"discard", "file", "http", "kafka", "stdout"} }
 
 // readSinks reads the keys of all sinks, each by its kind. out is where stdout writes.
 func (p *parts) readSinks(out io.Writer) {
@@ -39,6 +39,8 @@ func (p *parts) readSinks(out io.Writer) {
 			m = readFile(s)
 		case "http":
 			m = readHTTP(s)
+		case "kafka":
+			m = readKafka(s)
 		case "stdout":
 			m = readStdout(s, out)
 		default:

@@ -4,10 +4,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source/postgres"
 )
 
 // checkTimeout bounds what a sink's check may take.
@@ -16,6 +19,7 @@ const checkTimeout = 15 * time.Second
 func newCheck() *command {
 	var file string
 	var offline bool
+	var output output
 	return &command{
 		name: "check", about: "tells everything that is wrong, at once, each with what cures it",
 		long: "It looks at the configuration, the server's settings, privileges, tables, publication and slot, and at the sinks, and\n" +
@@ -24,6 +28,7 @@ func newCheck() *command {
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
 			fs.BoolVar(&offline, "offline", false, "only the configuration")
+			output.flag(fs)
 		},
 		run: func(ctx context.Context, sh *shell, _ []string) error {
 			p, err := load(sh, file)
@@ -34,31 +39,68 @@ func newCheck() *command {
 				_, err := fmt.Fprintln(sh.out, "the configuration is right")
 				return err
 			}
-			return check(ctx, sh, p)
+			return check(ctx, sh, p, output.json)
 		},
 	}
 }
 
 // check looks at the database and the sinks.
-func check(ctx context.Context, sh *shell, p *parts) error {
-	problems := checkDatabase(ctx, sh, p)
+func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
+	findings, err := postgres.Check(ctx, p.postgres(sh.log(), nil))
+	if err != nil {
+		// What was found before may be the cause, so it is told as well.
+		findings = append(findings, postgres.Finding{Level: postgres.Problem, What: err.Error()})
+	}
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
-		return err
+		findings = append(findings, postgres.Finding{Level: postgres.Problem, What: err.Error()})
 	}
 	for _, s := range p.config.Sinks {
 		for _, one := range sinkProblems[s.Name] {
-			problems = append(problems, fmt.Errorf("sink %s: %w", s.Name, one))
+			findings = append(findings, postgres.Finding{Level: postgres.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
 		}
 	}
-	for _, one := range problems {
-		fmt.Fprintf(sh.out, "problem: %v\n", one)
+	if asJSON {
+		err = printJSON(sh.out, findings)
+	} else {
+		err = printFindings(sh.out, findings)
 	}
-	if len(problems) > 0 {
-		fmt.Fprintf(sh.err, "tailbox: check: %s\n", count(len(problems), "problem", "problems"))
+	if err != nil {
+		return err
+	}
+	problems := 0
+	for _, f := range findings {
+		if f.Level == postgres.Problem {
+			problems++
+		}
+	}
+	if problems > 0 {
+		fmt.Fprintf(sh.err, "tailbox: check: %s\n", count(problems, "problem", "problems"))
 		return errReported
 	}
-	_, err = fmt.Fprintln(sh.out, "all is well")
+	return nil
+}
+
+// printFindings tells the worst first, each with what cures it.
+func printFindings(w io.Writer, findings []postgres.Finding) error {
+	var b strings.Builder
+	well := true
+	for _, level := range []postgres.Level{postgres.Problem, postgres.Warning, postgres.Info} {
+		for _, f := range findings {
+			if f.Level != level {
+				continue
+			}
+			well = well && level == postgres.Info
+			fmt.Fprintf(&b, "%-8s %s\n", level+":", f.What)
+			if f.Cure != "" {
+				fmt.Fprintf(&b, "%-8s %s\n", "  cure:", f.Cure)
+			}
+		}
+	}
+	if well {
+		b.WriteString("all is well\n")
+	}
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

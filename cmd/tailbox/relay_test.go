@@ -334,12 +334,12 @@ func TestDropReplayAndGroups(t *testing.T) {
 	if got := r.command("dead", "replay", "--all"); got.code != exitFailed || !strings.Contains(got.err, "--allow-reorder") {
 		t.Errorf("replay of what was passed: %+v", got)
 	}
-	if out := r.must("group", "hold", "c:1"); !strings.Contains(out, "holding 1 group") {
+	if out := r.must("group", "hold", "c:1", "--sink", "api"); !strings.Contains(out, "holding 1 group") {
 		t.Errorf("hold: %s", out)
 	}
 	r.send("c1", "c:1", `{}`)
 	until(t, "c1 to be parked", func() bool { return r.parkedStates()["waiting"] == 1 })
-	r.must("group", "resume", "c:1")
+	r.must("group", "resume", "c:1", "--sink", "api")
 	until(t, "c1", func() bool { return e.got() == "a2 b2 c1" })
 }
 
@@ -434,8 +434,8 @@ func TestUninstall(t *testing.T) {
 	if again.code != exitDone || !strings.Contains(again.out, "nothing is there") {
 		t.Errorf("uninstall again: %+v", again)
 	}
-	if got := r.outbox(); len(got) != 1 {
-		t.Errorf("the outbox has %v, want the row that was not delivered", got)
+	if got := r.outbox(); len(got) != 0 {
+		t.Errorf("the outbox has %v: what is parked was deleted there", got)
 	}
 }
 
@@ -483,4 +483,62 @@ func freePort(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, endpointConfig)
+	server := httptest.NewServer(&endpoint{})
+	t.Cleanup(server.Close)
+	r.env["API_URL"] = server.URL
+	if got := r.must("check", "--offline"); got != "the configuration is right\n" {
+		t.Errorf("check --offline: %s", got)
+	}
+	before := r.command("check")
+	for _, want := range []string{"problem: the tables tailbox_* are missing", "cure:  run tailbox init"} {
+		if before.code != exitFailed || !strings.Contains(before.out, want) {
+			t.Errorf("check before init: no %q in %+v", want, before)
+		}
+	}
+	r.must("init")
+	if got := r.must("check"); !strings.Contains(got, "all is well") {
+		t.Errorf("check after init:\n%s", got)
+	}
+	var findings []struct{ Level, What, Cure string }
+	if err := json.Unmarshal([]byte(r.must("check", "-o", "json")), &findings); err != nil {
+		t.Error(err)
+	}
+	r.sql("DROP PUBLICATION tailbox_shop")
+	if got := r.command("check"); got.code != exitFailed {
+		t.Errorf("check without the publication: %+v", got)
+	}
+	r.env["DATABASE_URL"] = "postgres://postgres@127.0.0.1:1/x"
+	if got := r.command("check"); got.code != exitFailed || !strings.Contains(got.out, "connection refused") {
+		t.Errorf("check without a server: %+v", got)
+	}
+}
+
+func TestRowsBeforeInit(t *testing.T) {
+	t.Parallel()
+	for start, want := range map[string]string{"pending": "old new", "now": "new"} {
+		t.Run(start, func(t *testing.T) {
+			t.Parallel()
+			e := &endpoint{}
+			server := httptest.NewServer(e)
+			t.Cleanup(server.Close)
+			// A table that is delivered and kept, without a status: nothing tells what is pending.
+			r := newRig(t, strings.Replace(endpointConfig, "reconcile: 0s", "reconcile: 0s, start: \"${START:-}\", tables: [{on_delivered: keep}]", 1))
+			r.env["API_URL"] = server.URL
+			r.sql(r.must("init", "--print"))
+			r.sql(`INSERT INTO outbox (aggregatetype, aggregateid, type, payload) VALUES ('a', '1', 'old', '{}')`)
+			if got := r.command("init"); got.code != exitFailed || !strings.Contains(got.err, "source.start") {
+				t.Errorf("init without a word: %+v", got)
+			}
+			r.env["START"] = start
+			r.must("init")
+			r.must("send", "--type", "new", "--group", "a:1", "{}")
+			r.relay()
+			until(t, "all that is to be sent", func() bool { return e.got() == want })
+		})
+	}
 }

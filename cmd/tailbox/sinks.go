@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/sink/file"
 	"github.com/tailbox/tailbox/sink/http"
+	"github.com/tailbox/tailbox/sink/kafka"
 	"github.com/tailbox/tailbox/sink/stdout"
 )
 
@@ -81,6 +82,30 @@ func readHTTP(s *config.Sink) maker {
 	}
 	validated(s, c)
 	return func() (sink.Sink, error) { return http.New(c) }
+}
+
+func readKafka(s *config.Sink) maker {
+	k := s.Section
+	c := kafka.Config{
+		Brokers:        k.Strings("brokers"),
+		Topics:         k.Strings("topics"),
+		ClientID:       k.String("client_id", ""),
+		Compression:    k.String("compression", ""),
+		Concurrency:    k.Int("concurrency", 0, 1, 1000),
+		MaxBatch:       k.Int("max_batch", 0, 1, 100_000),
+		MaxBytes:       int(k.Size("max_bytes", 0, 1)),
+		Timeout:        k.Duration("timeout", 0),
+		ConnectTimeout: k.Duration("connect_timeout", 0),
+		MetadataAge:    k.Duration("metadata_age", 0),
+		TLS:            readTLS(k),
+		OmitMetadata:   !k.Bool("metadata_headers", true),
+	}
+	if sasl := k.Section("sasl"); sasl != nil {
+		c.SASL = &kafka.SASL{Mechanism: sasl.String("mechanism", ""), Username: sasl.String("username", ""), Password: sasl.Secret("password")}
+		sasl.Done()
+	}
+	validated(s, c)
+	return func() (sink.Sink, error) { return kafka.New(c) }
 }
 
 // readTLS reads the section tls of a sink; nil where there is none.

@@ -1,5 +1,0 @@
-package main
-
-import "context"
-
-func checkDatabase(ctx context.Context, sh *shell, p *parts) []error { return nil }
