@@ -108,3 +108,47 @@ func benchBare(b *testing.B, cfg Config, from source.Resume) {
 	b.ReportMetric(benchRows*float64(b.N)/reading.Seconds(), "stream-rows/s")
 	b.ReportMetric(benchRows*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }
+
+// BenchmarkDecode is the reader without a server: what a row costs from the read buffer to a batch.
+func BenchmarkDecode(b *testing.B) {
+	for _, txn := range []int{1, 100} {
+		b.Run(fmt.Sprintf("txn=%d", txn), func(b *testing.B) {
+			const rows = 10_000
+			stream := benchStream(rows, txn)
+			b.ReportAllocs()
+			for b.Loop() {
+				got := 0
+				err := fuzzStream(stream, 64<<10, bufferSize, func(_ context.Context, batch *source.Batch) error {
+					got += len(batch.Messages)
+					return nil
+				})
+				if got != rows {
+					b.Fatalf("%d rows: %v", got, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
+		})
+	}
+}
+
+// benchStream is a stream of rows of about 700 bytes.
+func benchStream(rows, txn int) []byte {
+	cols := []relationColumn{{"id", 2950}, {"type", 25}, {"message_group", 25}, {"payload", 3802}, {"created_at", 1184}}
+	b := wireKeepalive(1)
+	for n := range rows {
+		at := uint64(1000 * (n/txn + 1))
+		if n%txn == 0 {
+			b = append(b, wireLog(wireBegin(at, at))...)
+		}
+		if n == 0 {
+			b = append(b, wireLog(wireRelation(7, "public", "a", cols...))...)
+		}
+		b = append(b, wireLog(wireInsert(7, value{tag: 'b', data: []byte("0123456789abcdef")}, value{tag: 'b', data: []byte("OrderPlaced")},
+			value{tag: 'b', data: fmt.Appendf(nil, "order:%d", n%997)}, value{tag: 'b', data: append([]byte{1}, make([]byte, 520)...)},
+			value{tag: 'b', data: make([]byte, 8)}))...)
+		if n%txn == txn-1 {
+			b = append(b, wireLog(wireCommit(at+8))...)
+		}
+	}
+	return b
+}
