@@ -175,7 +175,7 @@ func TestEarlyAnswer(t *testing.T) {
 			}
 		}
 		io.WriteString(c, "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // The client sees it.
-		io.Copy(io.Discard, r)                                                   //nolint:errcheck // Until the client gives up.
+		io.Copy(io.Discard, r)                                                                        //nolint:errcheck // Until the client gives up.
 	})
 	s := newSink(t, http.Config{URL: url, Format: http.Single})
 	for range 20 {

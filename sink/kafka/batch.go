@@ -1,0 +1,201 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go/compress"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
+)
+
+// produce is one produce request: one record batch for one partition. The sink encodes it by itself, straight into
+// memory that is used again, because the way over a client library's types costs more than all the rest of a
+// delivery.
+type produce struct {
+	clientID    string
+	compression compress.Compression
+	metadata    bool
+	timeout     time.Duration
+
+	// request is the whole request, from its length on; records and scratch are used on the way there.
+	request, records, scratch []byte
+}
+
+// Offsets in a request, and in the record batch that ends it.
+const (
+	versionAt     = 6
+	correlationAt = 8
+
+	batchLengthAt   = 8
+	checksumAt      = 17
+	attributesAt    = 21
+	lastDeltaAt     = 23
+	firstTimeAt     = 27
+	maxTimeAt       = 35
+	recordCountAt   = 57
+	batchHeaderSize = 61
+)
+
+// encode makes the request for the first of ds whose batch stays within limit bytes, uncompressed, but at least one, and
+// returns how many these are.
+func (p *produce) encode(d sink.Destination, ds []*sink.Delivery, limit int, now time.Time) (count int, err error) {
+	p.records = p.records[:0]
+	base := timestamp(ds[0], now)
+	latest := base
+	for i, d := range ds {
+		at := timestamp(d, now)
+		before := len(p.records)
+		p.appendRecord(d, at-base, int64(i))
+		if i > 0 && len(p.records)+batchHeaderSize > limit {
+			p.records = p.records[:before]
+			break
+		}
+		latest = max(latest, at)
+		count++
+	}
+
+	b := append(p.request[:0], 0, 0, 0, 0) // length
+	b = append(b, 0, 0)                    // produce
+	b = append(b, 0, 0)                    // version, set when the connection is known
+	b = append(b, 0, 0, 0, 0)              // correlation, likewise
+	b = appendText(b, p.clientID)
+	b = append(b, 0xff, 0xff) // no transaction
+	b = append(b, 0xff, 0xff) // acknowledged by all replicas in sync
+	b = binary.BigEndian.AppendUint32(b, uint32(p.timeout/time.Millisecond))
+	b = append(b, 0, 0, 0, 1) // one topic
+	b = appendText(b, d.Name)
+	b = append(b, 0, 0, 0, 1) // one partition
+	b = binary.BigEndian.AppendUint32(b, uint32(d.Partition))
+	b = append(b, 0, 0, 0, 0) // length of the batch
+	start := len(b)
+	b = append(b, make([]byte, batchHeaderSize)...)
+	header := b[start:]
+	binary.BigEndian.PutUint32(header[12:], 0xffffffff) // partition leader epoch
+	header[16] = 2                                      // magic
+	binary.BigEndian.PutUint16(header[attributesAt:], uint16(p.compression))
+	binary.BigEndian.PutUint32(header[lastDeltaAt:], uint32(count-1))
+	binary.BigEndian.PutUint64(header[firstTimeAt:], uint64(base))
+	binary.BigEndian.PutUint64(header[maxTimeAt:], uint64(latest))
+	for i := 43; i < recordCountAt; i++ { // no producer id, epoch, sequence
+		header[i] = 0xff
+	}
+	binary.BigEndian.PutUint32(header[recordCountAt:], uint32(count))
+
+	if b, err = p.appendCompressed(b); err != nil {
+		return 0, err
+	}
+	batch := b[start:]
+	binary.BigEndian.PutUint32(b[start-4:], uint32(len(batch)))
+	binary.BigEndian.PutUint32(batch[batchLengthAt:], uint32(len(batch)-batchLengthAt-4))
+	binary.BigEndian.PutUint32(batch[checksumAt:], crc32.Checksum(batch[attributesAt:], castagnoli()))
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	p.request = b
+	return count, nil
+}
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// appendCompressed appends the records, compressed if they are to be.
+func (p *produce) appendCompressed(b []byte) ([]byte, error) {
+	codec := p.compression.Codec()
+	if codec == nil {
+		return append(b, p.records...), nil
+	}
+	to := &appender{b}
+	w := codec.NewWriter(to)
+	if _, err := w.Write(p.records); err != nil {
+		return nil, fmt.Errorf("compress records with %s: %w", codec.Name(), err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("compress records with %s: %w", codec.Name(), err)
+	}
+	return to.b, nil
+}
+
+// appender is a writer that appends.
+type appender struct{ b []byte }
+
+func (a *appender) Write(b []byte) (int, error) {
+	a.b = append(a.b, b...)
+	return len(b), nil
+}
+
+var _ io.Writer = (*appender)(nil)
+
+// appendRecord appends one record, with the headers of sink.AppendHeaders in their order.
+func (p *produce) appendRecord(d *sink.Delivery, timeDelta, offsetDelta int64) {
+	m := d.Message
+	b := append(p.scratch[:0], 0) // attributes
+	b = binary.AppendVarint(b, timeDelta)
+	b = binary.AppendVarint(b, offsetDelta)
+	b = appendBytes(b, d.Key)
+	b = appendBytes(b, d.Value)
+	count := 1 + len(d.Headers) + len(m.Headers)
+	if p.metadata {
+		count += 5
+	}
+	b = binary.AppendVarint(b, int64(count))
+	b = appendHeader(b, sink.HeaderID, m.ID)
+	for _, list := range [2][]outbox.Header{d.Headers, m.Headers} {
+		for i := range list {
+			b = appendString(b, list[i].Name)
+			b = appendBytes(b, list[i].Value)
+		}
+	}
+	if p.metadata {
+		b = appendHeader(b, sink.HeaderType, m.Type)
+		b = appendHeader(b, sink.HeaderGroup, m.Group)
+		var short [34]byte
+		b = appendString(b, sink.HeaderPosition)
+		b = appendBytes(b, m.Position.Append(short[:0]))
+		b = appendString(b, sink.HeaderAttempt)
+		b = appendBytes(b, strconv.AppendInt(short[:0], int64(d.Attempt), 10))
+		b = appendHeader(b, sink.HeaderSource, d.Source)
+	}
+	p.scratch = b
+	// The length comes first and has no fixed size: so the record is made aside.
+	p.records = binary.AppendVarint(p.records, int64(len(b)))
+	p.records = append(p.records, b...)
+}
+
+func appendHeader(b []byte, name, value string) []byte {
+	return appendString(appendString(b, name), value)
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendVarint(b, int64(len(s))), s...)
+}
+
+func appendBytes(b, v []byte) []byte {
+	if v == nil {
+		return binary.AppendVarint(b, -1)
+	}
+	return append(binary.AppendVarint(b, int64(len(v))), v...)
+}
+
+// appendText appends a string as the request's own fields have it.
+func appendText(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
+}
+
+// timestamp is the message's own time where the router places one, else that of its commit, in milliseconds.
+func timestamp(d *sink.Delivery, now time.Time) int64 {
+	switch {
+	case !d.Timestamp.IsZero():
+		return d.Timestamp.UnixMilli()
+	case !d.Message.CommitTime.IsZero():
+		return d.Message.CommitTime.UnixMilli()
+	}
+	return now.UnixMilli()
+}
+
+// recycle keeps the memory for the next request, unless it has become very large.
+func (p *produce) recycle() bool {
+	return cap(p.request)+cap(p.records)+cap(p.scratch) < 8<<20
+}

@@ -1,0 +1,277 @@
+package kafka
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// The client library's own connections hide three things that decide what an error means: whether a request was
+// written at all, whether an idle connection has died in the meantime, and when the metadata were asked for. So
+// the sink has connections of its own, and takes from the library what goes over them.
+
+// maxAnswer bounds the answers that are read. A peer that speaks something else (HTTP, TLS) seems to announce more.
+const maxAnswer = 64 << 20
+
+// maxIdle is how long an unused connection is kept: less than the 10 minutes after which brokers close it, and than
+// what firewalls remember.
+const maxIdle = 2 * time.Minute
+
+// conn is a connection to one broker, with one request at a time.
+type conn struct {
+	address  string
+	clientID string
+	nc       net.Conn
+	reader   *bufio.Reader
+	versions map[protocol.ApiKey]int16
+	// correlation numbers the requests. Owned by the caller of the running request.
+	correlation int32
+	idleSince   time.Time
+	expires     time.Time // zero: never
+
+	mu   sync.Mutex
+	call *call // the request that waits for an answer
+
+	// dead is closed when nothing more will be read; err says why.
+	dead chan struct{}
+	err  error
+}
+
+// call is a request that waits for its answer.
+type call struct {
+	key         protocol.ApiKey
+	version     int16
+	correlation int32
+	answer      chan protocol.Message
+}
+
+// dialer makes connections that are ready for requests.
+type dialer struct {
+	cfg Config
+	tls *tls.Config
+}
+
+// dial connects to a broker, and authenticates. Its errors have a class.
+func (d *dialer) dial(ctx context.Context, address string) (*conn, error) {
+	dialCtx, cancel := context.WithTimeout(ctx, d.cfg.ConnectTimeout)
+	defer cancel()
+	c, err := d.connect(dialCtx, address)
+	if err == nil {
+		return c, nil
+	}
+	err = fmt.Errorf("connect to broker %s: %w", address, err)
+	if class, _, _ := sink.Classify(err); class == sink.ClassMisconfigured {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, sink.NotAttempted(err)
+	}
+	return nil, sink.Unreachable(err)
+}
+
+func (d *dialer) connect(ctx context.Context, address string) (*conn, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if d.tls != nil {
+		cfg := d.tls
+		if cfg.ServerName == "" {
+			cfg = cfg.Clone()
+			if cfg.ServerName, _, err = net.SplitHostPort(address); err != nil {
+				return nil, errors.Join(err, nc.Close())
+			}
+		}
+		tc := tls.Client(nc, cfg)
+		if err := tc.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("shake hands: %w: check tls", err), nc.Close())
+		}
+		nc = tc
+	}
+	c := &conn{address: address, clientID: d.cfg.ClientID, nc: nc, reader: bufio.NewReaderSize(nc, 4<<10), dead: make(chan struct{})}
+	go c.read()
+	if err := d.greet(ctx, c); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// greet finds out what the broker speaks, and authenticates.
+func (d *dialer) greet(ctx context.Context, c *conn) error {
+	answer, err := c.roundTrip(ctx, new(apiversions.Request))
+	if err != nil {
+		if d.tls == nil {
+			return fmt.Errorf("%w: does this listener expect TLS? Then set tls: {}", err)
+		}
+		return err
+	}
+	r := answer.(*apiversions.Response)
+	if r.ErrorCode != 0 {
+		return fmt.Errorf("ask for versions: %w", kafkago.Error(r.ErrorCode))
+	}
+	c.versions = make(map[protocol.ApiKey]int16, len(r.ApiKeys))
+	for _, k := range r.ApiKeys {
+		key := protocol.ApiKey(k.ApiKey)
+		if version := key.SelectVersion(k.MinVersion, k.MaxVersion); version >= k.MinVersion && version <= k.MaxVersion {
+			c.versions[key] = version
+		}
+	}
+	if d.cfg.SASL == nil {
+		return nil
+	}
+	return authenticate(ctx, c, *d.cfg.SASL)
+}
+
+// expireAfter notes that the broker ends the session after that many milliseconds; 0 is never.
+func (c *conn) expireAfter(lifetime int64) {
+	if lifetime > 0 {
+		// Some of it is left for the last request.
+		c.expires = time.Now().Add(time.Duration(lifetime) * time.Millisecond * 3 / 4)
+	}
+}
+
+// alive reports whether a connection that was idle can be used at that time.
+func (c *conn) alive(now time.Time) bool {
+	select {
+	case <-c.dead:
+		return false
+	default:
+	}
+	return now.Sub(c.idleSince) < maxIdle && (c.expires.IsZero() || now.Before(c.expires))
+}
+
+// close ends the connection and its reader.
+func (c *conn) close() error {
+	err := c.nc.Close()
+	<-c.dead
+	// That it ended before, or with an unanswered goodbye, is what close is for.
+	if errors.Is(err, net.ErrClosed) || c.err != nil {
+		return nil
+	}
+	return err
+}
+
+// read reads answers until the connection ends. That it always waits for something is how the death of an idle
+// connection is noticed before a request is wasted on it.
+func (c *conn) read() {
+	defer close(c.dead)
+	for c.err == nil {
+		c.err = c.readOne()
+	}
+}
+
+func (c *conn) readOne() (err error) {
+	defer func() {
+		// The library's decoder trusts the lengths it reads.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("decode answer: %v", r)
+		}
+	}()
+	header, err := c.reader.Peek(4)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	waiting := c.call
+	c.call = nil
+	c.mu.Unlock()
+	if size := binary.BigEndian.Uint32(header); size > maxAnswer || size < 4 {
+		if bytes.HasPrefix(header, []byte{21, 3}) {
+			return errors.New("the peer answers in TLS")
+		}
+		return fmt.Errorf("the peer does not speak Kafka's protocol: it announces %d bytes", size)
+	}
+	if waiting == nil {
+		return errors.New("the broker answers what was not asked")
+	}
+	correlation, message, err := protocol.ReadResponse(c.reader, waiting.key, waiting.version)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read answer: %w", err)
+	case correlation != waiting.correlation:
+		return fmt.Errorf("the broker answers request %d instead of %d", correlation, waiting.correlation)
+	}
+	waiting.answer <- message
+	return nil
+}
+
+// version is the highest version of a request that both sides speak.
+func (c *conn) version(key protocol.ApiKey) (int16, error) {
+	if key == protocol.ApiVersions {
+		return 0, nil
+	}
+	version, ok := c.versions[key]
+	if !ok {
+		return 0, sink.Misconfigured(fmt.Errorf("broker %s has no version of the request %v that the relay speaks: use Kafka 1.0 or later",
+			c.address, key))
+	}
+	return version, nil
+}
+
+// roundTrip sends a request of the library and returns the answer.
+func (c *conn) roundTrip(ctx context.Context, m protocol.Message) (protocol.Message, error) {
+	version, err := c.version(m.ApiKey())
+	if err != nil {
+		return nil, err
+	}
+	c.correlation++
+	var request bytes.Buffer
+	if err := protocol.WriteRequest(&request, version, c.correlation, c.clientID, m); err != nil {
+		return nil, fmt.Errorf("encode request %v: %w", m.ApiKey(), err)
+	}
+	answer, _, err := c.exchange(ctx, m.ApiKey(), version, request.Bytes())
+	return answer, err
+}
+
+// exchange writes a request with the present correlation and waits for its answer. sent says that all of the request
+// was written: until then the broker cannot act on it, afterwards it may have, whatever the error. After an error the
+// connection is dead.
+func (c *conn) exchange(ctx context.Context, key protocol.ApiKey, version int16, request []byte) (answer protocol.Message, sent bool, err error) {
+	waiting := &call{key: key, version: version, correlation: c.correlation, answer: make(chan protocol.Message, 1)}
+	c.mu.Lock()
+	c.call = waiting
+	c.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { _ = c.nc.Close() })
+	defer func() {
+		if !stop() {
+			c.expires = time.Unix(0, 0) // Closed behind an answer that was in time.
+		}
+	}()
+	if _, err := c.nc.Write(request); err != nil {
+		return nil, false, c.ended(ctx, err)
+	}
+	select {
+	case answer = <-waiting.answer:
+		return answer, true, nil
+	case <-c.dead:
+	}
+	// Both may be there: the reader goes on after an answer.
+	select {
+	case answer = <-waiting.answer:
+		return answer, true, nil
+	default:
+		return nil, true, c.ended(ctx, c.err)
+	}
+}
+
+// ended closes the connection, and returns what ended it.
+func (c *conn) ended(ctx context.Context, err error) error {
+	_ = c.close()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

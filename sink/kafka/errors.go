@@ -1,0 +1,113 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// kafkaError is a code with what the broker says about it.
+func kafkaError(code int16, text string) error {
+	if text == "" {
+		return kafkago.Error(code)
+	}
+	return fmt.Errorf("%w: %s", kafkago.Error(code), text)
+}
+
+// topicError classifies what a broker says about a topic that was asked for.
+func topicError(name string, code kafkago.Error) error {
+	switch code {
+	case kafkago.UnknownTopicOrPartition:
+		return sink.Misconfigured(fmt.Errorf("topic %s does not exist: %w: create it (kafka-topics.sh --create --topic %s --partitions N), "+
+			"or let the brokers do so (auto.create.topics.enable=true)", name, code, name))
+	case kafkago.InvalidTopic:
+		return invalidTopic(name)
+	case kafkago.TopicAuthorizationFailed, kafkago.ClusterAuthorizationFailed:
+		return unauthorized(name, code)
+	}
+	return sink.Unreachable(fmt.Errorf("ask for topic %s: %w", name, code))
+}
+
+func invalidTopic(name string) error {
+	return sink.Misconfigured(fmt.Errorf("topic %q: Kafka allows names of 1 to 249 letters, digits, and . _ -: "+
+		"check route.topic.replacement and the topic's column", name))
+}
+
+func unauthorized(topic string, err error) error {
+	return sink.Misconfigured(fmt.Errorf("topic %s: %w: allow the relay's user to describe and write it (kafka-acls.sh --add "+
+		"--allow-principal User:NAME --operation Describe --operation Write --topic %s)", topic, err, topic))
+}
+
+// validTopic reports whether Kafka allows a topic of that name.
+func validTopic(name string) bool {
+	if name == "" || name == "." || name == ".." || len(name) > 249 {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-' {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+// verdict says what a broker's refusal of a record batch means.
+type verdict uint8
+
+const (
+	// ambiguous: the batch may have been appended. Rejected.
+	ambiguous verdict = iota
+	// guilty: a message is at fault. Permanent.
+	guilty
+	// tooLarge: the batch, or its one message, is larger than the topic allows.
+	tooLarge
+	// elsewhere: the partition has moved, or nobody leads it for the moment. Ask again who does.
+	elsewhere
+	// weak: not appended, because too few replicas are in sync. Unreachable, as it is no message's fault.
+	weak
+	// denied: an operator has to act.
+	denied
+	// slow: the client has used up its quota.
+	slow
+)
+
+func judge(code kafkago.Error) verdict {
+	switch code {
+	case kafkago.InvalidRecord, kafkago.InvalidTimestamp, kafkago.PolicyViolation:
+		return guilty
+	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge:
+		return tooLarge
+	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.UnknownTopicOrPartition, kafkago.BrokerNotAvailable,
+		kafkago.ReplicaNotAvailable, kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.KafkaStorageError:
+		return elsewhere
+	case kafkago.NotEnoughReplicas:
+		return weak
+	case kafkago.TopicAuthorizationFailed, kafkago.ClusterAuthorizationFailed, kafkago.InvalidTopic, kafkago.InvalidRequiredAcks,
+		kafkago.UnsupportedVersion, kafkago.UnsupportedForMessageFormat, kafkago.UnsupportedCompressionType:
+		return denied
+	case kafkago.ThrottlingQuotaExceeded:
+		return slow
+	}
+	return ambiguous
+}
+
+// deny classifies a refusal that an operator has to cure.
+func deny(topic string, code kafkago.Error, err error) error {
+	switch code {
+	case kafkago.InvalidTopic:
+		return invalidTopic(topic)
+	case kafkago.TopicAuthorizationFailed, kafkago.ClusterAuthorizationFailed:
+		return unauthorized(topic, err)
+	case kafkago.UnsupportedCompressionType, kafkago.UnsupportedForMessageFormat:
+		return sink.Misconfigured(fmt.Errorf("topic %s: %w: set the sink's compression to one that the topic's brokers know", topic, err))
+	}
+	return sink.Misconfigured(fmt.Errorf("topic %s: %w", topic, err))
+}
+
+// errMissing answers deliveries whose topic was not known yet when they were sent out.
+var errMissing = sink.NotAttempted(errors.New("not attempted: the topic's partitions were not known yet"))

@@ -1,0 +1,269 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+	produceapi "github.com/segmentio/kafka-go/protocol/produce"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// errTimeout is the cause of a request's end that the configuration's timeout brought about.
+var errTimeout = errors.New("timeout")
+
+// minVersion of a produce request is the first with record batches; from there up to the highest that the library
+// knows, they all have one form.
+const minVersion = 3
+
+// produce sends the request in p, which holds count deliveries, and returns nil when all are durable. Where the broker
+// names the messages that are at fault, refused has their errors by index.
+func (s *Sink) produce(ctx context.Context, t *topic, to sink.Destination, p *produce, count int) (refused map[int]error, err error) {
+	known := s.cluster.known.Load()
+	address, ok := known.brokers[t.leaders[to.Partition]]
+	if !ok {
+		return nil, s.moved(ctx, t, to, fmt.Errorf("partition %d of topic %s has no leader", to.Partition, to.Name))
+	}
+	c, err := s.cluster.get(ctx, address)
+	if err != nil {
+		return nil, s.unreached(ctx, t, to, address, err)
+	}
+	answer, err := s.exchange(ctx, c, p, whole(count))
+	if err != nil {
+		return nil, err
+	}
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+		return nil, whole(count)(sink.Rejected(fmt.Errorf("produce to broker %s (possible duplicate): the answer names no partition", address)))
+	}
+	part := &answer.Topics[0].Partitions[0]
+	if part.ErrorCode == 0 {
+		s.troubles.over(to)
+		return nil, nil
+	}
+	return s.refused(ctx, t, to, p, count, part)
+}
+
+// whole returns what makes an error about all of a call's deliveries out of one about any of them.
+func whole(count int) func(error) error {
+	if count > 1 {
+		return sink.Whole
+	}
+	return func(err error) error { return err }
+}
+
+// exchange sends the request over c and gives c back. Its errors have a class.
+func (s *Sink) exchange(ctx context.Context, c *conn, p *produce, whole func(error) error) (*produceapi.Response, error) {
+	version, err := c.version(protocol.Produce)
+	if err == nil && version < minVersion {
+		err = sink.Misconfigured(fmt.Errorf("broker %s is too old: use Kafka 1.0 or later", c.address))
+	}
+	if err != nil {
+		s.cluster.put(c)
+		return nil, err
+	}
+	c.correlation++
+	binary.BigEndian.PutUint16(p.request[versionAt:], uint16(version))
+	binary.BigEndian.PutUint32(p.request[correlationAt:], uint32(c.correlation))
+	requestCtx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errTimeout)
+	defer cancel()
+	answer, sent, err := c.exchange(requestCtx, protocol.Produce, version, p.request)
+	switch {
+	case err == nil:
+		s.cluster.put(c)
+		return answer.(*produceapi.Response), nil
+	case sent && errors.Is(err, errTimeout):
+		return nil, whole(sink.Rejected(fmt.Errorf("produce to broker %s: no answer within %v (possible duplicate: the batch may have been appended)",
+			c.address, s.cfg.Timeout)))
+	case sent:
+		return nil, whole(sink.Rejected(fmt.Errorf("produce to broker %s: no answer (possible duplicate: the batch may have been appended): %w", c.address, err)))
+	case ctx.Err() != nil:
+		return nil, sink.NotAttempted(fmt.Errorf("produce to broker %s: %w", c.address, err))
+	}
+	return nil, sink.Unreachable(fmt.Errorf("produce to broker %s: %w", c.address, err))
+}
+
+// unreached handles a leader that cannot be reached: perhaps another broker leads by now.
+func (s *Sink) unreached(ctx context.Context, t *topic, to sink.Destination, address string, err error) error {
+	if class, _, _ := sink.Classify(err); class != sink.ClassUnreachable || s.cluster.only(address) {
+		return err
+	}
+	newer, askErr := s.cluster.resolve(ctx, t.name, t)
+	if askErr == nil && int(to.Partition) < len(newer.leaders) && s.cluster.known.Load().brokers[newer.leaders[to.Partition]] != address {
+		return s.troubles.note(to, err)
+	}
+	return err
+}
+
+// only reports whether there is no broker to ask but the one at address.
+func (c *cluster) only(address string) bool {
+	for _, other := range c.dialer.cfg.Brokers {
+		if other != address {
+			return false
+		}
+	}
+	for _, other := range c.known.Load().brokers {
+		if other != address {
+			return false
+		}
+	}
+	return true
+}
+
+// moved finds out who leads a partition by now. The deliveries were not appended, or no longer count where they were, and
+// are sent again at no cost.
+func (s *Sink) moved(ctx context.Context, t *topic, to sink.Destination, cause error) error {
+	newer, err := s.cluster.resolve(ctx, t.name, t)
+	if err != nil {
+		return err
+	}
+	if int(to.Partition) >= len(newer.leaders) || newer.leaders[to.Partition] == t.leaders[to.Partition] {
+		// Nothing has changed yet: elections take their time.
+		pause(ctx, 100*time.Millisecond)
+	}
+	return s.troubles.note(to, cause)
+}
+
+// refused classifies a broker's refusal.
+func (s *Sink) refused(ctx context.Context, t *topic, to sink.Destination, p *produce, count int, part *produceapi.ResponsePartition) (map[int]error, error) {
+	code := kafkago.Error(part.ErrorCode)
+	err := fmt.Errorf("produce to partition %d of topic %s: %w", to.Partition, to.Name, kafkaError(part.ErrorCode, part.ErrorMessage))
+	switch judge(code) {
+	case guilty:
+		permanent := sink.Permanent(err)
+		refused := make(map[int]error, len(part.RecordErrors))
+		for _, r := range part.RecordErrors {
+			if i := int(r.BatchIndex); i >= 0 && i < count {
+				refused[i] = sink.Permanent(fmt.Errorf("%w: %s", err, r.BatchIndexErrorMessage))
+			}
+		}
+		if len(refused) == 0 {
+			return nil, whole(count)(permanent)
+		}
+		return refused, permanent
+	case tooLarge:
+		return nil, s.tooLarge(ctx, t, p, count, err)
+	case elsewhere:
+		return nil, s.moved(ctx, t, to, err)
+	case weak:
+		return nil, sink.Unreachable(fmt.Errorf("%w: too few replicas are in sync: bring brokers back, or lower min.insync.replicas", err))
+	case denied:
+		return nil, deny(to.Name, code, err)
+	case slow:
+		return nil, sink.Throttled(err, 0)
+	}
+	return nil, whole(count)(sink.Rejected(err))
+}
+
+// tooLarge handles a record batch that is larger than its topic allows. If the topic allows less than was assumed, smaller
+// batches will do, at no cost for the messages.
+func (s *Sink) tooLarge(ctx context.Context, t *topic, p *produce, count int, err error) error {
+	if count == 1 {
+		return sink.Permanent(fmt.Errorf("%w: the message makes a batch of %d bytes: raise max.message.bytes of the topic", err, len(p.records)+batchHeaderSize))
+	}
+	if limit, ok := s.messageLimit(ctx, t.name); ok && limit < int64(len(p.records)+batchHeaderSize) {
+		t.limit.Store(limit)
+		return sink.NotAttempted(fmt.Errorf("%w: smaller batches follow", err))
+	}
+	return sink.Whole(sink.Permanent(err))
+}
+
+// messageLimit asks for a topic's max.message.bytes. Not being allowed to know is no error: then the relay narrows down
+// what is too large by itself.
+func (s *Sink) messageLimit(ctx context.Context, name string) (int64, bool) {
+	value, err := s.cluster.setting(ctx, topicResource, name, "max.message.bytes")
+	if err != nil {
+		return 0, false
+	}
+	limit, err := strconv.ParseInt(value, 10, 64)
+	return limit, err == nil && limit > 0
+}
+
+// Types of a resource that has settings.
+const (
+	topicResource  int8 = 2
+	brokerResource int8 = 4
+)
+
+// setting asks a broker for one setting of a topic, or of itself.
+func (c *cluster) setting(ctx context.Context, resource int8, name, key string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.dialer.cfg.ConnectTimeout)
+	defer cancel()
+	address := c.dialer.cfg.Brokers[0]
+	for id, known := range c.known.Load().brokers {
+		if address = known; resource == topicResource || strconv.Itoa(int(id)) == name {
+			break
+		}
+	}
+	used, err := c.get(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	answer, err := used.roundTrip(ctx, &describeconfigs.Request{Resources: []describeconfigs.RequestResource{
+		{ResourceType: resource, ResourceName: name, ConfigNames: []string{key}},
+	}})
+	if err != nil {
+		return "", errors.Join(err, used.close())
+	}
+	c.put(used)
+	for _, r := range answer.(*describeconfigs.Response).Resources {
+		if r.ErrorCode != 0 {
+			return "", kafkaError(r.ErrorCode, r.ErrorMessage)
+		}
+		for _, entry := range r.ConfigEntries {
+			if entry.ConfigName == key {
+				return entry.ConfigValue, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("broker %s names no setting %s", address, key)
+}
+
+func noPartition(t *topic, partition int32) error {
+	return sink.Permanent(fmt.Errorf("topic %s has no partition %d, which the router places: it has %d, from 0", t.name, partition, len(t.leaders)))
+}
+
+// patience is how long a partition may be without a leader before the relay is told that it is out of reach.
+const patience = 5 * time.Second
+
+// troubles remembers since when partitions are in trouble. Most of the time there are none.
+type troubles struct {
+	count atomic.Int64
+	mu    sync.Mutex
+	since map[sink.Destination]time.Time
+}
+
+// note notes one more failure, and classifies it: free and at once for a while, then unreachable.
+func (t *troubles) note(to sink.Destination, err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since, ok := t.since[to]
+	if !ok {
+		since = time.Now()
+		t.since[to] = since
+		t.count.Store(int64(len(t.since)))
+	}
+	if time.Since(since) > patience {
+		return sink.Unreachable(err)
+	}
+	return sink.NotAttempted(err)
+}
+
+// over notes a success.
+func (t *troubles) over(to sink.Destination) {
+	if t.count.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.since, to)
+	t.count.Store(int64(len(t.since)))
+}
