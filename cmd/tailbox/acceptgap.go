@@ -17,7 +17,7 @@ func newAcceptGap() *command {
 		example: `tailbox accept-gap --why "restored from backup, rows of the gap were sent by hand"`,
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
-			fs.StringVar(&why, "why", "", "`TEXT` for the audit, required")
+			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit; required")
 			noWaitFlag(fs, &noWait)
 		},
 		run: func(ctx context.Context, sh *shell, _ []string) error {

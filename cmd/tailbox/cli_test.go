@@ -167,3 +167,25 @@ func TestVersion(t *testing.T) {
 		t.Errorf("exit code %d, stdout %q", r.code, r.out)
 	}
 }
+
+func TestConfigurationIsFound(t *testing.T) {
+	t.Parallel()
+	good := write(t, "good.yaml", "source: {kind: postgres, url: 'host=/nowhere'}\nsinks: {a: {kind: discard}}\n")
+	env := map[string]string{}
+	offline := func(args ...string) result {
+		var out, err bytes.Buffer
+		sh := &shell{in: strings.NewReader(""), out: &out, err: &err, now: make(chan struct{}),
+			env: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+		return result{run(t.Context(), sh, append([]string{"check", "--offline"}, args...)), out.String(), err.String()}
+	}
+	if r := offline(); r.code != exitUsage || !strings.Contains(r.err, "name one with -c FILE or $TAILBOX_CONFIG") {
+		t.Errorf("nothing is there: %+v", r)
+	}
+	env["TAILBOX_CONFIG"] = good
+	if r := offline(); r.code != exitDone {
+		t.Errorf("$TAILBOX_CONFIG: %+v", r)
+	}
+	if r := offline("-c", "/nowhere.yaml"); r.code != exitUsage || !strings.Contains(r.err, "/nowhere.yaml") {
+		t.Errorf("-c wins: %+v", r)
+	}
+}

@@ -27,14 +27,14 @@ func newDeadList() *command {
 	var output output
 	var s selector
 	return &command{
-		name: "list", about: "lists dead deliveries, or with --state those that wait", example: "tailbox dead list --sink mail --reason 'permanent'",
+		name: "list", args: "[ID…]", about: "lists dead deliveries, or with --state those that wait", example: "tailbox dead list --sink mail --reason 'permanent'",
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
 			s.flags(fs, listLimit)
 			output.flag(fs)
 		},
-		run: func(ctx context.Context, sh *shell, _ []string) error {
-			sel, err := s.selection(nil)
+		run: func(ctx context.Context, sh *shell, ids []string) error {
+			sel, err := s.selection(ids)
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (d *deadVerb) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&d.selector.all, "all", false, "everything that the other flags leave in")
 	fs.BoolVar(&d.selector.allSinks, "all-sinks", false, "deliveries at several sinks at once")
 	fs.BoolVar(&d.dryRun, "dry-run", false, "only list what it would be done to")
-	fs.StringVar(&d.why, "why", "", "`TEXT` for the audit")
+	fs.StringVar(&d.why, "why", "", "reason, a `TEXT` for the audit")
 	noWaitFlag(fs, &d.noWait)
 }
 
@@ -187,16 +187,16 @@ func newDeadEdit() *command {
 			text := func(name, usage string, into *string) {
 				fs.Func(name, usage, func(v string) error { *into, set[name] = v, true; return nil })
 			}
-			text("payload", "new payload: `TEXT`, @FILE, or - for the standard input", &payload)
-			text("type", "new type, `T`", &kind)
-			text("topic", "new topic, `T`, as in the row: the router still shapes it", &topic)
-			text("key", "new key, `K`", &key)
+			text("payload", "new payload: a `TEXT`, @FILE for a file, or - for the standard input", &payload)
+			text("type", "new `TYPE`", &kind)
+			text("topic", "new `TOPIC`, as in the row: the router still shapes it", &topic)
+			text("key", "new `KEY`", &key)
 			headersFlag(fs, &headers)
 			fs.StringVar(&newID, "new-id", "", "`ID` of the changed message (default a random UUID)")
 			fs.StringVar(&sinkName, "sink", "", "only the delivery to this sink, `NAME`")
 			fs.BoolVar(&allSinks, "all-sinks", false, "the deliveries at all sinks at once")
 			fs.BoolVar(&reorder, "allow-reorder", false, "even if its group has passed it: it is then delivered out of order")
-			fs.StringVar(&why, "why", "", "`TEXT` for the audit")
+			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
 			noWaitFlag(fs, &noWait)
 		},
 		run: func(ctx context.Context, sh *shell, ids []string) error {

@@ -95,7 +95,7 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *command 
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
 			fs.StringVar(&sinkName, "sink", "", "only at this sink, `NAME`")
-			fs.StringVar(&why, "why", "", "`TEXT` for the audit")
+			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
 			noWaitFlag(fs, &noWait)
 		},
 		run: func(ctx context.Context, sh *shell, names []string) error {

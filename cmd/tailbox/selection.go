@@ -26,7 +26,7 @@ func (s *selector) flags(fs *flag.FlagSet, limit int) {
 	fs.StringVar(&s.group, "group", "", "only this message group, `NAME`")
 	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`")
 	fs.StringVar(&s.reason, "reason", "", "only deliveries whose error or error class matches `GLOB`")
-	fs.StringVar(&s.state, "state", "dead", "`LIST` of dead, retrying, waiting")
+	fs.StringVar(&s.state, "state", "dead", "states, a `LIST` of dead, retrying, waiting")
 	fs.IntVar(&s.limit, "limit", limit, "at most `N` deliveries; 0 = no limit")
 }
 
@@ -96,7 +96,7 @@ func oneSink(sinks []string, allSinks bool) error {
 
 // headersFlag adds --header, which may be repeated.
 func headersFlag(fs *flag.FlagSet, headers *map[string]string) {
-	fs.Func("header", "`NAME=VALUE`; may be repeated", func(text string) error {
+	fs.Func("header", "a header, `NAME=VALUE`; may be repeated", func(text string) error {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
 			return fmt.Errorf("must be NAME=VALUE")

@@ -29,13 +29,6 @@ type shell struct {
 	terminal bool
 }
 
-// progress shows how long work is getting on, on a terminal only.
-func (sh *shell) progress(format string, args ...any) {
-	if sh.terminal {
-		fmt.Fprintf(sh.err, format+"\n", args...)
-	}
-}
-
 // log is the logger of commands that are no relay: what takes long or goes wrong, and no more.
 func (sh *shell) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -27,7 +27,7 @@ func newSinkVerb(verbName checkpoint.Verb) *command {
 		name: string(verbName), args: "NAME…", about: about, example: "tailbox sink " + string(verbName) + " mail",
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
-			fs.StringVar(&why, "why", "", "`TEXT` for the audit")
+			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
 			noWaitFlag(fs, &noWait)
 		},
 		run: func(ctx context.Context, sh *shell, names []string) error {
@@ -38,14 +38,23 @@ func newSinkVerb(verbName checkpoint.Verb) *command {
 			if len(names) == 0 {
 				return wrongUsage("sink %s: name the sinks: %s", verbName, strings.Join(p.config.Router.Sinks(), ", "))
 			}
-			for _, name := range names {
-				if !slices.Contains(p.config.Router.Sinks(), name) {
-					return wrongUsage("sink %s: there is no sink %q: the configuration has %s", verbName, name, strings.Join(p.config.Router.Sinks(), ", "))
-				}
+			if err := p.knowSinks("sink "+string(verbName), names); err != nil {
+				return err
 			}
 			v := &verb{request: checkpoint.Request{Verb: verbName, Reason: why, Selection: checkpoint.Selection{Sinks: names}}, noWait: noWait,
 				done: func(n int) string { return past + " " + count(n, "sink", "sinks") }}
 			return v.perform(ctx, sh, p.postgres(sh.log(), nil))
 		},
 	}
+}
+
+// knowSinks refuses names that no sink of the configuration has.
+func (p *parts) knowSinks(command string, names []string) error {
+	known := p.config.Router.Sinks()
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return wrongUsage("%s: there is no sink %q: the configuration has %s", command, name, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/source/postgres"
@@ -19,7 +20,7 @@ func newSinkList() *command {
 	var file string
 	var output output
 	return &command{
-		name: "list", about: "lists sinks, what is parked for them, and their breakers",
+		name: "list", args: "[NAME…]", about: "lists sinks, what is parked for them, and their breakers",
 		long: "The state is asked from the relay that serves admin.listen: open, broken (its breaker), paused or throttled. Where it\n" +
 			"cannot be asked, only paused is known.",
 		example: "tailbox sink list",
@@ -27,9 +28,12 @@ func newSinkList() *command {
 			configFlag(fs, &file)
 			output.flag(fs)
 		},
-		run: func(ctx context.Context, sh *shell, _ []string) error {
+		run: func(ctx context.Context, sh *shell, names []string) error {
 			p, err := load(sh, file)
 			if err != nil {
+				return err
+			}
+			if err := p.knowSinks("sink list", names); err != nil {
 				return err
 			}
 			r, err := report(ctx, sh, p)
@@ -43,6 +47,9 @@ func newSinkList() *command {
 			}
 			var views []sinkView
 			for _, s := range r.Sinks {
+				if len(names) > 0 && !slices.Contains(names, s.Sink) {
+					continue
+				}
 				views = append(views, sinkView{SinkReport: s, Kind: kinds[s.Sink], State: stateOf(&s, states)})
 			}
 			if output.json {

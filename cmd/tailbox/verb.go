@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
+	"sync"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/postgres"
@@ -30,7 +32,9 @@ func (v *verb) perform(ctx context.Context, sh *shell, cfg postgres.Config) erro
 		_, err := fmt.Fprintf(sh.out, "asked: request %d\n", id)
 		return err
 	}
+	told := sh.tellProgress(ctx, cfg, id)
 	result, err := postgres.Wait(ctx, cfg, id)
+	told()
 	if err != nil {
 		return err
 	}
@@ -39,6 +43,34 @@ func (v *verb) perform(ctx context.Context, sh *shell, cfg postgres.Config) erro
 		return err
 	}
 	return v.tell(sh, result)
+}
+
+// progressEvery is how often the progress of a request is told.
+const progressEvery = 2 * time.Second
+
+// tellProgress tells, on a terminal, how far a request has come, until stop is called.
+func (sh *shell) tellProgress(ctx context.Context, cfg postgres.Config, id int64) (stop func()) {
+	if !sh.terminal {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			// What fails here fails for the one who waits as well.
+			if result, done, err := postgres.Result(ctx, cfg, id); err == nil && !done {
+				fmt.Fprintf(sh.err, "%d so far …\n", result.Changed)
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
 }
 
 // tell prints what a request did.
