@@ -226,4 +226,8 @@ func TestDueIsFairAndBounded(t *testing.T) {
 	if err != nil || len(got) != 3 || next != time.Millisecond {
 		t.Errorf("due: %d deliveries of 7 MB, next in %v, %v, want 3", len(got), next, err)
 	}
+	got, _, err = r.st.Due(r.ctx, []string{"busy", "calm"}, 50)
+	if err != nil || len(got) != 3 || got[2].Sink != "calm" {
+		t.Errorf("due beside another sink: %s, %v", deliveries(got), err)
+	}
 }

@@ -29,14 +29,14 @@ const (
 // removeDelivered deletes delivered deliveries.
 const removeDelivered = `
 DELETE FROM {parked} p USING unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)` +
-	parkedAt + `WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts + 1`
+	parkedAt + `WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts + 1, p.row_settled`
 
 // keepDelivered is what happens to them instead where rows may be locked: should this message's row be, the delivery is
 // what remembers that it has still to be dealt with.
 const keepDelivered = `
 UPDATE {parked} p SET state = 'delivered', blocks = false, next_attempt_at = NULL, attempts = p.attempts + 1, changed_at = now()
 FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)` + parkedAt + `
-WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts`
+WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts, p.row_settled`
 
 // alterParked gives deliveries their new state. It runs after delivered ones were removed, so that a delivery which
 // became the first of its lane may be due.
@@ -80,7 +80,7 @@ func (a *attempt) queueChanges(b *pgx.Batch) {
 		switch {
 		case !c.Delivered:
 			a.altered = append(a.altered, c)
-		case a.passLocked && !c.InMemory:
+		case a.passLocked:
 			kept = append(kept, c)
 		default:
 			removed = append(removed, c)
@@ -99,15 +99,14 @@ func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []change) {
 	sinks, tables, ids := changeKeys(cs)
 	b.Queue(a.s.q(sql), a.s.cfg.Pipeline, sinks, tables, ids).Query(func(rows pgx.Rows) error {
 		var n int64
-		var isAlone bool
+		var isAlone, rowSettled bool
 		var attempts int
-		_, err := pgx.ForEachRow(rows, []any{&n, &isAlone, &attempts}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&n, &isAlone, &attempts, &rowSettled}, func() error {
 			c := cs[n]
 			a.laneChanged(c, isAlone)
-			if !c.InMemory {
-				m := a.message(messageKey{c.Key.Table, c.Key.ID})
-				m.attempts = max(m.attempts, attempts)
-			}
+			m := a.message(messageKey{c.Key.Table, c.Key.ID})
+			m.attempts = max(m.attempts, attempts)
+			m.settled = m.settled || rowSettled
 			return nil
 		})
 		return err

@@ -24,6 +24,8 @@ type message struct {
 	txn uint64
 	// attempts is what delivered it, where a change of this settlement did.
 	attempts int
+	// settled: its row was part of an earlier settlement. Until then, other deliveries of it may be unsettled.
+	settled bool
 	// live are its deliveries that are not over, over the dropped and delivered ones.
 	live, over []parkedView
 	// locked: the row is there but locked, and has still to be dealt with.
@@ -53,12 +55,11 @@ func (a *attempt) message(key messageKey) *message {
 	return m
 }
 
-// collectMessages lists the messages whose row depends on what is parked.
+// collectMessages adds the messages whose row is settled, and those that are unfinished, to those of Changes.
 func (a *attempt) collectMessages() {
 	for i := range a.in.Changes {
-		if c := &a.in.Changes[i]; !c.InMemory {
-			a.message(messageKey{c.Key.Table, c.Key.ID})
-		}
+		c := &a.in.Changes[i]
+		a.message(messageKey{c.Key.Table, c.Key.ID})
 	}
 	for _, key := range a.super {
 		a.message(key)
@@ -92,6 +93,7 @@ func (a *attempt) queueLookup(b *pgx.Batch) {
 		var v parkedView
 		_, err := pgx.ForEachRow(rows, []any{&n, &v.state, &v.attempts, &v.next, &v.lastError, &v.inTable, &v.rowSettled}, func() error {
 			m := order[n]
+			m.settled = m.settled || v.rowSettled
 			if v.state == checkpoint.StateDropped || v.state == stateDelivered {
 				m.over = append(m.over, v)
 			} else {
@@ -112,7 +114,7 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 	rows := make(map[statement][]rowChange)
 	for _, m := range a.order {
 		t := a.s.tables.byName[m.key.table]
-		if t == nil {
+		if t == nil || !m.complete() {
 			continue
 		}
 		c := rowChange{id: m.key.id, index: m.row, txn: m.txn, msg: m}
@@ -131,6 +133,9 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 	}
 	return a.s.send(ctx, b)
 }
+
+// complete tells whether every delivery of the message is settled, so that its row may be dealt with.
+func (m *message) complete() bool { return m.row >= 0 || m.settled || m.unfinished }
 
 // rowChange decides what happens to the message's row.
 func (m *message) rowChange(t *table, c *rowChange) (del, touch bool) {
@@ -214,16 +219,17 @@ func (a *attempt) queueCleanup(b *pgx.Batch) {
 			a.s.unfinished = a.s.unfinished || m.locked
 		}
 		switch {
-		case m.row >= 0 && a.skipped[m.row]:
+		case m.row >= 0 && a.skipped[m.row], !m.complete():
 		case len(m.live) == 0 && !m.locked && len(m.over) > 0:
 			over = append(over, m)
 		case len(m.live) > 0 && len(m.over) > 0:
 			kept = append(kept, m)
 		}
-		if m.row < 0 {
+		if !m.complete() {
 			continue
 		}
-		want := !a.skipped[m.row]
+		// A message that was routed anew has parked deliveries that do not know yet that the row was dealt with.
+		want := m.row < 0 || !a.skipped[m.row]
 		for _, v := range append(m.live[:len(m.live):len(m.live)], m.over...) {
 			if v.rowSettled != want {
 				settled, settledWant = append(settled, m), append(settledWant, want)

@@ -282,3 +282,45 @@ func TestSettleAfterAlterTable(t *testing.T) {
 	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(2, "g"), false)}})
 	equal(t, "rows", r.rows(), "1 delivered 1 !, 2 delivered 1 !")
 }
+
+// While another delivery of the message is on its way, the poller may deliver or bury the parked one: the row is left alone until
+// the message's Row is settled. Else a row that a sweep would have to find again is gone.
+func TestChangeBeforeTheRowIsSettled(t *testing.T) {
+	t.Parallel()
+	for _, shapeName := range []string{"debezium", "tailbox"} {
+		t.Run(shapeName, func(t *testing.T) {
+			t.Parallel()
+			r := newStoreRig(t, servers.Shared(t, "17"), nil, shape(shapeName, "outbox"))
+			want := map[string][3]string{"debezium": {"1, 2", "1, 2", ""},
+				"tailbox": {"1 pending 0, 2 pending 0", "1 pending 0, 2 pending 0", "1 delivered 1 !, 2 dead 15 bad"}}[shapeName]
+			r.row(1)
+			r.row(2)
+			one, two := msg(1, "g"), msg(2, "h")
+			r.park(head("kafka", one, 0), head("kafka", two, 0))
+			equal(t, "rows", r.rows(), want[0])
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", one), died("kafka", two, true)}})
+			equal(t, "rows", r.rows(), want[1])
+			r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(one, true), rowOf(two, true)}})
+			equal(t, "rows", r.rows(), want[2])
+		})
+	}
+}
+
+// A message that could not be routed, and now can be, goes on as parked at its sinks; its row stays settled.
+func TestReroutedMessageStaysSettled(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"))
+	r.row(1)
+	m := msg(1, "g")
+	r.parkWhole(dead("", m, true))
+	r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{m.ID}})
+	waiting := follower("kafka", m)
+	waiting.Due = true
+	out := r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{waiting}, Changes: []checkpoint.Change{delivered("", m)}})
+	equal(t, "open", lanesText(out.Open), "/g")
+	equal(t, "due", r.due("kafka", ""), "kafka:1")
+	equal(t, "rows", r.rows(), "1 waiting 0")
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+	equal(t, "rows", r.rows(), "1 delivered 1 !")
+	equal(t, "parked", r.parkedRows(), "")
+}

@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// dueBytes bounds the payloads of one answer of Due; the first delivery is always in it.
+	// dueBytes bounds the payloads of one answer of Due, shared by the sinks; the first delivery of each is always in it.
 	dueBytes = 16 << 20
 	// unfinishedChunk is how many unfinished messages are tried at once.
 	unfinishedChunk = 500
 )
 
 // dueParked reads what is due. The index tailbox_parked_due holds one entry a lane, so the lanes that have waited longest
-// are found without a look at what waits behind them. The limit is shared fairly among the sinks: a sink with many due lanes
-// does not hide another's. The answer is in order of position.
+// are found without a look at what waits behind them. The limits are shared fairly among the sinks: one with many due lanes,
+// or large messages, does not hide another's, not even while what it gets again and again is in flight. The answer is in
+// order of position.
 const dueParked = `
 WITH due AS MATERIALIZED (
 	SELECT d.*, row_number() OVER (PARTITION BY d.sink ORDER BY d.next_attempt_at) AS turn
@@ -29,13 +30,13 @@ WITH due AS MATERIALIZED (
 		WHERE p.pipeline = $1 AND p.sink = s.sink AND p.next_attempt_at <= now()
 		ORDER BY p.next_attempt_at LIMIT $3) d
 ), pick AS MATERIALIZED (
-	SELECT sink, source_table, message_id, sum(bytes) OVER (ORDER BY turn, next_attempt_at, message_id, source_table, sink) - bytes AS before
+	SELECT sink, source_table, message_id, sum(bytes) OVER (PARTITION BY sink ORDER BY turn) - bytes AS before
 	FROM due ORDER BY turn, next_attempt_at, message_id, source_table, sink LIMIT $3
 )
 SELECT ` + parkedColumns + `
 FROM pick k CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = k.message_id
 	AND q.source_table = k.source_table AND q.sink = k.sink OFFSET 0) p
-WHERE k.before < $4 ORDER BY p.position, p.message_id, p.sink`
+WHERE k.before < $4 / greatest(cardinality($2::text[]), 1) ORDER BY p.position, p.message_id, p.sink`
 
 // nextDue is when the next one is due, in seconds from now.
 const nextDue = `
@@ -63,20 +64,29 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	if err := s.send(ctx, b); err != nil {
 		return nil, 0, s.fault("look for due deliveries", err)
 	}
-	bytes := 0
-	for i := range ps {
-		bytes += len(ps[i].Message.Payload)
+	cut := len(ps) == limit
+	for _, n := range payloadBySink(ps) {
+		cut = cut || n >= dueBytes/max(len(sinks), 1)
 	}
 	if err := s.complete(ctx, ps); err != nil {
 		return nil, 0, err
 	}
 	switch {
-	case len(ps) == limit || bytes >= dueBytes:
+	case cut:
 		return ps, time.Millisecond, nil
 	case next == nil:
 		return ps, 0, nil
 	}
 	return ps, max(time.Duration(*next*float64(time.Second)), time.Millisecond), nil
+}
+
+// payloadBySink adds up the bytes of payloads.
+func payloadBySink(ps []checkpoint.Parked) map[string]int {
+	bytes := make(map[string]int)
+	for i := range ps {
+		bytes[ps[i].Sink] += len(ps[i].Message.Payload)
+	}
+	return bytes
 }
 
 // finish tries again to deal with rows that were locked when their message's last delivery left.
