@@ -26,7 +26,7 @@ func (w *World) act(subject Subject) {
 		w.write()
 		return
 	}
-	actions := []func(){w.appear, w.appear, w.toggleSink, w.verb, w.verb, w.sql, w.disturb}
+	actions := []func(){w.appear, w.appear, w.toggleSink, w.toggleSink, w.verb, w.verb, w.sql, w.disturb}
 	actions[w.rng.IntN(len(actions))]()
 	if w.plan.standbys > 0 && len(w.running()) == 1 && w.rng.IntN(20) == 0 {
 		w.plan.standbys--
@@ -112,7 +112,7 @@ func (w *World) toggleSink() {
 	s := &w.sinks[i]
 	if s.mode != sinkUp {
 		s.mode = sinkUp
-	} else if w.faulty(w.plan.sinkFault) {
+	} else if w.faulty(2 * w.plan.sinkFault) {
 		s.mode = sinkMode(w.rng.IntN(int(sinkModes)))
 		s.topic = "t-" + w.plan.Routes[w.rng.IntN(len(w.plan.Routes))].Type
 	} else {

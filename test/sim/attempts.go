@@ -74,6 +74,11 @@ func (w *World) checkCall(a *attempt) {
 	case limits.PerDestination > 0 && slices.ContainsFunc(a.items, func(it item) bool { return it.dest != a.items[0].dest }):
 		w.fail("R2", "%s gets deliveries for several destinations in a call", a.sink.name())
 	}
+	for _, it := range a.items {
+		if it.dest.Partition >= 0 && a.sink.name() == "wide" && it.dest.Partition != partition(it.key) {
+			w.fail("R2", "%s goes to another partition of %s than the run it is in", it.m, a.sink.name())
+		}
+	}
 }
 
 // checkLanes: one run in flight a lane, no longer than the sink can promise a prefix of, in order, side by side (R2).
@@ -91,7 +96,7 @@ func (w *World) checkLanes(a *attempt) {
 			w.fail("R2", "%v has %d deliveries in a call", lane, runs[lane])
 		case runs[lane] > 1 && a.lane(i-1) != lane && !a.items[i-1].alone:
 			w.fail("R2", "deliveries of %v do not stand next to each other", lane)
-		case runs[lane] > 1 && a.items[i-1].at.Compare(a.items[i].at) >= 0:
+		case runs[lane] > 1 && a.items[i-1].at.Compare(a.items[i].at) >= 0 && !a.items[i].m.unordered && !a.items[i-1].m.unordered:
 			w.fail("R2", "deliveries of %v are out of order in a call", lane)
 		}
 		if step, ok := a.session.held[lane]; ok && step < w.step {
@@ -159,7 +164,10 @@ func (w *World) checkPosition(a *attempt, it *item, f *fate) {
 func (w *World) checkBlock(a *attempt, i int) {
 	it, lane := &a.items[i], a.lane(i)
 	own := w.parkedAt(it.m, a.sink.name())
-	if own != nil && !own.live() && !w.opts.CountDuplicates {
+	if w.opts.CountDuplicates {
+		return // what is delivered once more may stand anywhere
+	}
+	if own != nil && !own.live() {
 		w.fail("I5", "%s gets %s, which is %s", a.sink.name(), it.m, own.State)
 	}
 	if lane.Group == "" || own != nil && !own.Blocks || !it.m.available.IsZero() {

@@ -11,11 +11,22 @@ import (
 // errKilled is what calls of a killed relay get: nobody hears it.
 var errKilled = errors.New("the relay was killed")
 
+// callKind tells whose call it is.
+type callKind int
+
+const (
+	sourceCall callKind = iota
+	storeCall
+	sinkCall
+	callKinds
+)
+
 // A call is one call of a contract by a relay. It waits for the scheduler before its effect and once more before its
 // answer.
 type call struct {
 	inst  *instance
 	label string
+	kind  callKind
 	// admit, run by the scheduler when the call was first seen, checks what the caller decided.
 	admit   func()
 	attempt *attempt // of a sink, else nil

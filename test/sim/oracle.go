@@ -190,7 +190,7 @@ func (w *World) checkRow(m *message, mayBeParked bool) {
 			w.fail("I1", "the row of %s is settled, and %q has not got it", m, name)
 		}
 	}
-	if !mayBeParked && len(w.server.parkedAt(m)) > 0 {
+	if !mayBeParked && len(w.server.parkedAt(m)) > 0 && !w.opts.CountDuplicates {
 		w.fail("I1", "the row of %s is settled as if nothing were parked of it", m)
 	}
 }
@@ -232,10 +232,14 @@ func (w *World) leftBehind(x *snapshot) {
 			continue
 		}
 		for _, name := range m.names() {
-			if !w.settledAt(m, name) {
-				m.fate(name).gone = true
-				w.logf("gone: %s at %q", m, name)
+			if w.settledAt(m, name) {
+				continue
 			}
+			if m.present && reconciled(m) {
+				w.fail("I1", "a sweep leaves %s behind, whose row is %s though %q has not got it", m, m.status, name)
+			}
+			m.fate(name).gone = true
+			w.logf("gone: %s at %q", m, name)
 		}
 	}
 }

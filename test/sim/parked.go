@@ -93,6 +93,7 @@ func (s *server) park(in *checkpoint.Parked) {
 		return
 	}
 	s.w.logf("parks %s at %q: %s blocks %v due %v", p.m, p.Sink, p.State, p.Blocks, p.Due)
+	p.rowSettled = slices.ContainsFunc(s.parked, func(q *parked) bool { return q.m == p.m && q.rowSettled })
 	s.w.checkPark(p)
 	i, _ := slices.BinarySearchFunc(s.parked, p, func(a, b *parked) int { return a.Message.Position.Compare(b.Message.Position) })
 	s.parked = slices.Insert(s.parked, i, p)
@@ -108,7 +109,7 @@ func (s *server) change(x *session, ch *checkpoint.Change) (lane checkpoint.Lane
 		return lane, false
 	}
 	ordered = p.Blocks
-	s.w.logf("changes %s at %q: delivered %v %s blocks %v in memory %v", p.m, p.Sink, ch.Delivered, ch.State, ch.Blocks, ch.InMemory)
+	s.w.logf("changes %s at %q: delivered %v %s blocks %v", p.m, p.Sink, ch.Delivered, ch.State, ch.Blocks)
 	s.w.checkChange(x, p, ch)
 	if ch.Delivered {
 		s.remove(p)
@@ -141,7 +142,9 @@ func (s *server) supersede(lane checkpoint.Lane) {
 		if p.lane() == lane && p.Blocks && p != last {
 			p.State, p.Blocks, p.ErrorClass = checkpoint.StateDead, false, "superseded"
 			s.w.checkState(p)
-			s.viewOf(p.m)
+			if p.rowSettled {
+				s.viewOf(p.m)
+			}
 		}
 	}
 }

@@ -33,8 +33,9 @@ type Plan struct {
 	// Shares of a hundred.
 	awaitShare, actShare, atOnce           int
 	lateVisible, sinkFault, storeFault     int
-	noGroup, odd                           int // odd: available_at, faults, unroutable, poison
-	kills, stops, cuts, restarts, slotLost int // how often at most
+	noGroup, odd                           int      // odd: available_at, faults, unroutable, poison
+	slow                                   callKind // calls that take long in this schedule; callKinds = none
+	kills, stops, cuts, restarts, slotLost int      // how often at most
 	failovers, standbys, verbs, sql        int
 	initialised                            bool // init made the first checkpoint
 }
@@ -69,6 +70,7 @@ func drawPlan(rng *rand.Rand) *Plan {
 		lateVisible: rng.IntN(60), sinkFault: rng.IntN(50), storeFault: rng.IntN(4),
 		noGroup: rng.IntN(25), initialised: rng.IntN(3) > 0,
 	}
+	p.slow = callKind(rng.IntN(int(callKinds) + 1))
 	if rng.IntN(4) == 0 {
 		p.Memory = 8 << 10
 	}

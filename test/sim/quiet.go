@@ -107,8 +107,8 @@ func (w *World) unsettled() string {
 		}
 	}
 	for _, p := range s.parked {
-		if p.State == checkpoint.StateDropped && (p.m.table.onDelivered == outbox.Keep || !p.m.present) {
-			continue // no row tells when the whole message is settled
+		if p.State == checkpoint.StateDropped && (len(s.of(p.m)) > 0 || p.m.table.onDelivered == outbox.Keep || !p.m.present) {
+			continue // kept for the whole message, or no row tells when that is settled
 		}
 		if p.State != checkpoint.StateDead || p.Blocks || p.Sink == "" || p.m.fault != "" {
 			note("%s is %s at %q, blocks %v", p.m, p.State, p.Sink, p.Blocks)

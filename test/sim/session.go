@@ -73,7 +73,7 @@ func (i *instance) open(ctx context.Context) (checkpoint.Store, error) {
 // the relay may not hear which.
 func (x *session) do(ctx context.Context, name string, effect func() error) error {
 	w := x.inst.w
-	c := &call{inst: x.inst, label: fmt.Sprintf("relay %d session %d %s", x.inst.id, x.id, name)}
+	c := &call{inst: x.inst, kind: storeCall, label: fmt.Sprintf("relay %d session %d %s", x.inst.id, x.id, name)}
 	c.admit = func() {
 		if x.inUse && !c.left {
 			w.fail("store", "%s: the session is used by two goroutines at once", name)

@@ -124,7 +124,7 @@ func single(t *testing.T, subject sim.Subject) {
 	const tries = 100
 	for try := range tries {
 		var trace []string
-		r := run(t, subject, sim.Options{Seed: *seedFlag, Trace: func(line string) { trace = append(trace, line) }})
+		r := run(t, subject, sim.Options{Seed: *seedFlag, CountDuplicates: *countFlag, Trace: func(line string) { trace = append(trace, line) }})
 		if r.Violation == nil && try < tries-1 {
 			continue
 		}

@@ -55,9 +55,13 @@ func (k *wideSink) Destination(d *sink.Delivery) sink.Destination {
 	if !k.knows.Load() {
 		return sink.Destination{Name: d.Topic, Partition: -1}
 	}
+	return sink.Destination{Name: d.Topic, Partition: partition(string(d.Key))}
+}
+
+func partition(key string) int32 {
 	h := fnv.New32a()
-	h.Write(d.Key)
-	return sink.Destination{Name: d.Topic, Partition: int32(h.Sum32() % 2)}
+	h.Write([]byte(key))
+	return int32(h.Sum32() % 2)
 }
 
 // Limits differ by sink.
@@ -115,7 +119,7 @@ func (k *fakeSink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 			key: string(d.Key), dest: d.Destination}
 		label += " " + m.Table + ":" + m.ID
 	}
-	c := &call{inst: k.inst, label: label, attempt: a}
+	c := &call{inst: k.inst, kind: sinkCall, label: label, attempt: a}
 	c.admit = func() {
 		k.calls++
 		w.checkAttempt(a, c.at)

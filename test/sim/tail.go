@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 )
@@ -191,10 +192,11 @@ func (t *tail) Confirm(r source.Resume) {
 	if t.inst.dead {
 		return
 	}
-	w.confirms = append(w.confirms, func() { w.server.confirm(t, r) })
+	durable := w.server.checkpoint // as it is now, not when the scheduler gets to it
+	w.confirms = append(w.confirms, func() { w.server.confirm(t, r, durable) })
 }
 
-func (s *server) confirm(t *tail, r source.Resume) {
+func (s *server) confirm(t *tail, r source.Resume, durable *checkpoint.Checkpoint) {
 	s.w.logf("confirm %s", r)
 	if r == "" {
 		return
@@ -205,7 +207,7 @@ func (s *server) confirm(t *tail, r source.Resume) {
 	if t.inst.session == nil || t.inst.session.dead {
 		return // a zombie: its connection is gone with the slot's reader
 	}
-	if c := s.checkpoint; c == nil || place(r) > place(c.Resume) {
+	if durable == nil || place(r) > place(durable.Resume) {
 		s.w.fail("I3", "%s was confirmed, beyond the durable checkpoint", r)
 	}
 	if s.slot == nil || s.slot.reader != t {

@@ -153,7 +153,11 @@ func (w *World) turn(subject Subject) {
 	r := w.rng.IntN(100)
 	switch {
 	case len(ready) > 0 && r < w.plan.awaitShare:
-		w.advance(ready[w.rng.IntN(len(ready))])
+		c := ready[w.rng.IntN(len(ready))]
+		if c.kind == w.plan.slow && w.rng.IntN(4) > 0 {
+			return
+		}
+		w.advance(c)
 	case w.rng.IntN(100) < w.plan.actShare:
 		w.act(subject)
 	default:
@@ -176,8 +180,8 @@ func (w *World) pass() {
 	steps := [...]time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond,
 		time.Second, time.Second, 3 * time.Second}
 	d := steps[w.rng.IntN(len(steps))]
-	if w.rng.IntN(60) == 0 {
-		d = 12 * time.Second
+	if w.rng.IntN(30) == 0 {
+		d = time.Duration(4+w.rng.IntN(10)) * time.Second
 	}
 	w.logf("time passes: %v", d)
 	time.Sleep(d)
