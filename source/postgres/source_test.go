@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -234,7 +235,15 @@ func TestKeepalivesWhileEmitBlocks(t *testing.T) {
 		pid = r.text("SELECT coalesce(max(active_pid), 0)::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot)
 		return pid != "0"
 	})
-	<-time.After(13 * time.Second) // nobody takes batches for longer than wal_sender_timeout
+	// Nobody takes batches, for longer than wal_sender_timeout: the relay reports every 3 s.
+	last, replies := "", 0
+	r.until("replies", func() bool {
+		if now := r.text("SELECT reply_time::text FROM pg_stat_replication WHERE pid = $1::int", pid); now != last {
+			last = now
+			replies++
+		}
+		return replies > 5
+	})
 	ms, _ := x.messages(20_000)
 	if ms[len(ms)-1].ID != eventID(20_000) {
 		t.Errorf("last message %s", ms[len(ms)-1].ID)
@@ -243,6 +252,34 @@ func TestKeepalivesWhileEmitBlocks(t *testing.T) {
 	x.messages(1)
 	if got := r.text("SELECT coalesce(max(active_pid), 0)::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot); got != pid {
 		t.Errorf("walsender %s, was %s", got, pid)
+	}
+}
+
+func TestStopAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), debeziumDDL, shape("debezium", "outbox"))
+	from := r.establish()
+	insertEvents(r, 1, 5000)
+	for i := range 40 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*3*time.Millisecond)
+		x := make(chan struct{})
+		if err := r.src.Run(ctx, source.Start{From: from}, func(ctx context.Context, b *source.Batch) error {
+			if i%3 == 0 {
+				return nil
+			}
+			select {
+			case x <- struct{}{}:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}); err != nil {
+			t.Errorf("stopped after %d ms: Run returned %v", i*3, err)
+		}
+		cancel()
+	}
+	errOwn := errors.New("the relay's own")
+	if err := r.src.Run(context.Background(), source.Start{From: from}, func(context.Context, *source.Batch) error { return errOwn }); err != errOwn {
+		t.Errorf("Run returned %v, want what emit returned", err)
 	}
 }
 

@@ -25,9 +25,16 @@ func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) 
 		return fmt.Errorf("start at the checkpoint: %w", err)
 	}
 	s.confirmed.Store(uint64(from))
-	err = s.run(ctx, from, start, emit)
-	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, errInterrupted)) {
-		return nil
+	var refused error
+	err = s.run(ctx, from, start, func(ctx context.Context, b *source.Batch) error {
+		refused = emit(ctx, b)
+		return refused
+	})
+	switch {
+	case refused != nil && !(ctx.Err() != nil && errors.Is(refused, ctx.Err())):
+		return refused
+	case ctx.Err() != nil:
+		return nil // whatever the end of the context broke
 	}
 	return err
 }

@@ -183,12 +183,13 @@ func (w *wire) discard(n int) error {
 // drain reads and forgets until the server has closed the connection, at most for a time. It is for a stream that is
 // over: what the server still had to send would keep it from reading what was sent to it.
 func (w *wire) drain(limit time.Duration) {
-	if err := w.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
-		return
-	}
-	for {
-		if _, err := w.conn.Read(w.buf); err != nil {
-			return // closed, or late: there is nothing more to do
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		// Each time anew: an interrupt that is late may have moved it.
+		if err := w.conn.SetReadDeadline(end); err != nil {
+			return
+		}
+		if _, err := w.conn.Read(w.buf); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return // closed: there is nothing more to do
 		}
 	}
 }
