@@ -99,7 +99,9 @@ type Row struct {
 	Parked bool
 }
 
-// A Change is a new state for a delivery that is parked already.
+// A Change is a new state for a delivery that is parked already. It shows in the user's row, and applies on_delivered
+// when nothing is left parked, only if a Row of the message was settled since it was parked: until then other deliveries of
+// the message may be unsettled, in memory or in the log, and the Row is still to come.
 type Change struct {
 	Key   Key
 	Group string
@@ -113,8 +115,6 @@ type Change struct {
 	NextAttempt time.Duration
 	LastError   string
 	ErrorClass  string
-	// InMemory: other deliveries of the message are still unsettled in memory, so its row is not touched now.
-	InMemory bool
 	// Supersede (on_exhausted latest): all blocking deliveries of the lane but the newest become dead and do not block.
 	Supersede bool
 }

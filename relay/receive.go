@@ -105,9 +105,6 @@ func (e *engine) onReceived(in *received, now time.Time) {
 		} else {
 			e.swept++
 		}
-		if r.msg.left != 0 && r.msg.parked {
-			e.partial[rowKey{r.msg.Table, r.msg.ID}] = &r.msg
-		}
 		e.fan(r, targets, now)
 		for len(marks) > 0 && marks[0].N == i+1 && tail {
 			e.tracker.End(marks[0].Resume)

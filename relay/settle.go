@@ -34,7 +34,6 @@ type settleState struct {
 	rows      []*message // everything but the row in the user's table is done
 	pending   []change
 	parkLanes []*lane
-	partial   map[rowKey]*message // messages in memory with deliveries that are parked
 
 	saved      checkpoint.Checkpoint
 	savedAt    time.Time
@@ -50,7 +49,6 @@ type settleState struct {
 }
 
 func (st *settleState) init(cp *checkpoint.Checkpoint) {
-	st.partial = map[rowKey]*message{}
 	st.saved = *cp
 	st.savedAt = time.Now()
 	st.lastSettle = st.savedAt
@@ -230,13 +228,7 @@ func (e *engine) outcome(s *settlement, o outcome) {
 	m := o.msg
 	s.items = append(s.items, o)
 	if m.left &^= o.part; m.left != 0 {
-		if m.parked {
-			e.partial[rowKey{m.Table, m.ID}] = m
-		}
 		return
-	}
-	if m.parked {
-		delete(e.partial, rowKey{m.Table, m.ID})
 	}
 	if m.kept && !m.parked {
 		s.done = append(s.done, m)

@@ -93,6 +93,7 @@ func (s *server) park(in *checkpoint.Parked) {
 		return
 	}
 	s.w.logf("parks %s at %q: %s blocks %v due %v", p.m, p.Sink, p.State, p.Blocks, p.Due)
+	delete(s.w.narrowed, p.lane())
 	p.rowSettled = slices.ContainsFunc(s.parked, func(q *parked) bool { return q.m == p.m && q.rowSettled })
 	s.w.checkPark(p)
 	i, _ := slices.BinarySearchFunc(s.parked, p, func(a, b *parked) int { return a.Message.Position.Compare(b.Message.Position) })
@@ -109,6 +110,7 @@ func (s *server) change(x *session, ch *checkpoint.Change) (lane checkpoint.Lane
 		return lane, false
 	}
 	ordered = p.Blocks
+	delete(s.w.narrowed, lane)
 	s.w.logf("changes %s at %q: delivered %v %s blocks %v", p.m, p.Sink, ch.Delivered, ch.State, ch.Blocks)
 	s.w.checkChange(x, p, ch)
 	if ch.Delivered {
