@@ -66,6 +66,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 	r, err := relay.New(relay.Config{
 		Pipeline: p.config.Pipeline, Source: postgres.New(pg), Sinks: sinks, Router: p.config.Router,
 		Open:   func(ctx context.Context) (checkpoint.Store, error) { return postgres.OpenStore(ctx, pg) },
+		Kept:   kept(pg.Tables),
 		Memory: p.config.Memory, Reconcile: p.config.Source.Reconcile, ShutdownTimeout: p.config.ShutdownTimeout,
 		Events: metrics.Events(), Logger: log,
 	})
