@@ -289,8 +289,23 @@ func FreeAddr(tb testing.TB) string {
 }
 
 // Pending lists the ids of messages that are not durably settled as delivered: rows that are still pending, and parked
-// deliveries. It shows what a crash at this moment may repeat.
+// deliveries. It shows what a crash at this moment may repeat. The log shows a transaction before it is visible, so it waits
+// for those that are about to be, but not for ever: a frozen relay may hold one open.
 func (b *Bed) Pending(ctx context.Context) ([]int64, error) {
+	next, err := Rows[string](ctx, b, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text`)
+	if err != nil {
+		return nil, fmt.Errorf("list pending messages: %w", err)
+	}
+	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
+		over, err := Rows[bool](ctx, b, `SELECT pg_snapshot_xmin(pg_current_snapshot()) >= $1::xid8`, next[0])
+		if err != nil {
+			return nil, fmt.Errorf("list pending messages: %w", err)
+		}
+		if over[0] {
+			break
+		}
+		wait(ctx, 10*time.Millisecond)
+	}
 	const sql = `SELECT id FROM outbox UNION ALL SELECT id FROM events WHERE status <> 'delivered'
 		UNION ALL SELECT message_id::bigint FROM tailbox_parked WHERE state IN ('retrying', 'waiting', 'dead')`
 	ids, err := Rows[int64](ctx, b, sql)

@@ -50,12 +50,15 @@ func (s Stats) String() string {
 }
 
 type record struct {
-	id       int64
-	first    int64 // order of the first delivery; 0: none
-	count    int
-	allowed  int // repetitions that kills and hidden answers explain
-	attempt  int // the highest that was seen
-	settled  bool
+	id      int64
+	first   int64 // order of the first delivery; 0: none
+	count   int
+	allowed int // repetitions that kills and hidden answers explain
+	attempt int // the highest that was seen
+	settled bool
+	// After how many kills it came first and last, and was found settled.
+	firstLife, lastLife, settledAt int
+
 	removed  bool // the application removed its row, so that the database does not show whether it is settled
 	renumber bool
 	givenUp  bool
@@ -128,7 +131,7 @@ func (l *Ledger) deliver(d *Delivery, hidden bool) {
 	l.Stats.Deliveries++
 	if r.count == 0 {
 		l.Stats.Messages++
-		r.first = l.count
+		r.first, r.firstLife = l.count, l.Stats.Kills
 		r.group = d.Group
 		l.open = append(l.open, r)
 	} else {
@@ -136,13 +139,15 @@ func (l *Ledger) deliver(d *Delivery, hidden bool) {
 		l.Stats.sinceKill++
 		l.Stats.WorstKill = max(l.Stats.WorstKill, l.Stats.sinceKill)
 		if r.settled {
-			l.breach("repeated", "message %d came again after it was durably settled", id)
+			l.breach("repeated", "message %d (group %q, position %s) came again after kill %d; it came first after kill %d, last after %d, and was durably settled at kill %d",
+				id, r.group, r.position, l.Stats.Kills, r.firstLife, r.lastLife, r.settledAt)
 		} else if l.loose {
 			r.allowed++
 			l.Stats.Hidden++
 		}
 	}
 	r.count++
+	r.lastLife = l.Stats.Kills
 	r.attempt = max(r.attempt, d.Attempt)
 	if hidden {
 		r.allowed++
@@ -205,7 +210,7 @@ func (l *Ledger) Killed(pending []int64) {
 			r.allowed++
 			return false
 		}
-		r.settled = !unsettled[r.id]
+		r.settled, r.settledAt = !unsettled[r.id], l.Stats.Kills
 		return r.settled
 	})
 }

@@ -7,15 +7,21 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/tailbox/tailbox/test/slot"
 )
 
-// Truth is what was committed, in commit order, read from a logical slot of its own through SQL and decoded here: it shares
-// no code with the relay. Safe for concurrent use.
+// Truth is what was committed, in commit order, read from a logical slot of its own and decoded here: it shares no code
+// with the relay. Safe for concurrent use.
 type Truth struct {
-	bed *Bed
+	bed    *Bed
+	reader atomic.Pointer[slot.Reader] // nil while the server is away
 
 	mu        sync.Mutex
+	err       error // the last one that passed
+	open      txn
 	last      uint64 // end of the last transaction that was read
 	relations map[uint32]relation
 	groups    map[string][]int64
@@ -33,104 +39,121 @@ type committed struct {
 	n     int32  // row in its transaction, counting both tables
 }
 
+// txn is a transaction that is being read.
+type txn struct {
+	final uint64
+	n     int32
+	skip  bool
+}
+
 type relation struct {
 	name    string
 	columns []string
 }
 
-// NewTruth reads the slot that the bed has made. Read brings it up to date.
+// NewTruth reads the slot that the bed has made, until the test ends. A server that goes away is waited for.
 func NewTruth(b *Bed) *Truth {
-	return &Truth{bed: b, relations: map[uint32]relation{}, groups: map[string][]int64{}, messages: map[int64]committed{}}
-}
-
-// Follow reads on until ctx ends. Errors pass: the server may be down.
-func (t *Truth) Follow(ctx context.Context) {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if n, err := t.Read(ctx); err == nil && n > 0 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
-}
-
-// CatchUp reads until it has everything that is committed now.
-func (t *Truth) CatchUp() {
-	t.bed.tb.Helper()
-	t.bed.Eventually(time.Minute, func() string {
-		for {
-			n, err := t.Read(context.Background())
-			if err != nil {
-				return fmt.Sprintf("read commit order: %v", err)
-			}
-			if n == 0 {
-				return ""
+	t := &Truth{bed: b, relations: map[uint32]relation{}, groups: map[string][]int64{}, messages: map[int64]committed{}}
+	ctx, stop := context.WithCancel(context.Background())
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for ctx.Err() == nil {
+			if err := t.follow(ctx); err != nil && ctx.Err() == nil {
+				t.mu.Lock()
+				t.err = err
+				t.mu.Unlock()
+				wait(ctx, 50*time.Millisecond)
 			}
 		}
 	})
+	b.tb.Cleanup(func() { stop(); reading.Wait() })
+	return t
 }
 
-// Read reads a piece, and returns about how many transactions it held: 0 says that there was nothing to read.
-func (t *Truth) Read(ctx context.Context) (int, error) {
+// follow reads until the connection ends.
+func (t *Truth) follow(ctx context.Context) (err error) {
+	r, err := slot.Open(ctx, t.bed.PG.SocketURL(t.bed.DB), t.bed.Slot("truth"), "truth", false)
+	if err != nil {
+		return err
+	}
+	t.reader.Store(r)
+	defer func() {
+		t.reader.Store(nil)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = r.Close(closing) // it is read from alone
+	}()
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	slot := t.bed.Slot("truth")
-	pieces, err := Rows[[]byte](ctx, t.bed, `SELECT data FROM pg_logical_slot_peek_binary_changes($1, NULL, 5000,
-		'proto_version', '1', 'publication_names', 'truth')`, slot)
-	if err != nil {
-		return 0, fmt.Errorf("read log: %w", err)
-	}
-	n, err := t.decode(pieces)
-	if err != nil || len(pieces) == 0 {
-		return n, err
-	}
-	// What is peeked again after a crash is known by its LSN. The end may lie beyond what this session sees as flushed.
-	_, err = Rows[string](ctx, t.bed, `SELECT end_lsn::text FROM pg_replication_slot_advance($1, $2::pg_lsn)`, slot, lsn(t.last))
-	if err != nil {
-		return 0, fmt.Errorf("advance slot: %w", err)
-	}
-	return max(n, 1), nil // there may be more behind what was known already
-}
-
-func lsn(v uint64) string { return fmt.Sprintf("%X/%X", v>>32, uint32(v)) }
-
-// decode takes pgoutput messages of protocol 1. It counts the transactions that were new.
-func (t *Truth) decode(pieces [][]byte) (txns int, err error) {
-	var final uint64
-	var n int32
-	skip := false
-	for _, p := range pieces {
-		switch p[0] {
-		case 'B':
-			final, n = binary.BigEndian.Uint64(p[1:]), 0
-			// An empty log position is never a transaction's; its end is above its final LSN.
-			skip = final < t.last
-		case 'R':
-			id, r := readRelation(p[1:])
-			t.relations[id] = r
-		case 'I':
-			if !skip {
-				if err := t.insert(p[1:], final, n); err != nil {
-					return txns, err
-				}
-			}
-			n++
-		case 'C':
-			if end := binary.BigEndian.Uint64(p[10:]); !skip {
-				t.last = end
-				t.txns++
-				txns++
-			}
-		case 'O', 'Y', 'T', 'U', 'D':
-		default:
-			return txns, fmt.Errorf("read log: unknown message %q", p[0])
+	t.open = txn{}
+	t.mu.Unlock()
+	for {
+		piece, err := r.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if piece == nil {
+			continue
+		}
+		t.mu.Lock()
+		err = t.take(piece)
+		r.Confirm(t.last)
+		t.mu.Unlock()
+		if err != nil {
+			return err
 		}
 	}
-	return txns, nil
+}
+
+// CatchUp waits until it has everything that is committed now.
+func (t *Truth) CatchUp() {
+	t.bed.tb.Helper()
+	var end int64
+	t.bed.Eventually(time.Minute, func() string {
+		if end == 0 {
+			var err error
+			if end, err = TryAsk[int64](t.bed, `SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint`); err != nil {
+				return err.Error()
+			}
+		}
+		r := t.reader.Load()
+		if r != nil && r.Received() >= uint64(end) {
+			return ""
+		}
+		if r != nil {
+			r.Ask()
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return fmt.Sprintf("the commit order is not read up to %d (last error: %v)", end, t.err)
+	})
+}
+
+// take takes a message of pgoutput.
+func (t *Truth) take(p []byte) error {
+	switch p[0] {
+	case 'B':
+		// What is read again after a crash is known: a transaction's end is above its final LSN.
+		t.open = txn{final: binary.BigEndian.Uint64(p[1:])}
+		t.open.skip = t.open.final < t.last
+	case 'R':
+		id, r := readRelation(p[1:])
+		t.relations[id] = r
+	case 'I':
+		n := t.open.n
+		t.open.n++
+		if !t.open.skip {
+			return t.insert(p[1:], t.open.final, n)
+		}
+	case 'C':
+		if !t.open.skip {
+			t.last = binary.BigEndian.Uint64(p[10:])
+			t.txns++
+		}
+	case 'O', 'Y', 'T', 'U', 'D':
+	default:
+		return fmt.Errorf("read log: unknown message %q", p[0])
+	}
+	return nil
 }
 
 func cstring(b []byte) (string, []byte) {
