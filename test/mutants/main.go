@@ -92,7 +92,8 @@ func (l *lab) try(m *mutant) (verdict string, seen bool, err error) {
 	defer func() { err = errors.Join(err, undo()) }()
 	switch m.by {
 	case bySim:
-		out, runErr := output(l.dir, "go", "test", "./test/sim", "-count=1", "-run=^TestSim$", "-timeout=10m", "-sim.n="+strconv.Itoa(l.n))
+		out, runErr := output(l.dir, "go", "test", "./test/sim", "-count=1", "-run=^TestSim$", "-timeout=20m",
+			"-sim.n="+strconv.Itoa(max(l.n, m.schedules)))
 		return judge(out, runErr)
 	case byDuplicates:
 		n, out, runErr := l.duplicates()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ import (
 //
 //	what: one line that says what is broken
 //	by: sim                                  (the default: an invariant of test/sim)
+//	schedules: 30000                         (where it takes more of them than usual)
 //	file: relay/settle.go
 //	-- old --
 //	text that stands in the file exactly once
@@ -25,6 +27,7 @@ import (
 // arguments of go test that name the package and the test which sees it.
 type mutant struct {
 	name, what, by string
+	schedules      int // 0: as many as usual
 	changes        []change
 }
 
@@ -86,6 +89,12 @@ func parse(name, text string) (*mutant, error) {
 			m.what = value
 		case key == "by":
 			m.by = value
+		case key == "schedules":
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return nil, fmt.Errorf("line %d: %w", i+1, err)
+			}
+			m.schedules = n
 		case key == "file":
 			file = value
 		case strings.TrimSpace(line) != "":

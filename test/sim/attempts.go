@@ -94,6 +94,8 @@ func (w *World) checkLanes(a *attempt) {
 		switch {
 		case runs[lane] > limit:
 			w.fail("R2", "%v has %d deliveries in a call", lane, runs[lane])
+		case w.narrowed[lane] > 0 && runs[lane] >= w.narrowed[lane]:
+			w.fail("R2", "%v has %d deliveries in a call though as many failed as a whole", lane, runs[lane])
 		case runs[lane] > 1 && a.lane(i-1) != lane && !a.items[i-1].alone:
 			w.fail("R2", "deliveries of %v do not stand next to each other", lane)
 		case runs[lane] > 1 && a.items[i-1].at.Compare(a.items[i].at) >= 0 && !a.items[i].m.unordered && !a.items[i-1].m.unordered:
@@ -114,6 +116,23 @@ func (w *World) checkLanes(a *attempt) {
 			if lane := c.attempt.lane(i); runs[lane] > 0 {
 				w.fail("R2", "%v has two runs in flight", lane)
 			}
+		}
+	}
+}
+
+// narrow notes how long a run was that failed as a whole: the next one of its lane has to be shorter, or the guilty one is
+// never found. Whatever else happens to the lane ends that.
+func (w *World) narrow(a *attempt) {
+	lanes := map[checkpoint.Lane]int{}
+	for i := range a.items {
+		lanes[a.lane(i)]++
+	}
+	for i := range a.items {
+		lane := a.lane(i)
+		class, _, whole := sink.Classify(a.answers[i])
+		delete(w.narrowed, lane)
+		if lane.Group != "" && whole && lanes[lane] > 1 && (class == sink.ClassRejected || class == sink.ClassPermanent) {
+			w.narrowed[lane] = lanes[lane]
 		}
 	}
 }

@@ -135,6 +135,7 @@ func (x *session) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	err := x.do(ctx, "load", func() error {
 		x.loaded = true
 		x.inst.run++
+		clear(s.w.narrowed)
 		x.inst.began = s.w.step
 		l = &checkpoint.Loaded{
 			Checkpoint: copyCheckpoint(s.checkpoint), Blocked: s.blockedLanes(), PausedSinks: slices.Clone(s.paused),

@@ -285,6 +285,7 @@ func (k *fakeSink) landed(a *attempt, i int) {
 
 // heard is the relay learning what became of an attempt.
 func (w *World) heard(a *attempt) {
+	w.narrow(a)
 	for i := range a.items {
 		it := &a.items[i]
 		if it.m == nil {

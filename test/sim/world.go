@@ -94,6 +94,7 @@ type World struct {
 	messages  []*message
 	edited    map[string]*message                 // by table and the id that an edit gave
 	composed  []string                            // all ids
+	narrowed  map[checkpoint.Lane]int             // length of a run that failed as a whole
 	marks     map[checkpoint.Lane]outbox.Position // the highest position of a first delivery
 	bare      []time.Time                         // when bare progress was saved by the session bareBy
 	bareBy    int
@@ -123,7 +124,8 @@ type instance struct {
 // Schedule runs one schedule. It must be called inside a synctest bubble, which it leaves without goroutines.
 func Schedule(subject Subject, opts Options) Result {
 	w := &World{opts: opts, rng: rand.New(rand.NewPCG(opts.Seed, 0x7a11b0c5)), begin: time.Now(),
-		edited: map[string]*message{}, marks: map[checkpoint.Lane]outbox.Position{}}
+		edited: map[string]*message{}, marks: map[checkpoint.Lane]outbox.Position{},
+		narrowed: map[checkpoint.Lane]int{}}
 	w.plan = drawPlan(w.rng)
 	w.server.init(w)
 	w.writeBefore()
