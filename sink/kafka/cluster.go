@@ -14,6 +14,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/tailbox/tailbox/sink"
@@ -202,24 +203,38 @@ func (c *cluster) metadata(ctx context.Context, request *metadata.Request) (*met
 			continue
 		}
 		tried[address] = true
-		used, err := c.get(ctx, address)
-		if err != nil {
-			failed = worse(failed, err)
-			continue
-		}
-		requestCtx, cancel := context.WithTimeout(ctx, c.dialer.cfg.ConnectTimeout)
-		answer, err := used.roundTrip(requestCtx, request)
-		cancel()
+		answer, err := c.request(ctx, address, request)
 		if err == nil {
-			c.put(used)
 			return answer.(*metadata.Response), nil
 		}
-		failed = worse(failed, sink.Unreachable(fmt.Errorf("ask broker %s for metadata: %w", address, err)))
+		failed = worse(failed, err)
 	}
 	if ctx.Err() != nil {
 		failed = sink.NotAttempted(failed)
 	}
 	return nil, failed
+}
+
+// request sends a request that may be repeated to one broker. An idle connection that turns out to be dead says nothing
+// about the broker: then a new one is tried. Its errors have a class.
+func (c *cluster) request(ctx context.Context, address string, m protocol.Message) (protocol.Message, error) {
+	for {
+		used, err := c.get(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		requestCtx, cancel := context.WithTimeout(ctx, c.dialer.cfg.ConnectTimeout)
+		answer, err := used.roundTrip(requestCtx, m)
+		timeout := requestCtx.Err() != nil
+		cancel()
+		if err == nil {
+			c.put(used)
+			return answer, nil
+		}
+		if timeout || used.idleSince.IsZero() {
+			return nil, sink.Unreachable(fmt.Errorf("ask broker %s for %v: %w%s", address, m.ApiKey(), err, c.dialer.hint(err)))
+		}
+	}
 }
 
 // worse joins two errors about brokers. One that says how to cure it counts more than one that is out of reach.

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -39,7 +40,7 @@ type conn struct {
 	versions map[protocol.ApiKey]int16
 	// correlation numbers the requests. Owned by the caller of the running request.
 	correlation int32
-	idleSince   time.Time
+	idleSince   time.Time // zero: never used
 	expires     time.Time // zero: never
 
 	mu   sync.Mutex
@@ -135,6 +136,14 @@ func (d *dialer) greet(ctx context.Context, c *conn) error {
 	return authenticate(ctx, c, *d.cfg.SASL)
 }
 
+// hint is a cure for a broker that hangs up on the first request.
+func (d *dialer) hint(err error) string {
+	if d.cfg.SASL == nil && errors.Is(err, io.EOF) {
+		return ": does this listener expect SASL? Then set sasl"
+	}
+	return ""
+}
+
 // expireAfter notes that the broker ends the session after that many milliseconds; 0 is never.
 func (c *conn) expireAfter(lifetime int64) {
 	if lifetime > 0 {
@@ -180,29 +189,31 @@ func (c *conn) readOne() (err error) {
 			err = fmt.Errorf("decode answer: %v", r)
 		}
 	}()
-	header, err := c.reader.Peek(4)
-	if err != nil {
+	// The length and the correlation: a peer that speaks something else is found out before its bytes are taken for
+	// lengths of lists.
+	header, err := c.reader.Peek(8)
+	if len(header) == 0 {
 		return err
 	}
 	c.mu.Lock()
 	waiting := c.call
 	c.call = nil
 	c.mu.Unlock()
-	if size := binary.BigEndian.Uint32(header); size > maxAnswer || size < 4 {
-		if bytes.HasPrefix(header, []byte{21, 3}) {
-			return errors.New("the peer answers in TLS")
-		}
-		return fmt.Errorf("the peer does not speak Kafka's protocol: it announces %d bytes", size)
-	}
-	if waiting == nil {
-		return errors.New("the broker answers what was not asked")
-	}
-	correlation, message, err := protocol.ReadResponse(c.reader, waiting.key, waiting.version)
 	switch {
+	case bytes.HasPrefix(header, []byte{21, 3}):
+		return errors.New("the peer answers in TLS")
 	case err != nil:
+		return fmt.Errorf("the peer does not speak Kafka's protocol, or broke off: %w", err)
+	case binary.BigEndian.Uint32(header) > maxAnswer || binary.BigEndian.Uint32(header) < 4:
+		return fmt.Errorf("the peer does not speak Kafka's protocol: it announces %d bytes", binary.BigEndian.Uint32(header))
+	case waiting == nil:
+		return errors.New("the broker answers what was not asked")
+	case binary.BigEndian.Uint32(header[4:]) != uint32(waiting.correlation):
+		return fmt.Errorf("the broker answers request %d instead of %d", binary.BigEndian.Uint32(header[4:]), waiting.correlation)
+	}
+	_, message, err := protocol.ReadResponse(c.reader, waiting.key, waiting.version)
+	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
-	case correlation != waiting.correlation:
-		return fmt.Errorf("the broker answers request %d instead of %d", correlation, waiting.correlation)
 	}
 	waiting.answer <- message
 	return nil

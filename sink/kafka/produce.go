@@ -33,13 +33,9 @@ func (s *Sink) produce(ctx context.Context, t *topic, to sink.Destination, p *pr
 	if !ok {
 		return nil, s.moved(ctx, t, to, fmt.Errorf("partition %d of topic %s has no leader", to.Partition, to.Name))
 	}
-	c, err := s.cluster.get(ctx, address)
+	answer, err := s.request(ctx, address, p, whole(count))
 	if err != nil {
 		return nil, s.unreached(ctx, t, to, address, err)
-	}
-	answer, err := s.exchange(ctx, c, p, whole(count))
-	if err != nil {
-		return nil, err
 	}
 	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
 		return nil, whole(count)(sink.Rejected(fmt.Errorf("produce to broker %s (possible duplicate): the answer names no partition", address)))
@@ -58,6 +54,21 @@ func whole(count int) func(error) error {
 		return sink.Whole
 	}
 	return func(err error) error { return err }
+}
+
+// request sends the request to one broker. An idle connection that turns out to be dead before the request was written
+// says nothing about the broker: then another one is tried. Its errors have a class.
+func (s *Sink) request(ctx context.Context, address string, p *produce, whole func(error) error) (*produceapi.Response, error) {
+	for {
+		c, err := s.cluster.get(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := s.exchange(ctx, c, p, whole)
+		if class, _, _ := sink.Classify(err); err == nil || class != sink.ClassUnreachable || c.idleSince.IsZero() {
+			return answer, err
+		}
+	}
 }
 
 // exchange sends the request over c and gives c back. Its errors have a class.
@@ -195,25 +206,18 @@ const (
 
 // setting asks a broker for one setting of a topic, or of itself.
 func (c *cluster) setting(ctx context.Context, resource int8, name, key string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.dialer.cfg.ConnectTimeout)
-	defer cancel()
 	address := c.dialer.cfg.Brokers[0]
 	for id, known := range c.known.Load().brokers {
 		if address = known; resource == topicResource || strconv.Itoa(int(id)) == name {
 			break
 		}
 	}
-	used, err := c.get(ctx, address)
-	if err != nil {
-		return "", err
-	}
-	answer, err := used.roundTrip(ctx, &describeconfigs.Request{Resources: []describeconfigs.RequestResource{
+	answer, err := c.request(ctx, address, &describeconfigs.Request{Resources: []describeconfigs.RequestResource{
 		{ResourceType: resource, ResourceName: name, ConfigNames: []string{key}},
 	}})
 	if err != nil {
-		return "", errors.Join(err, used.close())
+		return "", err
 	}
-	c.put(used)
 	for _, r := range answer.(*describeconfigs.Response).Resources {
 		if r.ErrorCode != 0 {
 			return "", kafkaError(r.ErrorCode, r.ErrorMessage)
