@@ -52,6 +52,9 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 		return err
 	}
 	defer func() {
+		if errors.Is(err, errAtOnce) {
+			return // calls are still running, and the process ends now
+		}
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
 		err = errors.Join(err, closeSinks(closing, sinks))
