@@ -168,7 +168,7 @@ func (w *World) checkDelivery(a *attempt, i int) {
 
 // checkPosition: a message keeps its position in one log, and it never goes back.
 func (w *World) checkPosition(a *attempt, it *item, f *fate) {
-	if f.positions > 0 && !it.m.unordered {
+	if f.positions > 0 && !it.m.unordered && !w.opts.CountDuplicates {
 		c := it.at.Compare(f.position)
 		if c < 0 || c > 0 && it.at.Log == f.position.Log {
 			w.fail("positions", "%s gets %s at %s, before at %s", a.sink.name(), it.m, it.at, f.position)
