@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/tailbox/tailbox/test/slot"
+)
+
+// bare is the bare reader's process: it reads a slot, counts inserts, and confirms at the end. With a topic it produces what it
+// reads first. After that it goes on until it is stopped.
+func bare(args []string) error {
+	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
+	url := flags.String("url", "", "database `URL`")
+	name := flags.String("slot", "", "`NAME` of the slot")
+	publication := flags.String("publication", "bench", "`NAME` of the publication")
+	end := flags.String("end", "", "`LSN` to confirm at; none = confirm as it goes")
+	brokers := flags.String("brokers", "", "Kafka `LIST`")
+	topic := flags.String("topic", "", "Kafka `TOPIC`")
+	eager := flags.Bool("eager", false, "produce what is there at once, in place of batches of 2000")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	r, err := slot.Open(ctx, *url, *name, *publication, true)
+	if err != nil {
+		return err
+	}
+	// Streaming waits without bounds; the end of the process ends it.
+	context.AfterFunc(ctx, func() { os.Exit(0) })
+	var last uint64
+	if *end != "" {
+		if last, err = parseLSN(*end); err != nil {
+			return err
+		}
+	}
+	b := &barely{reader: r, last: last}
+	if *topic != "" {
+		if b.out, err = newProducers(ctx, strings.Split(*brokers, ","), *topic, *eager); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.Stream(b.take), b.err)
+}
+
+func parseLSN(text string) (uint64, error) {
+	var high, low uint64
+	if _, err := fmt.Sscanf(text, "%X/%X", &high, &low); err != nil {
+		return 0, fmt.Errorf("parse LSN %q: %w", text, err)
+	}
+	return high<<32 | low, nil
+}
+
+// barely is the least that can be done with a log.
+type barely struct {
+	reader *slot.Reader
+	last   uint64
+	rows   int
+	out    *producers
+	err    error
+}
+
+func (b *barely) take(p []byte) bool {
+	switch p[0] {
+	case 'I':
+		b.rows++
+		if b.out != nil {
+			b.err = b.out.add(p)
+		}
+	case 'C':
+		end := binary.BigEndian.Uint64(p[10:])
+		b.reader.Confirm(end)
+		if b.last != 0 && end >= b.last {
+			if b.out != nil {
+				b.err = errors.Join(b.err, b.out.flush())
+			}
+			b.err = errors.Join(b.err, b.reader.Status())
+			b.last = 0
+		}
+	}
+	return b.err == nil
+}
