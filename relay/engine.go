@@ -148,10 +148,8 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 		}
 	}
 	for _, l := range load.HeldLanes {
-		for _, s := range e.sinks[1:] {
-			if l.Sink == "" || l.Sink == s.name {
-				s.lane(l.Group).held = true
-			}
+		if s := e.byName[l.Sink]; s != nil { // that of the sink "" holds the group at every sink
+			s.lane(l.Group).held = true
 		}
 	}
 	for _, name := range load.PausedSinks {

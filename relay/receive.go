@@ -276,11 +276,12 @@ func (e *engine) closed(l *lane) bool {
 	return l.blocked || l.held || l.sink.park || e.unroutable(l)
 }
 
-// unroutable tells whether a message of the lane's group waits under the sink "": it blocks the group at every sink.
+// unroutable tells whether the lane's group is blocked at every sink: a message of it waits under the sink "", or an
+// operator holds the group without naming a sink.
 func (e *engine) unroutable(l *lane) bool {
 	if l.group == "" {
 		return false
 	}
 	u := e.sinks[0].lanes[l.group]
-	return u != nil && (u.blocked || u.parking != nil && u.parking.blocks || u.settling)
+	return u != nil && (u.blocked || u.held || u.parking != nil && u.parking.blocks || u.settling)
 }

@@ -102,7 +102,7 @@ func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 			e.letGo(l)
 		}
 		if r.Verb == checkpoint.VerbResume {
-			l.held = false
+			e.unhold(l)
 		}
 	}
 	frozen := e.frozen
@@ -130,6 +130,20 @@ func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 	}
 }
 
+// unhold ends a hold; a lane of the sink "" stands for the group at every sink.
+func (e *engine) unhold(l *lane) {
+	l.held = false
+	if l.sink.sink != nil {
+		return
+	}
+	for _, s := range e.sinks[1:] {
+		if other := s.lanes[l.group]; other != nil {
+			other.held = false
+			e.review(other)
+		}
+	}
+}
+
 // block makes a lane one that the database blocks: what it has in memory is parked behind.
 func (e *engine) block(name checkpoint.Lane, held bool) {
 	s := e.byName[name.Sink]
@@ -137,6 +151,13 @@ func (e *engine) block(name checkpoint.Lane, held bool) {
 		return
 	}
 	l := s.lane(name.Group)
+	if held && s.sink == nil {
+		for _, other := range e.sinks[1:] {
+			if other.lanes[name.Group] != nil {
+				e.block(checkpoint.Lane{Sink: other.name, Group: name.Group}, true)
+			}
+		}
+	}
 	if held {
 		l.held = true
 	} else {
