@@ -340,6 +340,12 @@ func TestDropReplayAndGroups(t *testing.T) {
 	until(t, "c1 to be parked", func() bool { return r.parkedStates()["waiting"] == 1 })
 	r.must("group", "resume", "c:1", "--sink", "api")
 	until(t, "c1", func() bool { return e.got() == "a2 b2 c1" })
+	// Without a sink, the group is held at every sink.
+	r.must("group", "hold", "c:1")
+	r.send("c2", "c:1", `{}`)
+	until(t, "c2 to be parked", func() bool { return r.parkedStates()["waiting"] == 1 })
+	r.must("group", "resume", "c:1")
+	until(t, "c2", func() bool { return e.got() == "a2 b2 c1 c2" })
 }
 
 func TestPauseAndResume(t *testing.T) {
