@@ -22,6 +22,11 @@
 //	I8 fence                writes come from the session that holds the lock; no call starts 5 s after its last answer
 //
 // and the contracts' own rules (R2 runs, R6 bare progress, R13 verbs, positions that never change or go back) by theirs.
+// A broken invariant is printed with its seed; `go test ./test/sim -run TestSim -sim.seed=N -v` runs that schedule alone and
+// prints all that happens in it. TAILBOX_SIM_SCHEDULES or -sim.n says how many schedules are run, -sim.first with which seed
+// they begin, -sim.all goes on after the first broken one. The naive relay of the tests shows that a right relay passes,
+// and its flaws that the oracle sees; so does test/mutants with the engine.
+//
 // What is not modelled: memory pressure beyond small bounds, and the servers themselves (see the conformance kits
 // and test/e2e).
 package sim
