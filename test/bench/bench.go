@@ -95,7 +95,7 @@ type base struct {
 // newBase makes a database. Its outbox table is made by the first relay's init.
 func (b *bench) newBase(ctx context.Context) (*base, error) {
 	b.count++
-	db := &base{bench: b, name: fmt.Sprintf("bench_%d", b.count), table: "outbox"}
+	db := &base{bench: b, name: fmt.Sprintf("bench_%d", b.count), table: "outbox", end: "0/0"}
 	if err := b.pg.Exec(ctx, "postgres", "CREATE DATABASE "+db.name); err != nil {
 		return nil, err
 	}

@@ -69,7 +69,6 @@ func (b *bench) latency(ctx context.Context, bare bool) (laps []time.Duration, e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.drop(ctx)) }()
-	db.end = "0/0"
 	r, err := db.relay(ctx, false, withTopic(deleteTable, topic), b.kafkaSink(""))
 	if err != nil {
 		return nil, err
