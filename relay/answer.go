@@ -275,7 +275,14 @@ func (e *engine) failHead(l *lane, f *failure, now time.Time) {
 	}
 	l.passed(head)
 	g := *f
-	switch e.policy(head) {
+	policy := e.policy(head)
+	if head.doomed != nil && (policy == router.KeepOn || policy == router.Latest) {
+		policy = router.Hold // it would fail for ever without being sent
+		if l.group == "" {
+			policy = router.Skip
+		}
+	}
+	switch policy {
 	case router.KeepOn:
 		g.state, g.blocks, g.wait = checkpoint.StateRetrying, l.group != "", head.route.Retry.Max
 	case router.Latest:

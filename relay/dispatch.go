@@ -62,6 +62,9 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 		q := s.turn[0]
 		s.turn = s.turn[1:]
 		q.listed = false
+		if s.full(q) {
+			continue // listed again by the next answer
+		}
 		single := probe
 		if p := s.pauses[q.Name]; p != nil {
 			if p.probing || now.Before(p.probe) {
@@ -79,8 +82,8 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 		}
 		c.probe = probe
 		s.probing = s.probing || probe
-		s.list(q)
 		e.send(c)
+		s.list(q)
 	}
 }
 
@@ -99,6 +102,12 @@ func (e *engine) build(s *sinkState, q *destination, single bool, now time.Time)
 		if !l.sendable(now) {
 			l.ready = false
 			taken++
+			continue
+		}
+		if !l.polling && e.closed(l) { // it was closed since it was offered
+			l.ready = false
+			taken++
+			e.divert(l)
 			continue
 		}
 		head := l.queue.at(0)

@@ -125,6 +125,14 @@ func (l *lane) idle() bool {
 		l.parking == nil && !l.settling && !l.listed && !l.polling && !l.paging && l.changes == 0
 }
 
+// rank puts the lanes of messages that cannot be routed before all others.
+func (l *lane) rank() int {
+	if l.sink.sink == nil {
+		return 0
+	}
+	return 1
+}
+
 // sendable tells whether the lane may start a run now.
 func (l *lane) sendable(now time.Time) bool {
 	return l.queue.len() > 0 && l.busy == 0 && !l.frozen && l.parking == nil && !l.settling &&

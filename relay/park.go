@@ -191,6 +191,28 @@ func (e *engine) pressed() bool { return e.memory.used.Load() > e.cfg.Memory*3/4
 // parkable tells whether any lane has something that can be parked now.
 func (e *engine) parkable() bool { return len(e.parkLanes) > 0 }
 
+// divert turns what a lane has in its queue into arrivals: something blocks it now.
+func (e *engine) divert(l *lane) {
+	if l.queue.len() > 0 && l.busy == 0 && l.parking == nil {
+		for _, d := range l.arrivals.slice() {
+			l.queue.push(d)
+		}
+		l.queue, l.arrivals = l.arrivals, l.queue
+		l.queue.clear()
+	}
+	e.review(l)
+}
+
+// strays tells whether messages of the lane's group that cannot be routed are in memory and not parked yet. What is
+// behind them must not be parked before: after a crash it would be sent first.
+func (e *engine) strays(l *lane) bool {
+	if l.group == "" || l.sink.sink == nil {
+		return false
+	}
+	u := e.sinks[0].lanes[l.group]
+	return u != nil && !u.settling && (u.parking != nil || u.arrivals.len() > 0)
+}
+
 // flow turns a lane's arrivals into its queue: nothing blocks it any more.
 func (e *engine) flow(l *lane) {
 	for _, d := range l.arrivals.slice() {

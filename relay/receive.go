@@ -265,10 +265,10 @@ func (e *engine) doom(m *message) *failure {
 func faultOf(m *message, unroutable error) *failure {
 	if m.Fault != nil {
 		return &failure{state: checkpoint.StateDead, blocks: m.Group != "", class: m.Fault.Class,
-			err: m.Fault.Reason, only: true}
+			err: m.Fault.Reason}
 	}
 	return &failure{state: checkpoint.StateDead, blocks: m.Group != "", class: "unroutable",
-		err: fmt.Sprint(unroutable), only: true}
+		err: fmt.Sprint(unroutable)}
 }
 
 // closed tells whether what arrives for a lane has to wait in the database.
@@ -279,7 +279,7 @@ func (e *engine) closed(l *lane) bool {
 // unroutable tells whether the lane's group is blocked at every sink: a message of it waits under the sink "", or an
 // operator holds the group without naming a sink.
 func (e *engine) unroutable(l *lane) bool {
-	if l.group == "" {
+	if l.group == "" || len(e.sinks[0].lanes) == 0 {
 		return false
 	}
 	u := e.sinks[0].lanes[l.group]

@@ -166,14 +166,7 @@ func (e *engine) block(name checkpoint.Lane, held bool) {
 	if l.polling {
 		e.letGo(l)
 	}
-	if l.queue.len() > 0 {
-		for _, d := range l.arrivals.slice() {
-			l.queue.push(d)
-		}
-		l.queue, l.arrivals = l.arrivals, l.queue
-		l.queue.clear()
-	}
-	e.review(l)
+	e.divert(l)
 }
 
 // steer applies a request that is about sinks.

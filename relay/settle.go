@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -194,10 +195,15 @@ func (e *engine) gather(now time.Time) *settlement {
 	lanes := e.parkLanes
 	e.parkLanes = nil
 	room := parkMost
+	slices.SortStableFunc(lanes, func(a, b *lane) int { return cmp.Compare(a.rank(), b.rank()) })
 	for i, l := range lanes {
 		if room <= 0 {
 			e.parkLanes = append(e.parkLanes, lanes[i:]...)
 			break
+		}
+		if e.strays(l) {
+			e.parkLanes = append(e.parkLanes, l)
+			continue
 		}
 		l.listed = false
 		if !e.parkableLane(l) || l.parking == nil && !l.polling && !e.closed(l) { // its sink has come back meanwhile

@@ -158,9 +158,14 @@ func (s *sinkState) destinationOf(d sink.Destination) *destination {
 	return q
 }
 
+// full tells whether a destination has as many calls in flight as it may have.
+func (s *sinkState) full(q *destination) bool {
+	return s.limits.PerDestination > 0 && q.inflight >= s.limits.PerDestination
+}
+
 // list puts a destination into the turn if it has something to send and may send it.
 func (s *sinkState) list(q *destination) {
-	if q.listed || len(q.ready) == 0 || s.limits.PerDestination > 0 && q.inflight >= s.limits.PerDestination {
+	if q.listed || len(q.ready) == 0 || s.full(q) {
 		return
 	}
 	q.listed = true
