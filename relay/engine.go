@@ -70,6 +70,8 @@ type engine struct {
 	cut      bool // calls in flight were cut off
 	deadline time.Time
 
+	inTransaction bool // the last batch ended inside a transaction
+
 	sweepDone bool // the sweep's rows have all been emitted
 	swept     int  // of them, how many are not settled yet
 	retries   retryHeap

@@ -114,6 +114,12 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	if b.Resume != "" && tail {
 		e.tracker.End(b.Resume)
 	}
+	if tail && len(b.Messages) > 0 {
+		e.inTransaction = b.Resume == "" && (len(b.Marks) == 0 || b.Marks[len(b.Marks)-1].N < len(b.Messages))
+	} else if tail && b.Resume != "" {
+		e.inTransaction = false
+	}
+	e.admit()
 	if b.Barrier != "" {
 		e.onBarrier(b.Barrier)
 	}

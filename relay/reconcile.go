@@ -23,6 +23,8 @@ type reconcileState struct {
 	passed      bool // the barrier was read
 	commit      uint64
 	rank        uint32
+	// strangers are rows that were found while a transaction of the log was half read: they wait for its end.
+	strangers *foundRows
 }
 
 // reconcileNow takes the next step of a comparison.
@@ -34,7 +36,7 @@ func (e *engine) reconcileNow(now time.Time) bool {
 		e.reconcileAt = now.Add(e.cfg.Reconcile)
 	}
 	switch {
-	case e.listing == nil && !now.Before(e.reconcileAt):
+	case e.listing == nil && e.strangers == nil && !now.Before(e.reconcileAt):
 		at := e.at
 		e.operate(func(ctx context.Context) (func(), error) {
 			rows, err := e.store.Pending(ctx, at, reconcileMost)
@@ -56,9 +58,6 @@ func (e *engine) listed(rows *checkpoint.PendingRows) {
 		return
 	}
 	e.listing, e.passed = rows, false
-	if rows.Commit != e.commit {
-		e.commit, e.rank = rows.Commit, 0
-	}
 	e.cfg.Source.Await(rows.Barrier)
 }
 
@@ -90,7 +89,8 @@ func (e *engine) fetch() bool {
 		e.endListing(next)
 		return false
 	}
-	p := outbox.Position{Log: e.start.Log, Commit: e.commit, N: e.rank}
+	commit := e.listing.Commit
+	p := outbox.Position{Log: e.start.Log, Commit: commit}
 	e.operate(func(ctx context.Context) (func(), error) {
 		msgs, parkedAt, err := e.store.Fetch(ctx, rows, p)
 		if err != nil {
@@ -98,17 +98,40 @@ func (e *engine) fetch() bool {
 		}
 		return func() {
 			e.endListing(next)
-			e.rank += uint32(len(msgs))
-			e.found(msgs, parkedAt)
+			if len(msgs) > 0 {
+				e.strangers = &foundRows{commit, msgs, parkedAt}
+				e.admit()
+			}
 		}, nil
 	})
 	return true
 }
 
-// found queues rows that the log does not hold as if they had come from it.
-func (e *engine) found(msgs []*outbox.Message, parkedAt [][]string) {
-	if len(msgs) == 0 {
+// foundRows are rows that are pending though the log does not hold them.
+type foundRows struct {
+	commit   uint64 // of the barrier
+	msgs     []*outbox.Message
+	parkedAt [][]string
+}
+
+// foundRank is the N of the first row that is found behind a transaction: more than any transaction has rows.
+const foundRank = 1 << 31
+
+// admit queues rows that the log does not hold as if they had come from it, between two transactions. Their positions are
+// behind everything that was read, so that a consumer which drops what is at or below the highest position of a group
+// does not drop them.
+func (e *engine) admit() {
+	if e.strangers == nil || e.inTransaction {
 		return
+	}
+	commit, msgs, parkedAt := max(e.strangers.commit, e.lastSeen.Commit), e.strangers.msgs, e.strangers.parkedAt
+	e.strangers = nil
+	if commit != e.commit {
+		e.commit, e.rank = commit, foundRank
+	}
+	for _, m := range msgs {
+		m.Position = outbox.Position{Log: e.start.Log, Commit: commit, N: e.rank}
+		e.rank++
 	}
 	e.log.Info("pending rows that the log does not hold: delivering them", "rows", len(msgs))
 	in := &received{found: true, batch: &source.Batch{Messages: msgs, ParkedAt: parkedAt}, items: make([]routed, len(msgs))}
