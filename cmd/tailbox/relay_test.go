@@ -318,7 +318,7 @@ func TestDropReplayAndGroups(t *testing.T) {
 			t.Errorf("group list: no %q in\n%s", want, groups)
 		}
 	}
-	if show := r.must("group", "show", "a:1"); !strings.Contains(show, "a1") || !strings.Contains(show, "a2") || strings.Contains(show, "b1") {
+	if show := r.must("group", "show", "a:1"); !strings.Contains(show, " a1 ") || !strings.Contains(show, " a2 ") || strings.Contains(show, " b1 ") {
 		t.Errorf("group show:\n%s", show)
 	}
 	if out := r.must("dead", "drop", dropped, "--why", "test"); !strings.Contains(out, "dropped 1 delivery") {
