@@ -23,11 +23,3 @@ func dialControl(network, _ string, c syscall.RawConn) error {
 	}
 	return setErr
 }
-
-// rest sleeps for a moment: 20 µs and what the kernel's timer slack adds, together some 75 µs. A goroutine's sleep would be a
-// millisecond.
-func rest() {
-	t := syscall.NsecToTimespec(20_000)
-	// Interrupted is as good as done.
-	_ = syscall.Nanosleep(&t, nil)
-}

@@ -110,7 +110,11 @@ func (c *Config) startReplication(ctx context.Context, conn *pgconn.PgConn, from
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start replication: %w", err), closePgConn(ctx, conn))
 	}
-	w := newWire(hijacked.Conn)
+	socket, err := directLink(hijacked.Conn)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start replication: %w", err), hijacked.Conn.Close())
+	}
+	w := newWire(socket)
 	release := context.AfterFunc(ctx, w.interrupt)
 	defer release()
 	publication := quoteLiteral(quoteIdent(c.Publication))
@@ -119,7 +123,7 @@ func (c *Config) startReplication(ctx context.Context, conn *pgconn.PgConn, from
 		command += ", binary 'true'"
 	}
 	if err := w.startCopy(command + ")"); err != nil {
-		return nil, errors.Join(fmt.Errorf("start replication: %w", c.streamError(err)), hijacked.Conn.Close())
+		return nil, errors.Join(fmt.Errorf("start replication: %w", c.streamError(err)), socket.Close())
 	}
 	return w, nil
 }
@@ -226,8 +230,8 @@ func (st *stream) run(ctx context.Context) error {
 	close(st.status.stop)
 	wg.Wait()
 	st.wire.drain(stopTimeout)
-	closeErr := st.wire.conn.Close()
 	watching.Wait()
+	closeErr := st.wire.conn.Close()
 	if failure := st.failed(); failure != nil && errors.Is(err, errInterrupted) && ctx.Err() == nil {
 		err = failure
 	}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"encoding/binary"
 	"fmt"
-	"net"
 	"sync/atomic"
 	"time"
 )
@@ -24,7 +23,7 @@ const (
 // received and confirmed, in time whatever the reading half is doing: while emit blocks nobody reads, but the server
 // keeps a reader that goes on reporting.
 type statusWriter struct {
-	conn net.Conn
+	conn link
 	// start is where the stream began. Received is the highest position that this connection was sent. What is confirmed is
 	// never reported beyond both: the server would believe it, and never send what lies between.
 	start    lsn
@@ -38,7 +37,7 @@ type statusWriter struct {
 	stop  chan struct{}
 }
 
-func newStatusWriter(conn net.Conn, start lsn, s *Source) *statusWriter {
+func newStatusWriter(conn link, start lsn, s *Source) *statusWriter {
 	w := &statusWriter{conn: conn, start: start, confirmed: &s.confirmed, waiting: &s.waiting,
 		kick: make(chan struct{}, 1), stop: make(chan struct{})}
 	w.received.Store(uint64(start))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"sync/atomic"
 	"time"
@@ -25,7 +24,7 @@ var (
 
 // A wire is the reading half of a replication connection. Only interrupt may be called from another goroutine.
 type wire struct {
-	conn        net.Conn
+	conn        link
 	buf         []byte
 	r, w        int // buf[r:w] is read and not consumed
 	interrupted atomic.Bool
@@ -45,7 +44,7 @@ const (
 	blockedAfter = 50 * time.Microsecond
 )
 
-func newWire(conn net.Conn) *wire {
+func newWire(conn link) *wire {
 	return &wire{conn: conn, buf: make([]byte, bufferSize), rest: rest}
 }
 
