@@ -16,7 +16,7 @@
 //   - changed: a payload or a group that is not what the application wrote
 //   - invented: a message that was never committed
 //
-// Plain go test runs a quick variant (TestKillQuick). The long tests have the build tag e2e, for "make e2e"; there the
+// Plain go test runs a quick variant of TestKillStdout and TestKillHTTP. The long tests have the build tag e2e, for "make e2e"; there the
 // figures of the acceptance are asserted too. Environment:
 //
 //	TAILBOX_E2E_TRIALS    kills in each kill test (10 quick, 100 with the tag)

@@ -145,7 +145,13 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	e.keep(q, a) // under the lock, so that what is kept has an order
 	e.mu.Unlock()
 	e.respond(w, r, q, a)
+	if kept := !a.Drop; kept && !a.hidden() && r.Context().Err() != nil {
+		e.Ledger.Unheard(q.Deliveries) // it did not wait for the answer
+	}
 }
+
+// hidden tells that what is kept is not told.
+func (a Answer) hidden() bool { return a.Hang || a.Reset || a.Status >= 300 }
 
 func (a Answer) plain() bool {
 	return !a.Drop && !a.Hang && !a.Reset && a.Retry == nil && (a.Status == 0 || a.Status == 200)
@@ -156,7 +162,7 @@ func (e *Endpoint) keep(q Request, a Answer) {
 	if a.Drop {
 		return
 	}
-	hidden := a.Hang || a.Reset || a.Status >= 300
+	hidden := a.hidden()
 	if len(a.Retry) == 0 {
 		e.Ledger.Deliver(hidden, q.Deliveries...)
 		return

@@ -35,6 +35,8 @@ type Stats struct {
 	Deliveries, Messages, Duplicates int
 	// Hidden answers: the sink kept a message, and said or seemed not to have.
 	Hidden int
+	// Unheard answers: nobody waited for them any more.
+	Unheard int
 	// Kills, and the most duplicates that followed one of them.
 	Kills, WorstKill int
 	// Unsettled is how many messages were not durably settled at the kills, all in all.
@@ -45,8 +47,8 @@ type Stats struct {
 
 // String tells all of it in one line.
 func (s Stats) String() string {
-	return fmt.Sprintf("%d messages, %d deliveries, %d duplicates (at most %d after one kill), %d hidden answers, %d kills, %d unsettled at them",
-		s.Messages, s.Deliveries, s.Duplicates, s.WorstKill, s.Hidden, s.Kills, s.Unsettled)
+	return fmt.Sprintf("%d messages, %d deliveries, %d duplicates (at most %d after one kill), %d hidden answers, %d unheard, %d kills, %d unsettled at them",
+		s.Messages, s.Deliveries, s.Duplicates, s.WorstKill, s.Hidden, s.Unheard, s.Kills, s.Unsettled)
 }
 
 type record struct {
@@ -181,6 +183,18 @@ func (l *Ledger) compare(r *record, d *Delivery) {
 		l.breach("changed", "message %d has the payload %.80q", r.id, d.Payload)
 	} else if d.Group != "" && body.G != d.Group {
 		l.breach("changed", "message %d of group %q came with group %q", r.id, body.G, d.Group)
+	}
+}
+
+// Unheard notes that an answer came too late for whoever asked: the sink kept the messages, and did not get to say so.
+func (l *Ledger) Unheard(ds []Delivery) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Stats.Unheard++
+	for i := range ds {
+		if id, err := strconv.ParseInt(ds[i].ID, 10, 64); err == nil {
+			l.record(id).allowed++
+		}
 	}
 }
 

@@ -44,6 +44,13 @@ type txn struct {
 	final uint64
 	n     int32
 	skip  bool
+	rows  []row // they count once the end is read: the connection may break before
+}
+
+type row struct {
+	id    int64
+	group string
+	n     int32
 }
 
 type relation struct {
@@ -142,12 +149,18 @@ func (t *Truth) take(p []byte) error {
 		n := t.open.n
 		t.open.n++
 		if !t.open.skip {
-			return t.insert(p[1:], t.open.final, n)
+			r, err := t.row(p[1:])
+			r.n = n
+			t.open.rows = append(t.open.rows, r)
+			return err
 		}
 	case 'C':
 		if !t.open.skip {
 			t.last = binary.BigEndian.Uint64(p[10:])
 			t.txns++
+			for _, r := range t.open.rows {
+				t.insert(r)
+			}
 		}
 	case 'O', 'Y', 'T', 'U', 'D':
 	default:
@@ -181,11 +194,11 @@ func readRelation(b []byte) (uint32, relation) {
 	return id, r
 }
 
-// insert takes a row.
-func (t *Truth) insert(b []byte, final uint64, n int32) error {
+// row reads an insert.
+func (t *Truth) row(b []byte) (row, error) {
 	r, ok := t.relations[binary.BigEndian.Uint32(b)]
 	if !ok {
-		return errors.New("read log: row of an unknown relation")
+		return row{}, errors.New("read log: row of an unknown relation")
 	}
 	values := map[string]string{}
 	b = b[7:] // relation, 'N', number of columns
@@ -200,23 +213,27 @@ func (t *Truth) insert(b []byte, final uint64, n int32) error {
 	}
 	id, err := strconv.ParseInt(values["id"], 10, 64)
 	if err != nil {
-		return fmt.Errorf("read log: id: %w", err)
+		return row{}, fmt.Errorf("read log: id: %w", err)
 	}
 	group := values["message_group"]
 	if r.name == "outbox" {
 		group = values["aggregatetype"] + ":" + values["aggregateid"]
 	}
-	m := committed{group: group, index: -1, txn: final, n: n}
-	if group != "" {
-		m.index = len(t.groups[group])
-		t.groups[group] = append(t.groups[group], id)
+	return row{id: id, group: group}, nil
+}
+
+// insert takes a row of a transaction that was read to its end.
+func (t *Truth) insert(r row) {
+	m := committed{group: r.group, index: -1, txn: t.open.final, n: r.n}
+	if r.group != "" {
+		m.index = len(t.groups[r.group])
+		t.groups[r.group] = append(t.groups[r.group], r.id)
 	}
-	t.messages[id] = m
-	if n == 0 && id < t.maxID {
+	t.messages[r.id] = m
+	if r.n == 0 && r.id < t.maxID {
 		t.reordered++
 	}
-	t.maxID = max(t.maxID, id)
-	return nil
+	t.maxID = max(t.maxID, r.id)
 }
 
 // Count is the number of messages that were committed, as far as it was read.
