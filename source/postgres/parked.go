@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -143,10 +144,12 @@ func (c *parkColumns) args(pipeline string) []any {
 		c.faultClass, c.faultReason}
 }
 
-// queueParks adds the inserts to a batch, and the lanes that they touch to touched.
-func (s *store) queueParks(b *pgx.Batch, parks []checkpoint.Parked, rows []checkpoint.Row, touched *laneSet) {
+// queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
+// way: what they hold is in memory twice until then. It returns the batch to go on with.
+func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, error) {
+	s, parks, rows := a.s, a.in.Park, a.in.Rows
 	if len(parks) == 0 {
-		return
+		return b, nil
 	}
 	settling := make(map[messageKey]bool)
 	for i := range rows {
@@ -155,20 +158,28 @@ func (s *store) queueParks(b *pgx.Batch, parks []checkpoint.Parked, rows []check
 		}
 	}
 	first := firstOfLanes(parks)
-	cols := &parkColumns{}
+	cols, queued := &parkColumns{}, 0
 	for i := range parks {
 		p := &parks[i]
 		s.sinks[p.Sink] = true
 		key := messageKey{p.Message.Table, p.RowID()}
 		cols.add(p, settling[key], first[i])
 		if !alone(p) {
-			touched.add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+			a.lanes.add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
 		if len(cols.sink) == parkChunk || cols.bytes > parkChunkBytes || i == len(parks)-1 {
 			b.Queue(s.q(insertParked), cols.args(s.cfg.Pipeline)...)
+			queued += cols.bytes
 			cols = &parkColumns{}
 		}
+		if queued > parkChunkBytes {
+			if err := s.send(ctx, b); err != nil {
+				return nil, err
+			}
+			b, queued = &pgx.Batch{}, 0
+		}
 	}
+	return b, nil
 }
 
 // firstOfLanes tells for each delivery whether none of the others blocks before it: in its own lane, or in its group at the

@@ -87,33 +87,41 @@ func collectParked(rows pgx.Rows) ([]checkpoint.Parked, error) {
 }
 
 // complete reads the messages that are not all copied again from the user's table. What the table says now decides
-// whether they can be delivered: max_message may have been raised, a column mended. Group and position stay.
-func (s *store) complete(ctx context.Context, ps []checkpoint.Parked) error {
-	byTable := make(map[string][]int)
-	for i := range ps {
-		if ps[i].InTable {
-			byTable[ps[i].Message.Table] = append(byTable[ps[i].Message.Table], i)
+// whether they can be delivered: max_message may have been raised, a column mended. Group and position stay. Once more than
+// completeBytes were read, further ones are left out, and, where ps is a part of a lane, all that follows: cut says so.
+func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, cut bool, err error) {
+	bytes := 0
+	out = ps[:0]
+	for _, p := range ps {
+		if !p.InTable {
+			out = append(out, p)
+			continue
 		}
-	}
-	for name, indexes := range byTable {
-		ids := make([]string, len(indexes))
-		for k, i := range indexes {
-			ids[k] = ps[i].RowID()
+		if bytes > completeBytes {
+			if cut = true; lane {
+				return out, cut, nil
+			}
+			continue
 		}
-		t := s.tables.byName[name]
-		var found map[string]*outbox.Message
-		if t != nil {
-			var err error
-			if found, err = s.readByID(ctx, t, ids, ""); err != nil {
-				return err
+		var found []*outbox.Message
+		if t := s.tables.byName[p.Message.Table]; t != nil {
+			if found, err = s.readRows(ctx, t, []string{p.RowID()}, ""); err != nil {
+				return nil, false, err
 			}
 		}
-		for k, i := range indexes {
-			completeFrom(&ps[i], found[ids[k]])
+		var fresh *outbox.Message
+		if len(found) > 0 {
+			fresh = found[0]
+			bytes += len(fresh.Payload)
 		}
+		completeFrom(&p, fresh)
+		out = append(out, p)
 	}
-	return nil
+	return out, cut, nil
 }
+
+// completeBytes bounds what complete reads into memory.
+const completeBytes = 16 << 20
 
 // completeFrom puts what the row says now in the place of what was copied; fresh is nil where the row is gone.
 func completeFrom(p *checkpoint.Parked, fresh *outbox.Message) {

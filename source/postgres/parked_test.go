@@ -221,6 +221,7 @@ func TestDueIsFairAndBounded(t *testing.T) {
 	if err != nil || len(got) != 5 || got[4].Sink != "calm" || next != time.Millisecond {
 		t.Errorf("due: %s, next in %v, %v", deliveries(got), next, err)
 	}
+	r.exec("DELETE FROM tailbox_parked WHERE sink = 'busy' AND message_id > $1", eventID(5))
 	r.exec("UPDATE tailbox_parked SET payload = convert_to(repeat('x', 7000000), 'UTF8') WHERE sink = 'busy'")
 	got, next, err = r.st.Due(r.ctx, []string{"busy"}, 50)
 	if err != nil || len(got) != 3 || next != time.Millisecond {
@@ -229,5 +230,30 @@ func TestDueIsFairAndBounded(t *testing.T) {
 	got, _, err = r.st.Due(r.ctx, []string{"busy", "calm"}, 50)
 	if err != nil || len(got) != 3 || got[2].Sink != "calm" {
 		t.Errorf("due beside another sink: %s, %v", deliveries(got), err)
+	}
+}
+
+// Large messages that are parked, or read again from their rows, pass through in bounded pieces.
+func TestLargeMessages(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+	var ps []checkpoint.Parked
+	for i := 1; i <= 5; i++ {
+		m := msg(i, "g")
+		m.Payload = make([]byte, 6<<20)
+		ps = append(ps, follower("kafka", m))
+	}
+	r.park(ps...)
+	equal(t, "parked", r.parkedRows(), "kafka:1 waiting!@, kafka:2 waiting!, kafka:3 waiting!, kafka:4 waiting!, kafka:5 waiting!")
+	r.exec("UPDATE tailbox_parked SET in_table = true, payload = NULL")
+	r.exec(`INSERT INTO outbox SELECT message_id::uuid, 'a', 'b', 'T', to_jsonb(repeat('x', 6000000)) FROM tailbox_parked`)
+	page, more, err := r.st.Page(r.ctx, checkpoint.Lane{Sink: "kafka", Group: "g"}, outbox.Position{}, 10, 1<<20)
+	if err != nil || deliveries(page) != "kafka:1 kafka:2 kafka:3" || !more {
+		t.Errorf("page: %s, %v, %v", deliveries(page), more, err)
+	}
+	for i := range page {
+		if len(page[i].Message.Payload) != 6000002 || page[i].InTable {
+			t.Errorf("message %d has %d bytes", i, len(page[i].Message.Payload))
+		}
 	}
 }

@@ -174,7 +174,10 @@ func (a *attempt) begin(ctx context.Context) error {
 	// shows, was there and is gone: it cannot have come into view later.
 	var text string
 	b.Queue("SELECT pg_current_snapshot()::text").QueryRow(func(r pgx.Row) error { return r.Scan(&text) })
-	a.s.queueParks(b, a.in.Park, a.in.Rows, &a.lanes)
+	b, err := a.queueParks(ctx, b)
+	if err != nil {
+		return err
+	}
 	a.queueChanges(b)
 	if a.superseding() || a.inside != nil {
 		a.queueSupersede(b)
@@ -197,7 +200,6 @@ func (a *attempt) begin(ctx context.Context) error {
 	if err := a.s.send(ctx, b); err != nil {
 		return err
 	}
-	var err error
 	a.snap, err = parseSnapshot(text)
 	return err
 }

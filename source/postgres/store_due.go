@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -68,11 +67,12 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	for _, n := range payloadBySink(ps) {
 		cut = cut || n >= dueBytes/max(len(sinks), 1)
 	}
-	if err := s.complete(ctx, ps); err != nil {
+	ps, left, err := s.complete(ctx, ps, false)
+	if err != nil {
 		return nil, 0, err
 	}
 	switch {
-	case cut:
+	case cut || left:
 		return ps, time.Millisecond, nil
 	case next == nil:
 		return ps, 0, nil
@@ -169,6 +169,6 @@ func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Pos
 	if err != nil {
 		return nil, false, s.fault("read a lane", err)
 	}
-	page = slices.Clip(page)
-	return page, more, s.complete(ctx, page)
+	page, cut, err := s.complete(ctx, page, true)
+	return page, more || cut, err
 }
