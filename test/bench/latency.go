@@ -26,7 +26,7 @@ const (
 // runLatency measures from before the insert until a consumer of the topic has the message, for a bare reader that produces
 // and for a relay that deletes the rows: the consumer waits for both alike, so that the difference is the relay's.
 func runLatency(ctx context.Context, b *bench) error {
-	type figures struct{ p50, p99 []float64 }
+	type figures struct{ p50, p99, rate []float64 }
 	all := map[string]*figures{}
 	names := []string{"bare reader + Produce", "Kafka, delete"}
 	for round := range b.rounds {
@@ -43,12 +43,14 @@ func runLatency(ctx context.Context, b *bench) error {
 			}
 			p50, p99 := e2e.Quantile(laps, 0.5), e2e.Quantile(laps, 0.99)
 			f.p50, f.p99 = append(f.p50, p50.Seconds()*1000), append(f.p99, p99.Seconds()*1000)
+			f.rate = append(f.rate, float64(len(laps))/latencyLasts.Seconds())
 			fmt.Printf("  round %d: %-24s p50 %v p99 %v of %d messages\n", round+1, name, p50.Round(10*time.Microsecond), p99.Round(10*time.Microsecond), len(laps))
 		}
 	}
 	for _, name := range names {
 		f := all[name]
-		b.table.note("latency at 2000 msg/s, "+name, fmt.Sprintf("p50 %s ms, p99 %s ms", spreadOf(f.p50, "%.2f"), spreadOf(f.p99, "%.2f")), true, "")
+		b.table.note("latency, "+name, fmt.Sprintf("p50 %s ms, p99 %s ms, at %s msg/s", spreadOf(f.p50, "%.2f"), spreadOf(f.p99, "%.2f"),
+			spreadOf(f.rate, "%.0f")), true, "")
 	}
 	var p50, p99 []float64
 	for i := range b.rounds {

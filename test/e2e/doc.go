@@ -16,8 +16,19 @@
 //   - changed: a payload or a group that is not what the application wrote
 //   - invented: a message that was never committed
 //
-// Plain go test runs a quick variant of TestKillStdout and TestKillHTTP. The long tests have the build tag e2e, for "make e2e"; there the
-// figures of the acceptance are asserted too. Environment:
+// Plain go test runs a quick variant of TestKillStdout and TestKillHTTP, and proves the oracle itself (TestLedgerSeesBreaches).
+// The long tests have the build tag e2e, for "make e2e"; figures of time and memory are asserted there only. What is where:
+//
+//	kill_*_test.go     kill -9 of the relay under load, for each sink, and of Postgres
+//	visibility_test.go commits that become visible late, asynchronous commits, rows removed by the application
+//	gap_test.go        a slot that is lost
+//	outage_test.go     one of two sinks away, or refusing everything with 401
+//	poison_test.go     a message that its sink never takes
+//	takeover_test.go   two relays, one killed or frozen
+//	reset_test.go      rows set back to pending by hand
+//	soak_test.go       everything at once, for long
+//
+// Environment:
 //
 //	TAILBOX_E2E_TRIALS    kills in each kill test (10 quick, 100 with the tag)
 //	TAILBOX_E2E_SEED      seed of everything random in load and faults; each test prints its own
