@@ -159,11 +159,14 @@ func (w *rowWork) sql(passLocked bool) string {
 	if passLocked {
 		from = "(SELECT v.* FROM " + from + " JOIN " + t.sql + " AS l ON l." + id + " = v.id FOR UPDATE OF l SKIP LOCKED) AS v"
 	}
+	// Each row is looked up by its id, whatever the planner thinks of a table that has no statistics yet: it might compare
+	// every row with every id. What another session changes in between is not found, and tried again.
+	from += " CROSS JOIN LATERAL (SELECT q.ctid, q.tableoid FROM " + t.sql + " AS q WHERE q." + id + " = v.id OFFSET 0) AS at"
+	where := " WHERE t.ctid = at.ctid AND t.tableoid = at.tableoid RETURNING v.n - 1"
 	if w.delete {
-		return "DELETE FROM " + t.sql + " AS t USING " + from + " WHERE t." + id + " = v.id RETURNING v.n - 1"
+		return "DELETE FROM " + t.sql + " AS t USING " + from + where
 	}
-	return "UPDATE " + t.sql + " AS t SET " + t.assignments("v.word", "v.attempts", "v.next", "v.err", "v.delivered") + " FROM " + from +
-		" WHERE t." + id + " = v.id RETURNING v.n - 1"
+	return "UPDATE " + t.sql + " AS t SET " + t.assignments("v.word", "v.attempts", "v.next", "v.err", "v.delivered") + " FROM " + from + where
 }
 
 // alikeSQL is the statement where all rows get the same. It returns their ids.
@@ -176,7 +179,9 @@ func (w *rowWork) alikeSQL(passLocked bool) string {
 	}
 	verb := "DELETE FROM " + t.sql + " AS t"
 	if !w.delete {
-		verb = "UPDATE " + t.sql + " AS t SET " + t.assignments("$2::text", "$3::int", "$4::timestamptz", "$5::text", "$6::bool")
+		// The table need not have a column for each value, so they are named and typed in one place.
+		verb = "UPDATE " + t.sql + " AS t SET " + t.assignments("v.word", "v.attempts", "v.next", "v.err", "v.delivered") +
+			" FROM (VALUES ($2::text, $3::int, $4::timestamptz, $5::text, $6::bool)) AS v (word, attempts, next, err, delivered)"
 	}
 	return verb + " WHERE t." + id + " = ANY (" + ids + ") RETURNING t." + id + "::" + t.id.wire
 }

@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// TestSettleSomeColumns: a table that is marked may have any of the columns that a mark can write, in any company.
+func TestSettleSomeColumns(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []string{"status", "delivered_at", "status attempts", "status last_error", "status attempts delivered_at",
+		"status next_attempt_at", "delivered_at last_attempt_at", "status attempts last_attempt_at next_attempt_at last_error delivered_at"} {
+		t.Run(columns, func(t *testing.T) {
+			t.Parallel()
+			types := map[string]string{"status": "text DEFAULT 'pending'", "attempts": "int", "last_error": "text",
+				"delivered_at": "timestamptz", "next_attempt_at": "timestamptz", "last_attempt_at": "timestamptz"}
+			table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords,
+				Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload"}}
+			ddl := "CREATE TABLE events (id text PRIMARY KEY, type text, payload text"
+			for _, name := range strings.Fields(columns) {
+				*table.Columns.Field(name) = name
+				ddl += ", " + name + " " + types[name]
+			}
+			r := &storeRig{ctx: t.Context(), rig: newRig(t, servers.Shared(t, "17"), ddl+");;"+tableNames("").expand(ownTables), table)}
+			r.open()
+			r.exec(`INSERT INTO events (id, type) VALUES ('1', 'T'), ('2', 'T'), ('3', 'T')`)
+			var rows []checkpoint.Row
+			for i, id := range []string{"1", "2"} {
+				rows = append(rows, checkpoint.Row{Table: "public.events", ID: id, Position: outbox.Position{Log: 1, Commit: uint64(i + 1)}})
+			}
+			if out := r.settle(checkpoint.Settlement{Rows: rows}); out.Gone != 0 || len(out.Invisible) != 0 {
+				t.Errorf("settled: %+v, want nothing gone or invisible", *out)
+			}
+			m := &outbox.Message{ID: "3", Table: "public.events", Position: outbox.Position{Log: 1, Commit: 9}, Group: "g"}
+			r.parkWhole(dead("kafka", m, true))
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+			done := "status = 'delivered'"
+			if !strings.Contains(columns, "status") {
+				done = "delivered_at IS NOT NULL"
+			}
+			if got := r.text(`SELECT count(*)::text FROM events WHERE ` + done); got != "3" {
+				t.Errorf("%s rows are marked, want 3", got)
+			}
+		})
+	}
+}
