@@ -14,6 +14,9 @@ var errHeaders = errors.New("headers are not a JSON object")
 // again.
 func appendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 	i := skipSpace(text, 0)
+	if string(text[i:min(i+4, len(text))]) == "null" { // what some libraries write for none
+		return hs, endOfHeaders(text, i+4)
+	}
 	if i >= len(text) || text[i] != '{' {
 		return hs, errHeaders
 	}
