@@ -111,9 +111,12 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 	if key == "" {
 		key = m.ID
 	}
-	for _, list := range [2][]outbox.Header{d.Headers, m.Headers} {
+	for n, list := range [2][]outbox.Header{d.Headers, m.Headers} {
 		for i := range list {
 			name := canonical(list[i].Name)
+			if n == 1 && reserved(name) {
+				continue
+			}
 			if framing(name) || s.cfg.Format != Single && strings.HasPrefix(name, "Content-") {
 				// The body of a CloudEvent is not what the message's content headers describe.
 				continue

@@ -18,6 +18,11 @@ func framing(canonicalName string) bool {
 	return false
 }
 
+// reserved reports whether a header is the relay's own: one of the application's must not pass for a position.
+func reserved(canonicalName string) bool {
+	return canonicalName == "Id" || strings.HasPrefix(canonicalName, "Tailbox-")
+}
+
 // validName reports whether name is a token of RFC 9110.
 func validName(name string) bool {
 	for i := range len(name) {
