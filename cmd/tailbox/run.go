@@ -5,7 +5,9 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,6 +49,8 @@ func newRun() *command {
 
 // runRelay runs a relay with its metrics until ctx ends, or sh.now is closed.
 func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err error) {
+	// A reader of our output that goes away is the sink's failure, not the end of the process.
+	signal.Ignore(syscall.SIGPIPE)
 	sinks, err := p.openSinks(ctx)
 	if err != nil {
 		return err
