@@ -440,7 +440,7 @@ func (e *engine) checkStarvation(now time.Time) {
 	}
 	fullest := slices.MaxFunc(e.sinks[1:], func(a, b *sinkState) int { return cmp.Compare(a.bytes, b.bytes) })
 	starving := slices.ContainsFunc(e.sinks[1:], func(s *sinkState) bool { return s.queued == 0 })
-	if starving && int64(fullest.bytes) >= e.cfg.Memory/int64(2*(len(e.sinks)-1)) {
+	if !fullest.park && starving && int64(fullest.bytes) >= e.cfg.Memory/int64(2*(len(e.sinks)-1)) {
 		e.log.Warn("sink is too slow for the others: parking its lanes", "sink", fullest.name, "queued", fullest.queued)
 		e.parkSink(fullest, now)
 	}
