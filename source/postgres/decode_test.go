@@ -30,7 +30,8 @@ func TestHeaders(t *testing.T) {
 		{`{"\"":1e5,"t":true,"n":null,"l":[1,{"]":"}"}],"o":{"\"":"\\"}}`, []outbox.Header{{Name: `"`, Value: []byte("1e5")}, {Name: "t", Value: []byte("true")},
 			{Name: "n"}, {Name: "l", Value: []byte(`[1,{"]":"}"}]`)}, {Name: "o", Value: []byte(`{"\"":"\\"}`)}}},
 		{`{"a":1,"a":2}`, []outbox.Header{{Name: "a", Value: []byte("1")}, {Name: "a", Value: []byte("2")}}},
-		{``, nil}, {`[]`, nil}, {`null`, nil}, {`"a"`, nil}, {`{`, nil}, {`{"a"`, nil}, {`{"a":`, nil}, {`{"a":1`, nil}, {`{"a":1,}`, nil}, {`{"a":1}x`, nil},
+		{`null`, []outbox.Header{}},
+		{``, nil}, {`[]`, nil}, {`nul`, nil}, {`"a"`, nil}, {`{`, nil}, {`{"a"`, nil}, {`{"a":`, nil}, {`{"a":1`, nil}, {`{"a":1,}`, nil}, {`{"a":1}x`, nil},
 		{`{"a":"b`, nil}, {`{"a":"b\`, nil}, {`{"a":"\x"}`, nil}, {`{"a":tru}`, nil}, {`{"a":[1}`, nil}, {`{a:1}`, nil}, {`{"a" 1}`, nil}, {"{\"a\":\"\n\"}", nil},
 		{`{"a":}`, nil}, {`{"a":"\u12"}`, nil}, {`{"a":["}`, nil}, {`{"a":["\`, nil}, {`{,}`, nil}, {`{"a":1 2}`, nil},
 	} {
