@@ -18,7 +18,7 @@ import (
 //	schedules: 30000                         (where it takes more of them than usual)
 //	file: relay/settle.go
 //	-- old --
-//	text that stands in the file exactly once
+//	text that stands in the file once and no more
 //	-- new --
 //	text that takes its place
 //	-- end --
