@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tailbox/tailbox/test/e2e"
 )
 
 // drain is what one run took.
@@ -18,6 +20,8 @@ type drain struct {
 	took time.Duration
 	cpu  time.Duration
 	rss  int64 // highest, bytes
+	// batch is how many messages a call to the sink had on average; 0 of a bare reader.
+	batch float64
 }
 
 func (d drain) rate() float64 { return float64(d.rows) / d.took.Seconds() }
@@ -25,11 +29,21 @@ func (d drain) rate() float64 { return float64(d.rows) / d.took.Seconds() }
 // micros is processor time a message.
 func (d drain) micros() float64 { return float64(d.cpu.Microseconds()) / float64(d.rows) }
 
+// perCall tells the mean size of calls.
+func (d drain) perCall() string {
+	if d.batch == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.0f a call", d.batch)
+}
+
 // runner is a way to drain a slot: a prepared process.
 type runner struct {
 	slot string
 	cmd  func(context.Context) *exec.Cmd
 	log  string
+	// admin is where its metrics are; "" for a bare reader.
+	admin string
 }
 
 // run starts the process, waits until the slot is drained, and stops it.
@@ -40,16 +54,33 @@ func (db *base) run(ctx context.Context, r runner, rows int) (drain, error) {
 		return drain{}, err
 	}
 	took, err := db.watch(ctx, r, exited)
+	batch := 0.0
+	if err == nil && r.admin != "" {
+		batch, err = meanBatch(r.admin)
+	}
 	err = errors.Join(err, stop())
 	if err != nil {
 		return drain{}, fmt.Errorf("drain slot %s: %w: %s", r.slot, err, lastLine(r.log))
 	}
 	state := cmd.ProcessState
-	d := drain{rows: rows, took: took, cpu: state.UserTime() + state.SystemTime()}
+	d := drain{rows: rows, took: took, cpu: state.UserTime() + state.SystemTime(), batch: batch}
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 		d.rss = usage.Maxrss << 10
 	}
 	return d, nil
+}
+
+// meanBatch reads the mean size of calls from a relay's metrics.
+func meanBatch(admin string) (float64, error) {
+	values, err := e2e.Metrics(admin)
+	if err != nil {
+		return 0, err
+	}
+	calls := values[`tailbox_batch_size_count{sink="out"}`]
+	if calls == 0 {
+		return 0, errors.New("read metrics: there is no tailbox_batch_size of the sink out")
+	}
+	return values[`tailbox_batch_size_sum{sink="out"}`] / calls, nil
 }
 
 // watch waits for the end, and returns the time from the first sight of a reader on the slot.
@@ -134,16 +165,15 @@ func (db *base) relay(ctx context.Context, tcp bool, table, rest string) (runner
 	name := fmt.Sprintf("r%d", db.count)
 	file := filepath.Join(db.dir, name+".yaml")
 	text := fmt.Sprintf("pipeline: %s\nsource:\n  kind: postgres\n  url: %q\n  publication: bench\n  tables:\n    - %s\n%s\n", name, db.url(tcp), table, rest)
-	if !strings.Contains(rest, "admin:") {
-		text += "admin: {listen: \"off\"}\n"
-	}
+	admin := fmt.Sprintf("127.0.0.1:%d", 10000+db.count%1000) // below the ports of servers and of outgoing connections
+	text += fmt.Sprintf("admin: {listen: %q}\n", admin)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return runner{}, err
 	}
 	if out, err := exec.CommandContext(ctx, db.binary, "init", "-c", file).CombinedOutput(); err != nil {
 		return runner{}, fmt.Errorf("tailbox init: %w: %s", err, out)
 	}
-	return runner{slot: "tailbox_" + name, log: filepath.Join(db.dir, name+".log"), cmd: func(ctx context.Context) *exec.Cmd {
+	return runner{slot: "tailbox_" + name, admin: admin, log: filepath.Join(db.dir, name+".log"), cmd: func(ctx context.Context) *exec.Cmd {
 		return exec.CommandContext(ctx, db.binary, "run", "-c", file)
 	}}, nil
 }

@@ -68,7 +68,7 @@ func (b *bench) round(ctx context.Context, round, groups int, cs []contest, figu
 			return err
 		}
 		figures[cs[i].name] = append(figures[cs[i].name], d)
-		fmt.Printf("  round %d: %-34s %8.0f msg/s, %5.2f µs processor a message, %3d MB\n", round+1, cs[i].name, d.rate(), d.micros(), d.rss>>20)
+		fmt.Printf("  round %d: %-40s %8.0f msg/s, %5.2f µs processor a message, %3d MB%s\n", round+1, cs[i].name, d.rate(), d.micros(), d.rss>>20, d.perCall())
 	}
 	return nil
 }
