@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -15,6 +16,9 @@ import (
 type Relay struct {
 	cfg     Config
 	standby bool // the last try found the lock taken
+	// survived: this process has had a term before, with so many unclean starts on record when the first of them began.
+	survived bool
+	unclean  int
 }
 
 // New checks the configuration. It opens nothing.
@@ -109,6 +113,7 @@ func (r *Relay) term(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load the relay's state: %w", err)
 	}
+	r.acquit(loaded)
 	if err := r.parkedElsewhere(loaded); err != nil {
 		return err
 	}
@@ -120,6 +125,17 @@ func (r *Relay) term(ctx context.Context) error {
 		r.cfg.Events.Gap(at.Gap)
 	}
 	return newEngine(r.cfg, store, loaded, &at.Checkpoint, at.Snapshot).run(ctx)
+}
+
+// acquit strikes from the record what this process has survived: a term that ended by an error, such as a lost connection,
+// was no crash, and the message that it had in hand is under no suspicion (R9).
+func (r *Relay) acquit(loaded *checkpoint.Loaded) {
+	if !r.survived {
+		r.survived, r.unclean = true, loaded.UncleanStarts
+		return
+	}
+	loaded.UncleanStarts = min(loaded.UncleanStarts, r.unclean)
+	loaded.Started = outbox.Position{}
 }
 
 // parkedElsewhere refuses to start when deliveries are parked for a sink that the configuration does not have (R9).

@@ -200,7 +200,7 @@ func (s *store) Ping(ctx context.Context) error {
 }
 
 // Close ends the session, and with it the lock. An end by Close is a clean one: where nothing was settled, it takes the
-// count of Load back. The lock is released by itself before, since the server ends a session only some time after its client
+// count of Load back, and what Starting wrote down, or a later crash would be laid at that message's door. The lock is released by itself before, since the server ends a session only some time after its client
 // has left.
 func (s *store) Close(ctx context.Context) error {
 	var err error
@@ -208,8 +208,9 @@ func (s *store) Close(ctx context.Context) error {
 		last, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		b := &pgx.Batch{}
-		if s.unclean {
-			b.Queue(s.q(`UPDATE {checkpoint} SET unclean_starts = $2 WHERE pipeline = $1`), s.cfg.Pipeline, s.uncleanBefore)
+		if s.unclean || s.started {
+			b.Queue(s.q(`UPDATE {checkpoint} SET unclean_starts = $2, started = NULL WHERE pipeline = $1`), s.cfg.Pipeline,
+				s.uncleanBefore)
 		}
 		b.Queue("SELECT pg_advisory_unlock_all()")
 		err = s.send(last, b)

@@ -52,7 +52,7 @@ func (s *store) saved(c *checkpoint.Checkpoint) {
 	s.settledOnce()
 }
 
-func (s *store) settledOnce() { s.unclean, s.started = false, false }
+func (s *store) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
 
 // Save writes a checkpoint without outcomes.
 func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {

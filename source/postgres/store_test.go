@@ -129,7 +129,18 @@ func TestUncleanStarts(t *testing.T) {
 	loaded := crash()
 	equal(t, "after three", loaded.UncleanStarts, 3)
 	equal(t, "started", loaded.Started, at)
+	if err := r.st.Starting(r.ctx, at); err != nil {
+		t.Fatal(err)
+	}
+	loaded = r.reopen()
+	equal(t, "after a clean end in the middle of a cautious start", loaded.UncleanStarts, 3)
+	equal(t, "started", loaded.Started, outbox.Position{})
 	r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", msg(1, "g"), 0)}})
+	if err := r.st.Starting(r.ctx, at); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "after a clean end behind what was settled", r.reopen().UncleanStarts, 0)
+	r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", msg(2, "g"), 0)}})
 	loaded = crash()
 	equal(t, "after something was settled", loaded.UncleanStarts, 0)
 	equal(t, "started", loaded.Started, outbox.Position{})
