@@ -1,0 +1,302 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sourcetest"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+func TestSourceKit(t *testing.T) {
+	t.Parallel()
+	for _, version := range servers.Versions(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			sourcetest.Source(t, kitKind(version))
+		})
+	}
+}
+
+func TestStoreKit(t *testing.T) {
+	t.Parallel()
+	for _, version := range servers.Versions(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			sourcetest.Store(t, kitKind(version))
+		})
+	}
+}
+
+func kitKind(version string) sourcetest.Kind {
+	same := func(texts ...string) (ps []sourcetest.Payload) {
+		for _, text := range texts {
+			ps = append(ps, sourcetest.Payload{Written: []byte(text), Read: []byte(text)})
+		}
+		return append(ps, sourcetest.Payload{})
+	}
+	return sourcetest.Kind{
+		Open: func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, version, s) },
+		IDs: map[string][]string{
+			"uuid":   {"0b0e8f6a-8a3e-4b58-9d3c-111111111111", "ffffffff-8a3e-4b58-9d3c-111111111111"},
+			"bigint": {"-9000000000", "3", "20"}, "integer": {"7", "10"}, "smallint": {"3", "20"}, "text": {"'\\x", "7", "\u00e4"},
+			"varchar(13)": {"0HZXEQ5Y8JY5Z", "1HZXEQ5Y8JY5Z"}, "char(5)": {"abc", "abcd"}, "numeric": {"1.50", "10"},
+			"timestamp": {"2024-02-03 04:05:06.789", "2025-01-01 00:00:00"}, "my_id": {"42", "100"}, "my_enum": {"z", "a"},
+		},
+		Payloads: map[string][]sourcetest.Payload{
+			"bytea": same("", "\x00\xff\x10", "text"), "text": same("", "x \n\t'\\\u00e4\U0001F600"), "varchar": same("", "v"),
+			"char(6)": {{Written: []byte("ab"), Read: []byte("ab    ")}}, "json": same(`{ "a":1.0,"a" : 2}`, `"\u0000"`),
+			"jsonb": append(same(`{"n": 1.50}`, `[]`, `"x"`), sourcetest.Payload{Written: []byte(`{"b":1,"a" : [1.0]}`), Read: []byte(`{"a": [1.0], "b": 1}`)}),
+		},
+		Counted: []string{"update", "delete", "truncate"},
+		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
+			_, err := db.(*kitDatabase).conn.Exec(ctx, "SELECT pg_terminate_backend($1)", st.(*store).conn.PgConn().PID())
+			return err
+		},
+		Txn: func(ctx context.Context, c sourcetest.Conn) (uint64, error) {
+			var xid int64
+			err := c.(*kitConn).conn.QueryRow(ctx, "SELECT txid_current() % (2^32)::bigint").Scan(&xid)
+			return uint64(xid), err
+		},
+		AddColumn: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, name string) error {
+			_, err := db.(*kitDatabase).conn.Exec(ctx, "ALTER TABLE "+quoteTable(&t.Table)+" ADD "+quoteIdent(name)+" text")
+			return err
+		},
+		Outlast: func(_ context.Context, db sourcetest.Database) error { return db.(*kitDatabase).outlast() },
+		Cut: func(_ context.Context, db sourcetest.Database) error {
+			r := db.(*kitDatabase).rig
+			r.until("a reader that was cut", func() bool {
+				return r.text("SELECT count(pg_terminate_backend(active_pid))::text FROM pg_replication_slots WHERE slot_name = $1 AND active", r.cfg.Slot) == "1"
+			})
+			return nil
+		},
+		Restart: func(_ context.Context, db sourcetest.Database) error {
+			r := db.(*kitDatabase).rig
+			if err := r.pg.Restart(); err != nil {
+				return err
+			}
+			r.conn = r.connect()
+			return nil
+		},
+		Gap: func(_ context.Context, db sourcetest.Database) error {
+			db.(*kitDatabase).dropSlot()
+			return nil
+		},
+	}
+}
+
+// A kitDatabase is a rig as the kit wants it.
+type kitDatabase struct {
+	*rig
+	tables []sourcetest.Table
+}
+
+func openKit(t *testing.T, version string, s sourcetest.Setup) *kitDatabase {
+	t.Helper()
+	var pg *servers.PG
+	if s.Own {
+		pg = servers.Postgres(t, version)
+	} else {
+		pg = servers.Shared(t, version)
+	}
+	ddl := []string{tableNames("").expand(ownTables), "CREATE DOMAIN my_id AS bigint", "CREATE TYPE my_enum AS ENUM ('z', 'a')"}
+	var tables []outbox.Table
+	d := &kitDatabase{}
+	for _, table := range s.Tables {
+		table.Schema = "public"
+		d.tables, tables = append(d.tables, table), append(tables, table.Table)
+		sql, err := outboxSQL(&table.Table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ddl = append(ddl, sql)
+		alter := func(column, typ string) {
+			if typ != "" {
+				ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s ALTER %[2]s DROP DEFAULT, ALTER %[2]s DROP NOT NULL, ALTER %[2]s TYPE %[3]s USING %[2]s::text::%[3]s",
+					quoteTable(&table.Table), quoteIdent(column), typ))
+			}
+		}
+		alter(table.Columns.Payload, table.PayloadType)
+		if table.IDType != "" {
+			ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s ALTER %[2]s DROP DEFAULT, ALTER %[2]s TYPE %[3]s USING %[2]s::text::%[3]s",
+				quoteTable(&table.Table), quoteIdent(table.Columns.ID), table.IDType))
+		}
+	}
+	d.rig = newRig(t, pg, strings.Join(ddl, ";;"), tables...)
+	d.exec("ALTER PUBLICATION " + quoteIdent(d.cfg.Publication) + " SET (publish = 'insert, update, delete, truncate')")
+	d.cfg.Start, d.cfg.MaxMessage, d.cfg.Ignored = s.Start, s.MaxMessage, s.Ignored
+	return d
+}
+
+func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
+
+func (d *kitDatabase) Source() source.Source { return New(d.cfg) }
+
+func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
+	return OpenStore(ctx, d.cfg)
+}
+
+func (d *kitDatabase) Conn(ctx context.Context) (sourcetest.Conn, error) {
+	conn, err := pgx.Connect(ctx, d.pg.SocketURL(d.db))
+	if err != nil {
+		return nil, err
+	}
+	return &kitConn{conn}, nil
+}
+
+func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetest.Row, error) {
+	id, c := quoteIdent(t.Columns.ID), t.Columns
+	columns := id + "::text, '', 0, '', false"
+	if c.Status != "" {
+		columns = fmt.Sprintf("%s::text, %s::text, %s, coalesce(%s, ''), %s IS NOT NULL", id, quoteIdent(c.Status), quoteIdent(c.Attempts),
+			quoteIdent(c.LastError), quoteIdent(c.DeliveredAt))
+	}
+	// The other connections are used by one goroutine.
+	conn, err := pgx.Connect(ctx, d.pg.SocketURL(d.db))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	rows, err := conn.Query(ctx, "SELECT "+columns+" FROM "+quoteTable(&t.Table)+" ORDER BY "+id)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[sourcetest.Row])
+}
+
+func (d *kitDatabase) Reset(ctx context.Context, t sourcetest.Table, ids ...string) error {
+	return d.pg.Exec(ctx, d.db, fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s::text = ANY ($2)", quoteTable(&t.Table), quoteIdent(t.Columns.Status),
+		quoteIdent(t.Columns.ID)), t.Words.Pending, ids)
+}
+
+func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
+	conn, err := pgx.Connect(ctx, d.pg.SocketURL(d.db))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	rows, err := conn.Query(ctx, "SELECT "+parkedColumns+" FROM tailbox_parked p WHERE pipeline = $1 AND state <> 'delivered' ORDER BY position, sink", d.cfg.Pipeline)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (checkpoint.Parked, error) {
+		var p parkedRow
+		if err := row.Scan(p.targets()...); err != nil {
+			return checkpoint.Parked{}, err
+		}
+		return p.parked()
+	})
+}
+
+func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
+	return Ask(ctx, d.cfg, r)
+}
+
+func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
+	result, done, err := Result(ctx, d.cfg, id)
+	if err != nil || result == nil {
+		return sourcetest.Answer{}, err
+	}
+	return sourcetest.Answer{Done: done, Changed: result.Changed, Refused: result.Refused, Error: result.Error}, nil
+}
+
+// outlast waits for as many reports of the reader as come within wal_sender_timeout.
+func (d *kitDatabase) outlast() error {
+	last, replies := "", 0
+	d.until("reports of a reader that reads nothing", func() bool {
+		now := d.text("SELECT coalesce(max(reply_time)::text, '') FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = $1", d.cfg.Slot)
+		if now != last && now != "" {
+			last = now
+			replies++
+		}
+		return replies > 5
+	})
+	return nil
+}
+
+// A kitConn is an application's connection.
+type kitConn struct{ conn *pgx.Conn }
+
+func (c *kitConn) exec(ctx context.Context, sql string, args ...any) error {
+	_, err := c.conn.Exec(ctx, sql, args...)
+	return err
+}
+
+func (c *kitConn) Begin(ctx context.Context) error      { return c.exec(ctx, "BEGIN") }
+func (c *kitConn) Commit(ctx context.Context) error     { return c.exec(ctx, "COMMIT") }
+func (c *kitConn) Rollback(ctx context.Context) error   { return c.exec(ctx, "ROLLBACK") }
+func (c *kitConn) Savepoint(ctx context.Context) error  { return c.exec(ctx, "SAVEPOINT s") }
+func (c *kitConn) RollbackTo(ctx context.Context) error { return c.exec(ctx, "ROLLBACK TO s") }
+func (c *kitConn) Close(ctx context.Context) error      { return c.conn.Close(ctx) }
+
+func (c *kitConn) Truncate(ctx context.Context, t sourcetest.Table) error {
+	return c.exec(ctx, "TRUNCATE "+quoteTable(&t.Table))
+}
+
+func (c *kitConn) Delete(ctx context.Context, t sourcetest.Table, ids ...string) error {
+	return c.exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s::text = ANY ($1)", quoteTable(&t.Table), quoteIdent(t.Columns.ID)), ids)
+}
+
+func (c *kitConn) Update(ctx context.Context, t sourcetest.Table, ms ...*outbox.Message) error {
+	for _, m := range ms {
+		sql := fmt.Sprintf("UPDATE %s SET %s = $1, %s = $2 WHERE %s::text = $3", quoteTable(&t.Table), quoteIdent(t.Columns.Type),
+			quoteIdent(t.Columns.Payload), quoteIdent(t.Columns.ID))
+		if err := c.exec(ctx, sql, m.Type, payloadArg(t, m.Payload), m.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *kitConn) Insert(ctx context.Context, t sourcetest.Table, ms ...*outbox.Message) error {
+	var names, rows []string
+	values := make([]map[string]any, len(ms))
+	for i, m := range ms {
+		values[i] = map[string]any{}
+		for _, v := range t.Values(m) {
+			if b, ok := v.V.([]byte); ok {
+				v.V = payloadArg(t, b)
+			}
+			values[i][v.Column] = v.V
+			if !slices.Contains(names, v.Column) {
+				names = append(names, v.Column)
+			}
+		}
+	}
+	var args []any
+	quoted := make([]string, len(names))
+	for _, row := range values {
+		var places []string
+		for i, name := range names {
+			quoted[i] = quoteIdent(name)
+			v, ok := row[name]
+			if !ok {
+				places = append(places, "DEFAULT")
+				continue
+			}
+			args = append(args, v)
+			places = append(places, fmt.Sprintf("$%d", len(args)))
+		}
+		rows = append(rows, "("+strings.Join(places, ", ")+")")
+	}
+	return c.exec(ctx, "INSERT INTO "+quoteTable(&t.Table)+" ("+strings.Join(quoted, ", ")+") VALUES "+strings.Join(rows, ", "), args...)
+}
+
+// payloadArg is a payload as an argument: text but for a column of bytes.
+func payloadArg(t sourcetest.Table, b []byte) any {
+	switch {
+	case b == nil:
+		return nil
+	case t.PayloadType == "bytea" || t.PayloadType == "" && t.Shape == "tailbox":
+		return b
+	}
+	return string(b)
+}

@@ -1,0 +1,136 @@
+package sourcetest
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// patience bounds every wait for an event.
+const patience = 60 * time.Second
+
+// A rig is a database, and what a case does with it. Its methods fail the test.
+type rig struct {
+	t   *testing.T
+	ctx context.Context // ends with the test's patience, so that no call hangs for ever
+	k   Kind
+	db  Database
+	src source.Source
+	app Conn // a connection for what needs no other one
+	// tables as the database has them; the first one is the one that most cases use.
+	tables []Table
+	st     checkpoint.Store
+}
+
+// newRig opens a database.
+func newRig(t *testing.T, k Kind, s Setup) *rig {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	t.Cleanup(cancel)
+	r := &rig{t: t, ctx: ctx, k: k, db: k.Open(t, s)}
+	r.tables = r.db.Tables()
+	if len(r.tables) != len(s.Tables) {
+		t.Fatalf("the database has %d tables, want %d", len(r.tables), len(s.Tables))
+	}
+	r.src = r.db.Source()
+	r.app = r.conn()
+	return r
+}
+
+// must fails the test with what was tried.
+func (r *rig) must(err error, format string, args ...any) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatalf("%s: %v", fmt.Sprintf(format, args...), err)
+	}
+}
+
+func (r *rig) conn() Conn {
+	r.t.Helper()
+	c, err := r.db.Conn(r.ctx)
+	r.must(err, "connect")
+	r.t.Cleanup(func() { _ = c.Close(context.WithoutCancel(r.ctx)) })
+	return c
+}
+
+// insert writes messages into the first table in one statement.
+func (r *rig) insert(ms ...*outbox.Message) {
+	r.t.Helper()
+	r.must(r.app.Insert(r.ctx, r.tables[0], ms...), "insert")
+}
+
+// establish makes a position at the log's present end.
+func (r *rig) establish() source.Resume {
+	r.t.Helper()
+	snap, err := r.src.Establish(r.ctx)
+	r.must(err, "establish")
+	r.must(snap.Close(r.ctx), "close snapshot")
+	if snap.Resume() == "" {
+		r.t.Fatal("a snapshot without a position")
+	}
+	return snap.Resume()
+}
+
+// until polls.
+func (r *rig) until(what string, ok func() bool) {
+	r.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(patience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			r.t.Fatalf("waited %v for: %s", patience, what)
+		}
+	}
+}
+
+// rows shows the first table: the ids that are there or, with a status column, id status attempts error, and ! where
+// delivered_at is set.
+func (r *rig) rows() string { return r.rowsOf(r.tables[0]) }
+
+func (r *rig) rowsOf(table Table) string {
+	r.t.Helper()
+	found, err := r.db.Rows(r.ctx, table)
+	r.must(err, "read rows")
+	var lines []string
+	for _, row := range found {
+		line := short(row.ID)
+		if table.Columns.Status != "" {
+			line += fmt.Sprintf(" %s %d", row.Status, row.Attempts)
+			if row.LastError != "" {
+				line += " " + row.LastError
+			}
+			if row.Delivered {
+				line += " !"
+			}
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, ", ")
+}
+
+// equal compares values that are simple, or have no unexported fields.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
+
+// ids lists messages.
+func ids(ms []*outbox.Message) string {
+	var s []string
+	for _, m := range ms {
+		s = append(s, short(m.ID))
+	}
+	return strings.Join(s, " ")
+}

@@ -1,0 +1,157 @@
+package sourcetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// newStoreRig opens a database and its store.
+func newStoreRig(t *testing.T, k Kind, s Setup) *rig {
+	t.Helper()
+	r := newRig(t, k, s)
+	r.open()
+	return r
+}
+
+// open opens a store, loads it, and closes it at the test's end.
+func (r *rig) open() *checkpoint.Loaded {
+	r.t.Helper()
+	st, err := r.db.Store(r.ctx)
+	r.must(err, "open store")
+	return r.use(st)
+}
+
+func (r *rig) use(st checkpoint.Store) *checkpoint.Loaded {
+	r.t.Helper()
+	r.t.Cleanup(func() { _ = st.Close(context.WithoutCancel(r.ctx)) })
+	r.st = st
+	loaded, err := st.Load(r.ctx)
+	r.must(err, "load")
+	return loaded
+}
+
+// reopen ends the session and starts again.
+func (r *rig) reopen() *checkpoint.Loaded {
+	r.t.Helper()
+	r.must(r.st.Close(r.ctx), "close store")
+	return r.open()
+}
+
+func (r *rig) settle(s checkpoint.Settlement) *checkpoint.Settled {
+	r.t.Helper()
+	out, err := r.st.Settle(r.ctx, &s)
+	r.must(err, "settle")
+	return out
+}
+
+func (r *rig) park(ps ...checkpoint.Parked) {
+	r.t.Helper()
+	r.settle(checkpoint.Settlement{Park: ps})
+}
+
+// parkWhole parks deliveries and settles their messages' rows.
+func (r *rig) parkWhole(ps ...checkpoint.Parked) *checkpoint.Settled {
+	r.t.Helper()
+	s := checkpoint.Settlement{Park: ps}
+	for _, p := range ps {
+		s.Rows = append(s.Rows, rowOf(p.Message, true))
+	}
+	return r.settle(s)
+}
+
+// due names what is due at the sinks, as sink:id, in order.
+func (r *rig) due(sinks ...string) string {
+	r.t.Helper()
+	ps, _, err := r.st.Due(r.ctx, sinks, 100)
+	r.must(err, "due")
+	return deliveries(ps)
+}
+
+func deliveries(ps []checkpoint.Parked) string {
+	var names []string
+	for i := range ps {
+		names = append(names, ps[i].Sink+":"+short(ps[i].Message.ID))
+	}
+	return strings.Join(names, " ")
+}
+
+// parked shows what is parked: sink:id state[!][@], where ! blocks and @ has a time.
+func (r *rig) parked() string {
+	r.t.Helper()
+	ps, err := r.db.Parked(r.ctx)
+	r.must(err, "read parked deliveries")
+	var lines []string
+	for i := range ps {
+		p := &ps[i]
+		line := p.Sink + ":" + short(p.RowID()) + " " + string(p.State)
+		if p.Blocks {
+			line += "!"
+		}
+		if p.Due {
+			line += "@"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, ", ")
+}
+
+// msg is message n of a group in the first table, at position {1, 100+n, 0}.
+func (r *rig) msg(n int, group string) *outbox.Message {
+	return &outbox.Message{ID: id(n), Type: "Counted", Topic: "order", Group: group, Key: []byte("k"), Payload: []byte(`{"n":1}`),
+		Table: r.tables[0].String(), Position: outbox.Position{Log: 1, Commit: uint64(100 + n)}, CommitTime: time.Unix(1700000000, 0)}
+}
+
+// head is a delivery that is retried after d, follower one that waits behind it, dead one that is given up.
+func head(sink string, m *outbox.Message, d time.Duration) checkpoint.Parked {
+	return checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateRetrying, Blocks: m.Group != "", Attempts: 1, Due: true,
+		NextAttempt: d, LastError: "boom", ErrorClass: "rejected"}
+}
+
+func follower(sink string, m *outbox.Message) checkpoint.Parked {
+	return checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateWaiting, Blocks: true}
+}
+
+func dead(sink string, m *outbox.Message, blocks bool) checkpoint.Parked {
+	return checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateDead, Blocks: blocks, Attempts: 15, LastError: "bad",
+		ErrorClass: "permanent"}
+}
+
+func keyOf(sink string, m *outbox.Message) checkpoint.Key {
+	return checkpoint.Key{Sink: sink, Table: m.Table, ID: m.ID}
+}
+
+// delivered is the Change for a delivery that succeeded.
+func delivered(sink string, m *outbox.Message) checkpoint.Change {
+	return checkpoint.Change{Key: keyOf(sink, m), Group: m.Group, Delivered: true}
+}
+
+// retried is the Change for one that failed again.
+func retried(sink string, m *outbox.Message, attempts int, d time.Duration) checkpoint.Change {
+	return checkpoint.Change{Key: keyOf(sink, m), Group: m.Group, State: checkpoint.StateRetrying,
+		Blocks: m.Group != "", Attempts: attempts, Due: true, NextAttempt: d, LastError: "again", ErrorClass: "rejected"}
+}
+
+// died is the Change for one that is given up.
+func died(sink string, m *outbox.Message, blocks bool) checkpoint.Change {
+	return checkpoint.Change{Key: keyOf(sink, m), Group: m.Group, State: checkpoint.StateDead,
+		Blocks: blocks, Attempts: 15, LastError: "bad", ErrorClass: "permanent"}
+}
+
+// rowOf is the Row of a message that is settled.
+func rowOf(m *outbox.Message, parked bool) checkpoint.Row {
+	return checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: parked}
+}
+
+// lanesText names lanes, as sink/group.
+func lanesText(lanes []checkpoint.Lane) string {
+	var names []string
+	for _, l := range lanes {
+		names = append(names, l.Sink+"/"+l.Group)
+	}
+	return strings.Join(names, " ")
+}
