@@ -1,0 +1,301 @@
+package mysql
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+const (
+	// peerTimeout is when this side gives up a server that does not even acknowledge what is sent.
+	peerTimeout = 30 * time.Second
+	// closeTimeout bounds the end of a connection.
+	closeTimeout = time.Second
+)
+
+// sessionSettings make SQL and values independent of the server's and the account's defaults. With NO_BACKSLASH_ESCAPES
+// only the quote itself is special in a literal. Zero dates, which applications may have, stay readable.
+const sessionSettings = `SET NAMES utf8mb4, autocommit = 1, time_zone = '+00:00', ` +
+	`sql_mode = 'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO', ` +
+	`foreign_key_checks = 1, unique_checks = 1, `
+
+// Limits of time that the server may have for all: a sweep lasts as long as it lasts.
+const (
+	mysqlSettings   = `max_execution_time = 0`
+	mariadbSettings = `max_statement_time = 0`
+)
+
+// A session is a connection for SQL. It is used by one goroutine at a time. Where a context ends a statement, the
+// connection is lost with it, as after any error that is not the server's own answer (broken).
+type session struct {
+	conn   *client.Conn
+	raw    net.Conn
+	server server
+	broken bool
+}
+
+// A server is what its greeting tells.
+type server struct {
+	mariadb bool
+	text    string // as the server says it
+	version [3]int
+}
+
+// kind is the server's kind as the configuration names it.
+func (s server) kind() string {
+	if s.mariadb {
+		return KindMariaDB
+	}
+	return KindMySQL
+}
+
+// atLeast compares versions of one kind.
+func (s server) atLeast(major, minor, patch int) bool {
+	for i, n := range [3]int{major, minor, patch} {
+		if s.version[i] != n {
+			return s.version[i] > n
+		}
+	}
+	return true
+}
+
+// parseServer reads the version of the greeting, such as 8.4.2, 9.7.4-2, 10.11.18-MariaDB-0+deb12u1-log, and, of MariaDB
+// behind old proxies, 5.5.5-10.6.1-MariaDB.
+func parseServer(text string) (server, error) {
+	s := server{text: text, mariadb: strings.Contains(strings.ToLower(text), "mariadb")}
+	digits := text
+	if s.mariadb {
+		digits = strings.TrimPrefix(digits, "5.5.5-")
+	}
+	if n, err := fmt.Sscanf(digits, "%d.%d.%d", &s.version[0], &s.version[1], &s.version[2]); n < 2 {
+		return server{}, fmt.Errorf("read the server's version %q: %w", text, err)
+	}
+	return s, nil
+}
+
+// connect opens a connection for SQL, to url (cfg.URL, or cfg.LockURL for the store's session), and makes it independent of
+// the server's defaults. The database of the URL is the default one.
+func (c *Config) connect(ctx context.Context, url string) (*session, error) {
+	a, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", c.kindName(), err)
+	}
+	settings := sessionSettings + mysqlSettings
+	if s.server.mariadb {
+		settings = sessionSettings + mariadbSettings
+	}
+	if err := c.accept(s.server); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	if _, err := s.exec(ctx, settings); err != nil {
+		return nil, errors.Join(fmt.Errorf("set up session: %w", err), s.close(ctx))
+	}
+	return s, nil
+}
+
+func (c *Config) kindName() string {
+	if c.Kind == "" {
+		return KindMySQL
+	}
+	return c.Kind
+}
+
+// accept refuses servers of the other kind, and those that are too old.
+func (c *Config) accept(s server) error {
+	switch {
+	case c.Kind != "" && c.Kind != s.kind():
+		return fmt.Errorf("the server is %s (%s): set source.kind to %s: %w", s.kind(), s.text, s.kind(), source.ErrStop)
+	case s.mariadb && !s.atLeast(10, 6, 0):
+		return fmt.Errorf("the server is MariaDB %s: 10.6 or later is needed: %w", s.text, source.ErrStop)
+	case !s.mariadb && !s.atLeast(8, 0, 14):
+		return fmt.Errorf("the server is MySQL %s: 8.0.14 or later is needed: %w", s.text, source.ErrStop)
+	}
+	return nil
+}
+
+// dial opens a connection and logs in.
+func (a *address) dial(ctx context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	s, err := a.login(ctx, a.tls)
+	// The driver has no kind of error for this; a server that has TLS is asked first, so that a passive listener is
+	// shut out.
+	if err != nil && a.preferred && strings.Contains(err.Error(), "does not support TLS") {
+		return a.login(ctx, nil)
+	}
+	return s, err
+}
+
+func (a *address) login(ctx context.Context, config *tls.Config) (*session, error) {
+	d := &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3},
+		Control:         dialControl,
+	}
+	s := &session{}
+	stop := func() bool { return true }
+	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		s.raw = conn
+		// The driver knows no context from here on.
+		stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		return conn, nil
+	}
+	conn, err := client.ConnectWithDialer(ctx, a.network, a.addr, a.user, a.password, a.database, dialer,
+		func(c *client.Conn) error {
+			c.SetAttributes(map[string]string{"program_name": "tailbox"})
+			if config != nil {
+				c.SetTLSConfig(config.Clone())
+			}
+			// So that an UPDATE counts the rows it found, not those it changed.
+			return c.SetCapability(mysql.CLIENT_FOUND_ROWS)
+		})
+	if !stop() && err == nil {
+		err = errors.Join(ctx.Err(), conn.Close())
+	}
+	if err != nil {
+		if cause := ctx.Err(); cause != nil {
+			return nil, fmt.Errorf("log in to %s: %w: %w", a.addr, cause, err)
+		}
+		return nil, fmt.Errorf("log in to %s as %s: %w", a.addr, a.user, err)
+	}
+	s.conn = conn
+	if s.server, err = parseServer(conn.GetServerVersion()); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return s, nil
+}
+
+// guard runs a use of the connection under a context. The connection is broken after anything but success or the
+// server's own answer.
+func (s *session) guard(ctx context.Context, use func() error) error {
+	if s.broken {
+		return mysql.ErrBadConn
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.raw.SetDeadline(time.Unix(1, 0)) })
+	err := use()
+	if !stop() {
+		s.broken = true // the deadline is set, or about to be
+		if err != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		return nil
+	}
+	if err != nil && serverError(err) == nil {
+		s.broken = true
+	}
+	return err
+}
+
+// exec runs one statement. With args it is prepared, run and closed again: a statement that is used often is prepared by
+// the session's owner (prepare). The result holds its own memory.
+func (s *session) exec(ctx context.Context, sql string, args ...any) (*mysql.Result, error) {
+	var r *mysql.Result
+	err := s.guard(ctx, func() (err error) {
+		r, err = s.conn.Execute(sql, args...)
+		return err
+	})
+	return r, err
+}
+
+// prepare prepares a statement. Its methods must run under guard.
+func (s *session) prepare(ctx context.Context, sql string) (*client.Stmt, error) {
+	var st *client.Stmt
+	err := s.guard(ctx, func() (err error) {
+		st, err = s.conn.Prepare(sql)
+		return err
+	})
+	return st, err
+}
+
+// texts runs one statement and returns its rows as text. NULL is the empty text.
+func (s *session) texts(ctx context.Context, sql string, args ...any) ([][]string, error) {
+	r, err := s.exec(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	if r.Resultset == nil {
+		return nil, nil
+	}
+	rows := make([][]string, len(r.Values))
+	for i, values := range r.Values {
+		rows[i] = make([]string, len(values))
+		for j := range values {
+			if values[j].Value() == nil {
+				continue
+			}
+			if rows[i][j], err = r.GetString(i, j); err != nil {
+				return nil, fmt.Errorf("read column %d: %w", j+1, err)
+			}
+		}
+	}
+	return rows, nil
+}
+
+// close ends the connection, even where ctx is done already, in bounded time.
+func (s *session) close(ctx context.Context) error {
+	if !s.broken && ctx.Err() == nil {
+		// So that the server's log does not count it as aborted. An error shows that it is closed already.
+		if err := s.raw.SetDeadline(time.Now().Add(closeTimeout)); err == nil && s.conn.Quit() == nil {
+			s.broken = true
+			return nil
+		}
+	}
+	s.broken = true
+	if err := s.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("close connection: %w", err)
+	}
+	return nil
+}
+
+// serverError is the server's own answer in an error, or nil.
+func serverError(err error) *mysql.MyError {
+	var e *mysql.MyError
+	if errors.As(err, &e) {
+		return e
+	}
+	// What the driver wraps with a stack has a Cause instead.
+	for err != nil {
+		if e, ok := err.(*mysql.MyError); ok {
+			return e
+		}
+		c, ok := err.(interface{ Cause() error })
+		if !ok {
+			return nil
+		}
+		err = c.Cause()
+	}
+	return nil
+}
+
+// errorCode is the number of a server's error, or 0.
+func errorCode(err error) uint16 {
+	if e := serverError(err); e != nil {
+		return e.Code
+	}
+	return 0
+}
+
+// quoteIdent quotes a name for SQL.
+func quoteIdent(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// quoteLiteral quotes a text for SQL, for sessions that connect made: NO_BACKSLASH_ESCAPES is on.
+func quoteLiteral(s string) string { return `'` + strings.ReplaceAll(s, `'`, `''`) + `'` }
