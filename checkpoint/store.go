@@ -158,7 +158,8 @@ type Loaded struct {
 	UncleanStarts int
 	// Started is the position that the last cautious start was about to decode; zero if none.
 	Started outbox.Position
-	// AcceptGap: an operator said that a gap is accepted, and no start has used it up.
+	// AcceptGap: an operator accepted the gap behind this very checkpoint (Selection.From is its Resume), and no start has
+	// used that up. What was said about another checkpoint counts for nothing.
 	AcceptGap bool
 	// Init is the position that `init` made, if rows in its snapshot still need judgement: pending, now or "".
 	SourceID string // what the server says now
@@ -250,6 +251,10 @@ type Selection struct {
 	States []State  `json:"states,omitempty"` // default dead
 	Limit  int      `json:"limit,omitempty"`
 	All    bool     `json:"all,omitempty"`
+	// From is the Resume of the checkpoint behind which the operator saw the gap that VerbAcceptGap accepts; required there.
+	From source.Resume `json:"from,omitempty"`
+	// Unrouted selects deliveries at the sink "", which Sink cannot name: messages that no sink could be chosen for.
+	Unrouted bool `json:"unrouted,omitempty"`
 	// AllowReorder: replay even what its group has passed.
 	AllowReorder bool `json:"allow_reorder,omitempty"`
 	// Refresh: replay with what the user's row says now; deliveries whose row is not pending are left alone. It is how a
@@ -258,6 +263,9 @@ type Selection struct {
 	// Edit is what VerbEdit changes; nil fields stay.
 	Edit *Edit `json:"edit,omitempty"`
 }
+
+// AtSink is the sink that the selection is limited to; ok is false where any will do.
+func (s *Selection) AtSink() (name string, ok bool) { return s.Sink, s.Sink != "" || s.Unrouted }
 
 // An Edit replaces parts of a dead delivery's message.
 type Edit struct {

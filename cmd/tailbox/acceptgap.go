@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/postgres"
 )
 
 func newAcceptGap() *command {
@@ -13,7 +16,8 @@ func newAcceptGap() *command {
 	return &command{
 		name: "accept-gap", about: "goes on from the log's present end after a gap that no sweep can heal",
 		long: "Where the log can no longer be read from the checkpoint, and no status column tells which rows are still to be delivered,\n" +
-			"the relay stops. With this the operator says that what was written in the gap is given up, or was dealt with by hand.",
+			"the relay stops. With this the operator says that what was written in the gap is given up, or was dealt with by hand.\n" +
+			"It counts for the gap that is there now, and for no later one; where there is none, it is refused.",
 		example: `tailbox accept-gap --why "restored from backup, rows of the gap were sent by hand"`,
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
@@ -28,9 +32,19 @@ func newAcceptGap() *command {
 			if err != nil {
 				return err
 			}
-			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbAcceptGap, Reason: why}, noWait: noWait,
-				done: func(int) string { return "the gap is accepted" }}
-			return v.perform(ctx, sh, p.postgres(sh.log(), nil))
+			cfg := p.postgres(sh.log(), nil)
+			gap, err := postgres.FindGap(ctx, cfg)
+			if err != nil {
+				return fmt.Errorf("accept-gap: %w", err)
+			}
+			if gap == nil {
+				return errors.New("accept-gap: there is no gap: the log can be read from the checkpoint, and nothing has to be given up")
+			}
+			fmt.Fprintf(sh.out, "the gap: %s\n", gap.Why)
+			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbAcceptGap, Reason: why, Selection: checkpoint.Selection{From: gap.From}},
+				noWait: noWait, done: func(int) string { return "the gap is accepted" },
+				later: "no relay is running, so the next tailbox run does it. It goes on from the log's end as it is then: start it soon"}
+			return v.perform(ctx, sh, cfg)
 		},
 	}
 }

@@ -42,7 +42,7 @@ func newGroupList() *command {
 			if err != nil {
 				return err
 			}
-			lanes, err := postgres.ListLanes(ctx, p.postgres(sh.log(), nil), sinkName, names, limit)
+			lanes, err := postgres.ListLanes(ctx, p.postgres(sh.log(), nil), checkpoint.Selection{Sink: sinkName, Groups: names}, limit)
 			if err != nil {
 				return err
 			}

@@ -19,6 +19,8 @@ type verb struct {
 	done func(changed int) string
 	// noWait: do not wait until it is carried out.
 	noWait bool
+	// later says what becomes of a request that is left for a relay to come.
+	later string
 }
 
 // perform writes the request and waits until it is carried out: by the relay that runs, or, where none does, here.
@@ -39,7 +41,7 @@ func (v *verb) perform(ctx context.Context, sh *shell, cfg postgres.Config) erro
 		return err
 	}
 	if result == nil {
-		_, err := fmt.Fprintf(sh.out, "written down as request %d: no relay is running, so the next tailbox run does it\n", id)
+		_, err := fmt.Fprintf(sh.out, "written down as request %d: %s\n", id, v.later)
 		return err
 	}
 	return v.tell(sh, result)

@@ -76,7 +76,11 @@ func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 // validate tells what is wrong with a request, before anything of it is carried out.
 func validate(r *checkpoint.Request) error {
 	sel := &r.Selection
-	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || sel.Sink != "" || sel.Type != "" || sel.Reason != ""
+	_, atSink := sel.AtSink()
+	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Reason != ""
+	if sel.Unrouted && (sel.Sink != "" || byGroups(r)) {
+		return errors.New("unrouted is about deliveries for which no sink could be chosen: it goes with no sink, and not with hold or resume")
+	}
 	switch r.Verb {
 	case checkpoint.VerbReplay, checkpoint.VerbDrop:
 		if !narrowed && !sel.All {
@@ -102,6 +106,9 @@ func validate(r *checkpoint.Request) error {
 			return errors.New("name the sinks")
 		}
 	case checkpoint.VerbAcceptGap:
+		if sel.From == "" {
+			return errors.New("say which gap: from is the checkpoint that was seen, the column resume of tailbox_checkpoint")
+		}
 	default:
 		return fmt.Errorf("there is no verb %q", r.Verb)
 	}

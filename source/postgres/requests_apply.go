@@ -62,7 +62,7 @@ func (p *part) apply(ctx context.Context) error {
 	switch {
 	case p.request.Verb == checkpoint.VerbAcceptGap:
 		// A start that finds a gap uses such a request up itself, when it saves the new position.
-		p.result.Note, p.done = "there is no gap: nothing was accepted", true
+		p.result.Error, p.done = "there is no gap: nothing was accepted", true
 		return nil
 	case byGroups(p.request):
 		return p.groups(ctx)

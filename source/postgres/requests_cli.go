@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -238,12 +239,12 @@ type WaitingLane struct {
 // lanesQuery lists lanes with blocking deliveries, and the first of each.
 const lanesQuery = `
 WITH RECURSIVE lane AS (
-	(SELECT sink, message_group FROM {parked} WHERE pipeline = $1 AND blocks AND ($2 = '' OR sink = $2)
+	(SELECT sink, message_group FROM {parked} WHERE pipeline = $1 AND blocks AND ($2::text IS NULL OR sink = $2)
 		AND ($3::text[] IS NULL OR message_group = ANY ($3)) ORDER BY sink, message_group LIMIT 1)
 	UNION ALL
 	SELECT n.sink, n.message_group FROM lane l CROSS JOIN LATERAL (
 		SELECT p.sink, p.message_group FROM {parked} p
-		WHERE p.pipeline = $1 AND p.blocks AND (p.sink, p.message_group) > (l.sink, l.message_group) AND ($2 = '' OR p.sink = $2)
+		WHERE p.pipeline = $1 AND p.blocks AND (p.sink, p.message_group) > (l.sink, l.message_group) AND ($2::text IS NULL OR p.sink = $2)
 			AND ($3::text[] IS NULL OR p.message_group = ANY ($3))
 		ORDER BY p.sink, p.message_group LIMIT 1) n
 ), listed AS MATERIALIZED (SELECT * FROM lane LIMIT $4)
@@ -253,9 +254,9 @@ FROM listed l CROSS JOIN LATERAL (SELECT p.position, p.message_id, p.source_tabl
 	WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks ORDER BY p.position LIMIT 1) h
 ORDER BY l.sink, l.message_group`
 
-// ListLanes lists the lanes that wait, with the reason; sink "" and groups nil mean all. Limit bounds the lanes; 0 means all.
-// Held lanes with nothing parked come first.
-func ListLanes(ctx context.Context, cfg Config, sink string, groups []string, limit int) (list []WaitingLane, err error) {
+// ListLanes lists the lanes that wait, with the reason, of the sink and groups of a selection; the rest of it does not matter.
+// Limit bounds the lanes; 0 means all. Held lanes with nothing parked come first.
+func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []WaitingLane, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -268,7 +269,7 @@ func ListLanes(ctx context.Context, cfg Config, sink string, groups []string, li
 	if limit > 0 {
 		bound = limit
 	}
-	rows, err := s.conn.Query(ctx, s.q(lanesQuery), cfg.Pipeline, sink, groups, bound)
+	rows, err := s.conn.Query(ctx, s.q(lanesQuery), cfg.Pipeline, atSink(&sel), sel.Groups, bound)
 	if err != nil {
 		return nil, s.fault("list lanes", err)
 	}
@@ -293,30 +294,27 @@ func ListLanes(ctx context.Context, cfg Config, sink string, groups []string, li
 		whole[i].Message.Payload = nil
 		list[i].First = &whole[i]
 	}
-	return append(s.emptyHeld(list, sink, groups), list...), nil
+	return append(s.emptyHeld(list, &sel), list...), nil
 }
 
-// emptyHeld are held lanes that are not in the list because nothing is parked in them.
-func (s *store) emptyHeld(list []WaitingLane, sink string, groups []string) []WaitingLane {
-	wanted := make(map[string]bool, len(groups))
-	for _, g := range groups {
-		wanted[g] = true
-	}
-	have := make(map[string]bool)
+// emptyHeld are held lanes that are not in the list because nothing is parked in them. A group that is held at every sink is
+// left out where one of its lanes is listed: that one says so.
+func (s *store) emptyHeld(list []WaitingLane, sel *checkpoint.Selection) []WaitingLane {
+	lanes, groups := make(map[checkpoint.Lane]bool), make(map[string]bool)
 	for _, l := range list {
-		have[l.Group] = true
-		have[l.Sink+"\x00"+l.Group] = true
+		lanes[checkpoint.Lane{Sink: l.Sink, Group: l.Group}], groups[l.Group] = true, true
 	}
+	sink, limited := sel.AtSink()
 	var out []WaitingLane
 	for _, lane := range sortedLanes(s.held) {
-		key := lane.Sink + "\x00" + lane.Group
-		if lane.Sink == "" {
-			key = lane.Group
+		everywhere := lane.Sink == ""
+		switch {
+		case lanes[lane], everywhere && groups[lane.Group]:
+		case len(sel.Groups) > 0 && !slices.Contains(sel.Groups, lane.Group):
+		case limited && !everywhere && lane.Sink != sink:
+		default:
+			out = append(out, WaitingLane{Sink: lane.Sink, Group: lane.Group, Held: true})
 		}
-		if have[key] || len(wanted) > 0 && !wanted[lane.Group] || sink != "" && lane.Sink != "" && lane.Sink != sink {
-			continue
-		}
-		out = append(out, WaitingLane{Sink: lane.Sink, Group: lane.Group, Held: true})
 	}
 	return out
 }

@@ -54,8 +54,10 @@ func selects(v checkpoint.Verb) bool {
 
 const (
 	selectedColumns = `p.sink, p.message_group, p.position, p.message_id, p.source_table, p.state, p.blocks, p.alone, p.row_settled,
-	p.state = ANY ($8::text[]) AND ($9 = '' OR p.type LIKE $9) AND ($11 = '' OR p.sink = $11)
-	AND ($10 = '' OR p.last_error LIKE $10 OR p.error_class LIKE $10) AS match`
+	p.state = ANY ($8::text[]) AND ($9 = '' OR p.type LIKE $9) AND ($11::text IS NULL OR p.sink = $11)
+	AND ($10 = '' OR p.last_error LIKE $10 OR p.error_class LIKE $10)
+	AND coalesce(CASE WHEN p.state = 'dead' THEN p.changed_at ELSE p.parked_at END <=
+		(SELECT requested_at FROM {request} WHERE id = $12), true) AS match`
 	selectedAfter = `(p.sink, p.message_group, p.position, p.message_id, p.source_table) > ($2, $3, $4, $5, $6)`
 	selectedOrder = ` ORDER BY p.sink, p.message_group, p.position, p.message_id, p.source_table LIMIT $7`
 
@@ -63,16 +65,16 @@ const (
 	selectAll = `(SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.blocks AND ` + selectedAfter + selectedOrder + `)
 	UNION ALL (SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND NOT p.blocks AND ` + selectedAfter + selectedOrder + `)`
 	// selectLanes goes through lanes.
-	selectLanes = `SELECT p.* FROM unnest($12::text[], $13::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
+	selectLanes = `SELECT p.* FROM unnest($13::text[], $14::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
 	(SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group
 		AND p.blocks AND ` + selectedAfter + selectedOrder + `)
 	UNION ALL (SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group
 		AND NOT p.blocks AND ` + selectedAfter + selectedOrder + `)) p`
 	// selectIDs looks messages up, by the id of their row or the one that an edit gave them.
-	selectIDs = `SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = ANY ($12::text[]) AND ` +
-		selectedAfter + ` AND ($13::text[] IS NULL OR p.message_group = ANY ($13::text[]))
-	UNION SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.sent_id = ANY ($12::text[]) AND ` +
-		selectedAfter + ` AND ($13::text[] IS NULL OR p.message_group = ANY ($13::text[]))`
+	selectIDs = `SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = ANY ($13::text[]) AND ` +
+		selectedAfter + ` AND ($14::text[] IS NULL OR p.message_group = ANY ($14::text[]))
+	UNION SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.sent_id = ANY ($13::text[]) AND ` +
+		selectedAfter + ` AND ($14::text[] IS NULL OR p.message_group = ANY ($14::text[]))`
 	// selectFrame returns those that match and the last one that was looked at.
 	selectFrame = `SELECT sink, message_group, position, message_id, source_table, state, blocks, alone, row_settled, match, n FROM (
 	SELECT u.*, count(*) OVER () AS n, lead(true) OVER (ORDER BY sink, message_group, position, message_id, source_table) IS NULL AS last
@@ -81,28 +83,41 @@ const (
 	ORDER BY sink, message_group, position, message_id, source_table`
 )
 
-// selectChunk reads the next deliveries that a request selects.
+// atSink is the parameter for the sink that a selection is limited to; NULL for none.
+func atSink(sel *checkpoint.Selection) *string {
+	if name, ok := sel.AtSink(); ok {
+		return &name
+	}
+	return nil
+}
+
+// selectChunk reads the next deliveries that a request selects. One that names no ids does not reach what was parked, or died,
+// after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
 func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*chunk, error) {
 	sel := &r.Selection
 	from := selectAll
-	var arg12, arg13 []string
+	var one, two []string // what the query is limited to
 	after := parkedKey{Sink: sel.Sink}
 	if done.After != nil {
 		after = *done.After
 	}
 	switch {
 	case len(sel.IDs) > 0:
-		from, arg12, arg13 = selectIDs, sel.IDs, sel.Groups
+		from, one, two = selectIDs, sel.IDs, sel.Groups
 	case len(sel.Groups) > 0:
 		from = selectLanes
-		if arg12, arg13 = s.lanesFrom(sel, after); len(arg12) == 0 {
+		if one, two = s.lanesFrom(sel, after); len(one) == 0 {
 			return &chunk{end: true}, nil
 		}
 	}
+	asked := r.ID
+	if len(sel.IDs) > 0 {
+		asked = 0
+	}
 	args := []any{s.cfg.Pipeline, after.Sink, after.Group, after.Position, after.ID, after.Table, scanChunk, statesOf(r),
-		likePattern(sel.Type), likePattern(sel.Reason), sel.Sink}
+		likePattern(sel.Type), likePattern(sel.Reason), atSink(sel), asked}
 	if from != selectAll {
-		args = append(args, arg12, arg13)
+		args = append(args, one, two)
 	}
 	rows, err := s.conn.Query(ctx, s.q(selectFrame+from+selectFrameEnd), args...)
 	if err != nil {
@@ -123,7 +138,8 @@ func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *Re
 	}); err != nil {
 		return nil, s.fault("select deliveries", err)
 	}
-	c.end = n < scanChunk || sel.Sink != "" && c.last.Sink > sel.Sink
+	name, limited := sel.AtSink()
+	c.end = n < scanChunk || limited && c.last.Sink > name
 	return c, s.limitChunk(c, sel, done)
 }
 
@@ -169,7 +185,7 @@ func (c *chunk) within(lanes []checkpoint.Lane) {
 // lanesFrom lists the next of the lanes that a selection of groups can be in, from the one of after on.
 func (s *store) lanesFrom(sel *checkpoint.Selection, after parkedKey) (sinks, groups []string) {
 	wanted := []string{sel.Sink}
-	if sel.Sink == "" {
+	if _, limited := sel.AtSink(); !limited {
 		wanted = wanted[:0]
 		for sink := range s.sinks {
 			wanted = append(wanted, sink)

@@ -255,7 +255,7 @@ func TestPauseAndResumeSinks(t *testing.T) {
 	equal(t, "paused", r.reopen().PausedSinks, []string{"audit"})
 }
 
-// An accepted gap serves one new position, and only where there is a gap.
+// An accepted gap serves one new position, and only the one behind the checkpoint that the operator saw.
 func TestAcceptGap(t *testing.T) {
 	t.Parallel()
 	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
@@ -263,32 +263,99 @@ func TestAcceptGap(t *testing.T) {
 	if err := r.st.Save(r.ctx, c); err != nil {
 		t.Fatal(err)
 	}
-	accept := func() {
-		r.exec(`INSERT INTO tailbox_request (pipeline, verb, reason) VALUES ($1, 'accept-gap', 'because')`, r.cfg.Pipeline)
+	accept := func(from string) {
+		r.exec(`INSERT INTO tailbox_request (pipeline, verb, selection, reason)
+			VALUES ($1, 'accept-gap', json_build_object('from', $2::text), 'because')`, r.cfg.Pipeline, from)
 	}
 	equal(t, "before", r.reopen().AcceptGap, false)
-	accept()
+	accept("0/0")
+	equal(t, "asked for behind another checkpoint", r.reopen().AcceptGap, false)
+	accept("0/1")
 	equal(t, "asked for", r.reopen().AcceptGap, true)
-	accept() // after this start looked
+	accept("0/1") // after this start looked
 	if err := r.st.Save(r.ctx, c); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "a checkpoint of the same log uses nothing up", r.text("SELECT count(*)::text FROM tailbox_request WHERE done_at IS NULL"), "2")
-	c.Log++
+	equal(t, "a checkpoint of the same log uses nothing up", r.text("SELECT count(*)::text FROM tailbox_request WHERE done_at IS NULL"), "3")
+	c.Log, c.Resume = 2, "0/2"
 	if err := r.st.Save(r.ctx, c); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "used up", r.text("SELECT string_agg(coalesce(result ->> 'note', 'open'), ', ' ORDER BY id) FROM tailbox_request"), "the gap was accepted, open")
+	equal(t, "used up", r.text("SELECT string_agg(coalesce(result ->> 'note', 'open'), ', ' ORDER BY id) FROM tailbox_request"),
+		"open, the gap was accepted, open")
+	equal(t, "what is left is about a gap that is over", r.reopen().AcceptGap, false)
 	result, _ := r.obey()
-	equal(t, "without a gap", result.Note, "there is no gap: nothing was accepted")
-	equal(t, "afterwards", r.reopen().AcceptGap, false)
+	equal(t, "without a gap", result.Error, "there is no gap: nothing was accepted")
+}
+
+// What lies about until a relay runs does not reach what was parked, or died, after it was asked for.
+func TestRequestsReachOnlyWhatWasThere(t *testing.T) {
+	t.Parallel()
+	ask := func(r *storeRig, verb checkpoint.Verb, sel checkpoint.Selection) {
+		if _, err := Ask(r.ctx, r.cfg, &checkpoint.Request{Verb: verb, Selection: sel, Reason: "why"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		verb checkpoint.Verb
+		sel  checkpoint.Selection
+		want string
+	}{
+		{checkpoint.VerbDrop, checkpoint.Selection{All: true}, "kafka:1 dropped, kafka:2 dead!, kafka:3 dead!"},
+		{checkpoint.VerbReplay, checkpoint.Selection{Sink: "kafka"}, "kafka:1 waiting!@, kafka:2 dead!, kafka:3 dead!"},
+		{checkpoint.VerbSkip, checkpoint.Selection{Groups: []string{"a", "b", "c"}}, "kafka:1 dead, kafka:2 dead!, kafka:3 dead!"},
+		{checkpoint.VerbDrop, checkpoint.Selection{All: true, States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying}},
+			"kafka:1 dropped, kafka:2 dead!, kafka:3 dead!"},
+		{checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{eventID(2), eventID(3)}}, "kafka:1 dead!, kafka:2 dropped, kafka:3 dropped"},
+	} {
+		r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+		two := msg(2, "b")
+		r.park(dead("kafka", msg(1, "a"), true), head("kafka", two, 0))
+		ask(r, test.verb, test.sel)
+		r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died("kafka", two, true)}, Park: []checkpoint.Parked{dead("kafka", msg(3, "c"), true)}})
+		r.obey()
+		equal(t, fmt.Sprintf("%s %+v", test.verb, test.sel), r.parkedRows(), test.want)
+	}
+	// Requests that wait together do not hide what they are about from each other.
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+	r.park(dead("kafka", msg(1, "a"), true))
+	ask(r, checkpoint.VerbSkip, checkpoint.Selection{Groups: []string{"a"}})
+	ask(r, checkpoint.VerbDrop, checkpoint.Selection{All: true})
+	r.obey()
+	r.obey()
+	equal(t, "skipped, then dropped", r.parkedRows(), "kafka:1 dropped")
+}
+
+// The sink ” can be selected alone.
+func TestSelectionOfTheUnrouted(t *testing.T) {
+	t.Parallel()
+	for _, sel := range []checkpoint.Selection{{Unrouted: true}, {Unrouted: true, Groups: []string{"a"}}, {Unrouted: true, IDs: []string{eventID(1), eventID(2)}}} {
+		r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+		r.park(dead("", msg(1, "a"), true), dead("kafka", msg(2, "a"), true), dead("audit", msg(1, "a"), true))
+		list, more, err := ListParked(r.ctx, r.cfg, sel, 10)
+		if err != nil || more || len(list) != 1 || list[0].Sink != "" {
+			t.Errorf("list %+v: %+v, %v", sel, list, err)
+		}
+		lanes, err := ListLanes(r.ctx, r.cfg, checkpoint.Selection{Unrouted: true}, 0)
+		if err != nil || len(lanes) != 1 || lanes[0].Sink != "" {
+			t.Errorf("lanes: %+v, %v", lanes, err)
+		}
+		r.ask(checkpoint.VerbDrop, sel)
+		equal(t, fmt.Sprintf("%+v", sel), r.parkedRows(), ":1 dropped, audit:1 dead!, kafka:2 dead!")
+	}
+	for _, r := range []checkpoint.Request{{Verb: checkpoint.VerbHold, Selection: checkpoint.Selection{Unrouted: true, Groups: []string{"a"}}},
+		{Verb: checkpoint.VerbDrop, Selection: checkpoint.Selection{Unrouted: true, Sink: "kafka"}}} {
+		if validate(&r) == nil {
+			t.Errorf("%+v was not refused", r)
+		}
+	}
 }
 
 // Requests that nobody can carry out are closed with the reason, instead of coming up for ever.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
-	for _, c := range [][2]string{{"replay", "{}"}, {"replay", `{"ids": 7}`}, {"dance", "{}"}, {"hold", "{}"}, {"pause", "{}"}, {"resume", "{}"},
+	for _, c := range [][2]string{{"replay", "{}"}, {"accept-gap", "{}"}, {"replay", `{"ids": 7}`}, {"dance", "{}"}, {"hold", "{}"}, {"pause", "{}"}, {"resume", "{}"},
 		{"drop", `{"all": true, "states": ["dropped"]}`}} {
 		r.exec(`INSERT INTO tailbox_request (pipeline, verb, selection) VALUES ($1, $2, $3)`, r.cfg.Pipeline, c[0], c[1])
 		requests, err := r.st.Requests(r.ctx)

@@ -32,7 +32,7 @@ UPDATE {parked} p SET state = 'dropped', blocks = false, next_attempt_at = NULL,
 FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)` + parkedAt + `WHERE p.ctid = at.ctid`
 
 	skipParked = `
-UPDATE {parked} p SET blocks = false, changed_at = now()
+UPDATE {parked} p SET blocks = false
 FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)` + parkedAt + `WHERE p.ctid = at.ctid`
 
 	// rewriteParked replaces what a delivery carries.

@@ -26,10 +26,11 @@ ON CONFLICT (pipeline) DO UPDATE SET source_id = excluded.source_id, resume = ex
 const settleStart = `UPDATE {checkpoint} SET started = NULL, unclean_starts = 0, updated_at = now() WHERE pipeline = $1`
 
 // acceptGap closes the requests to accept a gap that a newly established position has used up. Those made after the start
-// looked for them (id above $2) are left: nobody has acted on them.
+// looked for them (id above $2) are left, and so are those for another checkpoint: nobody has acted on them.
 const acceptGap = `
-UPDATE {request} SET done_at = now(), result = json_build_object('changed', 1, 'note', 'the gap was accepted')
-WHERE pipeline = $1 AND verb = 'accept-gap' AND done_at IS NULL AND id <= $2`
+UPDATE {request} r SET done_at = now(), result = json_build_object('changed', 1, 'note', 'the gap was accepted')
+WHERE r.pipeline = $1 AND r.verb = 'accept-gap' AND r.done_at IS NULL AND r.id <= $2
+	AND r.selection ->> 'from' = (SELECT c.resume FROM {checkpoint} c WHERE c.pipeline = $1)`
 
 // queueCheckpoint adds a checkpoint to a batch.
 func (s *store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
@@ -37,11 +38,11 @@ func (s *store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
 	if len(c.SettledAbove) > 0 {
 		above = string(appendRanges(nil, c.SettledAbove))
 	}
+	if c.Log != s.log && s.gap != 0 {
+		b.Queue(s.q(acceptGap), s.cfg.Pipeline, s.gap) // before the checkpoint that it compares with is replaced
+	}
 	b.Queue(s.q(saveCheckpoint), s.cfg.Pipeline, c.SourceID, string(c.Resume), int64(c.Log), int64(c.LastCommit), above,
 		c.SweepPending, schemaVersion)
-	if c.Log != s.log && s.gap != 0 {
-		b.Queue(s.q(acceptGap), s.cfg.Pipeline, s.gap)
-	}
 }
 
 // saved notes what a committed checkpoint means for the session.

@@ -17,6 +17,12 @@ INSERT INTO {checkpoint} AS c (pipeline, schema_version, unclean_starts, lease_e
 ON CONFLICT (pipeline) DO UPDATE SET unclean_starts = c.unclean_starts + 1, lease_epoch = c.lease_epoch + 1, updated_at = now()
 RETURNING source_id, resume, settled_above::text, started, log, last_commit, sweep_pending, unclean_starts - 1, schema_version`
 
+// acceptedGap finds the requests that accept the gap behind the present checkpoint. Those for another one are about a gap that
+// is over, and say nothing about this one.
+const acceptedGap = `
+SELECT coalesce(max(r.id), 0) FROM {request} r JOIN {checkpoint} c ON c.pipeline = r.pipeline AND r.selection ->> 'from' = c.resume
+WHERE r.pipeline = $1 AND r.done_at IS NULL AND r.verb = 'accept-gap'`
+
 // blockedLanes names the lanes with blocking deliveries. It steps from lane to lane along the index, so it costs by lanes,
 // not by what waits in them.
 const blockedLanes = `
@@ -63,8 +69,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		out.ParkedSinks, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
-	b.Queue(s.q(`SELECT coalesce(max(id), 0) FROM {request} WHERE pipeline = $1 AND done_at IS NULL AND verb = 'accept-gap'`),
-		s.cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.gap) })
+	b.Queue(s.q(acceptedGap), s.cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.gap) })
 	if err := s.send(ctx, b); err != nil {
 		return nil, s.fault("load state", err)
 	}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const keepConfig = `
+pipeline: shop
+source: {kind: postgres, url: "${DATABASE_URL}", slot: "${SLOT}", reconcile: 0s, tables: [{on_delivered: keep}]}
+sinks: {out: {kind: file, path: lines.json}}
+admin: {listen: off}
+`
+
+// TestAcceptGap: consent is for the gap that is there when it is asked for. Without a gap it is refused, and none of it is left
+// for a later one.
+func TestAcceptGap(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, keepConfig)
+	accept := func() result { return r.command("accept-gap", "--why", "test") }
+	if got := accept(); got.code != exitFailed || !strings.Contains(got.err, "run tailbox init") {
+		t.Errorf("before init: %+v", got)
+	}
+	r.must("init")
+	if got := accept(); got.code != exitFailed || !strings.Contains(got.err, "there is no gap") {
+		t.Errorf("without a gap: %+v", got)
+	}
+	stop := r.relay()
+	r.must("send", "--type", "first", "--group", "a:1", "{}")
+	until(t, "the first message", func() bool { return len(r.delivered()) == 1 })
+	if got := accept(); got.code != exitFailed || !strings.Contains(got.err, "there is no gap") {
+		t.Errorf("beside a relay: %+v", got)
+	}
+	stop()
+	for i, lost := range []string{"second", "fourth"} {
+		r.dropSlot()
+		r.must("send", "--type", lost, "--group", "a:1", "{}")
+		if got := r.command("run"); got.code != exitFailed || !strings.Contains(got.err, "accept-gap") {
+			t.Fatalf("run with gap %d: %+v", i, got)
+		}
+		if out := r.must("accept-gap", "--why", "test"); !strings.Contains(out, "the gap: replication slot") || !strings.Contains(out, "the next tailbox run does it") {
+			t.Errorf("accept-gap: %s", out)
+		}
+		// Said twice, it is not left over for the next gap.
+		r.must("accept-gap", "--why", "test")
+		stop := r.relay()
+		until(t, "the relay", func() bool { return strings.Contains(r.must("status"), "active=true") })
+		r.must("send", "--type", "after", "--group", "a:1", "{}")
+		until(t, "the message after the gap", func() bool { return len(r.delivered()) == i+2 })
+		stop()
+	}
+	if got := strings.Join(r.delivered(), " "); got != "first after after" {
+		t.Errorf("delivered %s", got)
+	}
+}
+
+func (r *rig) dropSlot() {
+	r.t.Helper()
+	until(r.t, "the slot to be free", func() bool {
+		var active bool
+		err := r.conn.QueryRow(r.t.Context(), "SELECT active FROM pg_replication_slots WHERE slot_name = $1", r.env["SLOT"]).Scan(&active)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return !active
+	})
+	r.sql("SELECT pg_drop_replication_slot($1)", r.env["SLOT"])
+}
