@@ -44,7 +44,7 @@ func TestAcceptGap(t *testing.T) {
 		// Said twice, it is not left over for the next gap.
 		r.must("accept-gap", "--why", "test")
 		stop := r.relay()
-		until(t, "the relay", func() bool { return strings.Contains(r.must("status"), "active=true") })
+		until(t, "the new position", func() bool { return !strings.Contains(r.must("status"), "not carried out yet") })
 		r.must("send", "--type", "after", "--group", "a:1", "{}")
 		until(t, "the message after the gap", func() bool { return len(r.delivered()) == i+2 })
 		stop()
