@@ -20,6 +20,7 @@ import (
 var shared struct {
 	mu       sync.Mutex
 	postgres map[string]func() (*PG, error)
+	mysql    map[string]func() (*My, error)
 	closers  []func() error
 }
 
@@ -57,6 +58,42 @@ func startShared(version string) (*PG, error) {
 	}
 	atEnd(pg.Close)
 	return pg, nil
+}
+
+// SharedMySQL returns the server of the kind (see [MySQLKinds]) that all tests
+// of this process use. Start it anew, stop it or change its settings in no
+// test: use [MySQL] for that. With TAILBOX_TEST_MYSQL_URL or
+// TAILBOX_TEST_MARIADB_URL it is that server.
+func SharedMySQL(tb testing.TB, kind string) *My {
+	tb.Helper()
+	shared.mu.Lock()
+	if shared.mysql == nil {
+		shared.mysql = make(map[string]func() (*My, error))
+	}
+	start, ok := shared.mysql[kind]
+	if !ok {
+		start = sync.OnceValues(func() (*My, error) { return startSharedMySQL(kind) })
+		shared.mysql[kind] = start
+	}
+	shared.mu.Unlock()
+	my, err := start()
+	if err != nil {
+		unavailable(tb, err)
+	}
+	return my
+}
+
+// startSharedMySQL starts a server, or finds the one that the environment names.
+func startSharedMySQL(kind string) (*My, error) {
+	if my, err := externalMySQL(kind); my != nil || err != nil {
+		return my, err
+	}
+	my, err := StartMySQL(kind)
+	if err != nil {
+		return nil, err
+	}
+	atEnd(my.Close)
+	return my, nil
 }
 
 // atEnd has Main call f after the tests.

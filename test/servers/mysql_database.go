@@ -1,0 +1,158 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+)
+
+// dialMySQL opens a connection whose every use ends with ctx, or after a minute.
+func dialMySQL(ctx context.Context, network, addr, user, password, db string) (*client.Conn, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(time.Minute)
+	}
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return conn, conn.SetDeadline(deadline)
+	}
+	return client.ConnectWithDialer(ctx, network, addr, user, password, db, dial)
+}
+
+// Connect opens a connection to database db as root. All of its use ends with
+// ctx's deadline, or after a minute where it has none; the caller closes it.
+func (my *My) Connect(ctx context.Context, db string) (*client.Conn, error) {
+	network, addr, user, password := "unix", my.Socket, "root", ""
+	if my.external != nil {
+		network, addr, user = "tcp", my.Addr(), my.external.User.Username()
+		password, _ = my.external.User.Password()
+	}
+	conn, err := dialMySQL(ctx, network, addr, user, password, db)
+	if err != nil {
+		return nil, fmt.Errorf("connect to database %q: %w", db, err)
+	}
+	return conn, nil
+}
+
+// Exec runs statements in database db as root, one after the other on one
+// connection of its own.
+func (my *My) Exec(ctx context.Context, db string, statements ...string) error {
+	conn, err := my.Connect(ctx, db)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for _, sql := range statements {
+		if _, err := conn.Execute(sql); err != nil {
+			return fmt.Errorf("execute %.300q: %w", sql, err)
+		}
+	}
+	return nil
+}
+
+// NewDatabase creates an empty database of a name that nobody else has, and
+// returns the name. At the test's end its connections are cut, transactions
+// that were prepared with an XA id that begins with the name are rolled back,
+// accounts whose name begins with its last eight characters and the database
+// itself are dropped.
+func (my *My) NewDatabase(tb testing.TB) string {
+	tb.Helper()
+	name := databaseName(tb.Name())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := my.Exec(ctx, "", "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
+		tb.Fatalf("create database: %v", err)
+	}
+	tb.Cleanup(func() {
+		if my.child != nil {
+			if pid, _ := my.child.running(); pid == 0 {
+				return // the test ended its server; the data goes with it
+			}
+		}
+		if err := my.dropDatabase(name); err != nil {
+			tb.Errorf("drop database %s: %v", name, err)
+		}
+	})
+	return name
+}
+
+// dropDatabase drops a database with all that holds it.
+func (my *My) dropDatabase(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := my.Connect(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	lists := []struct{ list, do string }{
+		{"SELECT id FROM information_schema.processlist WHERE db = '" + name + "'", "KILL %s"},
+		{"XA RECOVER", "XA ROLLBACK '%s'"},
+		{"SELECT CONCAT('`', user, '`@`', host, '`') FROM mysql.user WHERE user LIKE '" + name[len(name)-8:] + "%'", "DROP USER %s"},
+	}
+	for _, l := range lists {
+		r, err := conn.Execute(l.list)
+		if err != nil {
+			return fmt.Errorf("execute %q: %w", l.list, err)
+		}
+		for i := range r.Values {
+			text, err := r.GetString(i, r.ColumnNumber()-1)
+			if err != nil {
+				return fmt.Errorf("read %q: %w", l.list, err)
+			}
+			if l.list == "XA RECOVER" && !strings.HasPrefix(text, name) {
+				continue
+			}
+			// What has ended by itself meanwhile is as good.
+			_, _ = conn.Execute(fmt.Sprintf(l.do, text))
+		}
+	}
+	for _, sql := range []string{"SET lock_wait_timeout = 20", "DROP DATABASE IF EXISTS " + name} {
+		if _, err := conn.Execute(sql); err != nil {
+			return fmt.Errorf("execute %q: %w", sql, err)
+		}
+	}
+	return nil
+}
+
+// mysqlVariable is the environment variable that names a server which runs
+// already.
+func mysqlVariable(kind string) string { return "TAILBOX_TEST_" + strings.ToUpper(kind) + "_URL" }
+
+// externalMySQL finds the server that the environment names; nil if none.
+func externalMySQL(kind string) (*My, error) {
+	text := os.Getenv(mysqlVariable(kind))
+	if text == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w; want mysql://root:password@host:port", mysqlVariable(kind), err)
+	}
+	my := &My{Kind: kind, Port: 3306, external: u}
+	if p := u.Port(); p != "" {
+		if my.Port, err = strconv.Atoi(p); err != nil {
+			return nil, fmt.Errorf("parse %s: %w", mysqlVariable(kind), err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conn, err := my.Connect(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", mysqlVariable(kind), err)
+	}
+	defer conn.Close()
+	my.Version = conn.GetServerVersion()
+	return my, nil
+}
