@@ -96,12 +96,31 @@ func (my *My) dropDatabase(name string) error {
 		return err
 	}
 	defer conn.Close()
-	lists := []struct{ list, do string }{
+	if _, err := conn.Execute("SET lock_wait_timeout = 1"); err != nil {
+		return fmt.Errorf("limit waiting for locks: %w", err)
+	}
+	for {
+		if err := releaseDatabase(conn, name); err != nil {
+			return err
+		}
+		_, err := conn.Execute("DROP DATABASE IF EXISTS " + name)
+		if err == nil {
+			return nil
+		}
+		// A connection ends some time after it was killed, and only then can others roll back what it prepared.
+		if ctx.Err() != nil || !strings.Contains(err.Error(), "Lock wait timeout") {
+			return fmt.Errorf("drop database: %w", err)
+		}
+	}
+}
+
+// releaseDatabase ends what holds a database.
+func releaseDatabase(conn *client.Conn, name string) error {
+	for _, l := range []struct{ list, do string }{
 		{"SELECT id FROM information_schema.processlist WHERE db = '" + name + "'", "KILL %s"},
 		{"XA RECOVER", "XA ROLLBACK '%s'"},
 		{"SELECT CONCAT('`', user, '`@`', host, '`') FROM mysql.user WHERE user LIKE '" + name[len(name)-8:] + "%'", "DROP USER %s"},
-	}
-	for _, l := range lists {
+	} {
 		r, err := conn.Execute(l.list)
 		if err != nil {
 			return fmt.Errorf("execute %q: %w", l.list, err)
@@ -116,11 +135,6 @@ func (my *My) dropDatabase(name string) error {
 			}
 			// What has ended by itself meanwhile is as good.
 			_, _ = conn.Execute(fmt.Sprintf(l.do, text))
-		}
-	}
-	for _, sql := range []string{"SET lock_wait_timeout = 20", "DROP DATABASE IF EXISTS " + name} {
-		if _, err := conn.Execute(sql); err != nil {
-			return fmt.Errorf("execute %q: %w", sql, err)
 		}
 	}
 	return nil
