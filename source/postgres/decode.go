@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A decoder turns the values of rows into messages. It is pure but for its arena, and not safe for concurrent use.
@@ -228,7 +229,7 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	if text, null, err := d.column(p, p.headers, vals); err != nil {
 		d.fault(p, p.headers, m, err)
 	} else if !null {
-		if d.headerBuf, err = appendHeaders(d.headerBuf[:0], text); err != nil {
+		if d.headerBuf, err = sqlstore.AppendHeaders(d.headerBuf[:0], text); err != nil {
 			d.fault(p, p.headers, m, err)
 		}
 		m.Headers = d.headerList(d.headerBuf)

@@ -2,22 +2,19 @@ package postgres
 
 import (
 	"context"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 const (
 	// parkChunk and parkChunkBytes bound one insert into tailbox_parked.
 	parkChunk      = 1000
 	parkChunkBytes = 16 << 20
-	// maxErrorText bounds last_error, in bytes.
-	maxErrorText = 4096
 )
 
 // insertParked parks deliveries. One that is parked already (the log is read again after a crash) stays as it is: its
@@ -63,23 +60,11 @@ type parkColumns struct {
 	bytes                                                                           int
 }
 
-// alone tells whether the delivery is a lane of its own: no group, or a time of its own.
-func alone(p *checkpoint.Parked) bool {
-	m := p.Message
-	if m.Group == "" {
-		return true
-	}
-	if p.Blocks {
-		return false
-	}
-	return p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting || m.AvailableAt.After(m.CommitTime)
-}
-
 // add appends a delivery. rowSettled: its message's row is dealt with in the same settlement. first: no delivery before
 // it in the same settlement blocks its lane.
 func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	m := p.Message
-	isAlone := alone(p)
+	isAlone := sqlstore.Alone(p)
 	blocks := p.Blocks && !isAlone
 	active := p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting
 	c.sink = append(c.sink, p.Sink)
@@ -93,7 +78,7 @@ func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	c.attempts = append(c.attempts, int32(p.Attempts))
 	c.due = append(c.due, p.Due && active && (!blocks || first))
 	c.delay = append(c.delay, p.NextAttempt.Microseconds())
-	c.lastError = append(c.lastError, errorText(p.LastError))
+	c.lastError = append(c.lastError, sqlstore.ErrorText(p.LastError))
 	c.errorClass = append(c.errorClass, p.ErrorClass)
 	c.replays = append(c.replays, int32(p.Replays))
 	sent := ""
@@ -117,8 +102,8 @@ func (c *parkColumns) addMessage(p *checkpoint.Parked) {
 	c.topic = append(c.topic, m.Topic)
 	c.key = append(c.key, m.Key)
 	c.payload = append(c.payload, payload)
-	c.headers = append(c.headers, headersJSON(m.Headers))
-	c.fields = append(c.fields, fieldsJSON(m.Fields))
+	c.headers = append(c.headers, sqlstore.HeadersJSON(m.Headers))
+	c.fields = append(c.fields, sqlstore.FieldsJSON(m.Fields))
 	c.tenant = append(c.tenant, m.Tenant)
 	c.contentType = append(c.contentType, m.ContentType)
 	c.idemKey = append(c.idemKey, m.IdempotencyKey)
@@ -130,7 +115,7 @@ func (c *parkColumns) addMessage(p *checkpoint.Parked) {
 	c.committed = append(c.committed, timestamp(m.CommitTime))
 	class, reason := "", ""
 	if m.Fault != nil {
-		class, reason = m.Fault.Class, errorText(m.Fault.Reason)
+		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
 	}
 	c.faultClass = append(c.faultClass, class)
 	c.faultReason = append(c.faultReason, reason)
@@ -151,21 +136,21 @@ func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, err
 	if len(parks) == 0 {
 		return b, nil
 	}
-	settling := make(map[messageKey]bool)
+	settling := make(map[sqlstore.MessageKey]bool)
 	for i := range rows {
 		if rows[i].Parked {
-			settling[messageKey{rows[i].Table, rows[i].ID}] = true
+			settling[sqlstore.MessageKey{Table: rows[i].Table, ID: rows[i].ID}] = true
 		}
 	}
-	first := firstOfLanes(parks)
+	first := sqlstore.FirstOfLanes(parks)
 	cols, queued := &parkColumns{}, 0
 	for i := range parks {
 		p := &parks[i]
 		s.sinks[p.Sink] = true
-		key := messageKey{p.Message.Table, p.RowID()}
+		key := sqlstore.MessageKey{Table: p.Message.Table, ID: p.RowID()}
 		cols.add(p, settling[key], first[i])
-		if !alone(p) {
-			a.lanes.add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+		if !sqlstore.Alone(p) {
+			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
 		if len(cols.sink) == parkChunk || cols.bytes > parkChunkBytes || i == len(parks)-1 {
 			b.Queue(s.q(insertParked), cols.args(s.cfg.Pipeline)...)
@@ -182,44 +167,7 @@ func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, err
 	return b, nil
 }
 
-// firstOfLanes tells for each delivery whether none of the others blocks before it: in its own lane, or in its group at the
-// sink ”.
-func firstOfLanes(parks []checkpoint.Parked) []bool {
-	lowest := make(map[checkpoint.Lane]int, len(parks))
-	for i := range parks {
-		p := &parks[i]
-		if !p.Blocks || alone(p) {
-			continue
-		}
-		lane := checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group}
-		if j, ok := lowest[lane]; !ok || p.Message.Position.Compare(parks[j].Message.Position) < 0 {
-			lowest[lane] = i
-		}
-	}
-	first := make([]bool, len(parks))
-	for lane, i := range lowest {
-		j, ok := lowest[checkpoint.Lane{Group: lane.Group}]
-		first[i] = !ok || j == i || parks[i].Message.Position.Compare(parks[j].Message.Position) < 0
-	}
-	return first
-}
-
 // timestamp is a time for a column that may be NULL; the zero time is NULL.
 func timestamp(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
-}
-
-// errorText makes a text out of an error that any database takes: what is no UTF-8, and NUL, is replaced, and the length is
-// bounded.
-func errorText(s string) string {
-	if len(s) > maxErrorText {
-		s = s[:maxErrorText]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if r, n := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && n == 1 {
-			s = s[:len(s)-1]
-		}
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

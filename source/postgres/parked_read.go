@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // parkedColumns are what scanParked reads, of alias p.
@@ -57,10 +58,10 @@ func (r *parkedRow) parked() (checkpoint.Parked, error) {
 	}
 	var err error
 	if m.Position, err = outbox.ParsePosition(r.position); err == nil {
-		m.Headers, err = parseHeaders(r.headers)
+		m.Headers, err = sqlstore.ParseHeaders(r.headers)
 	}
 	if err == nil {
-		m.Fields, err = parseFields(r.fields)
+		m.Fields, err = sqlstore.ParseFields(r.fields)
 	}
 	if err != nil {
 		return p, fmt.Errorf("%w: read parked message %s at sink %s: %w", source.ErrStop, r.id, r.sink, err)

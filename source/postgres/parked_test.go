@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -52,8 +53,8 @@ func TestParkedRoundTrip(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
-	long := errorText(strings.Repeat("ä", maxErrorText))
-	if len(long) > maxErrorText || strings.Trim(long, "ä") != "" {
+	long := sqlstore.ErrorText(strings.Repeat("ä", sqlstore.MaxErrorText))
+	if len(long) > sqlstore.MaxErrorText || strings.Trim(long, "ä") != "" {
 		t.Errorf("long text became %d bytes, ending in %q", len(long), long[len(long)-4:])
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // Apply carries out the next part of a request, in one transaction with its progress. It goes through what is selected in
@@ -35,11 +36,11 @@ func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkp
 		return nil, err
 	}
 	for i, state := range a.states {
-		lane := a.lanes.order[i]
+		lane := a.lanes.Order[i]
 		if !slices.Contains(lanes, lane) {
 			continue // of the same group at another sink: the caller has not quiesced it
 		}
-		if state.blocked || s.isHeld(lane) {
+		if state.Blocked || s.isHeld(lane) {
 			out.Blocked = append(out.Blocked, lane)
 		} else {
 			out.Open = append(out.Open, lane)
@@ -104,10 +105,10 @@ func (p *part) touch(rows []selectedRow) {
 	for i := range rows {
 		r := &rows[i]
 		if !r.alone {
-			p.attempt.lanes.add(r.lane())
+			p.attempt.lanes.Add(r.lane())
 		}
 		if r.rowSettled {
-			p.message(messageKey{r.Table, r.ID})
+			p.message(sqlstore.MessageKey{Table: r.Table, ID: r.ID})
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // What operators see and ask for, beside the relay or without it. Each function connects by itself, and takes no lock but
@@ -306,7 +307,7 @@ func (s *store) emptyHeld(list []WaitingLane, sel *checkpoint.Selection) []Waiti
 	}
 	sink, limited := sel.AtSink()
 	var out []WaitingLane
-	for _, lane := range sortedLanes(s.held) {
+	for _, lane := range sqlstore.SortedLanes(s.held) {
 		everywhere := lane.Sink == ""
 		switch {
 		case lanes[lane], everywhere && groups[lane.Group]:

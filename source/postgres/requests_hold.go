@@ -126,10 +126,10 @@ func (p *part) groups(ctx context.Context) error {
 	}
 	p.s.held = fs.held()
 	for _, lane := range lanes {
-		p.attempt.lanes.add(lane)
+		p.attempt.lanes.Add(lane)
 		if lane.Sink == "" {
 			for sink := range p.s.sinks {
-				p.attempt.lanes.add(checkpoint.Lane{Sink: sink, Group: lane.Group})
+				p.attempt.lanes.Add(checkpoint.Lane{Sink: sink, Group: lane.Group})
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 const (
@@ -76,7 +77,7 @@ func (p *part) replay(ctx context.Context, rows []selectedRow) error {
 // again is the part that replay and edit share.
 func (p *part) again(ctx context.Context, rows []selectedRow) error {
 	p.touch(rows)
-	lanes := p.attempt.lanes.order
+	lanes := p.attempt.lanes.Order
 	sinks, groups := make([]string, len(lanes)), make([]string, len(lanes))
 	for i, lane := range lanes {
 		sinks[i], groups[i] = lane.Sink, lane.Group
@@ -96,7 +97,7 @@ func (p *part) drop(ctx context.Context, rows []selectedRow) error {
 	if p.request.Reason != "" {
 		why += ": " + p.request.Reason
 	}
-	return p.exec(ctx, dropParked, rows, errorText(why))
+	return p.exec(ctx, dropParked, rows, sqlstore.ErrorText(why))
 }
 
 // skip lets groups go on past their dead deliveries, which stay dead.
@@ -113,7 +114,7 @@ func (p *part) refresh(ctx context.Context, rows []selectedRow) ([]selectedRow, 
 	if err != nil {
 		return nil, err
 	}
-	fresh := make(map[messageKey]*outbox.Message)
+	fresh := make(map[sqlstore.MessageKey]*outbox.Message)
 	for _, t := range p.s.tables.order {
 		var ids []string
 		for i := range rows {
@@ -129,13 +130,13 @@ func (p *part) refresh(ctx context.Context, rows []selectedRow) ([]selectedRow, 
 			return nil, err
 		}
 		for id, m := range found {
-			fresh[messageKey{t.String(), id}] = m
+			fresh[sqlstore.MessageKey{Table: t.String(), ID: id}] = m
 		}
 	}
 	b := &pgx.Batch{}
 	var kept []selectedRow
 	for i := range rows {
-		m, parked := fresh[messageKey{rows[i].Table, rows[i].ID}], old[rows[i].parkedKey]
+		m, parked := fresh[sqlstore.MessageKey{Table: rows[i].Table, ID: rows[i].ID}], old[rows[i].parkedKey]
 		if m == nil || parked == nil {
 			p.result.refuse("the row is not pending any more")
 			continue
@@ -246,10 +247,10 @@ func (p *part) queueRewrite(b *pgx.Batch, d *checkpoint.Parked) {
 		sent = m.ID
 	}
 	if m.Fault != nil {
-		class, reason = m.Fault.Class, errorText(m.Fault.Reason)
+		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
 	}
 	b.Queue(p.s.q(rewriteParked), p.s.cfg.Pipeline, d.Sink, m.Table, d.RowID(), sent, m.Type, m.Topic, m.Key, m.Payload,
-		headersJSON(m.Headers), fieldsJSON(m.Fields), m.Tenant, m.ContentType, m.IdempotencyKey, m.CorrelationID, m.Priority,
+		sqlstore.HeadersJSON(m.Headers), sqlstore.FieldsJSON(m.Fields), m.Tenant, m.ContentType, m.IdempotencyKey, m.CorrelationID, m.Priority,
 		m.MaxAttempts, timestamp(m.AvailableAt), timestamp(m.CreatedAt), d.InTable, class, reason)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // settleTries bounds how often a settlement is begun anew because of locks of others.
@@ -31,7 +32,7 @@ func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpo
 // settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
 // the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the transaction
 // does.
-func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []messageKey,
+func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []sqlstore.MessageKey,
 	inside func(context.Context, *attempt) error,
 ) (*attempt, error) {
 	lockedTables := make(map[string]bool)
@@ -117,7 +118,7 @@ func (s *store) replan(ctx context.Context) (err error) {
 type attempt struct {
 	s          *store
 	in         *checkpoint.Settlement
-	unfinished []messageKey
+	unfinished []sqlstore.MessageKey
 	inside     func(context.Context, *attempt) error
 	// passLocked: locked rows are passed over, and lockedTables altogether.
 	passLocked   bool
@@ -127,13 +128,13 @@ type attempt struct {
 	out       *checkpoint.Settled
 	snap      snapshot
 	work      []*rowWork // plain rows, then those of messages
-	msgs      map[messageKey]*message
-	order     []*message
+	msgs      map[sqlstore.MessageKey]*sqlstore.Message
+	order     []*sqlstore.Message
 	altered   []change // changes that did not remove a delivery
-	lanes     laneSet
+	lanes     sqlstore.LaneSet
 	changed   map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states    []laneState
-	super     []messageKey
+	states    []sqlstore.LaneState
+	super     []sqlstore.MessageKey
 	skipped   map[int]bool // indexes of Rows that are not visible, or locked
 	metLocked bool
 }
@@ -147,7 +148,7 @@ const (
 func (a *attempt) run(ctx context.Context) error {
 	a.out = &checkpoint.Settled{}
 	a.skipped = make(map[int]bool)
-	a.msgs = make(map[messageKey]*message)
+	a.msgs = make(map[sqlstore.MessageKey]*sqlstore.Message)
 	a.changed = make(map[checkpoint.Lane]int)
 	if err := a.begin(ctx); err != nil {
 		return err
@@ -247,12 +248,12 @@ func (a *attempt) commit(ctx context.Context) error {
 // report tells which lanes of Changes are open, and which go on.
 func (a *attempt) report() {
 	for i, state := range a.states {
-		lane := a.lanes.order[i]
+		lane := a.lanes.Order[i]
 		switch {
 		case a.changed[lane] == 0:
-		case !state.blocked && !a.s.isHeld(lane):
+		case !state.Blocked && !a.s.isHeld(lane):
 			a.out.Open = append(a.out.Open, lane)
-		case state.due:
+		case state.Due:
 			a.out.Next = append(a.out.Next, lane)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // change is one Change of the settlement, the last one for its delivery.
@@ -75,7 +76,7 @@ func (a *attempt) queueChanges(b *pgx.Batch) {
 		if last[c.Key] != i {
 			continue
 		}
-		a.lanes.add(c.lane())
+		a.lanes.Add(c.lane())
 		a.changed[c.lane()]++
 		switch {
 		case !c.Delivered:
@@ -104,9 +105,9 @@ func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []change) {
 		_, err := pgx.ForEachRow(rows, []any{&n, &isAlone, &attempts, &rowSettled}, func() error {
 			c := cs[n]
 			a.laneChanged(c, isAlone)
-			m := a.message(messageKey{c.Key.Table, c.Key.ID})
-			m.attempts = max(m.attempts, attempts)
-			m.settled = m.settled || rowSettled
+			m := a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
+			m.Attempts = max(m.Attempts, attempts)
+			m.Settled = m.Settled || rowSettled
 			return nil
 		})
 		return err
@@ -123,7 +124,7 @@ func (a *attempt) queueAltered(b *pgx.Batch) {
 	blocks, due := make([]bool, len(cs)), make([]bool, len(cs))
 	attempts, delays := make([]int32, len(cs)), make([]int64, len(cs))
 	for i, c := range cs {
-		states[i], classes[i], errs[i] = string(c.State), c.ErrorClass, errorText(c.LastError)
+		states[i], classes[i], errs[i] = string(c.State), c.ErrorClass, sqlstore.ErrorText(c.LastError)
 		blocks[i], attempts[i], delays[i] = c.Blocks, int32(c.Attempts), c.NextAttempt.Microseconds()
 		due[i] = c.Due && (c.State == checkpoint.StateRetrying || c.State == checkpoint.StateWaiting)
 	}
@@ -156,22 +157,22 @@ func (a *attempt) superseding() bool {
 }
 
 func (a *attempt) queueSupersede(b *pgx.Batch) {
-	var lanes laneSet
+	var lanes sqlstore.LaneSet
 	for _, c := range a.altered {
 		if c.Supersede {
-			lanes.add(c.lane())
+			lanes.Add(c.lane())
 		}
 	}
-	if len(lanes.order) == 0 {
+	if len(lanes.Order) == 0 {
 		return
 	}
 	var sinks, groups []string
-	for _, lane := range lanes.order {
+	for _, lane := range lanes.Order {
 		sinks, groups = append(sinks, lane.Sink), append(groups, lane.Group)
 	}
 	b.Queue(a.s.q(supersede), a.s.cfg.Pipeline, sinks, groups).Query(func(rows pgx.Rows) error {
-		var k messageKey
-		_, err := pgx.ForEachRow(rows, []any{&k.table, &k.id}, func() error {
+		var k sqlstore.MessageKey
+		_, err := pgx.ForEachRow(rows, []any{&k.Table, &k.ID}, func() error {
 			a.super = append(a.super, k)
 			return nil
 		})

@@ -1,33 +1,13 @@
 package postgres
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
-
-// A laneSet holds lanes in the order they were added.
-type laneSet struct {
-	order []checkpoint.Lane
-	index map[checkpoint.Lane]int
-}
-
-func (l *laneSet) add(lane checkpoint.Lane) {
-	if lane.Group == "" {
-		return // deliveries without a group wait for none
-	}
-	if _, ok := l.index[lane]; ok {
-		return
-	}
-	if l.index == nil {
-		l.index = make(map[checkpoint.Lane]int)
-	}
-	l.index[lane] = len(l.order)
-	l.order = append(l.order, lane)
-}
 
 // headLanes brings lanes in order after deliveries came or left, and tells about each: blocked (it has a row here at
 // all), and due.
@@ -55,34 +35,31 @@ WITH lane AS (
 )
 SELECT n - 1, ready AND (next_attempt_at IS NULL OR next_attempt_at <= now()) FROM head`
 
-// A laneState is what headLanes found.
-type laneState struct{ blocked, due bool }
-
 // queueLanes adds headLanes for the touched lanes. Those of the sink ” stand for their group's lanes at every sink, too,
 // since they hold them up. The states are filled in when the batch runs, in the order of touched.
-func (s *store) queueLanes(b *pgx.Batch, touched *laneSet, states *[]laneState) {
-	for _, lane := range slices.Clone(touched.order) {
+func (s *store) queueLanes(b *pgx.Batch, touched *sqlstore.LaneSet, states *[]sqlstore.LaneState) {
+	for _, lane := range slices.Clone(touched.Order) {
 		if lane.Sink != "" {
 			continue
 		}
 		for sink := range s.sinks {
-			touched.add(checkpoint.Lane{Sink: sink, Group: lane.Group})
+			touched.Add(checkpoint.Lane{Sink: sink, Group: lane.Group})
 		}
 	}
-	if len(touched.order) == 0 {
+	if len(touched.Order) == 0 {
 		return
 	}
-	sinks, groups := make([]string, len(touched.order)), make([]string, len(touched.order))
-	held := make([]bool, len(touched.order))
-	for i, lane := range touched.order {
+	sinks, groups := make([]string, len(touched.Order)), make([]string, len(touched.Order))
+	held := make([]bool, len(touched.Order))
+	for i, lane := range touched.Order {
 		sinks[i], groups[i], held[i] = lane.Sink, lane.Group, s.isHeld(lane)
 	}
-	*states = make([]laneState, len(touched.order))
+	*states = make([]sqlstore.LaneState, len(touched.Order))
 	b.Queue(s.q(headLanes), s.cfg.Pipeline, sinks, groups, held).Query(func(rows pgx.Rows) error {
 		var n int64
 		var due bool
 		_, err := pgx.ForEachRow(rows, []any{&n, &due}, func() error {
-			(*states)[n] = laneState{blocked: true, due: due}
+			(*states)[n] = sqlstore.LaneState{Blocked: true, Due: due}
 			return nil
 		})
 		return err
@@ -92,16 +69,4 @@ func (s *store) queueLanes(b *pgx.Batch, touched *laneSet, states *[]laneState) 
 // isHeld tells whether an operator holds the lane: by itself, or its group at every sink (a hold that names no sink).
 func (s *store) isHeld(lane checkpoint.Lane) bool {
 	return s.held[lane] || s.held[checkpoint.Lane{Group: lane.Group}]
-}
-
-// sortedLanes lists a set of lanes in order.
-func sortedLanes(set map[checkpoint.Lane]bool) []checkpoint.Lane {
-	lanes := make([]checkpoint.Lane, 0, len(set))
-	for lane := range set {
-		lanes = append(lanes, lane)
-	}
-	slices.SortFunc(lanes, func(a, b checkpoint.Lane) int {
-		return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Group, b.Group))
-	})
-	return lanes
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // rowChunk is the most rows of one statement.
@@ -20,13 +21,8 @@ type rowChange struct {
 	id    string
 	index int    // in Settlement.Rows; -1 for a message whose row was settled before
 	txn   uint64 // as in Row
-	msg   *message
-	// The rest is for an update. Delivered sets delivered_at.
-	word      string
-	attempts  int
-	next      pgtype.Timestamptz
-	err       string
-	delivered bool
+	msg   *sqlstore.Message
+	sqlstore.RowChange
 }
 
 // rowWork is one statement for rows of one table.
@@ -37,22 +33,6 @@ type rowWork struct {
 	alike bool
 	rows  []rowChange
 	found []bool
-}
-
-// onDelivered is what the row of a delivered message gets; false where its table is left alone.
-func (t *table) onDelivered(c *rowChange, dropped bool) (del, touch bool) {
-	switch {
-	case t.OnDelivered == outbox.Delete:
-		return true, true
-	case t.OnDelivered != outbox.Mark || !t.updatable():
-		return false, false
-	}
-	c.word, c.delivered = t.Words.Delivered, true
-	if dropped {
-		// Without a status column delivered_at alone says that nothing is to be done any more.
-		c.word, c.delivered = t.Words.Dead, t.col(t.Columns.Status) == ""
-	}
-	return false, true
 }
 
 // updatable tells whether the table has a column that an update would set, viewable whether one of them shows the state of
@@ -80,8 +60,8 @@ func (a *attempt) queuePlainRows(b *pgx.Batch) error {
 		if t == nil || r.Parked {
 			continue // a table that left the configuration is left alone
 		}
-		c := rowChange{id: r.ID, index: i, txn: r.Txn, attempts: 1}
-		if _, touch := t.onDelivered(&c, false); touch {
+		c := rowChange{id: r.ID, index: i, txn: r.Txn, RowChange: sqlstore.RowChange{Attempts: 1}}
+		if _, touch := t.view.Delivered(&c.RowChange, false); touch {
 			byTable[t] = append(byTable[t], c)
 		}
 	}
@@ -121,14 +101,14 @@ func (w *rowWork) args() ([]any, error) {
 	}
 	if w.alike {
 		r := &w.rows[0]
-		return []any{ids, r.word, int32(r.attempts), r.next, r.err, r.delivered}, nil
+		return []any{ids, r.Word, int32(r.Attempts), nextAttempt(r.Next), r.Err, r.Delivered}, nil
 	}
 	words, errs := make([]string, len(w.rows)), make([]string, len(w.rows))
 	attempts, delivered := make([]int32, len(w.rows)), make([]bool, len(w.rows))
 	next := make([]pgtype.Timestamptz, len(w.rows))
 	for i := range w.rows {
 		r := &w.rows[i]
-		words[i], errs[i], attempts[i], delivered[i], next[i] = r.word, r.err, int32(r.attempts), r.delivered, r.next
+		words[i], errs[i], attempts[i], delivered[i], next[i] = r.Word, r.Err, int32(r.Attempts), r.Delivered, nextAttempt(r.Next)
 	}
 	return []any{ids, words, attempts, next, errs, delivered}, nil
 }
@@ -277,7 +257,7 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 			locked := a.lockedTables[w.table.String()] || present[r]
 			switch {
 			case locked && r.index < 0:
-				a.metLocked, r.msg.locked = true, true
+				a.metLocked, r.msg.Locked = true, true
 			case locked:
 				a.metLocked, a.skipped[r.index] = true, true
 			case r.index < 0 || r.txn == 0 || a.snap.visible(r.txn):

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
@@ -218,7 +219,7 @@ func (s *store) reportSinks(ctx context.Context, r *Report) error {
 		return err
 	}
 	s.held = force.held()
-	r.Held = sortedLanes(s.held)
+	r.Held = sqlstore.SortedLanes(s.held)
 	bySink := make(map[string]*SinkReport)
 	sink := func(name string) *SinkReport {
 		if bySink[name] == nil {

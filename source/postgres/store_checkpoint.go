@@ -2,15 +2,13 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // saveCheckpoint writes a checkpoint, and with it that the start was a clean one. Unsigned numbers are stored in the bits
@@ -36,7 +34,7 @@ WHERE r.pipeline = $1 AND r.verb = 'accept-gap' AND r.done_at IS NULL AND r.id <
 func (s *store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
 	var above any
 	if len(c.SettledAbove) > 0 {
-		above = string(appendRanges(nil, c.SettledAbove))
+		above = string(sqlstore.AppendRanges(nil, c.SettledAbove))
 	}
 	if c.Log != s.log && s.gap != 0 {
 		b.Queue(s.q(acceptGap), s.cfg.Pipeline, s.gap) // before the checkpoint that it compares with is replaced
@@ -77,61 +75,6 @@ func (s *store) Starting(ctx context.Context, p outbox.Position) error {
 	return nil
 }
 
-// appendRanges writes ranges as {"sink":[["first","last"],…],…}, sinks in order.
-func appendRanges(b []byte, above map[string][]checkpoint.Range) []byte {
-	sinks := make([]string, 0, len(above))
-	for sink := range above {
-		sinks = append(sinks, sink)
-	}
-	slices.Sort(sinks)
-	b = append(b, '{')
-	for i, sink := range sinks {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendJSONText(b, sink)
-		b = append(b, ':', '[')
-		for j, r := range above[sink] {
-			if j > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, `["`...)
-			b = r.First.Append(b)
-			b = append(b, `","`...)
-			b = r.Last.Append(b)
-			b = append(b, `"]`...)
-		}
-		b = append(b, ']')
-	}
-	return append(b, '}')
-}
-
-// parseRanges reads what appendRanges wrote; empty text is none.
-func parseRanges(text string) (map[string][]checkpoint.Range, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var raw map[string][][2]string
-	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, fmt.Errorf("read settled_above: %w", err)
-	}
-	above := make(map[string][]checkpoint.Range, len(raw))
-	for sink, pairs := range raw {
-		for _, pair := range pairs {
-			var r checkpoint.Range
-			var err error
-			if r.First, err = outbox.ParsePosition(pair[0]); err == nil {
-				r.Last, err = outbox.ParsePosition(pair[1])
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read settled_above of sink %s: %w", sink, err)
-			}
-			above[sink] = append(above[sink], r)
-		}
-	}
-	return above, nil
-}
-
 // checkpointRow is a row of tailbox_checkpoint.
 type checkpointRow struct {
 	sourceID, resume, settledAbove, started *string
@@ -145,7 +88,7 @@ func (r *checkpointRow) checkpoint() (*checkpoint.Checkpoint, error) {
 	if r.resume == nil {
 		return nil, nil
 	}
-	above, err := parseRanges(orEmpty(r.settledAbove))
+	above, err := sqlstore.ParseRanges(orEmpty(r.settledAbove))
 	if err != nil {
 		return nil, err
 	}

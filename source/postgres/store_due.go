@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 const (
@@ -99,9 +100,9 @@ func (s *store) finish(ctx context.Context) error {
 	if err != nil {
 		return s.fault("look for unfinished messages", err)
 	}
-	var keys []messageKey
-	var k messageKey
-	if _, err := pgx.ForEachRow(rows, []any{&k.table, &k.id}, func() error {
+	var keys []sqlstore.MessageKey
+	var k sqlstore.MessageKey
+	if _, err := pgx.ForEachRow(rows, []any{&k.Table, &k.ID}, func() error {
 		keys = append(keys, k)
 		return nil
 	}); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // countStart reads the pipeline's row, makes it where there is none, and counts the start as unclean.
@@ -90,7 +91,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.PausedSinks, out.HeldLanes = force.sinks(), sortedLanes(s.held)
+	out.PausedSinks, out.HeldLanes = force.sinks(), sqlstore.SortedLanes(s.held)
 	out.UncleanStarts, out.AcceptGap = row.unclean, s.gap != 0
 	s.unclean, s.uncleanBefore, s.log = true, row.unclean, uint32(row.log)
 	s.started = orEmpty(row.started) != ""

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A table is an outbox table as the database has it.
@@ -25,6 +26,8 @@ type table struct {
 	types map[string]string
 	// required columns cannot be NULL.
 	required map[string]bool
+	// view is what its columns and configuration let the relay do with its rows.
+	view sqlstore.TableView
 	// pendingIndex: an index leads to pending rows without reading the others.
 	pendingIndex bool
 }
@@ -183,6 +186,8 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 		t.Words = outbox.DefaultWords
 	}
 	t.dropMissing()
+	t.view = sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.col(t.Columns.Status) != "",
+		View: hasView(&t.Table), Viewable: t.viewable(), Updatable: t.updatable()}
 	if column = t.Columns.Status; column == "" {
 		column = t.Columns.DeliveredAt
 	}

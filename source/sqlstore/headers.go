@@ -1,18 +1,19 @@
-package postgres
+package sqlstore
 
 import (
 	"encoding/json"
 	"errors"
+	"unsafe"
 
 	"github.com/tailbox/tailbox/outbox"
 )
 
 var errHeaders = errors.New("headers are not a JSON object")
 
-// appendHeaders reads a JSON object as headers, in the order of the text: a string is its text, null a header without
+// AppendHeaders reads a JSON object as headers, in the order of the text: a string is its text, null a header without
 // value, anything else its JSON. Names and values point into text where they have no escapes, so text must never change
 // again.
-func appendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
+func AppendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 	i := skipSpace(text, 0)
 	if string(text[i:min(i+4, len(text))]) == "null" { // what some libraries write for none
 		return hs, endOfHeaders(text, i+4)
@@ -30,7 +31,7 @@ func appendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 		if err != nil {
 			return hs, err
 		}
-		h.Name = stringOf(name)
+		h.Name = unsafe.String(unsafe.SliceData(name), len(name))
 		i = skipSpace(text, next)
 		if i >= len(text) || text[i] != ':' {
 			return hs, errHeaders

@@ -1,4 +1,4 @@
-package postgres
+package sqlstore
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// appendJSONText writes s as a JSON string. Only what must be is escaped, so that bytes that are no UTF-8 (of a database in
+// AppendJSONText writes s as a JSON string. Only what must be is escaped, so that bytes that are no UTF-8 (of a database in
 // SQL_ASCII) stay what they are.
-func appendJSONText[T string | []byte](b []byte, s T) []byte {
+func AppendJSONText[T string | []byte](b []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for i := range len(s) {
@@ -24,8 +24,8 @@ func appendJSONText[T string | []byte](b []byte, s T) []byte {
 	return append(b, '"')
 }
 
-// headersJSON writes headers as a JSON object in their order; nil for none. appendHeaders reads it.
-func headersJSON(hs []outbox.Header) *string {
+// HeadersJSON writes headers as a JSON object in their order; nil for none. AppendHeaders reads it.
+func HeadersJSON(hs []outbox.Header) *string {
 	if len(hs) == 0 {
 		return nil
 	}
@@ -37,8 +37,8 @@ func headersJSON(hs []outbox.Header) *string {
 	return &text
 }
 
-// fieldsJSON writes further columns in the same way.
-func fieldsJSON(fs []outbox.Field) *string {
+// FieldsJSON writes further columns in the same way.
+func FieldsJSON(fs []outbox.Field) *string {
 	if len(fs) == 0 {
 		return nil
 	}
@@ -54,27 +54,27 @@ func appendPair(b []byte, i int, name string, value []byte, null bool) []byte {
 	if i > 0 {
 		b = append(b, ',')
 	}
-	b = append(appendJSONText(b, name), ':')
+	b = append(AppendJSONText(b, name), ':')
 	if null {
 		return append(b, "null"...)
 	}
-	return appendJSONText(b, value)
+	return AppendJSONText(b, value)
 }
 
-// parseHeaders and parseFields read the columns back.
-func parseHeaders(text *string) ([]outbox.Header, error) {
+// ParseHeaders and ParseFields read the columns back.
+func ParseHeaders(text *string) ([]outbox.Header, error) {
 	if text == nil {
 		return nil, nil
 	}
-	hs, err := appendHeaders(nil, []byte(*text))
+	hs, err := AppendHeaders(nil, []byte(*text))
 	if err != nil {
 		return nil, fmt.Errorf("read column headers: %w", err)
 	}
 	return hs, nil
 }
 
-func parseFields(text *string) ([]outbox.Field, error) {
-	hs, err := parseHeaders(text)
+func ParseFields(text *string) ([]outbox.Field, error) {
+	hs, err := ParseHeaders(text)
 	if err != nil || hs == nil {
 		return nil, err
 	}
