@@ -140,6 +140,11 @@ func (x *reader) check(b *source.Batch) {
 // describe shows all of a message.
 func describe(m *outbox.Message) string {
 	text := fmt.Sprintf("%+v", *m)
+	for _, h := range m.Headers {
+		if h.Value == nil {
+			text += " no value: " + h.Name
+		}
+	}
 	if m.Fault != nil {
 		text += fmt.Sprintf(" %+v", *m.Fault)
 	}

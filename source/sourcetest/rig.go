@@ -134,3 +134,10 @@ func ids(ms []*outbox.Message) string {
 	}
 	return strings.Join(s, " ")
 }
+
+// endedContext is a context that has ended.
+func (r *rig) endedContext() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	cancel()
+	return ctx, cancel
+}

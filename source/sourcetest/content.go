@@ -1,0 +1,269 @@
+package sourcetest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// testContent: all that an application wrote is in the message, by whatever road it was read.
+func testContent(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	at := time.Date(2031, 2, 3, 4, 5, 6, 789e6, time.UTC)
+	full := &outbox.Message{ID: id(1), Type: "t\u00ffp\u20ac", Topic: "t\u00f6pic.\U0001F600", Group: "gr:\u00e4\\'\"%_", Key: []byte("k\u00e9y"),
+		Payload: []byte("\x00\xff\x10 {\"a\" : 1.0}\r\n"), Headers: []outbox.Header{{Name: "a", Value: []byte("q\"\u00e9\\\n")}, {Name: "b"},
+			{Name: "c", Value: []byte{}}, {Name: "dd", Value: []byte("two")}},
+		Tenant: "\u79df", ContentType: "text/plain; charset=\"utf-8\"", IdempotencyKey: "idem", CorrelationID: "corr", Priority: -3,
+		MaxAttempts: 9, AvailableAt: at, CreatedAt: at.Add(-time.Hour)}
+	bare := &outbox.Message{ID: id(2), Type: "bare", Payload: []byte{}}
+	empty := &outbox.Message{ID: id(3), Type: "empty", Payload: []byte("p"), Group: "g", Headers: []outbox.Header{}}
+	spaces := &outbox.Message{ID: id(4), Type: " t ", Topic: " ", Group: " g ", Payload: []byte("  p  ")}
+	want := []*outbox.Message{full, bare, empty, spaces}
+	r.byEveryRoad(want)
+}
+
+// byEveryRoad writes messages and reads them from the log, by a sweep and by a look at the table, and compares.
+func (r *rig) byEveryRoad(want []*outbox.Message) {
+	r.t.Helper()
+	from := r.establish()
+	for _, m := range want {
+		r.insert(m)
+	}
+	x := r.read(source.Start{From: from})
+	ms, _ := x.messages(len(want))
+	x.stop()
+	r.compare("the log", want, ms)
+	snap, sweep := r.judge(false, true)
+	if !sweep {
+		r.t.Fatal("Judge finds nothing to sweep")
+	}
+	swept, _ := r.pending(snap, 1)
+	r.compare("a sweep", want, swept)
+	var refs []checkpoint.RowRef
+	for _, m := range want {
+		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: m.ID})
+	}
+	fetched, parkedAt, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5})
+	r.must(err, "fetch")
+	if len(parkedAt) > 0 && len(parkedAt) != len(fetched) {
+		r.t.Errorf("fetched %d messages, parked at %d", len(fetched), len(parkedAt))
+	}
+	r.compare("a fetch", want, fetched)
+}
+
+// compare compares messages as they were written with what was read, but for what the log gives them.
+func (r *rig) compare(road string, want, got []*outbox.Message) {
+	r.t.Helper()
+	table := r.tables[0]
+	if len(got) != len(want) {
+		r.t.Fatalf("%s gave %d messages, want %d: %s", road, len(got), len(want), ids(got))
+	}
+	got = slices.Clone(got)
+	place := map[string]int{}
+	for i, m := range want {
+		place[m.ID] = i
+	}
+	slices.SortStableFunc(got, func(a, b *outbox.Message) int { return place[a.ID] - place[b.ID] })
+	for i, w := range want {
+		g, w := *got[i], *w
+		w.Table = table.String()
+		g.Position, g.CommitTime, g.Txn = outbox.Position{}, time.Time{}, 0
+		if !w.CreatedAt.IsZero() && !g.CreatedAt.Equal(w.CreatedAt) {
+			r.t.Errorf("%s: message %s was created at %s, want %s", road, short(w.ID), g.CreatedAt, w.CreatedAt)
+		}
+		if !g.AvailableAt.Equal(w.AvailableAt) {
+			r.t.Errorf("%s: message %s is available at %s, want %s", road, short(w.ID), g.AvailableAt, w.AvailableAt)
+		}
+		g.CreatedAt, w.CreatedAt, g.AvailableAt, w.AvailableAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+		if (g.Payload == nil) != (w.Payload == nil) {
+			r.t.Errorf("%s: message %s has payload %v, want %v: NULL is not empty", road, short(w.ID), g.Payload, w.Payload)
+		}
+		if len(g.Headers) == 0 && len(w.Headers) == 0 {
+			g.Headers, w.Headers = nil, nil
+		}
+		if len(w.Key) == 0 && len(g.Key) == 0 {
+			if g.Key != nil {
+				r.t.Errorf("%s: message %s has an empty key, want none", road, short(w.ID))
+			}
+			g.Key, w.Key = nil, nil
+		}
+		if a, b := describe(&g), describe(&w); a != b {
+			r.t.Errorf("%s: message %s:\n got %.2000s\nwant %.2000s", road, short(w.ID), a, b)
+		}
+	}
+}
+
+// testPayloads: a payload of any type arrives as it was written, by whatever road; NULL is not empty.
+func testPayloads(t *testing.T, k Kind) {
+	for typ, payloads := range k.Payloads {
+		t.Run(typ, func(t *testing.T) {
+			t.Parallel()
+			outboxTable := table("tailbox", "outbox")
+			outboxTable.PayloadType = typ
+			r := newStoreRig(t, k, Setup{Tables: []Table{outboxTable}})
+			from := r.establish()
+			var want []*outbox.Message
+			var refs []checkpoint.RowRef
+			for i, p := range payloads {
+				m := row(i, "g")
+				m.Payload = p.Written
+				r.insert(m)
+				m.Payload = p.Read
+				want = append(want, m)
+				refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: m.ID})
+			}
+			ms, _ := r.read(source.Start{From: from}).messages(len(want))
+			r.compare("the log", want, ms)
+			fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5})
+			r.must(err, "fetch")
+			r.compare("a fetch", want, fetched)
+		})
+	}
+	if len(k.Payloads) == 0 {
+		t.Error("the kind names no types of payloads")
+	}
+}
+
+// testGroups: the group is what the shape says; no group is none, and not one group of all those messages.
+func testGroups(t *testing.T, k Kind) {
+	joined := table("tailbox", "joined")
+	joined.Columns.Group = []string{"tenant", "key"}
+	r := newRig(t, k, Setup{Tables: []Table{table("debezium", "outbox"), joined}})
+	from := r.establish()
+	r.insert(&outbox.Message{ID: id(1), Type: "t", Topic: "order", Key: []byte("7"), Payload: []byte("{}")},
+		&outbox.Message{ID: id(2), Type: "t", Topic: "a:b", Key: []byte("c"), Payload: []byte("{}")})
+	for n, m := range []*outbox.Message{{Tenant: "acme", Key: []byte("7")}, {Tenant: "acme"}, {Key: []byte("7")}, {}} {
+		m.ID, m.Type, m.Payload = id(3+n), "t", []byte{}
+		r.must(r.app.Insert(r.ctx, r.tables[1], m), "insert")
+	}
+	ms, _ := r.read(source.Start{From: from}).messages(6)
+	var groups []string
+	for _, m := range ms {
+		groups = append(groups, m.Group)
+	}
+	equal(t, "groups", groups, []string{"order:7", "a:b:c", "acme:7", "", "", ""})
+	if m := ms[0]; m.Topic != "order" || string(m.Key) != "7" {
+		t.Errorf("topic %q, key %q, want the aggregate's type and id", m.Topic, m.Key)
+	}
+}
+
+// testBig: large payloads arrive whole, and alone in their batch where they have to.
+func testBig(t *testing.T, k Kind) {
+	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	from := r.establish()
+	sizes := []int{10, 1 << 20, 300 << 10, 255 << 10, 256 << 10, 256<<10 + 1, 0, 3 << 20, 1}
+	pattern := func(n int) []byte { return bytes.Repeat([]byte("0123456789\x00\xfe\xff"), n/13+1)[:n] }
+	r.must(r.app.Begin(r.ctx), "begin")
+	for i, n := range sizes {
+		m := row(i, "g")
+		m.Payload = pattern(n)
+		r.insert(m)
+	}
+	r.must(r.app.Commit(r.ctx), "commit")
+	ms, _ := r.read(source.Start{From: from}).messages(len(sizes))
+	for i, n := range sizes {
+		if m := ms[i]; m.ID != id(i) || m.Fault != nil || !bytes.Equal(m.Payload, pattern(n)) {
+			t.Errorf("message %d is %s with %d bytes and fault %+v, want %d bytes", i, short(m.ID), len(m.Payload), m.Fault, n)
+		}
+	}
+}
+
+// testTooLarge: a message above max_message is emitted as such, without its payload; those around it are as ever.
+func testTooLarge(t *testing.T, k Kind) {
+	const limit = 200_000
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}, MaxMessage: limit})
+	from := r.establish()
+	sizes := []int{10, limit + 1, limit - 1000, 10 * limit, 1}
+	var refs []checkpoint.RowRef
+	for i, n := range sizes {
+		m := row(i, "g")
+		m.Payload = bytes.Repeat([]byte{0x5a}, n)
+		r.insert(m)
+		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: m.ID})
+	}
+	x := r.read(source.Start{From: from})
+	ms, _ := x.messages(len(sizes))
+	x.stop()
+	check := func(road string, ms []*outbox.Message) {
+		t.Helper()
+		if len(ms) != len(sizes) {
+			t.Fatalf("%s gave %s", road, ids(ms))
+		}
+		for i, n := range sizes {
+			m := ms[i]
+			if m.ID != id(i) || m.Type != "Counted" || m.Group != "g" || m.Table != r.tables[0].String() {
+				t.Errorf("%s: message %d: what can be read is missing: id %s type %q group %q", road, i, m.ID, m.Type, m.Group)
+			}
+			switch {
+			case n <= limit && (m.Fault != nil || len(m.Payload) != n):
+				t.Errorf("%s: message %d has %d bytes and fault %+v, want %d bytes", road, i, len(m.Payload), m.Fault, n)
+			case n > limit && (m.Fault == nil || m.Fault.Class != outbox.FaultTooLarge || m.Payload != nil || m.Fault.Reason == ""):
+				t.Errorf("%s: message %d has %d bytes and fault %+v, want a fault", road, i, len(m.Payload), m.Fault)
+			case n > limit && strings.Contains(m.Fault.Reason, "ZZ"):
+				t.Errorf("%s: the reason holds payload bytes: %.200s", road, m.Fault.Reason)
+			}
+		}
+	}
+	check("the log", ms)
+	snap, _ := r.judge(false, true)
+	swept, _ := r.pending(snap, 1)
+	check("a sweep", swept)
+	fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5})
+	r.must(err, "fetch")
+	check("a fetch", fetched)
+}
+
+// testIDTypes: an id of any type that a column may have is one text for ever: in the log, in the table, in what is settled.
+func testIDTypes(t *testing.T, k Kind) {
+	for typ, texts := range k.IDs {
+		t.Run(typ, func(t *testing.T) {
+			t.Parallel()
+			outboxTable := table("tailbox", "outbox")
+			outboxTable.IDType = typ
+			r := newStoreRig(t, k, Setup{Tables: []Table{outboxTable}})
+			from := r.establish()
+			want := ""
+			for i, text := range texts {
+				m := row(i, "g")
+				m.ID = text
+				r.insert(m)
+				want += fmt.Sprintf("%q ", text)
+			}
+			ms, _ := r.read(source.Start{From: from}).messages(len(texts))
+			got, last := "", ms[len(ms)-1]
+			for _, m := range ms {
+				got += fmt.Sprintf("%q ", m.ID)
+			}
+			equal(t, "ids in the log", got, want)
+			names, _ := r.pendingAll(1)
+			equal(t, "pending", names, texts)
+			r.parkWhole(dead("kafka", last, true))
+			r.untilVisible(last)
+			pending, _ := r.pendingAll(10)
+			equal(t, "pending beside a parked one", pending, texts[:len(texts)-1])
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", last)}})
+			for _, m := range ms[:len(ms)-1] {
+				r.untilVisible(m)
+			}
+			pending, _ = r.pendingAll(10)
+			equal(t, "pending after all are settled", len(pending), 0)
+			found, err := r.db.Rows(r.ctx, r.tables[0])
+			r.must(err, "read rows")
+			for _, row := range found {
+				if row.Status != "delivered" {
+					t.Errorf("row %q is %s", row.ID, row.Status)
+				}
+			}
+		})
+	}
+	if len(k.IDs) == 0 {
+		t.Error("the kind names no types of ids")
+	}
+}

@@ -1,0 +1,235 @@
+package sourcetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// testAddColumn: a migration that adds a column disturbs neither the reader nor the store.
+func testAddColumn(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	x := r.read(source.Start{From: r.establish()})
+	var ms []*outbox.Message
+	for i := range 3 {
+		r.insert(row(2*i, "g"))
+		if i == 1 { // unread rows of the old form are in the log, too
+			r.insert(row(100, "g"))
+		}
+		r.must(k.AddColumn(r.ctx, r.db, r.tables[0], fmt.Sprintf("extra%d", i)), "add column")
+		r.insert(row(2*i+1, "g"))
+		got, _ := x.messages(2 + i%2)
+		ms = append(ms, got...)
+		for _, m := range got {
+			r.untilVisible(m)
+		}
+	}
+	equal(t, "messages", ids(ms), "0 1 2 100 3 4 5")
+	r.compare("the log", []*outbox.Message{row(0, "g"), row(1, "g"), row(2, "g"), row(100, "g"), row(3, "g"), row(4, "g"), row(5, "g")}, ms)
+	x.stop()
+}
+
+// testExamine: a source knows its own server and its own positions, and says no word of others.
+func testExamine(t *testing.T, k Kind) {
+	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	examine := func(src source.Source, id string, from source.Resume) *source.Examined {
+		t.Helper()
+		e, err := src.Examine(r.ctx, id, from)
+		r.must(err, "examine")
+		return e
+	}
+	own := examine(r.src, "", "")
+	if own.SourceID == "" || own.Lost != "" || own.Moved {
+		t.Errorf("examined without a position: %+v", *own)
+	}
+	from := r.establish()
+	for range 2 {
+		if e := examine(r.db.Source(), own.SourceID, from); e.SourceID != own.SourceID || e.Lost != "" || e.Moved {
+			t.Errorf("examined %s: %+v, want the same server and nothing lost", from, *e)
+		}
+		r.insert(row(1, "g"))
+		x := r.read(source.Start{From: from})
+		_, from = x.messages(1)
+		r.src.Confirm(from)
+		x.stop()
+		r.must(r.app.Delete(r.ctx, r.tables[0], id(1)), "delete")
+	}
+	if e := examine(r.src, "another server", from); e.Lost == "" || e.SourceID != own.SourceID {
+		t.Errorf("examined a position of another server: %+v, want it lost", *e)
+	}
+	if e, err := r.src.Examine(r.ctx, own.SourceID, "no place in any log"); err == nil && e.Lost == "" {
+		t.Errorf("examined a position that is none: %+v", *e)
+	}
+	x := r.read(source.Start{From: "no place in any log"})
+	if err := x.wait(); err == nil || len(x.seen) > 0 {
+		t.Errorf("Run from a position that is none: %v after %d messages, want an error", err, len(x.seen))
+	}
+}
+
+// testGap: a position that cannot be read any more is told as such, by Examine and by Run, and never passed over in
+// silence; a new position and its sweep heal it.
+func testGap(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}, Own: true})
+	own, err := r.src.Examine(r.ctx, "", "")
+	r.must(err, "examine")
+	from := r.establish()
+	r.insert(row(1, "g"))
+	x := r.read(source.Start{From: from})
+	ms, resume := x.messages(1)
+	x.stop()
+	r.untilVisible(ms[0])
+	r.insert(row(2, "g")) // never read
+	r.must(k.Gap(r.ctx, r.db), "make a gap")
+	for _, at := range []source.Resume{from, resume} {
+		e, err := r.src.Examine(r.ctx, own.SourceID, at)
+		r.must(err, "examine")
+		if e.Lost == "" {
+			t.Errorf("examined a position that is lost: %+v", *e)
+		}
+		x := r.read(source.Start{From: at})
+		x.fails(source.ErrGap, "")
+		if len(x.seen) > 0 {
+			t.Errorf("a lost position emitted %d messages", len(x.seen))
+		}
+	}
+	r.insert(row(3, "g"))
+	snap, sweep := r.judge(false, false)
+	if !sweep {
+		t.Fatal("Judge finds nothing to sweep")
+	}
+	swept, _ := r.pending(snap, 2)
+	r.must(snap.Close(r.ctx), "close snapshot")
+	equal(t, "swept", len(swept), 2)
+	r.insert(row(4, "g"))
+	ms, _ = r.read(source.Start{From: snap.Resume(), Log: 2}).messages(1)
+	equal(t, "after the new position", ids(ms), "4")
+}
+
+// testCut: a connection that ends while messages flow ends Run with an error that another Run heals. Nothing is
+// missing, and what comes twice has the same positions.
+func testCut(t *testing.T, k Kind) {
+	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	from := r.establish()
+	const total, chunk = 6000, 500
+	r.must(r.app.Begin(r.ctx), "begin")
+	for i := range total / chunk {
+		if i%4 == 3 {
+			r.must(r.app.Commit(r.ctx), "commit")
+			r.must(r.app.Begin(r.ctx), "begin")
+		}
+		ms := rows(i*chunk, chunk, "g")
+		for _, m := range ms {
+			m.Payload = make([]byte, 1000)
+		}
+		r.insert(ms...)
+	}
+	r.must(r.app.Commit(r.ctx), "commit")
+	r.throughFaults(from, total, 3, func() error { return k.Cut(r.ctx, r.db) })
+}
+
+// testRestart: the same, with the server.
+func testRestart(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}, Own: true})
+	from := r.establish()
+	r.must(r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "s", Resume: from, Log: 1}), "save")
+	const total, chunk = 3000, 500
+	for i := range total / chunk {
+		r.insert(rows(i*chunk, chunk, "g")...)
+	}
+	r.throughFaults(from, total, 1, func() error { return k.Restart(r.ctx, r.db) })
+	if err := r.st.Ping(r.ctx); err == nil || errors.Is(err, source.ErrStop) {
+		t.Errorf("ping of a session of before the restart: %v, want an error that is none of the operator's", err)
+	}
+	_ = r.st.Close(r.ctx)
+	equal(t, "checkpoint", r.takeOver().Checkpoint.Resume, from)
+}
+
+// throughFaults reads total messages with faults in between, each time from the last place to resume, as the relay does.
+func (r *rig) throughFaults(from source.Resume, total, faults int, fault func() error) {
+	r.t.Helper()
+	all := map[string]outbox.Position{}
+	resume, last, safe := from, uint64(0), 0 // safe: the messages at or before resume
+	for round := 0; safe < total; round++ {
+		x := r.read(source.Start{From: resume, Log: 1, LastCommit: last})
+		n := safe // the number of the next message
+		for safe < total {
+			b := x.next("messages between faults")
+			for _, m := range b.Messages {
+				if m.ID != id(n) {
+					r.t.Fatalf("message %d is %s", n, short(m.ID))
+				}
+				if at, ok := all[m.ID]; ok && at != m.Position {
+					r.t.Fatalf("message %s has position %s, and had %s", short(m.ID), m.Position, at)
+				}
+				all[m.ID] = m.Position
+				n++
+			}
+			if b.Resume != "" {
+				resume, safe = b.Resume, n
+				if n > 0 {
+					last = all[id(n-1)].Commit
+				}
+			}
+			if round < faults && n >= (round+1)*total/(faults+2) {
+				done := make(chan error, 1)
+				go func() { done <- fault() }()
+				// Meanwhile batches are taken, for a server that stops may wait for its reader.
+				if err := x.wait(); err == nil || errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
+					r.t.Fatalf("a connection that ended made Run return %v, want an error that is neither ErrGap nor ErrStop", err)
+				}
+				select {
+				case err := <-done:
+					r.must(err, "make a fault")
+				case <-time.After(patience):
+					r.t.Fatalf("waited %v for: the end of the fault that the kind makes", patience)
+				}
+				break
+			}
+		}
+		x.cancel()
+		if err := x.wait(); round >= faults && err != nil {
+			r.t.Errorf("Run returned %v", err)
+		}
+	}
+}
+
+// testTakeOver: a second reader of the pipeline gets everything from its position on, whatever the first one is doing;
+// and that one does not take it for a gap.
+func testTakeOver(t *testing.T, k Kind) {
+	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	from := r.establish()
+	r.insert(rows(0, 10, "g")...)
+	old := r.read(source.Start{From: from})
+	was, _ := old.messages(10)
+	is, _ := r.readWith(r.db.Source(), source.Start{From: from}).messages(10)
+	same(t, was, is)
+	old.cancel()
+	if err := old.wait(); errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
+		t.Errorf("the old reader ended with %v", err)
+	}
+}
+
+// testEndedContext: no method hangs where its context has ended.
+func testEndedContext(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	from := r.establish()
+	ctx, cancel := r.endedContext()
+	defer cancel()
+	if _, err := r.src.Establish(ctx); err == nil {
+		t.Error("Establish succeeded with a context that had ended")
+	}
+	if _, err := r.src.Examine(ctx, "", from); err == nil {
+		t.Error("Examine succeeded with a context that had ended")
+	}
+	if err := r.src.Run(ctx, source.Start{From: from}, nil); err != nil {
+		t.Errorf("Run returned %v with a context that had ended, want nil", err)
+	}
+	if st, err := r.db.Store(ctx); err == nil || st != nil {
+		t.Error("a store opened with a context that had ended")
+	}
+}
