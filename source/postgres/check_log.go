@@ -90,9 +90,19 @@ func (c *checker) slot(ctx context.Context) error {
 		c.add(Info, "run tailbox init", "slot %s does not exist yet: what is committed before it is made does not come from the log", c.cfg.Slot)
 		return c.oldTransactions(ctx)
 	}
-	if err := c.cfg.foreign(s, database); err != nil {
-		c.add(Problem, "choose another source.slot, or SELECT pg_drop_replication_slot("+quoteLiteral(c.cfg.Slot)+")", "%v", err)
+	if what := s.unlike(database); what != "" {
+		c.add(Problem, "choose another source.slot, or SELECT pg_drop_replication_slot("+quoteLiteral(c.cfg.Slot)+")", "slot %s %s", c.cfg.Slot, what)
 		return nil
+	}
+	if c.state != nil {
+		other, err := c.state.slotUser(ctx)
+		if err != nil {
+			return err
+		}
+		if other != "" {
+			c.add(Problem, c.state.slotUserCure(other), "slot %s is that of pipeline %s", c.cfg.Slot, other)
+			return nil
+		}
 	}
 	if s.InvalidationReason != "" || s.WALStatus == "lost" || s.Conflicting {
 		c.add(Warning, "run tailbox run: it makes the slot anew and sweeps the tables", "slot %s is lost (%s)", c.cfg.Slot, orText(s.InvalidationReason, s.WALStatus))
@@ -143,9 +153,7 @@ const countLimit = 10000
 // firstStart tells what a first start would send, where no position was ever taken.
 func (c *checker) firstStart(ctx context.Context) error {
 	if c.state != nil {
-		var have bool
-		if err := c.conn.QueryRow(ctx, c.state.q("SELECT EXISTS (SELECT FROM {checkpoint} WHERE pipeline = $1 AND resume IS NOT NULL)"),
-			c.cfg.Pipeline).Scan(&have); err != nil || have {
+		if have, err := c.hasCheckpoint(ctx); err != nil || have {
 			return err
 		}
 	}

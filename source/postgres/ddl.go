@@ -32,6 +32,8 @@ func (n names) expand(sql string) string {
 // Texts that are compared or ordered have COLLATE "C": positions sort as bytes, and neither an operating system's update of
 // its collations nor a nondeterministic one may change what is equal.
 //
+// tailbox_checkpoint: slot and publication are what the pipeline uses, so that no other takes them for its own.
+//
 // tailbox_parked, one row a parked delivery:
 //   - message_id is the id of the user's row for ever; sent_id is the id that an edit gave the delivery. The primary key
 //     starts with the message, because that is how deliveries of one message are looked up; that it is unique per
@@ -49,6 +51,8 @@ func (n names) expand(sql string) string {
 const ownTables = `
 CREATE TABLE IF NOT EXISTS {checkpoint} (
 	pipeline       text COLLATE "C" PRIMARY KEY,
+	slot           text COLLATE "C",
+	publication    text COLLATE "C",
 	source_id      text,
 	resume         text,
 	log            bigint NOT NULL DEFAULT 0,

@@ -17,13 +17,17 @@ const setupLockTimeout = "SET LOCAL lock_timeout = '5s'"
 
 // Init creates what is missing of the relay's tables, the outbox tables whose shape is ours, and the publication, in one
 // transaction, and returns what it created. What is there is left alone, so a role without the right to create can run it
-// after a migration did. It makes no slot and no checkpoint.
+// after a migration did. It makes no slot and no checkpoint, but where the pipeline has no checkpoint yet, it looks first
+// whether they can be made, and tells all that is missing before it creates anything.
 func Init(ctx context.Context, cfg Config) (created []string, err error) {
 	conn, err := cfg.connect(ctx, cfg.URL)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
+	if err := prerequisites(ctx, cfg, conn); err != nil {
+		return nil, err
+	}
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("create what is missing: %w", err)
@@ -211,29 +215,32 @@ func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, e
 			return nil, fmt.Errorf("count parked deliveries: %w", err)
 		}
 		if parked > 0 {
-			return nil, fmt.Errorf("uninstall: %d deliveries are parked and would be lost: let them end, drop them (tailbox dead drop), or use --force", parked)
+			return nil, fmt.Errorf("uninstall: what is parked would be lost (deliveries: %d): let it end, drop it (tailbox dead drop), or use --force", parked)
 		}
 	}
 	return s.uninstall(ctx)
 }
 
 func (s *store) uninstall(ctx context.Context) (dropped []string, err error) {
-	slot, err := s.cfg.inactiveSlot(ctx, s.conn.PgConn())
+	ours, published, err := s.owned(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if slot != nil {
+	if ours {
+		slot, err := s.cfg.inactiveSlot(ctx, s.conn.PgConn())
+		if err != nil {
+			return nil, err
+		}
+		ours = slot != nil
+	}
+	if ours {
 		if _, err := s.conn.Exec(ctx, "SELECT pg_drop_replication_slot($1)", s.cfg.Slot); err != nil {
 			return nil, fmt.Errorf("drop slot %s: %w", s.cfg.Slot, err)
 		}
 		dropped = append(dropped, "slot "+s.cfg.Slot)
 	}
 	err = s.inTx(ctx, func() error {
-		var have bool
-		if err := s.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = $1)", s.cfg.Publication).Scan(&have); err != nil {
-			return err
-		}
-		if have {
+		if published {
 			if _, err := s.conn.Exec(ctx, "DROP PUBLICATION "+quoteIdent(s.cfg.Publication)); err != nil {
 				return err
 			}
@@ -264,4 +271,22 @@ func (s *store) uninstall(ctx context.Context) (dropped []string, err error) {
 		return nil, fmt.Errorf("uninstall: %w%s", err, ddlCure(err))
 	}
 	return dropped, nil
+}
+
+// owned tells whether slot and publication are there for this pipeline alone: what another one uses, or another database
+// has, is not dropped.
+func (s *store) owned(ctx context.Context) (slot, publication bool, err error) {
+	if err := s.conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database()),
+		EXISTS (SELECT FROM pg_publication WHERE pubname = $2)`, s.cfg.Slot, s.cfg.Publication).Scan(&slot, &publication); err != nil {
+		return false, false, fmt.Errorf("look for slot and publication: %w", err)
+	}
+	if s.schema == "" {
+		return slot, publication, nil
+	}
+	var slotElsewhere, publicationElsewhere bool
+	if err := s.conn.QueryRow(ctx, s.q(`SELECT coalesce(bool_or(slot = $2), false), coalesce(bool_or(publication = $3), false)
+		FROM {checkpoint} WHERE pipeline <> $1`), s.cfg.Pipeline, s.cfg.Slot, s.cfg.Publication).Scan(&slotElsewhere, &publicationElsewhere); err != nil {
+		return false, false, s.fault("look who uses slot and publication", err)
+	}
+	return slot && !slotElsewhere, publication && !publicationElsewhere, nil
 }

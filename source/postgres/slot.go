@@ -97,17 +97,23 @@ func (c *Config) slot(ctx context.Context, conn *pgconn.PgConn) (*slotState, err
 	return s, nil
 }
 
-// foreign is an error, which matches source.ErrStop, for a slot that cannot be the relay's.
-func (c *Config) foreign(s *slotState, database string) error {
-	what := ""
+// unlike says why a slot cannot be one of a relay in this database; "" if it can.
+func (s *slotState) unlike(database string) string {
 	switch {
 	case s.SlotType != "logical":
-		what = "is a physical one"
+		return "is a physical one"
 	case s.Plugin != "pgoutput":
-		what = "has the output plugin " + s.Plugin
+		return "has the output plugin " + s.Plugin
 	case s.Database != database:
-		what = "belongs to database " + s.Database
-	default:
+		return "belongs to database " + s.Database
+	}
+	return ""
+}
+
+// foreign is an error, which matches source.ErrStop, for a slot that cannot be the relay's.
+func (c *Config) foreign(s *slotState, database string) error {
+	what := s.unlike(database)
+	if what == "" {
 		return nil
 	}
 	return fmt.Errorf("use replication slot %q: it %s, want pgoutput in %s: choose another source.slot, or drop it with "+
@@ -172,10 +178,13 @@ func (c *Config) inactiveSlot(ctx context.Context, conn *pgconn.PgConn) (*slotSt
 	}
 }
 
-// endOldReader ends a connection by its pid if it is one of this pipeline.
+// endOldReader ends a connection by its pid if it is one of this pipeline: of its name, in its database, and reading its slot.
+// Pipelines of other databases may have the same name.
 func (c *Config) endOldReader(ctx context.Context, conn *pgconn.PgConn, pid int) (ended bool, err error) {
-	rows, err := queryText(ctx, conn, fmt.Sprintf("SELECT application_name, pg_catalog.pg_terminate_backend(pid) FROM "+
-		"pg_catalog.pg_stat_activity WHERE pid = %d AND application_name = %s", pid, quoteLiteral(appName(c.Pipeline))))
+	rows, err := queryText(ctx, conn, fmt.Sprintf("SELECT a.application_name, pg_catalog.pg_terminate_backend(a.pid) "+
+		"FROM pg_catalog.pg_stat_activity a JOIN pg_catalog.pg_replication_slots s ON s.active_pid = a.pid "+
+		"WHERE a.pid = %d AND a.application_name = %s AND a.datname = pg_catalog.current_database() AND s.slot_name = %s "+
+		"AND s.database = pg_catalog.current_database()", pid, quoteLiteral(appName(c.Pipeline)), quoteLiteral(c.Slot)))
 	if err != nil {
 		return false, fmt.Errorf("end the old reader of replication slot %q, PID %d: %w", c.Slot, pid, err)
 	}

@@ -74,11 +74,14 @@ func (c *Config) establish(ctx context.Context, p slotPatience) (snap *tableSnap
 
 // dropSlot drops the slot, lost or not, if it is ours and nobody reads it.
 func (c *Config) dropSlot(ctx context.Context, conn *pgconn.PgConn, server *serverInfo) error {
-	slot, err := c.inactiveSlot(ctx, conn)
+	slot, err := c.slot(ctx, conn)
 	if err != nil || slot == nil {
 		return err
 	}
 	if err := c.foreign(slot, server.database); err != nil {
+		return err
+	}
+	if slot, err = c.inactiveSlot(ctx, conn); err != nil || slot == nil {
 		return err
 	}
 	if err := execSimple(ctx, conn, "DROP_REPLICATION_SLOT "+quoteIdent(c.Slot)); err != nil {

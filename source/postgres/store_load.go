@@ -14,8 +14,8 @@ import (
 
 // countStart reads the pipeline's row, makes it where there is none, and counts the start as unclean.
 const countStart = `
-INSERT INTO {checkpoint} AS c (pipeline, schema_version, unclean_starts, lease_epoch) VALUES ($1, $2, 1, 1)
-ON CONFLICT (pipeline) DO UPDATE SET unclean_starts = c.unclean_starts + 1, lease_epoch = c.lease_epoch + 1, updated_at = now()
+INSERT INTO {checkpoint} AS c (pipeline, schema_version, slot, publication, unclean_starts, lease_epoch) VALUES ($1, $2, $3, $4, 1, 1)
+ON CONFLICT (pipeline) DO UPDATE SET slot = excluded.slot, publication = excluded.publication, unclean_starts = c.unclean_starts + 1, lease_epoch = c.lease_epoch + 1, updated_at = now()
 RETURNING source_id, resume, settled_above::text, started, log, last_commit, sweep_pending, unclean_starts - 1, schema_version`
 
 // acceptedGap finds the requests that accept the gap behind the present checkpoint. Those for another one are about a gap that
@@ -58,10 +58,13 @@ ORDER BY 1`
 
 // Load reads the state, and counts the start as unclean until something is settled.
 func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
+	if err := s.ownSlot(ctx); err != nil {
+		return nil, err
+	}
 	out := &checkpoint.Loaded{}
 	var row checkpointRow
 	b := &pgx.Batch{}
-	b.Queue(s.q(countStart), s.cfg.Pipeline, schemaVersion).QueryRow(func(r pgx.Row) error {
+	b.Queue(s.q(countStart), s.cfg.Pipeline, schemaVersion, s.cfg.Slot, s.cfg.Publication).QueryRow(func(r pgx.Row) error {
 		return r.Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.started, &row.log, &row.lastCommit, &row.sweepPending,
 			&row.unclean, &row.version)
 	})
@@ -99,6 +102,28 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		return nil, s.fault("name the server", err)
 	}
 	return out, nil
+}
+
+// ownSlot refuses a slot that another pipeline uses: two readers of one slot would take each other's log away.
+func (s *store) ownSlot(ctx context.Context) error {
+	other, err := s.slotUser(ctx)
+	if err != nil || other == "" {
+		return err
+	}
+	return fmt.Errorf("use replication slot %q: it is that of pipeline %s: %s: %w", s.cfg.Slot, other, s.slotUserCure(other), source.ErrStop)
+}
+
+// slotUser is another pipeline that uses the configured slot; "" for none.
+func (s *store) slotUser(ctx context.Context) (pipeline string, err error) {
+	if err := s.conn.QueryRow(ctx, s.q(`SELECT coalesce(min(pipeline), '') FROM {checkpoint} WHERE pipeline <> $1 AND slot = $2`),
+		s.cfg.Pipeline, s.cfg.Slot).Scan(&pipeline); err != nil {
+		return "", s.fault("look who uses the slot", err)
+	}
+	return pipeline, nil
+}
+
+func (s *store) slotUserCure(other string) string {
+	return "choose another source.slot or, if that pipeline is gone for good, " + s.q("DELETE FROM {checkpoint} WHERE pipeline = ") + quoteLiteral(other)
 }
 
 // remember reads what the store keeps a copy of in memory.

@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// prerequisites tells everything that would keep Init, or the first position after it, from coming to an end, before
+// anything is created. Where the pipeline has a checkpoint already there is nothing left that could.
+func prerequisites(ctx context.Context, cfg Config, conn *pgx.Conn) error {
+	c := &checker{cfg: cfg, conn: conn}
+	s := &store{cfg: cfg, conn: conn, texts: make(map[string]string)}
+	if err := s.findTables(ctx); err == nil {
+		c.state = s
+	} else if sqlState(err) != "" {
+		return err
+	}
+	if c.state != nil {
+		have, err := c.hasCheckpoint(ctx)
+		if err != nil || have {
+			return err
+		}
+	}
+	for _, look := range []func(context.Context) error{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.unusedSlot, c.firstStart} {
+		if err := look(ctx); err != nil {
+			return fmt.Errorf("look whether all is there that is needed: %w", err)
+		}
+	}
+	var problems []error
+	for _, f := range c.findings {
+		if f.Level == Problem {
+			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Cure))
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nothing was created yet, because something is missing:\n%w", errors.Join(problems...))
+}
+
+// hasCheckpoint tells whether a position was ever taken.
+func (c *checker) hasCheckpoint(ctx context.Context) (have bool, err error) {
+	err = c.conn.QueryRow(ctx, c.state.q("SELECT EXISTS (SELECT FROM {checkpoint} WHERE pipeline = $1 AND resume IS NOT NULL)"), c.cfg.Pipeline).Scan(&have)
+	return have, err
+}
+
+// applicationTables finds the tables that are there, and those that are missing and not ours to make.
+func (c *checker) applicationTables(ctx context.Context) error {
+	for i := range c.cfg.Tables {
+		t := &c.cfg.Tables[i]
+		info, err := describeTable(ctx, c.conn.PgConn(), t)
+		switch {
+		case err == nil:
+			c.tables = append(c.tables, info)
+		case !errors.Is(err, source.ErrStop):
+			return err
+		case !ownShape(t.Shape):
+			c.add(Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", quoteTable(t), t.Shape)
+		}
+	}
+	return nil
+}
+
+// unusedSlot looks whether the slot can be made: there is none of its name, or one that this pipeline left half made.
+func (c *checker) unusedSlot(ctx context.Context) error {
+	s, err := c.cfg.slot(ctx, c.conn.PgConn())
+	if err != nil || s == nil {
+		return err
+	}
+	ours := false
+	if c.state != nil {
+		other, err := c.state.slotUser(ctx)
+		if err != nil {
+			return err
+		}
+		if other != "" {
+			c.add(Problem, c.state.slotUserCure(other), "slot %s is that of pipeline %s", c.cfg.Slot, other)
+			return nil
+		}
+		if err := c.conn.QueryRow(ctx, c.state.q("SELECT EXISTS (SELECT FROM {checkpoint} WHERE pipeline = $1 AND slot = $2)"),
+			c.cfg.Pipeline, c.cfg.Slot).Scan(&ours); err != nil {
+			return err
+		}
+	}
+	drop := "choose another source.slot or, if nobody needs this one, SELECT pg_drop_replication_slot(" + quoteLiteral(c.cfg.Slot) + ")"
+	var database string
+	if err := c.conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
+		return err
+	}
+	switch what := s.unlike(database); {
+	case what != "":
+		c.add(Problem, drop, "slot %s %s", c.cfg.Slot, what)
+	case s.Active:
+		c.add(Problem, "stop that reader, or choose another source.slot", "slot %s is there already, and is being read (PID %d)", c.cfg.Slot, s.ActivePID)
+	case !ours:
+		c.add(Problem, drop, "slot %s is there already, and was not made by this pipeline", c.cfg.Slot)
+	}
+	return nil
+}
