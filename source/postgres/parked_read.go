@@ -115,7 +115,7 @@ func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool)
 			fresh = found[0]
 			bytes += len(fresh.Payload)
 		}
-		completeFrom(&p, fresh)
+		sqlstore.CompleteFrom(&p, fresh)
 		out = append(out, p)
 	}
 	return out, cut, nil
@@ -123,26 +123,6 @@ func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool)
 
 // completeBytes bounds what complete reads into memory.
 const completeBytes = 16 << 20
-
-// completeFrom puts what the row says now in the place of what was copied; fresh is nil where the row is gone.
-func completeFrom(p *checkpoint.Parked, fresh *outbox.Message) {
-	old := p.Message
-	if fresh == nil {
-		old.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("message %s was not copied when it was "+
-			"parked, and its row is gone from table %s: drop it", old.ID, old.Table)}
-		return
-	}
-	p.Message = withPresentContent(old, fresh)
-	p.InTable = fresh.Fault != nil && fresh.Fault.Class == outbox.FaultTooLarge
-}
-
-// withPresentContent is the message as its row says now, at the place where it was.
-func withPresentContent(old, fresh *outbox.Message) *outbox.Message {
-	m := *fresh
-	m.ID, m.Group, m.Table = old.ID, old.Group, old.Table
-	m.Position, m.CommitTime, m.Txn = old.Position, old.CommitTime, 0
-	return &m
-}
 
 // readByID is readRows as a map.
 func (s *store) readByID(ctx context.Context, t *table, ids []string, where string) (map[string]*outbox.Message, error) {

@@ -9,42 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-)
-
-const (
-	// requestChunk is the most deliveries, or groups, of one transaction.
-	requestChunk = 1000
-	// requestsAtOnce is how many requests are read at once.
-	requestsAtOnce = 100
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A RequestResult is the column result of tailbox_request: what a request did so far.
-type RequestResult struct {
-	// Changed counts deliveries, groups or sinks that were changed; Refused deliveries that were left alone, for the reason
-	// in Why.
-	Changed int    `json:"changed"`
-	Refused int    `json:"refused,omitempty"`
-	Why     string `json:"why,omitempty"`
-	// Note is what else there is to say. Error says why the request as a whole was not carried out.
-	Note  string `json:"note,omitempty"`
-	Error string `json:"error,omitempty"`
-	// NewID is the id that an edit gave the message.
-	NewID string `json:"new_id,omitempty"`
-	// After is the last delivery that was looked at, Next the number of groups that were dealt with.
-	After *parkedKey `json:"after,omitempty"`
-	Next  int        `json:"next,omitempty"`
-}
-
-// refuse counts a delivery that is left alone.
-func (r *RequestResult) refuse(why string) {
-	r.Refused++
-	r.Why = why
-}
+type RequestResult = sqlstore.RequestResult
 
 // Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason.
 func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 	rows, err := s.conn.Query(ctx, s.q(`SELECT id, verb, selection::text, reason, "by" FROM {request}
-		WHERE pipeline = $1 AND done_at IS NULL ORDER BY id LIMIT $2`), s.cfg.Pipeline, requestsAtOnce)
+		WHERE pipeline = $1 AND done_at IS NULL ORDER BY id LIMIT $2`), s.cfg.Pipeline, sqlstore.RequestsAtOnce)
 	if err != nil {
 		return nil, s.fault("read requests", err)
 	}
@@ -56,7 +30,7 @@ func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 		r.Selection = checkpoint.Selection{}
 		if err := json.Unmarshal([]byte(selection), &r.Selection); err != nil {
 			bad[r.ID] = fmt.Errorf("read column selection: %w", err)
-		} else if err := validate(&r); err != nil {
+		} else if err := sqlstore.Validate(&r); err != nil {
 			bad[r.ID] = err
 		} else {
 			out = append(out, r)
@@ -71,55 +45,6 @@ func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 		}
 	}
 	return out, nil
-}
-
-// validate tells what is wrong with a request, before anything of it is carried out.
-func validate(r *checkpoint.Request) error {
-	sel := &r.Selection
-	_, atSink := sel.AtSink()
-	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Reason != ""
-	if sel.Unrouted && (sel.Sink != "" || byGroups(r)) {
-		return errors.New("unrouted is about deliveries for which no sink could be chosen: it goes with no sink, and not with hold or resume")
-	}
-	switch r.Verb {
-	case checkpoint.VerbReplay, checkpoint.VerbDrop:
-		if !narrowed && !sel.All {
-			return errors.New("nothing is selected: name ids, groups, a sink, a type or a reason, or say all")
-		}
-	case checkpoint.VerbEdit:
-		if len(sel.IDs) != 1 || sel.Edit == nil {
-			return errors.New("an edit changes one message: name one id, and what to change")
-		}
-		if sel.Edit.NewID == sel.IDs[0] {
-			return errors.New("an edited message needs an id of its own")
-		}
-	case checkpoint.VerbSkip, checkpoint.VerbHold:
-		if len(sel.Groups) == 0 {
-			return errors.New("name the groups")
-		}
-	case checkpoint.VerbResume:
-		if len(sel.Groups) == 0 && len(sel.Sinks) == 0 {
-			return errors.New("name groups or sinks")
-		}
-	case checkpoint.VerbPause:
-		if len(sel.Sinks) == 0 {
-			return errors.New("name the sinks")
-		}
-	case checkpoint.VerbAcceptGap:
-		if sel.From == "" {
-			return errors.New("say which gap: from is the checkpoint that was seen, the column resume of tailbox_checkpoint")
-		}
-	default:
-		return fmt.Errorf("there is no verb %q", r.Verb)
-	}
-	for _, state := range sel.States {
-		switch state {
-		case checkpoint.StateRetrying, checkpoint.StateWaiting, checkpoint.StateDead:
-		default:
-			return fmt.Errorf("there is no state %q: want retrying, waiting or dead", state)
-		}
-	}
-	return nil
 }
 
 // closeRequest marks a request as done.
@@ -159,15 +84,10 @@ func (s *store) progress(ctx context.Context, id int64) (result *RequestResult, 
 	return result, done, nil
 }
 
-// byGroups tells whether a request is about a list of groups, parked or not, instead of deliveries.
-func byGroups(r *checkpoint.Request) bool {
-	return r.Verb == checkpoint.VerbHold || r.Verb == checkpoint.VerbResume && len(r.Selection.Sinks) == 0
-}
-
 // Lanes names the lanes that the next Apply will change. A hold or resume that names no sink is about a group at every
 // sink: its lane has the sink ”.
 func (s *store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
-	if validate(r) != nil || limit <= 0 {
+	if sqlstore.Validate(r) != nil || limit <= 0 {
 		return nil, nil
 	}
 	result, done, err := s.progress(ctx, r.ID)
@@ -187,19 +107,19 @@ func (s *store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]
 		return true
 	}
 	switch {
-	case byGroups(r):
-		for _, lane := range groupLanes(r, result.Next, requestChunk) {
+	case sqlstore.ByGroups(r):
+		for _, lane := range sqlstore.GroupLanes(r, result.Next, sqlstore.RequestChunk) {
 			if !add(lane) {
 				break
 			}
 		}
-	case selects(r.Verb):
+	case sqlstore.Selects(r.Verb):
 		c, err := s.selectChunk(ctx, r, result)
 		if err != nil {
 			return nil, err
 		}
-		for i := range c.rows {
-			if !add(c.rows[i].lane()) {
+		for i := range c.Rows {
+			if !add(c.Rows[i].Lane()) {
 				break
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // Apply carries out the next part of a request, in one transaction with its progress. It goes through what is selected in
 // order, as far as the lanes reach that the caller has quiesced; what lies in others is left for the next call.
 func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
-	if err := validate(r); err != nil {
+	if err := sqlstore.Validate(r); err != nil {
 		return &checkpoint.Applied{Done: true}, s.closeRequest(ctx, r.ID, &RequestResult{Error: err.Error()})
 	}
 	out := &checkpoint.Applied{}
@@ -65,34 +65,34 @@ func (p *part) apply(ctx context.Context) error {
 		// A start that finds a gap uses such a request up itself, when it saves the new position.
 		p.result.Error, p.done = "there is no gap: nothing was accepted", true
 		return nil
-	case byGroups(p.request):
+	case sqlstore.ByGroups(p.request):
 		return p.groups(ctx)
-	case !selects(p.request.Verb):
+	case !sqlstore.Selects(p.request.Verb):
 		return p.pauseSinks(ctx)
 	}
 	c, err := p.s.selectChunk(ctx, p.request, p.result)
 	if err != nil {
 		return err
 	}
-	c.within(p.lanes)
+	c.Within(p.lanes)
 	switch p.request.Verb {
 	case checkpoint.VerbReplay:
-		err = p.replay(ctx, c.rows)
+		err = p.replay(ctx, c.Rows)
 	case checkpoint.VerbEdit:
-		err = p.edit(ctx, c.rows)
+		err = p.edit(ctx, c.Rows)
 	case checkpoint.VerbDrop:
-		err = p.drop(ctx, c.rows)
+		err = p.drop(ctx, c.Rows)
 	case checkpoint.VerbSkip:
-		err = p.skip(ctx, c.rows)
+		err = p.skip(ctx, c.Rows)
 	}
 	if err != nil {
 		return err
 	}
 	p.result.Changed += p.changed
-	if c.last != nil {
-		p.result.After = c.last
+	if c.Last != nil {
+		p.result.After = c.Last
 	}
-	p.done = c.end
+	p.done = c.End
 	if p.done && p.result.Changed+p.result.Refused == 0 {
 		p.result.Note = "nothing matched"
 	}
@@ -101,20 +101,20 @@ func (p *part) apply(ctx context.Context) error {
 
 // touch adds the deliveries' lanes to those that are put in order, and their messages to those whose row is dealt with. A
 // message whose other deliveries are still on their way keeps its row as it is until they are settled.
-func (p *part) touch(rows []selectedRow) {
+func (p *part) touch(rows []sqlstore.SelectedRow) {
 	for i := range rows {
 		r := &rows[i]
-		if !r.alone {
-			p.attempt.lanes.Add(r.lane())
+		if !r.Alone {
+			p.attempt.lanes.Add(r.Lane())
 		}
-		if r.rowSettled {
+		if r.RowSettled {
 			p.message(sqlstore.MessageKey{Table: r.Table, ID: r.ID})
 		}
 	}
 }
 
 // keys are the deliveries as parameters.
-func keys(rows []selectedRow) (sinks, tables, ids []string) {
+func keys(rows []sqlstore.SelectedRow) (sinks, tables, ids []string) {
 	for i := range rows {
 		sinks, tables, ids = append(sinks, rows[i].Sink), append(tables, rows[i].Table), append(ids, rows[i].ID)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +31,7 @@ func openReader(ctx context.Context, cfg Config) (*store, error) {
 
 // Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
 func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err error) {
-	if err := validate(r); err != nil {
+	if err := sqlstore.Validate(r); err != nil {
 		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
 	}
 	s, err := openReader(ctx, cfg)
@@ -96,7 +95,7 @@ func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
 // carryOut does all parts of a request. With the lock held here no lane has a run in flight.
 func (s *store) carryOut(ctx context.Context, r *checkpoint.Request) error {
 	for {
-		lanes, err := s.Lanes(ctx, r, requestChunk)
+		lanes, err := s.Lanes(ctx, r, sqlstore.RequestChunk)
 		if err != nil {
 			return err
 		}
@@ -141,13 +140,10 @@ func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
 }
 
 // A Listed is a parked delivery as operators see it.
-type Listed struct {
-	checkpoint.Parked
-	// ParkedAt is when it was parked first, ChangedAt when its state changed last.
-	ParkedAt, ChangedAt time.Time
-	// NextAttemptAt is when it is due; zero where it waits for another delivery, or for an operator.
-	NextAttemptAt time.Time
-}
+type Listed = sqlstore.Listed
+
+// A WaitingLane is a lane that does not flow, and why.
+type WaitingLane = sqlstore.WaitingLane
 
 // ListParked lists what a selection selects, with whole messages, in the order in which a request would go through it: by
 // sink, group and position. At most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left
@@ -172,7 +168,7 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 		if err != nil {
 			return nil, false, err
 		}
-		found, err := s.listed(ctx, c.rows)
+		found, err := s.listed(ctx, c.Rows)
 		if err != nil {
 			return nil, false, err
 		}
@@ -182,8 +178,8 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 			}
 			list, bytes = append(list, found[i]), bytes+len(found[i].Message.Payload)
 		}
-		progress.Changed, progress.After = len(list), c.last
-		if c.end {
+		progress.Changed, progress.After = len(list), c.Last
+		if c.End {
 			return list, false, nil
 		}
 	}
@@ -193,7 +189,7 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 const listBytes = 64 << 20
 
 // listed reads deliveries whole, in the order of rows.
-func (s *store) listed(ctx context.Context, rows []selectedRow) ([]Listed, error) {
+func (s *store) listed(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -224,17 +220,6 @@ func (s *store) listed(ctx context.Context, rows []selectedRow) ([]Listed, error
 		return nil, s.fault("list parked deliveries", err)
 	}
 	return list, nil
-}
-
-// A WaitingLane is a lane that does not flow, and why.
-type WaitingLane struct {
-	Sink, Group string
-	// Held by an operator. Then there may be no first delivery.
-	Held bool
-	// Deliveries that block the lane, the first one included.
-	Deliveries int
-	// First is the delivery that all others wait for; its Message is there without payload.
-	First *Listed
 }
 
 // lanesQuery lists lanes with blocking deliveries, and the first of each.
@@ -274,12 +259,12 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	if err != nil {
 		return nil, s.fault("list lanes", err)
 	}
-	var firsts []selectedRow
-	var r selectedRow
+	var firsts []sqlstore.SelectedRow
+	var r sqlstore.SelectedRow
 	var n int
 	if _, err := pgx.ForEachRow(rows, []any{&r.Sink, &r.Group, &n, &r.Position, &r.ID, &r.Table}, func() error {
 		firsts = append(firsts, r)
-		list = append(list, WaitingLane{Sink: r.Sink, Group: r.Group, Deliveries: n, Held: s.isHeld(r.lane())})
+		list = append(list, WaitingLane{Sink: r.Sink, Group: r.Group, Deliveries: n, Held: s.isHeld(r.Lane())})
 		return nil
 	}); err != nil {
 		return nil, s.fault("list lanes", err)
@@ -295,27 +280,5 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 		whole[i].Message.Payload = nil
 		list[i].First = &whole[i]
 	}
-	return append(s.emptyHeld(list, &sel), list...), nil
-}
-
-// emptyHeld are held lanes that are not in the list because nothing is parked in them. A group that is held at every sink is
-// left out where one of its lanes is listed: that one says so.
-func (s *store) emptyHeld(list []WaitingLane, sel *checkpoint.Selection) []WaitingLane {
-	lanes, groups := make(map[checkpoint.Lane]bool), make(map[string]bool)
-	for _, l := range list {
-		lanes[checkpoint.Lane{Sink: l.Sink, Group: l.Group}], groups[l.Group] = true, true
-	}
-	sink, limited := sel.AtSink()
-	var out []WaitingLane
-	for _, lane := range sqlstore.SortedLanes(s.held) {
-		everywhere := lane.Sink == ""
-		switch {
-		case lanes[lane], everywhere && groups[lane.Group]:
-		case len(sel.Groups) > 0 && !slices.Contains(sel.Groups, lane.Group):
-		case limited && !everywhere && lane.Sink != sink:
-		default:
-			out = append(out, WaitingLane{Sink: lane.Sink, Group: lane.Group, Held: true})
-		}
-	}
-	return out
+	return append(sqlstore.EmptyHeld(s.held, list, &sel), list...), nil
 }

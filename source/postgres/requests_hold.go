@@ -4,25 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-// force is the column in_force of a request: what of a hold or a pause has not been resumed yet.
-type force struct {
-	Sinks []string    `json:"sinks,omitempty"`
-	Lanes [][2]string `json:"lanes,omitempty"` // sink and group; the sink '' is every sink
-}
-
-// forces are those of all requests, by id.
-type forces map[int64]*force
-
 // inForce reads what is in force.
-func (s *store) inForce(ctx context.Context) (forces, error) {
+func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
 	rows, err := s.conn.Query(ctx, s.q(`SELECT id, in_force::text FROM {request} WHERE pipeline = $1 AND in_force IS NOT NULL ORDER BY id`),
 		s.cfg.Pipeline)
 	if err != nil {
@@ -35,12 +26,12 @@ func (s *store) inForce(ctx context.Context) (forces, error) {
 	return fs, nil
 }
 
-func collectForces(rows pgx.Rows) (forces, error) {
-	fs := make(forces)
+func collectForces(rows pgx.Rows) (sqlstore.Forces, error) {
+	fs := make(sqlstore.Forces)
 	var id int64
 	var text string
 	_, err := pgx.ForEachRow(rows, []any{&id, &text}, func() error {
-		f := &force{}
+		f := &sqlstore.Force{}
 		if err := json.Unmarshal([]byte(text), f); err != nil {
 			return fmt.Errorf("read in_force of request %d: %w", id, err)
 		}
@@ -50,30 +41,10 @@ func collectForces(rows pgx.Rows) (forces, error) {
 	return fs, err
 }
 
-func (fs forces) sinks() []string {
-	set := make(map[string]bool)
-	for _, f := range fs {
-		for _, sink := range f.Sinks {
-			set[sink] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(set))
-}
-
-func (fs forces) held() map[checkpoint.Lane]bool {
-	set := make(map[checkpoint.Lane]bool)
-	for _, f := range fs {
-		for _, l := range f.Lanes {
-			set[checkpoint.Lane{Sink: l[0], Group: l[1]}] = true
-		}
-	}
-	return set
-}
-
 // saveForce writes what is left of a request's force.
-func (s *store) saveForce(ctx context.Context, id int64, f *force) error {
+func (s *store) saveForce(ctx context.Context, id int64, f *sqlstore.Force) error {
 	var text any
-	if len(f.Sinks)+len(f.Lanes) > 0 {
+	if !f.Empty() {
 		b, err := json.Marshal(f)
 		if err != nil {
 			return fmt.Errorf("write in_force of request %d: %w", id, err)
@@ -84,22 +55,12 @@ func (s *store) saveForce(ctx context.Context, id int64, f *force) error {
 	return err
 }
 
-// groupLanes lists the lanes of a hold or resume from the n-th group on.
-func groupLanes(r *checkpoint.Request, from, limit int) []checkpoint.Lane {
-	groups := slices.Compact(slices.Sorted(slices.Values(r.Selection.Groups)))
-	var lanes []checkpoint.Lane
-	for i := from; i < len(groups) && len(lanes) < limit; i++ {
-		lanes = append(lanes, checkpoint.Lane{Sink: r.Selection.Sink, Group: groups[i]})
-	}
-	return lanes
-}
-
 // groups holds or resumes groups. A held lane's first delivery loses its time; a resumed one's is due at once.
 func (p *part) groups(ctx context.Context) error {
-	all := groupLanes(p.request, p.result.Next, requestChunk+1)
+	all := sqlstore.GroupLanes(p.request, p.result.Next, sqlstore.RequestChunk+1)
 	lanes := all
 	for i, lane := range all {
-		if i == requestChunk || !slices.Contains(p.lanes, lane) {
+		if i == sqlstore.RequestChunk || !slices.Contains(p.lanes, lane) {
 			lanes = all[:i]
 			break
 		}
@@ -111,20 +72,12 @@ func (p *part) groups(ctx context.Context) error {
 	if p.request.Verb == checkpoint.VerbHold {
 		err = p.hold(ctx, fs, lanes)
 	} else {
-		err = p.resume(ctx, fs, func(f *force) bool {
-			n := len(f.Lanes)
-			f.Lanes = slices.DeleteFunc(f.Lanes, func(l [2]string) bool {
-				return slices.ContainsFunc(lanes, func(lane checkpoint.Lane) bool {
-					return lane.Group == l[1] && (lane.Sink == "" || lane.Sink == l[0])
-				})
-			})
-			return len(f.Lanes) < n
-		})
+		err = p.resume(ctx, fs, func(f *sqlstore.Force) bool { return f.Resume(lanes) })
 	}
 	if err != nil {
 		return err
 	}
-	p.s.held = fs.held()
+	p.s.held = fs.Held()
 	for _, lane := range lanes {
 		p.attempt.lanes.Add(lane)
 		if lane.Sink == "" {
@@ -141,20 +94,18 @@ func (p *part) groups(ctx context.Context) error {
 }
 
 // hold adds lanes to what the request has in force.
-func (p *part) hold(ctx context.Context, fs forces, lanes []checkpoint.Lane) error {
+func (p *part) hold(ctx context.Context, fs sqlstore.Forces, lanes []checkpoint.Lane) error {
 	f := fs[p.request.ID]
 	if f == nil {
-		f = &force{}
+		f = &sqlstore.Force{}
 		fs[p.request.ID] = f
 	}
-	for _, lane := range lanes {
-		f.Lanes = append(f.Lanes, [2]string{lane.Sink, lane.Group})
-	}
+	f.Hold(lanes)
 	return p.s.saveForce(ctx, p.request.ID, f)
 }
 
 // resume takes from what requests have in force, and saves those that take says have changed.
-func (p *part) resume(ctx context.Context, fs forces, take func(*force) bool) error {
+func (p *part) resume(ctx context.Context, fs sqlstore.Forces, take func(*sqlstore.Force) bool) error {
 	for id, f := range fs {
 		if !take(f) {
 			continue
@@ -172,15 +123,11 @@ func (p *part) pauseSinks(ctx context.Context) error {
 	p.changed, p.done = len(sinks), true
 	p.result.Changed = len(sinks)
 	if p.request.Verb == checkpoint.VerbPause {
-		return p.s.saveForce(ctx, p.request.ID, &force{Sinks: sinks})
+		return p.s.saveForce(ctx, p.request.ID, &sqlstore.Force{Sinks: sinks})
 	}
 	fs, err := p.s.inForce(ctx)
 	if err != nil {
 		return err
 	}
-	return p.resume(ctx, fs, func(f *force) bool {
-		n := len(f.Sinks)
-		f.Sinks = slices.DeleteFunc(f.Sinks, func(sink string) bool { return slices.Contains(sinks, sink) })
-		return len(f.Sinks) < n
-	})
+	return p.resume(ctx, fs, func(f *sqlstore.Force) bool { return f.ResumeSinks(sinks) })
 }

@@ -1,56 +1,13 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
-
-// scanChunk bounds how many deliveries one transaction looks at for those that a request selects. Among millions of which
-// it wants few, it comes back for the rest.
-const scanChunk = 5000
-
-// A parkedKey is a delivery's place in the order in which requests go through tailbox_parked: by lane, and within it by
-// position.
-type parkedKey struct {
-	Sink     string `json:"sink"`
-	Group    string `json:"group"`
-	Position string `json:"position"`
-	ID       string `json:"id"`
-	Table    string `json:"table"`
-}
-
-func (k *parkedKey) lane() checkpoint.Lane { return checkpoint.Lane{Sink: k.Sink, Group: k.Group} }
-
-// A selectedRow is a delivery that a request selects.
-type selectedRow struct {
-	parkedKey
-	state      checkpoint.State
-	blocks     bool
-	alone      bool
-	rowSettled bool
-}
-
-// A chunk is the next deliveries that a request selects, in order.
-type chunk struct {
-	rows []selectedRow
-	last *parkedKey // the last one that was looked at
-	end  bool       // nothing follows
-}
-
-// selects tells whether the verb is about parked deliveries.
-func selects(v checkpoint.Verb) bool {
-	switch v {
-	case checkpoint.VerbReplay, checkpoint.VerbEdit, checkpoint.VerbDrop, checkpoint.VerbSkip:
-		return true
-	}
-	return false
-}
 
 const (
 	selectedColumns = `p.sink, p.message_group, p.position, p.message_id, p.source_table, p.state, p.blocks, p.alone, p.row_settled,
@@ -93,11 +50,11 @@ func atSink(sel *checkpoint.Selection) *string {
 
 // selectChunk reads the next deliveries that a request selects. One that names no ids does not reach what was parked, or died,
 // after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
-func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*chunk, error) {
+func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
 	sel := &r.Selection
 	from := selectAll
 	var one, two []string // what the query is limited to
-	after := parkedKey{Sink: sel.Sink}
+	after := sqlstore.ParkedKey{Sink: sel.Sink}
 	if done.After != nil {
 		after = *done.After
 	}
@@ -106,16 +63,16 @@ func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *Re
 		from, one, two = selectIDs, sel.IDs, sel.Groups
 	case len(sel.Groups) > 0:
 		from = selectLanes
-		if one, two = s.lanesFrom(sel, after); len(one) == 0 {
-			return &chunk{end: true}, nil
+		if one, two = sqlstore.LanesFrom(sel, after, s.sinks); len(one) == 0 {
+			return &sqlstore.Chunk{End: true}, nil
 		}
 	}
 	asked := r.ID
 	if len(sel.IDs) > 0 {
 		asked = 0
 	}
-	args := []any{s.cfg.Pipeline, after.Sink, after.Group, after.Position, after.ID, after.Table, scanChunk, statesOf(r),
-		likePattern(sel.Type), likePattern(sel.Reason), atSink(sel), asked}
+	args := []any{s.cfg.Pipeline, after.Sink, after.Group, after.Position, after.ID, after.Table, sqlstore.ScanChunk, sqlstore.StatesOf(r),
+		sqlstore.LikePattern(sel.Type), sqlstore.LikePattern(sel.Reason), atSink(sel), asked}
 	if from != selectAll {
 		args = append(args, one, two)
 	}
@@ -123,100 +80,23 @@ func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *Re
 	if err != nil {
 		return nil, s.fault("select deliveries", err)
 	}
-	c := &chunk{}
-	var row selectedRow
+	c := &sqlstore.Chunk{}
+	var row sqlstore.SelectedRow
 	var match bool
 	n := 0
-	if _, err := pgx.ForEachRow(rows, []any{&row.Sink, &row.Group, &row.Position, &row.ID, &row.Table, &row.state, &row.blocks,
-		&row.alone, &row.rowSettled, &match, &n}, func() error {
-		key := row.parkedKey
-		c.last = &key
-		if match && (r.Verb != checkpoint.VerbSkip || row.blocks) {
-			c.rows = append(c.rows, row)
+	if _, err := pgx.ForEachRow(rows, []any{&row.Sink, &row.Group, &row.Position, &row.ID, &row.Table, &row.State, &row.Blocks,
+		&row.Alone, &row.RowSettled, &match, &n}, func() error {
+		key := row.ParkedKey
+		c.Last = &key
+		if match && (r.Verb != checkpoint.VerbSkip || row.Blocks) {
+			c.Rows = append(c.Rows, row)
 		}
 		return nil
 	}); err != nil {
 		return nil, s.fault("select deliveries", err)
 	}
 	name, limited := sel.AtSink()
-	c.end = n < scanChunk || limited && c.last.Sink > name
-	return c, s.limitChunk(c, sel, done)
-}
-
-// limitChunk cuts a chunk to one transaction, and to what the request's limit leaves.
-func (s *store) limitChunk(c *chunk, sel *checkpoint.Selection, done *RequestResult) error {
-	room := requestChunk
-	if sel.Limit > 0 {
-		left := sel.Limit - done.Changed
-		if left <= 0 {
-			*c = chunk{end: true}
-			return nil
-		}
-		room = min(room, left)
-	}
-	if len(c.rows) > room {
-		c.cut(room)
-	}
-	return nil
-}
-
-// cut leaves the first n rows; the others are for a later transaction.
-func (c *chunk) cut(n int) {
-	c.rows, c.end, c.last = c.rows[:n], false, nil
-	if n > 0 {
-		c.last = &c.rows[n-1].parkedKey
-	}
-}
-
-// within cuts the chunk before the first delivery that is of none of the lanes.
-func (c *chunk) within(lanes []checkpoint.Lane) {
-	allowed := make(map[checkpoint.Lane]bool, len(lanes))
-	for _, lane := range lanes {
-		allowed[lane] = true
-	}
-	for i := range c.rows {
-		if !allowed[c.rows[i].lane()] {
-			c.cut(i)
-			return
-		}
-	}
-}
-
-// lanesFrom lists the next of the lanes that a selection of groups can be in, from the one of after on.
-func (s *store) lanesFrom(sel *checkpoint.Selection, after parkedKey) (sinks, groups []string) {
-	wanted := []string{sel.Sink}
-	if _, limited := sel.AtSink(); !limited {
-		wanted = wanted[:0]
-		for sink := range s.sinks {
-			wanted = append(wanted, sink)
-		}
-		slices.Sort(wanted)
-	}
-	names := slices.Compact(slices.Sorted(slices.Values(sel.Groups)))
-	for _, sink := range wanted {
-		for _, group := range names {
-			if cmp.Or(cmp.Compare(sink, after.Sink), cmp.Compare(group, after.Group)) < 0 {
-				continue
-			}
-			sinks, groups = append(sinks, sink), append(groups, group)
-		}
-	}
-	return sinks, groups
-}
-
-// statesOf are the states that a request is about, dead by default.
-func statesOf(r *checkpoint.Request) []string {
-	if len(r.Selection.States) == 0 || r.Verb == checkpoint.VerbEdit || r.Verb == checkpoint.VerbSkip {
-		return []string{string(checkpoint.StateDead)}
-	}
-	states := make([]string, len(r.Selection.States))
-	for i, state := range r.Selection.States {
-		states[i] = string(state)
-	}
-	return states
-}
-
-// likePattern turns a glob (* and ?) into a pattern for LIKE; "" stays "".
-func likePattern(glob string) string {
-	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`, `?`, `_`).Replace(glob)
+	c.End = n < sqlstore.ScanChunk || limited && c.Last.Sink > name
+	c.Limit(sel, done)
+	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -109,7 +110,7 @@ func TestRequestInParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if applied.Changed > requestChunk {
+		if applied.Changed > sqlstore.RequestChunk {
 			t.Fatalf("%d changed in one transaction", applied.Changed)
 		}
 		changed, done = changed+applied.Changed, applied.Done
@@ -345,7 +346,7 @@ func TestSelectionOfTheUnrouted(t *testing.T) {
 	}
 	for _, r := range []checkpoint.Request{{Verb: checkpoint.VerbHold, Selection: checkpoint.Selection{Unrouted: true, Groups: []string{"a"}}},
 		{Verb: checkpoint.VerbDrop, Selection: checkpoint.Selection{Unrouted: true, Sink: "kafka"}}} {
-		if validate(&r) == nil {
+		if sqlstore.Validate(&r) == nil {
 			t.Errorf("%+v was not refused", r)
 		}
 	}

@@ -2,9 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -46,7 +43,7 @@ WHERE pipeline = $1 AND message_id = $4 AND source_table = $3 AND sink = $2`
 )
 
 // exec runs one of the statements above.
-func (p *part) exec(ctx context.Context, sql string, rows []selectedRow, further ...any) error {
+func (p *part) exec(ctx context.Context, sql string, rows []sqlstore.SelectedRow, further ...any) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -57,11 +54,11 @@ func (p *part) exec(ctx context.Context, sql string, rows []selectedRow, further
 
 // replay makes deliveries wait for their turn again, with no attempt spent. What its group has passed comes out of order,
 // which the operator has to allow.
-func (p *part) replay(ctx context.Context, rows []selectedRow) error {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r selectedRow) bool {
-		passed := r.state == checkpoint.StateDead && !r.blocks && !r.alone && !p.request.Selection.AllowReorder
+func (p *part) replay(ctx context.Context, rows []sqlstore.SelectedRow) error {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r sqlstore.SelectedRow) bool {
+		passed := r.State == checkpoint.StateDead && !r.Blocks && !r.Alone && !p.request.Selection.AllowReorder
 		if passed {
-			p.result.refuse("the group has gone on: replay it with --allow-reorder, and it is delivered out of order")
+			p.result.Refuse("the group has gone on: replay it with --allow-reorder, and it is delivered out of order")
 		}
 		return passed
 	})
@@ -75,7 +72,7 @@ func (p *part) replay(ctx context.Context, rows []selectedRow) error {
 }
 
 // again is the part that replay and edit share.
-func (p *part) again(ctx context.Context, rows []selectedRow) error {
+func (p *part) again(ctx context.Context, rows []sqlstore.SelectedRow) error {
 	p.touch(rows)
 	lanes := p.attempt.lanes.Order
 	sinks, groups := make([]string, len(lanes)), make([]string, len(lanes))
@@ -90,7 +87,7 @@ func (p *part) again(ctx context.Context, rows []selectedRow) error {
 }
 
 // drop gives deliveries up. They stay, not blocking, until their whole message is settled, so that a sweep leaves them out.
-func (p *part) drop(ctx context.Context, rows []selectedRow) error {
+func (p *part) drop(ctx context.Context, rows []sqlstore.SelectedRow) error {
 	p.touch(rows)
 	p.changed += len(rows)
 	why := "dropped"
@@ -101,7 +98,7 @@ func (p *part) drop(ctx context.Context, rows []selectedRow) error {
 }
 
 // skip lets groups go on past their dead deliveries, which stay dead.
-func (p *part) skip(ctx context.Context, rows []selectedRow) error {
+func (p *part) skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
 	p.touch(rows)
 	p.changed += len(rows)
 	return p.exec(ctx, skipParked, rows)
@@ -109,7 +106,7 @@ func (p *part) skip(ctx context.Context, rows []selectedRow) error {
 
 // refresh puts what the rows of the user's table say now in the place of what was copied. Rows that are not pending (any
 // more) are refused.
-func (p *part) refresh(ctx context.Context, rows []selectedRow) ([]selectedRow, error) {
+func (p *part) refresh(ctx context.Context, rows []sqlstore.SelectedRow) ([]sqlstore.SelectedRow, error) {
 	old, err := p.read(ctx, rows)
 	if err != nil {
 		return nil, err
@@ -134,14 +131,14 @@ func (p *part) refresh(ctx context.Context, rows []selectedRow) ([]selectedRow, 
 		}
 	}
 	b := &pgx.Batch{}
-	var kept []selectedRow
+	var kept []sqlstore.SelectedRow
 	for i := range rows {
-		m, parked := fresh[sqlstore.MessageKey{Table: rows[i].Table, ID: rows[i].ID}], old[rows[i].parkedKey]
+		m, parked := fresh[sqlstore.MessageKey{Table: rows[i].Table, ID: rows[i].ID}], old[rows[i].ParkedKey]
 		if m == nil || parked == nil {
-			p.result.refuse("the row is not pending any more")
+			p.result.Refuse("the row is not pending any more")
 			continue
 		}
-		parked.Message = withPresentContent(parked.Message, m)
+		parked.Message = sqlstore.WithPresentContent(parked.Message, m)
 		parked.InTable = m.Fault != nil
 		p.queueRewrite(b, parked)
 		kept = append(kept, rows[i])
@@ -150,33 +147,33 @@ func (p *part) refresh(ctx context.Context, rows []selectedRow) ([]selectedRow, 
 }
 
 // edit changes what deliveries carry, gives them a new id, and replays them. The row's own id stays their identity here.
-func (p *part) edit(ctx context.Context, rows []selectedRow) error {
+func (p *part) edit(ctx context.Context, rows []sqlstore.SelectedRow) error {
 	old, err := p.read(ctx, rows)
 	if err != nil {
 		return err
 	}
 	if p.result.NewID == "" {
 		if p.result.NewID = p.request.Selection.Edit.NewID; p.result.NewID == "" {
-			p.result.NewID = newUUID()
+			p.result.NewID = sqlstore.NewUUID()
 		}
 	}
 	b := &pgx.Batch{}
-	var kept []selectedRow
+	var kept []sqlstore.SelectedRow
 	for i := range rows {
-		parked := old[rows[i].parkedKey]
-		passed := !rows[i].blocks && !rows[i].alone && !p.request.Selection.AllowReorder
+		parked := old[rows[i].ParkedKey]
+		passed := !rows[i].Blocks && !rows[i].Alone && !p.request.Selection.AllowReorder
 		switch {
 		case parked == nil:
 			continue
 		case passed:
-			p.result.refuse("the group has gone on: edit it with --allow-reorder, and it is delivered out of order")
+			p.result.Refuse("the group has gone on: edit it with --allow-reorder, and it is delivered out of order")
 			continue
 		case parked.InTable && p.request.Selection.Edit.Payload == nil:
-			p.result.refuse("the message was not copied as a whole: give the edit a payload, or mend the row and replay it")
+			p.result.Refuse("the message was not copied as a whole: give the edit a payload, or mend the row and replay it")
 			continue
 		}
 		parked.Original = parked.RowID()
-		parked.Message = edited(parked.Message, p.request.Selection.Edit)
+		parked.Message = sqlstore.Edited(parked.Message, p.request.Selection.Edit)
 		parked.Message.ID, parked.InTable = p.result.NewID, false
 		p.queueRewrite(b, parked)
 		kept = append(kept, rows[i])
@@ -187,39 +184,8 @@ func (p *part) edit(ctx context.Context, rows []selectedRow) error {
 	return p.again(ctx, kept)
 }
 
-// edited is a copy of the message with the changes made. Headers are set by name; the others stay.
-func edited(old *outbox.Message, e *checkpoint.Edit) *outbox.Message {
-	m := *old
-	m.Fault = nil
-	if e.Payload != nil {
-		m.Payload = *e.Payload
-	}
-	if e.Type != nil {
-		m.Type = *e.Type
-	}
-	if e.Topic != nil {
-		m.Topic = *e.Topic
-	}
-	if e.Key != nil {
-		m.Key = []byte(*e.Key)
-	}
-	m.Headers = slices.Clone(old.Headers)
-	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
-		set := outbox.Header{Name: name, Value: []byte(e.Headers[name])}
-		i := slices.IndexFunc(m.Headers, func(h outbox.Header) bool { return h.Name == name })
-		if i < 0 {
-			m.Headers = append(m.Headers, set)
-			continue
-		}
-		m.Headers[i] = set
-		rest := slices.DeleteFunc(m.Headers[i+1:], func(h outbox.Header) bool { return h.Name == name })
-		m.Headers = m.Headers[:i+1+len(rest)]
-	}
-	return &m
-}
-
 // read reads whole deliveries.
-func (p *part) read(ctx context.Context, rows []selectedRow) (map[parkedKey]*checkpoint.Parked, error) {
+func (p *part) read(ctx context.Context, rows []sqlstore.SelectedRow) (map[sqlstore.ParkedKey]*checkpoint.Parked, error) {
 	sinks, tables, ids := keys(rows)
 	found, err := p.s.conn.Query(ctx, p.s.q(`SELECT `+parkedColumns+` FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
 		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
@@ -232,10 +198,9 @@ func (p *part) read(ctx context.Context, rows []selectedRow) (map[parkedKey]*che
 	if err != nil {
 		return nil, p.s.fault("read deliveries", err)
 	}
-	out := make(map[parkedKey]*checkpoint.Parked, len(ps))
+	out := make(map[sqlstore.ParkedKey]*checkpoint.Parked, len(ps))
 	for i := range ps {
-		m := ps[i].Message
-		out[parkedKey{ps[i].Sink, m.Group, m.Position.String(), ps[i].RowID(), m.Table}] = &ps[i]
+		out[sqlstore.KeyOf(&ps[i])] = &ps[i]
 	}
 	return out, nil
 }
@@ -252,12 +217,4 @@ func (p *part) queueRewrite(b *pgx.Batch, d *checkpoint.Parked) {
 	b.Queue(p.s.q(rewriteParked), p.s.cfg.Pipeline, d.Sink, m.Table, d.RowID(), sent, m.Type, m.Topic, m.Key, m.Payload,
 		sqlstore.HeadersJSON(m.Headers), sqlstore.FieldsJSON(m.Fields), m.Tenant, m.ContentType, m.IdempotencyKey, m.CorrelationID, m.Priority,
 		m.MaxAttempts, timestamp(m.AvailableAt), timestamp(m.CreatedAt), d.InTable, class, reason)
-}
-
-// newUUID draws a random UUID, version 4.
-func newUUID() string {
-	var u [16]byte
-	_, _ = rand.Read(u[:]) // never fails
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }

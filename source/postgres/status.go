@@ -218,7 +218,7 @@ func (s *store) reportSinks(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	s.held = force.held()
+	s.held = force.Held()
 	r.Held = sqlstore.SortedLanes(s.held)
 	bySink := make(map[string]*SinkReport)
 	sink := func(name string) *SinkReport {
@@ -227,7 +227,7 @@ func (s *store) reportSinks(ctx context.Context, r *Report) error {
 		}
 		return bySink[name]
 	}
-	for _, name := range force.sinks() {
+	for _, name := range force.Sinks() {
 		sink(name).Paused = true
 	}
 	rows, err := s.conn.Query(ctx, s.q(sinkCounts), s.cfg.Pipeline)

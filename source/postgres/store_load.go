@@ -94,7 +94,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.PausedSinks, out.HeldLanes = force.sinks(), sqlstore.SortedLanes(s.held)
+	out.PausedSinks, out.HeldLanes = force.Sinks(), sqlstore.SortedLanes(s.held)
 	out.UncleanStarts, out.AcceptGap = row.unclean, s.gap != 0
 	s.unclean, s.uncleanBefore, s.log = true, row.unclean, uint32(row.log)
 	s.started = orEmpty(row.started) != ""
@@ -146,7 +146,7 @@ func (s *store) remember(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.held = force.held()
+	s.held = force.Held()
 	return nil
 }
 

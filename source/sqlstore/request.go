@@ -1,0 +1,163 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+const (
+	// RequestChunk is the most deliveries, or groups, of one transaction.
+	RequestChunk = 1000
+	// RequestsAtOnce is how many requests are read at once.
+	RequestsAtOnce = 100
+)
+
+// A RequestResult is the column result of tailbox_request: what a request did so far.
+type RequestResult struct {
+	// Changed counts deliveries, groups or sinks that were changed; Refused deliveries that were left alone, for the reason
+	// in Why.
+	Changed int    `json:"changed"`
+	Refused int    `json:"refused,omitempty"`
+	Why     string `json:"why,omitempty"`
+	// Note is what else there is to say. Error says why the request as a whole was not carried out.
+	Note  string `json:"note,omitempty"`
+	Error string `json:"error,omitempty"`
+	// NewID is the id that an edit gave the message.
+	NewID string `json:"new_id,omitempty"`
+	// After is the last delivery that was looked at, Next the number of groups that were dealt with.
+	After *ParkedKey `json:"after,omitempty"`
+	Next  int        `json:"next,omitempty"`
+}
+
+// Refuse counts a delivery that is left alone.
+func (r *RequestResult) Refuse(why string) {
+	r.Refused++
+	r.Why = why
+}
+
+// Validate tells what is wrong with a request, before anything of it is carried out.
+func Validate(r *checkpoint.Request) error {
+	sel := &r.Selection
+	_, atSink := sel.AtSink()
+	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Reason != ""
+	if sel.Unrouted && (sel.Sink != "" || ByGroups(r)) {
+		return errors.New("unrouted is about deliveries for which no sink could be chosen: it goes with no sink, and not with hold or resume")
+	}
+	switch r.Verb {
+	case checkpoint.VerbReplay, checkpoint.VerbDrop:
+		if !narrowed && !sel.All {
+			return errors.New("nothing is selected: name ids, groups, a sink, a type or a reason, or say all")
+		}
+	case checkpoint.VerbEdit:
+		if len(sel.IDs) != 1 || sel.Edit == nil {
+			return errors.New("an edit changes one message: name one id, and what to change")
+		}
+		if sel.Edit.NewID == sel.IDs[0] {
+			return errors.New("an edited message needs an id of its own")
+		}
+	case checkpoint.VerbSkip, checkpoint.VerbHold:
+		if len(sel.Groups) == 0 {
+			return errors.New("name the groups")
+		}
+	case checkpoint.VerbResume:
+		if len(sel.Groups) == 0 && len(sel.Sinks) == 0 {
+			return errors.New("name groups or sinks")
+		}
+	case checkpoint.VerbPause:
+		if len(sel.Sinks) == 0 {
+			return errors.New("name the sinks")
+		}
+	case checkpoint.VerbAcceptGap:
+		if sel.From == "" {
+			return errors.New("say which gap: from is the checkpoint that was seen, the column resume of tailbox_checkpoint")
+		}
+	default:
+		return fmt.Errorf("there is no verb %q", r.Verb)
+	}
+	for _, state := range sel.States {
+		switch state {
+		case checkpoint.StateRetrying, checkpoint.StateWaiting, checkpoint.StateDead:
+		default:
+			return fmt.Errorf("there is no state %q: want retrying, waiting or dead", state)
+		}
+	}
+	return nil
+}
+
+// ByGroups tells whether a request is about a list of groups, parked or not, instead of deliveries.
+func ByGroups(r *checkpoint.Request) bool {
+	return r.Verb == checkpoint.VerbHold || r.Verb == checkpoint.VerbResume && len(r.Selection.Sinks) == 0
+}
+
+// A Force is the column in_force of a request: what of a hold or a pause has not been resumed yet.
+type Force struct {
+	Sinks []string    `json:"sinks,omitempty"`
+	Lanes [][2]string `json:"lanes,omitempty"` // sink and group; the sink '' is every sink
+}
+
+// Forces are those of all requests, by id.
+type Forces map[int64]*Force
+
+// Sinks are those that are paused.
+func (fs Forces) Sinks() []string {
+	set := make(map[string]bool)
+	for _, f := range fs {
+		for _, sink := range f.Sinks {
+			set[sink] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// Held are the lanes that are held.
+func (fs Forces) Held() map[checkpoint.Lane]bool {
+	set := make(map[checkpoint.Lane]bool)
+	for _, f := range fs {
+		for _, l := range f.Lanes {
+			set[checkpoint.Lane{Sink: l[0], Group: l[1]}] = true
+		}
+	}
+	return set
+}
+
+// Empty tells whether nothing is left of it.
+func (f *Force) Empty() bool { return len(f.Sinks)+len(f.Lanes) == 0 }
+
+// Hold adds lanes.
+func (f *Force) Hold(lanes []checkpoint.Lane) {
+	for _, lane := range lanes {
+		f.Lanes = append(f.Lanes, [2]string{lane.Sink, lane.Group})
+	}
+}
+
+// Resume takes lanes away, and tells whether there were some. The sink "" of a lane stands for every sink.
+func (f *Force) Resume(lanes []checkpoint.Lane) bool {
+	n := len(f.Lanes)
+	f.Lanes = slices.DeleteFunc(f.Lanes, func(l [2]string) bool {
+		return slices.ContainsFunc(lanes, func(lane checkpoint.Lane) bool {
+			return lane.Group == l[1] && (lane.Sink == "" || lane.Sink == l[0])
+		})
+	})
+	return len(f.Lanes) < n
+}
+
+// ResumeSinks takes paused sinks away, and tells whether there were some.
+func (f *Force) ResumeSinks(sinks []string) bool {
+	n := len(f.Sinks)
+	f.Sinks = slices.DeleteFunc(f.Sinks, func(sink string) bool { return slices.Contains(sinks, sink) })
+	return len(f.Sinks) < n
+}
+
+// GroupLanes lists the lanes of a hold or resume from the n-th group on.
+func GroupLanes(r *checkpoint.Request, from, limit int) []checkpoint.Lane {
+	groups := slices.Compact(slices.Sorted(slices.Values(r.Selection.Groups)))
+	var lanes []checkpoint.Lane
+	for i := from; i < len(groups) && len(lanes) < limit; i++ {
+		lanes = append(lanes, checkpoint.Lane{Sink: r.Selection.Sink, Group: groups[i]})
+	}
+	return lanes
+}
