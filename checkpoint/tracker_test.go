@@ -19,12 +19,16 @@ type model struct {
 	from source.Resume
 }
 
-func (m *model) safe() (source.Resume, int) {
-	prefix := 0
-	for prefix < len(m.open) && m.open[prefix] == 0 {
-		prefix++
+func (m *model) prefix() int {
+	n := 0
+	for n < len(m.open) && m.open[n] == 0 {
+		n++
 	}
-	for n := prefix; n > 0; n-- {
+	return n
+}
+
+func (m *model) safe() (source.Resume, int) {
+	for n := m.prefix(); n > 0; n-- {
 		if r, ok := m.ends[n]; ok {
 			return r, n
 		}
@@ -50,11 +54,21 @@ func TestTrackerAgreesWithModel(t *testing.T) {
 		for step := range 60 {
 			switch r.IntN(4) {
 			case 0, 1:
-				need := uint64(r.IntN(4)) | uint64(r.IntN(2))<<63
-				p := outbox.Position{Log: 1, Commit: commit, N: n}
-				n++
-				seqs = append(seqs, tr.Add(p, need, need))
-				m.pos, m.need, m.open = append(m.pos, p), append(m.need, need), append(m.open, need)
+				burst := 1
+				if seed%100 == 0 && r.IntN(4) == 0 {
+					burst = 700 // more than is forgotten at once
+				}
+				for range burst {
+					need := uint64(r.IntN(4)) | uint64(r.IntN(2))<<63
+					p := outbox.Position{Log: 1, Commit: commit, N: n}
+					n++
+					open := need
+					if r.IntN(2) == 0 && burst > 1 {
+						open = 0
+					}
+					seqs = append(seqs, tr.Add(p, need, open))
+					m.pos, m.need, m.open = append(m.pos, p), append(m.need, need), append(m.open, open)
+				}
 			case 2:
 				res := source.Resume(fmt.Sprintf("r%d", step))
 				tr.End(res)
@@ -70,15 +84,21 @@ func TestTrackerAgreesWithModel(t *testing.T) {
 					continue
 				}
 				part := m.open[i] & -m.open[i]
-				m.open[i] &^= part
-				tr.Settle(seqs[i], part)
+				for ; i < len(seqs) && m.open[i]&part != 0; i++ { // a run of them
+					m.open[i] &^= part
+					tr.Settle(seqs[i], part)
+				}
+				tr.Durable()
 			}
 			resume, _, safe := tr.Safe()
 			wantResume, wantN := m.safe()
 			if resume != wantResume || int(safe) != wantN+1 {
 				t.Fatalf("seed %d step %d: safe = %q before message %d, want %q before %d", seed, step, resume, safe, wantResume, wantN+1)
 			}
-			above, _ := tr.Above(safe, names)
+			above, _, open := tr.Above(safe, names)
+			if want := uint64(m.prefix() + 1); open != want {
+				t.Fatalf("seed %d step %d: first open %d, want %d", seed, step, open, want)
+			}
 			for i := wantN; i < len(m.pos); i++ {
 				got := checkpoint.Covers(above[checkpoint.Whole], m.pos[i])
 				if want := m.open[i] == 0; got != want {
@@ -135,5 +155,74 @@ func TestTrackerReopen(t *testing.T) {
 	tr.Settle(seq, 1<<63)
 	if r, _, _ := tr.Safe(); r != "1" {
 		t.Fatalf("safe = %q, want 1", r)
+	}
+}
+
+// TestTrackerForgetsInsideATransaction settles a transaction of 100,000 messages in bursts, with some that stay open, and
+// looks at what is kept of them.
+func TestTrackerForgetsInsideATransaction(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	r := rand.New(rand.NewPCG(7, 7))
+	tr := checkpoint.NewTracker(3, "start", 0)
+	pos := func(i int) outbox.Position { return outbox.Position{Log: 3, Commit: 77, N: uint32(i)} }
+	late := map[int]uint64{}
+	var burst []uint64
+	for i := range n {
+		seq := tr.Add(pos(i), 3, 3)
+		if r.IntN(20_000) == 0 {
+			tr.Settle(seq, 2)
+			late[i] = seq
+			continue
+		}
+		if burst = append(burst, seq); len(burst) == 700 {
+			r.Shuffle(len(burst), func(a, b int) { burst[a], burst[b] = burst[b], burst[a] })
+			for _, seq := range burst {
+				tr.Settle(seq, 3)
+			}
+			tr.Durable()
+			burst = burst[:0]
+		}
+	}
+	for _, seq := range burst {
+		tr.Settle(seq, 3)
+	}
+	tr.Durable()
+	tr.End("end")
+	if kept, most := tr.Kept(), (len(late)+2)*1024; kept > most {
+		t.Errorf("%d messages kept one by one, want at most %d", kept, most)
+	}
+	for len(late) > 0 {
+		resume, _, safe := tr.Safe()
+		if resume != "start" || safe != 1 {
+			t.Fatalf("safe = %q before message %d, want the start", resume, safe)
+		}
+		above, ranges, _ := tr.Above(safe, []string{"a", "b"})
+		if ranges > 2*len(late)+1 {
+			t.Fatalf("%d ranges for %d open messages", ranges, len(late))
+		}
+		for i := range n {
+			_, open := late[i]
+			if got := checkpoint.Covers(above[checkpoint.Whole], pos(i)); got == open {
+				t.Fatalf("message %d settled = %v, want %v", i, got, !open)
+			}
+			if got := checkpoint.Covers(above["b"], pos(i)); open && !got || checkpoint.Covers(above["a"], pos(i)) && open {
+				t.Fatalf("message %d: its parts are wrong", i)
+			}
+		}
+		for i, seq := range late {
+			tr.Settle(seq, 1)
+			tr.Durable()
+			delete(late, i)
+			break
+		}
+	}
+	resume, last, safe := tr.Safe()
+	if resume != "end" || last != 77 || safe != n+1 {
+		t.Fatalf("safe = %q, %d before message %d, want the end", resume, last, safe)
+	}
+	tr.Advance(safe)
+	if tr.Len() != 0 || tr.Kept() > 1024 {
+		t.Errorf("%d tracked, %d kept one by one after the end", tr.Len(), tr.Kept())
 	}
 }

@@ -20,6 +20,7 @@ type message struct {
 	parked bool
 	// kept: its table keeps delivered rows as they are, so that nothing is to be done about the row.
 	kept bool
+	row  bool // of the log, and not named as settled by the checkpoint: its row has to be settled
 	// prev and next link all messages in memory.
 	prev, next *message
 }

@@ -170,6 +170,7 @@ func (e *engine) track(r *routed) {
 	if (m.left != 0 || m.parked) && (!m.kept || m.parked) {
 		open |= rowPart
 	}
+	m.row = open&rowPart != 0
 	m.seq = e.tracker.Add(m.Position, parts|open, open)
 }
 

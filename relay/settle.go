@@ -25,8 +25,10 @@ const (
 	// it doubles while nothing changes.
 	invisibleRetry    = 10 * time.Millisecond
 	maxInvisibleRetry = 320 * time.Millisecond
-	// maxRanges bounds settled_above. At the bound only deliveries near the lowest unsettled one are started.
-	maxRanges = 4000
+	// mostRanges bounds settled_above, together with the bound on memory. At the bound only deliveries near the lowest
+	// unsettled one are started.
+	mostRanges  = 4000
+	rangeMemory = 16 << 10 // bytes of memory that allow for one range
 )
 
 // settleState is what waits to become durable.
@@ -106,15 +108,12 @@ type ask struct {
 
 // allSettled takes a message of which every sink's part has its outcome.
 func (e *engine) allSettled(m *message) {
-	if m.parked || !m.kept && m.seq == 0 || !m.kept && !e.wholly(m) {
+	if m.parked || !m.kept && (m.seq == 0 || m.row) {
 		e.rows = append(e.rows, m)
 		return
 	}
 	e.release(m)
 }
-
-// wholly tells whether a message of the log needs nothing at all: the checkpoint names it as settled as a whole.
-func (e *engine) wholly(m *message) bool { return m.seq != 0 && !e.tracker.Needs(m.seq, rowPart) }
 
 // release gives up a message: everything about it is durable.
 func (e *engine) release(m *message) {
@@ -266,8 +265,8 @@ func (e *engine) checkpoint(invisible []int) *checkpoint.Checkpoint {
 		}
 	}
 	resume, last, safe := e.tracker.Safe()
-	above, ranges := e.tracker.Above(safe, e.names)
-	e.setGate(safe, ranges)
+	above, ranges, open := e.tracker.Above(safe, e.names)
+	e.setGate(open, ranges)
 	s.safe = safe
 	if resume == e.saved.Resume && len(above) == 0 && len(e.saved.SettledAbove) == 0 {
 		return nil
@@ -291,11 +290,11 @@ func (e *engine) keepCovered(above map[string][]checkpoint.Range) {
 }
 
 // setGate keeps settled_above bounded: beyond the bound, deliveries start only near the lowest unsettled one.
-func (e *engine) setGate(safe uint64, ranges int) {
-	if ranges > maxRanges {
-		e.gate = safe + maxRanges/2
-	} else {
-		e.gate = 0
+func (e *engine) setGate(open uint64, ranges int) {
+	most := max(4, min(mostRanges, uint64(e.cfg.Memory/rangeMemory)))
+	e.gate = 0
+	if uint64(ranges) > most {
+		e.gate = open + most/2
 	}
 }
 
@@ -304,6 +303,7 @@ func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
 	now := time.Now()
 	e.flight = nil
 	e.counted = true
+	e.tracker.Durable()
 	if s.cp != nil && done.Saved {
 		e.tracker.Advance(s.safe)
 		confirm := s.cp.Resume != e.saved.Resume
