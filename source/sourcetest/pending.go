@@ -1,6 +1,14 @@
 package sourcetest
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 )
@@ -47,4 +55,139 @@ func (r *rig) untilVisible(ms ...*outbox.Message) {
 		s.Rows = left
 		return len(left) == 0
 	})
+}
+
+// testPending: the list names every pending row once, in the same order whatever its pages, and no row that is kept,
+// settled, or parked.
+func testPending(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox"), table("tailbox", "kept").with(outbox.Keep), table("tailbox", "marked")}})
+	r.insert(row(3, "g"))
+	r.insert(row(1, "g"), row(2, "g"))
+	r.must(r.app.Insert(r.ctx, r.tables[1], row(9, "g")), "insert")
+	r.must(r.app.Insert(r.ctx, r.tables[2], rows(4, 5, "g")...), "insert")
+	five, six := r.msg(5, "g"), r.msg(6, "g")
+	five.Table, six.Table = r.tables[2].String(), r.tables[2].String()
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(five, false)}})
+	r.park(dead("kafka", six, true)) // its row is not settled: a delivery is on its way elsewhere
+	big := r.msg(2, "g")
+	big.Payload, big.Fault = nil, &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "large"}
+	r.parkWhole(checkpoint.Parked{Sink: "kafka", Message: big, State: checkpoint.StateDead, InTable: true})
+	equal(t, "row of what was not copied", r.rows(), "1, 2, 3")
+	want, _ := r.pendingAll(100)
+	sorted := slices.Sorted(slices.Values(want))
+	equal(t, "pending", sorted, []string{id(1), id(3), id(4), id(7), id(8)})
+	for _, limit := range []int{1, 2, 3} {
+		got, _ := r.pendingAll(limit)
+		equal(t, fmt.Sprintf("pending by %d", limit), got, want)
+	}
+	requests, err := r.st.Requests(r.ctx)
+	r.must(err, "read requests")
+	equal(t, "requests", len(requests), 0)
+}
+
+// testPendingBesideWriters: rows that are there during the whole listing are in it once, whatever comes and goes beside.
+func testPendingBesideWriters(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	const n = 200
+	for i := range n {
+		if i%50 == 0 {
+			r.insert(rows(1000+i, 50, "g")...)
+		}
+	}
+	var all sync.WaitGroup
+	var stop atomic.Bool
+	c := r.conn()
+	all.Go(func() {
+		for i := 0; !stop.Load(); i++ {
+			before, after := row(i, "g"), row(100_000+i, "g")
+			if err := c.Insert(r.ctx, r.tables[0], before, after); err != nil {
+				t.Errorf("insert: %v", err)
+				return
+			}
+			if err := c.Delete(r.ctx, r.tables[0], before.ID, after.ID); err != nil {
+				t.Errorf("delete: %v", err)
+				return
+			}
+		}
+	})
+	defer all.Wait()
+	defer stop.Store(true)
+	for _, limit := range []int{7, 100} {
+		names, _ := r.pendingAll(limit)
+		seen := map[string]int{}
+		for _, name := range names {
+			seen[name]++
+		}
+		for i := range n {
+			if seen[id(1000+i)] != 1 {
+				t.Fatalf("in pages of %d, row %d is listed %d times", limit, 1000+i, seen[id(1000+i)])
+			}
+		}
+	}
+}
+
+// testFetch: rows that are still pending are read at the given position, in the order in which they were written, with
+// the sinks where they are parked.
+func testFetch(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox"), table("debezium", "second")}})
+	for _, n := range []int{5, 4, 3, 2, 1} { // against the order of ids
+		r.insert(row(n, "g"))
+	}
+	r.must(r.app.Insert(r.ctx, r.tables[1], row(9, "g")), "insert")
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(2, "g"), false)}})
+	r.park(dead("kafka", r.msg(3, "g"), true), dead("audit", r.msg(3, "g"), true))
+	var refs []checkpoint.RowRef
+	for n := 1; n <= 6; n++ {
+		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: id(n)})
+	}
+	refs = append(refs, checkpoint.RowRef{Table: r.tables[1].String(), ID: id(9)})
+	at := outbox.Position{Log: 2, Commit: 500, N: 3}
+	ms, parkedAt, err := r.st.Fetch(r.ctx, refs, at)
+	r.must(err, "fetch")
+	var got []string
+	for i, m := range ms {
+		got = append(got, fmt.Sprintf("%s@%d", short(m.ID), m.Position.N))
+		if m.Position.Log != 2 || m.Position.Commit != 500 || m.Txn != 0 || m.CommitTime.IsZero() || time.Since(m.CommitTime) > time.Hour || m.Type != "Counted" {
+			t.Errorf("message %d: %+v", i, *m)
+		}
+	}
+	equal(t, "fetched", strings.Join(got, " "), "5@3 4@4 3@5 1@6 9@7")
+	for i, sinks := range parkedAt {
+		if want := map[bool]string{true: "audit kafka"}[i == 2]; strings.Join(slices.Sorted(slices.Values(sinks)), " ") != want {
+			t.Errorf("message %d is parked at %q, want %q", i, sinks, want)
+		}
+	}
+	ms, _, err = r.st.Fetch(r.ctx, nil, at)
+	r.must(err, "fetch nothing")
+	equal(t, "fetched nothing", len(ms), 0)
+}
+
+// testReset: a row that an operator sets to pending with plain SQL is delivered again: as it is, where nothing of it is
+// parked; and while a dead delivery of it is, as a replay with what the row says now, at its old position, with no attempt
+// spent (R11).
+func testReset(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	r.insert(rows(1, 5, "g")...)
+	r.parkWhole(dead("kafka", r.msg(1, "g"), false), dead("audit", r.msg(1, "g"), false), head("kafka", r.msg(2, "g"), time.Hour), dead("kafka", r.msg(3, "h"), true))
+	r.park(dead("kafka", r.msg(4, "h"), true)) // a delivery of it is on its way elsewhere, and its row still pending
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(5, "g"), false)}})
+	mended := row(1, "g")
+	mended.Payload = []byte("mended")
+	r.must(r.app.Update(r.ctx, r.tables[0], mended), "update")
+	r.must(r.db.Reset(r.ctx, r.tables[0], id(1), id(2), id(5)), "reset")
+	names, _ := r.pendingAll(100)
+	equal(t, "pending", strings.Join(names, " "), id(5))
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(5, "g"), false)}})
+	r.pendingAll(100) // a second look asks for nothing twice
+	applied := r.obey()
+	equal(t, "changed", applied.Changed, 2)
+	equal(t, "blocked", lanesText(applied.Blocked), "audit/g kafka/g")
+	equal(t, "parked", r.parked(), "audit:1 waiting!@, kafka:1 waiting!@, kafka:2 retrying!, kafka:3 dead!, kafka:4 dead!")
+	p := r.one("kafka")
+	if m := p.Message; string(m.Payload) != "mended" || m.Group != "g" || m.Position != r.msg(1, "g").Position || p.Attempts != 0 || p.Replays != 1 {
+		t.Errorf("replayed: %+v %+v", p, *m)
+	}
+	names, _ = r.pendingAll(100)
+	equal(t, "pending", strings.Join(names, " "), "")
+	equal(t, "changed by another look", r.obey().Changed, 0)
 }

@@ -2,6 +2,7 @@ package sourcetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,11 +148,65 @@ func rowOf(m *outbox.Message, parked bool) checkpoint.Row {
 	return checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: parked}
 }
 
-// lanesText names lanes, as sink/group.
+// lanesText names lanes, as sink/group, sorted.
 func lanesText(lanes []checkpoint.Lane) string {
 	var names []string
 	for _, l := range lanes {
 		names = append(names, l.Sink+"/"+l.Group)
 	}
+	slices.Sort(names)
 	return strings.Join(names, " ")
+}
+
+// ask records a request as an operator does, and carries out all that are open, as the relay does.
+func (r *rig) ask(verb checkpoint.Verb, sel checkpoint.Selection) (Answer, *checkpoint.Applied) {
+	r.t.Helper()
+	n, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: verb, Selection: sel, Reason: "why", By: "op"})
+	r.must(err, "ask for %s", verb)
+	applied := r.obey()
+	answer, err := r.db.Answer(r.ctx, n)
+	r.must(err, "read the answer to %s", verb)
+	if !answer.Done {
+		r.t.Errorf("request to %s is not done: %+v", verb, answer)
+	}
+	return answer, applied
+}
+
+// obey carries out all open requests, and returns what its transactions did together.
+func (r *rig) obey() *checkpoint.Applied {
+	r.t.Helper()
+	all := &checkpoint.Applied{}
+	requests, err := r.st.Requests(r.ctx)
+	r.must(err, "read requests")
+	for i := range requests {
+		for rounds := 0; ; rounds++ {
+			lanes, err := r.st.Lanes(r.ctx, &requests[i], 50)
+			r.must(err, "name the lanes of a request")
+			if len(lanes) > 50 {
+				r.t.Fatalf("a request names %d lanes, want at most 50", len(lanes))
+			}
+			applied, err := r.st.Apply(r.ctx, &requests[i], lanes)
+			r.must(err, "apply a request")
+			all.Changed += applied.Changed
+			all.Open, all.Blocked = append(all.Open, applied.Open...), append(all.Blocked, applied.Blocked...)
+			if applied.Done {
+				break
+			}
+			if rounds > 1000 {
+				r.t.Fatalf("request %d to %s does not end", requests[i].ID, requests[i].Verb)
+			}
+		}
+	}
+	return all
+}
+
+// one returns the delivery that is due at a sink; there is one.
+func (r *rig) one(sink string) checkpoint.Parked {
+	r.t.Helper()
+	ps, _, err := r.st.Due(r.ctx, []string{sink}, 10)
+	r.must(err, "due")
+	if len(ps) != 1 {
+		r.t.Fatalf("due at %s: %s, want one delivery", sink, deliveries(ps))
+	}
+	return ps[0]
 }
