@@ -189,3 +189,11 @@ func TestConfigurationIsFound(t *testing.T) {
 		t.Errorf("-c wins: %+v", r)
 	}
 }
+
+// writeFile replaces a file.
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

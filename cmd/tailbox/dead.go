@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/postgres"
@@ -42,7 +44,11 @@ func newDeadList() *command {
 			if err != nil {
 				return err
 			}
-			found, more, err := postgres.ListParked(ctx, p.postgres(sh.log(), nil), sel, s.limit)
+			cfg := p.postgres(sh.log(), nil)
+			if err := s.sink.known(ctx, p, cfg, "dead list"); err != nil {
+				return err
+			}
+			found, more, err := postgres.ListParked(ctx, cfg, sel, s.limit)
 			if err != nil {
 				return err
 			}
@@ -55,13 +61,14 @@ func newDeadList() *command {
 }
 
 func newDeadShow() *command {
-	var file, sinkName string
+	var file string
+	var at sinkFlag
 	var output output
 	return &command{
 		name: "show", args: "ID…", about: "shows deliveries with their payload, headers and error", example: "tailbox dead show 5f0c7e0a-…",
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
-			fs.StringVar(&sinkName, "sink", "", "only the delivery to this sink, `NAME`")
+			at.flag(fs, "only the delivery to this sink, `NAME`")
 			output.flag(fs)
 		},
 		run: func(ctx context.Context, sh *shell, ids []string) error {
@@ -72,19 +79,35 @@ func newDeadShow() *command {
 			if err != nil {
 				return err
 			}
-			found, _, err := postgres.ListParked(ctx, p.postgres(sh.log(), nil), checkpoint.Selection{IDs: ids, Sink: sinkName, States: anyState()}, 0)
+			cfg := p.postgres(sh.log(), nil)
+			if err := at.known(ctx, p, cfg, "dead show"); err != nil {
+				return err
+			}
+			found, _, err := postgres.ListParked(ctx, cfg, at.in(checkpoint.Selection{IDs: ids, States: anyState()}), 0)
 			if err != nil {
 				return err
 			}
-			if len(found) == 0 {
-				return fmt.Errorf("show %s: nothing is parked under that ID", ids[0])
+			switch {
+			case output.json:
+				err = printJSON(sh.out, detailViews(found))
+			case len(found) > 0:
+				err = printDetails(sh.out, found)
 			}
-			if output.json {
-				return printJSON(sh.out, detailViews(found))
+			if missing := notFound(ids, found); len(missing) > 0 && err == nil {
+				err = fmt.Errorf("show %s: nothing is parked under that ID: see tailbox dead list --state dead,retrying,waiting", strings.Join(missing, ", "))
 			}
-			return printDetails(sh.out, found)
+			return err
 		},
 	}
+}
+
+// notFound lists those of the ids that no delivery has, neither as its row's nor as the one that an edit gave it.
+func notFound(ids []string, found []postgres.Listed) []string {
+	have := map[string]bool{}
+	for i := range found {
+		have[found[i].Message.ID], have[found[i].RowID()] = true, true
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return have[id] })
 }
 
 // A deadVerb is replay or drop: what both have in common.
@@ -118,6 +141,9 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 		return err
 	}
 	cfg := p.postgres(sh.log(), nil)
+	if err := d.selector.sink.known(ctx, p, cfg, "dead "+string(v)); err != nil {
+		return err
+	}
 	if d.dryRun {
 		found, more, err := postgres.ListParked(ctx, cfg, sel, listLimit)
 		if err != nil {
@@ -173,7 +199,8 @@ func newDeadDrop() *command {
 }
 
 func newDeadEdit() *command {
-	var file, sinkName, payload, kind, topic, key, newID, why string
+	var at sinkFlag
+	var file, payload, kind, topic, key, newID, why string
 	var headers map[string]string
 	var noWait, reorder, allSinks bool
 	set := map[string]bool{}
@@ -193,7 +220,7 @@ func newDeadEdit() *command {
 			text("key", "new `KEY`", &key)
 			headersFlag(fs, &headers)
 			fs.StringVar(&newID, "new-id", "", "`ID` of the changed message (default a random UUID)")
-			fs.StringVar(&sinkName, "sink", "", "only the delivery to this sink, `NAME`")
+			at.flag(fs, "only the delivery to this sink, `NAME`")
 			fs.BoolVar(&allSinks, "all-sinks", false, "the deliveries at all sinks at once")
 			fs.BoolVar(&reorder, "allow-reorder", false, "even if its group has passed it: it is then delivered out of order")
 			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
@@ -226,9 +253,12 @@ func newDeadEdit() *command {
 			if err != nil {
 				return err
 			}
-			sel := checkpoint.Selection{IDs: ids, Sink: sinkName, AllowReorder: reorder, Edit: edit}
+			sel := at.in(checkpoint.Selection{IDs: ids, AllowReorder: reorder, Edit: edit})
 			cfg := p.postgres(sh.log(), nil)
-			sinks, err := sinksOf(ctx, p, cfg, checkpoint.Selection{IDs: ids, Sink: sinkName, States: []checkpoint.State{checkpoint.StateDead}})
+			if err := at.known(ctx, p, cfg, "dead edit"); err != nil {
+				return err
+			}
+			sinks, err := sinksOf(ctx, p, cfg, at.in(checkpoint.Selection{IDs: ids, States: []checkpoint.State{checkpoint.StateDead}}))
 			if err != nil {
 				return err
 			}

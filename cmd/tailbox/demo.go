@@ -208,7 +208,7 @@ func (d *demo) recovery(ctx context.Context) error {
 	if err := d.shipping.wait(ctx, want); err != nil {
 		return err
 	}
-	d.line("shipping is up again: %d parked deliveries went out, each group in the order of its commits", want)
+	d.line("shipping is up again: %s went out, each group in the order of its commits", count(want, "parked delivery", "parked deliveries"))
 	return nil
 }
 

@@ -28,7 +28,7 @@ func (d *demo) proof(ctx context.Context) error {
 	}
 	d.line("committed %d messages in %d groups; the ledger has %d of %d, shipping %d of %d; nothing is lost", len(d.shop.committed),
 		2*demoOrders, len(ledger), len(d.shop.committed), len(shipped), len(orders))
-	d.line("in every group the first deliveries came in the order of the commits, at both ends; %d duplicates", twice+shippedTwice)
+	d.line("in every group the first deliveries came in the order of the commits, at both ends; %s", count(twice+shippedTwice, "duplicate", "duplicates"))
 	d.line("the outbox is empty: each row was deleted in the transaction that settled its last delivery")
 	return nil
 }

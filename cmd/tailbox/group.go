@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/postgres"
@@ -26,14 +27,15 @@ func newGroup() *command {
 }
 
 func newGroupList() *command {
-	var file, sinkName string
+	var file string
+	var at sinkFlag
 	var output output
 	limit := listLimit
 	return &command{
 		name: "list", args: "[NAME…]", about: "lists lanes that wait, and what for", example: "tailbox group list --sink mail",
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
-			fs.StringVar(&sinkName, "sink", "", "only at this sink, `NAME`")
+			at.flag(fs, "only at this sink, `NAME`")
 			fs.IntVar(&limit, "limit", limit, "at most `N` lanes; 0 = no limit")
 			output.flag(fs)
 		},
@@ -42,7 +44,14 @@ func newGroupList() *command {
 			if err != nil {
 				return err
 			}
-			lanes, err := postgres.ListLanes(ctx, p.postgres(sh.log(), nil), checkpoint.Selection{Sink: sinkName, Groups: names}, limit)
+			if limit < 0 {
+				return wrongUsage("--limit %d: must not be negative", limit)
+			}
+			cfg := p.postgres(sh.log(), nil)
+			if err := at.known(ctx, p, cfg, "group list"); err != nil {
+				return err
+			}
+			lanes, err := postgres.ListLanes(ctx, cfg, at.in(checkpoint.Selection{Groups: names}), limit)
 			if err != nil {
 				return err
 			}
@@ -55,14 +64,15 @@ func newGroupList() *command {
 }
 
 func newGroupShow() *command {
-	var file, sinkName string
+	var file string
+	var at sinkFlag
 	var output output
 	limit := listLimit
 	return &command{
 		name: "show", args: "NAME", about: "lists everything that is parked in a group, in order", example: "tailbox group show order:42",
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
-			fs.StringVar(&sinkName, "sink", "", "only at this sink, `NAME`")
+			at.flag(fs, "only at this sink, `NAME`")
 			fs.IntVar(&limit, "limit", limit, "at most `N` deliveries; 0 = no limit")
 			output.flag(fs)
 		},
@@ -74,8 +84,14 @@ func newGroupShow() *command {
 			if err != nil {
 				return err
 			}
-			found, more, err := postgres.ListParked(ctx, p.postgres(sh.log(), nil),
-				checkpoint.Selection{Groups: names, Sink: sinkName, States: anyState()}, limit)
+			if limit < 0 {
+				return wrongUsage("--limit %d: must not be negative", limit)
+			}
+			cfg := p.postgres(sh.log(), nil)
+			if err := at.known(ctx, p, cfg, "group show"); err != nil {
+				return err
+			}
+			found, more, err := postgres.ListParked(ctx, cfg, at.in(checkpoint.Selection{Groups: names, States: anyState()}), limit)
 			if err != nil {
 				return err
 			}
@@ -88,13 +104,14 @@ func newGroupShow() *command {
 }
 
 func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *command {
-	var file, sinkName, why string
+	var file, why string
+	var at sinkFlag
 	var noWait bool
 	return &command{
 		name: string(name), args: "NAME…", about: about, example: fmt.Sprintf("tailbox group %s order:42 --sink mail", name),
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
-			fs.StringVar(&sinkName, "sink", "", "only at this sink, `NAME`")
+			at.flag(fs, "only at this sink, `NAME`")
 			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
 			noWaitFlag(fs, &noWait)
 		},
@@ -106,9 +123,37 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *command 
 			if err != nil {
 				return err
 			}
-			v := &verb{request: checkpoint.Request{Verb: name, Reason: why, Selection: checkpoint.Selection{Groups: names, Sink: sinkName}},
-				noWait: noWait, done: func(n int) string { return past + " " + count(n, one, many) }}
-			return v.perform(ctx, sh, p.postgres(sh.log(), nil))
+			cfg := p.postgres(sh.log(), nil)
+			if err := at.fits(ctx, p, cfg, name); err != nil {
+				return err
+			}
+			v := &verb{request: checkpoint.Request{Verb: name, Reason: why, Selection: at.in(checkpoint.Selection{Groups: names})}, noWait: noWait,
+				groups: name == checkpoint.VerbResume, done: func(n int) string { return past + " " + count(n, one, many) }}
+			return v.perform(ctx, sh, cfg)
 		},
 	}
+}
+
+// fits refuses a sink at which a verb for groups can do nothing: one that is not there can only be resumed where it is held
+// still, and only have deliveries replayed or skipped that are parked for it.
+func (f *sinkFlag) fits(ctx context.Context, p *parts, cfg postgres.Config, v checkpoint.Verb) error {
+	command := "group " + string(v)
+	if v != checkpoint.VerbHold && v != checkpoint.VerbResume || !f.set {
+		return f.known(ctx, p, cfg, command)
+	}
+	if f.name == "" {
+		return wrongUsage("%s: at the sink '' nothing can be held: leave --sink out to %s the group at every sink", command, v)
+	}
+	unknown := p.knowSinks(command, []string{f.name})
+	if unknown == nil || v == checkpoint.VerbHold {
+		return unknown
+	}
+	r, err := postgres.Status(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(r.Held, func(lane checkpoint.Lane) bool { return lane.Sink == f.name }) {
+		return nil
+	}
+	return unknown
 }

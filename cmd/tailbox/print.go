@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/postgres"
@@ -33,21 +33,48 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// table prints rows in columns; the first row is the heading.
+// table prints rows in columns; the first row is the heading. What is wider than wideCell does not widen its column: it pushes
+// the rest of its own line aside, so that ids are whole, to be copied, and the other lines stay in order.
 func table(w io.Writer, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	var widths []int
 	for _, row := range rows {
-		fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		for i, text := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			if n := utf8.RuneCountInString(text); n <= wideCell {
+				widths[i] = max(widths[i], n)
+			}
+		}
 	}
-	return t.Flush()
+	var b strings.Builder
+	for _, row := range rows {
+		start, at := 0, 0 // where the column starts, and where the line has come to
+		var line strings.Builder
+		for i, text := range row {
+			if i > 0 {
+				gap := max(start-at, 2)
+				line.WriteString(strings.Repeat(" ", gap))
+				at += gap
+			}
+			line.WriteString(text)
+			at += utf8.RuneCountInString(text)
+			start += widths[i] + 2
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 const (
+	// maxCell bounds words, maxMessage sentences. Names that commands take are not cut.
 	maxCell    = 40
+	wideCell   = 40
 	maxMessage = 90
 )
 
-// cell makes text fit into a table: control characters become spaces, and long text is cut.
+// cell makes text fit into a table: control characters become spaces, and text that is longer than most is cut; 0 = never.
 func cell(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -59,7 +86,7 @@ func cell(s string, most int) string {
 		return "-"
 	}
 	runes := []rune(s)
-	if len(runes) <= most {
+	if most == 0 || len(runes) <= most {
 		return s
 	}
 	return string(runes[:most-1]) + "…"
@@ -82,7 +109,7 @@ func printParked(w io.Writer, found []postgres.Listed, more bool) error {
 	rows := [][]string{{"ID", "SINK", "GROUP", "TYPE", "STATE", "ATTEMPTS", "NEXT", "CLASS", "ERROR"}}
 	for i := range found {
 		p := &found[i]
-		rows = append(rows, []string{p.Message.ID, sinkName(p.Sink), cell(p.Message.Group, maxCell), cell(p.Message.Type, maxCell), string(p.State),
+		rows = append(rows, []string{cell(p.Message.ID, 0), sinkName(p.Sink), cell(p.Message.Group, 0), cell(p.Message.Type, maxCell), string(p.State),
 			fmt.Sprint(p.Attempts), next(p), cell(p.ErrorClass, maxCell), cell(p.LastError, maxMessage)})
 	}
 	if err := table(w, rows); err != nil || !more {
@@ -160,9 +187,11 @@ func printLanes(w io.Writer, lanes []postgres.WaitingLane, limit int) error {
 		if l.Held && l.First == nil && l.Sink == "" {
 			name = "all"
 		}
-		row := []string{name, cell(l.Group, maxCell), fmt.Sprint(l.Deliveries), waits(l)}
-		if l.First != nil {
-			row = append(row, l.First.Message.ID, cell(l.First.Message.Type, maxCell), fmt.Sprint(l.First.Attempts), next(l.First),
+		row := []string{name, cell(l.Group, 0), fmt.Sprint(l.Deliveries), waits(l)}
+		if l.First == nil {
+			row = append(row, "-", "-", "-", "-", "-")
+		} else {
+			row = append(row, cell(l.First.Message.ID, 0), cell(l.First.Message.Type, maxCell), fmt.Sprint(l.First.Attempts), next(l.First),
 				cell(l.First.LastError, maxMessage))
 		}
 		rows = append(rows, row)

@@ -15,14 +15,54 @@ import (
 
 // A selector is the part of a command line that chooses parked deliveries.
 type selector struct {
-	sink, group, kind, reason, state string
-	limit                            int
-	all, allSinks                    bool
+	sink                       sinkFlag
+	group, kind, reason, state string
+	limit                      int
+	all, allSinks              bool
+}
+
+// A sinkFlag is --sink. The empty name, which lists show as ”, is a sink of its own: that of messages for which no sink could
+// be chosen.
+type sinkFlag struct {
+	name string
+	set  bool
+}
+
+func (f *sinkFlag) flag(fs *flag.FlagSet, usage string) {
+	fs.Func("sink", usage, func(name string) error {
+		if name == "''" {
+			name = ""
+		}
+		f.name, f.set = name, true
+		return nil
+	})
+}
+
+// in puts the sink into a selection.
+func (f *sinkFlag) in(sel checkpoint.Selection) checkpoint.Selection {
+	sel.Sink, sel.Unrouted = f.name, f.set && f.name == ""
+	return sel
+}
+
+// known refuses a name that neither the configuration has, nor any parked delivery.
+func (f *sinkFlag) known(ctx context.Context, p *parts, cfg postgres.Config, command string) error {
+	if !f.set || f.name == "" {
+		return nil
+	}
+	unknown := p.knowSinks(command, []string{f.name})
+	if unknown == nil {
+		return nil
+	}
+	left, _, err := postgres.ListParked(ctx, cfg, checkpoint.Selection{Sink: f.name, States: anyState()}, 1)
+	if err != nil || len(left) > 0 {
+		return err
+	}
+	return unknown
 }
 
 // flags adds the flags that a list understands.
 func (s *selector) flags(fs *flag.FlagSet, limit int) {
-	fs.StringVar(&s.sink, "sink", "", "only deliveries to this sink, `NAME`")
+	s.sink.flag(fs, "only deliveries to this sink, `NAME`; '' for messages that no sink could be chosen for")
 	fs.StringVar(&s.group, "group", "", "only this message group, `NAME`")
 	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`")
 	fs.StringVar(&s.reason, "reason", "", "only deliveries whose error or error class matches `GLOB`")
@@ -32,7 +72,7 @@ func (s *selector) flags(fs *flag.FlagSet, limit int) {
 
 // selection is what the flags and IDs select.
 func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
-	sel := checkpoint.Selection{IDs: ids, Sink: s.sink, Type: s.kind, Reason: s.reason, Limit: s.limit, All: s.all}
+	sel := s.sink.in(checkpoint.Selection{IDs: ids, Type: s.kind, Reason: s.reason, Limit: s.limit, All: s.all})
 	if s.group != "" {
 		sel.Groups = []string{s.group}
 	}
@@ -51,7 +91,8 @@ func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
 
 // narrowed tells whether anything but a limit is selected by.
 func narrowed(sel *checkpoint.Selection) bool {
-	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || sel.Sink != "" || sel.Type != "" || sel.Reason != ""
+	_, atSink := sel.AtSink()
+	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Reason != ""
 }
 
 // sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.
@@ -61,7 +102,7 @@ func sinksOf(ctx context.Context, p *parts, cfg postgres.Config, sel checkpoint.
 		return nil, err
 	}
 	found := []string{first[0].Sink}
-	if sel.Sink != "" {
+	if _, limited := sel.AtSink(); limited {
 		return found, nil
 	}
 	for _, name := range p.config.Router.Sinks() {

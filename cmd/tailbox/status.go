@@ -75,7 +75,7 @@ func printReport(w io.Writer, r *postgres.Report) error {
 		if lane.Sink == "" {
 			at = "at every sink"
 		}
-		rows = append(rows, []string{"held", cell(lane.Group, maxCell) + " " + at})
+		rows = append(rows, []string{"held", cell(lane.Group, 0) + " " + at})
 	}
 	if err := table(w, rows); err != nil {
 		return err
@@ -120,7 +120,7 @@ func checkpointText(c *postgres.CheckpointReport) string {
 		text += "; a sweep of pending rows has not ended"
 	}
 	if c.UncleanStarts > 1 {
-		text += fmt.Sprintf("; %d starts in a row ended before anything was settled", c.UncleanStarts-1)
+		text += fmt.Sprintf("; %s ended before anything was settled", count(c.UncleanStarts-1, "start", "starts in a row"))
 	}
 	return text
 }

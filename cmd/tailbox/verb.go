@@ -17,6 +17,8 @@ type verb struct {
 	request checkpoint.Request
 	// done is the past tense with a noun, such as "replayed 3 deliveries".
 	done func(changed int) string
+	// groups: it is about groups, instead of deliveries.
+	groups bool
 	// noWait: do not wait until it is carried out.
 	noWait bool
 	// later says what becomes of a request that is left for a relay to come.
@@ -90,7 +92,11 @@ func (v *verb) tell(sh *shell, r *postgres.RequestResult) error {
 		fmt.Fprintln(sh.out, r.Note)
 	}
 	if r.Refused > 0 {
-		return fmt.Errorf("%s left as they were: %s", count(r.Refused, "delivery", "deliveries"), r.Why)
+		one, many := "delivery is left as it was", "deliveries are left as they were"
+		if v.groups {
+			one, many = "group still waits", "groups still wait"
+		}
+		return fmt.Errorf("%s: %s", count(r.Refused, one, many), r.Why)
 	}
 	return nil
 }

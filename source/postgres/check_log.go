@@ -171,18 +171,21 @@ func (c *checker) firstStart(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		many := fmt.Sprint(n)
-		if n > countLimit {
-			many = fmt.Sprintf("more than %d", countLimit)
+		many := fmt.Sprintf("%d rows", n)
+		switch {
+		case n == 1:
+			many = "1 row"
+		case n > countLimit:
+			many = fmt.Sprintf("more than %d rows", countLimit)
 		}
 		switch {
 		case n == 0:
 		case judged != "" || c.cfg.Start == "pending":
-			c.add(Info, "", "the first start delivers %s rows that are in table %s now", many, t)
+			c.add(Info, "", "the first start delivers what is in table %s now: %s", t, many)
 		case c.cfg.Start == "now":
-			c.add(Info, "", "the first start leaves %s rows that are in table %s now alone (source.start: now)", many, t)
+			c.add(Info, "", "the first start leaves alone what is in table %s now (source.start: now): %s", t, many)
 		default:
-			c.add(Problem, "set source.start to pending (deliver them) or now (leave them out)", "table %s holds %s rows, and no column tells which were delivered", t, many)
+			c.add(Problem, "set source.start to pending (deliver them) or now (leave them out)", "table %s holds %s, and no column tells what was delivered", t, many)
 		}
 		if t.OnDelivered == outbox.Keep && judged == "" {
 			c.add(Warning, "add a status column, or on_delivered: delete", "table %s cannot be swept: should the slot ever be lost, the relay stops until an operator accepts the gap", t)

@@ -69,9 +69,11 @@ func (p *part) groups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	changed := len(lanes)
 	if p.request.Verb == checkpoint.VerbHold {
 		err = p.hold(ctx, fs, lanes)
 	} else {
+		changed = fs.Resumed(lanes, p.result)
 		err = p.resume(ctx, fs, func(f *sqlstore.Force) bool { return f.Resume(lanes) })
 	}
 	if err != nil {
@@ -86,10 +88,12 @@ func (p *part) groups(ctx context.Context) error {
 			}
 		}
 	}
-	p.changed += len(lanes)
-	p.result.Changed += len(lanes)
+	p.changed += changed
+	p.result.Changed += changed
 	p.result.Next += len(lanes)
-	p.done = len(lanes) == len(all)
+	if p.done = len(lanes) == len(all); p.done && p.result.Changed+p.result.Refused == 0 {
+		p.result.Note = "nothing was held"
+	}
 	return nil
 }
 

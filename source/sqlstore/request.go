@@ -124,6 +124,24 @@ func (fs Forces) Held() map[checkpoint.Lane]bool {
 	return set
 }
 
+// Resumed counts the lanes that a resume frees. A group that is held at every sink cannot be resumed at one: that is refused.
+// It is to be asked before the holds are taken back.
+func (fs Forces) Resumed(lanes []checkpoint.Lane, result *RequestResult) (freed int) {
+	held, groups := fs.Held(), make(map[string]bool)
+	for lane := range held {
+		groups[lane.Group] = true
+	}
+	for _, lane := range lanes {
+		switch {
+		case lane.Sink != "" && held[checkpoint.Lane{Group: lane.Group}]:
+			result.Refuse("it is held at every sink: resume it without --sink, and hold it again where it is to wait")
+		case held[lane], lane.Sink == "" && groups[lane.Group]:
+			freed++
+		}
+	}
+	return freed
+}
+
 // Empty tells whether nothing is left of it.
 func (f *Force) Empty() bool { return len(f.Sinks)+len(f.Lanes) == 0 }
 

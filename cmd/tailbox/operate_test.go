@@ -1,0 +1,87 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const twoSinksConfig = `
+pipeline: shop
+source: {kind: postgres, url: "${DATABASE_URL}", slot: "${SLOT}", reconcile: 0s}
+sinks: {a: {kind: http, url: "${API_URL}"}, b: {kind: discard}}
+routes: [{match: {type: "api.*"}, to: [a]}, {match: {type: "both.*"}, to: [a, b]}]
+admin: {listen: off}
+`
+
+// TestSinkFlag: the sink ” can be named, and a sink that is not there cannot, unless something is left for it.
+func TestSinkFlag(t *testing.T) {
+	t.Parallel()
+	r, e := newEndpointRig(t)
+	writeFile(t, r.file, twoSinksConfig)
+	stop := r.relay()
+	r.send("api.x", "g:1", `"bad"`)
+	lost := r.send("nowhere", "g:2", `{}`)
+	until(t, "two dead letters", func() bool { return r.parkedStates()["dead"] == 2 })
+	stop()
+	for _, spelling := range []string{"", "''"} {
+		if got := r.must("dead", "list", "--sink", spelling); !strings.Contains(got, lost) || strings.Contains(got, "api.x") {
+			t.Errorf("dead list --sink %q:\n%s", spelling, got)
+		}
+	}
+	if got := r.must("group", "list", "--sink", ""); !strings.Contains(got, "g:2") || strings.Contains(got, "g:1") {
+		t.Errorf("group list --sink '':\n%s", got)
+	}
+	if got := r.must("dead", "drop", "--sink", "", "--why", "test"); !strings.Contains(got, "dropped 1 delivery\n") || r.parkedStates()["dead"] != 1 {
+		t.Errorf("dead drop --sink '': %s, left %v", got, r.parkedStates())
+	}
+	for _, line := range [][]string{{"dead", "list"}, {"dead", "show", "x"}, {"dead", "drop", "--why", "x"}, {"dead", "replay"}, {"dead", "edit", "x", "--type", "y"},
+		{"group", "list"}, {"group", "show", "g"}, {"group", "hold", "g"}, {"group", "resume", "g"}, {"group", "skip", "g"}} {
+		if got := r.command(append(line, "--sink", "zz")...); got.code != exitUsage || !strings.Contains(got.err, `there is no sink "zz": the configuration has a, b`) {
+			t.Errorf("%v --sink zz: %+v", line, got)
+		}
+	}
+	if got := r.command("group", "hold", "g", "--sink", ""); got.code != exitUsage || !strings.Contains(got.err, "leave --sink out") {
+		t.Errorf("group hold --sink '': %+v", got)
+	}
+	if got := r.command("dead", "show", lost, "neither"); got.code != exitFailed || !strings.Contains(got.err, "neither") {
+		t.Errorf("dead show of something that is not there: %+v", got)
+	}
+	// What is parked for a sink that left the configuration can be dropped, as the relay says that it must.
+	text := strings.ReplaceAll(twoSinksConfig, "[a, b]", "[b]")
+	text = strings.ReplaceAll(text, "to: [a]", "to: [b]")
+	writeFile(t, r.file, strings.Replace(text, "a: {kind: http, url: \"${API_URL}\"}, ", "", 1))
+	if got := r.command("run"); got.code != exitFailed || !strings.Contains(got.err, "tailbox dead drop --sink NAME") {
+		t.Errorf("run without the sink: %+v", got)
+	}
+	if got := r.must("dead", "drop", "--sink", "a", "--all", "--why", "test"); !strings.Contains(got, "dropped 1 delivery\n") {
+		t.Errorf("dead drop of a sink that left: %s", got)
+	}
+	if e.got() != "" {
+		t.Errorf("delivered %s", e.got())
+	}
+}
+
+// TestResumeTellsTheTruth: a group is resumed only where it was held, and where it does not wait any more.
+func TestResumeTellsTheTruth(t *testing.T) {
+	t.Parallel()
+	r, _ := newEndpointRig(t)
+	writeFile(t, r.file, twoSinksConfig)
+	if got := r.must("group", "resume", "g:1"); got != "nothing was held\n" {
+		t.Errorf("resume of what is not held: %q", got)
+	}
+	r.must("group", "hold", "g:1", "g:2")
+	got := r.command("group", "resume", "g:1", "--sink", "a")
+	if got.code != exitFailed || strings.Contains(got.out, "resumed") || !strings.Contains(got.err, "1 group still waits: it is held at every sink: resume it without --sink") {
+		t.Errorf("resume at one sink of what is held at all: %+v", got)
+	}
+	if list := r.must("group", "list"); strings.Count(list, "held by an operator") != 2 {
+		t.Errorf("group list:\n%s", list)
+	}
+	if out := r.must("group", "resume", "g:1", "g:2", "g:3"); out != "resumed 2 groups\n" {
+		t.Errorf("resume: %q", out)
+	}
+	r.must("group", "hold", "g:1", "--sink", "b")
+	if out := r.must("group", "resume", "g:1", "--sink", "b"); out != "resumed 1 group\n" {
+		t.Errorf("resume at a sink: %q", out)
+	}
+}
