@@ -13,15 +13,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 
+	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 	"github.com/xi2/xz"
 )
-
-// repository is Maven Central, where the programs are published as embedded-postgres-binaries; $TAILBOX_MAVEN_URL names
-// a mirror.
-const repository = "https://repo1.maven.org/maven2"
 
 // Bounds on what is read, far above what is expected, so that a wrong answer does not fill the disk.
 const (
@@ -32,9 +30,9 @@ const (
 // fetch downloads the programs for this machine, compares their checksum with the published one, and puts them into the
 // cache in one step.
 func fetch(ctx context.Context, cache string, progress func(string)) (err error) {
-	base := repository
-	if mirror := os.Getenv("TAILBOX_MAVEN_URL"); mirror != "" {
-		base = strings.TrimSuffix(mirror, "/")
+	base, err := repository()
+	if err != nil {
+		return err
 	}
 	artifact := "embedded-postgres-binaries-" + platform()
 	url := fmt.Sprintf("%s/io/zonky/test/postgres/%s/%s/%s-%s.jar", base, artifact, release, artifact, release)
@@ -72,6 +70,20 @@ func fetch(ctx context.Context, cache string, progress func(string)) (err error)
 		return fmt.Errorf("put Postgres into the cache: %w", err)
 	}
 	return nil
+}
+
+// repository is where the programs are published as embedded-postgres-binaries: $TAILBOX_MAVEN_URL, or what the library of that
+// name has by default. It has no method that tells it, so its field is read; the download itself is ours, for the library
+// follows no context, has no bounds, and cannot work as root.
+func repository() (string, error) {
+	if mirror := os.Getenv("TAILBOX_MAVEN_URL"); mirror != "" {
+		return strings.TrimSuffix(mirror, "/"), nil
+	}
+	field := reflect.ValueOf(embeddedpostgres.DefaultConfig()).FieldByName("binaryRepositoryURL")
+	if field.Kind() != reflect.String || field.String() == "" {
+		return "", errors.New("find the repository of embedded-postgres-binaries: set TAILBOX_MAVEN_URL to that of a Maven repository")
+	}
+	return strings.TrimSuffix(field.String(), "/"), nil
 }
 
 // makeCache makes the cache folder where it is missing, so that the unprivileged user can enter it whatever our umask is.

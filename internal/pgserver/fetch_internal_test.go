@@ -43,3 +43,16 @@ func TestFetchFails(t *testing.T) {
 		})
 	}
 }
+
+// The library keeps its default in a field of its own: an update that renames it must not go unnoticed.
+func TestRepository(t *testing.T) {
+	t.Setenv("TAILBOX_MAVEN_URL", "")
+	got, err := repository()
+	if err != nil || !strings.HasPrefix(got, "https://") || strings.HasSuffix(got, "/") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	t.Setenv("TAILBOX_MAVEN_URL", "http://mirror.example/maven/")
+	if got, err := repository(); err != nil || got != "http://mirror.example/maven" {
+		t.Errorf("with a mirror: got %q, %v", got, err)
+	}
+}

@@ -70,9 +70,9 @@ func installMySQL(cache, kind string) (err error) {
 // knows nothing of what is installed and shares nothing with the machine's own
 // but its configuration.
 func downloadDebian(work, release, name string) ([]string, error) {
-	mirror := os.Getenv("TAILBOX_DEBIAN_URL")
-	if mirror == "" {
-		mirror = "http://deb.debian.org/debian"
+	mirror, err := debianMirror()
+	if err != nil {
+		return nil, err
 	}
 	for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(work, dir), 0o755); err != nil {
@@ -106,4 +106,22 @@ func downloadDebian(work, release, name string) ([]string, error) {
 		return nil, fmt.Errorf("download %s of Debian %s: got %d packages (%v)", name, release, len(packages), err)
 	}
 	return packages, nil
+}
+
+// debianMirror is where the machine itself has its Debian packages from, or $TAILBOX_DEBIAN_URL.
+func debianMirror() (string, error) {
+	if mirror := os.Getenv("TAILBOX_DEBIAN_URL"); mirror != "" {
+		return mirror, nil
+	}
+	out, err := exec.Command("apt-get", "indextargets", "--format", "$(REPO_URI)").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask apt for its mirror: %w; or set TAILBOX_DEBIAN_URL", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		// Security updates and the like are archives of their own.
+		if mirror := strings.TrimSuffix(strings.TrimSpace(line), "/"); strings.HasSuffix(mirror, "/debian") {
+			return mirror, nil
+		}
+	}
+	return "", errors.New("ask apt for its mirror: it has none of Debian; set TAILBOX_DEBIAN_URL")
 }
