@@ -129,6 +129,7 @@ routes: [{to: [a]}]
 		got = append(got, strings.TrimSuffix(rest, "\n"))
 	}
 	want := []string{
+		"1: source.url: must be a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop: invalid keyword/value",
 		"3: sinks.a.tls.cb: unknown key",
 		"3: sinks.a.max_batches: unknown key",
 		"3: sinks.a.url: not allowed: want an absolute URL, http://… or https://…",
@@ -141,6 +142,40 @@ routes: [{to: [a]}]
 	}
 	if r.code != exitUsage || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("exit code %d, problems:\n%s\nwant:\n%s", r.code, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestOfflineFindsWhatNeedsNoServer: everything that can be known to be bad is told at once, with its key, value and cure, and
+// without the password.
+func TestOfflineFindsWhatNeedsNoServer(t *testing.T) {
+	t.Parallel()
+	bad := write(t, "bad.yaml", `source: {kind: postgres, url: 'postgres://u:secret@h:99999/d', lock_url: 'host=h port=0 password=secret', reconcile: -1s}
+sinks:
+  a: {kind: http, url: 'http://u:secret@h:70000/x', timeout: 0s, connect_timeout: -1s, idle_timeout: 0s, concurrency: 0}
+  b: {kind: kafka, brokers: ['h:0', 'h:65536'], timeout: 0s, metadata_age: 0s}
+  c: {kind: file, path: ./x/../lines.json}
+  d: {kind: file, path: lines.json}
+routes: [{to: [a, b, c, d]}]
+retry: {initial: 0s}
+shutdown_timeout: -5s
+admin: {listen: '127.0.0.1:65536'}
+`)
+	r := tailbox(t.Context(), "", "check", "--offline", "-c", bad)
+	for _, want := range []string{
+		"1: source.url: must be a URI", "1: source.lock_url: must be a URI", `1: source.reconcile "-1s": must be a duration`,
+		`3: sinks.a.url: "port 70000" is not allowed: want a port from 1 to 65535`, `3: sinks.a.timeout "0s": must be above 0s`,
+		`3: sinks.a.connect_timeout "-1s": must be a duration`, `3: sinks.a.idle_timeout "0s": must be above 0s`,
+		`3: sinks.a.concurrency "0": must be a number from 1 to 10000`,
+		`4: sinks.b.brokers: "h:0" is not allowed: want host:port`, `4: sinks.b.brokers: "h:65536" is not allowed`, `4: sinks.b.timeout "0s"`,
+		`4: sinks.b.metadata_age "0s"`, "6: sinks.d.path", "is the file of sink c already", "8: retry.initial", `9: shutdown_timeout "-5s"`,
+		`10: admin.listen "127.0.0.1:65536": must have a port from 1 to 65535`,
+	} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if r.code != exitUsage || strings.Contains(r.err, "secret") || t.Failed() {
+		t.Errorf("exit code %d:\n%s", r.code, r.err)
 	}
 }
 

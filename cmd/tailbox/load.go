@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/source/postgres"
 )
 
 // Where the configuration is looked for.
@@ -43,10 +44,27 @@ func load(sh *shell, named string) (*parts, error) {
 	}
 	p := &parts{config: c}
 	p.readSinks(sh.out)
+	p.sharedPaths()
+	p.readURLs(file)
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// readURLs tells what is wrong with the database's addresses. They may hold passwords, so they are not shown.
+func (p *parts) readURLs(file *config.File) {
+	if p.config.Source.Kind != "postgres" {
+		return
+	}
+	for key, url := range map[string]string{"url": p.config.Source.URL, "lock_url": p.config.Source.LockURL} {
+		if url == "" {
+			continue
+		}
+		if err := postgres.ValidURL(url); err != nil {
+			file.Add([]string{"source", key}, "", err.Error())
+		}
+	}
 }
 
 // newLogger makes the logger that the configuration asks for.

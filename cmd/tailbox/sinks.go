@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"io/fs"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,34 @@ func validated(s *config.Sink, c interface{ Validate() error }) {
 			key, reason = "kind", one.Error()
 		}
 		s.Section.AddAt(strings.Split(key, "."), reason)
+	}
+}
+
+// sharedPaths tells sinks that would write to one file: the second could not lock it.
+func (p *parts) sharedPaths() {
+	first := map[string]string{}
+	for i := range p.config.Sinks {
+		s := &p.config.Sinks[i]
+		if s.Kind != "file" {
+			continue
+		}
+		path := s.Section.Path("path")
+		if path == "" {
+			continue
+		}
+		real := filepath.Clean(path)
+		if abs, err := filepath.Abs(path); err == nil {
+			real = abs
+		}
+		// A folder may be reached by a link; the file itself need not be there yet.
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(real)); err == nil {
+			real = filepath.Join(dir, filepath.Base(real))
+		}
+		if other, taken := first[real]; taken {
+			s.Section.Add("path", path, "is the file of sink "+other+" already: give each its own, or route to one of the two")
+			continue
+		}
+		first[real] = s.Name
 	}
 }
 
@@ -72,9 +101,9 @@ func readHTTP(s *config.Sink) maker {
 		MaxBatch:       k.Int("max_batch", 0, 1, 10_000),
 		MaxBytes:       int(k.Size("max_bytes", 0, 1)),
 		Concurrency:    k.Int("concurrency", 0, 1, 10_000),
-		Timeout:        k.Duration("timeout", 0),
-		ConnectTimeout: k.Duration("connect_timeout", 0),
-		IdleTimeout:    k.Duration("idle_timeout", 0),
+		Timeout:        k.Positive("timeout"),
+		ConnectTimeout: k.Positive("connect_timeout"),
+		IdleTimeout:    k.Positive("idle_timeout"),
 		Bearer:         k.Secret("bearer"),
 		Headers:        k.Map("headers"),
 		TLS:            readTLS(k),
@@ -94,9 +123,9 @@ func readKafka(s *config.Sink) maker {
 		Concurrency:    k.Int("concurrency", 0, 1, 1000),
 		MaxBatch:       k.Int("max_batch", 0, 1, 100_000),
 		MaxBytes:       int(k.Size("max_bytes", 0, 1)),
-		Timeout:        k.Duration("timeout", 0),
-		ConnectTimeout: k.Duration("connect_timeout", 0),
-		MetadataAge:    k.Duration("metadata_age", 0),
+		Timeout:        k.Positive("timeout"),
+		ConnectTimeout: k.Positive("connect_timeout"),
+		MetadataAge:    k.Positive("metadata_age"),
 		TLS:            readTLS(k),
 		OmitMetadata:   !k.Bool("metadata_headers", true),
 	}

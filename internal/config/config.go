@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -199,10 +200,13 @@ func readAdmin(s *Section) Admin {
 		a.Listen = ""
 		return a
 	}
-	host, _, err := net.SplitHostPort(a.Listen)
+	host, port, err := net.SplitHostPort(a.Listen)
 	if err != nil {
 		s.Add("listen", a.Listen, "must be host:port, or off")
 		return a
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		s.Add("listen", a.Listen, "must have a port from 1 to 65535, or 0 for any that is free")
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.Token == "" {
 		s.Add("listen", a.Listen, "is not a loopback address, so admin.token must be set: whoever reaches it could replay or drop messages")

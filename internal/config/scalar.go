@@ -12,7 +12,7 @@ import (
 func parseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, errors.New("must be a duration such as 500ms, 30s or 1m30s")
+		return 0, errors.New("must be a duration such as 500ms, 30s or 1m30s, and not negative")
 	}
 	return d, nil
 }

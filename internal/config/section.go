@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -219,6 +220,17 @@ func (s *Section) Float(key string, byDefault float64) float64 {
 // Duration reads a duration such as 1m30s.
 func (s *Section) Duration(key string, byDefault time.Duration) time.Duration {
 	return parsed(s, key, byDefault, parseDuration)
+}
+
+// Positive reads a duration that may not be 0s; 0 where it is absent.
+func (s *Section) Positive(key string) time.Duration {
+	return parsed(s, key, 0, func(v string) (time.Duration, error) {
+		d, err := parseDuration(v)
+		if err == nil && d == 0 {
+			err = errors.New("must be above 0s; leave it out for the default")
+		}
+		return d, err
+	})
 }
 
 // Size reads a number of bytes, such as 64MiB, of at least the given one.

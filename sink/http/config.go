@@ -6,6 +6,7 @@ import (
 	"fmt"
 	nethttp "net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,6 +110,8 @@ func (c Config) Validate() error {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		errs = append(errs, errors.New("url: not allowed: want an absolute URL, http://… or https://…"))
 	} else {
+		n, err := strconv.ParseUint(u.Port(), 10, 16)
+		check(u.Port() == "" || err == nil && n > 0, "url", "port "+u.Port(), "a port from 1 to 65535")
 		check(c.TLS == nil || u.Scheme == "https", "tls", "set", "a URL that begins with https://")
 		check(u.User == nil || c.Bearer == "", "bearer", "set", "either a bearer token or a user in the URL")
 	}

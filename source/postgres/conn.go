@@ -44,6 +44,20 @@ const noTimeouts = `SELECT pg_catalog.set_config(name, '0', false) FROM pg_catal
 // pg_stat_activity.
 func appName(pipeline string) string { return "tailbox_" + pipeline }
 
+// ValidURL tells what is wrong with a connection URI or libpq keywords, without connecting. The error does not show them.
+func ValidURL(url string) error {
+	_, err := pgx.ParseConfig(url)
+	if err == nil {
+		return nil
+	}
+	// The outer error repeats the address; what it wraps names the part.
+	why := "it cannot be read"
+	if inner := errors.Unwrap(err); inner != nil {
+		why = inner.Error()
+	}
+	return fmt.Errorf("must be a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop: %s", why)
+}
+
 // connConfig parses a connection URI or libpq keywords, and adds what all connections of the pipeline share.
 func (c *Config) connConfig(url string) (*pgx.ConnConfig, error) {
 	cc, err := pgx.ParseConfig(url)
