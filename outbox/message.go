@@ -5,7 +5,10 @@
 // the relay.
 package outbox
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // A Message is one row of an outbox table, as the log delivered it.
 //
@@ -14,7 +17,7 @@ import "time"
 // what is kept for long is copied.
 type Message struct {
 	// ID identifies the message for ever: every delivery of it carries the same ID. It is the text of the id column
-	// (uuid, text or bigint).
+	// (uuid, text or bigint), or StandInID where the row has none.
 	ID string
 	// Type says what kind of message this is, such as OrderPlaced. Routes usually match on it.
 	Type string
@@ -81,6 +84,16 @@ type Fault struct {
 	// Reason is a sentence for the operator, with the cure. It never holds payload bytes.
 	Reason string
 }
+
+// standIn begins the ID of a message whose row has none.
+const standIn = "tailbox-no-id:"
+
+// StandInID is the ID of a message whose row has none (it is NULL, empty or unreadable): it is made of the row's place,
+// so that reading the row again gives the same. Such a message has a Fault, and its row cannot be found by its ID.
+func StandInID(place string) string { return standIn + place }
+
+// IsStandInID tells whether an ID was made by StandInID.
+func IsStandInID(id string) bool { return strings.HasPrefix(id, standIn) }
 
 // Classes of a Fault.
 const (

@@ -246,8 +246,8 @@ func newDeadEdit() *command {
 					*into.field = into.value
 				}
 			}
-			if len(set) == 0 && len(headers) == 0 {
-				return wrongUsage("dead edit: say what to change with --payload, --type, --topic, --key or --header; to send it as it is, use dead replay")
+			if len(set) == 0 && len(headers) == 0 && newID == "" {
+				return wrongUsage("dead edit: say what to change with --payload, --type, --topic, --key, --header or --new-id; to send it as it is, use dead replay")
 			}
 			p, err := load(sh, file)
 			if err != nil {

@@ -108,25 +108,29 @@ func (c *checker) tableRights(ctx context.Context, t *tableInfo) error {
 // indexes looks for the ones that every settlement, and every reconciliation, goes by.
 func (c *checker) indexes(ctx context.Context, t *tableInfo) error {
 	name, id := tableName(&t.Table), quoteIdent(t.Columns.ID)
-	var unique, any, pending bool
+	var unique, any, pending, required bool
 	var rows float64
 	status := t.Columns.Status
 	if status == "" {
 		status = t.Columns.DeliveredAt
 	}
 	err := c.conn.QueryRow(ctx, `SELECT coalesce(bool_or(i.indisunique AND i.indnkeyatts = 1 AND i.indpred IS NULL), false), count(i.*) > 0,
+		coalesce(bool_or(a.attnotnull OR t.typnotnull), true),
 		`+strings.TrimPrefix(strings.TrimSpace(pendingIndexQuery), "SELECT")+`, (SELECT coalesce(sum(greatest(reltuples, 0)), 0) FROM pg_class WHERE oid = $1::text::regclass)
-		FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisvalid AND i.indkey[0] = a.attnum
-		WHERE a.attrelid = $1::text::regclass AND a.attname = $3`, name, status, t.Columns.ID).Scan(&unique, &any, &pending, &rows)
+		FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisvalid AND i.indkey[0] = a.attnum
+		WHERE a.attrelid = $1::text::regclass AND a.attname = $3 AND NOT a.attisdropped`, name, status, t.Columns.ID).Scan(&unique, &any, &required, &pending, &rows)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil // no such column: found already
 	}
 	if err != nil {
 		return err
 	}
+	if !required {
+		c.add(Warning, "ALTER TABLE "+name+" ALTER COLUMN "+id+" SET NOT NULL", "column %s of table %s may be NULL: a row without an id is not delivered, "+
+			"it is parked as undecodable, and its group waits", t.Columns.ID, t)
+	}
 	switch {
-	case t.OnDelivered == outbox.Keep:
-	case !any:
+	case !any && t.OnDelivered != outbox.Keep:
 		c.add(Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "table %s has no index that begins with %s: every delivered message reads all of it", t, t.Columns.ID)
 	case !unique && !t.partitioned:
 		c.add(Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)

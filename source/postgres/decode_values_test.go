@@ -145,12 +145,8 @@ func TestUndecodableRows(t *testing.T) {
 	r.exec(`INSERT INTO a VALUES ('1', 't', 'g', 'p', '[1]', 0, NULL), ('2', NULL, 'g', 'p', '{}', 0, NULL),
 		('3', 't', 'g', 'p', NULL, 1::bigint<<40, NULL), ('4', 't', 'g', 'p', NULL, NULL, 'tomorrow')`)
 	r.exec(`INSERT INTO a VALUES ('5', 't', 'g', 'p', '{"ok": "yes"}', 5, '2030-01-01T00:00:00Z')`)
-	r.exec(`INSERT INTO a VALUES (NULL, 't', 'g', 'p')`)
-	x := r.run(source.Start{From: from})
-	var ms []*outbox.Message
-	for len(ms) < 5 {
-		ms = append(ms, x.next().Messages...)
-	}
+	r.exec(`INSERT INTO a VALUES (NULL, 't', 'g', 'p'), ('', 't', 'g', 'p')`)
+	ms, _ := r.run(source.Start{From: from, Log: 7}).messages(7)
 	for i, column := range []string{"headers", "type", "priority", "available_at"} {
 		m := ms[i]
 		if m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "column "+column+" of public.a") ||
@@ -164,7 +160,16 @@ func TestUndecodableRows(t *testing.T) {
 	if m := ms[4]; m.Fault != nil || m.Priority != 5 || !m.AvailableAt.Equal(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("message 5: %+v", m)
 	}
-	x.fails(source.ErrStop, "column id")
+	for _, m := range ms[5:] {
+		if m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "id (column id) of a row of public.a") ||
+			m.ID != outbox.StandInID(m.Position.String()) || m.Group != "g" || string(m.Payload) != "p" {
+			t.Errorf("a row without an id: %+v, %+v", m, m.Fault)
+		}
+	}
+	again, _ := r.run(source.Start{From: from, Log: 7}).messages(7)
+	if ids(again) != ids(ms) || again[5].ID == again[6].ID {
+		t.Errorf("read again: %s, want %s", ids(again), ids(ms))
+	}
 }
 
 func TestLargeRows(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -86,8 +87,8 @@ func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 		sent = m.ID
 	}
 	c.sentID = append(c.sentID, sent)
-	// A message with a fault is not all here: its row stays, and a replay reads it again.
-	c.inTable = append(c.inTable, p.InTable || m.Fault != nil)
+	// A message with a fault is not all here: its row stays, and a replay reads it again, if it can be found.
+	c.inTable = append(c.inTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(p.RowID()))
 	c.rowSettled = append(c.rowSettled, rowSettled)
 	c.addMessage(p)
 }

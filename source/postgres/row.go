@@ -52,11 +52,20 @@ func (r *rowReader) from() string { return tableName(&r.table.Table) }
 
 // id is the expression of a row's id as text, equal to the message's ID.
 func (r *rowReader) id(alias string) string {
-	return alias + "." + quoteIdent(r.table.Columns.ID) + "::text"
+	id := alias + "." + quoteIdent(r.table.Columns.ID) + "::text"
+	return "coalesce(nullif(" + id + ", ''), " + quoteLiteral(outbox.StandInID("")) + " || " + rowPlace(alias) + ")"
 }
 
+// rowPlace is the expression of where a row lies, and by which transaction: it stays while nobody updates the row.
+func rowPlace(alias string) string {
+	return fmt.Sprintf("('row-' || %[1]s.tableoid::oid::text || '-' || %[1]s.xmin::text || '-' || %[1]s.ctid::text)", alias)
+}
+
+// ownColumns of the list stand before those of the plan: the row's size, and its place.
+const ownColumns = 2
+
 // width is the number of columns of the list; further columns of a query begin there.
-func (r *rowReader) width() int { return 1 + len(r.plan.cols) }
+func (r *rowReader) width() int { return ownColumns + len(r.plan.cols) }
 
 // list is what to select. Its first column is the row's size, by which max_message is applied on the server: of a row that is
 // too large, the payload is not sent, and other columns are cut to a size that shows that they were too large.
@@ -71,7 +80,7 @@ func (r *rowReader) list(alias string) string {
 	if len(sizes) > 0 {
 		size = strings.Join(sizes, " + ")
 	}
-	items := []string{size}
+	items := []string{size, rowPlace(alias)}
 	fits := size + " <= " + strconv.Itoa(r.maxMessage)
 	for i, c := range r.plan.cols {
 		ref := alias + "." + quoteIdent(c.name)
@@ -105,7 +114,7 @@ func (r *rowReader) formats(further int) pgx.QueryResultFormats {
 	f := make(pgx.QueryResultFormats, r.width()+further)
 	for i, c := range r.plan.cols {
 		if c.kind == kindBytea {
-			f[i+1] = pgx.BinaryFormatCode
+			f[i+ownColumns] = pgx.BinaryFormatCode
 		}
 	}
 	return f
@@ -123,15 +132,21 @@ func (r *rowReader) message(rows pgx.Rows) (*outbox.Message, error) {
 		return nil, fmt.Errorf("read row of %s: its size: %w", r.table, err)
 	}
 	for i := range r.vals {
-		v := value{tag: 't', data: raw[i+1]}
+		v := value{tag: 't', data: raw[i+ownColumns]}
 		switch {
 		case v.data == nil:
 			v.tag = 'n'
-		case fields[i+1].Format == pgx.BinaryFormatCode:
+		case fields[i+ownColumns].Format == pgx.BinaryFormatCode:
 			v.tag = 'b'
 		}
 		r.vals[i] = v
 	}
 	m := r.newMessage()
-	return m, r.decode(r.plan, r.vals, size > r.maxMessage, m)
+	if err := r.decode(r.plan, r.vals, size > r.maxMessage, m); err != nil {
+		return nil, err
+	}
+	if m.ID == "" {
+		m.ID = outbox.StandInID(string(raw[1]))
+	}
+	return m, nil
 }

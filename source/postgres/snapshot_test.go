@@ -310,3 +310,41 @@ func TestSweepOfPartitions(t *testing.T) {
 		t.Errorf("swept %s", ids(ms))
 	}
 }
+
+// A sweep finds rows without an id each time, under the same ids, and leaves out what is parked under these.
+func TestSweepOfRowsWithoutID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"uuid", "bigint", "char(40)", "text"} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, servers.Shared(t, "17"), "CREATE TABLE a (id "+id+", type text, payload text, message_group text, status text DEFAULT 'pending');;"+
+				tableNames("").expand(ownTables), shape("tailbox", "a"))
+			r.exec("INSERT INTO a VALUES (NULL, 't', 'p', 'g'), (NULL, 't', 'p', 'g')")
+			if id == "text" || id == "char(40)" {
+				r.exec("INSERT INTO a VALUES ('', 't', 'p', 'g')")
+			}
+			sweep := func() ([]*outbox.Message, [][]string) {
+				snap, _, err := r.snapshot(false, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.pending(snap)
+			}
+			first, _ := sweep()
+			if len(first) < 2 {
+				t.Fatalf("swept %d", len(first))
+			}
+			r.exec("INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic) "+
+				"VALUES ($1, '', 'public.a', 'g', '', $2, 'dead', true, false, '', '')", r.cfg.Pipeline, first[1].ID)
+			again, at := sweep()
+			if ids(first) != ids(again) {
+				t.Errorf("swept again: %s, before %s", ids(again), ids(first))
+			}
+			for i, m := range again {
+				if !outbox.IsStandInID(m.ID) || m.Fault == nil || m.Group != "g" || (i == 1) != (len(at[i]) == 1) {
+					t.Errorf("row %d: %+v, parked at %q", i, m, at[i])
+				}
+			}
+		})
+	}
+}

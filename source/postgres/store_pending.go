@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -98,9 +99,52 @@ func (s *store) nextPending(table string) *pendingCursor {
 	return nil
 }
 
+// nameless is the condition by which a row has no id; "" where the column rules that out.
+func (t *table) nameless(prefix string) string {
+	id := prefix + quoteIdent(t.Columns.ID)
+	var conds []string
+	if !t.required[t.Columns.ID] {
+		conds = append(conds, id+" IS NULL")
+	}
+	switch {
+	case t.id.wire == "text" && t.id.exact:
+		conds = append(conds, id+" = ''")
+	case t.id.wire == "text":
+		conds = append(conds, id+"::text = ''")
+	}
+	return strings.Join(conds, " OR ")
+}
+
+// namelessMost bounds how many rows without an id are counted.
+const namelessMost = 1000
+
+// warnNameless tells of pending rows without an id. Such a row cannot be told from one that is parked under an id that was
+// made for it, so it is left to the operator: once it has an id, it is found as any other.
+func (s *store) warnNameless(ctx context.Context, t *table) error {
+	nameless := t.nameless("t.")
+	if nameless == "" {
+		return nil
+	}
+	var n int
+	if err := s.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT FROM %s AS t WHERE %s AND (%s) LIMIT %d) n", t.sql, t.pending("t."),
+		nameless, namelessMost)).Scan(&n); err != nil {
+		return s.fault("look for rows without an id in table "+t.String(), err)
+	}
+	if n > 0 {
+		s.cfg.logger().Warn("pending rows without an id are not compared with the log: give them an id, and they are delivered if they are not "+
+			"parked, or delete them", "table", t.String(), "column", t.Columns.ID, "rows", n)
+	}
+	return nil
+}
+
 // pendingWindow looks at one window, and returns where the next one begins.
 func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
 	t := s.tables.byName[at.Table]
+	if at.After == "" {
+		if err := s.warnNameless(ctx, t); err != nil {
+			return nil, err
+		}
+	}
 	rows, err := s.conn.Query(ctx, s.q(t.pendingSQL(at.After != "")), s.pendingArgs(at)...)
 	if err != nil {
 		return nil, s.fault("list pending rows of table "+at.Table, err)
@@ -152,6 +196,9 @@ func (t *table) pendingSQL(after bool) string {
 	inner, outer := "true", t.pending("t.")
 	if t.pendingIndex || outer == "true" {
 		inner, outer = outer, "true"
+	}
+	if nameless := t.nameless("t."); nameless != "" {
+		inner += " AND NOT (" + nameless + ")"
 	}
 	if after {
 		inner += " AND " + id + " > $4::text::" + t.types[t.Columns.ID]

@@ -235,3 +235,65 @@ func TestPrivileges(t *testing.T) {
 		t.Errorf("settle without DELETE: %v", err)
 	}
 }
+
+// Rows without an id are told of, and neither listed nor in the way of those that have one.
+func TestPendingWithoutID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"uuid", "bigint", "char(40)", "text"} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, servers.Shared(t, "17"), "CREATE TABLE a (id "+id+", type text, payload text, status text DEFAULT 'pending');;"+
+				tableNames("").expand(ownTables), shape("tailbox", "a"))
+			s := &storeRig{rig: r, ctx: t.Context()}
+			s.open()
+			one := "1"
+			if id == "uuid" {
+				one = eventID(1)
+			}
+			r.exec("INSERT INTO a VALUES (NULL, 't', 'p'), ($1::text::"+id+", 't', 'p')", one)
+			if id == "text" || id == "char(40)" {
+				r.exec("INSERT INTO a VALUES ('', 't', 'p')")
+			}
+			rows, err := s.st.Pending(s.ctx, "", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "pending", rows.Rows, []checkpoint.RowRef{{Table: "public.a", ID: one}})
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !strings.Contains(r.log.String(), "pending rows without an id") {
+				t.Errorf("log: %s", r.log.String())
+			}
+		})
+	}
+}
+
+// A message whose row has no id is settled without its row, alone or with others.
+func TestSettleWithoutID(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"debezium", "tailbox"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newStoreRig(t, servers.Shared(t, "17"), nil, shape(name, "outbox"))
+			r.row(2)
+			m := msg(1, "g")
+			m.ID = outbox.StandInID(m.Position.String())
+			m.Fault = &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "no id"}
+			m.Txn = 1 << 31 // of a transaction that nobody sees
+			p := dead("kafka", m, true)
+			p.InTable = true
+			out := r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{p}, Rows: []checkpoint.Row{rowOf(m, true), rowOf(msg(2, "h"), false)}})
+			equal(t, "settled", *out, checkpoint.Settled{})
+			result, _ := r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{m.ID}})
+			equal(t, "replayed", result.Changed, 1)
+			due, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+			if err != nil || len(due) != 1 || due[0].Message.Fault == nil || due[0].Message.Fault.Reason != "no id" {
+				t.Fatalf("due: %+v, %v", due, err)
+			}
+			out = r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+			equal(t, "open", lanesText(out.Open), "kafka/g")
+			equal(t, "parked", r.parkedRows(), "")
+			equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(m, false)}}), checkpoint.Settled{})
+		})
+	}
+}

@@ -184,6 +184,9 @@ func (st *stream) decoded(ctx context.Context, p *plan, pos outbox.Position, lar
 		// What came before the row is good: it is delivered although reading stops here.
 		return errors.Join(err, st.flush(ctx))
 	}
+	if m.ID == "" {
+		m.ID = outbox.StandInID(pos.String())
+	}
 	return st.add(ctx, m, bytes)
 }
 
