@@ -49,7 +49,7 @@ var (
 	parkedStates = []string{string(checkpoint.StateRetrying), string(checkpoint.StateWaiting), string(checkpoint.StateDead)}
 	laneStates   = []string{"open", "parked", "held"}
 	skipReasons  = []string{"settled", "gone"}
-	ignoreKinds  = []string{"update", "delete", "truncate"}
+	ignoreKinds  = []string{"update", "delete", "truncate", "origin", "type", "table"}
 	deadClasses  = []string{"permanent", "rejected", "crash", "superseded", "too_large"}
 	lostClasses  = []string{"unroutable", "undecodable", "too_large"}
 )
@@ -105,8 +105,8 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 		parkedTotal:     b.counters("messages_parked_total", "Deliveries handed to the poller, and those dead at once.", nil, "sink"),
 		dead:            b.counters("messages_dead_total", "Deliveries that became dead letters.", nil, "sink", "route", "class"),
 		replayed:        b.counter("messages_replayed_total", "Dead deliveries that an operator replayed.", nil),
-		skipped: b.counters("messages_skipped_total", "Messages not sent: settled = the log repeated what is settled, gone = the application removed the row.",
-			nil, "why"),
+		skipped: b.counters("messages_skipped_total", "Messages about which a step was left out: settled = not sent again, because the log repeated what is settled; "+
+			"gone = delivered or parked, but its row could not be deleted or marked, because the application had removed it.", nil, "why"),
 		endToEnd: b.histogram("end_to_end_seconds", "From the commit of a message to its acknowledgement, for the oldest of a run.",
 			exponential(0.001, 2, 24)),
 		deliver:     b.histograms("deliver_seconds", "Time of a call to a sink.", exponential(0.0005, 2, 18), "sink"),

@@ -178,6 +178,18 @@ func TestColumns(t *testing.T) {
 			yaml: `tables: [{name: '"My.S"."o""x"', router: {"table.fields.additional.placement": ["shard:partition", "type:header"]}}]}`,
 			want: func(t *outbox.Table) { t.Schema, t.Name, t.Fields = "My.S", `o"x`, []string{"shard"} },
 		},
+		"quoted columns": {
+			yaml: `tables: [{columns: {id: '"ID"', group: ['"G""1"', g2]}, router: {table.field.event.key: '"Key"'}}]}`,
+			want: func(t *outbox.Table) {
+				t.Columns.ID, t.Columns.Key, t.Columns.Group = "ID", "Key", []string{`G"1`, "g2"}
+			},
+		},
+		"half quoted column": {
+			yaml: `tables: [{columns: {id: '"ID'}}]}`,
+			err:  `source.tables[0].columns.id "\"ID": is no name: write it as it is in the database, such as ID, or quoted as in SQL`,
+		},
+		"quotes inside":       {yaml: `tables: [{columns: {group: ['a"b']}}]}`, err: `source.tables[0].columns.group`},
+		"column of a table":   {yaml: `tables: [{columns: {payload: '"a"."b"'}}]}`, err: `source.tables[0].columns.payload`},
 		"null payload column": {yaml: "tables: [{columns: {payload: }}]}", err: "source.tables[0].columns.payload: must name a column"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,12 +39,12 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 	if !slotPattern.MatchString(src.Slot) {
 		s.Add("slot", src.Slot, "must be 1 to 63 small letters, digits or _, as Postgres asks for")
 	}
-	src.Publication = s.String("publication", byDefault)
+	src.Publication = s.identifier("publication", s.String("publication", byDefault))
 	if len(src.Publication) > 63 {
 		s.Add("publication", src.Publication, "must have at most 63 bytes")
 	}
 	src.Failover = s.Bool("failover", false)
-	src.Schema = s.String("schema", "")
+	src.Schema = s.identifier("schema", s.String("schema", ""))
 	src.Start = s.Choice("start", "", "pending", "now")
 	if read := s.String("read", "log"); read != "log" {
 		s.unavailable("read", read, []string{"poll"}, []string{"log"})
@@ -148,17 +148,17 @@ func readColumns(s *Section, shape *outbox.Shape, named map[string]string) outbo
 			case field == nil:
 				section.Add(key, "", "is no column that tailbox knows", outbox.ColumnNames...)
 			default:
-				*field = section.String(key, "")
+				*field = section.identifier(key, section.String(key, ""))
 			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(named)) {
-		field := columns.Field(key)
-		if explicit[key] && *field != named[key] {
-			section.Add(key, *field, fmt.Sprintf("contradicts the router's %s, which names the column %q: keep one of the two", optionOf(key), named[key]))
+		field, name := columns.Field(key), s.identifier("columns", named[key])
+		if explicit[key] && *field != name {
+			section.Add(key, *field, fmt.Sprintf("contradicts the router's %s, which names the column %q: keep one of the two", optionOf(key), name))
 			continue
 		}
-		*field = named[key]
+		*field = name
 	}
 	if explicit["group"] {
 		columns.Group = group
@@ -178,10 +178,23 @@ func (s *Section) columns(key string) []string {
 	var names []string
 	for _, name := range s.Strings(key) {
 		if name != "" {
-			names = append(names, name)
+			names = append(names, s.identifier(key, name))
 		}
 	}
 	return names
+}
+
+// identifier reads a name that may be quoted as in SQL.
+func (s *Section) identifier(key, name string) string {
+	if !strings.Contains(name, `"`) {
+		return name
+	}
+	part, rest, err := cutIdentifier(name)
+	if err != nil || rest != "" || name[0] != '"' {
+		s.Add(key, name, `is no name: write it as it is in the database, such as ID, or quoted as in SQL, with each quote inside twice, such as "ID"`)
+		return name
+	}
+	return part
 }
 
 // optionOf is Debezium's spelling of a column.
