@@ -119,25 +119,6 @@ func TestAllColumnTypes(t *testing.T) {
 	}
 }
 
-func TestPayloadTypesAreUntouched(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, servers.Shared(t, "17"), `CREATE TABLE a (id text PRIMARY KEY, type text, payload json);; CREATE TABLE b (id text PRIMARY KEY, type text, payload text);;
-		CREATE TABLE c (id text PRIMARY KEY, type text, payload char(6));; CREATE TABLE d (id text PRIMARY KEY, type text, payload varchar)`,
-		shape("tailbox", "a"), shape("tailbox", "b"), shape("tailbox", "c"), shape("tailbox", "d"))
-	from := r.establish()
-	want := map[string]string{"a": `{ "a":1.0,"a" : 2}`, "b": "x \n\t'\\", "c": "ab    ", "d": ""}
-	for table, payload := range want {
-		r.exec("INSERT INTO "+table+" VALUES ($1, 't', $2)", table, payload)
-	}
-	x := r.run(source.Start{From: from})
-	ms, _ := x.messages(4)
-	for _, m := range ms {
-		if string(m.Payload) != want[m.ID] || m.Table != "public."+m.ID || m.Group != "" {
-			t.Errorf("%s: payload %q of group %q, want %q", m.Table, m.Payload, m.Group, want[m.ID])
-		}
-	}
-}
-
 func TestUndecodableRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, servers.Shared(t, "17"), `CREATE TABLE a (id text, type text, message_group text, payload text, headers jsonb, priority bigint, available_at text)`, shape("tailbox", "a"))

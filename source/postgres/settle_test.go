@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -12,44 +11,6 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/test/servers"
 )
-
-func TestSettleRows(t *testing.T) {
-	t.Parallel()
-	for _, version := range servers.Versions(t) {
-		t.Run("delete "+version, func(t *testing.T) {
-			t.Parallel()
-			r := newStoreRig(t, servers.Shared(t, version), nil, shape("debezium", "outbox"))
-			for i := 1; i <= 3; i++ {
-				r.row(i)
-			}
-			out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(1, "g"), false), rowOf(msg(3, "g"), false)}})
-			equal(t, "settled", *out, checkpoint.Settled{})
-			equal(t, "rows", r.rows(), "2")
-		})
-		t.Run("mark "+version, func(t *testing.T) {
-			t.Parallel()
-			r := newStoreRig(t, servers.Shared(t, version), nil, shape("tailbox", "outbox"))
-			for i := 1; i <= 3; i++ {
-				r.row(i)
-			}
-			r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(1, "g"), false), rowOf(msg(3, "g"), false)}})
-			equal(t, "rows", r.rows(), "1 delivered 1 !, 2 pending 0, 3 delivered 1 !")
-		})
-	}
-	t.Run("keep", func(t *testing.T) {
-		t.Parallel()
-		table := shape("tailbox", "outbox")
-		table.OnDelivered = outbox.Keep
-		r := newStoreRig(t, servers.Shared(t, "17"), nil, table)
-		r.row(1)
-		m := msg(1, "g")
-		r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(m, false)}})
-		r.parkWhole(dead("kafka", m, true))
-		r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
-		equal(t, "rows", r.rows(), "1 pending 0")
-		equal(t, "parked", r.parkedRows(), "")
-	})
-}
 
 // Ids travel as what their column is, and tables differ in what they have of the shape.
 func TestSettleIDTypes(t *testing.T) {
@@ -88,55 +49,6 @@ func TestSettleIDTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 			equal(t, "pending", rows.Rows, []checkpoint.RowRef{{Table: "public.events", ID: c.id}})
-		})
-	}
-}
-
-// A row that the application removed is settled and counted; one that is only not visible yet is settled again later (R5).
-func TestSettleGoneAndInvisible(t *testing.T) {
-	t.Parallel()
-	for _, version := range servers.Versions(t) {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			r := newStoreRig(t, servers.Shared(t, version), nil, shape("debezium", "outbox"))
-			other := r.connect()
-			begin := func(i int) uint64 {
-				t.Helper()
-				var xid int64
-				for _, sql := range []string{"BEGIN", fmt.Sprintf("INSERT INTO outbox VALUES ('%s', 'a', 'b', 'T')", eventID(i))} {
-					if _, err := other.Exec(r.ctx, sql); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := other.QueryRow(r.ctx, "SELECT txid_current() % (2^32)::bigint").Scan(&xid); err != nil {
-					t.Fatal(err)
-				}
-				return uint64(xid)
-			}
-			gone, prepared, visible := msg(1, "g"), msg(2, "g"), msg(3, "g")
-			gone.Txn = begin(1)
-			exec(t, other, "COMMIT")
-			prepared.Txn = begin(2)
-			exec(t, other, "PREPARE TRANSACTION '"+r.db+"'")
-			r.row(3)
-			r.exec("DELETE FROM outbox WHERE id = $1", eventID(1))
-			var told []int
-			out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(gone, false), rowOf(prepared, false), rowOf(visible, false)},
-				Checkpoint: func(invisible []int) *checkpoint.Checkpoint {
-					told = invisible
-					return nil
-				}})
-			equal(t, "settled", *out, checkpoint.Settled{Invisible: []int{1}, Gone: 1})
-			equal(t, "told before the checkpoint", told, []int{1})
-			r.exec("COMMIT PREPARED '" + r.db + "'")
-			out = r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(prepared, false)}})
-			equal(t, "settled", *out, checkpoint.Settled{})
-			equal(t, "rows", r.rows(), "")
-
-			r.row(4)
-			r.exec("TRUNCATE outbox")
-			out = r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(4, "g"), false)}})
-			equal(t, "after TRUNCATE", *out, checkpoint.Settled{Gone: 1})
 		})
 	}
 }
@@ -192,29 +104,6 @@ func TestSettleHangingCommit(t *testing.T) {
 	equal(t, "row settled", r.text("SELECT row_settled::text FROM tailbox_parked"), "true")
 }
 
-// A row that the application has locked is there: it is not gone, and others do not wait for it.
-func TestSettleLockedRows(t *testing.T) {
-	t.Parallel()
-	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
-	for i := 1; i <= 4; i++ {
-		r.row(i)
-	}
-	other := r.connect()
-	exec(t, other, "BEGIN")
-	exec(t, other, "SELECT FROM outbox WHERE id IN ($1, $2) FOR UPDATE", eventID(2), eventID(3))
-	rows := []checkpoint.Row{rowOf(msg(1, "g"), false), rowOf(msg(2, "g"), false), rowOf(msg(3, "g"), false), rowOf(msg(9, "g"), false)}
-	s := checkpoint.Settlement{Rows: rows, Park: []checkpoint.Parked{head("kafka", msg(4, "g"), 0)}}
-	out := r.settle(s)
-	equal(t, "settled", *out, checkpoint.Settled{Invisible: []int{1, 2}, Gone: 1})
-	equal(t, "rows", r.rows(), "2, 3, 4")
-	exec(t, other, "DELETE FROM outbox WHERE id = $1", eventID(3))
-	exec(t, other, "COMMIT")
-	out = r.settle(checkpoint.Settlement{Rows: rows[1:3]})
-	equal(t, "settled", *out, checkpoint.Settled{Gone: 1})
-	equal(t, "rows", r.rows(), "4")
-	equal(t, "passes over locked rows", r.st.cautious, false)
-}
-
 // A table that is locked as a whole holds up nothing but its own rows.
 func TestSettleLockedTable(t *testing.T) {
 	t.Parallel()
@@ -234,43 +123,6 @@ func TestSettleLockedTable(t *testing.T) {
 	equal(t, "rows", r.rows(), "")
 }
 
-// Where the row of a message is locked when its last parked delivery leaves, the row is dealt with later.
-func TestSettleLockedRowOfParked(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"delivered", "dropped"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"))
-			r.row(1)
-			m := msg(1, "g")
-			r.parkWhole(head("kafka", m, 0))
-			other := r.connect()
-			exec(t, other, "BEGIN")
-			exec(t, other, "SELECT FROM outbox FOR UPDATE")
-			want := "1 delivered 2 !"
-			if name == "delivered" {
-				out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
-				equal(t, "open", lanesText(out.Open), "kafka/g")
-			} else {
-				result, applied := r.ask(checkpoint.VerbDrop, checkpoint.Selection{All: true, States: []checkpoint.State{"retrying"}})
-				equal(t, "changed", result.Changed, 1)
-				equal(t, "open", lanesText(applied.Open), "kafka/g")
-				want = "1 dead 1 dropped: why"
-			}
-			equal(t, "rows", r.rows(), "1 retrying 1 boom")
-			equal(t, "due", r.due("kafka"), "")
-			equal(t, "parked", r.parkedRows(), "kafka:1 "+name)
-			loaded := r.reopen()
-			equal(t, "blocked after a restart", lanesText(loaded.Blocked), "")
-			equal(t, "sinks after a restart", len(loaded.ParkedSinks), 0)
-			exec(t, other, "COMMIT")
-			equal(t, "due", r.due("kafka"), "")
-			equal(t, "rows", r.rows(), want)
-			equal(t, "parked", r.parkedRows(), "")
-		})
-	}
-}
-
 // A statement that was prepared before ALTER TABLE is prepared again.
 func TestSettleAfterAlterTable(t *testing.T) {
 	t.Parallel()
@@ -281,46 +133,4 @@ func TestSettleAfterAlterTable(t *testing.T) {
 	r.exec("ALTER TABLE outbox ALTER COLUMN last_error TYPE varchar(40), ALTER COLUMN attempts TYPE bigint")
 	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(2, "g"), false)}})
 	equal(t, "rows", r.rows(), "1 delivered 1 !, 2 delivered 1 !")
-}
-
-// While another delivery of the message is on its way, the poller may deliver or bury the parked one: the row is left alone until
-// the message's Row is settled. Else a row that a sweep would have to find again is gone.
-func TestChangeBeforeTheRowIsSettled(t *testing.T) {
-	t.Parallel()
-	for _, shapeName := range []string{"debezium", "tailbox"} {
-		t.Run(shapeName, func(t *testing.T) {
-			t.Parallel()
-			r := newStoreRig(t, servers.Shared(t, "17"), nil, shape(shapeName, "outbox"))
-			want := map[string][3]string{"debezium": {"1, 2", "1, 2", ""},
-				"tailbox": {"1 pending 0, 2 pending 0", "1 pending 0, 2 pending 0", "1 delivered 1 !, 2 dead 15 bad"}}[shapeName]
-			r.row(1)
-			r.row(2)
-			one, two := msg(1, "g"), msg(2, "h")
-			r.park(head("kafka", one, 0), head("kafka", two, 0))
-			equal(t, "rows", r.rows(), want[0])
-			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", one), died("kafka", two, true)}})
-			equal(t, "rows", r.rows(), want[1])
-			r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(one, true), rowOf(two, true)}})
-			equal(t, "rows", r.rows(), want[2])
-		})
-	}
-}
-
-// A message that could not be routed, and now can be, goes on as parked at its sinks; its row stays settled.
-func TestReroutedMessageStaysSettled(t *testing.T) {
-	t.Parallel()
-	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"))
-	r.row(1)
-	m := msg(1, "g")
-	r.parkWhole(dead("", m, true))
-	r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{m.ID}})
-	waiting := follower("kafka", m)
-	waiting.Due = true
-	out := r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{waiting}, Changes: []checkpoint.Change{delivered("", m)}})
-	equal(t, "open", lanesText(out.Open), "/g")
-	equal(t, "due", r.due("kafka", ""), "kafka:1")
-	equal(t, "rows", r.rows(), "1 waiting 0")
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
-	equal(t, "rows", r.rows(), "1 delivered 1 !")
-	equal(t, "parked", r.parkedRows(), "")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/test/servers"
@@ -122,44 +121,6 @@ func TestForeignReaderIsLeftAlone(t *testing.T) {
 	}
 	r.exec("INSERT INTO a VALUES ('2', 't', 'p', 'g')")
 	old.messages(1)
-}
-
-func TestServerStopsAndStarts(t *testing.T) {
-	t.Parallel()
-	pg := servers.Postgres(t, "17")
-	r := newRig(t, pg, smallDDL, shape("tailbox", "a"))
-	from := r.establish()
-	r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
-	x := r.run(source.Start{From: from})
-	_, resume := x.messages(1)
-	r.src.Confirm(resume)
-	r.until("confirmation", func() bool { return r.confirmed().String() >= string(resume) })
-	// Nothing is confirmed any more: a server that shuts down would wait for that for ever.
-	r.exec("INSERT INTO a VALUES ('2', 't', 'p', 'g')")
-	x.messages(1)
-	stopped := make(chan error, 1)
-	go func() { stopped <- pg.Stop() }()
-	if err := x.wait(); err == nil || errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
-		t.Errorf("Run returned %v", err)
-	}
-	select {
-	case err := <-stopped:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(patience):
-		t.Fatal("the server did not stop")
-	}
-	if err := pg.Start(); err != nil {
-		t.Fatal(err)
-	}
-	r.conn = r.connect()
-	if e := r.examine(r.examine("", "").SourceID, resume); e.Lost != "" {
-		t.Fatalf("examined %+v", e)
-	}
-	if ms, _ := r.run(source.Start{From: resume}).messages(1); ms[0].ID != "2" {
-		t.Errorf("got %s", ms[0].ID)
-	}
 }
 
 func TestPromotedStandby(t *testing.T) {

@@ -1,10 +1,8 @@
 package postgres
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
@@ -30,38 +28,6 @@ func (r *storeRig) pendingAll(limit int) (names []string, calls int) {
 		if cursor = rows.Cursor; cursor == "" {
 			return names, calls
 		}
-	}
-}
-
-func TestPendingChunks(t *testing.T) {
-	t.Parallel()
-	for _, version := range servers.Versions(t) {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			kept := shape("tailbox", "kept")
-			kept.OnDelivered = outbox.Keep
-			r := newStoreRig(t, servers.Shared(t, version), nil, shape("debezium", "outbox"), kept, shape("tailbox", "marked"))
-			for _, i := range []int{3, 1, 2} {
-				r.row(i)
-			}
-			r.exec(`INSERT INTO kept (id, type, payload) VALUES ($1, 'T', '')`, eventID(9))
-			for i := 4; i <= 8; i++ {
-				r.exec(`INSERT INTO marked (id, type, payload) VALUES ($1, 'T', '')`, eventID(i))
-			}
-			five, six := msg(5, "g"), msg(6, "g")
-			five.Table, six.Table = "public.marked", "public.marked"
-			r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(five, false)}})
-			r.park(dead("kafka", six, true)) // its row is not settled: a delivery is on its way elsewhere
-			big := msg(2, "g")
-			big.Payload, big.Fault = nil, &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "large"}
-			r.parkWhole(checkpoint.Parked{Sink: "kafka", Message: big, State: checkpoint.StateDead, InTable: true})
-			want := "outbox:1 outbox:3 marked:4 marked:7 marked:8"
-			for _, limit := range []int{1, 2, 3, 100} {
-				names, _ := r.pendingAll(limit)
-				equal(t, fmt.Sprintf("pending by %d", limit), strings.Join(names, " "), want)
-			}
-			equal(t, "requests", r.text("SELECT count(*)::text FROM tailbox_request"), "0")
-		})
 	}
 }
 
@@ -101,72 +67,6 @@ func TestPendingBarrier(t *testing.T) {
 	if flushed, _ := parseLSN(r.text("SELECT pg_current_wal_flush_lsn()::text")); flushed <= barrier {
 		t.Errorf("flushed up to %s, want past %s", flushed, barrier)
 	}
-}
-
-func TestFetch(t *testing.T) {
-	t.Parallel()
-	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"), shape("debezium", "second"))
-	for _, i := range []int{5, 4, 3, 2, 1} { // seq against id
-		r.row(i)
-	}
-	r.exec(`INSERT INTO second VALUES ($1, 'a', 'b', 'T', '{"x": 1}')`, eventID(9))
-	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(2, "g"), false)}})
-	r.park(dead("kafka", msg(3, "g"), true), dead("audit", msg(3, "g"), true))
-	var refs []checkpoint.RowRef
-	for i := 1; i <= 6; i++ {
-		refs = append(refs, checkpoint.RowRef{Table: "public.outbox", ID: eventID(i)})
-	}
-	refs = append(refs, checkpoint.RowRef{Table: "public.second", ID: eventID(9)})
-	at := outbox.Position{Log: 2, Commit: 500, N: 3}
-	ms, parkedAt, err := r.st.Fetch(r.ctx, refs, at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for i, m := range ms {
-		got = append(got, fmt.Sprintf("%s@%d", short(m.ID), m.Position.N))
-		if m.Position.Log != 2 || m.Position.Commit != 500 || m.Txn != 0 || time.Since(m.CommitTime) > time.Hour || m.Type != "T" {
-			t.Errorf("message %d: %+v", i, m)
-		}
-	}
-	equal(t, "fetched", strings.Join(got, " "), "5@3 4@4 3@5 1@6 9@7")
-	equal(t, "parked at", parkedAt, [][]string{nil, nil, {"audit", "kafka"}, nil, nil})
-	if _, _, err := r.st.Fetch(r.ctx, nil, at); err != nil {
-		t.Error(err)
-	}
-}
-
-// A row that an operator sets to pending with plain SQL, while a dead delivery of it is parked, is a replay with what the row
-// says now: at its old position, with no attempt spent (R11).
-func TestResetRowIsReplayed(t *testing.T) {
-	t.Parallel()
-	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"))
-	for i := 1; i <= 4; i++ {
-		r.row(i)
-	}
-	r.parkWhole(dead("kafka", msg(1, "g"), false), dead("audit", msg(1, "g"), false), head("kafka", msg(2, "g"), time.Hour), dead("kafka", msg(3, "h"), true))
-	r.park(dead("kafka", msg(4, "h"), true)) // a delivery of it is on its way elsewhere, and its row still pending
-	r.exec("UPDATE outbox SET status = 'pending', payload = 'mended', message_group = 'x' WHERE id IN ($1, $2)", eventID(1), eventID(2))
-	names, _ := r.pendingAll(100)
-	equal(t, "pending", strings.Join(names, " "), "")
-	r.pendingAll(100)
-	equal(t, "requests", r.text(`SELECT string_agg(verb || ' ' || "by", ',') FROM tailbox_request`), "replay tailbox")
-	result, applied := r.obey()
-	equal(t, "changed", result.Changed, 2)
-	equal(t, "blocked", lanesText(applied.Blocked), "audit/g kafka/g")
-	equal(t, "parked", r.parkedRows(), "audit:1 waiting!@, kafka:1 waiting!@, kafka:2 retrying!, kafka:3 dead!, kafka:4 dead!")
-	equal(t, "rows", r.rows(), "1 waiting 0, 2 pending 1 boom, 3 dead 15 bad, 4 pending 0")
-	ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
-	if err != nil || len(ps) != 1 {
-		t.Fatal(ps, err)
-	}
-	m := ps[0].Message
-	if string(m.Payload) != "mended" || m.Group != "g" || m.Position != msg(1, "g").Position || ps[0].Attempts != 0 || ps[0].Replays != 1 {
-		t.Errorf("replayed: %+v %+v", ps[0], m)
-	}
-	names, _ = r.pendingAll(100)
-	equal(t, "pending", strings.Join(names, " "), "")
-	equal(t, "requests", r.text(`SELECT count(*)::text FROM tailbox_request`), "1")
 }
 
 // A message that was too large to be copied is read from its row when it is replayed: the limit may have been raised.

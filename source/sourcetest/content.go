@@ -248,6 +248,18 @@ func testIDTypes(t *testing.T, k Kind) {
 			r.untilVisible(last)
 			pending, _ := r.pendingAll(10)
 			equal(t, "pending beside a parked one", pending, texts[:len(texts)-1])
+			r.park(head("kafka", ms[0], 0)) // its row is not settled: a sweep finds it
+			snap, _ := r.judge(false, false)
+			swept, at := r.pending(snap, 1)
+			if len(swept) != len(texts)-1 {
+				t.Fatalf("swept %s", ids(swept))
+			}
+			for i, m := range swept {
+				if want := map[bool]int{true: 1}[m.ID == texts[0]]; len(at[i]) != want {
+					t.Errorf("swept %q is parked at %q", m.ID, at[i])
+				}
+			}
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", ms[0])}})
 			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", last)}})
 			for _, m := range ms[:len(ms)-1] {
 				r.untilVisible(m)

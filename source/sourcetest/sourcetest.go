@@ -214,6 +214,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "Gone", run: testGone},
 		{name: "Invisible", run: testInvisible, needs: []string{CanTxn}},
 		{name: "LockedRows", run: testLockedRows},
+		{name: "LockedParked", run: testLockedParked},
 		{name: "BusyTable", run: testBusyTable},
 		{name: "BeforeTheRow", run: testBeforeTheRow},
 		{name: "View", run: testView},
