@@ -241,3 +241,11 @@ func equal[T any](t testing.TB, what string, got, want T) {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
+
+func lanesText(lanes []checkpoint.Lane) string {
+	var names []string
+	for _, l := range lanes {
+		names = append(names, l.Sink+"/"+l.Group)
+	}
+	return strings.Join(names, " ")
+}
