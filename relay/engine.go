@@ -268,7 +268,7 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 			done = nil
 			e.stopping = true
 			e.deadline = now.Add(e.cfg.ShutdownTimeout)
-			e.log.Info("stopping", "in_flight", e.inflight)
+			e.log.Info("stopping", "in_flight", e.inflight, "at_most", e.cfg.ShutdownTimeout.String())
 		}
 	}
 }
@@ -301,6 +301,7 @@ func (e *engine) stopped(now time.Time, stopCalls context.CancelFunc) bool {
 		e.log.Warn("stopped before everything was settled", "in_flight", e.inflight)
 		return true
 	}
+	e.log.Warn("shutdown_timeout is over: calls in flight are cut off", "in_flight", e.inflight)
 	e.cut = true
 	e.deadline = now.Add(cutGrace)
 	stopCalls()

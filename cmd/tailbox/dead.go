@@ -48,6 +48,7 @@ func newDeadList() *command {
 			if err := s.sink.known(ctx, p, cfg, "dead list"); err != nil {
 				return err
 			}
+			sel.Limit = 0 // it bounds the list, which looks one further
 			found, more, err := postgres.ListParked(ctx, cfg, sel, s.limit)
 			if err != nil {
 				return err

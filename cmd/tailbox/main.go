@@ -12,8 +12,13 @@ import (
 // Set when the binary is linked; see version.go for the fallback.
 var version, commit string
 
-// lastGrace is how long a command has after the second signal.
-const lastGrace = 2 * time.Second
+const (
+	// lastGrace is how long a command has after the second signal.
+	lastGrace = 2 * time.Second
+	// oneSignal is how soon a further signal is the same one: timeout(1) and others send theirs to the process and then to its
+	// whole group.
+	oneSignal = 250 * time.Millisecond
+)
 
 func main() {
 	signals := make(chan os.Signal, 2)
@@ -23,16 +28,20 @@ func main() {
 	ended := make(chan int, 1)
 	sh := &shell{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: now, terminal: isTerminal(os.Stderr)}
 	go func() { ended <- run(ctx, sh, os.Args[1:]) }()
-	for n := 1; ; n++ {
+	var first time.Time
+	second := false
+	for {
 		select {
 		case code := <-ended:
 			stop()
 			os.Exit(code)
 		case <-signals:
-			switch n {
-			case 1:
+			switch {
+			case first.IsZero():
+				first = time.Now()
 				stop()
-			case 2:
+			case !second && time.Since(first) > oneSignal:
+				second = true
 				close(now)
 				time.AfterFunc(lastGrace, func() { os.Exit(exitFailed) })
 			}

@@ -34,6 +34,7 @@ func TestSinkFlag(t *testing.T) {
 	if got := r.must("dead", "drop", "--sink", "", "--why", "test"); !strings.Contains(got, "dropped 1 delivery\n") || r.parkedStates()["dead"] != 1 {
 		t.Errorf("dead drop --sink '': %s, left %v", got, r.parkedStates())
 	}
+	r.mustList(t, lost)
 	for _, line := range [][]string{{"dead", "list"}, {"dead", "show", "x"}, {"dead", "drop", "--why", "x"}, {"dead", "replay"}, {"dead", "edit", "x", "--type", "y"},
 		{"group", "list"}, {"group", "show", "g"}, {"group", "hold", "g"}, {"group", "resume", "g"}, {"group", "skip", "g"}} {
 		if got := r.command(append(line, "--sink", "zz")...); got.code != exitUsage || !strings.Contains(got.err, `there is no sink "zz": the configuration has a, b`) {
@@ -83,5 +84,27 @@ func TestResumeTellsTheTruth(t *testing.T) {
 	r.must("group", "hold", "g:1", "--sink", "b")
 	if out := r.must("group", "resume", "g:1", "--sink", "b"); out != "resumed 1 group\n" {
 		t.Errorf("resume at a sink: %q", out)
+	}
+}
+
+// mustList: a list that is cut says so, a list that is not does not, and what is about nothing fails with a hint.
+func (r *rig) mustList(t *testing.T, dropped string) {
+	t.Helper()
+	if got := r.must("dead", "list", "--limit", "1"); strings.Contains(got, "and more") {
+		t.Errorf("dead list of all there is:\n%s", got)
+	}
+	r.sql(`INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic)
+		SELECT pipeline, sink, source_table, message_group, position, 'another', state, blocks, alone, type, topic FROM tailbox_parked WHERE state = 'dead'`)
+	if got := r.must("dead", "list", "--limit", "1"); !strings.Contains(got, "and more") {
+		t.Errorf("dead list of one of two:\n%s", got)
+	}
+	r.sql(`DELETE FROM tailbox_parked WHERE message_id = 'another'`)
+	for _, verb := range []string{"skip", "replay"} {
+		if got := r.command("group", verb, "nobody"); got.code != exitFailed || !strings.Contains(got.err, "nothing matched: see tailbox group list") {
+			t.Errorf("group %s of nothing: %+v", verb, got)
+		}
+	}
+	if got := r.command("dead", "replay", dropped); got.code != exitFailed {
+		t.Errorf("dead replay of what was dropped: %+v", got)
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/source"
 )
 
 // Exit codes.
@@ -64,8 +66,18 @@ func run(ctx context.Context, sh *shell, args []string) int {
 		fmt.Fprintf(sh.err, "tailbox: %v\n", usage)
 		return exitUsage
 	}
-	fmt.Fprintf(sh.err, "tailbox: %v\n", err)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintf(sh.err, "tailbox: interrupted: %v\n", err)
+		return exitFailed
+	}
+	fmt.Fprintf(sh.err, "tailbox: %s\n", plain(err))
 	return exitFailed
+}
+
+// plain leaves out of an error what only a relay that runs would have to say: that it stops. The cure is there already.
+func plain(err error) string {
+	stop := source.ErrStop.Error()
+	return strings.ReplaceAll(strings.ReplaceAll(err.Error(), stop+": ", ""), ": "+stop, "")
 }
 
 // isTerminal tells whether a file is a terminal.

@@ -77,10 +77,16 @@ func (sh *shell) tellProgress(ctx context.Context, cfg postgres.Config, id int64
 	return func() { cancel(); wg.Wait() }
 }
 
+// nothingMatched is the note of a request that found no delivery.
+const nothingMatched = "nothing matched"
+
 // tell prints what a request did.
 func (v *verb) tell(sh *shell, r *postgres.RequestResult) error {
 	if r.Error != "" {
 		return errors.New(r.Error)
+	}
+	if r.Note == nothingMatched && r.Changed == 0 {
+		return errors.New(nothingMatched + ": see tailbox group list and tailbox dead list")
 	}
 	if r.Changed > 0 || r.Refused == 0 && r.Note == "" {
 		fmt.Fprintln(sh.out, v.done(r.Changed))

@@ -133,7 +133,7 @@ func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for request %d: %w; the relay carries it out all the same", id, ctx.Err())
+			return nil, fmt.Errorf("wait for request %d: %w: the relay carries it out all the same, unless its row of tailbox_request is deleted before", id, ctx.Err())
 		case <-tick.C:
 		}
 	}
