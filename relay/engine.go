@@ -72,6 +72,10 @@ type engine struct {
 
 	inTransaction bool // the last batch ended inside a transaction
 
+	// stuck is why nothing more can be read until an operator acts. What was read is settled first: the next start may read
+	// with another configuration.
+	stuck error
+
 	sweepDone bool // the sweep's rows have all been emitted
 	swept     int  // of them, how many are not settled yet
 	retries   retryHeap
@@ -233,6 +237,9 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 		if e.stopping && e.stopped(now, stopCalls) {
 			return nil
 		}
+		if e.stuck != nil && e.drained() {
+			return e.stuck
+		}
 		if e.sweepSettled() {
 			if err := e.endSweep(ctx); err != nil {
 				return err
@@ -285,7 +292,18 @@ func (e *engine) onEnded(x ended) error {
 	if x.err == nil {
 		x.err = errors.New("the source ended")
 	}
-	return fmt.Errorf("read the log: %w", x.err)
+	err := fmt.Errorf("read the log: %w", x.err)
+	if errors.Is(err, source.ErrStop) && !e.stopping {
+		e.log.Error("nothing more can be read: settling what was read", "error", err)
+		e.stuck = err
+		return nil
+	}
+	return err
+}
+
+// drained tells whether everything that was read is settled.
+func (e *engine) drained() bool {
+	return e.list.next == &e.list && len(e.received) == 0 && e.inflight == 0 && e.storeIdle() && !e.bareProgress()
 }
 
 // stopped tells whether a soft stop is over. When its time is up, calls in flight are cut off, and what they answer

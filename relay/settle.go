@@ -136,7 +136,7 @@ func (e *engine) settleAt(now time.Time) time.Time {
 	case len(e.rows) > 0:
 		return latest(e.rowsAt, e.lastSettle)
 	case e.phase == phaseTailing && e.bareProgress():
-		if e.stopping {
+		if e.stopping || e.stuck != nil {
 			return now
 		}
 		return e.savedAt.Add(bareEvery)

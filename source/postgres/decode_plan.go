@@ -77,11 +77,23 @@ func newPlan(t *outbox.Table, cols []column) (*plan, error) {
 		missing = append(missing, "id")
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("read columns of %s: no column %s in what is published: add it to the table and to the publication's column list, "+
-			"or name the right one under source.tables.columns: %w", p.table, strings.Join(missing, ", "), source.ErrStop)
+		return nil, &missingColumns{p.table, missing}
 	}
 	return p, nil
 }
+
+// missingColumns are columns that messages of a table cannot do without.
+type missingColumns struct {
+	table string
+	names []string
+}
+
+func (e *missingColumns) Error() string {
+	return fmt.Sprintf("read columns of %s: no column %s: add it to the table, or name the right one under source.tables.columns: %v",
+		e.table, strings.Join(e.names, ", "), source.ErrStop)
+}
+
+func (e *missingColumns) Unwrap() error { return source.ErrStop }
 
 // mandatory tells whether a message of the table cannot be read without the column. A column that the configuration
 // names must be there. Of the columns that only the shape names, id, type, payload and what orders and

@@ -19,6 +19,9 @@ type tableInfo struct {
 	partitioned  bool
 	permanent    bool // neither unlogged nor temporary: those are not in the log
 	columns      []tableColumn
+	// intact: no column was ever dropped from among them, and none is generated. So where the log announced no more columns
+	// than these, and no column list left some out, they were the first of these, whatever their names were.
+	intact bool
 	// parts are the oids of all partitions and inheritance children.
 	parts []uint32
 }
@@ -81,16 +84,18 @@ func describeTable(ctx context.Context, conn *pgconn.PgConn, t *outbox.Table) (*
 // readColumns lists the columns with the base types of their domains.
 func (t *tableInfo) readColumns(ctx context.Context, conn *pgconn.PgConn) error {
 	rows, err := queryText(ctx, conn, `WITH RECURSIVE c AS (`+
-		`SELECT a.attnum, a.attname, a.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend FROM pg_catalog.pg_attribute a `+
+		`SELECT a.attnum, a.attname, a.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, a.attgenerated FROM pg_catalog.pg_attribute a `+
 		`JOIN pg_catalog.pg_type t ON t.oid = a.atttypid `+
 		`WHERE a.attrelid = `+strconv.FormatUint(uint64(t.oid), 10)+` AND a.attnum > 0 AND NOT a.attisdropped `+
-		`UNION ALL SELECT c.attnum, c.attname, c.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend FROM c `+
+		`UNION ALL SELECT c.attnum, c.attname, c.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, c.attgenerated FROM c `+
 		`JOIN pg_catalog.pg_type t ON t.oid = c.typbasetype WHERE c.typtype = 'd') `+
-		`SELECT attname, atttypid, oid, typtype, typsend FROM c WHERE typtype <> 'd' ORDER BY attnum`)
+		`SELECT attname, atttypid, oid, typtype, typsend, attnum, attgenerated FROM c WHERE typtype <> 'd' ORDER BY attnum`)
 	if err != nil {
 		return fmt.Errorf("look up columns of %s: %w", t, err)
 	}
-	for _, r := range rows {
+	t.intact = true
+	for i, r := range rows {
+		t.intact = t.intact && r[5] == strconv.Itoa(i+1) && r[6] == ""
 		declared, err1 := parseOID(r[1])
 		base, err2 := parseOID(r[2])
 		if err1 != nil || err2 != nil {

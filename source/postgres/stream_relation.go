@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tailbox/tailbox/source"
@@ -40,8 +41,13 @@ func (st *stream) relation(ctx context.Context, b []byte) error {
 		}
 		cols[i] = column{c.name, k}
 	}
-	if rel.plan, err = newPlan(&table.Table, cols); err != nil {
-		return err
+	rel.plan, err = newPlan(&table.Table, cols)
+	if missing := (*missingColumns)(nil); errors.As(err, &missing) {
+		rel.plan, err = st.renamedPlan(ctx, m, cols, missing)
+	}
+	if err != nil {
+		// What came before is good: it is delivered although reading stops here.
+		return errors.Join(err, st.flush(ctx))
 	}
 	for _, c := range rel.plan.cols {
 		if c.want && c.kind == kindOther && st.binary {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,14 +19,14 @@ type catalog struct {
 	tables []*tableInfo
 	byName map[string]*tableInfo // schema.name, quoted
 	byOID  map[uint32]*tableInfo // of tables, their partitions and children
-	// published are all tables of the publication, quoted.
-	published map[string]bool
+	// published are all tables of the publication, quoted, with the number of columns that it publishes; 0 = all.
+	published map[string]int
 }
 
 // readCatalog reads the catalog, and checks that the log holds the inserts into all configured tables. What an operator has to mend
 // is an error that matches source.ErrStop.
 func (c *Config) readCatalog(ctx context.Context, conn *pgconn.PgConn) (*catalog, error) {
-	cat := &catalog{byName: map[string]*tableInfo{}, byOID: map[uint32]*tableInfo{}, published: map[string]bool{}}
+	cat := &catalog{byName: map[string]*tableInfo{}, byOID: map[uint32]*tableInfo{}, published: map[string]int{}}
 	viaRoot, err := c.readPublication(ctx, conn, cat)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (c *Config) readCatalog(ctx context.Context, conn *pgconn.PgConn) (*catalog
 		case info.partitioned && !viaRoot:
 			return nil, fmt.Errorf("check publication %q: it publishes the partitions of %s as tables of their own: "+
 				"ALTER PUBLICATION %s SET (publish_via_partition_root = true): %w", c.Publication, name, quoteIdent(c.Publication), source.ErrStop)
-		case !cat.published[name]:
+		case !cat.holds(name):
 			return nil, fmt.Errorf("check publication %q: it does not hold table %s (dropped, renamed or removed?), so the log lacks its rows: "+
 				"ALTER PUBLICATION %s ADD TABLE %s, or tailbox init: %w", c.Publication, name, quoteIdent(c.Publication), name, source.ErrStop)
 		}
@@ -69,15 +70,25 @@ func (c *Config) readPublication(ctx context.Context, conn *pgconn.PgConn, cat *
 			c.Publication, quoteIdent(c.Publication), source.ErrStop)
 	}
 	viaRoot = rows[0][1] == "t"
-	rows, err = queryText(ctx, conn, "SELECT schemaname, tablename "+
-		"FROM pg_catalog.pg_publication_tables WHERE pubname = "+quoteLiteral(c.Publication))
+	// As JSON: 14 has no column lists.
+	rows, err = queryText(ctx, conn, "SELECT schemaname, tablename, CASE WHEN pg_catalog.jsonb_typeof(to_jsonb(p) -> 'attnames') = 'array' "+
+		"THEN pg_catalog.jsonb_array_length(to_jsonb(p) -> 'attnames') ELSE 0 END FROM pg_catalog.pg_publication_tables p WHERE pubname = "+quoteLiteral(c.Publication))
 	if err != nil {
 		return false, fmt.Errorf("look up tables of publication %q: %w", c.Publication, err)
 	}
 	for _, r := range rows {
-		cat.published[quoteIdent(r[0])+"."+quoteIdent(r[1])] = true
+		n, err := strconv.Atoi(r[2])
+		if err != nil {
+			return false, fmt.Errorf("look up tables of publication %q: number of columns: %w", c.Publication, err)
+		}
+		cat.published[quoteIdent(r[0])+"."+quoteIdent(r[1])] = n
 	}
 	return viaRoot, nil
+}
+
+func (cat *catalog) holds(table string) bool {
+	_, ok := cat.published[table]
+	return ok
 }
 
 // textOnly tells whether a column that messages are made of has no binary form that is known.

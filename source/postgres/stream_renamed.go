@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// renamedPlan is the plan for rows that lack columns by name. The log announces columns by their names at that time; where it is certain
+// which ones they are today, their names of today are used. Else an operator has to act.
+func (st *stream) renamedPlan(ctx context.Context, m *relation, cols []column, missing *missingColumns) (*plan, error) {
+	// The catalog must be younger than what was announced.
+	cat, err := st.watch.refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := cat.byOID[m.oid]
+	if t == nil {
+		return nil, missing
+	}
+	if cat.sameColumns(t, m) {
+		for i := range cols {
+			cols[i].name = t.columns[i].name
+		}
+		p, err := newPlan(&t.Table, cols)
+		if err == nil {
+			st.cfg.Logger.Info("reading rows from before columns were renamed", "table", t.String(), "columns", strings.Join(columnNames(m), ", "))
+			return p, nil
+		}
+	}
+	return nil, t.missingInLog(m, missing)
+}
+
+// sameColumns tells whether the columns that the log announced are the table's first ones of today for certain, some of
+// them renamed since.
+func (cat *catalog) sameColumns(t *tableInfo, m *relation) bool {
+	listed := cat.published[tableName(&t.Table)]
+	if t.oid != m.oid || !t.intact || listed != 0 && listed != len(t.columns) || len(m.columns) > len(t.columns) {
+		return false
+	}
+	for i, c := range m.columns {
+		now := t.columns[i]
+		if c.name == now.name {
+			continue
+		}
+		if _, elsewhere := t.column(c.name); elsewhere || c.typeOID != now.typeOID {
+			return false
+		}
+	}
+	return true
+}
+
+func columnNames(m *relation) []string {
+	names := make([]string, len(m.columns))
+	for i, c := range m.columns {
+		names[i] = c.name
+	}
+	return names
+}
+
+// missingInLog says what helps where rows in the log lack columns.
+func (t *tableInfo) missingInLog(m *relation, missing *missingColumns) error {
+	var gone, later []string
+	for _, name := range missing.names {
+		if _, ok := t.column(name); ok {
+			later = append(later, name)
+		} else {
+			gone = append(gone, name)
+		}
+	}
+	have := columnNames(m)
+	slices.Sort(have)
+	what := fmt.Sprintf("read columns of %s: no column %s in the rows that come next in the log, which have %s", t,
+		strings.Join(missing.names, ", "), strings.Join(have, ", "))
+	if len(gone) > 0 {
+		return fmt.Errorf("%s; what was written before is read. Where %s was renamed, name the new column under source.tables.columns; where it was dropped, "+
+			"take it out there; then start again: %w", what, strings.Join(gone, ", "), source.ErrStop)
+	}
+	return fmt.Errorf("%s: they were written before the table had %s. Where it was renamed, give it the old name again (ALTER TABLE %s RENAME COLUMN …), "+
+		"name that under source.tables.columns, and start again; when the relay stops at the next rows, or tailbox status shows that all is read, "+
+		"rename it in both and start again. Where it was added, take it out of source.tables.columns until these rows are read; where the publication's column list left it out, it is in none of these rows: %w",
+		what, strings.Join(later, ", "), tableName(&t.Table), source.ErrStop)
+}
