@@ -71,7 +71,15 @@ func (c *checker) columns(_ context.Context, t *tableInfo) error {
 	if _, err := newPlan(&t.Table, t.plainColumns()); err != nil {
 		c.add(Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
+	for _, name := range wantedColumns(&t.Table) {
+		if col, ok := t.column(name); ok && col.generated && c.version < 180000 {
+			c.add(Problem, "name a stored column under source.tables.columns", "column %s of table %s is generated, and the log does not hold it", name, t)
+		}
+	}
 	cols := &t.Columns
+	if id, ok := t.column(cols.ID); ok && id.array {
+		c.add(Problem, "name a column of type uuid, text or bigint under source.tables.columns.id", "column %s of table %s is an array, which cannot be an id", cols.ID, t)
+	}
 	if t.OnDelivered == outbox.Mark {
 		_, status := t.column(cols.Status)
 		_, at := t.column(cols.DeliveredAt)

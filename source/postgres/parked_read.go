@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -144,6 +145,7 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 	if err != nil {
 		return nil, s.fault("read rows", err)
 	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.findable(id) })
 	param, err := t.id.array(ids)
 	if err != nil {
 		return nil, fmt.Errorf("%w: read rows of table %s: %w", source.ErrStop, t, err)

@@ -28,7 +28,9 @@ type tableInfo struct {
 
 type tableColumn struct {
 	column
-	typeOID uint32 // as declared; a domain has its own, kind is that of its base type
+	typeOID   uint32 // as declared; a domain has its own, kind is that of its base type
+	generated bool
+	array     bool
 }
 
 // column finds a column by name.
@@ -84,12 +86,12 @@ func describeTable(ctx context.Context, conn *pgconn.PgConn, t *outbox.Table) (*
 // readColumns lists the columns with the base types of their domains.
 func (t *tableInfo) readColumns(ctx context.Context, conn *pgconn.PgConn) error {
 	rows, err := queryText(ctx, conn, `WITH RECURSIVE c AS (`+
-		`SELECT a.attnum, a.attname, a.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, a.attgenerated FROM pg_catalog.pg_attribute a `+
+		`SELECT a.attnum, a.attname, a.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, a.attgenerated, t.typelem, t.typlen FROM pg_catalog.pg_attribute a `+
 		`JOIN pg_catalog.pg_type t ON t.oid = a.atttypid `+
 		`WHERE a.attrelid = `+strconv.FormatUint(uint64(t.oid), 10)+` AND a.attnum > 0 AND NOT a.attisdropped `+
-		`UNION ALL SELECT c.attnum, c.attname, c.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, c.attgenerated FROM c `+
+		`UNION ALL SELECT c.attnum, c.attname, c.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, c.attgenerated, t.typelem, t.typlen FROM c `+
 		`JOIN pg_catalog.pg_type t ON t.oid = c.typbasetype WHERE c.typtype = 'd') `+
-		`SELECT attname, atttypid, oid, typtype, typsend, attnum, attgenerated FROM c WHERE typtype <> 'd' ORDER BY attnum`)
+		`SELECT attname, atttypid, oid, typtype, typsend, attnum, attgenerated, typelem <> 0 AND typlen = -1 FROM c WHERE typtype <> 'd' ORDER BY attnum`)
 	if err != nil {
 		return fmt.Errorf("look up columns of %s: %w", t, err)
 	}
@@ -101,7 +103,7 @@ func (t *tableInfo) readColumns(ctx context.Context, conn *pgconn.PgConn) error 
 		if err1 != nil || err2 != nil {
 			return fmt.Errorf("look up columns of %s: a type has the oid %q, %q", t, r[1], r[2])
 		}
-		t.columns = append(t.columns, tableColumn{column{r[0], kindOf(base, r[3], r[4])}, declared})
+		t.columns = append(t.columns, tableColumn{column{r[0], kindOf(base, r[3], r[4])}, declared, r[6] != "", r[7] == "t"})
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -46,5 +48,49 @@ func TestSettleSomeColumns(t *testing.T) {
 				t.Errorf("%s rows are marked, want 3", got)
 			}
 		})
+	}
+}
+
+// Ids from before the id column got another type cannot be found in the table: their messages are settled without a row.
+func TestSettleAfterIDTypeChanged(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []string{"uuid USING gen_random_uuid()", "bigint USING 7"} {
+		t.Run(typ, func(t *testing.T) {
+			t.Parallel()
+			r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"))
+			r.exec("ALTER TABLE outbox ALTER id DROP DEFAULT, ALTER id TYPE text")
+			r.exec("INSERT INTO outbox (id, type, payload) VALUES ('old', 'T', '')")
+			r.exec("ALTER TABLE outbox ALTER id TYPE " + typ)
+			r.reopen()
+			m, tooLarge := msg(1, "g"), msg(2, "h")
+			m.ID, tooLarge.ID = "old", "older"
+			p := dead("kafka", tooLarge, true)
+			p.InTable = true
+			out := r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{p}, Rows: []checkpoint.Row{rowOf(m, false), rowOf(tooLarge, true)}})
+			equal(t, "settled", *out, checkpoint.Settled{})
+			r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{tooLarge.ID}})
+			due, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+			if err != nil || len(due) != 1 || due[0].Message.Fault == nil {
+				t.Errorf("due: %+v, %v", due, err)
+			}
+			equal(t, "status", r.text("SELECT status FROM outbox"), "pending")
+		})
+	}
+}
+
+// An array is no id, and says so before anything is read.
+func TestArrayIsNoID(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), "CREATE TABLE a (id int[] PRIMARY KEY, type text, payload text);;"+tableNames("").expand(ownTables), shape("tailbox", "a"))
+	st, err := openStore(t.Context(), r.cfg)
+	if err == nil {
+		_ = st.Close(t.Context())
+	}
+	if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), `column "id" of table public.a is an array`) {
+		t.Errorf("open: %v", err)
+	}
+	findings, err := Check(t.Context(), r.cfg)
+	if problems := levels(findings, Problem); err != nil || !strings.Contains(problems, "column id of table public.a is an array") {
+		t.Errorf("check: %v, %s", err, problems)
 	}
 }

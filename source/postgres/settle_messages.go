@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -73,7 +72,7 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 	rows := make(map[statement][]rowChange)
 	for _, m := range a.order {
 		t := a.s.tables.byName[m.Key.Table]
-		if t == nil || !m.Complete() || outbox.IsStandInID(m.Key.ID) {
+		if t == nil || !m.Complete() || !t.findable(m.Key.ID) {
 			continue
 		}
 		c := rowChange{id: m.Key.ID, index: m.Row, txn: m.Txn, msg: m}

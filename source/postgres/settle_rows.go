@@ -57,7 +57,7 @@ func (a *attempt) queuePlainRows(b *pgx.Batch) error {
 	for i := range a.in.Rows {
 		r := &a.in.Rows[i]
 		t := a.s.tables.byName[r.Table]
-		if t == nil || r.Parked || outbox.IsStandInID(r.ID) {
+		if t == nil || r.Parked || !t.findable(r.ID) {
 			continue // a table that left the configuration is left alone, and a row without an id cannot be found
 		}
 		c := rowChange{id: r.ID, index: i, txn: r.Txn, RowChange: sqlstore.RowChange{Attempts: 1}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -87,6 +88,21 @@ func (t idType) array(ids []string) (any, error) {
 		return ids, nil
 	}
 }
+
+// fits tells whether an id can be one of the column's. Where the column's type was changed, ids from before may be none.
+func (t idType) fits(id string) bool {
+	var err error
+	switch t.wire {
+	case "uuid":
+		_, err = parseUUID(id)
+	case "int8":
+		_, err = strconv.ParseInt(id, 10, 64)
+	}
+	return err == nil
+}
+
+// findable tells whether the row of a message can be in the table under its id.
+func (t *table) findable(id string) bool { return !outbox.IsStandInID(id) && t.id.fits(id) }
 
 // binary is the id as the server sends it.
 func (t idType) binary(id string) (string, error) {
@@ -180,6 +196,10 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 	}
 	if idBase == "" {
 		return nil, fmt.Errorf("%w: table %s has no column %q for the message's id: correct columns.id", source.ErrStop, t, conf.Columns.ID)
+	}
+	if strings.HasSuffix(idBase, "[]") {
+		return nil, fmt.Errorf("%w: column %q of table %s is an array, which cannot be an id: name a column of type uuid, text or bigint "+
+			"under columns.id", source.ErrStop, conf.Columns.ID, t)
 	}
 	t.id, t.sql = idTypeOf(idBase), quoteTable(&t.Table)
 	if t.Words == (outbox.Words{}) {

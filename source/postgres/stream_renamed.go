@@ -61,11 +61,19 @@ func columnNames(m *relation) []string {
 	return names
 }
 
+// generatedCure is the other cure for a generated column.
+const generatedCure = ", or, from Postgres 18 on and for rows written after it, let the publication have publish_generated_columns = stored"
+
 // missingInLog says what helps where rows in the log lack columns.
 func (t *tableInfo) missingInLog(m *relation, missing *missingColumns) error {
 	var gone, later []string
 	for _, name := range missing.names {
-		if _, ok := t.column(name); ok {
+		c, ok := t.column(name)
+		if ok && c.generated {
+			return fmt.Errorf("read columns of %s: column %s is generated, and the log does not hold it: name a stored one under source.tables.columns%s: %w",
+				t, name, generatedCure, source.ErrStop)
+		}
+		if ok {
 			later = append(later, name)
 		} else {
 			gone = append(gone, name)

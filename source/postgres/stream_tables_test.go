@@ -248,3 +248,32 @@ func TestEstablishNeedsThePublication(t *testing.T) {
 		t.Errorf("Establish returned %v", err)
 	}
 }
+
+// A generated column is not in the log, however long one waits.
+func TestGeneratedColumn(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"17", "18"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, servers.Shared(t, version), "CREATE TABLE a (id text PRIMARY KEY, type text, source text, payload text GENERATED ALWAYS AS (upper(source)) STORED)",
+				shape("tailbox", "a"))
+			from := r.establish()
+			x := r.run(source.Start{From: from})
+			r.exec("INSERT INTO a VALUES ('1', 't', 'p')")
+			x.fails(source.ErrStop, "column payload is generated")
+			findings, err := Check(context.Background(), r.cfg)
+			if problems := levels(findings, Problem); err != nil || !strings.Contains(problems, "payload") {
+				t.Errorf("check: %v, %s", err, problems)
+			}
+			if version == "17" {
+				return
+			}
+			r.exec("ALTER PUBLICATION " + quoteIdent(r.cfg.Publication) + " SET (publish_generated_columns = stored)")
+			x = r.run(source.Start{From: r.establish()})
+			r.exec("INSERT INTO a VALUES ('2', 't', 'p')")
+			if ms, _ := x.messages(1); string(ms[0].Payload) != "P" {
+				t.Errorf("payload %q", ms[0].Payload)
+			}
+		})
+	}
+}
