@@ -90,6 +90,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 		log.Info("serving metrics and health", "address", server.Addr())
 		t.beside(server.Run)
 	}
+	t.beside(func(ctx context.Context) error { boundHeap(ctx, p.config.Memory); return nil })
 	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
 	t.beside(func(ctx context.Context) error { observe(ctx, log, pg, metrics); return nil })
 	log.Info("starting", "pipeline", p.config.Pipeline, "sinks", len(sinks))

@@ -1,0 +1,12 @@
+package main
+
+import "testing"
+
+func TestHeapLimit(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ live, want int64 }{{0, 40 << 20}, {30 << 20, 40 << 20}, {300 << 20, 400 << 20}} {
+		if got := heapLimit(40<<20, x.live); got != x.want {
+			t.Errorf("limit with %d bytes alive: %d, want %d", x.live, got, x.want)
+		}
+	}
+}
