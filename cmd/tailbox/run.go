@@ -94,8 +94,9 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
 	t.beside(func(ctx context.Context) error { observe(ctx, log, pg, metrics); return nil })
 	log.Info("starting", "pipeline", p.config.Pipeline, "sinks", len(sinks))
-	err = t.run(ctx, r.Run)
-	log.Info("stopped")
+	if err = t.run(ctx, r.Run); !errors.Is(err, errAtOnce) {
+		log.Info("stopped")
+	}
 	return err
 }
 
@@ -107,7 +108,7 @@ type tasks struct {
 
 func (t *tasks) beside(f func(context.Context) error) { t.others = append(t.others, f) }
 
-var errAtOnce = errors.New("stopped at once: what was in flight is repeated by the next start")
+var errAtOnce = errors.New("stopped at once: what was not settled yet is delivered again by the next start")
 
 // run runs all tasks until the main one ends; the others serve it to its end. An error of another task stops the main one. When
 // now is closed nothing is waited for.
@@ -141,6 +142,11 @@ func (t *tasks) run(ctx context.Context, main func(context.Context) error) error
 	case err := <-ended:
 		return err
 	case <-t.now:
+	}
+	select {
+	case err := <-ended: // both at once: it ended softly
+		return err
+	default:
 		return errAtOnce
 	}
 }

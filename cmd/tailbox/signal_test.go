@@ -115,7 +115,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 		p.signal(os.Interrupt)
 		return strings.Contains(p.printed(), "stopped at once")
 	})
-	if code := p.ends(); code != exitFailed {
+	if code := p.ends(); code != exitFailed || strings.Contains(p.printed(), "msg=stopped") {
 		t.Errorf("exit code %d\n%s", code, p.printed())
 	}
 	if got := r.outbox(); len(got) != 1 {
