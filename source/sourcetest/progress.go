@@ -133,6 +133,24 @@ func testBarrier(t *testing.T, k Kind) {
 			t.Errorf("the barrier's ordinal is %d, and a message before it has %s", pending.Commit, last)
 		}
 	}
+	// One in the middle of what waits to be read: it comes after what was before it, and before the end of the rest.
+	r.insert(row(n, "g"))
+	x.next("a message")
+	for range 50 { // the reader may hold one batch already; these are in the log
+		n++
+		r.insert(row(n, "g"))
+	}
+	middle := r.barrier().Barrier
+	before := n
+	for range 50 {
+		n++
+		r.insert(row(n, "g"))
+	}
+	r.src.Await(middle)
+	x.until(middle)
+	if last := x.seen[len(x.seen)-1].m; last.ID < id(before) {
+		t.Errorf("a barrier comes after message %s, and before message %d that was committed before it", short(last.ID), before)
+	}
 	// Two at once, in order; and one that nobody waits for is no trouble.
 	first, second := r.barrier().Barrier, r.barrier().Barrier
 	r.src.Await(first)
