@@ -250,6 +250,15 @@ func (s *session) texts(ctx context.Context, sql string, args ...any) ([][]strin
 	return rows, nil
 }
 
+// stream runs one statement and hands its rows over as they come. A row is valid until the next one. An error of each ends the
+// connection.
+func (s *session) stream(ctx context.Context, sql string, each func(row []mysql.FieldValue) error) error {
+	return s.guard(ctx, func() error {
+		var r mysql.Result
+		return s.conn.ExecuteSelectStreaming(sql, &r, each, nil)
+	})
+}
+
 // close ends the connection, even where ctx is done already, in bounded time.
 func (s *session) close(ctx context.Context) error {
 	if !s.broken && ctx.Err() == nil {

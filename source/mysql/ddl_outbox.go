@@ -1,0 +1,97 @@
+package mysql
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// A columnDef is a column of an outbox table: its configuration key, and its definition.
+type columnDef struct{ key, def string }
+
+// uuidColumn is an id of 36 characters, which the server makes where the application does not.
+const uuidColumn = "CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY DEFAULT (UUID())"
+
+// tailboxColumns define the shape tailbox, and optional columns of the other shape that is ours. Times are TIMESTAMP, which
+// mean the same whatever the session's time zone is.
+func tailboxColumns(w outbox.Words) []columnDef {
+	const timeNull, textNull = "TIMESTAMP(6) NULL DEFAULT NULL", "VARCHAR(255)"
+	return []columnDef{
+		{"id", uuidColumn}, {"type", "VARCHAR(255) NOT NULL"}, {"topic", textNull}, {"group", textNull}, {"key", textNull},
+		{"payload", "LONGBLOB NOT NULL"}, {"content_type", textNull}, {"headers", "JSON"}, {"tenant", textNull},
+		{"idempotency_key", "VARCHAR(255) UNIQUE"}, {"correlation_id", textNull}, {"priority", "INT"}, {"available_at", timeNull},
+		{"max_attempts", "INT"}, {"status", "VARCHAR(32) NOT NULL DEFAULT " + quoteLiteral(w.Pending)}, {"attempts", "INT NOT NULL DEFAULT 0"},
+		{"last_attempt_at", timeNull}, {"next_attempt_at", timeNull}, {"last_error", "TEXT"}, {"delivered_at", timeNull},
+		{"created_at", "TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)"}, {"seq", "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"},
+	}
+}
+
+// debeziumColumns are where the shape debezium differs: the types are those of Debezium's documentation.
+func debeziumColumns() []columnDef {
+	return []columnDef{
+		{"id", uuidColumn}, {"topic", "VARCHAR(255) NOT NULL"}, {"key", "VARCHAR(255) NOT NULL"}, {"type", "VARCHAR(255) NOT NULL"},
+		{"payload", "JSON"}, {"group", "VARCHAR(255)"},
+	}
+}
+
+// ownShape tells whether Init can make a table of the shape.
+func ownShape(shape string) bool { return shape == "debezium" || shape == "tailbox" }
+
+// outboxSQL is the DDL of an outbox table, with the configured names of its columns; "" for shapes that belong to
+// others. A column that serves twice is defined once. Texts are compared as bytes. The index on pending rows is what a
+// comparison of the table with the log (R11) reads; it exists only where rows stay.
+func outboxSQL(t *outbox.Table) (string, error) {
+	if !ownShape(t.Shape) {
+		return "", nil
+	}
+	words := t.Words
+	if words.Pending == "" {
+		words = outbox.DefaultWords
+	}
+	defs := tailboxColumns(words)
+	if t.Shape == "debezium" {
+		defs = mergeDefs(debeziumColumns(), defs)
+	}
+	var lines, seen []string
+	for _, d := range defs {
+		for _, name := range configuredNames(t, d.key) {
+			if name != "" && !slices.Contains(seen, name) {
+				seen = append(seen, name)
+				lines = append(lines, "\t"+quoteIdent(name)+" "+d.def)
+			}
+		}
+	}
+	for _, name := range t.Fields {
+		if !slices.Contains(seen, name) {
+			seen = append(seen, name)
+			lines = append(lines, "\t"+quoteIdent(name)+" TEXT")
+		}
+	}
+	if t.Columns.ID == "" || t.Columns.Type == "" || t.Columns.Payload == "" {
+		return "", fmt.Errorf("make table %s: shape %s needs columns id, type and payload", t.Name, t.Shape)
+	}
+	if t.OnDelivered == outbox.Mark && t.Columns.Status != "" {
+		lines = append(lines, "\tKEY tailbox_pending ("+quoteIdent(t.Columns.Status)+")")
+	}
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (\n%s\n) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin",
+		tableName(t), strings.Join(lines, ",\n")), nil
+}
+
+func configuredNames(t *outbox.Table, key string) []string {
+	if key == "group" {
+		return t.Columns.Group
+	}
+	return []string{*t.Columns.Field(key)}
+}
+
+// mergeDefs puts first before those of rest that first does not define.
+func mergeDefs(first, rest []columnDef) []columnDef {
+	for _, d := range rest {
+		if !slices.ContainsFunc(first, func(f columnDef) bool { return f.key == d.key }) {
+			first = append(first, d)
+		}
+	}
+	return first
+}

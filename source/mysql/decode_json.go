@@ -1,0 +1,266 @@
+package mysql
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Types in MySQL's binary JSON.
+const (
+	jsonSmallObject = iota
+	jsonLargeObject
+	jsonSmallArray
+	jsonLargeArray
+	jsonLiteral
+	jsonInt16
+	jsonUint16
+	jsonInt32
+	jsonUint32
+	jsonInt64
+	jsonUint64
+	jsonDouble
+	jsonText
+	jsonOpaque = 15
+	// The server nests no deeper than 100.
+	jsonDepth = 120
+)
+
+var errJSON = errors.New("it is not a JSON document in the server's binary form")
+
+// appendJSON appends a document as the server prints it: keys in their stored order, one space behind commas and colons. No
+// bytes at all stand for NULL in rows that an ALTER TABLE made, and are printed as null.
+func appendJSON(dst, b []byte) ([]byte, error) {
+	if len(b) == 0 {
+		return append(dst, "null"...), nil
+	}
+	return appendJSONValue(dst, b[0], b[1:], 0)
+}
+
+// appendJSONValue appends a value whose bytes begin at b.
+func appendJSONValue(dst []byte, typ byte, b []byte, depth int) ([]byte, error) {
+	switch typ {
+	case jsonSmallObject, jsonLargeObject, jsonSmallArray, jsonLargeArray:
+		return appendJSONTree(dst, typ, b, depth+1)
+	case jsonText:
+		text, _, err := jsonSized(b)
+		return appendJSONString(dst, text), err
+	case jsonOpaque:
+		return appendJSONOpaque(dst, b)
+	}
+	size := [jsonText]int{jsonLiteral: 1, jsonInt16: 2, jsonUint16: 2, jsonInt32: 4, jsonUint32: 4, jsonInt64: 8, jsonUint64: 8, jsonDouble: 8}
+	if int(typ) >= len(size) || len(b) < size[typ] {
+		return dst, errJSON
+	}
+	b = b[:size[typ]]
+	n, err := littleEndian(b)
+	if err != nil {
+		return dst, errJSON
+	}
+	switch typ {
+	case jsonLiteral:
+		if n > 2 {
+			return dst, errJSON
+		}
+		return append(dst, [...]string{"null", "true", "false"}[n]...), nil
+	case jsonInt16, jsonInt32, jsonInt64:
+		return strconv.AppendInt(dst, signed(n, len(b)), 10), nil
+	case jsonDouble:
+		return appendJSONDouble(dst, math.Float64frombits(n))
+	}
+	return strconv.AppendUint(dst, n, 10), nil
+}
+
+// appendJSONTree appends an object or array: the number of members, the size of all, entries of keys (place, length), entries of
+// values (type, place or, for what fits, the value itself). Places count from the beginning of the tree.
+func appendJSONTree(dst []byte, typ byte, b []byte, depth int) ([]byte, error) {
+	object := typ == jsonSmallObject || typ == jsonLargeObject
+	width := 2
+	if typ == jsonLargeObject || typ == jsonLargeArray {
+		width = 4
+	}
+	number := func(at int) int {
+		if width == 2 {
+			return int(binary.LittleEndian.Uint16(b[at:]))
+		}
+		return int(binary.LittleEndian.Uint32(b[at:]))
+	}
+	if depth > jsonDepth || len(b) < 2*width {
+		return dst, errJSON
+	}
+	count, size := number(0), number(width)
+	keys, values := 2*width, 2*width
+	if object {
+		values += count * (width + 2)
+	}
+	if size > len(b) || values+count*(width+1) > size {
+		return dst, errJSON
+	}
+	b = b[:size]
+	open, end := byte('['), byte(']')
+	if object {
+		open, end = '{', '}'
+	}
+	dst = append(dst, open)
+	for i := range count {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		if object {
+			entry := keys + i*(width+2)
+			at, n := number(entry), int(binary.LittleEndian.Uint16(b[entry+width:]))
+			if at+n > size {
+				return dst, errJSON
+			}
+			dst = append(appendJSONString(dst, b[at:at+n]), ": "...)
+		}
+		entry := values + i*(width+1)
+		typ, at := b[entry], entry+1
+		if !jsonInline(typ, width) {
+			if at = number(entry + 1); at > size {
+				return dst, errJSON
+			}
+		}
+		var err error
+		if dst, err = appendJSONValue(dst, typ, b[at:], depth); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, end), nil
+}
+
+func jsonInline(typ byte, width int) bool {
+	switch typ {
+	case jsonLiteral, jsonInt16, jsonUint16:
+		return true
+	case jsonInt32, jsonUint32:
+		return width == 4
+	}
+	return false
+}
+
+// jsonSized reads a length of seven bits a byte, lowest first, and what it is the length of.
+func jsonSized(b []byte) (data, rest []byte, err error) {
+	n := 0
+	for i := 0; i < len(b) && i < 5; i++ {
+		n |= int(b[i]&0x7f) << (7 * i)
+		if b[i]&0x80 != 0 {
+			continue
+		}
+		if b = b[i+1:]; n > len(b) {
+			return nil, nil, errJSON
+		}
+		return b[:n], b[n:], nil
+	}
+	return nil, nil, errJSON
+}
+
+func appendJSONString(dst, s []byte) []byte {
+	dst = append(dst, '"')
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c >= 0x20:
+			dst = append(dst, c)
+		case c == '\b':
+			dst = append(dst, `\b`...)
+		case c == '\f':
+			dst = append(dst, `\f`...)
+		case c == '\n':
+			dst = append(dst, `\n`...)
+		case c == '\r':
+			dst = append(dst, `\r`...)
+		case c == '\t':
+			dst = append(dst, `\t`...)
+		default:
+			dst = fmt.Appendf(dst, `\u%04x`, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// appendJSONDouble prints a number as the server does: with the fewest digits that mean it, a fraction in any case, and an
+// exponent where it is below 1e-15, or a whole number of more than 15 digits.
+func appendJSONDouble(dst []byte, f float64) ([]byte, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return dst, errJSON
+	}
+	var buf [32]byte
+	text := strconv.AppendFloat(buf[:0], math.Abs(f), 'e', -1, 64) // d.ddde±xx
+	mark := len(text) - 1
+	for mark > 0 && text[mark] != 'e' {
+		mark--
+	}
+	exp, err := strconv.Atoi(string(text[mark+1:]))
+	if err != nil {
+		return dst, errJSON
+	}
+	digits := mark // but for the point
+	if digits > 1 {
+		digits--
+	}
+	if math.Signbit(f) {
+		dst = append(dst, '-')
+	}
+	if exp >= -15 && (exp < 15 || digits > exp+1) {
+		dst = strconv.AppendFloat(dst, math.Abs(f), 'f', -1, 64)
+		if digits <= exp+1 {
+			dst = append(dst, ".0"...)
+		}
+		return dst, nil
+	}
+	dst = append(append(dst, text[:mark]...), 'e')
+	return strconv.AppendInt(dst, int64(exp), 10), nil
+}
+
+// Types of the server that stand in JSON as they are.
+const (
+	opaqueTimestamp = 7
+	opaqueDate      = 10
+	opaqueTime      = 11
+	opaqueDatetime  = 12
+	opaqueDecimal   = 246
+)
+
+// appendJSONOpaque appends a value that JSON has no type for.
+func appendJSONOpaque(dst, b []byte) ([]byte, error) {
+	if len(b) < 1 {
+		return dst, errJSON
+	}
+	typ := b[0]
+	data, _, err := jsonSized(b[1:])
+	if err != nil {
+		return dst, err
+	}
+	switch {
+	case typ == opaqueDecimal && len(data) > 2:
+		return appendDecimal(dst, data[2:], int(data[0]), int(data[1]))
+	case (typ == opaqueDate || typ == opaqueTime || typ == opaqueDatetime || typ == opaqueTimestamp) && len(data) == 8:
+		return append(appendPackedTime(append(dst, '"'), typ, int64(binary.LittleEndian.Uint64(data))), '"'), nil
+	}
+	dst = fmt.Appendf(dst, `"base64:type%d:`, typ)
+	return append(base64.StdEncoding.AppendEncode(dst, data), '"'), nil
+}
+
+// appendPackedTime prints the server's number for a time: 24 bits of microseconds below second, minute, hour, and for dates
+// day and year*13+month.
+func appendPackedTime(dst []byte, typ byte, n int64) []byte {
+	if n < 0 {
+		dst, n = append(dst, '-'), -n
+	}
+	micros := n & 0xffffff
+	n >>= 24
+	if typ == opaqueTime {
+		return fmt.Appendf(dst, "%02d:%02d:%02d.%06d", n>>12&0x3ff, n>>6&63, n&63, micros)
+	}
+	ym := n >> 22
+	dst = fmt.Appendf(dst, "%04d-%02d-%02d", ym/13, ym%13, n>>17&31)
+	if typ == opaqueDate {
+		return dst
+	}
+	return fmt.Appendf(dst, " %02d:%02d:%02d.%06d", n>>12&31, n>>6&63, n&63, micros)
+}

@@ -1,0 +1,271 @@
+package mysql
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// A kind is what is known about a column's type: how its form in the log becomes the text that the server would have sent.
+type kind uint8
+
+const (
+	kindOther  kind = iota // cannot be read; column.why says why
+	kindText               // in utf8mb4, utf8mb3 or ascii: bytes as they are
+	kindLatin1             // text in latin1
+	kindBytes              // BLOB, VARBINARY and BINARY but for BINARY(16): bytes as they are
+	kindJSON               // MySQL's binary form
+	kindUUID               // BINARY(16)
+	kindInt
+	kindFloat
+	kindDouble
+	kindDecimal
+	kindEnum
+	kindSet
+	kindBit
+	kindYear
+	kindDate
+	kindTime
+	kindDatetime
+	kindTimestamp
+)
+
+// fixed tells that values of the kind are small whatever is in them; they do not count for max_message.
+func (k kind) fixed() bool { return k >= kindUUID }
+
+// A value is one column of a row.
+type value struct {
+	tag   byte
+	owned bool // data was made for this row and may be kept as it is
+	data  []byte
+}
+
+// Tags of a value.
+const (
+	tagNull    = 'n'
+	tagText    = 't' // a query's text; for binary types their bytes
+	tagLog     = 'b' // the log's form, without its length
+	tagAbsent  = 'a' // the log holds the row without this column (binlog_row_image)
+	tagDropped = 'x' // not read because its row is too large
+)
+
+// size is how many bytes the value counts for max_message.
+func (v *value) size(k kind) int {
+	if k.fixed() {
+		return 0
+	}
+	return len(v.data)
+}
+
+var (
+	errTruncated = errors.New("value has a wrong length")
+	errAbsent    = errors.New("the log holds the row without it: SET GLOBAL binlog_row_image = 'FULL', and let applications connect anew")
+)
+
+// raw returns the text of a value where it stands in the value's own bytes; ok is false where it has to be made.
+func (v *value) raw(c *column) (b []byte, ok bool, err error) {
+	switch {
+	case v.tag == tagAbsent:
+		return nil, false, errAbsent
+	case c.kind == kindOther:
+		return nil, false, errors.New(c.why)
+	case c.kind == kindText, c.kind == kindBytes:
+		return v.data, true, nil
+	case v.tag == tagText && c.kind != kindUUID && c.kind != kindBit:
+		return v.data, true, nil
+	}
+	return nil, false, nil
+}
+
+// appendText appends the text of a value, the same for both forms of it.
+func (v *value) appendText(dst []byte, c *column) ([]byte, error) {
+	b, ok, err := v.raw(c)
+	if err != nil {
+		return dst, err
+	}
+	if ok {
+		return append(dst, b...), nil
+	}
+	b = v.data
+	switch c.kind {
+	case kindLatin1:
+		return appendLatin1(dst, b), nil
+	case kindJSON:
+		return appendJSON(dst, b)
+	case kindUUID:
+		return appendUUID(dst, b)
+	case kindBit:
+		return appendBit(dst, b)
+	case kindEnum, kindSet:
+		return appendLabels(dst, c, b)
+	case kindDecimal:
+		return appendDecimal(dst, b, c.digits, c.scale)
+	case kindInt, kindFloat, kindDouble, kindYear:
+		return appendNumber(dst, c, b)
+	}
+	return appendTimes(dst, c, b)
+}
+
+// integer reads a value as a whole number.
+func (v *value) integer(c *column) (int64, error) {
+	if v.tag == tagLog && c.kind == kindInt && len(v.data) > 0 {
+		n, err := littleEndian(v.data)
+		if c.unsigned || err != nil {
+			return int64(min(n, math.MaxInt64)), err
+		}
+		return signed(n, len(v.data)), nil
+	}
+	b, err := v.appendText(nil, c)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil {
+		// The error of ParseInt quotes the value, which may be anything.
+		return 0, errors.New("it is not a whole number")
+	}
+	return n, nil
+}
+
+// time reads a value as a time. DATETIME, which has no zone, is UTC; a whole number counts s, ms, µs or ns since 1970, told by
+// its size. A zero date is the zero time.
+func (v *value) time(c *column) (time.Time, error) {
+	if c.kind == kindInt {
+		n, err := v.integer(c)
+		return epochTime(n), err
+	}
+	b, err := v.appendText(nil, c)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parseTime(string(b))
+}
+
+func littleEndian(b []byte) (uint64, error) {
+	var w [8]byte
+	if len(b) == 0 || len(b) > 8 {
+		return 0, errTruncated
+	}
+	copy(w[:], b)
+	return binary.LittleEndian.Uint64(w[:]), nil
+}
+
+func bigEndian(b []byte) uint64 {
+	var n uint64
+	for _, c := range b {
+		n = n<<8 | uint64(c)
+	}
+	return n
+}
+
+func signed(n uint64, bytes int) int64 {
+	shift := 64 - 8*bytes
+	return int64(n<<shift) >> shift
+}
+
+func appendNumber(dst []byte, c *column, b []byte) ([]byte, error) {
+	switch {
+	case c.kind == kindFloat && len(b) == 4:
+		return strconv.AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), 'g', 6, 32), nil
+	case c.kind == kindDouble && len(b) == 8:
+		return strconv.AppendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(b)), 'g', -1, 64), nil
+	case c.kind == kindYear && len(b) == 1 && b[0] == 0:
+		return append(dst, "0000"...), nil
+	case c.kind == kindYear && len(b) == 1:
+		return strconv.AppendInt(dst, 1900+int64(b[0]), 10), nil
+	case c.kind != kindInt:
+		return dst, errTruncated
+	}
+	n, err := littleEndian(b)
+	if err != nil {
+		return dst, err
+	}
+	if c.unsigned {
+		return strconv.AppendUint(dst, n, 10), nil
+	}
+	return strconv.AppendInt(dst, signed(n, len(b)), 10), nil
+}
+
+// appendUUID appends the canonical form, 8-4-4-4-12, of BINARY(16). The log leaves trailing zeros out.
+func appendUUID(dst, b []byte) ([]byte, error) {
+	if len(b) > 16 {
+		return dst, errTruncated
+	}
+	var u [16]byte
+	copy(u[:], b)
+	dst = hex.AppendEncode(dst, u[:4])
+	for i := 4; i < 10; i += 2 {
+		dst = append(dst, '-')
+		dst = hex.AppendEncode(dst, u[i:i+2])
+	}
+	dst = append(dst, '-')
+	return hex.AppendEncode(dst, u[10:]), nil
+}
+
+func appendBit(dst, b []byte) ([]byte, error) {
+	if len(b) == 0 || len(b) > 8 {
+		return dst, errTruncated
+	}
+	return strconv.AppendUint(dst, bigEndian(b), 10), nil
+}
+
+// appendLabels appends the text of an ENUM (an index, 0 for the empty text of an invalid value) or a SET (a bit a label).
+func appendLabels(dst []byte, c *column, b []byte) ([]byte, error) {
+	n, err := littleEndian(b)
+	if err != nil {
+		return dst, err
+	}
+	if c.kind == kindEnum {
+		switch {
+		case n == 0:
+			return dst, nil
+		case n > uint64(len(c.labels)):
+			return dst, fmt.Errorf("its label %d is not known", n)
+		}
+		return append(dst, c.labels[n-1]...), nil
+	}
+	first := true
+	for i := 0; n != 0; i, n = i+1, n>>1 {
+		if n&1 == 0 {
+			continue
+		}
+		if i >= len(c.labels) {
+			return dst, fmt.Errorf("its label %d is not known", i+1)
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		dst, first = append(dst, c.labels[i]...), false
+	}
+	return dst, nil
+}
+
+// appendLatin1 appends what the server calls latin1, which is Windows-1252, in UTF-8.
+func appendLatin1(dst, b []byte) []byte {
+	// 0x80 to 0x9f. What has no character in Windows-1252 is a control character.
+	const high = "\u20ac\u0081\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u008d\u017d\u008f" +
+		"\u0090\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u009d\u017e\u0178"
+	for _, c := range b {
+		switch {
+		case c < 0x80:
+			dst = append(dst, c)
+		case c < 0xa0:
+			n := 0
+			for _, r := range high {
+				if n == int(c-0x80) {
+					dst = utf8.AppendRune(dst, r)
+					break
+				}
+				n++
+			}
+		default:
+			dst = utf8.AppendRune(dst, rune(c))
+		}
+	}
+	return dst
+}

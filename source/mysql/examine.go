@@ -1,0 +1,134 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// examine compares a checkpoint with the server.
+func (c *Config) examine(ctx context.Context, sourceID string, from source.Resume) (e *source.Examined, err error) {
+	s, err := c.connect(ctx, c.URL)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	server, err := inspect(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("examine the server: %w", err)
+	}
+	e = &source.Examined{SourceID: server.id}
+	if from == "" {
+		return e, nil
+	}
+	at, err := parseResume(from)
+	if err != nil {
+		return nil, fmt.Errorf("examine the checkpoint: %w", err)
+	}
+	switch {
+	case at.server != server.id:
+		e.Lost, err = lostElsewhere(ctx, s, server, at)
+	case sourceID != "" && sourceID != server.id:
+		e.Lost = fmt.Sprintf("the checkpoint belongs to server %s, and its position to %s, which this is", sourceID, server.id)
+	default:
+		e.Lost, err = lostHere(ctx, s, at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Positions of another server's log say nothing about this one's: none is shared.
+	e.Moved = e.Lost == "" && sourceID != "" && sourceID != server.id
+	return e, nil
+}
+
+// lostHere tells why a place in this server's own log cannot be read any more. Whether its file is still the same one shows
+// when it is read.
+func lostHere(ctx context.Context, s *session, at *resume) (string, error) {
+	files, err := readLogFiles(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	first := at.place
+	if at.from.file != 0 {
+		first = at.from
+	}
+	found := false
+	for _, f := range files {
+		if f.place.base != at.place.base {
+			return fmt.Sprintf("the server's binlog files are named %s…, the checkpoint is in %s", f.place.base, at.place.name()), nil
+		}
+		found = found || f.place.file == first.file
+		if f.place.file == at.place.file && f.size < at.place.pos {
+			return fmt.Sprintf("the checkpoint is at %s, but the file ends at %d: the log was reset, or the server restored from an older state", at.place, f.size), nil
+		}
+	}
+	if !found || len(files) > 0 && files[len(files)-1].place.file < at.place.file {
+		return fmt.Sprintf("the server has no file %s any more: it was purged, or the log was reset", first.name()), nil
+	}
+	return lostGTIDs(ctx, s, at, false)
+}
+
+// lostElsewhere tells why another server cannot go on where the checkpoint's stopped, "" where it can.
+func lostElsewhere(ctx context.Context, s *session, server *serverInfo, at *resume) (string, error) {
+	switch {
+	case at.gtids.empty():
+		return fmt.Sprintf("the checkpoint belongs to server %s, this is server %s, and without GTIDs nothing tells where its log goes on", at.server, server.id), nil
+	case !server.gtids || at.gtids.mariadb != s.server.mariadb:
+		return fmt.Sprintf("the checkpoint belongs to server %s, this is server %s, which numbers no transactions as that one did", at.server, server.id), nil
+	}
+	return lostGTIDs(ctx, s, at, true)
+}
+
+// lostGTIDs compares sets: a server that lacks transactions of the checkpoint is not its successor; one that has purged others
+// cannot send them.
+func lostGTIDs(ctx context.Context, s *session, at *resume, elsewhere bool) (string, error) {
+	if at.gtids.empty() {
+		return "", nil
+	}
+	if s.server.mariadb {
+		return lostDomains(ctx, s, at)
+	}
+	set := quoteLiteral(at.gtids.String())
+	rows, err := s.texts(ctx, "SELECT GTID_SUBSET("+set+", @@global.gtid_executed), GTID_SUBSET(@@global.gtid_purged, "+set+"), @@global.gtid_mode")
+	if err != nil {
+		return "", fmt.Errorf("compare gtids: %w", err)
+	}
+	switch {
+	case rows[0][0] != "1" && !elsewhere && rows[0][2] != "ON":
+		return "", nil // numbers of transactions from when GTIDs were on
+	case rows[0][0] != "1":
+		return "the server lacks transactions that the checkpoint has: the failover lost log, or the server was reset or restored", nil
+	case rows[0][1] != "1" && elsewhere:
+		return "the server has purged transactions that come after the checkpoint", nil
+	}
+	return "", nil
+}
+
+// lostDomains compares MariaDB's positions. Whether the log of another server still holds what comes next shows when it is read.
+func lostDomains(ctx context.Context, s *session, at *resume) (string, error) {
+	rows, err := s.texts(ctx, "SELECT CONCAT_WS(',', NULLIF(@@global.gtid_binlog_pos, ''), NULLIF(@@global.gtid_slave_pos, ''))")
+	if err != nil {
+		return "", fmt.Errorf("compare gtids: %w", err)
+	}
+	latest := map[string]uint64{}
+	for _, text := range rows[0] {
+		set := newGTIDs(true)
+		for _, part := range splitList(text) {
+			if err := set.parseDomain(part); err != nil {
+				return "", fmt.Errorf("compare gtids: %w", err)
+			}
+			for key, o := range set.origins {
+				latest[key] = max(latest[key], o.seq)
+			}
+		}
+	}
+	for key, o := range at.gtids.origins {
+		if latest[key] < o.seq {
+			return fmt.Sprintf("the server's domain %s is at %d, the checkpoint at %d: the failover lost log, or the server was reset or restored",
+				key, latest[key], o.seq), nil
+		}
+	}
+	return "", nil
+}

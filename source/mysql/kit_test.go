@@ -1,0 +1,333 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sourcetest"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+func TestSourceKit(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servers.MySQLKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			sourcetest.Source(t, kitKind(kind))
+		})
+	}
+}
+
+func kitKind(kind string) sourcetest.Kind {
+	same := func(texts ...string) (ps []sourcetest.Payload) {
+		for _, text := range texts {
+			ps = append(ps, sourcetest.Payload{Written: []byte(text), Read: []byte(text)})
+		}
+		return append(ps, sourcetest.Payload{})
+	}
+	k := sourcetest.Kind{
+		Open: func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, kind, s) },
+		IDs: map[string][]string{
+			"CHAR(36)":   {"0b0e8f6a-8a3e-4b58-9d3c-111111111111", "ffffffff-8a3e-4b58-9d3c-111111111111"},
+			"BINARY(16)": {"00000000-8a3e-4b58-9d3c-111111110000", "ffffffff-8a3e-4b58-9d3c-111111111111"},
+			"BIGINT":     {"-9000000000", "3", "20"}, "INT": {"7", "10"}, "SMALLINT": {"3", "20"}, "BIGINT UNSIGNED": {"3", "18446744073709551615"},
+			"VARCHAR(100) COLLATE utf8mb4_bin": {"'\\x", "7", "\u00e4"}, "VARCHAR(13) CHARACTER SET latin1": {"0HZXEQ5Y8JY5Z", "1HZXEQ5Y8JY5Z"},
+			"CHAR(5)": {"abc", "abcd"}, "DECIMAL(10,2)": {"1.50", "10.00"}, "DATETIME(3)": {"2024-02-03 04:05:06.789", "2025-01-01 00:00:00.000"},
+			"ENUM('z','a')": {"z", "a"}, "VARBINARY(20)": {"\x01a", "b"},
+		},
+		Payloads: map[string][]sourcetest.Payload{
+			"LONGBLOB": same("", "\x00\xff\x10", "text"), "LONGTEXT": same("", "x \n\t'\\\u00e4\U0001F600"), "VARCHAR(200)": same("", "v "),
+			"VARBINARY(200)": same("", "v\x00"), "BINARY(4)": {{Written: []byte("ab"), Read: []byte("ab\x00\x00")}},
+			"TEXT CHARACTER SET latin1": same("\u00e4\u20ac"),
+		},
+		Counted: []string{"update", "delete", "truncate"},
+		Txn:     func(context.Context, sourcetest.Conn) (uint64, error) { return invisible, nil },
+		AddColumn: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, name string) error {
+			d := db.(*kitDatabase)
+			return d.my.Exec(ctx, d.db, "ALTER TABLE "+tableName(&t.Table)+" ADD "+quoteIdent(name)+" TEXT")
+		},
+		Outlast: func(ctx context.Context, _ sourcetest.Database) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(silenceLimit + heartbeat):
+				return nil
+			}
+		},
+		Cut: func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).cut(ctx) },
+		Restart: func(_ context.Context, db sourcetest.Database) error {
+			return db.(*kitDatabase).my.Restart()
+		},
+		Gap:   func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).purge(ctx) },
+		Lacks: map[string]string{},
+	}
+	for _, name := range []string{"SweepOfParked", "Restart", "Gap", "AddColumn", "EndedContext", "Barrier", "TooLarge", "Content", "Big", "Judge", "IDTypes", "Payloads"} {
+		k.Lacks[name] = "the store is not there yet"
+	}
+	if kind == KindMySQL {
+		k.Payloads["JSON"] = append(same(`{"n": 1.5}`, `[]`, `"x"`), sourcetest.Payload{Written: []byte(`{"bb":1,"a" : [1.0]}`), Read: []byte(`{"a": [1.0], "bb": 1}`)})
+	} else {
+		k.Payloads["JSON"] = same(`{ "a":1.0,"a" : 2}`, `"\u0000"`)
+	}
+	return k
+}
+
+// A kitDatabase is a database as the kit wants it.
+type kitDatabase struct {
+	my     *servers.My
+	db     string
+	cfg    Config
+	tables []sourcetest.Table
+}
+
+const checkpointDDL = "CREATE TABLE tailbox_checkpoint (pipeline VARCHAR(64) PRIMARY KEY, schema_version INT NOT NULL)"
+
+func openKit(t *testing.T, kind string, s sourcetest.Setup) *kitDatabase {
+	t.Helper()
+	d := &kitDatabase{}
+	if s.Own {
+		d.my = servers.MySQL(t, kind)
+	} else {
+		d.my = servers.SharedMySQL(t, kind)
+	}
+	d.db = d.my.NewDatabase(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ddl := []string{checkpointDDL}
+	var tables []outbox.Table
+	for _, table := range s.Tables {
+		table.Schema = d.db
+		sql, err := outboxSQL(&table.Table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ddl = append(ddl, sql)
+		d.tables, tables = append(d.tables, table), append(tables, table.Table)
+		for column, typ := range map[string]string{table.Columns.Payload: table.PayloadType, table.Columns.ID: table.IDType} {
+			if typ == "" {
+				continue
+			}
+			if column == table.Columns.ID {
+				typ += " NOT NULL"
+			}
+			ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s MODIFY %s %s", tableName(&table.Table), quoteIdent(column), typ))
+		}
+	}
+	if err := d.my.Exec(ctx, d.db, ddl...); err != nil {
+		t.Fatal(err)
+	}
+	d.cfg = Config{Kind: kind, Pipeline: "p", URL: d.my.SocketURL(d.db), Tables: tables, Start: s.Start, MaxMessage: s.MaxMessage, Ignored: s.Ignored,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	return d
+}
+
+func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
+
+func (d *kitDatabase) Source() source.Source { return New(d.cfg) }
+
+func (d *kitDatabase) Store(context.Context) (checkpoint.Store, error) {
+	return nil, errors.New("not yet")
+}
+
+func (d *kitDatabase) Rows(context.Context, sourcetest.Table) ([]sourcetest.Row, error) {
+	return nil, errors.New("not yet")
+}
+
+func (d *kitDatabase) Reset(context.Context, sourcetest.Table, ...string) error {
+	return errors.New("not yet")
+}
+
+func (d *kitDatabase) Parked(context.Context) ([]checkpoint.Parked, error) {
+	return nil, errors.New("not yet")
+}
+
+func (d *kitDatabase) Ask(context.Context, *checkpoint.Request) (int64, error) {
+	return 0, errors.New("not yet")
+}
+
+func (d *kitDatabase) Answer(context.Context, int64) (sourcetest.Answer, error) {
+	return sourcetest.Answer{}, errors.New("not yet")
+}
+
+// cut ends the connections of readers whose default database is this one.
+func (d *kitDatabase) cut(ctx context.Context) error {
+	conn, err := d.my.Connect(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for {
+		r, err := conn.Execute("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND db = '" + d.db + "'")
+		if err != nil {
+			return err
+		}
+		for i := range r.Values {
+			id, err := r.GetString(i, 0)
+			if err != nil {
+				return err
+			}
+			if _, err := conn.Execute("KILL " + id); err != nil {
+				return err
+			}
+		}
+		if len(r.Values) > 0 {
+			return nil
+		}
+	}
+}
+
+// purge removes all binlog files but a new one.
+func (d *kitDatabase) purge(ctx context.Context) error {
+	conn, err := d.my.Connect(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Execute("FLUSH BINARY LOGS"); err != nil {
+		return err
+	}
+	for {
+		r, err := conn.Execute("SHOW BINARY LOGS")
+		if err != nil {
+			return err
+		}
+		last, err := r.GetString(len(r.Values)-1, 0)
+		if err != nil {
+			return err
+		}
+		if len(r.Values) == 1 {
+			return nil
+		}
+		if _, err := conn.Execute("PURGE BINARY LOGS TO '" + last + "'"); err != nil {
+			return err
+		}
+	}
+}
+
+// Conn connects as an application does, in a time zone and a mode of its own.
+func (d *kitDatabase) Conn(ctx context.Context) (sourcetest.Conn, error) {
+	conn, err := d.my.Connect(ctx, d.db)
+	if err != nil {
+		return nil, err
+	}
+	c := &kitConn{conn}
+	return c, c.exec("SET NAMES utf8mb4, time_zone = '+05:00', lock_wait_timeout = 30")
+}
+
+// A kitConn is an application's connection.
+type kitConn struct{ conn *client.Conn }
+
+func (c *kitConn) exec(sql string, args ...any) error {
+	_, err := c.conn.Execute(sql, args...)
+	if err != nil {
+		return fmt.Errorf("execute %.200q: %w", sql, err)
+	}
+	return nil
+}
+
+func (c *kitConn) Begin(context.Context) error      { return c.exec("BEGIN") }
+func (c *kitConn) Commit(context.Context) error     { return c.exec("COMMIT") }
+func (c *kitConn) Rollback(context.Context) error   { return c.exec("ROLLBACK") }
+func (c *kitConn) Savepoint(context.Context) error  { return c.exec("SAVEPOINT s") }
+func (c *kitConn) RollbackTo(context.Context) error { return c.exec("ROLLBACK TO s") }
+func (c *kitConn) Close(context.Context) error      { return c.conn.Close() }
+
+func (c *kitConn) Truncate(_ context.Context, t sourcetest.Table) error {
+	return c.exec("TRUNCATE TABLE " + tableName(&t.Table))
+}
+
+// idExpr is an id as the column has it.
+func idExpr(t sourcetest.Table, id string) string {
+	switch {
+	case t.IDType == "BINARY(16)":
+		return "UNHEX('" + strings.ReplaceAll(id, "-", "") + "')"
+	case strings.HasPrefix(t.IDType, "VARBINARY"):
+		return fmt.Sprintf("X'%x'", id)
+	}
+	return "'" + mysql.Escape(id) + "'"
+}
+
+func (c *kitConn) Delete(_ context.Context, t sourcetest.Table, ids ...string) error {
+	for i, id := range ids {
+		ids[i] = idExpr(t, id)
+	}
+	return c.exec(fmt.Sprintf("DELETE FROM %s WHERE %s IN (%s)", tableName(&t.Table), quoteIdent(t.Columns.ID), strings.Join(ids, ", ")))
+}
+
+func (c *kitConn) Update(_ context.Context, t sourcetest.Table, ms ...*outbox.Message) error {
+	for _, m := range ms {
+		sql := fmt.Sprintf("UPDATE %s SET %s = %s, %s = %s WHERE %s = %s", tableName(&t.Table), quoteIdent(t.Columns.Type), kitLiteral(t, "", m.Type),
+			quoteIdent(t.Columns.Payload), kitLiteral(t, t.Columns.Payload, m.Payload), quoteIdent(t.Columns.ID), idExpr(t, m.ID))
+		if err := c.exec(sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *kitConn) Insert(_ context.Context, t sourcetest.Table, ms ...*outbox.Message) error {
+	var names, rows []string
+	values := make([]map[string]any, len(ms))
+	for i, m := range ms {
+		values[i] = map[string]any{}
+		for _, v := range t.Values(m) {
+			values[i][v.Column] = v.V
+			if !slices.Contains(names, v.Column) {
+				names = append(names, v.Column)
+			}
+		}
+	}
+	quoted := make([]string, len(names))
+	for _, row := range values {
+		var places []string
+		for i, name := range names {
+			quoted[i] = quoteIdent(name)
+			if v, ok := row[name]; ok {
+				places = append(places, kitLiteral(t, name, v))
+			} else {
+				places = append(places, "DEFAULT")
+			}
+		}
+		rows = append(rows, "("+strings.Join(places, ", ")+")")
+	}
+	return c.exec("INSERT INTO " + tableName(&t.Table) + " (" + strings.Join(quoted, ", ") + ") VALUES " + strings.Join(rows, ", "))
+}
+
+// kitLiteral writes a value for a column.
+func kitLiteral(t sourcetest.Table, column string, v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "NULL"
+	case int64:
+		return fmt.Sprint(v)
+	case time.Time:
+		return "'" + v.In(time.FixedZone("", 5*3600)).Format("2006-01-02 15:04:05.999999") + "'"
+	case []byte:
+		switch {
+		case v == nil:
+			return "NULL"
+		case strings.Contains(t.PayloadType, "B") && !strings.Contains(t.PayloadType, "TEXT"), t.PayloadType == "" && t.Shape == "tailbox":
+			return fmt.Sprintf("X'%x'", v)
+		}
+		return "'" + mysql.Escape(string(v)) + "'"
+	case string:
+		if column == t.Columns.ID && column != "" {
+			return idExpr(t, v)
+		}
+		return "'" + mysql.Escape(v) + "'"
+	}
+	return fmt.Sprintf("'%v'", v)
+}

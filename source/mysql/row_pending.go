@@ -1,0 +1,28 @@
+package mysql
+
+import "github.com/tailbox/tailbox/outbox"
+
+// pendingCondition is the SQL condition by which a table's own columns say that a row is pending, or "" where they do not: the
+// status is the word for pending (or NULL, which no one sets on purpose), or without a status column, delivered_at is
+// NULL. The columns of a shape may be missing in the table.
+func (t *tableInfo) pendingCondition(alias string) string {
+	if name := t.Columns.Status; name != "" {
+		if c, ok := t.column(name); ok {
+			ref := alias + "." + quoteIdent(c.name)
+			return "(" + ref + " = " + quoteLiteral(pendingWord(&t.Table)) + " OR " + ref + " IS NULL)"
+		}
+	}
+	if name := t.Columns.DeliveredAt; name != "" {
+		if c, ok := t.column(name); ok {
+			return alias + "." + quoteIdent(c.name) + " IS NULL"
+		}
+	}
+	return ""
+}
+
+func pendingWord(t *outbox.Table) string {
+	if t.Words.Pending == "" {
+		return outbox.DefaultWords.Pending
+	}
+	return t.Words.Pending
+}

@@ -1,0 +1,309 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A tableSnapshot is the state of the tables at a place in the log. It is a read-only transaction on a connection of its own.
+type tableSnapshot struct {
+	cfg    *Config
+	conn   *session
+	resume resume
+	sweeps []sweep
+}
+
+// A sweep is what is to be delivered of one table.
+type sweep struct {
+	rows  *rowReader
+	where string
+}
+
+var _ source.Snapshot = (*tableSnapshot)(nil)
+
+// snapshotSettings let a sweep last as long as it lasts.
+const snapshotSettings = "SET net_write_timeout = 3600, group_concat_max_len = 1048576, transaction_isolation = 'REPEATABLE-READ'"
+
+// Establish implements source.Source.
+func (s *Source) Establish(ctx context.Context) (source.Snapshot, error) {
+	snap, err := s.establish(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("establish a position in the binlog: %w", err)
+	}
+	s.cfg.Logger.Info("established a position in the log", "position", snap.resume.place.String(), "server", snap.resume.server)
+	return snap, nil
+}
+
+func (s *Source) establish(ctx context.Context) (_ *tableSnapshot, err error) {
+	conn, err := s.cfg.connect(ctx, s.cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	snap := &tableSnapshot{cfg: &s.cfg, conn: conn}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, conn.close(ctx))
+		}
+	}()
+	server, err := inspect(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	settings := snapshotSettings
+	if conn.server.mariadb && !conn.server.atLeast(11, 1, 0) {
+		settings = "SET net_write_timeout = 3600, group_concat_max_len = 1048576, tx_isolation = 'REPEATABLE-READ'"
+	}
+	if _, err := conn.exec(ctx, settings); err != nil {
+		return nil, err
+	}
+	snap.resume.server = server.id
+	if conn.server.mariadb {
+		err = s.exact(ctx, snap)
+	} else {
+		err = s.matched(ctx, snap)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return snap, nil
+}
+
+const openSnapshot = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+
+// exact opens a snapshot whose place in the log the server tells, as MariaDB does.
+func (s *Source) exact(ctx context.Context, snap *tableSnapshot) error {
+	if _, err := snap.conn.exec(ctx, openSnapshot); err != nil {
+		return fmt.Errorf("open snapshot: %w", err)
+	}
+	rows, err := snap.conn.texts(ctx, "SHOW STATUS WHERE variable_name IN ('binlog_snapshot_file', 'binlog_snapshot_position')")
+	if err != nil {
+		return fmt.Errorf("ask for the snapshot's place: %w", err)
+	}
+	values := map[string]string{}
+	for _, r := range rows {
+		values[strings.ToLower(r[0])] = r[1]
+	}
+	file, pos := values["binlog_snapshot_file"], values["binlog_snapshot_position"]
+	if snap.resume.place, err = parsePlace(file + ":" + pos); err != nil {
+		return fmt.Errorf("ask for the snapshot's place: %w", err)
+	}
+	gtids, err := snap.conn.texts(ctx, "SELECT COALESCE(BINLOG_GTID_POS("+quoteLiteral(file)+", "+pos+"), '')")
+	if err != nil {
+		return fmt.Errorf("ask for the snapshot's gtids: %w", err)
+	}
+	if snap.resume.gtids, err = parseGTIDs(gtids[0][0], true); err != nil {
+		return err
+	}
+	found, err := s.scan(ctx, &snap.resume, snap.resume.place)
+	if err != nil {
+		return err
+	}
+	snap.resume.created = found.begun
+	return nil
+}
+
+// matched opens a snapshot and finds the place that it belongs to. The log is ahead of what is visible: so first comes a place,
+// then a transaction of our own. Once that is committed everything before the place is visible, because transactions become
+// visible in the log's order; then the snapshot is opened. What the log holds between the place and its end after that
+// is in the snapshot, or not, as the rows tell: up to the last transaction with a row that the snapshot shows.
+func (s *Source) matched(ctx context.Context, snap *tableSnapshot) error {
+	before, err := readLogEnd(ctx, snap.conn)
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.mark(ctx, snap.conn); err != nil {
+		return err
+	}
+	if _, err := snap.conn.exec(ctx, openSnapshot); err != nil {
+		return fmt.Errorf("open snapshot: %w", err)
+	}
+	after, err := readLogEnd(ctx, snap.conn)
+	if err != nil {
+		return err
+	}
+	snap.resume.place = before.place
+	if snap.resume.gtids, err = parseGTIDs(before.gtids, false); err != nil {
+		return err
+	}
+	found, err := s.scan(ctx, &snap.resume, after.place)
+	if err != nil {
+		return err
+	}
+	snap.resume.created = found.begun
+	last := -1
+	for _, info := range found.tables {
+		n, err := snap.lastVisible(ctx, info, found.rows)
+		if err != nil {
+			return err
+		}
+		last = max(last, n)
+	}
+	if last < 0 {
+		return nil
+	}
+	for _, end := range found.ends {
+		if end.after > last {
+			r, err := parseResume(end.resume)
+			if err != nil {
+				return err
+			}
+			snap.resume = *r
+			return nil
+		}
+	}
+	return fmt.Errorf("find the snapshot's place: the log ends before its rows: %w", errProtocol)
+}
+
+// mark commits a transaction that leaves nothing behind.
+func (c *Config) mark(ctx context.Context, s *session) error {
+	table := "tailbox_checkpoint"
+	if c.Schema != "" {
+		table = quoteIdent(c.Schema) + "." + table
+	}
+	name := quoteLiteral("establishing " + randomUUID())
+	for _, sql := range []string{"BEGIN", "INSERT INTO " + table + " (pipeline, schema_version) VALUES (" + name + ", 1)",
+		"DELETE FROM " + table + " WHERE pipeline = " + name, "COMMIT"} {
+		if _, err := s.exec(ctx, sql); err != nil {
+			return fmt.Errorf("write a mark into the log: %w", err)
+		}
+	}
+	return nil
+}
+
+// A scanned is what a piece of the log holds.
+type scanned struct {
+	begun  string // created of its first file
+	tables []*tableInfo
+	rows   []*outbox.Message
+	ends   []scannedEnd
+}
+
+// A scannedEnd is the end of a transaction, after so many rows.
+type scannedEnd struct {
+	after  int
+	resume source.Resume
+}
+
+// maxScanned bounds what a piece of the log may hold: more came while a snapshot was opened than can be looked at.
+const maxScanned = 200_000
+
+// scan reads the log from a place to another.
+func (s *Source) scan(ctx context.Context, from *resume, to place) (_ *scanned, err error) {
+	w := &watch{cfg: &s.cfg}
+	defer func() { err = errors.Join(err, w.closeSession(ctx)) }()
+	cat, err := w.refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.openDump(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.close(ctx)) }()
+	if d.server.id != from.server {
+		return nil, fmt.Errorf("the server was %s and is %s now", from.server, d.server.id)
+	}
+	if err := s.start(ctx, d, from.place); err != nil {
+		return nil, err
+	}
+	found := &scanned{tables: cat.tables}
+	begin := *from
+	begin.gtids, _ = parseGTIDs(textOrNone(from.gtids), d.session.server.mariadb) // a copy: reading adds to it
+	st := newStream(s, d, w, &begin)
+	st.wire, st.halt, st.markEvery = d.wire, to, 1
+	st.emit = func(_ context.Context, b *source.Batch) error {
+		n := len(found.rows)
+		found.rows = append(found.rows, b.Messages...)
+		for _, m := range b.Marks {
+			found.ends = append(found.ends, scannedEnd{n + m.N, m.Resume})
+		}
+		if b.Resume != "" {
+			found.ends = append(found.ends, scannedEnd{len(found.rows), b.Resume})
+		}
+		if len(found.rows) > maxScanned {
+			return fmt.Errorf("more than %d rows came while the snapshot was opened: try again", maxScanned)
+		}
+		return nil
+	}
+	release := context.AfterFunc(ctx, st.wire.interrupt)
+	err = st.read(ctx)
+	release()
+	if errors.Is(err, errHalted) {
+		err = st.flush(ctx, true)
+	}
+	if st.zstd != nil {
+		st.zstd.Close()
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	found.begun = st.begun
+	return found, err
+}
+
+func textOrNone(g *gtidSet) string {
+	if g.empty() {
+		return ""
+	}
+	return g.String()
+}
+
+// lastVisible is the index of the last of the rows of a table that the snapshot shows, -1 for none.
+func (s *tableSnapshot) lastVisible(ctx context.Context, info *tableInfo, rows []*outbox.Message) (int, error) {
+	const chunk = 500
+	last := -1
+	var list string
+	ids := map[string]int{}
+	ask := func() error {
+		if list == "" {
+			return nil
+		}
+		found, err := s.conn.texts(ctx, "SELECT "+info.idText("t")+" FROM "+tableName(&info.Table)+" t WHERE t."+quoteIdent(info.Columns.ID)+" IN ("+list+")")
+		for _, r := range found {
+			if n, ok := ids[r[0]]; ok {
+				last = max(last, n)
+			}
+		}
+		list = ""
+		clear(ids)
+		return wrap("look for rows in the snapshot", err)
+	}
+	for i, m := range rows {
+		if m.Table != info.String() {
+			continue
+		}
+		literal, err := info.idLiteral(m.ID)
+		if err != nil {
+			return 0, err
+		}
+		if list != "" {
+			list += ", "
+		}
+		list += literal
+		ids[m.ID] = i
+		if len(ids) == chunk {
+			if err := ask(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return last, ask()
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Resume implements source.Snapshot.
+func (s *tableSnapshot) Resume() source.Resume { return source.Resume(s.resume.String()) }
+
+// Close implements source.Snapshot.
+func (s *tableSnapshot) Close(ctx context.Context) error { return s.conn.close(ctx) }

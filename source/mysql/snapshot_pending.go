@@ -1,0 +1,191 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Judge implements source.Snapshot.
+func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool, error) {
+	s.sweeps = nil
+	var unjudged []error
+	for i := range s.cfg.Tables {
+		info, err := describeTable(ctx, s.conn, &s.cfg.Tables[i])
+		if err != nil {
+			return false, err
+		}
+		rows, err := rowReaderOf(info, s.cfg.MaxMessage)
+		if err != nil {
+			return false, err
+		}
+		where, cure := s.cfg.pendingRows(info, first)
+		if where == "" {
+			continue
+		}
+		found, err := s.conn.texts(ctx, "SELECT 1 FROM "+rows.from()+" t WHERE "+where+" LIMIT 1")
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("look for pending rows in %s: %w", info, err)
+		case len(found) > 0 && cure != "" && !acceptGap:
+			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", info, cure, source.ErrUnjudged))
+		case len(found) > 0 && cure == "":
+			s.sweeps = append(s.sweeps, sweep{rows, where})
+		}
+	}
+	return len(s.sweeps) > 0, errors.Join(unjudged...)
+}
+
+// pendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
+// tells: if there are such rows at all, an operator has to do what it says.
+func (c *Config) pendingRows(t *tableInfo, first bool) (where, cure string) {
+	const all = "TRUE"
+	if where := t.pendingCondition("t"); where != "" {
+		return where, ""
+	}
+	switch {
+	case first && c.Start == "pending":
+		return all, ""
+	case first && c.Start == "now":
+		return "", ""
+	case first:
+		return all, "set source.start to pending (deliver them) or now (leave them out)"
+	case t.OnDelivered == outbox.Delete:
+		return all, "" // what is there was not delivered
+	}
+	return all, "they cannot be swept: run tailbox accept-gap --why … to go on without them"
+}
+
+// Pending implements source.Snapshot. Tables come in their configured order. The rows of one are ordered by the sequence column,
+// else by created_at, and then by id.
+func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emit) error {
+	p := pendingBatch{log: log, emit: emit}
+	now, err := s.conn.texts(ctx, "SELECT UTC_TIMESTAMP(6)")
+	if err != nil {
+		return fmt.Errorf("read the server's time: %w", err)
+	}
+	if p.now, err = parseTime(now[0][0]); err != nil {
+		return fmt.Errorf("read the server's time: %w", err)
+	}
+	parked, err := s.parkedTable(ctx)
+	if err != nil {
+		return err
+	}
+	for _, sw := range s.sweeps {
+		if err := s.pendingOf(ctx, sw, parked, &p); err != nil {
+			return err
+		}
+	}
+	return p.flush(ctx)
+}
+
+// parkedTable is the quoted name of tailbox_parked if it has rows of this pipeline, else "".
+func (s *tableSnapshot) parkedTable(ctx context.Context) (string, error) {
+	schema, name := "DATABASE()", "tailbox_parked"
+	if s.cfg.Schema != "" {
+		schema, name = quoteLiteral(s.cfg.Schema), quoteIdent(s.cfg.Schema)+"."+name
+	}
+	rows, err := s.conn.texts(ctx, "SELECT 1 FROM information_schema.tables WHERE table_schema = "+schema+" AND table_name = 'tailbox_parked'")
+	if err != nil || len(rows) == 0 {
+		return "", wrap("look up table tailbox_parked", err)
+	}
+	rows, err = s.conn.texts(ctx, "SELECT 1 FROM "+name+" WHERE pipeline = "+quoteLiteral(s.cfg.Pipeline)+" LIMIT 1")
+	if err != nil || len(rows) == 0 {
+		return "", wrap("look for parked deliveries", err)
+	}
+	return name, nil
+}
+
+// pendingOf emits the rows of one table, as they come from the server.
+func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, parked string, p *pendingBatch) error {
+	r := sw.rows
+	sinks, join := "NULL", ""
+	if parked != "" {
+		// All states count: also of a delivery that was dropped or delivered, a row is kept until its message is settled.
+		sinks = "p.sinks"
+		join = " LEFT JOIN (SELECT message_id, GROUP_CONCAT(sink SEPARATOR ',') AS sinks FROM " + parked + " WHERE pipeline = " +
+			quoteLiteral(s.cfg.Pipeline) + " AND source_table = " + quoteLiteral(r.table.String()) +
+			" GROUP BY message_id) p ON p.message_id = CAST(" + r.id("t") + " AS BINARY)"
+	}
+	query := "SELECT " + r.list("t") + ", " + sinks + " FROM " + r.from() + " t" + join + " WHERE " + sw.where + " ORDER BY " + r.table.order("t")
+	err := s.conn.stream(ctx, query, func(row []mysql.FieldValue) error {
+		m, err := r.message(row)
+		if err != nil {
+			return err
+		}
+		var at []string
+		if v := &row[r.width()]; v.Type == mysql.FieldValueTypeString {
+			at = strings.Split(string(v.AsString()), ",")
+		}
+		return p.add(ctx, m, at)
+	})
+	if p.refused != nil {
+		return p.refused // as it is
+	}
+	return wrap("read pending rows of "+r.table.String(), err)
+}
+
+// order is the ORDER BY of a sweep.
+func (t *tableInfo) order(alias string) string {
+	var by []string
+	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {
+		if c, ok := t.column(name); ok && name != "" {
+			by = append(by, alias+"."+quoteIdent(c.name))
+			break
+		}
+	}
+	return strings.Join(append(by, alias+"."+quoteIdent(t.Columns.ID)), ", ")
+}
+
+// A pendingBatch gathers swept rows into batches.
+type pendingBatch struct {
+	log     uint32
+	now     time.Time
+	emit    source.Emit
+	rank    uint32
+	bytes   int
+	batch   source.Batch
+	refused error // by emit
+}
+
+func (p *pendingBatch) add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
+	m.Position = outbox.Position{Log: p.log, N: p.rank}
+	m.CommitTime = p.now
+	p.rank++
+	size := len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Group)
+	if p.bytes > 0 && p.bytes+size > batchBytes {
+		if err := p.flush(ctx); err != nil {
+			return err
+		}
+	}
+	b := &p.batch
+	b.Messages = append(b.Messages, m)
+	if parkedAt != nil && b.ParkedAt == nil {
+		b.ParkedAt = make([][]string, len(b.Messages)-1, batchMessages)
+	}
+	if b.ParkedAt != nil {
+		b.ParkedAt = append(b.ParkedAt, parkedAt)
+	}
+	p.bytes += size
+	if p.bytes >= batchBytes || len(b.Messages) >= batchMessages {
+		return p.flush(ctx)
+	}
+	return nil
+}
+
+func (p *pendingBatch) flush(ctx context.Context) error {
+	if len(p.batch.Messages) == 0 {
+		return nil
+	}
+	b := p.batch
+	p.batch, p.bytes = source.Batch{}, 0
+	p.refused = p.emit(ctx, &b)
+	return p.refused
+}

@@ -1,0 +1,361 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// Run implements source.Source. One goroutine reads, decodes and emits; a watch asks the server from time to time where its
+// log ends, and looks whether the tables are there.
+func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) error {
+	from, err := parseResume(start.From)
+	if err != nil {
+		return fmt.Errorf("start at the checkpoint: %w", err)
+	}
+	var refused error
+	err = s.run(ctx, from, start, func(ctx context.Context, b *source.Batch) error {
+		refused = emit(ctx, b)
+		return refused
+	})
+	switch {
+	case refused != nil && !(ctx.Err() != nil && errors.Is(refused, ctx.Err())):
+		return refused
+	case ended(ctx):
+		return nil // whatever the end of the context broke
+	}
+	return err
+}
+
+// ended tells whether a context is at its end. A socket's deadline is the context's, and may come a moment before the
+// context knows of it.
+func ended(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
+func (s *Source) run(ctx context.Context, from *resume, start source.Start, emit source.Emit) (err error) {
+	watch, err := s.newWatch(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, watch.close(ctx)) }()
+	d, err := s.openDump(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := d.close(ctx); err == nil {
+			err = cerr
+		}
+	}()
+	st := newStream(s, d, watch, from)
+	st.start, st.emit = start, emit
+	if err := st.begin(ctx, from); err != nil {
+		return err
+	}
+	s.cfg.Logger.Info("reading the log", "from", from.place.String(), "server", d.server.id, "by_gtid", st.byGTID)
+	return st.run(ctx)
+}
+
+// A stream is one Run once it is connected. All of it belongs to the reading goroutine.
+type stream struct {
+	cfg    *Config
+	source *Source
+	dump   *dump
+	wire   *wire
+	watch  *watch
+	cat    *catalog
+	start  source.Start
+	emit   source.Emit
+
+	// cur is where the stream is. The file it names is the one whose beginning was read (opened) but for the moment between
+	// two files.
+	cur      place
+	opened   bool
+	created  string
+	checksum bool
+	// begun is created of the first file that was read.
+	begun  string
+	byGTID bool
+	// moving is the checkpoint of another server, by whose GTIDs the log is read. Up to settled, where the log ended at the
+	// beginning, transactions that it covers may follow those that it does not; so until then its own place goes on standing in
+	// each Resume, with the GTIDs that were read.
+	moving  *resume
+	settled place
+	wants   *resume // the checkpoint, until its file was seen to be the same one
+	gtids   *gtidSet
+	// skip: transactions that begin before it were read by an earlier Run; only what is prepared there matters.
+	skip place
+
+	layouts map[uint64]*layout
+	dec     decoder
+	vals    []value
+	inner   bool // inside a compressed transaction
+	zstd    *zstd.Decoder
+	scratch []byte
+	pieces  pieces
+
+	group    group
+	prepared map[string]*prepared
+	kept     int // bytes of prepared transactions
+	batchState
+	ignored   map[string]int
+	resumeBuf []byte
+	// originServer is the server_id in the header of the present group's GTID.
+	originServer uint32
+	lastEmitted  time.Time
+	// halt ends the reading at a place, for a scan of a piece of the log.
+	halt place
+}
+
+func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
+	st := &stream{cfg: &s.cfg, source: s, dump: d, watch: watch, cat: watch.catalog(),
+		cur: from.place, created: from.created, gtids: from.gtids,
+		layouts: map[uint64]*layout{}, prepared: map[string]*prepared{}, ignored: map[string]int{},
+		dec: decoder{maxMessage: s.cfg.MaxMessage}}
+	st.done, st.reported, st.markEvery = from.place, from.place, markEvery
+	if st.gtids == nil {
+		st.gtids = newGTIDs(d.session.server.mariadb)
+	}
+	return st
+}
+
+// begin has the server send the log: by file and position where it is the server that the checkpoint belongs to, else by GTIDs.
+func (st *stream) begin(ctx context.Context, from *resume) (err error) {
+	s, d := st.source, st.dump
+	s.mu.Lock()
+	examined := s.examined
+	s.mu.Unlock()
+	switch {
+	case examined != "" && examined != d.server.id:
+		return fmt.Errorf("start to read the binlog: the server was %s and is %s now: the checkpoint has to be examined again", examined, d.server.id)
+	case from.server == d.server.id:
+		st.wants = from
+		if from.from.file != 0 {
+			st.cur, st.skip = from.from, from.place
+		}
+		if st.cur.pos > 1<<32-1 {
+			st.skip = from.place
+		}
+		err = s.start(ctx, d, st.cur)
+	case from.gtids.empty():
+		return fmt.Errorf("start to read the binlog: the checkpoint belongs to server %s, this is %s, and there are no GTIDs: %w", from.server, d.server.id, source.ErrGap)
+	default:
+		end, err := readLogEnd(ctx, d.session)
+		if err != nil {
+			return err
+		}
+		st.byGTID, st.moving, st.settled = true, from, end.place
+		if err := s.startAfter(ctx, d, from.gtids); err != nil {
+			return err
+		}
+	}
+	st.wire = d.wire
+	return err
+}
+
+// run reads until the end.
+func (st *stream) run(ctx context.Context) error {
+	st.source.attach(st.wire)
+	release := context.AfterFunc(ctx, st.wire.interrupt)
+	err := st.read(ctx)
+	release()
+	st.source.attach(nil)
+	if st.zstd != nil {
+		st.zstd.Close()
+	}
+	if failure := st.watch.failed(); failure != nil && errors.Is(err, errInterrupted) && ctx.Err() == nil {
+		err = failure
+	}
+	return err
+}
+
+// errHalted ends a scan at its end.
+var errHalted = errors.New("halted")
+
+// read is the loop: consume what is in the buffer, emit it, read on.
+func (st *stream) read(ctx context.Context) error {
+	st.watch.notify(st.wire)
+	waiting := func() bool { return st.source.waiting.Load() > 0 }
+	for {
+		if st.halt.file != 0 && st.opened && !st.done.before(st.halt) && !st.group.open {
+			return errHalted
+		}
+		payload, large := st.wire.next()
+		if payload != nil {
+			if err := st.packet(ctx, payload); err != nil {
+				return err
+			}
+			continue
+		}
+		if large {
+			if err := st.largePacket(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		// Nothing complete is left in the buffer: what was read is not held back.
+		deadline, err := st.pause(ctx)
+		if err != nil {
+			return err
+		}
+		if err := st.wire.fill(deadline, waiting); err != nil && !errors.Is(err, errDeadline) {
+			return err
+		}
+	}
+}
+
+// packet handles one packet.
+func (st *stream) packet(ctx context.Context, b []byte) error {
+	if len(b) == 0 {
+		return truncated("packet")
+	}
+	switch b[0] {
+	case 0:
+		return st.event(ctx, b[1:])
+	case 0xff:
+		return fmt.Errorf("read the binlog: %w", streamError(errorPacket(b)))
+	case 0xfe:
+		return errors.New("read the binlog: the server ended it")
+	}
+	return fmt.Errorf("read the binlog: packet of kind %d: %w", b[0], errProtocol)
+}
+
+// event handles one event that is in memory as a whole.
+func (st *stream) event(ctx context.Context, b []byte) error {
+	h, ok := parseHeader(b)
+	if !ok || int(h.size) != len(b) {
+		return truncated("event")
+	}
+	body := b[headerSize:]
+	switch {
+	case h.typ == eventFormat:
+		body = body[:max(0, len(body)-checksumSize)] // is there in any case
+	case st.sealed(&h, b):
+		if len(body) < checksumSize {
+			return truncated("event")
+		}
+		end := len(b) - checksumSize
+		if sum, _ := littleEndian(b[end:]); uint32(sum) != crc32.ChecksumIEEE(b[:end]) {
+			return fmt.Errorf("read the binlog after %s: an event's checksum is wrong: %w", st.cur, errProtocol)
+		}
+		body = b[headerSize:end]
+	}
+	if err := st.advance(&h); err != nil {
+		return err
+	}
+	return st.dispatch(ctx, &h, body, b)
+}
+
+// sealed tells whether an event ends in a checksum. The first event comes before the description of its file, which tells.
+func (st *stream) sealed(h *header, b []byte) bool {
+	if st.opened || h.typ != eventRotate || h.flags&flagArtificial == 0 || len(b) < headerSize+checksumSize {
+		return st.checksum
+	}
+	end := len(b) - checksumSize
+	sum, _ := littleEndian(b[end:])
+	return uint32(sum) == crc32.ChecksumIEEE(b[:end])
+}
+
+// advance moves to an event's end. The header has 32 bits of it; events that were written before their place was known have none.
+func (st *stream) advance(h *header) error {
+	switch {
+	case h.flags&flagArtificial != 0, h.typ == eventHeartbeat, h.typ == eventHeartbeatV2:
+		return nil
+	case h.end == 0 && h.typ == eventFormat: // sent again, for a start in the middle of its file
+		return nil
+	case h.end == 0:
+		st.cur.pos += uint64(h.size)
+	default:
+		end := st.cur.pos&^(1<<32-1) | uint64(h.end)
+		if end < st.cur.pos {
+			end += 1 << 32
+		}
+		st.cur.pos = end
+	}
+	if st.cur.pos > maxPos {
+		return fmt.Errorf("read the binlog at %s: the file is too large: %w", st.cur, source.ErrStop)
+	}
+	return nil
+}
+
+// rotate goes on to another file.
+func (st *stream) rotate(b []byte) error {
+	p, err := parseRotate(b)
+	if err != nil {
+		return err
+	}
+	if st.opened && (p.base != st.cur.base || p.file < st.cur.file) {
+		return fmt.Errorf("read the binlog: after %s the server went on with %s: %w", st.cur, p, source.ErrGap)
+	}
+	if p.file != st.cur.file {
+		if err := st.dropGroup("cut off at the end of a file"); err != nil {
+			return err
+		}
+		st.opened = false
+	}
+	if p.file != st.cur.file || p.base != st.cur.base || !st.opened {
+		st.cur = p
+	}
+	return nil
+}
+
+// format reads the description of a file, with which it begins.
+func (st *stream) format(h *header, b []byte) error {
+	if len(b) < 2 || b[0] != 4 {
+		return fmt.Errorf("read the binlog at %s: its version is not 4: %w", st.cur, errProtocol)
+	}
+	created := strconv.FormatUint(uint64(h.time), 10) + "." + strconv.FormatUint(uint64(h.serverID), 10)
+	if w := st.wants; w != nil && w.place.file == st.cur.file {
+		if w.created != created {
+			return fmt.Errorf("read the binlog from %s: the file is another one (begun %s, not %s): the log was reset, or the server restored: %w",
+				w.place, created, w.created, source.ErrGap)
+		}
+		st.wants = nil
+	}
+	st.checksum = len(b) > 1 && b[len(b)-1] == 1
+	if st.opened && st.created == created && h.end == 0 {
+		return nil
+	}
+	if err := st.dropGroup("cut off by a restart of the server"); err != nil {
+		return err
+	}
+	if st.begun == "" {
+		st.begun = created
+		if st.byGTID {
+			st.done, st.reported = st.cur, st.cur
+		}
+	}
+	st.created, st.opened = created, true
+	clear(st.layouts)
+	return nil
+}
+
+// outside notes that everything up to the present place is complete, for events that stand between transactions.
+func (st *stream) outside(ctx context.Context) error {
+	if st.group.open || !st.opened {
+		return nil
+	}
+	return st.transactionEnd(ctx)
+}
+
+// heartbeat: the server has nothing more to send up to its position.
+func (st *stream) heartbeat(ctx context.Context, h *header, b []byte) error {
+	name := string(b)
+	if st.group.open || !st.opened || !strings.HasPrefix(name, st.cur.name()) || h.end == 0 {
+		return nil
+	}
+	if end := st.cur.pos&^(1<<32-1) | uint64(h.end); end > st.cur.pos {
+		st.cur.pos = end
+	}
+	return st.outside(ctx)
+}

@@ -1,0 +1,254 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// States of a group.
+const (
+	groupStarted  = iota // its first event will tell what it is
+	groupRows            // a transaction
+	groupPrepared        // a transaction that ends in being prepared (XA)
+)
+
+// A group is a transaction, or one statement that is none, in the log: from its GTID to its end. A transaction of rows is
+// written as a whole once it commits; so its rows may be emitted before its end is read, with three exceptions: XA, where it
+// is prepared; and transactions that also changed tables without transactions, where ROLLBACK (or ROLLBACK TO a savepoint)
+// may stand behind rows. So what of a group fits into one batch is not emitted before its end.
+type group struct {
+	open    bool
+	state   int
+	begin   place // before its first event
+	ordinal uint64
+	gtid    gtidEvent
+	origin  []byte
+	at      time.Time
+	// n is how much of its rows was passed, in units of two bytes.
+	n          uint64
+	first      int // where its messages begin in the batch
+	emitted    int // messages of it that were emitted already
+	moved      bool
+	skip       bool
+	xid        string
+	messages   []*outbox.Message // of a prepared transaction
+	bytes      int
+	savepoints map[string]int
+}
+
+// openGroup begins a group.
+func (st *stream) openGroup(h *header, e *gtidEvent, state int) error {
+	if err := st.dropGroup("without an end"); err != nil {
+		return err
+	}
+	begin := st.cur
+	begin.pos -= uint64(h.size)
+	g := &st.group
+	*g = group{open: true, state: state, begin: begin, ordinal: st.cur.ordinal(), gtid: *e, origin: append(g.origin[:0], e.origin...),
+		at: e.committed, first: len(st.messages), skip: begin.before(st.skip)}
+	g.gtid.origin, st.originServer = g.origin, h.serverID
+	return nil
+}
+
+// dropGroup ends a group that has no end: its transaction was not committed.
+func (st *stream) dropGroup(why string) error {
+	if !st.group.open {
+		return nil
+	}
+	st.undo(0, why)
+	st.group.open = false
+	return nil
+}
+
+// undo takes messages of the open group back, from the n-th on. What was emitted already is beyond that.
+func (st *stream) undo(n int, why string) {
+	g := &st.group
+	if n < g.emitted {
+		st.count("rolled back after it was emitted", g.emitted-n)
+		st.cfg.Logger.Error("rows of a large transaction were emitted, and then rolled back", "binlog", st.cur.String(), "messages", g.emitted-n, "reason", why)
+		n = g.emitted
+	}
+	if keep := g.first + n - g.emitted; keep < len(st.messages) {
+		clear(st.messages[keep:])
+		st.messages = st.messages[:keep]
+	}
+	if n < len(g.messages) {
+		g.messages = g.messages[:n]
+	}
+}
+
+// size is the number of messages of the open group.
+func (st *stream) size() int {
+	return st.group.emitted + len(st.messages) - st.group.first + len(st.group.messages)
+}
+
+// commit ends a group: everything in it is committed.
+func (st *stream) commit(ctx context.Context) error {
+	g := &st.group
+	if !g.open {
+		return fmt.Errorf("read the binlog at %s: a transaction ends without a beginning: %w", st.cur, errProtocol)
+	}
+	g.open = false
+	switch {
+	case len(g.gtid.origin) > 0:
+		st.gtids.add(g.gtid.origin, g.gtid.number)
+	case st.gtids.mariadb && g.gtid.number > 0:
+		st.gtids.setDomain(g.gtid.domain, st.originServer, g.gtid.number)
+	}
+	st.moved = st.moved || g.moved
+	return st.transactionEnd(ctx)
+}
+
+// query handles a statement.
+func (st *stream) query(ctx context.Context, schema, q []byte) error {
+	q = bytes.TrimSpace(q)
+	g := &st.group
+	if !g.open {
+		return st.outside(ctx)
+	}
+	if g.state != groupStarted {
+		return st.inside(ctx, schema, q)
+	}
+	switch {
+	case string(q) == "BEGIN":
+		g.state = groupRows
+		return nil
+	case hasWord(q, "XA START"), hasWord(q, "XA BEGIN"):
+		g.state, g.xid = groupPrepared, xidText(q)
+		return nil
+	case hasWord(q, "XA COMMIT"):
+		return st.commitPrepared(ctx, xidText(q))
+	case hasWord(q, "XA ROLLBACK"):
+		st.forget(xidText(q))
+		return st.commit(ctx)
+	}
+	if err := st.statement(ctx, schema, q); err != nil {
+		return err
+	}
+	g.moved = true
+	return st.commit(ctx)
+}
+
+// inside handles a statement of a transaction.
+func (st *stream) inside(ctx context.Context, schema, q []byte) error {
+	switch {
+	case string(q) == "COMMIT":
+		return st.commit(ctx)
+	case string(q) == "ROLLBACK":
+		st.undo(0, "ROLLBACK")
+		return st.commit(ctx)
+	case hasWord(q, "SAVEPOINT"):
+		if st.group.savepoints == nil {
+			st.group.savepoints = map[string]int{}
+		}
+		st.group.savepoints[savepointName(q)] = st.size()
+		return nil
+	case hasWord(q, "ROLLBACK TO"):
+		st.undo(st.group.savepoints[savepointName(q)], "ROLLBACK TO")
+		return nil
+	case hasWord(q, "XA END"), string(q) == "BEGIN":
+		return nil
+	}
+	return st.statement(ctx, schema, q)
+}
+
+// savepointName is the last word, as it is quoted.
+func savepointName(q []byte) string {
+	fields := strings.Fields(string(q))
+	return strings.Trim(strings.ToLower(fields[len(fields)-1]), "`")
+}
+
+// hasWord tells whether a statement begins with words, whatever their case.
+func hasWord(q []byte, words string) bool {
+	return len(q) > len(words) && bytes.EqualFold(q[:len(words)], []byte(words)) && (q[len(words)] <= ' ' || q[len(words)] == '(' || q[len(words)] == '\'' || q[len(words)] == '`')
+}
+
+// xidText is the id in a statement about an XA transaction, as the server writes it.
+func xidText(q []byte) string {
+	for range 2 {
+		i := bytes.IndexByte(q, ' ')
+		if i < 0 {
+			return ""
+		}
+		q = bytes.TrimSpace(q[i:])
+	}
+	if i := bytes.IndexByte(q, ' '); i >= 0 {
+		q = q[:i] // ONE PHASE
+	}
+	return strings.ToLower(string(q))
+}
+
+// statement handles what stands in the log as a statement: DDL, or a change in statement format.
+func (st *stream) statement(ctx context.Context, schema, q []byte) error {
+	if st.group.skip {
+		return nil
+	}
+	info := st.mentioned(schema, q)
+	if info == nil {
+		return nil
+	}
+	word := strings.ToUpper(string(q[:bytes.IndexAny(append(bytes.Clone(q[:min(len(q), 20)]), ' '), " \t\r\n(`")]))
+	switch word {
+	case "TRUNCATE":
+		st.count("truncate", 1)
+		return nil
+	case "INSERT", "REPLACE", "LOAD", "WITH", "CALL":
+		return st.statementRows(info)
+	case "UPDATE", "DELETE":
+		st.count(strings.ToLower(word), 1)
+		return nil
+	}
+	// DDL: the catalog may be another one now. Where the table is gone, that is found here.
+	clear(st.layouts)
+	cat, err := st.watch.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	st.cat = cat
+	return nil
+}
+
+// statementRows: rows of a table came in statement format, so the log does not hold them. What a comparison of the table with
+// the log finds, it delivers; without one they would be skipped.
+func (st *stream) statementRows(info *tableInfo) error {
+	const cure = "let no session set binlog_format to STATEMENT or MIXED"
+	if info.OnDelivered == outbox.Keep {
+		return fmt.Errorf("read the binlog at %s: rows of %s were written in statement format, so the log does not hold them: %s; "+
+			"to go on without them: tailbox accept-gap: %w", st.cur, info, cure, source.ErrStop)
+	}
+	st.count("statement", 1)
+	st.cfg.Logger.Error("rows were written in statement format: they are delivered once the table is compared with the log (source.reconcile)",
+		"binlog", st.cur.String(), "table", info.String(), "cure", cure)
+	return nil
+}
+
+// mentioned finds a configured table that a statement names.
+func (st *stream) mentioned(schema, q []byte) *tableInfo {
+	lower := bytes.ToLower(q)
+	for _, t := range st.cat.tables {
+		if !bytes.Contains(lower, []byte(strings.ToLower(t.Name))) {
+			continue
+		}
+		if strings.EqualFold(t.Schema, string(schema)) || bytes.Contains(lower, []byte(strings.ToLower(t.Schema))) {
+			return t
+		}
+	}
+	return nil
+}
+
+func (st *stream) count(why string, n int) { st.ignored[why] += n }
+
+func (st *stream) countIgnored() {
+	for why, n := range st.ignored {
+		if st.cfg.Ignored != nil {
+			st.cfg.Ignored(why, n)
+		}
+	}
+	clear(st.ignored)
+}

@@ -1,0 +1,137 @@
+package mysql
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// rowsKind tells what an event does with rows: "" inserts them. Of those in MariaDB's compressed form the rows are
+// compressed; in version 2 the head is longer.
+func rowsKind(typ byte) (ignored string, compressed, v2 bool) {
+	switch typ {
+	case eventWriteRows:
+		return "", false, true
+	case eventWriteRowsV1:
+		return "", false, false
+	case eventWriteRowsZ:
+		return "", true, false
+	case eventWriteRowsZ2:
+		return "", true, true
+	case eventUpdateRows, eventUpdateRowsV1, eventUpdateRowsZ, eventUpdateRowsZ2, eventPartialUpdate:
+		return "update", false, false
+	}
+	return "delete", false, false
+}
+
+const tableIDSize = 6
+
+// layoutOf finds the layout of the rows in an event, and whether there is anything to do with them.
+func (st *stream) layoutOf(typ byte, b []byte) (l *layout, wanted bool, err error) {
+	if len(b) < tableIDSize {
+		return nil, false, truncated("rows")
+	}
+	if !st.group.open {
+		return nil, false, fmt.Errorf("read the binlog at %s: rows outside of a transaction: %w", st.cur, errProtocol)
+	}
+	id := uint64(binary.LittleEndian.Uint32(b)) | uint64(b[4])<<32 | uint64(b[5])<<40
+	if l = st.layouts[id]; l == nil {
+		return nil, false, fmt.Errorf("read the binlog at %s: rows of table %d, which was not announced: %w", st.cur, id, errProtocol)
+	}
+	if l.plan == nil {
+		return l, false, nil
+	}
+	if ignored, _, _ := rowsKind(typ); ignored != "" {
+		if !st.group.skip {
+			st.count(ignored, 1)
+		}
+		return l, false, nil
+	}
+	return l, !st.group.skip || st.group.state == groupPrepared, nil
+}
+
+// rows handles an event with rows.
+func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
+	l, wanted, err := st.layoutOf(typ, b)
+	if err != nil || !wanted {
+		return errors.Join(err, st.pass(len(b)))
+	}
+	_, compressed, v2 := rowsKind(typ)
+	e, start, err := parseRowsHead(b, len(l.wire), v2)
+	if err != nil {
+		return err
+	}
+	if compressed {
+		rest := b[start:]
+		size, _, err := inflatedSize(rest)
+		if err != nil {
+			return err
+		}
+		if size > bufferSize {
+			return st.inflateRows(ctx, l, &e, rest, size)
+		}
+		if b, err = inflate(rest, size); err != nil {
+			return fmt.Errorf("read rows of %s: %w", l.plan.table, err)
+		}
+		start = 0
+	}
+	for at := start; at < len(b); {
+		var next int
+		if st.vals, next, err = l.parseRow(&e, b[at:], st.vals); err != nil {
+			return err
+		}
+		if next == 0 {
+			return truncated("rows of " + l.plan.table)
+		}
+		if err := st.row(ctx, l, uint64(at)/2, false, next); err != nil {
+			return err
+		}
+		at += next
+	}
+	return st.pass(len(b))
+}
+
+// pass counts what was passed of the group's rows.
+func (st *stream) pass(size int) error {
+	st.group.n += uint64(size+1) / 2
+	if st.group.n > 1<<32-1 {
+		return fmt.Errorf("read the binlog at %s: a transaction has more than 8 GiB of rows: %w", st.cur, source.ErrStop)
+	}
+	return nil
+}
+
+// row makes a message of st.vals. Offset is where the row stands among those of its event.
+func (st *stream) row(ctx context.Context, l *layout, offset uint64, large bool, bytes int) error {
+	g := &st.group
+	n := g.n + offset
+	if n > 1<<32-1 {
+		return st.pass(1 << 34)
+	}
+	pos := outbox.Position{Log: st.start.Log, Commit: g.ordinal, N: uint32(n)}
+	if st.start.Cautious != nil && g.state != groupPrepared {
+		if err := st.flush(ctx, true); err != nil {
+			return err
+		}
+		if err := st.start.Cautious(ctx, pos); err != nil {
+			return err
+		}
+	}
+	m := st.dec.newMessage()
+	m.Position, m.CommitTime, m.Txn = pos, g.at, invisible
+	if err := st.dec.decode(l.plan, st.vals, large, m); err != nil {
+		// What came before the transaction is good: it is delivered although reading stops here.
+		return errors.Join(err, st.flush(ctx, false))
+	}
+	if g.state == groupPrepared {
+		return st.keep(l, m, bytes)
+	}
+	return st.add(ctx, m, bytes)
+}
+
+// invisible is the Txn of all messages of the log: whether their rows are visible is found out by asking for each one with a
+// lock, which waits for its transaction.
+const invisible = 1

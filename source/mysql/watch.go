@@ -1,0 +1,162 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+const (
+	// watchInterval is how often the log's end is asked for, checkInterval how often the tables are looked at.
+	watchInterval = 5 * time.Second
+	checkInterval = time.Minute
+)
+
+// A watch looks at the server on an ordinary connection, beside the stream. It is safe for concurrent use.
+type watch struct {
+	cfg    *Config
+	cancel context.CancelFunc
+	over   chan struct{}
+	// files are those of the log, lately.
+	files atomic.Pointer[[]logFile]
+
+	mu      sync.Mutex
+	session *session
+	cat     *catalog
+	wire    *wire
+	failure error
+}
+
+// newWatch connects, and reads the catalog.
+func (s *Source) newWatch(ctx context.Context) (*watch, error) {
+	w := &watch{cfg: &s.cfg, over: make(chan struct{})}
+	if _, err := w.refresh(ctx); err != nil {
+		return nil, errors.Join(err, w.closeSession(ctx))
+	}
+	watching, cancel := context.WithCancel(ctx)
+	w.cancel = cancel
+	go w.run(watching)
+	return w, nil
+}
+
+// catalog is the catalog as it was read last.
+func (w *watch) catalog() *catalog {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cat
+}
+
+// refresh reads and checks the catalog.
+func (w *watch) refresh(ctx context.Context) (*catalog, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.connect(ctx); err != nil {
+		return nil, err
+	}
+	cat, err := w.cfg.readCatalog(ctx, w.session)
+	if err != nil {
+		return nil, err
+	}
+	w.cat = cat
+	return cat, nil
+}
+
+func (w *watch) connect(ctx context.Context) (err error) {
+	if w.session != nil && !w.session.broken {
+		return nil
+	}
+	w.session, err = w.cfg.connect(ctx, w.cfg.URL)
+	return err
+}
+
+// notify tells which reader to interrupt when an operator has to act.
+func (w *watch) notify(wire *wire) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wire = wire
+}
+
+func (w *watch) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failure
+}
+
+// run looks at the server until ctx ends. What only this connection suffers from is none of the stream's business.
+func (w *watch) run(ctx context.Context) {
+	defer close(w.over)
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	checked := time.Now()
+	for {
+		w.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Since(checked) < checkInterval {
+			continue
+		}
+		checked = time.Now()
+		if _, err := w.refresh(ctx); isStop(err) && ctx.Err() == nil {
+			w.mu.Lock()
+			w.failure = err
+			wire := w.wire
+			w.mu.Unlock()
+			if wire != nil {
+				wire.interrupt()
+			}
+			return
+		}
+	}
+}
+
+// look asks where the log ends.
+func (w *watch) look(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.connect(ctx) != nil {
+		return
+	}
+	if files, err := readLogFiles(ctx, w.session); err == nil {
+		w.files.Store(&files)
+	}
+}
+
+// behind is how much log there was after a place when the server was asked last, in bytes.
+func (w *watch) behind(at place) int64 {
+	files := w.files.Load()
+	if files == nil {
+		return 0
+	}
+	var n int64
+	for _, f := range *files {
+		switch {
+		case f.place.file > at.file:
+			n += int64(f.size)
+		case f.place.file == at.file && f.size > at.pos:
+			n += int64(f.size - at.pos)
+		}
+	}
+	return n
+}
+
+func isStop(err error) bool { return errors.Is(err, source.ErrStop) }
+
+func (w *watch) close(ctx context.Context) error {
+	w.cancel()
+	<-w.over
+	return w.closeSession(ctx)
+}
+
+func (w *watch) closeSession(ctx context.Context) error {
+	if w.session == nil {
+		return nil
+	}
+	return w.session.close(ctx)
+}
