@@ -117,7 +117,9 @@ func StartMySQL(kind string, opts ...Option) (*My, error) {
 // server_id.
 func (my *My) command(p *mysqlProgram) *exec.Cmd {
 	args := []string{"--datadir=" + my.DataDir, "--socket=" + my.Socket, "--port=" + strconv.Itoa(my.Port),
-		"--pid-file=" + filepath.Join(filepath.Dir(my.DataDir), "pid"), "--server-id=" + strconv.Itoa(my.Port)}
+		"--pid-file=" + filepath.Join(filepath.Dir(my.DataDir), "pid"), "--server-id=" + strconv.Itoa(my.Port),
+		// A starting MariaDB removes temporary tables of others.
+		"--tmpdir=" + filepath.Dir(my.DataDir)}
 	for _, s := range my.settings {
 		args = append(args, "--"+s)
 	}
