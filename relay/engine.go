@@ -144,13 +144,15 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 	}
 	slices.Sort(e.names)
 	for i, name := range e.names {
-		s := newSinkState(name, 1<<i, cfg.Sinks[name])
+		s := newSinkState(name, 1<<i, cfg.Sinks[name], cfg.Memory)
 		e.sinks = append(e.sinks, s)
 		e.byName[name] = s
 	}
 	for _, l := range load.Blocked {
 		if s := e.byName[l.Sink]; s != nil && l.Group != "" {
-			s.lane(l.Group).blocked = true
+			known := s.lane(l.Group)
+			known.blocked = true
+			s.forget(known)
 		}
 	}
 	for _, l := range load.HeldLanes {

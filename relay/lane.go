@@ -120,11 +120,14 @@ func (q *fifo) pop(n int) {
 	}
 }
 
-// idle tells that nothing of the lane needs to be remembered.
-func (l *lane) idle() bool {
-	return l.queue.len() == 0 && l.arrivals.len() == 0 && l.busy == 0 && !l.ready && !l.blocked && !l.held && !l.frozen &&
+// empty tells that of the lane nothing is in memory or on its way.
+func (l *lane) empty() bool {
+	return l.queue.len() == 0 && l.arrivals.len() == 0 && l.busy == 0 && !l.ready && !l.frozen &&
 		l.parking == nil && !l.settling && !l.listed && !l.polling && !l.paging && l.changes == 0
 }
+
+// idle tells that nothing of the lane needs to be remembered.
+func (l *lane) idle() bool { return l.empty() && !l.blocked && !l.held }
 
 // rank puts the lanes of messages that cannot be routed before all others.
 func (l *lane) rank() int {

@@ -361,7 +361,7 @@ func (e *engine) laneNamed(name checkpoint.Lane) *lane {
 	if s == nil || name.Group == "" {
 		return nil
 	}
-	return s.lanes[name.Group]
+	return s.find(name.Group)
 }
 
 // reopen lets a lane flow again: the database shows nothing that blocks it (R7).
@@ -374,7 +374,7 @@ func (e *engine) reopen(name checkpoint.Lane, now time.Time) {
 	e.review(l)
 	if l.sink.sink == nil { // the group was blocked at every sink
 		for _, s := range e.sinks[1:] {
-			if other := s.lanes[name.Group]; other != nil {
+			if other := s.find(name.Group); other != nil {
 				e.review(other)
 			}
 		}

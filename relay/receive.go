@@ -286,9 +286,13 @@ func (e *engine) closed(l *lane) bool {
 // unroutable tells whether the lane's group is blocked at every sink: a message of it waits under the sink "", or an
 // operator holds the group without naming a sink.
 func (e *engine) unroutable(l *lane) bool {
-	if l.group == "" || len(e.sinks[0].lanes) == 0 {
+	s := e.sinks[0]
+	if l.group == "" || len(s.lanes)+len(s.asleep.set) == 0 {
 		return false
 	}
-	u := e.sinks[0].lanes[l.group]
-	return u != nil && (u.blocked || u.held || u.parking != nil && u.parking.blocks || u.settling)
+	u := s.lanes[l.group]
+	if u == nil {
+		return s.asleep.has(l.group)
+	}
+	return u.blocked || u.held || u.parking != nil && u.parking.blocks || u.settling
 }

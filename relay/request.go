@@ -137,7 +137,7 @@ func (e *engine) unhold(l *lane) {
 		return
 	}
 	for _, s := range e.sinks[1:] {
-		if other := s.lanes[l.group]; other != nil {
+		if other := s.find(l.group); other != nil {
 			other.held = false
 			e.review(other)
 		}
@@ -153,7 +153,7 @@ func (e *engine) block(name checkpoint.Lane, held bool) {
 	l := s.lane(name.Group)
 	if held && s.sink == nil {
 		for _, other := range e.sinks[1:] {
-			if other.lanes[name.Group] != nil {
+			if other.find(name.Group) != nil {
 				e.block(checkpoint.Lane{Sink: other.name, Group: name.Group}, true)
 			}
 		}

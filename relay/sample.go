@@ -18,6 +18,7 @@ func (e *engine) sample(now time.Time) {
 	}
 	for _, st := range e.sinks[1:] {
 		x := SinkSample{State: st.state(now), Why: st.why, Queued: st.queued, InFlight: st.inflight}
+		x.Parked = len(st.asleep.set)
 		for _, l := range st.lanes {
 			switch {
 			case l.held:

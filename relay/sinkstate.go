@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/sink"
@@ -16,7 +15,9 @@ type sinkState struct {
 	to     func(*delivery) sink.Destination // nil: one destination
 
 	lanes    map[string]*lane
-	spare    []*lane // to be used again
+	asleep   sleepers // lanes that have nothing in memory, and wait for what the database holds
+	spare    []*lane  // to be used again
+	most     int      // idle lanes that are kept for groups that come again soon
 	dests    map[sink.Destination]*destination
 	all      []*destination // in the order they were first seen
 	turn     []*destination // those with lanes that can start a run, in turn
@@ -58,13 +59,15 @@ const (
 	probePause = 30 * time.Second // misconfigured destinations are probed this often
 	// parkAfter is how long a sink may take nothing before its lanes are parked, so that the log and the others flow on.
 	parkAfter = 5 * time.Second
-	// maxIdleLanes are kept per sink for groups that come again soon.
-	maxIdleLanes = 4096
+	// mostIdleLanes are kept per sink for groups that come again soon, and not more than memory allows for.
+	mostIdleLanes = 4096
+	laneMemory    = 4 << 10 // bytes of memory that allow for an idle lane
 )
 
-func newSinkState(name string, bit uint64, s sink.Sink) *sinkState {
+func newSinkState(name string, bit uint64, s sink.Sink, memory int64) *sinkState {
 	st := &sinkState{name: name, bit: bit, sink: s, lanes: map[string]*lane{},
-		dests: map[sink.Destination]*destination{}, pauses: map[string]*pause{}}
+		dests: map[sink.Destination]*destination{}, pauses: map[string]*pause{}, asleep: newSleepers(),
+		most: int(min(mostIdleLanes, memory/laneMemory))}
 	if s == nil { // the sink "" of messages that cannot be routed
 		return st
 	}
@@ -74,39 +77,6 @@ func newSinkState(name string, bit uint64, s sink.Sink) *sinkState {
 		st.to = func(x *delivery) sink.Destination { return d.Destination(&x.Delivery) }
 	}
 	return st
-}
-
-// lane finds or makes the lane of a group. A message without a group has a lane of its own.
-func (s *sinkState) lane(group string) *lane {
-	if group == "" {
-		return &lane{sink: s}
-	}
-	if l := s.lanes[group]; l != nil {
-		return l
-	}
-	group = strings.Clone(group) // a lane outlives the chunk of memory that its first message lies in
-	var l *lane
-	if n := len(s.spare); n > 0 {
-		l, s.spare = s.spare[n-1], s.spare[:n-1]
-		l.group = group
-	} else {
-		l = &lane{sink: s, group: group}
-	}
-	s.lanes[group] = l
-	return l
-}
-
-// forget drops an idle lane when there are many, and keeps its memory for the next one. What still points to it, a timer
-// that has become void, finds a lane that has nothing to send or is offered anyway.
-func (s *sinkState) forget(l *lane) {
-	if l.group == "" || len(s.lanes) <= maxIdleLanes || !l.idle() {
-		return
-	}
-	delete(s.lanes, l.group)
-	if len(s.spare) < maxIdleLanes {
-		*l = lane{sink: s, queue: l.queue, arrivals: l.arrivals}
-		s.spare = append(s.spare, l)
-	}
 }
 
 // accepts tells whether the sink takes deliveries now, and whether only one, as a probe.
