@@ -1,0 +1,270 @@
+package mongo
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A decoder turns documents into messages. It is pure but for its arena, and not safe for concurrent use.
+type decoder struct {
+	arena
+	maxMessage int
+	vals       []value
+	scratch    []byte
+	headerBuf  []outbox.Header
+}
+
+// decode fills m from a document. What cannot be understood becomes m.Fault, with the rest filled in; an error, which
+// matches source.ErrStop, is for documents whose id or group cannot be read, so that they could not even be parked in
+// order. Nothing of doc is kept.
+func (d *decoder) decode(p *plan, doc []byte, m *outbox.Message) error {
+	m.Table = p.table
+	if err := d.pick(p, doc); err != nil {
+		return stopRow(p, p.id, "the id", err)
+	}
+	large := d.size() > d.maxMessage
+	if large {
+		d.dropLarge(p, m)
+	}
+	id, err := d.idText(d.vals[p.id])
+	if err != nil {
+		return stopRow(p, p.id, "the id", err)
+	}
+	m.ID = stringOf(id)
+	if err := d.group(p, m); err != nil {
+		return err
+	}
+	d.small(p, m)
+	d.body(p, m)
+	if !large && len(m.Payload) > d.maxMessage { // as JSON it is longer than it was as BSON
+		m.Payload = nil
+		m.Fault = tooLarge(p, d.maxMessage)
+	}
+	return nil
+}
+
+// pick finds the wanted fields. Of a name that comes twice the first counts, as it does for the server.
+func (d *decoder) pick(p *plan, doc []byte) error {
+	if cap(d.vals) < len(p.names) {
+		d.vals = make([]value, len(p.names))
+	}
+	d.vals = d.vals[:len(p.names)]
+	clear(d.vals)
+	e := elementsOf(doc)
+	for {
+		key, v, ok := e.next()
+		if !ok {
+			return e.err
+		}
+		if i, wanted := p.slots[string(key)]; wanted && d.vals[i].typ == 0 {
+			d.vals[i] = v
+		}
+	}
+}
+
+func stopRow(p *plan, i int, what string, err error) error {
+	return fmt.Errorf("read %s (field %s) of a document of %s: %w: correct the field, or name another one under source.tables.columns: %w",
+		what, p.names[i], p.table, err, source.ErrStop)
+}
+
+// size is what max_message bounds: the bytes of all values that are part of the message.
+func (d *decoder) size() int {
+	total := 0
+	for i := range d.vals {
+		total += len(d.vals[i].data)
+	}
+	return total
+}
+
+func tooLarge(p *plan, limit int) *outbox.Fault {
+	return &outbox.Fault{Class: outbox.FaultTooLarge, Reason: fmt.Sprintf(
+		"document of %s is larger than max_message (%d bytes): raise max_message and replay it, or drop it", p.table, limit)}
+}
+
+// typeDropped marks a value that was not read because its document is too large.
+const typeDropped bson.Type = 0xee
+
+var errDropped = fmt.Errorf("it is larger than %d bytes in a document larger than max_message", maxSmall)
+
+// dropLarge drops the payload of a document that is too large, and whatever else is not small.
+func (d *decoder) dropLarge(p *plan, m *outbox.Message) {
+	m.Fault = tooLarge(p, d.maxMessage)
+	for i := range d.vals {
+		if i == p.payload || len(d.vals[i].data) > maxSmall {
+			d.vals[i] = value{typ: typeDropped}
+		}
+	}
+}
+
+// fault notes the first thing that could not be understood.
+func (d *decoder) fault(p *plan, i int, m *outbox.Message, err error) {
+	if m.Fault == nil {
+		m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf(
+			"field %s of %s cannot be understood: %v: correct its writer, then edit or drop the message", p.names[i], p.table, err)}
+	}
+}
+
+// idText is a message's id in the arena: the hex digits of an ObjectID, a UUID as text, a string as it is, a number.
+func (d *decoder) idText(v value) ([]byte, error) {
+	switch v.typ {
+	case typeDropped:
+		return nil, errDropped
+	case bson.TypeString, bson.TypeObjectID, bson.TypeInt32, bson.TypeInt64:
+	case bson.TypeDouble:
+		if _, ok := integral(v); !ok {
+			return nil, errors.New("it is a number with a fraction")
+		}
+	case bson.TypeBinary:
+		if _, ok := v.uuid(); !ok {
+			return nil, errors.New("it is binary, but no UUID")
+		}
+	default:
+		if v.null() {
+			return nil, errors.New("it is missing or null")
+		}
+		return nil, fmt.Errorf("it is of type %s: want an ObjectID, a UUID, a string or an integer", v.typ)
+	}
+	var err error
+	if d.scratch, err = appendText(d.scratch[:0], v); err != nil {
+		return nil, err
+	}
+	if len(d.scratch) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	return d.copyOf(d.scratch), nil
+}
+
+// integral is the value of a double that is a whole number.
+func integral(v value) (int64, bool) {
+	f := math.Float64frombits(uint64(v.i64()))
+	return int64(f), f == math.Trunc(f) && math.Abs(f) < 1<<63
+}
+
+// appendText appends a value as text: strings as they are, ids and numbers in their usual forms, documents as JSON.
+func appendText(dst []byte, v value) ([]byte, error) {
+	switch v.typ {
+	case typeDropped:
+		return dst, errDropped
+	case bson.TypeString, bson.TypeSymbol, bson.TypeJavaScript:
+		return append(dst, v.str()...), nil
+	case bson.TypeInt32:
+		return strconv.AppendInt(dst, int64(v.i32()), 10), nil
+	case bson.TypeInt64:
+		return strconv.AppendInt(dst, v.i64(), 10), nil
+	case bson.TypeDouble:
+		if n, ok := integral(v); ok {
+			return strconv.AppendInt(dst, n, 10), nil
+		}
+		return strconv.AppendFloat(dst, math.Float64frombits(uint64(v.i64())), 'g', -1, 64), nil
+	case bson.TypeDecimal128:
+		n, _ := v.rawValue().Decimal128OK()
+		return append(dst, n.String()...), nil
+	case bson.TypeBoolean:
+		return strconv.AppendBool(dst, v.data[0] != 0), nil
+	case bson.TypeObjectID:
+		return hex.AppendEncode(dst, v.data), nil
+	case bson.TypeDateTime:
+		return appendDate(dst, v.i64()), nil
+	case bson.TypeBinary:
+		if u, ok := v.uuid(); ok {
+			return appendUUID(dst, u), nil
+		}
+		return dst, errors.New("it is binary, but no UUID")
+	case bson.TypeEmbeddedDocument, bson.TypeArray:
+		return appendJSON(dst, v, 0)
+	}
+	if v.null() {
+		return dst, nil
+	}
+	return dst, fmt.Errorf("it is of type %s", v.typ)
+}
+
+func appendUUID(dst, u []byte) []byte {
+	for i, part := range [][]byte{u[:4], u[4:6], u[6:8], u[8:10], u[10:]} {
+		if i > 0 {
+			dst = append(dst, '-')
+		}
+		dst = hex.AppendEncode(dst, part)
+	}
+	return dst
+}
+
+// column copies a column's text into the arena; nil where it is null or does not exist. Bytes are bytes.
+func (d *decoder) column(i int) ([]byte, error) {
+	if i < 0 || d.vals[i].null() {
+		return nil, nil
+	}
+	v := d.vals[i]
+	if v.typ == bson.TypeString {
+		return d.copyOf(v.str()), nil
+	}
+	if v.typ == bson.TypeBinary {
+		if _, ok := v.uuid(); !ok {
+			_, b := v.binary()
+			return d.copyOf(b), nil
+		}
+	}
+	var err error
+	if d.scratch, err = appendText(d.scratch[:0], v); err != nil {
+		return nil, err
+	}
+	return d.copyOf(d.scratch), nil
+}
+
+// word is a column's text, interned. Null is "".
+func (d *decoder) word(p *plan, i int, m *outbox.Message) string {
+	if i < 0 || d.vals[i].null() {
+		return ""
+	}
+	v := d.vals[i]
+	if v.typ == bson.TypeString {
+		return d.intern(v.str())
+	}
+	var err error
+	if d.scratch, err = appendText(d.scratch[:0], v); err != nil {
+		d.fault(p, i, m, err)
+		return ""
+	}
+	return d.intern(d.scratch)
+}
+
+// text is a column's text. Null is "".
+func (d *decoder) textOf(p *plan, i int, m *outbox.Message) string {
+	b, err := d.column(i)
+	if err != nil {
+		d.fault(p, i, m, err)
+		return ""
+	}
+	return stringOf(b)
+}
+
+// group joins the group's columns with ":".
+func (d *decoder) group(p *plan, m *outbox.Message) error {
+	if len(p.group) == 0 {
+		return nil
+	}
+	joined := d.scratch[:0]
+	for n, i := range p.group {
+		if i < 0 || d.vals[i].null() {
+			return nil
+		}
+		if n > 0 {
+			joined = append(joined, ':')
+		}
+		var err error
+		if joined, err = appendText(joined, d.vals[i]); err != nil {
+			return stopRow(p, i, "the group", err)
+		}
+	}
+	d.scratch = joined
+	m.Group = d.arena.text(joined)
+	return nil
+}

@@ -1,0 +1,214 @@
+package mongo
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// maxDepth is how deep documents may be nested; the server allows 100.
+const maxDepth = 200
+
+var errDepth = errors.New("it is nested too deep")
+
+// appendJSON appends a value as relaxed Extended JSON v2, the form that MongoDB's own tools read and write: what JSON can say is
+// plain JSON, other types are objects such as {"$oid": …}.
+func appendJSON(dst []byte, v value, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, errDepth
+	}
+	switch v.typ {
+	case bson.TypeString:
+		return appendJSONText(dst, v.str()), nil
+	case bson.TypeEmbeddedDocument:
+		return appendJSONDocument(dst, v.data, depth)
+	case bson.TypeArray:
+		return appendJSONArray(dst, v.data, depth)
+	case bson.TypeInt32:
+		return strconv.AppendInt(dst, int64(v.i32()), 10), nil
+	case bson.TypeInt64:
+		return strconv.AppendInt(dst, v.i64(), 10), nil
+	case bson.TypeDouble:
+		return appendJSONDouble(dst, math.Float64frombits(uint64(v.i64()))), nil
+	case bson.TypeBoolean:
+		return strconv.AppendBool(dst, v.data[0] != 0), nil
+	case bson.TypeNull:
+		return append(dst, "null"...), nil
+	case bson.TypeObjectID:
+		return append(hex.AppendEncode(append(dst, `{"$oid":"`...), v.data), `"}`...), nil
+	case bson.TypeDateTime:
+		return appendJSONDate(dst, v.i64()), nil
+	}
+	return appendJSONRare(dst, v, depth)
+}
+
+// appendJSONRare is appendJSON for the types that JSON has no form of its own for.
+func appendJSONRare(dst []byte, v value, depth int) ([]byte, error) {
+	switch v.typ {
+	case bson.TypeBinary:
+		subtype, b := v.binary()
+		dst = base64.StdEncoding.AppendEncode(append(dst, `{"$binary":{"base64":"`...), b)
+		return append(hex.AppendEncode(append(dst, `","subType":"`...), []byte{subtype}), `"}}`...), nil
+	case bson.TypeTimestamp:
+		t := v.opTime().timestamp()
+		return fmt.Appendf(dst, `{"$timestamp":{"t":%d,"i":%d}}`, t.T, t.I), nil
+	case bson.TypeDecimal128:
+		d, _ := v.rawValue().Decimal128OK()
+		return append(append(append(dst, `{"$numberDecimal":"`...), d.String()...), `"}`...), nil
+	case bson.TypeRegex:
+		pattern, flags, ok := v.rawValue().RegexOK()
+		if !ok {
+			return dst, errBSON
+		}
+		sorted := []byte(flags)
+		slices.Sort(sorted)
+		dst = appendJSONText(append(dst, `{"$regularExpression":{"pattern":`...), []byte(pattern))
+		return append(appendJSONText(append(dst, `,"options":`...), sorted), "}}"...), nil
+	case bson.TypeJavaScript:
+		return append(appendJSONText(append(dst, `{"$code":`...), v.str()), '}'), nil
+	case bson.TypeSymbol:
+		return append(appendJSONText(append(dst, `{"$symbol":`...), v.str()), '}'), nil
+	case bson.TypeCodeWithScope:
+		code, scope, ok := v.rawValue().CodeWithScopeOK()
+		if !ok {
+			return dst, errBSON
+		}
+		dst = append(appendJSONText(append(dst, `{"$code":`...), []byte(code)), `,"$scope":`...)
+		dst, err := appendJSONDocument(dst, scope, depth+1)
+		return append(dst, '}'), err
+	case bson.TypeDBPointer:
+		ns, id, ok := v.rawValue().DBPointerOK()
+		if !ok {
+			return dst, errBSON
+		}
+		dst = appendJSONText(append(dst, `{"$dbPointer":{"$ref":`...), []byte(ns))
+		return append(append(append(dst, `,"$id":{"$oid":"`...), id.Hex()...), `"}}}`...), nil
+	case bson.TypeUndefined:
+		return append(dst, `{"$undefined":true}`...), nil
+	case bson.TypeMinKey:
+		return append(dst, `{"$minKey":1}`...), nil
+	case bson.TypeMaxKey:
+		return append(dst, `{"$maxKey":1}`...), nil
+	}
+	return dst, errBSON
+}
+
+func appendJSONDocument(dst, doc []byte, depth int) ([]byte, error) {
+	e := elementsOf(doc)
+	dst = append(dst, '{')
+	var err error
+	for first := true; ; first = false {
+		key, v, ok := e.next()
+		if !ok {
+			return append(dst, '}'), e.err
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		dst = append(appendJSONText(dst, key), ':')
+		if dst, err = appendJSON(dst, v, depth+1); err != nil {
+			return dst, err
+		}
+	}
+}
+
+func appendJSONArray(dst, doc []byte, depth int) ([]byte, error) {
+	e := elementsOf(doc)
+	dst = append(dst, '[')
+	var err error
+	for first := true; ; first = false {
+		_, v, ok := e.next()
+		if !ok {
+			return append(dst, ']'), e.err
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendJSON(dst, v, depth+1); err != nil {
+			return dst, err
+		}
+	}
+}
+
+// appendJSONDouble writes the shortest text that reads back as the same number, with a point or an exponent so that it stays
+// a double.
+func appendJSONDouble(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, `{"$numberDouble":"NaN"}`...)
+	case math.IsInf(f, 1):
+		return append(dst, `{"$numberDouble":"Infinity"}`...)
+	case math.IsInf(f, -1):
+		return append(dst, `{"$numberDouble":"-Infinity"}`...)
+	}
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'G', -1, 64)
+	if !slices.ContainsFunc(dst[start:], func(r byte) bool { return r == '.' || r == 'E' }) {
+		dst = append(dst, ".0"...)
+	}
+	return dst
+}
+
+// appendJSONDate writes years 1970 to 9999 as ISO 8601, others as milliseconds.
+func appendJSONDate(dst []byte, ms int64) []byte {
+	const end = 253402300800000 // year 10000
+	if ms < 0 || ms >= end {
+		return append(strconv.AppendInt(append(dst, `{"$date":{"$numberLong":"`...), ms, 10), `"}}`...)
+	}
+	return append(appendDate(append(dst, `{"$date":"`...), ms), `"}`...)
+}
+
+// appendDate writes a date as ISO 8601 in UTC, with milliseconds where it has some.
+func appendDate(dst []byte, ms int64) []byte {
+	return time.UnixMilli(ms).UTC().AppendFormat(dst, "2006-01-02T15:04:05.999Z")
+}
+
+// appendJSONText writes s as a JSON string. Only what must be is escaped; what is no UTF-8 becomes U+FFFD, since JSON cannot
+// hold it.
+func appendJSONText(dst, s []byte) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRune(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				dst = append(append(dst, s[from:i]...), "\uFFFD"...)
+				i++
+				from = i
+				continue
+			}
+			i += n
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		}
+		i++
+		from = i
+	}
+	return append(append(dst, s[from:]...), '"')
+}

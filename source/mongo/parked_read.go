@@ -1,0 +1,95 @@
+package mongo
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// completeBytes bounds what complete reads into memory.
+const completeBytes = 16 << 20
+
+// complete reads the messages that are not all copied again from the user's table. What the table says now decides
+// whether they can be delivered: max_message may have been raised, a column mended. Group and position stay. Once more than
+// completeBytes were read, further ones are left out, and, where ps is a part of a lane, all that follows: cut says so.
+func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, cut bool, err error) {
+	bytes := 0
+	out = ps[:0]
+	for _, p := range ps {
+		if !p.InTable {
+			out = append(out, p)
+			continue
+		}
+		if bytes > completeBytes {
+			if cut = true; lane {
+				return out, cut, nil
+			}
+			continue
+		}
+		var found []*outbox.Message
+		if t := s.table(p.Message.Table); t != nil {
+			if found, err = s.readRows(ctx, t, []string{p.RowID()}, nil); err != nil {
+				return nil, false, err
+			}
+		}
+		var fresh *outbox.Message
+		if len(found) > 0 {
+			fresh = found[0]
+			bytes += len(fresh.Payload)
+		}
+		completeFrom(&p, fresh)
+		out = append(out, p)
+	}
+	return out, cut, nil
+}
+
+// completeFrom puts what the document says now in the place of what was copied; fresh is nil where it is gone.
+func completeFrom(p *checkpoint.Parked, fresh *outbox.Message) {
+	old := p.Message
+	if fresh == nil {
+		old.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("message %s was not copied when it was "+
+			"parked, and its document is gone from collection %s: drop it", old.ID, old.Table)}
+		return
+	}
+	p.Message = withPresentContent(old, fresh)
+	p.InTable = fresh.Fault != nil && fresh.Fault.Class == outbox.FaultTooLarge
+}
+
+// withPresentContent is the message as its document says now, at the place where it was.
+func withPresentContent(old, fresh *outbox.Message) *outbox.Message {
+	m := *fresh
+	m.ID, m.Group, m.Table = old.ID, old.Group, old.Table
+	m.Position, m.CommitTime, m.Txn = old.Position, old.CommitTime, 0
+	return &m
+}
+
+// readRows reads documents of a table as messages, by id; where limits them. They come in the order in which they are swept.
+// Position and time of the commit are not set.
+func (s *store) readRows(ctx context.Context, t *outbox.Table, ids []string, where bson.D) ([]*outbox.Message, error) {
+	var values bson.A
+	for _, id := range ids {
+		values = appendIDs(values, 0, id)
+	}
+	filter := append(bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: values}}}}, where...)
+	cur, err := s.collection(t).Find(ctx, filter, options.Find().SetSort(sweepOrder(t)))
+	if err != nil {
+		return nil, fault("read documents of "+t.String(), err)
+	}
+	defer func() { _ = cur.Close(ctx) }() // it was read to its end, or the session goes
+	plan := newPlan(t)
+	dec := decoder{maxMessage: s.cfg.MaxMessage}
+	var ms []*outbox.Message
+	for cur.Next(ctx) {
+		m := dec.newMessage()
+		if err := dec.decode(plan, cur.Current, m); err != nil {
+			return nil, err
+		}
+		ms = append(ms, m)
+	}
+	return ms, fault("read documents of "+t.String(), cur.Err())
+}

@@ -1,0 +1,51 @@
+package mongo
+
+import "github.com/tailbox/tailbox/outbox"
+
+// A plan says for one table which column makes which part of a message. Documents have no common columns, so every one may
+// be missing in any document; it is null then. Immutable.
+type plan struct {
+	table string
+	names []string
+	slots map[string]int // into names
+	// Indexes into names; -1 = the table has no such column.
+	id, typ, topic, key, payload, headers                        int
+	tenant, contentType, idempotencyKey, correlationID, priority int
+	availableAt, maxAttempts, createdAt                          int
+	group                                                        []int
+	fields                                                       []int
+}
+
+// maxSmall bounds the other columns of a document that is too large: type, topic, group and the like are kept up to this size.
+const maxSmall = 64 << 10
+
+func newPlan(t *outbox.Table) *plan {
+	p := &plan{table: t.String(), slots: make(map[string]int)}
+	find := func(name string) int {
+		if name == "" {
+			return -1
+		}
+		i, ok := p.slots[name]
+		if !ok {
+			i = len(p.names)
+			p.names = append(p.names, name)
+			p.slots[name] = i
+		}
+		return i
+	}
+	c := &t.Columns
+	p.id, p.typ, p.topic, p.key = find(c.ID), find(c.Type), find(c.Topic), find(c.Key)
+	p.payload, p.headers, p.tenant = find(c.Payload), find(c.Headers), find(c.Tenant)
+	p.contentType, p.idempotencyKey = find(c.ContentType), find(c.IdempotencyKey)
+	p.correlationID, p.priority = find(c.CorrelationID), find(c.Priority)
+	p.availableAt, p.maxAttempts, p.createdAt = find(c.AvailableAt), find(c.MaxAttempts), find(c.CreatedAt)
+	for _, name := range c.Group {
+		p.group = append(p.group, find(name))
+	}
+	for _, name := range t.Fields {
+		if i := find(name); i >= 0 {
+			p.fields = append(p.fields, i)
+		}
+	}
+	return p
+}

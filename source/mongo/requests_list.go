@@ -1,0 +1,221 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// A Listed is a parked delivery as operators see it.
+type Listed struct {
+	checkpoint.Parked
+	// ParkedAt is when it was parked first, ChangedAt when its state changed last.
+	ParkedAt, ChangedAt time.Time
+	// NextAttemptAt is when it is due; zero where it waits for another delivery, or for an operator.
+	NextAttemptAt time.Time
+}
+
+// ListParked lists what a selection selects, with whole messages, in the order in which a request would go through it: by
+// sink, group and position. At most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left
+// out. Limit 0 means the selection's own limit, or all.
+func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []Listed, more bool, err error) {
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	ctx = s.in(ctx)
+	if err := s.remember(ctx); err != nil {
+		return nil, false, err
+	}
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	r := &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: sel}
+	if limit > 0 && (sel.Limit == 0 || limit < sel.Limit) {
+		r.Selection.Limit = limit + 1
+	}
+	progress := &RequestResult{}
+	bytes := 0
+	for {
+		c, err := s.selectChunk(ctx, r, progress)
+		if err != nil {
+			return nil, false, err
+		}
+		found, err := s.listed(ctx, c.rows, now)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range found {
+			if limit > 0 && len(list) == limit || bytes > listBytes {
+				return list, true, nil
+			}
+			list, bytes = append(list, found[i]), bytes+len(found[i].Message.Payload)
+		}
+		progress.Changed, progress.After = len(list), c.last
+		if c.end {
+			return list, false, nil
+		}
+	}
+}
+
+// listBytes bounds the payloads of one list.
+const listBytes = 64 << 20
+
+// listed reads deliveries whole, in the order of rows.
+func (s *store) listed(ctx context.Context, rows []*view, now time.Time) ([]Listed, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	docs, err := s.findParked(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: oids(rows)}}}})
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[bson.ObjectID]*parkedDocument, len(docs))
+	for _, d := range docs {
+		byID[d.OID] = d
+	}
+	var list []Listed
+	for _, v := range rows {
+		d := byID[v.OID]
+		if d == nil {
+			continue // it was delivered meanwhile
+		}
+		l := Listed{ParkedAt: d.ParkedAt.UTC(), ChangedAt: d.ChangedAt.UTC(), NextAttemptAt: orZero(d.Next)}
+		if l.Parked, err = d.parked(now); err != nil {
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// A WaitingLane is a lane that does not flow, and why.
+type WaitingLane struct {
+	Sink, Group string
+	// Held by an operator. Then there may be no first delivery.
+	Held bool
+	// Deliveries that block the lane, the first one included.
+	Deliveries int
+	// First is the delivery that all others wait for; its Message is there without payload.
+	First *Listed
+}
+
+// ListLanes lists the lanes that wait, with the reason, of the sink and groups of a selection; the rest of it does not matter.
+// Limit bounds the lanes; 0 means all. Held lanes with nothing parked come first.
+func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []WaitingLane, err error) {
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	ctx = s.in(ctx)
+	if err := s.remember(ctx); err != nil {
+		return nil, err
+	}
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := s.countLanes(ctx, &sel, limit)
+	if err != nil {
+		return nil, err
+	}
+	lanes := make([]checkpoint.Lane, len(counts))
+	for i, c := range counts {
+		lanes[i] = c.lane
+	}
+	heads, err := s.heads(ctx, lanes)
+	if err != nil {
+		return nil, fault("list lanes", err)
+	}
+	var firsts []*view
+	for _, c := range counts {
+		if h, ok := heads[c.lane]; ok {
+			firsts = append(firsts, &view{OID: h.OID})
+			list = append(list, WaitingLane{Sink: c.lane.Sink, Group: c.lane.Group, Deliveries: c.n, Held: s.isHeld(c.lane)})
+		}
+	}
+	whole, err := s.listed(ctx, firsts, now)
+	if err != nil {
+		return nil, err
+	}
+	if len(whole) != len(list) {
+		return nil, fmt.Errorf("list lanes: %w", errors.New("they changed meanwhile: try again"))
+	}
+	for i := range whole {
+		whole[i].Message.Payload = nil
+		list[i].First = &whole[i]
+	}
+	return append(s.emptyHeld(list, &sel), list...), nil
+}
+
+// A laneCount is how many deliveries block a lane.
+type laneCount struct {
+	lane checkpoint.Lane
+	n    int
+}
+
+// countLanes counts blocking deliveries by lane, in order, from the index alone.
+func (s *store) countLanes(ctx context.Context, sel *checkpoint.Selection, limit int) ([]laneCount, error) {
+	where := s.ours(bson.E{Key: "blocks", Value: true})
+	if sink, limited := sel.AtSink(); limited {
+		where = append(where, bson.E{Key: "sink", Value: sink})
+	}
+	if len(sel.Groups) > 0 {
+		where = append(where, bson.E{Key: "message_group", Value: bson.D{{Key: "$in", Value: sel.Groups}}})
+	}
+	stages := bson.A{bson.D{{Key: "$match", Value: where}},
+		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "group", Value: "$message_group"}}},
+			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
+		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id.sink", Value: 1}, {Key: "_id.group", Value: 1}}}}}
+	if limit > 0 {
+		stages = append(stages, bson.D{{Key: "$limit", Value: limit}})
+	}
+	cur, err := s.parked.Aggregate(ctx, stages, options.Aggregate().SetHint(laneIndex).SetAllowDiskUse(true))
+	if err != nil {
+		return nil, fault("list lanes", err)
+	}
+	var found []struct {
+		ID struct{ Sink, Group string } `bson:"_id"`
+		N  int                          `bson:"n"`
+	}
+	if err := cur.All(ctx, &found); err != nil {
+		return nil, fault("list lanes", err)
+	}
+	counts := make([]laneCount, len(found))
+	for i, f := range found {
+		counts[i] = laneCount{checkpoint.Lane(f.ID), f.N}
+	}
+	return counts, nil
+}
+
+// emptyHeld are held lanes that are not in the list because nothing is parked in them. A group that is held at every sink is
+// left out where one of its lanes is listed: that one says so.
+func (s *store) emptyHeld(list []WaitingLane, sel *checkpoint.Selection) []WaitingLane {
+	lanes, groups := make(map[checkpoint.Lane]bool), make(map[string]bool)
+	for _, l := range list {
+		lanes[checkpoint.Lane{Sink: l.Sink, Group: l.Group}], groups[l.Group] = true, true
+	}
+	sink, limited := sel.AtSink()
+	var out []WaitingLane
+	for _, lane := range sortedLanes(s.held) {
+		everywhere := lane.Sink == ""
+		switch {
+		case lanes[lane], everywhere && groups[lane.Group]:
+		case len(sel.Groups) > 0 && !slices.Contains(sel.Groups, lane.Group):
+		case limited && !everywhere && lane.Sink != sink:
+		default:
+			out = append(out, WaitingLane{Sink: lane.Sink, Group: lane.Group, Held: true})
+		}
+	}
+	return out
+}

@@ -1,0 +1,223 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// settleTries bounds how often a settlement is begun anew because of other transactions.
+const settleTries = 10
+
+// Settle makes outcomes durable in one transaction. The common one, without parked deliveries, is a command for each table,
+// one for the lease with the checkpoint, and the commit.
+//
+// Applications may have documents of their table changed in an open transaction; a write to such a document ends ours. Then
+// it is found out which ones these are, the settlement begins anew without them, and reports them as invisible, because they
+// are there and nothing was done about them. Otherwise none is: what the change stream shows is committed by a majority, and the
+// transaction's snapshot is one after it.
+func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+	ctx, cancel, err := s.limited(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
+		return s.settleCheckpoint(ctx, in)
+	}
+	a, err := s.settle(ctx, in, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return a.out, nil
+}
+
+// settleCheckpoint is a settlement without outcomes.
+func (s *store) settleCheckpoint(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+	out := &checkpoint.Settled{}
+	if in.Checkpoint == nil {
+		return out, nil
+	}
+	c := in.Checkpoint(nil)
+	if c == nil {
+		return out, nil
+	}
+	out.Saved = true
+	return out, s.Save(ctx, c)
+}
+
+// settle is Settle, which also deals with the documents of unfinished messages, or carries out a request: then inside runs
+// within the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the
+// transaction does.
+func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []messageKey,
+	inside func(context.Context, *attempt) error,
+) (*attempt, error) {
+	locked := make(map[messageKey]bool)
+	pause := firstPause
+	for try := 1; ; try++ {
+		a := &attempt{s: s, in: in, unfinished: unfinished, inside: inside, locked: locked}
+		sent := time.Now()
+		err := a.run(ctx)
+		if err == nil {
+			s.renewed = sent
+			return a, nil
+		}
+		if s.session.TransactionRunning() {
+			if aerr := s.abort(ctx); aerr != nil {
+				return nil, fault("settle", errors.Join(err, aerr))
+			}
+		}
+		if !hasLabel(err, transientLabel) || try == settleTries {
+			return nil, fault("settle", err)
+		}
+		if err := sleep(ctx, &pause); err != nil {
+			return nil, err
+		}
+		if !hasCode(err, codeWriteConflict, codeLockTimeout) {
+			continue
+		}
+		if err := s.findLocked(ctx, a.work, locked); err != nil {
+			return nil, fault("look for locked documents", err)
+		}
+	}
+}
+
+// An attempt is one transaction of a settlement.
+//
+// Nobody but the lease's holder changes tailbox_parked, and the transaction is a snapshot. So what is parked of the messages in
+// question is read once, changed in memory, and written as a whole.
+type attempt struct {
+	s          *store
+	in         *checkpoint.Settlement
+	unfinished []messageKey
+	inside     func(context.Context, *attempt) error
+	locked     map[messageKey]bool // documents of the user's that others have locked
+
+	now     time.Time // by the server's clock, once it was asked for
+	out     *checkpoint.Settled
+	msgs    map[messageKey]*settled
+	order   []*settled
+	writes  writes
+	want    map[bson.ObjectID]time.Time // when a delivery is due, if it turns out to be the first of its lane
+	lanes   laneSet
+	changed map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
+	states  map[checkpoint.Lane]laneState
+	work    []*rowWork
+	skipped map[int]bool // indexes of Rows that are locked
+}
+
+func (a *attempt) run(ctx context.Context) error {
+	a.out = &checkpoint.Settled{}
+	a.skipped = make(map[int]bool)
+	a.msgs = make(map[messageKey]*settled)
+	a.want = make(map[bson.ObjectID]time.Time)
+	a.changed = make(map[checkpoint.Lane]int)
+	a.states = make(map[checkpoint.Lane]laneState)
+	if len(a.in.Park)+len(a.in.Changes) > 0 || a.inside != nil {
+		var err error
+		if a.now, err = a.s.now(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.s.begin(a.after()); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{a.change, a.rows, a.cleanUp, a.putLanesInOrder, a.finish} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	a.report()
+	return nil
+}
+
+// after is the highest time of a transaction whose rows are settled.
+func (a *attempt) after() opTime {
+	var at opTime
+	for i := range a.in.Rows {
+		if r := &a.in.Rows[i]; r.Txn != 0 {
+			at = max(at, opTime(r.Position.Commit))
+		}
+	}
+	return at
+}
+
+// change parks deliveries and alters those that are parked.
+func (a *attempt) change(ctx context.Context) error {
+	a.collectMessages()
+	if err := a.readViews(ctx); err != nil {
+		return err
+	}
+	if err := a.park(ctx); err != nil {
+		return err
+	}
+	a.applyChanges()
+	if err := a.supersede(ctx); err != nil {
+		return err
+	}
+	if a.inside == nil {
+		return nil
+	}
+	if err := a.inside(ctx, a); err != nil {
+		return err
+	}
+	return a.readViews(ctx)
+}
+
+// finish is the end of the transaction: the checkpoint, the lease, and the commit.
+func (a *attempt) finish(ctx context.Context) error {
+	s := a.s
+	for i := range a.in.Rows {
+		if a.skipped[i] {
+			a.out.Invisible = append(a.out.Invisible, i)
+		}
+	}
+	var c *checkpoint.Checkpoint
+	if a.in.Checkpoint != nil {
+		c = a.in.Checkpoint(a.out.Invisible)
+	}
+	var set bson.D
+	switch {
+	case c != nil:
+		if c.Log != s.log && s.gap != 0 {
+			if err := s.acceptGap(ctx); err != nil {
+				return err
+			}
+		}
+		set = checkpointFields(c)
+	case a.inside == nil && (s.unclean || s.started):
+		set = cleanFields()
+	}
+	if err := s.proveLease(ctx, set); err != nil {
+		return err
+	}
+	if err := s.commit(ctx); err != nil {
+		return err
+	}
+	if a.inside == nil {
+		s.settledOnce()
+	}
+	if c != nil {
+		s.saved(c)
+		a.out.Saved = true
+	}
+	return nil
+}
+
+// report tells which lanes of Changes are open, and which go on.
+func (a *attempt) report() {
+	for _, lane := range a.lanes.order {
+		state := a.states[lane]
+		switch {
+		case a.changed[lane] == 0:
+		case !state.blocked && !a.s.isHeld(lane):
+			a.out.Open = append(a.out.Open, lane)
+		case state.due:
+			a.out.Next = append(a.out.Next, lane)
+		}
+	}
+}

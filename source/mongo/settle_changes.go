@@ -1,0 +1,241 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+const (
+	// parkChunk and parkChunkBytes bound one insert into tailbox_parked.
+	parkChunk      = 1000
+	parkChunkBytes = 16 << 20
+)
+
+// writes are what is to be written to tailbox_parked.
+type writes struct {
+	remove  []bson.ObjectID
+	updates []mongo.WriteModel
+}
+
+// set changes fields of a document; unset takes others away.
+func (w *writes) set(id bson.ObjectID, set bson.D, unset ...string) {
+	var update bson.D
+	if len(set) > 0 {
+		update = append(update, bson.E{Key: "$set", Value: set})
+	}
+	if len(unset) > 0 {
+		var names bson.D
+		for _, name := range unset {
+			names = append(names, bson.E{Key: name, Value: ""})
+		}
+		update = append(update, bson.E{Key: "$unset", Value: names})
+	}
+	w.updates = append(w.updates, mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: "_id", Value: id}}).SetUpdate(update))
+}
+
+// flush writes what was gathered.
+func (a *attempt) flush(ctx context.Context) error {
+	w := a.writes
+	a.writes = writes{}
+	if len(w.updates) > 0 {
+		if _, err := a.s.parked.BulkWrite(ctx, w.updates, options.BulkWrite().SetOrdered(true)); err != nil {
+			return err
+		}
+	}
+	if len(w.remove) > 0 {
+		if _, err := a.s.parked.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: w.remove}}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// park inserts deliveries. One that is parked already (the log is read again after a crash) stays as it is: its attempts, and
+// that it is dead, must not be forgotten.
+func (a *attempt) park(ctx context.Context) error {
+	settling := make(map[messageKey]bool)
+	for i := range a.in.Rows {
+		if r := &a.in.Rows[i]; r.Parked {
+			settling[messageKey{r.Table, r.ID}] = true
+		}
+	}
+	var docs []any
+	bytes := 0
+	for i := range a.in.Park {
+		p := &a.in.Park[i]
+		a.s.sinks[p.Sink] = true
+		if !alone(p) {
+			a.lanes.add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+		}
+		m := a.known(messageKey{p.Message.Table, p.RowID()})
+		if m.at(p.Sink) != nil {
+			continue
+		}
+		d := a.s.documentOfParked(p, a.now, settling[m.key])
+		if due := a.now.Add(p.NextAttempt); p.Due && active(p.State) {
+			if d.Blocks {
+				a.want[d.OID] = due
+			} else {
+				d.Next = &due
+			}
+		}
+		m.views = append(m.views, &d.view)
+		docs = append(docs, d)
+		bytes += p.Message.Size()
+		if len(docs) == parkChunk || bytes > parkChunkBytes {
+			if err := a.insert(ctx, docs); err != nil {
+				return err
+			}
+			docs, bytes = nil, 0
+		}
+	}
+	return a.insert(ctx, docs)
+}
+
+func (a *attempt) insert(ctx context.Context, docs []any) error {
+	if len(docs) == 0 {
+		return nil
+	}
+	_, err := a.s.parked.InsertMany(ctx, docs)
+	return err
+}
+
+// applyChanges alters deliveries. Of several changes for one delivery the last one counts.
+func (a *attempt) applyChanges() {
+	last := make(map[checkpoint.Key]int, len(a.in.Changes))
+	for i := range a.in.Changes {
+		last[a.in.Changes[i].Key] = i
+	}
+	for i := range a.in.Changes {
+		c := &a.in.Changes[i]
+		if last[c.Key] != i {
+			continue
+		}
+		lane := checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group}
+		a.lanes.add(lane)
+		m := a.message(messageKey{c.Key.Table, c.Key.ID})
+		v := m.at(c.Key.Sink)
+		if v == nil || !v.Alone {
+			a.changed[lane]++ // a change that says something about whether its lane is open
+		}
+		switch {
+		case v == nil:
+		case c.Delivered:
+			a.delivered(m, v)
+		default:
+			a.alter(v, c)
+		}
+	}
+}
+
+// delivered takes a delivery out of its lane. Where the message's document is locked, the delivery stays, to remember that it
+// has still to be dealt with.
+func (a *attempt) delivered(m *settled, v *view) {
+	m.attempts = max(m.attempts, v.Attempts+1)
+	m.settled = m.settled || v.RowSettled
+	delete(a.want, v.OID)
+	if a.locked[m.key] {
+		v.State, v.Blocks, v.Next, v.Attempts = stateDelivered, false, nil, v.Attempts+1
+		a.writes.set(v.OID, bson.D{{Key: "state", Value: v.State}, {Key: "blocks", Value: false}, {Key: "attempts", Value: v.Attempts},
+			{Key: "changed_at", Value: a.now}}, "next_attempt_at")
+		return
+	}
+	m.remove(v)
+	a.writes.remove = append(a.writes.remove, v.OID)
+}
+
+// alter gives a delivery its new state.
+func (a *attempt) alter(v *view, c *checkpoint.Change) {
+	v.State, v.Blocks, v.Attempts = c.State, c.Blocks && !v.Alone, c.Attempts
+	v.LastError, v.ErrorClass, v.Next = errorText(c.LastError), c.ErrorClass, nil
+	set := bson.D{{Key: "state", Value: v.State}, {Key: "blocks", Value: v.Blocks}, {Key: "attempts", Value: v.Attempts},
+		{Key: "last_error", Value: v.LastError}, {Key: "error_class", Value: v.ErrorClass}, {Key: "changed_at", Value: a.now}}
+	delete(a.want, v.OID)
+	due := a.now.Add(c.NextAttempt)
+	switch {
+	case !c.Due || !active(c.State):
+	case v.Blocks:
+		a.want[v.OID] = due
+	default:
+		v.Next = &due
+	}
+	if v.Next != nil {
+		a.writes.set(v.OID, append(set, bson.E{Key: "next_attempt_at", Value: due}))
+	} else {
+		a.writes.set(v.OID, set, "next_attempt_at")
+	}
+}
+
+// supersede makes all but the newest of a lane's blocking deliveries dead.
+func (a *attempt) supersede(ctx context.Context) error {
+	var lanes laneSet
+	for i := range a.in.Changes {
+		if c := &a.in.Changes[i]; c.Supersede && !c.Delivered {
+			lanes.add(checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group})
+		}
+	}
+	if len(lanes.order) == 0 {
+		return a.flush(ctx)
+	}
+	if err := a.flush(ctx); err != nil {
+		return err
+	}
+	for _, lane := range lanes.order {
+		inLane := a.s.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: lane.Sink}, bson.E{Key: "message_group", Value: lane.Group})
+		var newest view
+		err := a.s.parked.FindOne(ctx, inLane, options.FindOne().SetProjection(viewFields()).
+			SetSort(bson.D{{Key: "position", Value: -1}})).Decode(&newest)
+		switch {
+		case errors.Is(err, mongo.ErrNoDocuments):
+			continue
+		case err != nil:
+			return err
+		}
+		older := append(inLane, bson.E{Key: "position", Value: bson.D{{Key: "$lt", Value: newest.Position}}})
+		keys, err := a.s.messageKeys(ctx, older, 0)
+		if err != nil {
+			return err
+		}
+		if _, err := a.s.parked.UpdateMany(ctx, older, bson.D{
+			{Key: "$set", Value: bson.D{{Key: "state", Value: checkpoint.StateDead}, {Key: "blocks", Value: false}, {Key: "error_class", Value: "superseded"},
+				{Key: "last_error", Value: "superseded by a later message of its group"}, {Key: "changed_at", Value: a.now}}},
+			{Key: "$unset", Value: bson.D{{Key: "next_attempt_at", Value: ""}}}}); err != nil {
+			return err
+		}
+		for _, key := range keys {
+			a.message(key).stale = true
+		}
+	}
+	return a.readViews(ctx)
+}
+
+// messageKeys names the messages of deliveries; limit 0 = all.
+func (s *store) messageKeys(ctx context.Context, where bson.D, limit int64) ([]messageKey, error) {
+	cur, err := s.parked.Find(ctx, where, options.Find().SetLimit(limit).SetProjection(bson.D{{Key: "_id", Value: 0},
+		{Key: "source_table", Value: 1}, {Key: "message_id", Value: 1}}))
+	if err != nil {
+		return nil, err
+	}
+	var found []struct {
+		Table string `bson:"source_table"`
+		ID    string `bson:"message_id"`
+	}
+	if err := cur.All(ctx, &found); err != nil {
+		return nil, err
+	}
+	seen := make(map[messageKey]bool, len(found))
+	var keys []messageKey
+	for _, f := range found {
+		if key := (messageKey{f.Table, f.ID}); !seen[key] {
+			seen[key] = true
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}

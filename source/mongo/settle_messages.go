@@ -1,0 +1,263 @@
+package mongo
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// messageKey names a message: its table, and the id of its document.
+type messageKey struct{ table, id string }
+
+// stateDelivered is a state that only this store knows: delivered, but the message's document was locked.
+const stateDelivered checkpoint.State = "delivered"
+
+// A settled is a message with parked deliveries, or that had some until this settlement.
+type settled struct {
+	key messageKey
+	// row is the index in Settlement.Rows; -1 where the row was settled before.
+	row  int
+	kind idKind
+	// attempts is what delivered it, where a change of this settlement did.
+	attempts int
+	// settled: its row was part of an earlier settlement. Until then, other deliveries of it may be unsettled.
+	settled bool
+	// views are its parked deliveries. Known: they were read; stale: they have to be read again.
+	views        []*view
+	known, stale bool
+	// touched: something happens to it. One that is only parked is not.
+	touched bool
+	// locked: the document is there but locked, and has still to be dealt with.
+	locked bool
+	// unfinished: that was so before.
+	unfinished bool
+}
+
+// message finds or adds a message that something happens to.
+func (a *attempt) message(key messageKey) *settled {
+	m := a.known(key)
+	m.touched = true
+	return m
+}
+
+// known finds or adds a message of which it must be known what is parked.
+func (a *attempt) known(key messageKey) *settled {
+	m := a.msgs[key]
+	if m == nil {
+		m = &settled{key: key, row: -1}
+		a.msgs[key] = m
+		a.order = append(a.order, m)
+	}
+	return m
+}
+
+// at is the delivery at a sink; nil where none is parked.
+func (m *settled) at(sink string) *view {
+	for _, v := range m.views {
+		if v.Sink == sink {
+			return v
+		}
+	}
+	return nil
+}
+
+func (m *settled) remove(v *view) {
+	m.views = slices.DeleteFunc(m.views, func(other *view) bool { return other == v })
+}
+
+// live are its deliveries that are not over.
+func (m *settled) live() []*view {
+	return slices.DeleteFunc(slices.Clone(m.views), func(v *view) bool { return v.over() })
+}
+
+// complete tells whether every delivery of the message is settled, so that its document may be dealt with.
+func (m *settled) complete() bool { return m.touched && (m.row >= 0 || m.settled || m.unfinished) }
+
+// collectMessages adds the messages that the settlement is about.
+func (a *attempt) collectMessages() {
+	for i := range a.in.Changes {
+		c := &a.in.Changes[i]
+		a.message(messageKey{c.Key.Table, c.Key.ID})
+	}
+	for _, key := range a.unfinished {
+		a.message(key).unfinished = true
+	}
+	for i := range a.in.Rows {
+		if r := &a.in.Rows[i]; r.Parked {
+			m := a.message(messageKey{r.Table, r.ID})
+			m.row, m.kind = i, idKind(r.Txn)
+		}
+	}
+	for i := range a.in.Park {
+		p := &a.in.Park[i]
+		a.known(messageKey{p.Message.Table, p.RowID()})
+	}
+}
+
+// readViews reads what is parked of the messages for which that is not known.
+func (a *attempt) readViews(ctx context.Context) error {
+	wanted := make(map[messageKey]*settled)
+	var ids []string
+	for _, m := range a.order {
+		if m.known && !m.stale {
+			continue
+		}
+		m.known, m.stale, m.views = true, false, nil
+		wanted[m.key] = m
+		ids = append(ids, m.key.id)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	cur, err := a.s.parked.Find(ctx, a.s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}),
+		options.Find().SetProjection(viewFields()))
+	if err != nil {
+		return err
+	}
+	var found []*view
+	if err := cur.All(ctx, &found); err != nil {
+		return err
+	}
+	for _, v := range found {
+		if m := wanted[v.messageKey()]; m != nil {
+			m.views = append(m.views, v)
+			m.settled = m.settled || v.RowSettled
+		}
+	}
+	return nil
+}
+
+// rows deals with the users' documents: first those of messages of which nothing is parked, then the others.
+func (a *attempt) rows(ctx context.Context) error {
+	if err := a.plainRows(ctx); err != nil {
+		return err
+	}
+	type statement struct {
+		table *outbox.Table
+		del   bool
+	}
+	rows := make(map[statement][]rowChange)
+	for _, m := range a.order {
+		t := a.s.table(m.key.table)
+		if t == nil || !m.complete() {
+			continue
+		}
+		c := rowChange{id: m.key.id, index: m.row, kind: m.kind, msg: m}
+		if del, touch := m.rowChange(t, &c); touch {
+			k := statement{t, del}
+			rows[k] = append(rows[k], c)
+		}
+	}
+	for i := range a.s.cfg.Tables {
+		t := &a.s.cfg.Tables[i]
+		for _, del := range []bool{true, false} {
+			if err := a.rowsOf(ctx, t, del, false, rows[statement{t, del}]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rowChange decides what happens to the message's document.
+func (m *settled) rowChange(t *outbox.Table, c *rowChange) (del, touch bool) {
+	live := m.live()
+	if len(live) == 0 {
+		c.attempts = max(m.attempts, 1)
+		dropped := false
+		for _, v := range m.views {
+			c.attempts = max(c.attempts, v.Attempts)
+			if v.State == checkpoint.StateDropped {
+				dropped, c.err = true, v.LastError
+			}
+		}
+		return onDelivered(t, c, dropped)
+	}
+	if t.OnDelivered == outbox.Delete && t.Columns.Status == "" {
+		// The copies are all that is needed, unless the message could not be copied.
+		inTable := slices.ContainsFunc(live, func(v *view) bool { return v.InTable })
+		return true, m.row >= 0 && !inTable
+	}
+	if !viewable(t) {
+		return false, false
+	}
+	a := worst(live)
+	c.attempts, c.next, c.err = a.Attempts, a.Next, a.LastError
+	switch a.State {
+	case checkpoint.StateDead:
+		c.word = t.Words.Dead
+	case checkpoint.StateRetrying:
+		c.word = t.Words.Retrying
+	default:
+		c.word = t.Words.Waiting
+	}
+	return false, true
+}
+
+// worst is the delivery that the user's document shows.
+func worst(views []*view) *view {
+	rank := func(s checkpoint.State) int {
+		switch s {
+		case checkpoint.StateDead:
+			return 2
+		case checkpoint.StateRetrying:
+			return 1
+		}
+		return 0
+	}
+	w := views[0]
+	for _, v := range views {
+		if rank(v.State) > rank(w.State) || rank(v.State) == rank(w.State) && v.Attempts > w.Attempts {
+			w = v
+		}
+	}
+	return w
+}
+
+// cleanUp removes deliveries that are over, and notes what is still to be done about documents.
+func (a *attempt) cleanUp(ctx context.Context) error {
+	for _, m := range a.order {
+		if m.locked || m.unfinished {
+			a.s.unfinished = a.s.unfinished || m.locked
+			for _, v := range m.views {
+				if v.Unfinished != m.locked {
+					v.Unfinished = m.locked
+					a.writes.set(v.OID, bson.D{{Key: "unfinished", Value: m.locked}})
+				}
+			}
+		}
+		if !m.complete() {
+			continue
+		}
+		passed := m.row >= 0 && a.skipped[m.row]
+		live := len(m.live())
+		for _, v := range slices.Clone(m.views) {
+			removed := !passed && (live == 0 && !m.locked && v.over() || live > 0 && v.State == stateDelivered)
+			if removed {
+				m.remove(v)
+				a.writes.remove = append(a.writes.remove, v.OID)
+				continue
+			}
+			// A message that was routed anew has parked deliveries that do not know yet that its document was dealt with.
+			if v.RowSettled == passed {
+				v.RowSettled = !passed
+				a.writes.set(v.OID, bson.D{{Key: "row_settled", Value: v.RowSettled}})
+			}
+		}
+	}
+	return a.flush(ctx)
+}
+
+// shown is a time for a column that shows it; nil is null.
+func shown(t *time.Time) any {
+	if t == nil {
+		return nil
+	}
+	return *t
+}

@@ -1,0 +1,231 @@
+package mongo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// rowChunk is the most documents of one command.
+const rowChunk = 5000
+
+// A rowChange is what is to happen to one document of the user's table.
+type rowChange struct {
+	id    string
+	kind  idKind
+	index int // in Settlement.Rows; -1 for a message whose row was settled before
+	msg   *settled
+	// The rest is for an update. Delivered sets delivered_at.
+	word      string
+	attempts  int
+	next      *time.Time
+	err       string
+	delivered bool
+}
+
+// rowWork is one command for documents of one table.
+type rowWork struct {
+	table  *outbox.Table
+	delete bool
+	// alike: all documents get the same, so that a list of ids is all that travels. That is the common case and the fast one.
+	alike bool
+	rows  []rowChange
+}
+
+// onDelivered is what the document of a delivered message gets; false where its table is left alone.
+func onDelivered(t *outbox.Table, c *rowChange, dropped bool) (del, touch bool) {
+	switch {
+	case t.OnDelivered == outbox.Delete:
+		return true, true
+	case t.OnDelivered != outbox.Mark || !viewable(t) && t.Columns.DeliveredAt == "":
+		return false, false
+	}
+	c.word, c.delivered = t.Words.Delivered, true
+	if dropped {
+		// Without a status column delivered_at alone says that nothing is to be done any more.
+		c.word, c.delivered = t.Words.Dead, t.Columns.Status == ""
+	}
+	return false, true
+}
+
+// viewable tells whether the table has a column that shows the state of parked deliveries.
+func viewable(t *outbox.Table) bool {
+	c := &t.Columns
+	return t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.NextAttemptAt != "" || c.LastError != "")
+}
+
+// plainRows deals with the documents of messages of which nothing is parked, table by table.
+func (a *attempt) plainRows(ctx context.Context) error {
+	byTable := make(map[string][]rowChange, len(a.s.cfg.Tables))
+	for i := range a.in.Rows {
+		r := &a.in.Rows[i]
+		t := a.s.table(r.Table)
+		if t == nil || r.Parked {
+			continue // a table that left the configuration is left alone
+		}
+		c := rowChange{id: r.ID, kind: idKind(r.Txn), index: i, attempts: 1}
+		if _, touch := onDelivered(t, &c, false); touch {
+			byTable[r.Table] = append(byTable[r.Table], c)
+		}
+	}
+	for i := range a.s.cfg.Tables {
+		t := &a.s.cfg.Tables[i]
+		if err := a.rowsOf(ctx, t, t.OnDelivered == outbox.Delete, true, byTable[t.String()]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsOf carries out what is to happen to documents of one table, but for those that are locked.
+func (a *attempt) rowsOf(ctx context.Context, t *outbox.Table, del, alike bool, rows []rowChange) error {
+	free := rows
+	if len(a.locked) > 0 {
+		free = nil
+		for _, r := range rows {
+			switch {
+			case !a.locked[messageKey{t.String(), r.id}]:
+				free = append(free, r)
+			case r.index < 0:
+				r.msg.locked = true
+			default:
+				a.skipped[r.index] = true
+			}
+		}
+	}
+	for part := range slices.Chunk(free, rowChunk) {
+		w := &rowWork{table: t, delete: del, alike: alike || del, rows: part}
+		a.work = append(a.work, w)
+		found, err := w.do(ctx, a.s.collection(t))
+		if err != nil {
+			return fmt.Errorf("collection %s: %w", t, err)
+		}
+		a.countGone(w, found)
+	}
+	return nil
+}
+
+// countGone counts documents that were not there. The transaction sees all that the change stream has shown, so the
+// application removed them.
+func (a *attempt) countGone(w *rowWork, found int) {
+	settling := 0
+	for i := range w.rows {
+		if w.rows[i].index >= 0 {
+			settling++
+		}
+	}
+	a.out.Gone += min(max(len(w.rows)-found, 0), settling)
+}
+
+// do sends the command, and returns how many documents there were.
+func (w *rowWork) do(ctx context.Context, coll *mongo.Collection) (found int, err error) {
+	if w.alike {
+		filter := w.filter(w.rows)
+		if w.delete {
+			res, err := coll.DeleteMany(ctx, filter)
+			if err != nil {
+				return 0, err
+			}
+			return int(res.DeletedCount), nil
+		}
+		res, err := coll.UpdateMany(ctx, filter, assignments(w.table, &w.rows[0]))
+		if err != nil {
+			return 0, err
+		}
+		return int(res.MatchedCount), nil
+	}
+	models := make([]mongo.WriteModel, len(w.rows))
+	for i := range w.rows {
+		models[i] = mongo.NewUpdateManyModel().SetFilter(w.filter(w.rows[i : i+1])).SetUpdate(assignments(w.table, &w.rows[i]))
+	}
+	res, err := coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(true))
+	if err != nil {
+		return 0, err
+	}
+	return int(res.MatchedCount), nil
+}
+
+// filter finds documents by id.
+func (w *rowWork) filter(rows []rowChange) bson.D {
+	ids := make(bson.A, 0, len(rows))
+	for i := range rows {
+		ids = appendIDs(ids, rows[i].kind, rows[i].id)
+	}
+	return bson.D{{Key: w.table.Columns.ID, Value: bson.D{{Key: "$in", Value: ids}}}}
+}
+
+// assignments set the columns that the table has. All times are the server's.
+func assignments(t *outbox.Table, r *rowChange) bson.A {
+	var set bson.D
+	add := func(column string, v any) {
+		if column != "" {
+			set = append(set, bson.E{Key: column, Value: v})
+		}
+	}
+	c := &t.Columns
+	spent := bson.D{{Key: "$ifNull", Value: bson.A{"$" + c.Attempts, 0}}}
+	add(c.Status, literal(r.word))
+	if r.delivered {
+		add(c.Attempts, bson.D{{Key: "$max", Value: bson.A{spent, r.attempts}}})
+		add(c.LastAttemptAt, "$$NOW")
+		add(c.DeliveredAt, "$$NOW")
+	} else {
+		add(c.Attempts, r.attempts)
+		if c.Attempts != "" && c.LastAttemptAt != "" {
+			add(c.LastAttemptAt, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$gt", Value: bson.A{r.attempts, spent}}}, "$$NOW",
+				bson.D{{Key: "$ifNull", Value: bson.A{"$" + c.LastAttemptAt, nil}}}}}})
+		}
+	}
+	add(c.NextAttemptAt, shown(r.next))
+	if r.err != "" {
+		add(c.LastError, literal(r.err))
+	} else {
+		add(c.LastError, nil)
+	}
+	return bson.A{bson.D{{Key: "$set", Value: set}}}
+}
+
+// findLocked adds the messages whose documents a transaction of others has changed. It tries all of them in transactions that are
+// never committed, and halves what meets another transaction.
+func (s *store) findLocked(ctx context.Context, works []*rowWork, locked map[messageKey]bool) error {
+	for _, w := range works {
+		if err := s.probe(ctx, w, w.rows, locked); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *store) probe(ctx context.Context, w *rowWork, rows []rowChange, locked map[messageKey]bool) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := s.begin(0); err != nil {
+		return err
+	}
+	part := &rowWork{table: w.table, delete: w.delete, alike: w.alike, rows: rows}
+	_, err := part.do(ctx, s.collection(w.table))
+	if aerr := s.abort(ctx); aerr != nil {
+		return aerr
+	}
+	switch {
+	case err == nil:
+		return nil
+	case !hasLabel(err, transientLabel) || !hasCode(err, codeWriteConflict, codeLockTimeout):
+		return err
+	case len(rows) == 1:
+		locked[messageKey{w.table.String(), rows[0].id}] = true
+		return nil
+	}
+	if err := s.probe(ctx, w, rows[:len(rows)/2], locked); err != nil {
+		return err
+	}
+	return s.probe(ctx, w, rows[len(rows)/2:], locked)
+}

@@ -1,0 +1,177 @@
+package mongo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// parkedAtOnce is how many swept documents are looked up among the parked deliveries at a time.
+const parkedAtOnce = 500
+
+// Pending implements source.Snapshot. Tables come in their configured order. The documents of one are ordered by the sequence
+// column, else by created_at, and then by _id: MongoDB does not keep the time of a document's commit.
+func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emit) error {
+	h, err := greet(ctx, s.client)
+	if err != nil {
+		return err
+	}
+	p := &pendingBatch{log: log, now: h.LocalTime.UTC(), emit: emit}
+	for _, sw := range s.sweeps {
+		if err := s.pendingOf(ctx, sw, p); err != nil {
+			if hasCode(err, codeSnapshotTooOld, codeSnapshotUnavail) {
+				return fmt.Errorf("the sweep took longer than the server keeps a snapshot (minSnapshotHistoryWindowInSeconds); "+
+					"what is still pending is swept again: %w", err)
+			}
+			return err
+		}
+	}
+	return p.flush(ctx)
+}
+
+// sweepOrder is how a table's documents are sorted.
+func sweepOrder(t *outbox.Table) bson.D {
+	var by bson.D
+	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {
+		if name != "" {
+			by = append(by, bson.E{Key: name, Value: 1})
+			break
+		}
+	}
+	return append(by, bson.E{Key: "_id", Value: 1})
+}
+
+// pendingOf emits the documents of one table, as they come from the server.
+func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *pendingBatch) (err error) {
+	doing := "read pending documents of " + sw.table.String()
+	cur, err := s.find(ctx, sw.table.Schema, sw.table.Name, sw.where, bson.E{Key: "sort", Value: sweepOrder(sw.table)},
+		bson.E{Key: "allowDiskUse", Value: true}, bson.E{Key: "batchSize", Value: parkedAtOnce})
+	if err != nil {
+		return fault(doing, err)
+	}
+	defer func() { _ = cur.Close(ctx) }() // at the end the server has closed it
+	plan := newPlan(sw.table)
+	dec := decoder{maxMessage: s.cfg.MaxMessage}
+	var ms []*outbox.Message
+	bytes := 0
+	for cur.Next(ctx) {
+		m := dec.newMessage()
+		if err := dec.decode(plan, cur.Current, m); err != nil {
+			return err
+		}
+		ms = append(ms, m)
+		bytes += m.Size()
+		if len(ms) == parkedAtOnce || bytes > batchBytes {
+			if err := s.emitPending(ctx, ms, p); err != nil {
+				return err
+			}
+			ms, bytes = nil, 0
+		}
+	}
+	if err := cur.Err(); err != nil {
+		return fault(doing, err)
+	}
+	return s.emitPending(ctx, ms, p)
+}
+
+func (s *tableSnapshot) emitPending(ctx context.Context, ms []*outbox.Message, p *pendingBatch) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	// Of the same time: what the poller delivers meanwhile is parked in it, and left out.
+	at, err := parkedAt(ctx, s.cfg.Pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {
+		return s.find(ctx, s.cfg.Schema, parkedCollection, where, bson.E{Key: "projection", Value: fields})
+	})
+	if err != nil {
+		return err
+	}
+	for i, m := range ms {
+		var sinks []string
+		if at != nil {
+			sinks = at[i]
+		}
+		if err := p.add(ctx, m, sinks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parkedAt names for each message the sinks that have a delivery of it parked, in whatever state: also of a delivery that was
+// dropped or delivered, a document is kept until its message is settled. Nil where nothing is.
+func parkedAt(ctx context.Context, pipeline string, ms []*outbox.Message, find func(where, fields bson.D) (*mongo.Cursor, error)) ([][]string, error) {
+	places := make(map[messageKey]int, len(ms))
+	ids := make([]string, len(ms))
+	for i, m := range ms {
+		ids[i], places[messageKey{m.Table, m.ID}] = m.ID, i
+	}
+	cur, err := find(bson.D{{Key: "pipeline", Value: pipeline}, {Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}},
+		bson.D{{Key: "_id", Value: 0}, {Key: "message_id", Value: 1}, {Key: "source_table", Value: 1}, {Key: "sink", Value: 1}})
+	if err != nil {
+		return nil, fault("look for parked deliveries", err)
+	}
+	var found []struct {
+		ID    string `bson:"message_id"`
+		Table string `bson:"source_table"`
+		Sink  string `bson:"sink"`
+	}
+	if err := cur.All(ctx, &found); err != nil {
+		return nil, fault("look for parked deliveries", err)
+	}
+	var at [][]string
+	for _, f := range found {
+		i, ok := places[messageKey{f.Table, f.ID}]
+		if !ok {
+			continue
+		}
+		if at == nil {
+			at = make([][]string, len(ms))
+		}
+		at[i] = append(at[i], f.Sink)
+	}
+	return at, nil
+}
+
+// A pendingBatch gathers swept documents into batches.
+type pendingBatch struct {
+	log   uint32
+	now   time.Time
+	emit  source.Emit
+	rank  uint32
+	bytes int
+	batch source.Batch
+}
+
+func (p *pendingBatch) add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
+	m.Position = outbox.Position{Log: p.log, N: p.rank}
+	m.CommitTime = p.now
+	p.rank++
+	b := &p.batch
+	b.Messages = append(b.Messages, m)
+	if parkedAt != nil && b.ParkedAt == nil {
+		b.ParkedAt = make([][]string, len(b.Messages)-1, batchMessages)
+	}
+	if b.ParkedAt != nil {
+		b.ParkedAt = append(b.ParkedAt, parkedAt)
+	}
+	p.bytes += len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Group)
+	if p.bytes >= batchBytes || len(b.Messages) >= batchMessages {
+		return p.flush(ctx)
+	}
+	return nil
+}
+
+func (p *pendingBatch) flush(ctx context.Context) error {
+	if len(p.batch.Messages) == 0 {
+		return nil
+	}
+	b := p.batch
+	p.batch, p.bytes = source.Batch{}, 0
+	return p.emit(ctx, &b)
+}

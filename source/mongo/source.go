@@ -1,0 +1,229 @@
+package mongo
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// A Source tails the outbox collections through one change stream. See source.Source for its methods. A Resume is a cluster
+// time, seconds:ordinal, and never stands inside a transaction. The server keeps its oplog by its own rules, so Confirm tells
+// it nothing.
+type Source struct {
+	cfg Config
+	err error // of the configuration; every method returns it
+	// waiting is the number of barriers.
+	waiting atomic.Int32
+
+	mu        sync.Mutex
+	barriers  []barrier
+	confirmed chan struct{} // closed when awaited was confirmed; nil where nobody waits
+	awaited   source.Resume
+}
+
+type barrier struct {
+	text string
+	at   opTime
+}
+
+var _ source.Source = (*Source)(nil)
+
+// New returns a source. It does not connect.
+func New(cfg Config) *Source {
+	resolved, err := cfg.resolved()
+	return &Source{cfg: resolved, err: err}
+}
+
+// Confirm implements source.Source.
+func (s *Source) Confirm(r source.Resume) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.confirmed != nil && r == s.awaited {
+		close(s.confirmed)
+		s.confirmed = nil
+	}
+}
+
+// await returns a channel that is closed when a position was confirmed.
+func (s *Source) await(r source.Resume) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.confirmed, s.awaited = make(chan struct{}), r
+	return s.confirmed
+}
+
+// Await implements source.Source. A barrier is a cluster time.
+func (s *Source) Await(text string) {
+	at, err := parseOpTime(text)
+	if err != nil {
+		at = badBarrier // Run fails and names it
+	}
+	s.mu.Lock()
+	s.barriers = append(s.barriers, barrier{text, at})
+	s.waiting.Store(int32(len(s.barriers)))
+	s.mu.Unlock()
+}
+
+// badBarrier is no time.
+const badBarrier = ^opTime(0)
+
+// passed removes and returns the first barrier that is at or before a time.
+func (s *Source) passed(at opTime) (text string, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, b := range s.barriers {
+		if b.at == badBarrier {
+			return "", false, fmt.Errorf("await barrier %q: it is not of the form seconds:ordinal", b.text)
+		}
+		if b.at <= at {
+			s.barriers = slices.Delete(s.barriers, i, i+1)
+			s.waiting.Store(int32(len(s.barriers)))
+			return b.text, true, nil
+		}
+	}
+	return "", false, nil
+}
+
+// forget drops the barriers, for which nobody waits after a Run.
+func (s *Source) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.barriers, s.confirmed = nil, nil
+	s.waiting.Store(0)
+}
+
+// Examine implements source.Source. A SourceID is the replica set's name, the UUID of tailbox_checkpoint, which no two
+// databases share, and a digest of the tables: with other tables the same rows have other positions.
+func (s *Source) Examine(ctx context.Context, sourceID string, from source.Resume) (e *source.Examined, err error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.cfg.examine(ctx, sourceID, from)
+}
+
+func (c *Config) examine(ctx context.Context, sourceID string, from source.Resume) (e *source.Examined, err error) {
+	client, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, disconnect(ctx, client)) }()
+	h, err := greet(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.usable(); err != nil {
+		return nil, err
+	}
+	e = &source.Examined{}
+	if e.SourceID, err = c.sourceID(ctx, client, h); err != nil || from == "" {
+		return e, err
+	}
+	at, err := parsePlace(from)
+	if err != nil {
+		return nil, fmt.Errorf("examine the checkpoint: %w", err)
+	}
+	same := sourceID == "" || sourceID == e.SourceID
+	if !same && serverOf(sourceID) != serverOf(e.SourceID) {
+		e.Lost = fmt.Sprintf("the checkpoint belongs to server %s, this is server %s", serverOf(sourceID), serverOf(e.SourceID))
+		return e, nil
+	}
+	if at.ended {
+		e.Lost = "a collection of the outbox was dropped or renamed: what is in its place now has to be swept"
+		return e, nil
+	}
+	if e.Lost, err = c.lost(ctx, client, at.at); err != nil {
+		return nil, err
+	}
+	// The log is the same, but rows are counted in another way: what lies beyond the checkpoint is read again.
+	e.Moved = !same && e.Lost == ""
+	return e, nil
+}
+
+// sourceID names the server and the tables.
+func (c *Config) sourceID(ctx context.Context, client *mongo.Client, h *hello) (string, error) {
+	name := h.SetName
+	if h.sharded() {
+		name = "sharded"
+	}
+	info, err := collectionInfo(ctx, client, c.Schema, checkpointCollection)
+	if err != nil {
+		return "", err
+	}
+	if info == nil {
+		return "", fmt.Errorf("%w: database %s: %w", source.ErrStop, c.Schema, errNoTables())
+	}
+	var names []string
+	for i := range c.Tables {
+		names = append(names, c.Tables[i].String())
+	}
+	slices.Sort(names)
+	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
+	return name + "/" + hex.EncodeToString(info.Info.UUID.Data) + "/" + hex.EncodeToString(sum[:4]), nil
+}
+
+// serverOf is the part of a SourceID that names the server.
+func serverOf(sourceID string) string {
+	i := strings.LastIndexByte(sourceID, '/')
+	return sourceID[:max(i, 0)]
+}
+
+// A collectionState is what listCollections says.
+type collectionState struct {
+	Name    string `bson:"name"`
+	Type    string `bson:"type"` // collection, view or timeseries
+	Options struct {
+		Capped bool `bson:"capped"`
+	} `bson:"options"`
+	Info struct {
+		UUID bson.Binary `bson:"uuid"`
+	} `bson:"info"`
+}
+
+// collectionInfo looks a collection up; nil if it does not exist.
+func collectionInfo(ctx context.Context, client *mongo.Client, database, name string) (*collectionState, error) {
+	cur, err := client.Database(database).ListCollections(ctx, bson.D{{Key: "name", Value: name}})
+	if err != nil {
+		return nil, fault("look for collection "+database+"."+name, err)
+	}
+	var found []collectionState
+	if err := cur.All(ctx, &found); err != nil {
+		return nil, fault("look for collection "+database+"."+name, err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return &found[0], nil
+}
+
+// existing looks all tables up. A missing one is an error that matches source.ErrStop.
+func (c *Config) existing(ctx context.Context, client *mongo.Client) error {
+	var errs []error
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		info, err := collectionInfo(ctx, client, t.Schema, t.Name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case info == nil:
+			errs = append(errs, fmt.Errorf("%w: collection %s does not exist (dropped or renamed?): restore it, create it with "+
+				"tailbox init, or correct source.tables", source.ErrStop, t))
+		case cmp.Or(info.Type, "collection") != "collection":
+			errs = append(errs, fmt.Errorf("%w: %s is a %s: the log has no inserts into it: name a collection in source.tables",
+				source.ErrStop, t, info.Type))
+		}
+	}
+	return errors.Join(errs...)
+}

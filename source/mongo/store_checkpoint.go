@@ -1,0 +1,150 @@
+package mongo
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// checkpointDocument is a document of tailbox_checkpoint without the lease. Unsigned numbers are stored in the bits of signed
+// ones.
+type checkpointDocument struct {
+	SourceID     string       `bson:"source_id"`
+	Resume       string       `bson:"resume"`
+	Log          int64        `bson:"log"`
+	LastCommit   int64        `bson:"last_commit"`
+	SettledAbove []sinkRanges `bson:"settled_above"`
+	SweepPending bool         `bson:"sweep_pending"`
+	Started      string       `bson:"started"`
+	Unclean      int          `bson:"unclean_starts"`
+	Version      int          `bson:"schema_version"`
+	UpdatedAt    time.Time    `bson:"updated_at"`
+}
+
+// sinkRanges are the settled positions beyond a checkpoint of one sink, as texts.
+type sinkRanges struct {
+	Sink   string      `bson:"sink"`
+	Ranges [][2]string `bson:"ranges"`
+}
+
+// checkpoint is the document's checkpoint; nil where none was saved yet.
+func (d *checkpointDocument) checkpoint() (*checkpoint.Checkpoint, error) {
+	if d.Resume == "" {
+		return nil, nil
+	}
+	c := &checkpoint.Checkpoint{SourceID: d.SourceID, Resume: source.Resume(d.Resume), Log: uint32(d.Log),
+		LastCommit: uint64(d.LastCommit), SweepPending: d.SweepPending}
+	for _, s := range d.SettledAbove {
+		if c.SettledAbove == nil {
+			c.SettledAbove = make(map[string][]checkpoint.Range)
+		}
+		for _, pair := range s.Ranges {
+			first, err := outbox.ParsePosition(pair[0])
+			if err != nil {
+				return nil, fmt.Errorf("read settled_above of sink %s: %w", s.Sink, err)
+			}
+			last, err := outbox.ParsePosition(pair[1])
+			if err != nil {
+				return nil, fmt.Errorf("read settled_above of sink %s: %w", s.Sink, err)
+			}
+			c.SettledAbove[s.Sink] = append(c.SettledAbove[s.Sink], checkpoint.Range{First: first, Last: last})
+		}
+	}
+	return c, nil
+}
+
+// rangesOf is SettledAbove as it is stored, sinks in order.
+func rangesOf(above map[string][]checkpoint.Range) []sinkRanges {
+	out := make([]sinkRanges, 0, len(above))
+	for sink, ranges := range above {
+		pairs := make([][2]string, len(ranges))
+		for i, r := range ranges {
+			pairs[i] = [2]string{r.First.String(), r.Last.String()}
+		}
+		out = append(out, sinkRanges{sink, pairs})
+	}
+	slices.SortFunc(out, func(a, b sinkRanges) int { return cmp.Compare(a.Sink, b.Sink) })
+	return out
+}
+
+// checkpointFields are what a saved checkpoint sets, and with it that the start was a clean one.
+func checkpointFields(c *checkpoint.Checkpoint) bson.D {
+	return bson.D{{Key: "source_id", Value: literal(c.SourceID)}, {Key: "resume", Value: literal(string(c.Resume))},
+		{Key: "log", Value: int64(c.Log)}, {Key: "last_commit", Value: int64(c.LastCommit)},
+		{Key: "settled_above", Value: literal(rangesOf(c.SettledAbove))}, {Key: "sweep_pending", Value: c.SweepPending},
+		{Key: "started", Value: ""}, {Key: "unclean_starts", Value: 0}}
+}
+
+// cleanFields record that something was settled, without a checkpoint.
+func cleanFields() bson.D {
+	return bson.D{{Key: "started", Value: ""}, {Key: "unclean_starts", Value: 0}}
+}
+
+// saved notes what a committed checkpoint means for the session.
+func (s *store) saved(c *checkpoint.Checkpoint) {
+	if c.Log != s.log {
+		s.log, s.gap = c.Log, 0
+	}
+	s.settledOnce()
+}
+
+func (s *store) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
+
+// Save writes a checkpoint without outcomes.
+func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
+	ctx, cancel, err := s.limited(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if c.Log != s.log && s.gap != 0 {
+		_, err := s.settle(ctx, &checkpoint.Settlement{Checkpoint: func([]int) *checkpoint.Checkpoint { return c }}, nil, nil)
+		return err
+	}
+	sent := time.Now()
+	if err := s.proveLease(ctx, checkpointFields(c)); err != nil {
+		return fault("save checkpoint", err)
+	}
+	s.renewed = sent
+	s.saved(c)
+	return nil
+}
+
+// acceptGap closes the requests to accept a gap that a newly established position has used up. Those made after the start
+// looked for them are left, and so are those for another checkpoint: nobody has acted on them.
+func (s *store) acceptGap(ctx context.Context) error {
+	var now checkpointDocument
+	if err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&now); err != nil {
+		return err
+	}
+	result, err := documentOf(&RequestResult{Changed: 1, Note: "the gap was accepted"})
+	if err != nil {
+		return err
+	}
+	_, err = s.requests.UpdateMany(ctx, append(s.openRequests(), bson.E{Key: "verb", Value: string(checkpoint.VerbAcceptGap)},
+		bson.E{Key: "_id", Value: bson.D{{Key: "$lte", Value: s.gap}}}, bson.E{Key: "selection.from", Value: now.Resume}),
+		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "done_at", Value: "$$NOW"}, {Key: "result", Value: literal(result)}}}}})
+	return err
+}
+
+// Starting records the position that a cautious start is about to decode.
+func (s *store) Starting(ctx context.Context, p outbox.Position) error {
+	ctx, cancel, err := s.limited(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := s.proveLease(ctx, bson.D{{Key: "started", Value: p.String()}}); err != nil {
+		return fault("record the position about to be decoded", err)
+	}
+	s.started = true
+	return nil
+}

@@ -1,0 +1,217 @@
+package mongo
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+)
+
+const (
+	// dueBytes bounds the payloads of one answer of Due, shared by the sinks; the first delivery of each is always in it.
+	dueBytes = 16 << 20
+	// unfinishedChunk is how many unfinished deliveries are tried at once.
+	unfinishedChunk = 500
+)
+
+// Due returns the first deliveries of lanes that are due, and how long until the next one is. The index on their times holds
+// one entry a lane, so the lanes that have waited longest are found without a look at what waits behind them. The limits are
+// shared fairly among the sinks: one with many due lanes, or large messages, does not hide another's. Where the limit (or 16 MiB
+// of payloads) cut the answer short, the next one is due at once: 1 ms.
+func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoint.Parked, time.Duration, error) {
+	ctx, cancel, err := s.limited(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer cancel()
+	if err := s.finishRows(ctx); err != nil {
+		return nil, 0, err
+	}
+	var asked []string
+	for _, sink := range sinks {
+		if s.sinks[sink] {
+			asked = append(asked, sink)
+		}
+	}
+	if len(asked) == 0 || limit <= 0 {
+		return nil, 0, nil // nothing was ever parked: the database need not be asked
+	}
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	picked, cut, next, err := s.pickDue(ctx, asked, limit, now)
+	if err != nil {
+		return nil, 0, err
+	}
+	ps, err := s.readParked(ctx, picked, now)
+	if err != nil {
+		return nil, 0, err
+	}
+	ps, left, err := s.complete(ctx, ps, false)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case cut || left:
+		return ps, time.Millisecond, nil
+	case next.IsZero():
+		return ps, 0, nil
+	}
+	return ps, max(next.Sub(now), time.Millisecond), nil
+}
+
+// pickDue chooses what is due, taking turns among the sinks, and finds when the next is.
+func (s *store) pickDue(ctx context.Context, sinks []string, limit int, now time.Time) (picked []*view, cut bool, next time.Time, err error) {
+	type turn struct {
+		n int
+		v *view
+	}
+	var turns []turn
+	for _, sink := range sinks {
+		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "sink", Value: sink}, bson.E{Key: "next_attempt_at", Value: bson.D{{Key: "$gt", Value: time.Unix(0, 0)}}}),
+			options.Find().SetSort(bson.D{{Key: "next_attempt_at", Value: 1}}).SetLimit(int64(limit)+1).SetHint(dueIndex).SetProjection(bson.D{
+				{Key: "sink", Value: 1}, {Key: "position", Value: 1}, {Key: "message_id", Value: 1}, {Key: "next_attempt_at", Value: 1}, {Key: "bytes", Value: 1}}))
+		if err != nil {
+			return nil, false, next, fault("look for due deliveries", err)
+		}
+		var found []*view
+		if err := cur.All(ctx, &found); err != nil {
+			return nil, false, next, fault("look for due deliveries", err)
+		}
+		bytes := 0
+		for n, v := range found {
+			if v.Next.After(now) {
+				if next.IsZero() || v.Next.Before(next) {
+					next = *v.Next
+				}
+				break
+			}
+			if n == limit || bytes >= dueBytes/len(sinks) {
+				cut = true
+				break
+			}
+			bytes += v.Bytes
+			turns = append(turns, turn{n, v})
+		}
+	}
+	slices.SortFunc(turns, func(a, b turn) int { return cmp.Or(cmp.Compare(a.n, b.n), a.v.Next.Compare(*b.v.Next)) })
+	if len(turns) > limit {
+		turns, cut = turns[:limit], true
+	}
+	for _, t := range turns {
+		picked = append(picked, t.v)
+	}
+	return picked, cut, next, nil
+}
+
+// readParked reads whole deliveries, in order of position.
+func (s *store) readParked(ctx context.Context, views []*view, now time.Time) ([]checkpoint.Parked, error) {
+	if len(views) == 0 {
+		return nil, nil
+	}
+	ids := make([]bson.ObjectID, len(views))
+	for i, v := range views {
+		ids[i] = v.OID
+	}
+	docs, err := s.findParked(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(docs, func(a, b *parkedDocument) int {
+		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Sink, b.Sink))
+	})
+	ps := make([]checkpoint.Parked, len(docs))
+	for i, d := range docs {
+		if ps[i], err = d.parked(now); err != nil {
+			return nil, err
+		}
+	}
+	return ps, nil
+}
+
+func (s *store) findParked(ctx context.Context, where bson.D) ([]*parkedDocument, error) {
+	cur, err := s.parked.Find(ctx, where)
+	if err != nil {
+		return nil, fault("read parked deliveries", err)
+	}
+	var docs []*parkedDocument
+	if err := cur.All(ctx, &docs); err != nil {
+		return nil, fault("read parked deliveries", err)
+	}
+	return docs, nil
+}
+
+// finishRows tries again to deal with documents that were locked when their message's last delivery left.
+func (s *store) finishRows(ctx context.Context) error {
+	if !s.unfinished {
+		return nil
+	}
+	keys, err := s.messageKeys(ctx, s.ours(bson.E{Key: "unfinished", Value: true}), unfinishedChunk)
+	if err != nil {
+		return fault("look for unfinished messages", err)
+	}
+	s.unfinished = len(keys) > 0 // settle says so if there are more
+	if len(keys) == 0 {
+		return nil
+	}
+	s.unfinished = len(keys) == unfinishedChunk
+	_, err = s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
+	return err
+}
+
+// Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an operator: a dead
+// one, one of its group at the sink ” or, where the lane is held, the first.
+func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
+	if lane.Group == "" || limit <= 0 {
+		return nil, false, nil
+	}
+	ctx, cancel, err := s.limited(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer cancel()
+	where := s.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: lane.Sink}, bson.E{Key: "message_group", Value: lane.Group},
+		bson.E{Key: "position", Value: bson.D{{Key: "$gt", Value: after.String()}}})
+	cur, err := s.parked.Find(ctx, where, options.Find().SetSort(bson.D{{Key: "position", Value: 1}, {Key: "message_id", Value: 1}}).
+		SetLimit(int64(limit)+1).SetHint(laneIndex).SetProjection(bson.D{{Key: "position", Value: 1}, {Key: "state", Value: 1}, {Key: "bytes", Value: 1}}))
+	if err != nil {
+		return nil, false, fault("read a lane", err)
+	}
+	var found []*view
+	if err := cur.All(ctx, &found); err != nil {
+		return nil, false, fault("read a lane", err)
+	}
+	unrouted := ""
+	if lane.Sink != "" && s.sinks[""] {
+		heads, err := s.heads(ctx, []checkpoint.Lane{{Group: lane.Group}})
+		if err != nil {
+			return nil, false, fault("read a lane", err)
+		}
+		unrouted = heads[checkpoint.Lane{Group: lane.Group}].Position
+	}
+	n, total := 0, 0
+	for n < len(found) && n < limit && !s.isHeld(lane) {
+		v := found[n]
+		if v.State == checkpoint.StateDead || unrouted != "" && unrouted < v.Position || n > 0 && total+v.Bytes > bytes {
+			break
+		}
+		n, total = n+1, total+v.Bytes
+	}
+	more := len(found) > n
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	page, err := s.readParked(ctx, found[:n], now)
+	if err != nil {
+		return nil, false, err
+	}
+	page, cut, err := s.complete(ctx, page, true)
+	return page, more || cut, err
+}

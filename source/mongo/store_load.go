@@ -1,0 +1,164 @@
+package mongo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Load reads the state, and counts the start as unclean until something is settled.
+func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
+	ctx, cancel, err := s.limited(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	var doc checkpointDocument
+	err = s.checkpoints.FindOneAndUpdate(ctx, s.heldFilter(), bson.D{{Key: "$inc", Value: bson.D{{Key: "unclean_starts", Value: 1}}}},
+		options.FindOneAndUpdate().SetReturnDocument(options.Before)).Decode(&doc)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return nil, errLeaseLost
+	case err != nil:
+		return nil, fault("load state", err)
+	case doc.Version > schemaVersion:
+		return nil, fmt.Errorf("%w: the collections tailbox_* are of version %d, this tailbox knows %d: run a newer tailbox",
+			source.ErrStop, doc.Version, schemaVersion)
+	}
+	s.unclean, s.uncleanBefore, s.log, s.started = true, doc.Unclean, uint32(doc.Log), doc.Started != ""
+	out := &checkpoint.Loaded{UncleanStarts: doc.Unclean}
+	if out.Checkpoint, err = doc.checkpoint(); err != nil {
+		return nil, fmt.Errorf("%w: load state: %w", source.ErrStop, err)
+	}
+	if doc.Started != "" {
+		if out.Started, err = outbox.ParsePosition(doc.Started); err != nil {
+			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
+		}
+	}
+	if err := s.remember(ctx); err != nil {
+		return nil, err
+	}
+	if out.Blocked, err = s.blockedLanes(ctx); err != nil {
+		return nil, err
+	}
+	if out.ParkedSinks, err = s.parkedSinks(ctx); err != nil {
+		return nil, err
+	}
+	if s.gap, err = s.acceptedGap(ctx, doc.Resume); err != nil {
+		return nil, err
+	}
+	force, err := s.inForce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.PausedSinks, out.HeldLanes, out.AcceptGap = force.sinks(), sortedLanes(s.held), s.gap != 0
+	h, err := greet(ctx, s.client)
+	if err != nil {
+		return nil, err
+	}
+	out.SourceID, err = s.cfg.sourceID(ctx, s.client, h)
+	return out, err
+}
+
+// acceptedGap finds the last request that accepts the gap behind a checkpoint; 0 = none.
+func (s *store) acceptedGap(ctx context.Context, resume string) (int64, error) {
+	var found struct {
+		ID int64 `bson:"_id"`
+	}
+	err := s.requests.FindOne(ctx, append(s.openRequests(), bson.E{Key: "verb", Value: string(checkpoint.VerbAcceptGap)},
+		bson.E{Key: "selection.from", Value: resume}), options.FindOne().SetSort(bson.D{{Key: "_id", Value: -1}})).Decode(&found)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, nil
+	}
+	return found.ID, fault("look for accepted gaps", err)
+}
+
+// remember reads what the store keeps a copy of in memory.
+func (s *store) remember(ctx context.Context) error {
+	ctx = s.in(ctx)
+	sinks, err := s.parkedSinks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, sink := range sinks {
+		s.sinks[sink] = true
+	}
+	n, err := s.parked.CountDocuments(ctx, s.ours(bson.E{Key: "unfinished", Value: true}), options.Count().SetLimit(1))
+	if err != nil {
+		return fault("load state", err)
+	}
+	s.unfinished = n > 0
+	force, err := s.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	s.held = force.held()
+	return nil
+}
+
+// ours is a filter for parked deliveries of the pipeline.
+func (s *store) ours(further ...bson.E) bson.D {
+	return append(bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}}, further...)
+}
+
+// blockedLanes names the lanes with blocking deliveries, from the index alone.
+func (s *store) blockedLanes(ctx context.Context) ([]checkpoint.Lane, error) {
+	cur, err := s.parked.Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "blocks", Value: true})}},
+		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "group", Value: "$message_group"}}}}}},
+	}, options.Aggregate().SetHint(laneIndex).SetAllowDiskUse(true))
+	if err != nil {
+		return nil, fault("load blocked lanes", err)
+	}
+	var found []struct {
+		ID struct{ Sink, Group string } `bson:"_id"`
+	}
+	if err := cur.All(ctx, &found); err != nil {
+		return nil, fault("load blocked lanes", err)
+	}
+	var lanes []checkpoint.Lane
+	for _, f := range found {
+		lanes = append(lanes, checkpoint.Lane(f.ID))
+	}
+	slices.SortFunc(lanes, compareLanes)
+	return lanes, nil
+}
+
+func compareLanes(a, b checkpoint.Lane) int {
+	return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Group, b.Group))
+}
+
+// parkedSinks names the sinks with parked deliveries, from the index alone. Deliveries that were dropped, or delivered but for
+// their document, do not count.
+func (s *store) parkedSinks(ctx context.Context) ([]string, error) {
+	cur, err := s.parked.Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "blocks", Value: bson.D{{Key: "$in", Value: bson.A{true, false}}}},
+			bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}})}},
+		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$sink"}}}},
+	}, options.Aggregate().SetHint(laneIndex).SetAllowDiskUse(true))
+	if err != nil {
+		return nil, fault("load sinks with parked deliveries", err)
+	}
+	var found []struct {
+		Sink string `bson:"_id"`
+	}
+	if err := cur.All(ctx, &found); err != nil {
+		return nil, fault("load sinks with parked deliveries", err)
+	}
+	var sinks []string
+	for _, f := range found {
+		sinks = append(sinks, f.Sink)
+	}
+	slices.Sort(sinks)
+	return sinks, nil
+}

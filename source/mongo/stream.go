@@ -1,0 +1,284 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+const (
+	// serverBatch is how many events one answer of the server holds at most. They have at most 16 MiB together.
+	serverBatch = 2000
+	// maxAwait is how long the server waits for events before it answers that there are none. An event ends the wait, so this is
+	// only how soon barriers and progress are noticed.
+	maxAwait = 300 * time.Millisecond
+)
+
+// Run implements source.Source. The driver resumes the change stream by itself where a connection is lost or the primary
+// changes, without a gap and without repeating anything; what it cannot mend is returned.
+func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) error {
+	if s.err != nil {
+		return s.err
+	}
+	from, err := parsePlace(start.From)
+	if err != nil {
+		return fmt.Errorf("start at the checkpoint: %w", err)
+	}
+	if from.ended {
+		return fmt.Errorf("read the log from %s: a collection was dropped there: %w", start.From, source.ErrGap)
+	}
+	var refused error
+	err = s.run(ctx, from.at, start, func(ctx context.Context, b *source.Batch) error {
+		refused = emit(ctx, b)
+		return refused
+	})
+	switch {
+	case refused != nil && !(ctx.Err() != nil && errors.Is(refused, ctx.Err())):
+		return refused
+	case ctx.Err() != nil:
+		return nil // whatever the end of the context broke
+	}
+	return err
+}
+
+func (s *Source) run(ctx context.Context, from opTime, start source.Start, emit source.Emit) (err error) {
+	client, err := s.cfg.connect()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, disconnect(ctx, client)) }()
+	defer s.forget()
+	h, err := greet(ctx, client)
+	if err != nil {
+		return err
+	}
+	if err := h.usable(); err != nil {
+		return err
+	}
+	if err := s.cfg.existing(ctx, client); err != nil {
+		return err
+	}
+	st := &stream{
+		cfg: &s.cfg, source: s, client: client, start: start, emit: emit,
+		single:     !h.sharded() && h.Wire < wireVersion80,
+		dec:        decoder{maxMessage: s.cfg.MaxMessage},
+		batchState: batchState{done: from, reported: from},
+	}
+	for i := range s.cfg.Tables {
+		t := &s.cfg.Tables[i]
+		st.tables = append(st.tables, streamTable{[]byte(t.Schema), []byte(t.Name), t, newPlan(t)})
+	}
+	if st.changes, err = s.cfg.watch(ctx, client, position{at: from + 1}, false); err != nil {
+		return s.cfg.streamError("read the log from "+from.String(), err)
+	}
+	defer func() { _ = st.changes.Close(context.WithoutCancel(ctx)) }() // the client goes, too
+	s.cfg.Logger.Info("reading the log", "from", from.String())
+	return st.read(ctx)
+}
+
+// A position is where a change stream begins: with the first event at or after a time, or right behind a token.
+type position struct {
+	at    opTime
+	token bson.Raw
+}
+
+// watch opens a change stream. Slim leaves large documents out of the events: an event may not be larger than 16 MiB, and
+// a document that is nearly so makes one.
+func (c *Config) watch(ctx context.Context, client *mongo.Client, from position, slim bool) (*mongo.ChangeStream, error) {
+	opts := options.ChangeStream().SetBatchSize(serverBatch).SetMaxAwaitTime(maxAwait)
+	if from.token != nil {
+		opts.SetStartAfter(from.token)
+	} else {
+		at := from.at.timestamp()
+		opts.SetStartAtOperationTime(&at)
+	}
+	pipeline, database := c.pipeline(slim)
+	switch {
+	case len(c.Tables) == 1:
+		return client.Database(c.Tables[0].Schema).Collection(c.Tables[0].Name).Watch(ctx, pipeline, opts)
+	case database != "":
+		return client.Database(database).Watch(ctx, pipeline, opts)
+	}
+	return client.Watch(ctx, pipeline, opts)
+}
+
+// slimAbove is the size from which slim events leave the document out.
+const slimAbove = 15 << 20
+
+// pipeline lets inserts pass, and what ends a collection. Database is the one that all tables lie in; "" = several. It
+// filters only by what can be looked up in the oplog's own entries, so that the server leaves the others out early.
+func (c *Config) pipeline(slim bool) (stages bson.A, database string) {
+	ends := bson.A{"drop", "rename", "dropDatabase", "invalidate"}
+	match := bson.D{{Key: "operationType", Value: bson.D{{Key: "$in", Value: append(bson.A{"insert"}, ends...)}}}}
+	database = c.Tables[0].Schema
+	if len(c.Tables) > 1 {
+		var names bson.A
+		for i := range c.Tables {
+			t := &c.Tables[i]
+			names = append(names, bson.D{{Key: "db", Value: t.Schema}, {Key: "coll", Value: t.Name}})
+			if t.Schema != database {
+				database = ""
+			}
+		}
+		match = bson.D{{Key: "$or", Value: bson.A{
+			bson.D{{Key: "operationType", Value: "insert"}, {Key: "ns", Value: bson.D{{Key: "$in", Value: names}}}},
+			bson.D{{Key: "operationType", Value: bson.D{{Key: "$in", Value: ends}}}},
+		}}}
+	}
+	stages = bson.A{bson.D{{Key: "$match", Value: match}}}
+	if slim {
+		large := bson.D{{Key: "$gt", Value: bson.A{bson.D{{Key: "$bsonSize", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$fullDocument", bson.D{}}}}}}, slimAbove}}}
+		stages = append(stages, bson.D{{Key: "$set", Value: bson.D{{Key: "fullDocument", Value: bson.D{{Key: "$cond",
+			Value: bson.A{large, "$$REMOVE", "$fullDocument"}}}}}}})
+	}
+	return stages, database
+}
+
+// streamError gives a server's error its meaning: what ends a stream for good is a lost position.
+func (c *Config) streamError(doing string, err error) error {
+	if hasCode(err, codeHistoryLost, codeChangeStreamFatal, codeInvalidResumeToken) {
+		return fmt.Errorf("%s: %w: %w", doing, err, source.ErrGap)
+	}
+	return fault(doing, err)
+}
+
+// lost tells why the log can no longer be read from a time, "" if it can: it opens a change stream there and closes it.
+func (c *Config) lost(ctx context.Context, client *mongo.Client, from opTime) (why string, err error) {
+	now, err := clusterTime(ctx, client)
+	if err != nil {
+		return "", err
+	}
+	if from > now {
+		return fmt.Sprintf("the checkpoint %s is beyond the server's log, which ends at %s: the server was restored from an older state", from, now), nil
+	}
+	changes, err := c.watch(ctx, client, position{at: from + 1}, false)
+	if err == nil {
+		_ = changes.Close(ctx) // it was opened only to see whether that works
+		return "", nil
+	}
+	if err = c.streamError("read the log from "+from.String(), err); errors.Is(err, source.ErrGap) {
+		return fmt.Sprintf("the oplog does not reach back to the checkpoint %s any more", from), nil
+	}
+	return "", err
+}
+
+// clusterTime is the end of the log, as the primary knows it.
+func clusterTime(ctx context.Context, client *mongo.Client) (opTime, error) {
+	var reply struct {
+		OperationTime bson.Timestamp `bson:"operationTime"`
+	}
+	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "ping", Value: 1}}).Decode(&reply); err != nil {
+		return 0, fault("ask for the server's time", err)
+	}
+	return opTimeOf(reply.OperationTime.T, reply.OperationTime.I), nil
+}
+
+// A streamTable is a table, and how its documents are read.
+type streamTable struct {
+	database, name []byte
+	table          *outbox.Table
+	plan           *plan
+}
+
+// A stream is one Run once it is connected. It belongs to one goroutine.
+type stream struct {
+	cfg     *Config
+	source  *Source
+	client  *mongo.Client
+	changes *mongo.ChangeStream
+	start   source.Start
+	emit    source.Emit
+	tables  []streamTable
+	// single: an event that is part of no transaction is alone at its cluster time.
+	single bool
+	// slim: the events leave large documents out, until one was passed.
+	slim bool
+
+	dec  decoder
+	at   opTime // of the last event
+	next uint32 // N of the next event at that time
+	batchState
+	lastEmitted time.Time
+}
+
+// read is the loop: take the next event, emit what is complete before the server is waited for.
+func (st *stream) read(ctx context.Context) error {
+	for {
+		if st.changes.RemainingBatchLength() == 0 {
+			if err := st.pause(ctx); err != nil {
+				return err
+			}
+		}
+		switch {
+		case st.changes.TryNext(ctx):
+			if err := st.event(ctx, st.changes.Current); err != nil {
+				return err
+			}
+		case st.changes.Err() != nil:
+			if err := st.mend(ctx, st.changes.Err()); err != nil {
+				return err
+			}
+		case st.changes.ID() == 0:
+			return errors.New("read the log: the server ended the change stream")
+		}
+	}
+}
+
+// pause is called before the server is asked for more: nothing that is complete is held back.
+func (st *stream) pause(ctx context.Context) error {
+	if token := st.changes.ResumeToken(); token != nil {
+		at, err := tokenTime(token)
+		if err != nil {
+			return err
+		}
+		// Everything before the token's time was returned; of the very time perhaps not all.
+		if at > 0 && at-1 > st.done && (!st.open || at > st.at) {
+			st.complete(at - 1)
+		}
+	}
+	if err := st.flush(ctx); err != nil {
+		return err
+	}
+	if st.source.waiting.Load() > 0 {
+		if err := st.passBarriers(ctx); err != nil {
+			return err
+		}
+	}
+	if st.done > st.reported && (st.owed || time.Since(st.lastEmitted) > progressTime) && !st.open {
+		return st.progress(ctx)
+	}
+	return nil
+}
+
+// mend goes on behind an event that is too large, and returns all other errors.
+func (st *stream) mend(ctx context.Context, err error) error {
+	if ctx.Err() != nil || st.slim || !hasCode(err, codeTooLarge) {
+		return st.cfg.streamError("read the log", err)
+	}
+	st.cfg.Logger.Warn("an event is too large for the change stream: reading its document from the table", "after", st.done.String())
+	return st.reopen(ctx, true)
+}
+
+// reopen goes on at the same place with or without large documents.
+func (st *stream) reopen(ctx context.Context, slim bool) error {
+	token := st.changes.ResumeToken()
+	_ = st.changes.Close(ctx) // it is at its end
+	from := position{token: token}
+	if token == nil {
+		from = position{at: st.done + 1}
+	}
+	changes, err := st.cfg.watch(ctx, st.client, from, slim)
+	if err != nil {
+		return st.cfg.streamError("read the log again", err)
+	}
+	st.changes, st.slim = changes, slim
+	return nil
+}

@@ -1,0 +1,145 @@
+package mongo
+
+import (
+	"context"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+const (
+	// A batch ends at batchMessages or batchBytes.
+	batchMessages = 1024
+	batchBytes    = 256 << 10
+	// Bare progress, without messages, is emitted at most once in progressTime.
+	progressTime = time.Second
+)
+
+// batchState is the batch that is being filled, and how far the stream has come.
+type batchState struct {
+	messages []*outbox.Message
+	marks    []source.Mark
+	bytes    int
+	// done: everything up to this time is emitted or in the batch. Reported is the highest Resume emitted.
+	done, reported opTime
+	// open: there may be more events at the time of the last one.
+	open bool
+	// owed: messages were emitted without a Resume.
+	owed bool
+}
+
+// complete notes that everything up to a time was read.
+func (b *batchState) complete(at opTime) {
+	b.done, b.open = max(b.done, at), false
+}
+
+// begin takes note of an event at a time. What came before it is complete.
+func (st *stream) begin(ctx context.Context, at opTime) error {
+	if at == st.at {
+		return nil
+	}
+	if st.open {
+		st.complete(st.at)
+	}
+	before := st.done
+	st.done = max(st.done, at-1)
+	if st.source.waiting.Load() > 0 {
+		if err := st.passBarriers(ctx); err != nil {
+			return err
+		}
+	}
+	switch n := len(st.messages); {
+	case n > 0 && before > st.reported:
+		if k := len(st.marks); k > 0 && st.marks[k-1].N == n {
+			k--
+			st.marks = st.marks[:k]
+		}
+		st.marks = append(st.marks, source.Mark{N: n, Resume: st.resume(before)})
+	case n == 0 && st.owed:
+		if err := st.progress(ctx); err != nil {
+			return err
+		}
+	}
+	st.at, st.next = at, 0
+	return nil
+}
+
+// add takes a message into the batch.
+func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
+	st.messages = append(st.messages, m)
+	st.bytes += bytes
+	if len(st.messages) >= batchMessages || st.bytes >= batchBytes || st.start.Cautious != nil {
+		return st.flush(ctx)
+	}
+	return nil
+}
+
+func (st *stream) resume(at opTime) source.Resume {
+	return source.Resume(st.dec.arena.text([]byte(at.String())))
+}
+
+// flush emits the batch.
+func (st *stream) flush(ctx context.Context) error {
+	if len(st.messages) == 0 {
+		return nil
+	}
+	b := &source.Batch{Messages: st.dec.list(st.messages), Marks: append([]source.Mark(nil), st.marks...)}
+	if st.open {
+		st.owed = true
+		if n := len(b.Marks); n > 0 {
+			st.markReported(b.Marks[n-1].Resume)
+		}
+	} else {
+		if n := len(b.Marks); n > 0 && b.Marks[n-1].N == len(b.Messages) {
+			b.Marks = b.Marks[:n-1]
+		}
+		b.Resume = st.resume(st.done)
+		st.reported, st.owed = st.done, false
+	}
+	clear(st.messages) // the list was copied; what is emitted is not kept alive from here
+	clear(st.marks)
+	st.messages, st.marks, st.bytes = st.messages[:0], st.marks[:0], 0
+	return st.send(ctx, b)
+}
+
+func (st *stream) markReported(r source.Resume) {
+	if at, err := parseOpTime(string(r)); err == nil { // it is our own
+		st.reported = max(st.reported, at)
+	}
+}
+
+func (st *stream) send(ctx context.Context, b *source.Batch) error {
+	st.lastEmitted = time.Now()
+	return st.emit(ctx, b)
+}
+
+// progress emits a position without messages.
+func (st *stream) progress(ctx context.Context) error {
+	st.reported, st.owed = st.done, false
+	return st.send(ctx, &source.Batch{Resume: st.resume(st.done)})
+}
+
+// passBarriers emits the barriers that the stream has passed, after everything before them.
+func (st *stream) passBarriers(ctx context.Context) error {
+	if st.open {
+		return nil
+	}
+	for {
+		text, ok, err := st.source.passed(st.done)
+		if err != nil || !ok {
+			return err
+		}
+		if err := st.flush(ctx); err != nil {
+			return err
+		}
+		if st.done > st.reported {
+			if err := st.progress(ctx); err != nil {
+				return err
+			}
+		}
+		if err := st.send(ctx, &source.Batch{Barrier: text}); err != nil {
+			return err
+		}
+	}
+}

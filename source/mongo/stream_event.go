@@ -1,0 +1,240 @@
+package mongo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A change is what is needed of an event.
+type change struct {
+	op       []byte
+	at       opTime
+	wall     int64 // milliseconds since 1970; 0 where the server does not say (before 6.0)
+	document []byte
+	inTxn    bool
+	id       value
+	// Names of the collection, and for a rename of the new one.
+	database, name     []byte
+	toDatabase, toName []byte
+}
+
+// parseChange finds the parts of an event. Nothing is copied.
+func parseChange(raw []byte) (change, error) {
+	var c change
+	e := elementsOf(raw)
+	for {
+		key, v, ok := e.next()
+		if !ok {
+			break
+		}
+		switch {
+		case v.typ == bson.TypeString && string(key) == "operationType":
+			c.op = v.str()
+		case v.typ == bson.TypeTimestamp && string(key) == "clusterTime":
+			c.at = v.opTime()
+		case v.typ == bson.TypeDateTime && string(key) == "wallTime":
+			c.wall = v.i64()
+		case string(key) == "txnNumber":
+			c.inTxn = true
+		case v.typ != bson.TypeEmbeddedDocument:
+		case string(key) == "fullDocument":
+			c.document = v.data
+		case string(key) == "ns":
+			c.database, c.name = namespaceOf(v.data)
+		case string(key) == "to":
+			c.toDatabase, c.toName = namespaceOf(v.data)
+		case string(key) == "documentKey":
+			c.id = valueOf(v.data, "_id")
+		}
+	}
+	if e.err == nil && (c.op == nil || c.at == 0) {
+		e.err = errors.New("it has no operationType or clusterTime")
+	}
+	if e.err != nil {
+		return c, fmt.Errorf("read a change event: %w", e.err)
+	}
+	return c, nil
+}
+
+func namespaceOf(doc []byte) (database, name []byte) {
+	e := elementsOf(doc)
+	for {
+		key, v, ok := e.next()
+		if !ok {
+			return database, name
+		}
+		switch {
+		case v.typ != bson.TypeString:
+		case string(key) == "db":
+			database = v.str()
+		case string(key) == "coll":
+			name = v.str()
+		}
+	}
+}
+
+// valueOf is a field of a document; its type is 0 where there is none.
+func valueOf(doc []byte, name string) value {
+	e := elementsOf(doc)
+	for {
+		key, v, ok := e.next()
+		if !ok || string(key) == name {
+			return v
+		}
+	}
+}
+
+// tableOf finds a configured table; nil where it is none.
+func (st *stream) tableOf(database, name []byte) *streamTable {
+	for i := range st.tables {
+		if t := &st.tables[i]; bytes.Equal(t.name, name) && bytes.Equal(t.database, database) {
+			return t
+		}
+	}
+	return nil
+}
+
+// event handles one event.
+func (st *stream) event(ctx context.Context, raw bson.Raw) error {
+	c, err := parseChange(raw)
+	if err != nil {
+		return err
+	}
+	if string(c.op) != "insert" {
+		return st.ending(ctx, &c)
+	}
+	t := st.tableOf(c.database, c.name)
+	if t == nil {
+		return fmt.Errorf("read a change event: the insert is into %s.%s, which is no table of this pipeline", c.database, c.name)
+	}
+	if err := st.begin(ctx, c.at); err != nil {
+		return err
+	}
+	if st.next == math.MaxUint32 {
+		return fmt.Errorf("number the documents of the transaction at %s: more than 2^32: %w", c.at, source.ErrStop)
+	}
+	p := outbox.Position{Log: st.start.Log, Commit: uint64(c.at), N: st.next}
+	st.next++
+	if st.start.Cautious != nil {
+		if err := st.start.Cautious(ctx, p); err != nil {
+			return err
+		}
+	}
+	m, size, err := st.message(ctx, t, &c)
+	if err != nil {
+		return err
+	}
+	m.Position, m.Txn = p, uint64(c.at)
+	if m.CommitTime = time.Unix(int64(c.at>>32), 0).UTC(); c.wall != 0 {
+		m.CommitTime = time.UnixMilli(c.wall).UTC()
+	}
+	if st.single && !c.inTxn {
+		st.complete(c.at)
+	} else {
+		st.open = true
+	}
+	return st.add(ctx, m, size)
+}
+
+// message makes a message of an insert. A document that did not fit into the event is read from the table.
+func (st *stream) message(ctx context.Context, t *streamTable, c *change) (*outbox.Message, int, error) {
+	m := st.dec.newMessage()
+	if c.document != nil {
+		return m, len(c.document), st.dec.decode(t.plan, c.document, m)
+	}
+	doc, err := st.fetch(ctx, t, c)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		// The application removed it meanwhile, or an earlier start delivered it: there is nothing left to deliver. It is a
+		// message all the same, so that it is seen that something was not.
+		id, err := st.dec.idText(c.id)
+		if err != nil {
+			return nil, 0, stopRow(t.plan, t.plan.id, "the id", err)
+		}
+		m.ID, m.Table = stringOf(id), t.plan.table
+		m.Fault = &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "the document was too large for an event of the change stream, " +
+			"and is gone from " + t.plan.table + ": drop the message, and keep payloads below 15 MB"}
+	case err != nil:
+		return nil, 0, fault("read a large document of "+t.plan.table, err)
+	default:
+		if err := st.dec.decode(t.plan, doc, m); err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := st.reopenAfter(ctx); err != nil {
+		return nil, 0, err
+	}
+	return m, len(doc), nil
+}
+
+// reopenAfter ends the reading without large documents once one was passed, at the end of the server's batch.
+func (st *stream) reopenAfter(ctx context.Context) error {
+	if st.changes.RemainingBatchLength() > 0 {
+		return nil // the next large one does it, or the end of this Run
+	}
+	return st.reopen(ctx, false)
+}
+
+// fetch reads the document of an event as it is now.
+func (st *stream) fetch(ctx context.Context, t *streamTable, c *change) (bson.Raw, error) {
+	coll := st.client.Database(t.table.Schema).Collection(t.table.Name)
+	// The event was that of a majority, so a majority's read at the primary sees it.
+	return coll.FindOne(ctx, bson.D{{Key: "_id", Value: c.id.rawValue()}}, options.FindOne()).Raw()
+}
+
+// ending handles an event after which a table's log goes on no more. Everything before it is emitted, and settled, before
+// Run returns: the next start cannot pass this place, but has to sweep what takes the table's place.
+func (st *stream) ending(ctx context.Context, c *change) error {
+	what := string(c.op)
+	ours := st.tableOf(c.database, c.name) != nil || st.tableOf(c.toDatabase, c.toName) != nil
+	if what == "dropDatabase" || what == "invalidate" {
+		ours = ours || len(st.tables) == 1 || c.name == nil && st.inDatabase(c.database)
+	}
+	if !ours {
+		return nil
+	}
+	if err := st.begin(ctx, c.at); err != nil {
+		return err
+	}
+	st.complete(c.at)
+	if err := st.flush(ctx); err != nil {
+		return err
+	}
+	place := place{at: c.at, ended: true}.resume()
+	st.cfg.Logger.Error("a collection of the outbox was dropped or renamed: stopping once everything before is settled", "operation", what,
+		"collection", fmt.Sprintf("%s.%s", c.database, c.name))
+	settled := st.source.await(place)
+	if err := st.send(ctx, &source.Batch{Resume: place}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-settled:
+	}
+	if err := st.cfg.existing(ctx, st.client); err != nil {
+		return fmt.Errorf("read the log beyond %s: %w", what, err)
+	}
+	return fmt.Errorf("read the log beyond %s of %s.%s: another collection has taken its place: %w", what, c.database, c.name, source.ErrGap)
+}
+
+// inDatabase tells whether a table lies in a database; every one does where it is not named.
+func (st *stream) inDatabase(database []byte) bool {
+	for i := range st.tables {
+		if database == nil || bytes.Equal(st.tables[i].database, database) {
+			return true
+		}
+	}
+	return false
+}
