@@ -38,7 +38,7 @@ func (d *decoder) decode(p *plan, doc []byte, m *outbox.Message) error {
 	if err != nil {
 		return stopRow(p, p.id, "the id", err)
 	}
-	m.ID = stringOf(id)
+	m.ID, m.Txn = stringOf(id), uint64(kindOf(d.vals[p.id]))
 	if err := d.group(p, m); err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package mongo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -76,20 +78,38 @@ func (s *store) readRows(ctx context.Context, t *outbox.Table, ids []string, whe
 		values = appendIDs(values, 0, id)
 	}
 	filter := append(bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: values}}}}, where...)
-	cur, err := s.collection(t).Find(ctx, filter, options.Find().SetSort(sweepOrder(t)))
+	cur, err := s.collection(t).Find(ctx, filter, options.Find().SetShowRecordID(true))
 	if err != nil {
 		return nil, fault("read documents of "+t.String(), err)
 	}
 	defer func() { _ = cur.Close(ctx) }() // it was read to its end, or the session goes
 	plan := newPlan(t)
 	dec := decoder{maxMessage: s.cfg.MaxMessage}
-	var ms []*outbox.Message
+	var found []placed
 	for cur.Next(ctx) {
-		m := dec.newMessage()
-		if err := dec.decode(plan, cur.Current, m); err != nil {
+		p := placed{m: dec.newMessage()}
+		if err := dec.decode(plan, cur.Current, p.m); err != nil {
 			return nil, err
 		}
-		ms = append(ms, m)
+		p.m.Txn = 0
+		p.record, _ = cur.Current.Lookup("$recordId").AsInt64OK()
+		if t.Columns.Seq != "" {
+			p.seq, _ = cur.Current.Lookup(t.Columns.Seq).AsInt64OK()
+		}
+		found = append(found, p)
+	}
+	slices.SortFunc(found, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), a.m.CreatedAt.Compare(b.m.CreatedAt), cmp.Compare(a.record, b.record))
+	})
+	ms := make([]*outbox.Message, len(found))
+	for i := range found {
+		ms[i] = found[i].m
 	}
 	return ms, fault("read documents of "+t.String(), cur.Err())
+}
+
+// A placed is a message and its place among others of its table.
+type placed struct {
+	m           *outbox.Message
+	seq, record int64
 }

@@ -16,7 +16,8 @@ import (
 const parkedAtOnce = 500
 
 // Pending implements source.Snapshot. Tables come in their configured order. The documents of one are ordered by the sequence
-// column, else by created_at, and then by _id: MongoDB does not keep the time of a document's commit.
+// column, then by created_at, and then as they lie in the collection, which is as they were inserted: MongoDB does not keep
+// the time of a document's commit.
 func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emit) error {
 	h, err := greet(ctx, s.client)
 	if err != nil {
@@ -35,27 +36,30 @@ func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emi
 	return p.flush(ctx)
 }
 
-// sweepOrder is how a table's documents are sorted.
+// sweepOrder is how a table's documents are sorted; nil where it has no column for it.
 func sweepOrder(t *outbox.Table) bson.D {
 	var by bson.D
 	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {
 		if name != "" {
 			by = append(by, bson.E{Key: name, Value: 1})
-			break
 		}
 	}
-	return append(by, bson.E{Key: "_id", Value: 1})
+	return by
 }
 
 // pendingOf emits the documents of one table, as they come from the server.
 func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *pendingBatch) (err error) {
 	doing := "read pending documents of " + sw.table.String()
-	cur, err := s.find(ctx, sw.table.Schema, sw.table.Name, sw.where, bson.E{Key: "sort", Value: sweepOrder(sw.table)},
-		bson.E{Key: "allowDiskUse", Value: true}, bson.E{Key: "batchSize", Value: parkedAtOnce})
+	further := []bson.E{{Key: "hint", Value: bson.D{{Key: "$natural", Value: 1}}}, {Key: "batchSize", Value: parkedAtOnce}}
+	if order := sweepOrder(sw.table); order != nil {
+		further = append(further, bson.E{Key: "sort", Value: order}, bson.E{Key: "allowDiskUse", Value: true})
+	}
+	cur, err := s.find(ctx, sw.table.Schema, sw.table.Name, sw.where, further...)
 	if err != nil {
 		return fault(doing, err)
 	}
 	defer func() { _ = cur.Close(ctx) }() // at the end the server has closed it
+	cur.SetBatchSize(parkedAtOnce)
 	plan := newPlan(sw.table)
 	dec := decoder{maxMessage: s.cfg.MaxMessage}
 	var ms []*outbox.Message
@@ -150,7 +154,7 @@ type pendingBatch struct {
 
 func (p *pendingBatch) add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
 	m.Position = outbox.Position{Log: p.log, N: p.rank}
-	m.CommitTime = p.now
+	m.CommitTime, m.Txn = p.now, 0
 	p.rank++
 	b := &p.batch
 	b.Messages = append(b.Messages, m)

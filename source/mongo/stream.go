@@ -43,11 +43,21 @@ func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) 
 	switch {
 	case refused != nil && !(ctx.Err() != nil && errors.Is(refused, ctx.Err())):
 		return refused
-	case ctx.Err() != nil:
+	case ended(ctx):
 		return nil // whatever the end of the context broke
 	}
 	return err
 }
+
+// ended tells whether a context is at its end. The driver gives up a moment before a deadline that leaves no time for an
+// answer.
+func ended(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(deadline) < deadlineMargin
+}
+
+// deadlineMargin is more than an answer takes.
+const deadlineMargin = 100 * time.Millisecond
 
 func (s *Source) run(ctx context.Context, from opTime, start source.Start, emit source.Emit) (err error) {
 	client, err := s.cfg.connect()

@@ -65,6 +65,14 @@ func (st *stream) begin(ctx context.Context, at opTime) error {
 	return nil
 }
 
+// room emits what was gathered where the next message would make the batch too large.
+func (st *stream) room(ctx context.Context, bytes int) error {
+	if st.bytes+bytes <= batchBytes {
+		return nil
+	}
+	return st.flush(ctx)
+}
+
 // add takes a message into the batch.
 func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 	st.messages = append(st.messages, m)

@@ -118,6 +118,9 @@ func (st *stream) event(ctx context.Context, raw bson.Raw) error {
 	if t == nil {
 		return fmt.Errorf("read a change event: the insert is into %s.%s, which is no table of this pipeline", c.database, c.name)
 	}
+	if err := st.room(ctx, len(c.document)); err != nil {
+		return err
+	}
 	if err := st.begin(ctx, c.at); err != nil {
 		return err
 	}
@@ -135,7 +138,7 @@ func (st *stream) event(ctx context.Context, raw bson.Raw) error {
 	if err != nil {
 		return err
 	}
-	m.Position, m.Txn = p, uint64(c.at)
+	m.Position = p
 	if m.CommitTime = time.Unix(int64(c.at>>32), 0).UTC(); c.wall != 0 {
 		m.CommitTime = time.UnixMilli(c.wall).UTC()
 	}
