@@ -80,9 +80,6 @@ func openStore(ctx context.Context, cfg Config) (*store, error) {
 	if err == nil {
 		err = s.remember(ctx)
 	}
-	if err == nil {
-		err = s.cfg.existing(ctx, s.client)
-	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}

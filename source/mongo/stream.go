@@ -73,12 +73,18 @@ func (s *Source) run(ctx context.Context, from opTime, start source.Start, emit 
 	if err := h.usable(); err != nil {
 		return err
 	}
-	if err := s.cfg.existing(ctx, client); err != nil {
+	missing := s.cfg.existing(ctx, client)
+	if missing != nil && !errors.Is(missing, source.ErrStop) {
+		return missing
+	}
+	now, err := clusterTime(ctx, client)
+	if err != nil {
 		return err
 	}
 	st := &stream{
-		cfg: &s.cfg, source: s, client: client, start: start, emit: emit,
+		cfg: &s.cfg, source: s, client: client, start: start, emit: emit, missing: missing, missingAt: now,
 		single:     !h.sharded() && h.Wire < wireVersion80,
+		oneShard:   !h.sharded(),
 		dec:        decoder{maxMessage: s.cfg.MaxMessage},
 		batchState: batchState{done: from, reported: from},
 	}
@@ -86,8 +92,8 @@ func (s *Source) run(ctx context.Context, from opTime, start source.Start, emit 
 		t := &s.cfg.Tables[i]
 		st.tables = append(st.tables, streamTable{[]byte(t.Schema), []byte(t.Name), t, newPlan(t)})
 	}
-	if st.changes, err = s.cfg.watch(ctx, client, position{at: from + 1}, false); err != nil {
-		return s.cfg.streamError("read the log from "+from.String(), err)
+	if err := st.watch(ctx, position{at: from + 1}); err != nil {
+		return err
 	}
 	defer func() { _ = st.changes.Close(context.WithoutCancel(ctx)) }() // the client goes, too
 	s.cfg.Logger.Info("reading the log", "from", from.String())
@@ -170,8 +176,11 @@ func (c *Config) lost(ctx context.Context, client *mongo.Client, from opTime) (w
 		return fmt.Sprintf("the checkpoint %s is beyond the server's log, which ends at %s: the server was restored from an older state", from, now), nil
 	}
 	changes, err := c.watch(ctx, client, position{at: from + 1}, false)
-	if err == nil {
+	switch {
+	case err == nil:
 		_ = changes.Close(ctx) // it was opened only to see whether that works
+		return "", nil
+	case hasCode(err, codeTooLarge): // it works, but for a large event
 		return "", nil
 	}
 	if err = c.streamError("read the log from "+from.String(), err); errors.Is(err, source.ErrGap) {
@@ -208,9 +217,14 @@ type stream struct {
 	emit    source.Emit
 	tables  []streamTable
 	// single: an event that is part of no transaction is alone at its cluster time.
-	single bool
-	// slim: the events leave large documents out, until one was passed.
+	single   bool
+	oneShard bool
+	// missing: a collection does not exist at missingAt. What the log holds until then is read nevertheless.
+	missing   error
+	missingAt opTime
+	// slim: the events leave large documents out, until one was passed. From is where the stream was opened.
 	slim bool
+	from position
 
 	dec  decoder
 	at   opTime // of the last event
@@ -238,6 +252,10 @@ func (st *stream) read(ctx context.Context) error {
 			}
 		case st.changes.ID() == 0:
 			return errors.New("read the log: the server ended the change stream")
+		case st.open && st.oneShard:
+			// The server had nothing more, so it has unwound the transaction to its end. The shards of a cluster may be at
+			// different places; there a token of a later time says so.
+			st.complete(st.at)
 		}
 	}
 }
@@ -262,6 +280,9 @@ func (st *stream) pause(ctx context.Context) error {
 			return err
 		}
 	}
+	if st.missing != nil && st.done >= st.missingAt {
+		return fmt.Errorf("read the log: %w", st.missing)
+	}
 	if st.done > st.reported && (st.owed || time.Since(st.lastEmitted) > progressTime) && !st.open {
 		return st.progress(ctx)
 	}
@@ -273,22 +294,33 @@ func (st *stream) mend(ctx context.Context, err error) error {
 	if ctx.Err() != nil || st.slim || !hasCode(err, codeTooLarge) {
 		return st.cfg.streamError("read the log", err)
 	}
-	st.cfg.Logger.Warn("an event is too large for the change stream: reading its document from the table", "after", st.done.String())
-	return st.reopen(ctx, true)
+	st.slim = true
+	return st.reopen(ctx)
 }
 
-// reopen goes on at the same place with or without large documents.
-func (st *stream) reopen(ctx context.Context, slim bool) error {
-	token := st.changes.ResumeToken()
+// reopen goes on at the same place.
+func (st *stream) reopen(ctx context.Context) error {
+	from := position{token: st.changes.ResumeToken()}
+	if from.token == nil {
+		from = st.from
+	}
 	_ = st.changes.Close(ctx) // it is at its end
-	from := position{token: token}
-	if token == nil {
-		from = position{at: st.done + 1}
+	return st.watch(ctx, from)
+}
+
+// watch opens the change stream. Where even its first events are too large, it leaves out large documents.
+func (st *stream) watch(ctx context.Context, from position) (err error) {
+	st.from = from
+	st.changes, err = st.cfg.watch(ctx, st.client, from, st.slim)
+	if err != nil && !st.slim && hasCode(err, codeTooLarge) {
+		st.slim = true
+		st.changes, err = st.cfg.watch(ctx, st.client, from, true)
 	}
-	changes, err := st.cfg.watch(ctx, st.client, from, slim)
 	if err != nil {
-		return st.cfg.streamError("read the log again", err)
+		return st.cfg.streamError("read the log", err)
 	}
-	st.changes, st.slim = changes, slim
+	if st.slim {
+		st.cfg.Logger.Warn("an event is too large for the change stream: reading its document from the table", "after", st.done.String())
+	}
 	return nil
 }

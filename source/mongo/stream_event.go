@@ -186,7 +186,8 @@ func (st *stream) reopenAfter(ctx context.Context) error {
 	if st.changes.RemainingBatchLength() > 0 {
 		return nil // the next large one does it, or the end of this Run
 	}
-	return st.reopen(ctx, false)
+	st.slim = false
+	return st.reopen(ctx)
 }
 
 // fetch reads the document of an event as it is now.

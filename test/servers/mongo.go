@@ -53,9 +53,10 @@ func WithMongoArguments(arguments ...string) MongoOption {
 	return func(o *mongoOptions) { o.arguments = append(o.arguments, arguments...) }
 }
 
-// WithMongoOplog bounds the oplog, in MiB, so that old entries go soon.
+// WithMongoOplog bounds the oplog, in MiB, so that old entries go soon: in
+// steps of 16 MiB, and what the last checkpoint of each second does not need.
 func WithMongoOplog(megabytes int) MongoOption {
-	return WithMongoArguments("--oplogSize", strconv.Itoa(megabytes))
+	return WithMongoArguments("--oplogSize", strconv.Itoa(megabytes), "--syncdelay", "1")
 }
 
 // WithMongoStandalone starts a server that is no replica set: it has neither

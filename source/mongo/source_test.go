@@ -1,0 +1,285 @@
+package mongo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// A standalone server is refused with the cure, by everything.
+func TestStandalone(t *testing.T) {
+	t.Parallel()
+	server := servers.Mongo(t, servers.WithMongoStandalone())
+	cfg := Config{Pipeline: "p", URL: server.URL(), Schema: "shop", Tables: []outbox.Table{kitTable("debezium")}}
+	ctx := context.Background()
+	_, initErr := Init(ctx, cfg)
+	_, openErr := OpenStore(ctx, cfg)
+	_, examineErr := New(cfg).Examine(ctx, "", "")
+	_, establishErr := New(cfg).Establish(ctx)
+	runErr := New(cfg).Run(ctx, source.Start{From: "1:1"}, nil)
+	for what, err := range map[string]error{"init": initErr, "open": openErr, "examine": examineErr, "establish": establishErr, "run": runErr} {
+		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rs.initiate()") {
+			t.Errorf("%s: got %v, want an error that stops and names rs.initiate()", what, err)
+		}
+	}
+}
+
+// Several collections, in one database and in two, come in the one order of their commits.
+func TestSeveralCollections(t *testing.T) {
+	t.Parallel()
+	server := servers.SharedMongo(t)
+	for _, other := range []string{"shop", server.NewDatabase(t)} {
+		one, two := kitTable("debezium"), kitTable("debezium")
+		two.Schema, two.Name = other, "second"
+		r := newRig(t, server, one, two)
+		from := r.establish()
+		x := r.read(source.Start{From: from, Log: 1})
+		r.insert(r.ctx, 1, "1", nil)
+		_, err := r.client.Database(r.cfg.Schema).Collection("third").InsertOne(r.ctx, bson.D{{Key: "_id", Value: "stranger"}})
+		r.must(err)
+		r.inTransaction(func(ctx context.Context) {
+			for i := 2; i < 6; i++ {
+				r.insert(ctx, i%2, fmt.Sprint(i), nil)
+			}
+		})
+		r.insert(r.ctx, 0, "6", nil)
+		ms, _ := x.messages(6)
+		equal(t, "messages", ids(ms), "1 2 3 4 5 6")
+		for i, want := range []int{1, 0, 1, 0, 1, 0} {
+			equal(t, "table of "+ms[i].ID, ms[i].Table, r.cfg.Tables[want].String())
+		}
+		for i := 1; i < 5; i++ {
+			equal(t, "position of "+ms[i].ID, ms[i].Position, outbox.Position{Log: 1, Commit: ms[1].Position.Commit, N: uint32(i - 1)})
+		}
+	}
+}
+
+// A transaction of more than 16 MB is several entries of the oplog. It is one transaction all the same: in its order, with one
+// commit, and with no place to resume inside.
+func TestHugeTransaction(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
+	from := r.establish()
+	payload := strings.Repeat("x", 100<<10)
+	const n = 400
+	r.inTransaction(func(ctx context.Context) {
+		for i := range n {
+			r.insert(ctx, 0, int32(i), payload)
+		}
+	})
+	r.insert(r.ctx, 0, int32(n), nil)
+	x := r.read(source.Start{From: from})
+	seen, resumes := 0, 0
+	for seen <= n {
+		b := x.next()
+		for _, m := range b.Messages {
+			want := outbox.Position{N: uint32(seen)}
+			if seen < n && (m.ID != fmt.Sprint(seen) || m.Position.N != want.N) {
+				t.Fatalf("message %d is %s at %s", seen, m.ID, m.Position)
+			}
+			seen++
+		}
+		if seen < n && seen > 0 && (b.Resume != "" || len(b.Marks) > 0) {
+			resumes++
+		}
+	}
+	equal(t, "places to resume inside", resumes, 0)
+}
+
+// A document that nearly fills 16 MB, and whose id is part of the event more than once, makes an event that the server cannot
+// send. It is read from the table, and what comes before and after it is as ever.
+func TestLargeDocument(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
+	from := r.establish()
+	long := strings.Repeat("l", 8<<10)
+	large := bytes.Repeat([]byte{7}, 16<<20-len(long)-200)
+	for i := range 3 {
+		r.insert(r.ctx, 0, fmt.Sprint("before", i), nil)
+	}
+	r.insert(r.ctx, 0, "large"+long, large)
+	r.insert(r.ctx, 0, "gone"+long, large)
+	_, err := r.collection(0).DeleteOne(r.ctx, bson.D{{Key: "_id", Value: "gone" + long}})
+	r.must(err)
+	r.insert(r.ctx, 0, "after", nil)
+	x := r.read(source.Start{From: from})
+	ms, _ := x.messages(6)
+	equal(t, "messages", strings.ReplaceAll(ids(ms), long, ""), "before0 before1 before2 large gone after")
+	if m := ms[3]; m.Fault != nil || !bytes.Equal(m.Payload, large) {
+		t.Errorf("the large one: %d bytes, fault %+v", len(m.Payload), m.Fault)
+	}
+	if m := ms[4]; m.Fault == nil || m.Fault.Class != outbox.FaultTooLarge {
+		t.Errorf("the one that is gone: fault %+v", m.Fault)
+	}
+	r.insert(r.ctx, 0, "later", nil)
+	ms, _ = x.messages(1)
+	equal(t, "later", ids(ms), "later")
+}
+
+// What ends a collection ends Run, once everything before is settled, with the cure; and the next start cannot pass it, but sweeps
+// the collection that takes its place.
+func TestDroppedCollection(t *testing.T) {
+	t.Parallel()
+	second := kitTable("debezium")
+	second.Name = "second"
+	for name, end := range map[string]func(r *rig) error{
+		"drop": func(r *rig) error { return r.collection(0).Drop(r.ctx) },
+		"rename": func(r *rig) error {
+			return r.client.Database("admin").RunCommand(r.ctx, bson.D{{Key: "renameCollection", Value: r.cfg.Tables[0].String()},
+				{Key: "to", Value: r.cfg.Schema + ".elsewhere"}}).Err()
+		},
+		"dropDatabase": func(r *rig) error { return r.client.Database(r.cfg.Schema).Drop(r.ctx) },
+	} {
+		for _, tables := range [][]outbox.Table{{kitTable("debezium")}, {kitTable("debezium"), second}} {
+			t.Run(fmt.Sprint(name, len(tables)), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, servers.SharedMongo(t), append([]outbox.Table(nil), tables...)...)
+				from := r.establish()
+				r.insert(r.ctx, 0, "1", nil)
+				r.must(end(r))
+				x := r.read(source.Start{From: from, Log: 1})
+				var last source.Resume
+				seen := ""
+				for !strings.HasPrefix(string(last), endedPrefix) {
+					b := x.next()
+					seen += ids(b.Messages)
+					last = b.Resume
+				}
+				equal(t, "before the end", seen, "1")
+				select {
+				case err := <-x.done:
+					t.Fatalf("Run ended before all was settled: %v", err)
+				default:
+				}
+				r.src.Confirm(last)
+				x.fails(source.ErrStop, "tailbox init")
+				if name == "dropDatabase" {
+					return // with the relay's own collections
+				}
+				if e, err := r.src.Examine(r.ctx, "", last); err != nil || e.Lost == "" {
+					t.Errorf("examine: %+v, %v, want it lost", e, err)
+				}
+				if _, err := r.src.Establish(r.ctx); !errors.Is(err, source.ErrStop) {
+					t.Errorf("establish without the collection: %v", err)
+				}
+				r.insert(r.ctx, 0, "2", nil) // makes it anew
+				snap, err := r.src.Establish(r.ctx)
+				r.must(err)
+				sweep, err := snap.Judge(r.ctx, false, false)
+				if err != nil || !sweep {
+					t.Errorf("judge: %v, %v", sweep, err)
+				}
+				r.must(snap.Close(r.ctx))
+				r.read(source.Start{From: from, Log: 1}).fails(source.ErrGap, "another collection has taken its place")
+				r.read(source.Start{From: last, Log: 1}).fails(source.ErrGap, "")
+			})
+		}
+	}
+}
+
+// The driver resumes the stream through a restart of the server: nothing is missing, nothing comes twice, positions go on.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Mongo(t), kitTable("debezium"))
+	x := r.read(source.Start{From: r.establish()})
+	for i := range 3 {
+		r.inTransaction(func(ctx context.Context) {
+			for n := range 3 {
+				r.insert(ctx, 0, fmt.Sprintf("%d%d", i, n), nil)
+			}
+		})
+		ms, _ := x.messages(3)
+		equal(t, "messages", ids(ms), fmt.Sprintf("%d0 %[1]d1 %[1]d2", i))
+		equal(t, "first", ms[0].Position.N, uint32(0))
+		if i == 0 {
+			r.must(r.server.Kill())
+			r.must(r.server.Start())
+		} else {
+			r.must(r.server.Restart())
+		}
+	}
+}
+
+// So it does through connections that are cut in the middle of an answer.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
+	from := r.establish()
+	const n = 2000
+	payload := strings.Repeat("x", 2000)
+	for i := range n / 100 {
+		r.inTransaction(func(ctx context.Context) {
+			for k := range 100 {
+				r.insert(ctx, 0, int32(i*100+k), payload)
+			}
+		})
+	}
+	proxy := servers.NewProxy(t, r.server.Addr())
+	r.cfg.URL = r.server.URLThrough(proxy)
+	r.src = New(r.cfg)
+	var seen []*outbox.Message
+	for cuts := 0; len(seen) < n; {
+		proxy.CutAnswersAfter(int64(300_000 * (cuts + 1)))
+		x := r.read(source.Start{From: from, Log: 1})
+		for b := x.next(); b != nil && len(seen) < n; b = x.next() {
+			if seen = append(seen, b.Messages...); len(seen) > n*(cuts+1)/5 && cuts < 4 {
+				cuts++
+				proxy.Reset()
+			}
+			if b.Resume != "" {
+				from = b.Resume
+			}
+		}
+		x.cancel()
+		if err := <-x.done; errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
+			t.Fatal(err)
+		}
+		for len(seen) > 0 && len(seen) < n && placeOf(t, from).at < opTime(seen[len(seen)-1].Position.Commit) {
+			seen = seen[:len(seen)-1] // it comes again
+		}
+	}
+	for i, m := range seen {
+		if m.ID != fmt.Sprint(i) || m.Position.N != uint32(i%100) {
+			t.Fatalf("message %d is %s at %s", i, m.ID, m.Position)
+		}
+	}
+}
+
+// Other tables make the same documents count in another way, so positions get a new Log, and what was settled beyond the
+// checkpoint is read again.
+func TestExamineOtherTables(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
+	from := r.establish()
+	was, err := r.src.Examine(r.ctx, "", "")
+	r.must(err)
+	second := r.cfg.Tables[0]
+	second.Name = "second"
+	r.cfg.Tables = append(r.cfg.Tables[:1:1], second)
+	e, err := New(r.cfg).Examine(r.ctx, was.SourceID, from)
+	r.must(err)
+	if e.Lost != "" || !e.Moved || e.Shared != 0 || e.SourceID == was.SourceID {
+		t.Errorf("got %+v, was %+v", *e, *was)
+	}
+	if e, err := r.src.Examine(r.ctx, was.SourceID, place{at: opTimeOf(1<<32-1, 1)}.resume()); err != nil || e.Lost == "" {
+		t.Errorf("a position beyond the log: %+v, %v, want it lost", e, err)
+	}
+}
+
+func placeOf(t *testing.T, r source.Resume) place {
+	t.Helper()
+	p, err := parsePlace(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
