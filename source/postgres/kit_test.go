@@ -89,6 +89,10 @@ func kitKind(version string) sourcetest.Kind {
 			d := db.(*kitDatabase)
 			return d.pg.Exec(ctx, d.db, "ALTER TABLE "+quoteTable(&t.Table)+" ADD "+quoteIdent(name)+" text")
 		},
+		DropTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
+			d := db.(*kitDatabase)
+			return d.pg.Exec(ctx, d.db, "DROP TABLE "+quoteTable(&t.Table))
+		},
 		Outlast: func(_ context.Context, db sourcetest.Database) error { return db.(*kitDatabase).outlast() },
 		Cut: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)

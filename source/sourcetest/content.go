@@ -279,3 +279,34 @@ func testIDTypes(t *testing.T, k Kind) {
 		t.Error("the kind names no types of ids")
 	}
 }
+
+// testNoID: a row whose id is empty is no message without a name: it has an id of its place, the same each time it is
+// read, and a fault.
+func testNoID(t *testing.T, k Kind) {
+	if _, ok := k.IDs["text"]; !ok {
+		t.Skip("this kind has no ids of text")
+	}
+	outboxTable := table("tailbox", "outbox")
+	outboxTable.IDType = "text"
+	r := newRig(t, k, Setup{Tables: []Table{outboxTable}})
+	from := r.establish()
+	nameless := row(0, "g")
+	nameless.ID = ""
+	r.insert(nameless)
+	r.insert(row(1, "g"))
+	x := r.read(source.Start{From: from})
+	ms, _ := x.messages(2)
+	x.stop()
+	again, _ := r.read(source.Start{From: from}).messages(2)
+	same(t, ms, again)
+	snap, _ := r.judge(false, true)
+	swept, _ := r.pending(snap, 1)
+	if len(swept) != 2 {
+		t.Fatalf("swept %s", ids(swept))
+	}
+	for road, m := range map[string]*outbox.Message{"the log": ms[0], "a sweep": swept[0]} {
+		if !outbox.IsStandInID(m.ID) || m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || m.Group != "g" || m.Type != "Counted" {
+			t.Errorf("%s: a row without an id is %+v with fault %+v", road, *m, m.Fault)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,6 +212,25 @@ func testTakeOver(t *testing.T, k Kind) {
 	old.cancel()
 	if err := old.wait(); errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
 		t.Errorf("the old reader ended with %v", err)
+	}
+}
+
+// testDropTable: a table that is gone stops the next start with a word for the operator, instead of waiting for its rows
+// for ever; so does a store.
+func testDropTable(t *testing.T, k Kind) {
+	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox"), table("debezium", "second")}})
+	from := r.establish()
+	r.insert(row(1, "g"))
+	x := r.read(source.Start{From: from})
+	_, resume := x.messages(1)
+	x.stop()
+	r.must(k.DropTable(r.ctx, r.db, r.tables[1]), "drop table")
+	x = r.read(source.Start{From: resume})
+	if err := x.wait(); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "second") {
+		t.Errorf("Run without a table returned %v, want ErrStop and the table's name", err)
+	}
+	if st, err := r.db.Store(r.ctx); !errors.Is(err, source.ErrStop) || st != nil || !strings.Contains(err.Error(), "second") {
+		t.Errorf("a store without a table: %v, want ErrStop and the table's name", err)
 	}
 }
 

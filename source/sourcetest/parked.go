@@ -309,3 +309,22 @@ func testDueIsFair(t *testing.T, k Kind) {
 		t.Errorf("due: %s of 6 MiB each, next in %v, want some of them, and more soon", deliveries(got), next)
 	}
 }
+
+// testDueLater: what is due later becomes due by itself, by the database's clock.
+func testDueLater(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
+	r.park(head("kafka", r.msg(1, "g"), 300*time.Millisecond), follower("kafka", r.msg(2, "g")), head("kafka", r.msg(3, "h"), time.Hour))
+	r.until("a delivery to become due", func() bool {
+		ps, next, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+		r.must(err, "due")
+		if len(ps) == 0 && (next <= 0 || next > 300*time.Millisecond) {
+			t.Fatalf("nothing is due, and the next one in %v, want at most 300 ms", next)
+		}
+		return deliveries(ps) == "kafka:1"
+	})
+	_, next, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+	r.must(err, "due")
+	if next < 50*time.Minute || next > time.Hour {
+		t.Errorf("the next one is due in %v, want about an hour", next)
+	}
+}

@@ -105,6 +105,9 @@ func (x *reader) check(b *source.Batch) {
 		if m.Position.Commit == 0 {
 			fail("message %s has position %s: commit 0 is a sweep's", m.ID, m.Position)
 		}
+		if before := x.start.LastCommit; m.Position.Commit < before || m.Position.Commit == before && !x.r.k.ResumeInside {
+			fail("message %s has position %s, and the checkpoint covers commit %x", m.ID, m.Position, before)
+		}
 		if x.any && x.last.Compare(m.Position) >= 0 {
 			fail("position %s comes after %s", m.Position, x.last)
 		}

@@ -84,3 +84,30 @@ func testSettleRows(t *testing.T, k Kind) {
 		})
 	}
 }
+
+// testSettleNothing: what is empty does nothing, and what a context ended did nothing.
+func testSettleNothing(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
+	equal(t, "settled", *r.settle(checkpoint.Settlement{}), checkpoint.Settled{})
+	m := r.msg(1, "g")
+	r.insert(row(1, "g"))
+	// Changes to what is not parked, because it was delivered before an answer was lost.
+	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m), retried("kafka", m, 2, 0)}})
+	equal(t, "next", lanesText(out.Next), "")
+	equal(t, "parked", r.parked(), "")
+	equal(t, "rows", r.rows(), "1")
+	ctx, cancel := r.endedContext()
+	defer cancel()
+	if _, err := r.st.Settle(ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", r.msg(2, "g"), 0)}, Rows: []checkpoint.Row{rowOf(m, false)},
+		Checkpoint: func([]int) *checkpoint.Checkpoint {
+			return &checkpoint.Checkpoint{SourceID: "s", Resume: "here", Log: 1}
+		}}); err == nil {
+		t.Error("Settle succeeded with a context that had ended")
+	}
+	equal(t, "parked", r.parked(), "")
+	equal(t, "rows", r.rows(), "1")
+	_ = r.st.Close(r.ctx) // the session may have gone with the context
+	if c := r.takeOver().Checkpoint; c != nil && c.Resume == "here" {
+		t.Errorf("a checkpoint was saved with a context that had ended: %+v", *c)
+	}
+}

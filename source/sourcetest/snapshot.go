@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
@@ -119,6 +120,66 @@ func testSnapshotOrLog(t *testing.T, k Kind) {
 			}
 		}
 		x.stop()
+	}
+}
+
+// testOpenTransaction: a transaction that is open while a position is established is in the log whole, or in the snapshot
+// whole.
+func testOpenTransaction(t *testing.T, k Kind) {
+	r := newRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
+	c := r.conn()
+	for round := range 3 {
+		first := 100 * (round + 1)
+		r.must(c.Begin(r.ctx), "begin")
+		r.must(c.Insert(r.ctx, r.tables[0], row(first, "g")), "insert")
+		type answer struct {
+			snap source.Snapshot
+			err  error
+		}
+		established := make(chan answer, 1)
+		go func() {
+			snap, err := r.src.Establish(r.ctx)
+			established <- answer{snap, err}
+		}()
+		// It may wait for the transaction's end. Nothing depends on how long that is looked at.
+		var a answer
+		select {
+		case a = <-established:
+		case <-time.After(200 * time.Millisecond):
+		}
+		r.must(c.Insert(r.ctx, r.tables[0], row(first+1, "g")), "insert")
+		r.must(c.Commit(r.ctx), "commit")
+		if a.snap == nil && a.err == nil {
+			select {
+			case a = <-established:
+			case <-time.After(patience):
+				t.Fatalf("waited %v for: Establish after the transaction that it waited for", patience)
+			}
+		}
+		r.must(a.err, "establish")
+		r.insert(row(first+2, "g"))
+		got := map[string]int{}
+		sweep, err := a.snap.Judge(r.ctx, false, false)
+		r.must(err, "judge")
+		if sweep {
+			ms, _ := r.pending(a.snap, 1)
+			for _, m := range ms {
+				got[m.ID]++
+			}
+		}
+		r.must(a.snap.Close(r.ctx), "close snapshot")
+		x := r.read(source.Start{From: a.snap.Resume(), Log: 1})
+		for got[id(first+2)] == 0 {
+			for _, m := range x.next("the message after the transaction").Messages {
+				got[m.ID]++
+			}
+		}
+		x.stop()
+		for n := first; n <= first+2; n++ {
+			if got[id(n)] != 1 {
+				t.Errorf("round %d: message %d came %d times from snapshot and log together", round, n, got[id(n)])
+			}
+		}
 	}
 }
 

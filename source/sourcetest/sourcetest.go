@@ -24,7 +24,8 @@ type Kind struct {
 	Open func(t *testing.T, s Setup) Database
 
 	// IDs are the types that an id column may have, each with some ids in the order in which the type sorts them, as
-	// Message.ID has them. The names of the types are the kind's own. They come back in Table.IDType.
+	// Message.ID has them. The names of the types are the kind's own, but for "text", which is any text. They come back in
+	// Table.IDType.
 	IDs map[string][]string
 	// Payloads are the types that a payload column may have, with what is written and read. They come back in
 	// Table.PayloadType.
@@ -42,6 +43,8 @@ type Kind struct {
 	Txn func(ctx context.Context, c Conn) (uint64, error)
 	// AddColumn adds a column that may be NULL to a table, and takes effect for connections that are open.
 	AddColumn func(ctx context.Context, db Database, table Table, name string) error
+	// DropTable drops a table.
+	DropTable func(ctx context.Context, db Database, table Table) error
 	// Outlast waits until a source that reads nothing would have been given up by the server, if it did not keep up
 	// the connection.
 	Outlast func(ctx context.Context, db Database) error
@@ -65,6 +68,7 @@ const (
 	CanKill      = "kill"
 	CanTxn       = "txn"
 	CanAddColumn = "add column"
+	CanDropTable = "drop table"
 	CanOutlast   = "outlast"
 	CanCut       = "cut"
 	CanRestart   = "restart"
@@ -177,6 +181,7 @@ func Source(t *testing.T, k Kind) {
 		{name: "Content", run: testContent},
 		{name: "Payloads", run: testPayloads},
 		{name: "IDTypes", run: testIDTypes},
+		{name: "NoID", run: testNoID},
 		{name: "Groups", run: testGroups},
 		{name: "Big", run: testBig},
 		{name: "TooLarge", run: testTooLarge},
@@ -189,12 +194,14 @@ func Source(t *testing.T, k Kind) {
 		{name: "Cautious", run: testCautious},
 		{name: "BlockedEmit", run: testBlockedEmit, needs: []string{CanOutlast}},
 		{name: "AddColumn", run: testAddColumn, needs: []string{CanAddColumn}},
+		{name: "DropTable", run: testDropTable, needs: []string{CanDropTable}},
 		{name: "Examine", run: testExamine},
 		{name: "Gap", run: testGap, needs: []string{CanGap}},
 		{name: "Cut", run: testCut, needs: []string{CanCut}},
 		{name: "Restart", run: testRestart, needs: []string{CanRestart}},
 		{name: "TakeOver", run: testTakeOver},
 		{name: "SnapshotOrLog", run: testSnapshotOrLog},
+		{name: "OpenTransaction", run: testOpenTransaction},
 		{name: "Judge", run: testJudge},
 		{name: "SweepOrder", run: testSweepOrder},
 		{name: "SweepOfParked", run: testSweepOfParked},
@@ -210,6 +217,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "UncleanStarts", run: testUncleanStarts, needs: []string{CanKill}},
 		{name: "Load", run: testLoad},
 		{name: "SettleRows", run: testSettleRows},
+		{name: "SettleNothing", run: testSettleNothing},
 		{name: "JustRead", run: testJustRead},
 		{name: "Gone", run: testGone},
 		{name: "Invisible", run: testInvisible, needs: []string{CanTxn}},
@@ -229,6 +237,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "Unroutable", run: testUnroutable},
 		{name: "Supersede", run: testSupersede},
 		{name: "DueIsFair", run: testDueIsFair},
+		{name: "DueLater", run: testDueLater},
 		{name: "Pending", run: testPending},
 		{name: "PendingBesideWriters", run: testPendingBesideWriters},
 		{name: "Fetch", run: testFetch},
@@ -275,6 +284,8 @@ func (k *Kind) can(what string) bool {
 		return k.Txn != nil
 	case CanAddColumn:
 		return k.AddColumn != nil
+	case CanDropTable:
+		return k.DropTable != nil
 	case CanOutlast:
 		return k.Outlast != nil
 	case CanCut:
