@@ -70,6 +70,7 @@ func kitKind(version string) sourcetest.Kind {
 			"varchar(13)": {"0HZXEQ5Y8JY5Z", "1HZXEQ5Y8JY5Z"}, "char(5)": {"abc", "abcd"}, "numeric": {"1.50", "10"},
 			"timestamp": {"2024-02-03 04:05:06.789", "2025-01-01 00:00:00"}, "my_id": {"42", "100"}, "my_enum": {"z", "a"},
 		},
+		TextID: "text",
 		Payloads: map[string][]sourcetest.Payload{
 			"bytea": same("", "\x00\xff\x10", "text"), "text": same("", "x \n\t'\\\u00e4\U0001F600"), "varchar": same("", "v"),
 			"char(6)": {{Written: []byte("ab"), Read: []byte("ab    ")}}, "json": same(`{ "a":1.0,"a" : 2}`, `"\u0000"`),

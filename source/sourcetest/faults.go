@@ -153,48 +153,77 @@ func testRestart(t *testing.T, k Kind) {
 // throughFaults reads total messages with faults in between, each time from the last place to resume, as the relay does.
 func (r *rig) throughFaults(from source.Resume, total, faults int, fault func() error) {
 	r.t.Helper()
-	all := map[string]outbox.Position{}
-	resume, last, safe := from, uint64(0), 0 // safe: the messages at or before resume
-	for round := 0; safe < total; round++ {
-		x := r.read(source.Start{From: resume, Log: 1, LastCommit: last})
-		n := safe // the number of the next message
-		for safe < total {
-			b := x.next("messages between faults")
-			for _, m := range b.Messages {
-				if m.ID != id(n) {
-					r.t.Fatalf("message %d is %s", n, short(m.ID))
-				}
-				if at, ok := all[m.ID]; ok && at != m.Position {
-					r.t.Fatalf("message %s has position %s, and had %s", short(m.ID), m.Position, at)
-				}
-				all[m.ID] = m.Position
-				n++
-			}
-			if b.Resume != "" {
-				resume, safe = b.Resume, n
-				if n > 0 {
-					last = all[id(n-1)].Commit
-				}
-			}
-			if round < faults && n >= (round+1)*total/(faults+2) {
-				done := make(chan error, 1)
-				go func() { done <- fault() }()
-				// Meanwhile batches are taken, for a server that stops may wait for its reader.
-				if err := x.wait(); err == nil || errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
-					r.t.Fatalf("a connection that ended made Run return %v, want an error that is neither ErrGap nor ErrStop", err)
-				}
-				select {
-				case err := <-done:
-					r.must(err, "make a fault")
-				case <-time.After(patience):
-					r.t.Fatalf("waited %v for: the end of the fault that the kind makes", patience)
-				}
-				break
+	p := &progress{r: r, resume: from, at: map[string]outbox.Position{}}
+	made := 0
+	for p.safe < total {
+		x := r.read(source.Start{From: p.resume, Log: 1, LastCommit: p.last})
+		p.next = p.safe
+		for p.safe < total && !x.ended {
+			p.take(x.next("messages between faults"))
+			if made < faults && p.next >= (made+1)*total/(faults+2) {
+				made++
+				r.duringFault(x, p, fault)
 			}
 		}
-		x.cancel()
-		if err := x.wait(); round >= faults && err != nil {
-			r.t.Errorf("Run returned %v", err)
+		if !x.ended {
+			x.stop()
+		}
+	}
+	equal(r.t, "faults", made, faults)
+}
+
+// duringFault makes a fault while batches are taken, for a server that stops may wait for its reader. Run ends with
+// an error that another Run heals, unless the kind's driver reads on.
+func (r *rig) duringFault(x *reader, p *progress, fault func() error) {
+	r.t.Helper()
+	made := make(chan error, 1)
+	go func() { made <- fault() }()
+	limit := time.After(patience)
+	for over := false; !over || !x.ended && !r.k.ReadsOn; {
+		select {
+		case err := <-made:
+			r.must(err, "make a fault")
+			over, made = true, nil
+		case b := <-x.batches:
+			x.check(b)
+			p.take(b)
+		case err := <-x.done:
+			if x.ended, x.err = true, err; err == nil || errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
+				r.t.Fatalf("a connection that ended made Run return %v, want an error that is neither ErrGap nor ErrStop", err)
+			}
+		case <-limit:
+			r.t.Fatalf("waited %v for: the fault (made: %v), and the end of Run after it (ended: %v)", patience, over, x.ended)
+		}
+	}
+}
+
+// A progress is how far messages 0, 1, … were read.
+type progress struct {
+	r      *rig
+	at     map[string]outbox.Position // of all that was read so far
+	next   int
+	safe   int // the messages at or before resume
+	resume source.Resume
+	last   uint64
+}
+
+// take takes a batch, which goes on with the next message.
+func (p *progress) take(b *source.Batch) {
+	p.r.t.Helper()
+	for _, m := range b.Messages {
+		if m.ID != id(p.next) {
+			p.r.t.Fatalf("message %d is %s", p.next, short(m.ID))
+		}
+		if at, ok := p.at[m.ID]; ok && at != m.Position {
+			p.r.t.Fatalf("message %s has position %s, and had %s", short(m.ID), m.Position, at)
+		}
+		p.at[m.ID] = m.Position
+		p.next++
+	}
+	if b.Resume != "" {
+		p.resume, p.safe = b.Resume, p.next
+		if p.next > 0 {
+			p.last = p.at[id(p.next-1)].Commit
 		}
 	}
 }

@@ -24,15 +24,18 @@ type Kind struct {
 	Open func(t *testing.T, s Setup) Database
 
 	// IDs are the types that an id column may have, each with some ids in the order in which the type sorts them, as
-	// Message.ID has them. The names of the types are the kind's own, but for "text", which is any text. They come back in
-	// Table.IDType.
+	// Message.ID has them. The names of the types are the kind's own. They come back in Table.IDType.
 	IDs map[string][]string
+	// TextID is the one of IDs that may be any text, even the empty one.
+	TextID string
 	// Payloads are the types that a payload column may have, with what is written and read. They come back in
 	// Table.PayloadType.
 	Payloads map[string][]Payload
 	// Counted are the reasons for which this kind's log holds what it ignores, where the kit updates, deletes and
 	// truncates: what Setup.Ignored gets. Empty: the log does not hold them.
 	Counted []string
+	// ReadsOn: a source's driver may read on by itself where its connection ended, so Run need not end with an error then.
+	ReadsOn bool
 	// ResumeInside: reading can start again at any event, so a Resume may stand inside a transaction (MongoDB).
 	ResumeInside bool
 
