@@ -1,0 +1,178 @@
+package mysql
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+const (
+	// parkChunk and parkChunkBytes bound one insert into tailbox_parked.
+	parkChunk      = 500
+	parkChunkBytes = 1 << 20
+	// queuedBytes is how much of a batch waits in memory to be sent.
+	queuedBytes = 8 << 20
+	// statementBytes is room for what a statement holds beside a payload.
+	statementBytes = 64 << 10
+)
+
+// parkedInsert are the columns of an insert, in the order of parkArgs.
+const parkedInsert = `pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, attempts, next_attempt_at,
+	last_error, error_class, replays, sent_id, in_table, row_settled, parked_at, changed_at, type, topic, ` + "`key`" + `, payload, payload_bytes,
+	headers, fields, tenant, content_type, idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time,
+	fault_class, fault_reason`
+
+// insertParked parks deliveries. One that is parked already (the log is read again after a crash) stays as it is: its
+// attempts, and that it is dead, must not be forgotten.
+const insertParked = `INSERT INTO {parked} (` + parkedInsert + `) VALUES `
+
+const insertParkedEnd = ` ON DUPLICATE KEY UPDATE pipeline = {parked}.pipeline`
+
+// A parkedBefore is what was parked before the settlement.
+type parkedBefore struct {
+	alone, rowSettled bool
+	attempts          int
+}
+
+// queueKnown asks for what is parked already of the deliveries that are parked or changed, and for the first deliveries of
+// the lanes that some are parked in.
+func (a *attempt) queueKnown(b *batch) {
+	parks, changes := a.in.Park, a.in.Changes
+	for _, l := range lookups(len(parks)+len(changes), func(i int) checkpoint.Key {
+		if i < len(parks) {
+			return parks[i].Key()
+		}
+		return changes[i-len(parks)].Key
+	}) {
+		b.each(func(r row) error {
+			a.known[checkpoint.Key{Sink: l.sink, Table: l.table, ID: r.text(0)}] = &parkedBefore{r.bool(1), r.bool(2), int(r.num(3))}
+			return nil
+		}, "SELECT p.message_id, p.alone, p.row_settled, p.attempts FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys,
+			a.s.cfg.Pipeline, l.ids, bin(l.table), l.sink)
+	}
+	var lanes sqlstore.LaneSet
+	for i := range parks {
+		if p := &parks[i]; !sqlstore.Alone(p) {
+			lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+		}
+	}
+	a.s.queueHeadsOf(b, lanes.Order, a.was)
+}
+
+// queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
+// way: what they hold is in memory twice until then.
+func (a *attempt) queueParks(ctx context.Context, b *batch) error {
+	s, parks := a.s, a.in.Park
+	settling := make(map[sqlstore.MessageKey]bool)
+	for i := range a.in.Rows {
+		if r := &a.in.Rows[i]; r.Parked {
+			settling[sqlstore.MessageKey{Table: r.Table, ID: r.ID}] = true
+		}
+	}
+	first := sqlstore.FirstOfLanes(parks)
+	var args []any
+	n, bytes := 0, 0
+	flush := func() error {
+		if n > 0 {
+			const places = 37
+			one := "(?" + strings.Repeat(",?", places-1) + ")"
+			b.exec(insertParked+strings.Repeat(one+",", n-1)+one+insertParkedEnd, args...)
+		}
+		args, n, bytes = nil, 0, 0
+		if len(b.buf) < queuedBytes {
+			return nil
+		}
+		return s.send(ctx, b)
+	}
+	for i := range parks {
+		p := &parks[i]
+		s.sinks[p.Sink] = true
+		if !sqlstore.Alone(p) {
+			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+		}
+		if a.known[p.Key()] != nil {
+			continue
+		}
+		size := p.Message.Size()
+		if n == parkChunk || bytes+size > parkChunkBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		rest := a.parkArgs(&args, p, settling[sqlstore.MessageKey{Table: p.Message.Table, ID: p.RowID()}], first[i])
+		n, bytes = n+1, bytes+size
+		if len(rest) > 0 {
+			if err := flush(); err != nil {
+				return err
+			}
+			a.queueRest(b, p.Key(), rest)
+		}
+	}
+	return flush()
+}
+
+// parkArgs appends the values of a delivery. RowSettled: its message's row is dealt with in the same settlement. First: no
+// delivery before it in the same settlement blocks its lane. It returns what is left of a payload that is too large for one
+// statement.
+func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first bool) (rest []byte) {
+	m := p.Message
+	alone := sqlstore.Alone(p)
+	blocks := p.Blocks && !alone
+	var next time.Time
+	if p.Due && (p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting) {
+		switch {
+		case !blocks:
+			next = a.now.Add(p.NextAttempt)
+		case first:
+			a.wanted[p.Key()] = p.NextAttempt
+		}
+	}
+	sent := ""
+	if p.Original != "" {
+		sent = m.ID
+	}
+	// A message with a fault is not all here: its row stays, and a replay reads it again. So does one that no statement can
+	// hold.
+	inTable := p.InTable || m.Fault != nil
+	payload := m.Payload
+	if p.InTable {
+		payload = nil
+	}
+	payload, rest, inTable = a.s.portion(payload, inTable)
+	class, reason := "", ""
+	if m.Fault != nil {
+		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
+	}
+	*args = append(*args, a.s.cfg.Pipeline, p.Sink, bin(m.Table), bin(m.Group), m.Position.String(), bin(p.RowID()), string(p.State), blocks,
+		alone, p.Attempts, next, orNull(sqlstore.ErrorText(p.LastError)), orNull(p.ErrorClass), p.Replays, binOrNull(sent), inTable, rowSettled,
+		*a.now, *a.now, bin(m.Type), bin(m.Topic), m.Key, payload, len(payload)+len(rest), sqlstore.HeadersJSON(m.Headers),
+		sqlstore.FieldsJSON(m.Fields), binOrNull(m.Tenant), binOrNull(m.ContentType), binOrNull(m.IdempotencyKey), binOrNull(m.CorrelationID),
+		m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, m.CommitTime, orNull(class), orNull(reason))
+	return rest
+}
+
+// portion is as much of a payload as one statement takes, and the rest. A payload that the server takes from nobody in one
+// packet is not copied: it is in the user's table.
+func (s *store) portion(payload []byte, inTable bool) (first, rest []byte, inTableNow bool) {
+	most := s.maxPacket/2 - statementBytes // quotes are doubled
+	switch {
+	case len(payload) > s.maxPacket-statementBytes:
+		return nil, nil, true
+	case len(payload) > most:
+		return payload[:most], payload[most:], inTable
+	}
+	return payload, nil, inTable
+}
+
+// queueRest appends to a payload what its insert could not hold.
+func (a *attempt) queueRest(b *batch, k checkpoint.Key, rest []byte) {
+	for most := a.s.maxPacket/2 - statementBytes; len(rest) > 0; {
+		n := min(len(rest), most)
+		b.exec("UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.payload = CONCAT(p.payload, ?) WHERE "+whereKeys, rest[:n], a.s.cfg.Pipeline,
+			list{k.ID}, bin(k.Table), k.Sink)
+		rest = rest[n:]
+	}
+}

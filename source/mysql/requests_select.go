@@ -1,0 +1,161 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+const (
+	// selectedColumns are what a selection reads of a delivery; the last one tells whether it matches. A request does not reach
+	// what was parked, or died, after it was asked for.
+	selectedColumns = `p.sink, p.message_group, p.position, p.message_id, p.source_table, p.state, p.blocks, p.alone, p.row_settled,
+	p.state IN (?) AND ? AND COALESCE(IF(p.state = 'dead', p.changed_at, p.parked_at) <= (SELECT requested_at FROM {request} WHERE id = ?), 1)`
+
+	// selectedAfter is the condition for what follows a delivery in the order of requests, in the words that an index can serve.
+	selectedAfter = `(p.sink > ? OR p.sink = ? AND (p.message_group > ? OR p.message_group = ? AND (p.position > ?
+	OR p.position = ? AND (p.message_id > ? OR p.message_id = ? AND p.source_table > ?))))`
+	selectedOrder = ` ORDER BY p.sink, p.message_group, p.position, p.message_id, p.source_table LIMIT ?`
+)
+
+// selection is what the queries of one chunk share.
+type selection struct {
+	s     *store
+	match []any // the arguments of selectedColumns
+	after sqlstore.ParkedKey
+	rows  []sqlstore.SelectedRow
+	fits  []bool // parallel to rows
+}
+
+// selectChunk reads the next deliveries that a request selects. One that names no ids does not reach what was parked, or died,
+// after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
+func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
+	sel := &r.Selection
+	asked := r.ID
+	if len(sel.IDs) > 0 {
+		asked = 0
+	}
+	q := &selection{s: s, match: []any{list(sqlstore.StatesOf(r)), s.matching(sel), asked}, after: sqlstore.ParkedKey{Sink: sel.Sink}}
+	if done.After != nil {
+		q.after = *done.After
+	}
+	b := s.batch()
+	switch {
+	case len(sel.IDs) > 0:
+		q.queueIDs(b, sel)
+	case len(sel.Groups) > 0:
+		sinks, groups := sqlstore.LanesFrom(sel, q.after, s.sinks)
+		if len(sinks) == 0 {
+			return &sqlstore.Chunk{End: true}, nil
+		}
+		// Most lanes have few deliveries; those that have many fill the chunk.
+		for i := 0; i < len(sinks) && len(q.rows) <= sqlstore.ScanChunk; i++ {
+			q.queueLane(b, sinks[i], groups[i])
+			if i%laneChunk == laneChunk-1 {
+				if err := s.send(ctx, b); err != nil {
+					return nil, s.fault("select deliveries", err)
+				}
+			}
+		}
+	default:
+		q.queueAll(b)
+	}
+	if err := s.send(ctx, b); err != nil {
+		return nil, s.fault("select deliveries", err)
+	}
+	return q.chunk(r, done), nil
+}
+
+// matching is the condition for deliveries that a selection is about, apart from their states and the time.
+func (s *store) matching(sel *checkpoint.Selection) raw {
+	conds := []string{"TRUE"}
+	like := func(glob string, columns ...string) {
+		if glob == "" {
+			return
+		}
+		pattern := quoteLiteral(strings.NewReplacer("|", "||", "%", "|%", "_", "|_", "*", "%", "?", "_").Replace(glob))
+		var any []string
+		for _, column := range columns {
+			any = append(any, "COALESCE(CONVERT(p."+column+" USING utf8mb4) COLLATE utf8mb4_bin LIKE "+pattern+" ESCAPE '|', 0)")
+		}
+		conds = append(conds, "("+strings.Join(any, " OR ")+")")
+	}
+	like(sel.Type, "type")
+	like(sel.Reason, "last_error", "error_class")
+	if name, limited := sel.AtSink(); limited {
+		conds = append(conds, "p.sink = "+quoteLiteral(name))
+	}
+	return raw(strings.Join(conds, " AND "))
+}
+
+// query adds a query for deliveries that fulfil a condition, in order after a place.
+func (q *selection) query(b *batch, index, where string, args ...any) {
+	k := &q.after
+	all := append(slices.Clone(q.match), args...)
+	all = append(all, k.Sink, k.Sink, bin(k.Group), bin(k.Group), k.Position, k.Position, bin(k.ID), bin(k.ID), bin(k.Table), sqlstore.ScanChunk)
+	b.each(func(r row) error {
+		q.rows = append(q.rows, sqlstore.SelectedRow{
+			ParkedKey: sqlstore.ParkedKey{Sink: r.text(0), Group: r.text(1), Position: r.text(2), ID: r.text(3), Table: r.text(4)},
+			State:     checkpoint.State(r.text(5)), Blocks: r.bool(6), Alone: r.bool(7), RowSettled: r.bool(8)})
+		q.fits = append(q.fits, r.bool(9))
+		return nil
+	}, "SELECT "+selectedColumns+" FROM {parked} p FORCE INDEX ("+index+") WHERE p.pipeline = ? AND "+where+" AND "+selectedAfter+selectedOrder,
+		all...)
+}
+
+// queueAll goes through everything that is parked.
+func (q *selection) queueAll(b *batch) {
+	for _, blocks := range []bool{true, false} {
+		q.query(b, "tailbox_parked_lane", "p.blocks = ?", q.s.cfg.Pipeline, blocks)
+	}
+}
+
+// queueLane goes through a lane.
+func (q *selection) queueLane(b *batch, sink, group string) {
+	for _, blocks := range []bool{true, false} {
+		q.query(b, "tailbox_parked_lane", "p.blocks = ? AND p.sink = ? AND p.message_group = ?", q.s.cfg.Pipeline, blocks, sink, bin(group))
+	}
+}
+
+// queueIDs looks messages up, by the id of their row or the one that an edit gave them.
+func (q *selection) queueIDs(b *batch, sel *checkpoint.Selection) {
+	groups := raw("TRUE")
+	if len(sel.Groups) > 0 {
+		groups = raw("p.message_group IN (" + string(appendLiteral(nil, list(sel.Groups))) + ")")
+	}
+	for chunk := range slices.Chunk(sel.IDs, keyChunk) {
+		q.query(b, "PRIMARY", "p.message_id IN (?) AND ?", q.s.cfg.Pipeline, list(chunk), groups)
+		q.query(b, "tailbox_parked_sent", "p.sent_id IN (?) AND ?", q.s.cfg.Pipeline, list(chunk), groups)
+	}
+}
+
+// chunk puts what the queries found in order, each delivery once, and cuts it to one chunk.
+func (q *selection) chunk(r *checkpoint.Request, done *RequestResult) *sqlstore.Chunk {
+	order := make([]int, len(q.rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return compareKeys(&q.rows[i].ParkedKey, &q.rows[j].ParkedKey) })
+	order = slices.CompactFunc(order, func(i, j int) bool { return q.rows[i].ParkedKey == q.rows[j].ParkedKey })
+	c := &sqlstore.Chunk{End: len(order) < sqlstore.ScanChunk}
+	for _, i := range order[:min(len(order), sqlstore.ScanChunk)] {
+		key := q.rows[i].ParkedKey
+		c.Last = &key
+		if q.fits[i] && (r.Verb != checkpoint.VerbSkip || q.rows[i].Blocks) {
+			c.Rows = append(c.Rows, q.rows[i])
+		}
+	}
+	name, limited := r.Selection.AtSink()
+	c.End = c.End || limited && c.Last.Sink > name
+	c.Limit(&r.Selection, done)
+	return c
+}
+
+func compareKeys(a, b *sqlstore.ParkedKey) int {
+	return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Position, b.Position),
+		cmp.Compare(a.ID, b.ID), cmp.Compare(a.Table, b.Table))
+}

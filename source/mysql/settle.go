@@ -1,0 +1,270 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+const (
+	// settleTries bounds how often a settlement is begun anew because of locks of others.
+	settleTries = 8
+	// tableLockedFor is how long a table that was locked as a whole is left alone before it is tried again: each try
+	// costs a second.
+	tableLockedFor = 3 * time.Second
+)
+
+// Settle makes outcomes durable in one transaction. It takes two round trips, and two more where deliveries are parked.
+//
+// Rows whose transaction is in the log and not in the table yet are locked by it: the first try waits for them, where the
+// server tells when they are free. Applications may lock rows of their table for longer. A settlement does not wait for
+// them: it begins anew, passes over locked rows (FOR UPDATE SKIP LOCKED), and reports them as invisible, because they are
+// there and nothing was done about them. What is passed over without being there is asked for once more, alone.
+func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
+		return s.settleCheckpoint(ctx, in)
+	}
+	a, err := s.settle(ctx, in, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return a.out, nil
+}
+
+// settleCheckpoint is a settlement without outcomes.
+func (s *store) settleCheckpoint(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+	out := &checkpoint.Settled{}
+	if in.Checkpoint == nil {
+		return out, nil
+	}
+	c := in.Checkpoint(nil)
+	if c == nil {
+		return out, nil
+	}
+	out.Saved = true
+	return out, s.Save(ctx, c)
+}
+
+// settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
+// the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the transaction
+// does.
+func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []sqlstore.MessageKey,
+	inside func(context.Context, *attempt) error,
+) (*attempt, error) {
+	verdicts, replanned := make(verdicts), false
+	for try := 1; ; {
+		a := &attempt{s: s, in: in, unfinished: unfinished, passLocked: s.cautious, verdicts: verdicts, inside: inside,
+			lockedTables: s.tablesLocked()}
+		err := a.run(ctx)
+		if err == nil {
+			s.cautious = a.passLocked && (a.metLocked || len(a.lockedTables) > 0)
+			return a, nil
+		}
+		if rerr := s.rollback(ctx); rerr != nil {
+			return nil, s.fault("settle", errors.Join(err, rerr))
+		}
+		var unjudged *unjudgedRows
+		if errors.As(err, &unjudged) {
+			if err := s.judge(ctx, unjudged, verdicts); err != nil {
+				return nil, err
+			}
+			continue // each row is judged once
+		}
+		switch {
+		case staleTable(err) && !replanned:
+			replanned = true
+			if err := s.resolveTables(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		case !passingTrouble(err) || try == settleTries:
+			return nil, s.fault("settle", err)
+		case errorCode(err) == errLockWait:
+			if err := s.findLocked(ctx); err != nil {
+				return nil, err
+			}
+		}
+		s.cautious = true
+		try++
+	}
+}
+
+// tablesLocked are the tables that are taken to be locked as a whole.
+func (s *store) tablesLocked() map[string]bool {
+	locked := make(map[string]bool)
+	for name, until := range s.lockedTables {
+		if time.Now().Before(until) {
+			locked[name] = true
+		} else {
+			delete(s.lockedTables, name)
+		}
+	}
+	return locked
+}
+
+// findLocked finds the tables that are locked as a whole (LOCK TABLES, ALTER TABLE).
+func (s *store) findLocked(ctx context.Context) error {
+	for _, t := range s.tables.order {
+		if _, known := s.lockedTables[t.String()]; known || t.OnDelivered == outbox.Keep {
+			continue
+		}
+		b := s.batch()
+		b.exec("SELECT 1 FROM " + t.sql + " WHERE FALSE FOR UPDATE")
+		switch err := s.send(ctx, b); {
+		case err == nil:
+		case errorCode(err) == errLockWait:
+			s.lockedTables[t.String()] = time.Now().Add(tableLockedFor)
+		default:
+			return s.fault("look whether table "+t.String()+" is locked", err)
+		}
+	}
+	return nil
+}
+
+// An attempt is one transaction of a settlement.
+type attempt struct {
+	s          *store
+	in         *checkpoint.Settlement
+	unfinished []sqlstore.MessageKey
+	inside     func(context.Context, *attempt) error
+	// passLocked: locked rows are passed over, and lockedTables altogether. Verdicts are what is known of rows that were
+	// passed over.
+	passLocked   bool
+	lockedTables map[string]bool
+	verdicts     verdicts
+
+	out       *checkpoint.Settled
+	now       *time.Time // of the server
+	known     map[checkpoint.Key]*parkedBefore
+	msgs      map[sqlstore.MessageKey]*sqlstore.Message
+	order     []*sqlstore.Message
+	altered   []*checkpoint.Change // changes that did not remove a delivery
+	lanes     sqlstore.LaneSet
+	changed   map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
+	states    []sqlstore.LaneState
+	skipped   map[int]bool // indexes of Rows that are not visible, or locked
+	metLocked bool
+	// was are the first deliveries of lanes before this settlement, heads those after it. wanted are the times that
+	// deliveries get if they turn out to be the first.
+	was, heads map[checkpoint.Lane]*laneHead
+	wanted     map[checkpoint.Key]time.Duration
+}
+
+func (a *attempt) run(ctx context.Context) error {
+	a.out = &checkpoint.Settled{}
+	a.skipped = make(map[int]bool)
+	a.msgs = make(map[sqlstore.MessageKey]*sqlstore.Message)
+	a.changed = make(map[checkpoint.Lane]int)
+	a.known = make(map[checkpoint.Key]*parkedBefore)
+	a.was, a.heads = make(map[checkpoint.Lane]*laneHead), make(map[checkpoint.Lane]*laneHead)
+	a.wanted = make(map[checkpoint.Key]time.Duration)
+	b := a.s.batch()
+	a.now = a.s.begin(b)
+	if err := a.change(ctx, b); err != nil {
+		return err
+	}
+	if err := a.dealWithRows(ctx, b); err != nil {
+		return err
+	}
+	if err := a.commit(ctx); err != nil {
+		return err
+	}
+	a.report()
+	return nil
+}
+
+// change parks, changes what is parked, and carries out a request. What it has queued goes with what follows.
+func (a *attempt) change(ctx context.Context, b *batch) error {
+	if len(a.in.Park)+len(a.in.Changes) > 0 {
+		a.queueKnown(b)
+		if err := a.s.send(ctx, b); err != nil {
+			return err
+		}
+		if err := a.queueParks(ctx, b); err != nil {
+			return err
+		}
+		if err := a.queueChanges(ctx, b); err != nil {
+			return err
+		}
+	}
+	if a.inside != nil {
+		if err := a.s.send(ctx, b); err != nil {
+			return err
+		}
+		if err := a.inside(ctx, a); err != nil {
+			return err
+		}
+	}
+	a.collectMessages()
+	return nil
+}
+
+// dealWithRows deals with users' rows: those of messages without parked deliveries, then, when it is known what is parked
+// of the others, theirs.
+func (a *attempt) dealWithRows(ctx context.Context, b *batch) error {
+	plain, err := a.plainRows()
+	if err != nil {
+		return err
+	}
+	a.queueLanes(b)
+	a.queueLookup(b)
+	if err := a.doPlain(ctx, b, plain); err != nil {
+		return err
+	}
+	rows, err := a.messageRows()
+	if err != nil {
+		return err
+	}
+	return a.doKnown(ctx, b, rows)
+}
+
+// commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT.
+func (a *attempt) commit(ctx context.Context) error {
+	b := a.s.batch()
+	a.queueHeads(b)
+	a.queueCleanup(b)
+	for i := range a.in.Rows {
+		if a.skipped[i] {
+			a.out.Invisible = append(a.out.Invisible, i)
+		}
+	}
+	var c *checkpoint.Checkpoint
+	if a.in.Checkpoint != nil {
+		c = a.in.Checkpoint(a.out.Invisible)
+	}
+	if c != nil {
+		a.s.queueCheckpoint(b, c)
+	} else if a.inside == nil && (a.s.unclean || a.s.started) {
+		b.exec(settleStart, a.s.cfg.Pipeline)
+	}
+	b.exec("COMMIT")
+	if err := a.s.send(ctx, b); err != nil {
+		return err
+	}
+	if a.inside == nil {
+		a.s.settledOnce()
+	}
+	if c != nil {
+		a.s.saved(c)
+		a.out.Saved = true
+	}
+	return nil
+}
+
+// report tells which lanes of Changes are open, and which go on.
+func (a *attempt) report() {
+	for i, state := range a.states {
+		lane := a.lanes.Order[i]
+		switch {
+		case a.changed[lane] == 0:
+		case !state.Blocked && !a.s.isHeld(lane):
+			a.out.Open = append(a.out.Open, lane)
+		case state.Due:
+			a.out.Next = append(a.out.Next, lane)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package mysql
+
+import (
+	"context"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+const (
+	// removeDelivered deletes delivered deliveries. keepDelivered is what happens to them instead where rows may be locked:
+	// should this message's row be, the delivery is what remembers that it has still to be dealt with.
+	removeDelivered = "DELETE p FROM {parked} p FORCE INDEX (PRIMARY) WHERE " + whereKeys
+	keepDelivered   = `
+UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = 'delivered', p.blocks = 0, p.next_attempt_at = NULL, p.attempts = p.attempts + 1,
+	p.changed_at = UTC_TIMESTAMP(6)
+WHERE ` + whereKeys
+
+	// alterParked gives a delivery its new state. Of those that block, only the first of a lane has a time, which is set when
+	// that is known. The assignments are made in this order.
+	alterParked = `
+UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = ?, p.blocks = ? AND NOT p.alone, p.attempts = ?, p.last_error = ?, p.error_class = ?,
+	p.changed_at = UTC_TIMESTAMP(6), p.next_attempt_at = IF(p.blocks, NULL, ?)
+WHERE ` + whereKeys
+
+	// superseded are all but the newest of a lane's blocking deliveries.
+	superseded = `
+SELECT p.source_table, p.message_id FROM {parked} p FORCE INDEX (tailbox_parked_lane)
+WHERE p.pipeline = ? AND p.blocks = 1 AND p.sink = ? AND p.message_group = ? AND p.position < (
+	SELECT MAX(q.position) FROM {parked} q FORCE INDEX (tailbox_parked_lane)
+	WHERE q.pipeline = ? AND q.blocks = 1 AND q.sink = ? AND q.message_group = ?)`
+
+	// supersede makes them dead.
+	supersede = `
+UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = 'dead', p.blocks = 0, p.next_attempt_at = NULL, p.error_class = 'superseded',
+	p.last_error = 'superseded by a later message of its group', p.changed_at = UTC_TIMESTAMP(6)
+WHERE ` + whereKeys
+)
+
+// queueChanges adds the changes to a batch. Of several for one delivery the last one counts.
+func (a *attempt) queueChanges(ctx context.Context, b *batch) error {
+	last := make(map[checkpoint.Key]int, len(a.in.Changes))
+	for i := range a.in.Changes {
+		last[a.in.Changes[i].Key] = i
+	}
+	var delivered []checkpoint.Key
+	for i := range a.in.Changes {
+		c := &a.in.Changes[i]
+		if last[c.Key] != i {
+			continue
+		}
+		lane := checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group}
+		a.lanes.Add(lane)
+		before := a.known[c.Key]
+		if before == nil || !before.alone { // one that is a lane of its own says nothing about whether its group's is open
+			a.changed[lane]++
+		}
+		if !c.Delivered {
+			a.altered = append(a.altered, c)
+			continue
+		}
+		delivered = append(delivered, c.Key)
+		if before != nil {
+			m := a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
+			m.Attempts = max(m.Attempts, before.attempts+1)
+			m.Settled = m.Settled || before.rowSettled
+		}
+	}
+	sql := removeDelivered
+	if a.passLocked {
+		sql = keepDelivered
+	}
+	a.queueKeys(b, sql, delivered)
+	for _, c := range a.altered {
+		a.queueAltered(b, c)
+	}
+	return a.supersede(ctx, b)
+}
+
+// queueKeys adds a statement about deliveries.
+func (a *attempt) queueKeys(b *batch, sql string, keys []checkpoint.Key, args ...any) {
+	for _, l := range lookups(len(keys), func(i int) checkpoint.Key { return keys[i] }) {
+		b.exec(sql, append(args[:len(args):len(args)], a.s.cfg.Pipeline, l.ids, bin(l.table), l.sink)...)
+	}
+}
+
+func (a *attempt) queueAltered(b *batch, c *checkpoint.Change) {
+	var next time.Time
+	if c.Due && (c.State == checkpoint.StateRetrying || c.State == checkpoint.StateWaiting) {
+		next = a.now.Add(c.NextAttempt)
+		if before := a.known[c.Key]; c.Blocks && before != nil && !before.alone {
+			a.wanted[c.Key] = c.NextAttempt
+		}
+	}
+	b.exec(alterParked, string(c.State), c.Blocks, c.Attempts, orNull(sqlstore.ErrorText(c.LastError)), orNull(c.ErrorClass), next,
+		a.s.cfg.Pipeline, list{c.Key.ID}, bin(c.Key.Table), c.Key.Sink)
+}
+
+// supersede makes all but the newest of lanes dead, where a change asks for it.
+func (a *attempt) supersede(ctx context.Context, b *batch) error {
+	var lanes sqlstore.LaneSet
+	for _, c := range a.altered {
+		if c.Supersede {
+			lanes.Add(checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group})
+		}
+	}
+	if len(lanes.Order) == 0 {
+		return nil
+	}
+	var keys []checkpoint.Key
+	p := a.s.cfg.Pipeline
+	for _, lane := range lanes.Order {
+		b.each(func(r row) error {
+			keys = append(keys, checkpoint.Key{Sink: lane.Sink, Table: r.text(0), ID: r.text(1)})
+			return nil
+		}, superseded, p, lane.Sink, bin(lane.Group), p, lane.Sink, bin(lane.Group))
+	}
+	if err := a.s.send(ctx, b); err != nil {
+		return err
+	}
+	a.queueKeys(b, supersede, keys)
+	for _, k := range keys {
+		a.message(sqlstore.MessageKey{Table: k.Table, ID: k.ID})
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package mysql
+
+import (
+	"slices"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// message finds or adds a message.
+func (a *attempt) message(key sqlstore.MessageKey) *sqlstore.Message {
+	m := a.msgs[key]
+	if m == nil {
+		m = &sqlstore.Message{Key: key, Row: -1}
+		a.msgs[key] = m
+		a.order = append(a.order, m)
+	}
+	return m
+}
+
+// collectMessages adds the messages whose row is settled, and those that are unfinished, to those of Changes.
+func (a *attempt) collectMessages() {
+	for i := range a.in.Changes {
+		c := &a.in.Changes[i]
+		a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
+	}
+	for _, key := range a.unfinished {
+		a.message(key).Unfinished = true
+	}
+	for i := range a.in.Rows {
+		if r := &a.in.Rows[i]; r.Parked {
+			m := a.message(sqlstore.MessageKey{Table: r.Table, ID: r.ID})
+			m.Row, m.Txn = i, r.Txn
+		}
+	}
+}
+
+// whereMessages is the condition, of alias p, for all deliveries of messages of one table.
+const whereMessages = `p.pipeline = ? AND p.message_id IN (?) AND p.source_table = ?`
+
+// byTable brings messages together by table, in chunks.
+func byTable(ms []*sqlstore.Message) (chunks [][]*sqlstore.Message) {
+	tables := make(map[string][]*sqlstore.Message)
+	var order []string
+	for _, m := range ms {
+		if tables[m.Key.Table] == nil {
+			order = append(order, m.Key.Table)
+		}
+		tables[m.Key.Table] = append(tables[m.Key.Table], m)
+	}
+	for _, name := range order {
+		for chunk := range slices.Chunk(tables[name], keyChunk) {
+			chunks = append(chunks, chunk)
+		}
+	}
+	return chunks
+}
+
+// messageArgs are the arguments of whereMessages.
+func (a *attempt) messageArgs(ms []*sqlstore.Message) []any {
+	ids := make(list, len(ms))
+	for i, m := range ms {
+		ids[i] = m.Key.ID
+	}
+	return []any{a.s.cfg.Pipeline, ids, bin(ms[0].Key.Table)}
+}
+
+// queueLookup asks what is parked of the messages collected so far. The first deliveries of lanes are known when its answer
+// comes.
+func (a *attempt) queueLookup(b *batch) {
+	for _, ms := range byTable(a.order) {
+		table := ms[0].Key.Table
+		b.each(func(r row) error {
+			v := sqlstore.ParkedView{State: checkpoint.State(r.text(1)), Attempts: int(r.num(2)), LastError: r.text(4), InTable: r.bool(5),
+				RowSettled: r.bool(6)}
+			if !r.null(3) {
+				at, err := r.time(3)
+				if err != nil {
+					return err
+				}
+				v.Next = &at
+			}
+			k := checkpoint.Key{Sink: r.text(7), Table: table, ID: r.text(0)}
+			head := a.heads[checkpoint.Lane{Sink: k.Sink, Group: r.text(8)}]
+			if wait, ok := a.wanted[k]; ok && head != nil && head.key == k {
+				at := a.now.Add(wait)
+				v.Next = &at
+			}
+			a.msgs[sqlstore.MessageKey{Table: table, ID: k.ID}].See(v)
+			return nil
+		}, `SELECT p.message_id, p.state, p.attempts, p.next_attempt_at, p.last_error, p.in_table, p.row_settled, p.sink,
+				p.message_group
+			FROM {parked} p FORCE INDEX (PRIMARY) WHERE `+whereMessages, a.messageArgs(ms)...)
+	}
+}
+
+// messageRows decides what happens to the rows of messages: on_delivered where nothing is parked any more, else the view
+// of what is.
+func (a *attempt) messageRows() ([]*rowWork, error) {
+	type statement struct {
+		table *table
+		del   bool
+	}
+	rows := make(map[statement][]rowChange)
+	for _, m := range a.order {
+		t := a.s.tables.byName[m.Key.Table]
+		if t == nil || !m.Complete() {
+			continue
+		}
+		c := rowChange{id: m.Key.ID, index: m.Row, msg: m}
+		if del, touch := t.view.Decide(m, &c.RowChange); touch {
+			k := statement{t, del}
+			rows[k] = append(rows[k], c)
+		}
+	}
+	var work []*rowWork
+	for _, t := range a.s.tables.order {
+		for _, del := range []bool{true, false} {
+			work = append(work, a.workOf(t, del, false, rows[statement{t, del}])...)
+		}
+	}
+	return work, nil
+}
+
+// queueCleanup removes deliveries that are over, and notes what is still to be done about rows.
+func (a *attempt) queueCleanup(b *batch) {
+	c := sqlstore.CleanupOf(a.order, a.skipped)
+	a.s.unfinished = a.s.unfinished || c.Locked
+	queue := func(sql string, ms []*sqlstore.Message) {
+		for _, ms := range byTable(ms) {
+			b.exec(sql, a.messageArgs(ms)...)
+		}
+	}
+	for _, want := range []bool{true, false} {
+		value := string(appendLiteral(nil, want))
+		queue("UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.unfinished = "+value+" WHERE "+whereMessages, only(c.Unfinished, c.UnfinishedWant, want))
+	}
+	queue("DELETE p FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereMessages+" AND p.state IN ('dropped', 'delivered')", c.Over)
+	queue("DELETE p FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereMessages+" AND p.state = 'delivered'", c.Kept)
+	for _, want := range []bool{true, false} {
+		value := string(appendLiteral(nil, want))
+		queue("UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.row_settled = "+value+" WHERE "+whereMessages, only(c.Settled, c.SettledWant, want))
+	}
+}
+
+// only are the messages of which the wanted value is this one.
+func only(ms []*sqlstore.Message, values []bool, want bool) (out []*sqlstore.Message) {
+	for i, m := range ms {
+		if values[i] == want {
+			out = append(out, m)
+		}
+	}
+	return out
+}

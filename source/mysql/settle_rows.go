@@ -1,0 +1,302 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// rowChunk is the most rows of one statement.
+const rowChunk = 1000
+
+// A rowChange is what is to happen to one row of the user's table.
+type rowChange struct {
+	id    string
+	index int // in Settlement.Rows; -1 for a message whose row was settled before
+	msg   *sqlstore.Message
+	sqlstore.RowChange
+}
+
+// rowWork is what happens to rows of one table.
+type rowWork struct {
+	table  *table
+	delete bool
+	// alike: all rows get the same, in one statement.
+	alike bool
+	rows  []rowChange
+	// done counts the rows that statements found. There are, after a look, the ids that are there and locked by this
+	// transaction.
+	done  int
+	there map[string]bool
+}
+
+// plainRows are the rows of messages without parked deliveries, table by table.
+func (a *attempt) plainRows() ([]*rowWork, error) {
+	byTable := make(map[*table][]rowChange, len(a.s.tables.order))
+	for i := range a.in.Rows {
+		r := &a.in.Rows[i]
+		t := a.s.tables.byName[r.Table]
+		if t == nil || r.Parked {
+			continue // a table that left the configuration is left alone
+		}
+		c := rowChange{id: r.ID, index: i, RowChange: sqlstore.RowChange{Attempts: 1}}
+		if _, touch := t.view.Delivered(&c.RowChange, false); touch {
+			byTable[t] = append(byTable[t], c)
+		}
+	}
+	var work []*rowWork
+	for _, t := range a.s.tables.order {
+		work = append(work, a.workOf(t, t.OnDelivered == outbox.Delete, true, byTable[t])...)
+	}
+	return work, nil
+}
+
+// workOf cuts rows of one table into statements. Their ids are in order, so that their locks are taken in one order.
+func (a *attempt) workOf(t *table, del, alike bool, rows []rowChange) (work []*rowWork) {
+	slices.SortStableFunc(rows, func(x, y rowChange) int { return strings.Compare(x.id, y.id) })
+	for chunk := range slices.Chunk(rows, rowChunk) {
+		work = append(work, &rowWork{table: t, delete: del, alike: alike || del, rows: chunk})
+	}
+	return work
+}
+
+// doPlain sends a batch with what is to happen to rows of messages without parked deliveries. As a rule all of them are
+// there. Where some are not, the application has removed them, or the statement has passed over them because their
+// transaction is not over: a locking read passes over none, it waits, and then they are there.
+func (a *attempt) doPlain(ctx context.Context, b *batch, work []*rowWork) error {
+	if a.passLocked {
+		return a.doKnown(ctx, b, work)
+	}
+	for _, w := range work {
+		if err := w.queue(b); err != nil {
+			return err
+		}
+	}
+	if err := a.s.send(ctx, b); err != nil {
+		return err
+	}
+	var short []*rowWork
+	for _, w := range work {
+		if w.done >= len(w.rows) {
+			continue
+		}
+		short = append(short, w)
+		if err := w.queueLook(b, "FOR UPDATE"); err != nil {
+			return err
+		}
+	}
+	if err := a.s.send(ctx, b); err != nil || len(short) == 0 {
+		return err
+	}
+	for _, w := range short {
+		found := w.done
+		if w.delete {
+			found += len(w.there)
+		} else {
+			found = len(w.there)
+		}
+		a.out.Gone += max(len(w.rows)-found, 0)
+		if found > w.done {
+			if err := w.queue(b); err != nil {
+				return err
+			}
+		}
+	}
+	return a.s.send(ctx, b)
+}
+
+// doKnown sends a batch, and deals with rows of which it finds out first whether they are there.
+func (a *attempt) doKnown(ctx context.Context, b *batch, work []*rowWork) error {
+	how := "FOR UPDATE"
+	if a.passLocked {
+		how = "FOR UPDATE SKIP LOCKED"
+	}
+	for _, w := range work {
+		if a.lockedTables[w.table.String()] {
+			continue
+		}
+		if err := w.queueLook(b, how); err != nil {
+			return err
+		}
+	}
+	if err := a.s.send(ctx, b); err != nil {
+		return err
+	}
+	unjudged := &unjudgedRows{ids: make(map[*table][]string)}
+	for _, w := range work {
+		a.sort(w, unjudged)
+	}
+	if len(unjudged.ids) > 0 {
+		return unjudged
+	}
+	for _, w := range work {
+		if err := w.queue(b); err != nil {
+			return err
+		}
+	}
+	return a.s.send(ctx, b)
+}
+
+// sort leaves those rows in the work that are there, and deals with the others: gone, or locked and to be tried again.
+func (a *attempt) sort(w *rowWork, unjudged *unjudgedRows) {
+	tableLocked := a.lockedTables[w.table.String()]
+	w.rows = slices.DeleteFunc(w.rows, func(r rowChange) bool {
+		if w.there[r.id] {
+			return false
+		}
+		verdict, judged := a.verdicts[sqlstore.MessageKey{Table: w.table.String(), ID: r.id}]
+		switch {
+		case tableLocked, a.passLocked && judged && verdict == verdictThere:
+			a.metLocked = true
+			if r.index < 0 {
+				r.msg.Locked = true
+			} else {
+				a.skipped[r.index] = true
+			}
+		case a.passLocked && !judged:
+			unjudged.ids[w.table] = append(unjudged.ids[w.table], r.id)
+		case r.index >= 0:
+			a.out.Gone++
+		}
+		return true
+	})
+}
+
+// ids are those of the rows.
+func (w *rowWork) ids() []string {
+	ids := make([]string, len(w.rows))
+	for i := range w.rows {
+		ids[i] = w.rows[i].id
+	}
+	return ids
+}
+
+// queueLook asks which rows are there, and locks them.
+func (w *rowWork) queueLook(b *batch, how string) error {
+	return w.table.queueLook(b, w.ids(), how, func(id string) {
+		if w.there == nil {
+			w.there = make(map[string]bool, len(w.rows))
+		}
+		w.there[id] = true
+	})
+}
+
+func (t *table) queueLook(b *batch, ids []string, how string, on func(id string)) error {
+	from, err := t.join(ids)
+	if err != nil {
+		return err
+	}
+	b.each(func(r row) error {
+		id, err := t.id.read(r, 0)
+		on(id)
+		return err
+	}, "SELECT "+t.id.selected("t.")+" FROM ? "+how, from)
+	return nil
+}
+
+// queue adds the statements for the rows.
+func (w *rowWork) queue(b *batch) error {
+	if len(w.rows) == 0 {
+		return nil
+	}
+	count := func(a answer) error {
+		w.done += a.affected
+		return nil
+	}
+	if w.alike {
+		from, err := w.table.join(w.ids())
+		switch {
+		case err != nil:
+			return err
+		case w.delete:
+			b.queue(count, "DELETE t FROM ?", from)
+		default:
+			b.queue(count, "UPDATE ? SET ?", from, w.table.assignments(&w.rows[0].RowChange))
+		}
+		return nil
+	}
+	for i := range w.rows {
+		from, err := w.table.join([]string{w.rows[i].id})
+		if err != nil {
+			return err
+		}
+		b.queue(count, "UPDATE ? SET ?", from, w.table.assignments(&w.rows[i].RowChange))
+	}
+	return nil
+}
+
+// assignments set the columns that the table has. The server may make them in this order, each with what the ones before have
+// set: what looks at attempts comes before they are changed.
+func (t *table) assignments(r *sqlstore.RowChange) raw {
+	var set []string
+	c := &t.Columns
+	assign := func(column string, v any) {
+		text, ok := v.(raw)
+		if !ok {
+			text = raw(appendLiteral(nil, v))
+		}
+		set = append(set, "t."+column+" = "+string(text))
+	}
+	const now = raw("UTC_TIMESTAMP(6)")
+	attempts := t.col(c.Attempts)
+	if col := t.col(c.LastAttemptAt); col != "" {
+		switch {
+		case r.Delivered:
+			assign(col, now)
+		case attempts != "":
+			assign(col, raw(fmt.Sprintf("IF(%d > COALESCE(t.%s, 0), %s, t.%s)", r.Attempts, attempts, now, col)))
+		}
+	}
+	if col := t.col(c.Status); col != "" {
+		assign(col, r.Word)
+	}
+	if attempts != "" {
+		if r.Delivered {
+			assign(attempts, raw(fmt.Sprintf("GREATEST(COALESCE(t.%s, 0), %d)", attempts, r.Attempts)))
+		} else {
+			assign(attempts, r.Attempts)
+		}
+	}
+	if col := t.col(c.NextAttemptAt); col != "" {
+		var next time.Time
+		if r.Next != nil {
+			next = *r.Next
+		}
+		assign(col, next)
+	}
+	if col := t.col(c.LastError); col != "" {
+		assign(col, t.column(c.LastError).fit(r.Err))
+	}
+	if col := t.col(c.DeliveredAt); col != "" && r.Delivered {
+		assign(col, now)
+	}
+	if len(set) == 0 { // delivered_at alone, of a message that is not delivered
+		set = append(set, "t."+t.id.column+" = t."+t.id.column)
+	}
+	return raw(strings.Join(set, ", "))
+}
+
+// fit is a text as the column can hold it; NULL for none.
+func (c *tableColumnType) fit(text string) any {
+	if text == "" {
+		return nil
+	}
+	if strings.HasSuffix(c.typ, "text") || strings.HasSuffix(c.typ, "blob") || strings.HasSuffix(c.typ, "binary") {
+		for c.length > 0 && len(text) > c.length {
+			_, n := utf8.DecodeLastRuneInString(text)
+			text = text[:len(text)-n]
+		}
+	} else if c.length > 0 && utf8.RuneCountInString(text) > c.length {
+		text = string([]rune(text)[:c.length])
+	}
+	if c.charset == "" || strings.HasPrefix(c.charset, "utf8mb4") {
+		return text
+	}
+	return raw("CONVERT(" + string(appendLiteral(nil, text)) + " USING " + c.charset + ")")
+}

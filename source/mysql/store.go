@@ -1,0 +1,281 @@
+package mysql
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// storeSettings make the session die soon after its client did, and statements use indexes.
+//
+//   - The session ends with a client that hangs or is cut off (R12), in a transaction too: wait_timeout is for both.
+//   - Locks are not waited for long; a second is the least that all versions know.
+//   - READ COMMITTED: no gap is locked, so that what is deleted never stands in the way of what is inserted.
+//   - The lists of ids in statements are looked up one by one, however long they are.
+var (
+	storeSettings = []string{
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION TRANSACTION READ WRITE",
+		"SET wait_timeout = 10, interactive_timeout = 10, net_read_timeout = 10, net_write_timeout = 10, " +
+			"innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0, " +
+			"sql_big_selects = 1, sql_select_limit = DEFAULT",
+	}
+	mysqlStoreSettings   = "SET range_optimizer_max_mem_size = 0"
+	mariadbStoreSettings = "SET in_predicate_conversion_threshold = 0, idle_transaction_timeout = 10"
+)
+
+// store implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
+// parked, requests.
+type store struct {
+	cfg    Config
+	sess   *session
+	schema string
+	names  names
+	tables tables
+	// lock is the lock's name. epoch is the lease_epoch that this session made or found; nobody else may have changed it.
+	lock  string
+	epoch int64
+	// maxPacket is what the server takes in one packet.
+	maxPacket int
+
+	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
+	held  map[checkpoint.Lane]bool
+	sinks map[string]bool
+	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
+	unclean, started bool
+	// uncleanBefore is what Load found.
+	uncleanBefore int
+	// log is that of the saved checkpoint; gap is the highest accept-gap request that Load saw.
+	log uint32
+	gap int64
+	// cautious: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
+	// none. lockedTables are those that were locked as a whole, until when that is taken for granted.
+	cautious     bool
+	lockedTables map[string]time.Time
+	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
+	unfinished bool
+}
+
+// lockName is the name of the pipeline's lock: names of locks belong to a server, so that of the database is in it.
+// They have at most 64 characters.
+func lockName(schema, pipeline string) string {
+	sum := sha256.Sum256([]byte(schema + "\x00" + pipeline))
+	return fmt.Sprintf("tailbox:%x", sum[:24])
+}
+
+// OpenStore opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with
+// checkpoint.ErrLocked while another session holds the lock, and with checkpoint.ErrNoTables before `tailbox init`.
+func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
+	s, err := openStore(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openStore(ctx context.Context, cfg Config) (*store, error) {
+	url := cfg.LockURL
+	if url == "" {
+		url = cfg.URL
+	}
+	s, err := dialStore(ctx, cfg, url)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.sess.close(ctx))
+	}
+	return s, nil
+}
+
+// dialStore connects, and finds the relay's tables.
+func dialStore(ctx context.Context, cfg Config, url string) (*store, error) {
+	sess, err := cfg.connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1, held: make(map[checkpoint.Lane]bool),
+		sinks: make(map[string]bool), lockedTables: make(map[string]time.Time)}
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(err, s.sess.close(ctx))
+	}
+	return s, nil
+}
+
+func (s *store) prepare(ctx context.Context) error {
+	if err := s.multipleStatements(ctx); err != nil {
+		return s.fault("set up the store's session", err)
+	}
+	b := s.batch()
+	for _, sql := range storeSettings {
+		b.exec(sql)
+	}
+	if s.sess.server.mariadb {
+		b.exec(mariadbStoreSettings)
+	} else {
+		b.exec(mysqlStoreSettings)
+	}
+	b.each(func(r row) error {
+		s.maxPacket = int(r.unsigned(0))
+		return nil
+	}, "SELECT @@max_allowed_packet")
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("set up the store's session", err)
+	}
+	return s.findTables(ctx)
+}
+
+// open takes the lock.
+func (s *store) open(ctx context.Context) error {
+	var id, locked int64
+	b := s.batch()
+	b.each(func(r row) error {
+		id = r.num(0)
+		return nil
+	}, "SELECT CONNECTION_ID()")
+	b.each(func(r row) error {
+		locked = r.num(0)
+		return nil
+	}, "SELECT GET_LOCK(?, 0)", s.lock)
+	b.each(func(r row) error {
+		s.epoch = r.num(0)
+		return nil
+	}, "SELECT lease_epoch FROM {checkpoint} WHERE pipeline = ?", s.cfg.Pipeline)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("take the pipeline's lock", err)
+	}
+	if uint32(id) != s.sess.conn.GetConnectionID() {
+		return fmt.Errorf("%w: the connection goes through a proxy, where a lock does not belong to one client: "+
+			"set source.lock_url to a direct connection", source.ErrStop)
+	}
+	if locked != 1 {
+		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
+	}
+	if err := s.resolveTables(ctx); err != nil {
+		return err
+	}
+	return s.remember(ctx)
+}
+
+// findTables finds the database of the relay's tables, and looks whether they are there.
+func (s *store) findTables(ctx context.Context) error {
+	found := 0
+	b := s.batch()
+	b.each(func(r row) error {
+		s.schema = r.text(0)
+		found++
+		return nil
+	}, `SELECT TABLE_SCHEMA FROM information_schema.TABLES WHERE TABLE_SCHEMA = COALESCE(?, DATABASE())
+		AND TABLE_NAME IN ('tailbox_checkpoint', 'tailbox_parked', 'tailbox_request')`, orNull(s.cfg.Schema))
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("look for the relay's tables", err)
+	}
+	if found < 3 {
+		schema := s.cfg.Schema
+		if schema == "" {
+			schema = "of source.url"
+		}
+		return fmt.Errorf("%w: database %s: %w", source.ErrStop, schema, checkpoint.ErrNoTables)
+	}
+	s.names, s.lock = tableNames(s.schema), lockName(strings.ToLower(s.schema), s.cfg.Pipeline)
+	return nil
+}
+
+// begin queues the beginning of a transaction that writes, and the proof that the session may: it holds the lock, and
+// nobody has held it since. The checkpoint's row is locked, so that this stays so until the transaction ends. It returns
+// where the server's time goes.
+func (s *store) begin(b *batch) *time.Time {
+	now := new(time.Time)
+	b.exec("START TRANSACTION")
+	b.each(func(r row) (err error) {
+		if !r.bool(1) {
+			return errLost
+		}
+		*now, err = r.time(0)
+		return err
+	}, "SELECT UTC_TIMESTAMP(6), IS_USED_LOCK(?) <=> CONNECTION_ID()", s.lock)
+	b.queue(func(a answer) error {
+		if found := len(a.rows) > 0; found != (s.epoch >= 0) || found && a.rows[0].num(0) != s.epoch {
+			return errLost
+		}
+		return nil
+	}, "SELECT lease_epoch FROM {checkpoint} WHERE pipeline = ? FOR UPDATE", s.cfg.Pipeline)
+	return now
+}
+
+// inTx runs what f queues in a transaction of the session: the first answers are there before it is committed.
+func (s *store) inTx(ctx context.Context, f func(b *batch)) error {
+	b := s.batch()
+	s.begin(b)
+	f(b)
+	if err := s.send(ctx, b); err != nil {
+		return errors.Join(err, s.rollback(ctx))
+	}
+	b.exec("COMMIT")
+	return s.send(ctx, b)
+}
+
+// rollback ends a failed transaction, so that the session can be used again. On a dead session there is nothing to end.
+func (s *store) rollback(ctx context.Context) error {
+	if s.sess.broken {
+		return nil
+	}
+	b := s.batch()
+	b.exec("ROLLBACK")
+	if err := s.send(ctx, b); err != nil {
+		return fmt.Errorf("roll back: %w", err)
+	}
+	return nil
+}
+
+// Ping proves that the session lives, and that the lock is its own.
+func (s *store) Ping(ctx context.Context) error {
+	b := s.batch()
+	s.queueProof(b)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("ping", err)
+	}
+	return nil
+}
+
+// queueProof asks whether the lock is the session's own.
+func (s *store) queueProof(b *batch) {
+	b.each(func(r row) error {
+		if !r.bool(0) {
+			return errLost
+		}
+		return nil
+	}, "SELECT IS_USED_LOCK(?) <=> CONNECTION_ID()", s.lock)
+}
+
+// Close ends the session, and with it the lock. An end by Close is a clean one: where nothing was settled, it takes the
+// count of Load back, and what Starting wrote down, or a later crash would be laid at that message's door. The lock is
+// released by itself before, since the server ends a session only some time after its client has left.
+func (s *store) Close(ctx context.Context) error {
+	var err error
+	if !s.sess.broken {
+		last, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if s.unclean || s.started {
+			err = s.inTx(last, func(b *batch) {
+				b.exec(`UPDATE {checkpoint} SET unclean_starts = ?, started = NULL WHERE pipeline = ?`, s.uncleanBefore, s.cfg.Pipeline)
+			})
+		}
+		if !s.sess.broken {
+			b := s.batch()
+			b.exec("SELECT RELEASE_LOCK(?)", s.lock)
+			err = errors.Join(err, s.send(last, b))
+		}
+	}
+	return errors.Join(err, s.sess.close(ctx))
+}
+
+// fault says what was done when an error came up, and turns errors that only an operator can mend into source.ErrStop.
+func (s *store) fault(doing string, err error) error {
+	return storeFault(doing, err)
+}

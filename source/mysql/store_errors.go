@@ -1,0 +1,96 @@
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Numbers of the server's errors.
+const (
+	errTableDenied    = 1142
+	errColumnDenied   = 1143
+	errAccessDenied   = 1044
+	errProcDenied     = 1370
+	errSpecificDenied = 1227
+	errNoSuchTable    = 1146
+	errNoSuchDatabase = 1049
+	errNoSuchColumn   = 1054
+	errLockWait       = 1205 // also of a metadata lock, and in MariaDB of NOWAIT
+	errDeadlock       = 1213
+	errNoWait         = 3572
+	errChangedSince   = 1020
+	errSignal         = 1644
+)
+
+// errLost: the session lives, and the lock is not its own. Somebody between the relay and the server has changed the
+// session (a proxy that reconnects), or another server of a cluster has given the lock to another relay.
+var errLost = errors.New("the session has lost the pipeline's lock")
+
+// tableError is an error of a statement about a user's table.
+type tableError struct {
+	table string
+	err   error
+}
+
+func (e *tableError) Error() string { return "table " + e.table + ": " + e.err.Error() }
+func (e *tableError) Unwrap() error { return e.err }
+
+// onTable says which table a statement was about; nil stays nil.
+func onTable(table string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &tableError{table, err}
+}
+
+// storeFault says what was done when err came up. Errors that come back however often the session is opened anew match
+// source.ErrStop, and hold the cure; those of the connection are left as they are.
+func storeFault(doing string, err error) error {
+	answer := serverError(err)
+	if answer == nil || errors.Is(err, source.ErrStop) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	stop := func(cure string) error { return fmt.Errorf("%w: %s: %w: %s", source.ErrStop, doing, err, cure) }
+	own := strings.Contains(answer.Message, "tailbox_")
+	switch code := answer.Code; {
+	case code == errTableDenied, code == errColumnDenied, code == errAccessDenied, code == errProcDenied, code == errSpecificDenied:
+		return stop("grant the account what `tailbox check` names")
+	case code == errNoSuchTable && own:
+		return fmt.Errorf("%w: %s: %w", source.ErrStop, doing, checkpoint.ErrNoTables)
+	case code == errNoSuchColumn && own:
+		return stop("run tailbox init, which brings the relay's tables up to date")
+	case code == errNoSuchTable, code == errNoSuchColumn, code == errNoSuchDatabase:
+		return stop("correct source.tables, or create what is missing")
+	case code == errSignal:
+		return stop("a trigger refuses what on_delivered does")
+	case refusedValue(err):
+		return stop("the table refuses what is to be written: correct source.tables (status words, columns)")
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// refusedValue tells whether a statement failed because of the values that it writes, or their types.
+func refusedValue(err error) bool {
+	e := serverError(err)
+	// 21, 22, 23: cardinality, data, constraint. 01000 is what strict mode makes of a warning: data truncated.
+	return e != nil && (strings.HasPrefix(e.State, "22") || strings.HasPrefix(e.State, "23") || e.State == "01000" ||
+		e.Code == 1366 || e.Code == 1265 || e.Code == 3819 || e.Code == 4025)
+}
+
+// passingTrouble tells whether a transaction failed because of others that ran at the same time: trying it again can help.
+func passingTrouble(err error) bool {
+	switch errorCode(err) {
+	case errLockWait, errDeadlock, errNoWait, errChangedSince:
+		return true
+	}
+	return false
+}
+
+// staleTable tells whether a statement may have failed because its table was altered since it was looked up.
+func staleTable(err error) bool {
+	return errorCode(err) == errNoSuchColumn || refusedValue(err)
+}

@@ -1,0 +1,147 @@
+package mysql
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// idForm says how ids of a column travel.
+type idForm uint8
+
+const (
+	idText  idForm = iota // as text, compared by the column's collation, and once more as bytes
+	idInt                 // as a number
+	idBytes               // as bytes, filled up with zeros to the column's width
+	idUUID                // BINARY(16), whose text is a UUID
+)
+
+// An idType says how the ids of a table are written into a statement, and read out of one.
+type idType struct {
+	form     idForm
+	unsigned bool
+	width    int    // of BINARY(n)
+	column   string // quoted
+	// charset and collation of text; "" for types that are no text (DATETIME, DECIMAL, ENUM, …).
+	charset, collation string
+}
+
+// idTypeOf chooses the form by the column's type in information_schema.
+func idTypeOf(c *tableColumnType, name string) idType {
+	t := idType{column: quoteIdent(name)}
+	switch c.typ {
+	case "tinyint", "smallint", "mediumint", "int", "bigint":
+		t.form, t.unsigned = idInt, strings.Contains(c.full, "unsigned")
+	case "binary":
+		if t.form, t.width = idBytes, c.length; c.length == 16 {
+			t.form = idUUID
+		}
+	case "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		t.form = idBytes
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
+		t.charset, t.collation = c.charset, c.collation
+	}
+	return t
+}
+
+// join is a FROM clause that finds the rows with the ids, one by one through the index: each list that a WHERE compares with
+// may become a scan of the whole table, which waits for rows that are being written, or passes over them. The rows are those
+// of alias t. What a collation calls equal need not be: case, accents and trailing spaces count here.
+func (t *table) join(ids []string) (raw, error) {
+	id := &t.id
+	b := make([]byte, 0, 64*len(ids)+200)
+	b = append(b, "(SELECT "...)
+	for i, text := range ids {
+		if i > 0 {
+			b = append(b, " UNION ALL SELECT "...)
+		}
+		var err error
+		if b, err = id.literal(b, text); err != nil {
+			return "", onTable(t.String(), err)
+		}
+		if i == 0 {
+			b = append(b, " AS id"...)
+		}
+	}
+	b = append(b, ") v STRAIGHT_JOIN "+t.sql+" t FORCE INDEX ("+t.index+") ON t."+id.column+" = "...)
+	switch {
+	case id.form != idText:
+		b = append(b, "v.id"...)
+	case id.collation != "":
+		b = append(b, "CONVERT(v.id USING "+id.charset+") COLLATE "+id.collation+" AND "+id.exact("t.")+" = CAST(v.id AS BINARY)"...)
+	default:
+		b = append(b, "v.id AND "+id.exact("t.")+" = CAST(v.id AS BINARY)"...)
+	}
+	return raw(b), nil
+}
+
+func (t idType) literal(b []byte, id string) ([]byte, error) {
+	switch t.form {
+	case idInt:
+		if t.unsigned {
+			n, err := strconv.ParseUint(id, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("read id: %w", err)
+			}
+			return strconv.AppendUint(b, n, 10), nil
+		}
+		n, err := strconv.ParseInt(id, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read id: %w", err)
+		}
+		return strconv.AppendInt(b, n, 10), nil
+	case idUUID:
+		u, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
+		if err != nil || len(u) != 16 {
+			return nil, fmt.Errorf("read id %q: %w", id, errors.New("it is no UUID"))
+		}
+		return appendLiteral(b, u), nil
+	case idBytes:
+		if n := t.width - len(id); n > 0 {
+			id += strings.Repeat("\x00", n)
+		}
+		return appendLiteral(b, bin(id)), nil
+	default:
+		return appendLiteral(b, id), nil
+	}
+}
+
+// exact is the id's text as bytes.
+func (t idType) exact(prefix string) string {
+	return "CAST(CONVERT(" + prefix + t.column + " USING utf8mb4) AS BINARY)"
+}
+
+// selected is what to select, for read.
+func (t idType) selected(prefix string) string {
+	if t.form == idText {
+		return "CONVERT(" + prefix + t.column + " USING utf8mb4)"
+	}
+	return prefix + t.column
+}
+
+// read is the id as Message.ID has it.
+func (t idType) read(r row, i int) (string, error) {
+	switch t.form {
+	case idInt:
+		if t.unsigned {
+			return strconv.FormatUint(r.unsigned(i), 10), nil
+		}
+		return strconv.FormatInt(r.num(i), 10), nil
+	case idUUID:
+		u := r.bytes(i)
+		if len(u) != 16 {
+			return "", fmt.Errorf("read id: %d bytes, want 16", len(u))
+		}
+		return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]), nil
+	case idBytes:
+		id := r.text(i)
+		if t.width > 0 { // the log leaves the zeros out that fill it up
+			id = strings.TrimRight(id, "\x00")
+		}
+		return id, nil
+	default:
+		return r.text(i), nil
+	}
+}

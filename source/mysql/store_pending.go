@@ -1,0 +1,301 @@
+package mysql
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+const (
+	// pendingWindow is how many rows one statement looks at, pendingWindows how many statements one call makes to find
+	// some, so that the session is never busy for long.
+	pendingWindow  = 10000
+	pendingWindows = 10
+)
+
+// pendingCursor is where Pending goes on: in which table, and after which id.
+type pendingCursor struct {
+	Table string `json:"table"`
+	After []byte `json:"after,omitempty"`
+}
+
+// Pending lists pending rows by id, in windows. Rows with parked deliveries are the poller's: they are left out. But where a
+// status says pending although a delivery of the row is dead, an operator has reset it with plain SQL, which is a
+// replay: Pending puts a request for it into tailbox_request, and it is carried out as all are.
+//
+// The barrier is where the log ends after the list was read: a row that can be seen was in the log before. It is written
+// past, so that the server sends the log up to it even when nothing else happens.
+func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
+	at, err := s.pendingStart(cursor)
+	if err != nil {
+		return nil, err
+	}
+	out := &checkpoint.PendingRows{}
+	for windows := 0; at != nil && windows < pendingWindows && len(out.Rows) < limit; windows++ {
+		if at, err = s.pendingWindow(ctx, at, limit-len(out.Rows), out); err != nil {
+			return nil, err
+		}
+	}
+	if at != nil {
+		text, err := json.Marshal(at)
+		if err != nil {
+			return nil, fmt.Errorf("write cursor: %w", err)
+		}
+		out.Cursor = string(text)
+	}
+	return out, s.barrier(ctx, out)
+}
+
+// barrier asks where the log ends, and writes past it.
+func (s *store) barrier(ctx context.Context, out *checkpoint.PendingRows) error {
+	end, err := readLogEnd(ctx, s.sess)
+	if err != nil {
+		return s.fault("read the log's end", err)
+	}
+	out.Barrier, out.Commit = end.place.String(), end.place.ordinal()
+	err = s.inTx(ctx, func(b *batch) {
+		b.exec(`UPDATE {checkpoint} SET updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, s.cfg.Pipeline)
+	})
+	if err != nil {
+		return s.fault("write past the log's end", err)
+	}
+	return nil
+}
+
+// pendingStart is where a cursor points to; nil where no table is left.
+func (s *store) pendingStart(cursor string) (*pendingCursor, error) {
+	if cursor == "" {
+		return s.nextPending(""), nil
+	}
+	at := &pendingCursor{}
+	if err := json.Unmarshal([]byte(cursor), at); err != nil {
+		return nil, fmt.Errorf("read cursor %q: %w", cursor, err)
+	}
+	if s.tables.byName[at.Table] == nil {
+		return nil, fmt.Errorf("read cursor %q: there is no such table", cursor)
+	}
+	return at, nil
+}
+
+// nextPending is the beginning of the next table with rows that say whether they are pending; "" is before the first.
+func (s *store) nextPending(table string) *pendingCursor {
+	found := table == ""
+	for _, t := range s.tables.order {
+		if found && t.OnDelivered != outbox.Keep {
+			return &pendingCursor{Table: t.String()}
+		}
+		found = found || t.String() == table
+	}
+	return nil
+}
+
+// A pendingRow is what a window shows of a row.
+type pendingRow struct {
+	id      string
+	pending bool
+}
+
+// pendingWindow looks at one window, and returns where the next one begins.
+func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+	t := s.tables.byName[at.Table]
+	rows, err := s.readWindow(ctx, t, at)
+	if err != nil {
+		return nil, s.fault("list pending rows of table "+at.Table, err)
+	}
+	parked, err := s.parkedStates(ctx, t, rows)
+	if err != nil {
+		return nil, s.fault("list pending rows of table "+at.Table, err)
+	}
+	next := &pendingCursor{Table: at.Table, After: at.After}
+	var reset []string
+	full := false
+	for _, r := range rows {
+		state, isParked := parked[r.id]
+		missing := r.pending && !isParked
+		if full = missing && limit == 0; full {
+			break
+		}
+		next.After = []byte(r.id)
+		if missing {
+			out.Rows = append(out.Rows, checkpoint.RowRef{Table: at.Table, ID: r.id})
+			limit--
+		}
+		if r.pending && state {
+			reset = append(reset, r.id)
+		}
+	}
+	if len(reset) > 0 {
+		if err := s.askForReset(ctx, at.Table, reset); err != nil {
+			return nil, err
+		}
+	}
+	if !full && len(rows) < pendingWindow {
+		return s.nextPending(at.Table), nil
+	}
+	return next, nil
+}
+
+// readWindow reads the next rows by id. Where an index leads to the pending ones, the window is made of those.
+func (s *store) readWindow(ctx context.Context, t *table, at *pendingCursor) ([]pendingRow, error) {
+	id := "t." + t.id.column
+	where, pending := "TRUE", t.pending()
+	force := " FORCE INDEX (" + t.index + ")"
+	if t.pendingIndex != "" || pending == "TRUE" {
+		where, pending = pending, "TRUE"
+		if t.pendingIndex != "" {
+			force = ""
+		}
+	}
+	if len(at.After) > 0 {
+		after, err := t.id.literal(nil, string(at.After))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", source.ErrStop, err)
+		}
+		where += " AND " + id + " > " + string(after)
+	}
+	var rows []pendingRow
+	b := s.batch()
+	b.each(func(r row) error {
+		id, err := t.id.read(r, 0)
+		rows = append(rows, pendingRow{id, r.bool(1)})
+		return err
+	}, "SELECT "+t.id.selected("t.")+", ? FROM "+t.sql+" t"+force+" WHERE ? ORDER BY "+id+" LIMIT ?", raw(pending), raw(where), pendingWindow)
+	return rows, s.send(ctx, b)
+}
+
+// parkedStates tells which rows have parked deliveries, and (true) which of them were reset: a dead delivery whose row was dealt
+// with, and that is all copied.
+func (s *store) parkedStates(ctx context.Context, t *table, rows []pendingRow) (map[string]bool, error) {
+	resettable := t.Columns.Status != "" && t.Words.Dead != t.Words.Pending
+	parked := make(map[string]bool)
+	b := s.batch()
+	for start := 0; start < len(rows); start += keyChunk {
+		ids := make(list, 0, keyChunk)
+		for _, r := range rows[start:min(start+keyChunk, len(rows))] {
+			if r.pending {
+				ids = append(ids, r.id)
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		b.each(func(r row) error {
+			id := r.text(0)
+			parked[id] = parked[id] || resettable && r.bool(1)
+			return nil
+		}, `SELECT p.message_id, p.state = 'dead' AND p.row_settled AND NOT p.unfinished AND NOT p.in_table
+			FROM {parked} p FORCE INDEX (PRIMARY) WHERE `+whereMessages, s.cfg.Pipeline, ids, bin(t.String()))
+	}
+	return parked, s.send(ctx, b)
+}
+
+// askForReset asks for the replay of dead deliveries whose rows say that they are pending again, unless such a request is
+// open already.
+func (s *store) askForReset(ctx context.Context, table string, ids []string) error {
+	selection, err := json.Marshal(checkpoint.Selection{IDs: ids, AllowReorder: true, Refresh: true})
+	if err != nil {
+		return fmt.Errorf("write selection: %w", err)
+	}
+	reason := "rows of " + table + " were set to pending again"
+	open := false
+	b := s.batch()
+	b.each(func(row) error {
+		open = true
+		return nil
+	}, `SELECT 1 FROM {request} WHERE pipeline = ? AND done_at IS NULL AND verb = 'replay' AND reason = ?
+		AND JSON_UNQUOTE(JSON_EXTRACT(selection, '$.refresh')) = 'true' LIMIT 1`, s.cfg.Pipeline, reason)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("look for open requests", err)
+	}
+	if open {
+		return nil
+	}
+	if err := s.inTx(ctx, func(b *batch) {
+		b.exec("INSERT INTO {request} (pipeline, verb, selection, reason, `by`) VALUES (?, 'replay', ?, ?, 'tailbox')", s.cfg.Pipeline,
+			string(selection), reason)
+	}); err != nil {
+		return s.fault("ask for the replay of rows that were reset", err)
+	}
+	return nil
+}
+
+// Fetch reads rows that are still pending, as messages at and after a position.
+func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position) ([]*outbox.Message, [][]string, error) {
+	ids := make(map[string][]string)
+	for _, r := range rows {
+		ids[r.Table] = append(ids[r.Table], r.ID)
+	}
+	now, err := s.clock(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var ms []*outbox.Message
+	for _, t := range s.tables.order {
+		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep {
+			continue
+		}
+		found, err := s.readRows(ctx, t, ids[t.String()], t.pending())
+		if err != nil {
+			return nil, nil, err
+		}
+		ms = append(ms, found...)
+	}
+	if len(ms) == 0 {
+		return nil, nil, nil
+	}
+	for i, m := range ms {
+		if uint64(at.N)+uint64(i) > 1<<32-1 {
+			return nil, nil, fmt.Errorf("%w: number rows found missing: %w", source.ErrStop, errors.New("more than 2^32 rows"))
+		}
+		m.Position, m.CommitTime, m.Txn = outbox.Position{Log: at.Log, Commit: at.Commit, N: at.N + uint32(i)}, now, 0
+	}
+	parkedAt, err := s.parkedAt(ctx, ms)
+	return ms, parkedAt, err
+}
+
+func (s *store) clock(ctx context.Context) (now time.Time, err error) {
+	b := s.batch()
+	b.each(func(r row) (err error) {
+		now, err = r.time(0)
+		return err
+	}, "SELECT UTC_TIMESTAMP(6)")
+	if err := s.send(ctx, b); err != nil {
+		return now, s.fault("read the clock", err)
+	}
+	return now, nil
+}
+
+// parkedAt names for each message the sinks that have a delivery of it parked, dropped ones too. Nil where nothing is.
+func (s *store) parkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
+	type key struct{ table, id string }
+	index, ids := make(map[key]int), make(map[string]list)
+	for i, m := range ms {
+		index[key{m.Table, m.ID}] = i
+		ids[m.Table] = append(ids[m.Table], m.ID)
+	}
+	var at [][]string
+	b := s.batch()
+	for table, all := range ids {
+		for start := 0; start < len(all); start += keyChunk {
+			b.each(func(r row) error {
+				if at == nil {
+					at = make([][]string, len(ms))
+				}
+				i := index[key{table, r.text(0)}]
+				at[i] = append(at[i], r.text(1))
+				return nil
+			}, "SELECT p.message_id, p.sink FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereMessages+" ORDER BY p.sink", s.cfg.Pipeline,
+				all[start:min(start+keyChunk, len(all))], bin(table))
+		}
+	}
+	if err := s.send(ctx, b); err != nil {
+		return nil, s.fault("look for parked deliveries", err)
+	}
+	return at, nil
+}

@@ -1,0 +1,199 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// A table is an outbox table as the database has it.
+type table struct {
+	outbox.Table // Schema is set
+	// sql is the quoted name, index that of an index that leads to an id, quoted.
+	sql, index string
+	id         idType
+	columns    map[string]*tableColumnType
+	// view is what its columns and configuration let the relay do with its rows.
+	view sqlstore.TableView
+	// pendingIndex is an index that leads to pending rows, quoted; "" where there is none.
+	pendingIndex string
+}
+
+// A tableColumnType is a column as information_schema has it.
+type tableColumnType struct {
+	typ, full          string // such as varchar, varchar(20)
+	length             int    // in characters, or in bytes for binary types and TEXT; 0 = none
+	charset, collation string
+	required           bool // cannot be NULL
+}
+
+// tables by their qualified name, as Message.Table has it; order is that of the configuration.
+type tables struct {
+	byName map[string]*table
+	order  []*table
+}
+
+const (
+	columnsQuery = `
+SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0),
+	COALESCE(CHARACTER_SET_NAME, ''), IS_NULLABLE = 'NO', COALESCE(COLLATION_NAME, '')
+FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`
+
+	// indexesQuery lists the first columns of indexes; a primary key and unique ones come first, shorter ones before longer ones.
+	indexesQuery = `
+SELECT s.INDEX_NAME, s.COLUMN_NAME, s.NON_UNIQUE FROM information_schema.STATISTICS s
+WHERE s.TABLE_SCHEMA = ? AND s.TABLE_NAME = ? AND s.SEQ_IN_INDEX = 1 AND s.INDEX_TYPE = 'BTREE' AND s.SUB_PART IS NULL
+ORDER BY s.NON_UNIQUE, (SELECT COUNT(*) FROM information_schema.STATISTICS n WHERE n.TABLE_SCHEMA = s.TABLE_SCHEMA
+	AND n.TABLE_NAME = s.TABLE_NAME AND n.INDEX_NAME = s.INDEX_NAME), s.INDEX_NAME <> 'PRIMARY', s.INDEX_NAME`
+)
+
+// resolveTables finds the configured tables. A missing one is an error only an operator can mend.
+func (s *store) resolveTables(ctx context.Context) error {
+	ts := tables{byName: make(map[string]*table, len(s.cfg.Tables))}
+	var missing []error
+	for i := range s.cfg.Tables {
+		t, err := s.resolveTable(ctx, s.cfg.Tables[i])
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			missing = append(missing, fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is "+
+				"debezium or tailbox), or correct source.tables", source.ErrStop, ownName(&s.cfg.Tables[i])))
+			continue
+		}
+		ts.byName[t.String()] = t
+		ts.order = append(ts.order, t)
+	}
+	s.tables = ts
+	return errors.Join(missing...)
+}
+
+// ownName is the quoted name of a configured table; Schema "" leaves it to the default database.
+func ownName(t *outbox.Table) string {
+	if t.Schema == "" {
+		return quoteIdent(t.Name)
+	}
+	return quoteIdent(t.Schema) + "." + quoteIdent(t.Name)
+}
+
+// resolveTable looks a table up; nil if it does not exist.
+func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, error) {
+	t := &table{Table: conf, columns: make(map[string]*tableColumnType)}
+	b := s.batch()
+	b.each(func(r row) error {
+		t.Schema, t.Name = r.text(0), r.text(1)
+		t.columns[strings.ToLower(r.text(2))] = &tableColumnType{typ: strings.ToLower(r.text(3)), full: strings.ToLower(r.text(4)),
+			length: int(min(r.unsigned(5), 1<<31-1)), charset: r.text(6), required: r.bool(7), collation: r.text(8)}
+		return nil
+	}, columnsQuery, orNull(conf.Schema), conf.Name)
+	if err := s.send(ctx, b); err != nil {
+		return nil, s.fault("look up table "+conf.Name, err)
+	}
+	if len(t.columns) == 0 {
+		return nil, nil
+	}
+	id := t.column(conf.Columns.ID)
+	if id == nil {
+		return nil, fmt.Errorf("%w: table %s has no column %q for the message's id: correct columns.id", source.ErrStop, t, conf.Columns.ID)
+	}
+	t.id, t.sql = idTypeOf(id, conf.Columns.ID), ownName(&t.Table)
+	if t.Words == (outbox.Words{}) {
+		t.Words = outbox.DefaultWords
+	}
+	t.dropMissing()
+	t.view = sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.column(t.Columns.Status) != nil,
+		View: t.OnDelivered != outbox.Keep && t.Columns.Status != "", Viewable: t.viewable(), Updatable: t.updatable()}
+	return t, s.findIndexes(ctx, t)
+}
+
+// findIndexes finds the index by which rows are looked up. Without one each statement would read, and lock, all rows, and
+// wait for those that are being written.
+func (s *store) findIndexes(ctx context.Context, t *table) error {
+	says := t.Columns.Status
+	if says == "" {
+		says = t.Columns.DeliveredAt
+	}
+	b := s.batch()
+	b.each(func(r row) error {
+		switch name, column := quoteIdent(r.text(0)), r.text(1); {
+		case strings.EqualFold(column, t.Columns.ID) && t.index == "":
+			t.index = name
+		case strings.EqualFold(column, says) && t.pendingIndex == "":
+			t.pendingIndex = name
+		}
+		return nil
+	}, indexesQuery, t.Schema, t.Name)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("look up indexes of table "+t.Name, err)
+	}
+	if t.index == "" {
+		return fmt.Errorf("%w: table %s has no index on the message's id: ALTER TABLE %s ADD UNIQUE (%s)", source.ErrStop, t, t.sql,
+			quoteIdent(t.Columns.ID))
+	}
+	return nil
+}
+
+// dropMissing forgets the columns of the shape that this table has not, of those that only the relay writes: it does
+// without them.
+func (t *table) dropMissing() {
+	c := &t.Columns
+	for _, name := range []*string{&c.Status, &c.Attempts, &c.LastAttemptAt, &c.NextAttemptAt, &c.LastError, &c.DeliveredAt,
+		&c.CreatedAt, &c.Seq} {
+		if t.column(*name) == nil {
+			*name = ""
+		}
+	}
+}
+
+// column finds a column; nil where there is none.
+func (t *table) column(name string) *tableColumnType {
+	if name == "" {
+		return nil
+	}
+	return t.columns[strings.ToLower(name)]
+}
+
+// col is the quoted name of a configured column that the table has; "" if it has none.
+func (t *table) col(name string) string {
+	if t.column(name) == nil {
+		return ""
+	}
+	return quoteIdent(name)
+}
+
+// updatable tells whether the table has a column that an update would set, viewable whether one of them shows the state of
+// parked deliveries.
+func (t *table) updatable() bool { return t.viewable() || t.col(t.Columns.DeliveredAt) != "" }
+
+func (t *table) viewable() bool {
+	if t.OnDelivered == outbox.Keep {
+		return false
+	}
+	for _, name := range []string{t.Columns.Status, t.Columns.Attempts, t.Columns.NextAttemptAt, t.Columns.LastError} {
+		if t.col(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// pending is the condition by which a row of alias t waits for its first delivery; "TRUE" where no column tells. A status
+// that is NULL counts: no one sets it on purpose.
+func (t *table) pending() string {
+	c := &t.Columns
+	switch {
+	case c.Status != "" && t.column(c.Status).required:
+		return "t." + quoteIdent(c.Status) + " = " + quoteLiteral(t.Words.Pending)
+	case c.Status != "":
+		ref := "t." + quoteIdent(c.Status)
+		return "(" + ref + " = " + quoteLiteral(t.Words.Pending) + " OR " + ref + " IS NULL)"
+	case c.DeliveredAt != "":
+		return "t." + quoteIdent(c.DeliveredAt) + " IS NULL"
+	}
+	return "TRUE"
+}
