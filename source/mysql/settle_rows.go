@@ -59,7 +59,12 @@ func (a *attempt) plainRows() ([]*rowWork, error) {
 
 // workOf cuts rows of one table into statements. Their ids are in order, so that their locks are taken in one order.
 func (a *attempt) workOf(t *table, del, alike bool, rows []rowChange) (work []*rowWork) {
-	slices.SortStableFunc(rows, func(x, y rowChange) int { return strings.Compare(x.id, y.id) })
+	slices.SortStableFunc(rows, func(x, y rowChange) int {
+		if t.id.form == idInt && len(x.id) != len(y.id) {
+			return len(x.id) - len(y.id)
+		}
+		return strings.Compare(x.id, y.id)
+	})
 	for chunk := range slices.Chunk(rows, rowChunk) {
 		work = append(work, &rowWork{table: t, delete: del, alike: alike || del, rows: chunk})
 	}
@@ -188,15 +193,17 @@ func (w *rowWork) queueLook(b *batch, how string) error {
 }
 
 func (t *table) queueLook(b *batch, ids []string, how string, on func(id string)) error {
-	from, err := t.join(ids)
+	picks, err := t.picks(ids)
 	if err != nil {
 		return err
 	}
-	b.each(func(r row) error {
-		id, err := t.id.read(r, 0)
-		on(id)
-		return err
-	}, "SELECT "+t.id.selected("t.")+" FROM ? "+how, from)
+	for _, p := range picks {
+		b.each(func(r row) error {
+			id, err := t.id.read(r, 0)
+			on(id)
+			return err
+		}, "SELECT "+t.id.selected("t.")+" FROM ? WHERE ? "+how, p.from, p.where)
+	}
 	return nil
 }
 
@@ -210,23 +217,28 @@ func (w *rowWork) queue(b *batch) error {
 		return nil
 	}
 	if w.alike {
-		from, err := w.table.join(w.ids())
-		switch {
-		case err != nil:
-			return err
-		case w.delete:
-			b.queue(count, "DELETE t FROM ?", from)
-		default:
-			b.queue(count, "UPDATE ? SET ?", from, w.table.assignments(&w.rows[0].RowChange))
-		}
-		return nil
+		return w.queueAll(b, w.ids(), &w.rows[0].RowChange, count)
 	}
 	for i := range w.rows {
-		from, err := w.table.join([]string{w.rows[i].id})
-		if err != nil {
+		if err := w.queueAll(b, []string{w.rows[i].id}, &w.rows[i].RowChange, count); err != nil {
 			return err
 		}
-		b.queue(count, "UPDATE ? SET ?", from, w.table.assignments(&w.rows[i].RowChange))
+	}
+	return nil
+}
+
+// queueAll adds the statements for rows that all get the same.
+func (w *rowWork) queueAll(b *batch, ids []string, r *sqlstore.RowChange, count func(answer) error) error {
+	picks, err := w.table.picks(ids)
+	if err != nil {
+		return err
+	}
+	for _, p := range picks {
+		if w.delete {
+			b.queue(count, "DELETE t FROM ? WHERE ?", p.from, p.where)
+		} else {
+			b.queue(count, "UPDATE ? SET ? WHERE ?", p.from, w.table.assignments(r), p.where)
+		}
 	}
 	return nil
 }

@@ -46,11 +46,17 @@ func idTypeOf(c *tableColumnType, name string) idType {
 	return t
 }
 
-// join is a FROM clause that finds the rows with the ids, one by one through the index: each list that a WHERE compares with
-// may become a scan of the whole table, which waits for rows that are being written, or passes over them. The rows are those
-// of alias t. What a collation calls equal need not be: case, accents and trailing spaces count here.
-func (t *table) join(ids []string) (raw, error) {
+// A pick is a piece of a statement that picks rows of alias t by their ids: what stands behind FROM, and the condition.
+type pick struct{ from, where raw }
+
+// picks finds the rows with the ids, one by one through the index: each list that a WHERE compares with may become a scan of
+// the whole table, which waits for rows that are being written, or passes over them. What a collation calls equal need not
+// be: case, accents and trailing spaces count here. Most types take all ids in one statement.
+func (t *table) picks(ids []string) ([]pick, error) {
 	id := &t.id
+	if id.form == idText && id.collation == "" {
+		return t.singlePicks(ids)
+	}
 	b := make([]byte, 0, 64*len(ids)+200)
 	b = append(b, "(SELECT "...)
 	for i, text := range ids {
@@ -59,23 +65,39 @@ func (t *table) join(ids []string) (raw, error) {
 		}
 		var err error
 		if b, err = id.literal(b, text); err != nil {
-			return "", onTable(t.String(), err)
+			return nil, onTable(t.String(), err)
 		}
 		if i == 0 {
 			b = append(b, " AS id"...)
 		}
 	}
-	b = append(b, ") v STRAIGHT_JOIN "+t.sql+" t FORCE INDEX ("+t.index+") ON t."+id.column+" = "...)
+	b = append(b, ") v STRAIGHT_JOIN "+t.forced()+" ON t."+id.column+" = "...)
 	switch {
+	case id.form == idInt && id.unsigned:
+		b = append(b, "CAST(v.id AS UNSIGNED)"...)
+	case id.form == idInt:
+		b = append(b, "CAST(v.id AS SIGNED)"...)
 	case id.form != idText:
 		b = append(b, "v.id"...)
-	case id.collation != "":
-		b = append(b, "CONVERT(v.id USING "+id.charset+") COLLATE "+id.collation+" AND "+id.exact("t.")+" = CAST(v.id AS BINARY)"...)
 	default:
-		b = append(b, "v.id AND "+id.exact("t.")+" = CAST(v.id AS BINARY)"...)
+		b = append(b, "CONVERT(v.id USING "+id.charset+") COLLATE "+id.collation+" AND "+id.exact("t.")+" = CAST(v.id AS BINARY)"...)
 	}
-	return raw(b), nil
+	return []pick{{raw(b), "TRUE"}}, nil
 }
+
+// singlePicks is for types that only compare with a constant by index, such as DATETIME.
+func (t *table) singlePicks(ids []string) ([]pick, error) {
+	picks := make([]pick, len(ids))
+	for i, text := range ids {
+		where := append([]byte("t."+t.id.column+" = "), appendLiteral(nil, text)...)
+		where = append(append(where, " AND "+t.id.exact("t.")+" = "...), appendLiteral(nil, bin(text))...)
+		picks[i] = pick{raw(t.forced()), raw(where)}
+	}
+	return picks, nil
+}
+
+// forced is the table as alias t, looked up by the index of its ids.
+func (t *table) forced() string { return t.sql + " t FORCE INDEX (" + t.index + ")" }
 
 func (t idType) literal(b []byte, id string) ([]byte, error) {
 	switch t.form {

@@ -113,6 +113,7 @@ func (r *storeRig) connect() *client.Conn {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
+	run(r.t, conn, "SET NAMES utf8mb4, group_concat_max_len = 1000000")
 	return conn
 }
 

@@ -19,7 +19,7 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 	if err != nil {
 		return nil, err
 	}
-	from, err := t.join(ids)
+	picks, err := t.picks(ids)
 	if err != nil {
 		return nil, fmt.Errorf("%w: read rows: %w", source.ErrStop, err)
 	}
@@ -28,14 +28,16 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 	}
 	var ms []*outbox.Message
 	b := s.batch()
-	b.each(func(r row) error {
-		m, err := reader.message(r)
-		if err != nil {
-			return err
-		}
-		ms = append(ms, m)
-		return nil
-	}, "SELECT "+reader.list("t")+" FROM ? WHERE ? ORDER BY "+info.order("t"), from, raw(where))
+	for _, p := range picks {
+		b.each(func(r row) error {
+			m, err := reader.message(r)
+			if err != nil {
+				return err
+			}
+			ms = append(ms, m)
+			return nil
+		}, "SELECT "+reader.list("t")+" FROM ? WHERE ? AND ? ORDER BY "+info.order("t"), p.from, p.where, raw(where))
+	}
 	if err := s.send(ctx, b); err != nil {
 		return nil, s.fault("read rows of table "+t.String(), err)
 	}

@@ -1,0 +1,141 @@
+package mysql
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// idTable is a table with an id of some type, and all columns that a mark writes.
+func idTable(typ string) (outbox.Table, string) {
+	t := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords, Columns: outbox.Columns{ID: "the id", Type: "type",
+		Payload: "payload", Status: "st", Attempts: "tries", LastAttemptAt: "tried_at", LastError: "err", DeliveredAt: "done_at"}}
+	return t, "CREATE TABLE events (`the id` " + typ + " PRIMARY KEY, type TEXT, payload TEXT, " +
+		"st ENUM('pending','delivered','dead','waiting','retrying') DEFAULT 'pending', tries SMALLINT, tried_at TIMESTAMP(3) NULL, " +
+		"err VARCHAR(9) CHARACTER SET latin1, done_at DATETIME)"
+}
+
+// TestIDsAreExact: what a collation calls equal, or differs in trailing spaces alone, is another row. On each type one row is
+// settled beside others that look like it, whatever was deleted and inserted since it was read.
+func TestIDsAreExact(t *testing.T) {
+	for _, c := range []struct {
+		typ      string
+		id       string   // as a message has it
+		written  string   // SQL; "" = the id as a literal
+		others   []string // rows that stay
+		impostor string   // an id that the column takes for the same one, or ""
+		only     string   // the kind of server that has this type
+	}{
+		{typ: "CHAR(36)", id: "0b0e8f6a-8a3e-4b58-9d3c-11111111abcd", impostor: "0B0E8F6A-8A3E-4B58-9D3C-11111111ABCD"},
+		{typ: "VARCHAR(100)", id: "Straße é", impostor: "STRASSE E"},
+		{typ: "VARCHAR(100)", id: "a'\\%_\U0001F600", others: []string{"'b'"}},
+		{typ: "VARCHAR(100) COLLATE utf8mb4_bin", id: "a", others: []string{"'A'"}, impostor: "a "},
+		{typ: "VARCHAR(100) CHARACTER SET latin1", id: "é", impostor: "E"},
+		{typ: "VARCHAR(100) CHARACTER SET ascii COLLATE ascii_bin", id: "x", others: []string{"'y'", "'X'"}},
+		{typ: "VARBINARY(30)", id: "a\x00\xff'", written: "X'6100ff27'", others: []string{"'a'", "X'6100ff'", "X'6100ff2700'"}},
+		{typ: "BINARY(16)", id: "0b0e8f6a-8a3e-4b58-9d3c-111111110000", written: "X'0b0e8f6a8a3e4b589d3c111111110000'",
+			others: []string{"X'0b0e8f6a8a3e4b589d3c111111110001'"}},
+		{typ: "BINARY(4)", id: "ab", written: "'ab'", others: []string{"'abc'", "'a'"}},
+		{typ: "BIGINT UNSIGNED", id: "18446744073709551615", others: []string{"1", "9223372036854775807"}},
+		{typ: "BIGINT", id: "-9223372036854775808", others: []string{"9223372036854775807", "0"}},
+		{typ: "SMALLINT", id: "7", others: []string{"70"}},
+		{typ: "DECIMAL(12,2)", id: "1.50", others: []string{"1.51"}},
+		{typ: "DATETIME(3)", id: "2024-02-03 04:05:06.789", others: []string{"'2024-02-03 04:05:06.788'"}},
+		{typ: "ENUM('a','b')", id: "b", others: []string{"'a'"}},
+		{typ: "UUID", id: "0b0e8f6a-8a3e-4b58-9d3c-111111111111", others: []string{"'0b0e8f6a-8a3e-4b58-9d3c-111111111112'"}, only: KindMariaDB},
+	} {
+		t.Run(c.typ+" "+c.id[:min(len(c.id), 3)], func(t *testing.T) {
+			onBoth(t, func(t *testing.T, my *servers.My) {
+				if c.only != "" && c.only != my.Kind {
+					t.Skip("there is no such type")
+				}
+				table, ddl := idTable(c.typ)
+				r := newBareRig(t, my, append(relayTables(), ddl), table)
+				r.open()
+				write := func(literal string) {
+					t.Helper()
+					if literal == "" {
+						literal = quoteLiteral(strings.ReplaceAll(c.id, `\`, `\\`))
+					}
+					r.exec("INSERT INTO events (`the id`, type) VALUES (" + literal + ", 'T')")
+				}
+				write(c.written)
+				for _, other := range c.others {
+					write(other)
+				}
+				state := func() string { return r.text("SELECT CONCAT_WS(' ', st, tries, err) FROM events WHERE st <> 'pending'") }
+				m := &outbox.Message{ID: c.id, Table: r.db + ".events", Position: outbox.Position{Log: 1, Commit: 5}, Group: "g"}
+				r.parkWhole(dead("kafka", m, true))
+				equal(t, "view", state(), "dead 15 bad")
+				long := retried("kafka", m, 3, 0)
+				long.LastError = "ein länge\x00rer text"
+				r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{long}})
+				equal(t, "view", r.text("SELECT CONCAT_WS(' ', st, tries, CONVERT(err USING utf8mb4)) FROM events WHERE st <> 'pending'"), "retrying 3 ein länge")
+				r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+				equal(t, "row", state(), "delivered 4")
+				equal(t, "times", r.text("SELECT ABS(TIMESTAMPDIFF(SECOND, done_at, UTC_TIMESTAMP())) < 60 AND ABS(TIMESTAMPDIFF(SECOND, tried_at, NOW())) < 60 FROM events WHERE st = 'delivered'"), "1")
+				rows, err := r.st.Pending(r.ctx, "", 10)
+				if err != nil || len(rows.Rows) != len(c.others) {
+					t.Errorf("pending: %v, %v", rows, err)
+				}
+				r.exec("UPDATE events SET st = 'pending'")
+				if rows, err = r.st.Pending(r.ctx, "", 10); err != nil {
+					t.Fatal(err)
+				}
+				found := false
+				for _, ref := range rows.Rows {
+					found = found || ref.ID == c.id
+				}
+				if !found || len(rows.Rows) != len(c.others)+1 {
+					t.Errorf("pending: %q, want all and %q", rows.Rows, c.id)
+				}
+				// The same as plain rows, and the row is another one when its turn comes.
+				row := checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position}
+				equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{row}}), checkpoint.Settled{})
+				equal(t, "row", state(), "delivered 4")
+				if c.impostor == "" {
+					return
+				}
+				r.exec("DELETE FROM events")
+				r.exec("INSERT INTO events (`the id`, type) VALUES (" + quoteLiteral(c.impostor) + ", 'T')")
+				equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{row}}), checkpoint.Settled{Gone: 1})
+				r.st.cautious = true
+				equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{row}}), checkpoint.Settled{Gone: 1})
+				equal(t, "row of the other id", state(), "")
+			})
+		})
+	}
+}
+
+// TestLanesAreExact: groups that a collation would call one are lanes of their own, and bytes that are no text are a group, too.
+func TestLanesAreExact(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		groups := []string{"g", "G", "g ", " g", "ä", "a", "\u0061\u0308", "ß", "ss", "\x00", "\xff\xfe'", "\U0001F600", "\U0001F601", strings.Repeat("long", 500)}
+		var ps []checkpoint.Parked
+		for i, g := range groups {
+			ps = append(ps, head("kafka", r.msg(i+1, g), 0), follower("kafka", r.msg(i+101, g)))
+		}
+		r.park(ps...)
+		loaded := r.reopen()
+		equal(t, "blocked", len(loaded.Blocked), len(groups))
+		ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 100)
+		if err != nil || len(ps) != len(groups) {
+			t.Fatalf("due: %s, %v", deliveries(ps), err)
+		}
+		for i := range ps {
+			equal(t, "group", ps[i].Message.Group, groups[i])
+			out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", ps[i].Message)}})
+			equal(t, "next", len(out.Next), 1)
+			page, _, err := r.st.Page(r.ctx, out.Next[0], outbox.Position{}, 10, 1<<20)
+			if err != nil || len(page) != 1 || page[0].Message.Group != groups[i] {
+				t.Errorf("page of group %q: %s, %v", groups[i], deliveries(page), err)
+			}
+		}
+		_, applied := r.ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"g", "g "}})
+		equal(t, "held", lanesText(applied.Blocked), "/g /g ")
+	})
+}
