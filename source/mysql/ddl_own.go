@@ -37,7 +37,7 @@ func (n names) expand(sql string) string {
 //     starts with the message, because that is how deliveries of one message are looked up.
 //   - alone: the delivery is a lane of its own (no group, or a time of its own), so it never blocks.
 //   - next_attempt_at is set only where the delivery is to be tried at that time: the first blocking delivery of a lane
-//     that neither an operator nor the sink '' holds up, and deliveries that are alone. Followers have NULL, so that what
+//     that neither an operator nor the sink ” holds up, and deliveries that are alone. Followers have NULL, so that what
 //     is due is found without a look at what waits.
 //   - in_table: what is here is not all of the message; the user's row has it.
 //   - row_settled: the message's other deliveries are settled, and its row has been dealt with.

@@ -26,6 +26,8 @@ type idType struct {
 	column   string // quoted
 	// charset and collation of text; "" for types that are no text (DATETIME, DECIMAL, ENUM, …).
 	charset, collation string
+	// numbered: the type orders its values by their numbers, and compares them as texts (ENUM).
+	numbered bool
 }
 
 // idTypeOf chooses the form by the column's type in information_schema.
@@ -42,6 +44,8 @@ func idTypeOf(c *tableColumnType, name string) idType {
 		t.form = idBytes
 	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
 		t.charset, t.collation = c.charset, c.collation
+	case "enum", "set":
+		t.numbered = true
 	}
 	return t
 }
@@ -128,6 +132,14 @@ func (t idType) literal(b []byte, id string) ([]byte, error) {
 	default:
 		return appendLiteral(b, id), nil
 	}
+}
+
+// order is what rows of alias t are ordered by, and a list of them goes on after. Place is its value as text.
+func (t idType) order() (by, place string) {
+	if t.numbered {
+		return "t." + t.column + "+0", "CAST(t." + t.column + "+0 AS CHAR)"
+	}
+	return "t." + t.column, "''"
 }
 
 // exact is the id's text as bytes.

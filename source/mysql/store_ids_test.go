@@ -66,7 +66,9 @@ func TestIDsAreExact(t *testing.T) {
 				for _, other := range c.others {
 					write(other)
 				}
-				state := func() string { return r.text("SELECT CONCAT_WS(' ', st, tries, err) FROM events WHERE st <> 'pending'") }
+				state := func() string {
+					return r.text("SELECT CONCAT_WS(' ', st, tries, err) FROM events WHERE st <> 'pending'")
+				}
 				m := &outbox.Message{ID: c.id, Table: r.db + ".events", Position: outbox.Position{Log: 1, Commit: 5}, Group: "g"}
 				r.parkWhole(dead("kafka", m, true))
 				equal(t, "view", state(), "dead 15 bad")

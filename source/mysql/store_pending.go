@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -23,6 +24,7 @@ const (
 type pendingCursor struct {
 	Table string `json:"table"`
 	After []byte `json:"after,omitempty"`
+	Place string `json:"place,omitempty"`
 }
 
 // Pending lists pending rows by id, in windows. Rows with parked deliveries are the poller's: they are left out. But where a
@@ -97,8 +99,8 @@ func (s *store) nextPending(table string) *pendingCursor {
 
 // A pendingRow is what a window shows of a row.
 type pendingRow struct {
-	id      string
-	pending bool
+	id, place string
+	pending   bool
 }
 
 // pendingWindow looks at one window, and returns where the next one begins.
@@ -112,7 +114,7 @@ func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int,
 	if err != nil {
 		return nil, s.fault("list pending rows of table "+at.Table, err)
 	}
-	next := &pendingCursor{Table: at.Table, After: at.After}
+	next := &pendingCursor{Table: at.Table, After: at.After, Place: at.Place}
 	var reset []string
 	full := false
 	for _, r := range rows {
@@ -121,7 +123,7 @@ func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int,
 		if full = missing && limit == 0; full {
 			break
 		}
-		next.After = []byte(r.id)
+		next.After, next.Place = []byte(r.id), r.place
 		if missing {
 			out.Rows = append(out.Rows, checkpoint.RowRef{Table: at.Table, ID: r.id})
 			limit--
@@ -143,7 +145,7 @@ func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int,
 
 // readWindow reads the next rows by id. Where an index leads to the pending ones, the window is made of those.
 func (s *store) readWindow(ctx context.Context, t *table, at *pendingCursor) ([]pendingRow, error) {
-	id := "t." + t.id.column
+	by, place := t.id.order()
 	where, pending := "TRUE", t.pending()
 	force := " FORCE INDEX (" + t.index + ")"
 	if t.pendingIndex != "" || pending == "TRUE" {
@@ -152,20 +154,27 @@ func (s *store) readWindow(ctx context.Context, t *table, at *pendingCursor) ([]
 			force = ""
 		}
 	}
-	if len(at.After) > 0 {
+	switch {
+	case at.Place != "":
+		n, err := strconv.ParseUint(at.Place, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: read cursor: %w", source.ErrStop, err)
+		}
+		where += " AND " + by + " > " + strconv.FormatUint(n, 10)
+	case len(at.After) > 0:
 		after, err := t.id.literal(nil, string(at.After))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", source.ErrStop, err)
 		}
-		where += " AND " + id + " > " + string(after)
+		where += " AND " + by + " > " + string(after)
 	}
 	var rows []pendingRow
 	b := s.batch()
 	b.each(func(r row) error {
 		id, err := t.id.read(r, 0)
-		rows = append(rows, pendingRow{id, r.bool(1)})
+		rows = append(rows, pendingRow{id, r.text(2), r.bool(1)})
 		return err
-	}, "SELECT "+t.id.selected("t.")+", ? FROM "+t.sql+" t"+force+" WHERE ? ORDER BY "+id+" LIMIT ?", raw(pending), raw(where), pendingWindow)
+	}, "SELECT "+t.id.selected("t.")+", ?, "+place+" FROM "+t.sql+" t"+force+" WHERE ? ORDER BY "+by+" LIMIT ?", raw(pending), raw(where), pendingWindow)
 	return rows, s.send(ctx, b)
 }
 

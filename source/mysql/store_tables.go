@@ -63,7 +63,7 @@ func (s *store) resolveTables(ctx context.Context) error {
 		}
 		if t == nil {
 			missing = append(missing, fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is "+
-				"debezium or tailbox), or correct source.tables", source.ErrStop, ownName(&s.cfg.Tables[i])))
+				"debezium or tailbox), or correct source.tables", source.ErrStop, tableName(&s.cfg.Tables[i])))
 			continue
 		}
 		ts.byName[t.String()] = t
@@ -71,14 +71,6 @@ func (s *store) resolveTables(ctx context.Context) error {
 	}
 	s.tables = ts
 	return errors.Join(missing...)
-}
-
-// ownName is the quoted name of a configured table; Schema "" leaves it to the default database.
-func ownName(t *outbox.Table) string {
-	if t.Schema == "" {
-		return quoteIdent(t.Name)
-	}
-	return quoteIdent(t.Schema) + "." + quoteIdent(t.Name)
 }
 
 // resolveTable looks a table up; nil if it does not exist.
@@ -101,7 +93,7 @@ func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, er
 	if id == nil {
 		return nil, fmt.Errorf("%w: table %s has no column %q for the message's id: correct columns.id", source.ErrStop, t, conf.Columns.ID)
 	}
-	t.id, t.sql = idTypeOf(id, conf.Columns.ID), ownName(&t.Table)
+	t.id, t.sql = idTypeOf(id, conf.Columns.ID), tableName(&t.Table)
 	if t.Words == (outbox.Words{}) {
 		t.Words = outbox.DefaultWords
 	}
