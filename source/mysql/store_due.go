@@ -48,16 +48,17 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	b := s.batch()
 	s.queueProof(b)
 	for i, sink := range sinks {
-		b.each(func(r row) error {
-			due[i] = append(due[i], dueKey{checkpoint.Key{Sink: sink, Table: r.text(0), ID: r.text(1)}, int(r.num(2)), r.text(3)})
-			return nil
-		}, dueParked, s.cfg.Pipeline, sink, limit)
+		// Each statement has its own time: what becomes due between the two must be in one of them.
 		b.each(func(r row) error {
 			if d := time.Duration(r.num(0)) * time.Microsecond; next < 0 || d < next {
 				next = d
 			}
 			return nil
 		}, nextDue, s.cfg.Pipeline, sink)
+		b.each(func(r row) error {
+			due[i] = append(due[i], dueKey{checkpoint.Key{Sink: sink, Table: r.text(0), ID: r.text(1)}, int(r.num(2)), r.text(3)})
+			return nil
+		}, dueParked, s.cfg.Pipeline, sink, limit)
 	}
 	if err := s.send(ctx, b); err != nil {
 		return nil, 0, s.fault("look for due deliveries", err)
