@@ -1,8 +1,6 @@
 package mongo
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
@@ -11,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // small fills what is neither id, group nor body.
@@ -167,7 +166,7 @@ func (d *decoder) headers(v value, m *outbox.Message) error {
 	case v.typ == bson.TypeEmbeddedDocument:
 		err = d.documentHeaders(v.data)
 	case v.typ == bson.TypeString:
-		err = d.jsonHeaders(v.str())
+		d.headerBuf, err = sqlstore.AppendHeaders(d.headerBuf, d.copyOf(v.str()))
 	default:
 		err = errHeaders
 	}
@@ -199,42 +198,4 @@ func (d *decoder) documentHeaders(doc []byte) error {
 		}
 		d.headerBuf = append(d.headerBuf, h)
 	}
-}
-
-// jsonHeaders reads the text of an object.
-func (d *decoder) jsonHeaders(text []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	switch first, err := dec.Token(); {
-	case err == nil && first == nil:
-		return nil // null
-	case err != nil || first != json.Delim('{'):
-		return errHeaders
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return errHeaders
-		}
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return errHeaders
-		}
-		h := outbox.Header{Value: raw}
-		h.Name, _ = name.(string) // a key is always a string
-		switch raw[0] {
-		case 'n':
-			h.Value = nil
-		case '"':
-			var s string
-			if err := json.Unmarshal(raw, &s); err != nil {
-				return errHeaders
-			}
-			h.Value = []byte(s)
-		}
-		d.headerBuf = append(d.headerBuf, h)
-	}
-	if _, err := dec.Token(); err != nil || dec.More() {
-		return errHeaders
-	}
-	return nil
 }

@@ -55,7 +55,9 @@ func TestTakeOverFromStoppedHolder(t *testing.T) {
 		t.Errorf("the lease was taken after %v", waited)
 	}
 	settled := checkpoint.Settlement{Rows: []checkpoint.Row{{Table: r.cfg.Tables[0].String(), ID: "1"}},
-		Checkpoint: func([]int) *checkpoint.Checkpoint { return &checkpoint.Checkpoint{SourceID: "s", Resume: "1:1", Log: 1} }}
+		Checkpoint: func([]int) *checkpoint.Checkpoint {
+			return &checkpoint.Checkpoint{SourceID: "s", Resume: "1:1", Log: 1}
+		}}
 	out, err := next.Settle(r.ctx, &settled)
 	if err != nil || out.Gone != 0 || len(out.Invisible) != 0 {
 		t.Errorf("settle what the old holder had locked: %+v, %v", out, err)

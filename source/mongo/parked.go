@@ -4,23 +4,20 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 const (
 	// maxParked bounds a document of tailbox_parked, which holds a whole message; the server takes 16 MiB. A larger message is not
 	// copied: it is read from the user's table.
 	maxParked = 15 << 20
-	// maxErrorText bounds last_error, in bytes.
-	maxErrorText = 4096
 )
 
 // A parkedDocument is a document of tailbox_parked, one a parked delivery.
@@ -136,24 +133,12 @@ func active(state checkpoint.State) bool {
 	return state == checkpoint.StateRetrying || state == checkpoint.StateWaiting
 }
 
-// alone tells whether the delivery is a lane of its own: no group, or a time of its own.
-func alone(p *checkpoint.Parked) bool {
-	m := p.Message
-	if m.Group == "" {
-		return true
-	}
-	if p.Blocks {
-		return false
-	}
-	return active(p.State) || m.AvailableAt.After(m.CommitTime)
-}
-
 // documentOfParked is a delivery as it is stored, parked now. Its time is left out.
 func (s *store) documentOfParked(p *checkpoint.Parked, now time.Time, rowSettled bool) *parkedDocument {
-	m, isAlone := p.Message, alone(p)
+	m, isAlone := p.Message, sqlstore.Alone(p)
 	d := &parkedDocument{view: view{OID: bson.NewObjectID(), Pipeline: s.cfg.Pipeline, Sink: p.Sink, Table: m.Table, Group: m.Group,
 		Position: m.Position.String(), ID: p.RowID(), State: p.State, Blocks: p.Blocks && !isAlone, Alone: isAlone, Attempts: p.Attempts,
-		LastError: errorText(p.LastError), ErrorClass: p.ErrorClass, Replays: p.Replays, RowSettled: rowSettled, ParkedAt: now, ChangedAt: now}}
+		LastError: sqlstore.ErrorText(p.LastError), ErrorClass: p.ErrorClass, Replays: p.Replays, RowSettled: rowSettled, ParkedAt: now, ChangedAt: now}}
 	d.setMessage(p)
 	return d
 }
@@ -166,7 +151,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		d.SentID = m.ID
 	}
 	if m.Fault != nil {
-		d.FaultClass, d.FaultReason = m.Fault.Class, errorText(m.Fault.Reason)
+		d.FaultClass, d.FaultReason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
 	}
 	d.Type = m.Type
 	d.message = message{Topic: m.Topic, Key: m.Key, Payload: m.Payload, Tenant: m.Tenant, ContentType: m.ContentType,
@@ -233,18 +218,4 @@ func orZero(t *time.Time) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
-}
-
-// errorText makes a text out of an error that the database takes: what is no UTF-8 is replaced, and the length is bounded.
-func errorText(s string) string {
-	if len(s) > maxErrorText {
-		s = s[:maxErrorText]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if r, n := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && n == 1 {
-			s = s[:len(s)-1]
-		}
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }

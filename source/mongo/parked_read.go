@@ -3,7 +3,6 @@ package mongo
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // completeBytes bounds what complete reads into memory.
@@ -44,30 +44,10 @@ func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool)
 			fresh = found[0]
 			bytes += len(fresh.Payload)
 		}
-		completeFrom(&p, fresh)
+		sqlstore.CompleteFrom(&p, fresh)
 		out = append(out, p)
 	}
 	return out, cut, nil
-}
-
-// completeFrom puts what the document says now in the place of what was copied; fresh is nil where it is gone.
-func completeFrom(p *checkpoint.Parked, fresh *outbox.Message) {
-	old := p.Message
-	if fresh == nil {
-		old.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("message %s was not copied when it was "+
-			"parked, and its document is gone from collection %s: drop it", old.ID, old.Table)}
-		return
-	}
-	p.Message = withPresentContent(old, fresh)
-	p.InTable = fresh.Fault != nil && fresh.Fault.Class == outbox.FaultTooLarge
-}
-
-// withPresentContent is the message as its document says now, at the place where it was.
-func withPresentContent(old, fresh *outbox.Message) *outbox.Message {
-	m := *fresh
-	m.ID, m.Group, m.Table = old.ID, old.Group, old.Table
-	m.Position, m.CommitTime, m.Txn = old.Position, old.CommitTime, 0
-	return &m
 }
 
 // readRows reads documents of a table as messages, by id; where limits them. They come in the order in which they are swept.

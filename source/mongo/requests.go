@@ -12,49 +12,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-)
-
-const (
-	// requestChunk is the most deliveries, or groups, of one transaction.
-	requestChunk = 1000
-	// requestsAtOnce is how many requests are read at once.
-	requestsAtOnce = 100
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A RequestResult is the field result of tailbox_request: what a request did so far.
-type RequestResult struct {
-	// Changed counts deliveries, groups or sinks that were changed; Refused deliveries that were left alone, for the reason
-	// in Why.
-	Changed int    `json:"changed"`
-	Refused int    `json:"refused,omitempty"`
-	Why     string `json:"why,omitempty"`
-	// Note is what else there is to say. Error says why the request as a whole was not carried out.
-	Note  string `json:"note,omitempty"`
-	Error string `json:"error,omitempty"`
-	// NewID is the id that an edit gave the message.
-	NewID string `json:"new_id,omitempty"`
-	// After is the last delivery that was looked at, Next the number of groups that were dealt with.
-	After *parkedKey `json:"after,omitempty"`
-	Next  int        `json:"next,omitempty"`
-}
-
-// refuse counts a delivery that is left alone.
-func (r *RequestResult) refuse(why string) {
-	r.Refused++
-	r.Why = why
-}
+type RequestResult = sqlstore.RequestResult
 
 // A requestDocument is a document of tailbox_request.
 type requestDocument struct {
-	ID          int64      `bson:"_id"`
-	Verb        string     `bson:"verb"`
-	Selection   bson.Raw   `bson:"selection"`
-	Reason      string     `bson:"reason"`
-	By          string     `bson:"by"`
-	RequestedAt *time.Time `bson:"requested_at"`
-	DoneAt      *time.Time `bson:"done_at"`
-	Result      bson.Raw   `bson:"result"`
-	InForce     *force     `bson:"in_force"`
+	ID          int64           `bson:"_id"`
+	Verb        string          `bson:"verb"`
+	Selection   bson.Raw        `bson:"selection"`
+	Reason      string          `bson:"reason"`
+	By          string          `bson:"by"`
+	RequestedAt *time.Time      `bson:"requested_at"`
+	DoneAt      *time.Time      `bson:"done_at"`
+	Result      bson.Raw        `bson:"result"`
+	InForce     *sqlstore.Force `bson:"in_force"`
 }
 
 // openRequests is the filter for what is not done.
@@ -69,7 +43,7 @@ func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 		return nil, err
 	}
 	defer cancel()
-	cur, err := s.requests.Find(ctx, s.openRequests(), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(requestsAtOnce))
+	cur, err := s.requests.Find(ctx, s.openRequests(), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(sqlstore.RequestsAtOnce))
 	if err != nil {
 		return nil, fault("read requests", err)
 	}
@@ -111,56 +85,7 @@ func readRequest(raw bson.Raw) (*checkpoint.Request, error) {
 	if err := valueFrom(doc.Selection, &r.Selection); err != nil {
 		return nil, fmt.Errorf("read field selection: %w", err)
 	}
-	return r, validate(r)
-}
-
-// validate tells what is wrong with a request, before anything of it is carried out.
-func validate(r *checkpoint.Request) error {
-	sel := &r.Selection
-	_, atSink := sel.AtSink()
-	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Reason != ""
-	if sel.Unrouted && (sel.Sink != "" || byGroups(r)) {
-		return errors.New("unrouted is about deliveries for which no sink could be chosen: it goes with no sink, and not with hold or resume")
-	}
-	switch r.Verb {
-	case checkpoint.VerbReplay, checkpoint.VerbDrop:
-		if !narrowed && !sel.All {
-			return errors.New("nothing is selected: name ids, groups, a sink, a type or a reason, or say all")
-		}
-	case checkpoint.VerbEdit:
-		if len(sel.IDs) != 1 || sel.Edit == nil {
-			return errors.New("an edit changes one message: name one id, and what to change")
-		}
-		if sel.Edit.NewID == sel.IDs[0] {
-			return errors.New("an edited message needs an id of its own")
-		}
-	case checkpoint.VerbSkip, checkpoint.VerbHold:
-		if len(sel.Groups) == 0 {
-			return errors.New("name the groups")
-		}
-	case checkpoint.VerbResume:
-		if len(sel.Groups) == 0 && len(sel.Sinks) == 0 {
-			return errors.New("name groups or sinks")
-		}
-	case checkpoint.VerbPause:
-		if len(sel.Sinks) == 0 {
-			return errors.New("name the sinks")
-		}
-	case checkpoint.VerbAcceptGap:
-		if sel.From == "" {
-			return errors.New("say which gap: from is the checkpoint that was seen, the field resume of tailbox_checkpoint")
-		}
-	default:
-		return fmt.Errorf("there is no verb %q", r.Verb)
-	}
-	for _, state := range sel.States {
-		switch state {
-		case checkpoint.StateRetrying, checkpoint.StateWaiting, checkpoint.StateDead:
-		default:
-			return fmt.Errorf("there is no state %q: want retrying, waiting or dead", state)
-		}
-	}
-	return nil
+	return r, sqlstore.Validate(r)
 }
 
 // noteResult records what a request did so far.
@@ -196,15 +121,10 @@ func (s *store) progress(ctx context.Context, id int64) (result *RequestResult, 
 	return result, doc.DoneAt != nil, nil
 }
 
-// byGroups tells whether a request is about a list of groups, parked or not, instead of deliveries.
-func byGroups(r *checkpoint.Request) bool {
-	return r.Verb == checkpoint.VerbHold || r.Verb == checkpoint.VerbResume && len(r.Selection.Sinks) == 0
-}
-
 // Lanes names the lanes that the next Apply will change. A hold or resume that names no sink is about a group at every
 // sink: its lane has the sink ”.
 func (s *store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
-	if validate(r) != nil || limit <= 0 {
+	if sqlstore.Validate(r) != nil || limit <= 0 {
 		return nil, nil
 	}
 	ctx, cancel, err := s.limited(ctx)
@@ -229,13 +149,13 @@ func (s *store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]
 		return true
 	}
 	switch {
-	case byGroups(r):
-		for _, lane := range groupLanes(r, result.Next, requestChunk) {
+	case sqlstore.ByGroups(r):
+		for _, lane := range sqlstore.GroupLanes(r, result.Next, sqlstore.RequestChunk) {
 			if !add(lane) {
 				break
 			}
 		}
-	case selects(r.Verb):
+	case sqlstore.Selects(r.Verb):
 		c, err := s.selectChunk(ctx, r, result)
 		if err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // Apply carries out the next part of a request, in one transaction with its progress. It goes through what is selected in
@@ -16,7 +17,7 @@ func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkp
 		return nil, err
 	}
 	defer cancel()
-	if err := validate(r); err != nil {
+	if err := sqlstore.Validate(r); err != nil {
 		return &checkpoint.Applied{Done: true}, s.noteResult(ctx, r.ID, &RequestResult{Error: err.Error()}, true)
 	}
 	out := &checkpoint.Applied{}
@@ -71,9 +72,9 @@ func (p *part) apply(ctx context.Context) error {
 		// A start that finds a gap uses such a request up itself, when it saves the new position.
 		p.result.Error, p.done = "there is no gap: nothing was accepted", true
 		return nil
-	case byGroups(p.request):
+	case sqlstore.ByGroups(p.request):
 		return p.groups(ctx)
-	case !selects(p.request.Verb):
+	case !sqlstore.Selects(p.request.Verb):
 		return p.pauseSinks(ctx)
 	}
 	c, err := p.s.selectChunk(ctx, p.request, p.result)

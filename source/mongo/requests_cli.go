@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // What operators see and ask for, beside the relay or without it. Each function connects by itself, and takes no lease but
@@ -18,7 +19,7 @@ import (
 
 // Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
 func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err error) {
-	if err := validate(r); err != nil {
+	if err := sqlstore.Validate(r); err != nil {
 		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
 	}
 	s, err := openReader(ctx, cfg)
@@ -108,7 +109,7 @@ func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
 // carryOut does all parts of a request. With the lock held here no lane has a run in flight.
 func (s *store) carryOut(ctx context.Context, r *checkpoint.Request) error {
 	for {
-		lanes, err := s.Lanes(ctx, r, requestChunk)
+		lanes, err := s.Lanes(ctx, r, sqlstore.RequestChunk)
 		if err != nil {
 			return err
 		}

@@ -4,23 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A Listed is a parked delivery as operators see it.
-type Listed struct {
-	checkpoint.Parked
-	// ParkedAt is when it was parked first, ChangedAt when its state changed last.
-	ParkedAt, ChangedAt time.Time
-	// NextAttemptAt is when it is due; zero where it waits for another delivery, or for an operator.
-	NextAttemptAt time.Time
-}
+type Listed = sqlstore.Listed
+
+// A WaitingLane is a lane that does not flow, and why.
+type WaitingLane = sqlstore.WaitingLane
 
 // ListParked lists what a selection selects, with whole messages, in the order in which a request would go through it: by
 // sink, group and position. At most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left
@@ -98,17 +95,6 @@ func (s *store) listed(ctx context.Context, rows []*view, now time.Time) ([]List
 	return list, nil
 }
 
-// A WaitingLane is a lane that does not flow, and why.
-type WaitingLane struct {
-	Sink, Group string
-	// Held by an operator. Then there may be no first delivery.
-	Held bool
-	// Deliveries that block the lane, the first one included.
-	Deliveries int
-	// First is the delivery that all others wait for; its Message is there without payload.
-	First *Listed
-}
-
 // ListLanes lists the lanes that wait, with the reason, of the sink and groups of a selection; the rest of it does not matter.
 // Limit bounds the lanes; 0 means all. Held lanes with nothing parked come first.
 func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []WaitingLane, err error) {
@@ -155,7 +141,7 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 		whole[i].Message.Payload = nil
 		list[i].First = &whole[i]
 	}
-	return append(s.emptyHeld(list, &sel), list...), nil
+	return append(sqlstore.EmptyHeld(s.held, list, &sel), list...), nil
 }
 
 // A laneCount is how many deliveries block a lane.
@@ -196,26 +182,4 @@ func (s *store) countLanes(ctx context.Context, sel *checkpoint.Selection, limit
 		counts[i] = laneCount{checkpoint.Lane(f.ID), f.N}
 	}
 	return counts, nil
-}
-
-// emptyHeld are held lanes that are not in the list because nothing is parked in them. A group that is held at every sink is
-// left out where one of its lanes is listed: that one says so.
-func (s *store) emptyHeld(list []WaitingLane, sel *checkpoint.Selection) []WaitingLane {
-	lanes, groups := make(map[checkpoint.Lane]bool), make(map[string]bool)
-	for _, l := range list {
-		lanes[checkpoint.Lane{Sink: l.Sink, Group: l.Group}], groups[l.Group] = true, true
-	}
-	sink, limited := sel.AtSink()
-	var out []WaitingLane
-	for _, lane := range sortedLanes(s.held) {
-		everywhere := lane.Sink == ""
-		switch {
-		case lanes[lane], everywhere && groups[lane.Group]:
-		case len(sel.Groups) > 0 && !slices.Contains(sel.Groups, lane.Group):
-		case limited && !everywhere && lane.Sink != sink:
-		default:
-			out = append(out, WaitingLane{Sink: lane.Sink, Group: lane.Group, Held: true})
-		}
-	}
-	return out
 }

@@ -12,50 +12,36 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // scanChunk bounds how many deliveries one transaction looks at for those that a request selects. Among millions of which
 // it wants few, it comes back for the rest.
 const scanChunk = 5000
 
-// A parkedKey is a delivery's place in the order in which requests go through tailbox_parked: by lane, and within it by
-// position.
-type parkedKey struct {
-	Sink     string `json:"sink"`
-	Group    string `json:"group"`
-	Position string `json:"position"`
-	ID       string `json:"id"`
-	Table    string `json:"table"`
-}
-
-func compareKeys(a, b parkedKey) int {
+func compareKeys(a, b sqlstore.ParkedKey) int {
 	return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Position, b.Position),
 		cmp.Compare(a.ID, b.ID), cmp.Compare(a.Table, b.Table))
 }
 
-func (v *view) parkedKey() parkedKey { return parkedKey{v.Sink, v.Group, v.Position, v.ID, v.Table} }
+func (v *view) parkedKey() sqlstore.ParkedKey {
+
+	return sqlstore.ParkedKey{Sink: v.Sink, Group: v.Group, Position: v.Position, ID: v.ID, Table: v.Table}
+
+}
 
 // A chunk is the next deliveries that a request selects, in order.
 type chunk struct {
 	rows []*view
-	last *parkedKey // the last one that was looked at
-	end  bool       // nothing follows
-}
-
-// selects tells whether the verb is about parked deliveries.
-func selects(v checkpoint.Verb) bool {
-	switch v {
-	case checkpoint.VerbReplay, checkpoint.VerbEdit, checkpoint.VerbDrop, checkpoint.VerbSkip:
-		return true
-	}
-	return false
+	last *sqlstore.ParkedKey // the last one that was looked at
+	end  bool                // nothing follows
 }
 
 // selectChunk reads the next deliveries that a request selects. Of what it names by more than ids, it reaches only what was there
 // when it was asked for.
 func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*chunk, error) {
 	sel := &r.Selection
-	after := parkedKey{Sink: sel.Sink}
+	after := sqlstore.ParkedKey{Sink: sel.Sink}
 	if done.After != nil {
 		after = *done.After
 	}
@@ -78,11 +64,11 @@ func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *Re
 	}
 	c := &chunk{}
 	name, limited := sel.AtSink()
-	states := statesOf(r)
+	states := sqlstore.StatesOf(r)
 	for _, v := range seen {
 		key := v.parkedKey()
 		c.last = &key
-		if (!limited || v.Sink == name) && slices.Contains(states, v.State) && matches(sel, v, asked) && (r.Verb != checkpoint.VerbSkip || v.Blocks) {
+		if (!limited || v.Sink == name) && slices.Contains(states, string(v.State)) && matches(sel, v, asked) && (r.Verb != checkpoint.VerbSkip || v.Blocks) {
 			c.rows = append(c.rows, v)
 		}
 	}
@@ -132,7 +118,7 @@ func glob(pattern, text string) bool {
 
 // limitChunk cuts a chunk to one transaction, and to what the request's limit leaves.
 func (s *store) limitChunk(c *chunk, sel *checkpoint.Selection, done *RequestResult) {
-	room := requestChunk
+	room := sqlstore.RequestChunk
 	if sel.Limit > 0 {
 		left := sel.Limit - done.Changed
 		if left <= 0 {
@@ -171,7 +157,7 @@ func (c *chunk) within(lanes []checkpoint.Lane) {
 
 // scanAll reads deliveries in order, after a place: of one lane, or all. Each is under one of the two values of blocks in the
 // index.
-func (s *store) scanAll(ctx context.Context, lane *checkpoint.Lane, after parkedKey) (seen []*view, full bool, err error) {
+func (s *store) scanAll(ctx context.Context, lane *checkpoint.Lane, after sqlstore.ParkedKey) (seen []*view, full bool, err error) {
 	for _, blocks := range []bool{true, false} {
 		from := bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "blocks", Value: blocks}, {Key: "sink", Value: after.Sink},
 			{Key: "message_group", Value: after.Group}, {Key: "position", Value: after.Position}, {Key: "message_id", Value: after.ID},
@@ -201,9 +187,9 @@ func (s *store) scanAll(ctx context.Context, lane *checkpoint.Lane, after parked
 }
 
 // scanLanes goes through lanes.
-func (s *store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after parkedKey) (seen []*view, full bool, err error) {
+func (s *store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after sqlstore.ParkedKey) (seen []*view, full bool, err error) {
 	for _, lane := range lanes {
-		from := parkedKey{Sink: lane.Sink, Group: lane.Group}
+		from := sqlstore.ParkedKey{Sink: lane.Sink, Group: lane.Group}
 		if compareKeys(after, from) > 0 {
 			from = after
 		}
@@ -219,7 +205,7 @@ func (s *store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after pa
 }
 
 // scanIDs looks messages up, by the id of their document or the one that an edit gave them.
-func (s *store) scanIDs(ctx context.Context, sel *checkpoint.Selection, after parkedKey) ([]*view, error) {
+func (s *store) scanIDs(ctx context.Context, sel *checkpoint.Selection, after sqlstore.ParkedKey) ([]*view, error) {
 	var seen []*view
 	known := make(map[bson.ObjectID]bool)
 	for _, field := range []string{"message_id", "sent_id"} {
@@ -243,26 +229,11 @@ func (s *store) scanIDs(ctx context.Context, sel *checkpoint.Selection, after pa
 }
 
 // lanesFrom lists the next of the lanes that a selection of groups can be in, from the one of after on.
-func (s *store) lanesFrom(sel *checkpoint.Selection, after parkedKey) []checkpoint.Lane {
-	wanted := []string{sel.Sink}
-	if _, limited := sel.AtSink(); !limited {
-		wanted = s.sinkNames()
-	}
-	var lanes []checkpoint.Lane
-	for _, sink := range wanted {
-		for _, group := range slices.Compact(slices.Sorted(slices.Values(sel.Groups))) {
-			if cmp.Or(cmp.Compare(sink, after.Sink), cmp.Compare(group, after.Group)) >= 0 {
-				lanes = append(lanes, checkpoint.Lane{Sink: sink, Group: group})
-			}
-		}
+func (s *store) lanesFrom(sel *checkpoint.Selection, after sqlstore.ParkedKey) []checkpoint.Lane {
+	sinks, groups := sqlstore.LanesFrom(sel, after, s.sinks)
+	lanes := make([]checkpoint.Lane, len(sinks))
+	for i := range sinks {
+		lanes[i] = checkpoint.Lane{Sink: sinks[i], Group: groups[i]}
 	}
 	return lanes
-}
-
-// statesOf are the states that a request is about, dead by default.
-func statesOf(r *checkpoint.Request) []checkpoint.State {
-	if len(r.Selection.States) == 0 || r.Verb == checkpoint.VerbEdit || r.Verb == checkpoint.VerbSkip {
-		return []checkpoint.State{checkpoint.StateDead}
-	}
-	return r.Selection.States
 }

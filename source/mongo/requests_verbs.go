@@ -2,15 +2,13 @@ package mongo
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
-	"maps"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // alter changes deliveries alike.
@@ -40,7 +38,7 @@ func (p *part) replay(ctx context.Context, rows []*view) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(v *view) bool {
 		passed := v.State == checkpoint.StateDead && !v.Blocks && !v.Alone && !p.request.Selection.AllowReorder
 		if passed {
-			p.result.refuse("the group has gone on: replay it with --allow-reorder, and it is delivered out of order")
+			p.result.Refuse("the group has gone on: replay it with --allow-reorder, and it is delivered out of order")
 		}
 		return passed
 	})
@@ -107,7 +105,7 @@ func (p *part) drop(ctx context.Context, rows []*view) error {
 		why += ": " + p.request.Reason
 	}
 	return p.alter(ctx, rows, bson.D{{Key: "state", Value: checkpoint.StateDropped}, {Key: "blocks", Value: false}, {Key: "error_class", Value: "dropped"},
-		{Key: "last_error", Value: errorText(why)}, {Key: "changed_at", Value: p.now}}, bson.D{{Key: "next_attempt_at", Value: ""}})
+		{Key: "last_error", Value: sqlstore.ErrorText(why)}, {Key: "changed_at", Value: p.now}}, bson.D{{Key: "next_attempt_at", Value: ""}})
 }
 
 // skip lets groups go on past their dead deliveries, which stay dead.
@@ -148,10 +146,10 @@ func (p *part) refresh(ctx context.Context, rows []*view) ([]*view, error) {
 	for _, v := range rows {
 		m, parked := fresh[v.messageKey()], old[v.OID]
 		if m == nil || parked == nil {
-			p.result.refuse("the document is not pending any more")
+			p.result.Refuse("the document is not pending any more")
 			continue
 		}
-		parked.Message = withPresentContent(parked.Message, m)
+		parked.Message = sqlstore.WithPresentContent(parked.Message, m)
 		parked.InTable = m.Fault != nil
 		if err := p.rewrite(ctx, v.OID, parked); err != nil {
 			return nil, err
@@ -169,7 +167,7 @@ func (p *part) edit(ctx context.Context, rows []*view) error {
 	}
 	if p.result.NewID == "" {
 		if p.result.NewID = p.request.Selection.Edit.NewID; p.result.NewID == "" {
-			p.result.NewID = newUUID()
+			p.result.NewID = sqlstore.NewUUID()
 		}
 	}
 	var kept []*view
@@ -180,17 +178,17 @@ func (p *part) edit(ctx context.Context, rows []*view) error {
 		case parked == nil:
 			continue
 		case passed:
-			p.result.refuse("the group has gone on: edit it with --allow-reorder, and it is delivered out of order")
+			p.result.Refuse("the group has gone on: edit it with --allow-reorder, and it is delivered out of order")
 			continue
 		case parked.InTable && p.request.Selection.Edit.Payload == nil:
-			p.result.refuse("the message was not copied as a whole: give the edit a payload, or mend the document and replay it")
+			p.result.Refuse("the message was not copied as a whole: give the edit a payload, or mend the document and replay it")
 			continue
 		}
 		parked.Original = parked.RowID()
-		parked.Message = edited(parked.Message, p.request.Selection.Edit)
+		parked.Message = sqlstore.Edited(parked.Message, p.request.Selection.Edit)
 		parked.Message.ID, parked.InTable = p.result.NewID, false
 		if parked.Message.Size() > maxParked {
-			p.result.refuse("the edited message is larger than a document may be")
+			p.result.Refuse("the edited message is larger than a document may be")
 			continue
 		}
 		if err := p.rewrite(ctx, v.OID, parked); err != nil {
@@ -199,37 +197,6 @@ func (p *part) edit(ctx context.Context, rows []*view) error {
 		kept = append(kept, v)
 	}
 	return p.again(ctx, kept)
-}
-
-// edited is a copy of the message with the changes made. Headers are set by name; the others stay.
-func edited(old *outbox.Message, e *checkpoint.Edit) *outbox.Message {
-	m := *old
-	m.Fault = nil
-	if e.Payload != nil {
-		m.Payload = *e.Payload
-	}
-	if e.Type != nil {
-		m.Type = *e.Type
-	}
-	if e.Topic != nil {
-		m.Topic = *e.Topic
-	}
-	if e.Key != nil {
-		m.Key = []byte(*e.Key)
-	}
-	m.Headers = slices.Clone(old.Headers)
-	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
-		set := outbox.Header{Name: name, Value: []byte(e.Headers[name])}
-		i := slices.IndexFunc(m.Headers, func(h outbox.Header) bool { return h.Name == name })
-		if i < 0 {
-			m.Headers = append(m.Headers, set)
-			continue
-		}
-		m.Headers[i] = set
-		rest := slices.DeleteFunc(m.Headers[i+1:], func(h outbox.Header) bool { return h.Name == name })
-		m.Headers = m.Headers[:i+1+len(rest)]
-	}
-	return &m
 }
 
 // read reads whole deliveries.
@@ -259,12 +226,4 @@ func (p *part) rewrite(ctx context.Context, id bson.ObjectID, d *checkpoint.Park
 	was.setMessage(d)
 	_, err := p.s.parked.ReplaceOne(ctx, byID, &was)
 	return err
-}
-
-// newUUID draws a random UUID, version 4.
-func newUUID() string {
-	var u [16]byte
-	_, _ = rand.Read(u[:]) // never fails
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 const (
@@ -70,7 +71,7 @@ func (a *attempt) park(ctx context.Context) error {
 	for i := range a.in.Park {
 		p := &a.in.Park[i]
 		a.s.sinks[p.Sink] = true
-		if !alone(p) {
+		if !sqlstore.Alone(p) {
 			a.lanes.add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
 		m := a.known(messageKey{p.Message.Table, p.RowID()})
@@ -153,7 +154,7 @@ func (a *attempt) delivered(m *settled, v *view) {
 // alter gives a delivery its new state.
 func (a *attempt) alter(v *view, c *checkpoint.Change) {
 	v.State, v.Blocks, v.Attempts = c.State, c.Blocks && !v.Alone, c.Attempts
-	v.LastError, v.ErrorClass, v.Next = errorText(c.LastError), c.ErrorClass, nil
+	v.LastError, v.ErrorClass, v.Next = sqlstore.ErrorText(c.LastError), c.ErrorClass, nil
 	set := bson.D{{Key: "state", Value: v.State}, {Key: "blocks", Value: v.Blocks}, {Key: "attempts", Value: v.Attempts},
 		{Key: "last_error", Value: v.LastError}, {Key: "error_class", Value: v.ErrorClass}, {Key: "changed_at", Value: a.now}}
 	delete(a.want, v.OID)

@@ -147,13 +147,3 @@ func (a *attempt) putLanesInOrder(ctx context.Context) error {
 func (s *store) isHeld(lane checkpoint.Lane) bool {
 	return s.held[lane] || s.held[checkpoint.Lane{Group: lane.Group}]
 }
-
-// sortedLanes lists a set of lanes in order.
-func sortedLanes(set map[checkpoint.Lane]bool) []checkpoint.Lane {
-	lanes := make([]checkpoint.Lane, 0, len(set))
-	for lane := range set {
-		lanes = append(lanes, lane)
-	}
-	slices.SortFunc(lanes, compareLanes)
-	return lanes
-}

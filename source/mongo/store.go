@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -193,6 +191,3 @@ func (s *store) now(ctx context.Context) (time.Time, error) {
 	}
 	return h.LocalTime.UTC(), nil
 }
-
-// sinkNames are the sinks that may have parked deliveries, in order.
-func (s *store) sinkNames() []string { return slices.Sorted(maps.Keys(s.sinks)) }

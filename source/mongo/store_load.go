@@ -14,6 +14,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // Load reads the state, and counts the start as unclean until something is settled.
@@ -61,7 +62,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.PausedSinks, out.HeldLanes, out.AcceptGap = force.sinks(), sortedLanes(s.held), s.gap != 0
+	out.PausedSinks, out.HeldLanes, out.AcceptGap = force.Sinks(), sqlstore.SortedLanes(s.held), s.gap != 0
 	h, err := greet(ctx, s.client)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (s *store) remember(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.held = force.held()
+	s.held = force.Held()
 	return nil
 }
 
