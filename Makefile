@@ -5,7 +5,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # What runs concurrently, or is shared by what does: tested with the race detector too.
-ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./test/sim/...
+ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./source/mongo/... ./test/sim/...
 FUZZTIME  ?= 30s
 SCHEDULES ?= 20000
 # Tests that had no server; go test hides what a package that passes prints.

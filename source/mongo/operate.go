@@ -1,0 +1,135 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
+type Gap struct {
+	// From is the checkpoint. A request to accept the gap names it, so that it counts for no other.
+	From source.Resume
+	// Why is the reason, for the operator.
+	Why string
+}
+
+// gapTries bounds how often a checkpoint that moves meanwhile is looked at again.
+const gapTries = 5
+
+// FindGap tells whether the next start would have to establish a new position, or to repeat a sweep that did not end; nil
+// where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
+func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	c, err := s.savedCheckpoint(ctx)
+	for range gapTries {
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			return nil, errors.New("there is no checkpoint yet, so nothing can be missing: run tailbox init")
+		}
+		found, err := s.cfg.examine(ctx, c.SourceID, c.Resume)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("examine the log: %w", err)
+		case found.Lost != "":
+			gap = &Gap{From: c.Resume, Why: found.Lost}
+		case c.SweepPending:
+			gap = &Gap{From: c.Resume, Why: "the last sweep of pending documents did not end"}
+		default:
+			return nil, nil
+		}
+		// A relay that runs moves both, and what was read first looks lost.
+		again, err := s.savedCheckpoint(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if again != nil && again.Resume == c.Resume {
+			return gap, nil
+		}
+		c = again
+	}
+	return nil, nil // a checkpoint that moves all the time has no gap behind it
+}
+
+// savedCheckpoint reads the checkpoint; nil where none was saved.
+func (s *store) savedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, error) {
+	var doc checkpointDocument
+	err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&doc)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault("read the checkpoint", err)
+	}
+	return doc.checkpoint()
+}
+
+// Uninstall removes the pipeline's documents from the collections tailbox_*, or the collections themselves where no other
+// pipeline uses them. It returns what it removed. It refuses while a relay runs, and, without force, while deliveries are parked:
+// they would be lost. The outbox collections stay.
+func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, err error) {
+	s, err := openStore(ctx, cfg)
+	switch {
+	case errors.Is(err, checkpoint.ErrNoTables):
+		return nil, nil
+	case errors.Is(err, checkpoint.ErrLocked):
+		return nil, fmt.Errorf("uninstall: %w: stop it first", err)
+	case err != nil:
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	ctx = s.in(ctx)
+	if !force {
+		parked, err := s.parked.CountDocuments(ctx, s.ours(bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}}))
+		if err != nil {
+			return nil, fault("count parked deliveries", err)
+		}
+		if parked > 0 {
+			return nil, fmt.Errorf("uninstall: %d deliveries are parked and would be lost: let them end, drop them (tailbox dead drop), or use --force", parked)
+		}
+	}
+	others, err := s.checkpoints.CountDocuments(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: s.cfg.Pipeline}}}}, options.Count().SetLimit(1))
+	if err != nil {
+		return nil, fault("look for other pipelines", err)
+	}
+	for _, coll := range []*mongo.Collection{s.requests, s.parked, s.checkpoints} {
+		if others == 0 {
+			err = coll.Drop(ctx)
+			dropped = append(dropped, "collection "+s.cfg.Schema+"."+coll.Name())
+		} else {
+			field := "pipeline"
+			if coll == s.checkpoints {
+				field = "_id"
+			}
+			_, err = coll.DeleteMany(ctx, bson.D{{Key: field, Value: s.cfg.Pipeline}})
+		}
+		if err != nil {
+			return dropped, fault("uninstall", err)
+		}
+	}
+	if others > 0 {
+		dropped = append(dropped, "documents of pipeline "+s.cfg.Pipeline+" in tailbox_*, which other pipelines use")
+	}
+	s.epoch = 0 // there is no lease any more to give back
+	return dropped, nil
+}
+
+func countOptions() *options.CountOptionsBuilder { return options.Count().SetLimit(countLimit + 1) }
+
+// sortedNames are the keys of a map, in order.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,155 @@
+package mongo
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// SetupScript is what Init creates, as a script for mongosh: the collections and their indexes. It can be run again.
+func SetupScript(cfg Config) (string, error) {
+	cfg, err := cfg.resolved()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, c := range append(cfg.ownCollections(), cfg.outboxCollections()...) {
+		fmt.Fprintf(&b, "if (!%[1]s.getCollectionNames().includes(%[2]s)) %[1]s.createCollection(%[2]s);\n", inDatabase(c.database), quote(c.name))
+		for i := range c.indexes {
+			b.WriteString(c.indexCommand(&c.indexes[i]) + ";\n")
+		}
+	}
+	return b.String(), nil
+}
+
+func inDatabase(name string) string { return "db.getSiblingDB(" + quote(name) + ")" }
+
+// quote is a text as JavaScript has it.
+func quote(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return `""` // cannot be: a string is always marshalled
+	}
+	return string(text)
+}
+
+// indexCommand makes an index.
+func (c *collection) indexCommand(x *index) string {
+	options := bson.D{{Key: "name", Value: x.name}}
+	if x.unique {
+		options = append(options, bson.E{Key: "unique", Value: true})
+	}
+	if x.partial != nil {
+		options = append(options, bson.E{Key: "partialFilterExpression", Value: x.partial})
+	}
+	return fmt.Sprintf("%s.getCollection(%s).createIndex(%s, %s)", inDatabase(c.database), quote(c.name), script(x.keyDocument()), script(options))
+}
+
+// script is a document as JavaScript has it.
+func script(d bson.D) string {
+	raw, err := bson.Marshal(d)
+	if err != nil {
+		return "{}" // cannot be: it is made of texts and numbers
+	}
+	text, err := appendJSONDocument(nil, raw, 0)
+	if err != nil {
+		return "{}"
+	}
+	return string(text)
+}
+
+// A need is what the relay's user must be allowed to do. An empty name stands for all.
+type need struct {
+	database, collection string
+	actions              []string
+}
+
+func (n *need) String() string {
+	switch {
+	case n.database == "":
+		return "all databases"
+	case n.collection == "":
+		return "database " + n.database
+	}
+	return n.database + "." + n.collection
+}
+
+// needs are what a user needs who does nothing but run the relay.
+func (c *Config) needs() []need {
+	var list []need
+	databases := []string{c.Schema}
+	for _, own := range c.ownCollections() {
+		list = append(list, need{own.database, own.name, []string{"find", "insert", "update", "remove", "listIndexes"}})
+	}
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		if !slices.Contains(databases, t.Schema) {
+			databases = append(databases, t.Schema)
+		}
+		actions := []string{"find", "listIndexes"}
+		switch t.OnDelivered {
+		case outbox.Delete:
+			actions = append(actions, "remove")
+		case outbox.Mark:
+			actions = append(actions, "update")
+		}
+		if t.OnDelivered == outbox.Delete && t.Columns.Status != "" {
+			actions = append(actions, "update") // of what a parked delivery shows
+		}
+		list = append(list, need{t.Schema, t.Name, actions})
+	}
+	for _, name := range databases {
+		list = append(list, need{name, "", []string{"listCollections"}})
+	}
+	stream := need{actions: []string{"changeStream", "find"}}
+	switch _, database := c.pipeline(false); {
+	case len(c.Tables) == 1:
+		stream.database, stream.collection = c.Tables[0].Schema, c.Tables[0].Name
+	case database != "":
+		stream.database = database
+	}
+	return append(list, stream)
+}
+
+// RoleScript makes a role with what a user needs who does nothing but run the relay, as a script for mongosh, and grants it to
+// the user.
+func RoleScript(cfg Config, user string) (string, error) {
+	cfg, err := cfg.resolved()
+	if err != nil {
+		return "", err
+	}
+	role := "tailbox_" + cfg.Pipeline
+	var privileges []string
+	for _, n := range cfg.needs() {
+		privileges = append(privileges, "\t"+script(bson.D{{Key: "resource", Value: bson.D{{Key: "db", Value: n.database}, {Key: "collection", Value: n.collection}}},
+			{Key: "actions", Value: n.actions}}))
+	}
+	admin := inDatabase("admin")
+	return fmt.Sprintf("%s.createRole({role: %s, roles: [], privileges: [\n%s\n]});\n%[1]s.grantRolesToUser(%[4]s, [%[2]s]);\n",
+		admin, quote(role), strings.Join(privileges, ",\n"), quote(user)), nil
+}
+
+// UninstallScript is what Uninstall does, as a script for mongosh. The collections go only where no other pipeline uses them;
+// the script leaves that to who runs it.
+func UninstallScript(cfg Config) (string, error) {
+	cfg, err := cfg.resolved()
+	if err != nil {
+		return "", err
+	}
+	var b, drops strings.Builder
+	for _, own := range cfg.ownCollections() {
+		field := "pipeline"
+		if own.name == checkpointCollection {
+			field = "_id"
+		}
+		coll := fmt.Sprintf("%s.getCollection(%s)", inDatabase(own.database), quote(own.name))
+		fmt.Fprintf(&b, "%s.deleteMany(%s);\n", coll, script(bson.D{{Key: field, Value: cfg.Pipeline}}))
+		fmt.Fprintf(&drops, "%s.drop();\n", coll)
+	}
+	return b.String() + "// if no other pipeline uses them:\n" + drops.String(), nil
+}

@@ -1,0 +1,288 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
+type Report struct {
+	Pipeline string `json:"pipeline"`
+	// SourceID and Version of the server now; End is the cluster time at which its log ends.
+	SourceID string `json:"source_id"`
+	Version  string `json:"server_version"`
+	End      string `json:"log_end"`
+	// Oplog is nil where the user may not see it.
+	Oplog *OplogReport `json:"oplog"`
+	// Checkpoint is nil where none was saved.
+	Checkpoint *CheckpointReport `json:"checkpoint"`
+	// Holder is the process that holds the pipeline's lease; nil where no relay runs.
+	Holder *HolderReport `json:"holder"`
+	Sinks  []SinkReport  `json:"sinks"`
+	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
+	OpenRequests int               `json:"open_requests"`
+	Held         []checkpoint.Lane `json:"held"`
+}
+
+// An OplogReport tells how far back the log reaches.
+type OplogReport struct {
+	First         string  `json:"first"`
+	WindowSeconds float64 `json:"window_seconds"`
+	Bytes         int64   `json:"bytes"`
+	MaxBytes      int64   `json:"max_bytes"`
+}
+
+// A CheckpointReport is the saved checkpoint.
+type CheckpointReport struct {
+	SourceID string    `json:"source_id"`
+	Resume   string    `json:"resume"`
+	Log      uint32    `json:"log"`
+	SavedAt  time.Time `json:"saved_at"`
+	// LagSeconds is how much older the checkpoint is than the log's end, by cluster time.
+	LagSeconds float64 `json:"lag_seconds"`
+	// SettledAbove counts the ranges of deliveries beyond it that are settled.
+	SettledAbove  int  `json:"settled_above"`
+	SweepPending  bool `json:"sweep_pending"`
+	UncleanStarts int  `json:"unclean_starts"`
+}
+
+// A HolderReport is who holds the lease.
+type HolderReport struct {
+	Host string `json:"host"`
+	PID  int    `json:"pid"`
+	// Renewed is when the lease was renewed last, by the server's clock.
+	Renewed time.Time `json:"renewed"`
+}
+
+// A SinkReport counts what is parked for a sink.
+type SinkReport struct {
+	Sink   string `json:"sink"`
+	Paused bool   `json:"paused"`
+	// Deliveries by state.
+	Retrying int `json:"retrying"`
+	Waiting  int `json:"waiting"`
+	Dead     int `json:"dead"`
+	// Lanes that wait; HeldLanes of them for an operator, be it because of a dead delivery or of a hold.
+	Lanes     int `json:"lanes"`
+	HeldLanes int `json:"held_lanes"`
+	// DueSeconds is how long the longest waiting due delivery is due, HeldSeconds how long the oldest held lane is held by a
+	// dead delivery; 0 where there is none.
+	DueSeconds  float64 `json:"oldest_due_seconds"`
+	HeldSeconds float64 `json:"oldest_held_seconds"`
+}
+
+// Status reads the state of a pipeline.
+func Status(ctx context.Context, cfg Config) (report *Report, err error) {
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	ctx = s.in(ctx)
+	r := &Report{Pipeline: s.cfg.Pipeline}
+	h, err := greet(ctx, s.client)
+	if err != nil {
+		return nil, err
+	}
+	if r.SourceID, err = s.cfg.sourceID(ctx, s.client, h); err != nil {
+		return nil, err
+	}
+	var build struct {
+		Version string `bson:"version"`
+	}
+	if err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
+		return nil, fault("ask for the server's version", err)
+	}
+	end, err := clusterTime(ctx, s.client)
+	if err != nil {
+		return nil, err
+	}
+	r.Version, r.End = build.Version, end.String()
+	if o, err := readOplog(ctx, s.client); err == nil && !h.sharded() {
+		r.Oplog = &OplogReport{First: o.First.String(), WindowSeconds: o.window().Seconds(), Bytes: o.Size, MaxBytes: o.MaxSize}
+	}
+	if err := s.reportCheckpoint(ctx, r, end); err != nil {
+		return nil, err
+	}
+	if r.Holder, err = readHolder(ctx, s.client, &s.cfg); err != nil {
+		return nil, err
+	}
+	return r, s.reportSinks(ctx, r, h.LocalTime)
+}
+
+func (s *store) reportCheckpoint(ctx context.Context, r *Report, end opTime) error {
+	var doc checkpointDocument
+	err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&doc)
+	if errors.Is(err, mongo.ErrNoDocuments) || err == nil && doc.Resume == "" {
+		return nil
+	}
+	if err != nil {
+		return fault("read the checkpoint", err)
+	}
+	c := &CheckpointReport{SourceID: doc.SourceID, Resume: doc.Resume, Log: uint32(doc.Log), SavedAt: doc.UpdatedAt.UTC(),
+		SweepPending: doc.SweepPending, UncleanStarts: doc.Unclean}
+	for _, x := range doc.SettledAbove {
+		c.SettledAbove += len(x.Ranges)
+	}
+	if at, err := parsePlace(source.Resume(doc.Resume)); err == nil && end > at.at {
+		c.LagSeconds = float64(end>>32 - at.at>>32)
+	}
+	r.Checkpoint = c
+	return nil
+}
+
+// readHolder reads who holds the lease; nil where nobody does.
+func readHolder(ctx context.Context, client *mongo.Client, cfg *Config) (*HolderReport, error) {
+	var lease leaseDocument
+	err := client.Database(cfg.Schema).Collection(checkpointCollection).FindOne(ctx, bson.D{{Key: "_id", Value: cfg.Pipeline}},
+		options.FindOne().SetProjection(bson.D{{Key: "lease_epoch", Value: 1}, {Key: "lease_holder", Value: 1}, {Key: "updated_at", Value: 1},
+			{Key: "expired", Value: expired()}})).Decode(&lease)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return nil, nil
+	case err != nil:
+		return nil, fault("look at the pipeline's lease", err)
+	case lease.Expired || lease.Holder == nil:
+		return nil, nil
+	}
+	return &HolderReport{Host: lease.Holder.Host, PID: lease.Holder.PID, Renewed: lease.Updated.UTC()}, nil
+}
+
+// reportSinks counts what is parked.
+func (s *store) reportSinks(ctx context.Context, r *Report, now time.Time) error {
+	force, err := s.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	s.held = force.Held()
+	r.Held = sqlstore.SortedLanes(s.held)
+	bySink := make(map[string]*SinkReport)
+	sink := func(name string) *SinkReport {
+		if bySink[name] == nil {
+			bySink[name] = &SinkReport{Sink: name}
+		}
+		return bySink[name]
+	}
+	for _, name := range force.Sinks() {
+		sink(name).Paused = true
+	}
+	if err := s.countStates(ctx, sink, now); err != nil {
+		return err
+	}
+	counts, err := s.countLanes(ctx, &checkpoint.Selection{}, 0)
+	if err != nil {
+		return err
+	}
+	lanes := make([]checkpoint.Lane, len(counts))
+	for i, c := range counts {
+		lanes[i] = c.lane
+	}
+	heads, err := s.heads(ctx, lanes)
+	if err != nil {
+		return fault("count lanes", err)
+	}
+	for _, lane := range lanes {
+		to := sink(lane.Sink)
+		to.Lanes++
+		if heads[lane].State == checkpoint.StateDead || s.isHeld(lane) {
+			to.HeldLanes++
+		}
+	}
+	for _, name := range sortedNames(bySink) {
+		r.Sinks = append(r.Sinks, *bySink[name])
+	}
+	n, err := s.requests.CountDocuments(ctx, s.openRequests())
+	r.OpenRequests = int(n)
+	return fault("count open requests", err)
+}
+
+// countStates counts deliveries by sink and state, and finds the oldest.
+func (s *store) countStates(ctx context.Context, sink func(string) *SinkReport, now time.Time) error {
+	held := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{"$blocks", true}}}, "$changed_at", nil}}}
+	cur, err := s.parked.Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}})}},
+		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "state", Value: "$state"}}},
+			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}, {Key: "due", Value: bson.D{{Key: "$min", Value: "$next_attempt_at"}}},
+			{Key: "held", Value: bson.D{{Key: "$min", Value: held}}}}}},
+	}, options.Aggregate().SetAllowDiskUse(true))
+	if err != nil {
+		return fault("count parked deliveries", err)
+	}
+	var found []struct {
+		ID struct {
+			Sink  string           `bson:"sink"`
+			State checkpoint.State `bson:"state"`
+		} `bson:"_id"`
+		N    int        `bson:"n"`
+		Due  *time.Time `bson:"due"`
+		Held *time.Time `bson:"held"`
+	}
+	if err := cur.All(ctx, &found); err != nil {
+		return fault("count parked deliveries", err)
+	}
+	for _, f := range found {
+		to := sink(f.ID.Sink)
+		switch f.ID.State {
+		case checkpoint.StateRetrying:
+			to.Retrying = f.N
+		case checkpoint.StateWaiting:
+			to.Waiting = f.N
+		default:
+			to.Dead = f.N
+			if f.Held != nil {
+				to.HeldSeconds = max(now.Sub(*f.Held).Seconds(), 0)
+			}
+		}
+		if f.Due != nil {
+			to.DueSeconds = max(to.DueSeconds, now.Sub(*f.Due).Seconds())
+		}
+	}
+	return nil
+}
+
+// An oplog is what can be seen of the log of a replica set.
+type oplog struct {
+	First, Last   opTime
+	Size, MaxSize int64
+}
+
+func (o *oplog) window() time.Duration { return time.Duration(o.Last>>32-o.First>>32) * time.Second }
+
+// readOplog looks at the oplog itself, which takes the right to read the database local.
+func readOplog(ctx context.Context, client *mongo.Client) (*oplog, error) {
+	local := client.Database("local")
+	o := &oplog{}
+	for _, end := range []struct {
+		order int
+		at    *opTime
+	}{{1, &o.First}, {-1, &o.Last}} {
+		var entry struct {
+			TS bson.Timestamp `bson:"ts"`
+		}
+		err := local.Collection("oplog.rs").FindOne(ctx, bson.D{}, options.FindOne().SetSort(bson.D{{Key: "$natural", Value: end.order}}).
+			SetProjection(bson.D{{Key: "ts", Value: 1}})).Decode(&entry)
+		if err != nil {
+			return nil, fmt.Errorf("read the oplog: %w", err)
+		}
+		*end.at = opTimeOf(entry.TS.T, entry.TS.I)
+	}
+	var stats struct {
+		Size    int64 `bson:"size"`
+		MaxSize int64 `bson:"maxSize"`
+	}
+	if err := local.RunCommand(ctx, bson.D{{Key: "collStats", Value: "oplog.rs"}}).Decode(&stats); err != nil {
+		return nil, fmt.Errorf("read the oplog's size: %w", err)
+	}
+	o.Size, o.MaxSize = stats.Size, stats.MaxSize
+	return o, nil
+}
