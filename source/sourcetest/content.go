@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -58,10 +59,14 @@ func (r *rig) byEveryRoad(want []*outbox.Message) {
 	r.compare("a fetch", want, fetched)
 }
 
-// compare compares messages as they were written with what was read, but for what the log gives them.
+// compare compares messages as they were written into the first table with what was read, but for what the log gives them.
 func (r *rig) compare(road string, want, got []*outbox.Message) {
 	r.t.Helper()
-	table := r.tables[0]
+	r.compareIn(r.tables[0], road, want, got)
+}
+
+func (r *rig) compareIn(table Table, road string, want, got []*outbox.Message) {
+	r.t.Helper()
 	if len(got) != len(want) {
 		r.t.Fatalf("%s gave %d messages, want %d: %s", road, len(got), len(want), ids(got))
 	}
@@ -102,33 +107,45 @@ func (r *rig) compare(road string, want, got []*outbox.Message) {
 
 // testPayloads: a payload of any type arrives as it was written, by whatever road; NULL is not empty.
 func testPayloads(t *testing.T, k Kind) {
-	for typ, payloads := range k.Payloads {
-		t.Run(typ, func(t *testing.T) {
-			t.Parallel()
-			outboxTable := table("tailbox", "outbox")
-			outboxTable.PayloadType = typ
-			r := newStoreRig(t, k, Setup{Tables: []Table{outboxTable}})
-			from := r.establish()
-			var want []*outbox.Message
-			var refs []checkpoint.RowRef
-			for i, p := range payloads {
-				m := row(i, "g")
-				m.Payload = p.Written
-				r.insert(m)
-				m.Payload = p.Read
-				want = append(want, m)
-				refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: m.ID})
-			}
-			ms, _ := r.read(source.Start{From: from}).messages(len(want))
-			r.compare("the log", want, ms)
-			fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5})
-			r.must(err, "fetch")
-			r.compare("a fetch", want, fetched)
-		})
+	var tables []Table
+	for i, typ := range slices.Sorted(maps.Keys(k.Payloads)) {
+		tables = append(tables, table("tailbox", fmt.Sprintf("outbox%d", i)))
+		tables[i].PayloadType = typ
 	}
-	if len(k.Payloads) == 0 {
-		t.Error("the kind names no types of payloads")
+	if len(tables) == 0 {
+		t.Fatal("the kind names no types of payloads")
 	}
+	r := newStoreRig(t, k, Setup{Tables: tables})
+	from := r.establish()
+	n := 0
+	want, refs := make([][]*outbox.Message, len(tables)), make([][]checkpoint.RowRef, len(tables))
+	for i, table := range r.tables {
+		for _, p := range k.Payloads[table.PayloadType] {
+			m := row(n, "g")
+			m.Payload = p.Written
+			r.must(r.app.Insert(r.ctx, table, m), "insert %q as %s", p.Written, table.PayloadType)
+			m.Payload = p.Read
+			want[i], refs[i] = append(want[i], m), append(refs[i], checkpoint.RowRef{Table: table.String(), ID: m.ID})
+			n++
+		}
+	}
+	ms, _ := r.read(source.Start{From: from}).messages(n)
+	for i, table := range r.tables {
+		r.compareIn(table, "the log, type "+table.PayloadType, want[i], of(table, ms))
+		fetched, _, err := r.st.Fetch(r.ctx, refs[i], outbox.Position{Log: 1, Commit: 5})
+		r.must(err, "fetch")
+		r.compareIn(table, "a fetch, type "+table.PayloadType, want[i], fetched)
+	}
+}
+
+// of are those of the messages that are of a table.
+func of(table Table, ms []*outbox.Message) (found []*outbox.Message) {
+	for _, m := range ms {
+		if m.Table == table.String() {
+			found = append(found, m)
+		}
+	}
+	return found
 }
 
 // testGroups: the group is what the shape says; no group is none, and not one group of all those messages.
@@ -222,61 +239,90 @@ func testTooLarge(t *testing.T, k Kind) {
 
 // testIDTypes: an id of any type that a column may have is one text for ever: in the log, in the table, in what is settled.
 func testIDTypes(t *testing.T, k Kind) {
-	for typ, texts := range k.IDs {
-		t.Run(typ, func(t *testing.T) {
-			t.Parallel()
-			outboxTable := table("tailbox", "outbox")
-			outboxTable.IDType = typ
-			r := newStoreRig(t, k, Setup{Tables: []Table{outboxTable}})
-			from := r.establish()
-			want := ""
-			for i, text := range texts {
-				m := row(i, "g")
-				m.ID = text
-				r.insert(m)
-				want += fmt.Sprintf("%q ", text)
-			}
-			ms, _ := r.read(source.Start{From: from}).messages(len(texts))
-			got, last := "", ms[len(ms)-1]
-			for _, m := range ms {
-				got += fmt.Sprintf("%q ", m.ID)
-			}
-			equal(t, "ids in the log", got, want)
-			names, _ := r.pendingAll(1)
-			equal(t, "pending", names, texts)
-			r.parkWhole(dead("kafka", last, true))
-			r.untilVisible(last)
-			pending, _ := r.pendingAll(10)
-			equal(t, "pending beside a parked one", pending, texts[:len(texts)-1])
-			r.park(head("kafka", ms[0], 0)) // its row is not settled: a sweep finds it
-			snap, _ := r.judge(false, false)
-			swept, at := r.pending(snap, 1)
-			if len(swept) != len(texts)-1 {
-				t.Fatalf("swept %s", ids(swept))
-			}
-			for i, m := range swept {
-				if want := map[bool]int{true: 1}[m.ID == texts[0]]; len(at[i]) != want {
-					t.Errorf("swept %q is parked at %q", m.ID, at[i])
-				}
-			}
-			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", ms[0])}})
-			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", last)}})
-			for _, m := range ms[:len(ms)-1] {
-				r.untilVisible(m)
-			}
-			pending, _ = r.pendingAll(10)
-			equal(t, "pending after all are settled", len(pending), 0)
-			found, err := r.db.Rows(r.ctx, r.tables[0])
-			r.must(err, "read rows")
-			for _, row := range found {
-				if row.Status != "delivered" {
-					t.Errorf("row %q is %s", row.ID, row.Status)
-				}
-			}
-		})
+	var tables []Table
+	for i, typ := range slices.Sorted(maps.Keys(k.IDs)) {
+		tables = append(tables, table("tailbox", fmt.Sprintf("outbox%d", i)))
+		tables[i].IDType = typ
 	}
-	if len(k.IDs) == 0 {
-		t.Error("the kind names no types of ids")
+	if len(tables) == 0 {
+		t.Fatal("the kind names no types of ids")
+	}
+	r := newStoreRig(t, k, Setup{Tables: tables})
+	from := r.establish()
+	total := 0
+	for _, table := range r.tables {
+		for _, text := range k.IDs[table.IDType] {
+			m := row(total, "g")
+			m.ID = text
+			r.must(r.app.Insert(r.ctx, table, m), "insert id %q as %s", text, table.IDType)
+			total++
+		}
+	}
+	ms, _ := r.read(source.Start{From: from}).messages(total)
+	r.samePending("pending", ms, func(Table, int, int) bool { return true })
+	// The first one of each table is parked while another delivery of it is on its way; the last one is dead.
+	var firsts, lasts []*outbox.Message
+	for _, table := range r.tables {
+		in := of(table, ms)
+		var got []string
+		for _, m := range in {
+			got = append(got, m.ID)
+		}
+		equal(t, "ids in the log, type "+table.IDType, got, k.IDs[table.IDType])
+		firsts, lasts = append(firsts, in[0]), append(lasts, in[len(in)-1])
+	}
+	for i := range lasts {
+		r.park(head("kafka", firsts[i], 0), dead("audit", lasts[i], true))
+	}
+	r.untilVisible(lasts...)
+	r.samePending("pending beside parked ones", ms, func(_ Table, i, n int) bool { return i > 0 && i < n-1 })
+	snap, _ := r.judge(false, false)
+	swept, at := r.pending(snap, 1)
+	equal(t, "swept", len(swept), total-len(tables))
+	for i, m := range swept {
+		first := slices.ContainsFunc(firsts, func(f *outbox.Message) bool { return f.Table == m.Table && f.ID == m.ID })
+		if want := map[bool]string{true: "[kafka]", false: "[]"}[first]; fmt.Sprint(at[i]) != want {
+			t.Errorf("swept %q of %s is parked at %v, want %s", m.ID, m.Table, at[i], want)
+		}
+	}
+	var cs []checkpoint.Change
+	for i := range lasts {
+		cs = append(cs, delivered("kafka", firsts[i]), delivered("audit", lasts[i]))
+	}
+	r.settle(checkpoint.Settlement{Changes: cs})
+	r.untilVisible(ms...)
+	r.samePending("pending after all are settled", ms, func(Table, int, int) bool { return false })
+	for _, table := range r.tables {
+		found, err := r.db.Rows(r.ctx, table)
+		r.must(err, "read rows")
+		for _, row := range found {
+			if row.Status != "delivered" {
+				t.Errorf("row %q of type %s is %s", row.ID, table.IDType, row.Status)
+			}
+		}
+	}
+}
+
+// samePending compares the list of pending rows with those of the messages that pick names: the i-th of n of their table.
+func (r *rig) samePending(what string, ms []*outbox.Message, pick func(table Table, i, n int) bool) {
+	r.t.Helper()
+	got, _ := r.pendingRows(7)
+	for _, table := range r.tables {
+		in := of(table, ms)
+		var want, names []string
+		for i, m := range in {
+			if pick(table, i, len(in)) {
+				want = append(want, m.ID)
+			}
+		}
+		for _, ref := range got {
+			if ref.Table == table.String() {
+				names = append(names, ref.ID)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(names)
+		equal(r.t, what+", type "+table.IDType, names, want)
 	}
 }
 

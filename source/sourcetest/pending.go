@@ -16,21 +16,28 @@ import (
 // pendingAll lists the ids of all pending rows, in chunks of limit.
 func (r *rig) pendingAll(limit int) (names []string, calls int) {
 	r.t.Helper()
+	rows, calls := r.pendingRows(limit)
+	for _, ref := range rows {
+		names = append(names, ref.ID)
+	}
+	return names, calls
+}
+
+func (r *rig) pendingRows(limit int) (refs []checkpoint.RowRef, calls int) {
+	r.t.Helper()
 	for cursor := ""; ; {
 		rows, err := r.st.Pending(r.ctx, cursor, limit)
 		r.must(err, "list pending rows")
 		if len(rows.Rows) > limit {
 			r.t.Fatalf("%d rows, want at most %d", len(rows.Rows), limit)
 		}
-		for _, ref := range rows.Rows {
-			names = append(names, ref.ID)
-		}
+		refs = append(refs, rows.Rows...)
 		calls++
 		if cursor = rows.Cursor; cursor == "" {
-			return names, calls
+			return refs, calls
 		}
 		if calls > 10_000 {
-			r.t.Fatalf("the list of pending rows does not end: %d rows so far", len(names))
+			r.t.Fatalf("the list of pending rows does not end: %d rows so far", len(refs))
 		}
 	}
 }

@@ -23,8 +23,8 @@ type Kind struct {
 	// it away at the test's end. Databases are used in parallel, so one server may hold many.
 	Open func(t *testing.T, s Setup) Database
 
-	// IDs are the types that an id column may have, each with some ids in the order in which the type sorts them, as
-	// Message.ID has them. The names of the types are the kind's own. They come back in Table.IDType.
+	// IDs are the types that an id column may have, each with two ids or more, as Message.ID has them. The names of the
+	// types are the kind's own. They come back in Table.IDType.
 	IDs map[string][]string
 	// TextID is the one of IDs that may be any text, even the empty one.
 	TextID string
