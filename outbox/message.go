@@ -6,6 +6,8 @@
 package outbox
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"time"
 )
@@ -17,7 +19,7 @@ import (
 // what is kept for long is copied.
 type Message struct {
 	// ID identifies the message for ever: every delivery of it carries the same ID. It is the text of the id column
-	// (uuid, text or bigint), or StandInID where the row has none.
+	// (uuid, text or bigint) of at most MaxIndexed bytes, or StandInID where the row has none.
 	ID string
 	// Type says what kind of message this is, such as OrderPlaced. Routes usually match on it.
 	Type string
@@ -87,6 +89,18 @@ type Fault struct {
 
 // standIn begins the ID of a message whose row has none.
 const standIn = "tailbox-no-id:"
+
+// MaxIndexed is how many bytes an ID or a Group may have. The relay's tables are indexed by both, and an index of Postgres takes
+// 2,700 bytes, one of MySQL 3,072.
+const MaxIndexed = 1000
+
+// StandInGroup is the Group of a message whose own is longer than MaxIndexed: its beginning, and a hash of all of it, so
+// that messages of one group stay in one group.
+func StandInGroup(group []byte) string {
+	sum := sha256.Sum256(group)
+	start := strings.ToValidUTF8(string(group[:min(len(group), 200)]), "")
+	return start + "…" + hex.EncodeToString(sum[:16])
+}
 
 // StandInID is the ID of a message whose row has none (it is NULL, empty or unreadable): it is made of the row's place,
 // so that reading the row again gives the same. Such a message has a Fault, and its row cannot be found by its ID.

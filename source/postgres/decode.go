@@ -38,6 +38,8 @@ func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) e
 		d.nameless(p, m, err.Error())
 	case null || len(id) == 0:
 		d.nameless(p, m, "it is NULL or empty")
+	case len(id) > outbox.MaxIndexed:
+		d.nameless(p, m, fmt.Sprintf("it has %d bytes, and at most %d can be indexed", len(id), outbox.MaxIndexed))
 	default:
 		m.ID = stringOf(id)
 	}
@@ -185,7 +187,16 @@ func (d *decoder) group(p *plan, vals []value, m *outbox.Message) error {
 		}
 	}
 	d.scratch = joined
-	m.Group = d.text(joined)
+	if len(joined) <= outbox.MaxIndexed {
+		m.Group = d.text(joined)
+		return nil
+	}
+	m.Group = outbox.StandInGroup(joined)
+	if m.Fault == nil {
+		m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the group (column %s) of a row of %s has %d bytes, and at most "+
+			"%d can be indexed: correct the row's writer, then drop the message and write it anew with a shorter group", p.cols[p.group[0]].name,
+			p.table, len(joined), outbox.MaxIndexed)}
+	}
 	return nil
 }
 

@@ -126,8 +126,10 @@ func TestUndecodableRows(t *testing.T) {
 	r.exec(`INSERT INTO a VALUES ('1', 't', 'g', 'p', '[1]', 0, NULL), ('2', NULL, 'g', 'p', '{}', 0, NULL),
 		('3', 't', 'g', 'p', NULL, 1::bigint<<40, NULL), ('4', 't', 'g', 'p', NULL, NULL, 'tomorrow')`)
 	r.exec(`INSERT INTO a VALUES ('5', 't', 'g', 'p', '{"ok": "yes"}', 5, '2030-01-01T00:00:00Z')`)
-	r.exec(`INSERT INTO a VALUES (NULL, 't', 'g', 'p'), ('', 't', 'g', 'p')`)
-	ms, _ := r.run(source.Start{From: from, Log: 7}).messages(7)
+	r.exec(`INSERT INTO a VALUES (NULL, 't', 'g', 'p'), ('', 't', 'g', 'p'), (repeat('ä', 600), 't', 'g', 'p')`)
+	r.exec(`INSERT INTO a VALUES ('6', 't', repeat('ü', 600), 'p'), ('7', 't', repeat('ü', 601), 'p'), ('8', 't', repeat('ü', 600), 'p'),
+		(repeat('9', 1000), 't', repeat('g', 1000), 'p')`)
+	ms, _ := r.run(source.Start{From: from, Log: 7}).messages(12)
 	for i, column := range []string{"headers", "type", "priority", "available_at"} {
 		m := ms[i]
 		if m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "column "+column+" of public.a") ||
@@ -141,13 +143,25 @@ func TestUndecodableRows(t *testing.T) {
 	if m := ms[4]; m.Fault != nil || m.Priority != 5 || !m.AvailableAt.Equal(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("message 5: %+v", m)
 	}
-	for _, m := range ms[5:] {
+	for _, m := range ms[5:8] {
 		if m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "id (column id) of a row of public.a") ||
 			m.ID != outbox.StandInID(m.Position.String()) || m.Group != "g" || string(m.Payload) != "p" {
 			t.Errorf("a row without an id: %+v, %+v", m, m.Fault)
 		}
 	}
-	again, _ := r.run(source.Start{From: from, Log: 7}).messages(7)
+	for i, m := range ms[8:11] {
+		if m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "column message_group") ||
+			m.ID != fmt.Sprint(i+6) || len(m.Group) > 300 || !strings.HasPrefix(m.Group, "üüü") {
+			t.Errorf("a row with a long group: %+v, %+v", m, m.Fault)
+		}
+	}
+	if ms[8].Group != ms[10].Group || ms[8].Group == ms[9].Group {
+		t.Errorf("groups %q, %q and %q: want the first and the last to be one", ms[8].Group, ms[9].Group, ms[10].Group)
+	}
+	if m := ms[11]; m.Fault != nil || len(m.ID) != 1000 || len(m.Group) != 1000 {
+		t.Errorf("a row with an id and a group of 1000 bytes: %+v", m)
+	}
+	again, _ := r.run(source.Start{From: from, Log: 7}).messages(12)
 	if ids(again) != ids(ms) || again[5].ID == again[6].ID {
 		t.Errorf("read again: %s, want %s", ids(again), ids(ms))
 	}

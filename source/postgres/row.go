@@ -53,7 +53,8 @@ func (r *rowReader) from() string { return tableName(&r.table.Table) }
 // id is the expression of a row's id as text, equal to the message's ID.
 func (r *rowReader) id(alias string) string {
 	id := alias + "." + quoteIdent(r.table.Columns.ID) + "::text"
-	return "coalesce(nullif(" + id + ", ''), " + quoteLiteral(outbox.StandInID("")) + " || " + rowPlace(alias) + ")"
+	return fmt.Sprintf("CASE WHEN octet_length(%[1]s) BETWEEN 1 AND %[2]d THEN %[1]s ELSE %[3]s || %[4]s END", id, outbox.MaxIndexed,
+		quoteLiteral(outbox.StandInID("")), rowPlace(alias))
 }
 
 // rowPlace is the expression of where a row lies, and by which transaction: it stays while nobody updates the row.

@@ -108,11 +108,16 @@ func (t *table) nameless(prefix string) string {
 	}
 	switch {
 	case t.id.wire == "text" && t.id.exact:
-		conds = append(conds, id+" = ''")
+		conds = append(conds, notIndexed(id))
 	case t.id.wire == "text":
-		conds = append(conds, id+"::text = ''")
+		conds = append(conds, notIndexed(id+"::text"))
 	}
 	return strings.Join(conds, " OR ")
+}
+
+// notIndexed is the condition by which a text is no id: it is empty, or too long.
+func notIndexed(text string) string {
+	return fmt.Sprintf("octet_length(%s) NOT BETWEEN 1 AND %d", text, outbox.MaxIndexed)
 }
 
 // namelessMost bounds how many rows without an id are counted.
