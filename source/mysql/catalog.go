@@ -125,6 +125,8 @@ func (c *tableColumn) describe(precision, scale, fraction, length int) {
 		if length == 16 {
 			c.kind = kindUUID
 		}
+	case "uuid": // MariaDB
+		c.kind, c.size = kindUUID, 16
 	case "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
 		c.kind = kindBytes
 	default:

@@ -74,7 +74,7 @@ func (v *value) raw(c *column) (b []byte, ok bool, err error) {
 		return nil, false, errAbsent
 	case c.kind == kindOther:
 		return nil, false, errors.New(c.why)
-	case c.kind == kindText, c.kind == kindBytes:
+	case c.kind == kindText, c.kind == kindBytes && (v.tag == tagText || len(v.data) >= c.size):
 		return v.data, true, nil
 	case v.tag == tagText && c.kind != kindUUID && c.kind != kindBit:
 		return v.data, true, nil
@@ -95,6 +95,8 @@ func (v *value) appendText(dst []byte, c *column) ([]byte, error) {
 	switch c.kind {
 	case kindLatin1:
 		return appendLatin1(dst, b), nil
+	case kindBytes: // BINARY: the log leaves trailing zeros out
+		return append(append(dst, b...), make([]byte, c.size-len(b))...), nil
 	case kindJSON:
 		return appendJSON(dst, b)
 	case kindUUID:

@@ -90,6 +90,7 @@ func kitKind(kind string) sourcetest.Kind {
 	if kind == KindMySQL {
 		k.Payloads["JSON"] = append(same(`{"n": 1.5}`, `[]`, `"x"`), sourcetest.Payload{Written: []byte(`{"bb":1,"a" : [1.0]}`), Read: []byte(`{"a": [1.0], "bb": 1}`)})
 	} else {
+		k.IDs["UUID"] = []string{"0b0e8f6a-8a3e-4b58-9d3c-111111111111", "ffffffff-8a3e-4b58-9d3c-111111111100"}
 		k.Payloads["JSON"] = same(`{ "a":1.0,"a" : 2}`, `"\u0000"`)
 	}
 	return k
@@ -105,13 +106,15 @@ type kitDatabase struct {
 
 func openKit(t *testing.T, kind string, s sourcetest.Setup) *kitDatabase {
 	t.Helper()
-	d := &kitDatabase{}
 	if s.Own {
-		d.my = servers.MySQL(t, kind)
-	} else {
-		d.my = servers.SharedMySQL(t, kind)
+		return openOn(t, servers.MySQL(t, kind), s)
 	}
-	d.db = d.my.NewDatabase(t)
+	return openOn(t, servers.SharedMySQL(t, kind), s)
+}
+
+func openOn(t testing.TB, my *servers.My, s sourcetest.Setup) *kitDatabase {
+	t.Helper()
+	d := &kitDatabase{my: my, db: my.NewDatabase(t)}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ddl := relayTables()
@@ -137,7 +140,7 @@ func openKit(t *testing.T, kind string, s sourcetest.Setup) *kitDatabase {
 	if err := d.my.Exec(ctx, d.db, ddl...); err != nil {
 		t.Fatal(err)
 	}
-	d.cfg = Config{Kind: kind, Pipeline: "p", URL: d.my.SocketURL(d.db), Tables: tables, Start: s.Start, MaxMessage: s.MaxMessage, Ignored: s.Ignored,
+	d.cfg = Config{Kind: my.Kind, Pipeline: "p", URL: d.my.SocketURL(d.db), Tables: tables, Start: s.Start, MaxMessage: s.MaxMessage, Ignored: s.Ignored,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	return d
 }

@@ -109,8 +109,8 @@ func (r *rowReader) list(alias string) string {
 	for i, c := range r.plan.cols {
 		ref := alias + "." + quoteIdent(c.name)
 		switch {
-		case c.kind == kindBytes, c.kind == kindUUID:
-		case c.kind == kindBit:
+		case c.kind == kindBytes:
+		case c.kind == kindBit, c.kind == kindUUID:
 			ref = "CAST(" + ref + " AS BINARY)"
 		default:
 			ref = "CAST(" + ref + " AS CHAR)"

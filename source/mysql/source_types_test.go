@@ -1,0 +1,127 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// typeCases are types of columns, each with values as SQL writes them.
+func typeCases(kind string) [][]string {
+	cases := [][]string{
+		{"TINYINT", "-128", "127"}, {"TINYINT UNSIGNED", "255"}, {"SMALLINT", "-32768"}, {"SMALLINT UNSIGNED", "65535"},
+		{"MEDIUMINT", "-8388608", "-1"}, {"MEDIUMINT UNSIGNED", "16777215"}, {"INT", "-2147483648"}, {"INT UNSIGNED", "4294967295"},
+		{"BIGINT", "-9223372036854775808"}, {"BIGINT UNSIGNED", "18446744073709551615"},
+		{"DECIMAL(10,2)", "-0.05", "12345678.90", "0"}, {"DECIMAL(30,15)", "123456789012345.000000000000001", "-1"}, {"DECIMAL(9,0)", "-7"},
+		{"DECIMAL(65,30)", "-99999999999999999999999999999999999.999999999999999999999999999999"}, {"DECIMAL(3,3)", "0.123"},
+		{"DOUBLE", "1.5", "-0.1"}, {"FLOAT", "1.5"}, {"BIT(1)", "1"}, {"BIT(12)", "2748"}, {"YEAR", "2026", "0"},
+		{"DATE", "'2026-02-28'", "'0000-00-00'", "'9999-12-31'"}, {"TIME", "'-838:59:59'", "'01:02:03'"}, {"TIME(3)", "'-00:00:00.001'", "'23:59:59.999'"},
+		{"TIME(6)", "'-12:34:56.000001'"}, {"TIME(1)", "'-00:00:01.5'"},
+		{"DATETIME", "'2026-11-21 14:00:01'", "'0000-00-00 00:00:00'"}, {"DATETIME(2)", "'1000-01-01 00:00:00.01'"}, {"DATETIME(6)", "'2026-11-21 14:00:01.000001'"},
+		{"TIMESTAMP NULL", "'2026-11-21 14:00:01'", "'0000-00-00 00:00:00'"}, {"TIMESTAMP(3) NULL", "'2026-11-21 14:00:01.120'"}, {"TIMESTAMP(6) NULL", "'2037-11-21 14:00:01.999999'"},
+		{"CHAR(3)", "'a'", "''", "'\u00e4\U0001F600'"}, {"CHAR(255)", "REPEAT('\u00e4',255)"}, {"VARCHAR(10)", "'a '", "''"}, {"VARCHAR(2000)", "REPEAT('x',300)"},
+		{"TEXT", "'\u20ac'"}, {"LONGTEXT", "REPEAT('long ',20000)"}, {"VARCHAR(20) CHARACTER SET latin1", "'\u00e4\u20ac\u2122'"}, {"VARCHAR(20) CHARACTER SET utf8mb3", "'\u20ac'"},
+		{"CHAR(10) CHARACTER SET ascii", "'abc'"}, {"ENUM('a','it''s','\u00e4')", "'it''s'", "'\u00e4'"}, {"SET('x','y','z')", "'x,z'", "''"},
+		{"BINARY(16)", "X'00112233445566778899aabbccdd0000'", "X'00'"}, {"BINARY(4)", "'ab'"}, {"VARBINARY(8)", "'a'"}, {"BLOB", "'blob'"},
+	}
+	if kind == KindMySQL {
+		cases = append(cases, []string{"JSON", "'{\"b\": [1, -2, 3.5, null, true, false], \"aa\": {\"x\": \"q\\\\\"\\\\n\\\\u0001\\u20ac\"}}'", "'\"\"'", "'[]'", "'{}'", "'1e100'", "'1.0'",
+			"'[100000000000000000000, 123456789012345, 1234567890123456.0, 1e15, 1e16, 0.00001, 1e-15, 1e-16, 0.1, -1.5e-7, 12345678.5, 18446744073709551615]'",
+			"CAST(CAST('12.50' AS DECIMAL(10,2)) AS JSON)", "JSON_ARRAY(CAST('2026-01-02' AS DATE), CAST('2026-01-02 03:04:05.678' AS DATETIME(3)), CAST('-12:00:01' AS TIME))",
+			"JSON_ARRAY(CAST('ab' AS BINARY))", "CONCAT('[', REPEAT('\"0123456789\",', 8000), '1]')", "JSON_OBJECT('k', REPEAT('v', 70000))", "'[70000, -70000, 3000000000, -3000000000]'"})
+	} else {
+		cases = append(cases, []string{"JSON", "'{ \"b\":1.0}'"}, []string{"UUID", "'00112233-4455-1677-8899-aabbccddeeff'", "'123e4567-e89b-72d3-a456-426655440000'"})
+	}
+	return cases
+}
+
+// What the log makes of a row is exactly what SQL makes of it, for every type that can be read.
+func TestTypesLogEqualsSQL(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		for _, metadata := range []string{"FULL", "MINIMAL"} {
+			t.Run(metadata, func(t *testing.T) {
+				t.Parallel()
+				my := servers.SharedMySQL(t, kind)
+				if metadata != "FULL" {
+					my = servers.MySQL(t, kind, servers.WithSetting("binlog_row_metadata", metadata))
+				}
+				testTypes(t, my)
+			})
+		}
+	})
+}
+
+func testTypes(t *testing.T, my *servers.My) {
+	table := shaped("debezium", "outbox")
+	cases := typeCases(my.Kind)
+	rows := 0
+	for i, c := range cases {
+		table.Fields = append(table.Fields, fmt.Sprintf("f%d", i))
+		rows = max(rows, len(c)-1)
+	}
+	r := newSourceRig(t, my, table)
+	r.exec("SET NAMES utf8mb4, sql_mode = '', time_zone = '+05:00'")
+	for i, c := range cases {
+		r.exec(fmt.Sprintf("ALTER TABLE outbox MODIFY f%d %s", i, c[0]))
+	}
+	from := r.establish()
+	want := ""
+	for n := range rows {
+		columns, values := "id, aggregatetype, aggregateid, type, payload", fmt.Sprintf("'%s', 'a', 'b', 'T', '{}'", number(n+1))
+		for i, c := range cases {
+			if n < len(c)-1 {
+				columns += fmt.Sprintf(", f%d", i)
+				values += ", " + c[n+1]
+			}
+		}
+		r.exec("INSERT INTO outbox (" + columns + ") VALUES (" + values + ")")
+		want += fmt.Sprint(n+1) + " "
+	}
+	x := r.run(from)
+	x.until(strings.TrimSpace(want))
+	swept := r.sweep()
+	if len(swept) != len(x.messages) {
+		t.Fatalf("swept %d messages, read %d", len(swept), len(x.messages))
+	}
+	for n, m := range x.messages {
+		for i, f := range m.Fields {
+			s := swept[n].Fields[i]
+			if string(f.Value) != string(s.Value) || f.Null != s.Null {
+				t.Errorf("%s: %s reads as %.400q (null %v) from the log, and %.400q (null %v) by SQL", cases[i][0], cases[i][min(n+1, len(cases[i])-1)],
+					f.Value, f.Null, s.Value, s.Null)
+			}
+			if f.Null == (n < len(cases[i])-1) {
+				t.Errorf("%s: value %d is null: %v", cases[i][0], n, f.Null)
+			}
+		}
+		if m.Fault != nil || swept[n].Fault != nil {
+			t.Errorf("faults %+v, %+v", m.Fault, swept[n].Fault)
+		}
+	}
+}
+
+// sweep reads all rows at a new position.
+func (r *sourceRig) sweep() (ms []*outbox.Message) {
+	r.t.Helper()
+	snap, err := r.src.Establish(r.ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = snap.Close(r.ctx) }()
+	if _, err := snap.Judge(r.ctx, false, false); err != nil {
+		r.t.Fatal(err)
+	}
+	err = snap.Pending(r.ctx, 1, func(_ context.Context, b *source.Batch) error {
+		ms = append(ms, b.Messages...)
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return ms
+}
