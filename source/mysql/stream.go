@@ -130,14 +130,25 @@ func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
 }
 
 // begin has the server send the log: by file and position where it is the server that the checkpoint belongs to, else by GTIDs.
-func (st *stream) begin(ctx context.Context, from *resume) (err error) {
+func (st *stream) begin(ctx context.Context, from *resume) error {
 	s, d := st.source, st.dump
 	s.mu.Lock()
 	examined := s.examined
 	s.mu.Unlock()
-	switch {
-	case examined != "" && examined != d.server.id:
+	if examined != "" && examined != d.server.id {
 		return fmt.Errorf("start to read the binlog: the server was %s and is %s now: the checkpoint has to be examined again", examined, d.server.id)
+	}
+	lost, err := "", error(nil)
+	if from.server == d.server.id {
+		lost, err = lostHere(ctx, d.session, from)
+	} else {
+		lost, err = lostElsewhere(ctx, d.session, d.server, from)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("start to read the binlog: %w", err)
+	case lost != "":
+		return fmt.Errorf("start to read the binlog from %s: %s: %w", from.place, lost, source.ErrGap)
 	case from.server == d.server.id:
 		st.wants = from
 		if from.from.file != 0 {
@@ -147,8 +158,6 @@ func (st *stream) begin(ctx context.Context, from *resume) (err error) {
 			st.skip = from.place
 		}
 		err = s.start(ctx, d, st.cur)
-	case from.gtids.empty():
-		return fmt.Errorf("start to read the binlog: the checkpoint belongs to server %s, this is %s, and there are no GTIDs: %w", from.server, d.server.id, source.ErrGap)
 	default:
 		end, err := readLogEnd(ctx, d.session)
 		if err != nil {

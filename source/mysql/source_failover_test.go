@@ -1,0 +1,122 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// After a failover reading goes on at the promoted replica by GTIDs: nothing is lost, and nothing comes twice that was read
+// up to the checkpoint, also when the next Run starts before the first checkpoint at the new server.
+func TestFailover(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		updates := servers.WithSetting("log_slave_updates", "ON")
+		if kind == KindMySQL {
+			updates = servers.WithSetting("log_replica_updates", "ON")
+		}
+		primary, replica := servers.MySQL(t, kind), servers.MySQL(t, kind, updates)
+		r := newSourceRig(t, primary)
+		follow(t, r.ctx, primary, replica)
+		from := r.establish()
+		x := r.run(from)
+		for i := range 5 {
+			r.exec(insert(i + 1))
+		}
+		x.until("1 2 3 4 5")
+		x.stop()
+		was := x.resumed(t).server
+		r.exec(insert(6), "BEGIN", insert(7), insert(8), "COMMIT")
+		caughtUp(t, r, replica)
+		promote(t, r.ctx, replica)
+		r.cfg.URL = replica.SocketURL(r.db)
+		r.my, r.src = replica, New(r.cfg)
+		r.conn = r.connect()
+		e, err := r.src.Examine(r.ctx, was, x.resume)
+		if err != nil || e.Lost != "" || !e.Moved || e.Shared != 0 {
+			t.Fatalf("examined at the promoted replica: %+v, %v", e, err)
+		}
+		r.exec(insert(9))
+		y := r.run(x.resume)
+		y.until("6 7 8 9")
+		middle := y.resume
+		r.exec("FLUSH LOGS", insert(10))
+		y.until("6 7 8 9 10")
+		y.stop()
+		for from, want := range map[source.Resume]string{x.resume: "6 7 8 9 10", middle: "10"} {
+			z := r.run(from)
+			z.until(want)
+			for i, m := range z.messages {
+				if was := y.messages[len(y.messages)-len(z.messages)+i]; was.Position != m.Position {
+					t.Errorf("message %s was at %s, and is at %s when it is read again", short(m.ID), was.Position, m.Position)
+				}
+			}
+			z.stop()
+		}
+		if e, err := r.src.Examine(r.ctx, e.SourceID, y.resume); err != nil || e.Lost != "" || e.Moved {
+			t.Errorf("examined the position at the new server: %+v, %v", e, err)
+		}
+		// The old primary lacks what came since.
+		r.cfg.URL = primary.SocketURL(r.db)
+		r.src = New(r.cfg)
+		if e, err := r.src.Examine(r.ctx, e.SourceID, y.resume); err != nil || e.Lost == "" {
+			t.Errorf("examined at a server that lacks transactions: %+v, %v", e, err)
+		}
+		r.src = New(r.cfg) // as if the address led to another server since
+		if err := r.run(y.resume).fails(); !errors.Is(err, source.ErrGap) {
+			t.Errorf("Run at a server that lacks transactions: %v", err)
+		}
+	})
+}
+
+// follow makes a server the replica of another one.
+func follow(t *testing.T, ctx context.Context, primary, replica *servers.My) {
+	t.Helper()
+	statements := []string{
+		fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root', SOURCE_AUTO_POSITION=1, SOURCE_CONNECT_RETRY=1, GET_SOURCE_PUBLIC_KEY=1", primary.Port),
+		"START REPLICA"}
+	if primary.Kind == KindMariaDB {
+		statements = []string{fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1", primary.Port),
+			"START SLAVE"}
+	}
+	if err := replica.Exec(ctx, "", statements...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// caughtUp waits until a replica has all that its primary has.
+func caughtUp(t *testing.T, r *sourceRig, replica *servers.My) {
+	t.Helper()
+	conn, err := replica.Connect(r.ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var wait string
+	if r.my.Kind == KindMySQL {
+		wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET('" + r.one("SELECT @@global.gtid_executed") + "', 60)"
+	} else {
+		wait = "SELECT MASTER_GTID_WAIT('" + r.one("SELECT @@global.gtid_binlog_pos") + "', 60)"
+	}
+	res, err := conn.Execute(wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := res.GetString(0, 0); err != nil || text != "0" {
+		t.Fatalf("wait for the replica: %q, %v", text, err)
+	}
+}
+
+func promote(t *testing.T, ctx context.Context, replica *servers.My) {
+	t.Helper()
+	statements := []string{"STOP REPLICA", "RESET REPLICA ALL"}
+	if replica.Kind == KindMariaDB {
+		statements = []string{"STOP SLAVE", "RESET SLAVE ALL"}
+	}
+	if err := replica.Exec(ctx, "", statements...); err != nil {
+		t.Fatal(err)
+	}
+}
