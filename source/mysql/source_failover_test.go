@@ -51,7 +51,7 @@ func TestFailover(t *testing.T) {
 			z.until(want)
 			for i, m := range z.messages {
 				if was := y.messages[len(y.messages)-len(z.messages)+i]; was.Position != m.Position {
-					t.Errorf("message %s was at %s, and is at %s when it is read again", short(m.ID), was.Position, m.Position)
+					t.Errorf("message %s was at %s, and is at %s when it is read again", shortID(m.ID), was.Position, m.Position)
 				}
 			}
 			z.stop()

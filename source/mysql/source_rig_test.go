@@ -115,12 +115,13 @@ func insert(ids ...int) string {
 // number is the id of a number.
 func number(n int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", n) }
 
-func short(id string) string {
+// shortID is the number of an id.
+func shortID(id string) string {
 	return strings.TrimLeft(strings.TrimPrefix(id, "00000000-0000-0000-0000-"), "0")
 }
 
-// A run is a Run in the background.
-type run struct {
+// A reader is a Run in the background.
+type reader struct {
 	r       *sourceRig
 	cancel  context.CancelFunc
 	batches chan *source.Batch
@@ -130,9 +131,9 @@ type run struct {
 	resume   source.Resume
 }
 
-func (r *sourceRig) run(from source.Resume) *run {
+func (r *sourceRig) run(from source.Resume) *reader {
 	ctx, cancel := context.WithCancel(r.ctx)
-	x := &run{r: r, cancel: cancel, batches: make(chan *source.Batch), done: make(chan error, 1)}
+	x := &reader{r: r, cancel: cancel, batches: make(chan *source.Batch), done: make(chan error, 1)}
 	go func() {
 		x.done <- r.src.Run(ctx, source.Start{From: from, Log: 1}, func(ctx context.Context, b *source.Batch) error {
 			select {
@@ -148,7 +149,7 @@ func (r *sourceRig) run(from source.Resume) *run {
 }
 
 // next waits for a batch.
-func (x *run) next(what string) *source.Batch {
+func (x *reader) next(what string) *source.Batch {
 	x.r.t.Helper()
 	select {
 	case b := <-x.batches:
@@ -166,7 +167,7 @@ func (x *run) next(what string) *source.Batch {
 }
 
 // until waits until messages with these ids have come, and the end of their transaction.
-func (x *run) until(ids string) {
+func (x *reader) until(ids string) {
 	x.r.t.Helper()
 	n := len(strings.Fields(ids))
 	for {
@@ -180,16 +181,16 @@ func (x *run) until(ids string) {
 	}
 }
 
-func (x *run) ids() string {
+func (x *reader) ids() string {
 	var ids []string
 	for _, m := range x.messages {
-		ids = append(ids, short(m.ID))
+		ids = append(ids, shortID(m.ID))
 	}
 	return strings.Join(ids, " ")
 }
 
 // fails waits for the end of Run.
-func (x *run) fails() error {
+func (x *reader) fails() error {
 	x.r.t.Helper()
 	for {
 		select {
@@ -203,7 +204,7 @@ func (x *run) fails() error {
 	}
 }
 
-func (x *run) stop() {
+func (x *reader) stop() {
 	x.r.t.Helper()
 	x.cancel()
 	if err := x.fails(); err != nil {

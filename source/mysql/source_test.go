@@ -61,7 +61,7 @@ func TestXA(t *testing.T) {
 		again.until("10 11 3 30 31 4")
 		for i, m := range again.messages {
 			if was := x.messages[i+2]; was.Position != m.Position {
-				t.Errorf("message %s was at %s, and is at %s when it is read again", short(m.ID), was.Position, m.Position)
+				t.Errorf("message %s was at %s, and is at %s when it is read again", shortID(m.ID), was.Position, m.Position)
 			}
 		}
 		for i := 1; i < len(x.messages); i++ {
@@ -248,7 +248,7 @@ func TestResetIsAGap(t *testing.T) {
 	})
 }
 
-func (x *run) resumed(t *testing.T) *resume {
+func (x *reader) resumed(t *testing.T) *resume {
 	t.Helper()
 	r, err := parseResume(x.resume)
 	if err != nil {
@@ -325,7 +325,7 @@ func TestEstablishUnderLoad(t *testing.T) {
 			x.stop()
 			for _, m := range x.messages {
 				if s.swept[m.ID] {
-					t.Errorf("round %d: message %s was swept, and comes after the position", i, short(m.ID))
+					t.Errorf("round %d: message %s was swept, and comes after the position", i, shortID(m.ID))
 				}
 				s.swept[m.ID] = true
 			}
