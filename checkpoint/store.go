@@ -156,8 +156,8 @@ type Loaded struct {
 	HeldLanes   []Lane
 	// UncleanStarts counts the starts in a row, this one not included, that ended before anything was settled.
 	UncleanStarts int
-	// Started is the position that the last cautious start was about to decode; zero if none.
-	Started outbox.Position
+	// Started is what the last cautious start had in hand.
+	Started Suspect
 	// AcceptGap: an operator accepted the gap behind this very checkpoint (Selection.From is its Resume), and no start has
 	// used that up. What was said about another checkpoint counts for nothing.
 	AcceptGap bool
@@ -193,8 +193,9 @@ type Store interface {
 	// Apply carries out a part of a request for these lanes in one transaction (at most 1,000 deliveries), and records
 	// progress in its result. A request that concerns no lane (pause, resume of a sink) has none.
 	Apply(ctx context.Context, r *Request, lanes []Lane) (*Applied, error)
-	// Starting records the position that is about to be decoded, in a cautious start, in a transaction of its own.
-	Starting(ctx context.Context, p outbox.Position) error
+	// Starting records, in a cautious start, the message that is about to be decoded, in a transaction of its own; none where
+	// the relay has survived it.
+	Starting(ctx context.Context, s Suspect) error
 	// Save writes a checkpoint without outcomes.
 	Save(ctx context.Context, c *Checkpoint) error
 	// Ping proves that the session still holds the lock.

@@ -35,6 +35,7 @@ func (e *engine) onAnswer(c *call) {
 		c.errs = repeat(sink.Permanent(errors.New("the sink broke its contract: wrong number of answers")), len(c.ds))
 	}
 	e.judge(c, now)
+	e.handledCall(c)
 	at := 0
 	for _, r := range c.runs {
 		var errs []error

@@ -3,6 +3,9 @@ package relay
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
 )
 
 // startCounting takes back that this start counts as unclean, once it is known that there was nothing to read: ends
@@ -36,12 +39,51 @@ func (e *engine) cautionNow() bool {
 		c.reply <- errRestart
 		return false
 	}
+	suspect := checkpoint.Suspect{Position: c.at, Times: 1}
+	if c.at == e.load.Started.Position {
+		suspect.Times += e.load.Started.Times
+	}
+	e.accuse(suspect, func() { c.reply <- nil })
+	return true
+}
+
+// accuse puts a message on record, or with the zero Suspect takes it off.
+func (e *engine) accuse(suspect checkpoint.Suspect, then func()) {
 	e.operate(func(ctx context.Context) (func(), error) {
-		if err := e.store.Starting(ctx, c.at); err != nil {
+		if err := e.store.Starting(ctx, suspect); err != nil {
 			return nil, fmt.Errorf("note the next message: %w", err)
 		}
-		return func() { c.reply <- nil }, nil
+		return func() {
+			e.suspect, e.since, e.survived = suspect, time.Now(), false
+			then()
+		}, nil
 	})
+}
+
+// survivedAfter is how long a message must have been in hand to be no suspect, though no sink has answered.
+const survivedAfter = 5 * time.Second
+
+// handledCall takes note that a sink has answered for the suspect: what ends the relay later is not that message.
+func (e *engine) handledCall(c *call) {
+	if e.suspect.Times == 0 {
+		return
+	}
+	for _, r := range c.runs {
+		for i := range r.n {
+			if m := r.lane.queue.at(i).msg; m != nil && m.seq != 0 && m.Position == e.suspect.Position {
+				e.survived = true
+			}
+		}
+	}
+}
+
+// acquitNow takes a message off the record that the relay has survived: a sink that hangs, or takes nothing for long, keeps it
+// in hand, and whoever kills the relay then would incriminate it.
+func (e *engine) acquitNow(now time.Time) bool {
+	if e.suspect.Times == 0 || !e.survived && now.Sub(e.since) < survivedAfter {
+		return false
+	}
+	e.accuse(checkpoint.Suspect{}, func() {})
 	return true
 }
 

@@ -62,10 +62,13 @@ type engine struct {
 	phase    phase
 	caution  *caution
 	cautious int
-	counted  bool    // this start does not count as unclean any more
-	readAny  bool    // a message was read
-	idleLog  bool    // the log had nothing to read at first
-	list     message // head of the ring of all messages in memory
+	suspect  checkpoint.Suspect // what is on record
+	since    time.Time          // since when it is in hand
+	survived bool               // it is to be struck from the record
+	counted  bool               // this start does not count as unclean any more
+	readAny  bool               // a message was read
+	idleLog  bool               // the log had nothing to read at first
+	list     message            // head of the ring of all messages in memory
 	stopping bool
 	cut      bool // calls in flight were cut off
 	deadline time.Time
@@ -108,6 +111,9 @@ var (
 	// cautiousStarts unclean starts in a row make the next one cautious; it lasts for so many messages (R9).
 	cautiousStarts   = 3
 	cautiousMessages = 1000
+	// crashes in a row that a message must have had a hand in before it is not sent any more. One is no proof: whoever kills
+	// relays does not look what they have in hand.
+	crashes = 3
 )
 
 const (
@@ -372,6 +378,7 @@ func (e *engine) nextOperation(now time.Time) {
 	switch {
 	case e.startCounting():
 	case e.settleNow(now):
+	case e.acquitNow(now):
 	case on && e.cautionNow():
 	case on && e.requestNow(now):
 	case on && e.pageNow():

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -135,7 +134,7 @@ func (r *Relay) acquit(loaded *checkpoint.Loaded) {
 		return
 	}
 	loaded.UncleanStarts = min(loaded.UncleanStarts, r.unclean)
-	loaded.Started = outbox.Position{}
+	loaded.Started = checkpoint.Suspect{}
 }
 
 // parkedElsewhere refuses to start when deliveries are parked for a sink that the configuration does not have (R9).

@@ -302,7 +302,7 @@ func (e *engine) setGate(open uint64, ranges int) {
 func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
 	now := time.Now()
 	e.flight = nil
-	e.counted = true
+	e.counted, e.suspect = true, checkpoint.Suspect{}
 	e.tracker.Durable()
 	if s.cp != nil && done.Saved {
 		e.tracker.Advance(s.safe)

@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -69,7 +68,7 @@ func TestTakeOverFromStoppedHolder(t *testing.T) {
 		t.Errorf("the old holder settles: %v", err)
 	}
 	for what, err := range map[string]error{"ping": old.Ping(r.ctx), "save": old.Save(r.ctx, &checkpoint.Checkpoint{Resume: "2:2"}),
-		"starting": old.Starting(r.ctx, outbox.Position{})} {
+		"starting": old.Starting(r.ctx, checkpoint.Suspect{})} {
 		if !errors.Is(err, errLeaseLost) {
 			t.Errorf("the old holder's %s: %v", what, err)
 		}

@@ -136,15 +136,15 @@ func (s *store) acceptGap(ctx context.Context) error {
 }
 
 // Starting records the position that a cautious start is about to decode.
-func (s *store) Starting(ctx context.Context, p outbox.Position) error {
+func (s *store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	if err := s.proveLease(ctx, bson.D{{Key: "started", Value: p.String()}}); err != nil {
+	if err := s.proveLease(ctx, bson.D{{Key: "started", Value: suspect.String()}}); err != nil {
 		return fault("record the position about to be decoded", err)
 	}
-	s.started = true
+	s.started = suspect != (checkpoint.Suspect{})
 	return nil
 }

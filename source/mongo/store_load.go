@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -42,7 +41,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		return nil, fmt.Errorf("%w: load state: %w", source.ErrStop, err)
 	}
 	if doc.Started != "" {
-		if out.Started, err = outbox.ParsePosition(doc.Started); err != nil {
+		if out.Started, err = checkpoint.ParseSuspect(doc.Started); err != nil {
 			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}

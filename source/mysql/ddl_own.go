@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS {checkpoint} (
 	last_commit    BIGINT UNSIGNED NOT NULL DEFAULT 0,
 	settled_above  JSON,
 	sweep_pending  BOOLEAN NOT NULL DEFAULT FALSE,
-	started        VARCHAR(34) CHARACTER SET ascii COLLATE ascii_bin,
+	started        VARCHAR(60) CHARACTER SET ascii COLLATE ascii_bin,
 	unclean_starts INT NOT NULL DEFAULT 0,
 	lease_epoch    BIGINT NOT NULL DEFAULT 0,
 	schema_version INT NOT NULL,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -72,14 +71,14 @@ func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 }
 
 // Starting records the position that a cautious start is about to decode.
-func (s *store) Starting(ctx context.Context, p outbox.Position) error {
+func (s *store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
 	err := s.inTx(ctx, func(b *batch) {
-		b.exec(`UPDATE {checkpoint} SET started = ?, updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, p.String(), s.cfg.Pipeline)
+		b.exec(`UPDATE {checkpoint} SET started = NULLIF(?, ''), updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, suspect.String(), s.cfg.Pipeline)
 	})
 	if err != nil {
 		return s.fault("record the position about to be decoded", err)
 	}
-	s.started = true
+	s.started = suspect != (checkpoint.Suspect{})
 	return nil
 }
 
@@ -89,7 +88,7 @@ const checkpointColumns = `source_id, resume, log, last_commit, settled_above, s
 // checkpointRow is a row of tailbox_checkpoint.
 type checkpointRow struct {
 	checkpoint       *checkpoint.Checkpoint // nil where none was saved yet
-	started          outbox.Position
+	started          checkpoint.Suspect
 	unclean, version int
 	epoch            int64
 }
@@ -104,7 +103,7 @@ func readCheckpoint(r row) (out checkpointRow, err error) {
 		out.checkpoint = c
 	}
 	if text := r.text(6); text != "" {
-		if out.started, err = outbox.ParsePosition(text); err != nil {
+		if out.started, err = checkpoint.ParseSuspect(text); err != nil {
 			return out, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -71,7 +70,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	}
 	out.PausedSinks, out.HeldLanes = force.Sinks(), sqlstore.SortedLanes(s.held)
 	out.AcceptGap = s.gap != 0
-	s.unclean, s.uncleanBefore, s.started = true, out.UncleanStarts, found.started != (outbox.Position{})
+	s.unclean, s.uncleanBefore, s.started = true, out.UncleanStarts, found.started != (checkpoint.Suspect{})
 	if found.checkpoint != nil {
 		s.log = found.checkpoint.Log
 	}

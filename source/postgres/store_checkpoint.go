@@ -6,7 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -64,14 +63,14 @@ func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	return nil
 }
 
-// Starting records the position that a cautious start is about to decode.
-func (s *store) Starting(ctx context.Context, p outbox.Position) error {
-	_, err := s.conn.Exec(ctx, s.q(`UPDATE {checkpoint} SET started = $2, updated_at = now() WHERE pipeline = $1`),
-		s.cfg.Pipeline, p.String())
+// Starting records what a cautious start is about to decode.
+func (s *store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
+	_, err := s.conn.Exec(ctx, s.q(`UPDATE {checkpoint} SET started = nullif($2, ''), updated_at = now() WHERE pipeline = $1`),
+		s.cfg.Pipeline, suspect.String())
 	if err != nil {
 		return s.fault("record the position about to be decoded", err)
 	}
-	s.started = true
+	s.started = suspect != (checkpoint.Suspect{})
 	return nil
 }
 

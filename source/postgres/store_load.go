@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -86,7 +85,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		return nil, fmt.Errorf("%w: load state: %w", source.ErrStop, err)
 	}
 	if orEmpty(row.started) != "" {
-		if out.Started, err = outbox.ParsePosition(*row.started); err != nil {
+		if out.Started, err = checkpoint.ParseSuspect(*row.started); err != nil {
 			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}

@@ -49,9 +49,11 @@ func testFence(t *testing.T, k Kind) {
 				Checkpoint: func([]int) *checkpoint.Checkpoint { return late }})
 			return err
 		},
-		"save":     func(ctx context.Context) error { return old.Save(ctx, late) },
-		"ping":     func(ctx context.Context) error { return old.Ping(ctx) },
-		"starting": func(ctx context.Context) error { return old.Starting(ctx, r.msg(1, "g").Position) },
+		"save": func(ctx context.Context) error { return old.Save(ctx, late) },
+		"ping": func(ctx context.Context) error { return old.Ping(ctx) },
+		"starting": func(ctx context.Context) error {
+			return old.Starting(ctx, checkpoint.Suspect{Position: r.msg(1, "g").Position, Times: 1})
+		},
 	} {
 		if err := do(r.ctx); err == nil || errors.Is(err, source.ErrStop) {
 			t.Errorf("%s on a lost session: %v, want an error that is none of the operator's", what, err)

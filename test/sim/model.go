@@ -107,7 +107,7 @@ type server struct {
 	checkpoint *checkpoint.Checkpoint
 	saved      time.Time
 	unclean    int
-	started    outbox.Position
+	started    checkpoint.Suspect
 	acceptGap  bool
 	parked     []*parked
 	requests   []*request

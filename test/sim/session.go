@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 )
 
 // errSession is what a lost session answers; what it was doing may or may not have been committed.
@@ -190,7 +189,7 @@ func (x *session) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 }
 
 // Starting records what is about to be decoded.
-func (x *session) Starting(ctx context.Context, p outbox.Position) error {
+func (x *session) Starting(ctx context.Context, p checkpoint.Suspect) error {
 	return x.do(ctx, "starting "+p.String(), func() error {
 		x.inst.w.server.started = p
 		return nil
@@ -279,7 +278,7 @@ func (s *server) save(c *checkpoint.Checkpoint, withOutcomes bool) {
 	}
 	s.w.checkSave(old, c, withOutcomes)
 	s.checkpoint = c
-	s.started = outbox.Position{}
+	s.started = checkpoint.Suspect{}
 	s.w.checkCheckpoint()
 	s.saved = time.Now()
 }
