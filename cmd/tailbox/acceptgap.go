@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/postgres"
 )
 
 func newAcceptGap() *command {
@@ -32,8 +31,8 @@ func newAcceptGap() *command {
 			if err != nil {
 				return err
 			}
-			cfg := p.postgres(sh.log(), nil)
-			gap, err := postgres.FindGap(ctx, cfg)
+			db := p.database(sh.log(), nil)
+			gap, err := db.gap(ctx)
 			if err != nil {
 				return fmt.Errorf("accept-gap: %w", err)
 			}
@@ -44,7 +43,7 @@ func newAcceptGap() *command {
 			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbAcceptGap, Reason: why, Selection: checkpoint.Selection{From: gap.From}},
 				noWait: noWait, done: func(int) string { return "the gap is accepted" },
 				later: "no relay is running, so the next tailbox run does it. It goes on from the log's end as it is then: start it soon"}
-			return v.perform(ctx, sh, cfg)
+			return v.perform(ctx, sh, db)
 		},
 	}
 }

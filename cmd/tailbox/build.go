@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/sink/discard"
-	"github.com/tailbox/tailbox/source/postgres"
 )
 
 // parts is a configuration on its way to a relay.
@@ -72,12 +70,4 @@ func closeSinks(ctx context.Context, sinks map[string]sink.Sink) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// postgres is what the parts for Postgres need to know. ignored may be nil.
-func (p *parts) postgres(log *slog.Logger, ignored func(why string, n int)) postgres.Config {
-	c := p.config
-	return postgres.Config{Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, Slot: c.Source.Slot,
-		Publication: c.Source.Publication, Failover: c.Source.Failover, Schema: c.Source.Schema, Start: c.Source.Start,
-		Tables: c.Source.Tables, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/sink"
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // checkTimeout bounds what a sink's check may take.
@@ -46,18 +46,18 @@ func newCheck() *command {
 
 // check looks at the database and the sinks.
 func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
-	findings, err := postgres.Check(ctx, p.postgres(sh.log(), nil))
+	findings, err := p.database(sh.log(), nil).check(ctx)
 	if err != nil {
 		// What was found before may be the cause, so it is told as well.
-		findings = append(findings, postgres.Finding{Level: postgres.Problem, What: err.Error()})
+		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})
 	}
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
-		findings = append(findings, postgres.Finding{Level: postgres.Problem, What: err.Error()})
+		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})
 	}
 	for _, s := range p.config.Sinks {
 		for _, one := range sinkProblems[s.Name] {
-			findings = append(findings, postgres.Finding{Level: postgres.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
+			findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
 		}
 	}
 	if asJSON {
@@ -70,7 +70,7 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 	}
 	problems := 0
 	for _, f := range findings {
-		if f.Level == postgres.Problem {
+		if f.Level == sqlstore.Problem {
 			problems++
 		}
 	}
@@ -82,15 +82,15 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 }
 
 // printFindings tells the worst first, each with what cures it.
-func printFindings(w io.Writer, findings []postgres.Finding) error {
+func printFindings(w io.Writer, findings []sqlstore.Finding) error {
 	var b strings.Builder
 	well := true
-	for _, level := range []postgres.Level{postgres.Problem, postgres.Warning, postgres.Info} {
+	for _, level := range []sqlstore.Level{sqlstore.Problem, sqlstore.Warning, sqlstore.Info} {
 		for _, f := range findings {
 			if f.Level != level {
 				continue
 			}
-			well = well && level == postgres.Info
+			well = well && level == sqlstore.Info
 			fmt.Fprintf(&b, "%-8s %s\n", level+":", f.What)
 			if f.Cure != "" {
 				fmt.Fprintf(&b, "%-8s %s\n", "  cure:", f.Cure)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // listLimit is how many deliveries are listed where no limit is given.
@@ -44,12 +44,12 @@ func newDeadList() *command {
 			if err != nil {
 				return err
 			}
-			cfg := p.postgres(sh.log(), nil)
-			if err := s.sink.known(ctx, p, cfg, "dead list"); err != nil {
+			db := p.database(sh.log(), nil)
+			if err := s.sink.known(ctx, p, db, "dead list"); err != nil {
 				return err
 			}
 			sel.Limit = 0 // it bounds the list, which looks one further
-			found, more, err := postgres.ListParked(ctx, cfg, sel, s.limit)
+			found, more, err := db.parked(ctx, sel, s.limit)
 			if err != nil {
 				return err
 			}
@@ -80,11 +80,11 @@ func newDeadShow() *command {
 			if err != nil {
 				return err
 			}
-			cfg := p.postgres(sh.log(), nil)
-			if err := at.known(ctx, p, cfg, "dead show"); err != nil {
+			db := p.database(sh.log(), nil)
+			if err := at.known(ctx, p, db, "dead show"); err != nil {
 				return err
 			}
-			found, _, err := postgres.ListParked(ctx, cfg, at.in(checkpoint.Selection{IDs: ids, States: anyState()}), 0)
+			found, _, err := db.parked(ctx, at.in(checkpoint.Selection{IDs: ids, States: anyState()}), 0)
 			if err != nil {
 				return err
 			}
@@ -103,7 +103,7 @@ func newDeadShow() *command {
 }
 
 // notFound lists those of the ids that no delivery has, neither as its row's nor as the one that an edit gave it.
-func notFound(ids []string, found []postgres.Listed) []string {
+func notFound(ids []string, found []sqlstore.Listed) []string {
 	have := map[string]bool{}
 	for i := range found {
 		have[found[i].Message.ID], have[found[i].RowID()] = true, true
@@ -141,18 +141,18 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 	if err != nil {
 		return err
 	}
-	cfg := p.postgres(sh.log(), nil)
-	if err := d.selector.sink.known(ctx, p, cfg, "dead "+string(v)); err != nil {
+	db := p.database(sh.log(), nil)
+	if err := d.selector.sink.known(ctx, p, db, "dead "+string(v)); err != nil {
 		return err
 	}
 	if d.dryRun {
-		found, more, err := postgres.ListParked(ctx, cfg, sel, listLimit)
+		found, more, err := db.parked(ctx, sel, listLimit)
 		if err != nil {
 			return err
 		}
 		return printParked(sh.out, found, more)
 	}
-	sinks, err := sinksOf(ctx, p, cfg, sel)
+	sinks, err := sinksOf(ctx, p, db, sel)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 	sel.AllowReorder = d.reorder
 	request := &verb{request: checkpoint.Request{Verb: v, Selection: sel, Reason: d.why}, noWait: d.noWait,
 		done: func(n int) string { return past + " " + count(n, "delivery", "deliveries") }}
-	return request.perform(ctx, sh, cfg)
+	return request.perform(ctx, sh, db)
 }
 
 func newDeadReplay() *command {
@@ -255,11 +255,11 @@ func newDeadEdit() *command {
 				return err
 			}
 			sel := at.in(checkpoint.Selection{IDs: ids, AllowReorder: reorder, Edit: edit})
-			cfg := p.postgres(sh.log(), nil)
-			if err := at.known(ctx, p, cfg, "dead edit"); err != nil {
+			db := p.database(sh.log(), nil)
+			if err := at.known(ctx, p, db, "dead edit"); err != nil {
 				return err
 			}
-			sinks, err := sinksOf(ctx, p, cfg, at.in(checkpoint.Selection{IDs: ids, States: []checkpoint.State{checkpoint.StateDead}}))
+			sinks, err := sinksOf(ctx, p, db, at.in(checkpoint.Selection{IDs: ids, States: []checkpoint.State{checkpoint.StateDead}}))
 			if err != nil {
 				return err
 			}
@@ -271,7 +271,7 @@ func newDeadEdit() *command {
 			}
 			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbEdit, Selection: sel, Reason: why}, noWait: noWait,
 				done: func(n int) string { return "changed, and replaying " + count(n, "delivery", "deliveries") }}
-			return v.perform(ctx, sh, cfg)
+			return v.perform(ctx, sh, db)
 		},
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/postgres"
 )
 
 func newGroup() *command {
@@ -47,11 +46,11 @@ func newGroupList() *command {
 			if limit < 0 {
 				return wrongUsage("--limit %d: must not be negative", limit)
 			}
-			cfg := p.postgres(sh.log(), nil)
-			if err := at.known(ctx, p, cfg, "group list"); err != nil {
+			db := p.database(sh.log(), nil)
+			if err := at.known(ctx, p, db, "group list"); err != nil {
 				return err
 			}
-			lanes, err := postgres.ListLanes(ctx, cfg, at.in(checkpoint.Selection{Groups: names}), limit)
+			lanes, err := db.lanes(ctx, at.in(checkpoint.Selection{Groups: names}), limit)
 			if err != nil {
 				return err
 			}
@@ -87,11 +86,11 @@ func newGroupShow() *command {
 			if limit < 0 {
 				return wrongUsage("--limit %d: must not be negative", limit)
 			}
-			cfg := p.postgres(sh.log(), nil)
-			if err := at.known(ctx, p, cfg, "group show"); err != nil {
+			db := p.database(sh.log(), nil)
+			if err := at.known(ctx, p, db, "group show"); err != nil {
 				return err
 			}
-			found, more, err := postgres.ListParked(ctx, cfg, at.in(checkpoint.Selection{Groups: names, States: anyState()}), limit)
+			found, more, err := db.parked(ctx, at.in(checkpoint.Selection{Groups: names, States: anyState()}), limit)
 			if err != nil {
 				return err
 			}
@@ -123,23 +122,23 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *command 
 			if err != nil {
 				return err
 			}
-			cfg := p.postgres(sh.log(), nil)
-			if err := at.fits(ctx, p, cfg, name); err != nil {
+			db := p.database(sh.log(), nil)
+			if err := at.fits(ctx, p, db, name); err != nil {
 				return err
 			}
 			v := &verb{request: checkpoint.Request{Verb: name, Reason: why, Selection: at.in(checkpoint.Selection{Groups: names})}, noWait: noWait,
 				groups: name == checkpoint.VerbResume, done: func(n int) string { return past + " " + count(n, one, many) }}
-			return v.perform(ctx, sh, cfg)
+			return v.perform(ctx, sh, db)
 		},
 	}
 }
 
 // fits refuses a sink at which a verb for groups can do nothing: one that is not there can only be resumed where it is held
 // still, and only have deliveries replayed or skipped that are parked for it.
-func (f *sinkFlag) fits(ctx context.Context, p *parts, cfg postgres.Config, v checkpoint.Verb) error {
+func (f *sinkFlag) fits(ctx context.Context, p *parts, db database, v checkpoint.Verb) error {
 	command := "group " + string(v)
 	if v != checkpoint.VerbHold && v != checkpoint.VerbResume || !f.set {
-		return f.known(ctx, p, cfg, command)
+		return f.known(ctx, p, db, command)
 	}
 	if f.name == "" {
 		return wrongUsage("%s: at the sink '' nothing can be held: leave --sink out to %s the group at every sink", command, v)
@@ -148,11 +147,11 @@ func (f *sinkFlag) fits(ctx context.Context, p *parts, cfg postgres.Config, v ch
 	if unknown == nil || v == checkpoint.VerbHold {
 		return unknown
 	}
-	r, err := postgres.Status(ctx, cfg)
+	r, err := db.status(ctx)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(r.Held, func(lane checkpoint.Lane) bool { return lane.Sink == f.name }) {
+	if slices.ContainsFunc(r.held, func(lane checkpoint.Lane) bool { return lane.Sink == f.name }) {
 		return nil
 	}
 	return unknown

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/relay"
-	"github.com/tailbox/tailbox/source/postgres"
 )
 
 func newInit() *command {
@@ -30,30 +29,30 @@ func newInit() *command {
 			if err != nil {
 				return err
 			}
-			cfg := p.postgres(sh.log(), nil)
+			db := p.database(sh.log(), nil)
 			if print {
-				sql, err := postgres.SetupSQL(cfg)
+				script, err := db.setupScript()
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprint(sh.out, sql)
+				_, err = fmt.Fprint(sh.out, script)
 				return err
 			}
-			created, err := postgres.Init(ctx, cfg)
+			created, err := db.create(ctx)
 			if err != nil {
 				return err
 			}
 			for _, what := range created {
 				fmt.Fprintf(sh.out, "created %s\n", what)
 			}
-			return firstCheckpoint(ctx, sh, cfg)
+			return firstCheckpoint(ctx, sh, db)
 		},
 	}
 }
 
 // firstCheckpoint makes slot and checkpoint where there is no checkpoint yet.
-func firstCheckpoint(ctx context.Context, sh *shell, cfg postgres.Config) (err error) {
-	store, err := postgres.OpenStore(ctx, cfg)
+func firstCheckpoint(ctx context.Context, sh *shell, db database) (err error) {
+	store, err := db.open(ctx)
 	if errors.Is(err, checkpoint.ErrLocked) {
 		fmt.Fprintln(sh.out, "a relay is running, so there is a checkpoint already")
 		return nil
@@ -74,7 +73,7 @@ func firstCheckpoint(ctx context.Context, sh *shell, cfg postgres.Config) (err e
 		fmt.Fprintf(sh.out, "the checkpoint is there already: %s\n", loaded.Checkpoint.Resume)
 		return nil
 	}
-	position, err := relay.Establish(ctx, postgres.New(cfg), store, loaded, slog.New(slog.DiscardHandler))
+	position, err := relay.Establish(ctx, db.source(), store, loaded, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func firstCheckpoint(ctx context.Context, sh *shell, cfg postgres.Config) (err e
 			return err
 		}
 	}
-	fmt.Fprintf(sh.out, "created slot %s and the first checkpoint: %s\n", cfg.Slot, position.Checkpoint.Resume)
+	fmt.Fprintf(sh.out, "created %sthe first checkpoint: %s\n", db.beside(), position.Checkpoint.Resume)
 	if position.Checkpoint.SweepPending {
 		fmt.Fprintln(sh.out, "there are pending rows: tailbox run begins with them")
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/source/mongo"
 	"github.com/tailbox/tailbox/source/postgres"
 )
 
@@ -54,7 +55,12 @@ func load(sh *shell, named string) (*parts, error) {
 
 // readURLs tells what is wrong with the database's addresses. They may hold passwords, so they are not shown.
 func (p *parts) readURLs(file *config.File) {
-	if p.config.Source.Kind != "postgres" {
+	if p.config.Source.Kind == "mongodb" {
+		if url := p.config.Source.URL; url != "" {
+			if err := mongo.ValidURL(url, p.config.Source.Schema); err != nil {
+				file.Add([]string{"source", "url"}, "", err.Error())
+			}
+		}
 		return
 	}
 	for key, url := range map[string]string{"url": p.config.Source.URL, "lock_url": p.config.Source.LockURL} {

@@ -7,17 +7,16 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/internal/admin"
-	"github.com/tailbox/tailbox/source/postgres"
 )
 
 // observe asks the database again and again for what only it knows, for the metrics. What fails is left out: the relay
 // itself tells when the database cannot be reached.
-func observe(ctx context.Context, log *slog.Logger, cfg postgres.Config, m *admin.Metrics) {
+func observe(ctx context.Context, log *slog.Logger, db database, m *admin.Metrics) {
 	tick := time.NewTicker(observeEvery)
 	defer tick.Stop()
 	for {
 		asking, cancel := context.WithTimeout(ctx, observeEvery)
-		r, err := postgres.Status(asking, cfg)
+		r, err := db.status(asking)
 		cancel()
 		if err == nil {
 			m.Observe(statusOf(r))
@@ -32,16 +31,11 @@ func observe(ctx context.Context, log *slog.Logger, cfg postgres.Config, m *admi
 	}
 }
 
-func statusOf(r *postgres.Report) *admin.Status {
-	s := &admin.Status{RetainedBytes: -1, LagBytes: -1, Parked: map[string]map[checkpoint.State]int64{}, OldestDue: map[string]time.Duration{}}
-	if r.Slot != nil {
-		s.RetainedBytes, s.LagBytes = r.Slot.RetainedBytes, r.Slot.LagBytes
-	}
-	if r.Checkpoint != nil {
-		// The start that is running counts until it has settled something.
-		s.UncleanStarts = max(0, r.Checkpoint.UncleanStarts-1)
-	}
-	for _, x := range r.Sinks {
+func statusOf(r *report) *admin.Status {
+	s := &admin.Status{RetainedBytes: r.retained, LagBytes: r.lag, Parked: map[string]map[checkpoint.State]int64{}, OldestDue: map[string]time.Duration{}}
+	// The start that is running counts until it has settled something.
+	s.UncleanStarts = max(0, r.unclean-1)
+	for _, x := range *r.sinks {
 		s.Parked[x.Sink] = map[checkpoint.State]int64{checkpoint.StateRetrying: int64(x.Retrying),
 			checkpoint.StateWaiting: int64(x.Waiting), checkpoint.StateDead: int64(x.Dead)}
 		s.OldestDue[x.Sink] = time.Duration(x.DueSeconds * float64(time.Second))

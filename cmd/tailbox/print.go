@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // output is the flag -o.
@@ -101,7 +101,7 @@ func sinkName(name string) string {
 }
 
 // printParked lists deliveries.
-func printParked(w io.Writer, found []postgres.Listed, more bool) error {
+func printParked(w io.Writer, found []sqlstore.Listed, more bool) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintln(w, "none")
 		return err
@@ -120,7 +120,7 @@ func printParked(w io.Writer, found []postgres.Listed, more bool) error {
 }
 
 // next tells when a delivery is due.
-func next(p *postgres.Listed) string {
+func next(p *sqlstore.Listed) string {
 	switch {
 	case p.NextAttemptAt.IsZero():
 		return "-"
@@ -150,7 +150,7 @@ type parkedView struct {
 	Replaces   string           `json:"replaces,omitempty"`
 }
 
-func viewOf(p *postgres.Listed) parkedView {
+func viewOf(p *sqlstore.Listed) parkedView {
 	m := p.Message
 	v := parkedView{ID: m.ID, Sink: p.Sink, Table: m.Table, Group: m.Group, Type: m.Type, Topic: m.Topic, Position: m.Position.String(),
 		State: p.State, Blocks: p.Blocks, Attempts: p.Attempts, ErrorClass: p.ErrorClass, LastError: p.LastError, Replays: p.Replays,
@@ -161,7 +161,7 @@ func viewOf(p *postgres.Listed) parkedView {
 	return v
 }
 
-func parkedViews(found []postgres.Listed) []parkedView {
+func parkedViews(found []sqlstore.Listed) []parkedView {
 	views := make([]parkedView, len(found))
 	for i := range found {
 		views[i] = viewOf(&found[i])
@@ -175,7 +175,7 @@ func anyState() []checkpoint.State {
 }
 
 // printLanes lists lanes that wait.
-func printLanes(w io.Writer, lanes []postgres.WaitingLane, limit int) error {
+func printLanes(w io.Writer, lanes []sqlstore.WaitingLane, limit int) error {
 	if len(lanes) == 0 {
 		_, err := fmt.Fprintln(w, "no group waits")
 		return err
@@ -204,7 +204,7 @@ func printLanes(w io.Writer, lanes []postgres.WaitingLane, limit int) error {
 }
 
 // waits tells what a lane waits for.
-func waits(l *postgres.WaitingLane) string {
+func waits(l *sqlstore.WaitingLane) string {
 	switch {
 	case l.Held:
 		return "held by an operator"
@@ -227,7 +227,7 @@ type laneView struct {
 	First      *parkedView `json:"first,omitempty"`
 }
 
-func laneViews(lanes []postgres.WaitingLane) []laneView {
+func laneViews(lanes []sqlstore.WaitingLane) []laneView {
 	views := make([]laneView, len(lanes))
 	for i, l := range lanes {
 		views[i] = laneView{Sink: l.Sink, Group: l.Group, Held: l.Held, Deliveries: l.Deliveries}

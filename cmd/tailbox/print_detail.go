@@ -6,7 +6,7 @@ import (
 	"io"
 	"unicode/utf8"
 
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A detailView is a delivery with its message, in -o json. A payload or header value that is no text is in base64.
@@ -24,7 +24,7 @@ type headerView struct {
 	Value *string `json:"value"`
 }
 
-func detailViews(found []postgres.Listed) []detailView {
+func detailViews(found []sqlstore.Listed) []detailView {
 	views := make([]detailView, len(found))
 	for i := range found {
 		m := found[i].Message
@@ -55,7 +55,7 @@ func text(b []byte) *string {
 }
 
 // printDetails shows deliveries one below the other.
-func printDetails(w io.Writer, found []postgres.Listed) error {
+func printDetails(w io.Writer, found []sqlstore.Listed) error {
 	for i, v := range detailViews(found) {
 		if i > 0 {
 			fmt.Fprintln(w)

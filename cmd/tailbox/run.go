@@ -13,12 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/internal/admin"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
-	"github.com/tailbox/tailbox/source/postgres"
 )
 
 const (
@@ -69,11 +67,11 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 	if err != nil {
 		return err
 	}
-	pg := p.postgres(log, metrics.Ignored)
+	db := p.database(log, metrics.Ignored)
 	r, err := relay.New(relay.Config{
-		Pipeline: p.config.Pipeline, Source: postgres.New(pg), Sinks: sinks, Router: p.config.Router,
-		Open:   func(ctx context.Context) (checkpoint.Store, error) { return postgres.OpenStore(ctx, pg) },
-		Kept:   kept(pg.Tables),
+		Pipeline: p.config.Pipeline, Source: db.source(), Sinks: sinks, Router: p.config.Router,
+		Open:   db.open,
+		Kept:   kept(p.config.Source.Tables),
 		Memory: p.config.Memory, Reconcile: p.config.Source.Reconcile, ShutdownTimeout: p.config.ShutdownTimeout,
 		Events: metrics.Events(), Logger: log,
 	})
@@ -92,7 +90,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 	}
 	t.beside(func(ctx context.Context) error { boundHeap(ctx, p.config.Memory); return nil })
 	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
-	t.beside(func(ctx context.Context) error { observe(ctx, log, pg, metrics); return nil })
+	t.beside(func(ctx context.Context) error { observe(ctx, log, db, metrics); return nil })
 	log.Info("starting", "pipeline", p.config.Pipeline, "sinks", len(sinks))
 	if err = t.run(ctx, r.Run); !errors.Is(err, errAtOnce) {
 		log.Info("stopped")

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/postgres"
 )
 
 // A selector is the part of a command line that chooses parked deliveries.
@@ -45,7 +44,7 @@ func (f *sinkFlag) in(sel checkpoint.Selection) checkpoint.Selection {
 }
 
 // known refuses a name that neither the configuration has, nor any parked delivery.
-func (f *sinkFlag) known(ctx context.Context, p *parts, cfg postgres.Config, command string) error {
+func (f *sinkFlag) known(ctx context.Context, p *parts, db database, command string) error {
 	if !f.set || f.name == "" {
 		return nil
 	}
@@ -53,7 +52,7 @@ func (f *sinkFlag) known(ctx context.Context, p *parts, cfg postgres.Config, com
 	if unknown == nil {
 		return nil
 	}
-	left, _, err := postgres.ListParked(ctx, cfg, checkpoint.Selection{Sink: f.name, States: anyState()}, 1)
+	left, _, err := db.parked(ctx, checkpoint.Selection{Sink: f.name, States: anyState()}, 1)
 	if err != nil || len(left) > 0 {
 		return err
 	}
@@ -96,8 +95,8 @@ func narrowed(sel *checkpoint.Selection) bool {
 }
 
 // sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.
-func sinksOf(ctx context.Context, p *parts, cfg postgres.Config, sel checkpoint.Selection) ([]string, error) {
-	first, _, err := postgres.ListParked(ctx, cfg, sel, 1)
+func sinksOf(ctx context.Context, p *parts, db database, sel checkpoint.Selection) ([]string, error) {
+	first, _, err := db.parked(ctx, sel, 1)
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -111,7 +110,7 @@ func sinksOf(ctx context.Context, p *parts, cfg postgres.Config, sel checkpoint.
 		}
 		at := sel
 		at.Sink = name
-		list, _, err := postgres.ListParked(ctx, cfg, at, 1)
+		list, _, err := db.parked(ctx, at, 1)
 		if err != nil {
 			return nil, err
 		}

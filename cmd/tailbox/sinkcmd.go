@@ -43,7 +43,7 @@ func newSinkVerb(verbName checkpoint.Verb) *command {
 			}
 			v := &verb{request: checkpoint.Request{Verb: verbName, Reason: why, Selection: checkpoint.Selection{Sinks: names}}, noWait: noWait,
 				done: func(n int) string { return past + " " + count(n, "sink", "sinks") }}
-			return v.perform(ctx, sh, p.postgres(sh.log(), nil))
+			return v.perform(ctx, sh, p.database(sh.log(), nil))
 		},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // statesTimeout bounds asking a relay on this machine for the states of its sinks.
@@ -36,7 +36,7 @@ func newSinkList() *command {
 			if err := p.knowSinks("sink list", names); err != nil {
 				return err
 			}
-			r, err := report(ctx, sh, p)
+			r, err := readReport(ctx, sh, p)
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func newSinkList() *command {
 				kinds[s.Name] = s.Kind
 			}
 			var views []sinkView
-			for _, s := range r.Sinks {
+			for _, s := range *r.sinks {
 				if len(names) > 0 && !slices.Contains(names, s.Sink) {
 					continue
 				}
@@ -67,12 +67,12 @@ func newSinkList() *command {
 
 // A sinkView is a sink in -o json.
 type sinkView struct {
-	postgres.SinkReport
+	sqlstore.SinkReport
 	Kind  string `json:"kind,omitempty"`
 	State string `json:"state"`
 }
 
-func stateOf(s *postgres.SinkReport, states map[string]string) string {
+func stateOf(s *sqlstore.SinkReport, states map[string]string) string {
 	if s.Paused {
 		return "paused"
 	}

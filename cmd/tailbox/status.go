@@ -8,7 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 func newStatus() *command {
@@ -27,50 +28,55 @@ func newStatus() *command {
 			if err != nil {
 				return err
 			}
-			r, err := report(ctx, sh, p)
+			r, err := readReport(ctx, sh, p)
 			if err != nil {
 				return err
 			}
 			if output.json {
-				return printJSON(sh.out, r)
+				return printJSON(sh.out, r.all)
 			}
 			return printReport(sh.out, r)
 		},
 	}
 }
 
-// report reads the status, with every sink of the configuration in it.
-func report(ctx context.Context, sh *shell, p *parts) (*postgres.Report, error) {
-	r, err := postgres.Status(ctx, p.postgres(sh.log(), nil))
+// A report is what a database's status tells.
+type report struct {
+	// all is what -o json prints; sinks are a part of it.
+	all                                 any
+	sinks                               *[]sqlstore.SinkReport
+	pipeline, relay, source, checkpoint string
+	// log are lines about the log that is read.
+	log          [][]string
+	openRequests int
+	held         []checkpoint.Lane
+	// retained and lag are bytes of log; -1 = unknown. Unclean counts starts in a row that settled nothing.
+	retained, lag int64
+	unclean       int
+}
+
+// readReport reads the status, with every sink of the configuration in it.
+func readReport(ctx context.Context, sh *shell, p *parts) (*report, error) {
+	r, err := p.database(sh.log(), nil).status(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range p.config.Router.Sinks() {
-		if !slices.ContainsFunc(r.Sinks, func(s postgres.SinkReport) bool { return s.Sink == name }) {
-			r.Sinks = append(r.Sinks, postgres.SinkReport{Sink: name})
+		if !slices.ContainsFunc(*r.sinks, func(s sqlstore.SinkReport) bool { return s.Sink == name }) {
+			*r.sinks = append(*r.sinks, sqlstore.SinkReport{Sink: name})
 		}
 	}
 	return r, nil
 }
 
-func printReport(w io.Writer, r *postgres.Report) error {
-	rows := [][]string{
-		{"pipeline", r.Pipeline},
-		{"relay", holderText(r.Holder)},
-		{"source", fmt.Sprintf("postgres %s, system id/timeline %s, log ends at %s", r.Version, r.SourceID, r.End)},
+func printReport(w io.Writer, r *report) error {
+	rows := [][]string{{"pipeline", r.pipeline}, {"relay", r.relay}, {"source", r.source}}
+	rows = append(rows, r.log...)
+	rows = append(rows, []string{"checkpoint", r.checkpoint})
+	if r.openRequests > 0 {
+		rows = append(rows, []string{"requests", count(r.openRequests, "is", "are") + " not carried out yet"})
 	}
-	if r.Slot == nil {
-		rows = append(rows, []string{"slot", "there is none: tailbox init makes it"})
-	} else {
-		rows = append(rows, []string{"slot", slotText(r.Slot)},
-			[]string{"lag", fmt.Sprintf("%s, %s; the server keeps %s of log", bytesText(r.Slot.LagBytes), seconds(r.Slot.LagSeconds),
-				bytesText(r.Slot.RetainedBytes))})
-	}
-	rows = append(rows, []string{"checkpoint", checkpointText(r.Checkpoint)})
-	if r.OpenRequests > 0 {
-		rows = append(rows, []string{"requests", count(r.OpenRequests, "is", "are") + " not carried out yet"})
-	}
-	for _, lane := range r.Held {
+	for _, lane := range r.held {
 		at := "at sink " + lane.Sink
 		if lane.Sink == "" {
 			at = "at every sink"
@@ -82,45 +88,21 @@ func printReport(w io.Writer, r *postgres.Report) error {
 	}
 	fmt.Fprintln(w)
 	heading := [][]string{{"SINK", "PAUSED", "RETRYING", "WAITING", "DEAD", "GROUPS WAITING", "FOR AN OPERATOR", "OVERDUE"}}
-	for _, s := range r.Sinks {
+	for _, s := range *r.sinks {
 		heading = append(heading, []string{sinkName(s.Sink), yes(s.Paused), fmt.Sprint(s.Retrying), fmt.Sprint(s.Waiting), fmt.Sprint(s.Dead),
 			fmt.Sprint(s.Lanes), fmt.Sprint(s.HeldLanes), seconds(s.DueSeconds)})
 	}
 	return table(w, heading)
 }
 
-func holderText(h *postgres.HolderReport) string {
-	if h == nil {
-		return "not running: nobody holds the pipeline's lock"
-	}
-	from := "this machine"
-	if h.Client != "" {
-		from = h.Client
-	}
-	return fmt.Sprintf("running from %s since %s (pid %d of the server)", from, h.Since.Format(time.RFC3339), h.PID)
-}
-
-// slotText tells the columns of pg_replication_slots that matter most.
-func slotText(s *postgres.SlotReport) string {
-	text := s.Name
-	for _, column := range []string{"active", "wal_status", "confirmed_flush_lsn", "restart_lsn", "invalidation_reason", "conflicting"} {
-		if v, ok := s.Row[column]; ok && v != nil && v != "" && (column != "conflicting" || v == true) {
-			text += fmt.Sprintf(" %s=%v", column, v)
-		}
-	}
-	return text
-}
-
-func checkpointText(c *postgres.CheckpointReport) string {
-	if c == nil {
-		return "there is none: tailbox init makes it"
-	}
-	text := fmt.Sprintf("%s, log %d, saved %s ago", c.Resume, c.Log, seconds(c.AgeSeconds))
-	if c.SweepPending {
+// checkpointLine tells of a saved checkpoint.
+func checkpointLine(resume string, log uint32, age float64, sweeping bool, unclean int) string {
+	text := fmt.Sprintf("%s, log %d, saved %s ago", resume, log, seconds(age))
+	if sweeping {
 		text += "; a sweep of pending rows has not ended"
 	}
-	if c.UncleanStarts > 1 {
-		text += fmt.Sprintf("; %s ended before anything was settled", count(c.UncleanStarts-1, "start", "starts in a row"))
+	if unclean > 1 {
+		text += fmt.Sprintf("; %s ended before anything was settled", count(unclean-1, "start", "starts in a row"))
 	}
 	return text
 }

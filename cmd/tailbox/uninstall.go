@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-
-	"github.com/tailbox/tailbox/source/postgres"
 )
 
 func newUninstall() *command {
@@ -26,12 +24,16 @@ func newUninstall() *command {
 			if err != nil {
 				return err
 			}
-			cfg := p.postgres(sh.log(), nil)
+			db := p.database(sh.log(), nil)
 			if print {
-				_, err := fmt.Fprint(sh.out, postgres.UninstallSQL(cfg))
+				script, err := db.uninstallScript()
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprint(sh.out, script)
 				return err
 			}
-			dropped, err := postgres.Uninstall(ctx, cfg, force)
+			dropped, err := db.uninstall(ctx, force)
 			if err != nil {
 				return err
 			}

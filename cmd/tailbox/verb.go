@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A verb is a request on its way: what is asked for, and how it is told.
@@ -26,9 +26,9 @@ type verb struct {
 }
 
 // perform writes the request and waits until it is carried out: by the relay that runs, or, where none does, here.
-func (v *verb) perform(ctx context.Context, sh *shell, cfg postgres.Config) error {
+func (v *verb) perform(ctx context.Context, sh *shell, db database) error {
 	v.request.By = who()
-	id, err := postgres.Ask(ctx, cfg, &v.request)
+	id, err := db.ask(ctx, &v.request)
 	if err != nil {
 		return err
 	}
@@ -36,8 +36,8 @@ func (v *verb) perform(ctx context.Context, sh *shell, cfg postgres.Config) erro
 		_, err := fmt.Fprintf(sh.out, "asked: request %d\n", id)
 		return err
 	}
-	told := sh.tellProgress(ctx, cfg, id)
-	result, err := postgres.Wait(ctx, cfg, id)
+	told := sh.tellProgress(ctx, db, id)
+	result, err := db.wait(ctx, id)
 	told()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (v *verb) perform(ctx context.Context, sh *shell, cfg postgres.Config) erro
 const progressEvery = 2 * time.Second
 
 // tellProgress tells, on a terminal, how far a request has come, until stop is called.
-func (sh *shell) tellProgress(ctx context.Context, cfg postgres.Config, id int64) (stop func()) {
+func (sh *shell) tellProgress(ctx context.Context, db database, id int64) (stop func()) {
 	if !sh.terminal {
 		return func() {}
 	}
@@ -69,7 +69,7 @@ func (sh *shell) tellProgress(ctx context.Context, cfg postgres.Config, id int64
 			case <-tick.C:
 			}
 			// What fails here fails for the one who waits as well.
-			if result, done, err := postgres.Result(ctx, cfg, id); err == nil && !done {
+			if result, done, err := db.result(ctx, id); err == nil && !done {
 				fmt.Fprintf(sh.err, "%d so far …\n", result.Changed)
 			}
 		}
@@ -81,7 +81,7 @@ func (sh *shell) tellProgress(ctx context.Context, cfg postgres.Config, id int64
 const nothingMatched = "nothing matched"
 
 // tell prints what a request did.
-func (v *verb) tell(sh *shell, r *postgres.RequestResult) error {
+func (v *verb) tell(sh *shell, r *sqlstore.RequestResult) error {
 	if r.Error != "" {
 		return errors.New(r.Error)
 	}

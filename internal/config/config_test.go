@@ -123,6 +123,24 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// MongoDB has neither slot nor publication, and the id of a document is its _id.
+func TestMongoDB(t *testing.T) {
+	t.Parallel()
+	c, err := read(t, t.TempDir(), "source: {kind: mongodb, url: 'mongodb://h/shop', tables: [{}, {name: named, shape: tailbox, columns: {id: key_of_mine}}]}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := &c.Source.Tables[0].Columns, &c.Source.Tables[1].Columns
+	if one.ID != "_id" || two.ID != "key_of_mine" || two.Seq != "" || c.Source.Slot != "" || c.Source.Reconcile != 5*time.Minute {
+		t.Errorf("source %+v", c.Source)
+	}
+	for _, key := range []string{"slot: s", "publication: p", "lock_url: u", "failover: true", "read: log"} {
+		if _, err := read(t, t.TempDir(), "source: {kind: mongodb, url: 'mongodb://h/shop', "+key+"}\n"); err == nil {
+			t.Errorf("%s: no error", key)
+		}
+	}
+}
+
 // read returns the config of a file with these lines added, or its problems.
 func read(t *testing.T, dir, more string, env ...string) (*config.Config, error) {
 	t.Helper()

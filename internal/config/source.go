@@ -24,16 +24,33 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 	defer s.Done()
 	src := Source{Kind: s.String("kind", "")}
 	switch src.Kind {
-	case "postgres":
+	case "postgres", "mongodb":
 	case "":
-		s.Add("kind", "", "is missing", "postgres")
+		s.Add("kind", "", "is missing", "postgres", "mongodb")
 	default:
-		s.unavailable("kind", src.Kind, []string{"mysql", "mariadb", "mongodb"}, []string{"postgres"})
+		s.unavailable("kind", src.Kind, []string{"mysql", "mariadb"}, []string{"postgres", "mongodb"})
 	}
 	before := len(s.file.problems)
 	if src.URL = s.Secret("url"); src.URL == "" && len(s.file.problems) == before {
-		s.Add("url", "", "is missing: give a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop")
+		example := "a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop"
+		if src.Kind == "mongodb" {
+			example = "a URI such as mongodb://user@host:27017/database?replicaSet=rs0"
+		}
+		s.Add("url", "", "is missing: give "+example)
 	}
+	if src.Kind != "mongodb" {
+		readPostgres(s, &src, byDefault)
+	}
+	src.Schema = s.String("schema", "")
+	src.Start = s.Choice("start", "", "pending", "now")
+	src.Reconcile = s.Duration("reconcile", defaultReconcile)
+	var options []router.Options
+	src.Tables, options = readTables(s, src.Kind, shared)
+	return src, options
+}
+
+// readPostgres reads what only Postgres has.
+func readPostgres(s *Section, src *Source, byDefault string) {
 	src.LockURL = s.Secret("lock_url")
 	src.Slot = s.String("slot", byDefault)
 	if !slotPattern.MatchString(src.Slot) {
@@ -49,19 +66,15 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 	if read := s.String("read", "log"); read != "log" {
 		s.unavailable("read", read, []string{"poll"}, []string{"log"})
 	}
-	src.Reconcile = s.Duration("reconcile", defaultReconcile)
-	var options []router.Options
-	src.Tables, options = readTables(s, shared)
-	return src, options
 }
 
-func readTables(s *Section, shared router.Options) ([]outbox.Table, []router.Options) {
+func readTables(s *Section, kind string, shared router.Options) ([]outbox.Table, []router.Options) {
 	sections := s.Sections("tables")
 	if len(sections) == 0 {
 		if s.Has("tables") {
 			s.Add("tables", "", "is empty: list the outbox tables, or leave it out for one table outbox of shape debezium")
 		}
-		t, _ := readTable(s.file.section(emptyNode(), s.at("tables", "0")), shared)
+		t, _ := readTable(s.file.section(emptyNode(), s.at("tables", "0")), kind, shared)
 		return []outbox.Table{t}, nil
 	}
 	var tables []outbox.Table
@@ -70,7 +83,7 @@ func readTables(s *Section, shared router.Options) ([]outbox.Table, []router.Opt
 		if section == nil {
 			continue
 		}
-		t, own := readTable(section, shared)
+		t, own := readTable(section, kind, shared)
 		section.Done()
 		for _, other := range tables {
 			if other.Name == t.Name && other.Schema == t.Schema {
@@ -82,7 +95,7 @@ func readTables(s *Section, shared router.Options) ([]outbox.Table, []router.Opt
 	return tables, options
 }
 
-func readTable(s *Section, shared router.Options) (outbox.Table, router.Options) {
+func readTable(s *Section, kind string, shared router.Options) (outbox.Table, router.Options) {
 	name := s.String("name", "outbox")
 	t := outbox.Table{Shape: s.String("shape", "debezium")}
 	var err error
@@ -99,11 +112,20 @@ func readTable(s *Section, shared router.Options) (outbox.Table, router.Options)
 		s.Allow("columns", "on_delivered")
 		return t, own
 	}
+	if kind == "mongodb" {
+		shape = asDocuments(shape)
+	}
 	t.Words = shape.Words
 	t.Columns = readColumns(s, &shape, columnOptions(t.Shape, shared, own))
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
 	t.Fields = mergeOptions(shared, own).Fields(t.Columns)
 	return t, own
+}
+
+// asDocuments is a shape in MongoDB: the id of a document is its _id, and nothing there counts a sequence.
+func asDocuments(s outbox.Shape) outbox.Shape {
+	s.Columns.ID, s.Columns.Seq = "_id", ""
+	return s
 }
 
 func shapeNames() []string {

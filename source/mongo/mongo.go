@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -62,7 +63,7 @@ func (c Config) resolved() (Config, error) {
 	if c.Schema == "" {
 		uri, err := connstring.Parse(c.URL)
 		if err != nil {
-			return c, fmt.Errorf("%w: read source.url: %w", source.ErrStop, err)
+			return c, fmt.Errorf("%w: read source.url: %w", source.ErrStop, ValidURL(c.URL, "any"))
 		}
 		if c.Schema = uri.Database; c.Schema == "" {
 			return c, fmt.Errorf("%w: source.url names no database: write mongodb://host/database, or set source.schema", source.ErrStop)
@@ -83,6 +84,24 @@ func (c Config) resolved() (Config, error) {
 		return c, fmt.Errorf("%w: source.tables is empty", source.ErrStop)
 	}
 	return c, nil
+}
+
+// ValidURL tells what is wrong with a connection string, without showing it: it may hold a password. Schema as in Config.
+func ValidURL(url, schema string) error {
+	if !strings.HasPrefix(url, "mongodb://") && !strings.HasPrefix(url, "mongodb+srv://") {
+		return errors.New("is no connection string of MongoDB: it begins with mongodb:// or mongodb+srv://")
+	}
+	if strings.HasPrefix(url, "mongodb+srv://") {
+		return nil // what is in it is only known once names are looked up
+	}
+	uri, err := connstring.Parse(url)
+	switch {
+	case err != nil:
+		return errors.New("is no connection string of MongoDB: want mongodb://user:password@host:27017/database?replicaSet=rs0, with what is special in user and password written as %XX")
+	case uri.Database == "" && schema == "":
+		return errors.New("names no database: write mongodb://host/database, or set source.schema")
+	}
+	return nil
 }
 
 // serverSelection is how long a server is looked for that can be written to, such as after an election.

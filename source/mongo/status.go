@@ -48,6 +48,8 @@ type CheckpointReport struct {
 	Resume   string    `json:"resume"`
 	Log      uint32    `json:"log"`
 	SavedAt  time.Time `json:"saved_at"`
+	// AgeSeconds by the database's clock.
+	AgeSeconds float64 `json:"age_seconds"`
 	// LagSeconds is how much older the checkpoint is than the log's end, by cluster time.
 	LagSeconds float64 `json:"lag_seconds"`
 	// SettledAbove counts the ranges of deliveries beyond it that are settled.
@@ -65,21 +67,7 @@ type HolderReport struct {
 }
 
 // A SinkReport counts what is parked for a sink.
-type SinkReport struct {
-	Sink   string `json:"sink"`
-	Paused bool   `json:"paused"`
-	// Deliveries by state.
-	Retrying int `json:"retrying"`
-	Waiting  int `json:"waiting"`
-	Dead     int `json:"dead"`
-	// Lanes that wait; HeldLanes of them for an operator, be it because of a dead delivery or of a hold.
-	Lanes     int `json:"lanes"`
-	HeldLanes int `json:"held_lanes"`
-	// DueSeconds is how long the longest waiting due delivery is due, HeldSeconds how long the oldest held lane is held by a
-	// dead delivery; 0 where there is none.
-	DueSeconds  float64 `json:"oldest_due_seconds"`
-	HeldSeconds float64 `json:"oldest_held_seconds"`
-}
+type SinkReport = sqlstore.SinkReport
 
 // Status reads the state of a pipeline.
 func Status(ctx context.Context, cfg Config) (report *Report, err error) {
@@ -111,7 +99,7 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	if o, err := readOplog(ctx, s.client); err == nil && !h.sharded() {
 		r.Oplog = &OplogReport{First: o.First.String(), WindowSeconds: o.window().Seconds(), Bytes: o.Size, MaxBytes: o.MaxSize}
 	}
-	if err := s.reportCheckpoint(ctx, r, end); err != nil {
+	if err := s.reportCheckpoint(ctx, r, end, h.LocalTime); err != nil {
 		return nil, err
 	}
 	if r.Holder, err = readHolder(ctx, s.client, &s.cfg); err != nil {
@@ -120,7 +108,7 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	return r, s.reportSinks(ctx, r, h.LocalTime)
 }
 
-func (s *store) reportCheckpoint(ctx context.Context, r *Report, end opTime) error {
+func (s *store) reportCheckpoint(ctx context.Context, r *Report, end opTime, now time.Time) error {
 	var doc checkpointDocument
 	err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) || err == nil && doc.Resume == "" {
@@ -129,7 +117,7 @@ func (s *store) reportCheckpoint(ctx context.Context, r *Report, end opTime) err
 	if err != nil {
 		return fault("read the checkpoint", err)
 	}
-	c := &CheckpointReport{SourceID: doc.SourceID, Resume: doc.Resume, Log: uint32(doc.Log), SavedAt: doc.UpdatedAt.UTC(),
+	c := &CheckpointReport{SourceID: doc.SourceID, Resume: doc.Resume, Log: uint32(doc.Log), SavedAt: doc.UpdatedAt.UTC(), AgeSeconds: max(now.Sub(doc.UpdatedAt).Seconds(), 0),
 		SweepPending: doc.SweepPending, UncleanStarts: doc.Unclean}
 	for _, x := range doc.SettledAbove {
 		c.SettledAbove += len(x.Ranges)

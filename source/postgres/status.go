@@ -70,21 +70,7 @@ type HolderReport struct {
 }
 
 // A SinkReport counts what is parked for a sink.
-type SinkReport struct {
-	Sink   string `json:"sink"`
-	Paused bool   `json:"paused"`
-	// Deliveries by state.
-	Retrying int `json:"retrying"`
-	Waiting  int `json:"waiting"`
-	Dead     int `json:"dead"`
-	// Lanes that wait; HeldLanes of them for an operator, be it because of a dead delivery or of a hold.
-	Lanes     int `json:"lanes"`
-	HeldLanes int `json:"held_lanes"`
-	// DueSeconds is how long the longest waiting due delivery is due, HeldSeconds how long the oldest held lane is held by a
-	// dead delivery; 0 where there is none.
-	DueSeconds  float64 `json:"oldest_due_seconds"`
-	HeldSeconds float64 `json:"oldest_held_seconds"`
-}
+type SinkReport = sqlstore.SinkReport
 
 // Status reads the state of a pipeline.
 func Status(ctx context.Context, cfg Config) (report *Report, err error) {

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// A database is what the commands ask of the pipeline's database. Each kind has one.
+type database interface {
+	source() source.Source
+	open(ctx context.Context) (checkpoint.Store, error)
+
+	// setupScript is what create makes, for a migration tool; beside names what is made with the first checkpoint, such as
+	// "slot s and ".
+	setupScript() (string, error)
+	create(ctx context.Context) (created []string, err error)
+	beside() string
+	uninstallScript() (string, error)
+	uninstall(ctx context.Context, force bool) (dropped []string, err error)
+
+	check(ctx context.Context) ([]sqlstore.Finding, error)
+	status(ctx context.Context) (*report, error)
+	gap(ctx context.Context) (*sqlstore.Gap, error)
+
+	// ask writes a request; wait waits until it is carried out, and result looks how far it is.
+	ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
+	wait(ctx context.Context, id int64) (*sqlstore.RequestResult, error)
+	result(ctx context.Context, id int64) (result *sqlstore.RequestResult, done bool, err error)
+	parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []sqlstore.Listed, more bool, err error)
+	lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error)
+
+	// send writes a row, with values by column, as an application would.
+	send(ctx context.Context, t *outbox.Table, values map[string][]byte) (id string, err error)
+}
+
+// database is that of the configuration. ignored may be nil.
+func (p *parts) database(log *slog.Logger, ignored func(why string, n int)) database {
+	switch p.config.Source.Kind {
+	case "mongodb":
+		return mongoDatabase{p.mongo(log)}
+	default: // the configuration lets no other kind pass
+		return postgresDatabase{p.postgres(log, ignored)}
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// postgresDatabase is a database of Postgres.
+type postgresDatabase struct{ cfg postgres.Config }
+
+// postgres is what the parts for Postgres need to know. ignored may be nil.
+func (p *parts) postgres(log *slog.Logger, ignored func(why string, n int)) postgres.Config {
+	c := p.config
+	return postgres.Config{Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, Slot: c.Source.Slot,
+		Publication: c.Source.Publication, Failover: c.Source.Failover, Schema: c.Source.Schema, Start: c.Source.Start,
+		Tables: c.Source.Tables, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
+}
+
+func (d postgresDatabase) source() source.Source { return postgres.New(d.cfg) }
+
+func (d postgresDatabase) open(ctx context.Context) (checkpoint.Store, error) {
+	return postgres.OpenStore(ctx, d.cfg)
+}
+
+func (d postgresDatabase) setupScript() (string, error) { return postgres.SetupSQL(d.cfg) }
+
+func (d postgresDatabase) create(ctx context.Context) ([]string, error) {
+	return postgres.Init(ctx, d.cfg)
+}
+
+func (d postgresDatabase) beside() string { return "slot " + d.cfg.Slot + " and " }
+
+func (d postgresDatabase) uninstallScript() (string, error) {
+	return postgres.UninstallSQL(d.cfg), nil
+}
+
+func (d postgresDatabase) uninstall(ctx context.Context, force bool) ([]string, error) {
+	return postgres.Uninstall(ctx, d.cfg, force)
+}
+
+func (d postgresDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
+	return postgres.Check(ctx, d.cfg)
+}
+
+func (d postgresDatabase) gap(ctx context.Context) (*sqlstore.Gap, error) {
+	return postgres.FindGap(ctx, d.cfg)
+}
+
+func (d postgresDatabase) ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
+	return postgres.Ask(ctx, d.cfg, r)
+}
+
+func (d postgresDatabase) wait(ctx context.Context, id int64) (*sqlstore.RequestResult, error) {
+	return postgres.Wait(ctx, d.cfg, id)
+}
+
+func (d postgresDatabase) result(ctx context.Context, id int64) (*sqlstore.RequestResult, bool, error) {
+	return postgres.Result(ctx, d.cfg, id)
+}
+
+func (d postgresDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.Listed, bool, error) {
+	return postgres.ListParked(ctx, d.cfg, sel, limit)
+}
+
+func (d postgresDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error) {
+	return postgres.ListLanes(ctx, d.cfg, sel, limit)
+}
+
+func (d postgresDatabase) send(ctx context.Context, t *outbox.Table, values map[string][]byte) (string, error) {
+	return insertPostgres(ctx, d.cfg.URL, t, values)
+}
+
+func (d postgresDatabase) status(ctx context.Context) (*report, error) {
+	r, err := postgres.Status(ctx, d.cfg)
+	if err != nil {
+		return nil, err
+	}
+	out := &report{all: r, sinks: &r.Sinks, pipeline: r.Pipeline, relay: holderText(r.Holder), checkpoint: checkpointText(r.Checkpoint),
+		source:       fmt.Sprintf("postgres %s, system id/timeline %s, log ends at %s", r.Version, r.SourceID, r.End),
+		openRequests: r.OpenRequests, held: r.Held, retained: -1, lag: -1}
+	if r.Slot == nil {
+		out.log = [][]string{{"slot", "there is none: tailbox init makes it"}}
+	} else {
+		out.log = [][]string{{"slot", slotText(r.Slot)}, {"lag", fmt.Sprintf("%s, %s; the server keeps %s of log", bytesText(r.Slot.LagBytes),
+			seconds(r.Slot.LagSeconds), bytesText(r.Slot.RetainedBytes))}}
+		out.retained, out.lag = r.Slot.RetainedBytes, r.Slot.LagBytes
+	}
+	if r.Checkpoint != nil {
+		out.unclean = r.Checkpoint.UncleanStarts
+	}
+	return out, nil
+}
+
+func holderText(h *postgres.HolderReport) string {
+	if h == nil {
+		return "not running: nobody holds the pipeline's lock"
+	}
+	from := "this machine"
+	if h.Client != "" {
+		from = h.Client
+	}
+	return fmt.Sprintf("running from %s since %s (pid %d of the server)", from, h.Since.Format(time.RFC3339), h.PID)
+}
+
+// slotText tells the columns of pg_replication_slots that matter most.
+func slotText(s *postgres.SlotReport) string {
+	text := s.Name
+	for _, column := range []string{"active", "wal_status", "confirmed_flush_lsn", "restart_lsn", "invalidation_reason", "conflicting"} {
+		if v, ok := s.Row[column]; ok && v != nil && v != "" && (column != "conflicting" || v == true) {
+			text += fmt.Sprintf(" %s=%v", column, v)
+		}
+	}
+	return text
+}
+
+func checkpointText(c *postgres.CheckpointReport) string {
+	if c == nil {
+		return "there is none: tailbox init makes it"
+	}
+	return checkpointLine(c.Resume, c.Log, c.AgeSeconds, c.SweepPending, c.UncleanStarts)
+}

@@ -1,0 +1,46 @@
+package sqlstore
+
+import "github.com/tailbox/tailbox/source"
+
+// A SinkReport counts what is parked for a sink.
+type SinkReport struct {
+	Sink   string `json:"sink"`
+	Paused bool   `json:"paused"`
+	// Deliveries by state.
+	Retrying int `json:"retrying"`
+	Waiting  int `json:"waiting"`
+	Dead     int `json:"dead"`
+	// Lanes that wait; HeldLanes of them for an operator, be it because of a dead delivery or of a hold.
+	Lanes     int `json:"lanes"`
+	HeldLanes int `json:"held_lanes"`
+	// DueSeconds is how long the longest waiting due delivery is due, HeldSeconds how long the oldest held lane is held by a
+	// dead delivery; 0 where there is none.
+	DueSeconds  float64 `json:"oldest_due_seconds"`
+	HeldSeconds float64 `json:"oldest_held_seconds"`
+}
+
+// A Level says how bad a Finding is.
+type Level string
+
+// Levels of findings.
+const (
+	Problem Level = "problem" // the relay cannot run, or would lose or hold up something
+	Warning Level = "warning" // it runs, but not as well as it could
+	Info    Level = "info"    // good to know
+)
+
+// A Finding is something that `tailbox check` found.
+type Finding struct {
+	Level Level `json:"level"`
+	// What is a sentence, Cure the statement, setting or command that mends it; "" where nothing is to be done.
+	What string `json:"what"`
+	Cure string `json:"cure,omitempty"`
+}
+
+// A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
+type Gap struct {
+	// From is the checkpoint. A request to accept the gap names it, so that it counts for no other.
+	From source.Resume
+	// Why is the reason, for the operator.
+	Why string
+}
