@@ -92,7 +92,7 @@ func (pg *PG) RequireStandby(ctx context.Context, standby *PG) error {
 	err = poll(ctx, func() error {
 		var wrong bool
 		err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_replication
-			WHERE (sync_state IN ('sync', 'quorum')) <> (application_name = $1))`, names).Scan(&wrong)
+			WHERE (sync_state IN ('sync', 'quorum')) <> (application_name = $1 AND $1 <> ''))`, names).Scan(&wrong)
 		if err == nil && wrong {
 			err = errors.New("the setting has not come into force")
 		}
