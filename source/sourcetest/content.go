@@ -41,7 +41,7 @@ func (r *rig) byEveryRoad(want []*outbox.Message) {
 	ms, _ := x.messages(len(want))
 	x.stop()
 	r.compare("the log", want, ms)
-	snap, sweep := r.judge(false, true)
+	snap, sweep := r.judge(true)
 	if !sweep {
 		r.t.Fatal("Judge finds nothing to sweep")
 	}
@@ -229,7 +229,7 @@ func testTooLarge(t *testing.T, k Kind) {
 		}
 	}
 	check("the log", ms)
-	snap, _ := r.judge(false, true)
+	snap, _ := r.judge(true)
 	swept, _ := r.pending(snap, 1)
 	check("a sweep", swept)
 	fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5})
@@ -276,7 +276,7 @@ func testIDTypes(t *testing.T, k Kind) {
 	}
 	r.untilVisible(lasts...)
 	r.samePending("pending beside parked ones", ms, func(_ Table, i, n int) bool { return i > 0 && i < n-1 })
-	snap, _ := r.judge(false, false)
+	snap, _ := r.judge(false)
 	swept, at := r.pending(snap, 1)
 	equal(t, "swept", len(swept), total-len(tables))
 	for i, m := range swept {
@@ -345,7 +345,7 @@ func testNoID(t *testing.T, k Kind) {
 	x.stop()
 	again, _ := r.read(source.Start{From: from}).messages(2)
 	same(t, ms, again)
-	snap, _ := r.judge(false, true)
+	snap, _ := r.judge(true)
 	swept, _ := r.pending(snap, 1)
 	if len(swept) != 2 {
 		t.Fatalf("swept %s", ids(swept))

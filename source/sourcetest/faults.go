@@ -93,13 +93,13 @@ func testGap(t *testing.T, k Kind) {
 			t.Errorf("examined a position that is lost: %+v", *e)
 		}
 		x := r.read(source.Start{From: at})
-		x.fails(source.ErrGap, "")
+		x.fails(source.ErrGap)
 		if len(x.seen) > 0 {
 			t.Errorf("a lost position emitted %d messages", len(x.seen))
 		}
 	}
 	r.insert(row(3, "g"))
-	snap, sweep := r.judge(false, false)
+	snap, sweep := r.judge(false)
 	if !sweep {
 		t.Fatal("Judge finds nothing to sweep")
 	}
@@ -123,7 +123,7 @@ func testCut(t *testing.T, k Kind) {
 			r.must(r.app.Commit(r.ctx), "commit")
 			r.must(r.app.Begin(r.ctx), "begin")
 		}
-		ms := rows(i*chunk, chunk, "g")
+		ms := rows(i*chunk, chunk)
 		for _, m := range ms {
 			m.Payload = make([]byte, 1000)
 		}
@@ -140,7 +140,7 @@ func testRestart(t *testing.T, k Kind) {
 	r.must(r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "s", Resume: from, Log: 1}), "save")
 	const total, chunk = 3000, 500
 	for i := range total / chunk {
-		r.insert(rows(i*chunk, chunk, "g")...)
+		r.insert(rows(i*chunk, chunk)...)
 	}
 	r.throughFaults(from, total, 1, func() error { return k.Restart(r.ctx, r.db) })
 	if err := r.st.Ping(r.ctx); err == nil || errors.Is(err, source.ErrStop) {
@@ -233,7 +233,7 @@ func (p *progress) take(b *source.Batch) {
 func testTakeOver(t *testing.T, k Kind) {
 	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	from := r.establish()
-	r.insert(rows(0, 10, "g")...)
+	r.insert(rows(0, 10)...)
 	old := r.read(source.Start{From: from})
 	was, _ := old.messages(10)
 	is, _ := r.readWith(r.db.Source(), source.Start{From: from}).messages(10)

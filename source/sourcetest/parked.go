@@ -105,13 +105,13 @@ func testLanePromotion(t *testing.T, k Kind) {
 	equal(t, "next", lanesText(out.Next), "kafka/g")
 	equal(t, "due", r.due("kafka"), "kafka:2 kafka:4")
 	// The second one dies without blocking, the third one goes on.
-	out = change(died("kafka", b, false))
+	out = change(died(b, false))
 	equal(t, "next", lanesText(out.Next), "kafka/g")
 	equal(t, "parked", r.parked(), "kafka:2 dead, kafka:3 waiting!@, kafka:4 retrying!@")
 	// The third one fails for an hour: nothing of the lane is due; then it is dead and blocks.
 	out = change(retried("kafka", c, 2, time.Hour))
 	equal(t, "next or open", lanesText(out.Next)+lanesText(out.Open), "")
-	out = r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died("kafka", c, true)},
+	out = r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died(c, true)},
 		Park: []checkpoint.Parked{follower("kafka", r.msg(5, "g"))}})
 	equal(t, "next or open", lanesText(out.Next)+lanesText(out.Open), "")
 	equal(t, "parked", r.parked(), "kafka:2 dead, kafka:3 dead!, kafka:4 retrying!@, kafka:5 waiting!")
@@ -262,9 +262,9 @@ func testUnroutable(t *testing.T, k Kind) {
 // testSupersede: on_exhausted latest: all but the newest of the lane are dead.
 func testSupersede(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
-	r.insert(rows(1, 4, "g")...)
+	r.insert(rows(1, 4)...)
 	r.parkWhole(head("kafka", r.msg(1, "g"), 0), follower("kafka", r.msg(2, "g")), follower("kafka", r.msg(3, "g")), head("kafka", r.msg(4, "h"), time.Hour))
-	c := died("kafka", r.msg(1, "g"), false)
+	c := died(r.msg(1, "g"), false)
 	c.Supersede = true
 	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{c}})
 	equal(t, "next", lanesText(out.Next), "kafka/g")

@@ -1,6 +1,7 @@
 package sourcetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,7 +14,7 @@ import (
 // testReplay: dead deliveries become due again, in the order of their group; what its group has passed only on demand.
 func testReplay(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
-	r.insert(rows(1, 5, "g")...)
+	r.insert(rows(1, 5)...)
 	r.parkWhole(dead("kafka", r.msg(1, "held"), true), follower("kafka", r.msg(2, "held")), dead("kafka", r.msg(3, "passed"), false),
 		head("kafka", r.msg(4, "passed"), time.Hour), dead("kafka", r.msg(5, ""), false))
 	answer, applied := r.ask(checkpoint.VerbReplay, checkpoint.Selection{All: true})
@@ -119,7 +120,7 @@ func testReach(t *testing.T, k Kind) {
 			r.park(dead("kafka", r.msg(1, "a"), true), head("kafka", two, 0))
 			_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: c.verb, Selection: c.sel, Reason: "why", By: "op"})
 			r.must(err, "ask")
-			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died("kafka", two, true)},
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died(two, true)},
 				Park: []checkpoint.Parked{dead("kafka", r.msg(3, "c"), true)}})
 			r.obey()
 			equal(t, fmt.Sprintf("%s %+v", c.verb, c.sel), r.parked(), c.want)
@@ -177,7 +178,7 @@ func testRequestInParts(t *testing.T, k Kind) {
 		r.must(err, "due")
 		var cs []checkpoint.Change
 		for i := range due {
-			cs = append(cs, died("kafka", due[i].Message, true))
+			cs = append(cs, died(due[i].Message, true))
 		}
 		r.settle(checkpoint.Settlement{Changes: cs})
 		if rounds == 2 {
@@ -223,7 +224,7 @@ func testEdit(t *testing.T, k Kind) {
 	equal(t, "headers", e.Message.Headers, []outbox.Header{{Name: "a", Value: []byte("9")}, {Name: "b", Value: []byte("2")}, {Name: "c", Value: []byte("4")}})
 	equal(t, "rows", r.rows(), "1 waiting 0")
 	// It dies again, and is found by either id.
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died("kafka", m, true)}})
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died(m, true)}})
 	answer, _ = r.ask(checkpoint.VerbEdit, checkpoint.Selection{IDs: []string{e.Message.ID}, Edit: &checkpoint.Edit{NewID: "mine"}})
 	equal(t, "changed", answer.Changed, 1)
 	if e = r.one("kafka"); e.Message.ID != "mine" || e.Original != m.ID {
@@ -240,7 +241,7 @@ func testDrop(t *testing.T, k Kind) {
 		t.Run(shape, func(t *testing.T) {
 			t.Parallel()
 			r := newStoreRig(t, k, Setup{Tables: []Table{table(shape, "outbox")}})
-			r.insert(rows(1, 3, "g")...)
+			r.insert(rows(1, 3)...)
 			r.parkWhole(dead("kafka", r.msg(1, "g"), true), follower("audit", r.msg(1, "g")), dead("kafka", r.msg(2, "g"), true))
 			// A delivery of message 3 is still on its way at another sink.
 			three := r.msg(3, "h")
@@ -312,6 +313,48 @@ func testPause(t *testing.T, k Kind) {
 	equal(t, "paused", paused(), []string{"audit", "kafka", "mail"})
 	r.ask(checkpoint.VerbResume, checkpoint.Selection{Sinks: []string{"kafka", "mail"}})
 	equal(t, "paused", paused(), []string{"audit"})
+}
+
+// testRequests: what operators asked for comes in order, and as it was asked, until it is done; at another start, too.
+func testRequests(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
+	payload, typ, topic, key := []byte("new\x00\xff"), "T\u00e4", "", "k"
+	want := []checkpoint.Request{
+		{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"kafka", "m\"ail"}}, Reason: "wh\u00fd'", By: "op"},
+		{Verb: checkpoint.VerbReplay, Selection: checkpoint.Selection{IDs: []string{"a", "b"}, Sink: "s", Groups: []string{"g"}, Type: "Order*", Reason: "*x?",
+			States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying}, Limit: 7, AllowReorder: true}, Reason: "r", By: "other"},
+		{Verb: checkpoint.VerbEdit, Selection: checkpoint.Selection{IDs: []string{"a"}, Edit: &checkpoint.Edit{Payload: &payload, Type: &typ, Topic: &topic,
+			Key: &key, Headers: map[string]string{"h.$": "v"}, NewID: "n"}}, By: "op"},
+		{Verb: checkpoint.VerbHold, Selection: checkpoint.Selection{Groups: []string{"g", "h"}, Sink: "s"}, Reason: "r", By: "op"},
+		{Verb: checkpoint.VerbDrop, Selection: checkpoint.Selection{All: true}, Reason: "r", By: "op"},
+	}
+	for i := range want {
+		n, err := r.db.Ask(r.ctx, &want[i])
+		r.must(err, "ask")
+		if i > 0 && n <= want[i-1].ID {
+			t.Errorf("request %d has id %d after %d", i, n, want[i-1].ID)
+		}
+		want[i].ID = n
+	}
+	for range 2 {
+		got, err := r.st.Requests(r.ctx)
+		r.must(err, "read requests")
+		equal(t, "number of requests", len(got), len(want))
+		for i := range min(len(got), len(want)) {
+			// What a store adds, to know what the request may reach, is its own matter.
+			got[i].Selection.Refresh = false
+			g, err := json.Marshal(got[i])
+			r.must(err, "marshal")
+			w, err := json.Marshal(want[i])
+			r.must(err, "marshal")
+			equal(t, fmt.Sprintf("request %d", i), string(g), string(w))
+		}
+		r.reopen()
+	}
+	r.obey()
+	got, err := r.st.Requests(r.ctx)
+	r.must(err, "read requests")
+	equal(t, "requests after all are done", len(got), 0)
 }
 
 // testBadRequests: what could never be carried out is refused where it is asked for.

@@ -19,7 +19,7 @@ const patience = 60 * time.Second
 // A rig is a database, and what a case does with it. Its methods fail the test.
 type rig struct {
 	t   *testing.T
-	ctx context.Context // ends with the test's patience, so that no call hangs for ever
+	ctx context.Context //nolint:containedctx // a case's deadline, so that no call of it hangs for ever
 	k   Kind
 	db  Database
 	src source.Source

@@ -2,6 +2,7 @@ package sourcetest
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -20,8 +21,13 @@ func testCheckpointRoundTrip(t *testing.T, k Kind) {
 	want := &checkpoint.Checkpoint{SourceID: "a server: 7/1", Resume: "somewhere=0/16B3748", Log: math.MaxUint32, LastCommit: math.MaxUint64,
 		SettledAbove: map[string][]checkpoint.Range{"kafka": {{First: p(5, 0), Last: p(5, 9)}, {First: p(7, 1), Last: p(8, 0)}},
 			"": {{First: p(6, 0), Last: p(6, 0)}}, `q"uote.$`: {{First: p(9, 9), Last: p(9, math.MaxUint32)}}}, SweepPending: true}
+	for i := range uint64(5000) { // as many as a stuck lane leaves behind it
+		want.SettledAbove["busy"] = append(want.SettledAbove["busy"], checkpoint.Range{First: p(100+2*i, 0), Last: p(100+2*i, 3)})
+	}
 	r.must(r.st.Save(r.ctx, want), "save")
-	equal(t, "loaded", r.reopen().Checkpoint, want)
+	if got := r.reopen().Checkpoint; !reflect.DeepEqual(got, want) {
+		t.Errorf("loaded a checkpoint that is not what was saved: %.2000v", got)
+	}
 	want.SettledAbove, want.SweepPending, want.Resume = nil, false, "elsewhere"
 	calls := 0
 	out := r.settle(checkpoint.Settlement{Checkpoint: func(invisible []int) *checkpoint.Checkpoint {
@@ -61,7 +67,7 @@ func testSettleRows(t *testing.T, k Kind) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newStoreRig(t, k, Setup{Tables: []Table{c.table}})
-			r.insert(rows(1, 3, "g")...)
+			r.insert(rows(1, 3)...)
 			settled := checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false), rowOf(r.msg(3, "g"), true)}}
 			equal(t, "settled", *r.settle(settled), checkpoint.Settled{})
 			equal(t, "rows", r.rows(), c.want)

@@ -25,11 +25,11 @@ func (r *rig) snapshot() source.Snapshot {
 	return snap
 }
 
-// judge establishes a position and judges it.
-func (r *rig) judge(first, acceptGap bool) (source.Snapshot, bool) {
+// judge establishes a position after another one, and judges it.
+func (r *rig) judge(acceptGap bool) (source.Snapshot, bool) {
 	r.t.Helper()
 	snap := r.snapshot()
-	sweep, err := snap.Judge(r.ctx, first, acceptGap)
+	sweep, err := snap.Judge(r.ctx, false, acceptGap)
 	r.must(err, "judge")
 	return snap, sweep
 }
@@ -89,7 +89,7 @@ func testSnapshotOrLog(t *testing.T, k Kind) {
 	defer all.Wait()
 	defer stop.Store(true)
 	for range 3 {
-		snap, sweep := r.judge(false, false)
+		snap, sweep := r.judge(false)
 		seen := map[string]bool{}
 		if sweep {
 			ms, _ := r.pending(snap, 5)
@@ -257,13 +257,13 @@ func testSweepOrder(t *testing.T, k Kind) {
 		r.insert(row(n, "g"))
 		want += fmt.Sprint(n) + " "
 	}
-	snap, _ := r.judge(false, false)
+	snap, _ := r.judge(false)
 	r.insert(row(1000, "g"))
 	ms, _ := r.pending(snap, 9)
 	equal(t, "swept", ids(ms)+" ", want)
 	// An error of emit ends it, and comes back as it is.
 	own := errors.New("the relay's own")
-	snap, _ = r.judge(false, false)
+	snap, _ = r.judge(false)
 	if err := snap.Pending(r.ctx, 9, func(context.Context, *source.Batch) error { return own }); !errors.Is(err, own) {
 		t.Errorf("Pending returned %v, want what emit returned", err)
 	}
@@ -272,12 +272,12 @@ func testSweepOrder(t *testing.T, k Kind) {
 // testSweepOfParked: what is parked is swept with the names of the sinks where it is, by table and pipeline.
 func testSweepOfParked(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox"), table("debezium", "second")}})
-	r.insert(rows(0, 2000, "g")...)
+	r.insert(rows(0, 2000)...)
 	r.must(r.app.Insert(r.ctx, r.tables[1], row(1, "g")), "insert")
 	one := r.msg(1, "g")
 	r.park(dead("kafka", one, true), follower("mail", one), dead("", r.msg(2, "g"), true), head("kafka", r.msg(1999, "g"), 0))
 	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", r.msg(1999, "g"))}})
-	snap, _ := r.judge(false, false)
+	snap, _ := r.judge(false)
 	ms, at := r.pending(snap, 5)
 	if len(ms) != 2001 {
 		t.Fatalf("swept %d messages, want 2001", len(ms))

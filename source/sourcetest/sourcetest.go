@@ -245,6 +245,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "PendingBesideWriters", run: testPendingBesideWriters},
 		{name: "Fetch", run: testFetch},
 		{name: "Reset", run: testReset},
+		{name: "Requests", run: testRequests},
 		{name: "Replay", run: testReplay},
 		{name: "Selection", run: testSelection},
 		{name: "Unrouted", run: testUnrouted},

@@ -137,9 +137,9 @@ func retried(sink string, m *outbox.Message, attempts int, d time.Duration) chec
 		Blocks: m.Group != "", Attempts: attempts, Due: true, NextAttempt: d, LastError: "again", ErrorClass: "rejected"}
 }
 
-// died is the Change for one that is given up.
-func died(sink string, m *outbox.Message, blocks bool) checkpoint.Change {
-	return checkpoint.Change{Key: keyOf(sink, m), Group: m.Group, State: checkpoint.StateDead,
+// died is the Change for one of sink kafka that is given up.
+func died(m *outbox.Message, blocks bool) checkpoint.Change {
+	return checkpoint.Change{Key: keyOf("kafka", m), Group: m.Group, State: checkpoint.StateDead,
 		Blocks: blocks, Attempts: 15, LastError: "bad", ErrorClass: "permanent"}
 }
 
