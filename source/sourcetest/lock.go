@@ -33,7 +33,7 @@ func testLock(t *testing.T, k Kind) {
 // state stays as it is.
 func testFence(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
-	r.insert(rows(1, 3)...)
+	r.insert(rows(1, 3, "g")...)
 	r.must(r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "s", Resume: "first", Log: 1}), "save")
 	old := r.st
 	r.must(k.Kill(r.ctx, r.db, old), "kill the session")

@@ -127,7 +127,7 @@ func testRollback(t *testing.T, k Kind) {
 	other := r.conn()
 	for i := range 5 {
 		r.must(other.Begin(r.ctx), "begin")
-		r.must(other.Insert(r.ctx, r.tables[0], rows(1000+10*i, 5)...), "insert")
+		r.must(other.Insert(r.ctx, r.tables[0], rows(1000+10*i, 5, "g")...), "insert")
 		r.insert(row(i, "g"))
 		r.must(other.Rollback(r.ctx), "roll back")
 	}
@@ -142,9 +142,9 @@ func testSavepoint(t *testing.T, k Kind) {
 	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	from := r.establish()
 	r.must(r.app.Begin(r.ctx), "begin")
-	r.insert(rows(1, 3)...)
+	r.insert(rows(1, 3, "g")...)
 	r.must(r.app.Savepoint(r.ctx), "savepoint")
-	r.insert(rows(10, 500)...)
+	r.insert(rows(10, 500, "g")...)
 	r.must(r.app.RollbackTo(r.ctx), "roll back to savepoint")
 	r.insert(row(4, "g"))
 	r.must(r.app.Savepoint(r.ctx), "savepoint")
@@ -172,7 +172,7 @@ func testIgnored(t *testing.T, k Kind) {
 	from := r.establish()
 	truncates := k.Lacks[CanTruncate] == ""
 	r.must(r.app.Begin(r.ctx), "begin")
-	r.insert(rows(1, 3)...)
+	r.insert(rows(1, 3, "g")...)
 	changed := row(2, "g")
 	changed.Type = "Changed"
 	r.must(r.app.Update(r.ctx, r.tables[0], changed), "update")

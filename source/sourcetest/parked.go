@@ -262,7 +262,7 @@ func testUnroutable(t *testing.T, k Kind) {
 // testSupersede: on_exhausted latest: all but the newest of the lane are dead.
 func testSupersede(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
-	r.insert(rows(1, 4)...)
+	r.insert(rows(1, 4, "g")...)
 	r.parkWhole(head("kafka", r.msg(1, "g"), 0), follower("kafka", r.msg(2, "g")), follower("kafka", r.msg(3, "g")), head("kafka", r.msg(4, "h"), time.Hour))
 	c := died(r.msg(1, "g"), false)
 	c.Supersede = true

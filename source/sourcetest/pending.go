@@ -71,7 +71,7 @@ func testPending(t *testing.T, k Kind) {
 	r.insert(row(3, "g"))
 	r.insert(row(1, "g"), row(2, "g"))
 	r.must(r.app.Insert(r.ctx, r.tables[1], row(9, "g")), "insert")
-	r.must(r.app.Insert(r.ctx, r.tables[2], rows(4, 5)...), "insert")
+	r.must(r.app.Insert(r.ctx, r.tables[2], rows(4, 5, "g")...), "insert")
 	five, six := r.msg(5, "g"), r.msg(6, "g")
 	five.Table, six.Table = r.tables[2].String(), r.tables[2].String()
 	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(five, false)}})
@@ -98,7 +98,7 @@ func testPendingBesideWriters(t *testing.T, k Kind) {
 	const n = 200
 	for i := range n {
 		if i%50 == 0 {
-			r.insert(rows(1000+i, 50)...)
+			r.insert(rows(1000+i, 50, "g")...)
 		}
 	}
 	var all sync.WaitGroup
@@ -174,7 +174,7 @@ func testFetch(t *testing.T, k Kind) {
 // spent (R11).
 func testReset(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
-	r.insert(rows(1, 5)...)
+	r.insert(rows(1, 5, "g")...)
 	r.parkWhole(dead("kafka", r.msg(1, "g"), false), dead("audit", r.msg(1, "g"), false), head("kafka", r.msg(2, "g"), time.Hour), dead("kafka", r.msg(3, "h"), true))
 	r.park(dead("kafka", r.msg(4, "h"), true)) // a delivery of it is on its way elsewhere, and its row still pending
 	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(5, "g"), false)}})

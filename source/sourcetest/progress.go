@@ -117,10 +117,10 @@ func testBarrier(t *testing.T, k Kind) {
 	for round := range 5 {
 		count := []int{3, 0, 2000, 1, 0}[round]
 		for range count / 500 {
-			r.insert(rows(n, 500)...)
+			r.insert(rows(n, 500, "g")...)
 			n += 500
 		}
-		r.insert(rows(n, 1)...)
+		r.insert(rows(n, 1, "g")...)
 		n++
 		pending := r.barrier()
 		r.src.Await(pending.Barrier)
@@ -166,7 +166,7 @@ func testStop(t *testing.T, k Kind) {
 	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	from := r.establish()
 	for i := range 4 {
-		r.insert(rows(500*i, 500)...)
+		r.insert(rows(500*i, 500, "g")...)
 	}
 	for i := range 24 {
 		ctx, cancel := context.WithTimeout(r.ctx, time.Duration(i)*4*time.Millisecond)
@@ -195,7 +195,7 @@ func testStop(t *testing.T, k Kind) {
 func testEmitError(t *testing.T, k Kind) {
 	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	from := r.establish()
-	r.insert(rows(0, 100)...)
+	r.insert(rows(0, 100, "g")...)
 	own := errors.New("the relay's own")
 	done := make(chan error, 1)
 	go func() {
@@ -219,7 +219,7 @@ func testEmitError(t *testing.T, k Kind) {
 func testCautious(t *testing.T, k Kind) {
 	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	from := r.establish()
-	r.insert(rows(0, 3)...)
+	r.insert(rows(0, 3, "g")...)
 	r.insert(row(3, "g"))
 	x := r.read(source.Start{From: from})
 	want, _ := x.messages(4)
@@ -266,7 +266,7 @@ func testBlockedEmit(t *testing.T, k Kind) {
 	// More than what any buffer on the way holds.
 	const n, chunk = 40, 250
 	for i := range n {
-		ms := rows(i*chunk, chunk)
+		ms := rows(i*chunk, chunk, "g")
 		for _, m := range ms {
 			m.Payload = make([]byte, 1500)
 		}

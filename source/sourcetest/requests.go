@@ -14,7 +14,7 @@ import (
 // testReplay: dead deliveries become due again, in the order of their group; what its group has passed only on demand.
 func testReplay(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
-	r.insert(rows(1, 5)...)
+	r.insert(rows(1, 5, "g")...)
 	r.parkWhole(dead("kafka", r.msg(1, "held"), true), follower("kafka", r.msg(2, "held")), dead("kafka", r.msg(3, "passed"), false),
 		head("kafka", r.msg(4, "passed"), time.Hour), dead("kafka", r.msg(5, ""), false))
 	answer, applied := r.ask(checkpoint.VerbReplay, checkpoint.Selection{All: true})
@@ -241,7 +241,7 @@ func testDrop(t *testing.T, k Kind) {
 		t.Run(shape, func(t *testing.T) {
 			t.Parallel()
 			r := newStoreRig(t, k, Setup{Tables: []Table{table(shape, "outbox")}})
-			r.insert(rows(1, 3)...)
+			r.insert(rows(1, 3, "g")...)
 			r.parkWhole(dead("kafka", r.msg(1, "g"), true), follower("audit", r.msg(1, "g")), dead("kafka", r.msg(2, "g"), true))
 			// A delivery of message 3 is still on its way at another sink.
 			three := r.msg(3, "h")

@@ -28,7 +28,7 @@ func testResumeAnywhere(t *testing.T, k Kind) {
 		r.must(other.Begin(r.ctx), "begin")
 		r.must(other.Insert(r.ctx, r.tables[0], row(100_000+i, "other")), "insert")
 		r.must(r.app.Begin(r.ctx), "begin")
-		r.insert(rows(total+1, n)...)
+		r.insert(rows(total+1, n, "g")...)
 		r.must(r.app.Commit(r.ctx), "commit")
 		if i%3 == 0 {
 			r.must(other.Rollback(r.ctx), "roll back")
@@ -104,7 +104,7 @@ func testLargeTransaction(t *testing.T, k Kind) {
 	const chunk, chunks = 500, 40
 	r.must(r.app.Begin(r.ctx), "begin")
 	for i := range chunks {
-		r.insert(rows(1+i*chunk, chunk)...)
+		r.insert(rows(1+i*chunk, chunk, "g")...)
 	}
 	r.must(r.app.Commit(r.ctx), "commit")
 	r.insert(row(chunk*chunks+1, "g"))

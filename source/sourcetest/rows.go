@@ -53,7 +53,7 @@ func testGone(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox"), table("tailbox", "second")}})
 	x := r.read(source.Start{From: r.establish()})
 	r.must(r.app.Begin(r.ctx), "begin")
-	r.insert(rows(1, 3)...)
+	r.insert(rows(1, 3, "g")...)
 	r.must(r.app.Delete(r.ctx, r.tables[0], id(1)), "delete") // in the same transaction
 	r.must(r.app.Insert(r.ctx, r.tables[1], row(4, "g")), "insert")
 	r.must(r.app.Commit(r.ctx), "commit")
@@ -133,7 +133,7 @@ func testInvisible(t *testing.T, k Kind) {
 // than a moment.
 func testLockedRows(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
-	r.insert(rows(1, 3)...)
+	r.insert(rows(1, 3, "g")...)
 	other := r.conn()
 	r.must(other.Begin(r.ctx), "begin")
 	r.must(other.Update(r.ctx, r.tables[0], row(2, "g")), "update")
@@ -203,7 +203,7 @@ func testLockedParked(t *testing.T, k Kind) {
 func testBusyTable(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	const n = 60
-	r.insert(rows(0, n)...)
+	r.insert(rows(0, n, "g")...)
 	var all sync.WaitGroup
 	var stop atomic.Bool
 	var changed, refused atomic.Int64
@@ -217,7 +217,7 @@ func testBusyTable(t *testing.T, k Kind) {
 				}
 				var err error
 				for row := n - 1 - (i+w)%7; row >= 0 && err == nil; row -= 7 {
-					err = c.Update(r.ctx, r.tables[0], rows(row, 1)...)
+					err = c.Update(r.ctx, r.tables[0], rows(row, 1, "g")...)
 				}
 				if err == nil {
 					err = c.Insert(r.ctx, r.tables[0], row(1000*(w+1)+i, "g"))
@@ -263,7 +263,7 @@ func testBeforeTheRow(t *testing.T, k Kind) {
 		t.Run(shape, func(t *testing.T) {
 			t.Parallel()
 			r := newStoreRig(t, k, Setup{Tables: []Table{table(shape, "outbox")}})
-			r.insert(rows(1, 2)...)
+			r.insert(rows(1, 2, "g")...)
 			one, two := r.msg(1, "g"), r.msg(2, "h")
 			r.park(head("kafka", one, 0), head("kafka", two, 0))
 			equal(t, "rows with parked deliveries", r.rows(), want[0])

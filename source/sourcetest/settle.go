@@ -67,7 +67,7 @@ func testSettleRows(t *testing.T, k Kind) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newStoreRig(t, k, Setup{Tables: []Table{c.table}})
-			r.insert(rows(1, 3)...)
+			r.insert(rows(1, 3, "g")...)
 			settled := checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false), rowOf(r.msg(3, "g"), true)}}
 			equal(t, "settled", *r.settle(settled), checkpoint.Settled{})
 			equal(t, "rows", r.rows(), c.want)

@@ -272,7 +272,7 @@ func testSweepOrder(t *testing.T, k Kind) {
 // testSweepOfParked: what is parked is swept with the names of the sinks where it is, by table and pipeline.
 func testSweepOfParked(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox"), table("debezium", "second")}})
-	r.insert(rows(0, 2000)...)
+	r.insert(rows(0, 2000, "g")...)
 	r.must(r.app.Insert(r.ctx, r.tables[1], row(1, "g")), "insert")
 	one := r.msg(1, "g")
 	r.park(dead("kafka", one, true), follower("mail", one), dead("", r.msg(2, "g"), true), head("kafka", r.msg(1999, "g"), 0))

@@ -103,11 +103,11 @@ func row(n int, group string) *outbox.Message {
 	return &outbox.Message{ID: id(n), Type: "Counted", Topic: "order", Group: group, Key: []byte(group), Payload: fmt.Appendf(nil, `{"n":%d}`, n)}
 }
 
-// rows are n messages of group g, from the first on.
-func rows(first, n int) []*outbox.Message {
+// rows are n messages from the first on.
+func rows(first, n int, group string) []*outbox.Message {
 	ms := make([]*outbox.Message, n)
 	for i := range ms {
-		ms[i] = row(first+i, "g")
+		ms[i] = row(first+i, group)
 	}
 	return ms
 }
