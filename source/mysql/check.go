@@ -1,5 +1,16 @@
 package mysql
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tailbox/tailbox/source"
+)
+
 // A Level says how bad a Finding is.
 type Level string
 
@@ -16,4 +27,255 @@ type Finding struct {
 	// What is a sentence, Cure the SQL, setting or command that mends it; "" where nothing is to be done.
 	What string `json:"what"`
 	Cure string `json:"cure,omitempty"`
+}
+
+// A checker gathers findings.
+type checker struct {
+	cfg      Config
+	conn     *session
+	findings []Finding
+	// tables are those that exist; own tells that the relay's are there.
+	tables []*tableInfo
+	own    bool
+}
+
+func (c *checker) add(level Level, cure, what string, args ...any) {
+	c.findings = append(c.findings, Finding{level, fmt.Sprintf(what, args...), cure})
+}
+
+// Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
+// means that it could not go on looking; what was found before is returned with it.
+func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
+	c := &checker{cfg: cfg}
+	if c.conn, err = cfg.connect(ctx, cfg.URL); err != nil {
+		c.add(Problem, "correct source.url or source.kind, start the server, or create the account", "%v", err)
+		return c.findings, nil
+	}
+	defer func() { err = errors.Join(err, c.conn.close(ctx)) }()
+	if _, err := c.conn.exec(ctx, "SET lock_wait_timeout = 2"); err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
+	for _, look := range []struct {
+		at string
+		do func(context.Context) error
+	}{
+		{"settings", c.settings}, {"privileges", c.rights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
+		{"outbox tables", c.outboxTables}, {"first start", c.firstStart},
+	} {
+		if err := look.do(ctx); err != nil {
+			return c.findings, fmt.Errorf("check %s: %w", look.at, err)
+		}
+	}
+	return c.findings, nil
+}
+
+// settings looks at what the binlog needs.
+func (c *checker) settings(ctx context.Context) error {
+	names := []string{"read_only", "super_read_only", "binlog_expire_logs_seconds", "expire_logs_days", "binlog_row_value_options", "gtid_strict_mode"}
+	need := requirements(c.conn.server.mariadb)
+	for _, r := range need {
+		names = append(names, r.name)
+	}
+	values, err := variables(ctx, c.conn, names...)
+	if err != nil {
+		return err
+	}
+	if on(values["read_only"]) || on(values["super_read_only"]) {
+		c.add(Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
+	}
+	for _, r := range need {
+		if value, ok := values[r.name]; ok && !slices.Contains(r.good, value) {
+			c.add(r.level, r.cure, "%s is %s: %s", r.name, value, r.what)
+		}
+	}
+	if c.conn.server.mariadb && values["gtid_strict_mode"] == "OFF" {
+		c.add(Info, "SET GLOBAL gtid_strict_mode = ON (also in the configuration)",
+			"gtid_strict_mode is OFF: after a failover nothing holds that the servers' logs have the same order")
+	}
+	const threeDays = 3 * 24 * 3600
+	seconds, _ := strconv.Atoi(values["binlog_expire_logs_seconds"])
+	if seconds > 0 && seconds < threeDays {
+		c.add(Warning, "SET GLOBAL binlog_expire_logs_seconds = 604800 (also in the configuration; on RDS call mysql.rds_set_configuration('binlog retention hours', 168))",
+			"the server purges its binlog after %d s: a relay that is down for longer has to sweep the tables", seconds)
+	}
+	return nil
+}
+
+func on(value string) bool { return value != "" && value != "OFF" && value != "0" }
+
+// rights looks whether the account may read the log.
+func (c *checker) rights(ctx context.Context) error {
+	who, err := c.conn.texts(ctx, "SELECT CURRENT_USER()")
+	if err != nil {
+		return err
+	}
+	account := who[0][0]
+	if user, host, ok := strings.Cut(account, "@"); ok {
+		account = quoteLiteral(user) + "@" + quoteLiteral(host)
+	}
+	_, err = c.conn.texts(ctx, "SHOW BINARY LOGS")
+	switch code := errorCode(err); {
+	case code == codeNeedPrivilege || code == codeAccessDenied:
+		c.add(Problem, "GRANT "+binlogPrivileges(c.conn.server.mariadb)[1]+" ON *.* TO "+account, "account %s may not ask about the log", account)
+	case err != nil && code == 0:
+		return err
+	}
+	d, err := New(c.cfg).openDump(ctx)
+	switch code := errorCode(err); {
+	case err == nil:
+		return d.close(ctx)
+	case code == codeNeedPrivilege || code == codeAccessDenied:
+		c.add(Problem, "GRANT REPLICATION SLAVE ON *.* TO "+account, "account %s may not read the log", account)
+	case ctx.Err() != nil:
+		return err
+	case !errors.Is(err, source.ErrStop): // what stops it are settings, which were found already
+		c.add(Problem, "let source.url lead to the primary, past proxies that know no replication", "the log cannot be read: %v", err)
+	}
+	return nil
+}
+
+// lock looks whether the store's session can hold a lock.
+func (c *checker) lock(ctx context.Context) (err error) {
+	conn := c.conn
+	if c.cfg.LockURL != "" {
+		if conn, err = c.cfg.connect(ctx, c.cfg.LockURL); err != nil {
+			c.add(Problem, "correct source.lock_url", "%v", err)
+			return nil
+		}
+		defer func() { err = errors.Join(err, conn.close(ctx)) }()
+	}
+	rows, err := conn.texts(ctx, "SELECT CONNECTION_ID()")
+	if err != nil {
+		return err
+	}
+	if rows[0][0] != strconv.FormatUint(uint64(conn.conn.GetConnectionID()), 10) {
+		c.add(Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy, where a lock does not belong to one client")
+	}
+	return nil
+}
+
+// ownTables looks at the relay's tables.
+func (c *checker) ownTables(ctx context.Context) error {
+	n := tableNames(c.cfg.Schema)
+	for i, name := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
+		missing, err := tableMissing(ctx, c.conn, c.cfg.Schema, name)
+		if err != nil {
+			return err
+		}
+		if missing {
+			c.add(Problem, "run tailbox init", "table %s is missing, or hidden from this account", name)
+			return nil
+		}
+		if err := c.tryWrites(ctx, []string{n.checkpoint, n.parked, n.request}[i], "pipeline", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}); err != nil {
+			return err
+		}
+	}
+	c.own = true
+	rows, err := c.conn.texts(ctx, "SELECT COALESCE(MAX(schema_version), 0) FROM "+n.checkpoint+" WHERE pipeline = "+quoteLiteral(c.cfg.Pipeline))
+	if err != nil {
+		if errorCode(err) != 0 {
+			c.own = false // a right is missing, which was found already
+			return nil
+		}
+		return err
+	}
+	if version, _ := strconv.Atoi(rows[0][0]); version > schemaVersion {
+		c.add(Problem, "run a newer tailbox", "the tables tailbox_* are of version %d, this tailbox knows %d", version, schemaVersion)
+	}
+	return nil
+}
+
+// tryWrites finds missing rights by trying what changes nothing: the server checks them first.
+func (c *checker) tryWrites(ctx context.Context, table, column string, rights []string) error {
+	tries := map[string]string{
+		"SELECT": "SELECT 1 FROM " + table + " WHERE FALSE", "UPDATE": "UPDATE " + table + " SET " + quoteIdent(column) + " = " + quoteIdent(column) + " WHERE FALSE",
+		"DELETE": "DELETE FROM " + table + " WHERE FALSE", "INSERT": "INSERT INTO " + table + " (" + quoteIdent(column) + ") SELECT '' FROM DUAL WHERE FALSE",
+	}
+	for _, right := range rights {
+		_, err := c.conn.exec(ctx, tries[right])
+		switch code := errorCode(err); {
+		case err == nil:
+		case code == 1142 || code == 1143 || code == 1044:
+			c.add(Problem, "GRANT "+right+" ON "+table+" TO this account", "the account has no %s on %s", right, table)
+		case code == 0:
+			return err
+		}
+	}
+	return nil
+}
+
+// firstStart tells what the first start would do with rows that are there.
+func (c *checker) firstStart(ctx context.Context) error {
+	if c.own {
+		rows, err := c.conn.texts(ctx, "SELECT 1 FROM "+tableNames(c.cfg.Schema).checkpoint+" WHERE pipeline = "+quoteLiteral(c.cfg.Pipeline)+" AND resume IS NOT NULL")
+		if err != nil || len(rows) > 0 {
+			return err
+		}
+	}
+	for _, t := range c.tables {
+		where, cure := c.cfg.pendingRows(t, true)
+		if where == "" {
+			continue
+		}
+		rows, err := c.conn.texts(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM "+tableName(&t.Table)+" t WHERE "+where+" LIMIT 100001) n")
+		if err != nil {
+			return err
+		}
+		switch n := rows[0][0]; {
+		case n == "0":
+		case cure != "":
+			c.add(Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)
+		default:
+			c.add(Info, "", "the first start delivers what is pending in table %s: %s rows", t, n)
+		}
+	}
+	return nil
+}
+
+// prerequisites tells everything that would keep Init, or the first position after it, from coming to an end, before
+// anything is created. Where the pipeline has a checkpoint already there is nothing left that could.
+func prerequisites(ctx context.Context, cfg Config, conn *session) error {
+	c := &checker{cfg: cfg, conn: conn}
+	missing, err := tableMissing(ctx, conn, cfg.Schema, "tailbox_checkpoint")
+	if err != nil {
+		return err
+	}
+	if c.own = !missing; c.own {
+		rows, err := conn.texts(ctx, "SELECT 1 FROM "+tableNames(cfg.Schema).checkpoint+" WHERE pipeline = "+quoteLiteral(cfg.Pipeline)+" AND resume IS NOT NULL")
+		if err != nil || len(rows) > 0 {
+			return err
+		}
+	}
+	for _, look := range []func(context.Context) error{c.settings, c.rights, c.lock, c.applicationTables, c.firstStart} {
+		if err := look(ctx); err != nil {
+			return fmt.Errorf("look whether all is there that is needed: %w", err)
+		}
+	}
+	var problems []error
+	for _, f := range c.findings {
+		if f.Level == Problem {
+			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Cure))
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nothing was created yet, because something is missing:\n%w", errors.Join(problems...))
+}
+
+// applicationTables finds the tables that are there, and those that are missing and not ours to make.
+func (c *checker) applicationTables(ctx context.Context) error {
+	for i := range c.cfg.Tables {
+		t := &c.cfg.Tables[i]
+		info, err := describeTable(ctx, c.conn, t)
+		switch {
+		case err == nil:
+			c.tables = append(c.tables, info)
+		case !errors.Is(err, source.ErrStop):
+			return err
+		case !ownShape(t.Shape):
+			c.add(Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", tableName(t), t.Shape)
+		}
+	}
+	return nil
 }

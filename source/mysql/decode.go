@@ -20,8 +20,9 @@ type decoder struct {
 }
 
 // decode fills m from a row. What cannot be understood becomes m.Fault, with the rest filled in; an error, which
-// matches source.ErrStop, is for rows whose id or group cannot be read, so that they could not even be parked in
-// order. Large says that the row is known to be larger than max_message. Nothing of vals is kept, but for data that is owned.
+// matches source.ErrStop, is for rows whose group cannot be read, so that they could not even be parked in order. A row
+// whose id cannot be read has a fault and no ID: the caller makes a stand-in of the row's place. Large says that the row
+// is known to be larger than max_message. Nothing of vals is kept, but for data that is owned.
 func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) error {
 	if len(vals) != len(p.cols) {
 		return fmt.Errorf("decode row of %s: %d columns, want %d: %w", p.table, len(vals), len(p.cols), errProtocol)
@@ -35,11 +36,14 @@ func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) e
 	id, null, err := d.column(p, p.id, vals)
 	switch {
 	case err != nil:
-		return stopRow(p, p.id, "the id", err)
+		d.nameless(p, m, err.Error())
 	case null || len(id) == 0:
-		return stopRow(p, p.id, "the id", errors.New("it is NULL or empty"))
+		d.nameless(p, m, "it is NULL or empty")
+	case len(id) > outbox.MaxIndexed:
+		d.nameless(p, m, fmt.Sprintf("it has %d bytes, and at most %d can be indexed", len(id), outbox.MaxIndexed))
+	default:
+		m.ID = stringOf(id)
 	}
-	m.ID = stringOf(id)
 	if err := d.group(p, vals, m); err != nil {
 		return err
 	}
@@ -48,9 +52,21 @@ func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) e
 	return nil
 }
 
-func stopRow(p *plan, i int, what string, err error) error {
-	return fmt.Errorf("read %s (column %s) of a row of %s: %w: correct the column, or name another one under source.tables.columns: %w",
-		what, p.cols[i].name, p.table, err, source.ErrStop)
+// nameless notes that the row's id cannot be read. The relay cannot find such a row in its table again.
+func (d *decoder) nameless(p *plan, m *outbox.Message, why string) {
+	const cure = "give the message an id (tailbox dead edit --new-id) or drop it; its row stays in the table until you give it an id or delete it"
+	if m.Fault != nil { // too large
+		m.Fault.Reason = fmt.Sprintf("row of %s is larger than max_message (%d bytes), so its payload is not here, and its id (column %s) cannot be "+
+			"read: %s: %s", p.table, d.maxMessage, p.cols[p.id].name, why, cure)
+		return
+	}
+	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the id (column %s) of a row of %s cannot be read: %s: %s",
+		p.cols[p.id].name, p.table, why, cure)}
+}
+
+func stopGroup(p *plan, i int, err error) error {
+	return fmt.Errorf("read the group (column %s) of a row of %s: %w: raise max_message, or leave the column out of columns.group: %w",
+		p.cols[i].name, p.table, err, source.ErrStop)
 }
 
 // size is what max_message bounds: the bytes of all values that are part of the message and can be large.
@@ -158,18 +174,27 @@ func (d *decoder) group(p *plan, vals []value, m *outbox.Message) error {
 			return nil
 		}
 		if v.tag == tagDropped {
-			return stopRow(p, i, "the group", errDropped)
+			return stopGroup(p, i, errDropped)
 		}
 		if n > 0 {
 			joined = append(joined, ':')
 		}
 		var err error
 		if joined, err = v.appendText(joined, &p.cols[i].column); err != nil {
-			return stopRow(p, i, "the group", err)
+			return stopGroup(p, i, err)
 		}
 	}
 	d.scratch = joined
-	m.Group = d.text(joined)
+	if len(joined) <= outbox.MaxIndexed {
+		m.Group = d.text(joined)
+		return nil
+	}
+	m.Group = outbox.StandInGroup(joined)
+	if m.Fault == nil {
+		m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the group (column %s) of a row of %s has %d bytes, and at most "+
+			"%d can be indexed: correct the row's writer, then drop the message and write it anew with a shorter group", p.cols[p.group[0]].name,
+			p.table, len(joined), outbox.MaxIndexed)}
+	}
 	return nil
 }
 

@@ -158,6 +158,9 @@ type pendingBatch struct {
 func (p *pendingBatch) add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
 	m.Position = outbox.Position{Log: p.log, N: p.rank}
 	m.CommitTime = p.now
+	if m.ID == "" {
+		m.ID = outbox.StandInID(m.Position.String())
+	}
 	p.rank++
 	size := len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Group)
 	if p.bytes > 0 && p.bytes+size > batchBytes {

@@ -126,6 +126,9 @@ func (st *stream) row(ctx context.Context, l *layout, offset uint64, large bool,
 		// What came before the transaction is good: it is delivered although reading stops here.
 		return errors.Join(err, st.flush(ctx, false))
 	}
+	if m.ID == "" {
+		m.ID = outbox.StandInID(pos.String())
+	}
 	if g.state == groupPrepared {
 		return st.keep(l, m, bytes)
 	}

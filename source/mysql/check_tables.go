@@ -1,0 +1,101 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// outboxTables looks at the tables that applications write to.
+func (c *checker) outboxTables(ctx context.Context) error {
+	for i := range c.cfg.Tables {
+		t := &c.cfg.Tables[i]
+		info, err := describeTable(ctx, c.conn, t)
+		switch {
+		case errors.Is(err, source.ErrStop):
+			cure := "create it, or correct source.tables"
+			if ownShape(t.Shape) {
+				cure = "run tailbox init"
+			}
+			c.add(Problem, cure, "%v", err)
+			continue
+		case err != nil:
+			return err
+		}
+		c.tables = append(c.tables, info)
+		if err := c.oneTable(ctx, info); err != nil {
+			return fmt.Errorf("table %s: %w", info, err)
+		}
+	}
+	return nil
+}
+
+func (c *checker) oneTable(ctx context.Context, t *tableInfo) error {
+	name := tableName(&t.Table)
+	if !strings.EqualFold(t.engine, "InnoDB") && !strings.EqualFold(t.engine, "RocksDB") {
+		c.add(Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.engine)
+	}
+	c.columns(t)
+	column := t.Columns.Status
+	if column == "" {
+		column = t.Columns.ID
+	}
+	if err := c.tryWrites(ctx, name, column, tablePrivileges(&t.Table)); err != nil {
+		return err
+	}
+	return c.indexes(ctx, t)
+}
+
+// columns looks for columns that messages are made of, or that are written.
+func (c *checker) columns(t *tableInfo) {
+	cols := make([]column, len(t.columns))
+	for i := range t.columns {
+		cols[i] = t.columns[i].column
+	}
+	if _, err := newPlan(&t.Table, cols); err != nil {
+		c.add(Problem, "add the column, or correct columns under source.tables", "%v", err)
+	}
+	for _, col := range t.columns {
+		if t.wants(col.name) && col.kind == kindOther {
+			c.add(Problem, "convert it, or correct columns under source.tables", "column %s of table %s: %s", col.name, t, col.why)
+		}
+	}
+	_, status := t.column(t.Columns.Status)
+	_, at := t.column(t.Columns.DeliveredAt)
+	if t.OnDelivered == outbox.Mark && !status && !at {
+		c.add(Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
+			"table %s is to be marked, but has no column for it", t)
+	}
+	if id, ok := t.column(t.Columns.ID); ok && !slices.Contains([]kind{kindText, kindUUID, kindInt, kindBytes}, id.kind) {
+		c.add(Warning, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.name, t, id.columnType)
+	}
+	for _, name := range []string{t.Columns.AvailableAt, t.Columns.CreatedAt} {
+		if col, ok := t.column(name); ok && col.kind == kindDatetime {
+			c.add(Info, "ALTER TABLE "+tableName(&t.Table)+" MODIFY "+quoteIdent(col.name)+" TIMESTAMP(6) NULL, or write UTC",
+				"column %s of table %s is a DATETIME, which has no time zone: it is read as UTC", col.name, t)
+		}
+	}
+}
+
+// indexes looks for the one that every settlement goes by.
+func (c *checker) indexes(ctx context.Context, t *tableInfo) error {
+	rows, err := c.conn.texts(ctx, "SELECT MIN(non_unique) FROM information_schema.statistics WHERE table_schema = "+quoteLiteral(t.Schema)+
+		" AND table_name = "+quoteLiteral(t.Name)+" AND seq_in_index = 1 AND column_name = "+quoteLiteral(t.Columns.ID))
+	if err != nil {
+		return err
+	}
+	id := quoteIdent(t.Columns.ID)
+	switch {
+	case rows[0][0] == "":
+		c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
+			t, t.Columns.ID)
+	case rows[0][0] != "0":
+		c.add(Warning, "ALTER TABLE "+tableName(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+	}
+	return nil
+}

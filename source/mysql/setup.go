@@ -1,0 +1,218 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Init creates what is missing of the relay's tables and of the outbox tables whose shape is ours, and returns what it
+// created. What is there is left alone, so an account without the right to create can run it after a migration did. It
+// makes no checkpoint, but where something would keep the log from being read, it tells all of that before it creates
+// anything. DDL is no part of transactions here: what was created before an error stays, and the next Init goes on.
+func Init(ctx context.Context, cfg Config) (created []string, err error) {
+	s, err := cfg.connect(ctx, cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	if err := prerequisites(ctx, cfg, s); err != nil {
+		return nil, err
+	}
+	if _, err := s.exec(ctx, "SET lock_wait_timeout = 5"); err != nil {
+		return nil, fmt.Errorf("create what is missing: %w", err)
+	}
+	n := tableNames(cfg.Schema)
+	own := ownTables()
+	for i, name := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
+		missing, err := tableMissing(ctx, s, cfg.Schema, name)
+		if err != nil {
+			return created, err
+		}
+		if missing {
+			if _, err := s.exec(ctx, n.expand(own[i])); err != nil {
+				return created, fmt.Errorf("create table %s: %w%s", name, err, ddlCure(err))
+			}
+			created = append(created, "table "+name)
+		}
+	}
+	for i := range cfg.Tables {
+		t := &cfg.Tables[i]
+		missing, err := tableMissing(ctx, s, t.Schema, t.Name)
+		if err != nil {
+			return created, err
+		}
+		if !missing {
+			continue
+		}
+		sql, err := outboxSQL(t)
+		if err != nil {
+			return created, err
+		}
+		if sql == "" {
+			return created, fmt.Errorf("create table %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w",
+				tableName(t), t.Shape, source.ErrStop)
+		}
+		if _, err := s.exec(ctx, sql); err != nil {
+			return created, fmt.Errorf("create table %s: %w%s", tableName(t), err, ddlCure(err))
+		}
+		created = append(created, "table "+tableName(t))
+	}
+	return created, nil
+}
+
+// tableMissing tells whether a table does not exist, or is not shown to this account.
+func tableMissing(ctx context.Context, s *session, schema, name string) (bool, error) {
+	in := "DATABASE()"
+	if schema != "" {
+		in = quoteLiteral(schema)
+	}
+	rows, err := s.texts(ctx, "SELECT 1 FROM information_schema.tables WHERE table_schema = "+in+" AND table_name = "+quoteLiteral(name))
+	if err != nil {
+		return false, fmt.Errorf("look for table %s: %w", name, err)
+	}
+	return len(rows) == 0, nil
+}
+
+// ddlCure is what can be done about a refusal.
+func ddlCure(err error) string {
+	switch errorCode(err) {
+	case 1044, 1142, codeNeedPrivilege:
+		return ": run the SQL of `tailbox init --print` as an account that may create tables, then tailbox init"
+	case 1205:
+		return ": another transaction holds the table: try again when it has ended"
+	case 1046, 1049:
+		return ": name a database that exists in source.url, or in source.schema"
+	}
+	return ""
+}
+
+// SetupSQL is what Init creates, as one script for a migration tool: the relay's tables, and the outbox tables whose shape is
+// ours. It can be run again.
+func SetupSQL(cfg Config) (string, error) {
+	var b strings.Builder
+	n := tableNames(cfg.Schema)
+	for _, sql := range ownTables() {
+		b.WriteString(n.expand(sql) + ";\n\n")
+	}
+	for i := range cfg.Tables {
+		sql, err := outboxSQL(&cfg.Tables[i])
+		if err != nil {
+			return "", err
+		}
+		if sql != "" {
+			b.WriteString(sql + ";\n\n")
+		}
+	}
+	return strings.TrimSpace(b.String()) + "\n", nil
+}
+
+// tablePrivileges are what the relay does with the user's table. SELECT is for sweeps and for comparing it with the log.
+func tablePrivileges(t *outbox.Table) []string {
+	switch t.OnDelivered {
+	case outbox.Delete:
+		if t.Columns.Status != "" {
+			return []string{"SELECT", "UPDATE", "DELETE"}
+		}
+		return []string{"SELECT", "DELETE"}
+	case outbox.Mark:
+		return []string{"SELECT", "UPDATE"}
+	default:
+		return []string{"SELECT"}
+	}
+}
+
+// binlogPrivileges are what reading the binlog takes.
+func binlogPrivileges(mariadb bool) []string {
+	if mariadb {
+		return []string{"REPLICATION SLAVE", "BINLOG MONITOR"}
+	}
+	return []string{"REPLICATION SLAVE", "REPLICATION CLIENT"}
+}
+
+// RoleSQL is what an account needs that does nothing but run the relay. The account, such as 'tailbox'@'10.0.0.%', exists
+// already. Schema is the database for tables that are configured without one.
+func RoleSQL(cfg Config, account, schema string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "GRANT %s ON *.* TO %s;\n", strings.Join(binlogPrivileges(cfg.Kind == KindMariaDB), ", "), account)
+	own := cfg.Schema
+	if own == "" {
+		own = schema
+	}
+	for _, name := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
+		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON %s.%s TO %s;\n", quoteIdent(own), name, account)
+	}
+	for i := range cfg.Tables {
+		t := cfg.Tables[i]
+		if t.Schema == "" {
+			t.Schema = schema
+		}
+		fmt.Fprintf(&b, "GRANT %s ON %s TO %s;\n", strings.Join(tablePrivileges(&t), ", "), tableName(&t), account)
+	}
+	return b.String()
+}
+
+// UninstallSQL is what Uninstall does, as a script. The tables go only where no other pipeline uses them; the script leaves
+// that to who runs it.
+func UninstallSQL(cfg Config) string {
+	n := tableNames(cfg.Schema)
+	var b strings.Builder
+	for _, name := range []string{n.request, n.parked, n.checkpoint} {
+		fmt.Fprintf(&b, "DELETE FROM %s WHERE pipeline = %s;\n", name, quoteLiteral(cfg.Pipeline))
+	}
+	fmt.Fprintf(&b, "-- if no other pipeline uses them:\nDROP TABLE IF EXISTS %s, %s, %s;\n", n.request, n.parked, n.checkpoint)
+	return b.String()
+}
+
+// Uninstall drops the tables tailbox_* or, where other pipelines use them, this one's rows, and returns what it dropped. It
+// refuses while a relay runs, and, without force, while deliveries are parked: they would be lost. The outbox tables stay.
+func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, err error) {
+	s, err := openReader(ctx, cfg)
+	if errors.Is(err, checkpoint.ErrNoTables) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.sess.close(ctx)) }()
+	var locked, parked, others int64
+	count := func(to *int64) func(row) error {
+		return func(r row) error {
+			*to = r.num(0)
+			return nil
+		}
+	}
+	b := s.batch()
+	b.each(count(&locked), "SELECT GET_LOCK(?, 0)", s.lock)
+	b.each(count(&parked), "SELECT COUNT(*) FROM {parked} WHERE pipeline = ? AND state IN ('retrying', 'waiting', 'dead')", cfg.Pipeline)
+	b.each(count(&others), "SELECT EXISTS (SELECT 1 FROM {checkpoint} WHERE pipeline <> ?) OR EXISTS (SELECT 1 FROM {parked} WHERE pipeline <> ?)",
+		cfg.Pipeline, cfg.Pipeline)
+	if err := s.send(ctx, b); err != nil {
+		return nil, s.fault("uninstall", err)
+	}
+	switch {
+	case locked != 1:
+		return nil, fmt.Errorf("uninstall: %w: stop it first", checkpoint.ErrLocked)
+	case parked > 0 && !force:
+		return nil, fmt.Errorf("uninstall: what is parked would be lost (deliveries: %d): let it end, drop it (tailbox dead drop), or use --force", parked)
+	}
+	b = s.batch()
+	if others == 0 {
+		dropped = []string{"tables tailbox_*"}
+		b.exec("DROP TABLE {request}, {parked}, {checkpoint}")
+	} else {
+		dropped = []string{"rows of pipeline " + cfg.Pipeline + " in tailbox_*, which other pipelines use"}
+		for _, table := range []string{"{request}", "{parked}", "{checkpoint}"} {
+			b.exec("DELETE FROM "+table+" WHERE pipeline = ?", cfg.Pipeline)
+		}
+	}
+	if err := s.send(ctx, b); err != nil {
+		return nil, fmt.Errorf("uninstall: %w%s", err, ddlCure(err))
+	}
+	return dropped, nil
+}

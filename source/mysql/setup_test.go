@@ -1,0 +1,135 @@
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// An account with the privileges that RoleSQL grants, and no others, can do all that the relay does; without them Check says
+// what is missing.
+func TestInitAndCheckWithLeastPrivilege(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		my := servers.SharedMySQL(t, kind)
+		r := newSourceRig(t, my)
+		r.exec("DROP TABLE outbox, tailbox_checkpoint, tailbox_parked, tailbox_request")
+		root := r.cfg
+		debezium := shaped("debezium", "second")
+		debezium.Schema = r.db
+		root.Tables = append(root.Tables, debezium.Table)
+		created, err := Init(r.ctx, root)
+		if err != nil || len(created) != 5 {
+			t.Fatalf("init: created %v, %v", created, err)
+		}
+		if created, err := Init(r.ctx, root); err != nil || len(created) != 0 {
+			t.Fatalf("second init: created %v, %v", created, err)
+		}
+		script, err := SetupSQL(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for sql := range strings.SplitSeq(script, ";\n") {
+			if strings.TrimSpace(sql) != "" {
+				r.exec(sql) // can be run again
+			}
+		}
+		name := r.db[len(r.db)-8:] + "_relay"
+		r.exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pass'", name), fmt.Sprintf("GRANT SELECT ON `%s`.`outbox` TO '%s'@'%%'", r.db, name))
+		poor := root
+		u, err := url.Parse(my.SocketURL(r.db))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(name, "pass")
+		poor.URL = u.String()
+		findings, err := Check(r.ctx, poor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprint(findings)
+		for _, want := range []string{"REPLICATION SLAVE", "tailbox_checkpoint", "GRANT UPDATE"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("check without privileges: got %s, want %q in it", text, want)
+			}
+		}
+		for sql := range strings.SplitSeq(RoleSQL(root, "'"+name+"'@'%'", r.db), ";\n") {
+			if strings.TrimSpace(sql) != "" {
+				r.exec(sql)
+			}
+		}
+		if findings, err = Check(r.ctx, poor); err != nil || countProblems(findings) != 0 {
+			t.Errorf("check with privileges: %v, %v", findings, err)
+		}
+		r.src = New(poor)
+		from := r.establish()
+		x := r.run(from)
+		r.exec(insert(1))
+		x.until("1")
+		x.stop()
+		st, err := OpenStore(r.ctx, poor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Load(r.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: x.resumed(t).server, Resume: x.resume, Log: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Uninstall(r.ctx, root, false); !errors.Is(err, checkpoint.ErrLocked) {
+			t.Errorf("uninstall beside a relay: %v", err)
+		}
+		if err := st.Close(r.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if gap, err := FindGap(r.ctx, poor); err != nil || gap != nil {
+			t.Errorf("gap: %+v, %v", gap, err)
+		}
+		if dropped, err := Uninstall(r.ctx, root, false); err != nil || len(dropped) != 1 {
+			t.Errorf("uninstall: %v, %v", dropped, err)
+		}
+	})
+}
+
+func countProblems(findings []Finding) (n int) {
+	for _, f := range findings {
+		if f.Level == Problem {
+			n++
+		}
+	}
+	return n
+}
+
+// Check names what is wrong, all at once, and Init refuses to begin.
+func TestCheckFindsProblems(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		r := newSourceRig(t, servers.MySQL(t, kind, servers.WithSetting("binlog_row_image", "MINIMAL"), servers.WithSetting("sync_binlog", "0")))
+		r.exec("ALTER TABLE outbox DROP KEY idempotency_key, ENGINE=MyISAM", "ALTER TABLE outbox MODIFY topic VARCHAR(20) CHARACTER SET cp1250, DROP PRIMARY KEY", insert(1))
+		r.cfg.Tables = append(r.cfg.Tables, outbox.Table{Schema: r.db, Name: "gone", Shape: "other", Columns: outbox.Columns{ID: "id", Type: "t", Payload: "p"}})
+		findings, err := Check(r.ctx, r.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprint(findings)
+		for _, want := range []string{"binlog_row_image", "sync_binlog", "ENGINE = InnoDB", "cp1250", "ADD UNIQUE KEY", "gone"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("check: got %s, want %q in it", text, want)
+			}
+		}
+		if _, err := Init(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "nothing was created") {
+			t.Errorf("init: %v", err)
+		}
+		wrong := r.cfg
+		wrong.Kind = map[string]string{KindMySQL: KindMariaDB, KindMariaDB: KindMySQL}[kind]
+		if _, err := wrong.connect(r.ctx, wrong.URL); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "source.kind") {
+			t.Errorf("connect to the other kind: %v", err)
+		}
+	})
+}
