@@ -1,0 +1,253 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// A session that lives and has lost the lock, or whose lock another server of a cluster gave to somebody else, commits nothing.
+func TestSessionWithoutItsLock(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lose func(*storeRig)
+	}{
+		{"released", func(r *storeRig) {
+			b := r.st.batch()
+			b.exec("SELECT RELEASE_ALL_LOCKS()")
+			if err := r.st.send(r.ctx, b); err != nil {
+				r.t.Fatal(err)
+			}
+		}},
+		{"taken by another", func(r *storeRig) {
+			b := r.st.batch()
+			b.exec("SELECT RELEASE_ALL_LOCKS()")
+			if err := r.st.send(r.ctx, b); err != nil {
+				r.t.Fatal(err)
+			}
+			r.exec("SELECT GET_LOCK(?, 0)", r.st.lock)
+		}},
+		{"another epoch", func(r *storeRig) { r.exec("UPDATE tailbox_checkpoint SET lease_epoch = lease_epoch + 1") }},
+		{"row gone", func(r *storeRig) { r.exec("DELETE FROM tailbox_checkpoint") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, my *servers.My) {
+				r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+				r.row(1)
+				r.park(head("kafka", r.msg(2, "g"), 0))
+				r.exec("INSERT INTO tailbox_request (pipeline, verb, selection) VALUES ('p', 'drop', '{\"all\": true, \"states\": [\"retrying\"]}')")
+				requests, err := r.st.Requests(r.ctx)
+				if err != nil || len(requests) != 1 {
+					t.Fatal(requests, err)
+				}
+				c.lose(r)
+				before := r.text("SELECT COALESCE(GROUP_CONCAT(CONCAT_WS(' ', resume, started, unclean_starts)), '') FROM tailbox_checkpoint")
+				save := &checkpoint.Checkpoint{SourceID: "s", Resume: "late", Log: 1}
+				for what, err := range map[string]error{
+					"save":     r.st.Save(r.ctx, save),
+					"starting": r.st.Starting(r.ctx, outbox.Position{Log: 1}),
+					"settle": func() error {
+						_, err := r.st.Settle(r.ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)},
+							Changes: []checkpoint.Change{delivered("kafka", r.msg(2, "g"))}, Checkpoint: func([]int) *checkpoint.Checkpoint { return save }})
+						return err
+					}(),
+					"apply": func() error {
+						_, err := r.st.Apply(r.ctx, &requests[0], []checkpoint.Lane{{Sink: "kafka", Group: "g"}})
+						return err
+					}(),
+				} {
+					if !errors.Is(err, errLost) || errors.Is(err, source.ErrStop) {
+						t.Errorf("%s: %v, want errLost", what, err)
+					}
+				}
+				if err := r.st.Ping(r.ctx); !errors.Is(err, errLost) && !strings.Contains(c.name, "epoch") && !strings.Contains(c.name, "row") {
+					t.Errorf("ping: %v, want errLost", err)
+				}
+				equal(t, "rows", r.rows(), "1")
+				equal(t, "parked", r.parkedRows(), "kafka:2 retrying!@")
+				equal(t, "checkpoint", r.text("SELECT COALESCE(GROUP_CONCAT(CONCAT_WS(' ', resume, started, unclean_starts)), '') FROM tailbox_checkpoint"), before)
+				equal(t, "requests done", r.text("SELECT COUNT(*) FROM tailbox_request WHERE done_at IS NOT NULL"), "0")
+			})
+		})
+	}
+}
+
+// A client that hangs loses its session, in a transaction too, and with it the lock; what it had not committed is gone. There
+// is no way back into the session.
+func TestHangingClientLosesItsSession(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		for name, want := range map[string]string{"wait_timeout": "10", "interactive_timeout": "10", "innodb_lock_wait_timeout": "1", "lock_wait_timeout": "1"} {
+			if rows, err := r.st.sess.texts(r.ctx, "SELECT @@session."+name); err != nil || rows[0][0] != want {
+				t.Errorf("%s = %v, %v, want %s", name, rows, err, want)
+			}
+		}
+		r.row(1)
+		b := r.st.batch()
+		b.exec("SET wait_timeout = 1")
+		r.st.begin(b)
+		b.exec("DELETE FROM outbox")
+		if err := r.st.send(r.ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		var next *store
+		r.until("the lock is free", func() bool {
+			var err error
+			if next, err = openStore(r.ctx, r.cfg); err != nil && !errors.Is(err, checkpoint.ErrLocked) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		defer func() { _ = next.Close(context.Background()) }()
+		equal(t, "rows", r.rows(), "1")
+		for range 2 {
+			if err := r.st.Save(r.ctx, &checkpoint.Checkpoint{Resume: "late"}); err == nil || errors.Is(err, source.ErrStop) {
+				t.Errorf("save on a session that is gone: %v", err)
+			}
+		}
+		if !r.st.sess.broken {
+			t.Error("a session that is gone is not known to be")
+		}
+	})
+}
+
+// A table that is locked as a whole holds up nothing but its own rows.
+func TestSettleLockedTable(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"), storeShape("tailbox", "second"))
+		r.row(1)
+		r.exec("INSERT INTO second (id, type, payload) VALUES (?, 'T', '')", eventID(2))
+		other := r.connect()
+		run(t, other, "LOCK TABLES outbox WRITE")
+		second := r.msg(2, "g")
+		second.Table = r.db + ".second"
+		out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false), rowOf(second, false)},
+			Park: []checkpoint.Parked{head("kafka", r.msg(3, "g"), 0)}})
+		equal(t, "settled", *out, checkpoint.Settled{Invisible: []int{0}})
+		equal(t, "second", r.text("SELECT status FROM second"), "delivered")
+		run(t, other, "UNLOCK TABLES")
+		r.until("the table's rows to be settled", func() bool {
+			return len(r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}}).Invisible) == 0
+		})
+		equal(t, "rows", r.rows(), "")
+		equal(t, "passes over locked rows", r.st.cautious, false)
+	})
+}
+
+// What one packet does not take goes in several: settlements of thousands of rows, and messages of nearly a packet's size.
+func TestSmallPackets(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servers.MySQLKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			const packet = 1 << 20
+			my := servers.MySQL(t, kind, servers.WithSetting("max_allowed_packet", fmt.Sprint(packet)))
+			r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+			var s checkpoint.Settlement
+			var values []string
+			for i := range 6000 {
+				values = append(values, "('"+eventID(i)+"', 'a', 'b', 'T', '')")
+				s.Rows = append(s.Rows, rowOf(r.msg(i, ""), false))
+				if i%2 == 0 {
+					p := head("kafka", r.msg(i, "g"), 0)
+					s.Park, s.Rows[i].Parked = append(s.Park, p), true
+				}
+			}
+			r.exec("INSERT INTO outbox VALUES " + strings.Join(values, ", "))
+			equal(t, "settled", *r.settle(s), checkpoint.Settled{})
+			equal(t, "rows", r.text("SELECT COUNT(*) FROM outbox"), "0")
+			equal(t, "parked", r.text("SELECT COUNT(*) FROM tailbox_parked"), "3000")
+			r.exec("DELETE FROM tailbox_parked")
+
+			quotes := strings.Repeat("'", packet*3/4)
+			for i, payload := range []string{quotes, strings.Repeat("x", packet-100<<10), strings.Repeat("y", packet)} {
+				m := r.msg(i+1, "")
+				m.Payload = []byte(payload)
+				r.park(head("kafka", m, 0))
+			}
+			ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+			if err != nil || len(ps) != 3 {
+				t.Fatal(len(ps), err)
+			}
+			if string(ps[0].Message.Payload) != quotes || len(ps[1].Message.Payload) != packet-100<<10 {
+				t.Errorf("payloads of %d and %d bytes came back changed", len(ps[0].Message.Payload), len(ps[1].Message.Payload))
+			}
+			if f := ps[2].Message.Fault; f == nil || !strings.Contains(f.Reason, "gone from table") {
+				t.Errorf("a payload that no packet holds: %+v, want a look at its row, which is not there", ps[2].Message)
+			}
+		})
+	}
+}
+
+// What an operator has to mend stops the store with the cure.
+func TestStoreStops(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		table := storeShape("debezium", "outbox")
+		r := newBareRig(t, my, nil, table)
+		open := func(what, cure string) {
+			t.Helper()
+			st, err := OpenStore(r.ctx, r.cfg)
+			if err == nil {
+				_ = st.Close(r.ctx)
+			}
+			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
+				t.Errorf("%s: %v, want an error with %q", what, err, cure)
+			}
+		}
+		open("without tables", "tailbox init")
+		for _, sql := range relayTables() {
+			r.exec(sql)
+		}
+		open("without outbox table", "tailbox init")
+		r.exec("CREATE TABLE outbox (id CHAR(36), type TEXT, aggregatetype TEXT, aggregateid TEXT, payload TEXT, KEY (id(10)))")
+		open("without an index", "ADD UNIQUE")
+		r.exec("ALTER TABLE outbox ADD PRIMARY KEY (id)")
+		r.open()
+		r.row(1)
+		r.exec("CREATE TRIGGER no BEFORE DELETE ON outbox FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'never'")
+		if _, err := r.st.Settle(r.ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}}); !errors.Is(err, source.ErrStop) ||
+			!strings.Contains(err.Error(), "trigger") {
+			t.Errorf("settle against a trigger: %v", err)
+		}
+		r.exec("UPDATE tailbox_checkpoint SET schema_version = schema_version + 1")
+		if err := r.st.Close(r.ctx); err != nil {
+			t.Fatal(err)
+		}
+		st, err := openStore(r.ctx, r.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = st.Close(context.Background()) }()
+		if _, err := st.Load(r.ctx); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "newer tailbox") {
+			t.Errorf("load of newer tables: %v", err)
+		}
+	})
+}
+
+// TestAfterAlterTable: what the store knows of a table is looked up anew when it no longer fits.
+func TestAfterAlterTable(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, storeShape("tailbox", "outbox"))
+		for i := range 2 {
+			r.row(i + 1)
+		}
+		r.exec("ALTER TABLE outbox MODIFY last_error VARCHAR(5), DROP COLUMN delivered_at, MODIFY attempts BIGINT NOT NULL DEFAULT 0")
+		m := r.msg(1, "g")
+		r.parkWhole(retriedFor("a long error", head("kafka", m, time.Hour)))
+		r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(2, "g"), false)}})
+		equal(t, "rows", r.text("SELECT GROUP_CONCAT(CONCAT_WS(' ', status, attempts, last_error) ORDER BY id) FROM outbox"), "retrying 1 a lon,delivered 1")
+	})
+}
+
+func retriedFor(why string, p checkpoint.Parked) checkpoint.Parked {
+	p.LastError = why
+	return p
+}
