@@ -13,7 +13,7 @@ import (
 )
 
 // rowChunk is the most rows of one statement.
-const rowChunk = 1000
+const rowChunk = 250
 
 // A rowChange is what is to happen to one row of the user's table.
 type rowChange struct {
