@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -134,9 +135,9 @@ func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first 
 	if p.Original != "" {
 		sent = m.ID
 	}
-	// A message with a fault is not all here: its row stays, and a replay reads it again. So does one that no statement can
-	// hold.
-	inTable := p.InTable || m.Fault != nil
+	// A message with a fault is not all here: its row stays, and a replay reads it again, if the row can be found. So does one
+	// that no statement can hold.
+	inTable := p.InTable || m.Fault != nil && !outbox.IsStandInID(p.RowID())
 	payload := m.Payload
 	if p.InTable {
 		payload = nil

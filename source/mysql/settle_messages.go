@@ -104,7 +104,7 @@ func (a *attempt) messageRows() ([]*rowWork, error) {
 	rows := make(map[statement][]rowChange)
 	for _, m := range a.order {
 		t := a.s.tables.byName[m.Key.Table]
-		if t == nil || !m.Complete() {
+		if t == nil || !m.Complete() || !t.findable(m.Key.ID) {
 			continue
 		}
 		c := rowChange{id: m.Key.ID, index: m.Row, msg: m}

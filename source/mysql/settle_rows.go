@@ -42,8 +42,8 @@ func (a *attempt) plainRows() ([]*rowWork, error) {
 	for i := range a.in.Rows {
 		r := &a.in.Rows[i]
 		t := a.s.tables.byName[r.Table]
-		if t == nil || r.Parked {
-			continue // a table that left the configuration is left alone
+		if t == nil || r.Parked || !t.findable(r.ID) {
+			continue // a table that left the configuration is left alone, and a row without an id cannot be found
 		}
 		c := rowChange{id: r.ID, index: i, RowChange: sqlstore.RowChange{Attempts: 1}}
 		if _, touch := t.view.Delivered(&c.RowChange, false); touch {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
 )
 
 // idForm says how ids of a column travel.
@@ -132,6 +134,36 @@ func (t idType) literal(b []byte, id string) ([]byte, error) {
 	default:
 		return appendLiteral(b, id), nil
 	}
+}
+
+// findable tells whether the row of a message can be in the table under its id. Where the column's type was changed, ids
+// from before may be none.
+func (t *table) findable(id string) bool {
+	if outbox.IsStandInID(id) {
+		return false
+	}
+	_, err := t.id.literal(nil, id)
+	return err == nil
+}
+
+// nameless is the condition by which a row of alias t has no id; "" where the column rules that out.
+func (t *table) nameless() string {
+	var conds []string
+	id := "t." + t.id.column
+	if c := t.column(t.Columns.ID); c != nil && !c.required {
+		conds = append(conds, id+" IS NULL")
+	}
+	text := ""
+	switch t.id.form {
+	case idText:
+		text = "CONVERT(" + id + " USING utf8mb4)"
+	case idBytes:
+		text = id
+	}
+	if text != "" {
+		conds = append(conds, fmt.Sprintf("LENGTH(%s) NOT BETWEEN 1 AND %d", text, outbox.MaxIndexed))
+	}
+	return strings.Join(conds, " OR ")
 }
 
 // order is what rows of alias t are ordered by, and a list of them goes on after. Place is its value as text.

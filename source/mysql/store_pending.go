@@ -97,6 +97,32 @@ func (s *store) nextPending(table string) *pendingCursor {
 	return nil
 }
 
+// namelessMost bounds how many rows without an id are counted.
+const namelessMost = 1000
+
+// warnNameless tells of pending rows without an id. Such a row cannot be told from one that is parked under an id that was
+// made for it, so it is left to the operator: once it has an id, it is found as any other.
+func (s *store) warnNameless(ctx context.Context, t *table) error {
+	nameless := t.nameless()
+	if nameless == "" {
+		return nil
+	}
+	n := 0
+	b := s.batch()
+	b.each(func(r row) error {
+		n = int(r.num(0))
+		return nil
+	}, "SELECT COUNT(*) FROM (SELECT 1 FROM "+t.sql+" t WHERE ? AND (?) LIMIT ?) n", raw(t.pending()), raw(nameless), namelessMost)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("look for rows without an id in table "+t.String(), err)
+	}
+	if n > 0 {
+		s.cfg.logger().Warn("pending rows without an id are not compared with the log: give them an id, and they are delivered if they are not "+
+			"parked, or delete them", "table", t.String(), "column", t.Columns.ID, "rows", n)
+	}
+	return nil
+}
+
 // A pendingRow is what a window shows of a row.
 type pendingRow struct {
 	id, place string
@@ -106,6 +132,11 @@ type pendingRow struct {
 // pendingWindow looks at one window, and returns where the next one begins.
 func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
 	t := s.tables.byName[at.Table]
+	if len(at.After) == 0 {
+		if err := s.warnNameless(ctx, t); err != nil {
+			return nil, err
+		}
+	}
 	rows, err := s.readWindow(ctx, t, at)
 	if err != nil {
 		return nil, s.fault("list pending rows of table "+at.Table, err)
@@ -153,6 +184,9 @@ func (s *store) readWindow(ctx context.Context, t *table, at *pendingCursor) ([]
 		if t.pendingIndex != "" {
 			force = ""
 		}
+	}
+	if nameless := t.nameless(); nameless != "" {
+		where += " AND NOT (" + nameless + ")"
 	}
 	switch {
 	case at.Place != "":

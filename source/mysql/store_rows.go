@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
@@ -18,6 +19,10 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 	reader, err := rowReaderOf(info, min(maxMessageOr(s.cfg.MaxMessage), s.maxPacket-packetSlack))
 	if err != nil {
 		return nil, err
+	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.findable(id) })
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	picks, err := t.picks(ids)
 	if err != nil {

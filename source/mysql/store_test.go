@@ -251,3 +251,44 @@ func retriedFor(why string, p checkpoint.Parked) checkpoint.Parked {
 	p.LastError = why
 	return p
 }
+
+// Rows that cannot be found by an id: empty ones, NULL, or ids from before the column had its type. Their messages are parked
+// and settled all the same, and the comparison with the log leaves them out.
+func TestRowsWithoutID(t *testing.T) {
+	for typ, good := range map[string]string{"VARCHAR(2000)": "1", "BIGINT": "1", "BINARY(16)": "31313131-3131-3131-3131-313131313131", "VARBINARY(30)": "1"} {
+		t.Run(typ, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, my *servers.My) {
+				table := storeShape("tailbox", "outbox")
+				r := newBareRig(t, my, append(relayTables(), "CREATE TABLE outbox (id "+typ+", type TEXT, payload TEXT, status VARCHAR(20) DEFAULT 'pending', KEY id (id"+
+					map[bool]string{true: "(700)"}[typ == "VARCHAR(2000)"]+"))"), table)
+				if typ == "VARCHAR(2000)" {
+					r.exec("ALTER TABLE outbox ADD COLUMN n INT AUTO_INCREMENT PRIMARY KEY, MODIFY id VARCHAR(2000) CHARACTER SET latin1, DROP KEY id, ADD KEY id (id)")
+				}
+				r.open()
+				r.exec("INSERT INTO outbox (id, type) VALUES (NULL, 'T'), (" + map[bool]string{true: "REPEAT('1', 16)", false: "1"}[typ == "BINARY(16)"] + ", 'T')")
+				if typ[0] == 'V' {
+					r.exec("INSERT INTO outbox (id, type) VALUES ('', 'T')")
+				}
+				rows, err := r.st.Pending(r.ctx, "", 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				equal(t, "pending", rows.Rows, []checkpoint.RowRef{{Table: r.db + ".outbox", ID: good}})
+				m := r.msg(1, "g")
+				m.ID, m.Fault = outbox.StandInID(m.Position.String()), &outbox.Fault{Class: outbox.FaultUndecodable, Reason: "no id"}
+				old := r.msg(2, "g")
+				old.ID = "neither a number nor a UUID"
+				equal(t, "settled", r.parkWhole(dead("kafka", m, true), dead("kafka", old, true)).Gone, map[bool]int{true: 1}[typ[0] == 'V'])
+				equal(t, "plain", len(r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(m, false), rowOf(old, false)}}).Invisible), 0)
+				r.ask(checkpoint.VerbReplay, checkpoint.Selection{All: true})
+				ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+				if err != nil || len(ps) != 1 || ps[0].Message.Fault == nil || ps[0].InTable {
+					t.Errorf("due: %+v, %v", ps, err)
+				}
+				r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m), delivered("kafka", old)}})
+				equal(t, "parked", r.parkedRows(), "")
+				equal(t, "pending rows", r.text("SELECT COUNT(*) > 1 FROM outbox WHERE status = 'pending'"), "1")
+			})
+		})
+	}
+}
