@@ -53,7 +53,7 @@ func TestSessionWithoutItsLock(t *testing.T) {
 				save := &checkpoint.Checkpoint{SourceID: "s", Resume: "late", Log: 1}
 				for what, err := range map[string]error{
 					"save":     r.st.Save(r.ctx, save),
-					"starting": r.st.Starting(r.ctx, outbox.Position{Log: 1}),
+					"starting": r.st.Starting(r.ctx, checkpoint.Suspect{Position: outbox.Position{Log: 1}, Times: 1}),
 					"settle": func() error {
 						_, err := r.st.Settle(r.ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)},
 							Changes: []checkpoint.Change{delivered("kafka", r.msg(2, "g"))}, Checkpoint: func([]int) *checkpoint.Checkpoint { return save }})
