@@ -3,6 +3,10 @@ package sqlstore
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -126,21 +130,58 @@ func jsonString(text []byte, i int) (s []byte, end int, err error) {
 	return nil, len(text), errHeaders
 }
 
-// escapedString reads a string that starts at i and has its first escape at j.
+// escapedString reads a string that starts at i and has its first escape at j. Bytes that are no UTF-8 stay what they are.
 func escapedString(text []byte, i, j int) (s []byte, end int, err error) {
-	for ; j < len(text) && text[j] != '"'; j++ {
-		if text[j] == '\\' {
+	s = append(make([]byte, 0, len(text)-i), text[i+1:j]...)
+	for j < len(text) {
+		switch c := text[j]; {
+		case c == '"':
+			return s, j + 1, nil
+		case c < 0x20:
+			return nil, j, errHeaders
+		case c != '\\':
+			s = append(s, c)
 			j++
+			continue
+		case j+1 >= len(text):
+			return nil, j, errHeaders
 		}
+		const names, bytes = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+		if n := strings.IndexByte(names, text[j+1]); n >= 0 {
+			s = append(s, bytes[n])
+			j += 2
+			continue
+		}
+		r, n := escapedRune(text[j:])
+		if n == 0 {
+			return nil, j, errHeaders
+		}
+		s = utf8.AppendRune(s, r)
+		j += n
 	}
-	if j >= len(text) {
-		return nil, len(text), errHeaders
+	return nil, len(text), errHeaders
+}
+
+// escapedRune reads \uXXXX, or two of them that are one character together; n is 0 where there is none.
+func escapedRune(text []byte) (r rune, n int) {
+	unit := func(b []byte) (rune, bool) {
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+			return 0, false
+		}
+		u, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+		return rune(u), err == nil
 	}
-	var str string
-	if err := json.Unmarshal(text[i:j+1], &str); err != nil {
-		return nil, j, errHeaders
+	r, ok := unit(text)
+	if !ok {
+		return 0, 0
 	}
-	return []byte(str), j + 1, nil
+	if utf16.IsSurrogate(r) {
+		if low, ok := unit(text[6:]); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
+			return utf16.DecodeRune(r, low), 12
+		}
+		return utf8.RuneError, 6
+	}
+	return r, 6
 }
 
 func skipSpace(text []byte, i int) int {
