@@ -23,7 +23,7 @@ var (
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION TRANSACTION READ WRITE",
 		"SET wait_timeout = 10, interactive_timeout = 10, net_read_timeout = 10, net_write_timeout = 10, " +
 			"innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0, " +
-			"sql_big_selects = 1, sql_select_limit = DEFAULT",
+			"sql_big_selects = 1, sql_select_limit = 18446744073709551615",
 	}
 	mysqlStoreSettings   = "SET range_optimizer_max_mem_size = 0"
 	mariadbStoreSettings = "SET in_predicate_conversion_threshold = 0, idle_transaction_timeout = 10"

@@ -44,11 +44,12 @@ SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(C
 	COALESCE(CHARACTER_SET_NAME, ''), IS_NULLABLE = 'NO', COALESCE(COLLATION_NAME, '')
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`
 
-	// indexesQuery lists the first columns of indexes; a primary key and unique ones come first, shorter ones before longer ones.
+	// indexesQuery lists the first columns of indexes; whole columns come first, then a primary key and unique ones, shorter ones
+	// before longer ones. A TEXT has no other index than one on its beginning.
 	indexesQuery = `
 SELECT s.INDEX_NAME, s.COLUMN_NAME, s.NON_UNIQUE FROM information_schema.STATISTICS s
-WHERE s.TABLE_SCHEMA = ? AND s.TABLE_NAME = ? AND s.SEQ_IN_INDEX = 1 AND s.INDEX_TYPE = 'BTREE' AND s.SUB_PART IS NULL
-ORDER BY s.NON_UNIQUE, (SELECT COUNT(*) FROM information_schema.STATISTICS n WHERE n.TABLE_SCHEMA = s.TABLE_SCHEMA
+WHERE s.TABLE_SCHEMA = ? AND s.TABLE_NAME = ? AND s.SEQ_IN_INDEX = 1 AND s.INDEX_TYPE = 'BTREE'
+ORDER BY s.SUB_PART IS NOT NULL, s.NON_UNIQUE, (SELECT COUNT(*) FROM information_schema.STATISTICS n WHERE n.TABLE_SCHEMA = s.TABLE_SCHEMA
 	AND n.TABLE_NAME = s.TABLE_NAME AND n.INDEX_NAME = s.INDEX_NAME), s.INDEX_NAME <> 'PRIMARY', s.INDEX_NAME`
 )
 
