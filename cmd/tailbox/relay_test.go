@@ -126,7 +126,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(4 * time.Minute)
 	for !ok() {
 		select {
 		case <-deadline:

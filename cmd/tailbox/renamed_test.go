@@ -52,7 +52,7 @@ func (r *renaming) insert(id, payload, typ string) {
 // ends runs the relay, which has to stop by itself with an error that has the texts in it.
 func (r *renaming) ends(texts ...string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute) // where it does not end by itself
+	ctx, cancel := context.WithTimeout(r.t.Context(), 4*time.Minute) // where it does not end by itself
 	defer cancel()
 	got := r.with(ctx, "run")
 	for _, want := range texts {

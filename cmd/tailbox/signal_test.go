@@ -53,7 +53,7 @@ func startProcess(t *testing.T, env []string, args ...string) *process {
 // ends waits for the process, and returns its exit code.
 func (p *process) ends() int {
 	p.t.Helper()
-	timer := time.AfterFunc(30*time.Second, func() { _ = p.cmd.Process.Kill() })
+	timer := time.AfterFunc(2*time.Minute, func() { _ = p.cmd.Process.Kill() })
 	defer timer.Stop()
 	_ = p.cmd.Wait() // the exit code tells
 	return p.cmd.ProcessState.ExitCode()

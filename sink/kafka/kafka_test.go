@@ -53,7 +53,7 @@ func partitions(t testing.TB, broker, topic string) int {
 // readPartition reads by the library's own fetch request, because its readers make no difference between nil and empty.
 func readPartition(t testing.TB, broker, topic string, partition int) (as []sinktest.Arrival) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 	defer cancel()
 	transport := new(kafkago.Transport)
 	defer transport.CloseIdleConnections()

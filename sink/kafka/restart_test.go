@@ -33,7 +33,7 @@ func TestOrderOverKills(t *testing.T) {
 			for i := range ds {
 				ds[i].Partition = &p
 			}
-			deadline := time.Now().Add(2 * time.Minute)
+			deadline := time.Now().Add(6 * time.Minute)
 			for done := 0; done < length && time.Now().Before(deadline); {
 				for _, err := range sinktest.Call(t.Context(), t, s, ds[done:min(done+run, length)]) {
 					if err != nil {

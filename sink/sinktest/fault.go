@@ -112,6 +112,10 @@ func testStopInTheMiddle(t *testing.T, h Harness) {
 		p.Stop(t)
 		p.Start(t)
 	}()
+	defer func() { // also when the test has failed: the place's own failures belong to it
+		once.Do(func() { close(halfway) })
+		<-stopped
+	}()
 	run := max(1, min(p.Sink.Limits().Run, 50))
 	deadline := time.Now().Add(patience)
 	for done := 0; done < length; {

@@ -11,7 +11,7 @@ import (
 )
 
 // patience is how long the kit waits for what has to happen.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 // Eventually waits until ok says true, and fails the test after a minute.
 func Eventually(t testing.TB, what string, ok func() bool) {

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait for an event.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 // A rig is a database with outbox collections, and a source that reads them.
 type rig struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait for an event.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 // onKinds runs a test on both kinds of server.
 func onKinds(t *testing.T, test func(*testing.T, string)) {

@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds every wait for an event.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 const debeziumDDL = `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregatetype text NOT NULL,
 	aggregateid text NOT NULL, type text NOT NULL, payload jsonb)`

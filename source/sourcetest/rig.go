@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds every wait for an event.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 // A rig is a database, and what a case does with it. Its methods fail the test.
 type rig struct {

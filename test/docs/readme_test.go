@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a command, or a line that has to come, is waited for.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // ellipsis stands for anything.
 const ellipsis = "…"

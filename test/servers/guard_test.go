@@ -84,7 +84,7 @@ func TestKilledTestsLeaveNothingBehind(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("killed program: got a good end")
 	}
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

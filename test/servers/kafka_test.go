@@ -94,7 +94,7 @@ func TestKafkaListeners(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			ctx := within(t, 30*time.Second)
+			ctx := within(t, 4*time.Minute)
 			err := produce(ctx, test.brokers, &kafka.Transport{TLS: test.tls, SASL: test.sasl}, topic, test.name)
 			if got := err == nil; got != test.want {
 				t.Errorf("produce: got error %v, want success: %v", err, test.want)
@@ -134,7 +134,7 @@ func TestKafkaKeepsDataOverKillAndStop(t *testing.T) {
 
 func TestKafkaTopicSettings(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	k := servers.SharedKafka(t)
 	topic := k.NewTopic(t, 3) + "_small"
 	if err := k.CreateTopic(topic, 1, map[string]string{"max.message.bytes": "1000"}); err != nil {

@@ -15,7 +15,7 @@ import (
 // TestMongoChangeStream reads what a transaction wrote, before and after a kill.
 func TestMongoChangeStream(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 4*time.Minute)
 	m := servers.Mongo(t)
 	coll := m.Client(t).Database(m.NewDatabase(t)).Collection("c")
 	stream, err := coll.Watch(ctx, bson.A{})
@@ -66,7 +66,7 @@ func insertInTransaction(t *testing.T, ctx context.Context, coll *mongo.Collecti
 // TestMongoStandalone wants a server without change streams.
 func TestMongoStandalone(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	m := servers.Mongo(t, servers.WithMongoStandalone())
 	if _, err := m.Client(t).Database("d").Collection("c").Watch(ctx, bson.A{}); err == nil {
 		t.Error("watch a standalone server: got a change stream, want an error")
@@ -76,7 +76,7 @@ func TestMongoStandalone(t *testing.T) {
 // TestMongoAuth wants strangers to be refused.
 func TestMongoAuth(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	m := servers.Mongo(t, servers.WithMongoAuth())
 	if _, err := m.Client(t).Database("d").Collection("c").InsertOne(ctx, bson.D{{Key: "a", Value: 1}}); err != nil {
 		t.Errorf("insert as the first user: %v", err)
@@ -98,7 +98,7 @@ func TestSharedMongo(t *testing.T) {
 	if a, b := m.NewDatabase(t), m.NewDatabase(t); a == b {
 		t.Errorf("two databases: both are %s", a)
 	}
-	if err := m.Client(t).Ping(within(t, time.Minute), nil); err != nil {
+	if err := m.Client(t).Ping(within(t, 3*time.Minute), nil); err != nil {
 		t.Errorf("ping %s: %v", m.Addr(), err)
 	}
 }

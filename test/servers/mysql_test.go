@@ -39,7 +39,7 @@ func TestMySQLWritesABinlog(t *testing.T) {
 	for _, kind := range servers.MySQLKinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			ctx := within(t, 2*time.Minute)
+			ctx := within(t, 4*time.Minute)
 			my := servers.SharedMySQL(t, kind)
 			db := my.NewDatabase(t)
 			for setting, want := range map[string]string{"log_bin": "1", "binlog_format": "ROW", "binlog_row_image": "FULL",
@@ -97,7 +97,7 @@ func TestMySQLServersDiffer(t *testing.T) {
 	for _, kind := range servers.MySQLKinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			ctx := within(t, 2*time.Minute)
+			ctx := within(t, 4*time.Minute)
 			identity := "SELECT @@global.server_uuid"
 			if kind == "mariadb" {
 				identity = "SELECT @@global.server_id"
@@ -116,7 +116,7 @@ func TestMySQLDatabaseIsDroppedWithWhatHoldsIt(t *testing.T) {
 	for _, kind := range servers.MySQLKinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			ctx := within(t, 2*time.Minute)
+			ctx := within(t, 4*time.Minute)
 			my := servers.SharedMySQL(t, kind)
 			var db string
 			t.Run("use", func(t *testing.T) {

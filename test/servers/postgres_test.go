@@ -61,7 +61,7 @@ func TestPostgresVersionsDecodeLogically(t *testing.T) {
 	for _, version := range servers.Versions(t) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			ctx := within(t, time.Minute)
+			ctx := within(t, 3*time.Minute)
 			pg := servers.Shared(t, version)
 			db := pg.NewDatabase(t)
 			for road, url := range map[string]string{"tcp": pg.URL(db), "socket": pg.SocketURL(db)} {
@@ -91,7 +91,7 @@ func TestPostgresKeepsDataOverKillAndStop(t *testing.T) {
 	for _, version := range servers.PostgresVersions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			ctx := within(t, 2*time.Minute)
+			ctx := within(t, 4*time.Minute)
 			pg := servers.Postgres(t, version, servers.WithSetting("work_mem", "5MB"))
 			db := pg.NewDatabase(t)
 			conn := connect(t, ctx, pg.URL(db))
@@ -121,7 +121,7 @@ func TestPostgresKeepsDataOverKillAndStop(t *testing.T) {
 
 func TestPostgresPausedDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	pg := servers.Postgres(t, "17")
 	conn := connect(t, ctx, pg.URL("postgres"))
 	if err := pg.Pause(); err != nil {
@@ -144,7 +144,7 @@ func TestPostgresPausedDoesNotAnswer(t *testing.T) {
 
 func TestPostgresSystemIdentifiers(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	identifier := func(pg *servers.PG) int64 {
 		return queryOne[int64](t, ctx, connect(t, ctx, pg.URL("postgres")), "SELECT system_identifier FROM pg_control_system()")
 	}
@@ -156,7 +156,7 @@ func TestPostgresSystemIdentifiers(t *testing.T) {
 
 func TestPostgresDatabaseIsDroppedWithItsSlots(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	pg := servers.Shared(t, "17")
 	var db string
 	t.Run("use", func(t *testing.T) {

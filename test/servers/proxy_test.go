@@ -159,7 +159,7 @@ func TestProxyCutsWithinAnAnswer(t *testing.T) {
 
 func TestProxyBeforePostgres(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	pg := servers.Shared(t, "17")
 	p := servers.NewProxy(t, pg.Addr())
 	conn := connect(t, ctx, pg.URLThrough(p, "postgres"))
@@ -176,7 +176,7 @@ func TestProxyBeforePostgres(t *testing.T) {
 
 func TestProxyBeforeKafka(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	k := servers.SharedKafka(t)
 	topic := k.NewTopic(t, 1)
 	p := k.Proxy(t)

@@ -10,7 +10,7 @@ import (
 
 // TestEnvironmentNamesTheSharedServer is not parallel: it sets the environment.
 func TestEnvironmentNamesTheSharedServer(t *testing.T) {
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	running := servers.Postgres(t, "16")
 	t.Setenv("TAILBOX_TEST_POSTGRES_URL", running.URL("postgres"))
 	if got := servers.Versions(t); !slices.Equal(got, []string{"16"}) {

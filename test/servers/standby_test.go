@@ -12,7 +12,7 @@ func TestPausedSynchronousStandbyHoldsCommits(t *testing.T) {
 	for _, version := range []string{"15", "17", "18"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			ctx := within(t, 2*time.Minute)
+			ctx := within(t, 4*time.Minute)
 			primary := servers.Postgres(t, version)
 			conn := connect(t, ctx, primary.URL("postgres"))
 			execute(t, ctx, conn, "CREATE TABLE n (i int)")
@@ -57,7 +57,7 @@ func TestPausedSynchronousStandbyHoldsCommits(t *testing.T) {
 
 func TestRequireStandbyCanBeTakenBack(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 4*time.Minute)
 	primary := servers.Postgres(t, "17")
 	standby := primary.AddStandby(t)
 	if err := primary.RequireStandby(ctx, standby); err != nil {
