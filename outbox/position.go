@@ -13,10 +13,11 @@ import (
 type Position struct {
 	// Log counts how often the position in the log was established anew.
 	Log uint32
-	// Commit orders transactions: Postgres' final LSN, elsewhere a counter kept in the checkpoint. Rows found by a sweep
-	// have 0, which is before everything the log delivers.
+	// Commit orders transactions: Postgres' final LSN, the place in MySQL's binlog, or what the source has in its place. Rows
+	// found by a sweep have 0, which is before everything the log delivers.
 	Commit uint64
-	// N counts the rows of the transaction as the server sent them, from 0.
+	// N orders the rows of the transaction as the server sent them, whatever of them is ours: Postgres' are counted from 0,
+	// MySQL's have their place among the bytes of the transaction's rows.
 	N uint32
 }
 

@@ -43,6 +43,8 @@ func (p *parts) database(log *slog.Logger, ignored func(why string, n int)) data
 	switch p.config.Source.Kind {
 	case "mongodb":
 		return mongoDatabase{p.mongo(log)}
+	case "mysql", "mariadb":
+		return mysqlDatabase{p.mysql(log, ignored)}
 	default: // the configuration lets no other kind pass
 		return postgresDatabase{p.postgres(log, ignored)}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/source/mongo"
+	"github.com/tailbox/tailbox/source/mysql"
 	"github.com/tailbox/tailbox/source/postgres"
 )
 
@@ -67,7 +68,11 @@ func (p *parts) readURLs(file *config.File) {
 		if url == "" {
 			continue
 		}
-		if err := postgres.ValidURL(url); err != nil {
+		valid := postgres.ValidURL
+		if kind := p.config.Source.Kind; kind == mysql.KindMySQL || kind == mysql.KindMariaDB {
+			valid = mysql.ValidURL
+		}
+		if err := valid(url); err != nil {
 			file.Add([]string{"source", key}, "", err.Error())
 		}
 	}

@@ -40,7 +40,9 @@ type Source struct {
 	URL, LockURL      string
 	Slot, Publication string
 	Failover          bool
-	Schema            string
+	// ServerID is for mysql and mariadb; 0 = one is chosen.
+	ServerID uint32
+	Schema   string
 	// Start is "pending", "now" or "".
 	Start string
 	// Reconcile is 0 for never.

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,25 +25,32 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 	defer s.Done()
 	src := Source{Kind: s.String("kind", "")}
 	switch src.Kind {
-	case "postgres", "mongodb":
+	case "postgres", "mysql", "mariadb", "mongodb":
 	case "":
-		s.Add("kind", "", "is missing", "postgres", "mongodb")
+		s.Add("kind", "", "is missing", "postgres", "mysql", "mariadb", "mongodb")
 	default:
-		s.unavailable("kind", src.Kind, []string{"mysql", "mariadb"}, []string{"postgres", "mongodb"})
+		s.Add("kind", src.Kind, "is unknown", "postgres", "mysql", "mariadb", "mongodb")
 	}
 	before := len(s.file.problems)
 	if src.URL = s.Secret("url"); src.URL == "" && len(s.file.problems) == before {
 		example := "a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop"
-		if src.Kind == "mongodb" {
+		switch src.Kind {
+		case "mongodb":
 			example = "a URI such as mongodb://user@host:27017/database?replicaSet=rs0"
+		case "mysql", "mariadb":
+			example = "a URI such as mysql://user@host:3306/database, or mysql://user@/database?socket=/run/mysqld/mysqld.sock"
 		}
 		s.Add("url", "", "is missing: give "+example)
 	}
-	if src.Kind != "mongodb" {
+	switch src.Kind {
+	case "mongodb":
+		src.Schema = s.String("schema", "")
+		src.Start = s.Choice("start", "", "pending", "now")
+	case "mysql", "mariadb":
+		readMySQL(s, &src)
+	default:
 		readPostgres(s, &src, byDefault)
 	}
-	src.Schema = s.String("schema", "")
-	src.Start = s.Choice("start", "", "pending", "now")
 	src.Reconcile = s.Duration("reconcile", defaultReconcile)
 	var options []router.Options
 	src.Tables, options = readTables(s, src.Kind, shared)
@@ -62,6 +70,18 @@ func readPostgres(s *Section, src *Source, byDefault string) {
 	}
 	src.Failover = s.Bool("failover", false)
 	src.Schema = s.identifier("schema", s.String("schema", ""))
+	readStart(s, src)
+}
+
+// readMySQL reads what only MySQL and MariaDB have.
+func readMySQL(s *Section, src *Source) {
+	src.LockURL = s.Secret("lock_url")
+	src.ServerID = uint32(s.Int("server_id", 0, 1, math.MaxUint32))
+	src.Schema = s.String("schema", "")
+	readStart(s, src)
+}
+
+func readStart(s *Section, src *Source) {
 	src.Start = s.Choice("start", "", "pending", "now")
 	if read := s.String("read", "log"); read != "log" {
 		s.unavailable("read", read, []string{"poll"}, []string{"log"})

@@ -9,25 +9,21 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A Level says how bad a Finding is.
-type Level string
+type Level = sqlstore.Level
 
 // Levels of findings.
 const (
-	Problem Level = "problem" // the relay cannot run, or would lose or hold up something
-	Warning Level = "warning" // it runs, but not as well as it could
-	Info    Level = "info"    // good to know
+	Problem = sqlstore.Problem // the relay cannot run, or would lose or hold up something
+	Warning = sqlstore.Warning // it runs, but not as well as it could
+	Info    = sqlstore.Info    // good to know
 )
 
 // A Finding is something that Check found.
-type Finding struct {
-	Level Level `json:"level"`
-	// What is a sentence, Cure the SQL, setting or command that mends it; "" where nothing is to be done.
-	What string `json:"what"`
-	Cure string `json:"cure,omitempty"`
-}
+type Finding = sqlstore.Finding
 
 // A checker gathers findings.
 type checker struct {
@@ -40,7 +36,7 @@ type checker struct {
 }
 
 func (c *checker) add(level Level, cure, what string, args ...any) {
-	c.findings = append(c.findings, Finding{level, fmt.Sprintf(what, args...), cure})
+	c.findings = append(c.findings, Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
 }
 
 // Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error

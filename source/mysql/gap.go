@@ -6,16 +6,11 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
-type Gap struct {
-	// From is the checkpoint. A request to accept the gap names it, so that it counts for no other.
-	From source.Resume
-	// Why is the reason, for the operator.
-	Why string
-}
+type Gap = sqlstore.Gap
 
 // gapTries bounds how often a checkpoint that moves meanwhile is looked at again.
 const gapTries = 5

@@ -138,3 +138,9 @@ func local(host string) bool {
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
 }
+
+// ValidURL tells what is wrong with a connection URL, for Config.URL and Config.LockURL. The error does not hold the password.
+func ValidURL(text string) error {
+	_, err := parseURL(text)
+	return err
+}

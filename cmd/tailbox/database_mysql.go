@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// mysqlDatabase is a database of MySQL or MariaDB.
+type mysqlDatabase struct{ cfg mysql.Config }
+
+// mysql is what the parts for MySQL and MariaDB need to know. ignored may be nil.
+func (p *parts) mysql(log *slog.Logger, ignored func(why string, n int)) mysql.Config {
+	c := p.config
+	return mysql.Config{Kind: c.Source.Kind, Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, ServerID: c.Source.ServerID,
+		Schema: c.Source.Schema, Start: c.Source.Start, Tables: c.Source.Tables, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
+}
+
+func (d mysqlDatabase) source() source.Source { return mysql.New(d.cfg) }
+
+func (d mysqlDatabase) open(ctx context.Context) (checkpoint.Store, error) {
+	return mysql.OpenStore(ctx, d.cfg)
+}
+
+func (d mysqlDatabase) setupScript() (string, error) { return mysql.SetupSQL(d.cfg) }
+
+func (d mysqlDatabase) create(ctx context.Context) ([]string, error) { return mysql.Init(ctx, d.cfg) }
+
+func (d mysqlDatabase) beside() string { return "" }
+
+func (d mysqlDatabase) uninstallScript() (string, error) { return mysql.UninstallSQL(d.cfg), nil }
+
+func (d mysqlDatabase) uninstall(ctx context.Context, force bool) ([]string, error) {
+	return mysql.Uninstall(ctx, d.cfg, force)
+}
+
+func (d mysqlDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
+	return mysql.Check(ctx, d.cfg)
+}
+
+func (d mysqlDatabase) gap(ctx context.Context) (*sqlstore.Gap, error) {
+	return mysql.FindGap(ctx, d.cfg)
+}
+
+func (d mysqlDatabase) ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
+	return mysql.Ask(ctx, d.cfg, r)
+}
+
+func (d mysqlDatabase) wait(ctx context.Context, id int64) (*sqlstore.RequestResult, error) {
+	return mysql.Wait(ctx, d.cfg, id)
+}
+
+func (d mysqlDatabase) result(ctx context.Context, id int64) (*sqlstore.RequestResult, bool, error) {
+	return mysql.Result(ctx, d.cfg, id)
+}
+
+func (d mysqlDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.Listed, bool, error) {
+	return mysql.ListParked(ctx, d.cfg, sel, limit)
+}
+
+func (d mysqlDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error) {
+	return mysql.ListLanes(ctx, d.cfg, sel, limit)
+}
+
+func (d mysqlDatabase) send(ctx context.Context, t *outbox.Table, values map[string][]byte) (string, error) {
+	return mysql.Send(ctx, d.cfg, t, values)
+}
+
+func (d mysqlDatabase) status(ctx context.Context) (*report, error) {
+	r, err := mysql.Status(ctx, d.cfg)
+	if err != nil {
+		return nil, err
+	}
+	out := &report{all: r, sinks: &r.Sinks, pipeline: r.Pipeline, relay: "not running: nobody holds the pipeline's lock",
+		checkpoint: "there is none: tailbox init makes it", openRequests: r.OpenRequests, held: r.Held, retained: r.RetainedBytes, lag: r.LagBytes,
+		source: fmt.Sprintf("%s %s, server %s, log ends at %s", d.cfg.Kind, r.Version, r.SourceID, r.End),
+		log:    [][]string{{"lag", fmt.Sprintf("%s; the server has %s of log", bytesText(r.LagBytes), bytesText(r.RetainedBytes))}}}
+	if h := r.Holder; h != nil {
+		out.relay = fmt.Sprintf("running (connection %d of the server)", h.ID)
+		if h.Client != "" {
+			out.relay = fmt.Sprintf("running from %s as %s (connection %d of the server)", h.Client, h.User, h.ID)
+		}
+	}
+	if c := r.Checkpoint; c != nil {
+		out.unclean = c.UncleanStarts
+		out.checkpoint = checkpointLine(c.Resume, c.Log, c.AgeSeconds, c.SweepPending, c.UncleanStarts)
+	}
+	return out, nil
+}

@@ -1,0 +1,211 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
+type Report struct {
+	Pipeline string `json:"pipeline"`
+	// SourceID and Version of the server now; End is where its log ends, file:position.
+	SourceID string `json:"source_id"`
+	Version  string `json:"server_version"`
+	End      string `json:"log_end"`
+	// LagBytes is how much log there is after the checkpoint, RetainedBytes how much the server has at all.
+	LagBytes      int64 `json:"lag_bytes"`
+	RetainedBytes int64 `json:"retained_bytes"`
+	// Checkpoint is nil where none was saved.
+	Checkpoint *CheckpointReport `json:"checkpoint"`
+	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
+	Holder *HolderReport `json:"holder"`
+	Sinks  []SinkReport  `json:"sinks"`
+	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
+	OpenRequests int               `json:"open_requests"`
+	Held         []checkpoint.Lane `json:"held"`
+}
+
+// A CheckpointReport is the saved checkpoint.
+type CheckpointReport struct {
+	SourceID string    `json:"source_id"`
+	Resume   string    `json:"resume"`
+	Log      uint32    `json:"log"`
+	SavedAt  time.Time `json:"saved_at"`
+	// AgeSeconds by the database's clock.
+	AgeSeconds float64 `json:"age_seconds"`
+	// SettledAbove counts the ranges of deliveries beyond it that are settled.
+	SettledAbove  int  `json:"settled_above"`
+	SweepPending  bool `json:"sweep_pending"`
+	UncleanStarts int  `json:"unclean_starts"`
+}
+
+// A HolderReport is a session of the server.
+type HolderReport struct {
+	ID     int64  `json:"id"`
+	User   string `json:"user"`
+	Client string `json:"client"` // host and port, or localhost; "" where this account may not see it
+}
+
+// A SinkReport counts what is parked for a sink.
+type SinkReport = sqlstore.SinkReport
+
+// Status reads the state of a pipeline.
+func Status(ctx context.Context, cfg Config) (report *Report, err error) {
+	s, err := openReader(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.sess.close(ctx)) }()
+	r := &Report{Pipeline: cfg.Pipeline, Version: s.sess.server.text}
+	if r.SourceID, err = sourceID(ctx, s.sess); err != nil {
+		return nil, err
+	}
+	end, err := readLogEnd(ctx, s.sess)
+	if err != nil {
+		return nil, err
+	}
+	r.End = end.String()
+	for _, read := range []func(context.Context, *Report) error{s.reportCheckpoint, s.reportLog, s.reportHolder, s.reportSinks} {
+		if err := read(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (s *store) reportCheckpoint(ctx context.Context, r *Report) error {
+	var found checkpointRow
+	c := &CheckpointReport{}
+	b := s.batch()
+	b.each(func(row row) (err error) {
+		if found, err = readCheckpoint(row); err != nil {
+			return err
+		}
+		if c.SavedAt, err = row.time(10); err != nil {
+			return err
+		}
+		c.AgeSeconds = float64(row.num(11)) / 1e6
+		return nil
+	}, "SELECT "+checkpointColumns+", updated_at, TIMESTAMPDIFF(MICROSECOND, updated_at, UTC_TIMESTAMP(6)) FROM {checkpoint} WHERE pipeline = ?", s.cfg.Pipeline)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("read the checkpoint", err)
+	}
+	saved := found.checkpoint
+	if saved == nil {
+		return nil
+	}
+	c.SourceID, c.Resume, c.Log, c.SweepPending, c.UncleanStarts = saved.SourceID, string(saved.Resume), saved.Log, saved.SweepPending, found.unclean
+	for _, ranges := range saved.SettledAbove {
+		c.SettledAbove += len(ranges)
+	}
+	r.Checkpoint = c
+	return nil
+}
+
+// reportLog tells how much log there is.
+func (s *store) reportLog(ctx context.Context, r *Report) error {
+	files, err := readLogFiles(ctx, s.sess)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		r.RetainedBytes += int64(f.size)
+	}
+	if r.Checkpoint == nil {
+		return nil
+	}
+	at, err := parseResume(source.Resume(r.Checkpoint.Resume))
+	if err != nil || at.server != r.SourceID {
+		return nil // of another server: what is behind cannot be told
+	}
+	w := &watch{}
+	w.files.Store(&files)
+	r.LagBytes = w.behind(at.place)
+	return nil
+}
+
+// reportHolder finds who holds the lock.
+func (s *store) reportHolder(ctx context.Context, r *Report) error {
+	b := s.batch()
+	b.each(func(row row) error {
+		if !row.null(0) {
+			r.Holder = &HolderReport{ID: row.num(0)}
+		}
+		return nil
+	}, "SELECT IS_USED_LOCK(?)", s.lock)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("look for the lock's holder", err)
+	}
+	if r.Holder == nil {
+		return nil
+	}
+	b = s.batch()
+	b.each(func(row row) error {
+		r.Holder.User, r.Holder.Client = row.text(0), row.text(1)
+		return nil
+	}, "SELECT USER, HOST FROM information_schema.PROCESSLIST WHERE ID = ?", r.Holder.ID)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("look for the lock's holder", err)
+	}
+	return nil
+}
+
+func (s *store) reportSinks(ctx context.Context, r *Report) error {
+	force, err := s.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	s.held = force.Held()
+	r.Held = sqlstore.SortedLanes(s.held)
+	bySink := make(map[string]*SinkReport)
+	sink := func(name string) *SinkReport {
+		if bySink[name] == nil {
+			bySink[name] = &SinkReport{Sink: name}
+		}
+		return bySink[name]
+	}
+	for _, name := range force.Sinks() {
+		sink(name).Paused = true
+	}
+	b := s.batch()
+	b.each(func(row row) error {
+		c := sink(row.text(0))
+		c.Retrying, c.Waiting, c.Dead = int(row.num(1)), int(row.num(2)), int(row.num(3))
+		c.DueSeconds, c.HeldSeconds = float64(row.num(4))/1e6, float64(row.num(5))/1e6
+		return nil
+	}, `SELECT sink, COUNT(CASE WHEN state = 'retrying' THEN 1 END), COUNT(CASE WHEN state = 'waiting' THEN 1 END), COUNT(CASE WHEN state = 'dead' THEN 1 END),
+		COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(CASE WHEN next_attempt_at <= UTC_TIMESTAMP(6) THEN next_attempt_at END), UTC_TIMESTAMP(6)), 0),
+		COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(CASE WHEN state = 'dead' AND blocks THEN changed_at END), UTC_TIMESTAMP(6)), 0)
+		FROM {parked} WHERE pipeline = ? AND state IN ('retrying', 'waiting', 'dead') GROUP BY sink`, s.cfg.Pipeline)
+	// The first blocking delivery of each lane tells whether an operator is waited for.
+	b.each(func(row row) error {
+		to := sink(row.text(0))
+		to.Lanes++
+		if row.bool(2) || s.isHeld(checkpoint.Lane{Sink: row.text(0), Group: row.text(1)}) {
+			to.HeldLanes++
+		}
+		return nil
+	}, `SELECT l.sink, l.message_group, p.state = 'dead' FROM (SELECT sink, message_group, MIN(position) AS first FROM {parked}
+			WHERE pipeline = ? AND blocks GROUP BY sink, message_group) l
+		JOIN {parked} p ON p.pipeline = ? AND p.blocks AND p.sink = l.sink AND p.message_group = l.message_group AND p.position = l.first`,
+		s.cfg.Pipeline, s.cfg.Pipeline)
+	b.each(func(row row) error {
+		r.OpenRequests = int(row.num(0))
+		return nil
+	}, "SELECT COUNT(*) FROM {request} WHERE pipeline = ? AND done_at IS NULL", s.cfg.Pipeline)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("count parked deliveries", err)
+	}
+	for _, report := range bySink {
+		r.Sinks = append(r.Sinks, *report)
+	}
+	slices.SortFunc(r.Sinks, func(a, b SinkReport) int { return cmp.Compare(a.Sink, b.Sink) })
+	return nil
+}
