@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,4 +123,59 @@ func TestThousandRows(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Rows are found by index whatever the type of their ids, in settlements that wait and in those that pass over locked rows.
+func TestIDsGoByIndex(t *testing.T) {
+	for _, c := range []struct {
+		typ, only string
+		id        func(n int) string // as a message has it
+		literal   func(n int) string // nil = the id, quoted
+	}{
+		{typ: "CHAR(36)", id: eventID}, {typ: "VARCHAR(100) CHARACTER SET latin1", id: eventID}, {typ: "CHAR(36) CHARACTER SET ascii COLLATE ascii_bin", id: eventID},
+		{typ: "VARCHAR(100) CHARACTER SET utf8mb3", id: eventID}, {typ: "VARCHAR(100) COLLATE utf8mb4_unicode_ci", id: eventID}, {typ: "TEXT", id: eventID},
+		{typ: "VARBINARY(40)", id: eventID}, {typ: "UUID", id: eventID, only: KindMariaDB},
+		{typ: "BINARY(16)", id: eventID, literal: func(n int) string { return fmt.Sprintf("X'%032d'", n) }},
+		{typ: "BIGINT", id: func(n int) string { return fmt.Sprint(n - 1000) }}, {typ: "BIGINT UNSIGNED", id: func(n int) string { return fmt.Sprint(uint64(1<<64-1) - uint64(n)) }},
+		{typ: "DECIMAL(12,2)", id: func(n int) string { return fmt.Sprintf("%d.50", n) }},
+		{typ: "DATETIME(3)", id: func(n int) string { return time.Unix(int64(1.7e9)+int64(n), 0).UTC().Format("2006-01-02 15:04:05.000") }},
+	} {
+		t.Run(c.typ, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, my *servers.My) {
+				if c.only != "" && c.only != my.Kind {
+					t.Skip("there is no such type")
+				}
+				table, ddl := idTable(c.typ)
+				if c.typ == "TEXT" {
+					ddl = strings.Replace(ddl, " PRIMARY KEY", ", KEY (`the id`(40))", 1)
+				}
+				r := newBareRig(t, my, append(relayTables(), ddl), table)
+				r.open()
+				b := r.st.batch()
+				b.exec("BEGIN")
+				for n := range 2000 {
+					literal := quoteLiteral(c.id(n))
+					if c.literal != nil {
+						literal = c.literal(n)
+					}
+					b.exec("INSERT INTO events (`the id`, type) VALUES (?, 'T')", raw(literal))
+				}
+				b.exec("COMMIT")
+				if err := r.st.send(r.ctx, b); err != nil {
+					t.Fatal(err)
+				}
+				for try, cautious := range []bool{false, true} {
+					var rows []checkpoint.Row
+					for n := range 5 {
+						rows = append(rows, checkpoint.Row{Table: r.db + ".events", ID: c.id(100*n + try), Position: outbox.Position{Log: 1, Commit: 1}, Parked: n == 4})
+					}
+					r.st.cautious = cautious
+					if n := r.reads(func() { equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: rows}), checkpoint.Settled{}) }); n > 150 {
+						t.Errorf("%d rows were read for 5, cautious: %v", n, cautious)
+					}
+				}
+				equal(t, "marked", r.text("SELECT COUNT(*) FROM events WHERE st = 'delivered'"), "10")
+			})
+		})
+	}
 }
