@@ -22,23 +22,23 @@ type decoder struct {
 	headerBuf  []outbox.Header
 }
 
-// decode fills m from a document. What cannot be understood becomes m.Fault, with the rest filled in; an error, which
-// matches source.ErrStop, is for documents whose id or group cannot be read, so that they could not even be parked in
-// order. Nothing of doc is kept.
+// decode fills m from a document. What cannot be understood becomes m.Fault, with the rest filled in; the id stays empty where it
+// cannot be read. An error, which matches source.ErrStop, is for documents whose group cannot be read, so that they could not
+// even be parked in order. Nothing of doc is kept.
 func (d *decoder) decode(p *plan, doc []byte, m *outbox.Message) error {
 	m.Table = p.table
 	if err := d.pick(p, doc); err != nil {
-		return stopRow(p, p.id, "the id", err)
+		return fmt.Errorf("read a document of %s: %w", p.table, err)
 	}
 	large := d.size() > d.maxMessage
 	if large {
 		d.dropLarge(p, m)
 	}
-	id, err := d.idText(d.vals[p.id])
-	if err != nil {
-		return stopRow(p, p.id, "the id", err)
+	if id, err := d.idText(d.vals[p.id]); err != nil {
+		d.nameless(p, m, err)
+	} else {
+		m.ID, m.Txn = stringOf(id), uint64(kindOf(d.vals[p.id]))
 	}
-	m.ID, m.Txn = stringOf(id), uint64(kindOf(d.vals[p.id]))
 	if err := d.group(p, m); err != nil {
 		return err
 	}
@@ -68,6 +68,18 @@ func (d *decoder) pick(p *plan, doc []byte) error {
 			d.vals[i] = v
 		}
 	}
+}
+
+// nameless notes that the document's id cannot be read. The relay cannot find such a document in its table again.
+func (d *decoder) nameless(p *plan, m *outbox.Message, why error) {
+	const cure = "give the message an id (tailbox dead edit --new-id) or drop it; its document stays in the collection until you delete it"
+	if m.Fault != nil { // too large
+		m.Fault.Reason = fmt.Sprintf("document of %s is larger than max_message (%d bytes), so its payload is not here, and its id (field %s) cannot be "+
+			"read: %v: %s", p.table, d.maxMessage, p.names[p.id], why, cure)
+		return
+	}
+	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the id (field %s) of a document of %s cannot be read: %v: %s",
+		p.names[p.id], p.table, why, cure)}
 }
 
 func stopRow(p *plan, i int, what string, err error) error {
@@ -136,8 +148,11 @@ func (d *decoder) idText(v value) ([]byte, error) {
 	if d.scratch, err = appendText(d.scratch[:0], v); err != nil {
 		return nil, err
 	}
-	if len(d.scratch) == 0 {
+	switch n := len(d.scratch); {
+	case n == 0:
 		return nil, errors.New("it is empty")
+	case n > outbox.MaxIndexed:
+		return nil, fmt.Errorf("it has %d bytes, and may have %d", n, outbox.MaxIndexed)
 	}
 	return d.copyOf(d.scratch), nil
 }
@@ -265,6 +280,11 @@ func (d *decoder) group(p *plan, m *outbox.Message) error {
 		}
 	}
 	d.scratch = joined
-	m.Group = d.arena.text(joined)
+	if len(joined) <= outbox.MaxIndexed {
+		m.Group = d.arena.text(joined)
+		return nil
+	}
+	m.Group = outbox.StandInGroup(joined)
+	d.fault(p, p.group[0], m, fmt.Errorf("the group has %d bytes, and may have %d", len(joined), outbox.MaxIndexed))
 	return nil
 }

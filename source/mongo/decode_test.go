@@ -67,10 +67,18 @@ func TestDecodeIDs(t *testing.T) {
 			}
 		}
 	}
-	for _, id := range []any{nil, "", 1.5, bson.D{{Key: "a", Value: 1}}, bson.Binary{Data: []byte("xyz")}, true} {
-		if _, err := decodeOne(t, kitTable("tailbox"), bson.D{{Key: "_id", Value: id}, {Key: "type", Value: "T"}}, 1000); !errors.Is(err, source.ErrStop) {
-			t.Errorf("id %v: got %v, want an error that stops", id, err)
+	for _, id := range []any{nil, "", 1.5, bson.D{{Key: "a", Value: 1}}, bson.Binary{Data: []byte("xyz")}, true, strings.Repeat("x", outbox.MaxIndexed+1)} {
+		m, err := decodeOne(t, kitTable("tailbox"), bson.D{{Key: "_id", Value: id}, {Key: "type", Value: "T"}, {Key: "message_group", Value: "g"}}, 10000)
+		if err != nil || m.ID != "" || m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || m.Group != "g" || m.Type != "T" {
+			t.Errorf("id %v: got %+v, %v, want a fault", id, m, err)
 		}
+	}
+	m, err := decodeOne(t, kitTable("tailbox"), bson.D{{Key: "_id", Value: 1}, {Key: "type", Value: "T"}, {Key: "message_group", Value: strings.Repeat("g", outbox.MaxIndexed+1)}}, 10000)
+	if err != nil || m.Fault == nil || len(m.Group) > outbox.MaxIndexed || m.Group == "" {
+		t.Errorf("a long group: %+v, %v", m, err)
+	}
+	if _, err := decodeOne(t, kitTable("tailbox"), bson.D{{Key: "_id", Value: 1}, {Key: "type", Value: "T"}, {Key: "message_group", Value: []byte("xyz")}}, 10000); !errors.Is(err, source.ErrStop) {
+		t.Errorf("a group that is binary: %v, want an error that stops", err)
 	}
 }
 

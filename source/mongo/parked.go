@@ -169,7 +169,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		d.Fields = append(d.Fields, pair{f.Name, f.Value})
 	}
 	// A message with a fault is not all here: its document stays, and a replay reads it again.
-	d.InTable = p.InTable || m.Fault != nil || m.Size() > maxParked
+	d.InTable = p.InTable || m.Fault != nil && !outbox.IsStandInID(p.RowID()) || m.Size() > maxParked
 	if p.InTable || m.Size() > maxParked {
 		d.Payload = nil
 	}

@@ -23,7 +23,7 @@ func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool)
 	bytes := 0
 	out = ps[:0]
 	for _, p := range ps {
-		if !p.InTable {
+		if !p.InTable || outbox.IsStandInID(p.RowID()) {
 			out = append(out, p)
 			continue
 		}

@@ -208,8 +208,8 @@ func (s *store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after sq
 func (s *store) scanIDs(ctx context.Context, sel *checkpoint.Selection, after sqlstore.ParkedKey) ([]*view, error) {
 	var seen []*view
 	known := make(map[bson.ObjectID]bool)
-	for _, field := range []string{"message_id", "sent_id"} {
-		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(viewFields()))
+	for field, index := range map[string]string{"message_id": messageIndex, "sent_id": sentIndex} {
+		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(viewFields()).SetHint(index))
 		if err != nil {
 			return nil, err
 		}

@@ -16,8 +16,10 @@ import (
 
 // Names of indexes that queries name.
 const (
-	laneIndex = "lane"
-	dueIndex  = "due"
+	messageIndex = "message"
+	laneIndex    = "lane"
+	dueIndex     = "due"
+	sentIndex    = "sent"
 )
 
 // An index is one that Init makes.
@@ -26,6 +28,7 @@ type index struct {
 	keys    []string
 	unique  bool
 	partial bson.D
+	named   bool // queries name it
 }
 
 // A collection is one that Init makes, with its indexes.
@@ -44,10 +47,10 @@ func (c *Config) ownCollections() []collection {
 	return []collection{
 		{c.Schema, checkpointCollection, nil},
 		{c.Schema, parkedCollection, []index{
-			{name: "message", keys: []string{"pipeline", "message_id", "source_table", "sink"}, unique: true},
-			{name: laneIndex, keys: []string{"pipeline", "blocks", "sink", "message_group", "position", "message_id", "source_table", "state"}},
-			{name: dueIndex, keys: []string{"pipeline", "sink", "next_attempt_at"}, partial: is("next_attempt_at", there)},
-			{name: "sent", keys: []string{"pipeline", "sent_id"}, partial: is("sent_id", there)},
+			{name: messageIndex, named: true, keys: []string{"pipeline", "message_id", "source_table", "sink"}, unique: true},
+			{name: laneIndex, named: true, keys: []string{"pipeline", "blocks", "sink", "message_group", "position", "message_id", "source_table", "state"}},
+			{name: dueIndex, named: true, keys: []string{"pipeline", "sink", "next_attempt_at"}, partial: is("next_attempt_at", there)},
+			{name: sentIndex, named: true, keys: []string{"pipeline", "sent_id"}, partial: is("sent_id", there)},
 			{name: "unfinished", keys: []string{"pipeline"}, partial: is("unfinished", true)},
 		}},
 		{c.Schema, requestCollection, []index{
@@ -187,7 +190,7 @@ func (c *collection) missingIndexes(ctx context.Context, client *mongo.Client) (
 	for _, x := range c.indexes {
 		found := false
 		for _, spec := range specs {
-			alike := x.name != laneIndex && x.name != dueIndex && slices.Equal(keysOf(spec.KeysDocument), x.keys)
+			alike := !x.named && slices.Equal(keysOf(spec.KeysDocument), x.keys)
 			found = found || spec.Name == x.name || alike
 		}
 		if !found {

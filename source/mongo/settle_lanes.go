@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
 )
@@ -35,50 +36,40 @@ type laneState struct{ blocked, due bool }
 
 // A head is the first blocking delivery of a lane.
 type head struct {
-	OID      bson.ObjectID    `bson:"_id"`
+	Group    string           `bson:"_id"`
+	OID      bson.ObjectID    `bson:"oid"`
 	Position string           `bson:"position"`
 	State    checkpoint.State `bson:"state"`
-	Next     *time.Time       `bson:"next_attempt_at"`
+	Next     *time.Time       `bson:"next"`
 }
 
-// heads reads the first blocking deliveries of lanes, in one command: the lanes travel with it, and each is looked up by the
-// index.
+// heads reads the first blocking deliveries of lanes. The server steps from lane to lane along the index, so that it costs by
+// lanes, not by what waits in them.
 func (s *store) heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]head, error) {
+	groups := make(map[string][]string)
+	for _, lane := range lanes {
+		groups[lane.Sink] = append(groups[lane.Sink], lane.Group)
+	}
+	first := func(field string) bson.D { return bson.D{{Key: "$first", Value: "$" + field}} }
 	out := make(map[checkpoint.Lane]head, len(lanes))
-	for part := range slices.Chunk(lanes, headChunk) {
-		list := make(bson.A, len(part))
-		for i, lane := range part {
-			list[i] = bson.D{{Key: "n", Value: i}, {Key: "sink", Value: lane.Sink}, {Key: "group", Value: lane.Group}}
-		}
-		eq := func(field string, v any) bson.D { return bson.D{{Key: "$eq", Value: bson.A{"$" + field, v}}} }
-		cur, err := s.checkpoints.Aggregate(ctx, bson.A{
-			bson.D{{Key: "$match", Value: s.mine()}},
-			bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "lane", Value: literal(list)}}}},
-			bson.D{{Key: "$unwind", Value: "$lane"}},
-			bson.D{{Key: "$lookup", Value: bson.D{{Key: "from", Value: parkedCollection}, {Key: "as", Value: "head"},
-				{Key: "let", Value: bson.D{{Key: "sink", Value: "$lane.sink"}, {Key: "group", Value: "$lane.group"}}},
-				{Key: "pipeline", Value: bson.A{
-					bson.D{{Key: "$match", Value: bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "blocks", Value: true},
-						{Key: "$expr", Value: bson.D{{Key: "$and", Value: bson.A{eq("sink", "$$sink"), eq("message_group", "$$group")}}}}}}},
-					bson.D{{Key: "$sort", Value: bson.D{{Key: "position", Value: 1}, {Key: "message_id", Value: 1}}}},
-					bson.D{{Key: "$limit", Value: 1}},
-					bson.D{{Key: "$project", Value: bson.D{{Key: "position", Value: 1}, {Key: "state", Value: 1}, {Key: "next_attempt_at", Value: 1}}}},
-				}}}}},
-			bson.D{{Key: "$project", Value: bson.D{{Key: "n", Value: "$lane.n"}, {Key: "head", Value: 1}}}},
-		})
-		if err != nil {
-			return nil, err
-		}
-		var found []struct {
-			N    int    `bson:"n"`
-			Head []head `bson:"head"`
-		}
-		if err := cur.All(ctx, &found); err != nil {
-			return nil, err
-		}
-		for _, f := range found {
-			if len(f.Head) > 0 {
-				out[part[f.N]] = f.Head[0]
+	for _, sink := range sortedNames(groups) {
+		for part := range slices.Chunk(groups[sink], headChunk) {
+			cur, err := s.parked.Aggregate(ctx, bson.A{
+				bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: sink},
+					bson.E{Key: "message_group", Value: bson.D{{Key: "$in", Value: part}}})}},
+				bson.D{{Key: "$sort", Value: bson.D{{Key: "message_group", Value: 1}, {Key: "position", Value: 1}, {Key: "message_id", Value: 1}}}},
+				bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$message_group"}, {Key: "oid", Value: first("_id")},
+					{Key: "position", Value: first("position")}, {Key: "state", Value: first("state")}, {Key: "next", Value: first("next_attempt_at")}}}},
+			}, options.Aggregate().SetHint(laneIndex))
+			if err != nil {
+				return nil, err
+			}
+			var found []head
+			if err := cur.All(ctx, &found); err != nil {
+				return nil, err
+			}
+			for _, h := range found {
+				out[checkpoint.Lane{Sink: sink, Group: h.Group}] = h
 			}
 		}
 	}

@@ -116,7 +116,7 @@ func (a *attempt) readViews(ctx context.Context) error {
 		return nil
 	}
 	cur, err := a.s.parked.Find(ctx, a.s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}),
-		options.Find().SetProjection(viewFields()))
+		options.Find().SetProjection(viewFields()).SetHint(messageIndex))
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (a *attempt) rows(ctx context.Context) error {
 	rows := make(map[statement][]rowChange)
 	for _, m := range a.order {
 		t := a.s.table(m.key.table)
-		if t == nil || !m.complete() {
+		if t == nil || !m.complete() || outbox.IsStandInID(m.key.id) {
 			continue
 		}
 		c := rowChange{id: m.key.id, index: m.row, kind: m.kind, msg: m}

@@ -67,8 +67,8 @@ func (a *attempt) plainRows(ctx context.Context) error {
 	for i := range a.in.Rows {
 		r := &a.in.Rows[i]
 		t := a.s.table(r.Table)
-		if t == nil || r.Parked {
-			continue // a table that left the configuration is left alone
+		if t == nil || r.Parked || outbox.IsStandInID(r.ID) {
+			continue // a table that left the configuration is left alone, and a document without an id cannot be found
 		}
 		c := rowChange{id: r.ID, kind: idKind(r.Txn), index: i, attempts: 1}
 		if _, touch := onDelivered(t, &c, false); touch {

@@ -3,6 +3,7 @@ package mongo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ func (r *rig) findings() string {
 	r.t.Helper()
 	found, err := Check(r.ctx, r.cfg)
 	r.must(err)
+	slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(string(a.Level), string(b.Level)) })
 	var lines []string
 	for _, f := range found {
 		if f.Level != Info {
@@ -64,9 +66,9 @@ func TestCheck(t *testing.T) {
 	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
 	_, err := r.collection(0).InsertOne(r.ctx, bson.D{{Key: "_id", Value: 1.5}})
 	r.must(err)
-	equal(t, "an id that is none", r.findings(), "problem: read the id (field _id) of a document of shop.outbox: it is a number with a fraction: correct the field, or "+
-		"name another one under source.tables.columns: stopped until an operator acts\n"+
-		"problem: collection shop.outbox holds 1 documents, and no field tells which were delivered")
+	equal(t, "an id that is none", r.findings(), "problem: collection shop.outbox holds 1 documents, and no field tells which were delivered\n"+
+		"warning: a document of shop.outbox: the id (field _id) of a document of shop.outbox cannot be read: it is a number with a fraction: "+
+		"give the message an id (tailbox dead edit --new-id) or drop it; its document stays in the collection until you delete it")
 	_, err = r.collection(0).DeleteMany(r.ctx, bson.D{})
 	r.must(err)
 	r.cfg.Tables[0].OnDelivered = outbox.Mark

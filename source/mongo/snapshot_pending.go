@@ -2,6 +2,8 @@ package mongo
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -69,6 +71,9 @@ func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *pendingBatch
 		if err := dec.decode(plan, cur.Current, m); err != nil {
 			return err
 		}
+		if m.ID == "" {
+			m.ID = outbox.StandInID("row-" + recordName(cur.Current))
+		}
 		ms = append(ms, m)
 		bytes += m.Size()
 		if len(ms) == parkedAtOnce || bytes > batchBytes {
@@ -84,13 +89,23 @@ func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *pendingBatch
 	return s.emitPending(ctx, ms, p)
 }
 
+// recordName is the text of a document's _id, or a hash of it: another name of the document, which does not change.
+func recordName(doc bson.Raw) string {
+	text, err := appendJSON(nil, valueOf(doc, "_id"), 0)
+	if err != nil || len(text) > outbox.MaxIndexed/2 {
+		sum := sha256.Sum256(append(text, doc.Lookup("_id").Value...))
+		return hex.EncodeToString(sum[:])
+	}
+	return string(text)
+}
+
 func (s *tableSnapshot) emitPending(ctx context.Context, ms []*outbox.Message, p *pendingBatch) error {
 	if len(ms) == 0 {
 		return nil
 	}
 	// Of the same time: what the poller delivers meanwhile is parked in it, and left out.
 	at, err := parkedAt(ctx, s.cfg.Pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {
-		return s.find(ctx, s.cfg.Schema, parkedCollection, where, bson.E{Key: "projection", Value: fields})
+		return s.find(ctx, s.cfg.Schema, parkedCollection, where, bson.E{Key: "projection", Value: fields}, bson.E{Key: "hint", Value: messageIndex})
 	})
 	if err != nil {
 		return err

@@ -64,6 +64,9 @@ func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.cfg.existing(ctx, s.client); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
 	return s, nil
 }
 
@@ -74,7 +77,10 @@ func openStore(ctx context.Context, cfg Config) (*store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, operationTime)
 	defer cancel()
-	err = s.takeLease(ctx)
+	err = s.indexed(ctx)
+	if err == nil {
+		err = s.takeLease(ctx)
+	}
 	if err == nil {
 		err = s.remember(ctx)
 	}
@@ -123,6 +129,22 @@ func (s *store) look(ctx context.Context) error {
 	}
 	if s.session, err = s.client.StartSession(); err != nil {
 		return fmt.Errorf("open a session: %w", err)
+	}
+	return nil
+}
+
+// indexed looks whether the indexes are there that queries name.
+func (s *store) indexed(ctx context.Context) error {
+	for _, c := range s.cfg.ownCollections() {
+		missing, err := c.missingIndexes(ctx, s.client)
+		if err != nil {
+			return err
+		}
+		for _, x := range missing {
+			if x.named {
+				return fmt.Errorf("%w: collection %s has no index %s: run tailbox init", source.ErrStop, &c, x.name)
+			}
+		}
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func (s *store) parkedAmong(ctx context.Context, t *outbox.Table, ids []pendingI
 	for i := range ids {
 		texts[i] = ids[i].text
 	}
-	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(viewFields()))
+	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(viewFields()).SetHint(messageIndex))
 	if err != nil {
 		return nil, nil, fault("look for parked deliveries", err)
 	}
@@ -252,7 +252,7 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 		m.Position, m.CommitTime, m.Txn = outbox.Position{Log: at.Log, Commit: at.Commit, N: at.N + uint32(i)}, now, 0
 	}
 	parkedAt, err := parkedAt(ctx, s.cfg.Pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {
-		return s.parked.Find(ctx, where, options.Find().SetProjection(fields))
+		return s.parked.Find(ctx, where, options.Find().SetProjection(fields).SetHint(messageIndex))
 	})
 	return ms, parkedAt, err
 }

@@ -136,9 +136,12 @@ func (st *stream) event(ctx context.Context, raw bson.Raw) error {
 	}
 	m, size, err := st.message(ctx, t, &c)
 	if err != nil {
-		return err
+		// What came before is good: it is delivered although reading stops here.
+		return errors.Join(err, st.flush(ctx))
 	}
-	m.Position = p
+	if m.Position = p; m.ID == "" {
+		m.ID = outbox.StandInID(p.String())
+	}
 	if m.CommitTime = time.Unix(int64(c.at>>32), 0).UTC(); c.wall != 0 {
 		m.CommitTime = time.UnixMilli(c.wall).UTC()
 	}
@@ -161,11 +164,10 @@ func (st *stream) message(ctx context.Context, t *streamTable, c *change) (*outb
 	case errors.Is(err, mongo.ErrNoDocuments):
 		// The application removed it meanwhile, or an earlier start delivered it: there is nothing left to deliver. It is a
 		// message all the same, so that it is seen that something was not.
-		id, err := st.dec.idText(c.id)
-		if err != nil {
-			return nil, 0, stopRow(t.plan, t.plan.id, "the id", err)
+		if id, err := st.dec.idText(c.id); err == nil && t.table.Columns.ID == "_id" {
+			m.ID = stringOf(id)
 		}
-		m.ID, m.Table = stringOf(id), t.plan.table
+		m.Table = t.plan.table
 		m.Fault = &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "the document was too large for an event of the change stream, " +
 			"and is gone from " + t.plan.table + ": drop the message, and keep payloads below 15 MB"}
 	case err != nil:
@@ -197,8 +199,8 @@ func (st *stream) fetch(ctx context.Context, t *streamTable, c *change) (bson.Ra
 	return coll.FindOne(ctx, bson.D{{Key: "_id", Value: c.id.rawValue()}}, options.FindOne()).Raw()
 }
 
-// ending handles an event after which a table's log goes on no more. Everything before it is emitted, and settled, before
-// Run returns: the next start cannot pass this place, but has to sweep what takes the table's place.
+// ending handles an event after which a table's log goes on no more. Everything before it is emitted before Run returns: the
+// next start cannot pass this place, but has to sweep what takes the table's place.
 func (st *stream) ending(ctx context.Context, c *change) error {
 	what := string(c.op)
 	ours := st.tableOf(c.database, c.name) != nil || st.tableOf(c.toDatabase, c.toName) != nil
@@ -216,19 +218,20 @@ func (st *stream) ending(ctx context.Context, c *change) error {
 		return err
 	}
 	place := place{at: c.at, ended: true}.resume()
-	st.cfg.Logger.Error("a collection of the outbox was dropped or renamed: stopping once everything before is settled", "operation", what,
+	st.cfg.Logger.Error("a collection of the outbox was dropped or renamed: the log ends there", "operation", what,
 		"collection", fmt.Sprintf("%s.%s", c.database, c.name))
 	settled := st.source.await(place)
 	if err := st.send(ctx, &source.Batch{Resume: place}); err != nil {
 		return err
 	}
+	if err := st.cfg.existing(ctx, st.client); err != nil {
+		return fmt.Errorf("read the log beyond %s: %w", what, err)
+	}
+	// Reading would begin at this place again and again, until it is saved that it was passed.
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-settled:
-	}
-	if err := st.cfg.existing(ctx, st.client); err != nil {
-		return fmt.Errorf("read the log beyond %s: %w", what, err)
 	}
 	return fmt.Errorf("read the log beyond %s of %s.%s: another collection has taken its place: %w", what, c.database, c.name, source.ErrGap)
 }
