@@ -1,0 +1,75 @@
+package mysql
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// FuzzEvents holds that no bytes of a server make the parsers panic: the first byte chooses what the others are taken for.
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte("\x00\x01\x00\x00\x00\x00\x00\x01\x00\x01a\x00\x06outbox\x00\x03\x0f\xfc\xf5\x04\x50\x00\x02\x04\x00"))
+	f.Add([]byte("\x01\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x03\x00a"))
+	f.Add([]byte("\x02\x80\x00\x00\x01\x05\x02"))
+	shape, _ := outbox.ShapeNamed("debezium")
+	info := &tableInfo{Table: outbox.Table{Schema: "a", Name: "outbox", Shape: "debezium", Columns: shape.Columns}}
+	for _, name := range []string{"id", "type", "aggregatetype", "aggregateid", "payload"} {
+		info.columns = append(info.columns, tableColumn{column: column{name: name, kind: kindText}, dataType: "varchar"})
+	}
+	cat := &catalog{tables: []*tableInfo{info}, byName: map[string]*tableInfo{"a.outbox": info}, charsets: map[uint64]string{45: "utf8mb4", 63: "binary"}}
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		if len(b) < 4 {
+			return
+		}
+		rest := b[1:]
+		h := header{time: uint32(time.Now().Unix()), typ: eventGTID}
+		switch b[0] % 8 {
+		case 0:
+			t, err := parseTableMap(rest)
+			if err != nil {
+				return
+			}
+			l, err := cat.newLayout(info, t)
+			if err != nil {
+				return
+			}
+			e, start, err := parseRowsHead(rest, len(l.wire), b[1]%2 == 0)
+			if err != nil {
+				return
+			}
+			if vals, _, err := l.parseRow(&e, rest[start:], nil); err == nil {
+				d := decoder{maxMessage: 1 << 20}
+				_ = d.decode(l.plan, vals, false, &outbox.Message{})
+			}
+		case 1:
+			_, _ = appendJSON(nil, rest)
+		case 2:
+			_, _ = appendDecimal(nil, rest[2:], int(rest[0]), int(rest[1]))
+		case 3:
+			for k := kindText; k <= kindTimestamp; k++ {
+				v := value{tag: tagLog, data: rest[2:]}
+				c := column{kind: k, digits: int(int8(rest[0])), scale: int(rest[1]), size: 4, labels: []string{"a"}}
+				_, _ = v.appendText(nil, &c)
+				_, _ = v.integer(&c)
+				_, _ = v.time(&c)
+			}
+		case 4:
+			_, _ = parseGTID(&h, rest, nil)
+			h.typ = eventTaggedGTID
+			_, _ = parseGTID(&h, rest, nil)
+			_, _ = parseMariaGTID(&h, rest)
+		case 5:
+			_, _ = parsePreviousGTIDs(rest)
+			_, _ = parseGTIDList(rest)
+		case 6:
+			_, _, _ = parseQuery(rest, false)
+			_, _, _ = parseQuery(rest, true)
+			_, _ = parseRotate(rest)
+		case 7:
+			_ = errorPacket(rest)
+			_, _ = parseResume("")
+			_, _ = parseGTIDs(string(rest), rest[0]%2 == 0)
+		}
+	})
+}
