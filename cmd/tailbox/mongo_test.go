@@ -100,3 +100,51 @@ func TestMongoDB(t *testing.T) {
 	r.must("uninstall", "--print")
 	r.must("uninstall")
 }
+
+const mongoDropConfig = `
+pipeline: shop
+source: {kind: mongodb, url: "${DATABASE_URL}", schema: "${DATABASE}", reconcile: 0s}
+sinks: {out: {kind: file, path: lines.json}}
+admin: {listen: off}
+`
+
+// TestMongoDBDropped: a collection that takes the place of one that was dropped is swept; where none does, the relay stops with the
+// cure, and goes on once it was followed.
+func TestMongoDBDropped(t *testing.T) {
+	t.Parallel()
+	server := servers.SharedMongo(t)
+	name := server.NewDatabase(t)
+	r := &rig{t: t, file: write(t, "tailbox.yaml", mongoDropConfig), env: map[string]string{"DATABASE_URL": server.URL(), "DATABASE": name}}
+	r.lines = filepath.Join(filepath.Dir(r.file), "lines.json")
+	outbox := server.Client(t).Database(name).Collection("outbox")
+	send := func(kind string) { r.must("send", "--type", kind, "--topic", "order", "--key", "1", "{}") }
+	got := func(want string) func() bool {
+		return func() bool { return strings.Join(r.delivered(), " ") == want }
+	}
+	r.must("init")
+	stop := r.relay()
+	send("first")
+	until(t, "the first message", got("first"))
+	stop()
+	if err := outbox.Drop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	send("second") // makes it anew
+	stop = r.relay()
+	until(t, "the second message", got("first second"))
+	if err := outbox.Drop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the end of the relay", func() bool { return strings.Contains(r.must("status"), "not running") })
+	if end := stop(); end.code != exitFailed || !strings.Contains(end.err, "tailbox init") {
+		t.Errorf("run: %+v", end)
+	}
+	if end := r.command("run"); end.code != exitFailed || !strings.Contains(end.err, "tailbox init") {
+		t.Errorf("run without the collection: %+v", end)
+	}
+	r.must("init")
+	stop = r.relay()
+	send("third")
+	until(t, "the third message", got("first second third"))
+	stop()
+}

@@ -26,7 +26,7 @@ const schemaVersion = 1
 
 // operationTime bounds one method of the store: a majority that does not answer, or a server that hangs, ends the session.
 // It is less than the minute after which the server ends a transaction.
-const operationTime = 30 * time.Second
+const operationTime = 50 * time.Second
 
 // store implements checkpoint.Store. Its file names tell the parts: lease, txn, store_load, store_due, store_pending, settle,
 // parked, requests.

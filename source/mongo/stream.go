@@ -166,6 +166,9 @@ func (c *Config) streamError(doing string, err error) error {
 	return fault(doing, err)
 }
 
+// lostTime is how long lost waits for a change stream to open.
+const lostTime = 5 * time.Second
+
 // lost tells why the log can no longer be read from a time, "" if it can: it opens a change stream there and closes it.
 func (c *Config) lost(ctx context.Context, client *mongo.Client, from opTime) (why string, err error) {
 	now, err := clusterTime(ctx, client)
@@ -175,10 +178,15 @@ func (c *Config) lost(ctx context.Context, client *mongo.Client, from opTime) (w
 	if from > now {
 		return fmt.Sprintf("the checkpoint %s is beyond the server's log, which ends at %s: the server was restored from an older state", from, now), nil
 	}
-	changes, err := c.watch(ctx, client, position{at: from + 1}, false)
+	// Whether the position is there is looked at first. What takes longer is the search for an event.
+	asking, cancel := context.WithTimeout(ctx, lostTime)
+	defer cancel()
+	changes, err := c.watch(asking, client, position{at: from + 1}, false)
 	switch {
 	case err == nil:
 		_ = changes.Close(ctx) // it was opened only to see whether that works
+		return "", nil
+	case ended(asking) && !ended(ctx):
 		return "", nil
 	case hasCode(err, codeTooLarge): // it works, but for a large event
 		return "", nil
