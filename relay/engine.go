@@ -396,8 +396,8 @@ func (e *engine) nextOperation(now time.Time) {
 func (e *engine) operate(op func(context.Context) (func(), error)) {
 	e.busy = true
 	go func() {
+		at := time.Now() // before: a process that is frozen meanwhile finds an answer from long ago when it thaws
 		then, err := op(e.opCtx)
-		at := time.Now()
 		e.stored <- func() {
 			if err != nil {
 				e.failed = err

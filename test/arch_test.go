@@ -328,3 +328,13 @@ func TestGuaranteeIsNotOverstated(t *testing.T) {
 
 // inTestdata reports whether a file is data of a test, not code of ours.
 func inTestdata(path string) bool { return strings.Contains("/"+path, "/testdata/") }
+
+// TestNoBinaries: what is built stays out of the repository.
+func TestNoBinaries(t *testing.T) {
+	const most = 512 << 10
+	walk(t, func(path string, text []byte) {
+		if len(text) > most && !strings.HasSuffix(path, ".test") {
+			t.Errorf("%s: %d bytes, want at most %d: is it built, or data?", path, len(text), most)
+		}
+	})
+}
