@@ -54,6 +54,7 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 	if len(s.pauses) > 0 {
 		s.relist()
 	}
+	e.endRest(s, now)
 	for len(s.turn) > 0 && s.inflight < s.limits.Concurrency {
 		ok, probe := s.accepts(now)
 		if !ok || !e.trusted(now) {
@@ -64,6 +65,11 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 		q.listed = false
 		if s.full(q) {
 			continue // listed again by the next answer
+		}
+		if now.Before(q.gathers) && e.lagging && e.memory.used.Load() < e.cfg.Memory/2 {
+			q.resting = true
+			s.resting = append(s.resting, q)
+			continue
 		}
 		single := probe
 		if p := s.pauses[q.Name]; p != nil {
@@ -82,9 +88,41 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 		}
 		c.probe = probe
 		s.probing = s.probing || probe
+		e.letGather(c, now)
 		e.send(c)
 		s.list(q)
 	}
+}
+
+const (
+	// While the relay is far behind, a destination that takes one call at a time gets its next one gatherFor after the last
+	// one began, where that was smaller than gatherSize: many small calls would cost more than they bring.
+	gatherFor  = 10 * time.Millisecond
+	gatherSize = 500
+	farBehind  = time.Second
+)
+
+// letGather lets a destination wait for more after a small call.
+func (e *engine) letGather(c *call, now time.Time) {
+	limits := c.sink.limits
+	if e.lagging && limits.PerDestination == 1 && len(c.ds) < min(gatherSize, limits.Batch/2) {
+		c.to.gathers = now.Add(gatherFor)
+	}
+}
+
+// endRest puts destinations back into the turn that have gathered for long enough.
+func (e *engine) endRest(s *sinkState, now time.Time) {
+	rest := s.resting[:0]
+	for _, q := range s.resting {
+		if e.lagging && now.Before(q.gathers) {
+			rest = append(rest, q)
+			continue
+		}
+		q.resting = false
+		s.list(q)
+	}
+	clear(s.resting[len(rest):])
+	s.resting = rest
 }
 
 // build makes a call from the lanes that are ready for a destination. It returns nil when none of them has anything to

@@ -74,6 +74,7 @@ type engine struct {
 	deadline time.Time
 
 	inTransaction bool // the last batch ended inside a transaction
+	lagging       bool // what was read last was committed long ago
 
 	// stuck is why nothing more can be read until an operator acts. What was read is settled first: the next start may read
 	// with another configuration.

@@ -119,6 +119,9 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	} else if tail && b.Resume != "" {
 		e.inTransaction = false
 	}
+	if n := len(b.Messages); tail && n > 0 {
+		e.lagging = now.Sub(b.Messages[n-1].CommitTime) > farBehind
+	}
 	e.admit()
 	if b.Barrier != "" {
 		e.onBarrier(b.Barrier)

@@ -216,7 +216,9 @@ func (e *engine) gather(now time.Time) *settlement {
 	for _, o := range e.outcomes[:n] {
 		e.outcome(s, o)
 	}
-	e.outcomes = e.outcomes[:copy(e.outcomes, e.outcomes[n:])]
+	rest := copy(e.outcomes, e.outcomes[n:])
+	clear(e.outcomes[rest:]) // a message that is pointed to keeps its whole batch
+	e.outcomes = e.outcomes[:rest]
 	if !now.Before(e.rowsAt) || e.stopping {
 		n = min(len(e.rows), settleMost)
 		for _, m := range e.rows[:n] {
@@ -343,6 +345,7 @@ func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
 	for _, l := range e.gated {
 		e.offer(l, now)
 	}
+	clear(e.gated)
 	e.gated = e.gated[:0]
 	if f := e.cfg.Events.Settled; f != nil {
 		f(len(s.items)+len(s.rows)+len(s.changes), now.Sub(s.began), done.Saved)

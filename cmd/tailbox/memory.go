@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// besideQueue is what the process needs beside what `memory` bounds: code, buffers, what waits to be collected.
-	besideQueue = 24 << 20
+	// besideQueue is what the process needs beside what `memory` bounds and as much again for buffers of sinks and what waits
+	// to be collected.
+	besideQueue = 8 << 20
 	// heapEvery is how often the limit is compared with what is alive.
-	heapEvery = 5 * time.Second
+	heapEvery = time.Second
 	liveHeap  = "/gc/heap/live:bytes"
 )
 
@@ -22,7 +23,7 @@ func boundHeap(ctx context.Context, queue int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	limit := queue + besideQueue
+	limit := 2*queue + besideQueue
 	debug.SetMemoryLimit(limit)
 	tick := time.NewTicker(heapEvery)
 	defer tick.Stop()
