@@ -80,6 +80,11 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 		if !hasCode(err, codeWriteConflict, codeLockTimeout) {
 			continue
 		}
+		if try >= settleTries/2 {
+			// Others are faster than we can look: all documents of the application wait for the next settlement.
+			lockAll(a.work, locked)
+			continue
+		}
 		if err := s.findLocked(ctx, a.work, locked); err != nil {
 			return nil, fault("look for locked documents", err)
 		}

@@ -192,6 +192,15 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 	return bson.A{bson.D{{Key: "$set", Value: set}}}
 }
 
+// lockAll adds all messages with documents to change.
+func lockAll(works []*rowWork, locked map[messageKey]bool) {
+	for _, w := range works {
+		for i := range w.rows {
+			locked[messageKey{w.table.String(), w.rows[i].id}] = true
+		}
+	}
+}
+
 // findLocked adds the messages whose documents a transaction of others has changed. It tries all of them in transactions that are
 // never committed, and halves what meets another transaction.
 func (s *store) findLocked(ctx context.Context, works []*rowWork, locked map[messageKey]bool) error {
