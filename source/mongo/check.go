@@ -192,7 +192,7 @@ func (c *checker) columns(ctx context.Context, t *outbox.Table) error {
 		return err
 	}
 	d := decoder{maxMessage: c.cfg.MaxMessage}
-	m := d.newMessage()
+	m := d.NewMessage()
 	if err := d.decode(newPlan(t), doc, m); err != nil {
 		c.add(Problem, "correct columns under source.tables", "%v", err)
 	} else if m.Fault != nil {

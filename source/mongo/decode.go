@@ -11,11 +11,12 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/arena"
 )
 
 // A decoder turns documents into messages. It is pure but for its arena, and not safe for concurrent use.
 type decoder struct {
-	arena
+	arena.Arena
 	maxMessage int
 	vals       []value
 	scratch    []byte
@@ -37,7 +38,7 @@ func (d *decoder) decode(p *plan, doc []byte, m *outbox.Message) error {
 	if id, err := d.idText(d.vals[p.id]); err != nil {
 		d.nameless(p, m, err)
 	} else {
-		m.ID, m.Txn = stringOf(id), uint64(kindOf(d.vals[p.id]))
+		m.ID, m.Txn = arena.StringOf(id), uint64(kindOf(d.vals[p.id]))
 	}
 	if err := d.group(p, m); err != nil {
 		return err
@@ -154,7 +155,7 @@ func (d *decoder) idText(v value) ([]byte, error) {
 	case n > outbox.MaxIndexed:
 		return nil, fmt.Errorf("it has %d bytes, and may have %d", n, outbox.MaxIndexed)
 	}
-	return d.copyOf(d.scratch), nil
+	return d.CopyOf(d.scratch), nil
 }
 
 // integral is the value of a double that is a whole number.
@@ -219,19 +220,19 @@ func (d *decoder) column(i int) ([]byte, error) {
 	}
 	v := d.vals[i]
 	if v.typ == bson.TypeString {
-		return d.copyOf(v.str()), nil
+		return d.CopyOf(v.str()), nil
 	}
 	if v.typ == bson.TypeBinary {
 		if _, ok := v.uuid(); !ok {
 			_, b := v.binary()
-			return d.copyOf(b), nil
+			return d.CopyOf(b), nil
 		}
 	}
 	var err error
 	if d.scratch, err = appendText(d.scratch[:0], v); err != nil {
 		return nil, err
 	}
-	return d.copyOf(d.scratch), nil
+	return d.CopyOf(d.scratch), nil
 }
 
 // word is a column's text, interned. Null is "".
@@ -241,14 +242,14 @@ func (d *decoder) word(p *plan, i int, m *outbox.Message) string {
 	}
 	v := d.vals[i]
 	if v.typ == bson.TypeString {
-		return d.intern(v.str())
+		return d.Intern(v.str())
 	}
 	var err error
 	if d.scratch, err = appendText(d.scratch[:0], v); err != nil {
 		d.fault(p, i, m, err)
 		return ""
 	}
-	return d.intern(d.scratch)
+	return d.Intern(d.scratch)
 }
 
 // text is a column's text. Null is "".
@@ -258,7 +259,7 @@ func (d *decoder) textOf(p *plan, i int, m *outbox.Message) string {
 		d.fault(p, i, m, err)
 		return ""
 	}
-	return stringOf(b)
+	return arena.StringOf(b)
 }
 
 // group joins the group's columns with ":".
@@ -281,7 +282,7 @@ func (d *decoder) group(p *plan, m *outbox.Message) error {
 	}
 	d.scratch = joined
 	if len(joined) <= outbox.MaxIndexed {
-		m.Group = d.arena.text(joined)
+		m.Group = d.Text(joined)
 		return nil
 	}
 	m.Group = outbox.StandInGroup(joined)

@@ -117,7 +117,7 @@ func (d *decoder) body(p *plan, m *outbox.Message) {
 	if len(p.fields) == 0 {
 		return
 	}
-	m.Fields = d.fieldList(len(p.fields))
+	m.Fields = d.FieldList(len(p.fields))
 	for n, i := range p.fields {
 		f := &m.Fields[n]
 		f.Name = p.names[i]
@@ -137,16 +137,16 @@ func (d *decoder) payloadOf(p *plan) ([]byte, error) {
 	v := d.vals[p.payload]
 	switch v.typ {
 	case bson.TypeString:
-		return d.copyOf(v.str()), nil
+		return d.CopyOf(v.str()), nil
 	case bson.TypeBinary:
 		_, b := v.binary()
-		return d.copyOf(b), nil
+		return d.CopyOf(b), nil
 	}
 	var err error
 	if d.scratch, err = appendJSON(d.scratch[:0], v, 0); err != nil {
 		return nil, err
 	}
-	payload := d.copyOf(d.scratch)
+	payload := d.CopyOf(d.scratch)
 	if cap(d.scratch) > 1<<20 {
 		d.scratch = nil // a rare large document does not cost memory for ever
 	}
@@ -166,11 +166,11 @@ func (d *decoder) headers(v value, m *outbox.Message) error {
 	case v.typ == bson.TypeEmbeddedDocument:
 		err = d.documentHeaders(v.data)
 	case v.typ == bson.TypeString:
-		d.headerBuf, err = sqlstore.AppendHeaders(d.headerBuf, d.copyOf(v.str()))
+		d.headerBuf, err = sqlstore.AppendHeaders(d.headerBuf, d.CopyOf(v.str()))
 	default:
 		err = errHeaders
 	}
-	m.Headers = d.headerList(d.headerBuf)
+	m.Headers = d.HeaderList(d.headerBuf)
 	return err
 }
 
@@ -181,14 +181,14 @@ func (d *decoder) documentHeaders(doc []byte) error {
 		if !ok {
 			return e.err
 		}
-		h := outbox.Header{Name: d.intern(key)}
+		h := outbox.Header{Name: d.Intern(key)}
 		switch {
 		case v.null():
 		case v.typ == bson.TypeString:
-			h.Value = d.copyOf(v.str())
+			h.Value = d.CopyOf(v.str())
 		case v.typ == bson.TypeBinary:
 			_, b := v.binary()
-			h.Value = d.copyOf(b)
+			h.Value = d.CopyOf(b)
 		default:
 			text, err := appendText(nil, v)
 			if err != nil {

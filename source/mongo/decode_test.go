@@ -27,7 +27,7 @@ func decodeOne(t *testing.T, table outbox.Table, doc bson.D, limit int) (*outbox
 		t.Fatal(err)
 	}
 	d := decoder{maxMessage: limit}
-	m := d.newMessage()
+	m := d.NewMessage()
 	err = d.decode(newPlan(&table), raw, m)
 	for i := range raw {
 		raw[i] = 0xff // nothing of it is kept

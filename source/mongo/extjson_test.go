@@ -154,6 +154,6 @@ func FuzzDocuments(f *testing.F) {
 		_, _ = appendJSONDocument(nil, raw, 0)
 		_, _ = parseChange(raw)
 		d := decoder{maxMessage: 1000}
-		_ = d.decode(p, raw, d.newMessage())
+		_ = d.decode(p, raw, d.NewMessage())
 	})
 }

@@ -67,7 +67,7 @@ func (s *store) readRows(ctx context.Context, t *outbox.Table, ids []string, whe
 	dec := decoder{maxMessage: s.cfg.MaxMessage}
 	var found []placed
 	for cur.Next(ctx) {
-		p := placed{m: dec.newMessage()}
+		p := placed{m: dec.NewMessage()}
 		if err := dec.decode(plan, cur.Current, p.m); err != nil {
 			return nil, err
 		}

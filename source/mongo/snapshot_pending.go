@@ -67,7 +67,7 @@ func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *pendingBatch
 	var ms []*outbox.Message
 	bytes := 0
 	for cur.Next(ctx) {
-		m := dec.newMessage()
+		m := dec.NewMessage()
 		if err := dec.decode(plan, cur.Current, m); err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 }
 
 func (st *stream) resume(at opTime) source.Resume {
-	return source.Resume(st.dec.arena.text([]byte(at.String())))
+	return source.Resume(st.dec.Text([]byte(at.String())))
 }
 
 // flush emits the batch.
@@ -92,7 +92,7 @@ func (st *stream) flush(ctx context.Context) error {
 	if len(st.messages) == 0 {
 		return nil
 	}
-	b := &source.Batch{Messages: st.dec.list(st.messages), Marks: append([]source.Mark(nil), st.marks...)}
+	b := &source.Batch{Messages: st.dec.List(st.messages), Marks: append([]source.Mark(nil), st.marks...)}
 	if st.open {
 		st.owed = true
 		if n := len(b.Marks); n > 0 {

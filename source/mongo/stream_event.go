@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/arena"
 )
 
 // A change is what is needed of an event.
@@ -155,7 +156,7 @@ func (st *stream) event(ctx context.Context, raw bson.Raw) error {
 
 // message makes a message of an insert. A document that did not fit into the event is read from the table.
 func (st *stream) message(ctx context.Context, t *streamTable, c *change) (*outbox.Message, int, error) {
-	m := st.dec.newMessage()
+	m := st.dec.NewMessage()
 	if c.document != nil {
 		return m, len(c.document), st.dec.decode(t.plan, c.document, m)
 	}
@@ -165,7 +166,7 @@ func (st *stream) message(ctx context.Context, t *streamTable, c *change) (*outb
 		// The application removed it meanwhile, or an earlier start delivered it: there is nothing left to deliver. It is a
 		// message all the same, so that it is seen that something was not.
 		if id, err := st.dec.idText(c.id); err == nil && t.table.Columns.ID == "_id" {
-			m.ID = stringOf(id)
+			m.ID = arena.StringOf(id)
 		}
 		m.Table = t.plan.table
 		m.Fault = &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "the document was too large for an event of the change stream, " +

@@ -8,12 +8,13 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/arena"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A decoder turns the values of rows into messages. It is pure but for its arena, and not safe for concurrent use.
 type decoder struct {
-	arena
+	arena.Arena
 	maxMessage int
 	scratch    []byte
 	headerBuf  []outbox.Header
@@ -42,7 +43,7 @@ func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) e
 	case len(id) > outbox.MaxIndexed:
 		d.nameless(p, m, fmt.Sprintf("it has %d bytes, and at most %d can be indexed", len(id), outbox.MaxIndexed))
 	default:
-		m.ID = stringOf(id)
+		m.ID = arena.StringOf(id)
 	}
 	if err := d.group(p, vals, m); err != nil {
 		return err
@@ -115,12 +116,12 @@ func (d *decoder) column(p *plan, i int, vals []value) (b []byte, null bool, err
 	case ok && v.owned:
 		return b[:len(b):len(b)], false, nil
 	case ok:
-		return d.copyOf(b), false, nil
+		return d.CopyOf(b), false, nil
 	}
 	if d.scratch, err = v.appendText(d.scratch[:0], &p.cols[i].column); err != nil {
 		return nil, false, err
 	}
-	return d.copyOf(d.scratch), false, nil
+	return d.CopyOf(d.scratch), false, nil
 }
 
 // word is a column's text, interned. NULL is "".
@@ -133,7 +134,7 @@ func (d *decoder) word(p *plan, i int, vals []value, m *outbox.Message) string {
 		d.fault(p, i, m, err)
 		return ""
 	}
-	return d.intern(b)
+	return d.Intern(b)
 }
 
 // peek is a column's text, valid until the next call.
@@ -159,7 +160,7 @@ func (d *decoder) textColumn(p *plan, i int, vals []value, m *outbox.Message) st
 	if null || err != nil {
 		return ""
 	}
-	return stringOf(b)
+	return arena.StringOf(b)
 }
 
 // group joins the group's columns with ":".
@@ -186,7 +187,7 @@ func (d *decoder) group(p *plan, vals []value, m *outbox.Message) error {
 	}
 	d.scratch = joined
 	if len(joined) <= outbox.MaxIndexed {
-		m.Group = d.text(joined)
+		m.Group = d.Text(joined)
 		return nil
 	}
 	m.Group = outbox.StandInGroup(joined)
@@ -254,12 +255,12 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 		if d.headerBuf, err = sqlstore.AppendHeaders(d.headerBuf[:0], text); err != nil {
 			d.fault(p, p.headers, m, err)
 		}
-		m.Headers = d.headerList(d.headerBuf)
+		m.Headers = d.HeaderList(d.headerBuf)
 	}
 	if len(p.fields) == 0 {
 		return
 	}
-	m.Fields = d.fieldList(len(p.fields))
+	m.Fields = d.FieldList(len(p.fields))
 	for n, i := range p.fields {
 		f := &m.Fields[n]
 		f.Name = p.cols[i].name
@@ -276,7 +277,7 @@ func (d *decoder) payloadOf(p *plan, vals []value) ([]byte, error) {
 	}
 	v, c := &vals[p.payload], &p.cols[p.payload].column
 	if c.kind == kindUUID || c.kind == kindBit {
-		b := d.alloc(max(c.size, len(v.data)))
+		b := d.Alloc(max(c.size, len(v.data)))
 		clear(b[copy(b, v.data):]) // the log leaves trailing zeros out
 		return b, nil
 	}

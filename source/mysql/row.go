@@ -158,7 +158,7 @@ func (r *rowReader) message(row []mysql.FieldValue) (*outbox.Message, error) {
 			return nil, fmt.Errorf("read row of %s: column %s came as a number: %w", r.table, r.plan.cols[i].name, errProtocol)
 		}
 	}
-	m := r.newMessage()
+	m := r.NewMessage()
 	return m, r.decode(r.plan, r.vals, size > r.maxMessage, m)
 }
 

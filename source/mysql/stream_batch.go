@@ -87,7 +87,7 @@ func (st *stream) resume() source.Resume {
 	}
 	r := resume{place: st.done, created: st.created, server: st.dump.server.id, gtids: st.gtids, from: st.oldestPrepared()}
 	st.resumeBuf = r.append(st.resumeBuf[:0])
-	return source.Resume(st.dec.text(st.resumeBuf))
+	return source.Resume(st.dec.Text(st.resumeBuf))
 }
 
 // flush emits the batch, and with it, outside of a transaction, what is owed. Of a transaction that is open, what there is of it is
@@ -103,7 +103,7 @@ func (st *stream) flush(ctx context.Context, all bool) error {
 	}
 	b := &source.Batch{}
 	if n > 0 {
-		b.Messages = st.dec.list(st.messages[:n])
+		b.Messages = st.dec.List(st.messages[:n])
 		b.Marks = append(b.Marks, st.marks...)
 		clear(st.marks)
 		rest := copy(st.messages, st.messages[n:])

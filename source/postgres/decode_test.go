@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -87,24 +86,6 @@ func TestLSNText(t *testing.T) {
 		if l, err := parseLSN(text); err == nil {
 			t.Errorf("%q: got %s, want an error", text, l)
 		}
-	}
-}
-
-func TestIntern(t *testing.T) {
-	t.Parallel()
-	var a arena
-	b := []byte("text")
-	s := a.intern(b)
-	b[0] = 'n'
-	if s != "text" || a.intern([]byte("text")) != s || a.intern(b) != "next" || len(a.interned) != 2 {
-		t.Errorf("got %q, %d interned", s, len(a.interned))
-	}
-	for i := range internMax * 2 {
-		a.intern(binary.BigEndian.AppendUint32(nil, uint32(i)))
-	}
-	a.intern([]byte(strings.Repeat("x", internLen+1)))
-	if len(a.interned) != internMax {
-		t.Errorf("%d interned", len(a.interned))
 	}
 }
 
@@ -211,7 +192,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		d := decoder{maxMessage: maxMessageOr(maxMessage)}
-		msg := d.newMessage()
+		msg := d.NewMessage()
 		if err := d.decode(p, vals, false, msg); err != nil {
 			if !errors.Is(err, source.ErrStop) {
 				t.Errorf("decode returned %v", err)

@@ -142,7 +142,7 @@ func (r *rowReader) message(rows pgx.Rows) (*outbox.Message, error) {
 		}
 		r.vals[i] = v
 	}
-	m := r.newMessage()
+	m := r.NewMessage()
 	if err := r.decode(r.plan, r.vals, size > r.maxMessage, m); err != nil {
 		return nil, err
 	}

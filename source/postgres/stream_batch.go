@@ -75,7 +75,7 @@ func (st *stream) transactionEnd(ctx context.Context, end lsn) error {
 
 func (st *stream) resume(at lsn) source.Resume {
 	var b [17]byte
-	return source.Resume(st.dec.text(at.append(b[:0])))
+	return source.Resume(st.dec.Text(at.append(b[:0])))
 }
 
 // flush emits the batch, and with it, outside of a transaction, what is owed.
@@ -85,7 +85,7 @@ func (st *stream) flush(ctx context.Context) error {
 	}
 	b := &source.Batch{}
 	if len(st.messages) > 0 {
-		b.Messages = st.dec.list(st.messages)
+		b.Messages = st.dec.List(st.messages)
 		b.Marks = append(b.Marks, st.marks...)
 		clear(st.messages) // the list was copied; what is emitted is not kept alive from here
 		clear(st.marks)

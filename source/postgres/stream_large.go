@@ -131,7 +131,7 @@ func (st *stream) take(left *int, n int) ([]byte, error) {
 func (st *stream) largeValue(k kind, tag byte, n int, tooLarge bool) (value, error) {
 	switch {
 	case n <= maxSmall:
-		v := value{tag: tag, owned: true, data: st.dec.alloc(n)}
+		v := value{tag: tag, owned: true, data: st.dec.Alloc(n)}
 		return v, st.wire.readFull(v.data)
 	case tooLarge:
 		return value{tag: tagDropped}, st.wire.discard(n)

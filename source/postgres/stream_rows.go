@@ -178,7 +178,7 @@ func (st *stream) insert(ctx context.Context, b []byte) error {
 
 // decoded makes a message of st.vals and adds it to the batch.
 func (st *stream) decoded(ctx context.Context, p *plan, pos outbox.Position, large bool, bytes int) error {
-	m := st.dec.newMessage()
+	m := st.dec.NewMessage()
 	m.Position, m.CommitTime, m.Txn = pos, st.at, uint64(st.txn.xid)
 	if err := st.dec.decode(p, st.vals, large, m); err != nil {
 		// What came before the row is good: it is delivered although reading stops here.

@@ -1,4 +1,6 @@
-package postgres
+// Package arena hands out the memory of decoded messages in few allocations, for all sources.
+// It knows nothing of where the bytes come from.
+package arena
 
 import (
 	"unsafe"
@@ -18,10 +20,10 @@ const (
 	internLen = 128
 )
 
-// An arena hands out memory for what messages point to, in few allocations. Memory is never used twice: the garbage
+// An Arena hands out memory for what messages point to, in few allocations. Memory is never used twice: the garbage
 // collector frees a chunk once nothing points into it, so that strings may point into chunks. It is not safe for
 // concurrent use.
-type arena struct {
+type Arena struct {
 	chunk    []byte
 	messages []outbox.Message
 	pointers []*outbox.Message
@@ -30,8 +32,8 @@ type arena struct {
 	interned map[string]string
 }
 
-// alloc returns n fresh bytes that belong to the caller, never nil. Their capacity ends with them.
-func (a *arena) alloc(n int) []byte {
+// Alloc returns n fresh bytes that belong to the caller, never nil. Their capacity ends with them.
+func (a *Arena) Alloc(n int) []byte {
 	if n >= ownChunk {
 		return make([]byte, n)
 	}
@@ -43,29 +45,29 @@ func (a *arena) alloc(n int) []byte {
 	return b
 }
 
-// copyOf returns a copy of b that nobody will change. It is not nil, even for no bytes.
-func (a *arena) copyOf(b []byte) []byte {
-	c := a.alloc(len(b))
+// CopyOf returns a copy of b that nobody will change. It is not nil, even for no bytes.
+func (a *Arena) CopyOf(b []byte) []byte {
+	c := a.Alloc(len(b))
 	copy(c, b)
 	return c
 }
 
-// text copies b into a string.
-func (a *arena) text(b []byte) string {
+// Text copies b into a string.
+func (a *Arena) Text(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
-	return stringOf(a.copyOf(b))
+	return StringOf(a.CopyOf(b))
 }
 
-// intern returns b as a string that is shared by all that intern the same text. For texts with few different values, such
+// Intern returns b as a string that is shared by all that intern the same text. For texts with few different values, such
 // as types: beyond internMax values it is a copy.
-func (a *arena) intern(b []byte) string {
+func (a *Arena) Intern(b []byte) string {
 	if s, ok := a.interned[string(b)]; ok {
 		return s
 	}
 	if len(b) > internLen || len(a.interned) >= internMax {
-		return a.text(b)
+		return a.Text(b)
 	}
 	if a.interned == nil {
 		a.interned = make(map[string]string)
@@ -76,8 +78,8 @@ func (a *arena) intern(b []byte) string {
 	return s
 }
 
-// newMessage returns a zero message.
-func (a *arena) newMessage() *outbox.Message {
+// NewMessage returns a zero message.
+func (a *Arena) NewMessage() *outbox.Message {
 	if len(a.messages) == 0 {
 		a.messages = make([]outbox.Message, slabSize)
 	}
@@ -86,8 +88,8 @@ func (a *arena) newMessage() *outbox.Message {
 	return m
 }
 
-// list returns a copy of ms.
-func (a *arena) list(ms []*outbox.Message) []*outbox.Message {
+// List returns a copy of ms.
+func (a *Arena) List(ms []*outbox.Message) []*outbox.Message {
 	if len(ms) >= 128 {
 		return append([]*outbox.Message(nil), ms...)
 	}
@@ -100,8 +102,8 @@ func (a *arena) list(ms []*outbox.Message) []*outbox.Message {
 	return l
 }
 
-// headerList returns a copy of hs, nil for none.
-func (a *arena) headerList(hs []outbox.Header) []outbox.Header {
+// HeaderList returns a copy of hs, nil for none.
+func (a *Arena) HeaderList(hs []outbox.Header) []outbox.Header {
 	if len(hs) == 0 {
 		return nil
 	}
@@ -114,8 +116,8 @@ func (a *arena) headerList(hs []outbox.Header) []outbox.Header {
 	return l
 }
 
-// fieldList returns n zero fields.
-func (a *arena) fieldList(n int) []outbox.Field {
+// FieldList returns n zero fields.
+func (a *Arena) FieldList(n int) []outbox.Field {
 	if n > len(a.fields) {
 		a.fields = make([]outbox.Field, max(64, n))
 	}
@@ -124,5 +126,5 @@ func (a *arena) fieldList(n int) []outbox.Field {
 	return l
 }
 
-// stringOf is b as a string, without a copy: b must never change again.
-func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// StringOf is b as a string, without a copy: b must never change again.
+func StringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
