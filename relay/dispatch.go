@@ -54,7 +54,11 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 	if len(s.pauses) > 0 {
 		s.relist()
 	}
-	e.endRest(s, now)
+	if e.gathering(s, now) {
+		return
+	}
+	calls, messages := 0, 0
+	defer func() { e.letGather(s, calls, messages, now) }()
 	for len(s.turn) > 0 && s.inflight < s.limits.Concurrency {
 		ok, probe := s.accepts(now)
 		if !ok || !e.trusted(now) {
@@ -65,11 +69,6 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 		q.listed = false
 		if s.full(q) {
 			continue // listed again by the next answer
-		}
-		if now.Before(q.gathers) && e.lagging && e.memory.used.Load() < e.cfg.Memory/2 {
-			q.resting = true
-			s.resting = append(s.resting, q)
-			continue
 		}
 		single := probe
 		if p := s.pauses[q.Name]; p != nil {
@@ -88,41 +87,30 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 		}
 		c.probe = probe
 		s.probing = s.probing || probe
-		e.letGather(c, now)
+		calls, messages = calls+1, messages+len(c.ds)
 		e.send(c)
 		s.list(q)
 	}
 }
 
 const (
-	// While the relay is far behind, a destination that takes one call at a time gets its next one gatherFor after the last
-	// one began, where that was smaller than gatherSize: many small calls would cost more than they bring.
+	// While the relay is far behind, a sink that takes one call at a time for a destination gets its next calls gatherFor
+	// after the last ones, where those had less than gatherSize messages: many small calls would cost more than they bring.
 	gatherFor  = 10 * time.Millisecond
 	gatherSize = 500
 	farBehind  = time.Second
 )
 
-// letGather lets a destination wait for more after a small call.
-func (e *engine) letGather(c *call, now time.Time) {
-	limits := c.sink.limits
-	if e.lagging && limits.PerDestination == 1 && len(c.ds) < min(gatherSize, limits.Batch/2) {
-		c.to.gathers = now.Add(gatherFor)
-	}
+// gathering tells whether a sink waits for more to send at once. It does not while memory is short.
+func (e *engine) gathering(s *sinkState, now time.Time) bool {
+	return now.Before(s.gathers) && e.lagging && e.memory.used.Load() < e.cfg.Memory/2
 }
 
-// endRest puts destinations back into the turn that have gathered for long enough.
-func (e *engine) endRest(s *sinkState, now time.Time) {
-	rest := s.resting[:0]
-	for _, q := range s.resting {
-		if e.lagging && now.Before(q.gathers) {
-			rest = append(rest, q)
-			continue
-		}
-		q.resting = false
-		s.list(q)
+// letGather makes a sink wait after small calls.
+func (e *engine) letGather(s *sinkState, calls, messages int, now time.Time) {
+	if e.lagging && calls > 0 && s.limits.PerDestination == 1 && messages/calls < min(gatherSize, s.limits.Batch/2) {
+		s.gathers = now.Add(gatherFor)
 	}
-	clear(s.resting[len(rest):])
-	s.resting = rest
 }
 
 // build makes a call from the lanes that are ready for a destination. It returns nil when none of them has anything to

@@ -21,7 +21,6 @@ type sinkState struct {
 	dests    map[sink.Destination]*destination
 	all      []*destination // in the order they were first seen
 	turn     []*destination // those with lanes that can start a run, in turn
-	resting  []*destination // those that could, and gather
 	inflight int
 	queued   int // deliveries in memory
 	bytes    int
@@ -29,6 +28,7 @@ type sinkState struct {
 	breaker   breaker
 	paused    bool // by an operator
 	throttled time.Time
+	gathers   time.Time         // no call before: it waits for more to send at once
 	pauses    map[string]*pause // destinations that are misconfigured, by name
 	why       string            // last reason for not being open
 	reported  string            // state that was last reported
@@ -47,8 +47,6 @@ type destination struct {
 	ready    []*lane
 	inflight int
 	listed   bool
-	gathers  time.Time // no call before: it waits for more to send at once
-	resting  bool      // stands in the sink's list of those that gather
 }
 
 // pause is a misconfigured destination.
@@ -138,7 +136,7 @@ func (s *sinkState) full(q *destination) bool {
 
 // list puts a destination into the turn if it has something to send and may send it.
 func (s *sinkState) list(q *destination) {
-	if q.listed || q.resting || len(q.ready) == 0 || s.full(q) {
+	if q.listed || len(q.ready) == 0 || s.full(q) {
 		return
 	}
 	q.listed = true
@@ -161,9 +159,7 @@ func (s *sinkState) wake(now time.Time) time.Time {
 		}
 	}
 	earliest(s.throttled)
-	for _, q := range s.resting {
-		earliest(q.gathers)
-	}
+	earliest(s.gathers)
 	if s.breaker.open && !s.probing {
 		earliest(s.breaker.probe)
 	}

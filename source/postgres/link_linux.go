@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rest sleeps for a moment: 20 µs and what the kernel's timer slack adds, together some 75 µs. A goroutine's sleep would be a
+// rest sleeps for a moment, and for some 50 µs more that the kernel's timer slack adds. A goroutine's sleep would be a
 // millisecond.
-func rest() {
-	t := unix.NsecToTimespec(20_000)
+func rest(d time.Duration) {
+	t := unix.NsecToTimespec(int64(d))
 	// Interrupted is as good as done.
 	_ = unix.Nanosleep(&t, nil)
 }

@@ -2,10 +2,13 @@
 
 package postgres
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // rest does nothing here.
-func rest() {}
+func rest(time.Duration) {}
 
 // directLink leaves the connection as it is.
 func directLink(conn net.Conn) (link, error) { return conn, nil }

@@ -20,6 +20,9 @@ const (
 	progressTime  = time.Second
 	progressBytes = 16 << 20
 
+	// farBehind is how long ago what is read was committed, where throughput counts more than a fraction of a millisecond.
+	farBehind = time.Second
+
 	// A server that is shutting down asks for replies without end until all is confirmed. After pingLimit of them, each
 	// less than pingWindow after the one before, the stream ends to let it.
 	pingLimit  = 30
@@ -108,6 +111,7 @@ func (st *stream) send(ctx context.Context, b *source.Batch) error {
 		b.CommitLag = int64(end - st.done)
 	}
 	st.lastEmitted = time.Now()
+	st.wire.behind = len(b.Messages) > 0 && st.lastEmitted.Sub(st.at) > farBehind
 	st.countIgnored()
 	return st.emit(ctx, b)
 }

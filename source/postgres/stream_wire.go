@@ -29,19 +29,26 @@ type wire struct {
 	r, w        int // buf[r:w] is read and not consumed
 	interrupted atomic.Bool
 	deadline    bool // one is set
+	lastRead    int  // bytes
 	streak      int  // how many more reads found data at once than did not, in effect
-	rest        func()
+	behind      bool // what is read was committed long ago: no message is in a hurry
+	rest        func(time.Duration)
 }
 
 // The server sends each message by a system call of its own. A reader that is faster would sleep and be woken for each of
 // them, which costs both sides more than the message itself. So once restAfter reads in a row found data at once (or
 // within blockedAfter), which is a stream of some 10,000 messages a second and more, the reader rests a moment before each
-// read, and finds a few dozen messages instead of one. A lone transaction is far from that, and is read at once.
+// read, and finds a few dozen messages instead of one. A lone transaction is far from that, and is read at once. While the
+// reader is far behind it rests longer, unless the last read brought so much that the server may soon have to wait for room:
+// a socket holds some 200 KiB, of which each small message takes about 1 KiB.
 const (
 	restAfter    = 16
 	streakMax    = 64
 	streakLoss   = 8
 	blockedAfter = 50 * time.Microsecond
+	shortRest    = 20 * time.Microsecond
+	longRest     = 300 * time.Microsecond
+	muchAtOnce   = 32 << 10 // bytes
 )
 
 func newWire(conn link) *wire {
@@ -90,17 +97,25 @@ func (w *wire) fill(deadline time.Time) error {
 		return err
 	}
 	if w.streak >= restAfter {
-		w.rest()
+		w.rest(w.restFor())
 	}
 	start := time.Now()
 	n, err := w.read(w.buf[w.w:])
 	w.w += n
+	w.lastRead = n
 	if time.Since(start) < blockedAfter {
 		w.streak = min(w.streak+1, streakMax)
 	} else {
 		w.streak = max(w.streak-streakLoss, 0)
 	}
 	return err
+}
+
+func (w *wire) restFor() time.Duration {
+	if w.behind && w.lastRead < muchAtOnce {
+		return longRest
+	}
+	return shortRest
 }
 
 // setDeadline changes the deadline of reads if need be.
