@@ -19,6 +19,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sourcetest"
+	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -161,7 +162,7 @@ func (d *kitDatabase) Reset(ctx context.Context, t sourcetest.Table, ids ...stri
 }
 
 func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
-	cur, err := d.collection(parkedCollection).Find(ctx, bson.D{{Key: "state", Value: bson.D{{Key: "$ne", Value: stateDelivered}}}})
+	cur, err := d.collection(parkedCollection).Find(ctx, bson.D{{Key: "state", Value: bson.D{{Key: "$ne", Value: sqlstore.StateDelivered}}}})
 	if err != nil {
 		return nil, err
 	}

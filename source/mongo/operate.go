@@ -18,9 +18,6 @@ import (
 // A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
 type Gap = sqlstore.Gap
 
-// gapTries bounds how often a checkpoint that moves meanwhile is looked at again.
-const gapTries = 5
-
 // FindGap tells whether the next start would have to establish a new position, or to repeat a sweep that did not end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
 func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
@@ -29,36 +26,7 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	c, err := s.savedCheckpoint(ctx)
-	for range gapTries {
-		if err != nil {
-			return nil, err
-		}
-		if c == nil {
-			return nil, errors.New("there is no checkpoint yet, so nothing can be missing: run tailbox init")
-		}
-		found, err := s.cfg.examine(ctx, c.SourceID, c.Resume)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("examine the log: %w", err)
-		case found.Lost != "":
-			gap = &Gap{From: c.Resume, Why: found.Lost}
-		case c.SweepPending:
-			gap = &Gap{From: c.Resume, Why: "the last sweep of pending documents did not end"}
-		default:
-			return nil, nil
-		}
-		// A relay that runs moves both, and what was read first looks lost.
-		again, err := s.savedCheckpoint(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if again != nil && again.Resume == c.Resume {
-			return gap, nil
-		}
-		c = again
-	}
-	return nil, nil // a checkpoint that moves all the time has no gap behind it
+	return sqlstore.FindGap(ctx, s.savedCheckpoint, s.cfg.examine)
 }
 
 // savedCheckpoint reads the checkpoint; nil where none was saved.

@@ -124,11 +124,13 @@ func messageFields() []string {
 		"priority", "max_attempts", "available_at", "created_at", "commit_time"}
 }
 
-func (v *view) lane() checkpoint.Lane  { return checkpoint.Lane{Sink: v.Sink, Group: v.Group} }
-func (v *view) messageKey() messageKey { return messageKey{v.Table, v.ID} }
-func (v *view) key() checkpoint.Key    { return checkpoint.Key{Sink: v.Sink, Table: v.Table, ID: v.ID} }
-func (v *view) over() bool             { return v.State == checkpoint.StateDropped || v.State == stateDelivered }
-func (v *view) live() bool             { return !v.over() }
+func (v *view) lane() checkpoint.Lane           { return checkpoint.Lane{Sink: v.Sink, Group: v.Group} }
+func (v *view) messageKey() sqlstore.MessageKey { return sqlstore.MessageKey{Table: v.Table, ID: v.ID} }
+func (v *view) key() checkpoint.Key             { return checkpoint.Key{Sink: v.Sink, Table: v.Table, ID: v.ID} }
+func (v *view) over() bool {
+	return v.State == checkpoint.StateDropped || v.State == sqlstore.StateDelivered
+}
+func (v *view) live() bool { return !v.over() }
 func active(state checkpoint.State) bool {
 	return state == checkpoint.StateRetrying || state == checkpoint.StateWaiting
 }

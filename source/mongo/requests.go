@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -104,8 +105,8 @@ func (s *store) noteResult(ctx context.Context, id any, result *RequestResult, d
 	return nil
 }
 
-// progress reads what a request did so far. Done: nothing is left to do, or the request is gone.
-func (s *store) progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
+// Progress implements sqlstore.Requests.
+func (s *store) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
 	var doc requestDocument
 	err = s.requests.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -121,50 +122,47 @@ func (s *store) progress(ctx context.Context, id int64) (result *RequestResult, 
 	return result, doc.DoneAt != nil, nil
 }
 
-// Lanes names the lanes that the next Apply will change. A hold or resume that names no sink is about a group at every
-// sink: its lane has the sink ”.
+// Lanes implements checkpoint.Store.
 func (s *store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
-	if sqlstore.Validate(r) != nil || limit <= 0 {
-		return nil, nil
-	}
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	result, done, err := s.progress(ctx, r.ID)
-	if err != nil || done {
+	return sqlstore.LanesOf(ctx, s, r, limit)
+}
+
+// Apply implements checkpoint.Store.
+func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
+	ctx, cancel, err := s.limited(ctx)
+	if err != nil {
 		return nil, err
 	}
-	var lanes []checkpoint.Lane
-	seen := make(map[checkpoint.Lane]bool)
-	add := func(lane checkpoint.Lane) (room bool) {
-		if !seen[lane] {
-			if len(lanes) == limit {
-				return false
-			}
-			seen[lane] = true
-			lanes = append(lanes, lane)
-		}
-		return true
+	defer cancel()
+	return sqlstore.Apply(ctx, s, r, lanes)
+}
+
+// Transact implements sqlstore.Requests: a settlement of nothing, inside which the request takes effect.
+func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.Effects) error) ([]checkpoint.Lane, []sqlstore.LaneState, error) {
+	before := maps.Clone(s.held)
+	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error {
+		s.held = maps.Clone(before) // the transaction may run again
+		return do(ctx, effects{a})
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	switch {
-	case sqlstore.ByGroups(r):
-		for _, lane := range sqlstore.GroupLanes(r, result.Next, sqlstore.RequestChunk) {
-			if !add(lane) {
-				break
-			}
-		}
-	case sqlstore.Selects(r.Verb):
-		c, err := s.selectChunk(ctx, r, result)
-		if err != nil {
-			return nil, err
-		}
-		for i := range c.rows {
-			if !add(c.rows[i].lane()) {
-				break
-			}
-		}
+	states := make([]sqlstore.LaneState, len(a.lanes.Order))
+	for i, lane := range a.lanes.Order {
+		states[i] = a.states[lane]
 	}
-	return lanes, nil
+	return a.lanes.Order, states, nil
+}
+
+// Held implements sqlstore.Requests.
+func (s *store) Held() sqlstore.HeldLanes { return s.held }
+
+// CloseRequest implements sqlstore.Requests.
+func (s *store) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
+	return s.noteResult(ctx, id, result, true)
 }

@@ -73,7 +73,7 @@ func Result(ctx context.Context, cfg Config, id int64) (result *RequestResult, d
 		return nil, false, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return s.progress(s.in(ctx), id)
+	return s.Progress(s.in(ctx), id)
 }
 
 // Execute carries out the open requests up to an id where no relay runs; with one, it fails with checkpoint.ErrLocked.
@@ -84,71 +84,12 @@ func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	for {
-		requests, err := s.Requests(ctx)
-		if err != nil {
-			return err
-		}
-		progress := false
-		for i := range requests {
-			r := &requests[i]
-			if r.ID > upTo || r.Verb == checkpoint.VerbAcceptGap {
-				continue
-			}
-			progress = true
-			if err := s.carryOut(ctx, r); err != nil {
-				return fmt.Errorf("carry out request %d: %w", r.ID, err)
-			}
-		}
-		if !progress {
-			return nil
-		}
-	}
+	return sqlstore.Execute(ctx, s, upTo)
 }
-
-// carryOut does all parts of a request. With the lock held here no lane has a run in flight.
-func (s *store) carryOut(ctx context.Context, r *checkpoint.Request) error {
-	for {
-		lanes, err := s.Lanes(ctx, r, sqlstore.RequestChunk)
-		if err != nil {
-			return err
-		}
-		applied, err := s.Apply(ctx, r, lanes)
-		if err != nil || applied.Done {
-			return err
-		}
-	}
-}
-
-const waitPoll = 100 * time.Millisecond
 
 // Wait waits until a request is done: by the relay that runs or, where none does, by Execute. A request to accept a gap
 // is left to the next start where no relay runs: the result is nil then.
 func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
-	tick := time.NewTicker(waitPoll)
-	defer tick.Stop()
-	for turn := 0; ; turn++ {
-		result, done, err := Result(ctx, cfg, id)
-		if err != nil || done {
-			return result, err
-		}
-		if turn%10 == 0 {
-			switch err := Execute(ctx, cfg, id); {
-			case errors.Is(err, checkpoint.ErrLocked):
-			case err != nil:
-				return nil, err
-			default:
-				result, done, err := Result(ctx, cfg, id)
-				if err != nil || done {
-					return result, err
-				}
-				return nil, nil // accept-gap
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for request %d: %w; the relay carries it out all the same", id, ctx.Err())
-		case <-tick.C:
-		}
-	}
+	return sqlstore.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
+		func(ctx context.Context) error { return Execute(ctx, cfg, id) })
 }

@@ -3,7 +3,6 @@ package mongo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -36,43 +35,17 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 	if err != nil {
 		return nil, false, err
 	}
-	r := &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: sel}
-	if limit > 0 && (sel.Limit == 0 || limit < sel.Limit) {
-		r.Selection.Limit = limit + 1
-	}
-	progress := &RequestResult{}
-	bytes := 0
-	for {
-		c, err := s.selectChunk(ctx, r, progress)
-		if err != nil {
-			return nil, false, err
-		}
-		found, err := s.listed(ctx, c.rows, now)
-		if err != nil {
-			return nil, false, err
-		}
-		for i := range found {
-			if limit > 0 && len(list) == limit || bytes > listBytes {
-				return list, true, nil
-			}
-			list, bytes = append(list, found[i]), bytes+len(found[i].Message.Payload)
-		}
-		progress.Changed, progress.After = len(list), c.last
-		if c.end {
-			return list, false, nil
-		}
-	}
+	return sqlstore.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
+		return s.listed(ctx, oids(rows), now)
+	})
 }
 
-// listBytes bounds the payloads of one list.
-const listBytes = 64 << 20
-
 // listed reads deliveries whole, in the order of rows.
-func (s *store) listed(ctx context.Context, rows []*view, now time.Time) ([]Listed, error) {
-	if len(rows) == 0 {
+func (s *store) listed(ctx context.Context, ids []bson.ObjectID, now time.Time) ([]Listed, error) {
+	if len(ids) == 0 {
 		return nil, nil
 	}
-	docs, err := s.findParked(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: oids(rows)}}}})
+	docs, err := s.findParked(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}})
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +54,8 @@ func (s *store) listed(ctx context.Context, rows []*view, now time.Time) ([]List
 		byID[d.OID] = d
 	}
 	var list []Listed
-	for _, v := range rows {
-		d := byID[v.OID]
+	for _, id := range ids {
+		d := byID[id]
 		if d == nil {
 			continue // it was delivered meanwhile
 		}
@@ -123,25 +96,18 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	if err != nil {
 		return nil, fault("list lanes", err)
 	}
-	var firsts []*view
+	var firsts []bson.ObjectID
 	for _, c := range counts {
 		if h, ok := heads[c.lane]; ok {
-			firsts = append(firsts, &view{OID: h.OID})
-			list = append(list, WaitingLane{Sink: c.lane.Sink, Group: c.lane.Group, Deliveries: c.n, Held: s.isHeld(c.lane)})
+			firsts = append(firsts, h.OID)
+			list = append(list, WaitingLane{Sink: c.lane.Sink, Group: c.lane.Group, Deliveries: c.n, Held: s.held.Has(c.lane)})
 		}
 	}
 	whole, err := s.listed(ctx, firsts, now)
 	if err != nil {
 		return nil, err
 	}
-	if len(whole) != len(list) {
-		return nil, fmt.Errorf("list lanes: %w", errors.New("they changed meanwhile: try again"))
-	}
-	for i := range whole {
-		whole[i].Message.Payload = nil
-		list[i].First = &whole[i]
-	}
-	return append(sqlstore.EmptyHeld(s.held, list, &sel), list...), nil
+	return sqlstore.WithFirst(list, whole, s.held, &sel)
 }
 
 // A laneCount is how many deliveries block a lane.

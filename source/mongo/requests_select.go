@@ -1,7 +1,6 @@
 package mongo
 
 import (
-	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -15,36 +14,15 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-// scanChunk bounds how many deliveries one transaction looks at for those that a request selects. Among millions of which
-// it wants few, it comes back for the rest.
-const scanChunk = 5000
-
-func compareKeys(a, b sqlstore.ParkedKey) int {
-	return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Position, b.Position),
-		cmp.Compare(a.ID, b.ID), cmp.Compare(a.Table, b.Table))
-}
-
 func (v *view) parkedKey() sqlstore.ParkedKey {
-
 	return sqlstore.ParkedKey{Sink: v.Sink, Group: v.Group, Position: v.Position, ID: v.ID, Table: v.Table}
-
 }
 
-// A chunk is the next deliveries that a request selects, in order.
-type chunk struct {
-	rows []*view
-	last *sqlstore.ParkedKey // the last one that was looked at
-	end  bool                // nothing follows
-}
-
-// selectChunk reads the next deliveries that a request selects. Of what it names by more than ids, it reaches only what was there
+// Select implements sqlstore.Requests. Of what it names by more than ids, it reaches only what was there
 // when it was asked for.
-func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*chunk, error) {
+func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
 	sel := &r.Selection
-	after := sqlstore.ParkedKey{Sink: sel.Sink}
-	if done.After != nil {
-		after = *done.After
-	}
+	after := sqlstore.Behind(sel, done)
 	asked, err := s.askedAt(ctx, r)
 	if err != nil {
 		return nil, err
@@ -62,18 +40,14 @@ func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *Re
 	if err != nil {
 		return nil, fault("select deliveries", err)
 	}
-	c := &chunk{}
+	c := &sqlstore.Chunk{}
 	name, limited := sel.AtSink()
 	states := sqlstore.StatesOf(r)
 	for _, v := range seen {
-		key := v.parkedKey()
-		c.last = &key
-		if (!limited || v.Sink == name) && slices.Contains(states, string(v.State)) && matches(sel, v, asked) && (r.Verb != checkpoint.VerbSkip || v.Blocks) {
-			c.rows = append(c.rows, v)
-		}
+		c.Look(r, &sqlstore.SelectedRow{ParkedKey: v.parkedKey(), State: v.State, Blocks: v.Blocks, Alone: v.Alone, RowSettled: v.RowSettled, Ref: v.OID},
+			(!limited || v.Sink == name) && slices.Contains(states, string(v.State)) && matches(sel, v, asked))
 	}
-	c.end = !full || limited && c.last.Sink > name
-	s.limitChunk(c, sel, done)
+	c.Finish(r, full, done)
 	return c, nil
 }
 
@@ -116,43 +90,17 @@ func glob(pattern, text string) bool {
 	return err == nil && ok
 }
 
-// limitChunk cuts a chunk to one transaction, and to what the request's limit leaves.
-func (s *store) limitChunk(c *chunk, sel *checkpoint.Selection, done *RequestResult) {
-	room := sqlstore.RequestChunk
-	if sel.Limit > 0 {
-		left := sel.Limit - done.Changed
-		if left <= 0 {
-			*c = chunk{end: true}
-			return
-		}
-		room = min(room, left)
-	}
-	if len(c.rows) > room {
-		c.cut(room)
-	}
+// behind tells whether a delivery comes after a place.
+func behind(v *view, after *sqlstore.ParkedKey) bool {
+	key := v.parkedKey()
+	return key.Compare(after) > 0
 }
 
-// cut leaves the first n rows; the others are for a later transaction.
-func (c *chunk) cut(n int) {
-	c.rows, c.end, c.last = c.rows[:n], false, nil
-	if n > 0 {
-		key := c.rows[n-1].parkedKey()
-		c.last = &key
-	}
-}
-
-// within cuts the chunk before the first delivery that is of none of the lanes.
-func (c *chunk) within(lanes []checkpoint.Lane) {
-	allowed := make(map[checkpoint.Lane]bool, len(lanes))
-	for _, lane := range lanes {
-		allowed[lane] = true
-	}
-	for i, v := range c.rows {
-		if !allowed[v.lane()] {
-			c.cut(i)
-			return
-		}
-	}
+func sortViews(views []*view) {
+	slices.SortFunc(views, func(a, b *view) int {
+		x, y := a.parkedKey(), b.parkedKey()
+		return x.Compare(&y)
+	})
 }
 
 // scanAll reads deliveries in order, after a place: of one lane, or all. Each is under one of the two values of blocks in the
@@ -169,7 +117,7 @@ func (s *store) scanAll(ctx context.Context, lane *checkpoint.Lane, after sqlsto
 		for _, e := range from[len(to):] {
 			to = append(to, bson.E{Key: e.Key, Value: bson.MaxKey{}})
 		}
-		cur, err := s.parked.Find(ctx, bson.D{}, options.Find().SetHint(laneIndex).SetMin(from).SetMax(to).SetLimit(scanChunk).SetProjection(viewFields()))
+		cur, err := s.parked.Find(ctx, bson.D{}, options.Find().SetHint(laneIndex).SetMin(from).SetMax(to).SetLimit(sqlstore.ScanChunk).SetProjection(viewFields()))
 		if err != nil {
 			return nil, false, err
 		}
@@ -177,11 +125,11 @@ func (s *store) scanAll(ctx context.Context, lane *checkpoint.Lane, after sqlsto
 		if err := cur.All(ctx, &found); err != nil {
 			return nil, false, err
 		}
-		seen, full = append(seen, found...), full || len(found) == scanChunk
+		seen, full = append(seen, found...), full || len(found) == sqlstore.ScanChunk
 	}
-	slices.SortFunc(seen, func(a, b *view) int { return compareKeys(a.parkedKey(), b.parkedKey()) })
-	if len(seen) > scanChunk {
-		seen, full = seen[:scanChunk], true
+	sortViews(seen)
+	if len(seen) > sqlstore.ScanChunk {
+		seen, full = seen[:sqlstore.ScanChunk], true
 	}
 	return seen, full, nil
 }
@@ -190,14 +138,14 @@ func (s *store) scanAll(ctx context.Context, lane *checkpoint.Lane, after sqlsto
 func (s *store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after sqlstore.ParkedKey) (seen []*view, full bool, err error) {
 	for _, lane := range lanes {
 		from := sqlstore.ParkedKey{Sink: lane.Sink, Group: lane.Group}
-		if compareKeys(after, from) > 0 {
+		if after.Compare(&from) > 0 {
 			from = after
 		}
 		found, more, err := s.scanAll(ctx, &lane, from)
 		if err != nil {
 			return nil, false, err
 		}
-		if seen = append(seen, found...); more || len(seen) >= scanChunk {
+		if seen = append(seen, found...); more || len(seen) >= sqlstore.ScanChunk {
 			return seen, true, nil
 		}
 	}
@@ -218,13 +166,13 @@ func (s *store) scanIDs(ctx context.Context, sel *checkpoint.Selection, after sq
 			return nil, err
 		}
 		for _, v := range found {
-			if !known[v.OID] && compareKeys(v.parkedKey(), after) > 0 && (len(sel.Groups) == 0 || slices.Contains(sel.Groups, v.Group)) {
+			if !known[v.OID] && behind(v, &after) && (len(sel.Groups) == 0 || slices.Contains(sel.Groups, v.Group)) {
 				known[v.OID] = true
 				seen = append(seen, v)
 			}
 		}
 	}
-	slices.SortFunc(seen, func(a, b *view) int { return compareKeys(a.parkedKey(), b.parkedKey()) })
+	sortViews(seen)
 	return seen, nil
 }
 

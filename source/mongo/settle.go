@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // settleTries bounds how often a settlement is begun anew because of other transactions.
@@ -53,10 +54,10 @@ func (s *store) settleCheckpoint(ctx context.Context, in *checkpoint.Settlement)
 // settle is Settle, which also deals with the documents of unfinished messages, or carries out a request: then inside runs
 // within the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the
 // transaction does.
-func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []messageKey,
+func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []sqlstore.MessageKey,
 	inside func(context.Context, *attempt) error,
 ) (*attempt, error) {
-	locked := make(map[messageKey]bool)
+	locked := make(map[sqlstore.MessageKey]bool)
 	pause := firstPause
 	for try := 1; ; try++ {
 		a := &attempt{s: s, in: in, unfinished: unfinished, inside: inside, locked: locked}
@@ -98,19 +99,19 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 type attempt struct {
 	s          *store
 	in         *checkpoint.Settlement
-	unfinished []messageKey
+	unfinished []sqlstore.MessageKey
 	inside     func(context.Context, *attempt) error
-	locked     map[messageKey]bool // documents of the user's that others have locked
+	locked     map[sqlstore.MessageKey]bool // documents of the user's that others have locked
 
 	now     time.Time // by the server's clock, once it was asked for
 	out     *checkpoint.Settled
-	msgs    map[messageKey]*settled
+	msgs    map[sqlstore.MessageKey]*settled
 	order   []*settled
 	writes  writes
 	want    map[bson.ObjectID]time.Time // when a delivery is due, if it turns out to be the first of its lane
-	lanes   laneSet
+	lanes   sqlstore.LaneSet
 	changed map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states  map[checkpoint.Lane]laneState
+	states  map[checkpoint.Lane]sqlstore.LaneState
 	work    []*rowWork
 	skipped map[int]bool // indexes of Rows that are locked
 }
@@ -118,10 +119,10 @@ type attempt struct {
 func (a *attempt) run(ctx context.Context) error {
 	a.out = &checkpoint.Settled{}
 	a.skipped = make(map[int]bool)
-	a.msgs = make(map[messageKey]*settled)
+	a.msgs = make(map[sqlstore.MessageKey]*settled)
 	a.want = make(map[bson.ObjectID]time.Time)
 	a.changed = make(map[checkpoint.Lane]int)
-	a.states = make(map[checkpoint.Lane]laneState)
+	a.states = make(map[checkpoint.Lane]sqlstore.LaneState)
 	if len(a.in.Park)+len(a.in.Changes) > 0 || a.inside != nil {
 		var err error
 		if a.now, err = a.s.now(ctx); err != nil {
@@ -215,13 +216,13 @@ func (a *attempt) finish(ctx context.Context) error {
 
 // report tells which lanes of Changes are open, and which go on.
 func (a *attempt) report() {
-	for _, lane := range a.lanes.order {
+	for _, lane := range a.lanes.Order {
 		state := a.states[lane]
 		switch {
 		case a.changed[lane] == 0:
-		case !state.blocked && !a.s.isHeld(lane):
+		case !state.Blocked && !a.s.held.Has(lane):
 			a.out.Open = append(a.out.Open, lane)
-		case state.due:
+		case state.Due:
 			a.out.Next = append(a.out.Next, lane)
 		}
 	}

@@ -60,10 +60,10 @@ func (a *attempt) flush(ctx context.Context) error {
 // park inserts deliveries. One that is parked already (the log is read again after a crash) stays as it is: its attempts, and
 // that it is dead, must not be forgotten.
 func (a *attempt) park(ctx context.Context) error {
-	settling := make(map[messageKey]bool)
+	settling := make(map[sqlstore.MessageKey]bool)
 	for i := range a.in.Rows {
 		if r := &a.in.Rows[i]; r.Parked {
-			settling[messageKey{r.Table, r.ID}] = true
+			settling[sqlstore.MessageKey{Table: r.Table, ID: r.ID}] = true
 		}
 	}
 	var docs []any
@@ -72,9 +72,9 @@ func (a *attempt) park(ctx context.Context) error {
 		p := &a.in.Park[i]
 		a.s.sinks[p.Sink] = true
 		if !sqlstore.Alone(p) {
-			a.lanes.add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
-		m := a.known(messageKey{p.Message.Table, p.RowID()})
+		m := a.known(sqlstore.MessageKey{Table: p.Message.Table, ID: p.RowID()})
 		if m.at(p.Sink) != nil {
 			continue
 		}
@@ -119,8 +119,8 @@ func (a *attempt) applyChanges() {
 			continue
 		}
 		lane := checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group}
-		a.lanes.add(lane)
-		m := a.message(messageKey{c.Key.Table, c.Key.ID})
+		a.lanes.Add(lane)
+		m := a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
 		v := m.at(c.Key.Sink)
 		if v == nil || !v.Alone {
 			a.changed[lane]++ // a change that says something about whether its lane is open
@@ -142,7 +142,7 @@ func (a *attempt) delivered(m *settled, v *view) {
 	m.settled = m.settled || v.RowSettled
 	delete(a.want, v.OID)
 	if a.locked[m.key] {
-		v.State, v.Blocks, v.Next, v.Attempts = stateDelivered, false, nil, v.Attempts+1
+		v.State, v.Blocks, v.Next, v.Attempts = sqlstore.StateDelivered, false, nil, v.Attempts+1
 		a.writes.set(v.OID, bson.D{{Key: "state", Value: v.State}, {Key: "blocks", Value: false}, {Key: "attempts", Value: v.Attempts},
 			{Key: "changed_at", Value: a.now}}, "next_attempt_at")
 		return
@@ -175,19 +175,19 @@ func (a *attempt) alter(v *view, c *checkpoint.Change) {
 
 // supersede makes all but the newest of a lane's blocking deliveries dead.
 func (a *attempt) supersede(ctx context.Context) error {
-	var lanes laneSet
+	var lanes sqlstore.LaneSet
 	for i := range a.in.Changes {
 		if c := &a.in.Changes[i]; c.Supersede && !c.Delivered {
-			lanes.add(checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group})
+			lanes.Add(checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group})
 		}
 	}
-	if len(lanes.order) == 0 {
+	if len(lanes.Order) == 0 {
 		return a.flush(ctx)
 	}
 	if err := a.flush(ctx); err != nil {
 		return err
 	}
-	for _, lane := range lanes.order {
+	for _, lane := range lanes.Order {
 		inLane := a.s.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: lane.Sink}, bson.E{Key: "message_group", Value: lane.Group})
 		var newest view
 		err := a.s.parked.FindOne(ctx, inLane, options.FindOne().SetProjection(viewFields()).
@@ -217,7 +217,7 @@ func (a *attempt) supersede(ctx context.Context) error {
 }
 
 // messageKeys names the messages of deliveries; limit 0 = all.
-func (s *store) messageKeys(ctx context.Context, where bson.D, limit int64) ([]messageKey, error) {
+func (s *store) messageKeys(ctx context.Context, where bson.D, limit int64) ([]sqlstore.MessageKey, error) {
 	cur, err := s.parked.Find(ctx, where, options.Find().SetLimit(limit).SetProjection(bson.D{{Key: "_id", Value: 0},
 		{Key: "source_table", Value: 1}, {Key: "message_id", Value: 1}}))
 	if err != nil {
@@ -230,10 +230,10 @@ func (s *store) messageKeys(ctx context.Context, where bson.D, limit int64) ([]m
 	if err := cur.All(ctx, &found); err != nil {
 		return nil, err
 	}
-	seen := make(map[messageKey]bool, len(found))
-	var keys []messageKey
+	seen := make(map[sqlstore.MessageKey]bool, len(found))
+	var keys []sqlstore.MessageKey
 	for _, f := range found {
-		if key := (messageKey{f.Table, f.ID}); !seen[key] {
+		if key := (sqlstore.MessageKey(f)); !seen[key] {
 			seen[key] = true
 			keys = append(keys, key)
 		}

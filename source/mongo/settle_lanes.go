@@ -9,30 +9,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // headChunk is how many lanes are looked up at once.
 const headChunk = 2000
-
-// A laneSet holds lanes in the order they were added.
-type laneSet struct {
-	order []checkpoint.Lane
-	index map[checkpoint.Lane]bool
-}
-
-func (l *laneSet) add(lane checkpoint.Lane) {
-	if lane.Group == "" || l.index[lane] {
-		return // deliveries without a group wait for none
-	}
-	if l.index == nil {
-		l.index = make(map[checkpoint.Lane]bool)
-	}
-	l.index[lane] = true
-	l.order = append(l.order, lane)
-}
-
-// A laneState is what a settlement leaves of a lane.
-type laneState struct{ blocked, due bool }
 
 // A head is the first blocking delivery of a lane.
 type head struct {
@@ -84,34 +65,34 @@ func (s *store) heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpo
 // and a lane never waits for a time that nobody set.
 func (a *attempt) putLanesInOrder(ctx context.Context) error {
 	s := a.s
-	for _, lane := range slices.Clone(a.lanes.order) {
+	for _, lane := range slices.Clone(a.lanes.Order) {
 		if lane.Sink != "" {
 			continue
 		}
 		for sink := range s.sinks { // those of the sink ” hold up their group's lanes at every sink
-			a.lanes.add(checkpoint.Lane{Sink: sink, Group: lane.Group})
+			a.lanes.Add(checkpoint.Lane{Sink: sink, Group: lane.Group})
 		}
 	}
-	if len(a.lanes.order) == 0 {
+	if len(a.lanes.Order) == 0 {
 		return nil
 	}
-	asked := laneSet{}
-	for _, lane := range a.lanes.order {
-		asked.add(lane)
+	asked := sqlstore.LaneSet{}
+	for _, lane := range a.lanes.Order {
+		asked.Add(lane)
 		if s.sinks[""] {
-			asked.add(checkpoint.Lane{Group: lane.Group})
+			asked.Add(checkpoint.Lane{Group: lane.Group})
 		}
 	}
-	heads, err := s.heads(ctx, asked.order)
+	heads, err := s.heads(ctx, asked.Order)
 	if err != nil {
 		return err
 	}
-	for _, lane := range a.lanes.order {
+	for _, lane := range a.lanes.Order {
 		h, blocked := heads[lane]
 		if !blocked {
 			continue
 		}
-		ready := active(h.State) && !s.isHeld(lane)
+		ready := active(h.State) && !s.held.Has(lane)
 		if z, ok := heads[checkpoint.Lane{Group: lane.Group}]; ok && lane.Sink != "" && z.Position <= h.Position {
 			ready = false
 		}
@@ -129,12 +110,7 @@ func (a *attempt) putLanesInOrder(ctx context.Context) error {
 		case h.Next != nil:
 			a.writes.set(h.OID, nil, "next_attempt_at")
 		}
-		a.states[lane] = laneState{blocked: true, due: due}
+		a.states[lane] = sqlstore.LaneState{Blocked: true, Due: due}
 	}
 	return a.flush(ctx)
-}
-
-// isHeld tells whether an operator holds the lane: by itself, or its group at every sink (a hold that names no sink).
-func (s *store) isHeld(lane checkpoint.Lane) bool {
-	return s.held[lane] || s.held[checkpoint.Lane{Group: lane.Group}]
 }

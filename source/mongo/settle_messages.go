@@ -10,17 +10,12 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
-
-// messageKey names a message: its table, and the id of its document.
-type messageKey struct{ table, id string }
-
-// stateDelivered is a state that only this store knows: delivered, but the message's document was locked.
-const stateDelivered checkpoint.State = "delivered"
 
 // A settled is a message with parked deliveries, or that had some until this settlement.
 type settled struct {
-	key messageKey
+	key sqlstore.MessageKey
 	// row is the index in Settlement.Rows; -1 where the row was settled before.
 	row  int
 	kind idKind
@@ -40,14 +35,14 @@ type settled struct {
 }
 
 // message finds or adds a message that something happens to.
-func (a *attempt) message(key messageKey) *settled {
+func (a *attempt) message(key sqlstore.MessageKey) *settled {
 	m := a.known(key)
 	m.touched = true
 	return m
 }
 
 // known finds or adds a message of which it must be known what is parked.
-func (a *attempt) known(key messageKey) *settled {
+func (a *attempt) known(key sqlstore.MessageKey) *settled {
 	m := a.msgs[key]
 	if m == nil {
 		m = &settled{key: key, row: -1}
@@ -83,26 +78,26 @@ func (m *settled) complete() bool { return m.touched && (m.row >= 0 || m.settled
 func (a *attempt) collectMessages() {
 	for i := range a.in.Changes {
 		c := &a.in.Changes[i]
-		a.message(messageKey{c.Key.Table, c.Key.ID})
+		a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
 	}
 	for _, key := range a.unfinished {
 		a.message(key).unfinished = true
 	}
 	for i := range a.in.Rows {
 		if r := &a.in.Rows[i]; r.Parked {
-			m := a.message(messageKey{r.Table, r.ID})
+			m := a.message(sqlstore.MessageKey{Table: r.Table, ID: r.ID})
 			m.row, m.kind = i, idKind(r.Txn)
 		}
 	}
 	for i := range a.in.Park {
 		p := &a.in.Park[i]
-		a.known(messageKey{p.Message.Table, p.RowID()})
+		a.known(sqlstore.MessageKey{Table: p.Message.Table, ID: p.RowID()})
 	}
 }
 
 // readViews reads what is parked of the messages for which that is not known.
 func (a *attempt) readViews(ctx context.Context) error {
-	wanted := make(map[messageKey]*settled)
+	wanted := make(map[sqlstore.MessageKey]*settled)
 	var ids []string
 	for _, m := range a.order {
 		if m.known && !m.stale {
@@ -110,7 +105,7 @@ func (a *attempt) readViews(ctx context.Context) error {
 		}
 		m.known, m.stale, m.views = true, false, nil
 		wanted[m.key] = m
-		ids = append(ids, m.key.id)
+		ids = append(ids, m.key.ID)
 	}
 	if len(ids) == 0 {
 		return nil
@@ -144,11 +139,11 @@ func (a *attempt) rows(ctx context.Context) error {
 	}
 	rows := make(map[statement][]rowChange)
 	for _, m := range a.order {
-		t := a.s.table(m.key.table)
-		if t == nil || !m.complete() || outbox.IsStandInID(m.key.id) {
+		t := a.s.table(m.key.Table)
+		if t == nil || !m.complete() || outbox.IsStandInID(m.key.ID) {
 			continue
 		}
-		c := rowChange{id: m.key.id, index: m.row, kind: m.kind, msg: m}
+		c := rowChange{id: m.key.ID, index: m.row, kind: m.kind, msg: m}
 		if del, touch := m.rowChange(t, &c); touch {
 			k := statement{t, del}
 			rows[k] = append(rows[k], c)
@@ -238,7 +233,7 @@ func (a *attempt) cleanUp(ctx context.Context) error {
 		passed := m.row >= 0 && a.skipped[m.row]
 		live := len(m.live())
 		for _, v := range slices.Clone(m.views) {
-			removed := !passed && (live == 0 && !m.locked && v.over() || live > 0 && v.State == stateDelivered)
+			removed := !passed && (live == 0 && !m.locked && v.over() || live > 0 && v.State == sqlstore.StateDelivered)
 			if removed {
 				m.remove(v)
 				a.writes.remove = append(a.writes.remove, v.OID)

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // rowChunk is the most documents of one command.
@@ -91,7 +92,7 @@ func (a *attempt) rowsOf(ctx context.Context, t *outbox.Table, del, alike bool, 
 		free = nil
 		for _, r := range rows {
 			switch {
-			case !a.locked[messageKey{t.String(), r.id}]:
+			case !a.locked[sqlstore.MessageKey{Table: t.String(), ID: r.id}]:
 				free = append(free, r)
 			case r.index < 0:
 				r.msg.locked = true
@@ -193,17 +194,17 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 }
 
 // lockAll adds all messages with documents to change.
-func lockAll(works []*rowWork, locked map[messageKey]bool) {
+func lockAll(works []*rowWork, locked map[sqlstore.MessageKey]bool) {
 	for _, w := range works {
 		for i := range w.rows {
-			locked[messageKey{w.table.String(), w.rows[i].id}] = true
+			locked[sqlstore.MessageKey{Table: w.table.String(), ID: w.rows[i].id}] = true
 		}
 	}
 }
 
 // findLocked adds the messages whose documents a transaction of others has changed. It tries all of them in transactions that are
 // never committed, and halves what meets another transaction.
-func (s *store) findLocked(ctx context.Context, works []*rowWork, locked map[messageKey]bool) error {
+func (s *store) findLocked(ctx context.Context, works []*rowWork, locked map[sqlstore.MessageKey]bool) error {
 	for _, w := range works {
 		if err := s.probe(ctx, w, w.rows, locked); err != nil {
 			return err
@@ -212,7 +213,7 @@ func (s *store) findLocked(ctx context.Context, works []*rowWork, locked map[mes
 	return nil
 }
 
-func (s *store) probe(ctx context.Context, w *rowWork, rows []rowChange, locked map[messageKey]bool) error {
+func (s *store) probe(ctx context.Context, w *rowWork, rows []rowChange, locked map[sqlstore.MessageKey]bool) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -230,7 +231,7 @@ func (s *store) probe(ctx context.Context, w *rowWork, rows []rowChange, locked 
 	case !hasLabel(err, transientLabel) || !hasCode(err, codeWriteConflict, codeLockTimeout):
 		return err
 	case len(rows) == 1:
-		locked[messageKey{w.table.String(), rows[0].id}] = true
+		locked[sqlstore.MessageKey{Table: w.table.String(), ID: rows[0].id}] = true
 		return nil
 	}
 	if err := s.probe(ctx, w, rows[:len(rows)/2], locked); err != nil {

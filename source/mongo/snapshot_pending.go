@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // parkedAtOnce is how many swept documents are looked up among the parked deliveries at a time.
@@ -125,10 +126,10 @@ func (s *tableSnapshot) emitPending(ctx context.Context, ms []*outbox.Message, p
 // parkedAt names for each message the sinks that have a delivery of it parked, in whatever state: also of a delivery that was
 // dropped or delivered, a document is kept until its message is settled. Nil where nothing is.
 func parkedAt(ctx context.Context, pipeline string, ms []*outbox.Message, find func(where, fields bson.D) (*mongo.Cursor, error)) ([][]string, error) {
-	places := make(map[messageKey]int, len(ms))
+	places := make(map[sqlstore.MessageKey]int, len(ms))
 	ids := make([]string, len(ms))
 	for i, m := range ms {
-		ids[i], places[messageKey{m.Table, m.ID}] = m.ID, i
+		ids[i], places[sqlstore.MessageKey{Table: m.Table, ID: m.ID}] = m.ID, i
 	}
 	cur, err := find(bson.D{{Key: "pipeline", Value: pipeline}, {Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}},
 		bson.D{{Key: "_id", Value: 0}, {Key: "message_id", Value: 1}, {Key: "source_table", Value: 1}, {Key: "sink", Value: 1}})
@@ -145,7 +146,7 @@ func parkedAt(ctx context.Context, pipeline string, ms []*outbox.Message, find f
 	}
 	var at [][]string
 	for _, f := range found {
-		i, ok := places[messageKey{f.Table, f.ID}]
+		i, ok := places[sqlstore.MessageKey{Table: f.Table, ID: f.ID}]
 		if !ok {
 			continue
 		}

@@ -182,7 +182,7 @@ func (s *store) reportSinks(ctx context.Context, r *Report, now time.Time) error
 	for _, lane := range lanes {
 		to := sink(lane.Sink)
 		to.Lanes++
-		if heads[lane].State == checkpoint.StateDead || s.isHeld(lane) {
+		if heads[lane].State == checkpoint.StateDead || s.held.Has(lane) {
 			to.HeldLanes++
 		}
 	}

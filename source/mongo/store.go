@@ -12,6 +12,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // The relay's own collections.
@@ -42,7 +43,7 @@ type store struct {
 	checkpoints, parked, requests *mongo.Collection
 
 	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
-	held  map[checkpoint.Lane]bool
+	held  sqlstore.HeldLanes
 	sinks map[string]bool
 	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
 	unclean, started bool
@@ -100,7 +101,7 @@ func openReader(ctx context.Context, cfg Config) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{cfg: cfg, client: client, held: make(map[checkpoint.Lane]bool), sinks: make(map[string]bool)}
+	s := &store{cfg: cfg, client: client, held: make(sqlstore.HeldLanes), sinks: make(map[string]bool)}
 	s.database = client.Database(cfg.Schema)
 	s.checkpoints, s.parked = s.database.Collection(checkpointCollection), s.database.Collection(parkedCollection)
 	s.requests = s.database.Collection(requestCollection)

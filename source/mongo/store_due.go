@@ -196,7 +196,7 @@ func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Pos
 		unrouted = heads[checkpoint.Lane{Group: lane.Group}].Position
 	}
 	n, total := 0, 0
-	for n < len(found) && n < limit && !s.isHeld(lane) {
+	for n < len(found) && n < limit && !s.held.Has(lane) {
 		v := found[n]
 		if v.State == checkpoint.StateDead || unrouted != "" && unrouted < v.Position || n > 0 && total+v.Bytes > bytes {
 			break

@@ -33,15 +33,15 @@ func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 		return nil, s.fault("read requests", err)
 	}
 	for id, why := range bad {
-		if err := s.closeRequest(ctx, id, &RequestResult{Error: why.Error()}); err != nil {
+		if err := s.CloseRequest(ctx, id, &RequestResult{Error: why.Error()}); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// closeRequest marks a request as done.
-func (s *store) closeRequest(ctx context.Context, id int64, result *RequestResult) error {
+// CloseRequest implements sqlstore.Requests.
+func (s *store) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
 	err := s.inTx(ctx, func(b *batch) { queueResult(b, id, result, true) })
 	if err != nil {
 		return s.fault("record a request's result", err)
@@ -58,8 +58,8 @@ func queueResult(b *batch, id int64, result *RequestResult, done bool) {
 	b.exec("UPDATE {request} SET result = ?, done_at = IF(?, UTC_TIMESTAMP(6), NULL) WHERE id = ?", string(text), done, id)
 }
 
-// progress reads what a request did so far. Done: nothing is left to do, or the request is gone.
-func (s *store) progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
+// Progress implements sqlstore.Requests.
+func (s *store) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
 	result, done = &RequestResult{}, true
 	b := s.batch()
 	b.each(func(r row) error {
@@ -78,45 +78,24 @@ func (s *store) progress(ctx context.Context, id int64) (result *RequestResult, 
 	return result, done, nil
 }
 
-// Lanes names the lanes that the next Apply will change. A hold or resume that names no sink is about a group at every
-// sink: its lane has the sink ”.
+// Lanes implements checkpoint.Store.
 func (s *store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
-	if sqlstore.Validate(r) != nil || limit <= 0 {
-		return nil, nil
-	}
-	result, done, err := s.progress(ctx, r.ID)
-	if err != nil || done {
-		return nil, err
-	}
-	var lanes []checkpoint.Lane
-	seen := make(map[checkpoint.Lane]bool)
-	add := func(lane checkpoint.Lane) (room bool) {
-		if !seen[lane] {
-			if len(lanes) == limit {
-				return false
-			}
-			seen[lane] = true
-			lanes = append(lanes, lane)
-		}
-		return true
-	}
-	switch {
-	case sqlstore.ByGroups(r):
-		for _, lane := range sqlstore.GroupLanes(r, result.Next, sqlstore.RequestChunk) {
-			if !add(lane) {
-				break
-			}
-		}
-	case sqlstore.Selects(r.Verb):
-		c, err := s.selectChunk(ctx, r, result)
-		if err != nil {
-			return nil, err
-		}
-		for i := range c.Rows {
-			if !add(c.Rows[i].Lane()) {
-				break
-			}
-		}
-	}
-	return lanes, nil
+	return sqlstore.LanesOf(ctx, s, r, limit)
 }
+
+// Apply implements checkpoint.Store.
+func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
+	return sqlstore.Apply(ctx, s, r, lanes)
+}
+
+// Transact implements sqlstore.Requests: a settlement of nothing, inside which the request takes effect.
+func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.Effects) error) ([]checkpoint.Lane, []sqlstore.LaneState, error) {
+	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error { return do(ctx, effects{a}) })
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.lanes.Order, a.states, nil
+}
+
+// Held implements sqlstore.Requests.
+func (s *store) Held() sqlstore.HeldLanes { return s.held }

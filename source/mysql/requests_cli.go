@@ -51,7 +51,7 @@ func Result(ctx context.Context, cfg Config, id int64) (result *RequestResult, d
 		return nil, false, err
 	}
 	defer func() { err = errors.Join(err, s.sess.close(ctx)) }()
-	return s.progress(ctx, id)
+	return s.Progress(ctx, id)
 }
 
 // Execute carries out the open requests up to an id where no relay runs; with one, it fails with checkpoint.ErrLocked.
@@ -62,73 +62,14 @@ func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	for {
-		requests, err := s.Requests(ctx)
-		if err != nil {
-			return err
-		}
-		progress := false
-		for i := range requests {
-			r := &requests[i]
-			if r.ID > upTo || r.Verb == checkpoint.VerbAcceptGap {
-				continue
-			}
-			progress = true
-			if err := s.carryOut(ctx, r); err != nil {
-				return fmt.Errorf("carry out request %d: %w", r.ID, err)
-			}
-		}
-		if !progress {
-			return nil
-		}
-	}
+	return sqlstore.Execute(ctx, s, upTo)
 }
-
-// carryOut does all parts of a request. With the lock held here no lane has a run in flight.
-func (s *store) carryOut(ctx context.Context, r *checkpoint.Request) error {
-	for {
-		lanes, err := s.Lanes(ctx, r, sqlstore.RequestChunk)
-		if err != nil {
-			return err
-		}
-		applied, err := s.Apply(ctx, r, lanes)
-		if err != nil || applied.Done {
-			return err
-		}
-	}
-}
-
-const waitPoll = 100 * time.Millisecond
 
 // Wait waits until a request is done: by the relay that runs or, where none does, by Execute. A request to accept a gap
 // is left to the next start where no relay runs: the result is nil then.
 func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
-	tick := time.NewTicker(waitPoll)
-	defer tick.Stop()
-	for turn := 0; ; turn++ {
-		result, done, err := Result(ctx, cfg, id)
-		if err != nil || done {
-			return result, err
-		}
-		if turn%10 == 0 {
-			switch err := Execute(ctx, cfg, id); {
-			case errors.Is(err, checkpoint.ErrLocked):
-			case err != nil:
-				return nil, err
-			default:
-				result, done, err := Result(ctx, cfg, id)
-				if err != nil || done {
-					return result, err
-				}
-				return nil, nil // accept-gap
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for request %d: %w; the relay carries it out all the same", id, ctx.Err())
-		case <-tick.C:
-		}
-	}
+	return sqlstore.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
+		func(ctx context.Context) error { return Execute(ctx, cfg, id) })
 }
 
 // A Listed is a parked delivery as operators see it.
@@ -136,9 +77,6 @@ type Listed = sqlstore.Listed
 
 // A WaitingLane is a lane that does not flow, and why.
 type WaitingLane = sqlstore.WaitingLane
-
-// listBytes bounds the payloads of one list.
-const listBytes = 64 << 20
 
 // ListParked lists what a selection selects, with whole messages, in the order in which a request would go through it: by
 // sink, group and position. At most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left
@@ -152,32 +90,7 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 	if err := s.remember(ctx); err != nil {
 		return nil, false, err
 	}
-	r := &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: sel}
-	if limit > 0 && (sel.Limit == 0 || limit < sel.Limit) {
-		r.Selection.Limit = limit + 1
-	}
-	progress := &RequestResult{}
-	bytes := 0
-	for {
-		c, err := s.selectChunk(ctx, r, progress)
-		if err != nil {
-			return nil, false, err
-		}
-		found, err := s.listed(ctx, c.Rows)
-		if err != nil {
-			return nil, false, err
-		}
-		for i := range found {
-			if limit > 0 && len(list) == limit || bytes > listBytes {
-				return list, true, nil
-			}
-			list, bytes = append(list, found[i]), bytes+len(found[i].Message.Payload)
-		}
-		progress.Changed, progress.After = len(list), c.Last
-		if c.End {
-			return list, false, nil
-		}
-	}
+	return sqlstore.ListParked(ctx, s, sel, limit, s.listed)
 }
 
 // listed reads deliveries whole, in the order of rows.
@@ -236,7 +149,7 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	var firsts []sqlstore.SelectedRow
 	for _, lane := range lanes {
 		if h := heads[lane]; h != nil {
-			list = append(list, WaitingLane{Sink: lane.Sink, Group: lane.Group, Deliveries: counts[lane], Held: s.isHeld(lane)})
+			list = append(list, WaitingLane{Sink: lane.Sink, Group: lane.Group, Deliveries: counts[lane], Held: s.held.Has(lane)})
 			firsts = append(firsts, sqlstore.SelectedRow{ParkedKey: sqlstore.ParkedKey{Sink: lane.Sink, Group: lane.Group, Position: h.position,
 				ID: h.key.ID, Table: h.key.Table}})
 		}
@@ -245,14 +158,7 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	if err != nil {
 		return nil, err
 	}
-	if len(whole) != len(list) {
-		return nil, fmt.Errorf("list lanes: %w", errors.New("they changed meanwhile: try again"))
-	}
-	for i := range whole {
-		whole[i].Message.Payload = nil
-		list[i].First = &whole[i]
-	}
-	return append(sqlstore.EmptyHeld(s.held, list, &sel), list...), nil
+	return sqlstore.WithFirst(list, whole, s.held, &sel)
 }
 
 // waitingLanes names lanes with blocking deliveries, in order.

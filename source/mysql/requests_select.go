@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -31,18 +30,15 @@ type selection struct {
 	fits  []bool // parallel to rows
 }
 
-// selectChunk reads the next deliveries that a request selects. One that names no ids does not reach what was parked, or died,
+// Select implements sqlstore.Requests. A request that names no ids does not reach what was parked, or died,
 // after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
-func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
+func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
 	sel := &r.Selection
 	asked := r.ID
 	if len(sel.IDs) > 0 {
 		asked = 0
 	}
-	q := &selection{s: s, match: []any{list(sqlstore.StatesOf(r)), s.matching(sel), asked}, after: sqlstore.ParkedKey{Sink: sel.Sink}}
-	if done.After != nil {
-		q.after = *done.After
-	}
+	q := &selection{s: s, match: []any{list(sqlstore.StatesOf(r)), s.matching(sel), asked}, after: sqlstore.Behind(sel, done)}
 	b := s.batch()
 	switch {
 	case len(sel.IDs) > 0:
@@ -139,23 +135,12 @@ func (q *selection) chunk(r *checkpoint.Request, done *RequestResult) *sqlstore.
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int { return compareKeys(&q.rows[i].ParkedKey, &q.rows[j].ParkedKey) })
+	slices.SortFunc(order, func(i, j int) int { return q.rows[i].Compare(&q.rows[j].ParkedKey) })
 	order = slices.CompactFunc(order, func(i, j int) bool { return q.rows[i].ParkedKey == q.rows[j].ParkedKey })
-	c := &sqlstore.Chunk{End: len(order) < sqlstore.ScanChunk}
+	c := &sqlstore.Chunk{}
 	for _, i := range order[:min(len(order), sqlstore.ScanChunk)] {
-		key := q.rows[i].ParkedKey
-		c.Last = &key
-		if q.fits[i] && (r.Verb != checkpoint.VerbSkip || q.rows[i].Blocks) {
-			c.Rows = append(c.Rows, q.rows[i])
-		}
+		c.Look(r, &q.rows[i], q.fits[i])
 	}
-	name, limited := r.Selection.AtSink()
-	c.End = c.End || limited && c.Last.Sink > name
-	c.Limit(&r.Selection, done)
+	c.Finish(r, len(order) >= sqlstore.ScanChunk, done)
 	return c
-}
-
-func compareKeys(a, b *sqlstore.ParkedKey) int {
-	return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Position, b.Position),
-		cmp.Compare(a.ID, b.ID), cmp.Compare(a.Table, b.Table))
 }

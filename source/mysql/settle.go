@@ -261,7 +261,7 @@ func (a *attempt) report() {
 		lane := a.lanes.Order[i]
 		switch {
 		case a.changed[lane] == 0:
-		case !state.Blocked && !a.s.isHeld(lane):
+		case !state.Blocked && !a.s.held.Has(lane):
 			a.out.Open = append(a.out.Open, lane)
 		case state.Due:
 			a.out.Next = append(a.out.Next, lane)

@@ -80,7 +80,7 @@ func (a *attempt) queueHeads(b *batch) {
 			continue
 		}
 		unrouted := a.heads[checkpoint.Lane{Group: lane.Group}]
-		ready := (head.state == checkpoint.StateRetrying || head.state == checkpoint.StateWaiting) && !a.s.isHeld(lane) &&
+		ready := (head.state == checkpoint.StateRetrying || head.state == checkpoint.StateWaiting) && !a.s.held.Has(lane) &&
 			(lane.Sink == "" || unrouted == nil || unrouted.position > head.position)
 		wait, wanted := a.wanted[head.key]
 		switch {
@@ -101,9 +101,4 @@ func (a *attempt) queueHeads(b *batch) {
 func (a *attempt) queueTime(b *batch, k checkpoint.Key, at any) {
 	b.exec("UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.next_attempt_at = ? WHERE "+whereKeys+" AND p.blocks = 1", at,
 		a.s.cfg.Pipeline, list{k.ID}, bin(k.Table), k.Sink)
-}
-
-// isHeld tells whether an operator holds the lane: by itself, or its group at every sink (a hold that names no sink).
-func (s *store) isHeld(lane checkpoint.Lane) bool {
-	return s.held[lane] || s.held[checkpoint.Lane{Group: lane.Group}]
 }

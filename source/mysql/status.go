@@ -188,7 +188,7 @@ func (s *store) reportSinks(ctx context.Context, r *Report) error {
 	b.each(func(row row) error {
 		to := sink(row.text(0))
 		to.Lanes++
-		if row.bool(2) || s.isHeld(checkpoint.Lane{Sink: row.text(0), Group: row.text(1)}) {
+		if row.bool(2) || s.held.Has(checkpoint.Lane{Sink: row.text(0), Group: row.text(1)}) {
 			to.HeldLanes++
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // storeSettings make the session die soon after its client did, and statements use indexes.
@@ -44,7 +45,7 @@ type store struct {
 	maxPacket int
 
 	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
-	held  map[checkpoint.Lane]bool
+	held  sqlstore.HeldLanes
 	sinks map[string]bool
 	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
 	unclean, started bool
@@ -99,7 +100,7 @@ func dialStore(ctx context.Context, cfg Config, url string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1, held: make(map[checkpoint.Lane]bool),
+	s := &store{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1, held: make(sqlstore.HeldLanes),
 		sinks: make(map[string]bool), lockedTables: make(map[string]time.Time)}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.sess.close(ctx))

@@ -160,7 +160,7 @@ func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Pos
 	}
 	unrouted := ""
 	var keys []checkpoint.Key
-	seen, total, ended := 0, 0, s.isHeld(lane)
+	seen, total, ended := 0, 0, s.held.Has(lane)
 	b := s.batch()
 	if lane.Sink != "" {
 		b.each(func(r row) error {

@@ -48,16 +48,13 @@ func atSink(sel *checkpoint.Selection) *string {
 	return nil
 }
 
-// selectChunk reads the next deliveries that a request selects. One that names no ids does not reach what was parked, or died,
+// Select implements sqlstore.Requests. A request that names no ids does not reach what was parked, or died,
 // after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
-func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
+func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
 	sel := &r.Selection
 	from := selectAll
 	var one, two []string // what the query is limited to
-	after := sqlstore.ParkedKey{Sink: sel.Sink}
-	if done.After != nil {
-		after = *done.After
-	}
+	after := sqlstore.Behind(sel, done)
 	switch {
 	case len(sel.IDs) > 0:
 		from, one, two = selectIDs, sel.IDs, sel.Groups
@@ -86,17 +83,11 @@ func (s *store) selectChunk(ctx context.Context, r *checkpoint.Request, done *Re
 	n := 0
 	if _, err := pgx.ForEachRow(rows, []any{&row.Sink, &row.Group, &row.Position, &row.ID, &row.Table, &row.State, &row.Blocks,
 		&row.Alone, &row.RowSettled, &match, &n}, func() error {
-		key := row.ParkedKey
-		c.Last = &key
-		if match && (r.Verb != checkpoint.VerbSkip || row.Blocks) {
-			c.Rows = append(c.Rows, row)
-		}
+		c.Look(r, &row, match)
 		return nil
 	}); err != nil {
 		return nil, s.fault("select deliveries", err)
 	}
-	name, limited := sel.AtSink()
-	c.End = n < sqlstore.ScanChunk || limited && c.Last.Sink > name
-	c.Limit(sel, done)
+	c.Finish(r, n >= sqlstore.ScanChunk, done)
 	return c, nil
 }

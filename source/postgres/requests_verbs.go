@@ -2,12 +2,10 @@ package postgres
 
 import (
 	"context"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -42,161 +40,84 @@ UPDATE {parked} SET sent_id = nullif($5, ''), type = $6, topic = $7, key = $8, p
 WHERE pipeline = $1 AND message_id = $4 AND source_table = $3 AND sink = $2`
 )
 
+// effects implement sqlstore.Effects by the statements of the transaction of an attempt.
+type effects struct{ *attempt }
+
+func (e effects) Record(ctx context.Context, id int64, result *RequestResult, done bool) error {
+	return e.s.noteResult(ctx, id, result, done)
+}
+
+func (e effects) InForce(ctx context.Context) (sqlstore.Forces, error) { return e.s.inForce(ctx) }
+
+func (e effects) SaveForce(ctx context.Context, id int64, f *sqlstore.Force) error {
+	return e.s.saveForce(ctx, id, f)
+}
+
+func (e effects) Sinks() map[string]bool                { return e.s.sinks }
+func (e effects) Hold(lanes sqlstore.HeldLanes)         { e.s.held = lanes }
+func (e effects) AddLane(lane checkpoint.Lane)          { e.lanes.Add(lane) }
+func (e effects) AddMessage(key sqlstore.MessageKey)    { e.message(key) }
+func (e effects) RowWord() string                       { return "row" }
+func (e effects) Unfit(*checkpoint.Parked) (why string) { return "" }
+
 // exec runs one of the statements above.
-func (p *part) exec(ctx context.Context, sql string, rows []sqlstore.SelectedRow, further ...any) error {
+func (e effects) exec(ctx context.Context, sql string, rows []sqlstore.SelectedRow, further ...any) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	sinks, tables, ids := keys(rows)
-	_, err := p.s.conn.Exec(ctx, p.s.q(sql), append([]any{p.s.cfg.Pipeline, sinks, tables, ids}, further...)...)
+	_, err := e.s.conn.Exec(ctx, e.s.q(sql), append([]any{e.s.cfg.Pipeline, sinks, tables, ids}, further...)...)
 	return err
 }
 
-// replay makes deliveries wait for their turn again, with no attempt spent. What its group has passed comes out of order,
-// which the operator has to allow.
-func (p *part) replay(ctx context.Context, rows []sqlstore.SelectedRow) error {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r sqlstore.SelectedRow) bool {
-		passed := r.State == checkpoint.StateDead && !r.Blocks && !r.Alone && !p.request.Selection.AllowReorder
-		if passed {
-			p.result.Refuse("the group has gone on: replay it with --allow-reorder, and it is delivered out of order")
-		}
-		return passed
-	})
-	if p.request.Selection.Refresh {
-		var err error
-		if rows, err = p.refresh(ctx, rows); err != nil {
-			return err
-		}
-	}
-	return p.again(ctx, rows)
-}
-
-// again is the part that replay and edit share.
-func (p *part) again(ctx context.Context, rows []sqlstore.SelectedRow) error {
-	p.touch(rows)
-	lanes := p.attempt.lanes.Order
+func (e effects) Replay(ctx context.Context, rows []sqlstore.SelectedRow) error {
+	lanes := e.lanes.Order
 	sinks, groups := make([]string, len(lanes)), make([]string, len(lanes))
 	for i, lane := range lanes {
 		sinks[i], groups[i] = lane.Sink, lane.Group
 	}
-	if _, err := p.s.conn.Exec(ctx, p.s.q(loseTime), p.s.cfg.Pipeline, sinks, groups); err != nil {
+	if _, err := e.s.conn.Exec(ctx, e.s.q(loseTime), e.s.cfg.Pipeline, sinks, groups); err != nil {
 		return err
 	}
-	p.changed += len(rows)
-	return p.exec(ctx, replayParked, rows)
+	return e.exec(ctx, replayParked, rows)
 }
 
-// drop gives deliveries up. They stay, not blocking, until their whole message is settled, so that a sweep leaves them out.
-func (p *part) drop(ctx context.Context, rows []sqlstore.SelectedRow) error {
-	p.touch(rows)
-	p.changed += len(rows)
-	why := "dropped"
-	if p.request.Reason != "" {
-		why += ": " + p.request.Reason
-	}
-	return p.exec(ctx, dropParked, rows, sqlstore.ErrorText(why))
+func (e effects) Drop(ctx context.Context, rows []sqlstore.SelectedRow, why string) error {
+	return e.exec(ctx, dropParked, rows, why)
 }
 
-// skip lets groups go on past their dead deliveries, which stay dead.
-func (p *part) skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
-	p.touch(rows)
-	p.changed += len(rows)
-	return p.exec(ctx, skipParked, rows)
+func (e effects) Skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
+	return e.exec(ctx, skipParked, rows)
 }
 
-// refresh puts what the rows of the user's table say now in the place of what was copied. Rows that are not pending (any
-// more) are refused.
-func (p *part) refresh(ctx context.Context, rows []sqlstore.SelectedRow) ([]sqlstore.SelectedRow, error) {
-	old, err := p.read(ctx, rows)
-	if err != nil {
-		return nil, err
-	}
-	fresh := make(map[sqlstore.MessageKey]*outbox.Message)
-	for _, t := range p.s.tables.order {
-		var ids []string
-		for i := range rows {
-			if rows[i].Table == t.String() {
-				ids = append(ids, rows[i].ID)
-			}
-		}
+func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (sqlstore.Present, error) {
+	fresh := make(sqlstore.Present)
+	for _, t := range e.s.tables.order {
+		ids := sqlstore.IDsOf(rows, t.String())
 		if len(ids) == 0 {
 			continue
 		}
-		found, err := p.s.readByID(ctx, t, ids, t.pending("t."))
+		found, err := e.s.readByID(ctx, t, ids, t.pending("t."))
 		if err != nil {
 			return nil, err
 		}
-		for id, m := range found {
-			fresh[sqlstore.MessageKey{Table: t.String(), ID: id}] = m
-		}
+		fresh.Add(t.String(), found)
 	}
-	b := &pgx.Batch{}
-	var kept []sqlstore.SelectedRow
-	for i := range rows {
-		m, parked := fresh[sqlstore.MessageKey{Table: rows[i].Table, ID: rows[i].ID}], old[rows[i].ParkedKey]
-		if m == nil || parked == nil {
-			p.result.Refuse("the row is not pending any more")
-			continue
-		}
-		parked.Message = sqlstore.WithPresentContent(parked.Message, m)
-		parked.InTable = m.Fault != nil
-		p.queueRewrite(b, parked)
-		kept = append(kept, rows[i])
-	}
-	return kept, p.s.send(ctx, b)
+	return fresh, nil
 }
 
-// edit changes what deliveries carry, gives them a new id, and replays them. The row's own id stays their identity here.
-func (p *part) edit(ctx context.Context, rows []sqlstore.SelectedRow) error {
-	old, err := p.read(ctx, rows)
-	if err != nil {
-		return err
-	}
-	if p.result.NewID == "" {
-		if p.result.NewID = p.request.Selection.Edit.NewID; p.result.NewID == "" {
-			p.result.NewID = sqlstore.NewUUID()
-		}
-	}
-	b := &pgx.Batch{}
-	var kept []sqlstore.SelectedRow
-	for i := range rows {
-		parked := old[rows[i].ParkedKey]
-		passed := !rows[i].Blocks && !rows[i].Alone && !p.request.Selection.AllowReorder
-		switch {
-		case parked == nil:
-			continue
-		case passed:
-			p.result.Refuse("the group has gone on: edit it with --allow-reorder, and it is delivered out of order")
-			continue
-		case parked.InTable && p.request.Selection.Edit.Payload == nil:
-			p.result.Refuse("the message was not copied as a whole: give the edit a payload, or mend the row and replay it")
-			continue
-		}
-		parked.Original = parked.RowID()
-		parked.Message = sqlstore.Edited(parked.Message, p.request.Selection.Edit)
-		parked.Message.ID, parked.InTable = p.result.NewID, false
-		p.queueRewrite(b, parked)
-		kept = append(kept, rows[i])
-	}
-	if err := p.s.send(ctx, b); err != nil {
-		return err
-	}
-	return p.again(ctx, kept)
-}
-
-// read reads whole deliveries.
-func (p *part) read(ctx context.Context, rows []sqlstore.SelectedRow) (map[sqlstore.ParkedKey]*checkpoint.Parked, error) {
+func (e effects) ReadParked(ctx context.Context, rows []sqlstore.SelectedRow) (map[sqlstore.ParkedKey]*checkpoint.Parked, error) {
 	sinks, tables, ids := keys(rows)
-	found, err := p.s.conn.Query(ctx, p.s.q(`SELECT `+parkedColumns+` FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
+	found, err := e.s.conn.Query(ctx, e.s.q(`SELECT `+parkedColumns+` FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
 		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
 			AND q.sink = v.sink OFFSET 0) p`),
-		p.s.cfg.Pipeline, sinks, tables, ids)
+		e.s.cfg.Pipeline, sinks, tables, ids)
 	if err != nil {
-		return nil, p.s.fault("read deliveries", err)
+		return nil, e.s.fault("read deliveries", err)
 	}
 	ps, err := collectParked(found)
 	if err != nil {
-		return nil, p.s.fault("read deliveries", err)
+		return nil, e.s.fault("read deliveries", err)
 	}
 	out := make(map[sqlstore.ParkedKey]*checkpoint.Parked, len(ps))
 	for i := range ps {
@@ -205,7 +126,15 @@ func (p *part) read(ctx context.Context, rows []sqlstore.SelectedRow) (map[sqlst
 	return out, nil
 }
 
-func (p *part) queueRewrite(b *pgx.Batch, d *checkpoint.Parked) {
+func (e effects) Rewrite(ctx context.Context, changed []sqlstore.Rewritten) error {
+	b := &pgx.Batch{}
+	for i := range changed {
+		e.queueRewrite(b, changed[i].Parked)
+	}
+	return e.s.send(ctx, b)
+}
+
+func (e effects) queueRewrite(b *pgx.Batch, d *checkpoint.Parked) {
 	m := d.Message
 	sent, class, reason := "", "", ""
 	if d.Original != "" {
@@ -214,7 +143,15 @@ func (p *part) queueRewrite(b *pgx.Batch, d *checkpoint.Parked) {
 	if m.Fault != nil {
 		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
 	}
-	b.Queue(p.s.q(rewriteParked), p.s.cfg.Pipeline, d.Sink, m.Table, d.RowID(), sent, m.Type, m.Topic, m.Key, m.Payload,
+	b.Queue(e.s.q(rewriteParked), e.s.cfg.Pipeline, d.Sink, m.Table, d.RowID(), sent, m.Type, m.Topic, m.Key, m.Payload,
 		sqlstore.HeadersJSON(m.Headers), sqlstore.FieldsJSON(m.Fields), m.Tenant, m.ContentType, m.IdempotencyKey, m.CorrelationID, m.Priority,
 		m.MaxAttempts, timestamp(m.AvailableAt), timestamp(m.CreatedAt), d.InTable, class, reason)
+}
+
+// keys are the deliveries as parameters.
+func keys(rows []sqlstore.SelectedRow) (sinks, tables, ids []string) {
+	for i := range rows {
+		sinks, tables, ids = append(sinks, rows[i].Sink), append(tables, rows[i].Table), append(ids, rows[i].ID)
+	}
+	return sinks, tables, ids
 }

@@ -52,7 +52,7 @@ func (s *store) queueLanes(b *pgx.Batch, touched *sqlstore.LaneSet, states *[]sq
 	sinks, groups := make([]string, len(touched.Order)), make([]string, len(touched.Order))
 	held := make([]bool, len(touched.Order))
 	for i, lane := range touched.Order {
-		sinks[i], groups[i], held[i] = lane.Sink, lane.Group, s.isHeld(lane)
+		sinks[i], groups[i], held[i] = lane.Sink, lane.Group, s.held.Has(lane)
 	}
 	*states = make([]sqlstore.LaneState, len(touched.Order))
 	b.Queue(s.q(headLanes), s.cfg.Pipeline, sinks, groups, held).Query(func(rows pgx.Rows) error {
@@ -64,9 +64,4 @@ func (s *store) queueLanes(b *pgx.Batch, touched *sqlstore.LaneSet, states *[]sq
 		})
 		return err
 	})
-}
-
-// isHeld tells whether an operator holds the lane: by itself, or its group at every sink (a hold that names no sink).
-func (s *store) isHeld(lane checkpoint.Lane) bool {
-	return s.held[lane] || s.held[checkpoint.Lane{Group: lane.Group}]
 }

@@ -237,7 +237,7 @@ func (s *store) reportSinks(ctx context.Context, r *Report) error {
 	if _, err := pgx.ForEachRow(rows, []any{&lane.Sink, &lane.Group, &dead}, func() error {
 		to := sink(lane.Sink)
 		to.Lanes++
-		if dead || s.isHeld(lane) {
+		if dead || s.held.Has(lane) {
 			to.HeldLanes++
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // lockKey is the key of the pipeline's advisory lock: the first 8 bytes of SHA-256 of "tailbox:" and the name, as a
@@ -54,7 +55,7 @@ type store struct {
 	tables tables
 
 	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
-	held  map[checkpoint.Lane]bool
+	held  sqlstore.HeldLanes
 	sinks map[string]bool
 	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
 	unclean, started bool
@@ -89,7 +90,7 @@ func openStore(ctx context.Context, cfg Config) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &store{cfg: cfg, conn: conn, texts: make(map[string]string), held: make(map[checkpoint.Lane]bool),
+	s := &store{cfg: cfg, conn: conn, texts: make(map[string]string), held: make(sqlstore.HeldLanes),
 		sinks: make(map[string]bool)}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, closeConn(ctx, conn))

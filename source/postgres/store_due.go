@@ -146,7 +146,7 @@ func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Pos
 	var table, id string
 	var stop *bool
 	var size, total int
-	seen, ended := 0, s.isHeld(lane)
+	seen, ended := 0, s.held.Has(lane)
 	_, err = pgx.ForEachRow(rows, []any{&table, &id, &stop, &size}, func() error {
 		seen++
 		ended = ended || stop != nil && *stop || len(ids) == limit || len(ids) > 0 && total+size > bytes

@@ -113,9 +113,17 @@ func (fs Forces) Sinks() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
+// HeldLanes are the lanes that operators hold. The sink "" of one stands for its group at every sink.
+type HeldLanes map[checkpoint.Lane]bool
+
+// Has tells whether the lane is held: by itself, or its group at every sink (a hold that names no sink).
+func (h HeldLanes) Has(lane checkpoint.Lane) bool {
+	return h[lane] || h[checkpoint.Lane{Group: lane.Group}]
+}
+
 // Held are the lanes that are held.
-func (fs Forces) Held() map[checkpoint.Lane]bool {
-	set := make(map[checkpoint.Lane]bool)
+func (fs Forces) Held() HeldLanes {
+	set := make(HeldLanes)
 	for _, f := range fs {
 		for _, l := range f.Lanes {
 			set[checkpoint.Lane{Sink: l[0], Group: l[1]}] = true

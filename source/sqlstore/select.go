@@ -28,6 +28,12 @@ func KeyOf(p *checkpoint.Parked) ParkedKey {
 	return ParkedKey{Sink: p.Sink, Group: m.Group, Position: m.Position.String(), ID: p.RowID(), Table: m.Table}
 }
 
+// Compare tells which of two comes first.
+func (k *ParkedKey) Compare(o *ParkedKey) int {
+	return cmp.Or(cmp.Compare(k.Sink, o.Sink), cmp.Compare(k.Group, o.Group), cmp.Compare(k.Position, o.Position),
+		cmp.Compare(k.ID, o.ID), cmp.Compare(k.Table, o.Table))
+}
+
 // Lane is where the delivery is parked.
 func (k *ParkedKey) Lane() checkpoint.Lane { return checkpoint.Lane{Sink: k.Sink, Group: k.Group} }
 
@@ -38,6 +44,8 @@ type SelectedRow struct {
 	Blocks     bool
 	Alone      bool
 	RowSettled bool
+	// Ref is what else a store knows the delivery by; only that store looks at it.
+	Ref any
 }
 
 // A Chunk is the next deliveries that a request selects, in order.
@@ -45,6 +53,31 @@ type Chunk struct {
 	Rows []SelectedRow
 	Last *ParkedKey // the last one that was looked at
 	End  bool       // nothing follows
+}
+
+// Behind is where a request goes on: behind the last delivery that it has looked at.
+func Behind(sel *checkpoint.Selection, done *RequestResult) ParkedKey {
+	if done.After != nil {
+		return *done.After
+	}
+	return ParkedKey{Sink: sel.Sink}
+}
+
+// Look adds a delivery that was looked at. Matches tells whether the request selects it, as far as the store has judged that: a
+// skip is about those that block alone.
+func (c *Chunk) Look(r *checkpoint.Request, row *SelectedRow, matches bool) {
+	key := row.ParkedKey
+	c.Last = &key
+	if matches && (r.Verb != checkpoint.VerbSkip || row.Blocks) {
+		c.Rows = append(c.Rows, *row)
+	}
+}
+
+// Finish ends the looking. Full: there may be more than what was looked at.
+func (c *Chunk) Finish(r *checkpoint.Request, full bool, done *RequestResult) {
+	name, limited := r.Selection.AtSink()
+	c.End = !full || c.Last == nil || limited && c.Last.Sink > name
+	c.limit(&r.Selection, done)
 }
 
 // Selects tells whether the verb is about parked deliveries.
@@ -56,8 +89,8 @@ func Selects(v checkpoint.Verb) bool {
 	return false
 }
 
-// Limit cuts a chunk to one transaction, and to what the request's limit leaves.
-func (c *Chunk) Limit(sel *checkpoint.Selection, done *RequestResult) {
+// limit cuts a chunk to one transaction, and to what the request's limit leaves.
+func (c *Chunk) limit(sel *checkpoint.Selection, done *RequestResult) {
 	room := RequestChunk
 	if sel.Limit > 0 {
 		left := sel.Limit - done.Changed
