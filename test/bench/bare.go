@@ -17,15 +17,16 @@ import (
 // bare is the bare reader's process: it reads a slot, counts inserts, and confirms at the end. With a topic it produces what it
 // reads first. After that it goes on until it is stopped.
 func bare(args []string) error {
-	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
-	url := flags.String("url", "", "database `URL`")
-	name := flags.String("slot", "", "`NAME` of the slot")
-	publication := flags.String("publication", "bench", "`NAME` of the publication")
-	end := flags.String("end", "", "`LSN` to confirm at; none = confirm as it goes")
-	brokers := flags.String("brokers", "", "Kafka `LIST`")
-	topic := flags.String("topic", "", "Kafka `TOPIC`")
-	eager := flags.Bool("eager", false, "produce what is there at once, in place of batches of 2000")
-	if err := flags.Parse(args); err != nil {
+	set := flag.NewFlagSet("bare", flag.ContinueOnError)
+	url := set.String("url", "", "database `URL`")
+	name := set.String("slot", "", "`NAME` of the slot")
+	publication := set.String("publication", "bench", "`NAME` of the publication")
+	end := set.String("end", "", "`LSN` to confirm at; none = confirm as it goes")
+	brokers := set.String("brokers", "", "Kafka `LIST`")
+	topic := set.String("topic", "", "Kafka `TOPIC`")
+	set.Int("rows", 0, "not used here")
+	eager := set.Bool("eager", false, "produce what is there at once, in place of batches of 2000")
+	if err := set.Parse(args); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -34,6 +35,7 @@ func bare(args []string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintln(os.Stderr, sayReading)
 	// Streaming waits without bounds; the end of the process ends it.
 	context.AfterFunc(ctx, func() { os.Exit(0) })
 	var last uint64

@@ -17,16 +17,18 @@ import (
 
 // bench is what the scenarios share.
 type bench struct {
-	options
-	dir   string
-	self  string // this program, for bare readers
-	pg    *servers.PG
-	kafka *servers.KafkaServer // nil until it is needed
-	table table
-	count int // of databases
+	flags
+	dir  string
+	self string // this program, for bare readers
+	// Servers are nil until they are needed.
+	pg      *servers.PG
+	kafka   *servers.KafkaServer
+	servers map[string]server
+	table   table
+	count   int // of databases
 }
 
-func newBench(o options) (*bench, error) {
+func newBench(o flags) (*bench, error) {
 	binary, err := filepath.Abs(o.binary)
 	if err != nil {
 		return nil, err
@@ -43,21 +45,35 @@ func newBench(o options) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	pg, err := servers.StartPostgres(o.postgres, servers.WithSetting("max_wal_size", "16GB"),
-		servers.WithSetting("shared_buffers", "256MB"), servers.WithSetting("autovacuum", "off"))
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	fmt.Printf("Postgres %s, %d processors, %d rounds, %d rows in transactions of %d\n", o.postgres, runtime.NumCPU(), o.rounds, o.rows, perTxn)
-	return &bench{options: o, dir: dir, self: self, pg: pg}, nil
+	fmt.Printf("%d processors, %d rounds, %d rows in transactions of %d\n", runtime.NumCPU(), o.rounds, o.rows, perTxn)
+	return &bench{flags: o, dir: dir, self: self, servers: map[string]server{}}, nil
 }
 
-func (b *bench) close() error {
-	err := b.pg.Close()
+func (b *bench) close() (err error) {
+	for _, s := range b.servers {
+		err = errors.Join(err, s.close())
+	}
+	if b.pg != nil {
+		err = errors.Join(err, b.pg.Close())
+	}
 	if b.kafka != nil {
 		err = errors.Join(err, b.kafka.Close())
 	}
 	return errors.Join(err, os.RemoveAll(b.dir))
+}
+
+// postgresServer starts Postgres when it is first needed.
+func (b *bench) postgresServer() (*servers.PG, error) {
+	if b.pg == nil {
+		pg, err := servers.StartPostgres(b.postgres, servers.WithSetting("max_wal_size", "16GB"),
+			servers.WithSetting("shared_buffers", "256MB"), servers.WithSetting("autovacuum", "off"))
+		if err != nil {
+			return nil, err
+		}
+		fmt.Printf("Postgres %s\n", b.postgres)
+		b.pg = pg
+	}
+	return b.pg, nil
 }
 
 // broker starts Kafka when it is first needed.
@@ -94,6 +110,9 @@ type base struct {
 
 // newBase makes a database. Its outbox table is made by the first relay's init.
 func (b *bench) newBase(ctx context.Context) (*base, error) {
+	if _, err := b.postgresServer(); err != nil {
+		return nil, err
+	}
 	b.count++
 	db := &base{bench: b, name: fmt.Sprintf("bench_%d", b.count), table: "outbox", end: "0/0"}
 	if err := b.pg.Exec(ctx, "postgres", "CREATE DATABASE "+db.name); err != nil {

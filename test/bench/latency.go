@@ -86,7 +86,7 @@ func (b *bench) latency(ctx context.Context, bare bool) (laps []time.Duration, e
 			return cmd
 		}
 	}
-	err = db.beside(ctx, r, func(int) error {
+	err = db.during(ctx, r, func(int) error {
 		laps, err = db.steady(ctx, topic)
 		return err
 	})

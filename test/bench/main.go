@@ -6,9 +6,14 @@
 //
 //	go run ./test/bench                      everything
 //	go run ./test/bench -only discard,kafka  some of it; -list names all
+//	go run ./test/bench -only drain          all whose names begin with "drain-": one for each of the other databases
 //
-// A drain is measured from when the server begins to send on the slot until the slot's confirmed_flush_lsn has reached the
-// end of the backlog, for both; processor time and memory are those of the whole process, start and stop included.
+// The bare readers of the other databases are go-mysql's BinlogSyncer, set up as fast as it goes and decoding the rows of the
+// outbox, and the driver's change stream cursor with the relay's pipeline and batches.
+//
+// A drain of Postgres is measured from when the server begins to send on the slot until the slot's confirmed_flush_lsn has reached
+// the end of the backlog, for both; one of another database from when the process has the log opened until a bare reader has read
+// the last row, and a relay's checkpoint has passed it. Processor time and memory are those of the whole process, its start included.
 package main
 
 import (
@@ -22,8 +27,8 @@ import (
 	"strings"
 )
 
-// options are the flags.
-type options struct {
+// flags are those of the command line.
+type flags struct {
 	binary, postgres, only string
 	rounds                 int
 	rows, backlog, largest int
@@ -31,10 +36,17 @@ type options struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "bare" {
-		exit(bare(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "bare":
+			exit(bare(os.Args[2:]))
+		case "bare-mysql":
+			exit(bareMySQL(os.Args[2:]))
+		case "bare-mongo":
+			exit(bareMongo(os.Args[2:]))
+		}
 	}
-	var o options
+	var o flags
 	flag.StringVar(&o.binary, "binary", "bin/tailbox", "the relay `FILE`")
 	flag.StringVar(&o.postgres, "postgres", "17", "major `VERSION` of Postgres")
 	flag.StringVar(&o.only, "only", "", "`LIST` of scenarios, separated by commas")
@@ -64,7 +76,7 @@ type scenario struct {
 }
 
 func scenarios() []scenario {
-	return []scenario{
+	all := []scenario{
 		{"discard", "bare reader and relay with the sink discard and keep", runDiscard},
 		{"kafka", "bare reader with Client.Produce, and relay to Kafka with keep", runKafka},
 		{"delete", "bare reader, and relay with discard and delete", runDelete},
@@ -75,19 +87,39 @@ func scenarios() []scenario {
 		{"latency", "from before the insert to the consumer, at 2000 messages a second, delete", runLatency},
 		{"http", "an endpoint that takes 10 ms: single with 256 at once, and one hot group by array", runHTTP},
 	}
+	others := []string{kindMySQL, kindMariaDB, kindMongoDB}
+	for _, kind := range others {
+		all = append(all, scenario{"drain-" + kind, "bare reader, and relay with discard: keep, delete", runDrain(kind)})
+	}
+	for _, kind := range others {
+		all = append(all, scenario{"largest-" + kind, "memory within 16MiB: one large transaction", runLargest(kind)})
+	}
+	for _, kind := range others {
+		all = append(all, scenario{"line-" + kind, "from before the insert to a line on stdout, at 1000 messages a second, delete", runLine(kind)})
+	}
+	for _, kind := range append([]string{kindPostgres}, others...) {
+		all = append(all, scenario{"writers-" + kind, "what 8 writers get written beside a bare reader, and beside a relay that deletes", runWriters(kind)})
+	}
+	return all
 }
 
-func run(ctx context.Context, o options) (err error) {
+// chosen tells whether a list of names and families has a scenario in it: "drain" is all whose names begin with "drain-".
+func (s scenario) chosen(list []string) bool {
+	family, _, _ := strings.Cut(s.name, "-")
+	return slices.Contains(list, s.name) || slices.Contains(list, family)
+}
+
+func run(ctx context.Context, o flags) (err error) {
 	all := scenarios()
 	chosen := strings.Split(o.only, ",")
 	for _, name := range chosen {
-		if name != "" && !slices.ContainsFunc(all, func(s scenario) bool { return s.name == name }) {
+		if name != "" && !slices.ContainsFunc(all, func(s scenario) bool { return s.chosen([]string{name}) }) {
 			return fmt.Errorf("choose scenario %q: there is none; see -list", name)
 		}
 	}
 	if o.list {
 		for _, s := range all {
-			fmt.Printf("%-8s %s\n", s.name, s.about)
+			fmt.Printf("%-16s %s\n", s.name, s.about)
 		}
 		return nil
 	}
@@ -97,7 +129,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	for _, s := range all {
-		if o.only != "" && !slices.Contains(chosen, s.name) {
+		if o.only != "" && !s.chosen(chosen) {
 			continue
 		}
 		fmt.Printf("\n%s: %s\n", s.name, s.about)

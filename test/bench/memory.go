@@ -64,7 +64,7 @@ func runIdle(ctx context.Context, b *bench) (err error) {
 	if err != nil {
 		return err
 	}
-	return db.beside(ctx, r, func(pid int) error {
+	return db.during(ctx, r, func(pid int) error {
 		pause(5 * time.Second)
 		before, err := e2e.ReadUsage(pid)
 		if err != nil {
@@ -83,8 +83,8 @@ func runIdle(ctx context.Context, b *bench) (err error) {
 	})
 }
 
-// beside runs a process while work is done, once it reads from its slot.
-func (db *base) beside(ctx context.Context, r runner, work func(pid int) error) (err error) {
+// during runs a process while work is done, once it reads from its slot.
+func (db *base) during(ctx context.Context, r runner, work func(pid int) error) (err error) {
 	cmd := r.cmd(ctx)
 	stop, _, err := start(cmd, r.log)
 	if err != nil {
