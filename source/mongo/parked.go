@@ -131,9 +131,6 @@ func (v *view) over() bool {
 	return v.State == checkpoint.StateDropped || v.State == sqlstore.StateDelivered
 }
 func (v *view) live() bool { return !v.over() }
-func active(state checkpoint.State) bool {
-	return state == checkpoint.StateRetrying || state == checkpoint.StateWaiting
-}
 
 // documentOfParked is a delivery as it is stored, parked now. Its time is left out.
 func (s *store) documentOfParked(p *checkpoint.Parked, now time.Time, rowSettled bool) *parkedDocument {

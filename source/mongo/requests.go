@@ -152,11 +152,7 @@ func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.
 	if err != nil {
 		return nil, nil, err
 	}
-	states := make([]sqlstore.LaneState, len(a.lanes.Order))
-	for i, lane := range a.lanes.Order {
-		states[i] = a.states[lane]
-	}
-	return a.lanes.Order, states, nil
+	return a.lanes.Order, a.laneStates(), nil
 }
 
 // Held implements sqlstore.Requests.

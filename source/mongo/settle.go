@@ -28,27 +28,13 @@ func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpo
 	}
 	defer cancel()
 	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
-		return s.settleCheckpoint(ctx, in)
+		return sqlstore.SettleCheckpoint(ctx, in, s.Save)
 	}
 	a, err := s.settle(ctx, in, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	return a.out, nil
-}
-
-// settleCheckpoint is a settlement without outcomes.
-func (s *store) settleCheckpoint(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
-	out := &checkpoint.Settled{}
-	if in.Checkpoint == nil {
-		return out, nil
-	}
-	c := in.Checkpoint(nil)
-	if c == nil {
-		return out, nil
-	}
-	out.Saved = true
-	return out, s.Save(ctx, c)
 }
 
 // settle is Settle, which also deals with the documents of unfinished messages, or carries out a request: then inside runs
@@ -137,7 +123,7 @@ func (a *attempt) run(ctx context.Context) error {
 			return err
 		}
 	}
-	a.report()
+	sqlstore.Report(a.out, a.lanes.Order, a.laneStates(), a.changed, a.s.held)
 	return nil
 }
 
@@ -212,18 +198,4 @@ func (a *attempt) finish(ctx context.Context) error {
 		a.out.Saved = true
 	}
 	return nil
-}
-
-// report tells which lanes of Changes are open, and which go on.
-func (a *attempt) report() {
-	for _, lane := range a.lanes.Order {
-		state := a.states[lane]
-		switch {
-		case a.changed[lane] == 0:
-		case !state.Blocked && !a.s.held.Has(lane):
-			a.out.Open = append(a.out.Open, lane)
-		case state.Due:
-			a.out.Next = append(a.out.Next, lane)
-		}
-	}
 }

@@ -79,7 +79,7 @@ func (a *attempt) park(ctx context.Context) error {
 			continue
 		}
 		d := a.s.documentOfParked(p, a.now, settling[m.key])
-		if due := a.now.Add(p.NextAttempt); p.Due && active(p.State) {
+		if due := a.now.Add(p.NextAttempt); sqlstore.Timed(p.Due, p.State) {
 			if d.Blocks {
 				a.want[d.OID] = due
 			} else {
@@ -109,18 +109,10 @@ func (a *attempt) insert(ctx context.Context, docs []any) error {
 
 // applyChanges alters deliveries. Of several changes for one delivery the last one counts.
 func (a *attempt) applyChanges() {
-	last := make(map[checkpoint.Key]int, len(a.in.Changes))
-	for i := range a.in.Changes {
-		last[a.in.Changes[i].Key] = i
-	}
-	for i := range a.in.Changes {
-		c := &a.in.Changes[i]
-		if last[c.Key] != i {
-			continue
-		}
-		lane := checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group}
+	for _, c := range sqlstore.LastChanges(a.in.Changes) {
+		lane := sqlstore.LaneOf(c)
 		a.lanes.Add(lane)
-		m := a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
+		m := a.message(sqlstore.KeyOfMessage(c.Key))
 		v := m.at(c.Key.Sink)
 		if v == nil || !v.Alone {
 			a.changed[lane]++ // a change that says something about whether its lane is open
@@ -160,7 +152,7 @@ func (a *attempt) alter(v *view, c *checkpoint.Change) {
 	delete(a.want, v.OID)
 	due := a.now.Add(c.NextAttempt)
 	switch {
-	case !c.Due || !active(c.State):
+	case !sqlstore.Timed(c.Due, c.State):
 	case v.Blocks:
 		a.want[v.OID] = due
 	default:
@@ -175,12 +167,7 @@ func (a *attempt) alter(v *view, c *checkpoint.Change) {
 
 // supersede makes all but the newest of a lane's blocking deliveries dead.
 func (a *attempt) supersede(ctx context.Context) error {
-	var lanes sqlstore.LaneSet
-	for i := range a.in.Changes {
-		if c := &a.in.Changes[i]; c.Supersede && !c.Delivered {
-			lanes.Add(checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group})
-		}
-	}
+	lanes := sqlstore.Superseding(sqlstore.LastChanges(a.in.Changes))
 	if len(lanes.Order) == 0 {
 		return a.flush(ctx)
 	}

@@ -65,14 +65,7 @@ func (s *store) heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpo
 // and a lane never waits for a time that nobody set.
 func (a *attempt) putLanesInOrder(ctx context.Context) error {
 	s := a.s
-	for _, lane := range slices.Clone(a.lanes.Order) {
-		if lane.Sink != "" {
-			continue
-		}
-		for sink := range s.sinks { // those of the sink ” hold up their group's lanes at every sink
-			a.lanes.Add(checkpoint.Lane{Sink: sink, Group: lane.Group})
-		}
-	}
+	a.lanes.Spread(s.sinks)
 	if len(a.lanes.Order) == 0 {
 		return nil
 	}
@@ -92,7 +85,7 @@ func (a *attempt) putLanesInOrder(ctx context.Context) error {
 		if !blocked {
 			continue
 		}
-		ready := active(h.State) && !s.held.Has(lane)
+		ready := sqlstore.Active(h.State) && !s.held.Has(lane)
 		if z, ok := heads[checkpoint.Lane{Group: lane.Group}]; ok && lane.Sink != "" && z.Position <= h.Position {
 			ready = false
 		}
@@ -113,4 +106,13 @@ func (a *attempt) putLanesInOrder(ctx context.Context) error {
 		a.states[lane] = sqlstore.LaneState{Blocked: true, Due: due}
 	}
 	return a.flush(ctx)
+}
+
+// laneStates are the states of lanes, in their order.
+func (a *attempt) laneStates() []sqlstore.LaneState {
+	states := make([]sqlstore.LaneState, len(a.lanes.Order))
+	for i, lane := range a.lanes.Order {
+		states[i] = a.states[lane]
+	}
+	return states
 }

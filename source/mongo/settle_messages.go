@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -77,8 +76,7 @@ func (m *settled) complete() bool { return m.touched && (m.row >= 0 || m.settled
 // collectMessages adds the messages that the settlement is about.
 func (a *attempt) collectMessages() {
 	for i := range a.in.Changes {
-		c := &a.in.Changes[i]
-		a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
+		a.message(sqlstore.KeyOfMessage(a.in.Changes[i].Key))
 	}
 	for _, key := range a.unfinished {
 		a.message(key).unfinished = true
@@ -144,7 +142,8 @@ func (a *attempt) rows(ctx context.Context) error {
 			continue
 		}
 		c := rowChange{id: m.key.ID, index: m.row, kind: m.kind, msg: m}
-		if del, touch := m.rowChange(t, &c); touch {
+		view := viewOf(t)
+		if del, touch := view.Decide(m.decided(), &c.RowChange); touch {
 			k := statement{t, del}
 			rows[k] = append(rows[k], c)
 		}
@@ -160,59 +159,13 @@ func (a *attempt) rows(ctx context.Context) error {
 	return nil
 }
 
-// rowChange decides what happens to the message's document.
-func (m *settled) rowChange(t *outbox.Table, c *rowChange) (del, touch bool) {
-	live := m.live()
-	if len(live) == 0 {
-		c.attempts = max(m.attempts, 1)
-		dropped := false
-		for _, v := range m.views {
-			c.attempts = max(c.attempts, v.Attempts)
-			if v.State == checkpoint.StateDropped {
-				dropped, c.err = true, v.LastError
-			}
-		}
-		return onDelivered(t, c, dropped)
+// decided is the message as the decision about its document needs it.
+func (m *settled) decided() *sqlstore.Message {
+	d := &sqlstore.Message{Key: m.key, Row: m.row, Attempts: m.attempts, Settled: m.settled, Unfinished: m.unfinished}
+	for _, v := range m.views {
+		d.See(sqlstore.ParkedView{State: v.State, Attempts: v.Attempts, Next: v.Next, LastError: v.LastError, InTable: v.InTable, RowSettled: v.RowSettled})
 	}
-	if t.OnDelivered == outbox.Delete && t.Columns.Status == "" {
-		// The copies are all that is needed, unless the message could not be copied.
-		inTable := slices.ContainsFunc(live, func(v *view) bool { return v.InTable })
-		return true, m.row >= 0 && !inTable
-	}
-	if !viewable(t) {
-		return false, false
-	}
-	a := worst(live)
-	c.attempts, c.next, c.err = a.Attempts, a.Next, a.LastError
-	switch a.State {
-	case checkpoint.StateDead:
-		c.word = t.Words.Dead
-	case checkpoint.StateRetrying:
-		c.word = t.Words.Retrying
-	default:
-		c.word = t.Words.Waiting
-	}
-	return false, true
-}
-
-// worst is the delivery that the user's document shows.
-func worst(views []*view) *view {
-	rank := func(s checkpoint.State) int {
-		switch s {
-		case checkpoint.StateDead:
-			return 2
-		case checkpoint.StateRetrying:
-			return 1
-		}
-		return 0
-	}
-	w := views[0]
-	for _, v := range views {
-		if rank(v.State) > rank(w.State) || rank(v.State) == rank(w.State) && v.Attempts > w.Attempts {
-			w = v
-		}
-	}
-	return w
+	return d
 }
 
 // cleanUp removes deliveries that are over, and notes what is still to be done about documents.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -23,12 +22,7 @@ type rowChange struct {
 	kind  idKind
 	index int // in Settlement.Rows; -1 for a message whose row was settled before
 	msg   *settled
-	// The rest is for an update. Delivered sets delivered_at.
-	word      string
-	attempts  int
-	next      *time.Time
-	err       string
-	delivered bool
+	sqlstore.RowChange
 }
 
 // rowWork is one command for documents of one table.
@@ -40,26 +34,12 @@ type rowWork struct {
 	rows  []rowChange
 }
 
-// onDelivered is what the document of a delivered message gets; false where its table is left alone.
-func onDelivered(t *outbox.Table, c *rowChange, dropped bool) (del, touch bool) {
-	switch {
-	case t.OnDelivered == outbox.Delete:
-		return true, true
-	case t.OnDelivered != outbox.Mark || !viewable(t) && t.Columns.DeliveredAt == "":
-		return false, false
-	}
-	c.word, c.delivered = t.Words.Delivered, true
-	if dropped {
-		// Without a status column delivered_at alone says that nothing is to be done any more.
-		c.word, c.delivered = t.Words.Dead, t.Columns.Status == ""
-	}
-	return false, true
-}
-
-// viewable tells whether the table has a column that shows the state of parked deliveries.
-func viewable(t *outbox.Table) bool {
+// viewOf is what a table lets the relay do with its documents.
+func viewOf(t *outbox.Table) sqlstore.TableView {
 	c := &t.Columns
-	return t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.NextAttemptAt != "" || c.LastError != "")
+	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.NextAttemptAt != "" || c.LastError != "")
+	return sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: c.Status != "", View: c.Status != "", Viewable: viewable,
+		Updatable: viewable || c.DeliveredAt != ""}
 }
 
 // plainRows deals with the documents of messages of which nothing is parked, table by table.
@@ -71,8 +51,9 @@ func (a *attempt) plainRows(ctx context.Context) error {
 		if t == nil || r.Parked || outbox.IsStandInID(r.ID) {
 			continue // a table that left the configuration is left alone, and a document without an id cannot be found
 		}
-		c := rowChange{id: r.ID, kind: idKind(r.Txn), index: i, attempts: 1}
-		if _, touch := onDelivered(t, &c, false); touch {
+		c := rowChange{id: r.ID, kind: idKind(r.Txn), index: i, RowChange: sqlstore.RowChange{Attempts: 1}}
+		view := viewOf(t)
+		if _, touch := view.Delivered(&c.RowChange, false); touch {
 			byTable[r.Table] = append(byTable[r.Table], c)
 		}
 	}
@@ -172,21 +153,21 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 	}
 	c := &t.Columns
 	spent := bson.D{{Key: "$ifNull", Value: bson.A{"$" + c.Attempts, 0}}}
-	add(c.Status, literal(r.word))
-	if r.delivered {
-		add(c.Attempts, bson.D{{Key: "$max", Value: bson.A{spent, r.attempts}}})
+	add(c.Status, literal(r.Word))
+	if r.Delivered {
+		add(c.Attempts, bson.D{{Key: "$max", Value: bson.A{spent, r.Attempts}}})
 		add(c.LastAttemptAt, "$$NOW")
 		add(c.DeliveredAt, "$$NOW")
 	} else {
-		add(c.Attempts, r.attempts)
+		add(c.Attempts, r.Attempts)
 		if c.Attempts != "" && c.LastAttemptAt != "" {
-			add(c.LastAttemptAt, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$gt", Value: bson.A{r.attempts, spent}}}, "$$NOW",
+			add(c.LastAttemptAt, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$gt", Value: bson.A{r.Attempts, spent}}}, "$$NOW",
 				bson.D{{Key: "$ifNull", Value: bson.A{"$" + c.LastAttemptAt, nil}}}}}})
 		}
 	}
-	add(c.NextAttemptAt, shown(r.next))
-	if r.err != "" {
-		add(c.LastError, literal(r.err))
+	add(c.NextAttemptAt, shown(r.Next))
+	if r.Err != "" {
+		add(c.LastError, literal(r.Err))
 	} else {
 		add(c.LastError, nil)
 	}

@@ -123,7 +123,7 @@ func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first 
 	alone := sqlstore.Alone(p)
 	blocks := p.Blocks && !alone
 	var next time.Time
-	if p.Due && (p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting) {
+	if sqlstore.Timed(p.Due, p.State) {
 		switch {
 		case !blocks:
 			next = a.now.Add(p.NextAttempt)

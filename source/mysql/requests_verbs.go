@@ -47,7 +47,7 @@ func (e effects) SaveForce(ctx context.Context, id int64, f *sqlstore.Force) err
 func (e effects) Sinks() map[string]bool                { return e.s.sinks }
 func (e effects) Hold(lanes sqlstore.HeldLanes)         { e.s.held = lanes }
 func (e effects) AddLane(lane checkpoint.Lane)          { e.lanes.Add(lane) }
-func (e effects) AddMessage(key sqlstore.MessageKey)    { e.message(key) }
+func (e effects) AddMessage(key sqlstore.MessageKey)    { e.msgs.Of(key) }
 func (e effects) RowWord() string                       { return "row" }
 func (e effects) Unfit(*checkpoint.Parked) (why string) { return "" }
 

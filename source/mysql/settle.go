@@ -26,27 +26,13 @@ const (
 // there and nothing was done about them. What is passed over without being there is asked for once more, alone.
 func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
 	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
-		return s.settleCheckpoint(ctx, in)
+		return sqlstore.SettleCheckpoint(ctx, in, s.Save)
 	}
 	a, err := s.settle(ctx, in, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	return a.out, nil
-}
-
-// settleCheckpoint is a settlement without outcomes.
-func (s *store) settleCheckpoint(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
-	out := &checkpoint.Settled{}
-	if in.Checkpoint == nil {
-		return out, nil
-	}
-	c := in.Checkpoint(nil)
-	if c == nil {
-		return out, nil
-	}
-	out.Saved = true
-	return out, s.Save(ctx, c)
 }
 
 // settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
@@ -140,8 +126,7 @@ type attempt struct {
 	out       *checkpoint.Settled
 	now       *time.Time // of the server
 	known     map[checkpoint.Key]*parkedBefore
-	msgs      map[sqlstore.MessageKey]*sqlstore.Message
-	order     []*sqlstore.Message
+	msgs      sqlstore.Messages
 	altered   []*checkpoint.Change // changes that did not remove a delivery
 	lanes     sqlstore.LaneSet
 	changed   map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
@@ -157,7 +142,6 @@ type attempt struct {
 func (a *attempt) run(ctx context.Context) error {
 	a.out = &checkpoint.Settled{}
 	a.skipped = make(map[int]bool)
-	a.msgs = make(map[sqlstore.MessageKey]*sqlstore.Message)
 	a.changed = make(map[checkpoint.Lane]int)
 	a.known = make(map[checkpoint.Key]*parkedBefore)
 	a.was, a.heads = make(map[checkpoint.Lane]*laneHead), make(map[checkpoint.Lane]*laneHead)
@@ -173,7 +157,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.commit(ctx); err != nil {
 		return err
 	}
-	a.report()
+	sqlstore.Report(a.out, a.lanes.Order, a.states, a.changed, a.s.held)
 	return nil
 }
 
@@ -199,7 +183,7 @@ func (a *attempt) change(ctx context.Context, b *batch) error {
 			return err
 		}
 	}
-	a.collectMessages()
+	a.msgs.Collect(a.in, a.unfinished)
 	return nil
 }
 
@@ -253,18 +237,4 @@ func (a *attempt) commit(ctx context.Context) error {
 		a.out.Saved = true
 	}
 	return nil
-}
-
-// report tells which lanes of Changes are open, and which go on.
-func (a *attempt) report() {
-	for i, state := range a.states {
-		lane := a.lanes.Order[i]
-		switch {
-		case a.changed[lane] == 0:
-		case !state.Blocked && !a.s.held.Has(lane):
-			a.out.Open = append(a.out.Open, lane)
-		case state.Due:
-			a.out.Next = append(a.out.Next, lane)
-		}
-	}
 }

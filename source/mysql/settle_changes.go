@@ -40,17 +40,9 @@ WHERE ` + whereKeys
 
 // queueChanges adds the changes to a batch. Of several for one delivery the last one counts.
 func (a *attempt) queueChanges(ctx context.Context, b *batch) error {
-	last := make(map[checkpoint.Key]int, len(a.in.Changes))
-	for i := range a.in.Changes {
-		last[a.in.Changes[i].Key] = i
-	}
 	var delivered []checkpoint.Key
-	for i := range a.in.Changes {
-		c := &a.in.Changes[i]
-		if last[c.Key] != i {
-			continue
-		}
-		lane := checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group}
+	for _, c := range sqlstore.LastChanges(a.in.Changes) {
+		lane := sqlstore.LaneOf(c)
 		a.lanes.Add(lane)
 		before := a.known[c.Key]
 		if before == nil || !before.alone { // one that is a lane of its own says nothing about whether its group's is open
@@ -62,7 +54,7 @@ func (a *attempt) queueChanges(ctx context.Context, b *batch) error {
 		}
 		delivered = append(delivered, c.Key)
 		if before != nil {
-			m := a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
+			m := a.msgs.Of(sqlstore.KeyOfMessage(c.Key))
 			m.Attempts = max(m.Attempts, before.attempts+1)
 			m.Settled = m.Settled || before.rowSettled
 		}
@@ -87,7 +79,7 @@ func (a *attempt) queueKeys(b *batch, sql string, keys []checkpoint.Key, args ..
 
 func (a *attempt) queueAltered(b *batch, c *checkpoint.Change) {
 	var next time.Time
-	if c.Due && (c.State == checkpoint.StateRetrying || c.State == checkpoint.StateWaiting) {
+	if sqlstore.Timed(c.Due, c.State) {
 		next = a.now.Add(c.NextAttempt)
 		if before := a.known[c.Key]; c.Blocks && before != nil && !before.alone {
 			a.wanted[c.Key] = c.NextAttempt
@@ -99,12 +91,7 @@ func (a *attempt) queueAltered(b *batch, c *checkpoint.Change) {
 
 // supersede makes all but the newest of lanes dead, where a change asks for it.
 func (a *attempt) supersede(ctx context.Context, b *batch) error {
-	var lanes sqlstore.LaneSet
-	for _, c := range a.altered {
-		if c.Supersede {
-			lanes.Add(checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group})
-		}
-	}
+	lanes := sqlstore.Superseding(a.altered)
 	if len(lanes.Order) == 0 {
 		return nil
 	}
@@ -121,7 +108,7 @@ func (a *attempt) supersede(ctx context.Context, b *batch) error {
 	}
 	a.queueKeys(b, supersede, keys)
 	for _, k := range keys {
-		a.message(sqlstore.MessageKey{Table: k.Table, ID: k.ID})
+		a.msgs.Of(sqlstore.KeyOfMessage(k))
 	}
 	return nil
 }

@@ -45,14 +45,7 @@ func (s *store) queueHeadsOf(b *batch, lanes []checkpoint.Lane, to map[checkpoin
 // them up. Touched lanes of the sink ” stand for their group's lanes at every sink, too.
 func (a *attempt) queueLanes(b *batch) {
 	touched := &a.lanes
-	for _, lane := range slices.Clone(touched.Order) {
-		if lane.Sink != "" {
-			continue
-		}
-		for sink := range a.s.sinks {
-			touched.Add(checkpoint.Lane{Sink: sink, Group: lane.Group})
-		}
-	}
+	touched.Spread(a.s.sinks)
 	var all sqlstore.LaneSet
 	for _, lane := range touched.Order {
 		all.Add(lane)
@@ -80,7 +73,7 @@ func (a *attempt) queueHeads(b *batch) {
 			continue
 		}
 		unrouted := a.heads[checkpoint.Lane{Group: lane.Group}]
-		ready := (head.state == checkpoint.StateRetrying || head.state == checkpoint.StateWaiting) && !a.s.held.Has(lane) &&
+		ready := sqlstore.Active(head.state) && !a.s.held.Has(lane) &&
 			(lane.Sink == "" || unrouted == nil || unrouted.position > head.position)
 		wait, wanted := a.wanted[head.key]
 		switch {

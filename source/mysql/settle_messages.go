@@ -7,34 +7,6 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-// message finds or adds a message.
-func (a *attempt) message(key sqlstore.MessageKey) *sqlstore.Message {
-	m := a.msgs[key]
-	if m == nil {
-		m = &sqlstore.Message{Key: key, Row: -1}
-		a.msgs[key] = m
-		a.order = append(a.order, m)
-	}
-	return m
-}
-
-// collectMessages adds the messages whose row is settled, and those that are unfinished, to those of Changes.
-func (a *attempt) collectMessages() {
-	for i := range a.in.Changes {
-		c := &a.in.Changes[i]
-		a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
-	}
-	for _, key := range a.unfinished {
-		a.message(key).Unfinished = true
-	}
-	for i := range a.in.Rows {
-		if r := &a.in.Rows[i]; r.Parked {
-			m := a.message(sqlstore.MessageKey{Table: r.Table, ID: r.ID})
-			m.Row, m.Txn = i, r.Txn
-		}
-	}
-}
-
 // whereMessages is the condition, of alias p, for all deliveries of messages of one table.
 const whereMessages = `p.pipeline = ? AND p.message_id IN (?) AND p.source_table = ?`
 
@@ -68,7 +40,7 @@ func (a *attempt) messageArgs(ms []*sqlstore.Message) []any {
 // queueLookup asks what is parked of the messages collected so far. The first deliveries of lanes are known when its answer
 // comes.
 func (a *attempt) queueLookup(b *batch) {
-	for _, ms := range byTable(a.order) {
+	for _, ms := range byTable(a.msgs.Order) {
 		table := ms[0].Key.Table
 		b.each(func(r row) error {
 			v := sqlstore.ParkedView{State: checkpoint.State(r.text(1)), Attempts: int(r.num(2)), LastError: r.text(4), InTable: r.bool(5),
@@ -86,7 +58,7 @@ func (a *attempt) queueLookup(b *batch) {
 				at := a.now.Add(wait)
 				v.Next = &at
 			}
-			a.msgs[sqlstore.MessageKey{Table: table, ID: k.ID}].See(v)
+			a.msgs.Of(sqlstore.KeyOfMessage(k)).See(v)
 			return nil
 		}, `SELECT p.message_id, p.state, p.attempts, p.next_attempt_at, p.last_error, p.in_table, p.row_settled, p.sink,
 				p.message_group
@@ -102,7 +74,7 @@ func (a *attempt) messageRows() ([]*rowWork, error) {
 		del   bool
 	}
 	rows := make(map[statement][]rowChange)
-	for _, m := range a.order {
+	for _, m := range a.msgs.Order {
 		t := a.s.tables.byName[m.Key.Table]
 		if t == nil || !m.Complete() || !t.findable(m.Key.ID) {
 			continue
@@ -124,7 +96,7 @@ func (a *attempt) messageRows() ([]*rowWork, error) {
 
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.
 func (a *attempt) queueCleanup(b *batch) {
-	c := sqlstore.CleanupOf(a.order, a.skipped)
+	c := sqlstore.CleanupOf(a.msgs.Order, a.skipped)
 	a.s.unfinished = a.s.unfinished || c.Locked
 	queue := func(sql string, ms []*sqlstore.Message) {
 		for _, ms := range byTable(ms) {

@@ -67,7 +67,6 @@ func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	m := p.Message
 	isAlone := sqlstore.Alone(p)
 	blocks := p.Blocks && !isAlone
-	active := p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting
 	c.sink = append(c.sink, p.Sink)
 	c.table = append(c.table, m.Table)
 	c.group = append(c.group, m.Group)
@@ -77,7 +76,7 @@ func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	c.blocks = append(c.blocks, blocks)
 	c.alone = append(c.alone, isAlone)
 	c.attempts = append(c.attempts, int32(p.Attempts))
-	c.due = append(c.due, p.Due && active && (!blocks || first))
+	c.due = append(c.due, sqlstore.Timed(p.Due, p.State) && (!blocks || first))
 	c.delay = append(c.delay, p.NextAttempt.Microseconds())
 	c.lastError = append(c.lastError, sqlstore.ErrorText(p.LastError))
 	c.errorClass = append(c.errorClass, p.ErrorClass)

@@ -20,7 +20,7 @@ const settleTries = 8
 // rows (FOR UPDATE SKIP LOCKED), and reports them as invisible, because they are there and nothing was done about them.
 func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
 	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
-		return s.settleCheckpoint(ctx, in)
+		return sqlstore.SettleCheckpoint(ctx, in, s.Save)
 	}
 	a, err := s.settle(ctx, in, nil, nil)
 	if err != nil {
@@ -91,20 +91,6 @@ func (s *store) findLocked(ctx context.Context, locked map[string]bool) (found b
 	return found, nil
 }
 
-// settleCheckpoint is a settlement without outcomes.
-func (s *store) settleCheckpoint(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
-	out := &checkpoint.Settled{}
-	if in.Checkpoint == nil {
-		return out, nil
-	}
-	c := in.Checkpoint(nil)
-	if c == nil {
-		return out, nil
-	}
-	out.Saved = true
-	return out, s.Save(ctx, c)
-}
-
 // replan forgets prepared statements and looks the tables up again, after one was altered.
 func (s *store) replan(ctx context.Context) (err error) {
 	if err := s.conn.DeallocateAll(ctx); err != nil {
@@ -128,9 +114,8 @@ type attempt struct {
 	out       *checkpoint.Settled
 	snap      snapshot
 	work      []*rowWork // plain rows, then those of messages
-	msgs      map[sqlstore.MessageKey]*sqlstore.Message
-	order     []*sqlstore.Message
-	altered   []change // changes that did not remove a delivery
+	msgs      sqlstore.Messages
+	altered   []*checkpoint.Change // changes that did not remove a delivery
 	lanes     sqlstore.LaneSet
 	changed   map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
 	states    []sqlstore.LaneState
@@ -148,7 +133,6 @@ const (
 func (a *attempt) run(ctx context.Context) error {
 	a.out = &checkpoint.Settled{}
 	a.skipped = make(map[int]bool)
-	a.msgs = make(map[sqlstore.MessageKey]*sqlstore.Message)
 	a.changed = make(map[checkpoint.Lane]int)
 	if err := a.begin(ctx); err != nil {
 		return err
@@ -159,7 +143,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.commit(ctx); err != nil {
 		return err
 	}
-	a.report()
+	sqlstore.Report(a.out, a.lanes.Order, a.states, a.changed, a.s.held)
 	return nil
 }
 
@@ -180,8 +164,8 @@ func (a *attempt) begin(ctx context.Context) error {
 		return err
 	}
 	a.queueChanges(b)
-	if a.superseding() || a.inside != nil {
-		a.queueSupersede(b)
+	if super := sqlstore.Superseding(a.altered); len(super.Order) > 0 || a.inside != nil {
+		a.queueSupersede(b, &super)
 		if err := a.s.send(ctx, b); err != nil {
 			return err
 		}
@@ -192,7 +176,10 @@ func (a *attempt) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	a.collectMessages()
+	a.msgs.Collect(a.in, a.unfinished)
+	for _, key := range a.super {
+		a.msgs.Of(key)
+	}
 	if err := a.queuePlainRows(b); err != nil {
 		return err
 	}
@@ -243,18 +230,4 @@ func (a *attempt) commit(ctx context.Context) error {
 		a.out.Saved = true
 	}
 	return nil
-}
-
-// report tells which lanes of Changes are open, and which go on.
-func (a *attempt) report() {
-	for i, state := range a.states {
-		lane := a.lanes.Order[i]
-		switch {
-		case a.changed[lane] == 0:
-		case !state.Blocked && !a.s.held.Has(lane):
-			a.out.Open = append(a.out.Open, lane)
-		case state.Due:
-			a.out.Next = append(a.out.Next, lane)
-		}
-	}
 }

@@ -7,13 +7,6 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-// change is one Change of the settlement, the last one for its delivery.
-type change struct {
-	*checkpoint.Change
-}
-
-func (c change) lane() checkpoint.Lane { return checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group} }
-
 // parkedAt finds deliveries by key, and parkedOf all of a message, for statements that change them ("WHERE p.ctid =
 // at.ctid"). Which table to begin with must not be left to the planner: a plan that was made while tailbox_parked was empty
 // would read all of it later. OFFSET 0 keeps the subquery apart, and a ctid can only be looked up. Nobody but this session
@@ -66,18 +59,11 @@ RETURNING p.source_table, p.message_id`
 
 // queueChanges adds the changes to a batch. Of several for one delivery the last one counts.
 func (a *attempt) queueChanges(b *pgx.Batch) {
-	last := make(map[checkpoint.Key]int, len(a.in.Changes))
-	for i := range a.in.Changes {
-		last[a.in.Changes[i].Key] = i
-	}
-	var removed, kept []change
-	for i := range a.in.Changes {
-		c := change{Change: &a.in.Changes[i]}
-		if last[c.Key] != i {
-			continue
-		}
-		a.lanes.Add(c.lane())
-		a.changed[c.lane()]++
+	var removed, kept []*checkpoint.Change
+	for _, c := range sqlstore.LastChanges(a.in.Changes) {
+		lane := sqlstore.LaneOf(c)
+		a.lanes.Add(lane)
+		a.changed[lane]++
 		switch {
 		case !c.Delivered:
 			a.altered = append(a.altered, c)
@@ -93,7 +79,7 @@ func (a *attempt) queueChanges(b *pgx.Batch) {
 }
 
 // queueDelivered takes deliveries out of their lanes.
-func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []change) {
+func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []*checkpoint.Change) {
 	if len(cs) == 0 {
 		return
 	}
@@ -105,7 +91,7 @@ func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []change) {
 		_, err := pgx.ForEachRow(rows, []any{&n, &isAlone, &attempts, &rowSettled}, func() error {
 			c := cs[n]
 			a.laneChanged(c, isAlone)
-			m := a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
+			m := a.msgs.Of(sqlstore.KeyOfMessage(c.Key))
 			m.Attempts = max(m.Attempts, attempts)
 			m.Settled = m.Settled || rowSettled
 			return nil
@@ -126,7 +112,7 @@ func (a *attempt) queueAltered(b *pgx.Batch) {
 	for i, c := range cs {
 		states[i], classes[i], errs[i] = string(c.State), c.ErrorClass, sqlstore.ErrorText(c.LastError)
 		blocks[i], attempts[i], delays[i] = c.Blocks, int32(c.Attempts), c.NextAttempt.Microseconds()
-		due[i] = c.Due && (c.State == checkpoint.StateRetrying || c.State == checkpoint.StateWaiting)
+		due[i] = sqlstore.Timed(c.Due, c.State)
 	}
 	b.Queue(a.s.q(alterParked), a.s.cfg.Pipeline, sinks, tables, ids, states, blocks, attempts, due, delays, errs, classes).Query(
 		func(rows pgx.Rows) error {
@@ -141,28 +127,13 @@ func (a *attempt) queueAltered(b *pgx.Batch) {
 }
 
 // laneChanged takes a change back that says nothing about whether its lane is open: the delivery was a lane of its own.
-func (a *attempt) laneChanged(c change, isAlone bool) {
+func (a *attempt) laneChanged(c *checkpoint.Change, isAlone bool) {
 	if isAlone {
-		a.changed[c.lane()]--
+		a.changed[sqlstore.LaneOf(c)]--
 	}
 }
 
-func (a *attempt) superseding() bool {
-	for _, c := range a.altered {
-		if c.Supersede {
-			return true
-		}
-	}
-	return false
-}
-
-func (a *attempt) queueSupersede(b *pgx.Batch) {
-	var lanes sqlstore.LaneSet
-	for _, c := range a.altered {
-		if c.Supersede {
-			lanes.Add(c.lane())
-		}
-	}
+func (a *attempt) queueSupersede(b *pgx.Batch, lanes *sqlstore.LaneSet) {
 	if len(lanes.Order) == 0 {
 		return
 	}
@@ -180,7 +151,7 @@ func (a *attempt) queueSupersede(b *pgx.Batch) {
 	})
 }
 
-func changeKeys(cs []change) (sinks, tables, ids []string) {
+func changeKeys(cs []*checkpoint.Change) (sinks, tables, ids []string) {
 	sinks, tables, ids = make([]string, len(cs)), make([]string, len(cs)), make([]string, len(cs))
 	for i, c := range cs {
 		sinks[i], tables[i], ids[i] = c.Key.Sink, c.Key.Table, c.Key.ID

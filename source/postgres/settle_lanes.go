@@ -1,11 +1,8 @@
 package postgres
 
 import (
-	"slices"
-
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -38,14 +35,7 @@ SELECT n - 1, ready AND (next_attempt_at IS NULL OR next_attempt_at <= now()) FR
 // queueLanes adds headLanes for the touched lanes. Those of the sink ” stand for their group's lanes at every sink, too,
 // since they hold them up. The states are filled in when the batch runs, in the order of touched.
 func (s *store) queueLanes(b *pgx.Batch, touched *sqlstore.LaneSet, states *[]sqlstore.LaneState) {
-	for _, lane := range slices.Clone(touched.Order) {
-		if lane.Sink != "" {
-			continue
-		}
-		for sink := range s.sinks {
-			touched.Add(checkpoint.Lane{Sink: sink, Group: lane.Group})
-		}
-	}
+	touched.Spread(s.sinks)
 	if len(touched.Order) == 0 {
 		return
 	}

@@ -8,37 +8,6 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-// message finds or adds a message.
-func (a *attempt) message(key sqlstore.MessageKey) *sqlstore.Message {
-	m := a.msgs[key]
-	if m == nil {
-		m = &sqlstore.Message{Key: key, Row: -1}
-		a.msgs[key] = m
-		a.order = append(a.order, m)
-	}
-	return m
-}
-
-// collectMessages adds the messages whose row is settled, and those that are unfinished, to those of Changes.
-func (a *attempt) collectMessages() {
-	for i := range a.in.Changes {
-		c := &a.in.Changes[i]
-		a.message(sqlstore.MessageKey{Table: c.Key.Table, ID: c.Key.ID})
-	}
-	for _, key := range a.super {
-		a.message(key)
-	}
-	for _, key := range a.unfinished {
-		a.message(key).Unfinished = true
-	}
-	for i := range a.in.Rows {
-		if r := &a.in.Rows[i]; r.Parked {
-			m := a.message(sqlstore.MessageKey{Table: r.Table, ID: r.ID})
-			m.Row, m.Txn = i, r.Txn
-		}
-	}
-}
-
 // lookupParked reads what is parked of messages.
 const lookupParked = `
 SELECT v.n - 1, p.state, p.attempts, p.next_attempt_at, coalesce(p.last_error, ''), p.in_table, p.row_settled
@@ -47,11 +16,11 @@ FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS v (source_table, message_
 
 // queueLookup adds lookupParked for all messages collected so far.
 func (a *attempt) queueLookup(b *pgx.Batch) {
-	if len(a.order) == 0 {
+	if len(a.msgs.Order) == 0 {
 		return
 	}
-	tables, ids := sqlstore.Keys(a.order)
-	order := a.order
+	tables, ids := sqlstore.Keys(a.msgs.Order)
+	order := a.msgs.Order
 	b.Queue(a.s.q(lookupParked), a.s.cfg.Pipeline, tables, ids).Query(func(rows pgx.Rows) error {
 		var n int64
 		var v sqlstore.ParkedView
@@ -70,7 +39,7 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 		del   bool
 	}
 	rows := make(map[statement][]rowChange)
-	for _, m := range a.order {
+	for _, m := range a.msgs.Order {
 		t := a.s.tables.byName[m.Key.Table]
 		if t == nil || !m.Complete() || !t.findable(m.Key.ID) {
 			continue
@@ -108,7 +77,7 @@ UPDATE {parked} p SET row_settled = v.settled FROM unnest($2::text[], $3::text[]
 
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.
 func (a *attempt) queueCleanup(b *pgx.Batch) {
-	c := sqlstore.CleanupOf(a.order, a.skipped)
+	c := sqlstore.CleanupOf(a.msgs.Order, a.skipped)
 	a.s.unfinished = a.s.unfinished || c.Locked
 	queue := func(sql string, ms []*sqlstore.Message, further ...any) {
 		if len(ms) == 0 {

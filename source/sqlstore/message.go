@@ -48,6 +48,47 @@ func (m *Message) See(v ParkedView) {
 	}
 }
 
+// Messages are those that a settlement has to do with. The zero value is empty.
+type Messages struct {
+	// Order is that in which they were added.
+	Order []*Message
+	byKey map[MessageKey]*Message
+}
+
+// Of finds or adds a message.
+func (ms *Messages) Of(key MessageKey) *Message {
+	m := ms.byKey[key]
+	if m == nil {
+		if ms.byKey == nil {
+			ms.byKey = make(map[MessageKey]*Message)
+		}
+		m = &Message{Key: key, Row: -1}
+		ms.byKey[key] = m
+		ms.Order = append(ms.Order, m)
+	}
+	return m
+}
+
+// Collect adds the messages of a settlement's changes, the unfinished ones, and those whose row is settled and that may have parked
+// deliveries.
+func (ms *Messages) Collect(in *checkpoint.Settlement, unfinished []MessageKey) {
+	for i := range in.Changes {
+		ms.Of(KeyOfMessage(in.Changes[i].Key))
+	}
+	for _, key := range unfinished {
+		ms.Of(key).Unfinished = true
+	}
+	for i := range in.Rows {
+		if r := &in.Rows[i]; r.Parked {
+			m := ms.Of(MessageKey{Table: r.Table, ID: r.ID})
+			m.Row, m.Txn = i, r.Txn
+		}
+	}
+}
+
+// KeyOfMessage is the message of a parked delivery.
+func KeyOfMessage(k checkpoint.Key) MessageKey { return MessageKey{Table: k.Table, ID: k.ID} }
+
 // Complete tells whether every delivery of the message is settled, so that its row may be dealt with.
 func (m *Message) Complete() bool { return m.Row >= 0 || m.Settled || m.Unfinished }
 
