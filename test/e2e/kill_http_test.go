@@ -15,10 +15,21 @@ const retryFast = "retry: {attempts: 1000000, initial: 50ms, factor: 3, max: 3s}
 // another format.
 func TestKillHTTP(t *testing.T) {
 	t.Parallel()
+	onKinds(t, func(t *testing.T, kind string) {
+		if quick && kind != "postgres" {
+			t.Skip("only with -tags=e2e")
+		}
+		t.Parallel()
+		killHTTP(t, kind)
+	})
+}
+
+func killHTTP(t *testing.T, kind string) {
+	t.Helper()
 	ledger := NewLedger("hook")
 	endpoint := NewEndpoint(t, ledger)
 	options := func(format string, each bool) Options {
-		return Options{Top: []string{retryFast}, Sinks: []string{fmt.Sprintf(
+		return Options{Kind: kind, Top: []string{retryFast}, Sinks: []string{fmt.Sprintf(
 			"hook: {kind: http, url: %q, format: %s, results: %v, timeout: 1s}", endpoint.URL(each), format, each)}}
 	}
 	b := NewBed(t, options("single", false))
@@ -38,7 +49,7 @@ func TestKillHTTP(t *testing.T) {
 			endpoint.Up()
 		}
 	}
-	all.Kill(trials(t, killTrials))
+	all.Kill(trials(t, killTrials(kind)))
 	load.Stop()
 	endpoint.Up()
 	endpoint.Misbehave(nil)

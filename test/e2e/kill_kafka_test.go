@@ -13,11 +13,16 @@ import (
 // TestKillKafka kills the relay again and again while it produces to a broker whose connections are cut, stalled and robbed
 // of their answers, and which is itself killed now and then.
 func TestKillKafka(t *testing.T) {
-	ledger := NewLedger("kafka")
 	broker := servers.Kafka(t)
+	onKinds(t, func(t *testing.T, kind string) { killKafka(t, kind, broker) })
+}
+
+func killKafka(t *testing.T, kind string, broker *servers.KafkaServer) {
+	t.Helper()
+	ledger := NewLedger("kafka")
 	topic := NewTopic(t, broker, 6, ledger)
 	proxy := broker.Proxy(t)
-	b := NewBed(t, Options{Topic: topic.Name, Top: []string{retryFast}, Sinks: []string{
+	b := NewBed(t, Options{Kind: kind, Topic: topic.Name, Top: []string{retryFast}, Sinks: []string{
 		fmt.Sprintf("kafka: {kind: kafka, brokers: [%q]}", proxy.Addr)}})
 	b.MustCommand("init")
 	truth := NewTruth(b)
@@ -63,7 +68,7 @@ func TestKillKafka(t *testing.T) {
 		proxy.Reset() // what it holds of the dead relay's requests is gone
 		topic.CatchUp()
 	}
-	all.Kill(trials(t, killTrials))
+	all.Kill(trials(t, killTrials(kind)))
 	load.Stop()
 	restore()
 	all.Finish(2 * time.Minute)

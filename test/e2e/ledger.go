@@ -265,6 +265,13 @@ func (l *Ledger) Count() int {
 	return l.Stats.Messages
 }
 
+// Deliveries is how many deliveries came, repetitions included.
+func (l *Ledger) Deliveries() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Stats.Deliveries
+}
+
 // Times is how often a message came, and the highest attempt it came with.
 func (l *Ledger) Times(id int64) (count, attempt int) {
 	l.mu.Lock()
@@ -293,16 +300,35 @@ func (l *Ledger) Check(t *Truth, complete bool) {
 		case r.count > 1+r.allowed:
 			l.breach("repeated", "message %d came %d times, which %d kills and hidden answers do not explain", r.id, r.count, r.allowed)
 			r.allowed = r.count - 1 // told once
-		case r.count > 0 && r.position.Commit != 0 && (r.position.Commit != m.txn || r.position.N != uint32(m.n)):
+		case r.count > 0 && r.position.Commit != 0 && (r.position.Commit != m.txn || !t.ascending && r.position.N != uint32(m.n)):
 			l.breach("unstable", "message %d came with position %s, and was row %d of the transaction %016x", r.id, r.position, m.n, m.txn)
 		}
 	}
 	if !complete {
 		return
 	}
+	l.checkAscent(t)
 	for id, m := range t.messages {
 		if r := l.records[id]; m.group == "" && (r == nil || r.count == 0 && !r.givenUp) {
 			l.breach("lost", "message %d, without a group, never came", id)
+		}
+	}
+}
+
+// checkAscent holds the positions of a transaction's rows against their order.
+func (l *Ledger) checkAscent(t *Truth) {
+	rows := map[uint64][]*record{}
+	for _, r := range l.records {
+		if m, ok := t.messages[r.id]; ok && r.count > 0 && r.position.Commit != 0 {
+			rows[m.txn] = append(rows[m.txn], r)
+		}
+	}
+	for txn, list := range rows {
+		slices.SortFunc(list, func(a, b *record) int { return int(t.messages[a.id].n - t.messages[b.id].n) })
+		for i := range list[1:] {
+			if a, b := list[i], list[i+1]; a.position.Log == b.position.Log && a.position.Compare(b.position) >= 0 {
+				l.breach("unstable", "messages %d and %d of the transaction %016x came with positions %s and %s", a.id, b.id, txn, a.position, b.position)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Body is the payload of a message: it names the message and its group, so that what comes can be checked.
@@ -97,23 +96,24 @@ func (l *Load) Written() int { return int(l.written.Load()) }
 
 // write is one writer.
 func (l *Load) write(ctx context.Context, r *rand.Rand) {
-	var conn *pgx.Conn
+	var w writer
 	defer func() {
-		if conn != nil {
-			_ = conn.Close(context.Background()) // whatever state it is in
+		if w != nil {
+			w.close()
 		}
 	}()
 	for ctx.Err() == nil {
-		if conn == nil || conn.IsClosed() {
-			var err error
-			if conn, err = l.connect(ctx); err != nil {
-				conn = nil
-				l.rest(ctx, 50*time.Millisecond)
+		if w == nil || w.broken() {
+			if w != nil {
+				w.close()
+			}
+			if w = l.connect(ctx); w == nil {
+				wait(ctx, 50*time.Millisecond)
 				continue
 			}
 		}
 		if l.Delivered != nil && l.Written()-l.Delivered() > l.Backlog {
-			l.rest(ctx, 20*time.Millisecond)
+			wait(ctx, 20*time.Millisecond)
 			continue
 		}
 		rows := l.Rows
@@ -121,9 +121,13 @@ func (l *Load) write(ctx context.Context, r *rand.Rand) {
 			rows = int(math.Exp(r.Float64() * math.Log(float64(l.MaxRows)+0.999)))
 		}
 		began := time.Now()
-		if err := l.transaction(ctx, conn, r, rows); err != nil && ctx.Err() == nil && !conn.IsClosed() {
-			l.fail(err)
-			return
+		if err := l.transaction(ctx, w, r, rows); err != nil && ctx.Err() == nil && !w.broken() {
+			if !l.bed.database.away(err) {
+				l.fail(err)
+				return
+			}
+			w.close()
+			w = nil
 		}
 		if l.Rate > 0 {
 			due := time.Duration(float64(rows) * float64(l.Writers) / l.Rate * float64(time.Second))
@@ -132,50 +136,33 @@ func (l *Load) write(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-func (l *Load) connect(ctx context.Context) (*pgx.Conn, error) {
+// connect returns nil where the server is away.
+func (l *Load) connect(ctx context.Context) writer {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, l.bed.PG.SocketURL(l.bed.DB))
+	w, err := l.bed.database.writer(ctx, l.Prepare)
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	if l.Prepare != "" {
-		if _, err := conn.Exec(ctx, l.Prepare); err != nil {
-			l.fail(fmt.Errorf("%s: %w", l.Prepare, err))
-		}
-	}
-	return conn, nil
+	return w
 }
 
 func (l *Load) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A server that is going down or coming up says so in a class of its own.
-	if text := err.Error(); strings.Contains(text, "SQLSTATE 57P") {
-		return
-	}
 	if l.err == nil {
 		l.err = err
 	}
 }
 
 func (l *Load) rest(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+	if d > 0 {
+		wait(ctx, d)
 	}
 }
 
 // transaction writes one. Ids are taken first; now and then it lingers before it commits, so that later ids commit first.
-func (l *Load) transaction(ctx context.Context, conn *pgx.Conn, r *rand.Rand, rows int) error {
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
+func (l *Load) transaction(ctx context.Context, w writer, r *rand.Rand, rows int) error {
 	first, second := rows, 0
 	switch {
 	case l.Tables == "events":
@@ -185,67 +172,63 @@ func (l *Load) transaction(ctx context.Context, conn *pgx.Conn, r *rand.Rand, ro
 		second = rows - first
 	}
 	churn := l.Churn && first > 0 && r.IntN(8) == 0
-	var outboxIDs []int64
-	if first > 0 {
-		if outboxIDs, err = l.insert(ctx, tx, r, first, false, churn); err != nil {
-			return err
-		}
+	linger := l.Rows == 0 && r.IntN(4) == 0
+	undo := l.Rows == 0 && r.IntN(20) == 0
+	if err := w.begin(ctx, rows == 1 && !churn && !undo); err != nil {
+		return err
 	}
-	if l.Rows == 0 && r.IntN(4) == 0 {
-		l.rest(ctx, time.Duration(r.IntN(30))*time.Millisecond)
+	err := l.fill(ctx, w, r, first, second, churn, linger)
+	if err != nil || undo {
+		// After an error it may be over, and its session broken.
+		return errors.Join(err, w.rollback(context.WithoutCancel(ctx)))
 	}
-	if second > 0 {
-		if _, err = l.insert(ctx, tx, r, second, true, false); err != nil {
-			return err
-		}
-	}
-	if churn {
-		if _, err := tx.Exec(ctx, `DELETE FROM outbox WHERE id = ANY($1)`, outboxIDs); err != nil {
-			return err
-		}
-	}
-	if l.Rows == 0 && r.IntN(20) == 0 {
-		return nil // rolled back
-	}
-	if err := tx.Commit(ctx); err != nil {
+	if err := w.commit(ctx); err != nil {
 		return err
 	}
 	l.written.Add(int64(rows))
 	return nil
 }
 
+// fill is what stands in a transaction.
+func (l *Load) fill(ctx context.Context, w writer, r *rand.Rand, first, second int, churn, linger bool) error {
+	var ids []int64
+	if first > 0 {
+		var err error
+		if ids, err = l.insert(ctx, w, r, "outbox", first, churn); err != nil {
+			return err
+		}
+	}
+	if linger {
+		wait(ctx, time.Duration(r.IntN(30))*time.Millisecond)
+	}
+	if second > 0 {
+		if _, err := l.insert(ctx, w, r, "events", second, false); err != nil {
+			return err
+		}
+	}
+	if churn {
+		return w.remove(ctx, ids)
+	}
+	return nil
+}
+
 // insert writes rows of one table with one statement.
-func (l *Load) insert(ctx context.Context, tx pgx.Tx, r *rand.Rand, rows int, events, churn bool) ([]int64, error) {
-	ids := make([]int64, 0, rows)
-	got, err := tx.Query(ctx, `SELECT nextval('message_id') FROM generate_series(1, $1)`, rows)
+func (l *Load) insert(ctx context.Context, w writer, r *rand.Rand, table string, rows int, churn bool) ([]int64, error) {
+	ids, err := w.ids(ctx, rows)
 	if err != nil {
 		return nil, err
 	}
-	if ids, err = pgx.AppendRows(ids, got, pgx.RowTo[int64]); err != nil {
-		return nil, err
-	}
-	keys, groups, payloads := make([]string, rows), make([]*string, rows), make([]string, rows)
+	list := make([]written, rows)
 	for i, id := range ids {
-		keys[i] = fmt.Sprint(r.IntN(l.Groups))
-		group := "order:" + keys[i]
-		groups[i] = &group
-		if events && r.IntN(20) == 0 {
-			group, groups[i] = "", nil
+		key := fmt.Sprint(r.IntN(l.Groups))
+		list[i] = written{id: id, key: key, group: "order:" + key, topic: l.Topic}
+		if table == "events" && r.IntN(20) == 0 {
+			list[i].group = ""
 		}
-		text, err := json.Marshal(Body{N: id, G: group, T: time.Now().UnixNano(), Removed: churn, Pad: strings.Repeat("x", r.IntN(l.PadBytes))})
+		list[i].payload, err = json.Marshal(Body{N: id, G: list[i].group, T: time.Now().UnixNano(), Removed: churn, Pad: strings.Repeat("x", r.IntN(l.PadBytes))})
 		if err != nil {
 			return nil, err
 		}
-		payloads[i] = string(text)
 	}
-	if events {
-		_, err = tx.Exec(ctx, `INSERT INTO events (id, type, topic, message_group, key, payload)
-			SELECT id, 'Changed', $5, g, k, convert_to(p, 'UTF8')
-			FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS u(id, g, k, p)`, ids, groups, keys, payloads, l.Topic)
-	} else {
-		_, err = tx.Exec(ctx, `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload)
-			SELECT id, 'order', k, 'Placed', p::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[]) AS u(id, k, p)`,
-			ids, keys, payloads)
-	}
-	return ids, err
+	return ids, w.insert(ctx, table, list)
 }

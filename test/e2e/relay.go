@@ -17,6 +17,7 @@ type Relay struct {
 	tb     testing.TB
 	cmd    *exec.Cmd
 	log    string
+	logged int64         // how long the log was at its start
 	out    io.Closer     // our end of its standard output, closed at its end
 	exited chan struct{} // closed when it was reaped
 	err    error         // how it ended; valid once exited is closed
@@ -37,7 +38,11 @@ func (b *Bed) StartWith(config, log string, stdout func(io.Reader)) *Relay {
 		b.tb.Fatal(err)
 	}
 	defer logFile.Close()
-	r := &Relay{tb: b.tb, log: log, exited: make(chan struct{})}
+	state, err := logFile.Stat()
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	r := &Relay{tb: b.tb, log: log, logged: state.Size(), exited: make(chan struct{})}
 	r.cmd = exec.Command(Binary(b.tb), "run", "-c", config)
 	r.cmd.Stderr = logFile
 	r.cmd.SysProcAttr = dieWithUs()
@@ -87,9 +92,14 @@ func (r *Relay) Signal(sig syscall.Signal) {
 	}
 }
 
-// Stop asks it to stop softly and wants exit code 0 within a minute.
+// Stop asks it to stop softly, once it runs, and wants exit code 0 within a minute.
 func (r *Relay) Stop() {
 	r.tb.Helper()
+	for deadline := time.Now().Add(time.Minute); r.Running() && time.Now().Before(deadline); Pause(10 * time.Millisecond) {
+		if state, err := os.Stat(r.log); err == nil && state.Size() > r.logged {
+			break // it has said that it starts, and knows what to do with a signal
+		}
+	}
 	r.Signal(syscall.SIGTERM)
 	if code := r.Wait(time.Minute); code != 0 {
 		r.tb.Errorf("tailbox run: exit code %d after SIGTERM, want 0\n%s", code, Tail(r.log, 20))

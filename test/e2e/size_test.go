@@ -4,6 +4,14 @@ package e2e
 
 // Plain go test runs a quick variant.
 const (
-	killTrials = 10
-	quickRate  = 3000 // messages a second
+	quick     = true
+	quickRate = 3000 // messages a second
 )
+
+// killTrials is how often the relay is killed.
+func killTrials(kind string) int {
+	if kind == "postgres" {
+		return 10
+	}
+	return 4
+}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -43,24 +42,30 @@ func (t *Trials) Kill(n int) {
 	}
 }
 
-// KillPostgres runs n trials with one relay: the server is killed under it and comes back. While the database is
+// KillServer runs n trials with one relay: the server is killed under it and comes back. While the database is
 // looked at the relay is frozen, for it may settle anything as soon as the server is back.
-func (t *Trials) KillPostgres(n int) {
+func (t *Trials) KillServer(n int) {
 	t.Bed.tb.Helper()
 	r := t.Bed.Start(t.Stdout)
 	for trial := range n {
 		Pause(t.life())
-		if err := t.Bed.PG.Kill(); err != nil {
+		if err := t.Bed.database.kill(); err != nil {
 			t.Bed.tb.Fatal(err)
 		}
 		Pause(time.Duration(t.Bed.Rand.IntN(1000)) * time.Millisecond)
 		r.Signal(syscall.SIGSTOP)
-		if err := t.Bed.PG.Start(); err != nil {
+		if err := t.Bed.database.start(); err != nil {
 			t.Bed.tb.Fatal(err)
 		}
 		t.look(trial)
+		before := t.Ledger.Deliveries()
 		r.Signal(syscall.SIGCONT)
-		t.Bed.AwaitReading()
+		t.Bed.Eventually(30*time.Second, func() string {
+			if t.Ledger.Deliveries() == before && r.Running() {
+				return "the relay delivers nothing since the server is back"
+			}
+			return ""
+		})
 		if !r.Running() {
 			t.Bed.tb.Fatalf("trial %d: the relay ended by itself with exit code %d", trial, r.Wait(time.Second))
 		}
@@ -118,37 +123,6 @@ func (t *Trials) Finish(most time.Duration) {
 	t.Ledger.Verdict(t.Bed.tb)
 	t.Bed.tb.Logf("%s; settled %v after the load ended; %d transactions, %d committed out of the order of their ids",
 		t.Ledger, took.Round(time.Millisecond), t.Truth.txns, t.Truth.reordered)
-}
-
-// Unsettled tells what the database shows as not settled, "" if nothing.
-func (b *Bed) Unsettled() string {
-	rows, err := Rows[string](context.Background(), b, `
-		SELECT count(*) || ' rows in outbox' FROM outbox HAVING count(*) > 0
-		UNION ALL SELECT count(*) || ' rows of events are ' || status FROM events WHERE status <> 'delivered' GROUP BY status
-		UNION ALL SELECT count(*) || ' deliveries are ' || state || coalesce(': ' || min(last_error), '') FROM tailbox_parked GROUP BY state`)
-	if err != nil {
-		return err.Error()
-	}
-	return strings.Join(rows, ", ")
-}
-
-// ConfirmedEarly tells whether the server was told more than the checkpoint in the database says; "" if not. While a relay
-// works the two are not seen at one moment; look when it is dead or frozen.
-func (b *Bed) ConfirmedEarly() string {
-	text, err := TryAsk[string](b, `SELECT CASE WHEN s.confirmed_flush_lsn > c.resume::pg_lsn
-		THEN 'the slot is confirmed up to ' || s.confirmed_flush_lsn || ', the checkpoint is ' || c.resume ELSE '' END
-		FROM pg_replication_slots s, tailbox_checkpoint c WHERE s.slot_name = $1`, b.Slot("relay"))
-	if err != nil {
-		return err.Error()
-	}
-	return text
-}
-
-// HeldWAL is how much log the relay's slot keeps from being discarded beyond what it has confirmed, in bytes.
-func (b *Bed) HeldWAL() int64 {
-	b.tb.Helper()
-	return Ask[int64](b, `SELECT (pg_current_wal_lsn() - confirmed_flush_lsn)::bigint FROM pg_replication_slots WHERE slot_name = $1`,
-		b.Slot("relay"))
 }
 
 // AwaitSettled waits until the database shows everything as settled.
