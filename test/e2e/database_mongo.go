@@ -86,7 +86,8 @@ func (m *mongoDB) away(err error) bool {
 		return true
 	}
 	if errors.As(err, &server) {
-		for _, code := range []int{91, 189, 10107, 11600, 11602, 13436} { // shutting down, or no primary yet
+		// Shutting down, no primary yet, and a transaction that the server had before it was killed.
+		for _, code := range []int{91, 189, 10107, 11600, 11602, 13436, 251} {
 			if server.HasErrorCode(code) {
 				return true
 			}

@@ -1,12 +1,12 @@
 // Package e2e kills, cuts, stalls and restarts every part around the tailbox binary, and compares what the sinks got with
 // what was committed.
 //
-// A test makes a [Bed] (a Postgres server or a database on a shared one, two outbox tables, a configuration file), starts
-// [Load] on it (writers whose transactions commit out of the order of their ids), and runs the binary as a [Relay]. Each
+// A test makes a [Bed] (a server of one of the [Kinds] or a database on a shared one, two outbox tables, a configuration file),
+// starts [Load] on it (writers whose transactions commit out of the order of their ids), and runs the binary as a [Relay]. Each
 // sink's deliveries go into a [Ledger], through whoever plays the destination: [Lines] reads the relay's standard output,
 // [Endpoint] is an HTTP server that refuses, hangs, and refuses what it kept, [Topic] reads a real Kafka topic. [Truth]
-// reads the commit order from a logical slot of its own, with a decoder of its own. [Ledger.Check] holds both against
-// each other:
+// reads the commit order from the server's log: a logical slot of its own, the binlog as another replica, or the oplog, with
+// decoders that share nothing with the relay's. [Ledger.Check] holds both against each other:
 //
 //   - lost: a committed message that never came
 //   - overtaken: a message whose first delivery came before that of an earlier one of its group
@@ -19,7 +19,7 @@
 // Plain go test runs a quick variant of TestKillStdout and TestKillHTTP, and proves the oracle itself (TestLedgerSeesBreaches).
 // The long tests have the build tag e2e, for "make e2e"; figures of time and memory are asserted there only. What is where:
 //
-//	kill_*_test.go     kill -9 of the relay under load, for each sink, and of Postgres
+//	kill_*_test.go     kill -9 of the relay under load, for each kind of source and sink, and of the database server
 //	visibility_test.go commits that become visible late, asynchronous commits, rows removed by the application
 //	gap_test.go        a slot that is lost
 //	outage_test.go     one of two sinks away, or refusing everything with 401
@@ -30,7 +30,7 @@
 //
 // Environment:
 //
-//	TAILBOX_E2E_TRIALS    kills in each kill test (10 quick, 100 with the tag)
+//	TAILBOX_E2E_TRIALS    kills in each kill test (4 quick, 50 with the tag; Postgres 10 and 100)
 //	TAILBOX_E2E_SEED      seed of everything random in load and faults; each test prints its own
 //	TAILBOX_E2E_POSTGRES  major version of Postgres (default 17)
 //	TAILBOX_E2E_SOAK      how long the soak runs (default 2m)

@@ -182,7 +182,10 @@ func (l *Load) transaction(ctx context.Context, w writer, r *rand.Rand, rows int
 		// After an error it may be over, and its session broken.
 		return errors.Join(err, w.rollback(context.WithoutCancel(ctx)))
 	}
-	if err := w.commit(ctx); err != nil {
+	// A commit is waited for even when the load ends: what is committed behind its back nobody would wait for.
+	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := w.commit(committing); err != nil {
 		return err
 	}
 	l.written.Add(int64(rows))
