@@ -174,18 +174,18 @@ func (l *Load) transaction(ctx context.Context, w writer, r *rand.Rand, rows int
 	churn := l.Churn && first > 0 && r.IntN(8) == 0
 	linger := l.Rows == 0 && r.IntN(4) == 0
 	undo := l.Rows == 0 && r.IntN(20) == 0
+	// It is brought to its end even when the load ends: what is committed behind its back, or left open, nobody would wait for.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
 	if err := w.begin(ctx, rows == 1 && !churn && !undo); err != nil {
 		return err
 	}
 	err := l.fill(ctx, w, r, first, second, churn, linger)
 	if err != nil || undo {
 		// After an error it may be over, and its session broken.
-		return errors.Join(err, w.rollback(context.WithoutCancel(ctx)))
+		return errors.Join(err, w.rollback(ctx))
 	}
-	// A commit is waited for even when the load ends: what is committed behind its back nobody would wait for.
-	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if err := w.commit(committing); err != nil {
+	if err := w.commit(ctx); err != nil {
 		return err
 	}
 	l.written.Add(int64(rows))
