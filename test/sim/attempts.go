@@ -94,7 +94,7 @@ func (w *World) checkLanes(a *attempt) {
 		switch {
 		case runs[lane] > limit:
 			w.fail("R2", "%v has %d deliveries in a call", lane, runs[lane])
-		case w.narrowed[lane] > 0 && runs[lane] >= w.narrowed[lane]:
+		case w.server.holder == a.session && w.narrowed[lane] > 0 && runs[lane] >= w.narrowed[lane]:
 			w.fail("R2", "%v has %d deliveries in a call though as many failed as a whole", lane, runs[lane])
 		case runs[lane] > 1 && a.lane(i-1) != lane && !a.items[i-1].alone:
 			w.fail("R2", "deliveries of %v do not stand next to each other", lane)
@@ -121,8 +121,12 @@ func (w *World) checkLanes(a *attempt) {
 }
 
 // narrow notes how long a run was that failed as a whole: the next one of its lane has to be shorter, or the guilty one is
-// never found. Whatever else happens to the lane ends that.
+// never found. Whatever else happens to the lane ends that. What a relay learns that has lost the lock, its successor
+// cannot know.
 func (w *World) narrow(a *attempt) {
+	if w.server.holder != a.session {
+		return
+	}
 	lanes := map[checkpoint.Lane]int{}
 	for i := range a.items {
 		lanes[a.lane(i)]++
