@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A tableSnapshot is the state of the tables at a cluster time: all reads of one session with snapshot reads have the time
@@ -134,21 +135,14 @@ func (s *tableSnapshot) find(ctx context.Context, database, name string, where b
 // pendingRows is the filter by which a table's documents are pending at a new position; nil = none is. With a cure, nothing
 // tells: if there are such documents at all, an operator has to do what it says.
 func (c *Config) pendingRows(t *outbox.Table, first bool) (where bson.D, cure string) {
-	all := bson.D{}
 	if where := pendingCondition(t); where != nil {
 		return where, ""
 	}
-	switch {
-	case first && c.Start == "pending":
-		return all, ""
-	case first && c.Start == "now":
+	sweep, cure := sqlstore.Unmarked(t, c.Start, first)
+	if !sweep {
 		return nil, ""
-	case first:
-		return all, "set source.start to pending (deliver them) or now (leave them out)"
-	case t.OnDelivered == outbox.Delete:
-		return all, "" // what is there was not delivered
 	}
-	return all, "they cannot be swept: run tailbox accept-gap --why … to go on without them"
+	return bson.D{}, cure
 }
 
 // pendingCondition is the filter by which a table's own columns say that a document is pending, or nil where they do not:

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -26,7 +25,7 @@ func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emi
 	if err != nil {
 		return err
 	}
-	p := &pendingBatch{log: log, now: h.LocalTime.UTC(), emit: emit}
+	p := &sqlstore.Sweep{Log: log, Now: h.LocalTime.UTC(), Emit: emit}
 	for _, sw := range s.sweeps {
 		if err := s.pendingOf(ctx, sw, p); err != nil {
 			if hasCode(err, codeSnapshotTooOld, codeSnapshotUnavail) {
@@ -36,7 +35,7 @@ func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emi
 			return err
 		}
 	}
-	return p.flush(ctx)
+	return p.Flush(ctx)
 }
 
 // sweepOrder is how a table's documents are sorted; nil where it has no column for it.
@@ -51,7 +50,7 @@ func sweepOrder(t *outbox.Table) bson.D {
 }
 
 // pendingOf emits the documents of one table, as they come from the server.
-func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *pendingBatch) (err error) {
+func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *sqlstore.Sweep) (err error) {
 	doing := "read pending documents of " + sw.table.String()
 	further := []bson.E{{Key: "hint", Value: bson.D{{Key: "$natural", Value: 1}}}, {Key: "batchSize", Value: parkedAtOnce}}
 	if order := sweepOrder(sw.table); order != nil {
@@ -100,7 +99,7 @@ func recordName(doc bson.Raw) string {
 	return string(text)
 }
 
-func (s *tableSnapshot) emitPending(ctx context.Context, ms []*outbox.Message, p *pendingBatch) error {
+func (s *tableSnapshot) emitPending(ctx context.Context, ms []*outbox.Message, p *sqlstore.Sweep) error {
 	if len(ms) == 0 {
 		return nil
 	}
@@ -116,7 +115,7 @@ func (s *tableSnapshot) emitPending(ctx context.Context, ms []*outbox.Message, p
 		if at != nil {
 			sinks = at[i]
 		}
-		if err := p.add(ctx, m, sinks); err != nil {
+		if err := p.Add(ctx, m, sinks); err != nil {
 			return err
 		}
 	}
@@ -156,42 +155,4 @@ func parkedAt(ctx context.Context, pipeline string, ms []*outbox.Message, find f
 		at[i] = append(at[i], f.Sink)
 	}
 	return at, nil
-}
-
-// A pendingBatch gathers swept documents into batches.
-type pendingBatch struct {
-	log   uint32
-	now   time.Time
-	emit  source.Emit
-	rank  uint32
-	bytes int
-	batch source.Batch
-}
-
-func (p *pendingBatch) add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
-	m.Position = outbox.Position{Log: p.log, N: p.rank}
-	m.CommitTime, m.Txn = p.now, 0
-	p.rank++
-	b := &p.batch
-	b.Messages = append(b.Messages, m)
-	if parkedAt != nil && b.ParkedAt == nil {
-		b.ParkedAt = make([][]string, len(b.Messages)-1, batchMessages)
-	}
-	if b.ParkedAt != nil {
-		b.ParkedAt = append(b.ParkedAt, parkedAt)
-	}
-	p.bytes += len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Group)
-	if p.bytes >= batchBytes || len(b.Messages) >= batchMessages {
-		return p.flush(ctx)
-	}
-	return nil
-}
-
-func (p *pendingBatch) flush(ctx context.Context) error {
-	if len(p.batch.Messages) == 0 {
-		return nil
-	}
-	b := p.batch
-	p.batch, p.bytes = source.Batch{}, 0
-	return p.emit(ctx, &b)
 }

@@ -62,6 +62,7 @@ func kitKind(kind string) sourcetest.Kind {
 			"VARBINARY(200)": same("", "v\x00"), "BINARY(4)": {{Written: []byte("ab"), Read: []byte("ab\x00\x00")}},
 			"TEXT CHARACTER SET latin1": same("\u00e4\u20ac"),
 		},
+		TextID:  "VARCHAR(100) COLLATE utf8mb4_bin",
 		Counted: []string{"update", "delete", "truncate"},
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)

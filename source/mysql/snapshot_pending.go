@@ -2,15 +2,18 @@ package mysql
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // Judge implements source.Snapshot.
@@ -46,32 +49,25 @@ func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool,
 // pendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
 // tells: if there are such rows at all, an operator has to do what it says.
 func (c *Config) pendingRows(t *tableInfo, first bool) (where, cure string) {
-	const all = "TRUE"
 	if where := t.pendingCondition("t"); where != "" {
 		return where, ""
 	}
-	switch {
-	case first && c.Start == "pending":
-		return all, ""
-	case first && c.Start == "now":
+	sweep, cure := sqlstore.Unmarked(&t.Table, c.Start, first)
+	if !sweep {
 		return "", ""
-	case first:
-		return all, "set source.start to pending (deliver them) or now (leave them out)"
-	case t.OnDelivered == outbox.Delete:
-		return all, "" // what is there was not delivered
 	}
-	return all, "they cannot be swept: run tailbox accept-gap --why … to go on without them"
+	return "TRUE", cure
 }
 
 // Pending implements source.Snapshot. Tables come in their configured order. The rows of one are ordered by the sequence column,
 // else by created_at, and then by id.
 func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emit) error {
-	p := pendingBatch{log: log, emit: emit}
+	p := sqlstore.Sweep{Log: log, Emit: emit}
 	now, err := s.conn.texts(ctx, "SELECT UTC_TIMESTAMP(6)")
 	if err != nil {
 		return fmt.Errorf("read the server's time: %w", err)
 	}
-	if p.now, err = parseTime(now[0][0]); err != nil {
+	if p.Now, err = parseTime(now[0][0]); err != nil {
 		return fmt.Errorf("read the server's time: %w", err)
 	}
 	parked, err := s.parkedTable(ctx)
@@ -83,7 +79,7 @@ func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emi
 			return err
 		}
 	}
-	return p.flush(ctx)
+	return p.Flush(ctx)
 }
 
 // parkedTable is the quoted name of tailbox_parked if it has rows of this pipeline, else "".
@@ -104,7 +100,7 @@ func (s *tableSnapshot) parkedTable(ctx context.Context) (string, error) {
 }
 
 // pendingOf emits the rows of one table, as they come from the server.
-func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, parked string, p *pendingBatch) error {
+func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, parked string, p *sqlstore.Sweep) error {
 	r := sw.rows
 	sinks, join := "NULL", ""
 	if parked != "" {
@@ -115,19 +111,23 @@ func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, parked string, 
 			" GROUP BY message_id) p ON p.message_id = CAST(" + r.id("t") + " AS BINARY)"
 	}
 	query := "SELECT " + r.list("t") + ", " + sinks + " FROM " + r.from() + " t" + join + " WHERE " + sw.where + " ORDER BY " + r.table.order("t")
+	names := make(rowNames)
 	err := s.conn.stream(ctx, query, func(row []mysql.FieldValue) error {
 		m, err := r.message(row)
 		if err != nil {
 			return err
 		}
+		if m.ID == "" {
+			m.ID = names.of(row[:r.width()])
+		}
 		var at []string
 		if v := &row[r.width()]; v.Type == mysql.FieldValueTypeString {
 			at = strings.Split(string(v.AsString()), ",")
 		}
-		return p.add(ctx, m, at)
+		return p.Add(ctx, m, at)
 	})
-	if p.refused != nil {
-		return p.refused // as it is
+	if p.Refused != nil {
+		return p.Refused // as it is
 	}
 	return wrap("read pending rows of "+r.table.String(), err)
 }
@@ -144,51 +144,23 @@ func (t *tableInfo) order(alias string) string {
 	return strings.Join(append(by, alias+"."+quoteIdent(t.Columns.ID)), ", ")
 }
 
-// A pendingBatch gathers swept rows into batches.
-type pendingBatch struct {
-	log     uint32
-	now     time.Time
-	emit    source.Emit
-	rank    uint32
-	bytes   int
-	batch   source.Batch
-	refused error // by emit
-}
+// rowNames count the rows without an id by what is in them.
+type rowNames map[[sha256.Size]byte]int
 
-func (p *pendingBatch) add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
-	m.Position = outbox.Position{Log: p.log, N: p.rank}
-	m.CommitTime = p.now
-	if m.ID == "" {
-		m.ID = outbox.StandInID(m.Position.String())
-	}
-	p.rank++
-	size := len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Group)
-	if p.bytes > 0 && p.bytes+size > batchBytes {
-		if err := p.flush(ctx); err != nil {
-			return err
+// of is the stand-in for a row's id: what is in the row, and which of those that are equal it is. So a sweep that is repeated gives it
+// again, and a row that is parked under it is not parked twice.
+func (n rowNames) of(row []mysql.FieldValue) string {
+	h := sha256.New()
+	for i := range row {
+		v := &row[i]
+		if v.Type == mysql.FieldValueTypeNull {
+			h.Write([]byte{0})
+			continue
 		}
+		text := v.AsString()
+		h.Write(append(binary.AppendUvarint([]byte{1}, uint64(len(text))), text...))
 	}
-	b := &p.batch
-	b.Messages = append(b.Messages, m)
-	if parkedAt != nil && b.ParkedAt == nil {
-		b.ParkedAt = make([][]string, len(b.Messages)-1, batchMessages)
-	}
-	if b.ParkedAt != nil {
-		b.ParkedAt = append(b.ParkedAt, parkedAt)
-	}
-	p.bytes += size
-	if p.bytes >= batchBytes || len(b.Messages) >= batchMessages {
-		return p.flush(ctx)
-	}
-	return nil
-}
-
-func (p *pendingBatch) flush(ctx context.Context) error {
-	if len(p.batch.Messages) == 0 {
-		return nil
-	}
-	b := p.batch
-	p.batch, p.bytes = source.Batch{}, 0
-	p.refused = p.emit(ctx, &b)
-	return p.refused
+	sum := [sha256.Size]byte(h.Sum(nil))
+	n[sum]++
+	return outbox.StandInID(fmt.Sprintf("row-%s-%d", hex.EncodeToString(sum[:16]), n[sum]))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A tableSnapshot is the state of the tables at the position where a new slot begins. It is a read-only transaction on a
@@ -150,19 +150,12 @@ func (s *tableSnapshot) exists(ctx context.Context, rows *rowReader, where strin
 // pendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
 // tells: if there are such rows at all, an operator has to do what it says.
 func (c *Config) pendingRows(t *tableInfo, first bool) (where, cure string) {
-	const all = "TRUE"
 	if where := t.pendingCondition("t"); where != "" {
 		return where, ""
 	}
-	switch {
-	case first && c.Start == "pending":
-		return all, ""
-	case first && c.Start == "now":
+	sweep, cure := sqlstore.Unmarked(&t.Table, c.Start, first)
+	if !sweep {
 		return "", ""
-	case first:
-		return all, "set source.start to pending (deliver them) or now (leave them out)"
-	case t.OnDelivered == outbox.Delete:
-		return all, "" // what is there was not delivered
 	}
-	return all, "they cannot be swept: run tailbox accept-gap --why … to go on without them"
+	return "TRUE", cure
 }

@@ -4,23 +4,22 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // Pending implements source.Snapshot. Tables come in their configured order. The rows of one are ordered by the time
 // of their commit, where the server keeps it (track_commit_timestamp), then by the sequence column, else by
 // created_at, and then as they lie in the table.
 func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emit) error {
-	p := pendingBatch{log: log, emit: emit}
+	p := sqlstore.Sweep{Log: log, Emit: emit}
 	var commitTimes string
-	err := s.conn.QueryRow(ctx, "SELECT pg_catalog.clock_timestamp(), current_setting('track_commit_timestamp')").Scan(&p.now, &commitTimes)
+	err := s.conn.QueryRow(ctx, "SELECT pg_catalog.clock_timestamp(), current_setting('track_commit_timestamp')").Scan(&p.Now, &commitTimes)
 	if err != nil {
 		return fmt.Errorf("read the server's time: %w", err)
 	}
-	p.now = p.now.UTC()
+	p.Now = p.Now.UTC()
 	parked, err := s.parkedTable(ctx)
 	if err != nil {
 		return err
@@ -30,7 +29,7 @@ func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emi
 			return err
 		}
 	}
-	return p.flush(ctx)
+	return p.Flush(ctx)
 }
 
 // parkedTable is the quoted name of tailbox_parked if it has rows of this pipeline, else "".
@@ -60,7 +59,7 @@ func wrap(what string, err error) error {
 }
 
 // pendingOf emits the rows of one table, as they come from the server.
-func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, commitTimes bool, parked string, p *pendingBatch) error {
+func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, commitTimes bool, parked string, p *sqlstore.Sweep) error {
 	r := sw.rows
 	sinks, join := "NULL::text", ""
 	if parked != "" {
@@ -86,7 +85,7 @@ func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, commitTimes boo
 		if sinks := rows.RawValues()[r.width()]; sinks != nil {
 			at = strings.Split(string(sinks), ",")
 		}
-		if err := p.add(ctx, m, at); err != nil {
+		if err := p.Add(ctx, m, at); err != nil {
 			return err
 		}
 	}
@@ -115,42 +114,4 @@ func (t *tableInfo) order(alias string, commitTimes bool) string {
 		by = append(by, alias+"."+quoteIdent(c.name))
 	}
 	return strings.Join(append(by, alias+".tableoid", alias+".ctid"), ", ")
-}
-
-// A pendingBatch gathers swept rows into batches.
-type pendingBatch struct {
-	log   uint32
-	now   time.Time
-	emit  source.Emit
-	rank  uint32
-	bytes int
-	batch source.Batch
-}
-
-func (p *pendingBatch) add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
-	m.Position = outbox.Position{Log: p.log, N: p.rank}
-	m.CommitTime = p.now
-	p.rank++
-	b := &p.batch
-	b.Messages = append(b.Messages, m)
-	if parkedAt != nil && b.ParkedAt == nil {
-		b.ParkedAt = make([][]string, len(b.Messages)-1, batchMessages)
-	}
-	if b.ParkedAt != nil {
-		b.ParkedAt = append(b.ParkedAt, parkedAt)
-	}
-	p.bytes += len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Group)
-	if p.bytes >= batchBytes || len(b.Messages) >= batchMessages {
-		return p.flush(ctx)
-	}
-	return nil
-}
-
-func (p *pendingBatch) flush(ctx context.Context) error {
-	if len(p.batch.Messages) == 0 {
-		return nil
-	}
-	b := p.batch
-	p.batch, p.bytes = source.Batch{}, 0
-	return p.emit(ctx, &b)
 }

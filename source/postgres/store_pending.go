@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 const (
@@ -262,11 +261,8 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 	if len(ms) == 0 {
 		return nil, nil, nil
 	}
-	for i, m := range ms {
-		if uint64(at.N)+uint64(i) > 1<<32-1 {
-			return nil, nil, fmt.Errorf("%w: number rows found missing: %w", source.ErrStop, errors.New("more than 2^32 rows"))
-		}
-		m.Position, m.CommitTime, m.Txn = outbox.Position{Log: at.Log, Commit: at.Commit, N: at.N + uint32(i)}, now, 0
+	if err := sqlstore.PlaceFound(ms, at, now); err != nil {
+		return nil, nil, err
 	}
 	parkedAt, err := s.parkedAt(ctx, ms)
 	return ms, parkedAt, err

@@ -355,4 +355,11 @@ func testNoID(t *testing.T, k Kind) {
 			t.Errorf("%s: a row without an id is %+v with fault %+v", road, *m, m.Fault)
 		}
 	}
+	// A sweep that is repeated gives it the same name, so that it is not parked twice.
+	r.insert(row(2, "g"))
+	snap, _ = r.judge(true)
+	later, _ := r.pending(snap, 2)
+	if len(later) != 3 || !slices.ContainsFunc(later, func(m *outbox.Message) bool { return m.ID == swept[0].ID }) {
+		t.Errorf("swept again as %s, want %s among them", ids(later), swept[0].ID)
+	}
 }
