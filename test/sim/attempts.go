@@ -135,7 +135,9 @@ func (w *World) narrow(a *attempt) {
 		lane := a.lane(i)
 		class, _, whole := sink.Classify(a.answers[i])
 		delete(w.narrowed, lane)
-		if lane.Group != "" && whole && lanes[lane] > 1 && (class == sink.ClassRejected || class == sink.ClassPermanent) {
+		// A message that was scheduled may have come late enough to stand in its group's lane, which is not known here.
+		guest := slices.ContainsFunc(a.items, func(it item) bool { return it.alone && it.m != nil && it.m.group == lane.Group })
+		if lane.Group != "" && !guest && whole && lanes[lane] > 1 && (class == sink.ClassRejected || class == sink.ClassPermanent) {
 			w.narrowed[lane] = lanes[lane]
 		}
 	}
