@@ -20,11 +20,16 @@ type postgresDatabase struct{ cfg postgres.Config }
 func (p *parts) postgres(log *slog.Logger, ignored func(why string, n int)) postgres.Config {
 	c := p.config
 	return postgres.Config{Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, Slot: c.Source.Slot,
-		Publication: c.Source.Publication, Failover: c.Source.Failover, Schema: c.Source.Schema, Start: c.Source.Start,
+		Publication: c.Source.Publication, Poll: c.Source.Poll, Failover: c.Source.Failover, Schema: c.Source.Schema, Start: c.Source.Start,
 		Tables: c.Source.Tables, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
 }
 
-func (d postgresDatabase) source() source.Source { return postgres.New(d.cfg) }
+func (d postgresDatabase) source() source.Source {
+	if d.cfg.Poll {
+		return postgres.NewPoll(d.cfg)
+	}
+	return postgres.New(d.cfg)
+}
 
 func (d postgresDatabase) open(ctx context.Context) (checkpoint.Store, error) {
 	return postgres.OpenStore(ctx, d.cfg)
@@ -36,7 +41,12 @@ func (d postgresDatabase) create(ctx context.Context) ([]string, error) {
 	return postgres.Init(ctx, d.cfg)
 }
 
-func (d postgresDatabase) beside() string { return "slot " + d.cfg.Slot + " and " }
+func (d postgresDatabase) beside() string {
+	if d.cfg.Poll {
+		return ""
+	}
+	return "slot " + d.cfg.Slot + " and "
+}
 
 func (d postgresDatabase) uninstallScript() (string, error) {
 	return postgres.UninstallSQL(d.cfg), nil
@@ -86,7 +96,9 @@ func (d postgresDatabase) status(ctx context.Context) (*report, error) {
 	out := &report{all: r, sinks: &r.Sinks, pipeline: r.Pipeline, relay: holderText(r.Holder), checkpoint: checkpointText(r.Checkpoint),
 		source:       fmt.Sprintf("postgres %s, system id/timeline %s, log ends at %s", r.Version, r.SourceID, r.End),
 		openRequests: r.OpenRequests, held: r.Held, retained: -1, lag: -1}
-	if r.Slot == nil {
+	if d.cfg.Poll {
+		out.log = pollLines(r.Poll, checkpointOf(r.Checkpoint))
+	} else if r.Slot == nil {
 		out.log = [][]string{{"slot", "there is none: tailbox init makes it"}}
 	} else {
 		out.log = [][]string{{"slot", slotText(r.Slot)}, {"lag", fmt.Sprintf("%s, %s; the server keeps %s of log", bytesText(r.Slot.LagBytes),
@@ -108,6 +120,13 @@ func holderText(h *postgres.HolderReport) string {
 		from = h.Client
 	}
 	return fmt.Sprintf("running from %s since %s (pid %d of the server)", from, h.Since.Format(time.RFC3339), h.PID)
+}
+
+func checkpointOf(c *postgres.CheckpointReport) string {
+	if c == nil {
+		return ""
+	}
+	return c.Resume
 }
 
 // slotText tells the columns of pg_replication_slots that matter most.

@@ -45,6 +45,8 @@ type Source struct {
 	Schema   string
 	// Start is "pending", "now" or "".
 	Start string
+	// Poll: the table is polled (read: poll), instead of the log read.
+	Poll bool
 	// Reconcile is 0 for never.
 	Reconcile time.Duration
 	Tables    []outbox.Table

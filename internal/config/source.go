@@ -54,7 +54,31 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 	src.Reconcile = s.Duration("reconcile", defaultReconcile)
 	var options []router.Options
 	src.Tables, options = readTables(s, src.Kind, shared)
+	if src.Poll {
+		checkPoll(s, &src)
+	}
 	return src, options
+}
+
+// checkPoll tells what polling needs: rows in one order, which say themselves whether they are done.
+func checkPoll(s *Section, src *Source) {
+	if src.Reconcile <= 0 {
+		s.Add("reconcile", "0", "must be above 0 with read: poll, because the comparison with the table is what finds rows whose number is below what was read")
+	}
+	if len(src.Tables) > 1 {
+		s.Add("tables", "", fmt.Sprintf("has %d tables, and read: poll takes one, because the sequences of two have no common order: "+
+			"give each table a pipeline of its own", len(src.Tables)))
+	}
+	for i := range src.Tables {
+		t := &src.Tables[i]
+		if t.Columns.Seq == "" {
+			s.file.Add(s.at("tables", strconv.Itoa(i), "columns", "seq"), "", "is missing: read: poll goes by a column that a sequence (identity, AUTO_INCREMENT) fills: name it")
+		}
+		if t.OnDelivered == outbox.Keep {
+			s.file.Add(s.at("tables", strconv.Itoa(i), "on_delivered"), string(t.OnDelivered), "cannot be used with read: poll, "+
+				"because nothing would tell which rows are delivered", string(outbox.Delete), string(outbox.Mark))
+		}
+	}
 }
 
 // readPostgres reads what only Postgres has.
@@ -78,14 +102,15 @@ func readMySQL(s *Section, src *Source) {
 	src.LockURL = s.Secret("lock_url")
 	src.ServerID = uint32(s.Int("server_id", 0, 1, math.MaxUint32))
 	src.Schema = s.String("schema", "")
+	if read := s.String("read", "log"); read == "poll" {
+		s.unavailable("read", read, []string{"poll"}, []string{"log"})
+	}
 	readStart(s, src)
 }
 
 func readStart(s *Section, src *Source) {
 	src.Start = s.Choice("start", "", "pending", "now")
-	if read := s.String("read", "log"); read != "log" {
-		s.unavailable("read", read, []string{"poll"}, []string{"log"})
-	}
+	src.Poll = s.Choice("read", "log", "log", "poll") == "poll"
 }
 
 func readTables(s *Section, kind string, shared router.Options) ([]outbox.Table, []router.Options) {

@@ -53,18 +53,27 @@ func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
 	if _, err := c.conn.Exec(ctx, "SET lock_timeout = '2s'; SET statement_timeout = '30s'"); err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
-	for _, look := range []struct {
-		at string
-		do func(context.Context) error
-	}{
-		{"server", c.server}, {"settings", c.settings}, {"role", c.roleRights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
-		{"outbox tables", c.outboxTables}, {"publication", c.publication}, {"slot", c.slot}, {"first start", c.firstStart},
-	} {
+	for _, look := range c.looks() {
 		if err := look.do(ctx); err != nil {
 			return c.findings, fmt.Errorf("check %s: %w", look.at, err)
 		}
 	}
 	return c.findings, nil
+}
+
+// A look is one part of Check.
+type look struct {
+	at string
+	do func(context.Context) error
+}
+
+func (c *checker) looks() []look {
+	if c.cfg.Poll {
+		return []look{{"server", c.server}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables}, {"outbox tables", c.outboxTables},
+			{"sequence", c.polled}, {"slot", c.leftOver}, {"first start", c.firstStart}}
+	}
+	return []look{{"server", c.server}, {"settings", c.settings}, {"role", c.roleRights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
+		{"outbox tables", c.outboxTables}, {"publication", c.publication}, {"slot", c.slot}, {"first start", c.firstStart}}
 }
 
 // setting is the value of a setting in its base unit; "" where this version does not have it.

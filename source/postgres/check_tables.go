@@ -54,6 +54,8 @@ func (c *checker) kindOfTable(ctx context.Context, t *tableInfo) error {
 	switch {
 	case kind != "r" && kind != "p":
 		c.add(Problem, "name the table itself in source.tables", "%s is no table", t)
+	case !t.permanent && c.cfg.Poll:
+		c.add(Warning, "ALTER TABLE "+name+" SET LOGGED", "table %s is unlogged or temporary, so a crash of the server empties it", t)
 	case !t.permanent:
 		c.add(Problem, "ALTER TABLE "+name+" SET LOGGED", "table %s is unlogged or temporary, so it is not in the log", t)
 	}
@@ -72,7 +74,7 @@ func (c *checker) columns(_ context.Context, t *tableInfo) error {
 		c.add(Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
 	for _, name := range wantedColumns(&t.Table) {
-		if col, ok := t.column(name); ok && col.generated && c.version < 180000 {
+		if col, ok := t.column(name); ok && col.generated && c.version < 180000 && !c.cfg.Poll {
 			c.add(Problem, "name a stored column under source.tables.columns", "column %s of table %s is generated, and the log does not hold it", name, t)
 		}
 	}

@@ -145,19 +145,29 @@ func SetupSQL(cfg Config) (string, error) {
 			return "", err
 		}
 		b.WriteString("\n" + sql)
+		if cfg.Poll {
+			b.WriteString(seqIndexSQL(&cfg.Tables[i]))
+		}
+	}
+	if cfg.Poll {
+		b.WriteString("\n-- source.read is poll: neither a publication nor a slot is needed.\n")
+		return b.String(), nil
 	}
 	b.WriteString("\n" + publicationSQL(cfg))
 	return b.String(), nil
 }
 
 // RoleSQL is what a role needs that does nothing but run the relay. The role exists already, with LOGIN; REPLICATION is
-// what reading the log takes. UPDATE on a table whose rows are deleted serves to pass over rows that the application
+// what reading the log takes; polling takes to read the
+// sequence instead. UPDATE on a table whose rows are deleted serves to pass over rows that the application
 // has locked (FOR UPDATE SKIP LOCKED); Postgres asks for it on any one column.
 func RoleSQL(cfg Config, role string) string {
 	var b strings.Builder
 	r := quoteIdent(role)
 	n := tableNames(cfg.Schema)
-	b.WriteString("ALTER ROLE " + r + " WITH REPLICATION;\n")
+	if !cfg.Poll {
+		b.WriteString("ALTER ROLE " + r + " WITH REPLICATION;\n")
+	}
 	if cfg.Schema != "" {
 		b.WriteString("GRANT USAGE ON SCHEMA " + quoteIdent(cfg.Schema) + " TO " + r + ";\n")
 	}
@@ -168,6 +178,11 @@ func RoleSQL(cfg Config, role string) string {
 			b.WriteString("GRANT USAGE ON SCHEMA " + quoteIdent(t.Schema) + " TO " + r + ";\n")
 		}
 		b.WriteString("GRANT " + strings.Join(tablePrivileges(t), ", ") + " ON " + quoteTable(t) + " TO " + r + ";\n")
+		if cfg.Poll && ownShape(t.Shape) {
+			seq := *t
+			seq.Name += "_" + t.Columns.Seq + "_seq" // the server's own name for it
+			b.WriteString("GRANT SELECT ON SEQUENCE " + quoteTable(&seq) + " TO " + r + ";\n")
+		}
 	}
 	return b.String()
 }

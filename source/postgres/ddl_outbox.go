@@ -99,18 +99,26 @@ func outboxSQL(t *outbox.Table) (string, error) {
 	}
 	sql := fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (\n%s\n) WITH (%s);\n", quoteTable(t), strings.Join(lines, ",\n"), with)
 	if t.OnDelivered == outbox.Mark {
-		sql += fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (%s) WHERE %s;\n", quoteIdent(pendingIndexName(t.Name)),
+		sql += fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (%s) WHERE %s;\n", quoteIdent(indexName(t.Name, "_pending")),
 			quoteTable(t), quoteIdent(t.Columns.ID), pendingCondition(t, ""))
 	}
 	return sql, nil
 }
 
-// pendingIndexName keeps below the 63 bytes of a name, so that IF NOT EXISTS finds what it made.
-func pendingIndexName(table string) string {
+// seqIndexSQL is the index that polling goes by; "" for a table that is not ours to make.
+func seqIndexSQL(t *outbox.Table) string {
+	if !ownShape(t.Shape) || t.Columns.Seq == "" {
+		return ""
+	}
+	return fmt.Sprintf("CREATE UNIQUE INDEX IF NOT EXISTS %s ON %s (%s);\n", quoteIdent(indexName(t.Name, "_seq")), quoteTable(t), quoteIdent(t.Columns.Seq))
+}
+
+// indexName keeps below the 63 bytes of a name, so that IF NOT EXISTS finds what it made.
+func indexName(table, suffix string) string {
 	if len(table) > 50 {
 		table = table[:50]
 	}
-	return table + "_pending"
+	return table + suffix
 }
 
 func configuredNames(t *outbox.Table, key string) []string {

@@ -36,6 +36,34 @@ func TestStoreKit(t *testing.T) {
 	}
 }
 
+// TestPollKit runs the kit on a source that polls.
+func TestPollKit(t *testing.T) {
+	t.Parallel()
+	versions := servers.Versions(t)
+	k := kitKind(versions[len(versions)-1])
+	k.Open = func(t *testing.T, s sourcetest.Setup) sourcetest.Database {
+		return openKit(t, versions[len(versions)-1], s, true)
+	}
+	k.Polls, k.Counted, k.ResumeInside, k.Outlast = true, nil, true, nil
+	k.Number = func(_ context.Context, db sourcetest.Database, t sourcetest.Table, m *outbox.Message, number uint64, instead string) error {
+		db.(*kitDatabase).exec("DELETE FROM "+quoteTable(&t.Table)+" WHERE id = $1", instead)
+		db.(*kitDatabase).exec("INSERT INTO "+quoteTable(&t.Table)+" (id, type, aggregatetype, aggregateid, payload, seq) VALUES ($1, $2, $3, $4, '{}', $5)",
+			m.ID, m.Type, m.Topic, string(m.Key), int64(number))
+		return nil
+	}
+	k.Lacks = sourcetest.PollLacks()
+	k.Cut = func(ctx context.Context, db sourcetest.Database) error {
+		d := db.(*kitDatabase)
+		return d.pg.Exec(ctx, d.db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", appName(d.cfg.Pipeline))
+	}
+	k.Gap = func(_ context.Context, db sourcetest.Database) error {
+		d := db.(*kitDatabase)
+		d.exec("SELECT setval(pg_get_serial_sequence('" + d.tables[0].Name + "', 'seq'), 1, false)")
+		return nil
+	}
+	sourcetest.Poll(t, k)
+}
+
 type kitVersion struct {
 	version string
 	sourcetest.Kind
@@ -63,7 +91,7 @@ func kitKind(version string) sourcetest.Kind {
 		return append(ps, sourcetest.Payload{})
 	}
 	return sourcetest.Kind{
-		Open: func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, version, s) },
+		Open: func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, version, s, false) },
 		IDs: map[string][]string{
 			"uuid":   {"0b0e8f6a-8a3e-4b58-9d3c-111111111111", "ffffffff-8a3e-4b58-9d3c-111111111111"},
 			"bigint": {"-9000000000", "3", "20"}, "integer": {"7", "10"}, "smallint": {"3", "20"}, "text": {"'\\x", "7", "\u00e4"},
@@ -120,7 +148,7 @@ type kitDatabase struct {
 	tables []sourcetest.Table
 }
 
-func openKit(t *testing.T, version string, s sourcetest.Setup) *kitDatabase {
+func openKit(t *testing.T, version string, s sourcetest.Setup, polled bool) *kitDatabase {
 	t.Helper()
 	var pg *servers.PG
 	if s.Own {
@@ -133,12 +161,18 @@ func openKit(t *testing.T, version string, s sourcetest.Setup) *kitDatabase {
 	d := &kitDatabase{}
 	for _, table := range s.Tables {
 		table.Schema = "public"
+		if polled {
+			table.Columns.Seq = "seq"
+		}
 		d.tables, tables = append(d.tables, table), append(tables, table.Table)
 		sql, err := outboxSQL(&table.Table)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ddl = append(ddl, sql)
+		if polled {
+			ddl = append(ddl, seqIndexSQL(&table.Table), "SELECT setval(pg_get_serial_sequence('"+table.Name+"', 'seq'), 1000)")
+		}
 		alter := func(column, typ string) {
 			if typ != "" {
 				ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s ALTER %[2]s DROP DEFAULT, ALTER %[2]s DROP NOT NULL, ALTER %[2]s TYPE %[3]s USING %[2]s::text::%[3]s",
@@ -153,13 +187,18 @@ func openKit(t *testing.T, version string, s sourcetest.Setup) *kitDatabase {
 	}
 	d.rig = newRig(t, pg, strings.Join(ddl, ";;"), tables...)
 	d.exec("ALTER PUBLICATION " + quoteIdent(d.cfg.Publication) + " SET (publish = 'insert, update, delete, truncate')")
-	d.cfg.Start, d.cfg.MaxMessage, d.cfg.Ignored = s.Start, s.MaxMessage, s.Ignored
+	d.cfg.Start, d.cfg.MaxMessage, d.cfg.Ignored, d.cfg.Poll = s.Start, s.MaxMessage, s.Ignored, polled
 	return d
 }
 
 func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
 
-func (d *kitDatabase) Source() source.Source { return New(d.cfg) }
+func (d *kitDatabase) Source() source.Source {
+	if d.cfg.Poll {
+		return NewPoll(d.cfg)
+	}
+	return New(d.cfg)
+}
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
 	return OpenStore(ctx, d.cfg)

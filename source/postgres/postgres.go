@@ -18,6 +18,8 @@ type Config struct {
 	// Slot and Publication, unquoted.
 	Slot        string
 	Publication string
+	// Poll: the table is read in the order of its sequence column, instead of the log (NewPoll). Slot and Publication are not used.
+	Poll bool
 	// Failover makes the slot one that is synchronised to standbys (17 and later; ignored before).
 	Failover bool
 	// Schema holds the tables tailbox_*; "" is the first of the search path.

@@ -26,7 +26,11 @@ func prerequisites(ctx context.Context, cfg Config, conn *pgx.Conn) error {
 			return err
 		}
 	}
-	for _, look := range []func(context.Context) error{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.unusedSlot, c.firstStart} {
+	looks := []func(context.Context) error{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.unusedSlot, c.firstStart}
+	if cfg.Poll {
+		looks = []func(context.Context) error{c.server, c.lock, c.applicationTables, c.polled, c.firstStart}
+	}
+	for _, look := range looks {
 		if err := look(ctx); err != nil {
 			return fmt.Errorf("look whether all is there that is needed: %w", err)
 		}

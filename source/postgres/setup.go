@@ -38,7 +38,11 @@ func Init(ctx context.Context, cfg Config) (created []string, err error) {
 		}
 	}()
 	s := &setup{cfg: cfg, tx: tx}
-	for _, step := range []func(context.Context) error{s.own, s.outboxes, s.publication} {
+	steps := []func(context.Context) error{s.own, s.outboxes, s.publication}
+	if cfg.Poll {
+		steps = steps[:2]
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -129,6 +133,9 @@ func (s *setup) outboxes(ctx context.Context) error {
 			return fmt.Errorf("create table %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w",
 				quoteTable(t), t.Shape, source.ErrStop)
 		}
+		if s.cfg.Poll {
+			sql += seqIndexSQL(t)
+		}
 		if err := s.run(ctx, "table "+quoteTable(t), sql); err != nil {
 			return err
 		}
@@ -170,8 +177,10 @@ func (s *setup) publication(ctx context.Context) error {
 func UninstallSQL(cfg Config) string {
 	n := tableNames(cfg.Schema)
 	var b strings.Builder
-	fmt.Fprintf(&b, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s;\n", quoteLiteral(cfg.Slot))
-	fmt.Fprintf(&b, "DROP PUBLICATION IF EXISTS %s;\n", quoteIdent(cfg.Publication))
+	if !cfg.Poll {
+		fmt.Fprintf(&b, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s;\n", quoteLiteral(cfg.Slot))
+		fmt.Fprintf(&b, "DROP PUBLICATION IF EXISTS %s;\n", quoteIdent(cfg.Publication))
+	}
 	for _, name := range []string{n.request, n.parked, n.checkpoint} {
 		fmt.Fprintf(&b, "DELETE FROM %s WHERE pipeline = %s;\n", name, quoteLiteral(cfg.Pipeline))
 	}

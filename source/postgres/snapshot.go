@@ -19,6 +19,8 @@ type tableSnapshot struct {
 	conn   *pgx.Conn
 	resume lsn
 	sweeps []sweep
+	// within, where set, is a further condition of all rows, of which t is one: the position is in the sequence, not in the log.
+	within string
 }
 
 // A sweep is what is to be delivered of one table.
@@ -124,6 +126,9 @@ func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool,
 		where, cure := s.cfg.pendingRows(rows.table, first)
 		if where == "" {
 			continue
+		}
+		if s.within != "" {
+			where = "(" + where + ") AND " + s.within
 		}
 		found, err := s.exists(ctx, rows, where)
 		switch {

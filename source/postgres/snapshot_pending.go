@@ -25,7 +25,7 @@ func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emi
 		return err
 	}
 	for _, sw := range s.sweeps {
-		if err := s.pendingOf(ctx, sw, commitTimes == "on", parked, &p); err != nil {
+		if err := s.pendingOf(ctx, sw, commitTimes == "on" && s.within == "", parked, &p); err != nil {
 			return err
 		}
 	}

@@ -190,11 +190,13 @@ type running struct {
 	done    chan error
 }
 
-func (r *rig) run(start source.Start) *running {
+func (r *rig) run(start source.Start) *running { return r.runOf(r.src, start) }
+
+func (r *rig) runOf(src source.Source, start source.Start) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	x := &running{r: r, cancel: cancel, batches: make(chan *source.Batch), done: make(chan error, 1)}
 	go func() {
-		x.done <- r.src.Run(ctx, start, func(ctx context.Context, b *source.Batch) error {
+		x.done <- src.Run(ctx, start, func(ctx context.Context, b *source.Batch) error {
 			select {
 			case x.batches <- b:
 				return nil

@@ -24,6 +24,8 @@ type Report struct {
 	End      string `json:"log_end"`
 	// Slot is nil where there is none.
 	Slot *SlotReport `json:"slot"`
+	// Poll is nil where the log is read.
+	Poll *PollReport `json:"poll,omitempty"`
 	// Checkpoint is nil where none was saved.
 	Checkpoint *CheckpointReport `json:"checkpoint"`
 	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
@@ -87,7 +89,11 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	if r.SourceID, err = sourceIDOf(ctx, s.conn); err != nil {
 		return nil, s.fault("name the server", err)
 	}
-	for _, read := range []func(context.Context, *Report) error{s.reportServer, s.reportSlot, s.reportCheckpoint, s.reportHolder, s.reportSinks} {
+	reports := []func(context.Context, *Report) error{s.reportServer, s.reportSlot, s.reportCheckpoint, s.reportHolder, s.reportSinks}
+	if cfg.Poll {
+		reports[1] = s.reportPoll
+	}
+	for _, read := range reports {
 		if err := read(ctx, r); err != nil {
 			return nil, err
 		}

@@ -57,13 +57,17 @@ ORDER BY 1`
 
 // Load reads the state, and counts the start as unclean until something is settled.
 func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
-	if err := s.ownSlot(ctx); err != nil {
-		return nil, err
+	var slot, publication any
+	if !s.cfg.Poll {
+		if err := s.ownSlot(ctx); err != nil {
+			return nil, err
+		}
+		slot, publication = s.cfg.Slot, s.cfg.Publication
 	}
 	out := &checkpoint.Loaded{}
 	var row checkpointRow
 	b := &pgx.Batch{}
-	b.Queue(s.q(countStart), s.cfg.Pipeline, schemaVersion, s.cfg.Slot, s.cfg.Publication).QueryRow(func(r pgx.Row) error {
+	b.Queue(s.q(countStart), s.cfg.Pipeline, schemaVersion, slot, publication).QueryRow(func(r pgx.Row) error {
 		return r.Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.started, &row.log, &row.lastCommit, &row.sweepPending,
 			&row.unclean, &row.version)
 	})

@@ -54,8 +54,11 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 	return out, s.barrier(ctx, out)
 }
 
-// barrier reads the log's end and flushes the log past it.
+// barrier reads the log's end and flushes the log past it. Where the table is polled, it is the last number that was drawn.
 func (s *store) barrier(ctx context.Context, out *checkpoint.PendingRows) error {
+	if s.cfg.Poll {
+		return s.pollBarrier(ctx, out)
+	}
 	if err := s.conn.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn()::text").Scan(&out.Barrier); err != nil {
 		return s.fault("read the log's end", err)
 	}

@@ -115,6 +115,12 @@ func testPayloads(t *testing.T, k Kind) {
 	if len(tables) == 0 {
 		t.Fatal("the kind names no types of payloads")
 	}
+	for _, tables := range k.apart(tables) {
+		testPayloadsOf(t, k, tables)
+	}
+}
+
+func testPayloadsOf(t *testing.T, k Kind, tables []Table) {
 	r := newStoreRig(t, k, Setup{Tables: tables})
 	from := r.establish()
 	n := 0
@@ -138,6 +144,17 @@ func testPayloads(t *testing.T, k Kind) {
 	}
 }
 
+// apart are the tables that one source can read together.
+func (k *Kind) apart(tables []Table) (sets [][]Table) {
+	if !k.Polls {
+		return [][]Table{tables}
+	}
+	for _, one := range tables {
+		sets = append(sets, []Table{one})
+	}
+	return sets
+}
+
 // of are those of the messages that are of a table.
 func of(table Table, ms []*outbox.Message) (found []*outbox.Message) {
 	for _, m := range ms {
@@ -152,23 +169,36 @@ func of(table Table, ms []*outbox.Message) (found []*outbox.Message) {
 func testGroups(t *testing.T, k Kind) {
 	joined := table("tailbox", "joined")
 	joined.Columns.Group = []string{"tenant", "key"}
-	r := newRig(t, k, Setup{Tables: []Table{table("debezium", "outbox"), joined}})
-	from := r.establish()
-	r.insert(&outbox.Message{ID: id(1), Type: "t", Topic: "order", Key: []byte("7"), Payload: []byte("{}")},
-		&outbox.Message{ID: id(2), Type: "t", Topic: "a:b", Key: []byte("c"), Payload: []byte("{}")})
+	shaped, own := []*outbox.Message{{ID: id(1), Type: "t", Topic: "order", Key: []byte("7"), Payload: []byte("{}")},
+		{ID: id(2), Type: "t", Topic: "a:b", Key: []byte("c"), Payload: []byte("{}")}}, []*outbox.Message{}
 	for n, m := range []*outbox.Message{{Tenant: "acme", Key: []byte("7")}, {Tenant: "acme"}, {Key: []byte("7")}, {}} {
 		m.ID, m.Type, m.Payload = id(3+n), "t", []byte{}
-		r.must(r.app.Insert(r.ctx, r.tables[1], m), "insert")
+		own = append(own, m)
 	}
-	ms, _ := r.read(source.Start{From: from}).messages(6)
 	var groups []string
-	for _, m := range ms {
-		groups = append(groups, m.Group)
+	for _, tables := range k.apart([]Table{table("debezium", "outbox"), joined}) {
+		r := newRig(t, k, Setup{Tables: tables})
+		from := r.establish()
+		n := 0
+		for _, table := range r.tables {
+			written := shaped
+			if table.Shape != "debezium" {
+				written = own
+			}
+			for _, m := range written {
+				r.must(r.app.Insert(r.ctx, table, m), "insert")
+				n++
+			}
+		}
+		ms, _ := r.read(source.Start{From: from}).messages(n)
+		for _, m := range ms {
+			groups = append(groups, m.Group)
+		}
+		if m := ms[0]; m.ID == id(1) && (m.Topic != "order" || string(m.Key) != "7") {
+			t.Errorf("topic %q, key %q, want the aggregate's type and id", m.Topic, m.Key)
+		}
 	}
 	equal(t, "groups", groups, []string{"order:7", "a:b:c", "acme:7", "", "", ""})
-	if m := ms[0]; m.Topic != "order" || string(m.Key) != "7" {
-		t.Errorf("topic %q, key %q, want the aggregate's type and id", m.Topic, m.Key)
-	}
 }
 
 // testBig: large payloads arrive whole, and alone in their batch where they have to.
@@ -247,6 +277,12 @@ func testIDTypes(t *testing.T, k Kind) {
 	if len(tables) == 0 {
 		t.Fatal("the kind names no types of ids")
 	}
+	for _, tables := range k.apart(tables) {
+		testIDTypesOf(t, k, tables)
+	}
+}
+
+func testIDTypesOf(t *testing.T, k Kind, tables []Table) {
 	r := newStoreRig(t, k, Setup{Tables: tables})
 	from := r.establish()
 	total := 0

@@ -154,7 +154,7 @@ func testSavepoint(t *testing.T, k Kind) {
 	ms, _ := r.read(source.Start{From: from}).messages(6)
 	equal(t, "messages", ids(ms), "1 2 3 4 5 6")
 	for _, m := range ms[:5] {
-		if m.Position.Commit != ms[0].Position.Commit {
+		if !k.Polls && m.Position.Commit != ms[0].Position.Commit {
 			t.Errorf("message %s has position %s, and the first one of its transaction %s", short(m.ID), m.Position, ms[0].Position)
 		}
 	}

@@ -271,16 +271,22 @@ func testSweepOrder(t *testing.T, k Kind) {
 
 // testSweepOfParked: what is parked is swept with the names of the sinks where it is, by table and pipeline.
 func testSweepOfParked(t *testing.T, k Kind) {
-	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox"), table("debezium", "second")}})
+	tables := []Table{table("tailbox", "outbox"), table("debezium", "second")}
+	if k.Polls {
+		tables = tables[:1]
+	}
+	r := newStoreRig(t, k, Setup{Tables: tables})
 	r.insert(rows(0, 2000, "g")...)
-	r.must(r.app.Insert(r.ctx, r.tables[1], row(1, "g")), "insert")
+	for _, second := range r.tables[1:] {
+		r.must(r.app.Insert(r.ctx, second, row(1, "g")), "insert")
+	}
 	one := r.msg(1, "g")
 	r.park(dead("kafka", one, true), follower("mail", one), dead("", r.msg(2, "g"), true), head("kafka", r.msg(1999, "g"), 0))
 	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", r.msg(1999, "g"))}})
 	snap, _ := r.judge(false)
 	ms, at := r.pending(snap, 5)
-	if len(ms) != 2001 {
-		t.Fatalf("swept %d messages, want 2001", len(ms))
+	if want := 1999 + len(tables); len(ms) != want {
+		t.Fatalf("swept %d messages, want %d", len(ms), want)
 	}
 	got := ""
 	for i, m := range ms {

@@ -36,6 +36,8 @@ type Kind struct {
 	Counted []string
 	// ReadsOn: a source's driver may read on by itself where its connection ended, so Run need not end with an error then.
 	ReadsOn bool
+	// Polls: the source reads one table in the order of its sequence column, and not the log. Each row has a Commit of its own.
+	Polls bool
 	// ResumeInside: reading can start again at any event, so a Resume may stand inside a transaction (MongoDB).
 	ResumeInside bool
 
@@ -55,6 +57,8 @@ type Kind struct {
 	Cut func(ctx context.Context, db Database) error
 	// Restart stops the server of a database of its own (Setup.Own), and starts it again.
 	Restart func(ctx context.Context, db Database) error
+	// Number deletes a row, and writes a message with a number that is free then. It is for kinds that poll.
+	Number func(ctx context.Context, db Database, table Table, m *outbox.Message, number uint64, instead string) error
 	// Gap makes every position that was established so far unreadable: a dropped slot, a purged binlog, an oplog that
 	// rolled over. The database is one with a server of its own.
 	Gap func(ctx context.Context, db Database) error
@@ -208,6 +212,16 @@ func Source(t *testing.T, k Kind) {
 		{name: "Judge", run: testJudge},
 		{name: "SweepOrder", run: testSweepOrder},
 		{name: "SweepOfParked", run: testSweepOfParked},
+	})
+}
+
+// Poll runs the cases for sources, and those for sources that poll.
+func Poll(t *testing.T, k Kind) {
+	Source(t, k)
+	run(t, k, []testCase{
+		{name: "SequenceOrder", run: testSequenceOrder},
+		{name: "OutOfOrder", run: testOutOfOrder},
+		{name: "LateRow", run: testLateRow},
 	})
 }
 

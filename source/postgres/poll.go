@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/poll"
+)
+
+// A PollSource reads an outbox table in the order of its sequence column, where the log cannot be read. It needs no slot, no
+// publication and no right to replicate. See source.Source for its methods, and package poll for what positions are.
+type PollSource struct {
+	cfg      Config
+	barriers *poll.Barriers
+}
+
+var _ source.Source = (*PollSource)(nil)
+
+// NewPoll returns a source. It does not connect.
+func NewPoll(cfg Config) *PollSource {
+	cfg.MaxMessage, cfg.Poll = maxMessageOr(cfg.MaxMessage), true
+	cfg.Logger = cfg.logger()
+	return &PollSource{cfg: cfg, barriers: poll.NewBarriers()}
+}
+
+// Confirm implements source.Source: there is no log to discard.
+func (s *PollSource) Confirm(source.Resume) {}
+
+// Await implements source.Source. A barrier is a number.
+func (s *PollSource) Await(barrier string) { s.barriers.Await(barrier) }
+
+// pollSettings make the planner walk along the index on the sequence column, whatever it thinks of a table that fills and
+// empties faster than statistics follow; and a statement shows all that was committed before it began.
+const pollSettings = `SELECT pg_catalog.set_config(name, value, false) FROM (VALUES ('default_transaction_isolation', 'read committed'),
+	('default_transaction_read_only', 'on'), ('default_transaction_deferrable', 'off'), ('row_security', 'off'),
+	('plan_cache_mode', 'force_generic_plan'), ('jit', 'off'), ('enable_seqscan', 'off'), ('enable_bitmapscan', 'off')) AS s (name, value)`
+
+// openPoll opens a session for polling, and looks the table up. The caller closes the connection, also after an error.
+func (c *Config) openPoll(ctx context.Context) (*pgx.Conn, *pollTable, error) {
+	conn, err := c.connect(ctx, c.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, sql := range []string{noTimeouts, pollSettings} {
+		if err := execSimple(ctx, conn.PgConn(), sql); err != nil {
+			return conn, nil, fmt.Errorf("set up session: %w", err)
+		}
+	}
+	t, err := c.pollTable(ctx, conn)
+	return conn, t, err
+}
+
+// Run implements source.Source.
+func (s *PollSource) Run(ctx context.Context, start source.Start, emit source.Emit) (err error) {
+	conn, t, err := s.cfg.openPoll(ctx)
+	if conn != nil {
+		defer func() { _ = closeConn(ctx, conn) }() // it has only read, and what emit returned is returned unchanged
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	r := poll.Reader{Table: t, Barriers: s.barriers, Logger: s.cfg.Logger}
+	err = r.Run(ctx, start, emit)
+	if state := sqlState(err); len(state) == 5 && state[:2] == "42" { // the table is not what it was
+		if again := s.lookAgain(ctx); again != nil {
+			return again
+		}
+	}
+	return err
+}
+
+// lookAgain tells whether an operator has to mend the table; nil if not.
+func (s *PollSource) lookAgain(ctx context.Context) error {
+	conn, _, err := s.cfg.openPoll(ctx)
+	if conn != nil {
+		err = errors.Join(err, closeConn(ctx, conn))
+	}
+	if errors.Is(err, source.ErrStop) {
+		return err
+	}
+	return nil
+}
+
+// Examine implements source.Source. A SourceID is systemid/timeline, as that of a source that reads the log.
+func (s *PollSource) Examine(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
+	return s.cfg.examinePoll(ctx, sourceID, from)
+}
+
+// examinePoll compares a checkpoint with the server. Numbers that a failover lost are drawn again, and no history tells which:
+// at another timeline the position is lost, and the sweep finds what is pending.
+func (c *Config) examinePoll(ctx context.Context, sourceID string, from source.Resume) (e *source.Examined, err error) {
+	conn, t, err := c.openPoll(ctx)
+	if conn != nil {
+		defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	e = &source.Examined{}
+	if e.SourceID, err = sourceIDOf(ctx, conn); err != nil {
+		return nil, fmt.Errorf("name the server: %w", err)
+	}
+	if from == "" {
+		return e, nil
+	}
+	at, err := poll.ParseResume(from)
+	switch {
+	case err != nil:
+		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was log: now the table is polled", from)
+		return e, nil
+	case sourceID != "" && sourceID != e.SourceID:
+		e.Lost = fmt.Sprintf("the checkpoint belongs to server and timeline %s, this is %s, where numbers may have been drawn again", sourceID, e.SourceID)
+		return e, nil
+	}
+	last, err := t.last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if last < at {
+		e.Lost = t.wentBack(at, last)
+	}
+	return e, nil
+}
+
+// Establish implements source.Source: the position is the last number that was drawn, once all transactions have ended that may
+// have drawn one up to it. What the snapshot shows beyond it comes after the position.
+func (s *PollSource) Establish(ctx context.Context) (source.Snapshot, error) {
+	conn, t, err := s.cfg.openPoll(ctx)
+	if err == nil {
+		var at uint64
+		var within string
+		if at, within, err = s.openSnapshot(ctx, conn, t); err == nil {
+			s.cfg.Logger.Info("established a position in the sequence", "table", t.table.String(), "position", at)
+			return &pollSnapshot{&tableSnapshot{cfg: &s.cfg, conn: conn, within: within}, at}, nil
+		}
+	}
+	if conn != nil {
+		err = errors.Join(err, closeConn(ctx, conn))
+	}
+	return nil, fmt.Errorf("establish a position in the sequence: %w", err)
+}
+
+// openSnapshot waits for a position, and begins a transaction that sees all there is up to it. within is the condition of the rows that
+// belong to the snapshot: those up to the position, and those that the sequence never gave.
+func (s *PollSource) openSnapshot(ctx context.Context, conn *pgx.Conn, t *pollTable) (at uint64, within string, err error) {
+	if at, err = t.last(ctx); err != nil {
+		return 0, "", err
+	}
+	if err := poll.WaitFor(ctx, t, at, s.cfg.Logger); err != nil {
+		return 0, "", err
+	}
+	const open = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT pg_catalog.pg_current_snapshot()"
+	if err := execSimple(ctx, conn.PgConn(), open); err != nil {
+		return 0, "", fmt.Errorf("open snapshot: %w", err)
+	}
+	last, err := t.last(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	column := "t." + quoteIdent(t.seq)
+	return at, fmt.Sprintf("(%[1]s <= %[2]d OR %[1]s > %[3]d)", column, at, last), nil
+}
+
+// A pollSnapshot is the state of the table up to a number.
+type pollSnapshot struct {
+	*tableSnapshot
+	at uint64
+}
+
+// Resume implements source.Snapshot.
+func (s *pollSnapshot) Resume() source.Resume { return poll.FormatResume(s.at) }

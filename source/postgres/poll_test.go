@@ -1,0 +1,282 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// pollRig is a rig with one table of shape tailbox, whose settings a test may change before it reads.
+func pollRig(t *testing.T, options ...servers.Option) *rig {
+	t.Helper()
+	versions := servers.Versions(t)
+	pg := servers.Shared(t, versions[len(versions)-1])
+	if len(options) > 0 {
+		pg = servers.Postgres(t, versions[len(versions)-1], options...)
+	}
+	table := shape("tailbox", "outbox")
+	sql, err := outboxSQL(&table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, pg, sql+";;"+seqIndexSQL(&table)+";;"+tableNames("").expand(ownTables), table)
+	r.cfg.Poll = true
+	return r
+}
+
+func (r *rig) put(conn *pgx.Conn, n int) {
+	r.t.Helper()
+	if _, err := conn.Exec(context.Background(), "INSERT INTO outbox (type, message_group, payload) VALUES ('t', 'g', $1)", fmt.Appendf(nil, "%d", n)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// polling starts a Run of a polling source at the beginning.
+func (r *rig) polling(from source.Resume) *running {
+	src := NewPoll(r.cfg)
+	return r.runOf(src, source.Start{From: from, Log: 1})
+}
+
+func payloads(ms []*outbox.Message) string {
+	var s []string
+	for _, m := range ms {
+		s = append(s, string(m.Payload))
+	}
+	return strings.Join(s, " ")
+}
+
+// waits waits until the source looks for those who hold numbers, so that it had every reason to go on.
+func (r *rig) waits() {
+	r.t.Helper()
+	before := r.text("SELECT coalesce(max(query_start)::text, '') FROM pg_stat_activity WHERE application_name = $1", appName(r.cfg.Pipeline))
+	for range 3 {
+		r.until("another look", func() bool {
+			now := r.text("SELECT coalesce(max(query_start)::text, '') FROM pg_stat_activity WHERE application_name = $1", appName(r.cfg.Pipeline))
+			changed := now != before
+			before = now
+			return changed
+		})
+	}
+}
+
+// TestPollNumberBeforeTransactionID: a transaction that has drawn a number, and has no transaction id yet, is in no snapshot of
+// running transactions; what comes after its number waits all the same. So does it for a prepared one.
+func TestPollNumberBeforeTransactionID(t *testing.T) {
+	t.Parallel()
+	r := pollRig(t, servers.WithSetting("max_prepared_transactions", "5"))
+	x := r.polling("0")
+	slow := r.connect()
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := slow.Exec(context.Background(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Every 32nd number is logged, and takes an id: the second one here does not.
+	r.exec("SELECT nextval('outbox_seq_seq')")
+	exec("BEGIN")
+	exec("SELECT nextval('outbox_seq_seq')")
+	if id := func() (id *string) {
+		if err := slow.QueryRow(context.Background(), "SELECT pg_current_xact_id_if_assigned()::text").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}(); id != nil {
+		t.Fatalf("the transaction has the id %s: this test proves nothing", *id)
+	}
+	r.put(r.conn, 3)
+	r.waits()
+	exec("INSERT INTO outbox (type, message_group, payload, seq) VALUES ('t', 'g', '2', 2)")
+	r.waits()
+	exec("PREPARE TRANSACTION 'slow'")
+	r.waits()
+	r.put(r.conn, 4)
+	r.waits()
+	exec("COMMIT PREPARED 'slow'")
+	ms, resume := x.messages(3)
+	if got := payloads(ms); got != "2 3 4" || resume != "4" {
+		t.Errorf("got %s up to %s", got, resume)
+	}
+}
+
+// TestPollUnrelatedTransaction: a long transaction that draws no number holds up nothing, whatever it writes.
+func TestPollUnrelatedTransaction(t *testing.T) {
+	t.Parallel()
+	r := pollRig(t)
+	long := r.connect()
+	if _, err := long.Exec(context.Background(), "BEGIN ISOLATION LEVEL REPEATABLE READ; CREATE TABLE other (n int); SELECT count(*) FROM outbox; SELECT txid_current()"); err != nil {
+		t.Fatal(err)
+	}
+	x := r.polling("0")
+	r.exec("BEGIN")
+	r.put(r.conn, 1)
+	r.exec("ROLLBACK")
+	r.put(r.conn, 2)
+	if ms, _ := x.messages(1); payloads(ms) != "2" {
+		t.Errorf("got %s", payloads(ms))
+	}
+}
+
+// TestPollSequences: a sequence that says nothing about order is refused, with what cures it, by the source and by Check.
+func TestPollSequences(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ sql, what string }{
+		"cache":       {"ALTER SEQUENCE outbox_seq_seq CACHE 20", "CACHE 20"},
+		"cycle":       {"ALTER SEQUENCE outbox_seq_seq CYCLE", "does not only grow"},
+		"backwards":   {"ALTER SEQUENCE outbox_seq_seq INCREMENT -1 MINVALUE -100 START -1 RESTART", "does not only grow"},
+		"no sequence": {"ALTER TABLE outbox ALTER seq DROP DEFAULT", "is not filled by one sequence"},
+		"no index":    {"DROP INDEX outbox_seq", "has no index"},
+		"no number":   {"ALTER TABLE outbox DROP seq", "has no sequence column"},
+		"text":        {"ALTER TABLE outbox ALTER seq DROP DEFAULT, ALTER seq TYPE text", "is no whole number"},
+		"identity":    {"ALTER TABLE outbox ALTER seq DROP DEFAULT, ALTER seq ADD GENERATED ALWAYS AS IDENTITY", ""},
+		"steps":       {"ALTER SEQUENCE outbox_seq_seq INCREMENT 10", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := pollRig(t)
+			r.exec(c.sql)
+			_, err := NewPoll(r.cfg).Examine(context.Background(), "", "")
+			findings, cerr := Check(context.Background(), r.cfg)
+			if cerr != nil {
+				t.Fatal(cerr)
+			}
+			told := false
+			for _, f := range findings {
+				told = told || f.Level == Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
+				if f.Level == Problem && c.what == "" {
+					t.Errorf("check: %s", f.What)
+				}
+			}
+			if c.what == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.put(r.conn, 1)
+				r.put(r.conn, 2)
+				if ms, _ := r.polling("0").messages(2); payloads(ms) != "1 2" {
+					t.Errorf("got %s", payloads(ms))
+				}
+				return
+			}
+			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.what) || !told {
+				t.Errorf("Examine: %v; check has told %v: %+v", err, told, findings)
+			}
+		})
+	}
+}
+
+// TestPollRights: a role that may do no more than RoleSQL grants can poll; without the right to read the sequence it is told
+// which one it lacks.
+func TestPollRights(t *testing.T) {
+	t.Parallel()
+	r := pollRig(t)
+	role := "poller_" + r.db
+	role = role[:min(len(role), 60)]
+	r.exec("CREATE ROLE " + role + " LOGIN PASSWORD 'p'")
+	t.Cleanup(func() { r.exec("DROP OWNED BY " + role); r.exec("DROP ROLE " + role) })
+	r.exec(RoleSQL(r.cfg, role))
+	cfg := r.cfg
+	cfg.URL = strings.Replace(r.pg.SocketURL(r.db), "postgres@", role+":p@", 1)
+	findings, err := Check(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		if f.Level == Problem {
+			t.Errorf("%s: %s", f.What, f.Cure)
+		}
+	}
+	if _, err := NewPoll(cfg).Examine(context.Background(), "", ""); err != nil {
+		t.Error(err)
+	}
+	r.exec("REVOKE SELECT ON SEQUENCE outbox_seq_seq FROM " + quoteIdent(role))
+	_, err = NewPoll(cfg).Examine(context.Background(), "", "")
+	if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), `GRANT SELECT ON SEQUENCE public.outbox_seq_seq TO `) {
+		t.Errorf("Examine without the right: %v", err)
+	}
+}
+
+// TestPollPlans: no look reads more than what it shows, even before the server has statistics.
+func TestPollPlans(t *testing.T) {
+	t.Parallel()
+	for _, on := range []outbox.OnDelivered{outbox.Delete, outbox.Mark} {
+		t.Run(string(on), func(t *testing.T) {
+			t.Parallel()
+			r := pollRig(t)
+			r.cfg.Tables[0].OnDelivered = on
+			r.exec("INSERT INTO outbox (type, payload, status) SELECT 't', 'x', 'delivered' FROM generate_series(1, 20000)")
+			r.exec("INSERT INTO outbox (type, payload) SELECT 't', 'x' FROM generate_series(1, 100)")
+			conn, table, err := r.cfg.openPoll(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = closeConn(context.Background(), conn) }()
+			for _, analyzed := range []bool{false, true} {
+				if analyzed {
+					r.exec("ANALYZE outbox")
+				}
+				for sql, args := range map[string]string{table.numbersSQL: "20000, 5000", table.rowsSQL: "20000, 20100, 1000"} {
+					name := fmt.Sprintf("p%d", len(sql))
+					if err := execSimple(context.Background(), conn.PgConn(), "PREPARE "+name+" AS "+sql); err != nil {
+						t.Fatal(err)
+					}
+					rows, err := queryText(context.Background(), conn.PgConn(), "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE "+name+" ("+args+")")
+					if err != nil {
+						t.Fatal(err)
+					}
+					plan := fmt.Sprint(rows)
+					if !strings.Contains(plan, "using outbox_seq on outbox t") || strings.Contains(plan, "Seq Scan on outbox t") || strings.Contains(plan, "Rows Removed") {
+						t.Errorf("analyzed %v: %s", analyzed, strings.ReplaceAll(plan, "] [", "\n"))
+					}
+					if err := execSimple(context.Background(), conn.PgConn(), "DEALLOCATE "+name); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPollAfterLog: a pipeline that was read from the log, and is polled now, or the other way round, goes on with what is
+// pending.
+func TestPollAfterLog(t *testing.T) {
+	t.Parallel()
+	r := pollRig(t)
+	ctx := context.Background()
+	e, err := NewPoll(r.cfg).Examine(ctx, "", "0/1234")
+	if err != nil || !strings.Contains(e.Lost, "source.read was log") {
+		t.Errorf("examined a place in the log: %+v, %v", e, err)
+	}
+	log := r.cfg
+	log.Poll = false
+	e, err = New(log).Examine(ctx, "", "1234")
+	if err != nil || !strings.Contains(e.Lost, "source.read was poll") {
+		t.Errorf("examined a number: %+v, %v", e, err)
+	}
+}
+
+// TestPollTruncated: a sequence that is set back is a lost position, and a row beyond the sequence is not waited for.
+func TestPollTruncated(t *testing.T) {
+	t.Parallel()
+	r := pollRig(t)
+	for n := range 5 {
+		r.put(r.conn, n)
+	}
+	x := r.polling("0")
+	x.messages(5)
+	r.exec("TRUNCATE outbox RESTART IDENTITY")
+	x.fails(source.ErrGap, "set back")
+	r.exec("INSERT INTO outbox (type, payload, seq) VALUES ('t', 'stranger', 1000)")
+	r.put(r.conn, 6)
+	if ms, resume := r.polling("0").messages(1); payloads(ms) != "6" || resume != "1" {
+		t.Errorf("got %s up to %s", payloads(ms), resume)
+	}
+}
