@@ -12,6 +12,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/arena"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // A decoder turns documents into messages. It is pure but for its arena, and not safe for concurrent use.
@@ -105,13 +106,13 @@ func tooLarge(p *plan, limit int) *outbox.Fault {
 // typeDropped marks a value that was not read because its document is too large.
 const typeDropped bson.Type = 0xee
 
-var errDropped = fmt.Errorf("it is larger than %d bytes in a document larger than max_message", maxSmall)
+var errDropped = fmt.Errorf("it is larger than %d bytes in a document larger than max_message", columns.MaxSmall)
 
 // dropLarge drops the payload of a document that is too large, and whatever else is not small.
 func (d *decoder) dropLarge(p *plan, m *outbox.Message) {
 	m.Fault = tooLarge(p, d.maxMessage)
 	for i := range d.vals {
-		if i == p.payload || len(d.vals[i].data) > maxSmall {
+		if i == p.payload || len(d.vals[i].data) > columns.MaxSmall {
 			d.vals[i] = value{typ: typeDropped}
 		}
 	}

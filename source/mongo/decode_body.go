@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -67,12 +68,12 @@ func (d *decoder) time(p *plan, i int, m *outbox.Message) time.Time {
 	case bson.TypeTimestamp:
 		return time.Unix(int64(v.opTime()>>32), 0).UTC()
 	case bson.TypeInt32:
-		return epochTime(int64(v.i32()))
+		return columns.EpochTime(int64(v.i32()))
 	case bson.TypeInt64:
-		return epochTime(v.i64())
+		return columns.EpochTime(v.i64())
 	case bson.TypeDouble:
 		if n, ok := integral(v); ok {
-			return epochTime(n)
+			return columns.EpochTime(n)
 		}
 	case bson.TypeString:
 		if t, err := time.Parse(time.RFC3339Nano, string(v.str())); err == nil {
@@ -81,23 +82,6 @@ func (d *decoder) time(p *plan, i int, m *outbox.Message) time.Time {
 	}
 	d.fault(p, i, m, errors.New("it is no time"))
 	return time.Time{}
-}
-
-// epochTime converts a count since 1970 whose unit its size tells: 11 digits are still seconds (the year 5138).
-func epochTime(n int64) time.Time {
-	abs := n
-	if abs < 0 {
-		abs = -abs
-	}
-	switch {
-	case abs < 1e11:
-		return time.Unix(n, 0).UTC()
-	case abs < 1e14:
-		return time.UnixMilli(n).UTC()
-	case abs < 1e17:
-		return time.UnixMicro(n).UTC()
-	}
-	return time.Unix(0, n).UTC()
 }
 
 // body fills key, payload, headers and fields.

@@ -16,9 +16,6 @@ type plan struct {
 	fields                                                       []int
 }
 
-// maxSmall bounds the other columns of a document that is too large: type, topic, group and the like are kept up to this size.
-const maxSmall = 64 << 10
-
 func newPlan(t *outbox.Table) *plan {
 	p := &plan{table: t.String(), slots: make(map[string]int)}
 	find := func(name string) int {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // A tableInfo is what information_schema says about a configured table now. Immutable.
@@ -183,7 +184,7 @@ func parseLabels(columnType string) []string {
 
 // wants tells whether messages are made of the column.
 func (t *tableInfo) wants(name string) bool {
-	for _, w := range wantedColumns(&t.Table) {
+	for _, w := range columns.Configured(&t.Table) {
 		if strings.EqualFold(w, name) {
 			return true
 		}

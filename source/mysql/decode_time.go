@@ -121,23 +121,6 @@ func appendClock(dst, b []byte, digits int) ([]byte, error) {
 	return appendFraction(dst, micros, digits), nil
 }
 
-// epochTime converts a count since 1970 whose unit its size tells: 11 digits are still seconds (the year 5138).
-func epochTime(n int64) time.Time {
-	abs := n
-	if abs < 0 {
-		abs = -abs
-	}
-	switch {
-	case abs < 1e11:
-		return time.Unix(n, 0).UTC()
-	case abs < 1e14:
-		return time.UnixMilli(n).UTC()
-	case abs < 1e17:
-		return time.UnixMicro(n).UTC()
-	}
-	return time.Unix(0, n).UTC()
-}
-
 // parseTime reads what the server prints, and RFC 3339. A date without a year, month or day is no time.
 func parseTime(s string) (time.Time, error) {
 	for _, layout := range []string{

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // A kind is what is known about a column's type: how its form in the log becomes the text that the server would have sent.
@@ -139,7 +141,7 @@ func (v *value) integer(c *column) (int64, error) {
 func (v *value) time(c *column) (time.Time, error) {
 	if c.kind == kindInt {
 		n, err := v.integer(c)
-		return epochTime(n), err
+		return columns.EpochTime(n), err
 	}
 	b, err := v.appendText(nil, c)
 	if err != nil {

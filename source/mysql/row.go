@@ -10,6 +10,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 var errProtocol = errors.New("the server's answer cannot be understood")
@@ -26,7 +27,7 @@ type rowReader struct {
 func rowReaderOf(info *tableInfo, maxMessage int) (*rowReader, error) {
 	// Only the columns that messages are made of, so that the plan's columns are those of the query.
 	var cols []column
-	for _, name := range wantedColumns(&info.Table) {
+	for _, name := range columns.Configured(&info.Table) {
 		if c, ok := info.column(name); ok {
 			cols = append(cols, c.column)
 		}
@@ -97,7 +98,7 @@ func (r *rowReader) list(alias string) string {
 	var sizes []string
 	for _, c := range r.plan.cols {
 		if !c.kind.fixed() {
-			sizes = append(sizes, "COALESCE("+lengthOf(alias, &c.column)+",0)")
+			sizes = append(sizes, "COALESCE("+lengthOf(alias, &c)+",0)")
 		}
 	}
 	size := "0"
@@ -117,11 +118,11 @@ func (r *rowReader) list(alias string) string {
 		}
 		switch {
 		case c.kind.fixed():
-		case i == r.plan.payload:
+		case i == r.plan.Payload:
 			ref = "CASE WHEN " + fits + " THEN " + ref + " END"
 		default:
 			ref = fmt.Sprintf("CASE WHEN %s <= %d OR %s THEN %s ELSE LEFT(%[4]s, %d) END",
-				lengthOf(alias, &c.column), maxSmall, fits, ref, maxSmall+1)
+				lengthOf(alias, &c), columns.MaxSmall, fits, ref, columns.MaxSmall+1)
 		}
 		items = append(items, ref)
 	}
@@ -155,7 +156,7 @@ func (r *rowReader) message(row []mysql.FieldValue) (*outbox.Message, error) {
 		case mysql.FieldValueTypeString:
 			r.vals[i] = value{tag: tagText, data: v.AsString()}
 		default:
-			return nil, fmt.Errorf("read row of %s: column %s came as a number: %w", r.table, r.plan.cols[i].name, errProtocol)
+			return nil, fmt.Errorf("read row of %s: column %s came as a number: %w", r.table, r.plan.Names[i], errProtocol)
 		}
 	}
 	m := r.NewMessage()

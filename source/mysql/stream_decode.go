@@ -3,6 +3,8 @@ package mysql
 import (
 	"fmt"
 	"io"
+
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // A rowsEvent is the head of an event with rows, whose layout is known.
@@ -44,14 +46,14 @@ func (e *rowsEvent) has(i int) bool { return e.present[i/8]&(1<<(i%8)) != 0 }
 func (l *layout) parseRow(e *rowsEvent, b []byte, vals []value) (_ []value, next int, err error) {
 	nulls := (e.bits + 7) / 8
 	if len(b) < nulls {
-		return vals, 0, truncated("row of " + l.plan.table)
+		return vals, 0, truncated("row of " + l.plan.Table)
 	}
 	at, bit := nulls, 0
 	vals = vals[:0]
 	all := e.bits == len(l.wire)
 	for i := range l.wire {
 		if !all && !e.has(i) {
-			vals = append(vals, absent(&l.plan.cols[i].column))
+			vals = append(vals, absent(&l.plan.cols[i]))
 			continue
 		}
 		null := b[bit>>3]&(1<<(bit&7)) != 0
@@ -64,7 +66,7 @@ func (l *layout) parseRow(e *rowsEvent, b []byte, vals []value) (_ []value, next
 		n := w.fixed
 		if w.prefix > 0 {
 			if at+w.prefix > len(b) {
-				return vals, 0, truncated("row of " + l.plan.table)
+				return vals, 0, truncated("row of " + l.plan.Table)
 			}
 			n = 0
 			for k := w.prefix - 1; k >= 0; k-- {
@@ -73,7 +75,7 @@ func (l *layout) parseRow(e *rowsEvent, b []byte, vals []value) (_ []value, next
 			at += w.prefix
 		}
 		if n > len(b)-at {
-			return vals, 0, truncated("row of " + l.plan.table)
+			return vals, 0, truncated("row of " + l.plan.Table)
 		}
 		vals = append(vals, value{tag: tagLog, data: b[at : at+n]})
 		at += n
@@ -138,7 +140,7 @@ func (l *layout) readRow(e *rowsEvent, p *pieces, limit int, vals []value) (_ []
 	total, bit := 0, 0
 	for i := range l.wire {
 		if !e.has(i) {
-			vals = append(vals, absent(&l.plan.cols[i].column))
+			vals = append(vals, absent(&l.plan.cols[i]))
 			continue
 		}
 		null := nulls[bit>>3]&(1<<(bit&7)) != 0
@@ -157,13 +159,13 @@ func (l *layout) readRow(e *rowsEvent, p *pieces, limit int, vals []value) (_ []
 			u, _ := littleEndian(b) // one to four bytes
 			n = int(u)
 		}
-		c := &l.plan.cols[i]
-		if c.want && !c.kind.fixed() {
+		wanted := l.plan.Wanted[i]
+		if wanted && !l.plan.cols[i].kind.fixed() {
 			total += n
 			tooLarge = tooLarge || total > limit
 		}
 		switch {
-		case !c.want, tooLarge && n > maxSmall:
+		case !wanted, tooLarge && n > columns.MaxSmall:
 			vals = append(vals, value{tag: tagDropped})
 			err = p.discard(n)
 		default:

@@ -150,7 +150,7 @@ func (st *stream) inflateRows(ctx context.Context, l *layout, e *rowsEvent, b []
 func (st *stream) inflated(ctx context.Context, l *layout, e *rowsEvent, r io.Reader, size int) error {
 	z, err := zlib.NewReader(r)
 	if err != nil {
-		return fmt.Errorf("read rows of %s: %w: %w", l.plan.table, errProtocol, err)
+		return fmt.Errorf("read rows of %s: %w: %w", l.plan.Table, errProtocol, err)
 	}
 	if err := st.pieceRows(ctx, l, e, &pieces{r: z, left: size}, 0); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (st *stream) pieceRows(ctx context.Context, l *layout, e *rowsEvent, p *pie
 			return err
 		}
 		if before == p.left {
-			return truncated("rows of " + l.plan.table)
+			return truncated("rows of " + l.plan.Table)
 		}
 		if err := st.row(ctx, l, uint64(at)/2, tooLarge, before-p.left); err != nil {
 			return err

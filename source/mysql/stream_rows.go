@@ -75,7 +75,7 @@ func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
 			return st.inflateRows(ctx, l, &e, rest, size)
 		}
 		if b, err = inflate(rest, size); err != nil {
-			return fmt.Errorf("read rows of %s: %w", l.plan.table, err)
+			return fmt.Errorf("read rows of %s: %w", l.plan.Table, err)
 		}
 		start = 0
 	}
@@ -85,7 +85,7 @@ func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
 			return err
 		}
 		if next == 0 {
-			return truncated("rows of " + l.plan.table)
+			return truncated("rows of " + l.plan.Table)
 		}
 		if err := st.row(ctx, l, uint64(at)/2, false, next); err != nil {
 			return err

@@ -28,14 +28,14 @@ type prepared struct {
 func (st *stream) keep(l *layout, m *outbox.Message, bytes int) error {
 	g := &st.group
 	g.bytes += bytes
-	p := &prepared{table: l.plan.table}
+	p := &prepared{table: l.plan.Table}
 	if old, ok := st.prepared[g.xid]; ok && old.begin == g.begin {
 		p = old
 	} else {
 		p.begin = g.begin
 		st.prepared[g.xid] = p
 	}
-	if info := st.cat.byName[l.plan.table]; info != nil && info.OnDelivered == outbox.Keep {
+	if info := st.cat.byName[l.plan.Table]; info != nil && info.OnDelivered == outbox.Keep {
 		p.keep = true
 	}
 	if p.tooLarge || st.kept+bytes > maxPrepared {

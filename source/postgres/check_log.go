@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // publication looks whether it sends the inserts into all tables, whole.
@@ -50,9 +51,9 @@ func (c *checker) publication(ctx context.Context) error {
 func (c *checker) publishedTable(ctx context.Context, t *tableInfo, pub string) error {
 	details := "to_jsonb(p) ->> 'rowfilter', to_jsonb(p) -> 'attnames'" // as JSON: 14 has neither
 	var filter *string
-	var columns []string
+	var listed []string
 	err := c.conn.QueryRow(ctx, "SELECT "+details+" FROM pg_publication_tables p WHERE pubname = $1 AND schemaname = $2 AND tablename = $3",
-		c.cfg.Publication, t.Schema, t.Name).Scan(&filter, &columns)
+		c.cfg.Publication, t.Schema, t.Name).Scan(&filter, &listed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		c.add(Problem, "ALTER PUBLICATION "+pub+" ADD TABLE "+tableName(&t.Table)+", or tailbox init", "publication %s does not hold table %s", c.cfg.Publication, t)
 		return nil
@@ -64,8 +65,8 @@ func (c *checker) publishedTable(ctx context.Context, t *tableInfo, pub string) 
 		c.add(Warning, "", "publication %s sends only rows of %s where %s: others are not delivered from the log", c.cfg.Publication, t, *filter)
 	}
 	var missing []string
-	for _, name := range wantedColumns(&t.Table) {
-		if _, ok := t.column(name); ok && columns != nil && !slices.Contains(columns, name) && !slices.Contains(missing, name) {
+	for _, name := range columns.Configured(&t.Table) {
+		if _, ok := t.column(name); ok && listed != nil && !slices.Contains(listed, name) && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // outboxTables looks at the tables that applications write to.
@@ -73,7 +74,7 @@ func (c *checker) columns(_ context.Context, t *tableInfo) error {
 	if _, err := newPlan(&t.Table, t.plainColumns()); err != nil {
 		c.add(Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
-	for _, name := range wantedColumns(&t.Table) {
+	for _, name := range columns.Configured(&t.Table) {
 		if col, ok := t.column(name); ok && col.generated && c.version < 180000 && !c.cfg.Poll {
 			c.add(Problem, "name a stored column under source.tables.columns", "column %s of table %s is generated, and the log does not hold it", name, t)
 		}

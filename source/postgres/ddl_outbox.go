@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // quoteTable is the table's name for SQL; Schema "" leaves it to the search path.
@@ -145,7 +146,7 @@ func mergeDefs(first, rest []columnDef) []columnDef {
 func pendingCondition(t *outbox.Table, prefix string) string {
 	switch {
 	case t.Columns.Status != "":
-		return prefix + quoteIdent(t.Columns.Status) + " = " + quoteLiteral(pendingWord(t))
+		return prefix + quoteIdent(t.Columns.Status) + " = " + quoteLiteral(columns.PendingWord(t))
 	case t.Columns.DeliveredAt != "":
 		return prefix + quoteIdent(t.Columns.DeliveredAt) + " IS NULL"
 	default:

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/arena"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -25,22 +25,21 @@ type decoder struct {
 // whose id cannot be read has a fault and no ID: the caller makes a stand-in of the row's place. Large says that the row is known to be larger than max_message. Nothing of vals is kept, but for data that is owned.
 func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) error {
 	if len(vals) != len(p.cols) {
-		return fmt.Errorf("decode row of %s: %d columns, want %d: %w", p.table, len(vals), len(p.cols), errProtocol)
+		return fmt.Errorf("decode row of %s: %d columns, want %d: %w", p.Table, len(vals), len(p.cols), errProtocol)
 	}
-	m.Table = p.table
+	m.Table = p.Table
 	if large || d.size(p, vals) > d.maxMessage {
 		dropLarge(p, vals)
-		m.Fault = &outbox.Fault{Class: outbox.FaultTooLarge, Reason: fmt.Sprintf(
-			"row of %s is larger than max_message (%d bytes): raise max_message and replay it, or drop it", p.table, d.maxMessage)}
+		m.Fault = p.TooLarge(d.maxMessage)
 	}
-	id, null, err := d.column(p, p.id, vals)
+	id, null, err := d.column(p, p.ID, vals)
 	switch {
 	case err != nil:
-		d.nameless(p, m, err.Error())
+		p.Nameless(m, d.maxMessage, err.Error())
 	case null || len(id) == 0:
-		d.nameless(p, m, "it is NULL or empty")
+		p.Nameless(m, d.maxMessage, "it is NULL or empty")
 	case len(id) > outbox.MaxIndexed:
-		d.nameless(p, m, fmt.Sprintf("it has %d bytes, and at most %d can be indexed", len(id), outbox.MaxIndexed))
+		p.Nameless(m, d.maxMessage, fmt.Sprintf("it has %d bytes, and at most %d can be indexed", len(id), outbox.MaxIndexed))
 	default:
 		m.ID = arena.StringOf(id)
 	}
@@ -52,28 +51,11 @@ func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) e
 	return nil
 }
 
-// nameless notes that the row's id cannot be read. The relay cannot find such a row in its table again.
-func (d *decoder) nameless(p *plan, m *outbox.Message, why string) {
-	const cure = "give the message an id (tailbox dead edit --new-id) or drop it; its row stays in the table until you give it an id or delete it"
-	if m.Fault != nil { // too large
-		m.Fault.Reason = fmt.Sprintf("row of %s is larger than max_message (%d bytes), so its payload is not here, and its id (column %s) cannot be "+
-			"read: %s: %s", p.table, d.maxMessage, p.cols[p.id].name, why, cure)
-		return
-	}
-	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the id (column %s) of a row of %s cannot be read: %s: %s",
-		p.cols[p.id].name, p.table, why, cure)}
-}
-
-func stopGroup(p *plan, i int, err error) error {
-	return fmt.Errorf("read the group (column %s) of a row of %s: %w: raise max_message, or leave the column out of columns.group: %w",
-		p.cols[i].name, p.table, err, source.ErrStop)
-}
-
 // size is what max_message bounds: the bytes of all values that are part of the message and can be large.
 func (d *decoder) size(p *plan, vals []value) int {
 	total := 0
 	for i := range vals {
-		if p.cols[i].want {
+		if p.Wanted[i] {
 			total += vals[i].size(p.cols[i].kind)
 		}
 	}
@@ -83,7 +65,7 @@ func (d *decoder) size(p *plan, vals []value) int {
 // dropLarge drops the payload of a row that is too large, and whatever else is not small.
 func dropLarge(p *plan, vals []value) {
 	for i := range vals {
-		if i == p.payload || len(vals[i].data) > maxSmall {
+		if i == p.Payload || len(vals[i].data) > columns.MaxSmall {
 			vals[i] = value{tag: tagDropped}
 		}
 	}
@@ -92,16 +74,6 @@ func dropLarge(p *plan, vals []value) {
 // tagDropped marks a value that was not read because its row is too large.
 const tagDropped = 'x'
 
-var errDropped = fmt.Errorf("it is larger than %d bytes in a row larger than max_message", maxSmall)
-
-// fault notes the first thing that could not be understood.
-func (d *decoder) fault(p *plan, i int, m *outbox.Message, err error) {
-	if m.Fault == nil {
-		m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf(
-			"column %s of %s cannot be understood: %v: correct the row's writer, then edit or drop the message", p.cols[i].name, p.table, err)}
-	}
-}
-
 // column copies a column's text into the arena. A column that does not exist is NULL.
 func (d *decoder) column(p *plan, i int, vals []value) (b []byte, null bool, err error) {
 	if i < 0 || vals[i].tag == 'n' {
@@ -109,7 +81,7 @@ func (d *decoder) column(p *plan, i int, vals []value) (b []byte, null bool, err
 	}
 	v := &vals[i]
 	if v.tag == tagDropped {
-		return nil, false, errDropped
+		return nil, false, columns.ErrDropped()
 	}
 	b, ok, err := v.raw(p.cols[i].kind)
 	switch {
@@ -133,7 +105,7 @@ func (d *decoder) word(p *plan, i int, vals []value, m *outbox.Message) string {
 	}
 	b, err := d.peek(p, i, vals)
 	if err != nil {
-		d.fault(p, i, m, err)
+		p.Fault(m, i, err)
 		return ""
 	}
 	return d.Intern(b)
@@ -143,7 +115,7 @@ func (d *decoder) word(p *plan, i int, vals []value, m *outbox.Message) string {
 func (d *decoder) peek(p *plan, i int, vals []value) ([]byte, error) {
 	v := &vals[i]
 	if v.tag == tagDropped {
-		return nil, errDropped
+		return nil, columns.ErrDropped()
 	}
 	b, ok, err := v.raw(p.cols[i].kind)
 	if ok || err != nil {
@@ -157,7 +129,7 @@ func (d *decoder) peek(p *plan, i int, vals []value) ([]byte, error) {
 func (d *decoder) textColumn(p *plan, i int, vals []value, m *outbox.Message) string {
 	b, null, err := d.column(p, i, vals)
 	if err != nil {
-		d.fault(p, i, m, err)
+		p.Fault(m, i, err)
 	}
 	if null || err != nil {
 		return ""
@@ -167,24 +139,24 @@ func (d *decoder) textColumn(p *plan, i int, vals []value, m *outbox.Message) st
 
 // group joins the group's columns with ":".
 func (d *decoder) group(p *plan, vals []value, m *outbox.Message) error {
-	if len(p.group) == 0 {
+	if len(p.Group) == 0 {
 		return nil
 	}
 	joined := d.scratch[:0]
-	for n, i := range p.group {
+	for n, i := range p.Group {
 		v := &vals[i]
 		if v.tag == 'n' {
 			return nil
 		}
 		if v.tag == tagDropped {
-			return stopGroup(p, i, errDropped)
+			return p.StopGroup(i, columns.ErrDropped())
 		}
 		if n > 0 {
 			joined = append(joined, ':')
 		}
 		var err error
 		if joined, err = v.appendText(joined, p.cols[i].kind); err != nil {
-			return stopGroup(p, i, err)
+			return p.StopGroup(i, err)
 		}
 	}
 	d.scratch = joined
@@ -192,26 +164,21 @@ func (d *decoder) group(p *plan, vals []value, m *outbox.Message) error {
 		m.Group = d.Text(joined)
 		return nil
 	}
-	m.Group = outbox.StandInGroup(joined)
-	if m.Fault == nil {
-		m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the group (column %s) of a row of %s has %d bytes, and at most "+
-			"%d can be indexed: correct the row's writer, then drop the message and write it anew with a shorter group", p.cols[p.group[0]].name,
-			p.table, len(joined), outbox.MaxIndexed)}
-	}
+	p.LongGroup(m, joined)
 	return nil
 }
 
 // small fills what is neither id, group nor body.
 func (d *decoder) small(p *plan, vals []value, m *outbox.Message) {
-	if p.typ >= 0 && vals[p.typ].tag == 'n' {
-		d.fault(p, p.typ, m, errors.New("it is NULL"))
+	if p.Type >= 0 && vals[p.Type].tag == 'n' {
+		p.Fault(m, p.Type, errors.New("it is NULL"))
 	}
-	m.Type, m.Topic = d.word(p, p.typ, vals, m), d.word(p, p.topic, vals, m)
-	m.Tenant, m.ContentType = d.word(p, p.tenant, vals, m), d.word(p, p.contentType, vals, m)
-	m.IdempotencyKey = d.textColumn(p, p.idempotencyKey, vals, m)
-	m.CorrelationID = d.textColumn(p, p.correlationID, vals, m)
-	m.Priority, m.MaxAttempts = d.number(p, p.priority, vals, m), d.number(p, p.maxAttempts, vals, m)
-	m.AvailableAt, m.CreatedAt = d.time(p, p.availableAt, vals, m), d.time(p, p.createdAt, vals, m)
+	m.Type, m.Topic = d.word(p, p.Type, vals, m), d.word(p, p.Topic, vals, m)
+	m.Tenant, m.ContentType = d.word(p, p.Tenant, vals, m), d.word(p, p.ContentType, vals, m)
+	m.IdempotencyKey = d.textColumn(p, p.IdempotencyKey, vals, m)
+	m.CorrelationID = d.textColumn(p, p.CorrelationID, vals, m)
+	m.Priority, m.MaxAttempts = d.number(p, p.Priority, vals, m), d.number(p, p.MaxAttempts, vals, m)
+	m.AvailableAt, m.CreatedAt = d.time(p, p.AvailableAt, vals, m), d.time(p, p.CreatedAt, vals, m)
 }
 
 // time is a column's time. NULL is the zero time.
@@ -221,7 +188,7 @@ func (d *decoder) time(p *plan, i int, vals []value, m *outbox.Message) time.Tim
 	}
 	t, err := vals[i].time(p.cols[i].kind)
 	if err != nil {
-		d.fault(p, i, m, err)
+		p.Fault(m, i, err)
 	}
 	return t
 }
@@ -236,7 +203,7 @@ func (d *decoder) number(p *plan, i int, vals []value, m *outbox.Message) int32 
 		err = errors.New("it does not fit into 32 bits")
 	}
 	if err != nil {
-		d.fault(p, i, m, err)
+		p.Fault(m, i, err)
 		return 0
 	}
 	return int32(n)
@@ -245,39 +212,39 @@ func (d *decoder) number(p *plan, i int, vals []value, m *outbox.Message) int32 
 // body fills key, payload, headers and fields.
 func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	var err error
-	if m.Key, _, err = d.column(p, p.key, vals); err != nil {
-		d.fault(p, p.key, m, err)
+	if m.Key, _, err = d.column(p, p.Key, vals); err != nil {
+		p.Fault(m, p.Key, err)
 	}
 	if m.Payload, err = d.payloadOf(p, vals); err != nil {
-		d.fault(p, p.payload, m, err)
+		p.Fault(m, p.Payload, err)
 	}
-	if text, null, err := d.column(p, p.headers, vals); err != nil {
-		d.fault(p, p.headers, m, err)
+	if text, null, err := d.column(p, p.Headers, vals); err != nil {
+		p.Fault(m, p.Headers, err)
 	} else if !null {
 		if d.headerBuf, err = sqlstore.AppendHeaders(d.headerBuf[:0], text); err != nil {
-			d.fault(p, p.headers, m, err)
+			p.Fault(m, p.Headers, err)
 		}
 		m.Headers = d.HeaderList(d.headerBuf)
 	}
-	if len(p.fields) == 0 {
+	if len(p.Fields) == 0 {
 		return
 	}
-	m.Fields = d.FieldList(len(p.fields))
-	for n, i := range p.fields {
+	m.Fields = d.FieldList(len(p.Fields))
+	for n, i := range p.Fields {
 		f := &m.Fields[n]
-		f.Name = p.cols[i].name
+		f.Name = p.Names[i]
 		if f.Value, f.Null, err = d.column(p, i, vals); err != nil {
-			d.fault(p, i, m, err)
+			p.Fault(m, i, err)
 		}
 	}
 }
 
 // payloadOf is the payload byte for byte as the application wrote it: bytea decoded, all else as its text.
 func (d *decoder) payloadOf(p *plan, vals []value) ([]byte, error) {
-	if p.payload < 0 || vals[p.payload].tag == 'n' || vals[p.payload].tag == tagDropped {
+	if p.Payload < 0 || vals[p.Payload].tag == 'n' || vals[p.Payload].tag == tagDropped {
 		return nil, nil
 	}
-	v, k := &vals[p.payload], p.cols[p.payload].kind
+	v, k := &vals[p.Payload], p.cols[p.Payload].kind
 	switch {
 	case k == kindBytea && v.tag == 'b' && v.owned:
 		return v.data, nil
@@ -286,6 +253,6 @@ func (d *decoder) payloadOf(p *plan, vals []value) ([]byte, error) {
 	case k == kindBpchar && (v.tag == 'b' || v.tag == 't'):
 		return d.CopyOf(v.data), nil // with its trailing spaces
 	}
-	b, _, err := d.column(p, p.payload, vals)
+	b, _, err := d.column(p, p.Payload, vals)
 	return b, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -69,7 +70,7 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	for _, n := range []int64{1709209800, 1709209800_000, 1709209800_000_000, 1709209800_000_000_000} {
-		if got := epochTime(n); !got.Equal(want.Truncate(time.Second)) {
+		if got := columns.EpochTime(n); !got.Equal(want.Truncate(time.Second)) {
 			t.Errorf("%d: got %v", n, got)
 		}
 	}

@@ -30,23 +30,6 @@ func finiteTime(us int64) time.Time {
 	return time.Unix(pgEpoch/1_000_000+us/1_000_000, us%1_000_000*1000).UTC()
 }
 
-// epochTime converts a count since 1970 whose unit its size tells: 11 digits are still seconds (the year 5138).
-func epochTime(n int64) time.Time {
-	abs := n
-	if abs < 0 {
-		abs = -abs
-	}
-	switch {
-	case abs < 1e11:
-		return time.Unix(n, 0).UTC()
-	case abs < 1e14:
-		return time.UnixMilli(n).UTC()
-	case abs < 1e17:
-		return time.UnixMicro(n).UTC()
-	}
-	return time.Unix(0, n).UTC()
-}
-
 // appendTimestamp appends what the server prints with datestyle ISO and time zone UTC.
 func appendTimestamp(dst []byte, us int64, zone bool) []byte {
 	switch us {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // A kind is what is known about a column's type: how its binary form becomes the text that the server would have sent.
@@ -184,7 +186,7 @@ func (v *value) time(k kind) (time.Time, error) {
 		return timeOf(signed(v.data)), nil
 	case k == kindInt4 || k == kindInt8:
 		n, err := v.integer(k)
-		return epochTime(n), err
+		return columns.EpochTime(n), err
 	}
 	b, err := v.appendText(nil, k)
 	if err != nil {

@@ -174,7 +174,7 @@ func parseTuple(p *plan, b []byte, vals []value) ([]value, error) {
 	n := int(binary.BigEndian.Uint16(b))
 	b = b[2:]
 	if n != len(p.cols) {
-		return vals, fmt.Errorf("read row of %s: %d columns, but its relation has %d: %w", p.table, n, len(p.cols), errProtocol)
+		return vals, fmt.Errorf("read row of %s: %d columns, but its relation has %d: %w", p.Table, n, len(p.cols), errProtocol)
 	}
 	for i := range n {
 		if len(b) < 1 {
@@ -188,7 +188,7 @@ func parseTuple(p *plan, b []byte, vals []value) ([]value, error) {
 			continue
 		case 't', 'b':
 		default:
-			return vals, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.table, p.cols[i].name, tag, errProtocol)
+			return vals, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.Table, p.cols[i].name, tag, errProtocol)
 		}
 		if len(b) < 4 {
 			return vals, truncated("row")
@@ -197,7 +197,7 @@ func parseTuple(p *plan, b []byte, vals []value) ([]value, error) {
 		if size > len(b)-4 {
 			return vals, truncated("row")
 		}
-		if p.cols[i].want {
+		if p.Wanted[i] {
 			vals = append(vals, value{tag: tag, data: b[4 : 4+size : 4+size]})
 		} else {
 			vals = append(vals, value{})
@@ -205,7 +205,7 @@ func parseTuple(p *plan, b []byte, vals []value) ([]value, error) {
 		b = b[4+size:]
 	}
 	if len(b) > 0 {
-		return vals, fmt.Errorf("read row of %s: %d bytes too many: %w", p.table, len(b), errProtocol)
+		return vals, fmt.Errorf("read row of %s: %d bytes too many: %w", p.Table, len(b), errProtocol)
 	}
 	return vals, nil
 }

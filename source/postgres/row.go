@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // A rowReader reads messages out of a table with SQL, and makes of a row exactly what the log makes of it. Use: query
@@ -34,7 +35,7 @@ func newRowReader(ctx context.Context, conn *pgconn.PgConn, t *outbox.Table, max
 func rowReaderOf(info *tableInfo, maxMessage int) (*rowReader, error) {
 	// Only the columns that messages are made of, so that the plan's columns are those of the query.
 	var cols []column
-	for _, name := range wantedColumns(&info.Table) {
+	for _, name := range columns.Configured(&info.Table) {
 		if c, ok := info.column(name); ok {
 			cols = append(cols, c.column)
 		}
@@ -74,7 +75,7 @@ func (r *rowReader) list(alias string) string {
 	var sizes []string
 	for _, c := range r.plan.cols {
 		if !c.kind.fixed() {
-			sizes = append(sizes, "coalesce("+lengthOf(alias, c.column)+", 0)")
+			sizes = append(sizes, "coalesce("+lengthOf(alias, c)+", 0)")
 		}
 	}
 	size := "0"
@@ -87,14 +88,14 @@ func (r *rowReader) list(alias string) string {
 		ref := alias + "." + quoteIdent(c.name)
 		switch {
 		case c.kind.fixed():
-		case i == r.plan.payload:
+		case i == r.plan.Payload:
 			ref = "CASE WHEN " + fits + " THEN " + ref + " END"
 		case c.kind == kindBytea:
 			ref = fmt.Sprintf("CASE WHEN %s <= %d OR %s THEN %s ELSE substring(%[4]s FROM 1 FOR %d) END",
-				lengthOf(alias, c.column), maxSmall, fits, ref, maxSmall+1)
+				lengthOf(alias, c), columns.MaxSmall, fits, ref, columns.MaxSmall+1)
 		default:
 			ref = fmt.Sprintf("CASE WHEN %s <= %d OR %s THEN %s::text ELSE left(%[4]s::text, %d) END",
-				lengthOf(alias, c.column), maxSmall, fits, ref, maxSmall+1)
+				lengthOf(alias, c), columns.MaxSmall, fits, ref, columns.MaxSmall+1)
 		}
 		items = append(items, ref)
 	}

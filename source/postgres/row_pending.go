@@ -1,6 +1,6 @@
 package postgres
 
-import "github.com/tailbox/tailbox/outbox"
+import "github.com/tailbox/tailbox/source/columns"
 
 // pendingCondition is the SQL condition by which a table's own columns say that a row is pending, or "" where they do not: the
 // status is the word for pending (or NULL, which no one sets on purpose), or without a status column, delivered_at is
@@ -9,7 +9,7 @@ func (t *tableInfo) pendingCondition(alias string) string {
 	if name := t.Columns.Status; name != "" {
 		if c, ok := t.column(name); ok {
 			ref := alias + "." + quoteIdent(c.name)
-			return "(" + ref + " = " + quoteLiteral(pendingWord(&t.Table)) + " OR " + ref + " IS NULL)"
+			return "(" + ref + " = " + quoteLiteral(columns.PendingWord(&t.Table)) + " OR " + ref + " IS NULL)"
 		}
 	}
 	if name := t.Columns.DeliveredAt; name != "" {
@@ -18,11 +18,4 @@ func (t *tableInfo) pendingCondition(alias string) string {
 		}
 	}
 	return ""
-}
-
-func pendingWord(t *outbox.Table) string {
-	if t.Words.Pending == "" {
-		return outbox.DefaultWords.Pending
-	}
-	return t.Words.Pending
 }

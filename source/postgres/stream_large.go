@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"time"
+
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // large handles a message that is larger than the read buffer: piece by piece, with each value read into its own place, and
@@ -62,7 +64,7 @@ func (st *stream) largeInsert(ctx context.Context, size int) error {
 		return st.wire.discard(size - headLength)
 	}
 	if columns != len(rel.plan.cols) {
-		return fmt.Errorf("read row of %s: %d columns, but its relation has %d: %w", rel.plan.table, columns, len(rel.plan.cols), errProtocol)
+		return fmt.Errorf("read row of %s: %d columns, but its relation has %d: %w", rel.plan.Table, columns, len(rel.plan.cols), errProtocol)
 	}
 	tooLarge, err := st.largeTuple(rel.plan, size-headLength)
 	if err != nil {
@@ -90,7 +92,7 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 			continue
 		case 't', 'b':
 		default:
-			return false, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.table, p.cols[i].name, v.tag, errProtocol)
+			return false, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.Table, p.cols[i].name, v.tag, errProtocol)
 		}
 		if b, err = st.take(&size, 4); err != nil {
 			return false, err
@@ -100,7 +102,7 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 			return false, truncated("row")
 		}
 		size -= n
-		if p.cols[i].want {
+		if p.Wanted[i] {
 			total += sizeOf(p.cols[i].kind, v.tag, n)
 			tooLarge = tooLarge || total > st.dec.maxMessage
 			v, err = st.largeValue(p.cols[i].kind, v.tag, n, tooLarge)
@@ -113,7 +115,7 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 		st.vals = append(st.vals, v)
 	}
 	if size != 0 {
-		return false, fmt.Errorf("read row of %s: %d bytes too many: %w", p.table, size, errProtocol)
+		return false, fmt.Errorf("read row of %s: %d bytes too many: %w", p.Table, size, errProtocol)
 	}
 	return tooLarge, nil
 }
@@ -130,7 +132,7 @@ func (st *stream) take(left *int, n int) ([]byte, error) {
 // largeValue reads one value of n bytes into memory of its own, or drops it.
 func (st *stream) largeValue(k kind, tag byte, n int, tooLarge bool) (value, error) {
 	switch {
-	case n <= maxSmall:
+	case n <= columns.MaxSmall:
 		v := value{tag: tag, owned: true, data: st.dec.Alloc(n)}
 		return v, st.wire.readFull(v.data)
 	case tooLarge:

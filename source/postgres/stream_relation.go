@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // A plannedRelation is a relation that the log has announced. Plan is nil for a table that is not configured.
@@ -42,15 +43,15 @@ func (st *stream) relation(ctx context.Context, b []byte) error {
 		cols[i] = column{c.name, k}
 	}
 	rel.plan, err = newPlan(&table.Table, cols)
-	if missing := (*missingColumns)(nil); errors.As(err, &missing) {
+	if missing := (*columns.Missing)(nil); errors.As(err, &missing) {
 		rel.plan, err = st.renamedPlan(ctx, m, cols, missing)
 	}
 	if err != nil {
 		// What came before is good: it is delivered although reading stops here.
 		return errors.Join(err, st.flush(ctx))
 	}
-	for _, c := range rel.plan.cols {
-		if c.want && c.kind == kindOther && st.binary {
+	for i, c := range rel.plan.cols {
+		if rel.plan.Wanted[i] && c.kind == kindOther && st.binary {
 			st.source.textOnly.Store(true)
 			return fmt.Errorf("read columns of %s: column %s has a type without a known binary form: reading again with text", table, c.name)
 		}

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // renamedPlan is the plan for rows that lack columns by name. The log announces columns by their names at that time; where it is certain
 // which ones they are today, their names of today are used. Else an operator has to act.
-func (st *stream) renamedPlan(ctx context.Context, m *relation, cols []column, missing *missingColumns) (*plan, error) {
+func (st *stream) renamedPlan(ctx context.Context, m *relation, cols []column, missing *columns.Missing) (*plan, error) {
 	// The catalog must be younger than what was announced.
 	cat, err := st.watch.refresh(ctx)
 	if err != nil {
@@ -65,9 +66,9 @@ func columnNames(m *relation) []string {
 const generatedCure = ", or, from Postgres 18 on and for rows written after it, let the publication have publish_generated_columns = stored"
 
 // missingInLog says what helps where rows in the log lack columns.
-func (t *tableInfo) missingInLog(m *relation, missing *missingColumns) error {
+func (t *tableInfo) missingInLog(m *relation, missing *columns.Missing) error {
 	var gone, later []string
-	for _, name := range missing.names {
+	for _, name := range missing.Names {
 		c, ok := t.column(name)
 		if ok && c.generated {
 			return fmt.Errorf("read columns of %s: column %s is generated, and the log does not hold it: name a stored one under source.tables.columns%s: %w",
@@ -82,7 +83,7 @@ func (t *tableInfo) missingInLog(m *relation, missing *missingColumns) error {
 	have := columnNames(m)
 	slices.Sort(have)
 	what := fmt.Sprintf("read columns of %s: no column %s in the rows that come next in the log, which have %s", t,
-		strings.Join(missing.names, ", "), strings.Join(have, ", "))
+		strings.Join(missing.Names, ", "), strings.Join(have, ", "))
 	if len(gone) > 0 {
 		return fmt.Errorf("%s; what was written before is read. Where %s was renamed, name the new column under source.tables.columns; where it was dropped, "+
 			"take it out there; then start again: %w", what, strings.Join(gone, ", "), source.ErrStop)

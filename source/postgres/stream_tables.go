@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // A catalog is what the server said about the configured tables and the publication at one time. Immutable.
@@ -94,7 +95,7 @@ func (cat *catalog) holds(table string) bool {
 // textOnly tells whether a column that messages are made of has no binary form that is known.
 func (cat *catalog) textOnly() bool {
 	for _, t := range cat.tables {
-		for _, name := range wantedColumns(&t.Table) {
+		for _, name := range columns.Configured(&t.Table) {
 			if c, ok := t.column(name); ok && c.kind == kindOther {
 				return true
 			}

@@ -1,0 +1,149 @@
+// Package columns says which columns of an outbox table make which parts of a message, and what is said about rows that no
+// message can be made of. It is the same for all databases with tables; how a value is read is each one's own.
+package columns
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// MaxSmall bounds the other columns of a row that is too large: type, topic, group and the like are kept up to this size.
+const MaxSmall = 64 << 10
+
+// A Plan says for one table, as its columns are now, which column makes which part of a message. Immutable.
+type Plan struct {
+	Table string
+	// Names are those of all columns, in the order of the rows. Wanted are those that are part of a message.
+	Names  []string
+	Wanted []bool
+	// Indexes of columns; -1 = there is no such column.
+	ID, Type, Topic, Key, Payload, Headers                       int
+	Tenant, ContentType, IdempotencyKey, CorrelationID, Priority int
+	AvailableAt, MaxAttempts, CreatedAt                          int
+	// Group joins columns, Fields are columns that go along.
+	Group, Fields []int
+}
+
+// New finds the columns of a configured table by name; same tells whether two names are of one column. A missing column that
+// messages cannot do without is an error, a *Missing, that matches source.ErrStop.
+func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, error) {
+	p := Plan{Table: t.String(), Names: names, Wanted: make([]bool, len(names))}
+	var missing []string
+	find := func(key, name string) int {
+		if name == "" {
+			return -1
+		}
+		i := slices.IndexFunc(names, func(other string) bool { return same(other, name) })
+		if i >= 0 {
+			p.Wanted[i] = true
+		} else if mandatory(t, key, name) && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+		return i
+	}
+	c := &t.Columns
+	p.ID, p.Type, p.Topic = find("id", c.ID), find("type", c.Type), find("topic", c.Topic)
+	p.Key, p.Payload, p.Headers = find("key", c.Key), find("payload", c.Payload), find("headers", c.Headers)
+	p.Tenant, p.ContentType = find("tenant", c.Tenant), find("content_type", c.ContentType)
+	p.IdempotencyKey = find("idempotency_key", c.IdempotencyKey)
+	p.CorrelationID, p.Priority = find("correlation_id", c.CorrelationID), find("priority", c.Priority)
+	p.AvailableAt, p.MaxAttempts = find("available_at", c.AvailableAt), find("max_attempts", c.MaxAttempts)
+	p.CreatedAt = find("created_at", c.CreatedAt)
+	for _, name := range c.Group {
+		if i := find("group", name); i >= 0 {
+			p.Group = append(p.Group, i)
+		}
+	}
+	for _, name := range t.Fields {
+		if i := find("", name); i >= 0 {
+			p.Fields = append(p.Fields, i)
+		}
+	}
+	if c.ID == "" {
+		missing = append(missing, "id")
+	}
+	if len(missing) > 0 {
+		return p, &Missing{p.Table, missing}
+	}
+	return p, nil
+}
+
+// Missing are columns that messages of a table cannot do without.
+type Missing struct {
+	Table string
+	Names []string
+}
+
+func (e *Missing) Error() string {
+	return fmt.Sprintf("read columns of %s: no column %s: add it to the table, or name the right one under source.tables.columns: %v",
+		e.Table, strings.Join(e.Names, ", "), source.ErrStop)
+}
+
+// Unwrap makes it match source.ErrStop.
+func (e *Missing) Unwrap() error { return source.ErrStop }
+
+// mandatory tells whether a message of the table cannot be read without the column. A column that the configuration
+// names must be there. Of the columns that only the shape names, id, type, payload and what orders and
+// addresses a message must be; in the shape tailbox all but id, type and payload are optional.
+func mandatory(t *outbox.Table, key, name string) bool {
+	switch key {
+	case "id", "type", "payload", "":
+		return true
+	}
+	shape, ok := outbox.ShapeNamed(t.Shape)
+	if !ok {
+		return true
+	}
+	if key == "group" {
+		return !slices.Contains(shape.Columns.Group, name) || shape.Name != "tailbox"
+	}
+	if f := shape.Columns.Field(key); f == nil || *f != name {
+		return true
+	}
+	return shape.Name != "tailbox" && (key == "topic" || key == "key")
+}
+
+// Configured lists the names that a plan of the table looks for, each once.
+func Configured(t *outbox.Table) []string {
+	c := &t.Columns
+	names := []string{c.ID, c.Type, c.Topic, c.Key, c.Payload, c.Headers, c.Tenant, c.ContentType, c.IdempotencyKey,
+		c.CorrelationID, c.Priority, c.AvailableAt, c.MaxAttempts, c.CreatedAt}
+	names = append(append(names, c.Group...), t.Fields...)
+	var list []string
+	for _, n := range names {
+		if n != "" && !slices.Contains(list, n) {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// PendingWord is the table's word for a row that waits for its first delivery.
+func PendingWord(t *outbox.Table) string {
+	if t.Words.Pending == "" {
+		return outbox.DefaultWords.Pending
+	}
+	return t.Words.Pending
+}
+
+// EpochTime converts a count since 1970 whose unit its size tells: 11 digits are still seconds (the year 5138).
+func EpochTime(n int64) time.Time {
+	abs := n
+	if abs < 0 {
+		abs = -abs
+	}
+	switch {
+	case abs < 1e11:
+		return time.Unix(n, 0).UTC()
+	case abs < 1e14:
+		return time.UnixMilli(n).UTC()
+	case abs < 1e17:
+		return time.UnixMicro(n).UTC()
+	}
+	return time.Unix(0, n).UTC()
+}
