@@ -72,11 +72,13 @@ type Header struct {
 	Value []byte
 }
 
-// A Field is one column of the row that is no part of the message proper, as text. Null is SQL NULL.
+// A Field is one column of the row that the router asks for, as text. Null is SQL NULL.
 type Field struct {
 	Name  string
 	Value []byte
 	Null  bool
+	// Bare: the column is a whole number or a boolean, whose text is JSON as it stands.
+	Bare bool
 }
 
 // A Fault is the reason why a row that was read cannot be delivered. Such a message is parked or dead, never skipped.

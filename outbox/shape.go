@@ -58,8 +58,9 @@ type Table struct {
 	Columns      Columns
 	OnDelivered  OnDelivered
 	Words        Words
-	// Fields are further columns that the router needs.
-	Fields []string
+	// Fields are further columns that the router needs. Those that are Optional as well may be absent.
+	Fields   []string
+	Optional []string
 }
 
 // String is the qualified name, as Message.Table and tailbox_parked.source_table have it.

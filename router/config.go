@@ -92,7 +92,7 @@ func (r *Router) addShapers(c *Config) []*Problem {
 			path := []string{"source", "tables", strconv.Itoa(i), keyRouter}
 			_, bad := c.TableOptions[i].read(path)
 			problems = append(problems, bad...)
-			options = options.with(c.TableOptions[i])
+			options = options.With(c.TableOptions[i])
 			pathOf = func(option string) []string {
 				if _, own := c.TableOptions[i][option]; own {
 					return at(path, option)
@@ -118,12 +118,12 @@ func (r *Router) addShapers(c *Config) []*Problem {
 	return dedupe(problems)
 }
 
-// with returns the options overridden by others.
-func (o Options) with(others Options) Options {
+// With returns the options overridden by others.
+func (o Options) With(others Options) Options {
 	merged := make(Options, len(o)+len(others))
 	for _, from := range []Options{o, others} {
 		for name, value := range from {
-			merged[name] = value
+			merged[canonical(name)] = value
 		}
 	}
 	return merged

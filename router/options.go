@@ -1,22 +1,22 @@
 package router
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// Options are options of Debezium's outbox event router under their own names, such as route.topic.replacement.
+// Options are options of Debezium's outbox event router under their own names, such as route.topic.replacement. Those that
+// begin with collection. are the MongoDB router's names of the same things; they hold for every database.
 type Options map[string]string
 
 // An option is one name that Options may hold.
 type option struct {
 	name string
-	// set reads a value into a spec. Nil: Debezium knows the option, this version does not.
+	// set reads a value into a spec.
 	set func(s *spec, value string) error
 }
 
@@ -27,46 +27,78 @@ type spec struct {
 	placements               []placementSpec
 	ignoreMissing            bool
 	tombstone                bool
+	// expand: a payload that is JSON becomes a JSON value; dropNulls and dropEmpty leave parts of it out.
+	expand, dropNulls, dropEmpty bool
+	// contextColumn holds the trace context; "" = there is none.
+	contextColumn string
+	// jsonKey, jsonValue and jsonHeaders: they are written as JSON instead of as they are.
+	jsonKey, jsonValue, jsonHeaders bool
 	// columns holds the columns by their configuration keys where an option names them.
 	columns map[string]string
 }
 
 func optionTable() []option {
 	return []option{
+		{"format.header", formatOption(func(s *spec) *bool { return &s.jsonHeaders })},
+		{"format.key", formatOption(func(s *spec) *bool { return &s.jsonKey })},
+		{"format.value", formatOption(func(s *spec) *bool { return &s.jsonValue })},
 		{"route.by.field", columnOption("topic")},
 		{"route.topic.regex", func(s *spec, v string) error { s.regex, s.regexSet = v, true; return nil }},
 		{"route.topic.replacement", func(s *spec, v string) error { s.replacement, s.replacementSet = v, true; return nil }},
-		{"route.tombstone.on.empty.payload", func(s *spec, v string) (err error) {
-			s.tombstone, err = parseBool(v)
-			return err
-		}},
-		{"table.expand.json.payload", setExpand},
-		{"table.field.additional.missing", setMissing},
+		{"route.tombstone.on.empty.payload", boolOption(func(s *spec) *bool { return &s.tombstone })},
+		{"table.expand.json.payload", boolOption(func(s *spec) *bool { return &s.expand })},
+		{"table.field.additional.missing", choiceOption(func(s *spec) *bool { return &s.ignoreMissing }, "ignore", "error")},
 		{"table.field.event.id", columnOption("id")},
 		{"table.field.event.key", columnOption("key")},
 		{"table.field.event.payload", columnOption("payload")},
-		{"table.field.event.schema.version", nil},
+		{"table.field.event.schema.version", anyColumn},
 		{"table.field.event.timestamp", columnOption("created_at")},
 		{"table.field.event.type", columnOption("type")},
 		{"table.fields.additional.placement", setPlacements},
-		{"table.json.payload.empty.array.behavior", nil},
-		{"table.json.payload.null.behavior", nil},
+		{"table.json.payload.empty.array.behavior", choiceOption(func(s *spec) *bool { return &s.dropEmpty }, "ignore", "optional_string")},
+		{"table.json.payload.null.behavior", choiceOption(func(s *spec) *bool { return &s.dropNulls }, "ignore", "optional_bytes")},
 		{"table.op.invalid.behavior", setInvalid},
-		{"tracing.operation.name", nil},
-		{"tracing.span.context.field", nil},
-		{"tracing.with.context.field.only", nil},
+		{"tracing.operation.name", func(s *spec, _ string) error { s.trace(); return nil }},
+		{"tracing.span.context.field", setContextColumn},
+		{"tracing.with.context.field.only", setContextOnly},
 	}
 }
 
-// OptionNames lists the options that this version understands.
+// OptionNames lists the options, without MongoDB's other names.
 func OptionNames() []string {
 	var names []string
 	for _, o := range optionTable() {
-		if o.set != nil {
-			names = append(names, o.name)
-		}
+		names = append(names, o.name)
 	}
 	return names
+}
+
+// The MongoDB router's options have names of their own for what is about the table.
+const (
+	tablePrefix      = "table."
+	collectionPrefix = "collection."
+)
+
+// canonical is the name of an option as optionTable has it.
+func canonical(name string) string {
+	rest, ok := strings.CutPrefix(name, collectionPrefix)
+	if !ok || strings.HasPrefix(rest, "json.") { // MongoDB's router does not know these
+		return name
+	}
+	return tablePrefix + rest
+}
+
+// Get returns an option's value, under either of its names.
+func (o Options) Get(name string) (value string, set bool) {
+	if value, set = o[name]; set {
+		return value, true
+	}
+	for other, value := range o {
+		if canonical(other) == name {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 // Columns returns the columns that the options name, by their keys in the configuration's columns (id type topic key payload
@@ -76,17 +108,44 @@ func (o Options) Columns() map[string]string {
 	return s.columns
 }
 
-// Fields returns the columns that placements need beside those that are part of every message, for outbox.Table's
-// Fields.
+// Fields returns the columns that the options need beside those that are part of every message, for outbox.Table's
+// Fields. What is written as JSON is among them in any case: there it matters whether it is a number.
 func (o Options) Fields(columns outbox.Columns) []string {
 	s, _ := o.read(nil)
 	var fields []string
-	for _, p := range s.placements {
-		if columnOf(&columns, p.column) == nil && !slices.Contains(fields, p.column) {
-			fields = append(fields, p.column)
+	add := func(name string) {
+		if name != "" && !slices.Contains(fields, name) {
+			fields = append(fields, name)
 		}
 	}
+	for _, p := range s.placements {
+		if p.kind == placeEnvelope || p.kind == placeHeader && s.jsonHeaders || columnOf(&columns, p.column) == nil {
+			add(p.column)
+		}
+	}
+	if s.jsonHeaders {
+		add(columns.ID)
+	}
+	if s.jsonKey {
+		add(columns.Key)
+	}
+	add(s.contextColumn)
 	return fields
+}
+
+// Optional returns those of Fields that a table may lack, for outbox.Table's Optional.
+func (o Options) Optional() []string {
+	s, _ := o.read(nil)
+	var optional []string
+	if s.contextColumn != "" {
+		optional = append(optional, s.contextColumn)
+	}
+	for _, p := range s.placements {
+		if s.ignoreMissing {
+			optional = append(optional, p.column)
+		}
+	}
+	return optional
 }
 
 // read parses all options; what is wrong with them is told by problems below path.
@@ -95,14 +154,14 @@ func (o Options) read(path []string) (*spec, []*Problem) {
 	known := optionTable()
 	var problems []*Problem
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		i := slices.IndexFunc(known, func(k option) bool { return k.name == name })
+		i := slices.IndexFunc(known, func(k option) bool { return k.name == canonical(name) })
 		if i < 0 {
 			problems = append(problems, &Problem{Path: at(path, name), Reason: "unknown option", Allowed: OptionNames()})
 			continue
 		}
-		if known[i].set == nil {
+		if other, both := o[known[i].name]; both && other != o[name] {
 			problems = append(problems, &Problem{Path: at(path, name), Value: o[name],
-				Reason: "this option of Debezium's is not built into this version: remove it"})
+				Reason: "contradicts " + known[i].name + ", which is the same option and is " + strconv.Quote(other) + ": keep one of the two"})
 			continue
 		}
 		if err := known[i].set(s, o[name]); err != nil {
@@ -110,71 +169,4 @@ func (o Options) read(path []string) (*spec, []*Problem) {
 		}
 	}
 	return s, problems
-}
-
-// columnOption makes the setter of an option that names a column.
-func columnOption(key string) func(*spec, string) error {
-	return func(s *spec, v string) error {
-		if v == "" {
-			return errors.New("needs the name of a column")
-		}
-		s.columns[key] = v
-		return nil
-	}
-}
-
-func setExpand(_ *spec, v string) error {
-	expand, err := parseBool(v)
-	if err == nil && expand {
-		err = errors.New("true is not built into this version: payloads are passed on byte for byte, so set it to false")
-	}
-	return err
-}
-
-func setMissing(s *spec, v string) error {
-	switch v {
-	case "error", "ignore":
-		s.ignoreMissing = v == "ignore"
-		return nil
-	}
-	return errors.New("must be error or ignore")
-}
-
-// setInvalid takes the one behaviour that can be kept: updates and deletes of outbox rows are not read, and counted.
-func setInvalid(_ *spec, v string) error {
-	switch v {
-	case "warn":
-		return nil
-	case "error", "fatal":
-		return errors.New("updates of outbox rows are counted and left out, as with warn: set it to warn or remove it")
-	}
-	return errors.New("must be warn")
-}
-
-func setPlacements(s *spec, v string) error {
-	for entry := range strings.SplitSeq(v, ",") {
-		p, err := parsePlacement(strings.TrimSpace(entry))
-		if err != nil {
-			return err
-		}
-		s.placements = append(s.placements, p)
-	}
-	partitions := 0
-	for _, p := range s.placements {
-		if p.partition {
-			partitions++
-		}
-	}
-	if partitions > 1 {
-		return errors.New("places more than one column as the partition")
-	}
-	return nil
-}
-
-func parseBool(v string) (bool, error) {
-	switch v {
-	case "true", "false":
-		return v == "true", nil
-	}
-	return false, fmt.Errorf("must be true or false")
 }

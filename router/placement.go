@@ -12,11 +12,19 @@ import (
 
 // A placementSpec is one entry of table.fields.additional.placement: column:placement[:alias].
 type placementSpec struct {
-	column    string
-	partition bool
-	// alias is the header's name.
+	column string
+	kind   placementKind
+	// alias is the name of the header, or of the field of the envelope.
 	alias string
 }
+
+type placementKind uint8
+
+const (
+	placeHeader placementKind = iota
+	placeEnvelope
+	placePartition
+)
 
 func parsePlacement(s string) (placementSpec, error) {
 	parts := strings.Split(s, ":")
@@ -27,17 +35,17 @@ func parsePlacement(s string) (placementSpec, error) {
 		return placementSpec{}, fmt.Errorf("entry %q must be column:placement or column:placement:alias", s)
 	}
 	p := placementSpec{column: parts[0], alias: parts[0]}
-	switch parts[1] {
+	if len(parts) == 3 {
+		p.alias = parts[2]
+	}
+	switch strings.ToLower(parts[1]) {
 	case "header":
-		if len(parts) == 3 {
-			p.alias = parts[2]
-		}
-	case "partition":
-		p.partition = true
 	case "envelope":
-		return p, fmt.Errorf("placement envelope of entry %q is not built into this version: use header or partition", s)
+		p.kind = placeEnvelope
+	case "partition":
+		p.kind = placePartition
 	default:
-		return p, fmt.Errorf("placement of entry %q must be header or partition", s)
+		return p, fmt.Errorf("placement of entry %q must be header, envelope or partition", s)
 	}
 	return p, nil
 }
@@ -45,51 +53,89 @@ func parsePlacement(s string) (placementSpec, error) {
 // A placement puts a column of the row into a delivery.
 type placement struct {
 	placementSpec
-	// value reads the column from the message proper; nil where it is one of the message's Fields.
+	// value reads the column from the message proper; nil where it is no part of that.
 	value func(*outbox.Message) []byte
 	// ignoreMissing: a row without the column gets no placement instead of an error.
 	ignoreMissing bool
+	// json: the header is written as JSON.
+	json bool
 }
 
+// apply places a header or the partition.
 func (p *placement) apply(m *outbox.Message, d *sink.Delivery) error {
-	value, found := p.read(m)
+	c, found := p.read(m)
 	if !found {
-		if p.ignoreMissing {
-			return nil
+		return p.missing()
+	}
+	if p.kind == placeHeader {
+		if p.json {
+			c.text = c.appendJSON(nil)
 		}
-		return fmt.Errorf("place column %s: the row has no such column: correct table.fields.additional.placement, or set table.field.additional.missing to ignore", p.column)
-	}
-	if !p.partition {
-		d.Headers = append(d.Headers, outbox.Header{Name: p.alias, Value: value})
+		d.Headers = append(d.Headers, outbox.Header{Name: p.alias, Value: c.text})
 		return nil
 	}
-	if value == nil {
+	if c.text == nil {
 		return nil
 	}
-	n, err := strconv.ParseInt(string(value), 10, 32)
+	n, err := strconv.ParseInt(string(c.text), 10, 32)
 	if err != nil || n < 0 {
-		return fmt.Errorf("place column %s as the partition: %q is not a partition number", p.column, value)
+		return fmt.Errorf("place column %s as the partition: %q is not a partition number", p.column, c.text)
 	}
 	partition := int32(n)
 	d.Partition = &partition
 	return nil
 }
 
-// read returns the column's text; nil is NULL.
-func (p *placement) read(m *outbox.Message) (value []byte, found bool) {
-	if p.value != nil {
-		return p.value(m), true
+// missing is what becomes of a row without the column.
+func (p *placement) missing() error {
+	if p.ignoreMissing {
+		return nil
 	}
+	return fmt.Errorf("place column %s: the row has no such column: correct table.fields.additional.placement, or set table.field.additional.missing to ignore", p.column)
+}
+
+func (p *placement) read(m *outbox.Message) (c cell, found bool) {
+	return readColumn(m, p.column, p.value)
+}
+
+// A cell is the value of a column.
+type cell struct {
+	// text is nil for NULL.
+	text []byte
+	// bare: it is a number or a boolean, and so has no quotes in JSON.
+	bare bool
+}
+
+func (c cell) appendJSON(b []byte) []byte {
+	switch {
+	case c.text == nil:
+		return append(b, "null"...)
+	case c.bare:
+		return append(b, c.text...)
+	}
+	return appendString(b, c.text)
+}
+
+// readColumn reads a column from the message's Fields, which know its type, else by value, which is nil for those that are no
+// part of the message proper.
+func readColumn(m *outbox.Message, name string, value func(*outbox.Message) []byte) (c cell, found bool) {
 	for i := range m.Fields {
-		if m.Fields[i].Name != p.column {
+		f := &m.Fields[i]
+		if f.Name != name {
 			continue
 		}
-		if m.Fields[i].Null {
-			return nil, true
+		switch {
+		case f.Null:
+			return cell{}, true
+		case f.Value == nil:
+			return cell{text: []byte{}}, true
 		}
-		return m.Fields[i].Value, true
+		return cell{f.Value, f.Bare}, true
 	}
-	return nil, false
+	if value == nil {
+		return cell{}, false
+	}
+	return cell{text: value(m)}, true
 }
 
 // columnOf returns how to read a column that is part of the message proper, or nil for others, which have to be among

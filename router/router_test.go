@@ -235,9 +235,11 @@ func TestNewTellsAllProblems(t *testing.T) {
 	t.Parallel()
 	_, err := router.New(router.Config{
 		Tables: []outbox.Table{table(t, "debezium", "a"), table(t, "tailbox", "b")},
-		Options: router.Options{"route.topic.regexp": "x", "table.expand.json.payload": "true", "tracing.operation.name": "x",
-			"table.op.invalid.behavior": "fatal", "route.topic.regex": "a)(b", "table.field.event.id": "",
-			"table.fields.additional.placement": "type:envelope"},
+		Options: router.Options{"route.topic.regexp": "x", "table.expand.json.payload": "yes", "tracing.with.context.field.only": "x",
+			"table.op.invalid.behavior": "ignore", "route.topic.regex": "a)(b", "table.field.event.id": "", "format.key": "avro",
+			"table.json.payload.null.behavior": "drop", "table.json.payload.empty.array.behavior": "drop", "tracing.span.context.field": "",
+			"table.field.additional.missing": "warn", "collection.field.event.id": "_id", "collection.json.payload.null.behavior": "ignore",
+			"table.fields.additional.placement": "type:envelope,aggregateid:envelope:type", "table.field.event.schema.version": ""},
 		TableOptions: []router.Options{nil, {"route.topic.replacement": "$$x", "route.topic.regex": ".*",
 			"table.fields.additional.placement": "type:nowhere"}},
 		Sinks: []string{"a", "b"},

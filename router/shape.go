@@ -1,9 +1,9 @@
 package router
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
@@ -18,19 +18,27 @@ type shaper struct {
 	topic *topicRule
 	// topicColumn is named in errors.
 	topicColumn string
-	placements  []placement
+	// placements are those into headers and the partition.
+	placements []placement
 	// tombstone: an empty payload becomes a nil value.
 	tombstone bool
 	// timestamp: the message's own time goes with it.
 	timestamp bool
+	// body makes the value of the payload; nil takes it as it is.
+	body *body
+	// key and id write them as JSON; nil takes them as they are.
+	key, id *jsonColumn
+	// contextColumn holds a trace context; "" = there is none.
+	contextColumn string
+	jsonHeaders   bool
 }
 
 // newShaper reads the options of a table: own override those of the whole pipeline, one by one. A topic rule of the whole
 // pipeline is for tables of shape debezium only; the others use their topic as it is, unless they bring a rule. pathOf
 // tells where an option stands in the configuration.
 func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []string) (*shaper, []*Problem) {
-	s := &shaper{topicColumn: t.Columns.Topic, tombstone: own.tombstone,
-		timestamp: own.columns["created_at"] != ""}
+	s := &shaper{topicColumn: t.Columns.Topic, tombstone: own.tombstone, timestamp: own.columns["created_at"] != "",
+		contextColumn: own.contextColumn, jsonHeaders: own.jsonHeaders, body: newBody(own)}
 	var problems []*Problem
 	ownRule := own.regexSet && own.regex != shared.regex || own.replacementSet && own.replacement != shared.replacement
 	if t.Columns.Topic != "" && (t.Shape == shapeDebezium || ownRule) {
@@ -45,9 +53,19 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 		}
 		s.topic = rule
 	}
-	for _, p := range own.placements {
-		s.placements = append(s.placements,
-			placement{placementSpec: p, value: columnOf(&t.Columns, p.column), ignoreMissing: own.ignoreMissing})
+	if own.jsonKey {
+		s.key = &jsonColumn{t.Columns.Key, func(m *outbox.Message) []byte { return m.Key }}
+	}
+	if own.jsonHeaders {
+		s.id = &jsonColumn{t.Columns.ID, func(m *outbox.Message) []byte { return []byte(m.ID) }}
+	}
+	for _, spec := range own.placements {
+		p := placement{placementSpec: spec, value: columnOf(&t.Columns, spec.column), ignoreMissing: own.ignoreMissing, json: own.jsonHeaders}
+		if spec.kind == placeEnvelope {
+			s.body.envelope = append(s.body.envelope, p)
+			continue
+		}
+		s.placements = append(s.placements, p)
 	}
 	return s, problems
 }
@@ -55,12 +73,9 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 	d.Message = m
 	d.Topic, d.Key, d.Value = m.Topic, m.Key, m.Payload
-	d.Headers, d.Partition = nil, nil
+	d.ID, d.Headers, d.Partition, d.Timestamp = nil, nil, nil, time.Time{}
 	if s.timestamp {
 		d.Timestamp = m.CreatedAt
-	}
-	if s.tombstone && len(bytes.TrimSpace(m.Payload)) == 0 {
-		d.Value = nil
 	}
 	if s.topic != nil {
 		if m.Topic == "" {
@@ -73,7 +88,32 @@ func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 			return err
 		}
 	}
+	if s.contextColumn != "" {
+		s.addContext(m, d)
+	}
+	if s.key != nil {
+		d.Key = s.key.write(m)
+	}
+	if s.id != nil {
+		d.ID = s.id.write(m)
+	}
+	switch {
+	case s.tombstone && blank(m.Payload):
+		d.Value = nil
+	case s.body != nil:
+		return s.body.write(m, d)
+	}
 	return nil
+}
+
+// blank tells whether a payload is NULL, or nothing but what Java's trim takes away.
+func blank(payload []byte) bool {
+	for _, c := range payload {
+		if c > ' ' {
+			return false
+		}
+	}
+	return true
 }
 
 // A tableShaper belongs to one table.

@@ -22,7 +22,11 @@ const (
 // application's own, then (with metadata) the tailbox-* headers.
 func AppendHeaders(hs []outbox.Header, d *Delivery, metadata bool) []outbox.Header {
 	m := d.Message
-	hs = append(hs, outbox.Header{Name: HeaderID, Value: []byte(m.ID)})
+	id := d.ID
+	if id == nil {
+		id = []byte(m.ID)
+	}
+	hs = append(hs, outbox.Header{Name: HeaderID, Value: id})
 	hs = append(hs, d.Headers...)
 	hs = append(hs, m.Headers...)
 	if !metadata {

@@ -17,6 +17,8 @@ type Delivery struct {
 	Topic string
 	Key   []byte
 	Value []byte
+	// ID is what the header id carries where the router writes it in another form; nil = the message's ID.
+	ID []byte
 	// Headers are the router's placements. AppendHeaders makes the whole list that goes over the wire.
 	Headers []outbox.Header
 	// Partition is the router's placement; nil leaves the choice to the sink.

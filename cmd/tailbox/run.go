@@ -67,7 +67,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 	if err != nil {
 		return err
 	}
-	db := p.database(log, metrics.Ignored)
+	db := p.database(log, p.logUpdates(log, metrics.Ignored))
 	r, err := relay.New(relay.Config{
 		Pipeline: p.config.Pipeline, Source: db.source(), Sinks: sinks, Router: p.config.Router,
 		Open:   db.open,

@@ -50,6 +50,8 @@ type Source struct {
 	// Reconcile is 0 for never.
 	Reconcile time.Duration
 	Tables    []outbox.Table
+	// OnUpdate is the level at which updates of outbox rows are logged; nil = they are only counted.
+	OnUpdate *slog.Level
 }
 
 // Sink is one entry of the section sinks. Section holds the keys of its kind: the one who makes the sink reads them and

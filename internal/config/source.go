@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"regexp"
@@ -57,6 +58,7 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 	if src.Poll {
 		checkPoll(s, &src)
 	}
+	src.OnUpdate = updateLevel(append(options[:len(options):len(options)], shared))
 	return src, options
 }
 
@@ -163,7 +165,8 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	t.Words = shape.Words
 	t.Columns = readColumns(s, &shape, columnOptions(t.Shape, shared, own))
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
-	t.Fields = mergeOptions(shared, own).Fields(t.Columns)
+	merged := shared.With(own)
+	t.Fields, t.Optional = merged.Fields(t.Columns), merged.Optional()
 	return t, own
 }
 
@@ -171,6 +174,20 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 func asDocuments(s outbox.Shape) outbox.Shape {
 	s.Columns.ID, s.Columns.Seq = "_id", ""
 	return s
+}
+
+// updateLevel is the level at which updates of outbox rows are logged; nil = they are only counted.
+func updateLevel(all []router.Options) *slog.Level {
+	var level *slog.Level
+	for _, o := range all {
+		switch behavior, _ := o.Get("table.op.invalid.behavior"); {
+		case behavior == "error", behavior == "fatal":
+			return new(slog.LevelError)
+		case behavior != "":
+			level = new(slog.LevelWarn)
+		}
+	}
+	return level
 }
 
 func shapeNames() []string {
@@ -181,22 +198,13 @@ func shapeNames() []string {
 	return names
 }
 
-func mergeOptions(shared, own router.Options) router.Options {
-	merged := maps.Clone(shared)
-	if merged == nil {
-		merged = router.Options{}
-	}
-	maps.Copy(merged, own)
-	return merged
-}
-
 // columnOptions returns the columns that router options name for a table. Those of the whole pipeline speak of tables of
 // shape debezium only.
 func columnOptions(shape string, shared, own router.Options) map[string]string {
 	if shape != "debezium" {
 		return own.Columns()
 	}
-	return mergeOptions(shared, own).Columns()
+	return shared.With(own).Columns()
 }
 
 // readColumns lays the columns of the file, and those that router options name, over the shape's.

@@ -92,8 +92,10 @@ func (e *Missing) Unwrap() error { return source.ErrStop }
 // addresses a message must be; in the shape tailbox all but id, type and payload are optional.
 func mandatory(t *outbox.Table, key, name string) bool {
 	switch key {
-	case "id", "type", "payload", "":
+	case "id", "type", "payload":
 		return true
+	case "":
+		return !slices.Contains(t.Optional, name)
 	}
 	shape, ok := outbox.ShapeNamed(t.Shape)
 	if !ok {

@@ -107,6 +107,8 @@ type message struct {
 type pair struct {
 	Name  string `bson:"name"`
 	Value []byte `bson:"value"`
+	// Bare is outbox.Field's.
+	Bare bool `bson:"bare,omitempty"`
 }
 
 // viewFields leaves the message out of what is read.
@@ -157,7 +159,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		IdempotencyKey: m.IdempotencyKey, CorrelationID: m.CorrelationID, Priority: m.Priority, MaxAttempts: m.MaxAttempts,
 		AvailableAt: orNil(m.AvailableAt), CreatedAt: orNil(m.CreatedAt), CommitTime: orNil(m.CommitTime)}
 	for _, h := range m.Headers {
-		d.Headers = append(d.Headers, pair{h.Name, h.Value})
+		d.Headers = append(d.Headers, pair{Name: h.Name, Value: h.Value})
 	}
 	for _, f := range m.Fields {
 		if f.Null {
@@ -165,7 +167,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		} else if f.Value == nil {
 			f.Value = []byte{}
 		}
-		d.Fields = append(d.Fields, pair{f.Name, f.Value})
+		d.Fields = append(d.Fields, pair{Name: f.Name, Value: f.Value, Bare: f.Bare})
 	}
 	// A message with a fault is not all here: its document stays, and a replay reads it again.
 	d.InTable = p.InTable || m.Fault != nil && !outbox.IsStandInID(p.RowID()) || m.Size() > maxParked
@@ -185,7 +187,7 @@ func (d *parkedDocument) parked(now time.Time) (checkpoint.Parked, error) {
 		m.Headers = append(m.Headers, outbox.Header{Name: h.Name, Value: h.Value})
 	}
 	for _, f := range d.Fields {
-		m.Fields = append(m.Fields, outbox.Field{Name: f.Name, Value: f.Value, Null: f.Value == nil})
+		m.Fields = append(m.Fields, outbox.Field{Name: f.Name, Value: f.Value, Null: f.Value == nil, Bare: f.Bare})
 	}
 	p := checkpoint.Parked{Sink: d.Sink, Message: m, State: d.State, Blocks: d.Blocks, Attempts: d.Attempts, LastError: d.LastError,
 		ErrorClass: d.ErrorClass, Replays: d.Replays, InTable: d.InTable}

@@ -19,6 +19,11 @@ func (v value) null() bool {
 	return v.typ == 0 || v.typ == bson.TypeNull || v.typ == bson.TypeUndefined
 }
 
+// bare tells that the value's text is JSON as it stands.
+func (v value) bare() bool {
+	return v.typ == bson.TypeInt32 || v.typ == bson.TypeInt64 || v.typ == bson.TypeBoolean
+}
+
 var errBSON = errors.New("the document is cut off or no BSON")
 
 // An elements walks over the fields of a document without a copy.

@@ -232,7 +232,7 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	m.Fields = d.FieldList(len(p.Fields))
 	for n, i := range p.Fields {
 		f := &m.Fields[n]
-		f.Name = p.Names[i]
+		f.Name, f.Bare = p.Names[i], p.cols[i].kind.bare()
 		if f.Value, f.Null, err = d.column(p, i, vals); err != nil {
 			p.Fault(m, i, err)
 		}

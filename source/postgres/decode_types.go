@@ -67,6 +67,9 @@ func builtinKind(oid uint32) (kind, bool) {
 // fixed tells that values of the kind are small whatever is in them; they do not count for max_message.
 func (k kind) fixed() bool { return k >= kindUUID }
 
+// bare tells that the text of a kind is JSON as it stands.
+func (k kind) bare() bool { return k >= kindBool && k <= kindOID }
+
 // A value is one column of a row as the server sent it.
 type value struct {
 	tag   byte // 'n' NULL, 't' text, 'b' binary, 'u' unchanged (never for an insert); 0 = left out

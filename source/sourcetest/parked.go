@@ -22,7 +22,7 @@ func testParkedRoundTrip(t *testing.T, k Kind) {
 			{Name: "a", Value: nil}, {Name: "b", Value: []byte("two\x00\"\\\n")}, {Name: "e", Value: []byte{}}, {Name: "x.$y", Value: []byte("\u20ac")}},
 		Tenant: "t", ContentType: "c", IdempotencyKey: "i", CorrelationID: "r", Priority: -3, MaxAttempts: 9,
 		AvailableAt: time.Unix(1800000000, 5e6), CreatedAt: time.Unix(1600000000, 0), Table: name,
-		Fields:     []outbox.Field{{Name: "x", Value: []byte("y")}, {Name: "n", Null: true}, {Name: "z", Value: []byte{}}},
+		Fields:     []outbox.Field{{Name: "x", Value: []byte("y")}, {Name: "n", Null: true}, {Name: "z", Value: []byte{}}, {Name: "b", Value: []byte("7"), Bare: true}},
 		Position:   outbox.Position{Log: math.MaxUint32, Commit: math.MaxUint64, N: math.MaxUint32},
 		CommitTime: time.Unix(1700000000, 123e6), Txn: 77},
 		State: checkpoint.StateRetrying, Blocks: true, Attempts: 4, Due: true, LastError: "e\u00e4", ErrorClass: "rejected", Replays: 2}

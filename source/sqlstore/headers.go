@@ -18,6 +18,11 @@ var errHeaders = errors.New("headers are not a JSON object")
 // value, anything else its JSON. Names and values point into text where they have no escapes, so text must never change
 // again.
 func AppendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
+	return appendHeaders(hs, text, nil)
+}
+
+// appendHeaders tells see, if it is not nil, of each value whether it stands in quotes.
+func appendHeaders(hs []outbox.Header, text []byte, see func(quoted bool)) ([]outbox.Header, error) {
 	i := skipSpace(text, 0)
 	if string(text[i:min(i+4, len(text))]) == "null" { // what some libraries write for none
 		return hs, endOfHeaders(text, i+4)
@@ -40,7 +45,11 @@ func AppendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 		if i >= len(text) || text[i] != ':' {
 			return hs, errHeaders
 		}
-		if h.Value, i, err = headerValue(text, skipSpace(text, i+1)); err != nil {
+		i = skipSpace(text, i+1)
+		if see != nil {
+			see(i < len(text) && text[i] == '"')
+		}
+		if h.Value, i, err = headerValue(text, i); err != nil {
 			return hs, err
 		}
 		hs = append(hs, h)

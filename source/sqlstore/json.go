@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -37,7 +39,7 @@ func HeadersJSON(hs []outbox.Header) *string {
 	return &text
 }
 
-// FieldsJSON writes further columns in the same way.
+// FieldsJSON writes further columns in the same way, those that are bare without quotes.
 func FieldsJSON(fs []outbox.Field) *string {
 	if len(fs) == 0 {
 		return nil
@@ -45,6 +47,9 @@ func FieldsJSON(fs []outbox.Field) *string {
 	b := []byte{'{'}
 	for i := range fs {
 		b = appendPair(b, i, fs[i].Name, fs[i].Value, fs[i].Null)
+		if n := len(fs[i].Value); fs[i].Bare && !fs[i].Null && n > 0 && !bytes.ContainsAny(fs[i].Value, "\"\\") && json.Valid(fs[i].Value) {
+			b = append(b[:len(b)-n-2], fs[i].Value...) // nothing in it had to be escaped
+		}
 	}
 	text := string(append(b, '}'))
 	return &text
@@ -74,13 +79,20 @@ func ParseHeaders(text *string) ([]outbox.Header, error) {
 }
 
 func ParseFields(text *string) ([]outbox.Field, error) {
-	hs, err := ParseHeaders(text)
-	if err != nil || hs == nil {
-		return nil, err
+	if text == nil {
+		return nil, nil
+	}
+	var bare []bool
+	hs, err := appendHeaders(nil, []byte(*text), func(quoted bool) { bare = append(bare, !quoted) })
+	if err != nil {
+		return nil, fmt.Errorf("read column fields: %w", err)
+	}
+	if hs == nil {
+		return nil, nil
 	}
 	fs := make([]outbox.Field, len(hs))
 	for i, h := range hs {
-		fs[i] = outbox.Field{Name: h.Name, Value: h.Value, Null: h.Value == nil}
+		fs[i] = outbox.Field{Name: h.Name, Value: h.Value, Null: h.Value == nil, Bare: bare[i] && h.Value != nil}
 	}
 	return fs, nil
 }

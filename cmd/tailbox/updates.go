@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// updateEvery bounds how often updates of outbox rows are logged.
+const updateEvery = time.Minute
+
+// logUpdates wraps the counter of what the log held and was left out: updates of outbox rows are logged too, where
+// table.op.invalid.behavior asks for it. Where the relay marks rows itself, its own updates would be among them, so they are
+// only counted.
+func (p *parts) logUpdates(log *slog.Logger, count func(why string, n int)) func(why string, n int) {
+	level := p.config.Source.OnUpdate
+	if level == nil {
+		return count
+	}
+	for i := range p.config.Source.Tables {
+		if p.config.Source.Tables[i].OnDelivered == outbox.Mark {
+			return count
+		}
+	}
+	var mu sync.Mutex
+	var last time.Time
+	var since int
+	return func(why string, n int) {
+		count(why, n)
+		if why != "update" {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		since += n
+		if now := time.Now(); now.Sub(last) >= updateEvery {
+			log.Log(context.Background(), *level, "rows of outbox tables were updated, which sends nothing", "updates", since)
+			last, since = now, 0
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package router
+
+import (
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
+)
+
+// envelopePayload is the name of the payload in an envelope.
+const envelopePayload = "payload"
+
+// A body makes the value of a payload where it does not go as it is.
+type body struct {
+	expand, dropNulls, dropEmpty bool
+	// json: a payload that is not expanded is written as a JSON string.
+	json bool
+	// envelope, if any, makes the value an object of the payload and these columns.
+	envelope []placement
+}
+
+// newBody returns nil where the payload is the value. The envelope is left to the caller.
+func newBody(s *spec) *body {
+	b := &body{expand: s.expand, dropNulls: s.dropNulls, dropEmpty: s.dropEmpty, json: s.jsonValue}
+	enveloped := false
+	for _, p := range s.placements {
+		enveloped = enveloped || p.kind == placeEnvelope
+	}
+	if !b.expand && !b.json && !enveloped {
+		return nil
+	}
+	return b
+}
+
+func (b *body) write(m *outbox.Message, d *sink.Delivery) error {
+	payload := m.Payload
+	expanded := false
+	if b.expand {
+		payload, expanded = expand(m.Payload, b.dropNulls, b.dropEmpty)
+	}
+	if len(b.envelope) == 0 {
+		switch {
+		case !b.json || expanded:
+			d.Value = payload
+		default:
+			d.Value = cell{text: payload}.appendJSON(make([]byte, 0, len(payload)+len(payload)/8+2))
+		}
+		return nil
+	}
+	v := make([]byte, 0, len(payload)+len(payload)/8+64)
+	v = append(append(append(v, `{"`...), envelopePayload...), `":`...)
+	v = cell{payload, expanded}.appendJSON(v)
+	for i := range b.envelope {
+		p := &b.envelope[i]
+		c, found := p.read(m)
+		if !found {
+			if err := p.missing(); err != nil {
+				return err
+			}
+			continue
+		}
+		v = append(appendString(append(v, ','), p.alias), ':')
+		v = c.appendJSON(v)
+	}
+	d.Value = append(v, '}')
+	return nil
+}
+
+// A jsonColumn writes a column as JSON.
+type jsonColumn struct {
+	column string
+	// value reads it from the message where its type is not known.
+	value func(*outbox.Message) []byte
+}
+
+func (j *jsonColumn) write(m *outbox.Message) []byte {
+	c, _ := readColumn(m, j.column, j.value)
+	return c.appendJSON(nil)
+}
