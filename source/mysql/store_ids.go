@@ -63,21 +63,11 @@ func (t *table) picks(ids []string) ([]pick, error) {
 	if id.form == idText && id.collation == "" {
 		return t.singlePicks(ids)
 	}
-	b := make([]byte, 0, 64*len(ids)+200)
-	b = append(b, "(SELECT "...)
-	for i, text := range ids {
-		if i > 0 {
-			b = append(b, " UNION ALL SELECT "...)
-		}
-		var err error
-		if b, err = id.literal(b, text); err != nil {
-			return nil, onTable(t.String(), err)
-		}
-		if i == 0 {
-			b = append(b, " AS id"...)
-		}
+	b, err := t.list(make([]byte, 0, 64*len(ids)+200), ids)
+	if err != nil {
+		return nil, onTable(t.String(), err)
 	}
-	b = append(b, ") v STRAIGHT_JOIN "+t.forced()+" ON t."+id.column+" = "...)
+	b = append(b, " STRAIGHT_JOIN "+t.forced()+" ON t."+id.column+" = "...)
 	switch {
 	case id.form == idInt && id.unsigned:
 		b = append(b, "CAST(v.id AS UNSIGNED)"...)
@@ -89,6 +79,52 @@ func (t *table) picks(ids []string) ([]pick, error) {
 		b = append(b, "CONVERT(v.id USING "+id.charset+") COLLATE "+id.collation+" AND "+id.exact("t.")+" = CAST(v.id AS BINARY)"...)
 	}
 	return []pick{{raw(b), "TRUE"}}, nil
+}
+
+// A listing is how a statement lists ids as a table.
+type listing uint8
+
+const (
+	listUnion   listing = iota // MySQL before 8.0.19: each id is a query of its own to the server, which costs as much as the rest
+	listRows                   // VALUES ROW (…), ROW (…)
+	listMariaDB                // UNION ALL VALUES (…), (…): alone, it would take the first id for the column's name
+)
+
+func listingOf(s server) listing {
+	switch {
+	case s.mariadb:
+		return listMariaDB
+	case s.atLeast(8, 0, 19):
+		return listRows
+	}
+	return listUnion
+}
+
+// list writes ids as a table v with the column id.
+func (t *table) list(b []byte, ids []string) (_ []byte, err error) {
+	before, first, rest, after := "(SELECT ", " AS id", " UNION ALL SELECT ", ") v"
+	switch t.listing {
+	case listRows:
+		before, first, rest, after = "(VALUES ROW(", "", "),ROW(", ")) v (id)"
+	case listMariaDB:
+		rest = " UNION ALL VALUES ("
+	}
+	b = append(b, before...)
+	for i, text := range ids {
+		switch {
+		case i == 1 && t.listing == listMariaDB:
+			b, rest, after = append(b, rest...), "),(", ")) v"
+		case i > 0:
+			b = append(b, rest...)
+		}
+		if b, err = t.id.literal(b, text); err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			b = append(b, first...)
+		}
+	}
+	return append(b, after...), nil
 }
 
 // singlePicks is for types that only compare with a constant by index, such as DATETIME.

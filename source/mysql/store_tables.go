@@ -17,6 +17,7 @@ type table struct {
 	// sql is the quoted name, index that of an index that leads to an id, quoted.
 	sql, index string
 	id         idType
+	listing    listing
 	columns    map[string]*tableColumnType
 	// view is what its columns and configuration let the relay do with its rows.
 	view sqlstore.TableView
@@ -76,7 +77,7 @@ func (s *store) resolveTables(ctx context.Context) error {
 
 // resolveTable looks a table up; nil if it does not exist.
 func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, error) {
-	t := &table{Table: conf, columns: make(map[string]*tableColumnType)}
+	t := &table{Table: conf, listing: listingOf(s.sess.server), columns: make(map[string]*tableColumnType)}
 	b := s.batch()
 	b.each(func(r row) error {
 		t.Schema, t.Name = r.text(0), r.text(1)
