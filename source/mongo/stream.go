@@ -95,7 +95,7 @@ func (s *Source) run(ctx context.Context, from opTime, start source.Start, emit 
 	if err := st.watch(ctx, position{at: from + 1}); err != nil {
 		return err
 	}
-	defer func() { _ = st.changes.Close(context.WithoutCancel(ctx)) }() // the client goes, too
+	defer func() { st.feed.close(ctx) }() // the last one
 	s.cfg.Logger.Info("reading the log", "from", from.String())
 	return st.read(ctx)
 }
@@ -217,13 +217,17 @@ type streamTable struct {
 
 // A stream is one Run once it is connected. It belongs to one goroutine.
 type stream struct {
-	cfg     *Config
-	source  *Source
-	client  *mongo.Client
-	changes *mongo.ChangeStream
-	start   source.Start
-	emit    source.Emit
-	tables  []streamTable
+	cfg    *Config
+	source *Source
+	client *mongo.Client
+	feed   *feed
+	// token is the place behind the last answer that was taken whole; nil where none is known. More: events of the present answer
+	// follow the one that is handled.
+	token  bson.Raw
+	more   bool
+	start  source.Start
+	emit   source.Emit
+	tables []streamTable
 	// single: an event that is part of no transaction is alone at its cluster time.
 	single   bool
 	oneShard bool
@@ -241,37 +245,54 @@ type stream struct {
 	lastEmitted time.Time
 }
 
-// read is the loop: take the next event, emit what is complete before the server is waited for.
+// read is the loop: take what the server has sent, emit what is complete before it is waited for.
 func (st *stream) read(ctx context.Context) error {
+	if err := st.pause(ctx); err != nil {
+		return err
+	}
 	for {
-		if st.changes.RemainingBatchLength() == 0 {
-			if err := st.pause(ctx); err != nil {
-				return err
-			}
+		p, err := st.feed.next(ctx)
+		if err != nil {
+			return err
+		}
+		if p.last {
+			st.token = p.token
 		}
 		switch {
-		case st.changes.TryNext(ctx):
-			if err := st.event(ctx, st.changes.Current); err != nil {
-				return err
-			}
-		case st.changes.Err() != nil:
-			if err := st.mend(ctx, st.changes.Err()); err != nil {
-				return err
-			}
-		case st.changes.ID() == 0:
-			return errors.New("read the log: the server ended the change stream")
-		case st.open && st.oneShard:
+		case p.err != nil:
+			err = st.mend(ctx, p.err)
+		case p.over:
+			err = errors.New("read the log: the server ended the change stream")
+		case len(p.events) == 0 && st.open && st.oneShard:
 			// The server had nothing more, so it has unwound the transaction to its end. The shards of a cluster may be at
 			// different places; there a token of a later time says so.
 			st.complete(st.at)
+		default:
+			err = st.events(ctx, &p)
+		}
+		if err == nil && p.last {
+			err = st.pause(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// pause is called before the server is asked for more: nothing that is complete is held back.
+func (st *stream) events(ctx context.Context, p *part) error {
+	for i, raw := range p.events {
+		st.more = !p.last || i+1 < len(p.events)
+		if err := st.event(ctx, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause is called at the end of each of the server's answers: nothing that is complete is held back.
 func (st *stream) pause(ctx context.Context) error {
-	if token := st.changes.ResumeToken(); token != nil {
-		at, err := tokenTime(token)
+	if st.token != nil {
+		at, err := tokenTime(st.token)
 		if err != nil {
 			return err
 		}
@@ -308,25 +329,27 @@ func (st *stream) mend(ctx context.Context, err error) error {
 
 // reopen goes on at the same place.
 func (st *stream) reopen(ctx context.Context) error {
-	from := position{token: st.changes.ResumeToken()}
+	from := position{token: st.token}
 	if from.token == nil {
 		from = st.from
 	}
-	_ = st.changes.Close(ctx) // it is at its end
+	st.feed.close(ctx)
 	return st.watch(ctx, from)
 }
 
 // watch opens the change stream. Where even its first events are too large, it leaves out large documents.
-func (st *stream) watch(ctx context.Context, from position) (err error) {
+func (st *stream) watch(ctx context.Context, from position) error {
 	st.from = from
-	st.changes, err = st.cfg.watch(ctx, st.client, from, st.slim)
+	changes, err := st.cfg.watch(ctx, st.client, from, st.slim)
 	if err != nil && !st.slim && hasCode(err, codeTooLarge) {
 		st.slim = true
-		st.changes, err = st.cfg.watch(ctx, st.client, from, true)
+		changes, err = st.cfg.watch(ctx, st.client, from, true)
 	}
 	if err != nil {
 		return st.cfg.streamError("read the log", err)
 	}
+	st.token = changes.ResumeToken()
+	st.feed = newFeed(ctx, changes)
 	if st.slim {
 		st.cfg.Logger.Warn("an event is too large for the change stream: reading its document from the table", "after", st.done.String())
 	}

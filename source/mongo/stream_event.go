@@ -186,7 +186,7 @@ func (st *stream) message(ctx context.Context, t *streamTable, c *change) (*outb
 
 // reopenAfter ends the reading without large documents once one was passed, at the end of the server's batch.
 func (st *stream) reopenAfter(ctx context.Context) error {
-	if st.changes.RemainingBatchLength() > 0 {
+	if st.more {
 		return nil // the next large one does it, or the end of this Run
 	}
 	st.slim = false
