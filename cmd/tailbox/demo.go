@@ -9,12 +9,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/internal/config"
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 const (
@@ -32,17 +33,23 @@ func newDemo() *command {
 		long: "It runs a Postgres of its own (downloaded once, 15 MB, where none is installed), a small shop that writes to its outbox,\n" +
 			"and two ends for the messages, one of which fails for a while and refuses one message. It shows routing, order, parking,\n" +
 			"retry, a dead letter, edit and replay, checks that nothing was lost or reordered, and removes all it made.",
-		example: "tailbox demo\ntailbox demo --url postgres://postgres@localhost/postgres",
+		example: "tailbox demo\ntailbox demo --url postgres://postgres@localhost/postgres\ntailbox demo --source mariadb --url mysql://root@localhost\n" +
+			"tailbox demo --source mongodb --url 'mongodb://localhost/?replicaSet=rs0'",
 		flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&kind, "source", "postgres", "`KIND` of database: postgres")
-			fs.StringVar(&url, "url", "", "`URL` of a server to use instead of one of the demo's own; it makes and drops a database there")
+			fs.StringVar(&kind, "source", "", "`KIND` of database: postgres, mysql, mariadb or mongodb (default as the URL says, else postgres)")
+			fs.StringVar(&url, "url", "", "`URL` of a server to use instead of a Postgres of the demo's own; it makes and drops a database there")
 			fs.BoolVar(&verbose, "v", false, "show the relay's log as well")
 		},
 		run: func(ctx context.Context, sh *shell, _ []string) error {
-			if kind != "postgres" {
-				return wrongUsage("demo: source %q is not built into this version: choose postgres", kind)
+			switch {
+			case kind == "":
+				kind = demoKind(url)
+			case !slices.Contains(demoKinds(), kind):
+				return wrongUsage("demo: there is no source %q: choose %s", kind, strings.Join(demoKinds(), ", "))
+			case kind != "postgres" && url == "":
+				return wrongUsage("demo: --source %s needs a server that runs: name it with --url; only a Postgres can be the demo's own", kind)
 			}
-			return runDemo(ctx, sh, url, verbose)
+			return runDemo(ctx, sh, kind, url, verbose)
 		},
 	}
 }
@@ -51,7 +58,7 @@ func newDemo() *command {
 type demo struct {
 	sh       *shell
 	log      *slog.Logger
-	url      string
+	database *demoDatabase
 	file     string // the configuration, for the commands that the story shows
 	parts    *parts
 	shop     *demoShop
@@ -60,7 +67,7 @@ type demo struct {
 	step     int
 }
 
-func runDemo(ctx context.Context, sh *shell, url string, verbose bool) (err error) {
+func runDemo(ctx context.Context, sh *shell, kind, url string, verbose bool) (err error) {
 	began := time.Now()
 	d := &demo{sh: sh, log: slog.New(slog.DiscardHandler), shop: &demoShop{}, ledger: &demoLedger{demoLog: newDemoLog()}}
 	if verbose {
@@ -68,17 +75,15 @@ func runDemo(ctx context.Context, sh *shell, url string, verbose bool) (err erro
 	}
 	d.say("A shop with an outbox table, a relay, and two ends for its messages: the shipping service (HTTP) and a ledger (lines of JSON).\n")
 	d.chapter("A database")
-	database, err := openDemoDatabase(ctx, url, func(text string) { d.line("%s", text) })
-	if err != nil {
+	if d.database, err = openDemoDatabase(ctx, kind, url, func(text string) { d.line("%s", text) }); err != nil {
 		return asked(ctx, err)
 	}
-	d.url = database.url
-	d.line("%s", database.what)
+	d.line("%s", d.database.what)
 	// The relay is stopped and the shop closed before the database goes.
 	err = d.tell(ctx, began)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	return asked(ctx, errors.Join(err, database.close(ending)))
+	return asked(ctx, errors.Join(err, d.database.close(ending)))
 }
 
 // asked turns what an interrupted demo ended with into a plain word.
@@ -106,10 +111,10 @@ func (d *demo) tell(ctx context.Context, began time.Time) (err error) {
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
-	if err := d.shop.open(ctx, d.url); err != nil {
+	if err := d.shop.open(ctx, d.database); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.shop.conn.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, d.shop.close(ctx)) }()
 
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -134,9 +139,13 @@ func (d *demo) tell(ctx context.Context, began time.Time) (err error) {
 
 // prepare makes the tables and the first checkpoint, as init does.
 func (d *demo) prepare(ctx context.Context) error {
-	text := fmt.Sprintf(demoConfig, d.url, d.shipping.url)
+	schema := ""
+	if d.database.schema != "" {
+		schema = ", schema: " + d.database.schema
+	}
+	text := fmt.Sprintf(demoConfig, d.database.kind, d.database.url, schema, d.shipping.url)
 	d.chapter("The configuration, and tailbox init")
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(fmt.Sprintf(demoConfig, d.database.kind, withoutPassword(d.database.url), schema, d.shipping.url)) {
 		d.line("  %s", strings.TrimSuffix(line, "\n"))
 	}
 	c, file, err := config.Read("demo.yaml", []byte(text), func(string) (string, bool) { return "", false })
@@ -152,11 +161,25 @@ func (d *demo) prepare(ctx context.Context) error {
 		return err
 	}
 	d.line("tailbox init")
-	return d.command(ctx, "init")
+	if err := d.command(ctx, "init"); err != nil {
+		return err
+	}
+	return d.check(ctx)
+}
+
+// check tells what the server lacks, each with its cure.
+func (d *demo) check(ctx context.Context) error {
+	found, err := d.parts.database(d.log, nil).check(ctx)
+	for _, f := range found {
+		if f.Level == sqlstore.Problem {
+			err = errors.Join(err, fmt.Errorf("use the server of --url: %s: %s", f.What, f.Cure))
+		}
+	}
+	return err
 }
 
 const demoConfig = `pipeline: demo
-source: {kind: postgres, url: "%s"}
+source: {kind: %s, url: %q%s}
 routes:
   - {match: {type: "order.*"}, to: [shipping, ledger], retry: {schedule: [500ms, 3s, 1s]}}
   - {to: [ledger]}
@@ -214,7 +237,7 @@ func (d *demo) recovery(ctx context.Context) error {
 
 func (d *demo) deadLetter(ctx context.Context) error {
 	d.chapter("A dead letter")
-	var dead *postgres.Listed
+	var dead *sqlstore.Listed
 	if err := d.until(ctx, "a dead letter", func() (bool, error) {
 		parked, err := d.parked(ctx)
 		for i := range parked {
@@ -249,8 +272,8 @@ func (d *demo) deadLetter(ctx context.Context) error {
 }
 
 // parked lists all that is parked.
-func (d *demo) parked(ctx context.Context) ([]postgres.Listed, error) {
-	found, _, err := postgres.ListParked(ctx, d.parts.postgres(d.log, nil), checkpoint.Selection{States: anyState()}, 0)
+func (d *demo) parked(ctx context.Context) ([]sqlstore.Listed, error) {
+	found, _, err := d.parts.database(d.log, nil).parked(ctx, checkpoint.Selection{States: anyState()}, 0)
 	return found, err
 }
 
@@ -267,7 +290,7 @@ func (d *demo) command(ctx context.Context, args ...string) error {
 }
 
 // demoGroups lists the groups of deliveries.
-func demoGroups(parked []postgres.Listed) map[string]bool {
+func demoGroups(parked []sqlstore.Listed) map[string]bool {
 	groups := map[string]bool{}
 	for i := range parked {
 		groups[parked[i].Message.Group] = true

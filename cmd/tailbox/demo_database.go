@@ -6,24 +6,42 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/internal/pgserver"
 )
 
 // A demoDatabase is where the demo's shop lives.
 type demoDatabase struct {
-	url   string
-	what  string
-	close func(context.Context) error
+	// kind, url and schema are those of the configuration; schema may be "".
+	kind, url, schema string
+	what              string
+	open              func(context.Context) (demoTill, error)
+	close             func(context.Context) error
 }
 
-// openDemoDatabase starts a server, or makes a database on the given one.
-func openDemoDatabase(ctx context.Context, given string, progress func(string)) (*demoDatabase, error) {
-	if given != "" {
-		return makeDemoDatabase(ctx, given)
+// A demoTill is the shop's own connection to its database. It is used by one goroutine.
+type demoTill interface {
+	// makeOrders makes the shop's table of orders.
+	makeOrders(context.Context) error
+	// write changes an order and writes messages, in one transaction.
+	write(ctx context.Context, order, status string, messages []demoMessage) error
+	// left counts the rows of the outbox.
+	left(context.Context) (int, error)
+	close(context.Context) error
+}
+
+// openDemoDatabase makes a database on the given server, or starts a server.
+func openDemoDatabase(ctx context.Context, kind, given string, progress func(string)) (*demoDatabase, error) {
+	name := "tailbox_demo_" + strings.ToLower(rand.Text()[:8])
+	switch {
+	case kind == "mongodb":
+		return makeDemoMongo(ctx, given, name)
+	case kind == "mysql" || kind == "mariadb":
+		return makeDemoMySQL(ctx, kind, given, name)
+	case given != "":
+		return makeDemoPostgres(ctx, given, name)
 	}
 	bin, err := pgserver.Find(ctx, progress)
 	if err != nil {
@@ -34,53 +52,23 @@ func openDemoDatabase(ctx context.Context, given string, progress func(string)) 
 		return nil, err
 	}
 	url := server.URL("postgres")
-	return &demoDatabase{url: url, what: "a Postgres of the demo's own: " + url,
+	return &demoDatabase{kind: "postgres", url: url, what: "a Postgres of the demo's own: " + url, open: openDemoPostgres(url),
 		close: func(context.Context) error { return server.Close() }}, nil
 }
 
-// makeDemoDatabase makes a database on a server that somebody else runs.
-func makeDemoDatabase(ctx context.Context, given string) (db *demoDatabase, err error) {
-	conn, err := pgx.Connect(ctx, given)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the server of --url: %w", err)
-	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	var level string
-	if err := conn.QueryRow(ctx, "SHOW wal_level").Scan(&level); err != nil {
-		return nil, fmt.Errorf("ask the server of --url for wal_level: %w", err)
-	}
-	if level != "logical" {
-		return nil, fmt.Errorf("use the server of --url: its wal_level is %s: ALTER SYSTEM SET wal_level = 'logical', then restart it", level)
-	}
-	name := "tailbox_demo_" + strings.ToLower(rand.Text()[:8])
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name); err != nil {
-		return nil, fmt.Errorf("make a database for the demo: %w", err)
-	}
-	target, err := withDatabase(given, name)
-	if err != nil {
-		return nil, err
-	}
-	return &demoDatabase{url: target, what: "a database of the demo's own: " + name,
-		close: func(ctx context.Context) error { return dropDemoDatabase(ctx, given, name) }}, nil
-}
+// demoKinds are what --source takes.
+func demoKinds() []string { return []string{"postgres", "mysql", "mariadb", "mongodb"} }
 
-// dropDemoDatabase drops the database with its slot.
-func dropDemoDatabase(ctx context.Context, given, name string) (err error) {
-	conn, err := pgx.Connect(ctx, given)
-	if err != nil {
-		return fmt.Errorf("drop the demo's database %s: %w", name, err)
+// demoKind chooses the kind of database where --source names none: by the scheme of the URL.
+func demoKind(given string) string {
+	scheme, _, _ := strings.Cut(given, "://")
+	switch scheme {
+	case "mysql", "mariadb":
+		return scheme
+	case "mongodb", "mongodb+srv":
+		return "mongodb"
 	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	for _, sql := range []string{
-		"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active AND database = '" + name + "'",
-		"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active AND database = '" + name + "'",
-		"DROP DATABASE " + name + " WITH (FORCE)",
-	} {
-		if _, err := conn.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("drop the demo's database %s: %w", name, err)
-		}
-	}
-	return nil
+	return "postgres"
 }
 
 // withDatabase is the connection string for another database of the same server.
@@ -94,4 +82,18 @@ func withDatabase(conn, name string) (string, error) {
 	}
 	u.Path = "/" + name
 	return u.String(), nil
+}
+
+// withoutPassword is a connection string that may be shown.
+func withoutPassword(conn string) string {
+	conn = regexp.MustCompile(`(://[^/?#:@]*):[^/?#]*@`).ReplaceAllString(conn, "$1:***@")
+	return regexp.MustCompile(`(?i)\b(password=)('(?:[^'\\]|\\.)*'|[^\s&]+)`).ReplaceAllString(conn, "$1***")
+}
+
+// lacking adds what cures a lack of rights to an error that says so.
+func lacking(err error, denied bool, cure string) error {
+	if err == nil || !denied {
+		return err
+	}
+	return fmt.Errorf("%w: the demo makes a database of its own and drops it: give the account of --url the right (%s), or use another one", err, cure)
 }

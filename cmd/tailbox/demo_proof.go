@@ -38,7 +38,7 @@ func (d *demo) proof(ctx context.Context) error {
 func compareDemo(end string, committed []demoMessage, arrived []demoArrival) error {
 	want, got := map[string][]string{}, map[string][]string{}
 	for _, m := range committed {
-		want[m.group] = append(want[m.group], m.kind)
+		want[m.group()] = append(want[m.group()], m.kind)
 	}
 	position := map[string]string{}
 	for _, a := range arrived {
