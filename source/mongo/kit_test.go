@@ -54,6 +54,9 @@ func kitKind() sourcetest.Kind {
 		DropTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			return db.(*kitDatabase).collection(t.Name).Drop(ctx)
 		},
+		CreateTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
+			return db.(*kitDatabase).client.Database(t.Schema).CreateCollection(ctx, t.Name)
+		},
 		ReadsOn: true, // the driver resumes the change stream
 		Gap:     func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).rollOver(ctx) },
 		Restart: func(_ context.Context, db sourcetest.Database) error { return db.(*kitDatabase).server.Restart() },

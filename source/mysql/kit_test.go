@@ -77,6 +77,14 @@ func kitKind(kind string) sourcetest.Kind {
 			d := db.(*kitDatabase)
 			return d.my.Exec(ctx, d.db, "DROP TABLE "+tableName(&t.Table))
 		},
+		CreateTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
+			d := db.(*kitDatabase)
+			sql, err := outboxSQL(&t.Table)
+			if err != nil {
+				return err
+			}
+			return d.my.Exec(ctx, d.db, sql)
+		},
 		Outlast: func(ctx context.Context, _ sourcetest.Database) error {
 			select {
 			case <-ctx.Done():

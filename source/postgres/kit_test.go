@@ -122,6 +122,17 @@ func kitKind(version string) sourcetest.Kind {
 			d := db.(*kitDatabase)
 			return d.pg.Exec(ctx, d.db, "DROP TABLE "+quoteTable(&t.Table))
 		},
+		CreateTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
+			d := db.(*kitDatabase)
+			sql, err := outboxSQL(&t.Table)
+			if err != nil {
+				return err
+			}
+			if d.cfg.Poll {
+				sql += seqIndexSQL(&t.Table)
+			}
+			return d.pg.Exec(ctx, d.db, sql)
+		},
 		Outlast: func(_ context.Context, db sourcetest.Database) error { return db.(*kitDatabase).outlast() },
 		Cut: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)

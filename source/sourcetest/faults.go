@@ -272,6 +272,65 @@ func testDropTable(t *testing.T, k Kind) {
 	}
 }
 
+// testRecreatedTable: the table is dropped and made anew while the relay is down, with a row in the old one that was never read.
+// What was in it may be read from the log; else reading stops with a word for the operator, or the position is lost and a sweep heals it. It
+// is never passed over in silence, and neither is a row of the new table.
+func testRecreatedTable(t *testing.T, k Kind) {
+	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	own, err := r.src.Examine(r.ctx, "", "")
+	r.must(err, "examine")
+	from := r.establish()
+	r.insert(row(1, "g"))
+	x := r.read(source.Start{From: from, Log: 1})
+	ms, resume := x.messages(1)
+	x.stop()
+	r.insert(row(2, "g"))
+	r.must(k.DropTable(r.ctx, r.db, r.tables[0]), "drop table")
+	r.must(k.CreateTable(r.ctx, r.db, r.tables[0]), "create table")
+	r.insert(row(3, "g"))
+	r.src = r.db.Source()
+	x = r.read(source.Start{From: resume, Log: 1, LastCommit: ms[0].Position.Commit})
+	for len(x.seen) < 2 && !x.ended {
+		select {
+		case b := <-x.batches:
+			x.check(b)
+			if b.Resume != "" {
+				resume = b.Resume
+				r.src.Confirm(resume)
+			}
+		case x.err = <-x.done:
+			x.ended = true
+		case <-time.After(patience):
+			t.Fatalf("neither the rows nor an error came, but %d messages: they are passed over in silence", len(x.seen))
+		}
+	}
+	var seen []*outbox.Message
+	for _, s := range x.seen {
+		seen = append(seen, s.m)
+	}
+	switch {
+	case !x.ended:
+		equal(t, "messages", ids(seen), "2 3")
+	case errors.Is(x.err, source.ErrGap):
+		found, err := r.src.Examine(r.ctx, own.SourceID, resume)
+		r.must(err, "examine")
+		if found.Lost == "" {
+			t.Errorf("Run returned %v, and Examine does not tell", x.err)
+		}
+		snap, sweep := r.judge(false)
+		swept, _ := r.pending(snap, 2)
+		if !sweep || ids(swept) != "3" {
+			t.Errorf("swept %s, want 3", ids(swept))
+		}
+	case errors.Is(x.err, source.ErrStop) && strings.Contains(x.err.Error(), r.tables[0].Name):
+	default:
+		t.Errorf("Run returned %v after %s, want ErrStop with the table's name, or ErrGap", x.err, ids(seen))
+	}
+	if ids(seen) == "3" {
+		t.Error("row 2 was passed over")
+	}
+}
+
 // testEndedContext: no method hangs where its context has ended.
 func testEndedContext(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})

@@ -50,6 +50,8 @@ type Kind struct {
 	AddColumn func(ctx context.Context, db Database, table Table, name string) error
 	// DropTable drops a table.
 	DropTable func(ctx context.Context, db Database, table Table) error
+	// CreateTable makes a table of the Setup again that was dropped, as an application does that knows nothing of the relay.
+	CreateTable func(ctx context.Context, db Database, table Table) error
 	// Outlast waits until a source that reads nothing would have been given up by the server, if it did not keep up
 	// the connection.
 	Outlast func(ctx context.Context, db Database) error
@@ -70,16 +72,17 @@ type Kind struct {
 
 // What a kind may lack, beside whole cases.
 const (
-	CanSavepoint = "savepoint"
-	CanTruncate  = "truncate"
-	CanKill      = "kill"
-	CanTxn       = "txn"
-	CanAddColumn = "add column"
-	CanDropTable = "drop table"
-	CanOutlast   = "outlast"
-	CanCut       = "cut"
-	CanRestart   = "restart"
-	CanGap       = "gap"
+	CanSavepoint   = "savepoint"
+	CanTruncate    = "truncate"
+	CanKill        = "kill"
+	CanTxn         = "txn"
+	CanAddColumn   = "add column"
+	CanDropTable   = "drop table"
+	CanCreateTable = "create table"
+	CanOutlast     = "outlast"
+	CanCut         = "cut"
+	CanRestart     = "restart"
+	CanGap         = "gap"
 )
 
 // A Setup says what database a case needs.
@@ -206,7 +209,9 @@ func Source(t *testing.T, k Kind) {
 		{name: "Gap", run: testGap, needs: []string{CanGap}},
 		{name: "Cut", run: testCut, needs: []string{CanCut}},
 		{name: "Restart", run: testRestart, needs: []string{CanRestart}},
+		{name: "RecreatedTable", run: testRecreatedTable, needs: []string{CanDropTable, CanCreateTable}},
 		{name: "TakeOver", run: testTakeOver},
+		{name: "SecondRelay", run: testSecondRelay},
 		{name: "SnapshotOrLog", run: testSnapshotOrLog},
 		{name: "OpenTransaction", run: testOpenTransaction},
 		{name: "Judge", run: testJudge},
@@ -230,6 +235,7 @@ func Store(t *testing.T, k Kind) {
 	run(t, k, []testCase{
 		{name: "Lock", run: testLock},
 		{name: "Fence", run: testFence, needs: []string{CanKill}},
+		{name: "FrozenHolder", run: testFrozenHolder},
 		{name: "CheckpointRoundTrip", run: testCheckpointRoundTrip},
 		{name: "UncleanStarts", run: testUncleanStarts, needs: []string{CanKill}},
 		{name: "Load", run: testLoad},
@@ -263,6 +269,8 @@ func Store(t *testing.T, k Kind) {
 		{name: "Replay", run: testReplay},
 		{name: "Selection", run: testSelection},
 		{name: "Unrouted", run: testUnrouted},
+		{name: "UnroutedRow", run: testUnroutedRow},
+		{name: "RequestOrder", run: testRequestOrder},
 		{name: "Reach", run: testReach},
 		{name: "RequestInParts", run: testRequestInParts},
 		{name: "Edit", run: testEdit},
@@ -304,6 +312,8 @@ func (k *Kind) can(what string) bool {
 		return k.AddColumn != nil
 	case CanDropTable:
 		return k.DropTable != nil
+	case CanCreateTable:
+		return k.CreateTable != nil
 	case CanOutlast:
 		return k.Outlast != nil
 	case CanCut:
