@@ -130,7 +130,7 @@ func (e *engine) judge(c *call, now time.Time) {
 	if p := s.pauses[c.to.Name]; p != nil && !misconfigured {
 		p.probing = false
 		if reached {
-			delete(s.pauses, c.to.Name)
+			s.lift(c.to.Name)
 			e.log.Info("destination takes deliveries again", "sink", s.name, "destination", c.to.Name)
 			e.opened(s, now)
 		}

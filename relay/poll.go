@@ -82,7 +82,7 @@ func (e *engine) probeDue(s *sinkState, now time.Time) {
 		s.probing = false
 		if s.queued == 0 && s.inflight == 0 { // nothing is parked for it: the next message will tell
 			s.breaker.answered()
-			clear(s.pauses)
+			s.liftAll()
 			e.opened(s, time.Now())
 		}
 	})

@@ -186,7 +186,7 @@ func (e *engine) steer(r *checkpoint.Request, now time.Time) {
 			s.paused = false
 			s.breaker = breaker{}
 			s.throttled = time.Time{}
-			clear(s.pauses)
+			s.liftAll()
 			e.opened(s, now)
 		}
 		e.report(s, now)

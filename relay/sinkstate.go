@@ -150,6 +150,18 @@ func (s *sinkState) relist() {
 	}
 }
 
+// lift ends the pause of a destination. What waits for it, in any of its partitions, may go on.
+func (s *sinkState) lift(name string) {
+	delete(s.pauses, name)
+	s.relist()
+}
+
+// liftAll ends all pauses.
+func (s *sinkState) liftAll() {
+	clear(s.pauses)
+	s.relist()
+}
+
 // wake is when something of the sink changes by itself; zero = never.
 func (s *sinkState) wake(now time.Time) time.Time {
 	var at time.Time
