@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,16 +58,19 @@ func kitKind() sourcetest.Kind {
 		CreateTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			return db.(*kitDatabase).client.Database(t.Schema).CreateCollection(ctx, t.Name)
 		},
+		// Documents have no common columns; a migration gives them a field by an update of all.
+		AddColumn: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, name string) error {
+			_, err := db.(*kitDatabase).collection(t.Name).UpdateMany(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: name, Value: nil}}}})
+			return err
+		},
+		Outlast: func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).giveUpReader(ctx) },
+		Cut:     func(_ context.Context, db sourcetest.Database) error { db.(*kitDatabase).proxy.Reset(); return nil },
 		ReadsOn: true, // the driver resumes the change stream
 		Gap:     func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).rollOver(ctx) },
 		Restart: func(_ context.Context, db sourcetest.Database) error { return db.(*kitDatabase).server.Restart() },
 		Lacks: map[string]string{
-			sourcetest.CanSavepoint: "MongoDB has no savepoints",
-			sourcetest.CanTruncate:  "MongoDB has no TRUNCATE; dropping a collection stops the relay",
-			sourcetest.CanTxn:       "the change stream shows nothing before it is visible",
-			sourcetest.CanAddColumn: "documents have no common columns",
-			sourcetest.CanCut:       "the driver resumes the change stream, so Run goes on: see TestCut",
-			sourcetest.CanOutlast:   "the server waits 10 minutes for a reader, and the driver resumes after that",
+			sourcetest.CanSavepoint: "MongoDB has no savepoints: what fails in a transaction ends it",
+			sourcetest.CanTxn:       "the change stream shows only what a majority has, and a settlement reads after that, so there are no rows that are not visible yet",
 		},
 	}
 }
@@ -85,6 +89,7 @@ type kitDatabase struct {
 	client *mongo.Client
 	cfg    Config
 	tables []sourcetest.Table
+	proxy  *servers.Proxy // on the way of readers that can be cut
 }
 
 func openKit(t testing.TB, s sourcetest.Setup) *kitDatabase {
@@ -108,12 +113,21 @@ func openKit(t testing.TB, s sourcetest.Setup) *kitDatabase {
 	if _, err := Init(context.Background(), d.cfg); err != nil {
 		t.Fatal(err)
 	}
+	if s.Cut {
+		d.proxy = servers.NewProxy(t, d.server.Addr())
+	}
 	return d
 }
 
 func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
 
-func (d *kitDatabase) Source() source.Source { return New(d.cfg) }
+func (d *kitDatabase) Source() source.Source {
+	cfg := d.cfg
+	if d.proxy != nil {
+		cfg.URL = d.server.URLThrough(d.proxy)
+	}
+	return New(cfg)
+}
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
 	return OpenStore(ctx, d.cfg)
@@ -206,6 +220,36 @@ func (d *kitDatabase) depose(ctx context.Context, epoch int64) error {
 	return err
 }
 
+// giveUpReader kills the cursor of a change stream that is not asked for more, as the server does after 10 minutes.
+func (d *kitDatabase) giveUpReader(ctx context.Context) error {
+	for {
+		cur, err := d.client.Database("admin").Aggregate(ctx, bson.A{bson.D{{Key: "$currentOp", Value: bson.D{{Key: "idleCursors", Value: true}}}},
+			bson.D{{Key: "$match", Value: bson.D{{Key: "type", Value: "idleCursor"}, {Key: "cursor.originatingCommand.pipeline.0.$changeStream", Value: bson.D{{Key: "$exists", Value: true}}},
+				{Key: "ns", Value: bson.D{{Key: "$regex", Value: "^" + d.cfg.Schema + `\.`}}}}}}})
+		if err != nil {
+			return err
+		}
+		var idle []struct {
+			NS     string `bson:"ns"`
+			Cursor struct {
+				CursorID int64 `bson:"cursorId"`
+			} `bson:"cursor"`
+		}
+		if err := cur.All(ctx, &idle); err != nil {
+			return err
+		}
+		for _, c := range idle {
+			database, collection, _ := strings.Cut(c.NS, ".")
+			return d.client.Database(database).RunCommand(ctx, bson.D{{Key: "killCursors", Value: collection}, {Key: "cursors", Value: bson.A{c.Cursor.CursorID}}}).Err()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 // rollOver writes until the oplog begins after everything that is in it now.
 func (d *kitDatabase) rollOver(ctx context.Context) error {
 	now, err := clusterTime(ctx, d.client)
@@ -242,9 +286,15 @@ func (c *kitConn) Commit(ctx context.Context) error { return c.session.CommitTra
 func (c *kitConn) Rollback(ctx context.Context) error {
 	return c.session.AbortTransaction(ctx)
 }
-func (c *kitConn) Savepoint(context.Context) error                  { return nil }
-func (c *kitConn) RollbackTo(context.Context) error                 { return nil }
-func (c *kitConn) Truncate(context.Context, sourcetest.Table) error { return nil }
+func (c *kitConn) Savepoint(context.Context) error  { return nil }
+func (c *kitConn) RollbackTo(context.Context) error { return nil }
+
+// Truncate empties a collection, as one does where there is no TRUNCATE.
+func (c *kitConn) Truncate(ctx context.Context, t sourcetest.Table) error {
+	_, err := c.d.collection(t.Name).DeleteMany(mongo.NewSessionContext(ctx, c.session), bson.D{})
+	return err
+}
+
 func (c *kitConn) Close(ctx context.Context) error {
 	c.session.EndSession(ctx)
 	return nil

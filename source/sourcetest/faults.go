@@ -114,7 +114,7 @@ func testGap(t *testing.T, k Kind) {
 // testCut: a connection that ends while messages flow ends Run with an error that another Run heals. Nothing is
 // missing, and what comes twice has the same positions.
 func testCut(t *testing.T, k Kind) {
-	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}, Cut: true})
 	from := r.establish()
 	const total, chunk = 6000, 500
 	r.must(r.app.Begin(r.ctx), "begin")

@@ -95,6 +95,8 @@ type Setup struct {
 	MaxMessage int
 	// Ignored is what the kind's configuration gets. The log holds updates, deletes and truncates where it can.
 	Ignored func(why string, n int)
+	// Cut says that the case ends connections of readers (Kind.Cut).
+	Cut bool
 	// Own asks for a server that nobody else uses, because the case breaks it.
 	Own bool
 }
