@@ -21,6 +21,7 @@ const (
 // onAnswer takes what a sink answered to a call.
 func (e *engine) onAnswer(c *call) {
 	now := time.Now()
+	e.progressed(now)
 	s := c.sink
 	e.inflight--
 	s.inflight--

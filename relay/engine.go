@@ -77,8 +77,9 @@ type engine struct {
 	lagging       bool // what was read last was committed long ago
 
 	// stuck is why nothing more can be read until an operator acts. What was read is settled first: the next start may read
-	// with another configuration.
-	stuck error
+	// with another configuration. Patience is when that has gone on for ShutdownTimeout without an answer or a settlement.
+	stuck    error
+	patience time.Time
 
 	sweepDone bool // the sweep's rows have all been emitted
 	swept     int  // of them, how many are not settled yet
@@ -243,10 +244,11 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 		if e.failed != nil {
 			return e.failed
 		}
-		if e.stopping && e.stopped(now, stopCalls) {
-			return nil
-		}
 		if e.stuck != nil && e.drained() {
+			return e.stuck
+		}
+		e.losePatience(now)
+		if e.stopping && e.stopped(now, stopCalls) {
 			return e.stuck
 		}
 		if e.sweepSettled() {
@@ -303,16 +305,10 @@ func (e *engine) onEnded(x ended) error {
 	}
 	err := fmt.Errorf("read the log: %w", x.err)
 	if errors.Is(err, source.ErrStop) && !e.stopping {
-		e.log.Error("nothing more can be read: settling what was read", "error", err)
-		e.stuck = err
+		e.getStuck(err)
 		return nil
 	}
 	return err
-}
-
-// drained tells whether everything that was read is settled.
-func (e *engine) drained() bool {
-	return e.list.next == &e.list && len(e.received) == 0 && e.inflight == 0 && e.storeIdle() && !e.bareProgress()
 }
 
 // stopped tells whether a soft stop is over. When its time is up, calls in flight are cut off, and what they answer
@@ -376,15 +372,16 @@ func (e *engine) nextOperation(now time.Time) {
 		return
 	}
 	on := !e.stopping
+	reading := on && e.stuck == nil
 	switch {
 	case e.startCounting():
 	case e.settleNow(now):
 	case e.acquitNow(now):
 	case on && e.cautionNow():
 	case on && e.requestNow(now):
-	case on && e.pageNow():
-	case on && e.dueNow(now):
-	case on && e.reconcileNow(now):
+	case reading && e.pageNow():
+	case reading && e.dueNow(now):
+	case reading && e.reconcileNow(now):
 	case now.Sub(e.answered) >= pingEvery:
 		e.operate(func(ctx context.Context) (func(), error) {
 			return func() {}, e.store.Ping(ctx)
@@ -434,7 +431,7 @@ func (e *engine) wakeAt(now time.Time) time.Time {
 	}
 	earlier(e.retries.next())
 	if !e.busy {
-		if !e.stopping && !e.polledFull() && len(e.inHand) < polledMost {
+		if !e.stopping && e.stuck == nil && !e.polledFull() && len(e.inHand) < polledMost {
 			earlier(e.dueAt)
 		}
 		earlier(e.settleAt(now))
@@ -443,8 +440,11 @@ func (e *engine) wakeAt(now time.Time) time.Time {
 	for _, s := range e.sinks[1:] {
 		earlier(s.wake(now))
 	}
-	if e.stopping {
+	switch {
+	case e.stopping:
 		earlier(e.deadline)
+	case e.stuck != nil:
+		earlier(e.patience)
 	}
 	return at
 }

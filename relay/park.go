@@ -178,7 +178,7 @@ func (e *engine) parkableLane(l *lane) bool {
 	case l.parking != nil:
 		return true
 	case l.polling:
-		return l.arrivals.len() > 0 && (!l.last || e.pressed())
+		return l.arrivals.len() > 0 && (!l.last || e.pressed() || e.stuck != nil)
 	case l.held || l.sink.park:
 		return l.queue.len()+l.arrivals.len() > 0
 	}

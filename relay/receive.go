@@ -114,6 +114,7 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	if b.Resume != "" && tail {
 		e.tracker.End(b.Resume)
 	}
+	e.unsaved += b.LogBytes
 	if tail && len(b.Messages) > 0 {
 		e.inTransaction = b.Resume == "" && (len(b.Marks) == 0 || b.Marks[len(b.Marks)-1].N < len(b.Messages))
 	} else if tail && b.Resume != "" {

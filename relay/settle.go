@@ -19,8 +19,10 @@ const (
 	// settleMost outcomes and parkMost parked deliveries go into one transaction.
 	settleMost = 5000
 	parkMost   = 2000
-	// bareEvery is how often progress without any outcome is saved: a relay that saved each keepalive would feed itself (R6).
+	// bareEvery is how often progress without any outcome is saved, and bareBytes how much log is read before it is saved
+	// sooner: a relay that saved each keepalive would feed itself (R6).
 	bareEvery = 10 * time.Second
+	bareBytes = 16 << 20
 	// invisibleRetry is how soon a row is tried again whose transaction the session does not see yet (R5);
 	// it doubles while nothing changes.
 	invisibleRetry    = 10 * time.Millisecond
@@ -40,6 +42,7 @@ type settleState struct {
 
 	saved      checkpoint.Checkpoint
 	savedAt    time.Time
+	unsaved    int64 // bytes of log that were read since
 	coveredEnd outbox.Position
 	lastSettle time.Time
 	rowsAt     time.Time // not before: rows were invisible
@@ -136,7 +139,7 @@ func (e *engine) settleAt(now time.Time) time.Time {
 	case len(e.rows) > 0:
 		return latest(e.rowsAt, e.lastSettle)
 	case e.phase == phaseTailing && e.bareProgress():
-		if e.stopping || e.stuck != nil {
+		if e.stopping || e.stuck != nil || e.unsaved >= bareBytes {
 			return now
 		}
 		return e.savedAt.Add(bareEvery)
@@ -304,12 +307,15 @@ func (e *engine) setGate(open uint64, ranges int) {
 func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
 	now := time.Now()
 	e.flight = nil
+	if len(s.items)+len(s.changes)+len(s.rows) > len(done.Invisible) {
+		e.progressed(now)
+	}
 	e.counted, e.suspect = true, checkpoint.Suspect{}
 	e.tracker.Durable()
 	if s.cp != nil && done.Saved {
 		e.tracker.Advance(s.safe)
 		confirm := s.cp.Resume != e.saved.Resume
-		e.saved, e.savedAt = *s.cp, now
+		e.saved, e.savedAt, e.unsaved = *s.cp, now, 0
 		if confirm {
 			e.cfg.Source.Confirm(s.cp.Resume)
 		}

@@ -33,6 +33,9 @@ type Batch struct {
 	Barrier string
 	// CommitLag is how far the reader is behind the log's end, in bytes, as far as it knows; 0 when unknown.
 	CommitLag int64
+	// LogBytes is how much log was read since the batch before, what was left out included, as far as the reader knows; 0
+	// when unknown. Progress without messages is saved sooner where it is much.
+	LogBytes int64
 }
 
 // A Mark is the end of a transaction inside a batch.

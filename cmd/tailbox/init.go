@@ -6,9 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/relay"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 func newInit() *command {
@@ -45,9 +47,25 @@ func newInit() *command {
 			for _, what := range created {
 				fmt.Fprintf(sh.out, "created %s\n", what)
 			}
-			return firstCheckpoint(ctx, sh, db)
+			if err := firstCheckpoint(ctx, sh, db); err != nil {
+				return err
+			}
+			return warn(ctx, sh, db)
 		},
 	}
+}
+
+// warn tells what is not as it should be, though all is created: a newcomer may not know of tailbox check.
+func warn(ctx context.Context, sh *shell, db database) error {
+	findings, err := db.check(ctx)
+	if err != nil {
+		return nil // what was asked for is done, and check tells
+	}
+	findings = slices.DeleteFunc(findings, func(f sqlstore.Finding) bool { return f.Level == sqlstore.Info })
+	if len(findings) == 0 {
+		return nil
+	}
+	return printFindings(sh.err, findings)
 }
 
 // firstCheckpoint makes slot and checkpoint where there is no checkpoint yet.

@@ -30,7 +30,9 @@ func TestRowsWithoutID(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, strings.Replace(namelessConfig, "TABLE", table, 1))
 			r.sql(`CREATE TABLE outbox (id text, aggregatetype text, aggregateid text, type text, payload jsonb, status text DEFAULT 'pending')`)
-			r.must("init")
+			if init := r.command("init"); init.code != exitDone || !strings.Contains(init.err, "column id of table public.outbox may be NULL") {
+				t.Errorf("init: %+v", init)
+			}
 			if check := r.command("check"); !strings.Contains(check.out, "column id of table public.outbox may be NULL") ||
 				!strings.Contains(check.out, `ALTER TABLE "public"."outbox" ALTER COLUMN "id" SET NOT NULL`) ||
 				!strings.Contains(check.out, `CREATE UNIQUE INDEX ON "public"."outbox" ("id")`) {

@@ -32,14 +32,15 @@ func observe(ctx context.Context, log *slog.Logger, db database, m *admin.Metric
 }
 
 func statusOf(r *report) *admin.Status {
-	s := &admin.Status{RetainedBytes: r.retained, LagBytes: r.lag, Parked: map[string]map[checkpoint.State]int64{}, OldestDue: map[string]time.Duration{}}
+	s := &admin.Status{RetainedBytes: r.retained, LagBytes: r.lag, Parked: map[string]map[checkpoint.State]int64{},
+		OldestDue: map[string]time.Duration{}, OldestHeld: map[string]time.Duration{}}
 	// The start that is running counts until it has settled something.
 	s.UncleanStarts = max(0, r.unclean-1)
 	for _, x := range *r.sinks {
 		s.Parked[x.Sink] = map[checkpoint.State]int64{checkpoint.StateRetrying: int64(x.Retrying),
 			checkpoint.StateWaiting: int64(x.Waiting), checkpoint.StateDead: int64(x.Dead)}
 		s.OldestDue[x.Sink] = time.Duration(x.DueSeconds * float64(time.Second))
-		s.OldestHeld = max(s.OldestHeld, time.Duration(x.HeldSeconds*float64(time.Second)))
+		s.OldestHeld[x.Sink] = time.Duration(x.HeldSeconds * float64(time.Second))
 	}
 	return s
 }

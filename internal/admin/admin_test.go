@@ -136,7 +136,7 @@ func TestEvents(t *testing.T) {
 	m.Ignored("update", 7)
 	m.Observe(&admin.Status{RetainedBytes: 1000, LagBytes: 5, UncleanStarts: 2,
 		Parked:    map[string]map[checkpoint.State]int64{"mail": {checkpoint.StateDead: 6}, "": {checkpoint.StateDead: 1}},
-		OldestDue: map[string]time.Duration{"mail": time.Minute}, OldestHeld: time.Hour})
+		OldestDue: map[string]time.Duration{"mail": time.Minute}, OldestHeld: map[string]time.Duration{"": time.Hour}})
 	_, text := get(t, url+"/metrics", "")
 	golden(t, "testdata/events.txt", series(text))
 

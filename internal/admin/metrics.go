@@ -67,8 +67,8 @@ type Metrics struct {
 	endToEnd                                  prometheus.Histogram
 	deliver, batch                            *prometheus.HistogramVec
 	settle                                    prometheus.Histogram
-	parked, lanes, oldestDue, sinkState       *prometheus.GaugeVec
-	oldestHeld                                prometheus.Gauge
+	parked, lanes, sinkState                  *prometheus.GaugeVec
+	oldestDue, oldestHeld                     *prometheus.GaugeVec
 	memory, memoryLimit, leader               prometheus.Gauge
 	unclean                                   prometheus.Counter
 
@@ -115,7 +115,7 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 		parked:      b.gauges("parked", "Deliveries parked in the database.", nil, "sink", "state"),
 		lanes:       b.gauges("lanes", "Lanes in memory that are open, parked, or held by an operator.", nil, "sink", "state"),
 		oldestDue:   b.gauges("oldest_due_age_seconds", "How long the oldest due delivery has been due; scheduled retries are not due.", nil, "sink"),
-		oldestHeld:  b.gauge("oldest_held_age_seconds", "How long the oldest group has been waiting for an operator.", nil),
+		oldestHeld:  b.gauges("oldest_held_age_seconds", "How long the oldest group has been waiting for an operator.", nil, "sink"),
 		sinkState:   b.gauges("sink_state", "1 for the state that the sink is in.", nil, "sink", "state"),
 		memory:      b.gauge("memory_bytes", "Bytes of messages in memory.", nil),
 		memoryLimit: b.gauge("memory_limit_bytes", "Bound on memory_bytes.", nil),
@@ -152,6 +152,7 @@ func (m *Metrics) seed(labels Labels) {
 	for _, name := range m.sinks {
 		m.parkedTotal.WithLabelValues(sinkLabel(name))
 		m.oldestDue.WithLabelValues(sinkLabel(name))
+		m.oldestHeld.WithLabelValues(sinkLabel(name))
 		for _, state := range parkedStates {
 			m.parked.WithLabelValues(sinkLabel(name), state)
 		}

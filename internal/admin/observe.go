@@ -114,10 +114,9 @@ type Status struct {
 	UncleanStarts int
 	// Parked counts deliveries by sink and state, "" is the sink of those that cannot be routed. What is left out has none.
 	Parked map[string]map[checkpoint.State]int64
-	// OldestDue is how long the oldest due delivery of a sink has been due, OldestHeld how long the oldest group has
-	// been waiting for an operator; 0 = none.
-	OldestDue  map[string]time.Duration
-	OldestHeld time.Duration
+	// OldestDue is how long the oldest due delivery of a sink has been due, OldestHeld how long the oldest group of a sink has
+	// been waiting for an operator; what is left out has none.
+	OldestDue, OldestHeld map[string]time.Duration
 }
 
 // Observe takes over what the database said.
@@ -142,8 +141,8 @@ func (m *Metrics) Observe(s *Status) {
 			m.parked.WithLabelValues(sinkLabel(name), state).Set(float64(s.Parked[name][checkpoint.State(state)]))
 		}
 		m.oldestDue.WithLabelValues(sinkLabel(name)).Set(s.OldestDue[name].Seconds())
+		m.oldestHeld.WithLabelValues(sinkLabel(name)).Set(s.OldestHeld[name].Seconds())
 	}
-	m.oldestHeld.Set(s.OldestHeld.Seconds())
 }
 
 // Ready tells whether the process does its work, as the one that holds the lock or as a healthy standby, and why not.

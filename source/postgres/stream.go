@@ -59,7 +59,7 @@ func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit sou
 		watch:      watch,
 		relations:  map[uint32]*plannedRelation{},
 		dec:        decoder{maxMessage: s.cfg.MaxMessage},
-		batchState: batchState{done: from, reported: from},
+		batchState: batchState{done: from, reported: from, measured: from},
 	}
 	s.cfg.Logger.Info("reading the log", "slot", s.cfg.Slot, "from", from.String(), "binary", st.binary)
 	return st.run(ctx)

@@ -38,6 +38,8 @@ type batchState struct {
 	bytes    int
 	// done: everything that ends at or before it is emitted or in the batch. Reported is the highest Resume emitted.
 	done, reported lsn
+	// measured: the log up to it is in a batch's LogBytes.
+	measured lsn
 	// ended: all transactions with messages in the batch have ended, at done, which no mark says yet.
 	ended bool
 	// owed: messages of a transaction were emitted without a Resume, so its end is emitted at once, even alone.
@@ -110,6 +112,7 @@ func (st *stream) send(ctx context.Context, b *source.Batch) error {
 	if end := lsn(st.watch.logEnd.Load()); end > st.done {
 		b.CommitLag = int64(end - st.done)
 	}
+	b.LogBytes, st.measured = int64(st.done-st.measured), st.done
 	st.lastEmitted = time.Now()
 	st.wire.behind = len(b.Messages) > 0 && st.lastEmitted.Sub(st.at) > farBehind
 	st.countIgnored()
