@@ -24,6 +24,18 @@ type Position struct {
 // or else a new position, made durable before it is used (R8). loaded is what store.Load returned.
 func Establish(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
 	log *slog.Logger) (*Position, error) {
+	return establish(ctx, src, store, loaded, unreadable{}, log)
+}
+
+// unreadable is what reading found out that Examine cannot see: the log cannot be read from the checkpoint of a Log, though
+// it looks as if it could. In Postgres that is a publication that was made anew.
+type unreadable struct {
+	log uint32
+	why string
+}
+
+func establish(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, tried unreadable,
+	log *slog.Logger) (*Position, error) {
 	var old checkpoint.Checkpoint
 	if loaded.Checkpoint != nil {
 		old = *loaded.Checkpoint
@@ -33,6 +45,9 @@ func Establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 		return nil, fmt.Errorf("examine the log: %w", err)
 	}
 	gap := found.Lost
+	if gap == "" && tried.why != "" && tried.log == old.Log {
+		gap = tried.why
+	}
 	switch {
 	case loaded.Checkpoint == nil:
 		log.Info("first start: establishing a position in the log")

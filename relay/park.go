@@ -73,12 +73,13 @@ func (e *engine) lanesOf(s *sinkState) []*lane {
 	return ls
 }
 
-// opened lets a sink's deliveries flow again: what was parked for it is due (R10).
+// opened lets a sink's deliveries flow again: what was parked for it is due (R10). It stays down while something else keeps it
+// from taking any: the call that was answered may have begun before an operator paused the sink, or before it asked to wait.
 func (e *engine) opened(s *sinkState, now time.Time) {
-	s.park, s.why, s.down = false, "", time.Time{}
 	if ok, _ := s.accepts(now); !ok {
 		return
 	}
+	s.park, s.why, s.down = false, "", time.Time{}
 	s.relist()
 	e.dueAsked, e.dueAt = true, time.Time{}
 	e.report(s, now)

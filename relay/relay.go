@@ -18,6 +18,8 @@ type Relay struct {
 	// survived: this process has had a term before, with so many unclean starts on record when the first of them began.
 	survived bool
 	unclean  int
+	// tried is why the last term could not read on from its checkpoint; a new position heals that.
+	tried unreadable
 }
 
 // New checks the configuration. It opens nothing.
@@ -116,14 +118,19 @@ func (r *Relay) term(ctx context.Context) error {
 	if err := r.parkedElsewhere(loaded); err != nil {
 		return err
 	}
-	at, err := Establish(ctx, r.cfg.Source, store, loaded, r.cfg.Logger)
+	at, err := establish(ctx, r.cfg.Source, store, loaded, r.tried, r.cfg.Logger)
 	if err != nil {
 		return err
 	}
+	r.tried = unreadable{}
 	if at.Gap != "" && r.cfg.Events.Gap != nil {
 		r.cfg.Events.Gap(at.Gap)
 	}
-	return newEngine(r.cfg, store, loaded, &at.Checkpoint, at.Snapshot).run(ctx)
+	err = newEngine(r.cfg, store, loaded, &at.Checkpoint, at.Snapshot).run(ctx)
+	if errors.Is(err, source.ErrGap) {
+		r.tried = unreadable{at.Checkpoint.Log, err.Error()}
+	}
+	return err
 }
 
 // acquit strikes from the record what this process has survived: a term that ended by an error, such as a lost connection,

@@ -46,11 +46,16 @@ type answering struct {
 func (a answering) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 	return a.deliver(ctx, ds)
 }
-func (answering) Limits() sink.Limits         { return sink.Limits{Run: 1, Concurrency: 4} }
+func (answering) Limits() sink.Limits         { return sink.Limits{Batch: 1, Run: 1, Concurrency: 4} }
 func (answering) Close(context.Context) error { return nil }
 
 // relayOf is a relay of one sink whose store says yes.
 func relayOf(t *testing.T, src source.Source, to sink.Sink) *relay.Relay {
+	t.Helper()
+	return relayWith(t, src, to, accepting{})
+}
+
+func relayWith(t *testing.T, src source.Source, to sink.Sink, store checkpoint.Store) *relay.Relay {
 	t.Helper()
 	rt, err := router.New(router.Config{Sinks: []string{"out"}, Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium"}}})
 	if err != nil {
@@ -58,7 +63,7 @@ func relayOf(t *testing.T, src source.Source, to sink.Sink) *relay.Relay {
 	}
 	r, err := relay.New(relay.Config{Source: src, Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second,
 		Kept: func(string) bool { return true },
-		Open: func(context.Context) (checkpoint.Store, error) { return accepting{}, nil }})
+		Open: func(context.Context) (checkpoint.Store, error) { return store, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
