@@ -18,11 +18,16 @@ type mysqlDatabase struct{ cfg mysql.Config }
 // mysql is what the parts for MySQL and MariaDB need to know. ignored may be nil.
 func (p *parts) mysql(log *slog.Logger, ignored func(why string, n int)) mysql.Config {
 	c := p.config
-	return mysql.Config{Kind: c.Source.Kind, Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, ServerID: c.Source.ServerID,
+	return mysql.Config{Kind: c.Source.Kind, Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, ServerID: c.Source.ServerID, Poll: c.Source.Poll,
 		Schema: c.Source.Schema, Start: c.Source.Start, Tables: c.Source.Tables, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
 }
 
-func (d mysqlDatabase) source() source.Source { return mysql.New(d.cfg) }
+func (d mysqlDatabase) source() source.Source {
+	if d.cfg.Poll {
+		return mysql.NewPoll(d.cfg)
+	}
+	return mysql.New(d.cfg)
+}
 
 func (d mysqlDatabase) open(ctx context.Context) (checkpoint.Store, error) {
 	return mysql.OpenStore(ctx, d.cfg)
@@ -81,6 +86,14 @@ func (d mysqlDatabase) status(ctx context.Context) (*report, error) {
 		checkpoint: "there is none: tailbox init makes it", openRequests: r.OpenRequests, held: r.Held, retained: r.RetainedBytes, lag: r.LagBytes,
 		source: fmt.Sprintf("%s %s, server %s, log ends at %s", d.cfg.Kind, r.Version, r.SourceID, r.End),
 		log:    [][]string{{"lag", fmt.Sprintf("%s; the server has %s of log", bytesText(r.LagBytes), bytesText(r.RetainedBytes))}}}
+	if d.cfg.Poll {
+		resume := ""
+		if r.Checkpoint != nil {
+			resume = r.Checkpoint.Resume
+		}
+		out.log, out.retained, out.lag = pollLines(r.Poll, resume), -1, -1
+		out.source = fmt.Sprintf("%s %s, server %s", d.cfg.Kind, r.Version, r.SourceID)
+	}
 	if h := r.Holder; h != nil {
 		out.relay = fmt.Sprintf("running (connection %d of the server)", h.ID)
 		if h.Client != "" {

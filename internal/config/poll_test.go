@@ -12,12 +12,12 @@ func TestPoll(t *testing.T) {
 		errs       []string
 	}{
 		"shape with a sequence": {kind: "postgres", yaml: "tables: [{shape: tailbox}]"},
-		"named sequence":        {kind: "postgres", yaml: "tables: [{columns: {seq: n}}]"},
-		"delete":                {kind: "postgres", yaml: "tables: [{shape: tailbox, on_delivered: delete}]"},
+		"named sequence":        {kind: "mysql", yaml: "tables: [{columns: {seq: n}}]"},
+		"delete":                {kind: "mariadb", yaml: "tables: [{shape: tailbox, on_delivered: delete}]"},
 		"no tables":             {kind: "postgres", yaml: "start: now", errs: []string{"source.tables[0].columns.seq: is missing"}},
 		"keep":                  {kind: "postgres", yaml: "tables: [{shape: tailbox, on_delivered: keep}]", errs: []string{`on_delivered "keep": cannot be used with read: poll`}},
 		"never compared":        {kind: "postgres", yaml: "reconcile: 0, tables: [{shape: tailbox}]", errs: []string{"source.reconcile"}},
-		"two tables": {kind: "postgres", yaml: "tables: [{shape: tailbox}, {name: second}]",
+		"two tables": {kind: "mysql", yaml: "tables: [{shape: tailbox}, {name: second}]",
 			errs: []string{"source.tables: has 2 tables", "source.tables[1].columns.seq: is missing"}},
 		"mongodb": {kind: "mongodb", yaml: "tables: [{}]", errs: []string{"source.read: unknown key"}},
 	} {

@@ -104,9 +104,6 @@ func readMySQL(s *Section, src *Source) {
 	src.LockURL = s.Secret("lock_url")
 	src.ServerID = uint32(s.Int("server_id", 0, 1, math.MaxUint32))
 	src.Schema = s.String("schema", "")
-	if read := s.String("read", "log"); read == "poll" {
-		s.unavailable("read", read, []string{"poll"}, []string{"log"})
-	}
 	readStart(s, src)
 }
 

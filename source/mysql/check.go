@@ -51,18 +51,27 @@ func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
 	if _, err := c.conn.exec(ctx, "SET lock_wait_timeout = 2"); err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
-	for _, look := range []struct {
-		at string
-		do func(context.Context) error
-	}{
-		{"settings", c.settings}, {"privileges", c.rights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
-		{"outbox tables", c.outboxTables}, {"first start", c.firstStart},
-	} {
+	for _, look := range c.looks() {
 		if err := look.do(ctx); err != nil {
 			return c.findings, fmt.Errorf("check %s: %w", look.at, err)
 		}
 	}
 	return c.findings, nil
+}
+
+// A look is one part of Check.
+type look struct {
+	at string
+	do func(context.Context) error
+}
+
+func (c *checker) looks() []look {
+	if c.cfg.Poll {
+		return []look{{"server", c.writable}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables}, {"outbox tables", c.outboxTables},
+			{"sequence", c.polled}, {"first start", c.firstStart}}
+	}
+	return []look{{"settings", c.settings}, {"privileges", c.rights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
+		{"outbox tables", c.outboxTables}, {"first start", c.firstStart}}
 }
 
 // settings looks at what the binlog needs.
@@ -242,7 +251,11 @@ func prerequisites(ctx context.Context, cfg Config, conn *session) error {
 			return err
 		}
 	}
-	for _, look := range []func(context.Context) error{c.settings, c.rights, c.lock, c.applicationTables, c.firstStart} {
+	looks := []func(context.Context) error{c.settings, c.rights, c.lock, c.applicationTables, c.firstStart}
+	if cfg.Poll {
+		looks = []func(context.Context) error{c.writable, c.lock, c.applicationTables, c.polled, c.firstStart}
+	}
+	for _, look := range looks {
 		if err := look(ctx); err != nil {
 			return fmt.Errorf("look whether all is there that is needed: %w", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/poll"
 )
 
 // examine compares a checkpoint with the server.
@@ -21,6 +22,10 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	}
 	e = &source.Examined{SourceID: server.id}
 	if from == "" {
+		return e, nil
+	}
+	if _, err := poll.ParseResume(from); err == nil {
+		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was poll: now the log is read", from)
 		return e, nil
 	}
 	at, err := parseResume(from)

@@ -19,7 +19,11 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.sess.close(ctx)) }()
-	return sqlstore.FindGap(ctx, s.savedCheckpoint, cfg.examine)
+	examine := cfg.examine
+	if cfg.Poll {
+		examine = cfg.examinePoll
+	}
+	return sqlstore.FindGap(ctx, s.savedCheckpoint, examine)
 }
 
 // savedCheckpoint reads the checkpoint; nil where none was saved.

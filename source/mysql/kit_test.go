@@ -30,6 +30,31 @@ func TestSourceKit(t *testing.T) {
 	}
 }
 
+// TestPollKit runs the kit on a source that polls.
+func TestPollKit(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servers.MySQLKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			k := kitKind(kind)
+			k.Open = func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, kind, s, true) }
+			k.Polls, k.Counted, k.ResumeInside, k.Outlast, k.Lacks = true, nil, true, nil, sourcetest.PollLacks()
+			k.Cut = func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).cutPoll(ctx) }
+			k.Gap = func(ctx context.Context, db sourcetest.Database) error {
+				d := db.(*kitDatabase)
+				return d.my.Exec(ctx, d.db, "UPDATE outbox SET seq = seq - 900", "ALTER TABLE outbox AUTO_INCREMENT = 1")
+			}
+			k.Number = func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, m *outbox.Message, number uint64, instead string) error {
+				d := db.(*kitDatabase)
+				return d.my.Exec(ctx, d.db, "DELETE FROM "+tableName(&t.Table)+" WHERE id = "+quoteLiteral(instead),
+					fmt.Sprintf("INSERT INTO %s (id, type, aggregatetype, aggregateid, payload, seq) VALUES (%s, %s, %s, %s, '{}', %d)", tableName(&t.Table),
+						quoteLiteral(m.ID), quoteLiteral(m.Type), quoteLiteral(m.Topic), quoteLiteral(string(m.Key)), number))
+			}
+			sourcetest.Poll(t, k)
+		})
+	}
+}
+
 func TestStoreKit(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers.MySQLKinds() {
@@ -48,7 +73,7 @@ func kitKind(kind string) sourcetest.Kind {
 		return append(ps, sourcetest.Payload{})
 	}
 	k := sourcetest.Kind{
-		Open: func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, kind, s) },
+		Open: func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, kind, s, false) },
 		IDs: map[string][]string{
 			"CHAR(36)":   {"0b0e8f6a-8a3e-4b58-9d3c-111111111111", "ffffffff-8a3e-4b58-9d3c-111111111111"},
 			"BINARY(16)": {"00000000-8a3e-4b58-9d3c-111111110000", "ffffffff-8a3e-4b58-9d3c-111111111111"},
@@ -117,12 +142,33 @@ type kitDatabase struct {
 	tables []sourcetest.Table
 }
 
-func openKit(t *testing.T, kind string, s sourcetest.Setup) *kitDatabase {
+func openKit(t *testing.T, kind string, s sourcetest.Setup, polled bool) *kitDatabase {
 	t.Helper()
+	my := servers.SharedMySQL
 	if s.Own {
-		return openOn(t, servers.MySQL(t, kind), s)
+		my = func(t testing.TB, kind string) *servers.My { return servers.MySQL(t, kind) }
 	}
-	return openOn(t, servers.SharedMySQL(t, kind), s)
+	if polled {
+		return openPolled(t, my(t, kind), s)
+	}
+	return openOn(t, my(t, kind), s)
+}
+
+// openPolled makes tables whose numbers begin at 1000, so that there is something to fall back behind.
+func openPolled(t testing.TB, my *servers.My, s sourcetest.Setup) *kitDatabase {
+	t.Helper()
+	s.Tables = slices.Clone(s.Tables)
+	for i := range s.Tables {
+		s.Tables[i].Columns.Seq = "seq"
+	}
+	d := openOn(t, my, s)
+	d.cfg.Poll = true
+	for _, table := range d.tables {
+		if err := my.Exec(context.Background(), d.db, "ALTER TABLE "+tableName(&table.Table)+" AUTO_INCREMENT = 1000"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
 }
 
 func openOn(t testing.TB, my *servers.My, s sourcetest.Setup) *kitDatabase {
@@ -160,7 +206,12 @@ func openOn(t testing.TB, my *servers.My, s sourcetest.Setup) *kitDatabase {
 
 func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
 
-func (d *kitDatabase) Source() source.Source { return New(d.cfg) }
+func (d *kitDatabase) Source() source.Source {
+	if d.cfg.Poll {
+		return NewPoll(d.cfg)
+	}
+	return New(d.cfg)
+}
 
 // cut ends the connections of readers whose default database is this one.
 func (d *kitDatabase) cut(ctx context.Context) error {
@@ -187,6 +238,31 @@ func (d *kitDatabase) cut(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// cutPoll ends the connections that read this database's tables.
+func (d *kitDatabase) cutPoll(ctx context.Context) error {
+	conn, err := d.my.Connect(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for ended := false; !ended; {
+		r, err := conn.Execute("SELECT id FROM information_schema.processlist WHERE db = '" + d.db + "' AND info LIKE 'SELECT%FORCE INDEX%'")
+		if err != nil {
+			return err
+		}
+		for i := range r.Values {
+			id, err := r.GetString(i, 0)
+			if err != nil {
+				return err
+			}
+			if _, err := conn.Execute("KILL " + id); err == nil {
+				ended = true
+			}
+		}
+	}
+	return nil
 }
 
 // purge removes all binlog files but a new one.

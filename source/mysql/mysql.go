@@ -31,6 +31,8 @@ type Config struct {
 	// ServerID is the server_id that the reader of the binlog registers with; it must be unique among the server's
 	// replicas. 0 = one is chosen at random for each connection.
 	ServerID uint32
+	// Poll: the table is read in the order of its AUTO_INCREMENT column, instead of the binlog (NewPoll). ServerID is not used.
+	Poll bool
 	// Schema is the database that holds the tables tailbox_*; "" is the database of the URL.
 	Schema string
 	// Start is "pending", "now" or "": how the first position judges rows in tables without a status column.

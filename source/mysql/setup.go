@@ -109,6 +109,9 @@ func SetupSQL(cfg Config) (string, error) {
 			b.WriteString(sql + ";\n\n")
 		}
 	}
+	if cfg.Poll {
+		b.WriteString("-- source.read is poll: the account needs PROCESS, and no right to read the binlog.\n")
+	}
 	return strings.TrimSpace(b.String()) + "\n", nil
 }
 
@@ -139,7 +142,11 @@ func binlogPrivileges(mariadb bool) []string {
 // already. Schema is the database for tables that are configured without one.
 func RoleSQL(cfg Config, account, schema string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "GRANT %s ON *.* TO %s;\n", strings.Join(binlogPrivileges(cfg.Kind == KindMariaDB), ", "), account)
+	global := binlogPrivileges(cfg.Kind == KindMariaDB)
+	if cfg.Poll {
+		global = []string{"PROCESS"}
+	}
+	fmt.Fprintf(&b, "GRANT %s ON *.* TO %s;\n", strings.Join(global, ", "), account)
 	own := cfg.Schema
 	if own == "" {
 		own = schema

@@ -16,6 +16,8 @@ type tableSnapshot struct {
 	conn   *session
 	resume resume
 	sweeps []sweep
+	// within, where set, is a further condition of all rows, of which t is one: the position is in the sequence, not in the log.
+	within string
 }
 
 // A sweep is what is to be delivered of one table.

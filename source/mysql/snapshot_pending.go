@@ -33,6 +33,9 @@ func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool,
 		if where == "" {
 			continue
 		}
+		if s.within != "" {
+			where = "(" + where + ") AND " + s.within
+		}
 		found, err := s.conn.texts(ctx, "SELECT 1 FROM "+rows.from()+" t WHERE "+where+" LIMIT 1")
 		switch {
 		case err != nil:

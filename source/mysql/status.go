@@ -22,6 +22,8 @@ type Report struct {
 	// LagBytes is how much log there is after the checkpoint, RetainedBytes how much the server has at all.
 	LagBytes      int64 `json:"lag_bytes"`
 	RetainedBytes int64 `json:"retained_bytes"`
+	// Poll is nil where the log is read.
+	Poll *PollReport `json:"poll,omitempty"`
 	// Checkpoint is nil where none was saved.
 	Checkpoint *CheckpointReport `json:"checkpoint"`
 	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
@@ -67,12 +69,11 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	if r.SourceID, err = sourceID(ctx, s.sess); err != nil {
 		return nil, err
 	}
-	end, err := readLogEnd(ctx, s.sess)
-	if err != nil {
-		return nil, err
+	reports := []func(context.Context, *Report) error{s.reportCheckpoint, s.reportLog, s.reportHolder, s.reportSinks}
+	if cfg.Poll {
+		reports[1] = s.reportPoll
 	}
-	r.End = end.String()
-	for _, read := range []func(context.Context, *Report) error{s.reportCheckpoint, s.reportLog, s.reportHolder, s.reportSinks} {
+	for _, read := range reports {
 		if err := read(ctx, r); err != nil {
 			return nil, err
 		}
@@ -111,6 +112,11 @@ func (s *store) reportCheckpoint(ctx context.Context, r *Report) error {
 
 // reportLog tells how much log there is.
 func (s *store) reportLog(ctx context.Context, r *Report) error {
+	end, err := readLogEnd(ctx, s.sess)
+	if err != nil {
+		return err
+	}
+	r.End = end.String()
 	files, err := readLogFiles(ctx, s.sess)
 	if err != nil {
 		return err

@@ -56,6 +56,9 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 
 // barrier asks where the log ends, and writes past it.
 func (s *store) barrier(ctx context.Context, out *checkpoint.PendingRows) error {
+	if s.cfg.Poll {
+		return s.pollBarrier(ctx, out)
+	}
 	end, err := readLogEnd(ctx, s.sess)
 	if err != nil {
 		return s.fault("read the log's end", err)

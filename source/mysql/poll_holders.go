@@ -1,0 +1,121 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/source/poll"
+)
+
+// cachedFor is for how long the server answers questions for its transactions from what it found for the one before, and somewhat
+// more. Each question prolongs that, whoever asks.
+const cachedFor = 110 * time.Millisecond
+
+// firstNameless is where numbers begin that MySQL shows for transactions without one; MariaDB shows 0.
+const firstNameless = 1 << 48
+
+// looks are the questions for transactions, told apart by a mark in their text.
+type looks struct {
+	mark string
+	n    int
+}
+
+func newLooks() looks { return looks{mark: fmt.Sprintf("tailbox %016x", rand.Uint64())} }
+
+// Holders implements poll.Table. A number is drawn by a statement whose transaction is on the server's list of transactions or,
+// for a moment at its beginning, not yet: then its session is among those at work. So the sessions are listed first, and then the
+// transactions.
+//
+// The list of transactions may be an old one (cachedFor). Ours is on it as well, with the text of its present statement: where
+// that is another one's, the list is not about now.
+func (t *pollTable) Holders(ctx context.Context) (list []poll.Holder, known bool, wait time.Duration, err error) {
+	sessions, err := t.atWork(ctx)
+	if err != nil {
+		return nil, false, 0, err
+	}
+	if _, err := t.conn.exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+		return nil, false, 0, fmt.Errorf("list transactions: %w", err)
+	}
+	t.looks.n++
+	mark := fmt.Sprintf("/* %s %d */", t.looks.mark, t.looks.n)
+	r, err := t.conn.exec(ctx, "SELECT "+mark+" trx_id, trx_mysql_thread_id, CAST(trx_started AS CHAR), trx_is_read_only, LEFT(COALESCE(trx_query, ''), 100) "+
+		"FROM information_schema.innodb_trx")
+	if err != nil {
+		return nil, false, 0, fmt.Errorf("list transactions: %w", err)
+	}
+	if _, err := t.conn.exec(ctx, "COMMIT"); err != nil {
+		return nil, false, 0, fmt.Errorf("list transactions: %w", err)
+	}
+	own := strconv.FormatUint(uint64(t.conn.conn.GetConnectionID()), 10)
+	listed := map[string]bool{own: true}
+	for i := range r.Values {
+		var f [5]string
+		for j := range f {
+			if f[j], err = r.GetString(i, j); err != nil {
+				return nil, false, 0, fmt.Errorf("list transactions: %w", err)
+			}
+		}
+		if f[1] == own {
+			known = strings.Contains(f[4], mark)
+			continue
+		}
+		listed[f[1]] = true
+		if f[3] != "1" { // one that only reads never draws
+			list = append(list, transaction(f[0], f[1], f[2]))
+		}
+	}
+	// A warning says that the list was too long to be shown whole.
+	if !known || r.Warnings > 0 {
+		return nil, false, cachedFor, nil
+	}
+	for _, id := range sessions {
+		if !listed[id] {
+			list = append(list, poll.Holder{ID: "session " + id, About: "connection " + id})
+		}
+	}
+	return list, true, cachedFor, nil
+}
+
+// transaction names a transaction of the list. One that has not written yet has no number: it is known by its session and the time at
+// which it began, and gets its number later.
+func transaction(id, session, started string) poll.Holder {
+	at, open := "session "+session, "open "+session+" "+started
+	n, err := strconv.ParseUint(id, 10, 64)
+	h := poll.Holder{ID: open, Before: []string{at}, About: "connection " + session + " since " + started}
+	if err == nil && n > 0 && n < firstNameless {
+		h.ID, h.Before = "transaction "+id, []string{at, open}
+	}
+	if session == "0" { // prepared, and its session is gone
+		h.Before, h.Detached, h.About = nil, true, "prepared (XA) transaction "+id+" since "+started
+	}
+	return h
+}
+
+// idle are commands and states in which a session begins nothing that draws a number.
+func idleCommands() []string {
+	return []string{"sleep", "daemon", "binlog dump", "binlog dump gtid", "connect", "ping", "slave_io", "slave_sql", "slave_worker"}
+}
+
+// atWork lists the sessions that are at a statement.
+func (t *pollTable) atWork(ctx context.Context) (ids []string, err error) {
+	rows, err := t.conn.texts(ctx, "SHOW PROCESSLIST")
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	for _, r := range rows {
+		if len(r) < 7 {
+			return nil, fmt.Errorf("list sessions: %d columns: %w", len(r), errProtocol)
+		}
+		id, user, command, state := r[0], r[1], strings.ToLower(r[4]), strings.ToLower(r[6])
+		if slices.Contains(idleCommands(), command) || user == "system user" || state == "user sleep" || state == "user lock" {
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
