@@ -16,6 +16,10 @@ import (
 // more. Each question prolongs that, whoever asks.
 const cachedFor = 110 * time.Millisecond
 
+// codeCannotConvert is what MySQL answers with while the statement of any transaction on the list has characters of four bytes, or
+// bytes that are none.
+const codeCannotConvert = 3854
+
 // firstNameless is where numbers begin that MySQL shows for transactions without one; MariaDB shows 0.
 const firstNameless = 1 << 48
 
@@ -45,11 +49,12 @@ func (t *pollTable) Holders(ctx context.Context) (list []poll.Holder, known bool
 	mark := fmt.Sprintf("/* %s %d */", t.looks.mark, t.looks.n)
 	r, err := t.conn.exec(ctx, "SELECT "+mark+" trx_id, trx_mysql_thread_id, CAST(trx_started AS CHAR), trx_is_read_only, LEFT(COALESCE(trx_query, ''), 100) "+
 		"FROM information_schema.innodb_trx")
-	if err != nil {
-		return nil, false, 0, fmt.Errorf("list transactions: %w", err)
+	unreadable := errorCode(err) == codeCannotConvert
+	if err == nil || unreadable {
+		_, err = t.conn.exec(ctx, "COMMIT")
 	}
-	if _, err := t.conn.exec(ctx, "COMMIT"); err != nil {
-		return nil, false, 0, fmt.Errorf("list transactions: %w", err)
+	if err != nil || unreadable {
+		return nil, false, cachedFor, wrap("list transactions", err)
 	}
 	own := strconv.FormatUint(uint64(t.conn.conn.GetConnectionID()), 10)
 	listed := map[string]bool{own: true}

@@ -77,7 +77,7 @@ func pollFlaws(ctx context.Context, s *session, t *tableInfo) (index string, fat
 func mayListTransactions(ctx context.Context, s *session) (*flaw, error) {
 	_, err := s.texts(ctx, "SELECT 1 FROM information_schema.innodb_trx LIMIT 1")
 	switch code := errorCode(err); {
-	case err == nil:
+	case err == nil, code == codeCannotConvert:
 		return nil, nil
 	case code != codeNeedPrivilege && code != codeAccessDenied:
 		return nil, fmt.Errorf("list transactions: %w", err)

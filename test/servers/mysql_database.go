@@ -117,7 +117,8 @@ func (my *My) dropDatabase(name string) error {
 // releaseDatabase ends what holds a database.
 func releaseDatabase(conn *client.Conn, name string) error {
 	for _, l := range []struct{ list, do string }{
-		{"SELECT id FROM information_schema.processlist WHERE db = '" + name + "'", "KILL %s"},
+		// information_schema.processlist cannot be read while a statement has characters beyond utf8mb3.
+		{"SHOW PROCESSLIST", "KILL %s"},
 		{"XA RECOVER", "XA ROLLBACK '%s'"},
 		{"SELECT CONCAT('`', user, '`@`', host, '`') FROM mysql.user WHERE user LIKE '" + name[len(name)-8:] + "%'", "DROP USER %s"},
 	} {
@@ -126,7 +127,14 @@ func releaseDatabase(conn *client.Conn, name string) error {
 			return fmt.Errorf("execute %q: %w", l.list, err)
 		}
 		for i := range r.Values {
-			text, err := r.GetString(i, r.ColumnNumber()-1)
+			column := r.ColumnNumber() - 1
+			if l.list == "SHOW PROCESSLIST" {
+				column = 0
+				if db, err := r.GetString(i, 3); err != nil || db != name {
+					continue
+				}
+			}
+			text, err := r.GetString(i, column)
 			if err != nil {
 				return fmt.Errorf("read %q: %w", l.list, err)
 			}
