@@ -58,6 +58,7 @@ func arrows() []rule {
 		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/admin/.+`),
 		// The file format fills in the configuration of the parts, never of a kind.
 		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/config/.+`),
+		of(`internal/debezium`, false, `router`, `outbox`, `sink`),
 		of(`internal/pgserver`, true), // the demo's server, which knows nothing of us
 		of(`cmd/.+`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`),
 		of(`test(/.*)?`, true, `.+`),

@@ -40,6 +40,8 @@ type Source struct {
 	URL, LockURL      string
 	Slot, Publication string
 	Failover          bool
+	// TakeOver: where the pipeline has no position yet, it is that of the slot, which somebody else made.
+	TakeOver bool
 	// ServerID is for mysql and mariadb; 0 = one is chosen.
 	ServerID uint32
 	Schema   string

@@ -95,6 +95,7 @@ func readPostgres(s *Section, src *Source, byDefault string) {
 		s.Add("publication", src.Publication, "must have at most 63 bytes")
 	}
 	src.Failover = s.Bool("failover", false)
+	src.TakeOver = s.Bool("take_over", false)
 	src.Schema = s.identifier("schema", s.String("schema", ""))
 	readStart(s, src)
 }

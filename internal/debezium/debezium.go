@@ -1,0 +1,152 @@
+// Package debezium reads configurations of Debezium Server and of Debezium's connectors in Kafka Connect, and writes the
+// tailbox.yaml that does the same with the outbox. It is pure: files are read and written by the caller.
+package debezium
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A File is one file of a configuration: Debezium Server's application.properties, a connector's JSON or properties, or the
+// properties of Kafka Connect's worker.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// A Problem is one thing that cannot be taken over. It belongs to a line of a file, to a file, or to none where something
+// is missing.
+type Problem struct {
+	file string
+	line int
+	// Key is Debezium's, Value is "" for secrets.
+	Key, Value string
+	// Reason says what is wrong, with the cure.
+	Reason string
+}
+
+func (p *Problem) Error() string {
+	var b strings.Builder
+	switch {
+	case p.line > 0:
+		fmt.Fprintf(&b, "%s:%d: ", p.file, p.line)
+	case p.file != "":
+		b.WriteString(p.file + ": ")
+	}
+	b.WriteString(p.Key)
+	if p.Value != "" {
+		fmt.Fprintf(&b, " %q", p.Value)
+	}
+	return b.String() + ": " + p.Reason
+}
+
+// Problems is the error of Import: all that cannot be taken over.
+type Problems []*Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Import returns the tailbox.yaml that does with the outbox what Debezium does with these files, each key commented with where
+// it came from, and at its end what was left out because it has no effect. An option that would change the messages and
+// cannot be kept is an error, as is one that is not known. env looks up the environment: Debezium Server takes an option from a
+// variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. The error is of type Problems.
+func Import(files []File, env func(string) (string, bool)) ([]byte, error) {
+	c := &conversion{settings: map[string]*setting{}}
+	for _, f := range files {
+		c.read(f)
+	}
+	if len(c.problems) == 0 {
+		c.detect()
+		if c.server {
+			c.fromEnvironment(env)
+			c.expandAll(env)
+		}
+		c.convert()
+	}
+	if len(c.problems) > 0 {
+		slices.SortFunc(c.problems, func(a, b *Problem) int {
+			return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason))
+		})
+		return nil, c.problems
+	}
+	return c.out.bytes(), nil
+}
+
+// A conversion is an Import on its way.
+type conversion struct {
+	// server: this is Debezium Server's configuration, not Kafka Connect's.
+	server   bool
+	names    []string
+	settings map[string]*setting
+	problems Problems
+	out      document
+	// defaults of what several parts need.
+	tables []string
+}
+
+func (c *conversion) convert() {
+	c.out.title("Made by `tailbox import debezium` from " + strings.Join(c.names, ", ") + ".")
+	c.out.title("Stop Debezium for good, then: tailbox init && tailbox check && tailbox run.")
+	c.source()
+	c.router()
+	c.sink()
+	c.rest()
+}
+
+// problem notes that a setting cannot be taken over.
+func (c *conversion) problem(s *setting, format string, args ...any) {
+	p := &Problem{file: s.file, line: s.line, Key: s.key, Value: s.value, Reason: fmt.Sprintf(format, args...)}
+	if s.secret() {
+		p.Value = ""
+	}
+	c.problems = append(c.problems, p)
+}
+
+// missing notes that a setting is needed.
+func (c *conversion) missing(key, format string, args ...any) {
+	c.problems = append(c.problems, &Problem{Key: c.prefixed(key), Reason: fmt.Sprintf(format, args...)})
+}
+
+// prefixed is the key as these files have it.
+func (c *conversion) prefixed(key string) string {
+	if c.server {
+		return "debezium." + key
+	}
+	return strings.TrimPrefix(key, "source.")
+}
+
+// take returns a setting by its key without Debezium Server's prefix, and counts it as understood; nil where it is absent.
+func (c *conversion) take(key string) *setting {
+	s := c.settings[key]
+	if s != nil {
+		s.used = true
+	}
+	return s
+}
+
+// text is a setting's value, or a default.
+func (c *conversion) text(key, byDefault string) (value, from string) {
+	if s := c.take(key); s != nil {
+		return s.value, s.key
+	}
+	return byDefault, "Debezium's default of " + c.prefixed(key)
+}
+
+// keys lists the settings that are not understood yet and whose key begins with prefix, sorted.
+func (c *conversion) keys(prefix string) []string {
+	var keys []string
+	for key, s := range c.settings {
+		if !s.used && strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,172 @@
+package debezium_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/internal/debezium"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func files(t *testing.T, names ...string) []debezium.File {
+	t.Helper()
+	var all []debezium.File
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, debezium.File{Name: "conf/" + name, Data: data})
+	}
+	return all
+}
+
+func environment(pairs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
+// What is made is a configuration that tailbox takes.
+func TestImport(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		golden string
+		files  []string
+		env    []string
+	}{
+		{"server.yaml", []string{"server.properties"}, nil},
+		{"connector.yaml", []string{"worker.properties", "connector.json"}, nil},
+		{"environment.yaml", []string{"server.properties"}, []string{"DEBEZIUM_SOURCE_DATABASE_PASSWORD", "x", "DEBEZIUM_SINK_TYPE", "kafka", "DEBEZIUM_SOURCE_TABLE_INCLUDE_LIST", "a.b"}},
+	} {
+		yaml, err := debezium.Import(files(t, c.files...), environment(c.env...))
+		if err != nil {
+			t.Fatalf("%s: %v", c.golden, err)
+		}
+		golden(t, c.golden, yaml)
+		read, file, err := config.Read("tailbox.yaml", yaml, environment(append(c.env, "PGPASSWORD", "secret")...))
+		if err != nil {
+			t.Fatalf("%s: %v", c.golden, err)
+		}
+		read.Sinks[0].Section.Strings("brokers")
+		read.Sinks[0].Section.String("compression", "")
+		read.Sinks[0].Section.Bool("metadata_headers", true)
+		if sasl, tls := read.Sinks[0].Section.Section("sasl"), read.Sinks[0].Section.Section("tls"); sasl != nil && tls != nil {
+			if sasl.String("username", "") != "relay" || sasl.Secret("password") != "x" || sasl.String("mechanism", "") != "scram-sha-512" {
+				t.Errorf("%s: sasl is not what the jaas configuration says", c.golden)
+			}
+			sasl.Done()
+			tls.Done()
+		}
+		read.Sinks[0].Section.Done()
+		if err := file.Err(); err != nil {
+			t.Errorf("%s: %v", c.golden, err)
+		}
+	}
+}
+
+func TestImportTellsAllProblems(t *testing.T) {
+	t.Parallel()
+	_, err := debezium.Import(files(t, "wrong.properties"), environment())
+	if err == nil {
+		t.Fatal("no error")
+	}
+	golden(t, "wrong.txt", []byte(err.Error()+"\n"))
+}
+
+func TestImportRefuses(t *testing.T) {
+	t.Parallel()
+	good := string(files(t, "server.properties")[0].Data)
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing":          {"", "connector.class: is missing"},
+		"no JSON":          {"{x", "cannot be read"},
+		"odd JSON":         {`{"name": "x", "config": []}`, "must be an object"},
+		"odd value":        {`{"name": {}}`, "must be a text"},
+		"MySQL":            {strings.Replace(good, "postgresql.PostgresConnector", "mysql.MySqlConnector", 1), "run tailbox init while Debezium still runs"},
+		"header schemas":   {strings.Replace(good, "debezium.format.header.schemas.enable=false\n", "", 1), "debezium.format.header.schemas.enable: is missing, and its default, true, would put a schema around each header"},
+		"GSSAPI":           {strings.Replace(good, "SCRAM-SHA-512", "GSSAPI", 1), `debezium.sink.kafka.producer.sasl.mechanism "GSSAPI"`},
+		"a keystore":       {good + "debezium.sink.kafka.producer.ssl.truststore.location=a.jks\n", "convert it"},
+		"a partitioner":    {good + "debezium.sink.kafka.producer.partitioner.class=x.Y\n", "would change what is sent or where"},
+		"transactions":     {good + "debezium.source.provide.transaction.metadata=true\n", `set it to "false"`},
+		"no outbox":        {strings.Replace(good, "outbox.EventRouter", "Filter", 1), "would change the messages"},
+		"no transforms":    {strings.Replace(good, "debezium.transforms=outbox\n", "", 1), "there is no outbox to relay"},
+		"unrouted table":   {strings.Replace(good, "inventory.heartbeat\n", "inventory.orders\n", 1), "does not apply the outbox event router to table inventory.orders"},
+		"all tables":       {strings.Replace(good, "debezium.source.table.include.list", "debezium.source.schema.include.list", 1), "name the outbox table"},
+		"an unknown sink":  {strings.Replace(good, "sink.type=kafka", "sink.type=redis", 1), "choose kafka or http"},
+		"HTTP's headers":   {strings.Replace(good, "sink.type=kafka", "sink.type=http", 1), "X-DEBEZIUM-"},
+		"an unknown value": {good + "debezium.source.unheard.of=x\n", "is no option that is known to change nothing"},
+	} {
+		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(c.text)}}, environment())
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "it's") {
+			t.Errorf("%s: the error shows the password: %v", name, err)
+		}
+	}
+}
+
+func TestImportHTTP(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(string(files(t, "server.properties")[0].Data), "sink.type=kafka", "sink.type=http", 1) +
+		"debezium.sink.http.url=http://localhost/x\ndebezium.sink.http.headers.prefix=\ndebezium.sink.http.headers.encode.base64=false\n" +
+		"debezium.sink.http.batch.enabled=true\ndebezium.sink.http.timeout.ms=500\ndebezium.sink.http.retries=3\n"
+	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kind: http", `url: "http://localhost/x"`, "format: array", "max_batch: 200", "timeout: 500ms", "metadata_headers: false"} {
+		if !strings.Contains(string(yaml), want) {
+			t.Errorf("no %q in\n%s", want, yaml)
+		}
+	}
+}
+
+// Whatever is in a file, the answer is YAML that can be read, or an error.
+func FuzzImport(f *testing.F) {
+	for _, name := range []string{"server.properties", "connector.json", "worker.properties", "wrong.properties"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		yaml, err := debezium.Import([]debezium.File{{Name: "f", Data: data}}, environment())
+		if err != nil {
+			return
+		}
+		if _, err := config.Parse("f", yaml, environment()); err != nil {
+			t.Errorf("%v in\n%s", err, yaml)
+		}
+	})
+}

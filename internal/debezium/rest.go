@@ -1,0 +1,103 @@
+package debezium
+
+import "strings"
+
+// An ignoredOption has no effect on what the outbox sends.
+type ignoredOption struct {
+	// prefix is that of one key or, if it ends in a dot, of several.
+	prefix, why string
+}
+
+func ignoredOptions() []ignoredOption {
+	const own = "tailbox has its own way"
+	return []ignoredOption{
+		{"source.offset.", "the position is kept in the database, in tailbox_checkpoint"},
+		{"source.snapshot.", "nothing is read but the log from the slot's position on"},
+		{"source.incremental.snapshot.", "nothing is read but the log"},
+		{"source.heartbeat.", "an idle log is confirmed without heartbeats, and none are sent"},
+		{"source.topic.heartbeat.prefix", "no heartbeats are sent"},
+		{"source.poll.", "messages are sent when they arrive"},
+		{"source.max.batch.size", "bounded by memory"}, {"source.max.queue.size", "bounded by memory"}, {"source.max.queue.size.in.bytes", "bounded by memory"},
+		{"source.errors.", "failures are retried and parked, group by group"},
+		{"source.retriable.", "failures are retried and parked, group by group"},
+		{"source.event.processing.failure.handling.mode", "a row that cannot be read is a dead letter"},
+		{"source.publication.", "tailbox init makes the publication where it is missing, for the outbox tables alone"},
+		{"source.slot.", own}, {"source.lsn.flush.", own}, {"source.flush.lsn.source", own}, {"source.status.update.interval.ms", own},
+		{"source.xmin.fetch.interval.ms", own}, {"source.replica.identity.autoset.values", "inserts do not need it"},
+		{"source.tombstones.on.delete", "deletes of outbox rows send nothing"}, {"source.skipped.operations", "inserts alone are sent"},
+		{"source.unavailable.value.placeholder", "an insert holds all its values"}, {"source.toasted.value.placeholder", "an insert holds all its values"},
+		{"source.decimal.handling.mode", "decimals are placed as text"}, {"source.time.precision.mode", "times are placed as text"},
+		{"source.interval.handling.mode", "intervals are placed as text"}, {"source.hstore.handling.mode", "hstore is placed as text"},
+		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
+		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},
+		{"source.include.schema.changes", "an outbox has none"}, {"source.schema.refresh.mode", "no schema is sent"}, {"source.schema.include.list", "the tables are named"},
+		{"source.schema.exclude.list", "the tables are named"}, {"source.table.exclude.list", "the tables are named"}, {"source.database.include.list", "the tables are named"},
+		{"source.schema.history.", "there is no schema history"}, {"source.database.history.", "there is no schema history"},
+		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},
+		{"source.extended.headers.enabled", "headers about Debezium itself are not sent"}, {"source.sourceinfo.struct.maker", "the event's source is not sent"},
+		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", "the router names the topics"}, {"source.message.key.columns", "the router makes the key"},
+		{"source.tasks.max", "there is one"}, {"source.name", own}, {"source.database.server.name", own}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
+		{"source.database.query.timeout.ms", own}, {"source.database.connectionTimeZone", own}, {"source.database.sslfactory", own},
+		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "it is false"},
+		{"source.guardrail.", own}, {"source.connection.validation.timeout.ms", own}, {"source.internal.", own}, {"source.openlineage.", own},
+		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {"other.", "it is not Debezium's"}, {"api.", own},
+		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.", "it is of another format"},
+		{"key.converter.", "it is of another converter"}, {"value.converter.", "it is of another converter"}, {"header.converter.", "it is of another converter"},
+	}
+}
+
+// workerOptions are those of Kafka Connect's worker, which stand in a file of its own.
+func workerOptions() []string {
+	return []string{"source.group.id", "source.config.storage.", "source.offset.storage.", "source.status.storage.", "source.plugin.", "source.rest.", "source.listeners",
+		"source.config.providers", "source.access.control.", "source.admin.", "source.consumer.", "source.connector.client.config.override.policy", "source.producer.",
+		"source.exactly.once.", "source.transaction.boundary", "source.ssl.", "source.sasl.", "source.security.", "source.client.", "source.heartbeat.interval.ms", "source.session.timeout.ms",
+		"source.rebalance.timeout.ms", "source.scheduled.rebalance.", "source.worker.", "source.task.shutdown.", "source.topic.tracking.", "source.topic.creation.", "source.metric", "source.internal."}
+}
+
+// rest lists what is ignored, and tells what is not known.
+func (c *conversion) rest() {
+	c.harmful()
+	for _, key := range c.keys("") {
+		s := c.take(key)
+		why := ""
+		for _, o := range ignoredOptions() {
+			if key == o.prefix || strings.HasSuffix(o.prefix, ".") && strings.HasPrefix(key, o.prefix) {
+				why = o.why
+				break
+			}
+		}
+		for _, prefix := range workerOptions() {
+			if why == "" && !c.server && strings.HasPrefix(key, prefix) {
+				why = "it is about Kafka Connect itself"
+			}
+		}
+		if why == "" {
+			c.problem(s, "is no option that is known to change nothing: remove it, if the messages do not depend on it")
+			continue
+		}
+		c.out.ignored(s.key, why)
+	}
+}
+
+// harmful tells options of the source that would change the messages, or that send further ones.
+func (c *conversion) harmful() {
+	for key, harmless := range map[string]string{"source.provide.transaction.metadata": "false", "source.binary.handling.mode": "bytes", "source.converters": "",
+		"source.post.processors": "", "source.message.prefix.include.list": "", "source.slot.stream.params": ""} {
+		s := c.settings[key]
+		if s == nil || s.used {
+			continue
+		}
+		s.used = true
+		if s.value != harmless {
+			c.problem(s, "would change what is sent, and is not built into tailbox: set it to %q, or keep Debezium for this outbox", harmless)
+			continue
+		}
+		c.out.ignored(s.key, "it is at its default")
+	}
+	for _, key := range c.keys("source.column.") {
+		c.problem(c.take(key), "would change columns of the outbox, and is not built into tailbox: let the application write what may be sent")
+	}
+	if s := c.take("source.message.prefix.exclude.list"); s != nil {
+		c.out.ignored(s.key, "messages without a table are not sent")
+	}
+}

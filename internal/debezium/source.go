@@ -1,0 +1,140 @@
+package debezium
+
+import (
+	"regexp"
+	"strings"
+)
+
+// source writes pipeline and source.
+func (c *conversion) source() {
+	class := c.take("source.connector.class")
+	switch {
+	case class == nil:
+		c.missing("source.connector.class", "is missing: this is no configuration of a Debezium connector")
+		return
+	case !strings.HasSuffix(class.value, ".PostgresConnector"):
+		c.problem(class, "only Postgres' position can be taken over: that of other databases is in Debezium's offset storage. Write tailbox.yaml by hand with the same "+
+			"options under router, run tailbox init while Debezium still runs, stop Debezium, then run tailbox: what both have sent arrives twice, nothing is lost")
+		return
+	}
+	name, from := c.pipeline()
+	c.out.set(0, "pipeline", name, from)
+	c.out.section(0, "source", "")
+	c.out.set(1, "kind", "postgres", class.key)
+	c.url()
+	c.slot()
+	c.outboxTables()
+}
+
+var notName = regexp.MustCompile(`[^a-z0-9_-]+`)
+
+// pipeline is the name of the pipeline: that of the connector.
+func (c *conversion) pipeline() (name, from string) {
+	for _, key := range []string{"source.name", "source.topic.prefix", "source.database.server.name"} {
+		s := c.take(key)
+		if s == nil || name != "" {
+			continue
+		}
+		name = strings.Trim(notName.ReplaceAllString(strings.ToLower(s.value), "-"), "-_0123456789")
+		if len(name) > 50 {
+			name = name[:50]
+		}
+		from = s.key
+	}
+	if name == "" {
+		return "default", ""
+	}
+	return name, from
+}
+
+// url writes the connection as libpq's keywords.
+func (c *conversion) url() {
+	var parts, keys []string
+	for _, k := range [][2]string{{"hostname", "host"}, {"port", "port"}, {"dbname", "dbname"}, {"user", "user"}, {"password", "password"},
+		{"sslmode", "sslmode"}, {"sslrootcert", "sslrootcert"}, {"sslcert", "sslcert"}, {"sslkey", "sslkey"}, {"sslpassword", "sslpassword"}} {
+		s := c.take("source.database." + k[0])
+		if s == nil {
+			if k[0] == "hostname" || k[0] == "dbname" {
+				c.missing("source.database."+k[0], "is missing: without it Debezium cannot connect; if the environment sets it, name the variable as in ${DATABASE_HOST}")
+			}
+			continue
+		}
+		if k[0] == "sslkey" {
+			c.out.note(1, s.key+": the file must be PEM; Debezium reads PKCS#8 in DER")
+		}
+		keys = append(keys, s.key)
+		parts = append(parts, k[1]+"="+keyword(s.value))
+	}
+	c.out.note(1, strings.Join(keys, ", "))
+	c.out.set(1, "url", quoted(strings.Join(parts, " ")), "")
+}
+
+// keyword quotes a value of libpq's keywords, where it has to be.
+func keyword(v string) string {
+	if v != "" && !strings.ContainsAny(v, ` '\`) && !strings.Contains(v, "${") {
+		return v
+	}
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v) + "'"
+}
+
+// slot writes which slot and publication are taken over.
+func (c *conversion) slot() {
+	plugin := c.take("source.plugin.name")
+	switch {
+	case plugin == nil:
+		c.missing("source.plugin.name", "is missing, so that Debezium's slot has the output plugin decoderbufs, which cannot be taken over: let Debezium make a slot with "+
+			"plugin.name=pgoutput and another slot.name first, and import that configuration once it has caught up")
+	case plugin.value != "pgoutput":
+		c.problem(plugin, "a slot with this output plugin cannot be taken over: let Debezium make one with plugin.name=pgoutput and another slot.name first, and import that "+
+			"configuration once it has caught up")
+	}
+	slot, from := c.text("source.slot.name", "debezium")
+	c.out.set(1, "slot", quoted(slot), from)
+	publication, from := c.text("source.publication.name", "dbz_publication")
+	c.out.set(1, "publication", quoted(publication), from)
+	c.out.set(1, "take_over", "true", "go on from where that slot stands")
+	if s := c.take("source.slot.failover"); s != nil {
+		if s.value == "true" {
+			c.out.set(1, "failover", "true", s.key)
+		}
+	}
+	c.out.set(1, "start", "now", "rows that are there now were Debezium's to send")
+}
+
+// outboxTables writes the tables.
+func (c *conversion) outboxTables() {
+	include := c.take("source.table.include.list")
+	if include == nil {
+		include = c.take("source.table.whitelist")
+	}
+	if include == nil {
+		c.missing("source.table.include.list", "is missing, so that Debezium reads tables that are no outbox: name the outbox table, as in public.outbox")
+		return
+	}
+	c.out.section(1, "tables", include.key)
+	for _, pattern := range commas(include.value) {
+		table, ok := literal(pattern)
+		if !ok {
+			c.problem(include, "%s is a pattern: name each outbox table, as in public.outbox", pattern)
+			continue
+		}
+		if action := c.settings["source.heartbeat.action.query"]; action != nil && strings.Contains(action.value, table) {
+			c.out.note(2, "left out: "+table+", which "+action.key+" writes to: an idle log is confirmed without it")
+			continue
+		}
+		c.tables = append(c.tables, table)
+		c.out.line(2, "- name: "+quoted(table), "")
+		c.out.set(3, "shape", "debezium", "")
+		c.out.set(3, "on_delivered", "keep", "as Debezium, which leaves rows alone")
+	}
+	if len(c.tables) == 0 && len(c.problems) == 0 {
+		c.problem(include, "names no outbox table: name it, as in public.outbox")
+	}
+}
+
+// literal is the name that a pattern of Debezium's stands for, if it stands for one alone. A dot that is not escaped counts as
+// one.
+func literal(pattern string) (name string, ok bool) {
+	name = strings.ReplaceAll(pattern, `\.`, ".")
+	return name, name != "" && !strings.ContainsAny(name, `\*+?()[]{}|^$`)
+}

@@ -1,0 +1,186 @@
+package debezium
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/router"
+)
+
+// routerClass ends the names of both of Debezium's outbox event routers.
+const routerClass = "EventRouter"
+
+// router writes the options of the outbox event router.
+func (c *conversion) router() {
+	chain := c.take("transforms")
+	if chain == nil {
+		c.problems = append(c.problems, &Problem{Key: c.prefixed("transforms"), Reason: "is missing: without io.debezium.transforms.outbox.EventRouter there is no outbox to relay"})
+		return
+	}
+	var found string
+	for _, name := range commas(chain.value) {
+		class := c.take("transforms." + name + ".type")
+		switch {
+		case class == nil:
+			c.problems = append(c.problems, &Problem{file: chain.file, line: chain.line, Key: chain.key, Value: name, Reason: "has no option type: remove it from the list, or name its class"})
+		case !strings.HasSuffix(class.value, routerClass):
+			c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox")
+		case found != "":
+			c.problem(class, "is a second outbox event router: split the configuration, one pipeline a router")
+		default:
+			found = name
+			c.out.section(0, "router", class.key)
+		}
+	}
+	if found != "" {
+		c.routerOptions("transforms." + found + ".")
+		c.predicate("transforms." + found + ".")
+	} else if len(c.problems) == 0 {
+		c.problem(chain, "names no transformation of class io.debezium.transforms.outbox.EventRouter: without one there is no outbox to relay")
+	}
+	c.formats()
+}
+
+func (c *conversion) routerOptions(prefix string) {
+	expand := false
+	for _, key := range c.keys(prefix) {
+		name := strings.TrimPrefix(key, prefix)
+		if name == "predicate" || name == "negate" {
+			continue
+		}
+		s := c.take(key)
+		if name == "field.name.adjustment.mode" && s.value == "none" || name == "drop.fields.header.name" {
+			c.out.ignored(s.key, "it changes nothing in an outbox event")
+			continue
+		}
+		if !slices.Contains(router.OptionNames(), strings.Replace(name, "collection.", "table.", 1)) || strings.HasPrefix(name, "format.") {
+			c.problem(s, "is no option of Debezium's outbox event router that tailbox knows: remove it, if the messages do not depend on it")
+			continue
+		}
+		expand = expand || strings.HasSuffix(name, ".expand.json.payload") && strings.EqualFold(s.value, "true")
+		c.out.set(1, name, quoted(s.value), s.key)
+	}
+	if expand {
+		c.out.note(1, "Nulls and empty arrays of payloads are kept. To drop them, as Debezium does by default, add")
+		c.out.note(1, "table.json.payload.null.behavior: ignore and table.json.payload.empty.array.behavior: ignore")
+	}
+}
+
+// predicate checks that the router is applied to the outbox, which is all that is read here.
+func (c *conversion) predicate(prefix string) {
+	c.take("predicates")
+	name, negate := c.take(prefix+"predicate"), c.take(prefix+"negate")
+	if negate != nil && strings.EqualFold(negate.value, "true") {
+		c.problem(negate, "the router would be applied to what the predicate does not name: let the predicate name the outbox table, without negate")
+	}
+	if name == nil {
+		return
+	}
+	pattern := c.take("predicates." + name.value + ".pattern")
+	for _, key := range c.keys("predicates." + name.value + ".") {
+		c.take(key)
+	}
+	if len(c.tables) > 1 {
+		c.routedTables(name, pattern)
+	}
+	c.out.ignored(name.key, "nothing but the tables of table.include.list is read, so the router is applied to all of it")
+}
+
+// routedTables checks that all tables are outbox tables, by the topics that Debezium names after them.
+func (c *conversion) routedTables(predicate, pattern *setting) {
+	prefix, _ := c.text("source.topic.prefix", "")
+	if prefix == "" {
+		prefix, _ = c.text("source.database.server.name", "")
+	}
+	for _, table := range c.tables {
+		if pattern != nil {
+			re, err := regexp.Compile(`^(?:` + pattern.value + `)$`)
+			if err == nil && re.MatchString(prefix+"."+table) {
+				continue
+			}
+		}
+		c.problem(predicate, "does not apply the outbox event router to table %s, whose changes Debezium sends as they are: take it out of table.include.list, "+
+			"and keep Debezium for it", table)
+	}
+}
+
+// A format is how keys, values or headers are written.
+type format struct{ part, connect, schemas string }
+
+// formats writes format.key, format.value and format.header.
+func (c *conversion) formats() {
+	for _, f := range []format{{part: "key"}, {part: "value"}, {part: "header"}} {
+		if c.server {
+			c.serverFormat(f.part)
+		} else {
+			c.connectFormat(f.part)
+		}
+	}
+}
+
+func (c *conversion) serverFormat(part string) {
+	key := "format." + part
+	name, from := c.text(key, "json")
+	schemas := c.take(key + ".schemas.enable")
+	if schemas == nil {
+		schemas = c.take("format.schemas.enable")
+	}
+	switch name {
+	case "json", "jsonbytearray":
+		c.json(part, key, schemas, from)
+	case "simplestring", "binary":
+		c.out.set(1, key, name, from)
+	default:
+		s := c.settings[key]
+		c.problem(s, "this format is not built into tailbox: set it to json with %s.schemas.enable=false, or to simplestring or binary, which pass on the column's bytes", s.key)
+	}
+	c.ignoreAll(key+".", "it is an option of the converter, which is not needed")
+}
+
+// json writes a format of JSON, which has no schemas here.
+func (c *conversion) json(part, key string, schemas *setting, from string) {
+	const reason = "would put a schema around each %s, and tailbox sends none: set it to false once what reads the messages takes them without, or %s"
+	other := "for a payload as it is in the column set the format to simplestring"
+	if part == "header" {
+		other = "stay with Debezium until then"
+	}
+	switch {
+	case schemas == nil:
+		c.missing(key+".schemas.enable", "is missing, and its default, true, "+reason, part, other)
+	case !strings.EqualFold(schemas.value, "false"):
+		c.problem(schemas, reason, part, other)
+	default:
+		c.out.set(1, "format."+part, "json", from+", "+schemas.key)
+	}
+}
+
+func (c *conversion) connectFormat(part string) {
+	key := part + ".converter"
+	s := c.take(key)
+	if s == nil {
+		if part == "header" {
+			return // SimpleHeaderConverter: the text
+		}
+		c.problems = append(c.problems, &Problem{Key: key, Reason: "is missing, so that the worker's counts: name the worker's properties file too, or add the line to the connector"})
+		return
+	}
+	switch class := s.value[strings.LastIndexByte(s.value, '.')+1:]; class {
+	case "StringConverter", "SimpleHeaderConverter":
+		c.out.set(1, "format."+part, "simplestring", s.key)
+	case "ByteArrayConverter", "BinaryDataConverter", "ByteBufferConverter":
+		c.out.set(1, "format."+part, "binary", s.key)
+	case "JsonConverter":
+		c.json(part, key, c.take(key+".schemas.enable"), s.key)
+	default:
+		c.problem(s, "this converter is not built into tailbox: use org.apache.kafka.connect.json.JsonConverter with %s.schemas.enable=false, or "+
+			"org.apache.kafka.connect.storage.StringConverter or io.debezium.converters.BinaryDataConverter, which pass on the column's bytes", s.key)
+	}
+	c.ignoreAll(key+".", "it is an option of the converter, which is not needed")
+}
+
+func (c *conversion) ignoreAll(prefix, why string) {
+	for _, key := range c.keys(prefix) {
+		c.out.ignored(c.take(key).key, why)
+	}
+}
