@@ -29,7 +29,7 @@ func root() *command {
 		name:  "tailbox",
 		about: "relays the messages of outbox tables to sinks by tailing the database's log",
 		sub: []*command{newDemo(), newInit(), newCheck(), newRun(), newStatus(), newDead(), newGroup(), newSink(),
-			newAcceptGap(), newSend(), newUninstall(), newVersion()},
+			newAcceptGap(), newSend(), newImport(), newUninstall(), newVersion()},
 		example: "tailbox demo\ntailbox init -c tailbox.yaml && tailbox run -c tailbox.yaml",
 	}
 }
@@ -147,7 +147,14 @@ func (c *command) help(w io.Writer, path string, fs *flag.FlagSet) error {
 	return err
 }
 
-// configFlag adds -c.
+// configFlag adds -c and --debezium.
 func configFlag(fs *flag.FlagSet, file *string) {
 	fs.StringVar(file, "c", "", "configuration `FILE` (default $TAILBOX_CONFIG, ./tailbox.yaml, /etc/tailbox/tailbox.yaml)")
+	fs.Func("debezium", "Debezium's configuration `FILE` in place of -c; may be given more than once", func(name string) error {
+		if !strings.HasPrefix(*file, debeziumFiles) {
+			*file = debeziumFiles
+		}
+		*file += fileSeparator + name
+		return nil
+	})
 }

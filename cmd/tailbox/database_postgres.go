@@ -20,7 +20,7 @@ type postgresDatabase struct{ cfg postgres.Config }
 func (p *parts) postgres(log *slog.Logger, ignored func(why string, n int)) postgres.Config {
 	c := p.config
 	return postgres.Config{Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, Slot: c.Source.Slot,
-		Publication: c.Source.Publication, Poll: c.Source.Poll, Failover: c.Source.Failover, Schema: c.Source.Schema, Start: c.Source.Start,
+		Publication: c.Source.Publication, Poll: c.Source.Poll, Failover: c.Source.Failover, TakeOver: c.Source.TakeOver, Schema: c.Source.Schema, Start: c.Source.Start,
 		Tables: c.Source.Tables, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
 }
 
@@ -42,7 +42,7 @@ func (d postgresDatabase) create(ctx context.Context) ([]string, error) {
 }
 
 func (d postgresDatabase) beside() string {
-	if d.cfg.Poll {
+	if d.cfg.Poll || d.cfg.TakeOver {
 		return ""
 	}
 	return "slot " + d.cfg.Slot + " and "

@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/source/mongo"
@@ -36,13 +37,9 @@ func findConfig(sh *shell, named string) (string, error) {
 
 // load reads the configuration, sinks included. Its errors are told all at once.
 func load(sh *shell, named string) (*parts, error) {
-	name, err := findConfig(sh, named)
+	c, file, err := read(sh, named)
 	if err != nil {
 		return nil, err
-	}
-	c, file, err := config.Load(name, sh.env)
-	if err != nil {
-		return nil, &usageError{err}
 	}
 	p := &parts{config: c}
 	p.readSinks(sh.out)
@@ -52,6 +49,30 @@ func load(sh *shell, named string) (*parts, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// read reads the file that -c names, or what Debezium's files say.
+func read(sh *shell, named string) (*config.Config, *config.File, error) {
+	if names, ok := strings.CutPrefix(named, debeziumFiles); ok {
+		yaml, err := importDebezium(sh, strings.Split(names, fileSeparator)[1:])
+		if err != nil {
+			return nil, nil, err
+		}
+		c, file, err := config.Read("imported tailbox.yaml", yaml, sh.env)
+		if err != nil {
+			return nil, nil, &usageError{err}
+		}
+		return c, file, nil
+	}
+	name, err := findConfig(sh, named)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, file, err := config.Load(name, sh.env)
+	if err != nil {
+		return nil, nil, &usageError{err}
+	}
+	return c, file, nil
 }
 
 // readURLs tells what is wrong with the database's addresses. They may hold passwords, so they are not shown.

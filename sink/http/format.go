@@ -106,7 +106,11 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	set("Id", text(m.ID))
+	if d.ID == nil {
+		set("Id", text(m.ID))
+	} else {
+		set("Id", text(string(d.ID)))
+	}
 	key := m.IdempotencyKey
 	if key == "" {
 		key = m.ID

@@ -141,7 +141,11 @@ func (p *produce) appendRecord(d *sink.Delivery, timeDelta, offsetDelta int64) {
 		count += 5
 	}
 	b = binary.AppendVarint(b, int64(count))
-	b = appendHeader(b, sink.HeaderID, m.ID)
+	if d.ID == nil {
+		b = appendHeader(b, sink.HeaderID, m.ID)
+	} else {
+		b = appendBytes(appendString(b, sink.HeaderID), d.ID)
+	}
 	for _, list := range [2][]outbox.Header{d.Headers, m.Headers} {
 		for i := range list {
 			b = appendString(b, list[i].Name)

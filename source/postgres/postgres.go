@@ -22,6 +22,8 @@ type Config struct {
 	Poll bool
 	// Failover makes the slot one that is synchronised to standbys (17 and later; ignored before).
 	Failover bool
+	// TakeOver: a pipeline without a position goes on from where its slot stands, which somebody else made and left.
+	TakeOver bool
 	// Schema holds the tables tailbox_*; "" is the first of the search path.
 	Schema string
 	// Start is "pending", "now" or "": how the first position judges rows in tables without a status column.

@@ -99,8 +99,11 @@ func (c *checker) unusedSlot(ctx context.Context) error {
 	switch what := s.unlike(database); {
 	case what != "":
 		c.add(Problem, drop, "slot %s %s", c.cfg.Slot, what)
+	case s.Active && c.cfg.TakeOver:
+		c.add(Problem, "stop Debezium for good: two readers of a slot lose messages to each other", "slot %s, which is to be taken over, is being read (PID %d)", c.cfg.Slot, s.ActivePID)
 	case s.Active:
 		c.add(Problem, "stop that reader, or choose another source.slot", "slot %s is there already, and is being read (PID %d)", c.cfg.Slot, s.ActivePID)
+	case c.cfg.TakeOver:
 	case !ours:
 		c.add(Problem, drop, "slot %s is there already, and was not made by this pipeline", c.cfg.Slot)
 	}

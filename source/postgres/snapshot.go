@@ -37,11 +37,11 @@ func (s *Source) Establish(ctx context.Context) (source.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.cfg.Logger.Info("established a position in the log", "slot", s.cfg.Slot, "position", snap.resume.String())
+	s.cfg.Logger.Info("established a position in the log", "slot", s.cfg.Slot, "position", string(snap.Resume()))
 	return snap, nil
 }
 
-func (c *Config) establish(ctx context.Context, p slotPatience) (snap *tableSnapshot, err error) {
+func (c *Config) establish(ctx context.Context, p slotPatience) (snap source.Snapshot, err error) {
 	conn, err := c.connectReplication(ctx)
 	if err != nil {
 		return nil, err
@@ -59,6 +59,11 @@ func (c *Config) establish(ctx context.Context, p slotPatience) (snap *tableSnap
 	// A slot sees publications as they were when their log was written: one that is made later does not exist for it.
 	if _, err := c.readCatalog(ctx, conn); err != nil {
 		return nil, err
+	}
+	if c.TakeOver {
+		if taken, err := c.takeSlot(ctx, conn, server); err != nil || taken != nil {
+			return taken, err
+		}
 	}
 	if err := c.dropSlot(ctx, conn, server); err != nil {
 		return nil, err

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+const outboxProperties = `
+debezium.sink.type=kafka
+debezium.sink.kafka.producer.bootstrap.servers=%s
+debezium.sink.kafka.producer.key.serializer=org.apache.kafka.common.serialization.StringSerializer
+debezium.sink.kafka.producer.value.serializer=org.apache.kafka.common.serialization.StringSerializer
+debezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector
+debezium.source.offset.storage.file.filename=data/offsets.dat
+debezium.source.offset.flush.interval.ms=0
+debezium.source.database.hostname=%s
+debezium.source.database.port=%s
+debezium.source.database.user=%s
+debezium.source.database.password=secret
+debezium.source.database.dbname=%s
+debezium.source.topic.prefix=tutorial
+debezium.source.table.include.list=inventory.outboxevent
+debezium.source.plugin.name=pgoutput
+debezium.source.slot.name=%s
+debezium.format.key=simplestring
+debezium.format.value=simplestring
+debezium.format.header.schemas.enable=false
+debezium.transforms=outbox
+debezium.transforms.outbox.type=io.debezium.transforms.outbox.EventRouter
+debezium.transforms.outbox.route.topic.replacement=%s.$${routedByValue}.events
+debezium.transforms.outbox.table.fields.additional.placement=type:header:eventType
+quarkus.log.console.json=false
+`
+
+// debeziumRig is a database with an outbox, publication and slot as Debezium leaves them, and the properties that it ran with.
+func debeziumRig(t *testing.T, brokers string) (r *rig, topic string) {
+	t.Helper()
+	r = newRig(t, rigConfig)
+	u, err := url.Parse(r.env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot := r.env["SLOT"]
+	r.file = filepath.Join(t.TempDir(), "application.properties")
+	writeFile(t, r.file, fmt.Sprintf(outboxProperties, brokers, u.Hostname(), u.Port(), u.User.Username(), slot, slot, slot))
+	r.sql("CREATE SCHEMA inventory")
+	r.sql(`CREATE TABLE inventory.outboxevent (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregatetype varchar(255) NOT NULL,
+		aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)`)
+	r.sql("CREATE TABLE inventory.other (n int)")
+	r.sql("CREATE PUBLICATION dbz_publication FOR ALL TABLES")
+	r.sql("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", slot)
+	t.Cleanup(func() {
+		if _, err := r.conn.Exec(context.Background(), "SELECT pg_drop_replication_slot($1)", slot); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, slot + ".order.events"
+}
+
+// events inserts messages of one transaction; their numbers go on.
+func (r *rig) events(from, n int) {
+	r.t.Helper()
+	r.sql(`INSERT INTO inventory.outboxevent (aggregatetype, aggregateid, type, payload)
+		SELECT 'order', i % 3, 'Type' || i, jsonb_build_object('n', i, 'tags', '[]'::jsonb) FROM generate_series($1::int, $2::int) i`, from, from+n-1)
+}
+
+// debezium runs a command line with Debezium's configuration.
+func (r *rig) debezium(ctx context.Context, args ...string) result {
+	var out, err bytes.Buffer
+	sh := &shell{in: strings.NewReader(""), out: &out, err: &err, now: make(chan struct{}),
+		env: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
+	code := run(ctx, sh, append(args, "--debezium", r.file))
+	return result{code, out.String(), err.String()}
+}
+
+// fetch reads a topic's only partition until it has n records.
+func fetch(t *testing.T, brokers []string, topic string, n int) []string {
+	t.Helper()
+	client := &kafka.Client{Addr: kafka.TCP(brokers...), Timeout: 10 * time.Second}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var records []string
+	for len(records) < n {
+		answer, err := client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Offset: int64(len(records)), MinBytes: 1, MaxBytes: 1 << 20, MaxWait: 200 * time.Millisecond})
+		if err == nil {
+			err = answer.Error
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%d records of %d: %v", len(records), n, err)
+		}
+		if err != nil {
+			continue
+		}
+		for {
+			record, err := answer.Records.ReadRecord()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if record.Offset < int64(len(records)) {
+				continue
+			}
+			records = append(records, describe(t, record))
+		}
+	}
+	return records
+}
+
+// describe is a record without its id, which is as long as a uuid in quotes is.
+func describe(t *testing.T, record *kafka.Record) string {
+	t.Helper()
+	key, err := kafka.ReadAll(record.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := kafka.ReadAll(record.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(key) + " " + string(value)
+	for _, h := range record.Headers {
+		if h.Key == "id" {
+			text += fmt.Sprintf(" id=%d", len(h.Value))
+			continue
+		}
+		text += " " + h.Key + "=" + string(h.Value)
+	}
+	return text
+}
+
+// A configuration of Debezium Server runs unchanged, from where Debezium's slot stands: nothing before, everything after.
+func TestRunDebezium(t *testing.T) {
+	t.Parallel()
+	broker := servers.Kafka(t)
+	r, topic := debeziumRig(t, strings.Join(broker.Brokers(), ","))
+	if err := broker.CreateTopic(topic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	// Debezium sent the first, and of the second transaction two rows: it confirms the position of a row.
+	r.events(0, 5)
+	r.events(5, 3)
+	r.sql(`SELECT pg_replication_slot_advance($1, (SELECT lsn FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1',
+		'publication_names', 'dbz_publication') WHERE get_byte(data, 0) = ascii('I') ORDER BY lsn OFFSET 6 LIMIT 1))`, r.env["SLOT"])
+	// It is stopped, and the application goes on.
+	r.events(8, 50)
+	r.sql("INSERT INTO inventory.other VALUES (1)")
+	r.sql("UPDATE inventory.outboxevent SET type = 'x' WHERE payload->>'n' = '3'")
+	r.sql("DELETE FROM inventory.outboxevent WHERE payload->>'n' = '4'")
+	if got := r.debezium(t.Context(), "init"); got.code != exitDone || strings.Contains(got.out, "slot") {
+		t.Fatalf("init: %+v", got)
+	}
+	if got := r.debezium(t.Context(), "check"); got.code != exitDone {
+		t.Fatalf("check: %+v", got)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan result, 1)
+	go func() { ended <- r.debezium(ctx, "run") }()
+	stop := sync.OnceValue(func() result { cancel(); return <-ended })
+	t.Cleanup(func() { stop() })
+	r.events(58, 20)
+	next := map[string]int{"0": 6, "1": 7, "2": 5} // by key: each is a group, whose order is kept
+	for _, got := range fetch(t, broker.Brokers(), topic, 73) {
+		n := next[got[:1]]
+		want := fmt.Sprintf(`%d {"n": %d, "tags": []} id=38 eventType="Type%d"`, n%3, n, n)
+		if next[got[:1]] += 3; got != want {
+			t.Fatalf("record %s, want %s", got, want)
+		}
+	}
+	if got := stop(); got.code != exitDone {
+		t.Errorf("run: %+v", got)
+	}
+	var rows int
+	if err := r.conn.QueryRow(t.Context(), "SELECT count(*) FROM inventory.outboxevent").Scan(&rows); err != nil || rows != 77 {
+		t.Errorf("%d rows in the table, %v, want all 77 that the application left", rows, err)
+	}
+}
+
+func TestImportDebeziumCommand(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "application.properties")
+	writeFile(t, file, fmt.Sprintf(outboxProperties, "localhost:9092", "localhost", "5432", "postgres", "shop", "debezium", "x"))
+	got := tailbox(t.Context(), "", "import", "debezium", file)
+	if got.code != exitDone || !strings.Contains(got.out, `route.topic.replacement: "x.${routedByValue}.events"  # debezium.transforms.outbox.route.topic.replacement`) {
+		t.Errorf("%+v", got)
+	}
+	made := write(t, "tailbox.yaml", got.out)
+	if got := tailbox(t.Context(), "", "check", "--offline", "-c", made); got.code != exitDone {
+		t.Errorf("check of what was imported: %+v", got)
+	}
+	writeFile(t, file, "debezium.sink.type=redis\n")
+	if got := tailbox(t.Context(), "", "check", "--offline", "--debezium", file); got.code != exitUsage || !strings.Contains(got.err, "choose kafka or http") {
+		t.Errorf("%+v", got)
+	}
+	if got := tailbox(t.Context(), "", "run", "--debezium", filepath.Join(t.TempDir(), "none")); got.code != exitUsage || !strings.Contains(got.err, "no such file") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// A takenSlot is the position of a slot that somebody else made and read, up to its confirmed_flush_lsn. What was committed before
+// is theirs, so there is nothing to sweep; what they have sent beyond it, without confirming it, comes again.
+type takenSlot struct{ resume lsn }
+
+var _ source.Snapshot = takenSlot{}
+
+// Resume implements source.Snapshot.
+func (s takenSlot) Resume() source.Resume { return source.Resume(s.resume.String()) }
+
+// Judge implements source.Snapshot.
+func (s takenSlot) Judge(context.Context, bool, bool) (bool, error) { return false, nil }
+
+// Pending implements source.Snapshot.
+func (s takenSlot) Pending(context.Context, uint32, source.Emit) error { return nil }
+
+// Close implements source.Snapshot.
+func (s takenSlot) Close(context.Context) error { return nil }
+
+// takeSlot takes the slot over, where this pipeline has no position yet and there is one; else it returns nil. A slot that
+// cannot be read any more is an error: a new one would begin later, and what was committed between would be lost.
+func (c *Config) takeSlot(ctx context.Context, conn *pgconn.PgConn, server *serverInfo) (source.Snapshot, error) {
+	have, err := c.positioned(ctx)
+	if err != nil || have {
+		return nil, err
+	}
+	slot, err := c.inactiveSlot(ctx, conn)
+	if err != nil {
+		return nil, fmt.Errorf("take over: %w", err)
+	}
+	if slot == nil {
+		c.logger().Warn("there is no slot to take over: what was committed up to now is not delivered", "slot", c.Slot)
+		return nil, nil
+	}
+	if err := c.foreign(slot, server.database); err != nil {
+		return nil, err
+	}
+	confirmed, err := parseLSN(slot.Confirmed)
+	if err != nil {
+		confirmed = 0 // lost says it better
+	}
+	lost, err := c.lost(slot, server, confirmed)
+	if err != nil {
+		return nil, err
+	}
+	if lost != "" {
+		return nil, fmt.Errorf("take over: %s: what was committed since is in the table at most: drop the slot with SELECT pg_drop_replication_slot(%s), and set "+
+			"source.start to pending to deliver what is in the table: %w", lost, quoteLiteral(c.Slot), source.ErrStop)
+	}
+	return takenSlot{confirmed}, nil
+}
+
+// positioned tells whether the pipeline ever had a position.
+func (c *Config) positioned(ctx context.Context) (have bool, err error) {
+	conn, err := c.connect(ctx, c.URL)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
+	s := &store{cfg: *c, conn: conn, texts: make(map[string]string)}
+	if err := s.findTables(ctx); err != nil {
+		return false, err
+	}
+	return (&checker{cfg: *c, conn: conn, state: s}).hasCheckpoint(ctx)
+}

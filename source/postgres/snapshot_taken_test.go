@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// A slot that somebody else left is where a pipeline without a position begins, whatever the table holds.
+func TestTakeSlotOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), debeziumDDL, shape("debezium", "outbox"))
+	r.cfg.TakeOver, r.cfg.Start = true, "now"
+	r.src = New(r.cfg)
+	insert := func(kind string) {
+		r.exec("INSERT INTO outbox (aggregatetype, aggregateid, type) VALUES ('a', '1', $1), ('a', '2', $1)", kind)
+	}
+	r.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.cfg.Slot)
+	insert("sent")
+	r.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", r.cfg.Slot)
+	insert("left")
+	if _, err := Init(context.Background(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := r.src.Establish(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sweep, err := taken.Judge(context.Background(), true, false); sweep || err != nil {
+		t.Errorf("Judge returned %v, %v", sweep, err)
+	}
+	if want := r.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot); string(taken.Resume()) != want {
+		t.Errorf("position %s, want that of the slot, %s", taken.Resume(), want)
+	}
+	x := r.run(source.Start{From: taken.Resume()})
+	insert("new")
+	ms, _ := x.messages(4)
+	for i, want := range []string{"left", "left", "new", "new"} {
+		if ms[i].Type != want {
+			t.Errorf("message %d is %s, want %s", i, ms[i].Type, want)
+		}
+	}
+	x.stop()
+}
+
+func TestTakeSlotOverRefuses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), debeziumDDL, shape("debezium", "outbox"))
+	r.cfg.TakeOver, r.cfg.Start = true, "now"
+	r.src = New(r.cfg)
+	if _, err := Init(context.Background(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	// A foreign slot.
+	r.exec("SELECT pg_create_logical_replication_slot($1, 'test_decoding')", r.cfg.Slot)
+	if _, err := r.src.Establish(context.Background()); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "test_decoding") {
+		t.Errorf("Establish returned %v", err)
+	}
+	r.exec("SELECT pg_drop_replication_slot($1)", r.cfg.Slot)
+	// None: the first start of a new outbox.
+	made, err := r.src.Establish(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if r.text("SELECT count(*)::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot) != "1" {
+		t.Error("no slot was made where there was none to take over")
+	}
+	// One of ours that fell behind its checkpoint is made anew, not taken over.
+	r.exec("INSERT INTO tailbox_checkpoint (pipeline, resume, schema_version) VALUES ($1, '0/1', 1)", r.cfg.Pipeline)
+	before := r.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot)
+	again, err := r.src.Establish(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(again.Resume()) == before {
+		t.Errorf("position %s is that of the old slot", before)
+	}
+	if err := again.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
