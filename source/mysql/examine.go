@@ -40,6 +40,9 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	default:
 		e.Lost, err = lostHere(ctx, s, at)
 	}
+	if e.Lost == "" && err == nil {
+		e.Lost, err = c.unreadable(ctx, at)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +51,8 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	return e, nil
 }
 
-// lostHere tells why a place in this server's own log cannot be read any more. Whether its file is still the same one shows
-// when it is read.
+// lostHere tells why a place in this server's own log cannot be read any more, as far as the list of its files and its GTIDs show it.
+// Whether its file is still the same one shows when it is opened.
 func lostHere(ctx context.Context, s *session, at *resume) (string, error) {
 	files, err := readLogFiles(ctx, s)
 	if err != nil {

@@ -217,7 +217,12 @@ func (st *stream) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := st.wire.fill(deadline, waiting); err != nil && !errors.Is(err, errDeadline) {
+		if st.opened {
+			st.watch.waits.Store(st.cur.ordinal())
+		}
+		err = st.wire.fill(deadline, waiting)
+		st.watch.waits.Store(0)
+		if err != nil && !errors.Is(err, errDeadline) {
 			return err
 		}
 	}

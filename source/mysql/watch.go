@@ -23,6 +23,10 @@ type watch struct {
 	over   chan struct{}
 	// files are those of the log, lately.
 	files atomic.Pointer[[]logFile]
+	// waits is the ordinal of the place at which the stream waits for more, 0 while it does not wait. Before is what the last look
+	// has found.
+	waits  atomic.Uint64
+	before struct{ waits, end uint64 }
 
 	mu      sync.Mutex
 	session *session
@@ -116,7 +120,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// look asks where the log ends.
+// look asks where the log ends, and whether the stream reads that log.
 func (w *watch) look(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,6 +129,27 @@ func (w *watch) look(ctx context.Context) {
 	}
 	if files, err := readLogFiles(ctx, w.session); err == nil {
 		w.files.Store(&files)
+	}
+	waits := w.waits.Load() // before the log's end is asked for
+	if end, err := readLogEnd(ctx, w.session); err == nil {
+		w.compare(waits, end.place)
+	}
+}
+
+// errOtherLog ends a stream that reads a log that the server does not write any more.
+var errOtherLog = errors.New("read the binlog: the server goes on without this connection: its log was reset")
+
+// compare finds out that the server has begun its log anew. It lets a stream go on waiting at the end of the old one, for ever: then
+// the log ends before the place where the stream waits, or goes on behind it and nothing comes.
+func (w *watch) compare(waits uint64, end place) {
+	now := struct{ waits, end uint64 }{waits, end.ordinal()}
+	stuck := waits != 0 && (now.end < waits || w.before.waits == waits && w.before.end > waits)
+	w.before = now
+	if stuck && w.failure == nil {
+		w.failure = errOtherLog
+		if w.wire != nil {
+			w.wire.interrupt()
+		}
 	}
 }
 

@@ -1,0 +1,59 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// unreadable tells why the server does not send its log from a place on, "" where it does. It has the server begin to: that a file
+// of the right name is the right one, and that nothing is missing behind GTIDs, nothing else tells for certain.
+func (c *Config) unreadable(ctx context.Context, at *resume) (why string, err error) {
+	cfg := *c
+	cfg.ServerID = 0 // one that is drawn: a relay that reads is not to be cut off by who only looks
+	s := New(cfg)
+	d, err := s.openDump(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, d.close(ctx)) }()
+	st := newStream(s, d, &watch{cfg: c}, at)
+	if err = st.begin(ctx, at); err == nil {
+		release := context.AfterFunc(ctx, st.wire.interrupt)
+		err = st.open(ctx)
+		release()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.Is(err, source.ErrGap):
+		return strings.TrimSuffix(err.Error(), ": "+source.ErrGap.Error()), nil
+	case err != nil:
+		return "", fmt.Errorf("look whether the log can be read: %w", err)
+	}
+	return "", nil
+}
+
+// open reads up to the description of the first file, which comes before all that the file holds.
+func (st *stream) open(ctx context.Context) error {
+	for !st.opened {
+		payload, large := st.wire.next()
+		switch {
+		case payload != nil:
+			if err := st.packet(ctx, payload); err != nil {
+				return err
+			}
+		case large:
+			return fmt.Errorf("read the binlog from %s: it does not begin with a description: %w", st.cur, errProtocol)
+		default:
+			if err := st.wire.fill(time.Time{}, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
