@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// retryFast keeps trials short: what fails is tried again soon, and never given up.
-const retryFast = "retry: {attempts: 1000000, initial: 50ms, factor: 3, max: 3s}"
-
 // TestKillHTTP kills the relay again and again while it posts to an endpoint that fails, hangs, resets connections, asks
 // for patience, goes away, refuses what it kept, and has groups it does not take for a while. Each life of the relay uses
 // another format.

@@ -300,7 +300,7 @@ func (l *Ledger) Check(t *Truth, complete bool) {
 		case r.count > 1+r.allowed:
 			l.breach("repeated", "message %d came %d times, which %d kills and hidden answers do not explain", r.id, r.count, r.allowed)
 			r.allowed = r.count - 1 // told once
-		case r.count > 0 && r.position.Commit != 0 && (r.position.Commit != m.txn || !t.ascending && r.position.N != uint32(m.n)):
+		case r.count > 0 && r.position.Commit != 0 && !t.unplaced && (r.position.Commit != m.txn || !t.ascending && r.position.N != uint32(m.n)):
 			l.breach("unstable", "message %d came with position %s, and was row %d of the transaction %016x", r.id, r.position, m.n, m.txn)
 		}
 	}

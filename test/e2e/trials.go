@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// retryFast keeps trials short: what fails is tried again soon, and never given up.
+const retryFast = "retry: {attempts: 1000000, initial: 50ms, factor: 3, max: 3s}"
+
 // Trials kill the relay again and again under one long load, and look after each kill at all that came so far.
 type Trials struct {
 	Bed    *Bed

@@ -22,6 +22,8 @@ type Truth struct {
 	maxID     int64
 	// ascending: the number of a row in its position is not n, but ascends as n does.
 	ascending bool
+	// unplaced: nothing is known of where in the log messages stand.
+	unplaced bool
 }
 
 // A follower reads a server's log into a Truth.
