@@ -13,41 +13,15 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-// completeBytes bounds what complete reads into memory.
-const completeBytes = 16 << 20
-
-// complete reads the messages that are not all copied again from the user's table. What the table says now decides
-// whether they can be delivered: max_message may have been raised, a column mended. Group and position stay. Once more than
-// completeBytes were read, further ones are left out, and, where ps is a part of a lane, all that follows: cut says so.
+// complete is sqlstore.Complete.
 func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, cut bool, err error) {
-	bytes := 0
-	out = ps[:0]
-	for _, p := range ps {
-		if !p.InTable || outbox.IsStandInID(p.RowID()) {
-			out = append(out, p)
-			continue
+	return sqlstore.Complete(ctx, ps, lane, func(ctx context.Context, table, id string) ([]*outbox.Message, error) {
+		t := s.table(table)
+		if t == nil {
+			return nil, nil
 		}
-		if bytes > completeBytes {
-			if cut = true; lane {
-				return out, cut, nil
-			}
-			continue
-		}
-		var found []*outbox.Message
-		if t := s.table(p.Message.Table); t != nil {
-			if found, err = s.readRows(ctx, t, []string{p.RowID()}, nil); err != nil {
-				return nil, false, err
-			}
-		}
-		var fresh *outbox.Message
-		if len(found) > 0 {
-			fresh = found[0]
-			bytes += len(fresh.Payload)
-		}
-		sqlstore.CompleteFrom(&p, fresh)
-		out = append(out, p)
-	}
-	return out, cut, nil
+		return s.readRows(ctx, t, []string{id}, nil)
+	})
 }
 
 // readRows reads documents of a table as messages, by id; where limits them. They come in the order in which they are swept.

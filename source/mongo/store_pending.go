@@ -15,12 +15,8 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-const (
-	// pendingWindow is how many documents one command looks at, pendingWindows how many commands one call sends to find some, so
-	// that the session is never busy for long.
-	pendingWindow  = 5000
-	pendingWindows = 10
-)
+// pendingWindow is how many documents one command looks at, so that the session is never busy for long.
+const pendingWindow = 5000
 
 // pendingCursor is where Pending goes on: in which table, and after which id.
 type pendingCursor struct {
@@ -45,10 +41,8 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 		return nil, err
 	}
 	out := &checkpoint.PendingRows{}
-	for windows := 0; at != nil && windows < pendingWindows && len(out.Rows) < limit; windows++ {
-		if at, err = s.pendingWindow(ctx, at, limit-len(out.Rows), out); err != nil {
-			return nil, err
-		}
+	if at, err = sqlstore.ListPending(ctx, at, limit, out, s.pendingWindow); err != nil {
+		return nil, err
 	}
 	if at != nil {
 		text, err := bson.MarshalExtJSON(at, true, false)
@@ -211,7 +205,7 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 		return fault("look for open requests", err)
 	}
 	_, err = s.ask(ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay, Reason: why, By: "tailbox",
-		Selection: checkpoint.Selection{IDs: ids, AllowReorder: true, Refresh: true}})
+		Selection: sqlstore.ResetSelection(ids)})
 	return err
 }
 

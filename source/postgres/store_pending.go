@@ -14,12 +14,8 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-const (
-	// pendingWindow is how many rows one statement looks at, pendingWindows how many statements one call makes to find
-	// some, so that the session is never busy for long.
-	pendingWindow  = 10000
-	pendingWindows = 10
-)
+// pendingWindow is how many rows one statement looks at, so that the session is never busy for long.
+const pendingWindow = 10000
 
 // pendingCursor is where Pending goes on: in which table, and after which id.
 type pendingCursor struct {
@@ -39,10 +35,8 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 		return nil, err
 	}
 	out := &checkpoint.PendingRows{}
-	for windows := 0; at != nil && windows < pendingWindows && len(out.Rows) < limit; windows++ {
-		if at, err = s.pendingWindow(ctx, at, limit-len(out.Rows), out); err != nil {
-			return nil, err
-		}
+	if at, err = sqlstore.ListPending(ctx, at, limit, out, s.pendingWindow); err != nil {
+		return nil, err
 	}
 	if at != nil {
 		text, err := json.Marshal(at)
@@ -227,7 +221,7 @@ SELECT id, missing, reset, n FROM (
 // askForReset asks for the replay of dead deliveries whose rows say that they are pending again, unless such a request is
 // open already.
 func (s *store) askForReset(ctx context.Context, table string, ids []string) error {
-	selection, err := json.Marshal(checkpoint.Selection{IDs: ids, AllowReorder: true, Refresh: true})
+	selection, err := json.Marshal(sqlstore.ResetSelection(ids))
 	if err != nil {
 		return fmt.Errorf("write selection: %w", err)
 	}
