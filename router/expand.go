@@ -2,6 +2,7 @@ package router
 
 import (
 	"encoding/base64"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/sink"
@@ -103,8 +104,9 @@ func (e *expander) word() {
 	e.out = append(e.out, e.in[from:e.i]...)
 }
 
-// appendString appends a text as a JSON string, escaped no more than Kafka's JSON converter does, byte for byte; bytes that are
-// not UTF-8 as base64, which that converter makes of all binary columns.
+// appendString appends a text as a JSON string as Kafka's JSON converter writes it, byte for byte: no more is escaped than must be,
+// but what is beyond the 16 bits of a Java character. Bytes that are not UTF-8 are written in base64, as that converter does with
+// all binary columns.
 func appendString[S string | []byte](b []byte, s S) []byte {
 	const hex = "0123456789ABCDEF"
 	if !utf8.ValidString(string(s)) {
@@ -114,7 +116,7 @@ func appendString[S string | []byte](b []byte, s S) []byte {
 	start := 0
 	for i := 0; i < len(s); i++ {
 		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
+		if c >= ' ' && c != '"' && c != '\\' && c < 0xf0 {
 			continue
 		}
 		b = append(b, s[start:i]...)
@@ -133,7 +135,17 @@ func appendString[S string | []byte](b []byte, s S) []byte {
 		case '\t':
 			b = append(b, `\t`...)
 		default:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+			if c < ' ' {
+				b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+				continue
+			}
+			r, n := utf8.DecodeRuneInString(string(s[i : i+4]))
+			high, low := utf16.EncodeRune(r)
+			for _, half := range [2]rune{high, low} {
+				b = append(b, '\\', 'u', hex[half>>12&15], hex[half>>8&15], hex[half>>4&15], hex[half&15])
+			}
+			i += n - 1
+			start = i + 1
 		}
 	}
 	return append(append(b, s[start:]...), '"')

@@ -54,6 +54,7 @@ func optionTable() []option {
 		{"table.field.event.schema.version", anyColumn},
 		{"table.field.event.timestamp", columnOption("created_at")},
 		{"table.field.event.type", columnOption("type")},
+		{"table.fields.additional.error.on.missing", setErrorOnMissing},
 		{"table.fields.additional.placement", setPlacements},
 		{"table.json.payload.empty.array.behavior", choiceOption(func(s *spec) *bool { return &s.dropEmpty }, "ignore", "optional_string")},
 		{"table.json.payload.null.behavior", choiceOption(func(s *spec) *bool { return &s.dropNulls }, "ignore", "optional_bytes")},

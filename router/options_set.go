@@ -57,6 +57,13 @@ func formatOption(json func(*spec) *bool) func(*spec, string) error {
 	}
 }
 
+// setErrorOnMissing reads the name that table.field.additional.missing had up to Debezium 3.5.
+func setErrorOnMissing(s *spec, v string) error {
+	isError, err := parseBool(v)
+	s.ignoreMissing = err == nil && !isError
+	return err
+}
+
 // setInvalid accepts Debezium's values: what is done is the same for all of them, but for the level of the log line.
 func setInvalid(_ *spec, v string) error {
 	switch v {

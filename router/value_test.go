@@ -50,7 +50,7 @@ func TestValues(t *testing.T) {
 		"envelope of what is expanded":  {router.Options{placement: "word:envelope", "table.expand.json.payload": "true"}, `{"a" : [ ] }`, nil, `<I-42> <{"payload":{"a":[]},"word":"seven"}>`},
 		"tombstone wins over envelope":  {router.Options{placement: "word:envelope", "route.tombstone.on.empty.payload": "true"}, " \t\x00", nil, `<I-42> nil`},
 		"tombstone keeps what is there": {router.Options{"route.tombstone.on.empty.payload": "true"}, "\u00a0", nil, "<I-42> <\u00a0>"},
-		"control characters":            {router.Options{placement: "word:envelope"}, "\b\f\n\r\t\x01\x1f\u2028/é", nil, `<I-42> <{"payload":"\b\f\n\r\t\u0001\u001F` + "\u2028/é" + `","word":"seven"}>`},
+		"control characters":            {router.Options{placement: "word:envelope"}, "\b\f\n\r\t\x01\x1f\u2028/é😀x", nil, `<I-42> <{"payload":"\b\f\n\r\t\u0001\u001F` + "\u2028/é" + `\uD83D\uDE00x","word":"seven"}>`},
 
 		"expand":                       {router.Options{"table.expand.json.payload": "true"}, "{ \"b\": [1, 1.50 , null,[], { } ],\n \"a\\\" \":null, \"b\":true}", nil, `<I-42> <{"b":[1,1.50,null,[],{}],"a\" ":null,"b":true}>`},
 		"expand an array":              {router.Options{"table.expand.json.payload": "true"}, "[ 1, \"x\" ]", nil, `<I-42> <[1,"x"]>`},

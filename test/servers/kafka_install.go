@@ -5,24 +5,44 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"testing"
 )
 
 // KafkaVersion is the release of Kafka that tests run against.
 const KafkaVersion = "4.1.0"
 
+// DebeziumVersion is the release of Debezium that the router is compared with.
+const DebeziumVersion = "3.6.1.Final"
+
 // KafkaLib returns the directory of Kafka's jars, or an error that names what
 // installs them.
-func KafkaLib() (string, error) {
+func KafkaLib() (string, error) { return jars("Kafka", KafkaVersion) }
+
+// DebeziumLib does the same for Debezium's jars, with those of Kafka Connect.
+func DebeziumLib() (string, error) { return jars("Debezium", DebeziumVersion) }
+
+// Debezium is DebeziumLib for a test.
+func Debezium(tb testing.TB) string {
+	tb.Helper()
+	lib, err := DebeziumLib()
+	if err != nil {
+		unavailable(tb, err)
+	}
+	return lib
+}
+
+func jars(title, version string) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
 		return "", err
 	}
-	lib := filepath.Join(cache, "kafka-"+KafkaVersion, "lib")
+	lib := filepath.Join(cache, strings.ToLower(title)+"-"+version, "lib")
 	if _, err := os.Stat(lib); err != nil {
-		return "", fmt.Errorf("find Kafka %s: %w; run: make servers", KafkaVersion, err)
+		return "", fmt.Errorf("find %s %s: %w; run: make servers", title, version, err)
 	}
 	if _, err := exec.LookPath("java"); err != nil {
-		return "", fmt.Errorf("find Java for Kafka: %w; run: make servers", err)
+		return "", fmt.Errorf("find Java for %s: %w; run: make servers", title, err)
 	}
 	return lib, nil
 }

@@ -64,7 +64,7 @@ func run(args []string) error {
 	for _, kind := range servers.MySQLKinds() {
 		missing = errors.Join(missing, installMySQL(cache, kind))
 	}
-	if missing = errors.Join(missing, installKafka(cache)); missing != nil {
+	if missing = errors.Join(missing, installKafka(cache), installDebezium(cache)); missing != nil {
 		return missingError{missing}
 	}
 	return nil
