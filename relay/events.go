@@ -42,6 +42,8 @@ type Events struct {
 	Settled func(n int, d time.Duration, saved bool)
 	// SinkState: open (deliveries flow), broken (breaker), paused, throttled; why is the last error.
 	SinkState func(sink, state, why string)
+	// Found: a comparison found n pending rows that the source did not bring (R11), and they are delivered.
+	Found func(n int)
 	// Gap: a log position was lost and is healed by a sweep, or accepted.
 	Gap func(why string)
 	// Memory in use and lanes by state, sampled.

@@ -134,6 +134,9 @@ func (e *engine) admit() {
 		e.rank++
 	}
 	e.log.Info("pending rows that the log does not hold: delivering them", "rows", len(msgs))
+	if f := e.cfg.Events.Found; f != nil {
+		f(len(msgs))
+	}
 	in := &received{found: true, batch: &source.Batch{Messages: msgs, ParkedAt: parkedAt}, items: make([]routed, len(msgs))}
 	mem := &batchMemory{left: len(msgs)}
 	for i, m := range msgs {

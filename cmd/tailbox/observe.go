@@ -11,8 +11,8 @@ import (
 
 // observe asks the database again and again for what only it knows, for the metrics. What fails is left out: the relay
 // itself tells when the database cannot be reached.
-func observe(ctx context.Context, log *slog.Logger, db database, m *admin.Metrics) {
-	tick := time.NewTicker(observeEvery)
+func observe(ctx context.Context, log *slog.Logger, db database, m *admin.Metrics, every time.Duration) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		asking, cancel := context.WithTimeout(ctx, observeEvery)

@@ -22,6 +22,9 @@ import (
 const (
 	// observeEvery is how often the database is asked for what only it knows, for the metrics.
 	observeEvery = 15 * time.Second
+	// Where the log cannot be read, the database is to be left alone while nothing happens: it is asked for that, and for what
+	// operators want, less often.
+	pollObserveEvery, pollTick = time.Minute, 4 * time.Second
 	// closeTimeout bounds closing the sinks.
 	closeTimeout = 5 * time.Second
 )
@@ -68,9 +71,15 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 		return err
 	}
 	db := p.database(log, p.logUpdates(log, metrics.Ignored))
+	var tick time.Duration // 0: the relay's own
+	asking := observeEvery
+	if p.config.Source.Poll {
+		tick, asking = pollTick, pollObserveEvery
+	}
 	r, err := relay.New(relay.Config{
 		Pipeline: p.config.Pipeline, Source: db.source(), Sinks: sinks, Router: p.config.Router,
 		Open:   db.open,
+		Tick:   tick,
 		Kept:   kept(p.config.Source.Tables),
 		Memory: p.config.Memory, Reconcile: p.config.Source.Reconcile, ShutdownTimeout: p.config.ShutdownTimeout,
 		Events: metrics.Events(), Logger: log,
@@ -90,7 +99,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 	}
 	t.beside(func(ctx context.Context) error { boundHeap(ctx, p.config.Memory); return nil })
 	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
-	t.beside(func(ctx context.Context) error { observe(ctx, log, db, metrics); return nil })
+	t.beside(func(ctx context.Context) error { observe(ctx, log, db, metrics, asking); return nil })
 	log.Info("starting", "pipeline", p.config.Pipeline, "sinks", len(sinks))
 	if err = t.run(ctx, r.Run); !errors.Is(err, errAtOnce) {
 		log.Info("stopped")

@@ -57,7 +57,7 @@ var (
 // Metrics are everything tailbox tells Prometheus. They are fed by Events, Ignored and Observe, from any goroutine.
 type Metrics struct {
 	connected, lagBytes, lagSeconds, retained prometheus.Gauge
-	reconnects, gaps                          prometheus.Counter
+	reconnects, gaps, found                   prometheus.Counter
 	ignored                                   *prometheus.CounterVec
 	checkpointAge                             prometheus.Gauge
 	checkpointSaves, received                 prometheus.Counter
@@ -94,6 +94,7 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 		lagSeconds: b.gauge("source_lag_seconds", "Age of the commit that was read last; 0 when all is read.", b.source),
 		retained:   b.gauge("source_retained_bytes", "Log that the server keeps for this pipeline.", b.source),
 		reconnects: b.counter("source_reconnects_total", "Connections to the log after the first.", b.source),
+		found:      b.counter("source_found_total", "Pending rows that the source did not bring, found by the comparison with the table.", b.source),
 		gaps:       b.counter("source_gaps_total", "Lost log positions, each healed by a sweep or accepted.", b.source),
 		ignored: b.counters("source_ignored_total", "Entries of the log that are no inserts into an outbox table, and were left out.",
 			b.source, "why"),

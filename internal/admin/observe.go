@@ -56,6 +56,7 @@ func (m *Metrics) Events() relay.Events {
 		},
 		SinkState: func(name, state, _ string) { m.setSinkState(name, state) },
 		Gap:       func(string) { m.gaps.Inc() },
+		Found:     func(n int) { m.found.Add(float64(n)) },
 		Sampled:   m.onSampled,
 	}
 }

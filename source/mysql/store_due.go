@@ -43,6 +43,8 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	if err := s.finish(ctx); err != nil {
 		return nil, 0, err
 	}
+	// Whoever holds the lock knows which sinks have parked deliveries.
+	sinks = slices.DeleteFunc(slices.Clone(sinks), func(name string) bool { return !s.sinks[name] })
 	due := make([][]dueKey, len(sinks))
 	next := time.Duration(-1)
 	b := s.batch()

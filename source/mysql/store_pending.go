@@ -292,6 +292,10 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 	if err := sqlstore.PlaceFound(ms, at, now); err != nil {
 		return nil, nil, err
 	}
+	if s.cfg.Poll {
+		s.cfg.logger().Warn("rows came below the place up to which numbers were read, or were set to pending again: they are delivered now, late; "+
+			"let each number be drawn in the transaction that commits it", "table", ms[0].Table, "rows", len(ms))
+	}
 	parkedAt, err := s.parkedAt(ctx, ms)
 	return ms, parkedAt, err
 }

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Idle is how long a reader that finds nothing waits before it looks again: one statement a second is all that an idle
-	// table costs. It waits less while rows come.
-	Idle = time.Second
+	// Idle is how long a reader that finds nothing waits before it looks again: one statement is all that a look at an idle table
+	// costs. It waits less while rows come.
+	Idle = 1200 * time.Millisecond
 	// busy is the first wait, which doubles while nothing comes; heldMost is the longest while rows wait behind a gap.
 	busy     = 5 * time.Millisecond
 	heldMost = 200 * time.Millisecond

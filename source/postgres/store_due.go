@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -56,6 +57,12 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	b := &pgx.Batch{}
 	// Plans are made for tables as they were then. Due is called every second or so: no plan is older than that.
 	b.Queue("DISCARD PLANS")
+	if sinks = s.withParked(sinks); len(sinks) == 0 {
+		if err := s.send(ctx, b); err != nil {
+			return nil, 0, s.fault("look for due deliveries", err)
+		}
+		return nil, 0, nil
+	}
 	b.Queue(s.q(dueParked), s.cfg.Pipeline, sinks, limit, dueBytes).Query(func(rows pgx.Rows) (err error) {
 		ps, err = collectParked(rows)
 		return err
@@ -79,6 +86,11 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 		return ps, 0, nil
 	}
 	return ps, max(time.Duration(*next*float64(time.Second)), time.Millisecond), nil
+}
+
+// withParked are those of the sinks that have parked deliveries: whoever holds the lock knows.
+func (s *store) withParked(sinks []string) []string {
+	return slices.DeleteFunc(slices.Clone(sinks), func(name string) bool { return !s.sinks[name] })
 }
 
 // payloadBySink adds up the bytes of payloads.

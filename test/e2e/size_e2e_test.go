@@ -15,3 +15,9 @@ func killTrials(kind string) int {
 	}
 	return 50
 }
+
+// A relay that polls is killed pollKills times or more, until pollRows rows were written, at pollRate a second.
+const (
+	pollRows, pollKills = 100000, 30
+	pollRate            = 4000
+)

@@ -15,3 +15,9 @@ func killTrials(kind string) int {
 	}
 	return 4
 }
+
+// A relay that polls is killed pollKills times or more, until pollRows rows were written, at pollRate a second.
+const (
+	pollRows, pollKills = 4000, 5
+	pollRate            = 1500
+)
