@@ -184,8 +184,9 @@ type Store interface {
 	// the store ("" = the beginning), at most limit; and a barrier that comes after all of them in the log.
 	Pending(ctx context.Context, cursor string, limit int) (*PendingRows, error)
 	// Fetch reads those of the rows that are still pending and not parked at every sink, as messages at the
-	// given position (Commit of the barrier, N from the given one on). parkedAt is as in source.Batch.
-	Fetch(ctx context.Context, rows []RowRef, at outbox.Position) (msgs []*outbox.Message, parkedAt [][]string, err error)
+	// given position (Commit of the barrier, N from the given one on), in the order in which rows are swept. parkedAt is as in
+	// source.Batch. It may end once they have about so many bytes, with at least one: the caller asks for the rest again.
+	Fetch(ctx context.Context, rows []RowRef, at outbox.Position, bytes int) (msgs []*outbox.Message, parkedAt [][]string, err error)
 	// Requests returns what operators asked for and is not done, in order.
 	Requests(ctx context.Context) ([]Request, error)
 	// Lanes names the lanes a request will change, at most limit, so that no run of theirs is in flight while it is applied.

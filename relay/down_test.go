@@ -81,7 +81,7 @@ func downThoughACallEndsWell(t *testing.T, why string) {
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- relayWith(t, src, to, store).Run(ctx) }()
+	go func() { ended <- relayWith(t, src, to, store, 0).Run(ctx) }()
 	late := time.After(time.Minute)
 	left := 7 // one is throttled and 3 are delivered; or 4 are in flight when it is paused, and are delivered
 	if why == "paused" {

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -10,8 +11,11 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// reconcileMost rows are compared at a time.
-const reconcileMost = 1000
+const (
+	// reconcileMost rows are compared at a time, and reconcileBytes of those that are found are in memory at most.
+	reconcileMost  = 1000
+	reconcileBytes = 4 << 20
+)
 
 // reconcileState compares the tables with the log (R11): rows that are pending in a table, though everything that was in
 // the log when they were listed has been read, and that are neither in memory nor parked, were never in the log, or
@@ -46,7 +50,7 @@ func (e *engine) reconcileNow(now time.Time) bool {
 			return func() { e.listed(rows) }, nil
 		})
 		return true
-	case e.listing != nil && e.passed:
+	case e.listing != nil && e.passed && e.strangers == nil && e.memory.used.Load()+e.foundBytes() <= e.cfg.Memory:
 		return e.fetch()
 	}
 	return false
@@ -84,7 +88,7 @@ func (e *engine) fetch() bool {
 			rows = append(rows, r)
 		}
 	}
-	next := e.listing.Cursor
+	next, most := e.listing.Cursor, int(e.foundBytes())
 	if len(rows) == 0 {
 		e.endListing(next)
 		return false
@@ -92,12 +96,16 @@ func (e *engine) fetch() bool {
 	commit := e.listing.Commit
 	p := outbox.Position{Log: e.start.Log, Commit: commit}
 	e.operate(func(ctx context.Context) (func(), error) {
-		msgs, parkedAt, err := e.store.Fetch(ctx, rows, p)
+		msgs, parkedAt, err := e.store.Fetch(ctx, rows, p, most)
 		if err != nil {
 			return nil, fmt.Errorf("read pending rows: %w", err)
 		}
 		return func() {
-			e.endListing(next)
+			if left := leftOut(rows, msgs, most); len(left) > 0 {
+				e.listing.Rows = left
+			} else {
+				e.endListing(next)
+			}
 			if len(msgs) > 0 {
 				e.strangers = &foundRows{commit, msgs, parkedAt}
 				e.admit()
@@ -105,6 +113,26 @@ func (e *engine) fetch() bool {
 		}, nil
 	})
 	return true
+}
+
+// foundBytes is how much of what a reconciliation finds is brought into memory at once. The log leaves room for it.
+func (e *engine) foundBytes() int64 { return min(reconcileBytes, e.cfg.Memory/8) }
+
+// leftOut are the rows that were not read because those before them had enough bytes.
+func leftOut(rows []checkpoint.RowRef, msgs []*outbox.Message, most int) []checkpoint.RowRef {
+	read := make(map[checkpoint.RowRef]bool, len(msgs))
+	for _, m := range msgs {
+		most -= m.Size()
+		read[checkpoint.RowRef{Table: m.Table, ID: m.ID}] = true
+	}
+	if most > 0 {
+		return nil
+	}
+	left := slices.DeleteFunc(slices.Clone(rows), func(r checkpoint.RowRef) bool { return read[r] })
+	if len(left) == len(rows) {
+		return nil // other rows than were asked for: the next comparison finds what is left
+	}
+	return left
 }
 
 // foundRows are rows that are pending though the log does not hold them.

@@ -32,6 +32,8 @@ func (s *scripted) Run(ctx context.Context, _ source.Start, emit source.Emit) er
 	return s.run(ctx, emit)
 }
 
+func (*scripted) Await(string) {}
+
 func (s *scripted) Confirm(r source.Resume) {
 	if s.confirm != nil {
 		s.confirm(r)
@@ -52,16 +54,16 @@ func (answering) Close(context.Context) error { return nil }
 // relayOf is a relay of one sink whose store says yes.
 func relayOf(t *testing.T, src source.Source, to sink.Sink) *relay.Relay {
 	t.Helper()
-	return relayWith(t, src, to, accepting{})
+	return relayWith(t, src, to, accepting{}, 0)
 }
 
-func relayWith(t *testing.T, src source.Source, to sink.Sink, store checkpoint.Store) *relay.Relay {
+func relayWith(t *testing.T, src source.Source, to sink.Sink, store checkpoint.Store, reconcile time.Duration) *relay.Relay {
 	t.Helper()
 	rt, err := router.New(router.Config{Sinks: []string{"out"}, Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := relay.New(relay.Config{Source: src, Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second,
+	r, err := relay.New(relay.Config{Source: src, Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second, Reconcile: reconcile, Memory: 8 << 20,
 		Kept: func(string) bool { return true },
 		Open: func(context.Context) (checkpoint.Store, error) { return store, nil }})
 	if err != nil {

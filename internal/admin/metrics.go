@@ -50,7 +50,7 @@ var (
 	laneStates   = []string{"open", "parked", "held"}
 	skipReasons  = []string{"settled", "gone"}
 	ignoreKinds  = []string{"update", "delete", "truncate", "origin", "type", "table"}
-	deadClasses  = []string{"permanent", "rejected", "crash", "superseded", "too_large"}
+	deadClasses  = []string{"permanent", "rejected", "crash", "superseded", "too_large", "unroutable"}
 	lostClasses  = []string{"unroutable", "undecodable", "too_large"}
 )
 

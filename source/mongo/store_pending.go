@@ -209,8 +209,9 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 	return err
 }
 
-// Fetch reads documents that are still pending, as messages at and after a position.
-func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position) ([]*outbox.Message, [][]string, error) {
+// Fetch reads documents that are still pending, as messages at and after a position. It reads all of them: they are ordered
+// here.
+func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, _ int) ([]*outbox.Message, [][]string, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, nil, err

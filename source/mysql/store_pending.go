@@ -265,8 +265,8 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 	return nil
 }
 
-// Fetch reads rows that are still pending, as messages at and after a position.
-func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position) ([]*outbox.Message, [][]string, error) {
+// Fetch reads rows that are still pending, as messages at and after a position. It reads all of them.
+func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, _ int) ([]*outbox.Message, [][]string, error) {
 	ids := make(map[string][]string)
 	for _, r := range rows {
 		ids[r.Table] = append(ids[r.Table], r.ID)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -119,32 +120,92 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 	if err != nil {
 		return nil, s.fault("read rows", err)
 	}
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.findable(id) })
-	param, err := t.id.array(ids)
+	return s.readSome(ctx, t, reader, ids, where, math.MaxInt)
+}
+
+// readUpTo is readRows up to the row that makes them so many bytes. The rows' order is found out first, so that the others
+// are not read.
+func (s *store) readUpTo(ctx context.Context, t *table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
+	reader, err := newRowReader(ctx, s.conn.PgConn(), &t.Table, s.cfg.MaxMessage)
 	if err != nil {
-		return nil, fmt.Errorf("%w: read rows of table %s: %w", source.ErrStop, t, err)
+		return nil, s.fault("read rows", err)
 	}
-	sql := "SELECT " + reader.list("t") + " FROM " + t.sql + " AS t WHERE t." + quoteIdent(t.Columns.ID) + " = ANY($1::" + t.id.cast + ")"
-	if where != "" {
-		sql += " AND " + where
-	}
-	rows, err := s.conn.Query(ctx, sql+" ORDER BY "+reader.table.order("t", false), reader.formats(0), param)
+	rows, err := s.selectRows(ctx, t, reader, reader.id("t"), nil, ids, where)
 	if err != nil {
-		return nil, s.fault("read rows of table "+t.String(), err)
+		return nil, err
+	}
+	ordered, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, s.fault("read ids of table "+t.String(), err)
+	}
+	seen := make(map[string]bool, len(ordered)) // an id that is not unique is asked for once
+	ordered = slices.DeleteFunc(ordered, func(id string) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+	var ms []*outbox.Message
+	for n := 1; len(ordered) > 0 && bytes > 0; n = min(2*n, readMost) {
+		n = min(n, len(ordered))
+		some, err := s.readSome(ctx, t, reader, ordered[:n], where, bytes)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range some {
+			bytes -= m.Size()
+		}
+		ms, ordered = append(ms, some...), ordered[n:]
+	}
+	return ms, nil
+}
+
+// readMost rows are asked for at once where their size matters.
+const readMost = 64
+
+// readSome reads rows up to the one that makes them so many bytes.
+func (s *store) readSome(ctx context.Context, t *table, reader *rowReader, ids []string, where string, bytes int) ([]*outbox.Message, error) {
+	rows, err := s.selectRows(ctx, t, reader, reader.list("t"), reader.formats(0), ids, where)
+	if err != nil {
+		return nil, err
 	}
 	defer rows.Close()
 	var ms []*outbox.Message
-	for rows.Next() {
+	for bytes > 0 && rows.Next() {
 		m, err := reader.message(rows)
 		if err != nil {
 			return nil, err
 		}
 		ms = append(ms, m)
+		bytes -= m.Size()
 	}
+	rows.Close() // what the server still sends is read and forgotten
 	if err := rows.Err(); err != nil {
 		return nil, s.fault("read rows of table "+t.String(), err)
 	}
 	return ms, nil
+}
+
+// selectRows asks for rows of a table (alias t) by id.
+func (s *store) selectRows(ctx context.Context, t *table, reader *rowReader, list string, formats pgx.QueryResultFormats, ids []string,
+	where string) (pgx.Rows, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.findable(id) })
+	param, err := t.id.array(ids)
+	if err != nil {
+		return nil, fmt.Errorf("%w: read rows of table %s: %w", source.ErrStop, t, err)
+	}
+	sql := "SELECT " + list + " FROM " + t.sql + " AS t WHERE t." + quoteIdent(t.Columns.ID) + " = ANY($1::" + t.id.cast + ")"
+	if where != "" {
+		sql += " AND " + where
+	}
+	args := []any{param}
+	if formats != nil {
+		args = []any{formats, param}
+	}
+	rows, err := s.conn.Query(ctx, sql+" ORDER BY "+reader.table.order("t", false), args...)
+	if err != nil {
+		return nil, s.fault("read rows of table "+t.String(), err)
+	}
+	return rows, nil
 }
 
 func orZero(t *time.Time) time.Time {

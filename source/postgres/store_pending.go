@@ -235,7 +235,7 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 }
 
 // Fetch reads rows that are still pending, as messages at and after a position.
-func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position) ([]*outbox.Message, [][]string, error) {
+func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
 	ids := make(map[string][]string)
 	for _, r := range rows {
 		ids[r.Table] = append(ids[r.Table], r.ID)
@@ -246,14 +246,17 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 	}
 	var ms []*outbox.Message
 	for _, t := range s.tables.order {
-		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep {
+		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep || bytes <= 0 {
 			continue
 		}
-		found, err := s.readRows(ctx, t, ids[t.String()], t.pending("t."))
+		found, err := s.readUpTo(ctx, t, ids[t.String()], t.pending("t."), bytes)
 		if err != nil {
 			return nil, nil, err
 		}
 		ms = append(ms, found...)
+		for _, m := range found {
+			bytes -= m.Size()
+		}
 	}
 	if len(ms) == 0 {
 		return nil, nil, nil

@@ -51,7 +51,7 @@ func (r *rig) byEveryRoad(want []*outbox.Message) {
 	for _, m := range want {
 		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: m.ID})
 	}
-	fetched, parkedAt, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5})
+	fetched, parkedAt, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5}, fetchAll)
 	r.must(err, "fetch")
 	if len(parkedAt) > 0 && len(parkedAt) != len(fetched) {
 		r.t.Errorf("fetched %d messages, parked at %d", len(fetched), len(parkedAt))
@@ -138,7 +138,7 @@ func testPayloadsOf(t *testing.T, k Kind, tables []Table) {
 	ms, _ := r.read(source.Start{From: from}).messages(n)
 	for i, table := range r.tables {
 		r.compareIn(table, "the log, type "+table.PayloadType, want[i], of(table, ms))
-		fetched, _, err := r.st.Fetch(r.ctx, refs[i], outbox.Position{Log: 1, Commit: 5})
+		fetched, _, err := r.st.Fetch(r.ctx, refs[i], outbox.Position{Log: 1, Commit: 5}, fetchAll)
 		r.must(err, "fetch")
 		r.compareIn(table, "a fetch, type "+table.PayloadType, want[i], fetched)
 	}
@@ -262,7 +262,7 @@ func testTooLarge(t *testing.T, k Kind) {
 	snap, _ := r.judge(true)
 	swept, _ := r.pending(snap, 1)
 	check("a sweep", swept)
-	fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5})
+	fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5}, fetchAll)
 	r.must(err, "fetch")
 	check("a fetch", fetched)
 }

@@ -135,6 +135,9 @@ func testPendingBesideWriters(t *testing.T, k Kind) {
 
 // testFetch: rows that are still pending are read at the given position, in the order in which they were written, with
 // the sinks where they are parked.
+// fetchAll is more bytes than any test has.
+const fetchAll = 1 << 30
+
 func testFetch(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox"), table("debezium", "second")}})
 	for _, n := range []int{5, 4, 3, 2, 1} { // against the order of ids
@@ -149,7 +152,7 @@ func testFetch(t *testing.T, k Kind) {
 	}
 	refs = append(refs, checkpoint.RowRef{Table: r.tables[1].String(), ID: id(9)})
 	at := outbox.Position{Log: 2, Commit: 500, N: 3}
-	ms, parkedAt, err := r.st.Fetch(r.ctx, refs, at)
+	ms, parkedAt, err := r.st.Fetch(r.ctx, refs, at, fetchAll)
 	r.must(err, "fetch")
 	var got []string
 	for i, m := range ms {
@@ -164,7 +167,10 @@ func testFetch(t *testing.T, k Kind) {
 			t.Errorf("message %d is parked at %q, want %q", i, sinks, want)
 		}
 	}
-	ms, _, err = r.st.Fetch(r.ctx, nil, at)
+	if some, _, err := r.st.Fetch(r.ctx, refs, at, 1); err != nil || len(some) == 0 || some[0].ID != ms[0].ID {
+		t.Errorf("of what one byte allows %d messages came, %v; want the first at least", len(some), err)
+	}
+	ms, _, err = r.st.Fetch(r.ctx, nil, at, fetchAll)
 	r.must(err, "fetch nothing")
 	equal(t, "fetched nothing", len(ms), 0)
 }

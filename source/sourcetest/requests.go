@@ -252,7 +252,7 @@ func testDrop(t *testing.T, k Kind) {
 			equal(t, "parked", r.parked(), "audit:1 waiting!@, kafka:1 dropped, kafka:3 dropped")
 			equal(t, "rows", r.rows(), want[0])
 			// A sweep leaves out what was dropped.
-			ms, at, err := r.st.Fetch(r.ctx, []checkpoint.RowRef{{Table: three.Table, ID: three.ID}}, outbox.Position{Log: 1})
+			ms, at, err := r.st.Fetch(r.ctx, []checkpoint.RowRef{{Table: three.Table, ID: three.ID}}, outbox.Position{Log: 1}, fetchAll)
 			r.must(err, "fetch")
 			if len(ms) != 1 || len(at) != 1 || !slices.Equal(at[0], []string{"kafka"}) {
 				t.Errorf("fetched %s, parked at %v", ids(ms), at)

@@ -111,7 +111,7 @@ func (n *naive) list(ctx context.Context) error {
 
 // found delivers the rows that the log did not hold. Nothing is ever in memory here when a barrier is read.
 func (n *naive) found(ctx context.Context, rows *checkpoint.PendingRows) error {
-	ms, at, err := n.store.Fetch(ctx, rows.Rows, outbox.Position{Log: n.saved.Log, Commit: rows.Commit})
+	ms, at, err := n.store.Fetch(ctx, rows.Rows, outbox.Position{Log: n.saved.Log, Commit: rows.Commit}, 1<<30)
 	if err != nil {
 		return err
 	}

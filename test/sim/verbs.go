@@ -297,16 +297,21 @@ func (s *server) askForReset(m *message) {
 }
 
 // Fetch reads those of the rows that are still pending.
-func (x *session) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position) ([]*outbox.Message, [][]string, error) {
+func (x *session) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
 	s := &x.inst.w.server
 	var ms []*outbox.Message
 	var at2 [][]string
 	err := x.do(ctx, "fetch", func() error {
+		total := 0
 		for _, r := range rows {
 			m := s.message(r.Table, r.ID)
 			if m == nil || !m.pendingRow() || !m.txn.visible {
 				continue
 			}
+			if total >= bytes {
+				break
+			}
+			total += s.build(m, at, 0).Size()
 			ms = append(ms, s.build(m, at, 0))
 			at2 = append(at2, s.parkedAt(m))
 			at.N++
