@@ -5,7 +5,9 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # What runs concurrently, or is shared by what does: tested with the race detector too.
-ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./source/mongo/... ./test/sim/...
+ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./source/mongo/... ./source/poll/... ./test/sim/...
+# Of MySQL's source, all of which takes long with the race detector: what several goroutines take part in.
+RACY_MYSQL := (TestSourceKit|TestStoreKit)/mysql/(ConcurrentWriters|Stop|EndedContext|EmitError|Confirm|Barrier|Progress|Cautious|Cut|TakeOver|SecondRelay|LargeTransaction|Lock|Fence|FrozenHolder|PendingBesideWriters)
 FUZZTIME  ?= 30s
 SCHEDULES ?= 20000
 # Tests that had no server; go test hides what a package that passes prints.
@@ -30,6 +32,7 @@ test: servers ## run all tests against real servers, the engine's with the race 
 	$(GO) test -count=1 ./test
 	$(GO) test -count=1 -timeout 30m ./...
 	$(GO) test -count=1 -timeout 30m -race $(ENGINE)
+	$(GO) test -count=1 -timeout 30m -race -run '$(RACY_MYSQL)' ./source/mysql
 	@if [ -s $(SKIPS) ]; then cat $(SKIPS); echo "SKIPPED $$(wc -l <$(SKIPS)) tests for want of a server"; fi
 
 race: servers ## run all tests with the race detector
