@@ -106,6 +106,7 @@ func (c *Config) needs() []need {
 	for _, name := range databases {
 		list = append(list, need{name, "", []string{"listCollections"}})
 	}
+	list = append(list, oplogNeed())
 	stream := need{actions: []string{"changeStream", "find"}}
 	switch _, database := c.pipeline(false); {
 	case len(c.Tables) == 1:
@@ -115,6 +116,9 @@ func (c *Config) needs() []need {
 	}
 	return append(list, stream)
 }
+
+// oplogNeed is what shows where the log begins.
+func oplogNeed() need { return need{"local", "oplog.rs", []string{"find", "collStats"}} }
 
 // RoleScript makes a role with what a user needs who does nothing but run the relay, as a script for mongosh, and grants it to
 // the user.

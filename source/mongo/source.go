@@ -143,7 +143,15 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 		e.Lost = "a collection of the outbox was dropped or renamed: what is in its place now has to be swept"
 		return e, nil
 	}
-	if e.Lost, err = c.lost(ctx, client, at.at); err != nil {
+	if !h.sharded() {
+		if e.Lost, err = lostAnew(ctx, client, at.at); err != nil {
+			return nil, err
+		}
+	}
+	if e.Lost == "" {
+		e.Lost, err = c.lost(ctx, client, at.at)
+	}
+	if err != nil {
 		return nil, err
 	}
 	// The log is the same, but rows are counted in another way: what lies beyond the checkpoint is read again.

@@ -307,3 +307,27 @@ func placeOf(t *testing.T, r source.Resume) place {
 	}
 	return p
 }
+
+// A copy of a server's files that was made another replica set has the same collections, and a change stream opens in it from any
+// time; what was written before the set was made is in no log. Where the user may see the oplog, that is a lost position.
+func TestAnotherReplicaSetIsAGap(t *testing.T) {
+	t.Parallel()
+	server := servers.Mongo(t)
+	r := newRig(t, server, kitTable("debezium"))
+	own, err := r.src.Examine(r.ctx, "", "")
+	r.must(err)
+	from := r.establish()
+	r.insert(r.ctx, 0, "1", nil)
+	lost := func(why string, want bool) {
+		t.Helper()
+		e, err := r.src.Examine(r.ctx, own.SourceID, from)
+		if err != nil || e.SourceID != own.SourceID || (e.Lost != "") != want {
+			t.Errorf("examined %s: %+v, %v, want it lost: %v", why, e, err, want)
+		}
+	}
+	lost("the position of the same set", false)
+	r.must(server.Stop())
+	r.must(server.Forget())
+	r.must(server.Start())
+	lost("the position of another set", true)
+}

@@ -248,29 +248,31 @@ func (o *oplog) window() time.Duration { return time.Duration(o.Last>>32-o.First
 
 // readOplog looks at the oplog itself, which takes the right to read the database local.
 func readOplog(ctx context.Context, client *mongo.Client) (*oplog, error) {
-	local := client.Database("local")
 	o := &oplog{}
-	for _, end := range []struct {
-		order int
-		at    *opTime
-	}{{1, &o.First}, {-1, &o.Last}} {
-		var entry struct {
-			TS bson.Timestamp `bson:"ts"`
-		}
-		err := local.Collection("oplog.rs").FindOne(ctx, bson.D{}, options.FindOne().SetSort(bson.D{{Key: "$natural", Value: end.order}}).
-			SetProjection(bson.D{{Key: "ts", Value: 1}})).Decode(&entry)
-		if err != nil {
-			return nil, fmt.Errorf("read the oplog: %w", err)
-		}
-		*end.at = opTimeOf(entry.TS.T, entry.TS.I)
+	var err error
+	if o.First, err = oplogEnd(ctx, client, 1); err == nil {
+		o.Last, err = oplogEnd(ctx, client, -1)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the oplog: %w", err)
 	}
 	var stats struct {
 		Size    int64 `bson:"size"`
 		MaxSize int64 `bson:"maxSize"`
 	}
-	if err := local.RunCommand(ctx, bson.D{{Key: "collStats", Value: "oplog.rs"}}).Decode(&stats); err != nil {
+	if err := client.Database("local").RunCommand(ctx, bson.D{{Key: "collStats", Value: "oplog.rs"}}).Decode(&stats); err != nil {
 		return nil, fmt.Errorf("read the oplog's size: %w", err)
 	}
 	o.Size, o.MaxSize = stats.Size, stats.MaxSize
 	return o, nil
+}
+
+// oplogEnd is the time of the oplog's first (order 1) or last (-1) entry.
+func oplogEnd(ctx context.Context, client *mongo.Client, order int) (opTime, error) {
+	var entry struct {
+		TS bson.Timestamp `bson:"ts"`
+	}
+	err := client.Database("local").Collection("oplog.rs").FindOne(ctx, bson.D{}, options.FindOne().SetSort(bson.D{{Key: "$natural", Value: order}}).
+		SetProjection(bson.D{{Key: "ts", Value: 1}})).Decode(&entry)
+	return opTimeOf(entry.TS.T, entry.TS.I), err
 }

@@ -197,6 +197,22 @@ func (c *Config) lost(ctx context.Context, client *mongo.Client, from opTime) (w
 	return "", err
 }
 
+// lostAnew tells that the log was begun after a time, as that of a server is that was restored from a copy of its files as another
+// replica set; "" if it was not, or where the user may not see it. A change stream opens in such a log all the same: the server
+// takes it that nothing can have come before a set was made.
+func lostAnew(ctx context.Context, client *mongo.Client, from opTime) (why string, err error) {
+	first, err := oplogEnd(ctx, client, 1)
+	switch {
+	case hasCode(err, codeUnauthorized), errors.Is(err, mongo.ErrNoDocuments):
+		return "", nil
+	case err != nil:
+		return "", fault("look where the log begins", err)
+	case first > from:
+		return fmt.Sprintf("the oplog begins at %s, after the checkpoint %s: it was rolled over, or the server restored as another replica set", first, from), nil
+	}
+	return "", nil
+}
+
 // clusterTime is the end of the log, as the primary knows it.
 func clusterTime(ctx context.Context, client *mongo.Client) (opTime, error) {
 	var reply struct {

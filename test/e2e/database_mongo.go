@@ -31,25 +31,33 @@ func newMongo(b *Bed, o *Options) *mongoDB {
 	}
 	b.DB = b.Mongo.NewDatabase(b.tb)
 	m := &mongoDB{Bed: b}
-	var err error
-	if m.client, err = mongo.Connect(options.Client().ApplyURI(b.Mongo.URL()).SetServerSelectionTimeout(5 * time.Second).
-		SetReadConcern(readconcern.Majority()).SetWriteConcern(writeconcern.Majority())); err != nil {
-		b.tb.Fatal(err)
-	}
-	b.tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = m.client.Disconnect(ctx) // of a server that may be gone
-	})
+	m.connect()
 	for _, name := range []string{"outbox", "events"} {
 		if err := m.collection(name).Database().CreateCollection(b.context(), name); err != nil {
 			b.tb.Fatal(err)
 		}
 	}
+	var err error
 	if m.begins, err = m.note(b.context()); err != nil {
 		b.tb.Fatal(err)
 	}
 	return m
+}
+
+// connect makes a client of the server that the bed has now.
+func (m *mongoDB) connect() {
+	m.tb.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(m.Mongo.URL()).SetServerSelectionTimeout(5 * time.Second).
+		SetReadConcern(readconcern.Majority()).SetWriteConcern(writeconcern.Majority()))
+	if err != nil {
+		m.tb.Fatal(err)
+	}
+	m.tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = client.Disconnect(ctx) // of a server that may be gone
+	})
+	m.client = client
 }
 
 // Collection is a collection of a bed whose database is MongoDB.

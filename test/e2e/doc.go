@@ -22,7 +22,7 @@
 //	kill_*_test.go     kill -9 of the relay under load, for each kind of source and sink, and of the database server
 //	visibility_test.go commits that become visible late, asynchronous commits, rows removed by the application
 //	gap_test.go        a slot that is lost
-//	lost_*_test.go     a position in the binlog that is lost: purged, reset, restored from a backup
+//	lost_*_test.go     a position in the binlog or oplog that is lost: purged, reset, rolled over, restored from a backup
 //	outage_test.go     one of two sinks away, or refusing everything with 401
 //	poison_test.go     a message that its sink never takes
 //	takeover_test.go   two relays, one killed or frozen

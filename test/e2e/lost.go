@@ -18,11 +18,12 @@ type Lost struct {
 	Ledger   *Ledger
 	Endpoint *Endpoint
 
-	truth *Truth
-	table string
-	keep  bool
-	relay *Relay
-	ids   []int64 // all that were written
+	options Options
+	truth   *Truth
+	table   string
+	keep    bool
+	relay   *Relay
+	ids     []int64 // all that were written
 }
 
 // NewLost makes a bed with a server of its own, writes to one table of it, and has its relay compare nothing with the log: what
@@ -37,6 +38,7 @@ func NewLost(b *Bed, o Options, table string, keep bool) *Lost {
 	if keep {
 		o.Tables = "\n    - {name: " + table + ", shape: debezium, on_delivered: keep}\n"
 	}
+	l.options = o
 	b.Configure(o)
 	b.MustCommand("init")
 	return l

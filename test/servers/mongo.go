@@ -282,6 +282,21 @@ func (m *MongoServer) Kill() error {
 // Restart stops the server if it runs and starts it again on the same port.
 func (m *MongoServer) Restart() error { return errors.Join(m.Stop(), m.Start()) }
 
+// Forget makes a stopped server forget its replica set and its oplog, as who
+// restores a copy of its files elsewhere does. Start makes a new set then.
+func (m *MongoServer) Forget() error {
+	m.options.standalone = true
+	err := m.Start()
+	if err == nil {
+		err = errors.Join(m.dropDatabase("local"), m.Stop())
+	}
+	m.options.standalone, m.ready = false, false
+	if err != nil {
+		return fmt.Errorf("forget the replica set: %w", err)
+	}
+	return nil
+}
+
 // Pause freezes the server with SIGSTOP: connections stay open and nothing
 // answers.
 func (m *MongoServer) Pause() error {
