@@ -180,8 +180,10 @@ type Store interface {
 	// Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an
 	// operator; at most limit deliveries and about bytes of payload. More tells whether blocking deliveries follow.
 	Page(ctx context.Context, lane Lane, after outbox.Position, limit, bytes int) (page []Parked, more bool, err error)
-	// Pending lists rows that are pending in tables with delete or mark and that no delivery is parked for, from a cursor of
-	// the store ("" = the beginning), at most limit; and a barrier that comes after all of them in the log.
+	// Pending lists rows that are pending in tables with delete or mark, from a cursor of the store ("" = the beginning), at
+	// most limit; and a barrier that comes after all of them in the log. Rows that were settled with a parked delivery are left
+	// out. Those with parked deliveries whose row was never settled are in: its other deliveries are in memory, or were in the
+	// memory of a relay that is gone.
 	Pending(ctx context.Context, cursor string, limit int) (*PendingRows, error)
 	// Fetch reads those of the rows that are still pending and not parked at every sink, as messages at the
 	// given position (Commit of the barrier, N from the given one on), in the order in which rows are swept. parkedAt is as in

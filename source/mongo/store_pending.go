@@ -158,7 +158,7 @@ func (s *store) pendingIDs(ctx context.Context, t *outbox.Table, at *pendingCurs
 	return ids, fault("list pending documents of "+t.String(), cur.Err())
 }
 
-// parkedAmong tells which of the messages are parked at all, and which of them are dead although their document was dealt with.
+// parkedAmong tells which of the messages are parked and were dealt with, and which of them are dead although their document was dealt with.
 func (s *store) parkedAmong(ctx context.Context, t *outbox.Table, ids []pendingID) (parked, dead map[string]bool, err error) {
 	if len(ids) == 0 || len(s.sinks) == 0 {
 		return nil, nil, nil
@@ -178,7 +178,7 @@ func (s *store) parkedAmong(ctx context.Context, t *outbox.Table, ids []pendingI
 	parked, dead = make(map[string]bool), make(map[string]bool)
 	resets := t.Columns.Status != "" && t.Words.Dead != t.Words.Pending
 	for _, v := range found {
-		if v.Table != t.String() {
+		if v.Table != t.String() || !v.RowSettled && !v.Unfinished {
 			continue
 		}
 		parked[v.ID] = true

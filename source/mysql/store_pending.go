@@ -209,7 +209,7 @@ func (s *store) readWindow(ctx context.Context, t *table, at *pendingCursor) ([]
 	return rows, s.send(ctx, b)
 }
 
-// parkedStates tells which rows have parked deliveries, and (true) which of them were reset: a dead delivery whose row was dealt
+// parkedStates tells which rows have parked deliveries and were dealt with, and (true) which of them were reset: a dead delivery whose row was dealt
 // with, and that is all copied.
 func (s *store) parkedStates(ctx context.Context, t *table, rows []pendingRow) (map[string]bool, error) {
 	resettable := t.Columns.Status != "" && t.Words.Dead != t.Words.Pending
@@ -230,7 +230,7 @@ func (s *store) parkedStates(ctx context.Context, t *table, rows []pendingRow) (
 			parked[id] = parked[id] || resettable && r.bool(1)
 			return nil
 		}, `SELECT p.message_id, p.state = 'dead' AND p.row_settled AND NOT p.unfinished AND NOT p.in_table
-			FROM {parked} p FORCE INDEX (PRIMARY) WHERE `+whereMessages, s.cfg.Pipeline, ids, bin(t.String()))
+			FROM {parked} p FORCE INDEX (PRIMARY) WHERE `+whereMessages+` AND (p.row_settled OR p.unfinished)`, s.cfg.Pipeline, ids, bin(t.String()))
 	}
 	return parked, s.send(ctx, b)
 }

@@ -190,7 +190,7 @@ func (s *store) pendingArgs(at *pendingCursor) []any {
 	return args
 }
 
-// pendingSQL lists, of a window of rows, those that are pending and not parked (missing), those that were reset, and the last
+// pendingSQL lists, of a window of rows, those that are pending and not parked and dealt with (missing), those that were reset, and the last
 // one, where the next window begins. Where an index leads to the pending rows, the window is made of those.
 func (t *table) pendingSQL(after bool) string {
 	id := "t." + quoteIdent(t.Columns.ID)
@@ -211,7 +211,8 @@ func (t *table) pendingSQL(after bool) string {
 	}
 	return `
 SELECT id, missing, reset, n FROM (
-	SELECT w.id, w.pending AND NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = w.id AND p.source_table = $2) AS missing,
+	SELECT w.id, w.pending AND NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = w.id AND p.source_table = $2
+		AND (p.row_settled OR p.unfinished)) AS missing,
 		w.pending AND ` + reset + ` AS reset, count(*) OVER () AS n, w.rank, count(*) OVER () = w.rank AS last
 	FROM (SELECT ` + id + `::text AS id, ` + outer + ` AS pending, row_number() OVER (ORDER BY ` + id + `) AS rank
 		FROM ` + t.sql + ` AS t WHERE ` + inner + ` ORDER BY ` + id + ` LIMIT $3) w

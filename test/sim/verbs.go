@@ -260,7 +260,7 @@ func (s *server) pendingRows(cursor string, limit int) *checkpoint.PendingRows {
 		if !m.pendingRow() || !m.txn.visible || !reconciled(m) {
 			continue
 		}
-		if len(s.parkedAt(m)) > 0 {
+		if slices.ContainsFunc(s.parked, func(p *parked) bool { return p.m == m && p.rowSettled }) {
 			s.askForReset(m)
 			continue
 		}
