@@ -12,14 +12,15 @@ const envelopePayload = "payload"
 type body struct {
 	expand, dropNulls, dropEmpty bool
 	// json: a payload that is not expanded is written as a JSON string.
-	json bool
+	json   bool
+	schema connectSchema
 	// envelope, if any, makes the value an object of the payload and these columns.
 	envelope []placement
 }
 
 // newBody returns nil where the payload is the value. The envelope is left to the caller.
 func newBody(s *spec) *body {
-	b := &body{expand: s.expand, dropNulls: s.dropNulls, dropEmpty: s.dropEmpty, json: s.jsonValue}
+	b := &body{expand: s.expand, dropNulls: s.dropNulls, dropEmpty: s.dropEmpty, json: s.jsonValue, schema: newConnectSchema(s.valueSchema)}
 	enveloped := false
 	for _, p := range s.placements {
 		enveloped = enveloped || p.kind == placeEnvelope
@@ -41,7 +42,7 @@ func (b *body) write(m *outbox.Message, d *sink.Delivery) error {
 		case !b.json || expanded:
 			d.Value = payload
 		default:
-			d.Value = cell{text: payload}.appendJSON(make([]byte, 0, len(payload)+len(payload)/8+2))
+			d.Value = b.schema.append(make([]byte, 0, len(payload)+len(payload)/8+len(b.schema.open)+3), cell{text: payload})
 		}
 		return nil
 	}
@@ -68,10 +69,11 @@ func (b *body) write(m *outbox.Message, d *sink.Delivery) error {
 type jsonColumn struct {
 	column string
 	// value reads it from the message where its type is not known.
-	value func(*outbox.Message) []byte
+	value  func(*outbox.Message) []byte
+	schema connectSchema
 }
 
 func (j *jsonColumn) write(m *outbox.Message) []byte {
 	c, _ := readColumn(m, j.column, j.value)
-	return c.appendJSON(nil)
+	return j.schema.append(nil, c)
 }

@@ -33,6 +33,9 @@ type spec struct {
 	contextColumn string
 	// jsonKey, jsonValue and jsonHeaders: they are written as JSON instead of as they are.
 	jsonKey, jsonValue, jsonHeaders bool
+	// The literals of Kafka Connect's schemas that JSON is wrapped in, if any; those of headers by column.
+	keySchema, valueSchema string
+	headerSchemas          map[string]string
 	// columns holds the columns by their configuration keys where an option names them.
 	columns map[string]string
 }
@@ -40,8 +43,11 @@ type spec struct {
 func optionTable() []option {
 	return []option{
 		{"format.header", formatOption(func(s *spec) *bool { return &s.jsonHeaders })},
+		{"format.header.schema", setHeaderSchemas},
 		{"format.key", formatOption(func(s *spec) *bool { return &s.jsonKey })},
+		{"format.key.schema", schemaOption(func(s *spec) *string { return &s.keySchema })},
 		{"format.value", formatOption(func(s *spec) *bool { return &s.jsonValue })},
+		{"format.value.schema", schemaOption(func(s *spec) *string { return &s.valueSchema })},
 		{"route.by.field", columnOption("topic")},
 		{"route.topic.regex", func(s *spec, v string) error { s.regex, s.regexSet = v, true; return nil }},
 		{"route.topic.replacement", func(s *spec, v string) error { s.replacement, s.replacementSet = v, true; return nil }},
@@ -169,5 +175,5 @@ func (o Options) read(path []string) (*spec, []*Problem) {
 			problems = append(problems, &Problem{Path: at(path, name), Value: o[name], Reason: err.Error()})
 		}
 	}
-	return s, problems
+	return s, append(problems, s.schemaProblems(path)...)
 }

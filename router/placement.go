@@ -58,7 +58,8 @@ type placement struct {
 	// ignoreMissing: a row without the column gets no placement instead of an error.
 	ignoreMissing bool
 	// json: the header is written as JSON.
-	json bool
+	json   bool
+	schema connectSchema
 }
 
 // apply places a header or the partition.
@@ -69,7 +70,7 @@ func (p *placement) apply(m *outbox.Message, d *sink.Delivery) error {
 	}
 	if p.kind == placeHeader {
 		if p.json {
-			c.text = c.appendJSON(nil)
+			c.text = p.schema.append(nil, c)
 		}
 		d.Headers = append(d.Headers, outbox.Header{Name: p.alias, Value: c.text})
 		return nil

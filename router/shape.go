@@ -31,6 +31,8 @@ type shaper struct {
 	// contextColumn holds a trace context; "" = there is none.
 	contextColumn string
 	jsonHeaders   bool
+	// contextSchema is that of the headers of a trace context.
+	contextSchema connectSchema
 }
 
 // newShaper reads the options of a table: own override those of the whole pipeline, one by one. A topic rule of the whole
@@ -54,13 +56,17 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 		s.topic = rule
 	}
 	if own.jsonKey {
-		s.key = &jsonColumn{t.Columns.Key, func(m *outbox.Message) []byte { return m.Key }}
+		s.key = &jsonColumn{t.Columns.Key, func(m *outbox.Message) []byte { return m.Key }, newConnectSchema(own.keySchema)}
 	}
 	if own.jsonHeaders {
-		s.id = &jsonColumn{t.Columns.ID, func(m *outbox.Message) []byte { return []byte(m.ID) }}
+		s.id = &jsonColumn{t.Columns.ID, func(m *outbox.Message) []byte { return []byte(m.ID) }, newConnectSchema(own.headerSchemas[t.Columns.ID])}
+	}
+	if own.headerSchemas != nil {
+		s.contextSchema = newConnectSchema(stringSchema)
 	}
 	for _, spec := range own.placements {
-		p := placement{placementSpec: spec, value: columnOf(&t.Columns, spec.column), ignoreMissing: own.ignoreMissing, json: own.jsonHeaders}
+		p := placement{placementSpec: spec, value: columnOf(&t.Columns, spec.column), ignoreMissing: own.ignoreMissing, json: own.jsonHeaders,
+			schema: newConnectSchema(own.headerSchemas[spec.column])}
 		if spec.kind == placeEnvelope {
 			s.body.envelope = append(s.body.envelope, p)
 			continue

@@ -29,7 +29,7 @@ func (s *shaper) addContext(m *outbox.Message, d *sink.Delivery) {
 		}
 		text := []byte(value)
 		if s.jsonHeaders {
-			text = cell{text: text}.appendJSON(nil)
+			text = s.contextSchema.append(nil, cell{text: text})
 		}
 		d.Headers = append(d.Headers, outbox.Header{Name: name, Value: text})
 	}

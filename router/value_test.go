@@ -169,3 +169,40 @@ func BenchmarkEveryOption(b *testing.B) {
 		}
 	}
 }
+
+func TestSchemas(t *testing.T) {
+	t.Parallel()
+	const str, num, raw = `{"type":"string","optional":false}`, `{"type":"int64","optional":true}`, `{"type":"bytes","optional":true}`
+	r := mustNew(t, router.Config{Tables: []outbox.Table{table(t, "debezium", "outbox")}, Sinks: []string{"out"}, Options: router.Options{
+		"format.key": "json", "format.key.schema": str, "format.value": "json", "format.value.schema": raw, "format.header": "json",
+		"format.header.schema": `{"id":` + str + `,"shard":` + num + `}`, "table.fields.additional.placement": "shard:header,type:header",
+		"tracing.span.context.field": "trace"}})
+	m := invoice()
+	m.Fields[0].Bare = true
+	m.Fields = append(m.Fields, outbox.Field{Name: "trace", Value: []byte("traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")})
+	var d sink.Delivery
+	if _, err := r.Route(m, &d); err != nil {
+		t.Fatal(err)
+	}
+	want := `<{"schema":` + str + `,"payload":"I-42"}> <{"schema":` + raw + `,"payload":"eyJ0b3RhbCI6MTIuNX0="}> id={"schema":` + str + `,"payload":"m1"} shard=<{"schema":` + num +
+		`,"payload":7}> type=<"InvoiceIssued"> traceparent=<{"schema":` + str + `,"payload":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}>`
+	if diff := cmp.Diff(want, text(&d)); diff != "" {
+		t.Errorf("delivery (-want +got):\n%s", diff)
+	}
+	for _, c := range []struct {
+		options router.Options
+		want    string
+	}{
+		{router.Options{"format.key.schema": str}, "needs format.key: json"},
+		{router.Options{"format.key": "json", "format.key.schema": `{"type":"struct"}`}, `has the type "struct"`},
+		{router.Options{"format.key": "json", "format.key.schema": `{`}, "must be a schema"},
+		{router.Options{"format.header": "json", "format.header.schema": str}, "column optional must be a schema"},
+		{router.Options{"format.header": "json", "format.header.schema": `[]`}, "must be a JSON object"},
+		{router.Options{"format.value": "json", "format.value.schema": str, "table.expand.json.payload": "true"}, "is for a payload as it stands"},
+	} {
+		_, err := router.New(router.Config{Tables: []outbox.Table{table(t, "debezium", "outbox")}, Sinks: []string{"out"}, Options: c.options})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want one with %q", c.options, err, c.want)
+		}
+	}
+}

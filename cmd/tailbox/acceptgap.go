@@ -27,7 +27,7 @@ func newAcceptGap() *command {
 			if why == "" {
 				return wrongUsage("accept-gap: say why with --why TEXT: it is kept in tailbox_request")
 			}
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

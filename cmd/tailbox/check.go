@@ -31,7 +31,7 @@ func newCheck() *command {
 			output.flag(fs)
 		},
 		run: func(ctx context.Context, sh *shell, _ []string) error {
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ func newDeadList() *command {
 			if err != nil {
 				return err
 			}
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func newDeadShow() *command {
 			if len(ids) == 0 {
 				return wrongUsage("dead show: name the messages by their IDs, as tailbox dead list tells them")
 			}
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
@@ -137,7 +137,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 	if !narrowed(&sel) && !sel.All {
 		return wrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --group, --type or --reason, or say --all", v)
 	}
-	p, err := load(sh, d.file)
+	p, err := load(ctx, sh, d.file)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func newDeadEdit() *command {
 			if len(set) == 0 && len(headers) == 0 && newID == "" {
 				return wrongUsage("dead edit: say what to change with --payload, --type, --topic, --key, --header or --new-id; to send it as it is, use dead replay")
 			}
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

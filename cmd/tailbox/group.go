@@ -39,7 +39,7 @@ func newGroupList() *command {
 			output.flag(fs)
 		},
 		run: func(ctx context.Context, sh *shell, names []string) error {
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func newGroupShow() *command {
 			if len(names) != 1 {
 				return wrongUsage("group show: name one group")
 			}
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *command 
 			if len(names) == 0 {
 				return wrongUsage("group %s: name the groups, as tailbox group list tells them", name)
 			}
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

@@ -4,9 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
+	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/internal/debezium"
+	"github.com/tailbox/tailbox/source/postgres"
 )
+
+// describeTimeout bounds asking the database for the columns of a table.
+const describeTimeout = 10 * time.Second
 
 // What -c holds where --debezium is given: the names of Debezium's files, each behind a separator.
 const (
@@ -25,13 +31,14 @@ func newImportDebezium() *command {
 	return &command{
 		name: "debezium", args: "FILE…", about: "reads Debezium Server's properties, or a connector of Kafka Connect",
 		long: "Each option is commented with where it came from. What has no effect on an outbox is listed at the end; what would change the\n" +
-			"messages and cannot be kept is an error. Name the properties of Kafka Connect's worker too, for its brokers and converters.",
+			"messages and cannot be kept is an error. Where schemas are sent around keys, values or headers, as Debezium Server does by default, the\n" +
+			"database is asked for the table's columns. Name the properties of Kafka Connect's worker too, for its brokers and converters.",
 		example: "tailbox import debezium application.properties > tailbox.yaml\ntailbox import debezium connect-distributed.properties outbox-connector.json > tailbox.yaml",
-		run: func(_ context.Context, sh *shell, args []string) error {
+		run: func(ctx context.Context, sh *shell, args []string) error {
 			if len(args) == 0 {
 				return wrongUsage("import debezium: name Debezium's configuration, such as application.properties")
 			}
-			yaml, err := importDebezium(sh, args)
+			yaml, err := importDebezium(ctx, sh, args)
 			if err != nil {
 				return err
 			}
@@ -42,7 +49,7 @@ func newImportDebezium() *command {
 }
 
 // importDebezium makes a configuration of Debezium's files.
-func importDebezium(sh *shell, names []string) ([]byte, error) {
+func importDebezium(ctx context.Context, sh *shell, names []string) ([]byte, error) {
 	files := make([]debezium.File, len(names))
 	for i, name := range names {
 		data, err := os.ReadFile(name)
@@ -51,7 +58,19 @@ func importDebezium(sh *shell, names []string) ([]byte, error) {
 		}
 		files[i] = debezium.File{Name: name, Data: data}
 	}
-	yaml, err := debezium.Import(files, sh.env)
+	yaml, err := debezium.Import(files, sh.env, func(address, table string) (map[string]string, error) {
+		file, err := config.Parse("source.url", []byte("url: "+address), sh.env)
+		if err != nil {
+			return nil, err
+		}
+		url := file.Top().Secret("url")
+		if err := file.Err(); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+		defer cancel()
+		return postgres.ConnectSchemas(ctx, url, table)
+	})
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("import Debezium's configuration: %w", err)}
 	}

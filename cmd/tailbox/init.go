@@ -27,7 +27,7 @@ func newInit() *command {
 			fs.BoolVar(&print, "print", false, "print the SQL and do nothing")
 		},
 		run: func(ctx context.Context, sh *shell, _ []string) error {
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

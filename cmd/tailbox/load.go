@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -36,8 +37,8 @@ func findConfig(sh *shell, named string) (string, error) {
 }
 
 // load reads the configuration, sinks included. Its errors are told all at once.
-func load(sh *shell, named string) (*parts, error) {
-	c, file, err := read(sh, named)
+func load(ctx context.Context, sh *shell, named string) (*parts, error) {
+	c, file, err := read(ctx, sh, named)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +53,9 @@ func load(sh *shell, named string) (*parts, error) {
 }
 
 // read reads the file that -c names, or what Debezium's files say.
-func read(sh *shell, named string) (*config.Config, *config.File, error) {
+func read(ctx context.Context, sh *shell, named string) (*config.Config, *config.File, error) {
 	if names, ok := strings.CutPrefix(named, debeziumFiles); ok {
-		yaml, err := importDebezium(sh, strings.Split(names, fileSeparator)[1:])
+		yaml, err := importDebezium(ctx, sh, strings.Split(names, fileSeparator)[1:])
 		if err != nil {
 			return nil, nil, err
 		}

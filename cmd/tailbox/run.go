@@ -39,7 +39,7 @@ func newRun() *command {
 		example: "tailbox run -c tailbox.yaml",
 		flags:   func(fs *flag.FlagSet) { configFlag(fs, &file) },
 		run: func(ctx context.Context, sh *shell, _ []string) error {
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

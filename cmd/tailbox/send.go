@@ -44,7 +44,7 @@ func newSend() *command {
 			if s.kind == nil {
 				return wrongUsage("send: give the message's type with --type T")
 			}
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

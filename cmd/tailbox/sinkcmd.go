@@ -31,7 +31,7 @@ func newSinkVerb(verbName checkpoint.Verb) *command {
 			noWaitFlag(fs, &noWait)
 		},
 		run: func(ctx context.Context, sh *shell, names []string) error {
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ func newSinkList() *command {
 			output.flag(fs)
 		},
 		run: func(ctx context.Context, sh *shell, names []string) error {
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ func newStatus() *command {
 			output.flag(fs)
 		},
 		run: func(ctx context.Context, sh *shell, _ []string) error {
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

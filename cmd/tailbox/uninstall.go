@@ -20,7 +20,7 @@ func newUninstall() *command {
 			fs.BoolVar(&force, "force", false, "even if deliveries are parked: they are lost")
 		},
 		run: func(ctx context.Context, sh *shell, _ []string) error {
-			p, err := load(sh, file)
+			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
 			}

@@ -56,9 +56,10 @@ func (ps Problems) Error() string {
 // Import returns the tailbox.yaml that does with the outbox what Debezium does with these files, each key commented with where
 // it came from, and at its end what was left out because it has no effect. An option that would change the messages and
 // cannot be kept is an error, as is one that is not known. env looks up the environment: Debezium Server takes an option from a
-// variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. The error is of type Problems.
-func Import(files []File, env func(string) (string, bool)) ([]byte, error) {
-	c := &conversion{settings: map[string]*setting{}}
+// variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. describe is asked for the tables' columns where schemas
+// are to be sent. The error is of type Problems.
+func Import(files []File, env func(string) (string, bool), describe Describe) ([]byte, error) {
+	c := &conversion{settings: map[string]*setting{}, describe: describe}
 	for _, f := range files {
 		c.read(f)
 	}
@@ -79,6 +80,10 @@ func Import(files []File, env func(string) (string, bool)) ([]byte, error) {
 	return c.out.bytes(), nil
 }
 
+// Describe returns the schemas that Kafka's JSON converter writes for the columns of a table, by name. address is
+// source.url as a value of YAML.
+type Describe func(address, table string) (map[string]string, error)
+
 // A conversion is an Import on its way.
 type conversion struct {
 	// server: this is Debezium Server's configuration, not Kafka Connect's.
@@ -87,8 +92,12 @@ type conversion struct {
 	settings map[string]*setting
 	problems Problems
 	out      document
-	// defaults of what several parts need.
-	tables []string
+	describe Describe
+	// What several parts need: the outbox tables, the connection, the router's options, and the schemas of the tables' columns.
+	tables  []string
+	address string
+	options map[string]string
+	schemas map[string]string
 }
 
 func (c *conversion) convert() {

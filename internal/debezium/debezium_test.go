@@ -2,6 +2,8 @@ package debezium_test
 
 import (
 	"flag"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,7 +70,7 @@ func TestImport(t *testing.T) {
 		{"connector.yaml", []string{"worker.properties", "connector.json"}, nil},
 		{"environment.yaml", []string{"server.properties"}, []string{"DEBEZIUM_SOURCE_DATABASE_PASSWORD", "x", "DEBEZIUM_SINK_TYPE", "kafka", "DEBEZIUM_SOURCE_TABLE_INCLUDE_LIST", "a.b"}},
 	} {
-		yaml, err := debezium.Import(files(t, c.files...), environment(c.env...))
+		yaml, err := debezium.Import(files(t, c.files...), environment(c.env...), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", c.golden, err)
 		}
@@ -96,7 +98,7 @@ func TestImport(t *testing.T) {
 
 func TestImportTellsAllProblems(t *testing.T) {
 	t.Parallel()
-	_, err := debezium.Import(files(t, "wrong.properties"), environment())
+	_, err := debezium.Import(files(t, "wrong.properties"), environment(), nil)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -112,7 +114,7 @@ func TestImportRefuses(t *testing.T) {
 		"odd JSON":         {`{"name": "x", "config": []}`, "must be an object"},
 		"odd value":        {`{"name": {}}`, "must be a text"},
 		"MySQL":            {strings.Replace(good, "postgresql.PostgresConnector", "mysql.MySqlConnector", 1), "run tailbox init while Debezium still runs"},
-		"header schemas":   {strings.Replace(good, "debezium.format.header.schemas.enable=false\n", "", 1), "debezium.format.header.schemas.enable: is missing, and its default, true, would put a schema around each header"},
+		"header schemas":   {strings.Replace(good, "debezium.format.header.schemas.enable=false\n", "", 1), "debezium.format.header.schemas.enable: is missing, and its default, true, would put a schema around each header, but the table's columns are not known"},
 		"GSSAPI":           {strings.Replace(good, "SCRAM-SHA-512", "GSSAPI", 1), `debezium.sink.kafka.producer.sasl.mechanism "GSSAPI"`},
 		"a keystore":       {good + "debezium.sink.kafka.producer.ssl.truststore.location=a.jks\n", "convert it"},
 		"a partitioner":    {good + "debezium.sink.kafka.producer.partitioner.class=x.Y\n", "would change what is sent or where"},
@@ -125,7 +127,7 @@ func TestImportRefuses(t *testing.T) {
 		"HTTP's headers":   {strings.Replace(good, "sink.type=kafka", "sink.type=http", 1), "X-DEBEZIUM-"},
 		"an unknown value": {good + "debezium.source.unheard.of=x\n", "is no option that is known to change nothing"},
 	} {
-		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(c.text)}}, environment())
+		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(c.text)}}, environment(), nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
@@ -135,12 +137,44 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
+// Debezium Server's own defaults put schemas around everything; they are taken from the table.
+func TestImportSchemas(t *testing.T) {
+	t.Parallel()
+	var kept []string
+	for line := range strings.Lines(string(files(t, "server.properties")[0].Data)) {
+		if !strings.HasPrefix(line, "debezium.format.") && !strings.Contains(line, "expand.json") {
+			kept = append(kept, line)
+		}
+	}
+	input := []debezium.File{{Name: "application.properties", Data: []byte(strings.Join(kept, ""))}}
+	columns := map[string]string{"id": `{"type":"string","optional":false,"name":"io.debezium.data.Uuid","version":1}`, "aggregateid": `{"type":"string","optional":false}`,
+		"type": `{"type":"string","optional":false}`, "payload": `{"type":"string","optional":true,"name":"io.debezium.data.Json","version":1}`}
+	describe := func(address, table string) (map[string]string, error) {
+		if !strings.Contains(address, "host=db.example.org") || table != "inventory.outboxevent" {
+			t.Errorf("asked for %s at %s", table, address)
+		}
+		return maps.Clone(columns), nil
+	}
+	yaml, err := debezium.Import(input, environment(), describe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "schemas.yaml", yaml)
+	if _, file, err := config.Read("tailbox.yaml", yaml, environment("PGPASSWORD", "x")); err != nil || strings.Contains(fmt.Sprint(file.Err()), "router") {
+		t.Errorf("%v, %v", err, file.Err())
+	}
+	delete(columns, "payload")
+	if _, err := debezium.Import(input, environment(), describe); err == nil || !strings.Contains(err.Error(), "column payload does not exist") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestImportHTTP(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(string(files(t, "server.properties")[0].Data), "sink.type=kafka", "sink.type=http", 1) +
 		"debezium.sink.http.url=http://localhost/x\ndebezium.sink.http.headers.prefix=\ndebezium.sink.http.headers.encode.base64=false\n" +
 		"debezium.sink.http.batch.enabled=true\ndebezium.sink.http.timeout.ms=500\ndebezium.sink.http.retries=3\n"
-	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment())
+	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +195,7 @@ func FuzzImport(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		yaml, err := debezium.Import([]debezium.File{{Name: "f", Data: data}}, environment())
+		yaml, err := debezium.Import([]debezium.File{{Name: "f", Data: data}}, environment(), nil)
 		if err != nil {
 			return
 		}

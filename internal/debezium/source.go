@@ -66,7 +66,8 @@ func (c *conversion) url() {
 		parts = append(parts, k[1]+"="+keyword(s.value))
 	}
 	c.out.note(1, strings.Join(keys, ", "))
-	c.out.set(1, "url", quoted(strings.Join(parts, " ")), "")
+	c.address = quoted(strings.Join(parts, " "))
+	c.out.set(1, "url", c.address, "")
 }
 
 // keyword quotes a value of libpq's keywords, where it has to be.

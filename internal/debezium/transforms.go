@@ -44,6 +44,7 @@ func (c *conversion) router() {
 
 func (c *conversion) routerOptions(prefix string) {
 	expand := false
+	c.options = map[string]string{}
 	for _, key := range c.keys(prefix) {
 		name := strings.TrimPrefix(key, prefix)
 		if name == "predicate" || name == "negate" {
@@ -59,6 +60,7 @@ func (c *conversion) routerOptions(prefix string) {
 			continue
 		}
 		expand = expand || strings.HasSuffix(name, ".expand.json.payload") && strings.EqualFold(s.value, "true")
+		c.options[strings.Replace(name, "collection.", "table.", 1)] = s.value
 		c.out.set(1, name, quoted(s.value), s.key)
 	}
 	if expand {
@@ -136,23 +138,6 @@ func (c *conversion) serverFormat(part string) {
 		c.problem(s, "this format is not built into tailbox: set it to json with %s.schemas.enable=false, or to simplestring or binary, which pass on the column's bytes", s.key)
 	}
 	c.ignoreAll(key+".", "it is an option of the converter, which is not needed")
-}
-
-// json writes a format of JSON, which has no schemas here.
-func (c *conversion) json(part, key string, schemas *setting, from string) {
-	const reason = "would put a schema around each %s, and tailbox sends none: set it to false once what reads the messages takes them without, or %s"
-	other := "for a payload as it is in the column set the format to simplestring"
-	if part == "header" {
-		other = "stay with Debezium until then"
-	}
-	switch {
-	case schemas == nil:
-		c.missing(key+".schemas.enable", "is missing, and its default, true, "+reason, part, other)
-	case !strings.EqualFold(schemas.value, "false"):
-		c.problem(schemas, reason, part, other)
-	default:
-		c.out.set(1, "format."+part, "json", from+", "+schemas.key)
-	}
 }
 
 func (c *conversion) connectFormat(part string) {

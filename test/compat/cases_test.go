@@ -115,6 +115,12 @@ func cases() []router.Options {
 	add("format.key", "json", "format.value", "json", "format.header", "json")
 	add("format.value", "json", "route.tombstone.on.empty.payload", "true")
 	add("format.value", "json", placement, "word:envelope")
+	const text, uuid, document = `{"type":"string","optional":true}`, `{"type":"string","optional":true,"name":"io.debezium.data.Uuid"}`, `{"type":"string","optional":true,"name":"io.debezium.data.Json"}`
+	add("format.key", "json", "format.key.schema", text, "format.value", "json", "format.value.schema", document, "format.header", "json", "format.header.schema", `{"id":`+uuid+`}`)
+	add("format.value", "json", "format.value.schema", document, "route.tombstone.on.empty.payload", "true")
+	add("format.key", "json", "format.key.schema", `{"type":"int64","optional":true}`, "table.field.event.key", "number")
+	add("format.header", "json", placement, "type:header:t,number:header,shard:header,yes:header,word:header", "format.header.schema", `{"id":`+uuid+`,"type":`+text+`,"word":`+text+
+		`,"number":{"type":"int64","optional":true},"shard":{"type":"int32","optional":true},"yes":{"type":"boolean","optional":true}}`)
 	add("format.key", "simplestring", "format.value", "simplestring")
 	return list
 }

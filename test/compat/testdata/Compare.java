@@ -86,8 +86,8 @@ public class Compare {
 
     static void describe(SourceRecord r, Map<String, String> formats, ObjectNode answer) {
         answer.put("topic", r.topic());
-        answer.put("key", text(converter(formats.get("format.key"), r.keySchema(), true).fromConnectData(r.topic(), r.keySchema(), r.key())));
-        answer.put("value", text(converter(formats.get("format.value"), r.valueSchema(), false).fromConnectData(r.topic(), r.valueSchema(), r.value())));
+        answer.put("key", text(converter(formats, "key", r.keySchema()).fromConnectData(r.topic(), r.keySchema(), r.key())));
+        answer.put("value", text(converter(formats, "value", r.valueSchema()).fromConnectData(r.topic(), r.valueSchema(), r.value())));
         if (r.kafkaPartition() != null) {
             answer.put("partition", r.kafkaPartition());
         }
@@ -95,7 +95,7 @@ public class Compare {
         HeaderConverter headers = new SimpleHeaderConverter();
         if ("json".equals(formats.get("format.header"))) {
             JsonConverter json = new JsonConverter();
-            json.configure(Map.of("schemas.enable", "false", "converter.type", "header"));
+            json.configure(Map.of("schemas.enable", String.valueOf(formats.containsKey("format.header.schema")), "converter.type", "header"));
             headers = json;
         }
         ArrayNode list = answer.putArray("headers");
@@ -105,13 +105,14 @@ public class Compare {
     }
 
     /** Without a format texts are texts, and structures JSON. */
-    static Converter converter(String format, Schema schema, boolean key) {
+    static Converter converter(Map<String, String> formats, String part, Schema schema) {
+        String format = formats.get("format." + part);
         boolean json = "json".equals(format);
         if (format == null && schema != null) {
             json = schema.type() == Schema.Type.STRUCT || schema.type() == Schema.Type.ARRAY;
         }
         Converter c = json ? new JsonConverter() : new StringConverter();
-        c.configure(Map.of("schemas.enable", "false"), key);
+        c.configure(Map.of("schemas.enable", String.valueOf(formats.containsKey("format." + part + ".schema"))), part.equals("key"));
         return c;
     }
 

@@ -1,0 +1,114 @@
+package debezium
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// json writes a format of JSON, with its schema unless that is turned off.
+func (c *conversion) json(part, key string, schemas *setting, from string) {
+	if schemas != nil && strings.EqualFold(schemas.value, "false") {
+		c.out.set(1, "format."+part, "json", from+", "+schemas.key)
+		return
+	}
+	c.out.set(1, "format."+part, "json", from)
+	literal, err := c.schema(part)
+	if err == nil {
+		why := "Debezium's default of " + c.prefixed(key+".schemas.enable")
+		if schemas != nil {
+			why = schemas.key
+		}
+		c.out.set(1, "format."+part+".schema", quoted(literal), why+", from the table as it is now")
+		return
+	}
+	const reason = "would put a schema around each %s, but %v: set it to false once what reads the messages takes them without"
+	if schemas == nil {
+		c.missing(key+".schemas.enable", "is missing, and its default, true, "+reason, part, err)
+		return
+	}
+	c.problem(schemas, reason, part, err)
+}
+
+// schema is the literal of what is put around keys, values or headers.
+func (c *conversion) schema(part string) (string, error) {
+	if err := c.describeTables(); err != nil {
+		return "", err
+	}
+	placements := c.options["table.fields.additional.placement"]
+	switch part {
+	case "key":
+		return c.column("table.field.event.key", "aggregateid")
+	case "value":
+		if strings.EqualFold(c.options["table.expand.json.payload"], "true") || strings.Contains(placements, "envelope") {
+			return "", errors.New("that of an expanded payload or an envelope is not made here")
+		}
+		return c.column("table.field.event.payload", "payload")
+	}
+	id, err := c.column("table.field.event.id", "id")
+	if err != nil {
+		return "", err
+	}
+	columns := map[string]json.RawMessage{}
+	name := c.options["table.field.event.id"]
+	if name == "" {
+		name = "id"
+	}
+	columns[name] = json.RawMessage(id)
+	for _, entry := range commas(placements) {
+		column, placement, _ := strings.Cut(entry, ":")
+		if column = strings.TrimSpace(column); !strings.HasPrefix(strings.TrimSpace(placement), "header") {
+			continue
+		}
+		literal, ok := c.schemas[column]
+		if !ok {
+			return "", noSchema(column)
+		}
+		columns[column] = json.RawMessage(literal)
+	}
+	all, err := json.Marshal(columns)
+	return string(all), err
+}
+
+func noSchema(column string) error {
+	return fmt.Errorf("column %s does not exist, has a constant as default, or a type that is sent in another form than as text", column)
+}
+
+// column is the schema of the column that an option names.
+func (c *conversion) column(option, byDefault string) (string, error) {
+	name := c.options[option]
+	if name == "" {
+		name = byDefault
+	}
+	literal, ok := c.schemas[name]
+	if !ok {
+		return "", noSchema(name)
+	}
+	return literal, nil
+}
+
+// describeTables asks for the columns, once. Tables have to agree on them.
+func (c *conversion) describeTables() error {
+	if c.schemas != nil {
+		return nil
+	}
+	if c.describe == nil || len(c.tables) == 0 {
+		return errors.New("the table's columns are not known")
+	}
+	for _, table := range c.tables {
+		schemas, err := c.describe(c.address, table)
+		if err != nil {
+			return err
+		}
+		for column, literal := range c.schemas {
+			if schemas[column] != literal {
+				delete(c.schemas, column)
+			}
+		}
+		if c.schemas == nil {
+			c.schemas = schemas
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// ConnectSchemas describes the columns of a table as Debezium's connector does for Kafka Connect: each column's schema as
+// Kafka's JSON converter writes it, by name. Left out are columns whose type Debezium sends in another form than the
+// database's text, and those with a constant as default, which it puts into the schema.
+func ConnectSchemas(ctx context.Context, url, table string) (schemas map[string]string, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("connect to describe table %s: %w", table, err)
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
+	rows, err := conn.Query(ctx, `SELECT a.attname, a.atttypid, a.attnotnull, coalesce(pg_get_expr(d.adbin, d.adrelid), '')
+		FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`, table)
+	if err != nil {
+		return nil, fmt.Errorf("describe table %s: %w", table, err)
+	}
+	schemas = map[string]string{}
+	found := false
+	var name string
+	var oid uint32
+	var notNull bool
+	var expression string
+	_, err = pgx.ForEachRow(rows, []any{&name, &oid, &notNull, &expression}, func() error {
+		found = true
+		if literal, ok := withDefault(connectSchema(oid, !notNull), oid, expression); ok {
+			schemas[name] = literal
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("describe table %s: %w", table, err)
+	case !found:
+		return nil, fmt.Errorf("describe table %s: it does not exist: %w", table, source.ErrStop)
+	}
+	return schemas, nil
+}
+
+var functionCall = regexp.MustCompile(`^\(?[A-Za-z0-9_.]+\(.*\)$`)
+
+// withDefault adds what Debezium puts into a schema for a column whose default is a function's value. A constant
+// is not described.
+func withDefault(schema string, oid uint32, expression string) (literal string, ok bool) {
+	if schema == "" || expression == "" {
+		return schema, schema != ""
+	}
+	if !functionCall.MatchString(expression) {
+		return "", false
+	}
+	placeholder := ""
+	switch k, _ := builtinKind(oid); k {
+	case kindUUID:
+		placeholder = `"00000000-0000-0000-0000-000000000000"`
+	case kindInt2, kindInt4, kindInt8:
+		placeholder = "0"
+	case kindText, kindBpchar:
+		placeholder = `""`
+	default:
+		return "", false
+	}
+	return strings.TrimSuffix(schema, "}") + `,"default":` + placeholder + "}", true
+}
+
+// connectSchema is the schema of a type; "" for those that are sent in another form than as text.
+func connectSchema(oid uint32, optional bool) string {
+	of := func(kind, logical string) string {
+		s := `{"type":"` + kind + `","optional":` + strconv.FormatBool(optional)
+		if logical != "" {
+			s += `,"name":"io.debezium.data.` + logical + `","version":1`
+		}
+		return s + "}"
+	}
+	switch oid {
+	case 114: // json
+		return of("string", "Json")
+	case 142: // xml
+		return of("string", "Xml")
+	}
+	switch k, _ := builtinKind(oid); k {
+	case kindText, kindBpchar:
+		return of("string", "")
+	case kindBytea:
+		return of("bytes", "")
+	case kindJSONB:
+		return of("string", "Json")
+	case kindUUID:
+		return of("string", "Uuid")
+	case kindBool:
+		return of("boolean", "")
+	case kindInt2:
+		return of("int16", "")
+	case kindInt4:
+		return of("int32", "")
+	case kindInt8, kindOID:
+		return of("int64", "")
+	}
+	return ""
+}
