@@ -116,6 +116,7 @@ func TestImportRefuses(t *testing.T) {
 		"MySQL":            {strings.Replace(good, "postgresql.PostgresConnector", "mysql.MySqlConnector", 1), "run tailbox init while Debezium still runs"},
 		"header schemas":   {strings.Replace(good, "debezium.format.header.schemas.enable=false\n", "", 1), "debezium.format.header.schemas.enable: is missing, and its default, true, would put a schema around each header, but the table's columns are not known"},
 		"GSSAPI":           {strings.Replace(good, "SCRAM-SHA-512", "GSSAPI", 1), `debezium.sink.kafka.producer.sasl.mechanism "GSSAPI"`},
+		"half a login":     {strings.Replace(good, "username=\"relay\"", "username=\"", 1), "must hold username and password once each"},
 		"a keystore":       {good + "debezium.sink.kafka.producer.ssl.truststore.location=a.jks\n", "convert it"},
 		"a partitioner":    {good + "debezium.sink.kafka.producer.partitioner.class=x.Y\n", "would change what is sent or where"},
 		"transactions":     {good + "debezium.source.provide.transaction.metadata=true\n", `set it to "false"`},

@@ -84,7 +84,7 @@ func (c *conversion) kafka(prefixes ...string) {
 	}
 }
 
-var jaasOption = regexp.MustCompile(`(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;]+)`)
+var jaasOption = regexp.MustCompile(`(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)`)
 
 // security writes tls and sasl of a Kafka client's options.
 func (c *conversion) security(get func(string) *setting) {
@@ -120,7 +120,12 @@ func (c *conversion) security(get func(string) *setting) {
 	}
 	c.out.section(2, "sasl", jaas.key)
 	c.out.set(3, "mechanism", strings.ToLower(name), mechanism.key)
-	for _, option := range jaasOption.FindAllStringSubmatch(jaas.value, -1) {
+	found := jaasOption.FindAllStringSubmatch(jaas.value, -1)
+	if len(found) != 2 || found[0][1] == found[1][1] {
+		c.problem(jaas, "must hold username and password once each, as in ScramLoginModule required username=\"relay\" password=\"…\";")
+		return
+	}
+	for _, option := range found {
 		value := option[2]
 		if q := value[0]; q == '"' || q == '\'' {
 			value = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\\`, `\`).Replace(value[1 : len(value)-1])
