@@ -38,17 +38,22 @@ func (c *Config) openPoll(ctx context.Context) (*session, *pollTable, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	settings := []string{"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET wait_timeout = 31536000, net_write_timeout = 3600"}
-	if !s.server.mariadb {
-		settings = append(settings, "SET information_schema_stats_expiry = 0")
-	}
-	for _, sql := range settings {
+	for _, sql := range append(uncached(s.server), "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+		"SET wait_timeout = 31536000, net_write_timeout = 3600") {
 		if _, err := s.exec(ctx, sql); err != nil {
 			return s, nil, fmt.Errorf("set up session: %w", err)
 		}
 	}
 	t, err := c.pollTable(ctx, s)
 	return s, t, err
+}
+
+// uncached makes MySQL look up the number that comes next, which it else remembers for a day.
+func uncached(s server) []string {
+	if s.mariadb {
+		return nil
+	}
+	return []string{"SET information_schema_stats_expiry = 0"}
 }
 
 // Run implements source.Source.

@@ -51,6 +51,11 @@ type PollReport = sqlstore.PollReport
 
 // reportPoll tells what was drawn, and which transactions are open that may have drawn numbers.
 func (s *store) reportPoll(ctx context.Context, r *Report) error {
+	for _, sql := range uncached(s.sess.server) {
+		if _, err := s.sess.exec(ctx, sql); err != nil {
+			return fmt.Errorf("set up session: %w", err)
+		}
+	}
 	for i := range s.cfg.Tables {
 		info, err := describeTable(ctx, s.sess, &s.cfg.Tables[i])
 		if err != nil {

@@ -101,9 +101,10 @@ func transaction(id, session, started string) poll.Holder {
 	return h
 }
 
-// idle are commands and states in which a session begins nothing that draws a number.
+// idleCommands are those of sessions that draw no numbers. Sessions of the server's own (events that it runs by time) are at work
+// while they show a statement.
 func idleCommands() []string {
-	return []string{"sleep", "daemon", "binlog dump", "binlog dump gtid", "connect", "ping", "slave_io", "slave_sql", "slave_worker"}
+	return []string{"sleep", "binlog dump", "binlog dump gtid", "ping", "slave_io", "slave_sql", "slave_worker"}
 }
 
 // atWork lists the sessions that are at a statement.
@@ -113,11 +114,11 @@ func (t *pollTable) atWork(ctx context.Context) (ids []string, err error) {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	for _, r := range rows {
-		if len(r) < 7 {
+		if len(r) < 8 {
 			return nil, fmt.Errorf("list sessions: %d columns: %w", len(r), errProtocol)
 		}
-		id, user, command, state := r[0], r[1], strings.ToLower(r[4]), strings.ToLower(r[6])
-		if slices.Contains(idleCommands(), command) || user == "system user" || state == "user sleep" || state == "user lock" {
+		id, user, command, state, statement := r[0], r[1], strings.ToLower(r[4]), strings.ToLower(r[6]), r[7]
+		if (command == "daemon" || command == "connect") && statement == "" || slices.Contains(idleCommands(), command) || user == "system user" || state == "user sleep" || state == "user lock" {
 			continue
 		}
 		ids = append(ids, id)
