@@ -40,7 +40,7 @@ func (e *engine) offer(l *lane, now time.Time) {
 		head.Destination = s.to(head)
 	}
 	if p := s.pauses[head.Destination.Name]; p != nil && now.Sub(p.since) >= parkAfter && (p.probing || now.Before(p.probe)) {
-		e.parkFor(l, max(p.probe.Sub(now), time.Second), "destination is misconfigured", now)
+		e.parkPaused(l, p, now)
 		return
 	}
 	q := s.destinationOf(head.Destination)

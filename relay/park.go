@@ -5,6 +5,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
 )
 
 // park puts a delivery into a lane that is not for sending, and parks it.
@@ -28,14 +29,15 @@ func (e *engine) parkHead(l *lane, f *failure, now time.Time) {
 	e.review(l)
 }
 
-// parkFor parks a lane free of attempts: its sink or destination takes nothing for a while.
-func (e *engine) parkFor(l *lane, wait time.Duration, _ string, now time.Time) {
+// parkPaused parks a lane free of attempts: its destination waits for an operator, and is probed now and then.
+func (e *engine) parkPaused(l *lane, p *pause, now time.Time) {
+	wait := max(p.probe.Sub(now), time.Second)
 	if l.polling {
 		e.putBack(l, wait)
 		return
 	}
 	if l.parking == nil {
-		l.parking = &failure{wait: wait}
+		l.parking = &failure{wait: wait, class: sink.ClassMisconfigured.String(), err: p.why}
 	}
 	e.review(l)
 }
@@ -110,7 +112,7 @@ func (e *engine) pauseDestination(s *sinkState, q *destination, err error, now t
 		}
 		e.log.Error("destination is misconfigured: paused", "sink", s.name, "destination", q.Name, "error", err)
 	}
-	p.probing, p.probe = false, now.Add(probePause)
+	p.why, p.probing, p.probe = err.Error(), false, now.Add(probePause)
 	e.report(s, now)
 }
 

@@ -51,6 +51,7 @@ type destination struct {
 
 // pause is a misconfigured destination.
 type pause struct {
+	why     string
 	since   time.Time
 	probe   time.Time
 	probing bool
