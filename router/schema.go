@@ -31,8 +31,11 @@ func newConnectSchema(literal string) connectSchema {
 	return connectSchema{open: `{"schema":` + literal + `,"payload":`, bytes: s.Type == "bytes"}
 }
 
-// append appends a value with its schema.
+// append appends a value with its schema, to nil in one piece of memory as a rule.
 func (s connectSchema) append(b []byte, c cell) []byte {
+	if b == nil {
+		b = make([]byte, 0, len(s.open)+len(c.text)+8)
+	}
 	if s.open == "" {
 		return c.appendJSON(b)
 	}

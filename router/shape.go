@@ -89,6 +89,9 @@ func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 		}
 		d.Topic = s.topic.topic(m.Topic)
 	}
+	if len(s.placements) > 1 {
+		d.Headers = make([]outbox.Header, 0, len(s.placements))
+	}
 	for i := range s.placements {
 		if err := s.placements[i].apply(m, d); err != nil {
 			return err
