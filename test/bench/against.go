@@ -36,13 +36,15 @@ func inParallel(rows, perTxn int, write func(share func() (first, n int)) error)
 // A bound is what a source's drains are held to, in terms of a bare reader's rate.
 type bound struct{ keep, delete float64 }
 
-var bounds = map[string]bound{
-	kindMySQL:   {keep: 0.85, delete: 0.4},
-	kindMariaDB: {keep: 0.85, delete: 0.4},
-	kindMongoDB: {keep: 0.9, delete: 0.4},
+func boundOf(kind string) bound {
+	if kind == kindMongoDB {
+		return bound{keep: 0.9, delete: 0.4}
+	}
+	return bound{keep: 0.85, delete: 0.4}
 }
 
-// runDrain drains the same backlog by a bare reader, a relay that keeps the rows, and one that deletes them.
+// runDrain drains the same backlog by a bare reader, a relay that keeps the rows, and one that deletes them; beside them stands how
+// fast the server deletes rows at all.
 func runDrain(kind string) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
 		figures := map[string][]drain{}
@@ -53,8 +55,14 @@ func runDrain(kind string) func(context.Context, *bench) error {
 		}
 		bare := kind + ", bare reader"
 		b.table.add(bare, "", figures["bare"], nil, 0, 0)
-		b.table.add(kind+", discard, keep", bare, figures["keep"], figures["bare"], bounds[kind].keep, 0)
-		b.table.add(kind+", discard, delete", bare, figures["delete"], figures["bare"], bounds[kind].delete, 0)
+		b.table.add(kind+", discard, keep", bare, figures["keep"], figures["bare"], boundOf(kind).keep, 0)
+		b.table.add(kind+", discard, delete", bare, figures["delete"], figures["bare"], boundOf(kind).delete, 0)
+		var rates, shares []float64
+		for i, d := range figures["by hand"] {
+			rates, shares = append(rates, d.rate()), append(shares, figures["delete"][i].rate()/d.rate())
+		}
+		b.table.note(kind+", rows deleted by hand, nobody reading", spreadOf(rates, "%.0f")+" rows/s", true, "")
+		b.table.note(kind+", relay with delete over rows deleted by hand", spreadOf(shares, "%.2f"), true, "")
 		return nil
 	}
 }
@@ -89,6 +97,25 @@ func (b *bench) drainRound(ctx context.Context, kind string, round int, figures 
 		figures[names[i]] = append(figures[names[i]], d)
 		fmt.Printf("  round %d: %-8s %8.0f msg/s, %5.2f µs processor a message, %3d MB\n", round+1, names[i], d.rate(), d.micros(), d.rss>>20)
 	}
+	return byHand(ctx, g, b.rows/3, round, figures)
+}
+
+// byHand measures how fast the server deletes rows for one connection.
+func byHand(ctx context.Context, g ground, rows, round int, figures map[string][]drain) error {
+	e, ok := g.(emptier)
+	if !ok {
+		return nil
+	}
+	if err := g.fill(ctx, rows, perTxn); err != nil {
+		return err
+	}
+	rows, took, err := e.empty(ctx)
+	if err != nil {
+		return fmt.Errorf("delete rows by hand: %w", err)
+	}
+	d := drain{rows: rows, took: took}
+	figures["by hand"] = append(figures["by hand"], d)
+	fmt.Printf("  round %d: %-8s %8.0f rows/s\n", round+1, "by hand", d.rate())
 	return nil
 }
 

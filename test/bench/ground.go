@@ -39,6 +39,17 @@ type ground interface {
 	drop(ctx context.Context) error
 }
 
+// An emptier can be emptied by hand: its rows are deleted by their primary key, in its order, deleteChunk a statement and
+// deleteMost a transaction, over one connection. Listing them is not counted. It is the most that a relay with delete can reach.
+type emptier interface {
+	empty(ctx context.Context) (rows int, took time.Duration, err error)
+}
+
+const (
+	deleteChunk = 250
+	deleteMost  = 5000
+)
+
 // A writer belongs to one goroutine.
 type writer interface {
 	// write writes the n-th row in a transaction of its own. At goes into the payload as its member t.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -30,7 +32,13 @@ func startMongo() (server, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	return &mongoServer{m, client}, nil
+	s := &mongoServer{m, client}
+	err = client.Database("admin").RunCommand(context.Background(), bson.D{{Key: "setParameter", Value: 1},
+		{Key: "wiredTigerEngineRuntimeConfig", Value: "cache_size=4GB,eviction_dirty_trigger=80,eviction_dirty_target=60,eviction_updates_trigger=60,eviction_updates_target=50"}}).Err()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("set the size of the cache: %w", err), s.close())
+	}
+	return s, nil
 }
 
 func (s *mongoServer) close() error {
@@ -163,5 +171,36 @@ func (w *mongoWriter) write(ctx context.Context, n int, at int64) error {
 }
 
 func (w *mongoWriter) close(ctx context.Context) error { return w.client.Disconnect(ctx) }
+
+func (g *mongoGround) empty(ctx context.Context) (rows int, took time.Duration, err error) {
+	coll := g.db.Collection("outbox", options.Collection().SetWriteConcern(writeconcern.Majority()))
+	cursor, err := coll.Find(ctx, bson.D{}, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}).SetSort(bson.D{{Key: "_id", Value: 1}}))
+	if err != nil {
+		return 0, 0, err
+	}
+	var docs []struct {
+		ID bson.ObjectID `bson:"_id"`
+	}
+	if err := cursor.All(ctx, &docs); err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	for part := range slices.Chunk(docs, deleteMost) {
+		ids := make(bson.A, len(part))
+		for i := range part {
+			ids[i] = part[i].ID
+		}
+		err := g.db.Client().UseSession(ctx, func(ctx context.Context) error {
+			_, err := mongo.SessionFromContext(ctx).WithTransaction(ctx, func(ctx context.Context) (any, error) {
+				return coll.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}})
+			})
+			return err
+		})
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	return len(docs), time.Since(began), nil
+}
 
 func (g *mongoGround) drop(ctx context.Context) error { return g.db.Drop(context.WithoutCancel(ctx)) }

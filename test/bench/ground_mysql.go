@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -208,6 +209,36 @@ func (w *myWriter) close(context.Context) error { return w.conn.Close() }
 
 func payloadText(n int, at int64) string {
 	return fmt.Sprintf(`{"customer": %d, "t": %d, "note": "%s"}`, n, at, payloadNote)
+}
+
+func (g *myGround) empty(context.Context) (rows int, took time.Duration, err error) {
+	r, err := g.conn.Execute("SELECT id FROM outbox ORDER BY id")
+	if err != nil {
+		return 0, 0, err
+	}
+	var ids []string
+	for i := range r.RowNumber() {
+		id, err := r.GetString(i, 0)
+		if err != nil {
+			return 0, 0, err
+		}
+		ids = append(ids, id)
+	}
+	began := time.Now()
+	for part := range slices.Chunk(ids, deleteMost) {
+		if err := g.conn.Begin(); err != nil {
+			return 0, 0, err
+		}
+		for chunk := range slices.Chunk(part, deleteChunk) {
+			if _, err := g.conn.Execute("DELETE FROM outbox WHERE id IN ('" + strings.Join(chunk, "','") + "')"); err != nil {
+				return 0, 0, err
+			}
+		}
+		if err := g.conn.Commit(); err != nil {
+			return 0, 0, err
+		}
+	}
+	return len(ids), time.Since(began), nil
 }
 
 func (g *myGround) drop(ctx context.Context) error {
