@@ -3,6 +3,8 @@
 GO        ?= go
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# The compiler collects its garbage less often: a build without a cache takes a tenth less of the processors, and more memory.
+BUILDGC   ?= 400
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # What runs concurrently, or is shared by what does: tested with the race detector too.
 ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./source/mongo/... ./source/poll/... ./test/sim/...
@@ -21,7 +23,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/tailbox, one static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tailbox ./cmd/tailbox
+	GOGC=$(BUILDGC) CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tailbox ./cmd/tailbox
 
 demo: build ## show it at work, in less than a minute, with no server and no config
 	bin/tailbox demo
@@ -55,7 +57,7 @@ e2e: servers build ## kill, cut, stall and restart every part; compare what came
 mutants: ## break the engine in many small ways; a test must see each
 	$(GO) run ./test/mutants
 
-bench: servers build ## measure throughput and latency against a bare reader of the same log
+bench: servers build ## measure throughput, latency and memory against bare readers of the same logs
 	$(GO) run ./test/bench
 
 fuzz: ## fuzz every fuzz target for FUZZTIME (30s) each

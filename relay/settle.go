@@ -15,7 +15,7 @@ import (
 const (
 	// settleEvery is how long outcomes may wait for company. It is not on the way of a delivery: only the database and
 	// the number of possible duplicates feel it.
-	settleEvery = 20 * time.Millisecond
+	settleEvery = 50 * time.Millisecond
 	// settleMost outcomes and parkMost parked deliveries go into one transaction.
 	settleMost = 5000
 	parkMost   = 2000
