@@ -45,16 +45,16 @@ func TestAllColumnTypes(t *testing.T) {
 			Tenant: "t1", ContentType: "text/plain", IdempotencyKey: "idem", CorrelationID: "ffffffff-0000-0000-0000-000000000001",
 			Priority: -3, MaxAttempts: 9, AvailableAt: time.Date(2031, 2, 3, 2, 5, 6, 789e6, time.UTC), CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
 			Table: "public.everything",
-			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("true")}, {Name: "f_date", Value: []byte("2024-02-29")},
+			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("true"), Bare: true}, {Name: "f_date", Value: []byte("2024-02-29")},
 				{Name: "f_ts", Value: []byte("1999-12-31 23:59:59.5+00")}, {Name: "f_json", Value: []byte(`{"a" : 1}`)}, {Name: "f_bytea", Value: []byte(`\xdead`)},
-				{Name: "f_int8", Value: []byte("-9223372036854775808")}, {Name: "f_oid", Value: []byte("4294967295")}, {Name: "f_text", Value: []byte("")}}},
+				{Name: "f_int8", Value: []byte("-9223372036854775808"), Bare: true}, {Name: "f_oid", Value: []byte("4294967295"), Bare: true}, {Name: "f_text", Value: []byte("")}}},
 		{ID: "2", Type: "sad", Table: "public.everything",
-			Fields: []outbox.Field{{Name: "f_bool", Null: true}, {Name: "f_date", Null: true}, {Name: "f_ts", Null: true}, {Name: "f_json", Null: true},
-				{Name: "f_bytea", Null: true}, {Name: "f_int8", Null: true}, {Name: "f_oid", Null: true}, {Name: "f_text", Null: true}}},
+			Fields: []outbox.Field{{Name: "f_bool", Null: true, Bare: true}, {Name: "f_date", Null: true}, {Name: "f_ts", Null: true}, {Name: "f_json", Null: true},
+				{Name: "f_bytea", Null: true}, {Name: "f_int8", Null: true, Bare: true}, {Name: "f_oid", Null: true, Bare: true}, {Name: "f_text", Null: true}}},
 		{ID: "3", Type: "sad", Group: "-1:", Payload: []byte{}, Table: "public.everything", AvailableAt: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
-			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("false")}, {Name: "f_date", Value: []byte("0044-03-15 BC")},
+			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("false"), Bare: true}, {Name: "f_date", Value: []byte("0044-03-15 BC")},
 				{Name: "f_ts", Value: []byte("0044-03-15 01:02:03+00 BC")}, {Name: "f_json", Value: []byte(`[]`)}, {Name: "f_bytea", Value: []byte(`\x`)},
-				{Name: "f_int8", Value: []byte("0")}, {Name: "f_oid", Value: []byte("0")}, {Name: "f_text", Value: []byte("ü")}}},
+				{Name: "f_int8", Value: []byte("0"), Bare: true}, {Name: "f_oid", Value: []byte("0"), Bare: true}, {Name: "f_text", Value: []byte("ü")}}},
 	}
 	for _, test := range []struct {
 		name, ddl string
