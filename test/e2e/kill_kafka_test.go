@@ -26,7 +26,7 @@ func killKafka(t *testing.T, kind string, broker *servers.KafkaServer) {
 		fmt.Sprintf("kafka: {kind: kafka, brokers: [%q]}", proxy.Addr)}})
 	b.MustCommand("init")
 	truth := NewTruth(b)
-	load := &Load{Rate: quickRate, Topic: topic.Name, Delivered: ledger.Count}
+	load := &Load{Rate: killRate(kind), Topic: topic.Name, Delivered: ledger.Count}
 	load.Run(b)
 	timer := time.AfterFunc(time.Hour, func() {})
 	restore := func() {

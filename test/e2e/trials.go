@@ -50,6 +50,7 @@ func (t *Trials) Kill(n int) {
 func (t *Trials) KillServer(n int) {
 	t.Bed.tb.Helper()
 	r := t.Bed.Start(t.Stdout)
+	var starts, resumes time.Duration // of the slowest trial
 	for trial := range n {
 		Pause(t.life())
 		if err := t.Bed.database.kill(); err != nil {
@@ -57,23 +58,29 @@ func (t *Trials) KillServer(n int) {
 		}
 		Pause(time.Duration(t.Bed.Rand.IntN(1000)) * time.Millisecond)
 		r.Signal(syscall.SIGSTOP)
+		began := time.Now()
 		if err := t.Bed.database.start(); err != nil {
 			t.Bed.tb.Fatal(err)
 		}
+		starts = max(starts, time.Since(began))
 		t.look(trial)
 		before := t.Ledger.Deliveries()
 		r.Signal(syscall.SIGCONT)
+		began = time.Now()
 		t.Bed.Eventually(30*time.Second, func() string {
 			if t.Ledger.Deliveries() == before && r.Running() {
 				return "the relay delivers nothing since the server is back"
 			}
 			return ""
 		})
+		resumes = max(resumes, time.Since(began))
 		if !r.Running() {
 			t.Bed.tb.Fatalf("trial %d: the relay ended by itself with exit code %d", trial, r.Wait(time.Second))
 		}
 	}
 	r.Stop()
+	t.Bed.tb.Logf("the server was back %v after a start at most, and the relay delivered %v after that at most", starts.Round(time.Millisecond),
+		resumes.Round(time.Millisecond))
 }
 
 func (t *Trials) life() time.Duration {
