@@ -20,6 +20,7 @@
 // The long tests have the build tag e2e, for "make e2e"; figures of time and memory are asserted there only. What is where:
 //
 //	kill_*_test.go     kill -9 of the relay under load, for each kind of source and sink, and of the database server
+//	stop_test.go       soft stops of the relay at whatever it is doing
 //	visibility_test.go commits that become visible late, asynchronous commits, rows removed by the application
 //	gap_test.go        a slot that is lost
 //	lost_*_test.go     a position in the binlog or oplog that is lost: purged, reset, rolled over, restored from a backup

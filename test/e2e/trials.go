@@ -73,6 +73,9 @@ func (t *Trials) KillServer(n int) {
 			}
 			return ""
 		})
+		if t.Bed.Kind == "postgres" {
+			t.Bed.AwaitReading()
+		}
 		resumes = max(resumes, time.Since(began))
 		if !r.Running() {
 			t.Bed.tb.Fatalf("trial %d: the relay ended by itself with exit code %d", trial, r.Wait(time.Second))
@@ -90,6 +93,9 @@ func (t *Trials) life() time.Duration {
 	}
 	if high == 0 {
 		high = 2 * time.Second
+		if t.Bed.Kind == "mongodb" { // a change stream takes longer to open
+			high = 3 * time.Second
+		}
 	}
 	return low + time.Duration(t.Bed.Rand.Int64N(int64(high-low)))
 }
