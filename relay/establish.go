@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
@@ -89,10 +90,43 @@ func shared(above map[string][]checkpoint.Range, part uint64, log uint32) map[st
 	return kept
 }
 
+// establishing makes a position, which may have to wait for long transactions, and keeps the store's session meanwhile: the server
+// gives up one that is silent (R12).
+func establishing(ctx context.Context, src source.Source, store checkpoint.Store) (source.Snapshot, error) {
+	making, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		snapshot source.Snapshot
+		err      error
+	}
+	made := make(chan answer, 1)
+	go func() {
+		snapshot, err := src.Establish(making)
+		made <- answer{snapshot, err}
+	}()
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case a := <-made:
+			return a.snapshot, a.err
+		case <-tick.C:
+		}
+		if err := store.Ping(ctx); err != nil {
+			cancel()
+			a := <-made
+			if a.err == nil {
+				err = errors.Join(err, a.snapshot.Close(context.WithoutCancel(ctx)))
+			}
+			return nil, err
+		}
+	}
+}
+
 // renew makes a new position and judges which rows have to be swept.
 func renew(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
 	old checkpoint.Checkpoint, sourceID, gap string) (*Position, error) {
-	snapshot, err := src.Establish(ctx)
+	snapshot, err := establishing(ctx, src, store)
 	if err != nil {
 		return nil, fmt.Errorf("establish a position in the log: %w", err)
 	}

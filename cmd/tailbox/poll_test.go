@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,6 +28,31 @@ func TestPoll(t *testing.T) {
 			t.Parallel()
 			testPoll(t, kind)
 		})
+	}
+}
+
+// TestPollInitWaits: a transaction that has drawn a number, and lasts longer than the server waits for a silent session, holds init up
+// and does not make it fail.
+func TestPollInitWaits(t *testing.T) {
+	t.Parallel()
+	url, exec := pollDatabase(t, "postgres")
+	r := &rig{t: t, file: write(t, "tailbox.yaml", pollConfig), env: map[string]string{"DATABASE_URL": url, "KIND": "postgres"}}
+	for sql := range strings.SplitSeq(r.must("init", "--print"), ";\n") {
+		if strings.TrimSpace(sql) != "" {
+			exec(sql)
+		}
+	}
+	exec("BEGIN", "INSERT INTO outbox (type, payload) VALUES ('t', '{}')")
+	done := make(chan string, 1)
+	go func() { done <- r.must("init") }()
+	select { // longer than the session's idle timeout of 10 s
+	case out := <-done:
+		t.Errorf("init did not wait: %s", out)
+	case <-time.After(11 * time.Second):
+		exec("COMMIT")
+		if out := <-done; !strings.Contains(out, "created the first checkpoint: 1") {
+			t.Errorf("init: %s", out)
+		}
 	}
 }
 
