@@ -43,15 +43,15 @@ func TestPollInitWaits(t *testing.T) {
 		}
 	}
 	exec("BEGIN", "INSERT INTO outbox (type, payload) VALUES ('t', '{}')")
-	done := make(chan string, 1)
-	go func() { done <- r.must("init") }()
+	done := make(chan result, 1)
+	go func() { done <- r.command("init") }()
 	select { // longer than the session's idle timeout of 10 s
-	case out := <-done:
-		t.Errorf("init did not wait: %s", out)
+	case got := <-done:
+		t.Errorf("init did not wait: %+v", got)
 	case <-time.After(11 * time.Second):
 		exec("COMMIT")
-		if out := <-done; !strings.Contains(out, "created the first checkpoint: 1") {
-			t.Errorf("init: %s", out)
+		if got := <-done; got.code != exitDone || !strings.Contains(got.out, "created the first checkpoint: 1") {
+			t.Errorf("init: %+v", got)
 		}
 	}
 }
