@@ -80,3 +80,31 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+// TestStreamUnreadableAfterPieces: what was complete before a transaction that cannot be read can be resumed behind, however the
+// stream came in.
+func TestStreamUnreadableAfterPieces(t *testing.T) {
+	t.Parallel()
+	rows := fuzzRows()
+	var b []byte
+	for _, m := range [][]byte{
+		wireLog(wireBegin(200, 1)), wireLog(wireRelation(7, "public", "a", fuzzColumns...)), wireLog(rows[0]), wireLog(rows[1]), wireLog(wireCommit(208)),
+		wireLog(wireBegin(400, 2)), wireLog(wireRelation(7, "public", "a", fuzzColumns[1:]...)), wireLog(rows[0]),
+	} {
+		b = append(b, m...)
+	}
+	for piece := 1; piece < 600; piece += 1 + piece/7 {
+		var resume source.Resume
+		n := 0
+		err := fuzzStream(b, piece, 5000, func(_ context.Context, b *source.Batch) error {
+			checkBatch(t, b)
+			if n += len(b.Messages); b.Resume != "" {
+				resume = b.Resume
+			}
+			return nil
+		})
+		if err == nil || n != 2 || resume != "0/D0" {
+			t.Errorf("piece %d: %d messages, resume %q, %v", piece, n, resume, err)
+		}
+	}
+}
