@@ -44,15 +44,22 @@ type batchState struct {
 	ended bool
 	// owed: messages of a transaction were emitted without a Resume, so its end is emitted at once, even alone.
 	owed bool
+	// begun: messages of the transaction that is open were emitted.
+	begun bool
 	// urgent: the server asked for a reply; progress is not held back.
 	urgent bool
 }
 
 // add takes a message into the batch.
 func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
-	if st.ended {
+	switch {
+	case st.ended:
 		st.marks = append(st.marks, source.Mark{N: len(st.messages), Resume: st.resume(st.done)})
 		st.ended = false
+	case st.owed && !st.begun: // the end of the one before is not to wait for the end of this one
+		if err := st.flush(ctx); err != nil {
+			return err
+		}
 	}
 	st.messages = append(st.messages, m)
 	st.bytes += bytes
@@ -83,9 +90,10 @@ func (st *stream) resume(at lsn) source.Resume {
 	return source.Resume(st.dec.Text(at.append(b[:0])))
 }
 
-// flush emits the batch, and with it, outside of a transaction, what is owed.
+// flush emits the batch, and with it, unless a transaction has messages in it and is open, what is owed.
 func (st *stream) flush(ctx context.Context) error {
-	if len(st.messages) == 0 && (st.open || !st.owed) {
+	inside := st.open && !st.ended && (st.begun || len(st.messages) > 0)
+	if len(st.messages) == 0 && (inside || !st.owed) {
 		return nil
 	}
 	b := &source.Batch{}
@@ -95,8 +103,8 @@ func (st *stream) flush(ctx context.Context) error {
 		clear(st.messages) // the list was copied; what is emitted is not kept alive from here
 		clear(st.marks)
 	}
-	if st.open && !st.ended {
-		st.owed = true
+	if inside {
+		st.owed, st.begun = true, true
 	} else {
 		b.Resume = st.resume(st.done)
 		st.reported, st.owed = st.done, false

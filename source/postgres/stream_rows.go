@@ -114,13 +114,7 @@ func (st *stream) logMessage(ctx context.Context, kind byte, b []byte) error {
 		if st.open {
 			return fmt.Errorf("read replication stream: a transaction begins inside another: %w", errProtocol)
 		}
-		// What the transaction before still owes is not to depend on whether this one can be read.
-		if st.owed {
-			if err := st.flush(ctx); err != nil {
-				return err
-			}
-		}
-		st.open, st.txn, st.at, st.n = true, m, timeOf(m.time), 0
+		st.open, st.begun, st.txn, st.at, st.n = true, false, m, timeOf(m.time), 0
 		return nil
 	case 'C':
 		end, err := parseCommit(b)
