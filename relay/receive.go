@@ -120,18 +120,18 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	} else if tail && b.Resume != "" {
 		e.inTransaction = false
 	}
-	if n := len(b.Messages); tail && n > 0 {
-		e.lagging = now.Sub(b.Messages[n-1].CommitTime) > farBehind
+	var lag time.Duration
+	if n := len(b.Messages); n > 0 {
+		lag = now.Sub(b.Messages[n-1].CommitTime)
+		if tail {
+			e.lagging = lag > farBehind
+		}
 	}
 	e.admit()
 	if b.Barrier != "" {
 		e.onBarrier(b.Barrier)
 	}
 	if f := e.cfg.Events.Received; f != nil {
-		var lag time.Duration
-		if n := len(b.Messages); n > 0 {
-			lag = now.Sub(b.Messages[n-1].CommitTime)
-		}
 		f(len(b.Messages), b.CommitLag, lag)
 	}
 }
