@@ -3,9 +3,12 @@ package relay
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
 )
 
 // startCounting takes back that this start counts as unclean, once it is known that there was nothing to read: ends
@@ -26,6 +29,48 @@ func (e *engine) startCounting() bool {
 
 // uncounted tells whether this start still counts as unclean though no message was read.
 func (e *engine) uncounted() bool { return !e.counted && !e.readAny && e.phase == phaseTailing }
+
+// ask waits for the permission to decode the next row, in a cautious start (R9).
+func (e *engine) ask(ctx context.Context, p outbox.Position) error {
+	if !e.warm {
+		e.warm = true
+		e.warmUp(ctx)
+	}
+	c := caution{at: p, reply: make(chan error, 1)}
+	select {
+	case e.cautions <- c:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-c.reply:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// warmUpMost is how long a cautious start waits for its sinks.
+const warmUpMost = 10 * time.Second
+
+// warmUp has the sinks connect before a message is in hand: who kills relays during that time is not to incriminate the message.
+func (e *engine) warmUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, warmUpMost)
+	defer cancel()
+	var checks sync.WaitGroup
+	for _, s := range e.sinks[1:] {
+		checker, ok := s.sink.(sink.Checker)
+		if !ok {
+			continue
+		}
+		checks.Go(func() {
+			for _, err := range checker.Check(ctx) {
+				e.log.Warn("sink is not ready", "sink", s.name, "error", err)
+			}
+		})
+	}
+	checks.Wait()
+}
 
 // cautionNow lets the source decode one more row, when everything before it is settled and its position is written down.
 func (e *engine) cautionNow() bool {

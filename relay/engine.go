@@ -62,6 +62,7 @@ type engine struct {
 	phase    phase
 	caution  *caution
 	cautious int
+	warm     bool               // the sinks were asked to connect; only the source's goroutine uses it
 	suspect  checkpoint.Suspect // what is on record
 	since    time.Time          // since when it is in hand
 	survived bool               // it is to be struck from the record
@@ -378,7 +379,7 @@ func (e *engine) nextOperation(now time.Time) {
 	case e.settleNow(now):
 	case e.acquitNow(now):
 	case on && e.cautionNow():
-	case on && e.requestNow(now):
+	case on && e.requestNow():
 	case reading && e.pageNow():
 	case reading && e.dueNow(now):
 	case reading && e.reconcileNow(now):

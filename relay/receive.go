@@ -62,22 +62,6 @@ func (e *engine) route(r *routed, m *outbox.Message, mem *batchMemory) {
 // kept tells whether nothing is to be done about the delivered rows of a table.
 func (e *engine) kept(table string) bool { return e.cfg.Kept != nil && e.cfg.Kept(table) }
 
-// ask waits for the permission to decode the next row, in a cautious start (R9).
-func (e *engine) ask(ctx context.Context, p outbox.Position) error {
-	c := caution{at: p, reply: make(chan error, 1)}
-	select {
-	case e.cautions <- c:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-c.reply:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // onReceived puts a batch's messages into the tracker and its deliveries into lanes.
 func (e *engine) onReceived(in *received, now time.Time) {
 	b := in.batch

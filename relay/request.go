@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -11,10 +12,11 @@ import (
 // lanesMost lanes are changed by one part of a request.
 const lanesMost = 1000
 
-// requestState is what operators asked for (R13). Requests are carried out one by one, in order.
+// requestState is what operators asked for (R13). Requests are carried out one by one, in order; but those about sinks do not
+// wait for one that waits for runs in flight.
 type requestState struct {
 	requestsAsked bool
-	requests      []checkpoint.Request
+	requests      []checkpoint.Request // the first one is at hand
 	step          requestStep
 	frozen        []*lane
 	names         []checkpoint.Lane
@@ -28,7 +30,7 @@ const (
 )
 
 // requestNow goes on with the request at hand, or looks for new ones.
-func (e *engine) requestNow(now time.Time) bool {
+func (e *engine) requestNow() bool {
 	switch {
 	case len(e.requests) == 0 && e.requestsAsked:
 		e.requestsAsked = false
@@ -53,7 +55,7 @@ func (e *engine) requestNow(now time.Time) bool {
 		})
 		return true
 	case !e.lanesFree():
-		return false
+		return e.outOfTurn()
 	}
 	r, names := &e.requests[0], e.names2()
 	e.operate(func(ctx context.Context) (func(), error) {
@@ -64,6 +66,49 @@ func (e *engine) requestNow(now time.Time) bool {
 		return func() { e.applied(r, done) }, nil
 	})
 	return true
+}
+
+// outOfTurn carries out a request about sinks while the one at hand waits for a run in flight: a sink that hangs must not keep
+// an operator from pausing it.
+func (e *engine) outOfTurn() bool {
+	i := slices.IndexFunc(e.requests, aboutSinks)
+	switch {
+	case i > 0:
+		r := &e.requests[i]
+		e.operate(func(ctx context.Context) (func(), error) {
+			done, err := e.store.Apply(ctx, r, nil)
+			if err != nil {
+				return nil, fmt.Errorf("carry out request %d: %w", r.ID, err)
+			}
+			return func() {
+				if done.Done {
+					e.requests = slices.Concat(e.requests[:i], e.requests[i+1:])
+					e.steer(r, time.Now())
+				}
+			}, nil
+		})
+		return true
+	case e.requestsAsked:
+		e.requestsAsked = false
+		e.operate(func(ctx context.Context) (func(), error) {
+			rs, err := e.store.Requests(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("read requests: %w", err)
+			}
+			return func() {
+				at := e.requests[0]
+				rs = slices.DeleteFunc(rs, func(r checkpoint.Request) bool { return r.ID == at.ID })
+				e.requests = append([]checkpoint.Request{at}, rs...)
+			}, nil
+		})
+		return true
+	}
+	return false
+}
+
+// aboutSinks tells whether a request concerns no lane.
+func aboutSinks(r checkpoint.Request) bool {
+	return (r.Verb == checkpoint.VerbPause || r.Verb == checkpoint.VerbResume) && len(r.Selection.Sinks) > 0
 }
 
 func (e *engine) names2() []checkpoint.Lane { return e.requestState.names }
@@ -113,7 +158,6 @@ func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 	if done.Done {
 		e.requests = e.requests[1:]
 		e.steer(r, now)
-		e.log.Info("request carried out", "id", r.ID, "verb", string(r.Verb), "by", r.By)
 	}
 	for _, l := range frozen {
 		e.review(l)
@@ -169,8 +213,9 @@ func (e *engine) block(name checkpoint.Lane, held bool) {
 	e.divert(l)
 }
 
-// steer applies a request that is about sinks.
+// steer ends a request that was carried out, and lets sinks know what it says about them.
 func (e *engine) steer(r *checkpoint.Request, now time.Time) {
+	e.log.Info("request carried out", "id", r.ID, "verb", string(r.Verb), "by", r.By)
 	for _, name := range r.Selection.Sinks {
 		s := e.byName[name]
 		if s == nil || s.sink == nil {
