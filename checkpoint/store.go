@@ -97,6 +97,10 @@ type Row struct {
 	// Parked: deliveries of this message may be parked; the store looks, in the same transaction. False promises that there
 	// are none.
 	Parked bool
+	// Message is the message itself, for feedback; nil where the relay does not have it.
+	Message *outbox.Message
+	// Receipt is what the sinks answered, a line each (SINK: ANSWER); "" where that is not wanted or not known.
+	Receipt string
 }
 
 // A Change is a new state for a delivery that is parked already. It shows in the user's row, and applies on_delivered
@@ -115,6 +119,10 @@ type Change struct {
 	NextAttempt time.Duration
 	LastError   string
 	ErrorClass  string
+	// Message is the message, where the change is the outcome of an attempt; nil where the delivery is only put back.
+	Message *outbox.Message
+	// Receipt is what the sink answered, as in Row; only with Delivered.
+	Receipt string
 	// Supersede (on_exhausted latest): all blocking deliveries of the lane but the newest become dead and do not block.
 	Supersede bool
 }

@@ -200,6 +200,9 @@ func (e *engine) delivered(l *lane, n int) {
 			continue
 		}
 		l.sink.bytes -= d.Message.Size()
+		if d.Receipt != nil {
+			d.msg.receipts.add(l.sink.name, d.Receipt)
+		}
 		e.outcomes = append(e.outcomes, outcome{d.msg, l.sink.bit})
 	}
 	l.queue.pop(n)

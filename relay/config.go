@@ -28,6 +28,9 @@ type Config struct {
 	// Kept tells whether the rows of a table stay as they are when they are delivered (keep): nothing is to be done about
 	// them. It is called by several goroutines. Nil means that no table is kept.
 	Kept func(table string) bool
+	// Receipts tells whether what sinks answer is to be kept with the rows of a table. It is called by several goroutines.
+	// Nil means nowhere.
+	Receipts func(table string) bool
 	// Memory bounds everything queued, in bytes. Default 64 MiB.
 	Memory int64
 	// Reconcile is how often the tables are compared with the log (R11); 0 means never.

@@ -182,6 +182,9 @@ func (e *engine) addRun(c *call, l *lane, n int, room, bytes *int) {
 	for i := range n {
 		d := l.queue.at(i)
 		d.Attempt = d.spent + 1
+		if d.Receipt != nil {
+			*d.Receipt = sink.Receipt{}
+		}
 		d.Destination = c.to.Destination
 		c.ds = append(c.ds, &d.Delivery)
 		*bytes -= len(d.Value)

@@ -21,6 +21,8 @@ type message struct {
 	// kept: its table keeps delivered rows as they are, so that nothing is to be done about the row.
 	kept bool
 	row  bool // of the log, and not named as settled by the checkpoint: its row has to be settled
+	// receipts are what its sinks answered; nil where that is not wanted.
+	receipts *receipts
 	// prev and next link all messages in memory.
 	prev, next *message
 }

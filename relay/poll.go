@@ -157,6 +157,9 @@ func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
 		d.Headers = append(d.Headers[:len(d.Headers):len(d.Headers)],
 			outbox.Header{Name: sink.HeaderReplaces, Value: []byte(p.Original)})
 	}
+	if e.cfg.Receipts != nil && e.cfg.Receipts(p.Message.Table) {
+		d.Receipt = &sink.Receipt{}
+	}
 	e.inHand[p.Key()] = true
 	e.polledBytes += p.Message.Size()
 	l.sink.queued++
@@ -207,7 +210,10 @@ func (e *engine) changeOf(l *lane, d *delivery) change {
 // backDelivered notes that a parked delivery was delivered.
 func (e *engine) backDelivered(l *lane, d *delivery) {
 	c := e.changeOf(l, d)
-	c.Delivered = true
+	c.Delivered, c.Message = true, d.Message
+	if d.Receipt != nil {
+		c.Receipt = receiptLine(l.sink.name, d.Receipt)
+	}
 	l.after = d.Message.Position
 	e.addChange(c)
 }
@@ -216,7 +222,7 @@ func (e *engine) backDelivered(l *lane, d *delivery) {
 func (e *engine) backFailed(l *lane, f *failure) {
 	d := l.queue.at(0)
 	c := e.changeOf(l, d)
-	c.State, c.LastError, c.ErrorClass = f.state, f.err, f.class
+	c.State, c.LastError, c.ErrorClass, c.Message = f.state, f.err, f.class, d.Message
 	grouped := l.group != ""
 	c.Blocks = f.blocks && grouped
 	if f.state == checkpoint.StateRetrying {

@@ -57,6 +57,9 @@ func (e *engine) route(r *routed, m *outbox.Message, mem *batchMemory) {
 	r.msg = message{Message: m, batch: mem, kept: e.kept(m.Table)}
 	r.msg.route, r.err = e.cfg.Router.Route(m, &r.delivery.Delivery)
 	r.delivery.msg, r.delivery.route = &r.msg, r.msg.route
+	if e.cfg.Receipts != nil && e.cfg.Receipts(m.Table) {
+		r.msg.receipts = &receipts{}
+	}
 }
 
 // kept tells whether nothing is to be done about the delivered rows of a table.
@@ -225,6 +228,9 @@ func (e *engine) enqueue(s *sinkState, d *delivery, unroutable error, now time.T
 	l := s.lane(group)
 	d.lane = l
 	d.doomed = e.doom(m)
+	if m.receipts != nil {
+		d.Receipt = &sink.Receipt{}
+	}
 	if s.sink == nil {
 		d.doomed = faultOf(m, unroutable)
 	}

@@ -225,7 +225,8 @@ func (e *engine) gather(now time.Time) *settlement {
 	if !now.Before(e.rowsAt) || e.stopping {
 		n = min(len(e.rows), settleMost)
 		for _, m := range e.rows[:n] {
-			s.Rows = append(s.Rows, checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: m.parked})
+			s.Rows = append(s.Rows, checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: m.parked,
+				Message: m.Message, Receipt: m.receipts.text()})
 		}
 		s.rows = append(s.rows, e.rows[:n]...)
 		e.rows = slices.Delete(e.rows, 0, n)

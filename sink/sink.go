@@ -31,6 +31,9 @@ type Delivery struct {
 	Attempt int
 	// Destination is what the sink's Destinations named for this delivery; the zero value for sinks without.
 	Destination Destination
+	// Receipt is nil unless what the destination answers is to be kept: then a sink that can tell sets it, before Deliver
+	// returns, for each delivery that it answers with nil. It is all that a sink may change of a delivery.
+	Receipt *Receipt
 }
 
 // A Sink delivers messages to one place. Deliver may be called by several goroutines at once, within Limits.
