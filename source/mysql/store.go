@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -160,7 +161,26 @@ func (s *store) open(ctx context.Context) error {
 	if err := s.resolveTables(ctx); err != nil {
 		return err
 	}
+	if err := s.spareBinlog(ctx); err != nil {
+		return err
+	}
 	return s.remember(ctx)
+}
+
+// spareBinlog keeps what the relay deletes out of the binlog but for its keys: payloads would be written, sent and skipped a second
+// time. The server allows it to accounts with SESSION_VARIABLES_ADMIN (MariaDB: BINLOG ADMIN); without, whole rows are written. Where the
+// relay updates rows of the application they are written whole, since others may read them.
+func (s *store) spareBinlog(ctx context.Context) error {
+	for _, t := range s.cfg.Tables {
+		if t.OnDelivered == outbox.Mark {
+			return nil
+		}
+	}
+	_, err := s.sess.exec(ctx, "SET SESSION binlog_row_image = 'MINIMAL'")
+	if err != nil && serverError(err) == nil {
+		return s.fault("set up the store's session", err)
+	}
+	return nil
 }
 
 // findTables finds the database of the relay's tables, and looks whether they are there.

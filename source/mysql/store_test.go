@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -291,4 +292,43 @@ func TestRowsWithoutID(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the relay deletes leaves only its keys in the binlog, where the account may ask for that; rows that it marks are others' to read.
+func TestBinlogIsSpared(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		for name, c := range map[string]struct {
+			shape, want string
+			advised     bool
+		}{
+			"delete":            {"debezium", "MINIMAL", true},
+			"mark":              {"tailbox", "FULL", true},
+			"privilege missing": {"debezium", "FULL", false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := newBareRig(t, my, append(relayTables(), shapeDDL(&outbox.Table{Name: "outbox", Shape: c.shape})), storeShape(c.shape, "outbox"))
+				account := "spare_" + r.db[max(0, len(r.db)-20):]
+				r.exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pass'", account))
+				r.exec(fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.* TO '%s'@'%%'", r.db, account))
+				if c.advised {
+					r.exec(fmt.Sprintf("GRANT %s ON *.* TO '%s'@'%%'", map[string]string{"mysql": "SESSION_VARIABLES_ADMIN", "mariadb": "BINLOG ADMIN"}[my.Kind], account))
+				}
+				t.Cleanup(func() { r.exec(fmt.Sprintf("DROP USER '%s'@'%%'", account)) })
+				u, err := url.Parse(r.cfg.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				u.User = url.UserPassword(account, "pass")
+				r.cfg.URL = u.String()
+				r.open()
+				r.row(1)
+				r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}})
+				got, err := r.st.sess.texts(r.ctx, "SELECT @@SESSION.binlog_row_image")
+				if err != nil || got[0][0] != c.want {
+					t.Errorf("rows are written to the binlog as %v, %v; want %s", got, err, c.want)
+				}
+			})
+		}
+	})
 }
