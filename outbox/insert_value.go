@@ -28,7 +28,7 @@ func (in *Insert) put(r *Row, c *Column, field string, v any) (size int, err err
 	case string:
 		return in.putText(r, c, field, v)
 	case []byte:
-		if c.Kind == KindBytes {
+		if c.Kind == KindBytes || c.Kind == KindBinaryUUID && len(v) == 16 {
 			return in.putBytes(r, c, field, v)
 		}
 		return in.putText(r, c, field, string(v))
@@ -96,6 +96,13 @@ func (in *Insert) putText(r *Row, c *Column, field, text string) (int, error) {
 			return 0, in.refuse(field, "is %.50q, and column %s takes a whole number", text, c.Name)
 		}
 		return 0, in.putInt(r, c, field, n)
+	case KindTime, KindLocalTime:
+		for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999", time.DateOnly} {
+			if at, err := time.Parse(layout, text); err == nil {
+				return 0, in.putTime(r, c, field, at)
+			}
+		}
+		return 0, in.refuse(field, "is %.50q, and column %s takes a time, such as %s", text, c.Name, time.RFC3339)
 	case KindBool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
@@ -168,6 +175,9 @@ func (in *Insert) putTime(r *Row, c *Column, field string, t time.Time) error {
 	return nil
 }
 
+// zeroEscape is what Postgres' jsonb alone does not take.
+const zeroEscape = `has \u0000`
+
 // Limits of JSON, below those of the databases: MySQL counts 100 levels, Postgres has its max_stack_depth; and of numbers
 // in Postgres' jsonb, which are numerics.
 const (
@@ -190,7 +200,7 @@ func (in *Insert) againstJSON(c *Column, text string) string {
 		switch b := text[i]; {
 		case b == '"':
 			next, why := skipString(text, i)
-			if why != "" && c.Kind == KindJSONB && in.dialect == Postgres {
+			if why != "" && c.Kind == KindJSONB && (in.dialect == Postgres || why != zeroEscape) {
 				return why + ", which column " + c.Name + " does not take: make it a column of json, text or bytes"
 			}
 			i = next
@@ -234,7 +244,7 @@ func skipString(text string, i int) (end int, why string) {
 			why = "has half of a surrogate pair"
 		}
 		if code == 0 {
-			why = `has \u0000`
+			why = zeroEscape
 		}
 		high = code >= 0xd800 && code <= 0xdbff
 		i += 5

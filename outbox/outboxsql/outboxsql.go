@@ -13,6 +13,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -91,29 +92,29 @@ func (w *Writer) WriteAll(ctx context.Context, tx Tx, drafts []outbox.Draft) (wr
 		return nil, err
 	}
 	statements := w.in.Statements(rows)
-	if w.guarded(statements) {
-		release, err := w.savepoint(ctx, tx)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = release(err) }()
+	if !w.guarded(statements) {
 		return w.execute(ctx, tx, statements)
 	}
-	return w.execute(ctx, tx, statements)
+	release, err := w.savepoint(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	written, err = w.execute(ctx, tx, statements)
+	if err := release(err); err != nil {
+		return nil, err
+	}
+	return written, nil
 }
 
-// guarded tells whether it takes a savepoint to leave nothing behind when statements fail.
+// guarded tells whether it takes a savepoint to leave nothing behind when writing fails. Where it does not, one statement writes all or
+// nothing.
 func (w *Writer) guarded(statements []outbox.Statement) bool {
-	if w.dialect == outbox.Postgres && w.in.Options().Savepoint || len(statements) > 1 {
+	o := w.in.Options()
+	if len(statements) > 1 || o.DeleteAtOnce || o.Savepoint && w.dialect == outbox.Postgres {
 		return true
 	}
 	rows := statements[0].Rows
-	for _, r := range rows {
-		if len(rows) > 1 && r.Conflicts() && !r.Once() {
-			return true
-		}
-	}
-	return w.in.Options().DeleteAtOnce
+	return len(rows) > 1 && slices.ContainsFunc(rows, (*outbox.Row).Conflicts)
 }
 
 // savepoint begins to guard; release ends it, and undoes what was done where that has failed.
