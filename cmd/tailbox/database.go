@@ -34,8 +34,8 @@ type database interface {
 	parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []sqlstore.Listed, more bool, err error)
 	lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error)
 
-	// send writes a row, with values by column, as an application would.
-	send(ctx context.Context, t *outbox.Table, values map[string][]byte) (id string, err error)
+	// send writes a message, as an application would.
+	send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error)
 }
 
 // database is that of the configuration. ignored may be nil.

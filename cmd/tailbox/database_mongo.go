@@ -69,8 +69,8 @@ func (d mongoDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limi
 	return mongo.ListLanes(ctx, d.cfg, sel, limit)
 }
 
-func (d mongoDatabase) send(ctx context.Context, t *outbox.Table, values map[string][]byte) (string, error) {
-	return mongo.Send(ctx, d.cfg, t, values)
+func (db mongoDatabase) send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (string, error) {
+	return sendMongo(ctx, db.cfg, t, d, o)
 }
 
 func (d mongoDatabase) status(ctx context.Context) (*report, error) {

@@ -73,8 +73,8 @@ func (d mysqlDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limi
 	return mysql.ListLanes(ctx, d.cfg, sel, limit)
 }
 
-func (d mysqlDatabase) send(ctx context.Context, t *outbox.Table, values map[string][]byte) (string, error) {
-	return mysql.Send(ctx, d.cfg, t, values)
+func (db mysqlDatabase) send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (string, error) {
+	return mysql.Send(ctx, db.cfg, t, d, o)
 }
 
 func (d mysqlDatabase) status(ctx context.Context) (*report, error) {

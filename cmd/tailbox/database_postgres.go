@@ -84,8 +84,8 @@ func (d postgresDatabase) lanes(ctx context.Context, sel checkpoint.Selection, l
 	return postgres.ListLanes(ctx, d.cfg, sel, limit)
 }
 
-func (d postgresDatabase) send(ctx context.Context, t *outbox.Table, values map[string][]byte) (string, error) {
-	return insertPostgres(ctx, d.cfg.URL, t, values)
+func (db postgresDatabase) send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (string, error) {
+	return sendPostgres(ctx, db.cfg.URL, t, d, o)
 }
 
 func (d postgresDatabase) status(ctx context.Context) (*report, error) {

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -13,9 +12,9 @@ import (
 
 // A sending is one message as the command line has it. Nil texts were not given.
 type sending struct {
-	table                   string
-	kind, group, topic, key *string
-	headers                 map[string]string
+	table                                    string
+	id, kind, group, topic, key, idempotency *string
+	headers                                  map[string]string
 }
 
 func newSend() *command {
@@ -34,6 +33,8 @@ func newSend() *command {
 			text("group", "message `GROUP`; where the table makes it of several columns, their values joined by :", &s.group)
 			text("topic", "`TOPIC` column (shape debezium: aggregatetype)", &s.topic)
 			text("key", "`KEY` column (shape debezium: aggregateid)", &s.key)
+			text("id", "`ID` of the message (default: a new one)", &s.id)
+			text("idempotency-key", "`KEY` by which a message that is there already is found, and not written twice", &s.idempotency)
 			headersFlag(fs, &s.headers)
 			fs.StringVar(&s.table, "table", "", "outbox table, `NAME` (default the first of the configuration)")
 		},
@@ -56,13 +57,9 @@ func newSend() *command {
 			if err != nil {
 				return err
 			}
-			values, err := s.values(t, payload)
+			id, err := p.database(sh.log(), nil).send(ctx, t, s.draft(payload), outbox.Options{MaxMessage: int(p.config.MaxMessage)})
 			if err != nil {
-				return err
-			}
-			id, err := p.database(sh.log(), nil).send(ctx, t, values)
-			if err != nil {
-				return err
+				return flagged(err)
 			}
 			_, err = fmt.Fprintln(sh.out, id)
 			return err
@@ -83,59 +80,28 @@ func (s *sending) find(tables []outbox.Table) (*outbox.Table, error) {
 	return nil, wrongUsage("send: there is no table %q: the configuration has %s", s.table, strings.Join(names, ", "))
 }
 
-// values gives each column of the table its value.
-func (s *sending) values(t *outbox.Table, payload []byte) (map[string][]byte, error) {
-	values := map[string][]byte{}
-	put := func(flag, column, value string) error {
-		if column == "" {
-			return wrongUsage("send: --%s: table %s has no such column: name it under source.tables.columns", flag, t.Name)
+// draft is the message as the builder of INSERTs takes it.
+func (s *sending) draft(payload []byte) outbox.Draft {
+	text := func(p *string) string {
+		if p == nil {
+			return ""
 		}
-		if old, ok := values[column]; ok && string(old) != value {
-			return wrongUsage("send: --%s: column %s would get both %q and %q: leave out one of the flags", flag, column, old, value)
-		}
-		values[column] = []byte(value)
-		return nil
+		return *p
 	}
-	c := &t.Columns
-	var errs []error
-	for _, one := range []struct {
-		flag, column string
-		value        *string
-	}{{"type", c.Type, s.kind}, {"topic", c.Topic, s.topic}, {"key", c.Key, s.key}} {
-		if one.value != nil {
-			errs = append(errs, put(one.flag, one.column, *one.value))
-		}
-	}
-	if s.group != nil {
-		parts := strings.SplitN(*s.group, ":", max(1, len(c.Group)))
-		if len(parts) != len(c.Group) {
-			return nil, wrongUsage("send: --group %q: table %s makes the group of its columns %v, joined by :", *s.group, t.Name, c.Group)
-		}
-		for i, part := range parts {
-			errs = append(errs, put("group", c.Group[i], part))
-		}
-	}
-	if len(s.headers) > 0 {
-		text, err := json.Marshal(s.headers)
-		if err != nil {
-			return nil, fmt.Errorf("write headers: %w", err)
-		}
-		errs = append(errs, put("header", c.Headers, string(text)))
-	}
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	values[c.Payload] = payload
-	return values, nil
+	return outbox.Draft{ID: text(s.id), Type: *s.kind, Topic: text(s.topic), Group: text(s.group), Key: text(s.key),
+		IdempotencyKey: text(s.idempotency), Once: text(s.idempotency) != "", Headers: s.headers, Payload: payload}
 }
 
-func sortedKeys(m map[string][]byte) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+// flagged says which flag a part of the draft that cannot be written came from.
+func flagged(err error) error {
+	wrong, ok := errors.AsType[*outbox.DraftError](err)
+	if !ok {
+		return err
 	}
-	slices.Sort(keys)
-	return keys
+	flag, ok := map[string]string{"ID": "id", "Type": "type", "Topic": "topic", "Group": "group", "Key": "key", "Headers": "header",
+		"IdempotencyKey": "idempotency-key"}[wrong.Field]
+	if !ok {
+		return err
+	}
+	return wrongUsage("send: --%s: table %s: it %s", flag, wrong.Table, wrong.Reason)
 }

@@ -86,6 +86,12 @@ func (c Config) resolved() (Config, error) {
 	return c, nil
 }
 
+// Database is where the collections tailbox_* are, and tables without a database of their own. The error matches source.ErrStop.
+func (c Config) Database() (string, error) {
+	c, err := c.resolved()
+	return c.Schema, err
+}
+
 // ValidURL tells what is wrong with a connection string, without showing it: it may hold a password. Schema as in Config.
 func ValidURL(url, schema string) error {
 	if !strings.HasPrefix(url, "mongodb://") && !strings.HasPrefix(url, "mongodb+srv://") {

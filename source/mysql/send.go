@@ -2,66 +2,63 @@ package mysql
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// Send writes a row, with values by column, in a transaction of its own, as an application would, and returns its id. An
-// id that neither the values nor the server provides is a new UUID.
-func Send(ctx context.Context, cfg Config, t *outbox.Table, values map[string][]byte) (id string, err error) {
+// Send writes a message in a transaction of its own, as an application would, and returns its id.
+func Send(ctx context.Context, cfg Config, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
 	s, err := cfg.connect(ctx, cfg.URL)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
-	info, err := describeTable(ctx, s, t)
+	query, args := outbox.MySQL.Catalog(t)
+	catalog, err := s.texts(ctx, query, args...)
+	if err != nil {
+		return "", fmt.Errorf("look up table %s: %w", tableName(t), err)
+	}
+	in, err := outbox.NewInsert(outbox.MySQL, *t, catalog, o)
 	if err != nil {
 		return "", err
 	}
-	idColumn, ok := info.column(t.Columns.ID)
-	if !ok {
-		return "", fmt.Errorf("write to table %s: it has no column %s: correct source.tables.columns", info, t.Columns.ID)
-	}
-	row := map[string]string{}
-	for name, v := range values {
-		if c, ok := info.column(name); ok && (c.kind == kindBytes || c.kind == kindUUID && len(v) == 16) {
-			row[name] = "X'" + hex.EncodeToString(v) + "'"
-		} else {
-			row[name] = quoteLiteral(string(v))
-		}
-	}
-	if given, ok := values[t.Columns.ID]; ok {
-		id = string(given)
-	} else if idColumn.kind != kindInt {
-		id = randomUUID()
-		if row[t.Columns.ID], err = info.idLiteral(id); err != nil {
-			return "", err
-		}
-	}
-	names := make([]string, 0, len(row))
-	for name := range row {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	columns, literals := make([]string, len(names)), make([]string, len(names))
-	for i, name := range names {
-		columns[i], literals[i] = quoteIdent(name), row[name]
-	}
-	sql := "INSERT INTO " + tableName(&info.Table) + " (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(literals, ", ") + ")"
-	if _, err := s.exec(ctx, sql); err != nil {
-		return "", fmt.Errorf("write to table %s: %w", info, err)
-	}
-	if id != "" {
-		return id, nil
-	}
-	rows, err := s.texts(ctx, "SELECT LAST_INSERT_ID()")
+	row, err := in.Row(d)
 	if err != nil {
-		return "", fmt.Errorf("ask for the id: %w", err)
+		return "", err
 	}
-	return rows[0][0], nil
+	st := in.Statement([]*outbox.Row{row})
+	result, err := s.exec(ctx, st.SQL, st.Args...)
+	switch {
+	case errorCode(err) == codeDuplicateKey:
+		return s.first(ctx, in, row, err)
+	case err != nil:
+		return "", fmt.Errorf("write to table %s: %w", tableName(t), err)
+	case row.ID == "":
+		return strconv.FormatUint(result.InsertId, 10), nil
+	}
+	return row.ID, nil
 }
+
+// first is the id of the message that made another one a duplicate.
+func (s *session) first(ctx context.Context, in *outbox.Insert, row *outbox.Row, failed error) (string, error) {
+	for _, l := range in.Lookups(row) {
+		rows, err := s.texts(ctx, l.SQL, l.Args...)
+		if err != nil {
+			return "", fmt.Errorf("look for the first message with %s %q: %w", l.Column, l.Value, err)
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		if id := in.ReadID(rows[0][0]); row.Once() && l.Column == in.KeyColumn() {
+			return id, nil
+		}
+		return "", in.Duplicate(l, in.ReadID(rows[0][0]), 0)
+	}
+	return "", fmt.Errorf("write to table %s: %w", tableName(in.Table()), failed)
+}
+
+// codeDuplicateKey is ER_DUP_ENTRY.
+const codeDuplicateKey = 1062
