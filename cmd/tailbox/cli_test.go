@@ -95,9 +95,9 @@ func TestWrongUsage(t *testing.T) {
 		"send nothing":             {[]string{"send", "-c", good, "--type", "t"}, "give one payload"},
 		"send without a type":      {[]string{"send", "{}", "-c", good}, "give the message's type"},
 		"send to an unknown table": {[]string{"send", "{}", "-c", good, "--type", "t", "--table", "x"}, `there is no table "x": the configuration has outbox`},
-		"send two topics":          {[]string{"send", "{}", "-c", good, "--type", "t", "--group", "a:b", "--topic", "c"}, `column aggregatetype would get both "c" and "a"`},
-		"send half a group":        {[]string{"send", "{}", "-c", good, "--type", "t", "--group", "a"}, "makes the group of its columns"},
-		"send headers":             {[]string{"send", "{}", "-c", good, "--type", "t", "--header", "a=b"}, "has no such column"},
+		"send two topics":          {[]string{"send", "{}", "-c", good, "--type", "t", "--group", "a:b", "--topic", "c"}, "are both in column aggregatetype"},
+		"send half a group":        {[]string{"send", "{}", "-c", good, "--type", "t", "--group", "a"}, "makes it of its columns aggregatetype, aggregateid"},
+		"send headers":             {[]string{"send", "{}", "-c", good, "--type", "t", "--header", "a=b"}, "--header: table outbox: it has no column"},
 		"send half a header":       {[]string{"send", "{}", "-c", good, "--header", "a"}, "must be NAME=VALUE"},
 		"demo of another database": {[]string{"demo", "--source", "oracle"}, "choose postgres"},
 	} {

@@ -57,7 +57,11 @@ func newSend() *command {
 			if err != nil {
 				return err
 			}
-			id, err := p.database(sh.log(), nil).send(ctx, t, s.draft(payload), outbox.Options{MaxMessage: int(p.config.MaxMessage)})
+			draft := s.draft(payload)
+			if _, err := t.Values(&draft); err != nil {
+				return flagged(err)
+			}
+			id, err := p.database(sh.log(), nil).send(ctx, t, draft, outbox.Options{MaxMessage: int(p.config.MaxMessage)})
 			if err != nil {
 				return flagged(err)
 			}
