@@ -127,12 +127,12 @@ func (c Config) Validate() error {
 	check(c.Timeout > 0, "timeout", c.Timeout, "more than 0")
 	check(c.ConnectTimeout > 0, "connect_timeout", c.ConnectTimeout, "more than 0")
 	check(c.IdleTimeout > 0, "idle_timeout", c.IdleTimeout, "more than 0")
-	check(validValue(c.Bearer), "bearer", "a token", "no control characters, such as a line break at its end")
+	check(sink.ValidHeaderValue(c.Bearer), "bearer", "a token", "no control characters, such as a line break at its end")
 	for name, value := range c.Headers {
 		key := fmt.Sprintf("headers.%q", name)
-		check(validName(name), key, name, "a header's name: letters, digits and - _ .")
+		check(sink.ValidHeaderName(name), key, name, "a header's name: letters, digits and - _ .")
 		check(!framing(canonical(name)) || canonical(name) == "Host", key, name, "a header that does not belong to the connection itself")
-		check(validValue(value), key, "a value", "no control characters")
+		check(sink.ValidHeaderValue(value), key, "a value", "no control characters")
 		check(canonical(name) != "Authorization" || c.Bearer == "", key, "set", "either bearer or a header Authorization")
 	}
 	return errors.Join(append(errs, c.TLS.Validate())...)

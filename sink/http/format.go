@@ -65,7 +65,7 @@ func (s *Sink) array(b []byte, ds []*sink.Delivery) ([]byte, request) {
 			ids = append(ids, ',')
 			positions = append(positions, ',')
 		}
-		ids = appendText(ids, d.Message.ID, ",")
+		ids = sink.AppendHeaderText(ids, d.Message.ID, ",")
 		positions = d.Message.Position.Append(positions)
 		if i > 0 && (len(ids) > maxList || len(positions) > maxList) {
 			ids, positions, b = ids[:before], positions[:len(positions)-35], b[:len(b)-1]
@@ -77,7 +77,7 @@ func (s *Sink) array(b []byte, ds []*sink.Delivery) ([]byte, request) {
 	r.header[headerIDs] = []string{string(ids)}
 	if !s.cfg.OmitMetadata {
 		r.header[headerPositions] = []string{string(positions)}
-		r.header["Tailbox-Source"] = []string{text(ds[0].Source)}
+		r.header["Tailbox-Source"] = []string{sink.HeaderText(ds[0].Source)}
 	}
 	return append(b, ']'), r
 }
@@ -107,9 +107,9 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	if d.ID == nil {
-		set("Id", text(m.ID))
+		set("Id", sink.HeaderText(m.ID))
 	} else {
-		set("Id", text(string(d.ID)))
+		set("Id", sink.HeaderText(string(d.ID)))
 	}
 	key := m.IdempotencyKey
 	if key == "" {
@@ -125,7 +125,7 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 				// The body of a CloudEvent is not what the message's content headers describe.
 				continue
 			}
-			if !validName(name) || !validValue(list[i].Value) {
+			if !sink.ValidHeaderName(name) || !sink.ValidHeaderValue(list[i].Value) {
 				return nil, sink.Permanent(fmt.Errorf("post to %s: HTTP cannot carry the message's header %q: "+
 					"use the format cloudevents-batch, or change the header", s.target, clean(list[i].Name)))
 			}
@@ -146,11 +146,11 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 		set(idempotencyName, idempotencyKey(key))
 	}
 	if !s.cfg.OmitMetadata {
-		set("Tailbox-Type", text(m.Type))
-		set("Tailbox-Group", text(m.Group))
+		set("Tailbox-Type", sink.HeaderText(m.Type))
+		set("Tailbox-Group", sink.HeaderText(m.Group))
 		set("Tailbox-Position", m.Position.String())
 		set("Tailbox-Attempt", strconv.Itoa(d.Attempt))
-		set("Tailbox-Source", text(d.Source))
+		set("Tailbox-Source", sink.HeaderText(d.Source))
 	}
 	h["Content-Type"] = []string{contentType}
 	for name, values := range s.fixed {
@@ -166,7 +166,7 @@ const idempotencyName = "idempotency-key"
 // contentType is what the message says, else what its payload looks like.
 func contentType(d *sink.Delivery) string {
 	switch {
-	case d.Message.ContentType != "" && validValue(d.Message.ContentType):
+	case d.Message.ContentType != "" && sink.ValidHeaderValue(d.Message.ContentType):
 		return d.Message.ContentType
 	case sink.IsJSON(d.Value):
 		return "application/json"
