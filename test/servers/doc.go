@@ -13,13 +13,13 @@
 //	my := servers.SharedMySQL(t, "mariadb") // the same for "mysql" and "mariadb"
 //	db := my.NewDatabase(t)
 //
-// [StartPostgres], [StartMySQL], [StartMongo] and [StartKafka] do the same for programs that are no tests.
+// [StartPostgres], [StartMySQL], [StartMongo], [StartKafka] and [StartNATS] do the same for programs that are no tests.
 //
 // The programs themselves are installed by "make servers" into [CacheDir].
 // A server that cannot be had fails the test when CI=true; elsewhere it skips
 // the test, says so on stderr, and [Main] counts the skips at the end.
 // TAILBOX_TEST_POSTGRES_URL, TAILBOX_TEST_MYSQL_URL, TAILBOX_TEST_MARIADB_URL,
-// TAILBOX_TEST_KAFKA_BROKERS and TAILBOX_TEST_MONGODB_URL put servers that already
+// TAILBOX_TEST_KAFKA_BROKERS, TAILBOX_TEST_MONGODB_URL and TAILBOX_TEST_NATS_URL put servers that already
 // run in the place of the shared ones.
 //
 // Nothing outlives the test binary: beside each server runs a guard that sees

@@ -21,6 +21,7 @@ var shared struct {
 	mu       sync.Mutex
 	postgres map[string]func() (*PG, error)
 	mysql    map[string]func() (*My, error)
+	nats     func() (*NATSServer, error)
 	closers  []func() error
 }
 
