@@ -20,6 +20,7 @@ import (
 	"github.com/tailbox/tailbox/sink/file"
 	"github.com/tailbox/tailbox/sink/http"
 	"github.com/tailbox/tailbox/sink/kafka"
+	"github.com/tailbox/tailbox/sink/nats"
 )
 
 // A documented key is a row of a reference.
@@ -170,6 +171,8 @@ func TestSinkReferences(t *testing.T) {
 	}{
 		{"docs/sinks/http.md", "sinks.*.", "kind: http, url: \"http://x\", zzz: 1"},
 		{"docs/sinks/http.md", "sinks.*.tls.", "kind: http, url: \"https://x\", tls: {zzz: 1}"},
+		{"docs/sinks/nats.md", "sinks.*.", "kind: nats, servers: [\"x:4222\"], zzz: 1"},
+		{"docs/sinks/nats.md", "sinks.*.tls.", "kind: nats, servers: [\"x:4222\"], tls: {zzz: 1}"},
 		{"docs/sinks/local.md", "sinks.*.", "kind: file, path: x, zzz: 1"},
 		{"docs/sinks/kafka.md", "sinks.*.", "kind: kafka, brokers: [\"x:9092\"], zzz: 1"},
 		{"docs/sinks/kafka.md", "sinks.*.tls.", "kind: kafka, brokers: [\"x:9092\"], tls: {zzz: 1}"},
@@ -230,7 +233,12 @@ func TestDocumentedDefaults(t *testing.T) {
 // TestDocumentedSinkDefaults compares the defaults of sinks with those of their packages.
 func TestDocumentedSinkDefaults(t *testing.T) {
 	t.Parallel()
-	size := func(n int) string { return fmt.Sprintf("%dKiB", n>>10) }
+	size := func(n int) string {
+		if n%(1<<20) == 0 {
+			return fmt.Sprintf("%dMiB", n>>20)
+		}
+		return fmt.Sprintf("%dKiB", n>>10)
+	}
 	duration := func(d time.Duration) string {
 		if text, whole := strings.CutSuffix(d.String(), "m0s"); whole {
 			return text + "m"
@@ -247,6 +255,11 @@ func TestDocumentedSinkDefaults(t *testing.T) {
 			"client_id": kafka.DefaultClientID, "compression": kafka.DefaultCompression, "concurrency": fmt.Sprint(kafka.DefaultConcurrency),
 			"max_batch": fmt.Sprint(kafka.DefaultMaxBatch), "max_bytes": size(kafka.DefaultMaxBytes), "timeout": duration(kafka.DefaultTimeout),
 			"connect_timeout": duration(kafka.DefaultConnectTimeout), "metadata_age": duration(kafka.DefaultMetadataAge),
+		},
+		"docs/sinks/nats.md": {
+			"name": nats.DefaultName, "msg_id": nats.DefaultMsgID, "concurrency": fmt.Sprint(nats.DefaultConcurrency),
+			"max_batch": fmt.Sprint(nats.DefaultMaxBatch), "max_bytes": size(nats.DefaultMaxBytes), "timeout": duration(nats.DefaultTimeout),
+			"connect_timeout": duration(nats.DefaultConnectTimeout),
 		},
 		"docs/sinks/local.md": {"mode": fmt.Sprintf("%#o", file.DefaultMode)},
 	} {
@@ -314,7 +327,7 @@ func TestExampleConfigs(t *testing.T) {
 		if complete(t, name, &text) {
 			whole++
 		}
-		if code, out := check(t, text, "DATABASE_URL=dbname=shop", "DIRECT_URL=dbname=shop", "TAILBOX_TOKEN=t", "KAFKA_PASSWORD=p", "AUDIT_TOKEN=t"); code != 0 {
+		if code, out := check(t, text, "DATABASE_URL=dbname=shop", "DIRECT_URL=dbname=shop", "TAILBOX_TOKEN=t", "KAFKA_PASSWORD=p", "NATS_PASSWORD=p", "AUDIT_TOKEN=t"); code != 0 {
 			t.Errorf("%s: exit code %d, want 0:\n%s", name, code, out)
 		}
 	}

@@ -1,0 +1,270 @@
+// Package nats is a sink that publishes to streams of NATS JetStream, nats-server 2.2 and later.
+//
+// A message's topic is its subject, its payload the data, byte for byte; a NULL is empty. Headers are the delivery's,
+// in no order, which NATS does not keep; tailbox-key carries the key. In the relay's own headers control characters, %
+// and spaces at either end are %XX. Headers of the application that begin with Nats- are left out: they tell the
+// server what to do.
+//
+// A message is delivered when its stream has answered that it is stored. Nats-Msg-Id lets the stream drop what it has
+// already, within its duplicate window: such an answer is a success too.
+//
+// # Order
+//
+// A call publishes the first message of many lanes at once, and waits for each answer; of one lane it never has more
+// than one under way, because a stream that refuses one message may take the next. Nothing is sent behind the relay's
+// back: the library neither sends again nor keeps what it could not write.
+//
+// # Errors
+//
+// No connection: unreachable. Published, and no answer: rejected, perhaps a duplicate. No stream for a subject, or no
+// permission: misconfigured, that subject alone. A message that is too large, or whose subject or headers NATS cannot
+// carry: permanent. A stream that is full and discards new messages: throttled.
+package nats
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// A Sink publishes to one cluster. It is made by New.
+type Sink struct {
+	cfg     Config
+	tls     *tls.Config
+	current atomic.Pointer[conn]
+	// dialing holds one token while somebody connects.
+	dialing  chan struct{}
+	subjects *sink.Names
+}
+
+// ownSubjects is how many subjects are destinations of their own.
+const ownSubjects = 1000
+
+// New makes a Sink. It opens no connection.
+func New(cfg Config) (*Sink, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	tlsConfig, err := cfg.TLS.Config()
+	if err != nil {
+		return nil, err
+	}
+	return &Sink{cfg: cfg, tls: tlsConfig, dialing: make(chan struct{}, 1), subjects: sink.NewNames(ownSubjects, "(other subjects)")}, nil
+}
+
+func (s *Sink) shuffle(all []string) {
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+}
+
+// Limits implements sink.Sink. A stream may refuse one message and take the next, so that a run is one message.
+func (s *Sink) Limits() sink.Limits {
+	return sink.Limits{Batch: s.cfg.MaxBatch, Bytes: s.cfg.MaxBytes, Concurrency: s.cfg.Concurrency, Run: 1}
+}
+
+// Destination implements sink.Destinations.
+func (s *Sink) Destination(d *sink.Delivery) sink.Destination {
+	return sink.Destination{Name: s.subjects.Name(d.Topic)}
+}
+
+// errTimeout is the cause of a call's end that the configuration's timeout brought about.
+var errTimeout = errors.New("timeout")
+
+// Deliver implements sink.Sink.
+func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
+	if len(ds) == 0 {
+		return nil
+	}
+	answers := make([]error, len(ds))
+	if err := s.deliver(ctx, ds, answers); err != nil {
+		for i := range answers {
+			answers[i] = err
+		}
+		return answers
+	}
+	for _, err := range answers {
+		if err != nil {
+			return answers
+		}
+	}
+	return nil
+}
+
+// deliver fills in the answers, or returns one for all.
+func (s *Sink) deliver(ctx context.Context, ds []*sink.Delivery, answers []error) error {
+	if ctx.Err() != nil {
+		return sink.NotAttempted(fmt.Errorf("publish: %w", context.Cause(ctx)))
+	}
+	c, err := s.connection(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errTimeout)
+	defer cancel()
+	sent := make([]publication, 0, len(ds))
+	for i, d := range ds {
+		p := publication{at: i, d: d}
+		if p.msg, err = s.message(d); err != nil {
+			answers[i] = err
+			continue
+		}
+		sent = append(sent, p)
+	}
+	// A stream whose leader has just moved has nobody who answers for a moment.
+	wait := leaderWait
+	for try := 1; ; try++ {
+		silent := c.publish(ctx, sent, answers)
+		if len(silent) == 0 || try == leaderTries || !pause(ctx, wait) {
+			return nil
+		}
+		sent = silent
+		wait *= 2
+	}
+}
+
+const (
+	leaderWait  = 50 * time.Millisecond
+	leaderTries = 4
+)
+
+// publication is one message under way.
+type publication struct {
+	at     int // in the call
+	d      *sink.Delivery
+	msg    *natsgo.Msg
+	future jetstream.PubAckFuture
+}
+
+// publish publishes all of ps and waits for what the server says to each. It returns those that no stream answered,
+// whose answers it has filled in as well.
+func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (silent []publication) {
+	// A server that does not read makes a write hang, with the library's locks held.
+	stop := context.AfterFunc(ctx, c.cut)
+	broken := error(nil)
+	sent := ps[:0:0]
+	for _, p := range ps {
+		if broken != nil {
+			answers[p.at] = broken
+			continue
+		}
+		c.allow(p.msg.Subject)
+		future, err := c.js.PublishMsgAsync(p.msg, jetstream.WithRetryAttempts(0))
+		if err == nil {
+			p.future = future
+			sent = append(sent, p)
+			continue
+		}
+		err = refused(p.msg.Subject, err)
+		answers[p.at] = err
+		if class, _, _ := sink.Classify(err); class == sink.ClassUnreachable {
+			// What the library had not written yet may be lost to it: nothing more can be known from this connection.
+			broken = err
+			c.cut()
+		}
+	}
+	stop()
+	for _, p := range sent {
+		err := c.await(ctx, p)
+		answers[p.at] = err
+		if errors.Is(err, jetstream.ErrNoStreamResponse) {
+			silent = append(silent, p)
+		}
+	}
+	return silent
+}
+
+// await waits for what the server says to p.
+func (c *conn) await(ctx context.Context, p publication) error {
+	subject := p.msg.Subject
+	for {
+		denial, news := c.denial(subject)
+		select {
+		case ack := <-p.future.Ok():
+			return p.stored(ack)
+		case err := <-p.future.Err():
+			return refused(subject, err)
+		default:
+		}
+		if denial != nil {
+			return denial
+		}
+		select {
+		case ack := <-p.future.Ok():
+			return p.stored(ack)
+		case err := <-p.future.Err():
+			return refused(subject, err)
+		case <-news:
+		case <-c.closed:
+			if err, known := p.known(); known {
+				return err
+			}
+			return unanswered(subject, fmt.Errorf("the connection ended: %w", c.end()))
+		case <-ctx.Done():
+			if err, known := p.known(); known {
+				return err
+			}
+			return unanswered(subject, context.Cause(ctx))
+		}
+	}
+}
+
+// stored notes where the message is.
+func (p publication) stored(ack *jetstream.PubAck) error {
+	if p.d.Receipt != nil {
+		text := fmt.Sprintf("stream=%s seq=%d", ack.Stream, ack.Sequence)
+		if ack.Duplicate {
+			text += " duplicate"
+		}
+		p.d.Receipt.Set(text)
+	}
+	return nil
+}
+
+// known is the server's answer if it is there by now.
+func (p publication) known() (err error, known bool) {
+	select {
+	case ack := <-p.future.Ok():
+		return p.stored(ack), true
+	case err := <-p.future.Err():
+		return refused(p.msg.Subject, err), true
+	default:
+		return nil, false
+	}
+}
+
+// end is why the connection ended.
+func (c *conn) end() error {
+	if err := c.nc.LastError(); err != nil {
+		return err
+	}
+	return errors.New("closed")
+}
+
+// pause waits, and reports whether ctx lived that long.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Close implements sink.Sink.
+func (s *Sink) Close(context.Context) error {
+	if c := s.current.Swap(nil); c != nil {
+		c.nc.Close()
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// A Stream reads a JetStream stream into a ledger, from the server itself: proxies stand between relay and server only. The
+// server may go away and come back.
+type Stream struct {
+	Name   string // also the one subject that it takes
+	Ledger *Ledger
+
+	js jetstream.JetStream
+	tb testing.TB
+
+	mu   sync.Mutex
+	next uint64
+}
+
+// NewStream makes a stream and reads it until the test ends.
+func NewStream(tb testing.TB, server *servers.NATSServer, ledger *Ledger) *Stream {
+	tb.Helper()
+	nc, err := nats.Connect(server.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &Stream{Name: fmt.Sprintf("e2e-%08x", rand.Uint32()), Ledger: ledger, tb: tb, next: 1}
+	if s.js, err = jetstream.New(nc); err != nil {
+		tb.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	if _, err := s.js.CreateStream(ctx, jetstream.StreamConfig{Name: s.Name, Subjects: []string{s.Name}, AllowDirect: true}); err != nil {
+		tb.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for ctx.Err() == nil {
+			if err := s.read(ctx); err != nil {
+				wait(ctx, 50*time.Millisecond)
+			}
+		}
+	})
+	tb.Cleanup(func() {
+		stop()
+		nc.Close()
+		reading.Wait()
+	})
+	return s
+}
+
+// read reads on, message by message, until something fails.
+func (s *Stream) read(ctx context.Context) error {
+	stream, err := s.js.Stream(ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		asked, cancel := context.WithTimeout(ctx, time.Second)
+		m, err := stream.GetMsg(asked, s.next)
+		cancel()
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			wait(ctx, 5*time.Millisecond)
+		case err != nil:
+			return err
+		default:
+			s.take(m)
+		}
+	}
+	return nil
+}
+
+func (s *Stream) take(m *jetstream.RawStreamMsg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := m.Header
+	attempt, err := strconv.Atoi(h.Get("tailbox-attempt"))
+	if err != nil {
+		s.Ledger.Broke("changed", "message %d of the stream: header tailbox-attempt: %v", m.Sequence, err)
+	} else {
+		s.Ledger.Deliver(false, Delivery{ID: h.Get("id"), Replaces: h.Get("tailbox-replaces"), Group: h.Get("tailbox-group"),
+			Position: h.Get("tailbox-position"), Attempt: attempt, Payload: m.Data})
+	}
+	s.next = m.Sequence + 1
+}
+
+// CatchUp waits until everything that is in the stream now is in the ledger.
+func (s *Stream) CatchUp() {
+	s.tb.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		missing, err := s.missing()
+		if missing == 0 && err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.tb.Fatalf("read stream %s: %d messages are missing: %v", s.Name, missing, err)
+		}
+		wait(context.Background(), 20*time.Millisecond)
+	}
+}
+
+// missing counts messages that are in the stream and not in the ledger.
+func (s *Stream) missing() (uint64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, s.Name)
+	if err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return stream.CachedInfo().State.LastSeq + 1 - s.next, nil
+}
