@@ -7,11 +7,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// partBytes is how many bytes of events are handed over at once.
-const partBytes = 256 << 10
+const (
+	// partBytes is how many bytes of events are handed over at once.
+	partBytes = 256 << 10
+	// partsAhead is how many parts may wait to be taken: as a rule an answer's, so that the server works at the next answer while all
+	// of this one is decoded and emitted.
+	partsAhead = 8
+)
 
 // A feed asks the server for events while those that came before are decoded and emitted: the server takes longer for an answer
-// than that takes. It is at most one answer ahead.
+// than that takes.
 type feed struct {
 	changes *mongo.ChangeStream // its goroutine's, until that has ended
 	parts   chan part
@@ -33,7 +38,7 @@ type part struct {
 // newFeed begins to ask.
 func newFeed(ctx context.Context, changes *mongo.ChangeStream) *feed {
 	ctx, stop := context.WithCancel(ctx)
-	f := &feed{changes: changes, parts: make(chan part), stop: stop, ended: make(chan struct{})}
+	f := &feed{changes: changes, parts: make(chan part, partsAhead), stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(f.ended)
 		f.run(ctx)
@@ -59,10 +64,10 @@ func (f *feed) close(ctx context.Context) {
 }
 
 func (f *feed) run(ctx context.Context) {
-	// A part is taken when the one before it is done with, so two buffers do.
-	var bufs [2][]byte
-	var events [2][]bson.Raw
-	for n := 0; ; n = 1 - n {
+	// One part is filled, some wait, and the one that was taken last is being read.
+	var bufs [partsAhead + 2][]byte
+	var events [partsAhead + 2][]bson.Raw
+	for n := 0; ; n = (n + 1) % len(bufs) {
 		p := f.gather(ctx, &bufs[n], &events[n])
 		select {
 		case f.parts <- p:
@@ -93,7 +98,7 @@ func (f *feed) gather(ctx context.Context, buf *[]byte, events *[]bson.Raw) (p p
 	if p.last {
 		p.token = f.changes.ResumeToken()
 	}
-	if cap(b) <= 4*partBytes { // a large event's is not kept
+	if cap(b) <= 2*partBytes { // a large event's is not kept
 		*buf, *events = b, list
 	} else {
 		*buf = nil
