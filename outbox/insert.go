@@ -172,14 +172,14 @@ func (in *Insert) identify(r *Row) error {
 	if byDatabase && !uuid {
 		return nil
 	}
-	make := in.options.NewID
-	if make == nil {
+	newID := in.options.NewID
+	if newID == nil {
 		if !uuid && (c.Kind != KindText || c.MaxChars > 0 && c.MaxChars < 36) {
 			return in.refuse("ID", "is empty, and column %s does not take a UUID: set it, or give the writer Options.NewID", c.Name)
 		}
-		make = NewID
+		newID = NewID
 	}
-	id := make()
+	id := newID()
 	if id == "" || len(id) > MaxIndexed || IsStandInID(id) {
 		return in.refuse("ID", "from Options.NewID has %d bytes: it has 1 to %d, and does not begin with %s", len(id), MaxIndexed, standIn)
 	}

@@ -40,7 +40,10 @@ func arrows() []rule {
 	}
 	return []rule{
 		of(`outbox`, false),
-		of(`outbox/.+`, true, `outbox`), // writers, one a driver
+		of(`outbox/outboxgorm`, true, `outbox`, `outbox/outboxsql`), // gorm's drivers are those of database/sql
+		of(`outbox/outboxcqrs`, false, `outbox`),
+		of(`outbox/outboxsql`, false, `outbox`), // any driver
+		of(`outbox/.+`, true, `outbox`),         // writers, one a driver
 		of(`source`, false, `outbox`),
 		of(`sink`, false, `outbox`),
 		of(`router`, false, `outbox`, `sink`),
@@ -196,6 +199,10 @@ func TestImportArrowsSeeBreaches(t *testing.T) {
 		{"outbox", "github.com/jackc/pgx/v5", false},
 		{"outbox/outboxpgx", "github.com/jackc/pgx/v5", true},
 		{"outbox/outboxpgx", module + "/source", false},
+		{"outbox/outboxpgx", module + "/outbox/outboxsql", false},
+		{"outbox/outboxsql", "github.com/go-sql-driver/mysql", false},
+		{"outbox/outboxgorm", module + "/outbox/outboxsql", true},
+		{"outbox/outboxcqrs", "github.com/jackc/pgx/v5", false},
 		{"router", module + "/sink", true},
 		{"router", module + "/sink/kafka", false},
 		{"checkpoint", module + "/relay", false},
