@@ -10,6 +10,8 @@ LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./source/mongo/... ./source/poll/... ./test/sim/...
 # Of MySQL's source, all of which takes long with the race detector: what several goroutines take part in.
 RACY_MYSQL := (TestSourceKit|TestStoreKit)/mysql/(ConcurrentWriters|Stop|EndedContext|EmitError|Confirm|Barrier|Progress|Cautious|Cut|TakeOver|SecondRelay|LargeTransaction|Lock|Fence|FrozenHolder|PendingBesideWriters)
+# Modules of their own, which are built against this checkout (each has a go.work for that).
+MODULES   := outbox/outboxgorm
 FUZZTIME  ?= 30s
 SCHEDULES ?= 20000
 # Tests that had no server; go test hides what a package that passes prints.
@@ -33,12 +35,14 @@ test: servers ## run all tests against real servers, the engine's with the race 
 	$(GO) vet -tags=e2e ./...
 	$(GO) test -count=1 ./test
 	$(GO) test -count=1 -timeout 30m ./...
+	@set -e; for module in $(MODULES); do echo "in $$module"; (cd $$module && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m ./...); done
 	$(GO) test -count=1 -timeout 30m -race $(ENGINE)
 	$(GO) test -count=1 -timeout 30m -race -run '$(RACY_MYSQL)' ./source/mysql
 	@if [ -s $(SKIPS) ]; then cat $(SKIPS); echo "SKIPPED $$(wc -l <$(SKIPS)) tests for want of a server"; fi
 
 race: servers ## run all tests with the race detector
 	$(GO) test -count=1 -timeout 60m -race ./...
+	@set -e; for module in $(MODULES); do (cd $$module && $(GO) test -count=1 -timeout 60m -race ./...); done
 
 lint: ## golangci-lint where it is installed, else go vet and gofmt
 	@if command -v golangci-lint >/dev/null; then \
@@ -46,6 +50,7 @@ lint: ## golangci-lint where it is installed, else go vet and gofmt
 	else \
 		echo "golangci-lint is not installed; running go vet and gofmt instead"; \
 		$(GO) vet ./... && \
+		for module in $(MODULES); do (cd $$module && $(GO) vet ./...) || exit 1; done && \
 		unformatted="$$(gofmt -l $$(git ls-files '*.go'))" && \
 		if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w:"; echo "$$unformatted"; exit 1; fi; \
 	fi
