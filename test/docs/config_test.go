@@ -21,6 +21,7 @@ import (
 	"github.com/tailbox/tailbox/sink/http"
 	"github.com/tailbox/tailbox/sink/kafka"
 	"github.com/tailbox/tailbox/sink/nats"
+	"github.com/tailbox/tailbox/sink/smtp"
 )
 
 // A documented key is a row of a reference.
@@ -173,6 +174,9 @@ func TestSinkReferences(t *testing.T) {
 		{"docs/sinks/http.md", "sinks.*.tls.", "kind: http, url: \"https://x\", tls: {zzz: 1}"},
 		{"docs/sinks/nats.md", "sinks.*.", "kind: nats, servers: [\"x:4222\"], zzz: 1"},
 		{"docs/sinks/nats.md", "sinks.*.tls.", "kind: nats, servers: [\"x:4222\"], tls: {zzz: 1}"},
+		{"docs/sinks/smtp.md", "sinks.*.", "kind: smtp, address: \"x:25\", from: a@b, zzz: 1"},
+		{"docs/sinks/smtp.md", "sinks.*.tls.", "kind: smtp, address: \"x:25\", from: a@b, tls: {zzz: 1}"},
+		{"docs/sinks/smtp.md", "sinks.*.auth.", "kind: smtp, address: \"x:25\", from: a@b, auth: {username: u, password: p, zzz: 1}"},
 		{"docs/sinks/local.md", "sinks.*.", "kind: file, path: x, zzz: 1"},
 		{"docs/sinks/kafka.md", "sinks.*.", "kind: kafka, brokers: [\"x:9092\"], zzz: 1"},
 		{"docs/sinks/kafka.md", "sinks.*.tls.", "kind: kafka, brokers: [\"x:9092\"], tls: {zzz: 1}"},
@@ -261,6 +265,12 @@ func TestDocumentedSinkDefaults(t *testing.T) {
 			"max_batch": fmt.Sprint(nats.DefaultMaxBatch), "max_bytes": size(nats.DefaultMaxBytes), "timeout": duration(nats.DefaultTimeout),
 			"connect_timeout": duration(nats.DefaultConnectTimeout),
 		},
+		"docs/sinks/smtp.md": {
+			"to": smtp.DefaultTo, "subject": smtp.DefaultSubject, "security": string(smtp.StartTLS), "concurrency": fmt.Sprint(smtp.DefaultConcurrency),
+			"max_batch": fmt.Sprint(smtp.DefaultMaxBatch), "max_bytes": size(smtp.DefaultMaxBytes), "timeout": duration(smtp.DefaultTimeout),
+			"max_per_connection": fmt.Sprint(smtp.DefaultMaxPerConnection), "connect_timeout": duration(smtp.DefaultConnectTimeout),
+			"idle_timeout": duration(smtp.DefaultIdleTimeout),
+		},
 		"docs/sinks/local.md": {"mode": fmt.Sprintf("%#o", file.DefaultMode)},
 	} {
 		got := map[string]string{}
@@ -327,7 +337,7 @@ func TestExampleConfigs(t *testing.T) {
 		if complete(t, name, &text) {
 			whole++
 		}
-		if code, out := check(t, text, "DATABASE_URL=dbname=shop", "DIRECT_URL=dbname=shop", "TAILBOX_TOKEN=t", "KAFKA_PASSWORD=p", "NATS_PASSWORD=p", "AUDIT_TOKEN=t"); code != 0 {
+		if code, out := check(t, text, "DATABASE_URL=dbname=shop", "DIRECT_URL=dbname=shop", "TAILBOX_TOKEN=t", "KAFKA_PASSWORD=p", "NATS_PASSWORD=p", "SMTP_PASSWORD=p", "AUDIT_TOKEN=t"); code != 0 {
 			t.Errorf("%s: exit code %d, want 0:\n%s", name, code, out)
 		}
 	}

@@ -1,0 +1,273 @@
+package smtp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/sink/sinktest"
+	"github.com/tailbox/tailbox/sink/smtp"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// TestAnswers answers one mail of five with an error, at each step: the class is right, its group waits behind it, the
+// others go on as far as the connection does, and in the end each mail has come once.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		step  string
+		fault error
+		class sink.Class
+		says  string
+		// answers of the five: a1 a2(bad) a3 b1 b2
+		answers string
+		// came: who has a mail after the first call.
+		came string
+	}{
+		"450 recipient":      {"rcpt", servers.MailAnswer(450, "4.2.1 greylisted"), sink.ClassRejected, "450 4.2.1 greylisted", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"451 content":        {"end", servers.MailAnswer(451, "4.3.0 try later"), sink.ClassRejected, "451", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"452 data":           {"data", servers.MailAnswer(452, "full"), sink.ClassRejected, "452", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"550 recipient":      {"rcpt", servers.MailAnswer(550, "5.1.1 no such user"), sink.ClassPermanent, "no such user", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"554 content":        {"end", servers.MailAnswer(554, "spam"), sink.ClassPermanent, "spam", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"552 too large":      {"end", servers.MailAnswer(552, "too large"), sink.ClassPermanent, "too large", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"421 recipient":      {"rcpt", servers.MailAnswer(421, "closing"), sink.ClassUnreachable, "421", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
+		"421 content":        {"end", servers.MailAnswer(421, "closing"), sink.ClassUnreachable, "421", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
+		"530":                {"mail", servers.MailAnswer(530, "authenticate"), sink.ClassMisconfigured, "check auth", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"553 sender":         {"mail", servers.MailAnswer(553, "not yours"), sink.ClassMisconfigured, "check from", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"451 sender":         {"mail", servers.MailAnswer(451, "later"), sink.ClassRejected, "later", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"dropped at sender":  {"mail", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
+		"dropped at rcpt":    {"rcpt", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
+		"dropped at the end": {"end", servers.ErrMailDrop, sink.ClassRejected, "possible duplicate", "ok rejected not_attempted not_attempted not_attempted", "a1"},
+		"kept and dropped":   {"end", servers.ErrMailKeepAndDrop, sink.ClassRejected, "possible duplicate", "ok rejected not_attempted not_attempted not_attempted", "a1 a2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := servers.StartMail(t, servers.MailOptions{})
+			s := newSink(t, smtp.Config{Address: server.Addr()})
+			// MAIL does not name the recipient: the faulty mail is the second.
+			var count atomic.Int64
+			server.On(func(e servers.MailEvent) error {
+				if e.Step == "mail" {
+					count.Add(1)
+				}
+				if e.Step == test.step && count.Load() == 2 {
+					return test.fault
+				}
+				return nil
+			})
+			ds := []*sink.Delivery{delivery("a1", "a"), delivery("a2", "a"), delivery("a3", "a"), delivery("b1", "b"), delivery("b2", "b")}
+			answers := sinktest.Call(t.Context(), t, s, ds)
+			var got []string
+			for _, err := range answers {
+				if err == nil {
+					got = append(got, "ok")
+				} else {
+					got = append(got, class(err).String())
+				}
+			}
+			if text := strings.Join(got, " "); text != test.answers || !strings.Contains(answers[1].Error(), test.says) {
+				t.Errorf("answers %q, want %q; the second is %v, want %q", text, test.answers, answers[1], test.says)
+			}
+			if came := to(server.Mails()); came != test.came {
+				t.Errorf("mails came to %q, want %q", came, test.came)
+			}
+			server.On(nil)
+			// The relay sends what was not delivered again, and nothing else.
+			var rest []*sink.Delivery
+			for i, err := range answers {
+				if err != nil {
+					rest = append(rest, ds[i])
+				}
+			}
+			for _, err := range sinktest.Send(t.Context(), t, s, rest) {
+				t.Error(err)
+			}
+			times := map[string]int{}
+			for _, m := range server.Mails() {
+				times[m.To[0]]++
+			}
+			for _, d := range ds {
+				want := 1
+				if d == ds[1] && errors.Is(test.fault, servers.ErrMailKeepAndDrop) {
+					want = 2 // Nobody could know.
+				}
+				if n := times[d.Message.ID+"@example.org"]; n != want {
+					t.Errorf("%s came %d times, want %d", d.Message.ID, n, want)
+				}
+			}
+		})
+	}
+}
+
+// TestDuplicateLooksAlike: a mail that is sent again has the same Message-ID and Date.
+func TestDuplicateLooksAlike(t *testing.T) {
+	t.Parallel()
+	server := servers.StartMail(t, servers.MailOptions{})
+	s := newSink(t, smtp.Config{Address: server.Addr()})
+	server.On(func(e servers.MailEvent) error {
+		if e.Step == "end" {
+			return servers.ErrMailKeepAndDrop
+		}
+		return nil
+	})
+	d := delivery("a1", "a")
+	if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; class(err) != sink.ClassRejected {
+		t.Fatal(err)
+	}
+	server.On(nil)
+	d.Attempt++
+	if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; err != nil {
+		t.Fatal(err)
+	}
+	mails := server.Mails()
+	first, second := string(mails[0].Data), strings.Replace(string(mails[1].Data), "Attempt: 2", "Attempt: 1", 1)
+	if first != second || !strings.Contains(first, "Message-ID: <a1@example.org>") || !strings.Contains(first, "Date: Sun, 01 Mar 2026 12:00:00 +0000") {
+		t.Errorf("first:\n%s\nsecond:\n%s", first, second)
+	}
+}
+
+// TestReuse sends many mails over few connections, and ends those that have carried enough.
+func TestReuse(t *testing.T) {
+	t.Parallel()
+	server := servers.StartMail(t, servers.MailOptions{})
+	s := newSink(t, smtp.Config{Address: server.Addr(), MaxPerConnection: 30})
+	var ds []*sink.Delivery
+	for i := range 100 {
+		ds = append(ds, delivery(fmt.Sprintf("n%d", i), "g"))
+	}
+	for _, err := range sinktest.Send(t.Context(), t, s, ds) {
+		t.Error(err)
+	}
+	perConnection := map[int]int{}
+	for _, m := range server.Mails() {
+		perConnection[m.Conn]++
+	}
+	if len(server.Mails()) != 100 || len(perConnection) != 4 || perConnection[1] != 30 || perConnection[4] != 10 {
+		t.Errorf("mails by connection: %v, want 30, 30, 30, 10", perConnection)
+	}
+}
+
+// TestIdleConnections: the server ends connections that were idle; the next mail costs no attempt.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	server := servers.StartMail(t, servers.MailOptions{})
+	s := newSink(t, smtp.Config{Address: server.Addr()})
+	for i := range 5 {
+		if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{delivery(fmt.Sprint("n", i), "g")})[0]; err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(server.Mails()); n != 5 || server.Connections() != 5 {
+		t.Errorf("%d mails over %d connections, want 5 over 5", n, server.Connections())
+	}
+}
+
+// TestSlow: a server that takes its time with the answer is waited for up to the timeout, which is an unknown outcome.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	server := servers.StartMail(t, servers.MailOptions{})
+	release := make(chan struct{})
+	defer sync.OnceFunc(func() { close(release) })()
+	for step, want := range map[string]sink.Class{"mail": sink.ClassUnreachable, "rcpt": sink.ClassUnreachable, "end": sink.ClassRejected} {
+		s := newSink(t, smtp.Config{Address: server.Addr(), Timeout: 200 * time.Millisecond})
+		server.On(func(e servers.MailEvent) error {
+			if e.Step == step {
+				<-release
+			}
+			return nil
+		})
+		if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{delivery("n", "g")})[0]; class(err) != want {
+			t.Errorf("slow at %s: %v: %v, want %v", step, class(err), err, want)
+		}
+		// A context that ends says that nothing was tried, but for a mail whose answer is missing.
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		s = newSink(t, smtp.Config{Address: server.Addr()})
+		if want == sink.ClassUnreachable {
+			want = sink.ClassNotAttempted
+		}
+		if err := sinktest.Call(ctx, t, s, []*sink.Delivery{delivery("n", "g")})[0]; class(err) != want {
+			t.Errorf("ended at %s: %v: %v, want %v", step, class(err), err, want)
+		}
+		cancel()
+	}
+}
+
+// TestRecipients: a mail goes to all of its recipients or to none.
+func TestRecipients(t *testing.T) {
+	t.Parallel()
+	server := servers.StartMail(t, servers.MailOptions{})
+	s := newSink(t, smtp.Config{Address: server.Addr()})
+	d := delivery("x", "g")
+	d.Value = []byte(`{"to": ["a@example.org", "B <b@example.org>, a@example.org"], "cc": "c@example.org", "bcc": ["hidden@example.org"], "text": "Hi"}`)
+	server.On(func(e servers.MailEvent) error {
+		if e.Arg == "c@example.org" {
+			return servers.MailAnswer(550, "no such user")
+		}
+		return nil
+	})
+	if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; class(err) != sink.ClassPermanent || !strings.Contains(err.Error(), "recipient 3 of 4") {
+		t.Errorf("%v", err)
+	}
+	if mails := server.Mails(); len(mails) > 0 {
+		t.Errorf("sent to %s", to(mails))
+	}
+	server.On(nil)
+	d.Receipt = new(sink.Receipt)
+	if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; err != nil {
+		t.Fatal(err)
+	}
+	if got := to(server.Mails()); got != "a b c hidden" || strings.Contains(string(server.Mails()[0].Data), "hidden") {
+		t.Errorf("sent to %s:\n%s", got, server.Mails()[0].Data)
+	}
+	if got := d.Receipt.Text(); !strings.HasPrefix(got, "250 ") || len(got) < 6 {
+		t.Errorf("receipt %q", got)
+	}
+}
+
+// TestGreeting: a server that has no place for one more connection is busy; one that does not serve the relay waits for the
+// operator; one that is not there is unreachable.
+func TestGreeting(t *testing.T) {
+	t.Parallel()
+	for greeting, want := range map[string]sink.Class{
+		"421 too many connections\r\n": sink.ClassThrottled, "450 later\r\n": sink.ClassThrottled, "554 no\r\n": sink.ClassMisconfigured,
+		"": sink.ClassUnreachable, "what?\r\n": sink.ClassUnreachable,
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = c.Write([]byte(greeting)) // The client sees it.
+				_ = c.Close()
+			}
+		}()
+		s := newSink(t, smtp.Config{Address: l.Addr().String()})
+		ds := []*sink.Delivery{delivery("a", "a"), delivery("b", "b")}
+		answers := sinktest.Call(t.Context(), t, s, ds)
+		if class(answers[0]) != want || class(answers[1]) != sink.ClassNotAttempted {
+			t.Errorf("%q: %v, want %v", greeting, answers, want)
+		}
+		if problems := s.Check(t.Context()); len(problems) != 1 {
+			t.Errorf("%q: check: %v", greeting, problems)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package smtp
+
+import (
+	"errors"
+	"net"
+	"net/mail"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// Security says how a connection is protected.
+type Security string
+
+// Kinds of protection.
+const (
+	// StartTLS: the connection turns to TLS by STARTTLS, or is not used. The default, but for the two below.
+	StartTLS Security = "starttls"
+	// ImplicitTLS: TLS from the first byte. The default for port 465.
+	ImplicitTLS Security = "tls"
+	// Opportunistic: STARTTLS where the server offers it, else none.
+	Opportunistic Security = "opportunistic"
+	// None: no TLS. The default for a server on this machine.
+	None Security = "none"
+)
+
+// Defaults of a Config.
+const (
+	DefaultSubject          = "payload:subject"
+	DefaultTo               = "payload:to"
+	DefaultConcurrency      = 4
+	DefaultMaxBatch         = 50
+	DefaultMaxBytes         = 16 << 20
+	DefaultMaxPerConnection = 100
+	DefaultTimeout          = time.Minute
+	DefaultConnectTimeout   = 10 * time.Second
+	DefaultIdleTimeout      = 15 * time.Second
+)
+
+// Config of a Sink. The zero value of a field means its default.
+type Config struct {
+	// Address of the server, host:port. Required.
+	Address string
+	// From is the sender, such as "Shop <shop@example.org>". Required.
+	From string
+	// EnvelopeFrom is where bounces go. Default: the address in From.
+	EnvelopeFrom string
+	// Where the parts of a mail come from. Default: the members to, cc, bcc, reply_to, subject, text (else body) and html of
+	// a payload that is a JSON object.
+	To, CC, BCC, ReplyTo, Subject, Text, HTML sink.Pick
+	// Security is one of the constants. Default starttls; tls for port 465, none for a server on this machine.
+	Security Security
+	// TLS says whom to trust, and how to present oneself.
+	TLS *sink.TLS
+	// Auth, if not nil, is how to authenticate.
+	Auth *Auth
+	// Helo is the name the relay greets with. Default: the machine's.
+	Helo string
+	// Concurrency is the most connections. Default 4.
+	Concurrency int
+	// MaxBatch is the most mails, and MaxBytes the most bytes of payloads, in one call. Default 50 and 16 MiB.
+	MaxBatch int
+	MaxBytes int
+	// MaxPerConnection is the most mails over one connection. Default 100.
+	MaxPerConnection int
+	// Timeout bounds one mail, the server's answer to it included. Default 1 min.
+	Timeout time.Duration
+	// ConnectTimeout bounds connecting, TLS and authentication included. Default 10 s.
+	ConnectTimeout time.Duration
+	// IdleTimeout is how long an unused connection is kept. Default 15 s.
+	IdleTimeout time.Duration
+	// OmitMetadata leaves out the headers X-Tailbox-* (in the configuration: metadata_headers: false).
+	OmitMetadata bool
+}
+
+// Auth says how to authenticate.
+type Auth struct {
+	// Mechanism is auto, plain, login, cram-md5, scram-sha-1 or scram-sha-256. Default auto: the best that the server offers.
+	Mechanism          string
+	Username, Password string
+}
+
+func (c Config) withDefaults() Config {
+	host, port, _ := net.SplitHostPort(c.Address)
+	switch {
+	case c.Security != "":
+	case port == "465":
+		c.Security = ImplicitTLS
+	case loopback(host):
+		c.Security = None
+	default:
+		c.Security = StartTLS
+	}
+	if c.Auth != nil && c.Auth.Mechanism == "" {
+		auth := *c.Auth
+		auth.Mechanism = autoMechanism
+		c.Auth = &auth
+	}
+	if c.Helo == "" {
+		c.Helo = "localhost"
+		if name, err := os.Hostname(); err == nil && validHelo(name) {
+			c.Helo = name
+		}
+	}
+	setDefault(&c.Concurrency, DefaultConcurrency)
+	setDefault(&c.MaxBatch, DefaultMaxBatch)
+	setDefault(&c.MaxBytes, DefaultMaxBytes)
+	setDefault(&c.MaxPerConnection, DefaultMaxPerConnection)
+	setDefault(&c.Timeout, DefaultTimeout)
+	setDefault(&c.ConnectTimeout, DefaultConnectTimeout)
+	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// validHelo accepts a name of a machine, or an address in brackets.
+func validHelo(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 255
+}
+
+// Validate returns all problems of c.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	check := func(ok bool, key string, value any, want string) {
+		if !ok {
+			errs = append(errs, sink.Invalid(key, value, want))
+		}
+	}
+	host, port, err := net.SplitHostPort(c.Address)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	check(err == nil && portErr == nil && host != "" && n > 0, "address", c.Address, "host:port, such as smtp.example.org:587")
+	_, err = mail.ParseAddress(c.From)
+	check(err == nil, "from", c.From, "an address, such as shop@example.org or \"Shop <shop@example.org>\"")
+	if c.EnvelopeFrom != "" {
+		_, err = mail.ParseAddress(c.EnvelopeFrom)
+		check(err == nil, "envelope_from", c.EnvelopeFrom, "an address")
+	}
+	if text, ok := c.To.IsText(); ok {
+		_, err = mail.ParseAddressList(text)
+		check(err == nil, "to", text, "addresses, or "+sink.PickForms)
+	}
+	switch c.Security {
+	case StartTLS, ImplicitTLS, Opportunistic, None:
+	default:
+		check(false, "security", string(c.Security), "starttls, tls, opportunistic or none")
+	}
+	check(c.TLS == nil || c.Security != None, "tls", "set", "security: starttls, tls or opportunistic")
+	check(validHelo(c.Helo), "helo", c.Helo, "the relay's host name")
+	if c.Auth != nil {
+		check(knownMechanism(c.Auth.Mechanism), "auth.mechanism", c.Auth.Mechanism, "auto, plain, login, cram-md5, scram-sha-1 or scram-sha-256")
+		check(c.Auth.Username != "", "auth.username", c.Auth.Username, "a user's name")
+		check(c.Auth.Password != "", "auth.password", "", "that user's password")
+		plain := c.Auth.Mechanism == "plain" || c.Auth.Mechanism == "login"
+		check(!plain || c.Security != None || loopback(host), "auth.mechanism", c.Auth.Mechanism,
+			"security: starttls or tls, since this mechanism shows the password to whoever listens")
+	}
+	check(c.Concurrency > 0 && c.Concurrency <= 1000, "concurrency", c.Concurrency, "1 to 1000")
+	check(c.MaxBatch > 0 && c.MaxBatch <= 10_000, "max_batch", c.MaxBatch, "1 to 10000")
+	check(c.MaxBytes > 0, "max_bytes", c.MaxBytes, "more than 0")
+	check(c.MaxPerConnection > 0, "max_per_connection", c.MaxPerConnection, "more than 0")
+	check(c.Timeout > 0, "timeout", c.Timeout, "more than 0")
+	check(c.ConnectTimeout > 0, "connect_timeout", c.ConnectTimeout, "more than 0")
+	check(c.IdleTimeout > 0, "idle_timeout", c.IdleTimeout, "more than 0")
+	return errors.Join(append(errs, c.TLS.Validate())...)
+}

@@ -1,0 +1,106 @@
+package smtp
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// errTimeout is the cause of an end that the configuration's timeout brought about.
+var errTimeout = errors.New("timeout")
+
+// busyPause is how long the sink waits when a server takes no more connections.
+const busyPause = 5 * time.Second
+
+// reply is a server's refusal, with its text as one line.
+func reply(err *textproto.Error) error {
+	return fmt.Errorf("answered %d %s", err.Code, clean(err.Msg))
+}
+
+// clean makes foreign text fit for one line of an error.
+func clean(text string) string {
+	const most = 500
+	if len(text) > most {
+		text = text[:most]
+	}
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, " "))
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// unconnected classifies a failure before the first mail of a connection.
+func (s *Sink) unconnected(ctx context.Context, step string, err error) error {
+	at := func(err error) error { return fmt.Errorf("%s at %s: %w", step, s.cfg.Address, err) }
+	if class, _, _ := sink.Classify(err); class == sink.ClassMisconfigured {
+		return sink.Misconfigured(at(err))
+	}
+	if answer, ok := errors.AsType[*textproto.Error](err); ok {
+		err = reply(answer)
+		switch {
+		case answer.Code >= 500 && step == "AUTH":
+			return sink.Misconfigured(fmt.Errorf("%w: check auth.username and auth.password", at(err)))
+		case answer.Code >= 500:
+			return sink.Misconfigured(fmt.Errorf("%w: the server does not serve this relay: check address, security and helo", at(err)))
+		case answer.Code >= 400:
+			return sink.Throttled(at(err), busyPause)
+		}
+		return sink.Unreachable(at(err))
+	}
+	var handshake handshakeError
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	timeout := context.Cause(ctx) == errTimeout
+	switch {
+	case timeout:
+		return sink.Unreachable(at(fmt.Errorf("not done within %v", s.cfg.ConnectTimeout)))
+	case ctx.Err() != nil:
+		return sink.NotAttempted(at(context.Cause(ctx)))
+	case errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid):
+		return sink.Misconfigured(fmt.Errorf("%w: check tls.ca and tls.server_name", at(err)))
+	case errors.As(err, &handshake):
+		return sink.Unreachable(fmt.Errorf("%w: check security and tls", at(err)))
+	}
+	return sink.Unreachable(at(err))
+}
+
+// Whose fault a refusal with 5xx is.
+const (
+	refusedMail   = false
+	refusedSender = true
+)
+
+// refused classifies what the server says to a step of sending a mail, which it did not accept.
+func (ss *session) refused(step string, err error, sender bool) (usable bool, class error) {
+	answer, ok := errors.AsType[*textproto.Error](err)
+	if !ok {
+		// Until the end of DATA nothing is accepted, however the connection ended.
+		return false, sink.Unreachable(fmt.Errorf("send to %s: %s: no answer, and the mail was not accepted: %w", ss.address, step, err))
+	}
+	err = fmt.Errorf("send to %s: %s: %w", ss.address, step, reply(answer))
+	switch code := answer.Code; {
+	case code == 421:
+		// The server closes the connection. It may do so for one mail alone, which the relay finds out.
+		return false, sink.Unreachable(err)
+	case code == 530 || code == 534 || code == 535 || code == 538:
+		return true, sink.Misconfigured(fmt.Errorf("%w: check auth and security", err))
+	case code == 552: // too large, or a full mailbox
+		return true, sink.Permanent(err)
+	case code >= 500 && sender:
+		return true, sink.Misconfigured(fmt.Errorf("%w: check from and envelope_from, and whether the relay must authenticate", err))
+	case code >= 500:
+		return true, sink.Permanent(err)
+	}
+	return true, sink.Rejected(err)
+}

@@ -1,0 +1,104 @@
+package smtp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// forward sends a payload that is a mail, as it is: only Bcc is taken out, and From, Date and Message-ID are put in where
+// they are missing. Line breaks become those of mails.
+func (s *Sink) forward(d *sink.Delivery) (*letter, error) {
+	text := bytes.ReplaceAll(d.Value, []byte("\r\n"), []byte("\n"))
+	if i := bytes.IndexAny(text, "\r\x00"); i >= 0 {
+		return nil, errors.New("the mail has a carriage return without a line feed, or a NUL")
+	}
+	if line := longest(text); line > 998 {
+		return nil, fmt.Errorf("the mail has a line of %d bytes, more than 998", line)
+	}
+	parsed, err := mail.ReadMessage(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("read the mail: %w", err)
+	}
+	l := &letter{from: s.envelope}
+	lists, err := s.recipients(d, parsed.Header)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.address(lists...); err != nil {
+		return nil, err
+	}
+	b := new(bytes.Buffer)
+	for _, missing := range []struct{ name, value string }{
+		{"Date", written(d).Format(time.RFC1123Z)}, {"From", s.from.String()}, {"Message-ID", s.messageID(d)},
+	} {
+		if parsed.Header.Get(missing.name) == "" {
+			field(b, missing.name, missing.value)
+		}
+	}
+	withoutBcc(b, text)
+	l.data = b.Bytes()
+	return l, nil
+}
+
+// recipients are those of the mail's own headers, unless the configuration takes to from elsewhere.
+func (s *Sink) recipients(d *sink.Delivery, h mail.Header) (lists [][]*mail.Address, err error) {
+	if s.parts.to.configured {
+		list, err := s.parts.to.addresses(&sink.View{Delivery: d}, "to")
+		return [][]*mail.Address{list}, err
+	}
+	for _, name := range []string{"To", "Cc", "Bcc"} {
+		for _, text := range h[name] {
+			if strings.TrimSpace(text) == "" {
+				continue
+			}
+			list, err := mail.ParseAddressList(text)
+			if err != nil {
+				return nil, fmt.Errorf("header %s: %w", name, err)
+			}
+			for _, a := range list {
+				if !oneLine(a.Address) || len(a.Address) > 320 {
+					return nil, fmt.Errorf("header %s: an address is too long, or has a control character", name)
+				}
+			}
+			lists = append(lists, list)
+		}
+	}
+	return lists, nil
+}
+
+// withoutBcc copies a mail, whose lines end with a line feed, without the header that nobody else is to see.
+func withoutBcc(b *bytes.Buffer, text []byte) {
+	skipping := false
+	for len(text) > 0 {
+		line := text
+		if end := bytes.IndexByte(text, '\n'); end >= 0 {
+			line = text[:end+1]
+		}
+		if len(line) == 1 {
+			break // The body begins.
+		}
+		if line[0] != ' ' && line[0] != '\t' {
+			name, _, _ := bytes.Cut(line, []byte{':'})
+			skipping = bytes.EqualFold(bytes.TrimSpace(name), []byte("Bcc"))
+		}
+		if !skipping {
+			b.Write(line)
+		}
+		text = text[len(line):]
+	}
+	b.Write(text)
+}
+
+// longest is the length of the longest line.
+func longest(text []byte) (most int) {
+	for line := range bytes.SplitSeq(text, []byte{'\n'}) {
+		most = max(most, len(line))
+	}
+	return most
+}

@@ -1,0 +1,193 @@
+package smtp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/textproto"
+	"slices"
+	"strings"
+	"time"
+
+	mailsmtp "github.com/wneessen/go-mail/smtp"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// session is one connection that mails can be sent over, one at a time.
+type session struct {
+	client  *mailsmtp.Client
+	conn    net.Conn
+	address string
+	sent    int // mails that were tried over it
+	idle    time.Time
+}
+
+// connect opens a session. Its errors have a class: nothing of a mail was sent.
+func (s *Sink) connect(ctx context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.ConnectTimeout, errTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.cfg.Address)
+	if err != nil {
+		return nil, s.unconnected(ctx, "connect", err)
+	}
+	// Ends whatever hangs below, in good time.
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	client, step, err := s.greet(ctx, conn)
+	if !stop() && err == nil {
+		step, err = "connect", context.Cause(ctx)
+	}
+	if err != nil {
+		_ = conn.Close() // It is given up: nothing depends on how it ends.
+		return nil, s.unconnected(ctx, step, err)
+	}
+	return &session{client: client, conn: conn, address: s.cfg.Address}, nil
+}
+
+// greet does all that comes before the first mail, and says which step failed.
+func (s *Sink) greet(ctx context.Context, conn net.Conn) (client *mailsmtp.Client, step string, err error) {
+	if s.cfg.Security == ImplicitTLS {
+		tc := tls.Client(conn, s.tls)
+		if err := tc.HandshakeContext(ctx); err != nil {
+			return nil, "shake hands", handshakeError{err}
+		}
+		conn = tc
+	}
+	if client, err = mailsmtp.NewClient(conn, s.host); err != nil {
+		return nil, "greeting", err
+	}
+	if err := client.Hello(s.cfg.Helo); err != nil {
+		return nil, "EHLO", err
+	}
+	offered, _ := client.Extension("STARTTLS")
+	switch {
+	case s.cfg.Security == StartTLS && !offered:
+		return nil, "STARTTLS", sink.Misconfigured(errors.New("the server does not offer it: set security to tls where it speaks TLS from the start, " +
+			"or to opportunistic or none to send without"))
+	case offered && (s.cfg.Security == StartTLS || s.cfg.Security == Opportunistic):
+		if err := client.StartTLS(s.tls); err != nil {
+			return nil, "STARTTLS", handshakeError{err}
+		}
+	}
+	if s.cfg.Auth == nil {
+		return client, "", nil
+	}
+	auth, err := s.auth(client)
+	if err == nil {
+		err = client.Auth(auth)
+	}
+	return client, "AUTH", err
+}
+
+// handshakeError is one of TLS.
+type handshakeError struct{ error }
+
+// Unwrap returns what happened.
+func (e handshakeError) Unwrap() error { return e.error }
+
+// autoMechanism picks the best that the server offers.
+const autoMechanism = "auto"
+
+// mechanisms in the order in which auto prefers them: those that keep the password from the server come first.
+func mechanisms() []string {
+	return []string{"scram-sha-256", "scram-sha-1", "cram-md5", "plain", "login"}
+}
+
+func knownMechanism(name string) bool {
+	return name == autoMechanism || slices.Contains(mechanisms(), name)
+}
+
+// auth chooses how to authenticate.
+func (s *Sink) auth(client *mailsmtp.Client) (mailsmtp.Auth, error) {
+	ok, list := client.Extension("AUTH")
+	offered := strings.Fields(strings.ToLower(list))
+	if !ok || len(offered) == 0 {
+		return nil, sink.Misconfigured(errors.New("the server offers no authentication here: remove auth, or connect to the port for submission with TLS"))
+	}
+	a := s.cfg.Auth
+	_, encrypted := client.TLSConnectionState()
+	// The library's own test for that knows fewer names of this machine.
+	open := encrypted || loopback(s.host)
+	name := a.Mechanism
+	if name == autoMechanism {
+		for _, one := range mechanisms() {
+			if slices.Contains(offered, one) && (open || one != "plain" && one != "login") {
+				name = one
+				break
+			}
+		}
+	}
+	if !slices.Contains(offered, name) {
+		return nil, sink.Misconfigured(fmt.Errorf("the server offers only %s: set auth.mechanism to one of them, and security to starttls or tls",
+			strings.Join(offered, ", ")))
+	}
+	switch name {
+	case "scram-sha-256":
+		return mailsmtp.ScramSHA256Auth(a.Username, a.Password), nil
+	case "scram-sha-1":
+		return mailsmtp.ScramSHA1Auth(a.Username, a.Password), nil
+	case "cram-md5":
+		return mailsmtp.CRAMMD5Auth(a.Username, a.Password), nil
+	case "login":
+		return mailsmtp.LoginAuth(a.Username, a.Password, s.host, open), nil
+	}
+	return mailsmtp.PlainAuth("", a.Username, a.Password, s.host, open), nil
+}
+
+// send sends one mail. usable tells whether the session can send another one.
+func (ss *session) send(l *letter, receipt *sink.Receipt, timeout time.Duration) (usable bool, err error) {
+	ss.sent++
+	if err := ss.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return false, sink.Unreachable(fmt.Errorf("send to %s: %w", ss.address, err))
+	}
+	if ok, _ := ss.client.Extension("SMTPUTF8"); !ok && l.international {
+		return true, sink.Permanent(fmt.Errorf("send to %s: the server cannot take addresses that are not ASCII (it does not offer SMTPUTF8)", ss.address))
+	}
+	if err := ss.client.Mail(l.from); err != nil {
+		return ss.refused("MAIL FROM", err, refusedSender)
+	}
+	for i, to := range l.to {
+		if err := ss.client.Rcpt(to); err != nil {
+			return ss.refused(fmt.Sprintf("RCPT TO, recipient %d of %d", i+1, len(l.to)), err, refusedMail)
+		}
+	}
+	w, err := ss.client.Data()
+	if err != nil {
+		return ss.refused("DATA", err, refusedMail)
+	}
+	if _, err := w.Write(l.data); err != nil {
+		return false, sink.Unreachable(fmt.Errorf("send to %s: the mail was not written to its end, and so not accepted: %w", ss.address, err))
+	}
+	if err := w.Close(); err != nil {
+		if _, answered := errors.AsType[*textproto.Error](err); !answered {
+			return false, sink.Rejected(fmt.Errorf("send to %s: no answer to the mail (possible duplicate: the server may have accepted it): %w", ss.address, err))
+		}
+		return ss.refused("end of DATA", err, refusedMail)
+	}
+	if receipt != nil {
+		if closer, ok := w.(*mailsmtp.DataCloser); ok {
+			receipt.Set("250 " + closer.ServerResponse())
+		}
+	}
+	return true, nil
+}
+
+// fresh makes the session ready for the next mail: the server forgets the last one, and shows that it is still there.
+func (ss *session) fresh(ctx context.Context, timeout time.Duration) bool {
+	if ss.conn.SetDeadline(time.Now().Add(timeout)) != nil {
+		return false
+	}
+	stop := context.AfterFunc(ctx, func() { _ = ss.conn.Close() })
+	err := ss.client.Reset()
+	return stop() && err == nil
+}
+
+// end says good-bye where that takes no time.
+func (ss *session) end() {
+	// The mails are settled: nothing depends on how the connection ends.
+	_ = ss.conn.SetDeadline(time.Now().Add(time.Second))
+	_ = ss.client.Quit()
+	_ = ss.conn.Close()
+}
