@@ -88,7 +88,7 @@ type Options struct {
 // A Handler carries out a command. Its error is that of the function, of writing, or of the transaction; then nothing was done.
 type Handler[C any] func(ctx context.Context, command C) error
 
-// Handle makes a handler of a function that works in a transaction and returns the events to publish. The function neither
+// Handle makes a handler of a function that works in a transaction and returns what has happened. The function neither
 // commits nor rolls back. A panic of it rolls back, and goes on.
 func Handle[C, E, T any](t Transactor[T], m Marshaler[E], f func(ctx context.Context, tx T, command C) ([]E, error), o Options) Handler[C] {
 	return func(ctx context.Context, command C) error {

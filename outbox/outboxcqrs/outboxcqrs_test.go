@@ -53,7 +53,6 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	t.Parallel()
 	pg := servers.Shared(t, "17")
 	name := pg.NewDatabase(t)
 	pool, err := pgxpool.New(t.Context(), pg.SocketURL(name))
@@ -107,6 +106,7 @@ func (r *rig) state() (paid int, messages string) {
 
 // TestHandle: change and events are one; what fails leaves neither.
 func TestHandle(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	h := outboxcqrs.Handle(r.writer.Transactor(r.pool, pgx.TxOptions{}), r.marshal, pay, outboxcqrs.Options{})
 	if err := h(t.Context(), PayOrder{Order: "42", Fail: "error"}); err == nil || err.Error() != "refused" {
@@ -139,6 +139,7 @@ func TestHandle(t *testing.T) {
 
 // TestWrap: a function that knows no transaction works in that of the handler.
 func TestWrap(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	old := func(ctx context.Context, c PayOrder) ([]Event, error) {
 		tx, ok := outboxcqrs.Tx[pgx.Tx](ctx)
@@ -161,6 +162,7 @@ func TestWrap(t *testing.T) {
 
 // TestRetry: a transaction that another one ran beside is done again if that is asked for, and nothing of its first attempt is left.
 func TestRetry(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	do := r.writer.Transactor(r.pool, pgx.TxOptions{IsoLevel: pgx.Serializable})
 	for _, attempts := range []int{0, 3} {

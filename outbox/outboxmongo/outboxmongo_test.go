@@ -244,3 +244,25 @@ func TestNew(t *testing.T) {
 		t.Error("a savepoint is promised")
 	}
 }
+
+// TestExample runs it.
+func TestExample(t *testing.T) {
+	server := servers.SharedMongo(t)
+	client := server.Client(t)
+	shop := client.Database("shop")
+	defer func() {
+		if err := shop.Drop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := shop.Collection("orders").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "42"}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MONGODB_URL", server.URL())
+	Example()
+	for name, filter := range map[string]bson.D{"orders": {{Key: "state", Value: "paid"}}, "outbox": {{Key: "type", Value: "OrderPaid"}, {Key: "status", Value: "pending"}}} {
+		if n, err := shop.Collection(name).CountDocuments(t.Context(), filter); err != nil || n != 1 {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+	}
+}
