@@ -219,7 +219,9 @@ func (in *Insert) fill(r *Row) error {
 			_, err = in.put(r, c, "Words.Pending", in.table.Words.Pending)
 		case is(t.Attempts) && must:
 			_, err = in.put(r, c, "Attempts", int64(0))
-		case is(t.CreatedAt) && !c.Default:
+		case is(t.Failures) && must:
+			_, err = in.put(r, c, "Failures", int64(0))
+		case (is(t.CreatedAt) || is(t.UpdatedAt) && must) && !c.Default:
 			err = in.now(r, c)
 		case is(t.Headers) && must:
 			_, err = in.put(r, c, "Headers", map[string]string{})

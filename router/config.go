@@ -17,6 +17,9 @@ type Config struct {
 	Options Options
 	// TableOptions override Options one by one for a table, by the table's index in Tables. It may be shorter than Tables.
 	TableOptions []Options
+	// TableRetry replaces Retry for messages of a table, on routes that set none of their own, by the table's index in Tables. It may be
+	// shorter than Tables, and hold nil.
+	TableRetry []*Retry
 	// Routes are tried in order. Without any, everything goes to the only sink.
 	Routes []RouteConfig
 	// Sinks are the names of all sinks.
@@ -73,13 +76,14 @@ func New(c Config) (*Router, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
+	r.routeTables(&c)
 	return r, nil
 }
 
 func (r *Router) addShapers(c *Config) []*Problem {
 	shared, problems := c.Options.read([]string{keyRouter})
 	if len(c.Tables) == 0 {
-		r.all = &shaper{}
+		r.all = &tableShaper{shaper: &shaper{}}
 		return problems
 	}
 	debezium := false
@@ -101,7 +105,7 @@ func (r *Router) addShapers(c *Config) []*Problem {
 			}
 		}
 		own, _ := options.read(nil)
-		s, bad := newShaper(t, shared, own, pathOf)
+		s, bad := newShaper(t, shared, own, pathOf, func(key string) []string { return []string{"source", "tables", strconv.Itoa(i), key} })
 		problems = append(problems, bad...)
 		entry := tableShaper{name: t.String(), shaper: s}
 		if t.Schema == "" {
@@ -116,6 +120,28 @@ func (r *Router) addShapers(c *Config) []*Problem {
 		}
 	}
 	return dedupe(problems)
+}
+
+// routeTables gives each table its routes: all of them, with its own retry on those that set none.
+func (r *Router) routeTables(c *Config) {
+	if r.all != nil {
+		r.all.routes = r.routes
+	}
+	for i := range r.shapers {
+		t := &r.shapers[i]
+		t.routes = r.routes
+		if i >= len(c.TableRetry) || c.TableRetry[i] == nil {
+			continue
+		}
+		t.routes = make([]*Route, len(r.routes))
+		for n, route := range r.routes {
+			own := *route
+			if n >= len(c.Routes) || c.Routes[n].Retry == nil {
+				own.Retry = *c.TableRetry[i]
+			}
+			t.routes[n] = &own
+		}
+	}
 }
 
 // With returns the options overridden by others.

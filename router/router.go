@@ -21,7 +21,7 @@ type Router struct {
 	sinks   []string
 	shapers []tableShaper
 	// all shapes messages of every table, where none is configured.
-	all *shaper
+	all *tableShaper
 	// others is the policy of deliveries to a sink that no route names any more.
 	others Route
 }
@@ -30,10 +30,11 @@ type Router struct {
 // Source and Destination are left alone. An error means that the message cannot be routed as it is: it is parked,
 // with the error as the reason. Route may be called by several goroutines.
 func (r *Router) Route(m *outbox.Message, d *sink.Delivery) (*Route, error) {
-	if err := r.shape(m, d); err != nil {
+	t, err := r.shape(m, d)
+	if err != nil {
 		return nil, err
 	}
-	if route := r.first(m); route != nil {
+	if route := t.first(m); route != nil {
 		return route, nil
 	}
 	return nil, fmt.Errorf("%w: message of type %q, topic %q, table %s: add a route that matches it, or a last one without match",
@@ -44,13 +45,14 @@ func (r *Router) Route(m *outbox.Message, d *sink.Delivery) (*Route, error) {
 // that Route finds if it still names the sink, else the first that names the sink, else one with the default policy.
 // ErrNoRoute is never returned.
 func (r *Router) ForSink(m *outbox.Message, sinkName string, d *sink.Delivery) (*Route, error) {
-	if err := r.shape(m, d); err != nil {
+	t, err := r.shape(m, d)
+	if err != nil {
 		return nil, err
 	}
-	if route := r.first(m); route != nil && slices.Contains(route.To, sinkName) {
+	if route := t.first(m); route != nil && slices.Contains(route.To, sinkName) {
 		return route, nil
 	}
-	for _, route := range r.routes {
+	for _, route := range t.routes {
 		if slices.Contains(route.To, sinkName) {
 			return route, nil
 		}
@@ -67,8 +69,8 @@ func (r *Router) Routes() []*Route { return r.routes }
 // changed.
 func (r *Router) Sinks() []string { return r.sinks }
 
-func (r *Router) first(m *outbox.Message) *Route {
-	for _, route := range r.routes {
+func (t *tableShaper) first(m *outbox.Message) *Route {
+	for _, route := range t.routes {
 		if route.match == nil || route.match(m) {
 			return route
 		}
@@ -76,10 +78,10 @@ func (r *Router) first(m *outbox.Message) *Route {
 	return nil
 }
 
-func (r *Router) shape(m *outbox.Message, d *sink.Delivery) error {
-	s := r.find(m.Table)
-	if s == nil {
-		return fmt.Errorf("route message: table %s is not in the configuration: add it to source.tables", m.Table)
+func (r *Router) shape(m *outbox.Message, d *sink.Delivery) (*tableShaper, error) {
+	t := r.find(m.Table)
+	if t == nil {
+		return nil, fmt.Errorf("route message: table %s is not in the configuration: add it to source.tables", m.Table)
 	}
-	return s.shape(m, d)
+	return t, t.shape(m, d)
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
+// defaultTopicTemplate makes the topic of messages of a table that has no column for it.
+const defaultTopicTemplate = "${type}"
+
 // shapeDebezium is the one shape whose topic column holds an aggregate type, from which the topic is made.
 const shapeDebezium = "debezium"
 
@@ -16,8 +19,9 @@ const shapeDebezium = "debezium"
 type shaper struct {
 	// topic makes the topic; nil takes it as it is.
 	topic *topicRule
-	// topicColumn is named in errors.
+	// topicColumn is named in errors; "" = the table has none, and template makes the topic.
 	topicColumn string
+	template    *outbox.TopicTemplate
 	// placements are those into headers and the partition.
 	placements []placement
 	// tombstone: an empty payload becomes a nil value.
@@ -37,8 +41,8 @@ type shaper struct {
 
 // newShaper reads the options of a table: own override those of the whole pipeline, one by one. A topic rule of the whole
 // pipeline is for tables of shape debezium only; the others use their topic as it is, unless they bring a rule. pathOf
-// tells where an option stands in the configuration.
-func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []string) (*shaper, []*Problem) {
+// tells where an option stands in the configuration, tablePath where a key of the table does.
+func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []string, tablePath func(key string) []string) (*shaper, []*Problem) {
 	s := &shaper{topicColumn: t.Columns.Topic, tombstone: own.tombstone, timestamp: own.columns["created_at"] != "",
 		contextColumn: own.contextColumn, jsonHeaders: own.jsonHeaders, body: newBody(own)}
 	var problems []*Problem
@@ -54,6 +58,17 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 				Reason: replacementErr.Error()})
 		}
 		s.topic = rule
+	}
+	if t.Columns.Topic == "" {
+		text := t.Topic
+		if text == "" {
+			text = defaultTopicTemplate
+		}
+		template, err := outbox.ParseTopic(text)
+		if err != nil {
+			problems = append(problems, &Problem{Path: tablePath("topic"), Value: text, Reason: err.Error()})
+		}
+		s.template = template
 	}
 	if own.jsonKey {
 		s.key = &jsonColumn{t.Columns.Key, func(m *outbox.Message) []byte { return m.Key }, newConnectSchema(own.keySchema)}
@@ -88,6 +103,9 @@ func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 			return fmt.Errorf("make topic: column %s is empty in the row: the application has to fill it, or edit the topic and replay", s.topicColumn)
 		}
 		d.Topic = s.topic.topic(m.Topic)
+	}
+	if s.template != nil {
+		d.Topic = s.template.Of(m)
 	}
 	if len(s.placements) > 1 {
 		d.Headers = make([]outbox.Header, 0, len(s.placements))
@@ -131,17 +149,19 @@ type tableShaper struct {
 	name   string
 	suffix bool
 	*shaper
+	// routes are those of messages of the table.
+	routes []*Route
 }
 
-// find returns the shaper of the message's table.
-func (r *Router) find(table string) *shaper {
+// find returns the shaper of the message's table; nil where it is not configured.
+func (r *Router) find(table string) *tableShaper {
 	if r.all != nil {
 		return r.all
 	}
 	for i := range r.shapers {
 		t := &r.shapers[i]
 		if t.name == table || t.suffix && (strings.HasSuffix(table, t.name) || table == t.name[1:]) {
-			return t.shaper
+			return t
 		}
 	}
 	return nil

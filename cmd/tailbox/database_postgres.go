@@ -21,7 +21,7 @@ func (p *parts) postgres(log *slog.Logger, ignored func(why string, n int)) post
 	c := p.config
 	return postgres.Config{Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, Slot: c.Source.Slot,
 		Publication: c.Source.Publication, Poll: c.Source.Poll, Failover: c.Source.Failover, TakeOver: c.Source.TakeOver, Schema: c.Source.Schema, Start: c.Source.Start,
-		Tables: c.Source.Tables, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
+		Tables: c.Source.Tables, Messages: c.Source.Messages, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
 }
 
 func (d postgresDatabase) source() source.Source {

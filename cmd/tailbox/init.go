@@ -9,24 +9,37 @@ import (
 	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/relay"
+	"github.com/tailbox/tailbox/source/mongo"
+	"github.com/tailbox/tailbox/source/mysql"
+	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 func newInit() *command {
-	var file string
+	var file, shape, kind string
 	var print bool
 	return &command{
 		name: "init", about: "creates what is missing: tables, publication, slot and the first checkpoint",
 		long: "It can be run again at any time. With --print it only prints the SQL, for a migration tool; slot and checkpoint are then\n" +
 			"made by tailbox init after the migration. What is committed after the first checkpoint is delivered, whenever run starts;\n" +
-			"rows that were there before are judged by their status column, or by source.start.",
-		example: "tailbox init -c tailbox.yaml\ntailbox init --print > migrations/0042_tailbox.sql",
+			"rows that were there before are judged by their status column, or by source.start.\n" +
+			"With --shape and --print it prints the tables of a shape, and needs no configuration.",
+		example: "tailbox init -c tailbox.yaml\ntailbox init --print > migrations/0042_tailbox.sql\ntailbox init --shape flowcatalyst --kind mysql --print",
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
 			fs.BoolVar(&print, "print", false, "print the SQL and do nothing")
+			fs.StringVar(&shape, "shape", "", "with --print: print the outbox tables of this `SHAPE` alone")
+			fs.StringVar(&kind, "kind", "postgres", "with --shape: the `KIND` of database, as source.kind")
 		},
 		run: func(ctx context.Context, sh *shell, _ []string) error {
+			if shape != "" {
+				if !print {
+					return wrongUsage("init: --shape prints the tables of a shape: add --print; to create them, name the shape in source.tables")
+				}
+				return printShape(sh, shape, kind)
+			}
 			p, err := load(ctx, sh, file)
 			if err != nil {
 				return err
@@ -53,6 +66,37 @@ func newInit() *command {
 			return warn(ctx, sh, db)
 		},
 	}
+}
+
+// printShape prints how the tables of a shape are made.
+func printShape(sh *shell, shape, kind string) error {
+	tables, err := config.ShapeTables(shape, kind)
+	if err != nil {
+		return wrongUsage("init --shape: %v", err)
+	}
+	for i := range tables {
+		var text string
+		switch kind {
+		case "postgres":
+			text, err = postgres.TableSQL(&tables[i])
+		case mysql.KindMySQL, mysql.KindMariaDB:
+			text, err = mysql.TableSQL(&tables[i])
+		case "mongodb":
+			text, err = mongo.TableScript(&tables[i])
+		default:
+			return wrongUsage("init --kind %s: choose one of postgres, mysql, mariadb, mongodb", kind)
+		}
+		if err != nil {
+			return wrongUsage("init --shape: %v", err)
+		}
+		if i > 0 {
+			text = "\n" + text
+		}
+		if _, err := fmt.Fprint(sh.out, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // warn tells what is not as it should be, though all is created: a newcomer may not know of tailbox check.

@@ -49,7 +49,7 @@ var (
 	parkedStates = []string{string(checkpoint.StateRetrying), string(checkpoint.StateWaiting), string(checkpoint.StateDead)}
 	laneStates   = []string{"open", "parked", "held"}
 	skipReasons  = []string{"settled", "gone"}
-	ignoreKinds  = []string{"update", "delete", "truncate", "origin", "type", "table"}
+	ignoreKinds  = []string{"update", "delete", "truncate", "origin", "type", "table", "message"}
 	deadClasses  = []string{"permanent", "rejected", "crash", "superseded", "too_large", "unroutable"}
 	lostClasses  = []string{"unroutable", "undecodable", "too_large"}
 )

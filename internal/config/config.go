@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +53,8 @@ type Source struct {
 	// Reconcile is 0 for never.
 	Reconcile time.Duration
 	Tables    []outbox.Table
+	// Messages is the prefix of messages that are written by pg_logical_emit_message, into no table; "" = none.
+	Messages string
 	// OnUpdate is the level at which updates of outbox rows are logged; nil = they are only counted.
 	OnUpdate *slog.Level
 }
@@ -113,12 +116,23 @@ func Read(name string, data []byte, env func(string) (string, bool)) (*Config, *
 	if !top.Has("source") {
 		top.Add("source", "", "is missing: say where the outbox is, as in `source: {kind: postgres, url: postgres://…}`")
 	}
-	rc.Tables = c.Source.Tables
+	rc.Tables = slices.Clone(c.Source.Tables)
+	if c.Source.Messages != "" {
+		rc.Tables = append(rc.Tables, outbox.EmittedTable(c.Source.Messages))
+		for len(rc.TableOptions) < len(c.Source.Tables) {
+			rc.TableOptions = append(rc.TableOptions, nil)
+		}
+		// What the options of all tables place may be columns that only tables have.
+		rc.TableOptions = append(rc.TableOptions, router.Options{"table.field.additional.missing": "ignore"})
+	}
 	c.Sinks = readSinks(top)
 	for _, s := range c.Sinks {
 		rc.Sinks = append(rc.Sinks, s.Name)
 	}
-	rc.Retry = readRetry(top.Section("retry"), router.DefaultRetry())
+	rc.Retry = readRetry(top.Section("retry"), baseRetry(c.Source.Tables))
+	if !top.Has("retry") {
+		rc.TableRetry = tableRetry(c.Source.Tables)
+	}
 	rc.OnExhausted = router.OnExhausted(top.String("on_exhausted", ""))
 	rc.Routes = readRoutes(top, rc.Retry)
 	c.Memory = top.Size("memory", defaultMemory, 1<<20)

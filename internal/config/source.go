@@ -3,10 +3,8 @@ package config
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -98,6 +96,9 @@ func readPostgres(s *Section, src *Source, byDefault string) {
 	src.TakeOver = s.Bool("take_over", false)
 	src.Schema = s.identifier("schema", s.String("schema", ""))
 	readStart(s, src)
+	if src.Messages = s.String("messages", ""); src.Messages != "" && src.Poll {
+		s.Add("messages", src.Messages, "cannot be used with read: poll: such messages are in the log alone")
+	}
 }
 
 // readMySQL reads what only MySQL and MariaDB have.
@@ -113,67 +114,6 @@ func readStart(s *Section, src *Source) {
 	src.Poll = s.Choice("read", "log", "log", "poll") == "poll"
 }
 
-func readTables(s *Section, kind string, shared router.Options) ([]outbox.Table, []router.Options) {
-	sections := s.Sections("tables")
-	if len(sections) == 0 {
-		if s.Has("tables") {
-			s.Add("tables", "", "is empty: list the outbox tables, or leave it out for one table outbox of shape debezium")
-		}
-		t, _ := readTable(s.file.section(emptyNode(), s.at("tables", "0")), kind, shared)
-		return []outbox.Table{t}, nil
-	}
-	var tables []outbox.Table
-	var options []router.Options
-	for i, section := range sections {
-		if section == nil {
-			continue
-		}
-		t, own := readTable(section, kind, shared)
-		section.Done()
-		for _, other := range tables {
-			if other.Name == t.Name && other.Schema == t.Schema {
-				s.file.Add(s.at("tables", strconv.Itoa(i), "name"), t.Name, "is listed twice: list each table once")
-			}
-		}
-		tables, options = append(tables, t), append(options, own)
-	}
-	return tables, options
-}
-
-func readTable(s *Section, kind string, shared router.Options) (outbox.Table, router.Options) {
-	name := s.String("name", "outbox")
-	t := outbox.Table{Shape: s.String("shape", "debezium")}
-	var err error
-	if t.Schema, t.Name, err = splitName(name); err != nil {
-		s.Add("name", name, err.Error())
-	}
-	var own router.Options
-	if section := s.Section("router"); section != nil {
-		own = section.options()
-	}
-	shape, ok := outbox.ShapeNamed(t.Shape)
-	if !ok {
-		s.unavailable("shape", t.Shape, []string{"yantra", "gopipe", "talkie", "flowcatalyst", "memo"}, shapeNames())
-		s.Allow("columns", "on_delivered")
-		return t, own
-	}
-	if kind == "mongodb" {
-		shape = asDocuments(shape)
-	}
-	t.Words = shape.Words
-	t.Columns = readColumns(s, &shape, columnOptions(t.Shape, shared, own))
-	t.OnDelivered = readOnDelivered(s, &t.Columns)
-	merged := shared.With(own)
-	t.Fields, t.Optional = merged.Fields(t.Columns), merged.Optional()
-	return t, own
-}
-
-// asDocuments is a shape in MongoDB: the id of a document is its _id, and nothing there counts a sequence.
-func asDocuments(s outbox.Shape) outbox.Shape {
-	s.Columns.ID, s.Columns.Seq = "_id", ""
-	return s
-}
-
 // updateLevel is the level at which updates of outbox rows are logged; nil = they are only counted.
 func updateLevel(all []router.Options) *slog.Level {
 	var level *slog.Level
@@ -186,131 +126,4 @@ func updateLevel(all []router.Options) *slog.Level {
 		}
 	}
 	return level
-}
-
-func shapeNames() []string {
-	var names []string
-	for _, s := range outbox.Shapes() {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
-// columnOptions returns the columns that router options name for a table. Those of the whole pipeline speak of tables of
-// shape debezium only.
-func columnOptions(shape string, shared, own router.Options) map[string]string {
-	if shape != "debezium" {
-		return own.Columns()
-	}
-	return shared.With(own).Columns()
-}
-
-// readColumns lays the columns of the file, and those that router options name, over the shape's.
-func readColumns(s *Section, shape *outbox.Shape, named map[string]string) outbox.Columns {
-	columns := shape.Columns
-	explicit := map[string]bool{}
-	section := s.Section("columns")
-	var group []string
-	if section != nil {
-		for _, key := range section.Keys() {
-			field := columns.Field(key)
-			explicit[key] = true
-			switch {
-			case key == "group":
-				group = section.columns(key)
-			case field == nil:
-				section.Add(key, "", "is no column that tailbox knows", outbox.ColumnNames...)
-			default:
-				*field = section.identifier(key, section.String(key, ""))
-			}
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(named)) {
-		field, name := columns.Field(key), s.identifier("columns", named[key])
-		if explicit[key] && *field != name {
-			section.Add(key, *field, fmt.Sprintf("contradicts the router's %s, which names the column %q: keep one of the two", optionOf(key), name))
-			continue
-		}
-		*field = name
-	}
-	if explicit["group"] {
-		columns.Group = group
-	} else {
-		columns.Group = followGroup(s, shape, &columns)
-	}
-	for _, need := range []string{"id", "payload"} {
-		if *columns.Field(need) == "" {
-			s.file.Add(s.at("columns", need), "", "must name a column: a table without one cannot be an outbox")
-		}
-	}
-	return columns
-}
-
-// columns reads names of columns; none for an empty text.
-func (s *Section) columns(key string) []string {
-	var names []string
-	for _, name := range s.Strings(key) {
-		if name != "" {
-			names = append(names, s.identifier(key, name))
-		}
-	}
-	return names
-}
-
-// identifier reads a name that may be quoted as in SQL.
-func (s *Section) identifier(key, name string) string {
-	if !strings.Contains(name, `"`) {
-		return name
-	}
-	part, rest, err := cutIdentifier(name)
-	if err != nil || rest != "" || name[0] != '"' {
-		s.Add(key, name, `is no name: write it as it is in the database, such as ID, or quoted as in SQL, with each quote inside twice, such as "ID"`)
-		return name
-	}
-	return part
-}
-
-// optionOf is Debezium's spelling of a column.
-func optionOf(key string) string {
-	switch key {
-	case "topic":
-		return "route.by.field"
-	case "created_at":
-		return "table.field.event.timestamp"
-	}
-	return "table.field.event." + key
-}
-
-// followGroup gives the group's columns their new names, where the shape's group is made of columns that were renamed
-// for another purpose: the topic and key of shape debezium.
-func followGroup(s *Section, shape *outbox.Shape, columns *outbox.Columns) []string {
-	before := shape.Columns
-	var group []string
-	for _, name := range shape.Columns.Group {
-		renamed := name
-		for _, key := range outbox.ColumnNames {
-			if old := before.Field(key); old != nil && *old == name {
-				renamed = *columns.Field(key)
-			}
-		}
-		if renamed == "" {
-			s.file.Add(s.at("columns", "group"), "", fmt.Sprintf("must be set, because the group's column %s was taken away: name the group's columns, or set it to null for no order", name))
-			return nil
-		}
-		group = append(group, renamed)
-	}
-	return group
-}
-
-func readOnDelivered(s *Section, columns *outbox.Columns) outbox.OnDelivered {
-	byDefault := outbox.Delete
-	canMark := columns.Status != "" || columns.DeliveredAt != ""
-	if canMark {
-		byDefault = outbox.Mark
-	}
-	choice := s.Choice("on_delivered", string(byDefault), string(outbox.Delete), string(outbox.Mark), string(outbox.Keep))
-	if choice == string(outbox.Mark) && !canMark {
-		s.Add("on_delivered", choice, "needs a column status or delivered_at: name one under columns, or choose delete or keep")
-	}
-	return outbox.OnDelivered(choice)
 }

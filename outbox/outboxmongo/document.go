@@ -71,8 +71,9 @@ func (w *Writer) document(d *outbox.Draft) (*document, error) {
 		return nil, w.refuse("Payload", "and the rest of the message have %d bytes, and may have %d: write a reference to the data in place of it, "+
 			"or raise Options.MaxMessage together with the relay's max_message", size, w.options.MaxMessage)
 	}
-	set(c.Status, w.table.Words.Pending)
+	set(c.Status, w.table.Words.Value(w.table.Words.Pending))
 	set(c.Attempts, int32(0))
+	set(c.Failures, int32(0))
 	set(c.CreatedAt, time.Now())
 	if doc.raw, err = bson.Marshal(fields); err != nil {
 		return nil, w.refuse("Fields", "cannot be written as BSON: %v", err)

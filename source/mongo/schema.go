@@ -69,7 +69,10 @@ func (c *Config) outboxCollections() []collection {
 		if t.Columns.ID != "_id" {
 			made.indexes = append(made.indexes, index{name: "tailbox_id", keys: []string{t.Columns.ID}, unique: true})
 		}
-		if t.OnDelivered == outbox.Mark {
+		switch {
+		case t.Shape == "flowcatalyst" && t.Columns.Status != "" && len(t.Columns.Group) == 1 && t.Columns.CreatedAt != "":
+			made.indexes = append(made.indexes, index{name: "idx_" + t.Name + "_status", keys: []string{t.Columns.Status, t.Columns.Group[0], t.Columns.CreatedAt}})
+		case t.OnDelivered == outbox.Mark:
 			column := t.Columns.Status
 			if column == "" {
 				column = t.Columns.DeliveredAt
@@ -144,7 +147,9 @@ func Init(ctx context.Context, cfg Config) (created []string, err error) {
 }
 
 // ownShape tells whether Init can make a collection of the shape.
-func ownShape(shape string) bool { return shape == "debezium" || shape == "tailbox" }
+func ownShape(shape string) bool {
+	return shape == "debezium" || shape == "tailbox" || shape == "flowcatalyst"
+}
 
 // create makes the collection and its indexes where they are missing.
 func (c *collection) create(ctx context.Context, client *mongo.Client) (created []string, err error) {

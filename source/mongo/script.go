@@ -19,15 +19,40 @@ func SetupScript(cfg Config) (string, error) {
 	}
 	var b strings.Builder
 	for _, c := range append(cfg.ownCollections(), cfg.outboxCollections()...) {
-		fmt.Fprintf(&b, "if (!%[1]s.getCollectionNames().includes(%[2]s)) %[1]s.createCollection(%[2]s);\n", inDatabase(c.database), quote(c.name))
-		for i := range c.indexes {
-			b.WriteString(c.indexCommand(&c.indexes[i]) + ";\n")
-		}
+		c.script(&b)
 	}
 	return b.String(), nil
 }
 
-func inDatabase(name string) string { return "db.getSiblingDB(" + quote(name) + ")" }
+// TableScript makes one collection of an outbox with its indexes, in the database that mongosh uses. It is an error where tailbox makes
+// no collections of the shape.
+func TableScript(t *outbox.Table) (string, error) {
+	if !ownShape(t.Shape) {
+		return "", fmt.Errorf("make collection %s: tailbox makes no collections of shape %q", t.Name, t.Shape)
+	}
+	cfg := Config{Tables: []outbox.Table{*t}}
+	var b strings.Builder
+	for _, c := range cfg.outboxCollections() {
+		c.script(&b)
+	}
+	return b.String(), nil
+}
+
+// script makes the collection and its indexes where they are missing.
+func (c *collection) script(b *strings.Builder) {
+	fmt.Fprintf(b, "if (!%[1]s.getCollectionNames().includes(%[2]s)) %[1]s.createCollection(%[2]s);\n", inDatabase(c.database), quote(c.name))
+	for i := range c.indexes {
+		b.WriteString(c.indexCommand(&c.indexes[i]) + ";\n")
+	}
+}
+
+// inDatabase is a database of that name, "" the present one.
+func inDatabase(name string) string {
+	if name == "" {
+		return "db"
+	}
+	return "db.getSiblingDB(" + quote(name) + ")"
+}
 
 // quote is a text as JavaScript has it.
 func quote(s string) string {

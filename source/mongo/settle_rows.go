@@ -37,7 +37,7 @@ type rowWork struct {
 // viewOf is what a table lets the relay do with its documents.
 func viewOf(t *outbox.Table) sqlstore.TableView {
 	c := &t.Columns
-	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.NextAttemptAt != "" || c.LastError != "")
+	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "")
 	return sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: c.Status != "", View: c.Status != "", Viewable: viewable,
 		Updatable: viewable || c.DeliveredAt != ""}
 }
@@ -152,19 +152,32 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 		}
 	}
 	c := &t.Columns
-	spent := bson.D{{Key: "$ifNull", Value: bson.A{"$" + c.Attempts, 0}}}
-	add(c.Status, literal(r.Word))
-	if r.Delivered {
-		add(c.Attempts, bson.D{{Key: "$max", Value: bson.A{spent, r.Attempts}}})
+	add(c.Status, literal(t.Words.Value(r.Word)))
+	more := bson.A{} // whether one more attempt was spent
+	for _, count := range []struct {
+		column string
+		n      int
+	}{{c.Failures, r.Failures}, {c.Attempts, r.Attempts}} {
+		if count.column == "" {
+			continue
+		}
+		before := bson.D{{Key: "$ifNull", Value: bson.A{"$" + count.column, 0}}}
+		if r.Delivered {
+			add(count.column, bson.D{{Key: "$max", Value: bson.A{before, count.n}}})
+			continue
+		}
+		add(count.column, count.n)
+		more = append(more, bson.D{{Key: "$gt", Value: bson.A{count.n, before}}})
+	}
+	switch {
+	case r.Delivered:
 		add(c.LastAttemptAt, "$$NOW")
 		add(c.DeliveredAt, "$$NOW")
-	} else {
-		add(c.Attempts, r.Attempts)
-		if c.Attempts != "" && c.LastAttemptAt != "" {
-			add(c.LastAttemptAt, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$gt", Value: bson.A{r.Attempts, spent}}}, "$$NOW",
-				bson.D{{Key: "$ifNull", Value: bson.A{"$" + c.LastAttemptAt, nil}}}}}})
-		}
+	case len(more) > 0 && c.LastAttemptAt != "":
+		add(c.LastAttemptAt, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$or", Value: more}}, "$$NOW",
+			bson.D{{Key: "$ifNull", Value: bson.A{"$" + c.LastAttemptAt, nil}}}}}})
 	}
+	add(c.UpdatedAt, "$$NOW")
 	add(c.NextAttemptAt, shown(r.Next))
 	if r.Err != "" {
 		add(c.LastError, literal(r.Err))

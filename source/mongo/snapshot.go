@@ -151,7 +151,7 @@ func (c *Config) pendingRows(t *outbox.Table, first bool) (where bson.D, cure st
 func pendingCondition(t *outbox.Table) bson.D {
 	switch {
 	case t.Columns.Status != "":
-		return bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: bson.A{t.Words.Pending, nil}}}}}
+		return bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: bson.A{t.Words.Value(t.Words.Pending), nil}}}}}
 	case t.Columns.DeliveredAt != "":
 		return bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}
 	}

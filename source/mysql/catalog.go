@@ -23,6 +23,7 @@ type tableColumn struct {
 	column
 	// dataType such as varchar, columnType such as varchar(20), charset "" for types that have none.
 	dataType, columnType, charset string
+	length                        int // in characters, or in bytes for binary types; 0 = none
 }
 
 // column finds a column by name.
@@ -82,6 +83,7 @@ func (t *tableInfo) readColumns(ctx context.Context, s *session) error {
 			// A LONGTEXT's length does not fit everywhere; it does not matter.
 			n[i], _ = strconv.Atoi(r[4+i])
 		}
+		c.length = n[3]
 		c.describe(n[0], n[1], n[2], n[3])
 		c.nullDefault = r[8] == "1"
 		t.columns = append(t.columns, c)

@@ -32,7 +32,9 @@ type checker struct {
 	findings []Finding
 	// tables are those that exist; own tells that the relay's are there.
 	tables []*tableInfo
-	own    bool
+	// misworded tables have a status column that cannot hold the words.
+	misworded map[*tableInfo]bool
+	own       bool
 }
 
 func (c *checker) add(level Level, cure, what string, args ...any) {
@@ -219,7 +221,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 	}
 	for _, t := range c.tables {
 		where, cure := c.cfg.pendingRows(t, true)
-		if where == "" {
+		if where == "" || c.misworded[t] {
 			continue
 		}
 		rows, err := c.conn.texts(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM "+tableName(&t.Table)+" t WHERE "+where+" LIMIT 100001) n")
@@ -280,6 +282,7 @@ func (c *checker) applicationTables(ctx context.Context) error {
 		switch {
 		case err == nil:
 			c.tables = append(c.tables, info)
+			c.words(info)
 		case !errors.Is(err, source.ErrStop):
 			return err
 		case !ownShape(t.Shape):

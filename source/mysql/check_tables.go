@@ -65,6 +65,7 @@ func (c *checker) columns(t *tableInfo) {
 			c.add(Problem, "convert it, or correct columns under source.tables", "column %s of table %s: %s", col.name, t, col.why)
 		}
 	}
+	c.words(t)
 	_, status := t.column(t.Columns.Status)
 	_, at := t.column(t.Columns.DeliveredAt)
 	if t.OnDelivered == outbox.Mark && !status && !at {
@@ -79,6 +80,21 @@ func (c *checker) columns(t *tableInfo) {
 			c.add(Info, "ALTER TABLE "+tableName(&t.Table)+" MODIFY "+quoteIdent(col.name)+" TIMESTAMP(6) NULL, or write UTC",
 				"column %s of table %s is a DATETIME, which has no time zone: it is read as UTC", col.name, t)
 		}
+	}
+}
+
+// words looks whether the status column can hold the words.
+func (c *checker) words(t *tableInfo) {
+	says, ok := t.column(t.Columns.Status)
+	if !ok {
+		return
+	}
+	for _, fault := range wordFaults(&t.Table, says.dataType, says.columnType, says.length) {
+		c.add(Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
+		if c.misworded == nil {
+			c.misworded = map[*tableInfo]bool{}
+		}
+		c.misworded[t] = true
 	}
 }
 

@@ -11,13 +11,15 @@ import (
 // A columnDef is a column of an outbox table: its configuration key, and its definition.
 type columnDef struct{ key, def string }
 
+const timeNull = "TIMESTAMP(6) NULL DEFAULT NULL"
+
 // uuidColumn is an id of 36 characters, which the server makes where the application does not.
 const uuidColumn = "CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY DEFAULT (UUID())"
 
 // tailboxColumns define the shape tailbox, and optional columns of the other shape that is ours. Times are TIMESTAMP, which
 // mean the same whatever the session's time zone is.
 func tailboxColumns(w outbox.Words) []columnDef {
-	const timeNull, textNull = "TIMESTAMP(6) NULL DEFAULT NULL", "VARCHAR(255)"
+	const textNull = "VARCHAR(255)"
 	return []columnDef{
 		{"id", uuidColumn}, {"type", "VARCHAR(255) NOT NULL"}, {"topic", textNull}, {"group", textNull}, {"key", textNull},
 		{"payload", "LONGBLOB NOT NULL"}, {"content_type", textNull}, {"headers", "JSON"}, {"tenant", textNull},
@@ -25,6 +27,7 @@ func tailboxColumns(w outbox.Words) []columnDef {
 		{"max_attempts", "INT"}, {"status", "VARCHAR(32) NOT NULL DEFAULT " + quoteLiteral(w.Pending)}, {"attempts", "INT NOT NULL DEFAULT 0"},
 		{"last_attempt_at", timeNull}, {"next_attempt_at", timeNull}, {"last_error", "TEXT"}, {"delivered_at", timeNull},
 		{"created_at", "TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)"}, {"seq", "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"},
+		{"failures", "INT NOT NULL DEFAULT 0"}, {"updated_at", timeNull},
 	}
 }
 
@@ -36,8 +39,33 @@ func debeziumColumns() []columnDef {
 	}
 }
 
+// flowcatalystColumns are the client table of that platform, as it documents it, with room for payloads of any size and
+// times in microseconds.
+func flowcatalystColumns(w outbox.Words) []columnDef {
+	return []columnDef{
+		{"id", "VARCHAR(13) NOT NULL PRIMARY KEY"}, {"type", "VARCHAR(20) NOT NULL"}, {"group", "VARCHAR(255)"}, {"payload", "LONGTEXT NOT NULL"},
+		{"status", "VARCHAR(20) NOT NULL DEFAULT " + quoteLiteral(w.Pending)}, {"failures", "INT NOT NULL DEFAULT 0"},
+		{"created_at", "TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)"}, {"delivered_at", timeNull}, {"last_error", "TEXT"},
+	}
+}
+
 // ownShape tells whether Init can make a table of the shape.
-func ownShape(shape string) bool { return shape == "debezium" || shape == "tailbox" }
+func ownShape(shape string) bool {
+	return shape == "debezium" || shape == "tailbox" || shape == "flowcatalyst"
+}
+
+// TableSQL is the DDL of an outbox table, with the configured names of its columns. It is an error where tailbox does not make tables of
+// the shape.
+func TableSQL(t *outbox.Table) (string, error) {
+	sql, err := outboxSQL(t)
+	if err != nil {
+		return "", err
+	}
+	if sql == "" {
+		return "", fmt.Errorf("make table %s: tailbox makes no tables of shape %q in MySQL and MariaDB", t.Name, t.Shape)
+	}
+	return sql + ";\n", nil
+}
 
 // outboxSQL is the DDL of an outbox table, with the configured names of its columns; "" for shapes that belong to
 // others. A column that serves twice is defined once. Texts are compared as bytes. The index on pending rows is what a
@@ -51,8 +79,11 @@ func outboxSQL(t *outbox.Table) (string, error) {
 		words = outbox.DefaultWords
 	}
 	defs := tailboxColumns(words)
-	if t.Shape == "debezium" {
+	switch t.Shape {
+	case "debezium":
 		defs = mergeDefs(debeziumColumns(), defs)
+	case "flowcatalyst":
+		defs = mergeDefs(flowcatalystColumns(words), defs)
 	}
 	var lines, seen []string
 	for _, d := range defs {
@@ -69,14 +100,26 @@ func outboxSQL(t *outbox.Table) (string, error) {
 			lines = append(lines, "\t"+quoteIdent(name)+" TEXT")
 		}
 	}
-	if t.Columns.ID == "" || t.Columns.Type == "" || t.Columns.Payload == "" {
-		return "", fmt.Errorf("make table %s: shape %s needs columns id, type and payload", t.Name, t.Shape)
+	if t.Columns.ID == "" || t.Columns.Payload == "" {
+		return "", fmt.Errorf("make table %s: shape %s needs columns id and payload", t.Name, t.Shape)
 	}
-	if t.OnDelivered == outbox.Mark && t.Columns.Status != "" {
+	switch {
+	case t.Shape == "flowcatalyst" && t.Columns.Status != "" && len(t.Columns.Group) == 1 && t.Columns.CreatedAt != "":
+		lines = append(lines, fmt.Sprintf("\tKEY %s (%s, %s, %s)", quoteIdent(clip("idx_"+t.Name, 56)+"_status"), quoteIdent(t.Columns.Status),
+			quoteIdent(t.Columns.Group[0]), quoteIdent(t.Columns.CreatedAt)))
+	case t.OnDelivered == outbox.Mark && t.Columns.Status != "":
 		lines = append(lines, "\tKEY tailbox_pending ("+quoteIdent(t.Columns.Status)+")")
 	}
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (\n%s\n) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin",
 		tableName(t), strings.Join(lines, ",\n")), nil
+}
+
+// clip keeps a name below the server's bound.
+func clip(name string, most int) string {
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "")
+	}
+	return name
 }
 
 func configuredNames(t *outbox.Table, key string) []string {

@@ -244,7 +244,8 @@ func (w *rowWork) queueAll(b *batch, ids []string, r *sqlstore.RowChange, count 
 }
 
 // assignments set the columns that the table has. The server may make them in this order, each with what the ones before have
-// set: what looks at attempts comes before they are changed.
+// set: what looks at counts comes before they are changed. A column that cannot be NULL keeps what it has where there is nothing
+// to show.
 func (t *table) assignments(r *sqlstore.RowChange) raw {
 	var set []string
 	c := &t.Columns
@@ -256,36 +257,55 @@ func (t *table) assignments(r *sqlstore.RowChange) raw {
 		set = append(set, "t."+column+" = "+string(text))
 	}
 	const now = raw("UTC_TIMESTAMP(6)")
-	attempts := t.col(c.Attempts)
+	counts := []struct {
+		col string
+		n   int
+	}{{t.col(c.Failures), r.Failures}, {t.col(c.Attempts), r.Attempts}}
 	if col := t.col(c.LastAttemptAt); col != "" {
+		more := ""
+		for _, count := range counts {
+			if count.col != "" {
+				more = fmt.Sprintf("IF(%d > COALESCE(t.%s, 0), %s, t.%s)", count.n, count.col, now, col)
+			}
+		}
 		switch {
 		case r.Delivered:
 			assign(col, now)
-		case attempts != "":
-			assign(col, raw(fmt.Sprintf("IF(%d > COALESCE(t.%s, 0), %s, t.%s)", r.Attempts, attempts, now, col)))
+		case more != "":
+			assign(col, raw(more))
 		}
 	}
 	if col := t.col(c.Status); col != "" {
 		assign(col, r.Word)
 	}
-	if attempts != "" {
-		if r.Delivered {
-			assign(attempts, raw(fmt.Sprintf("GREATEST(COALESCE(t.%s, 0), %d)", attempts, r.Attempts)))
-		} else {
-			assign(attempts, r.Attempts)
+	for _, count := range counts {
+		switch {
+		case count.col == "":
+		case r.Delivered:
+			assign(count.col, raw(fmt.Sprintf("GREATEST(COALESCE(t.%s, 0), %d)", count.col, count.n)))
+		default:
+			assign(count.col, count.n)
 		}
 	}
 	if col := t.col(c.NextAttemptAt); col != "" {
-		var next time.Time
-		if r.Next != nil {
-			next = *r.Next
+		switch {
+		case r.Next != nil:
+			assign(col, *r.Next)
+		case !t.column(c.NextAttemptAt).required:
+			assign(col, time.Time{})
 		}
-		assign(col, next)
 	}
 	if col := t.col(c.LastError); col != "" {
-		assign(col, t.column(c.LastError).fit(r.Err))
+		text := t.column(c.LastError).fit(r.Err)
+		if text == nil && t.column(c.LastError).required {
+			text = ""
+		}
+		assign(col, text)
 	}
 	if col := t.col(c.DeliveredAt); col != "" && r.Delivered {
+		assign(col, now)
+	}
+	if col := t.col(c.UpdatedAt); col != "" {
 		assign(col, now)
 	}
 	if len(set) == 0 { // delivered_at alone, of a message that is not delivered

@@ -28,6 +28,7 @@ type table struct {
 // A tableColumnType is a column as information_schema has it.
 type tableColumnType struct {
 	typ, full          string // such as varchar, varchar(20)
+	declared           string // full as it was written
 	length             int    // in characters, or in bytes for binary types and TEXT; 0 = none
 	charset, collation string
 	required           bool // cannot be NULL
@@ -81,7 +82,7 @@ func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, er
 	b := s.batch()
 	b.each(func(r row) error {
 		t.Schema, t.Name = r.text(0), r.text(1)
-		t.columns[strings.ToLower(r.text(2))] = &tableColumnType{typ: strings.ToLower(r.text(3)), full: strings.ToLower(r.text(4)),
+		t.columns[strings.ToLower(r.text(2))] = &tableColumnType{typ: strings.ToLower(r.text(3)), full: strings.ToLower(r.text(4)), declared: r.text(4),
 			length: int(min(r.unsigned(5), 1<<31-1)), charset: r.text(6), required: r.bool(7), collation: r.text(8)}
 		return nil
 	}, columnsQuery, orNull(conf.Schema), conf.Name)
@@ -100,6 +101,11 @@ func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, er
 		t.Words = outbox.DefaultWords
 	}
 	t.dropMissing()
+	if col := t.column(t.Columns.Status); col != nil {
+		if faults := wordFaults(&t.Table, col.typ, col.declared, col.length); len(faults) > 0 {
+			return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))
+		}
+	}
 	t.view = sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.column(t.Columns.Status) != nil,
 		View: t.OnDelivered != outbox.Keep && t.Columns.Status != "", Viewable: t.viewable(), Updatable: t.updatable()}
 	return t, s.findIndexes(ctx, t)
@@ -137,7 +143,7 @@ func (s *store) findIndexes(ctx context.Context, t *table) error {
 func (t *table) dropMissing() {
 	c := &t.Columns
 	for _, name := range []*string{&c.Status, &c.Attempts, &c.LastAttemptAt, &c.NextAttemptAt, &c.LastError, &c.DeliveredAt,
-		&c.CreatedAt, &c.Seq} {
+		&c.CreatedAt, &c.Seq, &c.Failures, &c.UpdatedAt} {
 		if t.column(*name) == nil {
 			*name = ""
 		}
@@ -168,7 +174,7 @@ func (t *table) viewable() bool {
 	if t.OnDelivered == outbox.Keep {
 		return false
 	}
-	for _, name := range []string{t.Columns.Status, t.Columns.Attempts, t.Columns.NextAttemptAt, t.Columns.LastError} {
+	for _, name := range []string{t.Columns.Status, t.Columns.Attempts, t.Columns.Failures, t.Columns.NextAttemptAt, t.Columns.LastError} {
 		if t.col(name) != "" {
 			return true
 		}

@@ -33,7 +33,9 @@ type checker struct {
 	findings []Finding
 	// tables are those that exist; state is the relay's tables, nil where they are missing.
 	tables []*tableInfo
-	state  *store
+	// misworded tables have a status column that cannot hold the words.
+	misworded map[*tableInfo]bool
+	state     *store
 }
 
 func (c *checker) add(level Level, cure, what string, args ...any) {

@@ -159,6 +159,9 @@ func (c *checker) firstStart(ctx context.Context) error {
 		}
 	}
 	for _, t := range c.tables {
+		if c.misworded[t] {
+			continue // found already
+		}
 		judged := t.pendingCondition("t")
 		where := judged
 		if judged == "" {

@@ -70,7 +70,7 @@ func (c *checker) kindOfTable(ctx context.Context, t *tableInfo) error {
 }
 
 // columns looks for columns that messages are made of, or that are written.
-func (c *checker) columns(_ context.Context, t *tableInfo) error {
+func (c *checker) columns(ctx context.Context, t *tableInfo) error {
 	if _, err := newPlan(&t.Table, t.plainColumns()); err != nil {
 		c.add(Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
@@ -97,7 +97,8 @@ func (c *checker) columns(_ context.Context, t *tableInfo) error {
 		kinds []kind
 		what  string
 	}{
-		{cols.Attempts, []kind{kindInt2, kindInt4, kindInt8}, "an integer"}, {cols.LastAttemptAt, timestamps, "a timestamp"},
+		{cols.Attempts, []kind{kindInt2, kindInt4, kindInt8}, "an integer"}, {cols.Failures, []kind{kindInt2, kindInt4, kindInt8}, "an integer"},
+		{cols.UpdatedAt, timestamps, "a timestamp"}, {cols.LastAttemptAt, timestamps, "a timestamp"},
 		{cols.NextAttemptAt, timestamps, "a timestamp"}, {cols.DeliveredAt, timestamps, "a timestamp"}, {cols.LastError, []kind{kindText}, "text"},
 		{cols.Priority, []kind{kindInt2, kindInt4, kindInt8}, "an integer"}, {cols.AvailableAt, timestamps, "a timestamp"},
 		{cols.CreatedAt, timestamps, "a timestamp"}, {cols.Headers, []kind{kindJSONB, kindText}, "jsonb, json or text"},
@@ -108,7 +109,28 @@ func (c *checker) columns(_ context.Context, t *tableInfo) error {
 				"column %s of table %s is not %s", want.name, t, want.what)
 		}
 	}
-	return nil
+	return c.words(ctx, t)
+}
+
+// words looks whether the status column can hold the words.
+func (c *checker) words(ctx context.Context, t *tableInfo) error {
+	if _, ok := t.column(t.Columns.Status); !ok || t.Columns.Status == "" {
+		return nil
+	}
+	var columnType string
+	if err := c.conn.QueryRow(ctx, "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped",
+		t.oid, t.Columns.Status).Scan(&columnType); err != nil {
+		return err
+	}
+	faults, err := wordFaults(ctx, c.conn, &t.Table, columnType)
+	for _, fault := range faults {
+		c.add(Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
+		if c.misworded == nil {
+			c.misworded = map[*tableInfo]bool{}
+		}
+		c.misworded[t] = true
+	}
+	return err
 }
 
 // tableRights looks for what on_delivered needs.

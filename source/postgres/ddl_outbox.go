@@ -32,7 +32,8 @@ func tablePrivileges(t *outbox.Table) []string {
 	}
 }
 
-// A column of an outbox table: its configuration key, and its definition.
+// A column of an outbox table: its configuration key, or "." and its name for one that the relay has no use for, and its
+// definition.
 type columnDef struct{ key, def string }
 
 // tailboxColumns define the shape tailbox, and optional columns of the other shape that is ours.
@@ -45,6 +46,7 @@ func tailboxColumns(w outbox.Words) []columnDef {
 		{"status", "text NOT NULL DEFAULT " + quoteLiteral(w.Pending)}, {"attempts", "integer NOT NULL DEFAULT 0"},
 		{"last_attempt_at", "timestamptz"}, {"next_attempt_at", "timestamptz"}, {"last_error", "text"},
 		{"delivered_at", "timestamptz"}, {"created_at", "timestamptz NOT NULL DEFAULT now()"}, {"seq", "bigserial"},
+		{"failures", "integer NOT NULL DEFAULT 0"}, {"updated_at", "timestamptz"},
 	}
 }
 
@@ -57,7 +59,52 @@ func debeziumColumns() []columnDef {
 }
 
 // ownShape tells whether Init can make a table of the shape.
-func ownShape(shape string) bool { return shape == "debezium" || shape == "tailbox" }
+func ownShape(shape string) bool {
+	_, ok := shapeDDL(shape, outbox.DefaultWords)
+	return ok
+}
+
+// A ddl is how tables of a shape are made.
+type ddl struct {
+	columns []columnDef
+	// indexes that the shape brings. pendingIndex: ours on pending rows is wanted beside them.
+	indexes      []indexDef
+	pendingIndex bool
+}
+
+// An indexDef is an index of a shape. Its name is the one in the shape's first table; that of another table has that one's name.
+type indexDef struct {
+	name    string
+	unique  bool
+	columns []string // as in columnDef
+	// pending: of pending rows alone. where: a condition, with %s for the first column.
+	pending bool
+	where   string
+}
+
+// shapeDDL finds out how tables of a shape are made; ok is false for shapes that belong to others.
+func shapeDDL(shape string, words outbox.Words) (d ddl, ok bool) {
+	switch shape {
+	case "tailbox":
+		return ddl{columns: tailboxColumns(words), pendingIndex: true}, true
+	case "debezium":
+		return ddl{columns: mergeDefs(debeziumColumns(), tailboxColumns(words)), pendingIndex: true}, true
+	}
+	if d, ok = presetDDL(shape, words); ok {
+		d.columns = mergeDefs(d.columns, tailboxColumns(words))
+	}
+	return d, ok
+}
+
+// TableSQL is the DDL of an outbox table, with the configured names of its columns. It is an error where tailbox does not make tables of
+// the shape.
+func TableSQL(t *outbox.Table) (string, error) {
+	sql, err := outboxSQL(t)
+	if err == nil && sql == "" {
+		return "", fmt.Errorf("make table %s: tailbox makes no tables of shape %q in Postgres", t.Name, t.Shape)
+	}
+	return sql, err
+}
 
 // outboxSQL is the DDL of an outbox table, with the configured names of its columns; "" for shapes that belong to
 // others. A column that serves twice is defined once.
@@ -65,23 +112,20 @@ func ownShape(shape string) bool { return shape == "debezium" || shape == "tailb
 // Rows are deleted or updated as fast as they are inserted, so autovacuum goes by a number of rows instead of a share of
 // the table. The index on pending rows is what R11 reads; it exists only where rows stay.
 func outboxSQL(t *outbox.Table) (string, error) {
-	if !ownShape(t.Shape) {
-		return "", nil
-	}
 	words := t.Words
 	if words.Pending == "" {
 		words = outbox.DefaultWords
 	}
-	defs := tailboxColumns(words)
-	if t.Shape == "debezium" {
-		defs = mergeDefs(debeziumColumns(), defs)
+	d, ok := shapeDDL(t.Shape, words)
+	if !ok {
+		return "", nil
 	}
 	var lines, seen []string
-	for _, d := range defs {
-		for _, name := range configuredNames(t, d.key) {
+	for _, def := range d.columns {
+		for _, name := range configuredNames(t, def.key) {
 			if name != "" && !slices.Contains(seen, name) {
 				seen = append(seen, name)
-				lines = append(lines, "\t"+quoteIdent(name)+" "+d.def)
+				lines = append(lines, "\t"+quoteIdent(name)+" "+def.def)
 			}
 		}
 	}
@@ -91,19 +135,59 @@ func outboxSQL(t *outbox.Table) (string, error) {
 			lines = append(lines, "\t"+quoteIdent(name)+" text")
 		}
 	}
-	if t.Columns.ID == "" || t.Columns.Type == "" || t.Columns.Payload == "" {
-		return "", fmt.Errorf("make table %s: shape %s needs columns id, type and payload", t.Name, t.Shape)
+	if t.Columns.ID == "" || t.Columns.Payload == "" {
+		return "", fmt.Errorf("make table %s: shape %s needs columns id and payload", t.Name, t.Shape)
 	}
 	with := "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000"
 	if t.OnDelivered == outbox.Mark {
 		with = "fillfactor = 70, " + with
 	}
 	sql := fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (\n%s\n) WITH (%s);\n", quoteTable(t), strings.Join(lines, ",\n"), with)
-	if t.OnDelivered == outbox.Mark {
+	for i := range d.indexes {
+		sql += d.indexes[i].sql(t)
+	}
+	if t.OnDelivered == outbox.Mark && d.pendingIndex {
 		sql += fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (%s) WHERE %s;\n", quoteIdent(indexName(t.Name, "_pending")),
 			quoteTable(t), quoteIdent(t.Columns.ID), pendingCondition(t, ""))
 	}
 	return sql, nil
+}
+
+// sql is the statement that makes the index; "" where a column of it was taken away.
+func (x *indexDef) sql(t *outbox.Table) string {
+	var names []string
+	for _, key := range x.columns {
+		for _, name := range configuredNames(t, key) {
+			if name == "" {
+				return ""
+			}
+			names = append(names, quoteIdent(name))
+		}
+	}
+	verb, where := "CREATE INDEX", ""
+	if x.unique {
+		verb = "CREATE UNIQUE INDEX"
+	}
+	switch {
+	case x.pending:
+		where = " WHERE " + pendingCondition(t, "")
+	case x.where != "":
+		where = " WHERE " + fmt.Sprintf(x.where, names[0])
+	}
+	return fmt.Sprintf("%s IF NOT EXISTS %s ON %s (%s)%s;\n", verb, quoteIdent(x.nameFor(t)), quoteTable(t), strings.Join(names, ", "), where)
+}
+
+// nameFor is the index's name in a table.
+func (x *indexDef) nameFor(t *outbox.Table) string {
+	shape, ok := outbox.ShapeNamed(t.Shape)
+	if !ok || t.Name == shape.Tables[0] {
+		return x.name
+	}
+	before, after, found := strings.Cut(x.name, shape.Tables[0])
+	if !found {
+		return indexName(t.Name, "_"+x.name)
+	}
+	return before + indexName(t.Name, after)
 }
 
 // seqIndexSQL is the index that polling goes by; "" for a table that is not ours to make.
@@ -122,7 +206,11 @@ func indexName(table, suffix string) string {
 	return table + suffix
 }
 
+// configuredNames are the names of a column of the DDL.
 func configuredNames(t *outbox.Table, key string) []string {
+	if name, ok := strings.CutPrefix(key, "."); ok {
+		return []string{name}
+	}
 	if key == "group" {
 		return t.Columns.Group
 	}

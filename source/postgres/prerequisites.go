@@ -61,6 +61,9 @@ func (c *checker) applicationTables(ctx context.Context) error {
 		switch {
 		case err == nil:
 			c.tables = append(c.tables, info)
+			if err := c.words(ctx, info); err != nil {
+				return err
+			}
 		case !errors.Is(err, source.ErrStop):
 			return err
 		case !ownShape(t.Shape):

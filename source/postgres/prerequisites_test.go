@@ -16,7 +16,7 @@ func TestInitLooksFirst(t *testing.T) {
 	t.Parallel()
 	pg := servers.Postgres(t, "17", servers.WithSetting("wal_level", "replica"), servers.WithSetting("max_replication_slots", "1"))
 	foreign := shape("debezium", "theirs")
-	foreign.Shape = "memo"
+	foreign.Shape = "another"
 	r := newBareRig(t, pg, shape("debezium", "outbox"), foreign, shape("debezium", "old"))
 	r.exec("CREATE TABLE old (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload jsonb)")
 	r.exec("INSERT INTO old VALUES (gen_random_uuid(), 'a', 'b', 'c', '{}')")

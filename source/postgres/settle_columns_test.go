@@ -15,11 +15,12 @@ import (
 func TestSettleSomeColumns(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []string{"status", "delivered_at", "status attempts", "status last_error", "status attempts delivered_at",
-		"status next_attempt_at", "delivered_at last_attempt_at", "status attempts last_attempt_at next_attempt_at last_error delivered_at"} {
+		"status next_attempt_at", "delivered_at last_attempt_at", "status attempts last_attempt_at next_attempt_at last_error delivered_at", "status failures last_attempt_at updated_at",
+		"delivered_at failures last_error updated_at"} {
 		t.Run(columns, func(t *testing.T) {
 			t.Parallel()
 			types := map[string]string{"status": "text DEFAULT 'pending'", "attempts": "int", "last_error": "text",
-				"delivered_at": "timestamptz", "next_attempt_at": "timestamptz", "last_attempt_at": "timestamptz"}
+				"delivered_at": "timestamptz", "next_attempt_at": "timestamptz", "last_attempt_at": "timestamptz", "failures": "smallint", "updated_at": "timestamp"}
 			table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords,
 				Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload"}}
 			ddl := "CREATE TABLE events (id text PRIMARY KEY, type text, payload text"

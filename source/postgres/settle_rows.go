@@ -43,7 +43,7 @@ func (t *table) viewable() bool {
 	if t.OnDelivered == outbox.Keep {
 		return false
 	}
-	for _, name := range []string{t.Columns.Status, t.Columns.Attempts, t.Columns.NextAttemptAt, t.Columns.LastError} {
+	for _, name := range []string{t.Columns.Status, t.Columns.Attempts, t.Columns.Failures, t.Columns.NextAttemptAt, t.Columns.LastError} {
 		if t.col(name) != "" {
 			return true
 		}
@@ -101,16 +101,17 @@ func (w *rowWork) args() ([]any, error) {
 	}
 	if w.alike {
 		r := &w.rows[0]
-		return []any{ids, r.Word, int32(r.Attempts), nextAttempt(r.Next), r.Err, r.Delivered}, nil
+		return []any{ids, r.Word, int32(r.Attempts), int32(r.Failures), nextAttempt(r.Next), r.Err, r.Delivered}, nil
 	}
 	words, errs := make([]string, len(w.rows)), make([]string, len(w.rows))
-	attempts, delivered := make([]int32, len(w.rows)), make([]bool, len(w.rows))
+	attempts, failures, delivered := make([]int32, len(w.rows)), make([]int32, len(w.rows)), make([]bool, len(w.rows))
 	next := make([]pgtype.Timestamptz, len(w.rows))
 	for i := range w.rows {
 		r := &w.rows[i]
-		words[i], errs[i], attempts[i], delivered[i], next[i] = r.Word, r.Err, int32(r.Attempts), r.Delivered, nextAttempt(r.Next)
+		words[i], errs[i], attempts[i], failures[i] = r.Word, r.Err, int32(r.Attempts), int32(r.Failures)
+		delivered[i], next[i] = r.Delivered, nextAttempt(r.Next)
 	}
-	return []any{ids, words, attempts, next, errs, delivered}, nil
+	return []any{ids, words, attempts, failures, next, errs, delivered}, nil
 }
 
 // ids are those of the rows that are wanted, as a parameter.
@@ -133,8 +134,8 @@ func (w *rowWork) sql(passLocked bool) string {
 	id := quoteIdent(t.Columns.ID)
 	from := "unnest($1::" + t.id.cast + ") WITH ORDINALITY AS v (id, n)"
 	if !w.delete {
-		from = "unnest($1::" + t.id.cast + ", $2::text[], $3::int[], $4::timestamptz[], $5::text[], $6::bool[]) " +
-			"WITH ORDINALITY AS v (id, word, attempts, next, err, delivered, n)"
+		from = "unnest($1::" + t.id.cast + ", $2::text[], $3::int[], $4::int[], $5::timestamptz[], $6::text[], $7::bool[]) " +
+			"WITH ORDINALITY AS v (id, word, attempts, failures, next, err, delivered, n)"
 	}
 	if passLocked {
 		from = "(SELECT v.* FROM " + from + " JOIN " + t.sql + " AS l ON l." + id + " = v.id FOR UPDATE OF l SKIP LOCKED) AS v"
@@ -146,7 +147,7 @@ func (w *rowWork) sql(passLocked bool) string {
 	if w.delete {
 		return "DELETE FROM " + t.sql + " AS t USING " + from + where
 	}
-	return "UPDATE " + t.sql + " AS t SET " + t.assignments("v.word", "v.attempts", "v.next", "v.err", "v.delivered") + " FROM " + from + where
+	return "UPDATE " + t.sql + " AS t SET " + t.assignments() + " FROM " + from + where
 }
 
 // alikeSQL is the statement where all rows get the same. It returns their ids.
@@ -160,8 +161,8 @@ func (w *rowWork) alikeSQL(passLocked bool) string {
 	verb := "DELETE FROM " + t.sql + " AS t"
 	if !w.delete {
 		// The table need not have a column for each value, so they are named and typed in one place.
-		verb = "UPDATE " + t.sql + " AS t SET " + t.assignments("v.word", "v.attempts", "v.next", "v.err", "v.delivered") +
-			" FROM (VALUES ($2::text, $3::int, $4::timestamptz, $5::text, $6::bool)) AS v (word, attempts, next, err, delivered)"
+		verb = "UPDATE " + t.sql + " AS t SET " + t.assignments() +
+			" FROM (VALUES ($2::text, $3::int, $4::int, $5::timestamptz, $6::text, $7::bool)) AS v (word, attempts, failures, next, err, delivered)"
 	}
 	return verb + " WHERE t." + id + " = ANY (" + ids + ") RETURNING t." + id + "::" + t.id.wire
 }
@@ -211,33 +212,43 @@ func (w *rowWork) scanIDs(rows pgx.Rows) error {
 	return nil
 }
 
-// assignments set the columns that the table has, to what the expressions give. Texts are cast to the column's type: that
-// cuts them to its length, and makes words values of an enum.
-func (t *table) assignments(word, tries, next, lastError, delivered string) string {
+// assignments set the columns that the table has, to what v gives. Texts are cast to the column's type: that cuts them to its
+// length, and makes words values of an enum or numbers. A column that cannot be NULL keeps what it has where there is nothing to show.
+func (t *table) assignments() string {
 	var set []string
 	c := &t.Columns
 	if col := t.col(c.Status); col != "" {
-		set = append(set, col+" = "+word+"::"+t.types[c.Status])
+		set = append(set, col+" = v.word::"+t.types[c.Status])
 	}
-	attempts := t.col(c.Attempts)
-	if attempts != "" {
-		set = append(set, attempts+" = CASE WHEN "+delivered+" THEN greatest(coalesce(t."+attempts+", 0), "+tries+") ELSE "+tries+" END")
+	more := ""
+	for _, count := range []struct{ name, now string }{{c.Failures, "v.failures"}, {c.Attempts, "v.attempts"}} {
+		if col := t.col(count.name); col != "" {
+			set = append(set, col+" = CASE WHEN v.delivered THEN greatest(coalesce(t."+col+", 0), "+count.now+") ELSE "+count.now+" END")
+			more = " OR " + count.now + " > coalesce(t." + col + ", 0)"
+		}
 	}
 	if col := t.col(c.LastAttemptAt); col != "" {
-		when := delivered
-		if attempts != "" {
-			when += " OR " + tries + " > coalesce(t." + attempts + ", 0)"
-		}
-		set = append(set, col+" = CASE WHEN "+when+" THEN now() ELSE t."+col+" END")
+		set = append(set, col+" = CASE WHEN v.delivered"+more+" THEN now() ELSE t."+col+" END")
 	}
 	if col := t.col(c.NextAttemptAt); col != "" {
+		next := "v.next"
+		if t.required[c.NextAttemptAt] {
+			next = "coalesce(v.next, t." + col + ")"
+		}
 		set = append(set, col+" = "+next)
 	}
 	if col := t.col(c.LastError); col != "" {
-		set = append(set, col+" = nullif("+lastError+", '')::"+t.types[c.LastError])
+		text := "nullif(v.err, '')"
+		if t.required[c.LastError] {
+			text = "v.err"
+		}
+		set = append(set, col+" = "+text+"::"+t.types[c.LastError])
 	}
 	if col := t.col(c.DeliveredAt); col != "" {
-		set = append(set, col+" = CASE WHEN "+delivered+" THEN now() ELSE t."+col+" END")
+		set = append(set, col+" = CASE WHEN v.delivered THEN now() ELSE t."+col+" END")
+	}
+	if col := t.col(c.UpdatedAt); col != "" {
+		set = append(set, col+" = now()")
 	}
 	return strings.Join(set, ", ")
 }

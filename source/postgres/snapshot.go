@@ -123,6 +123,10 @@ func (s *tableSnapshot) Close(ctx context.Context) error { return closeConn(ctx,
 func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool, error) {
 	s.sweeps = nil
 	var unjudged []error
+	if s.cfg.Messages != "" && !first && !acceptGap && s.within == "" {
+		unjudged = append(unjudged, fmt.Errorf("messages that were written by pg_logical_emit_message with the prefix %q are in no table, and those "+
+			"that the lost log held cannot be swept: run tailbox accept-gap --why … to go on without them: %w", s.cfg.Messages, source.ErrUnjudged))
+	}
 	for i := range s.cfg.Tables {
 		rows, err := newRowReader(ctx, s.conn.PgConn(), &s.cfg.Tables[i], s.cfg.MaxMessage)
 		if err != nil {

@@ -206,6 +206,11 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 		t.Words = outbox.DefaultWords
 	}
 	t.dropMissing()
+	if faults, err := wordFaults(ctx, conn, &t.Table, t.types[t.Columns.Status]); err != nil {
+		return nil, storeFault("look at words of table "+conf.Name, err)
+	} else if len(faults) > 0 {
+		return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))
+	}
 	t.view = sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.col(t.Columns.Status) != "",
 		View: hasView(&t.Table), Viewable: t.viewable(), Updatable: t.updatable()}
 	if column = t.Columns.Status; column == "" {
@@ -224,7 +229,7 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 func (t *table) dropMissing() {
 	c := &t.Columns
 	for _, name := range []*string{&c.Status, &c.Attempts, &c.LastAttemptAt, &c.NextAttemptAt, &c.LastError, &c.DeliveredAt,
-		&c.CreatedAt, &c.Seq} {
+		&c.CreatedAt, &c.Seq, &c.Failures, &c.UpdatedAt} {
 		if t.types[*name] == "" {
 			*name = ""
 		}

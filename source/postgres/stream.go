@@ -129,6 +129,9 @@ func (c *Config) startReplication(ctx context.Context, conn *pgconn.PgConn, from
 	if binary {
 		command += ", binary 'true'"
 	}
+	if c.Messages != "" {
+		command += ", messages 'true'"
+	}
 	if err := w.startCopy(command + ")"); err != nil {
 		return nil, errors.Join(fmt.Errorf("start replication: %w", c.streamError(err)), socket.Close())
 	}

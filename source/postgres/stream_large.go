@@ -36,6 +36,9 @@ func (st *stream) large(ctx context.Context, typ byte, size int) error {
 		st.ignored[i]++
 		return st.wire.discard(size)
 	}
+	if kind == 'M' {
+		return st.largeEmitted(ctx, size)
+	}
 	if kind != 'I' {
 		return fmt.Errorf("read replication stream: log message %q of %d bytes: %w", kind, size, errProtocol)
 	}

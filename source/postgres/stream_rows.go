@@ -18,6 +18,7 @@ const (
 	ignoredOrigin
 	ignoredType
 	ignoredTable // inserts into tables of the publication that are not configured
+	ignoredMessage
 	ignoredKinds
 )
 
@@ -25,7 +26,7 @@ func (st *stream) countIgnored() {
 	if st.ignored == [ignoredKinds]int{} {
 		return
 	}
-	names := [ignoredKinds]string{"update", "delete", "truncate", "origin", "type", "table"}
+	names := [ignoredKinds]string{"update", "delete", "truncate", "origin", "type", "table", "message"}
 	for i, n := range st.ignored {
 		if n > 0 && st.cfg.Ignored != nil {
 			st.cfg.Ignored(names[i], n)
@@ -127,6 +128,8 @@ func (st *stream) logMessage(ctx context.Context, kind byte, b []byte) error {
 		return st.transactionEnd(ctx, end)
 	case 'R':
 		return st.relation(ctx, b)
+	case 'M':
+		return st.emitted(ctx, b)
 	}
 	return fmt.Errorf("read replication stream: unknown kind %q of log message: %w", kind, errProtocol)
 }
@@ -134,31 +137,36 @@ func (st *stream) logMessage(ctx context.Context, kind byte, b []byte) error {
 // row is what is known of an insert before its columns are read: the relation, and the position. A relation without a plan
 // is a table that is not ours.
 func (st *stream) row(ctx context.Context, relationOID uint32) (*plannedRelation, outbox.Position, error) {
-	pos := outbox.Position{Log: st.start.Log, Commit: uint64(st.txn.final), N: st.n}
 	if !st.open {
-		return nil, pos, fmt.Errorf("read insert: outside of a transaction: %w", errProtocol)
+		return nil, outbox.Position{}, fmt.Errorf("read insert: outside of a transaction: %w", errProtocol)
 	}
-	st.n++
 	rel := st.last
 	if rel == nil || rel.oid != relationOID {
 		if rel = st.relations[relationOID]; rel == nil {
-			return nil, pos, fmt.Errorf("read insert: relation %d was not announced: %w", relationOID, errProtocol)
+			return nil, outbox.Position{}, fmt.Errorf("read insert: relation %d was not announced: %w", relationOID, errProtocol)
 		}
 		st.last = rel
 	}
 	if rel.plan == nil {
+		st.n++
 		st.ignored[ignoredTable]++
-		return rel, pos, nil
+		return rel, outbox.Position{}, nil
 	}
-	if st.start.Cautious != nil {
-		if err := st.flush(ctx); err != nil {
-			return nil, pos, err
-		}
-		if err := st.start.Cautious(ctx, pos); err != nil {
-			return nil, pos, err
-		}
+	pos, err := st.place(ctx)
+	return rel, pos, err
+}
+
+// place is the position of what comes next in the transaction.
+func (st *stream) place(ctx context.Context) (outbox.Position, error) {
+	pos := outbox.Position{Log: st.start.Log, Commit: uint64(st.txn.final), N: st.n}
+	st.n++
+	if st.start.Cautious == nil {
+		return pos, nil
 	}
-	return rel, pos, nil
+	if err := st.flush(ctx); err != nil {
+		return pos, err
+	}
+	return pos, st.start.Cautious(ctx, pos)
 }
 
 func (st *stream) insert(ctx context.Context, b []byte) error {

@@ -97,6 +97,8 @@ type RowChange struct {
 	// Word is the status. Next is when the message is tried again; nil = no time.
 	Word     string
 	Attempts int
+	// Failures are those of Attempts that were refused.
+	Failures int
 	Next     *time.Time
 	Err      string
 	// Delivered sets delivered_at.
@@ -121,10 +123,10 @@ func (t *TableView) Delivered(c *RowChange, dropped bool) (del, touch bool) {
 	case t.OnDelivered != outbox.Mark || !t.Updatable:
 		return false, false
 	}
-	c.Word, c.Delivered = t.Words.Delivered, true
+	c.Word, c.Delivered, c.Failures = t.Words.Delivered, true, max(c.Attempts-1, 0)
 	if dropped {
 		// Without a status column delivered_at alone says that nothing is to be done any more.
-		c.Word, c.Delivered = t.Words.Dead, !t.HasStatus
+		c.Word, c.Delivered, c.Failures = t.Words.Dead, !t.HasStatus, c.Attempts
 	}
 	return false, true
 }
@@ -176,7 +178,7 @@ func (t *TableView) show(m *Message, c *RowChange) {
 			worst = v
 		}
 	}
-	c.Attempts, c.Next, c.Err = worst.Attempts, worst.Next, worst.LastError
+	c.Attempts, c.Failures, c.Next, c.Err = worst.Attempts, worst.Attempts, worst.Next, worst.LastError
 	switch worst.State {
 	case checkpoint.StateDead:
 		c.Word = t.Words.Dead

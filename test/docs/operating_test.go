@@ -68,7 +68,8 @@ func (p *place) connect() *pgx.Conn {
 // TestOperatingSQL runs the plain SQL of docs/operating.md against a fresh pipeline. What it asks for is understood.
 func TestOperatingSQL(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, "pipeline: orders\nsource: {kind: postgres, url: \"${DATABASE_URL}\"}\nsinks: {mail: {kind: discard}}\nadmin: {listen: \"off\"}\n")
+	p := newPlace(t, "pipeline: orders\nsource: {kind: postgres, url: \"${DATABASE_URL}\", tables: [{shape: tailbox}, {shape: gopipe}]}\n"+
+		"sinks: {mail: {kind: discard}}\nadmin: {listen: \"off\"}\n")
 	p.tailbox("init")
 	conn := p.connect()
 	all := statements(t, "docs/operating.md")

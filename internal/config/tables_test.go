@@ -1,0 +1,157 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/router"
+	"github.com/tailbox/tailbox/sink"
+)
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		yaml string
+		want outbox.Words
+		err  string
+	}{
+		"of the shape":     {yaml: "{shape: memo}", want: outbox.Words{Pending: "PENDING", Delivered: "SENT", Retrying: "PENDING", Waiting: "PENDING", Dead: "FAILED"}},
+		"some":             {yaml: "{shape: memo, words: {delivered: DONE, waiting: QUEUED}}", want: outbox.Words{Pending: "PENDING", Delivered: "DONE", Retrying: "PENDING", Waiting: "QUEUED", Dead: "FAILED"}},
+		"numbers":          {yaml: "{shape: tailbox, words: {pending: 0, delivered: 1, retrying: 2, waiting: 0, dead: -1}}", want: outbox.Words{Pending: "0", Delivered: "1", Retrying: "2", Waiting: "0", Dead: "-1"}},
+		"mixed":            {yaml: "{shape: tailbox, words: {pending: 0}}", err: "mixes whole numbers and words"},
+		"unknown":          {yaml: "{shape: tailbox, words: {failed: x}}", err: "words.failed: unknown key"},
+		"pending twice":    {yaml: "{shape: tailbox, words: {dead: pending}}", err: "words.dead \"pending\": is the word for pending too"},
+		"delivered twice":  {yaml: "{shape: tailbox, words: {waiting: delivered}}", err: "words.waiting \"delivered\": is the word for delivered too"},
+		"dead delivered":   {yaml: "{shape: tailbox, words: {dead: delivered}}", err: "a dead letter would look delivered"},
+		"without a status": {yaml: "{shape: gopipe, words: {dead: x}}", err: "have no effect, because the table has no status column"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := read(t, "", "source: {kind: postgres, url: x, tables: ["+c.yaml+"]}\n")
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Fatalf("error %v, want one with %q", err, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got.Source.Tables[0].Words); diff != "" {
+				t.Errorf("words (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A shape brings its table's name, its options of the router and its retry, all of which the file can change.
+func TestShapeDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := read(t, "", "source: {kind: postgres, url: x, tables: [{shape: memo}]}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	memo := c.Source.Tables[0]
+	if memo.Name != "email_outbox" || memo.OnDelivered != outbox.Mark || cmp.Diff([]string{"recipient_email", "notification_type"}, memo.Fields) != "" {
+		t.Errorf("memo: %+v", memo)
+	}
+	if r := c.Router.Routes()[0].Retry; r.Attempts != 5 {
+		t.Errorf("retry of memo: %+v", r)
+	}
+	c, err = read(t, "", "source: {kind: postgres, url: x, tables: [{shape: memo, router: {table.fields.additional.placement: 'recipient_email:header:rcpt'}}]}\nretry: {max: 1h}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, r := c.Source.Tables[0].Fields, c.Router.Routes()[0].Retry; len(f) != 1 || r.Attempts != 5 || r.Max != time.Hour {
+		t.Errorf("memo, changed: fields %v, retry %+v", f, r)
+	}
+	c, err = read(t, "", "source: {kind: mongodb, url: 'mongodb://h/shop', tables: [{shape: flowcatalyst}]}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := c.Source.Tables[0].Columns; f.ID != "_id" || f.Group[0] != "messageGroup" || f.DeliveredAt != "processedAt" {
+		t.Errorf("flowcatalyst in MongoDB: %+v", f)
+	}
+}
+
+// Where tables of several shapes are in one pipeline, each has its own retry, until the file says otherwise.
+func TestRetryOfSeveralShapes(t *testing.T) {
+	t.Parallel()
+	attempts := func(yaml, table string) int {
+		t.Helper()
+		c, err := read(t, "", "source: {kind: postgres, url: x, tables: [{shape: yantra}, {shape: gopipe}, {shape: talkie}]}\n"+yaml)
+		if err != nil {
+			t.Fatal(err)
+		}
+		route, err := c.Router.Route(&outbox.Message{ID: "1", Table: "public." + table, Type: "x"}, &sink.Delivery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return route.Retry.Attempts
+	}
+	for table, want := range map[string]int{"outbox_messages": 4, "message_outbox": 10, "outbox": router.DefaultRetry().Attempts} {
+		if got := attempts("", table); got != want {
+			t.Errorf("%s: %d attempts, want %d", table, got, want)
+		}
+		if got := attempts("retry: {attempts: 7}\n", table); got != 7 {
+			t.Errorf("%s: %d attempts, want the file's 7", table, got)
+		}
+		if got := attempts("routes: [{match: {type: x}, to: out, retry: {attempts: 3}}, {to: out}]\n", table); got != 3 {
+			t.Errorf("%s: %d attempts, want the route's 3", table, got)
+		}
+		if got := attempts("routes: [{match: {type: y}, to: out, retry: {attempts: 3}}, {to: out}]\n", table); got != want {
+			t.Errorf("%s: %d attempts on a route without retry, want %d", table, got, want)
+		}
+	}
+}
+
+func TestTopicOfTable(t *testing.T) {
+	t.Parallel()
+	topic := func(table string, m *outbox.Message) string {
+		t.Helper()
+		c, err := read(t, "", "source: {kind: postgres, url: x, tables: ["+table+"]}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d sink.Delivery
+		m.Table = "public." + c.Source.Tables[0].Name
+		if _, err := c.Router.Route(m, &d); err != nil {
+			t.Fatal(err)
+		}
+		return d.Topic
+	}
+	subject := []outbox.Header{{Name: "subject", Value: []byte("orders.paid")}}
+	for table, want := range map[string]string{
+		"{shape: gopipe}": "orders.paid", "{shape: yantra}": "email.send", "{shape: talkie}": "as-written",
+		"{shape: yantra, topic: 'mail.${header.subject}'}": "mail.orders.paid", "{columns: {topic: null, group: null}, topic: all}": "all",
+		"{topic: every}": "every",
+	} {
+		if got := topic(table, &outbox.Message{ID: "1", Type: "email.send", Topic: "as-written", Headers: subject}); got != want {
+			t.Errorf("%s: topic %q, want %q", table, got, want)
+		}
+	}
+	for yaml, want := range map[string]string{
+		"{shape: talkie, columns: {topic: t}, topic: x}": "stands beside columns.topic",
+		"{shape: yantra, topic: '${nothing}'}":           "source.tables[0].topic \"${nothing}\": names ${nothing}: a topic can be made of type",
+	} {
+		if _, err := read(t, "", "source: {kind: postgres, url: x, tables: ["+yaml+"]}\n"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", yaml, err, want)
+		}
+	}
+}
+
+func TestShapeTables(t *testing.T) {
+	t.Parallel()
+	tables, err := config.ShapeTables("flowcatalyst", "mongodb")
+	if err != nil || len(tables) != 2 || tables[1].Name != "outbox_dispatch_jobs" || tables[1].Columns.ID != "_id" {
+		t.Errorf("flowcatalyst: %+v, %v", tables, err)
+	}
+	if _, err := config.ShapeTables("nothing", "postgres"); err == nil || !strings.Contains(err.Error(), "choose one of debezium") {
+		t.Errorf("nothing: %v", err)
+	}
+}

@@ -1,0 +1,215 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// An envelope is the content of such a message. One of the three payloads may be there.
+type envelope struct {
+	ID             string          `json:"id"`
+	Type           string          `json:"type"`
+	Topic          string          `json:"topic"`
+	Group          string          `json:"group"`
+	Key            *string         `json:"key"`
+	Headers        json.RawMessage `json:"headers"`
+	Payload        json.RawMessage `json:"payload"`
+	PayloadText    *string         `json:"payload_text"`
+	PayloadBase64  *string         `json:"payload_base64"`
+	Tenant         string          `json:"tenant"`
+	ContentType    string          `json:"content_type"`
+	IdempotencyKey string          `json:"idempotency_key"`
+	CorrelationID  string          `json:"correlation_id"`
+	Priority       int32           `json:"priority"`
+	MaxAttempts    int32           `json:"max_attempts"`
+	AvailableAt    time.Time       `json:"available_at"`
+	CreatedAt      time.Time       `json:"created_at"`
+}
+
+// emittedHead is what comes before the prefix: flags and a position.
+const emittedHead = 1 + 8
+
+// isEmitted tells whether a log message of kind 'M' is one of ours, by its head: flags, a position, the prefix.
+func (st *stream) isEmitted(head []byte) (bool, error) {
+	if len(head) < emittedHead {
+		return false, truncated("logical message")
+	}
+	prefix := st.cfg.Messages
+	rest := head[emittedHead:]
+	if prefix == "" || len(rest) <= len(prefix) || rest[len(prefix)] != 0 || string(rest[:len(prefix)]) != prefix {
+		return false, nil
+	}
+	if head[0]&1 == 0 || !st.open {
+		// It is no part of a transaction, so it has no place among the others.
+		st.cfg.Logger.Error("a message was written outside of its transaction, and is not delivered: the first argument of pg_logical_emit_message "+
+			"must be true", "prefix", prefix)
+		st.ignored[ignoredMessage]++
+		return false, nil
+	}
+	return true, nil
+}
+
+// emitted handles a log message of kind 'M' after that byte.
+func (st *stream) emitted(ctx context.Context, b []byte) error {
+	ours, err := st.isEmitted(b)
+	if err != nil || !ours {
+		return err
+	}
+	b = b[emittedHead+len(st.cfg.Messages)+1:]
+	if len(b) < 4 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
+		return truncated("logical message")
+	}
+	return st.emittedContent(ctx, bytes.Clone(b[4:]))
+}
+
+// largeEmitted does the same for one that is larger than the read buffer, of which size bytes are left to be read. One that is too
+// large cannot be left in a table, so reading stops at it.
+func (st *stream) largeEmitted(ctx context.Context, size int) error {
+	head, err := st.wire.need(min(size, emittedHead+len(st.cfg.Messages)+1))
+	if err != nil {
+		return err
+	}
+	size -= len(head)
+	ours, err := st.isEmitted(head)
+	switch {
+	case err != nil:
+		return err
+	case !ours:
+		return st.wire.discard(size)
+	}
+	if _, err := st.take(&size, 4); err != nil {
+		return err
+	}
+	if size > st.dec.maxMessage {
+		return errors.Join(fmt.Errorf("read logical message with prefix %q: it has %d bytes, and no row that could keep it: raise max_message (%d bytes): %w",
+			st.cfg.Messages, size, st.dec.maxMessage, source.ErrStop), st.flush(ctx))
+	}
+	content := make([]byte, size)
+	if err := st.wire.readFull(content); err != nil {
+		return err
+	}
+	return st.emittedContent(ctx, content)
+}
+
+// emittedContent adds the message to the batch. It keeps the content.
+func (st *stream) emittedContent(ctx context.Context, content []byte) error {
+	pos, err := st.place(ctx)
+	if err != nil {
+		return err
+	}
+	m := st.dec.NewMessage()
+	table := outbox.EmittedTable(st.cfg.Messages)
+	m.Position, m.CommitTime, m.Table = pos, st.at, table.String()
+	decodeEnvelope(m, content)
+	return st.add(ctx, m, len(content))
+}
+
+// decodeEnvelope fills m from the content, all of which becomes the payload where it cannot be understood: nothing else has it.
+func decodeEnvelope(m *outbox.Message, content []byte) {
+	var e envelope
+	err := e.parse(content)
+	if err == nil {
+		err = e.fill(m)
+	}
+	if err == nil {
+		return
+	}
+	*m = outbox.Message{Table: m.Table, Position: m.Position, CommitTime: m.CommitTime, ID: outbox.StandInID(m.Position.String()), Payload: content,
+		Group: indexed(e.Group), Type: sqlText(e.Type)}
+	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("a message written by pg_logical_emit_message cannot be understood: %v: "+
+		"correct its writer, then edit the message with a new id, or drop it", err)}
+}
+
+func (e *envelope) parse(content []byte) error {
+	if !utf8.Valid(content) {
+		return errors.New("it is not UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(content))
+	d.DisallowUnknownFields()
+	if err := d.Decode(e); err != nil {
+		return fmt.Errorf("read JSON: %w", err)
+	}
+	if d.More() {
+		return errors.New("read JSON: there is more than one object")
+	}
+	return nil
+}
+
+func (e *envelope) fill(m *outbox.Message) error {
+	for _, text := range []string{e.ID, e.Type, e.Topic, e.Group, e.Tenant, e.ContentType, e.IdempotencyKey, e.CorrelationID} {
+		if strings.ContainsRune(text, 0) {
+			return errors.New(`a text has \u0000, which a table cannot hold`)
+		}
+	}
+	if len(e.ID) > outbox.MaxIndexed || len(e.Group) > outbox.MaxIndexed {
+		return fmt.Errorf("id or group has more than %d bytes", outbox.MaxIndexed)
+	}
+	var err error
+	if m.Payload, err = e.payload(); err != nil {
+		return err
+	}
+	if m.Headers, err = sqlstore.AppendHeaders(nil, e.Headers); len(e.Headers) > 0 && err != nil {
+		return fmt.Errorf("headers: %w", err)
+	}
+	if e.Key != nil {
+		m.Key = []byte(*e.Key)
+	}
+	m.ID, m.Type, m.Topic, m.Group, m.Tenant, m.ContentType = e.ID, e.Type, e.Topic, e.Group, e.Tenant, e.ContentType
+	m.IdempotencyKey, m.CorrelationID, m.Priority, m.MaxAttempts = e.IdempotencyKey, e.CorrelationID, e.Priority, max(e.MaxAttempts, 0)
+	m.AvailableAt, m.CreatedAt = e.AvailableAt, e.CreatedAt
+	if m.Topic == "" {
+		m.Topic = m.Type // as for tables without a topic
+	}
+	if m.ID == "" || outbox.IsStandInID(m.ID) {
+		m.ID = "message-" + m.Position.String()
+	}
+	return nil
+}
+
+// payload is the one that is there; nil for none.
+func (e *envelope) payload() ([]byte, error) {
+	given := 0
+	for _, there := range []bool{e.Payload != nil, e.PayloadText != nil, e.PayloadBase64 != nil} {
+		if there {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return nil, errors.New("it has more than one of payload, payload_text and payload_base64")
+	case e.PayloadText != nil:
+		return []byte(*e.PayloadText), nil
+	case e.PayloadBase64 != nil:
+		b, err := base64.StdEncoding.DecodeString(*e.PayloadBase64)
+		if err != nil {
+			return nil, fmt.Errorf("payload_base64: %w", err)
+		}
+		return b, nil
+	case string(e.Payload) == "null":
+		return nil, nil
+	}
+	return e.Payload, nil
+}
+
+// indexed is a group as it can be kept.
+func indexed(group string) string {
+	if group = sqlText(group); len(group) > outbox.MaxIndexed {
+		return outbox.StandInGroup([]byte(group))
+	}
+	return group
+}
+
+// sqlText is a text without what a text column cannot hold.
+func sqlText(s string) string { return strings.ReplaceAll(s, "\x00", "") }

@@ -1,0 +1,47 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// wordFaults tells which words the status column cannot hold: they are no values of its type, or it would change them. columnType is
+// that of the column with its length, as format_type says; "" where there is none.
+func wordFaults(ctx context.Context, conn *pgx.Conn, t *outbox.Table, columnType string) ([]string, error) {
+	if columnType == "" {
+		return nil, nil
+	}
+	words := t.Words
+	if words == (outbox.Words{}) {
+		words = outbox.DefaultWords
+	}
+	var faults []string
+	told := map[string]bool{}
+	for i, word := range words.List() {
+		if told[word] {
+			continue
+		}
+		told[word] = true
+		cure := fmt.Sprintf("set words.%s under the table in source.tables to a value of that type", outbox.WordNames[i])
+		var back string
+		err := conn.QueryRow(ctx, "SELECT ($1::text)::"+columnType+"::text", word).Scan(&back)
+		var refused *pgconn.PgError
+		switch {
+		case errors.As(err, &refused) && (refused.Code[:2] == "22" || refused.Code[:2] == "23"): // no such value
+			faults = append(faults, fmt.Sprintf("status column %s is of type %s, which has no value %q for %s messages: %s",
+				t.Columns.Status, columnType, word, outbox.WordNames[i], cure))
+		case err != nil:
+			return nil, err
+		case back != word:
+			faults = append(faults, fmt.Sprintf("status column %s is of type %s, which makes %q of the word %q for %s messages: %s",
+				t.Columns.Status, columnType, back, word, outbox.WordNames[i], cure))
+		}
+	}
+	return faults, nil
+}
