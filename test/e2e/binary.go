@@ -64,9 +64,10 @@ type Result struct {
 // Command runs a command of the binary to its end, at most a minute.
 func (b *Bed) Command(args ...string) Result {
 	b.tb.Helper()
+	binary := Binary(b.tb) // building it takes a part of the minute, or all
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, Binary(b.tb), append(args, "-c", b.ConfigFile)...)
+	cmd := exec.CommandContext(ctx, binary, append(args, "-c", b.ConfigFile)...)
 	cmd.SysProcAttr = dieWithUs()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -111,11 +111,12 @@ func (b *Bed) HeldWAL() int64 {
 		b.Slot("relay"))
 }
 
-// AwaitReading waits until a relay reads the log.
+// AwaitReading waits until a relay reads the log. A slot is active while it is made, too.
 func (b *Bed) AwaitReading() {
 	b.tb.Helper()
 	b.Eventually(30*time.Second, func() string {
-		active, err := TryAsk[bool](b, `SELECT active FROM pg_replication_slots WHERE slot_name = $1`, b.Slot("relay"))
+		active, err := TryAsk[bool](b, `SELECT EXISTS (SELECT FROM pg_replication_slots s JOIN pg_stat_replication r ON r.pid = s.active_pid
+			WHERE s.slot_name = $1 AND r.state IN ('catchup', 'streaming'))`, b.Slot("relay"))
 		if err != nil || !active {
 			return fmt.Sprintf("no relay reads from its slot (%v)", err)
 		}
