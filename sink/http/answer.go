@@ -3,14 +3,10 @@ package http
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	nethttp "net/http"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tailbox/tailbox/sink"
 )
@@ -22,14 +18,14 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 		return nil
 	}
 	err := fmt.Errorf("post to %s: answered %d %s", s.target, code, nethttp.StatusText(code))
-	if text = clean(text); text != "" {
+	if text = sink.OneLine(text); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
-	wait, asked := retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	wait, asked := sink.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
 	switch {
 	case code >= 300 && code < 400:
 		return sink.Misconfigured(fmt.Errorf("%w: redirects are not followed: set url to the final address, here %q",
-			err, clean(resp.Header.Get("Location"))))
+			err, sink.OneLine(resp.Header.Get("Location"))))
 	case code == 401 || code == 403:
 		return sink.Misconfigured(fmt.Errorf("%w: check bearer, headers and tls", err))
 	case code == 404 || code == 405 || code == 410:
@@ -44,35 +40,6 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 		return sink.Permanent(err)
 	}
 	return sink.Rejected(err)
-}
-
-// retryAfter reads the header Retry-After, seconds or a date, within 0 and maxRetryAfter.
-func retryAfter(value string, now time.Time) (wait time.Duration, asked bool) {
-	if value = strings.TrimSpace(value); value == "" {
-		return 0, false
-	}
-	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second, true
-	}
-	date, err := nethttp.ParseTime(value)
-	if err != nil {
-		return 0, false
-	}
-	return max(0, min(date.Sub(now), maxRetryAfter)), true
-}
-
-// clean makes foreign text fit for one line of an error.
-func clean(text string) string {
-	if len(text) > maxText {
-		text = text[:maxText]
-	}
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, " "))
-	return strings.Join(strings.Fields(text), " ")
 }
 
 // maxResults bounds the body of an endpoint that answers each message.
@@ -92,7 +59,7 @@ func (s *Sink) readResults(ctx context.Context, resp *nethttp.Response, ds []*si
 	}
 	if err := json.Unmarshal(text, &parsed); err != nil || parsed.Results == nil {
 		return nil, sink.Misconfigured(fmt.Errorf("post to %s: the sink has results: true, but the answer %d is no "+
-			`{"results":[…]}: %s: change the endpoint, or set results to false`, s.target, resp.StatusCode, clean(string(text))))
+			`{"results":[…]}: %s: change the endpoint, or set results to false`, s.target, resp.StatusCode, sink.OneLine(string(text))))
 	}
 	return s.match(parsed.Results, ds), nil
 }
@@ -139,7 +106,7 @@ func (s *Sink) match(results []result, ds []*sink.Delivery) []error {
 }
 
 func (s *Sink) judge(r result) error {
-	err := fmt.Errorf("post to %s: answered %q: %s", s.target, clean(r.Status), clean(r.Error))
+	err := fmt.Errorf("post to %s: answered %q: %s", s.target, sink.OneLine(r.Status), sink.OneLine(r.Error))
 	switch r.Status {
 	case "delivered":
 		return nil

@@ -127,7 +127,7 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 			}
 			if !sink.ValidHeaderName(name) || !sink.ValidHeaderValue(list[i].Value) {
 				return nil, sink.Permanent(fmt.Errorf("post to %s: HTTP cannot carry the message's header %q: "+
-					"use the format cloudevents-batch, or change the header", s.target, clean(list[i].Name)))
+					"use the format cloudevents-batch, or change the header", s.target, sink.OneLine(list[i].Name)))
 			}
 			switch name {
 			case "Content-Type":

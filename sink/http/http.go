@@ -34,7 +34,6 @@ import (
 	nethttp "net/http"
 	"net/url"
 	"sync"
-	"time"
 
 	"github.com/tailbox/tailbox/sink"
 )
@@ -147,6 +146,3 @@ func (s *Sink) Close(context.Context) error {
 	s.transport.CloseIdleConnections()
 	return nil
 }
-
-// maxRetryAfter bounds what an endpoint may ask for with Retry-After.
-const maxRetryAfter = time.Hour

@@ -44,8 +44,6 @@ func (s *Sink) send(ctx context.Context, r request, ds []*sink.Delivery) (result
 }
 
 const (
-	// maxText is how much of an answer goes into an error.
-	maxText = 500
 	// maxDrain and drainTime are how much, and how long, is read of an answer that matters no more, so that its connection
 	// can be used again.
 	maxDrain  = 64 << 10
@@ -60,7 +58,7 @@ func drain(resp *nethttp.Response, cancel context.CancelFunc) string {
 	// The status is the answer: an endpoint that takes its time with the body holds nobody up.
 	timer := time.AfterFunc(drainTime, cancel)
 	defer timer.Stop()
-	text := make([]byte, maxText)
+	text := make([]byte, sink.MaxText)
 	n, err := io.ReadFull(resp.Body, text)
 	if err == nil {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)

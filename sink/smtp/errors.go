@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tailbox/tailbox/sink"
 )
@@ -21,22 +19,7 @@ const busyPause = 5 * time.Second
 
 // reply is a server's refusal, with its text as one line.
 func reply(err *textproto.Error) error {
-	return fmt.Errorf("answered %d %s", err.Code, clean(err.Msg))
-}
-
-// clean makes foreign text fit for one line of an error.
-func clean(text string) string {
-	const most = 500
-	if len(text) > most {
-		text = text[:most]
-	}
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, " "))
-	return strings.Join(strings.Fields(text), " ")
+	return fmt.Errorf("answered %d %s", err.Code, sink.OneLine(err.Msg))
 }
 
 // unconnected classifies a failure before the first mail of a connection.
