@@ -22,7 +22,9 @@ type parts struct {
 type maker func() (sink.Sink, error)
 
 // kinds lists the kinds of sinks that are built in.
-func kinds() []string { return []string{"discard", "file", "http", "kafka", "nats", "smtp", "stdout"} }
+func kinds() []string {
+	return []string{"discard", "file", "http", "kafka", "nats", "slack", "smtp", "stdout"}
+}
 
 // readSinks reads the keys of all sinks, each by its kind. out is where stdout writes.
 func (p *parts) readSinks(out io.Writer) {
@@ -41,6 +43,8 @@ func (p *parts) readSinks(out io.Writer) {
 			m = readKafka(s)
 		case "nats":
 			m = readNATS(s)
+		case "slack":
+			m = readSlack(s)
 		case "smtp":
 			m = readSMTP(s)
 		case "stdout":

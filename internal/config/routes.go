@@ -108,7 +108,7 @@ func (s *Sink) UnknownKind(available []string) {
 		s.Section.Add("kind", "", "is missing: say what kind of sink this is", available...)
 		return
 	}
-	s.Section.unavailable("kind", s.Kind, []string{"rabbitmq", "redis", "mqtt", "slack"}, available)
+	s.Section.unavailable("kind", s.Kind, []string{"rabbitmq", "redis", "mqtt"}, available)
 }
 
 // emptyNode stands for a section that is missing.

@@ -21,6 +21,7 @@ import (
 	"github.com/tailbox/tailbox/sink/http"
 	"github.com/tailbox/tailbox/sink/kafka"
 	"github.com/tailbox/tailbox/sink/nats"
+	"github.com/tailbox/tailbox/sink/slack"
 	"github.com/tailbox/tailbox/sink/smtp"
 )
 
@@ -177,6 +178,8 @@ func TestSinkReferences(t *testing.T) {
 		{"docs/sinks/smtp.md", "sinks.*.", "kind: smtp, address: \"x:25\", from: a@b, zzz: 1"},
 		{"docs/sinks/smtp.md", "sinks.*.tls.", "kind: smtp, address: \"x:25\", from: a@b, tls: {zzz: 1}"},
 		{"docs/sinks/smtp.md", "sinks.*.auth.", "kind: smtp, address: \"x:25\", from: a@b, auth: {username: u, password: p, zzz: 1}"},
+		{"docs/sinks/slack.md", "sinks.*.", "kind: slack, token: x, zzz: 1"},
+		{"docs/sinks/slack.md", "sinks.*.tls.", "kind: slack, token: x, tls: {zzz: 1}"},
 		{"docs/sinks/local.md", "sinks.*.", "kind: file, path: x, zzz: 1"},
 		{"docs/sinks/kafka.md", "sinks.*.", "kind: kafka, brokers: [\"x:9092\"], zzz: 1"},
 		{"docs/sinks/kafka.md", "sinks.*.tls.", "kind: kafka, brokers: [\"x:9092\"], tls: {zzz: 1}"},
@@ -271,6 +274,10 @@ func TestDocumentedSinkDefaults(t *testing.T) {
 			"max_per_connection": fmt.Sprint(smtp.DefaultMaxPerConnection), "connect_timeout": duration(smtp.DefaultConnectTimeout),
 			"idle_timeout": duration(smtp.DefaultIdleTimeout),
 		},
+		"docs/sinks/slack.md": {
+			"channel": slack.DefaultChannel, "api_url": slack.DefaultAPIURL, "concurrency": fmt.Sprint(slack.DefaultConcurrency),
+			"timeout": duration(slack.DefaultTimeout), "connect_timeout": duration(slack.DefaultConnectTimeout),
+		},
 		"docs/sinks/local.md": {"mode": fmt.Sprintf("%#o", file.DefaultMode)},
 	} {
 		got := map[string]string{}
@@ -337,7 +344,7 @@ func TestExampleConfigs(t *testing.T) {
 		if complete(t, name, &text) {
 			whole++
 		}
-		if code, out := check(t, text, "DATABASE_URL=dbname=shop", "DIRECT_URL=dbname=shop", "TAILBOX_TOKEN=t", "KAFKA_PASSWORD=p", "NATS_PASSWORD=p", "SMTP_PASSWORD=p", "AUDIT_TOKEN=t"); code != 0 {
+		if code, out := check(t, text, "DATABASE_URL=dbname=shop", "DIRECT_URL=dbname=shop", "TAILBOX_TOKEN=t", "KAFKA_PASSWORD=p", "NATS_PASSWORD=p", "SMTP_PASSWORD=p", "SLACK_WEBHOOK=https://x/y", "SLACK_TOKEN=t", "AUDIT_TOKEN=t"); code != 0 {
 			t.Errorf("%s: exit code %d, want 0:\n%s", name, code, out)
 		}
 	}
