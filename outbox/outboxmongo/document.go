@@ -49,7 +49,7 @@ func (w *Writer) document(d *outbox.Draft) (*document, error) {
 	switch {
 	case doc.given:
 	case w.options.NewID != nil:
-		if doc.id, doc.given = w.options.NewID(), true; doc.id == "" || !utf8.ValidString(doc.id) || len(doc.id) > outbox.MaxIndexed {
+		if doc.id = w.options.NewID(); doc.id == "" || !utf8.ValidString(doc.id) || len(doc.id) > outbox.MaxIndexed {
 			return nil, w.refuse("ID", "from Options.NewID is %.50q: it is UTF-8 of 1 to %d bytes", doc.id, outbox.MaxIndexed)
 		}
 		set(c.ID, doc.id)

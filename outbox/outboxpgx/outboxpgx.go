@@ -77,7 +77,15 @@ func (w *Writer) WriteAll(ctx context.Context, tx Tx, drafts []outbox.Draft) ([]
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	r := writing{Writer: w, tx: tx, statements: w.in.Statements(rows)}
+	r := writing{Writer: w, tx: tx}
+	if r.batcher, _ = tx.(batcher); r.batcher == nil {
+		r.statements = w.in.Statements(rows)
+	} else {
+		// In a batch one row a statement costs little, and gives pgx few texts to prepare and to keep.
+		for i := range rows {
+			r.statements = append(r.statements, w.in.Statement(rows[i:i+1]))
+		}
+	}
 	r.guarded = w.in.Options().Savepoint || len(rows) > 1 && slices.ContainsFunc(rows, (*outbox.Row).Conflicts)
 	err = r.execute(ctx)
 	if r.guarded {
@@ -103,10 +111,16 @@ func inTransaction(tx Tx) bool {
 	return conn == nil || conn.PgConn().TxStatus() != 'I'
 }
 
+// A batcher sends several statements in one round trip.
+type batcher interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
 // A writing is one call of WriteAll.
 type writing struct {
 	*Writer
 	tx         Tx
+	batcher    batcher // nil where tx is none
 	statements []outbox.Statement
 	guarded    bool
 	written    []outbox.Written
@@ -138,10 +152,7 @@ func (r *writing) execute(ctx context.Context) error {
 
 // send executes the savepoint and the statements, in one round trip where the transaction can.
 func (r *writing) send(ctx context.Context) ([]result, error) {
-	batcher, ok := r.tx.(interface {
-		SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-	})
-	if !ok || len(r.statements) == 1 && !r.guarded {
+	if r.batcher == nil || len(r.statements) == 1 && !r.guarded {
 		return r.oneByOne(ctx)
 	}
 	var b pgx.Batch
@@ -151,7 +162,7 @@ func (r *writing) send(ctx context.Context) ([]result, error) {
 	for _, st := range r.statements {
 		b.Queue(st.SQL, st.Args...)
 	}
-	answers := batcher.SendBatch(ctx, &b)
+	answers := r.batcher.SendBatch(ctx, &b)
 	results, err := r.read(answers)
 	if err = errors.Join(err, answers.Close()); err != nil {
 		return nil, r.failed(err)

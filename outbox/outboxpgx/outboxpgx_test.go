@@ -237,6 +237,38 @@ func TestNoTransaction(t *testing.T) {
 	})
 }
 
+// TestRepeatableRead: a key that another transaction wrote meanwhile is a conflict that is known as one, and found at the next attempt.
+func TestRepeatableRead(t *testing.T) {
+	each(t, "tailbox", func(r *rig) {
+		w := r.writer(r.table, outbox.Options{})
+		d := outbox.Draft{Type: "t", Payload: []byte("p"), IdempotencyKey: "k", Once: true}
+		first, ran := "", 0
+		do := w.Transactor(r.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		attempt := func() ([]outbox.Written, error) {
+			return do.Do(r.Context(), func(ctx context.Context, tx pgx.Tx) ([]outbox.Draft, error) {
+				if _, err := tx.Exec(ctx, "SELECT FROM outbox"); err != nil { // takes the snapshot
+					return nil, err
+				}
+				if ran++; ran == 1 {
+					r.in(func(ctx context.Context, tx pgx.Tx) {
+						var err error
+						if first, err = w.Write(ctx, tx, d); err != nil {
+							r.Error(err)
+						}
+					})
+				}
+				return []outbox.Draft{d}, nil
+			})
+		}
+		if _, err := attempt(); !do.Retryable(err) {
+			r.Errorf("the conflict: %v", err)
+		}
+		if written, err := attempt(); err != nil || !written[0].Duplicate || written[0].ID != first {
+			r.Errorf("the next attempt: %+v, %v", written, err)
+		}
+	})
+}
+
 // TestSuppressed: a row that a trigger takes away is not told to be written.
 func TestSuppressed(t *testing.T) {
 	each(t, "tailbox", func(r *rig) {
