@@ -40,7 +40,11 @@ func each(t *testing.T, shape string, f func(r *rig)) {
 
 func newRig(t *testing.T, shape string, mode pgx.QueryExecMode) *rig {
 	t.Helper()
-	pg := servers.Shared(t, "17")
+	version := "15" // the oldest here, and the newest
+	if mode == pgx.QueryExecModeCacheStatement {
+		version = "18"
+	}
+	pg := servers.Shared(t, version)
 	name := pg.NewDatabase(t)
 	c, err := pgxpool.ParseConfig(pg.SocketURL(name))
 	if err != nil {
