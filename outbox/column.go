@@ -240,3 +240,23 @@ func (c *Column) mysqlType(name, declared, charset string, length int) {
 		c.Charset = ""
 	}
 }
+
+// now is the database's time for a column; "" where its type does not take one.
+func (d Dialect) now(c *Column) string {
+	mysql := d == MySQL
+	switch {
+	case c.Kind == KindTime && mysql:
+		return "CURRENT_TIMESTAMP(6)"
+	case c.Kind == KindTime:
+		return "clock_timestamp()"
+	case c.Kind == KindLocalTime && mysql:
+		return "UTC_TIMESTAMP(6)"
+	case c.Kind == KindLocalTime:
+		return "(clock_timestamp() AT TIME ZONE 'UTC')"
+	case c.Kind == KindInt && c.Max > 1<<32 && mysql:
+		return "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS UNSIGNED)"
+	case c.Kind == KindInt && c.Max > 1<<32:
+		return "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+	}
+	return ""
+}

@@ -255,24 +255,18 @@ func (in *Insert) needed(c *Column) string {
 
 // now writes the database's time.
 func (in *Insert) now(r *Row, c *Column) error {
-	byKind := map[ColumnKind]string{KindTime: "clock_timestamp()", KindLocalTime: "(clock_timestamp() AT TIME ZONE 'UTC')",
-		KindInt: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"}
-	if in.dialect == MySQL {
-		byKind = map[ColumnKind]string{KindTime: "CURRENT_TIMESTAMP(6)", KindLocalTime: "UTC_TIMESTAMP(6)",
-			KindInt: "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS UNSIGNED)"}
+	expr := in.dialect.now(c)
+	if expr == "" && c.NotNull {
+		return in.refuse("CreatedAt", "is not given, and column %s may not be NULL", c.Name)
 	}
-	expr, ok := byKind[c.Kind]
-	if !ok || c.Kind == KindInt && c.Max <= 1<<31 {
-		if c.NotNull {
-			return in.refuse("CreatedAt", "is not given, and column %s may not be NULL", c.Name)
-		}
-		return nil
+	if expr != "" {
+		r.set(c, expr, nil)
 	}
-	r.set(c, expr, nil)
 	return nil
 }
 
-// sent is how many bytes a row has in a statement at most, where the driver writes values into it as literals.
+// sent is how many bytes a row has in a statement at most, where the driver writes values into it as literals. What literals add is
+// only counted where the server bounds a statement.
 func (in *Insert) sent(r *Row) int {
 	const each = 64
 	n := 4096
@@ -280,16 +274,22 @@ func (in *Insert) sent(r *Row) int {
 		n += each + len(v.column.Name)
 		switch a := v.arg.(type) {
 		case string:
-			n += len(a) + escaped(a)
+			n += len(a)
+			if in.packet > 0 {
+				n += escaped(a)
+			}
 		case []byte:
-			n += len(a) + escaped(string(a))
+			n += len(a)
+			if in.packet > 0 {
+				n += escaped(a)
+			}
 		}
 	}
 	return n
 }
 
 // escaped counts the bytes that take two in a literal.
-func escaped(s string) (n int) {
+func escaped[T string | []byte](s T) (n int) {
 	for i := range len(s) {
 		switch s[i] {
 		case 0, '\n', '\r', '\\', '\'', '"', 0x1a:

@@ -131,7 +131,7 @@ func (in *Insert) against(c *Column, text string) string {
 		return fmt.Sprintf("has %d characters, and column %s takes %d: shorten it (outbox.Key hashes what is long), or make the column larger",
 			utf8.RuneCountInString(text), c.Name, c.MaxChars)
 	}
-	if most, ok := map[string]rune{"ascii": 0x7f, "latin1": 0xff, "utf8mb3": 0xffff, "utf8": 0xffff}[c.Charset]; ok {
+	if most := mostRune(c.Charset); most > 0 {
 		for _, char := range text {
 			if char > most {
 				return fmt.Sprintf("has the character %q, which column %s of character set %s does not take: convert it to utf8mb4", char, c.Name, c.Charset)
@@ -142,6 +142,19 @@ func (in *Insert) against(c *Column, text string) string {
 		return in.againstJSON(c, text)
 	}
 	return ""
+}
+
+// mostRune is the last character that a character set of MySQL has, as far as that is simple; 0 = all.
+func mostRune(charset string) rune {
+	switch charset {
+	case "ascii":
+		return 0x7f
+	case "latin1":
+		return 0xff
+	case "utf8mb3", "utf8":
+		return 0xffff
+	}
+	return 0
 }
 
 // Times that MySQL's TIMESTAMP holds, in seconds since 1970.
