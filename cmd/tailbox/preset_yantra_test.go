@@ -23,7 +23,7 @@ routes:
   - {match: {type: slack.send}, to: [slack]}
 sinks:
   mail: {kind: smtp, address: "${MAIL}", from: workflow@example.org}
-  slack: {kind: http, url: "${SLACK}", format: single}
+  slack: {kind: slack, webhook_url: "${SLACK}/services/T/B/x"}
 admin: {listen: off}
 `
 
@@ -57,7 +57,7 @@ func TestYantra(t *testing.T) {
 		!strings.Contains(string(got[0].Data), sent) {
 		t.Errorf("mails: %+v", got)
 	}
-	if got := slack.took("/", ""); got != 1 {
+	if got := slack.took("/services/T/B/x", ""); got != 1 {
 		t.Errorf("posted to Slack: %d times, want once", got)
 	}
 
