@@ -25,7 +25,7 @@ type letter struct {
 // parts says where the parts of a mail come from.
 type parts struct {
 	to, cc, bcc, replyTo, subject, text, html part
-	body, attachments                         sink.Pick
+	body, attachments, toHeader               sink.Pick
 }
 
 // part is where one of them comes from. One that nobody configured may be missing, and so may the whole JSON object.
@@ -51,7 +51,7 @@ func newParts(cfg Config) (parts, error) {
 		to: choose(cfg.To, DefaultTo), cc: choose(cfg.CC, "payload:cc"), bcc: choose(cfg.BCC, "payload:bcc"),
 		replyTo: choose(cfg.ReplyTo, "payload:reply_to"), subject: choose(cfg.Subject, DefaultSubject),
 		text: choose(cfg.Text, "payload:text"), html: choose(cfg.HTML, "payload:html"),
-		body: fixed("payload:body"), attachments: fixed("payload:attachments"),
+		body: fixed("payload:body"), attachments: fixed("payload:attachments"), toHeader: fixed("header:to"),
 	}
 	return p, errors.Join(errs...)
 }
@@ -125,7 +125,7 @@ func ascii(s string) bool {
 func (s *Sink) content(d *sink.Delivery) (c content, err error) {
 	v := &sink.View{Delivery: d}
 	p := &s.parts
-	if c.to, err = p.to.addresses(v, "to"); err != nil {
+	if c.to, err = p.recipients(v); err != nil {
 		return c, err
 	}
 	if len(c.to) == 0 {
@@ -162,6 +162,20 @@ func (s *Sink) content(d *sink.Delivery) (c content, err error) {
 		return c, errors.New("the mail has no text, body, html or attachments")
 	}
 	return c, nil
+}
+
+// recipients are those of the payload, unless the configuration says otherwise; a header takes the place of a payload
+// that has none.
+func (p *parts) recipients(v *sink.View) ([]*mail.Address, error) {
+	if !p.to.configured {
+		if raw, err := p.to.JSON(v); raw == nil || err != nil {
+			list, headerErr := part{p.toHeader, true}.addresses(v, "to")
+			if len(list) > 0 || headerErr != nil {
+				return list, headerErr
+			}
+		}
+	}
+	return p.to.addresses(v, "to")
 }
 
 // find is the part's text. One that is not configured may lie in a payload that is no JSON object.

@@ -71,6 +71,11 @@ func TestLetter(t *testing.T) {
 	}
 }
 
+func withHeader(d *sink.Delivery, name, value string) *sink.Delivery {
+	d.Message.Headers = append(d.Message.Headers, outbox.Header{Name: name, Value: []byte(value)})
+	return d
+}
+
 // TestPicks takes the parts of a mail from where the configuration says.
 func TestPicks(t *testing.T) {
 	t.Parallel()
@@ -89,6 +94,7 @@ func TestPicks(t *testing.T) {
 		html              bool
 	}{
 		"body":      {func(*smtp.Config) {}, message(`{"to": "a@example.org", "subject": "S", "body": "B"}`), "a@example.org", "S", "B", false},
+		"header to": {func(c *smtp.Config) {}, withHeader(message(`{"subject": "S", "body": "B"}`), "to", "Bob <to@example.org>"), "to@example.org", "S", "B", false},
 		"recipient": {func(c *smtp.Config) { c.To = pick(t, "header:recipient") }, message(`{"subject": "S", "body": "B"}`), "header@example.org", "S", "B", false},
 		"key":       {func(c *smtp.Config) { c.To = pick(t, "message:key") }, message(`{"subject": "S", "text": "B"}`), "key@example.org", "S", "B", false},
 		"nested": {func(c *smtp.Config) {

@@ -269,7 +269,7 @@ func TestDocumentedSinkDefaults(t *testing.T) {
 			"connect_timeout": duration(nats.DefaultConnectTimeout),
 		},
 		"docs/sinks/smtp.md": {
-			"to": smtp.DefaultTo, "subject": smtp.DefaultSubject, "security": string(smtp.StartTLS), "concurrency": fmt.Sprint(smtp.DefaultConcurrency),
+			"subject": smtp.DefaultSubject, "security": string(smtp.StartTLS), "concurrency": fmt.Sprint(smtp.DefaultConcurrency),
 			"max_batch": fmt.Sprint(smtp.DefaultMaxBatch), "max_bytes": size(smtp.DefaultMaxBytes), "timeout": duration(smtp.DefaultTimeout),
 			"max_per_connection": fmt.Sprint(smtp.DefaultMaxPerConnection), "connect_timeout": duration(smtp.DefaultConnectTimeout),
 			"idle_timeout": duration(smtp.DefaultIdleTimeout),
