@@ -33,6 +33,8 @@ type NATSOptions struct {
 	Lines []string
 	// TLS: clients must speak TLS. Mutual: and show a certificate of [Certificates].
 	TLS, Mutual bool
+	// Bare: no JetStream.
+	Bare bool
 }
 
 // NATSBin is nats-server's program, or an error that names what installs it.
@@ -138,7 +140,9 @@ func (s *NATSServer) configuration(opts NATSOptions) string {
 	lines := []string{
 		"listen: " + s.Addr(),
 		"max_payload: 4MB",
-		fmt.Sprintf("jetstream { store_dir: %q, max_memory_store: 64MB, max_file_store: 2GB }", filepath.Join(s.dir, "data")),
+	}
+	if !opts.Bare {
+		lines = append(lines, fmt.Sprintf("jetstream { store_dir: %q, max_memory_store: 64MB, max_file_store: 2GB }", filepath.Join(s.dir, "data")))
 	}
 	if s.tls {
 		lines = append(lines, fmt.Sprintf("tls { cert_file: %q, key_file: %q, ca_file: %q, verify: %v, timeout: 30 }",
