@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -111,11 +110,16 @@ func (in *Insert) putText(r *Row, c *Column, field, text string) (int, error) {
 		r.set(c, "%s", b)
 		return 0, nil
 	}
-	if why := in.against(c, text); why != "" {
+	why := in.against(c, text)
+	size := len(text)
+	if why == "" && (c.Kind == KindJSON || c.Kind == KindJSONB) {
+		why, size = in.againstJSON(c, text)
+	}
+	if why != "" {
 		return 0, in.refuse(field, "%s", why)
 	}
 	r.set(c, "%s", text)
-	return len(text), nil
+	return size, nil
 }
 
 // against says what a column of text holds against a text; "" if nothing.
@@ -137,9 +141,6 @@ func (in *Insert) against(c *Column, text string) string {
 				return fmt.Sprintf("has the character %q, which column %s of character set %s does not take: convert it to utf8mb4", char, c.Name, c.Charset)
 			}
 		}
-	}
-	if c.Kind == KindJSON || c.Kind == KindJSONB {
-		return in.againstJSON(c, text)
 	}
 	return ""
 }
@@ -186,97 +187,4 @@ func (in *Insert) putTime(r *Row, c *Column, field string, t time.Time) error {
 		return err
 	}
 	return nil
-}
-
-// zeroEscape is what Postgres' jsonb alone does not take.
-const zeroEscape = `has \u0000`
-
-// Limits of JSON, below those of the databases: MySQL counts 100 levels, Postgres has its max_stack_depth; and of numbers
-// in Postgres' jsonb, which are numerics.
-const (
-	mysqlJSONDepth    = 100
-	postgresJSONDepth = 3000
-	jsonbDigits       = 16000
-)
-
-// againstJSON says what a JSON column holds against a text; "" if nothing.
-func (in *Insert) againstJSON(c *Column, text string) string {
-	if !json.Valid([]byte(text)) {
-		return "is no JSON, which column " + c.Name + " demands: correct it, or make it a column of text or bytes"
-	}
-	most := postgresJSONDepth
-	if in.dialect == MySQL {
-		most = mysqlJSONDepth
-	}
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch b := text[i]; {
-		case b == '"':
-			next, why := skipString(text, i)
-			if why != "" && c.Kind == KindJSONB && (in.dialect == Postgres || why != zeroEscape) {
-				return why + ", which column " + c.Name + " does not take: make it a column of json, text or bytes"
-			}
-			i = next
-		case b == '{' || b == '[':
-			if depth++; depth > most {
-				return fmt.Sprintf("is nested deeper than %d levels, which column %s does not take", most, c.Name)
-			}
-		case b == '}' || b == ']':
-			depth--
-		case b == '-' || b >= '0' && b <= '9':
-			end := i
-			for end < len(text) && strings.IndexByte("+-.eE0123456789", text[end]) >= 0 {
-				end++
-			}
-			if c.Kind == KindJSONB && in.dialect == Postgres && hugeNumber(text[i:end]) {
-				return "has a number that is too long or too large for column " + c.Name + ": write it as a string"
-			}
-			i = end - 1
-		}
-	}
-	return ""
-}
-
-// skipString returns where the string that begins at i ends, and what jsonb holds against it. The text is valid JSON.
-func skipString(text string, i int) (end int, why string) {
-	high := false // the escape before was the first half of a pair
-	for i++; text[i] != '"'; i++ {
-		if text[i] != '\\' || text[i+1] != 'u' {
-			if high {
-				why = "has half of a surrogate pair"
-			}
-			high = false
-			if text[i] == '\\' {
-				i++
-			}
-			continue
-		}
-		code, _ := strconv.ParseUint(text[i+2:i+6], 16, 32)
-		second := code >= 0xdc00 && code <= 0xdfff
-		if second != high {
-			why = "has half of a surrogate pair"
-		}
-		if code == 0 {
-			why = zeroEscape
-		}
-		high = code >= 0xd800 && code <= 0xdbff
-		i += 5
-	}
-	if high {
-		why = "has half of a surrogate pair"
-	}
-	return i, why
-}
-
-// hugeNumber tells whether a JSON number may be beyond what a numeric holds.
-func hugeNumber(text string) bool {
-	if len(text) > jsonbDigits {
-		return true
-	}
-	_, exponent, ok := strings.Cut(strings.ToLower(text), "e")
-	if !ok {
-		return false
-	}
-	n, err := strconv.Atoi(exponent)
-	return err != nil || n > jsonbDigits || n < -jsonbDigits
 }

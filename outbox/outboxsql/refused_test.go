@@ -58,3 +58,35 @@ func TestRefusedBeforehand(t *testing.T) {
 		}
 	})
 }
+
+// TestSizeOfJSON: what counts for MaxMessage is the text that the relay will read, which jsonb makes longer or shorter than what was written.
+func TestSizeOfJSON(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "pgx")
+	r.exec("CREATE TABLE tried (id varchar(40) PRIMARY KEY, body jsonb)")
+	tab := outbox.Table{Name: "tried", Columns: outbox.Columns{ID: "id", Payload: "body"}}
+	for _, text := range []string{`[1,2,3,{"a":[],"b":{}}]`, "[ 1 ,\n\t2 ]", `[1e5,1.5e3,-2e-3,1E+2]`, `{"a:,b":" , "}`, `"x"`, `[{},[]]`} {
+		r.exec("INSERT INTO tried VALUES ('" + text[:1] + "', '" + text + "')")
+		var read string
+		if err := r.db.QueryRowContext(r.Context(), "DELETE FROM tried RETURNING body::text").Scan(&read); err != nil {
+			t.Fatal(err)
+		}
+		for limit, want := range map[int]bool{len(read) + 20: true, len(read) - 1: false} {
+			_, err := r.writer(tab, outbox.Options{MaxMessage: limit}).WriteAll(r.Context(), nothing{}, []outbox.Draft{{Payload: []byte(text)}})
+			if _, refused := errors.AsType[*outbox.DraftError](err); refused == want {
+				t.Errorf("%s, which is read as %s, with a limit of %d: %v", text, read, limit, err)
+			}
+		}
+	}
+}
+
+// nothing is a transaction that fails.
+type nothing struct{}
+
+func (nothing) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return nil, errors.New("nothing")
+}
+
+func (nothing) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
+	return nil, errors.New("nothing")
+}
