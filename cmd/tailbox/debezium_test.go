@@ -218,7 +218,7 @@ func TestImportDebeziumCommand(t *testing.T) {
 		t.Errorf("check of what was imported: %+v", got)
 	}
 	writeFile(t, file, "debezium.sink.type=redis\n")
-	if got := tailbox(t.Context(), "", "check", "--offline", "--debezium", file); got.code != exitUsage || !strings.Contains(got.err, "choose kafka or http") {
+	if got := tailbox(t.Context(), "", "check", "--offline", "--debezium", file); got.code != exitUsage || !strings.Contains(got.err, "choose kafka, http or nats-jetstream") {
 		t.Errorf("%+v", got)
 	}
 	if got := tailbox(t.Context(), "", "run", "--debezium", filepath.Join(t.TempDir(), "none")); got.code != exitUsage || !strings.Contains(got.err, "no such file") {

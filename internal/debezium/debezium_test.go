@@ -124,7 +124,7 @@ func TestImportRefuses(t *testing.T) {
 		"no transforms":    {strings.Replace(good, "debezium.transforms=outbox\n", "", 1), "there is no outbox to relay"},
 		"unrouted table":   {strings.Replace(good, "inventory.heartbeat\n", "inventory.orders\n", 1), "does not apply the outbox event router to table inventory.orders"},
 		"all tables":       {strings.Replace(good, "debezium.source.table.include.list", "debezium.source.schema.include.list", 1), "name the outbox table"},
-		"an unknown sink":  {strings.Replace(good, "sink.type=kafka", "sink.type=redis", 1), "choose kafka or http"},
+		"an unknown sink":  {strings.Replace(good, "sink.type=kafka", "sink.type=redis", 1), "choose kafka, http or nats-jetstream"},
 		"HTTP's headers":   {strings.Replace(good, "sink.type=kafka", "sink.type=http", 1), "X-DEBEZIUM-"},
 		"an unknown value": {good + "debezium.source.unheard.of=x\n", "is no option that is known to change nothing"},
 	} {
@@ -183,6 +183,28 @@ func TestImportHTTP(t *testing.T) {
 		if !strings.Contains(string(yaml), want) {
 			t.Errorf("no %q in\n%s", want, yaml)
 		}
+	}
+}
+
+func TestImportNATS(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(string(files(t, "server.properties")[0].Data), "sink.type=kafka", "sink.type=nats-jetstream", 1) +
+		"debezium.sink.nats-jetstream.url=nats://n1:4222,nats://n2:4222\ndebezium.sink.nats-jetstream.create-stream=true\n" +
+		"debezium.sink.nats-jetstream.subjects=outbox.>\ndebezium.sink.nats-jetstream.auth.user=u\ndebezium.sink.nats-jetstream.auth.password=p\n"
+	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kind: nats", `servers: ["nats://n1:4222", "nats://n2:4222"]`, `username: "u"`, `password: "p"`, "metadata_headers: false",
+		"#   debezium.sink.nats-jetstream.create-stream: ", "#   debezium.sink.nats-jetstream.subjects: "} {
+		if !strings.Contains(string(yaml), want) {
+			t.Errorf("no %q in\n%s", want, yaml)
+		}
+	}
+	text += "debezium.sink.nats-jetstream.auth.jwt=eyJ\ndebezium.sink.nats-jetstream.auth.tls.keystore=/k.jks\n"
+	_, err = debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil)
+	if err == nil || !strings.Contains(err.Error(), "creds_file") || !strings.Contains(err.Error(), "PEM") {
+		t.Errorf("JWT and key store: %v", err)
 	}
 }
 

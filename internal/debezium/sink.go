@@ -13,7 +13,7 @@ func (c *conversion) sink() {
 	}
 	kind := c.take("sink.type")
 	if kind == nil {
-		c.missing("sink.type", "is missing: say where messages go, kafka or http")
+		c.missing("sink.type", "is missing: say where messages go, kafka, http or nats-jetstream")
 		return
 	}
 	switch kind.value {
@@ -21,8 +21,10 @@ func (c *conversion) sink() {
 		c.kafka("sink.kafka.producer.")
 	case "http":
 		c.http()
+	case "nats-jetstream":
+		c.nats()
 	default:
-		c.problem(kind, "this sink is not built into tailbox: choose kafka or http")
+		c.problem(kind, "this sink is not built into tailbox: choose kafka, http or nats-jetstream")
 	}
 }
 

@@ -1,0 +1,50 @@
+package debezium
+
+import "strings"
+
+// nats writes a NATS JetStream sink.
+func (c *conversion) nats() {
+	const prefix = "sink.nats-jetstream."
+	c.out.section(0, "sinks", "")
+	c.out.section(1, "nats", "")
+	c.out.set(2, "kind", "nats", "debezium.sink.type")
+	if s := c.take(prefix + "url"); s != nil {
+		c.out.set(2, "servers", list(commas(s.value)), s.key)
+	} else {
+		c.missing(prefix+"url", "is missing: name the servers")
+	}
+	user, password := c.take(prefix+"auth.user"), c.take(prefix+"auth.password")
+	if user != nil && user.value != "" {
+		c.out.set(2, "username", quoted(user.value), user.key)
+	}
+	if password != nil && password.value != "" {
+		c.out.set(2, "password", quoted(password.value), password.key)
+	}
+	for _, name := range []string{"auth.jwt", "auth.seed"} {
+		if s := c.take(prefix + name); s != nil && s.value != "" {
+			c.problem(s, "stands by itself: put JWT and seed into a .creds file, name it in sinks.nats.creds_file, and remove this option")
+		}
+	}
+	for _, name := range []string{"auth.tls.keystore", "auth.tls.keystore.password", "auth.tls.password"} {
+		if s := c.take(prefix + name); s != nil && s.value != "" {
+			c.problem(s, "is a Java key store: write its certificates as PEM files, name them in sinks.nats.tls, and remove this option")
+		}
+	}
+	if s := c.take(prefix + "create-stream"); s != nil && strings.EqualFold(s.value, "true") {
+		c.out.ignored(s.key, "tailbox makes no streams: the one that Debezium made is used as it is; tailbox check says when a subject has none")
+	} else if s != nil {
+		c.out.ignored(s.key, "tailbox makes no streams either")
+	}
+	for _, name := range []string{"stream-name", "subjects", "storage"} {
+		if s := c.take(prefix + name); s != nil {
+			c.out.ignored(s.key, "it only says how to make a stream")
+		}
+	}
+	c.out.set(2, "metadata_headers", "false", "no tailbox-* headers: what reads the stream sees what Debezium sends, and Nats-Msg-Id")
+	for _, name := range []string{"async.enabled", "async.timeout.ms", "sync.retries", "sync.retry.interval.ms", "sync.retry.max.interval.ms",
+		"sync.retry.backoff.multiplier"} {
+		if s := c.take(prefix + name); s != nil {
+			c.out.ignored(s.key, "each message waits for the stream's answer, and what fails is retried by tailbox's own policy; see retry")
+		}
+	}
+}
