@@ -140,7 +140,7 @@ func NewTable(shape, name string) (Table, error) {
 		}
 		return Table{}, fmt.Errorf("make table %s: there is no shape %q: choose one of %s", name, shape, strings.Join(names, ", "))
 	}
-	t := Table{Name: name, Shape: s.Name, Columns: s.Columns, OnDelivered: s.OnDelivered, Words: s.Words}
+	t := s.Table(name)
 	if schema, rest, ok := strings.Cut(name, "."); ok {
 		t.Schema, t.Name = schema, rest
 	}

@@ -26,7 +26,9 @@ import (
 // Table is a table of a shape by its name, which may begin with a database and a dot. Its id is _id, and it has no sequence.
 func Table(shape, name string) (outbox.Table, error) {
 	t, err := outbox.NewTable(shape, name)
-	t.Columns.ID, t.Columns.Seq = "_id", ""
+	if s, ok := outbox.ShapeNamed(shape); ok {
+		t.Columns = s.AsDocuments().Columns
+	}
 	return t, err
 }
 
