@@ -182,8 +182,9 @@ type Store interface {
 	Load(ctx context.Context) (*Loaded, error)
 	// Settle makes outcomes durable in one transaction: parks, changes, rows, checkpoint.
 	Settle(ctx context.Context, s *Settlement) (*Settled, error)
-	// Due returns the first deliveries of lanes that are due at the given sinks, in order of position, at most limit, and
-	// how long until the next one is due (0 = nothing is scheduled).
+	// Due returns the first deliveries of lanes that are due at the given sinks, those of higher Priority first, then in order of
+	// position, at most limit, and how long until the next one is due (0 = nothing is scheduled). Where more are due, those of
+	// higher priority are preferred, among as many as the store compares at a time.
 	Due(ctx context.Context, sinks []string, limit int) ([]Parked, time.Duration, error)
 	// Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an
 	// operator; at most limit deliveries and about bytes of payload. More tells whether blocking deliveries follow.
@@ -213,6 +214,14 @@ type Store interface {
 	Ping(ctx context.Context) error
 	// Close ends the session and releases the lock.
 	Close(ctx context.Context) error
+}
+
+// A Cleaner is a Store that removes delivered rows whose retention is over, in tables that have one.
+type Cleaner interface {
+	// Clean looks at a bounded number of rows behind a cursor of the store ("" = the beginning), and removes those that are
+	// delivered, by their own columns, for longer than their table's retention. It never removes a row of which a delivery is
+	// parked, nor one that is locked. It returns how many it removed, and where to go on; "" = the end was reached.
+	Clean(ctx context.Context, cursor string) (removed int, next string, err error)
 }
 
 // PendingRows is a list of rows that the table says are pending.

@@ -1,5 +1,10 @@
 package outbox
 
+import (
+	"slices"
+	"time"
+)
+
 // Columns says which column of a table holds what. An empty name means that the table has no such column. It is the one
 // truth of what a column means.
 type Columns struct {
@@ -11,6 +16,8 @@ type Columns struct {
 	// Attempts counts attempts, Failures those that were refused: a message that was delivered at once has 1 and 0.
 	// UpdatedAt is when the relay last changed the row.
 	Failures, UpdatedAt string
+	// Receipt is what sinks answered.
+	Receipt string
 	// Group names the columns whose texts, joined by ":", are the message group. No group where any of them is NULL, or the
 	// whole is empty.
 	Group []string
@@ -19,7 +26,7 @@ type Columns struct {
 // ColumnNames are the keys of the configuration's `columns`, in the order of documentation.
 var ColumnNames = []string{"id", "type", "topic", "group", "key", "payload", "headers", "tenant", "content_type",
 	"idempotency_key", "correlation_id", "priority", "available_at", "max_attempts", "status", "attempts",
-	"last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "created_at", "seq", "failures", "updated_at"}
+	"last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "created_at", "seq", "failures", "updated_at", "receipt"}
 
 // Field returns the place of a column by its configuration key, or nil for group (which may name several columns) and
 // for unknown keys.
@@ -30,7 +37,7 @@ func (c *Columns) Field(key string) *string {
 		"available_at": &c.AvailableAt, "max_attempts": &c.MaxAttempts, "status": &c.Status, "attempts": &c.Attempts,
 		"last_attempt_at": &c.LastAttemptAt, "next_attempt_at": &c.NextAttemptAt, "last_error": &c.LastError,
 		"delivered_at": &c.DeliveredAt, "created_at": &c.CreatedAt, "seq": &c.Seq, "failures": &c.Failures,
-		"updated_at": &c.UpdatedAt}
+		"updated_at": &c.UpdatedAt, "receipt": &c.Receipt}
 	return fields[key]
 }
 
@@ -58,6 +65,31 @@ type Table struct {
 	// Fields are further columns that the router needs. Those that are Optional as well may be absent.
 	Fields   []string
 	Optional []string
+	// Feedback is what business rows are told, by outcome.
+	Feedback Feedback
+	// Retention is how long delivered rows stay; 0 = for ever.
+	Retention time.Duration
+	// Tenants are those whose rows are this pipeline's; none = all rows are.
+	Tenants []string
+}
+
+// Outcomes that feedback can be about.
+const (
+	OutcomeDelivered = "delivered" // the message, to all its sinks
+	OutcomeRetrying  = "retrying"  // one delivery has failed and waits for its next attempt
+	OutcomeDead      = "dead"      // one delivery is given up
+)
+
+// Outcomes lists them.
+func Outcomes() []string { return []string{OutcomeDelivered, OutcomeRetrying, OutcomeDead} }
+
+// Feedback holds a statement by outcome, in SQL or, for MongoDB, as an update in JSON: {"collection", "filter", "update"}. Those
+// that are missing are not told.
+type Feedback map[string]string
+
+// Ours tells whether a message is this pipeline's. One that could not be read is everybody's: nobody else can tell.
+func (t *Table) Ours(m *Message) bool {
+	return len(t.Tenants) == 0 || slices.Contains(t.Tenants, m.Tenant) || m.Fault != nil && m.Tenant == ""
 }
 
 // String is the qualified name, as Message.Table and tailbox_parked.source_table have it.

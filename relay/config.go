@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/router"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source"
@@ -35,6 +36,12 @@ type Config struct {
 	Memory int64
 	// Reconcile is how often the tables are compared with the log (R11); 0 means never.
 	Reconcile time.Duration
+	// Cleanup is how often delivered rows are looked for whose retention is over, where the store is a checkpoint.Cleaner; 0
+	// means never.
+	Cleanup time.Duration
+	// Ours tells whether a message is this pipeline's: others are passed over. It is called by several goroutines. Nil means that
+	// all are.
+	Ours func(*outbox.Message) bool
 	// ShutdownTimeout bounds the soft stop. Default 30 s.
 	ShutdownTimeout time.Duration
 	// Tick is how often due lanes and requests are looked for. Default 1 s.

@@ -58,6 +58,7 @@ type engine struct {
 	pollState
 	requestState
 	reconcileState
+	cleanState
 
 	phase    phase
 	caution  *caution
@@ -383,6 +384,7 @@ func (e *engine) nextOperation(now time.Time) {
 	case reading && e.pageNow():
 	case reading && e.dueNow(now):
 	case reading && e.reconcileNow(now):
+	case reading && e.cleanNow(now):
 	case now.Sub(e.answered) >= pingEvery:
 		e.operate(func(ctx context.Context) (func(), error) {
 			return func() {}, e.store.Ping(ctx)
@@ -436,6 +438,9 @@ func (e *engine) wakeAt(now time.Time) time.Time {
 			earlier(e.dueAt)
 		}
 		earlier(e.settleAt(now))
+		if e.cleans() && !e.stopping && e.stuck == nil {
+			earlier(e.cleanAt)
+		}
 		earlier(e.answered.Add(pingEvery))
 	}
 	for _, s := range e.sinks[1:] {

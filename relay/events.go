@@ -35,7 +35,7 @@ type Events struct {
 	Parked func(sink string, state checkpoint.State, n int)
 	Dead   func(sink, route, class string, n int)
 	// Replayed: n dead deliveries were asked for again. Skipped: n deliveries were not sent because the log repeated what
-	// is settled, or (why = gone) rows were removed by the application.
+	// is settled, (why = gone) rows were removed by the application, or (why = tenant) they are another pipeline's.
 	Replayed func(n int)
 	Skipped  func(why string, n int)
 	// Settled: a transaction with n outcomes took d. Saved: it held a checkpoint.
@@ -44,6 +44,8 @@ type Events struct {
 	SinkState func(sink, state, why string)
 	// Found: a comparison found n pending rows that the source did not bring (R11), and they are delivered.
 	Found func(n int)
+	// Cleaned: n delivered rows were removed, because their retention was over.
+	Cleaned func(n int)
 	// Gap: a log position was lost and is healed by a sweep, or accepted.
 	Gap func(why string)
 	// Memory in use and lanes by state, sampled.

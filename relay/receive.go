@@ -25,6 +25,7 @@ type routed struct {
 	msg      message
 	delivery delivery
 	err      error // the message cannot be routed
+	foreign  bool  // it is another pipeline's: passed over
 }
 
 // emit takes a batch from the source: it waits for memory, routes, and hands over. It runs in the source's goroutine.
@@ -55,6 +56,10 @@ func (e *engine) route(r *routed, m *outbox.Message, mem *batchMemory) {
 	r.delivery.Message = m
 	r.delivery.Source = e.cfg.Pipeline
 	r.msg = message{Message: m, batch: mem, kept: e.kept(m.Table)}
+	if e.cfg.Ours != nil && !e.cfg.Ours(m) {
+		r.foreign = true
+		return
+	}
 	r.msg.route, r.err = e.cfg.Router.Route(m, &r.delivery.Delivery)
 	r.delivery.msg, r.delivery.route = &r.msg, r.msg.route
 	if e.cfg.Receipts != nil && e.cfg.Receipts(m.Table) {
@@ -72,31 +77,24 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	marks := b.Marks
 	e.readAny = e.readAny || len(in.items) > 0
 	e.idleLog = e.idleLog || !e.readAny
+	foreign := 0
 	for i := range in.items {
-		r := &in.items[i]
-		e.remember(&r.msg)
-		if i < len(b.ParkedAt) {
-			r.msg.parked = len(b.ParkedAt[i]) > 0
+		switch r := &in.items[i]; {
+		case r.foreign:
+			foreign++
+			r.msg.batch.done(e.memory)
+		case i < len(b.ParkedAt):
+			e.take(r, b.ParkedAt[i], tail, now)
+		default:
+			e.take(r, nil, tail, now)
 		}
-		targets := e.targetsOf(r)
-		r.msg.left = partsOf(targets)
-		if i < len(b.ParkedAt) {
-			for _, name := range b.ParkedAt[i] {
-				if s := e.byName[name]; s != nil {
-					r.msg.left &^= s.bit
-				}
-			}
-		}
-		if tail {
-			e.track(r)
-		} else {
-			e.swept++
-		}
-		e.fan(r, targets, now)
 		for len(marks) > 0 && marks[0].N == i+1 && tail {
 			e.tracker.End(marks[0].Resume)
 			marks = marks[1:]
 		}
+	}
+	if foreign > 0 {
+		e.skipped("tenant", foreign)
 	}
 	if b.Resume != "" && tail {
 		e.tracker.End(b.Resume)
@@ -121,6 +119,25 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	if f := e.cfg.Events.Received; f != nil {
 		f(len(b.Messages), b.CommitLag, lag)
 	}
+}
+
+// take puts one message into the tracker, and its deliveries into lanes, but for those at sinks where one is parked already.
+func (e *engine) take(r *routed, parkedAt []string, tail bool, now time.Time) {
+	e.remember(&r.msg)
+	r.msg.parked = len(parkedAt) > 0
+	targets := e.targetsOf(r)
+	r.msg.left = partsOf(targets)
+	for _, name := range parkedAt {
+		if s := e.byName[name]; s != nil {
+			r.msg.left &^= s.bit
+		}
+	}
+	if tail {
+		e.track(r)
+	} else {
+		e.swept++
+	}
+	e.fan(r, targets, now)
 }
 
 // targetsOf are the sinks that a message goes to: those of its route, or the sink "" when it cannot be routed or decoded.

@@ -16,6 +16,8 @@ type parts struct {
 	config *config.Config
 	// makers make the sinks, in the order of config.Sinks; nil where the sink's keys are wrong.
 	makers []maker
+	// feedback, if not nil, counts statements of feedback.
+	feedback func(table, outcome string, n int, why error)
 }
 
 // A maker makes a sink whose keys were read.

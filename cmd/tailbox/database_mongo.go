@@ -20,7 +20,7 @@ type mongoDatabase struct{ cfg mongo.Config }
 func (p *parts) mongo(log *slog.Logger) mongo.Config {
 	c := p.config
 	return mongo.Config{Pipeline: c.Pipeline, URL: c.Source.URL, Schema: c.Source.Schema, Start: c.Source.Start, Tables: c.Source.Tables,
-		MaxMessage: int(c.MaxMessage), Logger: log}
+		MaxMessage: int(c.MaxMessage), Feedback: p.feedback, Logger: log}
 }
 
 func (d mongoDatabase) source() source.Source { return mongo.New(d.cfg) }
@@ -79,7 +79,7 @@ func (d mongoDatabase) status(ctx context.Context) (*report, error) {
 		return nil, err
 	}
 	out := &report{all: r, sinks: &r.Sinks, pipeline: r.Pipeline, relay: "not running: nobody holds the pipeline's lease",
-		checkpoint: "there is none: tailbox init makes it", openRequests: r.OpenRequests, held: r.Held, retained: -1, lag: -1,
+		checkpoint: "there is none: tailbox init makes it", openRequests: r.OpenRequests, held: r.Held, feedback: r.Feedback, retained: -1, lag: -1,
 		source: fmt.Sprintf("mongodb %s, %s, log ends at %s", r.Version, r.SourceID, r.End)}
 	if h := r.Holder; h != nil {
 		out.relay = fmt.Sprintf("running at %s (process %d), lease renewed at %s", h.Host, h.PID, h.Renewed.Format(time.RFC3339))

@@ -19,7 +19,7 @@ type mysqlDatabase struct{ cfg mysql.Config }
 func (p *parts) mysql(log *slog.Logger, ignored func(why string, n int)) mysql.Config {
 	c := p.config
 	return mysql.Config{Kind: c.Source.Kind, Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, ServerID: c.Source.ServerID, Poll: c.Source.Poll,
-		Schema: c.Source.Schema, Start: c.Source.Start, Tables: c.Source.Tables, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
+		Schema: c.Source.Schema, Start: c.Source.Start, Tables: c.Source.Tables, MaxMessage: int(c.MaxMessage), Ignored: ignored, Feedback: p.feedback, Logger: log}
 }
 
 func (d mysqlDatabase) source() source.Source {
@@ -83,7 +83,7 @@ func (d mysqlDatabase) status(ctx context.Context) (*report, error) {
 		return nil, err
 	}
 	out := &report{all: r, sinks: &r.Sinks, pipeline: r.Pipeline, relay: "not running: nobody holds the pipeline's lock",
-		checkpoint: "there is none: tailbox init makes it", openRequests: r.OpenRequests, held: r.Held, retained: r.RetainedBytes, lag: r.LagBytes,
+		checkpoint: "there is none: tailbox init makes it", openRequests: r.OpenRequests, held: r.Held, feedback: r.Feedback, retained: r.RetainedBytes, lag: r.LagBytes,
 		source: fmt.Sprintf("%s %s, server %s, log ends at %s", d.cfg.Kind, r.Version, r.SourceID, r.End),
 		log:    [][]string{{"lag", fmt.Sprintf("%s; the server has %s of log", bytesText(r.LagBytes), bytesText(r.RetainedBytes))}}}
 	if d.cfg.Poll {

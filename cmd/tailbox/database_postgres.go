@@ -21,7 +21,7 @@ func (p *parts) postgres(log *slog.Logger, ignored func(why string, n int)) post
 	c := p.config
 	return postgres.Config{Pipeline: c.Pipeline, URL: c.Source.URL, LockURL: c.Source.LockURL, Slot: c.Source.Slot,
 		Publication: c.Source.Publication, Poll: c.Source.Poll, Failover: c.Source.Failover, TakeOver: c.Source.TakeOver, Schema: c.Source.Schema, Start: c.Source.Start,
-		Tables: c.Source.Tables, Messages: c.Source.Messages, MaxMessage: int(c.MaxMessage), Ignored: ignored, Logger: log}
+		Tables: c.Source.Tables, Messages: c.Source.Messages, MaxMessage: int(c.MaxMessage), Ignored: ignored, Feedback: p.feedback, Logger: log}
 }
 
 func (d postgresDatabase) source() source.Source {
@@ -95,7 +95,7 @@ func (d postgresDatabase) status(ctx context.Context) (*report, error) {
 	}
 	out := &report{all: r, sinks: &r.Sinks, pipeline: r.Pipeline, relay: holderText(r.Holder), checkpoint: checkpointText(r.Checkpoint),
 		source:       fmt.Sprintf("postgres %s, system id/timeline %s, log ends at %s", r.Version, r.SourceID, r.End),
-		openRequests: r.OpenRequests, held: r.Held, retained: -1, lag: -1}
+		openRequests: r.OpenRequests, held: r.Held, feedback: r.Feedback, retained: -1, lag: -1}
 	if d.cfg.Poll {
 		out.log = pollLines(r.Poll, checkpointOf(r.Checkpoint))
 	} else if r.Slot == nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
+	"maps"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -70,6 +72,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 	if err != nil {
 		return err
 	}
+	p.feedback = countFeedback(p.config.Source.Tables, metrics.Feedback)
 	db := p.database(log, p.logUpdates(log, metrics.Ignored))
 	var tick time.Duration // 0: the relay's own
 	asking := observeEvery
@@ -78,9 +81,10 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 	}
 	r, err := relay.New(relay.Config{
 		Pipeline: p.config.Pipeline, Source: db.source(), Sinks: sinks, Router: p.config.Router,
-		Open:   db.open,
-		Tick:   tick,
-		Kept:   kept(p.config.Source.Tables),
+		Open: db.open,
+		Tick: tick,
+		Kept: kept(p.config.Source.Tables), Receipts: receipts(p.config.Source.Tables),
+		Ours: ours(p.config.Source.Tables), Cleanup: cleanup(&p.config.Source),
 		Memory: p.config.Memory, Reconcile: p.config.Source.Reconcile, ShutdownTimeout: p.config.ShutdownTimeout,
 		Events: metrics.Events(), Logger: log,
 	})
@@ -164,6 +168,12 @@ func labels(c *config.Config) admin.Labels {
 	l := admin.Labels{Source: c.Pipeline, Sinks: c.Router.Sinks(), Version: v, Commit: hash}
 	for _, route := range c.Router.Routes() {
 		l.Routes = append(l.Routes, admin.RouteLabels{Name: route.Name, Sinks: route.To})
+	}
+	for i := range c.Source.Tables {
+		t := &c.Source.Tables[i]
+		for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
+			l.Feedback = append(l.Feedback, admin.FeedbackLabels{Table: configuredName(t), Outcome: outcome})
+		}
 	}
 	return l
 }

@@ -28,6 +28,7 @@ func readNATS(s *config.Sink) maker {
 		TLS:            readTLS(k),
 		OmitMetadata:   !k.Bool("metadata_headers", true),
 	}
+	pack := readCompression(k)
 	validated(s, c)
-	return func() (sink.Sink, error) { return nats.New(c) }
+	return pack.around(func() (sink.Sink, error) { return nats.New(c) })
 }

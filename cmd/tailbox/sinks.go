@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/sink/compressed"
 	"github.com/tailbox/tailbox/sink/file"
 	"github.com/tailbox/tailbox/sink/http"
 	"github.com/tailbox/tailbox/sink/kafka"
@@ -109,8 +110,44 @@ func readHTTP(s *config.Sink) maker {
 		TLS:            readTLS(k),
 		OmitMetadata:   !k.Bool("metadata_headers", true),
 	}
+	pack := readCompression(k)
+	if pack != nil {
+		pack.ContentType = true
+		if c.Format != http.Single {
+			k.Add("payload_compression", compressed.Zstd, "needs format: single, because JSON around a payload cannot hold what is compressed")
+		}
+	}
 	validated(s, c)
-	return func() (sink.Sink, error) { return http.New(c) }
+	return pack.around(func() (sink.Sink, error) { return http.New(c) })
+}
+
+// compression is what payloads go through on their way to a sink; nil where they do not.
+type compression struct{ compressed.Config }
+
+// readCompression reads the keys payload_compression and min_size.
+func readCompression(k *config.Section) *compression {
+	algorithm, least := k.Choice("payload_compression", "none", "none", compressed.Zstd), k.Size("min_size", compressed.DefaultMinSize, 1)
+	if algorithm == "none" {
+		if k.Has("min_size") {
+			k.Add("min_size", "", "has no effect without payload_compression: zstd")
+		}
+		return nil
+	}
+	return &compression{compressed.Config{MinSize: int(least)}}
+}
+
+// around puts the compression in front of the sink that is made.
+func (c *compression) around(m maker) maker {
+	if c == nil {
+		return m
+	}
+	return func() (sink.Sink, error) {
+		s, err := m()
+		if err != nil {
+			return nil, err
+		}
+		return compressed.New(s, c.Config)
+	}
 }
 
 func readKafka(s *config.Sink) maker {
@@ -133,8 +170,9 @@ func readKafka(s *config.Sink) maker {
 		c.SASL = &kafka.SASL{Mechanism: sasl.String("mechanism", ""), Username: sasl.String("username", ""), Password: sasl.Secret("password")}
 		sasl.Done()
 	}
+	pack := readCompression(k)
 	validated(s, c)
-	return func() (sink.Sink, error) { return kafka.New(c) }
+	return pack.around(func() (sink.Sink, error) { return kafka.New(c) })
 }
 
 // readTLS reads the section tls of a sink; nil where there is none.

@@ -50,6 +50,7 @@ type report struct {
 	log          [][]string
 	openRequests int
 	held         []checkpoint.Lane
+	feedback     []sqlstore.FeedbackFailure
 	// retained and lag are bytes of log; -1 = unknown. Unclean counts starts in a row that settled nothing.
 	retained, lag int64
 	unclean       int
@@ -82,6 +83,10 @@ func printReport(w io.Writer, r *report) error {
 			at = "at every sink"
 		}
 		rows = append(rows, []string{"held", cell(lane.Group, 0) + " " + at})
+	}
+	for _, f := range r.feedback {
+		rows = append(rows, []string{"feedback", fmt.Sprintf("%s of table %s failed %s, last %s ago: %s", f.Outcome, f.Table, count(f.Failed, "time", "times"),
+			seconds(f.AgeSeconds), cell(f.Error, 0))})
 	}
 	if err := table(w, rows); err != nil {
 		return err

@@ -23,6 +23,8 @@ type Labels struct {
 	Sinks []string
 	// Routes are the names of routes with the sinks of each.
 	Routes []RouteLabels
+	// Feedback are the outcomes that business rows are told, by table.
+	Feedback []FeedbackLabels
 	// Version and Commit go into build_info.
 	Version, Commit string
 }
@@ -32,6 +34,9 @@ type RouteLabels struct {
 	Name  string
 	Sinks []string
 }
+
+// FeedbackLabels is one statement of feedback.
+type FeedbackLabels struct{ Table, Outcome string }
 
 // unroutable stands in the label sink for deliveries that no sink could be found for: an empty label would be no label.
 const unroutable = "-"
@@ -48,7 +53,7 @@ var (
 	sinkStates   = []string{"open", "broken", "paused", "throttled"}
 	parkedStates = []string{string(checkpoint.StateRetrying), string(checkpoint.StateWaiting), string(checkpoint.StateDead)}
 	laneStates   = []string{"open", "parked", "held"}
-	skipReasons  = []string{"settled", "gone"}
+	skipReasons  = []string{"settled", "gone", "tenant"}
 	ignoreKinds  = []string{"update", "delete", "truncate", "origin", "type", "table", "message"}
 	deadClasses  = []string{"permanent", "rejected", "crash", "superseded", "too_large", "unroutable"}
 	lostClasses  = []string{"unroutable", "undecodable", "too_large"}
@@ -71,6 +76,8 @@ type Metrics struct {
 	oldestDue, oldestHeld                     *prometheus.GaugeVec
 	memory, memoryLimit, leader               prometheus.Gauge
 	unclean                                   prometheus.Counter
+	feedback                                  *prometheus.CounterVec
+	removed                                   prometheus.Counter
 
 	// sinks are the names of all sinks, and "".
 	sinks []string
@@ -107,7 +114,7 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 		dead:            b.counters("messages_dead_total", "Deliveries that became dead letters.", nil, "sink", "route", "class"),
 		replayed:        b.counter("messages_replayed_total", "Dead deliveries that an operator replayed.", nil),
 		skipped: b.counters("messages_skipped_total", "Messages about which a step was left out: settled = not sent again, because the log repeated what is settled; "+
-			"gone = delivered or parked, but its row could not be deleted or marked, because the application had removed it.", nil, "why"),
+			"gone = delivered or parked, but its row could not be deleted or marked, because the application had removed it; tenant = of another pipeline's tenant.", nil, "why"),
 		endToEnd: b.histogram("end_to_end_seconds", "From the commit of a message to its acknowledgement, for the oldest of a run.",
 			exponential(0.001, 2, 24)),
 		deliver:     b.histograms("deliver_seconds", "Time of a call to a sink.", exponential(0.0005, 2, 18), "sink"),
@@ -122,6 +129,8 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 		memoryLimit: b.gauge("memory_limit_bytes", "Bound on memory_bytes.", nil),
 		leader:      b.gauge("leader", "1 while this process holds the pipeline's lock.", nil),
 		unclean:     b.counter("unclean_starts_total", "Starts that ended before anything was settled.", nil),
+		removed:     b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over.", nil),
+		feedback:    b.counters("feedback_total", "Statements that told business rows an outcome, done or failed.", nil, "table", "outcome", "result"),
 	}
 	build := b.gauges("build_info", "Always 1; the labels say what runs.", nil, "version", "commit", "go")
 	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
@@ -160,6 +169,11 @@ func (m *Metrics) seed(labels Labels) {
 	}
 	for _, class := range lostClasses {
 		m.dead.WithLabelValues(unroutable, "", class)
+	}
+	for _, f := range labels.Feedback {
+		for _, result := range []string{"done", "failed"} {
+			m.feedback.WithLabelValues(f.Table, f.Outcome, result)
+		}
 	}
 	for _, route := range labels.Routes {
 		for _, name := range route.Sinks {

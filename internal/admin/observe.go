@@ -56,6 +56,7 @@ func (m *Metrics) Events() relay.Events {
 		},
 		SinkState: func(name, state, _ string) { m.setSinkState(name, state) },
 		Gap:       func(string) { m.gaps.Inc() },
+		Cleaned:   func(n int) { m.removed.Add(float64(n)) },
 		Found:     func(n int) { m.found.Add(float64(n)) },
 		Sampled:   m.onSampled,
 	}
@@ -63,6 +64,15 @@ func (m *Metrics) Events() relay.Events {
 
 // Ignored counts entries of the log that were left out.
 func (m *Metrics) Ignored(why string, n int) { m.ignored.WithLabelValues(why).Add(float64(n)) }
+
+// Feedback counts statements that told business rows an outcome; why is nil for those that were done.
+func (m *Metrics) Feedback(table, outcome string, n int, why error) {
+	result := "done"
+	if why != nil {
+		result = "failed"
+	}
+	m.feedback.WithLabelValues(table, outcome, result).Add(float64(n))
+}
 
 func (m *Metrics) onState(state, why string) {
 	m.mu.Lock()

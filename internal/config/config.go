@@ -52,7 +52,9 @@ type Source struct {
 	Poll bool
 	// Reconcile is 0 for never.
 	Reconcile time.Duration
-	Tables    []outbox.Table
+	// Cleanup is how often delivered rows whose retention is over are removed.
+	Cleanup time.Duration
+	Tables  []outbox.Table
 	// Messages is the prefix of messages that are written by pg_logical_emit_message, into no table; "" = none.
 	Messages string
 	// OnUpdate is the level at which updates of outbox rows are logged; nil = they are only counted.
@@ -87,6 +89,7 @@ const (
 	defaultMaxMessage      = 16 << 20
 	defaultShutdownTimeout = 30 * time.Second
 	defaultReconcile       = 5 * time.Minute
+	defaultCleanup         = time.Hour
 )
 
 // Load reads a file. The error says that it could not be read, or is no YAML; what else is wrong is collected by the

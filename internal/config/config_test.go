@@ -56,7 +56,7 @@ func TestFull(t *testing.T) {
 	want := &config.Config{
 		Pipeline: "orders",
 		Source: config.Source{Kind: "postgres", URL: "postgres://db/shop", Slot: "tailbox_orders", Publication: "tailbox_orders",
-			Failover: true, Schema: "public", Start: "pending", Reconcile: 5 * time.Minute,
+			Failover: true, Schema: "public", Start: "pending", Reconcile: 5 * time.Minute, Cleanup: time.Hour,
 			Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium", OnDelivered: outbox.Delete, Words: outbox.DefaultWords,
 				Columns: outbox.Columns{ID: "id", Type: "type", Topic: "aggregatetype", Key: "aggregateid", Group: []string{"customer"}, Payload: "payload"}}}},
 		Sinks:  []config.Sink{{Name: "kafka", Kind: "kafka"}, {Name: "audit", Kind: "http"}, {Name: "mail", Kind: "smtp"}},
@@ -206,9 +206,46 @@ func TestColumns(t *testing.T) {
 			yaml: `tables: [{columns: {id: '"ID'}}]}`,
 			err:  `source.tables[0].columns.id "\"ID": is no name: write it as it is in the database, such as ID, or quoted as in SQL`,
 		},
-		"quotes inside":       {yaml: `tables: [{columns: {group: ['a"b']}}]}`, err: `source.tables[0].columns.group`},
-		"column of a table":   {yaml: `tables: [{columns: {payload: '"a"."b"'}}]}`, err: `source.tables[0].columns.payload`},
-		"null payload column": {yaml: "tables: [{columns: {payload: }}]}", err: "source.tables[0].columns.payload: must name a column"},
+		"quotes inside":     {yaml: `tables: [{columns: {group: ['a"b']}}]}`, err: `source.tables[0].columns.group`},
+		"column of a table": {yaml: `tables: [{columns: {payload: '"a"."b"'}}]}`, err: `source.tables[0].columns.payload`},
+		"feedback": {
+			yaml: `tables: [{feedback: {delivered: "UPDATE orders SET sent = now() WHERE id = :order_no AND t = :tenant", dead: "UPDATE orders SET e = :error;"},
+				router: {table.fields.additional.placement: "order_no:header"}}]}`,
+			want: func(t *outbox.Table) {
+				t.Fields = []string{"order_no"}
+				t.Feedback = outbox.Feedback{outbox.OutcomeDelivered: "UPDATE orders SET sent = now() WHERE id = :order_no AND t = :tenant",
+					outbox.OutcomeDead: "UPDATE orders SET e = :error;"}
+			},
+		},
+		"feedback that ends the transaction": {yaml: `tables: [{feedback: {dead: COMMIT}}]}`,
+			err: "source.tables[0].feedback.dead: must be one statement that begins with INSERT, UPDATE"},
+		"feedback with what is not known": {yaml: `tables: [{feedback: {delivered: "UPDATE a SET b = :error"}}]}`,
+			err: "source.tables[0].feedback.delivered: :error is not known of a delivered message"},
+		"feedback about nothing":  {yaml: `tables: [{feedback: {}}]}`, err: "source.tables[0].feedback: is empty"},
+		"feedback about a status": {yaml: `tables: [{feedback: {failed: "UPDATE a SET b = 1"}}]}`, err: "source.tables[0].feedback.failed"},
+		"retention": {
+			yaml: `tables: [{columns: {delivered_at: d}, retention: 24h}]}`,
+			want: func(t *outbox.Table) {
+				t.Columns.DeliveredAt, t.OnDelivered, t.Retention = "d", outbox.Mark, 24*time.Hour
+			},
+		},
+		"retention of what is deleted": {yaml: `tables: [{retention: 24h}]}`, err: "source.tables[0].retention \"24h0m0s\": has no effect with on_delivered: delete"},
+		"retention of what is kept": {yaml: `tables: [{columns: {delivered_at: d}, on_delivered: keep, retention: 24h}]}`,
+			err: "set on_delivered to mark, with a column delivered_at"},
+		"retention without a time": {yaml: `tables: [{columns: {status: s}, retention: 24h}]}`, err: "needs a column delivered_at"},
+		"retention too short":      {yaml: `tables: [{columns: {delivered_at: d}, retention: 24s}]}`, err: "must be at least 1m"},
+		"receipt": {
+			yaml: `tables: [{columns: {receipt: r}, on_delivered: keep}]}`,
+			want: func(t *outbox.Table) { t.Columns.Receipt, t.OnDelivered = "r", outbox.Keep },
+		},
+		"receipt of what is deleted": {yaml: `tables: [{columns: {receipt: r}}]}`, err: "source.tables[0].columns.receipt: has no effect"},
+		"tenants": {
+			yaml: `tables: [{columns: {tenant: t}, tenants: [a, b]}]}`,
+			want: func(t *outbox.Table) { t.Columns.Tenant, t.Tenants = "t", []string{"a", "b"} },
+		},
+		"tenants without a column": {yaml: `tables: [{tenants: a}]}`, err: "needs a column that holds the tenant"},
+		"no tenants":               {yaml: `tables: [{columns: {tenant: t}, tenants: []}]}`, err: "source.tables[0].tenants: is empty"},
+		"null payload column":      {yaml: "tables: [{columns: {payload: }}]}", err: "source.tables[0].columns.payload: must name a column"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -229,6 +266,28 @@ func TestColumns(t *testing.T) {
 				t.Errorf("tables (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// An update for MongoDB may be written as YAML, whose order is kept, or as JSON.
+func TestFeedbackOfMongoDB(t *testing.T) {
+	t.Parallel()
+	const want = `{"collection":"orders","filter":{"_id":":key:objectid"},"update":{"$set":{"b":1,"a":":error","d":null}}}`
+	for _, text := range []string{
+		"{collection: orders, filter: {_id: ':key:objectid'}, update: {$set: {b: 1, a: ':error', d: ~}}}",
+		"'" + want + "'",
+	} {
+		c, err := read(t, "", "source: {kind: mongodb, url: mongodb://h/d, tables: [{feedback: {dead: "+text+"}}]}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Source.Tables[0].Feedback[outbox.OutcomeDead]; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	_, err := read(t, "", "source: {kind: mongodb, url: mongodb://h/d, tables: [{feedback: {dead: UPDATE a SET b = 1}}]}\n")
+	if err == nil || !strings.Contains(err.Error(), "feedback.dead: must be {collection, filter, update}") {
+		t.Errorf("a statement in SQL: got %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/router"
@@ -51,6 +52,9 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 		readPostgres(s, &src, byDefault)
 	}
 	src.Reconcile = s.Duration("reconcile", defaultReconcile)
+	if src.Cleanup = s.Duration("cleanup_interval", defaultCleanup); src.Cleanup < time.Second {
+		s.Add("cleanup_interval", src.Cleanup.String(), "must be at least 1s")
+	}
 	var options []router.Options
 	src.Tables, options = readTables(s, src.Kind, shared)
 	if src.Poll {

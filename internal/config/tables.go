@@ -58,7 +58,7 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	}
 	if !ok {
 		s.Add("shape", t.Shape, "is unknown", shapeNames()...)
-		s.Allow("columns", "on_delivered", "words", "topic")
+		s.Allow("columns", "on_delivered", "words", "topic", "retention", "tenants", "feedback")
 		return t, own
 	}
 	if kind == "mongodb" {
@@ -70,6 +70,8 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
 	merged := shared.With(own)
 	t.Fields, t.Optional = merged.Fields(t.Columns), merged.Optional()
+	readKept(s, &t)
+	readFeedback(s, kind, &t)
 	return t, own
 }
 

@@ -69,6 +69,8 @@ type result struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
 	Error  string `json:"error"`
+	// Receipt is what the endpoint has to say about a message that it took.
+	Receipt string `json:"receipt"`
 }
 
 // match finds the result of each of ds, by id where the result has one, else by index. It returns nil if all were
@@ -97,6 +99,9 @@ func (s *Sink) match(results []result, ds []*sink.Delivery) []error {
 		}
 		if answers[i] = s.judge(r); answers[i] == nil {
 			good++
+			if d := ds[i]; d.Receipt != nil {
+				d.Receipt.Set(strings.TrimSpace(r.Status + " " + r.Receipt))
+			}
 		}
 	}
 	if good == len(ds) {

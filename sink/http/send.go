@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	nethttp "net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/sink"
@@ -40,10 +42,33 @@ func (s *Sink) send(ctx context.Context, r request, ds []*sink.Delivery) (result
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 && s.cfg.Results {
 		return s.readResults(ctx, resp, ds)
 	}
-	return nil, s.answer(resp, drain(resp, cancel))
+	text := drain(resp, cancel)
+	if err = s.answer(resp, text); err == nil {
+		receipts(ds, resp.StatusCode, text)
+	}
+	return nil, err
+}
+
+// receipts notes what the endpoint answered to all deliveries of a request.
+func receipts(ds []*sink.Delivery, code int, text string) {
+	var receipt string
+	for _, d := range ds {
+		if d.Receipt == nil {
+			continue
+		}
+		if receipt == "" {
+			receipt = strconv.Itoa(code)
+			if text = strings.Join(strings.Fields(text), " "); text != "" {
+				receipt += " " + text
+			}
+		}
+		d.Receipt.Set(receipt)
+	}
 }
 
 const (
+	// maxRead is how much is read of an answer for an error or a receipt.
+	maxRead = 1000
 	// maxDrain and drainTime are how much, and how long, is read of an answer that matters no more, so that its connection
 	// can be used again.
 	maxDrain  = 64 << 10
@@ -58,7 +83,7 @@ func drain(resp *nethttp.Response, cancel context.CancelFunc) string {
 	// The status is the answer: an endpoint that takes its time with the body holds nobody up.
 	timer := time.AfterFunc(drainTime, cancel)
 	defer timer.Stop()
-	text := make([]byte, sink.MaxText)
+	text := make([]byte, maxRead)
 	n, err := io.ReadFull(resp.Body, text)
 	if err == nil {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)

@@ -106,7 +106,7 @@ func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 		count, err := p.encode(to, ds[at:], limit, time.Now())
 		var refused map[int]error
 		if err == nil {
-			refused, err = s.produce(ctx, t, to, p, count)
+			refused, err = s.produce(ctx, t, to, p, ds[at:at+count])
 		} else {
 			count = 1
 		}

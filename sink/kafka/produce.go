@@ -25,9 +25,10 @@ var errTimeout = errors.New("timeout")
 // knows, they all have one form.
 const minVersion = 3
 
-// produce sends the request in p, which holds count deliveries, and returns nil when all are durable. Where the broker
-// names the messages that are at fault, refused has their errors by index.
-func (s *Sink) produce(ctx context.Context, t *topic, to sink.Destination, p *produce, count int) (refused map[int]error, err error) {
+// produce sends the request in p, which holds ds, and returns nil when all are durable. Where the broker names the messages that
+// are at fault, refused has their errors by index.
+func (s *Sink) produce(ctx context.Context, t *topic, to sink.Destination, p *produce, ds []*sink.Delivery) (refused map[int]error, err error) {
+	count := len(ds)
 	known := s.cluster.known.Load()
 	address, ok := known.brokers[t.leaders[to.Partition]]
 	if !ok {
@@ -43,9 +44,19 @@ func (s *Sink) produce(ctx context.Context, t *topic, to sink.Destination, p *pr
 	part := &answer.Topics[0].Partitions[0]
 	if part.ErrorCode == 0 {
 		s.troubles.over(to)
+		receipts(ds, to.Partition, part.BaseOffset)
 		return nil, nil
 	}
 	return s.refused(ctx, t, to, p, count, part)
+}
+
+// receipts notes where messages were appended.
+func receipts(ds []*sink.Delivery, partition int32, first int64) {
+	for i, d := range ds {
+		if d.Receipt != nil {
+			d.Receipt.Set(fmt.Sprintf("partition=%d offset=%d", partition, first+int64(i)))
+		}
+	}
 }
 
 // whole returns what makes an error about all of a call's deliveries out of one about any of them.

@@ -36,7 +36,8 @@ func TestStoreKit(t *testing.T) {
 
 func kitKind() sourcetest.Kind {
 	return sourcetest.Kind{
-		Open: func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, s) },
+		Business: kitBusiness(),
+		Open:     func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, s) },
 		IDs: map[string][]string{
 			"objectid": {"0123456789abcdef01234567", "fedcba9876543210fedcba98"}, "string": {"'\\x", "7", "\u00e4"},
 			"uuid": {"0b0e8f6a-8a3e-4b58-9d3c-111111111111", "ffffffff-8a3e-4b58-9d3c-111111111111"},
@@ -113,6 +114,11 @@ func openKit(t testing.TB, s sourcetest.Setup) *kitDatabase {
 	if _, err := Init(context.Background(), d.cfg); err != nil {
 		t.Fatal(err)
 	}
+	if d.tables[0].Feedback != nil {
+		if err := makeTold(context.Background(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if s.Cut {
 		d.proxy = servers.NewProxy(t, d.server.Addr())
 	}
@@ -162,6 +168,9 @@ func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetes
 			n, _ := cur.Current.Lookup(c.Attempts).AsInt64OK()
 			row.Attempts = int(n)
 			_, row.Delivered = cur.Current.Lookup(c.DeliveredAt).TimeOK()
+		}
+		if c := t.Columns.Receipt; c != "" {
+			row.Receipt, _ = cur.Current.Lookup(c).StringValueOK()
 		}
 		rows = append(rows, row)
 	}

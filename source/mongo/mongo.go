@@ -39,6 +39,8 @@ type Config struct {
 	Tables []outbox.Table
 	// MaxMessage bounds one message, in bytes; larger documents get outbox.FaultTooLarge and are not held in memory.
 	MaxMessage int
+	// Feedback, if not nil, counts the updates of feedback that were done about a table's outcome, or failed.
+	Feedback func(table, outcome string, n int, why error)
 	// Logger may be nil.
 	Logger *slog.Logger
 }

@@ -83,6 +83,7 @@ type view struct {
 	ChangedAt   time.Time        `bson:"changed_at"`
 	FaultClass  string           `bson:"fault_class,omitempty"`
 	FaultReason string           `bson:"fault_reason,omitempty"`
+	Priority    int32            `bson:"priority"`
 }
 
 // message is the rest of the message.
@@ -96,7 +97,6 @@ type message struct {
 	ContentType    string     `bson:"content_type,omitempty"`
 	IdempotencyKey string     `bson:"idempotency_key,omitempty"`
 	CorrelationID  string     `bson:"correlation_id,omitempty"`
-	Priority       int32      `bson:"priority"`
 	MaxAttempts    int32      `bson:"max_attempts"`
 	AvailableAt    *time.Time `bson:"available_at,omitempty"`
 	CreatedAt      *time.Time `bson:"created_at,omitempty"`
@@ -123,7 +123,7 @@ func viewFields() bson.D {
 // messageFields are the names of the fields of message.
 func messageFields() []string {
 	return []string{"topic", "key", "payload", "headers", "fields", "tenant", "content_type", "idempotency_key", "correlation_id",
-		"priority", "max_attempts", "available_at", "created_at", "commit_time"}
+		"max_attempts", "available_at", "created_at", "commit_time"}
 }
 
 func (v *view) lane() checkpoint.Lane           { return checkpoint.Lane{Sink: v.Sink, Group: v.Group} }
@@ -154,9 +154,9 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 	if m.Fault != nil {
 		d.FaultClass, d.FaultReason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
 	}
-	d.Type = m.Type
+	d.Type, d.Priority = m.Type, m.Priority
 	d.message = message{Topic: m.Topic, Key: m.Key, Payload: m.Payload, Tenant: m.Tenant, ContentType: m.ContentType,
-		IdempotencyKey: m.IdempotencyKey, CorrelationID: m.CorrelationID, Priority: m.Priority, MaxAttempts: m.MaxAttempts,
+		IdempotencyKey: m.IdempotencyKey, CorrelationID: m.CorrelationID, MaxAttempts: m.MaxAttempts,
 		AvailableAt: orNil(m.AvailableAt), CreatedAt: orNil(m.CreatedAt), CommitTime: orNil(m.CommitTime)}
 	for _, h := range m.Headers {
 		d.Headers = append(d.Headers, pair{Name: h.Name, Value: h.Value})

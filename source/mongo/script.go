@@ -122,12 +122,16 @@ func (c *Config) needs() []need {
 			actions = append(actions, "remove")
 		case outbox.Mark:
 			actions = append(actions, "update")
+			if t.Retention > 0 {
+				actions = append(actions, "remove")
+			}
 		}
-		if t.OnDelivered == outbox.Delete && t.Columns.Status != "" {
+		if t.OnDelivered == outbox.Delete && t.Columns.Status != "" || t.OnDelivered == outbox.Keep && t.Columns.Receipt != "" {
 			actions = append(actions, "update") // of what a parked delivery shows
 		}
 		list = append(list, need{t.Schema, t.Name, actions})
 	}
+	list = append(list, c.feedbackNeeds()...)
 	for _, name := range databases {
 		list = append(list, need{name, "", []string{"listCollections"}})
 	}

@@ -45,18 +45,27 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 ) (*attempt, error) {
 	locked := make(map[sqlstore.MessageKey]bool)
 	pause := firstPause
+	untold := &untold{}
 	for try := 1; ; try++ {
-		a := &attempt{s: s, in: in, unfinished: unfinished, inside: inside, locked: locked}
+		a := &attempt{s: s, in: in, unfinished: unfinished, inside: inside, locked: locked, untold: untold}
 		sent := time.Now()
 		err := a.run(ctx)
 		if err == nil {
 			s.renewed = sent
+			s.feedback.report.Settled()
 			return a, nil
 		}
 		if s.session.TransactionRunning() {
 			if aerr := s.abort(ctx); aerr != nil {
 				return nil, fault("settle", errors.Join(err, aerr))
 			}
+		}
+		if untold.blame(err) {
+			if err := sleep(ctx, &pause); err != nil {
+				return nil, err
+			}
+			try--
+			continue
 		}
 		if !hasLabel(err, transientLabel) || try == settleTries {
 			return nil, fault("settle", err)
@@ -100,6 +109,9 @@ type attempt struct {
 	states  map[checkpoint.Lane]sqlstore.LaneState
 	work    []*rowWork
 	skipped map[int]bool // indexes of Rows that are locked
+	// superseded are deliveries that became dead because newer ones were parked. untold is what business documents are not told.
+	superseded []checkpoint.Key
+	untold     *untold
 }
 
 func (a *attempt) run(ctx context.Context) error {
@@ -118,7 +130,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.s.begin(a.after()); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{a.change, a.rows, a.cleanUp, a.putLanesInOrder, a.finish} {
+	for _, step := range []func(context.Context) error{a.change, a.rows, a.feedBack, a.cleanUp, a.putLanesInOrder, a.finish} {
 		if err := step(ctx); err != nil {
 			return err
 		}

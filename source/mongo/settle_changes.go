@@ -197,6 +197,7 @@ func (a *attempt) supersede(ctx context.Context) error {
 			return err
 		}
 		for _, key := range keys {
+			a.superseded = append(a.superseded, checkpoint.Key{Sink: lane.Sink, Table: key.Table, ID: key.ID})
 			a.message(key).stale = true
 		}
 	}

@@ -20,6 +20,8 @@ type settled struct {
 	kind idKind
 	// attempts is what delivered it, where a change of this settlement did.
 	attempts int
+	// receipt is what sinks answered.
+	receipt string
 	// settled: its row was part of an earlier settlement. Until then, other deliveries of it may be unsettled.
 	settled bool
 	// views are its parked deliveries. Known: they were read; stale: they have to be read again.
@@ -76,7 +78,8 @@ func (m *settled) complete() bool { return m.touched && (m.row >= 0 || m.settled
 // collectMessages adds the messages that the settlement is about.
 func (a *attempt) collectMessages() {
 	for i := range a.in.Changes {
-		a.message(sqlstore.KeyOfMessage(a.in.Changes[i].Key))
+		m := a.message(sqlstore.KeyOfMessage(a.in.Changes[i].Key))
+		m.receipt = sqlstore.AppendReceipt(m.receipt, a.in.Changes[i].Receipt)
 	}
 	for _, key := range a.unfinished {
 		a.message(key).unfinished = true
@@ -85,6 +88,7 @@ func (a *attempt) collectMessages() {
 		if r := &a.in.Rows[i]; r.Parked {
 			m := a.message(sqlstore.MessageKey{Table: r.Table, ID: r.ID})
 			m.row, m.kind = i, idKind(r.Txn)
+			m.receipt = sqlstore.AppendReceipt(m.receipt, r.Receipt)
 		}
 	}
 	for i := range a.in.Park {
@@ -161,9 +165,9 @@ func (a *attempt) rows(ctx context.Context) error {
 
 // decided is the message as the decision about its document needs it.
 func (m *settled) decided() *sqlstore.Message {
-	d := &sqlstore.Message{Key: m.key, Row: m.row, Attempts: m.attempts, Settled: m.settled, Unfinished: m.unfinished}
+	d := &sqlstore.Message{Key: m.key, Row: m.row, Attempts: m.attempts, Receipt: m.receipt, Settled: m.settled, Unfinished: m.unfinished}
 	for _, v := range m.views {
-		d.See(sqlstore.ParkedView{State: v.State, Attempts: v.Attempts, Next: v.Next, LastError: v.LastError, InTable: v.InTable, RowSettled: v.RowSettled})
+		d.See(sqlstore.ParkedView{Sink: v.Sink, State: v.State, Attempts: v.Attempts, Next: v.Next, LastError: v.LastError, InTable: v.InTable, RowSettled: v.RowSettled})
 	}
 	return d
 }

@@ -39,7 +39,7 @@ func viewOf(t *outbox.Table) sqlstore.TableView {
 	c := &t.Columns
 	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "")
 	return sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: c.Status != "", View: c.Status != "", Viewable: viewable,
-		Updatable: viewable || c.DeliveredAt != ""}
+		Updatable: viewable || c.DeliveredAt != "" || c.Receipt != "", Receipts: c.Receipt != ""}
 }
 
 // plainRows deals with the documents of messages of which nothing is parked, table by table.
@@ -53,13 +53,16 @@ func (a *attempt) plainRows(ctx context.Context) error {
 		}
 		c := rowChange{id: r.ID, kind: idKind(r.Txn), index: i, RowChange: sqlstore.RowChange{Attempts: 1}}
 		view := viewOf(t)
+		if view.Receipts {
+			c.Receipt = r.Receipt
+		}
 		if _, touch := view.Delivered(&c.RowChange, false); touch {
 			byTable[r.Table] = append(byTable[r.Table], c)
 		}
 	}
 	for i := range a.s.cfg.Tables {
 		t := &a.s.cfg.Tables[i]
-		if err := a.rowsOf(ctx, t, t.OnDelivered == outbox.Delete, true, byTable[t.String()]); err != nil {
+		if err := a.rowsOf(ctx, t, t.OnDelivered == outbox.Delete, t.Columns.Receipt == "", byTable[t.String()]); err != nil {
 			return err
 		}
 	}
@@ -152,6 +155,15 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 		}
 	}
 	c := &t.Columns
+	if r.Receipt != "" {
+		held := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: "$" + c.Receipt}}, "string"}}},
+			"$" + c.Receipt, ""}}}
+		add(c.Receipt, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{held, ""}}}, literal(r.Receipt),
+			bson.D{{Key: "$concat", Value: bson.A{held, "\n", literal(r.Receipt)}}}}}})
+	}
+	if t.OnDelivered == outbox.Keep {
+		return bson.A{bson.D{{Key: "$set", Value: set}}}
+	}
 	add(c.Status, literal(t.Words.Value(r.Word)))
 	more := bson.A{} // whether one more attempt was spent
 	for _, count := range []struct {

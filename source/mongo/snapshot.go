@@ -151,9 +151,32 @@ func (c *Config) pendingRows(t *outbox.Table, first bool) (where bson.D, cure st
 func pendingCondition(t *outbox.Table) bson.D {
 	switch {
 	case t.Columns.Status != "":
-		return bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: bson.A{t.Words.Value(t.Words.Pending), nil}}}}}
+		return append(bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: bson.A{t.Words.Value(t.Words.Pending), nil}}}}}, oursCondition(t)...)
 	case t.Columns.DeliveredAt != "":
-		return bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}
+		return append(bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}, oursCondition(t)...)
 	}
 	return nil
+}
+
+// pendingOurs is the same, or where no column tells, the filter for all of this pipeline's documents.
+func pendingOurs(t *outbox.Table) bson.D {
+	if where := pendingCondition(t); where != nil {
+		return where
+	}
+	return append(bson.D{}, oursCondition(t)...)
+}
+
+// oursCondition is the filter by which a document is this pipeline's; nil where all are. One without a tenant has the tenant "".
+func oursCondition(t *outbox.Table) bson.D {
+	if len(t.Tenants) == 0 {
+		return nil
+	}
+	all := make(bson.A, 0, len(t.Tenants)+1)
+	for _, tenant := range t.Tenants {
+		all = append(all, tenant)
+		if tenant == "" {
+			all = append(all, nil)
+		}
+	}
+	return bson.D{{Key: t.Columns.Tenant, Value: bson.D{{Key: "$in", Value: all}}}}
 }

@@ -32,6 +32,8 @@ type Report struct {
 	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
 	OpenRequests int               `json:"open_requests"`
 	Held         []checkpoint.Lane `json:"held"`
+	// Feedback is what of it failed within a day, since the relay started.
+	Feedback []sqlstore.FeedbackFailure `json:"feedback_failures,omitempty"`
 }
 
 // An OplogReport tells how far back the log reaches.
@@ -126,6 +128,11 @@ func (s *store) reportCheckpoint(ctx context.Context, r *Report, end opTime, now
 		c.LagSeconds = float64(end>>32 - at.at>>32)
 	}
 	r.Checkpoint = c
+	for _, f := range doc.FeedbackFailures {
+		if age := now.Sub(f.At); age < 24*time.Hour {
+			r.Feedback = append(r.Feedback, sqlstore.FeedbackFailure{Table: f.Table, Outcome: f.Outcome, Failed: f.Failed, Error: f.Error, AgeSeconds: max(age.Seconds(), 0)})
+		}
+	}
 	return nil
 }
 

@@ -54,6 +54,7 @@ type store struct {
 	gap int64
 	// unfinished: there are parked deliveries whose document was locked when it was to be dealt with.
 	unfinished bool
+	feedback   feedback
 }
 
 var _ checkpoint.Store = (*store)(nil)
@@ -78,7 +79,10 @@ func openStore(ctx context.Context, cfg Config) (*store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, operationTime)
 	defer cancel()
-	err = s.indexed(ctx)
+	s.feedback, err = s.newFeedback()
+	if err == nil {
+		err = s.indexed(ctx)
+	}
 	if err == nil {
 		err = s.takeLease(ctx)
 	}

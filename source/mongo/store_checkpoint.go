@@ -27,6 +27,8 @@ type checkpointDocument struct {
 	Unclean      int          `bson:"unclean_starts"`
 	Version      int          `bson:"schema_version"`
 	UpdatedAt    time.Time    `bson:"updated_at"`
+
+	FeedbackFailures []failureDocument `bson:"feedback_failures"`
 }
 
 // sinkRanges are the settled positions beyond a checkpoint of one sink, as texts.

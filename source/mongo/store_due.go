@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 const (
@@ -72,11 +73,12 @@ func (s *store) pickDue(ctx context.Context, sinks []string, limit int, now time
 		n int
 		v *view
 	}
+	window := sqlstore.DueWindow(s.configured(), limit)
 	var turns []turn
 	for _, sink := range sinks {
 		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "sink", Value: sink}, bson.E{Key: "next_attempt_at", Value: bson.D{{Key: "$gt", Value: time.Unix(0, 0)}}}),
-			options.Find().SetSort(bson.D{{Key: "next_attempt_at", Value: 1}}).SetLimit(int64(limit)+1).SetHint(dueIndex).SetProjection(bson.D{
-				{Key: "sink", Value: 1}, {Key: "position", Value: 1}, {Key: "message_id", Value: 1}, {Key: "next_attempt_at", Value: 1}, {Key: "bytes", Value: 1}}))
+			options.Find().SetSort(bson.D{{Key: "next_attempt_at", Value: 1}}).SetLimit(int64(window)+1).SetHint(dueIndex).SetProjection(bson.D{
+				{Key: "sink", Value: 1}, {Key: "position", Value: 1}, {Key: "message_id", Value: 1}, {Key: "next_attempt_at", Value: 1}, {Key: "bytes", Value: 1}, {Key: "priority", Value: 1}}))
 		if err != nil {
 			return nil, false, next, fault("look for due deliveries", err)
 		}
@@ -84,14 +86,15 @@ func (s *store) pickDue(ctx context.Context, sinks []string, limit int, now time
 		if err := cur.All(ctx, &found); err != nil {
 			return nil, false, next, fault("look for due deliveries", err)
 		}
+		if i := slices.IndexFunc(found, func(v *view) bool { return v.Next.After(now) }); i >= 0 {
+			if at := *found[i].Next; next.IsZero() || at.Before(next) {
+				next = at
+			}
+			found = found[:i]
+		}
+		slices.SortStableFunc(found, func(a, b *view) int { return cmp.Compare(b.Priority, a.Priority) })
 		bytes := 0
 		for n, v := range found {
-			if v.Next.After(now) {
-				if next.IsZero() || v.Next.Before(next) {
-					next = *v.Next
-				}
-				break
-			}
 			if n == limit || bytes >= dueBytes/len(sinks) {
 				cut = true
 				break
@@ -124,7 +127,7 @@ func (s *store) readParked(ctx context.Context, views []*view, now time.Time) ([
 		return nil, err
 	}
 	slices.SortFunc(docs, func(a, b *parkedDocument) int {
-		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Sink, b.Sink))
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Position, b.Position), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Sink, b.Sink))
 	})
 	ps := make([]checkpoint.Parked, len(docs))
 	for i, d := range docs {

@@ -127,10 +127,7 @@ func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int,
 
 // pendingIDs reads a window of pending documents, in the order of ids. Ids of all types are compared.
 func (s *store) pendingIDs(ctx context.Context, t *outbox.Table, at *pendingCursor) ([]pendingID, error) {
-	where := pendingCondition(t)
-	if where == nil {
-		where = bson.D{}
-	}
+	where := pendingOurs(t)
 	if !at.After.IsZero() {
 		where = append(where, bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + t.Columns.ID, literal(at.After)}}}})
 	}
@@ -231,7 +228,7 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep {
 			continue
 		}
-		found, err := s.readRows(ctx, t, ids[t.String()], pendingCondition(t))
+		found, err := s.readRows(ctx, t, ids[t.String()], pendingOurs(t))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -48,7 +48,10 @@ func (c *checker) oneTable(ctx context.Context, t *tableInfo) error {
 	if err := c.tryWrites(ctx, name, column, tablePrivileges(&t.Table)); err != nil {
 		return err
 	}
-	return c.indexes(ctx, t)
+	if err := c.indexes(ctx, t); err != nil {
+		return err
+	}
+	return c.feedback(ctx, t)
 }
 
 // columns looks for columns that messages are made of, or that are written.
@@ -71,6 +74,13 @@ func (c *checker) columns(t *tableInfo) {
 	if t.OnDelivered == outbox.Mark && !status && !at {
 		c.add(Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
 			"table %s is to be marked, but has no column for it", t)
+	}
+	if col, ok := t.column(t.Columns.Receipt); t.Columns.Receipt != "" && (!ok || col.kind != kindText) {
+		c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD COLUMN "+quoteIdent(t.Columns.Receipt)+" TEXT, or correct source.tables.columns",
+			"table %s has no column %s of type TEXT for receipts", t, t.Columns.Receipt)
+	}
+	if t.Retention > 0 && !at {
+		c.add(Problem, "name a column of type TIMESTAMP(6) under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
 	}
 	if id, ok := t.column(t.Columns.ID); ok && !slices.Contains([]kind{kindText, kindUUID, kindInt, kindBytes}, id.kind) {
 		c.add(Warning, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.name, t, id.columnType)

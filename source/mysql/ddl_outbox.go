@@ -28,6 +28,7 @@ func tailboxColumns(w outbox.Words) []columnDef {
 		{"last_attempt_at", timeNull}, {"next_attempt_at", timeNull}, {"last_error", "TEXT"}, {"delivered_at", timeNull},
 		{"created_at", "TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)"}, {"seq", "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"},
 		{"failures", "INT NOT NULL DEFAULT 0"}, {"updated_at", timeNull},
+		{"receipt", "TEXT"},
 	}
 }
 

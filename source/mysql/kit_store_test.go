@@ -37,9 +37,13 @@ func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) (rows []sour
 	if c.Status != "" {
 		columns = fmt.Sprintf(", %s, %s, %s, %s IS NOT NULL", quoteIdent(c.Status), quoteIdent(c.Attempts), quoteIdent(c.LastError), quoteIdent(c.DeliveredAt))
 	}
-	err = d.query(ctx, "SELECT "+info.selected("")+columns+" FROM "+tableName(&t.Table)+" ORDER BY "+quoteIdent(c.ID), func(r row) error {
+	receipt := ", ''"
+	if c.Receipt != "" {
+		receipt = ", " + quoteIdent(c.Receipt)
+	}
+	err = d.query(ctx, "SELECT "+info.selected("")+columns+receipt+" FROM "+tableName(&t.Table)+" ORDER BY "+quoteIdent(c.ID), func(r row) error {
 		id, err := info.read(r, 0)
-		rows = append(rows, sourcetest.Row{ID: id, Status: r.text(1), Attempts: int(r.num(2)), LastError: r.text(3), Delivered: r.bool(4)})
+		rows = append(rows, sourcetest.Row{ID: id, Status: r.text(1), Attempts: int(r.num(2)), LastError: r.text(3), Delivered: r.bool(4), Receipt: r.text(5)})
 		return err
 	})
 	return rows, err

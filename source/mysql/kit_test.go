@@ -87,8 +87,9 @@ func kitKind(kind string) sourcetest.Kind {
 			"VARBINARY(200)": same("", "v\x00"), "BINARY(4)": {{Written: []byte("ab"), Read: []byte("ab\x00\x00")}},
 			"TEXT CHARACTER SET latin1": same("\u00e4\u20ac"),
 		},
-		TextID:  "VARCHAR(100) COLLATE utf8mb4_bin",
-		Counted: []string{"update", "delete", "truncate"},
+		TextID:   "VARCHAR(100) COLLATE utf8mb4_bin",
+		Counted:  []string{"update", "delete", "truncate"},
+		Business: kitBusiness(),
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)
 			return d.my.Exec(ctx, d.db, fmt.Sprintf("KILL %d", st.(*store).sess.conn.GetConnectionID()))

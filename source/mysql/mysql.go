@@ -43,7 +43,9 @@ type Config struct {
 	MaxMessage int
 	// Ignored, if not nil, counts what the log held for the tables and was dropped: update, delete, truncate, ….
 	Ignored func(why string, n int)
-	Logger  *slog.Logger
+	// Feedback, if not nil, counts the statements of feedback that were done about a table's outcome, or failed.
+	Feedback func(table, outcome string, n int, why error)
+	Logger   *slog.Logger
 }
 
 func (c *Config) logger() *slog.Logger {

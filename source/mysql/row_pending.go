@@ -9,12 +9,12 @@ func (t *tableInfo) pendingCondition(alias string) string {
 	if name := t.Columns.Status; name != "" {
 		if c, ok := t.column(name); ok {
 			ref := alias + "." + quoteIdent(c.name)
-			return "(" + ref + " = " + quoteLiteral(columns.PendingWord(&t.Table)) + " OR " + ref + " IS NULL)"
+			return "(" + ref + " = " + quoteLiteral(columns.PendingWord(&t.Table)) + " OR " + ref + " IS NULL)" + oursCondition(&t.Table, alias)
 		}
 	}
 	if name := t.Columns.DeliveredAt; name != "" {
 		if c, ok := t.column(name); ok {
-			return alias + "." + quoteIdent(c.name) + " IS NULL"
+			return alias + "." + quoteIdent(c.name) + " IS NULL" + oursCondition(&t.Table, alias)
 		}
 	}
 	return ""

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -42,12 +41,15 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 	inside func(context.Context, *attempt) error,
 ) (*attempt, error) {
 	verdicts, replanned := make(verdicts), false
+	var unfed error
+	met := 0
 	for try := 1; ; {
 		a := &attempt{s: s, in: in, unfinished: unfinished, passLocked: s.cautious, verdicts: verdicts, inside: inside,
-			lockedTables: s.tablesLocked()}
+			lockedTables: s.tablesLocked(), unfed: unfed}
 		err := a.run(ctx)
 		if err == nil {
 			s.cautious = a.passLocked && (a.metLocked || len(a.lockedTables) > 0)
+			s.feedback.report.Settled()
 			return a, nil
 		}
 		if rerr := s.rollback(ctx); rerr != nil {
@@ -59,6 +61,10 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 				return nil, err
 			}
 			continue // each row is judged once
+		}
+		if why := a.blame(err, &met); why != nil {
+			unfed = why
+			continue
 		}
 		switch {
 		case staleTable(err) && !replanned:
@@ -95,7 +101,7 @@ func (s *store) tablesLocked() map[string]bool {
 // findLocked finds the tables that are locked as a whole (LOCK TABLES, ALTER TABLE).
 func (s *store) findLocked(ctx context.Context) error {
 	for _, t := range s.tables.order {
-		if _, known := s.lockedTables[t.String()]; known || t.OnDelivered == outbox.Keep {
+		if _, known := s.lockedTables[t.String()]; known || !t.written() {
 			continue
 		}
 		b := s.batch()
@@ -122,17 +128,22 @@ type attempt struct {
 	passLocked   bool
 	lockedTables map[string]bool
 	verdicts     verdicts
+	// fed: business rows were told. Unfed is why they are not.
+	fed   bool
+	unfed error
 
-	out       *checkpoint.Settled
-	now       *time.Time // of the server
-	known     map[checkpoint.Key]*parkedBefore
-	msgs      sqlstore.Messages
-	altered   []*checkpoint.Change // changes that did not remove a delivery
-	lanes     sqlstore.LaneSet
-	changed   map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states    []sqlstore.LaneState
-	skipped   map[int]bool // indexes of Rows that are not visible, or locked
-	metLocked bool
+	out     *checkpoint.Settled
+	now     *time.Time // of the server
+	known   map[checkpoint.Key]*parkedBefore
+	msgs    sqlstore.Messages
+	altered []*checkpoint.Change // changes that did not remove a delivery
+	// superseded are deliveries that became dead because newer ones were parked.
+	superseded []checkpoint.Key
+	lanes      sqlstore.LaneSet
+	changed    map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
+	states     []sqlstore.LaneState
+	skipped    map[int]bool // indexes of Rows that are not visible, or locked
+	metLocked  bool
 	// was are the first deliveries of lanes before this settlement, heads those after it. wanted are the times that
 	// deliveries get if they turn out to be the first.
 	was, heads map[checkpoint.Lane]*laneHead
@@ -152,6 +163,9 @@ func (a *attempt) run(ctx context.Context) error {
 		return err
 	}
 	if err := a.dealWithRows(ctx, b); err != nil {
+		return err
+	}
+	if err := a.feedBack(ctx); err != nil {
 		return err
 	}
 	if err := a.commit(ctx); err != nil {
@@ -211,6 +225,7 @@ func (a *attempt) commit(ctx context.Context) error {
 	b := a.s.batch()
 	a.queueHeads(b)
 	a.queueCleanup(b)
+	a.queueFailures(b)
 	for i := range a.in.Rows {
 		if a.skipped[i] {
 			a.out.Invisible = append(a.out.Invisible, i)

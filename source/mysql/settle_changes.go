@@ -107,6 +107,7 @@ func (a *attempt) supersede(ctx context.Context, b *batch) error {
 		return err
 	}
 	a.queueKeys(b, supersede, keys)
+	a.superseded = append(a.superseded, keys...)
 	for _, k := range keys {
 		a.msgs.Of(sqlstore.KeyOfMessage(k))
 	}

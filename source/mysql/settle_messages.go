@@ -43,7 +43,7 @@ func (a *attempt) queueLookup(b *batch) {
 	for _, ms := range byTable(a.msgs.Order) {
 		table := ms[0].Key.Table
 		b.each(func(r row) error {
-			v := sqlstore.ParkedView{State: checkpoint.State(r.text(1)), Attempts: int(r.num(2)), LastError: r.text(4), InTable: r.bool(5),
+			v := sqlstore.ParkedView{Sink: r.text(7), State: checkpoint.State(r.text(1)), Attempts: int(r.num(2)), LastError: r.text(4), InTable: r.bool(5),
 				RowSettled: r.bool(6)}
 			if !r.null(3) {
 				at, err := r.time(3)

@@ -46,13 +46,16 @@ func (a *attempt) plainRows() ([]*rowWork, error) {
 			continue // a table that left the configuration is left alone, and a row without an id cannot be found
 		}
 		c := rowChange{id: r.ID, index: i, RowChange: sqlstore.RowChange{Attempts: 1}}
+		if t.view.Receipts {
+			c.Receipt = r.Receipt
+		}
 		if _, touch := t.view.Delivered(&c.RowChange, false); touch {
 			byTable[t] = append(byTable[t], c)
 		}
 	}
 	var work []*rowWork
 	for _, t := range a.s.tables.order {
-		work = append(work, a.workOf(t, t.OnDelivered == outbox.Delete, true, byTable[t])...)
+		work = append(work, a.workOf(t, t.OnDelivered == outbox.Delete, !t.view.Receipts, byTable[t])...)
 	}
 	return work, nil
 }
@@ -255,6 +258,12 @@ func (t *table) assignments(r *sqlstore.RowChange) raw {
 			text = raw(appendLiteral(nil, v))
 		}
 		set = append(set, "t."+column+" = "+string(text))
+	}
+	if t.view.Receipts {
+		assign(t.col(c.Receipt), t.receiptExpr(r.Receipt))
+	}
+	if t.OnDelivered == outbox.Keep {
+		return raw(strings.Join(set, ", "))
 	}
 	const now = raw("UTC_TIMESTAMP(6)")
 	counts := []struct {

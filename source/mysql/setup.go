@@ -124,10 +124,15 @@ func tablePrivileges(t *outbox.Table) []string {
 		}
 		return []string{"SELECT", "DELETE"}
 	case outbox.Mark:
+		if t.Retention > 0 {
+			return []string{"SELECT", "UPDATE", "DELETE"}
+		}
 		return []string{"SELECT", "UPDATE"}
-	default:
-		return []string{"SELECT"}
 	}
+	if t.Columns.Receipt != "" {
+		return []string{"SELECT", "UPDATE"}
+	}
+	return []string{"SELECT"}
 }
 
 // binlogPrivileges are what reading the binlog takes.

@@ -32,6 +32,8 @@ type Report struct {
 	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
 	OpenRequests int               `json:"open_requests"`
 	Held         []checkpoint.Lane `json:"held"`
+	// Feedback is what of it failed within a day.
+	Feedback []sqlstore.FeedbackFailure `json:"feedback_failures,omitempty"`
 }
 
 // A CheckpointReport is the saved checkpoint.
@@ -69,7 +71,7 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	if r.SourceID, err = sourceID(ctx, s.sess); err != nil {
 		return nil, err
 	}
-	reports := []func(context.Context, *Report) error{s.reportCheckpoint, s.reportLog, s.reportHolder, s.reportSinks}
+	reports := []func(context.Context, *Report) error{s.reportCheckpoint, s.reportLog, s.reportHolder, s.reportSinks, s.reportFeedback}
 	if cfg.Poll {
 		reports[1] = s.reportPoll
 	}
@@ -107,6 +109,21 @@ func (s *store) reportCheckpoint(ctx context.Context, r *Report) error {
 		c.SettledAbove += len(ranges)
 	}
 	r.Checkpoint = c
+	return nil
+}
+
+func (s *store) reportFeedback(ctx context.Context, r *Report) error {
+	b := s.batch()
+	b.each(func(row row) error {
+		r.Feedback = append(r.Feedback, sqlstore.FeedbackFailure{Table: row.text(0), Outcome: row.text(1), Failed: int(row.num(2)), Error: row.text(3),
+			AgeSeconds: float64(row.num(4)) / 1e6})
+		return nil
+	}, `SELECT JSON_UNQUOTE(JSON_EXTRACT(selection, '$.table')), JSON_UNQUOTE(JSON_EXTRACT(selection, '$.outcome')), JSON_EXTRACT(result, '$.failed'), reason,
+			TIMESTAMPDIFF(MICROSECOND, requested_at, UTC_TIMESTAMP(6))
+		FROM {request} WHERE pipeline = ? AND verb = 'feedback' AND done_at > UTC_TIMESTAMP(6) - INTERVAL 1 DAY ORDER BY id`, s.cfg.Pipeline)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("read failures of feedback", err)
+	}
 	return nil
 }
 

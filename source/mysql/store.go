@@ -61,6 +61,7 @@ type store struct {
 	lockedTables map[string]time.Time
 	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
 	unfinished bool
+	feedback   feedback
 }
 
 // lockName is the name of the pipeline's lock: names of locks belong to a server, so that of the database is in it.
@@ -158,7 +159,11 @@ func (s *store) open(ctx context.Context) error {
 	if locked != 1 {
 		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
 	}
-	if err := s.resolveTables(ctx); err != nil {
+	err := s.resolveTables(ctx)
+	if err == nil {
+		s.feedback, err = newFeedback(&s.cfg, &s.tables)
+	}
+	if err != nil {
 		return err
 	}
 	if err := s.spareBinlog(ctx); err != nil {
@@ -172,8 +177,8 @@ func (s *store) open(ctx context.Context) error {
 // relay updates rows of the application they are written whole, since others may read them.
 func (s *store) spareBinlog(ctx context.Context) error {
 	for _, t := range s.cfg.Tables {
-		if t.OnDelivered == outbox.Mark {
-			return nil
+		if t.OnDelivered == outbox.Mark || t.Columns.Receipt != "" || len(t.Feedback) > 0 {
+			return nil // what reads the rows of business tables from the binlog is to find all of them
 		}
 	}
 	_, err := s.sess.exec(ctx, "SET SESSION binlog_row_image = 'MINIMAL'")

@@ -21,7 +21,7 @@ const (
 const (
 	// dueParked reads what is due at a sink, without payloads. Followers in a lane have no time, so this costs by lanes.
 	dueParked = `
-SELECT source_table, message_id, payload_bytes, next_attempt_at FROM {parked} FORCE INDEX (tailbox_parked_due)
+SELECT source_table, message_id, payload_bytes, next_attempt_at, priority FROM {parked} FORCE INDEX (tailbox_parked_due)
 WHERE pipeline = ? AND sink = ? AND next_attempt_at <= UTC_TIMESTAMP(6) ORDER BY next_attempt_at LIMIT ?`
 
 	// nextDue is when the next one is due at a sink, in microseconds from now.
@@ -33,8 +33,9 @@ WHERE pipeline = ? AND sink = ? AND next_attempt_at > UTC_TIMESTAMP(6) ORDER BY 
 // A dueKey is a delivery that is due.
 type dueKey struct {
 	checkpoint.Key
-	bytes int
-	at    string // sorts
+	bytes    int
+	at       string // sorts
+	priority int64
 }
 
 // Due returns the first deliveries of lanes that are due, and how long until the next one is. Where the limit (or 16 MiB of
@@ -47,6 +48,7 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	sinks = slices.DeleteFunc(slices.Clone(sinks), func(name string) bool { return !s.sinks[name] })
 	due := make([][]dueKey, len(sinks))
 	next := time.Duration(-1)
+	window := sqlstore.DueWindow(s.tables.configured(), limit)
 	b := s.batch()
 	s.queueProof(b)
 	for i, sink := range sinks {
@@ -58,12 +60,15 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 			return nil
 		}, nextDue, s.cfg.Pipeline, sink)
 		b.each(func(r row) error {
-			due[i] = append(due[i], dueKey{checkpoint.Key{Sink: sink, Table: r.text(0), ID: r.text(1)}, int(r.num(2)), r.text(3)})
+			due[i] = append(due[i], dueKey{checkpoint.Key{Sink: sink, Table: r.text(0), ID: r.text(1)}, int(r.num(2)), r.text(3), r.num(4)})
 			return nil
-		}, dueParked, s.cfg.Pipeline, sink, limit)
+		}, dueParked, s.cfg.Pipeline, sink, window)
 	}
 	if err := s.send(ctx, b); err != nil {
 		return nil, 0, s.fault("look for due deliveries", err)
+	}
+	for i := range due {
+		slices.SortStableFunc(due[i], func(a, b dueKey) int { return cmp.Compare(b.priority, a.priority) })
 	}
 	keys, cut := fairShare(due, limit)
 	ps := make([]checkpoint.Parked, 0, len(keys))
@@ -74,7 +79,7 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 		return nil, 0, s.fault("look for due deliveries", err)
 	}
 	slices.SortFunc(ps, func(a, b checkpoint.Parked) int {
-		return cmp.Or(a.Message.Position.Compare(b.Message.Position), cmp.Compare(a.RowID(), b.RowID()), cmp.Compare(a.Sink, b.Sink))
+		return cmp.Or(cmp.Compare(b.Message.Priority, a.Message.Priority), a.Message.Position.Compare(b.Message.Position), cmp.Compare(a.RowID(), b.RowID()), cmp.Compare(a.Sink, b.Sink))
 	})
 	ps, left, err := s.complete(ctx, ps, false)
 	if err != nil {

@@ -24,6 +24,8 @@ const (
 	errNoWait         = 3572
 	errChangedSince   = 1020
 	errSignal         = 1644
+	errSyntax         = 1064
+	errNoSavepoint    = 1305
 )
 
 // errLost: the session lives, and the lock is not its own. Somebody between the relay and the server has changed the

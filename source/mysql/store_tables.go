@@ -107,7 +107,12 @@ func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, er
 		}
 	}
 	t.view = sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.column(t.Columns.Status) != nil,
-		View: t.OnDelivered != outbox.Keep && t.Columns.Status != "", Viewable: t.viewable(), Updatable: t.updatable()}
+		View: t.OnDelivered != outbox.Keep && t.Columns.Status != "", Viewable: t.viewable(), Updatable: t.updatable(),
+		Receipts: conf.Columns.Receipt != ""}
+	if c := t.column(conf.Columns.Receipt); t.view.Receipts && (c == nil || !strings.HasSuffix(c.typ, "text") && !strings.HasSuffix(c.typ, "char")) {
+		return nil, fmt.Errorf("%w: table %s has no column %q of type TEXT for receipts: ALTER TABLE %s ADD COLUMN %s TEXT, or correct columns.receipt",
+			source.ErrStop, t, conf.Columns.Receipt, t.sql, quoteIdent(conf.Columns.Receipt))
+	}
 	return t, s.findIndexes(ctx, t)
 }
 
@@ -168,7 +173,9 @@ func (t *table) col(name string) string {
 
 // updatable tells whether the table has a column that an update would set, viewable whether one of them shows the state of
 // parked deliveries.
-func (t *table) updatable() bool { return t.viewable() || t.col(t.Columns.DeliveredAt) != "" }
+func (t *table) updatable() bool {
+	return t.viewable() || t.col(t.Columns.DeliveredAt) != "" || t.col(t.Columns.Receipt) != ""
+}
 
 func (t *table) viewable() bool {
 	if t.OnDelivered == outbox.Keep {
@@ -188,12 +195,12 @@ func (t *table) pending() string {
 	c := &t.Columns
 	switch {
 	case c.Status != "" && t.column(c.Status).required:
-		return "t." + quoteIdent(c.Status) + " = " + quoteLiteral(t.Words.Pending)
+		return "t." + quoteIdent(c.Status) + " = " + quoteLiteral(t.Words.Pending) + t.ours()
 	case c.Status != "":
 		ref := "t." + quoteIdent(c.Status)
-		return "(" + ref + " = " + quoteLiteral(t.Words.Pending) + " OR " + ref + " IS NULL)"
+		return "(" + ref + " = " + quoteLiteral(t.Words.Pending) + " OR " + ref + " IS NULL)" + t.ours()
 	case c.DeliveredAt != "":
-		return "t." + quoteIdent(c.DeliveredAt) + " IS NULL"
+		return "t." + quoteIdent(c.DeliveredAt) + " IS NULL" + t.ours()
 	}
-	return "TRUE"
+	return "TRUE" + t.ours()
 }

@@ -31,7 +31,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			return err
 		}
 		c.tables = append(c.tables, info)
-		for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns, c.tableRights, c.indexes} {
+		for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns, c.tableRights, c.indexes, c.feedback} {
 			if err := look(ctx, info); err != nil {
 				return fmt.Errorf("table %s: %w", info, err)
 			}
@@ -83,6 +83,16 @@ func (c *checker) columns(ctx context.Context, t *tableInfo) error {
 	if id, ok := t.column(cols.ID); ok && id.array {
 		c.add(Problem, "name a column of type uuid, text or bigint under source.tables.columns.id", "column %s of table %s is an array, which cannot be an id", cols.ID, t)
 	}
+	if _, ok := t.column(cols.Receipt); !ok && cols.Receipt != "" {
+		c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD COLUMN "+quoteIdent(cols.Receipt)+" text, or correct source.tables.columns",
+			"table %s has no column %s for receipts", t, cols.Receipt)
+	}
+	if _, ok := t.column(cols.DeliveredAt); !ok && t.Retention > 0 {
+		c.add(Problem, "name a column of type timestamptz under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
+	}
+	if _, ok := t.column(cols.Tenant); !ok && len(t.Tenants) > 0 {
+		c.add(Problem, "name the column under source.tables.columns.tenant", "table %s has tenants, but no column for them", t)
+	}
 	if t.OnDelivered == outbox.Mark {
 		_, status := t.column(cols.Status)
 		_, at := t.column(cols.DeliveredAt)
@@ -100,6 +110,7 @@ func (c *checker) columns(ctx context.Context, t *tableInfo) error {
 		{cols.Attempts, []kind{kindInt2, kindInt4, kindInt8}, "an integer"}, {cols.Failures, []kind{kindInt2, kindInt4, kindInt8}, "an integer"},
 		{cols.UpdatedAt, timestamps, "a timestamp"}, {cols.LastAttemptAt, timestamps, "a timestamp"},
 		{cols.NextAttemptAt, timestamps, "a timestamp"}, {cols.DeliveredAt, timestamps, "a timestamp"}, {cols.LastError, []kind{kindText}, "text"},
+		{cols.Receipt, []kind{kindText}, "text"},
 		{cols.Priority, []kind{kindInt2, kindInt4, kindInt8}, "an integer"}, {cols.AvailableAt, timestamps, "a timestamp"},
 		{cols.CreatedAt, timestamps, "a timestamp"}, {cols.Headers, []kind{kindJSONB, kindText}, "jsonb, json or text"},
 		{cols.Payload, []kind{kindText, kindBytea, kindJSONB, kindBpchar}, "bytea, jsonb, json or text"},

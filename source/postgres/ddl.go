@@ -178,6 +178,7 @@ func RoleSQL(cfg Config, role string) string {
 			b.WriteString("GRANT USAGE ON SCHEMA " + quoteIdent(t.Schema) + " TO " + r + ";\n")
 		}
 		b.WriteString("GRANT " + strings.Join(tablePrivileges(t), ", ") + " ON " + quoteTable(t) + " TO " + r + ";\n")
+		b.WriteString(feedbackNote(t))
 		if cfg.Poll && ownShape(t.Shape) {
 			seq := *t
 			seq.Name += "_" + t.Columns.Seq + "_seq" // the server's own name for it

@@ -26,10 +26,15 @@ func tablePrivileges(t *outbox.Table) []string {
 	case outbox.Delete:
 		return []string{"SELECT", "UPDATE", "DELETE"}
 	case outbox.Mark:
+		if t.Retention > 0 {
+			return []string{"SELECT", "UPDATE", "DELETE"}
+		}
 		return []string{"SELECT", "UPDATE"}
-	default:
-		return []string{"SELECT"}
 	}
+	if t.Columns.Receipt != "" {
+		return []string{"SELECT", "UPDATE"}
+	}
+	return []string{"SELECT"}
 }
 
 // A column of an outbox table: its configuration key, or "." and its name for one that the relay has no use for, and its
@@ -47,6 +52,7 @@ func tailboxColumns(w outbox.Words) []columnDef {
 		{"last_attempt_at", "timestamptz"}, {"next_attempt_at", "timestamptz"}, {"last_error", "text"},
 		{"delivered_at", "timestamptz"}, {"created_at", "timestamptz NOT NULL DEFAULT now()"}, {"seq", "bigserial"},
 		{"failures", "integer NOT NULL DEFAULT 0"}, {"updated_at", "timestamptz"},
+		{"receipt", "text"},
 	}
 }
 

@@ -104,7 +104,8 @@ func kitKind(version string) sourcetest.Kind {
 			"char(6)": {{Written: []byte("ab"), Read: []byte("ab    ")}}, "json": same(`{ "a":1.0,"a" : 2}`, `"\u0000"`),
 			"jsonb": append(same(`{"n": 1.50}`, `[]`, `"x"`), sourcetest.Payload{Written: []byte(`{"b":1,"a" : [1.0]}`), Read: []byte(`{"a": [1.0], "b": 1}`)}),
 		},
-		Counted: []string{"update", "delete", "truncate"},
+		Counted:  []string{"update", "delete", "truncate"},
+		Business: kitBusiness(),
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)
 			return d.pg.Exec(ctx, d.db, "SELECT pg_terminate_backend($1)", st.(*store).conn.PgConn().PID())
@@ -226,6 +227,10 @@ func (d *kitDatabase) Conn(ctx context.Context) (sourcetest.Conn, error) {
 func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetest.Row, error) {
 	id, c := quoteIdent(t.Columns.ID), t.Columns
 	columns := id + "::text, '', 0, '', false"
+	receipt := ", ''"
+	if c.Receipt != "" {
+		receipt = ", coalesce(" + quoteIdent(c.Receipt) + ", '')"
+	}
 	if c.Status != "" {
 		columns = fmt.Sprintf("%s::text, %s::text, %s, coalesce(%s, ''), %s IS NOT NULL", id, quoteIdent(c.Status), quoteIdent(c.Attempts),
 			quoteIdent(c.LastError), quoteIdent(c.DeliveredAt))
@@ -236,7 +241,7 @@ func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetes
 		return nil, err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	rows, err := conn.Query(ctx, "SELECT "+columns+" FROM "+quoteTable(&t.Table)+" ORDER BY "+id)
+	rows, err := conn.Query(ctx, "SELECT "+columns+receipt+" FROM "+quoteTable(&t.Table)+" ORDER BY "+id)
 	if err != nil {
 		return nil, err
 	}

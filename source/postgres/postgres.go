@@ -36,5 +36,7 @@ type Config struct {
 	MaxMessage int
 	// Ignored, if not nil, counts what the log held for the publication and was dropped: update, delete, truncate, ….
 	Ignored func(why string, n int)
-	Logger  *slog.Logger
+	// Feedback, if not nil, counts the statements of feedback that were done about a table's outcome, or failed.
+	Feedback func(table, outcome string, n int, why error)
+	Logger   *slog.Logger
 }

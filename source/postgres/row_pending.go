@@ -1,6 +1,9 @@
 package postgres
 
-import "github.com/tailbox/tailbox/source/columns"
+import (
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
+)
 
 // pendingCondition is the SQL condition by which a table's own columns say that a row is pending, or "" where they do not: the
 // status is the word for pending (or NULL, which no one sets on purpose), or without a status column, delivered_at is
@@ -9,13 +12,22 @@ func (t *tableInfo) pendingCondition(alias string) string {
 	if name := t.Columns.Status; name != "" {
 		if c, ok := t.column(name); ok {
 			ref := alias + "." + quoteIdent(c.name)
-			return "(" + ref + " = " + quoteLiteral(columns.PendingWord(&t.Table)) + " OR " + ref + " IS NULL)"
+			return "(" + ref + " = " + quoteLiteral(columns.PendingWord(&t.Table)) + " OR " + ref + " IS NULL)" + oursCondition(&t.Table, alias+".")
 		}
 	}
 	if name := t.Columns.DeliveredAt; name != "" {
 		if c, ok := t.column(name); ok {
-			return alias + "." + quoteIdent(c.name) + " IS NULL"
+			return alias + "." + quoteIdent(c.name) + " IS NULL" + oursCondition(&t.Table, alias+".")
 		}
 	}
 	return ""
+}
+
+// oursCondition is the further condition by which a row is this pipeline's, with its columns qualified by prefix; "" where all
+// are. A tenant that is NULL is written "".
+func oursCondition(t *outbox.Table, prefix string) string {
+	if len(t.Tenants) == 0 || t.Columns.Tenant == "" {
+		return ""
+	}
+	return " AND coalesce(" + prefix + quoteIdent(t.Columns.Tenant) + "::text, '') IN (" + listLiterals(t.Tenants) + ")"
 }

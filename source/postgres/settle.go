@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -37,12 +36,14 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 ) (*attempt, error) {
 	lockedTables := make(map[string]bool)
 	wait, replanned := shortWait, false
+	var unfed error
 	for try := 1; ; try++ {
 		a := &attempt{s: s, in: in, unfinished: unfinished, passLocked: s.cautious, lockedTables: lockedTables, lockWait: wait,
-			inside: inside}
+			inside: inside, unfed: unfed}
 		err := a.run(ctx)
 		if err == nil {
 			s.cautious = a.passLocked && (a.metLocked || len(lockedTables) > 0)
+			s.feedback.report.Settled()
 			return a, nil
 		}
 		if rerr := s.rollback(ctx); rerr != nil {
@@ -54,6 +55,9 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 			if err := s.replan(ctx); err != nil {
 				return nil, err
 			}
+		case a.fed && sqlState(err) != "" && !passingTrouble(err):
+			unfed = err // what business rows were told may be why
+			continue
 		case !passingTrouble(err) || try == settleTries:
 			return nil, s.fault("settle", err)
 		case sqlState(err) == lockNotAvailable:
@@ -73,7 +77,7 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 // new ones.
 func (s *store) findLocked(ctx context.Context, locked map[string]bool) (found bool, err error) {
 	for _, t := range s.tables.order {
-		if t.OnDelivered == outbox.Keep || locked[t.String()] {
+		if !t.written() || locked[t.String()] {
 			continue
 		}
 		err := s.inTx(ctx, func() error {
@@ -96,8 +100,11 @@ func (s *store) replan(ctx context.Context) (err error) {
 	if err := s.conn.DeallocateAll(ctx); err != nil {
 		return s.fault("forget prepared statements", err)
 	}
-	s.tables, err = resolveTables(ctx, s.conn, s.cfg.Tables)
-	return err
+	if s.tables, err = resolveTables(ctx, s.conn, s.cfg.Tables); err != nil {
+		return err
+	}
+	clear(s.feedback.prepared)
+	return nil
 }
 
 // An attempt is one transaction of a settlement.
@@ -110,18 +117,23 @@ type attempt struct {
 	passLocked   bool
 	lockedTables map[string]bool
 	lockWait     string
+	// fed: business rows were told. Unfed is why they are not.
+	fed   bool
+	unfed error
 
-	out       *checkpoint.Settled
-	snap      snapshot
-	work      []*rowWork // plain rows, then those of messages
-	msgs      sqlstore.Messages
-	altered   []*checkpoint.Change // changes that did not remove a delivery
-	lanes     sqlstore.LaneSet
-	changed   map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states    []sqlstore.LaneState
-	super     []sqlstore.MessageKey
-	skipped   map[int]bool // indexes of Rows that are not visible, or locked
-	metLocked bool
+	out     *checkpoint.Settled
+	snap    snapshot
+	work    []*rowWork // plain rows, then those of messages
+	msgs    sqlstore.Messages
+	altered []*checkpoint.Change // changes that did not remove a delivery
+	lanes   sqlstore.LaneSet
+	changed map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
+	states  []sqlstore.LaneState
+	super   []sqlstore.MessageKey
+	// superseded are the deliveries of those messages.
+	superseded []checkpoint.Key
+	skipped    map[int]bool // indexes of Rows that are not visible, or locked
+	metLocked  bool
 }
 
 // Values of lock_timeout while locked rows are passed over: what is locked as a whole is found out soon.
@@ -138,6 +150,9 @@ func (a *attempt) run(ctx context.Context) error {
 		return err
 	}
 	if err := a.dealWithRows(ctx); err != nil {
+		return err
+	}
+	if err := a.feedBack(ctx); err != nil {
 		return err
 	}
 	if err := a.commit(ctx); err != nil {
@@ -204,6 +219,7 @@ func (a *attempt) dealWithRows(ctx context.Context) error {
 func (a *attempt) commit(ctx context.Context) error {
 	b := &pgx.Batch{}
 	a.queueCleanup(b)
+	a.queueFailures(b)
 	for i := range a.in.Rows {
 		if a.skipped[i] {
 			a.out.Invisible = append(a.out.Invisible, i)

@@ -55,7 +55,7 @@ CROSS JOIN LATERAL (
 	SELECT q.ctid FROM {parked} q WHERE q.pipeline = $1 AND q.sink = l.sink AND q.message_group = l.message_group AND q.blocks
 		AND q.position < m.newest OFFSET 0) at
 WHERE p.ctid = at.ctid
-RETURNING p.source_table, p.message_id`
+RETURNING p.source_table, p.message_id, p.sink`
 
 // queueChanges adds the changes to a batch. Of several for one delivery the last one counts.
 func (a *attempt) queueChanges(b *pgx.Batch) {
@@ -142,9 +142,10 @@ func (a *attempt) queueSupersede(b *pgx.Batch, lanes *sqlstore.LaneSet) {
 		sinks, groups = append(sinks, lane.Sink), append(groups, lane.Group)
 	}
 	b.Queue(a.s.q(supersede), a.s.cfg.Pipeline, sinks, groups).Query(func(rows pgx.Rows) error {
-		var k sqlstore.MessageKey
-		_, err := pgx.ForEachRow(rows, []any{&k.Table, &k.ID}, func() error {
-			a.super = append(a.super, k)
+		var k checkpoint.Key
+		_, err := pgx.ForEachRow(rows, []any{&k.Table, &k.ID, &k.Sink}, func() error {
+			a.super = append(a.super, sqlstore.KeyOfMessage(k))
+			a.superseded = append(a.superseded, k)
 			return nil
 		})
 		return err

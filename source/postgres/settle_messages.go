@@ -10,7 +10,7 @@ import (
 
 // lookupParked reads what is parked of messages.
 const lookupParked = `
-SELECT v.n - 1, p.state, p.attempts, p.next_attempt_at, coalesce(p.last_error, ''), p.in_table, p.row_settled
+SELECT v.n - 1, p.state, p.attempts, p.next_attempt_at, coalesce(p.last_error, ''), p.in_table, p.row_settled, p.sink
 FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS v (source_table, message_id, n) CROSS JOIN LATERAL (SELECT * FROM {parked} q
 	WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table OFFSET 0) p`
 
@@ -24,7 +24,7 @@ func (a *attempt) queueLookup(b *pgx.Batch) {
 	b.Queue(a.s.q(lookupParked), a.s.cfg.Pipeline, tables, ids).Query(func(rows pgx.Rows) error {
 		var n int64
 		var v sqlstore.ParkedView
-		_, err := pgx.ForEachRow(rows, []any{&n, &v.State, &v.Attempts, &v.Next, &v.LastError, &v.InTable, &v.RowSettled}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&n, &v.State, &v.Attempts, &v.Next, &v.LastError, &v.InTable, &v.RowSettled, &v.Sink}, func() error {
 			order[n].See(v)
 			return nil
 		})

@@ -37,7 +37,12 @@ type rowWork struct {
 
 // updatable tells whether the table has a column that an update would set, viewable whether one of them shows the state of
 // parked deliveries.
-func (t *table) updatable() bool { return t.viewable() || t.col(t.Columns.DeliveredAt) != "" }
+func (t *table) updatable() bool {
+	return t.viewable() || t.col(t.Columns.DeliveredAt) != "" || t.col(t.Columns.Receipt) != ""
+}
+
+// written tells whether the relay writes to the table.
+func (t *table) written() bool { return t.OnDelivered != outbox.Keep || t.view.Receipts }
 
 func (t *table) viewable() bool {
 	if t.OnDelivered == outbox.Keep {
@@ -61,12 +66,15 @@ func (a *attempt) queuePlainRows(b *pgx.Batch) error {
 			continue // a table that left the configuration is left alone, and a row without an id cannot be found
 		}
 		c := rowChange{id: r.ID, index: i, txn: r.Txn, RowChange: sqlstore.RowChange{Attempts: 1}}
+		if t.view.Receipts {
+			c.Receipt = r.Receipt
+		}
 		if _, touch := t.view.Delivered(&c.RowChange, false); touch {
 			byTable[t] = append(byTable[t], c)
 		}
 	}
 	for _, t := range a.s.tables.order {
-		if err := a.queueRows(b, t, t.OnDelivered == outbox.Delete, true, byTable[t]); err != nil {
+		if err := a.queueRows(b, t, t.OnDelivered == outbox.Delete, !t.view.Receipts, byTable[t]); err != nil {
 			return err
 		}
 	}
@@ -111,7 +119,15 @@ func (w *rowWork) args() ([]any, error) {
 		words[i], errs[i], attempts[i], failures[i] = r.Word, r.Err, int32(r.Attempts), int32(r.Failures)
 		delivered[i], next[i] = r.Delivered, nextAttempt(r.Next)
 	}
-	return []any{ids, words, attempts, failures, next, errs, delivered}, nil
+	args := []any{ids, words, attempts, failures, next, errs, delivered}
+	if w.table.view.Receipts {
+		receipts := make([]string, len(w.rows))
+		for i := range w.rows {
+			receipts[i] = w.rows[i].Receipt
+		}
+		args = append(args, receipts)
+	}
+	return args, nil
 }
 
 // ids are those of the rows that are wanted, as a parameter.
@@ -134,8 +150,12 @@ func (w *rowWork) sql(passLocked bool) string {
 	id := quoteIdent(t.Columns.ID)
 	from := "unnest($1::" + t.id.cast + ") WITH ORDINALITY AS v (id, n)"
 	if !w.delete {
-		from = "unnest($1::" + t.id.cast + ", $2::text[], $3::int[], $4::int[], $5::timestamptz[], $6::text[], $7::bool[]) " +
-			"WITH ORDINALITY AS v (id, word, attempts, failures, next, err, delivered, n)"
+		further, names := "", ""
+		if t.view.Receipts {
+			further, names = ", $8::text[]", ", receipt"
+		}
+		from = "unnest($1::" + t.id.cast + ", $2::text[], $3::int[], $4::int[], $5::timestamptz[], $6::text[], $7::bool[]" + further + ") " +
+			"WITH ORDINALITY AS v (id, word, attempts, failures, next, err, delivered" + names + ", n)"
 	}
 	if passLocked {
 		from = "(SELECT v.* FROM " + from + " JOIN " + t.sql + " AS l ON l." + id + " = v.id FOR UPDATE OF l SKIP LOCKED) AS v"
@@ -217,6 +237,14 @@ func (w *rowWork) scanIDs(rows pgx.Rows) error {
 func (t *table) assignments() string {
 	var set []string
 	c := &t.Columns
+	if t.view.Receipts {
+		col := t.col(c.Receipt)
+		set = append(set, col+" = (CASE WHEN v.receipt = '' THEN t."+col+" WHEN coalesce(t."+col+", '') = '' THEN v.receipt "+
+			"ELSE t."+col+" || E'\\n' || v.receipt END)::"+t.types[c.Receipt])
+	}
+	if t.OnDelivered == outbox.Keep {
+		return strings.Join(set, ", ")
+	}
 	if col := t.col(c.Status); col != "" {
 		set = append(set, col+" = v.word::"+t.types[c.Status])
 	}

@@ -34,6 +34,8 @@ type Report struct {
 	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
 	OpenRequests int               `json:"open_requests"`
 	Held         []checkpoint.Lane `json:"held"`
+	// Feedback is what of it failed within a day.
+	Feedback []sqlstore.FeedbackFailure `json:"feedback_failures,omitempty"`
 }
 
 // A SlotReport is the slot's row of pg_replication_slots, and how far it is behind.
@@ -89,7 +91,8 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	if r.SourceID, err = sourceIDOf(ctx, s.conn); err != nil {
 		return nil, s.fault("name the server", err)
 	}
-	reports := []func(context.Context, *Report) error{s.reportServer, s.reportSlot, s.reportCheckpoint, s.reportHolder, s.reportSinks}
+	reports := []func(context.Context, *Report) error{s.reportServer, s.reportSlot, s.reportCheckpoint, s.reportHolder, s.reportSinks,
+		s.reportFeedback}
 	if cfg.Poll {
 		reports[1] = s.reportPoll
 	}
@@ -99,6 +102,19 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 		}
 	}
 	return r, nil
+}
+
+func (s *store) reportFeedback(ctx context.Context, r *Report) error {
+	rows, err := s.conn.Query(ctx, s.q(`SELECT coalesce(selection->>'table', ''), coalesce(selection->>'outcome', ''), coalesce((result->>'failed')::int, 0), reason,
+			extract(epoch FROM now() - requested_at)::float8
+		FROM {request} WHERE pipeline = $1 AND verb = 'feedback' AND done_at > now() - interval '1 day' ORDER BY id`), s.cfg.Pipeline)
+	if err != nil {
+		return s.fault("read failures of feedback", err)
+	}
+	if r.Feedback, err = pgx.CollectRows(rows, pgx.RowToStructByPos[sqlstore.FeedbackFailure]); err != nil {
+		return s.fault("read failures of feedback", err)
+	}
+	return nil
 }
 
 const logEndSQL = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"

@@ -69,6 +69,7 @@ type store struct {
 	cautious bool
 	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
 	unfinished bool
+	feedback   feedback
 }
 
 // OpenStore opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with
@@ -126,6 +127,9 @@ func (s *store) open(ctx context.Context) error {
 	}
 	var err error
 	if s.tables, err = resolveTables(ctx, s.conn, s.cfg.Tables); err != nil {
+		return err
+	}
+	if s.feedback, err = newFeedback(&s.cfg, &s.tables); err != nil {
 		return err
 	}
 	return s.remember(ctx)

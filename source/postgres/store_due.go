@@ -21,23 +21,23 @@ const (
 
 // dueParked reads what is due. The index tailbox_parked_due holds one entry a lane, so the lanes that have waited longest
 // are found without a look at what waits behind them. The limits are shared fairly among the sinks: one with many due lanes,
-// or large messages, does not hide another's, not even while what it gets again and again is in flight. The answer is in
-// order of position.
+// or large messages, does not hide another's, not even while what it gets again and again is in flight. Of those that have waited
+// longest, the ones of higher priority are taken first. The answer is in order of priority and position.
 const dueParked = `
 WITH due AS MATERIALIZED (
-	SELECT d.*, row_number() OVER (PARTITION BY d.sink ORDER BY d.next_attempt_at) AS turn
+	SELECT d.*, row_number() OVER (PARTITION BY d.sink ORDER BY d.priority DESC, d.next_attempt_at) AS turn
 	FROM unnest($2::text[]) AS s (sink) CROSS JOIN LATERAL (
-		SELECT p.sink, p.source_table, p.message_id, p.next_attempt_at, coalesce(octet_length(p.payload), 0) AS bytes FROM {parked} p
+		SELECT p.sink, p.source_table, p.message_id, p.next_attempt_at, p.priority, coalesce(octet_length(p.payload), 0) AS bytes FROM {parked} p
 		WHERE p.pipeline = $1 AND p.sink = s.sink AND p.next_attempt_at <= now()
-		ORDER BY p.next_attempt_at LIMIT $3) d
+		ORDER BY p.next_attempt_at LIMIT $5) d
 ), pick AS MATERIALIZED (
 	SELECT sink, source_table, message_id, sum(bytes) OVER (PARTITION BY sink ORDER BY turn) - bytes AS before
-	FROM due ORDER BY turn, next_attempt_at, message_id, source_table, sink LIMIT $3
+	FROM due ORDER BY turn, priority DESC, next_attempt_at, message_id, source_table, sink LIMIT $3
 )
 SELECT ` + parkedColumns + `
 FROM pick k CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = k.message_id
 	AND q.source_table = k.source_table AND q.sink = k.sink OFFSET 0) p
-WHERE k.before < $4 / greatest(cardinality($2::text[]), 1) ORDER BY p.position, p.message_id, p.sink`
+WHERE k.before < $4 / greatest(cardinality($2::text[]), 1) ORDER BY p.priority DESC, p.position, p.message_id, p.sink`
 
 // nextDue is when the next one is due, in seconds from now.
 const nextDue = `
@@ -63,7 +63,7 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 		}
 		return nil, 0, nil
 	}
-	b.Queue(s.q(dueParked), s.cfg.Pipeline, sinks, limit, dueBytes).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(s.q(dueParked), s.cfg.Pipeline, sinks, limit, dueBytes, sqlstore.DueWindow(tablesOf(&s.tables), limit)).Query(func(rows pgx.Rows) (err error) {
 		ps, err = collectParked(rows)
 		return err
 	})

@@ -45,7 +45,7 @@ func TestHundredThousandParked(t *testing.T) {
 		return strings.Join(lines, "\n")
 	}
 	for name, want := range map[string]string{
-		plan(dueParked, r.cfg.Pipeline, []string{"kafka"}, 10, 1<<20):                                       "tailbox_parked_due",
+		plan(dueParked, r.cfg.Pipeline, []string{"kafka"}, 10, 1<<20, 10):                                   "tailbox_parked_due",
 		plan(nextDue, r.cfg.Pipeline, []string{"kafka"}):                                                    "tailbox_parked_due",
 		plan(headLanes, r.cfg.Pipeline, []string{"kafka"}, []string{"g1"}, []bool{false}):                   "tailbox_parked_lane",
 		plan(pageKeys, r.cfg.Pipeline, "kafka", "g1", "", 10):                                               "tailbox_parked_lane",

@@ -212,7 +212,11 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 		return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))
 	}
 	t.view = sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.col(t.Columns.Status) != "",
-		View: hasView(&t.Table), Viewable: t.viewable(), Updatable: t.updatable()}
+		View: hasView(&t.Table), Viewable: t.viewable(), Updatable: t.updatable(), Receipts: conf.Columns.Receipt != ""}
+	if base := t.types[conf.Columns.Receipt]; t.view.Receipts && base != "text" && !strings.HasPrefix(base, "character") {
+		return nil, fmt.Errorf("%w: table %s has no column %q of type text for receipts: ALTER TABLE %s ADD COLUMN %s text, or correct columns.receipt",
+			source.ErrStop, t, conf.Columns.Receipt, t.sql, quoteIdent(conf.Columns.Receipt))
+	}
 	if column = t.Columns.Status; column == "" {
 		column = t.Columns.DeliveredAt
 	}
@@ -243,7 +247,7 @@ func (t *table) pending(prefix string) string {
 	if t.Columns.Status != "" && !t.required[t.Columns.Status] {
 		cond = "(" + cond + " OR " + prefix + quoteIdent(t.Columns.Status) + " IS NULL)"
 	}
-	return cond
+	return cond + t.ours(prefix)
 }
 
 // col is the quoted name of a configured column that the table has; "" if it has none.

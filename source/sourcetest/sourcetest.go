@@ -65,6 +65,9 @@ type Kind struct {
 	// rolled over. The database is one with a server of its own.
 	Gap func(ctx context.Context, db Database) error
 
+	// Business is a table that feedback writes to.
+	Business *Business
+
 	// Lacks names what this kind cannot do, or a case that it cannot pass, with the reason. Keys are the constants Can… and
 	// names of cases, such as "CommitOrder".
 	Lacks map[string]string
@@ -83,6 +86,7 @@ const (
 	CanCut         = "cut"
 	CanRestart     = "restart"
 	CanGap         = "gap"
+	CanFeedBack    = "feed back"
 )
 
 // A Setup says what database a case needs.
@@ -163,6 +167,8 @@ type Row struct {
 	LastError string
 	// Delivered: delivered_at is set.
 	Delivered bool
+	// Receipt is what the column receipt holds, where there is one.
+	Receipt string
 }
 
 // An Answer is what a request did so far. Error is why it could not be carried out.
@@ -261,8 +267,17 @@ func Store(t *testing.T, k Kind) {
 		{name: "Page", run: testPage},
 		{name: "Unroutable", run: testUnroutable},
 		{name: "Supersede", run: testSupersede},
+		{name: "Feedback", run: testFeedback, needs: []string{CanFeedBack}},
+		{name: "FeedbackSuperseded", run: testFeedbackSuperseded, needs: []string{CanFeedBack}},
+		{name: "FeedbackFails", run: testFeedbackFails, needs: []string{CanFeedBack}},
+		{name: "FeedbackFenced", run: testFeedbackFenced, needs: []string{CanFeedBack, CanKill}},
+		{name: "Receipts", run: testReceipts},
+		{name: "FeedbackLater", run: testFeedbackLater, needs: []string{CanFeedBack}},
 		{name: "DueIsFair", run: testDueIsFair},
 		{name: "DueLater", run: testDueLater},
+		{name: "Priority", run: testPriority},
+		{name: "Retention", run: testRetention},
+		{name: "Tenants", run: testTenants},
 		{name: "Pending", run: testPending},
 		{name: "PendingBesideWriters", run: testPendingBesideWriters},
 		{name: "Fetch", run: testFetch},
@@ -324,6 +339,8 @@ func (k *Kind) can(what string) bool {
 		return k.Restart != nil
 	case CanGap:
 		return k.Gap != nil
+	case CanFeedBack:
+		return k.Business != nil
 	}
 	return true
 }

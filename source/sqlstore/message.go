@@ -16,8 +16,9 @@ type Message struct {
 	// Row is the index in Settlement.Rows; -1 where the row was settled before.
 	Row int
 	Txn uint64
-	// Attempts is what delivered it, where a change of this settlement did.
+	// Attempts is what delivered it, where a change of this settlement did. Receipt is what sinks answered.
 	Attempts int
+	Receipt  string
 	// Settled: its row was part of an earlier settlement. Until then, other deliveries of it may be unsettled.
 	Settled bool
 	// Live are its deliveries that are not over, Over the dropped and delivered ones.
@@ -30,6 +31,7 @@ type Message struct {
 
 // A ParkedView is what a row in the user's table shows of a parked delivery.
 type ParkedView struct {
+	Sink       string
 	State      checkpoint.State
 	Attempts   int
 	Next       *time.Time
@@ -73,7 +75,8 @@ func (ms *Messages) Of(key MessageKey) *Message {
 // deliveries.
 func (ms *Messages) Collect(in *checkpoint.Settlement, unfinished []MessageKey) {
 	for i := range in.Changes {
-		ms.Of(KeyOfMessage(in.Changes[i].Key))
+		m := ms.Of(KeyOfMessage(in.Changes[i].Key))
+		m.Receipt = AppendReceipt(m.Receipt, in.Changes[i].Receipt)
 	}
 	for _, key := range unfinished {
 		ms.Of(key).Unfinished = true
@@ -82,8 +85,17 @@ func (ms *Messages) Collect(in *checkpoint.Settlement, unfinished []MessageKey) 
 		if r := &in.Rows[i]; r.Parked {
 			m := ms.Of(MessageKey{Table: r.Table, ID: r.ID})
 			m.Row, m.Txn = i, r.Txn
+			m.Receipt = AppendReceipt(m.Receipt, r.Receipt)
 		}
 	}
+}
+
+// AppendReceipt adds a line to what sinks answered; "" adds none.
+func AppendReceipt(lines, line string) string {
+	if lines == "" || line == "" {
+		return lines + line
+	}
+	return lines + "\n" + line
 }
 
 // KeyOfMessage is the message of a parked delivery.
@@ -103,6 +115,8 @@ type RowChange struct {
 	Err      string
 	// Delivered sets delivered_at.
 	Delivered bool
+	// Receipt is added to what the row holds already, as a line of its own; "" adds nothing.
+	Receipt string
 }
 
 // A TableView is what a table lets the relay do with its rows.
@@ -113,6 +127,8 @@ type TableView struct {
 	HasStatus, View bool
 	// Viewable: a column shows the state of parked deliveries. Updatable: there is one that an update would set.
 	Viewable, Updatable bool
+	// Receipts: there is a column for what sinks answered. With keep, it is the only one that is written.
+	Receipts bool
 }
 
 // Delivered is what the row of a delivered message gets: it is deleted, changed (touch alone), or left alone.
@@ -120,6 +136,8 @@ func (t *TableView) Delivered(c *RowChange, dropped bool) (del, touch bool) {
 	switch {
 	case t.OnDelivered == outbox.Delete:
 		return true, true
+	case t.OnDelivered == outbox.Keep && t.Receipts && c.Receipt != "":
+		return false, true
 	case t.OnDelivered != outbox.Mark || !t.Updatable:
 		return false, false
 	}
@@ -134,6 +152,9 @@ func (t *TableView) Delivered(c *RowChange, dropped bool) (del, touch bool) {
 // Decide is what happens to the row of a message whose deliveries were parked: on_delivered where nothing is parked any
 // more, else the view of what is.
 func (t *TableView) Decide(m *Message, c *RowChange) (del, touch bool) {
+	if t.Receipts {
+		c.Receipt = m.Receipt
+	}
 	if len(m.Live) == 0 {
 		c.Attempts = max(m.Attempts, 1)
 		dropped := false
@@ -154,7 +175,7 @@ func (t *TableView) Decide(m *Message, c *RowChange) (del, touch bool) {
 		return true, m.Row >= 0 && !inTable
 	}
 	if !t.Viewable {
-		return false, false
+		return false, t.Receipts && c.Receipt != ""
 	}
 	t.show(m, c)
 	return false, true

@@ -1,0 +1,135 @@
+package source_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Parameters are found where they are, and nowhere else: not in quotes, comments, casts and assignments.
+func TestParseFeedback(t *testing.T) {
+	t.Parallel()
+	for sql, want := range map[string]string{
+		"UPDATE orders SET s = 'x' WHERE id = :key":            "UPDATE orders SET s = 'x' WHERE id = <key>",
+		"update o set s = :error::text where k=:key;":          "update o set s = <error>::text where k=<key>",
+		"UPDATE o SET s = ':key', t = E'\\':key' WHERE i=:id":  "UPDATE o SET s = ':key', t = E'\\':key' WHERE i=<id>",
+		"UPDATE o SET s = 'it''s :key' WHERE \":key\" = :id":   "UPDATE o SET s = 'it''s :key' WHERE \":key\" = <id>",
+		"UPDATE `:key` SET a = :id -- :key":                    "UPDATE `:key` SET a = <id> -- :key",
+		"UPDATE o /* :key ; */ SET a = :id":                    "UPDATE o /* :key ; */ SET a = <id>",
+		"SELECT f($x$ :key ; $x$, :id)":                        "SELECT f($x$ :key ; $x$, <id>)",
+		"UPDATE o SET a = @v := 1, b = :id":                    "UPDATE o SET a = @v := 1, b = <id>",
+		"UPDATE o SET a = :header.trace-id, b = :order_no":     "UPDATE o SET a = <header.trace-id>, b = <column order_no>",
+		"UPDATE o SET a = :\"Order \"\"No\"\"\", b = :\"key\"": "UPDATE o SET a = <column Order \"No\">, b = <column key>",
+		"WITH x AS (SELECT 1) UPDATE o SET a = 1":              "WITH x AS (SELECT 1) UPDATE o SET a = 1",
+		"UPDATE o SET a = 1":                                   "UPDATE o SET a = 1",
+	} {
+		f, err := source.ParseFeedback(outbox.OutcomeDead, sql)
+		if err != nil {
+			t.Errorf("%s: %v", sql, err)
+			continue
+		}
+		var b strings.Builder
+		for i, text := range f.Texts {
+			b.WriteString(text)
+			if i < len(f.Params) {
+				p := f.Params[i]
+				b.WriteString("<")
+				if p.Column {
+					b.WriteString("column ")
+				}
+				b.WriteString(p.Name + ">")
+			}
+		}
+		if b.String() != want {
+			t.Errorf("got  %s\nwant %s", b.String(), want)
+		}
+	}
+	for sql, want := range map[string]string{
+		"":                                "must be one statement",
+		"COMMIT":                          "must be one statement",
+		"DROP TABLE orders":               "must be one statement",
+		"CALL p(:id)":                     "must be one statement",
+		"UPDATE o SET a = 1; COMMIT":      "in the middle",
+		"UPDATE o SET a = 'x":             "does not end",
+		"UPDATE o SET a = :receipt":       "delivered message only",
+		"UPDATE o SET a = :header.":       "names no header",
+		"UPDATE o SET a = $a$ :key $b$":   "does not end",
+		"update_all":                      "must be one statement",
+		"UPDATE o SET a = 1 /* never end": "does not end",
+	} {
+		if _, err := source.ParseFeedback(outbox.OutcomeRetrying, sql); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error that says %q", sql, err, want)
+		}
+	}
+	for _, name := range []string{"sink", "attempt", "error", "class"} {
+		if _, err := source.ParseFeedback(outbox.OutcomeDelivered, "UPDATE o SET a = :"+name); err == nil {
+			t.Errorf(":%s is taken for a delivered message", name)
+		}
+	}
+}
+
+// A parameter is what the message says, and null where it says nothing.
+func TestFeedbackValues(t *testing.T) {
+	t.Parallel()
+	o := &source.Outcome{Kind: outbox.OutcomeDead, RowID: "row", Sink: "mail", Attempt: 4, Error: "no", Class: "rejected", Message: &outbox.Message{
+		ID: "edited", Type: "T", Topic: "t", Group: "g", Key: []byte("k"), Payload: []byte{}, Table: "public.outbox",
+		Headers:    []outbox.Header{{Name: "trace-id", Value: []byte("1")}, {Name: "none"}},
+		Fields:     []outbox.Field{{Name: "order_no", Value: []byte("17")}, {Name: "gone", Null: true}},
+		Position:   outbox.Position{Log: 1, Commit: 2, N: 3},
+		CommitTime: time.Date(2024, 2, 29, 1, 2, 3, 4000, time.FixedZone("", 3600)),
+	}}
+	f, err := source.ParseFeedback(outbox.OutcomeDead, `SELECT :id, :type, :topic, :group, :key, :payload, :tenant, :table, :position, :committed_at, :outcome,
+		:sink, :attempt, :error, :class, :header.trace-id, :header.none, :header.other, :order_no, :gone, :missing, :order_no`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range f.Params {
+		v, null := p.Value(o)
+		if null {
+			v = "NULL"
+		}
+		got = append(got, v)
+	}
+	want := strings.Split("row T t g k  NULL public.outbox 00000001-0000000000000002-00000003 2024-02-29_00:02:03.000004 dead mail 4 no rejected "+
+		"1 NULL NULL 17 NULL NULL 17", " ")
+	want[9] = strings.Replace(want[9], "_", " ", 1)
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if columns := f.Columns(); !slices.Equal(columns, []string{"order_no", "gone", "missing"}) {
+		t.Errorf("columns: got %q", columns)
+	}
+}
+
+func TestParseFeedbackDocument(t *testing.T) {
+	t.Parallel()
+	f, err := source.ParseFeedbackDocument(outbox.OutcomeDead, `{"collection": "orders", "filter": {"_id": ":key:objectid", "no": ":order_no:int"},
+		"update": {"$set": {"state": "dead", "why": ":error", "text": "::key", "at": ":", "h": ":header.a-b"}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []source.Param{{Name: "key"}, {Name: "order_no", Column: true}, {Name: "error"}, {Name: "header.a-b"}}
+	if !slices.Equal(f.Params, want) {
+		t.Errorf("got %v, want %v", f.Params, want)
+	}
+	for text, want := range map[string]string{
+		`{`: "must be {collection",
+		`{"collection": "o", "filter": {"a": 1}, "update": {"$set": {"a": 1}}, "many": true}`:  "unknown field",
+		`{"filter": {"a": 1}, "update": {"$set": {"a": 1}}}`:                                   "needs a collection",
+		`{"collection": "o", "update": {"$set": {"a": 1}}}`:                                    "needs a filter",
+		`{"collection": "o", "filter": {}, "update": {"$set": {"a": 1}}}`:                      "needs a filter",
+		`{"collection": "o", "filter": {"a": 1}}`:                                              "needs an update",
+		`{"collection": "o", "filter": {"a": ":id:money"}, "update": {"$set": {"a": 1}}}`:      "is no parameter",
+		`{"collection": "o", "filter": {"a": ":receipt"}, "update": {"$set": {"a": 1}}}`:       "delivered message only",
+		`{"collection": "o", "filter": {"a": ":id"}, "update": {"$set": {"a": ":id and id"}}}`: "is no parameter",
+	} {
+		if _, err := source.ParseFeedbackDocument(outbox.OutcomeDead, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error that says %q", text, err, want)
+		}
+	}
+}

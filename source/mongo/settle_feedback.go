@@ -1,0 +1,387 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+const (
+	// A transaction of MongoDB has no savepoints: an update that fails ends it. So a settlement begins anew without the updates
+	// that failed, at most feedbackFaults times, and at most feedbackConflicts times because of documents that others have changed;
+	// then without feedback.
+	feedbackFaults    = 5
+	feedbackConflicts = 8
+)
+
+// feedback is what a store needs to tell business documents.
+type feedback struct {
+	updates sqlstore.Feedbacks
+	parsed  map[*source.Feedback]*feedbackUpdate
+	report  *sqlstore.FeedbackReport
+	// last are the failures that were written down.
+	last map[string]bson.D
+}
+
+// A feedbackUpdate is an update with parameters in it.
+type feedbackUpdate struct {
+	Collection string        `bson:"collection"`
+	Filter     bson.D        `bson:"filter"`
+	Update     bson.RawValue `bson:"update"`
+	Upsert     bool          `bson:"upsert"`
+
+	update any
+}
+
+func (s *store) newFeedback() (f feedback, err error) {
+	f.parsed = make(map[*source.Feedback]*feedbackUpdate)
+	f.updates, err = sqlstore.CompileFeedback(s.configured(), func(kind, text string) (*source.Feedback, error) {
+		parsed, err := source.ParseFeedbackDocument(kind, text)
+		if err != nil {
+			return nil, err
+		}
+		f.parsed[parsed], err = parseUpdate(text)
+		return parsed, err
+	})
+	f.report = &sqlstore.FeedbackReport{Counted: s.cfg.Feedback, Logger: s.cfg.Logger}
+	f.last = make(map[string]bson.D)
+	return f, err
+}
+
+// parseUpdate reads Extended JSON.
+func parseUpdate(text string) (*feedbackUpdate, error) {
+	u := &feedbackUpdate{}
+	if err := bson.UnmarshalExtJSON([]byte(text), false, u); err != nil {
+		return nil, fmt.Errorf("must be JSON, or Extended JSON: %w", err)
+	}
+	var err error
+	if u.Update.Type == bson.TypeArray {
+		var stages bson.A
+		err = u.Update.Unmarshal(&stages)
+		u.update = stages
+	} else {
+		var operators bson.D
+		err = u.Update.Unmarshal(&operators)
+		u.update = operators
+	}
+	if err != nil {
+		return nil, fmt.Errorf("must be JSON, or Extended JSON: %w", err)
+	}
+	return u, nil
+}
+
+// model is the update of an outcome.
+func (u *feedbackUpdate) model(o *source.Outcome) (mongo.WriteModel, error) {
+	filter, err := fillIn(u.Filter, o)
+	if err != nil {
+		return nil, err
+	}
+	update, err := fillIn(u.update, o)
+	if err != nil {
+		return nil, err
+	}
+	return mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update).SetUpsert(u.Upsert), nil
+}
+
+// fillIn puts values in the place of parameters.
+func fillIn(v any, o *source.Outcome) (any, error) {
+	switch v := v.(type) {
+	case bson.D:
+		d := make(bson.D, len(v))
+		for i, e := range v {
+			value, err := fillIn(e.Value, o)
+			if err != nil {
+				return nil, err
+			}
+			d[i] = bson.E{Key: e.Key, Value: value}
+		}
+		return d, nil
+	case bson.A:
+		a := make(bson.A, len(v))
+		for i, item := range v {
+			var err error
+			if a[i], err = fillIn(item, o); err != nil {
+				return nil, err
+			}
+		}
+		return a, nil
+	case string:
+		p, ok, err := source.ParseDocumentParam(o.Kind, v)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			if strings.HasPrefix(v, "::") { // a text that begins with a colon
+				return v[1:], nil
+			}
+			return v, nil
+		}
+		return typed(p, o)
+	}
+	return v, nil
+}
+
+// typed is the value of a parameter in its type.
+func typed(p source.DocumentParam, o *source.Outcome) (any, error) {
+	text, null := p.Value(o)
+	if null {
+		return nil, nil
+	}
+	var v any = text
+	var err error
+	switch p.Type {
+	case "int":
+		v, err = strconv.ParseInt(text, 10, 64)
+	case "double":
+		v, err = strconv.ParseFloat(text, 64)
+	case "bool":
+		v, err = strconv.ParseBool(text)
+	case "objectid":
+		v, err = bson.ObjectIDFromHex(text)
+	case "date":
+		v, err = parseDate(text)
+	case "json":
+		var d struct{ V any }
+		err = bson.UnmarshalExtJSON([]byte(`{"v":`+text+`}`), false, &d)
+		v = d.V
+	case "":
+		if p.Name == "attempt" && !p.Column {
+			return o.Attempt, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make :%s of message %s a %s: %w", p.Name, o.RowID, p.Type, err)
+	}
+	return v, nil
+}
+
+func parseDate(text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999", time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, errors.New("it is no time as RFC 3339 has it")
+}
+
+// A feedbackError ended a transaction.
+type feedbackError struct {
+	err error
+	// guilty are the updates of which one failed.
+	guilty []sqlstore.Told
+}
+
+func (e *feedbackError) Error() string { return "feedback: " + e.err.Error() }
+func (e *feedbackError) Unwrap() error { return e.err }
+
+// untold is what a settlement that begins anew leaves out.
+type untold struct {
+	all       error // everything, for this reason
+	each      map[toldKey]error
+	conflicts int
+}
+
+type toldKey struct {
+	feedback *source.Feedback
+	id, sink string
+}
+
+func keyOfTold(t *sqlstore.Told) toldKey { return toldKey{t.Feedback, t.Outcome.RowID, t.Outcome.Sink} }
+
+// blame notes why a settlement failed, if feedback did it: true = it begins anew.
+func (u *untold) blame(err error) bool {
+	var fe *feedbackError
+	if !errors.As(err, &fe) || u.all != nil {
+		return false
+	}
+	if hasLabel(err, transientLabel) {
+		if u.conflicts++; u.conflicts >= feedbackConflicts {
+			u.all = fe.err
+		}
+		return true
+	}
+	var se mongo.ServerError
+	if !errors.As(err, &se) {
+		return false
+	}
+	if u.each == nil {
+		u.each = make(map[toldKey]error)
+	}
+	if len(fe.guilty) != 1 || len(u.each) >= feedbackFaults || hasCode(err, codeUnauthorized) {
+		u.all = fe.err
+		return true
+	}
+	u.each[keyOfTold(&fe.guilty[0])] = fe.err
+	return true
+}
+
+// feedBack tells business documents what the settlement has done. It comes when that is known, and before what is parked is
+// cleaned up.
+func (a *attempt) feedBack(ctx context.Context) error {
+	f := &a.s.feedback
+	if f.updates == nil {
+		return nil
+	}
+	f.report.Begin()
+	var messages []*sqlstore.Message
+	for _, m := range a.order {
+		if m.touched {
+			d := m.decided()
+			d.Locked = m.locked
+			messages = append(messages, d)
+		}
+	}
+	told, err := f.updates.Tell(ctx, a.in, messages, a.skipped, a.superseded, a.readKeys)
+	if err != nil || len(told) == 0 {
+		return err
+	}
+	if a.untold.all != nil {
+		f.report.GiveUp(told, a.untold.all)
+		return a.noteFailures(ctx)
+	}
+	byCollection := make(map[*mongo.Collection]*feedbackBatch)
+	named := make(map[string]*mongo.Collection)
+	var order []*mongo.Collection
+	for i := range told {
+		t := &told[i]
+		u := f.parsed[t.Feedback]
+		why := a.untold.each[keyOfTold(t)]
+		var model mongo.WriteModel
+		if why == nil {
+			model, why = u.model(&t.Outcome)
+		}
+		if why != nil {
+			f.report.Failed(told[i:i+1], why)
+			continue
+		}
+		name := u.Collection
+		if named[name] == nil {
+			named[name] = a.s.business(t.Outcome.Message.Table, name)
+			order = append(order, named[name])
+			byCollection[named[name]] = &feedbackBatch{}
+		}
+		b := byCollection[named[name]]
+		b.told, b.models = append(b.told, *t), append(b.models, model)
+	}
+	for _, c := range order {
+		if err := byCollection[c].do(ctx, c, f.report); err != nil {
+			return err
+		}
+	}
+	return a.noteFailures(ctx)
+}
+
+// business is a collection in the database of the table.
+func (s *store) business(table, name string) *mongo.Collection {
+	if t := s.table(table); t != nil {
+		return s.client.Database(t.Schema).Collection(name)
+	}
+	return s.database.Collection(name)
+}
+
+// feedbackBatch are updates of one collection.
+type feedbackBatch struct {
+	told   []sqlstore.Told
+	models []mongo.WriteModel
+}
+
+func (b *feedbackBatch) do(ctx context.Context, c *mongo.Collection, report *sqlstore.FeedbackReport) error {
+	_, err := c.BulkWrite(ctx, b.models, options.BulkWrite().SetOrdered(true))
+	if err == nil {
+		report.Done(b.told)
+		return nil
+	}
+	guilty := b.told
+	var we mongo.BulkWriteException
+	if errors.As(err, &we) && len(we.WriteErrors) == 1 {
+		if i := we.WriteErrors[0].Index; i >= 0 && i < len(guilty) {
+			guilty = guilty[i : i+1]
+		}
+	}
+	return &feedbackError{err, guilty}
+}
+
+// readKeys reads parked deliveries.
+func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
+	wanted := make(map[checkpoint.Key]bool, len(keys))
+	ids := make(bson.A, 0, len(keys))
+	for _, k := range keys {
+		wanted[k] = true
+		ids = append(ids, k.ID)
+	}
+	docs, err := a.s.findParked(ctx, a.s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}))
+	if err != nil {
+		return nil, err
+	}
+	var out []checkpoint.Parked
+	for _, d := range docs {
+		p, err := d.parked(a.now)
+		if err != nil {
+			return nil, err
+		}
+		if wanted[p.Key()] {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// noteFailures writes down what failed, where an operator looks for it: in the pipeline's document.
+func (a *attempt) noteFailures(ctx context.Context) error {
+	f := &a.s.feedback
+	failures := f.report.Failures()
+	if len(failures) == 0 {
+		return nil
+	}
+	for _, failure := range failures {
+		f.last[failure.Table+" "+failure.Outcome] = bson.D{{Key: "table", Value: literal(failure.Table)}, {Key: "outcome", Value: literal(failure.Outcome)},
+			{Key: "failed", Value: failure.Failed}, {Key: "error", Value: literal(failure.Error)}, {Key: "at", Value: "$$NOW"}}
+	}
+	all := make(bson.A, 0, len(f.last))
+	for _, d := range f.last {
+		all = append(all, d)
+	}
+	_, err := a.s.checkpoints.UpdateOne(ctx, a.s.heldFilter(), bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "feedback_failures", Value: all}}}}})
+	return err
+}
+
+// A failureDocument is what is written down about feedback that failed.
+type failureDocument struct {
+	Table   string    `bson:"table"`
+	Outcome string    `bson:"outcome"`
+	Failed  int       `bson:"failed"`
+	Error   string    `bson:"error"`
+	At      time.Time `bson:"at"`
+}
+
+// feedbackNeeds are the rights that feedback takes.
+func (c *Config) feedbackNeeds() []need {
+	var list []need
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		for _, kind := range outbox.Outcomes() {
+			u, err := parseUpdate(t.Feedback[kind])
+			if t.Feedback[kind] == "" || err != nil {
+				continue
+			}
+			actions := []string{"find", "update"}
+			if u.Upsert {
+				actions = append(actions, "insert")
+			}
+			list = append(list, need{t.Schema, u.Collection, actions})
+		}
+	}
+	return list
+}

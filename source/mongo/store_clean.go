@@ -1,0 +1,202 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+var _ checkpoint.Cleaner = (*store)(nil)
+
+// cleanCursor is where a clean-up goes on.
+type cleanCursor struct {
+	Table string        `bson:"table"`
+	After bson.RawValue `bson:"after,omitempty"`
+}
+
+// Clean removes delivered documents whose retention is over, in windows by id, each in a transaction that proves the lease. What
+// is old is judged by the document's own fields, in the command that removes it; one that another transaction has changed is left
+// until the next time.
+func (s *store) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
+	ctx, cancel, err := s.limited(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	defer cancel()
+	all := s.configured()
+	at := &cleanCursor{}
+	switch {
+	case cursor == "":
+		first := sqlstore.NextToClean(all, "")
+		if first == nil {
+			return 0, "", nil
+		}
+		at.Table = first.Table
+	default:
+		if err := bson.UnmarshalExtJSON([]byte(cursor), true, at); err != nil {
+			return 0, "", fault("read the cursor of a clean-up", err)
+		}
+	}
+	t := s.table(at.Table)
+	if t == nil {
+		return 0, "", nil
+	}
+	old, seen, err := s.cleanWindow(ctx, t, at)
+	if err != nil {
+		return 0, "", fault("look for delivered documents of "+at.Table, err)
+	}
+	if len(old) > 0 {
+		if removed, err = s.removeOld(ctx, t, old); err != nil {
+			return 0, "", fault("remove delivered documents of "+at.Table, err)
+		}
+	}
+	if seen < sqlstore.CleanWindow {
+		following := sqlstore.NextToClean(all, at.Table)
+		if following == nil {
+			return removed, "", nil
+		}
+		at = &cleanCursor{Table: following.Table}
+	}
+	text, err := bson.MarshalExtJSON(at, true, false)
+	return removed, string(text), err
+}
+
+// configured are the tables of the configuration.
+func (s *store) configured() []*outbox.Table {
+	all := make([]*outbox.Table, len(s.cfg.Tables))
+	for i := range s.cfg.Tables {
+		all[i] = &s.cfg.Tables[i]
+	}
+	return all
+}
+
+// cleanWindow looks at the next documents, and returns the ids of those that are old. The cursor moves on.
+func (s *store) cleanWindow(ctx context.Context, t *outbox.Table, at *cleanCursor) (old []pendingID, seen int, err error) {
+	where := bson.D{}
+	if !at.After.IsZero() {
+		where = append(where, bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + t.Columns.ID, literal(at.After)}}}})
+	}
+	cur, err := s.collection(t).Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: where}}, bson.D{{Key: "$sort", Value: bson.D{{Key: t.Columns.ID, Value: 1}}}}, bson.D{{Key: "$limit", Value: sqlstore.CleanWindow}},
+		bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "id", Value: "$" + t.Columns.ID}, {Key: "old", Value: oldExpr(t)}}}},
+	}, options.Aggregate())
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = cur.Close(ctx) }() // it was read to its end, or the session goes
+	dec := decoder{}
+	for cur.Next(ctx) {
+		seen++
+		v := valueOf(cur.Current, "id")
+		raw := v.rawValue()
+		raw.Value = append([]byte(nil), raw.Value...)
+		at.After = raw
+		isOld, _ := cur.Current.Lookup("old").BooleanOK()
+		if text, err := dec.idText(v); err == nil && isOld && len(text) > 0 {
+			old = append(old, pendingID{raw, string(text)})
+		}
+	}
+	return old, seen, cur.Err()
+}
+
+// oldExpr tells of a document whether it was delivered longer ago than the table's retention.
+func oldExpr(t *outbox.Table) bson.D {
+	at := "$" + t.Columns.DeliveredAt
+	all := bson.A{
+		bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: at}}, "date"}}},
+		bson.D{{Key: "$lt", Value: bson.A{at, bson.D{{Key: "$subtract", Value: bson.A{"$$NOW", t.Retention.Milliseconds()}}}}}},
+	}
+	if t.Columns.Status != "" {
+		all = append(all, bson.D{{Key: "$eq", Value: bson.A{"$" + t.Columns.Status, literal(t.Words.Value(t.Words.Delivered))}}})
+	}
+	if len(t.Tenants) > 0 {
+		all = append(all, bson.D{{Key: "$in", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$" + t.Columns.Tenant, ""}}}, literal(t.Tenants)}}})
+	}
+	return bson.D{{Key: "$and", Value: all}}
+}
+
+// removeOld removes documents of which nothing is parked.
+func (s *store) removeOld(ctx context.Context, t *outbox.Table, old []pendingID) (removed int, err error) {
+	texts := make([]string, len(old))
+	for i := range old {
+		texts[i] = old[i].text
+	}
+	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(viewFields()).SetHint(messageIndex))
+	if err != nil {
+		return 0, err
+	}
+	var views []*view
+	if err := cur.All(ctx, &views); err != nil {
+		return 0, err
+	}
+	parked := make(map[string]bool)
+	for _, v := range views {
+		if v.Table == t.String() {
+			parked[v.ID] = true
+		}
+	}
+	ids := make(bson.A, 0, len(old))
+	for _, o := range old {
+		if !parked[o.text] {
+			ids = append(ids, o.raw)
+		}
+	}
+	tries := cleanTries
+	return s.removeFree(ctx, t, ids, &tries)
+}
+
+// cleanTries bounds the transactions of one step: halves are tried where documents are locked.
+const cleanTries = 40
+
+// removeFree removes documents in one transaction, or in parts where another transaction has changed some of them, which stay.
+func (s *store) removeFree(ctx context.Context, t *outbox.Table, ids bson.A, tries *int) (removed int, err error) {
+	if *tries--; len(ids) == 0 || *tries < 0 {
+		return 0, nil
+	}
+	removed, met, err := s.remove(ctx, t, ids)
+	if err != nil || !met || len(ids) == 1 {
+		return removed, err
+	}
+	for _, half := range []bson.A{ids[:len(ids)/2], ids[len(ids)/2:]} {
+		n, err := s.removeFree(ctx, t, half, tries)
+		if removed += n; err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// remove removes documents in one transaction. Met: it met another one, and nothing was done.
+func (s *store) remove(ctx context.Context, t *outbox.Table, ids bson.A) (removed int, met bool, err error) {
+	sent := time.Now()
+	if err := s.begin(0); err != nil {
+		return 0, false, err
+	}
+	res, err := s.collection(t).DeleteMany(ctx, bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "$expr", Value: oldExpr(t)}})
+	if err == nil {
+		err = s.proveLease(ctx, nil)
+	}
+	if err == nil {
+		err = s.commit(ctx)
+	}
+	if err == nil {
+		s.renewed = sent
+		return int(res.DeletedCount), false, nil
+	}
+	if s.session.TransactionRunning() {
+		if aerr := s.abort(ctx); aerr != nil {
+			return 0, false, errors.Join(err, aerr)
+		}
+	}
+	if hasLabel(err, transientLabel) {
+		return 0, true, nil
+	}
+	return 0, false, err
+}

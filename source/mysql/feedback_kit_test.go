@@ -1,0 +1,28 @@
+package mysql
+
+import (
+	"context"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sourcetest"
+)
+
+func kitBusiness() *sourcetest.Business {
+	const delivery = "INSERT INTO told (id, outcome, n, sink, attempt, why) VALUES (:id, :outcome, :type, :sink, :attempt, :error)"
+	return &sourcetest.Business{
+		Feedback: outbox.Feedback{outbox.OutcomeRetrying: delivery, outbox.OutcomeDead: delivery,
+			outbox.OutcomeDelivered: "INSERT INTO told (id, outcome, n, why) VALUES (:id, :outcome, :type, :receipt)"},
+		Make: func(ctx context.Context, db sourcetest.Database) error {
+			d := db.(*kitDatabase)
+			return d.my.Exec(ctx, d.db, "CREATE TABLE told (nr BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, id VARCHAR(100), outcome VARCHAR(20), n INT NOT NULL, "+
+				"sink VARCHAR(50) NOT NULL DEFAULT '', attempt INT NOT NULL DEFAULT 0, why TEXT)")
+		},
+		Told: func(ctx context.Context, db sourcetest.Database) (lines []string, err error) {
+			err = db.(*kitDatabase).query(ctx, "SELECT CONCAT_WS(' ', id, outcome, n, sink, attempt, why, REPEAT(' ', nr)) FROM told", func(r row) error {
+				lines = append(lines, r.text(0))
+				return nil
+			})
+			return lines, err
+		},
+	}
+}

@@ -1,0 +1,179 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// feedback is what a store needs to tell business rows.
+type feedback struct {
+	statements sqlstore.Feedbacks
+	report     *sqlstore.FeedbackReport
+}
+
+func newFeedback(cfg *Config, ts *tables) (f feedback, err error) {
+	f.statements, err = sqlstore.CompileFeedback(ts.configured(), source.ParseFeedback)
+	f.report = &sqlstore.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.logger()}
+	return f, err
+}
+
+// feedBack tells business rows what the settlement has done. It comes when that is known, and before the checkpoint.
+func (a *attempt) feedBack(ctx context.Context) error {
+	f := &a.s.feedback
+	if f.statements == nil {
+		return nil
+	}
+	f.report.Begin()
+	told, err := f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
+	if err != nil || len(told) == 0 {
+		return err
+	}
+	if a.unfed != nil {
+		f.report.GiveUp(told, a.unfed)
+		return nil
+	}
+	a.fed = true
+	run := sqlstore.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
+	return run.Do(ctx, told)
+}
+
+// hopeless tells whether a statement fails whatever its parameters are: it is wrong, or may not do what it does.
+func hopeless(why error) bool {
+	switch errorCode(why) {
+	case errNoSuchTable, errNoSuchDatabase, errNoSuchColumn, errTableDenied, errColumnDenied, errAccessDenied, errProcDenied, errSpecificDenied, errSyntax:
+		return true
+	}
+	return false
+}
+
+// feedChunk runs statements under a savepoint. A deadlock ends the transaction, and with innodb_rollback_on_timeout a lock that
+// is waited for in vain does as well: then there is no savepoint any more.
+func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed int, why error, err error) {
+	b := a.s.batch()
+	b.exec("SAVEPOINT tailbox_feedback")
+	at := 0
+	for i := range chunk {
+		sql := feedbackSQL(&chunk[i])
+		if len(sql) > a.s.maxPacket-2*packetSlack {
+			return i, fmt.Errorf("the statement has %d bytes, and max_allowed_packet is %d", len(sql), a.s.maxPacket), nil
+		}
+		b.queue(func(answer) error {
+			at++
+			return nil
+		}, "?", raw(sql))
+	}
+	b.exec("RELEASE SAVEPOINT tailbox_feedback")
+	why = a.s.send(ctx, b)
+	switch {
+	case why == nil:
+		return 0, nil, nil
+	case serverError(why) == nil, errorCode(why) == errDeadlock, errorCode(why) == errChangedSince:
+		return 0, nil, why
+	}
+	b.exec("ROLLBACK TO SAVEPOINT tailbox_feedback")
+	b.exec("RELEASE SAVEPOINT tailbox_feedback")
+	if err := a.s.send(ctx, b); err != nil {
+		if errorCode(err) == errNoSavepoint {
+			return 0, nil, why
+		}
+		return 0, nil, err
+	}
+	if at == len(chunk) {
+		at = -1
+	}
+	return at, why, nil
+}
+
+// feedbackSQL is the statement with its values.
+func feedbackSQL(t *sqlstore.Told) string {
+	var b []byte
+	for i, text := range t.Texts {
+		b = append(b, text...)
+		if i >= len(t.Params) {
+			break
+		}
+		v, null := t.Params[i].Value(&t.Outcome)
+		switch {
+		case null:
+			b = append(b, "NULL"...)
+		case utf8.ValidString(v):
+			b = appendLiteral(b, v)
+		default:
+			b = appendLiteral(b, bin(v))
+		}
+	}
+	return string(b)
+}
+
+// readKeys reads parked deliveries.
+func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) (out []checkpoint.Parked, err error) {
+	err = a.s.readKeys(ctx, keys, "", func(p checkpoint.Parked, _ row) error {
+		out = append(out, p)
+		return nil
+	})
+	return out, err
+}
+
+// queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome.
+func (a *attempt) queueFailures(b *batch) {
+	if a.s.feedback.statements == nil {
+		return
+	}
+	for _, f := range a.s.feedback.report.Failures() {
+		p := a.s.cfg.Pipeline
+		b.exec(`UPDATE {request} SET requested_at = UTC_TIMESTAMP(6), done_at = UTC_TIMESTAMP(6), reason = ?, result = ?
+			WHERE pipeline = ? AND verb = 'feedback' AND JSON_UNQUOTE(JSON_EXTRACT(selection, '$.table')) = ?
+				AND JSON_UNQUOTE(JSON_EXTRACT(selection, '$.outcome')) = ?`, f.Error, f.Result(), p, f.Table, f.Outcome)
+		b.exec("INSERT INTO {request} (pipeline, verb, selection, reason, `by`, done_at, result) SELECT ?, 'feedback', ?, ?, 'tailbox', UTC_TIMESTAMP(6), ? "+
+			"FROM DUAL WHERE ROW_COUNT() = 0", p, f.Selection(), f.Error, f.Result())
+	}
+}
+
+// blame decides what a settlement that failed goes on with: without feedback, where that may be why.
+func (a *attempt) blame(err error, met *int) error {
+	if !a.fed || serverError(err) == nil {
+		return nil
+	}
+	if passingTrouble(err) {
+		if *met++; *met < 2 {
+			return nil
+		}
+	}
+	return err
+}
+
+// written tells whether the relay writes to the table.
+func (t *table) written() bool { return t.OnDelivered != outbox.Keep || t.view.Receipts }
+
+// receiptExpr adds a line to the receipts that a row has, cut to what the column holds.
+func (t *table) receiptExpr(line string) raw {
+	c := t.column(t.Columns.Receipt)
+	col := "t." + quoteIdent(t.Columns.Receipt)
+	if line == "" {
+		return raw(col)
+	}
+	text := string(appendLiteral(nil, c.fit(line)))
+	if v, ok := c.fit(line).(raw); ok {
+		text = string(v)
+	}
+	all := "IF(COALESCE(" + col + ", '') = '', " + text + ", CONCAT(" + col + ", '\n', " + text + "))"
+	if c.length > 0 && !strings.HasSuffix(c.typ, "longtext") {
+		return raw(fmt.Sprintf("LEFT(%s, %d)", all, c.charsThatFit()))
+	}
+	return raw(all)
+}
+
+// charsThatFit is how many characters fit for certain: a text's length is in bytes, that of CHAR and VARCHAR in characters.
+func (c *tableColumnType) charsThatFit() int {
+	if strings.HasSuffix(c.typ, "text") {
+		return c.length / 4
+	}
+	return c.length
+}

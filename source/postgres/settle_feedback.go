@@ -1,0 +1,195 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// feedback is what a store needs to tell business rows.
+type feedback struct {
+	statements sqlstore.Feedbacks
+	report     *sqlstore.FeedbackReport
+	// prepared statements, and the number that the next one is named by.
+	prepared map[*source.Feedback]*pgconn.StatementDescription
+	next     int
+}
+
+func newFeedback(cfg *Config, ts *tables) (f feedback, err error) {
+	f.statements, err = sqlstore.CompileFeedback(tablesOf(ts), source.ParseFeedback)
+	f.report = &sqlstore.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.Logger}
+	f.prepared = make(map[*source.Feedback]*pgconn.StatementDescription)
+	return f, err
+}
+
+// feedbackSQL is the statement with numbered parameters.
+func feedbackSQL(f *source.Feedback) string {
+	var b strings.Builder
+	for i, text := range f.Texts {
+		b.WriteString(text)
+		if i < len(f.Params) {
+			b.WriteString("$" + strconv.Itoa(i+1))
+		}
+	}
+	return b.String()
+}
+
+// feedbackLimits bound what one statement may take. The relay's own limits come back with the end of the savepoint, or by
+// feedbackDone: no limit may cut off a COMMIT that waits for a standby.
+const (
+	feedbackBegin = "SAVEPOINT tailbox_feedback; SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = '2s'"
+	feedbackUndo  = "ROLLBACK TO SAVEPOINT tailbox_feedback; RELEASE SAVEPOINT tailbox_feedback"
+)
+
+// feedBack tells business rows what the settlement has done. It comes when that is known, and before the checkpoint.
+func (a *attempt) feedBack(ctx context.Context) error {
+	f := &a.s.feedback
+	if f.statements == nil {
+		return nil
+	}
+	f.report.Begin()
+	told, err := f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
+	if err != nil || len(told) == 0 {
+		return err
+	}
+	if a.unfed != nil {
+		f.report.GiveUp(told, a.unfed)
+		return nil
+	}
+	a.fed = true
+	run := sqlstore.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
+	return run.Do(ctx, told)
+}
+
+// hopeless tells whether a statement fails whatever its parameters are: it is wrong, or may not do what it does.
+func hopeless(why error) bool { return strings.HasPrefix(sqlState(why), "42") }
+
+// feedChunk runs statements under a savepoint.
+func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed int, why error, err error) {
+	conn := a.s.conn
+	if _, err := conn.Exec(ctx, feedbackBegin); err != nil {
+		return 0, nil, err
+	}
+	undo := func(at int, why error) (int, error, error) {
+		if conn.IsClosed() || sqlState(why) == "" {
+			return 0, nil, why
+		}
+		_, err := conn.Exec(ctx, feedbackUndo)
+		return at, why, err
+	}
+	for i := range chunk {
+		if err := a.s.prepareFeedback(ctx, chunk[i].Feedback); err != nil {
+			return undo(i, err)
+		}
+	}
+	b := &pgx.Batch{}
+	at := 0
+	for i := range chunk {
+		p := a.s.feedback.prepared[chunk[i].Feedback]
+		b.Queue(p.Name, feedbackArgs(&chunk[i], p.ParamOIDs)...).Exec(func(pgconn.CommandTag) error {
+			at++
+			return nil
+		})
+	}
+	// A constraint that is checked at the end of the transaction is checked now, or the settlement would fail with it.
+	b.Queue("SET CONSTRAINTS ALL IMMEDIATE")
+	if err := a.s.send(ctx, b); err != nil {
+		if at == len(chunk) {
+			at = -1
+		}
+		return undo(at, err)
+	}
+	_, err = conn.Exec(ctx, "RELEASE SAVEPOINT tailbox_feedback; SET LOCAL statement_timeout = 0; "+a.ownLockTimeout())
+	return 0, nil, err
+}
+
+// ownLockTimeout brings back what feedbackBegin has changed.
+func (a *attempt) ownLockTimeout() string {
+	if a.passLocked {
+		return a.lockWait
+	}
+	return longWait
+}
+
+// prepareFeedback prepares a statement once a session.
+func (s *store) prepareFeedback(ctx context.Context, f *source.Feedback) error {
+	if s.feedback.prepared[f] != nil {
+		return nil
+	}
+	s.feedback.next++
+	p, err := s.conn.Prepare(ctx, "tailbox_feedback_"+strconv.Itoa(s.feedback.next), feedbackSQL(f))
+	if err == nil {
+		s.feedback.prepared[f] = p
+	}
+	return err
+}
+
+// feedbackArgs are the parameters of a statement: the server reads each as text of the type that its place asks for.
+func feedbackArgs(t *sqlstore.Told, types []uint32) []any {
+	args := make([]any, len(t.Params))
+	for i, p := range t.Params {
+		v, null := p.Value(&t.Outcome)
+		switch {
+		case null:
+		case types[i] == pgtype.ByteaOID:
+			args[i] = []byte(v)
+		default:
+			args[i] = v
+		}
+	}
+	return args
+}
+
+// readKeys reads parked deliveries.
+func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
+	rows := make([]sqlstore.SelectedRow, len(keys))
+	for i, k := range keys {
+		rows[i].ParkedKey = sqlstore.ParkedKey{Sink: k.Sink, Table: k.Table, ID: k.ID}
+	}
+	found, err := effects{a}.ReadParked(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]checkpoint.Parked, 0, len(found))
+	for _, p := range found {
+		out = append(out, *p)
+	}
+	return out, nil
+}
+
+// queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome.
+func (a *attempt) queueFailures(b *pgx.Batch) {
+	for _, f := range a.s.feedback.failures() {
+		selection := f.Selection()
+		b.Queue(a.s.q(`WITH old AS (UPDATE {request} SET requested_at = now(), done_at = now(), reason = $3, result = $4::json
+				WHERE id = (SELECT max(id) FROM {request} WHERE pipeline = $1 AND verb = 'feedback' AND selection::text = $2) RETURNING id)
+			INSERT INTO {request} (pipeline, verb, selection, reason, "by", done_at, result)
+			SELECT $1, 'feedback', $2::json, $3, 'tailbox', now(), $4::json WHERE NOT EXISTS (SELECT FROM old)`),
+			a.s.cfg.Pipeline, selection, f.Error, f.Result())
+	}
+}
+
+func (f *feedback) failures() []sqlstore.FeedbackFailure {
+	if f.statements == nil {
+		return nil
+	}
+	return f.report.Failures()
+}
+
+// tablesOf are tables as they are configured, with their schema.
+func tablesOf(ts *tables) []*outbox.Table {
+	out := make([]*outbox.Table, len(ts.order))
+	for i, t := range ts.order {
+		out[i] = &t.Table
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+var _ checkpoint.Cleaner = (*store)(nil)
+
+// Clean removes delivered rows whose retention is over, in windows by id. What is old is judged by the row's own columns, in the
+// statement that removes it; a row that is locked is passed over until the next time.
+func (s *store) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
+	all := tablesOf(&s.tables)
+	at, err := sqlstore.ParseCleanCursor(all, cursor)
+	if err != nil || at == nil {
+		return 0, "", err
+	}
+	t := s.tables.byName[at.Table]
+	old, seen, err := s.cleanWindow(ctx, t, at)
+	if err != nil {
+		return 0, "", s.fault("look for delivered rows of table "+at.Table, err)
+	}
+	if len(old) > 0 {
+		if removed, err = s.removeOld(ctx, t, old); err != nil {
+			return 0, "", s.fault("remove delivered rows of table "+at.Table, err)
+		}
+	}
+	if seen < sqlstore.CleanWindow {
+		at = sqlstore.NextToClean(all, at.Table)
+	}
+	next, err = at.Text()
+	return removed, next, err
+}
+
+// cleanWindow looks at the next rows, and returns the ids of those that are old. The cursor moves on.
+func (s *store) cleanWindow(ctx context.Context, t *table, at *sqlstore.CleanCursor) (old []string, seen int, err error) {
+	id := "t." + quoteIdent(t.Columns.ID)
+	where, args := id+" IS NOT NULL", []any{sqlstore.CleanWindow}
+	if len(at.After) > 0 {
+		where, args = where+" AND "+id+" > $2::text::"+t.types[t.Columns.ID], append(args, string(at.After))
+	}
+	rows, err := s.conn.Query(ctx, "SELECT "+id+"::text, "+t.old("t.")+" FROM "+t.sql+" AS t WHERE "+where+" ORDER BY "+id+" LIMIT $1", args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	var text string
+	var isOld bool
+	_, err = pgx.ForEachRow(rows, []any{&text, &isOld}, func() error {
+		seen++
+		at.After = []byte(text)
+		if isOld && t.findable(text) {
+			old = append(old, text)
+		}
+		return nil
+	})
+	return old, seen, err
+}
+
+// old is the condition by which a row was delivered longer ago than the table's retention.
+func (t *table) old(prefix string) string {
+	cond := "coalesce(" + prefix + quoteIdent(t.Columns.DeliveredAt) + " < now() - " +
+		strconv.FormatInt(int64(t.Retention.Seconds()), 10) + " * interval '1 second', false)"
+	if t.Columns.Status != "" {
+		cond += " AND coalesce(" + prefix + quoteIdent(t.Columns.Status) + "::text = " + quoteLiteral(t.Words.Delivered) + ", false)"
+	}
+	return cond + t.ours(prefix)
+}
+
+// ours is the further condition by which a row is this pipeline's; "" where all are.
+func (t *table) ours(prefix string) string { return oursCondition(&t.Table, prefix) }
+
+// removeOld removes rows of which nothing is parked. Nobody else parks or settles anything of this pipeline, so what was looked
+// at in the same transaction holds.
+func (s *store) removeOld(ctx context.Context, t *table, ids []string) (removed int, err error) {
+	param, err := t.id.array(ids)
+	if err != nil {
+		return 0, err
+	}
+	id := quoteIdent(t.Columns.ID)
+	err = s.inTx(ctx, func() error {
+		tag, err := s.conn.Exec(ctx, s.q(`DELETE FROM `+t.sql+` AS t WHERE t.`+id+` = ANY (ARRAY(SELECT l.`+id+` FROM `+t.sql+` AS l WHERE l.`+id+
+			` = ANY ($1::`+t.id.cast+`) AND `+t.old("l.")+` AND NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $2 AND p.message_id = l.`+id+
+			`::text AND p.source_table = $3) FOR UPDATE SKIP LOCKED))`), param, s.cfg.Pipeline, t.String())
+		removed = int(tag.RowsAffected())
+		return err
+	})
+	if passingTrouble(err) {
+		return 0, nil // the next time will do
+	}
+	return removed, err
+}
+
+// listLiterals are texts as a list of SQL.
+func listLiterals(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = quoteLiteral(text)
+	}
+	return strings.Join(quoted, ", ")
+}

@@ -1,0 +1,140 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+func told(n int, statements ...*source.Feedback) []sqlstore.Told {
+	var ts []sqlstore.Told
+	for i := range n {
+		ts = append(ts, sqlstore.Told{Feedback: statements[i%len(statements)], Outcome: source.Outcome{RowID: fmt.Sprint(i),
+			Message: &outbox.Message{Table: "t"}}})
+	}
+	return ts
+}
+
+// Statements that fail are found out and left out; all others are done, each once, in order.
+func TestFeedbackRun(t *testing.T) {
+	t.Parallel()
+	errBad, errLocked, errWrong := errors.New("bad"), errors.New("locked"), errors.New("wrong")
+	one, two := &source.Feedback{Kind: "dead"}, &source.Feedback{Kind: "delivered"}
+	for name, c := range map[string]struct {
+		fails   func(t *sqlstore.Told, tries int) error
+		atEnd   bool // it is only known that one of the chunk failed
+		missing []string
+		failed  int
+	}{
+		"none":            {fails: func(*sqlstore.Told, int) error { return nil }},
+		"three":           {fails: only(errBad, "0", "99", "149"), missing: []string{"0", "99", "149"}, failed: 3},
+		"three, unknown":  {fails: only(errBad, "0", "99", "149"), atEnd: true, missing: []string{"0", "99", "149"}, failed: 3},
+		"locked twice":    {fails: func(t *sqlstore.Told, tries int) error { return when(errLocked, t.Outcome.RowID == "7" && tries <= 2) }},
+		"locked for long": {fails: only(errLocked, "7"), missing: []string{"7"}, failed: 1},
+		"wrong statement": {fails: func(t *sqlstore.Told, _ int) error { return when(errWrong, t.Feedback == one) }, failed: 75},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var done []string
+			counts := map[bool]int{}
+			report := &sqlstore.FeedbackReport{Counted: func(_, _ string, n int, why error) { counts[why == nil] += n }}
+			tries := map[string]int{}
+			run := sqlstore.FeedbackRun{Report: report, Hopeless: func(why error) bool { return errors.Is(why, errWrong) },
+				Passing: func(why error) bool { return errors.Is(why, errLocked) },
+				Chunk: func(_ context.Context, chunk []sqlstore.Told) (int, error, error) {
+					var ids []string
+					for i := range chunk {
+						tries[chunk[i].Outcome.RowID]++
+						if why := c.fails(&chunk[i], tries[chunk[i].Outcome.RowID]); why != nil {
+							if c.atEnd {
+								i = -1
+							}
+							return i, why, nil
+						}
+						ids = append(ids, chunk[i].Outcome.RowID)
+					}
+					done = append(done, ids...)
+					return 0, nil, nil
+				}}
+			if err := run.Do(t.Context(), told(150, one, two)); err != nil {
+				t.Fatal(err)
+			}
+			report.Settled()
+			if counts[true] != len(done) || counts[false] != c.failed || len(done)+c.failed != 150 {
+				t.Errorf("%d done, %d of them counted, %d failed, want %d", len(done), counts[true], counts[false], c.failed)
+			}
+			slices.Sort(done)
+			if len(slices.Compact(done)) != len(done) {
+				t.Error("a statement was done twice")
+			}
+			for _, id := range c.missing {
+				if slices.Contains(done, id) {
+					t.Errorf("%s was done", id)
+				}
+			}
+		})
+	}
+	// A transaction that is over ends it, and nothing is counted; so does too much trouble, which is counted.
+	gone := sqlstore.FeedbackRun{Report: &sqlstore.FeedbackReport{}, Chunk: func(context.Context, []sqlstore.Told) (int, error, error) { return 0, nil, errBad }}
+	if err := gone.Do(t.Context(), told(3, one)); !errors.Is(err, errBad) {
+		t.Errorf("a transaction that is over: got %v", err)
+	}
+	calls := 0
+	all := sqlstore.FeedbackRun{Report: &sqlstore.FeedbackReport{}, Hopeless: func(error) bool { return false }, Passing: func(error) bool { return false },
+		Chunk: func(context.Context, []sqlstore.Told) (int, error, error) { calls++; return 0, errBad, nil }}
+	if err := all.Do(t.Context(), told(5000, one)); err != nil || calls > 20 {
+		t.Errorf("statements that all fail: %d tries, %v", calls, err)
+	}
+}
+
+func when(err error, is bool) error {
+	if is {
+		return err
+	}
+	return nil
+}
+
+func only(err error, ids ...string) func(*sqlstore.Told, int) error {
+	return func(t *sqlstore.Told, _ int) error { return when(err, slices.Contains(ids, t.Outcome.RowID)) }
+}
+
+// What failed is written down and logged now and then, not for each settlement.
+func TestFeedbackReport(t *testing.T) {
+	t.Parallel()
+	r := &sqlstore.FeedbackReport{}
+	ts := told(3, &source.Feedback{Kind: "dead"})
+	r.Begin()
+	r.Failed(ts, errors.New("no"))
+	if f := r.Failures(); len(f) != 1 || f[0].Failed != 3 || f[0].Selection() != `{"outcome":"dead","table":"t"}` || f[0].Error != "no" {
+		t.Errorf("failures: %+v", f)
+	}
+	r.Settled()
+	r.Failed(ts, errors.New("no"))
+	if f := r.Failures(); len(f) != 0 {
+		t.Errorf("failures just after: %+v", f)
+	}
+	r.GiveUp(ts, errors.New("never"))
+	r.Settled()
+}
+
+// Tell knows what a settlement settles; that is tested against real servers by the kit. Here: nothing is asked where nothing is told.
+func TestTellNothing(t *testing.T) {
+	t.Parallel()
+	var none sqlstore.Feedbacks
+	ts, err := none.Tell(t.Context(), &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: "t"}}}, nil, nil, nil, nil)
+	if len(ts) != 0 || err != nil {
+		t.Errorf("%d, %v", len(ts), err)
+	}
+	_, err = sqlstore.CompileFeedback([]*outbox.Table{{Schema: "s", Name: "t", Feedback: outbox.Feedback{"dead": "COMMIT"}}}, source.ParseFeedback)
+	if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "feedback dead of table s.t must be one statement") {
+		t.Errorf("a statement that ends the transaction: %v", err)
+	}
+}
