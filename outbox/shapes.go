@@ -1,6 +1,9 @@
 package outbox
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // A Shape is a known table layout: which columns there are, what the status says, and what the router does with its rows.
 type Shape struct {
@@ -14,6 +17,8 @@ type Shape struct {
 	Topic string
 	// Router are options of the outbox event router, as under a table's `router`.
 	Router map[string]string
+	// Retention is that of a table which is marked and names none; 0 = delivered rows stay.
+	Retention time.Duration
 }
 
 // Shapes lists the layouts that a table can name: ours first, then those of applications that had an outbox before.
@@ -53,6 +58,7 @@ func yantra() Shape {
 func gopipe() Shape {
 	return Shape{
 		Name: "gopipe", OnDelivered: Mark, Words: DefaultWords, Tables: []string{"message_outbox"}, Topic: "${header.subject}",
+		Retention: 24 * time.Hour,
 		Columns: Columns{ID: "id", Payload: "payload", Headers: "properties", Failures: "attempts", LastError: "last_error",
 			DeliveredAt: "published_at", CreatedAt: "created_at", UpdatedAt: "updated_at"},
 	}

@@ -229,6 +229,8 @@ func TestColumns(t *testing.T) {
 				t.Columns.DeliveredAt, t.OnDelivered, t.Retention = "d", outbox.Mark, 24*time.Hour
 			},
 		},
+		"retention of a shape": {yaml: "tables: [{shape: gopipe, on_delivered: delete}, {shape: gopipe, name: b, retention: 0s}, {shape: gopipe, name: c, retention: 5s}]}",
+			err: "source.tables[2].retention \"5s\": must be at least 1m"},
 		"retention of what is deleted": {yaml: `tables: [{retention: 24h}]}`, err: "source.tables[0].retention \"24h0m0s\": has no effect with on_delivered: delete"},
 		"retention of what is kept": {yaml: `tables: [{columns: {delivered_at: d}, on_delivered: keep, retention: 24h}]}`,
 			err: "set on_delivered to mark, with a column delivered_at"},

@@ -99,8 +99,12 @@ func appendJSON(b []byte, text string) []byte {
 const minRetention = 60 // seconds
 
 // readKept reads how long delivered rows stay, and checks what their columns allow.
-func readKept(s *Section, t *outbox.Table) {
-	t.Retention = s.Duration("retention", 0)
+func readKept(s *Section, shape *outbox.Shape, t *outbox.Table) {
+	byDefault := shape.Retention
+	if t.OnDelivered != outbox.Mark || t.Columns.DeliveredAt == "" {
+		byDefault = 0
+	}
+	t.Retention = s.Duration("retention", byDefault)
 	switch {
 	case t.Retention == 0:
 	case t.Retention.Seconds() < minRetention:

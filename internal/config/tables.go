@@ -70,7 +70,7 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
 	merged := shared.With(own)
 	t.Fields, t.Optional = merged.Fields(t.Columns), merged.Optional()
-	readKept(s, &t)
+	readKept(s, &shape, &t)
 	readFeedback(s, kind, &t)
 	return t, own
 }

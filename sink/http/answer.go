@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	nethttp "net/http"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/sink"
