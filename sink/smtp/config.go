@@ -32,7 +32,7 @@ const (
 	DefaultSubject          = "payload:subject"
 	DefaultTo               = "payload:to"
 	DefaultConcurrency      = 4
-	DefaultMaxBatch         = 50
+	DefaultMaxBatch         = 10
 	DefaultMaxBytes         = 16 << 20
 	DefaultMaxPerConnection = 100
 	DefaultTimeout          = time.Minute
@@ -61,7 +61,8 @@ type Config struct {
 	Helo string
 	// Concurrency is the most connections. Default 4.
 	Concurrency int
-	// MaxBatch is the most mails, and MaxBytes the most bytes of payloads, in one call. Default 50 and 16 MiB.
+	// MaxBatch is the most mails, and MaxBytes the most bytes of payloads, in one call. Default 10 and 16 MiB. What a crash may
+	// repeat is at most that many mails a connection.
 	MaxBatch int
 	MaxBytes int
 	// MaxPerConnection is the most mails over one connection. Default 100.

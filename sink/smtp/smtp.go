@@ -98,7 +98,7 @@ func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 		}
 		answers[i] = err
 	}
-	b := &batch{sink: s}
+	b := &batch{sink: s, began: time.Now()}
 	defer b.end()
 	failed, group := false, ""
 	for i, d := range ds {
@@ -107,12 +107,11 @@ func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 			continue
 		}
 		err := b.deliver(ctx, d)
-		if err == nil {
-			continue
+		if err != nil {
+			answer(i, err)
+			failed, group = true, d.Message.Group
 		}
-		answer(i, err)
-		failed, group = true, d.Message.Group
-		if b.over {
+		if b.over || time.Since(b.began) >= longestCall {
 			for rest := i + 1; rest < len(ds); rest++ {
 				answer(rest, sink.ErrNotAttempted)
 			}
@@ -127,8 +126,13 @@ type batch struct {
 	sink    *Sink
 	session *session
 	// over: what failed is not the mail's own affair, so that no further one is tried.
-	over bool
+	over  bool
+	began time.Time
 }
+
+// longestCall is how long a call goes on with further mails: those that were accepted are not settled before it ends, and a
+// crash would repeat them.
+const longestCall = 5 * time.Second
 
 // deliver sends one mail.
 func (b *batch) deliver(ctx context.Context, d *sink.Delivery) error {
