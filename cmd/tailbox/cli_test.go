@@ -69,7 +69,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	good := write(t, "good.yaml", "source: {kind: postgres, url: 'host=/nowhere'}\nsinks: {a: {kind: stdout}, b: {kind: discard}}\nroutes: [{to: [a, b]}]\nadmin: {listen: off}\n")
-	bad := write(t, "bad.yaml", "source: {kind: postgres, url: x}\nsinks:\n  a: {kind: http, url: 'ftp://x', timeout: 0s, tls: {cert: c.pem}, max_batches: 3}\n  b: {kind: slack}\n  c: {kind: file, mode: rw}\n  d: {kind: discard, x: y}\nroutes: [{to: [a]}]\n")
+	bad := write(t, "bad.yaml", "source: {kind: postgres, url: x}\nsinks:\n  a: {kind: http, url: 'ftp://x', timeout: 0s, tls: {cert: c.pem}, max_batches: 3}\n  b: {kind: redis}\n  c: {kind: file, mode: rw}\n  d: {kind: discard, x: y}\nroutes: [{to: [a]}]\n")
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -116,7 +116,7 @@ func TestSinkProblemsAreToldWithTheirLines(t *testing.T) {
 	bad := write(t, "bad.yaml", `source: {kind: postgres, url: x}
 sinks:
   a: {kind: http, url: 'ftp://x', format: xml, tls: {cert: c.pem, cb: x}, max_batches: 3}
-  b: {kind: slack}
+  b: {kind: redis}
   c: {kind: file, mode: rw}
   d: {kind: discard, x: y}
 routes: [{to: [a]}]
@@ -135,7 +135,7 @@ routes: [{to: [a]}]
 		"3: sinks.a.url: not allowed: want an absolute URL, http://… or https://…",
 		`3: sinks.a.format: "xml" is not allowed: want array, single, cloudevents or cloudevents-batch`,
 		`3: sinks.a.tls.key: "" is not allowed: want a PEM file, because tls.cert is set`,
-		`4: sinks.b.kind "slack": is not built into this version; available: ` + strings.Join(kinds(), ", "),
+		`4: sinks.b.kind "redis": is not built into this version; available: ` + strings.Join(kinds(), ", "),
 		`5: sinks.c.mode "rw": must be permission bits, such as 0640`,
 		`5: sinks.c.path: "" is not allowed: want the path of a file`,
 		"6: sinks.d.x: unknown key",
