@@ -224,6 +224,7 @@ func (e *engine) gather(now time.Time) *settlement {
 	e.outcomes = e.outcomes[:rest]
 	if !now.Before(e.rowsAt) || e.stopping {
 		n = min(len(e.rows), settleMost)
+		s.Rows = make([]checkpoint.Row, 0, n)
 		for _, m := range e.rows[:n] {
 			s.Rows = append(s.Rows, checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: m.parked,
 				Message: m.Message, Receipt: m.receipts.text()})
