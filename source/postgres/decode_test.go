@@ -230,7 +230,7 @@ func (c *bytesConn) SetReadDeadline(time.Time) error { return nil }
 // fuzzStream reads bytes as a stream, with a small buffer, so that most rows are larger than it.
 func fuzzStream(b []byte, piece, buffer int, emit source.Emit) error {
 	table := shape("tailbox", "a")
-	src := New(Config{Tables: []outbox.Table{table}, URL: "postgres://127.0.0.1:1/none?connect_timeout=1", MaxMessage: 3000})
+	src := New(Config{Tables: []outbox.Table{table}, Messages: "tailbox", URL: "postgres://127.0.0.1:1/none?connect_timeout=1", MaxMessage: 3000})
 	info := &tableInfo{Table: table, oid: 7, permanent: true}
 	conn := &bytesConn{b: b, piece: piece}
 	st := &stream{

@@ -3,9 +3,11 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tailbox/tailbox/source"
@@ -22,11 +24,19 @@ func session() []byte {
 	for _, m := range [][]byte{
 		wireKeepalive(100), wireLog(wireBegin(200, 1)), wireLog(wireRelation(7, "public", "a", fuzzColumns...)), wireLog(rows[0]), wireLog(rows[1]),
 		wireLog(wireCommit(208)), wireKeepalive(300), wireLog(wireBegin(400, 2)), wireLog([]byte{'U', 1, 2, 3}), wireLog(big), wireLog(huge), wireLog([]byte{'T'}),
+		wireLog(wireEmitted("tailbox", `{"id": "e", "payload_text": "`+strings.Repeat("p", 1500)+`"}`)), wireLog(wireEmitted("tailboxes", strings.Repeat("p", 5000))),
+		wireLog(wireEmitted("t", "{}")), wireLog(wireEmitted("tailbox", `{"payload": 1}`)),
 		wireLog(wireCommit(408)), wireMessage('S', []byte("a\x00b\x00")), wireMessage('N', []byte("C00000\x00Mhello\x00\x00")), wireKeepalive(500),
 	} {
 		b = append(b, m...)
 	}
 	return b
+}
+
+// wireEmitted is a message of pg_logical_emit_message, in its transaction.
+func wireEmitted(prefix, content string) []byte {
+	b := append([]byte{'M', 1, 0, 0, 0, 0, 0, 0, 0, 9}, prefix...)
+	return append(binary.BigEndian.AppendUint32(append(b, 0), uint32(len(content))), content...)
 }
 
 func nulls(n int) []value {
@@ -57,7 +67,7 @@ func TestStreamOfAnyPieces(t *testing.T) {
 				}
 				return nil
 			})
-			if !errors.Is(err, io.ErrUnexpectedEOF) || n != 4 || resume != "0/198" && resume != "0/1F4" {
+			if !errors.Is(err, io.ErrUnexpectedEOF) || n != 6 || resume != "0/198" && resume != "0/1F4" {
 				t.Fatalf("buffer %d, piece %d: %d messages, resume %s, %v", buffer, piece, n, resume, err)
 			}
 		}
