@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -28,6 +29,12 @@ func kitBusiness() *sourcetest.Business {
 		Make: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
 			return d.client.Database(d.cfg.Schema).RunCommand(ctx, bson.D{{Key: "collMod", Value: "told"}, {Key: "validator", Value: bson.D{}}}).Err()
+		},
+		Lock: func(ctx context.Context, c sourcetest.Conn, id string) error {
+			conn := c.(*kitConn)
+			_, err := conn.d.collection("told").UpdateOne(mongo.NewSessionContext(ctx, conn.session), bson.D{{Key: "_id", Value: id}},
+				bson.D{{Key: "$set", Value: bson.D{{Key: "locked", Value: true}}}}, options.UpdateOne().SetUpsert(true))
+			return err
 		},
 		Told: func(ctx context.Context, db sourcetest.Database) (all []string, err error) {
 			cur, err := db.(*kitDatabase).collection("told").Find(ctx, bson.D{})

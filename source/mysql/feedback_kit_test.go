@@ -17,6 +17,10 @@ func kitBusiness() *sourcetest.Business {
 			return d.my.Exec(ctx, d.db, "CREATE TABLE told (nr BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, id VARCHAR(100), outcome VARCHAR(20), n INT NOT NULL, "+
 				"sink VARCHAR(50) NOT NULL DEFAULT '', attempt INT NOT NULL DEFAULT 0, why TEXT)")
 		},
+		// The gap in which lines are added.
+		Lock: func(_ context.Context, c sourcetest.Conn, _ string) error {
+			return c.(*kitConn).exec("SELECT * FROM told FOR UPDATE")
+		},
 		Told: func(ctx context.Context, db sourcetest.Database) (lines []string, err error) {
 			err = db.(*kitDatabase).query(ctx, "SELECT CONCAT_WS(' ', id, outcome, n, sink, attempt, why, REPEAT(' ', nr)) FROM told", func(r row) error {
 				lines = append(lines, r.text(0))

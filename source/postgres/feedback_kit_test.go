@@ -19,6 +19,9 @@ func kitBusiness() *sourcetest.Business {
 			return d.pg.Exec(ctx, d.db, `CREATE TABLE told (nr bigserial PRIMARY KEY, id text, outcome text, n int NOT NULL, sink text NOT NULL DEFAULT '',
 				attempt int NOT NULL DEFAULT 0, why text)`)
 		},
+		Lock: func(ctx context.Context, c sourcetest.Conn, _ string) error {
+			return c.(*kitConn).exec(ctx, "LOCK TABLE told IN ACCESS EXCLUSIVE MODE")
+		},
 		Told: func(ctx context.Context, db sourcetest.Database) ([]string, error) {
 			d := db.(*kitDatabase)
 			conn, err := pgx.Connect(ctx, d.pg.SocketURL(d.db))

@@ -17,6 +17,8 @@ type Business struct {
 	Feedback outbox.Feedback
 	// Make makes the table.
 	Make func(ctx context.Context, db Database) error
+	// Lock locks, in the open transaction of a connection, what the line of a message would be added to.
+	Lock func(ctx context.Context, c Conn, id string) error
 	// Told reads it: id outcome type sink attempt error, in any order.
 	Told func(ctx context.Context, db Database) ([]string, error)
 }
@@ -221,4 +223,23 @@ func testFeedbackFenced(t *testing.T, k Kind) {
 	r.takeOver()
 	r.settle(*s)
 	equal(t, "told by the next session", r.told(&seen), "1 delivered 7 0")
+}
+
+// testFeedbackMeetsLocks: what an application holds locked in its business table is waited for a moment only: the messages are
+// settled without being told, and those that come later are told again.
+func testFeedbackMeetsLocks(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{k.withFeedback(table("tailbox", "outbox"))}})
+	r.must(k.Business.Make(r.ctx, r.db), "make the business table")
+	var seen []string
+	one, two := r.typed(1, ""), r.typed(2, "")
+	r.insert(one, two)
+	other := r.conn()
+	r.must(other.Begin(r.ctx), "begin")
+	r.must(k.Business.Lock(r.ctx, other, one.ID), "lock the business table")
+	equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{toldRow(one, false)}}), checkpoint.Settled{})
+	r.must(other.Rollback(r.ctx), "roll back")
+	equal(t, "told of what was locked", r.told(&seen), "")
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{toldRow(two, false)}})
+	equal(t, "told afterwards", r.told(&seen), "2 delivered 7 0")
+	equal(t, "rows", r.rows(), "1 delivered 1 !, 2 delivered 1 !")
 }

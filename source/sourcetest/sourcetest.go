@@ -270,6 +270,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "Feedback", run: testFeedback, needs: []string{CanFeedBack}},
 		{name: "FeedbackSuperseded", run: testFeedbackSuperseded, needs: []string{CanFeedBack}},
 		{name: "FeedbackFails", run: testFeedbackFails, needs: []string{CanFeedBack}},
+		{name: "FeedbackMeetsLocks", run: testFeedbackMeetsLocks, needs: []string{CanFeedBack}},
 		{name: "FeedbackFenced", run: testFeedbackFenced, needs: []string{CanFeedBack, CanKill}},
 		{name: "Receipts", run: testReceipts},
 		{name: "FeedbackLater", run: testFeedbackLater, needs: []string{CanFeedBack}},
