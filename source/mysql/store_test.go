@@ -303,6 +303,7 @@ func TestBinlogIsSpared(t *testing.T) {
 		}{
 			"delete":            {"debezium", "MINIMAL", true},
 			"mark":              {"tailbox", "FULL", true},
+			"feedback":          {"debezium", "FULL", true},
 			"privilege missing": {"debezium", "FULL", false},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -321,6 +322,9 @@ func TestBinlogIsSpared(t *testing.T) {
 				}
 				u.User = url.UserPassword(account, "pass")
 				r.cfg.URL = u.String()
+				if name == "feedback" {
+					r.cfg.Tables[0].Feedback = outbox.Feedback{outbox.OutcomeDead: "UPDATE orders SET state = 'dead' WHERE id = :id"}
+				}
 				r.open()
 				r.row(1)
 				r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}})
