@@ -115,7 +115,7 @@ func testOutOfOrder(t *testing.T, k Kind) {
 	}()
 	// The last row is written when all others are, so it is read after them.
 	last, seen := id(99_999_999), map[string]bool{}
-	r.must(r.app.Insert(r.ctx, r.tables[0], row(1, "first")), "insert")
+	r.must(r.app.Insert(r.ctx, r.tables[0], row(99_999_998, "first")), "insert")
 	for writing := true; !seen[last]; {
 		if writing {
 			select {
