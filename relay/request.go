@@ -33,14 +33,7 @@ const (
 func (e *engine) requestNow() bool {
 	switch {
 	case len(e.requests) == 0 && e.requestsAsked:
-		e.requestsAsked = false
-		e.operate(func(ctx context.Context) (func(), error) {
-			rs, err := e.store.Requests(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("read requests: %w", err)
-			}
-			return func() { e.requests = rs }, nil
-		})
+		e.readRequests()
 		return true
 	case len(e.requests) == 0:
 		return false
@@ -57,15 +50,39 @@ func (e *engine) requestNow() bool {
 	case !e.lanesFree():
 		return e.outOfTurn()
 	}
-	r, names := &e.requests[0], e.names2()
+	r := &e.requests[0]
+	e.carryOut(r, e.names2(), func(done *checkpoint.Applied) { e.applied(r, done) })
+	return true
+}
+
+// readRequests looks for requests. The one at hand stays the first.
+func (e *engine) readRequests() {
+	e.requestsAsked = false
+	e.operate(func(ctx context.Context) (func(), error) {
+		rs, err := e.store.Requests(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read requests: %w", err)
+		}
+		return func() {
+			if len(e.requests) > 0 {
+				at := e.requests[0]
+				rs = slices.DeleteFunc(rs, func(r checkpoint.Request) bool { return r.ID == at.ID })
+				rs = append([]checkpoint.Request{at}, rs...)
+			}
+			e.requests = rs
+		}, nil
+	})
+}
+
+// carryOut has the store carry out a part of a request, for these lanes.
+func (e *engine) carryOut(r *checkpoint.Request, names []checkpoint.Lane, then func(*checkpoint.Applied)) {
 	e.operate(func(ctx context.Context) (func(), error) {
 		done, err := e.store.Apply(ctx, r, names)
 		if err != nil {
 			return nil, fmt.Errorf("carry out request %d: %w", r.ID, err)
 		}
-		return func() { e.applied(r, done) }, nil
+		return func() { then(done) }, nil
 	})
-	return true
 }
 
 // outOfTurn carries out a request about sinks while the one at hand waits for a run in flight: a sink that hangs must not keep
@@ -75,32 +92,15 @@ func (e *engine) outOfTurn() bool {
 	switch {
 	case i > 0:
 		r := &e.requests[i]
-		e.operate(func(ctx context.Context) (func(), error) {
-			done, err := e.store.Apply(ctx, r, nil)
-			if err != nil {
-				return nil, fmt.Errorf("carry out request %d: %w", r.ID, err)
+		e.carryOut(r, nil, func(done *checkpoint.Applied) {
+			if done.Done {
+				e.requests = slices.Concat(e.requests[:i], e.requests[i+1:])
+				e.steer(r, time.Now())
 			}
-			return func() {
-				if done.Done {
-					e.requests = slices.Concat(e.requests[:i], e.requests[i+1:])
-					e.steer(r, time.Now())
-				}
-			}, nil
 		})
 		return true
 	case e.requestsAsked:
-		e.requestsAsked = false
-		e.operate(func(ctx context.Context) (func(), error) {
-			rs, err := e.store.Requests(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("read requests: %w", err)
-			}
-			return func() {
-				at := e.requests[0]
-				rs = slices.DeleteFunc(rs, func(r checkpoint.Request) bool { return r.ID == at.ID })
-				e.requests = append([]checkpoint.Request{at}, rs...)
-			}, nil
-		})
+		e.readRequests()
 		return true
 	}
 	return false
