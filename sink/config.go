@@ -8,6 +8,14 @@ import (
 	"os"
 )
 
+// SetDefault gives a field of a configuration its default where it has the zero value.
+func SetDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
 // Invalid is the error of a configuration's value that is not allowed: key, value, and what is allowed. Values of secret
 // keys do not belong in it.
 func Invalid(key string, value any, want string) error {

@@ -79,21 +79,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.Format, DefaultFormat)
-	setDefault(&c.MaxBatch, DefaultMaxBatch)
-	setDefault(&c.MaxBytes, DefaultMaxBytes)
-	setDefault(&c.Concurrency, DefaultConcurrency)
-	setDefault(&c.Timeout, DefaultTimeout)
-	setDefault(&c.ConnectTimeout, DefaultConnectTimeout)
-	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
+	sink.SetDefault(&c.Format, DefaultFormat)
+	sink.SetDefault(&c.MaxBatch, DefaultMaxBatch)
+	sink.SetDefault(&c.MaxBytes, DefaultMaxBytes)
+	sink.SetDefault(&c.Concurrency, DefaultConcurrency)
+	sink.SetDefault(&c.Timeout, DefaultTimeout)
+	sink.SetDefault(&c.ConnectTimeout, DefaultConnectTimeout)
+	sink.SetDefault(&c.IdleTimeout, DefaultIdleTimeout)
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate returns all problems of c.

@@ -68,22 +68,15 @@ type SASL struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.ClientID, DefaultClientID)
-	setDefault(&c.Compression, DefaultCompression)
-	setDefault(&c.Concurrency, DefaultConcurrency)
-	setDefault(&c.MaxBatch, DefaultMaxBatch)
-	setDefault(&c.MaxBytes, DefaultMaxBytes)
-	setDefault(&c.Timeout, DefaultTimeout)
-	setDefault(&c.ConnectTimeout, DefaultConnectTimeout)
-	setDefault(&c.MetadataAge, DefaultMetadataAge)
+	sink.SetDefault(&c.ClientID, DefaultClientID)
+	sink.SetDefault(&c.Compression, DefaultCompression)
+	sink.SetDefault(&c.Concurrency, DefaultConcurrency)
+	sink.SetDefault(&c.MaxBatch, DefaultMaxBatch)
+	sink.SetDefault(&c.MaxBytes, DefaultMaxBytes)
+	sink.SetDefault(&c.Timeout, DefaultTimeout)
+	sink.SetDefault(&c.ConnectTimeout, DefaultConnectTimeout)
+	sink.SetDefault(&c.MetadataAge, DefaultMetadataAge)
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate returns all problems of c.

@@ -72,21 +72,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.Name, DefaultName)
-	setDefault(&c.MsgID, DefaultMsgID)
-	setDefault(&c.Concurrency, DefaultConcurrency)
-	setDefault(&c.MaxBatch, DefaultMaxBatch)
-	setDefault(&c.MaxBytes, DefaultMaxBytes)
-	setDefault(&c.Timeout, DefaultTimeout)
-	setDefault(&c.ConnectTimeout, DefaultConnectTimeout)
+	sink.SetDefault(&c.Name, DefaultName)
+	sink.SetDefault(&c.MsgID, DefaultMsgID)
+	sink.SetDefault(&c.Concurrency, DefaultConcurrency)
+	sink.SetDefault(&c.MaxBatch, DefaultMaxBatch)
+	sink.SetDefault(&c.MaxBytes, DefaultMaxBytes)
+	sink.SetDefault(&c.Timeout, DefaultTimeout)
+	sink.SetDefault(&c.ConnectTimeout, DefaultConnectTimeout)
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate returns all problems of c.

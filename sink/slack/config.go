@@ -45,18 +45,11 @@ func (c Config) withDefaults() Config {
 		// It is a constant of ours, and parses.
 		c.Channel, _ = sink.ParsePick(DefaultChannel)
 	}
-	setDefault(&c.APIURL, DefaultAPIURL)
-	setDefault(&c.Concurrency, DefaultConcurrency)
-	setDefault(&c.Timeout, DefaultTimeout)
-	setDefault(&c.ConnectTimeout, DefaultConnectTimeout)
+	sink.SetDefault(&c.APIURL, DefaultAPIURL)
+	sink.SetDefault(&c.Concurrency, DefaultConcurrency)
+	sink.SetDefault(&c.Timeout, DefaultTimeout)
+	sink.SetDefault(&c.ConnectTimeout, DefaultConnectTimeout)
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate returns all problems of c.

@@ -106,21 +106,14 @@ func (c Config) withDefaults() Config {
 			c.Helo = name
 		}
 	}
-	setDefault(&c.Concurrency, DefaultConcurrency)
-	setDefault(&c.MaxBatch, DefaultMaxBatch)
-	setDefault(&c.MaxBytes, DefaultMaxBytes)
-	setDefault(&c.MaxPerConnection, DefaultMaxPerConnection)
-	setDefault(&c.Timeout, DefaultTimeout)
-	setDefault(&c.ConnectTimeout, DefaultConnectTimeout)
-	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
+	sink.SetDefault(&c.Concurrency, DefaultConcurrency)
+	sink.SetDefault(&c.MaxBatch, DefaultMaxBatch)
+	sink.SetDefault(&c.MaxBytes, DefaultMaxBytes)
+	sink.SetDefault(&c.MaxPerConnection, DefaultMaxPerConnection)
+	sink.SetDefault(&c.Timeout, DefaultTimeout)
+	sink.SetDefault(&c.ConnectTimeout, DefaultConnectTimeout)
+	sink.SetDefault(&c.IdleTimeout, DefaultIdleTimeout)
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func loopback(host string) bool {
