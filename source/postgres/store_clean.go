@@ -16,26 +16,14 @@ var _ checkpoint.Cleaner = (*store)(nil)
 // Clean removes delivered rows whose retention is over, in windows by id. What is old is judged by the row's own columns, in the
 // statement that removes it; a row that is locked is passed over until the next time.
 func (s *store) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
-	all := tablesOf(&s.tables)
-	at, err := sqlstore.ParseCleanCursor(all, cursor)
-	if err != nil || at == nil {
-		return 0, "", err
+	c := sqlstore.Cleaning{
+		Window: func(at *sqlstore.CleanCursor) ([]string, int, error) {
+			return s.cleanWindow(ctx, s.tables.byName[at.Table], at)
+		},
+		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.tables.byName[table], old) },
+		Fault:  s.fault,
 	}
-	t := s.tables.byName[at.Table]
-	old, seen, err := s.cleanWindow(ctx, t, at)
-	if err != nil {
-		return 0, "", s.fault("look for delivered rows of table "+at.Table, err)
-	}
-	if len(old) > 0 {
-		if removed, err = s.removeOld(ctx, t, old); err != nil {
-			return 0, "", s.fault("remove delivered rows of table "+at.Table, err)
-		}
-	}
-	if seen < sqlstore.CleanWindow {
-		at = sqlstore.NextToClean(all, at.Table)
-	}
-	next, err = at.Text()
-	return removed, next, err
+	return c.Do(tablesOf(&s.tables), cursor)
 }
 
 // cleanWindow looks at the next rows, and returns the ids of those that are old. The cursor moves on.

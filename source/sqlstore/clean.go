@@ -58,3 +58,33 @@ func (c *CleanCursor) Text() (string, error) {
 	}
 	return string(text), nil
 }
+
+// A Cleaning is one step of a clean-up in the hands of a store. Window looks at the next rows behind the cursor, which it moves on, and returns
+// the ids of those that are old and how many it saw. Remove removes old rows of the cursor's table. Fault gives a store's error its meaning.
+type Cleaning struct {
+	Window func(at *CleanCursor) (old []string, seen int, err error)
+	Remove func(table string, old []string) (removed int, err error)
+	Fault  func(doing string, err error) error
+}
+
+// Do makes the step: it is what checkpoint.Cleaner says of Clean.
+func (c *Cleaning) Do(tables []*outbox.Table, cursor string) (removed int, next string, err error) {
+	at, err := ParseCleanCursor(tables, cursor)
+	if err != nil || at == nil {
+		return 0, "", err
+	}
+	old, seen, err := c.Window(at)
+	if err != nil {
+		return 0, "", c.Fault("look for delivered rows of table "+at.Table, err)
+	}
+	if len(old) > 0 {
+		if removed, err = c.Remove(at.Table, old); err != nil {
+			return 0, "", c.Fault("remove delivered rows of table "+at.Table, err)
+		}
+	}
+	if seen < CleanWindow {
+		at = NextToClean(tables, at.Table)
+	}
+	next, err = at.Text()
+	return removed, next, err
+}
