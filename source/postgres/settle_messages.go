@@ -44,8 +44,8 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 		if t == nil || !m.Complete() || !t.findable(m.Key.ID) {
 			continue
 		}
-		c := rowChange{id: m.Key.ID, index: m.Row, txn: m.Txn, msg: m}
-		if del, touch := t.view.Decide(m, &c.RowChange); touch {
+		c := rowChange{id: m.Key.ID, index: m.Row, txn: m.Txn, msg: m, RowChange: &sqlstore.RowChange{}}
+		if del, touch := t.view.Decide(m, c.RowChange); touch {
 			k := statement{t, del}
 			rows[k] = append(rows[k], c)
 		}

@@ -18,11 +18,11 @@ const rowChunk = 5000
 
 // A rowChange is what is to happen to one row of the user's table.
 type rowChange struct {
-	id    string
-	index int    // in Settlement.Rows; -1 for a message whose row was settled before
-	txn   uint64 // as in Row
-	msg   *sqlstore.Message
-	sqlstore.RowChange
+	id                  string
+	index               int    // in Settlement.Rows; -1 for a message whose row was settled before
+	txn                 uint64 // as in Row
+	msg                 *sqlstore.Message
+	*sqlstore.RowChange // rows that get the same may share it
 }
 
 // rowWork is one statement for rows of one table.
@@ -56,29 +56,60 @@ func (t *table) viewable() bool {
 	return false
 }
 
+// plainRows are the rows of one table without parked deliveries.
+type plainRows struct {
+	table *table
+	// same is what each row gets where nothing of its own shows; nil: they are left alone.
+	same *sqlstore.RowChange
+	rows []rowChange
+}
+
 // queuePlainRows adds the rows without parked deliveries, table by table.
 func (a *attempt) queuePlainRows(b *pgx.Batch) error {
-	byTable := make(map[*table][]rowChange, len(a.s.tables.order))
+	plain := make([]plainRows, len(a.s.tables.order))
+	byName := make(map[string]*plainRows, len(plain))
+	for i, t := range a.s.tables.order {
+		plain[i] = plainRows{table: t, same: t.delivered("")}
+		byName[t.String()] = &plain[i]
+	}
+	var p *plainRows
+	var name string
 	for i := range a.in.Rows {
 		r := &a.in.Rows[i]
-		t := a.s.tables.byName[r.Table]
-		if t == nil || r.Parked || !t.findable(r.ID) {
+		if p == nil || r.Table != name {
+			p, name = byName[r.Table], r.Table // as a rule the same as before
+		}
+		if p == nil || r.Parked || !p.table.findable(r.ID) {
 			continue // a table that left the configuration is left alone, and a row without an id cannot be found
 		}
-		c := rowChange{id: r.ID, index: i, txn: r.Txn, RowChange: sqlstore.RowChange{Attempts: 1}}
-		if t.view.Receipts {
-			c.Receipt = r.Receipt
+		to := p.same
+		if p.table.view.Receipts {
+			to = p.table.delivered(r.Receipt)
 		}
-		if _, touch := t.view.Delivered(&c.RowChange, false); touch {
-			byTable[t] = append(byTable[t], c)
+		if to == nil {
+			continue
 		}
+		if p.rows == nil {
+			p.rows = make([]rowChange, 0, len(a.in.Rows)-i)
+		}
+		p.rows = append(p.rows, rowChange{id: r.ID, index: i, txn: r.Txn, RowChange: to})
 	}
-	for _, t := range a.s.tables.order {
-		if err := a.queueRows(b, t, t.OnDelivered == outbox.Delete, !t.view.Receipts, byTable[t]); err != nil {
+	for i := range plain {
+		t := plain[i].table
+		if err := a.queueRows(b, t, t.OnDelivered == outbox.Delete, !t.view.Receipts, plain[i].rows); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// delivered is what the row of a message gets that all sinks took at the first attempt; nil: it is left alone.
+func (t *table) delivered(receipt string) *sqlstore.RowChange {
+	c := &sqlstore.RowChange{Attempts: 1, Receipt: receipt}
+	if _, touch := t.view.Delivered(c, false); !touch {
+		return nil
+	}
+	return c
 }
 
 // queueRows adds the statements for rows of one table.
@@ -132,7 +163,7 @@ func (w *rowWork) args() ([]any, error) {
 
 // ids are those of the rows that are wanted, as a parameter.
 func (w *rowWork) ids(want func(int) bool) (any, error) {
-	var ids []string
+	ids := make([]string, 0, len(w.rows))
 	for i := range w.rows {
 		if want(i) {
 			ids = append(ids, w.rows[i].id)

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
@@ -122,11 +122,11 @@ func (t idType) binary(id string) (string, error) {
 }
 
 func parseUUID(id string) ([16]byte, error) {
-	var u pgtype.UUID
-	if err := u.Scan(id); err != nil {
-		return u.Bytes, fmt.Errorf("read id %q as uuid: %w", id, err)
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return u, fmt.Errorf("read id %q as uuid: %w", id, err)
 	}
-	return u.Bytes, nil
+	return u, nil
 }
 
 // tablesQuery finds a table and its columns. Domains are followed to their base type, which is what ids are compared
