@@ -280,7 +280,7 @@ func (st *stream) read(ctx context.Context) error {
 			}
 			continue
 		}
-		// Nothing complete is left in the buffer: what was read is not held back.
+		// Nothing complete is left in the buffer.
 		deadline, err := st.pause(ctx)
 		if err != nil {
 			return err
@@ -292,7 +292,7 @@ func (st *stream) read(ctx context.Context) error {
 			continue
 		}
 		if err := st.wire.fill(deadline); err != nil && !errors.Is(err, errDeadline) {
-			return err
+			return errors.Join(err, st.flush(ctx)) // what was held back is good
 		}
 	}
 }
@@ -303,7 +303,7 @@ func (st *stream) message(ctx context.Context, typ byte, body []byte) error {
 	case 'd':
 		return st.copyData(ctx, body)
 	case 'E':
-		return st.serverError(ctx, serverError(body))
+		return errors.Join(st.serverError(ctx, serverError(body)), st.flush(ctx))
 	case 'N':
 		return st.notice(serverError(body))
 	case 'S': // a parameter changed

@@ -22,6 +22,8 @@ const (
 
 	// farBehind is how long ago what is read was committed, where throughput counts more than a fraction of a millisecond.
 	farBehind = time.Second
+	// gatherTime is how long a batch is held back there while more of it comes in: each one wakes the engine and its sinks.
+	gatherTime = 2 * time.Millisecond
 
 	// A server that is shutting down asks for replies without end until all is confirmed. After pingLimit of them, each
 	// less than pingWindow after the one before, the stream ends to let it.
@@ -55,7 +57,7 @@ func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 	switch {
 	case st.ended:
 		st.marks = append(st.marks, source.Mark{N: len(st.messages), Resume: st.resume(st.done)})
-		st.ended = false
+		st.ended, st.owed = false, false // what was owed is the end that this mark says, or one before it
 	case st.owed && !st.begun: // the end of the one before is not to wait for the end of this one
 		if err := st.flush(ctx); err != nil {
 			return err
@@ -121,15 +123,21 @@ func (st *stream) send(ctx context.Context, b *source.Batch) error {
 		b.CommitLag = int64(end - st.done)
 	}
 	b.LogBytes, st.measured = int64(st.done-st.measured), st.done
-	st.lastEmitted = time.Now()
-	st.wire.behind = len(b.Messages) > 0 && st.lastEmitted.Sub(st.at) > farBehind
+	st.wire.behind = len(b.Messages) > 0 && time.Since(st.at) > farBehind
 	st.countIgnored()
-	return st.emit(ctx, b)
+	err := st.emit(ctx, b)
+	st.lastEmitted = time.Now()
+	return err
 }
 
-// pause is called before reading blocks: nothing that is complete is held back. Only bare progress may be; then reading
-// blocks until the deadline at most.
+// pause is called before reading blocks: nothing that is complete is held back. Only bare progress may be, and messages of
+// long ago; then reading blocks until the deadline at most.
 func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
+	if st.wire.behind && !st.urgent && len(st.messages) > 0 && st.source.waiting.Load() == 0 {
+		if due := st.lastEmitted.Add(gatherTime); time.Now().Before(due) {
+			return due, nil
+		}
+	}
 	if err := st.flush(ctx); err != nil {
 		return time.Time{}, err
 	}

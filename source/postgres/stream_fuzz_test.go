@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailbox/tailbox/source"
 )
@@ -121,6 +122,30 @@ func TestStreamUnreadableAfterPieces(t *testing.T) {
 			if err == nil || n != messages || resume != "0/D0" {
 				t.Errorf("piece %d: %d messages, resume %q, %v", piece, n, resume, err)
 			}
+		}
+	}
+}
+
+// TestStreamGathersFarBehind: transactions of long ago come in batches, not one by one, also after a batch ended within one; and
+// what was held back when the stream broke off is not lost with it.
+func TestStreamGathersFarBehind(t *testing.T) {
+	t.Parallel()
+	const transactions, rows = 300, 3
+	row := wireLog(fuzzRows()[0])
+	stream := slices.Concat(wireLog(wireBegin(100, 1)), wireLog(wireRelation(7, "public", "a", fuzzColumns...)), wireLog(wireCommit(108)))
+	for i := range uint64(transactions) {
+		stream = slices.Concat(stream, wireLog(wireBegin(200+8*i, i)), row, row, row, wireLog(wireCommit(204+8*i)))
+	}
+	for _, piece := range []int{len(row) + 7, 5 * len(row)} {
+		batches, n, start := 0, 0, time.Now()
+		err := fuzzStream(stream, piece, 5000, func(_ context.Context, b *source.Batch) error {
+			checkBatch(t, b)
+			batches, n = batches+1, n+len(b.Messages)
+			return nil
+		})
+		most := int(time.Since(start)/gatherTime) + 10 // one each time that it may be held back no longer
+		if !errors.Is(err, io.ErrUnexpectedEOF) || n != transactions*rows || batches > most {
+			t.Errorf("piece %d: %d messages in %d batches, %v", piece, n, batches, err)
 		}
 	}
 }

@@ -28,10 +28,10 @@ type wire struct {
 	buf         []byte
 	r, w        int // buf[r:w] is read and not consumed
 	interrupted atomic.Bool
-	deadline    bool // one is set
-	lastRead    int  // bytes
-	streak      int  // how many more reads found data at once than did not, in effect
-	behind      bool // what is read was committed long ago: no message is in a hurry
+	deadline    time.Time // that is set; zero = none
+	lastRead    int       // bytes
+	streak      int       // how many more reads found data at once than did not, in effect
+	behind      bool      // what is read was committed long ago: no message is in a hurry
 	rest        func(time.Duration)
 }
 
@@ -120,10 +120,10 @@ func (w *wire) restFor() time.Duration {
 
 // setDeadline changes the deadline of reads if need be.
 func (w *wire) setDeadline(deadline time.Time) error {
-	if deadline.IsZero() && !w.deadline {
+	if deadline.Equal(w.deadline) {
 		return nil
 	}
-	w.deadline = !deadline.IsZero()
+	w.deadline = deadline
 	if err := w.conn.SetReadDeadline(deadline); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
 	}
