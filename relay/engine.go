@@ -263,7 +263,7 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 		}
 		timer.Reset(max(e.wakeAt(now).Sub(now), 0))
 		in := e.received
-		if e.stopping {
+		if e.stopping || e.aheadOfStore() {
 			in = nil
 		}
 		select {
@@ -360,7 +360,7 @@ func (e *engine) pump(now time.Time) {
 		e.nextTick = now.Add(e.cfg.Tick)
 		e.tick(now)
 	}
-	if !e.stopping {
+	if !e.stopping && !e.aheadOfStore() {
 		for _, s := range e.sinks[1:] {
 			e.dispatch(s, now)
 		}

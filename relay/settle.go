@@ -19,6 +19,9 @@ const (
 	// settleMost outcomes and parkMost parked deliveries go into one transaction.
 	settleMost = 5000
 	parkMost   = 2000
+	// aheadMost outcomes may wait for the store, beside what is in flight: a crash repeats their deliveries, and memory holds
+	// their messages.
+	aheadMost = 4 * settleMost
 	// bareEvery is how often progress without any outcome is saved, and bareBytes how much log is read before it is saved
 	// sooner: a relay that saved each keepalive would feed itself (R6).
 	bareEvery = 10 * time.Second
@@ -184,6 +187,9 @@ func (e *engine) settleNow(now time.Time) bool {
 	})
 	return true
 }
+
+// aheadOfStore tells whether deliveries are so far ahead of what is durable that none is started, and nothing taken in.
+func (e *engine) aheadOfStore() bool { return len(e.outcomes) > aheadMost }
 
 // gather makes a settlement of what waits.
 func (e *engine) gather(now time.Time) *settlement {

@@ -59,11 +59,16 @@ func relayOf(t *testing.T, src source.Source, to sink.Sink) *relay.Relay {
 
 func relayWith(t *testing.T, src source.Source, to sink.Sink, store checkpoint.Store, reconcile time.Duration) *relay.Relay {
 	t.Helper()
+	return relayWithin(t, 8<<20, src, to, store, reconcile)
+}
+
+func relayWithin(t *testing.T, memory int64, src source.Source, to sink.Sink, store checkpoint.Store, reconcile time.Duration) *relay.Relay {
+	t.Helper()
 	rt, err := router.New(router.Config{Sinks: []string{"out"}, Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := relay.New(relay.Config{Source: src, Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second, Reconcile: reconcile, Memory: 8 << 20,
+	r, err := relay.New(relay.Config{Source: src, Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second, Reconcile: reconcile, Memory: memory,
 		Kept: func(string) bool { return true },
 		Open: func(context.Context) (checkpoint.Store, error) { return store, nil }})
 	if err != nil {
