@@ -10,3 +10,15 @@ func TestHeapLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestGarbagePercent(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		bytes uint64
+		want  int
+	}{{0, 100}, {8 << 20, 100}, {8<<20 + 1, 300}} {
+		if got := garbagePercent(x.bytes); got != x.want {
+			t.Errorf("with %d bytes allocated: %d, want %d", x.bytes, got, x.want)
+		}
+	}
+}
