@@ -10,6 +10,9 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
+// errMiscounted begins a settlement anew because not all rows were there, and nothing told which.
+var errMiscounted = errors.New("some rows were not there")
+
 // settleTries bounds how often a settlement is begun anew because of locks of others.
 const settleTries = 8
 
@@ -38,10 +41,11 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 	wait, replanned := shortWait, false
 	var unfed error
 	for try := 1; ; try++ {
-		a := &attempt{s: s, in: in, unfinished: unfinished, passLocked: s.cautious, lockedTables: lockedTables, lockWait: wait,
-			inside: inside, unfed: unfed}
+		a := &attempt{s: s, in: in, unfinished: unfinished, passLocked: s.cautious, named: s.cautious || s.named,
+			lockedTables: lockedTables, lockWait: wait, inside: inside, unfed: unfed}
 		err := a.run(ctx)
 		if err == nil {
+			s.named = a.missed
 			s.cautious = a.passLocked && (a.metLocked || len(lockedTables) > 0)
 			s.feedback.report.Settled()
 			return a, nil
@@ -50,6 +54,9 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 			return nil, s.fault("settle", errors.Join(err, rerr))
 		}
 		switch {
+		case errors.Is(err, errMiscounted):
+			s.named = true
+			continue
 		case stalePlan(err) && !replanned:
 			replanned = true
 			if err := s.replan(ctx); err != nil {
@@ -116,7 +123,10 @@ type attempt struct {
 	// passLocked: locked rows are passed over, and lockedTables altogether.
 	passLocked   bool
 	lockedTables map[string]bool
-	lockWait     string
+	// named: statements tell which rows were there. Otherwise they are counted, which is all that is needed where none is
+	// missing; miscounted is where some are. Missed: a row was not there.
+	named, miscounted, missed bool
+	lockWait                  string
 	// fed: business rows were told. Unfed is why they are not.
 	fed   bool
 	unfed error

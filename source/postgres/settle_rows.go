@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -127,7 +128,18 @@ func (a *attempt) queueRows(b *pgx.Batch, t *table, del, alike bool, rows []rowC
 		if err != nil {
 			return onTable(t.String(), err)
 		}
-		b.Queue(w.sql(a.passLocked), args...).Query(w.scan)
+		q := b.Queue(w.sql(a.passLocked, a.named), args...)
+		if a.named || !w.alike {
+			q.Query(w.scan)
+			continue
+		}
+		q.Exec(func(done pgconn.CommandTag) error {
+			a.miscounted = a.miscounted || done.RowsAffected() != int64(len(w.rows))
+			for i := range w.found {
+				w.found[i] = true
+			}
+			return nil
+		})
 	}
 	return nil
 }
@@ -172,10 +184,10 @@ func (w *rowWork) ids(want func(int) bool) (any, error) {
 	return w.table.id.array(ids)
 }
 
-// sql is the statement. passLocked leaves locked rows out.
-func (w *rowWork) sql(passLocked bool) string {
+// sql is the statement. passLocked leaves locked rows out; named makes it tell which rows were there.
+func (w *rowWork) sql(passLocked, named bool) string {
 	if w.alike {
-		return w.alikeSQL(passLocked)
+		return w.alikeSQL(passLocked, named)
 	}
 	t := w.table
 	id := quoteIdent(t.Columns.ID)
@@ -201,8 +213,8 @@ func (w *rowWork) sql(passLocked bool) string {
 	return "UPDATE " + t.sql + " AS t SET " + t.assignments() + " FROM " + from + where
 }
 
-// alikeSQL is the statement where all rows get the same. It returns their ids.
-func (w *rowWork) alikeSQL(passLocked bool) string {
+// alikeSQL is the statement where all rows get the same. It returns their ids if they are to be named.
+func (w *rowWork) alikeSQL(passLocked, named bool) string {
 	t := w.table
 	id := quoteIdent(t.Columns.ID)
 	ids := "$1::" + t.id.cast
@@ -215,7 +227,11 @@ func (w *rowWork) alikeSQL(passLocked bool) string {
 		verb = "UPDATE " + t.sql + " AS t SET " + t.assignments() +
 			" FROM (VALUES ($2::text, $3::int, $4::int, $5::timestamptz, $6::text, $7::bool)) AS v (word, attempts, failures, next, err, delivered)"
 	}
-	return verb + " WHERE t." + id + " = ANY (" + ids + ") RETURNING t." + id + "::" + t.id.wire
+	sql := verb + " WHERE t." + id + " = ANY (" + ids + ")"
+	if named {
+		sql += " RETURNING t." + id + "::" + t.id.wire
+	}
+	return sql
 }
 
 // scan notes which rows were there.
@@ -231,7 +247,7 @@ func (w *rowWork) scan(rows pgx.Rows) error {
 	return onTable(w.table.String(), err)
 }
 
-// scanIDs notes which rows were there by the ids that came back. As a rule all did, and nothing is compared.
+// scanIDs notes which rows were there by the ids that came back. Where all did, nothing is compared.
 func (w *rowWork) scanIDs(rows pgx.Rows) error {
 	var all []byte
 	var ends []int
@@ -314,6 +330,9 @@ func (t *table) assignments() string {
 
 // judgeMissing finds out about rows that were not there: gone, not visible yet, or passed over because they are locked.
 func (a *attempt) judgeMissing(ctx context.Context) error {
+	if a.miscounted {
+		return errMiscounted
+	}
 	present, err := a.presentRows(ctx)
 	if err != nil {
 		return err
@@ -323,6 +342,7 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 			if w.found[i] {
 				continue
 			}
+			a.missed = true
 			r := &w.rows[i]
 			locked := a.lockedTables[w.table.String()] || present[r]
 			switch {

@@ -67,6 +67,8 @@ type store struct {
 	// cautious: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
 	// none.
 	cautious bool
+	// named: the last settlement missed rows, so the next one asks which are there.
+	named bool
 	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
 	unfinished bool
 	feedback   feedback
