@@ -53,7 +53,7 @@ func TestDeliveriesKeepNearTheStore(t *testing.T) {
 		go func() { ended <- relayWithin(t, 1<<30, src, to, store, 0).Run(ctx) }()
 		synctest.Wait()
 		if n := delivered.Load(); n > most || n < most/2 {
-			t.Errorf("%d messages were delivered while nothing became durable; want some 20,000 at most", n)
+			t.Errorf("%d messages were delivered while nothing became durable; want some 20,000", n)
 		}
 		close(store.until)
 		synctest.Wait()

@@ -16,7 +16,7 @@ const (
 	// settleEvery is how long outcomes may wait for company. It is not on the way of a delivery: only the database and
 	// the number of possible duplicates feel it.
 	settleEvery = 50 * time.Millisecond
-	// settleMost outcomes and parkMost parked deliveries go into one transaction.
+	// settleMost rows and parkMost parked deliveries go into one transaction.
 	settleMost = 5000
 	parkMost   = 2000
 	// aheadMost outcomes may wait for the store, beside what is in flight: a crash repeats their deliveries, and memory holds
@@ -221,9 +221,10 @@ func (e *engine) gather(now time.Time) *settlement {
 		}
 		room -= e.takePark(s, l, room)
 	}
-	n := min(len(e.outcomes), settleMost)
-	for _, o := range e.outcomes[:n] {
-		e.outcome(s, o)
+	n, before := 0, len(e.rows)
+	for n < len(e.outcomes) && len(e.rows)-before < settleMost { // those without a row cost the database nothing
+		e.outcome(s, e.outcomes[n])
+		n++
 	}
 	rest := copy(e.outcomes, e.outcomes[n:])
 	clear(e.outcomes[rest:]) // a message that is pointed to keeps its whole batch

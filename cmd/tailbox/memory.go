@@ -19,7 +19,7 @@ const (
 	// While more than busyBytes a second are allocated, as by some 10,000 messages, garbage may be busyPercent of what is
 	// alive, below the limit: to collect it costs a tenth of the processor time otherwise. A relay at rest stays small.
 	busyBytes   = 16 << 20
-	busyPercent = 300
+	busyPercent = 200
 	restPercent = 100 // Go's own
 )
 
