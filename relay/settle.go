@@ -21,7 +21,7 @@ const (
 	parkMost   = 2000
 	// aheadMost outcomes may wait for the store, beside what is in flight: a crash repeats their deliveries, and memory holds
 	// their messages.
-	aheadMost = 4 * settleMost
+	aheadMost = 2 * settleMost
 	// bareEvery is how often progress without any outcome is saved, and bareBytes how much log is read before it is saved
 	// sooner: a relay that saved each keepalive would feed itself (R6).
 	bareEvery = 10 * time.Second

@@ -13,7 +13,7 @@ const (
 	// to be collected.
 	besideQueue = 8 << 20
 	// heapEvery is how often the heap is looked at.
-	heapEvery = 500 * time.Millisecond
+	heapEvery = time.Second
 	liveHeap  = "/gc/heap/live:bytes"
 	allocated = "/gc/heap/allocs:bytes"
 	// While more than busyBytes a second are allocated, as by some 10,000 messages, garbage may be busyPercent of what is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
@@ -65,7 +66,7 @@ func idTypeOf(base string) idType {
 func (t idType) array(ids []string) (any, error) {
 	switch t.wire {
 	case "uuid":
-		out := make([][16]byte, len(ids))
+		out := make(uuids, len(ids))
 		for i, id := range ids {
 			u, err := parseUUID(id)
 			if err != nil {
@@ -128,6 +129,25 @@ func parseUUID(id string) ([16]byte, error) {
 	}
 	return u, nil
 }
+
+// uuids are a parameter of type uuid[], which is encoded without garbage.
+type uuids [][16]byte
+
+// Dimensions implements pgtype.ArrayGetter.
+func (u uuids) Dimensions() []pgtype.ArrayDimension {
+	return []pgtype.ArrayDimension{{Length: int32(len(u)), LowerBound: 1}}
+}
+
+// Index implements pgtype.ArrayGetter.
+func (u uuids) Index(i int) any { return (*uuidValue)(&u[i]) }
+
+// IndexType implements pgtype.ArrayGetter.
+func (uuids) IndexType() any { return (*uuidValue)(nil) }
+
+type uuidValue [16]byte
+
+// UUIDValue implements pgtype.UUIDValuer.
+func (u *uuidValue) UUIDValue() (pgtype.UUID, error) { return pgtype.UUID{Bytes: *u, Valid: true}, nil }
 
 // tablesQuery finds a table and its columns. Domains are followed to their base type, which is what ids are compared
 // as. The type modifier -1 asks for the name of the type without any length: "character" alone would mean one character.
