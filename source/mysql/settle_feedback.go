@@ -25,23 +25,16 @@ func newFeedback(cfg *Config, ts *tables) (f feedback, err error) {
 }
 
 // feedBack tells business rows what the settlement has done. It comes when that is known, and before the checkpoint.
-func (a *attempt) feedBack(ctx context.Context) error {
+func (a *attempt) feedBack(ctx context.Context) (err error) {
 	f := &a.s.feedback
 	if f.statements == nil {
 		return nil
 	}
-	f.report.Begin()
-	told, err := f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
-	if err != nil || len(told) == 0 {
-		return err
-	}
-	if a.unfed != nil {
-		f.report.GiveUp(told, a.unfed)
-		return nil
-	}
-	a.fed = true
 	run := sqlstore.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
-	return run.Do(ctx, told)
+	a.fed, err = run.Tell(ctx, a.unfed, func() ([]sqlstore.Told, error) {
+		return f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
+	})
+	return err
 }
 
 // hopeless tells whether a statement fails whatever its parameters are: it is wrong, or may not do what it does.

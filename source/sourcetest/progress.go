@@ -69,8 +69,10 @@ func testConfirm(t *testing.T, k Kind) {
 	ms, _ := x.messages(1)
 	two := ms[0]
 	x.stop()
-	ms, _ = r.read(source.Start{From: first, LastCommit: x.seen[0].m.Position.Commit}).messages(1)
+	x = r.read(source.Start{From: first, LastCommit: x.seen[0].m.Position.Commit})
+	ms, _ = x.messages(1)
 	same(t, []*outbox.Message{two}, ms)
+	x.stop()
 	x = r.readWith(r.db.Source(), source.Start{From: from})
 	select {
 	case b := <-x.batches:

@@ -195,8 +195,22 @@ type FeedbackRun struct {
 
 var errFeedbackTime = fmt.Errorf("not tried: other feedback of the settlement took %v, or failed %d times", feedbackTime, feedbackFaults)
 
-// Do carries out what there is to tell.
-func (r *FeedbackRun) Do(ctx context.Context, all []Told) error {
+// Tell carries out what a settlement has to tell, unless a transaction failed before with that: unfed is why. It says whether
+// statements were tried.
+func (r *FeedbackRun) Tell(ctx context.Context, unfed error, what func() ([]Told, error)) (tried bool, err error) {
+	r.Report.Begin()
+	told, err := what()
+	if err != nil || len(told) == 0 {
+		return false, err
+	}
+	if unfed != nil {
+		r.Report.GiveUp(told, unfed)
+		return false, nil
+	}
+	return true, r.do(ctx, told)
+}
+
+func (r *FeedbackRun) do(ctx context.Context, all []Told) error {
 	until, faults, trouble := time.Now().Add(feedbackTime), 0, false
 	var queue [][]Told
 	for chunk := range slices.Chunk(all, FeedbackChunk) {

@@ -64,7 +64,7 @@ func TestFeedbackRun(t *testing.T) {
 					done = append(done, ids...)
 					return 0, nil, nil
 				}}
-			if err := run.Do(t.Context(), told(150, one, two)); err != nil {
+			if _, err := run.Tell(t.Context(), nil, having(told(150, one, two))); err != nil {
 				t.Fatal(err)
 			}
 			report.Settled()
@@ -84,15 +84,19 @@ func TestFeedbackRun(t *testing.T) {
 	}
 	// A transaction that is over ends it, and nothing is counted; so does too much trouble, which is counted.
 	gone := sqlstore.FeedbackRun{Report: &sqlstore.FeedbackReport{}, Chunk: func(context.Context, []sqlstore.Told) (int, error, error) { return 0, nil, errBad }}
-	if err := gone.Do(t.Context(), told(3, one)); !errors.Is(err, errBad) {
+	if _, err := gone.Tell(t.Context(), nil, having(told(3, one))); !errors.Is(err, errBad) {
 		t.Errorf("a transaction that is over: got %v", err)
 	}
 	calls := 0
 	all := sqlstore.FeedbackRun{Report: &sqlstore.FeedbackReport{}, Hopeless: func(error) bool { return false }, Passing: func(error) bool { return false },
 		Chunk: func(context.Context, []sqlstore.Told) (int, error, error) { calls++; return 0, errBad, nil }}
-	if err := all.Do(t.Context(), told(5000, one)); err != nil || calls > 20 {
+	if _, err := all.Tell(t.Context(), nil, having(told(5000, one))); err != nil || calls > 20 {
 		t.Errorf("statements that all fail: %d tries, %v", calls, err)
 	}
+}
+
+func having(ts []sqlstore.Told) func() ([]sqlstore.Told, error) {
+	return func() ([]sqlstore.Told, error) { return ts, nil }
 }
 
 func when(err error, is bool) error {
