@@ -286,6 +286,10 @@ func (st *stream) read(ctx context.Context) error {
 			return err
 		}
 		if size+5 > len(st.wire.buf) {
+			// It may be all that memory holds, and what was held back does not wait for it.
+			if err := st.flush(ctx); err != nil {
+				return err
+			}
 			if err := st.large(ctx, typ, size); err != nil {
 				return err
 			}

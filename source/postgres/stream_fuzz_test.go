@@ -149,3 +149,26 @@ func TestStreamGathersFarBehind(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamLargeAlone: nothing is held back for a large message to come along.
+func TestStreamLargeAlone(t *testing.T) {
+	t.Parallel()
+	row := wireLog(fuzzRows()[0])
+	large := wireLog(wireInsert(7, append([]value{{tag: 't', data: []byte("id")}, {tag: 't', data: []byte("t")},
+		{tag: 'b', data: bytes.Repeat([]byte("p"), 2000)}}, nulls(len(fuzzColumns)-3)...)...))
+	stream := slices.Concat(wireLog(wireBegin(100, 1)), wireLog(wireRelation(7, "public", "a", fuzzColumns...)), row, wireLog(wireCommit(108)),
+		wireLog(wireBegin(200, 2)), row, large, row, large, wireLog(wireCommit(208)))
+	for piece := 10; piece < 2000; piece += 1 + piece/7 {
+		n := 0
+		err := fuzzStream(stream, piece, 1000, func(_ context.Context, b *source.Batch) error {
+			n += len(b.Messages)
+			if last := len(b.Messages) - 1; last > 0 && len(b.Messages[last].Payload) == 2000 {
+				t.Errorf("piece %d: a large message in a batch of %d", piece, last+1)
+			}
+			return nil
+		})
+		if !errors.Is(err, io.ErrUnexpectedEOF) || n != 5 {
+			t.Errorf("piece %d: %d messages, %v", piece, n, err)
+		}
+	}
+}
