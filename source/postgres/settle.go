@@ -123,10 +123,9 @@ type attempt struct {
 	// passLocked: locked rows are passed over, and lockedTables altogether.
 	passLocked   bool
 	lockedTables map[string]bool
-	// named: statements tell which rows were there. Otherwise they are counted, which is all that is needed where none is
-	// missing; miscounted is where some are. Missed: a row was not there.
-	named, miscounted, missed bool
-	lockWait                  string
+	// named: statements tell which rows were there, in place of how many. Missed: a row was not there.
+	named, missed bool
+	lockWait      string
 	// fed: business rows were told. Unfed is why they are not.
 	fed   bool
 	unfed error

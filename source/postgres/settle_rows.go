@@ -3,11 +3,11 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -32,8 +32,11 @@ type rowWork struct {
 	delete bool
 	// alike: all rows get the same, so that an array of ids is all that travels. That is the common case and the fast one.
 	alike bool
-	rows  []rowChange
-	found []bool
+	// counted: the statement only says how many rows were there, which is all that is needed where none is missing;
+	// miscounted is where some are.
+	counted, miscounted bool
+	rows                []rowChange
+	found               []bool
 }
 
 // updatable tells whether the table has a column that an update would set, viewable whether one of them shows the state of
@@ -119,6 +122,7 @@ func (a *attempt) queueRows(b *pgx.Batch, t *table, del, alike bool, rows []rowC
 		n := min(len(rows), rowChunk)
 		// A type whose text is not all there is to it (padding, case) is matched by place only.
 		w := &rowWork{table: t, delete: del, alike: (alike || del) && t.id.exact, rows: rows[:n], found: make([]bool, n)}
+		w.counted = w.alike && !a.named
 		rows = rows[n:]
 		a.work = append(a.work, w)
 		if a.lockedTables[t.String()] {
@@ -128,18 +132,7 @@ func (a *attempt) queueRows(b *pgx.Batch, t *table, del, alike bool, rows []rowC
 		if err != nil {
 			return onTable(t.String(), err)
 		}
-		q := b.Queue(w.sql(a.passLocked, a.named), args...)
-		if a.named || !w.alike {
-			q.Query(w.scan)
-			continue
-		}
-		q.Exec(func(done pgconn.CommandTag) error {
-			a.miscounted = a.miscounted || done.RowsAffected() != int64(len(w.rows))
-			for i := range w.found {
-				w.found[i] = true
-			}
-			return nil
-		})
+		b.Queue(w.sql(a.passLocked), args...).Query(w.scan)
 	}
 	return nil
 }
@@ -184,10 +177,10 @@ func (w *rowWork) ids(want func(int) bool) (any, error) {
 	return w.table.id.array(ids)
 }
 
-// sql is the statement. passLocked leaves locked rows out; named makes it tell which rows were there.
-func (w *rowWork) sql(passLocked, named bool) string {
+// sql is the statement. passLocked leaves locked rows out.
+func (w *rowWork) sql(passLocked bool) string {
 	if w.alike {
-		return w.alikeSQL(passLocked, named)
+		return w.alikeSQL(passLocked)
 	}
 	t := w.table
 	id := quoteIdent(t.Columns.ID)
@@ -213,8 +206,8 @@ func (w *rowWork) sql(passLocked, named bool) string {
 	return "UPDATE " + t.sql + " AS t SET " + t.assignments() + " FROM " + from + where
 }
 
-// alikeSQL is the statement where all rows get the same. It returns their ids if they are to be named.
-func (w *rowWork) alikeSQL(passLocked, named bool) string {
+// alikeSQL is the statement where all rows get the same. It returns their ids, unless they are only counted.
+func (w *rowWork) alikeSQL(passLocked bool) string {
 	t := w.table
 	id := quoteIdent(t.Columns.ID)
 	ids := "$1::" + t.id.cast
@@ -228,15 +221,18 @@ func (w *rowWork) alikeSQL(passLocked, named bool) string {
 			" FROM (VALUES ($2::text, $3::int, $4::int, $5::timestamptz, $6::text, $7::bool)) AS v (word, attempts, failures, next, err, delivered)"
 	}
 	sql := verb + " WHERE t." + id + " = ANY (" + ids + ")"
-	if named {
-		sql += " RETURNING t." + id + "::" + t.id.wire
+	if w.counted {
+		return sql
 	}
-	return sql
+	return sql + " RETURNING t." + id + "::" + t.id.wire
 }
 
 // scan notes which rows were there.
 func (w *rowWork) scan(rows pgx.Rows) error {
-	if w.alike {
+	switch {
+	case w.counted:
+		return onTable(w.table.String(), w.count(rows))
+	case w.alike:
 		return onTable(w.table.String(), w.scanIDs(rows))
 	}
 	var n int64
@@ -245,6 +241,24 @@ func (w *rowWork) scan(rows pgx.Rows) error {
 		return nil
 	})
 	return onTable(w.table.String(), err)
+}
+
+// count notes that all rows were there, or that some were not.
+func (w *rowWork) count(rows pgx.Rows) error {
+	rows.Close()
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if w.miscounted = rows.CommandTag().RowsAffected() != int64(len(w.rows)); !w.miscounted {
+		w.foundAll()
+	}
+	return nil
+}
+
+func (w *rowWork) foundAll() {
+	for i := range w.found {
+		w.found[i] = true
+	}
 }
 
 // scanIDs notes which rows were there by the ids that came back. Where all did, nothing is compared.
@@ -259,9 +273,7 @@ func (w *rowWork) scanIDs(rows pgx.Rows) error {
 		return err
 	}
 	if len(ends) == len(w.rows) {
-		for i := range w.found {
-			w.found[i] = true
-		}
+		w.foundAll()
 		return nil
 	}
 	back, start := make(map[string]bool, len(ends)), 0
@@ -330,7 +342,7 @@ func (t *table) assignments() string {
 
 // judgeMissing finds out about rows that were not there: gone, not visible yet, or passed over because they are locked.
 func (a *attempt) judgeMissing(ctx context.Context) error {
-	if a.miscounted {
+	if slices.ContainsFunc(a.work, func(w *rowWork) bool { return w.miscounted }) {
 		return errMiscounted
 	}
 	present, err := a.presentRows(ctx)

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +51,28 @@ func TestSettleIDTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 			equal(t, "pending", rows.Rows, []checkpoint.RowRef{{Table: "public.events", ID: c.id}})
+		})
+	}
+}
+
+// What a trigger or a rule of the database says against a settlement is told with the table it is about, whether
+// rows are counted or named.
+func TestSettleErrorNamesTable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		shape string
+		named bool
+	}{{"debezium", false}, {"debezium", true}, {"tailbox", false}, {"tailbox", true}} {
+		t.Run(fmt.Sprintf("%s, named %v", c.shape, c.named), func(t *testing.T) {
+			t.Parallel()
+			r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "other"), shape(c.shape, "outbox"))
+			r.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$`)
+			r.exec(`CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON outbox FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
+			r.st.named = c.named
+			_, err := r.st.Settle(r.ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(1, "g"), false)}})
+			if err == nil || !strings.Contains(err.Error(), "table public.outbox: ") || !strings.Contains(err.Error(), "not today") {
+				t.Errorf("settle: %v, want an error that names the table and its cause", err)
+			}
 		})
 	}
 }
