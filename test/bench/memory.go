@@ -14,13 +14,15 @@ func runMemory(ctx context.Context, b *bench) error {
 	for _, test := range []struct {
 		name       string
 		rows, size int
+		table      string
 		kafka      bool
 	}{
-		{"discard, keep, memory: 16MiB, one transaction", b.largest, b.largest, false},
-		{"Kafka, keep, memory: 16MiB, one transaction", b.largest, b.largest, true},
-		{"discard, keep, memory: 16MiB, backlog", b.backlog, perTxn, false},
+		{"discard, keep, memory: 16MiB, one transaction", b.largest, b.largest, keepTable, false},
+		{"discard, delete, memory: 16MiB, one transaction", b.largest, b.largest, deleteTable, false},
+		{"Kafka, keep, memory: 16MiB, one transaction", b.largest, b.largest, keepTable, true},
+		{"discard, keep, memory: 16MiB, backlog", b.backlog, perTxn, keepTable, false},
 	} {
-		d, err := b.memoryOf(ctx, test.rows, test.size, test.kafka)
+		d, err := b.memoryOf(ctx, test.rows, test.size, test.table, test.kafka)
 		if err != nil {
 			return fmt.Errorf("%s: %w", test.name, err)
 		}
@@ -30,7 +32,7 @@ func runMemory(ctx context.Context, b *bench) error {
 	return nil
 }
 
-func (b *bench) memoryOf(ctx context.Context, rows, size int, kafka bool) (d drain, err error) {
+func (b *bench) memoryOf(ctx context.Context, rows, size int, table string, kafka bool) (d drain, err error) {
 	db, err := b.newBase(ctx)
 	if err != nil {
 		return d, err
@@ -43,7 +45,7 @@ func (b *bench) memoryOf(ctx context.Context, rows, size int, kafka bool) (d dra
 		}
 		sinks = b.kafkaSink("")
 	}
-	r, err := db.relay(ctx, false, withTopic(keepTable, topic), "memory: 16MiB\n"+sinks)
+	r, err := db.relay(ctx, false, withTopic(table, topic), "memory: 16MiB\n"+sinks)
 	if err != nil {
 		return d, err
 	}
