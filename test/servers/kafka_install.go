@@ -5,22 +5,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
 // KafkaVersion is the release of Kafka that tests run against.
 const KafkaVersion = "4.1.0"
 
-// DebeziumVersion is the release of Debezium that the router is compared with.
+// DebeziumVersion is the release of Debezium that the router is compared with, and that tests take over from.
 const DebeziumVersion = "3.6.1.Final"
+
+// Folders of the cache that hold the jars.
+const (
+	KafkaFolder    = "kafka-" + KafkaVersion
+	DebeziumFolder = "debezium-embedded-" + DebeziumVersion
+)
 
 // KafkaLib returns the directory of Kafka's jars, or an error that names what
 // installs them.
-func KafkaLib() (string, error) { return jars("Kafka", KafkaVersion) }
+func KafkaLib() (string, error) { return jars("Kafka "+KafkaVersion, KafkaFolder) }
 
 // DebeziumLib does the same for Debezium's jars, with those of Kafka Connect.
-func DebeziumLib() (string, error) { return jars("Debezium", DebeziumVersion) }
+func DebeziumLib() (string, error) { return jars("Debezium "+DebeziumVersion, DebeziumFolder) }
 
 // Debezium is DebeziumLib for a test.
 func Debezium(tb testing.TB) string {
@@ -32,14 +37,14 @@ func Debezium(tb testing.TB) string {
 	return lib
 }
 
-func jars(title, version string) (string, error) {
+func jars(title, folder string) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
 		return "", err
 	}
-	lib := filepath.Join(cache, strings.ToLower(title)+"-"+version, "lib")
+	lib := filepath.Join(cache, folder, "lib")
 	if _, err := os.Stat(lib); err != nil {
-		return "", fmt.Errorf("find %s %s: %w; run: make servers", title, version, err)
+		return "", fmt.Errorf("find %s: %w; run: make servers", title, err)
 	}
 	if _, err := exec.LookPath("java"); err != nil {
 		return "", fmt.Errorf("find Java for %s: %w; run: make servers", title, err)

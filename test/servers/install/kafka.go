@@ -17,5 +17,5 @@ const kafkaPom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 // installKafka collects Kafka's jars if they are missing.
 func installKafka(cache string) error {
 	_, err := servers.KafkaLib()
-	return installJars(cache, "Kafka "+servers.KafkaVersion, "kafka-"+servers.KafkaVersion, kafkaPom, err == nil)
+	return installJars(cache, "Kafka "+servers.KafkaVersion, servers.KafkaFolder, kafkaPom, err == nil)
 }
