@@ -185,7 +185,28 @@ func (e *engine) onRun(l *lane, n int, errs []error, inCall int, now time.Time) 
 		class, _, _ := sink.Classify(errs[good])
 		e.cfg.Events.Answered(l.sink.name, class.String(), 1)
 	}
+	if guilty := refusedBehind(errs[good:]); guilty > 0 {
+		l.isolate(guilty)
+	}
 	e.onFailure(l, errs[good], n-good, inCall, now)
+}
+
+// refusedBehind is the index of the first delivery that was refused though those before it were not tried, as by a broker
+// that names the message for which it takes nothing of a batch; 0 = there is none.
+func refusedBehind(errs []error) int {
+	for i, err := range errs {
+		class, _, whole := sink.Classify(err)
+		switch {
+		case err == nil:
+			return 0
+		case class == sink.ClassNotAttempted:
+			continue
+		case whole || class != sink.ClassPermanent && class != sink.ClassRejected:
+			return 0
+		}
+		return i
+	}
+	return 0
 }
 
 // delivered takes the first n deliveries out of the lane's queue: they are outcomes now.

@@ -77,7 +77,8 @@ type lane struct {
 
 	retryAt time.Time // the head waits in memory until then
 
-	// While a guilty delivery is looked for, runs are alone in their call and no longer than run, until suspect is passed.
+	// While a guilty delivery is looked for, or kept away from those before it, runs are alone in their call and no longer than
+	// run, until suspect is passed.
 	run     int
 	suspect *delivery
 }
@@ -183,6 +184,10 @@ func (l *lane) narrow(n int) {
 	l.suspect = l.queue.at(n - 1)
 	l.run = max(1, n/2)
 }
+
+// isolate makes the next run end before the queue's delivery n, because the sink refused that one and tried none of those
+// before it: a run of the same deliveries would end the same way.
+func (l *lane) isolate(n int) { l.suspect, l.run = l.queue.at(n), n }
 
 // passed ends the narrowing once the last suspect was delivered or given up.
 func (l *lane) passed(d *delivery) {

@@ -81,6 +81,29 @@ func TestNarrowFindsTheGuilty(t *testing.T) {
 	}
 }
 
+// A sink that names the guilty one and takes none of the others gets what is before it next, and then that one at the head.
+func TestIsolateKeepsTheGuiltyAway(t *testing.T) {
+	t.Parallel()
+	l := laneOf(make([]int32, 8)...)
+	bad := l.queue.at(5)
+	l.isolate(5)
+	if n := l.runLength(sink.Limits{Run: 16}, 0, 0, true, keep); n != 5 {
+		t.Fatalf("a run of %d, want the 5 before the guilty one", n)
+	}
+	for i := range 5 {
+		l.passed(l.queue.at(i))
+	}
+	l.queue.pop(5)
+	if l.suspect != bad || l.queue.at(0) != bad {
+		t.Error("the guilty one is not next")
+	}
+	l.passed(bad)
+	l.queue.pop(1)
+	if n := l.runLength(sink.Limits{Run: 16}, 0, 0, true, keep); n != 2 {
+		t.Errorf("a run of %d, want the 2 that are left", n)
+	}
+}
+
 func TestSendable(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)

@@ -179,11 +179,28 @@ func (k *fakeSink) happen(a *attempt) {
 		k.asWhole(a)
 		return
 	}
+	if k.name() == "wide" && k.names(a) {
+		return
+	}
 	if w.faulty(w.plan.sinkFault) {
 		k.fault(a)
 		return
 	}
 	k.each(a, nil)
+}
+
+// names takes nothing of a call for one message that it names, as a broker does for a batch with a record that it cannot
+// take. It tells whether it did; half of the messages that it does not take are refused like that.
+func (k *fakeSink) names(a *attempt) bool {
+	guilty := slices.IndexFunc(a.items, func(it item) bool {
+		return it.m != nil && it.m.poison[k.index] == poisonPermanent && it.m.lsn%2 == 0 && !k.inst.w.quiet
+	})
+	if guilty < 0 {
+		return false
+	}
+	a.all(sink.ErrNotAttempted)
+	a.answers[guilty] = sink.Permanent(errors.New("bad record"))
+	return true
 }
 
 // each lets every lane's deliveries land up to the first poisoned one, or up to where cut says.
