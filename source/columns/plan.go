@@ -89,11 +89,16 @@ func (e *Missing) Unwrap() error { return source.ErrStop }
 
 // mandatory tells whether a message of the table cannot be read without the column. A column that the configuration
 // names must be there. Of the columns that only the shape names, id, type, payload and what orders and
-// addresses a message must be; in the shape tailbox all but id, type and payload are optional.
+// addresses a message must be; in the shape tailbox all but id, type and payload are optional. The tenant must be where
+// messages are chosen by it.
 func mandatory(t *outbox.Table, key, name string) bool {
 	switch key {
 	case "id", "type", "payload":
 		return true
+	case "tenant":
+		if len(t.Tenants) > 0 {
+			return true // without it, all messages would be another pipeline's
+		}
 	case "":
 		return !slices.Contains(t.Optional, name)
 	}

@@ -72,7 +72,7 @@ func (fs Feedbacks) Tell(ctx context.Context, in *checkpoint.Settlement, message
 		}
 	}
 	if len(t.unread) == 0 {
-		return t.told, nil
+		return t.inOrder(), nil
 	}
 	keys := make([]checkpoint.Key, 0, len(t.unread))
 	for key := range t.unread {
@@ -85,7 +85,7 @@ func (fs Feedbacks) Tell(ctx context.Context, in *checkpoint.Settlement, message
 	for i := range found {
 		t.parked(t.unread[found[i].Key()], &found[i])
 	}
-	return t.told, nil
+	return t.inOrder(), nil
 }
 
 // teller gathers what there is to tell.
@@ -94,6 +94,12 @@ type teller struct {
 	told []Told
 	// unread are deliveries whose message only the table of parked deliveries has, with the outcome to tell.
 	unread map[checkpoint.Key]string
+}
+
+// inOrder is what there is to tell in the order of the messages: the last word about a business row is that of the last one.
+func (t *teller) inOrder() []Told {
+	slices.SortStableFunc(t.told, func(a, b Told) int { return a.Outcome.Message.Position.Compare(b.Outcome.Message.Position) })
+	return t.told
 }
 
 func (t *teller) add(kind, table string, o source.Outcome) {
@@ -239,10 +245,7 @@ func (r *FeedbackRun) do(ctx context.Context, all []Told) error {
 		guilty := chunk[failed]
 		rest := slices.Delete(slices.Clone(chunk), failed, failed+1)
 		if guilty.tries++; r.Passing(why) && guilty.tries < feedbackTries {
-			if len(rest) > 0 {
-				queue = append([][]Told{rest}, queue...)
-			}
-			queue = append(queue, []Told{guilty})
+			queue = postpone(guilty, rest, queue)
 			continue
 		}
 		faults++
@@ -267,6 +270,28 @@ func (r *FeedbackRun) do(ctx context.Context, all []Told) error {
 		}
 	}
 	return nil
+}
+
+// postpone puts a statement that met a lock behind all others, and with it those of its group that come after it, for
+// the last word is theirs. Rest is its chunk without it.
+func postpone(guilty Told, rest []Told, queue [][]Told) [][]Told {
+	again := []Told{guilty}
+	group, at := guilty.Outcome.Message.Group, guilty.Outcome.Message.Position
+	var others [][]Told
+	for _, chunk := range append([][]Told{rest}, queue...) {
+		var left []Told
+		for _, t := range chunk {
+			if m := t.Outcome.Message; group != "" && m.Group == group && m.Position.Compare(at) > 0 {
+				again = append(again, t)
+			} else {
+				left = append(left, t)
+			}
+		}
+		if len(left) > 0 {
+			others = append(others, left)
+		}
+	}
+	return append(others, slices.Collect(slices.Chunk(again, FeedbackChunk))...)
 }
 
 // A FeedbackReport counts what became of feedback, and tells it once the settlement is durable.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,12 +19,12 @@ func told(n int, statements ...*source.Feedback) []sqlstore.Told {
 	var ts []sqlstore.Told
 	for i := range n {
 		ts = append(ts, sqlstore.Told{Feedback: statements[i%len(statements)], Outcome: source.Outcome{RowID: fmt.Sprint(i),
-			Message: &outbox.Message{Table: "t"}}})
+			Message: &outbox.Message{Table: "t", Group: fmt.Sprint(i % 9), Position: outbox.Position{Commit: uint64(i)}}}})
 	}
 	return ts
 }
 
-// Statements that fail are found out and left out; all others are done, each once, in order.
+// Statements that fail are found out and left out; all others are done, each once, in order within a group.
 func TestFeedbackRun(t *testing.T) {
 	t.Parallel()
 	errBad, errLocked, errWrong := errors.New("bad"), errors.New("locked"), errors.New("wrong")
@@ -34,10 +35,13 @@ func TestFeedbackRun(t *testing.T) {
 		missing []string
 		failed  int
 	}{
-		"none":            {fails: func(*sqlstore.Told, int) error { return nil }},
-		"three":           {fails: only(errBad, "0", "99", "149"), missing: []string{"0", "99", "149"}, failed: 3},
-		"three, unknown":  {fails: only(errBad, "0", "99", "149"), atEnd: true, missing: []string{"0", "99", "149"}, failed: 3},
-		"locked twice":    {fails: func(t *sqlstore.Told, tries int) error { return when(errLocked, t.Outcome.RowID == "7" && tries <= 2) }},
+		"none":           {fails: func(*sqlstore.Told, int) error { return nil }},
+		"three":          {fails: only(errBad, "0", "99", "149"), missing: []string{"0", "99", "149"}, failed: 3},
+		"three, unknown": {fails: only(errBad, "0", "99", "149"), atEnd: true, missing: []string{"0", "99", "149"}, failed: 3},
+		"locked twice":   {fails: func(t *sqlstore.Told, tries int) error { return when(errLocked, t.Outcome.RowID == "7" && tries <= 2) }},
+		"several locked": {fails: func(t *sqlstore.Told, tries int) error {
+			return when(errLocked, tries <= 1 && slices.Contains([]string{"7", "16", "110", "149"}, t.Outcome.RowID))
+		}},
 		"locked for long": {fails: only(errLocked, "7"), missing: []string{"7"}, failed: 1},
 		"wrong statement": {fails: func(t *sqlstore.Told, _ int) error { return when(errWrong, t.Feedback == one) }, failed: 75},
 	} {
@@ -70,6 +74,14 @@ func TestFeedbackRun(t *testing.T) {
 			report.Settled()
 			if counts[true] != len(done) || counts[false] != c.failed || len(done)+c.failed != 150 {
 				t.Errorf("%d done, %d of them counted, %d failed, want %d", len(done), counts[true], counts[false], c.failed)
+			}
+			last := map[int]int{}
+			for _, id := range done {
+				n, _ := strconv.Atoi(id)
+				if before, has := last[n%9]; has && n < before {
+					t.Errorf("statement %d of a group was done after %d", n, before)
+				}
+				last[n%9] = n
 			}
 			slices.Sort(done)
 			if len(slices.Compact(done)) != len(done) {
@@ -140,5 +152,29 @@ func TestTellNothing(t *testing.T) {
 	_, err = sqlstore.CompileFeedback([]*outbox.Table{{Schema: "s", Name: "t", Feedback: outbox.Feedback{"dead": "COMMIT"}}}, source.ParseFeedback)
 	if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "feedback dead of table s.t must be one statement") {
 		t.Errorf("a statement that ends the transaction: %v", err)
+	}
+}
+
+// What there is to tell comes in the order of the messages, whatever became of each.
+func TestFeedbackOrder(t *testing.T) {
+	t.Parallel()
+	fs := sqlstore.Feedbacks{"t": {outbox.OutcomeDelivered: &source.Feedback{Kind: "delivered"}, outbox.OutcomeDead: &source.Feedback{Kind: "dead"}}}
+	of := func(n uint64) *outbox.Message {
+		return &outbox.Message{Table: "t", ID: fmt.Sprint(n), Group: "g", Position: outbox.Position{Commit: n}}
+	}
+	in := &checkpoint.Settlement{Park: []checkpoint.Parked{{Sink: "s", Message: of(3), State: checkpoint.StateDead}}}
+	for _, n := range []uint64{1, 2, 4} {
+		in.Rows = append(in.Rows, checkpoint.Row{Table: "t", ID: fmt.Sprint(n), Message: of(n)})
+	}
+	got, err := fs.Tell(t.Context(), in, nil, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	for i := range got {
+		text += got[i].Outcome.RowID + got[i].Outcome.Kind + " "
+	}
+	if text != "1delivered 2delivered 3dead 4delivered " {
+		t.Errorf("got %s", text)
 	}
 }

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 )
 
 const (
@@ -59,6 +62,10 @@ func Validate(r *checkpoint.Request) error {
 		if sel.Edit.NewID == sel.IDs[0] {
 			return errors.New("an edited message needs an id of its own")
 		}
+		if id := sel.Edit.NewID; len(id) > outbox.MaxIndexed || outbox.IsStandInID(id) || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+			return fmt.Errorf("the new id %.50q cannot be one: an id is UTF-8 of at most %d bytes (this has %d), without NUL, and is not of the kind that stands in for a missing one",
+				id, outbox.MaxIndexed, len(id))
+		}
 	case checkpoint.VerbSkip, checkpoint.VerbHold:
 		if len(sel.Groups) == 0 {
 			return errors.New("name the groups")
@@ -77,6 +84,11 @@ func Validate(r *checkpoint.Request) error {
 		}
 	default:
 		return fmt.Errorf("there is no verb %q", r.Verb)
+	}
+	for _, group := range sel.Groups {
+		if len(group) > outbox.MaxIndexed {
+			return fmt.Errorf("there is no group %.50q: it has %d bytes, and a group has at most %d", group, len(group), outbox.MaxIndexed)
+		}
 	}
 	for _, state := range sel.States {
 		switch state {
