@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -171,12 +172,18 @@ func oursCondition(t *outbox.Table) bson.D {
 	if len(t.Tenants) == 0 {
 		return nil
 	}
-	all := make(bson.A, 0, len(t.Tenants)+1)
-	for _, tenant := range t.Tenants {
-		all = append(all, tenant)
-		if tenant == "" {
-			all = append(all, nil)
-		}
+	all := tenantValues(t)
+	if slices.Contains(t.Tenants, "") {
+		all = append(all, nil)
 	}
 	return bson.D{{Key: t.Columns.Tenant, Value: bson.D{{Key: "$in", Value: all}}}}
+}
+
+// tenantValues are all that the field of a tenant may hold: the log has the text of an ObjectID, a UUID and a number too.
+func tenantValues(t *outbox.Table) bson.A {
+	var all bson.A
+	for _, tenant := range t.Tenants {
+		all = appendIDs(all, 0, tenant)
+	}
+	return all
 }

@@ -117,7 +117,7 @@ func oldExpr(t *outbox.Table) bson.D {
 		all = append(all, bson.D{{Key: "$eq", Value: bson.A{"$" + t.Columns.Status, literal(t.Words.Value(t.Words.Delivered))}}})
 	}
 	if len(t.Tenants) > 0 {
-		all = append(all, bson.D{{Key: "$in", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$" + t.Columns.Tenant, ""}}}, literal(t.Tenants)}}})
+		all = append(all, bson.D{{Key: "$in", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$" + t.Columns.Tenant, ""}}}, literal(tenantValues(t))}}})
 	}
 	return bson.D{{Key: "$and", Value: all}}
 }
