@@ -67,6 +67,9 @@ func ParseFeedbackDocument(kind, document string) (*Feedback, error) {
 	case !bytes.HasPrefix(parts.Update, []byte("{")) && !bytes.HasPrefix(parts.Update, []byte("[")):
 		return nil, errors.New("needs an update: an object with operators such as $set, or a list of stages")
 	}
+	if err := checkUpdate(parts.Update); err != nil {
+		return nil, err
+	}
 	f := &Feedback{Kind: kind, Texts: []string{document}}
 	for _, part := range []json.RawMessage{parts.Filter, parts.Update} {
 		tokens := json.NewDecoder(bytes.NewReader(part))
@@ -92,4 +95,71 @@ func ParseFeedbackDocument(kind, document string) (*Feedback, error) {
 		}
 	}
 	return f, nil
+}
+
+// checkUpdate refuses what no server, or driver, takes as an update: an object whose keys are not operators, which would
+// replace the document, and stages that are none.
+func checkUpdate(update json.RawMessage) error {
+	if update[0] == '{' {
+		keys, err := keysOf(update)
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			return errEmptyUpdate
+		}
+		return checkOperators(keys)
+	}
+	var stages []json.RawMessage
+	if err := json.Unmarshal(update, &stages); err != nil {
+		return err
+	}
+	if len(stages) == 0 {
+		return errEmptyUpdate
+	}
+	for i, stage := range stages {
+		keys, err := keysOf(stage)
+		if err != nil {
+			return err
+		}
+		if len(keys) != 1 {
+			return fmt.Errorf("has an update whose stage %d is no object with one operator: write each stage as {$set: {FIELD: VALUE}}", i+1)
+		}
+		if err := checkOperators(keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errEmptyUpdate = errors.New("has an empty update: write an object with operators such as $set, or a list of stages")
+
+func checkOperators(keys []string) error {
+	for _, key := range keys {
+		if !strings.HasPrefix(key, "$") {
+			return fmt.Errorf("has an update whose key %q is no operator: write {$set: {%s: VALUE}}", key, key)
+		}
+	}
+	return nil
+}
+
+// keysOf are the keys of an object, in order; none where it is something else.
+func keysOf(object json.RawMessage) (keys []string, err error) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, err
+	}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, _ := t.(string)
+		keys = append(keys, key)
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
 }

@@ -117,6 +117,11 @@ func TestParseFeedbackDocument(t *testing.T) {
 	if !slices.Equal(f.Params, want) {
 		t.Errorf("got %v, want %v", f.Params, want)
 	}
+	for _, update := range []string{`{"$set": {"a": {"b": [1]}}, "$inc": {"n": 1}}`, `[{"$set": {"why": ":error"}}, {"$unset": ["a", "b"]}]`} {
+		if _, err := source.ParseFeedbackDocument(outbox.OutcomeDead, `{"collection": "o", "filter": {"a": 1}, "update": `+update+`}`); err != nil {
+			t.Errorf("%s: %v", update, err)
+		}
+	}
 	for text, want := range map[string]string{
 		`{`: "must be {collection",
 		`{"collection": "o", "filter": {"a": 1}, "update": {"$set": {"a": 1}}, "many": true}`:  "unknown field",
@@ -124,6 +129,14 @@ func TestParseFeedbackDocument(t *testing.T) {
 		`{"collection": "o", "update": {"$set": {"a": 1}}}`:                                    "needs a filter",
 		`{"collection": "o", "filter": {}, "update": {"$set": {"a": 1}}}`:                      "needs a filter",
 		`{"collection": "o", "filter": {"a": 1}}`:                                              "needs an update",
+		`{"collection": "o", "filter": {"a": 1}, "update": {}}`:                                "has an empty update",
+		`{"collection": "o", "filter": {"a": 1}, "update": []}`:                                "has an empty update",
+		`{"collection": "o", "filter": {"a": 1}, "update": {"state": "dead"}}`:                 `has an update whose key "state" is no operator`,
+		`{"collection": "o", "filter": {"a": 1}, "update": {"$set": {"a": 1}, "b": 1}}`:        `has an update whose key "b" is no operator`,
+		`{"collection": "o", "filter": {"a": 1}, "update": [{"$set": {"a": 1}}, ":payload"]}`:  "has an update whose stage 2 is no object with one operator",
+		`{"collection": "o", "filter": {"a": 1}, "update": [{}]}`:                              "has an update whose stage 1 is no object with one operator",
+		`{"collection": "o", "filter": {"a": 1}, "update": [{"$set": {"a": 1}, "$unset": 1}]}`: "has an update whose stage 1 is no object with one operator",
+		`{"collection": "o", "filter": {"a": 1}, "update": [{"state": "dead"}]}`:               `has an update whose key "state" is no operator`,
 		`{"collection": "o", "filter": {"a": ":id:money"}, "update": {"$set": {"a": 1}}}`:      "is no parameter",
 		`{"collection": "o", "filter": {"a": ":receipt"}, "update": {"$set": {"a": 1}}}`:       "delivered message only",
 		`{"collection": "o", "filter": {"a": ":id"}, "update": {"$set": {"a": ":id and id"}}}`: "is no parameter",
