@@ -1,0 +1,140 @@
+package mongo
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// A feedbackUpdate is an update with parameters in it.
+type feedbackUpdate struct {
+	Collection string        `bson:"collection"`
+	Filter     bson.D        `bson:"filter"`
+	Update     bson.RawValue `bson:"update"`
+	Upsert     bool          `bson:"upsert"`
+
+	update any
+}
+
+// parseUpdate reads Extended JSON.
+func parseUpdate(text string) (*feedbackUpdate, error) {
+	u := &feedbackUpdate{}
+	if err := bson.UnmarshalExtJSON([]byte(text), false, u); err != nil {
+		return nil, fmt.Errorf("must be JSON, or Extended JSON: %w", err)
+	}
+	var err error
+	if u.Update.Type == bson.TypeArray {
+		var stages bson.A
+		err = u.Update.Unmarshal(&stages)
+		u.update = stages
+	} else {
+		var operators bson.D
+		err = u.Update.Unmarshal(&operators)
+		u.update = operators
+	}
+	if err != nil {
+		return nil, fmt.Errorf("must be JSON, or Extended JSON: %w", err)
+	}
+	return u, nil
+}
+
+// model is the update of an outcome.
+func (u *feedbackUpdate) model(o *source.Outcome) (mongo.WriteModel, error) {
+	filter, err := fillIn(u.Filter, o)
+	if err != nil {
+		return nil, err
+	}
+	update, err := fillIn(u.update, o)
+	if err != nil {
+		return nil, err
+	}
+	return mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update).SetUpsert(u.Upsert), nil
+}
+
+// fillIn puts values in the place of parameters.
+func fillIn(v any, o *source.Outcome) (any, error) {
+	switch v := v.(type) {
+	case bson.D:
+		d := make(bson.D, len(v))
+		for i, e := range v {
+			value, err := fillIn(e.Value, o)
+			if err != nil {
+				return nil, err
+			}
+			d[i] = bson.E{Key: e.Key, Value: value}
+		}
+		return d, nil
+	case bson.A:
+		a := make(bson.A, len(v))
+		for i, item := range v {
+			var err error
+			if a[i], err = fillIn(item, o); err != nil {
+				return nil, err
+			}
+		}
+		return a, nil
+	case string:
+		p, ok, err := source.ParseDocumentParam(o.Kind, v)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			if strings.HasPrefix(v, "::") { // a text that begins with a colon
+				return v[1:], nil
+			}
+			return v, nil
+		}
+		return typed(p, o)
+	}
+	return v, nil
+}
+
+// typed is the value of a parameter in its type.
+func typed(p source.DocumentParam, o *source.Outcome) (any, error) {
+	text, null := p.Value(o)
+	if null {
+		return nil, nil
+	}
+	var v any = text
+	var err error
+	switch p.Type {
+	case "int":
+		v, err = strconv.ParseInt(text, 10, 64)
+	case "double":
+		v, err = strconv.ParseFloat(text, 64)
+	case "bool":
+		v, err = strconv.ParseBool(text)
+	case "objectid":
+		v, err = bson.ObjectIDFromHex(text)
+	case "date":
+		v, err = parseDate(text)
+	case "json":
+		var d struct{ V any }
+		err = bson.UnmarshalExtJSON([]byte(`{"v":`+text+`}`), false, &d)
+		v = d.V
+	case "":
+		if p.Name == "attempt" && !p.Column {
+			return o.Attempt, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make :%s of message %s a %s: %w", p.Name, o.RowID, p.Type, err)
+	}
+	return v, nil
+}
+
+func parseDate(text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999", time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, errors.New("it is no time as RFC 3339 has it")
+}
