@@ -83,10 +83,10 @@ func (u *untold) blame(err error) bool {
 		}
 		return true
 	}
-	var se mongo.ServerError
-	if !errors.As(err, &se) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, mongo.ErrClientDisconnected) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
 		return false
 	}
+	// The server refused an update, or the driver did.
 	if u.each == nil {
 		u.each = make(map[toldKey]error)
 	}

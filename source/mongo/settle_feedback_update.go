@@ -45,17 +45,52 @@ func parseUpdate(text string) (*feedbackUpdate, error) {
 	return u, nil
 }
 
-// model is the update of an outcome.
+// maxUpdate bounds the bytes of an update with its filter: one statement is a document, and the server takes none over 16 MiB. The
+// rest of it is small.
+const maxUpdate = 16<<20 - 1<<10
+
+// model is the update of an outcome. It is encoded here: what cannot be would fail all updates that are sent with it.
 func (u *feedbackUpdate) model(o *source.Outcome) (mongo.WriteModel, error) {
-	filter, err := fillIn(u.Filter, o)
+	filter, err := encodeFilled(u.Filter, o)
 	if err != nil {
 		return nil, err
 	}
-	update, err := fillIn(u.update, o)
+	size := len(filter)
+	m := mongo.NewUpdateOneModel().SetFilter(filter).SetUpsert(u.Upsert)
+	if stages, ok := u.update.(bson.A); ok {
+		list := make([]bson.Raw, len(stages))
+		for i, stage := range stages {
+			if list[i], err = encodeFilled(stage, o); err != nil {
+				return nil, err
+			}
+			size += len(list[i])
+		}
+		m.SetUpdate(list)
+	} else {
+		update, err := encodeFilled(u.update, o)
+		if err != nil {
+			return nil, err
+		}
+		size += len(update)
+		m.SetUpdate(update)
+	}
+	if size > maxUpdate {
+		return nil, fmt.Errorf("the update of message %s has %d bytes, and MongoDB takes %d", o.RowID, size, maxUpdate)
+	}
+	return m, nil
+}
+
+// encodeFilled puts values in the place of parameters, and encodes the document.
+func encodeFilled(part any, o *source.Outcome) (bson.Raw, error) {
+	filled, err := fillIn(part, o)
 	if err != nil {
 		return nil, err
 	}
-	return mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update).SetUpsert(u.Upsert), nil
+	doc, err := bson.Marshal(filled)
+	if err != nil {
+		return nil, fmt.Errorf("encode the update of message %s: %w", o.RowID, err)
+	}
+	return doc, nil
 }
 
 // fillIn puts values in the place of parameters.

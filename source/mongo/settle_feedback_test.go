@@ -1,0 +1,104 @@
+package mongo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// A fedRig is a rig whose delivered messages tell the collection orders, and counts what became of that.
+type fedRig struct {
+	*rig
+	done, failed int
+	why          error
+}
+
+func newFedRig(t *testing.T, delivered string) *fedRig {
+	t.Helper()
+	table := kitTable("tailbox")
+	table.OnDelivered = outbox.Mark
+	table.Feedback = outbox.Feedback{outbox.OutcomeDelivered: delivered}
+	r := &fedRig{rig: newRig(t, servers.SharedMongo(t), table)}
+	r.cfg.Feedback = func(_, _ string, n int, why error) {
+		if why == nil {
+			r.done += n
+		} else {
+			r.failed, r.why = r.failed+n, why
+		}
+	}
+	return r
+}
+
+// settle settles delivered documents with these payloads, whose ids are 0, 1, ...
+func (r *fedRig) settle(payloads ...[]byte) {
+	r.t.Helper()
+	s := r.open()
+	in := &checkpoint.Settlement{}
+	table := r.cfg.Tables[0].String()
+	for i, payload := range payloads {
+		id := fmt.Sprint(i)
+		_, err := r.collection(0).InsertOne(r.ctx, bson.D{{Key: "_id", Value: id}, {Key: "status", Value: "pending"}})
+		r.must(err)
+		in.Rows = append(in.Rows, checkpoint.Row{Table: table, ID: id, Message: &outbox.Message{ID: id, Table: table, Payload: payload}})
+	}
+	out, err := s.Settle(r.ctx, in)
+	r.must(err)
+	equal(r.t, "documents that were not settled", out.Gone+len(out.Invisible), 0)
+	n, err := r.collection(0).CountDocuments(r.ctx, bson.D{{Key: "status", Value: "delivered"}})
+	r.must(err)
+	equal(r.t, "delivered", int(n), len(payloads))
+}
+
+func (r *fedRig) orders() *mongo.Collection {
+	return r.client.Database(r.cfg.Schema).Collection("orders")
+}
+
+// An update that cannot be sent costs nothing but itself: the others are done, and all messages are settled.
+func TestFeedbackThatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	for what, payload := range map[string][]byte{
+		"larger than a document may be": fmt.Appendf(nil, "%q", bytes.Repeat([]byte("x"), 17<<20)),
+		"a key with a zero byte":        []byte(`{"a\u0000b": 1}`),
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r := newFedRig(t, `{"collection": "orders", "filter": {"_id": ":id"}, "update": {"$set": {"body": ":payload:json"}}, "upsert": true}`)
+			r.settle([]byte("1"), payload, []byte("2"))
+			equal(t, "done", r.done, 2)
+			equal(t, "failed", r.failed, 1)
+			n, err := r.orders().CountDocuments(r.ctx, bson.D{})
+			r.must(err)
+			equal(t, "orders", n, 2)
+		})
+	}
+}
+
+// What the driver refuses is the fault of feedback; the end of the connection, or of the relay, is not.
+func TestFeedbackIsToBlame(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{errors.New("the driver refuses it"), true},
+		{mongo.CommandError{Code: codeValidation}, true},
+		{fmt.Errorf("stop: %w", context.Canceled), false},
+		{context.DeadlineExceeded, false},
+		{mongo.ErrClientDisconnected, false},
+		{mongo.CommandError{Labels: []string{"NetworkError"}}, false},
+	} {
+		u := &untold{}
+		if got := u.blame(&feedbackError{err: c.err}); got != c.want || got != (u.all != nil) {
+			t.Errorf("%v: got %v, and left out: %v; want %v", c.err, got, u.all, c.want)
+		}
+	}
+}
