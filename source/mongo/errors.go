@@ -15,6 +15,7 @@ const (
 	codeUnauthorized       = 13
 	codeNamespaceNotFound  = 26
 	codeIllegalOperation   = 20
+	codeMaxTimeExpired     = 50
 	codeWriteConflict      = 112
 	codeLockTimeout        = 24
 	codeDuplicateKey       = 11000

@@ -3,6 +3,7 @@ package mongo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -21,7 +22,12 @@ const (
 	// then without feedback.
 	feedbackFaults    = 5
 	feedbackConflicts = 8
+	// feedbackTime is what all updates of a settlement may take, begun anew or not: one that finds its document by no index must not
+	// keep the outbox from being settled.
+	feedbackTime = 3 * time.Second
 )
+
+var errFeedbackTime = fmt.Errorf("the feedback of a settlement took more than %v: give the collections indexes by which its filters find documents", feedbackTime)
 
 // feedback is what a store needs to tell business documents.
 type feedback struct {
@@ -52,6 +58,8 @@ type feedbackError struct {
 	err error
 	// guilty are the updates of which one failed.
 	guilty []sqlstore.Told
+	// late: there was no time left.
+	late bool
 }
 
 func (e *feedbackError) Error() string { return "feedback: " + e.err.Error() }
@@ -62,6 +70,7 @@ type untold struct {
 	all       error // everything, for this reason
 	each      map[toldKey]error
 	conflicts int
+	took      time.Duration // what feedback took, of feedbackTime
 }
 
 type toldKey struct {
@@ -76,6 +85,10 @@ func (u *untold) blame(err error) bool {
 	var fe *feedbackError
 	if !errors.As(err, &fe) || u.all != nil {
 		return false
+	}
+	if fe.late { // before the labels: a client that does not wait any longer sees a transient error
+		u.all = fmt.Errorf("%w: %w", errFeedbackTime, fe.err)
+		return true
 	}
 	if hasLabel(err, transientLabel) {
 		if u.conflicts++; u.conflicts >= feedbackConflicts {
@@ -122,6 +135,19 @@ func (a *attempt) feedBack(ctx context.Context) error {
 		f.report.GiveUp(told, a.untold.all)
 		return a.noteFailures(ctx)
 	}
+	if err := a.tell(ctx, told); err != nil {
+		return err
+	}
+	return a.noteFailures(ctx)
+}
+
+// tell carries updates out, in the time that is left for them.
+func (a *attempt) tell(ctx context.Context, told []sqlstore.Told) error {
+	began := time.Now()
+	defer func() { a.untold.took += time.Since(began) }()
+	limited, cancel := context.WithTimeout(ctx, feedbackTime-a.untold.took)
+	defer cancel()
+	f := &a.s.feedback
 	byCollection := make(map[*mongo.Collection]*feedbackBatch)
 	named := make(map[string]*mongo.Collection)
 	var order []*mongo.Collection
@@ -147,11 +173,12 @@ func (a *attempt) feedBack(ctx context.Context) error {
 		b.told, b.models = append(b.told, *t), append(b.models, model)
 	}
 	for _, c := range order {
-		if err := byCollection[c].do(ctx, c, f.report); err != nil {
+		if err := byCollection[c].do(limited, c, f.report); err != nil {
+			err.late = ctx.Err() == nil && (limited.Err() != nil || mongo.IsTimeout(err) || hasCode(err, codeMaxTimeExpired))
 			return err
 		}
 	}
-	return a.noteFailures(ctx)
+	return nil
 }
 
 // business is a collection in the database of the table.
@@ -168,7 +195,7 @@ type feedbackBatch struct {
 	models []mongo.WriteModel
 }
 
-func (b *feedbackBatch) do(ctx context.Context, c *mongo.Collection, report *sqlstore.FeedbackReport) error {
+func (b *feedbackBatch) do(ctx context.Context, c *mongo.Collection, report *sqlstore.FeedbackReport) *feedbackError {
 	_, err := c.BulkWrite(ctx, b.models, options.BulkWrite().SetOrdered(true))
 	if err == nil {
 		report.Done(b.told)
@@ -181,7 +208,7 @@ func (b *feedbackBatch) do(ctx context.Context, c *mongo.Collection, report *sql
 			guilty = guilty[i : i+1]
 		}
 	}
-	return &feedbackError{err, guilty}
+	return &feedbackError{err: err, guilty: guilty}
 }
 
 // readKeys reads parked deliveries.

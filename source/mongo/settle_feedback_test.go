@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -101,4 +102,30 @@ func TestFeedbackIsToBlame(t *testing.T) {
 			t.Errorf("%v: got %v, and left out: %v; want %v", c.err, got, u.all, c.want)
 		}
 	}
+}
+
+// Updates that take too long are given up, and the messages are settled without them.
+func TestFeedbackThatIsSlow(t *testing.T) {
+	t.Parallel()
+	r := newFedRig(t, `{"collection": "orders", "filter": {"id": ":id", "$expr": {"$function": {"lang": "js", "args": [],
+		"body": "function() { for (const end = Date.now() + 100; Date.now() < end;); return false }"}}}, "update": {"$set": {"state": "done"}}}`)
+	var docs []any
+	for range 600 { // a minute's work
+		docs = append(docs, bson.D{{Key: "id", Value: "0"}}, bson.D{{Key: "id", Value: "1"}})
+	}
+	_, err := r.orders().InsertMany(r.ctx, docs)
+	r.must(err)
+	began := time.Now()
+	r.settle(nil, nil)
+	if took := time.Since(began); took > operationTime/2 {
+		t.Errorf("it took %v", took)
+	}
+	equal(t, "done", r.done, 0)
+	equal(t, "failed", r.failed, 2)
+	if !errors.Is(r.why, errFeedbackTime) {
+		t.Errorf("failed: %v", r.why)
+	}
+	n, err := r.orders().CountDocuments(r.ctx, bson.D{{Key: "state", Value: "done"}})
+	r.must(err)
+	equal(t, "orders that are done", n, 0)
 }
