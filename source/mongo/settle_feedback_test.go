@@ -49,7 +49,7 @@ func (r *fedRig) settle(payloads ...[]byte) {
 		id := fmt.Sprint(i)
 		_, err := r.collection(0).InsertOne(r.ctx, bson.D{{Key: "_id", Value: id}, {Key: "status", Value: "pending"}})
 		r.must(err)
-		in.Rows = append(in.Rows, checkpoint.Row{Table: table, ID: id, Message: &outbox.Message{ID: id, Table: table, Payload: payload}})
+		in.Rows = append(in.Rows, checkpoint.Row{Table: table, ID: id, Receipt: `{"why": "$secret"}`, Message: &outbox.Message{ID: id, Table: table, Payload: payload}})
 	}
 	out, err := s.Settle(r.ctx, in)
 	r.must(err)
@@ -128,4 +128,33 @@ func TestFeedbackThatIsSlow(t *testing.T) {
 	n, err := r.orders().CountDocuments(r.ctx, bson.D{{Key: "state", Value: "done"}})
 	r.must(err)
 	equal(t, "orders that are done", n, 0)
+}
+
+// In a list of stages, and in $expr, a text that begins with a dollar would name a field.
+func TestFeedbackOfStages(t *testing.T) {
+	t.Parallel()
+	const filter = `"filter": {"_id": ":id", "$expr": {"$ne": ["$secret", ":payload"]}}`
+	for update, want := range map[string]any{
+		`[{"$set": {"why": ":payload", "old": "$secret"}}, {"$unset": "n"}]`:                             "$secret",
+		`[{"$set": {"why": {"$concat": ["<", ":payload", ">"]}, "old": "$secret"}}, {"$unset": "n"}]`:    "<$secret>",
+		`[{"$set": {"why": {"$literal": ":payload"}, "old": "$secret"}}, {"$unset": ["n", ":outcome"]}]`: "$secret",
+		`[{"$set": ":receipt:json"}, {"$set": {"old": "$secret"}}, {"$unset": ["n"]}]`:                   "$secret",
+		`{"$set": {"why": ":payload", "old": "hidden"}, "$unset": {"n": ""}}`:                            "$secret",
+	} {
+		t.Run(update, func(t *testing.T) {
+			t.Parallel()
+			r := newFedRig(t, `{"collection": "orders", `+filter+`, "update": `+update+`}`)
+			_, err := r.orders().InsertOne(r.ctx, bson.D{{Key: "_id", Value: "0"}, {Key: "secret", Value: "hidden"}, {Key: "n", Value: 1}})
+			r.must(err)
+			r.settle([]byte("$secret"))
+			if r.failed > 0 {
+				t.Errorf("failed: %v", r.why)
+			}
+			var got bson.M
+			r.must(r.orders().FindOne(r.ctx, bson.D{}).Decode(&got))
+			equal(t, "why", got["why"], want)
+			equal(t, "old", got["old"], any("hidden"))
+			equal(t, "n", got["n"], nil)
+		})
+	}
 }

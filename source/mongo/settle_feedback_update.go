@@ -51,7 +51,7 @@ const maxUpdate = 16<<20 - 1<<10
 
 // model is the update of an outcome. It is encoded here: what cannot be would fail all updates that are sent with it.
 func (u *feedbackUpdate) model(o *source.Outcome) (mongo.WriteModel, error) {
-	filter, err := encodeFilled(u.Filter, o)
+	filter, err := encodeFilled(u.Filter, o, false)
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +60,14 @@ func (u *feedbackUpdate) model(o *source.Outcome) (mongo.WriteModel, error) {
 	if stages, ok := u.update.(bson.A); ok {
 		list := make([]bson.Raw, len(stages))
 		for i, stage := range stages {
-			if list[i], err = encodeFilled(stage, o); err != nil {
+			if list[i], err = encodeFilled(stage, o, true); err != nil {
 				return nil, err
 			}
 			size += len(list[i])
 		}
 		m.SetUpdate(list)
 	} else {
-		update, err := encodeFilled(u.update, o)
+		update, err := encodeFilled(u.update, o, false)
 		if err != nil {
 			return nil, err
 		}
@@ -80,9 +80,9 @@ func (u *feedbackUpdate) model(o *source.Outcome) (mongo.WriteModel, error) {
 	return m, nil
 }
 
-// encodeFilled puts values in the place of parameters, and encodes the document.
-func encodeFilled(part any, o *source.Outcome) (bson.Raw, error) {
-	filled, err := fillIn(part, o)
+// encodeFilled puts values in the place of parameters, and encodes the document. expr as in fillIn.
+func encodeFilled(part any, o *source.Outcome, expr bool) (bson.Raw, error) {
+	filled, err := fillIn(part, o, expr)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +93,14 @@ func encodeFilled(part any, o *source.Outcome) (bson.Raw, error) {
 	return doc, nil
 }
 
-// fillIn puts values in the place of parameters.
-func fillIn(v any, o *source.Outcome) (any, error) {
+// fillIn puts values in the place of parameters. expr: it is an expression, in which a text that begins with a dollar would name a
+// field, so that values are literal there.
+func fillIn(v any, o *source.Outcome, expr bool) (any, error) {
 	switch v := v.(type) {
 	case bson.D:
 		d := make(bson.D, len(v))
 		for i, e := range v {
-			value, err := fillIn(e.Value, o)
+			value, err := fillInField(e, o, expr)
 			if err != nil {
 				return nil, err
 			}
@@ -110,7 +111,7 @@ func fillIn(v any, o *source.Outcome) (any, error) {
 		a := make(bson.A, len(v))
 		for i, item := range v {
 			var err error
-			if a[i], err = fillIn(item, o); err != nil {
+			if a[i], err = fillIn(item, o, expr); err != nil {
 				return nil, err
 			}
 		}
@@ -126,9 +127,35 @@ func fillIn(v any, o *source.Outcome) (any, error) {
 			}
 			return v, nil
 		}
-		return typed(p, o)
+		value, err := typed(p, o)
+		if err == nil && expr {
+			value = literal(value)
+		}
+		return value, err
 	}
 	return v, nil
+}
+
+// fillInField is fillIn for a field of a document: its name may say whether it is an expression.
+func fillInField(e bson.E, o *source.Outcome, expr bool) (any, error) {
+	switch e.Key {
+	case "$expr":
+		return fillIn(e.Value, o, true)
+	case "$literal", "$unset": // what is literal already, and names of fields
+		return fillIn(e.Value, o, false)
+	case "$set", "$addFields":
+		if _, whole := e.Value.(string); !whole || !expr {
+			break
+		}
+		// A parameter that is all fields: the stage takes no literal, but each field does.
+		value, err := fillIn(e.Value, o, false)
+		fields, _ := value.(bson.D)
+		for i := range fields {
+			fields[i].Value = literal(fields[i].Value)
+		}
+		return value, err
+	}
+	return fillIn(e.Value, o, expr)
 }
 
 // typed is the value of a parameter in its type.
