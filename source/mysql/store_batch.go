@@ -21,6 +21,8 @@ const (
 	packetSlack = 1 << 10
 	// timeLayout is how a time stands in a statement, in UTC.
 	timeLayout = "2006-01-02 15:04:05.000000"
+	// separator stands between statements. It begins with a line of its own: the statement before it may end in a comment.
+	separator = "\n;\n"
 )
 
 // bin is text for a binary column, or to be compared with one.
@@ -107,7 +109,7 @@ func (s *store) batch() *batch { return &batch{names: s.names} }
 // stands in a literal. The function, if not nil, gets the answer.
 func (b *batch) queue(on func(answer) error, sql string, args ...any) {
 	if len(b.buf) > 0 {
-		b.buf = append(b.buf, ';', '\n')
+		b.buf = append(b.buf, separator...)
 	}
 	b.starts = append(b.starts, len(b.buf))
 	b.buf = b.expand(b.buf, sql, args)
@@ -243,14 +245,14 @@ func binOrNull(s string) any {
 
 // send runs a batch and empties it. After an error, what the batch has done is as the transaction has it.
 func (s *store) send(ctx context.Context, b *batch) error {
-	starts, on, buf := append(b.starts, len(b.buf)+2), b.on, b.buf
+	starts, on, buf := append(b.starts, len(b.buf)+len(separator)), b.on, b.buf
 	*b = batch{names: b.names}
 	for first := 0; first < len(on); {
 		last := first + 1
 		for last < len(on) && starts[last+1]-starts[first] <= packetBytes {
 			last++
 		}
-		text := buf[starts[first] : starts[last]-2]
+		text := buf[starts[first] : starts[last]-len(separator)]
 		if len(text) > s.maxPacket-packetSlack {
 			return fmt.Errorf("%w: a statement of %d bytes does not fit into max_allowed_packet (%d): raise it", source.ErrStop,
 				len(text), s.maxPacket)
