@@ -268,8 +268,9 @@ func (t *table) assignments(r *sqlstore.RowChange) raw {
 	const now = raw("UTC_TIMESTAMP(6)")
 	counts := []struct {
 		col string
+		typ *tableColumnType
 		n   int
-	}{{t.col(c.Failures), r.Failures}, {t.col(c.Attempts), r.Attempts}}
+	}{{t.col(c.Failures), t.column(c.Failures), r.Failures}, {t.col(c.Attempts), t.column(c.Attempts), r.Attempts}}
 	if col := t.col(c.LastAttemptAt); col != "" {
 		more := ""
 		for _, count := range counts {
@@ -291,9 +292,9 @@ func (t *table) assignments(r *sqlstore.RowChange) raw {
 		switch {
 		case count.col == "":
 		case r.Delivered:
-			assign(count.col, raw(fmt.Sprintf("GREATEST(COALESCE(t.%s, 0), %d)", count.col, count.n)))
+			assign(count.col, raw(fmt.Sprintf("GREATEST(COALESCE(t.%s, 0), %d)", count.col, count.typ.countOf(count.n))))
 		default:
-			assign(count.col, count.n)
+			assign(count.col, count.typ.countOf(count.n))
 		}
 	}
 	if col := t.col(c.NextAttemptAt); col != "" {
@@ -321,6 +322,22 @@ func (t *table) assignments(r *sqlstore.RowChange) raw {
 		set = append(set, "t."+t.id.column+" = t."+t.id.column)
 	}
 	return raw(strings.Join(set, ", "))
+}
+
+// countOf is a count as the column can hold it: one that is full stays there, because the row must be written.
+func (c *tableColumnType) countOf(n int) int {
+	_, most := integerBounds(c.typ, strings.Contains(c.full, "unsigned"))
+	var digits, scale int
+	if c.typ == "decimal" {
+		if found, _ := fmt.Sscanf(c.full, "decimal(%d,%d)", &digits, &scale); found == 2 && digits-scale < 18 {
+			most = 1
+			for range digits - scale {
+				most *= 10
+			}
+			most--
+		}
+	}
+	return int(min(int64(n), most))
 }
 
 // fit is a text as the column can hold it; NULL for none.

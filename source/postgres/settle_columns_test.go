@@ -4,10 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -50,6 +52,55 @@ func TestSettleSomeColumns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A column for attempts that is full shows the most that it holds, and the settlement goes on.
+func TestCountsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	for typ, most := range map[string]string{"smallint": "32767", "tries": "32767", "int": "40000", "numeric(3,0)": "999", "numeric(12,1)": "40000.0"} {
+		t.Run(typ, func(t *testing.T) {
+			t.Parallel()
+			r := newStoreRig(t, servers.Shared(t, "17"), func(c *Config) { c.Tables[0].Columns.Failures = "failures" }, shape("tailbox", "outbox"))
+			r.exec("CREATE DOMAIN tries AS smallint")
+			r.exec("ALTER TABLE outbox ALTER attempts TYPE " + typ + ", ADD failures " + typ)
+			r.reopen()
+			r.row(1)
+			r.row(2)
+			m, other := msg(1, "g"), msg(2, "h")
+			r.parkWhole(head("kafka", m, time.Hour), head("kafka", other, time.Hour))
+			tried := func() string { return r.text("SELECT last_attempt_at::text FROM outbox WHERE id = $1", m.ID) }
+			show := func() string {
+				return r.text("SELECT concat_ws(' ', status, attempts, failures) FROM outbox WHERE id = $1", m.ID)
+			}
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{retried("kafka", m, 40000, 0), retried("kafka", other, 1, 0)}})
+			equal(t, "row", show(), "retrying "+most+" "+most)
+			before := tried()
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{retried("kafka", m, 40001, 0)}})
+			if now := tried(); now == before {
+				t.Errorf("last attempt at %s, and the one before too", now)
+			}
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m), delivered("kafka", other)}})
+			equal(t, "delivered", r.text("SELECT string_agg(status, ' ') FROM outbox"), "delivered delivered")
+		})
+	}
+}
+
+// What all rows of a statement get fits as well.
+func TestAlikeCountsFit(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"))
+	r.exec("ALTER TABLE outbox ALTER attempts TYPE smallint")
+	r.reopen()
+	r.row(1)
+	w := &rowWork{table: r.st.tables.order[0], alike: true, rows: []rowChange{{id: eventID(1), RowChange: &sqlstore.RowChange{Word: "retrying", Attempts: 40000}}}}
+	args, err := w.args()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.st.conn.Exec(r.ctx, w.sql(false), args...); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "rows", r.rows(), "1 retrying 32767")
 }
 
 // Ids from before the id column got another type cannot be found in the table: their messages are settled without a row.

@@ -310,7 +310,8 @@ func (t *table) assignments() string {
 	more := ""
 	for _, count := range []struct{ name, now string }{{c.Failures, "v.failures"}, {c.Attempts, "v.attempts"}} {
 		if col := t.col(count.name); col != "" {
-			set = append(set, col+" = CASE WHEN v.delivered THEN greatest(coalesce(t."+col+", 0), "+count.now+") ELSE "+count.now+" END")
+			held := t.countSQL(count.name, count.now)
+			set = append(set, col+" = CASE WHEN v.delivered THEN greatest(coalesce(t."+col+", 0), "+held+") ELSE "+held+" END")
 			more = " OR " + count.now + " > coalesce(t." + col + ", 0)"
 		}
 	}
@@ -338,6 +339,18 @@ func (t *table) assignments() string {
 		set = append(set, col+" = now()")
 	}
 	return strings.Join(set, ", ")
+}
+
+// countSQL is a count as the column can hold it: one that is full stays there, because the row must be written.
+func (t *table) countSQL(column, count string) string {
+	var digits, scale int
+	if t.bases[column] == "smallint" {
+		return "least(" + count + ", 32767)"
+	}
+	if found, _ := fmt.Sscanf(t.types[column], "numeric(%d,%d)", &digits, &scale); found == 2 && digits > scale {
+		return "least(" + count + ", " + strings.Repeat("9", digits-scale) + ")"
+	}
+	return count
 }
 
 // judgeMissing finds out about rows that were not there: gone, not visible yet, or passed over because they are locked.

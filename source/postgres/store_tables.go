@@ -26,6 +26,8 @@ type table struct {
 	id idType
 	// types are the columns' types, with their length limits, as format_type says, by name.
 	types map[string]string
+	// bases are the columns' types without length limits, a domain's own type for it.
+	bases map[string]string
 	// required columns cannot be NULL.
 	required map[string]bool
 	// view is what its columns and configuration let the relay do with its rows.
@@ -195,7 +197,7 @@ func resolveTables(ctx context.Context, conn *pgx.Conn, configured []outbox.Tabl
 
 // resolveTable looks a table up; nil if it does not exist.
 func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*table, error) {
-	t := &table{Table: conf, types: make(map[string]string), required: make(map[string]bool)}
+	t := &table{Table: conf, types: make(map[string]string), bases: make(map[string]string), required: make(map[string]bool)}
 	rows, err := conn.Query(ctx, tablesQuery, quoteTable(&conf))
 	if err != nil {
 		return nil, storeFault("look up table "+conf.Name, err)
@@ -203,7 +205,7 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 	var column, full, base, idBase string
 	var required bool
 	if _, err = pgx.ForEachRow(rows, []any{&t.Schema, &t.Name, &column, &full, &base, &required}, func() error {
-		t.types[column], t.required[column] = full, required
+		t.types[column], t.bases[column], t.required[column] = full, base, required
 		if column == conf.Columns.ID {
 			idBase = base
 		}
