@@ -43,6 +43,68 @@ func TestCountsThatDoNotFit(t *testing.T) {
 	}
 }
 
+// A row that is to be sent after the end of TIMESTAMP shows that end; no other settlement is held up.
+func TestTimesThatDoNotFit(t *testing.T) {
+	const far = 292 * 365 * 24 * time.Hour
+	const end = "2038-01-19 03:14:07"
+	for typ, want := range map[string]string{"TIMESTAMP(6) NULL": end, "TIMESTAMP NULL": end, "TIMESTAMP(6) NOT NULL DEFAULT '2000-01-01'": end,
+		"DATETIME(6)": "", "DATETIME": ""} {
+		t.Run(typ, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, my *servers.My) {
+				r := newStoreRig(t, my, nil, storeShape("tailbox", "outbox"))
+				r.exec("SET time_zone = '+00:00'")
+				r.exec("ALTER TABLE outbox MODIFY next_attempt_at " + typ)
+				r.reopen()
+				r.row(1)
+				r.row(2)
+				m := r.msg(1, "")
+				m.AvailableAt = time.Now().Add(far)
+				late := checkpoint.Parked{Sink: "kafka", Message: m, State: checkpoint.StateWaiting, Due: true, NextAttempt: far}
+				again := head("kafka", r.msg(2, "g"), time.Hour)
+				show := func(id string) string {
+					return r.text("SELECT DATE_FORMAT(next_attempt_at, '%Y-%m-%d %H:%i:%s') FROM outbox WHERE id = ?", id)
+				}
+				r.parkWhole(late, again)
+				equal(t, "a time that fits", r.text("SELECT ABS(TIMESTAMPDIFF(SECOND, o.next_attempt_at, p.next_attempt_at)) < 2 FROM outbox o, tailbox_parked p "+
+					"WHERE o.id = ? AND p.message_id = ?", again.Message.ID, again.Message.ID), "1")
+				if want == "" {
+					equal(t, "the far time", r.text("SELECT ABS(TIMESTAMPDIFF(SECOND, o.next_attempt_at, p.next_attempt_at)) < 2 FROM outbox o, tailbox_parked p "+
+						"WHERE o.id = ? AND p.message_id = ?", m.ID, m.ID), "1")
+				} else {
+					equal(t, "the far time", show(m.ID), want)
+				}
+				r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{retried("kafka", again.Message, 2, far)}})
+				if want != "" {
+					equal(t, "a far retry", show(again.Message.ID), want)
+				}
+				equal(t, "years that it waits", r.text("SELECT GROUP_CONCAT(TIMESTAMPDIFF(YEAR, UTC_TIMESTAMP(6), next_attempt_at)) FROM tailbox_parked"), "291,291")
+			})
+		})
+	}
+}
+
+// A text with an offset can be a time that is out of the range of DATETIME, which the copy of the message is kept in.
+func TestTimesOutOfYears(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		for i, text := range []string{"9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00"} {
+			at, err := parseTime(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := r.msg(i+1, "")
+			m.AvailableAt, m.CreatedAt = at, at
+			r.park(head("kafka", m, 0))
+		}
+		ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+		if err != nil || len(ps) != 2 {
+			t.Fatal(len(ps), err)
+		}
+		equal(t, "the far one", ps[0].Message.AvailableAt, lastDatetime)
+		equal(t, "the early one", ps[1].Message.AvailableAt, time.Time{})
+	})
+}
+
 // A statement may end in a comment: the next one is none of it.
 func TestFeedbackThatEndsInAComment(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {

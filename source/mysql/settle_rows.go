@@ -300,7 +300,7 @@ func (t *table) assignments(r *sqlstore.RowChange) raw {
 	if col := t.col(c.NextAttemptAt); col != "" {
 		switch {
 		case r.Next != nil:
-			assign(col, *r.Next)
+			assign(col, t.column(c.NextAttemptAt).timeOf(*r.Next))
 		case !t.column(c.NextAttemptAt).required:
 			assign(col, time.Time{})
 		}
@@ -338,6 +338,18 @@ func (c *tableColumnType) countOf(n int) int {
 		}
 	}
 	return int(min(int64(n), most))
+}
+
+// lastTimestamp is the end of TIMESTAMP; that of MariaDB from 11.5 on is later. It has no fraction, which a column without one
+// would round up.
+var lastTimestamp = time.Date(2038, 1, 19, 3, 14, 7, 0, time.UTC)
+
+// timeOf is a time as the column can hold it: one that is too far away is shown as the last one that there is.
+func (c *tableColumnType) timeOf(v time.Time) time.Time {
+	if c.typ == "timestamp" && v.After(lastTimestamp) {
+		return lastTimestamp
+	}
+	return v
 }
 
 // fit is a text as the column can hold it; NULL for none.

@@ -25,6 +25,9 @@ const (
 	separator = "\n;\n"
 )
 
+// lastDatetime is the end of DATETIME.
+var lastDatetime = time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)
+
 // bin is text for a binary column, or to be compared with one.
 type bin string
 
@@ -207,10 +210,14 @@ func appendLiteral(b []byte, v any) []byte {
 	case uint64:
 		return strconv.AppendUint(b, v, 10)
 	case time.Time:
-		if v.IsZero() {
+		v = v.UTC()
+		switch { // a text of a row, with an offset, can be a time that no DATETIME holds
+		case v.IsZero(), v.Year() < 0:
 			return append(b, "NULL"...)
+		case v.Year() > 9999:
+			v = lastDatetime
 		}
-		b = v.UTC().AppendFormat(append(b, '\''), timeLayout)
+		b = v.AppendFormat(append(b, '\''), timeLayout)
 		return append(b, '\'')
 	}
 	return append(b, fmt.Sprintf("/* no literal for %T */", v)...) // a syntax error, which a test shows
