@@ -187,6 +187,18 @@ func ParseFeedback(kind, sql string) (*Feedback, error) {
 			continue
 		}
 		switch {
+		case nameByte(sql[i]):
+			number := digit(sql[i])
+			for i < len(sql) && (nameByte(sql[i]) || sql[i] == '$' && !number) { // within a name a $ is no more than a letter
+				i++
+			}
+		case sql[i] == '$' && i+1 < len(sql) && digit(sql[i+1]):
+			end := i + 1
+			for end < len(sql) && digit(sql[end]) {
+				end++
+			}
+			return nil, fmt.Errorf("has %s, which stands for nothing: name what is meant, as in :key or :order_no, and quote a column that is called so",
+				sql[i:end])
 		case sql[i] == ';':
 			return nil, errors.New("must be one statement: it has a ; in the middle")
 		case strings.HasPrefix(sql[i:], "::"):
@@ -209,6 +221,13 @@ func ParseFeedback(kind, sql string) (*Feedback, error) {
 	}
 }
 
+// nameByte tells whether a byte can stand in a name, or begin a number.
+func nameByte(c byte) bool {
+	return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || digit(c) || c >= 0x80
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
 // paramName reads the name at i; end = i where there is none.
 func paramName(sql string, i int) (name string, quoted bool, end int) {
 	if i < len(sql) && sql[i] == '"' {
@@ -219,7 +238,6 @@ func paramName(sql string, i int) (name string, quoted bool, end int) {
 		return strings.ReplaceAll(sql[i+1:end-1], `""`, `"`), true, end
 	}
 	letter := func(c byte) bool { return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' }
-	digit := func(c byte) bool { return c >= '0' && c <= '9' }
 	if i >= len(sql) || !letter(sql[i]) {
 		return "", false, i
 	}
@@ -259,8 +277,12 @@ func skipQuoted(sql string, i int) int {
 	case strings.HasPrefix(sql[i:], "/*"):
 		return after(sql, i+2, "*/")
 	case c == '$':
-		if end := strings.IndexByte(sql[i+1:], '$'); end >= 0 && strings.Trim(sql[i+1:i+1+end], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "" {
-			tag := sql[i : i+end+2]
+		end := i + 1
+		for end < len(sql) && nameByte(sql[end]) {
+			end++
+		}
+		if end < len(sql) && sql[end] == '$' && !digit(sql[i+1]) {
+			tag := sql[i : end+1]
 			return after(sql, i+len(tag), tag)
 		}
 	}

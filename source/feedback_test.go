@@ -26,6 +26,10 @@ func TestParseFeedback(t *testing.T) {
 		"UPDATE o SET a = :\"Order \"\"No\"\"\", b = :\"key\"": "UPDATE o SET a = <column Order \"No\">, b = <column key>",
 		"WITH x AS (SELECT 1) UPDATE o SET a = 1":              "WITH x AS (SELECT 1) UPDATE o SET a = 1",
 		"UPDATE o SET a = 1":                                   "UPDATE o SET a = 1",
+		"UPDATE o SET a = '$2', b$2 = :id -- $3":               "UPDATE o SET a = '$2', b$2 = <id> -- $3",
+		"SELECT f($x1$ :key $2 $x1$, \"$2\", :id /* $2 */)":    "SELECT f($x1$ :key $2 $x1$, \"$2\", <id> /* $2 */)",
+		"SELECT a$x$, :id, a$x$":                               "SELECT a$x$, <id>, a$x$",
+		"SELECT é$1, e'\\' :key', :id":                         "SELECT é$1, e'\\' :key', <id>",
 	} {
 		f, err := source.ParseFeedback(outbox.OutcomeDead, sql)
 		if err != nil {
@@ -59,6 +63,9 @@ func TestParseFeedback(t *testing.T) {
 		"UPDATE o SET a = :header.":       "names no header",
 		"UPDATE o SET a = $a$ :key $b$":   "does not end",
 		"update_all":                      "must be one statement",
+		"UPDATE o SET a = $2":             "has $2, which stands for nothing: name what is meant",
+		"UPDATE o SET a = :id + 1$12":     "has $12, which",
+		"UPDATE o SET a = :id$1":          "has $1, which",
 		"UPDATE o SET a = 1 /* never end": "does not end",
 	} {
 		if _, err := source.ParseFeedback(outbox.OutcomeRetrying, sql); err == nil || !strings.Contains(err.Error(), want) {
