@@ -103,6 +103,24 @@ func TestAlikeCountsFit(t *testing.T) {
 	equal(t, "rows", r.rows(), "1 retrying 32767")
 }
 
+// A statement in which the server finds other parameters than the relay fails, as any other that is wrong; messages are settled.
+func TestFeedbackOfOtherParameters(t *testing.T) {
+	t.Parallel()
+	var failed int
+	r := newStoreRig(t, servers.Shared(t, "17"), func(c *Config) {
+		c.Tables[0].Feedback = outbox.Feedback{outbox.OutcomeDead: "UPDATE orders SET state = 'dead' /* /* */ :id */"}
+		c.Feedback = func(_, _ string, n int, why error) {
+			if failed += n; !errors.Is(why, errParams) {
+				t.Errorf("feedback: %v", why)
+			}
+		}
+	}, shape("debezium", "outbox"))
+	r.exec("CREATE TABLE orders (id uuid PRIMARY KEY, state text)")
+	r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{dead("kafka", msg(1, "g"), true), dead("kafka", msg(2, "h"), true)}})
+	equal(t, "failed", failed, 2)
+	equal(t, "parked", r.parkedRows(), "kafka:1 dead!, kafka:2 dead!")
+}
+
 // Ids from before the id column got another type cannot be found in the table: their messages are settled without a row.
 func TestSettleAfterIDTypeChanged(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -63,8 +64,14 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 	return err
 }
 
+// errParams: the server finds other parameters in a statement than we do, as where comments are nested. pgx would refuse it
+// without asking the server.
+var errParams = errors.New("the server finds other parameters in the statement: keep names with a colon out of nested comments")
+
 // hopeless tells whether a statement fails whatever its parameters are: it is wrong, or may not do what it does.
-func hopeless(why error) bool { return strings.HasPrefix(sqlState(why), "42") }
+func hopeless(why error) bool {
+	return strings.HasPrefix(sqlState(why), "42") || errors.Is(why, errParams)
+}
 
 // feedChunk runs statements under a savepoint.
 func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed int, why error, err error) {
@@ -73,7 +80,7 @@ func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed 
 		return 0, nil, err
 	}
 	undo := func(at int, why error) (int, error, error) {
-		if conn.IsClosed() || sqlState(why) == "" {
+		if conn.IsClosed() || sqlState(why) == "" && !errors.Is(why, errParams) {
 			return 0, nil, why
 		}
 		_, err := conn.Exec(ctx, feedbackUndo)
@@ -82,6 +89,9 @@ func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed 
 	for i := range chunk {
 		if err := a.s.prepareFeedback(ctx, chunk[i].Feedback); err != nil {
 			return undo(i, err)
+		}
+		if len(a.s.feedback.prepared[chunk[i].Feedback].ParamOIDs) != len(chunk[i].Params) {
+			return undo(i, errParams)
 		}
 	}
 	b := &pgx.Batch{}
