@@ -214,6 +214,38 @@ func TestPartitionGrowth(t *testing.T) {
 	})
 }
 
+// TestPartitionLoss makes a topic anew with fewer partitions, behind the back of a call that is for one that is gone.
+func TestPartitionLoss(t *testing.T) {
+	t.Parallel()
+	k := servers.SharedKafka(t)
+	topic := k.NewTopic(t, 1) + "-anew"
+	if err := k.CreateTopic(topic, 8, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := newSink(t, kafka.Config{Brokers: k.Brokers(), MetadataAge: time.Millisecond})
+	last := int32(7)
+	free, placed := deliveries(topic, "free", 0, 1)[0], deliveries(topic, "placed", 0, 1)[0]
+	placed.Partition = &last
+	send(t, s, []*sink.Delivery{free, placed})
+	remove(t, k, topic)
+	if err := k.CreateTopic(topic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	// The relay chose the partition while the old topic was known.
+	free.Destination = sink.Destination{Name: topic, Partition: last}
+	placed.Destination = free.Destination
+	answers := s.Deliver(t.Context(), []*sink.Delivery{free, placed})
+	if len(answers) != 2 {
+		t.Fatalf("answers: %v, want two", answers)
+	}
+	wantClass(t, answers[0], sink.ClassNotAttempted, "partitions")
+	wantClass(t, answers[1], sink.ClassPermanent, "no partition 7")
+	send(t, s, []*sink.Delivery{free})
+	if got := ids(read(t, k.Brokers()[0], topic)); got != "free-0" {
+		t.Errorf("the new topic holds %s", got)
+	}
+}
+
 // TestTooLarge has messages that the topic refuses, alone and in company.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()

@@ -78,6 +78,11 @@ func (s *Sink) Destination(d *sink.Delivery) sink.Destination {
 
 func (t *topic) next() uint32 { return t.round.Add(1) }
 
+// has reports whether the topic, nil where it is not known, has a partition of that number.
+func (t *topic) has(partition int32) bool {
+	return t != nil && partition >= 0 && int(partition) < len(t.leaders)
+}
+
 // Deliver implements sink.Sink.
 func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 	if len(ds) == 0 {
@@ -134,12 +139,16 @@ func (s *Sink) find(ctx context.Context, to sink.Destination, ds []*sink.Deliver
 		return nil, all(len(ds), invalidTopic(to.Name))
 	}
 	t := s.cluster.topic(to.Name)
-	if t != nil && to.Partition >= 0 && int(to.Partition) < len(t.leaders) {
-		return s.renewed(ctx, t), nil
-	}
-	t, err := s.cluster.resolve(ctx, to.Name, t)
-	if err != nil {
-		return nil, all(len(ds), err)
+	if t.has(to.Partition) {
+		// A topic that was deleted and made anew may have fewer partitions.
+		if t = s.renewed(ctx, t); t.has(to.Partition) {
+			return t, nil
+		}
+	} else {
+		var err error
+		if t, err = s.cluster.resolve(ctx, to.Name, t); err != nil {
+			return nil, all(len(ds), err)
+		}
 	}
 	answers := all(len(ds), errMissing)
 	for i, d := range ds {
