@@ -34,7 +34,8 @@ type conn struct {
 	cut    func() // closes the socket at once, even while a write to it hangs
 
 	mu sync.Mutex
-	// denied holds what the server said about subjects that the relay's user may not publish to; "" is all of them.
+	// denied holds what the server said about subjects that the relay's user may not publish to; "" is all of them, since
+	// no answer can be heard.
 	denied map[string]error
 	// news is closed and replaced when denied changes.
 	news chan struct{}
@@ -46,7 +47,8 @@ func (c *conn) alive() bool {
 	case <-c.closed:
 		return false
 	default:
-		return c.nc.IsConnected()
+		denial, _ := c.denial("")
+		return denial == nil && c.nc.IsConnected()
 	}
 }
 
@@ -83,10 +85,44 @@ func (c *conn) told(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
 	}
 	subject, publish := deniedSubject(err.Error())
 	if !publish {
-		c.deny("", sink.Misconfigured(fmt.Errorf("receive answers: %w: allow the relay's user to subscribe to %q, or set inbox_prefix to what it may", err, subject)))
+		// What is published now would be stored, and again with each further try. A new connection finds out whether the inbox
+		// is allowed by then.
+		c.deny("", deaf(err, subject))
+		c.cut()
 		return
 	}
 	c.deny(subject, sink.Misconfigured(fmt.Errorf("publish to %s: %w: allow the relay's user to publish there", subject, err)))
+}
+
+// deaf is the error of a user who may not subscribe to the inbox.
+func deaf(err error, subject string) error {
+	return sink.Misconfigured(fmt.Errorf("receive answers: %w: allow the relay's user to subscribe to %q, or set inbox_prefix to what it may", err, subject))
+}
+
+// listen makes sure that answers can be heard, before the first message asks for one: the server says nothing to a
+// subscription that it allows, and the library makes its own only together with that message.
+func (c *conn) listen(ctx context.Context, timeout time.Duration) error {
+	subject := c.nc.NewInbox() + ".*" // of the form that the library's have
+	probe, err := c.nc.ChanSubscribe(subject, make(chan *natsgo.Msg, 1))
+	if err != nil {
+		return sink.Unreachable(fmt.Errorf("receive answers: %w", err))
+	}
+	flushCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err = c.nc.FlushWithContext(flushCtx)
+	switch {
+	case ctx.Err() != nil:
+		return sink.NotAttempted(fmt.Errorf("receive answers: %w", context.Cause(ctx)))
+	case err != nil:
+		return sink.Unreachable(fmt.Errorf("receive answers: %w", err))
+	}
+	if err := c.nc.LastError(); errors.Is(err, natsgo.ErrPermissionViolation) {
+		return deaf(err, subject)
+	}
+	if err := probe.Unsubscribe(); err != nil {
+		return sink.Unreachable(fmt.Errorf("receive answers: %w", err))
+	}
+	return nil
 }
 
 // deniedSubject finds the subject in a server's words: Permissions Violation for Publish to "subject".
@@ -190,6 +226,10 @@ func (s *Sink) dial(ctx context.Context, servers []string) (*conn, error) {
 		return nil, s.unconnected(ctx, servers, err)
 	}
 	c.nc = nc
+	if err := c.listen(ctx, s.cfg.ConnectTimeout); err != nil {
+		nc.Close()
+		return nil, err
+	}
 	if c.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(maxPending), jetstream.WithPublishAsyncTimeout(s.cfg.Timeout),
 		jetstream.WithDefaultTimeout(s.cfg.ConnectTimeout)); err != nil {
 		nc.Close()

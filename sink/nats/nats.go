@@ -156,6 +156,10 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 			answers[p.at] = broken
 			continue
 		}
+		if denial, _ := c.denial(""); denial != nil {
+			answers[p.at] = denial
+			continue
+		}
 		c.allow(p.msg.Subject)
 		future, err := c.js.PublishMsgAsync(p.msg, jetstream.WithRetryAttempts(0))
 		if err == nil {
@@ -206,6 +210,9 @@ func (c *conn) await(ctx context.Context, p publication) error {
 		case <-c.closed:
 			if err, known := p.known(); known {
 				return err
+			}
+			if denial, _ := c.denial(""); denial != nil {
+				return denial // That is why it ended.
 			}
 			return unanswered(subject, fmt.Errorf("the connection ended: %w", c.end()))
 		case <-ctx.Done():

@@ -102,6 +102,18 @@ func (c *child) stop(sig syscall.Signal) error {
 	}
 }
 
+// signal sends the process a signal that it lives on after.
+func (c *child) signal(sig syscall.Signal) error {
+	pid, _ := c.running()
+	if pid == 0 {
+		return fmt.Errorf("signal server in %s: it is not running", c.dir)
+	}
+	if err := syscall.Kill(pid, sig); err != nil {
+		return fmt.Errorf("signal server: %w", err)
+	}
+	return nil
+}
+
 // kill ends the process and its children at once, as a power cut would. The
 // parent is stopped first, so that it neither forks nor reacts meanwhile.
 func (c *child) kill() error {

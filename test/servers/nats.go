@@ -110,8 +110,7 @@ func StartNATS(opts NATSOptions) (*NATSServer, error) {
 		return nil, err
 	}
 	s := &NATSServer{dir: dir, tls: opts.TLS || opts.Mutual}
-	config := filepath.Join(dir, "nats.conf")
-	command := func() *exec.Cmd { return exec.Command(bin, "-c", config) }
+	command := func() *exec.Cmd { return exec.Command(bin, "-c", s.config()) }
 	if s.child, err = newChild(dir, "KILL", command); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -120,7 +119,7 @@ func StartNATS(opts NATSOptions) (*NATSServer, error) {
 	}
 	for try := 1; ; try++ {
 		if s.port, err = freePort(); err == nil {
-			err = os.WriteFile(config, []byte(s.configuration(opts)), 0o644)
+			err = os.WriteFile(s.config(), []byte(s.configuration(opts)), 0o644)
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("configure NATS server: %w", err), s.Close())
@@ -133,6 +132,8 @@ func StartNATS(opts NATSOptions) (*NATSServer, error) {
 		}
 	}
 }
+
+func (s *NATSServer) config() string { return filepath.Join(s.dir, "nats.conf") }
 
 // configuration is the server's file. Larger messages than by default are let in, so that what is large is the test's
 // choice.
@@ -208,6 +209,18 @@ func (s *NATSServer) greets() error {
 		err = fmt.Errorf("it greets with %.40q", line)
 	}
 	return err
+}
+
+// Reload gives the running server another configuration, which it takes over soon after. Its address and its way of
+// speaking stay.
+func (s *NATSServer) Reload(opts NATSOptions) error {
+	if err := s.owned("reload"); err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.config(), []byte(s.configuration(opts)), 0o644); err != nil {
+		return fmt.Errorf("configure NATS server: %w", err)
+	}
+	return s.child.signal(syscall.SIGHUP)
 }
 
 // Stop ends the server in good order.
