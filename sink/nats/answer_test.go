@@ -103,6 +103,7 @@ func TestRefusals(t *testing.T) {
 		"subject of the server":     {delivery("$JS.API.STREAM.PURGE."+good.name, "2"), sink.ClassPermanent, "server's own"},
 		"long subject":              {delivery(strings.Repeat("a", 4000), "2"), sink.ClassPermanent, "4000 bytes"},
 		"header with a space":       {header("a b", "1"), sink.ClassPermanent, "a b"},
+		"headers above 64 KiB":      {header("a", strings.Repeat("a", 70<<10)), sink.ClassPermanent, "10097"},
 		"header with a line break":  {header("a", "1\r\nNats-Rollup: all"), sink.ClassPermanent, "control"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,6 +27,7 @@ const (
 	codeStorageResources  jetstream.ErrorCode = 10047
 	codeStreamMismatch    jetstream.ErrorCode = 10060
 	codeStoreFailed       jetstream.ErrorCode = 10077
+	codeHeaderTooLarge    jetstream.ErrorCode = 10097
 	codeStreamSealed      jetstream.ErrorCode = 10109
 	statusTooManyRequests                     = 429
 )
@@ -87,6 +88,8 @@ func refusedByServer(subject string, api *jetstream.APIError) error {
 	switch api.ErrorCode {
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return sink.Permanent(fmt.Errorf("%w: raise the stream's max_msg_size", err))
+	case codeHeaderTooLarge:
+		return sink.Permanent(err) // The limit is the server's own, and no setting.
 	case codeStreamMismatch:
 		return sink.Misconfigured(fmt.Errorf("%w: another stream than the sink's takes this subject: check stream", err))
 	case codeStreamSealed:
