@@ -17,36 +17,63 @@ import (
 	"github.com/tailbox/tailbox/test/servers"
 )
 
+// answerTest is one answer of a server to one of five mails, and what becomes of them.
+type answerTest struct {
+	step  string
+	fault error
+	class sink.Class
+	says  string
+	// answers of the five: a1 a2(bad) a3 b1 b2
+	answers string
+	// came: who has a mail after the first call.
+	came string
+}
+
+func answerTests() map[string]answerTest {
+	return map[string]answerTest{
+		"450 recipient":       {"rcpt", servers.MailAnswer(450, "4.2.1 greylisted"), sink.ClassRejected, "450 4.2.1 greylisted", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"451 content":         {"end", servers.MailAnswer(451, "4.3.0 try later"), sink.ClassRejected, "451", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"452 data":            {"data", servers.MailAnswer(452, "full"), sink.ClassRejected, "452", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"550 recipient":       {"rcpt", servers.MailAnswer(550, "5.1.1 no such user"), sink.ClassPermanent, "no such user", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"554 content":         {"end", servers.MailAnswer(554, "spam"), sink.ClassPermanent, "spam", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"552 too large":       {"end", servers.MailAnswer(552, "too large"), sink.ClassPermanent, "too large", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"421 recipient":       {"rcpt", servers.MailAnswer(421, "closing"), sink.ClassUnreachable, "421", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
+		"421 content":         {"end", servers.MailAnswer(421, "closing"), sink.ClassUnreachable, "421", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
+		"530":                 {"mail", servers.MailAnswer(530, "authenticate"), sink.ClassMisconfigured, "check auth", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"553 sender":          {"mail", servers.MailAnswer(553, "not yours"), sink.ClassMisconfigured, "check from", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"554 relay access":    {"rcpt", servers.MailAnswer(554, "5.7.1 <a2@example.org>: Relay access denied"), sink.ClassMisconfigured, "does not take mails from this relay", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"454 relay access":    {"rcpt", servers.MailAnswer(454, "4.7.1 <a2@example.org>: Relay access denied"), sink.ClassMisconfigured, "does not take mails from this relay", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"550 relaying":        {"rcpt", servers.MailAnswer(550, "5.7.1 a2... Relaying Denied."), sink.ClassMisconfigured, "does not take mails from this relay", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"550 unable to relay": {"rcpt", servers.MailAnswer(550, "5.7.54 SMTP; Unable to relay recipient in non-accepted domain"), sink.ClassMisconfigured, "does not take mails from this relay", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"550 not permitted":   {"rcpt", servers.MailAnswer(550, "you are not permitted to relay"), sink.ClassMisconfigured, "does not take mails from this relay", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"550 credentials":     {"data", servers.MailAnswer(550, "5.7.8 no"), sink.ClassMisconfigured, "does not take mails from this relay", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"550 not as sender":   {"end", servers.MailAnswer(550, "5.7.60 SMTP; Client does not have permissions to send as this sender"), sink.ClassMisconfigured, "does not take mails from this relay", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"554 SendAsDenied":    {"end", servers.MailAnswer(554, "5.2.252 SendAsDenied"), sink.ClassMisconfigured, "does not take mails from this relay", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"550 daily quota":     {"rcpt", servers.MailAnswer(550, "5.4.5 Daily user sending quota exceeded"), sink.ClassThrottled, "sender's limit", "ok throttled not_attempted not_attempted not_attempted", "a1"},
+		"550 limit":           {"data", servers.MailAnswer(550, "5.4.5 try tomorrow"), sink.ClassThrottled, "sender's limit", "ok throttled not_attempted not_attempted not_attempted", "a1"},
+		"554 message quota":   {"end", servers.MailAnswer(554, "5.7.1 Daily message quota exceeded"), sink.ClassThrottled, "sender's limit", "ok throttled not_attempted not_attempted not_attempted", "a1"},
+		"550 sending limit":   {"end", servers.MailAnswer(550, "your account has reached its Sending Limit"), sink.ClassThrottled, "sender's limit", "ok throttled not_attempted not_attempted not_attempted", "a1"},
+		"550 daily limit":     {"rcpt", servers.MailAnswer(550, "5.1.90 You have reached your daily limit for message recipients"), sink.ClassThrottled, "sender's limit", "ok throttled not_attempted not_attempted not_attempted", "a1"},
+		"552 mailbox full":    {"rcpt", servers.MailAnswer(552, "5.2.2 mailbox full: over quota"), sink.ClassPermanent, "5.2.2 mailbox full: over quota", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"550 over quota":      {"rcpt", servers.MailAnswer(550, "5.2.2 over quota: the sender may try later"), sink.ClassPermanent, "5.2.2 over quota: the sender may try later", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"550 mailbox quota":   {"rcpt", servers.MailAnswer(550, "mailbox quota exceeded, sending refused"), sink.ClassPermanent, "mailbox quota exceeded, sending refused", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"550 user quota":      {"rcpt", servers.MailAnswer(550, "user is over quota"), sink.ClassPermanent, "user is over quota", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"550 quota, returned": {"rcpt", servers.MailAnswer(550, "quota exceeded, returned to sender"), sink.ClassPermanent, "returned", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"454 relay, sender":   {"mail", servers.MailAnswer(454, "4.7.1 Relay access denied"), sink.ClassMisconfigured, "does not take", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
+		"550 policy":          {"rcpt", servers.MailAnswer(550, "5.7.1 rejected by policy"), sink.ClassPermanent, "5.7.1 rejected by policy", "ok permanent not_attempted ok ok", "a1 b1 b2"},
+		"451 sender":          {"mail", servers.MailAnswer(451, "later"), sink.ClassRejected, "later", "ok rejected not_attempted ok ok", "a1 b1 b2"},
+		"dropped at sender":   {"mail", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
+		"dropped at rcpt":     {"rcpt", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
+		"dropped at the end":  {"end", servers.ErrMailDrop, sink.ClassRejected, "possible duplicate", "ok rejected not_attempted not_attempted not_attempted", "a1"},
+		"kept and dropped":    {"end", servers.ErrMailKeepAndDrop, sink.ClassRejected, "possible duplicate", "ok rejected not_attempted not_attempted not_attempted", "a1 a2"},
+	}
+}
+
 // TestAnswers answers one mail of five with an error, at each step: the class is right, its group waits behind it, the
 // others go on as far as the connection does, and in the end each mail has come once.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		step  string
-		fault error
-		class sink.Class
-		says  string
-		// answers of the five: a1 a2(bad) a3 b1 b2
-		answers string
-		// came: who has a mail after the first call.
-		came string
-	}{
-		"450 recipient":      {"rcpt", servers.MailAnswer(450, "4.2.1 greylisted"), sink.ClassRejected, "450 4.2.1 greylisted", "ok rejected not_attempted ok ok", "a1 b1 b2"},
-		"451 content":        {"end", servers.MailAnswer(451, "4.3.0 try later"), sink.ClassRejected, "451", "ok rejected not_attempted ok ok", "a1 b1 b2"},
-		"452 data":           {"data", servers.MailAnswer(452, "full"), sink.ClassRejected, "452", "ok rejected not_attempted ok ok", "a1 b1 b2"},
-		"550 recipient":      {"rcpt", servers.MailAnswer(550, "5.1.1 no such user"), sink.ClassPermanent, "no such user", "ok permanent not_attempted ok ok", "a1 b1 b2"},
-		"554 content":        {"end", servers.MailAnswer(554, "spam"), sink.ClassPermanent, "spam", "ok permanent not_attempted ok ok", "a1 b1 b2"},
-		"552 too large":      {"end", servers.MailAnswer(552, "too large"), sink.ClassPermanent, "too large", "ok permanent not_attempted ok ok", "a1 b1 b2"},
-		"421 recipient":      {"rcpt", servers.MailAnswer(421, "closing"), sink.ClassUnreachable, "421", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
-		"421 content":        {"end", servers.MailAnswer(421, "closing"), sink.ClassUnreachable, "421", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
-		"530":                {"mail", servers.MailAnswer(530, "authenticate"), sink.ClassMisconfigured, "check auth", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
-		"553 sender":         {"mail", servers.MailAnswer(553, "not yours"), sink.ClassMisconfigured, "check from", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
-		"451 sender":         {"mail", servers.MailAnswer(451, "later"), sink.ClassRejected, "later", "ok rejected not_attempted ok ok", "a1 b1 b2"},
-		"dropped at sender":  {"mail", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
-		"dropped at rcpt":    {"rcpt", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
-		"dropped at the end": {"end", servers.ErrMailDrop, sink.ClassRejected, "possible duplicate", "ok rejected not_attempted not_attempted not_attempted", "a1"},
-		"kept and dropped":   {"end", servers.ErrMailKeepAndDrop, sink.ClassRejected, "possible duplicate", "ok rejected not_attempted not_attempted not_attempted", "a1 a2"},
-	} {
+	for name, test := range answerTests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := servers.StartMail(t, servers.MailOptions{})

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/sink"
@@ -16,6 +18,10 @@ var errTimeout = errors.New("timeout")
 
 // busyPause is how long the sink waits when a server takes no more connections.
 const busyPause = 5 * time.Second
+
+// limitPause is how long the sink waits when the sender has used up what the server lets it send. That lasts for hours, whose
+// end nobody tells.
+const limitPause = 5 * time.Minute
 
 // reply is a server's refusal, with its text as one line.
 func reply(err *textproto.Error) error {
@@ -78,6 +84,11 @@ func (ss *session) refused(step string, err error, sender bool) (usable bool, cl
 		return false, sink.Unreachable(err)
 	case code == 530 || code == 534 || code == 535 || code == 538:
 		return true, sink.Misconfigured(fmt.Errorf("%w: check auth and security", err))
+	case aboutRelay(answer):
+		return true, sink.Misconfigured(fmt.Errorf("%w: the server does not take mails from this relay: check auth, from and envelope_from, "+
+			"and whom the server relays for", err))
+	case !sender && aboutLimit(answer):
+		return true, sink.Throttled(fmt.Errorf("%w: the sender's limit is used up", err), limitPause)
 	case code == 552: // too large, or a full mailbox
 		return true, sink.Permanent(err)
 	case code >= 500 && sender:
@@ -86,4 +97,51 @@ func (ss *session) refused(step string, err error, sender bool) (usable bool, cl
 		return true, sink.Permanent(err)
 	}
 	return true, sink.Rejected(err)
+}
+
+// aboutRelay reports whether a refusal would meet any mail of this relay, so that the mail is not to blame.
+func aboutRelay(answer *textproto.Error) bool {
+	text := strings.ToLower(answer.Msg)
+	if strings.Contains(text, "relay access denied") { // A server that is set to be soft says so with 4xx.
+		return answer.Code >= 400
+	}
+	if answer.Code < 500 {
+		return false
+	}
+	switch enhanced(answer) {
+	case "5.7.8", // what the relay logged in with does not hold
+		"5.7.60", "5.2.252": // it may not send as this sender
+		return true
+	}
+	return containsAny(text, "relaying denied", "unable to relay", "not permitted to relay")
+}
+
+// aboutLimit reports whether a refusal says that the sender has sent enough for now. A mailbox that is full has a quota too:
+// that is its recipient's affair, and no reason to hold up the others.
+func aboutLimit(answer *textproto.Error) bool {
+	text, code := strings.ToLower(answer.Msg), enhanced(answer)
+	switch {
+	case answer.Code < 500:
+		return false
+	case code == "5.4.5":
+		return true
+	case strings.HasPrefix(code, "5.2."), strings.Contains(text, "mailbox"):
+		return false
+	case containsAny(text, "sending limit", "daily limit"):
+		return true
+	}
+	return strings.Contains(text, "quota") && containsAny(text, "sending", "sender quota", "sender's quota", "daily", "hourly")
+}
+
+// enhanced is the code of RFC 3463 that a refusal's text begins with, if any.
+func enhanced(answer *textproto.Error) string {
+	code, _, _ := strings.Cut(strings.TrimSpace(answer.Msg), " ")
+	if strings.Trim(code, "0123456789.") != "" {
+		return ""
+	}
+	return code
+}
+
+func containsAny(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }

@@ -166,7 +166,7 @@ func (b *batch) deliver(ctx context.Context, d *sink.Delivery) error {
 		return nil
 	}
 	class, _, _ := sink.Classify(err)
-	b.over = !usable || cut || class == sink.ClassMisconfigured
+	b.over = !usable || cut || class == sink.ClassMisconfigured || class == sink.ClassThrottled
 	if cut && class == sink.ClassUnreachable {
 		return sink.NotAttempted(fmt.Errorf("send to %s: %w", b.sink.cfg.Address, context.Cause(ctx)))
 	}
