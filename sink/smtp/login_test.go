@@ -131,6 +131,8 @@ func TestProtection(t *testing.T) {
 	plain := servers.StartMail(t, servers.MailOptions{})
 	starttls := servers.StartMail(t, servers.MailOptions{StartTLS: true})
 	login := servers.StartMail(t, servers.MailOptions{Mechanisms: []string{"PLAIN"}})
+	// Loopback by a name that does not tell, as a server elsewhere.
+	elsewhere := strings.Replace(login.Addr(), "127.0.0.1", "0.0.0.0", 1)
 	trusted := &sink.TLS{CA: starttls.Certificates.CA}
 	auth := &smtp.Auth{Username: servers.MailUsername, Password: servers.MailPassword}
 	for name, test := range map[string]struct {
@@ -144,6 +146,7 @@ func TestProtection(t *testing.T) {
 		"another's":        {smtp.Config{Address: starttls.Addr(), Security: smtp.StartTLS, TLS: &sink.TLS{CA: trusted.CA, ServerName: "mail.example.org"}}, sink.ClassMisconfigured, "server_name"},
 		"no login there":   {smtp.Config{Address: plain.Addr(), Auth: auth}, sink.ClassMisconfigured, "no authentication"},
 		"other mechanism":  {smtp.Config{Address: login.Addr(), Auth: &smtp.Auth{Mechanism: "scram-sha-256", Username: "u", Password: "p"}}, sink.ClassMisconfigured, "offers only plain"},
+		"password to all":  {smtp.Config{Address: elsewhere, Security: smtp.Opportunistic, Auth: &smtp.Auth{Mechanism: "plain", Username: "u", Password: "p"}}, sink.ClassMisconfigured, "no TLS"},
 		"login is missing": {smtp.Config{Address: login.Addr()}, sink.ClassMisconfigured, "530"},
 	} {
 		t.Run(name, func(t *testing.T) {

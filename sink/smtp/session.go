@@ -123,6 +123,9 @@ func (s *Sink) auth(client *mailsmtp.Client) (mailsmtp.Auth, error) {
 		return nil, sink.Misconfigured(fmt.Errorf("the server offers only %s: set auth.mechanism to one of them, and security to starttls or tls",
 			strings.Join(offered, ", ")))
 	}
+	if !open && (name == "plain" || name == "login") {
+		return nil, sink.Misconfigured(fmt.Errorf("the connection has no TLS, and %s shows the password to whoever listens: set security to starttls or tls", name))
+	}
 	switch name {
 	case "scram-sha-256":
 		return mailsmtp.ScramSHA256Auth(a.Username, a.Password), nil
