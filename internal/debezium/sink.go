@@ -8,7 +8,7 @@ import (
 // sink writes the sink.
 func (c *conversion) sink() {
 	if !c.server {
-		c.kafka("source.", "source.producer.override.", "source.producer.")
+		c.kafka("source.producer.override.", "source.producer.")
 		return
 	}
 	kind := c.take("sink.type")
@@ -42,7 +42,11 @@ func (c *conversion) kafka(prefixes ...string) {
 	c.out.section(0, "sinks", "")
 	c.out.section(1, "kafka", "")
 	c.out.set(2, "kind", "kafka", "")
-	if s := get("bootstrap.servers"); s != nil {
+	s := get("bootstrap.servers")
+	if worker := c.connectBrokers(); s == nil {
+		s = worker
+	}
+	if s != nil {
 		c.out.set(2, "brokers", list(commas(s.value)), s.key)
 	} else if c.server {
 		c.missing("sink.kafka.producer.bootstrap.servers", "is missing: name the brokers")
@@ -84,6 +88,14 @@ func (c *conversion) kafka(prefixes ...string) {
 	if s := c.take("sink.kafka.wait.message.delivery.timeout.ms"); s != nil {
 		c.out.ignored(s.key, "the sink's own timeout counts")
 	}
+}
+
+// connectBrokers is the one option of the worker's own clients that counts for its producers too; nil in Debezium Server.
+func (c *conversion) connectBrokers() *setting {
+	if c.server {
+		return nil
+	}
+	return c.take("source.bootstrap.servers")
 }
 
 var jaasOption = regexp.MustCompile(`(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)`)
