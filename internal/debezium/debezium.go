@@ -64,7 +64,7 @@ func Import(files []File, env func(string) (string, bool), describe Describe) ([
 		c.read(f)
 	}
 	if len(c.problems) == 0 {
-		c.detect()
+		c.merge()
 		if c.server {
 			c.fromEnvironment(env)
 			c.expandAll(env)
@@ -88,6 +88,7 @@ type Describe func(address, table string) (map[string]string, error)
 type conversion struct {
 	// server: this is Debezium Server's configuration, not Kafka Connect's.
 	server   bool
+	layers   []*layer
 	names    []string
 	settings map[string]*setting
 	problems Problems

@@ -77,3 +77,45 @@ producer.sasl.jaas.config=ScramLoginModule required username="producers" passwor
 		}
 	}
 }
+
+// Kafka Connect takes a converter with all its options from the connector, or else from the worker. The files' order is the user's.
+func TestImportConverters(t *testing.T) {
+	t.Parallel()
+	worker, connector := text(t, "worker.properties"), text(t, "connector.json")
+	const own = `"value.converter": "io.debezium.converters.BinaryDataConverter"`
+	for name, c := range map[string]struct{ worker, connector, format, schema string }{
+		"its own":            {worker, connector, "format.value: binary", ""},
+		"its own, defaults":  {worker, strings.Replace(connector, own, `"value.converter": "org.apache.kafka.connect.json.JsonConverter"`, 1), "format.value: json", `format.value.schema: "\"string\""`},
+		"the worker's":       {worker, strings.Replace(connector, own, `"tasks.max": 1`, 1), "format.value: json", ""},
+		"half of the latter": {strings.Replace(worker, "value.converter.schemas.enable=false\n", "", 1), strings.Replace(connector, own, `"value.converter.schemas.enable": false`, 1), "format.value: json", `format.value.schema: "\"string\""`},
+	} {
+		yaml := imported(t, environment(), "worker.properties", c.worker, "connector.json", c.connector)
+		if !has(yaml, c.format) || strings.Contains(yaml, "format.value.schema:") != (c.schema != "") || c.schema != "" && !has(yaml, c.schema) {
+			t.Errorf("%s: not %s with the schema %q:\n%s", name, c.format, c.schema, yaml)
+		}
+		if other := imported(t, environment(), "connector.json", c.connector, "worker.properties", c.worker); other != yaml {
+			t.Errorf("%s: the order of the files matters:\n%s\nand\n%s", name, yaml, other)
+		}
+	}
+}
+
+// Debezium Server runs in Quarkus' profile prod.
+func TestImportProfile(t *testing.T) {
+	t.Parallel()
+	yaml := imported(t, environment(), "application.properties", `%prod.debezium.format.value=simplestring
+%{staging,prod}.debezium.source.slot.name=made
+%dev.debezium.source.publication.name=dev
+%prod.db.host=prod.example.org
+`+text(t, "server.properties"))
+	for _, line := range []string{"format.value: simplestring", `slot: "made"`, `publication: "dbz_publication"`} {
+		if !has(yaml, line) {
+			t.Errorf("no %s in\n%s", line, yaml)
+		}
+	}
+	if !strings.Contains(yaml, "host=prod.example.org") {
+		t.Errorf("not the profile's host in\n%s", yaml)
+	}
+	if yaml := imported(t, environment(), "application.properties", text(t, "server.properties")+"%prod.debezium.source.slot.name=made\n"); !has(yaml, `slot: "made"`) {
+		t.Errorf("a profile's option at the end:\n%s", yaml)
+	}
+}

@@ -40,7 +40,8 @@ func ignoredOptions() []ignoredOption {
 		{"source.database.query.timeout.ms", own}, {"source.database.connectionTimeZone", own}, {"source.database.sslfactory", own},
 		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "it is false"},
 		{"source.guardrail.", own}, {"source.connection.validation.timeout.ms", own}, {"source.internal.", own}, {"source.openlineage.", own},
-		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {"other.", "it is not Debezium's"}, {"api.", own},
+		{"quarkus.", "it is the Java server's"}, {profilePrefix, "it is of another profile"}, {otherPrefix, "it is not Debezium's"},
+		{unusedPrefix, "it is of a converter that does not count here: Kafka Connect does not mix the worker's with the connector's"}, {"api.", own},
 		{"transforms.", "the transformation is not in the list of transforms"}, {"predicates", "no transformation uses it"}, {"predicates.", "no transformation uses it"}, {"sink.", "it is of another sink"}, {"format.", "it is of another format"},
 		{"key.converter.", "it is of another converter"}, {"value.converter.", "it is of another converter"}, {"header.converter.", "it is of another converter"},
 	}

@@ -36,90 +36,54 @@ const (
 	serverPrefix = "debezium."
 	// environment stands for a file.
 	environment = "environment"
-	// profilePrefix begins the keys of options of one of Quarkus' profiles.
-	profilePrefix = "profile."
 )
 
-// read takes over the options of a file. Later ones win.
+// read reads the options of a file.
 func (c *conversion) read(f File) {
-	name := filepath.Base(f.Name)
-	c.names = append(c.names, name)
+	l := &layer{name: filepath.Base(f.Name)}
+	c.layers = append(c.layers, l)
 	if text := bytes.TrimSpace(f.Data); len(text) > 0 && text[0] == '{' {
-		c.readJSON(name, text)
+		c.readJSON(l, text)
 		return
 	}
 	for _, p := range router.ParseProperties(f.Data) {
-		c.add(&setting{key: p.Key, value: strings.TrimSpace(p.Value), file: name, line: p.Line})
+		l.settings = append(l.settings, &setting{key: p.Key, value: strings.TrimSpace(p.Value), file: l.name, line: p.Line})
 	}
 }
 
 // readJSON reads a connector: its configuration alone, or under "config" beside its name, as Kafka Connect's REST interface
 // takes them.
-func (c *conversion) readJSON(name string, text []byte) {
+func (c *conversion) readJSON(l *layer, text []byte) {
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(text, &whole); err != nil {
-		c.problems = append(c.problems, &Problem{file: name, Key: "JSON", Reason: fmt.Sprintf("cannot be read: %v: give the connector's configuration as Kafka Connect takes it", err)})
+		c.problems = append(c.problems, &Problem{file: l.name, Key: "JSON", Reason: fmt.Sprintf("cannot be read: %v: give the connector's configuration as Kafka Connect takes it", err)})
 		return
 	}
 	if config, ok := whole["config"]; ok {
 		if connector, ok := whole["name"]; ok {
-			c.addJSON(name, "name", connector)
+			c.addJSON(l, "name", connector)
 		}
 		whole = nil
 		if err := json.Unmarshal(config, &whole); err != nil {
-			c.problems = append(c.problems, &Problem{file: name, Key: "config", Reason: "must be an object of options"})
+			c.problems = append(c.problems, &Problem{file: l.name, Key: "config", Reason: "must be an object of options"})
 			return
 		}
 	}
 	for key, value := range whole {
-		c.addJSON(name, key, value)
+		c.addJSON(l, key, value)
 	}
 }
 
-func (c *conversion) addJSON(file, key string, value json.RawMessage) {
+func (c *conversion) addJSON(l *layer, key string, value json.RawMessage) {
 	var text string
 	if json.Unmarshal(value, &text) != nil {
 		text = string(value) // a number or boolean
 		if len(text) > 0 && (text[0] == '{' || text[0] == '[') {
-			c.problems = append(c.problems, &Problem{file: file, Key: key, Reason: "must be a text, a number or a boolean"})
+			c.problems = append(c.problems, &Problem{file: l.name, Key: key, Reason: "must be a text, a number or a boolean"})
 			return
 		}
 	}
-	c.add(&setting{key: key, value: strings.TrimSpace(text), file: file})
-}
-
-// add files an option under its key without Debezium Server's prefix; what a connector calls its own gets source.
-func (c *conversion) add(s *setting) {
-	key, isServer := strings.CutPrefix(s.key, serverPrefix)
-	if !isServer {
-		key = "source." + s.key
-		for _, prefix := range []string{"transforms", "predicates", "quarkus.", "key.converter", "value.converter", "header.converter"} {
-			if strings.HasPrefix(s.key, prefix) {
-				key = s.key
-			}
-		}
-	}
-	if strings.HasPrefix(s.key, "%") {
-		key = profilePrefix + s.key
-	}
-	c.settings[key] = s
-}
-
-// detect tells Debezium Server's files from Kafka Connect's.
-func (c *conversion) detect() {
-	for _, s := range c.settings {
-		c.server = c.server || strings.HasPrefix(s.key, serverPrefix)
-	}
-	if !c.server {
-		return
-	}
-	// What has no prefix in such a file is for others, or a property that options refer to.
-	for key, s := range c.settings {
-		if !strings.HasPrefix(s.key, serverPrefix) && strings.HasPrefix(key, "source.") {
-			delete(c.settings, key)
-			c.settings["other."+s.key] = s
-		}
-	}
+	l.settings = append(l.settings, &setting{key: key, value: strings.TrimSpace(text), file: l.name})
 }
 
 // environmentKeys are options that are often left to the environment.
@@ -169,7 +133,7 @@ func (c *conversion) expandAll(env func(string) (string, bool)) {
 				}
 				return ref
 			}
-			if other := c.settings["other."+name]; other != nil {
+			if other := c.settings[otherPrefix+name]; other != nil {
 				return other.value
 			}
 			if variable := strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(name)); strings.Contains(name, ".") {

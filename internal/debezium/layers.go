@@ -1,0 +1,140 @@
+package debezium
+
+import (
+	"slices"
+	"strings"
+)
+
+// A layer is what one file holds.
+type layer struct {
+	name     string
+	settings []*setting
+}
+
+func (l *layer) has(key string) bool {
+	return slices.ContainsFunc(l.settings, func(s *setting) bool { return s.key == key })
+}
+
+// Prefixes of settings that are filed only to be listed as without effect, or for others to refer to.
+const (
+	// otherPrefix begins what is not Debezium's, though its options may refer to it.
+	otherPrefix = "other."
+	// profilePrefix begins the keys of options of a profile of Quarkus that is not in force.
+	profilePrefix = "profile."
+	// unusedPrefix begins options of converters that do not count.
+	unusedPrefix = "unused."
+)
+
+// merge makes one configuration of the files. Which of several counts is not the same in Debezium Server and in Kafka Connect.
+func (c *conversion) merge() {
+	for _, l := range c.layers {
+		for _, s := range l.settings {
+			name, _ := inProfile(s.key)
+			c.server = c.server || strings.HasPrefix(name, serverPrefix)
+		}
+	}
+	if c.server {
+		c.mergeServer()
+	} else {
+		c.mergeConnect()
+	}
+	for _, l := range c.layers {
+		c.names = append(c.names, l.name)
+	}
+}
+
+// inProfile splits the profile of Quarkus from a key, as in %prod.debezium.sink.type. profiles is nil where the key has none.
+func inProfile(key string) (name string, profiles []string) {
+	rest, ok := strings.CutPrefix(key, "%")
+	if !ok {
+		return key, nil
+	}
+	if list, name, ok := strings.Cut(rest, "}."); ok && strings.HasPrefix(list, "{") {
+		return name, commas(list[1:])
+	}
+	profile, name, _ := strings.Cut(rest, ".")
+	return name, []string{profile}
+}
+
+// mergeServer files Debezium Server's options under their keys without its prefix. Later ones win, but those of the profile prod, in
+// which Debezium Server runs, win over those of none.
+func (c *conversion) mergeServer() {
+	inForce := map[string]bool{}
+	for _, l := range c.layers {
+		for _, s := range l.settings {
+			name, profiles := inProfile(s.key)
+			if profiles != nil && !slices.Contains(profiles, "prod") {
+				c.settings[profilePrefix+s.key] = s
+				continue
+			}
+			key, ours := strings.CutPrefix(name, serverPrefix)
+			if !ours && !strings.HasPrefix(name, "quarkus.") {
+				key = otherPrefix + name
+			}
+			if profiles == nil && inForce[key] {
+				continue
+			}
+			c.settings[key] = s
+			inForce[key] = profiles != nil
+		}
+	}
+}
+
+// mergeConnect files a connector's options, and its worker's where the connector has none. The files' order does not tell which is which.
+func (c *conversion) mergeConnect() {
+	isConnector := func(l *layer) bool { return l.has("connector.class") }
+	slices.SortStableFunc(c.layers, func(a, b *layer) int {
+		switch {
+		case isConnector(a) == isConnector(b):
+			return 0
+		case isConnector(b):
+			return -1
+		}
+		return 1
+	})
+	for _, l := range c.layers {
+		connector := isConnector(l)
+		if connector {
+			c.dropConverters(l)
+		}
+		for _, s := range l.settings {
+			key := connectKey(s.key)
+			if part := converterOf(s.key); connector && part != "" && !l.has(part) {
+				key = unusedPrefix + key
+			}
+			c.settings[key] = s
+		}
+	}
+}
+
+// dropConverters takes the options of the worker's converters away that a connector has converters of its own for: Kafka Connect makes
+// a converter of the options of one of the two, and mixes nothing.
+func (c *conversion) dropConverters(connector *layer) {
+	for key, s := range c.settings {
+		if part := converterOf(key); part != "" && connector.has(part) {
+			delete(c.settings, key)
+			c.settings[unusedPrefix+key] = s
+		}
+	}
+}
+
+// converterOf is the key of the converter that an option belongs to, "" for others.
+func converterOf(key string) string {
+	for _, part := range converters() {
+		if strings.HasPrefix(key, part+".") {
+			return part
+		}
+	}
+	return ""
+}
+
+func converters() []string { return []string{"key.converter", "value.converter", "header.converter"} }
+
+// connectKey is where an option of Kafka Connect is filed: what a connector calls its own gets source, as in Debezium Server.
+func connectKey(key string) string {
+	switch {
+	case slices.Contains(converters(), key), converterOf(key) != "", strings.HasPrefix(key, "transforms"), strings.HasPrefix(key, "predicates"):
+		return key
+	}
+	return "source." + key
+}
