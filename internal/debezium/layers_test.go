@@ -119,3 +119,32 @@ func TestImportProfile(t *testing.T) {
 		t.Errorf("a profile's option at the end:\n%s", yaml)
 	}
 }
+
+// A variable counts before the option of a file that it is named after, whichever option that is.
+func TestImportEnvironment(t *testing.T) {
+	t.Parallel()
+	server := text(t, "server.properties")
+	yaml := imported(t, environment("DEBEZIUM_FORMAT_VALUE", "simplestring", "DEBEZIUM_TRANSFORMS_OUTBOX_ROUTE_TOPIC_REPLACEMENT", "all.$${routedByValue}",
+		"DEBEZIUM_TRANSFORMS_OUTBOX_TABLE_FIELD_EVENT_KEY", "kee", "DEBEZIUM_SINK_KAFKA_PRODUCER_COMPRESSION_TYPE", "gzip", "DB_HOST", "env.example.org",
+		"DEBEZIUM_SOURCE_SLOT_NAME", "made", "_PROD_DEBEZIUM_SOURCE_PUBLICATION_NAME", "p",
+		"DEBEZIUM_SINK_KAFKA_PRODUCER_SASL_JAAS_CONFIG", `ScramLoginModule required username="env" password="${SECRET}";`),
+		"application.properties", "%prod.debezium.format.value=binary\n"+server)
+	for _, line := range []string{"format.value: simplestring", `route.topic.replacement: "all.${routedByValue}"`, `table.field.event.key: "kee"`, `compression: "gzip"`,
+		`slot: "${DEBEZIUM_SOURCE_SLOT_NAME}"`, `publication: "${_PROD_DEBEZIUM_SOURCE_PUBLICATION_NAME}"`, `username: "env"`, `password: "${SECRET}"`} {
+		if !has(yaml, line) {
+			t.Errorf("no %s in\n%s", line, yaml)
+		}
+	}
+	if !strings.Contains(yaml, "host='${DB_HOST}'") {
+		t.Errorf("not the environment's host in\n%s", yaml)
+	}
+	_, err := debezium.Import(files(t, "server.properties"), environment("DEBEZIUM_SINK_KAFKA_PRODUCER_SASL_JAAS_CONFIG", "hidden"), nil)
+	if err == nil || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("a wrong login in the environment: %v", err)
+	}
+	// Kafka Connect does not look into the environment.
+	env := environment("DEBEZIUM_VALUE_CONVERTER", "x", "SLOT_NAME", "x", "VALUE_CONVERTER", "x")
+	if yaml := imported(t, env, "worker.properties", text(t, "worker.properties"), "connector.json", text(t, "connector.json")); !has(yaml, "format.value: binary") {
+		t.Errorf("a connector's option from the environment:\n%s", yaml)
+	}
+}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/router"
@@ -20,12 +18,15 @@ type setting struct {
 	file string
 	line int
 	used bool
+	// reference: the value is a variable of tailbox.yaml's, as it has to be there.
+	reference bool
 }
 
 // secret tells whether the value must not be shown.
 func (s *setting) secret() bool {
+	key := strings.ReplaceAll(strings.ToLower(s.key), "_", ".") // a variable is secret as the option it stands for
 	for _, word := range []string{"password", "secret", "token", "jaas", "passphrase", "connection.string"} {
-		if strings.Contains(s.key, word) {
+		if strings.Contains(key, word) {
 			return true
 		}
 	}
@@ -84,68 +85,4 @@ func (c *conversion) addJSON(l *layer, key string, value json.RawMessage) {
 		}
 	}
 	l.settings = append(l.settings, &setting{key: key, value: strings.TrimSpace(text), file: l.name})
-}
-
-// environmentKeys are options that are often left to the environment.
-func environmentKeys() []string {
-	return []string{"sink.type", "sink.kafka.producer.bootstrap.servers", "sink.http.url", "source.connector.class", "source.database.hostname",
-		"source.database.port", "source.database.user", "source.database.password", "source.database.dbname", "source.slot.name",
-		"source.publication.name", "source.table.include.list", "source.topic.prefix", "source.plugin.name"}
-}
-
-// fromEnvironment takes options from the environment, where Debezium Server would. They stay references to it.
-func (c *conversion) fromEnvironment(env func(string) (string, bool)) {
-	for _, key := range environmentKeys() {
-		name := strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(serverPrefix + key))
-		value, set := env(name)
-		if !set {
-			continue
-		}
-		s := &setting{key: "$" + name, value: "${" + name + "}", file: environment}
-		if slices.Contains([]string{"sink.type", "source.connector.class", "source.table.include.list", "source.topic.prefix", "source.plugin.name"}, key) {
-			s.value = value // decides what is written
-		}
-		c.settings[key] = s
-	}
-}
-
-// expression is a reference of MicroProfile's configuration, or a $ that is escaped.
-var expression = regexp.MustCompile(`\$\$|\$\{([^{}:]*)(:[^{}]*)?\}`)
-
-// envName is what tailbox.yaml takes for the name of a variable.
-var envName = regexp.MustCompile(`^[A-Z0-9_]+$`)
-
-// expandAll resolves references and escapes as Debezium Server does. Variables of the environment stay references.
-func (c *conversion) expandAll(env func(string) (string, bool)) {
-	for _, s := range c.settings {
-		if s.file == environment {
-			continue
-		}
-		s.value = expression.ReplaceAllStringFunc(s.value, func(ref string) string {
-			if ref == "$$" {
-				return "$"
-			}
-			parts := expression.FindStringSubmatch(ref)
-			name, byDefault := parts[1], parts[2]
-			if envName.MatchString(name) {
-				if byDefault != "" {
-					return "${" + name + ":-" + byDefault[1:] + "}"
-				}
-				return ref
-			}
-			if other := c.settings[otherPrefix+name]; other != nil {
-				return other.value
-			}
-			if variable := strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(name)); strings.Contains(name, ".") {
-				if _, set := env(variable); set {
-					return "${" + variable + "}"
-				}
-			}
-			if byDefault != "" {
-				return byDefault[1:]
-			}
-			c.problem(s, "${%s} is a reference that nothing defines: write $${%s} if it is meant for Debezium itself", name, name)
-			return ref
-		})
-	}
 }
