@@ -178,3 +178,25 @@ func TestConcurrentDuplicate(t *testing.T) {
 		wait.Wait()
 	})
 }
+
+// TestOtherIndex: a row that breaks a unique index which is not the outbox's own leaves none of those before it behind.
+func TestOtherIndex(t *testing.T) {
+	each(t, func(r *rig) {
+		r.exec("CREATE TABLE numbered (id varchar(40) PRIMARY KEY, body text, number int UNIQUE)", "INSERT INTO numbered VALUES ('there', 'x', 3)")
+		tab := outbox.Table{Name: "numbered", Columns: outbox.Columns{ID: "id", Payload: "body"}}
+		w := r.writer(tab, outbox.Options{Savepoint: true})
+		var drafts []outbox.Draft
+		for n := 1; n <= 3; n++ {
+			drafts = append(drafts, outbox.Draft{Payload: []byte("new"), Fields: map[string]any{"number": n}})
+		}
+		r.in(func(ctx context.Context, tx *sql.Tx) {
+			if written, err := w.WriteAll(ctx, tx, drafts); err == nil || errors.Is(err, outbox.ErrDuplicate) {
+				r.Errorf("a number that is there: %+v, %v", written, err)
+			}
+			var n int
+			if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM numbered WHERE body = 'new'").Scan(&n); err != nil || n != 0 {
+				r.Errorf("%d rows of a call that failed, %v", n, err)
+			}
+		})
+	})
+}
