@@ -110,7 +110,7 @@ type Options struct {
 	// database makes ids.
 	NewID func() string
 	// Savepoint (Postgres) writes within a savepoint, so that an error of the database, such as a violated constraint
-	// on one of Fields, leaves the transaction usable. It costs a subtransaction a call, and up to two round trips. What can be known
+	// on one of Fields, leaves the transaction usable. It costs a subtransaction a call, and two round trips. What can be known
 	// beforehand, and duplicates, never need it.
 	Savepoint bool
 	// DeleteAtOnce deletes each row in the statement after the one that inserts it, so that the table stays empty and the log

@@ -68,7 +68,8 @@ func (w *Writer) Write(ctx context.Context, tx Tx, d outbox.Draft) (id string, e
 	return written[0].ID, nil
 }
 
-// WriteAll writes messages in their order in one round trip, all of them or, with an error as of Write, none.
+// WriteAll writes messages in their order, all of them or, with an error as of Write, none. It takes one round trip, unless
+// outbox.Options.Savepoint is set.
 func (w *Writer) WriteAll(ctx context.Context, tx Tx, drafts []outbox.Draft) ([]outbox.Written, error) {
 	if !inTransaction(tx) {
 		return nil, fmt.Errorf("write to table %s: %w", w.in.Table().Name, outbox.ErrNoTransaction)
@@ -78,7 +79,12 @@ func (w *Writer) WriteAll(ctx context.Context, tx Tx, drafts []outbox.Draft) ([]
 		return nil, err
 	}
 	r := writing{Writer: w, tx: tx}
-	if r.batcher, _ = tx.(batcher); r.batcher == nil {
+	// pgx prepares and encodes a whole batch before the savepoint in it is executed, and closes the connection where a value cannot be
+	// encoded. So a savepoint that is to guard against all errors goes by itself, and the statements after it.
+	if !w.in.Options().Savepoint {
+		r.batcher, _ = tx.(batcher)
+	}
+	if r.batcher == nil {
 		r.statements = w.in.Statements(rows)
 	} else {
 		// In a batch one row a statement costs little, and gives pgx few texts to prepare and to keep.
@@ -120,7 +126,7 @@ type batcher interface {
 type writing struct {
 	*Writer
 	tx         Tx
-	batcher    batcher // nil where tx is none
+	batcher    batcher // nil where tx is none, or must not be one
 	statements []outbox.Statement
 	guarded    bool
 	written    []outbox.Written
@@ -194,7 +200,7 @@ func (r *writing) read(answers pgx.BatchResults) ([]result, error) {
 	return list, nil
 }
 
-// oneByOne is send for what cannot send a batch.
+// oneByOne is send without a batch.
 func (r *writing) oneByOne(ctx context.Context) ([]result, error) {
 	if r.guarded {
 		if _, err := r.tx.Exec(ctx, "SAVEPOINT "+savepoint); err != nil {

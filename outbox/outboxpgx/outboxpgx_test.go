@@ -213,6 +213,51 @@ func TestSavepoint(t *testing.T) {
 	})
 }
 
+// TestSavepointBeforehand: so does what pgx itself refuses, before the database has seen a row.
+func TestSavepointBeforehand(t *testing.T) {
+	each(t, "tailbox", func(r *rig) {
+		exec := func(sql string) {
+			r.Helper()
+			if _, err := r.pool.Exec(r.Context(), sql); err != nil {
+				r.Fatal(err)
+			}
+		}
+		exec("ALTER TABLE outbox ADD n int, ADD gone int")
+		w := r.writer(r.table, outbox.Options{Savepoint: true})
+		exec("ALTER TABLE outbox DROP gone")
+		draft := func(kind string, fields map[string]any) outbox.Draft {
+			return outbox.Draft{Type: kind, Payload: []byte("p"), Fields: fields}
+		}
+		for _, fields := range []map[string]any{{"n": 1.5}, {"n": []int{1}}, {"gone": 1}} {
+			for _, several := range []bool{false, true} {
+				kind := fmt.Sprint(fields, several)
+				drafts := []outbox.Draft{draft(kind, fields)}
+				if several {
+					good := draft(kind, map[string]any{"n": 1})
+					drafts = []outbox.Draft{good, drafts[0], good}
+				}
+				r.in(func(ctx context.Context, tx pgx.Tx) {
+					_, failed := w.WriteAll(ctx, tx, drafts)
+					var n, want int
+					if failed == nil && fields["n"] != nil {
+						want = len(drafts) // the simple protocol lets the database round
+					}
+					if err := tx.QueryRow(ctx, "SELECT count(*) FROM outbox WHERE type = $1", kind).Scan(&n); err != nil || n != want {
+						r.Errorf("%s: %d rows after %v, want %d; %v", kind, n, failed, want, err)
+					}
+				})
+			}
+		}
+		r.in(func(ctx context.Context, tx pgx.Tx) {
+			keyed := outbox.Draft{Type: "t", Payload: []byte("p"), IdempotencyKey: "k"}
+			written, err := w.WriteAll(ctx, tx, []outbox.Draft{draft("t", nil), keyed, draft("t", map[string]any{"n": 2})})
+			if err != nil || len(written) != 3 {
+				r.Errorf("%+v, %v", written, err)
+			}
+		})
+	})
+}
+
 // plain is a transaction that cannot send batches.
 type plain struct{ tx pgx.Tx }
 
