@@ -110,14 +110,18 @@ func (c *conn) listen(ctx context.Context, timeout time.Duration) error {
 	flushCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err = c.nc.FlushWithContext(flushCtx)
+	if last := c.nc.LastError(); errors.Is(last, natsgo.ErrPermissionViolation) {
+		return deaf(last, subject)
+	}
+	// told may have cut the connection by now.
+	denial, _ := c.denial("")
 	switch {
+	case denial != nil:
+		return denial
 	case ctx.Err() != nil:
 		return sink.NotAttempted(fmt.Errorf("receive answers: %w", context.Cause(ctx)))
 	case err != nil:
 		return sink.Unreachable(fmt.Errorf("receive answers: %w", err))
-	}
-	if err := c.nc.LastError(); errors.Is(err, natsgo.ErrPermissionViolation) {
-		return deaf(err, subject)
 	}
 	if err := probe.Unsubscribe(); err != nil {
 		return sink.Unreachable(fmt.Errorf("receive answers: %w", err))

@@ -168,6 +168,9 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 			continue
 		}
 		err = refused(p.msg.Subject, err)
+		if denial, _ := c.denial(""); denial != nil {
+			err = denial // That is why the connection ended.
+		}
 		answers[p.at] = err
 		if class, _, _ := sink.Classify(err); class == sink.ClassUnreachable {
 			// What the library had not written yet may be lost to it: nothing more can be known from this connection.
@@ -178,6 +181,9 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 	stop()
 	for _, p := range sent {
 		err := c.await(ctx, p)
+		if denial, _ := c.denial(""); err != nil && denial != nil {
+			err = denial
+		}
 		answers[p.at] = err
 		if errors.Is(err, jetstream.ErrNoStreamResponse) {
 			silent = append(silent, p)
@@ -210,9 +216,6 @@ func (c *conn) await(ctx context.Context, p publication) error {
 		case <-c.closed:
 			if err, known := p.known(); known {
 				return err
-			}
-			if denial, _ := c.denial(""); denial != nil {
-				return denial // That is why it ended.
 			}
 			return unanswered(subject, fmt.Errorf("the connection ended: %w", c.end()))
 		case <-ctx.Done():
