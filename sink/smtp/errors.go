@@ -84,9 +84,12 @@ func (ss *session) refused(step string, err error, sender bool) (usable bool, cl
 		return false, sink.Unreachable(err)
 	case code == 530 || code == 534 || code == 535 || code == 538:
 		return true, sink.Misconfigured(fmt.Errorf("%w: check auth and security", err))
-	case aboutRelay(answer):
-		return true, sink.Misconfigured(fmt.Errorf("%w: the server does not take mails from this relay: check auth, from and envelope_from, "+
-			"and whom the server relays for", err))
+	case aboutSender(answer), sender && aboutRelaying(answer):
+		return true, sink.Misconfigured(fmt.Errorf("%w: the server does not take mails from this sender: check auth, from and envelope_from", err))
+	case aboutRelaying(answer):
+		// It meets all mails where the relay lost its right, and one where its recipient is in a domain that the server does not relay to.
+		// To retry is right for both: the others go on, and no backlog becomes dead letters before somebody can look.
+		return true, sink.Rejected(fmt.Errorf("%w: the server does not relay to this recipient for us: check auth, and whom the server relays for", err))
 	case !sender && aboutLimit(answer):
 		return true, sink.Throttled(fmt.Errorf("%w: the sender's limit is used up", err), limitPause)
 	case code == 552: // too large, or a full mailbox
@@ -99,12 +102,8 @@ func (ss *session) refused(step string, err error, sender bool) (usable bool, cl
 	return true, sink.Rejected(err)
 }
 
-// aboutRelay reports whether a refusal would meet any mail of this relay, so that the mail is not to blame.
-func aboutRelay(answer *textproto.Error) bool {
-	text := strings.ToLower(answer.Msg)
-	if strings.Contains(text, "relay access denied") { // A server that is set to be soft says so with 4xx.
-		return answer.Code >= 400
-	}
+// aboutSender reports whether a refusal is about who sends, so that it would meet any mail.
+func aboutSender(answer *textproto.Error) bool {
 	if answer.Code < 500 {
 		return false
 	}
@@ -113,7 +112,12 @@ func aboutRelay(answer *textproto.Error) bool {
 		"5.7.60", "5.2.252": // it may not send as this sender
 		return true
 	}
-	return containsAny(text, "relaying denied", "unable to relay", "not permitted to relay")
+	return false
+}
+
+// aboutRelaying reports whether the server does not relay to the recipient for us.
+func aboutRelaying(answer *textproto.Error) bool {
+	return containsAny(strings.ToLower(answer.Msg), "relay access denied", "relaying denied", "unable to relay", "not permitted to relay")
 }
 
 // aboutLimit reports whether a refusal says that the sender has sent enough for now. A mailbox that is full has a quota too:
