@@ -73,7 +73,8 @@ func (c *conversion) fromVariables(env func(string) (string, bool), keys []strin
 				continue
 			}
 			s := &setting{key: "$" + name, value: value, file: environment}
-			if staysReference(key) {
+			isList := key == "sink.kafka.producer.bootstrap.servers" || key == "sink.nats-jetstream.url"
+			if several := isList && strings.Contains(value, ","); staysReference(key) && !several {
 				s.value, s.reference = "${"+name+"}", true
 			}
 			c.settings[key] = s

@@ -138,6 +138,12 @@ func TestImportEnvironment(t *testing.T) {
 	if !strings.Contains(yaml, "host='${DB_HOST}'") {
 		t.Errorf("not the environment's host in\n%s", yaml)
 	}
+	// One variable cannot be several items of a list.
+	for servers, line := range map[string]string{"a:1,b:2": `brokers: ["a:1", "b:2"]`, "a:1": `brokers: ["${DEBEZIUM_SINK_KAFKA_PRODUCER_BOOTSTRAP_SERVERS}"]`} {
+		if yaml := imported(t, environment("DEBEZIUM_SINK_KAFKA_PRODUCER_BOOTSTRAP_SERVERS", servers), "application.properties", server); !has(yaml, line) {
+			t.Errorf("no %s in\n%s", line, yaml)
+		}
+	}
 	_, err := debezium.Import(files(t, "server.properties"), environment("DEBEZIUM_SINK_KAFKA_PRODUCER_SASL_JAAS_CONFIG", "hidden"), nil)
 	if err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("a wrong login in the environment: %v", err)
