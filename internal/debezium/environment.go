@@ -92,34 +92,46 @@ var envName = regexp.MustCompile(`^[A-Z0-9_]+$`)
 // expandAll resolves references and escapes as Debezium Server does. Variables of the environment stay references.
 func (c *conversion) expandAll(env func(string) (string, bool)) {
 	for _, s := range c.settings {
-		if s.reference {
-			continue
+		c.expand(s, env)
+	}
+}
+
+// expand resolves one option, and before it those that it refers to.
+func (c *conversion) expand(s *setting, env func(string) (string, bool)) {
+	if s.reference || s.expanded {
+		return
+	}
+	s.expanded, s.expanding = true, true
+	defer func() { s.expanding = false }()
+	s.value = expression.ReplaceAllStringFunc(s.value, func(ref string) string {
+		if ref == "$$" {
+			return "$"
 		}
-		s.value = expression.ReplaceAllStringFunc(s.value, func(ref string) string {
-			if ref == "$$" {
-				return "$"
+		parts := expression.FindStringSubmatch(ref)
+		name, byDefault := parts[1], parts[2]
+		if envName.MatchString(name) {
+			if byDefault != "" {
+				return "${" + name + ":-" + byDefault[1:] + "}"
 			}
-			parts := expression.FindStringSubmatch(ref)
-			name, byDefault := parts[1], parts[2]
-			if envName.MatchString(name) {
-				if byDefault != "" {
-					return "${" + name + ":-" + byDefault[1:] + "}"
-				}
+			return ref
+		}
+		if other := c.settings[otherPrefix+name]; other != nil {
+			if other.expanding {
+				c.problem(s, "${%s} refers back to itself: give one of them a value", name)
 				return ref
 			}
-			if other := c.settings[otherPrefix+name]; other != nil {
-				return other.value
+			c.expand(other, env)
+			return other.value
+		}
+		if variable := variableOf(name); strings.Contains(name, ".") {
+			if _, set := env(variable); set {
+				return "${" + variable + "}"
 			}
-			if variable := variableOf(name); strings.Contains(name, ".") {
-				if _, set := env(variable); set {
-					return "${" + variable + "}"
-				}
-			}
-			if byDefault != "" {
-				return byDefault[1:]
-			}
-			c.problem(s, "${%s} is a reference that nothing defines: write $${%s} if it is meant for Debezium itself", name, name)
-			return ref
-		})
-	}
+		}
+		if byDefault != "" {
+			return byDefault[1:]
+		}
+		c.problem(s, "${%s} is a reference that nothing defines: write $${%s} if it is meant for Debezium itself", name, name)
+		return ref
+	})
 }

@@ -154,3 +154,20 @@ func TestImportEnvironment(t *testing.T) {
 		t.Errorf("a connector's option from the environment:\n%s", yaml)
 	}
 }
+
+// What options refer to may refer to others, in any order; but not in a circle.
+func TestImportReferences(t *testing.T) {
+	t.Parallel()
+	server := text(t, "server.properties")
+	chain := "debezium.transforms.outbox.route.topic.replacement=${a.one}.all\na.one=${b.two}-1\nb.two=${c.three}-2\nc.three=three\n"
+	for range 20 { // by chance it came right before
+		yaml := imported(t, environment(), "application.properties", server+"\n"+chain)
+		if line := `route.topic.replacement: "three-2-1.all"`; !has(yaml, line) {
+			t.Fatalf("no %s in\n%s", line, yaml)
+		}
+		_, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(server + "\n" + strings.Replace(chain, "=three", "=${a.one}", 1))}}, environment(), nil)
+		if err == nil || !strings.Contains(err.Error(), "refers back to itself") {
+			t.Fatalf("a circle: %v", err)
+		}
+	}
+}

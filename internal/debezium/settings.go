@@ -20,6 +20,8 @@ type setting struct {
 	used bool
 	// reference: the value is a variable of tailbox.yaml's, as it has to be there.
 	reference bool
+	// expanded: references in the value are resolved; expanding: they are about to be.
+	expanded, expanding bool
 }
 
 // secret tells whether the value must not be shown.
