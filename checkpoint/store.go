@@ -184,7 +184,8 @@ type Store interface {
 	Settle(ctx context.Context, s *Settlement) (*Settled, error)
 	// Due returns the first deliveries of lanes that are due at the given sinks, those of higher Priority first, then in order of
 	// position, at most limit, and how long until the next one is due (0 = nothing is scheduled). Where more are due, those of
-	// higher priority are preferred, among as many as the store compares at a time.
+	// higher priority are preferred, among as many as the store compares at a time. What stands behind a message of its group that
+	// is parked at the sink "" is not due.
 	Due(ctx context.Context, sinks []string, limit int) ([]Parked, time.Duration, error)
 	// Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an
 	// operator; at most limit deliveries and about bytes of payload. More tells whether blocking deliveries follow.

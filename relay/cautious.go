@@ -79,7 +79,9 @@ func (e *engine) cautionNow() bool {
 	}
 	c := e.caution
 	e.caution = nil
-	if e.cautious++; e.cautious > cautiousMessages {
+	// Only where something was settled, or the next start would be as cautious, and read the same messages: those that a
+	// checkpoint names as settled, say, which are behind nothing that moves it.
+	if e.cautious++; e.cautious > cautiousMessages && e.counted {
 		e.log.Info("cautious start is over")
 		c.reply <- errRestart
 		return false

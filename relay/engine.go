@@ -461,6 +461,7 @@ func (e *engine) tick(now time.Time) {
 		e.checkSink(s, now)
 	}
 	e.checkStarvation(now)
+	e.checkPressure(now)
 	if now.Sub(e.sampled) >= time.Second {
 		e.sampled = now
 		e.sample(now)

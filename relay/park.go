@@ -121,9 +121,13 @@ func (e *engine) checkSink(s *sinkState, now time.Time) {
 	if s.park && s.down.IsZero() && s.queued == 0 { // it was too slow for the others, and has caught up
 		e.opened(s, now)
 	}
-	if !s.down.IsZero() && !s.park && now.Sub(s.down) >= parkAfter {
+	switch {
+	case s.down.IsZero() || now.Sub(s.down) < parkAfter:
+	case !s.park:
 		e.log.Warn("parking what is queued for the sink", "sink", s.name, "state", s.state(now), "queued", s.queued)
 		e.parkSink(s, now)
+	case s.paused || now.Before(s.throttled):
+		e.parkSink(s, now) // what was in flight then, or was brought back before
 	}
 	for _, q := range s.all {
 		p := s.pauses[q.Name]
@@ -155,7 +159,7 @@ func (e *engine) report(s *sinkState, now time.Time) {
 
 // review lists a lane that has something to park, and lets go on one whose arrivals need not be parked any more.
 func (e *engine) review(l *lane) {
-	if l.listed || l.busy > 0 || l.settling {
+	if l.listed || l.busy > 0 && !l.polling || l.settling {
 		return
 	}
 	if l.sink.sink == nil && l.parking == nil && !l.blocked && l.arrivals.len() > 0 {
@@ -176,11 +180,11 @@ func (e *engine) review(l *lane) {
 
 func (e *engine) parkableLane(l *lane) bool {
 	switch {
-	case l.busy > 0 || l.settling:
+	case l.settling || l.busy > 0 && (!l.polling || l.parking != nil):
 		return false
 	case l.parking != nil:
 		return true
-	case l.polling:
+	case l.polling: // also while a run of the poller's is in flight: what has arrived is behind all of them
 		return l.arrivals.len() > 0 && (!l.last || e.pressed() || e.stuck != nil)
 	case l.held || l.sink.park:
 		return l.queue.len()+l.arrivals.len() > 0
@@ -188,8 +192,23 @@ func (e *engine) parkableLane(l *lane) bool {
 	return l.arrivals.len() > 0
 }
 
-// pressed tells whether memory is too scarce to hold what arrives for a lane that is about to reopen.
-func (e *engine) pressed() bool { return e.memory.used.Load() > e.cfg.Memory*3/4 }
+// pressed tells whether memory is too scarce to hold what arrives for a lane that is about to reopen. That is well below the
+// bound at which nothing more is read.
+func (e *engine) pressed() bool { return e.memory.used.Load() > e.memory.limit*3/4 }
+
+// checkPressure parks what was held for lanes that are about to reopen, where it keeps the source from reading.
+func (e *engine) checkPressure(now time.Time) {
+	if e.memory.starved(now) == 0 || !e.pressed() {
+		return
+	}
+	for _, s := range e.sinks[1:] {
+		for _, l := range s.lanes {
+			if l.polling && l.arrivals.len() > 0 {
+				e.review(l)
+			}
+		}
+	}
+}
 
 // parkable tells whether any lane has something that can be parked now.
 func (e *engine) parkable() bool { return len(e.parkLanes) > 0 }

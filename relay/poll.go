@@ -119,8 +119,8 @@ func (e *engine) bring(p *checkpoint.Parked, now time.Time) {
 	var l *lane
 	if p.Blocks && p.Message.Group != "" {
 		l = s.lane(p.Message.Group)
-		if l.polling || l.frozen || l.settling || l.busy > 0 || l.changes > 0 || l.parking != nil || l.held ||
-			s.sink != nil && e.unroutable(l) {
+		// That a message of the group cannot be routed is no reason to wait: what is behind it is not due, by the store's word.
+		if l.polling || l.frozen || l.settling || l.busy > 0 || l.changes > 0 || l.parking != nil || l.held || e.heldEverywhere(l) {
 			return
 		}
 		l.blocked = true

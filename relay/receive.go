@@ -307,3 +307,9 @@ func (e *engine) unroutable(l *lane) bool {
 	}
 	return u.blocked || u.held || u.parking != nil && u.parking.blocks || u.settling
 }
+
+// heldEverywhere tells whether an operator holds the lane's group without naming a sink.
+func (e *engine) heldEverywhere(l *lane) bool {
+	u := e.sinks[0].lanes[l.group]
+	return l.sink.sink != nil && u != nil && u.held
+}

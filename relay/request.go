@@ -117,12 +117,25 @@ func (e *engine) names2() []checkpoint.Lane { return e.requestState.names }
 func (e *engine) freeze(names []checkpoint.Lane) {
 	e.step, e.requestState.names = stepFreed, names
 	for _, name := range names {
-		if s := e.byName[name.Sink]; s != nil && name.Group != "" {
-			l := s.lane(name.Group)
-			l.frozen = true
-			e.frozen = append(e.frozen, l)
+		s := e.byName[name.Sink]
+		if s == nil || name.Group == "" {
+			continue
+		}
+		e.freezeLane(s.lane(name.Group))
+		if s.sink != nil || e.requests[0].Verb != checkpoint.VerbHold {
+			continue
+		}
+		for _, other := range e.sinks[1:] { // a group that is held without a sink is held at all of them
+			if l := other.find(name.Group); l != nil {
+				e.freezeLane(l)
+			}
 		}
 	}
+}
+
+func (e *engine) freezeLane(l *lane) {
+	l.frozen = true
+	e.frozen = append(e.frozen, l)
 }
 
 // lanesFree tells whether no frozen lane has anything under way.

@@ -269,7 +269,7 @@ func (e *engine) checkpoint(invisible []int) *checkpoint.Checkpoint {
 		}
 	}
 	for i, m := range s.rows {
-		if m.seq == 0 {
+		if m.seq == 0 || !m.row { // the row of a message of a kept table shows how it was parked, and nothing waits for it
 			continue
 		}
 		if _, hidden := slices.BinarySearch(invisible, i); hidden {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -175,6 +176,37 @@ func TestBareProgressIsSavedByVolume(t *testing.T) {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Where nothing more can be read, observers are told so, and why, before everything that was read is settled.
+func TestStuckIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+			return errors.Join(emit(ctx, messages(3)), errOperator)
+		}}
+		to := answering{func(context.Context, []*sink.Delivery) []error {
+			<-time.After(time.Second)
+			return nil
+		}}
+		rt, err := router.New(router.Config{Sinks: []string{"out"}, Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var states []string
+		r, err := relay.New(relay.Config{Source: src, Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second, Memory: 8 << 20,
+			Kept: func(string) bool { return true }, Open: func(context.Context) (checkpoint.Store, error) { return accepting{}, nil },
+			Events: relay.Events{State: func(state, why string) { states = append(states, state+" "+why) }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Run(t.Context()); !errors.Is(err, source.ErrStop) {
+			t.Errorf("the relay ended with %v", err)
+		}
+		if len(states) != 3 || states[0] != "tailing " || !strings.HasPrefix(states[1], "stuck read the log: the table is gone") || !strings.HasPrefix(states[2], "stopped") {
+			t.Errorf("states %q, want tailing, stuck, stopped", states)
 		}
 	})
 }

@@ -277,7 +277,7 @@ func (x *session) Due(ctx context.Context, names []string, limit int) ([]checkpo
 	err := x.do(ctx, "due", func() error {
 		now := time.Now()
 		for _, p := range s.parked {
-			if !p.live() || !slices.Contains(names, p.Sink) || s.isHeld(p.lane()) || p.Blocks && s.head(p.lane()) != p {
+			if !p.live() || !slices.Contains(names, p.Sink) || s.isHeld(p.lane()) || p.Blocks && s.head(p.lane()) != p || s.behindStray(p) {
 				continue
 			}
 			if !p.due(now) {
@@ -301,6 +301,15 @@ func (x *session) Due(ctx context.Context, names []string, limit int) ([]checkpo
 	return list, next, nil
 }
 
+// behindStray tells whether a message of its group that could not be routed is before a delivery.
+func (s *server) behindStray(p *parked) bool {
+	if p.Sink == "" || !p.Blocks {
+		return false
+	}
+	stray := s.head(checkpoint.Lane{Group: p.Message.Group})
+	return stray != nil && stray.Message.Position.Compare(p.Message.Position) < 0
+}
+
 // Page reads on in a parked lane.
 func (x *session) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
 	s := &x.inst.w.server
@@ -308,13 +317,11 @@ func (x *session) Page(ctx context.Context, lane checkpoint.Lane, after outbox.P
 	more := false
 	err := x.do(ctx, fmt.Sprintf("page %v", lane), func() error {
 		limit = min(limit, 1+s.w.rng.IntN(4)) // small pages, so that there are several
-		stray := s.head(checkpoint.Lane{Group: lane.Group})
 		for _, p := range s.parked {
 			if !p.Blocks || p.lane() != lane || p.Message.Position.Compare(after) <= 0 {
 				continue
 			}
-			behind := lane.Sink != "" && stray != nil && stray.Message.Position.Compare(p.Message.Position) < 0
-			if !p.live() || behind || s.isHeld(lane) || len(page) >= limit || bytes < 0 {
+			if !p.live() || s.behindStray(p) || s.isHeld(lane) || len(page) >= limit || bytes < 0 {
 				more = true
 				break
 			}
