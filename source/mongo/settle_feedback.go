@@ -143,10 +143,6 @@ func (a *attempt) feedBack(ctx context.Context) error {
 
 // tell carries updates out, in the time that is left for them.
 func (a *attempt) tell(ctx context.Context, told []sqlstore.Told) error {
-	began := time.Now()
-	defer func() { a.untold.took += time.Since(began) }()
-	limited, cancel := context.WithTimeout(ctx, feedbackTime-a.untold.took)
-	defer cancel()
 	f := &a.s.feedback
 	byCollection := make(map[*mongo.Collection]*feedbackBatch)
 	named := make(map[string]*mongo.Collection)
@@ -172,6 +168,10 @@ func (a *attempt) tell(ctx context.Context, told []sqlstore.Told) error {
 		b := byCollection[named[name]]
 		b.told, b.models = append(b.told, *t), append(b.models, model)
 	}
+	began := time.Now() // what it takes to make the updates is not the collections' fault
+	defer func() { a.untold.took += time.Since(began) }()
+	limited, cancel := context.WithTimeout(ctx, feedbackTime-a.untold.took)
+	defer cancel()
 	for _, c := range order {
 		if err := byCollection[c].do(limited, c, f.report); err != nil {
 			err.late = ctx.Err() == nil && (limited.Err() != nil || mongo.IsTimeout(err) || hasCode(err, codeMaxTimeExpired))
