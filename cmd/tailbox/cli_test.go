@@ -179,6 +179,23 @@ admin: {listen: '127.0.0.1:65536'}
 	}
 }
 
+// A URL that cannot be read may have a password in any part of it.
+func TestUnreadableURLsAreNotShown(t *testing.T) {
+	t.Parallel()
+	for kind, urls := range map[string][]string{
+		"postgres": {"host=h user=u password=top s3cret dbname=d", "postgresql+asyncpg://u:s3cret@h/db?sslmode=require", "mysql://u:s3cret@h/db?tls=true", "postgres://u:s3cr#et@h:x/db"},
+		"mysql":    {"mysql://u:s3cr/et@h/db", "mysql://u:s3cr#et@h/db", "mysql://u:s3cr%zzet@h/db"},
+	} {
+		for _, url := range urls {
+			file := write(t, "bad.yaml", "source: {kind: "+kind+", url: '"+url+"'}\nsinks: {a: {kind: stdout}}\n")
+			r := tailbox(t.Context(), "", "check", "--offline", "-c", file)
+			if r.code != exitUsage || strings.Contains(r.err, "s3cr") || !strings.Contains(r.err, "source.url") {
+				t.Errorf("%s: exit code %d:\n%s", url, r.code, r.err)
+			}
+		}
+	}
+}
+
 func TestFlagsMayFollowArguments(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

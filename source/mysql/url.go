@@ -33,12 +33,8 @@ var parameters = [...]string{"connect-timeout", "socket", "tls", "tls-ca", "tls-
 func parseURL(text string) (*address, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		// The error of url.Parse holds all of the text.
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err
-		}
-		return nil, fmt.Errorf("parse connection url: %w; want mysql://user:password@host:port/database", err)
+		// What url.Parse says holds all of the text, or a part that may be of the password: one that has a / or # in it.
+		return nil, errors.New("parse connection url: it cannot be read; want mysql://user:password@host:port/database, with %2F for /, %3F for ?, %23 for # and %40 for @ in the password")
 	}
 	if u.Scheme != KindMySQL && u.Scheme != KindMariaDB {
 		return nil, fmt.Errorf("parse connection url: its scheme is %q; want mysql://user:password@host:port/database", u.Scheme)

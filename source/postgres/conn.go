@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -46,24 +47,36 @@ func appName(pipeline string) string { return "tailbox_" + pipeline }
 
 // ValidURL tells what is wrong with a connection URI or libpq keywords, without connecting. The error does not show them.
 func ValidURL(url string) error {
-	_, err := pgx.ParseConfig(url)
-	if err == nil {
-		return nil
+	_, err := parseConnection(url)
+	return err
+}
+
+// otherScheme is a URL of something else, which would be read as keywords.
+var otherScheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
+
+// parseConnection reads a connection URI or libpq keywords. The error does not show them.
+func parseConnection(url string) (*pgx.ConnConfig, error) {
+	const want = "must be a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop"
+	if m := otherScheme.FindStringSubmatch(url); m != nil && m[1] != "postgres" && m[1] != "postgresql" {
+		return nil, fmt.Errorf("%s: its scheme is %s", want, m[1])
 	}
-	// The outer error repeats the address; what it wraps names the part.
-	why := "it cannot be read"
-	if inner := errors.Unwrap(err); inner != nil {
+	cc, err := pgx.ParseConfig(url)
+	if err == nil {
+		return cc, nil
+	}
+	// The outer error repeats the address; what it wraps names the part, and where it quotes one, that may be of the password.
+	why := "it cannot be read: are spaces in a value quoted, and /, ?, # and @ in a password written as %2F, %3F, %23 and %40?"
+	if inner := errors.Unwrap(err); inner != nil && !strings.Contains(inner.Error(), `"`) {
 		why = inner.Error()
 	}
-	return fmt.Errorf("must be a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop: %s", why)
+	return nil, fmt.Errorf("%s: %s", want, why)
 }
 
 // connConfig parses a connection URI or libpq keywords, and adds what all connections of the pipeline share.
 func (c *Config) connConfig(url string) (*pgx.ConnConfig, error) {
-	cc, err := pgx.ParseConfig(url)
+	cc, err := parseConnection(url)
 	if err != nil {
-		// The error of ParseConfig hides the password, not the rest of the URL.
-		return nil, fmt.Errorf("parse connection url: %w", err)
+		return nil, fmt.Errorf("read connection url: it %w", err)
 	}
 	cc.RuntimeParams["application_name"] = appName(c.Pipeline)
 	if cc.ConnectTimeout == 0 {

@@ -17,7 +17,11 @@ import (
 // Kafka's JSON converter writes it, by name. Left out are columns whose type Debezium sends in another form than the
 // database's text, and those with a constant as default, which it puts into the schema.
 func ConnectSchemas(ctx context.Context, url, table string) (schemas map[string]string, err error) {
-	conn, err := pgx.Connect(ctx, url)
+	cc, err := parseConnection(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: describe table %s: the connection url %w", source.ErrStop, table, err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, cc)
 	if err != nil {
 		return nil, fmt.Errorf("connect to describe table %s: %w", table, err)
 	}
