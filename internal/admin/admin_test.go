@@ -150,6 +150,43 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// A reader that is far behind is so also where what it reads has no messages, or where nothing comes for a while.
+func TestLagStaysWhileBehind(t *testing.T) {
+	t.Parallel()
+	m, url := start(t, "")
+	e := m.Events()
+	e.State("tailing", "")
+	lag := func(want string) {
+		t.Helper()
+		if _, text := get(t, url+"/metrics", ""); !strings.Contains(text, `tailbox_source_lag_seconds{source="orders"} `+want+"\n") {
+			t.Errorf("lag is not %s", want)
+		}
+	}
+	e.Received(1, 1<<30, time.Hour)
+	e.Received(0, 1<<30, 0)
+	lag("3600")
+	e.Received(0, 1000, 0)
+	lag("0")
+}
+
+// A relay that can read nothing more is not ready, though it holds the lock and settles what it has read.
+func TestStuckIsNotReady(t *testing.T) {
+	t.Parallel()
+	m, url := start(t, "")
+	e := m.Events()
+	e.State("tailing", "")
+	e.State("stuck", "the table is gone")
+	if ok, _, why := m.Ready(); ok || why != "the table is gone" {
+		t.Errorf("ready %v, %q", ok, why)
+	}
+	_, text := get(t, url+"/metrics", "")
+	for _, want := range []string{`tailbox_source_connected{source="orders"} 0`, "tailbox_leader 1"} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	m, url := start(t, "secret")

@@ -9,15 +9,15 @@ import (
 
 // States of relay.Events.
 const (
-	stateStarting  = "starting" // before the first
-	stateConnected = "connected"
-	stateSweeping  = "sweeping"
-	stateTailing   = "tailing"
-	stateStandby   = "standby"
+	stateStarting = "starting" // before the first
+	stateSweeping = "sweeping"
+	stateTailing  = "tailing"
+	stateStandby  = "standby"
+	stateStuck    = "stuck" // it holds the lock still, and settles what was read
 )
 
 func reading(state string) bool {
-	return state == stateConnected || state == stateSweeping || state == stateTailing
+	return state == stateSweeping || state == stateTailing
 }
 
 // Events returns what feeds the metrics while a relay runs.
@@ -86,23 +86,29 @@ func (m *Metrics) onState(state, why string) {
 	}
 	m.state, m.why = state, why
 	m.connected.Set(number(is))
-	m.leader.Set(number(is))
+	m.leader.Set(number(is || state == stateStuck))
 }
 
 func (m *Metrics) onReceived(n int, lagBytes int64, lag time.Duration) {
 	m.received.Add(float64(n))
 	m.lagBytes.Set(float64(lagBytes))
-	if n == 0 {
-		lag = 0
+	switch {
+	case n > 0:
+		m.lagSeconds.Set(max(lag, 0).Seconds())
+	case lagBytes < nearEnd: // what is before it has no messages
+		m.lagSeconds.Set(0)
 	}
-	m.lagSeconds.Set(max(lag, 0).Seconds())
 	m.mu.Lock()
 	m.lastLag = time.Now()
 	m.mu.Unlock()
 }
 
-// staleLag is how old the last batch may be for its lag to be told: after it, nothing is behind.
-const staleLag = 5 * time.Second
+const (
+	// staleLag is how old the last batch may be for its lag to be told: after it, what the database says of it counts.
+	staleLag = 5 * time.Second
+	// nearEnd bytes of log may lie before its end where all messages are read: it grows by itself, and is confirmed now and then.
+	nearEnd = 32 << 20
+)
 
 func (m *Metrics) onSampled(s relay.Sample) {
 	m.memory.Set(float64(s.Memory))
@@ -138,7 +144,7 @@ func (m *Metrics) Observe(s *Status) {
 	m.mu.Lock()
 	if s.LagBytes >= 0 && time.Since(m.lastLag) > staleLag {
 		m.lagBytes.Set(float64(s.LagBytes))
-		if reading(m.state) {
+		if reading(m.state) && s.LagBytes < nearEnd {
 			m.lagSeconds.Set(0)
 		}
 	}
