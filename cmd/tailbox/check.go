@@ -5,10 +5,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -35,6 +39,9 @@ func newCheck() *command {
 			if err != nil {
 				return err
 			}
+			if offline && output.json {
+				return printJSON(sh.out, []sqlstore.Finding{})
+			}
 			if offline {
 				_, err := fmt.Fprintln(sh.out, "the configuration is right")
 				return err
@@ -44,6 +51,50 @@ func newCheck() *command {
 	}
 }
 
+// checkGap tells what the next start does where the log cannot be read on from the checkpoint.
+func checkGap(ctx context.Context, p *parts) []sqlstore.Finding {
+	gap, err := p.database(slog.New(slog.DiscardHandler), nil).gap(ctx)
+	if err != nil || gap == nil || gap.Unswept {
+		return nil // what keeps it from being looked for, the database's own check tells
+	}
+	f := sqlstore.Finding{Level: sqlstore.Warning, What: "the log cannot be read on from the checkpoint: " + gap.Why,
+		Cure: "run tailbox run: it takes a new position, and sweeps the tables for what is pending"}
+	var unjudged []string
+	for i := range p.config.Source.Tables {
+		if t := &p.config.Source.Tables[i]; t.OnDelivered == outbox.Keep && t.Columns.Status == "" && t.Columns.DeliveredAt == "" {
+			unjudged = append(unjudged, t.String())
+		}
+	}
+	if p.config.Source.Messages != "" {
+		unjudged = append(unjudged, "source.messages")
+	}
+	if len(unjudged) > 0 {
+		f.Level = sqlstore.Problem
+		f.Cure = "look for what the gap held, and then run tailbox accept-gap --why …: of " + strings.Join(unjudged, ", ") + " nothing tells what was delivered"
+	}
+	return []sqlstore.Finding{f}
+}
+
+// checkParked finds deliveries that are parked for sinks which the configuration does not have: no relay starts with those.
+func checkParked(ctx context.Context, p *parts) []sqlstore.Finding {
+	r, err := p.database(slog.New(slog.DiscardHandler), nil).status(ctx)
+	if err != nil {
+		return nil // the database's own check tells
+	}
+	var missing []string
+	for _, parked := range *r.sinks {
+		known := slices.ContainsFunc(p.config.Sinks, func(s config.Sink) bool { return s.Name == parked.Sink })
+		if parked.Sink != "" && !known && parked.Retrying+parked.Waiting+parked.Dead > 0 {
+			missing = append(missing, parked.Sink)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return []sqlstore.Finding{{Level: sqlstore.Problem, What: fmt.Sprintf("deliveries are parked for sinks %q that are not in the configuration", missing),
+		Cure: "put them back, or give the deliveries up: tailbox dead drop --sink NAME --state retrying,waiting,dead --all --why TEXT"}}
+}
+
 // check looks at the database and the sinks.
 func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 	findings, err := p.database(sh.log(), nil).check(ctx)
@@ -51,6 +102,7 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 		// What was found before may be the cause, so it is told as well.
 		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})
 	}
+	findings = append(append(findings, checkGap(ctx, p)...), checkParked(ctx, p)...)
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
 		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})
@@ -61,7 +113,7 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		err = printJSON(sh.out, findings)
+		err = printJSON(sh.out, append([]sqlstore.Finding{}, findings...)) // none is [] and not null
 	} else {
 		err = printFindings(sh.out, findings)
 	}

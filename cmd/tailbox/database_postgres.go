@@ -98,8 +98,10 @@ func (d postgresDatabase) status(ctx context.Context) (*report, error) {
 		openRequests: r.OpenRequests, held: r.Held, feedback: r.Feedback, retained: -1, lag: -1}
 	if d.cfg.Poll {
 		out.log = pollLines(r.Poll, checkpointOf(r.Checkpoint))
-	} else if r.Slot == nil {
+	} else if r.Slot == nil && r.Checkpoint == nil {
 		out.log = [][]string{{"slot", "there is none: tailbox init makes it"}}
+	} else if r.Slot == nil {
+		out.log = [][]string{{"slot", "there is none: tailbox check says what tailbox run will do"}}
 	} else {
 		out.log = [][]string{{"slot", slotText(r.Slot)}, {"lag", fmt.Sprintf("%s, %s; the server keeps %s of log", bytesText(r.Slot.LagBytes),
 			seconds(r.Slot.LagSeconds), bytesText(r.Slot.RetainedBytes))}}

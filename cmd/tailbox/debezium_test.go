@@ -49,14 +49,7 @@ debezium.format.header.schemas.enable=false
 // debeziumRig is a database with an outbox, and the properties that Debezium runs with. The slot is dropped at the end.
 func debeziumRig(t *testing.T, brokers string) (r *rig, topic string) {
 	t.Helper()
-	r = newRig(t, rigConfig)
-	u, err := url.Parse(r.env["DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	slot := r.env["SLOT"]
-	r.file = filepath.Join(t.TempDir(), "application.properties")
-	writeFile(t, r.file, fmt.Sprintf(outboxProperties, brokers, u.Hostname(), u.Port(), u.User.Username(), slot, slot, slot))
+	r, slot := debeziumProperties(t, brokers, "")
 	r.sql("CREATE SCHEMA inventory")
 	r.sql(`CREATE TABLE inventory.outboxevent (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregatetype varchar(255) NOT NULL,
 		aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)`)
@@ -67,6 +60,23 @@ func debeziumRig(t *testing.T, brokers string) (r *rig, topic string) {
 		}
 	})
 	return r, slot + ".order.events"
+}
+
+// debeziumProperties is a database without an outbox, and properties that name it, with the given port or its own.
+func debeziumProperties(t *testing.T, brokers, port string) (r *rig, slot string) {
+	t.Helper()
+	r = newRig(t, rigConfig)
+	u, err := url.Parse(r.env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if port == "" {
+		port = u.Port()
+	}
+	slot = r.env["SLOT"]
+	r.file = filepath.Join(t.TempDir(), "application.properties")
+	writeFile(t, r.file, fmt.Sprintf(outboxProperties, brokers, u.Hostname(), port, u.User.Username(), slot, slot, slot))
+	return r, slot
 }
 
 // events inserts messages of one transaction; their numbers go on.

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/internal/debezium"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres"
 )
 
@@ -58,6 +60,7 @@ func importDebezium(ctx context.Context, sh *shell, names []string) ([]byte, err
 		}
 		files[i] = debezium.File{Name: name, Data: data}
 	}
+	var unreachable error
 	yaml, err := debezium.Import(files, sh.env, func(address, table string) (map[string]string, error) {
 		file, err := config.Parse("source.url", []byte("url: "+address), sh.env)
 		if err != nil {
@@ -69,8 +72,15 @@ func importDebezium(ctx context.Context, sh *shell, names []string) ([]byte, err
 		}
 		ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 		defer cancel()
-		return postgres.ConnectSchemas(ctx, url, table)
+		schemas, err := postgres.ConnectSchemas(ctx, url, table)
+		if err != nil && !errors.Is(err, source.ErrStop) {
+			unreachable = err
+		}
+		return schemas, err
 	})
+	if unreachable != nil { // no fault of the configuration: whoever supervises the relay may start it again
+		return nil, fmt.Errorf("import Debezium's configuration: %w", unreachable)
+	}
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("import Debezium's configuration: %w", err)}
 	}

@@ -143,7 +143,9 @@ func Read(name string, data []byte, env func(string) (string, bool)) (*Config, *
 	if c.MaxMessage > c.Memory {
 		top.Add("max_message", top.String("max_message", ""), "must not be above memory, which is "+fmt.Sprint(c.Memory)+" bytes")
 	}
-	c.ShutdownTimeout = top.Duration("shutdown_timeout", defaultShutdownTimeout)
+	if c.ShutdownTimeout = top.Positive("shutdown_timeout"); c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = defaultShutdownTimeout
+	}
 	c.Admin = readAdmin(top.Section("admin"))
 	c.Log = readLog(top.Section("log"))
 	top.Done()

@@ -87,7 +87,16 @@ func (c *checker) slot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s == nil {
+	have := false
+	if c.state != nil {
+		if have, err = c.hasCheckpoint(ctx); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s == nil && have:
+		return c.oldTransactions(ctx) // that the checkpoint's slot is gone, FindGap tells
+	case s == nil:
 		c.add(Info, "run tailbox init", "slot %s does not exist yet: what is committed before it is made does not come from the log", c.cfg.Slot)
 		return c.oldTransactions(ctx)
 	}
@@ -105,7 +114,7 @@ func (c *checker) slot(ctx context.Context) error {
 			return nil
 		}
 	}
-	if s.InvalidationReason != "" || s.WALStatus == "lost" || s.Conflicting {
+	if !have && (s.InvalidationReason != "" || s.WALStatus == "lost" || s.Conflicting) {
 		c.add(Warning, "run tailbox run: it makes the slot anew and sweeps the tables", "slot %s is lost (%s)", c.cfg.Slot, orText(s.InvalidationReason, s.WALStatus))
 	}
 	if s.Active {

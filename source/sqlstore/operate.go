@@ -88,6 +88,9 @@ func Wait(ctx context.Context, id int64, read func(context.Context) (result *Req
 // gapTries bounds how often a checkpoint that moves meanwhile is looked at again.
 const gapTries = 5
 
+// ErrNoCheckpoint is FindGap's where no position was ever taken.
+var ErrNoCheckpoint = errors.New("there is no checkpoint yet, so nothing can be missing: run tailbox init")
+
 // FindGap tells whether the next start would have to establish a new position, or to repeat a sweep that did not end; nil
 // where it goes on from the checkpoint, which saved reads. It changes nothing. Without a checkpoint it is an error: there is
 // nothing to accept.
@@ -100,7 +103,7 @@ func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Check
 			return nil, err
 		}
 		if c == nil {
-			return nil, errors.New("there is no checkpoint yet, so nothing can be missing: run tailbox init")
+			return nil, ErrNoCheckpoint
 		}
 		found, err := examine(ctx, c.SourceID, c.Resume)
 		switch {
@@ -109,7 +112,7 @@ func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Check
 		case found.Lost != "":
 			gap = &Gap{From: c.Resume, Why: found.Lost}
 		case c.SweepPending:
-			gap = &Gap{From: c.Resume, Why: "the last sweep of pending rows did not end"}
+			gap = &Gap{From: c.Resume, Why: "the last sweep of pending rows did not end", Unswept: true}
 		default:
 			return nil, nil
 		}

@@ -43,4 +43,6 @@ type Gap struct {
 	From source.Resume
 	// Why is the reason, for the operator.
 	Why string
+	// Unswept: the log can be read on; only the sweep that comes before has not ended.
+	Unswept bool
 }
