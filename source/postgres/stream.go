@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -169,13 +170,21 @@ func (w *wire) startCopy(command string) error {
 	}
 }
 
+// segmentName is the name of a piece of the log.
+var segmentName = regexp.MustCompile(`\b[0-9A-F]{24}\b`)
+
 // streamError gives a server's error its meaning: what ends a stream for good is a lost position.
 func (c *Config) streamError(err error) error {
 	switch sqlState(err) {
 	case "55006": // object_in_use
 		return fmt.Errorf("%w: stop that reader, or choose another source.slot", err)
-	case "55000", // the slot can no longer get changes
-		"58P01": // a piece of the log was removed
+	case "58P01": // a file is not there
+		var pe *pgconn.PgError
+		if !errors.As(err, &pe) || !segmentName.MatchString(pe.Message) {
+			return err // the output plugin's, say, while the server is upgraded: the slot is as good as before
+		}
+		return fmt.Errorf("%w: %w", err, source.ErrGap)
+	case "55000": // the slot can no longer get changes
 		return fmt.Errorf("%w: %w", err, source.ErrGap)
 	case "42704": // no such slot; or the publication did not exist at this place in the log
 		return fmt.Errorf("%w: %w", err, source.ErrGap)
@@ -320,6 +329,11 @@ func (st *stream) message(ctx context.Context, typ byte, body []byte) error {
 
 // serverError is the end of the stream by an error of the server.
 func (st *stream) serverError(ctx context.Context, err error) error {
+	if st.binary && sqlState(err) == "42883" {
+		// A column, be it one that no message is made of, is of a type without a binary form, as arrays of some are.
+		st.source.textOnly.Store(true)
+		return fmt.Errorf("read replication stream: %w: reading again, with values as text", err)
+	}
 	if sqlState(err) == "42704" {
 		// The publication did not exist at this place in the log. If it does not exist now, no new position heals that.
 		if _, checkErr := st.watch.refresh(ctx); errors.Is(checkErr, source.ErrStop) {
@@ -332,7 +346,8 @@ func (st *stream) serverError(ctx context.Context, err error) error {
 // notice looks for the only notice that matters: from version 18 on, a publication that did not exist at this place in the
 // log is a warning, and its rows are left out.
 func (st *stream) notice(n *pgconn.PgError) error {
-	if n.Code == "55000" && strings.Contains(n.Message, `"`+st.cfg.Publication+`"`) {
+	// The text may be in any language, and the name in its quotes.
+	if n.Code == "55000" && (n.Routine == "LoadPublications" || strings.Contains(n.Message, st.cfg.Publication)) {
 		return fmt.Errorf("read replication stream: the publication was created after this place in the log: %w: %w", n, source.ErrGap)
 	}
 	return nil

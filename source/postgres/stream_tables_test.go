@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/test/servers"
@@ -50,6 +52,39 @@ func TestColumnTypeWithoutBinaryForm(t *testing.T) {
 	ms, _ := r.run(source.Start{From: from}).messages(2)
 	if ms[0].Group != "g" || ms[1].Group != "2.50" {
 		t.Errorf("groups %q %q", ms[0].Group, ms[1].Group)
+	}
+}
+
+// A column of no interest whose values the server cannot send in binary form ends a stream once, and not for ever.
+func TestOtherColumnWithoutBinaryForm(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), smallDDL, shape("tailbox", "a"))
+	from := r.establish()
+	r.exec("ALTER TABLE a ADD acl aclitem[]")
+	r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g', ARRAY['=r/postgres'::aclitem])")
+	if err := r.run(source.Start{From: from}).wait(); err == nil || errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrGap) {
+		t.Fatalf("Run returned %v, want an error that a restart heals", err)
+	}
+	if ms, _ := r.run(source.Start{From: from}).messages(1); ms[0].ID != "1" {
+		t.Errorf("got %+v", ms[0])
+	}
+}
+
+// Servers speak many languages, and a file that is not there may be another than a piece of the log.
+func TestErrorsInOtherWords(t *testing.T) {
+	t.Parallel()
+	st := &stream{cfg: &Config{Publication: "tailbox_shop"}}
+	for _, n := range []*pgconn.PgError{{Code: "55000", Message: "Laden der Publikation »tailbox_shop« wurde übersprungen"},
+		{Code: "55000", Message: "omis", Routine: "LoadPublications"}} {
+		if err := st.notice(n); !errors.Is(err, source.ErrGap) {
+			t.Errorf("notice %q: %v, want a gap", n.Message, err)
+		}
+	}
+	for message, gap := range map[string]bool{"das angeforderte WAL-Segment 000000010000000000000003 wurde schon entfernt": true,
+		`could not access file "pgoutput": No such file or directory`: false} {
+		if err := st.cfg.streamError(&pgconn.PgError{Code: "58P01", Message: message}); errors.Is(err, source.ErrGap) != gap {
+			t.Errorf("%s: %v, want a gap: %v", message, err, gap)
+		}
 	}
 }
 

@@ -233,6 +233,8 @@ func serverError(body []byte) *pgconn.PgError {
 			e.Hint = text
 		case 'W':
 			e.Where = text
+		case 'R':
+			e.Routine = text
 		}
 	}
 	return e
