@@ -237,13 +237,7 @@ func (t idType) read(r row, i int) (string, error) {
 			return "", fmt.Errorf("read id: %d bytes, want 16", len(u))
 		}
 		return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]), nil
-	case idBytes:
-		id := r.text(i)
-		if t.width > 0 { // the log leaves the zeros out that fill it up
-			id = strings.TrimRight(id, "\x00")
-		}
-		return id, nil
-	default:
+	default: // bytes with the zeros that fill them up, which decoding the log puts back
 		return r.text(i), nil
 	}
 }
