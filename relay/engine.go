@@ -488,7 +488,11 @@ func (e *engine) state() {
 		name = "sweeping"
 	}
 	e.log.Info(name, "from", string(e.start.From), "log", e.start.Log)
+	e.tellState(name, "")
+}
+
+func (e *engine) tellState(name, why string) {
 	if f := e.cfg.Events.State; f != nil {
-		f(name, "")
+		f(name, why)
 	}
 }

@@ -43,7 +43,7 @@ const (
 	maxBackoff = 5 * time.Second
 	// standbyEvery is how often a standby asks for the lock.
 	standbyEvery = time.Second
-	closeTimeout = 5 * time.Second
+	closeTimeout = 2 * source.CloseTime
 )
 
 // Run relays until ctx ends; then it stops softly: what is in flight ends, is settled and confirmed, within

@@ -11,7 +11,6 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/relay"
-	"github.com/tailbox/tailbox/router"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source"
 )
@@ -32,9 +31,8 @@ type shelf struct {
 func (s *shelf) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	l, err := s.accepting.Load(ctx)
 	loaded := s.loaded
-	loaded.Checkpoint = l.Checkpoint
-	if len(loaded.Checkpoint.SettledAbove) == 0 && s.loaded.Checkpoint != nil {
-		loaded.Checkpoint = s.loaded.Checkpoint
+	if loaded.Checkpoint == nil {
+		loaded.Checkpoint = l.Checkpoint
 	}
 	return &loaded, err
 }
@@ -372,11 +370,6 @@ func TestParkedBeforeAnUnroutableIsSent(t *testing.T) {
 func TestParkedOfKeptTableIsSettledLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		rt, err := router.New(router.Config{Sinks: []string{"out"}, Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium"},
-			{Schema: "public", Name: "kept", Shape: "debezium"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		var batches []*source.Batch
 		for i := range 1502 {
 			b := messages(1)
@@ -407,12 +400,9 @@ func TestParkedOfKeptTableIsSettledLate(t *testing.T) {
 			}
 			return nil
 		}}
-		r, err := relay.New(relay.Config{Source: emitting(batches...), Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second,
-			Memory: 8 << 20, Kept: func(table string) bool { return table == "public.kept" },
-			Open: func(context.Context) (checkpoint.Store, error) { return store, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := relayOther(t, emitting(batches...), to, store, func(c *relay.Config) {
+			c.Kept = func(table string) bool { return table == "public.kept" }
+		})
 		runUntil(t, r, done, time.Minute, "the row is settled")
 	})
 }

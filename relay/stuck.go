@@ -7,9 +7,7 @@ import "time"
 func (e *engine) getStuck(why error) {
 	e.log.Error("nothing more can be read: settling what was read", "error", why)
 	e.stuck = why
-	if f := e.cfg.Events.State; f != nil {
-		f("stuck", why.Error())
-	}
+	e.tellState("stuck", why.Error())
 	e.progressed(time.Now())
 	for _, s := range e.sinks {
 		for _, l := range s.lanes {

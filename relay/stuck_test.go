@@ -65,13 +65,22 @@ func relayWith(t *testing.T, src source.Source, to sink.Sink, store checkpoint.S
 
 func relayWithin(t *testing.T, memory int64, src source.Source, to sink.Sink, store checkpoint.Store, reconcile time.Duration) *relay.Relay {
 	t.Helper()
-	rt, err := router.New(router.Config{Sinks: []string{"out"}, Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium"}}})
+	return relayOther(t, src, to, store, func(c *relay.Config) { c.Memory, c.Reconcile = memory, reconcile })
+}
+
+// relayOther is a relay of one sink and two tables that are kept, with another configuration.
+func relayOther(t *testing.T, src source.Source, to sink.Sink, store checkpoint.Store, change func(*relay.Config)) *relay.Relay {
+	t.Helper()
+	rt, err := router.New(router.Config{Sinks: []string{"out"}, Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium"},
+		{Schema: "public", Name: "kept", Shape: "debezium"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := relay.New(relay.Config{Source: src, Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second, Reconcile: reconcile, Memory: memory,
+	c := relay.Config{Source: src, Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second, Memory: 8 << 20,
 		Kept: func(string) bool { return true },
-		Open: func(context.Context) (checkpoint.Store, error) { return store, nil }})
+		Open: func(context.Context) (checkpoint.Store, error) { return store, nil }}
+	change(&c)
+	r, err := relay.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,17 +200,10 @@ func TestStuckIsTold(t *testing.T) {
 			<-time.After(time.Second)
 			return nil
 		}}
-		rt, err := router.New(router.Config{Sinks: []string{"out"}, Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		var states []string
-		r, err := relay.New(relay.Config{Source: src, Router: rt, Sinks: map[string]sink.Sink{"out": to}, ShutdownTimeout: 10 * time.Second, Memory: 8 << 20,
-			Kept: func(string) bool { return true }, Open: func(context.Context) (checkpoint.Store, error) { return accepting{}, nil },
-			Events: relay.Events{State: func(state, why string) { states = append(states, state+" "+why) }}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := relayOther(t, src, to, accepting{}, func(c *relay.Config) {
+			c.Events.State = func(state, why string) { states = append(states, state+" "+why) }
+		})
 		if err := r.Run(t.Context()); !errors.Is(err, source.ErrStop) {
 			t.Errorf("the relay ended with %v", err)
 		}

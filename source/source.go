@@ -5,9 +5,14 @@ package source
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tailbox/tailbox/outbox"
 )
+
+// CloseTime is how long the end of a session waits for a database that does not answer before it leaves the lock to the
+// database, which frees it in its own time. It is for a busy server, that of a dead one is found out by its connection.
+const CloseTime = 5 * time.Second
 
 // A Resume is a place in the log where reading can start again, at the end of a transaction. Only the driver that made
 // it can read it; to everyone else it is opaque text. Empty means none.

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -52,8 +51,8 @@ func newCheck() *command {
 }
 
 // checkGap tells what the next start does where the log cannot be read on from the checkpoint.
-func checkGap(ctx context.Context, p *parts) []sqlstore.Finding {
-	gap, err := p.database(slog.New(slog.DiscardHandler), nil).gap(ctx)
+func checkGap(ctx context.Context, p *parts, db database) []sqlstore.Finding {
+	gap, err := db.gap(ctx)
 	if err != nil || gap == nil || gap.Unswept {
 		return nil // what keeps it from being looked for, the database's own check tells
 	}
@@ -76,8 +75,8 @@ func checkGap(ctx context.Context, p *parts) []sqlstore.Finding {
 }
 
 // checkParked finds deliveries that are parked for sinks which the configuration does not have: no relay starts with those.
-func checkParked(ctx context.Context, p *parts) []sqlstore.Finding {
-	r, err := p.database(slog.New(slog.DiscardHandler), nil).status(ctx)
+func checkParked(ctx context.Context, p *parts, db database) []sqlstore.Finding {
+	r, err := db.status(ctx)
 	if err != nil {
 		return nil // the database's own check tells
 	}
@@ -97,12 +96,13 @@ func checkParked(ctx context.Context, p *parts) []sqlstore.Finding {
 
 // check looks at the database and the sinks.
 func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
-	findings, err := p.database(sh.log(), nil).check(ctx)
+	db := p.database(sh.log(), nil)
+	findings, err := db.check(ctx)
 	if err != nil {
 		// What was found before may be the cause, so it is told as well.
 		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})
 	}
-	findings = append(append(findings, checkGap(ctx, p)...), checkParked(ctx, p)...)
+	findings = append(append(findings, checkGap(ctx, p, db)...), checkParked(ctx, p, db)...)
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
 		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})

@@ -22,12 +22,11 @@ const (
 	// then without feedback.
 	feedbackFaults    = 5
 	feedbackConflicts = 8
-	// feedbackTime is what all updates of a settlement may take, begun anew or not: one that finds its document by no index must not
-	// keep the outbox from being settled.
-	feedbackTime = 3 * time.Second
 )
 
-var errFeedbackTime = fmt.Errorf("the feedback of a settlement took more than %v: give the collections indexes by which its filters find documents", feedbackTime)
+// errFeedbackTime: the updates of a settlement, begun anew or not, took too long. One that finds its document by no index must not keep the
+// outbox from being settled.
+var errFeedbackTime = fmt.Errorf("the feedback of a settlement took more than %v: give the collections indexes by which its filters find documents", sqlstore.FeedbackTime)
 
 // feedback is what a store needs to tell business documents.
 type feedback struct {
@@ -70,7 +69,7 @@ type untold struct {
 	all       error // everything, for this reason
 	each      map[toldKey]error
 	conflicts int
-	took      time.Duration // what feedback took, of feedbackTime
+	took      time.Duration // what feedback took, of sqlstore.FeedbackTime
 }
 
 type toldKey struct {
@@ -170,7 +169,7 @@ func (a *attempt) tell(ctx context.Context, told []sqlstore.Told) error {
 	}
 	began := time.Now() // what it takes to make the updates is not the collections' fault
 	defer func() { a.untold.took += time.Since(began) }()
-	limited, cancel := context.WithTimeout(ctx, feedbackTime-a.untold.took)
+	limited, cancel := context.WithTimeout(ctx, sqlstore.FeedbackTime-a.untold.took)
 	defer cancel()
 	for _, c := range order {
 		if err := byCollection[c].do(limited, c, f.report); err != nil {

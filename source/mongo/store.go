@@ -189,7 +189,7 @@ func (s *store) Close(ctx context.Context) error {
 	s.closed = true
 	var err error
 	if s.session != nil {
-		last, cancel := context.WithTimeout(ctx, time.Second)
+		last, cancel := context.WithTimeout(ctx, source.CloseTime)
 		defer cancel()
 		if s.session.TransactionRunning() {
 			err = s.abort(last)

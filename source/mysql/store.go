@@ -285,7 +285,7 @@ func (s *store) queueProof(b *batch) {
 func (s *store) Close(ctx context.Context) error {
 	var err error
 	if !s.sess.broken {
-		last, cancel := context.WithTimeout(ctx, time.Second)
+		last, cancel := context.WithTimeout(ctx, source.CloseTime)
 		defer cancel()
 		if s.unclean || s.started {
 			err = s.inTx(last, func(b *batch) {

@@ -93,10 +93,10 @@ func (c *checker) slot(ctx context.Context) error {
 			return err
 		}
 	}
-	switch {
-	case s == nil && have:
-		return c.oldTransactions(ctx) // that the checkpoint's slot is gone, FindGap tells
-	case s == nil:
+	if s == nil {
+		if have { // that the checkpoint's slot is gone, FindGap tells
+			return c.oldTransactions(ctx)
+		}
 		c.add(Info, "run tailbox init", "slot %s does not exist yet: what is committed before it is made does not come from the log", c.cfg.Slot)
 		return c.oldTransactions(ctx)
 	}

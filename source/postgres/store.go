@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -212,7 +211,7 @@ func (s *store) Ping(ctx context.Context) error {
 func (s *store) Close(ctx context.Context) error {
 	var err error
 	if !s.conn.IsClosed() && s.conn.PgConn().TxStatus() == 'I' {
-		last, cancel := context.WithTimeout(ctx, time.Second)
+		last, cancel := context.WithTimeout(ctx, source.CloseTime)
 		defer cancel()
 		b := &pgx.Batch{}
 		if s.unclean || s.started {

@@ -183,10 +183,9 @@ func (c *Config) streamError(err error) error {
 		if !errors.As(err, &pe) || !segmentName.MatchString(pe.Message) {
 			return err // the output plugin's, say, while the server is upgraded: the slot is as good as before
 		}
-		return fmt.Errorf("%w: %w", err, source.ErrGap)
-	case "55000": // the slot can no longer get changes
-		return fmt.Errorf("%w: %w", err, source.ErrGap)
-	case "42704": // no such slot; or the publication did not exist at this place in the log
+		fallthrough
+	case "55000", // the slot can no longer get changes
+		"42704": // no such slot; or the publication did not exist at this place in the log
 		return fmt.Errorf("%w: %w", err, source.ErrGap)
 	}
 	return err

@@ -178,10 +178,10 @@ func (m *Message) DeliveredNow(skipped map[int]bool) bool {
 const (
 	// FeedbackChunk statements run under one savepoint.
 	FeedbackChunk = 100
-	// feedbackFaults statements of a settlement may fail before the others are not tried any more, nor are they after
-	// feedbackTime: settling has to go on.
+	// FeedbackTime is what the feedback of a settlement may take where there is trouble with it: settling has to go on.
+	FeedbackTime = 3 * time.Second
+	// feedbackFaults statements of a settlement may fail before the others are not tried any more.
 	feedbackFaults = 10
-	feedbackTime   = 3 * time.Second
 	// feedbackTries is how often a statement is tried that meets locks of others.
 	feedbackTries = 3
 	// reportEvery is how often failures are logged and written down.
@@ -199,7 +199,7 @@ type FeedbackRun struct {
 	Report            *FeedbackReport
 }
 
-var errFeedbackTime = fmt.Errorf("not tried: other feedback of the settlement took %v, or failed %d times", feedbackTime, feedbackFaults)
+var errFeedbackTime = fmt.Errorf("not tried: other feedback of the settlement took %v, or failed %d times", FeedbackTime, feedbackFaults)
 
 // Tell carries out what a settlement has to tell, unless a transaction failed before with that: unfed is why. It says whether
 // statements were tried.
@@ -217,7 +217,7 @@ func (r *FeedbackRun) Tell(ctx context.Context, unfed error, what func() ([]Told
 }
 
 func (r *FeedbackRun) do(ctx context.Context, all []Told) error {
-	until, faults, trouble := time.Now().Add(feedbackTime), 0, false
+	until, faults, trouble := time.Now().Add(FeedbackTime), 0, false
 	var queue [][]Told
 	for chunk := range slices.Chunk(all, FeedbackChunk) {
 		queue = append(queue, chunk)
