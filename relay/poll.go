@@ -153,7 +153,7 @@ func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
 	if p.Message.Fault != nil {
 		d.doomed = &failure{class: p.Message.Fault.Class, err: p.Message.Fault.Reason}
 	}
-	if p.Original != "" {
+	if p.Original != "" && !outbox.IsStandInID(p.Original) {
 		d.Headers = append(d.Headers[:len(d.Headers):len(d.Headers)],
 			outbox.Header{Name: sink.HeaderReplaces, Value: []byte(p.Original)})
 	}

@@ -100,6 +100,7 @@ type attempt struct {
 
 	now     time.Time // by the server's clock, once it was asked for
 	out     *checkpoint.Settled
+	parks   []checkpoint.Parked // in.Park, each with an identity of its own
 	msgs    map[sqlstore.MessageKey]*settled
 	order   []*settled
 	writes  writes
@@ -153,6 +154,18 @@ func (a *attempt) after() opTime {
 // change parks deliveries and alters those that are parked.
 func (a *attempt) change(ctx context.Context) error {
 	a.collectMessages()
+	if err := a.readViews(ctx); err != nil {
+		return err
+	}
+	a.parks = sqlstore.OwnIDs(a.in.Park, func(k checkpoint.Key) string {
+		if v := a.known(sqlstore.KeyOfMessage(k)).at(k.Sink); v != nil {
+			return v.Position
+		}
+		return ""
+	})
+	for i := range a.parks {
+		a.known(sqlstore.KeyOfMessage(a.parks[i].Key()))
+	}
 	if err := a.readViews(ctx); err != nil {
 		return err
 	}

@@ -68,8 +68,8 @@ func (a *attempt) park(ctx context.Context) error {
 	}
 	var docs []any
 	bytes := 0
-	for i := range a.in.Park {
-		p := &a.in.Park[i]
+	for i := range a.parks {
+		p := &a.parks[i]
 		a.s.sinks[p.Sink] = true
 		if !sqlstore.Alone(p) {
 			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})

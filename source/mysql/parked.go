@@ -36,6 +36,7 @@ const insertParkedEnd = ` ON DUPLICATE KEY UPDATE pipeline = {parked}.pipeline`
 type parkedBefore struct {
 	alone, rowSettled bool
 	attempts          int
+	position          string
 }
 
 // queueKnown asks for what is parked already of the deliveries that are parked or changed, and for the first deliveries of
@@ -49,9 +50,9 @@ func (a *attempt) queueKnown(b *batch) {
 		return changes[i-len(parks)].Key
 	}) {
 		b.each(func(r row) error {
-			a.known[checkpoint.Key{Sink: l.sink, Table: l.table, ID: r.text(0)}] = &parkedBefore{r.bool(1), r.bool(2), int(r.num(3))}
+			a.known[checkpoint.Key{Sink: l.sink, Table: l.table, ID: r.text(0)}] = &parkedBefore{r.bool(1), r.bool(2), int(r.num(3)), r.text(4)}
 			return nil
-		}, "SELECT p.message_id, p.alone, p.row_settled, p.attempts FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys,
+		}, "SELECT p.message_id, p.alone, p.row_settled, p.attempts, p.position FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys,
 			a.s.cfg.Pipeline, l.ids, bin(l.table), l.sink)
 	}
 	var lanes sqlstore.LaneSet
@@ -66,7 +67,12 @@ func (a *attempt) queueKnown(b *batch) {
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
 // way: what they hold is in memory twice until then.
 func (a *attempt) queueParks(ctx context.Context, b *batch) error {
-	s, parks := a.s, a.in.Park
+	s, parks := a.s, sqlstore.OwnIDs(a.in.Park, func(k checkpoint.Key) string {
+		if known := a.known[k]; known != nil {
+			return known.position
+		}
+		return ""
+	})
 	settling := make(map[sqlstore.MessageKey]bool)
 	for i := range a.in.Rows {
 		if r := &a.in.Rows[i]; r.Parked {

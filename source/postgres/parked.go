@@ -23,18 +23,20 @@ const (
 //
 // A delivery that is due gets its time only if none blocks before it, be it of its own lane or of its group at the sink ”;
 // the deliveries of this statement itself are not seen here, their order is the caller's.
+//
+// One whose id another message has that is parked gets an identity of its own, as sqlstore.OwnIDs would give it.
 const insertParked = `
 INSERT INTO {parked} (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, attempts,
 	next_attempt_at, last_error, error_class, replays, sent_id, in_table, row_settled, type, topic, key, payload, headers, fields,
 	tenant, content_type, idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time,
 	fault_class, fault_reason)
-SELECT $1, v.sink, v.source_table, v.message_group, v.position, v.message_id, v.state, v.blocks, v.alone, v.attempts,
+SELECT $1, v.sink, v.source_table, v.message_group, v.position, CASE WHEN taken THEN $36 || substr(v.position, 10) ELSE v.message_id END, v.state, v.blocks, v.alone, v.attempts,
 	CASE WHEN v.due AND (NOT v.blocks OR NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.sink = v.sink
 			AND p.message_group = v.message_group AND p.blocks AND p.position < v.position)
 		AND NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.sink = ''
 			AND p.message_group = v.message_group AND p.blocks AND p.position < v.position))
 		THEN now() + v.delay * interval '1 microsecond' END,
-	nullif(v.last_error, ''), nullif(v.error_class, ''), v.replays, nullif(v.sent_id, ''), v.in_table, v.row_settled,
+	nullif(v.last_error, ''), nullif(v.error_class, ''), v.replays, nullif(CASE WHEN taken AND v.sent_id = '' THEN v.message_id ELSE v.sent_id END, ''), v.in_table, v.row_settled,
 	v.type, v.topic, v.key, v.payload, v.headers::json, v.fields::json, nullif(v.tenant, ''), nullif(v.content_type, ''),
 	nullif(v.idempotency_key, ''), nullif(v.correlation_id, ''), v.priority, v.max_attempts, v.available_at, v.created_at,
 	v.commit_time, nullif(v.fault_class, ''), nullif(v.fault_reason, '')
@@ -44,7 +46,9 @@ FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text
 	$29::int[], $30::int[], $31::timestamptz[], $32::timestamptz[], $33::timestamptz[], $34::text[], $35::text[])
 AS v (sink, source_table, message_group, position, message_id, state, blocks, alone, attempts, due, delay, last_error,
 	error_class, replays, sent_id, in_table, row_settled, type, topic, key, payload, headers, fields, tenant, content_type,
-	idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time, fault_class, fault_reason)
+	idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time, fault_class, fault_reason),
+LATERAL (SELECT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table
+	AND p.sink = v.sink AND substr(p.position, 10) <> substr(v.position, 10)) AS taken) AS already
 ON CONFLICT (pipeline, message_id, source_table, sink) DO NOTHING`
 
 // parkColumns are the arrays of one insert.
@@ -126,13 +130,13 @@ func (c *parkColumns) args(pipeline string) []any {
 	return []any{pipeline, c.sink, c.table, c.group, c.position, c.id, c.state, c.blocks, c.alone, c.attempts, c.due, c.delay,
 		c.lastError, c.errorClass, c.replays, c.sentID, c.inTable, c.rowSettled, c.typ, c.topic, c.key, c.payload, c.headers,
 		c.fields, c.tenant, c.contentType, c.idemKey, c.corrID, c.priority, c.maxAttempts, c.available, c.created, c.committed,
-		c.faultClass, c.faultReason}
+		c.faultClass, c.faultReason, outbox.StandInID("")}
 }
 
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
 // way: what they hold is in memory twice until then. It returns the batch to go on with.
 func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, error) {
-	s, parks, rows := a.s, a.in.Park, a.in.Rows
+	s, parks, rows := a.s, sqlstore.OwnIDs(a.in.Park, nil), a.in.Rows
 	if len(parks) == 0 {
 		return b, nil
 	}

@@ -261,6 +261,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "ManyLanes", run: testManyLanes},
 		{name: "ParkedRoundTrip", run: testParkedRoundTrip},
 		{name: "ParkAgain", run: testParkAgain},
+		{name: "ParkedIDUsedAgain", run: testParkedIDUsedAgain},
 		{name: "LanePromotion", run: testLanePromotion},
 		{name: "OwnLanes", run: testOwnLanes},
 		{name: "Names", run: testNames},

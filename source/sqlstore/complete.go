@@ -20,7 +20,11 @@ func Complete(ctx context.Context, ps []checkpoint.Parked, lane bool,
 	bytes := 0
 	out = ps[:0]
 	for _, p := range ps {
-		if !p.InTable || outbox.IsStandInID(p.RowID()) {
+		id := p.RowID()
+		if p.Original != "" && outbox.IsStandInID(id) {
+			id = p.Message.ID // see OwnIDs
+		}
+		if !p.InTable || outbox.IsStandInID(id) {
 			out = append(out, p)
 			continue
 		}
@@ -30,7 +34,7 @@ func Complete(ctx context.Context, ps []checkpoint.Parked, lane bool,
 			}
 			continue
 		}
-		found, err := read(ctx, p.Message.Table, p.RowID())
+		found, err := read(ctx, p.Message.Table, id)
 		if err != nil {
 			return nil, false, err
 		}

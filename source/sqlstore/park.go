@@ -1,10 +1,13 @@
 package sqlstore
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 )
 
 // StateDelivered is a state that only stores know: delivered, but the message's row was locked and has still to be dealt
@@ -25,6 +28,40 @@ func Alone(p *checkpoint.Parked) bool {
 	}
 	return p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting || m.AvailableAt.After(m.CommitTime)
 }
+
+// OwnIDs gives parked deliveries whose RowID another message has an identity of their own, by their position: ids are used again, after TRUNCATE
+// ... RESTART IDENTITY for one. They are sent by their message's id all the same. parkedAt is the position text of what is parked
+// already under a key, "" for nothing; nil where the statement that parks looks itself.
+func OwnIDs(parks []checkpoint.Parked, parkedAt func(checkpoint.Key) string) []checkpoint.Parked {
+	places := make(map[checkpoint.Key]string, len(parks))
+	copied := false
+	for i := range parks {
+		key, at := parks[i].Key(), parks[i].Message.Position.String()
+		if outbox.IsStandInID(key.ID) {
+			continue
+		}
+		before, seen := places[key]
+		if !seen && parkedAt != nil {
+			before = parkedAt(key)
+		}
+		if before == "" || samePlace(before, at) {
+			places[key] = cmp.Or(before, at)
+			continue
+		}
+		places[key] = before
+		if !copied {
+			parks, copied = slices.Clone(parks), true
+		}
+		parks[i].Original = outbox.StandInID(at[logDigits:])
+	}
+	return parks
+}
+
+// logDigits is what of a position's text names the log. A message that is read again where the log goes on at another server has
+// the rest in common with what was parked.
+const logDigits = len("00000000-")
+
+func samePlace(a, b string) bool { return a[min(logDigits, len(a)):] == b[logDigits:] }
 
 // FirstOfLanes tells for each delivery whether none of the others blocks before it: in its own lane, or in its group at
 // the sink "".
