@@ -19,7 +19,8 @@ type Checkpoint struct {
 	// SourceID binds the position to one server: systemid and timeline, server_uuid, replica set.
 	SourceID string
 	Resume   source.Resume
-	// Log and LastCommit continue the positions after a restart.
+	// Log and LastCommit continue the positions after a restart. While LastCommit is 0, nothing of the log was settled, and no position was
+	// lost.
 	Log        uint32
 	LastCommit uint64
 	// SettledAbove names deliveries beyond Resume that are settled, as inclusive ranges of positions per sink, ascending.

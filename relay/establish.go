@@ -130,14 +130,18 @@ func renew(ctx context.Context, src source.Source, store checkpoint.Store, loade
 	if err != nil {
 		return nil, fmt.Errorf("establish a position in the log: %w", err)
 	}
-	// Nothing of the log was ever settled: the operator's word for a first start still counts.
-	first := old.LastCommit == 0
+	// The operator's word for a first start counts until that start's sweep has ended, where nothing of the log was settled. It does not count for
+	// a position that was lost: what was committed since it was made has still to come.
+	first := loaded.Checkpoint == nil || old.LastCommit == 0 && (gap == "" || old.SweepPending)
 	sweep, err := snapshot.Judge(ctx, first, loaded.AcceptGap)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("judge pending rows: %w", err), snapshot.Close(ctx))
 	}
 	cp := checkpoint.Checkpoint{
 		SourceID: sourceID, Resume: snapshot.Resume(), Log: old.Log + 1, LastCommit: old.LastCommit, SweepPending: sweep,
+	}
+	if !first {
+		cp.LastCommit = max(cp.LastCommit, 1) // no later start is the first
 	}
 	if err := store.Save(ctx, &cp); err != nil {
 		return nil, errors.Join(fmt.Errorf("save the new position: %w", err), snapshot.Close(ctx))

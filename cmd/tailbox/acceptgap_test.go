@@ -109,3 +109,30 @@ func (r *rig) dropSlot() {
 	})
 	r.sql("SELECT pg_drop_replication_slot($1)", r.env["SLOT"])
 }
+
+// TestLostBeforeTheFirstMessage: a position that is lost before anything was settled was a position all the same: what was committed since it was
+// made is not what source.start is about. Until the first sweep has ended, that goes on as if it had not begun.
+func TestLostBeforeTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	for _, start := range []string{"now", "pending"} {
+		t.Run(start, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, strings.Replace(keepConfig, "reconcile: 0s", "reconcile: 0s, start: "+start, 1))
+			r.sql(r.must("init", "--print"))
+			r.must("send", "--type", "before", "--group", "a:1", "{}")
+			r.must("init")
+			r.dropSlot()
+			r.must("send", "--type", "since", "--group", "a:1", "{}")
+			if start == "now" {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if got := r.with(ctx, "run"); got.code != exitFailed || !strings.Contains(got.err, "accept-gap") {
+					t.Fatalf("run: %+v", got)
+				}
+				return
+			}
+			r.relay()
+			until(t, "both messages", func() bool { return strings.Join(r.delivered(), " ") == "before since" })
+		})
+	}
+}

@@ -311,7 +311,7 @@ func (x *snapshot) Judge(ctx context.Context, first, acceptGap bool) (bool, erro
 			c.err = errCut
 			return
 		}
-		if first && w.server.checkpoint != nil && w.server.checkpoint.LastCommit > 0 {
+		if cp := w.server.checkpoint; first && cp != nil && (cp.LastCommit > 0 || !cp.SweepPending) {
 			w.fail("R8", "a later position is judged as the first")
 		}
 		if !first {
