@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -26,6 +27,11 @@ const (
 	codeChangeStreamFatal  = 280
 	codeHistoryLost        = 286
 	codeTooLarge           = 10334
+	codeGrownTooLarge      = 17419 // of an update, and the next one too
+	codeGrownTooLarge2     = 17420
+	codeNotInTransaction   = 263
+	codeImmutableField     = 66
+	codeShardKeyInQuery    = 31025
 	codeNamespaceExists    = 48
 	codeNoChangeStream     = 40573
 	codeInvalidOptions     = 72
@@ -72,4 +78,28 @@ func fault(doing string, err error) error {
 		return stop("the relay needs a replica set or a sharded cluster: start mongod with --replSet, and run rs.initiate() once")
 	}
 	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// rowFault is fault for a change of a table's documents: it knows what the server refuses because of how the collection was made,
+// or of what is in it. A transient error is left to be tried again.
+func rowFault(t *outbox.Table, err error) error {
+	stop := func(cure string) error { return fmt.Errorf("%w: collection %s: %w: %s", source.ErrStop, t, err, cure) }
+	switch {
+	case err == nil:
+		return nil
+	case hasLabel(err, transientLabel):
+	case hasCode(err, codeNotInTransaction, codeIllegalOperation): // which of them depends on the version, and on the command
+		return stop("no transaction may change a capped collection: use one that is not capped, or on_delivered: keep without columns " +
+			"that the relay writes to")
+	case hasCode(err, codeDuplicateKey):
+		return stop("drop the unique index, or leave the fields that the relay writes to (status and others under source.tables.columns) " +
+			"out of it, or set on_delivered: delete")
+	case hasCode(err, codeImmutableField, codeInvalidOptions, codeShardKeyInQuery):
+		return stop("a field that the relay writes to (status and others under source.tables.columns) is part of the shard key: " +
+			"shard the collection by other fields, or set on_delivered: delete")
+	case hasCode(err, codeTooLarge, codeGrownTooLarge, codeGrownTooLarge2):
+		return stop("with its mark a document would have more than 16 MiB: find it by {$expr: {$gt: [{$bsonSize: \"$$ROOT\"}, 16700000]}} and " +
+			"make it smaller, or set on_delivered: delete")
+	}
+	return fmt.Errorf("collection %s: %w", t, err)
 }

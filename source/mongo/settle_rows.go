@@ -2,7 +2,6 @@ package mongo
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -90,7 +89,7 @@ func (a *attempt) rowsOf(ctx context.Context, t *outbox.Table, del, alike bool, 
 		a.work = append(a.work, w)
 		found, err := w.do(ctx, a.s.collection(t))
 		if err != nil {
-			return fmt.Errorf("collection %s: %w", t, err)
+			return err
 		}
 		a.countGone(w, found)
 	}
@@ -111,6 +110,11 @@ func (a *attempt) countGone(w *rowWork, found int) {
 
 // do sends the command, and returns how many documents there were.
 func (w *rowWork) do(ctx context.Context, coll *mongo.Collection) (found int, err error) {
+	found, err = w.send(ctx, coll)
+	return found, rowFault(w.table, err)
+}
+
+func (w *rowWork) send(ctx context.Context, coll *mongo.Collection) (found int, err error) {
 	if w.alike {
 		filter := w.filter(w.rows)
 		if w.delete {

@@ -180,6 +180,7 @@ func (s *store) remove(ctx context.Context, t *outbox.Table, ids bson.A) (remove
 		return 0, false, err
 	}
 	res, err := s.collection(t).DeleteMany(ctx, bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "$expr", Value: oldExpr(t)}})
+	err = rowFault(t, err)
 	if err == nil {
 		err = s.proveLease(ctx, nil)
 	}
