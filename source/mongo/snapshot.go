@@ -17,7 +17,7 @@ import (
 // A tableSnapshot is the state of the tables at a cluster time: all reads of one session with snapshot reads have the time
 // of the first one, and reading the log begins right behind it. The server keeps such a state for
 // minSnapshotHistoryWindowInSeconds, 5 minutes as a rule. A sweep that takes longer fails then; the next start sweeps what is still
-// pending at a new position.
+// pending at a new position, but for a collection that is kept (sweep.broken).
 type tableSnapshot struct {
 	cfg    *Config
 	client *mongo.Client

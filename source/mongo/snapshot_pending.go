@@ -28,14 +28,26 @@ func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emi
 	p := &sqlstore.Sweep{Log: log, Now: h.LocalTime.UTC(), Emit: emit}
 	for _, sw := range s.sweeps {
 		if err := s.pendingOf(ctx, sw, p); err != nil {
-			if hasCode(err, codeSnapshotTooOld, codeSnapshotUnavail) {
-				return fmt.Errorf("the sweep took longer than the server keeps a snapshot (minSnapshotHistoryWindowInSeconds); "+
-					"what is still pending is swept again: %w", err)
-			}
-			return err
+			return sw.broken(err)
 		}
 	}
 	return p.Flush(ctx)
+}
+
+// broken says what becomes of a sweep that ended before its time. It cannot go on in a later snapshot, which holds documents that the log will
+// bring too, and does not say which ones these are. It begins again, at a new position: with documents that the relay deletes or marks there are fewer
+// each time, while those that it keeps would all be sent again, without an end.
+func (sw *sweep) broken(err error) error {
+	switch {
+	case hasCode(err, codeSnapshotTooOld) && sw.table.OnDelivered == outbox.Keep:
+		return fmt.Errorf("%w: sweep collection %s: it took longer than the server keeps a snapshot, and would take as long again, with all that was sent already: "+
+			"let each member of the replica set keep snapshots for longer than the sweep takes, such as a day: "+
+			"db.adminCommand({setParameter: 1, minSnapshotHistoryWindowInSeconds: 86400}): %w", source.ErrStop, sw.table, err)
+	case hasCode(err, codeSnapshotTooOld, codeSnapshotUnavail):
+		return fmt.Errorf("sweep collection %s: it took longer than the server keeps a snapshot (minSnapshotHistoryWindowInSeconds); "+
+			"what is still pending is swept again: %w", sw.table, err)
+	}
+	return err
 }
 
 // sweepOrder is how a table's documents are sorted; nil where it has no column for it.
