@@ -2,6 +2,7 @@ package mongo
 
 import (
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,6 +64,17 @@ func appendIDs(ids bson.A, kind idKind, text string) bson.A {
 		}
 	}
 	return ids
+}
+
+// windowEnd is the id behind which the next window of documents begins, in an order by id. Documents without one come before all
+// others, with those where it is null; nothing can be found by such an id, so all of them are passed.
+func windowEnd(id value) bson.RawValue {
+	if id.typ == 0 {
+		return bson.RawValue{Type: bson.TypeNull}
+	}
+	raw := id.rawValue()
+	raw.Value = slices.Clone(raw.Value)
+	return raw
 }
 
 // parseUUID reads the text that appendUUID writes.

@@ -95,8 +95,7 @@ func (s *store) cleanWindow(ctx context.Context, t *outbox.Table, at *cleanCurso
 	for cur.Next(ctx) {
 		seen++
 		v := valueOf(cur.Current, "id")
-		raw := v.rawValue()
-		raw.Value = append([]byte(nil), raw.Value...)
+		raw := windowEnd(v)
 		at.After = raw
 		isOld, _ := cur.Current.Lookup("old").BooleanOK()
 		if text, err := dec.idText(v); err == nil && isOld && len(text) > 0 {

@@ -148,8 +148,7 @@ func (s *store) pendingIDs(ctx context.Context, t *outbox.Table, at *pendingCurs
 		if err != nil {
 			text = nil // the log stops at such a document; here it is passed over
 		}
-		raw := v.rawValue()
-		raw.Value = append([]byte(nil), raw.Value...)
+		raw := windowEnd(v)
 		ids = append(ids, pendingID{raw, string(text)})
 	}
 	return ids, fault("list pending documents of "+t.String(), cur.Err())
