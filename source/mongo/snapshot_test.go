@@ -3,7 +3,6 @@ package mongo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -27,12 +26,7 @@ func TestSweepOutlastsSnapshot(t *testing.T) {
 		table.OnDelivered = c.on
 		r := newRig(t, server, table)
 		r.cfg.Start = "pending"
-		var docs []any
-		for i := range 4 * parkedAtOnce {
-			docs = append(docs, bson.D{{Key: "_id", Value: fmt.Sprint(i)}, {Key: "type", Value: "T"}, {Key: "payload", Value: "{}"}})
-		}
-		_, err := r.collection(0).InsertMany(r.ctx, docs)
-		r.must(err)
+		r.fill(4 * parkedAtOnce)
 		snap, err := New(r.cfg).Establish(r.ctx)
 		r.must(err)
 		sweep, err := snap.Judge(r.ctx, true, false)
