@@ -45,6 +45,7 @@ type engine struct {
 	asks     chan ask
 	ended    chan ended
 	cautions chan caution
+	reading  chan struct{} // the source has begun to read
 
 	callCtx  context.Context // ends when deliveries must stop at once
 	opCtx    context.Context // ends with the term: of the store's operations
@@ -144,6 +145,7 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 		asks:     make(chan ask),
 		ended:    make(chan ended, 1),
 		cautions: make(chan caution),
+		reading:  make(chan struct{}, 1),
 	}
 	e.settleState.init(cp)
 	e.inHand = map[checkpoint.Key]bool{}
@@ -175,6 +177,12 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 			s.paused, s.down, s.why = true, time.Now().Add(-parkAfter), "paused by an operator"
 		}
 	}
+	e.start.Reading = func() {
+		select {
+		case e.reading <- struct{}{}:
+		default: // told already
+		}
+	}
 	if load.UncleanStarts >= cautiousStarts {
 		e.start.Cautious = e.ask
 		e.log.Warn("starting cautiously: message by message", "unclean_starts", load.UncleanStarts)
@@ -203,8 +211,10 @@ func (e *engine) run(ctx context.Context) error {
 	e.phase = phaseTailing
 	if e.sweep != nil {
 		e.phase = phaseSweeping
+		e.state("sweeping")
+	} else {
+		e.tellState("connecting", "")
 	}
-	e.state()
 	read()
 	err := e.loop(ctx, func() { running-- }, read, stopCalls)
 	// The source stays connected until its last confirmation is on its way; then it is told to stop, and waited for.
@@ -257,7 +267,6 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 			if err := e.endSweep(ctx); err != nil {
 				return err
 			}
-			e.state()
 			read()
 			continue
 		}
@@ -278,8 +287,15 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 			a.reply <- e.checkpoint(a.invisible)
 		case c := <-e.cautions:
 			e.caution = &c
+		case <-e.reading:
+			e.state("tailing")
 		case x := <-e.ended:
 			left()
+			select {
+			case <-e.reading: // it had begun before
+				e.state("tailing")
+			default:
+			}
 			if err := e.onEnded(x); err != nil {
 				return err
 			}
@@ -479,20 +495,5 @@ func (e *engine) checkStarvation(now time.Time) {
 	if !fullest.park && starving && int64(fullest.bytes) >= e.cfg.Memory/int64(2*(len(e.sinks)-1)) {
 		e.log.Warn("sink is too slow for the others: parking its lanes", "sink", fullest.name, "queued", fullest.queued)
 		e.parkSink(fullest, now)
-	}
-}
-
-func (e *engine) state() {
-	name := "tailing"
-	if e.phase == phaseSweeping {
-		name = "sweeping"
-	}
-	e.log.Info(name, "from", string(e.start.From), "log", e.start.Log)
-	e.tellState(name, "")
-}
-
-func (e *engine) tellState(name, why string) {
-	if f := e.cfg.Events.State; f != nil {
-		f(name, why)
 	}
 }

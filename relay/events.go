@@ -20,7 +20,7 @@ func Classes() []string {
 // Nil fields are skipped. All but Attempt and Deliver are called by the relay's one engine goroutine and must not
 // block; none is called for a single message where a batch will do.
 type Events struct {
-	// State: standby, sweeping, tailing, stuck (nothing more can be read until an operator acts), stopped; and why.
+	// State: standby, connecting (it holds the lock), sweeping, tailing, stuck (nothing more can be read until an operator acts), stopped; and why.
 	State func(state, why string)
 	// Received: a batch of the log with n messages arrived; lag is how far the reader is behind, in bytes and since commit.
 	Received func(n int, lagBytes int64, lag time.Duration)
@@ -66,4 +66,17 @@ type SinkSample struct {
 	Open, Parked, Held int // lanes
 	Queued             int // deliveries in memory
 	InFlight           int
+}
+
+// state tells that the engine reads, and from where.
+func (e *engine) state(name string) {
+	e.log.Info(name, "from", string(e.start.From), "log", e.start.Log)
+	e.tellState(name, "")
+}
+
+// tellState tells observers what the relay does.
+func (e *engine) tellState(name, why string) {
+	if f := e.cfg.Events.State; f != nil {
+		f(name, why)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,13 +24,20 @@ type scripted struct {
 	source.Source
 	run     func(ctx context.Context, emit source.Emit) error
 	confirm func(source.Resume)
+	connect func(context.Context) error
 }
 
 func (*scripted) Examine(context.Context, string, source.Resume) (*source.Examined, error) {
 	return &source.Examined{SourceID: "s"}, nil
 }
 
-func (s *scripted) Run(ctx context.Context, _ source.Start, emit source.Emit) error {
+func (s *scripted) Run(ctx context.Context, start source.Start, emit source.Emit) error {
+	if s.connect != nil {
+		if err := s.connect(ctx); err != nil {
+			return err
+		}
+	}
+	start.Begun()
 	return s.run(ctx, emit)
 }
 
@@ -207,8 +215,42 @@ func TestStuckIsTold(t *testing.T) {
 		if err := r.Run(t.Context()); !errors.Is(err, source.ErrStop) {
 			t.Errorf("the relay ended with %v", err)
 		}
-		if len(states) != 3 || states[0] != "tailing " || !strings.HasPrefix(states[1], "stuck read the log: the table is gone") || !strings.HasPrefix(states[2], "stopped") {
-			t.Errorf("states %q, want tailing, stuck, stopped", states)
+		want := []string{"connecting ", "tailing ", "stuck read the log: the table is gone", "stopped "}
+		if !slices.EqualFunc(states, want, strings.HasPrefix) {
+			t.Errorf("states %q, want %q", states, want)
+		}
+	})
+}
+
+// A relay that cannot read yet, since the slot is another reader's for one, does not say that it reads.
+func TestConnectingIsNotTailing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		tries, until := 0, time.Now().Add(time.Minute)
+		src := emitting()
+		src.connect = func(ctx context.Context) error {
+			if tries++; tries > 3 {
+				return nil
+			}
+			<-time.After(10 * time.Second)
+			return errors.New("the slot is active")
+		}
+		var states []string
+		r := relayOther(t, src, answering{}, accepting{}, func(c *relay.Config) {
+			c.Events.State = func(state, why string) {
+				states = append(states, state)
+				if state == "tailing" || time.Now().After(until) {
+					cancel()
+				}
+			}
+		})
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		want := []string{"connecting", "disconnected", "connecting", "disconnected", "connecting", "disconnected", "connecting", "tailing", "stopped"}
+		if !slices.Equal(states, want) {
+			t.Errorf("states %q, want %q", states, want)
 		}
 	})
 }

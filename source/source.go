@@ -65,6 +65,15 @@ type Start struct {
 	// Cautious, if not nil, is called with a message's position before anything of the row is decoded, and messages are
 	// emitted one a batch: the last starts ended uncleanly, and one row may be the cause.
 	Cautious func(context.Context, outbox.Position) error
+	// Reading, if not nil, is called once, before anything is emitted: the server lets us read from From on.
+	Reading func()
+}
+
+// Begun tells that reading has begun.
+func (s *Start) Begun() {
+	if s.Reading != nil {
+		s.Reading()
+	}
 }
 
 // A Source tails the log of one database. One goroutine calls Run; the other methods may be called from any goroutine

@@ -196,7 +196,7 @@ func TestHealth(t *testing.T) {
 		want       int
 		text       string
 	}{
-		{"", "", 503, "starting\n"}, {"tailing", "", 200, "tailing\n"}, {"disconnected", "no route to host", 503, "disconnected: no route to host\n"},
+		{"", "", 503, "starting\n"}, {"connecting", "", 503, "connecting\n"}, {"tailing", "", 200, "tailing\n"}, {"disconnected", "no route to host", 503, "disconnected: no route to host\n"},
 		{"standby", "locked", 200, "standby\n"}, {"sweeping", "", 200, "sweeping\n"}, {"stopped", "gap", 503, "stopped: gap\n"},
 	} {
 		if c.state != "" {

@@ -14,6 +14,8 @@ const (
 	stateTailing  = "tailing"
 	stateStandby  = "standby"
 	stateStuck    = "stuck" // it holds the lock still, and settles what was read
+	// stateConnecting: it holds the lock, and does not read yet, because the slot is another reader's for one.
+	stateConnecting = "connecting"
 )
 
 func reading(state string) bool {
@@ -86,7 +88,7 @@ func (m *Metrics) onState(state, why string) {
 	}
 	m.state, m.why = state, why
 	m.connected.Set(number(is))
-	m.leader.Set(number(is || state == stateStuck))
+	m.leader.Set(number(is || state == stateStuck || state == stateConnecting))
 }
 
 func (m *Metrics) onReceived(n int, lagBytes int64, lag time.Duration) {

@@ -96,6 +96,7 @@ func (s *Source) run(ctx context.Context, from opTime, start source.Start, emit 
 		return err
 	}
 	defer func() { st.feed.close(ctx) }() // the last one
+	start.Begun()
 	s.cfg.Logger.Info("reading the log", "from", from.String())
 	return st.read(ctx)
 }

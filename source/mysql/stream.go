@@ -62,6 +62,7 @@ func (s *Source) run(ctx context.Context, from *resume, start source.Start, emit
 	if err := st.begin(ctx, from); err != nil {
 		return err
 	}
+	start.Begun()
 	s.cfg.Logger.Info("reading the log", "from", from.place.String(), "server", d.server.id, "by_gtid", st.byGTID)
 	return st.run(ctx)
 }

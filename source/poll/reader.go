@@ -75,6 +75,7 @@ type Reader struct {
 	askAfter          time.Time
 	heldSince, warnAt time.Time
 	held, waiting     bool
+	begun             bool // that reading has begun was told
 }
 
 // ParseResume reads a Resume: a number.
@@ -95,7 +96,7 @@ func (r *Reader) Run(ctx context.Context, start source.Start, emit source.Emit) 
 	if err != nil {
 		return err
 	}
-	r.start, r.emit, r.horizon, r.resume, r.limit = start, emit, NewHorizon(at), at, batchMessages/10
+	r.start, r.emit, r.horizon, r.resume, r.limit, r.begun = start, emit, NewHorizon(at), at, batchMessages/10, false
 	defer r.Barriers.forget()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -139,6 +140,10 @@ func (r *Reader) turn(ctx context.Context) (wait time.Duration, progress bool, e
 	found, err := r.Table.Numbers(ctx, before, numbersMost)
 	if err != nil {
 		return 0, false, err
+	}
+	if !r.begun {
+		r.begun = true
+		r.start.Begun()
 	}
 	h.Drawn(found.Drawn)
 	if n := len(found.List); n > 0 {

@@ -62,6 +62,7 @@ func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit sou
 		dec:        decoder{maxMessage: s.cfg.MaxMessage},
 		batchState: batchState{done: from, reported: from, measured: from},
 	}
+	start.Begun()
 	s.cfg.Logger.Info("reading the log", "slot", s.cfg.Slot, "from", from.String(), "binary", st.binary)
 	return st.run(ctx)
 }

@@ -45,7 +45,12 @@ func (r *rig) readWith(src source.Source, start source.Start) *reader {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
+		begun := 0
+		start.Reading = func() { begun++ }
 		x.done <- src.Run(ctx, start, func(ctx context.Context, b *source.Batch) error {
+			if begun != 1 {
+				return fmt.Errorf("that reading has begun was told %d times before the first batch", begun)
+			}
 			select {
 			case x.batches <- b:
 				return nil

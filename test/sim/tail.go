@@ -53,6 +53,7 @@ func (t *tail) Run(ctx context.Context, start source.Start, emit source.Emit) er
 	if err := w.do(ctx, c); err != nil {
 		return stopped(ctx, err)
 	}
+	start.Begun()
 	for {
 		var b *source.Batch
 		c := &call{inst: t.inst, label: t.name("read"), ready: func() bool { return t.cut || t.more(start.Cautious != nil) }}
