@@ -63,7 +63,7 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 		if err := store.Save(ctx, &cp); err != nil {
 			return nil, fmt.Errorf("save the new timeline: %w", err)
 		}
-		log.Info("the log goes on at another server", "source_id", cp.SourceID, "log", cp.Log)
+		log.Info("the log goes on at another server, or is counted in another way", "source_id", cp.SourceID, "log", cp.Log)
 		return &Position{Checkpoint: cp}, nil
 	default:
 		return &Position{Checkpoint: old}, nil

@@ -27,7 +27,7 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	if server.recovery {
 		return nil, errors.New("examine the server: it is a standby: source.url must lead to the primary")
 	}
-	e = &source.Examined{SourceID: server.sourceID()}
+	e = &source.Examined{SourceID: c.countedBy(server.sourceID())}
 	if from == "" {
 		return e, nil
 	}
@@ -40,10 +40,13 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 		return nil, fmt.Errorf("examine the checkpoint: %w", err)
 	}
 	same := sourceID == "" || sourceID == e.SourceID
-	if !same {
-		if e.Lost, e.Shared, err = moved(ctx, conn, server, sourceID, at); err != nil || e.Lost != "" {
+	if before := strings.TrimSuffix(sourceID, withMessages); !same && before != server.sourceID() {
+		if e.Lost, e.Shared, err = moved(ctx, conn, server, before, at); err != nil || e.Lost != "" {
 			return e, err
 		}
+	}
+	if sourceID != c.countedBy(strings.TrimSuffix(sourceID, withMessages)) {
+		e.Shared = 0
 	}
 	slot, err := c.slot(ctx, conn)
 	if err != nil {
@@ -54,6 +57,18 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	}
 	e.Moved = !same && e.Lost == ""
 	return e, nil
+}
+
+// withMessages ends the id of a source whose transactions' emitted messages are numbered with their rows. With and without them the same row has
+// another number, and what a checkpoint names as settled beyond its position would be other rows: nothing is shared.
+const withMessages = "+messages"
+
+// countedBy is a server's id for this configuration.
+func (c *Config) countedBy(id string) string {
+	if c.Messages != "" {
+		return id + withMessages
+	}
+	return id
 }
 
 // moved tells why a checkpoint of another server or timeline says nothing about this one, "" if this server's log continues

@@ -29,6 +29,28 @@ func (r *rig) lost(from source.Resume, text string) {
 	r.run(source.Start{From: from}).fails(source.ErrGap, text)
 }
 
+// With other emitted messages than before, the same rows have other numbers: what was settled beyond the checkpoint is named by none of them.
+func TestRowsCountedInAnotherWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), smallDDL, shape("tailbox", "a"))
+	from := r.establish()
+	plain := r.examine("", "").SourceID
+	r.cfg.Messages = "tailbox"
+	r.src = New(r.cfg)
+	counted := r.examine(plain, from)
+	if counted.Lost != "" || !counted.Moved || counted.Shared != 0 || counted.SourceID == plain {
+		t.Errorf("with messages: %+v", counted)
+	}
+	if e := r.examine(counted.SourceID, from); e.Lost != "" || e.Moved || e.SourceID != counted.SourceID {
+		t.Errorf("with messages once more: %+v", e)
+	}
+	r.cfg.Messages = ""
+	r.src = New(r.cfg)
+	if e := r.examine(counted.SourceID, from); e.Lost != "" || !e.Moved || e.Shared != 0 || e.SourceID != plain {
+		t.Errorf("without them again: %+v", e)
+	}
+}
+
 func TestLostPositions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, servers.Shared(t, "17"), smallDDL, shape("tailbox", "a"))

@@ -134,7 +134,7 @@ func (s *Source) wake() {
 	}
 }
 
-// Examine implements source.Source. A SourceID is systemid/timeline.
+// Examine implements source.Source. A SourceID is systemid/timeline, and whether emitted messages are read.
 func (s *Source) Examine(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
 	return s.cfg.examine(ctx, sourceID, from)
 }
