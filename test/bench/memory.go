@@ -19,6 +19,7 @@ func runMemory(ctx context.Context, b *bench) error {
 	}{
 		{"discard, keep, memory: 16MiB, one transaction", b.largest, b.largest, keepTable, false},
 		{"discard, delete, memory: 16MiB, one transaction", b.largest, b.largest, deleteTable, false},
+		{"discard, mark, memory: 16MiB, one transaction", b.largest, b.largest, markTable, false},
 		{"Kafka, keep, memory: 16MiB, one transaction", b.largest, b.largest, keepTable, true},
 		{"discard, keep, memory: 16MiB, backlog", b.backlog, perTxn, keepTable, false},
 	} {
@@ -44,6 +45,9 @@ func (b *bench) memoryOf(ctx context.Context, rows, size int, table string, kafk
 			return d, err
 		}
 		sinks = b.kafkaSink("")
+	}
+	if table == markTable {
+		db.table = "events"
 	}
 	r, err := db.relay(ctx, false, withTopic(table, topic), "memory: 16MiB\n"+sinks)
 	if err != nil {
