@@ -233,7 +233,7 @@ func newDeadEdit() *command {
 			}
 			edit := &checkpoint.Edit{Headers: headers, NewID: newID}
 			if set["payload"] {
-				data, err := readPayload(sh, payload)
+				data, err := readPayload(ctx, sh, payload)
 				if err != nil {
 					return err
 				}

@@ -154,20 +154,40 @@ func noWaitFlag(fs *flag.FlagSet, v *bool) {
 }
 
 // readPayload is the payload an argument stands for: - is the standard input, @FILE a file, anything else itself.
-func readPayload(sh *shell, arg string) ([]byte, error) {
+func readPayload(ctx context.Context, sh *shell, arg string) ([]byte, error) {
 	if arg == "-" {
-		data, err := io.ReadAll(sh.in)
+		data, err := readUntil(ctx, func() ([]byte, error) { return io.ReadAll(sh.in) })
 		if err != nil {
 			return nil, fmt.Errorf("read payload from standard input: %w", err)
 		}
 		return data, nil
 	}
 	if name, ok := strings.CutPrefix(arg, "@"); ok {
-		data, err := os.ReadFile(name)
+		data, err := readUntil(ctx, func() ([]byte, error) { return os.ReadFile(name) })
 		if err != nil {
 			return nil, fmt.Errorf("read payload: %w", err)
 		}
 		return data, nil
 	}
 	return []byte(arg), nil
+}
+
+// readUntil reads, and no longer than ctx lasts: a terminal or a pipe may never come to its end, and nothing can take a read of
+// one back. The goroutine that is left with it then ends with the process.
+func readUntil(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
+	type answer struct {
+		data []byte
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		data, err := read()
+		got <- answer{data, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case a := <-got:
+		return a.data, a.err
+	}
 }

@@ -49,7 +49,7 @@ func newSend() *command {
 			if err != nil {
 				return err
 			}
-			payload, err := readPayload(sh, args[0])
+			payload, err := readPayload(ctx, sh, args[0])
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,16 @@ func (p *process) printed() string {
 
 func startProcess(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
+	return startReading(t, nil, env, args...)
+}
+
+// startReading starts the program with a standard input; nil is an empty one.
+func startReading(t *testing.T, in *os.File, env []string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0], args...)}
+	if in != nil {
+		p.cmd.Stdin = in
+	}
 	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	if err := p.cmd.Start(); err != nil {
@@ -188,5 +197,38 @@ func TestSoftStopIsBounded(t *testing.T) {
 	}
 	if got := r.outbox(); len(got) != 1 {
 		t.Errorf("%d rows are left, want the one in flight", len(got))
+	}
+}
+
+// TestSignalEndsReading: a command that reads its payload from what does not end is ended by one signal.
+func TestSignalEndsReading(t *testing.T) {
+	t.Parallel()
+	file := write(t, "tailbox.yaml", rigConfig)
+	env := []string{"DATABASE_URL=postgres://nobody@localhost/none", "SLOT=none"}
+	for name, args := range map[string][]string{
+		"send":      {"send", "--type", "T", "-", "-c", file},
+		"file":      {"send", "--type", "T", "@/dev/stdin", "-c", file},
+		"dead edit": {"dead", "edit", "a1", "--payload", "-", "-c", file},
+	} {
+		for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+			t.Run(name+" "+s.String(), func(t *testing.T) {
+				t.Parallel()
+				in, into, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer into.Close()
+				p := startReading(t, in, env, args...)
+				in.Close()
+				// No pipe holds so much: when all is written, the program reads.
+				if _, err := into.Write(make([]byte, 4<<20)); err != nil {
+					t.Fatalf("%v\n%s", err, p.printed())
+				}
+				p.signal(s)
+				if code := p.ends(); code != exitFailed || !strings.Contains(p.printed(), "tailbox: interrupted: read payload") {
+					t.Errorf("exit code %d\n%s", code, p.printed())
+				}
+			})
+		}
 	}
 }
