@@ -307,8 +307,10 @@ type Applied struct {
 	Blocked []Lane
 	// Changed counts deliveries.
 	Changed int
-	// Done: the request is complete, and done_at is set.
-	Done bool
+	// Done: the request is complete, and done_at is set. Refused is why it ended without its last part: the server refuses that,
+	// and would refuse it again. Nothing of the part was done.
+	Done    bool
+	Refused string
 }
 
 var (

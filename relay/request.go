@@ -95,7 +95,7 @@ func (e *engine) outOfTurn() bool {
 		e.carryOut(r, nil, func(done *checkpoint.Applied) {
 			if done.Done {
 				e.requests = slices.Concat(e.requests[:i], e.requests[i+1:])
-				e.steer(r, time.Now())
+				e.steer(r, done, time.Now())
 			}
 		})
 		return true
@@ -159,7 +159,7 @@ func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 		if l.polling {
 			e.letGo(l)
 		}
-		if r.Verb == checkpoint.VerbResume {
+		if r.Verb == checkpoint.VerbResume && done.Refused == "" {
 			e.unhold(l)
 		}
 	}
@@ -170,7 +170,7 @@ func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 	}
 	if done.Done {
 		e.requests = e.requests[1:]
-		e.steer(r, now)
+		e.steer(r, done, now)
 	}
 	for _, l := range frozen {
 		e.review(l)
@@ -226,8 +226,13 @@ func (e *engine) block(name checkpoint.Lane, held bool) {
 	e.divert(l)
 }
 
-// steer ends a request that was carried out, and lets sinks know what it says about them.
-func (e *engine) steer(r *checkpoint.Request, now time.Time) {
+// steer ends a request that was carried out, and lets sinks know what it says about them. The database did nothing of one that it
+// refused, so nothing is done here.
+func (e *engine) steer(r *checkpoint.Request, done *checkpoint.Applied, now time.Time) {
+	if done.Refused != "" {
+		e.log.Warn("the database refuses a request: closed", "id", r.ID, "verb", string(r.Verb), "by", r.By, "error", done.Refused)
+		return
+	}
 	e.log.Info("request carried out", "id", r.ID, "verb", string(r.Verb), "by", r.By)
 	for _, name := range r.Selection.Sinks {
 		s := e.byName[name]

@@ -17,6 +17,7 @@ type asking struct {
 	accepting
 	requests func() []checkpoint.Request
 	apply    func(*checkpoint.Request)
+	refused  string // by the database
 }
 
 func (a asking) Requests(context.Context) ([]checkpoint.Request, error) { return a.requests(), nil }
@@ -30,7 +31,7 @@ func (asking) Lanes(_ context.Context, r *checkpoint.Request, _ int) ([]checkpoi
 
 func (a asking) Apply(_ context.Context, r *checkpoint.Request, _ []checkpoint.Lane) (*checkpoint.Applied, error) {
 	a.apply(r)
-	return &checkpoint.Applied{Done: true}, nil
+	return &checkpoint.Applied{Done: true, Refused: a.refused}, nil
 }
 
 // A request about a lane waits for its run in flight; the pause of the sink that hangs with it does not.
@@ -83,6 +84,44 @@ func TestPauseOvertakesARequestThatWaits(t *testing.T) {
 		}
 		if len(done) == 0 || done[0] != checkpoint.VerbPause {
 			t.Errorf("carried out %v, want the pause first", done)
+		}
+	})
+}
+
+// What the database refused has not happened: a sink whose pause it refused goes on.
+func TestRefusedPauseChangesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refused, delivered := make(chan struct{}), make(chan struct{})
+		to := answering{func(context.Context, []*sink.Delivery) []error {
+			close(delivered)
+			return nil
+		}}
+		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+			<-refused
+			synctest.Wait() // the relay has heard of it
+			if err := emit(ctx, messages(1)); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}}
+		asked := []checkpoint.Request{{ID: 1, Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"out"}}}}
+		store := asking{refused: "no", requests: func() []checkpoint.Request { return asked }, apply: func(*checkpoint.Request) {
+			asked = nil
+			close(refused)
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- relayWith(t, src, to, store, 0).Run(ctx) }()
+		select {
+		case <-delivered:
+		case <-time.After(time.Minute):
+			t.Error("nothing was delivered within a minute")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

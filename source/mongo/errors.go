@@ -35,6 +35,11 @@ const (
 	codeNamespaceExists    = 48
 	codeNoChangeStream     = 40573
 	codeInvalidOptions     = 72
+	codeBadValue           = 2
+	codeFailedToParse      = 9
+	codeTypeMismatch       = 14
+	codeImmutableField     = 66
+	codeTooLargeAfter      = 17419 // the document, by an update
 )
 
 func errNoTables() error { return checkpoint.ErrNoTables }
@@ -57,6 +62,17 @@ func hasCode(err error, codes ...int) bool {
 func hasLabel(err error, label string) bool {
 	var le mongo.LabeledError
 	return errors.As(err, &le) && le.HasErrorLabel(label)
+}
+
+// refusal is what the server said where it refused a command for what that says; "" for all else.
+func refusal(err error) string {
+	if hasLabel(err, transientLabel) || !hasCode(err, codeValidation, codeDuplicateKey, codeUnauthorized, codeTooLarge, codeTooLargeAfter,
+		codeBadValue, codeFailedToParse, codeTypeMismatch, codeImmutableField) {
+		return ""
+	}
+	var se mongo.ServerError
+	errors.As(err, &se)
+	return se.Error()
 }
 
 // fault says what was done when err came up. Errors that come back however often it is tried again match source.ErrStop, and

@@ -52,6 +52,12 @@ func kitKind() sourcetest.Kind {
 			// What ends a session for good is that another relay takes the lease over.
 			return db.(*kitDatabase).depose(ctx, st.(*store).epoch)
 		},
+		Refuse: func(ctx context.Context, db sourcetest.Database) error {
+			d := db.(*kitDatabase)
+			return d.collection(parkedCollection).Database().RunCommand(ctx, bson.D{{Key: "collMod", Value: parkedCollection}, {Key: "validator", Value: bson.D{
+				{Key: "$nor", Value: bson.A{bson.D{{Key: "sink", Value: "mail"}, {Key: "type", Value: "refused"}},
+					bson.D{{Key: "message_group", Value: "stay"}, {Key: "next_attempt_at", Value: nil}}}}}}}).Err()
+		},
 		TextID: "string",
 		DropTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			return db.(*kitDatabase).collection(t.Name).Drop(ctx)

@@ -150,10 +150,14 @@ func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.
 		return do(ctx, effects{a})
 	})
 	if err != nil {
+		s.held = before
 		return nil, nil, err
 	}
 	return a.lanes.Order, a.laneStates(), nil
 }
+
+// Refusal implements sqlstore.Requests.
+func (s *store) Refusal(err error) string { return refusal(err) }
 
 // Held implements sqlstore.Requests.
 func (s *store) Held() sqlstore.HeldLanes { return s.held }

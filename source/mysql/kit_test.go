@@ -94,6 +94,11 @@ func kitKind(kind string) sourcetest.Kind {
 			d := db.(*kitDatabase)
 			return d.my.Exec(ctx, d.db, fmt.Sprintf("KILL %d", st.(*store).sess.conn.GetConnectionID()))
 		},
+		Refuse: func(ctx context.Context, db sourcetest.Database) error {
+			d := db.(*kitDatabase)
+			return d.my.Exec(ctx, d.db, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
+				AND (message_group <> 'stay' OR next_attempt_at IS NOT NULL))`)
+		},
 		Txn: func(context.Context, sourcetest.Conn) (uint64, error) { return invisible, nil },
 		AddColumn: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, name string) error {
 			d := db.(*kitDatabase)

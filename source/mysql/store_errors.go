@@ -26,6 +26,11 @@ const (
 	errSignal         = 1644
 	errSyntax         = 1064
 	errNoSavepoint    = 1305
+	errUserLimit      = 1226
+	errNoDefault      = 1364
+	errTriggersTable  = 1442 // a trigger changes the table that it is on
+	errViewCheck      = 1369
+	errNoDefiner      = 1449
 )
 
 // errLost: the session lives, and the lock is not its own. Somebody between the relay and the server has changed the
@@ -81,6 +86,27 @@ func refusedValue(err error) bool {
 	// 21, 22, 23: cardinality, data, constraint. 01000 is what strict mode makes of a warning: data truncated.
 	return e != nil && (strings.HasPrefix(e.State, "22") || strings.HasPrefix(e.State, "23") || e.State == "01000" ||
 		e.Code == 1366 || e.Code == 1265 || e.Code == 3819 || e.Code == 4025)
+}
+
+// refusal is what the server said where it refused a statement for what that says; "" for all else.
+func refusal(err error) string {
+	e := serverError(err)
+	if e == nil || passingTrouble(err) || e.Code == errUserLimit {
+		return ""
+	}
+	switch e.Code {
+	case errSignal, errNoDefault, errTriggersTable, errViewCheck, errNoDefiner:
+	default:
+		// 42: names, privileges; 44: a view; 45: what a trigger raises.
+		if s := e.State; !refusedValue(err) && !strings.HasPrefix(s, "42") && !strings.HasPrefix(s, "44") && !strings.HasPrefix(s, "45") {
+			return ""
+		}
+	}
+	var te *tableError
+	if errors.As(err, &te) {
+		return te.Error()
+	}
+	return e.Error()
 }
 
 // passingTrouble tells whether a transaction failed because of others that ran at the same time: trying it again can help.

@@ -106,6 +106,11 @@ func kitKind(version string) sourcetest.Kind {
 		},
 		Counted:  []string{"update", "delete", "truncate"},
 		Business: kitBusiness(),
+		Refuse: func(ctx context.Context, db sourcetest.Database) error {
+			d := db.(*kitDatabase)
+			return d.pg.Exec(ctx, d.db, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
+				AND (message_group <> 'stay' OR next_attempt_at IS NOT NULL))`)
+		},
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)
 			return d.pg.Exec(ctx, d.db, "SELECT pg_terminate_backend($1)", st.(*store).conn.PgConn().PID())

@@ -96,12 +96,17 @@ func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkp
 
 // Transact implements sqlstore.Requests: a settlement of nothing, inside which the request takes effect.
 func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.Effects) error) ([]checkpoint.Lane, []sqlstore.LaneState, error) {
+	before := s.held
 	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error { return do(ctx, effects{a}) })
 	if err != nil {
+		s.held = before
 		return nil, nil, err
 	}
 	return a.lanes.Order, a.states, nil
 }
+
+// Refusal implements sqlstore.Requests.
+func (s *store) Refusal(err error) string { return refusal(err) }
 
 // Held implements sqlstore.Requests.
 func (s *store) Held() sqlstore.HeldLanes { return s.held }

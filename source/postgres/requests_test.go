@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -48,5 +49,35 @@ func TestBadRequests(t *testing.T) {
 		if r.text("SELECT result ->> 'error' FROM tailbox_request WHERE done_at IS NOT NULL ORDER BY id DESC LIMIT 1") == "" {
 			t.Errorf("%v was closed without a reason", c)
 		}
+	}
+}
+
+// A trigger of the user's that refuses what a request does to a row ends the request, and nothing else.
+func TestRequestRefusedByTrigger(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+	r.row(1)
+	r.park(dead("kafka", msg(1, "a"), true), dead("mail", msg(1, "a"), true), dead("kafka", msg(2, "b"), true))
+	r.exec(`UPDATE tailbox_parked SET row_settled = true`) // as of a row that was too large to be copied, which stays
+	r.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not this one'; END $$`)
+	r.exec(`CREATE TRIGGER refuse BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	was := r.parkedRows()
+	result, applied := r.ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{eventID(1)}})
+	if want := "table public.outbox: ERROR: not this one (SQLSTATE P0001)"; !strings.Contains(result.Error, want) || applied.Changed != 0 {
+		t.Errorf("result %+v, want %q", *result, want)
+	}
+	equal(t, "parked", r.parkedRows(), was)
+	if result, _ = r.ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"b"}}); result.Error != "" || result.Changed != 1 {
+		t.Errorf("what follows: %+v", *result)
+	}
+}
+
+// A selection that the server refuses to look for is closed with what it says, instead of coming up for ever.
+func TestRefusedSelection(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+	result, _ := r.ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{"a\x00"}})
+	if !strings.Contains(result.Error, "SQLSTATE 22021") || !strings.Contains(result.Error, "nothing was changed") {
+		t.Errorf("result %+v", *result)
 	}
 }

@@ -67,6 +67,24 @@ func passingTrouble(err error) bool {
 	return false
 }
 
+// refusal is what the server said where it refused a statement for what that says; "" for all else. The states of an error that a
+// trigger raises are its author's, so those are named that say something of the server or the session.
+func refusal(err error) string {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) || len(pe.Code) != 5 || passingTrouble(err) || stalePlan(err) {
+		return ""
+	}
+	switch pe.Code[:2] {
+	case "08", "25", "28", "40", "53", "57", "58", "72", "XX": // connection, a standby, rollback, resources, shutdown, disk, internal
+		return ""
+	}
+	var te *tableError
+	if errors.As(err, &te) {
+		return te.Error()
+	}
+	return pe.Error()
+}
+
 // stalePlan tells whether a prepared statement no longer fits its table, because that was altered.
 func stalePlan(err error) bool {
 	var pe *pgconn.PgError

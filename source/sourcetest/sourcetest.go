@@ -65,6 +65,10 @@ type Kind struct {
 	// rolled over. The database is one with a server of its own.
 	Gap func(ctx context.Context, db Database) error
 
+	// Refuse makes the server refuse whatever gives a delivery to the sink mail the type "refused", or takes the time from one of
+	// the group "stay", of the deliveries that are parked.
+	Refuse func(ctx context.Context, db Database) error
+
 	// Business is a table that feedback writes to.
 	Business *Business
 
@@ -87,6 +91,7 @@ const (
 	CanRestart     = "restart"
 	CanGap         = "gap"
 	CanFeedBack    = "feed back"
+	CanRefuse      = "refuse"
 )
 
 // A Setup says what database a case needs.
@@ -299,6 +304,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "Pause", run: testPause},
 		{name: "AcceptGap", run: testAcceptGap},
 		{name: "BadRequests", run: testBadRequests},
+		{name: "RefusedRequest", run: testRefusedRequest, needs: []string{CanRefuse, CanKill}},
 	})
 }
 
@@ -343,6 +349,8 @@ func (k *Kind) can(what string) bool {
 		return k.Gap != nil
 	case CanFeedBack:
 		return k.Business != nil
+	case CanRefuse:
+		return k.Refuse != nil
 	}
 	return true
 }

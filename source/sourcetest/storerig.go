@@ -187,7 +187,7 @@ func (r *rig) obey() *checkpoint.Applied {
 			}
 			applied, err := r.st.Apply(r.ctx, &requests[i], lanes)
 			r.must(err, "apply a request")
-			all.Changed += applied.Changed
+			all.Changed, all.Refused = all.Changed+applied.Changed, applied.Refused
 			all.Open, all.Blocked = append(all.Open, applied.Open...), append(all.Blocked, applied.Blocked...)
 			if applied.Done {
 				break

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -22,6 +23,9 @@ type Requests interface {
 	Transact(ctx context.Context, do func(context.Context, Effects) error) ([]checkpoint.Lane, []LaneState, error)
 	// Held are the lanes that operators hold.
 	Held() HeldLanes
+	// Refusal is what the server said where err is a statement that it refused for what the statement says, so that it would refuse
+	// it again; "" for all else: a session that was lost, locks of others, a server in trouble.
+	Refusal(err error) string
 }
 
 // Effects are the statements by which a request takes effect, inside its transaction. Lists of rows may be empty.
@@ -60,6 +64,14 @@ func LanesOf(ctx context.Context, s Requests, r *checkpoint.Request, limit int) 
 	if Validate(r) != nil || limit <= 0 {
 		return nil, nil
 	}
+	lanes, err := lanesOf(ctx, s, r, limit)
+	if err != nil && s.Refusal(err) != "" {
+		return nil, nil // Apply meets it as well, and closes the request
+	}
+	return lanes, err
+}
+
+func lanesOf(ctx context.Context, s Requests, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
 	result, done, err := s.Progress(ctx, r.ID)
 	if err != nil || done {
 		return nil, err
@@ -98,7 +110,8 @@ func LanesOf(ctx context.Context, s Requests, r *checkpoint.Request, limit int) 
 }
 
 // Apply is Apply of checkpoint.Store: the next part of a request, in one transaction with its progress. It goes through what is
-// selected in order, as far as the lanes reach that the caller has quiesced; what lies in others is left for the next call.
+// selected in order, as far as the lanes reach that the caller has quiesced; what lies in others is left for the next call. A part
+// that the server refuses is rolled back, and ends the request: it would be refused for ever, and hold up what follows.
 func Apply(ctx context.Context, s Requests, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
 	if err := Validate(r); err != nil {
 		return &checkpoint.Applied{Done: true}, s.CloseRequest(ctx, r.ID, &RequestResult{Error: err.Error()})
@@ -122,6 +135,9 @@ func Apply(ctx context.Context, s Requests, r *checkpoint.Request, lanes []check
 		return p.Record(ctx, r.ID, result, p.done)
 	})
 	if err != nil {
+		if why := s.Refusal(err); why != "" {
+			return refuse(ctx, s, r, why)
+		}
 		return nil, err
 	}
 	for i, lane := range touched {
@@ -134,6 +150,27 @@ func Apply(ctx context.Context, s Requests, r *checkpoint.Request, lanes []check
 		}
 	}
 	return out, nil
+}
+
+// refuse closes a request with what the server said.
+func refuse(ctx context.Context, s Requests, r *checkpoint.Request, why string) (*checkpoint.Applied, error) {
+	_, _, err := s.Transact(ctx, func(ctx context.Context, e Effects) error {
+		result, done, err := s.Progress(ctx, r.ID)
+		if err != nil || done {
+			return err
+		}
+		before := "and nothing was changed"
+		if result.Changed > 0 {
+			before = fmt.Sprintf("after %d were changed", result.Changed)
+		}
+		result.After, result.Next = nil, 0
+		result.Error = ErrorText(fmt.Sprintf("the database refuses it, %s: %s: mend that, and ask again", before, why))
+		return e.Record(ctx, r.ID, result, true)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("close a request that the database refuses (%s): %w", why, err)
+	}
+	return &checkpoint.Applied{Done: true, Refused: why}, nil
 }
 
 // A part is what one transaction does of a request.
