@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/sink"
@@ -80,10 +81,21 @@ func namedMessageIsGivenUp(t *testing.T, bad, groups int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- relayWith(t, src, to, store, 0).Run(ctx) }()
-	if n := <-store.parked; n != 1 {
-		t.Errorf("%d deliveries parked, want the one that was refused", n)
+	within, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	select {
+	case n := <-store.parked:
+		if n != 1 {
+			t.Errorf("%d deliveries parked, want the one that was refused", n)
+		}
+	case <-within.Done():
+		t.Error("nothing was given up within a minute")
 	}
-	<-to.done
+	select {
+	case <-to.done:
+	case <-within.Done():
+		t.Error("the others did not arrive within a minute")
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
