@@ -146,16 +146,26 @@ func (r *Relay) acquit(loaded *checkpoint.Loaded) {
 
 // parkedElsewhere refuses to start when deliveries are parked for a sink that the configuration does not have (R9).
 func (r *Relay) parkedElsewhere(loaded *checkpoint.Loaded) error {
+	what, cure := ParkedElsewhere(loaded.ParkedSinks, func(sink string) bool { _, ok := r.cfg.Sinks[sink]; return ok })
+	if what == "" {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop)
+}
+
+// ParkedElsewhere says what is wrong, and what cures it, where deliveries are parked for a sink that is not configured: with them
+// no relay starts. It is "" where there are none; those for which no sink could be chosen are not meant.
+func ParkedElsewhere(parked []string, configured func(sink string) bool) (what, cure string) {
 	var missing []string
-	for _, name := range loaded.ParkedSinks {
-		if _, ok := r.cfg.Sinks[name]; !ok && name != "" {
+	for _, name := range parked {
+		if name != "" && !configured(name) {
 			missing = append(missing, name)
 		}
 	}
 	if len(missing) == 0 {
-		return nil
+		return "", ""
 	}
 	slices.Sort(missing)
-	return fmt.Errorf("deliveries are parked for sinks %q that are not in the configuration: put them back, or give the "+
-		"deliveries up with `tailbox dead drop --sink NAME --state retrying,waiting,dead --all --why TEXT`: %w", missing, source.ErrStop)
+	return fmt.Sprintf("deliveries are parked for sinks %q that are not in the configuration", missing),
+		"put them back, or give the deliveries up: tailbox dead drop --sink NAME --state retrying,waiting,dead --all --why TEXT"
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -80,18 +81,19 @@ func checkParked(ctx context.Context, p *parts, db database) []sqlstore.Finding 
 	if err != nil {
 		return nil // the database's own check tells
 	}
-	var missing []string
-	for _, parked := range *r.sinks {
-		known := slices.ContainsFunc(p.config.Sinks, func(s config.Sink) bool { return s.Name == parked.Sink })
-		if parked.Sink != "" && !known && parked.Retrying+parked.Waiting+parked.Dead > 0 {
-			missing = append(missing, parked.Sink)
+	var parked []string
+	for _, s := range *r.sinks {
+		if s.Retrying+s.Waiting+s.Dead > 0 {
+			parked = append(parked, s.Sink)
 		}
 	}
-	if len(missing) == 0 {
+	what, cure := relay.ParkedElsewhere(parked, func(sink string) bool {
+		return slices.ContainsFunc(p.config.Sinks, func(s config.Sink) bool { return s.Name == sink })
+	})
+	if what == "" {
 		return nil
 	}
-	return []sqlstore.Finding{{Level: sqlstore.Problem, What: fmt.Sprintf("deliveries are parked for sinks %q that are not in the configuration", missing),
-		Cure: "put them back, or give the deliveries up: tailbox dead drop --sink NAME --state retrying,waiting,dead --all --why TEXT"}}
+	return []sqlstore.Finding{{Level: sqlstore.Problem, What: what, Cure: cure}}
 }
 
 // check looks at the database and the sinks.
