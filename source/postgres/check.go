@@ -36,6 +36,8 @@ type checker struct {
 	// misworded tables have a status column that cannot hold the words.
 	misworded map[*tableInfo]bool
 	state     *store
+	// position is what hasCheckpoint found, once it has looked.
+	position *bool
 }
 
 func (c *checker) add(level Level, cure, what string, args ...any) {

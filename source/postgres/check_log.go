@@ -87,11 +87,9 @@ func (c *checker) slot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	have := false
-	if c.state != nil {
-		if have, err = c.hasCheckpoint(ctx); err != nil {
-			return err
-		}
+	have, err := c.hasCheckpoint(ctx)
+	if err != nil {
+		return err
 	}
 	if s == nil {
 		if have { // that the checkpoint's slot is gone, FindGap tells
@@ -162,10 +160,8 @@ const countLimit = 10000
 
 // firstStart tells what a first start would send, where no position was ever taken.
 func (c *checker) firstStart(ctx context.Context) error {
-	if c.state != nil {
-		if have, err := c.hasCheckpoint(ctx); err != nil || have {
-			return err
-		}
+	if have, err := c.hasCheckpoint(ctx); err != nil || have {
+		return err
 	}
 	for _, t := range c.tables {
 		if c.misworded[t] {

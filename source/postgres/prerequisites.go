@@ -20,11 +20,8 @@ func prerequisites(ctx context.Context, cfg Config, conn *pgx.Conn) error {
 	} else if sqlState(err) != "" {
 		return err
 	}
-	if c.state != nil {
-		have, err := c.hasCheckpoint(ctx)
-		if err != nil || have {
-			return err
-		}
+	if have, err := c.hasCheckpoint(ctx); err != nil || have {
+		return err
 	}
 	looks := []func(context.Context) error{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.unusedSlot, c.firstStart}
 	if cfg.Poll {
@@ -47,10 +44,18 @@ func prerequisites(ctx context.Context, cfg Config, conn *pgx.Conn) error {
 	return fmt.Errorf("nothing was created, because this has to be mended first:\n%w", errors.Join(problems...))
 }
 
-// hasCheckpoint tells whether a position was ever taken.
-func (c *checker) hasCheckpoint(ctx context.Context) (have bool, err error) {
-	err = c.conn.QueryRow(ctx, c.state.q("SELECT EXISTS (SELECT FROM {checkpoint} WHERE pipeline = $1 AND resume IS NOT NULL)"), c.cfg.Pipeline).Scan(&have)
-	return have, err
+// hasCheckpoint tells whether a position was ever taken: none without the relay's tables. It asks once.
+func (c *checker) hasCheckpoint(ctx context.Context) (bool, error) {
+	if c.position != nil || c.state == nil {
+		return c.position != nil && *c.position, nil
+	}
+	var have bool
+	err := c.conn.QueryRow(ctx, c.state.q("SELECT EXISTS (SELECT FROM {checkpoint} WHERE pipeline = $1 AND resume IS NOT NULL)"), c.cfg.Pipeline).Scan(&have)
+	if err != nil {
+		return false, err
+	}
+	c.position = &have
+	return have, nil
 }
 
 // applicationTables finds the tables that are there, and those that are missing and not ours to make.
