@@ -47,8 +47,7 @@ func (c *conn) alive() bool {
 	case <-c.closed:
 		return false
 	default:
-		denial, _ := c.denial("")
-		return denial == nil && c.nc.IsConnected()
+		return c.orDeaf(nil) == nil && c.nc.IsConnected()
 	}
 }
 
@@ -76,6 +75,14 @@ func (c *conn) denial(subject string) (error, <-chan struct{}) {
 		return err, c.news
 	}
 	return c.denied[subject], c.news
+}
+
+// orDeaf is err, or in its place why no answer can be heard: the rest follows from that.
+func (c *conn) orDeaf(err error) error {
+	if denial, _ := c.denial(""); denial != nil {
+		return denial
+	}
+	return err
 }
 
 // told takes what the server or the library says about no message in particular.
@@ -114,7 +121,7 @@ func (c *conn) listen(ctx context.Context, timeout time.Duration) error {
 		return deaf(last, subject)
 	}
 	// told may have cut the connection by now.
-	denial, _ := c.denial("")
+	denial := c.orDeaf(nil)
 	switch {
 	case denial != nil:
 		return denial

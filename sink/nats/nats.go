@@ -156,8 +156,8 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 			answers[p.at] = broken
 			continue
 		}
-		if denial, _ := c.denial(""); denial != nil {
-			answers[p.at] = denial
+		if deaf := c.orDeaf(nil); deaf != nil {
+			answers[p.at] = deaf
 			continue
 		}
 		c.allow(p.msg.Subject)
@@ -167,10 +167,7 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 			sent = append(sent, p)
 			continue
 		}
-		err = refused(p.msg.Subject, err)
-		if denial, _ := c.denial(""); denial != nil {
-			err = denial // That is why the connection ended.
-		}
+		err = c.orDeaf(refused(p.msg.Subject, err))
 		answers[p.at] = err
 		if class, _, _ := sink.Classify(err); class == sink.ClassUnreachable {
 			// What the library had not written yet may be lost to it: nothing more can be known from this connection.
@@ -181,8 +178,8 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 	stop()
 	for _, p := range sent {
 		err := c.await(ctx, p)
-		if denial, _ := c.denial(""); err != nil && denial != nil {
-			err = denial
+		if err != nil {
+			err = c.orDeaf(err)
 		}
 		answers[p.at] = err
 		if errors.Is(err, jetstream.ErrNoStreamResponse) {
