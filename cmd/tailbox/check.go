@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/internal/config"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source/sqlstore"
@@ -59,18 +58,9 @@ func checkGap(ctx context.Context, p *parts, db database) []sqlstore.Finding {
 	}
 	f := sqlstore.Finding{Level: sqlstore.Warning, What: "the log cannot be read on from the checkpoint: " + gap.Why,
 		Cure: "run tailbox run: it takes a new position, and sweeps the tables for what is pending"}
-	var unjudged []string
-	for i := range p.config.Source.Tables {
-		if t := &p.config.Source.Tables[i]; t.OnDelivered == outbox.Keep && t.Columns.Status == "" && t.Columns.DeliveredAt == "" {
-			unjudged = append(unjudged, t.String())
-		}
-	}
-	if p.config.Source.Messages != "" {
-		unjudged = append(unjudged, "source.messages")
-	}
-	if len(unjudged) > 0 {
+	if len(gap.Unjudged) > 0 {
 		f.Level = sqlstore.Problem
-		f.Cure = "look for what the gap held, and then run tailbox accept-gap --why …: of " + strings.Join(unjudged, ", ") + " nothing tells what was delivered"
+		f.Cure = "look for what the gap held, and then run tailbox accept-gap --why …: of " + strings.Join(gap.Unjudged, ", ") + " nothing tells what was delivered"
 	}
 	return []sqlstore.Finding{f}
 }

@@ -36,6 +36,23 @@ func TestCheckTellsOfALostSlot(t *testing.T) {
 	}
 }
 
+// The shape may have a column for the status that the table does not have: then nothing tells what was delivered, as the next
+// start finds.
+func TestCheckTellsWhatNothingJudges(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, strings.Replace(keepConfig, "on_delivered: keep", "shape: tailbox, on_delivered: keep", 1))
+	r.must("init")
+	r.sql("ALTER TABLE outbox DROP COLUMN status, DROP COLUMN delivered_at")
+	r.sql("INSERT INTO outbox (type, payload) VALUES ('T', '{}')")
+	r.dropSlot()
+	if got := r.command("check"); got.code != exitFailed || !strings.Contains(got.out, "run tailbox accept-gap") || !strings.Contains(got.out, "of public.outbox nothing tells") {
+		t.Errorf("check without the slot: %+v", got)
+	}
+	if got := r.command("run"); got.code != exitFailed || !strings.Contains(got.err, "nothing tells which rows are pending") {
+		t.Errorf("run without the slot: %+v", got)
+	}
+}
+
 // A relay does not start where deliveries are parked for a sink that is gone, and check says so.
 func TestCheckFindsWhatIsParkedForAnotherSink(t *testing.T) {
 	t.Parallel()

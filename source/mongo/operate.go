@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -26,7 +27,13 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return sqlstore.FindGap(ctx, s.savedCheckpoint, s.cfg.examine)
+	if gap, err = sqlstore.FindGap(ctx, s.savedCheckpoint, s.cfg.examine); err != nil {
+		return nil, err
+	}
+	return sqlstore.JudgeGap(gap, s.cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
+		_, cure = s.cfg.pendingRows(t, false)
+		return t.String(), cure, nil
+	})
 }
 
 // savedCheckpoint reads the checkpoint; nil where none was saved.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -23,7 +24,17 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 	if cfg.Poll {
 		examine = cfg.examinePoll
 	}
-	return sqlstore.FindGap(ctx, s.savedCheckpoint, examine)
+	if gap, err = sqlstore.FindGap(ctx, s.savedCheckpoint, examine); err != nil {
+		return nil, err
+	}
+	return sqlstore.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
+		info, err := describeTable(ctx, s.sess, t)
+		if err != nil {
+			return "", "", err
+		}
+		_, cure = cfg.pendingRows(info, false)
+		return info.String(), cure, nil
+	})
 }
 
 // savedCheckpoint reads the checkpoint; nil where none was saved.

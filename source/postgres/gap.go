@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -25,7 +26,21 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 	if cfg.Poll {
 		examine = cfg.examinePoll
 	}
-	return sqlstore.FindGap(ctx, s.savedCheckpoint, examine)
+	if gap, err = sqlstore.FindGap(ctx, s.savedCheckpoint, examine); err != nil {
+		return nil, err
+	}
+	gap, err = sqlstore.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
+		info, err := describeTable(ctx, s.conn.PgConn(), t)
+		if err != nil {
+			return "", "", err
+		}
+		_, cure = cfg.pendingRows(info, false)
+		return info.String(), cure, nil
+	})
+	if gap != nil && !gap.Unswept && cfg.Messages != "" {
+		gap.Unjudged = append(gap.Unjudged, "source.messages")
+	}
+	return gap, err
 }
 
 // savedCheckpoint reads the checkpoint; nil where none was saved.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -127,6 +128,25 @@ func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Check
 		c = again
 	}
 	return nil, nil // a checkpoint that moves all the time has no gap behind it
+}
+
+// JudgeGap adds to a gap the tables of which nothing tells what was delivered: those for which a start that has lost its position would
+// have a cure. look finds it, as that start does. Of a table that is not there Check tells.
+func JudgeGap(gap *Gap, tables []outbox.Table, look func(*outbox.Table) (name, cure string, err error)) (*Gap, error) {
+	if gap == nil || gap.Unswept {
+		return gap, nil
+	}
+	for i := range tables {
+		name, cure, err := look(&tables[i])
+		switch {
+		case errors.Is(err, source.ErrStop):
+		case err != nil:
+			return nil, err
+		case cure != "":
+			gap.Unjudged = append(gap.Unjudged, name)
+		}
+	}
+	return gap, nil
 }
 
 // listBytes bounds the payloads of one list.

@@ -45,4 +45,6 @@ type Gap struct {
 	Why string
 	// Unswept: the log can be read on; only the sweep that comes before has not ended.
 	Unswept bool
+	// Unjudged names what the next start cannot sweep: nothing tells what of it was delivered.
+	Unjudged []string
 }
