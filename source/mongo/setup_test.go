@@ -206,3 +206,20 @@ func TestScripts(t *testing.T) {
 		t.Error("a script holds the password")
 	}
 }
+
+// A gap names the collections that the next start cannot sweep.
+func TestGapNamesWhatNothingJudges(t *testing.T) {
+	t.Parallel()
+	kept, deleted := kitTable("debezium"), kitTable("debezium")
+	kept.Name, kept.OnDelivered, deleted.Name = "kept", outbox.Keep, "deleted"
+	r := newRig(t, servers.SharedMongo(t), kitTable("tailbox"), kept, deleted)
+	st, err := OpenStore(r.ctx, r.cfg)
+	r.must(err)
+	r.must(st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "another/1", Resume: r.establish(), Log: 1, LastCommit: 1}))
+	r.must(st.Close(r.ctx))
+	gap, err := FindGap(r.ctx, r.cfg)
+	r.must(err)
+	if gap == nil || len(gap.Unjudged) != 1 || gap.Unjudged[0] != r.cfg.Schema+".kept" {
+		t.Errorf("gap %+v, want %s.kept unjudged", gap, r.cfg.Schema)
+	}
+}

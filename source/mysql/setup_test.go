@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/poll"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -130,6 +131,24 @@ func TestCheckFindsProblems(t *testing.T) {
 		wrong.Kind = map[string]string{KindMySQL: KindMariaDB, KindMariaDB: KindMySQL}[kind]
 		if _, err := wrong.connect(r.ctx, wrong.URL); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "source.kind") {
 			t.Errorf("connect to the other kind: %v", err)
+		}
+	})
+}
+
+// A gap names the tables that the next start cannot sweep: also one whose shape has a status column that the table does not.
+func TestGapNamesWhatNothingJudges(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		t.Helper()
+		kept, deleted := storeShape("tailbox", "kept"), storeShape("debezium", "deleted")
+		kept.OnDelivered = outbox.Keep
+		r := newStoreRig(t, my, nil, storeShape("tailbox", "marked"), kept, deleted)
+		r.exec("ALTER TABLE kept DROP KEY kept_pending, DROP COLUMN status, DROP COLUMN delivered_at")
+		if err := r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "s", Resume: poll.FormatResume(1), Log: 1, LastCommit: 1}); err != nil {
+			t.Fatal(err)
+		}
+		gap, err := FindGap(r.ctx, r.cfg)
+		if err != nil || gap == nil || len(gap.Unjudged) != 1 || gap.Unjudged[0] != r.db+".kept" {
+			t.Errorf("gap %+v, %v, want %s.kept unjudged", gap, err, r.db)
 		}
 	})
 }
