@@ -108,3 +108,33 @@ func (r *rig) mustList(t *testing.T, dropped string) {
 		t.Errorf("dead replay of what was dropped: %+v", got)
 	}
 }
+
+// An edit that the database refuses ends with what the database says; the relay, which has carried it out, goes on.
+func TestRefusedEdit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig)
+	r.must("init")
+	r.sql(`INSERT INTO tailbox_parked (pipeline, sink, source_table, message_id, message_group, position, type, topic, state, blocks, alone)
+		VALUES ('shop', 'out', 'public.outbox', 'x', 'g', '00000001-0000000000000001-00000001', 'T', 't', 'dead', true, false)`)
+	r.sql(`ALTER TABLE tailbox_parked ADD CONSTRAINT short CHECK (length(type) < 5)`)
+	edit := []string{"dead", "edit", "x", "--type", "LongerThanThat"}
+	refused := func(when string) {
+		t.Helper()
+		if got := r.command(edit...); got.code != exitFailed || !strings.Contains(got.err, `violates check constraint "short"`) || !strings.Contains(got.err, "nothing was changed") {
+			t.Errorf("%s: %+v", when, got)
+		}
+	}
+	refused("without a relay")
+	stop := r.relay()
+	send := func(delivered int) {
+		t.Helper()
+		r.must("send", "--type", "Sent", "--group", "a:1", "{}")
+		until(t, "what was sent", func() bool { return len(r.delivered()) == delivered })
+	}
+	send(1)
+	refused("with a relay")
+	send(2)
+	r.must("dead", "edit", "x", "--type", "Well")
+	until(t, "the edited message", func() bool { return len(r.delivered()) == 3 })
+	stop()
+}
