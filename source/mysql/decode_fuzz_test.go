@@ -63,8 +63,12 @@ func FuzzEvents(f *testing.F) {
 			_, _ = parsePreviousGTIDs(rest)
 			_, _ = parseGTIDList(rest)
 		case 6:
-			_, _, _ = parseQuery(rest, false)
-			_, _, _ = parseQuery(rest, true)
+			for _, typ := range []byte{eventQuery, eventQueryCompressed, eventExecuteLoad} {
+				_, _, _ = parseQuery(typ, rest)
+			}
+			bare := bareStatement(rest)
+			_, from := verbOf(bare)
+			_, _, _ = targetOf(from)
 			_, _ = parseRotate(rest)
 		case 7:
 			_ = errorPacket(rest)

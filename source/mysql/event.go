@@ -16,10 +16,14 @@ const (
 	eventStop             = 3
 	eventRotate           = 4
 	eventIntvar           = 5
+	eventAppendBlock      = 9
+	eventDeleteFile       = 11
 	eventRand             = 13
 	eventUserVar          = 14
 	eventFormat           = 15
 	eventXID              = 16
+	eventBeginLoad        = 17
+	eventExecuteLoad      = 18
 	eventTableMap         = 19
 	eventWriteRowsV1      = 23
 	eventUpdateRowsV1     = 24
@@ -243,20 +247,25 @@ func parseGTIDList(b []byte) (*gtidSet, error) {
 // maxQuery is how much of a statement is looked at.
 const maxQuery = 64 << 10
 
-// parseQuery reads a statement, or of a very long one its beginning, and the database it was run in.
-func parseQuery(b []byte, compressed bool) (schema, query []byte, err error) {
+// parseQuery reads a statement, or of a very long one its beginning, and the database it was run in. That of LOAD DATA has more in
+// its head.
+func parseQuery(typ byte, b []byte) (schema, query []byte, err error) {
 	r := reading{b: b}
 	r.take(8)
 	n := int(r.uint8())
 	r.take(2)
-	r.take(int(r.uint16()))
+	status := int(r.uint16())
+	if typ == eventExecuteLoad {
+		r.take(4 + 4 + 4 + 1) // the file's number, where its name stands in the statement, what becomes of duplicates
+	}
+	r.take(status)
 	schema = r.take(n)
 	r.take(1)
 	query = r.rest()
 	if r.bad {
 		return nil, nil, truncated("query event")
 	}
-	if compressed {
+	if typ == eventQueryCompressed {
 		if query, err = inflate(query, maxQuery); err != nil {
 			return nil, nil, fmt.Errorf("read query event: %w", err)
 		}

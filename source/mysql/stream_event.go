@@ -25,8 +25,8 @@ func (st *stream) dispatch(ctx context.Context, h *header, b, whole []byte) erro
 		return st.openGroup(h, &e, groupStarted)
 	case eventMariaGTID:
 		return st.mariaGTID(h, b)
-	case eventQuery, eventQueryCompressed:
-		schema, query, err := parseQuery(b, h.typ == eventQueryCompressed)
+	case eventQuery, eventQueryCompressed, eventExecuteLoad:
+		schema, query, err := parseQuery(h.typ, b)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,8 @@ func (st *stream) logEvent(ctx context.Context, h *header, b []byte) error {
 		return st.outside(ctx)
 	case eventIncident:
 		return fmt.Errorf("read the binlog at %s: the server says that transactions are missing in it (incident event): %w", st.cur, source.ErrGap)
-	case eventIntvar, eventRand, eventUserVar, eventRowsQuery, eventTransactionCtx, eventViewChange, eventAnnotateRows:
+	case eventIntvar, eventRand, eventUserVar, eventRowsQuery, eventTransactionCtx, eventViewChange, eventAnnotateRows,
+		eventBeginLoad, eventAppendBlock, eventDeleteFile: // the file of LOAD DATA, whose statement follows
 		return nil // parts of a group that no message depends on
 	}
 	if h.flags&flagIgnorable != 0 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
 )
 
 // States of a group.
@@ -182,64 +181,6 @@ func xidText(q []byte) string {
 		q = q[:i] // ONE PHASE
 	}
 	return strings.ToLower(string(q))
-}
-
-// statement handles what stands in the log as a statement: DDL, or a change in statement format.
-func (st *stream) statement(ctx context.Context, schema, q []byte) error {
-	if st.group.skip {
-		return nil
-	}
-	info := st.mentioned(schema, q)
-	if info == nil {
-		return nil
-	}
-	word := strings.ToUpper(string(q[:bytes.IndexAny(append(bytes.Clone(q[:min(len(q), 20)]), ' '), " \t\r\n(`")]))
-	switch word {
-	case "TRUNCATE":
-		st.count("truncate", 1)
-		return nil
-	case "INSERT", "REPLACE", "LOAD", "WITH", "CALL":
-		return st.statementRows(info)
-	case "UPDATE", "DELETE":
-		st.count(strings.ToLower(word), 1)
-		return nil
-	}
-	// DDL: the catalog may be another one now. Where the table is gone, that is found here.
-	clear(st.layouts)
-	cat, err := st.watch.refresh(ctx)
-	if err != nil {
-		return err
-	}
-	st.cat = cat
-	return nil
-}
-
-// statementRows: rows of a table came in statement format, so the log does not hold them. What a comparison of the table with
-// the log finds, it delivers; without one they would be skipped.
-func (st *stream) statementRows(info *tableInfo) error {
-	const cure = "let no session set binlog_format to STATEMENT or MIXED"
-	if info.OnDelivered == outbox.Keep {
-		return fmt.Errorf("read the binlog at %s: rows of %s were written in statement format, so the log does not hold them: %s; "+
-			"to go on without them: tailbox accept-gap: %w", st.cur, info, cure, source.ErrStop)
-	}
-	st.count("statement", 1)
-	st.cfg.Logger.Error("rows were written in statement format: they are delivered once the table is compared with the log (source.reconcile)",
-		"binlog", st.cur.String(), "table", info.String(), "cure", cure)
-	return nil
-}
-
-// mentioned finds a configured table that a statement names.
-func (st *stream) mentioned(schema, q []byte) *tableInfo {
-	lower := bytes.ToLower(q)
-	for _, t := range st.cat.tables {
-		if !bytes.Contains(lower, []byte(strings.ToLower(t.Name))) {
-			continue
-		}
-		if strings.EqualFold(t.Schema, string(schema)) || bytes.Contains(lower, []byte(strings.ToLower(t.Schema))) {
-			return t
-		}
-	}
-	return nil
 }
 
 func (st *stream) count(why string, n int) { st.ignored[why] += n }

@@ -52,17 +52,17 @@ func (st *stream) largeEvent(ctx context.Context, h *header, p *pieces) error {
 	switch h.typ {
 	case eventPayload:
 		return st.payload(ctx, io.LimitReader(p.r, int64(p.left)))
-	case eventQuery:
+	case eventQuery, eventExecuteLoad:
 		b, err := p.take(min(p.left, maxQuery))
 		if err != nil {
 			return err
 		}
-		schema, query, err := parseQuery(b, false)
+		schema, query, err := parseQuery(h.typ, b)
 		if err != nil {
 			return err
 		}
 		return st.query(ctx, schema, query)
-	case eventRowsQuery, eventAnnotateRows, eventUserVar:
+	case eventRowsQuery, eventAnnotateRows, eventUserVar, eventBeginLoad, eventAppendBlock:
 		return nil
 	case eventWriteRows, eventWriteRowsV1, eventWriteRowsZ, eventWriteRowsZ2,
 		eventUpdateRows, eventUpdateRowsV1, eventUpdateRowsZ, eventUpdateRowsZ2, eventPartialUpdate,

@@ -1,0 +1,94 @@
+package mysql
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// LOAD DATA in statement format brings its file along in the log. Into other tables it is passed; into an outbox table it is a
+// statement whose rows the log does not hold.
+func TestLoadDataInStatementFormat(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		r := newSourceRig(t, servers.MySQL(t, kind, servers.WithSetting("secure-file-priv", ""), servers.WithSetting("read_buffer_size", "16K")))
+		file := filepath.Join(r.my.DataDir, "outbox.csv")
+		r.exec("CREATE TABLE words (word TEXT)", "CREATE TABLE other_outbox (word VARCHAR(100) PRIMARY KEY)",
+			"INSERT INTO words VALUES ('"+strings.Repeat("x'), ('", 50)+strings.Repeat("y", 60_000)+"')", "SELECT * FROM words INTO OUTFILE '"+file+"'")
+		r.cfg.Tables[0].OnDelivered = outbox.Keep
+		r.src = New(r.cfg)
+		from := r.establish()
+		r.exec(insert(1), "SET SESSION binlog_format = 'STATEMENT'", "BEGIN", "LOAD DATA INFILE '"+file+"' INTO TABLE words", "COMMIT",
+			"LOAD DATA INFILE '"+file+"' IGNORE INTO TABLE other_outbox", "SET SESSION binlog_format = 'ROW'", insert(2))
+		x := r.run(from)
+		x.until("1 2")
+		x.stop()
+		r.exec("SET SESSION binlog_format = 'STATEMENT'", "LOAD DATA INFILE '"+file+"' IGNORE INTO TABLE `outbox` (payload) SET id = UUID(), type = 'T'",
+			"SET SESSION binlog_format = 'ROW'", insert(3))
+		if err := r.run(x.resume).endsBefore(number(3)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rows of "+r.db+".outbox were written in statement format") {
+			t.Errorf("Run over LOAD DATA into the outbox: %v", err)
+		}
+	})
+}
+
+// However a statement is dressed up, rows that it writes into an outbox table are not passed in silence.
+func TestStatementsInDisguise(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		r := newSourceRig(t, servers.SharedMySQL(t, kind))
+		r.cfg.Tables[0].OnDelivered = outbox.Keep
+		r.src = New(r.cfg)
+		r.exec("CREATE TABLE other (id CHAR(36), type TEXT, payload TEXT)", "CREATE TABLE other_outbox (id CHAR(36))", "CREATE TRIGGER noise AFTER INSERT ON other FOR EACH ROW SET @outbox = 1")
+		r.exec("CREATE FUNCTION write_outbox() RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO outbox (id, type, payload) VALUES (UUID(), 'T', 'p'); RETURN 1; END",
+			"CREATE PROCEDURE write_it() INSERT INTO outbox (id, type, payload) VALUES (UUID(), 'T', 'p')")
+		const rest = " outbox (id, type, payload) VALUES (UUID(), 'T', 'p')"
+		statements := []string{"/* app */ INSERT INTO" + rest, "-- app\nINSERT INTO" + rest, "# app\ninsert\tinto" + rest, "/*!50000 INSERT */ INTO" + rest,
+			"INSERT/* x */INTO" + rest, "/* a */ /* b */-- c\n\n\t/*! REPLACE INTO */" + rest, "INSERT INTO `outbox`(id, type, payload) SELECT UUID(), 'T', 'p'",
+			"INSERT outbox SET id = UUID(), type = 'T', payload = 'p'", "REPLACE LOW_PRIORITY " + r.db + " . `outbox` (id, type, payload) VALUES (UUID(), 'T', 'p')",
+			"CALL write_it()", "DO write_outbox()", "SELECT write_outbox()", "INSERT INTO outbox (id, type, payload) WITH c AS (SELECT 1 n) SELECT UUID(), 'T', n FROM c"}
+		if kind == KindMariaDB {
+			statements = append(statements, "SET STATEMENT max_statement_time = 100 FOR INSERT INTO"+rest, "ANALYZE FORMAT=JSON INSERT INTO"+rest,
+				"/*M!100000 INSERT */ INTO"+rest, "EXECUTE IMMEDIATE CONCAT('INSERT INTO out', 'box (id, type, payload) VALUES (UUID(), ''T'', ''p'')')")
+		}
+		for i, sql := range statements {
+			from := r.establish()
+			r.exec(insert(10*i+1), "SET SESSION binlog_format = 'STATEMENT'", sql, "SET SESSION binlog_format = 'ROW'", insert(10*i+2))
+			x := r.run(from)
+			if err := x.endsBefore(number(10*i + 2)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rows of "+r.db+".outbox were written in statement format") {
+				t.Errorf("Run over %q: %v", sql, err)
+			}
+		}
+		// Statements that write other tables, or no rows, are passed.
+		from := r.establish()
+		r.exec(insert(901), "SET SESSION binlog_format = 'STATEMENT'", "/* outbox */ INSERT INTO other VALUES ('1', 'outbox', 'it''s \\'outbox')",
+			"-- INSERT INTO outbox\nUPDATE outbox SET type = 'U' LIMIT 0", "/* INSERT INTO outbox */ DELETE FROM outbox WHERE id = ''",
+			"/* x */ ALTER TABLE outbox COMMENT 'INSERT INTO outbox'", "SET SESSION binlog_format = 'ROW'", insert(902))
+		x := r.run(from)
+		x.until("901 902")
+		x.stop()
+	})
+}
+
+// endsBefore waits for the end of Run, or for a message that it should not have come to.
+func (x *reader) endsBefore(id string) error {
+	x.r.t.Helper()
+	for {
+		select {
+		case b := <-x.batches:
+			for _, m := range b.Messages {
+				if m.ID == id {
+					x.cancel()
+					return errors.Join(errors.New("it went on to message "+shortID(id)), x.fails())
+				}
+			}
+		case err := <-x.done:
+			return err
+		case <-time.After(patience):
+			x.r.t.Fatalf("Run did not end in %v", patience)
+		}
+	}
+}
