@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -183,38 +184,17 @@ func appendJSONString(dst, s []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendJSONDouble prints a number as the server does: with the fewest digits that mean it, a fraction in any case, and an
-// exponent where it is below 1e-15, or a whole number of more than 15 digits.
+// appendJSONDouble prints a number as the server does: like others, and with a fraction in any case where it has no exponent.
 func appendJSONDouble(dst []byte, f float64) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return dst, errJSON
 	}
-	var buf [32]byte
-	text := strconv.AppendFloat(buf[:0], math.Abs(f), 'e', -1, 64) // d.ddde±xx
-	mark := len(text) - 1
-	for mark > 0 && text[mark] != 'e' {
-		mark--
+	start := len(dst)
+	dst = appendFloat(dst, f, 64)
+	if bytes.IndexAny(dst[start:], ".e") < 0 {
+		dst = append(dst, ".0"...)
 	}
-	exp, err := strconv.Atoi(string(text[mark+1:]))
-	if err != nil {
-		return dst, errJSON
-	}
-	digits := mark // but for the point
-	if digits > 1 {
-		digits--
-	}
-	if math.Signbit(f) {
-		dst = append(dst, '-')
-	}
-	if exp >= -15 && (exp < 15 || digits > exp+1) {
-		dst = strconv.AppendFloat(dst, math.Abs(f), 'f', -1, 64)
-		if digits <= exp+1 {
-			dst = append(dst, ".0"...)
-		}
-		return dst, nil
-	}
-	dst = append(append(dst, text[:mark]...), 'e')
-	return strconv.AppendInt(dst, int64(exp), 10), nil
+	return dst, nil
 }
 
 // Types of the server that stand in JSON as they are.

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -78,10 +79,20 @@ func (v *value) raw(c *column) (b []byte, ok bool, err error) {
 		return nil, false, errors.New(c.why)
 	case c.kind == kindText, c.kind == kindBytes && (v.tag == tagText || len(v.data) >= c.size):
 		return v.data, true, nil
-	case v.tag == tagText && c.kind != kindUUID && c.kind != kindBit:
+	case v.tag == tagText && (c.kind == kindInt || c.kind == kindDecimal):
+		return trimZeros(v.data), true, nil
+	case v.tag == tagText && c.kind != kindUUID && c.kind != kindBit && c.kind != kindFloat && c.kind != kindDouble:
 		return v.data, true, nil
 	}
 	return nil, false, nil
+}
+
+// trimZeros takes away the zeros that a query, but not the log, has before numbers of a column with ZEROFILL.
+func trimZeros(b []byte) []byte {
+	for len(b) > 1 && b[0] == '0' && b[1] != '.' {
+		b = b[1:]
+	}
+	return b
 }
 
 // appendText appends the text of a value, the same for both forms of it.
@@ -109,7 +120,9 @@ func (v *value) appendText(dst []byte, c *column) ([]byte, error) {
 		return appendLabels(dst, c, b)
 	case kindDecimal:
 		return appendDecimal(dst, b, c.digits, c.scale)
-	case kindInt, kindFloat, kindDouble, kindYear:
+	case kindFloat, kindDouble:
+		return v.appendFloat(dst, c)
+	case kindInt, kindYear:
 		return appendNumber(dst, c, b)
 	}
 	return appendTimes(dst, c, b)
@@ -174,10 +187,6 @@ func signed(n uint64, bytes int) int64 {
 
 func appendNumber(dst []byte, c *column, b []byte) ([]byte, error) {
 	switch {
-	case c.kind == kindFloat && len(b) == 4:
-		return strconv.AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), 'g', 6, 32), nil
-	case c.kind == kindDouble && len(b) == 8:
-		return strconv.AppendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(b)), 'g', -1, 64), nil
 	case c.kind == kindYear && len(b) == 1 && b[0] == 0:
 		return append(dst, "0000"...), nil
 	case c.kind == kindYear && len(b) == 1:
@@ -193,6 +202,53 @@ func appendNumber(dst []byte, c *column, b []byte) ([]byte, error) {
 		return strconv.AppendUint(dst, n, 10), nil
 	}
 	return strconv.AppendInt(dst, signed(n, len(b)), 10), nil
+}
+
+// appendFloat appends the text of a FLOAT or DOUBLE: the fewest digits that mean the number. Both forms are read as numbers first,
+// because the server's own text of a FLOAT has but six digits, and that of a column with decimals shows zeros that the log does
+// not know of.
+func (v *value) appendFloat(dst []byte, c *column) ([]byte, error) {
+	bits := 64
+	if c.kind == kindFloat {
+		bits = 32
+	}
+	switch {
+	case v.tag == tagText:
+		f, err := strconv.ParseFloat(string(v.data), 64)
+		if err != nil {
+			return dst, errors.New("it is not a number")
+		}
+		return appendFloat(dst, f, bits), nil
+	case len(v.data) != bits/8:
+		return dst, errTruncated
+	case bits == 32:
+		return appendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v.data))), bits), nil
+	}
+	return appendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v.data)), bits), nil
+}
+
+// appendFloat prints a number as the server prints a DOUBLE: with the fewest digits that mean it among those of its size, and an
+// exponent where it is below 1e-15, or a whole number of more than 15 digits.
+func appendFloat(dst []byte, f float64, bits int) []byte {
+	var buf [32]byte
+	text := strconv.AppendFloat(buf[:0], f, 'e', -1, bits) // d.ddde±xx
+	mark := bytes.LastIndexByte(text, 'e')
+	if mark < 0 {
+		return append(dst, text...) // NaN or infinite, which no column holds
+	}
+	exp, _ := strconv.Atoi(string(text[mark+1:]))
+	digits := mark // but for sign and point
+	if math.Signbit(f) {
+		digits--
+	}
+	if digits > 1 {
+		digits--
+	}
+	if exp >= -15 && (exp < 15 || digits > exp+1) {
+		return strconv.AppendFloat(dst, f, 'f', -1, bits)
+	}
+	dst = append(append(dst, text[:mark]...), 'e')
+	return strconv.AppendInt(dst, int64(exp), 10)
 }
 
 // appendUUID appends the canonical form, 8-4-4-4-12, of BINARY(16). The log leaves trailing zeros out.

@@ -53,7 +53,7 @@ func (t *tableInfo) idText(alias string) string {
 	case ok && c.kind == kindUUID:
 		h := "LOWER(HEX(" + ref + "))"
 		return "CONCAT(SUBSTR(" + h + ",1,8),'-',SUBSTR(" + h + ",9,4),'-',SUBSTR(" + h + ",13,4),'-',SUBSTR(" + h + ",17,4),'-',SUBSTR(" + h + ",21))"
-	case ok && c.kind == kindBit:
+	case ok && (c.kind == kindBit || c.kind == kindInt || c.kind == kindDecimal): // no longer a column, which may have ZEROFILL
 		return "CAST(" + ref + "+0 AS CHAR)"
 	}
 	return "CAST(" + ref + " AS CHAR)"
@@ -113,6 +113,8 @@ func (r *rowReader) list(alias string) string {
 		case c.kind == kindBytes:
 		case c.kind == kindBit, c.kind == kindUUID:
 			ref = "CAST(" + ref + " AS BINARY)"
+		case c.kind == kindFloat, c.kind == kindDouble: // of an expression all digits come; times one, a zero keeps its sign
+			ref = "CAST(" + ref + "*1e0 AS CHAR)"
 		default:
 			ref = "CAST(" + ref + " AS CHAR)"
 		}

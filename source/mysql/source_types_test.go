@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,7 +20,10 @@ func typeCases(kind string) [][]string {
 		{"BIGINT", "-9223372036854775808"}, {"BIGINT UNSIGNED", "18446744073709551615"},
 		{"DECIMAL(10,2)", "-0.05", "12345678.90", "0"}, {"DECIMAL(30,15)", "123456789012345.000000000000001", "-1"}, {"DECIMAL(9,0)", "-7"},
 		{"DECIMAL(65,30)", "-99999999999999999999999999999999999.999999999999999999999999999999"}, {"DECIMAL(3,3)", "0.123"},
-		{"DOUBLE", "1.5", "-0.1"}, {"FLOAT", "1.5"}, {"BIT(1)", "1"}, {"BIT(12)", "2748"}, {"YEAR", "2026", "0"},
+		{"DOUBLE", "1.5", "-0.1", "1000000", "123456789012345678", "1e15", "-1e-5", "1.7976931348623157e308", "5e-324", "0.1234567890123456", "100000000000000", "1e-15", "1e-16", "-0e0", "123456.7", "12345678901234567890"},
+		{"DOUBLE(10,2)", "1.5", "-1234567.8"}, {"DOUBLE UNSIGNED", "1e6"},
+		{"FLOAT", "1.5", "1000000", "1234567", "16777216", "0.1", "3.402823e38", "-1e-7", "1e15", "123456.7", "1e-45", "-0e0", "1e14"}, {"FLOAT(7,3)", "1.5", "1000.125"}, {"FLOAT UNSIGNED", "1e6"},
+		{"INT(5) ZEROFILL", "42"}, {"DECIMAL(8,2) ZEROFILL", "1.5"}, {"DOUBLE ZEROFILL", "1.5"}, {"YEAR", "1901"}, {"BIT(1)", "1"}, {"BIT(12)", "2748"}, {"YEAR", "2026", "0"},
 		{"DATE", "'2026-02-28'", "'0000-00-00'", "'9999-12-31'"}, {"TIME", "'-838:59:59'", "'01:02:03'"}, {"TIME(3)", "'-00:00:00.001'", "'23:59:59.999'"},
 		{"TIME(6)", "'-12:34:56.000001'"}, {"TIME(1)", "'-00:00:01.5'"},
 		{"DATETIME", "'2026-11-21 14:00:01'", "'0000-00-00 00:00:00'"}, {"DATETIME(2)", "'1000-01-01 00:00:00.01'"}, {"DATETIME(6)", "'2026-11-21 14:00:01.000001'"},
@@ -52,6 +56,37 @@ func TestTypesLogEqualsSQL(t *testing.T) {
 				}
 				testTypes(t, my)
 			})
+		}
+	})
+}
+
+// The id of a column with ZEROFILL is the number, in the log, in a query of messages, and where SQL looks for ids.
+func TestZerofillID(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		table := shaped("debezium", "outbox")
+		r := newSourceRig(t, servers.SharedMySQL(t, kind), table)
+		for _, typ := range []string{"INT(5) ZEROFILL", "DECIMAL(9,0) ZEROFILL"} {
+			r.exec("DROP TABLE outbox", "CREATE TABLE outbox (id "+typ+" PRIMARY KEY, aggregatetype TEXT, aggregateid TEXT, type TEXT, payload TEXT)")
+			r.src = New(r.cfg)
+			from := r.establish()
+			r.exec("INSERT INTO outbox VALUES (42, 'a', 'b', 'T', 'p')")
+			x := r.run(from)
+			x.until("42")
+			x.stop()
+			if swept := r.sweep(); len(swept) != 1 || swept[0].ID != "42" {
+				t.Errorf("%s: swept %+v", typ, swept)
+			}
+			s, err := r.cfg.connect(r.ctx, r.cfg.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cat, err := r.cfg.readCatalog(r.ctx, s)
+			if err := errors.Join(err, s.close(r.ctx)); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.one("SELECT " + cat.tables[0].idText("t") + " FROM outbox t"); got != "42" {
+				t.Errorf("%s: SQL looks for id %q", typ, got)
+			}
 		}
 	})
 }
