@@ -236,11 +236,15 @@ func (c *wireColumn) number() bool {
 	return false
 }
 
-// character tells whether the column is one of those that have a collation.
-func (c *wireColumn) character() bool {
+// character tells whether the column is one of those that have a collation. MariaDB counts GEOMETRY among them, and MySQL VECTOR.
+func (c *wireColumn) character(mariadb bool) bool {
 	switch c.typ {
 	case typeString, typeVarString, typeVarchar, typeBlob, typeTinyBlob, typeMediumBlob, typeLongBlob, typeBlobCompressed, typeVarcharCompress:
 		return true
+	case typeGeometry:
+		return mariadb
+	case typeVector:
+		return !mariadb
 	}
 	return false
 }

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,11 +16,12 @@ type catalog struct {
 	byName map[string]*tableInfo // schema.name
 	// charsets by the number of a collation.
 	charsets map[uint64]string
+	mariadb  bool
 }
 
 // readCatalog looks all configured tables up. What an operator has to mend is an error that matches source.ErrStop.
 func (c *Config) readCatalog(ctx context.Context, s *session) (*catalog, error) {
-	cat := &catalog{byName: map[string]*tableInfo{}, charsets: map[uint64]string{}}
+	cat := &catalog{byName: map[string]*tableInfo{}, charsets: map[uint64]string{}, mariadb: s.server.mariadb}
 	from := "collations"
 	if s.server.mariadb && s.server.atLeast(10, 10, 0) {
 		from = "collation_character_set_applicability"
@@ -87,7 +89,7 @@ func (cat *catalog) newLayout(info *tableInfo, t *tableMap) (*layout, error) {
 			}
 			numbers++
 		}
-		if w.character() {
+		if w.character(cat.mariadb) {
 			if id, ok := t.collation(characters); ok {
 				cat.setCharset(c, w, id, &declared)
 			}
@@ -101,6 +103,9 @@ func (cat *catalog) newLayout(info *tableInfo, t *tableMap) (*layout, error) {
 			c.labels = t.sets[sets]
 			sets++
 		}
+	}
+	if n := len(t.charsets); n > 0 && n != characters {
+		return nil, fmt.Errorf("read table map of %s: collations of %d columns, but %d have one: %w", info, n, characters, errProtocol)
 	}
 	var err error
 	l.plan, err = newPlan(&info.Table, cols)
@@ -159,7 +164,7 @@ func fractionDigits(w *wireColumn, old byte) int {
 // setCharset reads a column of text or bytes by the collation in the log. A declaration that says more of bytes, such as
 // MariaDB's UUID, stays.
 func (cat *catalog) setCharset(c *column, w *wireColumn, id uint64, declared *tableColumn) {
-	if c.kind == kindOther && (w.typ == typeBlobCompressed || w.typ == typeVarcharCompress) || declared.dataType == "uuid" || declared.dataType == "inet6" {
+	if c.kind == kindOther && slices.Contains([]byte{typeBlobCompressed, typeVarcharCompress, typeGeometry, typeVector}, w.typ) || declared.dataType == "uuid" || declared.dataType == "inet6" {
 		return
 	}
 	charset, ok := cat.charsets[id]

@@ -160,3 +160,38 @@ func (r *sourceRig) sweep() (ms []*outbox.Message) {
 	}
 	return ms
 }
+
+// Whatever columns stand before them, texts and bytes are read by their own character sets.
+func TestColumnsBeforeText(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		table := shaped("debezium", "outbox")
+		table.Fields = []string{"f0", "f1", "f2", "f3"}
+		r := newSourceRig(t, servers.SharedMySQL(t, kind), table)
+		r.exec("SET NAMES utf8mb4", "DROP TABLE outbox", "CREATE TABLE outbox (id CHAR(36) PRIMARY KEY, aggregatetype TEXT, aggregateid TEXT, type TEXT, payload TEXT) CHARSET utf8mb4")
+		for i, typ := range []string{"VARCHAR(20) CHARACTER SET latin1", "VARBINARY(20)", "TEXT", "BLOB"} {
+			r.exec(fmt.Sprintf("ALTER TABLE outbox ADD f%d %s", i, typ))
+		}
+		types := []string{"GEOMETRY", "POINT", "JSON", "ENUM('\u00e4')", "SET('\u00e4') CHARACTER SET latin1", "BIT(3)", "CHAR(0)", "BINARY(3)", "INT"}
+		if kind == KindMySQL {
+			types = append(types, "VECTOR(2)")
+		} else {
+			types = append(types, "TEXT COMPRESSED", "VARCHAR(30) COMPRESSED", "BLOB COMPRESSED", "UUID", "INET6", "INET4")
+		}
+		for i, typ := range types {
+			r.exec("ALTER TABLE outbox ADD before_text " + typ + " FIRST")
+			from := r.establish()
+			r.exec(fmt.Sprintf("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, f0, f1, f2, f3) VALUES ('%s', 'a', 'b', '\u00e4', '\u20ac', '\u00e4', X'e4ff', '\u00e4', X'00e4')", number(i+1)))
+			x := r.run(from)
+			x.until(fmt.Sprint(i + 1))
+			x.stop()
+			got := ""
+			for _, f := range x.messages[0].Fields {
+				got += fmt.Sprintf("%q ", f.Value)
+			}
+			if want := `"ä" "\xe4\xff" "ä" "\x00\xe4" `; got != want || x.messages[0].Fault != nil || x.messages[0].Type != "ä" {
+				t.Errorf("behind a column of type %s: %s, want %s; fault %+v", typ, got, want, x.messages[0].Fault)
+			}
+			r.exec("ALTER TABLE outbox DROP before_text")
+		}
+	})
+}
