@@ -150,7 +150,17 @@ func TestRollbackInTheLog(t *testing.T) {
 		from := r.establish()
 		r.exec("BEGIN", insert(1), "SAVEPOINT s", insert(2), "INSERT INTO plain VALUES (1)", "ROLLBACK TO s", insert(3), "COMMIT",
 			"BEGIN", insert(4), "INSERT INTO plain VALUES (2)", "ROLLBACK", insert(5))
-		r.run(from).until("1 3 5")
+		// Names of savepoints are names: with spaces and quotes in them, and the latest of a name counts.
+		r.exec("BEGIN", insert(10), "SAVEPOINT `a s`", insert(11), "SAVEPOINT `B``s`", insert(12), "SAVEPOINT `b s`", insert(13), "INSERT INTO plain VALUES (3)",
+			"ROLLBACK TO SAVEPOINT `a s`", insert(14), "COMMIT")
+		r.exec("BEGIN", insert(15), "SAVEPOINT `b``s`", insert(16), "SAVEPOINT other", insert(17), "INSERT INTO plain VALUES (3)", "ROLLBACK TO `B``S`", insert(18), "COMMIT")
+		// In XA transactions, too, whose rows are held until they are committed.
+		xa := "'" + r.db + "'"
+		r.exec("XA START "+xa, insert(20), "SAVEPOINT s", insert(21), "INSERT INTO plain VALUES (4)", "ROLLBACK TO s", insert(22), "SAVEPOINT t", insert(23),
+			"ROLLBACK TO t", insert(24), "XA END "+xa, "XA PREPARE "+xa, "XA COMMIT "+xa, insert(25))
+		r.exec("XA START "+xa, insert(30), "INSERT INTO plain VALUES (5)", "XA END "+xa, "XA ROLLBACK "+xa, insert(31))
+		r.exec("XA START "+xa, insert(40), "INSERT INTO plain VALUES (5)", "XA END "+xa, "XA PREPARE "+xa, "XA ROLLBACK "+xa, insert(41))
+		r.run(from).until("1 3 5 10 14 15 18 20 22 24 25 31 41")
 	})
 }
 

@@ -98,7 +98,9 @@ func (st *stream) mariaGTID(h *header, b []byte) error {
 	if err := st.openGroup(h, &e, state); err != nil {
 		return err
 	}
-	st.group.xid = e.xid
+	if state == groupPrepared {
+		st.beginPrepared(e.xid)
+	}
 	return nil
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/tailbox/tailbox/outbox"
 )
 
 // States of a group.
@@ -36,8 +34,6 @@ type group struct {
 	moved      bool
 	skip       bool
 	xid        string
-	messages   []*outbox.Message // of a prepared transaction
-	bytes      int
 	savepoints map[string]int
 }
 
@@ -60,7 +56,7 @@ func (st *stream) dropGroup(why string) error {
 	if !st.group.open {
 		return nil
 	}
-	st.undo(0, why)
+	st.undoAll(why)
 	st.group.open = false
 	return nil
 }
@@ -77,14 +73,27 @@ func (st *stream) undo(n int, why string) {
 		clear(st.messages[keep:])
 		st.messages = st.messages[:keep]
 	}
-	if n < len(g.messages) {
-		g.messages = g.messages[:n]
+	if p := st.held(); p != nil && n < len(p.messages) {
+		clear(p.messages[n:])
+		p.messages = p.messages[:n] // its bytes go on counting, until it has ended
+	}
+}
+
+// undoAll takes all messages of the open group back: it is not even prepared.
+func (st *stream) undoAll(why string) {
+	st.undo(0, why)
+	if st.held() != nil {
+		st.forget(st.group.xid)
 	}
 }
 
 // size is the number of messages of the open group.
 func (st *stream) size() int {
-	return st.group.emitted + len(st.messages) - st.group.first + len(st.group.messages)
+	n := st.group.emitted + len(st.messages) - st.group.first
+	if p := st.held(); p != nil {
+		n += len(p.messages)
+	}
+	return n
 }
 
 // commit ends a group: everything in it is committed.
@@ -119,7 +128,8 @@ func (st *stream) query(ctx context.Context, schema, q []byte) error {
 		g.state = groupRows
 		return nil
 	case hasWord(q, "XA START"), hasWord(q, "XA BEGIN"):
-		g.state, g.xid = groupPrepared, xidText(q)
+		g.state = groupPrepared
+		st.beginPrepared(xidText(q))
 		return nil
 	case hasWord(q, "XA COMMIT"):
 		return st.commitPrepared(ctx, xidText(q))
@@ -140,7 +150,7 @@ func (st *stream) inside(ctx context.Context, schema, q []byte) error {
 	case string(q) == "COMMIT":
 		return st.commit(ctx)
 	case string(q) == "ROLLBACK":
-		st.undo(0, "ROLLBACK")
+		st.undoAll("ROLLBACK")
 		return st.commit(ctx)
 	case hasWord(q, "SAVEPOINT"):
 		if st.group.savepoints == nil {
@@ -157,10 +167,14 @@ func (st *stream) inside(ctx context.Context, schema, q []byte) error {
 	return st.statement(ctx, schema, q)
 }
 
-// savepointName is the last word, as it is quoted.
+// savepointName is the name in a statement about a savepoint, as the server writes it: the last word where it is not quoted.
 func savepointName(q []byte) string {
-	fields := strings.Fields(string(q))
-	return strings.Trim(strings.ToLower(fields[len(fields)-1]), "`")
+	if i := bytes.IndexAny(q, "`\""); i >= 0 {
+		q = q[i:]
+	} else if i := bytes.LastIndexByte(q, ' '); i >= 0 {
+		q = q[i+1:]
+	}
+	return strings.ToLower(unquoteName(q))
 }
 
 // hasWord tells whether a statement begins with words, whatever their case.

@@ -24,15 +24,27 @@ type prepared struct {
 	keep     bool // it has rows of a table that no comparison with the log is made of
 }
 
+// beginPrepared: the open group is a transaction that ends in being prepared. What had its id before has ended, whether the log
+// tells of that or not.
+func (st *stream) beginPrepared(xid string) {
+	st.group.xid = xid
+	st.forget(xid)
+}
+
+// held is what the open group has left of itself in prepared; nil where there is nothing.
+func (st *stream) held() *prepared {
+	if st.group.state != groupPrepared {
+		return nil
+	}
+	return st.prepared[st.group.xid]
+}
+
 // keep takes a row of a transaction that is about to be prepared.
 func (st *stream) keep(l *layout, m *outbox.Message, bytes int) error {
 	g := &st.group
-	g.bytes += bytes
-	p := &prepared{table: l.plan.Table}
-	if old, ok := st.prepared[g.xid]; ok && old.begin == g.begin {
-		p = old
-	} else {
-		p.begin = g.begin
+	p := st.held()
+	if p == nil {
+		p = &prepared{begin: g.begin, table: l.plan.Table}
 		st.prepared[g.xid] = p
 	}
 	if info := st.cat.byName[l.plan.Table]; info != nil && info.OnDelivered == outbox.Keep {
