@@ -19,40 +19,16 @@ func TestXA(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
 		r := newSourceRig(t, servers.SharedMySQL(t, kind))
 		from := r.establish()
-		xa := func(name string, ids ...int) {
-			x := "'" + r.db + name + "'"
-			c := r.connect()
-			for _, sql := range []string{"XA START " + x, insert(ids...), "XA END " + x, "XA PREPARE " + x} {
-				if _, err := c.Execute(sql); err != nil {
-					t.Fatalf("execute %q: %v", sql, err)
-				}
-			}
-			if err := c.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		finish := func(verb, name string) {
-			// The transaction is its session's until that has ended.
-			for {
-				_, err := r.conn.Execute("XA " + verb + " '" + r.db + name + "'")
-				if err == nil {
-					return
-				}
-				if !strings.Contains(err.Error(), "XAER_NOTA") && !strings.Contains(err.Error(), "Unknown XID") {
-					t.Fatalf("xa %s: %v", verb, err)
-				}
-			}
-		}
 		r.exec(insert(1))
-		xa("a", 10, 11)
-		xa("b", 20)
+		r.prepareXA("a", insert(10, 11))
+		r.prepareXA("b", insert(20))
 		r.exec(insert(2))
 		x := r.run(from)
 		x.until("1 2")
 		middle := x.resume
-		finish("COMMIT", "a")
+		r.finishXA("COMMIT", "a")
 		r.exec(insert(3))
-		finish("ROLLBACK", "b")
+		r.finishXA("ROLLBACK", "b")
 		one := "'" + r.db + "one'"
 		r.exec("XA START "+one, insert(30, 31), "XA END "+one, "XA COMMIT "+one+" ONE PHASE", insert(4))
 		x.until("1 2 10 11 3 30 31 4")

@@ -29,6 +29,7 @@ type prepared struct {
 func (st *stream) beginPrepared(xid string) {
 	st.group.xid = xid
 	st.forget(xid)
+	st.seen[xid] = true
 }
 
 // held is what the open group has left of itself in prepared; nil where there is nothing.
@@ -74,13 +75,16 @@ func (st *stream) prepare(ctx context.Context, b []byte) error {
 
 // commitPrepared ends a group by which a prepared transaction is committed.
 func (st *stream) commitPrepared(ctx context.Context, xid string) error {
+	if err := st.searchKept(ctx, xid); err != nil {
+		return err
+	}
 	p := st.prepared[xid]
 	st.forget(xid)
 	g := &st.group
 	switch {
 	case g.skip:
 	case p == nil:
-		// It had no rows of ours, or was prepared before the log was first read: those a comparison finds.
+		// It had no rows of ours, or was prepared before the log was first read: those a comparison finds, or else the search has.
 	case p.tooLarge && p.keep:
 		return fmt.Errorf("read the binlog at %s: an XA transaction with more than %d MiB of rows of %s was prepared: they cannot be held: "+
 			"write smaller ones; to go on without it: tailbox accept-gap: %w", st.cur, maxPrepared>>20, p.table, source.ErrStop)
@@ -110,6 +114,7 @@ func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 
 // forget drops what is known of a prepared transaction.
 func (st *stream) forget(xid string) {
+	delete(st.seen, xid)
 	if p := st.prepared[xid]; p != nil {
 		st.kept -= p.bytes
 		delete(st.prepared, xid)

@@ -1,0 +1,161 @@
+package mysql
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// prepareXA leaves transactions prepared, each on a connection of its own.
+func (r *sourceRig) prepareXA(name string, statements ...string) {
+	r.t.Helper()
+	x := "'" + r.db + name + "'"
+	c := r.connect()
+	for _, sql := range append(append([]string{"XA START " + x}, statements...), "XA END "+x, "XA PREPARE "+x) {
+		if _, err := c.Execute(sql); err != nil {
+			r.t.Fatalf("execute %q: %v", sql, err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// finishXA commits a prepared transaction, or rolls it back. It is its session's until that has ended.
+func (r *sourceRig) finishXA(verb, name string) {
+	r.t.Helper()
+	for {
+		_, err := r.conn.Execute("XA " + verb + " '" + r.db + name + "'")
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "XAER_NOTA") && !strings.Contains(err.Error(), "Unknown XID") {
+			r.t.Fatalf("xa %s: %v", verb, err)
+		}
+	}
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// What was prepared before the position that reading began at, and is committed behind it, no comparison finds where rows are
+// kept: its rows are looked up in the log. Where that has been purged, the relay says so.
+func TestXAPreparedBeforePosition(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		r := newSourceRig(t, servers.MySQL(t, kind))
+		var log lockedBuffer
+		r.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		r.cfg.Tables[0].OnDelivered = outbox.Keep
+		r.src = New(r.cfg)
+		r.exec("CREATE TABLE other (i INT PRIMARY KEY)", "ALTER TABLE outbox RENAME COLUMN type TO was",
+			"INSERT INTO outbox (id, was, payload) VALUES ('"+number(90)+"', 'T', 'rows that cannot be read any more')", "ALTER TABLE outbox RENAME COLUMN was TO type")
+		r.prepareXA("a", insert(10, 11))
+		r.exec("FLUSH BINARY LOGS")
+		r.prepareXA("b", "INSERT INTO other VALUES (1)")
+		r.prepareXA("c", insert(20))
+		r.prepareXA("d", insert(30))
+		r.prepareXA("e", insert(40))
+		r.exec("FLUSH BINARY LOGS", insert(91))
+		from := r.establish()
+		r.exec(insert(1))
+		r.finishXA("COMMIT", "b")
+		r.finishXA("COMMIT", "c")
+		r.exec(insert(2))
+		r.finishXA("ROLLBACK", "d")
+		if kind == KindMySQL { // MariaDB rolls back what changed nothing
+			r.prepareXA("nothing", "SELECT * FROM other")
+			r.finishXA("COMMIT", "nothing")
+		}
+		r.finishXA("COMMIT", "a")
+		r.exec(insert(4))
+		var runs [2]*reader
+		for i := range runs {
+			x := r.run(from)
+			runs[i] = x
+			for len(x.messages) == 0 || x.messages[len(x.messages)-1].ID != number(4) {
+				x.next("the last message")
+			}
+			x.stop()
+			if x.ids() != "1 20 2 10 11 4" {
+				t.Fatalf("messages %s", x.ids())
+			}
+		}
+		x, again := runs[0], runs[1]
+		for i, m := range again.messages {
+			if was := x.messages[i]; was.Position != m.Position {
+				t.Errorf("message %s was at %s, and is at %s when it is read again", shortID(m.ID), was.Position, m.Position)
+			}
+		}
+		if strings.Contains(log.String(), "purged") {
+			t.Errorf("it says that the log was purged: %s", log.String())
+		}
+		from = r.establish()
+		purge := "PURGE BINARY LOGS TO '" + x.resumed(t).place.name() + "'"
+		r.exec(purge)
+		r.finishXA("COMMIT", "e")
+		r.exec(insert(3))
+		x = r.run(from)
+		x.until("3")
+		x.stop()
+		if text := log.String(); !strings.Contains(text, "purged") || !strings.Contains(text, r.db+".outbox") {
+			t.Errorf("a transaction whose rows were purged: %s", text)
+		}
+	})
+}
+
+// A transaction that was prepared before a failover, and is committed at the promoted replica, has its rows in that one's log.
+func TestXAOverFailover(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		updates := servers.WithSetting("log_slave_updates", "ON")
+		if kind == KindMySQL {
+			updates = servers.WithSetting("log_replica_updates", "ON")
+		}
+		primary, replica := servers.MySQL(t, kind), servers.MySQL(t, kind, updates)
+		r := newSourceRig(t, primary)
+		follow(t, r.ctx, primary, replica)
+		r.cfg.Tables[0].OnDelivered = outbox.Keep
+		r.src = New(r.cfg)
+		from := r.establish()
+		r.exec(insert(1))
+		r.prepareXA("a", insert(10, 11))
+		r.exec(insert(2))
+		x := r.run(from)
+		x.until("1 2")
+		x.stop()
+		caughtUp(t, r, replica)
+		promote(t, r.ctx, replica)
+		r.cfg.URL = replica.SocketURL(r.db)
+		r.my, r.src = replica, New(r.cfg)
+		r.conn = r.connect()
+		r.exec(insert(3))
+		r.finishXA("COMMIT", "a")
+		r.exec(insert(4))
+		y := r.run(x.resume)
+		for len(y.messages) == 0 || y.messages[len(y.messages)-1].ID != number(4) {
+			y.next("the last message")
+		}
+		if y.ids() != "3 10 11 4" {
+			t.Errorf("messages after the failover: %s", y.ids())
+		}
+	})
+}
