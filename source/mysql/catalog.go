@@ -138,7 +138,7 @@ func (c *tableColumn) describe(precision, scale, fraction, length int) {
 			c.kind, c.why = kindOther, "its type "+c.dataType+" cannot be read: convert the column to a text, binary or number type"
 		}
 	}
-	if strings.Contains(c.columnType, "compressed") { // MariaDB's COMPRESSED columns
+	if strings.HasSuffix(c.columnType, " COMPRESSED*/") { // MariaDB's, such as text /*M!100301 COMPRESSED*/
 		c.kind, c.why = kindOther, "a COMPRESSED column cannot be read from the log: ALTER TABLE … MODIFY it without COMPRESSED"
 	}
 }
