@@ -3,6 +3,7 @@ package mysql
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tailbox/tailbox/source"
@@ -117,7 +118,10 @@ func (st *stream) tableMap(ctx context.Context, b []byte) error {
 		return nil
 	}
 	if l == nil || !bytes.Equal(l.raw, b) {
-		if l, err = st.layout(ctx, schema, table, b); err != nil {
+		if l, err = st.layout(ctx, schema, table, b); err != nil && st.group.skip && errors.Is(err, source.ErrStop) {
+			st.holdError(err)
+			l = &layout{}
+		} else if err != nil {
 			return err
 		}
 		st.layouts[id] = l

@@ -21,7 +21,9 @@ type prepared struct {
 	// tooLarge: its rows are not kept in memory.
 	tooLarge bool
 	table    string
-	keep     bool // it has rows of a table that no comparison with the log is made of
+	// unreadable, where set, is why its rows cannot be read. That matters if it is committed.
+	unreadable error
+	keep       bool // it has rows of a table that no comparison with the log is made of
 }
 
 // beginPrepared: the open group is a transaction that ends in being prepared. What had its id before has ended, whether the log
@@ -40,14 +42,23 @@ func (st *stream) held() *prepared {
 	return st.prepared[st.group.xid]
 }
 
-// keep takes a row of a transaction that is about to be prepared.
-func (st *stream) keep(l *layout, m *outbox.Message, bytes int) error {
-	g := &st.group
+// hold is held, made where there is nothing yet.
+func (st *stream) hold() *prepared {
 	p := st.held()
 	if p == nil {
-		p = &prepared{begin: g.begin, table: l.plan.Table}
-		st.prepared[g.xid] = p
+		p = &prepared{begin: st.group.begin}
+		st.prepared[st.group.xid] = p
 	}
+	return p
+}
+
+// holdError: rows of the open group, which is read again because it may be committed later, cannot be read.
+func (st *stream) holdError(err error) { st.hold().unreadable = err }
+
+// keep takes a row of a transaction that is about to be prepared.
+func (st *stream) keep(l *layout, m *outbox.Message, bytes int) error {
+	p := st.hold()
+	p.table = l.plan.Table
 	if info := st.cat.byName[l.plan.Table]; info != nil && info.OnDelivered == outbox.Keep {
 		p.keep = true
 	}
@@ -85,6 +96,8 @@ func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 	case g.skip:
 	case p == nil:
 		// It had no rows of ours, or was prepared before the log was first read: those a comparison finds, or else the search has.
+	case p.unreadable != nil:
+		return p.unreadable
 	case p.tooLarge && p.keep:
 		return fmt.Errorf("read the binlog at %s: an XA transaction with more than %d MiB of rows of %s was prepared: they cannot be held: "+
 			"write smaller ones; to go on without it: tailbox accept-gap: %w", st.cur, maxPrepared>>20, p.table, source.ErrStop)
