@@ -38,8 +38,6 @@ const (
 	codeBadValue           = 2
 	codeFailedToParse      = 9
 	codeTypeMismatch       = 14
-	codeImmutableField     = 66
-	codeTooLargeAfter      = 17419 // the document, by an update
 )
 
 func errNoTables() error { return checkpoint.ErrNoTables }
@@ -66,7 +64,7 @@ func hasLabel(err error, label string) bool {
 
 // refusal is what the server said where it refused a command for what that says; "" for all else.
 func refusal(err error) string {
-	if hasLabel(err, transientLabel) || !hasCode(err, codeValidation, codeDuplicateKey, codeUnauthorized, codeTooLarge, codeTooLargeAfter,
+	if hasLabel(err, transientLabel) || !hasCode(err, codeValidation, codeDuplicateKey, codeUnauthorized, codeTooLarge, codeGrownTooLarge,
 		codeBadValue, codeFailedToParse, codeTypeMismatch, codeImmutableField) {
 		return ""
 	}

@@ -28,19 +28,21 @@ type wire struct {
 	buf         []byte
 	r, w        int // buf[r:w] is read and not consumed
 	interrupted atomic.Bool
-	deadline    time.Time // that is set; zero = none
-	lastRead    int       // bytes
-	streak      int       // how many more reads found data at once than did not, in effect
-	behind      bool      // what is read was committed long ago: no message is in a hurry
+	deadline    time.Time     // that is set; zero = none
+	lastRead    int           // bytes
+	streak      int           // how many more reads found data at once than did not, in effect
+	behind      bool          // what is read was committed long ago: no message is in a hurry
+	resting     time.Duration // how long the last rest was that gathers
 	rest        func(time.Duration)
 }
 
 // The server sends each message by a system call of its own. A reader that is faster would sleep and be woken for each of
 // them, which costs both sides more than the message itself. So once restAfter reads in a row found data at once (or
 // within blockedAfter), which is a stream of some 10,000 messages a second and more, the reader rests a moment before each
-// read, and finds a few dozen messages instead of one. A lone transaction is far from that, and is read at once. While the
-// reader is far behind it rests longer, unless the last read brought so much that the server may soon have to wait for room:
-// a socket holds some 200 KiB, of which each small message takes about 1 KiB.
+// read, and finds a few dozen messages instead of one. A lone transaction is far from that, and is read at once. A
+// reader that is far behind rests before every read, be the server ever so slow (where it settles at the same time, say, it halts now and
+// then), and the longer the less it finds, unless the last read brought so much that the server may soon have to wait for room: a socket holds some
+// 200 KiB, of which each small message takes about 1 KiB.
 const (
 	restAfter    = 16
 	streakMax    = 64
@@ -48,11 +50,13 @@ const (
 	blockedAfter = 50 * time.Microsecond
 	shortRest    = 20 * time.Microsecond
 	longRest     = 300 * time.Microsecond
+	longestRest  = 1200 * time.Microsecond
 	muchAtOnce   = 32 << 10 // bytes
+	littleAtOnce = 8 << 10
 )
 
 func newWire(conn link) *wire {
-	return &wire{conn: conn, buf: make([]byte, bufferSize), rest: rest}
+	return &wire{conn: conn, buf: make([]byte, bufferSize), resting: longRest, rest: rest}
 }
 
 func (w *wire) buffered() int { return w.w - w.r }
@@ -96,7 +100,7 @@ func (w *wire) fill(deadline time.Time) error {
 	if err := w.setDeadline(deadline); err != nil {
 		return err
 	}
-	if w.streak >= restAfter {
+	if w.behind || w.streak >= restAfter {
 		w.rest(w.restFor())
 	}
 	start := time.Now()
@@ -112,10 +116,16 @@ func (w *wire) fill(deadline time.Time) error {
 }
 
 func (w *wire) restFor() time.Duration {
-	if w.behind && w.lastRead < muchAtOnce {
-		return longRest
+	switch {
+	case !w.behind || w.lastRead >= muchAtOnce:
+		w.resting = longRest
+		return shortRest
+	case w.lastRead < littleAtOnce:
+		w.resting = min(2*w.resting, longestRest)
+	case w.lastRead > 2*littleAtOnce:
+		w.resting = max(w.resting/2, longRest)
 	}
-	return shortRest
+	return w.resting
 }
 
 // setDeadline changes the deadline of reads if need be.
