@@ -117,6 +117,7 @@ func testParkedIDUsedAgain(t *testing.T, k Kind) {
 		r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{{Key: due[0].Key(), Group: "g", Delivered: true}}})
 	}
 	equal(t, "due", r.due("kafka"), "kafka:7")
+	equal(t, "parked", r.parked(), "audit:1 retrying!@, kafka:1 dead, kafka:7 waiting!@")
 }
 
 // testLanePromotion: only the first of a lane is due, and whoever leaves hands over in the same transaction (R7, R10).
