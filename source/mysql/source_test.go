@@ -243,7 +243,12 @@ func TestResetIsAGap(t *testing.T) {
 
 func (x *reader) resumed(t *testing.T) *resume {
 	t.Helper()
-	r, err := parseResume(x.resume)
+	return mustResume(t, x.resume)
+}
+
+func mustResume(t *testing.T, text source.Resume) *resume {
+	t.Helper()
+	r, err := parseResume(text)
 	if err != nil {
 		t.Fatal(err)
 	}

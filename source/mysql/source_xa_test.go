@@ -165,3 +165,30 @@ func TestXAOverFailover(t *testing.T) {
 		}
 	})
 }
+
+// A search for a transaction that the log does not hold any more passes others, which were prepared in one file and ended in the next:
+// nothing of them is left that would keep the log from being read on elsewhere, or take the room of others.
+func TestXASearchLeavesNothing(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		r := newSourceRig(t, servers.MySQL(t, kind))
+		r.cfg.Tables[0].OnDelivered = outbox.Keep
+		r.src = New(r.cfg)
+		r.prepareXA("gone", insert(10))
+		r.exec("FLUSH BINARY LOGS")
+		r.exec("PURGE BINARY LOGS TO '" + mustResume(t, r.establish()).place.name() + "'")
+		r.prepareXA("done", insert(20))
+		r.exec("FLUSH BINARY LOGS")
+		r.finishXA("COMMIT", "done")
+		r.exec("FLUSH BINARY LOGS")
+		from := r.establish()
+		r.exec(insert(1))
+		r.finishXA("COMMIT", "gone")
+		r.exec(insert(2))
+		x := r.run(from)
+		x.until("1 2")
+		x.stop()
+		if at := x.resumed(t); at.from.file != 0 {
+			t.Errorf("reading goes on from %s, where an old transaction was prepared", at.from)
+		}
+	})
+}

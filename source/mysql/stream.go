@@ -108,10 +108,10 @@ type stream struct {
 	group    group
 	prepared map[string]*prepared
 	kept     int // bytes of prepared transactions
-	// seen are the transactions that are prepared, with rows of ours or without, as far as the log was read; searched is the first
-	// file that was read for that alone.
-	seen     map[string]bool
-	searched place
+	// seen are the transactions that are prepared, with rows of ours or without, as far as the log was read. endings, of a stream that
+	// searches the log before it, are those that ended in it and were prepared before.
+	seen, endings map[string]bool
+	searched      searched
 	batchState
 	ignored   map[string]int
 	resumeBuf []byte
@@ -125,7 +125,7 @@ type stream struct {
 func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
 	st := &stream{cfg: &s.cfg, source: s, dump: d, watch: watch, cat: watch.catalog(),
 		cur: from.place, created: from.created, gtids: from.gtids,
-		layouts: map[uint64]*layout{}, prepared: map[string]*prepared{}, seen: map[string]bool{}, ignored: map[string]int{},
+		layouts: map[uint64]*layout{}, prepared: map[string]*prepared{}, seen: map[string]bool{}, endings: map[string]bool{}, ignored: map[string]int{},
 		dec: decoder{maxMessage: s.cfg.MaxMessage}}
 	st.done, st.reported, st.markEvery = from.place, from.place, markEvery
 	if st.gtids == nil {

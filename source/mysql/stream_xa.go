@@ -127,6 +127,10 @@ func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 
 // forget drops what is known of a prepared transaction.
 func (st *stream) forget(xid string) {
+	if !st.seen[xid] && st.halt.file != 0 {
+		st.endings[xid] = true
+	}
+	st.searched.take(xid)
 	delete(st.seen, xid)
 	if p := st.prepared[xid]; p != nil {
 		st.kept -= p.bytes

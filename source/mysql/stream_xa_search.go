@@ -12,35 +12,85 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
+// searched is what searches of the log before the position that reading began at have found.
+type searched struct {
+	before place // the first file that was read
+	// found are transactions that were prepared there and not ended since, by their ids; nil where they have no rows of ours. ended are those
+	// that ended there, and were prepared still earlier.
+	found map[string]*prepared
+	ended map[string]bool
+	kept  int // bytes of found
+}
+
 // search looks in the log before the position that reading began at for the XA transaction that the open group commits: it was
 // prepared before a first position was established, before a failover, or without rows of ours. It goes back file by file; what
-// it finds prepared on the way is known from then on, so no file is searched twice.
-func (st *stream) search(ctx context.Context, xid string) (err error) {
+// it finds prepared on the way is remembered, so no file is searched twice. A file that cannot be read, or no longer, holds nothing: that is
+// no fault of the position that is read.
+func (st *stream) search(ctx context.Context, xid string) (p *prepared, ok bool, err error) {
+	h := &st.searched
+	if p, ok = h.take(xid); ok {
+		return p, ok, nil
+	}
 	cfg := *st.cfg
 	cfg.ServerID = 0 // one that is drawn, so that the server does not take it for this reader come back
 	s := New(cfg)
 	w := &watch{cfg: st.cfg, cat: st.cat}
 	defer func() { err = errors.Join(err, w.closeSession(ctx)) }()
 	if err := w.connect(ctx); err != nil {
-		return err
+		return nil, false, err
 	}
 	files, err := readLogFiles(ctx, w.session)
 	if err != nil {
-		return err
+		return nil, false, err
 	}
-	for i := len(files) - 1; i >= 0 && !st.seen[xid]; i-- {
+	for i := len(files) - 1; i >= 0 && !ok; i-- {
 		f := files[i].place
 		f.pos = firstPos
-		if f.file > st.group.begin.file || st.searched.file != 0 && f.file >= st.searched.file {
+		if f.file > st.group.begin.file || h.before.file != 0 && f.file >= h.before.file {
 			continue
 		}
-		if err := st.searchFile(ctx, s, w, f); err != nil {
-			return fmt.Errorf("look in %s for an XA transaction that is committed at %s: %w", f.name(), st.group.begin, err)
+		err := st.searchFile(ctx, s, w, f)
+		switch {
+		case errors.Is(err, source.ErrGap), errors.Is(err, source.ErrStop):
+			st.cfg.Logger.Warn("a file of the binlog cannot be searched for an XA transaction", "file", f.name(), "xid", xid, "error", err)
+		case err != nil:
+			return nil, false, fmt.Errorf("look in %s for an XA transaction that is committed at %s: %w", f.name(), st.group.begin, err)
 		}
-		st.searched = f
+		h.before = f
+		p, ok = h.take(xid)
 	}
 	st.wire.heard = time.Now() // nobody listened meanwhile
-	return nil
+	return p, ok, nil
+}
+
+// take gives a transaction away that was found.
+func (h *searched) take(xid string) (p *prepared, ok bool) {
+	if p, ok = h.found[xid]; p != nil {
+		h.kept -= p.bytes
+	}
+	delete(h.found, xid)
+	return p, ok
+}
+
+// add takes in what a stream has read of a file that lies before all others.
+func (h *searched) add(back *stream) {
+	if h.found == nil {
+		h.found, h.ended = map[string]*prepared{}, map[string]bool{}
+	}
+	for xid := range back.seen {
+		if _, later := h.found[xid]; later || h.ended[xid] {
+			continue
+		}
+		p := back.prepared[xid]
+		if p != nil && h.kept+p.bytes > maxPrepared {
+			p.messages, p.bytes, p.tooLarge = nil, 0, true
+		}
+		if h.found[xid] = p; p != nil {
+			h.kept += p.bytes
+		}
+	}
+	maps.Copy(h.ended, back.seen) // what has the same id in an earlier file is another one, and has ended
+	maps.Copy(h.ended, back.endings)
 }
 
 // searchFile reads a file up to its end, or to the open group.
@@ -71,13 +121,7 @@ func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, f place) 
 	if !errors.Is(err, errHalted) {
 		return errors.Join(err, ctx.Err())
 	}
-	// What this reader has seen itself, it knows better.
-	maps.DeleteFunc(back.prepared, func(xid string, _ *prepared) bool { return st.seen[xid] })
-	for xid, p := range back.prepared {
-		st.kept += p.bytes
-		st.prepared[xid] = p
-	}
-	maps.Copy(st.seen, back.seen)
+	st.searched.add(back)
 	return nil
 }
 
@@ -97,8 +141,16 @@ func (st *stream) searchKept(ctx context.Context, xid string) error {
 	if st.seen[xid] || st.group.skip || len(tables) == 0 || st.halt.file != 0 {
 		return nil
 	}
-	if err := st.search(ctx, xid); err != nil || st.seen[xid] {
+	p, ok, err := st.search(ctx, xid)
+	if err != nil {
 		return err
+	}
+	if ok {
+		if p != nil {
+			st.prepared[xid] = p
+			st.kept += p.bytes
+		}
+		return nil
 	}
 	st.count("xa", 1)
 	st.cfg.Logger.Error("an XA transaction was committed, and the log does not hold its rows, or no longer (it was purged, or sql_log_bin was 0): what it "+
