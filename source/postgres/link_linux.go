@@ -23,6 +23,12 @@ func rest(d time.Duration) {
 	_ = unix.Nanosleep(&t, nil)
 }
 
+// gathers tells whether a read from a link brings all that has come.
+func gathers(l link) bool {
+	_, direct := l.(*socket)
+	return direct
+}
+
 // A socket is a socket that Go's network poller does not know. The poller waits for all its sockets at once, so every
 // message that the server sends would wake a thread, whether the reader waits for it or not; the cost of that falls on
 // the server's send, which is what bounds the speed of a stream.

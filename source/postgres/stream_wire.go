@@ -33,6 +33,7 @@ type wire struct {
 	streak      int           // how many more reads found data at once than did not, in effect
 	behind      bool          // what is read was committed long ago: no message is in a hurry
 	resting     time.Duration // how long the last rest was that gathers
+	gathers     bool          // a read brings all that has come, so that it is worth a rest
 	rest        func(time.Duration)
 }
 
@@ -42,7 +43,8 @@ type wire struct {
 // read, and finds a few dozen messages instead of one. A lone transaction is far from that, and is read at once. A
 // reader that is far behind rests before every read, be the server ever so slow (where it settles at the same time, say, it halts now and
 // then), and the longer the less it finds, unless the last read brought so much that the server may soon have to wait for room: a socket holds some
-// 200 KiB, of which each small message takes about 1 KiB.
+// 200 KiB, of which each small message takes about 1 KiB. With TLS each message is a record of its own, and a read brings one record,
+// however many have come: there is nothing to gather by resting.
 const (
 	restAfter    = 16
 	streakMax    = 64
@@ -56,7 +58,7 @@ const (
 )
 
 func newWire(conn link) *wire {
-	return &wire{conn: conn, buf: make([]byte, bufferSize), resting: longRest, rest: rest}
+	return &wire{conn: conn, buf: make([]byte, bufferSize), resting: longRest, gathers: gathers(conn), rest: rest}
 }
 
 func (w *wire) buffered() int { return w.w - w.r }
@@ -100,7 +102,7 @@ func (w *wire) fill(deadline time.Time) error {
 	if err := w.setDeadline(deadline); err != nil {
 		return err
 	}
-	if w.behind || w.streak >= restAfter {
+	if w.gathers && (w.behind || w.streak >= restAfter) {
 		w.rest(w.restFor())
 	}
 	start := time.Now()
