@@ -315,7 +315,7 @@ func (c *checker) privileges(ctx context.Context) error {
 			}
 		}
 		if len(missing) > 0 {
-			c.add(Problem, "grant the user the role that `tailbox init --print` shows", "the user has no %s on %s", strings.Join(missing, ", "), n.String())
+			c.add(Problem, "grant it; docs/mongodb.md, Privileges, has a role with all that is needed", "the user has no %s on %s", strings.Join(missing, ", "), n.String())
 		}
 	}
 	return nil

@@ -170,7 +170,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		d.Fields = append(d.Fields, pair{Name: f.Name, Value: f.Value, Bare: f.Bare})
 	}
 	// A message with a fault is not all here: its document stays, and a replay reads it again.
-	d.InTable = p.InTable || m.Fault != nil && !outbox.IsStandInID(p.RowID()) || m.Size() > maxParked
+	d.InTable = p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)) || m.Size() > maxParked
 	if p.InTable || m.Size() > maxParked {
 		d.Payload = nil
 	}

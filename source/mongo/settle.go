@@ -157,7 +157,7 @@ func (a *attempt) change(ctx context.Context) error {
 	if err := a.readViews(ctx); err != nil {
 		return err
 	}
-	a.parks = sqlstore.OwnIDs(a.in.Park, func(k checkpoint.Key) string {
+	a.parks = sqlstore.OwnIDs(a.in.Park, true, func(k checkpoint.Key) string {
 		if v := a.known(sqlstore.KeyOfMessage(k)).at(k.Sink); v != nil {
 			return v.Position
 		}

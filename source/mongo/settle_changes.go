@@ -78,7 +78,7 @@ func (a *attempt) park(ctx context.Context) error {
 		if m.at(p.Sink) != nil {
 			continue
 		}
-		d := a.s.documentOfParked(p, a.now, settling[m.key])
+		d := a.s.documentOfParked(p, a.now, settling[sqlstore.MessageKey{Table: p.Message.Table, ID: sqlstore.TableID(p)}])
 		if due := a.now.Add(p.NextAttempt); sqlstore.Timed(p.Due, p.State) {
 			if d.Blocks {
 				a.want[d.OID] = due

@@ -67,7 +67,7 @@ func (a *attempt) queueKnown(b *batch) {
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
 // way: what they hold is in memory twice until then.
 func (a *attempt) queueParks(ctx context.Context, b *batch) error {
-	s, parks := a.s, sqlstore.OwnIDs(a.in.Park, func(k checkpoint.Key) string {
+	s, parks := a.s, sqlstore.OwnIDs(a.in.Park, false, func(k checkpoint.Key) string {
 		if known := a.known[k]; known != nil {
 			return known.position
 		}
@@ -109,7 +109,7 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 				return err
 			}
 		}
-		rest := a.parkArgs(&args, p, settling[sqlstore.MessageKey{Table: p.Message.Table, ID: p.RowID()}], first[i])
+		rest := a.parkArgs(&args, p, settling[sqlstore.MessageKey{Table: p.Message.Table, ID: sqlstore.TableID(p)}], first[i])
 		n, bytes = n+1, bytes+size
 		if len(rest) > 0 {
 			if err := flush(); err != nil {
@@ -143,7 +143,7 @@ func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first 
 	}
 	// A message with a fault is not all here: its row stays, and a replay reads it again, if the row can be found. So does one
 	// that no statement can hold.
-	inTable := p.InTable || m.Fault != nil && !outbox.IsStandInID(p.RowID())
+	inTable := p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p))
 	payload := m.Payload
 	if p.InTable {
 		payload = nil

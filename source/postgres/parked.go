@@ -48,7 +48,7 @@ AS v (sink, source_table, message_group, position, message_id, state, blocks, al
 	error_class, replays, sent_id, in_table, row_settled, type, topic, key, payload, headers, fields, tenant, content_type,
 	idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time, fault_class, fault_reason),
 LATERAL (SELECT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table
-	AND p.sink = v.sink AND substr(p.position, 10) <> substr(v.position, 10)) AS taken) AS already
+	AND p.sink = v.sink AND substr(p.position, 10, 16) <> substr(v.position, 10, 16)) AS taken) AS already
 ON CONFLICT (pipeline, message_id, source_table, sink) DO NOTHING`
 
 // parkColumns are the arrays of one insert.
@@ -91,7 +91,7 @@ func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	}
 	c.sentID = append(c.sentID, sent)
 	// A message with a fault is not all here: its row stays, and a replay reads it again, if it can be found.
-	c.inTable = append(c.inTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(p.RowID()))
+	c.inTable = append(c.inTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)))
 	c.rowSettled = append(c.rowSettled, rowSettled)
 	c.addMessage(p)
 }
@@ -136,7 +136,7 @@ func (c *parkColumns) args(pipeline string) []any {
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
 // way: what they hold is in memory twice until then. It returns the batch to go on with.
 func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, error) {
-	s, parks, rows := a.s, sqlstore.OwnIDs(a.in.Park, nil), a.in.Rows
+	s, parks, rows := a.s, sqlstore.OwnIDs(a.in.Park, true, nil), a.in.Rows
 	if len(parks) == 0 {
 		return b, nil
 	}
@@ -151,7 +151,7 @@ func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, err
 	for i := range parks {
 		p := &parks[i]
 		s.sinks[p.Sink] = true
-		key := sqlstore.MessageKey{Table: p.Message.Table, ID: p.RowID()}
+		key := sqlstore.MessageKey{Table: p.Message.Table, ID: sqlstore.TableID(p)}
 		cols.add(p, settling[key], first[i])
 		if !sqlstore.Alone(p) {
 			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})

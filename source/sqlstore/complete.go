@@ -20,10 +20,7 @@ func Complete(ctx context.Context, ps []checkpoint.Parked, lane bool,
 	bytes := 0
 	out = ps[:0]
 	for _, p := range ps {
-		id := p.RowID()
-		if p.Original != "" && outbox.IsStandInID(id) {
-			id = p.Message.ID // see OwnIDs
-		}
+		id := TableID(&p)
 		if !p.InTable || outbox.IsStandInID(id) {
 			out = append(out, p)
 			continue

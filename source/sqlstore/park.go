@@ -31,8 +31,9 @@ func Alone(p *checkpoint.Parked) bool {
 
 // OwnIDs gives parked deliveries whose RowID another message has an identity of their own, by their position: ids are used again, after TRUNCATE
 // ... RESTART IDENTITY for one. They are sent by their message's id all the same. parkedAt is the position text of what is parked
-// already under a key, "" for nothing; nil where the statement that parks looks itself.
-func OwnIDs(parks []checkpoint.Parked, parkedAt func(checkpoint.Key) string) []checkpoint.Parked {
+// already under a key, "" for nothing; nil where the statement that parks looks itself. sameCommits: a transaction keeps its ordinal where the log
+// goes on elsewhere.
+func OwnIDs(parks []checkpoint.Parked, sameCommits bool, parkedAt func(checkpoint.Key) string) []checkpoint.Parked {
 	places := make(map[checkpoint.Key]string, len(parks))
 	copied := false
 	for i := range parks {
@@ -44,7 +45,7 @@ func OwnIDs(parks []checkpoint.Parked, parkedAt func(checkpoint.Key) string) []c
 		if !seen && parkedAt != nil {
 			before = parkedAt(key)
 		}
-		if before == "" || samePlace(before, at) {
+		if before == "" || samePlace(before, at, sameCommits) {
 			places[key] = cmp.Or(before, at)
 			continue
 		}
@@ -57,11 +58,29 @@ func OwnIDs(parks []checkpoint.Parked, parkedAt func(checkpoint.Key) string) []c
 	return parks
 }
 
-// logDigits is what of a position's text names the log. A message that is read again where the log goes on at another server has
-// the rest in common with what was parked.
-const logDigits = len("00000000-")
+// TableID is the id of the message's row in the user's table, where it can have one.
+func TableID(p *checkpoint.Parked) string {
+	if id := p.RowID(); p.Original == "" || !outbox.IsStandInID(id) {
+		return id
+	}
+	return p.Message.ID // see OwnIDs
+}
 
-func samePlace(a, b string) bool { return a[min(logDigits, len(a)):] == b[logDigits:] }
+// Where a position's text has what, %08x-%016x-%08x: the log, and the transaction in it.
+const (
+	logDigits    = len("00000000-")
+	commitDigits = len("00000000-0000000000000000")
+)
+
+// samePlace tells whether what has one id is one message by two positions' texts. One transaction has an id but once, whatever number its rows
+// have. In a log that goes on elsewhere (at another server, or counted in another way) a message that is read again has the same
+// transaction, or, where each server numbers its own, nothing in common with before: only sameCommits tells that it is another one.
+func samePlace(a, b string, sameCommits bool) bool {
+	if len(a) < commitDigits || len(b) < commitDigits {
+		return true
+	}
+	return a[logDigits:commitDigits] == b[logDigits:commitDigits] || !sameCommits && a[:logDigits] != b[:logDigits]
+}
 
 // FirstOfLanes tells for each delivery whether none of the others blocks before it: in its own lane, or in its group at
 // the sink "".
