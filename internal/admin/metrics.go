@@ -54,7 +54,7 @@ var (
 	parkedStates = []string{string(checkpoint.StateRetrying), string(checkpoint.StateWaiting), string(checkpoint.StateDead)}
 	laneStates   = []string{"open", "parked", "held"}
 	skipReasons  = []string{"settled", "gone", "tenant"}
-	ignoreKinds  = []string{"update", "delete", "truncate", "origin", "type", "table", "message"}
+	ignoreKinds  = []string{"update", "delete", "truncate", "origin", "type", "table", "message", "statement", "xa"}
 	deadClasses  = []string{"permanent", "rejected", "crash", "superseded", "too_large", "unroutable"}
 	lostClasses  = []string{"unroutable", "undecodable", "too_large"}
 )
