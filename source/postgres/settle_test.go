@@ -142,6 +142,16 @@ func TestSettleLockedTable(t *testing.T) {
 	out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(1, "g"), false), rowOf(second, false)}})
 	equal(t, "settled", *out, checkpoint.Settled{Invisible: []int{0}})
 	equal(t, "second", r.text("SELECT status FROM second"), "delivered")
+	r.exec("INSERT INTO second (id, type, payload) VALUES ($1, 'T', '')", eventID(3))
+	pending, err := r.st.Pending(r.ctx, "", 10)
+	if err != nil || len(pending.Rows) != 1 || pending.Rows[0].ID != eventID(3) || pending.Cursor != "" {
+		t.Errorf("pending beside a lock: %+v, %v", pending, err)
+	}
+	ms, _, err := r.st.Fetch(r.ctx, []checkpoint.RowRef{{Table: "public.outbox", ID: eventID(1)}, {Table: "public.second", ID: eventID(3)}},
+		outbox.Position{Log: 1, Commit: 5}, 1<<20)
+	if err != nil || len(ms) != 1 || ms[0].ID != eventID(3) {
+		t.Errorf("fetched beside a lock: %v, %v", ms, err)
+	}
 	exec(t, other, "ROLLBACK")
 	equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(1, "g"), false)}}), checkpoint.Settled{})
 	equal(t, "rows", r.rows(), "")

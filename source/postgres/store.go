@@ -41,7 +41,8 @@ const storeSettings = `SELECT set_config(name, value, false) FROM (VALUES
 	('plan_cache_mode', 'force_generic_plan'), ('jit', 'off'),
 	('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),
 	('tcp_keepalives_idle', '5'), ('tcp_keepalives_interval', '2'), ('tcp_keepalives_count', '3'),
-	('tcp_user_timeout', '10000')) AS s (name, value)`
+	('tcp_user_timeout', '10000'), ('transaction_timeout', '0')) AS s (name, value)
+	WHERE name <> 'transaction_timeout' OR EXISTS (SELECT FROM pg_catalog.pg_settings p WHERE p.name = 'transaction_timeout')`
 
 // store implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
 // parked, requests.

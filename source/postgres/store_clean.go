@@ -35,7 +35,7 @@ func (s *store) cleanWindow(ctx context.Context, t *table, at *sqlstore.CleanCur
 	}
 	rows, err := s.conn.Query(ctx, "SELECT "+id+"::text, "+t.old("t.")+" FROM "+t.sql+" AS t WHERE "+where+" ORDER BY "+id+" LIMIT $1", args...)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, unlessPassing(err)
 	}
 	var text string
 	var isOld bool
@@ -47,7 +47,15 @@ func (s *store) cleanWindow(ctx context.Context, t *table, at *sqlstore.CleanCur
 		}
 		return nil
 	})
-	return old, seen, err
+	return old, seen, unlessPassing(err)
+}
+
+// unlessPassing is err, but for a table that others have locked as a whole: the next time will do.
+func unlessPassing(err error) error {
+	if passingTrouble(err) {
+		return nil
+	}
+	return err
 }
 
 // old is the condition by which a row was delivered longer ago than the table's retention.

@@ -51,6 +51,11 @@ func storeFault(doing string, err error) error {
 		return stop("the table refuses what on_delivered writes: correct source.tables (status words, columns)")
 	case pe.Code == "P0001":
 		return stop("a trigger refuses what on_delivered does")
+	case pe.Code == "55000" && strings.Contains(pe.Hint, "REPLICA IDENTITY"), pe.Code == "42P10":
+		return stop("a publication publishes updates or deletes of the table: give the table a primary key or REPLICA IDENTITY FULL, or let that publication " +
+			"publish inserts alone, without a filter on rows")
+	case pe.Code[:2] != "55" && refusal(err) != "": // those of 55 are about the server's state as well
+		return stop("the server refuses what on_delivered does: correct the table (its triggers, constraints and publications), or source.tables")
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

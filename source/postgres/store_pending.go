@@ -35,7 +35,7 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 		return nil, err
 	}
 	out := &checkpoint.PendingRows{}
-	if at, err = sqlstore.ListPending(ctx, at, limit, out, s.pendingWindow); err != nil {
+	if at, err = sqlstore.ListPending(ctx, at, limit, out, s.pendingUnlocked); err != nil {
 		return nil, err
 	}
 	if at != nil {
@@ -136,6 +136,17 @@ func (s *store) warnNameless(ctx context.Context, t *table) error {
 			"parked, or delete them", "table", t.String(), "column", t.Columns.ID, "rows", n)
 	}
 	return nil
+}
+
+// pendingUnlocked is pendingWindow, which passes over a table that others have locked as a whole, by ALTER TABLE or VACUUM FULL: the next
+// comparison will do.
+func (s *store) pendingUnlocked(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+	next, err := s.pendingWindow(ctx, at, limit, out)
+	if passingTrouble(err) {
+		s.cfg.logger().Warn("table is locked: it is compared with the log the next time", "table", at.Table, "error", err)
+		return s.nextPending(at.Table), nil
+	}
+	return next, err
 }
 
 // pendingWindow looks at one window, and returns where the next one begins.
@@ -251,6 +262,9 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 			continue
 		}
 		found, err := s.readUpTo(ctx, t, ids[t.String()], t.pending("t."), bytes)
+		if passingTrouble(err) {
+			continue // they are found again
+		}
 		if err != nil {
 			return nil, nil, err
 		}

@@ -179,6 +179,12 @@ func (c *Config) streamError(err error) error {
 	switch sqlState(err) {
 	case "55006": // object_in_use
 		return fmt.Errorf("%w: stop that reader, or choose another source.slot", err)
+	case "54000", "XX000":
+		if !tooLargeForServer(err) {
+			return err
+		}
+		return fmt.Errorf("the server cannot send a row, since it is larger than 1 GB in its text or binary form: %w: drop the replication slot while the relay is stopped; the "+
+			"next start sweeps the tables, and makes a dead letter of that row: %w", err, source.ErrStop)
 	case "58P01": // a file is not there
 		var pe *pgconn.PgError
 		if !errors.As(err, &pe) || !segmentName.MatchString(pe.Message) {
@@ -190,6 +196,12 @@ func (c *Config) streamError(err error) error {
 		return fmt.Errorf("%w: %w", err, source.ErrGap)
 	}
 	return err
+}
+
+// tooLargeForServer tells whether the server failed to make a value or a message of more than it can hold in memory in one piece.
+func tooLargeForServer(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && (pe.Code == "54000" || strings.HasPrefix(pe.Message, "invalid memory alloc request size"))
 }
 
 // A stream is one Run once it is connected. All of it belongs to the reading goroutine but status and watch.

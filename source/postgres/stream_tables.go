@@ -192,9 +192,13 @@ func (w *watch) kind(ctx context.Context, typeOID uint32) (kind, error) {
 }
 
 func (w *watch) connect(ctx context.Context) (err error) {
-	if w.conn == nil {
-		w.conn, err = w.cfg.connect(ctx, w.cfg.URL)
+	if w.conn != nil {
+		return nil
 	}
+	if w.conn, err = w.cfg.connect(ctx, w.cfg.URL); err != nil {
+		return err
+	}
+	_, err = w.conn.Exec(ctx, noTimeouts) // it says nothing for long
 	return err
 }
 
