@@ -46,8 +46,11 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 		return nil, fmt.Errorf("examine the log: %w", err)
 	}
 	gap := found.Lost
-	if gap == "" && tried.why != "" && tried.log == old.Log {
+	switch {
+	case gap == "" && tried.why != "" && tried.log == old.Log:
 		gap = tried.why
+	case gap == "" && loaded.AcceptGap:
+		gap = "an operator gave up what follows the checkpoint"
 	}
 	switch {
 	case loaded.Checkpoint == nil:
