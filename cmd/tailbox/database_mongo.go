@@ -88,7 +88,7 @@ func (d mongoDatabase) status(ctx context.Context) (*report, error) {
 		out.log = append(out.log, []string{"oplog", fmt.Sprintf("reaches back %s, %s of at most %s", seconds(o.WindowSeconds), bytesText(o.Bytes), bytesText(o.MaxBytes))})
 	}
 	if c := r.Checkpoint; c != nil {
-		out.unclean = c.UncleanStarts
+		out.unclean, out.resume = c.UncleanStarts, source.Resume(c.Resume)
 		out.log = append(out.log, []string{"lag", seconds(c.LagSeconds)})
 		out.checkpoint = checkpointLine(c.Resume, c.Log, c.AgeSeconds, c.SweepPending, c.UncleanStarts)
 	}

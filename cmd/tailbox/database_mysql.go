@@ -95,13 +95,14 @@ func (d mysqlDatabase) status(ctx context.Context) (*report, error) {
 		out.source = fmt.Sprintf("%s %s, server %s", d.cfg.Kind, r.Version, r.SourceID)
 	}
 	if h := r.Holder; h != nil {
+		out.running = true
 		out.relay = fmt.Sprintf("running (connection %d of the server)", h.ID)
 		if h.Client != "" {
 			out.relay = fmt.Sprintf("running from %s as %s (connection %d of the server)", h.Client, h.User, h.ID)
 		}
 	}
 	if c := r.Checkpoint; c != nil {
-		out.unclean = c.UncleanStarts
+		out.unclean, out.resume = c.UncleanStarts, source.Resume(c.Resume)
 		out.checkpoint = checkpointLine(c.Resume, c.Log, c.AgeSeconds, c.SweepPending, c.UncleanStarts)
 	}
 	return out, nil

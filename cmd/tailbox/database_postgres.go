@@ -95,7 +95,7 @@ func (d postgresDatabase) status(ctx context.Context) (*report, error) {
 	}
 	out := &report{all: r, sinks: &r.Sinks, pipeline: r.Pipeline, relay: holderText(r.Holder), checkpoint: checkpointText(r.Checkpoint),
 		source:       fmt.Sprintf("postgres %s, system id/timeline %s, log ends at %s", r.Version, r.SourceID, r.End),
-		openRequests: r.OpenRequests, held: r.Held, feedback: r.Feedback, retained: -1, lag: -1}
+		openRequests: r.OpenRequests, held: r.Held, feedback: r.Feedback, retained: -1, lag: -1, running: r.Holder != nil}
 	if d.cfg.Poll {
 		out.log = pollLines(r.Poll, checkpointOf(r.Checkpoint))
 	} else if r.Slot == nil && r.Checkpoint == nil {
@@ -108,7 +108,7 @@ func (d postgresDatabase) status(ctx context.Context) (*report, error) {
 		out.retained, out.lag = r.Slot.RetainedBytes, r.Slot.LagBytes
 	}
 	if r.Checkpoint != nil {
-		out.unclean = r.Checkpoint.UncleanStarts
+		out.unclean, out.resume = r.Checkpoint.UncleanStarts, source.Resume(r.Checkpoint.Resume)
 	}
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -54,6 +55,9 @@ type report struct {
 	// retained and lag are bytes of log; -1 = unknown. Unclean counts starts in a row that settled nothing.
 	retained, lag int64
 	unclean       int
+	// resume is the checkpoint's position. running: a relay holds the lock.
+	resume  source.Resume
+	running bool
 }
 
 // readReport reads the status, with every sink of the configuration in it.

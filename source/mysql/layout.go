@@ -191,7 +191,7 @@ func (t *tableMap) sameAs(info *tableInfo) error {
 	}
 	return fmt.Errorf("read columns of %s: the log holds rows from before the table was altered, and binlog_row_metadata is not FULL, so that their "+
 		"columns have no names: SET GLOBAL binlog_row_metadata = 'FULL' for what is to come; what is in the log already can be passed "+
-		"by tailbox accept-gap: %w", info, source.ErrStop)
+		"by tailbox accept-gap --unreadable --why …: %w", info, source.ErrStop)
 }
 
 // fits tells whether a column in the log can be of a declared type.

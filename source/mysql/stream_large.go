@@ -91,7 +91,8 @@ func (st *stream) largeRows(ctx context.Context, typ byte, p *pieces) error {
 	head = bytes.Clone(head)
 	l, wanted, err := st.layoutOf(typ, head)
 	if err != nil || !wanted {
-		return errors.Join(err, st.pass(size))
+		st.pass(size)
+		return err
 	}
 	more := func(n int) error {
 		b, err := p.take(n)
@@ -135,7 +136,8 @@ func (st *stream) largeRows(ctx context.Context, typ byte, p *pieces) error {
 	if err := st.pieceRows(ctx, l, &e, p, start); err != nil {
 		return err
 	}
-	return st.pass(size)
+	st.pass(size)
+	return nil
 }
 
 // inflateRows handles compressed rows in memory that would be large when they are not compressed.
@@ -155,7 +157,8 @@ func (st *stream) inflated(ctx context.Context, l *layout, e *rowsEvent, r io.Re
 	if err := st.pieceRows(ctx, l, e, &pieces{r: z, left: size}, 0); err != nil {
 		return err
 	}
-	return st.pass(size)
+	st.pass(size)
+	return nil
 }
 
 // pieceRows reads rows until the body ends. Start is how much of the event stands before them.

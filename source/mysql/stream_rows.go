@@ -58,7 +58,8 @@ func (st *stream) layoutOf(typ byte, b []byte) (l *layout, wanted bool, err erro
 func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
 	l, wanted, err := st.layoutOf(typ, b)
 	if err != nil || !wanted {
-		return errors.Join(err, st.pass(len(b)))
+		st.pass(len(b))
+		return err
 	}
 	_, compressed, v2 := rowsKind(typ)
 	e, start, err := parseRowsHead(b, len(l.wire), v2)
@@ -92,24 +93,20 @@ func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
 		}
 		at += next
 	}
-	return st.pass(len(b))
+	st.pass(len(b))
+	return nil
 }
 
 // pass counts what was passed of the group's rows.
-func (st *stream) pass(size int) error {
-	st.group.n += uint64(size+1) / 2
-	if st.group.n > 1<<32-1 {
-		return fmt.Errorf("read the binlog at %s: a transaction has more than 8 GiB of rows: %w", st.cur, source.ErrStop)
-	}
-	return nil
-}
+func (st *stream) pass(size int) { st.group.n += uint64(size+1) / 2 }
 
 // row makes a message of st.vals. Offset is where the row stands among those of its event.
 func (st *stream) row(ctx context.Context, l *layout, offset uint64, large bool, bytes int) error {
 	g := &st.group
 	n := g.n + offset
 	if n > 1<<32-1 {
-		return st.pass(1 << 34)
+		return fmt.Errorf("read the binlog at %s: a row of %s stands behind 8 GiB of rows of one transaction, where no position tells it from others: "+
+			"write smaller transactions; what is in the log already can be passed by tailbox accept-gap --unreadable --why …: %w", st.cur, l.plan.Table, source.ErrStop)
 	}
 	pos := outbox.Position{Log: st.start.Log, Commit: g.ordinal, N: uint32(n)}
 	if st.start.Cautious != nil && g.state != groupPrepared {

@@ -72,7 +72,7 @@ func (st *stream) statementRows(tables []*tableInfo) error {
 	for _, info := range tables {
 		if info.OnDelivered == outbox.Keep {
 			return fmt.Errorf("read the binlog at %s: rows of %s were written in statement format, so the log does not hold them: %s; "+
-				"to go on without them: tailbox accept-gap: %w", st.cur, info, cure, source.ErrStop)
+				"to go on without them: tailbox accept-gap --unreadable --why …: %w", st.cur, info, cure, source.ErrStop)
 		}
 	}
 	for _, info := range tables {

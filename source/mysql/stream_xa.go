@@ -100,7 +100,7 @@ func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 		return p.unreadable
 	case p.tooLarge && p.keep:
 		return fmt.Errorf("read the binlog at %s: an XA transaction with more than %d MiB of rows of %s was prepared: they cannot be held: "+
-			"write smaller ones; to go on without it: tailbox accept-gap: %w", st.cur, maxPrepared>>20, p.table, source.ErrStop)
+			"write smaller ones; to go on without it: tailbox accept-gap --unreadable --why …: %w", st.cur, maxPrepared>>20, p.table, source.ErrStop)
 	case p.tooLarge:
 		st.count("xa", 1)
 		st.cfg.Logger.Error("an XA transaction is too large to be held until it ends: its rows are delivered once the table is compared with the log (source.reconcile)",
