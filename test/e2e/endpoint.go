@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tailbox/tailbox/test/servers"
 )
 
 // An Endpoint is an HTTP server that keeps messages in a ledger, and misbehaves when it is told to.
@@ -79,7 +81,7 @@ func (e *Endpoint) Up() {
 	if e.server != nil {
 		return
 	}
-	l, err := net.Listen("tcp", e.Addr)
+	l, err := servers.ListenAgain(e.Addr)
 	if err != nil {
 		e.tb.Errorf("listen: %v", err)
 		return

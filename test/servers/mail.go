@@ -109,7 +109,7 @@ func (s *MailServer) Addr() string { return net.JoinHostPort("127.0.0.1", strcon
 
 // Start starts a server that was stopped, on the same port.
 func (s *MailServer) Start() error {
-	l, err := net.Listen("tcp", s.Addr())
+	l, err := ListenAgain(s.Addr())
 	if err != nil {
 		return fmt.Errorf("start mail server: %w", err)
 	}

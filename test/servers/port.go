@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // Ports are taken from below the range that Linux gives to outgoing
@@ -40,6 +41,19 @@ func freePort() (int, error) {
 		return port, nil
 	}
 	return 0, errors.New("find free port: none of 500 tried between 20000 and 32000 was free")
+}
+
+// ListenAgain listens on an address on which this process has just stopped to listen. A process that is being started at that moment has a copy of the
+// old socket until it runs its program.
+func ListenAgain(addr string) (net.Listener, error) {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		l, err := net.Listen("tcp", addr)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+			return l, err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // reserve takes the lock of a port's file. The descriptor is left open on

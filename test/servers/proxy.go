@@ -139,7 +139,7 @@ func (p *Proxy) Restore() error {
 	if p.listener != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", p.Addr)
+	l, err := ListenAgain(p.Addr)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", p.Addr, err)
 	}
