@@ -82,6 +82,7 @@ func (d mongoDatabase) status(ctx context.Context) (*report, error) {
 		checkpoint: "there is none: tailbox init makes it", openRequests: r.OpenRequests, held: r.Held, feedback: r.Feedback, retained: -1, lag: -1,
 		source: fmt.Sprintf("mongodb %s, %s, log ends at %s", r.Version, r.SourceID, r.End)}
 	if h := r.Holder; h != nil {
+		out.running = true
 		out.relay = fmt.Sprintf("running at %s (process %d), lease renewed at %s", h.Host, h.PID, h.Renewed.Format(time.RFC3339))
 	}
 	if o := r.Oplog; o != nil {

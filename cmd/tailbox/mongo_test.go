@@ -85,6 +85,10 @@ func TestMongoDB(t *testing.T) {
 	r.must("sink", "pause", "out")
 	r.must("send", "--type", "second", "--group", "g", "{}")
 	stop = r.relay()
+	until(t, "the relay holds the lease", func() bool { return strings.Contains(r.must("status"), "running ") })
+	if got := r.command("accept-gap", "--unreadable", "--why", "test"); got.code != exitFailed || !strings.Contains(got.err, "a relay is running") {
+		t.Errorf("accept-gap beside a relay: %+v", got)
+	}
 	r.must("sink", "resume", "out")
 	until(t, "the second message", func() bool { return strings.Join(r.delivered(), " ") == "first second" })
 	if got := stop(); got.code != exitDone {
