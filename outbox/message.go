@@ -89,6 +89,10 @@ type Fault struct {
 	Reason string
 }
 
+// Scheduled tells whether the message was to wait when it was committed, by the database's clock: it stands outside the order of its group. A time that
+// was not in the future then, such as a column's default now(), takes nothing out of its order.
+func (m *Message) Scheduled() bool { return m.AvailableAt.After(m.CommitTime) }
+
 // standIn begins the ID of a message whose row has none.
 const standIn = "tailbox-no-id:"
 

@@ -238,9 +238,7 @@ func (e *engine) fan(r *routed, targets []*sinkState, now time.Time) {
 func (e *engine) enqueue(s *sinkState, d *delivery, unroutable error, now time.Time) {
 	m := d.msg
 	group := m.Group
-	// By the database's clock: a time that was not in the future when the message was committed, such as a column's default now(), takes nothing out of
-	// its order.
-	scheduled := m.AvailableAt.After(m.CommitTime) && m.AvailableAt.After(now)
+	scheduled := m.Scheduled() && m.AvailableAt.After(now)
 	if scheduled && s.sink != nil {
 		group = "" // outside the order promise: a lane of its own
 	}

@@ -70,18 +70,7 @@ func TestPauseOvertakesARequestThatWaits(t *testing.T) {
 				close(paused)
 			}
 		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- relayWith(t, src, hanging, store, 0).Run(ctx) }()
-		select {
-		case <-paused:
-		case <-time.After(time.Minute):
-			t.Error("the pause was not carried out within a minute")
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		runUntil(t, relayWith(t, src, hanging, store, 0), paused, time.Minute, "the pause is carried out")
 		if len(done) == 0 || done[0] != checkpoint.VerbPause {
 			t.Errorf("carried out %v, want the pause first", done)
 		}
@@ -111,18 +100,7 @@ func TestRefusedPauseChangesNothing(t *testing.T) {
 			asked = nil
 			close(refused)
 		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- relayWith(t, src, to, store, 0).Run(ctx) }()
-		select {
-		case <-delivered:
-		case <-time.After(time.Minute):
-			t.Error("nothing was delivered within a minute")
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		runUntil(t, relayWith(t, src, to, store, 0), delivered, time.Minute, "the message arrives")
 	})
 }
 
@@ -193,18 +171,7 @@ func TestCautiousStartConnectsFirst(t *testing.T) {
 					return nil
 				}
 				store := counted{starting: func() { events = append(events, "in hand") }}
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() { ended <- relayWith(t, &cautious{}, to, store, 0).Run(ctx) }()
-				select {
-				case <-delivered:
-				case <-time.After(time.Minute):
-					t.Error("nothing was delivered within a minute")
-				}
-				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
+				runUntil(t, relayWith(t, &cautious{}, to, store, 0), delivered, time.Minute, "the message arrives")
 				if len(events) < 3 || events[0] != "connected" || events[1] != "in hand" || events[2] != "delivered" {
 					t.Errorf("events %q, want connected, in hand, delivered", events)
 				}

@@ -14,13 +14,8 @@ import (
 // up to the checkpoint, also when the next Run starts before the first checkpoint at the new server.
 func TestFailover(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
-		updates := servers.WithSetting("log_slave_updates", "ON")
-		if kind == KindMySQL {
-			updates = servers.WithSetting("log_replica_updates", "ON")
-		}
-		primary, replica := servers.MySQL(t, kind), servers.MySQL(t, kind, updates)
-		r := newSourceRig(t, primary)
-		follow(t, r.ctx, primary, replica)
+		r, replica := newFollowedRig(t, kind)
+		primary := r.my
 		from := r.establish()
 		x := r.run(from)
 		for i := range 5 {
@@ -30,11 +25,7 @@ func TestFailover(t *testing.T) {
 		x.stop()
 		was := x.resumed(t).server
 		r.exec(insert(6), "BEGIN", insert(7), insert(8), "COMMIT")
-		caughtUp(t, r, replica)
-		promote(t, r.ctx, replica)
-		r.cfg.URL = replica.SocketURL(r.db)
-		r.my, r.src = replica, New(r.cfg)
-		r.conn = r.connect()
+		failOver(t, r, replica)
 		e, err := r.src.Examine(r.ctx, was, x.resume)
 		if err != nil || e.Lost != "" || !e.Moved || e.Shared != 0 {
 			t.Fatalf("examined at the promoted replica: %+v, %v", e, err)
@@ -70,6 +61,29 @@ func TestFailover(t *testing.T) {
 			t.Errorf("Run at a server that lacks transactions: %v", err)
 		}
 	})
+}
+
+// newFollowedRig is a rig at a server of its own, and a replica of that, which writes what it follows into its own log.
+func newFollowedRig(t *testing.T, kind string) (r *sourceRig, replica *servers.My) {
+	t.Helper()
+	updates := servers.WithSetting("log_slave_updates", "ON")
+	if kind == KindMySQL {
+		updates = servers.WithSetting("log_replica_updates", "ON")
+	}
+	primary, replica := servers.MySQL(t, kind), servers.MySQL(t, kind, updates)
+	r = newSourceRig(t, primary)
+	follow(t, r.ctx, primary, replica)
+	return r, replica
+}
+
+// failOver promotes the replica, once it has all, and leads the rig there.
+func failOver(t *testing.T, r *sourceRig, replica *servers.My) {
+	t.Helper()
+	caughtUp(t, r, replica)
+	promote(t, r.ctx, replica)
+	r.cfg.URL = replica.SocketURL(r.db)
+	r.my, r.src = replica, New(r.cfg)
+	r.conn = r.connect()
 }
 
 // follow makes a server the replica of another one.

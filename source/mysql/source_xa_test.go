@@ -132,13 +132,7 @@ func TestXAPreparedBeforePosition(t *testing.T) {
 // A transaction that was prepared before a failover, and is committed at the promoted replica, has its rows in that one's log.
 func TestXAOverFailover(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
-		updates := servers.WithSetting("log_slave_updates", "ON")
-		if kind == KindMySQL {
-			updates = servers.WithSetting("log_replica_updates", "ON")
-		}
-		primary, replica := servers.MySQL(t, kind), servers.MySQL(t, kind, updates)
-		r := newSourceRig(t, primary)
-		follow(t, r.ctx, primary, replica)
+		r, replica := newFollowedRig(t, kind)
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
 		r.src = New(r.cfg)
 		from := r.establish()
@@ -148,11 +142,7 @@ func TestXAOverFailover(t *testing.T) {
 		x := r.run(from)
 		x.until("1 2")
 		x.stop()
-		caughtUp(t, r, replica)
-		promote(t, r.ctx, replica)
-		r.cfg.URL = replica.SocketURL(r.db)
-		r.my, r.src = replica, New(r.cfg)
-		r.conn = r.connect()
+		failOver(t, r, replica)
 		r.exec(insert(3))
 		r.finishXA("COMMIT", "a")
 		r.exec(insert(4))

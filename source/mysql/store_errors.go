@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // Numbers of the server's errors.
@@ -36,23 +37,6 @@ const (
 // errLost: the session lives, and the lock is not its own. Somebody between the relay and the server has changed the
 // session (a proxy that reconnects), or another server of a cluster has given the lock to another relay.
 var errLost = errors.New("the session has lost the pipeline's lock")
-
-// tableError is an error of a statement about a user's table.
-type tableError struct {
-	table string
-	err   error
-}
-
-func (e *tableError) Error() string { return "table " + e.table + ": " + e.err.Error() }
-func (e *tableError) Unwrap() error { return e.err }
-
-// onTable says which table a statement was about; nil stays nil.
-func onTable(table string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &tableError{table, err}
-}
 
 // storeFault says what was done when err came up. Errors that come back however often the session is opened anew match
 // source.ErrStop, and hold the cure; those of the connection are left as they are.
@@ -102,11 +86,7 @@ func refusal(err error) string {
 			return ""
 		}
 	}
-	var te *tableError
-	if errors.As(err, &te) {
-		return te.Error()
-	}
-	return e.Error()
+	return sqlstore.Said(err, e)
 }
 
 // passingTrouble tells whether a transaction failed because of others that ran at the same time: trying it again can help.

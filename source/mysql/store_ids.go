@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // idForm says how ids of a column travel.
@@ -65,7 +66,7 @@ func (t *table) picks(ids []string) ([]pick, error) {
 	}
 	b, err := t.list(make([]byte, 0, 64*len(ids)+200), ids)
 	if err != nil {
-		return nil, onTable(t.String(), err)
+		return nil, sqlstore.OnTable(t.String(), err)
 	}
 	b = append(b, " STRAIGHT_JOIN "+t.forced()+" ON t."+id.column+" = "...)
 	switch {

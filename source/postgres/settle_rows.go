@@ -130,7 +130,7 @@ func (a *attempt) queueRows(b *pgx.Batch, t *table, del, alike bool, rows []rowC
 		}
 		args, err := w.args()
 		if err != nil {
-			return onTable(t.String(), err)
+			return sqlstore.OnTable(t.String(), err)
 		}
 		b.Queue(w.sql(a.passLocked), args...).Query(w.scan)
 	}
@@ -231,16 +231,16 @@ func (w *rowWork) alikeSQL(passLocked bool) string {
 func (w *rowWork) scan(rows pgx.Rows) error {
 	switch {
 	case w.counted:
-		return onTable(w.table.String(), w.count(rows))
+		return sqlstore.OnTable(w.table.String(), w.count(rows))
 	case w.alike:
-		return onTable(w.table.String(), w.scanIDs(rows))
+		return sqlstore.OnTable(w.table.String(), w.scanIDs(rows))
 	}
 	var n int64
 	_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
 		w.found[n] = true
 		return nil
 	})
-	return onTable(w.table.String(), err)
+	return sqlstore.OnTable(w.table.String(), err)
 }
 
 // count notes that all rows were there, or that some were not.
@@ -415,7 +415,7 @@ func (a *attempt) presentRows(ctx context.Context) (map[*rowChange]bool, error) 
 				present[missing[n]] = true
 				return nil
 			})
-			return onTable(w.table.String(), err)
+			return sqlstore.OnTable(w.table.String(), err)
 		})
 	}
 	if err := a.s.send(ctx, b); err != nil {

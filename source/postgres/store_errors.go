@@ -9,24 +9,8 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
-
-// tableError is an error of a statement about a user's table.
-type tableError struct {
-	table string
-	err   error
-}
-
-func (e *tableError) Error() string { return "table " + e.table + ": " + e.err.Error() }
-func (e *tableError) Unwrap() error { return e.err }
-
-// onTable says which table a statement was about; nil stays nil.
-func onTable(table string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &tableError{table, err}
-}
 
 // storeFault says what was done when err came up. Errors that come back however often the session is opened anew match
 // source.ErrStop, and hold the cure; those of the connection are left as they are.
@@ -83,11 +67,7 @@ func refusal(err error) string {
 	case "08", "25", "28", "40", "53", "57", "58", "72", "XX": // connection, a standby, rollback, resources, shutdown, disk, internal
 		return ""
 	}
-	var te *tableError
-	if errors.As(err, &te) {
-		return te.Error()
-	}
-	return pe.Error()
+	return sqlstore.Said(err, pe)
 }
 
 // stalePlan tells whether a prepared statement no longer fits its table, because that was altered.

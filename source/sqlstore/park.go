@@ -26,7 +26,7 @@ func Alone(p *checkpoint.Parked) bool {
 	if p.Blocks {
 		return false
 	}
-	return p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting || m.AvailableAt.After(m.CommitTime)
+	return p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting || m.Scheduled()
 }
 
 // OwnIDs gives parked deliveries whose RowID another message has an identity of their own, by their position: ids are used again, after TRUNCATE

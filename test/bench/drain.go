@@ -159,8 +159,11 @@ func (db *base) bareReader(ctx context.Context, tcp bool, topic string) (runner,
 }
 
 // relay prepares a relay of a pipeline of its own, by running its init. config holds the lines of the file after the source's
-// url; TABLE stands for the table's name.
+// url.
 func (db *base) relay(ctx context.Context, tcp bool, table, rest string) (runner, error) {
+	if table == markTable {
+		db.table = "events"
+	}
 	db.count++
 	name := fmt.Sprintf("r%d", db.count)
 	file := filepath.Join(db.dir, name+".yaml")

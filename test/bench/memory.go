@@ -46,9 +46,6 @@ func (b *bench) memoryOf(ctx context.Context, rows, size int, table string, kafk
 		}
 		sinks = b.kafkaSink("")
 	}
-	if table == markTable {
-		db.table = "events"
-	}
 	r, err := db.relay(ctx, false, withTopic(table, topic), "memory: 16MiB\n"+sinks)
 	if err != nil {
 		return d, err

@@ -94,9 +94,6 @@ func bareContest(name string, tcp, produce bool) contest {
 // relayContest is a relay with a sink that needs no server.
 func relayContest(name, against string, tcp bool, table string, target float64) contest {
 	return contest{name: name, against: against, target: target, cpu: mostProcessor, run: func(ctx context.Context, db *base) (runner, error) {
-		if table == markTable {
-			db.table = "events"
-		}
 		return db.relay(ctx, tcp, withTopic(table, "discarded"), discardSink)
 	}}
 }
