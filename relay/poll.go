@@ -116,6 +116,10 @@ func (e *engine) bring(p *checkpoint.Parked, now time.Time) {
 	if s == nil || e.inHand[p.Key()] {
 		return
 	}
+	if s.sink == nil && !e.inTurn(p) {
+		e.dueSoon(e.cfg.Tick, now)
+		return
+	}
 	var l *lane
 	if p.Blocks && p.Message.Group != "" {
 		l = s.lane(p.Message.Group)
