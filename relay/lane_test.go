@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -128,6 +129,32 @@ func TestSendable(t *testing.T) {
 		c.set(l)
 		if got := l.sendable(now); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// What a blocked lane has in its queue goes behind what is parked, before what arrived since; and the lane is as wide again as
+// it was: nobody would tell it that the suspect, which the database has then, was delivered.
+func TestShelveEndsTheNarrowing(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*lane){
+		"narrow":  func(l *lane) { l.narrow(8) },
+		"isolate": func(l *lane) { l.isolate(1) },
+	} {
+		l := laneOf(make([]int32, 8)...)
+		begin(l)
+		inOrder := append([]*delivery{}, l.queue.slice()...)
+		late := &delivery{lane: l}
+		l.arrivals.push(late)
+		l.shelve()
+		if l.queue.len() != 0 || !slices.Equal(l.arrivals.slice(), append(inOrder, late)) {
+			t.Errorf("%s: what was queued is not before what arrived", name)
+		}
+		for range 6 { // brought back from the database
+			l.queue.push(&delivery{lane: l})
+		}
+		if n := l.runLength(sink.Limits{Run: 16}, 0, 0, true, keep); n != 6 {
+			t.Errorf("%s: a run of %d, want all 6", name, n)
 		}
 	}
 }

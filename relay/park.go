@@ -216,11 +216,7 @@ func (e *engine) parkable() bool { return len(e.parkLanes) > 0 }
 // divert turns what a lane has in its queue into arrivals: something blocks it now.
 func (e *engine) divert(l *lane) {
 	if l.queue.len() > 0 && l.busy == 0 && l.parking == nil {
-		for _, d := range l.arrivals.slice() {
-			l.queue.push(d)
-		}
-		l.queue, l.arrivals = l.arrivals, l.queue
-		l.queue.clear()
+		l.shelve()
 	}
 	e.review(l)
 }
@@ -353,12 +349,7 @@ func (e *engine) parked(p parkRun, now time.Time) {
 	}
 	l.blocked = blocks
 	if p.f != nil && !p.f.only || p.f == nil && !l.polling {
-		// What did not fit into the settlement is behind what did.
-		for _, d := range l.arrivals.slice() {
-			l.queue.push(d)
-		}
-		l.arrivals, l.queue = l.queue, l.arrivals
-		l.queue.clear()
+		l.shelve() // what did not fit into the settlement is behind what did
 	}
 	if l.blocked && p.f != nil {
 		e.dueSoon(p.f.wait, now)

@@ -128,10 +128,7 @@ func (e *engine) bring(p *checkpoint.Parked, now time.Time) {
 			return
 		}
 		l.blocked = true
-		for _, d := range l.queue.slice() { // cannot be sent before what is parked
-			l.arrivals.push(d)
-		}
-		l.queue.clear()
+		l.shelve() // cannot be sent before what is parked
 	} else {
 		l = &lane{sink: s, blocked: true}
 	}
