@@ -141,6 +141,7 @@ func (e *engine) checkSink(s *sinkState, now time.Time) {
 			e.offer(l, now)
 		}
 	}
+	s.forgetPauses(now)
 	e.report(s, now)
 }
 

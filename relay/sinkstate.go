@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/sink"
@@ -20,6 +21,7 @@ type sinkState struct {
 	most     int      // idle lanes that are kept for groups that come again soon
 	dests    map[sink.Destination]*destination
 	all      []*destination // in the order they were first seen
+	sweepAt  int            // so many destinations are looked through for those that are idle
 	turn     []*destination // those with lanes that can start a run, in turn
 	inflight int
 	queued   int // deliveries in memory
@@ -64,12 +66,16 @@ const (
 	// mostIdleLanes are kept per sink for groups that come again soon, and not more than memory allows for.
 	mostIdleLanes = 4096
 	laneMemory    = 4 << 10 // bytes of memory that allow for an idle lane
+	// mostIdleDestinations are kept per sink for messages that come again soon.
+	mostIdleDestinations = 1024
+	// pauseKept is how long after its probe was due a pause is kept that nothing in memory waits for.
+	pauseKept = 10 * probePause
 )
 
 func newSinkState(name string, bit uint64, s sink.Sink, memory int64) *sinkState {
 	st := &sinkState{name: name, bit: bit, sink: s, lanes: map[string]*lane{},
 		dests: map[sink.Destination]*destination{}, pauses: map[string]*pause{}, asleep: newSleepers(),
-		most: int(min(mostIdleLanes, memory/laneMemory))}
+		most: int(min(mostIdleLanes, memory/laneMemory)), sweepAt: mostIdleDestinations}
 	if s == nil { // the sink "" of messages that cannot be routed
 		return st
 	}
@@ -123,11 +129,64 @@ func (s *sinkState) state(now time.Time) string {
 func (s *sinkState) destinationOf(d sink.Destination) *destination {
 	q := s.dests[d]
 	if q == nil {
+		s.forgetIdle()
+		d.Name = strings.Clone(d.Name) // it outlives the chunk of memory that its first message lies in
 		q = &destination{Destination: d}
 		s.dests[d] = q
 		s.all = append(s.all, q)
 	}
 	return q
+}
+
+// forgetIdle drops the destinations that nothing is in flight to and nothing waits for, once there are many: messages may
+// choose any number of them. They are looked through again only when there are twice as many as were needed.
+func (s *sinkState) forgetIdle() {
+	if len(s.all) < s.sweepAt {
+		return
+	}
+	var kept []*destination // not in place: who asks may be on the way through all of them
+	for _, q := range s.all {
+		if q.idle() {
+			delete(s.dests, q.Destination)
+		} else {
+			kept = append(kept, q)
+		}
+	}
+	s.all, s.sweepAt = kept, max(2*len(kept), mostIdleDestinations)
+}
+
+// idle tells that nothing of the destination needs to be remembered.
+func (q *destination) idle() bool { return len(q.ready) == 0 && q.inflight == 0 && !q.listed }
+
+// forgetPauses drops the pauses that were due for a probe long ago, and that nothing in memory waits for: what was parked because
+// of them was dropped by an operator, or sent elsewhere. If not, the next call that is refused begins the pause anew.
+func (s *sinkState) forgetPauses(now time.Time) {
+	if s.to == nil { // it is the state of the sink
+		return
+	}
+	var used map[string]bool
+	for name, p := range s.pauses {
+		if p.probing || now.Sub(p.probe) < pauseKept {
+			continue
+		}
+		if used == nil {
+			used = s.usedNames()
+		}
+		if !used[name] {
+			delete(s.pauses, name)
+		}
+	}
+}
+
+// usedNames are the names of the destinations that are not idle.
+func (s *sinkState) usedNames() map[string]bool {
+	used := map[string]bool{}
+	for _, q := range s.all {
+		if !q.idle() {
+			used[q.Name] = true
+		}
+	}
+	return used
 }
 
 // full tells whether a destination has as many calls in flight as it may have.
