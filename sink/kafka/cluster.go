@@ -176,12 +176,25 @@ func (c *cluster) ask(ctx context.Context, name string) (*topic, error) {
 	return found, err
 }
 
-// learn takes over the brokers of an answer, and what is known of the topic name by now; nil is nothing.
+// unusedAges times the age at which a topic in use is asked for again is how long one that nothing goes to is remembered, but
+// unusedAtLeast.
+const (
+	unusedAges    = 4
+	unusedAtLeast = time.Minute
+)
+
+// learn takes over the brokers of an answer, and what is known of the topic name by now; nil is nothing. It forgets topics that
+// were not asked for in a long time: messages may go to any number of them, and they may be deleted.
 func (c *cluster) learn(r *metadata.Response, name string, found *topic) {
+	unused := time.Now().Add(-max(unusedAges*c.dialer.cfg.MetadataAge, unusedAtLeast))
 	c.mu.Lock()
 	old := c.known.Load()
 	next := &layout{brokers: brokersOf(r), topics: make(map[string]*topic, len(old.topics)+1)}
-	maps.Copy(next.topics, old.topics)
+	for known, t := range old.topics {
+		if !t.asked.Before(unused) {
+			next.topics[known] = t
+		}
+	}
 	if found != nil {
 		next.topics[name] = found
 	} else {

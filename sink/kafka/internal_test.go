@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
@@ -79,18 +81,52 @@ func TestJudgeTopic(t *testing.T) {
 func TestTroubles(t *testing.T) {
 	t.Parallel()
 	to := sink.Destination{Name: "orders"}
-	trouble := troubles{since: make(map[sink.Destination]time.Time)}
+	met := troubles{known: make(map[sink.Destination]*trouble)}
 	cause := errors.New("no leader")
-	if class, _, _ := sink.Classify(trouble.note(to, cause)); class != sink.ClassNotAttempted {
+	if class, _, _ := sink.Classify(met.note(to, cause)); class != sink.ClassNotAttempted {
 		t.Errorf("first: %v", class)
 	}
-	trouble.since[to] = time.Now().Add(-2 * patience)
-	if class, _, _ := sink.Classify(trouble.note(to, cause)); class != sink.ClassUnreachable {
+	met.known[to].since = time.Now().Add(-2 * patience)
+	if class, _, _ := sink.Classify(met.note(to, cause)); class != sink.ClassUnreachable {
 		t.Errorf("for long: %v", class)
 	}
-	trouble.over(to)
-	if class, _, _ := sink.Classify(trouble.note(to, cause)); class != sink.ClassNotAttempted {
+	met.over(to)
+	if class, _, _ := sink.Classify(met.note(to, cause)); class != sink.ClassNotAttempted {
 		t.Errorf("after a success: %v", class)
+	}
+
+	// Partitions whose topic is gone are never met again.
+	for i := range 1000 {
+		_ = met.note(sink.Destination{Name: fmt.Sprint("gone ", i)}, cause)
+	}
+	for _, one := range met.known {
+		one.last = time.Now().Add(-2 * troubleKept)
+	}
+	_ = met.note(to, cause) // it is met again: that is one trouble all the time
+	_ = met.note(sink.Destination{Name: "new"}, cause)
+	if len(met.known) != 2 || met.count.Load() != 2 {
+		t.Errorf("%d troubles are remembered, want those that were met lately", len(met.known))
+	}
+}
+
+// TestUnusedTopicsAreForgotten: what goes to ever new topics must not grow for ever.
+func TestUnusedTopicsAreForgotten(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Brokers: []string{"localhost:1"}}.withDefaults()
+	c := newCluster(cfg, &dialer{cfg: cfg})
+	learn := func(name string, asked time.Time) *topic {
+		found := &topic{name: name, leaders: []int32{0}, asked: asked, state: new(state)}
+		c.learn(&metadata.Response{}, name, found)
+		return found
+	}
+	now := time.Now()
+	for i := range 1000 {
+		learn(fmt.Sprint("old ", i), now.Add(-10*cfg.MetadataAge))
+	}
+	inUse := learn("in use", now.Add(-cfg.MetadataAge))
+	c.learn(&metadata.Response{}, "unknown", nil)
+	if n := len(c.known.Load().topics); n != 1 || c.topic("in use") != inUse {
+		t.Errorf("%d topics are known, want the one in use", n)
 	}
 }
 

@@ -48,7 +48,7 @@ func New(cfg Config) (*Sink, error) {
 		return nil, err
 	}
 	s := &Sink{cfg: cfg, cluster: newCluster(cfg, &dialer{cfg: cfg, tls: tlsConfig})}
-	s.troubles.since = make(map[sink.Destination]time.Time)
+	s.troubles.known = make(map[sink.Destination]*trouble)
 	s.requests.New = func() any { return s.newProduce() }
 	return s, nil
 }

@@ -249,24 +249,37 @@ func noPartition(t *topic, partition int32) error {
 // patience is how long a partition may be without a leader before the relay is told that it is out of reach.
 const patience = 5 * time.Second
 
-// troubles remembers since when partitions are in trouble. Most of the time there are none.
+// troubles remembers which partitions are in trouble. Most of the time there are none.
 type troubles struct {
 	count atomic.Int64
 	mu    sync.Mutex
-	since map[sink.Destination]time.Time
+	known map[sink.Destination]*trouble
 }
+
+// trouble is when a partition's failures began, and when the last one was.
+type trouble struct{ since, last time.Time }
+
+// troubleKept is how long a trouble is remembered that nobody meets any more: its topic may be gone.
+const troubleKept = 10 * time.Minute
 
 // note notes one more failure, and classifies it: free and at once for a while, then unreachable.
 func (t *troubles) note(to sink.Destination, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	since, ok := t.since[to]
-	if !ok {
-		since = time.Now()
-		t.since[to] = since
-		t.count.Store(int64(len(t.since)))
+	now := time.Now()
+	one := t.known[to]
+	if one == nil {
+		for old, other := range t.known {
+			if now.Sub(other.last) > troubleKept {
+				delete(t.known, old)
+			}
+		}
+		one = &trouble{since: now}
+		t.known[to] = one
+		t.count.Store(int64(len(t.known)))
 	}
-	if time.Since(since) > patience {
+	one.last = now
+	if now.Sub(one.since) > patience {
 		return sink.Unreachable(err)
 	}
 	return sink.NotAttempted(err)
@@ -279,6 +292,6 @@ func (t *troubles) over(to sink.Destination) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.since, to)
-	t.count.Store(int64(len(t.since)))
+	delete(t.known, to)
+	t.count.Store(int64(len(t.known)))
 }
