@@ -11,11 +11,22 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
-// startCounting takes back that this start counts as unclean, once it is known that there was nothing to read: ends
-// before the first message do not count (R9).
+// cautionState is what a cautious start has in hand (R9).
+type cautionState struct {
+	caution  *caution           // the source asks for the next row
+	cautious int                // messages that were taken in hand
+	warming  bool               // the sinks are asked to connect
+	warmed   chan struct{}      // closed when they have answered; nil: the start is not a cautious one
+	suspect  checkpoint.Suspect // what is on record
+	since    time.Time          // since when it is in hand
+	survived bool               // it is to be struck from the record
+}
+
+// startCounting takes back that this start counts as unclean, once it is known that there was nothing to read, and
+// nothing was brought back: ends before the first message do not count (R9).
 func (e *engine) startCounting() bool {
-	if !e.uncounted() || !(e.idleLog || e.stopping) {
-		return false
+	if !e.uncounted() || !(e.idleLog || e.stopping) || e.careful() && e.dueAsked && !e.stopping {
+		return false // the poller has yet to find out what is due
 	}
 	cp := e.saved
 	e.operate(func(ctx context.Context) (func(), error) {
@@ -32,9 +43,10 @@ func (e *engine) uncounted() bool { return !e.counted && !e.readAny && e.phase =
 
 // ask waits for the permission to decode the next row, in a cautious start (R9).
 func (e *engine) ask(ctx context.Context, p outbox.Position) error {
-	if !e.warm {
-		e.warm = true
-		e.warmUp(ctx)
+	select {
+	case <-e.warmed:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	c := caution{at: p, reply: make(chan error, 1)}
 	select {
@@ -72,9 +84,49 @@ func (e *engine) warmUp(ctx context.Context) {
 	checks.Wait()
 }
 
+// beCareful makes the start a cautious one.
+func (e *engine) beCareful() {
+	e.start.Cautious, e.warmed = e.ask, make(chan struct{})
+	e.log.Warn("starting cautiously: message by message", "unclean_starts", e.load.UncleanStarts)
+}
+
+// careful tells whether the start is a cautious one.
+func (e *engine) careful() bool { return e.warmed != nil }
+
+// carefully takes the next message in hand, in a cautious start. What is parked comes first: it is before what the log holds, and
+// what is settled of the log would make the next start forget how many have ended.
+func (e *engine) carefully(now time.Time) bool {
+	switch {
+	case !e.careful():
+		return false
+	case !e.warming:
+		e.warming = true
+		go func() {
+			defer close(e.warmed)
+			e.warmUp(e.callCtx)
+		}()
+	case e.cautious > cautiousMessages && e.counted && e.nothingInHand(): // with a log that has nothing to read
+		e.log.Info("cautious start is over")
+		e.failed = errRestart
+		return true
+	}
+	return e.stuck == nil && e.dueNow(now) || e.cautionNow()
+}
+
+// nothingInHand tells that no message is in hand that may end the relay: none was read, brought back, or is being decoded. And that
+// sinks are connected, so that none has to be.
+func (e *engine) nothingInHand() bool {
+	select {
+	case <-e.warmed:
+	default:
+		return false
+	}
+	return e.list.next == &e.list && len(e.inHand) == 0 && e.suspect.Times == 0 && e.storeIdle()
+}
+
 // cautionNow lets the source decode one more row, when everything before it is settled and its position is written down.
 func (e *engine) cautionNow() bool {
-	if e.caution == nil || e.stopping || e.list.next != &e.list || !e.storeIdle() {
+	if e.caution == nil || e.stopping || e.list.next != &e.list || len(e.inHand) > 0 || !e.storeIdle() {
 		return false
 	}
 	c := e.caution
@@ -86,12 +138,26 @@ func (e *engine) cautionNow() bool {
 		c.reply <- errRestart
 		return false
 	}
-	suspect := checkpoint.Suspect{Position: c.at, Times: 1}
-	if c.at == e.load.Started.Position {
-		suspect.Times += e.load.Started.Times
-	}
-	e.accuse(suspect, func() { c.reply <- nil })
+	e.accuse(again(e.load.Started, c.at), func() { c.reply <- nil })
 	return true
+}
+
+// again is the record of a message that is taken in hand, after the record that the start found.
+func again(started checkpoint.Suspect, at outbox.Position) checkpoint.Suspect {
+	suspect := checkpoint.Suspect{Position: at, Times: 1}
+	if at == started.Position {
+		suspect.Times += started.Times
+	}
+	return suspect
+}
+
+// proven is why a message must not be sent whose handling has ended so many relays, nil for all others.
+func (e *engine) proven(at outbox.Position) *failure {
+	if e.load.Started.Times < crashes || at != e.load.Started.Position {
+		return nil
+	}
+	return &failure{class: sink.ClassCrash.String(), err: fmt.Sprintf(
+		"the relay ended %d times in a row while it handled this message", e.load.Started.Times)}
 }
 
 // accuse puts a message on record, or with the zero Suspect takes it off.
@@ -101,10 +167,15 @@ func (e *engine) accuse(suspect checkpoint.Suspect, then func()) {
 			return nil, fmt.Errorf("note the next message: %w", err)
 		}
 		return func() {
-			e.suspect, e.since, e.survived = suspect, time.Now(), false
+			e.accused(suspect)
 			then()
 		}, nil
 	})
+}
+
+// accused takes note of what is on record.
+func (e *engine) accused(suspect checkpoint.Suspect) {
+	e.suspect, e.since, e.survived = suspect, time.Now(), false
 }
 
 // survivedAfter is how long a message must have been in hand to be no suspect, though no sink has answered.
@@ -117,7 +188,8 @@ func (e *engine) handledCall(c *call) {
 	}
 	for _, r := range c.runs {
 		for i := range r.n {
-			if m := r.lane.queue.at(i).msg; m != nil && m.seq != 0 && m.Position == e.suspect.Position {
+			d := r.lane.queue.at(i)
+			if (d.back != nil || d.msg.seq != 0) && d.Message.Position == e.suspect.Position {
 				e.survived = true
 			}
 		}

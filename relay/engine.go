@@ -60,18 +60,13 @@ type engine struct {
 	requestState
 	reconcileState
 	cleanState
+	cautionState
 
 	phase    phase
-	caution  *caution
-	cautious int
-	warm     bool               // the sinks were asked to connect; only the source's goroutine uses it
-	suspect  checkpoint.Suspect // what is on record
-	since    time.Time          // since when it is in hand
-	survived bool               // it is to be struck from the record
-	counted  bool               // this start does not count as unclean any more
-	readAny  bool               // a message was read
-	idleLog  bool               // the log had nothing to read at first
-	list     message            // head of the ring of all messages in memory
+	counted  bool    // this start does not count as unclean any more
+	readAny  bool    // a message was read, or brought back
+	idleLog  bool    // the log had nothing to read at first
+	list     message // head of the ring of all messages in memory
 	stopping bool
 	cut      bool // calls in flight were cut off
 	deadline time.Time
@@ -184,8 +179,7 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 		}
 	}
 	if load.UncleanStarts >= cautiousStarts {
-		e.start.Cautious = e.ask
-		e.log.Warn("starting cautiously: message by message", "unclean_starts", load.UncleanStarts)
+		e.beCareful()
 	}
 	return e
 }
@@ -225,18 +219,19 @@ func (e *engine) run(ctx context.Context) error {
 		select {
 		case <-e.ended:
 			running--
-		case c := <-e.answers:
+		case <-e.answers:
 			e.inflight--
-			_ = c
 		case <-e.stored:
 			e.busy = false
 		case a := <-e.asks:
 			a.reply <- nil
-		case b := <-e.received:
-			_ = b
+		case <-e.received:
 		case c := <-e.cautions:
 			c.reply <- context.Canceled
 		}
+	}
+	if e.warming {
+		<-e.warmed
 	}
 	if e.sweep != nil {
 		err = errors.Join(err, e.sweep.Close(context.WithoutCancel(ctx)))
@@ -395,7 +390,7 @@ func (e *engine) nextOperation(now time.Time) {
 	case e.startCounting():
 	case e.settleNow(now):
 	case e.acquitNow(now):
-	case on && e.cautionNow():
+	case on && e.carefully(now):
 	case on && e.requestNow():
 	case reading && e.pageNow():
 	case reading && e.dueNow(now):

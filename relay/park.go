@@ -304,7 +304,7 @@ func (e *engine) addPark(s *settlement, l *lane, d *delivery, p checkpoint.Parke
 	m := d.msg
 	p.Sink, p.Message, p.Attempts = l.sink.name, m.Message, d.spent
 	p.InTable = m.Fault != nil && m.Fault.Class == outbox.FaultTooLarge
-	if d.doomed != nil && p.ErrorClass == "" && p.State == checkpoint.StateWaiting {
+	if d.doomed != nil && p.State == checkpoint.StateWaiting { // whatever it waits for: it is known by that when its turn comes
 		p.LastError, p.ErrorClass = d.doomed.err, d.doomed.class
 	}
 	s.Park = append(s.Park, p)
@@ -316,6 +316,9 @@ func (e *engine) addPark(s *settlement, l *lane, d *delivery, p checkpoint.Parke
 }
 
 func (e *engine) died(sinkName string, d *delivery, class string) {
+	if class == sink.ClassCrash.String() {
+		e.load.Started = checkpoint.Suspect{} // an operator may replay it
+	}
 	name := ""
 	if d.route != nil {
 		name = d.route.Name

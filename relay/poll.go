@@ -42,15 +42,18 @@ func (e *engine) dueSoon(wait time.Duration, now time.Time) {
 // dueNow asks for lanes that are due, at sinks that take deliveries (R10).
 func (e *engine) dueNow(now time.Time) bool {
 	if !e.dueAt.IsZero() && !now.Before(e.dueAt) {
-		e.dueAsked = true
+		e.dueAsked, e.dueAt = true, time.Time{}
 	}
-	if !e.dueAsked || len(e.inHand) >= polledMost || e.polledFull() {
+	if !e.dueAsked || len(e.inHand) >= polledMost || e.polledFull() || e.careful() && !e.nothingInHand() {
 		return false
 	}
 	e.dueAsked, e.dueAt = false, time.Time{}
 	names := []string{""}
 	// What is in hand is still due in the database, and comes again: ask for as many more.
 	most := min(dueMost, polledMost-len(e.inHand)) + len(e.inHand)
+	if e.careful() {
+		most = 1
+	}
 	for _, s := range e.sinks[1:] {
 		ok, probe := s.accepts(now)
 		if p := s.wholePause(); p != nil {
@@ -89,17 +92,31 @@ func (e *engine) probeDue(s *sinkState, now time.Time) {
 }
 
 func (e *engine) askDue(names []string, most int, then func()) {
+	careful, started := e.careful(), e.load.Started
 	e.operate(func(ctx context.Context) (func(), error) {
 		due, next, err := e.store.Due(ctx, names, most)
 		if err != nil {
 			return nil, fmt.Errorf("read due lanes: %w", err)
+		}
+		suspect := checkpoint.Suspect{}
+		if careful && len(due) > 0 {
+			due = due[:1]
+			suspect = again(started, due[0].Message.Position)
+			if err := e.store.Starting(ctx, suspect); err != nil {
+				return nil, fmt.Errorf("note the next parked message: %w", err)
+			}
 		}
 		return func() {
 			now, before := time.Now(), len(e.inHand)
 			for i := range due {
 				e.bring(&due[i], now)
 			}
-			if len(due) == most && most > 1 && len(e.inHand) > before {
+			if suspect.Times > 0 {
+				e.accused(suspect)
+				e.cautious++
+				e.survived = len(e.inHand) == before // its lane cannot take it now
+			}
+			if len(due) == most && (most > 1 || careful) && len(e.inHand) > before {
 				e.dueAsked = true
 			}
 			if next > 0 {
@@ -151,8 +168,8 @@ func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
 		d.route = &router.Route{Name: p.Sink, Retry: router.DefaultRetry()}
 		d.doomed = &failure{class: "unroutable", err: err.Error()}
 	}
-	if p.Message.Fault != nil {
-		d.doomed = &failure{class: p.Message.Fault.Class, err: p.Message.Fault.Reason}
+	if why := e.doomBack(p); why != nil {
+		d.doomed = why
 	}
 	if p.Original != "" && !outbox.IsStandInID(p.Original) {
 		d.Headers = append(d.Headers[:len(d.Headers):len(d.Headers)],
@@ -162,9 +179,22 @@ func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
 		d.Receipt = &sink.Receipt{}
 	}
 	e.inHand[p.Key()] = true
+	e.readAny = true
 	e.polledBytes += p.Message.Size()
 	l.sink.queued++
 	l.queue.push(d)
+}
+
+// doomBack is why a parked delivery must not be sent. Where a message that has ended relays was parked before its turn came, behind
+// others, its row says so until an operator replays it.
+func (e *engine) doomBack(p *checkpoint.Parked) *failure {
+	switch crash := sink.ClassCrash.String(); {
+	case p.Message.Fault != nil:
+		return &failure{class: p.Message.Fault.Class, err: p.Message.Fault.Reason}
+	case p.State == checkpoint.StateWaiting && p.ErrorClass == crash:
+		return &failure{class: crash, err: p.LastError}
+	}
+	return e.proven(p.Message.Position)
 }
 
 // reroute tries to route what is parked under the sink "" again: if it can be, it goes on as parked at its sinks.
@@ -342,7 +372,8 @@ func (e *engine) changed(s *settlement, done *checkpoint.Settled, now time.Time)
 		e.reopen(name, now)
 	}
 	for _, name := range done.Next {
-		if l := e.laneNamed(name); l != nil && l.polling && l.queue.len() == 0 && l.busy == 0 && l.changes == 0 && !l.paging {
+		if l := e.laneNamed(name); l != nil && !e.careful() && l.polling && l.queue.len() == 0 && l.busy == 0 &&
+			l.changes == 0 && !l.paging {
 			l.paging = true
 			e.pages = append(e.pages, l)
 		} else {

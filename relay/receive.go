@@ -272,9 +272,8 @@ func (e *engine) doom(m *message) *failure {
 	switch {
 	case m.Fault != nil:
 		return &failure{class: m.Fault.Class, err: m.Fault.Reason}
-	case e.load.Started.Times >= crashes && m.seq != 0 && m.Position == e.load.Started.Position:
-		return &failure{class: sink.ClassCrash.String(), err: fmt.Sprintf(
-			"the relay ended %d times in a row while it handled this message", e.load.Started.Times)}
+	case m.seq != 0:
+		return e.proven(m.Position)
 	}
 	return nil
 }

@@ -1,0 +1,180 @@
+package relay_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A backlog is a shelf with deliveries of one group, the first of which is due.
+type backlog struct {
+	shelf
+	left   []checkpoint.Parked
+	events []string
+	ends   []checkpoint.Change // of those that were not delivered
+}
+
+func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
+	b := &backlog{left: left}
+	b.loaded = l
+	b.loaded.Blocked = []checkpoint.Lane{{Sink: "out", Group: "g"}}
+	b.due = func([]string) []checkpoint.Parked {
+		if len(b.left) == 0 {
+			return nil
+		}
+		head := b.left[0]
+		head.Due = true
+		return []checkpoint.Parked{head}
+	}
+	b.page = func() []checkpoint.Parked {
+		b.events = append(b.events, "page")
+		return b.left
+	}
+	b.settle = func(in *checkpoint.Settlement) *checkpoint.Settled {
+		out := saved(in)
+		for _, c := range in.Changes {
+			b.left = slices.DeleteFunc(slices.Clone(b.left), func(p checkpoint.Parked) bool { return p.Key() == c.Key })
+			if !c.Delivered {
+				b.ends = append(b.ends, c)
+			}
+		}
+		if lane := (checkpoint.Lane{Sink: "out", Group: "g"}); len(b.left) > 0 {
+			out.Next = append(out.Next, lane)
+		} else {
+			out.Open = append(out.Open, lane)
+		}
+		return out
+	}
+	b.starting = func(s checkpoint.Suspect) {
+		if s.Times > 0 {
+			b.events = append(b.events, "in hand "+s.Position.String())
+		}
+	}
+	return b
+}
+
+// run lets a relay work on the backlog, and on one message of the log, until the sink has taken n.
+func (b *backlog) run(t *testing.T, n int) {
+	t.Helper()
+	taken, done := 0, make(chan struct{})
+	to := answering{func(_ context.Context, ds []*sink.Delivery) []error {
+		for _, d := range ds {
+			b.events = append(b.events, "sent "+d.Message.Position.String())
+			if taken++; taken == n {
+				close(done)
+			}
+		}
+		return nil
+	}}
+	batch := messages(1)
+	batch.Messages[0].Position = outbox.Position{Log: 1, Commit: 9}
+	runUntil(t, relayWith(t, &asksFirst{batch: batch}, to, b, 0), done, time.Minute, "what may be sent is sent")
+}
+
+// A cautious start takes parked deliveries in hand as it does messages of the log: one at a time, on record before.
+func TestCautiousPoller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBacklog(checkpoint.Loaded{UncleanStarts: 3}, waiting(0), waiting(1), waiting(2))
+		b.run(t, 4)
+		var want []string
+		for _, p := range []outbox.Position{{Log: 1}, {Log: 1, N: 1}, {Log: 1, N: 2}, {Log: 1, Commit: 9}} {
+			want = append(want, "in hand "+p.String(), "sent "+p.String())
+		}
+		if !slices.Equal(b.events, want) {
+			t.Errorf("events\n%q, want\n%q", b.events, want)
+		}
+	})
+}
+
+// A parked delivery that was in hand when relays ended is given up without another attempt.
+func TestParkedPoisonIsGivenUp(t *testing.T) {
+	t.Parallel()
+	poison := waiting(0)
+	behind := waiting(0) // as it is parked behind others when its crashes are known already
+	behind.ErrorClass, behind.LastError = "crash", "the relay ended 3 times"
+	for name, b := range map[string]*backlog{
+		"on record":            newBacklog(checkpoint.Loaded{UncleanStarts: 3, Started: checkpoint.Suspect{Position: poison.Message.Position, Times: 3}}, poison),
+		"known by its row":     newBacklog(checkpoint.Loaded{}, behind),
+		"the same, cautiously": newBacklog(checkpoint.Loaded{UncleanStarts: 3}, behind),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b.run(t, 1)
+				if slices.Contains(b.events, "sent "+poison.Message.Position.String()) {
+					t.Errorf("it was sent: %q", b.events)
+				}
+				if len(b.ends) != 1 || b.ends[0].ErrorClass != "crash" || b.ends[0].State != checkpoint.StateDead {
+					t.Errorf("ends: %+v, want one dead letter of class crash", b.ends)
+				}
+			})
+		})
+	}
+}
+
+// A cautious start that takes nothing but parked deliveries in hand ends as well.
+func TestCautiousPollerEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1200
+		var left []checkpoint.Parked
+		for i := range n {
+			left = append(left, waiting(i))
+		}
+		b := newBacklog(checkpoint.Loaded{UncleanStarts: 3}, left...)
+		settle := b.settle
+		b.settle = func(in *checkpoint.Settlement) *checkpoint.Settled {
+			b.loaded.UncleanStarts = 0
+			return settle(in)
+		}
+		b.run(t, n)
+		inHand := 0
+		for _, event := range b.events {
+			if strings.HasPrefix(event, "in hand") {
+				inHand++
+			}
+		}
+		if inHand < 1000 || inHand > 1010 {
+			t.Errorf("%d were taken in hand one by one, want the first 1000", inHand)
+		}
+	})
+}
+
+func (b *backlog) Save(_ context.Context, _ *checkpoint.Checkpoint) error {
+	b.events = append(b.events, "saved")
+	return nil
+}
+
+// A start with nothing to read counts as a clean one, but not before what is parked was tried: or a delivery that ends the relay
+// would do so for ever.
+func TestIdleStartCountsAfterThePoller(t *testing.T) {
+	t.Parallel()
+	for name, unclean := range map[string]int{"an ordinary start": 0, "a cautious start": 3} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBacklog(checkpoint.Loaded{UncleanStarts: unclean}, waiting(0))
+				done := make(chan struct{})
+				to := checked{check: func(context.Context) []error { <-time.After(time.Second); return nil }}
+				to.deliver = func(context.Context, []*sink.Delivery) []error {
+					b.events = append(b.events, "sent")
+					<-time.After(time.Second)
+					b.events = append(b.events, "answered")
+					close(done)
+					return nil
+				}
+				runUntil(t, relayWith(t, emitting(&source.Batch{}), to, b, 0), done, time.Minute, "it is sent")
+				if slices.Index(b.events, "saved") >= 0 && slices.Index(b.events, "saved") < slices.Index(b.events, "answered") {
+					t.Errorf("events %q: the start counted as clean before the sink had answered", b.events)
+				}
+			})
+		})
+	}
+}
