@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/arena"
 	"github.com/tailbox/tailbox/source/columns"
 )
@@ -25,8 +24,7 @@ type decoder struct {
 }
 
 // decode fills m from a document. What cannot be understood becomes m.Fault, with the rest filled in; the id stays empty where it
-// cannot be read. An error, which matches source.ErrStop, is for documents whose group cannot be read, so that they could not
-// even be parked in order. Nothing of doc is kept.
+// cannot be read, and a group that cannot be one has a stand-in. An error is for what is no document. Nothing of doc is kept.
 func (d *decoder) decode(p *plan, doc []byte, m *outbox.Message) error {
 	m.Table = p.table
 	if err := d.pick(p, doc); err != nil {
@@ -34,15 +32,16 @@ func (d *decoder) decode(p *plan, doc []byte, m *outbox.Message) error {
 	}
 	large := d.size() > d.maxMessage
 	if large {
-		d.dropLarge(p, m)
+		m.Fault = tooLarge(p, d.maxMessage)
+	}
+	d.group(p, m) // whole, as in a document that is not too large: its stand-in has to be the same
+	if large {
+		d.dropLarge(p)
 	}
 	if id, err := d.idText(d.vals[p.id]); err != nil {
 		d.nameless(p, m, err)
 	} else {
 		m.ID, m.Txn = arena.StringOf(id), uint64(kindOf(d.vals[p.id]))
-	}
-	if err := d.group(p, m); err != nil {
-		return err
 	}
 	d.small(p, m)
 	d.body(p, m)
@@ -75,18 +74,13 @@ func (d *decoder) pick(p *plan, doc []byte) error {
 // nameless notes that the document's id cannot be read. The relay cannot find such a document in its table again.
 func (d *decoder) nameless(p *plan, m *outbox.Message, why error) {
 	const cure = "give the message an id (tailbox dead edit --new-id) or drop it; its document stays in the collection until you delete it"
-	if m.Fault != nil { // too large
+	if m.Fault != nil && m.Fault.Class == outbox.FaultTooLarge {
 		m.Fault.Reason = fmt.Sprintf("document of %s is larger than max_message (%d bytes), so its payload is not here, and its id (field %s) cannot be "+
 			"read: %v: %s", p.table, d.maxMessage, p.names[p.id], why, cure)
 		return
 	}
 	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the id (field %s) of a document of %s cannot be read: %v: %s",
 		p.names[p.id], p.table, why, cure)}
-}
-
-func stopRow(p *plan, i int, what string, err error) error {
-	return fmt.Errorf("read %s (field %s) of a document of %s: %w: correct the field, or name another one under source.tables.columns: %w",
-		what, p.names[i], p.table, err, source.ErrStop)
 }
 
 // size is what max_message bounds: the bytes of all values that are part of the message.
@@ -109,8 +103,7 @@ const typeDropped bson.Type = 0xee
 var errDropped = fmt.Errorf("it is larger than %d bytes in a document larger than max_message", columns.MaxSmall)
 
 // dropLarge drops the payload of a document that is too large, and whatever else is not small.
-func (d *decoder) dropLarge(p *plan, m *outbox.Message) {
-	m.Fault = tooLarge(p, d.maxMessage)
+func (d *decoder) dropLarge(p *plan) {
 	for i := range d.vals {
 		if i == p.payload || len(d.vals[i].data) > columns.MaxSmall {
 			d.vals[i] = value{typ: typeDropped}
@@ -261,32 +254,4 @@ func (d *decoder) textOf(p *plan, i int, m *outbox.Message) string {
 		return ""
 	}
 	return arena.StringOf(b)
-}
-
-// group joins the group's columns with ":".
-func (d *decoder) group(p *plan, m *outbox.Message) error {
-	if len(p.group) == 0 {
-		return nil
-	}
-	joined := d.scratch[:0]
-	for n, i := range p.group {
-		if i < 0 || d.vals[i].null() {
-			return nil
-		}
-		if n > 0 {
-			joined = append(joined, ':')
-		}
-		var err error
-		if joined, err = appendText(joined, d.vals[i]); err != nil {
-			return stopRow(p, i, "the group", err)
-		}
-	}
-	d.scratch = joined
-	if len(joined) <= outbox.MaxIndexed {
-		m.Group = d.Text(joined)
-		return nil
-	}
-	m.Group = outbox.StandInGroup(joined)
-	d.fault(p, p.group[0], m, fmt.Errorf("the group has %d bytes, and may have %d", len(joined), outbox.MaxIndexed))
-	return nil
 }

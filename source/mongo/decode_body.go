@@ -131,10 +131,15 @@ func (d *decoder) payloadOf(p *plan) ([]byte, error) {
 		return nil, err
 	}
 	payload := d.CopyOf(d.scratch)
-	if cap(d.scratch) > 1<<20 {
-		d.scratch = nil // a rare large document does not cost memory for ever
-	}
+	d.trim()
 	return payload, nil
+}
+
+// trim gives up scratch space that a rare large document took, so that it does not cost memory for ever.
+func (d *decoder) trim() {
+	if cap(d.scratch) > 1<<20 {
+		d.scratch = nil
+	}
 }
 
 var errHeaders = errors.New("headers are neither a document nor a JSON object")

@@ -1,7 +1,6 @@
 package mongo
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // kitTable is a table of a shape, with the id in _id.
@@ -73,12 +73,75 @@ func TestDecodeIDs(t *testing.T) {
 			t.Errorf("id %v: got %+v, %v, want a fault", id, m, err)
 		}
 	}
-	m, err := decodeOne(t, kitTable("tailbox"), bson.D{{Key: "_id", Value: 1}, {Key: "type", Value: "T"}, {Key: "message_group", Value: strings.Repeat("g", outbox.MaxIndexed+1)}}, 10000)
-	if err != nil || m.Fault == nil || len(m.Group) > outbox.MaxIndexed || m.Group == "" {
-		t.Errorf("a long group: %+v, %v", m, err)
+}
+
+// A group is the text of what has one. What has none, and what is too long, has a stand-in, so that only that group waits: the same
+// one for the same value, and another one for another.
+func TestDecodeGroups(t *testing.T) {
+	t.Parallel()
+	id, u := bson.NewObjectID(), []byte("0123456789abcdef")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+	decode := func(limit int, group any) *outbox.Message {
+		m, err := decodeOne(t, kitTable("tailbox"), bson.D{{Key: "_id", Value: 1}, {Key: "type", Value: "T"}, {Key: "payload", Value: "p"},
+			{Key: "message_group", Value: group}}, limit)
+		if err != nil {
+			t.Fatalf("group %v: %v", group, err)
+		}
+		return m
 	}
-	if _, err := decodeOne(t, kitTable("tailbox"), bson.D{{Key: "_id", Value: 1}, {Key: "type", Value: "T"}, {Key: "message_group", Value: []byte("xyz")}}, 10000); !errors.Is(err, source.ErrStop) {
-		t.Errorf("a group that is binary: %v, want an error that stops", err)
+	for _, test := range []struct {
+		group any
+		want  string
+	}{
+		{"g", "g"}, {"", ""}, {nil, ""}, {bson.Undefined{}, ""}, {int32(-7), "-7"}, {int64(1 << 40), "1099511627776"}, {7.0, "7"}, {1.5, "1.5"}, {true, "true"},
+		{id, id.Hex()}, {bson.Binary{Subtype: 4, Data: u}, "30313233-3435-3637-3839-616263646566"}, {at, "2026-01-02T03:04:05.006Z"},
+		{bson.D{{Key: "a", Value: 1}}, `{"a":1}`}, {bson.A{"x", 1}, `["x",1]`},
+	} {
+		if m := decode(1000, test.group); m.Group != test.want || m.Fault != nil {
+			t.Errorf("%v: got %q, fault %+v, want %q", test.group, m.Group, m.Fault, test.want)
+		}
+	}
+	deep := bson.D{}
+	for range maxDepth + 1 {
+		deep = bson.D{{Key: "a", Value: deep}}
+	}
+	seen := map[string]bool{}
+	for _, group := range []any{[]byte("xyz"), []byte("xyy"), bson.Binary{Subtype: 4, Data: []byte("short")}, bson.Regex{Pattern: "a", Options: "i"}, bson.Timestamp{T: 1},
+		bson.Timestamp{T: 2}, bson.MinKey{}, bson.MaxKey{}, bson.CodeWithScope{Code: "x", Scope: bson.D{}}, deep,
+		strings.Repeat("g", outbox.MaxIndexed+1), strings.Repeat("g", columns.MaxSmall+1)} {
+		m := decode(1<<20, group)
+		if m.Group == "" || len(m.Group) > outbox.MaxIndexed || seen[m.Group] || m.ID != "1" || m.Type != "T" || string(m.Payload) != "p" || m.Fault == nil ||
+			m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "field message_group") {
+			t.Errorf("%T: got %+v, fault %+v, want a stand-in of its own", group, m, m.Fault)
+		}
+		seen[m.Group] = true
+		if again := decode(1<<20, group); again.Group != m.Group {
+			t.Errorf("%T: stand-ins %q and %q", group, m.Group, again.Group)
+		}
+		if large := decode(1, group); large.Group != m.Group || large.Fault.Class != outbox.FaultTooLarge {
+			t.Errorf("%T in a document that is too large: got %q, %+v, want %q", group, large.Group, large.Fault, m.Group)
+		}
+	}
+}
+
+// A group of several fields has a stand-in if one of them is odd, and is none if one is missing.
+func TestDecodeGroupOfFields(t *testing.T) {
+	t.Parallel()
+	table := kitTable("tailbox")
+	table.Columns.Group = []string{"a", "b"}
+	for _, test := range []struct {
+		a, b any
+		odd  string
+	}{{"x", []byte("y"), "field b"}, {[]byte("x"), "y", "field a"}, {[]byte("x"), nil, ""}, {nil, []byte("y"), ""}} {
+		m, err := decodeOne(t, table, bson.D{{Key: "_id", Value: 1}, {Key: "type", Value: "T"}, {Key: "a", Value: test.a}, {Key: "b", Value: test.b}}, 1000)
+		switch {
+		case err != nil:
+			t.Errorf("%v:%v: %v", test.a, test.b, err)
+		case test.odd == "" && (m.Group != "" || m.Fault != nil):
+			t.Errorf("%v:%v: got group %q, fault %+v, want none", test.a, test.b, m.Group, m.Fault)
+		case test.odd != "" && (m.Group == "" || m.Fault == nil || !strings.Contains(m.Fault.Reason, test.odd)):
+			t.Errorf("%v:%v: got group %q, fault %+v, want it to name %s", test.a, test.b, m.Group, m.Fault, test.odd)
+		}
 	}
 }
 
