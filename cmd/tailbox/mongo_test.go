@@ -112,7 +112,7 @@ sinks: {out: {kind: file, path: lines.json}}
 admin: {listen: off}
 `
 
-// TestMongoDBDropped: a collection that takes the place of one that was dropped is swept; where none does, the relay stops with the
+// TestMongoDBDropped: a collection that takes the place of one that was dropped is read on; where none does, the relay stops with the
 // cure, and goes on once it was followed.
 func TestMongoDBDropped(t *testing.T) {
 	t.Parallel()

@@ -132,61 +132,6 @@ func TestLargeDocument(t *testing.T) {
 	equal(t, "later", ids(ms), "later")
 }
 
-// What ends a collection ends Run, after everything before it, with the cure; and the next start cannot pass it, but sweeps the
-// collection that takes its place.
-func TestDroppedCollection(t *testing.T) {
-	t.Parallel()
-	second := kitTable("debezium")
-	second.Name = "second"
-	for name, end := range map[string]func(r *rig) error{
-		"drop": func(r *rig) error { return r.collection(0).Drop(r.ctx) },
-		"rename": func(r *rig) error {
-			return r.client.Database("admin").RunCommand(r.ctx, bson.D{{Key: "renameCollection", Value: r.cfg.Tables[0].String()},
-				{Key: "to", Value: r.cfg.Schema + ".elsewhere"}}).Err()
-		},
-		"dropDatabase": func(r *rig) error { return r.client.Database(r.cfg.Schema).Drop(r.ctx) },
-	} {
-		for _, tables := range [][]outbox.Table{{kitTable("debezium")}, {kitTable("debezium"), second}} {
-			t.Run(fmt.Sprint(name, len(tables)), func(t *testing.T) {
-				t.Parallel()
-				r := newRig(t, servers.SharedMongo(t), append([]outbox.Table(nil), tables...)...)
-				from := r.establish()
-				r.insert(r.ctx, 0, "1", nil)
-				r.must(end(r))
-				x := r.read(source.Start{From: from, Log: 1})
-				var last source.Resume
-				seen := ""
-				for !strings.HasPrefix(string(last), endedPrefix) {
-					b := x.next()
-					seen += ids(b.Messages)
-					last = b.Resume
-				}
-				equal(t, "before the end", seen, "1")
-				x.fails(source.ErrStop, "tailbox init")
-				if name == "dropDatabase" {
-					return // with the relay's own collections
-				}
-				if e, err := r.src.Examine(r.ctx, "", last); err != nil || e.Lost == "" {
-					t.Errorf("examine: %+v, %v, want it lost", e, err)
-				}
-				if _, err := r.src.Establish(r.ctx); !errors.Is(err, source.ErrStop) {
-					t.Errorf("establish without the collection: %v", err)
-				}
-				r.insert(r.ctx, 0, "2", nil) // makes it anew
-				snap, err := r.src.Establish(r.ctx)
-				r.must(err)
-				sweep, err := snap.Judge(r.ctx, false, false)
-				if err != nil || !sweep {
-					t.Errorf("judge: %v, %v", sweep, err)
-				}
-				r.must(snap.Close(r.ctx))
-				r.read(source.Start{From: from, Log: 1}).fails(source.ErrGap, "another collection has taken its place")
-				r.read(source.Start{From: last, Log: 1}).fails(source.ErrGap, "")
-			})
-		}
-	}
-}
-
 // The driver resumes the stream through a restart of the server, or Run ends and is called again: nothing is missing, nothing
 // comes twice, positions go on.
 func TestRestart(t *testing.T) {

@@ -327,6 +327,9 @@ func (st *stream) pause(ctx context.Context) error {
 		}
 	}
 	if st.missing != nil && st.done >= st.missingAt {
+		if err := st.look(ctx); err != nil || st.missing == nil {
+			return err // an application has made it anew
+		}
 		return fmt.Errorf("read the log: %w", st.missing)
 	}
 	if st.done > st.reported && (st.owed || time.Since(st.lastEmitted) > progressTime) && !st.open {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -113,7 +114,7 @@ func (st *stream) event(ctx context.Context, raw bson.Raw) error {
 		return err
 	}
 	if string(c.op) != "insert" {
-		return st.ending(ctx, &c)
+		return st.ending(ctx, &c, valueOf(raw, "_id").data)
 	}
 	t := st.tableOf(c.database, c.name)
 	if t == nil {
@@ -200,33 +201,75 @@ func (st *stream) fetch(ctx context.Context, t *streamTable, c *change) (bson.Ra
 	return coll.FindOne(ctx, bson.D{{Key: "_id", Value: c.id.rawValue()}}, options.FindOne()).Raw()
 }
 
-// ending handles an event after which a table's log goes on no more. Everything before it is emitted before Run returns: the
-// next start cannot pass this place, but has to sweep what takes the table's place.
-func (st *stream) ending(ctx context.Context, c *change) error {
+// ending handles an event after which a table's name stands for something else. Everything before it is emitted first.
+func (st *stream) ending(ctx context.Context, c *change, token bson.Raw) error {
 	what := string(c.op)
-	ours := st.tableOf(c.database, c.name) != nil || st.tableOf(c.toDatabase, c.toName) != nil
-	if what == "dropDatabase" || what == "invalidate" {
-		ours = ours || len(st.tables) == 1 || c.name == nil && st.inDatabase(c.database)
+	if what == "invalidate" {
+		return st.reopenBehind(ctx, c, token)
 	}
+	taken := st.tableOf(c.toDatabase, c.toName) != nil
+	ours := taken || st.tableOf(c.database, c.name) != nil || what == "dropDatabase" && st.inDatabase(c.database)
 	if !ours {
 		return nil
 	}
 	if err := st.begin(ctx, c.at); err != nil {
 		return err
 	}
+	if st.oneShard {
+		st.complete(c.at)
+	} else {
+		st.open = true
+	}
+	if taken {
+		return st.taken(ctx, c)
+	}
+	st.cfg.Logger.Warn("a collection of the outbox was dropped or renamed: reading on what the log has of another one by its name",
+		"operation", what, "collection", fmt.Sprintf("%s.%s", c.database, c.name))
+	return st.look(ctx)
+}
+
+// look finds out whether all tables exist. If one does not, what the log holds until now is read before that ends Run: the name may
+// have stood for another collection in between.
+func (st *stream) look(ctx context.Context) error {
+	now, err := clusterTime(ctx, st.client)
+	if err != nil {
+		return err
+	}
+	missing := st.cfg.existing(ctx, st.client)
+	if missing != nil && !errors.Is(missing, source.ErrStop) {
+		return missing
+	}
+	// A token tells that all before its time was read. Of the very time nothing is lost either: the next start begins there.
+	st.missing, st.missingAt = missing, now-1
+	return nil
+}
+
+// reopenBehind goes on behind the end of a change stream. That of a collection ends when it is dropped or renamed, and the next one
+// has the inserts into a collection that gets its name later.
+func (st *stream) reopenBehind(ctx context.Context, c *change, token bson.Raw) error {
+	if err := st.begin(ctx, c.at); err != nil {
+		return err
+	}
+	st.feed.close(ctx)
+	return st.watch(ctx, position{token: slices.Clone(token)})
+}
+
+// taken handles that a collection was given a table's name. The log has no inserts for what is in it already: the next start cannot
+// pass this place, but has to sweep it.
+func (st *stream) taken(ctx context.Context, c *change) error {
 	st.complete(c.at)
 	if err := st.flush(ctx); err != nil {
 		return err
 	}
 	place := place{at: c.at, ended: true}.resume()
-	st.cfg.Logger.Error("a collection of the outbox was dropped or renamed: the log ends there", "operation", what,
-		"collection", fmt.Sprintf("%s.%s", c.database, c.name))
+	st.cfg.Logger.Error("another collection was given the name of one of the outbox: the log does not tell what is in it",
+		"collection", fmt.Sprintf("%s.%s", c.toDatabase, c.toName), "before", fmt.Sprintf("%s.%s", c.database, c.name))
 	settled := st.source.await(place)
 	if err := st.send(ctx, &source.Batch{Resume: place}); err != nil {
 		return err
 	}
 	if err := st.cfg.existing(ctx, st.client); err != nil {
-		return fmt.Errorf("read the log beyond %s: %w", what, err)
+		return fmt.Errorf("read the log beyond the rename of %s.%s to %s.%s: %w", c.database, c.name, c.toDatabase, c.toName, err)
 	}
 	// Reading would begin at this place again and again, until it is saved that it was passed.
 	select {
@@ -234,7 +277,8 @@ func (st *stream) ending(ctx context.Context, c *change) error {
 		return ctx.Err()
 	case <-settled:
 	}
-	return fmt.Errorf("read the log beyond %s of %s.%s: another collection has taken its place: %w", what, c.database, c.name, source.ErrGap)
+	return fmt.Errorf("read the log beyond the rename of %s.%s to %s.%s: another collection has taken its place: %w",
+		c.database, c.name, c.toDatabase, c.toName, source.ErrGap)
 }
 
 // inDatabase tells whether a table lies in a database; every one does where it is not named.
