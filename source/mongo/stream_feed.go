@@ -2,6 +2,7 @@ package mongo
 
 import (
 	"context"
+	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -13,6 +14,9 @@ const (
 	// partsAhead is how many parts may wait to be taken: as a rule an answer's, so that the server works at the next answer while all
 	// of this one is decoded and emitted.
 	partsAhead = 8
+	// feedBytes is from where on nothing more is gathered until what was is taken. A part has one large event, of 16 MiB, at most
+	// beyond partBytes, so a feed holds less than feedBytes + partBytes + 16 MiB, and the driver the rest of one answer, of 16 MiB.
+	feedBytes = 4 << 20
 )
 
 // A feed asks the server for events while those that came before are decoded and emitted: the server takes longer for an answer
@@ -22,6 +26,13 @@ type feed struct {
 	parts   chan part
 	stop    context.CancelFunc
 	ended   chan struct{}
+	// held are the bytes of all parts that were gathered and are not done with. Room says that they have become fewer. Waits counts
+	// how often there was none.
+	held  atomic.Int64
+	room  chan struct{}
+	waits atomic.Int64
+	// inHand are the bytes of the part that was taken last: its reader's.
+	inHand int64
 }
 
 // A part is some events of one answer of the server. They are valid until the next part is taken.
@@ -30,6 +41,8 @@ type part struct {
 	// last is the end of the answer, and token is then the place behind it; nil where none is known yet.
 	last  bool
 	token bson.Raw
+	// bytes is what it holds in memory.
+	bytes int64
 	// err is why there is no answer. Over: the server has ended the change stream. The feed has ended then.
 	err  error
 	over bool
@@ -38,7 +51,7 @@ type part struct {
 // newFeed begins to ask.
 func newFeed(ctx context.Context, changes *mongo.ChangeStream) *feed {
 	ctx, stop := context.WithCancel(ctx)
-	f := &feed{changes: changes, parts: make(chan part, partsAhead), stop: stop, ended: make(chan struct{})}
+	f := &feed{changes: changes, parts: make(chan part, partsAhead), stop: stop, ended: make(chan struct{}), room: make(chan struct{}, 1)}
 	go func() {
 		defer close(f.ended)
 		f.run(ctx)
@@ -46,10 +59,17 @@ func newFeed(ctx context.Context, changes *mongo.ChangeStream) *feed {
 	return f
 }
 
-// next waits for the next part. After one with err or over there is none.
+// next is done with the part before, and waits for the next one. After one with err or over there is none.
 func (f *feed) next(ctx context.Context) (part, error) {
+	f.held.Add(-f.inHand)
+	f.inHand = 0
+	select {
+	case f.room <- struct{}{}:
+	default: // it was said
+	}
 	select {
 	case p := <-f.parts:
+		f.inHand = p.bytes
 		return p, nil
 	case <-ctx.Done():
 		return part{}, ctx.Err()
@@ -67,8 +87,9 @@ func (f *feed) run(ctx context.Context) {
 	// One part is filled, some wait, and the one that was taken last is being read.
 	var bufs [partsAhead + 2][]byte
 	var events [partsAhead + 2][]bson.Raw
-	for n := 0; ; n = (n + 1) % len(bufs) {
+	for n := 0; f.wait(ctx); n = (n + 1) % len(bufs) {
 		p := f.gather(ctx, &bufs[n], &events[n])
+		f.held.Add(p.bytes)
 		select {
 		case f.parts <- p:
 		case <-ctx.Done():
@@ -78,6 +99,22 @@ func (f *feed) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// wait waits until there is room for a part. It is false at the end of the feed.
+func (f *feed) wait(ctx context.Context) bool {
+	if f.held.Load() < feedBytes {
+		return true
+	}
+	f.waits.Add(1)
+	for f.held.Load() >= feedBytes {
+		select {
+		case <-f.room:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // gather copies events of the present answer, or asks for the next one. An event is the driver's until it is asked for another.
@@ -98,6 +135,7 @@ func (f *feed) gather(ctx context.Context, buf *[]byte, events *[]bson.Raw) (p p
 	if p.last {
 		p.token = f.changes.ResumeToken()
 	}
+	p.bytes = int64(cap(b))
 	if cap(b) <= 2*partBytes { // a large event's is not kept
 		*buf, *events = b, list
 	} else {
