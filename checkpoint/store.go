@@ -160,6 +160,9 @@ type Loaded struct {
 	Blocked []Lane
 	// Sinks with parked deliveries (state dropped excepted).
 	ParkedSinks []string
+	// ParkedTables counts deliveries that are parked at a sink that has a name (state dropped excepted), by their message's Table.
+	// A store that cannot tell leaves it nil.
+	ParkedTables map[string]int
 	// PausedSinks and HeldLanes are what requests in force say.
 	PausedSinks []string
 	HeldLanes   []Lane
@@ -270,6 +273,7 @@ type Selection struct {
 	Sinks  []string `json:"sinks,omitempty"` // for pause and resume of sinks
 	Groups []string `json:"groups,omitempty"`
 	Type   string   `json:"type,omitempty"`
+	Table  string   `json:"table,omitempty"`  // Message.Table
 	Reason string   `json:"reason,omitempty"` // glob on last_error or error_class
 	States []State  `json:"states,omitempty"` // default dead
 	Limit  int      `json:"limit,omitempty"`

@@ -201,12 +201,13 @@ func (s *store) reportSinks(ctx context.Context, r *Report, now time.Time) error
 	return fault("count open requests", err)
 }
 
-// countStates counts deliveries by sink and state, and finds the oldest.
+// countStates counts deliveries by sink, table and state, and finds the oldest.
 func (s *store) countStates(ctx context.Context, sink func(string) *SinkReport, now time.Time) error {
 	held := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{"$blocks", true}}}, "$changed_at", nil}}}
 	cur, err := s.parked.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}})}},
-		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "state", Value: "$state"}}},
+		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "table", Value: "$source_table"},
+			{Key: "state", Value: "$state"}}},
 			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}, {Key: "due", Value: bson.D{{Key: "$min", Value: "$next_attempt_at"}}},
 			{Key: "held", Value: bson.D{{Key: "$min", Value: held}}}}}},
 	}, options.Aggregate().SetAllowDiskUse(true))
@@ -216,6 +217,7 @@ func (s *store) countStates(ctx context.Context, sink func(string) *SinkReport, 
 	var found []struct {
 		ID struct {
 			Sink  string           `bson:"sink"`
+			Table string           `bson:"table"`
 			State checkpoint.State `bson:"state"`
 		} `bson:"_id"`
 		N    int        `bson:"n"`
@@ -226,21 +228,22 @@ func (s *store) countStates(ctx context.Context, sink func(string) *SinkReport, 
 		return fault("count parked deliveries", err)
 	}
 	for _, f := range found {
-		to := sink(f.ID.Sink)
+		var of SinkReport
 		switch f.ID.State {
 		case checkpoint.StateRetrying:
-			to.Retrying = f.N
+			of.Retrying = f.N
 		case checkpoint.StateWaiting:
-			to.Waiting = f.N
+			of.Waiting = f.N
 		default:
-			to.Dead = f.N
+			of.Dead = f.N
 			if f.Held != nil {
-				to.HeldSeconds = max(now.Sub(*f.Held).Seconds(), 0)
+				of.HeldSeconds = now.Sub(*f.Held).Seconds()
 			}
 		}
 		if f.Due != nil {
-			to.DueSeconds = max(to.DueSeconds, now.Sub(*f.Due).Seconds())
+			of.DueSeconds = now.Sub(*f.Due).Seconds()
 		}
+		sink(f.ID.Sink).Add(f.ID.Table, &of)
 	}
 	return nil
 }

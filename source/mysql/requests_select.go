@@ -82,6 +82,9 @@ func (s *store) matching(sel *checkpoint.Selection) raw {
 	}
 	like(sel.Type, "type")
 	like(sel.Reason, "last_error", "error_class")
+	if sel.Table != "" {
+		conds = append(conds, "p.source_table = "+string(appendLiteral(nil, bin(sel.Table))))
+	}
 	if name, limited := sel.AtSink(); limited {
 		conds = append(conds, "p.sink = "+quoteLiteral(name))
 	}

@@ -11,7 +11,7 @@ import (
 
 const (
 	selectedColumns = `p.sink, p.message_group, p.position, p.message_id, p.source_table, p.state, p.blocks, p.alone, p.row_settled,
-	p.state = ANY ($8::text[]) AND ($9 = '' OR p.type LIKE $9) AND ($11::text IS NULL OR p.sink = $11)
+	p.state = ANY ($8::text[]) AND ($9 = '' OR p.type LIKE $9) AND ($13 = '' OR p.source_table = $13) AND ($11::text IS NULL OR p.sink = $11)
 	AND ($10 = '' OR p.last_error LIKE $10 OR p.error_class LIKE $10)
 	AND coalesce(CASE WHEN p.state = 'dead' THEN p.changed_at ELSE p.parked_at END <=
 		(SELECT requested_at FROM {request} WHERE id = $12), true) AS match`
@@ -22,16 +22,16 @@ const (
 	selectAll = `(SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.blocks AND ` + selectedAfter + selectedOrder + `)
 	UNION ALL (SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND NOT p.blocks AND ` + selectedAfter + selectedOrder + `)`
 	// selectLanes goes through lanes.
-	selectLanes = `SELECT p.* FROM unnest($13::text[], $14::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
+	selectLanes = `SELECT p.* FROM unnest($14::text[], $15::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
 	(SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group
 		AND p.blocks AND ` + selectedAfter + selectedOrder + `)
 	UNION ALL (SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group
 		AND NOT p.blocks AND ` + selectedAfter + selectedOrder + `)) p`
 	// selectIDs looks messages up, by the id of their row or the one that an edit gave them.
-	selectIDs = `SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = ANY ($13::text[]) AND ` +
-		selectedAfter + ` AND ($14::text[] IS NULL OR p.message_group = ANY ($14::text[]))
-	UNION SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.sent_id = ANY ($13::text[]) AND ` +
-		selectedAfter + ` AND ($14::text[] IS NULL OR p.message_group = ANY ($14::text[]))`
+	selectIDs = `SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = ANY ($14::text[]) AND ` +
+		selectedAfter + ` AND ($15::text[] IS NULL OR p.message_group = ANY ($15::text[]))
+	UNION SELECT ` + selectedColumns + ` FROM {parked} p WHERE p.pipeline = $1 AND p.sent_id = ANY ($14::text[]) AND ` +
+		selectedAfter + ` AND ($15::text[] IS NULL OR p.message_group = ANY ($15::text[]))`
 	// selectFrame returns those that match and the last one that was looked at.
 	selectFrame = `SELECT sink, message_group, position, message_id, source_table, state, blocks, alone, row_settled, match, n FROM (
 	SELECT u.*, count(*) OVER () AS n, lead(true) OVER (ORDER BY sink, message_group, position, message_id, source_table) IS NULL AS last
@@ -69,7 +69,7 @@ func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *Request
 		asked = 0
 	}
 	args := []any{s.cfg.Pipeline, after.Sink, after.Group, after.Position, after.ID, after.Table, sqlstore.ScanChunk, sqlstore.StatesOf(r),
-		sqlstore.LikePattern(sel.Type), sqlstore.LikePattern(sel.Reason), atSink(sel), asked}
+		sqlstore.LikePattern(sel.Type), sqlstore.LikePattern(sel.Reason), atSink(sel), asked, sel.Table}
 	if from != selectAll {
 		args = append(args, one, two)
 	}

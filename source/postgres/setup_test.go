@@ -205,8 +205,8 @@ func TestStatus(t *testing.T) {
 					s.DueSeconds, s.HeldSeconds = 0, 0
 				}
 			}
-			equal(t, "sinks", got.Sinks, []SinkReport{{Sink: "audit", Retrying: 1, Dead: 1, Lanes: 1, HeldLanes: 1},
-				{Sink: "kafka", Retrying: 1, Waiting: 1, Dead: 1, Lanes: 2, HeldLanes: 1}, {Sink: "mail", Paused: true}})
+			equal(t, "sinks", got.Sinks, []SinkReport{{Sink: "audit", Retrying: 1, Dead: 1, Lanes: 1, HeldLanes: 1, Tables: map[string]int{"public.outbox": 2}},
+				{Sink: "kafka", Retrying: 1, Waiting: 1, Dead: 1, Lanes: 2, HeldLanes: 1, Tables: map[string]int{"public.outbox": 3}}, {Sink: "mail", Paused: true}})
 			if got.Holder == nil || got.Holder.PID != int(r.st.conn.PgConn().PID()) {
 				t.Errorf("holder: %+v", got.Holder)
 			}

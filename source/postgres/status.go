@@ -201,13 +201,13 @@ func (s *store) reportHolder(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// sinkCounts counts deliveries by sink, and laneCounts lists lanes, stepping from one to the next along the index.
+// sinkCounts counts deliveries by sink and table, and laneCounts lists lanes, stepping from one to the next along the index.
 const (
 	sinkCounts = `
-SELECT sink, count(*) FILTER (WHERE state = 'retrying'), count(*) FILTER (WHERE state = 'waiting'), count(*) FILTER (WHERE state = 'dead'),
+SELECT sink, source_table, count(*) FILTER (WHERE state = 'retrying'), count(*) FILTER (WHERE state = 'waiting'), count(*) FILTER (WHERE state = 'dead'),
 	coalesce(extract(epoch FROM now() - min(next_attempt_at) FILTER (WHERE next_attempt_at <= now())), 0)::float8,
 	coalesce(extract(epoch FROM now() - min(changed_at) FILTER (WHERE state = 'dead' AND blocks)), 0)::float8
-FROM {parked} WHERE pipeline = $1 AND state IN ('retrying', 'waiting', 'dead') GROUP BY sink ORDER BY sink`
+FROM {parked} WHERE pipeline = $1 AND state IN ('retrying', 'waiting', 'dead') GROUP BY sink, source_table`
 
 	laneCounts = `
 WITH RECURSIVE lane AS (
@@ -243,10 +243,9 @@ func (s *store) reportSinks(ctx context.Context, r *Report) error {
 		return s.fault("count parked deliveries", err)
 	}
 	var c SinkReport
-	if _, err := pgx.ForEachRow(rows, []any{&c.Sink, &c.Retrying, &c.Waiting, &c.Dead, &c.DueSeconds, &c.HeldSeconds}, func() error {
-		to := sink(c.Sink)
-		c.Paused = to.Paused
-		*to = c
+	var table string
+	if _, err := pgx.ForEachRow(rows, []any{&c.Sink, &table, &c.Retrying, &c.Waiting, &c.Dead, &c.DueSeconds, &c.HeldSeconds}, func() error {
+		sink(c.Sink).Add(table, &c)
 		return nil
 	}); err != nil {
 		return s.fault("count parked deliveries", err)

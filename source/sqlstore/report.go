@@ -17,6 +17,18 @@ type SinkReport struct {
 	// dead delivery; 0 where there is none.
 	DueSeconds  float64 `json:"oldest_due_seconds"`
 	HeldSeconds float64 `json:"oldest_held_seconds"`
+	// Tables counts deliveries by the table that their messages come from.
+	Tables map[string]int `json:"-"`
+}
+
+// Add adds what is parked of one table.
+func (r *SinkReport) Add(table string, of *SinkReport) {
+	if r.Tables == nil {
+		r.Tables = make(map[string]int)
+	}
+	r.Tables[table] += of.Retrying + of.Waiting + of.Dead
+	r.Retrying, r.Waiting, r.Dead = r.Retrying+of.Retrying, r.Waiting+of.Waiting, r.Dead+of.Dead
+	r.DueSeconds, r.HeldSeconds = max(r.DueSeconds, of.DueSeconds), max(r.HeldSeconds, of.HeldSeconds)
 }
 
 // A Level says how bad a Finding is.

@@ -46,14 +46,14 @@ func (r *RequestResult) Refuse(why string) {
 func Validate(r *checkpoint.Request) error {
 	sel := &r.Selection
 	_, atSink := sel.AtSink()
-	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Reason != ""
+	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Table != "" || sel.Reason != ""
 	if sel.Unrouted && (sel.Sink != "" || ByGroups(r)) {
 		return errors.New("unrouted is about deliveries for which no sink could be chosen: it goes with no sink, and not with hold or resume")
 	}
 	switch r.Verb {
 	case checkpoint.VerbReplay, checkpoint.VerbDrop:
 		if !narrowed && !sel.All {
-			return errors.New("nothing is selected: name ids, groups, a sink, a type or a reason, or say all")
+			return errors.New("nothing is selected: name ids, groups, a sink, a type, a table or a reason, or say all")
 		}
 	case checkpoint.VerbEdit:
 		if len(sel.IDs) != 1 || sel.Edit == nil {

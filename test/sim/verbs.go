@@ -110,7 +110,8 @@ func (s *server) matches(r *request, p *parked) bool {
 		len(sel.IDs) > 0 && !slices.Contains(sel.IDs, p.Message.ID) && !slices.Contains(sel.IDs, p.RowID()),
 		len(sel.Groups) > 0 && !slices.Contains(sel.Groups, p.Message.Group),
 		sel.Sink != "" && sel.Sink != p.Sink,
-		sel.Type != "" && sel.Type != p.Message.Type:
+		sel.Type != "" && sel.Type != p.Message.Type,
+		sel.Table != "" && sel.Table != p.Message.Table:
 		return false
 	}
 	switch r.Verb {
