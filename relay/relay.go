@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -115,7 +118,7 @@ func (r *Relay) term(ctx context.Context) error {
 		return fmt.Errorf("load the relay's state: %w", err)
 	}
 	r.acquit(loaded)
-	if err := r.parkedElsewhere(loaded); err != nil {
+	if err := r.astray(loaded); err != nil {
 		return err
 	}
 	at, err := establish(ctx, r.cfg.Source, store, loaded, r.tried, r.cfg.Logger)
@@ -144,13 +147,17 @@ func (r *Relay) acquit(loaded *checkpoint.Loaded) {
 	loaded.Started = checkpoint.Suspect{}
 }
 
-// parkedElsewhere refuses to start when deliveries are parked for a sink that the configuration does not have (R9).
-func (r *Relay) parkedElsewhere(loaded *checkpoint.Loaded) error {
-	what, cure := ParkedElsewhere(loaded.ParkedSinks, func(sink string) bool { _, ok := r.cfg.Sinks[sink]; return ok })
-	if what == "" {
-		return nil
+// astray refuses to start when deliveries are parked for a sink, or from a table, that the configuration does not have (R9).
+func (r *Relay) astray(loaded *checkpoint.Loaded) error {
+	var errs []error
+	refuse := func(what, cure string) {
+		if what != "" {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop))
+		}
 	}
-	return fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop)
+	refuse(ParkedElsewhere(loaded.ParkedSinks, func(sink string) bool { _, ok := r.cfg.Sinks[sink]; return ok }))
+	refuse(ParkedOutside(loaded.ParkedTables, r.cfg.Router.Knows))
+	return errors.Join(errs...)
 }
 
 // ParkedElsewhere says what is wrong, and what cures it, where deliveries are parked for a sink that is not configured: with them
@@ -168,4 +175,29 @@ func ParkedElsewhere(parked []string, configured func(sink string) bool) (what, 
 	slices.Sort(missing)
 	return fmt.Sprintf("deliveries are parked for sinks %q that are not in the configuration", missing),
 		"put them back, or give the deliveries up: tailbox dead drop --sink NAME --state retrying,waiting,dead --all --why TEXT"
+}
+
+// ParkedOutside says what is wrong, and what cures it, where deliveries are parked whose messages come from a table that is not
+// configured, be it renamed or taken out: none of them could be routed, and each would become a dead letter. It is "" where there are none.
+func ParkedOutside(parked map[string]int, configured func(table string) bool) (what, cure string) {
+	var missing, cures []string
+	byPrefix := outbox.EmittedTable("").String()
+	ofTable := false
+	for _, table := range slices.Sorted(maps.Keys(parked)) {
+		if parked[table] == 0 || configured(table) {
+			continue
+		}
+		missing = append(missing, fmt.Sprintf("%s (deliveries: %d)", table, parked[table]))
+		if prefix, emitted := strings.CutPrefix(table, byPrefix); emitted {
+			cures = append(cures, "put source.messages: "+prefix+" back")
+		} else if !ofTable {
+			ofTable = true
+			cures = append(cures, "put the tables back into source.tables, one that was renamed under the name that it had, until they are delivered")
+		}
+	}
+	if len(missing) == 0 {
+		return "", ""
+	}
+	return "deliveries are parked from tables that are not in the configuration: " + strings.Join(missing, ", "), strings.Join(cures, ", and ") +
+		", or give the deliveries up: tailbox dead drop --table NAME --state retrying,waiting,dead --all-sinks --why TEXT"
 }

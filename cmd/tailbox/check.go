@@ -65,25 +65,35 @@ func checkGap(ctx context.Context, p *parts, db database) []sqlstore.Finding {
 	return []sqlstore.Finding{f}
 }
 
-// checkParked finds deliveries that are parked for sinks which the configuration does not have: no relay starts with those.
+// checkParked finds deliveries that are parked for sinks, or from tables, which the configuration does not have: no relay starts with those.
 func checkParked(ctx context.Context, p *parts, db database) []sqlstore.Finding {
 	r, err := db.status(ctx)
 	if err != nil {
 		return nil // the database's own check tells
 	}
 	var parked []string
+	tables := map[string]int{}
 	for _, s := range *r.sinks {
 		if s.Retrying+s.Waiting+s.Dead > 0 {
 			parked = append(parked, s.Sink)
 		}
+		for table, n := range s.Tables {
+			if s.Sink != "" {
+				tables[table] += n
+			}
+		}
 	}
-	what, cure := relay.ParkedElsewhere(parked, func(sink string) bool {
+	var found []sqlstore.Finding
+	add := func(what, cure string) {
+		if what != "" {
+			found = append(found, sqlstore.Finding{Level: sqlstore.Problem, What: what, Cure: cure})
+		}
+	}
+	add(relay.ParkedElsewhere(parked, func(sink string) bool {
 		return slices.ContainsFunc(p.config.Sinks, func(s config.Sink) bool { return s.Name == sink })
-	})
-	if what == "" {
-		return nil
-	}
-	return []sqlstore.Finding{{Level: sqlstore.Problem, What: what, Cure: cure}}
+	}))
+	add(relay.ParkedOutside(tables, p.config.Router.Knows))
+	return found
 }
 
 // check looks at the database and the sinks.

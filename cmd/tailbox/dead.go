@@ -135,7 +135,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 		return err
 	}
 	if !narrowed(&sel) && !sel.All {
-		return wrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --group, --type or --reason, or say --all", v)
+		return wrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --group, --type, --table or --reason, or say --all", v)
 	}
 	p, err := load(ctx, sh, d.file)
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 
 // A selector is the part of a command line that chooses parked deliveries.
 type selector struct {
-	sink                       sinkFlag
-	group, kind, reason, state string
-	limit                      int
-	all, allSinks              bool
+	sink               sinkFlag
+	group, kind, table string
+	reason, state      string
+	limit              int
+	all, allSinks      bool
 }
 
 // A sinkFlag is --sink. The empty name, which lists show as ”, is a sink of its own: that of messages for which no sink could
@@ -64,6 +65,7 @@ func (s *selector) flags(fs *flag.FlagSet, limit int) {
 	s.sink.flag(fs, "only deliveries to this sink, `NAME`; '' for messages that no sink could be chosen for")
 	fs.StringVar(&s.group, "group", "", "only this message group, `NAME`")
 	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`")
+	fs.StringVar(&s.table, "table", "", "only messages of this outbox table, `NAME` with its schema as dead show tells it")
 	fs.StringVar(&s.reason, "reason", "", "only deliveries whose error or error class matches `GLOB`")
 	fs.StringVar(&s.state, "state", "dead", "states, a `LIST` of dead, retrying, waiting")
 	fs.IntVar(&s.limit, "limit", limit, "at most `N` deliveries; 0 = no limit")
@@ -71,7 +73,7 @@ func (s *selector) flags(fs *flag.FlagSet, limit int) {
 
 // selection is what the flags and IDs select.
 func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
-	sel := s.sink.in(checkpoint.Selection{IDs: ids, Type: s.kind, Reason: s.reason, Limit: s.limit, All: s.all})
+	sel := s.sink.in(checkpoint.Selection{IDs: ids, Type: s.kind, Table: s.table, Reason: s.reason, Limit: s.limit, All: s.all})
 	if s.group != "" {
 		sel.Groups = []string{s.group}
 	}
@@ -91,7 +93,7 @@ func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
 // narrowed tells whether anything but a limit is selected by.
 func narrowed(sel *checkpoint.Selection) bool {
 	_, atSink := sel.AtSink()
-	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Reason != ""
+	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Table != "" || sel.Reason != ""
 }
 
 // sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.
