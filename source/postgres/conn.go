@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +92,11 @@ func (c *Config) connConfig(url string) (*pgx.ConnConfig, error) {
 	return cc, nil
 }
 
-// connect opens an ordinary connection for SQL, to url (cfg.URL, or cfg.LockURL for the store's session).
+// directURL leads to a session of one's own. Whatever stays with a session, such as a lock or a setting, needs one: a pooler on URL
+// hands that on to other clients, or loses it between two transactions.
+func (c *Config) directURL() string { return cmp.Or(c.LockURL, c.URL) }
+
+// connect opens an ordinary connection for SQL, to url (cfg.URL, or cfg.directURL()).
 func (c *Config) connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	cc, err := c.connConfig(url)
 	if err != nil {

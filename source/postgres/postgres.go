@@ -12,7 +12,8 @@ import (
 type Config struct {
 	// Pipeline names the lock and the rows of tailbox_*.
 	Pipeline string
-	// URL is a connection URI or libpq keywords. LockURL, if set, is for the store's session where URL goes through a pooler.
+	// URL is a connection URI or libpq keywords. LockURL, if set, is for what needs a session of its own,
+	// such as the store, where URL goes through a pooler.
 	URL     string
 	LockURL string
 	// Slot and Publication, unquoted.

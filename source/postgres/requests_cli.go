@@ -18,7 +18,11 @@ import (
 
 // openReader opens a store that only looks, or writes requests: it has no lock.
 func openReader(ctx context.Context, cfg Config) (*store, error) {
-	conn, err := cfg.connect(ctx, cfg.URL)
+	return openReaderAt(ctx, cfg, cfg.URL)
+}
+
+func openReaderAt(ctx context.Context, cfg Config, url string) (*store, error) {
+	conn, err := cfg.connect(ctx, url)
 	if err != nil {
 		return nil, err
 	}

@@ -192,19 +192,22 @@ func UninstallSQL(cfg Config) string {
 // dropped. It refuses while a relay runs, and, without force, while deliveries are parked: they would be lost. The
 // outbox tables stay.
 func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, err error) {
-	s, err := openReader(ctx, cfg)
+	s, err := openReaderAt(ctx, cfg, cfg.directURL())
 	if err != nil && !errors.Is(err, checkpoint.ErrNoTables) {
 		return nil, err
 	}
 	if s == nil {
 		// Without tables there is nothing parked and nobody runs; slot and publication may be there.
-		conn, err := cfg.connect(ctx, cfg.URL)
+		conn, err := cfg.connect(ctx, cfg.directURL())
 		if err != nil {
 			return nil, err
 		}
 		s = &store{cfg: cfg, conn: conn}
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
+	if err := s.ownSession(ctx); err != nil {
+		return nil, fmt.Errorf("uninstall: %w", err)
+	}
 	var free bool
 	if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey(cfg.Pipeline)).Scan(&free); err != nil {
 		return nil, fmt.Errorf("take the pipeline's lock: %w", err)

@@ -99,7 +99,7 @@ func (c *Config) dropSlot(ctx context.Context, conn *pgconn.PgConn, server *serv
 
 // takeSnapshot opens a transaction that sees what an exported snapshot sees.
 func (c *Config) takeSnapshot(ctx context.Context, name string) (*pgx.Conn, error) {
-	conn, err := c.connect(ctx, c.URL)
+	conn, err := c.connect(ctx, c.directURL())
 	if err != nil {
 		return nil, err
 	}

@@ -85,11 +85,7 @@ func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
 }
 
 func openStore(ctx context.Context, cfg Config) (*store, error) {
-	url := cfg.LockURL
-	if url == "" {
-		url = cfg.URL
-	}
-	conn, err := cfg.connect(ctx, url)
+	conn, err := cfg.connect(ctx, cfg.directURL())
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -109,13 +105,8 @@ func (s *store) open(ctx context.Context) error {
 	if _, err := s.conn.Exec(ctx, "SET client_connection_check_interval = '5s'"); err != nil && sqlState(err) == "" {
 		return s.fault("set up the store's session", err)
 	}
-	var pid uint32
-	if err := s.conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-		return s.fault("look up the session", err)
-	}
-	if pid != s.conn.PgConn().PID() {
-		return fmt.Errorf("%w: the connection goes through a pooler, where a lock does not belong to one client: "+
-			"set source.lock_url to a direct connection", source.ErrStop)
+	if err := s.ownSession(ctx); err != nil {
+		return err
 	}
 	if err := s.findTables(ctx); err != nil {
 		return err
@@ -135,6 +126,19 @@ func (s *store) open(ctx context.Context) error {
 		return err
 	}
 	return s.remember(ctx)
+}
+
+// ownSession refuses a session that is not this client's own: a pooler answers a client with a process id that no server has.
+func (s *store) ownSession(ctx context.Context) error {
+	var pid uint32
+	if err := s.conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		return s.fault("look up the session", err)
+	}
+	if pid != s.conn.PgConn().PID() {
+		return fmt.Errorf("%w: the connection goes through a pooler, where a lock does not belong to one client: "+
+			"set source.lock_url to a direct connection", source.ErrStop)
+	}
+	return nil
 }
 
 // findTables finds the schema of the relay's tables, and looks whether they are there.
