@@ -199,6 +199,7 @@ func (e *engine) send(c *call) {
 	c.sink.inflight++
 	c.to.inflight++
 	e.inflight++
+	e.sent = true
 	ctx, answered := e.callCtx, e.answered
 	go func() {
 		// Between the decision and this line the process may have been stopped for a minute (R12).

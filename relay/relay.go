@@ -21,6 +21,7 @@ type Relay struct {
 	// survived: this process has had a term before, with so many unclean starts on record when the first of them began.
 	survived bool
 	unclean  int
+	last     ending // of the last term
 	// tried is why the last term could not read on from its checkpoint; a new position heals that.
 	tried unreadable
 }
@@ -42,8 +43,6 @@ func New(cfg Config) (*Relay, error) {
 }
 
 const (
-	minBackoff = 200 * time.Millisecond
-	maxBackoff = 5 * time.Second
 	// standbyEvery is how often a standby asks for the lock.
 	standbyEvery = time.Second
 	closeTimeout = 2 * source.CloseTime
@@ -54,10 +53,12 @@ const (
 // memory is forgotten, and a new term begins where the database says (R9). Only what an operator has to mend, an error
 // that matches source.ErrStop or source.ErrUnjudged, ends Run by itself.
 func (r *Relay) Run(ctx context.Context) error {
-	backoff := minBackoff
+	var pace pacing
 	for {
 		began := time.Now()
+		r.last = ending{}
 		err := r.term(ctx)
+		r.last.took = time.Since(began)
 		if ctx.Err() != nil {
 			r.state("stopped", "")
 			return nil
@@ -66,10 +67,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			r.state("stopped", err.Error())
 			return err
 		}
-		if time.Since(began) > maxBackoff {
-			backoff = minBackoff
-		}
-		wait := backoff
+		var wait time.Duration
 		switch {
 		case errors.Is(err, errRestart):
 			continue
@@ -82,9 +80,9 @@ func (r *Relay) Run(ctx context.Context) error {
 			}
 		default:
 			r.standby = false
+			wait = pace.after(r.last)
 			r.cfg.Logger.Error("relay interrupted: starting again", "error", err, "in", wait.String())
 			r.state("disconnected", fmt.Sprint(err))
-			backoff = min(2*backoff, maxBackoff)
 		}
 		select {
 		case <-ctx.Done():
@@ -129,7 +127,9 @@ func (r *Relay) term(ctx context.Context) error {
 	if at.Gap != "" && r.cfg.Events.Gap != nil {
 		r.cfg.Events.Gap(at.Gap)
 	}
-	err = newEngine(r.cfg, store, loaded, &at.Checkpoint, at.Snapshot).run(ctx)
+	e := newEngine(r.cfg, store, loaded, &at.Checkpoint, at.Snapshot)
+	err = e.run(ctx)
+	r.last.sent, r.last.durable = e.sent, e.durable
 	if errors.Is(err, source.ErrGap) {
 		r.tried = unreadable{at.Checkpoint.Log, err.Error()}
 	}

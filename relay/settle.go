@@ -53,6 +53,8 @@ type settleState struct {
 	lastSeen   outbox.Position // of the log
 	lastTry    bool
 	flight     *settlement
+	sent       bool   // a delivery was started
+	durable    bool   // something was settled
 	gate       uint64 // no delivery of a message beyond this number is started; 0 = all are
 	gated      []*lane
 }
@@ -318,6 +320,7 @@ func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
 	e.flight = nil
 	if len(s.items)+len(s.changes)+len(s.rows) > len(done.Invisible) {
 		e.progressed(now)
+		e.durable = true
 	}
 	e.counted, e.suspect = true, checkpoint.Suspect{}
 	e.tracker.Durable()

@@ -1,0 +1,40 @@
+package relay
+
+import "time"
+
+const (
+	minBackoff = 200 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// repeatBackoff is the longest pause before what was delivered, and could not be settled, is delivered again.
+	repeatBackoff = 30 * time.Second
+)
+
+// An ending of a term is what the pause after it goes by.
+type ending struct {
+	took time.Duration
+	// sent: a delivery was started. durable: something was settled.
+	sent, durable bool
+}
+
+// A pacing tells how long to wait between terms that end by an error. The zero value is ready.
+type pacing struct{ next time.Duration }
+
+// after is the pause after a term. Pauses grow until a term settles something, however long the terms before it took: each that sent
+// and settled nothing, such as with a database whose disk is full, sends the same messages once more. A term that had nothing to send
+// has succeeded if it lasted.
+func (p *pacing) after(t ending) time.Duration {
+	repeats := t.sent && !t.durable
+	if t.durable || !repeats && t.took > maxBackoff {
+		p.next = 0
+	}
+	wait := max(p.next, minBackoff)
+	most := maxBackoff
+	if repeats {
+		most = repeatBackoff
+	}
+	p.next = max(min(2*wait, most), wait)
+	if !repeats { // nothing is repeated by connecting early
+		wait = min(wait, maxBackoff)
+	}
+	return wait
+}
