@@ -72,7 +72,7 @@ func (c *checker) looks() []look {
 		return []look{{"server", c.writable}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables}, {"outbox tables", c.outboxTables},
 			{"sequence", c.polled}, {"first start", c.firstStart}}
 	}
-	return []look{{"settings", c.settings}, {"privileges", c.rights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
+	return []look{{"settings", c.settings}, {"databases in the log", c.databases}, {"privileges", c.rights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
 		{"outbox tables", c.outboxTables}, {"first start", c.firstStart}}
 }
 
@@ -253,7 +253,7 @@ func prerequisites(ctx context.Context, cfg Config, conn *session) error {
 			return err
 		}
 	}
-	looks := []func(context.Context) error{c.settings, c.rights, c.lock, c.applicationTables, c.firstStart}
+	looks := []func(context.Context) error{c.settings, c.databases, c.rights, c.lock, c.applicationTables, c.firstStart}
 	if cfg.Poll {
 		looks = []func(context.Context) error{c.writable, c.lock, c.applicationTables, c.polled, c.firstStart}
 	}

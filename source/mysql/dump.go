@@ -43,6 +43,9 @@ func (s *Source) openDump(ctx context.Context) (*dump, error) {
 	}
 	d := &dump{session: conn}
 	if d.server, err = inspect(ctx, conn); err == nil {
+		err = s.cfg.logged(ctx, conn)
+	}
+	if err == nil {
 		err = s.prepareDump(ctx, d)
 	}
 	if err != nil {

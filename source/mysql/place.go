@@ -87,6 +87,8 @@ type logEnd struct {
 	// gtids are those of all transactions that have ended at the time: MySQL's executed set, MariaDB's binlog position. Some that
 	// stand before place may be missing, for they are still at their commit.
 	gtids string
+	// onlyLogged and notLogged are the databases that binlog_do_db and binlog_ignore_db name.
+	onlyLogged, notLogged string
 }
 
 // readLogEnd asks where the binlog ends. What was committed and visible to anybody before the question stands before it: the
@@ -107,6 +109,9 @@ func readLogEnd(ctx context.Context, s *session) (logEnd, error) {
 	end := logEnd{}
 	if end.place, err = parsePlace(rows[0][0] + ":" + rows[0][1]); err != nil {
 		return logEnd{}, fmt.Errorf("ask where the binlog ends: %w", err)
+	}
+	if len(rows[0]) > 3 {
+		end.onlyLogged, end.notLogged = rows[0][2], rows[0][3]
 	}
 	if !s.server.mariadb && len(rows[0]) > 4 {
 		end.gtids = strings.Join(strings.Fields(rows[0][4]), "")

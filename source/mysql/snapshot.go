@@ -56,6 +56,9 @@ func (s *Source) establish(ctx context.Context) (_ *tableSnapshot, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.cfg.logged(ctx, conn); err != nil { // before a mark that never comes
+		return nil, err
+	}
 	settings := snapshotSettings
 	if conn.server.mariadb && !conn.server.atLeast(11, 1, 0) {
 		settings = "SET net_write_timeout = 3600, group_concat_max_len = 1048576, tx_isolation = 'REPEATABLE-READ'"

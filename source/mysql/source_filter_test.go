@@ -1,0 +1,50 @@
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// A server that keeps databases out of its log is refused where the outbox is in one of them, with the cure; others are of no
+// concern.
+func TestDatabasesOutOfTheLog(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		for option, refused := range map[string]bool{"binlog-do-db=other": true, "binlog-ignore-db=other": false} {
+			t.Run(option, func(t *testing.T) {
+				t.Parallel()
+				name, value, _ := strings.Cut(option, "=")
+				r := newSourceRig(t, servers.MySQL(t, kind, servers.WithSetting(name, value)))
+				findings, err := Check(r.ctx, r.cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := fmt.Sprint(findings)
+				if told := countProblems(findings) > 0 && strings.Contains(text, "binlog_do_db"); told != refused {
+					t.Errorf("check with %s: %s", option, text)
+				}
+				if refused {
+					if _, err := r.src.Establish(r.ctx); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "binlog_do_db") {
+						t.Errorf("establish with %s: %v", option, err)
+					}
+					return
+				}
+				x := r.run(r.establish())
+				r.exec(insert(1))
+				x.until("1")
+				x.stop()
+				// The outbox in the database that is left out.
+				r.exec("CREATE DATABASE other", "CREATE TABLE other.outbox LIKE outbox")
+				r.cfg.Tables[0].Schema = "other"
+				r.src = New(r.cfg)
+				if err := r.run(x.resume).fails(); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "binlog_ignore_db") {
+					t.Errorf("Run with a table that is left out: %v", err)
+				}
+			})
+		}
+	})
+}
