@@ -17,6 +17,8 @@ type catalog struct {
 	// charsets by the number of a collation.
 	charsets map[uint64]string
 	mariadb  bool
+	// end is a place in the log behind all changes that the catalog shows.
+	end place
 }
 
 // readCatalog looks all configured tables up. What an operator has to mend is an error that matches source.ErrStop.
@@ -189,6 +191,11 @@ func (t *tableMap) sameAs(info *tableInfo) error {
 	if same {
 		return nil
 	}
+	return beforeAlter(info)
+}
+
+// beforeAlter is the error for rows whose columns are not those of today, and have no names.
+func beforeAlter(info *tableInfo) error {
 	return fmt.Errorf("read columns of %s: the log holds rows from before the table was altered, and binlog_row_metadata is not FULL, so that their "+
 		"columns have no names: SET GLOBAL binlog_row_metadata = 'FULL' for what is to come; what is in the log already can be passed "+
 		"by tailbox accept-gap --unreadable --why …: %w", info, source.ErrStop)

@@ -112,6 +112,9 @@ type stream struct {
 	// searches the log before it, are those that ended in it and were prepared before.
 	seen, endings map[string]bool
 	searched      searched
+	// stale: the catalog may not show yet what the log said. Noting: all that is read for is who altered the tables.
+	stale, noting bool
+	alters        alters
 	batchState
 	ignored   map[string]int
 	resumeBuf []byte

@@ -112,7 +112,7 @@ func (st *stream) tableMap(ctx context.Context, b []byte) error {
 		return err
 	}
 	l := st.layouts[id]
-	if st.group.skip && st.group.state != groupPrepared {
+	if st.noting || st.group.skip && st.group.state != groupPrepared {
 		// Nobody wants its rows, whose columns may be those of long ago: of the next transaction it is looked at anew.
 		st.layouts[id] = &layout{}
 		return nil
@@ -141,13 +141,20 @@ func (st *stream) layout(ctx context.Context, schema, table, b []byte) (*layout,
 	if err != nil {
 		return nil, err
 	}
-	if t.names == nil && t.sameAs(info) != nil {
+	if t.names == nil && (st.stale || t.sameAs(info) != nil) {
 		// Altered since the catalog was read.
-		if st.cat, err = st.watch.refresh(ctx); err != nil {
+		cat, err := st.watch.refresh(ctx)
+		if err != nil {
 			return nil, err
 		}
+		st.cat, st.stale = cat, false
 		if info = st.cat.byName[info.String()]; info == nil {
 			return &layout{raw: raw}, nil
+		}
+	}
+	if t.names == nil {
+		if err := st.asOfNow(ctx, info); err != nil {
+			return nil, err
 		}
 	}
 	l, err := st.cat.newLayout(info, t)

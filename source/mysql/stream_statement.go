@@ -12,6 +12,10 @@ import (
 
 // statement handles what stands in the log as a statement: DDL, or a change in statement format.
 func (st *stream) statement(ctx context.Context, schema, q []byte) error {
+	if st.noting {
+		st.note(schema, q)
+		return nil
+	}
 	if st.group.skip {
 		return nil
 	}
@@ -39,7 +43,8 @@ func (st *stream) statement(ctx context.Context, schema, q []byte) error {
 	if err != nil {
 		return err
 	}
-	st.cat = cat
+	// The log may come before the change is seen; but rows that follow in the log do not.
+	st.cat, st.stale = cat, true
 	return nil
 }
 

@@ -31,9 +31,7 @@ func (st *stream) search(ctx context.Context, xid string) (p *prepared, ok bool,
 	if p, ok = h.take(xid); ok {
 		return p, ok, nil
 	}
-	cfg := *st.cfg
-	cfg.ServerID = 0 // one that is drawn, so that the server does not take it for this reader come back
-	s := New(cfg)
+	s := st.sourceAside()
 	w := &watch{cfg: st.cfg, cat: st.cat}
 	defer func() { err = errors.Join(err, w.closeSession(ctx)) }()
 	if err := w.connect(ctx); err != nil {
@@ -94,32 +92,14 @@ func (h *searched) add(back *stream) {
 }
 
 // searchFile reads a file up to its end, or to the open group.
-func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, f place) (err error) {
-	d, err := s.openDump(ctx)
+func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, f place) error {
+	halt := st.group.begin
+	if f.file != halt.file {
+		halt = place{base: f.base, file: f.file + 1, pos: firstPos}
+	}
+	back, err := st.aside(ctx, s, w, f, halt, func(back *stream) { back.skip = st.group.begin })
 	if err != nil {
 		return err
-	}
-	defer func() { err = errors.Join(err, d.close(ctx)) }()
-	if d.server.id != st.dump.server.id {
-		return fmt.Errorf("the server was %s and is %s now", st.dump.server.id, d.server.id)
-	}
-	if err := s.start(ctx, d, f); err != nil {
-		return err
-	}
-	back := newStream(s, d, w, &resume{place: f})
-	back.wire, back.skip, back.halt, back.start.Log = d.wire, st.group.begin, st.group.begin, st.start.Log
-	if f.file != st.group.begin.file {
-		back.halt = place{base: f.base, file: f.file + 1, pos: firstPos}
-	}
-	back.emit = func(context.Context, *source.Batch) error { return nil }
-	release := context.AfterFunc(ctx, back.wire.interrupt)
-	err = back.read(ctx)
-	release()
-	if back.zstd != nil {
-		back.zstd.Close()
-	}
-	if !errors.Is(err, errHalted) {
-		return errors.Join(err, ctx.Err())
 	}
 	st.searched.add(back)
 	return nil

@@ -65,6 +65,11 @@ func (w *watch) refresh(ctx context.Context) (*catalog, error) {
 	if err != nil {
 		return nil, err
 	}
+	end, err := readLogEnd(ctx, w.session) // afterwards: a change stands in the log before it is seen
+	if err != nil {
+		return nil, err
+	}
+	cat.end = end.place
 	w.cat = cat
 	return cat, nil
 }
