@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/poll"
@@ -52,28 +53,29 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 }
 
 // lostHere tells why a place in this server's own log cannot be read any more, as far as the list of its files and its GTIDs show it.
-// Whether its file is still the same one shows when it is opened.
+// Whether its file is still the same one shows when it is opened. XA transactions that were prepared in a file that was purged since, and never ended,
+// are no reason: then reading goes on without their rows, so at forgets them.
 func lostHere(ctx context.Context, s *session, at *resume) (string, error) {
 	files, err := readLogFiles(ctx, s)
 	if err != nil {
 		return "", err
 	}
-	first := at.place
-	if at.from.file != 0 {
-		first = at.from
+	has := func(p place) bool {
+		return slices.ContainsFunc(files, func(f logFile) bool { return f.place.file == p.file })
 	}
-	found := false
+	if at.from.file != 0 && !has(at.from) {
+		at.from = place{}
+	}
 	for _, f := range files {
 		if f.place.base != at.place.base {
 			return fmt.Sprintf("the server's binlog files are named %s…, the checkpoint is in %s", f.place.base, at.place.name()), nil
 		}
-		found = found || f.place.file == first.file
 		if f.place.file == at.place.file && f.size < at.place.pos {
 			return fmt.Sprintf("the checkpoint is at %s, but the file ends at %d: the log was reset, or the server restored from an older state", at.place, f.size), nil
 		}
 	}
-	if !found || len(files) > 0 && files[len(files)-1].place.file < at.place.file {
-		return fmt.Sprintf("the server has no file %s any more: it was purged, or the log was reset", first.name()), nil
+	if !has(at.place) {
+		return fmt.Sprintf("the server has no file %s any more: it was purged, or the log was reset", at.place.name()), nil
 	}
 	return lostGTIDs(ctx, s, at, false)
 }
@@ -96,7 +98,7 @@ func lostGTIDs(ctx context.Context, s *session, at *resume, elsewhere bool) (str
 		return "", nil
 	}
 	if s.server.mariadb {
-		return lostDomains(ctx, s, at)
+		return lostDomains(ctx, s, at, elsewhere)
 	}
 	set := quoteLiteral(at.gtids.String())
 	rows, err := s.texts(ctx, "SELECT GTID_SUBSET("+set+", @@global.gtid_executed), GTID_SUBSET(@@global.gtid_purged, "+set+"), @@global.gtid_mode")
@@ -114,8 +116,10 @@ func lostGTIDs(ctx context.Context, s *session, at *resume, elsewhere bool) (str
 	return "", nil
 }
 
-// lostDomains compares MariaDB's positions. Whether the log of another server still holds what comes next shows when it is read.
-func lostDomains(ctx context.Context, s *session, at *resume) (string, error) {
+// lostDomains compares MariaDB's positions. Whether the log of another server still holds what comes next shows when it is read. A
+// domain that this server does not know at all any more, beside others, was deleted (FLUSH BINARY LOGS DELETE_DOMAIN_ID), which takes that
+// nothing of it is left in the log.
+func lostDomains(ctx context.Context, s *session, at *resume, elsewhere bool) (string, error) {
 	rows, err := s.texts(ctx, "SELECT CONCAT_WS(',', NULLIF(@@global.gtid_binlog_pos, ''), NULLIF(@@global.gtid_slave_pos, ''))")
 	if err != nil {
 		return "", fmt.Errorf("compare gtids: %w", err)
@@ -133,6 +137,9 @@ func lostDomains(ctx context.Context, s *session, at *resume) (string, error) {
 		}
 	}
 	for key, o := range at.gtids.origins {
+		if _, known := latest[key]; !known && !elsewhere && len(latest) > 0 {
+			continue
+		}
 		if latest[key] < o.seq {
 			return fmt.Sprintf("the server's domain %s is at %d, the checkpoint at %d: the failover lost log, or the server was reset or restored",
 				key, latest[key], o.seq), nil

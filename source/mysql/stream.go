@@ -147,6 +147,7 @@ func (st *stream) begin(ctx context.Context, from *resume) error {
 		return fmt.Errorf("start to read the binlog: the server was %s and is %s now: the checkpoint has to be examined again", examined, d.server.id)
 	}
 	lost, err := "", error(nil)
+	prepared := from.from
 	if from.server == d.server.id {
 		lost, err = lostHere(ctx, d.session, from)
 	} else {
@@ -159,6 +160,10 @@ func (st *stream) begin(ctx context.Context, from *resume) error {
 		return fmt.Errorf("start to read the binlog from %s: %s: %w", from.place, lost, source.ErrGap)
 	case from.server == d.server.id:
 		st.wants = from
+		if prepared != from.from {
+			st.cfg.Logger.Warn("the log no longer holds an XA transaction that was prepared and has not ended: if it is committed, its rows are found where the "+
+				"table is compared with the log (source.reconcile)", "binlog", prepared.String(), "cure", "XA RECOVER lists it: commit it or roll it back")
+		}
 		if from.from.file != 0 {
 			st.cur, st.skip = from.from, from.place
 		}
