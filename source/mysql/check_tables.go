@@ -110,13 +110,17 @@ func (c *checker) words(t *tableInfo) {
 
 // indexes looks for the one that every settlement goes by.
 func (c *checker) indexes(ctx context.Context, t *tableInfo) error {
-	rows, err := c.conn.texts(ctx, "SELECT MIN(non_unique) FROM information_schema.statistics WHERE table_schema = "+quoteLiteral(t.Schema)+
+	rows, err := c.conn.texts(ctx, "SELECT MIN(IF("+hiddenIndex(c.conn.server)+", NULL, non_unique)), MIN(IF("+hiddenIndex(c.conn.server)+
+		", index_name, NULL)) FROM information_schema.statistics s WHERE table_schema = "+quoteLiteral(t.Schema)+
 		" AND table_name = "+quoteLiteral(t.Name)+" AND seq_in_index = 1 AND column_name = "+quoteLiteral(t.Columns.ID))
 	if err != nil {
 		return err
 	}
 	id := quoteIdent(t.Columns.ID)
 	switch {
+	case rows[0][0] == "" && rows[0][1] != "":
+		c.add(Problem, showIndex(c.conn.server, tableName(&t.Table), quoteIdent(rows[0][1])), "table %s has no index that begins with %s but %s, which is hidden from queries",
+			t, t.Columns.ID, rows[0][1])
 	case rows[0][0] == "":
 		c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
 			t, t.Columns.ID)

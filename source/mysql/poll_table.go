@@ -48,7 +48,7 @@ func pollFlaws(ctx context.Context, s *session, t *tableInfo) (index string, fat
 	rows, err = s.texts(ctx, "SELECT s.index_name, s.non_unique = 0 AND NOT EXISTS (SELECT 1 FROM information_schema.statistics m "+
 		"WHERE m.table_schema = s.table_schema AND m.table_name = s.table_name AND m.index_name = s.index_name AND m.seq_in_index > 1) AS one "+
 		"FROM information_schema.statistics s WHERE s.table_schema = "+quoteLiteral(t.Schema)+" AND s.table_name = "+quoteLiteral(t.Name)+
-		" AND s.seq_in_index = 1 AND s.index_type = 'BTREE' AND s.column_name = "+quoteLiteral(column)+" ORDER BY one DESC, s.index_name LIMIT 1")
+		" AND s.seq_in_index = 1 AND s.index_type = 'BTREE' AND NOT "+hiddenIndex(s.server)+" AND s.column_name = "+quoteLiteral(column)+" ORDER BY one DESC, s.index_name LIMIT 1")
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("look up indexes of %s: %w", t, err)
 	}

@@ -47,9 +47,10 @@ SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(C
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`
 
 	// indexesQuery lists the first columns of indexes; whole columns come first, then a primary key and unique ones, shorter ones
-	// before longer ones. A TEXT has no other index than one on its beginning.
+	// before longer ones. A TEXT has no other index than one on its beginning. What tells of a hidden one stands between the two parts.
 	indexesQuery = `
-SELECT s.INDEX_NAME, s.COLUMN_NAME, s.NON_UNIQUE FROM information_schema.STATISTICS s
+SELECT s.INDEX_NAME, s.COLUMN_NAME, `
+	indexesFrom = ` FROM information_schema.STATISTICS s
 WHERE s.TABLE_SCHEMA = ? AND s.TABLE_NAME = ? AND s.SEQ_IN_INDEX = 1 AND s.INDEX_TYPE = 'BTREE'
 ORDER BY s.SUB_PART IS NOT NULL, s.NON_UNIQUE, (SELECT COUNT(*) FROM information_schema.STATISTICS n WHERE n.TABLE_SCHEMA = s.TABLE_SCHEMA
 	AND n.TABLE_NAME = s.TABLE_NAME AND n.INDEX_NAME = s.INDEX_NAME), s.INDEX_NAME <> 'PRIMARY', s.INDEX_NAME`
@@ -123,18 +124,27 @@ func (s *store) findIndexes(ctx context.Context, t *table) error {
 	if says == "" {
 		says = t.Columns.DeliveredAt
 	}
+	hidden := ""
 	b := s.batch()
 	b.each(func(r row) error {
 		switch name, column := quoteIdent(r.text(0)), r.text(1); {
+		case r.bool(2):
+			if strings.EqualFold(column, t.Columns.ID) && hidden == "" {
+				hidden = name
+			}
 		case strings.EqualFold(column, t.Columns.ID) && t.index == "":
 			t.index = name
 		case strings.EqualFold(column, says) && t.pendingIndex == "":
 			t.pendingIndex = name
 		}
 		return nil
-	}, indexesQuery, t.Schema, t.Name)
+	}, indexesQuery+hiddenIndex(s.sess.server)+indexesFrom, t.Schema, t.Name)
 	if err := s.send(ctx, b); err != nil {
 		return s.fault("look up indexes of table "+t.Name, err)
+	}
+	if t.index == "" && hidden != "" {
+		return fmt.Errorf("%w: table %s has no index on the message's id but %s, which is hidden from queries: %s", source.ErrStop, t, hidden,
+			showIndex(s.sess.server, t.sql, hidden))
 	}
 	if t.index == "" {
 		return fmt.Errorf("%w: table %s has no index on the message's id: ALTER TABLE %s ADD UNIQUE (%s)", source.ErrStop, t, t.sql,
