@@ -123,7 +123,9 @@ const (
 
 var (
 	insertTarget = regexp.MustCompile(`(?is)^(?:insert|replace)\b(?:\s+(?:low_priority|delayed|high_priority|ignore|into)\b)*\s*` + tablePattern)
-	loadTarget   = regexp.MustCompile(`(?is)^load\b.*?\binto\s+table\s*` + tablePattern)
+	// A name in quotes that is like the word of a query is none.
+	filledTable = regexp.MustCompile(`(?is)^create\s+(?:or\s+replace\s+)?table\s+(?:if\s+not\s+exists\s+)?` + tablePattern + `.*[\s()]select[\s(` + "`" + `"'*@-]`)
+	loadTarget  = regexp.MustCompile(`(?is)^load\b.*?\binto\s+table\s*` + tablePattern)
 )
 
 // targetOf is the table that a bare statement, from its verb on, inserts rows into. Schema is "" where it names none.
@@ -139,6 +141,18 @@ func targetOf(rest []byte) (schema, table string, ok bool) {
 		return "", unquoteName(found[1]), true
 	}
 	return unquoteName(found[1]), unquoteName(found[2]), true
+}
+
+// filledTarget is the table that a bare CREATE TABLE … SELECT creates. Schema is "" where it names none.
+func filledTarget(rest []byte) (schema, table string, ok bool) {
+	switch found := filledTable.FindSubmatch(rest); {
+	case found == nil:
+		return "", "", false
+	case len(found[2]) == 0:
+		return "", unquoteName(found[1]), true
+	default:
+		return unquoteName(found[1]), unquoteName(found[2]), true
+	}
 }
 
 func unquoteName(b []byte) string {

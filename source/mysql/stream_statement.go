@@ -45,6 +45,27 @@ func (st *stream) statement(ctx context.Context, schema, q []byte) error {
 	}
 	// The log may come before the change is seen; but rows that follow in the log do not.
 	st.cat, st.stale = cat, true
+	if verb == "CREATE" {
+		return st.statementRows(st.createdWithRows(schema, rest))
+	}
+	return nil
+}
+
+// createdWithRows is the table that a statement creates and fills, if it is one of ours. In row format the log has its rows, and
+// a statement without a query.
+func (st *stream) createdWithRows(schema, rest []byte) []*tableInfo {
+	in, name, ok := filledTarget(rest)
+	if !ok {
+		return nil
+	}
+	if in == "" {
+		in = string(schema)
+	}
+	for _, t := range st.cat.tables {
+		if strings.EqualFold(t.Schema, in) && strings.EqualFold(t.Name, name) {
+			return []*tableInfo{t}
+		}
+	}
 	return nil
 }
 
