@@ -160,9 +160,6 @@ type Loaded struct {
 	Blocked []Lane
 	// Sinks with parked deliveries (state dropped excepted).
 	ParkedSinks []string
-	// ParkedTables counts deliveries that are parked at a sink that has a name (state dropped excepted), by their message's Table.
-	// A store that cannot tell leaves it nil.
-	ParkedTables map[string]int
 	// PausedSinks and HeldLanes are what requests in force say.
 	PausedSinks []string
 	HeldLanes   []Lane

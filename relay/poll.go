@@ -160,6 +160,9 @@ func (e *engine) bring(p *checkpoint.Parked, now time.Time) {
 
 // pushBack makes a delivery of what is parked.
 func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
+	if !e.knows(p.Message.Table) {
+		return
+	}
 	d := &delivery{back: p, lane: l, spent: p.Attempts}
 	d.Message, d.Source = p.Message, e.cfg.Pipeline
 	route, err := e.cfg.Router.ForSink(p.Message, p.Sink, &d.Delivery)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -116,7 +115,7 @@ func (r *Relay) term(ctx context.Context) error {
 		return fmt.Errorf("load the relay's state: %w", err)
 	}
 	r.acquit(loaded)
-	if err := r.astray(loaded); err != nil {
+	if err := r.parkedElsewhere(loaded); err != nil {
 		return err
 	}
 	at, err := establish(ctx, r.cfg.Source, store, loaded, r.tried, r.cfg.Logger)
@@ -147,17 +146,13 @@ func (r *Relay) acquit(loaded *checkpoint.Loaded) {
 	loaded.Started = checkpoint.Suspect{}
 }
 
-// astray refuses to start when deliveries are parked for a sink, or from a table, that the configuration does not have (R9).
-func (r *Relay) astray(loaded *checkpoint.Loaded) error {
-	var errs []error
-	refuse := func(what, cure string) {
-		if what != "" {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop))
-		}
+// parkedElsewhere refuses to start when deliveries are parked for a sink that the configuration does not have (R9).
+func (r *Relay) parkedElsewhere(loaded *checkpoint.Loaded) error {
+	what, cure := ParkedElsewhere(loaded.ParkedSinks, func(sink string) bool { _, ok := r.cfg.Sinks[sink]; return ok })
+	if what == "" {
+		return nil
 	}
-	refuse(ParkedElsewhere(loaded.ParkedSinks, func(sink string) bool { _, ok := r.cfg.Sinks[sink]; return ok }))
-	refuse(ParkedOutside(loaded.ParkedTables, r.cfg.Router.Knows))
-	return errors.Join(errs...)
+	return fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop)
 }
 
 // ParkedElsewhere says what is wrong, and what cures it, where deliveries are parked for a sink that is not configured: with them
@@ -177,17 +172,17 @@ func ParkedElsewhere(parked []string, configured func(sink string) bool) (what, 
 		"put them back, or give the deliveries up: tailbox dead drop --sink NAME --state retrying,waiting,dead --all --why TEXT"
 }
 
-// ParkedOutside says what is wrong, and what cures it, where deliveries are parked whose messages come from a table that is not
-// configured, be it renamed or taken out: none of them could be routed, and each would become a dead letter. It is "" where there are none.
-func ParkedOutside(parked map[string]int, configured func(table string) bool) (what, cure string) {
+// ParkedOutside says what is wrong, and what cures it, where deliveries are parked whose messages come from tables that are not
+// configured, be they renamed or taken out: none of them could be routed, and each would become a dead letter. It is "" where there are none.
+func ParkedOutside(tables []string, configured func(table string) bool) (what, cure string) {
 	var missing, cures []string
 	byPrefix := outbox.EmittedTable("").String()
 	ofTable := false
-	for _, table := range slices.Sorted(maps.Keys(parked)) {
-		if parked[table] == 0 || configured(table) {
+	for _, table := range slices.Sorted(slices.Values(tables)) {
+		if configured(table) {
 			continue
 		}
-		missing = append(missing, fmt.Sprintf("%s (deliveries: %d)", table, parked[table]))
+		missing = append(missing, table)
 		if prefix, emitted := strings.CutPrefix(table, byPrefix); emitted {
 			cures = append(cures, "put source.messages: "+prefix+" back")
 		} else if !ofTable {
@@ -200,4 +195,14 @@ func ParkedOutside(parked map[string]int, configured func(table string) bool) (w
 	}
 	return "deliveries are parked from tables that are not in the configuration: " + strings.Join(missing, ", "), strings.Join(cures, ", and ") +
 		", or give the deliveries up: tailbox dead drop --table NAME --state retrying,waiting,dead --all-sinks --why TEXT"
+}
+
+// knows stops the relay when what is parked comes from a table that the configuration does not have. That is found when it is brought back,
+// not at the start: no index leads to it, and after an outage there are millions.
+func (e *engine) knows(table string) bool {
+	what, cure := ParkedOutside([]string{table}, e.cfg.Router.Knows)
+	if what != "" {
+		e.failed = fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop)
+	}
+	return what == ""
 }

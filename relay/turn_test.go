@@ -66,4 +66,3 @@ func TestReplayedUnroutableWaitsForItsTurn(t *testing.T) {
 		})
 	}
 }
-

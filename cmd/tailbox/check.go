@@ -65,21 +65,21 @@ func checkGap(ctx context.Context, p *parts, db database) []sqlstore.Finding {
 	return []sqlstore.Finding{f}
 }
 
-// checkParked finds deliveries that are parked for sinks, or from tables, which the configuration does not have: no relay starts with those.
+// checkParked finds deliveries that are parked for sinks, or from tables, which the configuration does not have: no relay goes on with those.
 func checkParked(ctx context.Context, p *parts, db database) []sqlstore.Finding {
 	r, err := db.status(ctx)
 	if err != nil {
 		return nil // the database's own check tells
 	}
 	var parked []string
-	tables := map[string]int{}
+	var tables []string
 	for _, s := range *r.sinks {
 		if s.Retrying+s.Waiting+s.Dead > 0 {
 			parked = append(parked, s.Sink)
 		}
 		for table, n := range s.Tables {
-			if s.Sink != "" {
-				tables[table] += n
+			if s.Sink != "" && n > 0 && !slices.Contains(tables, table) {
+				tables = append(tables, table)
 			}
 		}
 	}

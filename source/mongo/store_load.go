@@ -54,9 +54,6 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if out.ParkedSinks, err = s.parkedSinks(ctx); err != nil {
 		return nil, err
 	}
-	if out.ParkedTables, err = s.parkedTables(ctx); err != nil {
-		return nil, err
-	}
 	if s.gap, err = s.acceptedGap(ctx, doc.Resume); err != nil {
 		return nil, err
 	}
@@ -164,29 +161,4 @@ func (s *store) parkedSinks(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(sinks)
 	return sinks, nil
-}
-
-// parkedTables counts what is parked at sinks by collection, from the index alone.
-func (s *store) parkedTables(ctx context.Context) (map[string]int, error) {
-	cur, err := s.parked.Aggregate(ctx, bson.A{
-		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "blocks", Value: bson.D{{Key: "$in", Value: bson.A{true, false}}}},
-			bson.E{Key: "sink", Value: bson.D{{Key: "$ne", Value: ""}}},
-			bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}})}},
-		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$source_table"}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
-	}, options.Aggregate().SetHint(laneIndex).SetAllowDiskUse(true))
-	if err != nil {
-		return nil, fault("count what is parked by collection", err)
-	}
-	var found []struct {
-		Table string `bson:"_id"`
-		N     int    `bson:"n"`
-	}
-	if err := cur.All(ctx, &found); err != nil {
-		return nil, fault("count what is parked by collection", err)
-	}
-	counts := make(map[string]int, len(found))
-	for _, f := range found {
-		counts[f.Table] = f.N
-	}
-	return counts, nil
 }

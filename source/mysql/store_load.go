@@ -33,12 +33,6 @@ SELECT DISTINCT sink FROM {parked} FORCE INDEX (tailbox_parked_lane) WHERE pipel
 UNION SELECT a.sink FROM (SELECT DISTINCT sink FROM {parked} FORCE INDEX (tailbox_parked_lane) WHERE pipeline = ? AND blocks = 0) a
 WHERE EXISTS (SELECT 1 FROM {parked} p WHERE p.pipeline = ? AND p.blocks = 0 AND p.sink = a.sink AND p.state NOT IN ('dropped', 'delivered'))
 ORDER BY 1`
-
-	// parkedTables counts what is parked at sinks by table. What blocks is neither dropped nor delivered, so the index has all of it.
-	parkedTables = `
-SELECT source_table, COUNT(*) FROM {parked} FORCE INDEX (tailbox_parked_lane) WHERE pipeline = ? AND blocks = 1 AND sink <> '' GROUP BY source_table
-UNION ALL SELECT source_table, COUNT(*) FROM {parked} FORCE INDEX (tailbox_parked_lane)
-WHERE pipeline = ? AND blocks = 0 AND sink <> '' AND state NOT IN ('dropped', 'delivered') GROUP BY source_table`
 )
 
 // queueSinks asks for the sinks with parked deliveries.
@@ -56,18 +50,13 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &checkpoint.Loaded{Checkpoint: found.checkpoint, Started: found.started, UncleanStarts: found.unclean - 1,
-		ParkedTables: make(map[string]int)}
+	out := &checkpoint.Loaded{Checkpoint: found.checkpoint, Started: found.started, UncleanStarts: found.unclean - 1}
 	b := s.batch()
 	b.each(func(r row) error {
 		out.Blocked = append(out.Blocked, checkpoint.Lane{Sink: r.text(0), Group: r.text(1)})
 		return nil
 	}, blockedLanes, s.cfg.Pipeline)
 	s.queueSinks(b, func(sink string) { out.ParkedSinks = append(out.ParkedSinks, sink) })
-	b.each(func(r row) error {
-		out.ParkedTables[r.text(0)] += int(r.num(1))
-		return nil
-	}, parkedTables, s.cfg.Pipeline, s.cfg.Pipeline)
 	b.each(func(r row) error {
 		s.gap = r.num(0)
 		return nil

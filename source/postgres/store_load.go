@@ -55,36 +55,6 @@ SELECT sink FROM aside a WHERE EXISTS (SELECT FROM {parked} p WHERE p.pipeline =
 	AND p.state NOT IN ('dropped', 'delivered'))
 ORDER BY 1`
 
-// parkedTables counts what is parked at sinks by table. No index leads to that, so it reads as much as reporting what is parked does.
-const parkedTables = `
-SELECT source_table, count(*) FROM {parked} WHERE pipeline = $1 AND sink <> '' AND state IN ('retrying', 'waiting', 'dead') GROUP BY source_table`
-
-// countTables counts what is parked by table. The session's settings keep its queries to indexes, by which reading all of a table is
-// slow; where most is parked, the table itself is read.
-func (s *store) countTables(ctx context.Context) (map[string]int, error) {
-	counts := make(map[string]int)
-	err := s.inTx(ctx, func() error {
-		if _, err := s.conn.Exec(ctx, "SET LOCAL enable_seqscan = on"); err != nil {
-			return err
-		}
-		rows, err := s.conn.Query(ctx, s.q(parkedTables), s.cfg.Pipeline)
-		if err != nil {
-			return err
-		}
-		var table string
-		var n int
-		_, err = pgx.ForEachRow(rows, []any{&table, &n}, func() error {
-			counts[table] = n
-			return nil
-		})
-		return err
-	})
-	if err != nil {
-		return nil, s.fault("count what is parked by table", err)
-	}
-	return counts, nil
-}
-
 // Load reads the state, and counts the start as unclean until something is settled.
 func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	var slot, publication any
@@ -122,9 +92,6 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		if out.Started, err = checkpoint.ParseSuspect(*row.started); err != nil {
 			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
-	}
-	if out.ParkedTables, err = s.countTables(ctx); err != nil {
-		return nil, err
 	}
 	force, err := s.inForce(ctx)
 	if err != nil {

@@ -66,9 +66,5 @@ func TestHundredThousandParked(t *testing.T) {
 		}
 	}
 	t.Logf("a delivery of a parked lane takes %v", time.Since(start)/50)
-	start = time.Now()
-	loaded := r.reopen()
-	t.Logf("a start takes %v", time.Since(start))
-	equal(t, "blocked", len(loaded.Blocked), lanes)
-	equal(t, "by table", loaded.ParkedTables, map[string]int{"public.outbox": lanes*each - 50})
+	equal(t, "blocked", len(r.reopen().Blocked), lanes)
 }

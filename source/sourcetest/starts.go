@@ -52,15 +52,10 @@ func testLoad(t *testing.T, k Kind) {
 	equal(t, "blocked", lanesText(loaded.Blocked), "/g9 b/g1 b/g2 b/\u00e4")
 	slices.Sort(loaded.ParkedSinks)
 	equal(t, "sinks", loaded.ParkedSinks, []string{"", "a", "b", "c"})
-	of := r.msg(1, "g").Table
-	equal(t, "deliveries at sinks by table", loaded.ParkedTables, map[string]int{of: 7})
 	r.ask(checkpoint.VerbDrop, checkpoint.Selection{Sink: "c"})
 	loaded = r.reopen()
 	slices.Sort(loaded.ParkedSinks)
-	equal(t, "deliveries by table, without one that was dropped", loaded.ParkedTables, map[string]int{of: 6})
 	equal(t, "sinks without one that has dropped deliveries only", loaded.ParkedSinks, []string{"", "a", "b"})
-	r.ask(checkpoint.VerbDrop, checkpoint.Selection{Table: of, States: []checkpoint.State{checkpoint.StateRetrying, checkpoint.StateWaiting, checkpoint.StateDead}})
-	equal(t, "deliveries by table when all were dropped", r.reopen().ParkedTables, map[string]int{})
 }
 
 // testAcceptGap: an accepted gap serves one new position, and only the one behind the checkpoint that the operator saw.

@@ -139,14 +139,11 @@ func (x *session) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		l = &checkpoint.Loaded{
 			Checkpoint: copyCheckpoint(s.checkpoint), Blocked: s.blockedLanes(), PausedSinks: slices.Clone(s.paused),
 			HeldLanes: slices.Clone(s.held), UncleanStarts: s.unclean, Started: s.started, AcceptGap: s.acceptGap,
-			SourceID: s.sourceID(), ParkedTables: map[string]int{},
+			SourceID: s.sourceID(),
 		}
 		for _, p := range s.parked {
 			if p.State != checkpoint.StateDropped && !slices.Contains(l.ParkedSinks, p.Sink) {
 				l.ParkedSinks = append(l.ParkedSinks, p.Sink)
-			}
-			if p.State != checkpoint.StateDropped && p.Sink != "" {
-				l.ParkedTables[p.Message.Table]++
 			}
 			p.ackRun = 0
 		}
