@@ -13,7 +13,7 @@ const (
 	// inlineDelay and inlineRetries bound what is waited for in memory before a lane is parked (R3).
 	inlineDelay   = 2 * time.Second
 	inlineRetries = 3
-	// unreachedLimit answers of "unreachable" to one message, while others of its sink are answered, make it rejected.
+	// unreachedLimit answers of "unreachable" to one message, while others of its destination are answered, make it rejected.
 	unreachedLimit = 3
 	freeRetry      = 100 * time.Millisecond
 )
@@ -121,11 +121,12 @@ func (e *engine) judge(c *call, now time.Time) {
 	}
 	switch {
 	case reached:
-		s.successes++
+		s.answered(c.to)
 		if s.breaker.answered() || good && !s.down.IsZero() {
 			e.opened(s, now)
 		}
 	case attempted:
+		s.unanswered(c.to.Destination, now)
 		e.unreachable(s, c, now)
 	}
 	if p := s.pauses[c.to.Name]; p != nil && !misconfigured {
@@ -235,20 +236,11 @@ func (e *engine) onFailure(l *lane, err error, left, inCall int, now time.Time) 
 	head := l.queue.at(0)
 	class, _, whole := sink.Classify(err)
 	if class == sink.ClassUnreachable {
-		head.unreached++
-		if head.unreached >= unreachedLimit && l.sink.successes > head.reachedBefore && !l.sink.breaker.open {
-			class = sink.ClassRejected
-		} else {
-			if head.unreached == 1 {
-				head.reachedBefore = l.sink.successes
-			}
-			if l.polling && l.sink.breaker.open {
-				e.putBack(l, 2*l.sink.breaker.wait) // the next probe is another lane's head
-				return
-			}
-			e.wait(l, freeRetry<<min(head.unreached, 3), now)
+		if !l.poisonous(head) {
+			e.unreached(l, head, err, now)
 			return
 		}
+		class = sink.ClassRejected
 	} else if class != sink.ClassNotAttempted {
 		head.unreached = 0
 	}

@@ -142,6 +142,7 @@ func (e *engine) checkSink(s *sinkState, now time.Time) {
 		}
 	}
 	s.forgetPauses(now)
+	s.forgetTroubles(now)
 	e.report(s, now)
 }
 

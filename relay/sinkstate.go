@@ -40,7 +40,9 @@ type sinkState struct {
 	park      bool
 	probing   bool      // the breaker's one delivery is in flight, or asked for
 	probed    time.Time // when the database was last asked for one
-	successes int       // answers in all, to tell one unreachable message from an unreachable sink
+	successes int       // answers in all
+
+	troubles map[sink.Destination]*trouble // destinations that are not reached
 }
 
 // destination is where order is kept within a sink.
@@ -49,6 +51,7 @@ type destination struct {
 	ready    []*lane
 	inflight int
 	listed   bool
+	answered int // the number of its last answer among the sink's, to tell one unreachable message from an unreachable destination
 }
 
 // pause is a misconfigured destination.
@@ -75,7 +78,8 @@ const (
 func newSinkState(name string, bit uint64, s sink.Sink, memory int64) *sinkState {
 	st := &sinkState{name: name, bit: bit, sink: s, lanes: map[string]*lane{},
 		dests: map[sink.Destination]*destination{}, pauses: map[string]*pause{}, asleep: newSleepers(),
-		most: int(min(mostIdleLanes, memory/laneMemory)), sweepAt: mostIdleDestinations}
+		troubles: map[sink.Destination]*trouble{}, most: int(min(mostIdleLanes, memory/laneMemory)),
+		sweepAt: mostIdleDestinations}
 	if s == nil { // the sink "" of messages that cannot be routed
 		return st
 	}

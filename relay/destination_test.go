@@ -1,0 +1,170 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source"
+)
+
+// byPartition is a sink of one topic with partitions: that of a message is what its id begins with.
+type byPartition struct{ answering }
+
+func (byPartition) Destination(d *sink.Delivery) sink.Destination {
+	return sink.Destination{Name: "topic", Partition: int32(d.Message.ID[0] - '0')}
+}
+
+// yard is a store of parked deliveries that have no group, each with the time when it is due.
+type yard struct {
+	shelf
+	mu     sync.Mutex
+	rows   map[string]*checkpoint.Parked
+	due    map[string]time.Time
+	guilty []string // those that spent an attempt
+}
+
+func newYard() *yard {
+	y := &yard{rows: map[string]*checkpoint.Parked{}, due: map[string]time.Time{}}
+	y.shelf.settle = y.settled
+	y.shelf.due = func([]string) (found []checkpoint.Parked) {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		for id, p := range y.rows {
+			if !time.Now().Before(y.due[id]) && len(found) < 100 {
+				found = append(found, *p)
+			}
+		}
+		return found
+	}
+	return y
+}
+
+func (y *yard) settled(in *checkpoint.Settlement) *checkpoint.Settled {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for i := range in.Park {
+		p := in.Park[i]
+		y.rows[p.Message.ID], y.due[p.Message.ID] = &p, time.Now().Add(p.NextAttempt)
+		if p.Attempts > 0 {
+			y.guilty = append(y.guilty, p.Message.ID)
+		}
+	}
+	for _, c := range in.Changes {
+		if c.Attempts > 0 {
+			y.guilty = append(y.guilty, c.Key.ID)
+		}
+		if y.due[c.Key.ID] = time.Now().Add(c.NextAttempt); c.Delivered {
+			delete(y.rows, c.Key.ID)
+		}
+	}
+	return saved(in)
+}
+
+func (y *yard) left() (parked int, guilty []string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.rows), y.guilty
+}
+
+// A partition that cannot be reached, of a topic whose others can, costs its messages no attempt, however long that lasts; nor
+// does it keep the log from being read. When it is back, they arrive.
+func TestUnreachedPartitionIsFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const seconds = 1200
+		began, back := time.Now(), make(chan struct{})
+		store := newYard()
+		var mu sync.Mutex
+		arrived := map[byte]int{}
+		done := make(chan struct{})
+		to := byPartition{answering{func(_ context.Context, ds []*sink.Delivery) []error {
+			at := ds[0].Message.ID[0]
+			if at == '1' && !closed(back) {
+				return []error{sink.Unreachable(errors.New("too few replicas are in sync"))}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if arrived[at]++; arrived['1'] == seconds {
+				close(done)
+			}
+			return nil
+		}}}
+		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+			for i := range seconds {
+				b := messages(2)
+				for j, m := range b.Messages {
+					m.ID, m.Group, m.Position.Commit, m.Payload = fmt.Sprint(j, " ", i), "", uint64(i+2), make([]byte, 20<<10)
+				}
+				b.Resume = source.Resume(fmt.Sprint(i))
+				if err := emit(ctx, b); err != nil {
+					return err
+				}
+				<-time.After(time.Second)
+			}
+			if took := time.Since(began); took > 2*seconds*time.Second {
+				t.Errorf("the log was read in %v", took)
+			}
+			close(back)
+			<-ctx.Done()
+			return nil
+		}}
+		runUntil(t, relayWithin(t, 4<<20, src, to, store, 0), done, 3*time.Hour, "the partition's messages")
+		if n, guilty := store.left(); len(guilty) > 0 || arrived['0'] != seconds {
+			t.Errorf("%d are parked, %d spent an attempt (%.40v), %d of %d arrived in the other partition", n, len(guilty), guilty, arrived['0'], seconds)
+		}
+	})
+}
+
+// A message that cannot be delivered while others of its partition can is rejected in the end; where others are of another
+// partition, nothing says that it is the message.
+func TestPoisonOfAPartition(t *testing.T) {
+	t.Parallel()
+	for others, guilty := range map[string]bool{"1": true, "0": false} {
+		t.Run("others in "+others, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { poisonOfAPartition(t, others, guilty) })
+		})
+	}
+}
+
+func poisonOfAPartition(t *testing.T, others string, guilty bool) {
+	store := newYard()
+	to := byPartition{answering{func(_ context.Context, ds []*sink.Delivery) []error {
+		if strings.HasSuffix(ds[0].Message.ID, "poison") {
+			return []error{sink.Unreachable(errors.New("connection lost"))}
+		}
+		return nil
+	}}}
+	done := make(chan struct{})
+	src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+		for i := range 600 {
+			b := messages(1)
+			m := b.Messages[0]
+			m.ID, m.Group, m.Position.Commit = fmt.Sprint(others, " ", i), "", uint64(i+2)
+			if i == 0 {
+				m.ID = "1 poison"
+			}
+			b.Resume = source.Resume(fmt.Sprint(i))
+			if err := emit(ctx, b); err != nil {
+				return err
+			}
+			<-time.After(300 * time.Millisecond)
+		}
+		close(done)
+		<-ctx.Done()
+		return nil
+	}}
+	runUntil(t, relayWith(t, src, to, store, 0), done, time.Hour, "the log is read")
+	n, spent := store.left()
+	if n != 1 || (len(spent) > 0) != guilty {
+		t.Errorf("%d parked, attempts spent: %v; want 1, and %t", n, len(spent), guilty)
+	}
+}
