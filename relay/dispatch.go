@@ -202,8 +202,8 @@ func (e *engine) send(c *call) {
 	e.sent = true
 	ctx, answered := e.callCtx, e.answered
 	go func() {
-		// Between the decision and this line the process may have been stopped for a minute (R12).
-		if time.Since(answered) >= sessionTrust {
+		// Between the decision and this line the process, or the whole machine, may have been stopped for a minute (R12).
+		if elapsed(answered, time.Now()) >= sessionTrust {
 			c.errs = repeat(sink.NotAttempted(errStale), len(c.ds))
 		} else {
 			c.errs = c.sink.sink.Deliver(ctx, c.ds)

@@ -396,7 +396,7 @@ func (e *engine) nextOperation(now time.Time) {
 	case reading && e.dueNow(now):
 	case reading && e.reconcileNow(now):
 	case reading && e.cleanNow(now):
-	case now.Sub(e.answered) >= pingEvery:
+	case elapsed(e.answered, now) >= pingEvery:
 		e.operate(func(ctx context.Context) (func(), error) {
 			return func() {}, e.store.Ping(ctx)
 		})
@@ -432,9 +432,6 @@ func (e *engine) quiet() bool {
 	}
 	return len(e.outcomes) == 0 && len(e.pending) == 0 && (len(e.rows) == 0 || e.lastTry) && !e.parkable()
 }
-
-// trusted tells whether the session answered lately enough for a delivery to start (R12).
-func (e *engine) trusted(now time.Time) bool { return now.Sub(e.answered) < sessionTrust }
 
 func (e *engine) wakeAt(now time.Time) time.Time {
 	at := e.nextTick
