@@ -18,6 +18,8 @@ const (
 	// pageMost deliveries, of about pageBytes, are read on of a lane whose head was delivered (R7).
 	pageMost  = 1000
 	pageBytes = 1 << 20
+	// putBackMost is how long what is put back for a sink that rests waits in the database.
+	putBackMost = time.Second
 )
 
 // pollState is what the poller has in hand.
@@ -282,13 +284,14 @@ func (e *engine) putBack(l *lane, wait time.Duration) {
 	e.letGo(l)
 }
 
-// offBack puts a lane back that was brought by the poller, after an answer that says to wait.
+// offBack puts a lane back that was brought by the poller, after an answer that says to wait. How long a sink wants to rest is not
+// written down: nothing is asked for at a sink that takes nothing, and what is put back is due as soon as an operator ends that.
 func (e *engine) offBack(l *lane, now time.Time) {
 	if !l.polling {
 		return
 	}
 	s := l.sink
-	wait := s.throttled.Sub(now)
+	wait := min(s.throttled.Sub(now), putBackMost)
 	if p := s.pauses[l.queue.at(0).Destination.Name]; p != nil {
 		wait = max(wait, p.probe.Sub(now))
 	}
