@@ -27,6 +27,7 @@ const (
 	sinkDown
 	sinkMisconfigured
 	sinkThrottled
+	sinkLeaderless // half of it cannot be reached
 	sinkModes
 )
 
@@ -166,6 +167,11 @@ func (k *fakeSink) happen(a *attempt) {
 	case sinkDown:
 		a.all(sink.Unreachable(errors.New("connection refused")))
 		return
+	case sinkLeaderless:
+		if a.items[0].dest.Partition == 1 {
+			a.all(sink.Unreachable(errors.New("no leader")))
+			return
+		}
 	case sinkThrottled:
 		a.all(sink.Throttled(errors.New("too many requests"), time.Duration(w.rng.IntN(2000))*time.Millisecond))
 		return
