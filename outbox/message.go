@@ -101,11 +101,11 @@ const standIn = "tailbox-no-id:"
 const MaxIndexed = 1000
 
 // StandInGroup is the Group of a message whose own is longer than MaxIndexed: its beginning, and a hash of all of it, so
-// that messages of one group stay in one group.
+// that messages of one group stay in one group. It adds nothing but ASCII, which every database can write.
 func StandInGroup(group []byte) string {
 	sum := sha256.Sum256(group)
 	start := strings.ToValidUTF8(string(group[:min(len(group), 200)]), "")
-	return start + "…" + hex.EncodeToString(sum[:16])
+	return start + "..." + hex.EncodeToString(sum[:16])
 }
 
 // StandInID is the ID of a message whose row has none (it is NULL, empty or unreadable): it is made of the row's place,

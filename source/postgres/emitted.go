@@ -112,22 +112,23 @@ func (st *stream) emittedContent(ctx context.Context, content []byte) error {
 	m := st.dec.NewMessage()
 	table := outbox.EmittedTable(st.cfg.Messages)
 	m.Position, m.CommitTime, m.Table = pos, st.at, table.String()
-	decodeEnvelope(m, content)
+	decodeEnvelope(m, content, st.watch.encoding)
 	return st.add(ctx, m, len(content))
 }
 
-// decodeEnvelope fills m from the content, all of which becomes the payload where it cannot be understood: nothing else has it.
-func decodeEnvelope(m *outbox.Message, content []byte) {
+// decodeEnvelope fills m from the content, all of which becomes the payload where it cannot be understood: nothing else has it. Its
+// texts never passed the database's encoding, by which they may have to be parked.
+func decodeEnvelope(m *outbox.Message, content []byte, enc encoding) {
 	var e envelope
 	err := e.parse(content)
 	if err == nil {
-		err = e.fill(m)
+		err = e.fill(m, enc)
 	}
 	if err == nil {
 		return
 	}
 	*m = outbox.Message{Table: m.Table, Position: m.Position, CommitTime: m.CommitTime, ID: outbox.StandInID(m.Position.String()), Payload: content,
-		Group: indexed(e.Group), Type: sqlText(e.Type)}
+		Group: indexed(e.Group, enc), Type: enc.fit(sqlText(e.Type))}
 	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("a message written by pg_logical_emit_message cannot be understood: %v: "+
 		"correct its writer, then edit the message with a new id, or drop it", err)}
 }
@@ -147,10 +148,13 @@ func (e *envelope) parse(content []byte) error {
 	return nil
 }
 
-func (e *envelope) fill(m *outbox.Message) error {
+func (e *envelope) fill(m *outbox.Message, enc encoding) error {
 	for _, text := range []string{e.ID, e.Type, e.Topic, e.Group, e.Tenant, e.ContentType, e.IdempotencyKey, e.CorrelationID} {
 		if strings.ContainsRune(text, 0) {
 			return errors.New(`a text has \u0000, which a table cannot hold`)
+		}
+		if enc.fit(text) != text {
+			return fmt.Errorf("a text has a character beyond ASCII, which the database's encoding %s may lack", enc)
 		}
 	}
 	if len(e.ID) > outbox.MaxIndexed || len(e.Group) > outbox.MaxIndexed {
@@ -203,10 +207,10 @@ func (e *envelope) payload() ([]byte, error) {
 	return e.Payload, nil
 }
 
-// indexed is a group as it can be kept.
-func indexed(group string) string {
-	if group = sqlText(group); len(group) > outbox.MaxIndexed {
-		return outbox.StandInGroup([]byte(group))
+// indexed is a group as it can be kept. Groups that are not one stay apart.
+func indexed(group string, enc encoding) string {
+	if group = sqlText(group); len(group) > outbox.MaxIndexed || enc.fit(group) != group {
+		return enc.fit(outbox.StandInGroup([]byte(group)))
 	}
 	return group
 }

@@ -20,7 +20,7 @@ func TestEnvelopes(t *testing.T) {
 		{`{"id": "i", "payload": "text"}`, `i|||||"text"|`},
 	} {
 		m := &outbox.Message{Position: at, Table: "t"}
-		decodeEnvelope(m, []byte(c.content))
+		decodeEnvelope(m, []byte(c.content), encodingUTF8)
 		if got := shortly(m); got != c.want || m.Fault != nil {
 			t.Errorf("%s is %q, %v, want %q", c.content, got, m.Fault, c.want)
 		}
@@ -38,7 +38,7 @@ func TestEnvelopes(t *testing.T) {
 		`{"available_at": "tomorrow"}`:                   "read JSON",
 	} {
 		m := &outbox.Message{Position: at, Table: "t", CommitTime: time.Unix(1, 0)}
-		decodeEnvelope(m, []byte(content))
+		decodeEnvelope(m, []byte(content), encodingUTF8)
 		if m.Fault == nil || !strings.Contains(m.Fault.Reason, want) || string(m.Payload) != content || !outbox.IsStandInID(m.ID) || m.Table != "t" ||
 			m.Position != at || m.CommitTime.IsZero() || strings.Contains(m.Group, "\x00") || len(m.Group) > outbox.MaxIndexed {
 			t.Errorf("%q: fault %+v, message %+v, want %q", content, m.Fault, m, want)

@@ -63,6 +63,7 @@ type parkColumns struct {
 	key, payload                                                                    [][]byte
 	available, created, committed                                                   []pgtype.Timestamptz
 	bytes                                                                           int
+	encoding                                                                        encoding
 }
 
 // add appends a delivery. rowSettled: its message's row is dealt with in the same settlement. first: no delivery before
@@ -106,8 +107,8 @@ func (c *parkColumns) addMessage(p *checkpoint.Parked) {
 	c.topic = append(c.topic, m.Topic)
 	c.key = append(c.key, m.Key)
 	c.payload = append(c.payload, payload)
-	c.headers = append(c.headers, sqlstore.HeadersJSON(m.Headers))
-	c.fields = append(c.fields, sqlstore.FieldsJSON(m.Fields))
+	c.headers = append(c.headers, c.encoding.fitJSON(sqlstore.HeadersJSON(m.Headers)))
+	c.fields = append(c.fields, c.encoding.fitJSON(sqlstore.FieldsJSON(m.Fields)))
 	c.tenant = append(c.tenant, m.Tenant)
 	c.contentType = append(c.contentType, m.ContentType)
 	c.idemKey = append(c.idemKey, m.IdempotencyKey)
@@ -147,7 +148,7 @@ func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, err
 		}
 	}
 	first := sqlstore.FirstOfLanes(parks)
-	cols, queued := &parkColumns{}, 0
+	cols, queued := &parkColumns{encoding: s.encoding}, 0
 	for i := range parks {
 		p := &parks[i]
 		s.sinks[p.Sink] = true
@@ -159,7 +160,7 @@ func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, err
 		if len(cols.sink) == parkChunk || cols.bytes > parkChunkBytes || i == len(parks)-1 {
 			b.Queue(s.q(insertParked), cols.args(s.cfg.Pipeline)...)
 			queued += cols.bytes
-			cols = &parkColumns{}
+			cols = &parkColumns{encoding: s.encoding}
 		}
 		if queued > parkChunkBytes {
 			if err := s.send(ctx, b); err != nil {

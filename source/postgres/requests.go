@@ -54,7 +54,9 @@ func (s *store) CloseRequest(ctx context.Context, id int64, result *RequestResul
 
 // noteResult records what a request did so far.
 func (s *store) noteResult(ctx context.Context, id int64, result *RequestResult, done bool) error {
-	text, err := json.Marshal(result)
+	fitting := *result
+	fitting.Why, fitting.Note, fitting.Error = s.encoding.fit(result.Why), s.encoding.fit(result.Note), s.encoding.fit(result.Error)
+	text, err := json.Marshal(&fitting)
 	if err != nil {
 		return fmt.Errorf("write result of request %d: %w", id, err)
 	}

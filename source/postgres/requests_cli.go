@@ -26,7 +26,7 @@ func openReaderAt(ctx context.Context, cfg Config, url string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{cfg: cfg, conn: conn, texts: make(map[string]string), held: make(sqlstore.HeldLanes), sinks: make(map[string]bool)}
+	s := &store{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), held: make(sqlstore.HeldLanes), sinks: make(map[string]bool)}
 	if err := s.findTables(ctx); err != nil {
 		return nil, errors.Join(err, closeConn(ctx, conn))
 	}
@@ -47,9 +47,15 @@ func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err 
 	if err != nil {
 		return 0, fmt.Errorf("write selection: %w", err)
 	}
-	err = s.conn.QueryRow(ctx, s.q(`INSERT INTO {request} (pipeline, verb, selection, reason, "by")
-		VALUES ($1, $2, $3, $4, coalesce(nullif($5, ''), current_user)) RETURNING id`),
-		cfg.Pipeline, string(r.Verb), string(selection), r.Reason, r.By).Scan(&id)
+	insert := func(reason, by string) error {
+		return s.conn.QueryRow(ctx, s.q(`INSERT INTO {request} (pipeline, verb, selection, reason, "by")
+			VALUES ($1, $2, $3, $4, coalesce(nullif($5, ''), current_user)) RETURNING id`),
+			cfg.Pipeline, string(r.Verb), string(selection), reason, by).Scan(&id)
+	}
+	err = insert(r.Reason, r.By)
+	if lacksCharacter(err) { // what is selected must be meant as it stands; what is only said need not
+		err = insert(s.encoding.fit(r.Reason), s.encoding.fit(r.By))
+	}
 	if err != nil {
 		return 0, s.fault("write request", err)
 	}

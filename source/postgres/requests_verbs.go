@@ -83,7 +83,7 @@ func (e effects) Replay(ctx context.Context, rows []sqlstore.SelectedRow) error 
 }
 
 func (e effects) Drop(ctx context.Context, rows []sqlstore.SelectedRow, why string) error {
-	return e.exec(ctx, dropParked, rows, why)
+	return e.exec(ctx, dropParked, rows, e.s.encoding.fit(why))
 }
 
 func (e effects) Skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
@@ -141,11 +141,11 @@ func (e effects) queueRewrite(b *pgx.Batch, d *checkpoint.Parked) {
 		sent = m.ID
 	}
 	if m.Fault != nil {
-		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
+		class, reason = m.Fault.Class, e.s.encoding.fit(sqlstore.ErrorText(m.Fault.Reason))
 	}
 	b.Queue(e.s.q(rewriteParked), e.s.cfg.Pipeline, d.Sink, m.Table, d.RowID(), sent, m.Type, m.Topic, m.Key, m.Payload,
-		sqlstore.HeadersJSON(m.Headers), sqlstore.FieldsJSON(m.Fields), m.Tenant, m.ContentType, m.IdempotencyKey, m.CorrelationID, m.Priority,
-		m.MaxAttempts, timestamp(m.AvailableAt), timestamp(m.CreatedAt), d.InTable, class, reason)
+		e.s.encoding.fitJSON(sqlstore.HeadersJSON(m.Headers)), e.s.encoding.fitJSON(sqlstore.FieldsJSON(m.Fields)), m.Tenant, m.ContentType,
+		m.IdempotencyKey, m.CorrelationID, m.Priority, m.MaxAttempts, timestamp(m.AvailableAt), timestamp(m.CreatedAt), d.InTable, class, reason)
 }
 
 // keys are the deliveries as parameters.

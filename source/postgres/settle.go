@@ -24,7 +24,7 @@ func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpo
 	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
 		return sqlstore.SettleCheckpoint(ctx, in, s.Save)
 	}
-	a, err := s.settle(ctx, in, nil, nil)
+	a, err := s.settle(ctx, s.encoding.fitSettlement(in), nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func (a *attempt) queueFailures(b *pgx.Batch) {
 				WHERE id = (SELECT max(id) FROM {request} WHERE pipeline = $1 AND verb = 'feedback' AND selection::text = $2) RETURNING id)
 			INSERT INTO {request} (pipeline, verb, selection, reason, "by", done_at, result)
 			SELECT $1, 'feedback', $2::json, $3, 'tailbox', now(), $4::json WHERE NOT EXISTS (SELECT FROM old)`),
-			a.s.cfg.Pipeline, selection, f.Error, f.Result())
+			a.s.cfg.Pipeline, selection, a.s.encoding.fit(f.Error), f.Result())
 	}
 }
 

@@ -40,7 +40,13 @@ type rig struct {
 // newRig makes tables and a publication of them, and no slot.
 func newRig(t testing.TB, pg *servers.PG, ddl string, tables ...outbox.Table) *rig {
 	t.Helper()
-	r := &rig{t: t, pg: pg, db: pg.NewDatabase(t), ignored: map[string]int{}}
+	return newRigIn(t, pg, pg.NewDatabase(t), ddl, tables...)
+}
+
+// newRigIn does it in a database that is there already.
+func newRigIn(t testing.TB, pg *servers.PG, db, ddl string, tables ...outbox.Table) *rig {
+	t.Helper()
+	r := &rig{t: t, pg: pg, db: db, ignored: map[string]int{}}
 	r.conn = r.connect()
 	for _, sql := range strings.Split(ddl, ";;") {
 		r.exec(sql)

@@ -47,12 +47,14 @@ const storeSettings = `SELECT set_config(name, value, false) FROM (VALUES
 // store implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
 // parked, requests.
 type store struct {
-	cfg    Config
-	conn   *pgx.Conn
-	schema string
-	names  names
-	texts  map[string]string // statements with the tables' names put in
-	tables tables
+	cfg  Config
+	conn *pgx.Conn
+	// encoding is the database's: what texts of ours can be written.
+	encoding encoding
+	schema   string
+	names    names
+	texts    map[string]string // statements with the tables' names put in
+	tables   tables
 
 	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
 	held  sqlstore.HeldLanes
@@ -89,7 +91,7 @@ func openStore(ctx context.Context, cfg Config) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &store{cfg: cfg, conn: conn, texts: make(map[string]string), held: make(sqlstore.HeldLanes),
+	s := &store{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), held: make(sqlstore.HeldLanes),
 		sinks: make(map[string]bool)}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, closeConn(ctx, conn))

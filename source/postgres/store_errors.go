@@ -31,6 +31,9 @@ func storeFault(doing string, err error) error {
 		return stop("correct source.tables, or create what is missing")
 	case pe.Code == "42804" || pe.Code == "42883":
 		return stop("the type of a column does not fit: see `tailbox check`, and restart after ALTER TABLE")
+	case lacksCharacter(err):
+		return stop("a text that does not come from the database has a character that the database's encoding (SHOW server_encoding) lacks: write it " +
+			"without that in the configuration (topics, status words), or in the request")
 	case strings.HasPrefix(pe.Code, "22"), strings.HasPrefix(pe.Code, "23"):
 		return stop("the table refuses what on_delivered writes: correct source.tables (status words, columns)")
 	case pe.Code == "P0001":
@@ -68,6 +71,15 @@ func refusal(err error) string {
 		return ""
 	}
 	return sqlstore.Said(err, pe)
+}
+
+// lacksCharacter tells whether a text cannot be turned from one encoding into another.
+func lacksCharacter(err error) bool {
+	switch sqlState(err) {
+	case "22P05", "22021": // untranslatable_character, character_not_in_repertoire
+		return true
+	}
+	return false
 }
 
 // stalePlan tells whether a prepared statement no longer fits its table, because that was altered.

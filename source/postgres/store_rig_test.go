@@ -25,6 +25,12 @@ type storeRig struct {
 // alter the configuration.
 func newStoreRig(t testing.TB, pg *servers.PG, change func(*Config), tables ...outbox.Table) *storeRig {
 	t.Helper()
+	return newStoreRigIn(t, pg, pg.NewDatabase(t), change, tables...)
+}
+
+// newStoreRigIn does it in a database that is there already.
+func newStoreRigIn(t testing.TB, pg *servers.PG, db string, change func(*Config), tables ...outbox.Table) *storeRig {
+	t.Helper()
 	cfg := Config{Tables: tables}
 	var ddl []string
 	for i := range tables {
@@ -36,7 +42,7 @@ func newStoreRig(t testing.TB, pg *servers.PG, change func(*Config), tables ...o
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	r := &storeRig{rig: newRig(t, pg, strings.Join(append(ddl, tableNames("").expand(ownTables)), ";;"), cfg.Tables...), ctx: ctx}
+	r := &storeRig{rig: newRigIn(t, pg, db, strings.Join(append(ddl, tableNames("").expand(ownTables)), ";;"), cfg.Tables...), ctx: ctx}
 	if change != nil {
 		change(&r.cfg)
 	}

@@ -130,6 +130,8 @@ const (
 type watch struct {
 	cfg   *Config
 	every time.Duration // between checks of the catalog
+	// encoding is that of the database, once the log is about to be read.
+	encoding encoding
 	// logEnd is where the server's log ended lately.
 	logEnd atomic.Uint64
 

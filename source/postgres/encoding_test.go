@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// encodedDatabase is a database of an encoding that is not the server's usual one.
+func encodedDatabase(t testing.TB, pg *servers.PG, enc encoding) string {
+	t.Helper()
+	name := pg.NewDatabase(t)
+	for _, sql := range []string{"DROP DATABASE " + name,
+		"CREATE DATABASE " + name + " ENCODING '" + string(enc) + "' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"} {
+		if err := pg.Exec(context.Background(), "postgres", sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return name
+}
+
+// Texts of endpoints, and our own, that LATIN1 lacks: an emoji, Chinese, what stands for bad bytes, an ellipsis.
+const foreign = "500 \U0001F4A5 \u4e2d\uFFFD\u2026 \u00e4"
+
+// TestNarrowEncoding settles texts that the database's encoding lacks: what only says something is written without them.
+func TestNarrowEncoding(t *testing.T) {
+	t.Parallel()
+	pg := servers.Shared(t, "17")
+	table := shape("tailbox", "outbox")
+	table.OnDelivered, table.Columns.Status, table.Columns.Receipt = outbox.Mark, "status", "receipt"
+	r := newStoreRigIn(t, pg, encodedDatabase(t, pg, "LATIN1"), nil, table)
+	r.exec("SET client_encoding = 'UTF8'")
+	for i := 1; i <= 3; i++ {
+		r.row(i)
+	}
+	const plain = "500 ? ??... ?"
+
+	failed := head("mail", msg(1, "gr\u00fcn"), time.Hour)
+	failed.LastError = foreign
+	failed.Message.Headers = []outbox.Header{{Name: "h\u4e2d", Value: []byte("\U0001F4A5\"\n\u00e4")}}
+	failed.Message.Fields = []outbox.Field{{Name: "f", Value: []byte("\u4e2d")}}
+	undecodable := dead("", msg(2, outbox.StandInGroup([]byte(strings.Repeat("\u00fc", 600)))), true)
+	undecodable.Message.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: foreign}
+	r.parkWhole(failed, undecodable)
+	equal(t, "the caller's texts", failed.LastError+undecodable.Message.Fault.Reason, foreign+foreign)
+	equal(t, "parked", r.text("SELECT last_error || '|' || message_group FROM tailbox_parked WHERE sink = 'mail'"), plain+"|gr\u00fcn")
+	equal(t, "fault", r.text("SELECT fault_reason FROM tailbox_parked WHERE sink = ''"), plain)
+	equal(t, "row", r.text("SELECT last_error FROM outbox WHERE id = $1", eventID(1)), plain)
+
+	again := retried("mail", failed.Message, 2, 0)
+	again.LastError = "again " + foreign
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{again}})
+	ps, _, err := r.st.Due(r.ctx, []string{"mail"}, 10)
+	if err != nil || len(ps) != 1 {
+		t.Fatalf("due: %v, %v", ps, err)
+	}
+	equal(t, "error", ps[0].LastError, "again "+plain)
+	equal(t, "headers", ps[0].Message.Headers, failed.Message.Headers)
+	equal(t, "fields", ps[0].Message.Fields, failed.Message.Fields)
+
+	done := delivered("mail", failed.Message)
+	done.Receipt = "mail: " + foreign
+	answered := rowOf(msg(3, ""), false)
+	answered.Receipt = "hook: " + foreign
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{done}, Rows: []checkpoint.Row{answered}})
+	equal(t, "receipts", r.text("SELECT string_agg(receipt, ', ' ORDER BY id) FROM outbox"), "mail: "+plain+", hook: "+plain)
+}
+
+// TestNarrowRequests writes what operators say, and what becomes of it.
+func TestNarrowRequests(t *testing.T) {
+	t.Parallel()
+	pg := servers.Shared(t, "17")
+	r := newStoreRigIn(t, pg, encodedDatabase(t, pg, "LATIN1"), nil, shape("tailbox", "outbox"))
+	r.exec("SET client_encoding = 'UTF8'")
+	said := func(id int64) string { return r.text(`SELECT reason || '|' || "by" FROM tailbox_request WHERE id = $1`, id) }
+	for _, c := range []struct{ why, by, want string }{
+		{"f\u00fcr", "J\u00fcrgen", "f\u00fcr|J\u00fcrgen"}, {"\u4e2d", "op", "?|op"},
+	} {
+		id, err := Ask(r.ctx, r.cfg, &checkpoint.Request{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"mail"}}, Reason: c.why, By: c.by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "request", said(id), c.want)
+		if err := r.st.CloseRequest(r.ctx, id, &RequestResult{Error: foreign, Note: "\u2026", Why: "\u4e2d"}); err != nil {
+			t.Fatal(err)
+		}
+		result, _, err := r.st.Progress(r.ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "result", *result, RequestResult{Error: "500 ? ??... ?", Note: "...", Why: "?"})
+	}
+}
+
+// TestNarrowEnvelopes: texts of messages without a table never passed the database's encoding, and may have to be parked.
+func TestNarrowEnvelopes(t *testing.T) {
+	t.Parallel()
+	pg := servers.Shared(t, "17")
+	r := newStoreRigIn(t, pg, encodedDatabase(t, pg, "LATIN1"), nil, shape("tailbox", "outbox"))
+	r.cfg.Messages = "tailbox"
+	r.src = New(r.cfg)
+	at := r.establish()
+	for _, content := range []string{`{"id": "\u4e2d", "type": "T", "group": "a"}`, `{"id": "2", "type": "\u4e2d", "group": "g\u4e2d"}`,
+		`{"id": "3", "type": "T", "group": "g\u4e01"}`, `{"id": "4", "type": "T", "payload": {"a": "\u4e2d"}, "headers": {"h": "\u4e2d"}}`} {
+		r.exec("SELECT pg_logical_emit_message(true, 'tailbox', $1::text)", content)
+	}
+	ms, _ := r.run(source.Start{From: at, Log: 1}).messages(4)
+	var groups []string
+	for i, m := range ms {
+		if (m.Fault == nil) != (i == 3) {
+			t.Errorf("message %d has fault %+v", i, m.Fault)
+		}
+		groups = append(groups, m.Group)
+		p := dead("", m, true)
+		p.LastError = "no route"
+		r.parkWhole(p)
+	}
+	if groups[0] != "a" || groups[1] == groups[2] || !strings.HasPrefix(groups[1], "g?...") {
+		t.Errorf("groups %q", groups)
+	}
+	equal(t, "parked", r.text("SELECT count(*)::text FROM tailbox_parked"), "4")
+}
