@@ -122,6 +122,7 @@ func (e *engine) judge(c *call, now time.Time) {
 	switch {
 	case reached:
 		s.answered(c.to)
+		s.unproven = s.unproven && !good
 		if s.breaker.answered() || good && !s.down.IsZero() {
 			e.opened(s, now)
 		}
@@ -221,7 +222,6 @@ func (e *engine) delivered(l *lane, n int) {
 			e.backDelivered(l, d)
 			continue
 		}
-		l.sink.bytes -= d.Message.Size()
 		if d.Receipt != nil {
 			d.msg.receipts.add(l.sink.name, d.Receipt)
 		}

@@ -200,7 +200,7 @@ func (e *engine) send(c *call) {
 	c.to.inflight++
 	e.inflight++
 	e.sent = true
-	ctx, answered := e.callCtx, e.answered
+	ctx, answered := c.sink.calls, e.answered
 	go func() {
 		// Between the decision and this line the process, or the whole machine, may have been stopped for a minute (R12).
 		if elapsed(answered, time.Now()) >= sessionTrust {

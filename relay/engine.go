@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +60,7 @@ type engine struct {
 	reconcileState
 	cleanState
 	cautionState
+	starvation
 
 	phase    phase
 	counted  bool    // this start does not count as unclean any more
@@ -193,6 +193,9 @@ func (e *engine) run(ctx context.Context) error {
 	opCtx, stopOps := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopOps()
 	e.callCtx, e.opCtx = callCtx, opCtx
+	for _, s := range e.sinks[1:] {
+		s.begin(callCtx)
+	}
 	running := 0
 	read := func() {
 		running++
@@ -366,6 +369,7 @@ func (e *engine) endSweep(ctx context.Context) error {
 
 // pump starts whatever can be started now.
 func (e *engine) pump(now time.Time) {
+	e.watchStarvation(now)
 	e.retries.due(now, func(l *lane) { e.offer(l, now) })
 	if !now.Before(e.nextTick) {
 		e.nextTick = now.Add(e.cfg.Tick)
@@ -475,17 +479,4 @@ func (e *engine) tick(now time.Time) {
 		e.sample(now)
 	}
 	e.dueAsked, e.requestsAsked = true, true
-}
-
-// checkStarvation parks the lanes of a sink that fills its share of the memory while another sink has nothing left to do.
-func (e *engine) checkStarvation(now time.Time) {
-	if e.memory.starved(now) < parkAfter || len(e.sinks) < 3 {
-		return
-	}
-	fullest := slices.MaxFunc(e.sinks[1:], func(a, b *sinkState) int { return cmp.Compare(a.bytes, b.bytes) })
-	starving := slices.ContainsFunc(e.sinks[1:], func(s *sinkState) bool { return s.queued == 0 })
-	if !fullest.park && starving && int64(fullest.bytes) >= e.cfg.Memory/int64(2*(len(e.sinks)-1)) {
-		e.log.Warn("sink is too slow for the others: parking its lanes", "sink", fullest.name, "queued", fullest.queued)
-		e.parkSink(fullest, now)
-	}
 }

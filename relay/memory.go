@@ -65,6 +65,13 @@ func (m *memory) starved(now time.Time) time.Duration {
 	return now.Sub(m.blocked)
 }
 
+// waits tells whether the source waits for memory.
+func (m *memory) waits() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.blocked.IsZero()
+}
+
 // batchMemory gives a batch's bytes back once none of its messages is needed: they share chunks of memory, so one
 // message keeps the others' bytes too.
 type batchMemory struct {

@@ -81,7 +81,7 @@ func (e *engine) opened(s *sinkState, now time.Time) {
 	if ok, _ := s.accepts(now); !ok {
 		return
 	}
-	s.park, s.why, s.down = false, "", time.Time{}
+	s.park, s.unproven, s.why, s.down = false, false, "", time.Time{}
 	s.relist()
 	e.dueAsked, e.dueAt = true, time.Time{}
 	e.report(s, now)
@@ -118,7 +118,7 @@ func (e *engine) pauseDestination(s *sinkState, q *destination, err error, now t
 
 // checkSink notices what time alone changes about a sink.
 func (e *engine) checkSink(s *sinkState, now time.Time) {
-	if s.park && s.down.IsZero() && s.queued == 0 { // it was too slow for the others, and has caught up
+	if s.park && s.down.IsZero() && s.queued == 0 && !s.unproven { // it was too slow for the others, and has caught up
 		e.opened(s, now)
 	}
 	switch {
@@ -337,13 +337,9 @@ func (e *engine) parked(p parkRun, now time.Time) {
 	for _, d := range l.queue.slice()[:p.queue] {
 		l.passed(d)
 		l.sink.queued--
-		l.sink.bytes -= d.Message.Size()
 	}
 	l.queue.pop(p.queue)
-	for _, d := range l.arrivals.slice()[:p.arrivals] {
-		l.sink.queued--
-		l.sink.bytes -= d.Message.Size()
-	}
+	l.sink.queued -= p.arrivals
 	l.arrivals.pop(p.arrivals)
 	blocks := l.group != ""
 	if p.f != nil {

@@ -252,7 +252,6 @@ func (e *engine) enqueue(s *sinkState, d *delivery, unroutable error, now time.T
 		d.doomed = faultOf(m, unroutable)
 	}
 	s.queued++
-	s.bytes += m.Size()
 	switch {
 	case s.sink == nil:
 		e.park(l, d, d.doomed)

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -25,7 +26,10 @@ type sinkState struct {
 	turn     []*destination // those with lanes that can start a run, in turn
 	inflight int
 	queued   int // deliveries in memory
-	bytes    int
+	hunger   hunger
+
+	calls context.Context // ends when the calls in flight must
+	cut   context.CancelCauseFunc
 
 	breaker   breaker
 	paused    bool // by an operator
@@ -38,6 +42,7 @@ type sinkState struct {
 	// down is since when the sink takes nothing; zero while it does. park: everything for it goes to the database.
 	down      time.Time
 	park      bool
+	unproven  bool      // it was parked because others starved, and has taken nothing since
 	probing   bool      // the breaker's one delivery is in flight, or asked for
 	probed    time.Time // when the database was last asked for one
 	successes int       // answers in all
@@ -90,6 +95,9 @@ func newSinkState(name string, bit uint64, s sink.Sink, memory int64) *sinkState
 	}
 	return st
 }
+
+// begin gives the sink's next calls a context of their own.
+func (s *sinkState) begin(ctx context.Context) { s.calls, s.cut = context.WithCancelCause(ctx) }
 
 // accepts tells whether the sink takes deliveries now, and whether only one, as a probe.
 func (s *sinkState) accepts(now time.Time) (ok, probe bool) {
