@@ -43,17 +43,26 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 	return sink.Rejected(err)
 }
 
-// maxResults bounds the body of an endpoint that answers each message.
-const maxResults = 4 << 20
+// resultsMost bytes, and resultMost for each message, are read of the body of an endpoint that answers each message: many requests
+// are in flight at once, and the bound on memory does not know of their answers.
+const (
+	resultsMost = 64 << 10
+	resultMost  = 4 << 10
+)
 
 // readResults reads the answers to ds one by one.
 func (s *Sink) readResults(ctx context.Context, resp *nethttp.Response, ds []*sink.Delivery) ([]error, error) {
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResults))
+	most := resultsMost + resultMost*len(ds)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return nil, sink.Rejected(fmt.Errorf("post to %s: read results (possible duplicate: the endpoint may have accepted some): %w", s.target, err))
+	}
+	if len(text) > most {
+		return nil, sink.Rejected(fmt.Errorf("post to %s: the results of %d messages are more than %d bytes (possible duplicate: the "+
+			"endpoint may have accepted some): shorten what it says of each", s.target, len(ds), most))
 	}
 	var parsed struct {
 		Results []result `json:"results"`

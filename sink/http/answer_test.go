@@ -127,6 +127,7 @@ func TestResults(t *testing.T) {
 		name, body string
 		want       []sink.Class // nil: all delivered
 		says       string
+		whole      bool // any of the messages may be the cause
 	}{
 		{name: "all", body: `{"results":[{"id":"m0","status":"delivered"},{"id":"m1","status":"delivered"},{"id":"m2","status":"delivered"}]}`},
 		{name: "by id in any order", body: `{"results":[{"id":"m2","status":"rejected","error":"no such sku"},{"id":"m0","status":"delivered"},{"id":"m1","status":"retry"}]}`,
@@ -141,6 +142,12 @@ func TestResults(t *testing.T) {
 		{name: "unknown status", body: `{"results":[{"status":"ok"},{"status":"delivered"},{"status":"delivered"}]}`,
 			want: classes(sink.ClassRejected, delivered, delivered), says: "want delivered, retry or rejected"},
 		{name: "no body", body: ``, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured), says: "set results to false"},
+		{name: "long errors", body: `{"results":[{"status":"delivered"},{"status":"retry","error":"` + strings.Repeat("x", 60<<10) + `"},{"status":"delivered"}]}`,
+			want: classes(delivered, sink.ClassRejected, delivered)},
+		{name: "too large", body: `{"results":[{"status":"delivered"},{"status":"retry","error":"` + strings.Repeat("x", 80<<10) + `"},{"status":"delivered"}]}`,
+			want: classes(sink.ClassRejected, sink.ClassRejected, sink.ClassRejected), says: "more than 77824 bytes", whole: true},
+		{name: "too large to be read", body: `{"results":[{"error":"` + strings.Repeat("x", 5<<20),
+			want: classes(sink.ClassRejected, sink.ClassRejected, sink.ClassRejected), says: "more than 77824 bytes", whole: true},
 		{name: "other JSON", body: `{"ok":true}`, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -164,7 +171,7 @@ func TestResults(t *testing.T) {
 				} else {
 					said = said || strings.Contains(err.Error(), test.says)
 				}
-				if class != test.want[i] || whole {
+				if class != test.want[i] || whole != test.whole {
 					t.Errorf("answer %d: %v (whole %v), want class %d", i, err, whole, test.want[i])
 				}
 			}
