@@ -141,6 +141,38 @@ func TestSinkWithASmallShareHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// A sink that was parked because others starved gets its deliveries at once again after one of its calls succeeded.
+func TestSinkThatHeldUpOthersIsOpenedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const batches = 1000
+		var calls atomic.Int64
+		done := make(chan struct{})
+		slow := answering{func(ctx context.Context, ds []*sink.Delivery) []error {
+			if calls.Add(1) <= 4 {
+				if err := until(ctx, 20*time.Second); err != nil {
+					return []error{sink.Rejected(err)}
+				}
+			}
+			if ds[0].Message.ID == fmt.Sprint(batches-1, 0) {
+				close(done)
+			}
+			return nil
+		}}
+		var parked atomic.Int64
+		store := &shelf{settle: func(in *checkpoint.Settlement) *checkpoint.Settled {
+			parked.Add(int64(len(in.Park)))
+			return saved(in)
+		}}
+		quick := answering{func(context.Context, []*sink.Delivery) []error { return nil }}
+		r := relayOfTwo(t, mixed(batches, 50*time.Millisecond, oneSlow), store, slow, quick)
+		runUntil(t, r, done, 2*time.Minute, "the last message for the slow sink")
+		if n := parked.Load(); n == 0 || n > 500 {
+			t.Errorf("%d of %d deliveries were parked, want those of some 20 s", n, batches)
+		}
+	})
+}
+
 // A sink that makes progress is not parked where that would help no other: its own messages fill the memory, or the other sink
 // is hardly faster.
 func TestSinkThatMakesProgressIsNotParked(t *testing.T) {
