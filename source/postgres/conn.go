@@ -26,10 +26,19 @@ const (
 )
 
 // sessionSettings make values that arrive as text independent of the role's and database's defaults. They are set by a
-// statement, not in the startup message: poolers refuse startup parameters that they do not know.
-const sessionSettings = `SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; ` +
+// statement, not in the startup message: poolers refuse startup parameters that they do not know. See also textSettings.
+const sessionSettings = `SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; ` +
 	`SET timezone = 'UTC'; SET bytea_output = 'hex'; SET extra_float_digits = 1; ` +
 	`SET client_min_messages = 'warning'; SET standard_conforming_strings = on`
+
+// textSettings are those of a session's texts. A server that knows no encoding would hold all that it sends against UTF-8, and refuse to send
+// a row that is something else: the log could never be read past it.
+func textSettings(conn *pgconn.PgConn) string {
+	if encodingOf(conn) == encodingNone {
+		return "SET client_encoding = 'SQL_ASCII'; " + sessionSettings
+	}
+	return "SET client_encoding = 'UTF8'; " + sessionSettings
+}
 
 // streamSettings are further settings of a replication connection. The server gives up a relay that went silent after 10 s,
 // so that a successor finds the slot free; statusInterval keeps well below that.
@@ -106,7 +115,7 @@ func (c *Config) connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to postgres: %w", err)
 	}
-	if err := execSimple(ctx, conn.PgConn(), sessionSettings); err != nil {
+	if err := execSimple(ctx, conn.PgConn(), textSettings(conn.PgConn())); err != nil {
 		return nil, errors.Join(fmt.Errorf("set up session: %w", err), closeConn(ctx, conn))
 	}
 	return conn, nil
@@ -128,7 +137,7 @@ func (c *Config) connectReplication(ctx context.Context) (*pgconn.PgConn, error)
 		}
 		return nil, fmt.Errorf("open replication connection: %w", err)
 	}
-	if err := execSimple(ctx, conn, sessionSettings+"; "+streamSettings); err != nil {
+	if err := execSimple(ctx, conn, textSettings(conn)+"; "+streamSettings); err != nil {
 		return nil, errors.Join(fmt.Errorf("set up replication connection: %w", err), closePgConn(ctx, conn))
 	}
 	return conn, nil

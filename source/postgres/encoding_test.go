@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,9 @@ func TestNarrowRequests(t *testing.T) {
 	pg := servers.Shared(t, "17")
 	r := newStoreRigIn(t, pg, encodedDatabase(t, pg, "LATIN1"), nil, shape("tailbox", "outbox"))
 	r.exec("SET client_encoding = 'UTF8'")
-	said := func(id int64) string { return r.text(`SELECT reason || '|' || "by" FROM tailbox_request WHERE id = $1`, id) }
+	said := func(id int64) string {
+		return r.text(`SELECT reason || '|' || "by" FROM tailbox_request WHERE id = $1`, id)
+	}
 	for _, c := range []struct{ why, by, want string }{
 		{"f\u00fcr", "J\u00fcrgen", "f\u00fcr|J\u00fcrgen"}, {"\u4e2d", "op", "?|op"},
 	} {
@@ -125,4 +128,105 @@ func TestNarrowEnvelopes(t *testing.T) {
 		t.Errorf("groups %q", groups)
 	}
 	equal(t, "parked", r.text("SELECT count(*)::text FROM tailbox_parked"), "4")
+}
+
+// TestNoEncoding: a database without an encoding holds whatever bytes were written. They come from the log and from a sweep, are parked, and
+// find their row again.
+func TestNoEncoding(t *testing.T) {
+	t.Parallel()
+	pg := servers.Shared(t, "17")
+	table := shape("tailbox", "outbox")
+	table.OnDelivered, table.Columns.Status = outbox.Mark, "status"
+	r := newStoreRigIn(t, pg, encodedDatabase(t, pg, encodingNone), nil, table)
+	r.exec("ALTER TABLE outbox ALTER id DROP DEFAULT, ALTER id TYPE text")
+	r.reopen()
+	insert := func(n string) {
+		r.exec(`INSERT INTO outbox (id, type, topic, message_group, payload, headers) VALUES ($1, $2, 'topic', $3, $4, $5::text::jsonb)`,
+			"\xfc"+n, "T\xfc", "gr\xfcn", []byte("\xff"+n), "{\"h\xfc\": \"\xe4\\n\"}")
+	}
+	want := func(n string, m *outbox.Message) {
+		t.Helper()
+		equal(t, "message", shortly(m), "\xfc"+n+"|T\xfc|topic|gr\xfcn||\xff"+n+"|h\xfc=\xe4\n")
+		if m.Fault != nil {
+			t.Errorf("fault %+v", m.Fault)
+		}
+	}
+	insert("1")
+	snap, sweep, err := r.snapshot(false, false)
+	if err != nil || !sweep {
+		t.Fatalf("judge: %v, %v", sweep, err)
+	}
+	swept, _ := r.pending(snap)
+	if len(swept) != 1 {
+		t.Fatalf("swept %d messages", len(swept))
+	}
+	want("1", swept[0])
+	if err := snap.Close(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	insert("2")
+	insert("3")
+	for _, text := range []bool{false, true} {
+		r.src.textOnly.Store(text)
+		x := r.run(source.Start{From: snap.Resume(), Log: 1})
+		ms, _ := x.messages(2)
+		want("2", ms[0])
+		want("3", ms[1])
+		if err := x.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if text {
+			r.parkThrough(ms[0], want)
+		}
+	}
+}
+
+// parkThrough parks message 2, has it back and delivers it.
+func (r *storeRig) parkThrough(m *outbox.Message, want func(string, *outbox.Message)) {
+	r.t.Helper()
+	p := head("mail", m, 0)
+	p.LastError = foreign + "\xfc"
+	r.parkWhole(p)
+	ps, _, err := r.st.Due(r.ctx, []string{"mail"}, 10)
+	if err != nil || len(ps) != 1 {
+		r.t.Fatalf("due: %v, %v", ps, err)
+	}
+	want("2", ps[0].Message)
+	equal(r.t, "error", ps[0].LastError, foreign+"\uFFFD")
+	list, _, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{Sink: "mail", States: []checkpoint.State{checkpoint.StateRetrying}}, 10)
+	if err != nil || len(list) != 1 {
+		r.t.Fatalf("list: %v, %v", list, err)
+	}
+	want("2", list[0].Message)
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("mail", m)}})
+	equal(r.t, "row", r.text("SELECT status FROM outbox WHERE id = $1", m.ID), "delivered")
+	equal(r.t, "parked", r.text("SELECT count(*)::text FROM tailbox_parked"), "0")
+}
+
+// TestUntranslatable: WIN1252 takes bytes that are no character of it, and its server cannot send them. Reading on would fail again each time.
+func TestUntranslatable(t *testing.T) {
+	t.Parallel()
+	pg := servers.Shared(t, "17")
+	table := shape("tailbox", "outbox")
+	table.OnDelivered, table.Columns.Status = outbox.Mark, "status"
+	r := newStoreRigIn(t, pg, encodedDatabase(t, pg, "WIN1252"), nil, table)
+	at := r.establish()
+	r.exec("INSERT INTO outbox (type, topic, payload) VALUES ($1, 'topic', '')", "\x81")
+	r.run(source.Start{From: at, Log: 1}).fails(source.ErrStop, "drop the replication slot")
+	r.dropSlot()
+	snap, _, err := r.snapshot(false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = snap.Pending(r.ctx, 5, func(context.Context, *source.Batch) error { return nil })
+	if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "correct or delete that row") {
+		t.Errorf("swept with %v", err)
+	}
+	r.exec("UPDATE outbox SET type = $1", "\xfc")
+	r.dropSlot()
+	if snap, _, err = r.snapshot(false, false); err != nil {
+		t.Fatal(err)
+	}
+	ms, _ := r.pending(snap)
+	equal(t, "type", ms[0].Type, "\u00fc")
 }

@@ -314,7 +314,7 @@ func (t *pollTable) Rows(ctx context.Context, after, last uint64, limit int, sho
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read rows of %s: %w", t.table, err)
+		return fmt.Errorf("read rows of %s: %w", t.table, unsendable(err))
 	}
 	return nil
 }

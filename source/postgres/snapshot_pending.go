@@ -90,7 +90,7 @@ func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, commitTimes boo
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read pending rows of %s: %w", r.table, err)
+		return fmt.Errorf("read pending rows of %s: %w", r.table, unsendable(err))
 	}
 	return nil
 }

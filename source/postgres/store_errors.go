@@ -32,8 +32,8 @@ func storeFault(doing string, err error) error {
 	case pe.Code == "42804" || pe.Code == "42883":
 		return stop("the type of a column does not fit: see `tailbox check`, and restart after ALTER TABLE")
 	case lacksCharacter(err):
-		return stop("a text that does not come from the database has a character that the database's encoding (SHOW server_encoding) lacks: write it " +
-			"without that in the configuration (topics, status words), or in the request")
+		return stop("a text has a character that the database's encoding (SHOW server_encoding) or UTF-8 lacks: write it without that in the " +
+			"configuration (topics, status words), in the request, or in the row")
 	case strings.HasPrefix(pe.Code, "22"), strings.HasPrefix(pe.Code, "23"):
 		return stop("the table refuses what on_delivered writes: correct source.tables (status words, columns)")
 	case pe.Code == "P0001":
@@ -80,6 +80,15 @@ func lacksCharacter(err error) bool {
 		return true
 	}
 	return false
+}
+
+// unsendable gives the error of a server that cannot send a row its meaning: it would fail again each time.
+func unsendable(err error) error {
+	if !lacksCharacter(err) {
+		return err
+	}
+	return fmt.Errorf("%w: a text of a row has bytes that are no character of the database's encoding, or a character that UTF-8 lacks: correct or "+
+		"delete that row: %w", err, source.ErrStop)
 }
 
 // stalePlan tells whether a prepared statement no longer fits its table, because that was altered.

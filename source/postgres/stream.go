@@ -187,9 +187,8 @@ func (c *Config) streamError(err error) error {
 		return fmt.Errorf("the server cannot send a row, since it is larger than 1 GB in its text or binary form: %w: drop the replication slot while the relay is stopped; the "+
 			"next start sweeps the tables, and makes a dead letter of that row: %w", err, source.ErrStop)
 	case "22P05", "22021": // see lacksCharacter
-		return fmt.Errorf("the server cannot send a row, since a text of it has bytes that are no character of the database's encoding, or one that UTF-8 "+
-			"lacks: %w: drop the replication slot while the relay is stopped, and correct or delete that row; the next start sweeps the tables: %w",
-			err, source.ErrStop)
+		return fmt.Errorf("%w: then drop the replication slot while the relay is stopped, since the log has the row as it was; the next start sweeps the tables",
+			unsendable(err))
 	case "58P01": // a file is not there
 		var pe *pgconn.PgError
 		if !errors.As(err, &pe) || !segmentName.MatchString(pe.Message) {
