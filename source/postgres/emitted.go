@@ -109,6 +109,11 @@ func (st *stream) emittedContent(ctx context.Context, content []byte) error {
 	if err != nil {
 		return err
 	}
+	if st.watch.encoding.narrow() && !utf8.Valid(content) {
+		if content, err = st.watch.translate(ctx, content); err != nil {
+			return err
+		}
+	}
 	m := st.dec.NewMessage()
 	table := outbox.EmittedTable(st.cfg.Messages)
 	m.Position, m.CommitTime, m.Table = pos, st.at, table.String()

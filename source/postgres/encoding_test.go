@@ -109,14 +109,16 @@ func TestNarrowEnvelopes(t *testing.T) {
 	r.cfg.Messages = "tailbox"
 	r.src = New(r.cfg)
 	at := r.establish()
+	r.exec("SET client_encoding = 'UTF8'")
 	for _, content := range []string{`{"id": "\u4e2d", "type": "T", "group": "a"}`, `{"id": "2", "type": "\u4e2d", "group": "g\u4e2d"}`,
-		`{"id": "3", "type": "T", "group": "g\u4e01"}`, `{"id": "4", "type": "T", "payload": {"a": "\u4e2d"}, "headers": {"h": "\u4e2d"}}`} {
+		`{"id": "3", "type": "T", "group": "g\u4e01"}`, `{"id": "4", "type": "T", "payload": {"a": "\u4e2d"}, "headers": {"h": "\u4e2d"}}`,
+		`{"id": "5", "type": "T", "group": "a", "payload": "` + "\u00fc" + `"}`} {
 		r.exec("SELECT pg_logical_emit_message(true, 'tailbox', $1::text)", content)
 	}
-	ms, _ := r.run(source.Start{From: at, Log: 1}).messages(4)
+	ms, _ := r.run(source.Start{From: at, Log: 1}).messages(5)
 	var groups []string
 	for i, m := range ms {
-		if (m.Fault == nil) != (i == 3) {
+		if (m.Fault == nil) != (i >= 3) {
 			t.Errorf("message %d has fault %+v", i, m.Fault)
 		}
 		groups = append(groups, m.Group)
@@ -127,7 +129,8 @@ func TestNarrowEnvelopes(t *testing.T) {
 	if groups[0] != "a" || groups[1] == groups[2] || !strings.HasPrefix(groups[1], "g?...") {
 		t.Errorf("groups %q", groups)
 	}
-	equal(t, "parked", r.text("SELECT count(*)::text FROM tailbox_parked"), "4")
+	equal(t, "parked", r.text("SELECT count(*)::text FROM tailbox_parked"), "5")
+	equal(t, "payload", string(ms[4].Payload), "\"\u00fc\"")
 }
 
 // TestNoEncoding: a database without an encoding holds whatever bytes were written. They come from the log and from a sweep, are parked, and

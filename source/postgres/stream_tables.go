@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,6 +193,27 @@ func (w *watch) kind(ctx context.Context, typeOID uint32) (kind, error) {
 		return kindOther, err
 	}
 	return describeType(ctx, w.conn.PgConn(), typeOID)
+}
+
+// translate turns what the server sends as it was written, in the database's encoding, into UTF-8. What is no text is left as it is.
+func (w *watch) translate(ctx context.Context, content []byte) ([]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.connect(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := queryText(ctx, w.conn.PgConn(), fmt.Sprintf("SELECT pg_catalog.convert('\\x%x', %s, 'UTF8')", content, quoteLiteral(string(w.encoding))))
+	switch {
+	case strings.HasPrefix(sqlState(err), "22"):
+		return content, nil
+	case err != nil:
+		return nil, fmt.Errorf("translate a logical message: %w", err)
+	}
+	text, err := hex.DecodeString(strings.TrimPrefix(rows[0][0], `\x`))
+	if err != nil {
+		return nil, fmt.Errorf("translate a logical message: %w", err)
+	}
+	return text, nil
 }
 
 func (w *watch) connect(ctx context.Context) (err error) {
