@@ -25,8 +25,8 @@ type cautionState struct {
 // startCounting takes back that this start counts as unclean, once it is known that there was nothing to read, and
 // nothing was brought back: ends before the first message do not count (R9).
 func (e *engine) startCounting() bool {
-	if !e.uncounted() || !(e.idleLog || e.stopping) || e.careful() && e.dueAsked && !e.stopping {
-		return false // the poller has yet to find out what is due
+	if !e.uncounted() || !(e.idleLog && e.looked || e.stopping) {
+		return false
 	}
 	cp := e.saved
 	e.operate(func(ctx context.Context) (func(), error) {

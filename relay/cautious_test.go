@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +20,15 @@ import (
 type backlog struct {
 	shelf
 	left   []checkpoint.Parked
-	events []string
 	ends   []checkpoint.Change // of those that were not delivered
+	mu     sync.Mutex
+	events []string
+}
+
+func (b *backlog) note(event string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(b.events, event)
 }
 
 func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
@@ -35,7 +44,7 @@ func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
 		return []checkpoint.Parked{head}
 	}
 	b.page = func() []checkpoint.Parked {
-		b.events = append(b.events, "page")
+		b.note("page")
 		return b.left
 	}
 	b.settle = func(in *checkpoint.Settlement) *checkpoint.Settled {
@@ -55,7 +64,7 @@ func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
 	}
 	b.starting = func(s checkpoint.Suspect) {
 		if s.Times > 0 {
-			b.events = append(b.events, "in hand "+s.Position.String())
+			b.note("in hand " + s.Position.String())
 		}
 	}
 	return b
@@ -64,11 +73,12 @@ func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
 // run lets a relay work on the backlog, and on one message of the log, until the sink has taken n.
 func (b *backlog) run(t *testing.T, n int) {
 	t.Helper()
-	taken, done := 0, make(chan struct{})
+	var taken atomic.Int32
+	done := make(chan struct{})
 	to := answering{func(_ context.Context, ds []*sink.Delivery) []error {
 		for _, d := range ds {
-			b.events = append(b.events, "sent "+d.Message.Position.String())
-			if taken++; taken == n {
+			b.note("sent " + d.Message.Position.String())
+			if taken.Add(1) == int32(n) {
 				close(done)
 			}
 		}
@@ -149,7 +159,7 @@ func TestCautiousPollerEnds(t *testing.T) {
 }
 
 func (b *backlog) Save(_ context.Context, _ *checkpoint.Checkpoint) error {
-	b.events = append(b.events, "saved")
+	b.note("saved")
 	return nil
 }
 
@@ -164,9 +174,9 @@ func TestIdleStartCountsAfterThePoller(t *testing.T) {
 				done := make(chan struct{})
 				to := checked{check: func(context.Context) []error { <-time.After(time.Second); return nil }}
 				to.deliver = func(context.Context, []*sink.Delivery) []error {
-					b.events = append(b.events, "sent")
+					b.note("sent")
 					<-time.After(time.Second)
-					b.events = append(b.events, "answered")
+					b.note("answered")
 					close(done)
 					return nil
 				}

@@ -28,6 +28,7 @@ type pollState struct {
 	dueAt    time.Time // when the next parked delivery is due, by the database's word
 	pages    []*lane   // lanes to read on
 	inHand   map[checkpoint.Key]bool
+	looked   bool // what was due at the start is known
 	// polledBytes is what the poller's deliveries take of the memory; they have a quarter of it to themselves, or a tail
 	// that always fills its part would starve them.
 	polledBytes int
@@ -110,6 +111,7 @@ func (e *engine) askDue(names []string, most int, then func()) {
 		}
 		return func() {
 			now, before := time.Now(), len(e.inHand)
+			e.looked = true
 			for i := range due {
 				e.bring(&due[i], now)
 			}
