@@ -143,8 +143,11 @@ func (a *attempt) delivered(m *settled, v *view) {
 	a.writes.remove = append(a.writes.remove, v.OID)
 }
 
-// alter gives a delivery its new state.
+// alter gives a delivery its new state. One that an operator dropped while an attempt of it was under way stays dropped.
 func (a *attempt) alter(v *view, c *checkpoint.Change) {
+	if v.State == checkpoint.StateDropped {
+		return
+	}
 	v.State, v.Blocks, v.Attempts = c.State, c.Blocks && !v.Alone, c.Attempts
 	v.LastError, v.ErrorClass, v.Next = sqlstore.ErrorText(c.LastError), c.ErrorClass, nil
 	set := bson.D{{Key: "state", Value: v.State}, {Key: "blocks", Value: v.Blocks}, {Key: "attempts", Value: v.Attempts},

@@ -18,11 +18,12 @@ UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = 'delivered', p.blocks = 0,
 WHERE ` + whereKeys
 
 	// alterParked gives a delivery its new state. Of those that block, only the first of a lane has a time, which is set when
-	// that is known. The assignments are made in this order.
+	// that is known. One that an operator dropped while an attempt of it was under way stays dropped. The assignments are made in
+	// this order.
 	alterParked = `
 UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = ?, p.blocks = ? AND NOT p.alone, p.attempts = ?, p.last_error = ?, p.error_class = ?,
 	p.changed_at = UTC_TIMESTAMP(6), p.next_attempt_at = IF(p.blocks, NULL, ?)
-WHERE ` + whereKeys
+WHERE ` + whereKeys + ` AND p.state <> 'dropped'`
 
 	// superseded are all but the newest of a lane's blocking deliveries.
 	superseded = `

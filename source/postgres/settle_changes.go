@@ -33,7 +33,7 @@ FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, sour
 WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts, p.row_settled`
 
 // alterParked gives deliveries their new state. It runs after delivered ones were removed, so that a delivery which
-// became the first of its lane may be due.
+// became the first of its lane may be due. One that an operator dropped while an attempt of it was under way stays dropped.
 const alterParked = `
 UPDATE {parked} p SET state = v.state, blocks = v.blocks AND NOT p.alone, attempts = v.attempts, last_error = nullif(v.last_error, ''),
 	error_class = nullif(v.error_class, ''), changed_at = now(),
@@ -42,7 +42,7 @@ UPDATE {parked} p SET state = v.state, blocks = v.blocks AND NOT p.alone, attemp
 		THEN now() + v.delay * interval '1 microsecond' END
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bool[], $7::int[], $8::bool[], $9::bigint[], $10::text[], $11::text[])
 	WITH ORDINALITY AS v (sink, source_table, message_id, state, blocks, attempts, due, delay, last_error, error_class, n)` + parkedAt + `
-WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone`
+WHERE p.ctid = at.ctid AND p.state <> 'dropped' RETURNING v.n - 1, p.alone`
 
 // supersede makes all but the newest of a lane's blocking deliveries dead.
 const supersede = `

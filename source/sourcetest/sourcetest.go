@@ -299,6 +299,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "RequestInParts", run: testRequestInParts},
 		{name: "Edit", run: testEdit},
 		{name: "Drop", run: testDrop},
+		{name: "DroppedInFlight", run: testDroppedInFlight},
 		{name: "Skip", run: testSkip},
 		{name: "Hold", run: testHold},
 		{name: "Pause", run: testPause},

@@ -59,7 +59,7 @@ func (fs Feedbacks) Tell(ctx context.Context, in *checkpoint.Settlement, message
 	}
 	t := &teller{fs: fs, unread: make(map[checkpoint.Key]string)}
 	t.parks(in.Park)
-	t.changes(in.Changes)
+	t.changes(in.Changes, messages)
 	for i := range in.Rows {
 		if r := &in.Rows[i]; !r.Parked && !skipped[i] && r.Message != nil {
 			t.add(outbox.OutcomeDelivered, r.Table, source.Outcome{Message: r.Message, RowID: r.ID, Receipt: r.Receipt})
@@ -135,9 +135,18 @@ func (t *teller) parks(parks []checkpoint.Parked) {
 	}
 }
 
-func (t *teller) changes(changes []checkpoint.Change) {
+// changes adds failed attempts, but for those of deliveries that are over: an operator dropped them meanwhile.
+func (t *teller) changes(changes []checkpoint.Change, messages []*Message) {
+	of := make(map[MessageKey]*Message, len(messages))
+	for _, m := range messages {
+		of[m.Key] = m
+	}
 	for _, c := range LastChanges(changes) {
 		if c.Message == nil || c.Delivered {
+			continue
+		}
+		at := func(v ParkedView) bool { return v.Sink == c.Key.Sink }
+		if m := of[KeyOfMessage(c.Key)]; m != nil && !slices.ContainsFunc(m.Live, at) {
 			continue
 		}
 		t.add(outcomeOf(c.State), c.Key.Table, source.Outcome{Message: c.Message, RowID: c.Key.ID, Sink: c.Key.Sink, Attempt: c.Attempts,
