@@ -265,12 +265,14 @@ type Request struct {
 // A Selection says which parked deliveries, groups or sinks a request is about. Fields that are set must all match; IDs and
 // Groups match if one of theirs does.
 type Selection struct {
-	IDs    []string `json:"ids,omitempty"`
-	Sink   string   `json:"sink,omitempty"`
+	IDs  []string `json:"ids,omitempty"`
+	Sink string   `json:"sink,omitempty"`
+	// Table is the outbox table that the messages are of, as in outbox.Message.Table or without its schema: an id may be one of
+	// several tables.
+	Table  string   `json:"table,omitempty"`
 	Sinks  []string `json:"sinks,omitempty"` // for pause and resume of sinks
 	Groups []string `json:"groups,omitempty"`
 	Type   string   `json:"type,omitempty"`
-	Table  string   `json:"table,omitempty"`  // Message.Table
 	Reason string   `json:"reason,omitempty"` // glob on last_error or error_class
 	States []State  `json:"states,omitempty"` // default dead
 	Limit  int      `json:"limit,omitempty"`

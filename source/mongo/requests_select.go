@@ -76,7 +76,7 @@ func matches(sel *checkpoint.Selection, v *view, asked time.Time) bool {
 	switch {
 	case !asked.IsZero() && since.After(asked):
 		return false
-	case sel.Type != "" && !glob(sel.Type, v.Type), sel.Table != "" && sel.Table != v.Table:
+	case sel.Table != "" && !strings.HasSuffix("."+v.Table, "."+sel.Table), sel.Type != "" && !glob(sel.Type, v.Type):
 		return false
 	}
 	return sel.Reason == "" || glob(sel.Reason, v.LastError) || glob(sel.Reason, v.ErrorClass)

@@ -201,7 +201,7 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 		return fault("look for open requests", err)
 	}
 	_, err = s.ask(ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay, Reason: why, By: "tailbox",
-		Selection: sqlstore.ResetSelection(ids)})
+		Selection: sqlstore.ResetSelection(table, ids)})
 	return err
 }
 

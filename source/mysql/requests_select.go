@@ -2,8 +2,10 @@ package mysql
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/sqlstore"
@@ -82,11 +84,11 @@ func (s *store) matching(sel *checkpoint.Selection) raw {
 	}
 	like(sel.Type, "type")
 	like(sel.Reason, "last_error", "error_class")
-	if sel.Table != "" {
-		conds = append(conds, "p.source_table = "+string(appendLiteral(nil, bin(sel.Table))))
-	}
 	if name, limited := sel.AtSink(); limited {
 		conds = append(conds, "p.sink = "+quoteLiteral(name))
+	}
+	if sel.Table != "" {
+		conds = append(conds, fmt.Sprintf("RIGHT(CONCAT('.', p.source_table), %d) = ", utf8.RuneCountInString(sel.Table)+1)+string(appendLiteral(nil, bin("."+sel.Table))))
 	}
 	return raw(strings.Join(conds, " AND "))
 }

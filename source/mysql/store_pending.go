@@ -238,7 +238,7 @@ func (s *store) parkedStates(ctx context.Context, t *table, rows []pendingRow) (
 // askForReset asks for the replay of dead deliveries whose rows say that they are pending again, unless such a request is
 // open already.
 func (s *store) askForReset(ctx context.Context, table string, ids []string) error {
-	selection, err := json.Marshal(sqlstore.ResetSelection(ids))
+	selection, err := json.Marshal(sqlstore.ResetSelection(table, ids))
 	if err != nil {
 		return fmt.Errorf("write selection: %w", err)
 	}

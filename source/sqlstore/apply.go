@@ -195,6 +195,10 @@ func (p *part) apply(ctx context.Context) error {
 	case !Selects(p.request.Verb):
 		return p.sinks(ctx)
 	}
+	if why, err := p.ambiguous(ctx); err != nil || why != "" {
+		p.result.Error, p.done = why, why != ""
+		return err
+	}
 	c, err := p.requests.Select(ctx, p.request, p.result)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func ListPending[C any](ctx context.Context, at *C, limit int, out *checkpoint.P
 	return at, nil
 }
 
-// ResetSelection is what a request selects that replays dead deliveries whose rows were set to pending again with plain SQL (R11).
-func ResetSelection(ids []string) checkpoint.Selection {
-	return checkpoint.Selection{IDs: ids, AllowReorder: true, Refresh: true}
+// ResetSelection is what a request selects that replays dead deliveries whose rows of a table were set to pending again with plain SQL (R11).
+func ResetSelection(table string, ids []string) checkpoint.Selection {
+	return checkpoint.Selection{IDs: ids, Table: table, AllowReorder: true, Refresh: true}
 }

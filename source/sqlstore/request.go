@@ -46,9 +46,12 @@ func (r *RequestResult) Refuse(why string) {
 func Validate(r *checkpoint.Request) error {
 	sel := &r.Selection
 	_, atSink := sel.AtSink()
-	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Table != "" || sel.Reason != ""
+	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Table != "" || sel.Type != "" || sel.Reason != ""
 	if sel.Unrouted && (sel.Sink != "" || ByGroups(r)) {
 		return errors.New("unrouted is about deliveries for which no sink could be chosen: it goes with no sink, and not with hold or resume")
+	}
+	if sel.Table != "" && !Selects(r.Verb) {
+		return errors.New("a table is about deliveries: it goes with replay, edit, drop and skip")
 	}
 	switch r.Verb {
 	case checkpoint.VerbReplay, checkpoint.VerbDrop:
