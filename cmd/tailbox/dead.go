@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -18,7 +19,8 @@ func newDead() *command {
 	return &command{
 		name: "dead", about: "lists, shows, replays, edits and drops dead letters",
 		long: "A delivery is dead when its attempts are spent or its sink refused it for good. It stays until an operator decides.\n" +
-			"What is done is written to tailbox_request, and the relay carries it out; without a running relay it is done at once.",
+			"What is done is written to tailbox_request, and the relay carries it out; without a running relay it is done at once.\n" +
+			"An ID that messages of several outbox tables have is refused by replay, edit and drop until --table names the one that is meant.",
 		example: "tailbox dead list\ntailbox dead replay --sink mail --all",
 		sub:     []*command{newDeadList(), newDeadShow(), newDeadReplay(), newDeadEdit(), newDeadDrop()},
 	}
@@ -62,7 +64,7 @@ func newDeadList() *command {
 }
 
 func newDeadShow() *command {
-	var file string
+	var file, table string
 	var at sinkFlag
 	var output output
 	return &command{
@@ -70,6 +72,7 @@ func newDeadShow() *command {
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
 			at.flag(fs, "only the delivery to this sink, `NAME`")
+			tableFlag(fs, &table)
 			output.flag(fs)
 		},
 		run: func(ctx context.Context, sh *shell, ids []string) error {
@@ -84,7 +87,7 @@ func newDeadShow() *command {
 			if err := at.known(ctx, p, db, "dead show"); err != nil {
 				return err
 			}
-			found, _, err := db.parked(ctx, at.in(checkpoint.Selection{IDs: ids, States: anyState()}), 0)
+			found, _, err := db.parked(ctx, at.in(checkpoint.Selection{IDs: ids, Table: table, States: anyState()}), 0)
 			if err != nil {
 				return err
 			}
@@ -135,7 +138,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 		return err
 	}
 	if !narrowed(&sel) && !sel.All {
-		return wrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --group, --type, --table or --reason, or say --all", v)
+		return wrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --table, --group, --type or --reason, or say --all", v)
 	}
 	p, err := load(ctx, sh, d.file)
 	if err != nil {
@@ -150,7 +153,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 		if err != nil {
 			return err
 		}
-		return printParked(sh.out, found, more)
+		return errors.Join(printParked(sh.out, found, more), oneTable(ids, found))
 	}
 	sinks, err := sinksOf(ctx, p, db, sel)
 	if err != nil {
@@ -188,7 +191,7 @@ func newDeadDrop() *command {
 	d := &deadVerb{}
 	return &command{
 		name: "drop", args: "[ID…]", about: "gives deliveries up for good; needs --why",
-		example: `tailbox dead drop 5f0c7e0a-… --why "customer was deleted"`,
+		example: `tailbox dead drop 5f0c7e0a-… --why "customer was deleted"` + "\ntailbox dead drop 5 --table orders_outbox --why TICKET-7",
 		flags:   d.flags,
 		run: func(ctx context.Context, sh *shell, ids []string) error {
 			if d.why == "" && !d.dryRun {
@@ -201,7 +204,7 @@ func newDeadDrop() *command {
 
 func newDeadEdit() *command {
 	var at sinkFlag
-	var file, payload, kind, topic, key, newID, why string
+	var file, table, payload, kind, topic, key, newID, why string
 	var headers map[string]string
 	var noWait, reorder, allSinks bool
 	set := map[string]bool{}
@@ -222,6 +225,7 @@ func newDeadEdit() *command {
 			headersFlag(fs, &headers)
 			fs.StringVar(&newID, "new-id", "", "`ID` of the changed message (default a random UUID)")
 			at.flag(fs, "only the delivery to this sink, `NAME`")
+			tableFlag(fs, &table)
 			fs.BoolVar(&allSinks, "all-sinks", false, "the deliveries at all sinks at once")
 			fs.BoolVar(&reorder, "allow-reorder", false, "even if its group has passed it: it is then delivered out of order")
 			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
@@ -254,12 +258,12 @@ func newDeadEdit() *command {
 			if err != nil {
 				return err
 			}
-			sel := at.in(checkpoint.Selection{IDs: ids, AllowReorder: reorder, Edit: edit})
+			sel := at.in(checkpoint.Selection{IDs: ids, Table: table, AllowReorder: reorder, Edit: edit})
 			db := p.database(sh.log(), nil)
 			if err := at.known(ctx, p, db, "dead edit"); err != nil {
 				return err
 			}
-			sinks, err := sinksOf(ctx, p, db, at.in(checkpoint.Selection{IDs: ids, States: []checkpoint.State{checkpoint.StateDead}}))
+			sinks, err := sinksOf(ctx, p, db, at.in(checkpoint.Selection{IDs: ids, Table: table, States: []checkpoint.State{checkpoint.StateDead}}))
 			if err != nil {
 				return err
 			}

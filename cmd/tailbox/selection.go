@@ -5,20 +5,22 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A selector is the part of a command line that chooses parked deliveries.
 type selector struct {
-	sink               sinkFlag
-	group, kind, table string
-	reason, state      string
-	limit              int
-	all, allSinks      bool
+	sink                       sinkFlag
+	group, kind, reason, state string
+	table                      string
+	limit                      int
+	all, allSinks              bool
 }
 
 // A sinkFlag is --sink. The empty name, which lists show as ”, is a sink of its own: that of messages for which no sink could
@@ -63,9 +65,9 @@ func (f *sinkFlag) known(ctx context.Context, p *parts, db database, command str
 // flags adds the flags that a list understands.
 func (s *selector) flags(fs *flag.FlagSet, limit int) {
 	s.sink.flag(fs, "only deliveries to this sink, `NAME`; '' for messages that no sink could be chosen for")
+	tableFlag(fs, &s.table)
 	fs.StringVar(&s.group, "group", "", "only this message group, `NAME`")
 	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`")
-	fs.StringVar(&s.table, "table", "", "only messages of this outbox table, `NAME` with its schema as dead show tells it")
 	fs.StringVar(&s.reason, "reason", "", "only deliveries whose error or error class matches `GLOB`")
 	fs.StringVar(&s.state, "state", "dead", "states, a `LIST` of dead, retrying, waiting")
 	fs.IntVar(&s.limit, "limit", limit, "at most `N` deliveries; 0 = no limit")
@@ -73,7 +75,7 @@ func (s *selector) flags(fs *flag.FlagSet, limit int) {
 
 // selection is what the flags and IDs select.
 func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
-	sel := s.sink.in(checkpoint.Selection{IDs: ids, Type: s.kind, Table: s.table, Reason: s.reason, Limit: s.limit, All: s.all})
+	sel := s.sink.in(checkpoint.Selection{IDs: ids, Table: s.table, Type: s.kind, Reason: s.reason, Limit: s.limit, All: s.all})
 	if s.group != "" {
 		sel.Groups = []string{s.group}
 	}
@@ -93,7 +95,7 @@ func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
 // narrowed tells whether anything but a limit is selected by.
 func narrowed(sel *checkpoint.Selection) bool {
 	_, atSink := sel.AtSink()
-	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Type != "" || sel.Table != "" || sel.Reason != ""
+	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Table != "" || sel.Type != "" || sel.Reason != ""
 }
 
 // sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.
@@ -134,6 +136,23 @@ func oneSink(sinks []string, allSinks bool) error {
 	}
 	slices.Sort(names)
 	return wrongUsage("the selection reaches deliveries at several sinks, %s: choose one with --sink, or say --all-sinks", strings.Join(names, ", "))
+}
+
+// tableFlag adds --table.
+func tableFlag(fs *flag.FlagSet, into *string) {
+	fs.StringVar(into, "table", "", "only messages of this outbox table, `NAME`, with or without its schema")
+}
+
+// oneTable refuses ids that messages of several tables have, as the database does when it carries a request out.
+func oneTable(ids []string, found []sqlstore.Listed) error {
+	tables := map[string]bool{}
+	for i := range found {
+		tables[found[i].Message.Table] = true
+	}
+	if len(ids) == 0 || len(tables) < 2 {
+		return nil
+	}
+	return wrongUsage("%s", sqlstore.AmongTables(slices.Collect(maps.Keys(tables))))
 }
 
 // headersFlag adds --header, which may be repeated.
