@@ -116,7 +116,7 @@ func (s *server) change(x *session, ch *checkpoint.Change) (lane checkpoint.Lane
 	if ch.Delivered {
 		s.remove(p)
 		s.w.durable(p.m, p.Sink)
-	} else {
+	} else if p.State != checkpoint.StateDropped { // an operator dropped it while it was under way
 		p.State, p.Blocks, p.Attempts, p.Due = ch.State, ch.Blocks, ch.Attempts, ch.Due
 		p.LastError, p.ErrorClass = ch.LastError, ch.ErrorClass
 		p.dueAt = time.Now().Add(ch.NextAttempt)
