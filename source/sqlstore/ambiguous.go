@@ -45,7 +45,7 @@ func (p *part) ambiguous(ctx context.Context) (string, error) {
 		return AmongTables(slices.Collect(maps.Keys(tables))), nil
 	case r.Verb == checkpoint.VerbEdit && several != nil:
 		slices.Sort(several)
-		return fmt.Sprintf("several messages of one table have this id, by their own ids %s: edit, replay or drop first those that have another own id, by that",
+		return fmt.Sprintf("several messages of one table have this id; their own ids are %s: name one by its own id, beginning with those that differ from this one",
 			strings.Join(several, ", ")), nil
 	}
 	return "", nil
