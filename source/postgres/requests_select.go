@@ -11,7 +11,7 @@ import (
 
 const (
 	selectedColumns = `p.sink, p.message_group, p.position, p.message_id, p.source_table, p.state, p.blocks, p.alone, p.row_settled,
-	p.state = ANY ($8::text[]) AND ($9 = '' OR p.type LIKE $9) AND ($13 = '' OR p.source_table = $13) AND ($11::text IS NULL OR p.sink = $11)
+	p.state = ANY ($8::text[]) AND ($9 = '' OR p.type LIKE $9) AND ($11::text IS NULL OR p.sink = $11)
 	AND ($10 = '' OR p.last_error LIKE $10 OR p.error_class LIKE $10)
 	AND ($13 = '' OR right('.' || p.source_table, length($13) + 1) = '.' || $13)
 	AND coalesce(CASE WHEN p.state = 'dead' THEN p.changed_at ELSE p.parked_at END <=
