@@ -123,7 +123,11 @@ func (e *engine) judge(c *call, now time.Time) {
 	case reached:
 		s.answered(c.to)
 		s.unproven = s.unproven && !good
-		if s.breaker.answered() || good && !s.down.IsZero() {
+		broken := s.breaker.answered()
+		if broken { // what was not reached meanwhile was so because of that
+			clear(s.troubles)
+		}
+		if broken || good && !s.down.IsZero() {
 			e.opened(s, now)
 		}
 	case attempted:

@@ -124,6 +124,26 @@ func (e *engine) nothingInHand() bool {
 	return e.list.next == &e.list && len(e.inHand) == 0 && e.suspect.Times == 0 && e.storeIdle()
 }
 
+// bringCarefully takes what is parked in hand once it is on record. The poller looks again when that is settled, or a while later where it
+// cannot be brought yet: the log is to be read on meanwhile.
+func (e *engine) bringCarefully(p *checkpoint.Parked, now time.Time) {
+	if s := e.byName[p.Sink]; s == nil || s.sink == nil && !e.inTurn(p) {
+		e.dueSoon(e.cfg.Tick, now)
+		return
+	}
+	e.accuse(again(e.load.Started, p.Message.Position), func() {
+		now, before := time.Now(), len(e.inHand)
+		e.bring(p, now)
+		if len(e.inHand) > before {
+			e.cautious++
+			e.dueAsked = true
+			return
+		}
+		e.survived = true // its lane cannot take it now
+		e.dueSoon(e.cfg.Tick, now)
+	})
+}
+
 // cautionNow lets the source decode one more row, when everything before it is settled and its position is written down.
 func (e *engine) cautionNow() bool {
 	if e.caution == nil || e.stopping || e.list.next != &e.list || len(e.inHand) > 0 || !e.storeIdle() {

@@ -188,3 +188,78 @@ func TestIdleStartCountsAfterThePoller(t *testing.T) {
 		})
 	}
 }
+
+// A message that could not be routed is due at once, and has to wait for what is before it in the log: a cautious start reads that
+// meanwhile, and does not put it on record before its turn.
+func TestCautiousPollerWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		batch := messages(3) // the last of which was parked
+		for i, m := range batch.Messages {
+			m.Group, m.Position.Commit = "g", uint64(i+1)
+		}
+		last := batch.Messages[2]
+		copied := *last
+		due := checkpoint.Parked{Message: &copied, State: checkpoint.StateRetrying, Blocks: true, Due: true}
+		b := newBacklog(checkpoint.Loaded{UncleanStarts: 3, Checkpoint: &checkpoint.Checkpoint{SourceID: "s", Resume: "0", Log: 1,
+			SettledAbove: map[string][]checkpoint.Range{"": {{First: last.Position, Last: last.Position}}}}}, due)
+		b.loaded.Blocked = nil
+		settle, done := b.settle, make(chan struct{})
+		b.settle = func(in *checkpoint.Settlement) *checkpoint.Settled {
+			if len(in.Changes) > 0 {
+				b.note("rerouted")
+				close(done)
+			}
+			return settle(in)
+		}
+		to := answering{func(_ context.Context, ds []*sink.Delivery) []error {
+			b.note("sent " + ds[0].Message.Position.String())
+			return nil
+		}}
+		runUntil(t, relayWith(t, &asksFirst{batch: batch}, to, b, 0), done, time.Minute, "the one that is due")
+		var want []string
+		for _, m := range batch.Messages {
+			want = append(want, "in hand "+m.Position.String(), "sent "+m.Position.String())
+		}
+		want = append(want, "in hand "+last.Position.String(), "rerouted")
+		if !slices.Equal(b.events, want) {
+			t.Errorf("events\n%q, want\n%q", b.events, want)
+		}
+	})
+}
+
+// The record of what is in hand outlasts the log's progress without messages: or a delivery that ends the relay would be forgotten.
+func TestRecordOutlastsBareProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBacklog(checkpoint.Loaded{UncleanStarts: 3}, waiting(0))
+		settle, done := b.settle, make(chan struct{})
+		b.settle = func(in *checkpoint.Settlement) *checkpoint.Settled {
+			if len(in.Changes) == 0 {
+				b.note("saved")
+			}
+			return settle(in)
+		}
+		inCall := make(chan struct{})
+		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+			<-inCall
+			if err := emit(ctx, &source.Batch{Resume: "1", LogBytes: 64 << 20}); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}}
+		to := answering{func(context.Context, []*sink.Delivery) []error {
+			close(inCall)
+			<-time.After(time.Second)
+			b.note("answered")
+			close(done)
+			return nil
+		}}
+		runUntil(t, relayWith(t, src, to, b, 0), done, time.Minute, "it is sent")
+		at := slices.Index(b.events, "saved")
+		if answered := slices.Index(b.events, "answered"); at >= 0 && at < answered {
+			t.Errorf("events %q: the log's progress was saved, and the record cleared, before the sink had answered", b.events)
+		}
+	})
+}

@@ -317,7 +317,7 @@ func (e *engine) addPark(s *settlement, l *lane, d *delivery, p checkpoint.Parke
 }
 
 func (e *engine) died(sinkName string, d *delivery, class string) {
-	if class == sink.ClassCrash.String() {
+	if class == sink.ClassCrash.String() && d.Message.Position == e.load.Started.Position {
 		e.load.Started = checkpoint.Suspect{} // an operator may replay it
 	}
 	name := ""

@@ -95,35 +95,26 @@ func (e *engine) probeDue(s *sinkState, now time.Time) {
 }
 
 func (e *engine) askDue(names []string, most int, then func()) {
-	careful, started := e.careful(), e.load.Started
 	e.operate(func(ctx context.Context) (func(), error) {
 		due, next, err := e.store.Due(ctx, names, most)
 		if err != nil {
 			return nil, fmt.Errorf("read due lanes: %w", err)
 		}
-		suspect := checkpoint.Suspect{}
-		if careful && len(due) > 0 {
-			due = due[:1]
-			suspect = again(started, due[0].Message.Position)
-			if err := e.store.Starting(ctx, suspect); err != nil {
-				return nil, fmt.Errorf("note the next parked message: %w", err)
-			}
-		}
 		return func() {
 			now, before := time.Now(), len(e.inHand)
 			e.looked = true
-			for i := range due {
-				e.bring(&due[i], now)
+			switch {
+			case !e.careful():
+				for i := range due {
+					e.bring(&due[i], now)
+				}
+			case len(due) > 0:
+				e.bringCarefully(&due[0], now)
 			}
-			if suspect.Times > 0 {
-				e.accused(suspect)
-				e.cautious++
-				e.survived = len(e.inHand) == before // its lane cannot take it now
-			}
-			if len(due) == most && (most > 1 || careful) && len(e.inHand) > before {
+			if len(due) == most && most > 1 && len(e.inHand) > before {
 				e.dueAsked = true
 			}
-			if next > 0 {
+			if next > 0 && !(e.careful() && len(due) > 0) {
 				e.dueSoon(next, now)
 			}
 			then()

@@ -143,6 +143,7 @@ func (e *engine) settleAt(now time.Time) time.Time {
 		return e.lastSettle.Add(settleEvery)
 	case len(e.rows) > 0:
 		return latest(e.rowsAt, e.lastSettle)
+	case e.suspect.Times > 0 && !e.stopping: // it would clear the record of what is in hand
 	case e.phase == phaseTailing && e.bareProgress():
 		if e.stopping || e.stuck != nil || e.unsaved >= bareBytes {
 			return now

@@ -46,7 +46,7 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 // resultsMost bytes, and resultMost for each message, are read of the body of an endpoint that answers each message: many requests
 // are in flight at once, and the bound on memory does not know of their answers.
 const (
-	resultsMost = 64 << 10
+	resultsMost = 256 << 10
 	resultMost  = 4 << 10
 )
 

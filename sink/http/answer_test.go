@@ -142,12 +142,12 @@ func TestResults(t *testing.T) {
 		{name: "unknown status", body: `{"results":[{"status":"ok"},{"status":"delivered"},{"status":"delivered"}]}`,
 			want: classes(sink.ClassRejected, delivered, delivered), says: "want delivered, retry or rejected"},
 		{name: "no body", body: ``, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured), says: "set results to false"},
-		{name: "long errors", body: `{"results":[{"status":"delivered"},{"status":"retry","error":"` + strings.Repeat("x", 60<<10) + `"},{"status":"delivered"}]}`,
+		{name: "long errors", body: `{"results":[{"status":"delivered"},{"status":"retry","error":"` + strings.Repeat("x", 250<<10) + `"},{"status":"delivered"}]}`,
 			want: classes(delivered, sink.ClassRejected, delivered)},
-		{name: "too large", body: `{"results":[{"status":"delivered"},{"status":"retry","error":"` + strings.Repeat("x", 80<<10) + `"},{"status":"delivered"}]}`,
-			want: classes(sink.ClassRejected, sink.ClassRejected, sink.ClassRejected), says: "more than 77824 bytes", whole: true},
+		{name: "too large", body: `{"results":[{"status":"delivered"},{"status":"retry","error":"` + strings.Repeat("x", 280<<10) + `"},{"status":"delivered"}]}`,
+			want: classes(sink.ClassRejected, sink.ClassRejected, sink.ClassRejected), says: "more than 274432 bytes", whole: true},
 		{name: "too large to be read", body: `{"results":[{"error":"` + strings.Repeat("x", 5<<20),
-			want: classes(sink.ClassRejected, sink.ClassRejected, sink.ClassRejected), says: "more than 77824 bytes", whole: true},
+			want: classes(sink.ClassRejected, sink.ClassRejected, sink.ClassRejected), says: "more than 274432 bytes", whole: true},
 		{name: "other JSON", body: `{"ok":true}`, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
