@@ -52,12 +52,14 @@ func (c *Config) readCatalog(ctx context.Context, s *session) (*catalog, error) 
 	return cat, nil
 }
 
-// A layout is how rows of one table map are read: where values end, and what they mean. A layout without a plan is of a table
-// that is none of ours.
+// A layout is how rows of one table map are read: where values end, and what they mean. Which columns it has is found out once rows
+// are wanted: those of a change, such as the relay's own, may be of columns that nobody can read any more.
 type layout struct {
-	raw  []byte // the table map, to recognise it again
-	plan *plan
+	raw  []byte     // the table map, to recognise it again
+	info *tableInfo // nil: a table that is none of ours
+	plan *plan      // nil: not asked for yet, or err
 	wire []wireColumn
+	err  error
 	own  bool // one of tailbox_*
 }
 

@@ -3,7 +3,6 @@ package mysql
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/tailbox/tailbox/source"
@@ -13,7 +12,7 @@ import (
 func (st *stream) dispatch(ctx context.Context, h *header, b, whole []byte) error {
 	switch h.typ {
 	case eventTableMap:
-		return st.tableMap(ctx, b)
+		return st.tableMap(b)
 	case eventWriteRows, eventWriteRowsV1, eventWriteRowsZ, eventWriteRowsZ2,
 		eventUpdateRows, eventUpdateRowsV1, eventUpdateRowsZ, eventUpdateRowsZ2, eventPartialUpdate,
 		eventDeleteRows, eventDeleteRowsV1, eventDeleteRowsZ, eventDeleteRowsZ2:
@@ -106,7 +105,7 @@ func (st *stream) mariaGTID(h *header, b []byte) error {
 }
 
 // tableMap notes which table the rows that follow belong to.
-func (st *stream) tableMap(ctx context.Context, b []byte) error {
+func (st *stream) tableMap(b []byte) error {
 	id, schema, table, err := parseTableName(b)
 	if err != nil {
 		return err
@@ -118,49 +117,10 @@ func (st *stream) tableMap(ctx context.Context, b []byte) error {
 		return nil
 	}
 	if l == nil || !bytes.Equal(l.raw, b) {
-		if l, err = st.layout(ctx, schema, table, b); err != nil && st.group.skip && errors.Is(err, source.ErrStop) {
-			st.holdError(err)
-			l = &layout{}
-		} else if err != nil {
-			return err
-		}
+		l = &layout{raw: bytes.Clone(b), info: st.cat.byName[string(schema)+"."+string(table)]}
+		l.own = l.info == nil && bytes.HasPrefix(table, []byte("tailbox_"))
 		st.layouts[id] = l
 	}
 	st.group.moved = st.group.moved || !l.own
 	return nil
-}
-
-// layout finds out how the rows of a table are read.
-func (st *stream) layout(ctx context.Context, schema, table, b []byte) (*layout, error) {
-	raw := bytes.Clone(b)
-	info := st.cat.byName[string(schema)+"."+string(table)]
-	if info == nil {
-		return &layout{raw: raw, own: bytes.HasPrefix(table, []byte("tailbox_"))}, nil
-	}
-	t, err := parseTableMap(raw)
-	if err != nil {
-		return nil, err
-	}
-	if t.names == nil && (st.stale || t.sameAs(info) != nil) {
-		// Altered since the catalog was read.
-		cat, err := st.watch.refresh(ctx)
-		if err != nil {
-			return nil, err
-		}
-		st.cat, st.stale = cat, false
-		if info = st.cat.byName[info.String()]; info == nil {
-			return &layout{raw: raw}, nil
-		}
-	}
-	if t.names == nil {
-		if err := st.asOfNow(ctx, info); err != nil {
-			return nil, err
-		}
-	}
-	l, err := st.cat.newLayout(info, t)
-	if err != nil {
-		return nil, err
-	}
-	l.raw = raw
-	return l, nil
 }

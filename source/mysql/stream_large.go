@@ -89,7 +89,7 @@ func (st *stream) largeRows(ctx context.Context, typ byte, p *pieces) error {
 		return err
 	}
 	head = bytes.Clone(head)
-	l, wanted, err := st.layoutOf(typ, head)
+	l, wanted, err := st.layoutOf(ctx, typ, head)
 	if err != nil || !wanted {
 		st.pass(size)
 		return err

@@ -31,7 +31,7 @@ func rowsKind(typ byte) (ignored string, compressed, v2 bool) {
 const tableIDSize = 6
 
 // layoutOf finds the layout of the rows in an event, and whether there is anything to do with them.
-func (st *stream) layoutOf(typ byte, b []byte) (l *layout, wanted bool, err error) {
+func (st *stream) layoutOf(ctx context.Context, typ byte, b []byte) (l *layout, wanted bool, err error) {
 	if len(b) < tableIDSize {
 		return nil, false, truncated("rows")
 	}
@@ -42,7 +42,7 @@ func (st *stream) layoutOf(typ byte, b []byte) (l *layout, wanted bool, err erro
 	if l = st.layouts[id]; l == nil {
 		return nil, false, fmt.Errorf("read the binlog at %s: rows of table %d, which was not announced: %w", st.cur, id, errProtocol)
 	}
-	if l.plan == nil {
+	if l.info == nil {
 		return l, false, nil
 	}
 	if ignored, _, _ := rowsKind(typ); ignored != "" {
@@ -51,12 +51,52 @@ func (st *stream) layoutOf(typ byte, b []byte) (l *layout, wanted bool, err erro
 		}
 		return l, false, nil
 	}
-	return l, !st.group.skip || st.group.state == groupPrepared, nil
+	if err = st.learn(ctx, l); err != nil && st.group.skip && errors.Is(err, source.ErrStop) {
+		st.holdError(err)
+		l.err, l.raw = err, nil // of the next transaction it is looked at anew
+		return l, false, nil
+	}
+	return l, err == nil && l.plan != nil, err
+}
+
+// learn finds out how the rows of a layout are read.
+func (st *stream) learn(ctx context.Context, l *layout) error {
+	if l.plan != nil || l.err != nil {
+		return l.err
+	}
+	t, err := parseTableMap(l.raw)
+	if err != nil {
+		return err
+	}
+	info := st.cat.byName[l.info.String()]
+	if t.names == nil && info != nil && (st.stale || t.sameAs(info) != nil) {
+		// Altered since the catalog was read.
+		cat, err := st.watch.refresh(ctx)
+		if err != nil {
+			return err
+		}
+		st.cat, st.stale = cat, false
+		info = cat.byName[info.String()]
+	}
+	if l.info = info; info == nil {
+		return nil
+	}
+	if t.names == nil {
+		if err := st.asOfNow(ctx, info); err != nil {
+			return err
+		}
+	}
+	made, err := st.cat.newLayout(info, t)
+	if err != nil {
+		return err
+	}
+	l.plan, l.wire = made.plan, made.wire
+	return nil
 }
 
 // rows handles an event with rows.
 func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
-	l, wanted, err := st.layoutOf(typ, b)
+	l, wanted, err := st.layoutOf(ctx, typ, b)
 	if err != nil || !wanted {
 		st.pass(len(b))
 		return err
