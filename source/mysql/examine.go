@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/poll"
 )
@@ -39,7 +40,7 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	case sourceID != "" && sourceID != server.id:
 		e.Lost = fmt.Sprintf("the checkpoint belongs to server %s, and its position to %s, which this is", sourceID, server.id)
 	default:
-		e.Lost, err = lostHere(ctx, s, at)
+		e.Lost, err = c.lostHere(ctx, s, at)
 	}
 	if e.Lost == "" && err == nil {
 		e.Lost, err = c.unreadable(ctx, at)
@@ -54,8 +55,8 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 
 // lostHere tells why a place in this server's own log cannot be read any more, as far as the list of its files and its GTIDs show it.
 // Whether its file is still the same one shows when it is opened. XA transactions that were prepared in a file that was purged since, and never ended,
-// are no reason: then reading goes on without their rows, so at forgets them.
-func lostHere(ctx context.Context, s *session, at *resume) (string, error) {
+// are no reason where a comparison with the log finds their rows: at goes back to the first file there is, in which others may be prepared.
+func (c *Config) lostHere(ctx context.Context, s *session, at *resume) (string, error) {
 	files, err := readLogFiles(ctx, s)
 	if err != nil {
 		return "", err
@@ -64,7 +65,16 @@ func lostHere(ctx context.Context, s *session, at *resume) (string, error) {
 		return slices.ContainsFunc(files, func(f logFile) bool { return f.place.file == p.file })
 	}
 	if at.from.file != 0 && !has(at.from) {
+		for i := range c.Tables {
+			if t := &c.Tables[i]; t.OnDelivered == outbox.Keep {
+				return fmt.Sprintf("the server has no file %s any more, where an XA transaction was prepared that had not ended at the checkpoint, and nothing "+
+					"but the log tells what it wrote to %s (on_delivered: keep): it was purged, or the log was reset", at.from.name(), t), nil
+			}
+		}
 		at.from = place{}
+		if len(files) > 0 && files[0].place.before(at.place) {
+			at.from = files[0].place
+		}
 	}
 	for _, f := range files {
 		if f.place.base != at.place.base {

@@ -1,9 +1,12 @@
 package mysql
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -49,6 +52,45 @@ func TestForgottenXAIsNoGap(t *testing.T) {
 		r.finishXA("ROLLBACK", "a")
 		r.exec(insert(3))
 		again.until("2 3")
+		again.stop()
+		// Rows of a table that nothing else tells of are lost with the file.
+		r.cfg.Tables[0].OnDelivered = outbox.Keep
+		r.src = New(r.cfg)
+		if e, err := r.src.Examine(r.ctx, x.resumed(t).server, x.resume); err != nil || !strings.Contains(e.Lost, "XA transaction") {
+			t.Errorf("examined with a table that is kept: %+v, %v", e, err)
+		}
+		r.src = New(r.cfg)
+		if err := r.run(x.resume).fails(); !errors.Is(err, source.ErrGap) {
+			t.Errorf("Run with a table that is kept: %v", err)
+		}
+	})
+}
+
+// A transaction whose file was purged is forgotten, but not the others that are prepared.
+func TestForgottenXALeavesOthers(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		r := newSourceRig(t, servers.MySQL(t, kind))
+		from := r.establish()
+		r.prepareXA("a", insert(10))
+		r.exec("FLUSH BINARY LOGS")
+		second := r.logFile()
+		r.prepareXA("b", insert(20))
+		r.exec("FLUSH BINARY LOGS", insert(1))
+		x := r.run(from)
+		x.until("1")
+		x.stop()
+		r.exec("PURGE BINARY LOGS TO '" + second + "'")
+		r.finishXA("COMMIT", "b")
+		r.exec(insert(2))
+		again := r.run(x.resume)
+		for len(again.messages) == 0 || again.messages[len(again.messages)-1].ID != number(2) {
+			again.next("the last message")
+		}
+		if again.ids() != "20 2" {
+			t.Errorf("messages behind the purged file: %s", again.ids())
+		}
+		again.stop()
+		r.finishXA("ROLLBACK", "a")
 	})
 }
 

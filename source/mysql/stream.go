@@ -149,7 +149,7 @@ func (st *stream) begin(ctx context.Context, from *resume) error {
 	lost, err := "", error(nil)
 	prepared := from.from
 	if from.server == d.server.id {
-		lost, err = lostHere(ctx, d.session, from)
+		lost, err = s.cfg.lostHere(ctx, d.session, from)
 	} else {
 		lost, err = lostElsewhere(ctx, d.session, d.server, from)
 	}
