@@ -70,6 +70,12 @@ func quotedSize(q []byte, backslash bool) int {
 	return 1
 }
 
+// settings are what MariaDB sets for a statement alone.
+var settings = regexp.MustCompile(`(?is)^\s*(?:set\s+statement\b.*?\bfor\s+)+`)
+
+// withoutSettings is a bare statement from behind SET STATEMENT … FOR on.
+func withoutSettings(bare []byte) []byte { return bare[len(settings.Find(bare)):] }
+
 // verbOf is the word of a bare statement that says what it does to rows, in upper case, and the statement from there on. WITH,
 // and MariaDB's SET STATEMENT and ANALYZE, may stand before it.
 func verbOf(bare []byte) (verb string, rest []byte) {

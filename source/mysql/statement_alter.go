@@ -6,26 +6,34 @@ import (
 	"strings"
 )
 
+// wordEnd is the end of a word that is none of the name of a column, such as index$2.
+const wordEnd = "(?:[\\s=(`'\"]|$)"
+
 var (
 	alterTable = regexp.MustCompile(`(?is)^alter\s+(?:online\s+)?(?:ignore\s+)?table\s+(?:if\s+exists\s+)?` + tablePattern +
 		`(?:\s+(?:wait\s+\d+|nowait)\b)?(.*)$`)
-	renamedTo   = regexp.MustCompile(`(?is)\brename\s+(?:(?:to|as)\b|=)?\s*` + tablePattern)
-	movedTables = regexp.MustCompile(`(?is)^(?:drop\s+tables?|rename\s+tables?|create\s+or\s+replace\s+table)\s+(.*)$`)
-	droppedBase = regexp.MustCompile(`(?is)^drop\s+(?:database|schema)\s+(?:if\s+exists\s+)?` + namePattern)
-	tableNamed  = regexp.MustCompile(tablePattern)
+	// What becomes another table, or takes the name of one.
+	renamedTo     = regexp.MustCompile(`(?is)\b(?:rename\s+(?:(?:to|as)\b|=)?|convert\s+table\b)\s*` + tablePattern)
+	movedTables   = regexp.MustCompile(`(?is)^(?:drop\s+tables?|rename\s+tables?)\s+(.*)$`)
+	replacedTable = regexp.MustCompile(`(?is)^create\s+or\s+replace\s+table\s+(?:if\s+not\s+exists\s+)?` + tablePattern)
+	droppedBase   = regexp.MustCompile(`(?is)^drop\s+(?:database|schema)\s+(?:if\s+exists\s+)?` + namePattern)
+	tableNamed    = regexp.MustCompile(tablePattern)
 	// What ALTER TABLE does to partitions it does alone, to a list of them.
-	ofPartitions = regexp.MustCompile(`(?is)^\s*(?:add|drop|truncate|coalesce|reorganize|analyze|check|optimize|rebuild|repair|exchange)\s+partition\b`)
-	keepsColumns = regexp.MustCompile(`(?is)^(?:$|add\s+(?:unique|fulltext|spatial|index|key|constraint|foreign|primary|check)\b` +
-		`|drop\s+(?:index|key|foreign|primary|constraint|check)\b` +
-		`|(?:discard|import)\s+tablespace\b|rename\s+(?:index|key)\b|alter\s+(?:index|check|constraint)\b` +
-		`|(?:comment|engine|auto_increment|algorithm|lock|row_format|key_block_size|force|stats_\w+|enable|disable)\b` +
-		`|partition\s+by\b|remove\s+partitioning\b)`)
+	ofPartitions = regexp.MustCompile(`(?is)^\s*(?:(?:add|drop|truncate|coalesce|reorganize|analyze|check|optimize|rebuild|repair|exchange|convert)\s+partition` +
+		`|convert\s+table)\b`)
+	keepsColumns = regexp.MustCompile(`(?is)^(?:$|(?:add\s+(?:unique|fulltext|spatial|index|key|constraint|foreign|primary|check)` +
+		`|drop\s+(?:index|key|foreign|primary|constraint|check)` +
+		`|(?:discard|import)\s+tablespace|rename\s+(?:index|key)|alter\s+(?:index|check|constraint)` +
+		`|(?:default\s+)?(?:character\s+set|charset|collate|encryption)|max_rows|min_rows|avg_row_length|tablespace|checksum` +
+		`|comment|engine|auto_increment|algorithm|lock|row_format|key_block_size|force|stats_\w+|enable|disable` +
+		`|partition\s+by|remove\s+partitioning)` + wordEnd +
+		`|alter\s+(?:column\s+)?(?:if\s+exists\s+)?` + namePattern + `\s*(?:(?:set|drop)\s+default|set\s+(?:in)?visible)` + wordEnd + `)`)
 )
 
 // altered are those of the tables whose columns may be others before a bare statement than behind it. CREATE TABLE is none of
 // those statements: a table that had rows before it was dropped or renamed first.
 func altered(tables []*tableInfo, schema, bare []byte) (found []*tableInfo) {
-	bare = bytes.TrimSpace(bare)
+	bare = bytes.TrimSpace(withoutSettings(bare))
 	is := func(t *tableInfo, name [][]byte) bool {
 		in, table := string(schema), name[1]
 		if len(name[2]) > 0 {
@@ -36,6 +44,9 @@ func altered(tables []*tableInfo, schema, bare []byte) (found []*tableInfo) {
 	alters := func(t *tableInfo) bool {
 		if m := droppedBase.FindSubmatch(bare); m != nil {
 			return strings.EqualFold(t.Schema, unquoteName(m[1]))
+		}
+		if m := replacedTable.FindSubmatch(bare); m != nil {
+			return is(t, m)
 		}
 		names := [][][]byte{}
 		if m := movedTables.FindSubmatch(bare); m != nil {

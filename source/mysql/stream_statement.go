@@ -24,7 +24,7 @@ func (st *stream) statement(ctx context.Context, schema, q []byte) error {
 	if len(tables) == 0 {
 		return nil
 	}
-	verb, rest := verbOf(bare)
+	verb, rest := verbOf(withoutSettings(bare))
 	switch verb {
 	case "TRUNCATE":
 		st.count("truncate", 1)
