@@ -2,7 +2,9 @@ package mysql
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -179,6 +181,44 @@ func TestXASearchLeavesNothing(t *testing.T) {
 		x.stop()
 		if at := x.resumed(t); at.from.file != 0 {
 			t.Errorf("reading goes on from %s, where an old transaction was prepared", at.from)
+		}
+	})
+}
+
+// Without names of columns, the log behind the files that are searched is looked at for statements that altered the table: once, and not
+// for each of the files.
+func TestXASearchWithoutNames(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		metadata, status := "MINIMAL", "performance_schema.global_status"
+		if kind == KindMariaDB {
+			metadata, status = "NO_LOG", "information_schema.global_status"
+		}
+		r := newSourceRig(t, servers.MySQL(t, kind, servers.WithSetting("binlog_row_metadata", metadata)))
+		r.cfg.Tables[0].OnDelivered = outbox.Keep
+		r.src = New(r.cfg)
+		sent := func() int {
+			n, err := strconv.Atoi(r.one("SELECT variable_value FROM " + status + " WHERE variable_name = 'Bytes_sent'"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		r.exec("CREATE TABLE other (i INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+		const files, size = 8, 1 << 20
+		for i := range files {
+			r.prepareXA(fmt.Sprint("x", i), insert(10+i))
+			r.exec(fmt.Sprintf("INSERT INTO other (b) VALUES (REPEAT('x', %d))", size), "FLUSH BINARY LOGS")
+		}
+		from := r.establish()
+		r.exec(insert(1))
+		r.finishXA("COMMIT", "x0")
+		r.exec(insert(2))
+		before := sent()
+		x := r.run(from)
+		x.until("1 10 2")
+		x.stop()
+		if n := sent() - before; n > 3*files*size {
+			t.Errorf("the server sent %d bytes for a search of %d files of %d", n, files, size)
 		}
 	})
 }

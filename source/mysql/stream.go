@@ -114,7 +114,7 @@ type stream struct {
 	searched      searched
 	// stale: the catalog may not show yet what the log said. Noting: all that is read for is who altered the tables.
 	stale, noting bool
-	alters        alters
+	alters        *alters
 	batchState
 	ignored   map[string]int
 	resumeBuf []byte
@@ -129,7 +129,8 @@ func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
 	st := &stream{cfg: &s.cfg, source: s, dump: d, watch: watch, cat: watch.catalog(),
 		cur: from.place, created: from.created, gtids: from.gtids,
 		layouts: map[uint64]*layout{}, prepared: map[string]*prepared{}, seen: map[string]bool{}, endings: map[string]bool{}, ignored: map[string]int{},
-		dec: decoder{maxMessage: s.cfg.MaxMessage}}
+		alters: newAlters(),
+		dec:    decoder{maxMessage: s.cfg.MaxMessage}}
 	st.done, st.reported, st.markEvery = from.place, from.place, markEvery
 	if st.gtids == nil {
 		st.gtids = newGTIDs(d.session.server.mariadb)

@@ -47,11 +47,13 @@ func (st *stream) sourceAside() *Source {
 	return New(cfg)
 }
 
-// alters are the places of the latest statements that altered the tables' columns, in a piece of the log that ends at upTo.
+// alters are the places of the latest statements that altered the tables' columns, in the piece of the log from one place up to another.
 type alters struct {
-	upTo place
-	last map[string]place // by table
+	from, upTo place
+	last       map[string]place // by table
 }
+
+func newAlters() *alters { return &alters{last: map[string]place{}} }
 
 // asOfNow tells whether rows of a table that the log has no names of columns for are of the columns that the catalog has: of those
 // before the place where it was read, the log up to there shows that nobody altered the table since. A log that is read
@@ -61,22 +63,23 @@ func (st *stream) asOfNow(ctx context.Context, info *tableInfo) error {
 	if !begin.before(end) {
 		return nil
 	}
-	a := &st.alters
-	from := begin
-	if a.last == nil {
-		a.last = map[string]place{}
-	} else if from.before(a.upTo) {
-		from = a.upTo
+	a := st.alters
+	if begin.before(a.last[info.String()]) {
+		return beforeAlter(info)
 	}
-	if from.before(end) {
-		found, err := st.aside(ctx, st.sourceAside(), &watch{cfg: st.cfg, cat: st.cat}, from, end, func(other *stream) {
-			other.noting, other.skip, other.alters.last = true, end, a.last
-		})
-		if err != nil {
-			return fmt.Errorf("look from %s to %s whether %s was altered, because binlog_row_metadata is not FULL: %w", from, end, info, err)
+	if a.upTo.before(begin) {
+		a.from, a.upTo = begin, begin // what lies between was not read, and nobody has asked for it
+	}
+	for _, piece := range [][2]place{{begin, a.from}, {a.upTo, end}} {
+		if err := st.noteAlters(ctx, piece[0], piece[1]); err != nil {
+			return fmt.Errorf("look from %s to %s whether %s was altered, because binlog_row_metadata is not FULL: %w", piece[0], piece[1], info, err)
 		}
-		a.upTo, a.last = end, found.alters.last
-		st.wire.heard = time.Now() // nobody listened meanwhile
+	}
+	if begin.before(a.from) {
+		a.from = begin
+	}
+	if a.upTo.before(end) {
+		a.upTo = end
 	}
 	if begin.before(a.last[info.String()]) {
 		return beforeAlter(info)
@@ -84,9 +87,23 @@ func (st *stream) asOfNow(ctx context.Context, info *tableInfo) error {
 	return nil
 }
 
+// noteAlters reads a piece of the log for the statements that altered tables.
+func (st *stream) noteAlters(ctx context.Context, from, to place) error {
+	if !from.before(to) {
+		return nil
+	}
+	_, err := st.aside(ctx, st.sourceAside(), &watch{cfg: st.cfg, cat: st.cat}, from, to, func(other *stream) {
+		other.noting, other.skip, other.alters = true, to, st.alters
+	})
+	st.wire.heard = time.Now() // nobody listened meanwhile
+	return err
+}
+
 // note notes which tables a statement alters.
 func (st *stream) note(schema, q []byte) {
 	for _, t := range altered(st.cat.tables, schema, bareStatement(q)) {
-		st.alters.last[t.String()] = st.group.begin
+		if name := t.String(); st.alters.last[name].before(st.group.begin) {
+			st.alters.last[name] = st.group.begin
+		}
 	}
 }

@@ -32,7 +32,7 @@ func (st *stream) search(ctx context.Context, xid string) (p *prepared, ok bool,
 		return p, ok, nil
 	}
 	s := st.sourceAside()
-	w := &watch{cfg: st.cfg, cat: st.cat}
+	w, seen := &watch{cfg: st.cfg, cat: st.cat}, newAlters()
 	defer func() { err = errors.Join(err, w.closeSession(ctx)) }()
 	if err := w.connect(ctx); err != nil {
 		return nil, false, err
@@ -47,7 +47,7 @@ func (st *stream) search(ctx context.Context, xid string) (p *prepared, ok bool,
 		if f.file > st.group.begin.file || h.before.file != 0 && f.file >= h.before.file {
 			continue
 		}
-		err := st.searchFile(ctx, s, w, f)
+		err := st.searchFile(ctx, s, w, seen, f)
 		switch {
 		case errors.Is(err, source.ErrGap), errors.Is(err, source.ErrStop):
 			st.cfg.Logger.Warn("a file of the binlog cannot be searched for an XA transaction", "file", f.name(), "xid", xid, "error", err)
@@ -91,13 +91,16 @@ func (h *searched) add(back *stream) {
 	maps.Copy(h.ended, back.endings)
 }
 
-// searchFile reads a file up to its end, or to the open group.
-func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, f place) error {
+// searchFile reads a file up to its end, or to the open group. Seen is what was found out of the log behind it, so that nothing of that is
+// read once more for each file.
+func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, seen *alters, f place) error {
 	halt := st.group.begin
 	if f.file != halt.file {
 		halt = place{base: f.base, file: f.file + 1, pos: firstPos}
 	}
-	back, err := st.aside(ctx, s, w, f, halt, func(back *stream) { back.skip = st.group.begin })
+	back, err := st.aside(ctx, s, w, f, halt, func(back *stream) {
+		back.skip, back.alters = st.group.begin, seen
+	})
 	if err != nil {
 		return err
 	}
