@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -143,16 +142,19 @@ func tableFlag(fs *flag.FlagSet, into *string) {
 	fs.StringVar(into, "table", "", "only messages of this outbox table, `NAME`, with or without its schema")
 }
 
-// oneTable refuses ids that messages of several tables have, as the database does when it carries a request out.
+// oneTable refuses an id that messages of several tables have, as the database does when it carries a request out.
 func oneTable(ids []string, found []sqlstore.Listed) error {
-	tables := map[string]bool{}
-	for i := range found {
-		tables[found[i].Message.Table] = true
-	}
-	if len(ids) == 0 || len(tables) < 2 {
+	if len(ids) == 0 {
 		return nil
 	}
-	return wrongUsage("%s", sqlstore.AmongTables(slices.Collect(maps.Keys(tables))))
+	tables := sqlstore.NewIDTables(ids)
+	for i := range found {
+		tables.Add(found[i].RowID(), found[i].Message.Table)
+	}
+	if why := tables.Ambiguous(); why != "" {
+		return wrongUsage("%s", why)
+	}
+	return nil
 }
 
 // headersFlag adds --header, which may be repeated.

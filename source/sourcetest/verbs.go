@@ -53,6 +53,7 @@ func testDroppedInFlight(t *testing.T, k Kind) {
 
 // testTables: an id may be one of several tables. Those who name it mean one message.
 func testTables(t *testing.T, k Kind) {
+	t.Run("several ids", func(t *testing.T) { testIDsOfTables(t, k) })
 	payload := []byte("new")
 	for verb, c := range map[checkpoint.Verb]struct {
 		sel         checkpoint.Selection
@@ -101,6 +102,30 @@ func testTables(t *testing.T, k Kind) {
 			answer, _ = r.ask(verb, c.sel)
 			equal(t, "with the table without its schema", answer, Answer{Done: true, Changed: 1})
 			equal(t, "parked after that", show(), c.both)
+		})
+	}
+}
+
+// testIDsOfTables: a request may name messages of several tables, where none of the ids is one of two.
+func testIDsOfTables(t *testing.T, k Kind) {
+	for _, verb := range []checkpoint.Verb{checkpoint.VerbReplay, checkpoint.VerbDrop} {
+		t.Run(string(verb), func(t *testing.T) {
+			t.Parallel()
+			r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "orders_outbox"), table("debezium", "mail_outbox")}})
+			order, mail, one, other := r.msg(5, "o"), r.msg(6, "m"), r.msg(7, "o"), r.msg(7, "m")
+			mail.Table, other.Table = r.tables[1].String(), r.tables[1].String()
+			r.park(dead("kafka", order, true), dead("kafka", mail, true), dead("kafka", one, true), dead("kafka", other, true))
+			answer, _ := r.ask(verb, checkpoint.Selection{IDs: []string{order.ID, mail.ID, one.ID}})
+			if !strings.Contains(answer.Error, "--table") || answer.Changed != 0 {
+				t.Errorf("ids, one of them of two tables: %+v", answer)
+			}
+			answer, _ = r.ask(verb, checkpoint.Selection{IDs: []string{order.ID, mail.ID}})
+			equal(t, "ids of two tables", answer, Answer{Done: true, Changed: 2})
+			for _, p := range must(r, r.db.Parked) {
+				if changed := p.State != checkpoint.StateDead; changed != (p.RowID() != one.ID) {
+					t.Errorf("message %s of table %s is %s", p.RowID(), p.Message.Table, p.State)
+				}
+			}
 		})
 	}
 }
