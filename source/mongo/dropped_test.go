@@ -1,8 +1,10 @@
 package mongo
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,5 +155,52 @@ func TestCollectionRenamedTo(t *testing.T) {
 				r.read(source.Start{From: last, Log: 1}).fails(source.ErrGap, "")
 			})
 		}
+	}
+}
+
+// A connection that is lost right behind the end of a change stream is no lost position: the driver cannot resume there, but the log is
+// read on.
+func TestLostBehindInvalidate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
+	at, err := parsePlace(r.establish())
+	r.must(err)
+	r.insert(r.ctx, 0, "1", nil)
+	r.must(r.collection(0).Drop(r.ctx))
+	cfg := &r.src.cfg
+	changes, err := cfg.watch(r.ctx, r.client, position{at: at.at + 1}, false)
+	r.must(err)
+	from := position{}
+	for from.token == nil {
+		if !changes.Next(r.ctx) {
+			t.Fatalf("no invalidate came: %v", changes.Err())
+		}
+		if changes.Current.Lookup("operationType").StringValue() == "invalidate" {
+			from.token = slices.Clone(changes.Current.Lookup("_id").Document())
+		}
+	}
+	r.must(changes.Close(r.ctx))
+	changes, err = cfg.watch(r.ctx, r.client, from, false)
+	r.must(err)
+	r.must(r.client.Database(cfg.Schema).RunCommand(r.ctx, bson.D{{Key: "killCursors", Value: cfg.Tables[0].Name},
+		{Key: "cursors", Value: bson.A{changes.ID()}}}).Err())
+	r.insert(r.ctx, 0, "2", nil)
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	seen := ""
+	st := &stream{cfg: cfg, source: r.src, client: r.client, start: source.Start{Log: 1}, from: from, oneShard: true,
+		dec: decoder{maxMessage: 1 << 20}, batchState: batchState{done: at.at, reported: at.at},
+		emit: func(_ context.Context, b *source.Batch) error {
+			if seen += ids(b.Messages); seen != "" {
+				cancel()
+			}
+			return nil
+		}}
+	table := &cfg.Tables[0]
+	st.tables = []streamTable{{[]byte(table.Schema), []byte(table.Name), table, newPlan(table)}}
+	st.follow(ctx, changes)
+	defer func() { st.feed.close(r.ctx) }() // the last one
+	if err := st.read(ctx); seen != "2" {
+		t.Fatalf("read %q, and then: %v", seen, err)
 	}
 }

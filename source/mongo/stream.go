@@ -1,6 +1,7 @@
 package mongo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -251,9 +252,11 @@ type stream struct {
 	// missing: a collection does not exist at missingAt. What the log holds until then is read nevertheless.
 	missing   error
 	missingAt opTime
-	// slim: the events leave large documents out, until one was passed. From is where the stream was opened.
-	slim bool
-	from position
+	// slim: the events leave large documents out, until one was passed. From is where the stream was opened, and first the token that
+	// it had then.
+	slim  bool
+	from  position
+	first bson.Raw
 
 	dec  decoder
 	at   opTime // of the last event
@@ -338,13 +341,19 @@ func (st *stream) pause(ctx context.Context) error {
 	return nil
 }
 
-// mend goes on behind an event that is too large, and returns all other errors.
+// mend goes on behind an event that is too large, and returns all other errors. Behind the end of a change stream, where another one was
+// opened and nothing came since, the driver cannot resume: the server takes such a token only for a new one.
 func (st *stream) mend(ctx context.Context, err error) error {
-	if ctx.Err() != nil || st.slim || !hasCode(err, codeTooLarge) {
-		return st.cfg.streamError("read the log", err)
+	switch {
+	case ctx.Err() != nil:
+	case !st.slim && hasCode(err, codeTooLarge):
+		st.slim = true
+		return st.reopen(ctx)
+	case st.from.token != nil && bytes.Equal(st.token, st.first) && hasCode(err, codeInvalidResumeToken):
+		st.feed.close(ctx)
+		return st.watch(ctx, st.from)
 	}
-	st.slim = true
-	return st.reopen(ctx)
+	return st.cfg.streamError("read the log", err)
 }
 
 // reopen goes on at the same place.
@@ -355,6 +364,13 @@ func (st *stream) reopen(ctx context.Context) error {
 	}
 	st.feed.close(ctx)
 	return st.watch(ctx, from)
+}
+
+// follow begins to read a change stream that was opened.
+func (st *stream) follow(ctx context.Context, changes *mongo.ChangeStream) {
+	st.token = changes.ResumeToken()
+	st.first = st.token
+	st.feed = newFeed(ctx, changes)
 }
 
 // watch opens the change stream. Where even its first events are too large, it leaves out large documents.
@@ -368,8 +384,7 @@ func (st *stream) watch(ctx context.Context, from position) error {
 	if err != nil {
 		return st.cfg.streamError("read the log", err)
 	}
-	st.token = changes.ResumeToken()
-	st.feed = newFeed(ctx, changes)
+	st.follow(ctx, changes)
 	if st.slim {
 		st.cfg.Logger.Warn("an event is too large for the change stream: reading its document from the table", "after", st.done.String())
 	}
