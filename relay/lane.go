@@ -199,10 +199,15 @@ func (l *lane) passed(d *delivery) {
 // shelve turns what is in the queue into arrivals, before those that are there: something blocks the lane now. The narrowing
 // ends with that: its suspect is not in the queue any more, or is not the next one, and is found again if it comes back.
 func (l *lane) shelve() {
+	l.join()
+	l.queue, l.arrivals = l.arrivals, l.queue
+	l.suspect, l.run = nil, 0
+}
+
+// join puts what has arrived at the end of the queue.
+func (l *lane) join() {
 	for _, d := range l.arrivals.slice() {
 		l.queue.push(d)
 	}
-	l.queue, l.arrivals = l.arrivals, l.queue
-	l.queue.clear()
-	l.suspect, l.run = nil, 0
+	l.arrivals.clear()
 }

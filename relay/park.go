@@ -235,10 +235,7 @@ func (e *engine) strays(l *lane) bool {
 
 // flow turns a lane's arrivals into its queue: nothing blocks it any more.
 func (e *engine) flow(l *lane) {
-	for _, d := range l.arrivals.slice() {
-		l.queue.push(d)
-	}
-	l.arrivals.clear()
+	l.join()
 	e.offer(l, time.Now())
 }
 

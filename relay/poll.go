@@ -103,18 +103,18 @@ func (e *engine) askDue(names []string, most int, then func()) {
 		return func() {
 			now, before := time.Now(), len(e.inHand)
 			e.looked = true
-			switch {
-			case !e.careful():
-				for i := range due {
-					e.bring(&due[i], now)
-				}
-			case len(due) > 0:
+			if e.careful() && len(due) > 0 {
 				e.bringCarefully(&due[0], now)
+				then()
+				return
+			}
+			for i := range due {
+				e.bring(&due[i], now)
 			}
 			if len(due) == most && most > 1 && len(e.inHand) > before {
 				e.dueAsked = true
 			}
-			if next > 0 && !(e.careful() && len(due) > 0) {
+			if next > 0 {
 				e.dueSoon(next, now)
 			}
 			then()

@@ -200,9 +200,10 @@ func ParkedOutside(tables []string, configured func(table string) bool) (what, c
 // knows stops the relay when what is parked comes from a table that the configuration does not have. That is found when it is brought back,
 // not at the start: no index leads to it, and after an outage there are millions.
 func (e *engine) knows(table string) bool {
-	what, cure := ParkedOutside([]string{table}, e.cfg.Router.Knows)
-	if what != "" {
-		e.failed = fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop)
+	if e.cfg.Router.Knows(table) {
+		return true
 	}
-	return what == ""
+	what, cure := ParkedOutside([]string{table}, e.cfg.Router.Knows)
+	e.failed = fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop)
+	return false
 }
