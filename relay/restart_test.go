@@ -48,13 +48,8 @@ func seldomRepeated(t *testing.T, slow time.Duration) {
 		return []error{nil}
 	}}
 	confirmed := make(chan struct{}, 1)
-	src := &scripted{confirm: func(source.Resume) { confirmed <- struct{}{} }, run: func(ctx context.Context, emit source.Emit) error {
-		if err := emit(ctx, messages(1)); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}}
+	src := emitting(messages(1))
+	src.confirm = func(source.Resume) { confirmed <- struct{}{} }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- relayWith(t, src, to, store, 0).Run(ctx) }()

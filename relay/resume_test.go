@@ -11,46 +11,58 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
+// resumedYard is a yard with four deliveries that are due at a sink which an operator resumes after ten minutes. The channel is closed when
+// all of them have left it.
+func resumedYard() (store *yard, resumed *bool, done chan struct{}) {
+	store, resumed, done = newYard(), new(bool), make(chan struct{})
+	for i := range 4 {
+		p := waiting(i)
+		p.Message.Group, p.Blocks, p.Due = "", false, true
+		store.rows[p.Message.ID] = &p
+	}
+	began := time.Now()
+	store.requests = func() []checkpoint.Request {
+		if *resumed || time.Since(began) < 10*time.Minute {
+			return nil
+		}
+		return []checkpoint.Request{{ID: 1, Verb: checkpoint.VerbResume, Selection: checkpoint.Selection{Sinks: []string{"out"}}}}
+	}
+	store.apply = func() *checkpoint.Applied {
+		*resumed = true
+		return &checkpoint.Applied{Done: true}
+	}
+	store.shelf.settle = func(in *checkpoint.Settlement) *checkpoint.Settled {
+		out := store.settled(in)
+		if n, _ := store.left(); n == 0 {
+			close(done)
+		}
+		return out
+	}
+	return store, resumed, done
+}
+
 // What the poller had in hand when a sink asked for a long rest goes out soon after an operator has ended that.
 func TestResumeReachesWhatWasPutBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0
-		store := newYard()
-		for i := range 4 {
-			p := waiting(i)
-			p.Message.Group, p.Blocks, p.Due = "", false, true
-			store.rows[p.Message.ID] = &p
-		}
+		store, resumed, done := resumedYard()
 		due := store.shelf.due
-		throttled, resumed, done := false, false, make(chan struct{})
+		throttled := false
 		store.shelf.due = func(sinks []string) []checkpoint.Parked {
 			asked++
 			if len(sinks) == 1 {
 				return nil
 			}
-			if throttled && !resumed {
+			if throttled && !*resumed {
 				t.Errorf("asked for what is due at %v", sinks)
 			}
 			return due(sinks)
 		}
-		store.requests = func() []checkpoint.Request {
-			if resumed || time.Since(began) < 10*time.Minute {
-				return nil
-			}
-			return []checkpoint.Request{{ID: 1, Verb: checkpoint.VerbResume, Selection: checkpoint.Selection{Sinks: []string{"out"}}}}
-		}
-		store.apply = func() *checkpoint.Applied {
-			resumed = true
-			return &checkpoint.Applied{Done: true}
-		}
+		settle := store.shelf.settle
 		store.shelf.settle = func(in *checkpoint.Settlement) *checkpoint.Settled {
 			throttled = true
-			out := store.settled(in)
-			if n, _ := store.left(); n == 0 {
-				close(done)
-			}
-			return out
+			return settle(in)
 		}
 		to := answering{func(context.Context, []*sink.Delivery) []error {
 			if time.Since(began) < 10*time.Minute {
@@ -71,12 +83,7 @@ func TestResumeReachesProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		store := newYard()
-		for i := range 4 {
-			p := waiting(i)
-			p.Message.Group, p.Blocks, p.Due = "", false, true
-			store.rows[p.Message.ID] = &p
-		}
+		store, _, done := resumedYard()
 		all := store.shelf.due
 		store.shelf.due = func(sinks []string) (one []checkpoint.Parked) {
 			if len(sinks) == 2 {
@@ -88,24 +95,6 @@ func TestResumeReachesProbes(t *testing.T) {
 				}
 			}
 			return one
-		}
-		resumed, done := false, make(chan struct{})
-		store.requests = func() []checkpoint.Request {
-			if resumed || time.Since(began) < 10*time.Minute {
-				return nil
-			}
-			return []checkpoint.Request{{ID: 1, Verb: checkpoint.VerbResume, Selection: checkpoint.Selection{Sinks: []string{"out"}}}}
-		}
-		store.apply = func() *checkpoint.Applied {
-			resumed = true
-			return &checkpoint.Applied{Done: true}
-		}
-		store.shelf.settle = func(in *checkpoint.Settlement) *checkpoint.Settled {
-			out := store.settled(in)
-			if n, _ := store.left(); n == 0 {
-				close(done)
-			}
-			return out
 		}
 		var probes []string
 		to := answering{func(_ context.Context, ds []*sink.Delivery) []error {
