@@ -48,9 +48,7 @@ func TestDeliveriesKeepNearTheStore(t *testing.T) {
 			return nil
 		}}
 		store := hanging{until: make(chan struct{})}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- relayWithin(t, 1<<30, src, to, store, 0).Run(ctx) }()
+		end := started(t, relayWithin(t, 1<<30, src, to, store, 0))
 		synctest.Wait()
 		if n := delivered.Load(); n > most || n < most/2 {
 			t.Errorf("%d messages were delivered while nothing became durable; want some 10,000", n)
@@ -60,9 +58,6 @@ func TestDeliveriesKeepNearTheStore(t *testing.T) {
 		if n := delivered.Load(); n != batches*size {
 			t.Errorf("%d of %d messages were delivered", n, batches*size)
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }

@@ -79,9 +79,7 @@ func downThoughACallEndsWell(t *testing.T, why string) {
 		<-ctx.Done()
 		return nil
 	}}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- relayWith(t, src, to, store, 0).Run(ctx) }()
+	end := started(t, relayWith(t, src, to, store, 0))
 	late := time.After(time.Minute)
 	left := 7 // one is throttled and 3 are delivered; or 4 are in flight when it is paused, and are delivered
 	if why == "paused" {
@@ -96,8 +94,5 @@ func downThoughACallEndsWell(t *testing.T, why string) {
 			left = 0
 		}
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	end()
 }

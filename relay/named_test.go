@@ -78,9 +78,7 @@ func namedMessageIsGivenUp(t *testing.T, bad, groups int) {
 		<-ctx.Done()
 		return nil
 	}}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- relayWith(t, src, to, store, 0).Run(ctx) }()
+	end := started(t, relayWith(t, src, to, store, 0))
 	within, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	select {
@@ -96,10 +94,7 @@ func namedMessageIsGivenUp(t *testing.T, bad, groups int) {
 	case <-within.Done():
 		t.Error("the others did not arrive within a minute")
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	end()
 	last := map[string]int{}
 	for _, id := range to.taken {
 		var n int

@@ -45,9 +45,7 @@ func TestPausedDestinationSaysWhy(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- relayWith(t, src, to, store, 0).Run(ctx) }()
+		end := started(t, relayWith(t, src, to, store, 0))
 		for range 3 {
 			select {
 			case p := <-store.parked:
@@ -59,9 +57,6 @@ func TestPausedDestinationSaysWhy(t *testing.T) {
 				t.Fatal("nothing is parked")
 			}
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }

@@ -64,9 +64,7 @@ func TestReconcileKeepsWithinMemory(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- relayWith(t, src, to, store, 30*time.Second).Run(ctx) }()
+		end := started(t, relayWith(t, src, to, store, 30*time.Second))
 		late := time.After(10 * time.Minute)
 		for i := range n {
 			select {
@@ -78,10 +76,7 @@ func TestReconcileKeepsWithinMemory(t *testing.T) {
 				t.Fatalf("%d of %d rows came", i, n)
 			}
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		end()
 		if most := store.largest.Load(); most > 2<<20 {
 			t.Errorf("%d bytes were brought into memory at once, where memory is 8 MiB", most)
 		}

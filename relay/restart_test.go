@@ -50,17 +50,12 @@ func seldomRepeated(t *testing.T, slow time.Duration) {
 	confirmed := make(chan struct{}, 1)
 	src := emitting(messages(1))
 	src.confirm = func(source.Resume) { confirmed <- struct{}{} }
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- relayWith(t, src, to, store, 0).Run(ctx) }()
+	end := started(t, relayWith(t, src, to, store, 0))
 	<-time.After(10 * time.Minute)
 	if n := delivered.Load(); n < 10 || n > 30 {
 		t.Errorf("delivered %d times within 10 minutes; want a try every half minute", n)
 	}
 	store.full.Store(false)
 	<-confirmed
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	end()
 }

@@ -89,6 +89,21 @@ func waiting(n int) checkpoint.Parked {
 	return checkpoint.Parked{Sink: "out", Message: m, State: checkpoint.StateWaiting, Blocks: true, Due: n == 0}
 }
 
+// started runs a relay until it is ended, which is to be without an error.
+func started(t *testing.T, r *relay.Relay) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // runUntil runs a relay until done is closed, and tells if that takes longer than so long.
 func runUntil(t *testing.T, r *relay.Relay, done <-chan struct{}, within time.Duration, what string) {
 	t.Helper()
