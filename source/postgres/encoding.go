@@ -92,7 +92,7 @@ func (e encoding) fitSettlement(in *checkpoint.Settlement) *checkpoint.Settlemen
 
 // fitFault is a message whose fault's reason fits.
 func (e encoding) fitFault(m *outbox.Message) *outbox.Message {
-	if m.Fault == nil || !e.narrow() || isASCII(m.Fault.Reason) {
+	if m.Fault == nil {
 		return m
 	}
 	fitting := *m

@@ -177,6 +177,10 @@ var segmentName = regexp.MustCompile(`\b[0-9A-F]{24}\b`)
 
 // streamError gives a server's error its meaning: what ends a stream for good is a lost position.
 func (c *Config) streamError(err error) error {
+	if lacksCharacter(err) {
+		return fmt.Errorf("%w: then drop the replication slot while the relay is stopped, since the log has the row as it was; the next start sweeps the tables",
+			unsendable(err))
+	}
 	switch sqlState(err) {
 	case "55006": // object_in_use
 		return fmt.Errorf("%w: stop that reader, or choose another source.slot", err)
@@ -186,9 +190,6 @@ func (c *Config) streamError(err error) error {
 		}
 		return fmt.Errorf("the server cannot send a row, since it is larger than 1 GB in its text or binary form: %w: drop the replication slot while the relay is stopped; the "+
 			"next start sweeps the tables, and makes a dead letter of that row: %w", err, source.ErrStop)
-	case "22P05", "22021": // see lacksCharacter
-		return fmt.Errorf("%w: then drop the replication slot while the relay is stopped, since the log has the row as it was; the next start sweeps the tables",
-			unsendable(err))
 	case "58P01": // a file is not there
 		var pe *pgconn.PgError
 		if !errors.As(err, &pe) || !segmentName.MatchString(pe.Message) {
