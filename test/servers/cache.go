@@ -27,16 +27,23 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "tailbox"), nil
 }
 
+// dataDir names the environment variable that says where servers keep their
+// data; without it that is the directory for temporary files.
+const dataDir = "TAILBOX_TEST_SERVERS_DIR"
+
 // tempDir makes a server's own directory, owned by the user the server will run
 // as. It is short, because a Unix socket's path may not exceed 107 bytes.
 func tempDir(prefix string) (string, error) {
-	base := os.TempDir()
+	base := os.Getenv(dataDir)
+	if base == "" {
+		base = os.TempDir()
+	}
 	if len(base) > 40 {
 		base = "/tmp"
 	}
 	dir, err := os.MkdirTemp(base, prefix)
 	if err != nil {
-		return "", fmt.Errorf("make server directory: %w", err)
+		return "", fmt.Errorf("make server directory: %w; set %s to a directory that can be written", err, dataDir)
 	}
 	if err := own(dir); err != nil {
 		return "", err
