@@ -95,8 +95,9 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 
 const (
 	// While the relay is far behind, a sink that takes one call at a time for a destination gets its next calls gatherFor
-	// after the last ones, where those had less than gatherSize messages: many small calls would cost more than they bring.
-	gatherFor  = 10 * time.Millisecond
+	// after the last ones, where those had less than gatherSize messages: many small calls would cost more than they bring, and
+	// the broker most, which often has the same processors.
+	gatherFor  = 50 * time.Millisecond
 	gatherSize = 500
 	farBehind  = time.Second
 )
@@ -106,9 +107,10 @@ func (e *engine) gathering(s *sinkState, now time.Time) bool {
 	return now.Before(s.gathers) && e.lagging && e.memory.used.Load() < e.cfg.Memory/2
 }
 
-// letGather makes a sink wait after small calls.
+// letGather makes a sink wait after small calls, unless there are more destinations to send to than calls may be made: then it is
+// the sink that is behind.
 func (e *engine) letGather(s *sinkState, calls, messages int, now time.Time) {
-	if e.lagging && calls > 0 && s.limits.PerDestination == 1 && messages/calls < min(gatherSize, s.limits.Batch/2) {
+	if e.lagging && calls > 0 && len(s.turn) == 0 && s.limits.PerDestination == 1 && messages/calls < min(gatherSize, s.limits.Batch/2) {
 		s.gathers = now.Add(gatherFor)
 	}
 }
