@@ -234,7 +234,7 @@ func fuzzStream(b []byte, piece, buffer int, emit source.Emit) error {
 	info := &tableInfo{Table: table, oid: 7, permanent: true}
 	conn := &bytesConn{b: b, piece: piece}
 	st := &stream{
-		cfg: &src.cfg, source: src, wire: &wire{conn: conn, buf: make([]byte, buffer), rest: func(time.Duration) {}}, emit: emit, binary: true,
+		cfg: &src.cfg, source: src, wire: &wire{conn: conn, buf: make([]byte, buffer), release: func() {}}, emit: emit, binary: true,
 		status:    newStatusWriter(conn, 0, src),
 		watch:     &watch{cfg: &src.cfg, cat: &catalog{tables: []*tableInfo{info}, byName: map[string]*tableInfo{`"public"."a"`: info}, byOID: map[uint32]*tableInfo{7: info}}},
 		relations: map[uint32]*plannedRelation{}, dec: decoder{maxMessage: src.cfg.MaxMessage},

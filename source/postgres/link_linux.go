@@ -15,18 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rest sleeps for a moment, and for some 50 µs more that the kernel's timer slack adds. A goroutine's sleep would be a
-// millisecond.
-func rest(d time.Duration) {
-	t := unix.NsecToTimespec(int64(d))
-	// Interrupted is as good as done.
-	_ = unix.Nanosleep(&t, nil)
-}
-
-// gathers tells whether a read from a link brings all that has come.
-func gathers(l link) bool {
-	_, direct := l.(*socket)
-	return direct
+// restOn returns how a reader of a link rests for a moment, where a rest is worth it: a read brings all that has come. A goroutine's
+// sleep would be a millisecond or more. A thread's sleep is exact, but Go's monitor looks every 20 µs at a thread that is in a system
+// call, which takes more of the processor than the reader. So it is a timer of the kernel that Go's poller waits for.
+// The second result releases the timer.
+func restOn(l link) (rest func(time.Duration), release func()) {
+	if _, direct := l.(*socket); !direct {
+		return nil, func() {}
+	}
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil, func() {} // without a rest the stream costs more, and works
+	}
+	timer := os.NewFile(uintptr(fd), "timerfd")
+	var fired [8]byte
+	return func(d time.Duration) {
+		at := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
+		if unix.TimerfdSettime(fd, 0, &at, nil) == nil {
+			_, _ = timer.Read(fired[:]) // a rest that fails is a short one
+		}
+	}, func() { _ = timer.Close() }
 }
 
 // A socket is a socket that Go's network poller does not know. The poller waits for all its sockets at once, so every

@@ -7,11 +7,8 @@ import (
 	"time"
 )
 
-// rest does nothing here.
-func rest(time.Duration) {}
-
-// gathers does not matter where there is no rest.
-func gathers(link) bool { return false }
+// restOn tells that readers do not rest here.
+func restOn(link) (rest func(time.Duration), release func()) { return nil, func() {} }
 
 // directLink leaves the connection as it is.
 func directLink(conn net.Conn) (link, error) { return conn, nil }

@@ -136,7 +136,7 @@ func (c *Config) startReplication(ctx context.Context, conn *pgconn.PgConn, from
 		command += ", messages 'true'"
 	}
 	if err := w.startCopy(command + ")"); err != nil {
-		return nil, errors.Join(fmt.Errorf("start replication: %w", c.streamError(err)), socket.Close())
+		return nil, errors.Join(fmt.Errorf("start replication: %w", c.streamError(err)), w.close())
 	}
 	return w, nil
 }
@@ -267,7 +267,7 @@ func (st *stream) run(ctx context.Context) error {
 	wg.Wait()
 	st.wire.drain(stopTimeout)
 	watching.Wait()
-	closeErr := st.wire.conn.Close()
+	closeErr := st.wire.close()
 	if failure := st.failed(); failure != nil && errors.Is(err, errInterrupted) && ctx.Err() == nil {
 		err = failure
 	}

@@ -28,13 +28,13 @@ type wire struct {
 	buf         []byte
 	r, w        int // buf[r:w] is read and not consumed
 	interrupted atomic.Bool
-	deadline    time.Time     // that is set; zero = none
-	lastRead    int           // bytes
-	streak      int           // how many more reads found data at once than did not, in effect
-	behind      bool          // what is read was committed long ago: no message is in a hurry
-	resting     time.Duration // how long the last rest was that gathers
-	gathers     bool          // a read brings all that has come, so that it is worth a rest
-	rest        func(time.Duration)
+	deadline    time.Time           // that is set; zero = none
+	lastRead    int                 // bytes
+	streak      int                 // how many more reads found data at once than did not, in effect
+	behind      bool                // what is read was committed long ago: no message is in a hurry
+	resting     time.Duration       // how long the last rest was that gathers
+	rest        func(time.Duration) // nil where it is not worth it
+	release     func()              // what rest needs
 }
 
 // The server sends each message by a system call of its own. A reader that is faster would sleep and be woken for each of
@@ -50,15 +50,23 @@ const (
 	streakMax    = 64
 	streakLoss   = 8
 	blockedAfter = 50 * time.Microsecond
-	shortRest    = 20 * time.Microsecond
-	longRest     = 300 * time.Microsecond
-	longestRest  = 1200 * time.Microsecond
+	shortRest    = 70 * time.Microsecond
+	longRest     = 350 * time.Microsecond
+	longestRest  = 1250 * time.Microsecond
 	muchAtOnce   = 32 << 10 // bytes
 	littleAtOnce = 8 << 10
 )
 
 func newWire(conn link) *wire {
-	return &wire{conn: conn, buf: make([]byte, bufferSize), resting: longRest, gathers: gathers(conn), rest: rest}
+	w := &wire{conn: conn, buf: make([]byte, bufferSize), resting: longRest}
+	w.rest, w.release = restOn(conn)
+	return w
+}
+
+// close closes the connection.
+func (w *wire) close() error {
+	w.release()
+	return w.conn.Close()
 }
 
 func (w *wire) buffered() int { return w.w - w.r }
@@ -102,7 +110,7 @@ func (w *wire) fill(deadline time.Time) error {
 	if err := w.setDeadline(deadline); err != nil {
 		return err
 	}
-	if w.gathers && (w.behind || w.streak >= restAfter) {
+	if w.rest != nil && (w.behind || w.streak >= restAfter) {
 		w.rest(w.restFor())
 	}
 	start := time.Now()
