@@ -81,7 +81,7 @@ type engine struct {
 
 	sweepDone bool // the sweep's rows have all been emitted
 	swept     int  // of them, how many are not settled yet
-	retries   retryHeap
+	retries   retries
 	nextTick  time.Time
 	sampled   time.Time
 }

@@ -132,14 +132,6 @@ func (l *lane) empty() bool {
 // idle tells that nothing of the lane needs to be remembered.
 func (l *lane) idle() bool { return l.empty() && !l.blocked && !l.held }
 
-// rank puts the lanes of messages that cannot be routed before all others.
-func (l *lane) rank() int {
-	if l.sink.sink == nil {
-		return 0
-	}
-	return 1
-}
-
 // sendable tells whether the lane may start a run now.
 func (l *lane) sendable(now time.Time) bool {
 	return l.queue.len() > 0 && l.busy == 0 && !l.frozen && l.parking == nil && !l.settling &&

@@ -67,7 +67,7 @@ func (e *engine) lanesOf(s *sinkState) []*lane {
 		clear(q.ready)
 		q.ready = q.ready[:0]
 	}
-	for _, r := range e.retries.h {
+	for _, r := range e.retries.heap.items {
 		if r.lane.sink == s {
 			ls = append(ls, r.lane)
 		}
@@ -239,30 +239,16 @@ func (e *engine) flow(l *lane) {
 	e.offer(l, time.Now())
 }
 
-// takePark moves what a lane has to park into a settlement, at most room deliveries, and returns how many that were.
-func (e *engine) takePark(s *settlement, l *lane, room int) int {
-	p := parkRun{lane: l, f: l.parking}
-	sendQueue := p.f != nil || !l.polling // the poller's deliveries are in the database already
-	if p.f != nil && p.f.only {
-		p.queue = 1
-	} else {
-		if sendQueue {
-			p.queue = min(l.queue.len(), room)
-		}
-		if p.queue == l.queue.len() || !sendQueue {
-			p.arrivals = min(l.arrivals.len(), room-p.queue)
-		}
-	}
+// takePark moves the first n deliveries that a lane has to park into a settlement.
+func (e *engine) takePark(s *settlement, l *lane, n int) {
+	p := parkRun{lane: l, f: l.parking, queue: min(n, l.queueToPark())}
+	p.arrivals = n - p.queue
 	now := time.Now()
-	for i := range p.queue {
-		e.addPark(s, l, l.queue.at(i), parkedAs(l, p.f, i, p.queue+p.arrivals, !e.blockedBehind(l)), now)
-	}
-	for i := range p.arrivals {
-		e.addPark(s, l, l.arrivals.at(i), parkedAs(l, p.f, p.queue+i, p.queue+p.arrivals, !e.blockedBehind(l)), now)
+	for i := range n {
+		e.addPark(s, l, l.parkAt(i), parkedAs(l, p.f, i, n, !e.blockedBehind(l)), now)
 	}
 	l.settling = true
 	s.parks = append(s.parks, p)
-	return p.queue + p.arrivals
 }
 
 // blockedBehind tells whether something else than this lane's own first delivery decides when it is due.

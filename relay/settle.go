@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -203,27 +202,7 @@ func (e *engine) gather(now time.Time) *settlement {
 		s.Changes = append(s.Changes, c.Change)
 		s.Park = append(s.Park, c.park...)
 	}
-	lanes := e.parkLanes
-	e.parkLanes = nil
-	room := parkMost
-	slices.SortStableFunc(lanes, func(a, b *lane) int { return cmp.Compare(a.rank(), b.rank()) })
-	for i, l := range lanes {
-		if room <= 0 {
-			e.parkLanes = append(e.parkLanes, lanes[i:]...)
-			break
-		}
-		if e.strays(l) {
-			e.parkLanes = append(e.parkLanes, l)
-			continue
-		}
-		l.listed = false
-		if !e.parkableLane(l) || l.parking == nil && !l.polling && !e.closed(l) { // its sink has come back meanwhile
-			e.review(l)
-			e.offer(l, now)
-			continue
-		}
-		room -= e.takePark(s, l, room)
-	}
+	e.takeParks(s, now)
 	n, before := 0, len(e.rows)
 	for n < len(e.outcomes) && len(e.rows)-before < settleMost { // those without a row cost the database nothing
 		e.outcome(s, e.outcomes[n])
