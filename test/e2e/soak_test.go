@@ -47,8 +47,6 @@ func TestSoak(t *testing.T) {
 	h.endpoint.Up()
 	h.endpoint.Misbehave(nil)
 	load.Stop()
-	h.AwaitSettled(time.Minute)
-	h.wantReleased(1 << 20) // while it runs: a relay that is stopped at once has not read what it wrote itself at last
 	h.complete(r)
 	if len(samples) < 30 {
 		t.Fatalf("samples: got %d, want at least 30", len(samples))

@@ -279,10 +279,10 @@ func (w *World) sql() {
 	}
 }
 
-// removed is a row that the application took away.
+// removed is a row that the application took away. What was set back by SQL is told of by the row alone.
 func (w *World) removed(m *message) {
 	m.present = false
-	if m.logged {
+	if m.logged && !m.reset {
 		return
 	}
 	for _, name := range m.names() {
