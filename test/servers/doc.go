@@ -20,7 +20,8 @@
 // the test, says so on stderr, and [Main] counts the skips at the end.
 // TAILBOX_TEST_POSTGRES_URL, TAILBOX_TEST_MYSQL_URL, TAILBOX_TEST_MARIADB_URL,
 // TAILBOX_TEST_KAFKA_BROKERS, TAILBOX_TEST_MONGODB_URL and TAILBOX_TEST_NATS_URL put servers that already
-// run in the place of the shared ones.
+// run in the place of the shared ones. TAILBOX_TEST_SERVERS_DIR is where servers keep their data, in place of the
+// directory for temporary files; "make test" says /dev/shm where there is room.
 //
 // Nothing outlives the test binary: beside each server runs a guard that sees
 // the binary's end, however it comes, stops the server and removes its
