@@ -193,9 +193,11 @@ func (c *child) close() error {
 // demote makes cmd run as the unprivileged user when we are root, in a process
 // group of its own (an interrupt typed at the tests is not meant for it), with
 // home as its HOME and nothing of our own environment that could configure it.
+// Its temporary files are there, too: a MariaDB that starts removes those of all
+// others from a folder that they share.
 func demote(cmd *exec.Cmd, home string) {
 	cmd.Dir = home
-	cmd.Env = append(cmd.Env, "HOME="+home, "PATH="+os.Getenv("PATH"), "TMPDIR="+os.TempDir(), "LC_ALL=C", "TZ=UTC")
+	cmd.Env = append(cmd.Env, "HOME="+home, "PATH="+os.Getenv("PATH"), "TMPDIR="+home, "LC_ALL=C", "TZ=UTC")
 	for _, name := range []string{"JAVA_HOME", "LD_LIBRARY_PATH"} {
 		if v, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+v)

@@ -64,7 +64,8 @@ func (m *MongoServer) NewDatabase(tb testing.TB) string {
 }
 
 func (m *MongoServer) dropDatabase(name string) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	// A client that was killed may have left a transaction, which the server ends after a minute, when it looks.
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	client, err := mongo.Connect(options.Client().ApplyURI(m.URL()))
 	if err != nil {
