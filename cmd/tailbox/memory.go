@@ -11,7 +11,7 @@ import (
 const (
 	// besideQueue is what the process needs beside what `memory` bounds and as much again for buffers of sinks and what waits
 	// to be collected.
-	besideQueue = 8 << 20
+	besideQueue = 4 << 20
 	// heapEvery is how often the heap is looked at.
 	heapEvery = time.Second
 	liveHeap  = "/gc/heap/live:bytes"
