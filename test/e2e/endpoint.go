@@ -145,11 +145,19 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 		a = e.faults.choose(q)
 	}
 	e.keep(q, a) // under the lock, so that what is kept has an order
+	server := e.server
 	e.mu.Unlock()
 	e.respond(w, r, q, a)
-	if kept := !a.Drop; kept && !a.hidden() && r.Context().Err() != nil {
-		e.Ledger.Unheard(q.Deliveries) // it did not wait for the answer
+	if kept := !a.Drop; kept && !a.hidden() && (r.Context().Err() != nil || e.wentDown(server)) {
+		e.Ledger.Unheard(q.Deliveries) // it did not wait for the answer, or was cut off from it
 	}
+}
+
+// wentDown tells whether a server's connections were cut, or are about to be.
+func (e *Endpoint) wentDown(server *http.Server) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.server != server
 }
 
 // hidden tells that what is kept is not told.
@@ -205,7 +213,7 @@ func (e *Endpoint) respond(w http.ResponseWriter, r *http.Request, q Request, a 
 		status = http.StatusOK
 	}
 	if !q.Each || status != http.StatusOK {
-		w.WriteHeader(status)
+		answer(w, status, nil)
 		return
 	}
 	type result struct {
@@ -219,7 +227,19 @@ func (e *Endpoint) respond(w http.ResponseWriter, r *http.Request, q Request, a 
 			results[i].Status = "retry"
 		}
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"results": results}) // the client may be gone
+	body, err := json.Marshal(map[string]any{"results": results})
+	if err != nil {
+		e.tb.Errorf("make answer: %v", err)
+	}
+	answer(w, status, body)
+}
+
+// answer sends a whole answer: once it returns, only a connection that was cut before keeps the client from it.
+func answer(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may be gone
+	_ = http.NewResponseController(w).Flush()
 }
 
 func wait(ctx context.Context, d time.Duration) {

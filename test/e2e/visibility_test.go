@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,10 @@ func newHook(t *testing.T, o Options, keys string) *hook {
 	t.Helper()
 	h := &hook{ledger: NewLedger("hook")}
 	h.endpoint = NewEndpoint(t, h.ledger)
-	o.Sinks = []string{fmt.Sprintf("hook: {kind: http, url: %q, timeout: 2s%s}", h.endpoint.URL(false), keys)}
+	if !strings.Contains(keys, "timeout:") {
+		keys += ", timeout: 2s"
+	}
+	o.Sinks = []string{fmt.Sprintf("hook: {kind: http, url: %q%s}", h.endpoint.URL(false), keys)}
 	h.Bed = NewBed(t, o)
 	h.truth = NewTruth(h.Bed)
 	return h
