@@ -30,6 +30,37 @@ type Endpoint struct {
 	faults *Faults
 	answer func(Request) Answer
 	seen   int
+	conns  sync.Map // net.Conn -> *clientConn
+}
+
+// A clientConn is a connection of a client. Whoever stops waiting for an answer closes it, which is seen only after the answer was sent where
+// that was late: on a busy machine, say.
+type clientConn struct {
+	mu       sync.Mutex
+	answered []Delivery
+	at       time.Time
+}
+
+type clientConnKey struct{}
+
+// closedAtOnce is how soon after an answer a connection ends that the client had closed before.
+const closedAtOnce = time.Second
+
+// told notes what was answered last, with nil that the next request came, and so the answer was heard.
+func (c *clientConn) told(ds []Delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered, c.at = ds, time.Now()
+}
+
+// unheard is what was answered on a connection that ends, and perhaps not heard.
+func (c *clientConn) unheard() []Delivery {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.at) > closedAtOnce {
+		return nil
+	}
+	return c.answered
 }
 
 // A Request is what an endpoint was asked to keep.
@@ -86,7 +117,19 @@ func (e *Endpoint) Up() {
 		e.tb.Errorf("listen: %v", err)
 		return
 	}
-	s := &http.Server{Handler: http.HandlerFunc(e.serve), ErrorLog: log.New(io.Discard, "", 0)}
+	s := &http.Server{Handler: http.HandlerFunc(e.serve), ErrorLog: log.New(io.Discard, "", 0),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			c := &clientConn{}
+			e.conns.Store(conn, c)
+			return context.WithValue(ctx, clientConnKey{}, c)
+		},
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			if state == http.StateClosed || state == http.StateHijacked {
+				if c, ok := e.conns.LoadAndDelete(conn); ok {
+					e.Ledger.Unheard(c.(*clientConn).unheard())
+				}
+			}
+		}}
 	e.server = s
 	go func() { _ = s.Serve(l) }() // ends with Close
 }
@@ -124,6 +167,8 @@ func (e *Endpoint) Requests() int {
 }
 
 func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
+	c := r.Context().Value(clientConnKey{}).(*clientConn)
+	c.told(nil)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client is gone, and its request incomplete
@@ -148,8 +193,12 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	server := e.server
 	e.mu.Unlock()
 	e.respond(w, r, q, a)
-	if kept := !a.Drop; kept && !a.hidden() && (r.Context().Err() != nil || e.wentDown(server)) {
+	switch {
+	case a.Drop || a.hidden():
+	case r.Context().Err() != nil || e.wentDown(server):
 		e.Ledger.Unheard(q.Deliveries) // it did not wait for the answer, or was cut off from it
+	default:
+		c.told(q.Deliveries)
 	}
 }
 

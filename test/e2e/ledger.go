@@ -188,6 +188,9 @@ func (l *Ledger) compare(r *record, d *Delivery) {
 
 // Unheard notes that an answer came too late for whoever asked: the sink kept the messages, and did not get to say so.
 func (l *Ledger) Unheard(ds []Delivery) {
+	if len(ds) == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.Stats.Unheard++
