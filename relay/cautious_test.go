@@ -21,6 +21,7 @@ type backlog struct {
 	shelf
 	left   []checkpoint.Parked
 	ends   []checkpoint.Change // of those that were not delivered
+	empty  chan struct{}       // closed when nothing is left
 	mu     sync.Mutex
 	events []string
 }
@@ -32,7 +33,7 @@ func (b *backlog) note(event string) {
 }
 
 func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
-	b := &backlog{left: left}
+	b := &backlog{left: left, empty: make(chan struct{})}
 	b.loaded = l
 	b.loaded.Blocked = []checkpoint.Lane{{Sink: "out", Group: "g"}}
 	b.due = func([]string) []checkpoint.Parked {
@@ -48,7 +49,7 @@ func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
 		return b.left
 	}
 	b.settle = func(in *checkpoint.Settlement) *checkpoint.Settled {
-		out := saved(in)
+		out, before := saved(in), len(b.left)
 		for _, c := range in.Changes {
 			b.left = slices.DeleteFunc(slices.Clone(b.left), func(p checkpoint.Parked) bool { return p.Key() == c.Key })
 			if !c.Delivered {
@@ -60,6 +61,9 @@ func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
 		} else {
 			out.Open = append(out.Open, lane)
 		}
+		if before > 0 && len(b.left) == 0 {
+			close(b.empty)
+		}
 		return out
 	}
 	b.starting = func(s checkpoint.Suspect) {
@@ -70,16 +74,26 @@ func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
 	return b
 }
 
-// run lets a relay work on the backlog, and on one message of the log, until the sink has taken n.
+// run lets a relay work on the backlog, and on one message of the log, until the sink has taken n and nothing is left of the backlog.
 func (b *backlog) run(t *testing.T, n int) {
 	t.Helper()
 	var taken atomic.Int32
-	done := make(chan struct{})
+	sent, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		for _, awaited := range []chan struct{}{sent, b.empty} {
+			select {
+			case <-awaited:
+			case <-t.Context().Done():
+				return
+			}
+		}
+		close(done)
+	}()
 	to := answering{func(_ context.Context, ds []*sink.Delivery) []error {
 		for _, d := range ds {
 			b.note("sent " + d.Message.Position.String())
 			if taken.Add(1) == int32(n) {
-				close(done)
+				close(sent)
 			}
 		}
 		return nil
