@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // unreadable tells why the server does not send its log from a place on, "" where it does. It has the server begin to: that a file
-// of the right name is the right one, and that nothing is missing behind GTIDs, nothing else tells for certain.
+// of the right name is the right one, that an event begins at the place, and that nothing is missing behind GTIDs, nothing else
+// tells for certain.
 func (c *Config) unreadable(ctx context.Context, at *resume) (why string, err error) {
 	cfg := *c
 	cfg.ServerID = 0 // one that is drawn: a relay that reads is not to be cut off by who only looks
@@ -21,10 +23,15 @@ func (c *Config) unreadable(ctx context.Context, at *resume) (why string, err er
 		return "", err
 	}
 	defer func() { err = errors.Join(err, d.close(ctx)) }()
+	files, err := readLogFiles(ctx, d.session)
+	if err != nil {
+		return "", err
+	}
 	st := newStream(s, d, &watch{cfg: c}, at)
 	if err = st.begin(ctx, at); err == nil {
+		goesOn := slices.ContainsFunc(files, func(f logFile) bool { return f.place.file == st.cur.file && f.size > st.cur.pos })
 		release := context.AfterFunc(ctx, st.wire.interrupt)
-		err = st.open(ctx)
+		err = st.open(ctx, goesOn)
 		release()
 	}
 	switch {
@@ -38,15 +45,18 @@ func (c *Config) unreadable(ctx context.Context, at *resume) (why string, err er
 	return "", nil
 }
 
-// open reads up to the description of the first file, which comes before all that the file holds.
-func (st *stream) open(ctx context.Context) error {
-	for !st.opened {
+// open reads up to the description of the first file, which comes before all that the file holds, and where the file goes on behind
+// the place, the event that begins there.
+func (st *stream) open(ctx context.Context, goesOn bool) error {
+	for !st.opened || st.unproven && goesOn {
 		payload, large := st.wire.next()
 		switch {
 		case payload != nil:
 			if err := st.packet(ctx, payload); err != nil {
 				return err
 			}
+		case large && st.opened: // transactions begin with a small one
+			return st.misplaced()
 		case large:
 			return fmt.Errorf("read the binlog from %s: it does not begin with a description: %w", st.cur, errProtocol)
 		default:

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -107,4 +108,63 @@ func (r *sourceRig) logFile() string {
 		r.t.Fatal(err)
 	}
 	return end.name()
+}
+
+// A log that was reset in the second in which its file was begun is told from the old one by nothing but what stands at the
+// checkpoint: where no event begins there, the position is lost. Who asks does not wait for more of the log.
+func TestPlaceBetweenEventsIsAGap(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		r := newSourceRig(t, servers.MySQL(t, kind))
+		x := r.run(r.establish())
+		r.exec(insert(1))
+		x.until("1")
+		x.stop()
+		at := x.resumed(t)
+		examine := func() *source.Examined {
+			t.Helper()
+			e, err := r.src.Examine(r.ctx, at.server, source.Resume(at.String()))
+			if err != nil {
+				t.Fatalf("examine %s: %v", at, err)
+			}
+			return e
+		}
+		if e := examine(); e.Lost != "" {
+			t.Errorf("the end of the log: %s", e.Lost)
+		}
+		r.exec(insert(2), insert(3))
+		if e := examine(); e.Lost != "" {
+			t.Errorf("in the log: %s", e.Lost)
+		}
+		for range 60 {
+			at.place.pos++
+			if e := examine(); e.Lost == "" {
+				t.Errorf("%s is in the middle of an event, and said to be readable", at)
+			}
+			if err := r.run(source.Resume(at.String())).fails(); !errors.Is(err, source.ErrGap) {
+				t.Errorf("Run from %s, in the middle of an event: %v", at, err)
+			}
+		}
+	})
+}
+
+// A file that was begun with other checksums than the server writes now is read as before.
+func TestChecksumsChanged(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		r := newSourceRig(t, servers.MySQL(t, kind))
+		from := r.establish()
+		for i, algorithm := range []string{"NONE", "CRC32"} {
+			x := r.run(from)
+			r.exec(insert(3*i + 1))
+			x.until(fmt.Sprint(3*i + 1))
+			x.stop()
+			r.exec(insert(3*i+2), "SET GLOBAL binlog_checksum = "+algorithm, insert(3*i+3))
+			if e, err := r.src.Examine(r.ctx, x.resumed(t).server, x.resume); err != nil || e.Lost != "" {
+				t.Errorf("examined before %s: %+v, %v", algorithm, e, err)
+			}
+			again := r.run(x.resume)
+			again.until(fmt.Sprint(3*i+2, 3*i+3))
+			again.stop()
+			from = again.resume
+		}
+	})
 }

@@ -93,7 +93,10 @@ type stream struct {
 	moving  *resume
 	settled place
 	wants   *resume // the checkpoint, until its file was seen to be the same one
-	gtids   *gtidSet
+	// unproven: the file is the one of the checkpoint by its name and the second of its beginning, but no event was read yet from
+	// the place.
+	unproven bool
+	gtids    *gtidSet
 	// skip: transactions that begin before it were read by an earlier Run; only what is prepared there matters.
 	skip place
 
@@ -160,7 +163,7 @@ func (st *stream) begin(ctx context.Context, from *resume) error {
 	case lost != "":
 		return fmt.Errorf("start to read the binlog from %s: %s: %w", from.place, lost, source.ErrGap)
 	case from.server == d.server.id:
-		st.wants = from
+		st.wants, st.unproven = from, true
 		if prepared != from.from {
 			st.cfg.Logger.Warn("the log no longer holds an XA transaction that was prepared and has not ended: if it is committed, its rows are found where the "+
 				"table is compared with the log (source.reconcile)", "binlog", prepared.String(), "cure", "XA RECOVER lists it: commit it or roll it back")
@@ -264,6 +267,9 @@ func (st *stream) event(ctx context.Context, b []byte) error {
 	if !ok || int(h.size) != len(b) {
 		return truncated("event")
 	}
+	if err := st.prove(&h); err != nil {
+		return err
+	}
 	body := b[headerSize:]
 	switch {
 	case h.typ == eventFormat:
@@ -274,6 +280,9 @@ func (st *stream) event(ctx context.Context, b []byte) error {
 		}
 		end := len(b) - checksumSize
 		if sum, _ := littleEndian(b[end:]); uint32(sum) != crc32.ChecksumIEEE(b[:end]) {
+			if st.unproven && st.opened {
+				return st.misplaced()
+			}
 			return fmt.Errorf("read the binlog after %s: an event's checksum is wrong: %w", st.cur, errProtocol)
 		}
 		body = b[headerSize:end]
@@ -282,6 +291,25 @@ func (st *stream) event(ctx context.Context, b []byte) error {
 		return err
 	}
 	return st.dispatch(ctx, &h, body, b)
+}
+
+// prove looks whether the first event stands where the stream was to begin. A server that is asked for a place between two
+// events sends what stands there as if it were one, or says that it cannot: either way the log is not the one that was read.
+func (st *stream) prove(h *header) error {
+	switch {
+	case !st.unproven, !st.opened, h.flags&flagArtificial != 0, h.typ == eventHeartbeat, h.typ == eventHeartbeatV2:
+		return nil
+	case h.end == 0 && (h.typ == eventFormat || h.typ == eventStartEncryption): // sent again, for a start in the middle of their file
+		return nil
+	case uint32(st.cur.pos)+h.size != h.end:
+		return st.misplaced()
+	}
+	st.unproven = false
+	return nil
+}
+
+func (st *stream) misplaced() error {
+	return fmt.Errorf("read the binlog from %s: no transaction begins there: the log was reset, or the server restored: %w", st.cur, source.ErrGap)
 }
 
 // sealed tells whether an event ends in a checksum. The first event comes before the description of its file, which tells.

@@ -35,6 +35,9 @@ func (st *stream) largePacket(ctx context.Context) error {
 	if p.left < 0 {
 		return truncated("event")
 	}
+	if err := st.prove(&h); err != nil {
+		return err
+	}
 	if err := st.advance(&h); err != nil {
 		return err
 	}
