@@ -25,16 +25,13 @@ func TestHiddenIndex(t *testing.T) {
 		if err != nil || countProblems(findings) != 1 || !strings.Contains(fmt.Sprint(findings), cure) {
 			t.Errorf("check: %v, %v", findings, err)
 		}
-		st, err := OpenStore(r.ctx, r.cfg)
-		if err == nil {
-			_, err = st.Load(r.ctx)
-			err = errors.Join(err, st.Close(r.ctx))
-		}
-		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
-			t.Errorf("open the store: %v", err)
+		for range 30 { // none leaves the pipeline's lock to a session that the server has yet to end
+			if _, err := OpenStore(r.ctx, r.cfg); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
+				t.Fatalf("open the store: %v", err)
+			}
 		}
 		r.exec("ALTER TABLE outbox ADD KEY other_id (id)")
-		st, err = OpenStore(r.ctx, r.cfg)
+		st, err := OpenStore(r.ctx, r.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

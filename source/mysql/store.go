@@ -91,7 +91,7 @@ func openStore(ctx context.Context, cfg Config) (*store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	if err := s.open(ctx); err != nil {
-		return nil, errors.Join(err, s.sess.close(ctx))
+		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil
 }
