@@ -191,7 +191,7 @@ func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, e
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.sess.close(ctx)) }()
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
 	var locked, parked, others int64
 	count := func(to *int64) func(row) error {
 		return func(r row) error {
