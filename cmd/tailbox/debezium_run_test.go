@@ -19,12 +19,7 @@ import (
 
 // runDebezium runs the relay with Debezium's configuration until stop is called, which returns what it did.
 func (r *rig) runDebezium() (stop func() result) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan result, 1)
-	go func() { ended <- r.debezium(ctx, "run") }()
-	stop = sync.OnceValue(func() result { cancel(); return <-ended })
-	r.t.Cleanup(func() { stop() })
-	return stop
+	return r.inBackground(func(ctx context.Context) result { return r.debezium(ctx, "run") })
 }
 
 var typePattern = regexp.MustCompile(`"payload":"Type(\d+)"}$`)

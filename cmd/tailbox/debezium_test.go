@@ -38,6 +38,7 @@ debezium.transforms.outbox.type=io.debezium.transforms.outbox.EventRouter
 debezium.transforms.outbox.route.topic.replacement=%s.$${routedByValue}.events
 debezium.transforms.outbox.table.fields.additional.placement=type:header:eventType
 quarkus.log.console.json=false
+quarkus.http.port=0
 `
 
 // plainFormats are those of consumers that want no schemas.

@@ -83,12 +83,20 @@ func (r *rig) must(args ...string) string {
 
 // relay runs tailbox run until stop is called, which returns what it did.
 func (r *rig) relay() (stop func() result) {
-	r.t.Helper()
+	return r.inBackground(func(ctx context.Context) result { return r.with(ctx, "run") })
+}
+
+// inBackground runs a command until stop is called, which returns what it did. What it said shows where the test has failed.
+func (r *rig) inBackground(command func(ctx context.Context) result) (stop func() result) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan result, 1)
-	go func() { ended <- r.with(ctx, "run") }()
+	go func() { ended <- command(ctx) }()
 	stop = sync.OnceValue(func() result { cancel(); return <-ended })
-	r.t.Cleanup(func() { stop() })
+	r.t.Cleanup(func() {
+		if got := stop(); r.t.Failed() {
+			r.t.Logf("exit code %d, stderr:\n%s", got.code, got.err)
+		}
+	})
 	return stop
 }
 

@@ -107,6 +107,7 @@ func (c *conversion) convert() {
 	c.source()
 	c.router()
 	c.sink()
+	c.admin()
 	c.rest()
 }
 

@@ -126,6 +126,7 @@ func TestImportRefuses(t *testing.T) {
 		"all tables":       {strings.Replace(good, "debezium.source.table.include.list", "debezium.source.schema.include.list", 1), "name the outbox table"},
 		"an unknown sink":  {strings.Replace(good, "sink.type=kafka", "sink.type=redis", 1), "choose kafka, http or nats-jetstream"},
 		"HTTP's headers":   {strings.Replace(good, "sink.type=kafka", "sink.type=http", 1), "X-DEBEZIUM-"},
+		"no port":          {good + "quarkus.http.port=http\n", "from 1 to 65535"},
 		"an unknown value": {good + "debezium.source.unheard.of=x\n", "is no option that is known to change nothing"},
 	} {
 		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(c.text)}}, environment(), nil)
@@ -174,12 +175,13 @@ func TestImportHTTP(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(string(files(t, "server.properties")[0].Data), "sink.type=kafka", "sink.type=http", 1) +
 		"debezium.sink.http.url=http://localhost/x\ndebezium.sink.http.headers.prefix=\ndebezium.sink.http.headers.encode.base64=false\n" +
-		"debezium.sink.http.batch.enabled=true\ndebezium.sink.http.timeout.ms=500\ndebezium.sink.http.retries=3\n"
+		"quarkus.http.port=0\ndebezium.sink.http.batch.enabled=true\ndebezium.sink.http.timeout.ms=500\ndebezium.sink.http.retries=3\n"
 	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"kind: http", `url: "http://localhost/x"`, "format: array", "max_batch: 200", "timeout: 500ms", "metadata_headers: false"} {
+	for _, want := range []string{"kind: http", `url: "http://localhost/x"`, "format: array", "max_batch: 200", "timeout: 500ms", "metadata_headers: false",
+		"admin:\n  listen: \"127.0.0.1:0\"  # quarkus.http.port"} {
 		if !strings.Contains(string(yaml), want) {
 			t.Errorf("no %q in\n%s", want, yaml)
 		}

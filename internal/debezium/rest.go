@@ -1,6 +1,9 @@
 package debezium
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // An ignoredOption has no effect on what the outbox sends.
 type ignoredOption struct {
@@ -55,6 +58,21 @@ func workerOptions() []string {
 		"source.rebalance.timeout.ms", "source.scheduled.rebalance.", "source.worker.", "source.task.shutdown.", "source.topic.tracking.", "source.topic.creation.", "source.metric", "source.internal.",
 		"source.request.timeout.ms", "source.retry.backoff.", "source.reconnect.backoff.", "source.metadata.", "source.connections.max.idle.ms", "source.send.buffer.bytes",
 		"source.receive.buffer.bytes", "source.socket.connection.setup."}
+}
+
+// admin has metrics and health served at the port where Debezium Server would, but to this machine alone: others have to name a token,
+// which Debezium has not.
+func (c *conversion) admin() {
+	s := c.take("quarkus.http.port")
+	if s == nil {
+		return
+	}
+	if _, err := strconv.ParseUint(s.value, 10, 16); err != nil {
+		c.problem(s, "must be a port from 1 to 65535, or 0 for any that is free")
+		return
+	}
+	c.out.section(0, "admin", "")
+	c.out.set(1, "listen", quoted("127.0.0.1:"+s.value), s.key)
 }
 
 // rest lists what is ignored, and tells what is not known.
