@@ -68,7 +68,7 @@ func TestImport(t *testing.T) {
 	}{
 		{"server.yaml", []string{"server.properties"}, nil},
 		{"connector.yaml", []string{"worker.properties", "connector.json"}, nil},
-		{"environment.yaml", []string{"server.properties"}, []string{"DEBEZIUM_SOURCE_DATABASE_PASSWORD", "x", "DEBEZIUM_SINK_TYPE", "kafka", "DEBEZIUM_SOURCE_TABLE_INCLUDE_LIST", "a.b"}},
+		{"environment.yaml", []string{"server.properties"}, []string{"DEBEZIUM_SOURCE_DATABASE_PASSWORD", "x", "DEBEZIUM_SINK_TYPE", "kafka", "QUARKUS_HTTP_PORT", "9000", "DEBEZIUM_SOURCE_TABLE_INCLUDE_LIST", "a.b"}},
 	} {
 		yaml, err := debezium.Import(files(t, c.files...), environment(c.env...), nil)
 		if err != nil {

@@ -64,7 +64,7 @@ func workerOptions() []string {
 // which Debezium has not.
 func (c *conversion) admin() {
 	s := c.take("quarkus.http.port")
-	if s == nil {
+	if s == nil || s.value == "" {
 		return
 	}
 	if _, err := strconv.ParseUint(s.value, 10, 16); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,15 +22,14 @@ func (c *Config) unreadable(ctx context.Context, at *resume) (why string, err er
 		return "", err
 	}
 	defer func() { err = errors.Join(err, d.close(ctx)) }()
-	files, err := readLogFiles(ctx, d.session)
+	end, err := readLogEnd(ctx, d.session)
 	if err != nil {
 		return "", err
 	}
 	st := newStream(s, d, &watch{cfg: c}, at)
 	if err = st.begin(ctx, at); err == nil {
-		goesOn := slices.ContainsFunc(files, func(f logFile) bool { return f.place.file == st.cur.file && f.size > st.cur.pos })
 		release := context.AfterFunc(ctx, st.wire.interrupt)
-		err = st.open(ctx, goesOn)
+		err = st.open(ctx, st.cur.before(end.place))
 		release()
 	}
 	switch {
@@ -45,12 +43,14 @@ func (c *Config) unreadable(ctx context.Context, at *resume) (why string, err er
 	return "", nil
 }
 
-// open reads up to the description of the first file, which comes before all that the file holds, and where the file goes on behind
-// the place, the event that begins there.
+// open reads up to the description of the first file, which comes before all that the file holds, and where the log goes on behind
+// the place, the event that begins there. A heartbeat instead says that the server may not send that yet.
 func (st *stream) open(ctx context.Context, goesOn bool) error {
 	for !st.opened || st.unproven && goesOn {
 		payload, large := st.wire.next()
 		switch {
+		case st.opened && len(payload) > 0 && payload[0] == 0 && heartbeats(payload[1:]):
+			return nil
 		case payload != nil:
 			if err := st.packet(ctx, payload); err != nil {
 				return err
@@ -66,4 +66,9 @@ func (st *stream) open(ctx context.Context, goesOn bool) error {
 		}
 	}
 	return nil
+}
+
+func heartbeats(event []byte) bool {
+	h, ok := parseHeader(event)
+	return ok && (h.typ == eventHeartbeat || h.typ == eventHeartbeatV2)
 }

@@ -168,3 +168,21 @@ func TestChecksumsChanged(t *testing.T) {
 		}
 	})
 }
+
+// An encrypted file says so behind its description, and says it again to who begins in the middle: that is at no place of the log.
+func TestPlaceInAnEncryptedFile(t *testing.T) {
+	t.Parallel()
+	st := &stream{cur: place{base: "bin", file: 1, pos: 1000}, opened: true, unproven: true}
+	for _, h := range []header{{typ: eventStartEncryption, size: 40}, {typ: eventHeartbeat, size: 39, end: 1000}, {typ: eventGTID, size: 42, end: 1042}} {
+		if err := errors.Join(st.prove(&h), st.advance(&h)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st.unproven || st.cur.pos != 1042 {
+		t.Errorf("at %s, unproven: %v", st.cur, st.unproven)
+	}
+	st.unproven = true
+	if err := st.prove(&header{typ: eventGTID, size: 42, end: 1090}); !errors.Is(err, source.ErrGap) {
+		t.Errorf("an event from 1048 on: %v", err)
+	}
+}

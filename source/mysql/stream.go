@@ -299,7 +299,7 @@ func (st *stream) prove(h *header) error {
 	switch {
 	case !st.unproven, !st.opened, h.flags&flagArtificial != 0, h.typ == eventHeartbeat, h.typ == eventHeartbeatV2:
 		return nil
-	case h.end == 0 && (h.typ == eventFormat || h.typ == eventStartEncryption): // sent again, for a start in the middle of their file
+	case h.end == 0 && h.typ == eventStartEncryption: // sent again, for a start in the middle of its file
 		return nil
 	case uint32(st.cur.pos)+h.size != h.end:
 		return st.misplaced()
@@ -327,7 +327,7 @@ func (st *stream) advance(h *header) error {
 	switch {
 	case h.flags&flagArtificial != 0, h.typ == eventHeartbeat, h.typ == eventHeartbeatV2:
 		return nil
-	case h.end == 0 && h.typ == eventFormat: // sent again, for a start in the middle of its file
+	case h.end == 0 && (h.typ == eventFormat || h.typ == eventStartEncryption): // sent again, for a start in the middle of their file
 		return nil
 	case h.end == 0:
 		st.cur.pos += uint64(h.size)
