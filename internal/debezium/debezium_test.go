@@ -188,6 +188,16 @@ func TestImportHTTP(t *testing.T) {
 	}
 }
 
+// A port without a number is no port, and is listed as what has no effect.
+func TestImportEmptyPort(t *testing.T) {
+	t.Parallel()
+	text := string(files(t, "server.properties")[0].Data) + "quarkus.http.port=\n"
+	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil)
+	if err != nil || strings.Contains(string(yaml), "admin:") || !strings.Contains(string(yaml), "#   quarkus.http.port: ") {
+		t.Errorf("%v in\n%s", err, yaml)
+	}
+}
+
 func TestImportNATS(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(string(files(t, "server.properties")[0].Data), "sink.type=kafka", "sink.type=nats-jetstream", 1) +

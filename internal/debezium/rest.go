@@ -63,10 +63,11 @@ func workerOptions() []string {
 // admin has metrics and health served at the port where Debezium Server would, but to this machine alone: others have to name a token,
 // which Debezium has not.
 func (c *conversion) admin() {
-	s := c.take("quarkus.http.port")
+	s := c.settings["quarkus.http.port"]
 	if s == nil || s.value == "" {
-		return
+		return // rest lists one that is empty
 	}
+	s.used = true
 	if _, err := strconv.ParseUint(s.value, 10, 16); err != nil {
 		c.problem(s, "must be a port from 1 to 65535, or 0 for any that is free")
 		return
