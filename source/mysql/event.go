@@ -85,6 +85,12 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return header{le.Uint32(b), b[4], le.Uint32(b[5:]), le.Uint32(b[9:]), le.Uint32(b[13:]), le.Uint16(b[17:])}, true
 }
 
+// heartbeat tells that the server has nothing more to send for now.
+func (h *header) heartbeat() bool { return h.typ == eventHeartbeat || h.typ == eventHeartbeatV2 }
+
+// madeUp tells that the server made the event for this stream: no file holds it.
+func (h *header) madeUp() bool { return h.flags&flagArtificial != 0 || h.heartbeat() }
+
 // A reading reads numbers out of bytes. After reading beyond their end it is bad, and all it reads is 0.
 type reading struct {
 	b   []byte

@@ -70,5 +70,5 @@ func (st *stream) open(ctx context.Context, goesOn bool) error {
 
 func heartbeats(event []byte) bool {
 	h, ok := parseHeader(event)
-	return ok && (h.typ == eventHeartbeat || h.typ == eventHeartbeatV2)
+	return ok && h.heartbeat()
 }

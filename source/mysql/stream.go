@@ -280,7 +280,7 @@ func (st *stream) event(ctx context.Context, b []byte) error {
 		}
 		end := len(b) - checksumSize
 		if sum, _ := littleEndian(b[end:]); uint32(sum) != crc32.ChecksumIEEE(b[:end]) {
-			if st.unproven && st.opened {
+			if st.unproven && st.opened { // what stands between two events may claim to be one that prove lets pass
 				return st.misplaced()
 			}
 			return fmt.Errorf("read the binlog after %s: an event's checksum is wrong: %w", st.cur, errProtocol)
@@ -297,7 +297,7 @@ func (st *stream) event(ctx context.Context, b []byte) error {
 // events sends what stands there as if it were one, or says that it cannot: either way the log is not the one that was read.
 func (st *stream) prove(h *header) error {
 	switch {
-	case !st.unproven, !st.opened, h.flags&flagArtificial != 0, h.typ == eventHeartbeat, h.typ == eventHeartbeatV2:
+	case !st.unproven, !st.opened, h.madeUp():
 		return nil
 	case h.end == 0 && h.typ == eventStartEncryption: // sent again, for a start in the middle of its file
 		return nil
@@ -325,7 +325,7 @@ func (st *stream) sealed(h *header, b []byte) bool {
 // advance moves to an event's end. The header has 32 bits of it; events that were written before their place was known have none.
 func (st *stream) advance(h *header) error {
 	switch {
-	case h.flags&flagArtificial != 0, h.typ == eventHeartbeat, h.typ == eventHeartbeatV2:
+	case h.madeUp():
 		return nil
 	case h.end == 0 && (h.typ == eventFormat || h.typ == eventStartEncryption): // sent again, for a start in the middle of their file
 		return nil
