@@ -232,6 +232,13 @@ func (w *rowWork) queue(b *batch) error {
 
 // queueAll adds the statements for rows that all get the same.
 func (w *rowWork) queueAll(b *batch, ids []string, r *sqlstore.RowChange, count func(answer) error) error {
+	if w.delete && w.table.listable() {
+		sql, err := w.table.deletion(ids)
+		if err == nil {
+			b.queue(count, "?", sql)
+		}
+		return err
+	}
 	picks, err := w.table.picks(ids)
 	if err != nil {
 		return err

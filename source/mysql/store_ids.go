@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
@@ -29,6 +30,8 @@ type idType struct {
 	column   string // quoted
 	// charset and collation of text; "" for types that are no text (DATETIME, DECIMAL, ENUM, …).
 	charset, collation string
+	// distinct: what the collation calls equal is the same text.
+	distinct bool
 	// numbered: the type orders its values by their numbers, and compares them as texts (ENUM).
 	numbered bool
 }
@@ -47,6 +50,7 @@ func idTypeOf(c *tableColumnType, name string) idType {
 		t.form = idBytes
 	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
 		t.charset, t.collation = c.charset, c.collation
+		t.distinct = c.typ == "char" && strings.HasSuffix(c.collation, "_bin") // of CHAR, no value ends with a space
 	case "enum", "set":
 		t.numbered = true
 	}
@@ -128,6 +132,43 @@ func (t *table) list(b []byte, ids []string) (_ []byte, err error) {
 	return append(b, after...), nil
 }
 
+// listable tells whether rows are deleted by a list of their ids.
+func (t *table) listable() bool { return !t.joined && (t.id.form != idText || t.id.collation != "") }
+
+// deletion is a statement that deletes the rows with the ids, for which a list costs the server a quarter less than picks do. It
+// takes a list for a condition that it may look for in the whole table, but where sql_safe_updates asks a statement about a
+// single table to use an index: then it looks the ids up, or refuses (errNotByKey).
+func (t *table) deletion(ids []string) (raw, error) {
+	id := &t.id
+	b := make([]byte, 0, 64*len(ids)+200)
+	if t.listing == listMariaDB {
+		b = append(b, "SET STATEMENT sql_safe_updates = 1 FOR DELETE FROM "...)
+	} else {
+		b = append(b, "DELETE /*+ SET_VAR(sql_safe_updates = 1) */ FROM "...)
+	}
+	b = append(b, t.sql+" WHERE "+id.column+" IN ("...)
+	for i, text := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if id.form == idText && !isASCII(text) {
+			// Beside a text that the column's character set may not have, the server would convert the column, and use no index.
+			b = append(appendLiteral(append(b, "CONVERT("...), text), " USING "+id.charset+") COLLATE "+id.collation...)
+			continue
+		}
+		var err error
+		if b, err = id.literal(b, text); err != nil {
+			return "", sqlstore.OnTable(t.String(), err)
+		}
+	}
+	b = append(b, ')')
+	if id.form == idText && !id.distinct {
+		b = append(b, " AND "+id.exact("")+" IN ("...)
+		b = append(appendLiteral(b, list(ids)), ')')
+	}
+	return raw(b), nil
+}
+
 // singlePicks is for types that only compare with a constant by index, such as DATETIME.
 func (t *table) singlePicks(ids []string) ([]pick, error) {
 	picks := make([]pick, len(ids))
@@ -171,6 +212,15 @@ func (t idType) literal(b []byte, id string) ([]byte, error) {
 	default:
 		return appendLiteral(b, id), nil
 	}
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // findable tells whether the row of a message can be in the table under its id. Where the column's type was changed, ids

@@ -18,7 +18,9 @@ type table struct {
 	sql, index string
 	id         idType
 	listing    listing
-	columns    map[string]*tableColumnType
+	// joined: the server has refused to look up lists of ids.
+	joined  bool
+	columns map[string]*tableColumnType
 	// view is what its columns and configuration let the relay do with its rows.
 	view sqlstore.TableView
 	// pendingIndex is an index that leads to pending rows, quoted; "" where there is none.
