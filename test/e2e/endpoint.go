@@ -30,38 +30,9 @@ type Endpoint struct {
 	faults *Faults
 	answer func(Request) Answer
 	seen   int
-	conns  sync.Map // net.Conn -> *clientConn
-}
-
-// A clientConn is a connection of a client. Whoever stops waiting for an answer closes it, which is seen only after the answer was sent where
-// that was late: on a busy machine, say.
-type clientConn struct {
-	mu       sync.Mutex
-	answered []Delivery
-	at       time.Time
 }
 
 type clientConnKey struct{}
-
-// closedAtOnce is how soon after an answer a connection ends that the client had closed before.
-const closedAtOnce = time.Second
-
-// told notes what was answered last, with nil that the next request came, and so the answer was heard.
-func (c *clientConn) told(ds []Delivery) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.answered, c.at = ds, time.Now()
-}
-
-// unheard is what was answered on a connection that ends, and perhaps not heard.
-func (c *clientConn) unheard() []Delivery {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.at) > closedAtOnce {
-		return nil
-	}
-	return c.answered
-}
 
 // A Request is what an endpoint was asked to keep.
 type Request struct {
@@ -119,19 +90,15 @@ func (e *Endpoint) Up() {
 	}
 	s := &http.Server{Handler: http.HandlerFunc(e.serve), ErrorLog: log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			c := &clientConn{}
-			e.conns.Store(conn, c)
-			return context.WithValue(ctx, clientConnKey{}, c)
+			return context.WithValue(ctx, clientConnKey{}, conn)
 		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
-			if state == http.StateClosed || state == http.StateHijacked {
-				if c, ok := e.conns.LoadAndDelete(conn); ok {
-					e.Ledger.Unheard(c.(*clientConn).unheard())
-				}
+			if state == http.StateClosed {
+				e.Ledger.Unheard(conn.(*clientConn).unheard())
 			}
 		}}
 	e.server = s
-	go func() { _ = s.Serve(l) }() // ends with Close
+	go func() { _ = s.Serve(clientListener{l}) }() // ends with Close
 }
 
 // Down makes it refuse connections, and cuts those it has.
@@ -304,7 +271,7 @@ func reset(w http.ResponseWriter) {
 	if err != nil {
 		return // cut already
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	if tcp, ok := conn.(*clientConn).Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // else it ends in order, which is a fault too
 	}
 	_ = conn.Close()
