@@ -74,17 +74,21 @@ func (r *rig) readWith(src source.Source, start source.Start) *reader {
 // next waits for a batch.
 func (x *reader) next(what string) *source.Batch {
 	x.r.t.Helper()
-	select {
-	case b := <-x.batches:
-		x.check(b)
-		return b
-	case err := <-x.done:
-		x.ended, x.err = true, err
-		x.r.t.Fatalf("waited for: %s; Run ended: %v", what, err)
-	case <-time.After(patience):
-		x.r.t.Fatalf("waited %v for: %s", patience, what)
+	limit := time.After(patience)
+	for {
+		select {
+		case b := <-x.batches:
+			x.check(b)
+			return b
+		case err := <-x.done:
+			x.ended, x.err = true, err
+			x.r.t.Fatalf("waited for: %s; Run ended: %v", what, err)
+		case <-limit:
+			x.r.t.Fatalf("waited %v for: %s", patience, what)
+		case <-time.After(time.Until(x.r.pinged.Add(pingEvery))):
+			x.r.ping()
+		}
 	}
-	return nil
 }
 
 // check holds what is promised of every batch.

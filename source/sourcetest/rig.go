@@ -27,6 +27,7 @@ type rig struct {
 	// tables as the database has them; the first one is the one that most cases use.
 	tables []Table
 	st     checkpoint.Store
+	pinged time.Time
 }
 
 // newRig opens a database.
@@ -76,6 +77,18 @@ func (r *rig) establish() source.Resume {
 		r.t.Fatal("a snapshot without a position")
 	}
 	return snap.Resume()
+}
+
+// pingEvery is how often a store is pinged beside a wait, as a relay does all the time: who says nothing for 10 seconds loses its
+// session. A wait of a source can be long where other cases have transactions open on the same server.
+const pingEvery = 3 * time.Second
+
+// ping shows a store that is open that its user lives. Whether the session has been lost is for the case to find out.
+func (r *rig) ping() {
+	r.pinged = time.Now()
+	if r.st != nil {
+		_ = r.st.Ping(r.ctx)
+	}
 }
 
 // until polls.
