@@ -185,4 +185,9 @@ func TestPlaceInAnEncryptedFile(t *testing.T) {
 	if err := st.prove(&header{typ: eventGTID, size: 42, end: 1090}); !errors.Is(err, source.ErrGap) {
 		t.Errorf("an event from 1048 on: %v", err)
 	}
+	// Nothing can be read from between the description and what says so.
+	fresh := &stream{cur: place{base: "bin", file: 2, pos: 256}}
+	if err := fresh.logEvent(t.Context(), &header{typ: eventFormat, size: 252, end: 256}, []byte{4, 0, 1}); err != nil || fresh.done != (place{}) {
+		t.Errorf("complete up to %s behind the description of a file, %v", fresh.done, err)
+	}
 }

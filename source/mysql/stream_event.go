@@ -47,10 +47,7 @@ func (st *stream) logEvent(ctx context.Context, h *header, b []byte) error {
 	case eventRotate:
 		return st.rotate(b)
 	case eventFormat:
-		if err := st.format(h, b); err != nil {
-			return err
-		}
-		return st.outside(ctx)
+		return st.format(h, b) // no place to begin at: what says of the file that it is encrypted stands behind it
 	case eventPreviousGTIDs, eventGTIDList:
 		if h.flags&flagArtificial == 0 && !st.byGTID {
 			set, err := previousGTIDs(h.typ, b)
