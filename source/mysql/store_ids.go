@@ -147,12 +147,16 @@ func (t *table) deletion(ids []string) (raw, error) {
 		b = append(b, "DELETE /*+ SET_VAR(sql_safe_updates = 1) */ FROM "...)
 	}
 	b = append(b, t.sql+" WHERE "+id.column+" IN ("...)
+	exact := id.form == idText && !id.distinct
 	for i, text := range ids {
 		if i > 0 {
 			b = append(b, ',')
 		}
+		exact = exact || id.form == idText && strings.HasSuffix(text, " ") // of a time when the column was no CHAR
 		if id.form == idText && !isASCII(text) {
-			// Beside a text that the column's character set may not have, the server would convert the column, and use no index.
+			// Beside a text that the column's character set may not have, the server would convert the column, and use no index. What
+			// the set does not have becomes a question mark.
+			exact = true
 			b = append(appendLiteral(append(b, "CONVERT("...), text), " USING "+id.charset+") COLLATE "+id.collation...)
 			continue
 		}
@@ -162,7 +166,7 @@ func (t *table) deletion(ids []string) (raw, error) {
 		}
 	}
 	b = append(b, ')')
-	if id.form == idText && !id.distinct {
+	if exact {
 		b = append(b, " AND "+id.exact("")+" IN ("...)
 		b = append(appendLiteral(b, list(ids)), ')')
 	}

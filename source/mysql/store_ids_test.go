@@ -205,6 +205,23 @@ func TestManyIDs(t *testing.T) {
 	}
 }
 
+// TestIDsOfAnotherTime: what the column cannot hold any more is no row's id, whatever the server makes of it.
+func TestIDsOfAnotherTime(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		table, ddl := idTable("CHAR(8) CHARACTER SET latin1 COLLATE latin1_bin")
+		table.OnDelivered = outbox.Delete
+		r := newBareRig(t, my, append(relayTables(), ddl), table)
+		r.open()
+		r.exec("INSERT INTO events (`the id`, type) VALUES ('?', 'T'), ('a', 'T')")
+		var rows []checkpoint.Row
+		for i, id := range []string{"\U0001F600", "a "} {
+			rows = append(rows, checkpoint.Row{Table: r.db + ".events", ID: id, Position: outbox.Position{Log: 1, Commit: 1, N: uint32(i)}})
+		}
+		equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: rows}), checkpoint.Settled{Gone: 2})
+		equal(t, "rows left", r.text("SELECT COUNT(*) FROM events"), "2")
+	})
+}
+
 // TestTriggerWithoutKey: what a trigger of the outbox table does is not held to the keys that deletions are held to.
 func TestTriggerWithoutKey(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
