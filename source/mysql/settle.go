@@ -67,8 +67,6 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 			continue
 		}
 		switch {
-		case errorCode(err) == errNotByKey && s.joinLists():
-			continue
 		case staleTable(err) && !replanned:
 			replanned = true
 			if err := s.resolveTables(ctx); err != nil {
@@ -85,16 +83,6 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 		s.cautious = true
 		try++
 	}
-}
-
-// joinLists lets no row be deleted by a list of ids any more; false if none was. A trigger may be what was refused.
-func (s *store) joinLists() bool {
-	listed := false
-	for _, t := range s.tables.order {
-		listed = listed || t.listable()
-		t.joined = true
-	}
-	return listed
 }
 
 // tablesLocked are the tables that are taken to be locked as a whole.

@@ -34,6 +34,8 @@ type rowWork struct {
 	// transaction.
 	done  int
 	there map[string]bool
+	// locked: this transaction has locked all of the rows, and passed over those that others have locked.
+	locked bool
 }
 
 // plainRows are the rows of messages without parked deliveries, table by table.
@@ -139,6 +141,7 @@ func (a *attempt) doKnown(ctx context.Context, b *batch, work []*rowWork) error 
 	unjudged := &unjudgedRows{ids: make(map[*table][]string)}
 	for _, w := range work {
 		a.sort(w, unjudged)
+		w.locked = true
 	}
 	if len(unjudged.ids) > 0 {
 		return unjudged
@@ -232,12 +235,13 @@ func (w *rowWork) queue(b *batch) error {
 
 // queueAll adds the statements for rows that all get the same.
 func (w *rowWork) queueAll(b *batch, ids []string, r *sqlstore.RowChange, count func(answer) error) error {
-	if w.delete && w.table.listable() {
-		sql, err := w.table.deletion(ids)
-		if err == nil {
+	if w.delete && !w.locked {
+		if sql, err := w.table.deletion(ids); err != nil {
+			return err
+		} else if sql != "" {
 			b.queue(count, "?", sql)
+			return nil
 		}
-		return err
 	}
 	picks, err := w.table.picks(ids)
 	if err != nil {

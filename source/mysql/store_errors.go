@@ -26,7 +26,6 @@ const (
 	errChangedSince   = 1020
 	errSignal         = 1644
 	errSyntax         = 1064
-	errNotByKey       = 1175 // with sql_safe_updates: no index would be used
 	errNoSavepoint    = 1305
 	errUserLimit      = 1226
 	errNoDefault      = 1364

@@ -18,8 +18,8 @@ type table struct {
 	sql, index string
 	id         idType
 	listing    listing
-	// joined: the server has refused to look up lists of ids.
-	joined  bool
+	// hints: the server takes INDEX as a hint.
+	hints   bool
 	columns map[string]*tableColumnType
 	// view is what its columns and configuration let the relay do with its rows.
 	view sqlstore.TableView
@@ -81,7 +81,7 @@ func (s *store) resolveTables(ctx context.Context) error {
 
 // resolveTable looks a table up; nil if it does not exist.
 func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, error) {
-	t := &table{Table: conf, listing: listingOf(s.sess.server), columns: make(map[string]*tableColumnType)}
+	t := &table{Table: conf, listing: listingOf(s.sess.server), hints: !s.sess.server.mariadb && s.sess.server.atLeast(8, 0, 20), columns: make(map[string]*tableColumnType)}
 	b := s.batch()
 	b.each(func(r row) error {
 		t.Schema, t.Name = r.text(0), r.text(1)
