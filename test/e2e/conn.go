@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -19,17 +20,24 @@ func (l clientListener) Accept() (net.Conn, error) {
 }
 
 // A clientConn is a connection of a client, which knows at its end whether the client may have missed the last answer: who goes away
-// and leaves an answer unread, or before it comes, has the connection reset by its system. Who has read all that came ends it in order.
+// and leaves an answer unread, or before it comes, has the connection reset by its system, or has not acknowledged it. Who has read
+// all that came ends it in order.
 type clientConn struct {
 	net.Conn
 
 	mu       sync.Mutex
 	answered []Delivery
-	reset    bool
+	missed   bool // something that was written did not arrive, or was not read
+	end      bool // the client has closed it
 }
 
 func (c *clientConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if errors.Is(err, io.EOF) {
+		c.mu.Lock()
+		c.end = true
+		c.mu.Unlock()
+	}
 	c.ended(err)
 	return n, err
 }
@@ -48,17 +56,28 @@ func (c *clientConn) Close() error {
 				if code, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR); err == nil && code != 0 {
 					c.ended(syscall.Errno(code))
 				}
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.missed = c.missed || c.end && unacknowledged(fd)
 			})
 		}
 	}
 	return c.Conn.Close()
 }
 
+// CloseWrite is what a server does to a client that it cuts short.
+func (c *clientConn) CloseWrite() error {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		return tcp.CloseWrite()
+	}
+	return nil
+}
+
 func (c *clientConn) ended(err error) {
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.reset = true
+		c.missed = true
 	}
 }
 
@@ -73,7 +92,7 @@ func (c *clientConn) told(ds []Delivery) {
 func (c *clientConn) unheard() []Delivery {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.reset {
+	if !c.missed {
 		return nil
 	}
 	return c.answered

@@ -156,16 +156,16 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	if e.faults != nil && a.plain() {
 		a = e.faults.choose(q)
 	}
-	e.keep(q, a) // under the lock, so that what is kept has an order
+	kept := e.keep(q, a) // under the lock, so that what is kept has an order
 	server := e.server
 	e.mu.Unlock()
 	e.respond(w, r, q, a)
 	switch {
 	case a.Drop || a.hidden():
 	case r.Context().Err() != nil || e.wentDown(server):
-		e.Ledger.Unheard(q.Deliveries) // it did not wait for the answer, or was cut off from it
+		e.Ledger.Unheard(kept) // it did not wait for the answer, or was cut off from it
 	default:
-		c.told(q.Deliveries)
+		c.told(kept)
 	}
 }
 
@@ -184,20 +184,17 @@ func (a Answer) plain() bool {
 }
 
 // keep puts what the answer keeps into the ledger.
-func (e *Endpoint) keep(q Request, a Answer) {
+func (e *Endpoint) keep(q Request, a Answer) (kept []Delivery) {
 	if a.Drop {
-		return
-	}
-	hidden := a.hidden()
-	if len(a.Retry) == 0 {
-		e.Ledger.Deliver(hidden, q.Deliveries...)
-		return
+		return nil
 	}
 	for i, d := range q.Deliveries {
 		if !contains(a.Retry, i) {
-			e.Ledger.Deliver(hidden, d)
+			kept = append(kept, d)
 		}
 	}
+	e.Ledger.Deliver(a.hidden(), kept...)
+	return kept
 }
 
 func contains(list []int, v int) bool {
