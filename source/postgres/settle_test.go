@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,9 +95,25 @@ func TestSettleHangingCommit(t *testing.T) {
 	r.exec("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
 	r.exec("SELECT pg_reload_conf()")
 	r.exec("SET synchronous_commit = local")
-	r.until("a standby is waited for", func() bool { return r.text("SHOW synchronous_standby_names") == "nobody" })
 	// The store's own commits would wait for it, too.
 	exec(t, r.st.conn, "SET synchronous_commit = local")
+	hanging := func() string {
+		return r.text("SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()")
+	}
+	// Sessions wait for a standby once the checkpointer has read the configuration, too.
+	probe, probed := r.connect(), make(chan error, 1)
+	var heeded atomic.Bool
+	go func() {
+		for !heeded.Load() {
+			if _, err := probe.Exec(context.Background(), "SELECT pg_logical_emit_message(true, 'probe', '')"); err != nil {
+				probed <- err
+				return
+			}
+		}
+		probed <- nil
+	}()
+	r.until("a standby is waited for", func() bool { return hanging() == "1" })
+	heeded.Store(true)
 	other := r.connect()
 	exec(t, other, "BEGIN")
 	exec(t, other, "INSERT INTO outbox (id, type, payload) VALUES ($1, 'T', '')", eventID(1))
@@ -110,16 +128,14 @@ func TestSettleHangingCommit(t *testing.T) {
 		_, err := other.Exec(context.Background(), "COMMIT")
 		committed <- err
 	}()
-	r.until("the commit hangs", func() bool {
-		return r.text("SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()") == "1"
-	})
+	r.until("the commit hangs", func() bool { return hanging() == "2" })
 	s := checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", m, time.Hour)}, Rows: []checkpoint.Row{rowOf(m, true)}}
 	equal(t, "invisible", r.settle(s).Invisible, []int{0})
 	equal(t, "parked", r.parkedRows(), "kafka:1 retrying!@")
 	equal(t, "row settled", r.text("SELECT row_settled::text FROM tailbox_parked"), "false")
 	r.exec("ALTER SYSTEM RESET synchronous_standby_names")
 	r.exec("SELECT pg_reload_conf()")
-	if err := <-committed; err != nil {
+	if err := errors.Join(<-committed, <-probed); err != nil {
 		t.Fatal(err)
 	}
 	out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(m, true)}})
