@@ -272,7 +272,7 @@ func (k *KafkaServer) Start() error {
 		return err
 	}
 	_, exited := k.child.running()
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -285,7 +285,7 @@ func (k *KafkaServer) Start() error {
 		case <-exited:
 			return fmt.Errorf("start Kafka: it ended\n%s", tail(k.child.log, 4000))
 		case <-ctx.Done():
-			return fmt.Errorf("start Kafka: no answer within 90 s: %w\n%s", err, tail(k.child.log, 4000))
+			return fmt.Errorf("start Kafka: no answer within 3 minutes: %w\n%s", err, tail(k.child.log, 4000))
 		case <-tick.C:
 		}
 	}
