@@ -212,8 +212,9 @@ type Store interface {
 	Starting(ctx context.Context, s Suspect) error
 	// Save writes a checkpoint without outcomes.
 	Save(ctx context.Context, c *Checkpoint) error
-	// Ping proves that the session still holds the lock.
-	Ping(ctx context.Context) error
+	// Ping proves that the session still holds the lock, and tells what the database's clock says; the zero time where that is not
+	// known.
+	Ping(ctx context.Context) (time.Time, error)
 	// Close ends the session and releases the lock.
 	Close(ctx context.Context) error
 }

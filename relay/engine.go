@@ -52,6 +52,8 @@ type engine struct {
 	inflight int
 	busy     bool // an operation of the store is under way
 	answered time.Time
+	pinged   time.Time // for the clock's sake
+	clock    dbClock
 	failed   error
 
 	settleState
@@ -248,6 +250,7 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 	defer timer.Stop()
 	done := ctx.Done()
 	e.nextTick = time.Now()
+	e.pinged = e.nextTick
 	for {
 		now := time.Now()
 		e.pump(now)
@@ -400,9 +403,11 @@ func (e *engine) nextOperation(now time.Time) {
 	case reading && e.dueNow(now):
 	case reading && e.reconcileNow(now):
 	case reading && e.cleanNow(now):
-	case elapsed(e.answered, now) >= pingEvery:
+	case elapsed(e.answered, now) >= pingEvery, on && now.Sub(e.pinged) >= clockEvery:
+		e.pinged = now
 		e.operate(func(ctx context.Context) (func(), error) {
-			return func() {}, e.store.Ping(ctx)
+			note, err := ping(ctx, e.store)
+			return func() { note(&e.clock) }, err
 		})
 	}
 }

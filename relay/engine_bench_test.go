@@ -84,7 +84,7 @@ func (accepting) Settle(_ context.Context, s *checkpoint.Settlement) (*checkpoin
 
 func (accepting) Save(context.Context, *checkpoint.Checkpoint) error     { return nil }
 func (accepting) Requests(context.Context) ([]checkpoint.Request, error) { return nil, nil }
-func (accepting) Ping(context.Context) error                             { return nil }
+func (accepting) Ping(context.Context) (time.Time, error)                { return time.Time{}, nil }
 func (accepting) Close(context.Context) error                            { return nil }
 func (accepting) Due(context.Context, []string, int) ([]checkpoint.Parked, time.Duration, error) {
 	return nil, 0, nil

@@ -115,7 +115,7 @@ func establishing(ctx context.Context, src source.Source, store checkpoint.Store
 			return a.snapshot, a.err
 		case <-tick.C:
 		}
-		if err := store.Ping(ctx); err != nil {
+		if _, err := store.Ping(ctx); err != nil {
 			cancel()
 			a := <-made
 			if a.err == nil {

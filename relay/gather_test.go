@@ -19,12 +19,14 @@ func TestGathers(t *testing.T) {
 	for name, c := range map[string]struct {
 		age         time.Duration
 		topics      int
-		most, least int // calls for 1000 messages within a second
+		ahead       time.Duration // of the host's clock
+		most, least int           // calls for 1000 messages within a second
 	}{
-		"in time":               {0, 1, 1000, 1000},
-		"far behind":            {time.Hour, 1, 25, 15},
-		"many destinations":     {time.Hour, 20, 1000, 150},
-		"as many as calls take": {time.Hour, 4, 100, 60},
+		"in time":                        {0, 1, 0, 1000, 1000},
+		"in time, ahead of the database": {time.Hour, 1, time.Hour, 1000, 1000},
+		"far behind":                     {time.Hour, 1, 0, 25, 15},
+		"many destinations":              {time.Hour, 20, 0, 1000, 150},
+		"as many as calls take":          {time.Hour, 4, 0, 100, 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +62,7 @@ func TestGathers(t *testing.T) {
 					<-ctx.Done()
 					return nil
 				}}
-				runUntil(t, relayOf(t, src, to), done, time.Minute, "everything is delivered")
+				runUntil(t, relayWith(t, src, to, &shelf{ahead: c.ahead}, 0), done, time.Minute, "everything is delivered")
 				if n := int(calls.Load()); n < c.least || n > c.most {
 					t.Errorf("%d calls, want %d to %d", n, c.least, c.most)
 				}

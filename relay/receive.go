@@ -107,7 +107,7 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	}
 	var lag time.Duration
 	if n := len(b.Messages); n > 0 {
-		lag = now.Sub(b.Messages[n-1].CommitTime)
+		lag = e.clock.at(now).Sub(b.Messages[n-1].CommitTime)
 		if tail {
 			e.lagging = lag > farBehind
 		}
@@ -238,7 +238,8 @@ func (e *engine) fan(r *routed, targets []*sinkState, now time.Time) {
 func (e *engine) enqueue(s *sinkState, d *delivery, unroutable error, now time.Time) {
 	m := d.msg
 	group := m.Group
-	scheduled := m.Scheduled() && m.AvailableAt.After(now)
+	wait := m.AvailableAt.Sub(e.clock.at(now))
+	scheduled := m.Scheduled() && wait > 0
 	if scheduled && s.sink != nil {
 		group = "" // outside the order promise: a lane of its own
 	}
@@ -256,7 +257,7 @@ func (e *engine) enqueue(s *sinkState, d *delivery, unroutable error, now time.T
 	case s.sink == nil:
 		e.park(l, d, d.doomed)
 	case scheduled:
-		e.park(l, d, &failure{wait: m.AvailableAt.Sub(now)})
+		e.park(l, d, &failure{wait: wait})
 	case e.closed(l) || l.arrivals.len() > 0:
 		l.arrivals.push(d)
 		e.review(l)

@@ -118,6 +118,10 @@ func (r *Relay) term(ctx context.Context) error {
 	if err := r.parkedElsewhere(loaded); err != nil {
 		return err
 	}
+	clock, err := r.readClock(ctx, store)
+	if err != nil {
+		return err
+	}
 	at, err := establish(ctx, r.cfg.Source, store, loaded, r.tried, r.cfg.Logger)
 	if err != nil {
 		return err
@@ -127,6 +131,7 @@ func (r *Relay) term(ctx context.Context) error {
 		r.cfg.Events.Gap(at.Gap)
 	}
 	e := newEngine(r.cfg, store, loaded, &at.Checkpoint, at.Snapshot)
+	e.clock = clock
 	err = e.run(ctx)
 	r.last.sent, r.last.durable = e.sent, e.durable
 	if errors.Is(err, source.ErrGap) {

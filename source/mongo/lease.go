@@ -132,20 +132,23 @@ func (s *store) takeOver(ctx context.Context, lease *leaseDocument, dead bool) (
 	return true, nil
 }
 
-// renew makes the lease last longer, and proves that it is still held.
-func (s *store) renew(ctx context.Context) error {
+// renew makes the lease last longer, and proves that it is still held. It returns what the server's clock says.
+func (s *store) renew(ctx context.Context) (time.Time, error) {
 	sent := time.Now()
-	res, err := s.checkpoints.UpdateOne(s.in(ctx), s.heldFilter(), bson.A{bson.D{{Key: "$set", Value: bson.D{
-		{Key: "lease_expires_at", Value: leaseUntil()}, {Key: "updated_at", Value: "$$NOW"},
-	}}}})
-	if err != nil {
-		return fault("renew the pipeline's lease", err)
+	var renewed struct {
+		At time.Time `bson:"updated_at"`
 	}
-	if res.MatchedCount == 0 {
-		return errLeaseLost
+	err := s.checkpoints.FindOneAndUpdate(s.in(ctx), s.heldFilter(), bson.A{bson.D{{Key: "$set", Value: bson.D{
+		{Key: "lease_expires_at", Value: leaseUntil()}, {Key: "updated_at", Value: "$$NOW"},
+	}}}}, options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{{Key: "updated_at", Value: 1}})).Decode(&renewed)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return time.Time{}, errLeaseLost
+	case err != nil:
+		return time.Time{}, fault("renew the pipeline's lease", err)
 	}
 	s.renewed = sent
-	return nil
+	return renewed.At, nil
 }
 
 // keep renews the lease where the last proof is too old for what is answered next to be one.
@@ -153,7 +156,8 @@ func (s *store) keep(ctx context.Context) error {
 	if time.Since(s.renewed) < renewAfter {
 		return nil
 	}
-	return s.renew(ctx)
+	_, err := s.renew(ctx)
+	return err
 }
 
 // release gives the lease back, so that another relay need not wait for its end. A start that settled nothing is taken back:

@@ -175,7 +175,7 @@ func (s *store) limited(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // Ping proves that the lease is held, and makes it last longer.
-func (s *store) Ping(ctx context.Context) error {
+func (s *store) Ping(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTime)
 	defer cancel()
 	return s.renew(ctx)

@@ -56,7 +56,8 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 		return nil, err
 	}
 	out.Barrier, out.Commit = now.String(), uint64(now)
-	return out, s.renew(ctx)
+	_, err = s.renew(ctx)
+	return out, err
 }
 
 // pendingStart is where a cursor points to; nil where no table is left.

@@ -260,13 +260,17 @@ func (s *store) rollback(ctx context.Context) error {
 }
 
 // Ping proves that the session lives, and that the lock is its own.
-func (s *store) Ping(ctx context.Context) error {
+func (s *store) Ping(ctx context.Context) (now time.Time, err error) {
 	b := s.batch()
 	s.queueProof(b)
+	b.each(func(r row) (err error) {
+		now, err = r.time(0)
+		return err
+	}, "SELECT CAST(UTC_TIMESTAMP(6) AS CHAR)")
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("ping", err)
+		return time.Time{}, s.fault("ping", err)
 	}
-	return nil
+	return now, nil
 }
 
 // queueProof asks whether the lock is the session's own.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -205,11 +206,11 @@ func (s *store) rollback(ctx context.Context) error {
 }
 
 // Ping proves that the session lives, and with it the lock.
-func (s *store) Ping(ctx context.Context) error {
-	if err := s.conn.Ping(ctx); err != nil {
-		return s.fault("ping", err)
+func (s *store) Ping(ctx context.Context) (now time.Time, err error) {
+	if err := s.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return time.Time{}, s.fault("ping", err)
 	}
-	return nil
+	return now, nil
 }
 
 // Close ends the session, and with it the lock. An end by Close is a clean one: where nothing was settled, it takes the

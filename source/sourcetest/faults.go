@@ -144,7 +144,7 @@ func testRestart(t *testing.T, k Kind) {
 	}
 	r.throughFaults(from, total, 1, func() error { return k.Restart(r.ctx, r.db) })
 	// The lock may outlive the restart. Then it is still a lock.
-	if err := r.st.Ping(r.ctx); errors.Is(err, source.ErrStop) {
+	if _, err := r.st.Ping(r.ctx); errors.Is(err, source.ErrStop) {
 		t.Errorf("ping of a session of before the restart: %v, want none or an error that is none of the operator's", err)
 	} else if err == nil {
 		if _, err := r.db.Store(r.ctx); !errors.Is(err, checkpoint.ErrLocked) {

@@ -87,7 +87,19 @@ const pingEvery = 3 * time.Second
 func (r *rig) ping() {
 	r.pinged = time.Now()
 	if r.st != nil {
-		_ = r.st.Ping(r.ctx)
+		_, _ = r.st.Ping(r.ctx)
+	}
+}
+
+// wantHeld wants the store to hold its lock, and to tell the time: all servers here have this machine's clock.
+func (r *rig) wantHeld() {
+	r.t.Helper()
+	asked := time.Now()
+	now, err := r.st.Ping(r.ctx)
+	r.must(err, "ping")
+	const blurred = time.Second // by a host that sets its clock
+	if now.Before(asked.Add(-blurred)) || now.After(time.Now().Add(blurred)) {
+		r.t.Errorf("the database's clock: got %v at %v", now, asked)
 	}
 }
 

@@ -36,7 +36,7 @@ func testUncleanStarts(t *testing.T, k Kind) {
 	equal(t, "after a clean end in the middle of a cautious start", loaded.UncleanStarts, 4)
 	equal(t, "started, after a clean end", loaded.Started, checkpoint.Suspect{})
 	r.must(r.st.Starting(r.ctx, at), "record what is decoded")
-	r.must(r.st.Ping(r.ctx), "ping")
+	r.wantHeld()
 	r.park(head("kafka", r.msg(1, "g"), 0))
 	loaded = crash()
 	equal(t, "after something was settled", loaded.UncleanStarts, 0)

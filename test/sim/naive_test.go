@@ -309,7 +309,10 @@ func (n *naive) send(ctx context.Context, name string, m *outbox.Message) (*chec
 	return wait(checkpoint.StateRetrying, time.Second)
 }
 
-func (n *naive) ping(ctx context.Context) error { return n.store.Ping(ctx) }
+func (n *naive) ping(ctx context.Context) error {
+	_, err := n.store.Ping(ctx)
+	return err
+}
 
 func (n *naive) deliver(ctx context.Context, name string, m *outbox.Message, attempt int) error {
 	k := n.env.Sinks[name]
