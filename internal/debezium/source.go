@@ -1,6 +1,8 @@
 package debezium
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"regexp"
 	"strings"
 )
@@ -26,25 +28,37 @@ func (c *conversion) source() {
 	c.outboxTables()
 }
 
-var notName = regexp.MustCompile(`[^a-z0-9_-]+`)
-
 // pipeline is the name of the pipeline: that of the connector.
 func (c *conversion) pipeline() (name, from string) {
 	for _, key := range []string{"source.name", "source.topic.prefix", "source.database.server.name"} {
-		s := c.take(key)
-		if s == nil || name != "" {
-			continue
+		if s := c.take(key); s != nil && s.value != "" && name == "" {
+			name, from = pipelineName(s.value), s.key
 		}
-		name = strings.Trim(notName.ReplaceAllString(strings.ToLower(s.value), "-"), "-_0123456789")
-		if len(name) > 50 {
-			name = name[:50]
-		}
-		from = s.key
 	}
 	if name == "" {
 		return "default", ""
 	}
 	return name, from
+}
+
+var (
+	pipelinePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,49}$`)
+	notName         = regexp.MustCompile(`[^a-z0-9_-]+`)
+)
+
+// pipelineName makes the name of a pipeline of a connector's. Two connectors with one pipeline would wait for each other's lock, so what
+// cannot stay as it is, and could then equal another's, ends in a sum of what it was.
+func pipelineName(connector string) string {
+	if pipelinePattern.MatchString(connector) {
+		return connector
+	}
+	const most, digits = 50, 8
+	sum := sha256.Sum256([]byte(connector))
+	name := strings.TrimLeft(notName.ReplaceAllString(strings.ToLower(connector), "-"), "-_0123456789")
+	if name = strings.TrimRight(name[:min(len(name), most-digits-1)], "-_"); name == "" {
+		name = "debezium"
+	}
+	return name + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
 // url writes the connection as libpq's keywords.
@@ -119,7 +133,7 @@ func (c *conversion) outboxTables() {
 			c.problem(include, "%s is a pattern: name each outbox table, as in public.outbox", pattern)
 			continue
 		}
-		if action := c.settings["source.heartbeat.action.query"]; action != nil && strings.Contains(action.value, table) {
+		if action := c.settings["source.heartbeat.action.query"]; action != nil && heartbeatWrites(action.value, table) {
 			c.out.note(2, "left out: "+table+", which "+action.key+" writes to: an idle log is confirmed without it")
 			continue
 		}
