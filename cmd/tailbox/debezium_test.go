@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	kafka "github.com/segmentio/kafka-go"
 )
 
@@ -181,5 +182,43 @@ func TestImportDebeziumCommand(t *testing.T) {
 	}
 	if got := tailbox(t.Context(), "", "run", "--debezium", filepath.Join(t.TempDir(), "none")); got.code != exitUsage || !strings.Contains(got.err, "no such file") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Whatever a password holds reaches the server, whether it stands in Debezium's file or in the environment.
+func TestImportDebeziumPasswords(t *testing.T) {
+	t.Parallel()
+	inFile := strings.NewReplacer(`\`, `\\`, "$", "$$")
+	properties := fmt.Sprintf(strings.Replace(outboxProperties, "password=secret", "password=%%s", 1)+plainFormats, "localhost:9092", "localhost", "5432", "postgres", "shop", "debezium", "x")
+	for _, password := range []string{"plain", "it's", `a\b`, `\`, `'`, `\'`, `'\'`, `\\''`, "p@ss:w/rd?#%41", "two words", "tab\there", "$HOME", "a$b", "1$", `"both'`, "host=x", "{", "é'ü",
+		" leading", "= 'x'"} {
+		for name, c := range map[string]struct {
+			value string
+			env   map[string]string
+		}{
+			"file":              {inFile.Replace(password), nil},
+			"variable":          {"${DB_SECRET}", map[string]string{"DB_SECRET": password}},
+			"variable, default": {"${DB_SECRET:x}", map[string]string{"DB_SECRET": password}},
+			"as a default":      {"${DB_SECRET:" + inFile.Replace(password) + "}", nil},
+			"its own variable":  {"other", map[string]string{"DEBEZIUM_SOURCE_DATABASE_PASSWORD": password}},
+			"a property's":      {"${db.secret}", map[string]string{"DB_SECRET": password}},
+		} {
+			if strings.TrimSpace(password) != password && name == "file" || strings.ContainsAny(password, "{}:$") && name == "as a default" {
+				continue // these cannot be written so in Debezium's file
+			}
+			file := write(t, "application.properties", fmt.Sprintf(properties, c.value))
+			sh := &shell{env: func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }}
+			read, problems, err := read(t.Context(), sh, debeziumFiles+fileSeparator+file)
+			if err == nil {
+				err = problems.Err()
+			}
+			if err != nil {
+				t.Errorf("%q, %s: %v", password, name, err)
+				continue
+			}
+			if got, err := pgx.ParseConfig(read.Source.URL); err != nil || got.Password != password || got.Database != "shop" {
+				t.Errorf("%q, %s: the address is %s: %v", password, name, read.Source.URL, err)
+			}
+		}
 	}
 }

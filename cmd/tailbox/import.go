@@ -66,7 +66,7 @@ func importDebezium(ctx context.Context, sh *shell, names []string) ([]byte, err
 		if err != nil {
 			return nil, err
 		}
-		url := file.Top().Secret("url")
+		url := file.Top().Address("url")
 		if err := file.Err(); err != nil {
 			return nil, err
 		}

@@ -10,23 +10,70 @@ import (
 // such as ${routedByValue}, stays as it is.
 var variable = regexp.MustCompile(`\$\{([A-Z0-9_]+)(:-[^}]*)?\}`)
 
+// An expansion puts the environment into a text.
+type expansion func(s string, env func(string) (string, bool)) (string, []error)
+
 // expand replaces references to the environment. As in a shell, the default after :- stands for unset and for empty.
 func expand(s string, env func(string) (string, bool)) (string, []error) {
-	if !strings.Contains(s, "${") {
-		return s, nil
-	}
+	return expandAs(s, env, func(_, value string) string { return value })
+}
+
+// expandAs is expand with what a variable holds passed through as, which also gets the text before the reference, without those
+// in it. A default is written for the place where it stands, and is taken as it is.
+func expandAs(s string, env func(string) (string, bool), as func(before, value string) string) (string, []error) {
 	var errs []error
-	out := variable.ReplaceAllStringFunc(s, func(ref string) string {
-		parts := variable.FindStringSubmatch(ref)
-		name, byDefault := parts[1], parts[2]
+	var out, before strings.Builder
+	last := 0
+	for _, at := range variable.FindAllStringSubmatchIndex(s, -1) {
+		out.WriteString(s[last:at[0]])
+		before.WriteString(s[last:at[0]])
+		last = at[1]
+		name, hasDefault := s[at[2]:at[3]], at[4] >= 0
 		value, set := env(name)
 		switch {
-		case byDefault != "" && value == "":
-			return strings.TrimPrefix(byDefault, ":-")
-		case byDefault == "" && !set:
+		case hasDefault && value == "":
+			out.WriteString(strings.TrimPrefix(s[at[4]:at[5]], ":-"))
+			continue
+		case !hasDefault && !set:
 			errs = append(errs, fmt.Errorf("the environment variable %s is not set: set it, or give a default as in ${%s:-…}", name, name))
 		}
-		return value
+		out.WriteString(as(before.String(), value))
+	}
+	return out.String() + s[last:], errs
+}
+
+// expandAddress is expand for the address of a Postgres server. Between the single quotes of libpq's keywords a variable may hold any
+// text, as a password does: it is quoted as libpq asks for. In a URI it stands as it is, so that it can hold several parts of one.
+func expandAddress(s string, env func(string) (string, bool)) (string, []error) {
+	if strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://") {
+		return expand(s, env)
+	}
+	return expandAs(s, env, func(before, value string) string {
+		if !quotesOpen(before) {
+			return value
+		}
+		return strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value)
 	})
-	return out, errs
+}
+
+// quotesOpen tells whether keywords of libpq's end within quotes. A quote opens them only where a value begins.
+func quotesOpen(keywords string) bool {
+	open, last := false, rune(0) // last is the last character that is no space
+	escaped := false
+	for _, r := range keywords {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == '\'' && open:
+			open = false
+		case r == '\'' && last == '=':
+			open = true
+		}
+		if !strings.ContainsRune(" \t\r\n\v\f", r) {
+			last = r
+		}
+	}
+	return open
 }

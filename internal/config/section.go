@@ -105,6 +105,11 @@ func (s *Section) value(key string) *yaml.Node {
 
 // scalar returns the text of a value with the environment put in; ok is false where there is none, or a wrong one.
 func (s *Section) scalar(n *yaml.Node, path []string, secret bool) (text string, ok bool) {
+	return s.scalarBy(expand, n, path, secret)
+}
+
+// scalarBy is scalar with a way of its own to put the environment in.
+func (s *Section) scalarBy(expand expansion, n *yaml.Node, path []string, secret bool) (text string, ok bool) {
 	if n == nil {
 		return "", false
 	}
@@ -133,8 +138,14 @@ func (s *Section) String(key, byDefault string) string {
 
 // Secret reads a text that is never shown, from the key or from the file that the key with _file names, whose last line
 // break is left out.
-func (s *Section) Secret(key string) string {
-	text, _ := s.scalar(s.value(key), s.at(key), true)
+func (s *Section) Secret(key string) string { return s.secretBy(expand, key) }
+
+// Address reads the address of a Postgres server as Secret does. A variable between the single quotes of libpq's keywords may
+// hold any text.
+func (s *Section) Address(key string) string { return s.secretBy(expandAddress, key) }
+
+func (s *Section) secretBy(expand expansion, key string) string {
+	text, _ := s.scalarBy(expand, s.value(key), s.at(key), true)
 	path := s.Path(key + "_file")
 	if path == "" {
 		return text

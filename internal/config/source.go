@@ -32,7 +32,11 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 		s.Add("kind", src.Kind, "is unknown", "postgres", "mysql", "mariadb", "mongodb")
 	}
 	before := len(s.file.problems)
-	if src.URL = s.Secret("url"); src.URL == "" && len(s.file.problems) == before {
+	address := s.Secret
+	if src.Kind == "postgres" {
+		address = s.Address
+	}
+	if src.URL = address("url"); src.URL == "" && len(s.file.problems) == before {
 		example := "a URI such as postgres://user@host:5432/database, or libpq keywords such as host=/var/run/postgresql dbname=shop"
 		switch src.Kind {
 		case "mongodb":
@@ -87,7 +91,7 @@ func checkPoll(s *Section, src *Source) {
 
 // readPostgres reads what only Postgres has.
 func readPostgres(s *Section, src *Source, byDefault string) {
-	src.LockURL = s.Secret("lock_url")
+	src.LockURL = s.Address("lock_url")
 	src.Slot = s.String("slot", byDefault)
 	if !slotPattern.MatchString(src.Slot) {
 		s.Add("slot", src.Slot, "must be 1 to 63 small letters, digits or _, as Postgres asks for")

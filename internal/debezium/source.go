@@ -84,9 +84,10 @@ func (c *conversion) url() {
 	c.out.set(1, "url", c.address, "")
 }
 
-// keyword quotes a value of libpq's keywords, where it has to be.
+// keyword quotes a value of libpq's keywords, where it has to be. A variable has to be, because it may hold any text, which is escaped when
+// tailbox.yaml is read.
 func keyword(v string) string {
-	if v != "" && !strings.ContainsAny(v, ` '\`) && !strings.Contains(v, "${") {
+	if v != "" && !strings.ContainsAny(v, " \t\r\n\v\f'\\") && !strings.Contains(v, "${") {
 		return v
 	}
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v) + "'"
