@@ -59,16 +59,16 @@ func (ps Problems) Error() string {
 // variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. describe is asked for the tables' columns where schemas
 // are to be sent. The error is of type Problems.
 func Import(files []File, env func(string) (string, bool), describe Describe) ([]byte, error) {
-	c := &conversion{settings: map[string]*setting{}, describe: describe}
+	c := &conversion{settings: map[string]*setting{}, env: env, describe: describe}
 	for _, f := range files {
 		c.read(f)
 	}
 	if len(c.problems) == 0 {
 		c.merge()
 		if c.server {
-			c.fromEnvironment(env)
-			c.expandAll(env)
+			c.fromEnvironment()
 		}
+		c.resolveAll()
 		c.convert()
 	}
 	if len(c.problems) > 0 {
@@ -93,6 +93,7 @@ type conversion struct {
 	settings map[string]*setting
 	problems Problems
 	out      document
+	env      func(string) (string, bool)
 	describe Describe
 	// What several parts need: the outbox tables, the connection, the router's options, and the schemas of the tables' columns.
 	tables  []string
@@ -104,15 +105,21 @@ type conversion struct {
 func (c *conversion) convert() {
 	c.out.title("Made by `tailbox import debezium` from " + strings.Join(c.names, ", ") + ".")
 	c.out.title("Stop Debezium for good, then: tailbox init && tailbox check && tailbox run.")
-	c.source()
+	known := c.source()
 	c.router()
 	c.sink()
 	c.admin()
-	c.rest()
+	if known {
+		c.rest()
+	}
 }
 
-// problem notes that a setting cannot be taken over.
+// problem notes that a setting cannot be taken over. Where a reference in it cannot be resolved that is told alone, because all
+// else is said of a value that it has not.
 func (c *conversion) problem(s *setting, format string, args ...any) {
+	if s.fault != "" && s.told {
+		return
+	}
 	p := &Problem{file: s.file, line: s.line, Key: s.key, Value: s.value, Reason: fmt.Sprintf(format, args...)}
 	if s.secret() {
 		p.Value = ""
@@ -133,13 +140,33 @@ func (c *conversion) prefixed(key string) string {
 	return strings.TrimPrefix(key, "source.")
 }
 
-// take returns a setting by its key without Debezium Server's prefix, and counts it as understood; nil where it is absent.
+// take returns a setting by its key without Debezium Server's prefix, and counts it as understood; nil where it is absent. What is
+// wrong with references in it is told.
 func (c *conversion) take(key string) *setting {
 	s := c.settings[key]
 	if s != nil {
 		s.used = true
+		c.tell(s)
 	}
 	return s
+}
+
+// tell tells what is wrong with references in a setting that counts, once.
+func (c *conversion) tell(s *setting) {
+	if s.fault != "" {
+		c.problem(s, "%s", s.fault)
+		s.told = true
+	}
+}
+
+// ignore lists settings that have no effect, where they are there. References in them do not matter.
+func (c *conversion) ignore(why string, keys ...string) {
+	for _, key := range keys {
+		if s := c.settings[key]; s != nil && !s.used {
+			s.used = true
+			c.out.ignored(s.key, why)
+		}
+	}
 }
 
 // text is a setting's value, or a default.

@@ -36,15 +36,11 @@ func (c *conversion) nats() {
 		c.out.ignored(s.key, "tailbox makes no streams either")
 	}
 	for _, name := range []string{"stream-name", "subjects", "storage"} {
-		if s := c.take(prefix + name); s != nil {
-			c.out.ignored(s.key, "it only says how to make a stream")
-		}
+		c.ignore("it only says how to make a stream", prefix+name)
 	}
 	c.out.set(2, "metadata_headers", "false", "no tailbox-* headers: what reads the stream sees what Debezium sends, and Nats-Msg-Id")
 	for _, name := range []string{"async.enabled", "async.timeout.ms", "sync.retries", "sync.retry.interval.ms", "sync.retry.max.interval.ms",
 		"sync.retry.backoff.multiplier"} {
-		if s := c.take(prefix + name); s != nil {
-			c.out.ignored(s.key, "each message waits for the stream's answer, and what fails is retried by tailbox's own policy; see retry")
-		}
+		c.ignore("each message waits for the stream's answer, and what fails is retried by tailbox's own policy; see retry", prefix+name)
 	}
 }

@@ -39,7 +39,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.signal.", "tailbox has commands for that"}, {"source.notification.", "see docs/metrics.md"}, {"source.custom.metric.tags", "see docs/metrics.md"},
 		{"source.extended.headers.enabled", "headers about Debezium itself are not sent"}, {"source.sourceinfo.struct.maker", "the event's source is not sent"},
 		{"source.source.struct.version", "the event's source is not sent"}, {"source.topic.", "the router names the topics"}, {"source.message.key.columns", "the router makes the key"},
-		{"source.tasks.max", "there is one"}, {"source.name", own}, {"source.database.server.name", own}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
+		{"source.tasks.max", "there is one"}, {"source.config.action.reload", "secrets are read when tailbox starts"}, {"source.name", own}, {"source.database.server.name", own}, {"source.database.tcpKeepAlive", own}, {"source.tcp.keep.alive", own},
 		{"source.database.query.timeout.ms", own}, {"source.database.connectionTimeZone", own}, {"source.database.sslfactory", own},
 		{"source.executor.", own}, {"source.record.processing.", own}, {"source.task.management.timeout.ms", own}, {"source.provide.transaction.metadata", "it is false"},
 		{"source.guardrail.", own}, {"source.connection.validation.timeout.ms", own}, {"source.internal.", own}, {"source.openlineage.", own},
@@ -64,10 +64,10 @@ func workerOptions() []string {
 // which Debezium has not.
 func (c *conversion) admin() {
 	s := c.settings["quarkus.http.port"]
-	if s == nil || s.value == "" {
+	if s == nil || s.raw == "" {
 		return // rest lists one that is empty
 	}
-	s.used = true
+	c.take("quarkus.http.port")
 	if _, err := strconv.ParseUint(s.value, 10, 16); err != nil {
 		c.problem(s, "must be a port from 1 to 65535, or 0 for any that is free")
 		return
@@ -80,8 +80,7 @@ func (c *conversion) admin() {
 func (c *conversion) rest() {
 	c.harmful()
 	for _, key := range c.keys("") {
-		s := c.take(key)
-		why := ""
+		s, why := c.settings[key], ""
 		for _, o := range ignoredOptions() {
 			if key == o.prefix || strings.HasSuffix(o.prefix, ".") && strings.HasPrefix(key, o.prefix) {
 				why = o.why
@@ -94,10 +93,11 @@ func (c *conversion) rest() {
 			}
 		}
 		if why == "" {
+			c.take(key)
 			c.problem(s, "is no option that is known to change nothing: remove it, if the messages do not depend on it")
 			continue
 		}
-		c.out.ignored(s.key, why)
+		c.ignore(why, key)
 	}
 }
 
@@ -105,11 +105,10 @@ func (c *conversion) rest() {
 func (c *conversion) harmful() {
 	for key, harmless := range map[string]string{"source.provide.transaction.metadata": "false", "source.binary.handling.mode": "bytes", "source.converters": "",
 		"source.post.processors": "", "source.message.prefix.include.list": "", "source.slot.stream.params": ""} {
-		s := c.settings[key]
-		if s == nil || s.used {
+		if s := c.settings[key]; s == nil || s.used {
 			continue
 		}
-		s.used = true
+		s := c.take(key)
 		if s.value != harmless {
 			c.problem(s, "would change what is sent, and is not built into tailbox: set it to %q, or keep Debezium for this outbox", harmless)
 			continue
@@ -119,7 +118,5 @@ func (c *conversion) harmful() {
 	for _, key := range c.keys("source.column.") {
 		c.problem(c.take(key), "would change columns of the outbox, and is not built into tailbox: let the application write what may be sent")
 	}
-	if s := c.take("source.message.prefix.exclude.list"); s != nil {
-		c.out.ignored(s.key, "messages without a table are not sent")
-	}
+	c.ignore("messages without a table are not sent", "source.message.prefix.exclude.list")
 }

@@ -12,16 +12,16 @@ import (
 
 // A setting is one option as a file has it.
 type setting struct {
-	// key is as it stands in the file; the settings' own keys have no prefix debezium.
-	key, value string
+	// key is as it stands in the file; the settings' own keys have no prefix debezium. raw is the value there, and value that with
+	// its references resolved.
+	key, raw, value string
 	// file is environment for what is no file's; line is 0 where it is not known.
 	file string
 	line int
 	used bool
-	// reference: the value is a variable of tailbox.yaml's, as it has to be there.
-	reference bool
-	// expanded: references in the value are resolved; expanding: they are about to be.
-	expanded, expanding bool
+	// fault is why a reference in the value cannot be resolved, "" = all can; told: that has been told.
+	fault string
+	told  bool
 }
 
 // secret tells whether the value must not be shown.
@@ -50,7 +50,7 @@ func (c *conversion) read(f File) {
 		return
 	}
 	for _, p := range router.ParseProperties(f.Data) {
-		l.settings = append(l.settings, &setting{key: p.Key, value: strings.TrimSpace(p.Value), file: l.name, line: p.Line})
+		l.settings = append(l.settings, &setting{key: p.Key, raw: strings.TrimSpace(p.Value), file: l.name, line: p.Line})
 	}
 }
 
@@ -86,5 +86,5 @@ func (c *conversion) addJSON(l *layer, key string, value json.RawMessage) {
 			return
 		}
 	}
-	l.settings = append(l.settings, &setting{key: key, value: strings.TrimSpace(text), file: l.name})
+	l.settings = append(l.settings, &setting{key: key, raw: strings.TrimSpace(text), file: l.name})
 }

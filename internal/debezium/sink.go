@@ -135,6 +135,13 @@ func (c *conversion) security(get func(string) *setting) {
 	c.out.section(2, "sasl", jaas.key)
 	c.out.set(3, "mechanism", strings.ToLower(name), mechanism.key)
 	found := jaasOption.FindAllStringSubmatch(jaas.value, -1)
+	if len(found) != 2 { // a variable that is more than one of the two
+		if jaas.value, jaas.fault = c.resolve(jaas.raw, true); jaas.fault != "" {
+			c.tell(jaas)
+			return
+		}
+		found = jaasOption.FindAllStringSubmatch(jaas.value, -1)
+	}
 	if len(found) != 2 || found[0][1] == found[1][1] {
 		c.problem(jaas, "must hold username and password once each, as in ScramLoginModule required username=\"relay\" password=\"…\";")
 		return

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// source writes pipeline and source.
-func (c *conversion) source() {
+// source writes pipeline and source; ok is false where the connector is not known, and so none of its options.
+func (c *conversion) source() (ok bool) {
 	class := c.take("source.connector.class")
 	switch {
 	case class == nil:
 		c.missing("source.connector.class", "is missing: this is no configuration of a Debezium connector")
-		return
+		return false
 	case !strings.HasSuffix(class.value, ".PostgresConnector"):
 		c.problem(class, "only Postgres' position can be taken over: that of other databases is in Debezium's offset storage. Write tailbox.yaml by hand with the same "+
 			"options under router, run tailbox init while Debezium still runs, stop Debezium, then run tailbox: what both have sent arrives twice, nothing is lost")
-		return
+		return false
 	}
 	name, from := c.pipeline()
 	c.out.set(0, "pipeline", name, from)
@@ -26,6 +26,7 @@ func (c *conversion) source() {
 	c.url()
 	c.slot()
 	c.outboxTables()
+	return true
 }
 
 // pipeline is the name of the pipeline: that of the connector.
@@ -127,6 +128,10 @@ func (c *conversion) outboxTables() {
 		c.missing("source.table.include.list", "is missing, so that Debezium reads tables that are no outbox: name the outbox table, as in public.outbox")
 		return
 	}
+	action := c.settings["source.heartbeat.action.query"]
+	if action != nil {
+		c.tell(action)
+	}
 	c.out.section(1, "tables", include.key)
 	for _, pattern := range commas(include.value) {
 		table, ok := literal(pattern)
@@ -134,7 +139,7 @@ func (c *conversion) outboxTables() {
 			c.problem(include, "%s is a pattern: name each outbox table, as in public.outbox", pattern)
 			continue
 		}
-		if action := c.settings["source.heartbeat.action.query"]; action != nil && heartbeatWrites(action.value, table) {
+		if action != nil && heartbeatWrites(action.value, table) {
 			c.out.note(2, "left out: "+table+", which "+action.key+" writes to: an idle log is confirmed without it")
 			continue
 		}

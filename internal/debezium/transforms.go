@@ -20,6 +20,9 @@ func (c *conversion) router() {
 	}
 	var found string
 	for _, name := range commas(chain.value) {
+		if chain.fault != "" {
+			break // told by take
+		}
 		class := c.take("transforms." + name + ".type")
 		switch {
 		case class == nil:
@@ -81,7 +84,7 @@ func (c *conversion) predicate(prefix string) {
 	}
 	pattern := c.take("predicates." + name.value + ".pattern")
 	for _, key := range c.keys("predicates." + name.value + ".") {
-		c.take(key)
+		c.settings[key].used = true
 	}
 	if len(c.tables) > 1 {
 		c.routedTables(name, pattern)
@@ -165,7 +168,5 @@ func (c *conversion) connectFormat(part string) {
 }
 
 func (c *conversion) ignoreAll(prefix, why string) {
-	for _, key := range c.keys(prefix) {
-		c.out.ignored(c.take(key).key, why)
-	}
+	c.ignore(why, c.keys(prefix)...)
 }

@@ -1,0 +1,187 @@
+package debezium
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	// expression is a reference of MicroProfile's configuration, or a $ that is escaped.
+	expression = regexp.MustCompile(`\$\$|\$\{([^{}:]*)(:[^{}]*)?\}`)
+	// provided is a reference to a provider of Kafka Connect's configuration: its name, a path that may be left out, and a key.
+	provided = regexp.MustCompile(`\$\{([^{}:]+):(?:[^{}:]*:)?([^{}]*)\}`)
+	// envName is what tailbox.yaml takes for the name of a variable.
+	envName = regexp.MustCompile(`^[A-Z0-9_]+$`)
+)
+
+// producerPrefixes begin the options of a Kafka producer, those that count first in front.
+func (c *conversion) producerPrefixes() []string {
+	if c.server {
+		return []string{"sink.kafka.producer."}
+	}
+	return []string{"source.producer.override.", "source.producer."}
+}
+
+// producerOption is the name of a producer's option, "" for others.
+func (c *conversion) producerOption(key string) string {
+	for _, prefix := range c.producerPrefixes() {
+		if name, ok := strings.CutPrefix(key, prefix); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// copied tells whether an option is only copied into one text, so that tailbox.yaml can name the variable. All others decide what is
+// written.
+func (c *conversion) copied(key string) bool {
+	return strings.HasPrefix(key, "source.database.") && key != "source.database.server.name" || c.servers(key) ||
+		slices.Contains([]string{"sink.http.url", "source.slot.name", "source.publication.name", "sink.nats-jetstream.auth.user", "sink.nats-jetstream.auth.password"}, key) ||
+		slices.Contains([]string{"client.id", "ssl.truststore.location", "ssl.keystore.location"}, c.producerOption(key))
+}
+
+// servers tells whether an option is a list of servers, of which each is copied. One variable cannot be several.
+func (c *conversion) servers(key string) bool {
+	return key == "sink.nats-jetstream.url" || key == "source.bootstrap.servers" && !c.server || c.producerOption(key) == "bootstrap.servers"
+}
+
+// partsCopied tells whether parts of an option are copied. Its own syntax, such as $$ for $, is not.
+func (c *conversion) partsCopied(key string) bool {
+	return c.producerOption(key) == "sasl.jaas.config" || strings.HasPrefix(key, "transforms.") && strings.HasSuffix(key, ".route.topic.replacement")
+}
+
+// resolveAll resolves references and escapes in all options, as Debezium Server or Kafka Connect does.
+func (c *conversion) resolveAll() {
+	for key, s := range c.settings {
+		s.value, s.fault = c.resolve(s.raw, !c.copied(key) && !c.partsCopied(key))
+		if !c.servers(key) {
+			continue
+		}
+		now, fault := c.resolve(s.raw, true)
+		if own := strings.Count(reference.ReplaceAllString(s.value, ""), ","); fault == "" && (own != strings.Count(s.value, ",") || own != strings.Count(now, ",")) {
+			s.value = now // a comma within a reference, or in what it stands for
+		}
+	}
+}
+
+// reference is a variable as tailbox.yaml has it.
+var reference = regexp.MustCompile(`\$\{[A-Z0-9_]+(:-[^}]*)?\}`)
+
+// resolve returns what a value is with its references resolved, or why that cannot be done. Variables of the environment stay
+// references to them, or are taken as they are now.
+func (c *conversion) resolve(raw string, now bool) (value, fault string) {
+	r := resolver{c: c, now: now}
+	if c.server {
+		value = r.expressions(raw)
+	} else {
+		value = r.providers(raw)
+	}
+	return value, r.fault
+}
+
+// A resolver resolves the references in one value.
+type resolver struct {
+	c   *conversion
+	now bool
+	// open are the names whose values are being resolved.
+	open []string
+	// fault is the first thing that is wrong, with its cure.
+	fault string
+}
+
+// wrong notes what is wrong with a reference, which then stays.
+func (r *resolver) wrong(ref, format string, args ...any) string {
+	if r.fault == "" {
+		r.fault = fmt.Sprintf(format, args...)
+	}
+	return ref
+}
+
+// expressions resolves the references of Debezium Server. What they stand for may hold others.
+func (r *resolver) expressions(s string) string {
+	return expression.ReplaceAllStringFunc(s, func(ref string) string {
+		if ref == "$$" {
+			return "$"
+		}
+		parts := expression.FindStringSubmatch(ref)
+		name, byDefault := parts[1], parts[2]
+		if slices.Contains(r.open, name) {
+			return r.wrong(ref, "${%s} refers back to itself: give one of them a value", name)
+		}
+		other := r.c.settings[otherPrefix+name]
+		if value, set := r.c.env(name); envName.MatchString(name) && (set || other == nil) {
+			return r.variable(ref, name, value, set, byDefault)
+		}
+		if other != nil {
+			return r.nested(name, other.raw)
+		}
+		if variable := variableOf(name); strings.Contains(name, ".") {
+			if value, set := r.c.env(variable); set {
+				return r.variable(ref, variable, value, set, byDefault)
+			}
+		}
+		if byDefault != "" {
+			return byDefault[1:]
+		}
+		return r.wrong(ref, "${%s} is a reference that nothing defines: write $${%s} if it is meant for Debezium itself", name, name)
+	})
+}
+
+// variable resolves a reference of Debezium Server's to the environment. byDefault begins with its colon.
+func (r *resolver) variable(ref, name, value string, set bool, byDefault string) string {
+	switch {
+	case !r.now && byDefault == "":
+		return "${" + name + "}"
+	case !r.now:
+		return "${" + name + ":-" + byDefault[1:] + "}"
+	case set:
+		return r.nested(name, value)
+	case byDefault != "":
+		return byDefault[1:]
+	}
+	return r.unset(ref, name)
+}
+
+func (r *resolver) unset(ref, name string) string {
+	return r.wrong(ref, "it depends on this option what is written here, and the environment variable %s is not set: set it to what Debezium gets", name)
+}
+
+func (r *resolver) nested(name, value string) string {
+	r.open = append(r.open, name)
+	defer func() { r.open = r.open[:len(r.open)-1] }()
+	return r.expressions(value)
+}
+
+// providers resolves the references of Kafka Connect to the environment. Those to other providers are wrong: what they stand for is not
+// known here, and tailbox.yaml cannot refer to it.
+func (r *resolver) providers(s string) string {
+	return provided.ReplaceAllStringFunc(s, func(ref string) string {
+		parts := provided.FindStringSubmatch(ref)
+		provider, name := parts[1], parts[2]
+		if !r.c.isEnvironment(provider) {
+			return r.wrong(ref, "Kafka Connect looks this up by its provider %s, which is not built into tailbox: put what it finds into an environment variable in capitals, "+
+				"and write ${env:NAME} in place of %s in the file that is imported", provider, ref)
+		}
+		if !envName.MatchString(name) {
+			return r.wrong(ref, "%s cannot stand in tailbox.yaml, whose variables have names of capitals, digits and underscores: give the variable such a name", ref)
+		}
+		if !r.now {
+			return "${" + name + "}"
+		}
+		if value, set := r.c.env(name); set {
+			return value
+		}
+		return r.unset(ref, name)
+	})
+}
+
+// isEnvironment tells whether a provider of Kafka Connect's looks into the environment. Where the worker's file is not there, its usual
+// name counts.
+func (c *conversion) isEnvironment(provider string) bool {
+	if class := c.settings["source.config.providers."+provider+".class"]; class != nil {
+		return strings.HasSuffix(class.raw, ".EnvVarConfigProvider")
+	}
+	return provider == "env"
+}

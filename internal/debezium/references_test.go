@@ -1,0 +1,150 @@
+package debezium_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/internal/debezium"
+)
+
+// serverWith is Debezium Server's configuration with options of its own in place of those that it has.
+func serverWith(t *testing.T, lines ...string) string {
+	t.Helper()
+	return text(t, "server.properties") + "\n" + strings.Join(lines, "\n") + "\n"
+}
+
+const httpSink = `debezium.sink.type=http
+debezium.sink.http.url=https://${HTTP_HOST}/in
+debezium.sink.http.headers.prefix=
+debezium.sink.http.headers.encode.base64=false`
+
+// An option on which it depends what is written counts with what its variable holds; what is only copied stays a reference.
+func TestImportVariables(t *testing.T) {
+	t.Parallel()
+	const nats = "debezium.sink.type=nats-jetstream\ndebezium.sink.nats-jetstream.url="
+	const jaas = "debezium.sink.kafka.producer.sasl.jaas.config="
+	for name, c := range map[string]struct {
+		lines string
+		env   []string
+		want  string
+		not   string
+	}{
+		"no schemas by default":     {"debezium.format.value.schemas.enable=${SCHEMAS:false}", nil, "format.value: json", "format.value.schema:"},
+		"no schemas":                {"debezium.format.value.schemas.enable=${SCHEMAS}", []string{"SCHEMAS", "false"}, "format.value: json", "format.value.schema:"},
+		"schemas":                   {"debezium.format.key=${F}\ndebezium.format.key.schemas.enable=${SCHEMAS:false}", []string{"SCHEMAS", "true", "F", "json"}, `format.key.schema: "\"string\""`, ""},
+		"header schemas":            {"debezium.format.header.schemas.enable=${SCHEMAS:true}", []string{"SCHEMAS", "false"}, "format.header: json", "format.header.schema:"},
+		"a batch":                   {httpSink + "\ndebezium.sink.http.batch.enabled=${BATCH:true}\ndebezium.sink.http.batch.max-size=${N}", []string{"N", "7"}, "format: array", "format: single"},
+		"its size":                  {httpSink + "\ndebezium.sink.http.batch.enabled=${BATCH:true}\ndebezium.sink.http.batch.max-size=${N}", []string{"N", "7"}, "max_batch: 7", ""},
+		"no batch":                  {httpSink + "\ndebezium.sink.http.batch.enabled=${BATCH:true}", []string{"BATCH", "false"}, "format: single", ""},
+		"a timeout":                 {httpSink + "\ndebezium.sink.http.timeout.ms=${MS:500}", nil, "timeout: 500ms", ""},
+		"an address":                {httpSink, nil, `url: "https://${HTTP_HOST}/in"`, ""},
+		"several brokers":           {"debezium.sink.kafka.producer.bootstrap.servers=${BROKERS}", []string{"BROKERS", "a:9092,b:9092"}, `brokers: ["a:9092", "b:9092"]`, ""},
+		"several by default":        {"debezium.sink.kafka.producer.bootstrap.servers=${BROKERS:a:9092,b:9092}", nil, `brokers: ["a:9092", "b:9092"]`, ""},
+		"one for several":           {"debezium.sink.kafka.producer.bootstrap.servers=${BROKERS:a:9092,b:9092}", []string{"BROKERS", "c:1"}, `brokers: ["c:1"]`, ""},
+		"one broker":                {"debezium.sink.kafka.producer.bootstrap.servers=${BROKERS}", []string{"BROKERS", "a:9092"}, `brokers: ["${BROKERS}"]`, ""},
+		"brokers not known yet":     {"debezium.sink.kafka.producer.bootstrap.servers=${A:x:1},${B}:9092", nil, `brokers: ["${A:-x:1}", "${B}:9092"]`, ""},
+		"several behind a property": {"debezium.sink.kafka.producer.bootstrap.servers=${all.brokers}\nall.brokers=${BROKERS}", []string{"BROKERS", "a:1,b:2"}, `brokers: ["a:1", "b:2"]`, ""},
+		"several servers":           {nats + "${NATS}", []string{"NATS", "nats://a,nats://b"}, `servers: ["nats://a", "nats://b"]`, ""},
+		"tables":                    {"debezium.source.table.include.list=${T}", []string{"T", "a.outboxevent,c.outboxevent"}, `- name: "c.outboxevent"`, ""},
+		"a sink":                    {strings.Replace(httpSink, "=http\n", "=${S}\n", 1), []string{"S", "http"}, "kind: http", "kind: kafka"},
+		"a format":                  {"debezium.format.value=${F}", []string{"F", "simplestring"}, "format.value: simplestring", ""},
+		"a property's format":       {"debezium.format.value=${my.format}\nmy.format=${F:x}string", []string{"F", "simple"}, "format.value: simplestring", ""},
+		"a variable's format":       {"debezium.format.value=${F}", []string{"F", "${G:json}", "G", "binary"}, "format.value: binary", ""},
+		"a pipeline":                {"debezium.source.topic.prefix=${P}", []string{"P", "orders"}, "pipeline: orders", ""},
+		"transformations":           {"debezium.transforms=${ALL}", []string{"ALL", "outbox", "DEBEZIUM_TRANSFORMS_OUTBOX_TABLE_FIELD_EVENT_KEY", "kee"}, `table.field.event.key: "kee"`, ""},
+		"an expanded payload":       {"debezium.transforms.outbox.table.expand.json.payload=${E}", []string{"E", "false"}, `table.expand.json.payload: "false"`, "Nulls and empty"},
+		"a topic":                   {"debezium.transforms.outbox.route.topic.replacement=${STAGE}.$${routedByValue}", []string{"STAGE", "test"}, `route.topic.replacement: "${STAGE}.${routedByValue}"`, ""},
+		"a plugin":                  {"debezium.source.plugin.name=${PLUGIN:pgoutput}", nil, `slot: "orders"`, ""},
+		"a slot":                    {"debezium.source.slot.name=${SLOT:x}", []string{"SLOT", "y"}, `slot: "${SLOT:-x}"`, ""},
+		"a class":                   {"debezium.source.connector.class=${CLASS}", []string{"CLASS", "io.debezium.connector.postgresql.PostgresConnector"}, "kind: postgres", ""},
+		"harmless":                  {"debezium.source.binary.handling.mode=${MODE:bytes}", nil, "kind: postgres", ""},
+		"a protocol":                {"debezium.sink.kafka.producer.security.protocol=${P}", []string{"P", "PLAINTEXT"}, "kind: kafka", "sasl:"},
+		"a compression":             {"debezium.sink.kafka.producer.compression.type=${C:lz4}", []string{"C", "zstd"}, `compression: "zstd"`, ""},
+		"a client":                  {"debezium.sink.kafka.producer.client.id=relay-${HOSTNAME}", []string{"HOSTNAME", "h"}, `client_id: "relay-${HOSTNAME}"`, ""},
+		"a login":                   {jaas + "${JAAS}", []string{"JAAS", `ScramLoginModule required username="env" password="p";`}, `username: "env"`, ""},
+		"a login's password":        {jaas + `ScramLoginModule required username="${U:u}" password="${P}";`, []string{"U", "env", "P", `"`}, `password: "${P}"`, ""},
+		"a heartbeat":               {"debezium.source.heartbeat.action.query=${Q}", []string{"Q", "INSERT INTO heartbeat DEFAULT VALUES"}, `- name: "inventory.outboxevent"`, `- name: "inventory.heartbeat"`},
+		"a port":                    {"quarkus.http.port=${PORT:8080}", nil, `listen: "127.0.0.1:8080"`, ""},
+		"no effect":                 {"debezium.source.snapshot.mode=${MODE}\nquarkus.log.level=${LEVEL}\nmy.own=${X}", nil, "kind: kafka", ""},
+	} {
+		yaml := imported(t, environment(c.env...), "application.properties", serverWith(t, c.lines))
+		if !has(yaml, c.want) || c.not != "" && strings.Contains(yaml, c.not) {
+			t.Errorf("%s: no %s, or there is %q, in\n%s", name, c.want, c.not, yaml)
+		}
+	}
+}
+
+// A variable that decides what is written has to be there; it is told once, without what follows from it.
+func TestImportUnsetVariables(t *testing.T) {
+	t.Parallel()
+	for _, option := range []string{"sink.type", "format.value", "format.value.schemas.enable", "source.table.include.list", "source.connector.class", "source.plugin.name",
+		"transforms", "source.topic.prefix", "source.heartbeat.action.query", "sink.kafka.producer.security.protocol", "sink.kafka.producer.sasl.jaas.config",
+		"sink.kafka.producer.key.serializer", "transforms.outbox.table.expand.json.payload", "source.provide.transaction.metadata"} {
+		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(serverWith(t, "debezium."+option+"=${NOT_SET}"))}}, environment(), nil)
+		if err == nil || strings.Count(err.Error(), "NOT_SET is not set: set it") != 1 || strings.Count(err.Error(), "debezium."+option+":")+strings.Count(err.Error(), "debezium."+option+` "`) != 1 {
+			t.Errorf("%s: error %v", option, err)
+		}
+	}
+}
+
+// connectorWith is a connector of Kafka Connect with further options.
+func connectorWith(t *testing.T, pairs ...string) string {
+	t.Helper()
+	json := text(t, "connector.json")
+	for i := 0; i < len(pairs); i += 2 {
+		line := `"` + pairs[i] + `": "` + pairs[i+1] + `"`
+		old := regexp.MustCompile(`"` + regexp.QuoteMeta(pairs[i]) + `": "[^"]*"`)
+		if !old.MatchString(json) {
+			json = strings.Replace(json, `"tasks.max": 1`, `"tasks.max": 1, `+line, 1)
+			continue
+		}
+		json = old.ReplaceAllLiteralString(json, line)
+	}
+	return json
+}
+
+// Kafka Connect's providers of configuration look references up. That of the environment does what tailbox.yaml can do too.
+func TestImportConfigProviders(t *testing.T) {
+	t.Parallel()
+	worker := text(t, "worker.properties")
+	for name, c := range map[string]struct {
+		worker, key, value string
+		env                []string
+		want               string
+	}{
+		"a password":       {"", "database.password", "${env:PG_PASSWORD}", nil, "password='${PG_PASSWORD}'\""},
+		"with a path":      {"", "database.password", "${env::PG_PASSWORD}", nil, "password='${PG_PASSWORD}'\""},
+		"within a text":    {"", "database.hostname", "db-${env:STAGE}.example.org", nil, "host='db-${STAGE}.example.org'"},
+		"another name":     {"config.providers=strimzienv\nconfig.providers.strimzienv.class=io.strimzi.kafka.EnvVarConfigProvider\n", "database.password", "${strimzienv:PG_PASSWORD}", nil, "password='${PG_PASSWORD}'\""},
+		"a decision":       {"", "table.include.list", "${env:TABLES}", []string{"TABLES", "a.b"}, `- name: "a.b"`},
+		"a topic":          {"", "transforms.outbox.route.topic.replacement", "${env:STAGE}.${routedByValue}", nil, `route.topic.replacement: "${STAGE}.${routedByValue}"`},
+		"brokers":          {"producer.bootstrap.servers=${env:BROKERS}\n", "tasks.max", "1", []string{"BROKERS", "a:1,b:2"}, `brokers: ["a:1", "b:2"]`},
+		"no effect":        {"", "snapshot.mode", "${file:/x.properties:mode}", nil, "#   snapshot.mode: "},
+		"Strimzi's reload": {"", "config.action.reload", "restart", nil, "#   config.action.reload: "},
+		"no provider":      {"", "transforms.outbox.route.topic.replacement", "$1.${routedByValue}", nil, `route.topic.replacement: "$1.${routedByValue}"`},
+	} {
+		yaml := imported(t, environment(c.env...), "worker.properties", worker+c.worker, "connector.json", connectorWith(t, c.key, c.value))
+		if !strings.Contains(yaml, c.want) {
+			t.Errorf("%s: no %s in\n%s", name, c.want, yaml)
+		}
+	}
+	for value, want := range map[string]string{
+		"${file:/x.properties:password}":    "write ${env:NAME} in place of ${file:/x.properties:password}",
+		"${secrets:ns/name:key}":            "write ${env:NAME} in place of ${secrets:ns/name:key}",
+		"${dir:/run/secrets:password}":      "write ${env:NAME} in place of ${dir:/run/secrets:password}",
+		"${env:pg_password}":                "capitals",
+		"x${vault:secret/db:password}y":     "write ${env:NAME} in place of ${vault:secret/db:password}",
+		"${env:A}${file:/x.properties:end}": "${file:/x.properties:end}",
+	} {
+		files := []debezium.File{{Name: "worker.properties", Data: []byte(worker)}, {Name: "connector.json", Data: []byte(connectorWith(t, "database.password", value))}}
+		_, err := debezium.Import(files, environment(), nil)
+		if err == nil || !strings.Contains(err.Error(), "connector.json: database.password: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", value, err, want)
+		}
+	}
+	files := []debezium.File{{Name: "worker.properties", Data: []byte(worker)}, {Name: "connector.json", Data: []byte(connectorWith(t, "table.include.list", "${env:TABLES}"))}}
+	if _, err := debezium.Import(files, environment(), nil); err == nil || !strings.Contains(err.Error(), "TABLES is not set: set it") {
+		t.Errorf("a table's variable that is not set: %v", err)
+	}
+}
