@@ -140,7 +140,7 @@ func (c *conversion) serverFormat(part string) {
 		s := c.settings[key]
 		c.problem(s, "this format is not built into tailbox: set it to json with %s.schemas.enable=false, or to simplestring or binary, which pass on the column's bytes", s.key)
 	}
-	c.ignoreAll(key+".", "it is an option of the converter, which is not needed")
+	c.ignore("it is an option of the converter, which is not needed", c.keys(key+".")...)
 }
 
 func (c *conversion) connectFormat(part string) {
@@ -164,9 +164,5 @@ func (c *conversion) connectFormat(part string) {
 		c.problem(s, "this converter is not built into tailbox: use org.apache.kafka.connect.json.JsonConverter with %s.schemas.enable=false, or "+
 			"org.apache.kafka.connect.storage.StringConverter or io.debezium.converters.BinaryDataConverter, which pass on the column's bytes", s.key)
 	}
-	c.ignoreAll(key+".", "it is an option of the converter, which is not needed")
-}
-
-func (c *conversion) ignoreAll(prefix, why string) {
-	c.ignore(why, c.keys(prefix)...)
+	c.ignore("it is an option of the converter, which is not needed", c.keys(key+".")...)
 }
