@@ -148,7 +148,11 @@ func (c *conversion) outboxTables() {
 		c.out.set(3, "shape", "debezium", "")
 		c.out.set(3, "on_delivered", "keep", "as Debezium, which leaves rows alone")
 	}
-	if len(c.tables) == 0 && len(c.problems) == 0 {
+	switch {
+	case len(c.tables) > 0 || len(c.problems) > 0:
+	case len(commas(include.value)) > 0:
+		c.problem(include, "names no table but what the heartbeat writes to: add the outbox table or, if this is it, remove %s, because an idle log is confirmed without it", action.key)
+	default:
 		c.problem(include, "names no outbox table: name it, as in public.outbox")
 	}
 }

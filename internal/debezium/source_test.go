@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tailbox/tailbox/internal/debezium"
 )
 
 var pipelineLine = regexp.MustCompile(`(?m)^pipeline: (\S+)`)
@@ -74,5 +76,15 @@ func TestImportHeartbeatTable(t *testing.T) {
 		if !has(yaml, `- name: "public.events"`) || has(yaml, `- name: "public.outbox"`) == leftOut {
 			t.Errorf("by the query %s: public.outbox is to be left out: %t, and the tables are\n%s", query, leftOut, yaml)
 		}
+	}
+}
+
+// Where nothing else is left, the table that the heartbeat writes to may be the outbox.
+func TestImportHeartbeatTableAlone(t *testing.T) {
+	t.Parallel()
+	text := text(t, "server.properties") + "\ndebezium.source.table.include.list=inventory.outboxevent\ndebezium.source.heartbeat.action.query=INSERT INTO inventory.outboxevent DEFAULT VALUES\n"
+	_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(text)}}, environment(), nil)
+	if err == nil || !strings.Contains(err.Error(), "remove debezium.source.heartbeat.action.query") {
+		t.Errorf("error %v", err)
 	}
 }
