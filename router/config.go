@@ -13,7 +13,7 @@ type Config struct {
 	// Tables are the outbox tables of the pipeline, with their columns resolved. Without any, messages of every table are
 	// taken as they are.
 	Tables []outbox.Table
-	// Options hold for all tables; but route.topic.* only for those of shape debezium.
+	// Options hold for all tables, over what their shapes bring; but route.topic.* only for those of shape debezium.
 	Options Options
 	// TableOptions override Options one by one for a table, by the table's index in Tables. It may be shorter than Tables.
 	TableOptions []Options
@@ -90,21 +90,21 @@ func (r *Router) addShapers(c *Config) []*Problem {
 	for i := range c.Tables {
 		t := &c.Tables[i]
 		debezium = debezium || t.Shape == shapeDebezium
-		options := c.Options
+		var ownOptions Options
 		pathOf := func(option string) []string { return []string{keyRouter, option} }
 		if i < len(c.TableOptions) && len(c.TableOptions[i]) > 0 {
 			path := []string{"source", "tables", strconv.Itoa(i), keyRouter}
 			_, bad := c.TableOptions[i].read(path)
 			problems = append(problems, bad...)
-			options = options.With(c.TableOptions[i])
+			ownOptions = c.TableOptions[i]
 			pathOf = func(option string) []string {
-				if _, own := c.TableOptions[i][option]; own {
+				if _, own := ownOptions[option]; own {
 					return at(path, option)
 				}
 				return []string{keyRouter, option}
 			}
 		}
-		own, _ := options.read(nil)
+		own, _ := OptionsOf(t, c.Options, ownOptions).read(nil)
 		s, bad := newShaper(t, shared, own, pathOf, func(key string) []string { return []string{"source", "tables", strconv.Itoa(i), key} })
 		problems = append(problems, bad...)
 		entry := tableShaper{name: t.String(), shaper: s}

@@ -61,7 +61,7 @@ func optionTable() []option {
 		{"table.field.event.timestamp", columnOption("created_at")},
 		{"table.field.event.type", columnOption("type")},
 		{"table.fields.additional.error.on.missing", setErrorOnMissing},
-		{"table.fields.additional.placement", setPlacements},
+		{placementOption, setPlacements},
 		{"table.json.payload.empty.array.behavior", choiceOption(func(s *spec) *bool { return &s.dropEmpty }, "ignore", "optional_string")},
 		{"table.json.payload.null.behavior", choiceOption(func(s *spec) *bool { return &s.dropNulls }, "ignore", "optional_bytes")},
 		{"table.op.invalid.behavior", setInvalid},
@@ -93,6 +93,37 @@ func canonical(name string) string {
 		return name
 	}
 	return tablePrefix + rest
+}
+
+// OptionsOf are those of a table: what its shape brings, shared over it, and own over both.
+func OptionsOf(t *outbox.Table, shared, own Options) Options {
+	shape, _ := outbox.ShapeNamed(t.Shape)
+	return Options(shape.Router).beneath(shared).With(own)
+}
+
+const placementOption = "table.fields.additional.placement"
+
+// beneath returns the options overridden by others, but that placements add up: whoever places one more column for all tables does not
+// know which ones a shape places. What would place two columns as one thing, as the others say, is placed once.
+func (o Options) beneath(others Options) Options {
+	merged := o.With(others)
+	placed, _ := o.Get(placementOption)
+	over, both := others.Get(placementOption)
+	if placed == "" || !both {
+		return merged
+	}
+	var above spec
+	_ = setPlacements(&above, over) // What is wrong with it is told where it stands.
+	var entries []string
+	for entry := range strings.SplitSeq(placed, ",") {
+		p, err := parsePlacement(entry)
+		if err == nil && slices.ContainsFunc(above.placements, p.sameAs) {
+			continue
+		}
+		entries = append(entries, entry)
+	}
+	merged[placementOption] = strings.Join(append(entries, over), ",")
+	return merged
 }
 
 // Get returns an option's value, under either of its names.

@@ -50,6 +50,17 @@ func parsePlacement(s string) (placementSpec, error) {
 	return p, nil
 }
 
+// sameAs tells whether both make one header, one field of the envelope, or the partition. Sinks find headers whatever their case.
+func (p placementSpec) sameAs(other placementSpec) bool {
+	switch {
+	case p.kind != other.kind:
+		return false
+	case p.kind == placeHeader:
+		return strings.EqualFold(p.alias, other.alias)
+	}
+	return p.kind == placePartition || p.alias == other.alias
+}
+
 // A placement puts a column of the row into a delivery.
 type placement struct {
 	placementSpec

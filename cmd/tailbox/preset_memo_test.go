@@ -81,3 +81,22 @@ func TestMemo(t *testing.T) {
 		t.Errorf("mails: %q", got)
 	}
 }
+
+// TestMemoPlacement: a placement for all tables adds to those of the shape, so that the sink finds the recipient under the name that it was
+// given, and copies under the one that the shape gives.
+func TestMemoPlacement(t *testing.T) {
+	t.Parallel()
+	mail := servers.StartMail(t, servers.MailOptions{})
+	r := newRig(t, strings.Replace(memoConfig, `to: "header:to"}}`, `to: "header:recipient", bcc: "header:to"}}
+router: {table.fields.additional.placement: "recipient_email:header:recipient"}`, 1))
+	r.env["MAIL"] = mail.Addr()
+	r.must("init")
+	r.must("check")
+	stop := r.relay()
+	id := r.insert(`INSERT INTO email_outbox (memo_id, event_type, payload, recipient_email, notification_type)
+		VALUES (gen_random_uuid(), 'memo.created', '{"subject": "s", "body": "b"}', 'ann@example.org', 'MEMO_CREATED') RETURNING id::text`)
+	r.shows("SENT", "SELECT status FROM email_outbox WHERE id = $1", id)
+	if got := stop(); got.code != exitDone {
+		t.Errorf("run: %+v", got)
+	}
+}

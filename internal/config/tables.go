@@ -52,9 +52,9 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	if t.Schema, t.Name, err = splitName(name); err != nil {
 		s.Add("name", name, err.Error())
 	}
-	own := router.Options(maps.Clone(shape.Router))
+	var own router.Options
 	if section := s.Section("router"); section != nil {
-		own = own.With(section.options())
+		own = section.options()
 	}
 	if !ok {
 		s.Add("shape", t.Shape, "is unknown", shapeNames()...)
@@ -68,7 +68,7 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	t.Words = readWords(s, shape.Words, &t.Columns)
 	t.Topic = readTopic(s, shape.Topic, &t.Columns)
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
-	merged := shared.With(own)
+	merged := router.OptionsOf(&t, shared, own)
 	t.Fields, t.Optional = merged.Fields(t.Columns), merged.Optional()
 	readKept(s, &shape, &t)
 	readFeedback(s, kind, &t)

@@ -79,6 +79,58 @@ func TestShapeDefaults(t *testing.T) {
 	}
 }
 
+// What a shape places is beneath what the file says for all tables, which adds to it, and gives way to what the file says for the table.
+func TestPlacementsOfShape(t *testing.T) {
+	t.Parallel()
+	const placement = "table.fields.additional.placement"
+	row := &outbox.Message{ID: "1", Table: "public.email_outbox", Type: "memo.created", Fields: []outbox.Field{
+		{Name: "recipient_email", Value: []byte("ann@example.org")}, {Name: "notification_type", Value: []byte("MEMO")}, {Name: "cc", Value: []byte("bob@example.org")}}}
+	for name, c := range map[string]struct {
+		shared, own string
+		fields      []string
+		want        string
+	}{
+		"none":               {"{}", "{}", []string{"recipient_email", "notification_type"}, "to=ann@example.org notification-type=MEMO"},
+		"another option":     {"{table.field.additional.missing: ignore}", "{}", []string{"recipient_email", "notification_type"}, "to=ann@example.org notification-type=MEMO"},
+		"another name":       {"{" + placement + ": 'recipient_email:header:recipient'}", "{}", []string{"recipient_email", "notification_type"}, "to=ann@example.org notification-type=MEMO recipient=ann@example.org"},
+		"another column":     {"{" + placement + ": ['cc:header']}", "{}", []string{"recipient_email", "notification_type", "cc"}, "to=ann@example.org notification-type=MEMO cc=bob@example.org"},
+		"MongoDB's name":     {"{collection.fields.additional.placement: 'cc:header'}", "{}", []string{"recipient_email", "notification_type", "cc"}, "to=ann@example.org notification-type=MEMO cc=bob@example.org"},
+		"the same header":    {"{" + placement + ": 'cc:header:To'}", "{}", []string{"notification_type", "cc"}, "notification-type=MEMO To=bob@example.org"},
+		"all again":          {"{" + placement + ": 'recipient_email:header:to, notification_type:header:notification-type'}", "{}", []string{"recipient_email", "notification_type"}, "to=ann@example.org notification-type=MEMO"},
+		"of the table":       {"{}", "{" + placement + ": 'recipient_email:header:recipient'}", []string{"recipient_email"}, "recipient=ann@example.org"},
+		"of both":            {"{" + placement + ": 'cc:header'}", "{" + placement + ": 'recipient_email:header:recipient'}", []string{"recipient_email"}, "recipient=ann@example.org"},
+		"other of the table": {"{" + placement + ": 'cc:header'}", "{table.field.additional.missing: ignore}", []string{"recipient_email", "notification_type", "cc"}, "to=ann@example.org notification-type=MEMO cc=bob@example.org"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			yaml := "source: {kind: postgres, url: x, tables: [{shape: memo, router: " + c.own + "}]}\nrouter: " + c.shared + "\n"
+			got, err := read(t, "", yaml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.fields, got.Source.Tables[0].Fields); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
+			}
+			var d sink.Delivery
+			if _, err := got.Router.Route(row, &d); err != nil {
+				t.Fatal(err)
+			}
+			var headers []string
+			for _, h := range d.Headers {
+				headers = append(headers, h.Name+"="+string(h.Value))
+			}
+			if got := strings.Join(headers, " "); got != c.want {
+				t.Errorf("headers %s, want %s", got, c.want)
+			}
+		})
+	}
+	// What is wrong with it is told once, where it stands.
+	_, err := read(t, "", "source: {kind: postgres, url: x, tables: [{shape: memo}]}\nrouter: {"+placement+": 'cc:nowhere'}\n")
+	if err == nil || strings.Count(err.Error(), "nowhere") != 2 || !strings.Contains(err.Error(), "router."+placement) || strings.Contains(err.Error(), "tables") {
+		t.Errorf("error %v, want one of the shared option", err)
+	}
+}
+
 // Where tables of several shapes are in one pipeline, each has its own retry, until the file says otherwise.
 func TestRetryOfSeveralShapes(t *testing.T) {
 	t.Parallel()
