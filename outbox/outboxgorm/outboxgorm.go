@@ -64,14 +64,19 @@ func (w *Writer) WriteAll(tx *gorm.DB, drafts []outbox.Draft) ([]outbox.Written,
 		return nil, fmt.Errorf("write to table %s: the session is a dry run: %w", w.name, gorm.ErrDryRunModeUnsupported)
 	}
 	pool := tx.Statement.ConnPool
-	if _, ok := pool.(gorm.TxCommitter); !ok {
+	committer, ok := pool.(gorm.TxCommitter)
+	if !ok {
 		return nil, fmt.Errorf("write to table %s: %w", w.name, outbox.ErrNoTransaction)
 	}
 	// Statements of many rows would fill gorm's cache of prepared ones, and savepoints cannot be prepared in MySQL.
 	if prepared, ok := pool.(*gorm.PreparedStmtTX); ok {
 		pool = prepared.Tx
 	}
-	return w.sql.WriteAll(contextOf(tx), traced{tx, pool}, drafts)
+	// The committer shows that it is a transaction, which the writer would ask the database for otherwise.
+	return w.sql.WriteAll(contextOf(tx), struct {
+		traced
+		gorm.TxCommitter
+	}{traced{tx, pool}, committer}, drafts)
 }
 
 func contextOf(db *gorm.DB) context.Context {

@@ -69,14 +69,17 @@ func (w *Writer) Write(ctx context.Context, tx Tx, d outbox.Draft) (id string, e
 }
 
 // WriteAll writes messages in their order, all of them or, with an error as of Write, none. It takes one round trip, unless
-// outbox.Options.Savepoint is set.
+// outbox.Options.Savepoint is set, or tx shows neither its connection nor a Commit.
 func (w *Writer) WriteAll(ctx context.Context, tx Tx, drafts []outbox.Draft) ([]outbox.Written, error) {
-	if !inTransaction(tx) {
+	if outside(tx) {
 		return nil, fmt.Errorf("write to table %s: %w", w.in.Table().Name, outbox.ErrNoTransaction)
 	}
 	rows, err := w.in.Rows(drafts)
 	if err != nil || len(rows) == 0 {
 		return nil, err
+	}
+	if err := begun(ctx, tx); err != nil {
+		return nil, fmt.Errorf("write to table %s: %w", w.in.Table().Name, err)
 	}
 	r := writing{Writer: w, tx: tx}
 	// pgx prepares and encodes a whole batch before the savepoint in it is executed, and closes the connection where a value cannot be
@@ -101,20 +104,6 @@ func (w *Writer) WriteAll(ctx context.Context, tx Tx, drafts []outbox.Draft) ([]
 		return nil, err
 	}
 	return r.written, nil
-}
-
-// inTransaction refuses what is known to be none. A wrapper that does not show its connection is trusted.
-func inTransaction(tx Tx) bool {
-	conn, ok := tx.(*pgx.Conn)
-	if !ok {
-		switch v := tx.(type) {
-		case nil, interface{ Reset() }: // a *pgxpool.Pool
-			return false
-		case interface{ Conn() *pgx.Conn }:
-			conn = v.Conn()
-		}
-	}
-	return conn == nil || conn.PgConn().TxStatus() != 'I'
 }
 
 // A batcher sends several statements in one round trip.

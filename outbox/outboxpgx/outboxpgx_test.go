@@ -258,8 +258,8 @@ func TestSavepointBeforehand(t *testing.T) {
 	})
 }
 
-// plain is a transaction that cannot send batches.
-type plain struct{ tx pgx.Tx }
+// plain hides all of a transaction but what a writer needs.
+type plain struct{ tx outboxpgx.Tx }
 
 func (p plain) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	return p.tx.Exec(ctx, sql, args...)
@@ -278,7 +278,7 @@ func TestNoTransaction(t *testing.T) {
 			r.Fatal(err)
 		}
 		defer conn.Release()
-		for _, tx := range []outboxpgx.Tx{r.pool, conn, conn.Conn()} {
+		for _, tx := range []outboxpgx.Tx{nil, r.pool, conn, conn.Conn(), plain{r.pool}, plain{conn}} {
 			if _, err := w.Write(r.Context(), tx, outbox.Draft{Type: "t", Payload: []byte("p")}); !errors.Is(err, outbox.ErrNoTransaction) {
 				r.Errorf("%T: %v", tx, err)
 			}

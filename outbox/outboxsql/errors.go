@@ -14,6 +14,9 @@ const (
 	mysqlRecord       = 1020
 	serializationFail = "40001"
 	deadlockDetected  = "40P01"
+	// Answers to a savepoint where no transaction was begun.
+	mysqlNoSavepoint = 1305
+	noTransaction    = "25P01"
 )
 
 // isDuplicate tells whether an error of MySQL is that of a duplicate key.

@@ -19,8 +19,9 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// Tx is a transaction: a *sql.Tx, a *sqlx.Tx, or a *sql.Conn in which BEGIN was executed. A *sql.DB is refused: what is
-// written through it would be committed by itself.
+// Tx is a transaction: a *sql.Tx, a *sqlx.Tx, or anything else that has Commit and Rollback as they do. What has not, such as a *sql.Conn in which
+// BEGIN was executed, or a wrapper, costs two further round trips a call, which find out whether a transaction was begun. A pool is refused,
+// and so is a connection or a wrapper without a transaction: what is written through them would be committed by itself.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -84,11 +85,14 @@ func (w *Writer) Write(ctx context.Context, tx Tx, d outbox.Draft) (id string, e
 // WriteAll writes messages in their order, all of them or, with an error as of Write, none. Ids are made by the writer, and all
 // messages written with one statement, unless the id column is a number or a text that the database fills in: that takes a statement each.
 func (w *Writer) WriteAll(ctx context.Context, tx Tx, drafts []outbox.Draft) (written []outbox.Written, err error) {
-	if _, pool := tx.(interface{ Stats() sql.DBStats }); pool || tx == nil {
-		return nil, fmt.Errorf("write to table %s: %w", w.in.Table().Name, outbox.ErrNoTransaction)
+	if pool(tx) {
+		return nil, w.outside()
 	}
 	rows, err := w.in.Rows(drafts)
 	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	if err := w.begun(ctx, tx); err != nil {
 		return nil, err
 	}
 	statements := w.in.Statements(rows)

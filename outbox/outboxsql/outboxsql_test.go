@@ -3,6 +3,7 @@ package outboxsql_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/outbox/outboxsql"
 )
 
 // TestWriteAllParts: everything that a draft has is in the row, as the relay reads it.
@@ -191,12 +193,76 @@ func TestWriteAll(t *testing.T) {
 	})
 }
 
-// TestNoTransaction: what would be committed by itself is refused.
+// wrapper hides all of what it wraps but what a writer needs, and counts statements.
+type wrapper struct {
+	outboxsql.Tx
+	n *int
+}
+
+func (w wrapper) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	*w.n++
+	return w.Tx.ExecContext(ctx, query, args...)
+}
+
+// TestNoTransaction: what would be committed by itself is refused, whatever it is wrapped in.
 func TestNoTransaction(t *testing.T) {
 	each(t, func(r *rig) {
 		w := r.writer(r.table("tailbox"), outbox.Options{})
-		if _, err := w.Write(r.Context(), r.db, outbox.Draft{Type: "t", Payload: []byte("p")}); !errors.Is(err, outbox.ErrNoTransaction) {
-			r.Errorf("through the pool: %v", err)
+		conn, err := r.db.Conn(r.Context())
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer conn.Close()
+		d := outbox.Draft{Type: "t", Payload: []byte("p")}
+		for name, tx := range map[string]outboxsql.Tx{"none": nil, "a pool": r.db, "a connection": conn,
+			"a wrapped pool": wrapper{r.db, new(int)}, "a wrapped connection": wrapper{conn, new(int)}} {
+			if _, err := w.Write(r.Context(), tx, d); !errors.Is(err, outbox.ErrNoTransaction) {
+				r.Errorf("%s: %v", name, err)
+			}
+		}
+		if got := r.text("SELECT count(*) FROM outbox"); got != "0" {
+			r.Errorf("%s rows, want none", got)
+		}
+	})
+}
+
+// TestBegunByHand: a transaction that its type does not show is found, and what shows one is not asked.
+func TestBegunByHand(t *testing.T) {
+	each(t, func(r *rig) {
+		w := r.writer(r.table("tailbox"), outbox.Options{})
+		conn, err := r.db.Conn(r.Context())
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer conn.Close()
+		statement := func(query string) {
+			r.Helper()
+			if _, err := conn.ExecContext(r.Context(), query); err != nil {
+				r.Fatalf("%s: %v", query, err)
+			}
+		}
+		d := outbox.Draft{Type: "t", Payload: []byte("p")}
+		for _, end := range []string{"ROLLBACK", "COMMIT"} {
+			statement("BEGIN")
+			r.must(w, conn, d)
+			statement(end)
+		}
+		r.in(func(_ context.Context, tx *sql.Tx) {
+			n := 0
+			r.must(w, wrapper{tx, &n}, d)
+			if n != 3 {
+				r.Errorf("%d statements for a wrapped transaction, want 3", n)
+			}
+			r.must(w, struct {
+				wrapper
+				driver.Tx
+			}{wrapper{tx, &n}, tx}, d)
+			if n != 4 {
+				r.Errorf("%d statements for one that has Commit, want 1", n-3)
+			}
+		})
+		if got := r.text("SELECT count(*) FROM outbox"); got != "3" {
+			r.Errorf("%s rows, want those that were committed", got)
 		}
 	})
 }
