@@ -264,6 +264,72 @@ func TestRecipients(t *testing.T) {
 	}
 }
 
+// TestFixed: what the configuration says of every mail, and the server does not take, waits for the operator: no mail is to blame. What a mail
+// brings is that mail's fault.
+func TestFixed(t *testing.T) {
+	t.Parallel()
+	server := servers.StartMail(t, servers.MailOptions{ASCII: true})
+	server.On(func(e servers.MailEvent) error {
+		switch {
+		case e.Step == "rcpt" && strings.HasPrefix(e.Arg, "gone"):
+			return servers.MailAnswer(550, "5.1.1 no such user")
+		case e.Step == "rcpt" && strings.HasPrefix(e.Arg, "full"):
+			return servers.MailAnswer(552, "5.2.2 mailbox full")
+		case e.Step == "rcpt" && strings.HasPrefix(e.Arg, "far"):
+			return servers.MailAnswer(554, "5.7.1 Relay access denied")
+		case e.Step == "rcpt" && strings.HasPrefix(e.Arg, "soon"):
+			return servers.MailAnswer(454, "4.7.1 Relay access denied")
+		case e.Step == "rcpt" && strings.HasPrefix(e.Arg, "grey"):
+			return servers.MailAnswer(450, "4.2.1 greylisted")
+		}
+		return nil
+	})
+	for name, test := range map[string]struct {
+		change func(*smtp.Config)
+		to     string
+		class  sink.Class
+		says   string
+		check  bool // finds it too
+	}{
+		"from":             {func(c *smtp.Config) { c.From = "ü@example.org" }, "a", sink.ClassMisconfigured, "from or envelope_from", true},
+		"envelope_from":    {func(c *smtp.Config) { c.EnvelopeFrom = "ü@example.org" }, "a", sink.ClassMisconfigured, "from or envelope_from", true},
+		"to":               {func(c *smtp.Config) { c.To = pick(t, "ü@example.org") }, "a", sink.ClassMisconfigured, "such as that of to", true},
+		"bcc":              {func(c *smtp.Config) { c.BCC = pick(t, "b@example.org, ü@example.org") }, "a", sink.ClassMisconfigured, "such as that of bcc", true},
+		"bcc, and a mail":  {func(c *smtp.Config) { c.BCC = pick(t, "ü@example.org") }, "ü", sink.ClassMisconfigured, "such as that of bcc", true},
+		"a mail":           {func(c *smtp.Config) { c.BCC = pick(t, "b@example.org") }, "ü", sink.ClassPermanent, "SMTPUTF8", false},
+		"gone cc":          {func(c *smtp.Config) { c.CC = pick(t, "gone@example.org") }, "a", sink.ClassMisconfigured, "recipient 2 of 2 (the sink's cc)", false},
+		"gone cc and to":   {func(c *smtp.Config) { c.CC = pick(t, "gone@example.org") }, "gone", sink.ClassMisconfigured, "recipient 1 of 1 (the sink's cc)", false},
+		"full to":          {func(c *smtp.Config) { c.To = pick(t, "full@example.org") }, "a", sink.ClassMisconfigured, "correct it", false},
+		"far bcc":          {func(c *smtp.Config) { c.BCC = pick(t, "far@example.org") }, "a", sink.ClassMisconfigured, "Relay access", false},
+		"far bcc, for now": {func(c *smtp.Config) { c.BCC = pick(t, "soon@example.org") }, "a", sink.ClassMisconfigured, "Relay access", false},
+		"greylisted cc":    {func(c *smtp.Config) { c.CC = pick(t, "grey@example.org") }, "a", sink.ClassRejected, "greylisted", false},
+		"gone in a mail":   {func(c *smtp.Config) { c.CC = pick(t, "b@example.org") }, "gone", sink.ClassPermanent, "recipient 1 of 2", false},
+		"a header's, gone": {func(c *smtp.Config) { c.CC = pick(t, "message:correlation_id") }, "a", sink.ClassPermanent, "recipient 2 of 2", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := smtp.Config{Address: server.Addr()}
+			test.change(&cfg)
+			s := newSink(t, cfg)
+			d := delivery(test.to, "g")
+			d.Message.CorrelationID = "gone@example.org"
+			if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; class(err) != test.class || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v: %v, want %v with %q", class(err), err, test.class, test.says)
+			}
+			if problems := s.Check(t.Context()); len(problems) > 0 != test.check {
+				t.Errorf("check: %v", problems)
+			}
+		})
+	}
+	// A mail that comes as it is goes to its own recipients, and not to the configuration's.
+	s := newSink(t, smtp.Config{Address: server.Addr(), CC: pick(t, "gone@example.org")})
+	d := delivery("a", "g")
+	d.Message.ContentType, d.Value = "message/rfc822", []byte("To: gone@example.org\n\nHi\n")
+	if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; class(err) != sink.ClassPermanent {
+		t.Errorf("a mail as it is: %v: %v, want permanent", class(err), err)
+	}
+}
+
 // TestGreeting: a server that has no place for one more connection is busy; one that does not serve the relay waits for the
 // operator; one that is not there is unreachable.
 func TestGreeting(t *testing.T) {

@@ -153,9 +153,18 @@ func (c Config) Validate() error {
 		_, err = mail.ParseAddress(c.EnvelopeFrom)
 		check(err == nil, "envelope_from", c.EnvelopeFrom, "an address")
 	}
-	if text, ok := c.To.IsText(); ok {
-		_, err = mail.ParseAddressList(text)
-		check(err == nil, "to", text, "addresses, or "+sink.PickForms)
+	// What every mail has and no mail can have would make all of them dead letters.
+	for _, one := range []struct {
+		key  string
+		pick sink.Pick
+	}{{"to", c.To}, {"cc", c.CC}, {"bcc", c.BCC}, {"reply_to", c.ReplyTo}} {
+		if text, ok := one.pick.IsText(); ok {
+			_, err = parseAddresses(text)
+			check(err == nil, one.key, text, "addresses, or "+sink.PickForms)
+		}
+	}
+	if text, ok := c.Subject.IsText(); ok {
+		check(oneLine(text), "subject", text, "one line without control characters, or "+sink.PickForms)
 	}
 	switch c.Security {
 	case StartTLS, ImplicitTLS, Opportunistic, None:

@@ -66,18 +66,23 @@ func (s *Sink) unconnected(ctx context.Context, step string, err error) error {
 
 // Whose fault a refusal with 5xx is.
 const (
-	refusedMail   = false
-	refusedSender = true
+	refusedMail blame = iota
+	refusedSender
+	// refusedFixed: a recipient that the configuration names for every mail.
+	refusedFixed
 )
 
+type blame uint8
+
 // refused classifies what the server says to a step of sending a mail, which it did not accept.
-func (ss *session) refused(step string, err error, sender bool) (usable bool, class error) {
+func (ss *session) refused(step string, err error, whose blame) (usable bool, class error) {
 	answer, ok := errors.AsType[*textproto.Error](err)
 	if !ok {
 		// Until the end of DATA nothing is accepted, however the connection ended.
 		return false, sink.Unreachable(fmt.Errorf("send to %s: %s: no answer, and the mail was not accepted: %w", ss.address, step, err))
 	}
 	err = fmt.Errorf("send to %s: %s: %w", ss.address, step, reply(answer))
+	sender := whose == refusedSender
 	switch code := answer.Code; {
 	case code == 421:
 		// The server closes the connection. It may do so for one mail alone, which the relay finds out.
@@ -86,6 +91,9 @@ func (ss *session) refused(step string, err error, sender bool) (usable bool, cl
 		return true, sink.Misconfigured(fmt.Errorf("%w: check auth and security", err))
 	case aboutSender(answer), sender && aboutRelaying(answer):
 		return true, sink.Misconfigured(fmt.Errorf("%w: the server does not take mails from this sender: check auth, from and envelope_from", err))
+	case whose == refusedFixed && (code >= 500 && !aboutLimit(answer) || aboutRelaying(answer)):
+		// It meets every mail, and none of them is to blame.
+		return true, sink.Misconfigured(fmt.Errorf("%w: the server does not take mails to this recipient, whom every mail has: correct it", err))
 	case aboutRelaying(answer):
 		// It meets all mails where the relay lost its right, and one where its recipient is in a domain that the server does not relay to.
 		// To retry is right for both: the others go on, and no backlog becomes dead letters before somebody can look.

@@ -26,11 +26,11 @@ func (s *Sink) forward(d *sink.Delivery) (*letter, error) {
 		return nil, fmt.Errorf("read the mail: %w", err)
 	}
 	l := &letter{from: s.envelope}
-	lists, err := s.recipients(d, parsed.Header)
+	all, err := s.recipients(d, parsed.Header)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.address(lists...); err != nil {
+	if err := l.address(all...); err != nil {
 		return nil, err
 	}
 	b := new(bytes.Buffer)
@@ -47,10 +47,10 @@ func (s *Sink) forward(d *sink.Delivery) (*letter, error) {
 }
 
 // recipients are those of the mail's own headers, unless the configuration takes to from elsewhere.
-func (s *Sink) recipients(d *sink.Delivery, h mail.Header) (lists [][]*mail.Address, err error) {
-	if s.parts.to.configured {
-		list, err := s.parts.to.addresses(&sink.View{Delivery: d}, "to")
-		return [][]*mail.Address{list}, err
+func (s *Sink) recipients(d *sink.Delivery, h mail.Header) (all []recipients, err error) {
+	if to := s.parts.to; to.configured {
+		list, err := to.addresses(&sink.View{Delivery: d}, "to")
+		return []recipients{{list, to.key("to")}}, err
 	}
 	for _, name := range []string{"To", "Cc", "Bcc"} {
 		for _, text := range h[name] {
@@ -66,10 +66,10 @@ func (s *Sink) recipients(d *sink.Delivery, h mail.Header) (lists [][]*mail.Addr
 					return nil, fmt.Errorf("header %s: an address is too long, or has a control character", name)
 				}
 			}
-			lists = append(lists, list)
+			all = append(all, recipients{list: list})
 		}
 	}
-	return lists, nil
+	return all, nil
 }
 
 // withoutBcc copies a mail, whose lines end with a line feed, without the header that nobody else is to see.

@@ -17,9 +17,22 @@ import (
 // letter is a mail as it goes over the wire.
 type letter struct {
 	from          string // in angle brackets
-	to            []string
+	to            []recipient
 	international bool // an address is not ASCII
 	data          []byte
+}
+
+// recipient is one that a mail goes to.
+type recipient struct {
+	address string // in angle brackets
+	// key of the configuration that names it for every mail; "" = the message names it.
+	key string
+}
+
+// recipients are those of one part of a mail, or of one header.
+type recipients struct {
+	list []*mail.Address
+	key  string // as of recipient
 }
 
 // parts says where the parts of a mail come from.
@@ -80,7 +93,8 @@ func (s *Sink) letter(d *sink.Delivery) (*letter, error) {
 		return nil, err
 	}
 	l := &letter{from: s.envelope}
-	if err := l.address(c.to, c.cc, c.bcc); err != nil {
+	p := &s.parts
+	if err := l.address(recipients{c.to, p.to.key("to")}, recipients{c.cc, p.cc.key("cc")}, recipients{c.bcc, p.bcc.key("bcc")}); err != nil {
 		return nil, err
 	}
 	l.data = s.compose(d, c)
@@ -88,16 +102,19 @@ func (s *Sink) letter(d *sink.Delivery) (*letter, error) {
 }
 
 // address fills in the recipients, each once.
-func (l *letter) address(lists ...[]*mail.Address) error {
-	seen := make(map[string]bool)
+func (l *letter) address(all ...recipients) error {
+	seen := make(map[string]int)
 	l.international = !ascii(l.from)
-	for _, list := range lists {
-		for _, a := range list {
+	for _, some := range all {
+		for _, a := range some.list {
 			to := bare(a)
-			if !seen[to] {
-				seen[to] = true
-				l.to = append(l.to, to)
+			i, known := seen[to]
+			if !known {
+				seen[to] = len(l.to)
+				l.to = append(l.to, recipient{to, some.key})
 				l.international = l.international || !ascii(to)
+			} else if some.key != "" {
+				l.to[i].key = some.key
 			}
 		}
 	}
@@ -105,6 +122,21 @@ func (l *letter) address(lists ...[]*mail.Address) error {
 		return errNoRecipient
 	}
 	return nil
+}
+
+// fixed is what the configuration says of every mail: the sender, and recipients.
+func (s *Sink) fixed() *letter {
+	var all []recipients
+	p := &s.parts
+	for key, one := range map[string]part{"to": p.to, "cc": p.cc, "bcc": p.bcc} {
+		if text, ok := one.IsText(); ok {
+			list, _ := parseAddresses(text) // Validate has seen to it that they are some.
+			all = append(all, recipients{list, key})
+		}
+	}
+	l := &letter{from: s.envelope}
+	_ = l.address(all...) // It may name nobody.
+	return l
 }
 
 // bare is an address as the protocol has it.
@@ -178,6 +210,14 @@ func (p *parts) recipients(v *sink.View) ([]*mail.Address, error) {
 	return p.to.addresses(v, "to")
 }
 
+// key is name where the configuration says what the part is in every mail; "" where the message does.
+func (p part) key(name string) string {
+	if _, fixed := p.IsText(); !fixed {
+		return ""
+	}
+	return name
+}
+
 // find is the part's text. One that is not configured may lie in a payload that is no JSON object.
 func (p part) find(v *sink.View) (text string, ok bool, err error) {
 	raw, err := p.JSON(v)
@@ -239,21 +279,30 @@ func (p part) addresses(v *sink.View, name string) ([]*mail.Address, error) {
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		if !oneLine(text) {
-			return nil, fmt.Errorf("%s: an address has a line break or another control character", name)
-		}
-		list, err := mail.ParseAddressList(text)
+		list, err := parseAddresses(text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		for _, a := range list {
-			if !oneLine(a.Name) || !oneLine(a.Address) || len(a.Address) > 320 {
-				return nil, fmt.Errorf("%s: an address is too long, or has a control character", name)
-			}
 		}
 		all = append(all, list...)
 	}
 	return all, nil
+}
+
+// parseAddresses reads one or more addresses.
+func parseAddresses(text string) ([]*mail.Address, error) {
+	if !oneLine(text) {
+		return nil, errors.New("an address has a line break or another control character")
+	}
+	list, err := mail.ParseAddressList(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range list {
+		if !oneLine(a.Name) || !oneLine(a.Address) || len(a.Address) > 320 {
+			return nil, errors.New("an address is too long, or has a control character")
+		}
+	}
+	return list, nil
 }
 
 // attached reads the payload's attachments.

@@ -187,6 +187,10 @@ func TestConfig(t *testing.T) {
 		"from":           func(c *smtp.Config) { c.From = "shop" },
 		"envelope_from":  func(c *smtp.Config) { c.EnvelopeFrom = "a@b\r\nDATA" },
 		"to":             func(c *smtp.Config) { c.To = pick(t, "nobody") },
+		"cc":             func(c *smtp.Config) { c.CC = pick(t, "ops at example.org") },
+		"bcc":            func(c *smtp.Config) { c.BCC = pick(t, "a@example.org, nobody") },
+		"reply_to":       func(c *smtp.Config) { c.ReplyTo = pick(t, "a@b\r\nDATA") },
+		"subject":        func(c *smtp.Config) { c.Subject = pick(t, "Hello\nBcc: a@example.org") },
 		"security":       func(c *smtp.Config) { c.Security = "ssl" },
 		"tls":            func(c *smtp.Config) { c.Security, c.TLS = smtp.None, &sink.TLS{} },
 		"helo":           func(c *smtp.Config) { c.Helo = "a\r\nb" },
@@ -201,6 +205,11 @@ func TestConfig(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") {
 			t.Errorf("%s: %v", key, err)
 		}
+	}
+	picks := good
+	picks.To, picks.CC, picks.BCC, picks.ReplyTo = pick(t, "A <a@example.org>, b@example.org"), pick(t, "header:cc"), pick(t, "payload:x.y"), pick(t, "message:key")
+	if err := picks.Validate(); err != nil {
+		t.Error(err)
 	}
 	open := good
 	open.Security, open.Auth = smtp.None, &smtp.Auth{Mechanism: "plain", Username: "u", Password: "secret"}

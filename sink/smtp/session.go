@@ -145,15 +145,19 @@ func (ss *session) send(l *letter, receipt *sink.Receipt, timeout time.Duration)
 	if err := ss.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return false, sink.Unreachable(fmt.Errorf("send to %s: %w", ss.address, err))
 	}
-	if ok, _ := ss.client.Extension("SMTPUTF8"); !ok && l.international {
-		return true, sink.Permanent(fmt.Errorf("send to %s: the server cannot take addresses that are not ASCII (it does not offer SMTPUTF8)", ss.address))
+	if err := ss.readable(l); err != nil {
+		return true, err
 	}
 	if err := ss.client.Mail(l.from); err != nil {
 		return ss.refused("MAIL FROM", err, refusedSender)
 	}
 	for i, to := range l.to {
-		if err := ss.client.Rcpt(to); err != nil {
-			return ss.refused(fmt.Sprintf("RCPT TO, recipient %d of %d", i+1, len(l.to)), err, refusedMail)
+		if err := ss.client.Rcpt(to.address); err != nil {
+			refused := refusedMail
+			if to.key != "" {
+				refused = refusedFixed
+			}
+			return ss.refused(fmt.Sprintf("RCPT TO, recipient %d of %d%s", i+1, len(l.to), of(to.key)), err, refused)
 		}
 	}
 	w, err := ss.client.Data()
@@ -175,6 +179,36 @@ func (ss *session) send(l *letter, receipt *sink.Receipt, timeout time.Duration)
 		}
 	}
 	return true, nil
+}
+
+// of says which key of the configuration names a recipient, if any does.
+func of(key string) string {
+	if key == "" {
+		return ""
+	}
+	return " (the sink's " + key + ")"
+}
+
+// readable refuses a mail whose addresses the server cannot read. Where the configuration names such an address, every mail is refused, and
+// none of them is to blame.
+func (ss *session) readable(l *letter) error {
+	if ok, _ := ss.client.Extension("SMTPUTF8"); ok || !l.international {
+		return nil
+	}
+	key := ""
+	for _, to := range l.to {
+		if to.key != "" && !ascii(to.address) {
+			key = to.key
+		}
+	}
+	if !ascii(l.from) {
+		key = "from or envelope_from"
+	}
+	err := fmt.Errorf("send to %s: the server cannot take addresses that are not ASCII (it does not offer SMTPUTF8)", ss.address)
+	if key == "" {
+		return sink.Permanent(err)
+	}
+	return sink.Misconfigured(fmt.Errorf("%w, such as that of %s: give an address in ASCII, or a server that offers it", err, key))
 }
 
 // fresh makes the session ready for the next mail: the server forgets the last one, and shows that it is still there.

@@ -249,6 +249,9 @@ func (s *Sink) Check(ctx context.Context) []error {
 	if err := ss.conn.SetDeadline(time.Now().Add(s.cfg.ConnectTimeout)); err != nil {
 		return []error{fmt.Errorf("ask %s: %w", s.cfg.Address, err)}
 	}
+	if err := ss.readable(s.fixed()); err != nil {
+		return []error{err}
+	}
 	if err := ss.client.Mail(s.envelope); err != nil {
 		_, err = ss.refused("MAIL FROM", err, refusedSender)
 		return []error{err}
