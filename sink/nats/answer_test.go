@@ -185,7 +185,7 @@ func TestPermissions(t *testing.T) {
 	}
 	server := servers.NATS(t, servers.NATSOptions{Lines: []string{fmt.Sprintf(`authorization { users = [
 		{ user: reader, password: secret },
-		{ user: relay, password: "relay secret", permissions: { publish: ["s*.>", "allowed.>"], subscribe: "_INBOX.>" } },
+		{ user: relay, password: "relay secret", permissions: { publish: ["s*.>", "allowed.>", "free.>"], subscribe: "_INBOX.>" } },
 		{ user: deaf, password: "relay secret", permissions: { subscribe: { deny: "_INBOX.>" } } },
 		{ user: elsewhere, password: "relay secret", permissions: { subscribe: "relay.>" } },
 		{ nkey: %s }
@@ -212,6 +212,7 @@ func TestPermissions(t *testing.T) {
 	}
 	s := newSink(t, config(func(*nats.Config) {}))
 	wantClass(t, one(t, s, delivery("denied.a", "1")), sink.ClassMisconfigured, "allow the relay's user to publish")
+	wantClass(t, one(t, s, delivery("free.a", "1")), sink.ClassMisconfigured, "publish to $JS.API.STREAM.NAMES, which tells them apart")
 	ds := []*sink.Delivery{delivery("denied.a", "1"), delivery("allowed.a", "2"), delivery("denied.b", "3")}
 	answers := s.Deliver(t.Context(), ds)
 	if len(answers) != 3 || answers[0] == nil || answers[1] != nil || answers[2] == nil {

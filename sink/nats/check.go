@@ -29,10 +29,7 @@ func (s *Sink) Check(ctx context.Context) []error {
 	}
 	var problems []error
 	for _, subject := range s.cfg.Subjects {
-		denied, err := c.ask(ctx, "$JS.API.STREAM.NAMES", "ask for the stream of subject "+subject, func(ctx context.Context) error {
-			_, err := c.js.StreamNameBySubject(ctx, subject)
-			return err
-		})
+		_, denied, err := c.streamOf(ctx, subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			err = fmt.Errorf("subject %s: no stream takes it: nats stream add NAME --subjects %q", subject, subject)
 		}

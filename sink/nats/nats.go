@@ -16,8 +16,8 @@
 //
 // # Errors
 //
-// No connection: unreachable. Published, and no answer: rejected, perhaps a duplicate. No stream for a subject, or no
-// permission: misconfigured, that subject alone. A message that is too large, or whose subject or headers NATS cannot
+// No connection, or a stream without a leader: unreachable. Published, and no answer: rejected, perhaps a duplicate. No stream for
+// a subject, or no permission: misconfigured, that subject alone. A message that is too large, or whose subject or headers NATS cannot
 // carry: permanent. A stream that is full and discards new messages: throttled.
 package nats
 
@@ -123,7 +123,11 @@ func (s *Sink) deliver(ctx context.Context, ds []*sink.Delivery, answers []error
 	wait := leaderWait
 	for try := 1; ; try++ {
 		silent := c.publish(ctx, sent, answers)
-		if len(silent) == 0 || try == leaderTries || !pause(ctx, wait) {
+		if len(silent) == 0 {
+			return nil
+		}
+		if try == leaderTries || !pause(ctx, wait) {
+			s.lookup(ctx, c, silent, answers)
 			return nil
 		}
 		sent = silent
