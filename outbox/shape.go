@@ -65,6 +65,8 @@ type Table struct {
 	// Fields are further columns that the router needs. Those that are Optional as well may be absent.
 	Fields   []string
 	Optional []string
+	// NeedsType: routes or the router's options go by the type. Else a table of the shape debezium may lack it.
+	NeedsType bool
 	// Feedback is what business rows are told, by outcome.
 	Feedback Feedback
 	// Retention is how long delivered rows stay; 0 = for ever.

@@ -157,7 +157,7 @@ func (o Options) Fields(columns outbox.Columns) []string {
 		}
 	}
 	for _, p := range s.placements {
-		if p.kind == placeEnvelope || p.kind == placeHeader && s.jsonHeaders || columnOf(&columns, p.column) == nil {
+		if p.kind == placeEnvelope || p.kind == placeHeader && s.jsonHeaders || columnOf(&columns, p.column) == nil || s.ignoreMissing && p.column == columns.Type {
 			add(p.column)
 		}
 	}
@@ -169,6 +169,12 @@ func (o Options) Fields(columns outbox.Columns) []string {
 	}
 	add(s.contextColumn)
 	return fields
+}
+
+// NeedsType tells whether the type makes the topic, or is placed where it must not be missing.
+func (o Options) NeedsType(columns outbox.Columns) bool {
+	s, _ := o.read(nil)
+	return columns.Type != "" && (columns.Topic == "" || !s.ignoreMissing && slices.ContainsFunc(s.placements, func(p placementSpec) bool { return p.column == columns.Type }))
 }
 
 // Optional returns those of Fields that a table may lack, for outbox.Table's Optional.

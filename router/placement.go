@@ -159,7 +159,7 @@ func columnOf(c *outbox.Columns, name string) func(*outbox.Message) []byte {
 	case c.ID:
 		return func(m *outbox.Message) []byte { return []byte(m.ID) }
 	case c.Type:
-		return func(m *outbox.Message) []byte { return []byte(m.Type) }
+		return func(m *outbox.Message) []byte { return optional(m.Type) }
 	case c.Topic:
 		return func(m *outbox.Message) []byte { return optional(m.Topic) }
 	case c.Key:

@@ -82,6 +82,9 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 	for _, spec := range own.placements {
 		p := placement{placementSpec: spec, value: columnOf(&t.Columns, spec.column), ignoreMissing: own.ignoreMissing, json: own.jsonHeaders,
 			schema: newConnectSchema(own.headerSchemas[spec.column])}
+		if own.ignoreMissing && spec.column == t.Columns.Type {
+			p.value = nil // only Fields tell whether the row has it
+		}
 		if spec.kind == placeEnvelope {
 			s.body.envelope = append(s.body.envelope, p)
 			continue

@@ -120,7 +120,7 @@ func TestFieldsOfOptions(t *testing.T) {
 	}{
 		{router.Options{}, nil, nil},
 		{router.Options{"table.fields.additional.placement": "type:envelope,x:header,type:header"}, []string{"type", "x"}, nil},
-		{router.Options{"table.fields.additional.placement": "type:header,x:header", "table.field.additional.missing": "ignore"}, []string{"x"}, []string{"type", "x"}},
+		{router.Options{"table.fields.additional.placement": "type:header,x:header", "table.field.additional.missing": "ignore"}, []string{"type", "x"}, []string{"type", "x"}},
 		{router.Options{"format.header": "json", "format.key": "json", "table.fields.additional.placement": "type:header"}, []string{"type", "id", "aggregateid"}, nil},
 		{router.Options{"tracing.operation.name": "x"}, []string{"tracingspancontext"}, []string{"tracingspancontext"}},
 		{router.Options{"tracing.operation.name": "x", "tracing.span.context.field": "c"}, []string{"c"}, []string{"c"}},

@@ -138,6 +138,11 @@ func Read(name string, data []byte, env func(string) (string, bool)) (*Config, *
 	}
 	rc.OnExhausted = router.OnExhausted(top.String("on_exhausted", ""))
 	rc.Routes = readRoutes(top, rc.Retry)
+	if slices.ContainsFunc(rc.Routes, func(r router.RouteConfig) bool { return r.Match["type"] != nil }) {
+		for i := range c.Source.Tables {
+			c.Source.Tables[i].NeedsType = c.Source.Tables[i].Columns.Type != ""
+		}
+	}
 	c.Memory = top.Size("memory", defaultMemory, 1<<20)
 	c.MaxMessage = top.Size("max_message", min(defaultMaxMessage, c.Memory), 1<<10)
 	if c.MaxMessage > c.Memory {

@@ -58,7 +58,7 @@ func TestFull(t *testing.T) {
 		Source: config.Source{Kind: "postgres", URL: "postgres://db/shop", Slot: "tailbox_orders", Publication: "tailbox_orders",
 			Failover: true, Schema: "public", Start: "pending", Reconcile: 5 * time.Minute, Cleanup: time.Hour,
 			Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium", OnDelivered: outbox.Delete, Words: outbox.DefaultWords,
-				Columns: outbox.Columns{ID: "id", Type: "type", Topic: "aggregatetype", Key: "aggregateid", Group: []string{"customer"}, Payload: "payload"}}}},
+				Columns: outbox.Columns{ID: "id", Type: "type", Topic: "aggregatetype", Key: "aggregateid", Group: []string{"customer"}, Payload: "payload"}, NeedsType: true}}},
 		Sinks:  []config.Sink{{Name: "kafka", Kind: "kafka"}, {Name: "audit", Kind: "http"}, {Name: "mail", Kind: "smtp"}},
 		Memory: 64 << 20, MaxMessage: 16 << 20, ShutdownTimeout: 30 * time.Second,
 		Admin: config.Admin{Listen: "127.0.0.1:8480"},
@@ -194,7 +194,9 @@ func TestColumns(t *testing.T) {
 		},
 		"quoted name": {
 			yaml: `tables: [{name: '"My.S"."o""x"', router: {"table.fields.additional.placement": ["shard:partition", "type:header"]}}]}`,
-			want: func(t *outbox.Table) { t.Schema, t.Name, t.Fields = "My.S", `o"x`, []string{"shard"} },
+			want: func(t *outbox.Table) {
+				t.Schema, t.Name, t.Fields, t.NeedsType = "My.S", `o"x`, []string{"shard"}, true
+			},
 		},
 		"quoted columns": {
 			yaml: `tables: [{columns: {id: '"ID"', group: ['"G""1"', g2]}, router: {table.field.event.key: '"Key"'}}]}`,

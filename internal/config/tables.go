@@ -70,6 +70,7 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
 	merged := router.OptionsOf(&t, shared, own)
 	t.Fields, t.Optional = merged.Fields(t.Columns), merged.Optional()
+	t.NeedsType = merged.NeedsType(t.Columns)
 	readKept(s, &shape, &t)
 	readFeedback(s, kind, &t)
 	return t, own

@@ -27,12 +27,14 @@ type Plan struct {
 	AvailableAt, MaxAttempts, CreatedAt                          int
 	// Group joins columns, Fields are columns that go along.
 	Group, Fields []int
+	// Untyped: a row without a type is a message like any other.
+	Untyped bool
 }
 
 // New finds the columns of a configured table by name; same tells whether two names are of one column. A missing column that
 // messages cannot do without is an error, a *Missing, that matches source.ErrStop.
 func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, error) {
-	p := Plan{Table: t.String(), Names: names, Wanted: make([]bool, len(names))}
+	p := Plan{Table: t.String(), Names: names, Wanted: make([]bool, len(names)), Untyped: Untyped(t)}
 	var missing []string
 	find := func(key, name string) int {
 		if name == "" {
@@ -68,7 +70,11 @@ func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, er
 		missing = append(missing, "id")
 	}
 	if len(missing) > 0 {
-		return p, &Missing{p.Table, missing}
+		e := &Missing{Table: p.Table, Names: missing}
+		if p.Type < 0 && c.Type != "" && t.NeedsType && slices.Contains(missing, c.Type) {
+			e.cure = ", or set columns: {type: null} and do without it in routes and placements"
+		}
+		return p, e
 	}
 	return p, nil
 }
@@ -77,24 +83,33 @@ func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, er
 type Missing struct {
 	Table string
 	Names []string
+	// cure is a further one.
+	cure string
 }
 
 func (e *Missing) Error() string {
-	return fmt.Sprintf("read columns of %s: no column %s: add it to the table, or name the right one under source.tables.columns: %v",
-		e.Table, strings.Join(e.Names, ", "), source.ErrStop)
+	return fmt.Sprintf("read columns of %s: no column %s: add it to the table, or name the right one under source.tables.columns%s: %v",
+		e.Table, strings.Join(e.Names, ", "), e.cure, source.ErrStop)
 }
 
 // Unwrap makes it match source.ErrStop.
 func (e *Missing) Unwrap() error { return source.ErrStop }
 
+// Untyped tells whether a row without a type is a message like any other: Debezium never looks at the type of an outbox event. Elsewhere routes go by it.
+func Untyped(t *outbox.Table) bool { return t.Shape == "debezium" }
+
 // mandatory tells whether a message of the table cannot be read without the column. A column that the configuration
 // names must be there. Of the columns that only the shape names, id, type, payload and what orders and
-// addresses a message must be; in the shape tailbox all but id, type and payload are optional. The tenant must be where
-// messages are chosen by it.
+// addresses a message must be; in the shape tailbox all but id, type and payload are optional, in the shape debezium a type that nothing goes
+// by. The tenant must be where messages are chosen by it.
 func mandatory(t *outbox.Table, key, name string) bool {
 	switch key {
-	case "id", "type", "payload":
+	case "id", "payload":
 		return true
+	case "type":
+		if !Untyped(t) || t.NeedsType {
+			return true
+		}
 	case "tenant":
 		if len(t.Tenants) > 0 {
 			return true // without it, all messages would be another pipeline's

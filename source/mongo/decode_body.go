@@ -15,7 +15,7 @@ import (
 
 // small fills what is neither id, group nor body.
 func (d *decoder) small(p *plan, m *outbox.Message) {
-	if p.typ >= 0 && d.vals[p.typ].null() {
+	if p.typ >= 0 && d.vals[p.typ].null() && !p.untyped {
 		d.fault(p, p.typ, m, errors.New("it is missing or null"))
 	}
 	m.Type, m.Topic = d.word(p, p.typ, m), d.word(p, p.topic, m)

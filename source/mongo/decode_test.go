@@ -172,6 +172,13 @@ func TestDecodeColumns(t *testing.T) {
 			t.Errorf("%v: got %+v, %v, want a fault", doc, m, err)
 		}
 	}
+	// Debezium does not look at the type of an outbox event.
+	for _, doc := range []bson.D{{{Key: "type", Value: nil}}, nil} {
+		m, err := decodeOne(t, kitTable("debezium"), append(bson.D{{Key: "_id", Value: "1"}, {Key: "payload", Value: "p"}}, doc...), 10000)
+		if err != nil || m.Fault != nil || m.Type != "" || string(m.Payload) != "p" {
+			t.Errorf("%v: got %+v, %v, fault %+v, want a message without a type", doc, m, err, m.Fault)
+		}
+	}
 	// As BSON it fits, as JSON it does not.
 	m, err = decodeOne(t, kitTable("tailbox"), bson.D{{Key: "_id", Value: "1"}, {Key: "type", Value: "T"}, {Key: "payload", Value: bson.D{{Key: "a", Value: strings.Repeat("\x01", 500)}}}}, 1000)
 	if err != nil || m.Fault == nil || m.Fault.Class != outbox.FaultTooLarge || m.Payload != nil {

@@ -1,6 +1,9 @@
 package mongo
 
-import "github.com/tailbox/tailbox/outbox"
+import (
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
+)
 
 // A plan says for one table which column makes which part of a message. Documents have no common columns, so every one may
 // be missing in any document; it is null then. Immutable.
@@ -14,10 +17,12 @@ type plan struct {
 	availableAt, maxAttempts, createdAt                          int
 	group                                                        []int
 	fields                                                       []int
+	// untyped: a document without a type is a message like any other.
+	untyped bool
 }
 
 func newPlan(t *outbox.Table) *plan {
-	p := &plan{table: t.String(), slots: make(map[string]int)}
+	p := &plan{table: t.String(), slots: make(map[string]int), untyped: columns.Untyped(t)}
 	find := func(name string) int {
 		if name == "" {
 			return -1

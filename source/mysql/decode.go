@@ -168,7 +168,7 @@ func (d *decoder) group(p *plan, vals []value, m *outbox.Message) error {
 
 // small fills what is neither id, group nor body.
 func (d *decoder) small(p *plan, vals []value, m *outbox.Message) {
-	if p.Type >= 0 && vals[p.Type].tag == tagNull {
+	if p.Type >= 0 && vals[p.Type].tag == tagNull && !p.Untyped {
 		p.Fault(m, p.Type, errors.New("it is NULL"))
 	}
 	m.Type, m.Topic = d.word(p, p.Type, vals, m), d.word(p, p.Topic, vals, m)

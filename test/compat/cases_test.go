@@ -43,6 +43,8 @@ func rows() []row {
 		with(row{"aggregatetype": "Order$1\\x", "aggregateid": "ключ \"x\""}),
 		with(row{"aggregatetype": "order-placed.v2"}),
 		with(row{"number": nil, "shard": nil, "yes": nil, "word": nil, "micros": nil, "millis": nil, "nanos": nil}),
+		with(row{"type": nil}),
+		with(row{"type": ""}),
 		with(row{"shard": int64(-1), "number": int64(-5), "yes": false, "word": ""}),
 		with(row{"word": "12", "type": "true"}),
 		with(row{"word": "{\"a\":1}", "type": " \"quoted\" \\ "}),
@@ -122,6 +124,7 @@ func cases() []router.Options {
 	add("format.header", "json", placement, "type:header:t,number:header,shard:header,yes:header,word:header", "format.header.schema", `{"id":`+uuid+`,"type":`+text+`,"word":`+text+
 		`,"number":{"type":"int64","optional":true},"shard":{"type":"int32","optional":true},"yes":{"type":"boolean","optional":true}}`)
 	add("format.key", "simplestring", "format.value", "simplestring")
+	add("table.field.event.type", "none")
 	return list
 }
 

@@ -122,11 +122,8 @@ func theirs(t *testing.T) [][]answer {
 	return all
 }
 
-// What a row cannot be without, before it comes to the router.
-const (
-	faultID   = "the row has no id"
-	faultType = "the row has no type"
-)
+// faultID: a row cannot be without an id, before it comes to the router.
+const faultID = "the row has no id"
 
 // ours runs tailbox's router on what a source makes of the row.
 func ours(o router.Options, r row) answer {
@@ -136,6 +133,7 @@ func ours(o router.Options, r row) answer {
 		*table.Columns.Field(key) = column
 	}
 	table.Fields, table.Optional = o.Fields(table.Columns), o.Optional()
+	table.NeedsType = o.NeedsType(table.Columns)
 	made, err := router.New(router.Config{Tables: []outbox.Table{table}, Options: o, Sinks: []string{"out"}})
 	if err != nil {
 		return answer{Error: err.Error()}
@@ -192,11 +190,8 @@ func message(t *outbox.Table, r row) (m *outbox.Message, fault string) {
 		_, isText := value.(string)
 		m.Fields = append(m.Fields, outbox.Field{Name: name, Value: text(value), Null: value == nil, Bare: value != nil && !isText})
 	}
-	switch {
-	case m.ID == "":
+	if m.ID == "" {
 		return nil, faultID
-	case r[c.Type] == nil:
-		return nil, faultType
 	}
 	return m, ""
 }
