@@ -33,6 +33,8 @@ type Message struct {
 	// Payload is the message's body, byte for byte as the application wrote it. Nil is SQL NULL, which is not the same as
 	// empty.
 	Payload []byte
+	// Binary: the payload's column holds bytes, not text, whatever they look like.
+	Binary bool
 	// Headers are the application's own headers, in the order of the column's text.
 	Headers []Header
 
@@ -70,15 +72,6 @@ type Message struct {
 type Header struct {
 	Name  string
 	Value []byte
-}
-
-// A Field is one column of the row that the router asks for, as text. Null is SQL NULL.
-type Field struct {
-	Name  string
-	Value []byte
-	Null  bool
-	// Bare: the column is a whole number or a boolean, whose text is JSON as it stands.
-	Bare bool
 }
 
 // A Fault is the reason why a row that was read cannot be delivered. Such a message is parked or dead, never skipped.

@@ -14,6 +14,8 @@ type body struct {
 	// json: a payload that is not expanded is written as a JSON string.
 	json   bool
 	schema connectSchema
+	// typed is a reading's.
+	typed bool
 	// envelope, if any, makes the value an object of the payload and these columns.
 	envelope []placement
 }
@@ -33,8 +35,8 @@ func newBody(s *spec) *body {
 
 func (b *body) write(m *outbox.Message, d *sink.Delivery) error {
 	payload := m.Payload
-	expanded := false
-	if b.expand {
+	binary, expanded := b.typed && m.Binary, false
+	if b.expand && !binary {
 		payload, expanded = expand(m.Payload, b.dropNulls, b.dropEmpty)
 	}
 	if len(b.envelope) == 0 {
@@ -42,16 +44,16 @@ func (b *body) write(m *outbox.Message, d *sink.Delivery) error {
 		case !b.json || expanded:
 			d.Value = payload
 		default:
-			d.Value = b.schema.append(make([]byte, 0, len(payload)+len(payload)/8+len(b.schema.open)+3), cell{text: payload})
+			d.Value = b.schema.append(make([]byte, 0, len(payload)+len(payload)/8+len(b.schema.open)+3), cell{text: payload, bytes: binary})
 		}
 		return nil
 	}
 	v := make([]byte, 0, len(payload)+len(payload)/8+64)
 	v = append(append(append(v, `{"`...), envelopePayload...), `":`...)
-	v = cell{payload, expanded}.appendJSON(v)
+	v = cell{payload, expanded, binary}.appendJSON(v)
 	for i := range b.envelope {
 		p := &b.envelope[i]
-		c, found := p.read(m)
+		c, found := p.from.read(m)
 		if !found {
 			if err := p.missing(); err != nil {
 				return err
@@ -67,13 +69,11 @@ func (b *body) write(m *outbox.Message, d *sink.Delivery) error {
 
 // A jsonColumn writes a column as JSON.
 type jsonColumn struct {
-	column string
-	// value reads it from the message where its type is not known.
-	value  func(*outbox.Message) []byte
+	from   reading
 	schema connectSchema
 }
 
 func (j *jsonColumn) write(m *outbox.Message) []byte {
-	c, _ := readColumn(m, j.column, j.value)
+	c, _ := j.from.read(m)
 	return j.schema.append(nil, c)
 }

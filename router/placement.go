@@ -64,8 +64,7 @@ func (p placementSpec) sameAs(other placementSpec) bool {
 // A placement puts a column of the row into a delivery.
 type placement struct {
 	placementSpec
-	// value reads the column from the message proper; nil where it is no part of that.
-	value func(*outbox.Message) []byte
+	from reading
 	// ignoreMissing: a row without the column gets no placement instead of an error.
 	ignoreMissing bool
 	// json: the header is written as JSON.
@@ -75,15 +74,16 @@ type placement struct {
 
 // apply places a header or the partition.
 func (p *placement) apply(m *outbox.Message, d *sink.Delivery) error {
-	c, found := p.read(m)
+	c, found := p.from.read(m)
 	if !found {
 		return p.missing()
 	}
 	if p.kind == placeHeader {
+		value := c.plain()
 		if p.json {
-			c.text = p.schema.append(nil, c)
+			value = p.schema.append(nil, c)
 		}
-		d.Headers = append(d.Headers, outbox.Header{Name: p.alias, Value: c.text})
+		d.Headers = append(d.Headers, outbox.Header{Name: p.alias, Value: value})
 		return nil
 	}
 	if c.text == nil {
@@ -104,86 +104,4 @@ func (p *placement) missing() error {
 		return nil
 	}
 	return fmt.Errorf("place column %s: the row has no such column: correct table.fields.additional.placement, or set table.field.additional.missing to ignore", p.column)
-}
-
-func (p *placement) read(m *outbox.Message) (c cell, found bool) {
-	return readColumn(m, p.column, p.value)
-}
-
-// A cell is the value of a column.
-type cell struct {
-	// text is nil for NULL.
-	text []byte
-	// bare: it is a number or a boolean, and so has no quotes in JSON.
-	bare bool
-}
-
-func (c cell) appendJSON(b []byte) []byte {
-	switch {
-	case c.text == nil:
-		return append(b, "null"...)
-	case c.bare:
-		return append(b, c.text...)
-	}
-	return appendString(b, c.text)
-}
-
-// readColumn reads a column from the message's Fields, which know its type, else by value, which is nil for those that are no
-// part of the message proper.
-func readColumn(m *outbox.Message, name string, value func(*outbox.Message) []byte) (c cell, found bool) {
-	for i := range m.Fields {
-		f := &m.Fields[i]
-		if f.Name != name {
-			continue
-		}
-		switch {
-		case f.Null:
-			return cell{}, true
-		case f.Value == nil:
-			return cell{text: []byte{}}, true
-		}
-		return cell{f.Value, f.Bare}, true
-	}
-	if value == nil {
-		return cell{}, false
-	}
-	return cell{text: value(m)}, true
-}
-
-// columnOf returns how to read a column that is part of the message proper, or nil for others, which have to be among
-// the message's Fields. An empty optional text stands for NULL.
-func columnOf(c *outbox.Columns, name string) func(*outbox.Message) []byte {
-	switch name {
-	case "":
-		return nil
-	case c.ID:
-		return func(m *outbox.Message) []byte { return []byte(m.ID) }
-	case c.Type:
-		return func(m *outbox.Message) []byte { return optional(m.Type) }
-	case c.Topic:
-		return func(m *outbox.Message) []byte { return optional(m.Topic) }
-	case c.Key:
-		return func(m *outbox.Message) []byte { return m.Key }
-	case c.Payload:
-		return func(m *outbox.Message) []byte { return m.Payload }
-	case c.Tenant:
-		return func(m *outbox.Message) []byte { return optional(m.Tenant) }
-	case c.ContentType:
-		return func(m *outbox.Message) []byte { return optional(m.ContentType) }
-	case c.IdempotencyKey:
-		return func(m *outbox.Message) []byte { return optional(m.IdempotencyKey) }
-	case c.CorrelationID:
-		return func(m *outbox.Message) []byte { return optional(m.CorrelationID) }
-	}
-	if len(c.Group) == 1 && c.Group[0] == name {
-		return func(m *outbox.Message) []byte { return optional(m.Group) }
-	}
-	return nil
-}
-
-func optional(s string) []byte {
-	if s == "" {
-		return nil
-	}
-	return []byte(s)
 }

@@ -12,7 +12,8 @@ import (
 // defaultTopicTemplate makes the topic of messages of a table that has no column for it.
 const defaultTopicTemplate = "${type}"
 
-// shapeDebezium is the one shape whose topic column holds an aggregate type, from which the topic is made.
+// shapeDebezium is the one shape whose topic column holds an aggregate type, from which the topic is made, and whose columns are written as
+// Debezium writes them.
 const shapeDebezium = "debezium"
 
 // A shaper makes topic, key, value and headers of the messages of one table.
@@ -26,15 +27,17 @@ type shaper struct {
 	placements []placement
 	// tombstone: an empty payload becomes a nil value.
 	tombstone bool
+	// typed: columns are written as Debezium's connectors send them.
+	typed bool
 	// timestamp: the message's own time goes with it.
 	timestamp bool
 	// body makes the value of the payload; nil takes it as it is.
 	body *body
 	// key and id write them as JSON; nil takes them as they are.
 	key, id *jsonColumn
-	// contextColumn holds a trace context; "" = there is none.
-	contextColumn string
-	jsonHeaders   bool
+	// context, if any, reads a trace context.
+	context     *reading
+	jsonHeaders bool
 	// contextSchema is that of the headers of a trace context.
 	contextSchema connectSchema
 }
@@ -43,8 +46,11 @@ type shaper struct {
 // pipeline is for tables of shape debezium only; the others use their topic as it is, unless they bring a rule. pathOf
 // tells where an option stands in the configuration, tablePath where a key of the table does.
 func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []string, tablePath func(key string) []string) (*shaper, []*Problem) {
-	s := &shaper{topicColumn: t.Columns.Topic, tombstone: own.tombstone, timestamp: own.columns["created_at"] != "",
-		contextColumn: own.contextColumn, jsonHeaders: own.jsonHeaders, body: newBody(own)}
+	s := &shaper{topicColumn: t.Columns.Topic, typed: t.Shape == shapeDebezium, tombstone: own.tombstone, timestamp: own.columns["created_at"] != "",
+		jsonHeaders: own.jsonHeaders, body: newBody(own)}
+	if own.contextColumn != "" {
+		s.context = &reading{column: own.contextColumn}
+	}
 	var problems []*Problem
 	ownRule := own.regexSet && own.regex != shared.regex || own.replacementSet && own.replacement != shared.replacement
 	if t.Columns.Topic != "" && (t.Shape == shapeDebezium || ownRule) {
@@ -71,19 +77,23 @@ func newShaper(t *outbox.Table, shared, own *spec, pathOf func(option string) []
 		s.template = template
 	}
 	if own.jsonKey {
-		s.key = &jsonColumn{t.Columns.Key, func(m *outbox.Message) []byte { return m.Key }, newConnectSchema(own.keySchema)}
+		key := func(m *outbox.Message) cell { return cell{text: m.Key} }
+		s.key = &jsonColumn{reading{t.Columns.Key, key, s.typed}, newConnectSchema(own.keySchema)}
 	}
 	if own.jsonHeaders {
-		s.id = &jsonColumn{t.Columns.ID, func(m *outbox.Message) []byte { return []byte(m.ID) }, newConnectSchema(own.headerSchemas[t.Columns.ID])}
+		s.id = &jsonColumn{reading{t.Columns.ID, columnOf(&t.Columns, t.Columns.ID), s.typed}, newConnectSchema(own.headerSchemas[t.Columns.ID])}
+	}
+	if s.body != nil {
+		s.body.typed = s.typed
 	}
 	if own.headerSchemas != nil {
 		s.contextSchema = newConnectSchema(stringSchema)
 	}
 	for _, spec := range own.placements {
-		p := placement{placementSpec: spec, value: columnOf(&t.Columns, spec.column), ignoreMissing: own.ignoreMissing, json: own.jsonHeaders,
-			schema: newConnectSchema(own.headerSchemas[spec.column])}
+		p := placement{placementSpec: spec, from: reading{spec.column, columnOf(&t.Columns, spec.column), s.typed}, ignoreMissing: own.ignoreMissing,
+			json: own.jsonHeaders, schema: newConnectSchema(own.headerSchemas[spec.column])}
 		if own.ignoreMissing && spec.column == t.Columns.Type {
-			p.value = nil // only Fields tell whether the row has it
+			p.from.value = nil // only Fields tell whether the row has it
 		}
 		if spec.kind == placeEnvelope {
 			s.body.envelope = append(s.body.envelope, p)
@@ -118,7 +128,7 @@ func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 			return err
 		}
 	}
-	if s.contextColumn != "" {
+	if s.context != nil {
 		s.addContext(m, d)
 	}
 	if s.key != nil {
@@ -128,7 +138,7 @@ func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 		d.ID = s.id.write(m)
 	}
 	switch {
-	case s.tombstone && blank(m.Payload):
+	case s.tombstone && (m.Payload == nil || blank(m.Payload) && !(s.typed && m.Binary)):
 		d.Value = nil
 	case s.body != nil:
 		return s.body.write(m, d)

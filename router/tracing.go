@@ -14,7 +14,7 @@ func contextHeaders() []string { return []string{"traceparent", "tracestate", "b
 // addContext passes the trace context of a row on as headers. A row without one, or with one that cannot be read, has
 // none: a trace is no reason to hold a message up.
 func (s *shaper) addContext(m *outbox.Message, d *sink.Delivery) {
-	c, found := readColumn(m, s.contextColumn, nil)
+	c, found := s.context.read(m)
 	if !found || c.text == nil {
 		return
 	}

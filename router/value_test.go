@@ -75,7 +75,7 @@ func TestValues(t *testing.T) {
 		"plain value":                {router.Options{"format.value": "simplestring", "format.key": "binary"}, `{"a": 1}`, nil, `<I-42> <{"a": 1}>`},
 		"json key":                   {router.Options{"format.key": "json"}, `x`, nil, `<"I-42"> <x>`},
 		"json key that is a number": {router.Options{"format.key": "json"}, `x`, func(m *outbox.Message) {
-			m.Fields = append(m.Fields, outbox.Field{Name: "aggregateid", Value: []byte("42"), Bare: true})
+			m.Fields = append(m.Fields, outbox.Field{Name: "aggregateid", Value: []byte("42"), Type: outbox.FieldBare})
 		}, `<42> <x>`},
 		"json key of null": {router.Options{"format.key": "json"}, `x`, func(m *outbox.Message) { m.Key = nil }, `<null> <x>`},
 		"json headers": {router.Options{"format.header": "json", placement: "type:header:t,shard:header,nothing:header,yes:header"}, `x`, nil,
@@ -93,9 +93,9 @@ func TestValues(t *testing.T) {
 			t.Parallel()
 			r := mustNew(t, router.Config{Tables: []outbox.Table{table(t, "debezium", "outbox")}, Options: c.options, Sinks: []string{"out"}})
 			m := invoice()
-			m.Fields = append(m.Fields, outbox.Field{Name: "yes", Value: []byte("true"), Bare: true}, outbox.Field{Name: "trace",
+			m.Fields = append(m.Fields, outbox.Field{Name: "yes", Value: []byte("true"), Type: outbox.FieldBare}, outbox.Field{Name: "trace",
 				Value: []byte("#Sat Nov 21\n! x\n traceparent = 00-0af7651916cd43dd8448eb211c80319c-b7ad\\\r\n   6b7169203331-01\r\ntracestate:a\\=b\nother x")})
-			m.Fields[0].Bare = true
+			m.Fields[0].Type = outbox.FieldBare
 			m.Payload = []byte(c.payload)
 			if c.edit != nil {
 				c.edit(m)
@@ -178,7 +178,7 @@ func TestSchemas(t *testing.T) {
 		"format.header.schema": `{"id":` + str + `,"shard":` + num + `}`, "table.fields.additional.placement": "shard:header,type:header",
 		"tracing.span.context.field": "trace"}})
 	m := invoice()
-	m.Fields[0].Bare = true
+	m.Fields[0].Type = outbox.FieldBare
 	m.Fields = append(m.Fields, outbox.Field{Name: "trace", Value: []byte("traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")})
 	var d sink.Delivery
 	if _, err := r.Route(m, &d); err != nil {

@@ -29,7 +29,7 @@ func ignoredOptions() []ignoredOption {
 		{"source.xmin.fetch.interval.ms", own}, {"source.replica.identity.autoset.values", "inserts do not need it"},
 		{"source.tombstones.on.delete", "deletes of outbox rows send nothing"}, {"source.skipped.operations", "inserts alone are sent"},
 		{"source.unavailable.value.placeholder", "an insert holds all its values"}, {"source.toasted.value.placeholder", "an insert holds all its values"},
-		{"source.decimal.handling.mode", "decimals are placed as text"}, {"source.time.precision.mode", "times are placed as text"},
+		{"source.decimal.handling.mode", "decimals are placed as text"}, {"source.time.precision.mode", "times are placed as with adaptive, its default"},
 		{"source.interval.handling.mode", "intervals are placed as text"}, {"source.hstore.handling.mode", "hstore is placed as text"},
 		{"source.money.fraction.digits", "money is placed as text"}, {"source.include.unknown.datatypes", "every type is placed as text"},
 		{"source.schema.name.adjustment.mode", "no schema is sent"}, {"source.field.name.adjustment.mode", "no schema is sent"},

@@ -108,7 +108,7 @@ func (d *decoder) body(p *plan, m *outbox.Message) {
 		if f.Value, err = d.column(i); err != nil {
 			d.fault(p, i, m, err)
 		}
-		f.Null, f.Bare = f.Value == nil, d.vals[i].bare()
+		f.Null, f.Type = f.Value == nil, d.vals[i].fieldType()
 	}
 }
 

@@ -91,6 +91,7 @@ type message struct {
 	Topic          string     `bson:"topic"`
 	Key            []byte     `bson:"key"`
 	Payload        []byte     `bson:"payload"`
+	Binary         bool       `bson:"binary,omitempty"`
 	Headers        []pair     `bson:"headers,omitempty"`
 	Fields         []pair     `bson:"fields,omitempty"`
 	Tenant         string     `bson:"tenant,omitempty"`
@@ -107,8 +108,8 @@ type message struct {
 type pair struct {
 	Name  string `bson:"name"`
 	Value []byte `bson:"value"`
-	// Bare is outbox.Field's.
-	Bare bool `bson:"bare,omitempty"`
+	// Type is outbox.Field's.
+	Type outbox.FieldType `bson:"type,omitempty"`
 }
 
 // viewFields leaves the message out of what is read.
@@ -122,7 +123,7 @@ func viewFields() bson.D {
 
 // messageFields are the names of the fields of message.
 func messageFields() []string {
-	return []string{"topic", "key", "payload", "headers", "fields", "tenant", "content_type", "idempotency_key", "correlation_id",
+	return []string{"topic", "key", "payload", "binary", "headers", "fields", "tenant", "content_type", "idempotency_key", "correlation_id",
 		"max_attempts", "available_at", "created_at", "commit_time"}
 }
 
@@ -155,7 +156,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		d.FaultClass, d.FaultReason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
 	}
 	d.Type, d.Priority = m.Type, m.Priority
-	d.message = message{Topic: m.Topic, Key: m.Key, Payload: m.Payload, Tenant: m.Tenant, ContentType: m.ContentType,
+	d.message = message{Topic: m.Topic, Key: m.Key, Payload: m.Payload, Binary: m.Binary, Tenant: m.Tenant, ContentType: m.ContentType,
 		IdempotencyKey: m.IdempotencyKey, CorrelationID: m.CorrelationID, MaxAttempts: m.MaxAttempts,
 		AvailableAt: orNil(m.AvailableAt), CreatedAt: orNil(m.CreatedAt), CommitTime: orNil(m.CommitTime)}
 	for _, h := range m.Headers {
@@ -167,7 +168,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		} else if f.Value == nil {
 			f.Value = []byte{}
 		}
-		d.Fields = append(d.Fields, pair{Name: f.Name, Value: f.Value, Bare: f.Bare})
+		d.Fields = append(d.Fields, pair{Name: f.Name, Value: f.Value, Type: f.Type})
 	}
 	// A message with a fault is not all here: its document stays, and a replay reads it again.
 	d.InTable = p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)) || m.Size() > maxParked
@@ -179,7 +180,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 
 // parked makes a delivery of the document, with its time seen from now.
 func (d *parkedDocument) parked(now time.Time) (checkpoint.Parked, error) {
-	m := &outbox.Message{ID: d.ID, Type: d.Type, Topic: d.Topic, Group: d.Group, Key: d.Key, Payload: d.Payload, Tenant: d.Tenant,
+	m := &outbox.Message{ID: d.ID, Type: d.Type, Topic: d.Topic, Group: d.Group, Key: d.Key, Payload: d.Payload, Binary: d.Binary, Tenant: d.Tenant,
 		ContentType: d.ContentType, IdempotencyKey: d.IdempotencyKey, CorrelationID: d.CorrelationID, Priority: d.Priority,
 		MaxAttempts: d.MaxAttempts, AvailableAt: orZero(d.AvailableAt), CreatedAt: orZero(d.CreatedAt), CommitTime: orZero(d.CommitTime),
 		Table: d.Table}
@@ -187,7 +188,7 @@ func (d *parkedDocument) parked(now time.Time) (checkpoint.Parked, error) {
 		m.Headers = append(m.Headers, outbox.Header{Name: h.Name, Value: h.Value})
 	}
 	for _, f := range d.Fields {
-		m.Fields = append(m.Fields, outbox.Field{Name: f.Name, Value: f.Value, Null: f.Value == nil, Bare: f.Bare})
+		m.Fields = append(m.Fields, outbox.Field{Name: f.Name, Value: f.Value, Null: f.Value == nil, Type: f.Type})
 	}
 	p := checkpoint.Parked{Sink: d.Sink, Message: m, State: d.State, Blocks: d.Blocks, Attempts: d.Attempts, LastError: d.LastError,
 		ErrorClass: d.ErrorClass, Replays: d.Replays, InTable: d.InTable}

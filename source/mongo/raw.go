@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tailbox/tailbox/outbox"
 )
 
 // A value is one BSON value where it lies. Its data may be overwritten after the next read from the server.
@@ -19,9 +21,12 @@ func (v value) null() bool {
 	return v.typ == 0 || v.typ == bson.TypeNull || v.typ == bson.TypeUndefined
 }
 
-// bare tells that the value's text is JSON as it stands.
-func (v value) bare() bool {
-	return v.typ == bson.TypeInt32 || v.typ == bson.TypeInt64 || v.typ == bson.TypeBoolean
+// fieldType is what a value's text means.
+func (v value) fieldType() outbox.FieldType {
+	if v.typ == bson.TypeInt32 || v.typ == bson.TypeInt64 || v.typ == bson.TypeBoolean {
+		return outbox.FieldBare
+	}
+	return outbox.FieldText
 }
 
 var errBSON = errors.New("the document is cut off or no BSON")

@@ -216,6 +216,7 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	if m.Payload, err = d.payloadOf(p, vals); err != nil {
 		p.Fault(m, p.Payload, err)
 	}
+	m.Binary = p.Payload >= 0 && p.cols[p.Payload].kind.binary()
 	if text, null, err := d.column(p, p.Headers, vals); err != nil {
 		p.Fault(m, p.Headers, err)
 	} else if !null {
@@ -230,7 +231,7 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	m.Fields = d.FieldList(len(p.Fields))
 	for n, i := range p.Fields {
 		f := &m.Fields[n]
-		f.Name, f.Bare = p.Names[i], p.cols[i].kind == kindInt
+		f.Name, f.Type = p.Names[i], p.cols[i].fieldType()
 		if f.Value, f.Null, err = d.column(p, i, vals); err != nil {
 			p.Fault(m, i, err)
 		}

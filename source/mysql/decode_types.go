@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
 )
 
@@ -40,6 +41,35 @@ const (
 
 // fixed tells that values of the kind are small whatever is in them; they do not count for max_message.
 func (k kind) fixed() bool { return k >= kindUUID }
+
+// binary tells that values of the kind are bytes.
+func (k kind) binary() bool { return k == kindBytes || k == kindUUID || k == kindBit }
+
+// fieldType is what the text of a column means. BINARY(16) and BIT have texts, a UUID and a number.
+func (c *column) fieldType() outbox.FieldType {
+	switch c.kind {
+	case kindInt:
+		return outbox.FieldBare
+	case kindFloat:
+		return outbox.FieldFloat32
+	case kindDouble:
+		return outbox.FieldFloat64
+	case kindBytes:
+		return outbox.FieldBytes
+	case kindDate:
+		return outbox.FieldDate
+	case kindTime:
+		return outbox.FieldTimeMicros
+	case kindDatetime:
+		if c.digits <= 3 {
+			return outbox.FieldDatetimeMillis
+		}
+		return outbox.FieldDatetimeMicros
+	case kindTimestamp:
+		return outbox.FieldZoned
+	}
+	return outbox.FieldText
+}
 
 // A value is one column of a row.
 type value struct {

@@ -156,7 +156,7 @@ func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first 
 	*args = append(*args, a.s.cfg.Pipeline, p.Sink, bin(m.Table), bin(m.Group), m.Position.String(), bin(p.RowID()), string(p.State), blocks,
 		alone, p.Attempts, next, orNull(sqlstore.ErrorText(p.LastError)), orNull(p.ErrorClass), p.Replays, binOrNull(sent), inTable, rowSettled,
 		*a.now, *a.now, bin(m.Type), bin(m.Topic), m.Key, payload, len(payload)+len(rest), sqlstore.HeadersJSON(m.Headers),
-		sqlstore.FieldsJSON(m.Fields), binOrNull(m.Tenant), binOrNull(m.ContentType), binOrNull(m.IdempotencyKey), binOrNull(m.CorrelationID),
+		sqlstore.FieldsJSON(m), binOrNull(m.Tenant), binOrNull(m.ContentType), binOrNull(m.IdempotencyKey), binOrNull(m.CorrelationID),
 		m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, m.CommitTime, orNull(class), orNull(reason))
 	return rest
 }

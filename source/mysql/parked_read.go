@@ -41,7 +41,7 @@ func readParked(r row) (checkpoint.Parked, error) {
 		m.Headers, err = sqlstore.ParseHeaders(textOrNil(r, 18))
 	}
 	if err == nil {
-		m.Fields, err = sqlstore.ParseFields(textOrNil(r, 19))
+		err = sqlstore.ReadFields(m, textOrNil(r, 19))
 	}
 	for i, to := range []*time.Time{&m.AvailableAt, &m.CreatedAt, &m.CommitTime} {
 		if err == nil {

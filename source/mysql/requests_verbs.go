@@ -119,7 +119,7 @@ func (e effects) queueRewrite(b *batch, d *checkpoint.Parked) {
 	}
 	payload, rest, inTable := e.s.portion(m.Payload, d.InTable)
 	b.exec(rewriteParked, binOrNull(sent), bin(m.Type), bin(m.Topic), m.Key, payload, len(payload)+len(rest), sqlstore.HeadersJSON(m.Headers),
-		sqlstore.FieldsJSON(m.Fields), binOrNull(m.Tenant), binOrNull(m.ContentType), binOrNull(m.IdempotencyKey), binOrNull(m.CorrelationID),
+		sqlstore.FieldsJSON(m), binOrNull(m.Tenant), binOrNull(m.ContentType), binOrNull(m.IdempotencyKey), binOrNull(m.CorrelationID),
 		m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, inTable, orNull(class), orNull(reason),
 		e.s.cfg.Pipeline, list{d.RowID()}, bin(m.Table), d.Sink)
 	e.queueRest(b, d.Key(), rest)

@@ -130,6 +130,9 @@ func testTypes(t *testing.T, my *servers.My) {
 				t.Errorf("%s: %s reads as %.400q (null %v) from the log, and %.400q (null %v) by SQL", cases[i][0], cases[i][min(n+1, len(cases[i])-1)],
 					f.Value, f.Null, s.Value, s.Null)
 			}
+			if f.Type != s.Type || n == 0 && fieldTypes()[cases[i][0]] != f.Type {
+				t.Errorf("%s is of type %q in the log and %q in the table, want %q", cases[i][0], f.Type, s.Type, fieldTypes()[cases[i][0]])
+			}
 			if f.Null == (n < len(cases[i])-1) {
 				t.Errorf("%s: value %d is null: %v", cases[i][0], n, f.Null)
 			}
@@ -138,6 +141,37 @@ func testTypes(t *testing.T, my *servers.My) {
 			t.Errorf("faults %+v, %+v", m.Fault, swept[n].Fault)
 		}
 	}
+}
+
+// fieldTypes are those of types of columns that are not texts.
+func fieldTypes() map[string]outbox.FieldType {
+	types := map[string]outbox.FieldType{"FLOAT": outbox.FieldFloat32, "FLOAT(7,3)": outbox.FieldFloat32, "FLOAT UNSIGNED": outbox.FieldFloat32, "DOUBLE": outbox.FieldFloat64,
+		"DOUBLE(10,2)": outbox.FieldFloat64, "DOUBLE UNSIGNED": outbox.FieldFloat64, "DOUBLE ZEROFILL": outbox.FieldFloat64, "DATE": outbox.FieldDate, "TIME": outbox.FieldTimeMicros,
+		"TIME(1)": outbox.FieldTimeMicros, "TIME(3)": outbox.FieldTimeMicros, "TIME(6)": outbox.FieldTimeMicros, "DATETIME": outbox.FieldDatetimeMillis, "DATETIME(2)": outbox.FieldDatetimeMillis,
+		"DATETIME(6)": outbox.FieldDatetimeMicros, "TIMESTAMP NULL": outbox.FieldZoned, "TIMESTAMP(3) NULL": outbox.FieldZoned, "TIMESTAMP(6) NULL": outbox.FieldZoned,
+		"BINARY(4)": outbox.FieldBytes, "VARBINARY(8)": outbox.FieldBytes, "BLOB": outbox.FieldBytes, "INT(5) ZEROFILL": outbox.FieldBare}
+	for _, name := range []string{"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"} {
+		types[name], types[name+" UNSIGNED"] = outbox.FieldBare, outbox.FieldBare
+	}
+	return types
+}
+
+// Debezium does not look at the type of an outbox event: neither where it is NULL nor where the table has none is a row of its shape dead.
+func TestRowsWithoutType(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		r := newSourceRig(t, servers.SharedMySQL(t, kind), shaped("debezium", "outbox"))
+		r.exec("DROP TABLE outbox", "CREATE TABLE outbox (id VARCHAR(9) PRIMARY KEY, aggregatetype TEXT, aggregateid TEXT, type TEXT, payload BLOB)")
+		r.src = New(r.cfg)
+		from := r.establish()
+		r.exec("INSERT INTO outbox VALUES ('1', 'a', 'g', NULL, 'p')", "ALTER TABLE outbox DROP type", "INSERT INTO outbox VALUES ('2', 'a', 'g', 'p')")
+		x := r.run(from)
+		x.until("1 2")
+		for _, m := range x.messages {
+			if m.Fault != nil || m.Type != "" || m.Group != "a:g" || string(m.Payload) != "p" || !m.Binary {
+				t.Errorf("message %s: %+v, fault %+v", m.ID, m, m.Fault)
+			}
+		}
+	})
 }
 
 // sweep reads all rows at a new position.

@@ -218,6 +218,7 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	if m.Payload, err = d.payloadOf(p, vals); err != nil {
 		p.Fault(m, p.Payload, err)
 	}
+	m.Binary = p.Payload >= 0 && p.cols[p.Payload].kind == kindBytea
 	if text, null, err := d.column(p, p.Headers, vals); err != nil {
 		p.Fault(m, p.Headers, err)
 	} else if !null {
@@ -232,7 +233,7 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	m.Fields = d.FieldList(len(p.Fields))
 	for n, i := range p.Fields {
 		f := &m.Fields[n]
-		f.Name, f.Bare = p.Names[i], p.cols[i].kind.bare()
+		f.Name, f.Type = p.Names[i], p.cols[i].typ
 		if f.Value, f.Null, err = d.column(p, i, vals); err != nil {
 			p.Fault(m, i, err)
 		}

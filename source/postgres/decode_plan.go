@@ -11,6 +11,12 @@ import (
 type column struct {
 	name string
 	kind kind
+	typ  outbox.FieldType
+}
+
+// newColumn describes a column by the kind of its type, and the type's modifier, such as the digits of a time; below 0 it has none.
+func newColumn(name string, k kind, modifier int) column {
+	return column{name, k, k.fieldType(modifier)}
 }
 
 // A plan says for one table, as its columns are now, which column makes which part of a message. Immutable.

@@ -143,8 +143,8 @@ func wireKeepalive(end uint64) []byte {
 	return wireMessage('d', []byte{'k'}, binary.BigEndian.AppendUint64(nil, end), make([]byte, 9))
 }
 
-var fuzzColumns = []relationColumn{{"id", 2950}, {"type", 25}, {"payload", 17}, {"headers", 3802}, {"message_group", 23}, {"priority", 21},
-	{"available_at", 1184}, {"created_at", 1114}, {"tenant", 1042}, {"key", 1082}, {"content_type", 16}, {"extra", 26}}
+var fuzzColumns = []relationColumn{{"id", 2950, -1}, {"type", 25, -1}, {"payload", 17, -1}, {"headers", 3802, -1}, {"message_group", 23, -1}, {"priority", 21, -1},
+	{"available_at", 1184, -1}, {"created_at", 1114, -1}, {"tenant", 1042, -1}, {"key", 1082, -1}, {"content_type", 16, -1}, {"extra", 26, -1}}
 
 func fuzzRows() [][]byte {
 	uuid := []byte("0123456789abcdef")
@@ -176,7 +176,7 @@ func FuzzDecode(f *testing.F) {
 		cols := make([]column, len(m.columns))
 		for i, c := range m.columns {
 			k, _ := builtinKind(c.typeOID)
-			cols[i] = column{c.name, k}
+			cols[i] = newColumn(c.name, k, -1)
 		}
 		table := shape("tailbox", "a")
 		table.Fields = []string{"extra"}

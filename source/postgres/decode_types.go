@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
 )
 
@@ -29,6 +30,10 @@ const (
 	kindDate
 	kindTimestamp
 	kindTimestamptz
+	// Of these the text form alone can be read, too.
+	kindTime
+	kindFloat4
+	kindFloat8
 )
 
 // builtinKind is the kind of a type whose oid is the same in every database.
@@ -60,6 +65,12 @@ func builtinKind(oid uint32) (kind, bool) {
 		return kindTimestamp, true
 	case 1184:
 		return kindTimestamptz, true
+	case 1083:
+		return kindTime, true
+	case 700:
+		return kindFloat4, true
+	case 701:
+		return kindFloat8, true
 	}
 	return kindOther, false
 }
@@ -67,8 +78,39 @@ func builtinKind(oid uint32) (kind, bool) {
 // fixed tells that values of the kind are small whatever is in them; they do not count for max_message.
 func (k kind) fixed() bool { return k >= kindUUID }
 
-// bare tells that the text of a kind is JSON as it stands.
-func (k kind) bare() bool { return k >= kindBool && k <= kindOID }
+// textOnly tells that no binary form of the kind is known.
+func (k kind) textOnly() bool { return k == kindOther || k >= kindTime }
+
+// fieldType is what the text of a column means.
+func (k kind) fieldType(modifier int) outbox.FieldType {
+	const most = 6 // digits behind the second
+	if modifier < 0 || modifier > most {
+		modifier = most
+	}
+	switch {
+	case k >= kindBool && k <= kindOID:
+		return outbox.FieldBare
+	case k == kindFloat4:
+		return outbox.FieldFloat32
+	case k == kindFloat8:
+		return outbox.FieldFloat64
+	case k == kindBytea:
+		return outbox.FieldHex
+	case k == kindDate:
+		return outbox.FieldDate
+	case k == kindTime && modifier <= 3:
+		return outbox.FieldTimeMillis
+	case k == kindTime:
+		return outbox.FieldTimeMicros
+	case k == kindTimestamp && modifier <= 3:
+		return outbox.FieldDatetimeMillis
+	case k == kindTimestamp:
+		return outbox.FieldDatetimeMicros
+	case k == kindTimestamptz:
+		return outbox.ZonedType(modifier)
+	}
+	return outbox.FieldText
+}
 
 // A value is one column of a row as the server sent it.
 type value struct {
@@ -112,7 +154,7 @@ func (v *value) raw(k kind) (b []byte, ok bool, err error) {
 		return nil, false, fmt.Errorf("column has the unknown tag %q", v.tag)
 	}
 	switch k {
-	case kindOther:
+	case kindOther, kindTime, kindFloat4, kindFloat8:
 		return nil, false, errNotText
 	case kindText:
 		return v.data, true, nil

@@ -39,22 +39,22 @@ const everythingRows = `INSERT INTO everything VALUES
 func TestAllColumnTypes(t *testing.T) {
 	t.Parallel()
 	want := []*outbox.Message{
-		{ID: "1", Type: "happy", Topic: "a topic", Group: "7:ab", Key: []byte("01234567-89ab-cdef-0123-456789abcdef"), Payload: []byte{0, 255, 16},
+		{ID: "1", Type: "happy", Topic: "a topic", Group: "7:ab", Key: []byte("01234567-89ab-cdef-0123-456789abcdef"), Payload: []byte{0, 255, 16}, Binary: true,
 			Headers: []outbox.Header{{Name: "a", Value: []byte(`q"é`)}, {Name: "b", Value: []byte("x")}, {Name: "n", Value: []byte("1.50")},
 				{Name: "o", Value: []byte(`{"k": [1, "}"]}`)}, {Name: "z"}},
 			Tenant: "t1", ContentType: "text/plain", IdempotencyKey: "idem", CorrelationID: "ffffffff-0000-0000-0000-000000000001",
 			Priority: -3, MaxAttempts: 9, AvailableAt: time.Date(2031, 2, 3, 2, 5, 6, 789e6, time.UTC), CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
 			Table: "public.everything",
-			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("true"), Bare: true}, {Name: "f_date", Value: []byte("2024-02-29")},
-				{Name: "f_ts", Value: []byte("1999-12-31 23:59:59.5+00")}, {Name: "f_json", Value: []byte(`{"a" : 1}`)}, {Name: "f_bytea", Value: []byte(`\xdead`)},
-				{Name: "f_int8", Value: []byte("-9223372036854775808"), Bare: true}, {Name: "f_oid", Value: []byte("4294967295"), Bare: true}, {Name: "f_text", Value: []byte("")}}},
-		{ID: "2", Type: "sad", Table: "public.everything",
-			Fields: []outbox.Field{{Name: "f_bool", Null: true, Bare: true}, {Name: "f_date", Null: true}, {Name: "f_ts", Null: true}, {Name: "f_json", Null: true},
-				{Name: "f_bytea", Null: true}, {Name: "f_int8", Null: true, Bare: true}, {Name: "f_oid", Null: true, Bare: true}, {Name: "f_text", Null: true}}},
-		{ID: "3", Type: "sad", Group: "-1:", Payload: []byte{}, Table: "public.everything", AvailableAt: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
-			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("false"), Bare: true}, {Name: "f_date", Value: []byte("0044-03-15 BC")},
-				{Name: "f_ts", Value: []byte("0044-03-15 01:02:03+00 BC")}, {Name: "f_json", Value: []byte(`[]`)}, {Name: "f_bytea", Value: []byte(`\x`)},
-				{Name: "f_int8", Value: []byte("0"), Bare: true}, {Name: "f_oid", Value: []byte("0"), Bare: true}, {Name: "f_text", Value: []byte("ü")}}},
+			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("true"), Type: outbox.FieldBare}, {Name: "f_date", Value: []byte("2024-02-29"), Type: outbox.FieldDate},
+				{Name: "f_ts", Value: []byte("1999-12-31 23:59:59.5+00"), Type: outbox.ZonedType(6)}, {Name: "f_json", Value: []byte(`{"a" : 1}`)}, {Name: "f_bytea", Value: []byte(`\xdead`), Type: outbox.FieldHex},
+				{Name: "f_int8", Value: []byte("-9223372036854775808"), Type: outbox.FieldBare}, {Name: "f_oid", Value: []byte("4294967295"), Type: outbox.FieldBare}, {Name: "f_text", Value: []byte("")}}},
+		{ID: "2", Type: "sad", Table: "public.everything", Binary: true,
+			Fields: []outbox.Field{{Name: "f_bool", Null: true, Type: outbox.FieldBare}, {Name: "f_date", Null: true, Type: outbox.FieldDate}, {Name: "f_ts", Null: true, Type: outbox.ZonedType(6)}, {Name: "f_json", Null: true},
+				{Name: "f_bytea", Null: true, Type: outbox.FieldHex}, {Name: "f_int8", Null: true, Type: outbox.FieldBare}, {Name: "f_oid", Null: true, Type: outbox.FieldBare}, {Name: "f_text", Null: true}}},
+		{ID: "3", Type: "sad", Group: "-1:", Payload: []byte{}, Binary: true, Table: "public.everything", AvailableAt: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+			Fields: []outbox.Field{{Name: "f_bool", Value: []byte("false"), Type: outbox.FieldBare}, {Name: "f_date", Value: []byte("0044-03-15 BC"), Type: outbox.FieldDate},
+				{Name: "f_ts", Value: []byte("0044-03-15 01:02:03+00 BC"), Type: outbox.ZonedType(6)}, {Name: "f_json", Value: []byte(`[]`)}, {Name: "f_bytea", Value: []byte(`\x`), Type: outbox.FieldHex},
+				{Name: "f_int8", Value: []byte("0"), Type: outbox.FieldBare}, {Name: "f_oid", Value: []byte("0"), Type: outbox.FieldBare}, {Name: "f_text", Value: []byte("ü")}}},
 	}
 	for _, test := range []struct {
 		name, ddl string
@@ -116,6 +116,63 @@ func TestAllColumnTypes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Debezium does not look at the type of an outbox event: neither where it is NULL nor where the table has none is a row of its shape dead.
+func TestRowsWithoutType(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, servers.Shared(t, "17"), `CREATE TABLE a (id text, aggregatetype text, aggregateid text, type text, payload text)`, shape("debezium", "a"))
+	from := r.establish()
+	r.exec(`INSERT INTO a VALUES ('1', 'a', 'g', NULL, 'p')`)
+	r.exec(`ALTER TABLE a DROP type`)
+	r.exec(`INSERT INTO a VALUES ('2', 'a', 'g', 'p')`)
+	ms, _ := r.run(source.Start{From: from}).messages(2)
+	for _, m := range ms {
+		if m.Fault != nil || m.Type != "" || m.Group != "a:g" || string(m.Payload) != "p" {
+			t.Errorf("message %s: %+v, fault %+v", m.ID, m, m.Fault)
+		}
+	}
+}
+
+// Fields tell their types with the digits that a column, or its domain, keeps behind the second; the log and the table tell the same.
+func TestFieldTypes(t *testing.T) {
+	t.Parallel()
+	types := []struct {
+		declared string
+		want     outbox.FieldType
+	}{{"timestamptz(3)", outbox.ZonedType(3)}, {"timestamp(3)", outbox.FieldDatetimeMillis}, {"timestamp(4)", outbox.FieldDatetimeMicros}, {"seconds", outbox.FieldDatetimeMillis},
+		{"deepest", outbox.FieldDatetimeMillis}, {"time(0)", outbox.FieldTimeMillis}, {"time", outbox.FieldTimeMicros}, {"real", outbox.FieldFloat32}, {"float8", outbox.FieldFloat64},
+		{"date", outbox.FieldDate}, {"numeric", outbox.FieldText}, {"varchar(5)", outbox.FieldText}}
+	table, ddl := shape("debezium", "a"), "CREATE DOMAIN seconds AS timestamp(0);; CREATE DOMAIN deepest AS seconds;; CREATE TABLE a (id text, aggregatetype text, aggregateid text, payload bytea"
+	for i, c := range types {
+		ddl += fmt.Sprintf(", f%d %s", i, c.declared)
+		table.Fields = append(table.Fields, fmt.Sprintf("f%d", i))
+	}
+	r := newRig(t, servers.Shared(t, "17"), ddl+")", table)
+	from := r.establish()
+	r.exec("INSERT INTO a VALUES ('1', 'a', 'g', 'p')")
+	ms, _ := r.run(source.Start{From: from}).messages(1)
+	snap, err := r.other().Establish(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = snap.Close(context.Background()) }()
+	if _, err := snap.Judge(context.Background(), false, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := snap.Pending(context.Background(), 1, func(_ context.Context, b *source.Batch) error {
+		ms = append(ms, b.Messages...)
+		return nil
+	}); err != nil || len(ms) != 2 {
+		t.Fatalf("%d messages, %v", len(ms), err)
+	}
+	for _, m := range ms {
+		for i, c := range types {
+			if got := m.Fields[i].Type; got != c.want || !m.Binary {
+				t.Errorf("%s is of type %q, want %q; binary payload: %v", c.declared, got, c.want, m.Binary)
+			}
+		}
 	}
 }
 

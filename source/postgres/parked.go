@@ -108,7 +108,7 @@ func (c *parkColumns) addMessage(p *checkpoint.Parked) {
 	c.key = append(c.key, m.Key)
 	c.payload = append(c.payload, payload)
 	c.headers = append(c.headers, c.encoding.fitJSON(sqlstore.HeadersJSON(m.Headers)))
-	c.fields = append(c.fields, c.encoding.fitJSON(sqlstore.FieldsJSON(m.Fields)))
+	c.fields = append(c.fields, c.encoding.fitJSON(sqlstore.FieldsJSON(m)))
 	c.tenant = append(c.tenant, m.Tenant)
 	c.contentType = append(c.contentType, m.ContentType)
 	c.idemKey = append(c.idemKey, m.IdempotencyKey)

@@ -63,7 +63,7 @@ func (r *parkedRow) parked() (checkpoint.Parked, error) {
 		m.Headers, err = sqlstore.ParseHeaders(r.headers)
 	}
 	if err == nil {
-		m.Fields, err = sqlstore.ParseFields(r.fields)
+		err = sqlstore.ReadFields(m, r.fields)
 	}
 	if err != nil {
 		return p, fmt.Errorf("%w: read parked message %s at sink %s: %w", source.ErrStop, r.id, r.sink, err)

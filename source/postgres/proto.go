@@ -124,8 +124,9 @@ type relation struct {
 }
 
 type relationColumn struct {
-	name    string
-	typeOID uint32
+	name     string
+	typeOID  uint32
+	modifier int
 }
 
 // parseRelation reads a message 'R' after its first byte.
@@ -136,8 +137,7 @@ func parseRelation(b []byte) (*relation, error) {
 	n := int(r.uint16())
 	for range n {
 		r.take(1) // flags
-		c := relationColumn{name: r.text(), typeOID: r.uint32()}
-		r.take(4) // type modifier
+		c := relationColumn{name: r.text(), typeOID: r.uint32(), modifier: int(int32(r.uint32()))}
 		if !r.ok {
 			return nil, truncated("relation")
 		}

@@ -144,7 +144,7 @@ func (e effects) queueRewrite(b *pgx.Batch, d *checkpoint.Parked) {
 		class, reason = m.Fault.Class, e.s.encoding.fit(sqlstore.ErrorText(m.Fault.Reason))
 	}
 	b.Queue(e.s.q(rewriteParked), e.s.cfg.Pipeline, d.Sink, m.Table, d.RowID(), sent, m.Type, m.Topic, m.Key, m.Payload,
-		e.s.encoding.fitJSON(sqlstore.HeadersJSON(m.Headers)), e.s.encoding.fitJSON(sqlstore.FieldsJSON(m.Fields)), m.Tenant, m.ContentType,
+		e.s.encoding.fitJSON(sqlstore.HeadersJSON(m.Headers)), e.s.encoding.fitJSON(sqlstore.FieldsJSON(m)), m.Tenant, m.ContentType,
 		m.IdempotencyKey, m.CorrelationID, m.Priority, m.MaxAttempts, timestamp(m.AvailableAt), timestamp(m.CreatedAt), d.InTable, class, reason)
 }
 

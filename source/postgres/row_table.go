@@ -31,6 +31,7 @@ type tableColumn struct {
 	typeOID   uint32 // as declared; a domain has its own, kind is that of its base type
 	generated bool
 	array     bool
+	modifier  int // of kind; of a domain, that of its base type
 }
 
 // column finds a column by name.
@@ -86,12 +87,12 @@ func describeTable(ctx context.Context, conn *pgconn.PgConn, t *outbox.Table) (*
 // readColumns lists the columns with the base types of their domains.
 func (t *tableInfo) readColumns(ctx context.Context, conn *pgconn.PgConn) error {
 	rows, err := queryText(ctx, conn, `WITH RECURSIVE c AS (`+
-		`SELECT a.attnum, a.attname, a.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, a.attgenerated, t.typelem, t.typlen FROM pg_catalog.pg_attribute a `+
+		`SELECT a.attnum, a.attname, a.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, a.attgenerated, t.typelem, t.typlen, a.atttypmod AS modifier, t.typtypmod FROM pg_catalog.pg_attribute a `+
 		`JOIN pg_catalog.pg_type t ON t.oid = a.atttypid `+
 		`WHERE a.attrelid = `+strconv.FormatUint(uint64(t.oid), 10)+` AND a.attnum > 0 AND NOT a.attisdropped `+
-		`UNION ALL SELECT c.attnum, c.attname, c.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, c.attgenerated, t.typelem, t.typlen FROM c `+
+		`UNION ALL SELECT c.attnum, c.attname, c.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, c.attgenerated, t.typelem, t.typlen, greatest(c.modifier, c.typtypmod), t.typtypmod FROM c `+
 		`JOIN pg_catalog.pg_type t ON t.oid = c.typbasetype WHERE c.typtype = 'd') `+
-		`SELECT attname, atttypid, oid, typtype, typsend, attnum, attgenerated, typelem <> 0 AND typlen = -1 FROM c WHERE typtype <> 'd' ORDER BY attnum`)
+		`SELECT attname, atttypid, oid, typtype, typsend, attnum, attgenerated, typelem <> 0 AND typlen = -1, modifier FROM c WHERE typtype <> 'd' ORDER BY attnum`)
 	if err != nil {
 		return fmt.Errorf("look up columns of %s: %w", t, err)
 	}
@@ -100,10 +101,11 @@ func (t *tableInfo) readColumns(ctx context.Context, conn *pgconn.PgConn) error 
 		t.intact = t.intact && r[5] == strconv.Itoa(i+1) && r[6] == ""
 		declared, err1 := parseOID(r[1])
 		base, err2 := parseOID(r[2])
-		if err1 != nil || err2 != nil {
-			return fmt.Errorf("look up columns of %s: a type has the oid %q, %q", t, r[1], r[2])
+		modifier, err3 := strconv.Atoi(r[8])
+		if err1 != nil || err2 != nil || err3 != nil {
+			return fmt.Errorf("look up columns of %s: a type has the oid %q, %q and the modifier %q", t, r[1], r[2], r[8])
 		}
-		t.columns = append(t.columns, tableColumn{column{r[0], kindOf(base, r[3], r[4])}, declared, r[6] != "", r[7] == "t"})
+		t.columns = append(t.columns, tableColumn{newColumn(r[0], kindOf(base, r[3], r[4]), modifier), declared, r[6] != "", r[7] == "t", modifier})
 	}
 	return nil
 }
@@ -138,24 +140,27 @@ func kindOf(oid uint32, typtype, send string) kind {
 	return kindOther
 }
 
-// describeType finds the kind of a type by its oid. A type that is gone is kindOther.
-func describeType(ctx context.Context, conn *pgconn.PgConn, oid uint32) (kind, error) {
+// describeType finds the kind of a type by its oid, and the modifier that a domain gives it, or -1. A type that is gone is kindOther.
+func describeType(ctx context.Context, conn *pgconn.PgConn, oid uint32) (k kind, modifier int, err error) {
 	rows, err := queryText(ctx, conn, `WITH RECURSIVE c AS (`+
-		`SELECT oid, typtype, typbasetype, typsend FROM pg_catalog.pg_type WHERE oid = `+strconv.FormatUint(uint64(oid), 10)+
-		` UNION ALL SELECT t.oid, t.typtype, t.typbasetype, t.typsend FROM c `+
+		`SELECT oid, typtype, typbasetype, typsend, -1 AS modifier, typtypmod FROM pg_catalog.pg_type WHERE oid = `+strconv.FormatUint(uint64(oid), 10)+
+		` UNION ALL SELECT t.oid, t.typtype, t.typbasetype, t.typsend, greatest(c.modifier, c.typtypmod), t.typtypmod FROM c `+
 		`JOIN pg_catalog.pg_type t ON t.oid = c.typbasetype WHERE c.typtype = 'd') `+
-		`SELECT oid, typtype, typsend FROM c WHERE typtype <> 'd'`)
+		`SELECT oid, typtype, typsend, modifier FROM c WHERE typtype <> 'd'`)
 	if err != nil {
-		return kindOther, fmt.Errorf("look up type %d: %w", oid, err)
+		return kindOther, -1, fmt.Errorf("look up type %d: %w", oid, err)
 	}
 	if len(rows) == 0 {
-		return kindOther, nil
+		return kindOther, -1, nil
 	}
 	base, err := parseOID(rows[0][0])
-	if err != nil {
-		return kindOther, err
+	if err == nil {
+		modifier, err = strconv.Atoi(rows[0][3])
 	}
-	return kindOf(base, rows[0][1], rows[0][2]), nil
+	if err != nil {
+		return kindOther, -1, err
+	}
+	return kindOf(base, rows[0][1], rows[0][2]), modifier, nil
 }
 
 func parseOID(s string) (uint32, error) {

@@ -133,7 +133,7 @@ func BenchmarkDecode(b *testing.B) {
 
 // benchStream is a stream of rows of about 700 bytes.
 func benchStream(rows, txn int) []byte {
-	cols := []relationColumn{{"id", 2950}, {"type", 25}, {"message_group", 25}, {"payload", 3802}, {"created_at", 1184}}
+	cols := []relationColumn{{"id", 2950, -1}, {"type", 25, -1}, {"message_group", 25, -1}, {"payload", 3802, -1}, {"created_at", 1184, -1}}
 	b := wireKeepalive(1)
 	for n := range rows {
 		at := uint64(1000 * (n/txn + 1))

@@ -36,11 +36,11 @@ func (st *stream) relation(ctx context.Context, b []byte) error {
 	}
 	cols := make([]column, len(m.columns))
 	for i, c := range m.columns {
-		k, err := st.watch.kind(ctx, c.typeOID)
+		k, modifier, err := st.watch.kind(ctx, c.typeOID)
 		if err != nil {
 			return err
 		}
-		cols[i] = column{c.name, k}
+		cols[i] = newColumn(c.name, k, max(modifier, c.modifier))
 	}
 	rel.plan, err = newPlan(&table.Table, cols)
 	if missing := (*columns.Missing)(nil); errors.As(err, &missing) {
@@ -51,7 +51,7 @@ func (st *stream) relation(ctx context.Context, b []byte) error {
 		return errors.Join(err, st.flush(ctx))
 	}
 	for i, c := range rel.plan.cols {
-		if rel.plan.Wanted[i] && c.kind == kindOther && st.binary {
+		if rel.plan.Wanted[i] && c.kind.textOnly() && st.binary {
 			st.source.textOnly.Store(true)
 			return fmt.Errorf("read columns of %s: column %s has a type without a known binary form: reading again with text", table, c.name)
 		}

@@ -98,7 +98,7 @@ func (cat *catalog) holds(table string) bool {
 func (cat *catalog) textOnly() bool {
 	for _, t := range cat.tables {
 		for _, name := range columns.Configured(&t.Table) {
-			if c, ok := t.column(name); ok && c.kind == kindOther {
+			if c, ok := t.column(name); ok && c.kind.textOnly() {
 				return true
 			}
 		}
@@ -106,19 +106,19 @@ func (cat *catalog) textOnly() bool {
 	return false
 }
 
-// kind is the kind of a type that a column of a configured table has now.
-func (cat *catalog) kind(typeOID uint32) (kind, bool) {
+// kind is the kind of a type that a column of a configured table has now, and the modifier that a domain gives it, or -1.
+func (cat *catalog) kind(typeOID uint32) (k kind, modifier int, ok bool) {
 	if k, ok := builtinKind(typeOID); ok {
-		return k, true
+		return k, -1, true
 	}
 	for _, t := range cat.tables {
 		for _, c := range t.columns {
 			if c.typeOID == typeOID {
-				return c.kind, true
+				return c.kind, c.modifier, true
 			}
 		}
 	}
-	return kindOther, false
+	return kindOther, -1, false
 }
 
 const (
@@ -182,15 +182,15 @@ func (w *watch) slot(ctx context.Context, server *serverInfo) (*slotState, error
 	return w.cfg.inactiveSlot(ctx, w.conn.PgConn())
 }
 
-// kind finds the kind of a type.
-func (w *watch) kind(ctx context.Context, typeOID uint32) (kind, error) {
+// kind finds the kind of a type, and the modifier that a domain gives it, or -1.
+func (w *watch) kind(ctx context.Context, typeOID uint32) (k kind, modifier int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if k, ok := w.cat.kind(typeOID); ok {
-		return k, nil
+	if k, modifier, ok := w.cat.kind(typeOID); ok {
+		return k, modifier, nil
 	}
 	if err := w.connect(ctx); err != nil {
-		return kindOther, err
+		return kindOther, -1, err
 	}
 	return describeType(ctx, w.conn.PgConn(), typeOID)
 }

@@ -18,11 +18,12 @@ func testParkedRoundTrip(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	name := r.tables[0].String()
 	full := checkpoint.Parked{Sink: `s"ink`, Message: &outbox.Message{ID: id(3), Type: "Type", Topic: "t\u00f6pic", Group: "g:1\\'%_$.",
-		Key: []byte{0, 255}, Payload: []byte("\x00\xff payload"), Headers: []outbox.Header{{Name: "b", Value: []byte("1")},
+		Key: []byte{0, 255}, Payload: []byte("\x00\xff payload"), Binary: true, Headers: []outbox.Header{{Name: "b", Value: []byte("1")},
 			{Name: "a", Value: nil}, {Name: "b", Value: []byte("two\x00\"\\\n")}, {Name: "e", Value: []byte{}}, {Name: "x.$y", Value: []byte("\u20ac")}},
 		Tenant: "t", ContentType: "c", IdempotencyKey: "i", CorrelationID: "r", Priority: -3, MaxAttempts: 9,
 		AvailableAt: time.Unix(1800000000, 5e6), CreatedAt: time.Unix(1600000000, 0), Table: name,
-		Fields:     []outbox.Field{{Name: "x", Value: []byte("y")}, {Name: "n", Null: true}, {Name: "z", Value: []byte{}}, {Name: "b", Value: []byte("7"), Bare: true}},
+		Fields: []outbox.Field{{Name: "x", Value: []byte("y")}, {Name: "n", Null: true}, {Name: "z", Value: []byte{}}, {Name: "b", Value: []byte("7"), Type: outbox.FieldBare},
+			{Name: "t", Value: []byte("03:04:05.5"), Type: outbox.FieldTimeMicros}},
 		Position:   outbox.Position{Log: math.MaxUint32, Commit: math.MaxUint64, N: math.MaxUint32},
 		CommitTime: time.Unix(1700000000, 123e6), Txn: 77},
 		State: checkpoint.StateRetrying, Blocks: true, Attempts: 4, Due: true, LastError: "e\u00e4", ErrorClass: "rejected", Replays: 2}

@@ -39,34 +39,50 @@ func HeadersJSON(hs []outbox.Header) *string {
 	return &text
 }
 
-// FieldsJSON writes further columns in the same way, those that are bare without quotes.
-func FieldsJSON(fs []outbox.Field) *string {
-	if len(fs) == 0 {
+// FieldsJSON writes the further columns of a message in the same way: those that are bare without quotes, and those of another type as an
+// object of that type and the value. That the payload is binary stands under the empty name, which no column has.
+func FieldsJSON(m *outbox.Message) *string {
+	if len(m.Fields) == 0 && !m.Binary {
 		return nil
 	}
 	b := []byte{'{'}
-	for i := range fs {
-		b = appendPair(b, i, fs[i].Name, fs[i].Value, fs[i].Null)
-		if n := len(fs[i].Value); fs[i].Bare && !fs[i].Null && n > 0 && !bytes.ContainsAny(fs[i].Value, "\"\\") && json.Valid(fs[i].Value) {
-			b = append(b[:len(b)-n-2], fs[i].Value...) // nothing in it had to be escaped
-		}
+	for i := range m.Fields {
+		b = appendField(b, i, &m.Fields[i])
+	}
+	if m.Binary {
+		b = append(appendName(b, len(m.Fields), ""), "true"...)
 	}
 	text := string(append(b, '}'))
 	return &text
 }
 
-func appendPair(b []byte, i int, name string, value []byte, null bool) []byte {
-	if i > 0 {
-		b = append(b, ',')
+func appendField(b []byte, i int, f *outbox.Field) []byte {
+	switch {
+	case f.Null, f.Type == outbox.FieldText:
+	case f.Type != outbox.FieldBare:
+		return append(appendPair(append(appendName(b, i, f.Name), '{'), 0, string(f.Type), f.Value, false), '}')
+	case len(f.Value) > 0 && !bytes.ContainsAny(f.Value, "{[\"\\") && json.Valid(f.Value):
+		return append(appendName(b, i, f.Name), f.Value...)
 	}
-	b = append(AppendJSONText(b, name), ':')
+	return appendPair(b, i, f.Name, f.Value, f.Null)
+}
+
+func appendPair(b []byte, i int, name string, value []byte, null bool) []byte {
+	b = appendName(b, i, name)
 	if null {
 		return append(b, "null"...)
 	}
 	return AppendJSONText(b, value)
 }
 
-// ParseHeaders and ParseFields read the columns back.
+func appendName(b []byte, i int, name string) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	return append(AppendJSONText(b, name), ':')
+}
+
+// ParseHeaders and ReadFields read the columns back.
 func ParseHeaders(text *string) ([]outbox.Header, error) {
 	if text == nil {
 		return nil, nil
@@ -78,21 +94,33 @@ func ParseHeaders(text *string) ([]outbox.Header, error) {
 	return hs, nil
 }
 
-func ParseFields(text *string) ([]outbox.Field, error) {
+// ReadFields fills in what FieldsJSON wrote.
+func ReadFields(m *outbox.Message, text *string) error {
 	if text == nil {
-		return nil, nil
+		return nil
 	}
-	var bare []bool
-	hs, err := appendHeaders(nil, []byte(*text), func(quoted bool) { bare = append(bare, !quoted) })
+	var quoted []bool
+	hs, err := appendHeaders(nil, []byte(*text), func(q bool) { quoted = append(quoted, q) })
 	if err != nil {
-		return nil, fmt.Errorf("read column fields: %w", err)
+		return fmt.Errorf("read column fields: %w", err)
 	}
-	if hs == nil {
-		return nil, nil
-	}
-	fs := make([]outbox.Field, len(hs))
 	for i, h := range hs {
-		fs[i] = outbox.Field{Name: h.Name, Value: h.Value, Null: h.Value == nil, Bare: bare[i] && h.Value != nil}
+		f := outbox.Field{Name: h.Name, Value: h.Value, Null: h.Value == nil}
+		switch {
+		case f.Name == "" && string(f.Value) == "true" && !quoted[i]:
+			m.Binary = true
+			continue
+		case f.Null, quoted[i]:
+		case f.Value[0] != '{':
+			f.Type = outbox.FieldBare
+		default:
+			typed, err := appendHeaders(nil, f.Value, nil)
+			if err != nil || len(typed) != 1 {
+				return fmt.Errorf("read column fields: %w", errHeaders)
+			}
+			f.Type, f.Value = outbox.FieldType(typed[0].Name), typed[0].Value
+		}
+		m.Fields = append(m.Fields, f)
 	}
-	return fs, nil
+	return nil
 }

@@ -52,12 +52,20 @@ func TestHeaderAndFieldTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "headers", got, headers)
-	fields := []outbox.Field{{Name: "x", Value: []byte("y")}, {Name: "n", Null: true}, {Name: "z", Value: []byte{}}}
-	read, err := sqlstore.ParseFields(sqlstore.FieldsJSON(fields))
-	if err != nil {
-		t.Fatal(err)
+	for _, binary := range []bool{false, true} {
+		fields := outbox.Message{Binary: binary, Fields: []outbox.Field{{Name: "x", Value: []byte("y")}, {Name: "n", Null: true}, {Name: "z", Value: []byte{}},
+			{Name: "b", Value: []byte("-7"), Type: outbox.FieldBare}, {Name: "t", Value: []byte("2024-01-02 03:04:05+00"), Type: outbox.ZonedType(6)},
+			{Name: "e", Value: []byte{}, Type: outbox.FieldBytes}, {Name: "h", Value: []byte(`\xde`), Type: outbox.FieldHex}}}
+		var read outbox.Message
+		if err := sqlstore.ReadFields(&read, sqlstore.FieldsJSON(&fields)); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "fields", read, fields)
+		fields.Fields, read = nil, outbox.Message{}
+		if err := sqlstore.ReadFields(&read, sqlstore.FieldsJSON(&fields)); err != nil || read.Binary != binary || len(read.Fields) > 0 {
+			t.Errorf("no fields, binary %v: read %+v, %v", binary, read, err)
+		}
 	}
-	equal(t, "fields", read, fields)
 	for text, want := range map[string]string{`{"a\u00e4\ud83d\ude00\ud83d.\/\b\f\r\t": "x"}`: "a\u00e4\U0001F600\uFFFD./\b\f\r\t", `{"\u12": 1}`: "",
 		`{"\x": 1}`: "", `{"a\`: "", `{"a\u00`: "", "{\"a\\n\n\": 1}": ""} {
 		got, err := sqlstore.AppendHeaders(nil, []byte(text))
@@ -65,7 +73,7 @@ func TestHeaderAndFieldTexts(t *testing.T) {
 			t.Errorf("%s was read as %q, %v, want %q", text, got, err, want)
 		}
 	}
-	if sqlstore.HeadersJSON(nil) != nil || sqlstore.FieldsJSON(nil) != nil {
+	if sqlstore.HeadersJSON(nil) != nil || sqlstore.FieldsJSON(&outbox.Message{}) != nil {
 		t.Error("no headers have a text")
 	}
 }

@@ -17,17 +17,17 @@ func columns() []column {
 	return []column{
 		{"id", "STRING", "io.debezium.data.Uuid"}, {"aggregatetype", "STRING", ""}, {"aggregateid", "STRING", ""}, {"type", "STRING", ""},
 		{"payload", "STRING", "io.debezium.data.Json"}, {"number", "INT64", ""}, {"shard", "INT32", ""}, {"yes", "BOOLEAN", ""}, {"word", "STRING", ""},
-		{"micros", "INT64", "io.debezium.time.MicroTimestamp"}, {"millis", "INT64", "io.debezium.time.Timestamp"}, {"nanos", "INT64", "io.debezium.time.NanoTimestamp"},
+		{"micros", "INT64", "io.debezium.time.MicroTimestamp"}, {"millis", "INT64", "io.debezium.time.Timestamp"}, {"nanos", "INT64", "io.debezium.time.NanoTimestamp"}, {"raw", "BYTES", ""},
 	}
 }
 
-// A row is what a table holds: strings, int64s and booleans; nil is NULL.
+// A row is what a table holds: strings, int64s, booleans and bytes; nil is NULL.
 type row map[string]any
 
 func with(changes row) row {
 	r := row{"id": "0f3c1f5e-0000-4000-8000-000000000001", "aggregatetype": "invoice", "aggregateid": "I-42", "type": "InvoiceIssued",
 		"payload": `{"total": 12.5, "lines": ["a", "b"]}`, "number": int64(1) << 53, "shard": int64(3), "yes": true, "word": "seven",
-		"micros": int64(1700000000123456), "millis": int64(1700000000123), "nanos": int64(1700000000123456789)}
+		"micros": int64(1700000000123456), "millis": int64(1700000000123), "nanos": int64(1700000000123456789), "raw": []byte(`{"a": 1}`)}
 	for name, value := range changes {
 		r[name] = value
 	}
@@ -40,11 +40,14 @@ func rows() []row {
 		with(row{"aggregatetype": nil}),
 		with(row{"aggregatetype": ""}),
 		with(row{"aggregateid": nil}),
+		with(row{"aggregateid": ""}),
 		with(row{"aggregatetype": "Order$1\\x", "aggregateid": "ключ \"x\""}),
 		with(row{"aggregatetype": "order-placed.v2"}),
-		with(row{"number": nil, "shard": nil, "yes": nil, "word": nil, "micros": nil, "millis": nil, "nanos": nil}),
+		with(row{"number": nil, "shard": nil, "yes": nil, "word": nil, "micros": nil, "millis": nil, "nanos": nil, "raw": nil}),
 		with(row{"type": nil}),
-		with(row{"type": ""}),
+		with(row{"type": "", "raw": []byte{}}),
+		with(row{"raw": []byte(" \n")}),
+		with(row{"raw": []byte("\xde\xad\xff\x00")}),
 		with(row{"shard": int64(-1), "number": int64(-5), "yes": false, "word": ""}),
 		with(row{"word": "12", "type": "true"}),
 		with(row{"word": "{\"a\":1}", "type": " \"quoted\" \\ "}),
@@ -94,7 +97,7 @@ func cases() []router.Options {
 	add("route.tombstone.on.empty.payload", "false")
 	for _, p := range []string{"type:header", "type:header:eventType", "type:header:a,type:header:b", "number:header,shard:header,yes:header:ok,word:header", "aggregateid:header, aggregatetype:header:t",
 		"shard:partition", "shard:partition,type:header", "type:envelope", "type:envelope:eventType", "number:envelope,shard:envelope:s,yes:envelope,word:envelope", "type:header:h,type:envelope:e,shard:partition",
-		"payload:header", "id:header:copy", "id:envelope", "none:header", "none:envelope", "type:nowhere", "type"} {
+		"payload:header", "raw:header", "raw:envelope", "id:header:copy", "id:envelope", "none:header", "none:envelope", "type:nowhere", "type"} {
 		add(placement, p)
 	}
 	add(placement, "none:header,type:header", "table.field.additional.missing", "ignore")
@@ -124,7 +127,24 @@ func cases() []router.Options {
 	add("format.header", "json", placement, "type:header:t,number:header,shard:header,yes:header,word:header", "format.header.schema", `{"id":`+uuid+`,"type":`+text+`,"word":`+text+
 		`,"number":{"type":"int64","optional":true},"shard":{"type":"int32","optional":true},"yes":{"type":"boolean","optional":true}}`)
 	add("format.key", "simplestring", "format.value", "simplestring")
+	const binary, bytes = "table.field.event.payload", `{"type":"bytes","optional":true}`
+	add(binary, "raw", "format.value", "json")
+	add(binary, "raw", "format.value", "json", "table.expand.json.payload", "true")
+	add(binary, "raw", "format.value", "json", "route.tombstone.on.empty.payload", "true")
+	add(binary, "raw", "format.value", "json", "format.value.schema", bytes)
+	add(binary, "raw", placement, "type:envelope")
+	add(binary, "raw", placement, "raw:envelope,raw:header")
+	add("table.field.event.key", "raw", "format.key", "json")
+	add("table.field.event.key", "raw", "format.key", "json", "format.key.schema", bytes)
+	add(placement, "raw:header:sig", "format.header", "json")
+	add(placement, "raw:header:sig", "format.header", "json", "format.header.schema", `{"id":`+uuid+`,"raw":`+bytes+`}`)
 	add("table.field.event.type", "none")
+	add("route.by.field", "number")
+	add(placement, "number:partition")
+	add("table.field.event.key", "number")
+	add("table.field.event.id", "number", "format.header", "json")
+	add(binary, "number", "format.value", "json")
+	add(binary, "yes", placement, "type:envelope")
 	return list
 }
 

@@ -3,12 +3,22 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.debezium.data.Envelope;
+import io.debezium.embedded.Connect;
+import io.debezium.engine.ChangeEvent;
+import io.debezium.engine.DebeziumEngine;
 import io.debezium.transforms.outbox.EventRouter;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.data.Struct;
@@ -20,14 +30,28 @@ import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.storage.SimpleHeaderConverter;
 import org.apache.kafka.connect.storage.StringConverter;
 
-/** Sends rows through Debezium's outbox event router: cases and rows from stdin, one line for each pair to stdout. */
+/**
+ * Sends rows through Debezium's outbox event router, and prints what becomes of them: a line a set of options. The rows come from
+ * stdin, or, where that has the properties of a connector, out of a database's log.
+ */
 public class Compare {
     static final ObjectMapper JSON = new ObjectMapper();
 
     public static void main(String[] args) throws Exception {
         JsonNode in = JSON.readTree(System.in);
+        List<SourceRecord> records = in.hasNonNull("connector") ? captured(in.get("connector"), in.get("count").asInt()) : made(in.get("columns"), in.get("rows"));
+        StringBuilder out = new StringBuilder();
+        for (JsonNode options : in.get("cases")) {
+            out.append(run(options, records)).append('\n');
+        }
+        System.out.write(out.toString().getBytes(StandardCharsets.UTF_8));
+        System.out.flush();
+    }
+
+    /** The rows as a connector would send them. */
+    static List<SourceRecord> made(JsonNode columns, JsonNode rows) {
         SchemaBuilder builder = SchemaBuilder.struct().name("server.inventory.outbox.Value");
-        for (JsonNode column : in.get("columns")) {
+        for (JsonNode column : columns) {
             SchemaBuilder b = new SchemaBuilder(Schema.Type.valueOf(column.get("type").asText())).optional();
             if (column.hasNonNull("logical")) {
                 b.name(column.get("logical").asText());
@@ -37,15 +61,63 @@ public class Compare {
         Schema schema = builder.build();
         Schema source = SchemaBuilder.struct().name("source").field("connector", Schema.OPTIONAL_STRING_SCHEMA).build();
         Envelope envelope = Envelope.defineSchema().withName("server.inventory.outbox.Envelope").withRecord(schema).withSource(source).build();
-        StringBuilder out = new StringBuilder();
-        for (JsonNode options : in.get("cases")) {
-            out.append(run(options, in.get("rows"), schema, source, envelope)).append('\n');
+        List<SourceRecord> records = new ArrayList<>();
+        for (JsonNode row : rows) {
+            Struct after = new Struct(schema);
+            schema.fields().forEach(f -> {
+                JsonNode v = row.get(f.name());
+                if (v != null && !v.isNull()) {
+                    after.put(f, switch (f.schema().type()) {
+                        case INT32 -> (Object) v.asInt();
+                        case INT64 -> v.asLong();
+                        case BOOLEAN -> v.asBoolean();
+                        case BYTES -> ByteBuffer.wrap(Base64.getDecoder().decode(v.asText()));
+                        default -> v.asText();
+                    });
+                }
+            });
+            Struct value = envelope.create(after, new Struct(source).put("connector", "postgresql"), Instant.ofEpochMilli(1000));
+            records.add(new SourceRecord(Map.of(), Map.of(), "server.inventory.outbox", null, null, envelope.schema(), value));
         }
-        System.out.write(out.toString().getBytes(StandardCharsets.UTF_8));
-        System.out.flush();
+        return records;
     }
 
-    static ArrayNode run(JsonNode options, JsonNode rows, Schema schema, Schema source, Envelope envelope) {
+    /** What a connector reads out of the log, as soon as there are so many rows. */
+    static List<SourceRecord> captured(JsonNode properties, int count) throws Exception {
+        Properties engine = new Properties();
+        properties.fields().forEachRemaining(e -> engine.setProperty(e.getKey(), e.getValue().asText()));
+        List<SourceRecord> records = new ArrayList<>();
+        CountDownLatch done = new CountDownLatch(1);
+        ExecutorService runs = Executors.newSingleThreadExecutor();
+        try (DebeziumEngine<ChangeEvent<SourceRecord, SourceRecord>> running = DebeziumEngine.create(Connect.class).using(engine)
+                .using((ok, message, error) -> {
+                    if (!ok) {
+                        System.err.println(message + ": " + error);
+                    }
+                    done.countDown();
+                })
+                .notifying(event -> {
+                    if (records.size() < count) {
+                        records.add(event.value());
+                    }
+                    if (records.size() == count) {
+                        done.countDown();
+                    }
+                })
+                .build()) {
+            runs.execute(running);
+            done.await();
+        }
+        finally {
+            runs.shutdown();
+        }
+        if (records.size() < count) {
+            throw new IllegalStateException(records.size() + " rows were read");
+        }
+        return records;
+    }
+
+    static ArrayNode run(JsonNode options, List<SourceRecord> records) {
         ArrayNode answers = JSON.createArrayNode();
         Map<String, String> config = new HashMap<>(), formats = new HashMap<>();
         options.fields().forEachRemaining(e -> (e.getKey().startsWith("format.") ? formats : config).put(e.getKey(), e.getValue().asText()));
@@ -54,27 +126,16 @@ public class Compare {
             router.configure(config);
         }
         catch (Exception e) {
-            rows.forEach(row -> answers.addObject().put("error", "configure: " + e));
+            records.forEach(record -> answers.addObject().put("error", "configure: " + e));
             return answers;
         }
-        for (JsonNode row : rows) {
+        for (SourceRecord record : records) {
             ObjectNode answer = answers.addObject();
             try {
-                Struct after = new Struct(schema);
-                schema.fields().forEach(f -> {
-                    JsonNode v = row.get(f.name());
-                    if (v != null && !v.isNull()) {
-                        after.put(f, switch (f.schema().type()) {
-                            case INT32 -> (Object) v.asInt();
-                            case INT64 -> v.asLong();
-                            case BOOLEAN -> v.asBoolean();
-                            default -> v.asText();
-                        });
-                    }
-                });
-                Struct value = envelope.create(after, new Struct(source).put("connector", "postgresql"), Instant.ofEpochMilli(1000));
-                SourceRecord record = new SourceRecord(Map.of(), Map.of(), "server.inventory.outbox", null, null, envelope.schema(), value);
-                describe(router.apply(record), formats, answer);
+                // The router adds headers to the record that it is given.
+                SourceRecord own = record.newRecord(record.topic(), record.kafkaPartition(), record.keySchema(), record.key(), record.valueSchema(), record.value(),
+                        record.timestamp(), record.headers().duplicate());
+                describe(router.apply(own), formats, answer);
             }
             catch (Exception e) {
                 answer.removeAll();
