@@ -1,9 +1,11 @@
 package router
 
 import (
+	"bytes"
 	"encoding/base64"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
 )
 
 // A cell is the value of a column.
@@ -51,6 +53,9 @@ func (r *reading) read(m *outbox.Message) (c cell, found bool) {
 		if f.Name != r.column {
 			continue
 		}
+		if own, edited := r.edited(m, f); edited {
+			return own, true
+		}
 		switch {
 		case f.Null:
 			return cell{}, true
@@ -70,6 +75,19 @@ func (r *reading) read(m *outbox.Message) (c cell, found bool) {
 	c = r.value(m)
 	c.bytes = c.bytes && r.typed
 	return c, true
+}
+
+// edited tells whether an operator gave the message another value than its row has, which Fields hold, and returns that.
+func (r *reading) edited(m *outbox.Message, f *outbox.Field) (own cell, yes bool) {
+	if r.value == nil {
+		return cell{}, false
+	}
+	own = r.value(m)
+	if own.bytes || bytes.Equal(own.text, f.Value) { // bytes are a payload, of which Fields have another form
+		return cell{}, false
+	}
+	own.bare = f.Type == outbox.FieldBare && sink.IsJSON(own.text) && !bytes.ContainsAny(own.text, `{["`)
+	return own, true
 }
 
 // columnOf returns how to read a column that is part of the message proper, or nil for others, which have to be among

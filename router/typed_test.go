@@ -177,3 +177,23 @@ func FuzzTyped(f *testing.F) {
 		}
 	})
 }
+
+// What an operator changed counts, though the row's columns go along as they were: they still say what type it is of.
+func TestEditedColumns(t *testing.T) {
+	t.Parallel()
+	made := mustNew(t, router.Config{Tables: []outbox.Table{table(t, "debezium", "outbox")}, Sinks: []string{"out"}, Options: router.Options{"format.key": "json", "format.header": "json",
+		"table.fields.additional.placement": "type:header,aggregatetype:envelope"}})
+	for _, c := range []struct{ key, want string }{{"42", "42"}, {"43", "43"}, {"x", `"x"`}, {"[1]", `"[1]"`}, {"", `""`}} {
+		m := invoice()
+		m.ID, m.Type, m.Topic, m.Key = "new", "Changed", "moved", []byte(c.key)
+		m.Fields = []outbox.Field{{Name: "id", Value: []byte("m1")}, {Name: "type", Null: true}, {Name: "aggregatetype", Value: []byte("invoice")},
+			{Name: "aggregateid", Value: []byte("42"), Type: outbox.FieldBare}}
+		var d sink.Delivery
+		if _, err := made.Route(m, &d); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("<"+c.want+`> <{"payload":"{\"total\":12.5}","aggregatetype":"moved"}> id="new" type=<"Changed">`, text(&d)); diff != "" {
+			t.Errorf("edited delivery (-want +got):\n%s", diff)
+		}
+	}
+}

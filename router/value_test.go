@@ -75,6 +75,7 @@ func TestValues(t *testing.T) {
 		"plain value":                {router.Options{"format.value": "simplestring", "format.key": "binary"}, `{"a": 1}`, nil, `<I-42> <{"a": 1}>`},
 		"json key":                   {router.Options{"format.key": "json"}, `x`, nil, `<"I-42"> <x>`},
 		"json key that is a number": {router.Options{"format.key": "json"}, `x`, func(m *outbox.Message) {
+			m.Key = []byte("42")
 			m.Fields = append(m.Fields, outbox.Field{Name: "aggregateid", Value: []byte("42"), Type: outbox.FieldBare})
 		}, `<42> <x>`},
 		"json key of null": {router.Options{"format.key": "json"}, `x`, func(m *outbox.Message) { m.Key = nil }, `<null> <x>`},
