@@ -93,35 +93,29 @@ func shared(above map[string][]checkpoint.Range, part uint64, log uint32) map[st
 	return kept
 }
 
-// establishing makes a position, which may have to wait for long transactions, and keeps the store's session meanwhile: the server
-// gives up one that is silent (R12).
-func establishing(ctx context.Context, src source.Source, store checkpoint.Store) (source.Snapshot, error) {
-	making, cancel := context.WithCancel(ctx)
+// pinging does what may take long on another session, such as waiting for long transactions or searching a large table, and keeps the
+// store's meanwhile: the server gives up one that is silent (R12). Where that was lost, it returns both what was done and the error.
+func pinging[T any](ctx context.Context, store checkpoint.Store, do func(context.Context) (T, error)) (out T, err error) {
+	doing, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type answer struct {
-		snapshot source.Snapshot
-		err      error
-	}
-	made := make(chan answer, 1)
+	done := make(chan error, 1)
 	go func() {
-		snapshot, err := src.Establish(making)
-		made <- answer{snapshot, err}
+		var err error
+		out, err = do(doing)
+		done <- err
 	}()
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case a := <-made:
-			return a.snapshot, a.err
+		case err := <-done:
+			return out, err
 		case <-tick.C:
 		}
 		if _, err := store.Ping(ctx); err != nil {
 			cancel()
-			a := <-made
-			if a.err == nil {
-				err = errors.Join(err, a.snapshot.Close(context.WithoutCancel(ctx)))
-			}
-			return nil, err
+			<-done
+			return out, err
 		}
 	}
 }
@@ -129,14 +123,17 @@ func establishing(ctx context.Context, src source.Source, store checkpoint.Store
 // renew makes a new position and judges which rows have to be swept.
 func renew(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
 	old checkpoint.Checkpoint, sourceID, gap string) (*Position, error) {
-	snapshot, err := establishing(ctx, src, store)
+	snapshot, err := pinging(ctx, store, src.Establish)
 	if err != nil {
+		if snapshot != nil {
+			err = errors.Join(err, snapshot.Close(context.WithoutCancel(ctx)))
+		}
 		return nil, fmt.Errorf("establish a position in the log: %w", err)
 	}
 	// The operator's word for a first start counts until that start's sweep has ended, where nothing of the log was settled. It does not count for
 	// a position that was lost: what was committed since it was made has still to come.
 	first := loaded.Checkpoint == nil || old.LastCommit == 0 && (gap == "" || old.SweepPending)
-	sweep, err := snapshot.Judge(ctx, first, loaded.AcceptGap)
+	sweep, err := pinging(ctx, store, func(ctx context.Context) (bool, error) { return snapshot.Judge(ctx, first, loaded.AcceptGap) })
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("judge pending rows: %w", err), snapshot.Close(ctx))
 	}

@@ -61,6 +61,9 @@ func TestStatementsInDisguise(t *testing.T) {
 			if err := x.endsBefore(number(10*i + 2)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rows of "+r.db+".outbox were written in statement format") {
 				t.Errorf("Run over %q: %v", sql, err)
 			}
+			if len(x.messages) != 1 || x.messages[0].ID != number(10*i+1) {
+				t.Errorf("Run over %q: %d messages were emitted, want the one before", sql, len(x.messages))
+			}
 		}
 		// Statements that write other tables, or no rows, are passed.
 		from := r.establish()
@@ -79,6 +82,7 @@ func (x *reader) endsBefore(id string) error {
 	for {
 		select {
 		case b := <-x.batches:
+			x.messages = append(x.messages, b.Messages...)
 			for _, m := range b.Messages {
 				if m.ID == id {
 					x.cancel()

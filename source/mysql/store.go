@@ -263,10 +263,7 @@ func (s *store) rollback(ctx context.Context) error {
 func (s *store) Ping(ctx context.Context) (now time.Time, err error) {
 	b := s.batch()
 	s.queueProof(b)
-	b.each(func(r row) (err error) {
-		now, err = r.time(0)
-		return err
-	}, "SELECT CAST(UTC_TIMESTAMP(6) AS CHAR)")
+	queueClock(b, &now)
 	if err := s.send(ctx, b); err != nil {
 		return time.Time{}, s.fault("ping", err)
 	}

@@ -300,12 +300,17 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 	return ms, parkedAt, err
 }
 
-func (s *store) clock(ctx context.Context) (now time.Time, err error) {
-	b := s.batch()
+// queueClock asks for the server's time.
+func queueClock(b *batch, now *time.Time) {
 	b.each(func(r row) (err error) {
-		now, err = r.time(0)
+		*now, err = r.time(0)
 		return err
 	}, "SELECT UTC_TIMESTAMP(6)")
+}
+
+func (s *store) clock(ctx context.Context) (now time.Time, err error) {
+	b := s.batch()
+	queueClock(b, &now)
 	if err := s.send(ctx, b); err != nil {
 		return now, s.fault("read the clock", err)
 	}

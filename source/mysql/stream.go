@@ -194,6 +194,10 @@ func (st *stream) run(ctx context.Context) error {
 	st.source.attach(st.wire)
 	release := context.AfterFunc(ctx, st.wire.interrupt)
 	err := st.read(ctx)
+	if !st.refused && ctx.Err() == nil {
+		// What came before is good, whatever stops the reading here: who gives the rest up has named none of it.
+		err = errors.Join(err, st.flush(ctx, false))
+	}
 	release()
 	st.source.attach(nil)
 	if st.zstd != nil {

@@ -36,6 +36,8 @@ type batchState struct {
 	markEvery int
 	// moved: the log has moved on by more than what the relay itself writes.
 	moved bool
+	// refused: a batch was not taken, so that none behind it may be emitted.
+	refused bool
 }
 
 // add takes a message into the batch.
@@ -127,6 +129,7 @@ func (st *stream) send(ctx context.Context, b *source.Batch) error {
 	b.CommitLag = st.watch.behind(st.done)
 	st.countIgnored()
 	err := st.emit(ctx, b)
+	st.refused = st.refused || err != nil
 	st.lastEmitted = time.Now()
 	st.wire.heard = st.lastEmitted // while emit blocked, nobody listened
 	return err

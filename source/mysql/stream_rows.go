@@ -160,8 +160,7 @@ func (st *stream) row(ctx context.Context, l *layout, offset uint64, large bool,
 	m := st.dec.NewMessage()
 	m.Position, m.CommitTime, m.Txn = pos, g.at, invisible
 	if err := st.dec.decode(l.plan, st.vals, large, m); err != nil {
-		// What came before the transaction is good: it is delivered although reading stops here.
-		return errors.Join(err, st.flush(ctx, false))
+		return err
 	}
 	if m.ID == "" {
 		m.ID = outbox.StandInID(pos.String())
