@@ -292,6 +292,14 @@ func (pg *PG) Close() error {
 	return errors.Join(shm, pg.child.close())
 }
 
+// Log is the file that the server logs to; "" for a server that we did not start.
+func (pg *PG) Log() string {
+	if pg.child == nil {
+		return ""
+	}
+	return pg.child.log
+}
+
 // owned refuses verbs on a server that somebody else started.
 func (pg *PG) owned(verb string) error {
 	if pg.external != nil {
