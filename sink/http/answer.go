@@ -25,8 +25,7 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 	wait, asked := sink.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
 	switch {
 	case code >= 300 && code < 400:
-		return sink.Misconfigured(fmt.Errorf("%w: redirects are not followed: set url to the final address, here %q",
-			err, sink.OneLine(resp.Header.Get("Location"))))
+		return sink.Misconfigured(fmt.Errorf("%w: %s", err, redirected(resp)))
 	case code == 401 || code == 403:
 		return sink.Misconfigured(fmt.Errorf("%w: check bearer, headers and tls", err))
 	case code == 404 || code == 405 || code == 410:
@@ -41,6 +40,15 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 		return sink.Permanent(err)
 	}
 	return sink.Rejected(err)
+}
+
+// redirected is the cure for an answer that names another address, or should.
+func redirected(resp *nethttp.Response) string {
+	to, err := resp.Location() // relative to the address that was asked
+	if err != nil {
+		return "only 2xx is a success, and no other address is named: check url"
+	}
+	return fmt.Sprintf("redirects are not followed: set url to the final address, which the header Location names, at %s", sink.OneLine(target(to)))
 }
 
 // resultsMost bytes, and resultMost for each message, are read of the body of an endpoint that answers each message: many requests

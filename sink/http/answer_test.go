@@ -35,7 +35,7 @@ func TestStatus(t *testing.T) {
 		says       string
 	}{
 		{status: 200}, {status: 201}, {status: 202}, {status: 204}, {status: 299},
-		{status: 301, class: sink.ClassMisconfigured, says: "https://example.org/moved"},
+		{status: 301, class: sink.ClassMisconfigured, says: "https://example.org/…"},
 		{status: 302, class: sink.ClassMisconfigured}, {status: 304, class: sink.ClassMisconfigured}, {status: 307, class: sink.ClassMisconfigured},
 		{status: 400, class: sink.ClassPermanent, says: "400 Bad Request: field x is missing"},
 		{status: 401, class: sink.ClassMisconfigured, says: "check bearer"},
@@ -275,8 +275,19 @@ func TestDefaultBatchFits(t *testing.T) {
 	}
 }
 
+// TestRedirectToNowhere: an answer that names no address is not said to name one.
+func TestRedirectToNowhere(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) { w.WriteHeader(304) })
+	err := newSink(t, http.Config{URL: e.url()}).Deliver(t.Context(), deliveries(1))[0]
+	if err == nil || strings.Contains(err.Error(), "here") || !strings.Contains(err.Error(), "no other address is named: check url") {
+		t.Errorf("error: %v", err)
+	}
+}
+
 func TestErrorsDoNotShowSecrets(t *testing.T) {
 	t.Parallel()
+	var status atomic.Int32
 	e := newEndpoint(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		if u, p, _ := r.BasicAuth(); u != "user" || p != "secret" {
 			t.Errorf("basic authentication %q %q", u, p)
@@ -284,12 +295,19 @@ func TestErrorsDoNotShowSecrets(t *testing.T) {
 		if r.URL.Query().Get("token") != "secret" {
 			t.Errorf("query %q", r.URL.RawQuery)
 		}
-		w.WriteHeader(500)
+		w.Header().Set("Location", r.URL.Path+"/secret/")
+		w.WriteHeader(int(status.Load()))
 	})
-	s := newSink(t, http.Config{URL: "http://user:secret@" + e.address + "/hook?token=secret"})
+	s := newSink(t, http.Config{URL: "http://user:secret@" + e.address + "/hooks/secret?token=secret"})
+	status.Store(500)
 	err := s.Deliver(t.Context(), deliveries(1))[0]
+	status.Store(308)
+	moved := s.Deliver(t.Context(), deliveries(1))[0]
+	if moved == nil || !strings.Contains(moved.Error(), "at http://"+e.address+"/…") {
+		t.Errorf("moved: %v", moved)
+	}
 	e.stop(t)
-	for _, err := range []error{err, s.Deliver(t.Context(), deliveries(1))[0], errors.Join(s.Check(context.Background())...)} {
+	for _, err := range []error{err, moved, s.Deliver(t.Context(), deliveries(1))[0], errors.Join(s.Check(context.Background())...)} {
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error: %v", err)
 		}

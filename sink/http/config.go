@@ -151,12 +151,11 @@ func (c Config) fixed(u *url.URL) (h nethttp.Header, host string) {
 	return h, host
 }
 
-// target is the URL without what may be secret in it.
+// target is the URL without what may be secret in it: a webhook's is in its path as often as in its query.
 func target(u *url.URL) string {
-	var b strings.Builder
-	b.WriteString(u.Scheme + "://" + u.Host + u.EscapedPath())
-	if u.RawQuery != "" {
-		b.WriteString("?…")
+	where := u.Scheme + "://" + u.Host
+	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		where += "/…"
 	}
-	return b.String()
+	return where
 }
