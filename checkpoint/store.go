@@ -143,6 +143,9 @@ type Settled struct {
 	// Invisible are the indexes of Rows whose inserting transaction is not visible to this session yet: nothing was done
 	// about them, and they are to be settled again. Ascending.
 	Invisible []int
+	// Awaited: some of these are in a table that somebody waits to lock as a whole (ALTER TABLE). Such a lock comes before all that is asked for
+	// later, and after every transaction that has read the table: after that of a sweep, which may wait for the rows in turn.
+	Awaited bool
 	// Gone counts rows that the application had removed.
 	Gone int
 	// Open are those lanes of Changes that nothing blocks any more.

@@ -166,7 +166,12 @@ func verbs() []string {
 
 // ParseFeedback reads a statement in SQL with parameters :name, :header.NAME and :"name of a column". What is in quotes or
 // comments is left alone. The error says what is wrong, to stand behind the name of its key.
-func ParseFeedback(kind, sql string) (*Feedback, error) {
+func ParseFeedback(kind, sql string) (*Feedback, error) { return parseFeedback(kind, sql, false) }
+
+// ParseFeedbackMySQL is ParseFeedback for MySQL and MariaDB, where a backslash in quotes takes the next byte as it is, and # begins a comment.
+func ParseFeedbackMySQL(kind, sql string) (*Feedback, error) { return parseFeedback(kind, sql, true) }
+
+func parseFeedback(kind, sql string, mysql bool) (*Feedback, error) {
 	sql = strings.TrimSpace(sql)
 	sql = strings.TrimSpace(strings.TrimSuffix(sql, ";"))
 	word := strings.ToLower(sql[:len(sql)-len(strings.TrimLeft(sql, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"))])
@@ -179,7 +184,7 @@ func ParseFeedback(kind, sql string) (*Feedback, error) {
 			f.Texts = append(f.Texts, sql[begin:])
 			return f, nil
 		}
-		if end := skipQuoted(sql, i); end != i {
+		if end := skipQuoted(sql, i, mysql); end != i {
 			if end < 0 {
 				return nil, fmt.Errorf("has a quote or comment that does not end: %.40q", sql[i:])
 			}
@@ -231,7 +236,7 @@ func digit(c byte) bool { return c >= '0' && c <= '9' }
 // paramName reads the name at i; end = i where there is none.
 func paramName(sql string, i int) (name string, quoted bool, end int) {
 	if i < len(sql) && sql[i] == '"' {
-		end := skipTo(sql, i, '"')
+		end := skipTo(sql, i, '"', false)
 		if end < 0 {
 			return "", false, i
 		}
@@ -251,25 +256,14 @@ func paramName(sql string, i int) (name string, quoted bool, end int) {
 }
 
 // skipQuoted is the place behind what is quoted or a comment at i; i where there is none, -1 where it does not end.
-func skipQuoted(sql string, i int) int {
+func skipQuoted(sql string, i int, mysql bool) int {
 	switch c := sql[i]; {
 	case c == '\'':
 		escapes := i > 0 && sql[i-1]|0x20 == 'e' && (i == 1 || !strings.ContainsRune("_0123456789", rune(sql[i-2])) && (sql[i-2]|0x20 < 'a' || sql[i-2]|0x20 > 'z'))
-		if !escapes {
-			return skipTo(sql, i, c)
-		}
-		for j := i + 1; j < len(sql); j++ {
-			switch {
-			case sql[j] == '\\':
-				j++
-			case sql[j] == '\'':
-				return j + 1
-			}
-		}
-		return -1
+		return skipTo(sql, i, c, escapes || mysql)
 	case c == '"', c == '`':
-		return skipTo(sql, i, c)
-	case strings.HasPrefix(sql[i:], "--"):
+		return skipTo(sql, i, c, mysql && c == '"')
+	case strings.HasPrefix(sql[i:], "--"), c == '#' && mysql:
 		if end := after(sql, i, "\n"); end > 0 {
 			return end
 		}
@@ -289,9 +283,14 @@ func skipQuoted(sql string, i int) int {
 	return i
 }
 
-// skipTo is the place behind the quote that ends what begins at i; a doubled one stands for itself.
-func skipTo(sql string, i int, quote byte) int {
+// skipTo is the place behind the quote that ends what begins at i; a doubled one stands for itself, as does one behind a backslash that
+// escapes.
+func skipTo(sql string, i int, quote byte, escapes bool) int {
 	for j := i + 1; j < len(sql); j++ {
+		if sql[j] == '\\' && escapes {
+			j++
+			continue
+		}
 		if sql[j] != quote {
 			continue
 		}

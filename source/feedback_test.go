@@ -10,6 +10,46 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
+// shown is a statement with its parameters named.
+func shown(f *source.Feedback) string {
+	var b strings.Builder
+	for i, text := range f.Texts {
+		b.WriteString(text)
+		if i < len(f.Params) {
+			p := f.Params[i]
+			b.WriteString("<")
+			if p.Column {
+				b.WriteString("column ")
+			}
+			b.WriteString(p.Name + ">")
+		}
+	}
+	return b.String()
+}
+
+// In MySQL a backslash in quotes takes the next byte as it is, and # begins a comment: what is put there for a parameter would end the text.
+func TestParseFeedbackMySQL(t *testing.T) {
+	t.Parallel()
+	for sql, want := range map[string]string{
+		`UPDATE o SET s = 'it\'s :key' WHERE i = :id`:       `UPDATE o SET s = 'it\'s :key' WHERE i = <id>`,
+		`UPDATE o SET s = "a\":key" WHERE i = :id`:          `UPDATE o SET s = "a\":key" WHERE i = <id>`,
+		`UPDATE o SET s = '\\', k = :key, t = ':id\\'':id'`: `UPDATE o SET s = '\\', k = <key>, t = ':id\\'':id'`,
+		"UPDATE o SET s = :id, `a\\` = :key # it's :key":    "UPDATE o SET s = <id>, `a\\` = <key> # it's :key",
+	} {
+		f, err := source.ParseFeedbackMySQL(outbox.OutcomeDead, sql)
+		if err != nil {
+			t.Errorf("%s: %v", sql, err)
+			continue
+		}
+		if got := shown(f); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	if _, err := source.ParseFeedbackMySQL(outbox.OutcomeDead, `UPDATE o SET s = 'a\'`); err == nil {
+		t.Error("a quote that a backslash escapes ended the text")
+	}
+}
+
 // Parameters are found where they are, and nowhere else: not in quotes, comments, casts and assignments.
 func TestParseFeedback(t *testing.T) {
 	t.Parallel()
@@ -36,20 +76,8 @@ func TestParseFeedback(t *testing.T) {
 			t.Errorf("%s: %v", sql, err)
 			continue
 		}
-		var b strings.Builder
-		for i, text := range f.Texts {
-			b.WriteString(text)
-			if i < len(f.Params) {
-				p := f.Params[i]
-				b.WriteString("<")
-				if p.Column {
-					b.WriteString("column ")
-				}
-				b.WriteString(p.Name + ">")
-			}
-		}
-		if b.String() != want {
-			t.Errorf("got  %s\nwant %s", b.String(), want)
+		if got := shown(f); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 	for sql, want := range map[string]string{

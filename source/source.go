@@ -14,6 +14,10 @@ import (
 // database, which frees it in its own time. It is for a busy server, that of a dead one is found out by its connection.
 const CloseTime = 5 * time.Second
 
+// AwayFor is how long a table that does not exist is waited for. One that is made anew, or renamed away and another one in its place, by
+// one statement after the other is away for a moment.
+const AwayFor = 5 * time.Second
+
 // A Resume is a place in the log where reading can start again, at the end of a transaction. Only the driver that made
 // it can read it; to everyone else it is opaque text. Empty means none.
 type Resume string
@@ -133,4 +137,17 @@ var (
 	ErrUnjudged = errors.New("nothing tells which rows are pending")
 	// ErrStop: only an operator can mend this; reading again as it is would fail again. The text holds the cure.
 	ErrStop = errors.New("stopped until an operator acts")
+	// ErrNoTable: an ErrStop, with its text, for a configured table that does not exist. It may be there again within AwayFor.
+	ErrNoTable error = noTable{}
 )
+
+type noTable struct{}
+
+func (noTable) Error() string { return ErrStop.Error() }
+func (noTable) Unwrap() error { return ErrStop }
+
+// Ended tells whether a context is at its end. A socket's deadline is the context's, and may pass a moment before the context knows of it.
+func Ended(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}

@@ -18,10 +18,11 @@ type database interface {
 	// setupScript is what create makes, for a migration tool; beside names what is made with the first checkpoint, such as
 	// "slot s and ".
 	setupScript() (string, error)
-	create(ctx context.Context) (created []string, err error)
+	create(ctx context.Context) (done []string, err error)
 	beside() string
 	uninstallScript() (string, error)
-	uninstall(ctx context.Context, force bool) (dropped []string, err error)
+	// uninstall returns what it left as well, because it may be somebody else's.
+	uninstall(ctx context.Context, force bool) (dropped, left []string, err error)
 
 	check(ctx context.Context) ([]sqlstore.Finding, error)
 	status(ctx context.Context) (*report, error)
@@ -31,7 +32,9 @@ type database interface {
 	ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
 	wait(ctx context.Context, id int64) (*sqlstore.RequestResult, error)
 	result(ctx context.Context, id int64) (result *sqlstore.RequestResult, done bool, err error)
+	// parked lists deliveries without their payloads; whole lists them with these, as many as fit into memory.
 	parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []sqlstore.Listed, more bool, err error)
+	whole(ctx context.Context, sel checkpoint.Selection) (list []sqlstore.Listed, more bool, err error)
 	lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error)
 
 	// send writes a message, as an application would.
@@ -48,4 +51,12 @@ func (p *parts) database(log *slog.Logger, ignored func(why string, n int)) data
 	default: // the configuration lets no other kind pass
 		return postgresDatabase{p.postgres(log, ignored)}
 	}
+}
+
+// createdAll says of each thing that it was created.
+func createdAll(names []string, err error) ([]string, error) {
+	for i, name := range names {
+		names[i] = "created " + name
+	}
+	return names, err
 }

@@ -31,14 +31,17 @@ func (d mongoDatabase) open(ctx context.Context) (checkpoint.Store, error) {
 
 func (d mongoDatabase) setupScript() (string, error) { return mongo.SetupScript(d.cfg) }
 
-func (d mongoDatabase) create(ctx context.Context) ([]string, error) { return mongo.Init(ctx, d.cfg) }
+func (d mongoDatabase) create(ctx context.Context) ([]string, error) {
+	return createdAll(mongo.Init(ctx, d.cfg))
+}
 
 func (d mongoDatabase) beside() string { return "" }
 
 func (d mongoDatabase) uninstallScript() (string, error) { return mongo.UninstallScript(d.cfg) }
 
-func (d mongoDatabase) uninstall(ctx context.Context, force bool) ([]string, error) {
-	return mongo.Uninstall(ctx, d.cfg, force)
+func (d mongoDatabase) uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
+	dropped, err = mongo.Uninstall(ctx, d.cfg, force)
+	return dropped, nil, err
 }
 
 func (d mongoDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
@@ -62,7 +65,11 @@ func (d mongoDatabase) result(ctx context.Context, id int64) (*sqlstore.RequestR
 }
 
 func (d mongoDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.Listed, bool, error) {
-	return mongo.ListParked(ctx, d.cfg, sel, limit)
+	return mongo.ListParked(ctx, d.cfg, sel, limit, false)
+}
+
+func (d mongoDatabase) whole(ctx context.Context, sel checkpoint.Selection) ([]sqlstore.Listed, bool, error) {
+	return mongo.ListParked(ctx, d.cfg, sel, 0, true)
 }
 
 func (d mongoDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error) {

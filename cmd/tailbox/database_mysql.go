@@ -35,14 +35,17 @@ func (d mysqlDatabase) open(ctx context.Context) (checkpoint.Store, error) {
 
 func (d mysqlDatabase) setupScript() (string, error) { return mysql.SetupSQL(d.cfg) }
 
-func (d mysqlDatabase) create(ctx context.Context) ([]string, error) { return mysql.Init(ctx, d.cfg) }
+func (d mysqlDatabase) create(ctx context.Context) ([]string, error) {
+	return createdAll(mysql.Init(ctx, d.cfg))
+}
 
 func (d mysqlDatabase) beside() string { return "" }
 
 func (d mysqlDatabase) uninstallScript() (string, error) { return mysql.UninstallSQL(d.cfg), nil }
 
-func (d mysqlDatabase) uninstall(ctx context.Context, force bool) ([]string, error) {
-	return mysql.Uninstall(ctx, d.cfg, force)
+func (d mysqlDatabase) uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
+	dropped, err = mysql.Uninstall(ctx, d.cfg, force)
+	return dropped, nil, err
 }
 
 func (d mysqlDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
@@ -66,7 +69,11 @@ func (d mysqlDatabase) result(ctx context.Context, id int64) (*sqlstore.RequestR
 }
 
 func (d mysqlDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.Listed, bool, error) {
-	return mysql.ListParked(ctx, d.cfg, sel, limit)
+	return mysql.ListParked(ctx, d.cfg, sel, limit, false)
+}
+
+func (d mysqlDatabase) whole(ctx context.Context, sel checkpoint.Selection) ([]sqlstore.Listed, bool, error) {
+	return mysql.ListParked(ctx, d.cfg, sel, 0, true)
 }
 
 func (d mysqlDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error) {

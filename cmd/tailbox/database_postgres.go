@@ -52,7 +52,7 @@ func (d postgresDatabase) uninstallScript() (string, error) {
 	return postgres.UninstallSQL(d.cfg), nil
 }
 
-func (d postgresDatabase) uninstall(ctx context.Context, force bool) ([]string, error) {
+func (d postgresDatabase) uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
 	return postgres.Uninstall(ctx, d.cfg, force)
 }
 
@@ -77,7 +77,11 @@ func (d postgresDatabase) result(ctx context.Context, id int64) (*sqlstore.Reque
 }
 
 func (d postgresDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.Listed, bool, error) {
-	return postgres.ListParked(ctx, d.cfg, sel, limit)
+	return postgres.ListParked(ctx, d.cfg, sel, limit, false)
+}
+
+func (d postgresDatabase) whole(ctx context.Context, sel checkpoint.Selection) ([]sqlstore.Listed, bool, error) {
+	return postgres.ListParked(ctx, d.cfg, sel, 0, true)
 }
 
 func (d postgresDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error) {

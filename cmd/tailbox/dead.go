@@ -50,15 +50,15 @@ func newDeadList() *command {
 			if err := s.sink.known(ctx, p, db, "dead list"); err != nil {
 				return err
 			}
+			if sel.Table, err = p.tableNamed(ctx, db, "dead list", s.table); err != nil {
+				return err
+			}
 			sel.Limit = 0 // it bounds the list, which looks one further
 			found, more, err := db.parked(ctx, sel, s.limit)
 			if err != nil {
 				return err
 			}
-			if output.json {
-				return printJSON(sh.out, parkedViews(found))
-			}
-			return printParked(sh.out, found, more)
+			return output.parked(sh, found, more)
 		},
 	}
 }
@@ -84,10 +84,10 @@ func newDeadShow() *command {
 				return err
 			}
 			db := p.database(sh.log(), nil)
-			if err := at.known(ctx, p, db, "dead show"); err != nil {
+			if table, err = at.knownWith(ctx, p, db, "dead show", table); err != nil {
 				return err
 			}
-			found, _, err := db.parked(ctx, at.in(checkpoint.Selection{IDs: ids, Table: table, States: anyState()}), 0)
+			found, more, err := db.whole(ctx, at.in(checkpoint.Selection{IDs: ids, Table: table, States: anyState()}))
 			if err != nil {
 				return err
 			}
@@ -96,6 +96,9 @@ func newDeadShow() *command {
 				err = printJSON(sh.out, detailViews(found))
 			case len(found) > 0:
 				err = printDetails(sh.out, found)
+			}
+			if more && err == nil {
+				return errors.New("dead show: the payloads are too large to be shown at once: name fewer IDs, or say --sink")
 			}
 			if missing := notFound(ids, found); len(missing) > 0 && err == nil {
 				err = fmt.Errorf("show %s: nothing is parked under that ID: see tailbox dead list --state dead,retrying,waiting", strings.Join(missing, ", "))
@@ -148,8 +151,15 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 	if err := d.selector.sink.known(ctx, p, db, "dead "+string(v)); err != nil {
 		return err
 	}
+	if sel.Table, err = p.tableNamed(ctx, db, "dead "+string(v), sel.Table); err != nil {
+		return err
+	}
 	if d.dryRun {
-		found, more, err := db.parked(ctx, sel, listLimit)
+		limit := listLimit
+		if sel.Limit > 0 {
+			limit = 0 // all of these
+		}
+		found, more, err := db.parked(ctx, sel, limit)
 		if err != nil {
 			return err
 		}
@@ -258,11 +268,11 @@ func newDeadEdit() *command {
 			if err != nil {
 				return err
 			}
-			sel := at.in(checkpoint.Selection{IDs: ids, Table: table, AllowReorder: reorder, Edit: edit})
 			db := p.database(sh.log(), nil)
-			if err := at.known(ctx, p, db, "dead edit"); err != nil {
+			if table, err = at.knownWith(ctx, p, db, "dead edit", table); err != nil {
 				return err
 			}
+			sel := at.in(checkpoint.Selection{IDs: ids, Table: table, AllowReorder: reorder, Edit: edit})
 			sinks, err := sinksOf(ctx, p, db, at.in(checkpoint.Selection{IDs: ids, Table: table, States: []checkpoint.State{checkpoint.StateDead}}))
 			if err != nil {
 				return err

@@ -52,7 +52,47 @@ func TestDeadTable(t *testing.T) {
 	if got := payloads(); got != "public.mail_outbox dropped old, public.orders_outbox waiting new" {
 		t.Errorf("after dead drop --table: %s", got)
 	}
-	if got := r.command("dead", "replay", "--table", "public.mail_outbox"); got.code != exitFailed || !strings.Contains(got.err, "nothing matches") {
+	if got := r.command("dead", "replay", "--table", "public.mail_outbox"); got.code != exitUsage || !strings.Contains(got.err, "nothing is parked of a table \"public.mail_outbox\"") {
 		t.Errorf("dead replay of what is dropped: %+v", got)
+	}
+}
+
+const quotedTableConfig = `
+pipeline: shop
+source: {kind: postgres, url: "${DATABASE_URL}", slot: "${SLOT}", reconcile: 0s, tables: [{name: '"My.Out""Box"', shape: tailbox}]}
+sinks: {out: {kind: file, path: lines.json}}
+admin: {listen: off}
+`
+
+// TestDeadTableQuoted: --table takes the name as the configuration has it, and as lists show it; one that is nothing's is refused.
+func TestDeadTableQuoted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quotedTableConfig)
+	r.must("init")
+	r.sql(`INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic, payload)
+		VALUES ('shop', 'out', 'public.My.Out"Box', 'g', '00000001-0000000000000001-00000001', 'x1', 'dead', true, false, 'T', 'x', 'old'),
+		('shop', 'out', 'public.gone', 'g', '00000001-0000000000000001-00000002', 'x2', 'dead', true, false, 'T', 'x', 'old')`)
+	for _, c := range []struct{ table, want string }{
+		{`"My.Out""Box"`, "x1"}, {`My.Out"Box`, "x1"}, {`public."My.Out""Box"`, "x1"}, {`public.My.Out"Box`, "x1"}, {"gone", "x2"}, {`"gone"`, "x2"}, {"public.gone", "x2"},
+	} {
+		got := r.must("dead", "list", "--table", c.table) + r.must("dead", "replay", "--table", c.table, "--dry-run")
+		if got += r.must("dead", "show", c.want, "--table", c.table); strings.Count(got, c.want) != 3 || strings.Count(got, "x1")+strings.Count(got, "x2") != 3 {
+			t.Errorf("--table %s:\n%s", c.table, got)
+		}
+	}
+	for _, line := range [][]string{{"list"}, {"show", "x1"}, {"replay", "x1"}, {"drop", "x1", "--why", "test"}, {"edit", "x1", "--type", "T"}} {
+		for _, table := range []string{"nowhere", `"My`, "other.gone"} {
+			got := r.command(append(append([]string{"dead"}, line...), "--table", table)...)
+			if got.code != exitUsage || !strings.Contains(got.err, "nothing is parked of a table") || !strings.Contains(got.err, `My.Out"Box`) {
+				t.Errorf("dead %v --table %s: %+v", line, table, got)
+			}
+		}
+	}
+	r.must("dead", "drop", "--table", `"My.Out""Box"`, "--why", "test")
+	if got := r.must("dead", "list"); strings.Contains(got, "x1") || !strings.Contains(got, "x2") {
+		t.Errorf("after dead drop --table:\n%s", got)
+	}
+	if got := r.must("send", "--table", `"My.Out""Box"`, "--type", "T", "{}"); got == "" {
+		t.Error("send --table printed no id")
 	}
 }

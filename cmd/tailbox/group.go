@@ -55,6 +55,9 @@ func newGroupList() *command {
 				return err
 			}
 			if output.json {
+				if limit > 0 && len(lanes) >= limit {
+					fmt.Fprint(sh.err, perhapsMore)
+				}
 				return printJSON(sh.out, laneViews(lanes))
 			}
 			return printLanes(sh.out, lanes, limit)
@@ -94,10 +97,7 @@ func newGroupShow() *command {
 			if err != nil {
 				return err
 			}
-			if output.json {
-				return printJSON(sh.out, parkedViews(found))
-			}
-			return printParked(sh.out, found, more)
+			return output.parked(sh, found, more)
 		},
 	}
 }

@@ -53,12 +53,12 @@ func newInit() *command {
 				_, err = fmt.Fprint(sh.out, script)
 				return err
 			}
-			created, err := db.create(ctx)
+			done, err := db.create(ctx)
 			if err != nil {
 				return err
 			}
-			for _, what := range created {
-				fmt.Fprintf(sh.out, "created %s\n", what)
+			for _, what := range done {
+				fmt.Fprintln(sh.out, what)
 			}
 			if err := firstCheckpoint(ctx, sh, db); err != nil {
 				return err

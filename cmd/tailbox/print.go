@@ -26,6 +26,23 @@ func (o *output) flag(fs *flag.FlagSet) {
 	})
 }
 
+// What a list that is cut ends with; in JSON it is said beside it, on stderr.
+const (
+	andMore     = "and more: raise --limit\n"
+	perhapsMore = "perhaps more: raise --limit\n"
+)
+
+// parked lists deliveries.
+func (o *output) parked(sh *shell, found []sqlstore.Listed, more bool) error {
+	if !o.json {
+		return printParked(sh.out, found, more)
+	}
+	if more {
+		fmt.Fprint(sh.err, andMore)
+	}
+	return printJSON(sh.out, parkedViews(found))
+}
+
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -115,7 +132,7 @@ func printParked(w io.Writer, found []sqlstore.Listed, more bool) error {
 	if err := table(w, rows); err != nil || !more {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "and more: raise --limit\n")
+	_, err := fmt.Fprint(w, andMore)
 	return err
 }
 
@@ -199,7 +216,7 @@ func printLanes(w io.Writer, lanes []sqlstore.WaitingLane, limit int) error {
 	if err := table(w, rows); err != nil || limit == 0 || len(lanes) < limit {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "perhaps more: raise --limit\n")
+	_, err := fmt.Fprint(w, perhapsMore)
 	return err
 }
 

@@ -2,9 +2,10 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/poll"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -14,7 +15,7 @@ func pollLines(p *sqlstore.PollReport, resume string) [][]string {
 		return [][]string{{"polling", "its sequence cannot be read: tailbox check says why"}}
 	}
 	text := fmt.Sprintf("%s is at %d", p.Sequence, p.Last)
-	if at, err := strconv.ParseInt(resume, 10, 64); err == nil && at < p.Last {
+	if at, _, err := poll.ParseResume(source.Resume(resume)); err == nil && at < p.Last {
 		text += fmt.Sprintf(", %d numbers after the checkpoint", p.Last-at)
 	}
 	lines := [][]string{{"polling", text}}

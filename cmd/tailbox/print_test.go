@@ -7,6 +7,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // TestListsAreAligned: every column starts at one place in every line, whatever a line lacks; what is too wide is whole, and moves
@@ -40,5 +41,17 @@ func TestListsAreAligned(t *testing.T) {
 	}
 	if len(lines[0]) > 150 || strings.Contains(b.String(), " \n") {
 		t.Errorf("lines:\n%s", b.String())
+	}
+}
+
+// Numbers of a table that is polled go beyond those that have a sign.
+func TestPollLinesOfLargeNumbers(t *testing.T) {
+	t.Parallel()
+	const want = "shop.outbox.seq is at 9223372036854775813, 7 numbers after the checkpoint"
+	if got := pollLines(&sqlstore.PollReport{Sequence: "shop.outbox.seq", Last: 1<<63 + 5}, "9223372036854775806"); got[0][1] != want {
+		t.Errorf("got %q, want %q", got[0][1], want)
+	}
+	if got := pollLines(&sqlstore.PollReport{Sequence: "shop.outbox.seq", Last: 1<<63 + 5}, "9223372036854775811"); !strings.HasSuffix(got[0][1], ", 2 numbers after the checkpoint") {
+		t.Errorf("got %q", got[0][1])
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -59,6 +61,14 @@ func (f *sinkFlag) known(ctx context.Context, p *parts, db database, command str
 		return err
 	}
 	return unknown
+}
+
+// knownWith does the same, and returns the table that --table means beside it.
+func (f *sinkFlag) knownWith(ctx context.Context, p *parts, db database, command, table string) (string, error) {
+	if err := f.known(ctx, p, db, command); err != nil {
+		return "", err
+	}
+	return p.tableNamed(ctx, db, command, table)
 }
 
 // flags adds the flags that a list understands.
@@ -139,7 +149,46 @@ func oneSink(sinks []string, allSinks bool) error {
 
 // tableFlag adds --table.
 func tableFlag(fs *flag.FlagSet, into *string) {
-	fs.StringVar(into, "table", "", "only messages of this outbox table, `NAME`, with or without its schema")
+	fs.StringVar(into, "table", "", "only messages of this outbox table, `NAME`, with or without its schema, as in the configuration")
+}
+
+// tableNamed is the table that --table means: its name is read as in the configuration, where it is quoted if it has a dot or a quote,
+// or is the name itself. A name that neither the configuration has, nor any parked delivery, is refused.
+func (p *parts) tableNamed(ctx context.Context, db database, command, value string) (string, error) {
+	if value == "" {
+		return "", nil
+	}
+	spellings := []string{value}
+	if schema, name, err := config.SplitTable(value); err == nil {
+		read := strings.TrimPrefix(outbox.Table{Schema: schema, Name: name}.String(), ".")
+		spellings = slices.Compact([]string{read, value})
+	}
+	tables := slices.Clone(p.config.Source.Tables)
+	if prefix := p.config.Source.Messages; prefix != "" {
+		tables = append(tables, outbox.EmittedTable(prefix))
+	}
+	for _, spelling := range spellings {
+		if slices.ContainsFunc(tables, func(t outbox.Table) bool { return called(&t, spelling) }) {
+			return spelling, nil
+		}
+		left, _, err := db.parked(ctx, checkpoint.Selection{Table: spelling, States: anyState()}, 1)
+		if err != nil || len(left) > 0 {
+			return spelling, err
+		}
+	}
+	names := make([]string, len(tables))
+	for i := range tables {
+		names[i] = strings.TrimPrefix(tables[i].String(), ".")
+	}
+	return "", wrongUsage("%s: nothing is parked of a table %q: the configuration has %s", command, value, strings.Join(names, ", "))
+}
+
+// called tells whether a table has the name, with its schema or without.
+func called(t *outbox.Table, name string) bool {
+	if t.Schema == "" {
+		return name == t.Name || strings.HasSuffix(name, "."+t.Name)
+	}
+	return name == t.Name || name == t.String()
 }
 
 // oneTable refuses an id that messages of several tables have, as the database does when it carries a request out.

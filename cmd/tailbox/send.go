@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
 )
 
@@ -76,7 +77,8 @@ func (s *sending) find(tables []outbox.Table) (*outbox.Table, error) {
 	for i := range tables {
 		t := &tables[i]
 		name := strings.TrimPrefix(t.String(), ".")
-		if s.table == "" || s.table == name || s.table == t.Name {
+		schema, own, err := config.SplitTable(s.table)
+		if s.table == "" || s.table == name || s.table == t.Name || err == nil && own == t.Name && (schema == "" || schema == t.Schema) {
 			return t, nil
 		}
 		names = append(names, name)

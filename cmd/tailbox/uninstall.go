@@ -11,7 +11,8 @@ func newUninstall() *command {
 	var print, force bool
 	return &command{
 		name: "uninstall", about: "drops slot, publication and the tables tailbox_*; the outbox tables stay",
-		long: "It refuses while a relay runs, and while deliveries are parked, for they would be lost. A slot that nobody reads keeps the\n" +
+		long: "A slot or a publication that the pipeline has not made is left, and named.\n" +
+			"It refuses while a relay runs, and while deliveries are parked, for they would be lost. A slot that nobody reads keeps the\n" +
 			"server's log for ever, so do not just remove the binary.",
 		example: "tailbox uninstall --print\ntailbox uninstall",
 		flags: func(fs *flag.FlagSet) {
@@ -33,14 +34,17 @@ func newUninstall() *command {
 				_, err = fmt.Fprint(sh.out, script)
 				return err
 			}
-			dropped, err := db.uninstall(ctx, force)
+			dropped, left, err := db.uninstall(ctx, force)
 			if err != nil {
 				return err
 			}
 			for _, what := range dropped {
 				fmt.Fprintf(sh.out, "dropped %s\n", what)
 			}
-			if len(dropped) == 0 {
+			for _, what := range left {
+				fmt.Fprintf(sh.out, "left %s\n", what)
+			}
+			if len(dropped)+len(left) == 0 {
 				fmt.Fprintln(sh.out, "nothing is there")
 			}
 			return nil

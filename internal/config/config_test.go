@@ -139,6 +139,12 @@ func TestMongoDB(t *testing.T) {
 			t.Errorf("%s: no error", key)
 		}
 	}
+	_, err = read(t, t.TempDir(), "source: {kind: mongodb, url: 'mongodb://h/shop', tables: [{shape: tailbox, columns: {group: meta.group, payload: body.data, status: meta.status}}]}\n")
+	for _, want := range []string{"columns.group", "columns.payload", "meta.group"} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "meta.status") {
+			t.Errorf("paths: %v, want %s", err, want)
+		}
+	}
 }
 
 // read returns the config of a file with these lines added, or its problems.

@@ -23,8 +23,11 @@ func readFeedback(s *Section, kind string, t *outbox.Table) {
 			continue
 		}
 		parse, text := source.ParseFeedback, ""
-		if kind == "mongodb" {
+		switch kind {
+		case "mongodb":
 			parse = source.ParseFeedbackDocument
+		case "mysql", "mariadb":
+			parse = source.ParseFeedbackMySQL
 		}
 		if kind == "mongodb" && n.Kind == yaml.MappingNode {
 			text = string(section.json(nil, n, section.at(outcome)))

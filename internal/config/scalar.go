@@ -47,8 +47,8 @@ func parseSize(s string) (int64, error) {
 	return int64(n * float64(unit)), nil
 }
 
-// splitName reads a table's name: schema.table or table, each part quoted as in SQL where it holds anything special.
-func splitName(s string) (schema, name string, err error) {
+// SplitTable reads a table's name: schema.table or table, each part quoted as in SQL where it holds anything special.
+func SplitTable(s string) (schema, name string, err error) {
 	var parts []string
 	for rest := s; ; {
 		part, after, err := cutIdentifier(rest)

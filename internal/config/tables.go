@@ -49,7 +49,7 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	}
 	name = s.String("name", name)
 	var err error
-	if t.Schema, t.Name, err = splitName(name); err != nil {
+	if t.Schema, t.Name, err = SplitTable(name); err != nil {
 		s.Add("name", name, err.Error())
 	}
 	var own router.Options
@@ -65,6 +65,9 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 		shape = shape.AsDocuments()
 	}
 	t.Columns = readColumns(s, &shape, columnOptions(t.Shape, shared, own))
+	if kind == "mongodb" {
+		refusePaths(s, &t.Columns)
+	}
 	t.Words = readWords(s, shape.Words, &t.Columns)
 	t.Topic = readTopic(s, shape.Topic, &t.Columns)
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
@@ -207,6 +210,23 @@ func readColumns(s *Section, shape *outbox.Shape, named map[string]string) outbo
 		}
 	}
 	return columns
+}
+
+// refusePaths refuses names of fields within documents, which are not read. Where the relay only writes, and looks for what it wrote,
+// a path is as good as a name.
+func refusePaths(s *Section, columns *outbox.Columns) {
+	refuse := func(key, name string) {
+		if strings.Contains(name, ".") {
+			s.file.Add(s.at("columns", key), name, "is a path into a document: name a field that stands in the document itself")
+		}
+	}
+	for _, key := range []string{"id", "type", "topic", "key", "payload", "headers", "tenant", "content_type", "idempotency_key", "correlation_id",
+		"priority", "available_at", "max_attempts", "created_at", "seq"} {
+		refuse(key, *columns.Field(key))
+	}
+	for _, name := range columns.Group {
+		refuse("group", name)
+	}
 }
 
 // columns reads names of columns; none for an empty text.

@@ -40,8 +40,14 @@ func (p *Plan) Nameless(m *outbox.Message, maxMessage int, why string) {
 
 // StopGroup is the error for a row whose group, of which column i is a part, cannot be read, so that it could not even be parked in order.
 func (p *Plan) StopGroup(i int, err error) error {
+	return fmt.Errorf("read the group (column %s) of a row of %s: %w: leave the column out of columns.group; or give up what cannot be read, which a table with "+
+		"delete or a status brings by its comparison: tailbox accept-gap --unreadable --why …: %w", p.Names[i], p.Table, err, source.ErrStop)
+}
+
+// StopLargeGroup is StopGroup for a column that was left out because of the row's size.
+func (p *Plan) StopLargeGroup(i int) error {
 	return fmt.Errorf("read the group (column %s) of a row of %s: %w: raise max_message, or leave the column out of columns.group: %w",
-		p.Names[i], p.Table, err, source.ErrStop)
+		p.Names[i], p.Table, ErrDropped(), source.ErrStop)
 }
 
 // LongGroup gives a message whose group is too long to be indexed a stand-in for it, and notes that.

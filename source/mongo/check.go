@@ -158,12 +158,13 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			continue
 		}
 		c.tables = append(c.tables, t)
-		switch {
-		case info.Type != "" && info.Type != "collection":
-			c.add(Problem, "name a collection in source.tables", "%s is a %s: the log has no inserts into it", t, info.Type)
+		what, cure, err := info.unfit(ctx, c.client, t)
+		if err != nil {
+			return err
+		}
+		if what != "" {
+			c.add(Problem, cure, "%s", what)
 			continue
-		case info.Options.Capped && t.OnDelivered != outbox.Keep:
-			c.add(Problem, "use a collection that is not capped, or on_delivered: keep", "collection %s is capped: no transaction may change it", t)
 		}
 		if err := c.columns(ctx, t); err != nil {
 			return err
@@ -245,7 +246,8 @@ func (c *checker) firstStart(ctx context.Context) error {
 		case judged || c.cfg.Start == "pending":
 			c.add(Info, "", "the first start delivers %s documents that are in %s now", many, t)
 		case c.cfg.Start == "now":
-			c.add(Info, "", "the first start leaves %s documents that are in %s now alone (source.start: now)", many, t)
+			f := sqlstore.LeftAlone(t, many+" documents")
+			c.add(f.Level, f.Cure, "%s", f.What)
 		default:
 			c.add(Problem, "set source.start to pending (deliver them) or now (leave them out)", "collection %s holds %s documents, and no field tells which were delivered", t, many)
 		}

@@ -53,7 +53,7 @@ func TestDroppedCollection(t *testing.T) {
 				ms, _ := x.messages(1)
 				equal(t, "before the end", ids(ms), "1")
 				end(r)
-				x.fails(source.ErrStop, r.cfg.Tables[0].String()+" does not exist")
+				x.fails(source.ErrNoTable, r.cfg.Tables[0].String()+" does not exist")
 				x = r.read(source.Start{From: from, Log: 1})
 				ms, resume := x.messages(1)
 				equal(t, "before the end, again", ids(ms), "1")

@@ -103,8 +103,7 @@ func rowFault(t *outbox.Table, err error) error {
 		return nil
 	case hasLabel(err, transientLabel):
 	case hasCode(err, codeNotInTransaction, codeIllegalOperation): // which of them depends on the version, and on the command
-		return stop("no transaction may change a capped collection: use one that is not capped, or on_delivered: keep without columns " +
-			"that the relay writes to")
+		return stop("no transaction may change a capped collection: use one that is not capped")
 	case hasCode(err, codeDuplicateKey):
 		return stop("drop the unique index, or leave the fields that the relay writes to (status and others under source.tables.columns) " +
 			"out of it, or set on_delivered: delete")

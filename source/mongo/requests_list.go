@@ -18,10 +18,10 @@ type Listed = sqlstore.Listed
 // A WaitingLane is a lane that does not flow, and why.
 type WaitingLane = sqlstore.WaitingLane
 
-// ListParked lists what a selection selects, with whole messages, in the order in which a request would go through it: by
-// sink, group and position. At most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left
-// out. Limit 0 means the selection's own limit, or all.
-func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []Listed, more bool, err error) {
+// ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
+// most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
+// listed up to 64 MiB of payloads; else they come without their payloads.
+func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int, whole bool) (list []Listed, more bool, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, false, err
@@ -36,16 +36,20 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 		return nil, false, err
 	}
 	return sqlstore.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
-		return s.listed(ctx, oids(rows), now)
+		return s.listed(ctx, oids(rows), now, whole)
 	})
 }
 
-// listed reads deliveries whole, in the order of rows.
-func (s *store) listed(ctx context.Context, ids []bson.ObjectID, now time.Time) ([]Listed, error) {
+// listed reads deliveries, in the order of rows: whole, or without payloads.
+func (s *store) listed(ctx context.Context, ids []bson.ObjectID, now time.Time, whole bool) ([]Listed, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	docs, err := s.findParked(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}})
+	opts := options.Find()
+	if !whole {
+		opts.SetProjection(bson.D{{Key: "payload", Value: 0}})
+	}
+	docs, err := s.findParked(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +107,11 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 			list = append(list, WaitingLane{Sink: c.lane.Sink, Group: c.lane.Group, Deliveries: c.n, Held: s.held.Has(c.lane)})
 		}
 	}
-	whole, err := s.listed(ctx, firsts, now)
+	found, err := s.listed(ctx, firsts, now, false)
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.WithFirst(list, whole, s.held, &sel)
+	return sqlstore.WithFirst(list, found, s.held, &sel)
 }
 
 // A laneCount is how many deliveries block a lane.

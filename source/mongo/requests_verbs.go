@@ -127,9 +127,7 @@ func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range found {
-			fresh[sqlstore.MessageKey{Table: t.String(), ID: m.ID}] = m
-		}
+		fresh.Add(t.String(), found)
 	}
 	return fresh, nil
 }

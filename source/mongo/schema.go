@@ -136,6 +136,12 @@ func Init(ctx context.Context, cfg Config) (created []string, err error) {
 			return nil, fmt.Errorf("create collection %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w",
 				t, t.Shape, source.ErrStop)
 		}
+		if info == nil {
+			continue
+		}
+		if what, cure := info.neverFit(t); what != "" {
+			return nil, fmt.Errorf("%w: nothing was created yet: %s: %s", source.ErrStop, what, cure)
+		}
 	}
 	for _, c := range append(cfg.ownCollections(), cfg.outboxCollections()...) {
 		made, err := c.create(ctx, client)

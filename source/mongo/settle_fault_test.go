@@ -27,8 +27,8 @@ func TestSettleWhatCannotBe(t *testing.T) {
 		marked bool
 		cure   string
 	}{
-		"delete from a capped collection": {outbox.Delete, capped, nil, false, "on_delivered: keep"},
-		"mark in a capped collection":     {outbox.Mark, capped, nil, false, "on_delivered: keep"},
+		"delete from a capped collection": {outbox.Delete, capped, nil, false, "not capped"},
+		"mark in a capped collection":     {outbox.Mark, capped, nil, false, "not capped"},
 		"mark against a unique index": {outbox.Mark, func(ctx context.Context, c *mongo.Collection) error {
 			_, err := c.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "status", Value: 1}, {Key: "order", Value: 1}},
 				Options: options.Index().SetUnique(true)})

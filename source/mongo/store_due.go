@@ -55,16 +55,12 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	if err != nil {
 		return nil, 0, err
 	}
-	ps, left, err := s.complete(ctx, ps, false)
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case cut || left:
-		return ps, time.Millisecond, nil
-	case next.IsZero():
-		return ps, 0, nil
+	ps, again, err := s.complete(ctx, ps, false)
+	wait := time.Duration(-1)
+	if !next.IsZero() {
+		wait = max(0, next.Sub(now))
 	}
-	return ps, max(next.Sub(now), time.Millisecond), nil
+	return ps, sqlstore.NextLook(cut, again, wait), err
 }
 
 // pickDue chooses what is due, taking turns among the sinks, and finds when the next is.
@@ -138,8 +134,8 @@ func (s *store) readParked(ctx context.Context, views []*view, now time.Time) ([
 	return ps, nil
 }
 
-func (s *store) findParked(ctx context.Context, where bson.D) ([]*parkedDocument, error) {
-	cur, err := s.parked.Find(ctx, where)
+func (s *store) findParked(ctx context.Context, where bson.D, opts ...options.Lister[options.FindOptions]) ([]*parkedDocument, error) {
+	cur, err := s.parked.Find(ctx, where, opts...)
 	if err != nil {
 		return nil, fault("read parked deliveries", err)
 	}
@@ -215,6 +211,6 @@ func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Pos
 	if err != nil {
 		return nil, false, err
 	}
-	page, cut, err := s.complete(ctx, page, true)
-	return page, more || cut, err
+	page, again, err := s.complete(ctx, page, true)
+	return page, more || again > 0, err
 }

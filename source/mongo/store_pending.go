@@ -206,9 +206,8 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 	return err
 }
 
-// Fetch reads documents that are still pending, as messages at and after a position. It reads all of them: they are ordered
-// here.
-func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, _ int) ([]*outbox.Message, [][]string, error) {
+// Fetch reads documents that are still pending, as messages at and after a position.
+func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -225,14 +224,17 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 	var ms []*outbox.Message
 	for i := range s.cfg.Tables {
 		t := &s.cfg.Tables[i]
-		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep {
+		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep || bytes <= 0 {
 			continue
 		}
-		found, err := s.readRows(ctx, t, ids[t.String()], pendingOurs(t))
+		found, err := s.readUpTo(ctx, t, ids[t.String()], pendingOurs(t), bytes)
 		if err != nil {
 			return nil, nil, err
 		}
 		ms = append(ms, found...)
+		for _, m := range found {
+			bytes -= m.Size()
+		}
 	}
 	if len(ms) == 0 {
 		return nil, nil, nil

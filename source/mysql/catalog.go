@@ -57,14 +57,26 @@ func describeTable(ctx context.Context, s *session, t *outbox.Table) (*tableInfo
 	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("look up table %s: it does not exist, or this account has no right to it (dropped or renamed?): "+
-			"restore it, or change source.tables and run tailbox init: %w", tableName(t), source.ErrStop)
+			"restore it, or change source.tables and run tailbox init: %w", tableName(t), source.ErrNoTable)
 	}
 	if !strings.Contains(rows[0][3], "TABLE") || strings.Contains(rows[0][3], "TEMPORARY") {
 		return nil, fmt.Errorf("look up table %s: it is a %s, not a table: %w", tableName(t), strings.ToLower(rows[0][3]), source.ErrStop)
 	}
 	info := &tableInfo{Table: *t, engine: rows[0][2]}
 	info.Schema, info.Name = rows[0][0], rows[0][1]
+	if err := sameName(t, &info.Table); err != nil {
+		return nil, err
+	}
 	return info, info.readColumns(ctx, s)
+}
+
+// sameName refuses a name that the server finds although it writes it otherwise (lower_case_table_names): the log has the server's, by which
+// nothing of the configuration would be found.
+func sameName(configured, found *outbox.Table) error {
+	if found.Name == configured.Name && (configured.Schema == "" || found.Schema == configured.Schema) {
+		return nil
+	}
+	return fmt.Errorf("look up table %s: at the server it is %s: write it so in source.tables: %w", tableName(configured), tableName(found), source.ErrStop)
 }
 
 func (t *tableInfo) readColumns(ctx context.Context, s *session) error {

@@ -72,8 +72,8 @@ func (c *checker) looks() []look {
 		return []look{{"server", c.writable}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables}, {"outbox tables", c.outboxTables},
 			{"sequence", c.polled}, {"first start", c.firstStart}}
 	}
-	return []look{{"settings", c.settings}, {"databases in the log", c.databases}, {"privileges", c.rights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
-		{"outbox tables", c.outboxTables}, {"first start", c.firstStart}}
+	return []look{{"connections", c.connections}, {"settings", c.settings}, {"databases in the log", c.databases}, {"privileges", c.rights}, {"lock", c.lock},
+		{"tables tailbox_*", c.ownTables}, {"outbox tables", c.outboxTables}, {"first start", c.firstStart}}
 }
 
 // settings looks at what the binlog needs.
@@ -110,15 +110,56 @@ func (c *checker) settings(ctx context.Context) error {
 
 func on(value string) bool { return value != "" && value != "OFF" && value != "0" }
 
-// rights looks whether the account may read the log.
-func (c *checker) rights(ctx context.Context) error {
-	who, err := c.conn.texts(ctx, "SELECT CURRENT_USER()")
+// accountOf is the name of a session's account, as GRANT has it.
+func accountOf(ctx context.Context, s *session) (string, error) {
+	who, err := s.texts(ctx, "SELECT CURRENT_USER()")
+	if err != nil {
+		return "", err
+	}
+	user, host, ok := strings.Cut(who[0][0], "@")
+	if !ok {
+		return who[0][0], nil
+	}
+	return quoteLiteral(user) + "@" + quoteLiteral(host), nil
+}
+
+// connectionsNeeded is how many a pipeline has at most.
+const connectionsNeeded = 5
+
+// connections looks whether the account may have as many as a pipeline needs: the session shows the account's own limit or, where it has
+// none, the server's, which MariaDB does not hold administrators to.
+func (c *checker) connections(ctx context.Context) error {
+	rows, err := c.conn.texts(ctx, "SELECT @@session.max_user_connections, @@global.max_user_connections")
 	if err != nil {
 		return err
 	}
-	account := who[0][0]
-	if user, host, ok := strings.Cut(account, "@"); ok {
-		account = quoteLiteral(user) + "@" + quoteLiteral(host)
+	limit, global := rows[0][0], rows[0][1]
+	if n, err := strconv.Atoi(limit); err != nil || n <= 0 || n >= connectionsNeeded {
+		return nil
+	}
+	account, err := accountOf(ctx, c.conn)
+	if err != nil {
+		return err
+	}
+	cure := "ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 0"
+	if limit == global {
+		cure = "ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 10, or SET GLOBAL max_user_connections = 0 (also in the configuration)"
+		if c.conn.server.mariadb {
+			exempt, err := c.conn.texts(ctx, "SELECT 1 FROM information_schema.user_privileges WHERE privilege_type IN ('SUPER', 'CONNECTION ADMIN') AND grantee = "+quoteLiteral(account))
+			if err != nil || len(exempt) > 0 {
+				return err
+			}
+		}
+	}
+	c.add(Problem, cure, "account %s may have %s connections at a time (max_user_connections), and a pipeline needs %d", account, limit, connectionsNeeded)
+	return nil
+}
+
+// rights looks whether the account may read the log.
+func (c *checker) rights(ctx context.Context) error {
+	account, err := accountOf(ctx, c.conn)
+	if err != nil {
+		return err
 	}
 	_, err = c.conn.texts(ctx, "SHOW BINARY LOGS")
 	switch code := errorCode(err); {
@@ -158,7 +199,12 @@ func (c *checker) lock(ctx context.Context) (err error) {
 	if rows[0][0] != strconv.FormatUint(uint64(conn.conn.GetConnectionID()), 10) {
 		c.add(Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy, where a lock does not belong to one client")
 	}
-	return nil
+	several, err := severalWriters(ctx, conn)
+	if several {
+		c.add(Warning, "let source.url of each relay of this pipeline lead to one and the same member, unless that is gone",
+			"the server is one of several that take writes, and the pipeline's lock is one of a single server: relays of two members throw each other out")
+	}
+	return err
 }
 
 // ownTables looks at the relay's tables.
@@ -173,7 +219,7 @@ func (c *checker) ownTables(ctx context.Context) error {
 			c.add(Problem, "run tailbox init", "table %s is missing, or hidden from this account", name)
 			return nil
 		}
-		if err := c.tryWrites(ctx, []string{n.checkpoint, n.parked, n.request}[i], "pipeline", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}); err != nil {
+		if err := c.tryWrites(ctx, []string{n.checkpoint, n.parked, n.request}[i], []string{"pipeline"}, []string{"SELECT", "INSERT", "UPDATE", "DELETE"}); err != nil {
 			return err
 		}
 	}
@@ -192,11 +238,15 @@ func (c *checker) ownTables(ctx context.Context) error {
 	return nil
 }
 
-// tryWrites finds missing rights by trying what changes nothing: the server checks them first.
-func (c *checker) tryWrites(ctx context.Context, table, column string, rights []string) error {
+// tryWrites finds missing rights by trying what changes nothing: the server checks them first. Columns are those that are written.
+func (c *checker) tryWrites(ctx context.Context, table string, columns, rights []string) error {
+	var same []string
+	for _, name := range columns {
+		same = append(same, quoteIdent(name)+" = "+quoteIdent(name))
+	}
 	tries := map[string]string{
-		"SELECT": "SELECT 1 FROM " + table + " WHERE FALSE", "UPDATE": "UPDATE " + table + " SET " + quoteIdent(column) + " = " + quoteIdent(column) + " WHERE FALSE",
-		"DELETE": "DELETE FROM " + table + " WHERE FALSE", "INSERT": "INSERT INTO " + table + " (" + quoteIdent(column) + ") SELECT '' FROM DUAL WHERE FALSE",
+		"SELECT": "SELECT 1 FROM " + table + " WHERE FALSE", "UPDATE": "UPDATE " + table + " SET " + strings.Join(same, ", ") + " WHERE FALSE",
+		"DELETE": "DELETE FROM " + table + " WHERE FALSE", "INSERT": "INSERT INTO " + table + " (" + quoteIdent(columns[0]) + ") SELECT '' FROM DUAL WHERE FALSE",
 	}
 	for _, right := range rights {
 		_, err := c.conn.exec(ctx, tries[right])
@@ -221,7 +271,13 @@ func (c *checker) firstStart(ctx context.Context) error {
 	}
 	for _, t := range c.tables {
 		where, cure := c.cfg.pendingRows(t, true)
-		if where == "" || c.misworded[t] {
+		if c.misworded[t] {
+			continue
+		}
+		left := where == "" && c.cfg.Start == "now"
+		if left {
+			where = "TRUE"
+		} else if where == "" {
 			continue
 		}
 		rows, err := c.conn.texts(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM "+tableName(&t.Table)+" t WHERE "+where+" LIMIT 100001) n")
@@ -230,6 +286,9 @@ func (c *checker) firstStart(ctx context.Context) error {
 		}
 		switch n := rows[0][0]; {
 		case n == "0":
+		case left:
+			f := sqlstore.LeftAlone(&t.Table, n+" rows")
+			c.add(f.Level, f.Cure, "%s", f.What)
 		case cure != "":
 			c.add(Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)
 		default:

@@ -13,7 +13,7 @@ import (
 // do, without doing it.
 func (c *checker) feedback(ctx context.Context, t *tableInfo) error {
 	for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
-		f, err := source.ParseFeedback(outcome, t.Feedback[outcome])
+		f, err := source.ParseFeedbackMySQL(outcome, t.Feedback[outcome])
 		if err != nil {
 			c.add(Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
 			continue

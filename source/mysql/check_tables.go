@@ -41,14 +41,23 @@ func (c *checker) oneTable(ctx context.Context, t *tableInfo) error {
 		c.add(Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.engine)
 	}
 	c.columns(t)
-	column := t.Columns.Status
-	if column == "" {
-		column = t.Columns.ID
+	var marks []string
+	w := &t.Columns
+	for _, name := range []string{w.Status, w.Attempts, w.LastAttemptAt, w.NextAttemptAt, w.LastError, w.DeliveredAt, w.Failures, w.UpdatedAt, w.Receipt} {
+		if _, ok := t.column(name); ok {
+			marks = append(marks, name)
+		}
 	}
-	if err := c.tryWrites(ctx, name, column, tablePrivileges(&t.Table)); err != nil {
+	if len(marks) == 0 {
+		marks = []string{w.ID}
+	}
+	if err := c.tryWrites(ctx, name, marks, tablePrivileges(&t.Table)); err != nil {
 		return err
 	}
 	if err := c.indexes(ctx, t); err != nil {
+		return err
+	}
+	if err := c.refusals(ctx, t); err != nil {
 		return err
 	}
 	return c.feedback(ctx, t)
@@ -83,7 +92,11 @@ func (c *checker) columns(t *tableInfo) {
 		c.add(Problem, "name a column of type TIMESTAMP(6) under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
 	}
 	if id, ok := t.column(t.Columns.ID); ok && !slices.Contains([]kind{kindText, kindUUID, kindInt, kindBytes}, id.kind) {
-		c.add(Warning, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.name, t, id.columnType)
+		level := Warning
+		if t.OnDelivered != outbox.Keep && !canBeID(id.dataType) {
+			level = Problem
+		}
+		c.add(level, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.name, t, id.columnType)
 	}
 	for _, name := range []string{t.Columns.AvailableAt, t.Columns.CreatedAt} {
 		if col, ok := t.column(name); ok && col.kind == kindDatetime {

@@ -22,11 +22,13 @@ const (
 	closeTimeout = time.Second
 )
 
-// sessionSettings make SQL and values independent of the server's and the account's defaults. With NO_BACKSLASH_ESCAPES
-// only the quote itself is special in a literal. Zero dates, which applications may have, stay readable.
+// sessionSettings make SQL and values independent of the server's and the account's defaults. NO_BACKSLASH_ESCAPES is not among the
+// modes: MySQL keeps a CHECK constraint with its quotes escaped, and a session with that mode can use no such table. Zero dates, which
+// applications may have, stay readable. What the server would answer is not cut short (sql_select_limit), nor refused for its size
+// (sql_big_selects).
 const sessionSettings = `SET NAMES utf8mb4, autocommit = 1, time_zone = '+00:00', ` +
-	`sql_mode = 'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO', ` +
-	`foreign_key_checks = 1, unique_checks = 1, `
+	`sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO', ` +
+	`foreign_key_checks = 1, unique_checks = 1, sql_select_limit = 18446744073709551615, sql_big_selects = 1, `
 
 // Limits of time that the server may have for all: a sweep lasts as long as it lasts.
 const (
@@ -306,5 +308,5 @@ func errorCode(err error) uint16 {
 // quoteIdent quotes a name for SQL.
 func quoteIdent(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// quoteLiteral quotes a text for SQL, for sessions that connect made: NO_BACKSLASH_ESCAPES is on.
-func quoteLiteral(s string) string { return `'` + strings.ReplaceAll(s, `'`, `''`) + `'` }
+// quoteLiteral quotes a text for SQL, for sessions that connect made, and all others without NO_BACKSLASH_ESCAPES.
+func quoteLiteral(s string) string { return string(appendQuoted(nil, s)) }

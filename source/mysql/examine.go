@@ -26,7 +26,7 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	if from == "" {
 		return e, nil
 	}
-	if _, err := poll.ParseResume(from); err == nil {
+	if _, _, err := poll.ParseResume(from); err == nil {
 		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was poll: now the log is read", from)
 		return e, nil
 	}

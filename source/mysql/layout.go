@@ -168,7 +168,7 @@ func fractionDigits(w *wireColumn, old byte) int {
 // setCharset reads a column of text or bytes by the collation in the log. A declaration that says more of bytes, such as
 // MariaDB's UUID, stays.
 func (cat *catalog) setCharset(c *column, w *wireColumn, id uint64, declared *tableColumn) {
-	if c.kind == kindOther && slices.Contains([]byte{typeBlobCompressed, typeVarcharCompress, typeGeometry, typeVector}, w.typ) || declared.dataType == "uuid" || declared.dataType == "inet6" {
+	if c.kind == kindOther && slices.Contains([]byte{typeBlobCompressed, typeVarcharCompress, typeGeometry, typeVector}, w.typ) || declared.dataType == "uuid" || declared.dataType == "inet6" || declared.dataType == "inet4" {
 		return
 	}
 	charset, ok := cat.charsets[id]

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -91,8 +92,16 @@ func lookups(n int, key func(int) checkpoint.Key) []lookup {
 	return out
 }
 
-// readKeys reads whole deliveries, with further columns, in no order.
-func (s *store) readKeys(ctx context.Context, keys []checkpoint.Key, further string, on func(checkpoint.Parked, row) error) error {
+// bareColumns are parkedColumns without payloads.
+var bareColumns = strings.Replace(parkedColumns, "p.payload", "NULL", 1)
+
+// readKeys reads whole deliveries, in no order.
+func (s *store) readKeys(ctx context.Context, keys []checkpoint.Key, on func(checkpoint.Parked, row) error) error {
+	return s.readColumns(ctx, keys, parkedColumns, on)
+}
+
+// readColumns reads deliveries, in no order, by a list that begins like parkedColumns.
+func (s *store) readColumns(ctx context.Context, keys []checkpoint.Key, columns string, on func(checkpoint.Parked, row) error) error {
 	b := s.batch()
 	for _, l := range lookups(len(keys), func(i int) checkpoint.Key { return keys[i] }) {
 		b.each(func(r row) error {
@@ -101,18 +110,22 @@ func (s *store) readKeys(ctx context.Context, keys []checkpoint.Key, further str
 				return err
 			}
 			return on(p, r)
-		}, "SELECT "+parkedColumns+further+" FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys, s.cfg.Pipeline, l.ids, bin(l.table), l.sink)
+		}, "SELECT "+columns+" FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys, s.cfg.Pipeline, l.ids, bin(l.table), l.sink)
 	}
 	return s.send(ctx, b)
 }
 
 // complete is sqlstore.Complete.
-func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, cut bool, err error) {
+func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, again time.Duration, err error) {
 	return sqlstore.Complete(ctx, ps, lane, func(ctx context.Context, table, id string) ([]*outbox.Message, error) {
 		t := s.tables.byName[table]
 		if t == nil {
 			return nil, nil
 		}
-		return s.readRows(ctx, t, []string{id}, "")
+		ms, err := s.readRows(ctx, t, []string{id}, "")
+		if passingTrouble(err) {
+			return nil, sqlstore.ErrTableLocked
+		}
+		return ms, err
 	})
 }

@@ -63,7 +63,7 @@ func (s *PollSource) Run(ctx context.Context, start source.Start, emit source.Em
 		defer func() { _ = conn.close(ctx) }() // it has only read, and what emit returned is returned unchanged
 	}
 	if err != nil {
-		if ctx.Err() != nil {
+		if source.Ended(ctx) {
 			return nil
 		}
 		return err
@@ -113,7 +113,7 @@ func (c *Config) examinePoll(ctx context.Context, checkpointID string, from sour
 	if from == "" {
 		return e, nil
 	}
-	at, err := poll.ParseResume(from)
+	at, _, err := poll.ParseResume(from)
 	switch {
 	case err != nil:
 		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was log: now the table is polled", from)
@@ -173,4 +173,4 @@ type pollSnapshot struct {
 }
 
 // Resume implements source.Snapshot.
-func (s *pollSnapshot) Resume() source.Resume { return poll.FormatResume(s.at) }
+func (s *pollSnapshot) Resume() source.Resume { return poll.FormatResume(s.at, "") }

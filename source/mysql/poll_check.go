@@ -66,7 +66,7 @@ func (s *store) reportPoll(ctx context.Context, r *Report) error {
 		if err != nil {
 			return err
 		}
-		report := &PollReport{Sequence: fmt.Sprintf("%s.%s", info, info.Columns.Seq), Last: int64(last)}
+		report := &PollReport{Sequence: fmt.Sprintf("%s.%s", info, info.Columns.Seq), Last: last}
 		right, err := mayListTransactions(ctx, s.sess)
 		if err != nil {
 			return err

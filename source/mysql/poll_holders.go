@@ -12,9 +12,15 @@ import (
 	"github.com/tailbox/tailbox/source/poll"
 )
 
-// cachedFor is for how long the server answers questions for its transactions from what it found for the one before, and somewhat
-// more. Each question prolongs that, whoever asks.
-const cachedFor = 110 * time.Millisecond
+const (
+	// cachedFor is for how long the server answers questions for its transactions from what it found for the one before, and
+	// somewhat more. Each question prolongs that, whoever asks.
+	cachedFor = 110 * time.Millisecond
+	// turnsLock is a lock that every relay on the server takes for its question, and turnMost the seconds for which one waits for it. Without
+	// it, those that ask would keep an old list alive for each other. One that is suspended while it holds the lock holds up nobody for longer.
+	turnsLock = "tailbox:transactions"
+	turnMost  = 5
+)
 
 // codeCannotConvert is what MySQL answers with while the statement of any transaction on the list has characters of four bytes, or
 // bytes that are none.
@@ -37,13 +43,35 @@ func newLooks() looks { return looks{mark: fmt.Sprintf("tailbox %016x", rand.Uin
 //
 // The list of transactions may be an old one (cachedFor). Ours is on it as well, with the text of its present statement: where
 // that is another one's, the list is not about now.
+//
+// Where somebody else has just asked, nobody of us asks until the list is renewed, and then this one does.
 func (t *pollTable) Holders(ctx context.Context) (list []poll.Holder, known bool, wait time.Duration, err error) {
+	if _, err := t.conn.exec(ctx, fmt.Sprintf("DO GET_LOCK('%s', %d)", turnsLock, turnMost)); err != nil {
+		return nil, false, 0, fmt.Errorf("wait for others that list transactions: %w", err)
+	}
+	list, known, err = t.holders(ctx)
+	if err == nil && !known {
+		select {
+		case <-ctx.Done():
+			return nil, false, 0, ctx.Err()
+		case <-time.After(cachedFor):
+		}
+		list, known, err = t.holders(ctx)
+	}
+	if err == nil {
+		_, err = t.conn.exec(ctx, "DO RELEASE_LOCK('"+turnsLock+"')")
+	}
+	// Not in step with what else asks every so often.
+	return list, known, cachedFor + rand.N(cachedFor), err
+}
+
+func (t *pollTable) holders(ctx context.Context) (list []poll.Holder, known bool, err error) {
 	sessions, err := t.atWork(ctx)
 	if err != nil {
-		return nil, false, 0, err
+		return nil, false, err
 	}
 	if _, err := t.conn.exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
-		return nil, false, 0, fmt.Errorf("list transactions: %w", err)
+		return nil, false, fmt.Errorf("list transactions: %w", err)
 	}
 	t.looks.n++
 	mark := fmt.Sprintf("/* %s %d */", t.looks.mark, t.looks.n)
@@ -54,7 +82,7 @@ func (t *pollTable) Holders(ctx context.Context) (list []poll.Holder, known bool
 		_, err = t.conn.exec(ctx, "COMMIT")
 	}
 	if err != nil || unreadable {
-		return nil, false, cachedFor, wrap("list transactions", err)
+		return nil, false, wrap("list transactions", err)
 	}
 	own := strconv.FormatUint(uint64(t.conn.conn.GetConnectionID()), 10)
 	listed := map[string]bool{own: true}
@@ -62,7 +90,7 @@ func (t *pollTable) Holders(ctx context.Context) (list []poll.Holder, known bool
 		var f [5]string
 		for j := range f {
 			if f[j], err = r.GetString(i, j); err != nil {
-				return nil, false, 0, fmt.Errorf("list transactions: %w", err)
+				return nil, false, fmt.Errorf("list transactions: %w", err)
 			}
 		}
 		if f[1] == own {
@@ -74,16 +102,16 @@ func (t *pollTable) Holders(ctx context.Context) (list []poll.Holder, known bool
 			list = append(list, transaction(f[0], f[1], f[2]))
 		}
 	}
-	// A warning says that the list was too long to be shown whole.
-	if !known || r.Warnings > 0 {
-		return nil, false, cachedFor, nil
+	known = known && r.Warnings == 0 // a warning says that the list was too long to be shown whole
+	if !known {
+		return nil, false, nil
 	}
 	for _, id := range sessions {
 		if !listed[id] {
 			list = append(list, poll.Holder{ID: "session " + id, About: "connection " + id})
 		}
 	}
-	return list, true, cachedFor, nil
+	return list, true, nil
 }
 
 // transaction names a transaction of the list. One that has not written yet has no number: it is known by its session and the time at

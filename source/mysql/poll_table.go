@@ -70,7 +70,11 @@ func pollFlaws(ctx context.Context, s *session, t *tableInfo) (index string, fat
 		fatal = append(fatal, *right)
 	}
 	several, err := severalWriters(ctx, s)
-	return index, fatal, append(other, several...), err
+	if several {
+		other = append(other, flaw{"the server is one of several that take writes: rows that are written at another one may come late, out of order",
+			"let all writers of the outbox use this server"})
+	}
+	return index, fatal, other, err
 }
 
 // mayListTransactions looks for the right PROCESS, without which nobody else's transactions are seen.
@@ -82,29 +86,12 @@ func mayListTransactions(ctx context.Context, s *session) (*flaw, error) {
 	case code != codeNeedPrivilege && code != codeAccessDenied:
 		return nil, fmt.Errorf("list transactions: %w", err)
 	}
-	who, err := s.texts(ctx, "SELECT CURRENT_USER()")
+	account, err := accountOf(ctx, s)
 	if err != nil {
 		return nil, err
-	}
-	account := who[0][0]
-	if user, host, ok := strings.Cut(account, "@"); ok {
-		account = quoteLiteral(user) + "@" + quoteLiteral(host)
 	}
 	return &flaw{"account " + account + " may not list the transactions of others, so nothing tells whether a number that is missing is still to come",
 		"GRANT PROCESS ON *.* TO " + account}, nil
-}
-
-// severalWriters looks for servers that draw numbers beside this one: their transactions are not on its list.
-func severalWriters(ctx context.Context, s *session) (flaws []flaw, err error) {
-	values, err := variables(ctx, s, "wsrep_on", "group_replication_single_primary_mode", "group_replication_group_name")
-	if err != nil {
-		return nil, err
-	}
-	if values["wsrep_on"] == "ON" || values["group_replication_group_name"] != "" && values["group_replication_single_primary_mode"] == "OFF" {
-		flaws = append(flaws, flaw{"the server is one of several that take writes: rows that are written at another one may come late, out of order",
-			"let all writers of the outbox use this server"})
-	}
-	return flaws, nil
 }
 
 // A pollTable implements poll.Table. Its session is used for nothing else.
@@ -166,7 +153,7 @@ func (t *pollTable) last(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("ask for the last number of %s: %w", t.table, err)
 	}
 	if len(rows) == 0 {
-		return 0, fmt.Errorf("ask for the last number of %s: the table does not exist: %w", t.table, source.ErrStop)
+		return 0, fmt.Errorf("ask for the last number of %s: the table does not exist: %w", t.table, source.ErrNoTable)
 	}
 	next, err := strconv.ParseUint(rows[0][0], 10, 64)
 	if err != nil {

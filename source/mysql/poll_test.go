@@ -15,11 +15,11 @@ import (
 )
 
 // pollDatabase is a database with one table of shape tailbox.
-func pollDatabase(t *testing.T, kind string) *kitDatabase {
+func pollDatabase(t *testing.T, my *servers.My) *kitDatabase {
 	t.Helper()
 	s, _ := outbox.ShapeNamed("tailbox")
 	table := outbox.Table{Name: "outbox", Shape: "tailbox", Columns: s.Columns, OnDelivered: s.OnDelivered, Words: s.Words}
-	d := openOn(t, servers.SharedMySQL(t, kind), sourcetest.Setup{Tables: []sourcetest.Table{{Table: table}}})
+	d := openOn(t, my, sourcetest.Setup{Tables: []sourcetest.Table{{Table: table}}})
 	d.cfg.Poll = true
 	return d
 }
@@ -30,7 +30,7 @@ func eachKind(t *testing.T, run func(t *testing.T, d *kitDatabase, app *session)
 	for _, kind := range servers.MySQLKinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			d := pollDatabase(t, kind)
+			d := pollDatabase(t, servers.SharedMySQL(t, kind))
 			run(t, d, d.session(t))
 		})
 	}
@@ -327,6 +327,18 @@ func TestPollPlans(t *testing.T) {
 		}
 		if n := read() - before - asking; n > 5 {
 			t.Errorf("one row took %d", n)
+		}
+	})
+}
+
+// Status tells of numbers that only an unsigned column holds.
+func TestPollReportsLargeNumbers(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, d *kitDatabase, app *session) {
+		do(t, app, "INSERT INTO outbox (type, payload, seq) VALUES ('t', '{}', 9223372036854775813)")
+		r, err := Status(context.Background(), d.cfg)
+		if err != nil || r.Poll == nil || r.Poll.Last != 1<<63+5 {
+			t.Errorf("status: %+v, %v, want polling at 2^63 + 5", r.Poll, err)
 		}
 	})
 }

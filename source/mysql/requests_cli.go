@@ -78,10 +78,10 @@ type Listed = sqlstore.Listed
 // A WaitingLane is a lane that does not flow, and why.
 type WaitingLane = sqlstore.WaitingLane
 
-// ListParked lists what a selection selects, with whole messages, in the order in which a request would go through it: by
-// sink, group and position. At most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left
-// out. Limit 0 means the selection's own limit, or all.
-func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []Listed, more bool, err error) {
+// ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
+// most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
+// listed up to 64 MiB of payloads; else they come without their payloads.
+func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int, whole bool) (list []Listed, more bool, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, false, err
@@ -90,13 +90,19 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 	if err := s.remember(ctx); err != nil {
 		return nil, false, err
 	}
-	return sqlstore.ListParked(ctx, s, sel, limit, s.listed)
+	return sqlstore.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
+		return s.listed(ctx, rows, whole)
+	})
 }
 
-// listed reads deliveries whole, in the order of rows.
-func (s *store) listed(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
+// listed reads deliveries, in the order of rows: whole, or without payloads.
+func (s *store) listed(ctx context.Context, rows []sqlstore.SelectedRow, whole bool) ([]Listed, error) {
 	found := make(map[sqlstore.ParkedKey]*Listed, len(rows))
-	if err := s.readKeys(ctx, keys(rows), ", p.parked_at, p.changed_at, p.next_attempt_at", func(p checkpoint.Parked, r row) error {
+	columns := parkedColumns
+	if !whole {
+		columns = bareColumns
+	}
+	if err := s.readColumns(ctx, keys(rows), columns+", p.parked_at, p.changed_at, p.next_attempt_at", func(p checkpoint.Parked, r row) error {
 		l := &Listed{Parked: p}
 		for i, to := range []*time.Time{&l.ParkedAt, &l.ChangedAt, &l.NextAttemptAt} {
 			var err error
@@ -154,11 +160,11 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 				ID: h.key.ID, Table: h.key.Table}})
 		}
 	}
-	whole, err := s.listed(ctx, firsts)
+	found, err := s.listed(ctx, firsts, false)
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.WithFirst(list, whole, s.held, &sel)
+	return sqlstore.WithFirst(list, found, s.held, &sel)
 }
 
 // waitingLanes names lanes with blocking deliveries, in order.

@@ -80,7 +80,7 @@ func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (
 		if len(ids) == 0 {
 			continue
 		}
-		found, err := e.s.readByID(ctx, t, ids, t.pending())
+		found, err := e.s.readRows(ctx, t, ids, t.pending())
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (
 
 func (e effects) ReadParked(ctx context.Context, rows []sqlstore.SelectedRow) (map[sqlstore.ParkedKey]*checkpoint.Parked, error) {
 	out := make(map[sqlstore.ParkedKey]*checkpoint.Parked, len(rows))
-	if err := e.s.readKeys(ctx, keys(rows), "", func(d checkpoint.Parked, _ row) error {
+	if err := e.s.readKeys(ctx, keys(rows), func(d checkpoint.Parked, _ row) error {
 		out[sqlstore.KeyOf(&d)] = &d
 		return nil
 	}); err != nil {

@@ -95,16 +95,7 @@ func (r *rowReader) width() int { return 1 + len(r.plan.cols) }
 // too large, the payload is not sent, and other columns are cut to a size that shows that they were too large. All columns
 // come as text or bytes, so that the driver converts none.
 func (r *rowReader) list(alias string) string {
-	var sizes []string
-	for _, c := range r.plan.cols {
-		if !c.kind.fixed() {
-			sizes = append(sizes, "COALESCE("+lengthOf(alias, &c)+",0)")
-		}
-	}
-	size := "0"
-	if len(sizes) > 0 {
-		size = strings.Join(sizes, "+")
-	}
+	size := r.size(alias)
 	items := []string{"CAST(" + size + " AS CHAR)"}
 	fits := size + " <= " + strconv.Itoa(r.maxMessage)
 	for i, c := range r.plan.cols {
@@ -129,6 +120,20 @@ func (r *rowReader) list(alias string) string {
 		items = append(items, ref)
 	}
 	return strings.Join(items, ", ")
+}
+
+// size is a row's size in bytes: that of all columns which can be large.
+func (r *rowReader) size(alias string) string {
+	var sizes []string
+	for _, c := range r.plan.cols {
+		if !c.kind.fixed() {
+			sizes = append(sizes, "COALESCE("+lengthOf(alias, &c)+",0)")
+		}
+	}
+	if len(sizes) == 0 {
+		return "0"
+	}
+	return strings.Join(sizes, "+")
 }
 
 // lengthOf is the length of a value in bytes.

@@ -114,3 +114,12 @@ func inspect(ctx context.Context, s *session) (*serverInfo, error) {
 	info.serverID, info.checksum = values["server_id"], values["binlog_checksum"]
 	return info, nil
 }
+
+// severalWriters tells whether the server is one of several that take writes: locks and open transactions of one are unknown to the others.
+func severalWriters(ctx context.Context, s *session) (bool, error) {
+	values, err := variables(ctx, s, "wsrep_on", "group_replication_single_primary_mode", "group_replication_group_name")
+	if err != nil {
+		return false, err
+	}
+	return values["wsrep_on"] == "ON" || values["group_replication_group_name"] != "" && values["group_replication_single_primary_mode"] == "OFF", nil
+}

@@ -9,14 +9,6 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-const (
-	// settleTries bounds how often a settlement is begun anew because of locks of others.
-	settleTries = 8
-	// tableLockedFor is how long a table that was locked as a whole is left alone before it is tried again: each try
-	// costs a second.
-	tableLockedFor = 3 * time.Second
-)
-
 // Settle makes outcomes durable in one transaction. It takes two round trips, and two more where deliveries are parked.
 //
 // Rows whose transaction is in the log and not in the table yet are locked by it: the first try waits for them, where the
@@ -31,7 +23,8 @@ func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpo
 	if err != nil {
 		return nil, err
 	}
-	return a.out, nil
+	a.out.Awaited, err = s.awaited(ctx, a.lockedTables)
+	return a.out, err
 }
 
 // settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
@@ -73,7 +66,11 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 				return nil, err
 			}
 			continue
-		case !passingTrouble(err) || try == settleTries:
+		case errorCode(err) == errNoSuchTable && try < sqlstore.SettleTries:
+			if err := sqlstore.AwaitTable(ctx); err != nil {
+				return nil, err
+			}
+		case !passingTrouble(err) || try == sqlstore.SettleTries:
 			return nil, s.fault("settle", err)
 		case errorCode(err) == errLockWait:
 			if err := s.findLocked(ctx); err != nil {
@@ -109,7 +106,7 @@ func (s *store) findLocked(ctx context.Context) error {
 		switch err := s.send(ctx, b); {
 		case err == nil:
 		case errorCode(err) == errLockWait:
-			s.lockedTables[t.String()] = time.Now().Add(tableLockedFor)
+			s.lockedTables[t.String()] = time.Now().Add(sqlstore.LockedFor)
 		default:
 			return s.fault("look whether table "+t.String()+" is locked", err)
 		}

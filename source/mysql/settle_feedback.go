@@ -19,7 +19,7 @@ type feedback struct {
 }
 
 func newFeedback(cfg *Config, ts *tables) (f feedback, err error) {
-	f.statements, err = sqlstore.CompileFeedback(ts.configured(), source.ParseFeedback)
+	f.statements, err = sqlstore.CompileFeedback(ts.configured(), source.ParseFeedbackMySQL)
 	f.report = &sqlstore.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.logger()}
 	return f, err
 }
@@ -107,7 +107,7 @@ func feedbackSQL(t *sqlstore.Told) string {
 
 // readKeys reads parked deliveries.
 func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) (out []checkpoint.Parked, err error) {
-	err = a.s.readKeys(ctx, keys, "", func(p checkpoint.Parked, _ row) error {
+	err = a.s.readKeys(ctx, keys, func(p checkpoint.Parked, _ row) error {
 		out = append(out, p)
 		return nil
 	})

@@ -257,24 +257,45 @@ func (w *rowWork) queueAll(b *batch, ids []string, r *sqlstore.RowChange, count 
 	return nil
 }
 
-// assignments set the columns that the table has. The server may make them in this order, each with what the ones before have
-// set: what looks at counts comes before they are changed. A column that cannot be NULL keeps what it has where there is nothing
-// to show.
+// assignments are a change of a row t as a statement has it.
 func (t *table) assignments(r *sqlstore.RowChange) raw {
-	var set []string
+	set := t.sets(r)
+	if len(set) == 0 { // delivered_at alone, of a message that is not delivered
+		return raw("t." + t.id.column + " = t." + t.id.column)
+	}
+	var b []byte
+	for i, s := range set {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(append(append(append(b, "t."...), s.column...), " = "...), s.to...)
+	}
+	return raw(b)
+}
+
+// An assignment is what a column is set to: its quoted name, and SQL that may look at the row t.
+type assignment struct {
+	column string
+	to     raw
+}
+
+// sets are the columns that the table has of those that a change sets. The server may make them in this order, each with what the
+// ones before have set: what looks at counts comes before they are changed. A column that cannot be NULL keeps what it has where
+// there is nothing to show.
+func (t *table) sets(r *sqlstore.RowChange) (set []assignment) {
 	c := &t.Columns
 	assign := func(column string, v any) {
 		text, ok := v.(raw)
 		if !ok {
 			text = raw(appendLiteral(nil, v))
 		}
-		set = append(set, "t."+column+" = "+string(text))
+		set = append(set, assignment{column, text})
 	}
 	if t.view.Receipts {
 		assign(t.col(c.Receipt), t.receiptExpr(r.Receipt))
 	}
 	if t.OnDelivered == outbox.Keep {
-		return raw(strings.Join(set, ", "))
+		return set
 	}
 	const now = raw("UTC_TIMESTAMP(6)")
 	counts := []struct {
@@ -329,10 +350,7 @@ func (t *table) assignments(r *sqlstore.RowChange) raw {
 	if col := t.col(c.UpdatedAt); col != "" {
 		assign(col, now)
 	}
-	if len(set) == 0 { // delivered_at alone, of a message that is not delivered
-		set = append(set, "t."+t.id.column+" = t."+t.id.column)
-	}
-	return raw(strings.Join(set, ", "))
+	return set
 }
 
 // countOf is a count as the column can hold it: one that is full stays there, because the row must be written.

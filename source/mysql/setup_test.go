@@ -143,6 +143,39 @@ func TestCheckFindsProblems(t *testing.T) {
 	})
 }
 
+// A server that knows names in small letters alone finds a table by another name than the log has: the configuration has to have that.
+func TestNamesInSmallLetters(t *testing.T) {
+	t.Parallel()
+	r := newSourceRig(t, servers.MySQL(t, KindMariaDB, servers.WithSetting("lower_case_table_names", "1")))
+	r.cfg.Tables[0].Name = "OutBox"
+	const cure = "write it so in source.tables"
+	if snap, err := New(r.cfg).Establish(r.ctx); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
+		t.Errorf("establish: %v, %v", snap, err)
+	}
+	if findings, err := Check(r.ctx, r.cfg); err != nil || !strings.Contains(fmt.Sprint(findings), cure) {
+		t.Errorf("check: %v, %v", findings, err)
+	}
+	if st, err := OpenStore(r.ctx, r.cfg); err == nil {
+		_, err = st.Load(r.ctx)
+		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
+			t.Errorf("store: %v", err)
+		}
+		_ = st.Close(r.ctx)
+	} else if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
+		t.Errorf("open a store: %v", err)
+	}
+}
+
+// Members of a cluster do not know of each other's locks: check tells what to connect to.
+func TestCheckNamesSeveralWriters(t *testing.T) {
+	t.Parallel()
+	r := newSourceRig(t, servers.MySQL(t, KindMariaDB, servers.WithSetting("wsrep_on", "ON")))
+	findings, err := Check(r.ctx, r.cfg)
+	if text := fmt.Sprint(findings); err != nil || !strings.Contains(text, "one and the same member") {
+		t.Errorf("check: %s, %v", text, err)
+	}
+}
+
 // A gap names the tables that the next start cannot sweep: also one whose shape has a status column that the table does not.
 func TestGapNamesWhatNothingJudges(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
@@ -151,7 +184,7 @@ func TestGapNamesWhatNothingJudges(t *testing.T) {
 		kept.OnDelivered = outbox.Keep
 		r := newStoreRig(t, my, nil, storeShape("tailbox", "marked"), kept, deleted)
 		r.exec("ALTER TABLE kept DROP KEY kept_pending, DROP COLUMN status, DROP COLUMN delivered_at")
-		if err := r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "s", Resume: poll.FormatResume(1), Log: 1, LastCommit: 1}); err != nil {
+		if err := r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "s", Resume: poll.FormatResume(1, ""), Log: 1, LastCommit: 1}); err != nil {
 			t.Fatal(err)
 		}
 		gap, err := FindGap(r.ctx, r.cfg)

@@ -137,14 +137,29 @@ func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, parked string, 
 
 // order is the ORDER BY of a sweep.
 func (t *tableInfo) order(alias string) string {
-	var by []string
+	id := alias + "." + quoteIdent(t.Columns.ID)
+	if by := t.placedBy(alias); by != "" {
+		return by + ", " + id
+	}
+	return id
+}
+
+// place is the text of what a sweep orders rows by, before their ids.
+func (t *tableInfo) place(alias string) string {
+	if by := t.placedBy(alias); by != "" {
+		return "CAST(" + by + " AS CHAR)"
+	}
+	return "''"
+}
+
+// placedBy is the column that tells the order in which rows were written; "" where there is none.
+func (t *tableInfo) placedBy(alias string) string {
 	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {
 		if c, ok := t.column(name); ok && name != "" {
-			by = append(by, alias+"."+quoteIdent(c.name))
-			break
+			return alias + "." + quoteIdent(c.name)
 		}
 	}
-	return strings.Join(append(by, alias+"."+quoteIdent(t.Columns.ID)), ", ")
+	return ""
 }
 
 // rowNames count the rows without an id by what is in them.

@@ -17,6 +17,8 @@ type Source struct {
 	// serverID and uuid are this reader's own, as a replica has them. ServerID is used by Run, and by Establish before it.
 	serverID uint32
 	uuid     string
+	// remembers is how many ids of XA transactions a search of the log remembers.
+	remembers int
 	// waiting is the number of barriers.
 	waiting atomic.Int32
 
@@ -37,7 +39,7 @@ var _ source.Source = (*Source)(nil)
 func New(cfg Config) *Source {
 	cfg.MaxMessage = maxMessageOr(cfg.MaxMessage)
 	cfg.Logger = cfg.logger()
-	s := &Source{cfg: cfg, serverID: cfg.ServerID, uuid: randomUUID()}
+	s := &Source{cfg: cfg, serverID: cfg.ServerID, uuid: randomUUID(), remembers: maxRemembered}
 	if s.serverID == 0 {
 		s.serverID = randomServerID()
 	}

@@ -24,8 +24,7 @@ var (
 	storeSettings = []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION TRANSACTION READ WRITE",
 		"SET wait_timeout = 10, interactive_timeout = 10, net_read_timeout = 10, net_write_timeout = 10, " +
-			"innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0, " +
-			"sql_big_selects = 1, sql_select_limit = 18446744073709551615",
+			"innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0",
 	}
 	mysqlStoreSettings   = "SET range_optimizer_max_mem_size = 0"
 	mariadbStoreSettings = "SET in_predicate_conversion_threshold = 0, idle_transaction_timeout = 10"
@@ -59,6 +58,7 @@ type store struct {
 	// none. lockedTables are those that were locked as a whole, until when that is taken for granted.
 	cautious     bool
 	lockedTables map[string]time.Time
+	lockedSince  time.Time // zero: the last settlement passed over no table
 	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
 	unfinished bool
 	feedback   feedback

@@ -161,8 +161,8 @@ func (b *batch) expand(to []byte, sql string, args []any) []byte {
 	return to
 }
 
-// appendLiteral writes a value as SQL. The session has NO_BACKSLASH_ESCAPES and speaks utf8mb4, so that a quote is the one
-// byte that is special within quotes.
+// appendLiteral writes a value as SQL. The session has no NO_BACKSLASH_ESCAPES and speaks utf8mb4, so that quote and backslash are the
+// bytes that are special within quotes.
 func appendLiteral(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -226,8 +226,8 @@ func appendLiteral(b []byte, v any) []byte {
 func appendQuoted[T string | []byte](b []byte, s T) []byte {
 	b = append(b, '\'')
 	for i := range len(s) {
-		if s[i] == '\'' {
-			b = append(b, '\'')
+		if s[i] == '\'' || s[i] == '\\' {
+			b = append(b, s[i])
 		}
 		b = append(b, s[i])
 	}

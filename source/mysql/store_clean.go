@@ -64,7 +64,10 @@ func (s *store) cleanWindow(ctx context.Context, t *table, at *sqlstore.CleanCur
 		}
 		return err
 	}, "SELECT "+t.id.selected("t.")+", ?, "+place+" FROM "+t.forced()+" WHERE ? ORDER BY "+by+" LIMIT ?", raw(t.old()), raw(where), sqlstore.CleanWindow)
-	return old, seen, s.send(ctx, b)
+	if err := s.send(ctx, b); !passingTrouble(err) {
+		return old, seen, err
+	}
+	return nil, 0, nil // it is locked as a whole: the next time will do
 }
 
 // old is the condition by which a row of alias t was delivered longer ago than the table's retention.

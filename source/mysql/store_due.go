@@ -72,7 +72,7 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	}
 	keys, cut := fairShare(due, limit)
 	ps := make([]checkpoint.Parked, 0, len(keys))
-	if err := s.readKeys(ctx, keys, "", func(p checkpoint.Parked, _ row) error {
+	if err := s.readKeys(ctx, keys, func(p checkpoint.Parked, _ row) error {
 		ps = append(ps, p)
 		return nil
 	}); err != nil {
@@ -81,17 +81,8 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	slices.SortFunc(ps, func(a, b checkpoint.Parked) int {
 		return cmp.Or(cmp.Compare(b.Message.Priority, a.Message.Priority), a.Message.Position.Compare(b.Message.Position), cmp.Compare(a.RowID(), b.RowID()), cmp.Compare(a.Sink, b.Sink))
 	})
-	ps, left, err := s.complete(ctx, ps, false)
-	if err != nil {
-		return nil, 0, err
-	}
-	switch {
-	case cut || left:
-		return ps, time.Millisecond, nil
-	case next < 0:
-		return ps, 0, nil
-	}
-	return ps, max(next, time.Millisecond), nil
+	ps, again, err := s.complete(ctx, ps, false)
+	return ps, sqlstore.NextLook(cut, again, next), err
 }
 
 // fairShare picks deliveries by turns: one with many due lanes, or large messages, does not hide another's sink, not even
@@ -192,7 +183,7 @@ func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Pos
 		return nil, more, nil
 	}
 	var page []checkpoint.Parked
-	if err := s.readKeys(ctx, keys, "", func(p checkpoint.Parked, _ row) error {
+	if err := s.readKeys(ctx, keys, func(p checkpoint.Parked, _ row) error {
 		page = append(page, p)
 		return nil
 	}); err != nil {
@@ -201,6 +192,6 @@ func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Pos
 	slices.SortFunc(page, func(a, b checkpoint.Parked) int {
 		return cmp.Or(a.Message.Position.Compare(b.Message.Position), cmp.Compare(a.RowID(), b.RowID()))
 	})
-	page, cut, err := s.complete(ctx, page, true)
-	return page, more || cut, err
+	page, again, err := s.complete(ctx, page, true)
+	return page, more || again > 0, err
 }

@@ -32,6 +32,8 @@ const (
 	errTriggersTable  = 1442 // a trigger changes the table that it is on
 	errViewCheck      = 1369
 	errNoDefiner      = 1449
+	errRowReferenced  = 1217
+	errRowReferenced2 = 1451
 )
 
 // errLost: the session lives, and the lock is not its own. Somebody between the relay and the server has changed the
@@ -54,10 +56,14 @@ func storeFault(doing string, err error) error {
 		return fmt.Errorf("%w: %s: %w", source.ErrStop, doing, checkpoint.ErrNoTables)
 	case code == errNoSuchColumn && own:
 		return stop("run tailbox init, which brings the relay's tables up to date")
-	case code == errNoSuchTable, code == errNoSuchColumn, code == errNoSuchDatabase:
+	case code == errNoSuchTable:
+		return fmt.Errorf("%w: %s: %w: correct source.tables, or create what is missing", source.ErrNoTable, doing, err)
+	case code == errNoSuchColumn, code == errNoSuchDatabase:
 		return stop("correct source.tables, or create what is missing")
 	case code == errSignal:
 		return stop("a trigger refuses what on_delivered does")
+	case code == errRowReferenced || code == errRowReferenced2:
+		return stop("rows of another table refer to the outbox row by a FOREIGN KEY: drop that key, or give it ON DELETE CASCADE")
 	case refusedValue(err):
 		return stop("the table refuses what is to be written: correct source.tables (status words, columns)")
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -55,6 +56,13 @@ func idTypeOf(c *tableColumnType, name string) idType {
 		t.numbered = true
 	}
 	return t
+}
+
+// canBeID tells whether a row can be found by a message's id where the column has this type: of a BIT or FLOAT, say, the text that a message has
+// is not what the server compares with.
+func canBeID(dataType string) bool {
+	return slices.Contains([]string{"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "binary", "varbinary", "tinyblob", "blob", "mediumblob",
+		"longblob", "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "uuid", "date", "datetime", "timestamp", "time", "year"}, dataType)
 }
 
 // A pick is a piece of a statement that picks rows of alias t by their ids: what stands behind FROM, and the condition.

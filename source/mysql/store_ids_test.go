@@ -1,12 +1,16 @@
 package mysql
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -63,7 +67,7 @@ func TestIDsAreExact(t *testing.T) {
 				write := func(literal string) {
 					t.Helper()
 					if literal == "" {
-						literal = quoteLiteral(strings.ReplaceAll(c.id, `\`, `\\`))
+						literal = quoteLiteral(c.id)
 					}
 					r.exec("INSERT INTO events (`the id`, type) VALUES (" + literal + ", 'T')")
 				}
@@ -295,6 +299,87 @@ func TestTriggerWithoutKey(t *testing.T) {
 			row := checkpoint.Row{Table: r.db + ".events", ID: id, Position: outbox.Position{Log: 1, Commit: uint64(n + 1)}}
 			equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{row}}), checkpoint.Settled{})
 			equal(t, "tally", r.text("SELECT n FROM tally"), strconv.Itoa(n+1))
+		}
+	})
+}
+
+// TestTypesThatAreNoIDs: a column by which rows cannot be found again is refused.
+func TestTypesThatAreNoIDs(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		for _, typ := range []string{"BIT(64)", "FLOAT", "DOUBLE", "INET6"} {
+			if typ == "INET6" && my.Kind != KindMariaDB {
+				continue
+			}
+			table, ddl := idTable(typ)
+			r := newBareRig(t, my, append(relayTables(), ddl), table)
+			if st, err := openStore(r.ctx, r.cfg); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "whole number") {
+				t.Errorf("%s: store %v, %v", typ, st, err)
+			}
+			if findings, err := Check(r.ctx, r.cfg); err != nil || !strings.Contains(fmt.Sprint(findings), "whole number") || countProblems(findings) == 0 {
+				t.Errorf("%s: check: %v, %v", typ, findings, err)
+			}
+		}
+	})
+}
+
+// TestFoundInOrder: what a comparison found comes in the order in which it was written, also where each id is looked up on its own.
+func TestFoundInOrder(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		for _, typ := range []string{"DECIMAL(12,2)", "VARCHAR(40)"} {
+			table, ddl := idTable(typ)
+			table.Columns.CreatedAt = "made_at"
+			r := newBareRig(t, my, append(relayTables(), ddl, "ALTER TABLE events ADD made_at DATETIME(6)"), table)
+			r.open()
+			var refs []checkpoint.RowRef
+			for i, id := range []string{"2.00", "10.00", "1.50"} {
+				r.exec("INSERT INTO events (`the id`, type, made_at) VALUES (" + id + ", 'T', TIMESTAMP('2026-01-01') + INTERVAL " + strconv.Itoa(10*i) + " SECOND)")
+				refs = append([]checkpoint.RowRef{{Table: r.db + ".events", ID: id}}, refs...)
+			}
+			ms, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5}, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, m := range ms {
+				got = append(got, m.ID)
+			}
+			equal(t, typ, strings.Join(got, " "), "2.00 10.00 1.50")
+		}
+	})
+}
+
+// TestQuotesAndBackslashes: ids and texts are what they are, and a table whose own definition has a quote in it can be read and written.
+func TestQuotesAndBackslashes(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		table, ddl := idTable("VARCHAR(40)")
+		r := newBareRig(t, my, append(relayTables(), ddl, "ALTER TABLE events ADD CONSTRAINT quoted CHECK (type <> 'it''s')"), table)
+		r.open()
+		ids := []string{`a'b`, `a\`, `\'`, `\\`, `a\n`, "a\n", `%_`}
+		var rows []checkpoint.Row
+		for i, id := range ids {
+			r.exec("INSERT INTO events (`the id`, type) VALUES (?, 'T')", id)
+			m := r.msg(i, "g")
+			m.ID, m.Table = id, r.db+".events"
+			rows = append(rows, rowOf(m, false))
+		}
+		pending, err := r.st.Pending(r.ctx, "", 10)
+		if err != nil || len(pending.Rows) != len(ids) {
+			t.Fatalf("pending: %+v, %v", pending, err)
+		}
+		for _, p := range pending.Rows {
+			if !slices.Contains(ids, p.ID) {
+				t.Errorf("pending: id %q", p.ID)
+			}
+		}
+		d := dead("kafka", &outbox.Message{ID: ids[1], Table: r.db + ".events", Type: "T", Group: `it's\`, Position: outbox.Position{Log: 1, Commit: 9}}, true)
+		d.LastError = `\'`
+		r.settle(checkpoint.Settlement{Rows: rows[2:]})
+		equal(t, "settled", r.text("SELECT COUNT(*) FROM events WHERE st = 'delivered'"), strconv.Itoa(len(ids)-2))
+		r.parkWhole(d)
+		equal(t, "the dead row's error", r.text("SELECT err FROM events WHERE st = 'dead'"), `\'`)
+		equal(t, "the parked group", r.text("SELECT message_group FROM tailbox_parked"), `it's\`)
+		if findings, err := Check(r.ctx, r.cfg); err != nil || strings.Contains(fmt.Sprint(findings), "quoted") {
+			t.Errorf("check: %v, %v", findings, err)
 		}
 	})
 }

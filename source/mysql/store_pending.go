@@ -35,7 +35,7 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 		return nil, err
 	}
 	out := &checkpoint.PendingRows{}
-	if at, err = sqlstore.ListPending(ctx, at, limit, out, s.pendingWindow); err != nil {
+	if at, err = sqlstore.ListPending(ctx, at, limit, out, s.pendingUnlocked); err != nil {
 		return nil, err
 	}
 	if at != nil {
@@ -124,6 +124,17 @@ func (s *store) warnNameless(ctx context.Context, t *table) error {
 type pendingRow struct {
 	id, place string
 	pending   bool
+}
+
+// pendingUnlocked is pendingWindow, which passes over a table that others have locked as a whole, by ALTER TABLE or LOCK TABLES: the next
+// comparison will do.
+func (s *store) pendingUnlocked(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+	next, err := s.pendingWindow(ctx, at, limit, out)
+	if passingTrouble(err) {
+		s.cfg.logger().Warn("table is locked: it is compared with the log the next time", "table", at.Table, "error", err)
+		return s.nextPending(at.Table), nil
+	}
+	return next, err
 }
 
 // pendingWindow looks at one window, and returns where the next one begins.
@@ -265,8 +276,8 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 	return nil
 }
 
-// Fetch reads rows that are still pending, as messages at and after a position. It reads all of them.
-func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, _ int) ([]*outbox.Message, [][]string, error) {
+// Fetch reads rows that are still pending, as messages at and after a position.
+func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
 	ids := make(map[string][]string)
 	for _, r := range rows {
 		ids[r.Table] = append(ids[r.Table], r.ID)
@@ -277,14 +288,20 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 	}
 	var ms []*outbox.Message
 	for _, t := range s.tables.order {
-		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep {
+		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep || bytes <= 0 {
 			continue
 		}
-		found, err := s.readRows(ctx, t, ids[t.String()], t.pending())
+		found, err := s.readUpTo(ctx, t, ids[t.String()], t.pending(), bytes)
+		if passingTrouble(err) {
+			continue // they are found again
+		}
 		if err != nil {
 			return nil, nil, err
 		}
 		ms = append(ms, found...)
+		for _, m := range found {
+			bytes -= m.Size()
+		}
 	}
 	if len(ms) == 0 {
 		return nil, nil, nil

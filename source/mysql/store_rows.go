@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,17 +10,100 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// readRows reads rows of a table (alias t) as messages, by id; where limits them. They come in the order in which rows are
-// swept. Position and time of the commit are not set.
+// readRows reads rows of a table (alias t) as messages, by id; where limits them. Position and time of the commit are not set.
 func (s *store) readRows(ctx context.Context, t *table, ids []string, where string) ([]*outbox.Message, error) {
+	reader, err := s.rowReader(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return s.readSome(ctx, t, reader, ids, where)
+}
+
+// readUpTo is readRows in the order in which rows are swept, up to the row that makes them so many bytes. Order and sizes of the rows are
+// found out first, so that the others are not read.
+func (s *store) readUpTo(ctx context.Context, t *table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
+	reader, err := s.rowReader(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.listRows(ctx, t, reader, ids, where)
+	if err != nil {
+		return nil, err
+	}
+	var ms []*outbox.Message
+	for len(rows) > 0 && bytes > 0 {
+		var ids []string
+		for size := 0; len(ids) < len(rows) && size < bytes; {
+			r := &rows[len(ids)]
+			ids, size = append(ids, r.id), size+r.bytes
+		}
+		some, err := s.readSome(ctx, t, reader, ids, where)
+		if err != nil {
+			return nil, err
+		}
+		byID := make(map[string][]*outbox.Message, len(some))
+		for _, m := range some {
+			byID[m.ID] = append(byID[m.ID], m)
+			bytes -= m.Size()
+		}
+		for _, id := range ids {
+			ms = append(ms, byID[id]...)
+		}
+		rows = rows[len(ids):]
+	}
+	return ms, nil
+}
+
+// rowReader is a reader of a table as it is now.
+func (s *store) rowReader(ctx context.Context, t *table) (*rowReader, error) {
 	info, err := describeTable(ctx, s.sess, &t.Table)
 	if err != nil {
 		return nil, s.fault("read rows", err)
 	}
-	reader, err := rowReaderOf(info, min(maxMessageOr(s.cfg.MaxMessage), s.maxPacket-packetSlack))
+	return rowReaderOf(info, min(maxMessageOr(s.cfg.MaxMessage), s.maxPacket-packetSlack))
+}
+
+// A listedRow is what is known of a row before it is read.
+type listedRow struct {
+	id, place string
+	bytes     int // about Size of its message
+}
+
+// listRows lists rows in the order in which they are swept. An id that is not unique is listed once.
+func (s *store) listRows(ctx context.Context, t *table, reader *rowReader, ids []string, where string) ([]listedRow, error) {
+	picks, err := s.findable(t, ids)
 	if err != nil {
 		return nil, err
 	}
+	var rows []listedRow
+	seen := make(map[string]bool, len(ids))
+	b := s.batch()
+	for _, p := range picks {
+		b.each(func(r row) error {
+			l := listedRow{id: r.text(0), place: r.text(1), bytes: new(outbox.Message).Size()}
+			if n := int(r.num(2)); n <= reader.maxMessage { // else it is not sent
+				l.bytes += n
+			}
+			if !seen[l.id] {
+				seen[l.id], rows = true, append(rows, l)
+			}
+			return nil
+		}, "SELECT "+reader.id("t")+", "+reader.table.place("t")+", "+reader.size("t")+" FROM ? WHERE ? AND ? ORDER BY "+reader.table.order("t"),
+			p.from, p.where, raw(where))
+	}
+	if err := s.send(ctx, b); err != nil {
+		return nil, s.fault("list rows of table "+t.String(), err)
+	}
+	if len(picks) > 1 { // each is in order: numbers, or times of one length
+		slices.SortStableFunc(rows, func(a, b listedRow) int {
+			return cmp.Or(cmp.Compare(len(a.place), len(b.place)), cmp.Compare(a.place, b.place), cmp.Compare(len(a.id), len(b.id)), cmp.Compare(a.id, b.id))
+		})
+	}
+	return rows, nil
+}
+
+// findable picks the rows that can be in the table.
+func (s *store) findable(t *table, ids []string) ([]pick, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.findable(id) })
 	if len(ids) == 0 {
 		return nil, nil
@@ -27,6 +111,15 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 	picks, err := t.picks(ids)
 	if err != nil {
 		return nil, fmt.Errorf("%w: read rows: %w", source.ErrStop, err)
+	}
+	return picks, nil
+}
+
+// readSome reads rows.
+func (s *store) readSome(ctx context.Context, t *table, reader *rowReader, ids []string, where string) ([]*outbox.Message, error) {
+	picks, err := s.findable(t, ids)
+	if err != nil {
+		return nil, err
 	}
 	if where == "" {
 		where = "TRUE"
@@ -41,23 +134,10 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 			}
 			ms = append(ms, m)
 			return nil
-		}, "SELECT "+reader.list("t")+" FROM ? WHERE ? AND ? ORDER BY "+info.order("t"), p.from, p.where, raw(where))
+		}, "SELECT "+reader.list("t")+" FROM ? WHERE ? AND ? ORDER BY "+reader.table.order("t"), p.from, p.where, raw(where))
 	}
 	if err := s.send(ctx, b); err != nil {
 		return nil, s.fault("read rows of table "+t.String(), err)
 	}
 	return ms, nil
-}
-
-// readByID is readRows as a map.
-func (s *store) readByID(ctx context.Context, t *table, ids []string, where string) (map[string]*outbox.Message, error) {
-	ms, err := s.readRows(ctx, t, ids, where)
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]*outbox.Message, len(ms))
-	for _, m := range ms {
-		found[m.ID] = m
-	}
-	return found, nil
 }

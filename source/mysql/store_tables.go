@@ -69,7 +69,7 @@ func (s *store) resolveTables(ctx context.Context) error {
 		}
 		if t == nil {
 			missing = append(missing, fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is "+
-				"debezium or tailbox), or correct source.tables", source.ErrStop, tableName(&s.cfg.Tables[i])))
+				"debezium or tailbox), or correct source.tables", source.ErrNoTable, tableName(&s.cfg.Tables[i])))
 			continue
 		}
 		ts.byName[t.String()] = t
@@ -95,9 +95,16 @@ func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, er
 	if len(t.columns) == 0 {
 		return nil, nil
 	}
+	if err := sameName(&conf, &t.Table); err != nil {
+		return nil, err
+	}
 	id := t.column(conf.Columns.ID)
 	if id == nil {
 		return nil, fmt.Errorf("%w: table %s has no column %q for the message's id: correct columns.id", source.ErrStop, t, conf.Columns.ID)
+	}
+	if t.OnDelivered != outbox.Keep && !canBeID(id.typ) {
+		return nil, fmt.Errorf("%w: table %s: column %s, the id, is of type %s, by which rows cannot be found again: use text, BINARY(16) or a whole number",
+			source.ErrStop, t, conf.Columns.ID, id.full)
 	}
 	t.id, t.sql = idTypeOf(id, conf.Columns.ID), tableName(&t.Table)
 	if t.Words == (outbox.Words{}) {

@@ -12,6 +12,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -123,9 +124,13 @@ func TestHangingClientLosesItsSession(t *testing.T) {
 // A table that is locked as a whole holds up nothing but its own rows.
 func TestSettleLockedTable(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
-		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"), storeShape("tailbox", "second"))
+		r := newStoreRig(t, my, func(c *Config) { c.Tables[1].Retention = time.Hour }, storeShape("debezium", "outbox"), storeShape("tailbox", "second"))
 		r.row(1)
+		r.row(4)
 		r.exec("INSERT INTO second (id, type, payload) VALUES (?, 'T', '')", eventID(2))
+		large := head("kafka", r.msg(4, "h"), 0)
+		large.InTable = true
+		r.park(large)
 		other := r.connect()
 		run(t, other, "LOCK TABLES outbox WRITE")
 		second := r.msg(2, "g")
@@ -134,12 +139,123 @@ func TestSettleLockedTable(t *testing.T) {
 			Park: []checkpoint.Parked{head("kafka", r.msg(3, "g"), 0)}})
 		equal(t, "settled", *out, checkpoint.Settled{Invisible: []int{0}})
 		equal(t, "second", r.text("SELECT status FROM second"), "delivered")
+		r.exec("INSERT INTO second (id, type, payload) VALUES (?, 'T', '')", eventID(3))
+		pending, err := r.st.Pending(r.ctx, "", 10)
+		if err != nil || len(pending.Rows) != 1 || pending.Rows[0].ID != eventID(3) || pending.Cursor != "" {
+			t.Errorf("pending beside a lock: %+v, %v", pending, err)
+		}
+		ms, _, err := r.st.Fetch(r.ctx, []checkpoint.RowRef{{Table: r.db + ".outbox", ID: eventID(1)}, {Table: r.db + ".second", ID: eventID(3)}},
+			outbox.Position{Log: 1, Commit: 5}, 1<<20)
+		if err != nil || len(ms) != 1 || ms[0].ID != eventID(3) {
+			t.Errorf("fetched beside a lock: %v, %v", ms, err)
+		}
+		// A delivery whose payload is in the table waits, and no other.
+		ps, wait, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+		if err != nil || len(ps) != 1 || ps[0].Message.ID != eventID(3) || wait != sqlstore.LockedFor {
+			t.Errorf("due beside a lock: %v, again in %v, %v", ps, wait, err)
+		}
+		page, more, err := r.st.Page(r.ctx, checkpoint.Lane{Sink: "kafka", Group: "h"}, outbox.Position{}, 10, 1<<20)
+		if err != nil || len(page) != 0 || !more {
+			t.Errorf("a lane beside a lock: %v, more %v, %v", page, more, err)
+		}
 		run(t, other, "UNLOCK TABLES")
 		r.until("the table's rows to be settled", func() bool {
 			return len(r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}}).Invisible) == 0
 		})
-		equal(t, "rows", r.rows(), "")
+		equal(t, "rows", r.rows(), "4")
 		equal(t, "passes over locked rows", r.st.cautious, false)
+		run(t, other, "LOCK TABLES second WRITE")
+		if n, _, err := r.st.Clean(r.ctx, ""); n != 0 || err != nil {
+			t.Errorf("clean-up beside a lock: %d rows removed, %v", n, err)
+		}
+	})
+}
+
+// Who waits to lock a table is told of where rows wait behind it: what has read the table, as a sweep has, may be what it waits for.
+func TestSettleAwaitedTable(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		r.row(1)
+		sweep, altering := r.connect(), r.connect()
+		run(t, sweep, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+		run(t, sweep, "SELECT COUNT(*) FROM outbox")
+		altered := make(chan error, 1)
+		go func() {
+			_, err := altering.Execute("ALTER TABLE outbox ADD COLUMN more INT")
+			altered <- err
+		}()
+		var out *checkpoint.Settled
+		settle := func() *checkpoint.Settled {
+			return r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}})
+		}
+		r.until("a settlement to find who waits", func() bool {
+			var waits int
+			res, err := r.connect().Execute("SHOW PROCESSLIST")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range res.RowNumber() {
+				if state, _ := res.GetString(i, 6); state == "Waiting for table metadata lock" {
+					waits++
+				}
+			}
+			if waits > 0 {
+				out = settle()
+			}
+			return waits > 0
+		})
+		equal(t, "settled", *out, checkpoint.Settled{Invisible: []int{0}, Awaited: true})
+		run(t, sweep, "COMMIT")
+		if err := <-altered; err != nil {
+			t.Error(err)
+		}
+		r.until("the row to be settled", func() bool { return len(settle().Invisible) == 0 })
+		equal(t, "rows", r.rows(), "")
+	})
+}
+
+// A table that is away for a moment, being renamed and back, is waited for; one that stays away stops the relay.
+func TestSettleTableAway(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		r.row(1)
+		r.exec("RENAME TABLE outbox TO gone")
+		other := r.connect()
+		rollbacks := func() string {
+			res, err := other.Execute("SHOW GLOBAL STATUS LIKE 'Com_rollback'")
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := res.GetString(0, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := rollbacks()
+		settled := make(chan error, 1)
+		settlement := &checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}}
+		go func() {
+			_, err := r.st.Settle(r.ctx, settlement)
+			settled <- err
+		}()
+		r.until("the settlement to meet that", func() bool {
+			select {
+			case err := <-settled:
+				t.Fatalf("settle without the table: %v", err)
+			default:
+			}
+			return rollbacks() != before
+		})
+		r.exec("RENAME TABLE gone TO outbox")
+		if err := <-settled; err != nil {
+			t.Errorf("settle: %v", err)
+		}
+		equal(t, "rows", r.rows(), "")
+		r.exec("DROP TABLE outbox")
+		if _, err := r.st.Settle(r.ctx, settlement); !errors.Is(err, source.ErrStop) {
+			t.Errorf("settle without the table: %v", err)
+		}
 	})
 }
 

@@ -29,17 +29,10 @@ func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) 
 	switch {
 	case refused != nil && !(ctx.Err() != nil && errors.Is(refused, ctx.Err())):
 		return refused
-	case ended(ctx):
+	case source.Ended(ctx):
 		return nil // whatever the end of the context broke
 	}
 	return err
-}
-
-// ended tells whether a context is at its end. A socket's deadline is the context's, and may come a moment before the
-// context knows of it.
-func ended(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 func (s *Source) run(ctx context.Context, from *resume, start source.Start, emit source.Emit) (err error) {
@@ -111,10 +104,10 @@ type stream struct {
 	group    group
 	prepared map[string]*prepared
 	kept     int // bytes of prepared transactions
-	// seen are the transactions that are prepared, with rows of ours or without, as far as the log was read. endings, of a stream that
-	// searches the log before it, are those that ended in it and were prepared before.
-	seen, endings map[string]bool
-	searched      searched
+	// seen are the transactions that are prepared, with rows of ours or without, as far as the log was read.
+	seen     map[string]bool
+	searched searched
+	hunt     *hunt // of a stream that searches a file before the position
 	// stale: the catalog may not show yet what the log said. Noting: all that is read for is who altered the tables.
 	stale, noting bool
 	alters        *alters
@@ -131,9 +124,9 @@ type stream struct {
 func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
 	st := &stream{cfg: &s.cfg, source: s, dump: d, watch: watch, cat: watch.catalog(),
 		cur: from.place, created: from.created, gtids: from.gtids,
-		layouts: map[uint64]*layout{}, prepared: map[string]*prepared{}, seen: map[string]bool{}, endings: map[string]bool{}, ignored: map[string]int{},
-		alters: newAlters(),
-		dec:    decoder{maxMessage: s.cfg.MaxMessage}}
+		layouts: map[uint64]*layout{}, prepared: map[string]*prepared{}, seen: map[string]bool{}, ignored: map[string]int{},
+		alters: newAlters(), searched: searched{most: s.remembers},
+		dec: decoder{maxMessage: s.cfg.MaxMessage}}
 	st.done, st.reported, st.markEvery = from.place, from.place, markEvery
 	if st.gtids == nil {
 		st.gtids = newGTIDs(d.session.server.mariadb)

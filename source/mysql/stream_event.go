@@ -108,7 +108,7 @@ func (st *stream) tableMap(b []byte) error {
 		return err
 	}
 	l := st.layouts[id]
-	if st.noting || st.group.skip && st.group.state != groupPrepared {
+	if g := &st.group; st.noting || g.skip && (g.state != groupPrepared || !st.seen[g.xid]) {
 		// Nobody wants its rows, whose columns may be those of long ago: of the next transaction it is looked at anew.
 		st.layouts[id] = &layout{}
 		return nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tailbox/tailbox/source"
 )
 
 // States of a group.
@@ -159,12 +161,33 @@ func (st *stream) inside(ctx context.Context, schema, q []byte) error {
 		st.group.savepoints[savepointName(q)] = st.size()
 		return nil
 	case hasWord(q, "ROLLBACK TO"):
-		st.undo(st.group.savepoints[savepointName(q)], "ROLLBACK TO")
+		size, err := st.savepoint(savepointName(q))
+		if err != nil {
+			return err
+		}
+		st.undo(size, "ROLLBACK TO")
 		return nil
 	case hasWord(q, "XA END"), string(q) == "BEGIN":
 		return nil
 	}
 	return st.statement(ctx, schema, q)
+}
+
+// savepoint is how much of the open group there was when a savepoint was set; nothing where none was. The server compares their names by a
+// collation, so that a name that none has may be another spelling: of the only one, or nobody knows of which.
+func (st *stream) savepoint(name string) (size int, err error) {
+	known := st.group.savepoints
+	if size, ok := known[name]; ok || len(known) == 0 {
+		return size, nil
+	}
+	if len(known) > 1 {
+		return 0, fmt.Errorf("read the binlog at %s: a transaction was rolled back to savepoint %q, and none has a name that is written so: "+
+			"to go on without it: tailbox accept-gap --unreadable --why …: %w", st.cur, name, source.ErrStop)
+	}
+	for _, only := range known {
+		size = only
+	}
+	return size, nil
 }
 
 // savepointName is the name in a statement about a savepoint, as the server writes it: the last word where it is not quoted.

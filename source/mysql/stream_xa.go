@@ -31,7 +31,9 @@ type prepared struct {
 func (st *stream) beginPrepared(xid string) {
 	st.group.xid = xid
 	st.forget(xid)
-	st.seen[xid] = true
+	if st.hunt == nil || st.hunt.takes(xid, len(st.seen), st.hunt.roomSeen) {
+		st.seen[xid] = true
+	}
 }
 
 // held is what the open group has left of itself in prepared; nil where there is nothing.
@@ -127,8 +129,8 @@ func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 
 // forget drops what is known of a prepared transaction.
 func (st *stream) forget(xid string) {
-	if !st.seen[xid] && st.halt.file != 0 {
-		st.endings[xid] = true
+	if st.hunt != nil && !st.seen[xid] && st.hunt.takes(xid, len(st.hunt.ended), st.hunt.roomEnded) {
+		st.hunt.ended[xid] = true
 	}
 	st.searched.take(xid)
 	delete(st.seen, xid)

@@ -12,23 +12,46 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
+// maxRemembered bounds the ids that searches remember of transactions that were found, and of those that ended.
+const maxRemembered = 100_000
+
 // searched is what searches of the log before the position that reading began at have found.
 type searched struct {
 	before place // the first file that was read
 	// found are transactions that were prepared there and not ended since, by their ids; nil where they have no rows of ours. ended are those
-	// that ended there, and were prepared still earlier.
+	// that began or ended there: what has the same id in an earlier file is another one, and has ended.
 	found map[string]*prepared
 	ended map[string]bool
 	kept  int // bytes of found
+	most  int // of found, and of ended
+	// crowded: there were more. Found stays true, but is not all: what is not among it is searched for alone, back from the place
+	// where it is committed, and nothing is remembered of others, not even what ended.
+	crowded bool
+}
+
+// A hunt is what a stream remembers of a file that it searches, along with what it has seen.
+type hunt struct {
+	xid   string          // what is searched for
+	ended map[string]bool // those that began or ended in the file
+	// roomSeen and roomEnded are for others; crowded: some were left out.
+	roomSeen, roomEnded int
+	crowded             bool
+}
+
+// takes tells whether an id is to be remembered among n others.
+func (h *hunt) takes(xid string, n, room int) bool {
+	fits := xid == h.xid || n < room
+	h.crowded = h.crowded || !fits
+	return fits
 }
 
 // search looks in the log before the position that reading began at for the XA transaction that the open group commits: it was
 // prepared before a first position was established, before a failover, or without rows of ours. It goes back file by file; what
-// it finds prepared on the way is remembered, so no file is searched twice. A file that cannot be read, or no longer, holds nothing: that is
-// no fault of the position that is read.
+// it finds prepared on the way is remembered, so no file is searched twice while that is not too much. A file that cannot be read,
+// or no longer, holds nothing: that is no fault of the position that is read.
 func (st *stream) search(ctx context.Context, xid string) (p *prepared, ok bool, err error) {
 	h := &st.searched
-	if p, ok = h.take(xid); ok {
+	if p, ok = h.take(xid); ok || h.ended[xid] {
 		return p, ok, nil
 	}
 	s := st.sourceAside()
@@ -41,24 +64,36 @@ func (st *stream) search(ctx context.Context, xid string) (p *prepared, ok bool,
 	if err != nil {
 		return nil, false, err
 	}
-	for i := len(files) - 1; i >= 0 && !ok; i-- {
+	over := false
+	for i := len(files) - 1; i >= 0 && !over; i-- {
 		f := files[i].place
 		f.pos = firstPos
-		if f.file > st.group.begin.file || h.before.file != 0 && f.file >= h.before.file {
+		if f.file > st.group.begin.file || !h.crowded && h.before.file != 0 && f.file >= h.before.file {
 			continue
 		}
-		err := st.searchFile(ctx, s, w, seen, f)
+		back, err := st.searchFile(ctx, s, w, seen, f, h.hunt(xid))
 		switch {
 		case errors.Is(err, source.ErrGap), errors.Is(err, source.ErrStop):
 			st.cfg.Logger.Warn("a file of the binlog cannot be searched for an XA transaction", "file", f.name(), "xid", xid, "error", err)
 		case err != nil:
 			return nil, false, fmt.Errorf("look in %s for an XA transaction that is committed at %s: %w", f.name(), st.group.begin, err)
+		default:
+			p, ok = h.add(back)
+			over = back.hunt.ended[xid]
 		}
 		h.before = f
-		p, ok = h.take(xid)
 	}
 	st.wire.heard = time.Now() // nobody listened meanwhile
 	return p, ok, nil
+}
+
+// hunt is for the next file.
+func (h *searched) hunt(xid string) *hunt {
+	next := &hunt{xid: xid, ended: map[string]bool{}}
+	if !h.crowded {
+		next.roomSeen, next.roomEnded = h.most-len(h.found), h.most-len(h.ended)
+	}
+	return next
 }
 
 // take gives a transaction away that was found.
@@ -70,8 +105,12 @@ func (h *searched) take(xid string) (p *prepared, ok bool) {
 	return p, ok
 }
 
-// add takes in what a stream has read of a file that lies before all others.
-func (h *searched) add(back *stream) {
+// add takes in what a stream has read of a file that lies before all others, and gives away what it was to find.
+func (h *searched) add(back *stream) (p *prepared, ok bool) {
+	xid := back.hunt.xid
+	if h.crowded {
+		return back.prepared[xid], back.seen[xid]
+	}
 	if h.found == nil {
 		h.found, h.ended = map[string]*prepared{}, map[string]bool{}
 	}
@@ -87,25 +126,22 @@ func (h *searched) add(back *stream) {
 			h.kept += p.bytes
 		}
 	}
-	maps.Copy(h.ended, back.seen) // what has the same id in an earlier file is another one, and has ended
-	maps.Copy(h.ended, back.endings)
+	if maps.Copy(h.ended, back.hunt.ended); back.hunt.crowded {
+		h.crowded, h.ended = true, nil
+	}
+	return h.take(xid)
 }
 
 // searchFile reads a file up to its end, or to the open group. Seen is what was found out of the log behind it, so that nothing of that is
 // read once more for each file.
-func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, seen *alters, f place) error {
+func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, seen *alters, f place, hunt *hunt) (*stream, error) {
 	halt := st.group.begin
 	if f.file != halt.file {
 		halt = place{base: f.base, file: f.file + 1, pos: firstPos}
 	}
-	back, err := st.aside(ctx, s, w, f, halt, func(back *stream) {
-		back.skip, back.alters = st.group.begin, seen
+	return st.aside(ctx, s, w, f, halt, func(back *stream) {
+		back.skip, back.alters, back.hunt = st.group.begin, seen, hunt
 	})
-	if err != nil {
-		return err
-	}
-	st.searched.add(back)
-	return nil
 }
 
 // kept tables are those that no comparison with the log is made of.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -48,11 +49,16 @@ type Numbers struct {
 	More bool
 	// Drawn is a number up to which all were drawn before the answer; 0 where the list is all that is known.
 	Drawn uint64
+	// Series names the series that all these numbers belong to: it is another one where numbers begin anew, and may be where nothing of
+	// the kind has happened. "" where the server does not tell. No row of another series is seen together with this name.
+	Series string
 }
 
 // A Row is one row of the answer that is being read.
 type Row struct {
 	Number uint64
+	// Series is that of Numbers, at the time of this answer.
+	Series string
 	// Read makes its message, without a position; it is valid while the row is shown.
 	Read func() (*outbox.Message, error)
 	// CommitTime is when the row was committed or, where the server does not know, when it was read.
@@ -69,6 +75,7 @@ type Reader struct {
 	emit    source.Emit
 	horizon *Horizon
 	resume  uint64 // the last that was emitted
+	series  string // which the place belongs to; "" while it is not known
 	limit   int    // of Rows
 	refused error  // by emit or Cautious
 	// askAfter is when Holders can be asked again.
@@ -78,24 +85,39 @@ type Reader struct {
 	begun             bool // that reading has begun was told
 }
 
-// ParseResume reads a Resume: a number.
-func ParseResume(r source.Resume) (uint64, error) {
-	n, err := strconv.ParseUint(string(r), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("resume %q is not a number of the sequence column", string(r))
+// ParseResume reads a Resume: a number, and the series that it belongs to, "" where none was noted.
+func ParseResume(r source.Resume) (n uint64, series string, err error) {
+	number, series, noted := strings.Cut(string(r), " ")
+	if n, err = strconv.ParseUint(number, 10, 64); err != nil || noted == (series == "") {
+		return 0, "", fmt.Errorf("resume %q is not a number of the sequence column", string(r))
 	}
-	return n, nil
+	return n, series, nil
 }
 
-// FormatResume is the text of a number.
-func FormatResume(n uint64) source.Resume { return source.Resume(strconv.FormatUint(n, 10)) }
+// FormatResume is the text of a number, and of its series where the server tells it.
+func FormatResume(n uint64, series string) source.Resume {
+	text := strconv.FormatUint(n, 10)
+	if series != "" {
+		text += " " + series
+	}
+	return source.Resume(text)
+}
+
+// Anew tells why a place among numbers of one series means nothing among those of another; "" where it does, or where that is not known.
+func Anew(at uint64, series, now string) string {
+	if series == "" || now == "" || series == now {
+		return ""
+	}
+	return fmt.Sprintf("the checkpoint is at %d, but the numbers began anew since, or their sequence was altered", at)
+}
 
 // Run emits what the table holds from start.From on, until ctx ends (nil is returned then) or reading fails.
 func (r *Reader) Run(ctx context.Context, start source.Start, emit source.Emit) error {
-	at, err := ParseResume(start.From)
+	at, series, err := ParseResume(start.From)
 	if err != nil {
 		return err
 	}
+	r.series = series
 	r.start, r.emit, r.horizon, r.resume, r.limit, r.begun = start, emit, NewHorizon(at), at, batchMessages/10, false
 	defer r.Barriers.forget()
 	timer := time.NewTimer(0)
@@ -112,8 +134,8 @@ func (r *Reader) Run(ctx context.Context, start source.Start, emit source.Emit) 
 		switch {
 		case r.refused != nil && ctx.Err() == nil:
 			return r.refused
-		case ctx.Err() != nil:
-			return nil
+		case source.Ended(ctx):
+			return nil // whatever the end of the context broke
 		case err != nil:
 			return err
 		}
@@ -138,6 +160,9 @@ func (r *Reader) turn(ctx context.Context) (wait time.Duration, progress bool, e
 		}
 	}
 	found, err := r.Table.Numbers(ctx, before, numbersMost)
+	if err == nil {
+		err = r.sameSeries(found.Series)
+	}
 	if err != nil {
 		return 0, false, err
 	}
@@ -180,6 +205,17 @@ func (r *Reader) turn(ctx context.Context) (wait time.Duration, progress bool, e
 	return max(held, min(time.Until(r.askAfter), heldMost)), false, nil
 }
 
+// sameSeries ends reading where numbers began anew: what is above the last one may be behind what is below it.
+func (r *Reader) sameSeries(now string) error {
+	if why := Anew(r.horizon.At(), r.series, now); why != "" {
+		return fmt.Errorf("%s: %w", why, source.ErrGap)
+	}
+	if r.series == "" {
+		r.series = now
+	}
+	return nil
+}
+
 // observe asks who may hold numbers.
 func (r *Reader) observe(ctx context.Context) error {
 	if time.Now().Before(r.askAfter) {
@@ -213,7 +249,7 @@ func (r *Reader) tell(progress bool) {
 // deliver emits the pending rows above after and up to last.
 func (r *Reader) deliver(ctx context.Context, after, last uint64, listed []uint64) error {
 	if len(listed) == 0 || listed[0] > last { // numbers that will never appear
-		return r.send(ctx, &source.Batch{Resume: FormatResume(last)}, last)
+		return r.send(ctx, &source.Batch{Resume: FormatResume(last, r.series)}, last)
 	}
 	for after < last {
 		b, end, err := r.batch(ctx, after, last)
@@ -224,7 +260,7 @@ func (r *Reader) deliver(ctx context.Context, after, last uint64, listed []uint6
 		if len(b.Messages) == 0 && end == r.resume {
 			continue
 		}
-		b.Resume = FormatResume(end)
+		b.Resume = FormatResume(end, r.series)
 		if err := r.send(ctx, b, end); err != nil {
 			return err
 		}
@@ -252,7 +288,11 @@ func (r *Reader) batch(ctx context.Context, after, last uint64) (*source.Batch, 
 	b := &source.Batch{}
 	end, bytes, shown, full := after, 0, 0, false
 	err := r.Table.Rows(ctx, after, last, limit, func(row Row) (bool, error) {
-		shown++
+		if shown++; shown == 1 {
+			if err := r.sameSeries(row.Series); err != nil {
+				return false, err
+			}
+		}
 		if row.Number <= end {
 			return true, nil // the same number twice: the comparison with the table finds it
 		}

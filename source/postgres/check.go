@@ -36,6 +36,8 @@ type checker struct {
 	// misworded tables have a status column that cannot hold the words.
 	misworded map[*tableInfo]bool
 	state     *store
+	// blind: they are there, and the role may not read them.
+	blind bool
 	// position is what hasCheckpoint found, once it has looked.
 	position *bool
 }
@@ -218,6 +220,13 @@ func (c *checker) lock(ctx context.Context) error {
 		}
 		defer func() { _ = closeConn(ctx, other) }() // it only asked
 		conn = other
+		what, err := elsewhere(ctx, c.conn, other)
+		if err != nil {
+			return err
+		}
+		if what != "" {
+			c.add(Problem, elsewhereCure, "%s", what)
+		}
 	}
 	var pid uint32
 	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
@@ -249,7 +258,7 @@ func (c *checker) ownTables(ctx context.Context) error {
 	err := c.conn.QueryRow(ctx, s.q("SELECT coalesce(max(schema_version), 0) FROM {checkpoint} WHERE pipeline = $1"), c.cfg.Pipeline).Scan(&version)
 	switch {
 	case sqlState(err) == "42501": // found already
-		c.state = nil
+		c.state, c.blind = nil, true
 		return nil
 	case err != nil:
 		return err

@@ -11,16 +11,56 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // publication looks whether it sends the inserts into all tables, whole.
 func (c *checker) publication(ctx context.Context) error {
 	pub := quoteIdent(c.cfg.Publication)
-	var all, insert, changes, viaRoot bool
-	err := c.conn.QueryRow(ctx, "SELECT puballtables, pubinsert, pubupdate OR pubdelete, pubviaroot FROM pg_publication WHERE pubname = $1", c.cfg.Publication).
-		Scan(&all, &insert, &changes, &viaRoot)
+	var all, changes, viaRoot bool
+	err := c.conn.QueryRow(ctx, "SELECT puballtables, pubupdate OR pubdelete, pubviaroot FROM pg_publication WHERE pubname = $1", c.cfg.Publication).
+		Scan(&all, &changes, &viaRoot)
 	if errors.Is(err, pgx.ErrNoRows) {
 		c.add(Problem, "run tailbox init", "publication %s does not exist", c.cfg.Publication)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.publicationThere(ctx); err != nil {
+		return err
+	}
+	if all {
+		c.add(Warning, "CREATE PUBLICATION … FOR TABLE …, and name it in source.publication", "publication %s is for all tables: all changes of the database are sent", c.cfg.Publication)
+	} else if changes {
+		c.add(Warning, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')",
+			"publication %s publishes updates or deletes: they are sent for nothing, and an UPDATE fails where a filter is not covered by the replica identity", c.cfg.Publication)
+	}
+	published, err := c.cfg.published(ctx, c.conn.PgConn())
+	if err != nil {
+		return err
+	}
+	for _, t := range c.tables {
+		for _, child := range t.unpublished(published) {
+			what, cure := c.cfg.unpublishedChild(t, child)
+			c.add(Problem, cure, "%s", what)
+		}
+		if !t.table || t.partitioned && !viaRoot {
+			continue // found already
+		}
+		if err := c.publishedTable(ctx, t, pub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publicationThere looks, where there is a publication, for what it is to be: init creates one, and alters none.
+func (c *checker) publicationThere(ctx context.Context) error {
+	pub := quoteIdent(c.cfg.Publication)
+	var insert, viaRoot bool
+	err := c.conn.QueryRow(ctx, "SELECT pubinsert, pubviaroot FROM pg_publication WHERE pubname = $1", c.cfg.Publication).Scan(&insert, &viaRoot)
+	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
@@ -29,19 +69,9 @@ func (c *checker) publication(ctx context.Context) error {
 	if !insert {
 		c.add(Problem, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %s does not publish inserts", c.cfg.Publication)
 	}
-	if all {
-		c.add(Warning, "CREATE PUBLICATION … FOR TABLE …, and name it in source.publication", "publication %s is for all tables: all changes of the database are sent", c.cfg.Publication)
-	} else if changes {
-		c.add(Warning, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')",
-			"publication %s publishes updates or deletes: they are sent for nothing, and an UPDATE fails where a filter is not covered by the replica identity", c.cfg.Publication)
-	}
 	for _, t := range c.tables {
 		if t.partitioned && !viaRoot {
 			c.add(Problem, "ALTER PUBLICATION "+pub+" SET (publish_via_partition_root = true)", "publication %s publishes the partitions of %s as tables of their own", c.cfg.Publication, t)
-			continue
-		}
-		if err := c.publishedTable(ctx, t, pub); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -66,7 +96,7 @@ func (c *checker) publishedTable(ctx context.Context, t *tableInfo, pub string) 
 	}
 	var missing []string
 	for _, name := range columns.Configured(&t.Table) {
-		if _, ok := t.column(name); ok && listed != nil && !slices.Contains(listed, name) && !slices.Contains(missing, name) {
+		if col, ok := t.column(name); ok && !col.generated && listed != nil && !slices.Contains(listed, name) && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
 	}
@@ -79,10 +109,6 @@ func (c *checker) publishedTable(ctx context.Context, t *tableInfo, pub string) 
 
 // slot looks at the slot or, where there is none yet, at what would hold up its creation.
 func (c *checker) slot(ctx context.Context) error {
-	var database string
-	if err := c.conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
-		return err
-	}
 	s, err := c.cfg.slot(ctx, c.conn.PgConn())
 	if err != nil {
 		return err
@@ -98,19 +124,16 @@ func (c *checker) slot(ctx context.Context) error {
 		c.add(Info, "run tailbox init", "slot %s does not exist yet: what is committed before it is made does not come from the log", c.cfg.Slot)
 		return c.oldTransactions(ctx)
 	}
-	if what := s.unlike(database); what != "" {
-		c.add(Problem, "choose another source.slot, or SELECT pg_drop_replication_slot("+quoteLiteral(c.cfg.Slot)+")", "slot %s %s", c.cfg.Slot, what)
+	if c.blind { // whose it is, the tables would tell
 		return nil
 	}
-	if c.state != nil {
-		other, err := c.state.slotUser(ctx)
-		if err != nil {
-			return err
-		}
-		if other != "" {
-			c.add(Problem, c.state.slotUserCure(other), "slot %s is that of pipeline %s", c.cfg.Slot, other)
-			return nil
-		}
+	o, err := c.slotOwner(ctx, s)
+	if err != nil {
+		return err
+	}
+	if o.refused != "" {
+		c.add(Problem, o.cure, "slot %s %s", c.cfg.Slot, o.refused)
+		return nil
 	}
 	if !have && (s.InvalidationReason != "" || s.WALStatus == "lost" || s.Conflicting) {
 		c.add(Warning, "run tailbox run: it makes the slot anew and sweeps the tables", "slot %s is lost (%s)", c.cfg.Slot, orText(s.InvalidationReason, s.WALStatus))
@@ -192,7 +215,8 @@ func (c *checker) firstStart(ctx context.Context) error {
 		case judged != "" || c.cfg.Start == "pending":
 			c.add(Info, "", "the first start delivers what is in table %s now: %s", t, many)
 		case c.cfg.Start == "now":
-			c.add(Info, "", "the first start leaves alone what is in table %s now (source.start: now): %s", t, many)
+			f := sqlstore.LeftAlone(&t.Table, many)
+			c.add(f.Level, f.Cure, "%s", f.What)
 		default:
 			c.add(Problem, "set source.start to pending (deliver them) or now (leave them out)", "table %s holds %s, and no column tells what was delivered", t, many)
 		}

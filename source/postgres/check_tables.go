@@ -11,7 +11,6 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/columns"
 )
 
 // outboxTables looks at the tables that applications write to.
@@ -31,7 +30,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			return err
 		}
 		c.tables = append(c.tables, info)
-		for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns, c.tableRights, c.indexes, c.feedback} {
+		for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns, c.tableRights, c.indexes, c.refusals, c.feedback} {
 			if err := look(ctx, info); err != nil {
 				return fmt.Errorf("table %s: %w", info, err)
 			}
@@ -40,14 +39,11 @@ func (c *checker) outboxTables(ctx context.Context) error {
 	return nil
 }
 
-// kindOfTable looks whether its rows are in the log, and whether anything hides or changes them.
+// kindOfTable looks whether its rows are in the log, and whether anything hides them.
 func (c *checker) kindOfTable(ctx context.Context, t *tableInfo) error {
 	var kind string
-	var security, ours, deletes, updates bool
-	err := c.conn.QueryRow(ctx, `SELECT relkind::text, row_security_active(oid), pg_has_role(relowner, 'member'),
-		EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal AND tgtype & 11 = 11),
-		EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal AND tgtype & 19 = 19)
-		FROM pg_class c WHERE oid = $1`, t.oid).Scan(&kind, &security, &ours, &deletes, &updates)
+	var security bool
+	err := c.conn.QueryRow(ctx, "SELECT relkind::text, row_security_active(oid) FROM pg_class WHERE oid = $1", t.oid).Scan(&kind, &security)
 	if err != nil {
 		return err
 	}
@@ -63,9 +59,6 @@ func (c *checker) kindOfTable(ctx context.Context, t *tableInfo) error {
 	if security {
 		c.add(Problem, "ALTER ROLE "+quoteIdent(c.role)+" BYPASSRLS", "row-level security hides rows of table %s from the relay", t)
 	}
-	if t.OnDelivered == outbox.Delete && deletes || t.OnDelivered == outbox.Mark && updates {
-		c.add(Warning, "", "table %s has a BEFORE trigger: if it suppresses what on_delivered does, rows are delivered again by each reconciliation", t)
-	}
 	return nil
 }
 
@@ -74,15 +67,16 @@ func (c *checker) columns(ctx context.Context, t *tableInfo) error {
 	if _, err := newPlan(&t.Table, t.plainColumns()); err != nil {
 		c.add(Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
-	for _, name := range columns.Configured(&t.Table) {
-		if col, ok := t.column(name); ok && col.generated && c.version < 180000 && !c.cfg.Poll {
-			c.add(Problem, "name a stored column under source.tables.columns", "column %s of table %s is generated, and the log does not hold it", name, t)
+	if !c.cfg.Poll {
+		published, err := c.cfg.published(ctx, c.conn.PgConn())
+		if err != nil {
+			return err
+		}
+		for _, name := range t.generated(published) {
+			c.add(Problem, "name a stored column under source.tables.columns"+generatedCure, "column %s of table %s is generated, and the log does not hold it", name, t)
 		}
 	}
 	cols := &t.Columns
-	if id, ok := t.column(cols.ID); ok && id.array {
-		c.add(Problem, "name a column of type uuid, text or bigint under source.tables.columns.id", "column %s of table %s is an array, which cannot be an id", cols.ID, t)
-	}
 	if _, ok := t.column(cols.Receipt); !ok && cols.Receipt != "" {
 		c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD COLUMN "+quoteIdent(cols.Receipt)+" text, or correct source.tables.columns",
 			"table %s has no column %s for receipts", t, cols.Receipt)

@@ -250,7 +250,7 @@ func pendingCondition(t *outbox.Table, prefix string) string {
 
 // publicationSQL makes the publication where it is missing, and adds tables that it lacks. Only inserts are published:
 // nothing else is wanted, and with updates a row filter that the replica identity does not cover would make every
-// UPDATE of the application fail. Partitions are published as their root.
+// UPDATE of the application fail. Partitions are published as their root. A comment tells whose it is.
 func publicationSQL(cfg Config) string {
 	pub := quoteLiteral(cfg.Publication)
 	var create, add strings.Builder
@@ -270,8 +270,9 @@ func publicationSQL(cfg Config) string {
 BEGIN
 	IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = %s) THEN
 		CREATE PUBLICATION %s FOR TABLE %s WITH (publish = 'insert', publish_via_partition_root = true);
+		COMMENT ON PUBLICATION %[2]s IS %[5]s;
 	END IF;
-%sEND
+%[4]sEND
 $tailbox$;
-`, pub, quoteIdent(cfg.Publication), create.String(), add.String())
+`, pub, quoteIdent(cfg.Publication), create.String(), add.String(), quoteLiteral(publicationMark(cfg)))
 }

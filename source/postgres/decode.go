@@ -149,7 +149,7 @@ func (d *decoder) group(p *plan, vals []value, m *outbox.Message) error {
 			return nil
 		}
 		if v.tag == tagDropped {
-			return p.StopGroup(i, columns.ErrDropped())
+			return p.StopLargeGroup(i)
 		}
 		if n > 0 {
 			joined = append(joined, ':')

@@ -3,40 +3,16 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
-
-// An envelope is the content of such a message. One of the three payloads may be there.
-type envelope struct {
-	ID             string          `json:"id"`
-	Type           string          `json:"type"`
-	Topic          string          `json:"topic"`
-	Group          string          `json:"group"`
-	Key            *string         `json:"key"`
-	Headers        json.RawMessage `json:"headers"`
-	Payload        json.RawMessage `json:"payload"`
-	PayloadText    *string         `json:"payload_text"`
-	PayloadBase64  *string         `json:"payload_base64"`
-	Tenant         string          `json:"tenant"`
-	ContentType    string          `json:"content_type"`
-	IdempotencyKey string          `json:"idempotency_key"`
-	CorrelationID  string          `json:"correlation_id"`
-	Priority       int32           `json:"priority"`
-	MaxAttempts    int32           `json:"max_attempts"`
-	AvailableAt    time.Time       `json:"available_at"`
-	CreatedAt      time.Time       `json:"created_at"`
-}
 
 // emittedHead is what comes before the prefix: flags and a position.
 const emittedHead = 1 + 8
@@ -71,11 +47,13 @@ func (st *stream) emitted(ctx context.Context, b []byte) error {
 	if len(b) < 4 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
 		return truncated("logical message")
 	}
+	if err := st.fits(ctx, len(b)-4); err != nil {
+		return err
+	}
 	return st.emittedContent(ctx, bytes.Clone(b[4:]))
 }
 
-// largeEmitted does the same for one that is larger than the read buffer, of which size bytes are left to be read. One that is too
-// large cannot be left in a table, so reading stops at it.
+// largeEmitted does the same for one that is larger than the read buffer, of which size bytes are left to be read.
 func (st *stream) largeEmitted(ctx context.Context, size int) error {
 	head, err := st.wire.need(min(size, emittedHead+len(st.cfg.Messages)+1))
 	if err != nil {
@@ -92,15 +70,23 @@ func (st *stream) largeEmitted(ctx context.Context, size int) error {
 	if _, err := st.take(&size, 4); err != nil {
 		return err
 	}
-	if size > st.dec.maxMessage {
-		return errors.Join(fmt.Errorf("read logical message with prefix %q: it has %d bytes, and no row that could keep it: raise max_message (%d bytes): %w",
-			st.cfg.Messages, size, st.dec.maxMessage, source.ErrStop), st.flush(ctx))
+	if err := st.fits(ctx, size); err != nil {
+		return err
 	}
 	content := make([]byte, size)
 	if err := st.wire.readFull(content); err != nil {
 		return err
 	}
 	return st.emittedContent(ctx, content)
+}
+
+// fits stops at a content that is above max_message: it cannot be left in a table.
+func (st *stream) fits(ctx context.Context, size int) error {
+	if size <= st.dec.maxMessage {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("read logical message with prefix %q: it has %d bytes, and no row that could keep it: raise max_message (%d bytes): %w",
+		st.cfg.Messages, size, st.dec.maxMessage, source.ErrStop), st.flush(ctx))
 }
 
 // emittedContent adds the message to the batch. It keeps the content.
@@ -138,21 +124,6 @@ func decodeEnvelope(m *outbox.Message, content []byte, enc encoding) {
 		"correct its writer, then edit the message with a new id, or drop it", err)}
 }
 
-func (e *envelope) parse(content []byte) error {
-	if !utf8.Valid(content) {
-		return errors.New("it is not UTF-8")
-	}
-	d := json.NewDecoder(bytes.NewReader(content))
-	d.DisallowUnknownFields()
-	if err := d.Decode(e); err != nil {
-		return fmt.Errorf("read JSON: %w", err)
-	}
-	if d.More() {
-		return errors.New("read JSON: there is more than one object")
-	}
-	return nil
-}
-
 func (e *envelope) fill(m *outbox.Message, enc encoding) error {
 	for _, text := range []string{e.ID, e.Type, e.Topic, e.Group, e.Tenant, e.ContentType, e.IdempotencyKey, e.CorrelationID} {
 		if strings.ContainsRune(text, 0) {
@@ -161,6 +132,9 @@ func (e *envelope) fill(m *outbox.Message, enc encoding) error {
 		if enc.fit(text) != text {
 			return fmt.Errorf("a text has a character beyond ASCII, which the database's encoding %s may lack", enc)
 		}
+	}
+	if e.Type == "" && e.Topic == "" {
+		return errors.New("it has neither a type nor a topic")
 	}
 	if len(e.ID) > outbox.MaxIndexed || len(e.Group) > outbox.MaxIndexed {
 		return fmt.Errorf("id or group has more than %d bytes", outbox.MaxIndexed)
@@ -185,31 +159,6 @@ func (e *envelope) fill(m *outbox.Message, enc encoding) error {
 		m.ID = "message-" + m.Position.String()
 	}
 	return nil
-}
-
-// payload is the one that is there; nil for none.
-func (e *envelope) payload() ([]byte, error) {
-	given := 0
-	for _, there := range []bool{e.Payload != nil, e.PayloadText != nil, e.PayloadBase64 != nil} {
-		if there {
-			given++
-		}
-	}
-	switch {
-	case given > 1:
-		return nil, errors.New("it has more than one of payload, payload_text and payload_base64")
-	case e.PayloadText != nil:
-		return []byte(*e.PayloadText), nil
-	case e.PayloadBase64 != nil:
-		b, err := base64.StdEncoding.DecodeString(*e.PayloadBase64)
-		if err != nil {
-			return nil, fmt.Errorf("payload_base64: %w", err)
-		}
-		return b, nil
-	case string(e.Payload) == "null":
-		return nil, nil
-	}
-	return e.Payload, nil
 }
 
 // indexed is a group as it can be kept. Groups that are not one stay apart.

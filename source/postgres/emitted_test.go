@@ -1,11 +1,14 @@
 package postgres
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 )
 
 // What is no envelope is kept whole; nothing of it is lost, and no text of it breaks a table.
@@ -15,9 +18,10 @@ func TestEnvelopes(t *testing.T) {
 	for _, c := range []struct{ content, want string }{
 		{`{"id": "i", "type": "T", "group": "g", "key": "k", "payload": {"a":  1}}`, `i|T|T|g|k|{"a":  1}|`},
 		{`{"type": "T", "topic": "x", "payload_text": "a\u0000b"}`, "message-" + at.String() + "|T|x|||a\x00b|"},
-		{`{"id": "i", "payload_base64": "AP8=", "headers": {"b": "2", "a": 1}}`, "i|||||\x00\xff|b=2,a=1"},
-		{`{"id": "i", "payload": null}`, "i|||||nil|"},
-		{`{"id": "i", "payload": "text"}`, `i|||||"text"|`},
+		{`{"id": "i", "type": "T", "payload_base64": "AP8=", "headers": {"b": "2", "a": 1}}`, "i|T|T|||\x00\xff|b=2,a=1"},
+		{`{"id": "i", "type": null, "topic": "x", "payload": null}`, "i||x|||nil|"},
+		{`{"id": "i", "type": "T", "payload": "text"}`, `i|T|T|||"text"|`},
+		{`{"id": "i", "t\u0079pe": "\ud83d\ude00\\ud800", "payload": {"a": "\ud800"}}`, `i|😀\ud800|😀\ud800|||{"a": "\ud800"}|`},
 	} {
 		m := &outbox.Message{Position: at, Table: "t"}
 		decodeEnvelope(m, []byte(c.content), encodingUTF8)
@@ -26,16 +30,27 @@ func TestEnvelopes(t *testing.T) {
 		}
 	}
 	for content, want := range map[string]string{
-		"":                      "read JSON",
-		`{"id": "i"} {}`:        "more than one object",
-		`{"grup": "g"}`:         `unknown field "grup"`,
-		"{\"id\": \"\xff\"}":    "not UTF-8",
-		`{"group": "a\u0000b"}`: `\u0000`,
-		`{"group": "` + strings.Repeat("g", 1001) + `"}`: "more than 1000 bytes",
-		`{"payload": 1, "payload_text": ""}`:             "more than one of payload",
-		`{"payload_base64": "?"}`:                        "payload_base64",
-		`{"headers": [1]}`:                               "headers",
-		`{"available_at": "tomorrow"}`:                   "read JSON",
+		"":                                   "read JSON",
+		`{"id": "i"} {}`:                     "more than one object",
+		`{"grup": "g"}`:                      `unknown member "grup"`,
+		"{\"id\": \"\xff\"}":                 "not UTF-8",
+		`{"type": "T", "group": "a\u0000b"}`: `\u0000`,
+		`{"type": "T", "group": "` + strings.Repeat("g", 1001) + `"}`: "more than 1000 bytes",
+		`{"type": "T", "payload": 1, "payload_text": ""}`:             "more than one of payload",
+		`{"type": "T", "payload_base64": "?"}`:                        "payload_base64",
+		`{"type": "T", "headers": [1]}`:                               "headers",
+		"null":                                                        "no object",
+		`[]`:                                                          "no object",
+		`{"type": "T"`:                                                "read JSON",
+		`{"type": "T"}]`:                                              "more than one object",
+		`{}`:                                                          "neither a type nor a topic",
+		`{"type": null, "topic": ""}`:                                 "neither a type nor a topic",
+		`{"TYPE": "T"}`:                                               `unknown member "TYPE"`,
+		`{"type": "T", "type": "U"}`:                                  `"type" more than once`,
+		`{"type": "T", "payload_text": "\ud800"}`:                     "half a surrogate",
+		`{"type": "\uDC00\uD800"}`:                                    "half a surrogate",
+		`{"type": "T", "headers": {"h": "a\ud83dx"}}`:                 "half a surrogate",
+		`{"available_at": "tomorrow"}`:                                "read JSON",
 	} {
 		m := &outbox.Message{Position: at, Table: "t", CommitTime: time.Unix(1, 0)}
 		decodeEnvelope(m, []byte(content), encodingUTF8)
@@ -56,4 +71,44 @@ func shortly(m *outbox.Message) string {
 		payload = "nil"
 	}
 	return strings.Join([]string{m.ID, m.Type, m.Topic, m.Group, string(m.Key), payload, strings.Join(headers, ",")}, "|")
+}
+
+// What cannot be understood keeps its place in its group, if that much is certain.
+func TestEnvelopesKeepTheirGroup(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		`{"x": {"group": 1}, "group": "g"}`:      "g",
+		`{"priority": "high", "group": "g"}`:     "g",
+		`{"group": "g", "group": "h"}`:           "",
+		`{"GROUP": "g", "type": "T"}`:            "",
+		`{"group": "\ud800", "type": "T"}`:       "",
+		`{"group": "g", "type": "T", "key": "\u`: "g",
+	} {
+		m := &outbox.Message{Table: "t"}
+		if decodeEnvelope(m, []byte(content), encodingUTF8); m.Fault == nil || m.Group != want {
+			t.Errorf("%s: fault %+v, group %q, want %q", content, m.Fault, m.Group, want)
+		}
+	}
+}
+
+// A message above max_message stops the reading, whether it fits into the buffer or not.
+func TestEmittedAboveMaxMessage(t *testing.T) {
+	t.Parallel()
+	var stream []byte
+	for _, m := range [][]byte{wireLog(wireBegin(200, 1)), wireLog(wireEmitted("tailbox", `{"type": "T"}`)), wireLog(wireCommit(208)),
+		wireLog(wireBegin(400, 2)), wireLog(wireEmitted("tailbox", `{"type": "U", "payload_text": "`+strings.Repeat("p", 4000)+`"}`))} {
+		stream = append(stream, m...)
+	}
+	for _, buffer := range []int{300, bufferSize} {
+		var types []string
+		err := fuzzStream(stream, 1000, buffer, func(_ context.Context, b *source.Batch) error {
+			for _, m := range b.Messages {
+				types = append(types, m.Type)
+			}
+			return nil
+		})
+		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "raise max_message") || strings.Join(types, " ") != "T" {
+			t.Errorf("buffer of %d bytes: %v after %v", buffer, err, types)
+		}
+	}
 }

@@ -196,7 +196,7 @@ func (r *storeRig) parkThrough(m *outbox.Message, want func(string, *outbox.Mess
 	}
 	want("2", ps[0].Message)
 	equal(r.t, "error", ps[0].LastError, foreign+"\uFFFD")
-	list, _, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{Sink: "mail", States: []checkpoint.State{checkpoint.StateRetrying}}, 10)
+	list, _, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{Sink: "mail", States: []checkpoint.State{checkpoint.StateRetrying}}, 10, true)
 	if err != nil || len(list) != 1 {
 		r.t.Fatalf("list: %v, %v", list, err)
 	}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
 type Gap = sqlstore.Gap
 
-// FindGap tells whether the next start would have to establish a new position, or to repeat a sweep that did not end; nil
+// FindGap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
 func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 	s, err := openReader(ctx, cfg)
@@ -22,7 +23,12 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
-	examine := cfg.examine
+	examine := func(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
+		if _, err := s.claimSlot(ctx); err != nil {
+			return nil, err
+		}
+		return cfg.examine(ctx, sourceID, from)
+	}
 	if cfg.Poll {
 		examine = cfg.examinePoll
 	}

@@ -203,6 +203,9 @@ func openKit(t *testing.T, version string, s sourcetest.Setup, polled bool) *kit
 		}
 	}
 	d.rig = newRig(t, pg, strings.Join(ddl, ";;"), tables...)
+	if !polled {
+		d.own()
+	}
 	d.exec("ALTER PUBLICATION " + quoteIdent(d.cfg.Publication) + " SET (publish = 'insert, update, delete, truncate')")
 	d.cfg.Start, d.cfg.MaxMessage, d.cfg.Ignored, d.cfg.Poll = s.Start, s.MaxMessage, s.Ignored, polled
 	return d

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +21,9 @@ const parkedColumns = `p.sink, p.source_table, p.message_group, p.position, p.me
 	extract(epoch FROM p.next_attempt_at - now())::float8, p.last_error, p.error_class, p.replays, p.sent_id, p.in_table, p.type,
 	p.topic, p.key, p.payload, p.headers::text, p.fields::text, p.tenant, p.content_type, p.idempotency_key, p.correlation_id,
 	p.priority, p.max_attempts, p.available_at, p.created_at, p.commit_time, p.fault_class, p.fault_reason`
+
+// bareColumns are the same without payloads.
+var bareColumns = strings.Replace(parkedColumns, "p.payload", "NULL::bytea", 1)
 
 // parkedRow is a row of tailbox_parked as it is scanned.
 type parkedRow struct {
@@ -90,27 +94,18 @@ func collectParked(rows pgx.Rows) ([]checkpoint.Parked, error) {
 }
 
 // complete is sqlstore.Complete.
-func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, cut bool, err error) {
+func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, again time.Duration, err error) {
 	return sqlstore.Complete(ctx, ps, lane, func(ctx context.Context, table, id string) ([]*outbox.Message, error) {
 		t := s.tables.byName[table]
 		if t == nil {
 			return nil, nil
 		}
-		return s.readRows(ctx, t, []string{id}, "")
+		ms, err := s.readRows(ctx, t, []string{id}, "")
+		if passingTrouble(err) {
+			return nil, sqlstore.ErrTableLocked
+		}
+		return ms, err
 	})
-}
-
-// readByID is readRows as a map.
-func (s *store) readByID(ctx context.Context, t *table, ids []string, where string) (map[string]*outbox.Message, error) {
-	ms, err := s.readRows(ctx, t, ids, where)
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]*outbox.Message, len(ms))
-	for _, m := range ms {
-		found[m.ID] = m
-	}
-	return found, nil
 }
 
 // readRows reads rows of a table (alias t) as messages, by id; where limits them. They come in the order in which rows are

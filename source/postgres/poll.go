@@ -61,7 +61,7 @@ func (s *PollSource) Run(ctx context.Context, start source.Start, emit source.Em
 		defer func() { _ = closeConn(ctx, conn) }() // it has only read, and what emit returned is returned unchanged
 	}
 	if err != nil {
-		if ctx.Err() != nil {
+		if source.Ended(ctx) {
 			return nil
 		}
 		return err
@@ -110,7 +110,7 @@ func (c *Config) examinePoll(ctx context.Context, sourceID string, from source.R
 	if from == "" {
 		return e, nil
 	}
-	at, err := poll.ParseResume(from)
+	at, series, err := poll.ParseResume(from)
 	switch {
 	case err != nil:
 		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was log: now the table is polled", from)
@@ -119,11 +119,11 @@ func (c *Config) examinePoll(ctx context.Context, sourceID string, from source.R
 		e.Lost = fmt.Sprintf("the checkpoint belongs to server and timeline %s, this is %s, where numbers may have been drawn again", sourceID, e.SourceID)
 		return e, nil
 	}
-	last, err := t.last(ctx)
+	last, now, err := t.last(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if last < at {
+	if e.Lost = poll.Anew(at, series, now); last < at {
 		e.Lost = t.wentBack(at, last)
 	}
 	return e, nil
@@ -134,11 +134,10 @@ func (c *Config) examinePoll(ctx context.Context, sourceID string, from source.R
 func (s *PollSource) Establish(ctx context.Context) (source.Snapshot, error) {
 	conn, t, err := s.cfg.openPoll(ctx)
 	if err == nil {
-		var at uint64
-		var within string
-		if at, within, err = s.openSnapshot(ctx, conn, t); err == nil {
-			s.cfg.Logger.Info("established a position in the sequence", "table", t.table.String(), "position", at)
-			return &pollSnapshot{&tableSnapshot{cfg: &s.cfg, conn: conn, within: within}, at}, nil
+		var snap *pollSnapshot
+		if snap, err = s.openSnapshot(ctx, conn, t); err == nil {
+			s.cfg.Logger.Info("established a position in the sequence", "table", t.table.String(), "position", snap.at)
+			return snap, nil
 		}
 	}
 	if conn != nil {
@@ -147,32 +146,34 @@ func (s *PollSource) Establish(ctx context.Context) (source.Snapshot, error) {
 	return nil, fmt.Errorf("establish a position in the sequence: %w", err)
 }
 
-// openSnapshot waits for a position, and begins a transaction that sees all there is up to it. within is the condition of the rows that
-// belong to the snapshot: those up to the position, and those that the sequence never gave.
-func (s *PollSource) openSnapshot(ctx context.Context, conn *pgx.Conn, t *pollTable) (at uint64, within string, err error) {
-	if at, err = t.last(ctx); err != nil {
-		return 0, "", err
+// openSnapshot waits for a position, and begins a transaction that sees all there is up to it. The rows that belong to the snapshot are
+// those up to the position, and those that the sequence never gave.
+func (s *PollSource) openSnapshot(ctx context.Context, conn *pgx.Conn, t *pollTable) (*pollSnapshot, error) {
+	at, series, err := t.last(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if err := poll.WaitFor(ctx, t, at, s.cfg.Logger); err != nil {
-		return 0, "", err
+		return nil, err
 	}
 	const open = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT pg_catalog.pg_current_snapshot()"
 	if err := execSimple(ctx, conn.PgConn(), open); err != nil {
-		return 0, "", fmt.Errorf("open snapshot: %w", err)
+		return nil, fmt.Errorf("open snapshot: %w", err)
 	}
-	last, err := t.last(ctx)
+	last, _, err := t.last(ctx)
 	if err != nil {
-		return 0, "", err
+		return nil, err
 	}
-	column := "t." + quoteIdent(t.seq)
-	return at, fmt.Sprintf("(%[1]s <= %[2]d OR %[1]s > %[3]d)", column, at, last), nil
+	within := fmt.Sprintf("(%[1]s <= %[2]d OR %[1]s > %[3]d)", "t."+quoteIdent(t.seq), at, last)
+	return &pollSnapshot{&tableSnapshot{cfg: &s.cfg, conn: conn, within: within}, at, series}, nil
 }
 
 // A pollSnapshot is the state of the table up to a number.
 type pollSnapshot struct {
 	*tableSnapshot
-	at uint64
+	at     uint64
+	series string
 }
 
 // Resume implements source.Snapshot.
-func (s *pollSnapshot) Resume() source.Resume { return poll.FormatResume(s.at) }
+func (s *pollSnapshot) Resume() source.Resume { return poll.FormatResume(s.at, s.series) }

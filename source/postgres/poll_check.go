@@ -61,10 +61,11 @@ func (s *store) reportPoll(ctx context.Context, r *Report) error {
 		if seq == nil || !seq.readable {
 			return nil // check says so
 		}
-		report := &PollReport{Sequence: seq.name}
-		if err := s.conn.QueryRow(ctx, "SELECT "+seq.last()+" FROM "+seq.name+" s").Scan(&report.Last); err != nil {
+		var last int64
+		if err := s.conn.QueryRow(ctx, "SELECT "+seq.last()+" FROM "+seq.name+" s").Scan(&last); err != nil {
 			return s.fault("read the sequence", err)
 		}
+		report := &PollReport{Sequence: seq.name, Last: uint64(max(last, 0))}
 		rows, err := s.conn.Query(ctx, "SELECT coalesce('pid ' || h.pid, 'prepared ' || h.virtualtransaction), a.xact_start FROM ("+holdersSQL+
 			") h LEFT JOIN pg_stat_activity a ON a.pid = h.pid ORDER BY a.xact_start NULLS FIRST", seq.oid)
 		if err != nil {

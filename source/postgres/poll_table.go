@@ -31,6 +31,14 @@ func (s *sequence) last() string {
 	return "s.last_value - CASE WHEN s.is_called THEN 0 ELSE " + strconv.FormatInt(s.increment, 10) + " END"
 }
 
+// series is the expression that tells numbers from those of the same sequence after it began anew: the name of the file that it lies in.
+// ALTER SEQUENCE … RESTART and TRUNCATE … RESTART IDENTITY give it a new one, as other changes of the sequence do (CACHE, UNLOGGED), and
+// setval does not. It is read in the snapshot of the statement: who sees a row with a number that was drawn afterwards sees the new name. A
+// sequence that is gone has none.
+func (s *sequence) series() string {
+	return "coalesce((SELECT c.relfilenode::text FROM pg_catalog.pg_class c WHERE c.oid = " + strconv.FormatUint(uint64(s.oid), 10) + "), 'none')"
+}
+
 // sequenceQuery finds the sequences that a column is filled from: that of an identity, or those in its default.
 const sequenceQuery = `
 SELECT q.oid, quote_ident(n.nspname) || '.' || quote_ident(q.relname), s.seqincrement, s.seqcache, s.seqcycle, has_sequence_privilege(q.oid, 'SELECT'),
@@ -157,8 +165,9 @@ func (c *Config) pollTable(ctx context.Context, conn *pgx.Conn) (*pollTable, err
 	}
 	t := &pollTable{cfg: c, conn: conn, table: rows.table, rows: rows, sequence: seq, seq: rows.table.Columns.Seq}
 	number := "t." + quoteIdent(t.seq)
-	t.numbersSQL = "SELECT " + seq.last() + ", t.n FROM " + seq.name + " s LEFT JOIN (SELECT " + number + "::bigint AS n FROM " + rows.from() + " t WHERE " +
-		number + " > $1::bigint ORDER BY " + number + " LIMIT $2) t ON true ORDER BY t.n"
+	// The server locks what FROM names from left to right: the table before its sequence, as TRUNCATE does.
+	t.numbersSQL = "SELECT " + seq.last() + ", " + seq.series() + ", t.n FROM (SELECT " + number + "::bigint AS n FROM " + rows.from() + " t WHERE " +
+		number + " > $1::bigint ORDER BY " + number + " LIMIT $2) t RIGHT JOIN " + seq.name + " s ON true ORDER BY t.n"
 	pending := rows.table.pendingCondition("t")
 	if pending == "" {
 		pending = "true"
@@ -167,18 +176,18 @@ func (c *Config) pollTable(ctx context.Context, conn *pgx.Conn) (*pollTable, err
 	if commitTimes == "on" {
 		now = "coalesce(pg_catalog.pg_xact_commit_timestamp(t.xmin), " + now + ")"
 	}
-	t.rowsSQL = "SELECT " + rows.list("t") + ", " + number + ", (extract(epoch FROM " + now + ") * 1000000)::bigint FROM " + rows.from() + " t WHERE " +
+	t.rowsSQL = "SELECT " + rows.list("t") + ", " + number + ", (extract(epoch FROM " + now + ") * 1000000)::bigint, " + seq.series() + " FROM " + rows.from() + " t WHERE " +
 		number + " > $1::bigint AND " + number + " <= $2::bigint AND " + pending + " ORDER BY " + number + " LIMIT $3"
 	return t, nil
 }
 
-// last is the last number that was drawn.
-func (t *pollTable) last(ctx context.Context) (uint64, error) {
+// last is the last number that was drawn, and the series that it belongs to.
+func (t *pollTable) last(ctx context.Context) (uint64, string, error) {
 	n, err := t.numbers(ctx, 1<<63-1, 1)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	return n.Drawn, nil
+	return n.Drawn, n.Series, nil
 }
 
 // wentBack says why a position means nothing any more.
@@ -219,7 +228,7 @@ func (t *pollTable) numbers(ctx context.Context, after uint64, limit int) (*poll
 	n := &poll.Numbers{}
 	var last int64
 	var number *int64
-	if _, err := pgx.ForEachRow(rows, []any{&last, &number}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&last, &n.Series, &number}, func() error {
 		n.Drawn = uint64(max(last, 0))
 		if number != nil {
 			n.List = append(n.List, uint64(*number))
@@ -292,7 +301,7 @@ func holders(ctx context.Context, conn *pgx.Conn, sequence uint32) ([]poll.Holde
 
 // Rows implements poll.Table.
 func (t *pollTable) Rows(ctx context.Context, after, last uint64, limit int, show func(poll.Row) (bool, error)) error {
-	rows, err := t.conn.Query(ctx, t.rowsSQL, t.rows.formats(2), int64(after), int64(last), limit)
+	rows, err := t.conn.Query(ctx, t.rowsSQL, t.rows.formats(3), int64(after), int64(last), limit)
 	if err != nil {
 		return fmt.Errorf("read rows of %s: %w", t.table, err)
 	}
@@ -304,7 +313,7 @@ func (t *pollTable) Rows(ctx context.Context, after, last uint64, limit int, sho
 		if err := errors.Join(err1, err2); err != nil {
 			return fmt.Errorf("read rows of %s: %w", t.table, err)
 		}
-		more, err := show(poll.Row{Number: number, CommitTime: time.UnixMicro(micros).UTC(),
+		more, err := show(poll.Row{Number: number, Series: string(raw[2]), CommitTime: time.UnixMicro(micros).UTC(),
 			Read: func() (*outbox.Message, error) { return t.rows.message(rows) }})
 		if err != nil {
 			return err

@@ -101,6 +101,7 @@ func TestSessionsGoPastThePooler(t *testing.T) {
 	}
 	_ = closeConn(r.ctx, through)
 
+	r.own()
 	snap, err := New(r.cfg).Establish(r.ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -122,10 +123,10 @@ func TestSessionsGoPastThePooler(t *testing.T) {
 
 	pooledOnly := r.cfg
 	pooledOnly.LockURL = ""
-	if _, err := Uninstall(r.ctx, pooledOnly, true); err == nil || !strings.Contains(err.Error(), "set source.lock_url") {
+	if _, _, err := Uninstall(r.ctx, pooledOnly, true); err == nil || !strings.Contains(err.Error(), "set source.lock_url") {
 		t.Errorf("uninstall through the pooler: %v", err)
 	}
-	if dropped, err := Uninstall(r.ctx, r.cfg, true); err != nil || len(dropped) != 3 {
+	if dropped, _, err := Uninstall(r.ctx, r.cfg, true); err != nil || len(dropped) != 3 {
 		t.Errorf("uninstall: %v, %v", dropped, err)
 	}
 }

@@ -23,7 +23,7 @@ func prerequisites(ctx context.Context, cfg Config, conn *pgx.Conn) error {
 	if have, err := c.hasCheckpoint(ctx); err != nil || have {
 		return err
 	}
-	looks := []func(context.Context) error{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.unusedSlot, c.firstStart}
+	looks := []func(context.Context) error{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.publicationThere, c.unusedSlot, c.firstStart}
 	if cfg.Poll {
 		looks = []func(context.Context) error{c.server, c.lock, c.applicationTables, c.polled, c.firstStart}
 	}
@@ -66,7 +66,7 @@ func (c *checker) applicationTables(ctx context.Context) error {
 		switch {
 		case err == nil:
 			c.tables = append(c.tables, info)
-			if err := c.words(ctx, info); err != nil {
+			if err := c.fitness(ctx, info); err != nil {
 				return err
 			}
 		case !errors.Is(err, source.ErrStop):
@@ -78,42 +78,44 @@ func (c *checker) applicationTables(ctx context.Context) error {
 	return nil
 }
 
+// fitness looks for what would stop the relay at the table.
+func (c *checker) fitness(ctx context.Context, info *tableInfo) error {
+	for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns} {
+		if err := look(ctx, info); err != nil {
+			return err
+		}
+	}
+	t, err := c.resolve(ctx, info)
+	if err != nil || t == nil {
+		return err
+	}
+	return c.movedRows(ctx, t)
+}
+
 // unusedSlot looks whether the slot can be made: there is none of its name, or one that this pipeline left half made.
 func (c *checker) unusedSlot(ctx context.Context) error {
 	s, err := c.cfg.slot(ctx, c.conn.PgConn())
 	if err != nil || s == nil {
 		return err
 	}
-	ours := false
-	if c.state != nil {
-		other, err := c.state.slotUser(ctx)
-		if err != nil {
-			return err
-		}
-		if other != "" {
-			c.add(Problem, c.state.slotUserCure(other), "slot %s is that of pipeline %s", c.cfg.Slot, other)
-			return nil
-		}
-		if err := c.conn.QueryRow(ctx, c.state.q("SELECT EXISTS (SELECT FROM {checkpoint} WHERE pipeline = $1 AND slot = $2)"),
-			c.cfg.Pipeline, c.cfg.Slot).Scan(&ours); err != nil {
-			return err
-		}
-	}
-	drop := "choose another source.slot or, if nobody needs this one, SELECT pg_drop_replication_slot(" + quoteLiteral(c.cfg.Slot) + ")"
-	var database string
-	if err := c.conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
+	o, err := c.slotOwner(ctx, s)
+	switch {
+	case err != nil:
 		return err
-	}
-	switch what := s.unlike(database); {
-	case what != "":
-		c.add(Problem, drop, "slot %s %s", c.cfg.Slot, what)
+	case o.refused != "":
+		c.add(Problem, o.cure, "slot %s %s", c.cfg.Slot, o.refused)
 	case s.Active && c.cfg.TakeOver:
 		c.add(Problem, "stop Debezium for good: two readers of a slot lose messages to each other", "slot %s, which is to be taken over, is being read (PID %d)", c.cfg.Slot, s.ActivePID)
 	case s.Active:
 		c.add(Problem, "stop that reader, or choose another source.slot", "slot %s is there already, and is being read (PID %d)", c.cfg.Slot, s.ActivePID)
-	case c.cfg.TakeOver:
-	case !ours:
-		c.add(Problem, drop, "slot %s is there already, and was not made by this pipeline", c.cfg.Slot)
 	}
 	return nil
+}
+
+func (c *checker) slotOwner(ctx context.Context, s *slotState) (o slotOwner, err error) {
+	var database string
+	if err := c.conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
+		return o, err
+	}
+	return c.cfg.slotOwner(ctx, c.state, s, database)
 }

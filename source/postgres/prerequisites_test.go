@@ -2,12 +2,15 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -32,6 +35,60 @@ func TestInitLooksFirst(t *testing.T) {
 	}
 	equal(t, "tables", r.text("SELECT string_agg(tablename, ',') FROM pg_tables WHERE schemaname = 'public'"), "old")
 	equal(t, "publications", r.text("SELECT count(*)::text FROM pg_publication"), "0")
+}
+
+// What cannot be published as it is, init says with the cure that check has, before it creates anything, and also later on.
+func TestInitFindsWhatIsNotPublished(t *testing.T) {
+	t.Parallel()
+	const row = "(id uuid PRIMARY KEY, type text, payload text)"
+	for name, c := range map[string]struct{ ddl, pub, want string }{
+		"unlogged":                {"CREATE UNLOGGED TABLE outbox " + row, "", `ALTER TABLE "public"."outbox" SET LOGGED`},
+		"view":                    {"CREATE TABLE one " + row + "; CREATE VIEW outbox AS SELECT * FROM one", "", "name the table itself"},
+		"partitions in a schema":  {"CREATE TABLE outbox " + row + " PARTITION BY HASH (id)", "FOR TABLES IN SCHEMA public", "publish_via_partition_root = true"},
+		"partitions of the table": {"CREATE TABLE outbox " + row + " PARTITION BY HASH (id)", "FOR TABLE outbox", "publish_via_partition_root = true"},
+		"partitions of all":       {"CREATE TABLE outbox " + row + " PARTITION BY HASH (id)", "FOR ALL TABLES", "publish_via_partition_root = true"},
+		"no inserts":              {"CREATE TABLE outbox " + row, "FOR TABLE outbox WITH (publish = 'update')", "publish = 'insert'"},
+		"generated":               {"CREATE TABLE outbox (id uuid PRIMARY KEY, type text, payload text GENERATED ALWAYS AS (type) STORED)", "", "column payload"},
+		"missing column":          {"CREATE TABLE outbox (id uuid PRIMARY KEY, type text)", "", "payload"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newBareRig(t, servers.Shared(t, "17"), shape("tailbox", "outbox"))
+			r.cfg.Start, r.cfg.Tables[0].OnDelivered = "now", outbox.Delete
+			r.exec(c.ddl)
+			if c.pub != "" {
+				r.exec("CREATE PUBLICATION " + quoteIdent(r.cfg.Publication) + " " + c.pub)
+			}
+			_, err := Init(r.ctx, r.cfg)
+			if text := errorText(err); !strings.Contains(text, "nothing was created") || !strings.Contains(text, c.want) {
+				t.Errorf("init: %s", text)
+			}
+			if problems := levels(r.check(), Problem); !strings.Contains(problems, c.want) || strings.Contains(problems, "ADD TABLE") {
+				t.Errorf("check: %s", problems)
+			}
+			equal(t, "tables", r.text("SELECT count(*)::text FROM pg_tables WHERE tablename LIKE 'tailbox%'"), "0")
+			if strings.Contains(c.want, "publish = ") || strings.Contains(c.want, "column") || c.want == "payload" {
+				return // run tells
+			}
+			r.exec(tableNames("").expand(ownTables))
+			r.exec("INSERT INTO tailbox_checkpoint (pipeline, resume, schema_version) VALUES ($1, '0/1', 1)", r.cfg.Pipeline)
+			if _, err = Init(r.ctx, r.cfg); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("init later on: %v", err)
+			}
+		})
+	}
+}
+
+// A table that a publication lacks is added to it, and init says that.
+func TestInitAddsTable(t *testing.T) {
+	t.Parallel()
+	r := newBareRig(t, servers.Shared(t, "17"), shape("debezium", "outbox"))
+	r.exec("CREATE PUBLICATION " + quoteIdent(r.cfg.Publication))
+	done, err := Init(r.ctx, r.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "done", strings.Join(done, ", "), `created tables tailbox_*, created table "public"."outbox", added table "public"."outbox" to publication `+r.cfg.Publication)
 }
 
 // A slot that somebody else made is neither taken nor dropped, and its reader lives on, whatever it is called.
@@ -73,7 +130,7 @@ func TestInitLeavesOtherSlots(t *testing.T) {
 			if err != nil || ended {
 				t.Errorf("end old reader: %v, %v", ended, err)
 			}
-			if _, err := Uninstall(r.ctx, r.cfg, true); err != nil {
+			if _, _, err := Uninstall(r.ctx, r.cfg, true); err != nil {
 				t.Errorf("uninstall: %v", err)
 			}
 			r.exec("DROP TABLE outbox")
@@ -137,7 +194,7 @@ func TestSlotOfAnotherPipeline(t *testing.T) {
 	if err := st.Close(r.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Uninstall(r.ctx, r.cfg, true); err != nil {
+	if _, _, err := Uninstall(r.ctx, r.cfg, true); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "what is left", r.text(`SELECT (SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1) || ' '

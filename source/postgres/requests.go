@@ -15,8 +15,44 @@ import (
 // A RequestResult is the column result of tailbox_request: what a request did so far.
 type RequestResult = sqlstore.RequestResult
 
-// Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason.
+// Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason. While others hold
+// a lock on the table there is nothing: requests wait until the lock is gone, and nothing else does.
 func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
+	if s.requestsLocked {
+		if err := s.lookAtRequests(ctx); err != nil || s.requestsLocked {
+			return nil, err
+		}
+	}
+	rs, err := s.openRequests(ctx)
+	if err == nil && len(rs) == 0 {
+		return nil, nil
+	}
+	if err != nil && sqlState(err) != lockNotAvailable {
+		return nil, err
+	}
+	// What is carried out is written to. A lock that ended meanwhile is no error: the next look finds what there is.
+	if lerr := s.lookAtRequests(ctx); lerr != nil || s.requestsLocked || err != nil {
+		return nil, lerr
+	}
+	return rs, nil
+}
+
+// lookAtRequests finds out whether others hold a lock on the table of requests that keeps the relay from writing to it.
+func (s *store) lookAtRequests(ctx context.Context) error {
+	was := s.requestsLocked
+	err := s.tryLock(ctx, s.names.request)
+	s.requestsLocked = sqlState(err) == lockNotAvailable
+	switch {
+	case err != nil && !s.requestsLocked:
+		return s.fault("look whether the table of requests is locked", err)
+	case s.requestsLocked && !was:
+		s.cfg.logger().Warn("table is locked: requests wait until it is not", "table", s.names.request)
+	}
+	return nil
+}
+
+// openRequests reads what is not done.
+func (s *store) openRequests(ctx context.Context) ([]checkpoint.Request, error) {
 	rows, err := s.conn.Query(ctx, s.q(`SELECT id, verb, selection::text, reason, "by" FROM {request}
 		WHERE pipeline = $1 AND done_at IS NULL ORDER BY id LIMIT $2`), s.cfg.Pipeline, sqlstore.RequestsAtOnce)
 	if err != nil {

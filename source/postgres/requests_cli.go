@@ -96,10 +96,10 @@ type Listed = sqlstore.Listed
 // A WaitingLane is a lane that does not flow, and why.
 type WaitingLane = sqlstore.WaitingLane
 
-// ListParked lists what a selection selects, with whole messages, in the order in which a request would go through it: by
-// sink, group and position. At most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left
-// out. Limit 0 means the selection's own limit, or all.
-func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []Listed, more bool, err error) {
+// ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
+// most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
+// listed up to 64 MiB of payloads; else they come without their payloads.
+func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int, whole bool) (list []Listed, more bool, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, false, err
@@ -108,16 +108,22 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 	if err := s.remember(ctx); err != nil {
 		return nil, false, err
 	}
-	return sqlstore.ListParked(ctx, s, sel, limit, s.listed)
+	return sqlstore.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
+		return s.listed(ctx, rows, whole)
+	})
 }
 
-// listed reads deliveries whole, in the order of rows.
-func (s *store) listed(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
+// listed reads deliveries, in the order of rows: whole, or without payloads.
+func (s *store) listed(ctx context.Context, rows []sqlstore.SelectedRow, whole bool) ([]Listed, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
+	columns := parkedColumns
+	if !whole {
+		columns = bareColumns
+	}
 	sinks, tables, ids := keys(rows)
-	found, err := s.conn.Query(ctx, s.q(`SELECT `+parkedColumns+`, p.parked_at, p.changed_at, p.next_attempt_at
+	found, err := s.conn.Query(ctx, s.q(`SELECT `+columns+`, p.parked_at, p.changed_at, p.next_attempt_at
 		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
 		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
 			AND q.sink = v.sink OFFSET 0) p ORDER BY v.n`), s.cfg.Pipeline, sinks, tables, ids)
@@ -192,9 +198,9 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	}); err != nil {
 		return nil, s.fault("list lanes", err)
 	}
-	whole, err := s.listed(ctx, firsts)
+	heads, err := s.listed(ctx, firsts, false)
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.WithFirst(list, whole, s.held, &sel)
+	return sqlstore.WithFirst(list, heads, s.held, &sel)
 }

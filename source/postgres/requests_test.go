@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -16,7 +17,7 @@ func TestSelectionOfTheUnrouted(t *testing.T) {
 	for _, sel := range []checkpoint.Selection{{Unrouted: true}, {Unrouted: true, Groups: []string{"a"}}, {Unrouted: true, IDs: []string{eventID(1), eventID(2)}}} {
 		r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
 		r.park(dead("", msg(1, "a"), true), dead("kafka", msg(2, "a"), true), dead("audit", msg(1, "a"), true))
-		list, more, err := ListParked(r.ctx, r.cfg, sel, 10)
+		list, more, err := ListParked(r.ctx, r.cfg, sel, 10, true)
 		if err != nil || more || len(list) != 1 || list[0].Sink != "" {
 			t.Errorf("list %+v: %+v, %v", sel, list, err)
 		}
@@ -80,4 +81,53 @@ func TestRefusedSelection(t *testing.T) {
 	if !strings.Contains(result.Error, "SQLSTATE 22021") || !strings.Contains(result.Error, "nothing was changed") {
 		t.Errorf("result %+v", *result)
 	}
+}
+
+// While others hold a lock on the table of requests, requests wait, and nothing else does.
+func TestRequestsWhileTheirTableIsLocked(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"ACCESS EXCLUSIVE", "EXCLUSIVE"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			r := newStoreRig(t, servers.Shared(t, "17"), func(c *Config) {
+				c.Tables[0].Feedback = outbox.Feedback{outbox.OutcomeDead: "UPDATE orders SET state = 'dead' WHERE id = :id::uuid"}
+			}, shape("debezium", "outbox"))
+			r.exec(`INSERT INTO tailbox_request (pipeline, verb, selection, reason, "by") VALUES ($1, 'hold', '{"groups": ["a"]}', 'why', 'op')`, r.cfg.Pipeline)
+			other := r.connect()
+			exec(t, other, "BEGIN")
+			exec(t, other, "LOCK TABLE tailbox_request IN "+mode+" MODE")
+			for i := range 2 {
+				if rs, err := r.st.Requests(r.ctx); err != nil || len(rs) != 0 {
+					t.Errorf("requests, time %d: %v, %v", i+1, rs, err)
+				}
+			}
+			exec(t, r.st.conn, "SET lock_timeout = '1h'")
+			if rs, err := r.st.Requests(r.ctx); err != nil || len(rs) != 0 {
+				t.Errorf("requests, without waiting: %v, %v", rs, err)
+			}
+			exec(t, r.st.conn, "SET lock_timeout = '2s'")
+			r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{dead("kafka", msg(1, "g"), true)}}) // there is no table orders: that is written down later
+			equal(t, "parked", r.parkedRows(), "kafka:1 dead!")
+			exec(t, other, "ROLLBACK")
+			rs, err := r.st.Requests(r.ctx)
+			if err != nil || len(rs) != 1 {
+				t.Errorf("requests, afterwards: %v, %v", rs, err)
+			}
+			result, _ := r.ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"b"}})
+			equal(t, "changed", result.Changed, 1)
+		})
+	}
+}
+
+// What failed of feedback is not written down while the table of requests is locked, and the settlement goes on.
+func TestFeedbackWhileRequestsAreLocked(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), func(c *Config) {
+		c.Tables[0].Feedback = outbox.Feedback{outbox.OutcomeDead: "UPDATE orders SET state = 'dead' WHERE id = :id::uuid"}
+	}, shape("debezium", "outbox"))
+	other := r.connect()
+	exec(t, other, "BEGIN")
+	exec(t, other, "LOCK TABLE tailbox_request")
+	r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{dead("kafka", msg(1, "g"), true)}})
+	equal(t, "parked", r.parkedRows(), "kafka:1 dead!")
 }

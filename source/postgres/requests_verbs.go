@@ -97,7 +97,7 @@ func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (
 		if len(ids) == 0 {
 			continue
 		}
-		found, err := e.s.readByID(ctx, t, ids, t.pending("t."))
+		found, err := e.s.readRows(ctx, t, ids, t.pending("t."))
 		if err != nil {
 			return nil, err
 		}

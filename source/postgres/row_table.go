@@ -16,21 +16,21 @@ import (
 type tableInfo struct {
 	outbox.Table        // with its Schema resolved
 	oid          uint32 // of the table, or of the root of the partitions
+	table        bool   // not a view, for one
 	partitioned  bool
 	permanent    bool // neither unlogged nor temporary: those are not in the log
 	columns      []tableColumn
 	// intact: no column was ever dropped from among them, and none is generated. So where the log announced no more columns
 	// than these, and no column list left some out, they were the first of these, whatever their names were.
 	intact bool
-	// parts are the oids of all partitions and inheritance children.
-	parts []uint32
+	// parts are all partitions and inheritance children.
+	parts []tablePart
 }
 
 type tableColumn struct {
 	column
 	typeOID   uint32 // as declared; a domain has its own, kind is that of its base type
 	generated bool
-	array     bool
 	modifier  int // of kind; of a domain, that of its base type
 }
 
@@ -71,9 +71,10 @@ func describeTable(ctx context.Context, conn *pgconn.PgConn, t *outbox.Table) (*
 	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("look up table %s: it does not exist (dropped or renamed?): "+
-			"restore it, or change source.tables and run tailbox init: %w", tableName(t), source.ErrStop)
+			"restore it, or change source.tables and run tailbox init: %w", tableName(t), source.ErrNoTable)
 	}
-	info := &tableInfo{Table: *t, partitioned: rows[0][3] == "p", permanent: rows[0][4] == "p"}
+	kind := rows[0][3]
+	info := &tableInfo{Table: *t, table: kind == "r" || kind == "p", partitioned: kind == "p", permanent: rows[0][4] == "p"}
 	info.Schema, info.Name = rows[0][1], rows[0][2]
 	if info.oid, err = parseOID(rows[0][0]); err != nil {
 		return nil, err
@@ -87,12 +88,12 @@ func describeTable(ctx context.Context, conn *pgconn.PgConn, t *outbox.Table) (*
 // readColumns lists the columns with the base types of their domains.
 func (t *tableInfo) readColumns(ctx context.Context, conn *pgconn.PgConn) error {
 	rows, err := queryText(ctx, conn, `WITH RECURSIVE c AS (`+
-		`SELECT a.attnum, a.attname, a.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, a.attgenerated, t.typelem, t.typlen, a.atttypmod AS modifier, t.typtypmod FROM pg_catalog.pg_attribute a `+
+		`SELECT a.attnum, a.attname, a.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, a.attgenerated, a.atttypmod AS modifier, t.typtypmod FROM pg_catalog.pg_attribute a `+
 		`JOIN pg_catalog.pg_type t ON t.oid = a.atttypid `+
 		`WHERE a.attrelid = `+strconv.FormatUint(uint64(t.oid), 10)+` AND a.attnum > 0 AND NOT a.attisdropped `+
-		`UNION ALL SELECT c.attnum, c.attname, c.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, c.attgenerated, t.typelem, t.typlen, greatest(c.modifier, c.typtypmod), t.typtypmod FROM c `+
+		`UNION ALL SELECT c.attnum, c.attname, c.atttypid, t.oid, t.typtype, t.typbasetype, t.typsend, c.attgenerated, greatest(c.modifier, c.typtypmod), t.typtypmod FROM c `+
 		`JOIN pg_catalog.pg_type t ON t.oid = c.typbasetype WHERE c.typtype = 'd') `+
-		`SELECT attname, atttypid, oid, typtype, typsend, attnum, attgenerated, typelem <> 0 AND typlen = -1, modifier FROM c WHERE typtype <> 'd' ORDER BY attnum`)
+		`SELECT attname, atttypid, oid, typtype, typsend, attnum, attgenerated, modifier FROM c WHERE typtype <> 'd' ORDER BY attnum`)
 	if err != nil {
 		return fmt.Errorf("look up columns of %s: %w", t, err)
 	}
@@ -101,29 +102,11 @@ func (t *tableInfo) readColumns(ctx context.Context, conn *pgconn.PgConn) error 
 		t.intact = t.intact && r[5] == strconv.Itoa(i+1) && r[6] == ""
 		declared, err1 := parseOID(r[1])
 		base, err2 := parseOID(r[2])
-		modifier, err3 := strconv.Atoi(r[8])
+		modifier, err3 := strconv.Atoi(r[7])
 		if err1 != nil || err2 != nil || err3 != nil {
-			return fmt.Errorf("look up columns of %s: a type has the oid %q, %q and the modifier %q", t, r[1], r[2], r[8])
+			return fmt.Errorf("look up columns of %s: a type has the oid %q, %q and the modifier %q", t, r[1], r[2], r[7])
 		}
-		t.columns = append(t.columns, tableColumn{newColumn(r[0], kindOf(base, r[3], r[4]), modifier), declared, r[6] != "", r[7] == "t", modifier})
-	}
-	return nil
-}
-
-// readParts lists all partitions and children, for rows that the log names by their leaf.
-func (t *tableInfo) readParts(ctx context.Context, conn *pgconn.PgConn) error {
-	rows, err := queryText(ctx, conn, `WITH RECURSIVE p AS (`+
-		`SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = `+strconv.FormatUint(uint64(t.oid), 10)+
-		` UNION SELECT i.inhrelid FROM p JOIN pg_catalog.pg_inherits i ON i.inhparent = p.inhrelid) SELECT inhrelid FROM p`)
-	if err != nil {
-		return fmt.Errorf("look up partitions of %s: %w", t, err)
-	}
-	for _, r := range rows {
-		oid, err := parseOID(r[0])
-		if err != nil {
-			return err
-		}
-		t.parts = append(t.parts, oid)
+		t.columns = append(t.columns, tableColumn{newColumn(r[0], kindOf(base, r[3], r[4]), modifier), declared, r[6] != "", modifier})
 	}
 	return nil
 }

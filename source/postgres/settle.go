@@ -13,9 +13,6 @@ import (
 // errMiscounted begins a settlement anew because not all rows were there, and nothing told which.
 var errMiscounted = errors.New("some rows were not there")
 
-// settleTries bounds how often a settlement is begun anew because of locks of others.
-const settleTries = 8
-
 // Settle makes outcomes durable in one transaction. It takes two round trips, and a third where deliveries are parked.
 //
 // Applications may lock rows of their table. A settlement does not wait long for them: it begins anew, passes over locked
@@ -28,7 +25,28 @@ func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpo
 	if err != nil {
 		return nil, err
 	}
-	return a.out, nil
+	a.out.Awaited, err = s.awaited(ctx, a.lockedTables)
+	return a.out, err
+}
+
+// awaited tells whether somebody waits to lock one of the tables, or a partition, against all others.
+func (s *store) awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
+	if len(locked) == 0 {
+		return false, nil
+	}
+	var names []string
+	for _, t := range s.tables.order {
+		if locked[t.String()] {
+			names = append(names, t.sql)
+		}
+	}
+	err = s.conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks l, unnest($1::text[]) n WHERE l.locktype = 'relation' AND NOT l.granted
+		AND l.mode = 'AccessExclusiveLock' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (l.relation = to_regclass(n) OR l.relation IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass(n))))`, names).Scan(&yes)
+	if err != nil {
+		return false, s.fault("look who waits for a table", err)
+	}
+	return yes, nil
 }
 
 // settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
@@ -37,7 +55,10 @@ func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpo
 func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []sqlstore.MessageKey,
 	inside func(context.Context, *attempt) error,
 ) (*attempt, error) {
-	lockedTables := make(map[string]bool)
+	lockedTables, err := s.stillLocked(ctx)
+	if err != nil {
+		return nil, err
+	}
 	wait, replanned := shortWait, false
 	var unfed error
 	for try := 1; ; try++ {
@@ -45,7 +66,7 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 			lockedTables: lockedTables, lockWait: wait, inside: inside, unfed: unfed}
 		err := a.run(ctx)
 		if err == nil {
-			s.named = a.missed
+			s.named, s.lockedTables = a.missed, lockedTables
 			s.cautious = a.passLocked && (a.metLocked || len(lockedTables) > 0)
 			s.feedback.report.Settled()
 			return a, nil
@@ -65,12 +86,21 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 		case a.fed && sqlState(err) != "" && !passingTrouble(err):
 			unfed = err // what business rows were told may be why
 			continue
-		case !passingTrouble(err) || try == settleTries:
+		case sqlState(err) == noSuchTable && try < sqlstore.SettleTries:
+			if err := sqlstore.AwaitTable(ctx); err != nil {
+				return nil, err
+			}
+		case !passingTrouble(err) || try == sqlstore.SettleTries:
 			return nil, s.fault("settle", err)
 		case sqlState(err) == lockNotAvailable:
 			found, lerr := s.findLocked(ctx, lockedTables)
 			if lerr != nil {
 				return nil, lerr
+			}
+			if !s.requestsLocked && len(s.feedback.failures()) > 0 { // which are written there
+				if err := s.lookAtRequests(ctx); err != nil {
+					return nil, err
+				}
 			}
 			if s.cautious && !found {
 				wait = longWait // it is one of our own tables, which nothing goes without
@@ -87,11 +117,7 @@ func (s *store) findLocked(ctx context.Context, locked map[string]bool) (found b
 		if !t.written() || locked[t.String()] {
 			continue
 		}
-		err := s.inTx(ctx, func() error {
-			_, err := s.conn.Exec(ctx, "LOCK TABLE "+t.sql+" IN ROW EXCLUSIVE MODE NOWAIT")
-			return err
-		})
-		switch {
+		switch err := s.tryLock(ctx, t.sql); {
 		case err == nil:
 		case sqlState(err) == lockNotAvailable:
 			locked[t.String()], found = true, true
@@ -102,12 +128,38 @@ func (s *store) findLocked(ctx context.Context, locked map[string]bool) (found b
 	return found, nil
 }
 
+// stillLocked are those of the tables which the last settlement found locked that still are. Each settlement would wait for them else, and
+// with it all that has nothing to do with them. What else is wrong with a table is found out where it is used.
+func (s *store) stillLocked(ctx context.Context) (map[string]bool, error) {
+	locked := make(map[string]bool)
+	for _, t := range s.tables.order {
+		if !s.lockedTables[t.String()] {
+			continue
+		}
+		switch err := s.tryLock(ctx, t.sql); {
+		case sqlState(err) == lockNotAvailable:
+			locked[t.String()] = true
+		case err != nil && sqlState(err) == "":
+			return nil, s.fault("look whether table "+t.String()+" is still locked", err)
+		}
+	}
+	return locked, nil
+}
+
+// tryLock takes the lock that writing rows of a table takes, without waiting for it, and gives it up.
+func (s *store) tryLock(ctx context.Context, table string) error {
+	return s.inTx(ctx, func() error {
+		_, err := s.conn.Exec(ctx, "LOCK TABLE "+table+" IN ROW EXCLUSIVE MODE NOWAIT")
+		return err
+	})
+}
+
 // replan forgets prepared statements and looks the tables up again, after one was altered.
 func (s *store) replan(ctx context.Context) (err error) {
 	if err := s.conn.DeallocateAll(ctx); err != nil {
 		return s.fault("forget prepared statements", err)
 	}
-	if s.tables, err = resolveTables(ctx, s.conn, s.cfg.Tables); err != nil {
+	if s.tables, err = resolveTables(ctx, s.conn, &s.cfg); err != nil {
 		return err
 	}
 	clear(s.feedback.prepared)

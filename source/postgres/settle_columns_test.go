@@ -156,7 +156,7 @@ func TestArrayIsNoID(t *testing.T) {
 	if err == nil {
 		_ = st.Close(t.Context())
 	}
-	if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), `column "id" of table public.a is an array`) {
+	if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "column id of table public.a is an array") {
 		t.Errorf("open: %v", err)
 	}
 	findings, err := Check(t.Context(), r.cfg)

@@ -169,8 +169,12 @@ func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkp
 	return out, nil
 }
 
-// queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome.
+// queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome. While that table is
+// locked, what is counted and logged has to do.
 func (a *attempt) queueFailures(b *pgx.Batch) {
+	if a.s.requestsLocked {
+		return
+	}
 	for _, f := range a.s.feedback.failures() {
 		selection := f.Selection()
 		b.Queue(a.s.q(`WITH old AS (UPDATE {request} SET requested_at = now(), done_at = now(), reason = $3, result = $4::json

@@ -291,54 +291,66 @@ func (w *rowWork) scanIDs(rows pgx.Rows) error {
 	return nil
 }
 
-// assignments set the columns that the table has, to what v gives. Texts are cast to the column's type: that cuts them to its
-// length, and makes words values of an enum or numbers. A column that cannot be NULL keeps what it has where there is nothing to show.
+// assignments are a change of a row t as a statement has it.
 func (t *table) assignments() string {
 	var set []string
+	for _, s := range t.sets() {
+		set = append(set, s.column+" = "+s.to)
+	}
+	return strings.Join(set, ", ")
+}
+
+// An assignment is what a column is set to: its quoted name, and SQL that looks at the row t and the values v.
+type assignment struct{ column, to string }
+
+// sets are the columns that the table has of those that a change sets, each to what v gives. Texts are cast to the column's type: that cuts them to its
+// length, and makes words values of an enum or numbers. A column that cannot be NULL keeps what it has where there is nothing to show.
+func (t *table) sets() (set []assignment) {
 	c := &t.Columns
+	assign := func(column, to string) { set = append(set, assignment{column, to}) }
 	if t.view.Receipts {
 		col := t.col(c.Receipt)
-		set = append(set, col+" = (CASE WHEN v.receipt = '' THEN t."+col+" WHEN coalesce(t."+col+", '') = '' THEN v.receipt "+
+		assign(col, "(CASE WHEN v.receipt = '' THEN t."+col+" WHEN coalesce(t."+col+", '') = '' THEN v.receipt "+
 			"ELSE t."+col+" || E'\\n' || v.receipt END)::"+t.types[c.Receipt])
 	}
 	if t.OnDelivered == outbox.Keep {
-		return strings.Join(set, ", ")
+		return set
 	}
 	if col := t.col(c.Status); col != "" {
-		set = append(set, col+" = v.word::"+t.types[c.Status])
+		assign(col, "v.word::"+t.types[c.Status])
 	}
 	more := ""
 	for _, count := range []struct{ name, now string }{{c.Failures, "v.failures"}, {c.Attempts, "v.attempts"}} {
 		if col := t.col(count.name); col != "" {
 			held := t.countSQL(count.name, count.now)
-			set = append(set, col+" = CASE WHEN v.delivered THEN greatest(coalesce(t."+col+", 0), "+held+") ELSE "+held+" END")
+			assign(col, "CASE WHEN v.delivered THEN greatest(coalesce(t."+col+", 0), "+held+") ELSE "+held+" END")
 			more = " OR " + count.now + " > coalesce(t." + col + ", 0)"
 		}
 	}
 	if col := t.col(c.LastAttemptAt); col != "" {
-		set = append(set, col+" = CASE WHEN v.delivered"+more+" THEN now() ELSE t."+col+" END")
+		assign(col, "CASE WHEN v.delivered"+more+" THEN now() ELSE t."+col+" END")
 	}
 	if col := t.col(c.NextAttemptAt); col != "" {
 		next := "v.next"
 		if t.required[c.NextAttemptAt] {
 			next = "coalesce(v.next, t." + col + ")"
 		}
-		set = append(set, col+" = "+next)
+		assign(col, next)
 	}
 	if col := t.col(c.LastError); col != "" {
 		text := "nullif(v.err, '')"
 		if t.required[c.LastError] {
 			text = "v.err"
 		}
-		set = append(set, col+" = "+text+"::"+t.types[c.LastError])
+		assign(col, text+"::"+t.types[c.LastError])
 	}
 	if col := t.col(c.DeliveredAt); col != "" {
-		set = append(set, col+" = CASE WHEN v.delivered THEN now() ELSE t."+col+" END")
+		assign(col, "CASE WHEN v.delivered THEN now() ELSE t."+col+" END")
 	}
 	if col := t.col(c.UpdatedAt); col != "" {
-		set = append(set, col+" = now()")
+		assign(col, "now()")
 	}
-	return strings.Join(set, ", ")
+	return set
 }
 
 // countSQL is a count as the column can hold it: one that is full stays there, because the row must be written.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -149,7 +151,11 @@ func TestSettleLockedTable(t *testing.T) {
 	t.Parallel()
 	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"), shape("tailbox", "second"))
 	r.row(1)
+	r.row(4)
 	r.exec("INSERT INTO second (id, type, payload) VALUES ($1, 'T', '')", eventID(2))
+	large := head("kafka", msg(4, "h"), 0)
+	large.InTable = true
+	r.park(large, head("kafka", msg(3, "g"), 0))
 	other := r.connect()
 	exec(t, other, "BEGIN")
 	exec(t, other, "LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")
@@ -168,8 +174,86 @@ func TestSettleLockedTable(t *testing.T) {
 	if err != nil || len(ms) != 1 || ms[0].ID != eventID(3) {
 		t.Errorf("fetched beside a lock: %v, %v", ms, err)
 	}
+	// A delivery whose payload is in the table waits, and no other.
+	ps, wait, err := r.st.Due(r.ctx, []string{"kafka"}, 10)
+	if err != nil || len(ps) != 1 || ps[0].Message.ID != eventID(3) || wait != sqlstore.LockedFor {
+		t.Errorf("due beside a lock: %v, again in %v, %v", ps, wait, err)
+	}
+	page, more, err := r.st.Page(r.ctx, checkpoint.Lane{Sink: "kafka", Group: "h"}, outbox.Position{}, 10, 1<<20)
+	if err != nil || len(page) != 0 || !more {
+		t.Errorf("a lane beside a lock: %v, more %v, %v", page, more, err)
+	}
 	exec(t, other, "ROLLBACK")
 	equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(1, "g"), false)}}), checkpoint.Settled{})
+	equal(t, "rows", r.rows(), "4")
+}
+
+// A table that is away for a moment, being renamed and back, is waited for; one that stays away stops the relay.
+func TestSettleTableAway(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+	r.row(1)
+	r.exec("ALTER TABLE outbox RENAME TO gone")
+	rows := checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(1, "g"), false)}}
+	settled := make(chan error, 1)
+	go func() {
+		_, err := r.st.Settle(r.ctx, &rows)
+		settled <- err
+	}()
+	pid := r.st.conn.PgConn().PID()
+	r.until("the settlement to meet that", func() bool {
+		select {
+		case err := <-settled:
+			t.Fatalf("settle without the table: %v", err)
+		default:
+		}
+		return r.text("SELECT count(*)::text FROM pg_stat_activity WHERE pid = $1 AND state = 'idle' AND query ILIKE 'rollback%'", pid) == "1"
+	})
+	r.exec("ALTER TABLE gone RENAME TO outbox")
+	if err := <-settled; err != nil {
+		t.Errorf("settle: %v", err)
+	}
+	equal(t, "rows", r.rows(), "")
+	r.exec("DROP TABLE outbox")
+	if _, err := r.st.Settle(r.ctx, &rows); !errors.Is(err, source.ErrNoTable) {
+		t.Errorf("settle without the table: %v", err)
+	}
+}
+
+// Who waits to lock a table is told of where rows wait behind it: what has read the table, as a sweep has, may be what it waits for.
+func TestSettleAwaitedTable(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+	r.row(1)
+	sweep, altering := r.connect(), r.connect()
+	exec(t, sweep, "BEGIN")
+	exec(t, sweep, "SELECT count(*) FROM outbox")
+	altered := make(chan error, 1)
+	go func() {
+		_, err := altering.Exec(r.ctx, "ALTER TABLE outbox ADD COLUMN more int")
+		altered <- err
+	}()
+	r.until("somebody to wait", func() bool {
+		return r.text("SELECT count(*)::text FROM pg_locks WHERE NOT granted AND relation = 'outbox'::regclass") == "1"
+	})
+	rows := checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(msg(1, "g"), false)}}
+	equal(t, "settled", *r.settle(rows), checkpoint.Settled{Invisible: []int{0}, Awaited: true})
+	// What was found out is not paid for again: a settlement that waited for the table now would wait for ever.
+	exec(t, r.st.conn, "SET lock_timeout = 0")
+	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+	defer cancel()
+	for range 3 {
+		out, err := r.st.Settle(ctx, &rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "settled again", *out, checkpoint.Settled{Invisible: []int{0}, Awaited: true})
+	}
+	exec(t, sweep, "COMMIT")
+	if err := <-altered; err != nil {
+		t.Error(err)
+	}
+	equal(t, "settled afterwards", *r.settle(rows), checkpoint.Settled{})
 	equal(t, "rows", r.rows(), "")
 }
 

@@ -81,7 +81,10 @@ func TestInitAndUninstall(t *testing.T) {
 			equal(t, "the first start has to be told", strings.Contains(levels(r.check(), Problem), "source.start"), true)
 			r.cfg.Start = "pending"
 			equal(t, "problems", levels(r.check(), Problem), "")
+			r.cfg.Start = "now"
+			equal(t, "what is left alone is pending all the same", strings.Contains(levels(r.check(), Warning), "source.reconcile"), true)
 
+			r.open()
 			s, err := New(r.cfg).Establish(r.ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -89,32 +92,31 @@ func TestInitAndUninstall(t *testing.T) {
 			if err := s.Close(r.ctx); err != nil {
 				t.Fatal(err)
 			}
-			r.open()
-			if _, err := Uninstall(r.ctx, r.cfg, true); !errors.Is(err, checkpoint.ErrLocked) {
+			if _, _, err := Uninstall(r.ctx, r.cfg, true); !errors.Is(err, checkpoint.ErrLocked) {
 				t.Errorf("uninstall under a running relay: %v", err)
 			}
 			r.park(dead("kafka", msg(1, "g"), true))
 			if err := r.st.Close(r.ctx); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Uninstall(r.ctx, r.cfg, false); err == nil || !strings.Contains(err.Error(), "--force") {
+			if _, _, err := Uninstall(r.ctx, r.cfg, false); err == nil || !strings.Contains(err.Error(), "--force") {
 				t.Errorf("uninstall with a parked delivery: %v", err)
 			}
 			r.exec(`INSERT INTO relay.tailbox_checkpoint (pipeline, schema_version) VALUES ('another', 1)`)
-			dropped, err := Uninstall(r.ctx, r.cfg, true)
+			dropped, _, err := Uninstall(r.ctx, r.cfg, true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			equal(t, "dropped", strings.Contains(strings.Join(dropped, ","), "other pipelines use"), true)
 			equal(t, "other pipelines keep theirs", r.text("SELECT string_agg(pipeline, ',') FROM relay.tailbox_checkpoint"), "another")
 			r.exec("DELETE FROM relay.tailbox_checkpoint")
-			if _, err := Uninstall(r.ctx, r.cfg, false); err != nil {
+			if _, _, err := Uninstall(r.ctx, r.cfg, false); err != nil {
 				t.Fatal(err)
 			}
 			equal(t, "tables left", r.text("SELECT count(*)::text FROM pg_tables WHERE schemaname = 'relay'"), "0")
 			equal(t, "slots and publications left", r.text(`SELECT (SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1)
 				+ (SELECT count(*) FROM pg_publication)::int || ''`, r.cfg.Slot), "0")
-			if _, err := Uninstall(r.ctx, r.cfg, false); err != nil {
+			if _, _, err := Uninstall(r.ctx, r.cfg, false); err != nil {
 				t.Errorf("uninstall of nothing: %v", err)
 			}
 		})
@@ -229,11 +231,11 @@ func TestOperatorsWithoutRelay(t *testing.T) {
 	big := dead("kafka", msg(3, "h"), false)
 	big.Message.Payload = []byte(strings.Repeat("x", 1000))
 	r.park(dead("kafka", msg(1, "g"), true), follower("kafka", msg(2, "g")), big, dead("audit", msg(1, "g"), true))
-	list, more, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{All: true}, 2)
+	list, more, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{All: true}, 2, true)
 	if err != nil || !more || len(list) != 2 || list[0].Sink != "audit" || list[0].ParkedAt.IsZero() {
 		t.Errorf("list: %+v, %v, %v", list, more, err)
 	}
-	list, more, err = ListParked(r.ctx, r.cfg, checkpoint.Selection{IDs: []string{eventID(3)}}, 0)
+	list, more, err = ListParked(r.ctx, r.cfg, checkpoint.Selection{IDs: []string{eventID(3)}}, 0, true)
 	if err != nil || more || len(list) != 1 || len(list[0].Message.Payload) != 1000 {
 		t.Errorf("show: %+v, %v, %v", list, more, err)
 	}

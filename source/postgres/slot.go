@@ -18,7 +18,9 @@ const (
 	// activeLimit how long before it is an error.
 	activePatience = time.Second
 	activeLimit    = 5 * time.Second
-	activePoll     = 100 * time.Millisecond
+	// endedLimit is activeLimit for a reader that was told to end: it looks at that between two pieces of work, on a busy server late.
+	endedLimit = 30 * time.Second
+	activePoll = 100 * time.Millisecond
 )
 
 // serverInfo says which server, and how far its log is.
@@ -155,7 +157,7 @@ func (c *Config) lost(s *slotState, server *serverInfo, from lsn) (why string, e
 // inactiveSlot waits until nobody reads the slot, and ends our own old reader: the caller holds the pipeline's lock, so that one
 // is a leftover of a dead relay whose connection the server has not given up yet. Nil = there is no slot.
 func (c *Config) inactiveSlot(ctx context.Context, conn *pgconn.PgConn) (*slotState, error) {
-	start, ended := time.Now(), false
+	start, ended, limit := time.Now(), false, activeLimit
 	for {
 		s, err := c.slot(ctx, conn)
 		if err != nil || s == nil || !s.Active {
@@ -165,8 +167,11 @@ func (c *Config) inactiveSlot(ctx context.Context, conn *pgconn.PgConn) (*slotSt
 			if ended, err = c.endOldReader(ctx, conn, s.ActivePID); err != nil {
 				return nil, err
 			}
+			if ended {
+				limit = endedLimit
+			}
 		}
-		if time.Since(start) > activeLimit {
+		if time.Since(start) > limit {
 			return nil, fmt.Errorf("use replication slot %q: it is active for PID %d: stop that reader, or choose another source.slot",
 				c.Slot, s.ActivePID)
 		}

@@ -31,7 +31,7 @@ type sweep struct {
 
 var _ source.Snapshot = (*tableSnapshot)(nil)
 
-// Establish implements source.Source: the configured slot is dropped, if there is one, and made anew.
+// Establish implements source.Source: the configured slot is dropped, if there is one that is the pipeline's own, and made anew.
 func (s *Source) Establish(ctx context.Context) (source.Snapshot, error) {
 	snap, err := s.cfg.establish(ctx, s.patience)
 	if err != nil {
@@ -79,14 +79,24 @@ func (c *Config) establish(ctx context.Context, p slotPatience) (snap source.Sna
 	return &tableSnapshot{cfg: c, conn: tx, resume: slot.point}, nil
 }
 
-// dropSlot drops the slot, lost or not, if it is ours and nobody reads it.
+// dropSlot drops the slot, lost or not, if it is the pipeline's own and nobody reads it. Any other is an error.
 func (c *Config) dropSlot(ctx context.Context, conn *pgconn.PgConn, server *serverInfo) error {
 	slot, err := c.slot(ctx, conn)
 	if err != nil || slot == nil {
 		return err
 	}
-	if err := c.foreign(slot, server.database); err != nil {
+	var o slotOwner
+	if err := c.withState(ctx, func(s *store) (err error) {
+		o, err = c.slotOwner(ctx, s, slot, server.database)
 		return err
+	}); err != nil {
+		return err
+	}
+	switch {
+	case o.refused != "":
+		return c.refuseSlot(o.refused, o.cure)
+	case !o.own:
+		return fmt.Errorf("use replication slot %q: it was made by somebody else just now", c.Slot)
 	}
 	if slot, err = c.inactiveSlot(ctx, conn); err != nil || slot == nil {
 		return err

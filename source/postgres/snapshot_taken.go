@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -63,14 +62,11 @@ func (c *Config) takeSlot(ctx context.Context, conn *pgconn.PgConn, server *serv
 
 // positioned tells whether the pipeline ever had a position.
 func (c *Config) positioned(ctx context.Context) (have bool, err error) {
-	conn, err := c.connect(ctx, c.URL)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
-	s := &store{cfg: *c, conn: conn, texts: make(map[string]string)}
-	if err := s.findTables(ctx); err != nil {
-		return false, err
-	}
-	return (&checker{cfg: *c, conn: conn, state: s}).hasCheckpoint(ctx)
+	err = c.withState(ctx, func(s *store) (err error) {
+		if s != nil {
+			have, err = (&checker{cfg: *c, conn: s.conn, state: s}).hasCheckpoint(ctx)
+		}
+		return err
+	})
+	return have, err
 }

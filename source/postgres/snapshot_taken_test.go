@@ -73,7 +73,8 @@ func TestTakeSlotOverRefuses(t *testing.T) {
 		t.Error("no slot was made where there was none to take over")
 	}
 	// One of ours that fell behind its checkpoint is made anew, not taken over.
-	r.exec("INSERT INTO tailbox_checkpoint (pipeline, resume, schema_version) VALUES ($1, '0/1', 1)", r.cfg.Pipeline)
+	r.own()
+	r.exec("UPDATE tailbox_checkpoint SET resume = '0/1'")
 	before := r.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot)
 	again, err := r.src.Establish(context.Background())
 	if err != nil {

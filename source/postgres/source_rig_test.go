@@ -147,9 +147,18 @@ func (r *rig) until(what string, ok func() bool) {
 	}
 }
 
+// own makes the slot the pipeline's own, as a store does, whether it is there or not.
+func (r *rig) own() {
+	r.t.Helper()
+	r.exec(tableNames("").expand(ownTables))
+	r.exec("INSERT INTO tailbox_checkpoint (pipeline, slot, schema_version) VALUES ($1, $2, $3) ON CONFLICT (pipeline) DO UPDATE SET slot = excluded.slot",
+		r.cfg.Pipeline, r.cfg.Slot, schemaVersion)
+}
+
 // establish makes the slot and returns its position.
 func (r *rig) establish() source.Resume {
 	r.t.Helper()
+	r.own()
 	snap, err := r.src.Establish(context.Background())
 	if err != nil {
 		r.t.Fatal(err)

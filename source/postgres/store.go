@@ -67,9 +67,15 @@ type store struct {
 	// log is that of the saved checkpoint; gap is the highest accept-gap request that Load saw.
 	log uint32
 	gap int64
+	// taking: the slot is to be taken over, and becomes the pipeline's own with the first checkpoint.
+	taking bool
 	// cautious: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
 	// none.
 	cautious bool
+	// lockedTables are those that the last settlement found locked as a whole.
+	lockedTables map[string]bool
+	// requestsLocked: others hold a lock on the table of requests, so they wait, and no failures of feedback are written there.
+	requestsLocked bool
 	// named: the last settlement missed rows, so the next one asks which are there.
 	named bool
 	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
@@ -111,9 +117,6 @@ func (s *store) open(ctx context.Context) error {
 	if err := s.ownSession(ctx); err != nil {
 		return err
 	}
-	if err := s.findTables(ctx); err != nil {
-		return err
-	}
 	var locked bool
 	if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey(s.cfg.Pipeline)).Scan(&locked); err != nil {
 		return s.fault("take the pipeline's lock", err)
@@ -121,8 +124,14 @@ func (s *store) open(ctx context.Context) error {
 	if !locked {
 		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
 	}
+	if err := s.cfg.onePlace(ctx, s.conn, s.cfg.directURL()); err != nil { // takes a connection more, which a standby need not take each second
+		return err
+	}
+	if err := s.findTables(ctx); err != nil {
+		return err
+	}
 	var err error
-	if s.tables, err = resolveTables(ctx, s.conn, s.cfg.Tables); err != nil {
+	if s.tables, err = resolveTables(ctx, s.conn, &s.cfg); err != nil {
 		return err
 	}
 	if s.feedback, err = newFeedback(&s.cfg, &s.tables); err != nil {

@@ -40,6 +40,9 @@ func (s *store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
 	}
 	b.Queue(s.q(saveCheckpoint), s.cfg.Pipeline, c.SourceID, string(c.Resume), int64(c.Log), int64(c.LastCommit), above,
 		c.SweepPending, schemaVersion)
+	if s.taking {
+		b.Queue(s.q(`UPDATE {checkpoint} SET slot = $2 WHERE pipeline = $1`), s.cfg.Pipeline, s.cfg.Slot)
+	}
 }
 
 // saved notes what a committed checkpoint means for the session.
@@ -47,6 +50,7 @@ func (s *store) saved(c *checkpoint.Checkpoint) {
 	if c.Log != s.log {
 		s.log, s.gap = c.Log, 0
 	}
+	s.taking = false
 	s.settledOnce()
 }
 

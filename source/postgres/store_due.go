@@ -75,17 +75,12 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	for _, n := range payloadBySink(ps) {
 		cut = cut || n >= dueBytes/max(len(sinks), 1)
 	}
-	ps, left, err := s.complete(ctx, ps, false)
-	if err != nil {
-		return nil, 0, err
+	ps, again, err := s.complete(ctx, ps, false)
+	wait := time.Duration(-1)
+	if next != nil {
+		wait = max(0, time.Duration(*next*float64(time.Second)))
 	}
-	switch {
-	case cut || left:
-		return ps, time.Millisecond, nil
-	case next == nil:
-		return ps, 0, nil
-	}
-	return ps, max(time.Duration(*next*float64(time.Second)), time.Millisecond), nil
+	return ps, sqlstore.NextLook(cut, again, wait), err
 }
 
 // withParked are those of the sinks that have parked deliveries: whoever holds the lock knows.
@@ -182,6 +177,6 @@ func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Pos
 	if err != nil {
 		return nil, false, s.fault("read a lane", err)
 	}
-	page, cut, err := s.complete(ctx, page, true)
-	return page, more || cut, err
+	page, again, err := s.complete(ctx, page, true)
+	return page, more || again > 0, err
 }

@@ -23,11 +23,13 @@ func storeFault(doing string, err error) error {
 	switch {
 	case pe.Code == "42501":
 		return stop("grant the role what `tailbox check` names")
-	case pe.Code == "42P01" && strings.Contains(pe.Message, "tailbox_"):
+	case pe.Code == noSuchTable && strings.Contains(pe.Message, "tailbox_"):
 		return fmt.Errorf("%w: %s: %w", source.ErrStop, doing, checkpoint.ErrNoTables)
 	case pe.Code == "42703" && strings.Contains(pe.Message, "tailbox_"):
 		return stop("run tailbox init, which brings the relay's tables up to date")
-	case pe.Code == "42P01" || pe.Code == "42703" || pe.Code == "3F000":
+	case pe.Code == noSuchTable:
+		return fmt.Errorf("%w: %s: %w: correct source.tables, or create what is missing", source.ErrNoTable, doing, err)
+	case pe.Code == "42703" || pe.Code == "3F000":
 		return stop("correct source.tables, or create what is missing")
 	case pe.Code == "42804" || pe.Code == "42883":
 		return stop("the type of a column does not fit: see `tailbox check`, and restart after ALTER TABLE")
@@ -46,6 +48,9 @@ func storeFault(doing string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
+
+// noSuchTable is the SQLSTATE of a name that is no relation.
+const noSuchTable = "42P01"
 
 // lockNotAvailable is the SQLSTATE of lock_timeout and NOWAIT.
 const lockNotAvailable = "55P03"

@@ -11,10 +11,11 @@ import (
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
-// countStart reads the pipeline's row, makes it where there is none, and counts the start as unclean.
+// countStart reads the pipeline's row, makes it where there is none, and counts the start as unclean. With $5 the row keeps the slot
+// that it names.
 const countStart = `
 INSERT INTO {checkpoint} AS c (pipeline, schema_version, slot, publication, unclean_starts, lease_epoch) VALUES ($1, $2, $3, $4, 1, 1)
-ON CONFLICT (pipeline) DO UPDATE SET slot = excluded.slot, publication = excluded.publication, unclean_starts = c.unclean_starts + 1, lease_epoch = c.lease_epoch + 1, updated_at = now()
+ON CONFLICT (pipeline) DO UPDATE SET slot = CASE WHEN $5 THEN c.slot ELSE excluded.slot END, publication = excluded.publication, unclean_starts = c.unclean_starts + 1, lease_epoch = c.lease_epoch + 1, updated_at = now()
 RETURNING source_id, resume, settled_above::text, started, log, last_commit, sweep_pending, unclean_starts - 1, schema_version`
 
 // acceptedGap finds the requests that accept the gap behind the present checkpoint. Those for another one are about a gap that
@@ -57,17 +58,14 @@ ORDER BY 1`
 
 // Load reads the state, and counts the start as unclean until something is settled.
 func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
-	var slot, publication any
-	if !s.cfg.Poll {
-		if err := s.ownSlot(ctx); err != nil {
-			return nil, err
-		}
-		slot, publication = s.cfg.Slot, s.cfg.Publication
+	claim, err := s.claim(ctx)
+	if err != nil {
+		return nil, err
 	}
 	out := &checkpoint.Loaded{}
 	var row checkpointRow
 	b := &pgx.Batch{}
-	b.Queue(s.q(countStart), s.cfg.Pipeline, schemaVersion, slot, publication).QueryRow(func(r pgx.Row) error {
+	b.Queue(s.q(countStart), s.cfg.Pipeline, schemaVersion, claim.slot, claim.publication, claim.keep).QueryRow(func(r pgx.Row) error {
 		return r.Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.started, &row.log, &row.lastCommit, &row.sweepPending,
 			&row.unclean, &row.version)
 	})
@@ -84,7 +82,6 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		return nil, fmt.Errorf("%w: the tables tailbox_* are of version %d, this tailbox knows %d: run a newer tailbox",
 			source.ErrStop, row.version, schemaVersion)
 	}
-	var err error
 	if out.Checkpoint, err = row.checkpoint(); err != nil {
 		return nil, fmt.Errorf("%w: load state: %w", source.ErrStop, err)
 	}
@@ -107,13 +104,27 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	return out, nil
 }
 
-// ownSlot refuses a slot that another pipeline uses: two readers of one slot would take each other's log away.
-func (s *store) ownSlot(ctx context.Context) error {
-	other, err := s.slotUser(ctx)
-	if err != nil || other == "" {
-		return err
+// A claim is what Load writes of slot and publication: nil = none. With keep, the row's slot stays.
+type claim struct {
+	slot, publication any
+	keep              bool
+}
+
+func (s *store) claim(ctx context.Context) (claim, error) {
+	if s.cfg.Poll {
+		// The slot of before is the pipeline's own as long as it is there.
+		slot, err := s.cfg.slot(ctx, s.conn.PgConn())
+		return claim{keep: slot != nil}, err
 	}
-	return fmt.Errorf("use replication slot %q: it is that of pipeline %s: %s: %w", s.cfg.Slot, other, s.slotUserCure(other), source.ErrStop)
+	own, err := s.claimSlot(ctx)
+	if err != nil {
+		return claim{}, err
+	}
+	s.taking = !own
+	if s.taking {
+		return claim{publication: s.cfg.Publication, keep: true}, nil
+	}
+	return claim{slot: s.cfg.Slot, publication: s.cfg.Publication}, nil
 }
 
 // slotUser is another pipeline that uses the configured slot; "" for none.

@@ -176,18 +176,25 @@ SELECT EXISTS (
 		AND (i.indkey[0] = a.attnum OR pg_get_expr(i.indpred, i.indrelid) LIKE '%' || quote_ident($2) || '%'))`
 
 // resolveTables finds the configured tables. A missing one is an error only an operator can mend.
-func resolveTables(ctx context.Context, conn *pgx.Conn, configured []outbox.Table) (tables, error) {
-	ts := tables{byName: make(map[string]*table, len(configured))}
+func resolveTables(ctx context.Context, conn *pgx.Conn, cfg *Config) (tables, error) {
+	ts := tables{byName: make(map[string]*table, len(cfg.Tables))}
 	var missing []error
-	for i := range configured {
-		t, err := resolveTable(ctx, conn, configured[i])
+	for i := range cfg.Tables {
+		t, err := resolveTable(ctx, conn, cfg.Tables[i])
 		if err != nil {
 			return tables{}, err
 		}
 		if t == nil {
 			missing = append(missing, fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is "+
-				"debezium or tailbox), or correct source.tables", source.ErrStop, quoteTable(&configured[i])))
+				"debezium or tailbox), or correct source.tables", source.ErrNoTable, quoteTable(&cfg.Tables[i])))
 			continue
+		}
+		if !cfg.Poll {
+			if u, err := t.moved(ctx, conn); err != nil {
+				return tables{}, err
+			} else if u != nil {
+				return tables{}, u
+			}
 		}
 		ts.byName[t.String()] = t
 		ts.order = append(ts.order, t)
@@ -219,11 +226,10 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 	if idBase == "" {
 		return nil, fmt.Errorf("%w: table %s has no column %q for the message's id: correct columns.id", source.ErrStop, t, conf.Columns.ID)
 	}
-	if strings.HasSuffix(idBase, "[]") {
-		return nil, fmt.Errorf("%w: column %q of table %s is an array, which cannot be an id: name a column of type uuid, text or bigint "+
-			"under columns.id", source.ErrStop, conf.Columns.ID, t)
-	}
 	t.id, t.sql = idTypeOf(idBase), quoteTable(&t.Table)
+	if err := t.identifies(ctx, conn, idBase); err != nil {
+		return nil, err
+	}
 	if t.Words == (outbox.Words{}) {
 		t.Words = outbox.DefaultWords
 	}

@@ -34,17 +34,10 @@ func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) 
 	switch {
 	case refused != nil && !(ctx.Err() != nil && errors.Is(refused, ctx.Err())):
 		return refused
-	case ended(ctx):
+	case source.Ended(ctx):
 		return nil // whatever the end of the context broke
 	}
 	return err
-}
-
-// ended tells whether a context is at its end. A socket's deadline is the context's, and may come a moment before the
-// context knows of it.
-func ended(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit source.Emit) error {

@@ -25,8 +25,8 @@ func session() []byte {
 	for _, m := range [][]byte{
 		wireKeepalive(100), wireLog(wireBegin(200, 1)), wireLog(wireRelation(7, "public", "a", fuzzColumns...)), wireLog(rows[0]), wireLog(rows[1]),
 		wireLog(wireCommit(208)), wireKeepalive(300), wireLog(wireBegin(400, 2)), wireLog([]byte{'U', 1, 2, 3}), wireLog(big), wireLog(huge), wireLog([]byte{'T'}),
-		wireLog(wireEmitted("tailbox", `{"id": "e", "payload_text": "`+strings.Repeat("p", 1500)+`"}`)), wireLog(wireEmitted("tailboxes", strings.Repeat("p", 5000))),
-		wireLog(wireEmitted("t", "{}")), wireLog(wireEmitted("tailbox", `{"payload": 1}`)),
+		wireLog(wireEmitted("tailbox", `{"id": "e", "type": "T", "payload_text": "`+strings.Repeat("p", 1500)+`"}`)), wireLog(wireEmitted("tailboxes", strings.Repeat("p", 5000))),
+		wireLog(wireEmitted("t", "{}")), wireLog(wireEmitted("tailbox", `{"topic": "x", "payload": 1}`)),
 		wireLog(wireCommit(408)), wireMessage('S', []byte("a\x00b\x00")), wireMessage('N', []byte("C00000\x00Mhello\x00\x00")), wireKeepalive(500),
 	} {
 		b = append(b, m...)

@@ -38,7 +38,7 @@ func (st *stream) renamedPlan(ctx context.Context, m *relation, cols []column, m
 // sameColumns tells whether the columns that the log announced are the table's first ones of today for certain, some of
 // them renamed since.
 func (cat *catalog) sameColumns(t *tableInfo, m *relation) bool {
-	listed := cat.published[tableName(&t.Table)]
+	listed := len(cat.published[tableName(&t.Table)])
 	if t.oid != m.oid || !t.intact || listed != 0 && listed != len(t.columns) || len(m.columns) > len(t.columns) {
 		return false
 	}
@@ -65,14 +65,18 @@ func columnNames(m *relation) []string {
 // generatedCure is the other cure for a generated column.
 const generatedCure = ", or, from Postgres 18 on and for rows written after it, let the publication have publish_generated_columns = stored"
 
+func (t *tableInfo) generatedColumn(name string) error {
+	return fmt.Errorf("read columns of %s: column %s is generated, and the log does not hold it: name a stored one under source.tables.columns%s: %w",
+		t, name, generatedCure, source.ErrStop)
+}
+
 // missingInLog says what helps where rows in the log lack columns.
 func (t *tableInfo) missingInLog(m *relation, missing *columns.Missing) error {
 	var gone, later []string
 	for _, name := range missing.Names {
 		c, ok := t.column(name)
 		if ok && c.generated {
-			return fmt.Errorf("read columns of %s: column %s is generated, and the log does not hold it: name a stored one under source.tables.columns%s: %w",
-				t, name, generatedCure, source.ErrStop)
+			return t.generatedColumn(name)
 		}
 		if ok {
 			later = append(later, name)

@@ -3,8 +3,9 @@ package postgres
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,19 +20,29 @@ import (
 
 // A catalog is what the server said about the configured tables and the publication at one time. Immutable.
 type catalog struct {
-	tables []*tableInfo
-	byName map[string]*tableInfo // schema.name, quoted
-	byOID  map[uint32]*tableInfo // of tables, their partitions and children
-	// published are all tables of the publication, quoted, with the number of columns that it publishes; 0 = all.
-	published map[string]int
+	tables    []*tableInfo
+	byName    map[string]*tableInfo // schema.name, quoted
+	byOID     map[uint32]*tableInfo // of tables, their partitions and children
+	published published
+}
+
+// published are all tables of the publication, quoted, with the columns that it publishes; none where the server does not tell (14).
+type published map[string][]string
+
+func (p published) holds(table string) bool {
+	_, ok := p[table]
+	return ok
 }
 
 // readCatalog reads the catalog, and checks that the log holds the inserts into all configured tables. What an operator has to mend
 // is an error that matches source.ErrStop.
 func (c *Config) readCatalog(ctx context.Context, conn *pgconn.PgConn) (*catalog, error) {
-	cat := &catalog{byName: map[string]*tableInfo{}, byOID: map[uint32]*tableInfo{}, published: map[string]int{}}
-	viaRoot, err := c.readPublication(ctx, conn, cat)
+	cat := &catalog{byName: map[string]*tableInfo{}, byOID: map[uint32]*tableInfo{}}
+	viaRoot, err := c.readPublication(ctx, conn)
 	if err != nil {
+		return nil, err
+	}
+	if cat.published, err = c.published(ctx, conn); err != nil {
 		return nil, err
 	}
 	for i := range c.Tables {
@@ -40,27 +51,60 @@ func (c *Config) readCatalog(ctx context.Context, conn *pgconn.PgConn) (*catalog
 			return nil, err
 		}
 		name := tableName(&info.Table)
-		switch {
-		case !info.permanent:
-			return nil, fmt.Errorf("check table %s: it is unlogged or temporary, so it is not in the log: ALTER TABLE %[1]s SET LOGGED: %w",
-				name, source.ErrStop)
-		case info.partitioned && !viaRoot:
-			return nil, fmt.Errorf("check publication %q: it publishes the partitions of %s as tables of their own: "+
-				"ALTER PUBLICATION %s SET (publish_via_partition_root = true): %w", c.Publication, name, quoteIdent(c.Publication), source.ErrStop)
-		case !cat.holds(name):
-			return nil, fmt.Errorf("check publication %q: it does not hold table %s (dropped, renamed or removed?), so the log lacks its rows: "+
-				"ALTER PUBLICATION %s ADD TABLE %s, or tailbox init: %w", c.Publication, name, quoteIdent(c.Publication), name, source.ErrStop)
+		if err := c.inLog(info, viaRoot, cat.published); err != nil {
+			return nil, err
 		}
 		cat.tables = append(cat.tables, info)
-		cat.byName[name], cat.byOID[info.oid] = info, info
-		for _, part := range info.parts {
-			cat.byOID[part] = info
+		cat.byName[name] = info
+		for _, oid := range info.oids() {
+			cat.byOID[oid] = info
 		}
 	}
 	return cat, nil
 }
 
-func (c *Config) readPublication(ctx context.Context, conn *pgconn.PgConn, cat *catalog) (viaRoot bool, err error) {
+// inLog refuses a table whose rows are not in the log, or not whole.
+func (c *Config) inLog(t *tableInfo, viaRoot bool, published published) error {
+	if err := c.publishable(t, viaRoot); err != nil {
+		return err
+	}
+	name := tableName(&t.Table)
+	if !published.holds(name) {
+		return fmt.Errorf("check publication %q: it does not hold table %s (dropped, renamed or removed?), so the log lacks its rows: "+
+			"ALTER PUBLICATION %s ADD TABLE %s, or tailbox init: %w", c.Publication, name, quoteIdent(c.Publication), name, source.ErrStop)
+	}
+	for _, column := range t.generated(published) {
+		return t.generatedColumn(column)
+	}
+	return c.childrenHeld(t, published)
+}
+
+// publishable refuses a table that the publication cannot hold as it is, or as the publication is.
+func (c *Config) publishable(t *tableInfo, viaRoot bool) error {
+	switch {
+	case !t.table:
+		return fmt.Errorf("check table %s: it is no table, so it is not in the log: name the table itself in source.tables: %w", tableName(&t.Table), source.ErrStop)
+	case !t.permanent:
+		return fmt.Errorf("check table %s: it is unlogged or temporary, so it is not in the log: ALTER TABLE %[1]s SET LOGGED: %w",
+			tableName(&t.Table), source.ErrStop)
+	case t.partitioned && !viaRoot:
+		return fmt.Errorf("check publication %q: it publishes the partitions of %s as tables of their own: "+
+			"ALTER PUBLICATION %s SET (publish_via_partition_root = true): %w", c.Publication, tableName(&t.Table), quoteIdent(c.Publication), source.ErrStop)
+	}
+	return nil
+}
+
+// generated are the columns that messages are made of, and that the log does not hold, because they are generated.
+func (t *tableInfo) generated(published published) (names []string) {
+	for _, name := range columns.Configured(&t.Table) {
+		if c, ok := t.column(name); ok && c.generated && !slices.Contains(published[tableName(&t.Table)], name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c *Config) readPublication(ctx context.Context, conn *pgconn.PgConn) (viaRoot bool, err error) {
 	rows, err := queryText(ctx, conn, "SELECT pubinsert, pubviaroot FROM pg_catalog.pg_publication WHERE pubname = "+
 		quoteLiteral(c.Publication))
 	switch {
@@ -72,26 +116,26 @@ func (c *Config) readPublication(ctx context.Context, conn *pgconn.PgConn, cat *
 		return false, fmt.Errorf("check publication %q: it does not publish inserts: ALTER PUBLICATION %s SET (publish = 'insert'): %w",
 			c.Publication, quoteIdent(c.Publication), source.ErrStop)
 	}
-	viaRoot = rows[0][1] == "t"
-	// As JSON: 14 has no column lists.
-	rows, err = queryText(ctx, conn, "SELECT schemaname, tablename, CASE WHEN pg_catalog.jsonb_typeof(to_jsonb(p) -> 'attnames') = 'array' "+
-		"THEN pg_catalog.jsonb_array_length(to_jsonb(p) -> 'attnames') ELSE 0 END FROM pg_catalog.pg_publication_tables p WHERE pubname = "+quoteLiteral(c.Publication))
-	if err != nil {
-		return false, fmt.Errorf("look up tables of publication %q: %w", c.Publication, err)
-	}
-	for _, r := range rows {
-		n, err := strconv.Atoi(r[2])
-		if err != nil {
-			return false, fmt.Errorf("look up tables of publication %q: number of columns: %w", c.Publication, err)
-		}
-		cat.published[quoteIdent(r[0])+"."+quoteIdent(r[1])] = n
-	}
-	return viaRoot, nil
+	return rows[0][1] == "t", nil
 }
 
-func (cat *catalog) holds(table string) bool {
-	_, ok := cat.published[table]
-	return ok
+// published lists what the publication holds.
+func (c *Config) published(ctx context.Context, conn *pgconn.PgConn) (published, error) {
+	// As JSON: 14 has no column lists.
+	rows, err := queryText(ctx, conn, "SELECT schemaname, tablename, coalesce(to_jsonb(p) -> 'attnames', 'null') FROM pg_catalog.pg_publication_tables p WHERE pubname = "+
+		quoteLiteral(c.Publication))
+	if err != nil {
+		return nil, fmt.Errorf("look up tables of publication %q: %w", c.Publication, err)
+	}
+	list := published{}
+	for _, r := range rows {
+		var names []string
+		if err := json.Unmarshal([]byte(r[2]), &names); err != nil {
+			return nil, fmt.Errorf("look up tables of publication %q: columns: %w", c.Publication, err)
+		}
+		list[quoteIdent(r[0])+"."+quoteIdent(r[1])] = names
+	}
+	return list, nil
 }
 
 // textOnly tells whether a column that messages are made of has no binary form that is known.

@@ -299,30 +299,38 @@ func TestEstablishNeedsThePublication(t *testing.T) {
 	}
 }
 
-// A generated column is not in the log, however long one waits.
+// A generated column is not in the log, however long one waits: what would be a message without it is refused before the first row comes.
 func TestGeneratedColumn(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"17", "18"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, servers.Shared(t, version), "CREATE TABLE a (id text PRIMARY KEY, type text, source text, payload text GENERATED ALWAYS AS (upper(source)) STORED)",
-				shape("tailbox", "a"))
+			r := newRig(t, servers.Shared(t, version), "CREATE TABLE a (id text PRIMARY KEY, type text, source text, payload text)", shape("tailbox", "a"))
 			from := r.establish()
-			x := r.run(source.Start{From: from})
-			r.exec("INSERT INTO a VALUES ('1', 't', 'p')")
-			x.fails(source.ErrStop, "column payload is generated")
-			findings, err := Check(context.Background(), r.cfg)
-			if problems := levels(findings, Problem); err != nil || !strings.Contains(problems, "payload") {
-				t.Errorf("check: %v, %s", err, problems)
+			for _, column := range []string{"payload", "message_group"} {
+				r.exec("ALTER TABLE a DROP IF EXISTS payload, DROP IF EXISTS message_group")
+				r.exec("ALTER TABLE a ADD " + column + " text GENERATED ALWAYS AS (upper(source)) STORED")
+				if column != "payload" {
+					r.exec("ALTER TABLE a ADD payload text")
+				}
+				want := "column " + column
+				r.run(source.Start{From: from}).fails(source.ErrStop, want+" is generated")
+				if _, err := r.src.Establish(t.Context()); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), want) {
+					t.Errorf("establish: %v", err)
+				}
+				findings, err := Check(t.Context(), r.cfg)
+				if problems := levels(findings, Problem); err != nil || strings.Count(problems, want+" of table public.a is generated") != 1 || strings.Contains(problems, "leaves out") {
+					t.Errorf("check: %v, %s", err, problems)
+				}
 			}
 			if version == "17" {
 				return
 			}
 			r.exec("ALTER PUBLICATION " + quoteIdent(r.cfg.Publication) + " SET (publish_generated_columns = stored)")
-			x = r.run(source.Start{From: r.establish()})
+			x := r.run(source.Start{From: r.establish()})
 			r.exec("INSERT INTO a VALUES ('2', 't', 'p')")
-			if ms, _ := x.messages(1); string(ms[0].Payload) != "P" {
-				t.Errorf("payload %q", ms[0].Payload)
+			if ms, _ := x.messages(1); ms[0].Group != "P" {
+				t.Errorf("group %q", ms[0].Group)
 			}
 		})
 	}

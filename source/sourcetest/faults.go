@@ -294,11 +294,11 @@ func testDropTable(t *testing.T, k Kind) {
 	x.stop()
 	r.must(k.DropTable(r.ctx, r.db, r.tables[len(tables)-1]), "drop table")
 	x = r.read(source.Start{From: resume})
-	if err := x.wait(); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "second") {
-		t.Errorf("Run without a table returned %v, want ErrStop and the table's name", err)
+	if err := x.wait(); !errors.Is(err, source.ErrNoTable) || !strings.Contains(err.Error(), "second") {
+		t.Errorf("Run without a table returned %v, want ErrNoTable and the table's name", err)
 	}
-	if st, err := r.db.Store(r.ctx); !errors.Is(err, source.ErrStop) || st != nil || !strings.Contains(err.Error(), "second") {
-		t.Errorf("a store without a table: %v, want ErrStop and the table's name", err)
+	if st, err := r.db.Store(r.ctx); !errors.Is(err, source.ErrNoTable) || st != nil || !strings.Contains(err.Error(), "second") {
+		t.Errorf("a store without a table: %v, want ErrNoTable and the table's name", err)
 	}
 }
 

@@ -136,11 +136,11 @@ func testPendingBesideWriters(t *testing.T, k Kind) {
 	}
 }
 
-// testFetch: rows that are still pending are read at the given position, in the order in which they were written, with
-// the sinks where they are parked.
 // fetchAll is more bytes than any test has.
 const fetchAll = 1 << 30
 
+// testFetch: rows that are still pending are read at the given position, in the order in which they were written, with
+// the sinks where they are parked; and no more of them than the caller has room for.
 func testFetch(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox"), table("debezium", "second")}})
 	for _, n := range []int{5, 4, 3, 2, 1} { // against the order of ids
@@ -170,8 +170,23 @@ func testFetch(t *testing.T, k Kind) {
 			t.Errorf("message %d is parked at %q, want %q", i, sinks, want)
 		}
 	}
-	if some, _, err := r.st.Fetch(r.ctx, refs, at, 1); err != nil || len(some) == 0 || some[0].ID != ms[0].ID {
-		t.Errorf("of what one byte allows %d messages came, %v; want the first at least", len(some), err)
+	for _, bytes := range []int{1, 2*ms[0].Size() - 1} { // one by one, and two by two
+		var pieces []string
+		for left := refs; len(left) > 0; {
+			some, _, err := r.st.Fetch(r.ctx, left, at, bytes)
+			r.must(err, "fetch a piece")
+			if len(some) == 0 {
+				break
+			}
+			if first := bytes - some[0].Size(); len(some) > 1 && first <= 0 || len(some) > 2 {
+				t.Errorf("%d messages came where there is room for %d bytes", len(some), bytes)
+			}
+			for _, m := range some {
+				pieces = append(pieces, short(m.ID))
+				left = slices.DeleteFunc(slices.Clone(left), func(ref checkpoint.RowRef) bool { return ref.ID == m.ID && ref.Table == m.Table })
+			}
+		}
+		equal(t, fmt.Sprintf("fetched by %d bytes", bytes), strings.Join(pieces, " "), "5 4 3 1 9")
 	}
 	ms, _, err = r.st.Fetch(r.ctx, nil, at, fetchAll)
 	r.must(err, "fetch nothing")

@@ -148,7 +148,7 @@ func testOutOfOrder(t *testing.T, k Kind) {
 // testLateRow: a row whose number is below what was read is not lost: it is among the pending rows when the barrier has
 // passed, and was not emitted.
 func testLateRow(t *testing.T, k Kind) {
-	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
+	r := newRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	r.insert(rows(1, 5, "g")...)
 	from := r.establish()
 	r.insert(rows(6, 2, "g")...)
@@ -158,6 +158,7 @@ func testLateRow(t *testing.T, k Kind) {
 	} else {
 		r.must(k.Number(r.ctx, r.db, r.tables[0], row(9, "late"), ms[0].Position.Commit-1, id(5)), "write a row with an old number")
 	}
+	r.open() // not before: nobody keeps its session alive
 	rows, err := r.st.Pending(r.ctx, "", 100)
 	r.must(err, "list pending rows")
 	r.src.Await(rows.Barrier)

@@ -92,7 +92,7 @@ const gapTries = 5
 // ErrNoCheckpoint is FindGap's where no position was ever taken.
 var ErrNoCheckpoint = errors.New("there is no checkpoint yet, so nothing can be missing: run tailbox init")
 
-// FindGap tells whether the next start would have to establish a new position, or to repeat a sweep that did not end; nil
+// FindGap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint, which saved reads. It changes nothing. Without a checkpoint it is an error: there is
 // nothing to accept.
 func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Checkpoint, error),
@@ -113,7 +113,7 @@ func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Check
 		case found.Lost != "":
 			gap = &Gap{From: c.Resume, Why: found.Lost}
 		case c.SweepPending:
-			gap = &Gap{From: c.Resume, Why: "the last sweep of pending rows did not end", Unswept: true}
+			gap = &Gap{From: c.Resume, Why: "pending rows have not been swept to the end", Unswept: true}
 		default:
 			return nil, nil
 		}
@@ -152,11 +152,11 @@ func JudgeGap(gap *Gap, tables []outbox.Table, look func(*outbox.Table) (name, c
 // listBytes bounds the payloads of one list.
 const listBytes = 64 << 20
 
-// ListParked lists what a selection selects, with whole messages, in the order in which a request would go through it: by
-// sink, group and position. At most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left
-// out. Limit 0 means the selection's own limit, or all. Whole reads deliveries, in the order of rows, and leaves out those that are gone.
+// ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
+// most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left out. Limit 0 means the selection's own
+// limit, or all. Read reads deliveries, with payloads or without, in the order of rows, and leaves out those that are gone.
 func ListParked(ctx context.Context, s Requests, sel checkpoint.Selection, limit int,
-	whole func(context.Context, []SelectedRow) ([]Listed, error),
+	read func(context.Context, []SelectedRow) ([]Listed, error),
 ) (list []Listed, more bool, err error) {
 	r := &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: sel}
 	if limit > 0 && (sel.Limit == 0 || limit < sel.Limit) {
@@ -169,7 +169,7 @@ func ListParked(ctx context.Context, s Requests, sel checkpoint.Selection, limit
 		if err != nil {
 			return nil, false, err
 		}
-		found, err := whole(ctx, c.Rows)
+		found, err := read(ctx, c.Rows)
 		if err != nil {
 			return nil, false, err
 		}

@@ -4,7 +4,7 @@ package sqlstore
 type PollReport struct {
 	// Sequence fills the sequence column; Last is the last number that it gave, or the highest that can be seen.
 	Sequence string `json:"sequence"`
-	Last     int64  `json:"last"`
+	Last     uint64 `json:"last"`
 	// Open are transactions that may hold numbers which cannot be seen yet, the oldest first: rows above wait for them.
 	Open []string `json:"open"`
 }

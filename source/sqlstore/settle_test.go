@@ -69,7 +69,7 @@ func TestFindGap(t *testing.T) {
 		"moved, and lost":    {saved: []string{"5", "6", "6"}, lost: map[string]string{"5": "a", "6": "b"}, want: "6 b"},
 		"moves all the time": {saved: []string{"1", "2", "3", "4", "5", "6"}, lost: map[string]string{"1": "a", "2": "a", "3": "a", "4": "a", "5": "a", "6": "a"}},
 		"removed":            {saved: []string{"5", ""}, lost: map[string]string{"5": "purged"}, fails: true},
-		"sweep":              {saved: []string{"5!", "5!"}, want: "5! the last sweep of pending rows did not end"},
+		"sweep":              {saved: []string{"5!", "5!"}, want: "5! pending rows have not been swept to the end"},
 	} {
 		reads := 0
 		gap, err := sqlstore.FindGap(t.Context(), func(context.Context) (*checkpoint.Checkpoint, error) {

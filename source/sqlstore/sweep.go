@@ -26,6 +26,18 @@ func Unmarked(t *outbox.Table, start string, first bool) (sweep bool, cure strin
 	return true, "they cannot be swept: run tailbox accept-gap --why … to go on without them"
 }
 
+// LeftAlone is what check says of rows that a first start leaves alone (source.start: now). Where rows are deleted when they are delivered, one
+// that is there is pending, and nothing remembers which of them were there before.
+func LeftAlone(t *outbox.Table, many string) Finding {
+	f := Finding{Level: Info, What: fmt.Sprintf("the first start leaves alone what is in %s now (source.start: now): %s", t, many)}
+	if t.OnDelivered == outbox.Delete {
+		f.Level, f.Cure = Warning, "remove them before, or set on_delivered to keep, or source.reconcile to 0s"
+		f.What += "; but with on_delivered: delete a row that is there is pending, so the comparison with the log (source.reconcile) delivers and deletes them later, as " +
+			"does a sweep after a lost position"
+	}
+	return f
+}
+
 const (
 	sweepMessages = 1024
 	sweepBytes    = 256 << 10

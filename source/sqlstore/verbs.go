@@ -116,9 +116,9 @@ func (p *part) edit(ctx context.Context, rows []SelectedRow) error {
 }
 
 // Add adds rows of one table, by id.
-func (p Present) Add(table string, rows map[string]*outbox.Message) {
-	for id, m := range rows {
-		p[MessageKey{Table: table, ID: id}] = m
+func (p Present) Add(table string, rows []*outbox.Message) {
+	for _, m := range rows {
+		p[MessageKey{Table: table, ID: m.ID}] = m
 	}
 }
 

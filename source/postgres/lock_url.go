@@ -1,0 +1,66 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// A place is a database of a server. That of a standby is the same as its primary's.
+type place struct{ system, database string }
+
+func placeOf(ctx context.Context, conn *pgx.Conn) (p place, err error) {
+	err = conn.QueryRow(ctx, "SELECT system_identifier::text, current_database() FROM pg_control_system()").Scan(&p.system, &p.database)
+	if err != nil {
+		return p, fmt.Errorf("look which database of which server it is: %w", err)
+	}
+	return p, nil
+}
+
+func (p place) String() string { return fmt.Sprintf("database %s of server %s", p.database, p.system) }
+
+// elsewhere says that the session at source.lock_url is not in the database that the session at source.url is in; "" if it is.
+// The log of one would be read by the checkpoint in the other.
+func elsewhere(ctx context.Context, url, lock *pgx.Conn) (what string, err error) {
+	read, err := placeOf(ctx, url)
+	if err != nil {
+		return "", err
+	}
+	held, err := placeOf(ctx, lock)
+	if err != nil || held == read {
+		return "", err
+	}
+	return fmt.Sprintf("source.lock_url leads to %s, and source.url to %s", held, read), nil
+}
+
+// elsewhereCure is for what elsewhere finds.
+const elsewhereCure = "let source.lock_url lead to the database of source.url, past the pooler"
+
+// onePlace refuses a source.lock_url that leads elsewhere. Conn is a session that is open already, at url (cfg.URL, or cfg.LockURL).
+func (c *Config) onePlace(ctx context.Context, conn *pgx.Conn, url string) (err error) {
+	if c.LockURL == "" || c.LockURL == c.URL {
+		return nil
+	}
+	at := c.URL
+	if url == c.URL {
+		at = c.LockURL
+	}
+	other, err := c.connect(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, other)) }()
+	read, lock := other, conn
+	if url == c.URL {
+		read, lock = conn, other
+	}
+	what, err := elsewhere(ctx, read, lock)
+	if err == nil && what != "" {
+		err = fmt.Errorf("%s: %s: %w", what, elsewhereCure, source.ErrStop)
+	}
+	return err
+}
