@@ -94,6 +94,9 @@ func (e *engine) judge(c *call, now time.Time) {
 	s := c.sink
 	reached, attempted, good := c.errs == nil, c.errs == nil, c.errs == nil
 	misconfigured := false
+	if good {
+		s.throttle.succeeded()
+	}
 	at := 0
 	for _, r := range c.runs {
 		for i := range r.n {
@@ -105,9 +108,10 @@ func (e *engine) judge(c *call, now time.Time) {
 			switch {
 			case err == nil:
 				reached, attempted, good = true, true, true
+				s.throttle.succeeded()
 			case class == sink.ClassThrottled:
 				reached, attempted = true, true
-				e.throttle(s, max(after, 100*time.Millisecond), err, now)
+				e.throttle(s, c.started, after, err, now)
 			case class == sink.ClassUnreachable:
 				attempted = true
 			case class == sink.ClassMisconfigured:

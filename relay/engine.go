@@ -83,9 +83,11 @@ type engine struct {
 
 	sweepDone bool // the sweep's rows have all been emitted
 	swept     int  // of them, how many are not settled yet
-	retries   retries
-	nextTick  time.Time
-	sampled   time.Time
+	// awaited is since when rows of the sweep cannot be settled because of who waits for the sweep; zero: they can.
+	awaited  time.Time
+	retries  retries
+	nextTick time.Time
+	sampled  time.Time
 }
 
 type phase int

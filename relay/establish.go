@@ -58,7 +58,7 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 	case gap != "":
 		log.Warn("log position lost: establishing a new one", "why", gap)
 	case old.SweepPending:
-		log.Info("the last sweep did not end: repeating it at a new position")
+		log.Info("pending rows have not been swept to the end: sweeping them at a new position")
 	case found.Moved:
 		cp := old
 		cp.SourceID, cp.Log = found.SourceID, old.Log+1

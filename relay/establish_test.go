@@ -2,11 +2,14 @@ package relay_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source"
 )
@@ -70,4 +73,31 @@ func TestSlowPositionKeepsTheSession(t *testing.T) {
 			t.Error("the store's session was lost")
 		}
 	})
+}
+
+// pendingSource is a source with pending rows.
+type pendingSource struct{ *scripted }
+
+func (pendingSource) Establish(context.Context) (source.Snapshot, error) {
+	return pendingSnapshot{}, nil
+}
+
+type pendingSnapshot struct{ source.Snapshot }
+
+func (pendingSnapshot) Resume() source.Resume                           { return "2" }
+func (pendingSnapshot) Judge(context.Context, bool, bool) (bool, error) { return true, nil }
+
+// A position that `tailbox init` has made, and of which no sweep has begun, looks like one whose sweep was broken off: the log says what
+// is true of both.
+func TestFirstSweepIsNotCalledRepeated(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	made := checkpoint.Checkpoint{SourceID: "s", Resume: "1", Log: 1, SweepPending: true}
+	p, err := relay.Establish(t.Context(), pendingSource{emitting()}, &fresh{}, &checkpoint.Loaded{SourceID: "s", Checkpoint: &made}, slog.New(slog.NewTextHandler(&b, nil)))
+	if err != nil || p.Snapshot == nil || !p.Checkpoint.SweepPending || p.Checkpoint.Log != 2 {
+		t.Fatalf("position %+v, %v", p, err)
+	}
+	if text := b.String(); strings.Contains(text, "repeat") || !strings.Contains(text, "pending rows have not been swept to the end: sweeping them at a new position") {
+		t.Errorf("log: %s", text)
+	}
 }

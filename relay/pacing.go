@@ -14,6 +14,8 @@ type ending struct {
 	took time.Duration
 	// sent: a delivery was started. durable: something was settled.
 	sent, durable bool
+	// loaded: the relay's state was loaded, and so all tables were there.
+	loaded bool
 }
 
 // A pacing tells how long to wait between terms that end by an error. The zero value is ready.

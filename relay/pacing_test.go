@@ -16,9 +16,9 @@ func TestPauses(t *testing.T) {
 	}{
 		"no connection":     {slices.Repeat([]ending{{took: short}}, 7), []time.Duration{200, 400, 800, 1600, 3200, 5000, 5000}},
 		"an idle log":       {[]ending{{took: short}, {took: short}, {took: long}, {took: short}}, []time.Duration{200, 400, 200, 400}},
-		"settled":           {[]ending{{took: short}, {took: short}, {short, true, true}, {took: short}}, []time.Duration{200, 400, 200, 400}},
+		"settled":           {[]ending{{took: short}, {took: short}, {took: short, sent: true, durable: true}, {took: short}}, []time.Duration{200, 400, 200, 400}},
 		"cannot be settled": {slices.Repeat([]ending{repeats(short), repeats(long)}, 5), []time.Duration{200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000}},
-		"then settled":      {append(slices.Repeat([]ending{repeats(short)}, 7), ending{short, true, true}), []time.Duration{200, 400, 800, 1600, 3200, 6400, 12800, 200}},
+		"then settled":      {append(slices.Repeat([]ending{repeats(short)}, 7), ending{took: short, sent: true, durable: true}), []time.Duration{200, 400, 800, 1600, 3200, 6400, 12800, 200}},
 		"no connection meanwhile": {append(slices.Repeat([]ending{repeats(short)}, 7), ending{took: short}, repeats(short)),
 			[]time.Duration{200, 400, 800, 1600, 3200, 6400, 12800, 5000, 25600}},
 	} {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -87,8 +88,12 @@ func (e *engine) opened(s *sinkState, now time.Time) {
 	e.report(s, now)
 }
 
-// throttle slows a sink as it asked for.
-func (e *engine) throttle(s *sinkState, wait time.Duration, err error, now time.Time) {
+// throttle slows a sink as it asked for in its answer to a call that started then.
+func (e *engine) throttle(s *sinkState, started time.Time, after time.Duration, err error, now time.Time) {
+	wait := s.throttle.rest(started, now, after)
+	if wait == 0 {
+		return
+	}
 	until := now.Add(wait)
 	if until.After(s.throttled) {
 		s.throttled = until
@@ -307,10 +312,20 @@ func (e *engine) died(sinkName string, d *delivery, class string) {
 	if d.route != nil {
 		name = d.route.Name
 	}
-	e.log.Warn("dead letter", "sink", sinkName, "type", d.Message.Type, "id", d.Message.ID, "class", class)
+	e.log.Warn("dead letter", "sink", sinkName, "type", inLog(d.Message.Type), "id", d.Message.ID, "class", class)
 	if f := e.cfg.Events.Dead; f != nil {
 		f(sinkName, name, class, 1)
 	}
+}
+
+// mostInLog bytes of a text of the application's go into the log: a type may be of any length.
+const mostInLog = 200
+
+func inLog(text string) string {
+	if len(text) <= mostInLog {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostInLog], "") + "…"
 }
 
 // parked takes note that a lane's park is durable.

@@ -161,7 +161,7 @@ func (e *engine) admit() {
 		m.Position = outbox.Position{Log: e.start.Log, Commit: commit, N: e.rank}
 		e.rank++
 	}
-	e.log.Info("pending rows that the log does not hold: delivering them", "rows", len(msgs))
+	e.log.Warn("pending rows that the log does not hold: delivering them", "rows", len(msgs))
 	if f := e.cfg.Events.Found; f != nil {
 		f(len(msgs))
 	}

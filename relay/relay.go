@@ -50,9 +50,10 @@ const (
 // Run relays until ctx ends; then it stops softly: what is in flight ends, is settled and confirmed, within
 // ShutdownTimeout. It returns nil then. Whatever fails on the way (a lost connection, a lost lock) ends a term: all
 // memory is forgotten, and a new term begins where the database says (R9). Only what an operator has to mend, an error
-// that matches source.ErrStop or source.ErrUnjudged, ends Run by itself.
+// that matches source.ErrStop or source.ErrUnjudged, ends Run by itself; a table that does not exist does so after some seconds.
 func (r *Relay) Run(ctx context.Context) error {
 	var pace pacing
+	var away absence
 	for {
 		began := time.Now()
 		r.last = ending{}
@@ -62,12 +63,17 @@ func (r *Relay) Run(ctx context.Context) error {
 			r.state("stopped", "")
 			return nil
 		}
-		if errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrUnjudged) {
+		again := away.mayEnd(err, r.last.loaded, r.last.took, time.Now())
+		if !again && (errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrUnjudged)) {
 			r.state("stopped", err.Error())
 			return err
 		}
 		var wait time.Duration
 		switch {
+		case again:
+			wait = awayEvery
+			r.cfg.Logger.Warn("a table does not exist: looking again, in case it is being made anew", "error", err, "at_most", source.AwayFor.String())
+			r.state("disconnected", err.Error())
 		case errors.Is(err, errRestart):
 			continue
 		case errors.Is(err, checkpoint.ErrLocked):
@@ -114,6 +120,7 @@ func (r *Relay) term(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load the relay's state: %w", err)
 	}
+	r.last.loaded = true
 	r.acquit(loaded)
 	if err := r.parkedElsewhere(loaded); err != nil {
 		return err

@@ -248,7 +248,7 @@ func (e *engine) steer(r *checkpoint.Request, done *checkpoint.Applied, now time
 		case checkpoint.VerbResume:
 			s.paused = false
 			s.breaker = breaker{}
-			s.throttled = time.Time{}
+			s.throttled, s.throttle = time.Time{}, throttle{}
 			s.liftAll()
 			e.opened(s, now)
 		}

@@ -105,6 +105,9 @@ type settlement struct {
 	safe    uint64
 	cp      *checkpoint.Checkpoint
 	began   time.Time
+	// refused are the indexes of rows that the database refuses to delete or mark, why what it said.
+	refused []int
+	why     error
 }
 
 // ask is the store asking, inside the transaction, which checkpoint is true if the settlement becomes durable.
@@ -181,7 +184,7 @@ func (e *engine) settleNow(now time.Time) bool {
 		return <-a.reply
 	}
 	e.operate(func(ctx context.Context) (func(), error) {
-		done, err := e.store.Settle(ctx, &s.Settlement)
+		done, err := e.settle(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("settle: %w", err)
 		}
@@ -315,23 +318,23 @@ func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
 	for _, m := range s.done {
 		e.release(m)
 	}
-	hidden := done.Invisible
+	hidden := 0
 	for i, m := range s.rows {
-		if len(hidden) > 0 && hidden[0] == i {
-			hidden = hidden[1:]
+		if _, found := slices.BinarySearch(done.Invisible, i); !found {
+			e.release(m)
+		} else if _, refused := slices.BinarySearch(s.refused, i); !refused {
+			hidden++
 			e.rows = append(e.rows, m)
-			continue
 		}
-		e.release(m)
 	}
-	if len(done.Invisible) > 0 {
+	if hidden > 0 {
 		e.rowsWait = min(max(2*e.rowsWait, invisibleRetry), maxInvisibleRetry)
 		e.rowsAt = now.Add(e.rowsWait)
-		e.lastTry = e.stopping && len(done.Invisible) == len(e.rows)
-	}
-	if len(done.Invisible) == 0 {
+		e.lastTry = e.stopping && hidden == len(e.rows)
+	} else {
 		e.rowsWait = 0
 	}
+	e.makeWay(s, done, now)
 	if done.Gone > 0 {
 		e.skipped("gone", done.Gone)
 	}
@@ -345,6 +348,7 @@ func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
 	}
 	clear(e.gated)
 	e.gated = e.gated[:0]
+	e.refuse(s)
 	if f := e.cfg.Events.Settled; f != nil {
 		f(len(s.items)+len(s.rows)+len(s.changes), now.Sub(s.began), done.Saved)
 	}

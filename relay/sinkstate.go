@@ -32,8 +32,9 @@ type sinkState struct {
 	cut   context.CancelCauseFunc
 
 	breaker   breaker
-	paused    bool // by an operator
-	throttled time.Time
+	paused    bool      // by an operator
+	throttled time.Time // until when it rests
+	throttle  throttle
 	gathers   time.Time         // no call before: it waits for more to send at once
 	pauses    map[string]*pause // destinations that are misconfigured, by name
 	why       string            // last reason for not being open

@@ -2,10 +2,10 @@ package relay
 
 import "time"
 
-// getStuck takes note that the source can read nothing more until an operator acts. What was read is settled before the
+// getStuck takes note that nothing more can be read, or that a row cannot be settled, until an operator acts. What was read is settled before the
 // relay ends, as far as sinks let it. The poller rests meanwhile.
 func (e *engine) getStuck(why error) {
-	e.log.Error("nothing more can be read: settling what was read", "error", why)
+	e.log.Error("an operator has to act: settling what was read", "error", why)
 	e.stuck = why
 	e.tellState("stuck", why.Error())
 	e.progressed(time.Now())

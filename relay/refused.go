@@ -1,0 +1,133 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// refusedMost is how many rows that the database refuses to delete or mark are told apart from those beside them. Where there are so
+// many, it refuses all of them.
+const refusedMost = 8
+
+// settle settles s. Where the database refuses what is to be done to rows, such as to one that another table refers to, the rest is settled
+// without them, and s.refused names them: they stop the relay, but what was delivered is not to be delivered again by each start until somebody
+// mends that. It runs beside the engine's loop.
+func (e *engine) settle(ctx context.Context, s *settlement) (*checkpoint.Settled, error) {
+	done, err := e.store.Settle(ctx, &s.Settlement)
+	if !errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrNoTable) { // without its table no start delivers anything
+		return done, err
+	}
+	a := separation{store: e.store, s: s, why: err}
+	for i := range s.Rows {
+		if !s.Rows[i].Parked { // it goes with what is parked
+			a.plain = append(a.plain, i)
+		}
+	}
+	if len(a.plain) == 0 {
+		return nil, err
+	}
+	return a.settle(ctx)
+}
+
+// A separation settles rows apart from all else, and from those that the database refuses.
+type separation struct {
+	store checkpoint.Store
+	s     *settlement
+	plain []int // indexes of rows
+	why   error
+	done  *checkpoint.Settled
+	// left are rows that are not visible yet, refused those that the database refuses.
+	left, refused []int
+}
+
+func (a *separation) settle(ctx context.Context) (_ *checkpoint.Settled, err error) {
+	all := a.s.Settlement
+	rest := checkpoint.Settlement{Park: all.Park, Changes: all.Changes}
+	var parked []int
+	for i := range all.Rows {
+		if all.Rows[i].Parked {
+			parked, rest.Rows = append(parked, i), append(rest.Rows, all.Rows[i])
+		}
+	}
+	rest.Checkpoint = func(invisible []int) *checkpoint.Checkpoint {
+		return all.Checkpoint(ascending(slices.Concat(a.plain, pick(parked, invisible))))
+	}
+	if a.done, err = a.store.Settle(ctx, &rest); errors.Is(err, source.ErrStop) {
+		return nil, a.why // they are not the cause, or not the only one
+	} else if err != nil {
+		return nil, err
+	}
+	a.left = pick(parked, a.done.Invisible)
+	if err := a.rows(ctx, a.plain, true); err != nil {
+		return nil, err
+	}
+	a.done.Invisible = ascending(slices.Concat(a.left, a.refused))
+	a.s.refused, a.s.why = ascending(a.refused), a.why
+	if cp := all.Checkpoint(a.done.Invisible); cp != nil {
+		a.done.Saved = true
+		return a.done, a.store.Save(ctx, cp)
+	}
+	return a.done, nil
+}
+
+// rows settles rows, by halves where some are refused. Known: these are.
+func (a *separation) rows(ctx context.Context, rows []int, known bool) error {
+	if len(a.refused) >= refusedMost {
+		a.refused = append(a.refused, rows...)
+		return nil
+	}
+	if !known || len(rows) == 1 {
+		some := &checkpoint.Settlement{}
+		for _, i := range rows {
+			some.Rows = append(some.Rows, a.s.Rows[i])
+		}
+		done, err := a.store.Settle(ctx, some)
+		if err == nil {
+			a.done.Gone += done.Gone
+			a.done.Awaited = a.done.Awaited || done.Awaited
+			a.left = append(a.left, pick(rows, done.Invisible)...)
+			return nil
+		}
+		if !errors.Is(err, source.ErrStop) {
+			return fmt.Errorf("settle rows apart: %w", err)
+		}
+		if len(rows) == 1 {
+			a.why, a.refused = err, append(a.refused, rows...)
+			return nil
+		}
+	}
+	half := len(rows) / 2
+	return errors.Join(a.rows(ctx, rows[:half], false), a.rows(ctx, rows[half:], false))
+}
+
+// pick are the elements at these indexes.
+func pick(of, at []int) []int {
+	out := make([]int, len(at))
+	for i, n := range at {
+		out[i] = of[n]
+	}
+	return out
+}
+
+func ascending(n []int) []int {
+	slices.Sort(n)
+	return n
+}
+
+// refuse forgets the rows that the database refuses: they stay unsettled, for the next start to try them again. The relay goes on with
+// what was read, and stops.
+func (e *engine) refuse(s *settlement) {
+	for _, i := range s.refused {
+		m := s.rows[i]
+		m.batch.done(e.memory)
+		e.forgetting(m)
+	}
+	if len(s.refused) > 0 && e.stuck == nil {
+		e.getStuck(fmt.Errorf("settle: %w", s.why))
+	}
+}
