@@ -23,6 +23,9 @@ const (
 func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup, which is to outlive its terminal
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	now := make(chan struct{})
 	ended := make(chan int, 1)
@@ -35,12 +38,12 @@ func main() {
 		case code := <-ended:
 			stop()
 			os.Exit(code)
-		case <-signals:
+		case s := <-signals:
 			switch {
 			case first.IsZero():
 				first = time.Now()
 				stop()
-			case !second && time.Since(first) > oneSignal:
+			case !second && s != syscall.SIGHUP && time.Since(first) > oneSignal: // a terminal that is closed may be told of again and again
 				second = true
 				close(now)
 				time.AfterFunc(lastGrace, func() { os.Exit(exitFailed) })

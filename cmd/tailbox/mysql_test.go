@@ -68,6 +68,7 @@ func testMySQL(t *testing.T, kind string) {
 	}
 	until(t, "the first message", func() bool { return len(r.delivered()) == 1 })
 	until(t, "the dead letter", func() bool { return strings.Contains(r.must("dead", "list"), "hooked") })
+	r.mustListBare()
 	if out := r.must("status"); !strings.Contains(out, kind+" ") || !strings.Contains(out, "running ") {
 		t.Errorf("status: %s", out)
 	}

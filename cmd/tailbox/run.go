@@ -35,9 +35,9 @@ func newRun() *command {
 	var file string
 	return &command{
 		name: "run", about: "relays messages until it is told to stop",
-		long: "It makes no tables: run tailbox init first. On SIGTERM or SIGINT it finishes what is in flight, within shutdown_timeout;\n" +
-			"a second signal ends it at once, and the next start repeats what was not settled. Several processes of one pipeline\n" +
-			"may run: one relays, the others stand by.",
+		long: "It makes no tables: run tailbox init first. On SIGTERM, SIGINT or SIGHUP it finishes what is in flight, within\n" +
+			"shutdown_timeout; a second SIGTERM or SIGINT ends it at once, and the next start repeats what was not settled. Several\n" +
+			"processes of one pipeline may run: one relays, the others stand by.",
 		example: "tailbox run -c tailbox.yaml",
 		flags:   func(fs *flag.FlagSet) { configFlag(fs, &file) },
 		run: func(ctx context.Context, sh *shell, _ []string) error {

@@ -43,7 +43,13 @@ func startProcess(t *testing.T, env []string, args ...string) *process {
 // startReading starts the program with a standard input; nil is an empty one.
 func startReading(t *testing.T, in *os.File, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0], args...)}
+	return startCommand(t, exec.Command(os.Args[0], args...), in, env)
+}
+
+// startCommand starts a command that becomes the program.
+func startCommand(t *testing.T, cmd *exec.Cmd, in *os.File, env []string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd}
 	if in != nil {
 		p.cmd.Stdin = in
 	}
@@ -76,16 +82,19 @@ func (p *process) signal(s os.Signal) {
 }
 
 func (r *rig) process(args ...string) *process {
-	var env []string
+	return startProcess(r.t, r.environment(), append(args, "-c", r.file)...)
+}
+
+func (r *rig) environment() (env []string) {
 	for name, value := range r.env {
 		env = append(env, name+"="+value)
 	}
-	return startProcess(r.t, env, append(args, "-c", r.file)...)
+	return env
 }
 
 func TestSignalStopsSoftly(t *testing.T) {
 	t.Parallel()
-	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			r, e := newEndpointRig(t)
@@ -103,17 +112,61 @@ func TestSignalStopsSoftly(t *testing.T) {
 	}
 }
 
-func TestSecondSignalStopsAtOnce(t *testing.T) {
+// TestHangupIsIgnoredWhereItWasAtTheStart: what nohup started outlives its terminal.
+func TestHangupIsIgnoredWhereItWasAtTheStart(t *testing.T) {
 	t.Parallel()
-	r, _ := newEndpointRig(t)
-	arrived, release := make(chan struct{}), make(chan struct{})
+	r, e := newEndpointRig(t)
+	p := startCommand(t, exec.Command("sh", "-c", `trap "" HUP; exec "$0" "$@"`, os.Args[0], "run", "-c", r.file), nil, r.environment())
+	r.send("a1", "a:1", `{}`)
+	until(t, "a1", func() bool { return e.got() == "a1" })
+	p.signal(syscall.SIGHUP)
+	r.send("a2", "a:1", `{}`)
+	until(t, "a2", func() bool { return strings.Contains(e.got(), "a2") })
+	p.signal(syscall.SIGTERM)
+	if code := p.ends(); code != exitDone {
+		t.Errorf("exit code %d\n%s", code, p.printed())
+	}
+}
+
+// TestHangupIsNoSecondSignal: a terminal that is closed is told of by the kernel and by the shell, whenever each comes to it.
+func TestHangupIsNoSecondSignal(t *testing.T) {
+	t.Parallel()
+	r, arrived, release := newHangingRig(t)
+	p := r.process("run")
+	r.send("a1", "a:1", `{}`)
+	<-arrived
+	p.signal(syscall.SIGHUP)
+	until(t, "the soft stop", func() bool { return strings.Contains(p.printed(), "msg=stopping") })
+	first := time.Now()
+	until(t, "more signals", func() bool {
+		p.signal(syscall.SIGHUP)
+		return time.Since(first) > 2*oneSignal
+	})
+	release()
+	if code := p.ends(); code != exitDone || strings.Contains(p.printed(), "at once") || len(r.outbox()) != 0 {
+		t.Errorf("exit code %d, %d rows are left\n%s", code, len(r.outbox()), p.printed())
+	}
+}
+
+// newHangingRig has an endpoint that tells when its request has arrived, and does not answer until it is released, or the test ends.
+func newHangingRig(t *testing.T) (r *rig, arrived <-chan struct{}, release func()) {
+	t.Helper()
+	r, _ = newEndpointRig(t)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	release = sync.OnceFunc(func() { close(answer) })
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		close(arrived)
-		<-release
+		close(asked)
+		<-answer
 	}))
 	t.Cleanup(hanging.Close)
-	t.Cleanup(func() { close(release) })
+	t.Cleanup(release)
 	r.env["API_URL"] = hanging.URL
+	return r, asked, release
+}
+
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	r, arrived, _ := newHangingRig(t)
 	p := r.process("run")
 	r.send("a1", "a:1", `{}`)
 	<-arrived
@@ -171,15 +224,7 @@ func TestOneSignalSentTwiceStopsSoftly(t *testing.T) {
 // TestSoftStopIsBounded: a call that does not end is cut off, and the log says so.
 func TestSoftStopIsBounded(t *testing.T) {
 	t.Parallel()
-	r, _ := newEndpointRig(t)
-	arrived, release := make(chan struct{}), make(chan struct{})
-	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		close(arrived)
-		<-release
-	}))
-	t.Cleanup(hanging.Close)
-	t.Cleanup(func() { close(release) })
-	r.env["API_URL"] = hanging.URL
+	r, arrived, _ := newHangingRig(t)
 	text, err := os.ReadFile(r.file)
 	if err != nil {
 		t.Fatal(err)

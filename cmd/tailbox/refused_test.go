@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// TestRefusedRow: a row that the database refuses to mark stops the relay. The others are marked, and no start delivers again what is delivered:
+// who starts the relay over and over sends nothing twice.
+func TestRefusedRow(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, strings.Replace(strings.Replace(awayConfig, "EXTRA", "", 1), "reconcile", `slot: "${SLOT}", reconcile`, 1))
+		r.env["KIND"] = "postgres"
+		testRefusedRow(t, r, refusedRow{
+			insert: func(typ string) { r.sql("INSERT INTO outbox (type, payload) VALUES ($1, '{}')", typ) },
+			refuse: func() {
+				r.sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+					IF OLD.type = 'bad' THEN RAISE 'not this one'; END IF; RETURN NEW; END $$`)
+				r.sql("CREATE TRIGGER refuse BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION refuse()")
+			},
+			mend:    func() { r.sql("DROP TRIGGER refuse ON outbox") },
+			pending: func() string { return r.ask("SELECT count(*)::text FROM outbox WHERE status = 'pending'") },
+		})
+	})
+	for _, kind := range servers.MySQLKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := servers.SharedMySQL(t, kind)
+			name := server.NewDatabase(t)
+			conn, err := server.Connect(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			exec := func(sql string) string {
+				t.Helper()
+				res, err := conn.Execute(sql)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if res.RowNumber() == 0 {
+					return ""
+				}
+				text, err := res.GetString(0, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text
+			}
+			r := &rig{t: t, file: write(t, "tailbox.yaml", strings.Replace(awayConfig, "EXTRA", "", 1)),
+				env: map[string]string{"DATABASE_URL": server.SocketURL(name), "KIND": kind}}
+			testRefusedRow(t, r, refusedRow{
+				insert: func(typ string) { exec("INSERT INTO outbox (type, payload) VALUES ('" + typ + "', '{}')") },
+				refuse: func() {
+					exec(`CREATE TRIGGER refuse BEFORE UPDATE ON outbox FOR EACH ROW BEGIN
+						IF OLD.type = 'bad' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'; END IF; END`)
+				},
+				mend:    func() { exec("DROP TRIGGER refuse") },
+				pending: func() string { return exec("SELECT COUNT(*) FROM outbox WHERE status = 'pending'") },
+			})
+		})
+	}
+	t.Run("mongodb", func(t *testing.T) {
+		t.Parallel()
+		server := servers.SharedMongo(t)
+		outbox := server.Client(t).Database(server.NewDatabase(t)).Collection("outbox")
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := &rig{t: t, file: write(t, "tailbox.yaml", strings.Replace(awayConfig, "EXTRA", `, schema: "${DATABASE}"`, 1)),
+			env: map[string]string{"DATABASE_URL": server.URL(), "DATABASE": outbox.Database().Name(), "KIND": "mongodb"}}
+		insert := func(typ string) {
+			_, err := outbox.InsertOne(t.Context(), bson.D{{Key: "type", Value: typ}, {Key: "payload", Value: "{}"}})
+			must(err)
+		}
+		testRefusedRow(t, r, refusedRow{
+			insert: insert,
+			refuse: func() { // one of that type can be delivered, and not two
+				_, err := outbox.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "status", Value: 1}}, Options: options.Index().SetName("refuse").
+					SetUnique(true).SetPartialFilterExpression(bson.D{{Key: "type", Value: "bad"}, {Key: "status", Value: "delivered"}})})
+				must(err)
+				insert("bad")
+			},
+			mend: func() { must(outbox.Indexes().DropOne(t.Context(), "refuse")) },
+			pending: func() string {
+				n, err := outbox.CountDocuments(t.Context(), bson.D{{Key: "status", Value: bson.D{{Key: "$ne", Value: "delivered"}}}})
+				must(err)
+				return strconv.FormatInt(n, 10)
+			},
+		})
+	})
+}
+
+// A refusedRow is a table of whose rows one of type bad can be refused.
+type refusedRow struct {
+	insert       func(typ string)
+	refuse, mend func()
+	pending      func() string
+}
+
+func testRefusedRow(t *testing.T, r *rig, row refusedRow) {
+	t.Helper()
+	r.lines = filepath.Join(filepath.Dir(r.file), "lines.json")
+	r.must("init")
+	row.refuse()
+	for i := range 40 {
+		row.insert(map[bool]string{true: "bad", false: fmt.Sprint("t", i)}[i == 20])
+	}
+	delivered := 0
+	for start := range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // where it does not stop
+		if got := r.with(ctx, "run"); got.code != exitFailed || !strings.Contains(got.err, "on_delivered") && !strings.Contains(got.err, "unique index") {
+			t.Errorf("run: %+v", got)
+		}
+		cancel()
+		if got := row.pending(); got != "1" {
+			t.Errorf("after start %d, %s rows are pending", start+1, got)
+		}
+		if n := len(r.delivered()); start == 0 {
+			delivered = n
+		} else if n != delivered {
+			t.Errorf("%d deliveries by the first start, %d after start %d", delivered, n, start+1)
+		}
+	}
+	row.mend()
+	stop := r.relay()
+	row.insert("last")
+	until(t, "the rest", func() bool { return row.pending() == "0" && len(r.delivered()) == delivered+1 })
+	if got := stop(); got.code != exitDone {
+		t.Errorf("run: %+v", got)
+	}
+}
