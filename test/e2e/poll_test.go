@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -57,8 +59,8 @@ func TestPoll(t *testing.T) {
 
 func poll(t *testing.T, kind string) {
 	t.Helper()
-	// What MySQL and MariaDB count, they count for the whole server.
-	o := Options{Kind: kind, Own: kind != "postgres", Schema: pollSchemaPostgres, Tables: pollTables, Source: []string{"read: poll"},
+	// What is counted in the end, is counted for the whole server.
+	o := Options{Kind: kind, Own: true, Schema: pollSchemaPostgres, Tables: pollTables, Source: []string{"read: poll"},
 		Sinks: []string{"out: {kind: stdout}"}}
 	if kind != "postgres" {
 		o.Schema = pollSchemaMySQL
@@ -84,6 +86,7 @@ func poll(t *testing.T, kind string) {
 		ledger.Killed(pending)
 	}
 	load.Stop()
+	b.logStatements()
 	r := b.Start(lines.Read)
 	b.AwaitSettled(2 * time.Minute)
 	Pause(2 * time.Second) // what it does at its start is over
@@ -98,8 +101,8 @@ func poll(t *testing.T, kind string) {
 	if truth.Count() < pollRows || reordered == 0 {
 		t.Errorf("%d rows, %d out of order: this proves nothing", truth.Count(), reordered)
 	}
-	if rate > idleMost {
-		t.Errorf("an idle relay makes %.2f queries a second, want at most %.0f", rate, idleMost)
+	if rate == 0 || rate > idleMost {
+		t.Errorf("an idle relay makes %.2f queries a second, want at most %.0f, and some", rate, idleMost)
 	}
 }
 
@@ -138,20 +141,37 @@ func (b *Bed) numbered() (*Truth, int) {
 	return t, t.reordered
 }
 
-// queries is how many statements (MySQL, MariaDB) or transactions, each of which is at least one (Postgres), the server has
-// counted.
+// logged begins what Postgres logs of a statement of a relay, by the server's log_line_prefix.
+//
+//nolint:gochecknoglobals // a constant
+var logged = regexp.MustCompile(`(?m)^\S+ \S+ UTC \[\d+\] tailbox_e2e LOG:  (?:statement|execute [^:]*): `)
+
+// logStatements has Postgres log the statements of sessions that begin from now on. Its own statistics would not do: other processes,
+// such as autovacuum, count in them, and a session reports late.
+func (b *Bed) logStatements() {
+	b.tb.Helper()
+	if b.Kind == "postgres" {
+		b.Exec("ALTER DATABASE " + b.DB + " SET log_statement = 'all'")
+	}
+}
+
+// queries is how many statements the server has had: all (MySQL, MariaDB), or those of relays since logStatements (Postgres).
 func (b *Bed) queries() int64 {
 	b.tb.Helper()
-	if b.Kind != "postgres" {
-		rows, err := b.RowsMySQL(b.context(), "SHOW GLOBAL STATUS LIKE 'Questions'")
+	if b.Kind == "postgres" {
+		text, err := os.ReadFile(b.PG.Log())
 		if err != nil {
 			b.tb.Fatal(err)
 		}
-		n, err := strconv.ParseInt(rows[0][1], 10, 64)
-		if err != nil {
-			b.tb.Fatal(err)
-		}
-		return n
+		return int64(len(logged.FindAll(text, -1)))
 	}
-	return Ask[int64](b, "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()")
+	rows, err := b.RowsMySQL(b.context(), "SHOW GLOBAL STATUS LIKE 'Questions'")
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	n, err := strconv.ParseInt(rows[0][1], 10, 64)
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return n
 }
