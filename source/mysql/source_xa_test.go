@@ -26,6 +26,9 @@ func (r *sourceRig) prepareXA(name string, statements ...string) {
 	if err := c.Close(); err != nil {
 		r.t.Fatal(err)
 	}
+	if err := servers.AwaitLeft(r.ctx, r.conn, strconv.Itoa(int(c.GetConnectionID()))); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // finishXA commits a prepared transaction, or rolls it back. It is its session's until that has ended.
@@ -118,8 +121,7 @@ func TestXAPreparedBeforePosition(t *testing.T) {
 			t.Errorf("it says that the log was purged: %s", log.String())
 		}
 		from = r.establish()
-		purge := "PURGE BINARY LOGS TO '" + x.resumed(t).place.name() + "'"
-		r.exec(purge)
+		r.purge(x.resumed(t).place.name())
 		r.finishXA("COMMIT", "e")
 		r.exec(insert(3))
 		x = r.run(from)
@@ -167,7 +169,7 @@ func TestXASearchLeavesNothing(t *testing.T) {
 		r.src = New(r.cfg)
 		r.prepareXA("gone", insert(10))
 		r.exec("FLUSH BINARY LOGS")
-		r.exec("PURGE BINARY LOGS TO '" + mustResume(t, r.establish()).place.name() + "'")
+		r.purge(mustResume(t, r.establish()).place.name())
 		r.prepareXA("done", insert(20))
 		r.exec("FLUSH BINARY LOGS")
 		r.finishXA("COMMIT", "done")
