@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,6 +98,9 @@ func TestSignalStopsSoftly(t *testing.T) {
 	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
+			if s == syscall.SIGHUP {
+				needHangup(t)
+			}
 			r, e := newEndpointRig(t)
 			p := r.process("run")
 			r.send("a1", "a:1", `{}`)
@@ -131,6 +135,7 @@ func TestHangupIsIgnoredWhereItWasAtTheStart(t *testing.T) {
 // TestHangupIsNoSecondSignal: a terminal that is closed is told of by the kernel and by the shell, whenever each comes to it.
 func TestHangupIsNoSecondSignal(t *testing.T) {
 	t.Parallel()
+	needHangup(t)
 	r, arrived, release := newHangingRig(t)
 	p := r.process("run")
 	r.send("a1", "a:1", `{}`)
@@ -148,14 +153,23 @@ func TestHangupIsNoSecondSignal(t *testing.T) {
 	}
 }
 
+// needHangup skips a test where SIGHUP is ignored: what is started inherits that, as from nohup, and is right to live on.
+func needHangup(t *testing.T) {
+	t.Helper()
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored here, and so in all that is started")
+	}
+}
+
 // newHangingRig has an endpoint that tells when its request has arrived, and does not answer until it is released, or the test ends.
 func newHangingRig(t *testing.T) (r *rig, arrived <-chan struct{}, release func()) {
 	t.Helper()
 	r, _ = newEndpointRig(t)
 	asked, answer := make(chan struct{}), make(chan struct{})
 	release = sync.OnceFunc(func() { close(answer) })
+	tell := sync.OnceFunc(func() { close(asked) })
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		close(asked)
+		tell()
 		<-answer
 	}))
 	t.Cleanup(hanging.Close)
