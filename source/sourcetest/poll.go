@@ -108,23 +108,19 @@ func testOutOfOrder(t *testing.T, k Kind) {
 			}
 		})
 	}
+	// The last row is written when all others are, so it is read after them.
+	last, seen := id(99_999_999), map[string]bool{}
+	r.must(r.app.Insert(r.ctx, r.tables[0], row(99_999_998, "first")), "insert")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		all.Wait()
-	}()
-	// The last row is written when all others are, so it is read after them.
-	last, seen := id(99_999_999), map[string]bool{}
-	r.must(r.app.Insert(r.ctx, r.tables[0], row(99_999_998, "first")), "insert")
-	for writing := true; !seen[last]; {
-		if writing {
-			select {
-			case <-done:
-				writing = false
-				r.insert(row(99_999_999, "last"))
-			default:
-			}
+		if err := r.app.Insert(r.ctx, r.tables[0], row(99_999_999, "last")); err != nil {
+			t.Errorf("write the last row: %v", err)
 		}
+	}()
+	defer func() { <-done }()
+	for !seen[last] {
 		for _, m := range x.next("all rows").Messages {
 			if seen[m.ID] {
 				t.Fatalf("%s came twice", m.ID)
