@@ -2,10 +2,12 @@ package mongo
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -174,41 +176,56 @@ func appendDate(dst []byte, ms int64) []byte {
 // appendJSONText writes s as a JSON string. Only what must be is escaped; what is no UTF-8 becomes U+FFFD, since JSON cannot
 // hold it.
 func appendJSONText(dst, s []byte) []byte {
-	const digits = "0123456789abcdef"
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
+	if !utf8.Valid(s) {
+		var mended []byte
+		for _, r := range string(s) {
+			mended = utf8.AppendRune(mended, r)
 		}
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRune(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				dst = append(append(dst, s[from:i]...), "\uFFFD"...)
-				i++
-				from = i
-				continue
-			}
-			i += n
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-		}
-		i++
-		from = i
+		s = mended
 	}
-	return append(append(dst, s[from:]...), '"')
+	dst = append(dst, '"')
+	for {
+		n := plainJSON(s)
+		dst = append(dst, s[:n]...)
+		if n == len(s) {
+			return append(dst, '"')
+		}
+		dst = appendJSONEscape(dst, s[n])
+		s = s[n+1:]
+	}
+}
+
+func appendJSONEscape(dst []byte, c byte) []byte {
+	const digits = "0123456789abcdef"
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\t':
+		return append(dst, '\\', 't')
+	case '\r':
+		return append(dst, '\\', 'r')
+	}
+	return append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+}
+
+// plainJSON is how many bytes at the beginning of s a JSON string has as they are. Payloads are little else, so it looks at eight at
+// a time.
+func plainJSON(s []byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; len(s)-i >= 8; i += 8 {
+		// A byte that is 0 gets its top bit when 1 is taken from it, and a control character when a space is. Both borrow from the
+		// byte above, which may then look like one, too; but the lowest one that is found is one.
+		w := binary.LittleEndian.Uint64(s[i:])
+		found := ((w - ones*' ') | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones)) &^ w & tops
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
 }

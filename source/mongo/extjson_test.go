@@ -1,6 +1,8 @@
 package mongo
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -135,6 +137,24 @@ func TestExtendedJSONForms(t *testing.T) {
 		`"t":{"$date":"2023-11-14T22:13:20.123Z"},"a":[1,{}],"x":{"$binary":{"base64":"eHk=","subType":"00"}}}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
+	}
+}
+
+// What must be escaped is found wherever it stands, and whatever stands before it; bytes that are no UTF-8 are replaced one by one.
+func TestJSONText(t *testing.T) {
+	t.Parallel()
+	for c := range 256 {
+		for _, before := range []byte{0, 0x1f, ' ', '"', '\\', 'x', 0x7f, 0x80, 0xc3, 0xff} {
+			for at := 1; at < 20; at++ {
+				s := bytes.Repeat([]byte{'x'}, 20)
+				s[at-1], s[at] = before, byte(c)
+				var got string
+				text := appendJSONText(nil, s)
+				if err := json.Unmarshal(text, &got); err != nil || got != string([]rune(string(s))) {
+					t.Fatalf("%q: got %s, which is %q, %v", s, text, got, err)
+				}
+			}
+		}
 	}
 }
 
