@@ -70,6 +70,37 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
+// BenchmarkEvent takes an insert from the server's event into a batch.
+func BenchmarkEvent(b *testing.B) {
+	id := bson.NewObjectID()
+	raw, err := bson.Marshal(bson.D{
+		{Key: "txnNumber", Value: int64(1)}, {Key: "lsid", Value: bson.D{{Key: "id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: make([]byte, 16)}}}},
+		{Key: "_id", Value: bson.D{{Key: "_data", Value: strings.Repeat("8", 110)}}}, {Key: "operationType", Value: "insert"},
+		{Key: "clusterTime", Value: bson.Timestamp{T: 1, I: 1}}, {Key: "wallTime", Value: bson.DateTime(1000)},
+		{Key: "fullDocument", Value: bson.D{
+			{Key: "_id", Value: id}, {Key: "aggregatetype", Value: "order"}, {Key: "aggregateid", Value: "30"}, {Key: "type", Value: "OrderPlaced"},
+			{Key: "payload", Value: bson.D{{Key: "customer", Value: 30}, {Key: "note", Value: strings.Repeat("x", 170)}}},
+		}},
+		{Key: "ns", Value: bson.D{{Key: "db", Value: "shop"}, {Key: "coll", Value: "outbox"}}}, {Key: "documentKey", Value: bson.D{{Key: "_id", Value: id}}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	table := kitTable("debezium")
+	streamed, err := newStreamTable(&table)
+	if err != nil {
+		b.Fatal(err)
+	}
+	st := &stream{source: &Source{}, tables: []streamTable{streamed}, dec: decoder{maxMessage: 1 << 20},
+		emit: func(context.Context, *source.Batch) error { return nil }}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := st.event(b.Context(), raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkSettle settles rows of a table with delete, 5,000 a transaction.
 func BenchmarkSettle(b *testing.B) {
 	const chunk = 5000

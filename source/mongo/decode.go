@@ -65,7 +65,7 @@ func (d *decoder) pick(p *plan, doc []byte) error {
 		if !ok {
 			return e.err
 		}
-		if i, wanted := p.slots[string(key)]; wanted && d.vals[i].typ == 0 {
+		if i := p.slot(key); i >= 0 && d.vals[i].typ == 0 {
 			d.vals[i] = v
 		}
 	}

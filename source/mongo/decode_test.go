@@ -199,3 +199,44 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
+
+// An event's table is found by the names, whatever else a server says beside them.
+func TestTableOf(t *testing.T) {
+	t.Parallel()
+	st := &stream{}
+	for _, name := range []string{"outbox", "other"} {
+		table := kitTable("debezium")
+		table.Name = name
+		streamed, err := newStreamTable(&table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.tables = append(st.tables, streamed)
+	}
+	for _, test := range []struct {
+		ns   bson.D
+		want string
+	}{
+		{bson.D{{Key: "db", Value: "shop"}, {Key: "coll", Value: "outbox"}}, "outbox"},
+		{bson.D{{Key: "coll", Value: "other"}, {Key: "db", Value: "shop"}}, "other"},
+		{bson.D{{Key: "db", Value: "shop"}, {Key: "coll", Value: "other"}, {Key: "more", Value: 1}}, "other"},
+		{bson.D{{Key: "db", Value: "shop"}, {Key: "coll", Value: "orders"}}, ""},
+		{bson.D{{Key: "db", Value: "sho"}, {Key: "coll", Value: "outbox"}}, ""},
+		{bson.D{{Key: "db", Value: "shop"}}, ""},
+	} {
+		raw, err := bson.Marshal(test.ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if table := st.tableOf(raw); table != nil {
+			got = table.table.Name
+		}
+		if got != test.want {
+			t.Errorf("%s: got %q, want %q", bson.Raw(raw), got, test.want)
+		}
+	}
+	if st.tableOf(nil) != nil {
+		t.Error("no name is that of a table")
+	}
+}

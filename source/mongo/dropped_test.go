@@ -197,7 +197,9 @@ func TestLostBehindInvalidate(t *testing.T) {
 			return nil
 		}}
 	table := &cfg.Tables[0]
-	st.tables = []streamTable{{[]byte(table.Schema), []byte(table.Name), table, newPlan(table)}}
+	streamed, err := newStreamTable(table)
+	r.must(err)
+	st.tables = []streamTable{streamed}
 	st.follow(ctx, changes)
 	defer func() { st.feed.close(r.ctx) }() // the last one
 	if err := st.read(ctx); seen != "2" {

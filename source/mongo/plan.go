@@ -1,6 +1,8 @@
 package mongo
 
 import (
+	"slices"
+
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
 )
@@ -10,7 +12,6 @@ import (
 type plan struct {
 	table string
 	names []string
-	slots map[string]int // into names
 	// Indexes into names; -1 = the table has no such column.
 	id, typ, topic, key, payload, headers                        int
 	tenant, contentType, idempotencyKey, correlationID, priority int
@@ -22,16 +23,15 @@ type plan struct {
 }
 
 func newPlan(t *outbox.Table) *plan {
-	p := &plan{table: t.String(), slots: make(map[string]int), untyped: columns.Untyped(t)}
+	p := &plan{table: t.String(), untyped: columns.Untyped(t)}
 	find := func(name string) int {
 		if name == "" {
 			return -1
 		}
-		i, ok := p.slots[name]
-		if !ok {
+		i := slices.Index(p.names, name)
+		if i < 0 {
 			i = len(p.names)
 			p.names = append(p.names, name)
-			p.slots[name] = i
 		}
 		return i
 	}
@@ -50,4 +50,15 @@ func newPlan(t *outbox.Table) *plan {
 		}
 	}
 	return p
+}
+
+// slot is the index of a name, -1 where no field of it is wanted. Names are few, and most differ in their length already: to
+// compare them takes less than to hash one.
+func (p *plan) slot(key []byte) int {
+	for i, name := range p.names {
+		if len(name) == len(key) && name == string(key) {
+			return i
+		}
+	}
+	return -1
 }

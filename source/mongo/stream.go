@@ -91,7 +91,11 @@ func (s *Source) run(ctx context.Context, from opTime, start source.Start, emit 
 	}
 	for i := range s.cfg.Tables {
 		t := &s.cfg.Tables[i]
-		st.tables = append(st.tables, streamTable{[]byte(t.Schema), []byte(t.Name), t, newPlan(t)})
+		streamed, err := newStreamTable(t)
+		if err != nil {
+			return err
+		}
+		st.tables = append(st.tables, streamed)
 	}
 	if err := st.watch(ctx, position{at: from + 1}); err != nil {
 		return err
@@ -229,8 +233,17 @@ func clusterTime(ctx context.Context, client *mongo.Client) (opTime, error) {
 // A streamTable is a table, and how its documents are read.
 type streamTable struct {
 	database, name []byte
+	ns             namespace // as the server writes it
 	table          *outbox.Table
 	plan           *plan
+}
+
+func newStreamTable(t *outbox.Table) (streamTable, error) {
+	ns, err := bson.Marshal(bson.D{{Key: "db", Value: t.Schema}, {Key: "coll", Value: t.Name}})
+	if err != nil {
+		return streamTable{}, fmt.Errorf("name the collection %s: %w", t, err)
+	}
+	return streamTable{database: []byte(t.Schema), name: []byte(t.Name), ns: ns, table: t, plan: newPlan(t)}, nil
 }
 
 // A stream is one Run once it is connected. It belongs to one goroutine.

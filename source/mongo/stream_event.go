@@ -25,11 +25,13 @@ type change struct {
 	wall     int64 // milliseconds since 1970; 0 where the server does not say (before 6.0)
 	document []byte
 	inTxn    bool
-	id       value
-	// Names of the collection, and for a rename of the new one.
-	database, name     []byte
-	toDatabase, toName []byte
+	key      []byte // the document's, with its _id
+	// ns is the collection's, and for a rename to that of the new one.
+	ns, to namespace
 }
+
+// A namespace is a collection's name as an event has it: a document of db and coll, where a database's has only db; nil = none.
+type namespace []byte
 
 // parseChange finds the parts of an event. Nothing is copied.
 func parseChange(raw []byte) (change, error) {
@@ -53,11 +55,11 @@ func parseChange(raw []byte) (change, error) {
 		case string(key) == "fullDocument":
 			c.document = v.data
 		case string(key) == "ns":
-			c.database, c.name = namespaceOf(v.data)
+			c.ns = v.data
 		case string(key) == "to":
-			c.toDatabase, c.toName = namespaceOf(v.data)
+			c.to = v.data
 		case string(key) == "documentKey":
-			c.id = valueOf(v.data, "_id")
+			c.key = v.data
 		}
 	}
 	if e.err == nil && (c.op == nil || c.at == 0) {
@@ -69,8 +71,8 @@ func parseChange(raw []byte) (change, error) {
 	return c, nil
 }
 
-func namespaceOf(doc []byte) (database, name []byte) {
-	e := elementsOf(doc)
+func (n namespace) names() (database, name []byte) {
+	e := elementsOf(n)
 	for {
 		key, v, ok := e.next()
 		if !ok {
@@ -86,6 +88,12 @@ func namespaceOf(doc []byte) (database, name []byte) {
 	}
 }
 
+// String is the name for messages.
+func (n namespace) String() string {
+	database, name := n.names()
+	return fmt.Sprintf("%s.%s", database, name)
+}
+
 // valueOf is a field of a document; its type is 0 where there is none.
 func valueOf(doc []byte, name string) value {
 	e := elementsOf(doc)
@@ -98,7 +106,14 @@ func valueOf(doc []byte, name string) value {
 }
 
 // tableOf finds a configured table; nil where it is none.
-func (st *stream) tableOf(database, name []byte) *streamTable {
+func (st *stream) tableOf(ns namespace) *streamTable {
+	for i := range st.tables {
+		if t := &st.tables[i]; bytes.Equal(t.ns, ns) {
+			return t
+		}
+	}
+	// A server may say more in it, or in another order.
+	database, name := ns.names()
 	for i := range st.tables {
 		if t := &st.tables[i]; bytes.Equal(t.name, name) && bytes.Equal(t.database, database) {
 			return t
@@ -116,9 +131,9 @@ func (st *stream) event(ctx context.Context, raw bson.Raw) error {
 	if string(c.op) != "insert" {
 		return st.ending(ctx, &c, valueOf(raw, "_id").data)
 	}
-	t := st.tableOf(c.database, c.name)
+	t := st.tableOf(c.ns)
 	if t == nil {
-		return fmt.Errorf("read a change event: the insert is into %s.%s, which is no table of this pipeline", c.database, c.name)
+		return fmt.Errorf("read a change event: the insert is into %s, which is no table of this pipeline", c.ns)
 	}
 	if err := st.room(ctx, len(c.document)); err != nil {
 		return err
@@ -166,7 +181,7 @@ func (st *stream) message(ctx context.Context, t *streamTable, c *change) (*outb
 	case errors.Is(err, mongo.ErrNoDocuments):
 		// The application removed it meanwhile, or an earlier start delivered it: there is nothing left to deliver. It is a
 		// message all the same, so that it is seen that something was not.
-		if id, err := st.dec.idText(c.id); err == nil && t.table.Columns.ID == "_id" {
+		if id, err := st.dec.idText(valueOf(c.key, "_id")); err == nil && t.table.Columns.ID == "_id" {
 			m.ID = arena.StringOf(id)
 		}
 		m.Table = t.plan.table
@@ -198,7 +213,7 @@ func (st *stream) reopenAfter(ctx context.Context) error {
 func (st *stream) fetch(ctx context.Context, t *streamTable, c *change) (bson.Raw, error) {
 	coll := st.client.Database(t.table.Schema).Collection(t.table.Name)
 	// The event was that of a majority, so a majority's read at the primary sees it.
-	return coll.FindOne(ctx, bson.D{{Key: "_id", Value: c.id.rawValue()}}, options.FindOne()).Raw()
+	return coll.FindOne(ctx, bson.D{{Key: "_id", Value: valueOf(c.key, "_id").rawValue()}}, options.FindOne()).Raw()
 }
 
 // ending handles an event after which a table's name stands for something else. Everything before it is emitted first.
@@ -207,8 +222,8 @@ func (st *stream) ending(ctx context.Context, c *change, token bson.Raw) error {
 	if what == "invalidate" {
 		return st.reopenBehind(ctx, c, token)
 	}
-	taken := st.tableOf(c.toDatabase, c.toName) != nil
-	ours := taken || st.tableOf(c.database, c.name) != nil || what == "dropDatabase" && st.inDatabase(c.database)
+	taken := st.tableOf(c.to) != nil
+	ours := taken || st.tableOf(c.ns) != nil || what == "dropDatabase" && st.inDatabase(c.ns)
 	if !ours {
 		return nil
 	}
@@ -224,7 +239,7 @@ func (st *stream) ending(ctx context.Context, c *change, token bson.Raw) error {
 		return st.taken(ctx, c)
 	}
 	st.cfg.Logger.Warn("a collection of the outbox was dropped or renamed: reading on what the log has of another one by its name",
-		"operation", what, "collection", fmt.Sprintf("%s.%s", c.database, c.name))
+		"operation", what, "collection", c.ns.String())
 	return st.look(ctx)
 }
 
@@ -263,13 +278,13 @@ func (st *stream) taken(ctx context.Context, c *change) error {
 	}
 	place := place{at: c.at, ended: true}.resume()
 	st.cfg.Logger.Error("another collection was given the name of one of the outbox: the log does not tell what is in it",
-		"collection", fmt.Sprintf("%s.%s", c.toDatabase, c.toName), "before", fmt.Sprintf("%s.%s", c.database, c.name))
+		"collection", c.to.String(), "before", c.ns.String())
 	settled := st.source.await(place)
 	if err := st.send(ctx, &source.Batch{Resume: place}); err != nil {
 		return err
 	}
 	if err := st.cfg.existing(ctx, st.client); err != nil {
-		return fmt.Errorf("read the log beyond the rename of %s.%s to %s.%s: %w", c.database, c.name, c.toDatabase, c.toName, err)
+		return fmt.Errorf("read the log beyond the rename of %s to %s: %w", c.ns, c.to, err)
 	}
 	// Reading would begin at this place again and again, until it is saved that it was passed.
 	select {
@@ -277,12 +292,12 @@ func (st *stream) taken(ctx context.Context, c *change) error {
 		return ctx.Err()
 	case <-settled:
 	}
-	return fmt.Errorf("read the log beyond the rename of %s.%s to %s.%s: another collection has taken its place: %w",
-		c.database, c.name, c.toDatabase, c.toName, source.ErrGap)
+	return fmt.Errorf("read the log beyond the rename of %s to %s: another collection has taken its place: %w", c.ns, c.to, source.ErrGap)
 }
 
 // inDatabase tells whether a table lies in a database; every one does where it is not named.
-func (st *stream) inDatabase(database []byte) bool {
+func (st *stream) inDatabase(ns namespace) bool {
+	database, _ := ns.names()
 	for i := range st.tables {
 		if database == nil || bytes.Equal(st.tables[i].database, database) {
 			return true
