@@ -133,7 +133,8 @@ func renew(ctx context.Context, src source.Source, store checkpoint.Store, loade
 	// The operator's word for a first start counts until that start's sweep has ended, where nothing of the log was settled. It does not count for
 	// a position that was lost: what was committed since it was made has still to come.
 	first := loaded.Checkpoint == nil || old.LastCommit == 0 && (gap == "" || old.SweepPending)
-	sweep, err := pinging(ctx, store, func(ctx context.Context) (bool, error) { return snapshot.Judge(ctx, first, loaded.AcceptGap) })
+	known := source.Known{First: first, Again: first && loaded.Checkpoint != nil, AcceptGap: loaded.AcceptGap}
+	sweep, err := pinging(ctx, store, func(ctx context.Context) (bool, error) { return snapshot.Judge(ctx, known) })
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("judge pending rows: %w", err), snapshot.Close(ctx))
 	}

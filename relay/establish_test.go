@@ -54,7 +54,7 @@ type slowSnapshot struct{ source.Snapshot }
 func (slowSnapshot) Resume() source.Resume       { return "1" }
 func (slowSnapshot) Close(context.Context) error { return nil }
 
-func (slowSnapshot) Judge(context.Context, bool, bool) (bool, error) {
+func (slowSnapshot) Judge(context.Context, source.Known) (bool, error) {
 	<-time.After(time.Minute)
 	return false, nil
 }
@@ -84,8 +84,8 @@ func (pendingSource) Establish(context.Context) (source.Snapshot, error) {
 
 type pendingSnapshot struct{ source.Snapshot }
 
-func (pendingSnapshot) Resume() source.Resume                           { return "2" }
-func (pendingSnapshot) Judge(context.Context, bool, bool) (bool, error) { return true, nil }
+func (pendingSnapshot) Resume() source.Resume                             { return "2" }
+func (pendingSnapshot) Judge(context.Context, source.Known) (bool, error) { return true, nil }
 
 // A position that `tailbox init` has made, and of which no sweep has begun, looks like one whose sweep was broken off: the log says what
 // is true of both.

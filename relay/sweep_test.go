@@ -48,8 +48,8 @@ type alteredSnapshot struct {
 	of altered
 }
 
-func (alteredSnapshot) Resume() source.Resume                           { return "1" }
-func (alteredSnapshot) Judge(context.Context, bool, bool) (bool, error) { return true, nil }
+func (alteredSnapshot) Resume() source.Resume                             { return "1" }
+func (alteredSnapshot) Judge(context.Context, source.Known) (bool, error) { return true, nil }
 func (s alteredSnapshot) Pending(ctx context.Context, _ uint32, emit source.Emit) error {
 	err := emit(ctx, messages(3))
 	for s.of.large && s.of.closed.Load() == 0 && err == nil {

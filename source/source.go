@@ -119,15 +119,25 @@ type Examined struct {
 type Snapshot interface {
 	// Resume is the position that the snapshot belongs to.
 	Resume() Resume
-	// Judge tells whether there are rows to sweep. First is true where no position was ever used before: rows of a table
-	// without a status column are then judged by the configured start (pending or now). ErrUnjudged, with the cure, where
-	// nothing tells which rows are pending and the operator has not accepted the gap.
-	Judge(ctx context.Context, first, acceptGap bool) (sweep bool, err error)
+	// Judge tells whether there are rows to sweep. ErrUnjudged, with the cure, where nothing tells which rows are pending and the
+	// operator has not accepted the gap.
+	Judge(ctx context.Context, known Known) (sweep bool, err error)
 	// Pending emits the rows that Judge found pending, ordered as they are to be delivered, with positions {log, 0, rank} and
 	// with ParkedAt. Batches carry no Resume.
 	Pending(ctx context.Context, log uint32, emit Emit) error
 	// Close ends the snapshot, not the position.
 	Close(ctx context.Context) error
+}
+
+// Known is what is known where rows are judged, beside what their own columns say.
+type Known struct {
+	// First: no position was ever used before, so rows of a table without a status column are judged by the configured start.
+	First bool
+	// Again, with First: a position was made before, and its sweep did not end. Among the rows are those that were written since, which start does
+	// not mean where it says now.
+	Again bool
+	// AcceptGap: the operator gives up what nothing tells.
+	AcceptGap bool
 }
 
 var (

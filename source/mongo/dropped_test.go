@@ -146,7 +146,7 @@ func TestCollectionRenamedTo(t *testing.T) {
 				}
 				snap, err := r.src.Establish(r.ctx)
 				r.must(err)
-				sweep, err := snap.Judge(r.ctx, false, false)
+				sweep, err := snap.Judge(r.ctx, source.Known{})
 				if on == outbox.Keep && (!errors.Is(err, source.ErrUnjudged) || !strings.Contains(err.Error(), r.cfg.Tables[0].String())) ||
 					on == outbox.Delete && (err != nil || !sweep) {
 					t.Errorf("judge: %v, %v", sweep, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -31,7 +32,7 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 		return nil, err
 	}
 	return sqlstore.JudgeGap(gap, s.cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
-		_, cure = s.cfg.pendingRows(t, false)
+		_, cure = s.cfg.pendingRows(t, source.Known{})
 		return t.String(), cure, nil
 	})
 }

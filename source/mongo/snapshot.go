@@ -92,12 +92,12 @@ func (s *tableSnapshot) Resume() source.Resume { return place{at: s.at}.resume()
 func (s *tableSnapshot) Close(ctx context.Context) error { return disconnect(ctx, s.client) }
 
 // Judge implements source.Snapshot.
-func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool, error) {
+func (s *tableSnapshot) Judge(ctx context.Context, known source.Known) (bool, error) {
 	s.sweeps = nil
 	var unjudged []error
 	for i := range s.cfg.Tables {
 		t := &s.cfg.Tables[i]
-		where, cure := s.cfg.pendingRows(t, first)
+		where, cure := s.cfg.pendingRows(t, known)
 		if where == nil {
 			continue
 		}
@@ -105,7 +105,7 @@ func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool,
 		switch {
 		case err != nil:
 			return false, err
-		case found && cure != "" && !acceptGap:
+		case found && cure != "" && !known.AcceptGap:
 			unjudged = append(unjudged, fmt.Errorf("collection %s has documents and no status field: %s: %w", t, cure, source.ErrUnjudged))
 		case found && cure == "":
 			s.sweeps = append(s.sweeps, sweep{t, where})
@@ -135,11 +135,11 @@ func (s *tableSnapshot) find(ctx context.Context, database, name string, where b
 
 // pendingRows is the filter by which a table's documents are pending at a new position; nil = none is. With a cure, nothing
 // tells: if there are such documents at all, an operator has to do what it says.
-func (c *Config) pendingRows(t *outbox.Table, first bool) (where bson.D, cure string) {
+func (c *Config) pendingRows(t *outbox.Table, known source.Known) (where bson.D, cure string) {
 	if where := pendingCondition(t); where != nil {
 		return where, ""
 	}
-	sweep, cure := sqlstore.Unmarked(t, c.Start, first)
+	sweep, cure := sqlstore.Unmarked(t, c.Start, known)
 	if !sweep {
 		return nil, ""
 	}

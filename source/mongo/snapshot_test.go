@@ -29,7 +29,7 @@ func TestSweepOutlastsSnapshot(t *testing.T) {
 		r.fill(4 * parkedAtOnce)
 		snap, err := New(r.cfg).Establish(r.ctx)
 		r.must(err)
-		sweep, err := snap.Judge(r.ctx, true, false)
+		sweep, err := snap.Judge(r.ctx, source.Known{First: true})
 		r.must(err)
 		equal(t, "sweep", sweep, true)
 		err = snap.Pending(r.ctx, 1, func(ctx context.Context, _ *source.Batch) error {

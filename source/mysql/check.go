@@ -270,7 +270,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 		}
 	}
 	for _, t := range c.tables {
-		where, cure := c.cfg.pendingRows(t, true)
+		where, cure := c.cfg.pendingRows(t, source.Known{First: true})
 		if c.misworded[t] {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -32,7 +33,7 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		_, cure = cfg.pendingRows(info, false)
+		_, cure = cfg.pendingRows(info, source.Known{})
 		return info.String(), cure, nil
 	})
 }

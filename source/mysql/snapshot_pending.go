@@ -17,7 +17,7 @@ import (
 )
 
 // Judge implements source.Snapshot.
-func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool, error) {
+func (s *tableSnapshot) Judge(ctx context.Context, known source.Known) (bool, error) {
 	s.sweeps = nil
 	var unjudged []error
 	for i := range s.cfg.Tables {
@@ -29,7 +29,7 @@ func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool,
 		if err != nil {
 			return false, err
 		}
-		where, cure := s.cfg.pendingRows(info, first)
+		where, cure := s.cfg.pendingRows(info, known)
 		if where == "" {
 			continue
 		}
@@ -40,7 +40,7 @@ func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool,
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("look for pending rows in %s: %w", info, err)
-		case len(found) > 0 && cure != "" && !acceptGap:
+		case len(found) > 0 && cure != "" && !known.AcceptGap:
 			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", info, cure, source.ErrUnjudged))
 		case len(found) > 0 && cure == "":
 			s.sweeps = append(s.sweeps, sweep{rows, where})
@@ -51,11 +51,11 @@ func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool,
 
 // pendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
 // tells: if there are such rows at all, an operator has to do what it says.
-func (c *Config) pendingRows(t *tableInfo, first bool) (where, cure string) {
+func (c *Config) pendingRows(t *tableInfo, known source.Known) (where, cure string) {
 	if where := t.pendingCondition("t"); where != "" {
 		return where, ""
 	}
-	sweep, cure := sqlstore.Unmarked(&t.Table, c.Start, first)
+	sweep, cure := sqlstore.Unmarked(&t.Table, c.Start, known)
 	if !sweep {
 		return "", ""
 	}

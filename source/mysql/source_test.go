@@ -343,7 +343,7 @@ func TestEstablishUnderLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := seen{swept: map[string]bool{}, from: snap.Resume()}
-			if _, err := snap.Judge(r.ctx, false, false); err != nil {
+			if _, err := snap.Judge(r.ctx, source.Known{}); err != nil {
 				t.Fatal(err)
 			}
 			s.swept = r.swept(snap)

@@ -182,7 +182,7 @@ func (r *sourceRig) sweep() (ms []*outbox.Message) {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = snap.Close(r.ctx) }()
-	if _, err := snap.Judge(r.ctx, false, false); err != nil {
+	if _, err := snap.Judge(r.ctx, source.Known{}); err != nil {
 		r.t.Fatal(err)
 	}
 	err = snap.Pending(r.ctx, 1, func(_ context.Context, b *source.Batch) error {

@@ -81,7 +81,7 @@ func TestAllColumnTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = snap.Close(context.Background()) }()
-			if sweep, err := snap.Judge(context.Background(), false, false); err != nil || !sweep {
+			if sweep, err := snap.Judge(context.Background(), source.Known{}); err != nil || !sweep {
 				t.Fatalf("Judge returned %v, %v", sweep, err)
 			}
 			if err := snap.Pending(context.Background(), 1, func(_ context.Context, b *source.Batch) error {
@@ -158,7 +158,7 @@ func TestFieldTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = snap.Close(context.Background()) }()
-	if _, err := snap.Judge(context.Background(), false, false); err != nil {
+	if _, err := snap.Judge(context.Background(), source.Known{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := snap.Pending(context.Background(), 1, func(_ context.Context, b *source.Batch) error {

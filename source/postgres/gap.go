@@ -40,7 +40,7 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		_, cure = cfg.pendingRows(info, false)
+		_, cure = cfg.pendingRows(info, source.Known{})
 		return info.String(), cure, nil
 	})
 	if gap != nil && !gap.Unswept && cfg.Messages != "" {

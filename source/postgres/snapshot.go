@@ -130,10 +130,10 @@ func (s *tableSnapshot) Resume() source.Resume { return source.Resume(s.resume.S
 func (s *tableSnapshot) Close(ctx context.Context) error { return closeConn(ctx, s.conn) }
 
 // Judge implements source.Snapshot.
-func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool, error) {
+func (s *tableSnapshot) Judge(ctx context.Context, known source.Known) (bool, error) {
 	s.sweeps = nil
 	var unjudged []error
-	if s.cfg.Messages != "" && !first && !acceptGap && s.within == "" {
+	if s.cfg.Messages != "" && !known.First && !known.AcceptGap && s.within == "" {
 		unjudged = append(unjudged, fmt.Errorf("messages that were written by pg_logical_emit_message with the prefix %q are in no table, and those "+
 			"that the lost log held cannot be swept: run tailbox accept-gap --why … to go on without them: %w", s.cfg.Messages, source.ErrUnjudged))
 	}
@@ -142,7 +142,7 @@ func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool,
 		if err != nil {
 			return false, err
 		}
-		where, cure := s.cfg.pendingRows(rows.table, first)
+		where, cure := s.cfg.pendingRows(rows.table, known)
 		if where == "" {
 			continue
 		}
@@ -153,7 +153,7 @@ func (s *tableSnapshot) Judge(ctx context.Context, first, acceptGap bool) (bool,
 		switch {
 		case err != nil:
 			return false, err
-		case found && cure != "" && !acceptGap:
+		case found && cure != "" && !known.AcceptGap:
 			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", rows.table, cure, source.ErrUnjudged))
 		case found && cure == "":
 			s.sweeps = append(s.sweeps, sweep{rows, where})
@@ -173,11 +173,11 @@ func (s *tableSnapshot) exists(ctx context.Context, rows *rowReader, where strin
 
 // pendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
 // tells: if there are such rows at all, an operator has to do what it says.
-func (c *Config) pendingRows(t *tableInfo, first bool) (where, cure string) {
+func (c *Config) pendingRows(t *tableInfo, known source.Known) (where, cure string) {
 	if where := t.pendingCondition("t"); where != "" {
 		return where, ""
 	}
-	sweep, cure := sqlstore.Unmarked(&t.Table, c.Start, first)
+	sweep, cure := sqlstore.Unmarked(&t.Table, c.Start, known)
 	if !sweep {
 		return "", ""
 	}

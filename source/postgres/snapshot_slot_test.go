@@ -51,7 +51,7 @@ func TestEstablishWaitsForOpenTransactions(t *testing.T) {
 		t.Fatal(a.err)
 	}
 	defer func() { _ = a.snap.Close(context.Background()) }()
-	if sweep, err := a.snap.Judge(context.Background(), false, true); err != nil || sweep {
+	if sweep, err := a.snap.Judge(context.Background(), source.Known{AcceptGap: true}); err != nil || sweep {
 		t.Errorf("Judge returned %v, %v for a table of shape tailbox without status column", sweep, err)
 	}
 }

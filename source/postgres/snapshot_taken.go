@@ -19,7 +19,7 @@ var _ source.Snapshot = takenSlot{}
 func (s takenSlot) Resume() source.Resume { return source.Resume(s.resume.String()) }
 
 // Judge implements source.Snapshot.
-func (s takenSlot) Judge(context.Context, bool, bool) (bool, error) { return false, nil }
+func (s takenSlot) Judge(context.Context, source.Known) (bool, error) { return false, nil }
 
 // Pending implements source.Snapshot.
 func (s takenSlot) Pending(context.Context, uint32, source.Emit) error { return nil }

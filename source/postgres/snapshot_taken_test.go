@@ -30,7 +30,7 @@ func TestTakeSlotOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sweep, err := taken.Judge(context.Background(), true, false); sweep || err != nil {
+	if sweep, err := taken.Judge(context.Background(), source.Known{First: true}); sweep || err != nil {
 		t.Errorf("Judge returned %v, %v", sweep, err)
 	}
 	if want := r.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot); string(taken.Resume()) != want {

@@ -20,7 +20,7 @@ func (r *rig) snapshot(first, acceptGap bool) (source.Snapshot, bool, error) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = snap.Close(context.Background()) })
-	sweep, err := snap.Judge(context.Background(), first, acceptGap)
+	sweep, err := snap.Judge(context.Background(), source.Known{First: first, AcceptGap: acceptGap})
 	return snap, sweep, err
 }
 

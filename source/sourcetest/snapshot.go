@@ -29,7 +29,7 @@ func (r *rig) snapshot() source.Snapshot {
 func (r *rig) judge(acceptGap bool) (source.Snapshot, bool) {
 	r.t.Helper()
 	snap := r.snapshot()
-	sweep, err := snap.Judge(r.ctx, false, acceptGap)
+	sweep, err := snap.Judge(r.ctx, source.Known{AcceptGap: acceptGap})
 	r.must(err, "judge")
 	return snap, sweep
 }
@@ -159,7 +159,7 @@ func testOpenTransaction(t *testing.T, k Kind) {
 		r.must(a.err, "establish")
 		r.insert(row(first+2, "g"))
 		got := map[string]int{}
-		sweep, err := a.snap.Judge(r.ctx, false, false)
+		sweep, err := a.snap.Judge(r.ctx, source.Known{})
 		r.must(err, "judge")
 		if sweep {
 			ms, _ := r.pending(a.snap, 1)
@@ -191,6 +191,7 @@ func testJudge(t *testing.T, k Kind) {
 		rows             string // of rows 1 to 3: pending, or what settled them
 		start            string
 		first, acceptGap bool
+		again            bool
 		want             string
 		cure             string
 	}{
@@ -199,6 +200,13 @@ func testJudge(t *testing.T, k Kind) {
 		"first, accepted":            {table: plain, rows: "pending", first: true, acceptGap: true},
 		"first, pending":             {table: plain.with(outbox.Keep), rows: "pending", start: "pending", first: true, want: "1 2 3"},
 		"first, now":                 {table: plain, rows: "pending", start: "now", first: true},
+		"again, now":                 {table: plain, rows: "pending", start: "now", first: true, again: true, want: "1 2 3"},
+		"again, unsaid, keep":        {table: plain.with(outbox.Keep), rows: "pending", first: true, again: true, cure: "since the first position"},
+		"again, now, keep":           {table: plain.with(outbox.Keep), rows: "pending", start: "now", first: true, again: true, cure: "source.start to pending"},
+		"again, now, accepted":       {table: plain.with(outbox.Keep), rows: "pending", start: "now", first: true, again: true, acceptGap: true},
+		"again, now, empty":          {table: plain, start: "now", first: true, again: true},
+		"again, now, status":         {table: status, rows: "pending", start: "now", first: true, again: true, want: "1 2 3"},
+		"again, pending":             {table: plain, rows: "pending", start: "pending", first: true, again: true, want: "1 2 3"},
 		"later, delete":              {table: plain, rows: "pending", start: "now", want: "1 2 3"},
 		"later, delete, some":        {table: plain, rows: "delivered", want: "2 3"},
 		"later, keep":                {table: plain.with(outbox.Keep), rows: "pending", start: "pending", cure: "accept-gap"},
@@ -229,7 +237,7 @@ func testJudge(t *testing.T, k Kind) {
 				}
 			}
 			snap := r.snapshot()
-			sweep, err := snap.Judge(r.ctx, c.first, c.acceptGap)
+			sweep, err := snap.Judge(r.ctx, source.Known{First: c.first, Again: c.again, AcceptGap: c.acceptGap})
 			if sweep != (c.want != "") {
 				t.Errorf("sweep %v, want %v", sweep, c.want != "")
 			}

@@ -10,18 +10,20 @@ import (
 )
 
 // Unmarked tells what becomes of the rows that are there at a new position, in a table of which no column says which are pending: they
-// are swept or not. With a cure nothing tells: if there are rows at all, an operator has to do what it says. First is true where no
-// position was ever used before, and start is source.start.
-func Unmarked(t *outbox.Table, start string, first bool) (sweep bool, cure string) {
+// are swept or not. With a cure nothing tells: if there are rows at all, an operator has to do what it says. Start is source.start.
+func Unmarked(t *outbox.Table, start string, known source.Known) (sweep bool, cure string) {
 	switch {
-	case first && start == "pending":
+	case known.First && start == "pending":
 		return true, ""
-	case first && start == "now":
+	case known.First && start == "now" && !known.Again:
 		return false, ""
-	case first:
+	case known.First && !known.Again:
 		return true, "set source.start to pending (deliver them) or now (leave them out)"
 	case t.OnDelivered == outbox.Delete:
 		return true, "" // what is there was not delivered
+	case known.First:
+		return true, "those that were written since the first position was made are among them, because the sweep of other tables did not end: set source.start to " +
+			"pending (deliver all of them), or run tailbox accept-gap --why … (leave all of them out)"
 	}
 	return true, "they cannot be swept: run tailbox accept-gap --why … to go on without them"
 }

@@ -164,7 +164,7 @@ func (n *naive) position(ctx context.Context, l *checkpoint.Loaded) error {
 	if c != nil {
 		log = c.Log + 1
 	}
-	sweep, err := shot.Judge(ctx, c == nil, l.AcceptGap)
+	sweep, err := shot.Judge(ctx, source.Known{First: c == nil, AcceptGap: l.AcceptGap})
 	if err != nil {
 		return err
 	}

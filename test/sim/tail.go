@@ -303,7 +303,8 @@ type snapshot struct {
 func (x *snapshot) Resume() source.Resume { return x.resume }
 
 // Judge tells whether there are rows to sweep. The first position is made with source.start: pending.
-func (x *snapshot) Judge(ctx context.Context, first, acceptGap bool) (bool, error) {
+func (x *snapshot) Judge(ctx context.Context, known source.Known) (bool, error) {
+	first, acceptGap := known.First, known.AcceptGap
 	w := x.tail.inst.w
 	var sweep bool
 	c := &call{inst: x.tail.inst, label: x.tail.name("judge " + strconv.FormatBool(first))}
