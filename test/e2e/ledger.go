@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tailbox/tailbox/outbox"
 )
@@ -283,6 +284,34 @@ func (l *Ledger) Times(id int64) (count, attempt int) {
 		return r.count, r.attempt
 	}
 	return 0, 0
+}
+
+// AwaitAll waits until all that was committed by now has come: of rows that the application removed in the transaction that wrote them, the
+// database shows nothing. What has not come after most is for Check to tell.
+func (l *Ledger) AwaitAll(t *Truth, most time.Duration) {
+	t.bed.tb.Helper()
+	t.CatchUp()
+	began := time.Now()
+	t.bed.Eventually(2*most, func() string {
+		if missing := l.missing(t); missing > 0 && time.Since(began) < most {
+			return fmt.Sprintf("%d messages have not come", missing)
+		}
+		return ""
+	})
+}
+
+// missing is how many of the committed messages have not come.
+func (l *Ledger) missing(t *Truth) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range t.messages {
+		if r := l.records[id]; r == nil || r.count == 0 && !r.givenUp {
+			n++
+		}
+	}
+	return n
 }
 
 // Check compares the ledger with what was committed. Complete says that nothing more is to come. Truth must be caught up

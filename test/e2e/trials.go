@@ -152,6 +152,9 @@ func (t *Trials) Finish(most time.Duration) {
 	began := time.Now()
 	t.Bed.AwaitSettled(most)
 	took := time.Since(began)
+	if t.Drained == nil {
+		t.Ledger.AwaitAll(t.Truth, most)
+	}
 	r.Stop()
 	if t.Drained != nil {
 		t.Drained()

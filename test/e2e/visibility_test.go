@@ -37,6 +37,7 @@ func newHook(t *testing.T, o Options, keys string) *hook {
 func (h *hook) complete(r *Relay) {
 	h.tb.Helper()
 	h.AwaitSettled(time.Minute)
+	h.ledger.AwaitAll(h.truth, time.Minute)
 	h.wantReleased(1 << 20) // while it runs: a relay that is stopped at once has not read what it wrote itself at last
 	r.Stop()
 	h.truth.CatchUp()
