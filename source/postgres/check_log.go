@@ -16,23 +16,19 @@ import (
 
 // publication looks whether it sends the inserts into all tables, whole.
 func (c *checker) publication(ctx context.Context) error {
-	pub := quoteIdent(c.cfg.Publication)
-	var all, changes, viaRoot bool
-	err := c.conn.QueryRow(ctx, "SELECT puballtables, pubupdate OR pubdelete, pubviaroot FROM pg_publication WHERE pubname = $1", c.cfg.Publication).
-		Scan(&all, &changes, &viaRoot)
-	if errors.Is(err, pgx.ErrNoRows) {
-		c.add(Problem, "run tailbox init", "publication %s does not exist", c.cfg.Publication)
-		return nil
-	}
+	p, err := c.readPublication(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.publicationThere(ctx); err != nil {
-		return err
+	if p == nil {
+		c.add(Problem, "run tailbox init", "publication %s does not exist", c.cfg.Publication)
+		return nil
 	}
-	if all {
+	c.publicationIs(p)
+	pub := quoteIdent(c.cfg.Publication)
+	if p.all {
 		c.add(Warning, "CREATE PUBLICATION … FOR TABLE …, and name it in source.publication", "publication %s is for all tables: all changes of the database are sent", c.cfg.Publication)
-	} else if changes {
+	} else if p.changes {
 		c.add(Warning, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')",
 			"publication %s publishes updates or deletes: they are sent for nothing, and an UPDATE fails where a filter is not covered by the replica identity", c.cfg.Publication)
 	}
@@ -45,7 +41,7 @@ func (c *checker) publication(ctx context.Context) error {
 			what, cure := c.cfg.unpublishedChild(t, child)
 			c.add(Problem, cure, "%s", what)
 		}
-		if !t.table || t.partitioned && !viaRoot {
+		if !t.table || t.partitioned && !p.viaRoot {
 			continue // found already
 		}
 		if err := c.publishedTable(ctx, t, pub); err != nil {
@@ -55,26 +51,40 @@ func (c *checker) publication(ctx context.Context) error {
 	return nil
 }
 
+// A publicationState is what a publication sends: of all tables; inserts; updates or deletes; those of partitions as their table's.
+type publicationState struct{ all, insert, changes, viaRoot bool }
+
+// readPublication returns nil where there is none.
+func (c *checker) readPublication(ctx context.Context) (*publicationState, error) {
+	p := &publicationState{}
+	err := c.conn.QueryRow(ctx, "SELECT puballtables, pubinsert, pubupdate OR pubdelete, pubviaroot FROM pg_publication WHERE pubname = $1", c.cfg.Publication).
+		Scan(&p.all, &p.insert, &p.changes, &p.viaRoot)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return p, err
+}
+
 // publicationThere looks, where there is a publication, for what it is to be: init creates one, and alters none.
 func (c *checker) publicationThere(ctx context.Context) error {
+	p, err := c.readPublication(ctx)
+	if err == nil && p != nil {
+		c.publicationIs(p)
+	}
+	return err
+}
+
+// publicationIs tells what a publication is not, and is to be.
+func (c *checker) publicationIs(p *publicationState) {
 	pub := quoteIdent(c.cfg.Publication)
-	var insert, viaRoot bool
-	err := c.conn.QueryRow(ctx, "SELECT pubinsert, pubviaroot FROM pg_publication WHERE pubname = $1", c.cfg.Publication).Scan(&insert, &viaRoot)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if !insert {
+	if !p.insert {
 		c.add(Problem, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %s does not publish inserts", c.cfg.Publication)
 	}
 	for _, t := range c.tables {
-		if t.partitioned && !viaRoot {
+		if t.partitioned && !p.viaRoot {
 			c.add(Problem, "ALTER PUBLICATION "+pub+" SET (publish_via_partition_root = true)", "publication %s publishes the partitions of %s as tables of their own", c.cfg.Publication, t)
 		}
 	}
-	return nil
 }
 
 // publishedTable looks for a table in the publication, and for filters.
