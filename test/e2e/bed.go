@@ -186,17 +186,23 @@ func (b *Bed) context() context.Context { return b.tb.Context() }
 // Eventually polls until ask says "", which tells what is still missing; then the test fails with that.
 func (b *Bed) Eventually(most time.Duration, ask func() string) {
 	b.tb.Helper()
+	if missing := within(most, ask); missing != "" {
+		b.tb.Fatalf("after %v: %s", most, missing)
+	}
+}
+
+// within asks until nothing is missing, or most is over, and returns what is missing then.
+func within(most time.Duration, ask func() string) (missing string) {
 	deadline := time.After(most)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		missing := ask()
-		if missing == "" {
-			return
+		if missing = ask(); missing == "" {
+			return ""
 		}
 		select {
 		case <-deadline:
-			b.tb.Fatalf("after %v: %s", most, missing)
+			return missing
 		case <-tick.C:
 		}
 	}

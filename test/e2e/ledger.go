@@ -291,9 +291,8 @@ func (l *Ledger) Times(id int64) (count, attempt int) {
 func (l *Ledger) AwaitAll(t *Truth, most time.Duration) {
 	t.bed.tb.Helper()
 	t.CatchUp()
-	began := time.Now()
-	t.bed.Eventually(2*most, func() string {
-		if missing := l.missing(t); missing > 0 && time.Since(began) < most {
+	_ = within(most, func() string {
+		if missing := l.missing(t); missing > 0 {
 			return fmt.Sprintf("%d messages have not come", missing)
 		}
 		return ""

@@ -304,21 +304,20 @@ func (x *snapshot) Resume() source.Resume { return x.resume }
 
 // Judge tells whether there are rows to sweep. The first position is made with source.start: pending.
 func (x *snapshot) Judge(ctx context.Context, known source.Known) (bool, error) {
-	first, acceptGap := known.First, known.AcceptGap
 	w := x.tail.inst.w
 	var sweep bool
-	c := &call{inst: x.tail.inst, label: x.tail.name("judge " + strconv.FormatBool(first))}
+	c := &call{inst: x.tail.inst, label: x.tail.name("judge " + strconv.FormatBool(known.First))}
 	c.effect = func() {
 		if w.faulty(1) {
 			c.err = errCut
 			return
 		}
-		if cp := w.server.checkpoint; first && cp != nil && (cp.LastCommit > 0 || !cp.SweepPending) {
+		if cp := w.server.checkpoint; known.First && cp != nil && (cp.LastCommit > 0 || !cp.SweepPending) {
 			w.fail("R8", "a later position is judged as the first")
 		}
-		if !first {
+		if !known.First {
 			x.rows = slices.DeleteFunc(x.rows, func(m *message) bool {
-				if m.table.onDelivered == outbox.Keep && !acceptGap && c.err == nil {
+				if m.table.onDelivered == outbox.Keep && !known.AcceptGap && c.err == nil {
 					c.err = fmt.Errorf("table %s: %w", m.table.name, source.ErrUnjudged)
 				}
 				return m.table.onDelivered == outbox.Keep
