@@ -56,7 +56,7 @@ func newPlan(t *outbox.Table) *plan {
 // compare them takes less than to hash one.
 func (p *plan) slot(key []byte) int {
 	for i, name := range p.names {
-		if len(name) == len(key) && name == string(key) {
+		if name == string(key) {
 			return i
 		}
 	}
