@@ -211,7 +211,7 @@ func refusedBehind(errs []error) int {
 			return 0
 		case class == sink.ClassNotAttempted:
 			continue
-		case whole || class != sink.ClassPermanent && class != sink.ClassRejected:
+		case whole || class != sink.ClassPermanent && class != sink.ClassRejected && class != sink.ClassUnavailable:
 			return 0
 		}
 		return i
@@ -255,7 +255,7 @@ func (e *engine) onFailure(l *lane, err error, left, inCall int, now time.Time) 
 	if class != sink.ClassNotAttempted {
 		head.skipped = 0
 	}
-	if whole && inCall > 1 && (class == sink.ClassPermanent || class == sink.ClassRejected) {
+	if whole && inCall > 1 && (class == sink.ClassPermanent || class == sink.ClassRejected || class == sink.ClassUnavailable) {
 		l.narrow(left)
 		return
 	}

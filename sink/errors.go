@@ -19,6 +19,9 @@ const (
 	ClassThrottled
 	// ClassUnreachable: failed before anything was written. Free; several in a row open the sink's breaker.
 	ClassUnreachable
+	// ClassUnavailable: the destination was asked and is not working (502, 503, 504, a timeout, a connection cut after the
+	// request, too few replicas). The message may have been accepted.
+	ClassUnavailable
 	// ClassMisconfigured: an operator has to act at the destination (401, 403, 404, unknown topic). Free; the destination
 	// is paused and probed.
 	ClassMisconfigured
@@ -28,7 +31,7 @@ const (
 	ClassCrash
 )
 
-var classNames = [...]string{"rejected", "permanent", "throttled", "unreachable", "misconfigured", "not_attempted", "crash"}
+var classNames = [...]string{"rejected", "permanent", "throttled", "unreachable", "unavailable", "misconfigured", "not_attempted", "crash"}
 
 func (c Class) String() string { return classNames[c] }
 
@@ -59,6 +62,9 @@ func Throttled(err error, after time.Duration) error { return classify(err, Clas
 
 // Unreachable says that nothing was written.
 func Unreachable(err error) error { return classify(err, ClassUnreachable, 0) }
+
+// Unavailable says that the destination was asked, or may have been, and is not working.
+func Unavailable(err error) error { return classify(err, ClassUnavailable, 0) }
 
 // Misconfigured says that an operator has to act at the destination.
 func Misconfigured(err error) error { return classify(err, ClassMisconfigured, 0) }
