@@ -56,8 +56,11 @@ type Parked struct {
 	// Blocks: the delivery blocks its lane. Always for retrying and waiting (but for those with an available_at of
 	// their own, and without a group), for dead under hold.
 	Blocks bool
-	// Attempts that were spent.
-	Attempts int
+	// Attempts that were spent. Tries counts all tries at the sink: backoff follows it, and a failure that says nothing about
+	// the message is a try that spends no attempt.
+	Attempts, Tries int
+	// Failed is when the sink last failed to take it; the zero value if it never did.
+	Failed Failure
 	// NextAttempt in how long from now, by the database's clock, the delivery is due; only meaningful with Due. A lane is
 	// due when its first blocking delivery is. Deliveries without Due wait behind another one, or for an operator.
 	Due         bool
@@ -69,6 +72,13 @@ type Parked struct {
 	Original string
 	// InTable: the payload is not copied, the message is to be found in the user's table only (too_large).
 	InTable bool
+}
+
+// A Failure is a moment in the calls to a sink: the number of its latest call, within one term of a relay. Terms are not
+// ordered; a relay takes each term but its own for an earlier one.
+type Failure struct {
+	Epoch int64 // of the term
+	Call  int64 // of the sink; counts from 1
 }
 
 // RowID is the id of the user's row, and the identity of the parked delivery.
@@ -110,12 +120,14 @@ type Row struct {
 type Change struct {
 	Key   Key
 	Group string
-	// Delivered removes the delivery. Otherwise State, Blocks, Attempts, Due, NextAttempt, LastError and ErrorClass replace
-	// what is there.
+	// Delivered removes the delivery. Otherwise State, Blocks, Attempts, Tries, Failed, Due, NextAttempt, LastError and
+	// ErrorClass replace what is there.
 	Delivered   bool
 	State       State
 	Blocks      bool
 	Attempts    int
+	Tries       int
+	Failed      Failure
 	Due         bool
 	NextAttempt time.Duration
 	LastError   string
