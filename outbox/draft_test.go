@@ -61,14 +61,18 @@ func TestValuesRefused(t *testing.T) {
 		{tailbox, outbox.Draft{Type: "t", MaxAttempts: -1}, "MaxAttempts", "-1"},
 		{tailbox, outbox.Draft{Type: "t", Once: true}, "Once", "IdempotencyKey"},
 		{tailbox, outbox.Draft{Type: "t", ID: "tailbox-no-id:x"}, "ID", "without an id"},
-		{tailbox, outbox.Draft{Type: "t", ID: strings.Repeat("x", 1001)}, "ID", "1001"},
-		{tailbox, outbox.Draft{Type: "t", Group: strings.Repeat("x", 1001)}, "Group", "1001"},
-		{debezium, outbox.Draft{Type: "t", Topic: strings.Repeat("x", 600), Key: strings.Repeat("x", 600)}, "Group", "1201"},
+		{tailbox, outbox.Draft{Type: "t", ID: strings.Repeat("x", outbox.MaxIndexed+1)}, "ID", "1025"},
+		{tailbox, outbox.Draft{Type: strings.Repeat("x", outbox.MaxIndexed+1)}, "Type", "1025"},
+		{tailbox, outbox.Draft{Type: "t", Tenant: strings.Repeat("x", outbox.MaxIndexed+1)}, "Tenant", "1025"},
+		{tailbox, outbox.Draft{Type: "t", Group: strings.Repeat("x", outbox.MaxGroup+1)}, "Group", "65537"},
+		{tailbox, outbox.Draft{Type: "t", Key: strings.Repeat("x", outbox.MaxGroup+1)}, "Key", "65537"},
+		{tailbox, outbox.Draft{Type: "t", Headers: map[string]string{strings.Repeat("x", 257): ""}}, "Headers", "257"},
+		{debezium, outbox.Draft{Type: "t", Topic: strings.Repeat("x", 40_000), Key: strings.Repeat("x", 40_000)}, "Group", "80001"},
 	} {
 		_, err := test.table.Values(&test.draft)
 		wrong, ok := errors.AsType[*outbox.DraftError](err)
 		if !ok || wrong.Field != test.field || !strings.Contains(wrong.Reason, test.want) {
-			t.Errorf("%s %+v: got %v, want %s … %s", test.table.Shape, test.draft, err, test.field, test.want)
+			t.Errorf("%s %.200v: got %v, want %s … %s", test.table.Shape, test.draft, err, test.field, test.want)
 		}
 	}
 }

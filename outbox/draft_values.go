@@ -142,12 +142,27 @@ func (p *placing) deliverable() {
 		p.refuse("ID", "has %d bytes, and may have %d", len(d.ID), MaxIndexed)
 	case IsStandInID(d.ID):
 		p.refuse("ID", "begins with %s, which is for rows without an id", standIn)
-	case len(group) > MaxIndexed:
-		p.refuse("Group", "has %d bytes, and may have %d: shorten it, or hash it with outbox.Key", len(group), MaxIndexed)
+	case len(group) > MaxGroup:
+		p.refuse("Group", "has %d bytes, and may have %d: shorten it, or hash it with outbox.Key", len(group), MaxGroup)
+	case len(d.Type) > MaxIndexed:
+		p.refuse("Type", "has %d bytes, and may have %d", len(d.Type), MaxIndexed)
+	case len(d.Tenant) > MaxIndexed:
+		p.refuse("Tenant", "has %d bytes, and may have %d", len(d.Tenant), MaxIndexed)
+	case len(d.Topic) > MaxGroup:
+		p.refuse("Topic", "has %d bytes, and may have %d", len(d.Topic), MaxGroup)
+	case len(d.Key) > MaxGroup:
+		p.refuse("Key", "has %d bytes, and may have %d", len(d.Key), MaxGroup)
 	case d.MaxAttempts < 0:
 		p.refuse("MaxAttempts", "is %d: it is above 0, or 0 for the route's own", d.MaxAttempts)
 	case d.Once && d.IdempotencyKey == "":
 		p.refuse("Once", "needs an IdempotencyKey: make one with outbox.Key")
+	}
+	var bounds HeaderBounds
+	for name, value := range d.Headers {
+		if err := bounds.Add(&Header{Name: name, Value: []byte(value)}); err != nil {
+			p.refuse("Headers", "are too many or too large: %v", err)
+			return
+		}
 	}
 }
 

@@ -6,8 +6,6 @@
 package outbox
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"time"
 )
@@ -26,8 +24,11 @@ type Message struct {
 	// Topic is the column that names a destination; in the shape debezium it is the aggregate type.
 	Topic string
 	// Group is the message group: messages of one group are first delivered in commit order. Empty means no group, and no
-	// order.
+	// order. It has at most MaxIndexed bytes, because tailbox keeps its lanes by it: see LongGroup.
 	Group string
+	// LongGroup is the group as the application wrote it if that is longer than MaxIndexed; Group is StandInGroup then. Use GroupText for what
+	// consumers see.
+	LongGroup string
 	// Key is the key for sinks that have one; nil means none.
 	Key []byte
 	// Payload is the message's body, byte for byte as the application wrote it. Nil is SQL NULL, which is not the same as
@@ -89,18 +90,6 @@ func (m *Message) Scheduled() bool { return m.AvailableAt.After(m.CommitTime) }
 // standIn begins the ID of a message whose row has none.
 const standIn = "tailbox-no-id:"
 
-// MaxIndexed is how many bytes an ID or a Group may have. The relay's tables are indexed by both, and an index of Postgres takes
-// 2,700 bytes, one of MySQL 3,072.
-const MaxIndexed = 1000
-
-// StandInGroup is the Group of a message whose own is longer than MaxIndexed: its beginning, and a hash of all of it, so
-// that messages of one group stay in one group. It adds nothing but ASCII, which every database can write.
-func StandInGroup(group []byte) string {
-	sum := sha256.Sum256(group)
-	start := strings.ToValidUTF8(string(group[:min(len(group), 200)]), "")
-	return start + "..." + hex.EncodeToString(sum[:16])
-}
-
 // StandInID is the ID of a message whose row has none (it is NULL, empty or unreadable): it is made of the row's place,
 // so that reading the row again gives the same. Such a message has a Fault, and its row cannot be found by its ID.
 func StandInID(place string) string { return standIn + place }
@@ -122,7 +111,8 @@ const messageOverhead = 640
 
 // Size is the number of bytes of memory that the message stands for in the bound `memory`.
 func (m *Message) Size() int {
-	n := messageOverhead + len(m.ID) + len(m.Group) + len(m.Key) + len(m.Payload)
+	n := messageOverhead + len(m.ID) + len(m.Group) + len(m.LongGroup) + len(m.Key) + len(m.Payload) + len(m.Type) + len(m.Topic) + len(m.Tenant) +
+		len(m.ContentType) + len(m.IdempotencyKey) + len(m.CorrelationID)
 	for i := range m.Headers {
 		n += len(m.Headers[i].Name) + len(m.Headers[i].Value) + 40
 	}

@@ -69,7 +69,7 @@ func topicText(name string) func(*Message) string {
 	case "table":
 		return func(m *Message) string { return m.Table[strings.LastIndexByte(m.Table, '.')+1:] }
 	case "group":
-		return func(m *Message) string { return m.Group }
+		return func(m *Message) string { return m.GroupText() }
 	case "key":
 		return func(m *Message) string { return string(m.Key) }
 	case "tenant":

@@ -116,7 +116,7 @@ func columnOf(c *outbox.Columns, name string) func(*outbox.Message) cell {
 		return func(m *outbox.Message) cell { return cell{text: optional(m.CorrelationID)} }
 	}
 	if len(c.Group) == 1 && c.Group[0] == name {
-		return func(m *outbox.Message) cell { return cell{text: optional(m.Group)} }
+		return func(m *outbox.Message) cell { return cell{text: optional(m.GroupText())} }
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func textOf(key string) func(*outbox.Message) string {
 	case "table":
 		return func(m *outbox.Message) string { return m.Table }
 	case "group":
-		return func(m *outbox.Message) string { return m.Group }
+		return func(m *outbox.Message) string { return m.GroupText() }
 	case "tenant":
 		return func(m *outbox.Message) string { return m.Tenant }
 	}

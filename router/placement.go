@@ -84,6 +84,14 @@ func (p *placement) apply(m *outbox.Message, d *sink.Delivery) error {
 			value = p.schema.append(nil, c)
 		}
 		d.Headers = append(d.Headers, outbox.Header{Name: p.alias, Value: value})
+		size := 0
+		for i := range d.Headers {
+			size += len(d.Headers[i].Name) + len(d.Headers[i].Value)
+		}
+		if size > outbox.MaxHeaderBytes {
+			return fmt.Errorf("place column %s as a header: it has %d bytes, and with it the placed headers have %d, of at most %d: shorten it at the row's writer, "+
+				"or place it in the envelope", p.column, len(value), size, outbox.MaxHeaderBytes)
+		}
 		return nil
 	}
 	if c.text == nil {
@@ -91,7 +99,7 @@ func (p *placement) apply(m *outbox.Message, d *sink.Delivery) error {
 	}
 	n, err := strconv.ParseInt(string(c.text), 10, 32)
 	if err != nil || n < 0 {
-		return fmt.Errorf("place column %s as the partition: %q is not a partition number", p.column, c.text)
+		return fmt.Errorf("place column %s as the partition: %q is not a partition number", p.column, outbox.Shorten(string(c.text)))
 	}
 	partition := int32(n)
 	d.Partition = &partition

@@ -38,7 +38,7 @@ func (r *Router) Route(m *outbox.Message, d *sink.Delivery) (*Route, error) {
 		return route, nil
 	}
 	return nil, fmt.Errorf("%w: message of type %q, topic %q, table %s: add a route that matches it, or a last one without match",
-		ErrNoRoute, m.Type, m.Topic, m.Table)
+		ErrNoRoute, outbox.Shorten(m.Type), outbox.Shorten(m.Topic), m.Table)
 }
 
 // ForSink does the same for a delivery that was parked at a sink, whose routes may have changed since: the route is the one

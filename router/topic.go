@@ -15,9 +15,9 @@ const (
 	defaultTopicReplacement = `outbox.event.${routedByValue}`
 )
 
-// maxCachedTopics bounds the cache of one table's topics. Aggregate types are few; where they are not, the rest is
-// computed each time.
-const maxCachedTopics = 1024
+// maxCachedTopics bounds the cache of one table's topics, and maxCachedValue the texts in it. Aggregate types are few and short; if they are not, the
+// rest is computed each time.
+const maxCachedTopics, maxCachedValue = 1024, 256
 
 // A topicRule turns the value of the topic column into the topic, as Debezium does with Kafka's RegexRouter: where the
 // regular expression matches the whole value, its first match in the value is replaced; otherwise the value is the
@@ -60,7 +60,9 @@ func (t *topicRule) topic(value string) string {
 		}
 	}
 	topic := t.compute(value)
-	t.remember(value, topic)
+	if len(value) <= maxCachedValue {
+		t.remember(value, topic)
+	}
 	return topic
 }
 

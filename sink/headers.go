@@ -34,7 +34,7 @@ func AppendHeaders(hs []outbox.Header, d *Delivery, metadata bool) []outbox.Head
 	}
 	return append(hs,
 		outbox.Header{Name: HeaderType, Value: []byte(m.Type)},
-		outbox.Header{Name: HeaderGroup, Value: []byte(m.Group)},
+		outbox.Header{Name: HeaderGroup, Value: []byte(m.GroupText())},
 		outbox.Header{Name: HeaderPosition, Value: m.Position.Append(make([]byte, 0, 34))},
 		outbox.Header{Name: HeaderAttempt, Value: strconv.AppendInt(nil, int64(d.Attempt), 10)},
 		outbox.Header{Name: HeaderSource, Value: []byte(d.Source)},

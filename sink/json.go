@@ -28,7 +28,7 @@ func AppendLine(b []byte, d *Delivery, name string) []byte {
 	if m.Group == "" {
 		b = append(b, "null"...)
 	} else {
-		b = AppendString(b, m.Group)
+		b = AppendString(b, m.GroupText())
 	}
 	switch {
 	case d.Key == nil:

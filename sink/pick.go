@@ -199,7 +199,7 @@ func messageText(d *Delivery, name string) (text string, ok bool) {
 	case "type":
 		return m.Type, true
 	case "group":
-		return m.Group, true
+		return m.GroupText(), true
 	case "tenant":
 		return m.Tenant, true
 	case "correlation_id":

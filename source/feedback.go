@@ -70,7 +70,7 @@ func paramValue(o *Outcome, name string) (v string, null, known bool) {
 	case "type":
 		return text(m.Type)
 	case "group":
-		return text(m.Group)
+		return text(m.GroupText())
 	case "key":
 		return bytes(m.Key)
 	case "topic":

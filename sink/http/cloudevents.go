@@ -46,7 +46,7 @@ func appendCloudEvent(b []byte, d *sink.Delivery, metadata bool) []byte {
 	case len(d.Key) > 0 && utf8.Valid(d.Key):
 		b = sink.AppendString(append(b, `,"partitionkey":`...), d.Key)
 	case m.Group != "":
-		b = sink.AppendString(append(b, `,"partitionkey":`...), m.Group)
+		b = sink.AppendString(append(b, `,"partitionkey":`...), m.GroupText())
 	}
 	b = m.Position.Append(append(b, `,"sequence":"`...))
 	b = append(b, '"')
@@ -59,7 +59,7 @@ func appendCloudEvent(b []byte, d *sink.Delivery, metadata bool) []byte {
 
 func appendMetadata(b []byte, d *sink.Delivery) []byte {
 	if d.Message.Group != "" {
-		b = sink.AppendString(append(b, `,"tailboxgroup":`...), d.Message.Group)
+		b = sink.AppendString(append(b, `,"tailboxgroup":`...), d.Message.GroupText())
 	}
 	if d.Topic != "" {
 		b = sink.AppendString(append(b, `,"tailboxtopic":`...), d.Topic)

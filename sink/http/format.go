@@ -147,7 +147,7 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 	}
 	if !s.cfg.OmitMetadata {
 		set("Tailbox-Type", sink.HeaderText(m.Type))
-		set("Tailbox-Group", sink.HeaderText(m.Group))
+		set("Tailbox-Group", sink.HeaderText(m.GroupText()))
 		set("Tailbox-Position", m.Position.String())
 		set("Tailbox-Attempt", strconv.Itoa(d.Attempt))
 		set("Tailbox-Source", sink.HeaderText(d.Source))

@@ -154,7 +154,7 @@ func (p *produce) appendRecord(d *sink.Delivery, timeDelta, offsetDelta int64) {
 	}
 	if p.metadata {
 		b = appendHeader(b, sink.HeaderType, m.Type)
-		b = appendHeader(b, sink.HeaderGroup, m.Group)
+		b = appendHeader(b, sink.HeaderGroup, m.GroupText())
 		var short [34]byte
 		b = appendString(b, sink.HeaderPosition)
 		b = appendBytes(b, m.Position.Append(short[:0]))

@@ -19,7 +19,7 @@ func choose(d *sink.Delivery, partitions int, next func() uint32) int32 {
 	case d.Key != nil:
 		return int32(murmur2(d.Key) & 0x7fffffff % uint32(partitions))
 	case d.Message.Group != "":
-		return int32(murmur2(d.Message.Group) & 0x7fffffff % uint32(partitions))
+		return int32(murmur2(d.Message.GroupText()) & 0x7fffffff % uint32(partitions))
 	}
 	return int32(next() % uint32(partitions))
 }

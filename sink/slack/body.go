@@ -89,7 +89,7 @@ func (s *Sink) appendMetadata(b []byte, d *sink.Delivery) []byte {
 	b = sink.AppendString(b, m.ID)
 	if !s.cfg.OmitMetadata {
 		b = sink.AppendString(append(b, `,"type":`...), m.Type)
-		b = sink.AppendString(append(b, `,"group":`...), m.Group)
+		b = sink.AppendString(append(b, `,"group":`...), m.GroupText())
 		b = sink.AppendString(append(b, `,"position":`...), m.Position.String())
 		b = strconv.AppendInt(append(b, `,"attempt":`...), int64(d.Attempt), 10)
 		b = sink.AppendString(append(b, `,"source":`...), d.Source)

@@ -176,7 +176,7 @@ func (s *Sink) metadata(b *bytes.Buffer, d *sink.Delivery) {
 	}
 	m := d.Message
 	for _, one := range [][2]string{
-		{"Id", m.ID}, {"Type", m.Type}, {"Group", m.Group}, {"Position", m.Position.String()},
+		{"Id", m.ID}, {"Type", m.Type}, {"Group", m.GroupText()}, {"Position", m.Position.String()},
 		{"Attempt", fmt.Sprint(d.Attempt)}, {"Source", d.Source},
 	} {
 		if one[1] != "" {

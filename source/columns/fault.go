@@ -2,9 +2,10 @@ package columns
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
 )
 
 // ErrDropped returns what is said of a column that was not read because its row is too large.
@@ -20,10 +21,39 @@ func (p *Plan) TooLarge(maxMessage int) *outbox.Fault {
 
 // Fault notes the first thing that could not be understood: column i, and why.
 func (p *Plan) Fault(m *outbox.Message, i int, err error) {
-	if m.Fault == nil {
-		m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf(
-			"column %s of %s cannot be understood: %v: correct the row's writer, then edit or drop the message", p.Names[i], p.Table, err)}
+	if m.Fault == nil || p.routes(i) {
+		Undecodable(m, fmt.Sprintf("column %s of %s cannot be understood: %v: correct the row's writer, then edit or drop the message",
+			p.Names[i], p.Table, err))
 	}
+}
+
+// Bound notes the first part of the message that is beyond its bound, and cuts all those that are.
+func (p *Plan) Bound(m *outbox.Message) {
+	over := m.Bound()
+	if over == nil {
+		return
+	}
+	i := map[string]int{"type": p.Type, "tenant": p.Tenant, "topic": p.Topic, "key": p.Key}[over.Name]
+	if m.Fault == nil || p.routes(i) {
+		Undecodable(m, fmt.Sprintf("column %s of %s is beyond its bound: %s: shorten it at the row's writer, then edit or drop the message",
+			p.Names[i], p.Table, over.Why))
+	}
+}
+
+// routes tells whether a message without column i may go to other sinks, or may not be this pipeline's.
+func (p *Plan) routes(i int) bool {
+	return i == p.Type || i == p.Topic || i == p.Tenant || i == p.Headers
+}
+
+// Undecodable gives a message a fault by which no sink is chosen for it. One that is too large as well says both.
+func Undecodable(m *outbox.Message, reason string) {
+	if f := m.Fault; f != nil {
+		if f.Class == outbox.FaultUndecodable {
+			return
+		}
+		reason = f.Reason + "; " + reason
+	}
+	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: reason}
 }
 
 // Nameless notes that the row's id cannot be read. The relay cannot find such a row in its table again.
@@ -38,24 +68,22 @@ func (p *Plan) Nameless(m *outbox.Message, maxMessage int, why string) {
 		p.Names[p.ID], p.Table, why, cure)}
 }
 
-// StopGroup is the error for a row whose group, of which column i is a part, cannot be read, so that it could not even be parked in order.
-func (p *Plan) StopGroup(i int, err error) error {
-	return fmt.Errorf("read the group (column %s) of a row of %s: %w: leave the column out of columns.group; or give up what cannot be read, which a table with "+
-		"delete or a status brings by its comparison: tailbox accept-gap --unreadable --why …: %w", p.Names[i], p.Table, err, source.ErrStop)
+// NoGroup notes that the group, of which column i is a part, cannot be read. The message has none, so that it waits for nobody, and nobody
+// for it: nothing tells of which group it is.
+func (p *Plan) NoGroup(m *outbox.Message, i int, err error) {
+	Undecodable(m, fmt.Sprintf("the group (column %s) of a row of %s cannot be read, so the message stands outside of the order of its group: %v: "+
+		"correct the row's writer, then edit or drop the message", p.Names[i], p.Table, err))
 }
 
-// StopLargeGroup is StopGroup for a column that was left out because of the row's size.
-func (p *Plan) StopLargeGroup(i int) error {
-	return fmt.Errorf("read the group (column %s) of a row of %s: %w: raise max_message, or leave the column out of columns.group: %w",
-		p.Names[i], p.Table, ErrDropped(), source.ErrStop)
-}
-
-// LongGroup gives a message whose group is too long to be indexed a stand-in for it, and notes that.
-func (p *Plan) LongGroup(m *outbox.Message, group []byte) {
-	m.Group = outbox.StandInGroup(group)
-	if m.Fault == nil {
-		m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the group (column %s) of a row of %s has %d bytes, and at most "+
-			"%d can be indexed: correct the row's writer, then drop the message and write it anew with a shorter group", p.Names[p.Group[0]],
-			p.Table, len(group), outbox.MaxIndexed)}
+// LongGroup notes that the group is beyond its bound. A stand-in has its place.
+func (p *Plan) LongGroup(m *outbox.Message) {
+	names := make([]string, len(p.Group))
+	for n, i := range p.Group {
+		names[n] = p.Names[i]
 	}
+	Undecodable(m, fmt.Sprintf("the group (column %s) of a row of %s has more than %d bytes: correct the row's writer, then drop the message and "+
+		"write it anew with a shorter group", strings.Join(names, ", "), p.Table, outbox.MaxGroup))
 }
+
+// Grouped tells whether column i is a part of the group.
+func (p *Plan) Grouped(i int) bool { return slices.Contains(p.Group, i) }

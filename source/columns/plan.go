@@ -12,8 +12,9 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// MaxSmall bounds the other columns of a row that is too large: type, topic, group and the like are kept up to this size.
-const MaxSmall = 64 << 10
+// MaxSmall bounds the other columns of a row that is too large: type, topic and the like are kept up to this size. Of a column that makes the
+// group there is one byte more, which shows that it is longer.
+const MaxSmall = outbox.MaxGroup
 
 // A Plan says for one table, as its columns are now, which column makes which part of a message. Immutable.
 type Plan struct {

@@ -23,8 +23,9 @@ type decoder struct {
 	headerBuf  []outbox.Header
 }
 
-// decode fills m from a document. What cannot be understood becomes m.Fault, with the rest filled in; the id stays empty where it
-// cannot be read, and a group that cannot be one has a stand-in. An error is for what is no document. Nothing of doc is kept.
+// decode fills m from a document. What cannot be understood, or is beyond its bound, becomes m.Fault, with the rest filled in: no document stops
+// tailbox by what it contains. The id stays empty where it cannot be read, and a group that cannot be one has a stand-in. Bounds are checked here
+// because every road from the collection to a sink passes here. An error is for what is no document. Nothing of doc is kept.
 func (d *decoder) decode(p *plan, doc []byte, m *outbox.Message) error {
 	m.Table = p.table
 	if err := d.pick(p, doc); err != nil {
@@ -45,9 +46,12 @@ func (d *decoder) decode(p *plan, doc []byte, m *outbox.Message) error {
 	}
 	d.small(p, m)
 	d.body(p, m)
+	p.bound(m)
 	if !large && len(m.Payload) > d.maxMessage { // as JSON it is longer than it was as BSON
 		m.Payload = nil
-		m.Fault = tooLarge(p, d.maxMessage)
+		if m.Fault == nil {
+			m.Fault = tooLarge(p, d.maxMessage)
+		}
 	}
 	return nil
 }
@@ -113,10 +117,27 @@ func (d *decoder) dropLarge(p *plan) {
 
 // fault notes the first thing that could not be understood.
 func (d *decoder) fault(p *plan, i int, m *outbox.Message, err error) {
-	if m.Fault == nil {
-		m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf(
-			"field %s of %s cannot be understood: %v: correct its writer, then edit or drop the message", p.names[i], p.table, err)}
+	if m.Fault == nil || p.routes(i) {
+		columns.Undecodable(m, fmt.Sprintf("field %s of %s cannot be understood: %v: correct its writer, then edit or drop the message", p.names[i], p.table, err))
 	}
+}
+
+// bound notes the first part of the message that is beyond its bound, and cuts all those that are.
+func (p *plan) bound(m *outbox.Message) {
+	over := m.Bound()
+	if over == nil {
+		return
+	}
+	i := map[string]int{"type": p.typ, "tenant": p.tenant, "topic": p.topic, "key": p.key}[over.Name]
+	if m.Fault == nil || p.routes(i) {
+		columns.Undecodable(m, fmt.Sprintf("field %s of %s is beyond its bound: %s: shorten it at its writer, then edit or drop the message",
+			p.names[i], p.table, over.Why))
+	}
+}
+
+// routes tells whether a message without field i may go to other sinks, or may not be this pipeline's.
+func (p *plan) routes(i int) bool {
+	return i == p.typ || i == p.topic || i == p.tenant || i == p.headers
 }
 
 // idText is a message's id in the arena: the hex digits of an ObjectID, a UUID as text, a string as it is, a number.

@@ -152,10 +152,12 @@ func (d *decoder) headers(v value, m *outbox.Message) error {
 	switch {
 	case v.null():
 		return nil
+	case v.typ == typeDropped:
+		return errDropped
 	case v.typ == bson.TypeEmbeddedDocument:
 		err = d.documentHeaders(v.data)
 	case v.typ == bson.TypeString:
-		d.headerBuf, err = sqlstore.AppendHeaders(d.headerBuf, d.CopyOf(v.str()))
+		d.headerBuf, err = sqlstore.BoundedHeaders(d.headerBuf, d.CopyOf(v.str()))
 	default:
 		err = errHeaders
 	}
@@ -165,6 +167,7 @@ func (d *decoder) headers(v value, m *outbox.Message) error {
 
 func (d *decoder) documentHeaders(doc []byte) error {
 	e := elementsOf(doc)
+	var bounds outbox.HeaderBounds
 	for {
 		key, v, ok := e.next()
 		if !ok {
@@ -184,6 +187,10 @@ func (d *decoder) documentHeaders(doc []byte) error {
 				return err
 			}
 			h.Value = text
+		}
+		if err := bounds.Add(&h); err != nil {
+			d.headerBuf = d.headerBuf[:0]
+			return err
 		}
 		d.headerBuf = append(d.headerBuf, h)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // group joins the group's columns with ":"; there is no group where one of them is null. What cannot be a group gets a stand-in,
@@ -33,15 +34,14 @@ func (d *decoder) group(p *plan, m *outbox.Message) {
 		// The type is what an operator sees of it, and bytes of two types differ.
 		joined = fmt.Appendf(joined[:before], "(%s %x)", v.typ, sha256.Sum256(v.data))
 	}
+	// As long as in the other databases, so that one group is the same in all of a pipeline's tables.
+	over := m.SetGroup(d.Text(joined[:min(len(joined), outbox.MaxGroup+1)]))
 	switch {
 	case odd != nil:
-		m.Group = outbox.StandInGroup(joined)
+		m.Group, m.LongGroup = outbox.StandInGroup(string(joined)), ""
 		d.groupFault(p, at, m, odd)
-	case len(joined) > outbox.MaxIndexed:
-		m.Group = outbox.StandInGroup(joined)
-		d.groupFault(p, p.group[0], m, fmt.Errorf("it has %d bytes, and may have %d", len(joined), outbox.MaxIndexed))
-	default:
-		m.Group = d.Text(joined)
+	case over:
+		d.groupFault(p, p.group[0], m, fmt.Errorf("it has more than %d bytes", outbox.MaxGroup))
 	}
 	d.scratch = joined
 	d.trim()
@@ -49,9 +49,7 @@ func (d *decoder) group(p *plan, m *outbox.Message) {
 
 // groupFault notes that field i makes no group. An edit cannot mend that: it changes the message, and leaves it in its group.
 func (d *decoder) groupFault(p *plan, i int, m *outbox.Message, why error) {
-	if m.Fault == nil {
-		m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the group (field %s) of a document of %s cannot be one: "+
-			"%v: correct its writer, then drop the message and write it anew with a group that is a string, a number, an ObjectID or a UUID",
-			p.names[i], p.table, why)}
-	}
+	columns.Undecodable(m, fmt.Sprintf("the group (field %s) of a document of %s cannot be one: "+
+		"%v: correct its writer, then drop the message and write it anew with a group that is a string, a number, an ObjectID or a UUID",
+		p.names[i], p.table, why))
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/columns"
 )
 
 // kitTable is a table of a shape, with the id in _id.
@@ -108,7 +107,7 @@ func TestDecodeGroups(t *testing.T) {
 	seen := map[string]bool{}
 	for _, group := range []any{[]byte("xyz"), []byte("xyy"), bson.Binary{Subtype: 4, Data: []byte("short")}, bson.Regex{Pattern: "a", Options: "i"}, bson.Timestamp{T: 1},
 		bson.Timestamp{T: 2}, bson.MinKey{}, bson.MaxKey{}, bson.CodeWithScope{Code: "x", Scope: bson.D{}}, deep,
-		strings.Repeat("g", outbox.MaxIndexed+1), strings.Repeat("g", columns.MaxSmall+1)} {
+		strings.Repeat("g", outbox.MaxGroup+1)} {
 		m := decode(1<<20, group)
 		if m.Group == "" || len(m.Group) > outbox.MaxIndexed || seen[m.Group] || m.ID != "1" || m.Type != "T" || string(m.Payload) != "p" || m.Fault == nil ||
 			m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "field message_group") {
@@ -118,7 +117,7 @@ func TestDecodeGroups(t *testing.T) {
 		if again := decode(1<<20, group); again.Group != m.Group {
 			t.Errorf("%T: stand-ins %q and %q", group, m.Group, again.Group)
 		}
-		if large := decode(1, group); large.Group != m.Group || large.Fault.Class != outbox.FaultTooLarge {
+		if large := decode(1, group); large.Group != m.Group || large.Fault.Class != outbox.FaultUndecodable || !strings.Contains(large.Fault.Reason, "max_message") {
 			t.Errorf("%T in a document that is too large: got %q, %+v, want %q", group, large.Group, large.Fault, m.Group)
 		}
 	}

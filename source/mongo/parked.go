@@ -89,6 +89,7 @@ type view struct {
 // message is the rest of the message.
 type message struct {
 	Topic          string     `bson:"topic"`
+	LongGroup      string     `bson:"long_group,omitempty"`
 	Key            []byte     `bson:"key"`
 	Payload        []byte     `bson:"payload"`
 	Binary         bool       `bson:"binary,omitempty"`
@@ -123,7 +124,7 @@ func viewFields() bson.D {
 
 // messageFields are the names of the fields of message.
 func messageFields() []string {
-	return []string{"topic", "key", "payload", "binary", "headers", "fields", "tenant", "content_type", "idempotency_key", "correlation_id",
+	return []string{"topic", "long_group", "key", "payload", "binary", "headers", "fields", "tenant", "content_type", "idempotency_key", "correlation_id",
 		"max_attempts", "available_at", "created_at", "commit_time"}
 }
 
@@ -156,7 +157,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		d.FaultClass, d.FaultReason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
 	}
 	d.Type, d.Priority = m.Type, m.Priority
-	d.message = message{Topic: m.Topic, Key: m.Key, Payload: m.Payload, Binary: m.Binary, Tenant: m.Tenant, ContentType: m.ContentType,
+	d.message = message{Topic: m.Topic, LongGroup: m.LongGroup, Key: m.Key, Payload: m.Payload, Binary: m.Binary, Tenant: m.Tenant, ContentType: m.ContentType,
 		IdempotencyKey: m.IdempotencyKey, CorrelationID: m.CorrelationID, MaxAttempts: m.MaxAttempts,
 		AvailableAt: orNil(m.AvailableAt), CreatedAt: orNil(m.CreatedAt), CommitTime: orNil(m.CommitTime)}
 	for _, h := range m.Headers {
@@ -180,8 +181,8 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 
 // parked makes a delivery of the document, with its time seen from now.
 func (d *parkedDocument) parked(now time.Time) (checkpoint.Parked, error) {
-	m := &outbox.Message{ID: d.ID, Type: d.Type, Topic: d.Topic, Group: d.Group, Key: d.Key, Payload: d.Payload, Binary: d.Binary, Tenant: d.Tenant,
-		ContentType: d.ContentType, IdempotencyKey: d.IdempotencyKey, CorrelationID: d.CorrelationID, Priority: d.Priority,
+	m := &outbox.Message{ID: d.ID, Type: d.Type, Topic: d.Topic, Group: d.Group, LongGroup: d.LongGroup, Key: d.Key, Payload: d.Payload, Binary: d.Binary,
+		Tenant: d.Tenant, ContentType: d.ContentType, IdempotencyKey: d.IdempotencyKey, CorrelationID: d.CorrelationID, Priority: d.Priority,
 		MaxAttempts: d.MaxAttempts, AvailableAt: orZero(d.AvailableAt), CreatedAt: orZero(d.CreatedAt), CommitTime: orZero(d.CommitTime),
 		Table: d.Table}
 	for _, h := range d.Headers {

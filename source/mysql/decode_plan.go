@@ -1,10 +1,12 @@
 package mysql
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
 )
 
@@ -30,8 +32,8 @@ type plan struct {
 	cols []column
 }
 
-// newPlan finds the columns of a configured table by name. A missing column that messages cannot do without is an error
-// that matches source.ErrStop.
+// newPlan finds the columns of a configured table by name. A missing column that messages cannot do without, or one of the group that cannot be
+// read in any row, is an error that matches source.ErrStop.
 func newPlan(t *outbox.Table, cols []column) (*plan, error) {
 	names := make([]string, len(cols))
 	for i := range cols {
@@ -40,6 +42,11 @@ func newPlan(t *outbox.Table, cols []column) (*plan, error) {
 	p, err := columns.New(t, names, strings.EqualFold)
 	if err != nil {
 		return nil, err
+	}
+	for _, i := range p.Group {
+		if c := &cols[i]; c.kind == kindOther { // no row of the table has a group that can be read
+			return nil, fmt.Errorf("read the group (column %s) of %s: %s; or leave the column out of columns.group: %w", c.name, p.Table, c.why, source.ErrStop)
+		}
 	}
 	return &plan{p, slices.Clone(cols)}, nil
 }

@@ -165,6 +165,12 @@ func (l *layout) readRow(e *rowsEvent, p *pieces, limit int, vals []value) (_ []
 			tooLarge = tooLarge || total > limit
 		}
 		switch {
+		case wanted && tooLarge && n > columns.MaxSmall && l.plan.Grouped(i):
+			v := value{tag: tagLog, owned: true, data: make([]byte, columns.MaxSmall+1)}
+			if err = p.full(v.data); err == nil {
+				err = p.discard(n - len(v.data))
+			}
+			vals = append(vals, v)
 		case !wanted, tooLarge && n > columns.MaxSmall:
 			vals = append(vals, value{tag: tagDropped})
 			err = p.discard(n)

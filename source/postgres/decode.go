@@ -20,9 +20,12 @@ type decoder struct {
 	headerBuf  []outbox.Header
 }
 
-// decode fills m from a row. What cannot be understood becomes m.Fault, with the rest filled in; an error, which
-// matches source.ErrStop, is for rows whose group cannot be read, so that they could not even be parked in order. A row
-// whose id cannot be read has a fault and no ID: the caller makes a stand-in of the row's place. Large says that the row is known to be larger than max_message. Nothing of vals is kept, but for data that is owned.
+// decode fills m from a row. What cannot be understood, or is beyond its bound, becomes m.Fault, with the rest filled in: no row stops
+// tailbox by what it contains. An error is for what the server cannot have sent. Bounds are checked here because every road from the table to a
+// sink passes here: the log, a sweep, a reconciliation, and the row of a parked delivery that is read again.
+//
+// A row whose id cannot be read has a fault and no ID: the caller makes a stand-in of the row's place. Large says that the row is known to be
+// larger than max_message. Nothing of vals is kept, but for data that is owned.
 func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) error {
 	if len(vals) != len(p.cols) {
 		return fmt.Errorf("decode row of %s: %d columns, want %d: %w", p.Table, len(vals), len(p.cols), errProtocol)
@@ -43,11 +46,10 @@ func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) e
 	default:
 		m.ID = arena.StringOf(id)
 	}
-	if err := d.group(p, vals, m); err != nil {
-		return err
-	}
+	d.group(p, vals, m)
 	d.small(p, vals, m)
 	d.body(p, vals, m)
+	p.Bound(m)
 	return nil
 }
 
@@ -62,10 +64,13 @@ func (d *decoder) size(p *plan, vals []value) int {
 	return total
 }
 
-// dropLarge drops the payload of a row that is too large, and whatever else is not small.
+// dropLarge drops the payload of a row that is too large, and whatever else is not small. Of the group so much stays as tells it from others.
 func dropLarge(p *plan, vals []value) {
 	for i := range vals {
-		if i == p.Payload || len(vals[i].data) > columns.MaxSmall {
+		switch v := &vals[i]; {
+		case p.Grouped(i) && v.tag != tagDropped:
+			v.data = v.data[:min(len(v.data), columns.MaxSmall+1)]
+		case i == p.Payload || len(v.data) > columns.MaxSmall:
 			vals[i] = value{tag: tagDropped}
 		}
 	}
@@ -138,34 +143,32 @@ func (d *decoder) textColumn(p *plan, i int, vals []value, m *outbox.Message) st
 }
 
 // group joins the group's columns with ":".
-func (d *decoder) group(p *plan, vals []value, m *outbox.Message) error {
+func (d *decoder) group(p *plan, vals []value, m *outbox.Message) {
 	if len(p.Group) == 0 {
-		return nil
+		return
 	}
 	joined := d.scratch[:0]
 	for n, i := range p.Group {
 		v := &vals[i]
 		if v.tag == 'n' {
-			return nil
-		}
-		if v.tag == tagDropped {
-			return p.StopLargeGroup(i)
+			return
 		}
 		if n > 0 {
 			joined = append(joined, ':')
 		}
 		var err error
 		if joined, err = v.appendText(joined, p.cols[i].kind); err != nil {
-			return p.StopGroup(i, err)
+			p.NoGroup(m, i, err)
+			return
 		}
 	}
-	d.scratch = joined
-	if len(joined) <= outbox.MaxIndexed {
-		m.Group = d.Text(joined)
-		return nil
+	if cap(joined) <= 2*outbox.MaxGroup { // or a rare long group would keep its memory
+		d.scratch = joined
 	}
-	p.LongGroup(m, joined)
-	return nil
+	// Where the row is too large, no more than this was read of it: its group has to be the same.
+	if m.SetGroup(d.Text(joined[:min(len(joined), outbox.MaxGroup+1)])) {
+		p.LongGroup(m)
+	}
 }
 
 // small fills what is neither id, group nor body.
@@ -222,7 +225,7 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	if text, null, err := d.column(p, p.Headers, vals); err != nil {
 		p.Fault(m, p.Headers, err)
 	} else if !null {
-		if d.headerBuf, err = sqlstore.AppendHeaders(d.headerBuf[:0], text); err != nil {
+		if d.headerBuf, err = sqlstore.BoundedHeaders(d.headerBuf[:0], text); err != nil {
 			p.Fault(m, p.Headers, err)
 		}
 		m.Headers = d.HeaderList(d.headerBuf)

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -29,12 +30,25 @@ func (st *stream) isEmitted(head []byte) (bool, error) {
 	}
 	if head[0]&1 == 0 || !st.open {
 		// It is no part of a transaction, so it has no place among the others.
-		st.cfg.Logger.Error("a message was written outside of its transaction, and is not delivered: the first argument of pg_logical_emit_message "+
-			"must be true", "prefix", prefix)
 		st.ignored[ignoredMessage]++
+		st.outside++
+		st.reportOutside(time.Now())
 		return false, nil
 	}
 	return true, nil
+}
+
+// outsideEvery is how often messages outside of a transaction are logged: whoever may write them may write many.
+const outsideEvery = 10 * time.Second
+
+// reportOutside logs how many messages were outside of a transaction since it was logged last.
+func (st *stream) reportOutside(now time.Time) {
+	if st.outside == 0 || now.Sub(st.outsideLogged) < outsideEvery {
+		return
+	}
+	st.cfg.Logger.Error("messages were written outside of their transaction, and are not delivered: the first argument of pg_logical_emit_message "+
+		"must be true", "prefix", st.cfg.Messages, "messages", st.outside)
+	st.outside, st.outsideLogged = 0, now
 }
 
 // emitted handles a log message of kind 'M' after that byte.
@@ -47,10 +61,8 @@ func (st *stream) emitted(ctx context.Context, b []byte) error {
 	if len(b) < 4 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
 		return truncated("logical message")
 	}
-	if err := st.fits(ctx, len(b)-4); err != nil {
-		return err
-	}
-	return st.emittedContent(ctx, bytes.Clone(b[4:]))
+	content := b[4:]
+	return st.emittedContent(ctx, bytes.Clone(content[:min(len(content), st.most(len(content)))]), len(content))
 }
 
 // largeEmitted does the same for one that is larger than the read buffer, of which size bytes are left to be read.
@@ -70,41 +82,65 @@ func (st *stream) largeEmitted(ctx context.Context, size int) error {
 	if _, err := st.take(&size, 4); err != nil {
 		return err
 	}
-	if err := st.fits(ctx, size); err != nil {
-		return err
-	}
-	content := make([]byte, size)
+	content := make([]byte, st.most(size))
 	if err := st.wire.readFull(content); err != nil {
 		return err
 	}
-	return st.emittedContent(ctx, content)
-}
-
-// fits stops at a content that is above max_message: it cannot be left in a table.
-func (st *stream) fits(ctx context.Context, size int) error {
-	if size <= st.dec.maxMessage {
-		return nil
+	if err := st.wire.discard(size - len(content)); err != nil {
+		return err
 	}
-	return errors.Join(fmt.Errorf("read logical message with prefix %q: it has %d bytes, and no row that could keep it: raise max_message (%d bytes): %w",
-		st.cfg.Messages, size, st.dec.maxMessage, source.ErrStop), st.flush(ctx))
+	return st.emittedContent(ctx, content, size)
 }
 
-// emittedContent adds the message to the batch. It keeps the content.
-func (st *stream) emittedContent(ctx context.Context, content []byte) error {
+// most is how much is read of a content: of one above max_message only the beginning, in which its members may stand.
+func (st *stream) most(size int) int {
+	if size > st.dec.maxMessage {
+		return min(size, columns.MaxSmall)
+	}
+	return size
+}
+
+// emittedContent adds the message to the batch. It keeps the content, which is all of it, or the beginning of one above max_message.
+func (st *stream) emittedContent(ctx context.Context, content []byte, size int) error {
 	pos, err := st.place(ctx)
 	if err != nil {
 		return err
+	}
+	m := st.dec.NewMessage()
+	table := outbox.EmittedTable(st.cfg.Messages)
+	m.Position, m.CommitTime, m.Table = pos, st.at, table.String()
+	if size > st.dec.maxMessage {
+		headOfEnvelope(m, content, size, st.dec.maxMessage, st.watch.encoding)
+		return st.add(ctx, m, len(content))
 	}
 	if st.watch.encoding.narrow() && !utf8.Valid(content) {
 		if content, err = st.watch.translate(ctx, content); err != nil {
 			return err
 		}
 	}
-	m := st.dec.NewMessage()
-	table := outbox.EmittedTable(st.cfg.Messages)
-	m.Position, m.CommitTime, m.Table = pos, st.at, table.String()
 	decodeEnvelope(m, content, st.watch.encoding)
 	return st.add(ctx, m, len(content))
+}
+
+// headOfEnvelope fills m from the beginning of a content that is larger than max_message: with the members before the first one that is cut off. The
+// message is a dead letter, so that one writer does not stop all others. No row has its content, which is lost when the log is.
+func headOfEnvelope(m *outbox.Message, head []byte, size, maxMessage int, enc encoding) {
+	var e envelope
+	for range utf8.UTFMax - 1 { // it may end within a character
+		if !utf8.Valid(head) {
+			head = head[:len(head)-1]
+		}
+	}
+	_ = e.parse(head) // that it ends too soon is known
+	e.Payload, e.PayloadText, e.PayloadBase64 = nil, nil, nil
+	if err := e.fill(m, enc); err != nil {
+		m.ID, m.Type, m.Group = outbox.StandInID(m.Position.String()), enc.fit(sqlText(e.Type)), ""
+		m.SetGroup(indexed(e.Group, enc))
+		m.Bound()
+	}
+	m.Payload = nil
+	m.Fault = &outbox.Fault{Class: outbox.FaultTooLarge, Reason: fmt.Sprintf("a message written by pg_logical_emit_message has %d bytes, and no row that "+
+		"could keep it: raise max_message (%d bytes), drop this message and let its writer write it again", size, maxMessage)}
 }
 
 // decodeEnvelope fills m from the content, all of which becomes the payload where it cannot be understood: nothing else has it. Its
@@ -119,9 +155,11 @@ func decodeEnvelope(m *outbox.Message, content []byte, enc encoding) {
 		return
 	}
 	*m = outbox.Message{Table: m.Table, Position: m.Position, CommitTime: m.CommitTime, ID: outbox.StandInID(m.Position.String()), Payload: content,
-		Group: indexed(e.Group, enc), Type: enc.fit(sqlText(e.Type))}
-	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("a message written by pg_logical_emit_message cannot be understood: %v: "+
-		"correct its writer, then edit the message with a new id, or drop it", err)}
+		Type: enc.fit(sqlText(e.Type))}
+	m.SetGroup(indexed(e.Group, enc))
+	m.Bound()
+	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("a message written by pg_logical_emit_message cannot be understood: %s: "+
+		"correct its writer, then edit the message with a new id, or drop it", outbox.Shorten(err.Error()))}
 }
 
 func (e *envelope) fill(m *outbox.Message, enc encoding) error {
@@ -136,20 +174,23 @@ func (e *envelope) fill(m *outbox.Message, enc encoding) error {
 	if e.Type == "" && e.Topic == "" {
 		return errors.New("it has neither a type nor a topic")
 	}
-	if len(e.ID) > outbox.MaxIndexed || len(e.Group) > outbox.MaxIndexed {
-		return fmt.Errorf("id or group has more than %d bytes", outbox.MaxIndexed)
+	if len(e.ID) > outbox.MaxIndexed {
+		return fmt.Errorf("id has %d bytes, and may have %d", len(e.ID), outbox.MaxIndexed)
 	}
 	var err error
 	if m.Payload, err = e.payload(); err != nil {
 		return err
 	}
-	if m.Headers, err = sqlstore.AppendHeaders(nil, e.Headers); len(e.Headers) > 0 && err != nil {
+	if m.Headers, err = sqlstore.BoundedHeaders(nil, e.Headers); len(e.Headers) > 0 && err != nil {
 		return fmt.Errorf("headers: %w", err)
 	}
 	if e.Key != nil {
 		m.Key = []byte(*e.Key)
 	}
-	m.ID, m.Type, m.Topic, m.Group, m.Tenant, m.ContentType = e.ID, e.Type, e.Topic, e.Group, e.Tenant, e.ContentType
+	m.ID, m.Type, m.Topic, m.Tenant, m.ContentType = e.ID, e.Type, e.Topic, e.Tenant, e.ContentType
+	if m.SetGroup(e.Group) {
+		return fmt.Errorf("group has %d bytes, and may have %d", len(e.Group), outbox.MaxGroup)
+	}
 	m.IdempotencyKey, m.CorrelationID, m.Priority, m.MaxAttempts = e.IdempotencyKey, e.CorrelationID, e.Priority, max(e.MaxAttempts, 0)
 	m.AvailableAt, m.CreatedAt = e.AvailableAt, e.CreatedAt
 	if m.Topic == "" {
@@ -158,13 +199,16 @@ func (e *envelope) fill(m *outbox.Message, enc encoding) error {
 	if m.ID == "" || outbox.IsStandInID(m.ID) {
 		m.ID = "message-" + m.Position.String()
 	}
+	if over := m.Bound(); over != nil {
+		return fmt.Errorf("%s: %s", over.Name, over.Why)
+	}
 	return nil
 }
 
-// indexed is a group as it can be kept. Groups that are not one stay apart.
+// indexed is a group as the database can write it. Groups that are not one stay apart.
 func indexed(group string, enc encoding) string {
-	if group = sqlText(group); len(group) > outbox.MaxIndexed || enc.fit(group) != group {
-		return enc.fit(outbox.StandInGroup([]byte(group)))
+	if group = sqlText(group); enc.fit(group) != group {
+		return enc.fit(outbox.StandInGroup(group))
 	}
 	return group
 }

@@ -1,8 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -35,22 +36,24 @@ func TestEnvelopes(t *testing.T) {
 		`{"grup": "g"}`:                      `unknown member "grup"`,
 		"{\"id\": \"\xff\"}":                 "not UTF-8",
 		`{"type": "T", "group": "a\u0000b"}`: `\u0000`,
-		`{"type": "T", "group": "` + strings.Repeat("g", 1001) + `"}`: "more than 1000 bytes",
-		`{"type": "T", "payload": 1, "payload_text": ""}`:             "more than one of payload",
-		`{"type": "T", "payload_base64": "?"}`:                        "payload_base64",
-		`{"type": "T", "headers": [1]}`:                               "headers",
-		"null":                                                        "no object",
-		`[]`:                                                          "no object",
-		`{"type": "T"`:                                                "read JSON",
-		`{"type": "T"}]`:                                              "more than one object",
-		`{}`:                                                          "neither a type nor a topic",
-		`{"type": null, "topic": ""}`:                                 "neither a type nor a topic",
-		`{"TYPE": "T"}`:                                               `unknown member "TYPE"`,
-		`{"type": "T", "type": "U"}`:                                  `"type" more than once`,
-		`{"type": "T", "payload_text": "\ud800"}`:                     "half a surrogate",
-		`{"type": "\uDC00\uD800"}`:                                    "half a surrogate",
-		`{"type": "T", "headers": {"h": "a\ud83dx"}}`:                 "half a surrogate",
-		`{"available_at": "tomorrow"}`:                                "read JSON",
+		`{"type": "T", "group": "` + strings.Repeat("g", outbox.MaxGroup+1) + `"}`: "group has 65537 bytes",
+		`{"type": "` + strings.Repeat("T", outbox.MaxIndexed+1) + `"}`:             "type: it has 1025 bytes",
+		`{"` + strings.Repeat("T", 1<<20) + `": 1}`:                                " bytes)",
+		`{"type": "T", "payload": 1, "payload_text": ""}`:                          "more than one of payload",
+		`{"type": "T", "payload_base64": "?"}`:                                     "payload_base64",
+		`{"type": "T", "headers": [1]}`:                                            "headers",
+		"null":                                                                     "no object",
+		`[]`:                                                                       "no object",
+		`{"type": "T"`:                                                             "read JSON",
+		`{"type": "T"}]`:                                                           "more than one object",
+		`{}`:                                                                       "neither a type nor a topic",
+		`{"type": null, "topic": ""}`:                                              "neither a type nor a topic",
+		`{"TYPE": "T"}`:                                                            `unknown member "TYPE"`,
+		`{"type": "T", "type": "U"}`:                                               `"type" more than once`,
+		`{"type": "T", "payload_text": "\ud800"}`:                                  "half a surrogate",
+		`{"type": "\uDC00\uD800"}`:                                                 "half a surrogate",
+		`{"type": "T", "headers": {"h": "a\ud83dx"}}`:                              "half a surrogate",
+		`{"available_at": "tomorrow"}`:                                             "read JSON",
 	} {
 		m := &outbox.Message{Position: at, Table: "t", CommitTime: time.Unix(1, 0)}
 		decodeEnvelope(m, []byte(content), encodingUTF8)
@@ -91,24 +94,53 @@ func TestEnvelopesKeepTheirGroup(t *testing.T) {
 	}
 }
 
-// A message above max_message stops the reading, whether it fits into the buffer or not.
+// A message above max_message is a dead letter with the members that stand before the one that is cut off, whether it fits into the buffer or
+// not, and what comes behind it is delivered.
 func TestEmittedAboveMaxMessage(t *testing.T) {
 	t.Parallel()
+	payload := strings.Repeat("\u00fc", 100_000)
 	var stream []byte
-	for _, m := range [][]byte{wireLog(wireBegin(200, 1)), wireLog(wireEmitted("tailbox", `{"type": "T"}`)), wireLog(wireCommit(208)),
-		wireLog(wireBegin(400, 2)), wireLog(wireEmitted("tailbox", `{"type": "U", "payload_text": "`+strings.Repeat("p", 4000)+`"}`))} {
+	for _, m := range [][]byte{wireLog(wireBegin(200, 1)), wireLog(wireEmitted("tailbox", `{"type": "T"}`)), wireLog(wireCommit(208)), wireLog(wireBegin(400, 2)),
+		wireLog(wireEmitted("tailbox", `{"id": "i", "type": "U", "group": "g", "payload_text": "`+payload+`", "topic": "x"}`)),
+		wireLog(wireEmitted("tailbox", `{"payload_text": "`+payload+`", "id": "i", "type": "U", "group": "g"}`)),
+		wireLog(wireEmitted("tailbox", strings.Repeat("x", 70_000))), wireLog(wireEmitted("tailbox", `{"type": "V"}`)), wireLog(wireCommit(408))} {
 		stream = append(stream, m...)
 	}
 	for _, buffer := range []int{300, bufferSize} {
-		var types []string
-		err := fuzzStream(stream, 1000, buffer, func(_ context.Context, b *source.Batch) error {
+		var got []string
+		_ = fuzzStream(stream, 1000, buffer, func(_ context.Context, b *source.Batch) error {
 			for _, m := range b.Messages {
-				types = append(types, m.Type)
+				class := ""
+				if m.Fault != nil {
+					class = m.Fault.Class
+				}
+				if m.Payload != nil || m.ID == "" || class != "" && !strings.Contains(m.Fault.Reason, "raise max_message (3000 bytes)") {
+					t.Errorf("buffer of %d bytes: id %q, payload of %d bytes, fault %+v", buffer, m.ID, len(m.Payload), m.Fault)
+				}
+				got = append(got, strings.Join([]string{m.Type, m.Topic, m.Group, class}, "|"))
 			}
 			return nil
 		})
-		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "raise max_message") || strings.Join(types, " ") != "T" {
-			t.Errorf("buffer of %d bytes: %v after %v", buffer, err, types)
+		if text := strings.Join(got, " "); text != "T|T|| U|U|g|too_large |||too_large |||too_large V|V||" {
+			t.Errorf("buffer of %d bytes: %s", buffer, text)
 		}
+	}
+}
+
+// Messages outside of a transaction are logged once in a while, with their number.
+func TestOutsideOfATransaction(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	st := &stream{cfg: &Config{Messages: "tailbox", Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	message := wireEmitted("tailbox", `{"type": "T"}`)[1:]
+	message[0] = 0 // not in a transaction
+	for range 2000 {
+		if ours, err := st.isEmitted(message); ours || err != nil {
+			t.Fatal(ours, err)
+		}
+	}
+	st.reportOutside(time.Now().Add(time.Hour))
+	if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "messages=1\n") || !strings.Contains(text, "messages=1999\n") {
+		t.Errorf("logged %s", text)
 	}
 }

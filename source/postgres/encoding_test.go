@@ -46,7 +46,7 @@ func TestNarrowEncoding(t *testing.T) {
 	failed.LastError = foreign
 	failed.Message.Headers = []outbox.Header{{Name: "h\u4e2d", Value: []byte("\U0001F4A5\"\n\u00e4")}}
 	failed.Message.Fields = []outbox.Field{{Name: "f", Value: []byte("\u4e2d")}}
-	undecodable := dead("", msg(2, outbox.StandInGroup([]byte(strings.Repeat("\u00fc", 600)))), true)
+	undecodable := dead("", msg(2, outbox.StandInGroup(strings.Repeat("\u00fc", 600))), true)
 	undecodable.Message.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: foreign}
 	r.parkWhole(failed, undecodable)
 	equal(t, "the caller's texts", failed.LastError+undecodable.Message.Fault.Reason, foreign+foreign)

@@ -197,6 +197,9 @@ func openKit(t *testing.T, version string, s sourcetest.Setup, polled bool) *kit
 			}
 		}
 		alter(table.Columns.Payload, table.PayloadType)
+		if table.Wide {
+			table.IDType = "text"
+		}
 		if table.IDType != "" {
 			ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s ALTER %[2]s DROP DEFAULT, ALTER %[2]s TYPE %[3]s USING %[2]s::text::%[3]s",
 				quoteTable(&table.Table), quoteIdent(table.Columns.ID), table.IDType))

@@ -224,10 +224,12 @@ type stream struct {
 	n    uint32    // rows of it that the server has sent
 	batchState
 
-	ignored     [ignoredKinds]int
-	pings       int
-	lastPing    time.Time
-	lastEmitted time.Time
+	ignored       [ignoredKinds]int
+	outside       int // messages outside of a transaction since that was logged
+	outsideLogged time.Time
+	pings         int
+	lastPing      time.Time
+	lastEmitted   time.Time
 
 	mu      sync.Mutex
 	failure error // of the other goroutines

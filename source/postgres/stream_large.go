@@ -108,7 +108,7 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 		if p.Wanted[i] {
 			total += sizeOf(p.cols[i].kind, v.tag, n)
 			tooLarge = tooLarge || total > st.dec.maxMessage
-			v, err = st.largeValue(p.cols[i].kind, v.tag, n, tooLarge)
+			v, err = st.largeValue(p, i, v.tag, n, tooLarge)
 		} else {
 			v, err = value{}, st.wire.discard(n)
 		}
@@ -133,14 +133,20 @@ func (st *stream) take(left *int, n int) ([]byte, error) {
 }
 
 // largeValue reads one value of n bytes into memory of its own, or drops it.
-func (st *stream) largeValue(k kind, tag byte, n int, tooLarge bool) (value, error) {
+func (st *stream) largeValue(p *plan, i int, tag byte, n int, tooLarge bool) (value, error) {
 	switch {
 	case n <= columns.MaxSmall:
 		v := value{tag: tag, owned: true, data: st.dec.Alloc(n)}
 		return v, st.wire.readFull(v.data)
+	case tooLarge && p.Grouped(i):
+		v := value{tag: tag, owned: true, data: make([]byte, columns.MaxSmall+1)}
+		if err := st.wire.readFull(v.data); err != nil {
+			return v, err
+		}
+		return v, st.wire.discard(n - len(v.data))
 	case tooLarge:
 		return value{tag: tagDropped}, st.wire.discard(n)
-	case k == kindBytea && tag == 't':
+	case p.cols[i].kind == kindBytea && tag == 't':
 		return st.largeHex(n)
 	}
 	v := value{tag: tag, owned: true, data: make([]byte, n)}

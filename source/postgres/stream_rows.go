@@ -23,6 +23,7 @@ const (
 )
 
 func (st *stream) countIgnored() {
+	st.reportOutside(time.Now())
 	if st.ignored == [ignoredKinds]int{} {
 		return
 	}

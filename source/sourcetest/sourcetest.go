@@ -117,6 +117,8 @@ type Table struct {
 	// IDType and PayloadType are keys of Kind.IDs and Kind.Payloads. "" is what `tailbox init` makes of the shape: there ids
 	// are UUIDs in text.
 	IDType, PayloadType string
+	// Wide: id, type, topic, group, key and tenant are texts of any length, of which the id has a unique index.
+	Wide bool
 }
 
 // A Payload is what an application writes, and what the message holds. Nil is NULL.
@@ -208,6 +210,7 @@ func Source(t *testing.T, k Kind) {
 		{name: "Groups", run: testGroups},
 		{name: "Big", run: testBig},
 		{name: "TooLarge", run: testTooLarge},
+		{name: "Bounds", run: testBounds},
 		{name: "Progress", run: testProgress},
 		{name: "Confirm", run: testConfirm},
 		{name: "Barrier", run: testBarrier},

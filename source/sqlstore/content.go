@@ -56,7 +56,9 @@ func CompleteFrom(p *checkpoint.Parked, fresh *outbox.Message) {
 // WithPresentContent is the message as its row says now, at the place where it was.
 func WithPresentContent(old, fresh *outbox.Message) *outbox.Message {
 	m := *fresh
-	m.ID, m.Group, m.Table = old.ID, old.Group, old.Table
+	if m.ID, m.Table = old.ID, old.Table; m.Group != old.Group {
+		m.Group, m.LongGroup = old.Group, old.LongGroup // it stays in its lane
+	}
 	m.Position, m.CommitTime, m.Txn = old.Position, old.CommitTime, 0
 	return &m
 }

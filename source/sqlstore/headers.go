@@ -21,8 +21,19 @@ func AppendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 	return appendHeaders(hs, text, nil)
 }
 
-// appendHeaders tells see, if it is not nil, of each value whether it stands in quotes.
-func appendHeaders(hs []outbox.Header, text []byte, see func(quoted bool)) ([]outbox.Header, error) {
+// BoundedHeaders is AppendHeaders for what an application wrote: it reads no further than the first header that is beyond a bound, which is the
+// error, and returns none then.
+func BoundedHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
+	var b outbox.HeaderBounds
+	all, err := appendHeaders(hs, text, func(h *outbox.Header, _ bool) error { return b.Add(h) })
+	if err != nil {
+		return hs, err
+	}
+	return all, nil
+}
+
+// appendHeaders shows see, if it is not nil, each header and whether its value stands in quotes. It ends at an error of see.
+func appendHeaders(hs []outbox.Header, text []byte, see func(h *outbox.Header, quoted bool) error) ([]outbox.Header, error) {
 	i := skipSpace(text, 0)
 	if string(text[i:min(i+4, len(text))]) == "null" { // what some libraries write for none
 		return hs, endOfHeaders(text, i+4)
@@ -46,11 +57,14 @@ func appendHeaders(hs []outbox.Header, text []byte, see func(quoted bool)) ([]ou
 			return hs, errHeaders
 		}
 		i = skipSpace(text, i+1)
-		if see != nil {
-			see(i < len(text) && text[i] == '"')
-		}
+		quoted := i < len(text) && text[i] == '"'
 		if h.Value, i, err = headerValue(text, i); err != nil {
 			return hs, err
+		}
+		if see != nil {
+			if err := see(&h, quoted); err != nil {
+				return hs, err
+			}
 		}
 		hs = append(hs, h)
 		i = skipSpace(text, i)

@@ -39,18 +39,26 @@ func HeadersJSON(hs []outbox.Header) *string {
 	return &text
 }
 
+// typeLongGroup is, in place of a field's type, that of a long group.
+const typeLongGroup = "group"
+
 // FieldsJSON writes the further columns of a message in the same way: those that are bare without quotes, and those of another type as an
-// object of that type and the value. That the payload is binary stands under the empty name, which no column has.
+// object of that type and the value. Under the empty name, which no column has, stand what the table has no column for: that the payload is binary,
+// and a long group, which is no index's affair.
 func FieldsJSON(m *outbox.Message) *string {
-	if len(m.Fields) == 0 && !m.Binary {
+	if len(m.Fields) == 0 && !m.Binary && m.LongGroup == "" {
 		return nil
 	}
-	b := []byte{'{'}
-	for i := range m.Fields {
-		b = appendField(b, i, &m.Fields[i])
+	b, n := []byte{'{'}, 0
+	for ; n < len(m.Fields); n++ {
+		b = appendField(b, n, &m.Fields[n])
 	}
 	if m.Binary {
-		b = append(appendName(b, len(m.Fields), ""), "true"...)
+		b = append(appendName(b, n, ""), "true"...)
+		n++
+	}
+	if m.LongGroup != "" {
+		b = append(appendPair(append(appendName(b, n, ""), '{'), 0, typeLongGroup, []byte(m.LongGroup), false), '}')
 	}
 	text := string(append(b, '}'))
 	return &text
@@ -100,7 +108,7 @@ func ReadFields(m *outbox.Message, text *string) error {
 		return nil
 	}
 	var quoted []bool
-	hs, err := appendHeaders(nil, []byte(*text), func(q bool) { quoted = append(quoted, q) })
+	hs, err := appendHeaders(nil, []byte(*text), func(_ *outbox.Header, q bool) error { quoted = append(quoted, q); return nil })
 	if err != nil {
 		return fmt.Errorf("read column fields: %w", err)
 	}
@@ -119,6 +127,10 @@ func ReadFields(m *outbox.Message, text *string) error {
 				return fmt.Errorf("read column fields: %w", errHeaders)
 			}
 			f.Type, f.Value = outbox.FieldType(typed[0].Name), typed[0].Value
+		}
+		if f.Name == "" && f.Type == typeLongGroup {
+			m.LongGroup = string(f.Value)
+			continue
 		}
 		m.Fields = append(m.Fields, f)
 	}

@@ -90,7 +90,8 @@ func Validate(r *checkpoint.Request) error {
 	}
 	for _, group := range sel.Groups {
 		if len(group) > outbox.MaxIndexed {
-			return fmt.Errorf("there is no group %.50q: it has %d bytes, and a group has at most %d", group, len(group), outbox.MaxIndexed)
+			return fmt.Errorf("the group %.50q has %d bytes, and tailbox keeps one of more than %d by another name: write %q", group, len(group),
+				outbox.MaxIndexed, outbox.StandInGroup(group))
 		}
 	}
 	for _, state := range sel.States {

@@ -24,14 +24,14 @@ func TestValidateWhatCannotBeStored(t *testing.T) {
 		request *checkpoint.Request
 		want    string
 	}{
-		"no new id":         {edit(""), ""},
-		"a new id":          {edit(long[1:]), ""},
-		"a long id":         {edit(long), "at most 1000 bytes (this has 1001)"},
-		"a NUL":             {edit("a\x00b"), "without NUL"},
-		"not UTF-8":         {edit("a\xff"), "UTF-8"},
-		"a stand-in":        {edit(outbox.StandInID("1")), "stands in"},
-		"a group":           {hold(long[1:]), ""},
-		"a group of no one": {hold(long), "a group has at most 1000"},
+		"no new id":                 {edit(""), ""},
+		"a new id":                  {edit(long[1:]), ""},
+		"a long id":                 {edit(long), "at most 1024 bytes (this has 1025)"},
+		"a NUL":                     {edit("a\x00b"), "without NUL"},
+		"not UTF-8":                 {edit("a\xff"), "UTF-8"},
+		"a stand-in":                {edit(outbox.StandInID("1")), "stands in"},
+		"a group":                   {hold(long[1:]), ""},
+		"a group by its whole text": {hold(long), "write \"" + outbox.StandInGroup(long)},
 	} {
 		err := sqlstore.Validate(c.request)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
