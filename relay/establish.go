@@ -25,7 +25,34 @@ type Position struct {
 // or else a new position, made durable before it is used (R8). loaded is what store.Load returned.
 func Establish(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
 	log *slog.Logger) (*Position, error) {
-	return establish(ctx, src, store, loaded, unreadable{}, log)
+	return establish(ctx, src, store, loaded, remembered{}, log)
+}
+
+// remembered is what this process knows from its terms before, and the database may not say.
+type remembered struct {
+	tried unreadable
+	// saved is the last checkpoint that was durable; its Log is 0 if there was none.
+	saved checkpoint.Checkpoint
+}
+
+// setBack tells whether the database says less than it had made durable: it was restored, or a failover lost the end of its log. Positions
+// that were used are then used again for other messages.
+func (r *remembered) setBack(now *checkpoint.Checkpoint) bool {
+	return now.Log < r.saved.Log || now.Log == r.saved.Log && now.LastCommit < r.saved.LastCommit
+}
+
+// nextLog is the Log of a position that is established anew: higher than all before. The database may have been restored from a time when it knew
+// a lower Log than it gave out since, so counting on from what it says is not enough: Log becomes at least the seconds since 1970 by the
+// database's clock.
+func nextLog(ctx context.Context, store checkpoint.Store, last uint32) (uint32, error) {
+	now, err := store.Ping(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the database's clock: %w", err)
+	}
+	if now.IsZero() { // not known
+		return last + 1, nil
+	}
+	return max(last+1, uint32(now.Unix())), nil
 }
 
 // unreadable is what reading found out that Examine cannot see: the log cannot be read from the checkpoint of a Log, though
@@ -35,7 +62,7 @@ type unreadable struct {
 	why string
 }
 
-func establish(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, tried unreadable,
+func establish(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, mem remembered,
 	log *slog.Logger) (*Position, error) {
 	var old checkpoint.Checkpoint
 	if loaded.Checkpoint != nil {
@@ -47,8 +74,8 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 	}
 	gap := found.Lost
 	switch {
-	case gap == "" && tried.why != "" && tried.log == old.Log:
-		gap = tried.why
+	case gap == "" && mem.tried.why != "" && mem.tried.log == old.Log:
+		gap = mem.tried.why
 	case gap == "" && loaded.AcceptGap:
 		gap = "an operator gave up what follows the checkpoint"
 	}
@@ -59,19 +86,39 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 		log.Warn("log position lost: establishing a new one", "why", gap)
 	case old.SweepPending:
 		log.Info("pending rows have not been swept to the end: sweeping them at a new position")
-	case found.Moved:
-		cp := old
-		cp.SourceID, cp.Log = found.SourceID, old.Log+1
-		cp.SettledAbove = shared(old.SettledAbove, found.Shared, cp.Log)
-		if err := store.Save(ctx, &cp); err != nil {
-			return nil, fmt.Errorf("save the new timeline: %w", err)
-		}
-		log.Info("the log goes on at another server, or is counted in another way", "source_id", cp.SourceID, "log", cp.Log)
-		return &Position{Checkpoint: cp}, nil
+	case found.Moved || mem.setBack(&old):
+		return renumber(ctx, store, old, found, &mem, log)
 	default:
+		if old.SourceID != found.SourceID { // the same server, started again
+			old.SourceID = found.SourceID
+			if err := store.Save(ctx, &old); err != nil {
+				return nil, fmt.Errorf("save the server's name: %w", err)
+			}
+		}
 		return &Position{Checkpoint: old}, nil
 	}
-	return renew(ctx, src, store, loaded, old, found.SourceID, gap)
+	return renew(ctx, src, store, loaded, old, found.SourceID, gap, mem.saved.Log)
+}
+
+// renumber goes on from the checkpoint with a new Log: ordinals behind it may have been given to other messages.
+func renumber(ctx context.Context, store checkpoint.Store, old checkpoint.Checkpoint, found *source.Examined, mem *remembered,
+	log *slog.Logger) (*Position, error) {
+	cp, part := old, found.Shared
+	if !found.Moved {
+		part = math.MaxUint64 // what the checkpoint names was in this log when it was saved
+		log.Warn("the database was set back to an older state: the log goes on from its checkpoint")
+	}
+	var err error
+	if cp.Log, err = nextLog(ctx, store, max(old.Log, mem.saved.Log)); err != nil {
+		return nil, err
+	}
+	cp.SourceID = found.SourceID
+	cp.SettledAbove = shared(old.SettledAbove, part, cp.Log)
+	if err := store.Save(ctx, &cp); err != nil {
+		return nil, fmt.Errorf("save the new log: %w", err)
+	}
+	log.Info("the log goes on at another server, or is counted in another way", "source_id", cp.SourceID, "log", cp.Log)
+	return &Position{Checkpoint: cp}, nil
 }
 
 // shared is what a checkpoint names as settled beyond its position, as far as a log that goes on elsewhere still has it: up
@@ -120,9 +167,9 @@ func pinging[T any](ctx context.Context, store checkpoint.Store, do func(context
 	}
 }
 
-// renew makes a new position and judges which rows have to be swept.
+// renew makes a new position and judges which rows have to be swept. Used is the highest Log that this process has given out.
 func renew(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
-	old checkpoint.Checkpoint, sourceID, gap string) (*Position, error) {
+	old checkpoint.Checkpoint, sourceID, gap string, used uint32) (*Position, error) {
 	snapshot, err := pinging(ctx, store, src.Establish)
 	if err != nil {
 		if snapshot != nil {
@@ -139,10 +186,13 @@ func renew(ctx context.Context, src source.Source, store checkpoint.Store, loade
 		return nil, errors.Join(fmt.Errorf("judge pending rows: %w", err), snapshot.Close(ctx))
 	}
 	cp := checkpoint.Checkpoint{
-		SourceID: sourceID, Resume: snapshot.Resume(), Log: old.Log + 1, LastCommit: old.LastCommit, SweepPending: sweep,
+		SourceID: sourceID, Resume: snapshot.Resume(), Log: max(old.Log, used) + 1, LastCommit: old.LastCommit, SweepPending: sweep,
 	}
 	if !first {
 		cp.LastCommit = max(cp.LastCommit, 1) // no later start is the first
+		if cp.Log, err = nextLog(ctx, store, cp.Log-1); err != nil {
+			return nil, errors.Join(err, snapshot.Close(ctx))
+		}
 	}
 	if err := store.Save(ctx, &cp); err != nil {
 		return nil, errors.Join(fmt.Errorf("save the new position: %w", err), snapshot.Close(ctx))

@@ -21,8 +21,8 @@ type Relay struct {
 	survived bool
 	unclean  int
 	last     ending // of the last term
-	// tried is why the last term could not read on from its checkpoint; a new position heals that.
-	tried unreadable
+	// past is what terms before have learnt: a new position heals what it says cannot be read.
+	past remembered
 }
 
 // New checks the configuration. It opens nothing.
@@ -129,11 +129,11 @@ func (r *Relay) term(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := establish(ctx, r.cfg.Source, store, loaded, r.tried, r.cfg.Logger)
+	at, err := establish(ctx, r.cfg.Source, store, loaded, r.past, r.cfg.Logger)
 	if err != nil {
 		return err
 	}
-	r.tried = unreadable{}
+	r.past = remembered{saved: at.Checkpoint}
 	if at.Gap != "" && r.cfg.Events.Gap != nil {
 		r.cfg.Events.Gap(at.Gap)
 	}
@@ -141,8 +141,9 @@ func (r *Relay) term(ctx context.Context) error {
 	e.clock = clock
 	err = e.run(ctx)
 	r.last.sent, r.last.durable = e.sent, e.durable
+	r.past.saved = e.saved
 	if errors.Is(err, source.ErrGap) {
-		r.tried = unreadable{at.Checkpoint.Log, err.Error()}
+		r.past.tried = unreadable{at.Checkpoint.Log, err.Error()}
 	}
 	return err
 }

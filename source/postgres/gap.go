@@ -27,10 +27,12 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 		if _, err := s.claimSlot(ctx); err != nil {
 			return nil, err
 		}
-		return cfg.examine(ctx, sourceID, from)
+		return cfg.examine(ctx, sourceID, from, &witness{})
 	}
 	if cfg.Poll {
-		examine = cfg.examinePoll
+		examine = func(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
+			return cfg.examinePoll(ctx, sourceID, from, &witness{})
+		}
 	}
 	if gap, err = sqlstore.FindGap(ctx, s.savedCheckpoint, examine); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,6 +17,7 @@ import (
 type PollSource struct {
 	cfg      Config
 	barriers *poll.Barriers
+	seen     witness
 }
 
 var _ source.Source = (*PollSource)(nil)
@@ -88,14 +90,14 @@ func (s *PollSource) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// Examine implements source.Source. A SourceID is systemid/timeline, as that of a source that reads the log.
+// Examine implements source.Source. A SourceID is a serverID, as that of a source that reads the log.
 func (s *PollSource) Examine(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
-	return s.cfg.examinePoll(ctx, sourceID, from)
+	return s.cfg.examinePoll(ctx, sourceID, from, &s.seen)
 }
 
 // examinePoll compares a checkpoint with the server. Numbers that a failover lost are drawn again, and no history tells which:
 // at another timeline the position is lost, and the sweep finds what is pending.
-func (c *Config) examinePoll(ctx context.Context, sourceID string, from source.Resume) (e *source.Examined, err error) {
+func (c *Config) examinePoll(ctx context.Context, sourceID string, from source.Resume, seen *witness) (e *source.Examined, err error) {
 	conn, t, err := c.openPoll(ctx)
 	if conn != nil {
 		defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
@@ -107,6 +109,12 @@ func (c *Config) examinePoll(ctx context.Context, sourceID string, from source.R
 	if e.SourceID, err = sourceIDOf(ctx, conn); err != nil {
 		return nil, fmt.Errorf("name the server: %w", err)
 	}
+	before, id := parseServerID(sourceID), parseServerID(e.SourceID)
+	defer func() {
+		if err == nil {
+			seen.note(id, 0)
+		}
+	}()
 	if from == "" {
 		return e, nil
 	}
@@ -115,8 +123,8 @@ func (c *Config) examinePoll(ctx context.Context, sourceID string, from source.R
 	case err != nil:
 		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was log: now the table is polled", from)
 		return e, nil
-	case sourceID != "" && sourceID != e.SourceID:
-		e.Lost = fmt.Sprintf("the checkpoint belongs to server and timeline %s, this is %s, where numbers may have been drawn again", sourceID, e.SourceID)
+	case sourceID != "" && before.history != id.history:
+		e.Lost = fmt.Sprintf("the checkpoint belongs to server and timeline %s, this is %s, where numbers may have been drawn again", before.history, id.history)
 		return e, nil
 	}
 	last, now, err := t.last(ctx)
@@ -126,6 +134,7 @@ func (c *Config) examinePoll(ctx context.Context, sourceID string, from source.R
 	if e.Lost = poll.Anew(at, series, now); last < at {
 		e.Lost = t.wentBack(at, last)
 	}
+	e.Moved, e.Shared = sourceID != "" && e.Lost == "" && !seen.same(before, id, 0), math.MaxUint64
 	return e, nil
 }
 

@@ -27,14 +27,15 @@ const (
 type serverInfo struct {
 	systemID string
 	timeline uint32
-	end      lsn // flushed
+	started  string // when, in microseconds since 1970
+	end      lsn    // flushed
 	database string
 	version  int // server_version_num
 	recovery bool
 }
 
-// sourceID names the server and its timeline, in checkpoints.
-func (s *serverInfo) sourceID() string {
+// history names the server and its timeline.
+func (s *serverInfo) history() string {
 	return s.systemID + "/" + strconv.FormatUint(uint64(s.timeline), 10)
 }
 
@@ -56,14 +57,14 @@ func identify(ctx context.Context, conn *pgconn.PgConn) (*serverInfo, error) {
 		return nil, fmt.Errorf("identify server: %w", err)
 	}
 	s := &serverInfo{systemID: rows[0][0], timeline: uint32(timeline), end: end, database: rows[0][3]}
-	rows, err = queryText(ctx, conn, "SELECT current_setting('server_version_num'), pg_catalog.pg_is_in_recovery()")
+	rows, err = queryText(ctx, conn, "SELECT pg_catalog.current_setting('server_version_num'), pg_catalog.pg_is_in_recovery(), "+startedSQL)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the server's version: %w", err)
 	}
 	if s.version, err = strconv.Atoi(rows[0][0]); err != nil {
 		return nil, fmt.Errorf("ask for the server's version: %w", err)
 	}
-	s.recovery = rows[0][1] == "t"
+	s.recovery, s.started = rows[0][1] == "t", rows[0][2]
 	return s, nil
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/tailbox/tailbox/source/poll"
 )
 
-// examine compares a checkpoint with the server.
-func (c *Config) examine(ctx context.Context, sourceID string, from source.Resume) (e *source.Examined, err error) {
+// examine compares a checkpoint with the server. Seen is what this process has seen of it.
+func (c *Config) examine(ctx context.Context, sourceID string, from source.Resume, seen *witness) (e *source.Examined, err error) {
 	conn, err := c.connectReplication(ctx)
 	if err != nil {
 		return nil, err
@@ -25,9 +25,15 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 		return nil, err
 	}
 	if server.recovery {
-		return nil, errors.New("examine the server: it is a standby: source.url must lead to the primary")
+		return nil, errStandby("examine the server")
 	}
-	e = &source.Examined{SourceID: c.countedBy(server.sourceID())}
+	id := serverID{history: server.history(), started: server.started, messages: c.Messages != ""}
+	e = &source.Examined{SourceID: id.String()}
+	defer func() {
+		if err == nil {
+			seen.note(id, server.end)
+		}
+	}()
 	if from == "" {
 		return e, nil
 	}
@@ -39,13 +45,14 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	if err != nil {
 		return nil, fmt.Errorf("examine the checkpoint: %w", err)
 	}
-	same := sourceID == "" || sourceID == e.SourceID
-	if before := strings.TrimSuffix(sourceID, withMessages); !same && before != server.sourceID() {
-		if e.Lost, e.Shared, err = moved(ctx, conn, server, before, at); err != nil || e.Lost != "" {
+	before := parseServerID(sourceID)
+	e.Shared = uint64(server.end) // a checkpoint names nothing that was not in the log when it was saved
+	if before.history != "" && before.history != id.history {
+		if e.Lost, e.Shared, err = moved(ctx, conn, server, before.history, at); err != nil || e.Lost != "" {
 			return e, err
 		}
 	}
-	if sourceID != c.countedBy(strings.TrimSuffix(sourceID, withMessages)) {
+	if before.messages != id.messages {
 		e.Shared = 0
 	}
 	slot, err := c.slot(ctx, conn)
@@ -55,33 +62,21 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	if e.Lost, err = c.lost(slot, server, at); err != nil {
 		return nil, err
 	}
-	e.Moved = !same && e.Lost == ""
+	e.Moved = sourceID != "" && e.Lost == "" && !seen.same(before, id, server.end)
 	return e, nil
-}
-
-// withMessages ends the id of a source whose transactions' emitted messages are numbered with their rows. With and without them the same row has
-// another number, and what a checkpoint names as settled beyond its position would be other rows: nothing is shared.
-const withMessages = "+messages"
-
-// countedBy is a server's id for this configuration.
-func (c *Config) countedBy(id string) string {
-	if c.Messages != "" {
-		return id + withMessages
-	}
-	return id
 }
 
 // moved tells why a checkpoint of another server or timeline says nothing about this one, "" if this server's log continues
 // that one's beyond the checkpoint; and up to where they share it. The numbers alone would not tell: after a failover the new timeline has positions
 // of its own that the old one had used, too.
-func moved(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, sourceID string, at lsn) (lost string, shared uint64, err error) {
-	system, text, _ := strings.Cut(sourceID, "/")
+func moved(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, history string, at lsn) (lost string, shared uint64, err error) {
+	system, text, _ := strings.Cut(history, "/")
 	if system != server.systemID {
 		return fmt.Sprintf("the checkpoint belongs to server %s, this is server %s", system, server.systemID), 0, nil
 	}
 	old, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		return "", 0, fmt.Errorf("examine source id %q: its timeline: %w", sourceID, err)
+		return "", 0, fmt.Errorf("examine source id %q: its timeline: %w", history, err)
 	}
 	if uint32(old) > server.timeline {
 		return fmt.Sprintf("the checkpoint belongs to timeline %d, the server is at timeline %d: it was restored from an older state",

@@ -57,7 +57,7 @@ func TestLostPositions(t *testing.T) {
 	r.lost("0/1", "does not exist")
 	from := r.establish()
 	id := r.examine("", "").SourceID
-	if system := r.text("SELECT system_identifier::text FROM pg_control_system()"); id != system+"/1" {
+	if system := r.text("SELECT system_identifier::text FROM pg_control_system()"); !strings.HasPrefix(id, system+"/1@") {
 		t.Errorf("source id %q, want that of system %s", id, system)
 	}
 	if e := r.examine(id, from); e.Lost != "" || e.Moved {
@@ -177,13 +177,13 @@ func TestPromotedStandby(t *testing.T) {
 	}
 	promoted.conn = promoted.connect()
 	e := promoted.examine(id, resume)
-	if e.SourceID == id || !strings.HasSuffix(e.SourceID, "/2") || !strings.Contains(e.Lost, "does not exist") {
+	if e.SourceID == id || !strings.Contains(e.SourceID, "/2@") || !strings.Contains(e.Lost, "does not exist") {
 		t.Errorf("examined %+v", e)
 	}
 	if e := promoted.examine(id, "FF/0"); !strings.Contains(e.Lost, "failover lost log") {
 		t.Errorf("examined %+v", e)
 	}
-	if e := promoted.examine(strings.TrimSuffix(id, "1")+"3", resume); !strings.Contains(e.Lost, "older state") {
+	if e := promoted.examine(strings.Replace(id, "/1@", "/3@", 1), resume); !strings.Contains(e.Lost, "older state") {
 		t.Errorf("examined %+v", e)
 	}
 	promoted.establish()
@@ -230,7 +230,7 @@ func TestSynchronisedSlotSurvivesPromotion(t *testing.T) {
 	promoted.src = New(promoted.cfg)
 	promoted.conn = promoted.connect()
 	promoted.exec("INSERT INTO a VALUES ('3', 't', 'p', 'g')")
-	if e := promoted.examine(id, resume); e.Lost != "" || !e.Moved || !strings.HasSuffix(e.SourceID, "/2") {
+	if e := promoted.examine(id, resume); e.Lost != "" || !e.Moved || !strings.Contains(e.SourceID, "/2@") {
 		t.Fatalf("examined %+v", e)
 	}
 	if ms, _ := promoted.run(source.Start{From: resume, Log: 2}).messages(2); ids(ms) != "2 3" {

@@ -54,7 +54,7 @@ func (c *Config) establish(ctx context.Context, p slotPatience) (snap source.Sna
 		return nil, err
 	}
 	if server.recovery {
-		return nil, errors.New("establish a position: the server is a standby: source.url must lead to the primary")
+		return nil, errStandby("establish a position")
 	}
 	// A slot sees publications as they were when their log was written: one that is made later does not exist for it.
 	if _, err := c.readCatalog(ctx, conn); err != nil {

@@ -31,6 +31,7 @@ type Source struct {
 	textOnly atomic.Bool
 	// confirmed is the highest position that Confirm was given in this Run.
 	confirmed atomic.Uint64
+	seen      witness
 	// waiting is the number of barriers.
 	waiting atomic.Int32
 
@@ -134,7 +135,7 @@ func (s *Source) wake() {
 	}
 }
 
-// Examine implements source.Source. A SourceID is systemid/timeline, and whether emitted messages are read.
+// Examine implements source.Source. A SourceID is a serverID.
 func (s *Source) Examine(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
-	return s.cfg.examine(ctx, sourceID, from)
+	return s.cfg.examine(ctx, sourceID, from, &s.seen)
 }

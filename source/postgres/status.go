@@ -88,9 +88,11 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	if _, err := s.conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 		return nil, s.fault("read status", err)
 	}
-	if r.SourceID, err = sourceIDOf(ctx, s.conn); err != nil {
+	id, err := sourceIDOf(ctx, s.conn)
+	if err != nil {
 		return nil, s.fault("name the server", err)
 	}
+	r.SourceID = parseServerID(id).history
 	reports := []func(context.Context, *Report) error{s.reportServer, s.reportSlot, s.reportCheckpoint, s.reportHolder, s.reportSinks,
 		s.reportFeedback}
 	if cfg.Poll {

@@ -174,12 +174,12 @@ func scanLanes(rows pgx.Rows, to *[]checkpoint.Lane) error {
 	return err
 }
 
-// sourceIDOf names the server: its system identifier and timeline, as IDENTIFY_SYSTEM does on a replication connection. The
-// control file's timeline lags behind a promotion, so it is read from the name of the segment being written.
+// sourceIDOf is the serverID of a server, without what a configuration adds. The system identifier and timeline are those of IDENTIFY_SYSTEM on a
+// replication connection. The control file's timeline lags behind a promotion, so it is read from the name of the segment being written.
 func sourceIDOf(ctx context.Context, conn *pgx.Conn) (string, error) {
-	var id string
+	var id serverID
 	err := conn.QueryRow(ctx, `SELECT s.system_identifier || '/' || CASE WHEN pg_is_in_recovery()
 		THEN (SELECT timeline_id FROM pg_control_checkpoint())
-		ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END FROM pg_control_system() s`).Scan(&id)
-	return id, err
+		ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END, `+startedSQL+` FROM pg_control_system() s`).Scan(&id.history, &id.started)
+	return id.String(), err
 }

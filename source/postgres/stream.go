@@ -57,6 +57,7 @@ func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit sou
 	}
 	start.Begun()
 	s.cfg.Logger.Info("reading the log", "slot", s.cfg.Slot, "from", from.String(), "binary", st.binary)
+	defer func() { s.seen.reached(st.status.sent()) }()
 	return st.run(ctx)
 }
 
@@ -85,7 +86,7 @@ func (s *Source) prepare(ctx context.Context, conn *pgconn.PgConn, watch *watch,
 		return err
 	}
 	if server.recovery {
-		return errors.New("read the log: the server is a standby: source.url must lead to the primary")
+		return errStandby("read the log")
 	}
 	slot, err := watch.slot(ctx, server)
 	if err != nil {

@@ -43,9 +43,11 @@ func TestLostSlot(t *testing.T) {
 			h.MustCommand("init")
 			load := &Load{Rate: 3000, Writers: test.writers, Tables: test.table, Delivered: h.ledger.Count}
 			load.Run(h.Bed)
+			var logs []int64
 			for range 5 {
 				r := h.Start(nil)
 				Pause(2 * time.Second)
+				logs = append(logs, Ask[int64](h.Bed, `SELECT log FROM tailbox_checkpoint`))
 				if test.killed {
 					r.Kill()
 				} else {
@@ -57,9 +59,12 @@ func TestLostSlot(t *testing.T) {
 			}
 			load.Stop()
 			h.complete(h.Start(nil))
-			log := Ask[int](h.Bed, `SELECT log FROM tailbox_checkpoint`)
-			if log != 6 {
-				t.Errorf("log of the checkpoint: got %d, want 6: one more for each position that was lost", log)
+			logs = append(logs, Ask[int64](h.Bed, `SELECT log FROM tailbox_checkpoint`))
+			for i := range logs[1:] {
+				if logs[i] >= logs[i+1] {
+					t.Errorf("logs of the checkpoint: got %d, want each higher than the one before: a position was lost between", logs)
+					break
+				}
 			}
 		})
 	}
