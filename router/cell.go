@@ -61,6 +61,8 @@ func (r *reading) read(m *outbox.Message) (c cell, found bool) {
 			return cell{}, true
 		case r.typed:
 			c = typedCell(f)
+		case f.Type == outbox.FieldHex: // what bytes are in a table must not tell consumers which database it is in
+			c = cell{text: typedCell(f).text}
 		default:
 			c = cell{text: f.Value, bare: f.Type == outbox.FieldBare}
 		}

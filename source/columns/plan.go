@@ -30,12 +30,14 @@ type Plan struct {
 	Group, Fields []int
 	// Untyped: a row without a type is a message like any other.
 	Untyped bool
+	// TextKey: a key of bytes is the database's text of it, as Debezium sends it.
+	TextKey bool
 }
 
 // New finds the columns of a configured table by name; same tells whether two names are of one column. A missing column that
 // messages cannot do without is an error, a *Missing, that matches source.ErrStop.
 func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, error) {
-	p := Plan{Table: t.String(), Names: names, Wanted: make([]bool, len(names)), Untyped: Untyped(t)}
+	p := Plan{Table: t.String(), Names: names, Wanted: make([]bool, len(names)), Untyped: Untyped(t), TextKey: t.Shape == "debezium"}
 	var missing []string
 	find := func(key, name string) int {
 		if name == "" {

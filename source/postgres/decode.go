@@ -215,7 +215,7 @@ func (d *decoder) number(p *plan, i int, vals []value, m *outbox.Message) int32 
 // body fills key, payload, headers and fields.
 func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	var err error
-	if m.Key, _, err = d.column(p, p.Key, vals); err != nil {
+	if m.Key, err = d.keyOf(p, vals); err != nil {
 		p.Fault(m, p.Key, err)
 	}
 	if m.Payload, err = d.payloadOf(p, vals); err != nil {
@@ -243,6 +243,29 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	}
 }
 
+// keyOf is the key: of a bytea its bytes, of all else its text.
+func (d *decoder) keyOf(p *plan, vals []value) ([]byte, error) {
+	if p.Key >= 0 && p.cols[p.Key].kind == kindBytea && !p.TextKey {
+		return d.bytes(p, p.Key, vals)
+	}
+	b, _, err := d.column(p, p.Key, vals)
+	return b, err
+}
+
+// bytes are those of a bytea; nil for NULL.
+func (d *decoder) bytes(p *plan, i int, vals []value) ([]byte, error) {
+	v, k := &vals[i], p.cols[i].kind
+	switch {
+	case v.tag == 'n':
+		return nil, nil
+	case v.tag == tagDropped:
+		return nil, columns.ErrDropped()
+	case v.tag == 'b' && v.owned:
+		return v.data, nil
+	}
+	return byteaBytes(d.Alloc(v.size(k))[:0], v)
+}
+
 // payloadOf is the payload byte for byte as the application wrote it: bytea decoded, all else as its text.
 func (d *decoder) payloadOf(p *plan, vals []value) ([]byte, error) {
 	if p.Payload < 0 || vals[p.Payload].tag == 'n' || vals[p.Payload].tag == tagDropped {
@@ -250,10 +273,8 @@ func (d *decoder) payloadOf(p *plan, vals []value) ([]byte, error) {
 	}
 	v, k := &vals[p.Payload], p.cols[p.Payload].kind
 	switch {
-	case k == kindBytea && v.tag == 'b' && v.owned:
-		return v.data, nil
 	case k == kindBytea && (v.tag == 'b' || v.tag == 't'):
-		return byteaBytes(d.Alloc(v.size(k))[:0], v)
+		return d.bytes(p, p.Payload, vals)
 	case k == kindBpchar && (v.tag == 'b' || v.tag == 't'):
 		return d.CopyOf(v.data), nil // with its trailing spaces
 	}

@@ -176,6 +176,47 @@ func TestFieldTypes(t *testing.T) {
 	}
 }
 
+// A key of bytes is the bytes, by whatever road, as in the other databases; in the shape debezium it is the text that Debezium sends.
+func TestByteaKeys(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ shape, extra, ddl, want string }{
+		"binary":   {"tailbox", "", "id text PRIMARY KEY, type text, key bytea, payload bytea", "\xde\x00\xff"},
+		"text":     {"tailbox", "n", "id text PRIMARY KEY, type text, key bytea, payload bytea, n numeric", "\xde\x00\xff"},
+		"debezium": {"debezium", "", "id text PRIMARY KEY, type text, aggregatetype text, aggregateid bytea, payload bytea", `\xde00ff`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table := shape(c.shape, "a")
+			if c.extra != "" {
+				table.Fields = []string{c.extra}
+			}
+			r := newRig(t, servers.Shared(t, "17"), "CREATE TABLE a ("+c.ddl+")", table)
+			r.cfg.Start = "pending"
+			r.src = New(r.cfg)
+			from := r.establish()
+			r.exec(`INSERT INTO a (id, type, ` + table.Columns.Key + `, payload) VALUES ('1', 't', '\xde00ff', ''), ('2', 't', '', ''), ('3', 't', NULL, '')`)
+			if c.shape == "debezium" {
+				r.exec(`UPDATE a SET aggregatetype = 'x'`)
+			}
+			check := func(road string, ms []*outbox.Message) {
+				t.Helper()
+				empty := map[bool]string{true: `\x`}[c.shape == "debezium"]
+				if len(ms) != 3 || string(ms[0].Key) != c.want || ms[1].Key == nil || string(ms[1].Key) != empty || ms[2].Key != nil {
+					t.Errorf("%s: got keys %q, %q and %q", road, ms[0].Key, ms[1].Key, ms[2].Key)
+				}
+			}
+			ms, _ := r.run(source.Start{From: from}).messages(3)
+			check("the log", ms)
+			snap, _, err := r.snapshot(true, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ms, _ = r.pending(snap)
+			check("a sweep", ms)
+		})
+	}
+}
+
 func TestUndecodableRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, servers.Shared(t, "17"), `CREATE TABLE a (id text, type text, message_group text, payload text, headers jsonb, priority bigint, available_at text)`, shape("tailbox", "a"))

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"strconv"
 	"strings"
@@ -145,6 +146,11 @@ func feedbackArgs(t *sqlstore.Told, types []uint32) []any {
 		case null:
 		case types[i] == pgtype.ByteaOID:
 			args[i] = []byte(v)
+			if digits, ok := strings.CutPrefix(v, `\x`); ok && p.Column {
+				if b, err := hex.DecodeString(digits); err == nil {
+					args[i] = b // a column of bytes, as its text
+				}
+			}
 		default:
 			args[i] = v
 		}
