@@ -70,6 +70,14 @@ func kitKind() sourcetest.Kind {
 			_, err := db.(*kitDatabase).collection(t.Name).UpdateMany(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: name, Value: nil}}}})
 			return err
 		},
+		NullStatus: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, ids ...string) error {
+			if len(ids) == 0 {
+				return nil
+			}
+			_, err := db.(*kitDatabase).collection(t.Name).UpdateMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}},
+				bson.D{{Key: "$set", Value: bson.D{{Key: t.Columns.Status, Value: nil}}}})
+			return err
+		},
 		Outlast: func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).giveUpReader(ctx) },
 		Cut:     func(_ context.Context, db sourcetest.Database) error { db.(*kitDatabase).proxy.Reset(); return nil },
 		ReadsOn: true, // the driver resumes the change stream

@@ -147,12 +147,17 @@ func (c *Config) pendingRows(t *outbox.Table, known source.Known) (where bson.D,
 }
 
 // pendingCondition is the filter by which a table's own columns say that a document is pending, or nil where they do not:
-// the status is the word for pending (or missing, which no one does on purpose), or without a status column, there is no
-// delivered_at.
+// the status is the word for pending, or it is missing, as in documents from before there was one, and so is delivered_at; or without a status
+// column, there is no delivered_at.
 func pendingCondition(t *outbox.Table) bson.D {
 	switch {
 	case t.Columns.Status != "":
-		return append(bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: bson.A{t.Words.Value(t.Words.Pending), nil}}}}}, oursCondition(t)...)
+		pending := t.Words.Value(t.Words.Pending)
+		where := bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: bson.A{pending, nil}}}}} // an index on the status serves both
+		if t.Columns.DeliveredAt != "" {
+			where = append(where, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: t.Columns.Status, Value: pending}}, bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}}})
+		}
+		return append(where, oursCondition(t)...)
 	case t.Columns.DeliveredAt != "":
 		return append(bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}, oursCondition(t)...)
 	}

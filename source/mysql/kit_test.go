@@ -104,6 +104,14 @@ func kitKind(kind string) sourcetest.Kind {
 			d := db.(*kitDatabase)
 			return d.my.Exec(ctx, d.db, "ALTER TABLE "+tableName(&t.Table)+" ADD "+quoteIdent(name)+" TEXT")
 		},
+		NullStatus: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, ids ...string) error {
+			d, status := db.(*kitDatabase), quoteIdent(t.Columns.Status)
+			ddl := []string{"ALTER TABLE " + tableName(&t.Table) + " MODIFY " + status + " VARCHAR(32) DEFAULT 'pending'"}
+			for _, id := range ids {
+				ddl = append(ddl, "UPDATE "+tableName(&t.Table)+" SET "+status+" = NULL WHERE id = "+quoteLiteral(id))
+			}
+			return d.my.Exec(ctx, d.db, ddl...)
+		},
 		DropTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
 			return d.my.Exec(ctx, d.db, "DROP TABLE "+tableName(&t.Table))

@@ -209,7 +209,7 @@ func (t *table) viewable() bool {
 }
 
 // pending is the condition by which a row of alias t waits for its first delivery; "TRUE" where no column tells. A status
-// that is NULL counts: no one sets it on purpose.
+// that is NULL counts, unless delivered_at is set.
 func (t *table) pending() string {
 	c := &t.Columns
 	switch {
@@ -217,7 +217,11 @@ func (t *table) pending() string {
 		return "t." + quoteIdent(c.Status) + " = " + quoteLiteral(t.Words.Pending) + t.ours()
 	case c.Status != "":
 		ref := "t." + quoteIdent(c.Status)
-		return "(" + ref + " = " + quoteLiteral(t.Words.Pending) + " OR " + ref + " IS NULL)" + t.ours()
+		null := ref + " IS NULL"
+		if delivered := t.col(c.DeliveredAt); delivered != "" {
+			null += " AND t." + delivered + " IS NULL"
+		}
+		return "(" + ref + " = " + quoteLiteral(t.Words.Pending) + " OR " + null + ")" + t.ours()
 	case c.DeliveredAt != "":
 		return "t." + quoteIdent(c.DeliveredAt) + " IS NULL" + t.ours()
 	}

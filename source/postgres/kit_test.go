@@ -139,6 +139,13 @@ func kitKind(version string) sourcetest.Kind {
 			}
 			return d.pg.Exec(ctx, d.db, sql)
 		},
+		NullStatus: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, ids ...string) error {
+			d, status := db.(*kitDatabase), quoteIdent(t.Columns.Status)
+			if err := d.pg.Exec(ctx, d.db, "ALTER TABLE "+quoteTable(&t.Table)+" ALTER "+status+" DROP NOT NULL"); err != nil {
+				return err
+			}
+			return d.pg.Exec(ctx, d.db, "UPDATE "+quoteTable(&t.Table)+" SET "+status+" = NULL WHERE id::text = ANY ($1)", ids)
+		},
 		Outlast: func(_ context.Context, db sourcetest.Database) error { return db.(*kitDatabase).outlast() },
 		Cut: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)

@@ -6,13 +6,17 @@ import (
 )
 
 // pendingCondition is the SQL condition by which a table's own columns say that a row is pending, or "" where they do not: the
-// status is the word for pending (or NULL, which no one sets on purpose), or without a status column, delivered_at is
-// NULL. The columns of a shape may be missing in the table.
+// status is the word for pending, or it is NULL, as in rows from before the column was added, and so is delivered_at; or without a status column,
+// delivered_at is NULL. The columns of a shape may be missing in the table.
 func (t *tableInfo) pendingCondition(alias string) string {
 	if name := t.Columns.Status; name != "" {
 		if c, ok := t.column(name); ok {
 			ref := alias + "." + quoteIdent(c.name)
-			return "(" + ref + " = " + quoteLiteral(columns.PendingWord(&t.Table)) + " OR " + ref + " IS NULL)" + oursCondition(&t.Table, alias+".")
+			null := ref + " IS NULL"
+			if delivered, ok := t.column(t.Columns.DeliveredAt); ok {
+				null += " AND " + alias + "." + quoteIdent(delivered.name) + " IS NULL"
+			}
+			return "(" + ref + " = " + quoteLiteral(columns.PendingWord(&t.Table)) + " OR " + null + ")" + oursCondition(&t.Table, alias+".")
 		}
 	}
 	if name := t.Columns.DeliveredAt; name != "" {

@@ -268,12 +268,15 @@ func (t *table) dropMissing() {
 	}
 }
 
-// pending is the condition by which a row waits for its first delivery. A status that is NULL counts: no one sets it on
-// purpose.
+// pending is the condition by which a row waits for its first delivery. A status that is NULL counts, unless delivered_at is set.
 func (t *table) pending(prefix string) string {
 	cond := pendingCondition(&t.Table, prefix)
 	if t.Columns.Status != "" && !t.required[t.Columns.Status] {
-		cond = "(" + cond + " OR " + prefix + quoteIdent(t.Columns.Status) + " IS NULL)"
+		null := prefix + quoteIdent(t.Columns.Status) + " IS NULL"
+		if delivered := t.col(t.Columns.DeliveredAt); delivered != "" {
+			null += " AND " + prefix + delivered + " IS NULL"
+		}
+		cond = "(" + cond + " OR " + null + ")"
 	}
 	return cond + t.ours(prefix)
 }

@@ -222,3 +222,30 @@ func testReset(t *testing.T, k Kind) {
 	equal(t, "pending", strings.Join(names, " "), id(4))
 	equal(t, "changed by another look", r.obey().Changed, 0)
 }
+
+// testNullStatus: a status that is NULL is that of a row from before there was a status. It is pending, unless its delivered_at says otherwise.
+func testNullStatus(t *testing.T, k Kind) {
+	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	r.must(k.NullStatus(r.ctx, r.db, r.tables[0]), "let the status be NULL")
+	r.open()
+	r.insert(rows(1, 4, "g")...)
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false), rowOf(r.msg(4, "g"), false)}})
+	r.must(k.NullStatus(r.ctx, r.db, r.tables[0], id(1), id(2)), "set the status to NULL")
+	snap, sweep := r.judge(false)
+	if !sweep {
+		t.Fatal("there is nothing to sweep")
+	}
+	swept, _ := r.pending(snap, 1)
+	equal(t, "a sweep", ids(swept), "2 3")
+	pending, _ := r.pendingAll(100)
+	slices.Sort(pending)
+	equal(t, "the comparison", pending, []string{id(2), id(3)})
+	var refs []checkpoint.RowRef
+	for n := 1; n <= 4; n++ {
+		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: id(n)})
+	}
+	fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5}, fetchAll)
+	r.must(err, "fetch")
+	slices.SortFunc(fetched, func(a, b *outbox.Message) int { return strings.Compare(a.ID, b.ID) })
+	equal(t, "a fetch", ids(fetched), "2 3")
+}

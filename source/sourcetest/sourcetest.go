@@ -52,6 +52,8 @@ type Kind struct {
 	DropTable func(ctx context.Context, db Database, table Table) error
 	// CreateTable makes a table of the Setup again that was dropped, as an application does that knows nothing of the relay.
 	CreateTable func(ctx context.Context, db Database, table Table) error
+	// NullStatus lets the status of a table be NULL, and makes it so in rows.
+	NullStatus func(ctx context.Context, db Database, table Table, ids ...string) error
 	// Outlast waits until a source that reads nothing would have been given up by the server, if it did not keep up
 	// the connection.
 	Outlast func(ctx context.Context, db Database) error
@@ -231,6 +233,7 @@ func Source(t *testing.T, k Kind) {
 		{name: "SnapshotOrLog", run: testSnapshotOrLog},
 		{name: "OpenTransaction", run: testOpenTransaction},
 		{name: "Judge", run: testJudge},
+		{name: "NullStatus", run: testNullStatus},
 		{name: "SweepOrder", run: testSweepOrder},
 		{name: "SweepOfParked", run: testSweepOfParked},
 	})
