@@ -182,8 +182,8 @@ func (c *Config) streamError(err error) error {
 		if !tooLargeForServer(err) {
 			return err
 		}
-		return fmt.Errorf("the server cannot send a row, since it is larger than 1 GB in its text or binary form: %w: drop the replication slot while the relay is stopped; the "+
-			"next start sweeps the tables, and makes a dead letter of that row: %w", err, source.ErrStop)
+		// No start would get past that row. A sweep does: it has the server leave large values out, and makes a dead letter of the row.
+		return fmt.Errorf("the server cannot send a row, since it is larger than 1 GB in its text or binary form: %w: %w", err, source.ErrGap)
 	case "58P01": // a file is not there
 		var pe *pgconn.PgError
 		if !errors.As(err, &pe) || !segmentName.MatchString(pe.Message) {

@@ -88,17 +88,17 @@ func TestErrorsInOtherWords(t *testing.T) {
 	}
 }
 
-// A row that the server cannot put into one message will never come, however often the log is read.
+// A row that the server cannot put into one message will never come, however often the log is read: it is found by a sweep.
 func TestRowTooLargeForTheServer(t *testing.T) {
 	t.Parallel()
 	c := &Config{}
 	for _, e := range []struct {
 		code, message string
-		stop          bool
+		gap           bool
 	}{{"54000", "out of memory", true}, {"XX000", "invalid memory alloc request size 1258291203", true}, {"XX000", "cache lookup failed for type 5", false},
 		{"53200", "out of memory", false}} {
-		if err := c.streamError(&pgconn.PgError{Code: e.code, Message: e.message}); errors.Is(err, source.ErrStop) != e.stop {
-			t.Errorf("%s %s: %v, want it to stop: %v", e.code, e.message, err, e.stop)
+		if err := c.streamError(&pgconn.PgError{Code: e.code, Message: e.message}); errors.Is(err, source.ErrGap) != e.gap || errors.Is(err, source.ErrStop) {
+			t.Errorf("%s %s: %v, want a gap: %v", e.code, e.message, err, e.gap)
 		}
 	}
 }
