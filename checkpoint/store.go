@@ -266,7 +266,7 @@ const (
 	VerbHold      Verb = "hold"       // a group waits until resume
 	VerbResume    Verb = "resume"     // ends hold, or a sink's pause
 	VerbPause     Verb = "pause"      // a sink gets no deliveries until resume
-	VerbAcceptGap Verb = "accept-gap" // go on from the log's present end
+	VerbAcceptGap Verb = "accept-gap" // go on behind a gap of the log
 )
 
 // A Request is a row of tailbox_request: what an operator asked for, and the audit of it.

@@ -7,7 +7,7 @@ import (
 )
 
 // A Position is where a message stands in a source's log. Positions of one source order its messages by commit, and
-// never go back: Log grows by one whenever a log position is established anew (a lost slot, a failover, a restore).
+// never go back: Log grows whenever a log position is established anew (a lost slot, a failover, a restore).
 //
 // A consumer that remembers the highest position of a group can drop every delivery at or below it as a duplicate.
 type Position struct {

@@ -84,6 +84,9 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 		log.Info("first start: establishing a position in the log")
 	case gap != "":
 		log.Warn("log position lost: establishing a new one", "why", gap)
+		if at, err := goOnAhead(ctx, src, store, loaded, old, found, &mem, gap, log); err != nil || at != nil {
+			return at, err
+		}
 	case old.SweepPending:
 		log.Info("pending rows have not been swept to the end: sweeping them at a new position")
 	case found.Moved || mem.setBack(&old):
@@ -98,6 +101,41 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 		return &Position{Checkpoint: old}, nil
 	}
 	return renew(ctx, src, store, loaded, old, found.SourceID, gap, mem.saved.Log)
+}
+
+// goOnAhead judges what is pending before a new position is made, since that gives up what the server still holds: as long as an operator is asked,
+// nothing is touched. If there is nothing to sweep and only the log up to a place is lost, it goes on from there; else it returns nil.
+func goOnAhead(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, old checkpoint.Checkpoint,
+	found *source.Examined, mem *remembered, gap string, log *slog.Logger) (*Position, error) {
+	judge, ok := src.(source.Judge)
+	if !ok || found.Lost == "" { // what only reading found out, no operator sees before there is a new position
+		return nil, nil
+	}
+	known := knownOf(loaded, &old, gap)
+	sweep, err := pinging(ctx, store, func(ctx context.Context) (bool, error) { return judge.Judge(ctx, known) })
+	if err != nil {
+		return nil, fmt.Errorf("judge pending rows: %w", err)
+	}
+	if sweep || known.First || found.Ahead == "" {
+		return nil, nil
+	}
+	cp := checkpoint.Checkpoint{SourceID: found.SourceID, Resume: found.Ahead, LastCommit: max(old.LastCommit, 1)}
+	if cp.Log, err = nextLog(ctx, store, max(old.Log, mem.saved.Log)); err != nil {
+		return nil, err
+	}
+	cp.SettledAbove = shared(old.SettledAbove, found.Shared, cp.Log)
+	if err := store.Save(ctx, &cp); err != nil {
+		return nil, fmt.Errorf("save the new position: %w", err)
+	}
+	log.Info("the log goes on behind the gap", "from", string(cp.Resume), "log", cp.Log)
+	return &Position{Checkpoint: cp, Gap: gap}, nil
+}
+
+// knownOf is what is known where rows are judged. The operator's word for a first start counts until that start's sweep has ended, where nothing
+// of the log was settled. It does not count for a position that was lost: what was committed since it was made has still to come.
+func knownOf(loaded *checkpoint.Loaded, old *checkpoint.Checkpoint, gap string) source.Known {
+	first := loaded.Checkpoint == nil || old.LastCommit == 0 && (gap == "" || old.SweepPending)
+	return source.Known{First: first, Again: first && loaded.Checkpoint != nil, AcceptGap: loaded.AcceptGap}
 }
 
 // renumber goes on from the checkpoint with a new Log: ordinals behind it may have been given to other messages.
@@ -177,10 +215,7 @@ func renew(ctx context.Context, src source.Source, store checkpoint.Store, loade
 		}
 		return nil, fmt.Errorf("establish a position in the log: %w", err)
 	}
-	// The operator's word for a first start counts until that start's sweep has ended, where nothing of the log was settled. It does not count for
-	// a position that was lost: what was committed since it was made has still to come.
-	first := loaded.Checkpoint == nil || old.LastCommit == 0 && (gap == "" || old.SweepPending)
-	known := source.Known{First: first, Again: first && loaded.Checkpoint != nil, AcceptGap: loaded.AcceptGap}
+	known := knownOf(loaded, &old, gap)
 	sweep, err := pinging(ctx, store, func(ctx context.Context) (bool, error) { return snapshot.Judge(ctx, known) })
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("judge pending rows: %w", err), snapshot.Close(ctx))
@@ -188,7 +223,7 @@ func renew(ctx context.Context, src source.Source, store checkpoint.Store, loade
 	cp := checkpoint.Checkpoint{
 		SourceID: sourceID, Resume: snapshot.Resume(), Log: max(old.Log, used) + 1, LastCommit: old.LastCommit, SweepPending: sweep,
 	}
-	if !first {
+	if !known.First {
 		cp.LastCommit = max(cp.LastCommit, 1) // no later start is the first
 		if cp.Log, err = nextLog(ctx, store, cp.Log-1); err != nil {
 			return nil, errors.Join(err, snapshot.Close(ctx))

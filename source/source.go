@@ -101,12 +101,20 @@ type Source interface {
 	Examine(ctx context.Context, sourceID string, from Resume) (*Examined, error)
 }
 
+// A Judge is a Source that can judge pending rows before Establish gives up what the server still holds of the position before.
+type Judge interface {
+	// Judge is as that of a Snapshot of now. It changes nothing.
+	Judge(ctx context.Context, known Known) (sweep bool, err error)
+}
+
 // Examined is what Examine found.
 type Examined struct {
 	// SourceID names the server now.
 	SourceID string
 	// Lost is the reason why the position cannot be read any more, for the operator; "" means that it can.
 	Lost string
+	// Ahead is set if nothing but the log up to it is Lost: from there on it can be read.
+	Ahead Resume
 	// Moved: the same log goes on at another server or timeline and nothing is missing: positions get a new Log, reading
 	// goes on from the checkpoint.
 	Moved bool

@@ -14,7 +14,7 @@ func newAcceptGap() *command {
 	var file, why string
 	var noWait, unreadable bool
 	return &command{
-		name: "accept-gap", about: "goes on from the log's present end after a gap that no sweep can heal",
+		name: "accept-gap", about: "goes on behind a gap of the log that no sweep can heal",
 		long: "Where the log can no longer be read from the checkpoint, and no status column tells which rows are still to be delivered,\n" +
 			"the relay stops. With this the operator says that what was written in the gap is given up, or was dealt with by hand.\n" +
 			"It counts for the gap that is there now, and for no later one; where there is none, it is refused. A place at which the relay stops, though\n" +
@@ -52,7 +52,7 @@ func newAcceptGap() *command {
 			fmt.Fprintf(sh.out, "the gap: %s\n", gap.Why)
 			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbAcceptGap, Reason: why, Selection: checkpoint.Selection{From: gap.From}},
 				noWait: noWait, done: func(int) string { return "the gap is accepted" },
-				later: "no relay is running, so the next tailbox run does it. It goes on from the log's end as it is then: start it soon"}
+				later: "no relay is running, so the next tailbox run does it. Unless the slot holds what follows the gap, it goes on from the log's end as it is then: start it soon"}
 			return v.perform(ctx, sh, db)
 		},
 	}

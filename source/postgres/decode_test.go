@@ -235,7 +235,7 @@ func fuzzStream(b []byte, piece, buffer int, emit source.Emit) error {
 	conn := &bytesConn{b: b, piece: piece}
 	st := &stream{
 		cfg: &src.cfg, source: src, wire: &wire{conn: conn, buf: make([]byte, buffer), release: func() {}}, emit: emit, binary: true,
-		status:    newStatusWriter(conn, 0, src),
+		status:    newStatusWriter(conn, 0, src, &standbyGate{}),
 		watch:     &watch{cfg: &src.cfg, cat: &catalog{tables: []*tableInfo{info}, byName: map[string]*tableInfo{`"public"."a"`: info}, byOID: map[uint32]*tableInfo{7: info}}},
 		relations: map[uint32]*plannedRelation{}, dec: decoder{maxMessage: src.cfg.MaxMessage},
 	}

@@ -62,8 +62,23 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	if e.Lost, err = c.lost(slot, server, at); err != nil {
 		return nil, err
 	}
+	if e.Lost != "" && slot != nil {
+		e.Ahead = c.ahead(slot, server, at)
+	}
 	e.Moved = sourceID != "" && e.Lost == "" && !seen.same(before, id, server.end)
 	return e, nil
+}
+
+// ahead is where a slot stands from which the log can be read, though not from a place before; "" if it cannot.
+func (c *Config) ahead(slot *slotState, server *serverInfo, from lsn) source.Resume {
+	confirmed, err := parseLSN(slot.Confirmed)
+	if err != nil || confirmed <= from {
+		return ""
+	}
+	if why, err := c.lost(slot, server, confirmed); err != nil || why != "" {
+		return ""
+	}
+	return source.Resume(confirmed.String())
 }
 
 // moved tells why a checkpoint of another server or timeline says nothing about this one, "" if this server's log continues

@@ -162,6 +162,21 @@ func (s *tableSnapshot) Judge(ctx context.Context, known source.Known) (bool, er
 	return len(s.sweeps) > 0, errors.Join(unjudged...)
 }
 
+// Judge implements source.Judge.
+func (s *Source) Judge(ctx context.Context, known source.Known) (sweep bool, err error) {
+	conn, err := s.cfg.connect(ctx, s.cfg.directURL())
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
+	for _, sql := range []string{noTimeouts, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"} {
+		if err := execSimple(ctx, conn.PgConn(), sql); err != nil {
+			return false, fmt.Errorf("begin to judge pending rows: %w", err)
+		}
+	}
+	return (&tableSnapshot{cfg: &s.cfg, conn: conn}).Judge(ctx, known)
+}
+
 func (s *tableSnapshot) exists(ctx context.Context, rows *rowReader, where string) (bool, error) {
 	var found bool
 	err := s.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+rows.from()+" t WHERE "+where+")").Scan(&found)

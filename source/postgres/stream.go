@@ -41,7 +41,7 @@ func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) 
 }
 
 func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit source.Emit) error {
-	watch := &watch{cfg: &s.cfg, every: s.checkEvery}
+	watch := &watch{cfg: &s.cfg, every: s.checkEvery, confirmed: &s.confirmed}
 	defer watch.close(ctx)
 	w, err := s.connect(ctx, watch, from)
 	if err != nil {
@@ -49,12 +49,13 @@ func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit sou
 	}
 	st := &stream{
 		cfg: &s.cfg, source: s, wire: w, start: start, emit: emit, binary: s.binary(watch.catalog()),
-		status:     newStatusWriter(w.conn, from, s),
+		status:     newStatusWriter(w.conn, from, s, &watch.gate),
 		watch:      watch,
 		relations:  map[uint32]*plannedRelation{},
 		dec:        decoder{maxMessage: s.cfg.MaxMessage},
 		batchState: batchState{done: from, reported: from, measured: from},
 	}
+	watch.wake = st.status.wake
 	start.Begun()
 	s.cfg.Logger.Info("reading the log", "slot", s.cfg.Slot, "from", from.String(), "binary", st.binary)
 	defer func() { s.seen.reached(st.status.sent()) }()
@@ -100,8 +101,10 @@ func (s *Source) prepare(ctx context.Context, conn *pgconn.PgConn, watch *watch,
 		return fmt.Errorf("read the log from %s: %s: %w", from, why, source.ErrGap)
 	}
 	watch.encoding = encodingOf(conn)
-	_, err = watch.refresh(ctx)
-	return err
+	if _, err = watch.refresh(ctx); err != nil {
+		return err
+	}
+	return watch.look(ctx)
 }
 
 // startReplication takes the connection over from pgconn while it is idle, so that every byte of the stream comes to our
@@ -258,11 +261,14 @@ func (st *stream) run(ctx context.Context) error {
 
 	release()
 	cancelWatch()
+	watching.Wait()
+	if ctx.Err() != nil {
+		st.watch.lastLooks(ctx, st.status)
+	}
 	st.source.attach(nil)
 	close(st.status.stop)
 	wg.Wait()
 	st.wire.drain(stopTimeout)
-	watching.Wait()
 	closeErr := st.wire.close()
 	if failure := st.failed(); failure != nil && errors.Is(err, errInterrupted) && ctx.Err() == nil {
 		err = failure

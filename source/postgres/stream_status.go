@@ -31,14 +31,16 @@ type statusWriter struct {
 	// confirmed and waiting are the source's: they outlive the connection.
 	confirmed *atomic.Uint64
 	waiting   *atomic.Int32
+	// gate is what standbys hold back of it.
+	gate *standbyGate
 	// armed: an update is due, and the writer knows. Kick wakes it.
 	armed atomic.Bool
 	kick  chan struct{}
 	stop  chan struct{}
 }
 
-func newStatusWriter(conn link, start lsn, s *Source) *statusWriter {
-	w := &statusWriter{conn: conn, start: start, confirmed: &s.confirmed, waiting: &s.waiting,
+func newStatusWriter(conn link, start lsn, s *Source, gate *standbyGate) *statusWriter {
+	w := &statusWriter{conn: conn, start: start, confirmed: &s.confirmed, waiting: &s.waiting, gate: gate,
 		kick: make(chan struct{}, 1), stop: make(chan struct{})}
 	w.received.Store(uint64(start))
 	return w
@@ -96,8 +98,10 @@ func (w *statusWriter) finish() error {
 // sent is the highest position that this connection was sent.
 func (w *statusWriter) sent() lsn { return max(w.start, lsn(w.received.Load())) }
 
-// flush is what the server may discard.
-func (w *statusWriter) flush() lsn { return min(lsn(w.confirmed.Load()), w.sent()) }
+// wanted is what the relay has confirmed, flush what of it the server may discard.
+func (w *statusWriter) wanted() lsn { return min(lsn(w.confirmed.Load()), w.sent()) }
+
+func (w *statusWriter) flush() lsn { return min(w.wanted(), lsn(w.gate.passed.Load())) }
 
 // status appends a standby status update. Write is what was received: a server that knows it to be below what it sent
 // would send a keepalive at each flush of its log.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -180,6 +181,14 @@ type watch struct {
 	encoding encoding
 	// logEnd is where the server's log ended lately.
 	logEnd atomic.Uint64
+	// confirmed is the source's, gate what of it the server may hear, and wake makes it hear.
+	confirmed *atomic.Uint64
+	gate      standbyGate
+	wake      func()
+
+	// awaySince is since when standbys are away that the server waits for; awayTold: the log says so.
+	awaySince time.Time
+	awayTold  bool
 
 	mu   sync.Mutex
 	conn *pgx.Conn
@@ -282,17 +291,19 @@ func (w *watch) close(ctx context.Context) {
 
 // run watches until ctx ends (nil) or something is wrong.
 func (w *watch) run(ctx context.Context) error {
-	tick := time.NewTicker(min(watchInterval, w.every))
-	defer tick.Stop()
 	checked := time.Now()
 	for {
-		if err := w.readLogEnd(ctx); err != nil {
+		if err := w.look(ctx); err != nil {
 			return ignoreDone(ctx, err)
+		}
+		every := watchInterval
+		if w.gate.passed.Load() != math.MaxUint64 {
+			every = standbyEvery
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-time.After(min(every, w.every)):
 		}
 		if time.Since(checked) < w.every {
 			continue
@@ -311,12 +322,14 @@ func ignoreDone(ctx context.Context, err error) error {
 	return err
 }
 
-func (w *watch) readLogEnd(ctx context.Context) error {
+// look asks where the log ends, and how far the standbys have it that the server waits for.
+func (w *watch) look(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.connect(ctx); err != nil {
 		return err
 	}
+	confirmed := lsn(w.confirmed.Load()) // before the questions
 	rows, err := queryText(ctx, w.conn.PgConn(), "SELECT pg_catalog.pg_current_wal_flush_lsn()")
 	if err != nil {
 		return fmt.Errorf("ask for the log's end: %w", err)
@@ -326,5 +339,13 @@ func (w *watch) readLogEnd(ctx context.Context) error {
 		return fmt.Errorf("ask for the log's end: %w", err)
 	}
 	w.logEnd.Store(uint64(end))
+	list, err := w.cfg.standbys(ctx, w.conn.PgConn())
+	if err != nil {
+		return err
+	}
+	w.tell(list, time.Now())
+	if w.gate.look(confirmed, end, list) && w.wake != nil {
+		w.wake()
+	}
 	return nil
 }
