@@ -11,7 +11,8 @@ import (
 
 // Pending implements source.Snapshot. Tables come in their configured order. The rows of one are ordered by the time
 // of their commit, where the server keeps it (track_commit_timestamp), then by the sequence column, else by
-// created_at, and then as they lie in the table.
+// created_at; those of one transaction as it wrote them; transactions of which nothing else is known in the order in which they began to
+// write.
 func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emit) error {
 	p := sqlstore.Sweep{Log: log, Emit: emit}
 	var commitTimes string
@@ -99,8 +100,9 @@ func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, commitTimes boo
 // knows.
 func (t *tableInfo) order(alias string, commitTimes bool) string {
 	var by []string
+	at := "pg_catalog.pg_xact_commit_timestamp(" + alias + ".xmin)"
 	if commitTimes {
-		by = append(by, "pg_catalog.pg_xact_commit_timestamp("+alias+".xmin) NULLS FIRST")
+		by = append(by, at+" NULLS FIRST")
 	}
 	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {
 		if c, ok := t.column(name); ok && name != "" {
@@ -108,10 +110,15 @@ func (t *tableInfo) order(alias string, commitTimes bool) string {
 			break
 		}
 	}
-	// Rows of one transaction, or of a table without any of these: numbered ids tell the order, places in a table that is
-	// deleted from do not.
+	// Rows of one transaction, or of a table without any of these: numbered ids tell the order.
 	if c, ok := t.column(t.Columns.ID); ok && (c.kind == kindInt2 || c.kind == kindInt4 || c.kind == kindInt8) {
 		by = append(by, alias+"."+quoteIdent(c.name))
 	}
-	return strings.Join(append(by, alias+".tableoid", alias+".ctid"), ", ")
+	// Places in a table that is deleted from do not: they are used again. The transaction's own count of its commands does. Subtransactions have
+	// numbers of their own, so the number is asked only where nothing tells the transactions apart.
+	began := "pg_catalog.age(" + alias + ".xmin) DESC"
+	if commitTimes {
+		began = "CASE WHEN " + at + " IS NULL THEN pg_catalog.age(" + alias + ".xmin) END DESC"
+	}
+	return strings.Join(append(by, began, alias+".cmin::text::bigint", alias+".tableoid", alias+".ctid"), ", ")
 }

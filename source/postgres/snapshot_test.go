@@ -114,6 +114,51 @@ func TestSweepOrder(t *testing.T) {
 	t.Run("commit", test(servers.Postgres(t, "16", servers.WithSetting("track_commit_timestamp", "on")), "2 3 1 5 6 8 7"))
 }
 
+// Rows of one transaction have the order in which it wrote them, wherever they lie: the place of a row that is gone is used again. So have
+// transactions one after the other, even if the server does not track the time of commits.
+func TestSweepOrderOfOneTransaction(t *testing.T) {
+	t.Parallel()
+	test := func(pg *servers.PG) func(t *testing.T) {
+		return func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, pg, "CREATE TABLE a (id text, type text, payload text) WITH (autovacuum_enabled = off)", shape("tailbox", "a"))
+			r.cfg.Start = "pending"
+			r.src = New(r.cfg)
+			second := r.connect()
+			vacuum := func() {
+				if _, err := second.Exec(context.Background(), "VACUUM a"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.exec("INSERT INTO a SELECT 'old ' || n, 't', 'p' FROM generate_series(1, 4) n")
+			r.exec("DELETE FROM a WHERE id IN ('old 2', 'old 3')")
+			r.exec("BEGIN")
+			r.exec("INSERT INTO a VALUES ('1', 't', 'p')")
+			vacuum()
+			r.exec("INSERT INTO a VALUES ('2', 't', 'p')")
+			r.exec("SAVEPOINT s")
+			r.exec("INSERT INTO a VALUES ('3', 't', 'p')")
+			r.exec("RELEASE s")
+			r.exec("COMMIT")
+			r.exec("DELETE FROM a WHERE id IN ('old 1', 'old 4')")
+			vacuum()
+			r.exec("INSERT INTO a VALUES ('4', 't', 'p')")
+			if got := r.text("SELECT string_agg(id, ' ' ORDER BY ctid) FROM a"); got != "4 2 3 1" {
+				t.Fatalf("the table lies in the order %s, want 4 2 3 1", got)
+			}
+			snap, _, err := r.snapshot(true, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ms, _ := r.pending(snap); ids(ms) != "1 2 3 4" {
+				t.Errorf("swept %s, want 1 2 3 4", ids(ms))
+			}
+		}
+	}
+	t.Run("commit times", test(servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on"))))
+	t.Run("none", test(servers.Postgres(t, "17")))
+}
+
 // TestSweepLooksForWhatIsParked in the relay's own schema, and among what is parked by its own pipeline.
 func TestSweepLooksForWhatIsParked(t *testing.T) {
 	t.Parallel()
