@@ -172,9 +172,13 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		d.Fields = append(d.Fields, pair{Name: f.Name, Value: f.Value, Type: f.Type})
 	}
 	// A message with a fault is not all here: its document stays, and a replay reads it again.
-	d.InTable = p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)) || m.Size() > maxParked
-	if p.InTable || m.Size() > maxParked {
+	large := m.Size() > maxParked
+	d.InTable = p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)) || large
+	if p.InTable || large {
 		d.Payload = nil
+	}
+	if large && m.Size()-len(m.Payload) > maxParked { // as JSON, a document that is placed can be larger than the one it was in
+		d.Fields, d.ContentType, d.IdempotencyKey, d.CorrelationID = nil, "", "", ""
 	}
 	d.Bytes = len(d.Payload)
 }

@@ -104,7 +104,7 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 			continue
 		}
 		size := p.Message.Size()
-		if n == parkChunk || bytes+size > parkChunkBytes {
+		if n == parkChunk || bytes+size > min(parkChunkBytes, a.s.maxPacket/4) {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -143,35 +143,49 @@ func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first 
 	}
 	// A message with a fault is not all here: its row stays, and a replay reads it again, if the row can be found. So does one
 	// that no statement can hold.
-	inTable := p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p))
-	payload := m.Payload
-	if p.InTable {
-		payload = nil
-	}
-	payload, rest, inTable = a.s.portion(payload, inTable)
+	c := a.s.portion(m, !p.InTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)))
 	class, reason := "", ""
 	if m.Fault != nil {
 		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
 	}
 	*args = append(*args, a.s.cfg.Pipeline, p.Sink, bin(m.Table), bin(m.Group), m.Position.String(), bin(p.RowID()), string(p.State), blocks,
-		alone, p.Attempts, next, orNull(sqlstore.ErrorText(p.LastError)), orNull(p.ErrorClass), p.Replays, binOrNull(sent), inTable, rowSettled,
-		*a.now, *a.now, bin(m.Type), bin(m.Topic), m.Key, payload, len(payload)+len(rest), sqlstore.HeadersJSON(m.Headers),
-		sqlstore.FieldsJSON(m), binOrNull(m.Tenant), binOrNull(m.ContentType), binOrNull(m.IdempotencyKey), binOrNull(m.CorrelationID),
-		m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, m.CommitTime, orNull(class), orNull(reason))
-	return rest
+		alone, p.Attempts, next, orNull(sqlstore.ErrorText(p.LastError)), orNull(p.ErrorClass), p.Replays, binOrNull(sent), c.inTable, rowSettled,
+		*a.now, *a.now, bin(m.Type), bin(m.Topic), m.Key, c.first, len(c.first)+len(c.rest), c.headers, c.fields, binOrNull(m.Tenant),
+		binOrNull(c.contentType), binOrNull(c.idempotencyKey), binOrNull(c.correlationID), m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, m.CommitTime, orNull(class), orNull(reason))
+	return c.rest
 }
 
-// portion is as much of a payload as one statement takes, and the rest. A payload that the server takes from nobody in one
-// packet is not copied: it is in the user's table.
-func (s *store) portion(payload []byte, inTable bool) (first, rest []byte, inTableNow bool) {
-	most := s.maxPacket/2 - statementBytes // quotes are doubled
-	switch {
-	case len(payload) > s.maxPacket-statementBytes:
-		return nil, nil, true
-	case len(payload) > most:
-		return payload[:most], payload[most:], inTable
+// A portion is what one statement holds of a message whose parts may be of any size, and the rest of the payload.
+type portion struct {
+	headers, fields                            *string
+	contentType, idempotencyKey, correlationID string
+	first, rest                                []byte
+	inTable                                    bool
+}
+
+// portion divides a message, with its payload or without. What the server takes from nobody in one packet is not copied: it is in the user's table.
+func (s *store) portion(m *outbox.Message, withPayload, inTable bool) portion {
+	most := s.maxPacket - statementBytes
+	p := portion{headers: sqlstore.HeadersJSON(m.Headers), fields: sqlstore.FieldsJSON(m), contentType: m.ContentType, idempotencyKey: m.IdempotencyKey,
+		correlationID: m.CorrelationID, inTable: inTable}
+	beside := len(m.Type) + len(m.Topic) + len(m.Key) + len(m.Tenant)
+	for _, text := range []*string{p.headers, p.fields, &p.contentType, &p.idempotencyKey, &p.correlationID} {
+		if text != nil {
+			beside += len(*text)
+		}
 	}
-	return payload, nil, inTable
+	switch {
+	case 2*beside > most: // quotes are doubled
+		bare := outbox.Message{Binary: m.Binary, LongGroup: m.LongGroup}
+		return portion{fields: sqlstore.FieldsJSON(&bare), inTable: true}
+	case !withPayload:
+	case len(m.Payload) > most:
+		p.inTable = true
+	default:
+		n := min(len(m.Payload), most/2-beside)
+		p.first, p.rest = m.Payload[:n:n], m.Payload[n:]
+	}
+	return p
 }
 
 // queueRest appends to a payload what its insert could not hold.

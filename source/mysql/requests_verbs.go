@@ -117,12 +117,12 @@ func (e effects) queueRewrite(b *batch, d *checkpoint.Parked) {
 	if m.Fault != nil {
 		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
 	}
-	payload, rest, inTable := e.s.portion(m.Payload, d.InTable)
-	b.exec(rewriteParked, binOrNull(sent), bin(m.Type), bin(m.Topic), m.Key, payload, len(payload)+len(rest), sqlstore.HeadersJSON(m.Headers),
-		sqlstore.FieldsJSON(m), binOrNull(m.Tenant), binOrNull(m.ContentType), binOrNull(m.IdempotencyKey), binOrNull(m.CorrelationID),
-		m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, inTable, orNull(class), orNull(reason),
+	c := e.s.portion(m, true, d.InTable)
+	b.exec(rewriteParked, binOrNull(sent), bin(m.Type), bin(m.Topic), m.Key, c.first, len(c.first)+len(c.rest), c.headers, c.fields,
+		binOrNull(m.Tenant), binOrNull(c.contentType), binOrNull(c.idempotencyKey), binOrNull(c.correlationID),
+		m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, c.inTable, orNull(class), orNull(reason),
 		e.s.cfg.Pipeline, list{d.RowID()}, bin(m.Table), d.Sink)
-	e.queueRest(b, d.Key(), rest)
+	e.queueRest(b, d.Key(), c.rest)
 }
 
 // keys are the deliveries as keys.
