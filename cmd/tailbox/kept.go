@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"time"
 
+	"github.com/tailbox/tailbox/internal/admin"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // kept tells the relay which tables keep their delivered rows as they are, with nothing to be told or noted about them.
@@ -95,7 +98,7 @@ func configuredName(t *outbox.Table) string {
 }
 
 // countFeedback counts under the names of tables that the configuration has.
-func countFeedback(tables []outbox.Table, count func(table, outcome string, n int, why error)) func(table, outcome string, n int, why error) {
+func countFeedback(tables []outbox.Table, count func(table, outcome, result string, n int)) func(table, outcome string, n int, why error) {
 	return func(table, outcome string, n int, why error) {
 		for i := range tables {
 			if t := &tables[i]; named(t, table) {
@@ -103,7 +106,14 @@ func countFeedback(tables []outbox.Table, count func(table, outcome string, n in
 				break
 			}
 		}
-		count(table, outcome, n, why)
+		result := admin.FeedbackDone
+		switch {
+		case errors.Is(why, sqlstore.ErrUnchanged):
+			result = admin.FeedbackUnchanged
+		case why != nil:
+			result = admin.FeedbackFailed
+		}
+		count(table, outcome, result, n)
 	}
 }
 

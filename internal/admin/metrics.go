@@ -130,7 +130,7 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 		leader:      b.gauge("leader", "1 while this process holds the pipeline's lock.", nil),
 		unclean:     b.counter("unclean_starts_total", "Starts that ended before anything was settled.", nil),
 		removed:     b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over.", nil),
-		feedback:    b.counters("feedback_total", "Statements that told business rows an outcome, done or failed.", nil, "table", "outcome", "result"),
+		feedback:    b.counters("feedback_total", "Statements that told business rows an outcome: done, unchanged (no row was changed) or failed.", nil, "table", "outcome", "result"),
 	}
 	build := b.gauges("build_info", "Always 1; the labels say what runs.", nil, "version", "commit", "go")
 	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
@@ -171,7 +171,7 @@ func (m *Metrics) seed(labels Labels) {
 		m.dead.WithLabelValues(unroutable, "", class)
 	}
 	for _, f := range labels.Feedback {
-		for _, result := range []string{"done", "failed"} {
+		for _, result := range []string{FeedbackDone, FeedbackUnchanged, FeedbackFailed} {
 			m.feedback.WithLabelValues(f.Table, f.Outcome, result)
 		}
 	}

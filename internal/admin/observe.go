@@ -67,12 +67,15 @@ func (m *Metrics) Events() relay.Events {
 // Ignored counts entries of the log that were left out.
 func (m *Metrics) Ignored(why string, n int) { m.ignored.WithLabelValues(why).Add(float64(n)) }
 
-// Feedback counts statements that told business rows an outcome; why is nil for those that were done.
-func (m *Metrics) Feedback(table, outcome string, n int, why error) {
-	result := "done"
-	if why != nil {
-		result = "failed"
-	}
+// Results of a statement of feedback.
+const (
+	FeedbackDone      = "done"
+	FeedbackUnchanged = "unchanged"
+	FeedbackFailed    = "failed"
+)
+
+// Feedback counts statements that told business rows an outcome, by their result.
+func (m *Metrics) Feedback(table, outcome, result string, n int) {
 	m.feedback.WithLabelValues(table, outcome, result).Add(float64(n))
 }
 

@@ -143,9 +143,9 @@ func (a *attempt) feedBack(ctx context.Context) error {
 // tell carries updates out, in the time that is left for them.
 func (a *attempt) tell(ctx context.Context, told []sqlstore.Told) error {
 	f := &a.s.feedback
-	byCollection := make(map[*mongo.Collection]*feedbackBatch)
 	named := make(map[string]*mongo.Collection)
-	var order []*mongo.Collection
+	last := make(map[string]*feedbackBatch)
+	var batches []*feedbackBatch
 	for i := range told {
 		t := &told[i]
 		u := f.parsed[t.Feedback]
@@ -161,18 +161,20 @@ func (a *attempt) tell(ctx context.Context, told []sqlstore.Told) error {
 		name := u.Collection
 		if named[name] == nil {
 			named[name] = a.s.business(t.Outcome.Message.Table, name)
-			order = append(order, named[name])
-			byCollection[named[name]] = &feedbackBatch{}
 		}
-		b := byCollection[named[name]]
+		b := last[name]
+		if b == nil || b.told[0].Kind != t.Kind || b.told[0].Outcome.Message.Table != t.Outcome.Message.Table {
+			b = &feedbackBatch{to: named[name]}
+			last[name], batches = b, append(batches, b)
+		}
 		b.told, b.models = append(b.told, *t), append(b.models, model)
 	}
 	began := time.Now() // what it takes to make the updates is not the collections' fault
 	defer func() { a.untold.took += time.Since(began) }()
 	limited, cancel := context.WithTimeout(ctx, sqlstore.FeedbackTime-a.untold.took)
 	defer cancel()
-	for _, c := range order {
-		if err := byCollection[c].do(limited, c, f.report); err != nil {
+	for _, b := range batches {
+		if err := b.do(limited, f.report); err != nil {
 			err.late = ctx.Err() == nil && (limited.Err() != nil || mongo.IsTimeout(err) || hasCode(err, codeMaxTimeExpired))
 			return err
 		}
@@ -188,15 +190,24 @@ func (s *store) business(table, name string) *mongo.Collection {
 	return s.database.Collection(name)
 }
 
-// feedbackBatch are updates of one collection.
+// feedbackBatch are updates of one collection, about one outcome of one table: the answer counts documents, without saying which updates
+// found one.
 type feedbackBatch struct {
+	to     *mongo.Collection
 	told   []sqlstore.Told
 	models []mongo.WriteModel
 }
 
-func (b *feedbackBatch) do(ctx context.Context, c *mongo.Collection, report *sqlstore.FeedbackReport) *feedbackError {
-	_, err := c.BulkWrite(ctx, b.models, options.BulkWrite().SetOrdered(true))
+func (b *feedbackBatch) do(ctx context.Context, report *sqlstore.FeedbackReport) *feedbackError {
+	result, err := b.to.BulkWrite(ctx, b.models, options.BulkWrite().SetOrdered(true))
 	if err == nil {
+		missed := len(b.told) - int(result.MatchedCount+result.UpsertedCount)
+		for i := range missed {
+			b.told[i].Unchanged = true
+			if missed < len(b.told) {
+				b.told[i].Outcome.RowID = "" // it may be another one
+			}
+		}
 		report.Done(b.told)
 		return nil
 	}

@@ -13,14 +13,15 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
 // A fedRig is a rig whose delivered messages tell the collection orders, and counts what became of that.
 type fedRig struct {
 	*rig
-	done, failed int
-	why          error
+	done, unchanged, failed int
+	why                     error
 }
 
 func newFedRig(t *testing.T, delivered string) *fedRig {
@@ -30,9 +31,12 @@ func newFedRig(t *testing.T, delivered string) *fedRig {
 	table.Feedback = outbox.Feedback{outbox.OutcomeDelivered: delivered}
 	r := &fedRig{rig: newRig(t, servers.SharedMongo(t), table)}
 	r.cfg.Feedback = func(_, _ string, n int, why error) {
-		if why == nil {
+		switch {
+		case why == nil:
 			r.done += n
-		} else {
+		case errors.Is(why, sqlstore.ErrUnchanged):
+			r.unchanged += n
+		default:
 			r.failed, r.why = r.failed+n, why
 		}
 	}
@@ -128,6 +132,18 @@ func TestFeedbackThatIsSlow(t *testing.T) {
 	n, err := r.orders().CountDocuments(r.ctx, bson.D{{Key: "state", Value: "done"}})
 	r.must(err)
 	equal(t, "orders that are done", n, 0)
+}
+
+// An update that finds no document is counted by itself.
+func TestFeedbackThatFindsNothing(t *testing.T) {
+	t.Parallel()
+	r := newFedRig(t, `{"collection": "orders", "filter": {"_id": ":id"}, "update": {"$set": {"state": "done"}}}`)
+	_, err := r.orders().InsertOne(r.ctx, bson.D{{Key: "_id", Value: "1"}})
+	r.must(err)
+	r.settle(nil, nil, nil)
+	equal(t, "done", r.done, 1)
+	equal(t, "unchanged", r.unchanged, 2)
+	equal(t, "failed", r.failed, 0)
 }
 
 // In a list of stages, and in $expr, a text that begins with a dollar would name a field.

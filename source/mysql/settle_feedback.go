@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -46,23 +47,50 @@ func hopeless(why error) bool {
 	return false
 }
 
-// feedChunk runs statements under a savepoint. A deadlock ends the transaction, and with innodb_rollback_on_timeout a lock that
-// is waited for in vain does as well: then there is no savepoint any more.
+// feedChunk runs statements under a savepoint, which the next one replaces. A deadlock ends the transaction, and with innodb_rollback_on_timeout
+// a lock that is waited for in vain does as well: then there is no savepoint any more.
 func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed int, why error, err error) {
 	b := a.s.batch()
 	b.exec("SAVEPOINT tailbox_feedback")
-	at := 0
+	all := make([]int, len(chunk))
 	for i := range chunk {
+		all[i] = i
+	}
+	failed, why, err = a.feedStatements(ctx, b, chunk, all)
+	if why != nil || err != nil {
+		return failed, why, err
+	}
+	missed := slices.DeleteFunc(all, func(i int) bool { return !chunk[i].Unchanged })
+	if len(missed) == 0 {
+		return 0, nil, nil
+	}
+	// The log shows a transaction before others see its rows (R5), and a statement that looks for a business row without an index passes
+	// over one that was written with the message. A look at the message's row waits for the transaction.
+	for _, i := range missed {
+		o := &chunk[i].Outcome
+		if t := a.s.tables.byName[o.Message.Table]; t != nil && o.Message.Position.Commit != 0 {
+			if err := t.queueLook(b, []string{o.RowID}, shareLock(a.s.sess.server), func(string) {}); err != nil {
+				return i, err, nil
+			}
+		}
+	}
+	return a.feedStatements(ctx, b, chunk, missed)
+}
+
+// feedStatements adds these statements of a chunk to a batch, and sends it.
+func (a *attempt) feedStatements(ctx context.Context, b *batch, chunk []sqlstore.Told, which []int) (failed int, why error, err error) {
+	at := 0
+	for _, i := range which {
 		sql := feedbackSQL(&chunk[i])
 		if len(sql) > a.s.maxPacket-2*packetSlack {
 			return i, fmt.Errorf("the statement has %d bytes, and max_allowed_packet is %d", len(sql), a.s.maxPacket), nil
 		}
-		b.queue(func(answer) error {
+		b.queue(func(got answer) error {
+			chunk[i].Unchanged = got.rows == nil && got.affected == 0
 			at++
 			return nil
 		}, "?", raw(sql))
 	}
-	b.exec("RELEASE SAVEPOINT tailbox_feedback")
 	why = a.s.send(ctx, b)
 	switch {
 	case why == nil:
@@ -71,17 +99,24 @@ func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed 
 		return 0, nil, why
 	}
 	b.exec("ROLLBACK TO SAVEPOINT tailbox_feedback")
-	b.exec("RELEASE SAVEPOINT tailbox_feedback")
 	if err := a.s.send(ctx, b); err != nil {
 		if errorCode(err) == errNoSavepoint {
 			return 0, nil, why
 		}
 		return 0, nil, err
 	}
-	if at == len(chunk) {
-		at = -1
+	if at == len(which) {
+		return -1, why, nil
 	}
-	return at, why, nil
+	return which[at], why, nil
+}
+
+// shareLock is the locking read that needs no other right than SELECT.
+func shareLock(s server) string {
+	if s.mariadb {
+		return "LOCK IN SHARE MODE"
+	}
+	return "FOR SHARE"
 }
 
 // feedbackSQL is the statement with its values.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -60,9 +61,44 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 	}
 	run := sqlstore.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
 	a.fed, err = run.Tell(ctx, a.unfed, func() ([]sqlstore.Told, error) {
-		return f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
+		told, err := f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
+		if err != nil {
+			return nil, err
+		}
+		return told, a.awaitVisible(ctx, told)
 	})
 	return err
+}
+
+// visibleWait is the longest pause between two looks whether a transaction has become visible.
+const visibleWait = 50 * time.Millisecond
+
+// awaitVisible waits until the transactions of the messages are visible (R5). The log shows a transaction before others see its rows, so a
+// statement could miss a business row that was written with the message, and nothing would repeat it. The wait cannot be in the way of
+// those transactions: they have written their commit, and take no lock any more.
+func (a *attempt) awaitVisible(ctx context.Context, told []sqlstore.Told) error {
+	snap, wait := a.snap, time.Millisecond
+	for i := 0; i < len(told); {
+		if txn := told[i].Outcome.Message.Txn; txn == 0 || snap.visible(txn) {
+			i++
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, visibleWait)
+		var text string
+		err := a.s.conn.QueryRow(ctx, "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text").Scan(&text)
+		if err == nil {
+			snap, err = parseSnapshot(text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errParams: the server finds other parameters in a statement than we do, as where comments are nested. pgx would refuse it
@@ -99,7 +135,8 @@ func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed 
 	at := 0
 	for i := range chunk {
 		p := a.s.feedback.prepared[chunk[i].Feedback]
-		b.Queue(p.Name, feedbackArgs(&chunk[i], p.ParamOIDs)...).Exec(func(pgconn.CommandTag) error {
+		b.Queue(p.Name, feedbackArgs(&chunk[i], p.ParamOIDs)...).Exec(func(tag pgconn.CommandTag) error {
+			chunk[at].Unchanged = tag.RowsAffected() == 0
 			at++
 			return nil
 		})

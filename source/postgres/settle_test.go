@@ -94,6 +94,21 @@ func TestSettleHangingCommit(t *testing.T) {
 	t.Parallel()
 	pg := servers.Postgres(t, "17")
 	r := newStoreRig(t, pg, nil, shape("tailbox", "outbox"))
+	m, show := r.hangingCommit("INSERT INTO outbox (id, type, payload) VALUES ($1, 'T', '')")
+	s := checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", m, time.Hour)}, Rows: []checkpoint.Row{rowOf(m, true)}}
+	equal(t, "invisible", r.settle(s).Invisible, []int{0})
+	equal(t, "parked", r.parkedRows(), "kafka:1 retrying!@")
+	equal(t, "row settled", r.text("SELECT row_settled::text FROM tailbox_parked"), "false")
+	show()
+	out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(m, true)}})
+	equal(t, "settled", *out, checkpoint.Settled{})
+	equal(t, "rows", r.rows(), "1 retrying 1 boom")
+	equal(t, "row settled", r.text("SELECT row_settled::text FROM tailbox_parked"), "true")
+}
+
+// hangingCommit commits message 1, which the statement inserts, in a transaction that is in the log, and that nobody sees before show.
+func (r *storeRig) hangingCommit(insert string) (m *outbox.Message, show func()) {
+	t := r.t
 	r.exec("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
 	r.exec("SELECT pg_reload_conf()")
 	r.exec("SET synchronous_commit = local")
@@ -118,8 +133,8 @@ func TestSettleHangingCommit(t *testing.T) {
 	heeded.Store(true)
 	other := r.connect()
 	exec(t, other, "BEGIN")
-	exec(t, other, "INSERT INTO outbox (id, type, payload) VALUES ($1, 'T', '')", eventID(1))
-	m := msg(1, "g")
+	exec(t, other, insert, eventID(1))
+	m = msg(1, "g")
 	var xid int64
 	if err := other.QueryRow(r.ctx, "SELECT txid_current() % (2^32)::bigint").Scan(&xid); err != nil {
 		t.Fatal(err)
@@ -131,19 +146,61 @@ func TestSettleHangingCommit(t *testing.T) {
 		committed <- err
 	}()
 	r.until("the commit hangs", func() bool { return hanging() == "2" })
-	s := checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", m, time.Hour)}, Rows: []checkpoint.Row{rowOf(m, true)}}
-	equal(t, "invisible", r.settle(s).Invisible, []int{0})
-	equal(t, "parked", r.parkedRows(), "kafka:1 retrying!@")
-	equal(t, "row settled", r.text("SELECT row_settled::text FROM tailbox_parked"), "false")
-	r.exec("ALTER SYSTEM RESET synchronous_standby_names")
-	r.exec("SELECT pg_reload_conf()")
-	if err := errors.Join(<-committed, <-probed); err != nil {
-		t.Fatal(err)
+	return m, func() {
+		r.exec("ALTER SYSTEM RESET synchronous_standby_names")
+		r.exec("SELECT pg_reload_conf()")
+		if err := errors.Join(<-committed, <-probed); err != nil {
+			t.Fatal(err)
+		}
 	}
-	out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(m, true)}})
-	equal(t, "settled", *out, checkpoint.Settled{})
-	equal(t, "rows", r.rows(), "1 retrying 1 boom")
-	equal(t, "row settled", r.text("SELECT row_settled::text FROM tailbox_parked"), "true")
+}
+
+// The log shows a transaction before others see it: feedback about it waits, so that it finds a business row that was written with the
+// message. It is the same for messages that are not delivered, and for rows that are kept, which no mark waits for.
+func TestFeedbackAwaitsVisibility(t *testing.T) {
+	t.Parallel()
+	table := shape("tailbox", "outbox")
+	table.OnDelivered = outbox.Keep
+	table.Feedback = outbox.Feedback{}
+	for _, kind := range outbox.Outcomes() {
+		table.Feedback[kind] = "UPDATE business SET state = :outcome WHERE id = :id::uuid"
+	}
+	pg := servers.Postgres(t, "17")
+	for _, kind := range outbox.Outcomes() {
+		t.Run(kind, func(t *testing.T) {
+			r := newStoreRig(t, pg, nil, table)
+			r.exec("CREATE TABLE business (id uuid, state text)")
+			m, show := r.hangingCommit("WITH o AS (INSERT INTO outbox (id, type, payload) VALUES ($1, 'T', '') RETURNING id) INSERT INTO business SELECT id, 'new' FROM o")
+			var s checkpoint.Settlement
+			switch kind {
+			case outbox.OutcomeDelivered:
+				s.Rows = []checkpoint.Row{rowOf(m, false)}
+				s.Rows[0].Message = m
+			case outbox.OutcomeRetrying:
+				s.Park = []checkpoint.Parked{head("kafka", m, time.Hour)}
+			case outbox.OutcomeDead:
+				p := head("kafka", m, time.Hour)
+				p.State = checkpoint.StateDead
+				s.Park = []checkpoint.Parked{p}
+			}
+			settled := make(chan error, 1)
+			go func() {
+				_, err := r.st.Settle(r.ctx, &s)
+				settled <- err
+			}()
+			var early bool
+			r.until("it waits", func() bool {
+				early = len(settled) > 0
+				return early || r.text("SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "+
+					"AND query LIKE '%pg_current_snapshot()::pg_catalog.text'") == "1"
+			})
+			show()
+			if err := <-settled; err != nil || early {
+				t.Errorf("settle: %v, before the transaction was visible: %v", err, early)
+			}
+			equal(t, "the business row", r.text("SELECT state FROM business"), kind)
+		})
+	}
 }
 
 // A table that is locked as a whole holds up nothing but its own rows.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -43,9 +44,14 @@ func CompileFeedback(tables []*outbox.Table, parse func(kind, text string) (*sou
 type Told struct {
 	*source.Feedback
 	Outcome source.Outcome
+	// Unchanged: the statement was carried out, and changed no row.
+	Unchanged bool
 
 	tries int // that met others
 }
+
+// ErrUnchanged counts statements that were carried out and changed no row: the business row is not there, or they name another one.
+var ErrUnchanged = errors.New("the statement changed no row")
 
 // Tell finds out what a settlement has to tell: about deliveries that it parks, about those whose attempt failed, and about
 // messages that are delivered with it. messages are those of which something is, or was, parked, after it is known what happens to
@@ -305,7 +311,8 @@ func postpone(guilty Told, rest []Told, queue [][]Told) [][]Told {
 
 // A FeedbackReport counts what became of feedback, and tells it once the settlement is durable.
 type FeedbackReport struct {
-	// Counted, if not nil, is told of n statements about a table's outcome; why is nil for those that were done.
+	// Counted, if not nil, is told of n statements about a table's outcome; why is nil for those that were done, and ErrUnchanged for
+	// those that changed no row.
 	Counted func(table, outcome string, n int, why error)
 	Logger  *slog.Logger
 
@@ -313,15 +320,23 @@ type FeedbackReport struct {
 	order  []fedKey
 	logged map[fedKey]time.Time
 	since  map[fedKey]int // failures since they were logged
+	// missed are the statements that changed no row.
+	missed map[fedKey]*missed
 }
 
 type fedKey struct{ table, outcome string }
 
 // fed is what became of statements about one table's outcome in one attempt.
 type fed struct {
-	done, failed int
-	why          error
-	ids          []string
+	done, unchanged, failed int
+	why                     error
+	ids, unchangedIDs       []string
+}
+
+// missed counts statements that changed no row, since that was logged last.
+type missed struct {
+	n      int
+	logged time.Time
 }
 
 const idsLogged = 10
@@ -343,7 +358,15 @@ func (r *FeedbackReport) of(t *Told) *fed {
 // Done notes statements that were carried out.
 func (r *FeedbackReport) Done(ts []Told) {
 	for i := range ts {
-		r.of(&ts[i]).done++
+		f := r.of(&ts[i])
+		if !ts[i].Unchanged {
+			f.done++
+			continue
+		}
+		f.unchanged++
+		if len(f.unchangedIDs) < idsLogged && ts[i].Outcome.RowID != "" {
+			f.unchangedIDs = append(f.unchangedIDs, ts[i].Outcome.RowID)
+		}
 	}
 }
 
@@ -417,6 +440,7 @@ func (r *FeedbackReport) Settled() {
 		if r.Counted != nil && f.done > 0 {
 			r.Counted(key.table, key.outcome, f.done, nil)
 		}
+		r.miss(key, f)
 		if f.failed == 0 {
 			continue
 		}
@@ -437,4 +461,29 @@ func (r *FeedbackReport) Settled() {
 		r.logged[key], r.since[key] = time.Now(), 0
 	}
 	r.Begin()
+}
+
+// miss counts and logs statements that changed no row.
+func (r *FeedbackReport) miss(key fedKey, f *fed) {
+	if f.unchanged == 0 {
+		return
+	}
+	if r.Counted != nil {
+		r.Counted(key.table, key.outcome, f.unchanged, ErrUnchanged)
+	}
+	if r.missed == nil {
+		r.missed = make(map[fedKey]*missed)
+	}
+	m := r.missed[key]
+	if m == nil {
+		m = &missed{}
+		r.missed[key] = m
+	}
+	m.n += f.unchanged
+	if r.Logger == nil || time.Since(m.logged) < reportEvery {
+		return
+	}
+	r.Logger.Info("feedback changed no row: look whether its statement finds the business row", "table", key.table, "outcome", key.outcome,
+		"unchanged", m.n, "ids", strings.Join(f.unchangedIDs, " "))
+	m.n, m.logged = 0, time.Now()
 }

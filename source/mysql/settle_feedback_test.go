@@ -1,0 +1,53 @@
+package mysql
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// The log shows a transaction before others see it: feedback that finds its business row by no index waits for it. A statement that finds no
+// row at all is counted.
+func TestFeedbackAwaitsVisibility(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		table := storeShape("tailbox", "outbox")
+		table.OnDelivered = outbox.Keep
+		table.Feedback = outbox.Feedback{outbox.OutcomeRetrying: "UPDATE business SET state = :outcome WHERE name = :id"}
+		counts := map[error]int{}
+		r := newStoreRig(t, my, func(c *Config) { c.Feedback = func(_, _ string, n int, why error) { counts[why] += n } }, table)
+		r.exec("CREATE TABLE business (n BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(100), state VARCHAR(20))")
+		one, two := r.msg(1, "g"), r.msg(2, "h")
+		other := r.connect()
+		for _, err := range []error{other.Begin(), func() error {
+			_, err := other.Execute("INSERT INTO outbox (id, type, payload) VALUES (?, 'T', '{}')", one.ID)
+			return err
+		}(), func() error {
+			_, err := other.Execute("INSERT INTO business (name, state) VALUES (?, 'new')", one.ID)
+			return err
+		}()} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		settled := make(chan error, 1)
+		go func() {
+			_, err := r.st.Settle(r.ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", one, time.Hour), head("kafka", two, time.Hour)}})
+			settled <- err
+		}()
+		early := false
+		r.until("it waits", func() bool {
+			early = len(settled) > 0
+			return early || r.text("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE info LIKE '%FROM %outbox% SHARE%' AND info NOT LIKE '%PROCESSLIST%'") != "0"
+		})
+		if err := errors.Join(other.Commit(), <-settled); err != nil || early {
+			t.Errorf("settle: %v, before the transaction was over: %v", err, early)
+		}
+		equal(t, "the business row", r.text("SELECT state FROM business"), "retrying")
+		equal(t, "counted", counts, map[error]int{nil: 1, sqlstore.ErrUnchanged: 1})
+	})
+}
