@@ -33,7 +33,7 @@ func TestLongTypeIsCutInTheLog(t *testing.T) {
 		var log bytes.Buffer
 		r := relayOther(t, emitting(b), to, store, func(c *relay.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		runUntil(t, r, done, time.Minute, "the dead letter")
-		if text := log.String(); !strings.Contains(text, "dead letter") || !strings.Contains(text, "type=xä") || !strings.Contains(text, "ä… id=0") || len(text) > 5000 {
+		if text := log.String(); !strings.Contains(text, "dead letter") || !strings.Contains(text, "type=\"xä") || !strings.Contains(text, "ä... (50001 bytes)\" id=0") || len(text) > 5000 {
 			t.Errorf("%d bytes of log: %.5000s", len(text), text)
 		}
 	})

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -312,20 +311,10 @@ func (e *engine) died(sinkName string, d *delivery, class string) {
 	if d.route != nil {
 		name = d.route.Name
 	}
-	e.log.Warn("dead letter", "sink", sinkName, "type", inLog(d.Message.Type), "id", d.Message.ID, "class", class)
+	e.log.Warn("dead letter", "sink", sinkName, "type", outbox.Shorten(d.Message.Type), "id", outbox.Shorten(d.Message.ID), "class", class)
 	if f := e.cfg.Events.Dead; f != nil {
 		f(sinkName, name, class, 1)
 	}
-}
-
-// mostInLog bytes of a text of the application's go into the log: a type may be of any length.
-const mostInLog = 200
-
-func inLog(text string) string {
-	if len(text) <= mostInLog {
-		return text
-	}
-	return strings.ToValidUTF8(text[:mostInLog], "") + "…"
 }
 
 // parked takes note that a lane's park is durable.

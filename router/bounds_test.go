@@ -31,6 +31,21 @@ func TestPlacedHeadersAreBounded(t *testing.T) {
 	}
 }
 
+// TestTraceContextIsBounded: a trace context that is too large for headers is left out, and holds nothing up.
+func TestTraceContextIsBounded(t *testing.T) {
+	t.Parallel()
+	r := mustNew(t, router.Config{Tables: []outbox.Table{table(t, "debezium", "outbox")}, Sinks: []string{"out"},
+		Options: router.Options{"tracing.span.context.field": "word"}})
+	for n, want := range map[int]int{1000: 1, 10 << 20: 0} {
+		m := invoice()
+		m.Fields[2].Value = []byte("baggage=" + strings.Repeat("x", n))
+		var d sink.Delivery
+		if _, err := r.Route(m, &d); err != nil || len(d.Headers) != want {
+			t.Errorf("a context of %d bytes: %d headers, %v", n, len(d.Headers), err)
+		}
+	}
+}
+
 // TestErrorsShowTheBeginning: what cannot be routed is named by the beginning of its texts.
 func TestErrorsShowTheBeginning(t *testing.T) {
 	t.Parallel()

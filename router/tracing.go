@@ -11,11 +11,11 @@ const defaultContextColumn = "tracingspancontext"
 // contextHeaders are the headers of W3C Trace Context and Baggage, in the order in which they are added.
 func contextHeaders() []string { return []string{"traceparent", "tracestate", "baggage"} }
 
-// addContext passes the trace context of a row on as headers. A row without one, or with one that cannot be read, has
+// addContext passes the trace context of a row on as headers. A row without one, or with one that cannot be read or is too large for headers, has
 // none: a trace is no reason to hold a message up.
 func (s *shaper) addContext(m *outbox.Message, d *sink.Delivery) {
 	c, found := s.context.read(m)
-	if !found || c.text == nil {
+	if !found || c.text == nil || len(c.text) > outbox.MaxHeaderBytes {
 		return
 	}
 	context := map[string]string{}
