@@ -110,6 +110,10 @@ func (d postgresDatabase) status(ctx context.Context) (*report, error) {
 		out.log = [][]string{{"slot", slotText(r.Slot)}, {"lag", fmt.Sprintf("%s, %s; the server keeps %s of log", bytesText(r.Slot.LagBytes),
 			seconds(r.Slot.LagSeconds), bytesText(r.Slot.RetainedBytes))}}
 		out.retained, out.lag = r.Slot.RetainedBytes, r.Slot.LagBytes
+		if r.Slot.Waiting != "" {
+			out.log = append(out.log, []string{"waiting", "Postgres sends no message until all standbys of synchronized_standby_slots have it: " + r.Slot.Waiting})
+			out.waiting, out.waitSeconds = r.Slot.Waiting, r.Slot.LagSeconds
+		}
 	}
 	if r.Checkpoint != nil {
 		out.unclean, out.resume = r.Checkpoint.UncleanStarts, source.Resume(r.Checkpoint.Resume)

@@ -34,6 +34,7 @@ func observe(ctx context.Context, log *slog.Logger, db database, m *admin.Metric
 func statusOf(r *report) *admin.Status {
 	s := &admin.Status{RetainedBytes: r.retained, LagBytes: r.lag, Parked: map[string]map[checkpoint.State]int64{},
 		OldestDue: map[string]time.Duration{}, OldestHeld: map[string]time.Duration{}}
+	s.Waiting, s.WaitingFor = r.waiting, time.Duration(r.waitSeconds*float64(time.Second))
 	// The start that is running counts until it has settled something.
 	s.UncleanStarts = max(0, r.unclean-1)
 	for _, x := range *r.sinks {

@@ -58,6 +58,9 @@ type report struct {
 	// resume is the checkpoint's position. running: a relay holds the lock.
 	resume  source.Resume
 	running bool
+	// waiting is why the server sends nothing to a relay that reads, waitSeconds since when, as far as it tells; "" if it sends.
+	waiting     string
+	waitSeconds float64
 }
 
 // readReport reads the status, with every sink of the configuration in it.

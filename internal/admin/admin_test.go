@@ -169,6 +169,30 @@ func TestLagStaysWhileBehind(t *testing.T) {
 	lag("0")
 }
 
+// A relay that reads a log of which the server sends nothing falls behind, and is not ready.
+func TestWaitingServerIsNotReady(t *testing.T) {
+	t.Parallel()
+	m, url := start(t, "")
+	m.Events().State("tailing", "")
+	m.Observe(&admin.Status{LagBytes: 1000, Waiting: "standby_1 has no standby that reads it", WaitingFor: 2 * time.Hour})
+	if ok, _, why := m.Ready(); ok || !strings.Contains(why, "standby_1 has no standby that reads it") {
+		t.Errorf("ready %v, %q", ok, why)
+	}
+	_, text := get(t, url+"/metrics", "")
+	for _, want := range []string{`tailbox_source_waiting{source="orders"} 1`, `tailbox_source_lag_seconds{source="orders"} 7200`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	m.Observe(&admin.Status{LagBytes: 1000})
+	if ok, _, why := m.Ready(); !ok {
+		t.Errorf("not ready once the standby is back: %q", why)
+	}
+	if _, text := get(t, url+"/metrics", ""); !strings.Contains(text, `tailbox_source_waiting{source="orders"} 0`+"\n") {
+		t.Error("tailbox_source_waiting stays")
+	}
+}
+
 // A relay that can read nothing more is not ready, though it holds the lock and settles what it has read.
 func TestStuckIsNotReady(t *testing.T) {
 	t.Parallel()

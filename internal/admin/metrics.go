@@ -62,6 +62,7 @@ var (
 // Metrics are everything tailbox tells Prometheus. They are fed by Events, Ignored and Observe, from any goroutine.
 type Metrics struct {
 	connected, lagBytes, lagSeconds, retained prometheus.Gauge
+	waiting                                   prometheus.Gauge
 	reconnects, gaps, found                   prometheus.Counter
 	ignored                                   *prometheus.CounterVec
 	checkpointAge                             prometheus.Gauge
@@ -90,6 +91,9 @@ type Metrics struct {
 	// uncleanSeen is how many unclean starts in a row were counted already.
 	uncleanSeen int
 	lastLag     time.Time
+	// serverWaits is why the server sends nothing, and waitingSince when that was seen first.
+	serverWaits  string
+	waitingSince time.Time
 }
 
 // NewMetrics registers all metrics. An error means that one of them is registered already.
@@ -100,6 +104,7 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 		lagBytes:   b.gauge("source_lag_bytes", "How far reading is behind the end of the source's log.", b.source),
 		lagSeconds: b.gauge("source_lag_seconds", "Age of the commit that was read last; 0 when all is read.", b.source),
 		retained:   b.gauge("source_retained_bytes", "Log that the server keeps for this pipeline.", b.source),
+		waiting:    b.gauge("source_waiting", "1 while the server sends nothing, because it waits for a standby that is away.", b.source),
 		reconnects: b.counter("source_reconnects_total", "Connections to the log after the first.", b.source),
 		found:      b.counter("source_found_total", "Pending rows that the source did not bring, found by the comparison with the table.", b.source),
 		gaps:       b.counter("source_gaps_total", "Lost log positions, each healed by a sweep or accepted.", b.source),

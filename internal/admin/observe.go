@@ -132,6 +132,9 @@ type Status struct {
 	// RetainedBytes is the log that the server keeps for the pipeline, LagBytes what of it is not confirmed yet; -1 when
 	// unknown.
 	RetainedBytes, LagBytes int64
+	// Waiting is why the server sends nothing, though the log is being read; "" if it sends. WaitingFor is for how long, as far as it tells.
+	Waiting    string
+	WaitingFor time.Duration
 	// UncleanStarts counts starts in a row that ended before anything was settled, the present one not included.
 	UncleanStarts int
 	// Parked counts deliveries by sink and state, "" is the sink of those that cannot be routed. What is left out has none.
@@ -149,10 +152,11 @@ func (m *Metrics) Observe(s *Status) {
 	m.mu.Lock()
 	if s.LagBytes >= 0 && time.Since(m.lastLag) > staleLag {
 		m.lagBytes.Set(float64(s.LagBytes))
-		if reading(m.state) && s.LagBytes < nearEnd {
+		if reading(m.state) && s.LagBytes < nearEnd && s.Waiting == "" {
 			m.lagSeconds.Set(0)
 		}
 	}
+	m.wait(s)
 	if s.UncleanStarts > m.uncleanSeen {
 		m.unclean.Add(float64(s.UncleanStarts - m.uncleanSeen))
 	}
@@ -167,6 +171,19 @@ func (m *Metrics) Observe(s *Status) {
 	}
 }
 
+// wait takes over that the server sends nothing: what is committed meanwhile grows old. The lock is held.
+func (m *Metrics) wait(s *Status) {
+	m.waiting.Set(number(s.Waiting != ""))
+	if m.serverWaits = s.Waiting; m.serverWaits == "" {
+		m.waitingSince = time.Time{}
+		return
+	}
+	if m.waitingSince.IsZero() {
+		m.waitingSince = time.Now()
+	}
+	m.lagSeconds.Set(max(s.WaitingFor, time.Since(m.waitingSince)).Seconds())
+}
+
 // Ready tells whether the process does its work, as the one that holds the lock or as a healthy standby, and why not.
 func (m *Metrics) Ready() (ok bool, state, why string) {
 	m.mu.Lock()
@@ -174,6 +191,9 @@ func (m *Metrics) Ready() (ok bool, state, why string) {
 	state = m.state
 	if state == "" {
 		state = stateStarting
+	}
+	if reading(state) && m.serverWaits != "" {
+		return false, state, "the server sends no message until all standbys of synchronized_standby_slots have it: " + m.serverWaits
 	}
 	return reading(state) || state == stateStandby, state, m.why
 }

@@ -29,6 +29,7 @@ type checker struct {
 	cfg      Config
 	conn     *pgx.Conn
 	version  int
+	recovery bool // it is a standby
 	role     string
 	findings []Finding
 	// tables are those that exist; state is the relay's tables, nil where they are missing.
@@ -79,7 +80,7 @@ func (c *checker) looks() []look {
 			{"sequence", c.polled}, {"slot", c.leftOver}, {"first start", c.firstStart}}
 	}
 	return []look{{"server", c.server}, {"settings", c.settings}, {"role", c.roleRights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
-		{"outbox tables", c.outboxTables}, {"publication", c.publication}, {"slot", c.slot}, {"first start", c.firstStart}}
+		{"outbox tables", c.outboxTables}, {"publication", c.publication}, {"slot", c.slot}, {"failover", c.failover}, {"commit times", c.commitTimes}, {"first start", c.firstStart}}
 }
 
 // setting is the value of a setting in its base unit; "" where this version does not have it.
@@ -94,10 +95,9 @@ func (c *checker) setting(ctx context.Context, name string) (string, error) {
 
 // server looks at its version, and whether it is the primary.
 func (c *checker) server(ctx context.Context) error {
-	var recovery bool
 	var version string
 	err := c.conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(), current_user").
-		Scan(&c.version, &version, &recovery, &c.role)
+		Scan(&c.version, &version, &c.recovery, &c.role)
 	if err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func (c *checker) server(ctx context.Context) error {
 	case c.version < 150000:
 		c.add(Warning, "upgrade to Postgres 15 or later", "the server is Postgres %s: it sends an empty transaction for every commit in the database", version)
 	}
-	if recovery {
-		c.add(Problem, "let source.url lead to the primary, such as with target_session_attrs=read-write and all hosts", "the server is a standby")
+	if c.recovery {
+		c.add(Problem, "let source.url lead to the primary, such as with target_session_attrs=read-write and all hosts", "the server is a standby, which writes nothing")
 	}
 	return nil
 }

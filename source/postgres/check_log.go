@@ -119,6 +119,9 @@ func (c *checker) publishedTable(ctx context.Context, t *tableInfo, pub string) 
 
 // slot looks at the slot or, where there is none yet, at what would hold up its creation.
 func (c *checker) slot(ctx context.Context) error {
+	if c.recovery { // the primary's slot counts; the one here belongs to whoever synchronises it
+		return nil
+	}
 	s, err := c.cfg.slot(ctx, c.conn.PgConn())
 	if err != nil {
 		return err

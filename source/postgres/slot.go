@@ -80,6 +80,7 @@ type slotState struct {
 	WALStatus          string `json:"wal_status"`
 	InvalidationReason string `json:"invalidation_reason"`
 	Conflicting        bool   `json:"conflicting"`
+	Failover           bool   `json:"failover"`
 }
 
 // slot reads the state of the configured slot; nil = there is none.

@@ -32,6 +32,7 @@ type Source struct {
 	// confirmed is the highest position that Confirm was given in this Run.
 	confirmed atomic.Uint64
 	seen      witness
+	idleTold  sync.Once // that source.failover does nothing
 	// waiting is the number of barriers.
 	waiting atomic.Int32
 

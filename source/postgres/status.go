@@ -49,6 +49,9 @@ type SlotReport struct {
 	// LagSeconds is how long ago the log that is not confirmed was written, as the server measures it while the slot is read;
 	// else the age of the last change of the checkpoint. 0 where nothing is behind.
 	LagSeconds float64 `json:"lag_seconds"`
+	// Standbys are those that the server waits for before it sends anything; Waiting is what is wrong with them, so that it sends nothing; "" for nothing.
+	Standbys []StandbySlot `json:"standbys,omitempty"`
+	Waiting  string        `json:"waiting,omitempty"`
 }
 
 // A CheckpointReport is the saved checkpoint.
@@ -150,6 +153,15 @@ func (s *store) reportSlot(ctx context.Context, r *Report) error {
 	}
 	if slot.LagBytes == 0 {
 		slot.LagSeconds = 0
+	}
+	if slot.Standbys, err = s.cfg.standbys(ctx, s.conn.PgConn()); err != nil {
+		return s.fault("read slot "+s.cfg.Slot, err)
+	}
+	slot.Waiting = awayWarning(slot.Standbys)
+	for i := range slot.Standbys {
+		if slot.Standbys[i].away() != "" {
+			slot.LagSeconds = max(slot.LagSeconds, slot.Standbys[i].AwaySeconds)
+		}
 	}
 	r.Slot = slot
 	return nil

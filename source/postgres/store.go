@@ -117,7 +117,13 @@ func (s *store) open(ctx context.Context) error {
 	if err := s.ownSession(ctx); err != nil {
 		return err
 	}
-	var locked bool
+	var standby, locked bool
+	if err := s.conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil {
+		return s.fault("look whether the server is the primary", err)
+	}
+	if standby {
+		return errStandby("open the session for the lock")
+	}
 	if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey(s.cfg.Pipeline)).Scan(&locked); err != nil {
 		return s.fault("take the pipeline's lock", err)
 	}

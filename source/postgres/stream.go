@@ -100,6 +100,9 @@ func (s *Source) prepare(ctx context.Context, conn *pgconn.PgConn, watch *watch,
 	if why != "" {
 		return fmt.Errorf("read the log from %s: %s: %w", from, why, source.ErrGap)
 	}
+	if what, cure := s.cfg.failoverIdle(server.version, slot); what != "" {
+		s.idleTold.Do(func() { s.cfg.Logger.Warn(what, "fix", cure) })
+	}
 	watch.encoding = encodingOf(conn)
 	if _, err = watch.refresh(ctx); err != nil {
 		return err

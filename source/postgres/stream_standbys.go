@@ -155,7 +155,7 @@ func (w *watch) tell(list []StandbySlot, now time.Time) {
 	case why == "" && w.awayTold:
 		w.cfg.logger().Info("the standbys that Postgres waits for are back", "away", now.Sub(w.awaySince).Round(time.Second).String())
 	case why != "" && !w.awaySince.IsZero() && !w.awayTold && now.Sub(w.awaySince) >= awayFor:
-		w.cfg.logger().Warn("Postgres sends no message: it waits for standbys that synchronized_standby_slots names: "+awayCure, "slots", why)
+		w.cfg.logger().Warn("Postgres sends no message: it waits for standbys that synchronized_standby_slots names", "slots", why, "fix", awayCure)
 		w.awayTold = true
 	}
 	switch {

@@ -110,6 +110,11 @@ func TestStandbyAwayIsTold(t *testing.T) {
 		}
 	}
 	r.until("the warning", logged(standby.StandbyName+" has no standby that reads it"))
+	found(t, r.checkAs(r.cfg), Problem, standby.StandbyName+" has no standby that reads it", "take its slot out of synchronized_standby_slots")
+	report, err := Status(t.Context(), r.cfg)
+	if err != nil || report.Slot == nil || report.Slot.Waiting != standby.StandbyName+" has no standby that reads it" || report.Slot.LagSeconds <= 0 {
+		t.Errorf("status: %+v, %v", report, err)
+	}
 	if err := standby.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestReadmeSession(t *testing.T) {
 	if len(steps) < 5 {
 		t.Fatalf("commands in the README's first console block: got %d, want a session", len(steps))
 	}
-	pg := servers.Shared(t, "17")
+	pg := servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on"))
 	sh := startShell(t, "DATABASE_URL="+pg.URL(pg.NewDatabase(t)))
 	for _, s := range steps {
 		if err := sh.run(t.Context(), s); err != nil {
