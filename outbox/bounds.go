@@ -87,7 +87,7 @@ func (m *Message) Bound() *Part {
 		return size > most
 	}
 	if over("type", len(m.Type), MaxIndexed) {
-		m.Type = cut(m.Type, headOf) + "..."
+		m.Type = cut(m.Type, headOf-3) + "..."
 	}
 	if over("tenant", len(m.Tenant), MaxIndexed) {
 		m.Tenant = ""
