@@ -70,18 +70,43 @@ func (c *checker) failover(ctx context.Context) error {
 // commitTimes warns of tables of which nothing would tell a sweep the order of commits.
 func (c *checker) commitTimes(ctx context.Context) error {
 	value, err := c.setting(ctx, "track_commit_timestamp")
-	if err != nil || value == "on" {
+	if err != nil {
 		return err
 	}
+	const order = "rows are swept in the order in which their transactions began to write, which may not be that of their commits"
 	for _, t := range c.tables {
-		if t.OnDelivered == outbox.Keep && t.pendingCondition("t") == "" || t.sequenced() {
+		switch {
+		case t.OnDelivered == outbox.Keep && t.pendingCondition("t") == "" || t.sequenced():
 			continue // nothing is swept, or in the sequence's order
+		case value != "on":
+			c.add(Warning, "ALTER SYSTEM SET track_commit_timestamp = on, then restart the server; or name a sequence column under source.tables.columns.seq",
+				"track_commit_timestamp is off, and table %s has no sequence: if the slot is ever lost, "+order, t)
+			continue
 		}
-		c.add(Warning, "ALTER SYSTEM SET track_commit_timestamp = on, then restart the server; or name a sequence column under source.tables.columns.seq",
-			"track_commit_timestamp is off, and table %s has no sequence: if the slot is ever lost, rows are swept in the order in which their transactions began to write, "+
-				"which may not be that of their commits", t)
+		unknown, err := c.unknownTimes(ctx, t)
+		if err != nil {
+			return err
+		}
+		if unknown > 0 {
+			c.add(Warning, "let a relay deliver them while their slot is there, such as before pg_upgrade or a dump",
+				"of %d pending rows of table %s the server does not know the commit time: neither pg_upgrade nor a dump carries it. If they have to be swept, "+order, unknown, t)
+		}
 	}
 	return nil
+}
+
+// unknownTimes counts pending rows whose commit time the server does not know.
+func (c *checker) unknownTimes(ctx context.Context, t *tableInfo) (n int, err error) {
+	where := t.pendingCondition("t")
+	if where == "" {
+		where = "true"
+	}
+	err = c.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FILTER (WHERE pg_catalog.pg_xact_commit_timestamp(x) IS NULL) FROM (SELECT t.xmin AS x FROM %s t WHERE %s LIMIT %d) r",
+		tableName(&t.Table), where, countLimit)).Scan(&n)
+	if sqlState(err) == "42501" {
+		return 0, nil // found already
+	}
+	return n, err
 }
 
 // sequenced tells whether numbers tell the order in which rows were written.

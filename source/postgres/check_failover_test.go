@@ -87,8 +87,14 @@ func TestCheckCommitTimes(t *testing.T) {
 	if text := levels(r.checkAs(r.cfg), Warning); strings.Contains(text, "public.a has no sequence") {
 		t.Errorf("a table with a sequence: %s", text)
 	}
-	own := newRig(t, servers.Postgres(t, "17", servers.WithSetting("track_commit_timestamp", "on")), debeziumDDL, shape("debezium", "outbox"))
-	if text := levels(own.checkAs(own.cfg), Warning); strings.Contains(text, "track_commit_timestamp") {
+	own := newRig(t, servers.Postgres(t, "17"), debeziumDDL, shape("debezium", "outbox"))
+	own.exec("INSERT INTO outbox (aggregatetype, aggregateid, type) VALUES ('a', '1', 't'), ('a', '1', 't')")
+	own.exec("ALTER SYSTEM SET track_commit_timestamp = on")
+	own.whileDown(own.pg.Stop, func() {})
+	own.exec("INSERT INTO outbox (aggregatetype, aggregateid, type) VALUES ('a', '1', 't')")
+	found(t, own.checkAs(own.cfg), Warning, "of 2 pending rows of table public.outbox the server does not know the commit time", "before pg_upgrade")
+	own.exec("DELETE FROM outbox")
+	if text := levels(own.checkAs(own.cfg), Warning); strings.Contains(text, "commit time") {
 		t.Errorf("with commit times: %s", text)
 	}
 }

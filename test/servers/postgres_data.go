@@ -14,11 +14,11 @@ import (
 
 // initdb makes a data directory: user postgres, UTF-8, no locale, everybody on
 // this machine is let in without a password, replication connections too.
-func initdb(bin, dataDir string) error {
+func initdb(bin, dataDir string, more ...string) error {
 	home := filepath.Dir(dataDir)
 	// --no-sync: a machine that dies now has no use for the data.
-	cmd := exec.Command(filepath.Join(bin, "initdb"), "-D", dataDir, "-U", "postgres", "--auth=trust",
-		"--encoding=UTF8", "--no-locale", "--no-sync", "--no-instructions")
+	cmd := exec.Command(filepath.Join(bin, "initdb"), append([]string{"-D", dataDir, "-U", "postgres", "--auth=trust",
+		"--encoding=UTF8", "--no-locale", "--no-sync", "--no-instructions"}, more...)...)
 	demote(cmd, home)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

