@@ -337,4 +337,6 @@ var (
 	ErrLocked = errors.New("the pipeline's lock is held by another relay")
 	// ErrNoTables: the relay's own tables are missing; the cure is tailbox init.
 	ErrNoTables = errors.New("the tables tailbox_* are missing: run tailbox init")
+	// ErrOldTables: an earlier version made the relay's own tables, and they lack columns.
+	ErrOldTables = errors.New("the tables tailbox_* are of an earlier version and lack columns: run tailbox init, which adds them")
 )

@@ -52,11 +52,3 @@ func (p *parts) database(log *slog.Logger, ignored func(why string, n int)) data
 		return postgresDatabase{p.postgres(log, ignored)}
 	}
 }
-
-// createdAll says of each thing that it was created.
-func createdAll(names []string, err error) ([]string, error) {
-	for i, name := range names {
-		names[i] = "created " + name
-	}
-	return names, err
-}

@@ -32,7 +32,7 @@ func (d mongoDatabase) open(ctx context.Context) (checkpoint.Store, error) {
 func (d mongoDatabase) setupScript() (string, error) { return mongo.SetupScript(d.cfg) }
 
 func (d mongoDatabase) create(ctx context.Context) ([]string, error) {
-	return createdAll(mongo.Init(ctx, d.cfg))
+	return mongo.Init(ctx, d.cfg)
 }
 
 func (d mongoDatabase) beside() string { return "" }

@@ -36,7 +36,7 @@ func (d mysqlDatabase) open(ctx context.Context) (checkpoint.Store, error) {
 func (d mysqlDatabase) setupScript() (string, error) { return mysql.SetupSQL(d.cfg) }
 
 func (d mysqlDatabase) create(ctx context.Context) ([]string, error) {
-	return createdAll(mysql.Init(ctx, d.cfg))
+	return mysql.Init(ctx, d.cfg)
 }
 
 func (d mysqlDatabase) beside() string { return "" }

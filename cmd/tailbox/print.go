@@ -159,6 +159,7 @@ type parkedView struct {
 	State      checkpoint.State `json:"state"`
 	Blocks     bool             `json:"blocks"`
 	Attempts   int              `json:"attempts"`
+	Tries      int              `json:"tries"`
 	NextAt     *time.Time       `json:"next_attempt_at,omitempty"`
 	ParkedAt   time.Time        `json:"parked_at"`
 	ErrorClass string           `json:"error_class,omitempty"`
@@ -170,7 +171,7 @@ type parkedView struct {
 func viewOf(p *sqlstore.Listed) parkedView {
 	m := p.Message
 	v := parkedView{ID: m.ID, Sink: p.Sink, Table: m.Table, Group: m.Group, Type: m.Type, Topic: m.Topic, Position: m.Position.String(),
-		State: p.State, Blocks: p.Blocks, Attempts: p.Attempts, ErrorClass: p.ErrorClass, LastError: p.LastError, Replays: p.Replays,
+		State: p.State, Blocks: p.Blocks, Attempts: p.Attempts, Tries: p.Tries, ErrorClass: p.ErrorClass, LastError: p.LastError, Replays: p.Replays,
 		Replaces: p.Original, ParkedAt: p.ParkedAt}
 	if !p.NextAttemptAt.IsZero() {
 		v.NextAt = &p.NextAttemptAt

@@ -27,6 +27,8 @@ const (
 //   - next_attempt_at is there only where the delivery is to be tried at that time: the first blocking delivery of a lane
 //     that neither an operator nor the sink ” holds up, and deliveries that are alone. So the index on it has one entry a
 //     lane however many deliveries wait in it.
+//   - attempts are the failures that count against the message, tries all of them, tried_at the time of the last one.
+//     failed_epoch and failed_call are what the relay notes about that: a term of its own, and the call to the sink.
 //   - in_table: what is here is not all of the message; the user's document has it.
 //   - row_settled: the message's other deliveries are settled, and its document has been dealt with.
 //   - unfinished: the user's document could not be dealt with because a transaction had it locked; it is tried again.
@@ -69,6 +71,10 @@ type view struct {
 	Blocks      bool             `bson:"blocks"`
 	Alone       bool             `bson:"alone"`
 	Attempts    int              `bson:"attempts"`
+	Tries       int              `bson:"tries"`
+	FailedEpoch int64            `bson:"failed_epoch"`
+	FailedCall  int64            `bson:"failed_call"`
+	TriedAt     *time.Time       `bson:"tried_at,omitempty"`
 	Next        *time.Time       `bson:"next_attempt_at,omitempty"`
 	LastError   string           `bson:"last_error,omitempty"`
 	ErrorClass  string           `bson:"error_class,omitempty"`
@@ -141,7 +147,11 @@ func (s *store) documentOfParked(p *checkpoint.Parked, now time.Time, rowSettled
 	m, isAlone := p.Message, sqlstore.Alone(p)
 	d := &parkedDocument{view: view{OID: bson.NewObjectID(), Pipeline: s.cfg.Pipeline, Sink: p.Sink, Table: m.Table, Group: m.Group,
 		Position: m.Position.String(), ID: p.RowID(), State: p.State, Blocks: p.Blocks && !isAlone, Alone: isAlone, Attempts: p.Attempts,
+		Tries: p.Tries, FailedEpoch: p.Failed.Epoch, FailedCall: p.Failed.Call,
 		LastError: sqlstore.ErrorText(p.LastError), ErrorClass: p.ErrorClass, Replays: p.Replays, RowSettled: rowSettled, ParkedAt: now, ChangedAt: now}}
+	if p.Tries > 0 {
+		d.TriedAt = &now
+	}
 	d.setMessage(p)
 	return d
 }
@@ -196,6 +206,7 @@ func (d *parkedDocument) parked(now time.Time) (checkpoint.Parked, error) {
 		m.Fields = append(m.Fields, outbox.Field{Name: f.Name, Value: f.Value, Null: f.Value == nil, Type: f.Type})
 	}
 	p := checkpoint.Parked{Sink: d.Sink, Message: m, State: d.State, Blocks: d.Blocks, Attempts: d.Attempts, LastError: d.LastError,
+		Tries: d.Tries, Failed: checkpoint.Failure{Epoch: d.FailedEpoch, Call: d.FailedCall},
 		ErrorClass: d.ErrorClass, Replays: d.Replays, InTable: d.InTable}
 	if d.Next != nil {
 		p.Due, p.NextAttempt = true, d.Next.Sub(now)

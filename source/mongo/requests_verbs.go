@@ -74,8 +74,9 @@ func (e effects) Replay(ctx context.Context, rows []sqlstore.SelectedRow) error 
 	}
 	for _, isAlone := range []bool{true, false} {
 		some := slices.DeleteFunc(slices.Clone(rows), func(r sqlstore.SelectedRow) bool { return r.Alone != isAlone })
-		set := bson.D{{Key: "state", Value: checkpoint.StateWaiting}, {Key: "blocks", Value: !isAlone}, {Key: "attempts", Value: 0}, {Key: "changed_at", Value: e.now}}
-		unset := bson.D{{Key: "last_error", Value: ""}, {Key: "error_class", Value: ""}}
+		set := bson.D{{Key: "state", Value: checkpoint.StateWaiting}, {Key: "blocks", Value: !isAlone}, {Key: "attempts", Value: 0}, {Key: "tries", Value: 0},
+			{Key: "failed_epoch", Value: int64(0)}, {Key: "failed_call", Value: int64(0)}, {Key: "changed_at", Value: e.now}}
+		unset := bson.D{{Key: "last_error", Value: ""}, {Key: "error_class", Value: ""}, {Key: "tried_at", Value: ""}}
 		if isAlone {
 			set = append(set, bson.E{Key: "next_attempt_at", Value: e.now})
 		} else {

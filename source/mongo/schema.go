@@ -19,6 +19,7 @@ const (
 	messageIndex = "message"
 	laneIndex    = "lane"
 	dueIndex     = "due"
+	untriedIndex = "untried"
 	sentIndex    = "sent"
 )
 
@@ -40,7 +41,7 @@ type collection struct {
 func (c *collection) String() string { return c.database + "." + c.name }
 
 // ownCollections are the relay's own. In tailbox_parked, lane leads to a lane's deliveries in order, blocking and other ones
-// apart; due has one entry a lane.
+// apart; due has one entry a lane, untried one for each whose first delivery was never tried: a probe finds these however many others are due.
 func (c *Config) ownCollections() []collection {
 	is := func(field string, v any) bson.D { return bson.D{{Key: field, Value: v}} }
 	there := is("$exists", true)
@@ -50,6 +51,8 @@ func (c *Config) ownCollections() []collection {
 			{name: messageIndex, named: true, keys: []string{"pipeline", "message_id", "source_table", "sink"}, unique: true},
 			{name: laneIndex, named: true, keys: []string{"pipeline", "blocks", "sink", "message_group", "position", "message_id", "source_table", "state"}},
 			{name: dueIndex, named: true, keys: []string{"pipeline", "sink", "next_attempt_at"}, partial: is("next_attempt_at", there)},
+			{name: untriedIndex, named: true, keys: []string{"pipeline", "sink", "next_attempt_at"},
+				partial: bson.D{{Key: "next_attempt_at", Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "tries", Value: 0}}},
 			{name: sentIndex, named: true, keys: []string{"pipeline", "sent_id"}, partial: is("sent_id", there)},
 			{name: "unfinished", keys: []string{"pipeline"}, partial: is("unfinished", true)},
 		}},
@@ -108,9 +111,9 @@ func (x *index) model() mongo.IndexModel {
 }
 
 // Init creates what is missing of the relay's collections, the outbox collections whose shape is ours, and their indexes, and
-// returns what it created. What is there is left alone, so a user without the right to create can run it after a migration did.
+// returns what it did ("created …", "updated …"). What is there is left alone, so a user without the right to create can run it after a migration did.
 // It makes no checkpoint.
-func Init(ctx context.Context, cfg Config) (created []string, err error) {
+func Init(ctx context.Context, cfg Config) (done []string, err error) {
 	if cfg, err = cfg.resolved(); err != nil {
 		return nil, err
 	}
@@ -145,11 +148,11 @@ func Init(ctx context.Context, cfg Config) (created []string, err error) {
 	}
 	for _, c := range append(cfg.ownCollections(), cfg.outboxCollections()...) {
 		made, err := c.create(ctx, client)
-		if created = append(created, made...); err != nil {
-			return created, err
+		if done = append(done, made...); err != nil {
+			return done, err
 		}
 	}
-	return created, nil
+	return done, nil
 }
 
 // ownShape tells whether Init can make a collection of the shape.
@@ -158,7 +161,7 @@ func ownShape(shape string) bool {
 }
 
 // create makes the collection and its indexes where they are missing.
-func (c *collection) create(ctx context.Context, client *mongo.Client) (created []string, err error) {
+func (c *collection) create(ctx context.Context, client *mongo.Client) (done []string, err error) {
 	cure := func(err error) error {
 		if hasCode(err, codeUnauthorized) {
 			return fmt.Errorf("%w: %w: run the commands of `tailbox init --print` as a user with the right to, then tailbox init", source.ErrStop, err)
@@ -173,19 +176,38 @@ func (c *collection) create(ctx context.Context, client *mongo.Client) (created 
 		if err := client.Database(c.database).CreateCollection(ctx, c.name); err != nil && !hasCode(err, codeNamespaceExists) {
 			return nil, fmt.Errorf("create collection %s: %w", c, cure(err))
 		}
-		created = append(created, "collection "+c.String())
+		done = append(done, "created collection "+c.String())
 	}
 	missing, err := c.missingIndexes(ctx, client)
 	if err != nil {
-		return created, err
+		return done, err
 	}
 	for _, x := range missing {
-		if _, err := client.Database(c.database).Collection(c.name).Indexes().CreateOne(ctx, x.model()); err != nil {
-			return created, fmt.Errorf("create index %s of %s: %w", x.name, c, cure(err))
+		if x.name == untriedIndex && c.name == parkedCollection {
+			// What an earlier version parked counts its attempts alone. The index tells that this was done.
+			res, err := client.Database(c.database).Collection(c.name).UpdateMany(ctx, uncounted(), mongo.Pipeline{fillTries()})
+			if err != nil {
+				return done, fmt.Errorf("update collection %s: %w", c, cure(err))
+			}
+			if res.ModifiedCount > 0 {
+				done = append(done, "updated collection "+c.String())
+			}
 		}
-		created = append(created, "index "+x.name+" of "+c.String())
+		if _, err := client.Database(c.database).Collection(c.name).Indexes().CreateOne(ctx, x.model()); err != nil {
+			return done, fmt.Errorf("create index %s of %s: %w", x.name, c, cure(err))
+		}
+		done = append(done, "created index "+x.name+" of "+c.String())
 	}
-	return created, nil
+	return done, nil
+}
+
+// uncounted selects deliveries that were parked by a version that counted attempts alone, and fillTries is the update that brings
+// them up to date.
+func uncounted() bson.D { return bson.D{{Key: "tries", Value: bson.D{{Key: "$exists", Value: false}}}} }
+
+func fillTries() bson.D {
+	return bson.D{{Key: "$set", Value: bson.D{{Key: "tries", Value: "$attempts"}, {Key: "failed_epoch", Value: int64(0)}, {Key: "failed_call", Value: int64(0)},
+		{Key: "tried_at", Value: bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$gt", Value: bson.A{"$attempts", 0}}}, "$changed_at", "$$REMOVE"}}}}}}}
 }
 
 // missingIndexes compares the indexes that are there: one of the same name or, where no query names it, on the same fields will do.

@@ -150,8 +150,21 @@ func (a *attempt) alter(v *view, c *checkpoint.Change) {
 	}
 	v.State, v.Blocks, v.Attempts = c.State, c.Blocks && !v.Alone, c.Attempts
 	v.LastError, v.ErrorClass, v.Next = sqlstore.ErrorText(c.LastError), c.ErrorClass, nil
+	var unset []string
+	switch {
+	case c.Tries == 0:
+		v.TriedAt = nil
+		unset = append(unset, "tried_at")
+	case c.Tries != v.Tries:
+		v.TriedAt = &a.now
+	}
+	v.Tries, v.FailedEpoch, v.FailedCall = c.Tries, c.Failed.Epoch, c.Failed.Call
 	set := bson.D{{Key: "state", Value: v.State}, {Key: "blocks", Value: v.Blocks}, {Key: "attempts", Value: v.Attempts},
+		{Key: "tries", Value: v.Tries}, {Key: "failed_epoch", Value: v.FailedEpoch}, {Key: "failed_call", Value: v.FailedCall},
 		{Key: "last_error", Value: v.LastError}, {Key: "error_class", Value: v.ErrorClass}, {Key: "changed_at", Value: a.now}}
+	if v.TriedAt != nil {
+		set = append(set, bson.E{Key: "tried_at", Value: *v.TriedAt})
+	}
 	delete(a.want, v.OID)
 	due := a.now.Add(c.NextAttempt)
 	switch {
@@ -162,10 +175,11 @@ func (a *attempt) alter(v *view, c *checkpoint.Change) {
 		v.Next = &due
 	}
 	if v.Next != nil {
-		a.writes.set(v.OID, append(set, bson.E{Key: "next_attempt_at", Value: due}))
+		set = append(set, bson.E{Key: "next_attempt_at", Value: due})
 	} else {
-		a.writes.set(v.OID, set, "next_attempt_at")
+		unset = append(unset, "next_attempt_at")
 	}
+	a.writes.set(v.OID, set, unset...)
 }
 
 // supersede makes all but the newest of a lane's blocking deliveries dead.

@@ -224,6 +224,11 @@ func (c *checker) ownTables(ctx context.Context) error {
 		}
 	}
 	c.own = true
+	if columns, index, err := tablesCurrent(ctx, c.conn, c.cfg.Schema); err != nil {
+		return err
+	} else if !columns || !index {
+		c.add(Problem, "run tailbox init, which adds them", "the tables tailbox_* are of an earlier version and lack columns")
+	}
 	rows, err := c.conn.texts(ctx, "SELECT COALESCE(MAX(schema_version), 0) FROM "+n.checkpoint+" WHERE pipeline = "+quoteLiteral(c.cfg.Pipeline))
 	if err != nil {
 		if errorCode(err) != 0 {

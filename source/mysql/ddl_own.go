@@ -39,6 +39,9 @@ func (n names) expand(sql string) string {
 //   - next_attempt_at is set only where the delivery is to be tried at that time: the first blocking delivery of a lane
 //     that neither an operator nor the sink ” holds up, and deliveries that are alone. Followers have NULL, so that what
 //     is due is found without a look at what waits.
+//   - attempts are the failures that count against the message, tries all of them, tried_at the time of the last one.
+//     failed_epoch and failed_call are what the relay notes about that: a term of its own, and the call to the sink. The index
+//     _untried leads to those that a probe takes first, however many others are due.
 //   - in_table: what is here is not all of the message; the user's row has it.
 //   - row_settled: the message's other deliveries are settled, and its row has been dealt with.
 //   - unfinished: the row could not be dealt with because somebody had it locked; it is tried again.
@@ -82,6 +85,10 @@ CREATE TABLE IF NOT EXISTS {parked} (
 	blocks          BOOLEAN NOT NULL,
 	alone           BOOLEAN NOT NULL,
 	attempts        INT NOT NULL DEFAULT 0,
+	tries           INT NOT NULL DEFAULT 0,
+	failed_epoch    BIGINT NOT NULL DEFAULT 0,
+	failed_call     BIGINT NOT NULL DEFAULT 0,
+	tried_at        DATETIME(6),
 	next_attempt_at DATETIME(6),
 	last_error      TEXT,
 	error_class     VARCHAR(64),
@@ -113,6 +120,7 @@ CREATE TABLE IF NOT EXISTS {parked} (
 	PRIMARY KEY (pipeline, message_id, source_table, sink),
 	KEY tailbox_parked_lane (pipeline, blocks, sink, message_group, position),
 	KEY tailbox_parked_due (pipeline, sink, next_attempt_at),
+	KEY tailbox_parked_untried (pipeline, sink, tries, next_attempt_at),
 	KEY tailbox_parked_sent (pipeline, sent_id),
 	KEY tailbox_parked_unfinished (pipeline, unfinished)
 )`
@@ -133,3 +141,28 @@ CREATE TABLE IF NOT EXISTS {request} (
 	KEY tailbox_request_open (pipeline, done_at, id)
 )`
 )
+
+// What brings a table tailbox_parked of a version that counted attempts alone up to date, in this order. What was done before an error stays: the
+// index comes last, and says that the rest was done.
+const (
+	addTries = `ALTER TABLE {parked} ADD COLUMN tries INT NOT NULL DEFAULT 0, ADD COLUMN failed_epoch BIGINT NOT NULL DEFAULT 0, ` +
+		`ADD COLUMN failed_call BIGINT NOT NULL DEFAULT 0, ADD COLUMN tried_at DATETIME(6)`
+	fillTries  = `UPDATE {parked} SET tries = attempts, tried_at = changed_at WHERE tries < attempts`
+	indexTries = `ALTER TABLE {parked} ADD KEY tailbox_parked_untried (pipeline, sink, tries, next_attempt_at)`
+)
+
+// updateScript is the same as statements that can be repeated: the server has no ADD COLUMN IF NOT EXISTS.
+func updateScript(schema string) string {
+	n := tableNames(schema)
+	in := "DATABASE()"
+	if schema != "" {
+		in = quoteLiteral(schema)
+	}
+	once := func(sql, view, column, name string) string {
+		return "SET @tailbox = (SELECT IF(COUNT(*) > 0, 'DO 0', " + quoteLiteral(n.expand(sql)) + ") FROM information_schema." + view +
+			" WHERE TABLE_SCHEMA = " + in + " AND TABLE_NAME = 'tailbox_parked' AND " + column + " = " + quoteLiteral(name) + ");\n" +
+			"PREPARE tailbox FROM @tailbox;\nEXECUTE tailbox;\nDEALLOCATE PREPARE tailbox;\n"
+	}
+	return once(addTries, "COLUMNS", "COLUMN_NAME", "tries") + n.expand(fillTries) + ";\n" +
+		once(indexTries, "STATISTICS", "INDEX_NAME", "tailbox_parked_untried") + "\n"
+}

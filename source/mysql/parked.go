@@ -24,7 +24,7 @@ const (
 const parkedInsert = `pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, attempts, next_attempt_at,
 	last_error, error_class, replays, sent_id, in_table, row_settled, parked_at, changed_at, type, topic, ` + "`key`" + `, payload, payload_bytes,
 	headers, fields, tenant, content_type, idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time,
-	fault_class, fault_reason`
+	fault_class, fault_reason, tries, failed_epoch, failed_call, tried_at`
 
 // insertParked parks deliveries. One that is parked already (the log is read again after a crash) stays as it is: its
 // attempts, and that it is dead, must not be forgotten.
@@ -84,7 +84,7 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 	n, bytes := 0, 0
 	flush := func() error {
 		if n > 0 {
-			const places = 37
+			const places = 41
 			one := "(?" + strings.Repeat(",?", places-1) + ")"
 			b.exec(insertParked+strings.Repeat(one+",", n-1)+one+insertParkedEnd, args...)
 		}
@@ -144,6 +144,10 @@ func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first 
 	// A message with a fault is not all here: its row stays, and a replay reads it again, if the row can be found. So does one
 	// that no statement can hold.
 	c := a.s.portion(m, !p.InTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)))
+	var tried time.Time
+	if p.Tries > 0 {
+		tried = *a.now
+	}
 	class, reason := "", ""
 	if m.Fault != nil {
 		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
@@ -151,7 +155,8 @@ func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first 
 	*args = append(*args, a.s.cfg.Pipeline, p.Sink, bin(m.Table), bin(m.Group), m.Position.String(), bin(p.RowID()), string(p.State), blocks,
 		alone, p.Attempts, next, orNull(sqlstore.ErrorText(p.LastError)), orNull(p.ErrorClass), p.Replays, binOrNull(sent), c.inTable, rowSettled,
 		*a.now, *a.now, bin(m.Type), bin(m.Topic), m.Key, c.first, len(c.first)+len(c.rest), c.headers, c.fields, binOrNull(m.Tenant),
-		binOrNull(c.contentType), binOrNull(c.idempotencyKey), binOrNull(c.correlationID), m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, m.CommitTime, orNull(class), orNull(reason))
+		binOrNull(c.contentType), binOrNull(c.idempotencyKey), binOrNull(c.correlationID), m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, m.CommitTime, orNull(class), orNull(reason),
+		p.Tries, p.Failed.Epoch, p.Failed.Call, tried)
 	return c.rest
 }
 

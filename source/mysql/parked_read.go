@@ -16,10 +16,11 @@ import (
 const parkedColumns = `p.sink, p.source_table, p.message_group, p.position, p.message_id, p.state, p.blocks, p.attempts,
 	TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), p.next_attempt_at), p.last_error, p.error_class, p.replays, p.sent_id, p.in_table,
 	p.type, p.topic, p.` + "`key`" + `, p.payload, p.headers, p.fields, p.tenant, p.content_type, p.idempotency_key, p.correlation_id,
-	p.priority, p.max_attempts, p.available_at, p.created_at, p.commit_time, p.fault_class, p.fault_reason`
+	p.priority, p.max_attempts, p.available_at, p.created_at, p.commit_time, p.fault_class, p.fault_reason,
+	p.tries, p.failed_epoch, p.failed_call`
 
 // parkedWidth is the number of parkedColumns: further columns of a query begin there.
-const parkedWidth = 31
+const parkedWidth = 34
 
 // readParked makes a delivery of a row.
 func readParked(r row) (checkpoint.Parked, error) {
@@ -27,6 +28,7 @@ func readParked(r row) (checkpoint.Parked, error) {
 		Tenant: r.text(20), ContentType: r.text(21), IdempotencyKey: r.text(22), CorrelationID: r.text(23), Priority: int32(r.num(24)),
 		MaxAttempts: int32(r.num(25)), Table: r.text(1)}
 	p := checkpoint.Parked{Sink: r.text(0), Message: m, State: checkpoint.State(r.text(5)), Blocks: r.bool(6), Attempts: int(r.num(7)),
+		Tries: int(r.num(31)), Failed: checkpoint.Failure{Epoch: r.num(32), Call: r.num(33)},
 		LastError: r.text(9), ErrorClass: r.text(10), Replays: int(r.num(11)), InTable: r.bool(13)}
 	if !r.null(8) {
 		p.Due, p.NextAttempt = true, time.Duration(r.num(8))*time.Microsecond

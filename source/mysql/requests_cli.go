@@ -15,7 +15,16 @@ import (
 // for Execute.
 
 // openReader opens a store that only looks, or writes requests: it has no lock.
-func openReader(ctx context.Context, cfg Config) (*store, error) { return dialStore(ctx, cfg, cfg.URL) }
+func openReader(ctx context.Context, cfg Config) (*store, error) {
+	s, err := dialStore(ctx, cfg, cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.current(ctx); err != nil {
+		return nil, errors.Join(err, s.sess.close(ctx))
+	}
+	return s, nil
+}
 
 // Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
 func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err error) {

@@ -10,7 +10,8 @@ import (
 // What verbs do to deliveries. The assignments are made in this order.
 const (
 	replayParked = `
-UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = 'waiting', p.blocks = NOT p.alone, p.attempts = 0, p.replays = p.replays + 1,
+UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = 'waiting', p.blocks = NOT p.alone, p.attempts = 0, p.tries = 0, p.failed_epoch = 0,
+	p.failed_call = 0, p.tried_at = NULL, p.replays = p.replays + 1,
 	p.last_error = NULL, p.error_class = NULL, p.next_attempt_at = IF(p.alone, UTC_TIMESTAMP(6), NULL), p.changed_at = UTC_TIMESTAMP(6)
 WHERE ` + whereKeys
 

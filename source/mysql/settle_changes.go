@@ -22,6 +22,7 @@ WHERE ` + whereKeys
 	// this order.
 	alterParked = `
 UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = ?, p.blocks = ? AND NOT p.alone, p.attempts = ?, p.last_error = ?, p.error_class = ?,
+	p.tried_at = IF(p.tries = ?, p.tried_at, ?), p.tries = ?, p.failed_epoch = ?, p.failed_call = ?,
 	p.changed_at = UTC_TIMESTAMP(6), p.next_attempt_at = IF(p.blocks, NULL, ?)
 WHERE ` + whereKeys + ` AND p.state <> 'dropped'`
 
@@ -86,7 +87,12 @@ func (a *attempt) queueAltered(b *batch, c *checkpoint.Change) {
 			a.wanted[c.Key] = c.NextAttempt
 		}
 	}
-	b.exec(alterParked, string(c.State), c.Blocks, c.Attempts, orNull(sqlstore.ErrorText(c.LastError)), orNull(c.ErrorClass), next,
+	var tried time.Time
+	if c.Tries > 0 {
+		tried = *a.now
+	}
+	b.exec(alterParked, string(c.State), c.Blocks, c.Attempts, orNull(sqlstore.ErrorText(c.LastError)), orNull(c.ErrorClass),
+		c.Tries, tried, c.Tries, c.Failed.Epoch, c.Failed.Call, next,
 		a.s.cfg.Pipeline, list{c.Key.ID}, bin(c.Key.Table), c.Key.Sink)
 }
 

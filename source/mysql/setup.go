@@ -11,11 +11,11 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// Init creates what is missing of the relay's tables and of the outbox tables whose shape is ours, and returns what it
-// created. What is there is left alone, so an account without the right to create can run it after a migration did. It
+// Init creates what is missing of the relay's tables and of the outbox tables whose shape is ours, brings the
+// relay's tables up to date, and returns what it did ("created …", "updated …"). What is there is left alone, so an account without the right to create can run it after a migration did. It
 // makes no checkpoint, but where something would keep the log from being read, it tells all of that before it creates
 // anything. DDL is no part of transactions here: what was created before an error stays, and the next Init goes on.
-func Init(ctx context.Context, cfg Config) (created []string, err error) {
+func Init(ctx context.Context, cfg Config) (done []string, err error) {
 	s, err := cfg.connect(ctx, cfg.URL)
 	if err != nil {
 		return nil, err
@@ -32,38 +32,45 @@ func Init(ctx context.Context, cfg Config) (created []string, err error) {
 	for i, name := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
 		missing, err := tableMissing(ctx, s, cfg.Schema, name)
 		if err != nil {
-			return created, err
+			return done, err
 		}
 		if missing {
 			if _, err := s.exec(ctx, n.expand(own[i])); err != nil {
-				return created, fmt.Errorf("create table %s: %w%s", name, err, ddlCure(err))
+				return done, fmt.Errorf("create table %s: %w%s", name, err, ddlCure(err))
 			}
-			created = append(created, "table "+name)
+			done = append(done, "created table "+name)
 		}
+	}
+	updated, err := updateTables(ctx, s, cfg.Schema)
+	if err != nil {
+		return done, err
+	}
+	if updated {
+		done = append(done, "updated table tailbox_parked")
 	}
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
 		missing, err := tableMissing(ctx, s, t.Schema, t.Name)
 		if err != nil {
-			return created, err
+			return done, err
 		}
 		if !missing {
 			continue
 		}
 		sql, err := outboxSQL(t)
 		if err != nil {
-			return created, err
+			return done, err
 		}
 		if sql == "" {
-			return created, fmt.Errorf("create table %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w",
+			return done, fmt.Errorf("create table %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w",
 				tableName(t), t.Shape, source.ErrStop)
 		}
 		if _, err := s.exec(ctx, sql); err != nil {
-			return created, fmt.Errorf("create table %s: %w%s", tableName(t), err, ddlCure(err))
+			return done, fmt.Errorf("create table %s: %w%s", tableName(t), err, ddlCure(err))
 		}
-		created = append(created, "table "+tableName(t))
+		done = append(done, "created table "+tableName(t))
 	}
-	return created, nil
+	return done, nil
 }
 
 // tableMissing tells whether a table does not exist, or is not shown to this account.
@@ -77,6 +84,39 @@ func tableMissing(ctx context.Context, s *session, schema, name string) (bool, e
 		return false, fmt.Errorf("look for table %s: %w", name, err)
 	}
 	return len(rows) == 0, nil
+}
+
+// updateTables brings the relay's tables, which are there, up to date. It returns whether it had to.
+func updateTables(ctx context.Context, s *session, schema string) (updated bool, err error) {
+	columns, index, err := tablesCurrent(ctx, s, schema)
+	if err != nil || columns && index {
+		return false, err
+	}
+	n := tableNames(schema)
+	for _, sql := range []string{addTries, fillTries, indexTries} {
+		if sql == addTries && columns {
+			continue
+		}
+		if _, err := s.exec(ctx, n.expand(sql)); err != nil {
+			return true, fmt.Errorf("update table tailbox_parked: %w%s", err, ddlCure(err))
+		}
+	}
+	return true, nil
+}
+
+// tablesCurrent tells whether tailbox_parked, which is there, has all columns and indexes that this version's statements name.
+func tablesCurrent(ctx context.Context, s *session, schema string) (columns, index bool, err error) {
+	in := "DATABASE()"
+	if schema != "" {
+		in = quoteLiteral(schema)
+	}
+	where := " WHERE table_schema = " + in + " AND table_name = 'tailbox_parked' AND "
+	rows, err := s.texts(ctx, "SELECT EXISTS (SELECT 1 FROM information_schema.columns"+where+"column_name = 'tries'), "+
+		"EXISTS (SELECT 1 FROM information_schema.statistics"+where+"index_name = 'tailbox_parked_untried')")
+	if err != nil {
+		return false, false, fmt.Errorf("look at the columns of table tailbox_parked: %w", err)
+	}
+	return rows[0][0] == "1", rows[0][1] == "1", nil
 }
 
 // ddlCure is what can be done about a refusal.
@@ -100,6 +140,7 @@ func SetupSQL(cfg Config) (string, error) {
 	for _, sql := range ownTables() {
 		b.WriteString(n.expand(sql) + ";\n\n")
 	}
+	b.WriteString("-- Tables of an earlier version get the columns that this one has in addition.\n" + updateScript(cfg.Schema))
 	for i := range cfg.Tables {
 		sql, err := outboxSQL(&cfg.Tables[i])
 		if err != nil {
@@ -184,7 +225,7 @@ func UninstallSQL(cfg Config) string {
 // Uninstall drops the tables tailbox_* or, where other pipelines use them, this one's rows, and returns what it dropped. It
 // refuses while a relay runs, and, without force, while deliveries are parked: they would be lost. The outbox tables stay.
 func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, err error) {
-	s, err := openReader(ctx, cfg)
+	s, err := dialStore(ctx, cfg, cfg.URL)
 	if errors.Is(err, checkpoint.ErrNoTables) {
 		return nil, nil
 	}

@@ -159,7 +159,10 @@ func (s *store) open(ctx context.Context) error {
 	if locked != 1 {
 		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
 	}
-	err := s.resolveTables(ctx)
+	err := s.current(ctx)
+	if err == nil {
+		err = s.resolveTables(ctx)
+	}
 	if err == nil {
 		s.feedback, err = newFeedback(&s.cfg, &s.tables)
 	}
@@ -209,6 +212,18 @@ func (s *store) findTables(ctx context.Context) error {
 		return fmt.Errorf("%w: database %s: %w", source.ErrStop, schema, checkpoint.ErrNoTables)
 	}
 	s.names, s.lock = tableNames(s.schema), lockName(strings.ToLower(s.schema), s.cfg.Pipeline)
+	return nil
+}
+
+// current refuses tables of an earlier version, which lack columns and indexes that statements name.
+func (s *store) current(ctx context.Context) error {
+	columns, index, err := tablesCurrent(ctx, s.sess, s.schema)
+	if err != nil {
+		return s.fault("look at the relay's tables", err)
+	}
+	if !columns || !index {
+		return fmt.Errorf("%w: database %s: %w", source.ErrStop, s.schema, checkpoint.ErrOldTables)
+	}
 	return nil
 }
 

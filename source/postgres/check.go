@@ -249,6 +249,11 @@ func (c *checker) ownTables(ctx context.Context) error {
 		return nil
 	}
 	c.state = s
+	if current, err := tablesCurrent(ctx, c.conn, s.names); err != nil {
+		return err
+	} else if !current {
+		c.add(Problem, "run tailbox init, which adds them", "the tables tailbox_* are of an earlier version and lack columns")
+	}
 	for _, name := range []string{s.names.checkpoint, s.names.parked, s.names.request} {
 		if err := c.privileges(ctx, name, "SELECT", "INSERT", "UPDATE", "DELETE"); err != nil {
 			return err

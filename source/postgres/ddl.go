@@ -42,12 +42,15 @@ func (n names) expand(sql string) string {
 //   - next_attempt_at is set only where the delivery is to be tried at that time: the first blocking delivery of a lane
 //     that neither an operator nor the sink ” holds up, and deliveries that are alone. Followers have NULL, so that the
 //     index tailbox_parked_due holds one entry a lane however many deliveries wait in it.
+//   - attempts are the failures that count against the message, tries all of them, tried_at the time of the last one.
+//     failed_epoch and failed_call are what the relay notes about that: a term of its own, and the call to the sink.
 //   - in_table: what is here is not all of the message; the user's row has it.
 //   - row_settled: the message's other deliveries are settled, and its row has been dealt with.
 //   - unfinished: the row could not be dealt with because somebody had it locked; it is tried again.
 //   - state has two values beside those that operators see: dropped and delivered, kept until the row is dealt with.
 //
-// Each delivery is in exactly one of the indexes _lane and _aside.
+// Each delivery is in exactly one of the indexes _lane and _aside. The index _untried leads to those that a probe takes first, however
+// many others are due.
 const ownTables = `
 CREATE TABLE IF NOT EXISTS {checkpoint} (
 	pipeline       text COLLATE "C" PRIMARY KEY,
@@ -77,6 +80,10 @@ CREATE TABLE IF NOT EXISTS {parked} (
 	blocks          boolean NOT NULL,
 	alone           boolean NOT NULL,
 	attempts        integer NOT NULL DEFAULT 0,
+	tries           integer NOT NULL DEFAULT 0,
+	failed_epoch    bigint NOT NULL DEFAULT 0,
+	failed_call     bigint NOT NULL DEFAULT 0,
+	tried_at        timestamptz,
 	next_attempt_at timestamptz,
 	last_error      text,
 	error_class     text,
@@ -106,9 +113,11 @@ CREATE TABLE IF NOT EXISTS {parked} (
 	changed_at      timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (pipeline, message_id, source_table, sink)
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+` + triesAdded + `
 CREATE INDEX IF NOT EXISTS tailbox_parked_lane ON {parked} (pipeline, sink, message_group, position) WHERE blocks;
 CREATE INDEX IF NOT EXISTS tailbox_parked_aside ON {parked} (pipeline, sink, message_group, position) WHERE NOT blocks;
 CREATE INDEX IF NOT EXISTS tailbox_parked_due ON {parked} (pipeline, sink, next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS tailbox_parked_untried ON {parked} (pipeline, sink, next_attempt_at) WHERE next_attempt_at IS NOT NULL AND tries = 0;
 CREATE INDEX IF NOT EXISTS tailbox_parked_sent ON {parked} (pipeline, sent_id) WHERE sent_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS tailbox_parked_unfinished ON {parked} (pipeline) WHERE unfinished;
 
@@ -131,6 +140,13 @@ COMMENT ON TABLE {checkpoint} IS 'tailbox: how far each pipeline has come; writt
 COMMENT ON TABLE {parked} IS 'tailbox: deliveries that are retried, wait, or are dead letters; written by the relay only (tailbox dead list)';
 COMMENT ON TABLE {request} IS 'tailbox: what operators asked for, and the audit of it';
 `
+
+// triesAdded brings a table of a version that counted attempts alone up to date, in one statement: nobody may change rows between its
+// parts, since the relay finds them by their place.
+const triesAdded = `DO $$ BEGIN ALTER TABLE {parked} ADD COLUMN IF NOT EXISTS tries integer NOT NULL DEFAULT 0, ` +
+	`ADD COLUMN IF NOT EXISTS failed_epoch bigint NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS failed_call bigint NOT NULL DEFAULT 0, ` +
+	`ADD COLUMN IF NOT EXISTS tried_at timestamptz; ` +
+	`UPDATE {parked} SET tries = attempts, tried_at = changed_at WHERE tries < attempts; END $$;`
 
 // SetupSQL is what Init creates, as one script for a migration tool: the relay's tables, the outbox tables whose shape is
 // ours, and the publication. It can be run again. The slot is no part of it: it is made by `tailbox init`, after the

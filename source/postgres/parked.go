@@ -29,7 +29,7 @@ const insertParked = `
 INSERT INTO {parked} (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, attempts,
 	next_attempt_at, last_error, error_class, replays, sent_id, in_table, row_settled, type, topic, key, payload, headers, fields,
 	tenant, content_type, idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time,
-	fault_class, fault_reason)
+	fault_class, fault_reason, tries, failed_epoch, failed_call, tried_at)
 SELECT $1, v.sink, v.source_table, v.message_group, v.position, CASE WHEN taken THEN $36 || substr(v.position, 10) ELSE v.message_id END, v.state, v.blocks, v.alone, v.attempts,
 	CASE WHEN v.due AND (NOT v.blocks OR NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.sink = v.sink
 			AND p.message_group = v.message_group AND p.blocks AND p.position < v.position)
@@ -39,14 +39,17 @@ SELECT $1, v.sink, v.source_table, v.message_group, v.position, CASE WHEN taken 
 	nullif(v.last_error, ''), nullif(v.error_class, ''), v.replays, nullif(CASE WHEN taken AND v.sent_id = '' THEN v.message_id ELSE v.sent_id END, ''), v.in_table, v.row_settled,
 	v.type, v.topic, v.key, v.payload, v.headers::json, v.fields::json, nullif(v.tenant, ''), nullif(v.content_type, ''),
 	nullif(v.idempotency_key, ''), nullif(v.correlation_id, ''), v.priority, v.max_attempts, v.available_at, v.created_at,
-	v.commit_time, nullif(v.fault_class, ''), nullif(v.fault_reason, '')
+	v.commit_time, nullif(v.fault_class, ''), nullif(v.fault_reason, ''), v.tries, v.failed_epoch, v.failed_call,
+	CASE WHEN v.tries > 0 THEN now() END
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bool[], $9::bool[], $10::int[],
 	$11::bool[], $12::bigint[], $13::text[], $14::text[], $15::int[], $16::text[], $17::bool[], $18::bool[], $19::text[],
 	$20::text[], $21::bytea[], $22::bytea[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[], $28::text[],
-	$29::int[], $30::int[], $31::timestamptz[], $32::timestamptz[], $33::timestamptz[], $34::text[], $35::text[])
+	$29::int[], $30::int[], $31::timestamptz[], $32::timestamptz[], $33::timestamptz[], $34::text[], $35::text[],
+	$37::int[], $38::bigint[], $39::bigint[])
 AS v (sink, source_table, message_group, position, message_id, state, blocks, alone, attempts, due, delay, last_error,
 	error_class, replays, sent_id, in_table, row_settled, type, topic, key, payload, headers, fields, tenant, content_type,
-	idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time, fault_class, fault_reason),
+	idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time, fault_class, fault_reason,
+	tries, failed_epoch, failed_call),
 LATERAL (SELECT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $1 AND p.message_id = v.message_id AND p.source_table = v.source_table
 	AND p.sink = v.sink AND substr(p.position, 10, 16) <> substr(v.position, 10, 16)) AS taken) AS already
 ON CONFLICT (pipeline, message_id, source_table, sink) DO NOTHING`
@@ -58,8 +61,8 @@ type parkColumns struct {
 	faultClass, faultReason                                                         []string
 	headers, fields                                                                 []*string
 	blocks, alone, due, inTable, rowSettled                                         []bool
-	attempts, replays, priority, maxAttempts                                        []int32
-	delay                                                                           []int64
+	attempts, tries, replays, priority, maxAttempts                                 []int32
+	delay, failedEpoch, failedCall                                                  []int64
 	key, payload                                                                    [][]byte
 	available, created, committed                                                   []pgtype.Timestamptz
 	bytes                                                                           int
@@ -81,6 +84,9 @@ func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	c.blocks = append(c.blocks, blocks)
 	c.alone = append(c.alone, isAlone)
 	c.attempts = append(c.attempts, int32(p.Attempts))
+	c.tries = append(c.tries, int32(p.Tries))
+	c.failedEpoch = append(c.failedEpoch, p.Failed.Epoch)
+	c.failedCall = append(c.failedCall, p.Failed.Call)
 	c.due = append(c.due, sqlstore.Timed(p.Due, p.State) && (!blocks || first))
 	c.delay = append(c.delay, p.NextAttempt.Microseconds())
 	c.lastError = append(c.lastError, sqlstore.ErrorText(p.LastError))
@@ -131,7 +137,7 @@ func (c *parkColumns) args(pipeline string) []any {
 	return []any{pipeline, c.sink, c.table, c.group, c.position, c.id, c.state, c.blocks, c.alone, c.attempts, c.due, c.delay,
 		c.lastError, c.errorClass, c.replays, c.sentID, c.inTable, c.rowSettled, c.typ, c.topic, c.key, c.payload, c.headers,
 		c.fields, c.tenant, c.contentType, c.idemKey, c.corrID, c.priority, c.maxAttempts, c.available, c.created, c.committed,
-		c.faultClass, c.faultReason, outbox.StandInID("")}
+		c.faultClass, c.faultReason, outbox.StandInID(""), c.tries, c.failedEpoch, c.failedCall}
 }
 
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the

@@ -20,7 +20,8 @@ import (
 const parkedColumns = `p.sink, p.source_table, p.message_group, p.position, p.message_id, p.state, p.blocks, p.attempts,
 	extract(epoch FROM p.next_attempt_at - now())::float8, p.last_error, p.error_class, p.replays, p.sent_id, p.in_table, p.type,
 	p.topic, p.key, p.payload, p.headers::text, p.fields::text, p.tenant, p.content_type, p.idempotency_key, p.correlation_id,
-	p.priority, p.max_attempts, p.available_at, p.created_at, p.commit_time, p.fault_class, p.fault_reason`
+	p.priority, p.max_attempts, p.available_at, p.created_at, p.commit_time, p.fault_class, p.fault_reason,
+	p.tries, p.failed_epoch, p.failed_call`
 
 // bareColumns are the same without payloads.
 var bareColumns = strings.Replace(parkedColumns, "p.payload", "NULL::bytea", 1)
@@ -31,7 +32,8 @@ type parkedRow struct {
 	lastError, errorClass, sentID, headers, fields, tenant, contentType, idemKey, corrID *string
 	faultClass, faultReason                                                              *string
 	blocks, inTable                                                                      bool
-	attempts, replays                                                                    int
+	attempts, tries, replays                                                             int
+	failed                                                                               checkpoint.Failure
 	due                                                                                  *float64
 	key, payload                                                                         []byte
 	priority, maxAttempts                                                                int32
@@ -42,7 +44,7 @@ func (r *parkedRow) targets() []any {
 	return []any{&r.sink, &r.table, &r.group, &r.position, &r.id, &r.state, &r.blocks, &r.attempts, &r.due, &r.lastError,
 		&r.errorClass, &r.replays, &r.sentID, &r.inTable, &r.typ, &r.topic, &r.key, &r.payload, &r.headers, &r.fields, &r.tenant,
 		&r.contentType, &r.idemKey, &r.corrID, &r.priority, &r.maxAttempts, &r.available, &r.created, &r.committed,
-		&r.faultClass, &r.faultReason}
+		&r.faultClass, &r.faultReason, &r.tries, &r.failed.Epoch, &r.failed.Call}
 }
 
 // parked makes a delivery of the row.
@@ -51,7 +53,7 @@ func (r *parkedRow) parked() (checkpoint.Parked, error) {
 		Tenant: orEmpty(r.tenant), ContentType: orEmpty(r.contentType), IdempotencyKey: orEmpty(r.idemKey),
 		CorrelationID: orEmpty(r.corrID), Priority: r.priority, MaxAttempts: r.maxAttempts, AvailableAt: orZero(r.available),
 		CreatedAt: orZero(r.created), CommitTime: orZero(r.committed), Table: r.table}
-	p := checkpoint.Parked{Sink: r.sink, Message: m, State: checkpoint.State(r.state), Blocks: r.blocks, Attempts: r.attempts,
+	p := checkpoint.Parked{Sink: r.sink, Message: m, State: checkpoint.State(r.state), Blocks: r.blocks, Attempts: r.attempts, Tries: r.tries, Failed: r.failed,
 		LastError: orEmpty(r.lastError), ErrorClass: orEmpty(r.errorClass), Replays: r.replays, InTable: r.inTable}
 	if r.due != nil {
 		p.Due, p.NextAttempt = true, time.Duration(*r.due*float64(time.Second))

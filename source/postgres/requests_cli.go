@@ -18,9 +18,17 @@ import (
 
 // openReader opens a store that only looks, or writes requests: it has no lock.
 func openReader(ctx context.Context, cfg Config) (*store, error) {
-	return openReaderAt(ctx, cfg, cfg.URL)
+	s, err := openReaderAt(ctx, cfg, cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.current(ctx); err != nil {
+		return nil, errors.Join(err, closeConn(ctx, s.conn))
+	}
+	return s, nil
 }
 
+// openReaderAt connects, and finds the relay's tables, of whatever version.
 func openReaderAt(ctx context.Context, cfg Config, url string) (*store, error) {
 	conn, err := cfg.connect(ctx, url)
 	if err != nil {

@@ -19,8 +19,8 @@ FROM unnest($2::text[], $3::text[]) AS l (sink, message_group) CROSS JOIN LATERA
 WHERE p.ctid = h.ctid AND h.next_attempt_at IS NOT NULL`
 
 	replayParked = `
-UPDATE {parked} p SET state = 'waiting', blocks = NOT p.alone, attempts = 0, replays = p.replays + 1, last_error = NULL,
-	error_class = NULL, next_attempt_at = CASE WHEN p.alone THEN now() END, changed_at = now()
+UPDATE {parked} p SET state = 'waiting', blocks = NOT p.alone, attempts = 0, tries = 0, failed_epoch = 0, failed_call = 0, tried_at = NULL,
+	replays = p.replays + 1, last_error = NULL, error_class = NULL, next_attempt_at = CASE WHEN p.alone THEN now() END, changed_at = now()
 FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)` + parkedAt + `WHERE p.ctid = at.ctid`
 
 	dropParked = `

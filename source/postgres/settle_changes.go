@@ -36,12 +36,15 @@ WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts, p.row_settled`
 // became the first of its lane may be due. One that an operator dropped while an attempt of it was under way stays dropped.
 const alterParked = `
 UPDATE {parked} p SET state = v.state, blocks = v.blocks AND NOT p.alone, attempts = v.attempts, last_error = nullif(v.last_error, ''),
-	error_class = nullif(v.error_class, ''), changed_at = now(),
+	error_class = nullif(v.error_class, ''), changed_at = now(), tries = v.tries, failed_epoch = v.failed_epoch, failed_call = v.failed_call,
+	tried_at = CASE WHEN v.tries = p.tries THEN p.tried_at WHEN v.tries > 0 THEN now() END,
 	next_attempt_at = CASE WHEN v.due AND (p.alone OR NOT v.blocks OR NOT EXISTS (SELECT FROM {parked} q WHERE q.pipeline = $1
 		AND q.sink = p.sink AND q.message_group = p.message_group AND q.blocks AND q.position < p.position))
 		THEN now() + v.delay * interval '1 microsecond' END
-FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bool[], $7::int[], $8::bool[], $9::bigint[], $10::text[], $11::text[])
-	WITH ORDINALITY AS v (sink, source_table, message_id, state, blocks, attempts, due, delay, last_error, error_class, n)` + parkedAt + `
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bool[], $7::int[], $8::bool[], $9::bigint[], $10::text[], $11::text[],
+	$12::int[], $13::bigint[], $14::bigint[])
+	WITH ORDINALITY AS v (sink, source_table, message_id, state, blocks, attempts, due, delay, last_error, error_class,
+	tries, failed_epoch, failed_call, n)` + parkedAt + `
 WHERE p.ctid = at.ctid AND p.state <> 'dropped' RETURNING v.n - 1, p.alone`
 
 // supersede makes all but the newest of a lane's blocking deliveries dead.
@@ -108,13 +111,16 @@ func (a *attempt) queueAltered(b *pgx.Batch) {
 	sinks, tables, ids := changeKeys(cs)
 	states, classes, errs := make([]string, len(cs)), make([]string, len(cs)), make([]string, len(cs))
 	blocks, due := make([]bool, len(cs)), make([]bool, len(cs))
-	attempts, delays := make([]int32, len(cs)), make([]int64, len(cs))
+	attempts, tries, delays := make([]int32, len(cs)), make([]int32, len(cs)), make([]int64, len(cs))
+	epochs, calls := make([]int64, len(cs)), make([]int64, len(cs))
 	for i, c := range cs {
 		states[i], classes[i], errs[i] = string(c.State), c.ErrorClass, sqlstore.ErrorText(c.LastError)
 		blocks[i], attempts[i], delays[i] = c.Blocks, int32(c.Attempts), c.NextAttempt.Microseconds()
+		tries[i], epochs[i], calls[i] = int32(c.Tries), c.Failed.Epoch, c.Failed.Call
 		due[i] = sqlstore.Timed(c.Due, c.State)
 	}
-	b.Queue(a.s.q(alterParked), a.s.cfg.Pipeline, sinks, tables, ids, states, blocks, attempts, due, delays, errs, classes).Query(
+	b.Queue(a.s.q(alterParked), a.s.cfg.Pipeline, sinks, tables, ids, states, blocks, attempts, due, delays, errs, classes,
+		tries, epochs, calls).Query(
 		func(rows pgx.Rows) error {
 			var n int64
 			var isAlone bool

@@ -14,7 +14,7 @@ import (
 const setupLockTimeout = "SET LOCAL lock_timeout = '5s'"
 
 // Init creates what is missing of the relay's tables, the outbox tables whose shape is ours, and the publication, in one
-// transaction, and returns what it did ("created …", "added …"). What is there is left alone, so a role without the right to create can run it
+// transaction, brings the relay's tables up to date, and returns what it did ("created …", "added …", "updated …"). What is there is left alone, so a role without the right to create can run it
 // after a migration did. It makes no slot and no checkpoint, but where the pipeline has no checkpoint yet, it looks first
 // whether they can be made, and tells all that is missing before it creates anything.
 func Init(ctx context.Context, cfg Config) (done []string, err error) {
@@ -120,7 +120,25 @@ func (s *setup) own(ctx context.Context) error {
 			return s.run(ctx, "tables tailbox_*", n.expand(ownTables))
 		}
 	}
+	current, err := tablesCurrent(ctx, s.tx.Conn(), n)
+	if err != nil || current {
+		return err
+	}
+	if err := s.do(ctx, "update tables tailbox_*", n.expand(ownTables)); err != nil {
+		return err
+	}
+	s.done = append(s.done, "updated tables tailbox_*")
 	return nil
+}
+
+// tablesCurrent tells whether the relay's tables, which are there, have all columns that this version knows.
+func tablesCurrent(ctx context.Context, conn *pgx.Conn, n names) (current bool, err error) {
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'tries' AND NOT attisdropped)",
+		n.parked).Scan(&current)
+	if err != nil {
+		return false, fmt.Errorf("look at the columns of table %s: %w", n.parked, err)
+	}
+	return current, nil
 }
 
 // outboxes makes the tables that applications write to.

@@ -136,6 +136,9 @@ func (s *store) open(ctx context.Context) error {
 	if err := s.findTables(ctx); err != nil {
 		return err
 	}
+	if err := s.current(ctx); err != nil {
+		return err
+	}
 	var err error
 	if s.tables, err = resolveTables(ctx, s.conn, &s.cfg); err != nil {
 		return err
@@ -177,6 +180,15 @@ func (s *store) findTables(ctx context.Context) error {
 		return fmt.Errorf("%w: schema %q: %w", source.ErrStop, s.schema, checkpoint.ErrNoTables)
 	}
 	return nil
+}
+
+// current refuses tables of an earlier version, which lack columns that statements name.
+func (s *store) current(ctx context.Context) error {
+	current, err := tablesCurrent(ctx, s.conn, s.names)
+	if err == nil && !current {
+		return fmt.Errorf("%w: schema %q: %w", source.ErrStop, s.schema, checkpoint.ErrOldTables)
+	}
+	return err
 }
 
 // q is a statement with the relay's tables named.

@@ -26,7 +26,8 @@ func testParkedRoundTrip(t *testing.T, k Kind) {
 			{Name: "t", Value: []byte("03:04:05.5"), Type: outbox.FieldTimeMicros}},
 		Position:   outbox.Position{Log: math.MaxUint32, Commit: math.MaxUint64, N: math.MaxUint32},
 		CommitTime: time.Unix(1700000000, 123e6), Txn: 77},
-		State: checkpoint.StateRetrying, Blocks: true, Attempts: 4, Due: true, LastError: "e\u00e4", ErrorClass: "rejected", Replays: 2}
+		State: checkpoint.StateRetrying, Blocks: true, Attempts: 4, Tries: 6, Failed: checkpoint.Failure{Epoch: math.MaxInt64, Call: 1 << 40},
+		Due: true, LastError: "e\u00e4", ErrorClass: "rejected", Replays: 2}
 	bare := checkpoint.Parked{Sink: "b", Message: &outbox.Message{ID: id(1), Table: name, Position: outbox.Position{Log: 1}},
 		State: checkpoint.StateRetrying, Due: true}
 	empty := checkpoint.Parked{Sink: "b", Message: &outbox.Message{ID: id(2), Key: []byte{}, Payload: []byte{}, Table: name,
@@ -60,6 +61,43 @@ func testParkedRoundTrip(t *testing.T, k Kind) {
 		}
 		r.reopen()
 	}
+}
+
+// testTries: tries and the last failure come back as they were parked or changed, also in a page; a replay and an edit forget them.
+func testTries(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
+	lane := checkpoint.Lane{Sink: "kafka", Group: "g"}
+	a, b := head("kafka", r.msg(1, "g"), 0), follower("kafka", r.msg(2, "g"))
+	a.Tries, a.Failed = 3, checkpoint.Failure{Epoch: 7, Call: 11}
+	b.Tries, b.Failed = 2, checkpoint.Failure{Epoch: 7, Call: 9}
+	r.park(a, b)
+	tries := func() (text string) {
+		t.Helper()
+		ps, err := r.db.Parked(r.ctx)
+		r.must(err, "read parked deliveries")
+		page, _, err := r.st.Page(r.ctx, lane, outbox.Position{}, 10, 1<<20)
+		r.must(err, "page")
+		for _, list := range [][]checkpoint.Parked{ps, page} {
+			for _, p := range list {
+				text += fmt.Sprintf("%s:%d/%d@%d:%d ", short(p.RowID()), p.Attempts, p.Tries, p.Failed.Epoch, p.Failed.Call)
+			}
+		}
+		return strings.TrimSpace(text)
+	}
+	equal(t, "parked", tries(), "1:1/3@7:11 2:0/2@7:9 1:1/3@7:11 2:0/2@7:9")
+	c := retried("kafka", a.Message, 1, 0)
+	c.Tries, c.Failed = 4, checkpoint.Failure{Epoch: math.MaxInt64, Call: 12}
+	died := died(b.Message, true)
+	died.Tries, died.Failed = 5, checkpoint.Failure{Epoch: 8, Call: 1}
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{c, died}})
+	equal(t, "changed", tries(), fmt.Sprintf("1:1/4@%[1]d:12 2:15/5@8:1 1:1/4@%[1]d:12", int64(math.MaxInt64)))
+	r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{b.Message.ID}})
+	equal(t, "replayed", tries(), fmt.Sprintf("1:1/4@%[1]d:12 2:0/0@0:0 1:1/4@%[1]d:12 2:0/0@0:0", int64(math.MaxInt64)))
+	died.Key, died.State = keyOf("kafka", b.Message), checkpoint.StateDead
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died}})
+	topic := "other"
+	r.ask(checkpoint.VerbEdit, checkpoint.Selection{IDs: []string{b.Message.ID}, Edit: &checkpoint.Edit{Topic: &topic}})
+	equal(t, "edited", tries(), fmt.Sprintf("1:1/4@%[1]d:12 2:0/0@0:0 1:1/4@%[1]d:12 2:0/0@0:0", int64(math.MaxInt64)))
 }
 
 // equalMessage compares all of two messages, with nil unlike empty.

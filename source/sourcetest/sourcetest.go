@@ -271,6 +271,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "Rerouted", run: testRerouted},
 		{name: "ManyLanes", run: testManyLanes},
 		{name: "ParkedRoundTrip", run: testParkedRoundTrip},
+		{name: "Tries", run: testTries},
 		{name: "ParkAgain", run: testParkAgain},
 		{name: "ParkedIDUsedAgain", run: testParkedIDUsedAgain},
 		{name: "LanePromotion", run: testLanePromotion},

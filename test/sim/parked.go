@@ -15,6 +15,8 @@ type parked struct {
 	checkpoint.Parked
 	m     *message
 	dueAt time.Time
+	// triedAt is when the delivery was tried last.
+	triedAt time.Time
 	// ackRun and ackInst tell which run of the relay heard that the sink took it.
 	ackInst *instance
 	ackRun  int
@@ -85,6 +87,7 @@ func (s *server) park(in *checkpoint.Parked) {
 		s.w.fail("store", "parked %q of %s, which nobody wrote", in.RowID(), in.Message.Table)
 		return
 	}
+	p.triedAt = time.Now()
 	m := *in.Message
 	p.Message = &m
 	s.w.stats.Parked++
@@ -118,6 +121,10 @@ func (s *server) change(x *session, ch *checkpoint.Change) (lane checkpoint.Lane
 		s.w.durable(p.m, p.Sink)
 	} else if p.State != checkpoint.StateDropped { // an operator dropped it while it was under way
 		p.State, p.Blocks, p.Attempts, p.Due = ch.State, ch.Blocks, ch.Attempts, ch.Due
+		if ch.Tries != p.Tries {
+			p.triedAt = time.Now()
+		}
+		p.Tries, p.Failed = ch.Tries, ch.Failed
 		p.LastError, p.ErrorClass = ch.LastError, ch.ErrorClass
 		p.dueAt = time.Now().Add(ch.NextAttempt)
 		p.ackRun = 0

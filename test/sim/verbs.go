@@ -223,6 +223,7 @@ func (s *server) applyTo(r *request, p *parked) {
 		fallthrough
 	case checkpoint.VerbReplay:
 		p.State, p.Blocks, p.Attempts, p.Due = checkpoint.StateRetrying, p.Message.Group != "", 0, true
+		p.Tries, p.Failed = 0, checkpoint.Failure{}
 		p.dueAt = time.Now()
 		p.Replays++
 		f.acked, f.unheard, p.ackRun = false, f.delivered > 0, 0
