@@ -69,6 +69,9 @@ func Validate(r *checkpoint.Request) error {
 			return fmt.Errorf("the new id %.50q cannot be one: an id is UTF-8 of at most %d bytes (this has %d), without NUL, and is not of the kind that stands in for a missing one",
 				id, outbox.MaxIndexed, len(id))
 		}
+		if why := beyond(sel.Edit); why != "" {
+			return fmt.Errorf("no sink could take the edited message: %s", why)
+		}
 	case checkpoint.VerbSkip, checkpoint.VerbHold:
 		if len(sel.Groups) == 0 {
 			return errors.New("name the groups")
@@ -102,6 +105,29 @@ func Validate(r *checkpoint.Request) error {
 		}
 	}
 	return nil
+}
+
+// beyond says which part of an edit is beyond its bound; "" for none. The headers that the message has already are added to it later.
+func beyond(e *checkpoint.Edit) string {
+	var m outbox.Message
+	for part, text := range map[*string]*string{&m.Type: e.Type, &m.Topic: e.Topic} {
+		if text != nil {
+			*part = *text
+		}
+	}
+	if e.Key != nil {
+		m.Key = []byte(*e.Key)
+	}
+	if over := m.Bound(); over != nil {
+		return over.Name + ": " + over.Why
+	}
+	var b outbox.HeaderBounds
+	for name, value := range e.Headers {
+		if err := b.Add(&outbox.Header{Name: name, Value: []byte(value)}); err != nil {
+			return "headers: " + err.Error()
+		}
+	}
+	return ""
 }
 
 // ByGroups tells whether a request is about a list of groups, parked or not, instead of deliveries.
