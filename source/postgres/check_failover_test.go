@@ -107,7 +107,9 @@ func TestStandbyIsCalledOne(t *testing.T) {
 	at := &rig{t: t, pg: standby, db: r.db, cfg: r.cfg, ignored: map[string]int{}}
 	at.cfg.URL = standby.SocketURL(r.db)
 	at.conn = at.connect()
-	at.until("the slot", func() bool { return at.text("SELECT count(*)::text FROM pg_replication_slots WHERE slot_name = $1", at.cfg.Slot) == "1" })
+	at.until("the slot", func() bool {
+		return at.text("SELECT count(*)::text FROM pg_replication_slots WHERE slot_name = $1", at.cfg.Slot) == "1"
+	})
 	findings := at.checkAs(at.cfg)
 	found(t, findings, Problem, "the server is a standby", "target_session_attrs=read-write")
 	if text := levels(findings, Problem); strings.Contains(text, "is read by") {
