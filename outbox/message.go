@@ -110,8 +110,11 @@ const (
 const messageOverhead = 640
 
 // Size is the number of bytes of memory that the message stands for in the bound `memory`.
-func (m *Message) Size() int {
-	n := messageOverhead + len(m.ID) + len(m.Group) + len(m.LongGroup) + len(m.Key) + len(m.Payload) + len(m.Type) + len(m.Topic) + len(m.Tenant) +
+func (m *Message) Size() int { return messageOverhead + m.Bytes() }
+
+// Bytes is the number of bytes of the message's parts, each of which may be the large one.
+func (m *Message) Bytes() int {
+	n := len(m.ID) + len(m.Group) + len(m.LongGroup) + len(m.Key) + len(m.Payload) + len(m.Type) + len(m.Topic) + len(m.Tenant) +
 		len(m.ContentType) + len(m.IdempotencyKey) + len(m.CorrelationID)
 	for i := range m.Headers {
 		n += len(m.Headers[i].Name) + len(m.Headers[i].Value) + 40

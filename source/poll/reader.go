@@ -310,7 +310,7 @@ func (r *Reader) batch(ctx context.Context, after, last uint64) (*source.Batch, 
 		if m.ID == "" {
 			m.ID = outbox.StandInID("seq-" + strconv.FormatUint(row.Number, 10))
 		}
-		size := len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Group)
+		size := m.Bytes()
 		if full = bytes > 0 && bytes+size > batchBytes; full {
 			return false, nil // it comes with the next ones
 		}

@@ -80,7 +80,7 @@ func (c *completion) complete(ctx context.Context, p *checkpoint.Parked) (again 
 	var fresh *outbox.Message
 	if len(found) > 0 {
 		fresh = found[0]
-		c.bytes += len(fresh.Payload)
+		c.bytes += fresh.Bytes()
 	}
 	CompleteFrom(p, fresh)
 	return 0, nil

@@ -64,7 +64,7 @@ type Sweep struct {
 func (s *Sweep) Add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
 	m.Position, m.CommitTime, m.Txn = outbox.Position{Log: s.Log, N: s.rank}, s.Now, 0
 	s.rank++
-	size := len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Group)
+	size := m.Bytes()
 	if s.bytes > 0 && s.bytes+size > sweepBytes {
 		if err := s.Flush(ctx); err != nil {
 			return err
