@@ -36,7 +36,7 @@ func (e *engine) offer(l *lane, now time.Time) {
 		return
 	}
 	head := l.queue.at(0)
-	if s.to != nil {
+	if s.to != nil && head.doomed == nil { // what is not sent has no destination: its topic may be of any length
 		head.Destination = s.to(head)
 	}
 	if p := s.pauses[head.Destination.Name]; p != nil && now.Sub(p.since) >= parkAfter && (p.probing || now.Before(p.probe)) {

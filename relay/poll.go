@@ -169,6 +169,9 @@ func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
 	if why := e.doomBack(p); why != nil {
 		d.doomed = why
 	}
+	if d.doomed == nil {
+		d.doomed = l.sink.topicFault(d)
+	}
 	if p.Original != "" && !outbox.IsStandInID(p.Original) {
 		d.Headers = append(d.Headers[:len(d.Headers):len(d.Headers)],
 			outbox.Header{Name: sink.HeaderReplaces, Value: []byte(p.Original)})

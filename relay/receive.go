@@ -251,6 +251,8 @@ func (e *engine) enqueue(s *sinkState, d *delivery, unroutable error, now time.T
 	}
 	if s.sink == nil {
 		d.doomed = faultOf(m, unroutable)
+	} else if d.doomed == nil {
+		d.doomed = s.topicFault(d)
 	}
 	s.queued++
 	switch {

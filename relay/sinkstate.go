@@ -97,6 +97,14 @@ func newSinkState(name string, bit uint64, s sink.Sink, memory int64) *sinkState
 	return st
 }
 
+// topicFault is why the sink can carry no message of the delivery's topic; nil if it can.
+func (s *sinkState) topicFault(d *delivery) *failure {
+	if err := s.limits.CheckTopic(d.Topic); err != nil {
+		return &failure{class: sink.ClassPermanent.String(), err: err.Error()}
+	}
+	return nil
+}
+
 // begin gives the sink's next calls a context of their own.
 func (s *sinkState) begin(ctx context.Context) { s.calls, s.cut = context.WithCancelCause(ctx) }
 

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -43,7 +44,20 @@ type classified struct {
 	err   error
 }
 
-func (e *classified) Error() string { return e.err.Error() }
+// maxError bounds the text of an error, in bytes: it is stored with each delivery that failed, and may repeat what a destination said.
+const maxError = 2 << 10
+
+func (e *classified) Error() string {
+	text := e.err.Error()
+	if len(text) <= maxError {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxError-len(cutOff)], "") + cutOff
+}
+
+// cutOff ends a text that was longer.
+const cutOff = "..."
+
 func (e *classified) Unwrap() error { return e.err }
 
 func classify(err error, class Class, after time.Duration) error {

@@ -87,21 +87,6 @@ func TestUniqueID(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	t.Parallel()
-	n := sink.NewNames(2, "others")
-	for range 2 {
-		for name, want := range map[string]string{"a": "a", "b": "b"} {
-			if got := n.Name(name); got != want {
-				t.Errorf("%q: %q", name, got)
-			}
-		}
-		if got := n.Name("c"); got != "others" {
-			t.Errorf("c: %q, want others", got)
-		}
-	}
-}
-
 func TestHeaderText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

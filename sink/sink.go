@@ -62,6 +62,8 @@ type Limits struct {
 	// Run is the most deliveries of one lane in a call. Above 1 only where the sink can promise that a lane's deliveries
 	// are accepted as a prefix.
 	Run int
+	// Topic says which topics the sink can carry; nil: those of at most MaxTopic bytes.
+	Topic TopicRule
 }
 
 // A Destination is where a sink keeps order: all deliveries in a call go to one.
@@ -75,7 +77,8 @@ type Destination struct {
 // Destinations is implemented by sinks with more than one destination.
 type Destinations interface {
 	// Destination names where d will go. It is called by one goroutine, at each attempt anew, and must not block: a
-	// sink that does not know yet says Partition -1, finds out in Deliver, and answers NotAttempted.
+	// sink that does not know yet says Partition -1, finds out in Deliver, and answers NotAttempted. It is asked only for topics that
+	// Limits.CheckTopic allows.
 	Destination(d *Delivery) Destination
 }
 

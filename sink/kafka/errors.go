@@ -14,7 +14,7 @@ func kafkaError(code int16, text string) error {
 	if text == "" {
 		return kafkago.Error(code)
 	}
-	return fmt.Errorf("%w: %s", kafkago.Error(code), text)
+	return fmt.Errorf("%w: %s", kafkago.Error(code), sink.OneLine(text))
 }
 
 // topicError classifies what a broker says about a topic that was asked for.
@@ -24,16 +24,30 @@ func topicError(name string, code kafkago.Error) error {
 		return sink.Misconfigured(fmt.Errorf("topic %s does not exist: %w: create it (kafka-topics.sh --create --topic %s --partitions N), "+
 			"or let the brokers do so (auto.create.topics.enable=true)", name, code, name))
 	case kafkago.InvalidTopic:
-		return invalidTopic(name)
+		return brokerRefuses(name, code)
 	case kafkago.TopicAuthorizationFailed, kafkago.ClusterAuthorizationFailed:
 		return unauthorized(name, code)
 	}
 	return sink.Unreachable(fmt.Errorf("ask for topic %s: %w", name, code))
 }
 
-func invalidTopic(name string) error {
-	return sink.Misconfigured(fmt.Errorf("topic %q: Kafka allows names of 1 to 249 letters, digits, and . _ -: "+
-		"check route.topic.replacement and the topic's column", name))
+var errTopic = errors.New("Kafka allows names of 1 to 249 letters, digits, and . _ -")
+
+func invalidTopic(name string) error { return sink.InvalidTopic(name, errTopic) }
+
+// topicRule implements sink.TopicRule.
+type topicRule struct{}
+
+func (topicRule) CheckTopic(topic string) error {
+	if !validTopic(topic) {
+		return errTopic
+	}
+	return nil
+}
+
+// brokerRefuses is the error of a topic whose name follows Kafka's rules and is refused all the same.
+func brokerRefuses(topic string, err error) error {
+	return sink.Misconfigured(fmt.Errorf("topic %s: %w: it is one of the broker's own, or differs from another topic in . and _ alone", topic, err))
 }
 
 func unauthorized(topic string, err error) error {
@@ -100,7 +114,7 @@ func judge(code kafkago.Error) verdict {
 func deny(topic string, code kafkago.Error, err error) error {
 	switch code {
 	case kafkago.InvalidTopic:
-		return invalidTopic(topic)
+		return brokerRefuses(topic, err)
 	case kafkago.TopicAuthorizationFailed, kafkago.ClusterAuthorizationFailed:
 		return unauthorized(topic, err)
 	case kafkago.UnsupportedCompressionType, kafkago.UnsupportedForMessageFormat:

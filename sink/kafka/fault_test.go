@@ -145,7 +145,7 @@ func TestUnknownTopic(t *testing.T) {
 	s := newSink(t, kafka.Config{Brokers: k.Brokers()})
 	wantClass(t, settled(t, s, deliveries("no-such-topic", "g", 0, 2))[1], sink.ClassMisconfigured, "kafka-topics.sh --create --topic no-such-topic")
 	for _, name := range []string{"", ".", "two words", "é", strings.Repeat("x", 250), strings.Repeat("x", 70_000)} {
-		wantClass(t, settled(t, s, deliveries(name, "g", 0, 1))[0], sink.ClassMisconfigured, "249 letters")
+		wantClass(t, settled(t, s, deliveries(name, "g", 0, 1))[0], sink.ClassPermanent, "249 letters")
 	}
 	send(t, s, deliveries(good, "g", 0, 1))
 

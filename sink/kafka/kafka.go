@@ -64,7 +64,8 @@ func (s *Sink) newProduce() *produce {
 
 // Limits implements sink.Sink. A record batch is appended as a whole, so that a run may fill it.
 func (s *Sink) Limits() sink.Limits {
-	return sink.Limits{Batch: s.cfg.MaxBatch, Bytes: s.cfg.MaxBytes, Concurrency: s.cfg.Concurrency, PerDestination: 1, Run: s.cfg.MaxBatch}
+	return sink.Limits{Batch: s.cfg.MaxBatch, Bytes: s.cfg.MaxBytes, Concurrency: s.cfg.Concurrency, PerDestination: 1, Run: s.cfg.MaxBatch,
+		Topic: topicRule{}}
 }
 
 // Destination implements sink.Destinations.

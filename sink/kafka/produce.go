@@ -164,7 +164,7 @@ func (s *Sink) refused(ctx context.Context, t *topic, to sink.Destination, p *pr
 		refused := make(map[int]error, len(part.RecordErrors))
 		for _, r := range part.RecordErrors {
 			if i := int(r.BatchIndex); i >= 0 && i < count {
-				refused[i] = sink.Permanent(fmt.Errorf("%w: %s", err, r.BatchIndexErrorMessage))
+				refused[i] = sink.Permanent(fmt.Errorf("%w: %s", err, sink.OneLine(r.BatchIndexErrorMessage)))
 			}
 		}
 		if len(refused) == 0 {

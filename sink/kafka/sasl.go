@@ -46,7 +46,7 @@ func authenticate(ctx context.Context, c *conn, s SASL) error {
 	}
 	if r := answer.(*saslhandshake.Response); r.ErrorCode != 0 {
 		return sink.Misconfigured(fmt.Errorf("authenticate at %s: %w: set sasl.mechanism to one of %s", c.address,
-			kafkago.Error(r.ErrorCode), strings.ToLower(strings.Join(r.Mechanisms, ", "))))
+			kafkago.Error(r.ErrorCode), sink.OneLine(strings.ToLower(strings.Join(r.Mechanisms, ", ")))))
 	}
 	next := mechanisms()[strings.ToLower(s.Mechanism)](s)
 	var challenge []byte

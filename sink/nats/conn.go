@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
 )
 
@@ -98,7 +99,7 @@ func (c *conn) told(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
 		c.cut()
 		return
 	}
-	c.deny(subject, sink.Misconfigured(fmt.Errorf("publish to %s: %w: allow the relay's user to publish there", subject, err)))
+	c.deny(subject, sink.Misconfigured(fmt.Errorf("publish to %s: %w: allow the relay's user to publish there", outbox.Shorten(subject), err)))
 }
 
 // deaf is the error of a user who may not subscribe to the inbox.

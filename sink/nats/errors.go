@@ -11,6 +11,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
 )
 
@@ -56,6 +57,7 @@ func refused(subject string, err error) error {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return refusedByServer(subject, api)
 	}
+	subject = outbox.Shorten(subject)
 	err = fmt.Errorf("publish to %s: %w", subject, err)
 	switch {
 	case errors.Is(err, natsgo.ErrMaxPayload):
@@ -80,11 +82,11 @@ func refused(subject string, err error) error {
 
 // unanswered is the class of a message that was written and not answered.
 func unanswered(subject string, err error) error {
-	return sink.Rejected(fmt.Errorf("publish to %s: no answer (possible duplicate: the stream may have it): %w", subject, err))
+	return sink.Rejected(fmt.Errorf("publish to %s: no answer (possible duplicate: the stream may have it): %w", outbox.Shorten(subject), err))
 }
 
 func refusedByServer(subject string, api *jetstream.APIError) error {
-	err := fmt.Errorf("publish to %s: %s (%d)", subject, api.Description, api.ErrorCode)
+	err := fmt.Errorf("publish to %s: %s (%d)", outbox.Shorten(subject), sink.OneLine(api.Description), api.ErrorCode)
 	switch api.ErrorCode {
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return sink.Permanent(fmt.Errorf("%w: raise the stream's max_msg_size", err))

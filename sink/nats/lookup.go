@@ -9,6 +9,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
 )
 
@@ -37,6 +38,7 @@ func (s *Sink) lookup(ctx context.Context, c *conn, silent []publication, answer
 // silence is the answer in place of that of a subject that nobody takes; nil = it is what it seems to be.
 func (s *Sink) silence(ctx context.Context, c *conn, subject string) error {
 	name, denied, err := c.streamOf(ctx, subject)
+	subject = outbox.Shorten(subject)
 	switch {
 	case err == nil && s.cfg.Stream != "" && name != s.cfg.Stream:
 		return sink.Misconfigured(fmt.Errorf("publish to %s: stream %s takes this subject, and not %s: check stream", subject, name, s.cfg.Stream))
@@ -57,7 +59,7 @@ const namesSubject = "$JS.API.STREAM.NAMES"
 
 // streamOf asks JetStream which stream takes a subject. The cluster's leader answers that, and needs no stream for it.
 func (c *conn) streamOf(ctx context.Context, subject string) (name string, denied bool, err error) {
-	denied, err = c.ask(ctx, namesSubject, "ask for the stream of subject "+subject, func(ctx context.Context) (err error) {
+	denied, err = c.ask(ctx, namesSubject, "ask for the stream of subject "+outbox.Shorten(subject), func(ctx context.Context) (err error) {
 		name, err = c.js.StreamNameBySubject(ctx, subject)
 		return err
 	})

@@ -46,9 +46,6 @@ type Sink struct {
 	subjects *sink.Names
 }
 
-// ownSubjects is how many subjects are destinations of their own.
-const ownSubjects = 1000
-
 // New makes a Sink. It opens no connection.
 func New(cfg Config) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
@@ -59,7 +56,7 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{cfg: cfg, tls: tlsConfig, dialing: make(chan struct{}, 1), subjects: sink.NewNames(ownSubjects, "(other subjects)")}, nil
+	return &Sink{cfg: cfg, tls: tlsConfig, dialing: make(chan struct{}, 1), subjects: sink.NewNames("(other subjects)")}, nil
 }
 
 func (s *Sink) shuffle(all []string) {
@@ -68,7 +65,7 @@ func (s *Sink) shuffle(all []string) {
 
 // Limits implements sink.Sink. A stream may refuse one message and take the next, so that a run is one message.
 func (s *Sink) Limits() sink.Limits {
-	return sink.Limits{Batch: s.cfg.MaxBatch, Bytes: s.cfg.MaxBytes, Concurrency: s.cfg.Concurrency, Run: 1}
+	return sink.Limits{Batch: s.cfg.MaxBatch, Bytes: s.cfg.MaxBytes, Concurrency: s.cfg.Concurrency, Run: 1, Topic: subjectRule{}}
 }
 
 // Destination implements sink.Destinations.

@@ -42,6 +42,11 @@ func validSubject(subject string) error {
 	return nil
 }
 
+// subjectRule implements sink.TopicRule.
+type subjectRule struct{}
+
+func (subjectRule) CheckTopic(topic string) error { return validSubject(topic) }
+
 // Headers by which a message tells the server what to do with it.
 const (
 	serverHeaders = "nats-"
@@ -53,7 +58,7 @@ const (
 // message makes what goes over the wire for d. Its errors have a class.
 func (s *Sink) message(d *sink.Delivery) (*natsgo.Msg, error) {
 	if err := validSubject(d.Topic); err != nil {
-		return nil, sink.Permanent(fmt.Errorf("subject %q: %w: check route.topic.replacement and the topic's column", d.Topic, err))
+		return nil, sink.InvalidTopic(d.Topic, err)
 	}
 	h := make(natsgo.Header, len(d.Headers)+len(d.Message.Headers)+8)
 	for i, one := range sink.AppendHeaders(nil, d, !s.cfg.OmitMetadata) {

@@ -31,8 +31,6 @@ type Sink struct {
 }
 
 const (
-	// ownChannels is how many channels are destinations of their own.
-	ownChannels = 1000
 	// webhook is the name of a webhook's one destination, noChannel that of messages without any.
 	webhook   = "webhook"
 	noChannel = "(no channel)"
@@ -48,7 +46,7 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, transport: newTransport(cfg, tlsConfig), channels: sink.NewNames(ownChannels, "(other channels)")}
+	s := &Sink{cfg: cfg, transport: newTransport(cfg, tlsConfig), channels: sink.NewNames("(other channels)")}
 	if cfg.WebhookURL != "" {
 		s.target, err = url.Parse(cfg.WebhookURL)
 	} else {
