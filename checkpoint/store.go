@@ -145,6 +145,9 @@ type Settlement struct {
 	Park    []Parked
 	Changes []Change
 	Rows    []Row
+	// LeaveRows: the rows of messages with parked deliveries are left as they are, because the database refuses to change one of them. What
+	// is settled of these messages is durable all the same, and Due deals with the rows later, as with those that are locked.
+	LeaveRows bool
 	// Checkpoint is called once or more in the transaction, after Rows were tried, with the indexes of Rows that were not
 	// visible yet, ascending; what it returns is saved, nil = leave the saved one alone. Nil means: no checkpoint.
 	Checkpoint func(invisible []int) *Checkpoint

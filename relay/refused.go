@@ -14,9 +14,9 @@ import (
 // many, it refuses all of them.
 const refusedMost = 8
 
-// settle settles s. Where the database refuses what is to be done to rows, such as to one that another table refers to, the rest is settled
-// without them, and s.refused names them: they stop the relay, but what was delivered is not to be delivered again by each start until somebody
-// mends that. It runs beside the engine's loop.
+// settle settles s. If the database refuses what is to be done to rows, such as to one that another table refers to, the rest is settled
+// without them. What is parked of a message is durable without its row, which the store tries again. Of other messages the row is all that
+// is known, so s.refused names them: they stop the relay, but no start delivers again what was delivered. It runs beside the engine's loop.
 func (e *engine) settle(ctx context.Context, s *settlement) (*checkpoint.Settled, error) {
 	done, err := e.store.Settle(ctx, &s.Settlement)
 	if !errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrNoTable) { // without its table no start delivers anything
@@ -27,9 +27,6 @@ func (e *engine) settle(ctx context.Context, s *settlement) (*checkpoint.Settled
 		if !s.Rows[i].Parked { // it goes with what is parked
 			a.plain = append(a.plain, i)
 		}
-	}
-	if len(a.plain) == 0 {
-		return nil, err
 	}
 	return a.settle(ctx)
 }
@@ -57,13 +54,25 @@ func (a *separation) settle(ctx context.Context) (_ *checkpoint.Settled, err err
 	rest.Checkpoint = func(invisible []int) *checkpoint.Checkpoint {
 		return all.Checkpoint(ascending(slices.Concat(a.plain, pick(parked, invisible))))
 	}
-	if a.done, err = a.store.Settle(ctx, &rest); errors.Is(err, source.ErrStop) {
-		return nil, a.why // they are not the cause, or not the only one
+	err = a.why
+	if len(a.plain) > 0 {
+		a.done, err = a.store.Settle(ctx, &rest)
+	}
+	if errors.Is(err, source.ErrStop) { // one of those with parked deliveries is refused
+		rest.LeaveRows = true
+		a.done, err = a.store.Settle(ctx, &rest)
+	}
+	if errors.Is(err, source.ErrStop) {
+		return nil, a.why // rows are not the cause, or not the only one
 	} else if err != nil {
 		return nil, err
 	}
-	a.left = pick(parked, a.done.Invisible)
-	if err := a.rows(ctx, a.plain, true); err != nil {
+	if rest.LeaveRows { // of those it could not leave nothing is parked
+		a.plain = append(a.plain, pick(parked, a.done.Invisible)...)
+	} else {
+		a.left = pick(parked, a.done.Invisible)
+	}
+	if err := a.rows(ctx, a.plain, !rest.LeaveRows); err != nil {
 		return nil, err
 	}
 	a.done.Invisible = ascending(slices.Concat(a.left, a.refused))
@@ -77,6 +86,9 @@ func (a *separation) settle(ctx context.Context) (_ *checkpoint.Settled, err err
 
 // rows settles rows, by halves where some are refused. Known: these are.
 func (a *separation) rows(ctx context.Context, rows []int, known bool) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	if len(a.refused) >= refusedMost {
 		a.refused = append(a.refused, rows...)
 		return nil

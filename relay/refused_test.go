@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/relay"
@@ -114,4 +115,72 @@ func TestRefusedRows(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Rows of messages with parked deliveries that the database refuses to change are left to the store, which tries them again. They do not stop
+// the relay, and what is beside them is settled once.
+func TestRefusedParkedRow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		st := &refusingParked{settled: map[string]int{}, parked: map[string]int{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+			if err := emit(ctx, messages(100)); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}}
+		to := answering{func(_ context.Context, ds []*sink.Delivery) []error {
+			errs := make([]error, len(ds))
+			for i, d := range ds {
+				if d.Message.ID == "50" {
+					errs[i] = sink.Permanent(errors.New("no"))
+				}
+			}
+			return errs
+		}}
+		r := relayOther(t, src, to, st, func(c *relay.Config) { c.Kept = func(string) bool { return false } })
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		time.Sleep(time.Minute) // of the bubble
+		if len(st.settled) != 100 || st.parked["50"] != 1 {
+			t.Errorf("%d rows are settled, %v parked", len(st.settled), st.parked)
+		}
+		for id, n := range st.settled {
+			if n != 1 {
+				t.Errorf("row %s was settled %d times", id, n)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// A refusingParked is a store that refuses to change rows of messages with parked deliveries, and leaves them if it is told to.
+type refusingParked struct {
+	accepting
+	settled, parked map[string]int
+}
+
+func (r *refusingParked) Settle(_ context.Context, s *checkpoint.Settlement) (*checkpoint.Settled, error) {
+	for i := range s.Rows {
+		if s.Rows[i].Parked && !s.LeaveRows {
+			return nil, fmt.Errorf("the row is referred to: %w", source.ErrStop)
+		}
+	}
+	for i := range s.Rows {
+		r.settled[s.Rows[i].ID]++
+	}
+	for i := range s.Park {
+		r.parked[s.Park[i].Message.ID]++
+	}
+	out := &checkpoint.Settled{}
+	if s.Checkpoint != nil {
+		out.Saved = s.Checkpoint(nil) != nil
+	}
+	return out, nil
 }

@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,5 +148,56 @@ func testRefusedRow(t *testing.T, r *rig, row refusedRow) {
 	until(t, "the rest", func() bool { return row.pending() == "0" && len(r.delivered()) == delivered+1 })
 	if got := stop(); got.code != exitDone {
 		t.Errorf("run: %+v", got)
+	}
+}
+
+// TestRefusedDeadRow: a table that does not know dead rows refuses the mark of a dead letter. The rows of messages that were delivered beside it are
+// settled, the dead letter is on record, and the relay goes on; the next start sends nothing again.
+func TestRefusedDeadRow(t *testing.T) {
+	t.Parallel()
+	var calls, good atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		calls.Add(1)
+		if body, err := io.ReadAll(req.Body); err != nil || strings.Contains(string(body), "bad") {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		}
+		good.Add(1)
+	}))
+	t.Cleanup(server.Close)
+	r := newRig(t, strings.Replace(endpointConfig, "reconcile: 0s", "reconcile: 1s, tables: [{name: jobs, shape: tailbox}]", 1)+"on_exhausted: skip\n")
+	r.env["API_URL"] = server.URL
+	r.sql("CREATE TABLE jobs (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), type text, payload text, status text NOT NULL DEFAULT 'pending', finalized timestamptz, " +
+		"delivered_at timestamptz, CHECK (status <> 'dead' OR finalized IS NOT NULL))")
+	r.must("init")
+	stop := r.relay()
+	insert := func() {
+		r.sql("INSERT INTO jobs (type, payload) SELECT 'T', CASE i WHEN 5 THEN 'bad' ELSE 'good' END FROM generate_series(1, 10) i")
+	}
+	settled := func(want string) func() bool {
+		return func() bool {
+			return r.ask("SELECT count(*) FILTER (WHERE status = 'delivered') || ' ' || count(*) FILTER (WHERE status = 'pending') || ' ' || "+
+				"(SELECT count(*) FROM tailbox_parked WHERE state = 'dead' AND unfinished) FROM jobs") == want
+		}
+	}
+	insert()
+	until(t, "the rows beside the dead one", settled("9 1 1"))
+	if got := stop(); got.code != exitDone {
+		t.Errorf("run: %+v", got)
+	}
+	stop = r.relay()
+	insert()
+	until(t, "what came later", settled("18 2 2"))
+	if n := calls.Load(); n != 20 || good.Load() != 18 {
+		t.Errorf("%d calls of which %d were good, want 20 and 18", n, good.Load())
+	}
+	r.sql("ALTER TABLE jobs DROP CONSTRAINT jobs_check")
+	if got := stop(); got.code != exitDone || !strings.Contains(got.err, "the database refuses to change rows") {
+		t.Errorf("run: %+v", got)
+	}
+	stop = r.relay()
+	until(t, "the dead rows", func() bool { return r.ask("SELECT count(*)::text FROM jobs WHERE status = 'dead'") == "2" })
+	if got := stop(); got.code != exitDone || calls.Load() != 20 {
+		t.Errorf("run: %d calls, %+v", calls.Load(), got)
 	}
 }

@@ -58,6 +58,10 @@ func kitKind() sourcetest.Kind {
 				{Key: "$nor", Value: bson.A{bson.D{{Key: "sink", Value: "mail"}, {Key: "type", Value: "refused"}},
 					bson.D{{Key: "message_group", Value: "stay"}, {Key: "next_attempt_at", Value: nil}}}}}}}).Err()
 		},
+		RefuseDead: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
+			return db.(*kitDatabase).collection(t.Name).Database().RunCommand(ctx, bson.D{{Key: "collMod", Value: t.Name}, {Key: "validator", Value: bson.D{
+				{Key: "status", Value: bson.D{{Key: "$ne", Value: "dead"}}}}}}).Err()
+		},
 		TextID: "string",
 		DropTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			return db.(*kitDatabase).collection(t.Name).Drop(ctx)

@@ -147,7 +147,14 @@ func (a *attempt) rows(ctx context.Context) error {
 		}
 		c := rowChange{id: m.key.ID, index: m.row, kind: m.kind, msg: m}
 		view := viewOf(t)
-		if del, touch := view.Decide(m.decided(), &c.RowChange); touch {
+		d := m.decided()
+		if del, touch := view.Decide(d, &c.RowChange); touch {
+			if a.in.LeaveRows {
+				if m.locked = d.Leave(); !m.locked && m.row >= 0 {
+					a.skipped[m.row] = true
+				}
+				continue
+			}
 			k := statement{t, del}
 			rows[k] = append(rows[k], c)
 		}

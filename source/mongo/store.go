@@ -54,6 +54,7 @@ type store struct {
 	gap int64
 	// unfinished: there are parked deliveries whose document was locked when it was to be dealt with.
 	unfinished bool
+	finisher   sqlstore.Finisher
 	feedback   feedback
 }
 
@@ -106,6 +107,7 @@ func openReader(ctx context.Context, cfg Config) (*store, error) {
 		return nil, err
 	}
 	s := &store{cfg: cfg, client: client, held: make(sqlstore.HeldLanes), sinks: make(map[string]bool)}
+	s.finisher = sqlstore.Finisher{Logger: cfg.Logger, Settle: s.settleUnfinished}
 	s.database = client.Database(cfg.Schema)
 	s.checkpoints, s.parked = s.database.Collection(checkpointCollection), s.database.Collection(parkedCollection)
 	s.requests = s.database.Collection(requestCollection)

@@ -146,9 +146,15 @@ func (s *store) findParked(ctx context.Context, where bson.D, opts ...options.Li
 	return docs, nil
 }
 
-// finishRows tries again to deal with documents that were locked when their message's last delivery left.
+// settleUnfinished deals with the rows of messages.
+func (s *store) settleUnfinished(ctx context.Context, keys []sqlstore.MessageKey) error {
+	_, err := s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
+	return err
+}
+
+// finishRows tries again to deal with documents that were locked, or that the database refused to change, when their message was settled.
 func (s *store) finishRows(ctx context.Context) error {
-	if !s.unfinished {
+	if !s.unfinished || s.finisher.Rests() {
 		return nil
 	}
 	keys, err := s.messageKeys(ctx, s.ours(bson.E{Key: "unfinished", Value: true}), unfinishedChunk)
@@ -160,7 +166,8 @@ func (s *store) finishRows(ctx context.Context) error {
 		return nil
 	}
 	s.unfinished = len(keys) == unfinishedChunk
-	_, err = s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
+	left, err := s.finisher.Finish(ctx, keys)
+	s.unfinished = s.unfinished || left
 	return err
 }
 

@@ -99,6 +99,10 @@ func kitKind(kind string) sourcetest.Kind {
 			return d.my.Exec(ctx, d.db, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
 				AND (message_group <> 'stay' OR next_attempt_at IS NOT NULL))`)
 		},
+		RefuseDead: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
+			d := db.(*kitDatabase)
+			return d.my.Exec(ctx, d.db, "ALTER TABLE "+tableName(&t.Table)+" ADD CHECK (status <> 'dead')")
+		},
 		Txn: func(context.Context, sourcetest.Conn) (uint64, error) { return invisible, nil },
 		AddColumn: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, name string) error {
 			d := db.(*kitDatabase)

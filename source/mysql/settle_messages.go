@@ -81,6 +81,12 @@ func (a *attempt) messageRows() ([]*rowWork, error) {
 		}
 		c := rowChange{id: m.Key.ID, index: m.Row, msg: m}
 		if del, touch := t.view.Decide(m, &c.RowChange); touch {
+			if a.in.LeaveRows {
+				if !m.Leave() && m.Row >= 0 {
+					a.skipped[m.Row] = true
+				}
+				continue
+			}
 			k := statement{t, del}
 			rows[k] = append(rows[k], c)
 		}

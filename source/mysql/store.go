@@ -61,6 +61,7 @@ type store struct {
 	lockedSince  time.Time // zero: the last settlement passed over no table
 	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
 	unfinished bool
+	finisher   sqlstore.Finisher
 	feedback   feedback
 }
 
@@ -104,6 +105,7 @@ func dialStore(ctx context.Context, cfg Config, url string) (*store, error) {
 	}
 	s := &store{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1, held: make(sqlstore.HeldLanes),
 		sinks: make(map[string]bool), lockedTables: make(map[string]time.Time)}
+	s.finisher = sqlstore.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.sess.close(ctx))
 	}

@@ -115,9 +115,15 @@ func fairShare(due [][]dueKey, limit int) (keys []checkpoint.Key, cut bool) {
 	}
 }
 
-// finish tries again to deal with rows that were locked when their message's last delivery left.
+// settleUnfinished deals with the rows of messages.
+func (s *store) settleUnfinished(ctx context.Context, keys []sqlstore.MessageKey) error {
+	_, err := s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
+	return err
+}
+
+// finish tries again to deal with rows that were locked, or that the database refused to change, when their message was settled.
 func (s *store) finish(ctx context.Context) error {
-	if !s.unfinished {
+	if !s.unfinished || s.finisher.Rests() {
 		return nil
 	}
 	var keys []sqlstore.MessageKey
@@ -134,7 +140,8 @@ func (s *store) finish(ctx context.Context) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	_, err := s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
+	left, err := s.finisher.Finish(ctx, keys)
+	s.unfinished = s.unfinished || left
 	return err
 }
 

@@ -111,6 +111,10 @@ func kitKind(version string) sourcetest.Kind {
 			return d.pg.Exec(ctx, d.db, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
 				AND (message_group <> 'stay' OR next_attempt_at IS NOT NULL))`)
 		},
+		RefuseDead: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
+			d := db.(*kitDatabase)
+			return d.pg.Exec(ctx, d.db, "ALTER TABLE "+quoteTable(&t.Table)+" ADD CHECK (status <> 'dead')")
+		},
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)
 			return d.pg.Exec(ctx, d.db, "SELECT pg_terminate_backend($1)", st.(*store).conn.PgConn().PID())

@@ -46,6 +46,10 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 		}
 		c := rowChange{id: m.Key.ID, index: m.Row, txn: m.Txn, msg: m, RowChange: &sqlstore.RowChange{}}
 		if del, touch := t.view.Decide(m, c.RowChange); touch {
+			if a.in.LeaveRows {
+				a.leave(m)
+				continue
+			}
 			k := statement{t, del}
 			rows[k] = append(rows[k], c)
 		}
@@ -59,6 +63,13 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 		}
 	}
 	return a.s.send(ctx, b)
+}
+
+// leave leaves a row as it is, to be dealt with later. By then its transaction must be visible.
+func (a *attempt) leave(m *sqlstore.Message) {
+	if m.Row >= 0 && m.Txn != 0 && !a.snap.visible(m.Txn) || !m.Leave() && m.Row >= 0 {
+		a.skipped[m.Row] = true
+	}
 }
 
 // Statements that follow from what was found out about the rows.

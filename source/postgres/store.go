@@ -80,6 +80,7 @@ type store struct {
 	named bool
 	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
 	unfinished bool
+	finisher   sqlstore.Finisher
 	feedback   feedback
 }
 
@@ -100,6 +101,7 @@ func openStore(ctx context.Context, cfg Config) (*store, error) {
 	}
 	s := &store{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), held: make(sqlstore.HeldLanes),
 		sinks: make(map[string]bool)}
+	s.finisher = sqlstore.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, closeConn(ctx, conn))
 	}

@@ -1,9 +1,12 @@
 package sourcetest
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
 )
 
 // testRefusedRequest: a request that the server refuses is closed with what it said, and nothing of it is done, however much of it
@@ -44,4 +47,38 @@ func testRefusedRequest(t *testing.T, k Kind) {
 	answer, applied := r.ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{one.ID}})
 	equal(t, "what follows", answer, Answer{Done: true, Changed: 2})
 	equal(t, "open", lanesText(applied.Open), "audit/g mail/g")
+}
+
+// testRefusedRow: a row that the server refuses to change takes nothing back that is settled beside it, nor what is settled of its own
+// message. It is tried again, and is nobody's error until then.
+func testRefusedRow(t *testing.T, k Kind) {
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
+	one, two, three, four := r.msg(1, "a"), r.msg(2, "b"), r.msg(3, "c"), r.msg(4, "d")
+	r.insert(one, two, three, four)
+	r.parkWhole(head("kafka", three, time.Hour))
+	r.must(k.RefuseDead(r.ctx, r.db, r.tables[0]), "let the server refuse dead rows")
+	settle := func(s checkpoint.Settlement) {
+		t.Helper()
+		if _, err := r.st.Settle(r.ctx, &s); !errors.Is(err, source.ErrStop) {
+			t.Errorf("settle a row that is refused: %v", err)
+		}
+		s.LeaveRows = true
+		equal(t, "settled", *r.settle(s), checkpoint.Settled{})
+	}
+	settle(checkpoint.Settlement{Park: []checkpoint.Parked{dead("kafka", one, true), head("kafka", two, time.Hour)},
+		Rows: []checkpoint.Row{toldRow(one, true), toldRow(two, true), rowOf(four, false)}})
+	equal(t, "rows", r.rows(), "1 pending 0, 2 pending 0, 3 retrying 1 boom, 4 delivered 1 !")
+	settle(checkpoint.Settlement{Changes: []checkpoint.Change{outcome(died(three, true), three)}})
+	equal(t, "parked", r.parked(), "kafka:1 dead!, kafka:2 retrying!@, kafka:3 dead!")
+	for range 2 {
+		equal(t, "due", r.due("kafka"), "")
+		equal(t, "rows that are tried again", r.rows(), "1 pending 0, 2 retrying 1 boom, 3 retrying 1 boom, 4 delivered 1 !")
+		pending, err := r.st.Pending(r.ctx, "", 10)
+		r.must(err, "list pending rows")
+		equal(t, "rows that nothing is known of", len(pending.Rows), 0)
+		r.reopen()
+	}
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{outcome(delivered("kafka", one), one)}})
+	equal(t, "parked once it is delivered", r.parked(), "kafka:2 retrying!@, kafka:3 dead!")
+	equal(t, "rows once it is delivered", r.rows(), "1 delivered 16 !, 2 retrying 1 boom, 3 retrying 1 boom, 4 delivered 1 !")
 }

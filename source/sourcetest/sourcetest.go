@@ -70,6 +70,8 @@ type Kind struct {
 	// Refuse makes the server refuse whatever gives a delivery to the sink mail the type "refused", or takes the time from one of
 	// the group "stay", of the deliveries that are parked.
 	Refuse func(ctx context.Context, db Database) error
+	// RefuseDead makes the server refuse whatever gives a row of the table the status "dead".
+	RefuseDead func(ctx context.Context, db Database, t Table) error
 
 	// Business is a table that feedback writes to.
 	Business *Business
@@ -316,6 +318,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "AcceptGap", run: testAcceptGap},
 		{name: "BadRequests", run: testBadRequests},
 		{name: "RefusedRequest", run: testRefusedRequest, needs: []string{CanRefuse, CanKill}},
+		{name: "RefusedRow", run: testRefusedRow, needs: []string{CanRefuse}},
 	})
 }
 
