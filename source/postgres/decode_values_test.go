@@ -313,3 +313,26 @@ func TestLargeRows(t *testing.T) {
 		})
 	}
 }
+
+// A group that cannot be read leaves its message without one: nothing tells whom it would have to wait for.
+func TestDecodeNoGroup(t *testing.T) {
+	t.Parallel()
+	table := shape("tailbox", "a")
+	p, err := newPlan(&table, []column{{name: "id", kind: kindText}, {name: "type", kind: kindText}, {name: "message_group", kind: kindJSONB}, {name: "payload", kind: kindBytea}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(s string) value { return value{tag: 'b', data: []byte(s)} }
+	for what, group := range map[string]value{"a later version": text("\x09{}"), "a value that is not in the log": {tag: 'u'}} {
+		for _, large := range []bool{false, true} {
+			d := decoder{maxMessage: 1000}
+			m := d.NewMessage()
+			if err := d.decode(p, []value{text("1"), text("T"), group, text("p")}, large, m); err != nil {
+				t.Fatal(err)
+			}
+			if m.Group != "" || m.ID != "1" || m.Type != "T" || m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "column message_group") {
+				t.Errorf("%s, large %t: group %q, fault %+v", what, large, m.Group, m.Fault)
+			}
+		}
+	}
+}
