@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -128,6 +129,8 @@ func (c *conn) listen(ctx context.Context, timeout time.Duration) error {
 		return denial
 	case ctx.Err() != nil:
 		return sink.NotAttempted(fmt.Errorf("receive answers: %w", context.Cause(ctx)))
+	case errors.Is(err, natsgo.ErrConnectionClosed):
+		return sink.Unreachable(fmt.Errorf("receive answers: the connection ended: %w", c.end()))
 	case err != nil:
 		return sink.Unreachable(fmt.Errorf("receive answers: %w", err))
 	}
@@ -153,18 +156,40 @@ func deniedSubject(text string) (subject string, publish bool) {
 type dialer struct {
 	ctx     context.Context //nolint:containedctx // of one connecting, whose interface has no place for it
 	timeout time.Duration
+	tls     *tls.Config // nil: the defaults, if the server demands TLS
 
 	mu   sync.Mutex
-	conn net.Conn
+	conn *guard
+	host string
 }
 
 // Dial implements the library's CustomDialer.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	nc, err := (&net.Dialer{Timeout: d.timeout, KeepAlive: 15 * time.Second}).DialContext(d.ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.conn = nc
-	return nc, err
+	d.conn = newGuard(nc)
+	d.host, _, _ = net.SplitHostPort(address)
+	return d.conn, nil
+}
+
+// SkipTLSHandshake is asked by the library where it would speak TLS over the connection. The guard does that below itself:
+// what fails comes with the next read or write.
+func (d *dialer) SkipTLSHandshake() bool {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if d.tls != nil {
+		cfg = d.tls.Clone()
+	}
+	if cfg.ServerName == "" {
+		cfg.ServerName = d.host
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, d.timeout)
+	defer cancel()
+	d.conn.startTLS(ctx, cfg)
+	return true
 }
 
 func (d *dialer) cut() {
@@ -219,7 +244,7 @@ func (s *Sink) servers(old *conn) []string {
 // dial connects to the first of the servers that answers.
 func (s *Sink) dial(ctx context.Context, servers []string) (*conn, error) {
 	c := &conn{closed: make(chan struct{}), denied: make(map[string]error), news: make(chan struct{})}
-	d := &dialer{ctx: ctx, timeout: s.cfg.ConnectTimeout}
+	d := &dialer{ctx: ctx, timeout: s.cfg.ConnectTimeout, tls: s.tls}
 	c.cut = d.cut
 	opts, err := s.options(servers)
 	if err != nil {
