@@ -24,9 +24,6 @@ import (
 // written at all, whether an idle connection has died in the meantime, and when the metadata were asked for. So
 // the sink has connections of its own, and takes from the library what goes over them.
 
-// maxAnswer bounds the answers that are read. A peer that speaks something else (HTTP, TLS) seems to announce more.
-const maxAnswer = 64 << 20
-
 // maxIdle is how long an unused connection is kept: less than the 10 minutes after which brokers close it, and than
 // what firewalls remember.
 const maxIdle = 2 * time.Minute
@@ -184,7 +181,7 @@ func (c *conn) read() {
 
 func (c *conn) readOne() (err error) {
 	defer func() {
-		// The library's decoder trusts the lengths it reads.
+		// The library's decoder is made for brokers that do not lie.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("decode answer: %v", r)
 		}
@@ -204,19 +201,35 @@ func (c *conn) readOne() (err error) {
 		return errors.New("the peer answers in TLS")
 	case err != nil:
 		return fmt.Errorf("the peer does not speak Kafka's protocol, or broke off: %w", err)
-	case binary.BigEndian.Uint32(header) > maxAnswer || binary.BigEndian.Uint32(header) < 4:
-		return fmt.Errorf("the peer does not speak Kafka's protocol: it announces %d bytes", binary.BigEndian.Uint32(header))
 	case waiting == nil:
 		return errors.New("the broker answers what was not asked")
+	case binary.BigEndian.Uint32(header) > answerBound(waiting.key) || binary.BigEndian.Uint32(header) < 4:
+		return fmt.Errorf("the peer does not speak Kafka's protocol: it announces %d bytes", binary.BigEndian.Uint32(header))
 	case binary.BigEndian.Uint32(header[4:]) != uint32(waiting.correlation):
 		return fmt.Errorf("the broker answers request %d instead of %d", binary.BigEndian.Uint32(header[4:]), waiting.correlation)
 	}
-	_, message, err := protocol.ReadResponse(c.reader, waiting.key, waiting.version)
+	// A copy that grows with what arrives: what is announced need not come.
+	var frame bytes.Buffer
+	if _, err := io.CopyN(&frame, c.reader, 4+int64(binary.BigEndian.Uint32(header))); err != nil {
+		return fmt.Errorf("read answer: %w", unexpected(err))
+	}
+	if err := checkAnswer(waiting.key, waiting.version, frame.Bytes()[8:]); err != nil {
+		return fmt.Errorf("the peer does not speak Kafka's protocol: %w", err)
+	}
+	_, message, err := protocol.ReadResponse(&frame, waiting.key, waiting.version)
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
 	waiting.answer <- message
 	return nil
+}
+
+// unexpected is the end of a connection within an answer.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // version is the highest version of a request that both sides speak.

@@ -415,6 +415,7 @@ func TestNotKafka(t *testing.T) {
 	for name, answer := range map[string]string{
 		"HTTP": "HTTP/1.1 400 Bad Request\r\n\r\n", "silence": "", "nonsense": "\x00\x00\x00\x10\x00\x00\x00\x01\x00\x00", "TLS": "\x15\x03\x03\x00\x02\x02\x46",
 		"an empty answer": "\x00\x00\x00\x00", "another request's answer": "\x00\x00\x00\x04\x00\x00\x00\x63",
+		"a list without end": "\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\x7f\xff\xff\xff", "bytes without end": "\x04\x00\x00\x00\x00\x00\x00\x01",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -158,7 +158,7 @@ func TestValidate(t *testing.T) {
 // TestScram has the example of RFC 7677, and brokers that cheat.
 func TestScram(t *testing.T) {
 	t.Parallel()
-	for _, challenge := range []string{"", "r=other,s=AAAA,i=4096", "r=N1,s=!,i=4096", "r=N1,s=AAAA,i=0", "r=N1,s=AAAA,i=999999999", "r=N1,s=AAAA,i=x", "e=other-error"} {
+	for _, challenge := range []string{"", "r=other,s=AAAA,i=4096", "r=N1,s=!,i=4096", "r=N1,s=AAAA,i=0", "r=N1,s=AAAA,i=1", "r=N1,s=AAAA,i=4095", "r=N,s=AAAA,i=4096", "r=N1,s=AAAA,i=999999999", "r=N1,s=AAAA,i=x", "e=other-error"} {
 		if _, _, err := scramProof("p", "n=u,r=N", "N", challenge, sha256.New); err == nil {
 			t.Errorf("challenge %q was accepted", challenge)
 		}

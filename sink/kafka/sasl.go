@@ -85,8 +85,9 @@ func plain(s SASL) exchange {
 	}
 }
 
-// maxIterations bounds the work that a server may ask of us.
-const maxIterations = 1_000_000
+// maxIterations bounds the work that a server may ask of us. RFC 5802 wants minIterations: with less, whoever stands in for the
+// broker gets a proof from which the password is found soon.
+const minIterations, maxIterations = 4096, 1_000_000
 
 // scram is RFC 5802 without channel binding. Like Kafka itself it takes the password's bytes as they are.
 func scram(s SASL, newHash func() hash.Hash) exchange {
@@ -122,8 +123,12 @@ func scramProof(password, first, nonce, challenge string, newHash func() hash.Ha
 	}
 	salt, saltErr := base64.StdEncoding.DecodeString(fields["s"])
 	iterations, countErr := strconv.Atoi(fields["i"])
-	if saltErr != nil || countErr != nil || !strings.HasPrefix(fields["r"], nonce) || iterations < 1 || iterations > maxIterations {
+	if saltErr != nil || countErr != nil || !strings.HasPrefix(fields["r"], nonce) || len(fields["r"]) == len(nonce) {
 		return nil, nil, errors.New("the broker's challenge makes no sense")
+	}
+	if iterations < minIterations || iterations > maxIterations {
+		return nil, nil, fmt.Errorf("the broker asks for %d iterations of the hash: the relay does %d to %d: "+
+			"create the user's credentials with iterations=%d or more", iterations, minIterations, maxIterations, minIterations)
 	}
 	salted, err := pbkdf2.Key(newHash, password, salt, iterations, newHash().Size())
 	if err != nil {
