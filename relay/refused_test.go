@@ -144,7 +144,7 @@ func TestRefusedParkedRow(t *testing.T) {
 		r := relayOther(t, src, to, st, func(c *relay.Config) { c.Kept = func(string) bool { return false } })
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
-		time.Sleep(time.Minute) // of the bubble
+		<-time.After(time.Minute) // of the bubble
 		if len(st.settled) != 100 || st.parked["50"] != 1 {
 			t.Errorf("%d rows are settled, %v parked", len(st.settled), st.parked)
 		}

@@ -56,6 +56,10 @@ func TestShape(t *testing.T) {
 		"defaults": {
 			want: sink.Delivery{Topic: "outbox.event.invoice", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},
 		},
+		"without a topic in the row the type is the topic": {
+			shape: "tailbox", edit: func(m *outbox.Message) { m.Topic = "" },
+			want: sink.Delivery{Topic: "InvoiceIssued", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},
+		},
 		"tailbox takes the topic as it is": {
 			shape: "tailbox",
 			want:  sink.Delivery{Topic: "invoice", Key: []byte("I-42"), Value: []byte(`{"total":12.5}`)},

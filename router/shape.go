@@ -117,8 +117,11 @@ func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 		}
 		d.Topic = s.topic.topic(m.Topic)
 	}
-	if s.template != nil {
+	switch {
+	case s.template != nil:
 		d.Topic = s.template.Of(m)
+	case s.topic == nil && d.Topic == "": // the row has none, or the table no column for it
+		d.Topic = m.Type
 	}
 	if len(s.placements) > 1 {
 		d.Headers = make([]outbox.Header, 0, len(s.placements))

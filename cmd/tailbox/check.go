@@ -13,6 +13,7 @@ import (
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -114,6 +115,9 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 			findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
 		}
 	}
+	for i := range findings {
+		findings[i].What = beforeStart(findings[i].What)
+	}
 	if asJSON {
 		err = printJSON(sh.out, append([]sqlstore.Finding{}, findings...)) // none is [] and not null
 	} else {
@@ -133,6 +137,12 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 		return errReported
 	}
 	return nil
+}
+
+// beforeStart is the text of an error that would stop a relay, where none runs.
+func beforeStart(text string) string {
+	stop := source.ErrStop.Error()
+	return strings.ReplaceAll(strings.ReplaceAll(text, ": "+stop, ""), stop+": ", "")
 }
 
 // printFindings tells the worst first, each with what cures it.

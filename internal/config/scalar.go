@@ -47,7 +47,7 @@ func parseSize(s string) (int64, error) {
 	return int64(n * float64(unit)), nil
 }
 
-// SplitTable reads a table's name: schema.table or table, each part quoted as in SQL where it holds anything special.
+// SplitTable reads a table's name: schema.table or table, each part quoted as in SQL, with double quotes or with MySQL's backticks, if it holds anything special.
 func SplitTable(s string) (schema, name string, err error) {
 	var parts []string
 	for rest := s; ; {
@@ -74,26 +74,26 @@ var errTableName = errors.New(`must be table or schema.table; quote what holds a
 
 // cutIdentifier takes one identifier off; after is empty or begins with the dot.
 func cutIdentifier(s string) (part, after string, err error) {
-	if !strings.HasPrefix(s, `"`) {
-		end := strings.IndexAny(s, `."`)
+	if !strings.HasPrefix(s, `"`) && !strings.HasPrefix(s, "`") {
+		end := strings.IndexAny(s, ".\"`")
 		if end < 0 {
 			end = len(s)
 		}
 		part, after = s[:end], s[end:]
 	} else {
 		var b strings.Builder
-		i := 1
+		i, quote := 1, s[0]
 		for {
-			end := strings.IndexByte(s[i:], '"')
+			end := strings.IndexByte(s[i:], quote)
 			if end < 0 {
 				return "", "", errTableName
 			}
 			b.WriteString(s[i : i+end])
 			i += end + 1
-			if i == len(s) || s[i] != '"' {
+			if i == len(s) || s[i] != quote {
 				break
 			}
-			b.WriteByte('"')
+			b.WriteByte(quote)
 			i++
 		}
 		part, after = b.String(), s[i:]

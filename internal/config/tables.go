@@ -242,11 +242,11 @@ func (s *Section) columns(key string) []string {
 
 // identifier reads a name that may be quoted as in SQL.
 func (s *Section) identifier(key, name string) string {
-	if !strings.Contains(name, `"`) {
+	if !strings.ContainsAny(name, "\"`") {
 		return name
 	}
 	part, rest, err := cutIdentifier(name)
-	if err != nil || rest != "" || name[0] != '"' {
+	if err != nil || rest != "" || name[0] != '"' && name[0] != '`' {
 		s.Add(key, name, `is no name: write it as it is in the database, such as ID, or quoted as in SQL, with each quote inside twice, such as "ID"`)
 		return name
 	}

@@ -207,3 +207,20 @@ func TestShapeTables(t *testing.T) {
 		t.Errorf("nothing: %v", err)
 	}
 }
+
+// Backticks, as MySQL writes them, quote a name as double quotes do.
+func TestTableNameQuotes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]string{"`cap.published`": {"", "cap.published"}, "`my.shop`.`out``box`": {"my.shop", "out`box"}, `shop."a""b"`: {"shop", `a"b`},
+		"shop.outbox": {"shop", "outbox"}} {
+		schema, name, err := config.SplitTable(text)
+		if got := [2]string{schema, name}; err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"`open", "a`b", "``", `"mixed` + "`"} {
+		if _, _, err := config.SplitTable(text); err == nil {
+			t.Errorf("%s was read without an error", text)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, er
 		missing = append(missing, "id")
 	}
 	if len(missing) > 0 {
-		e := &Missing{Table: p.Table, Names: missing}
+		e := &Missing{Table: p.Table, Names: missing, among: names}
 		if p.Type < 0 && c.Type != "" && t.NeedsType && slices.Contains(missing, c.Type) {
 			e.cure = ", or set columns: {type: null} and do without it in routes and placements"
 		}
@@ -86,13 +86,18 @@ func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, er
 type Missing struct {
 	Table string
 	Names []string
-	// cure is a further one.
-	cure string
+	// cure is a further one. among are the columns that there are.
+	cure  string
+	among []string
 }
 
 func (e *Missing) Error() string {
+	texts := make([]string, len(e.Names))
+	for i, name := range e.Names {
+		texts[i] = name + DidYouMean(name, e.among)
+	}
 	return fmt.Sprintf("read columns of %s: no column %s: add it to the table, or name the right one under source.tables.columns%s: %v",
-		e.Table, strings.Join(e.Names, ", "), e.cure, source.ErrStop)
+		e.Table, strings.Join(texts, ", "), e.cure, source.ErrStop)
 }
 
 // Unwrap makes it match source.ErrStop.

@@ -166,6 +166,9 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			c.add(Problem, cure, "%s", what)
 			continue
 		}
+		if f := sqlstore.Unswept(t, pendingCondition(t) != nil); f != nil {
+			c.add(f.Level, f.Cure, "%s", f.What)
+		}
 		if err := c.columns(ctx, t); err != nil {
 			return err
 		}
@@ -250,9 +253,6 @@ func (c *checker) firstStart(ctx context.Context) error {
 			c.add(f.Level, f.Cure, "%s", f.What)
 		default:
 			c.add(Problem, "set source.start to pending (deliver them) or now (leave them out)", "collection %s holds %s documents, and no field tells which were delivered", t, many)
-		}
-		if t.OnDelivered == outbox.Keep && !judged {
-			c.add(Warning, "add a status field, or on_delivered: delete", "collection %s cannot be swept: should the position ever be lost, the relay stops until an operator accepts the gap", t)
 		}
 	}
 	return nil

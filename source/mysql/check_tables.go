@@ -9,6 +9,8 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // outboxTables looks at the tables that applications write to.
@@ -41,6 +43,7 @@ func (c *checker) oneTable(ctx context.Context, t *tableInfo) error {
 		c.add(Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.engine)
 	}
 	c.columns(t)
+	c.unswept(t)
 	var marks []string
 	w := &t.Columns
 	for _, name := range []string{w.Status, w.Attempts, w.LastAttemptAt, w.NextAttemptAt, w.LastError, w.DeliveredAt, w.Failures, w.UpdatedAt, w.Receipt} {
@@ -74,7 +77,11 @@ func (c *checker) columns(t *tableInfo) {
 	}
 	for _, col := range t.columns {
 		if t.wants(col.name) && col.kind == kindOther {
-			c.add(Problem, "convert it, or correct columns under source.tables", "column %s of table %s: %s", col.name, t, col.why)
+			cure := "convert it, or correct columns under source.tables"
+			if key := columns.Dispensable(&t.Table, col.name); key != "" {
+				cure = "leave it out (columns: {" + key + ": null}), or convert it"
+			}
+			c.add(Problem, cure, "column %s of table %s: %s", col.name, t, col.why)
 		}
 	}
 	c.words(t)
@@ -91,7 +98,7 @@ func (c *checker) columns(t *tableInfo) {
 	if t.Retention > 0 && !at {
 		c.add(Problem, "name a column of type TIMESTAMP(6) under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
 	}
-	if id, ok := t.column(t.Columns.ID); ok && !slices.Contains([]kind{kindText, kindUUID, kindInt, kindBytes}, id.kind) {
+	if id, ok := t.column(t.Columns.ID); ok && !slices.Contains([]kind{kindText, kindLatin1, kindUUID, kindInt, kindBytes}, id.kind) {
 		level := Warning
 		if t.OnDelivered != outbox.Keep && !canBeID(id.dataType) {
 			level = Problem
@@ -103,6 +110,13 @@ func (c *checker) columns(t *tableInfo) {
 			c.add(Info, "ALTER TABLE "+tableName(&t.Table)+" MODIFY "+quoteIdent(col.name)+" TIMESTAMP(6) NULL, or write UTC",
 				"column %s of table %s is a DATETIME, which has no time zone: it is read as UTC", col.name, t)
 		}
+	}
+}
+
+// unswept tells of a table whose rows could not be found again after the position in the log was lost.
+func (c *checker) unswept(t *tableInfo) {
+	if f := sqlstore.Unswept(&t.Table, t.pendingCondition("t") != ""); f != nil && !c.cfg.Poll {
+		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 }
 

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -111,4 +112,24 @@ func TestFlowcatalystIsMade(t *testing.T) {
 	if _, err := TableSQL(&outbox.Table{Name: "x", Shape: "memo"}); err == nil || !strings.Contains(err.Error(), `tables of shape "memo"`) {
 		t.Errorf("a table of another shape: %v", err)
 	}
+}
+
+// Check finds no fault with an id that works, and says of kept rows that they cannot be swept, whether there is a position or not.
+func TestCheckLatin1AndKept(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		table := outbox.Table{Name: "events", OnDelivered: outbox.Keep, Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload"}}
+		r := newBareRig(t, my, append(relayTables(), "CREATE TABLE events (id VARCHAR(255) CHARACTER SET latin1 PRIMARY KEY, type TEXT, payload TEXT)"), table)
+		r.exec("DELETE FROM tailbox_checkpoint")
+		for _, when := range []string{"before", "after"} {
+			findings, err := Check(r.ctx, r.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := fmt.Sprint(findings)
+			if strings.Contains(text, "the id, is a") || strings.Count(text, "cannot be swept") != 1 {
+				t.Errorf("check %s there is a position: %s", when, text)
+			}
+			r.exec("INSERT INTO tailbox_checkpoint (pipeline, resume, source_id, schema_version) VALUES ('p', 'here', 's', 1)")
+		}
+	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -232,9 +231,6 @@ func (c *checker) firstStart(ctx context.Context) error {
 			c.add(f.Level, f.Cure, "%s", f.What)
 		default:
 			c.add(Problem, "set source.start to pending (deliver them) or now (leave them out)", "table %s holds %s, and no column tells what was delivered", t, many)
-		}
-		if t.OnDelivered == outbox.Keep && judged == "" {
-			c.add(Warning, "add a status column, or on_delivered: delete", "table %s cannot be swept: should the slot ever be lost, the relay stops until an operator accepts the gap", t)
 		}
 	}
 	return nil

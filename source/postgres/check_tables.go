@@ -11,6 +11,8 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // outboxTables looks at the tables that applications write to.
@@ -30,7 +32,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			return err
 		}
 		c.tables = append(c.tables, info)
-		for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns, c.tableRights, c.indexes, c.refusals, c.feedback} {
+		for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns, c.unswept, c.tableRights, c.indexes, c.refusals, c.feedback} {
 			if err := look(ctx, info); err != nil {
 				return fmt.Errorf("table %s: %w", info, err)
 			}
@@ -110,11 +112,23 @@ func (c *checker) columns(ctx context.Context, t *tableInfo) error {
 		{cols.Payload, []kind{kindText, kindBytea, kindJSONB, kindBpchar}, "bytea, jsonb, json or text"},
 	} {
 		if col, ok := t.column(want.name); ok && want.name != "" && !slices.Contains(want.kinds, col.kind) {
-			c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ALTER COLUMN "+quoteIdent(want.name)+" TYPE …, or correct source.tables.columns",
+			cure := "ALTER TABLE " + tableName(&t.Table) + " ALTER COLUMN " + quoteIdent(want.name) + " TYPE …, or correct source.tables.columns"
+			if key := columns.Dispensable(&t.Table, want.name); key != "" {
+				cure = "leave it out (columns: {" + key + ": null}), or " + cure
+			}
+			c.add(Problem, cure,
 				"column %s of table %s is not %s", want.name, t, want.what)
 		}
 	}
 	return c.words(ctx, t)
+}
+
+// unswept tells of a table whose rows could not be found again after the slot was lost.
+func (c *checker) unswept(_ context.Context, t *tableInfo) error {
+	if f := sqlstore.Unswept(&t.Table, t.pendingCondition("t") != ""); f != nil && !c.cfg.Poll {
+		c.add(f.Level, f.Cure, "%s", f.What)
+	}
+	return nil
 }
 
 // words looks whether the status column can hold the words.

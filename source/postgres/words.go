@@ -21,6 +21,10 @@ func wordFaults(ctx context.Context, conn *pgx.Conn, t *outbox.Table, columnType
 	if words == (outbox.Words{}) {
 		words = outbox.DefaultWords
 	}
+	if columnType == "boolean" {
+		return []string{fmt.Sprintf("status column %s is a boolean, which cannot tell pending, delivered and dead rows apart: leave it out (columns: {status: null}), "+
+			"and name a column delivered_at, or choose on_delivered: delete or keep; feedback can write the boolean", t.Columns.Status)}, nil
+	}
 	var faults []string
 	told := map[string]bool{}
 	for i, word := range words.List() {

@@ -106,3 +106,13 @@ func PlaceFound(ms []*outbox.Message, at outbox.Position, now time.Time) error {
 	}
 	return nil
 }
+
+// Unswept is what check says of a table whose rows do not show which of them are pending: nil if a lost position is no loss. judged: a column
+// shows it. Of a table whose rows are deleted, those that are there are pending.
+func Unswept(t *outbox.Table, judged bool) *Finding {
+	if judged || t.OnDelivered != outbox.Keep {
+		return nil
+	}
+	return &Finding{Level: Warning, Cure: "name a status column or delivered_at under source.tables.columns, or set on_delivered: delete",
+		What: fmt.Sprintf("table %s cannot be swept: if the position in the log is ever lost, the relay stops until an operator accepts the gap", t)}
+}

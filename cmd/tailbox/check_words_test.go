@@ -1,0 +1,58 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+const checkedConfig = `
+pipeline: shop
+source:
+  kind: postgres
+  url: "${DATABASE_URL}"
+  slot: "${SLOT}"
+  tables:
+  - name: flags
+    shape: tailbox
+    columns: {status: processed, id: uniqueRequestId, created_at: creation_time}
+  - {name: kept, shape: tailbox, on_delivered: keep, columns: {status: ~, delivered_at: ~}}
+sinks: {out: {kind: file, path: lines.json}}
+admin: {listen: off}
+`
+
+// TestCheckWords: what is found about a table names what can be done about it: a column of another spelling, a column to leave out, a
+// boolean that cannot be a status. That a table cannot be swept is said before and after the slot exists.
+func TestCheckWords(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, checkedConfig)
+	r.sql("CREATE TABLE flags (uniquerequestid uuid PRIMARY KEY, type text, message_group text, payload bytea, processed boolean, delivered_at timestamptz, creation_time bigint)")
+	r.sql("CREATE TABLE kept (id uuid PRIMARY KEY, type text, payload bytea)")
+	const unswept = "table public.kept cannot be swept"
+	got := r.command("check")
+	for _, want := range []string{"did you mean uniquerequestid?", "created_at: null", "is a boolean", "delivered_at", unswept} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("check does not say %q:\n%s", want, got.out)
+		}
+	}
+	for _, not := range []string{"stopped until an operator acts", `no value "null"`} {
+		if strings.Contains(got.out, not) {
+			t.Errorf("check says %q:\n%s", not, got.out)
+		}
+	}
+	writeFile(t, r.file, strings.Replace(checkedConfig, "{status: processed, id: uniqueRequestId, created_at: creation_time}",
+		"{status: ~, id: uniquerequestid, created_at: ~}", 1))
+	r.must("init")
+	if out := r.must("check"); strings.Count(out, unswept) != 1 {
+		t.Errorf("check after init:\n%s", out)
+	}
+	// The table has no column topic, which the shape names: the type is the topic.
+	stop := r.relay()
+	r.sql("INSERT INTO flags (uniquerequestid, type, payload) VALUES (gen_random_uuid(), 'OrderPlaced', '{}')")
+	until(t, "the message", func() bool { return len(r.delivered()) == 1 })
+	stop()
+	lines, err := os.ReadFile(r.lines)
+	if err != nil || !strings.Contains(string(lines), `"topic":"OrderPlaced"`) {
+		t.Errorf("delivered %s, want the type as its topic: %v", lines, err)
+	}
+}
