@@ -205,7 +205,11 @@ type Store interface {
 	// position, at most limit, and how long until the next one is due (0 = nothing is scheduled). Where more are due, those of
 	// higher priority are preferred, among as many as the store compares at a time. What stands behind a message of its group that
 	// is parked at the sink "" is not due.
-	Due(ctx context.Context, sinks []string, limit int) ([]Parked, time.Duration, error)
+	//
+	// A probe asks whether a sink delivers again, and takes few: those that were never tried (Tries = 0) come first, however many others are
+	// due, and of them those that have been due longest; so what is put back untried lets the others go first. Those returned are in order
+	// of priority and position, as above. Then come those that were tried longest ago, in that order.
+	Due(ctx context.Context, sinks []string, limit int, probe bool) ([]Parked, time.Duration, error)
 	// Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an
 	// operator; at most limit deliveries and about bytes of payload. More tells whether blocking deliveries follow.
 	Page(ctx context.Context, lane Lane, after outbox.Position, limit, bytes int) (page []Parked, more bool, err error)

@@ -74,7 +74,7 @@ func (e *engine) dueNow(now time.Time) bool {
 		}
 		names = append(names, s.name)
 	}
-	e.askDue(names, most, func() {})
+	e.askDue(names, most, false, func() {})
 	return true
 }
 
@@ -84,7 +84,7 @@ func (e *engine) polledFull() bool { return int64(e.polledBytes) >= e.cfg.Memory
 func (e *engine) probeDue(s *sinkState, now time.Time) {
 	e.dueAsked = true // the other sinks' turn comes next
 	s.probing, s.probed = s.breaker.open, now
-	e.askDue([]string{s.name}, 1, func() {
+	e.askDue([]string{s.name}, 1, true, func() {
 		s.probing = false
 		if s.queued == 0 && s.inflight == 0 { // nothing is parked for it: the next message will tell
 			s.breaker.answered()
@@ -94,9 +94,9 @@ func (e *engine) probeDue(s *sinkState, now time.Time) {
 	})
 }
 
-func (e *engine) askDue(names []string, most int, then func()) {
+func (e *engine) askDue(names []string, most int, probe bool, then func()) {
 	e.operate(func(ctx context.Context) (func(), error) {
-		due, next, err := e.store.Due(ctx, names, most)
+		due, next, err := e.store.Due(ctx, names, most, probe)
 		if err != nil {
 			return nil, fmt.Errorf("read due lanes: %w", err)
 		}

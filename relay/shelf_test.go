@@ -40,7 +40,7 @@ func (s *shelf) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	return &loaded, err
 }
 
-func (s *shelf) Due(_ context.Context, sinks []string, _ int) ([]checkpoint.Parked, time.Duration, error) {
+func (s *shelf) Due(_ context.Context, sinks []string, _ int, _ bool) ([]checkpoint.Parked, time.Duration, error) {
 	if s.due == nil {
 		return nil, 0, nil
 	}

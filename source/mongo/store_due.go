@@ -25,7 +25,7 @@ const (
 // one entry a lane, so the lanes that have waited longest are found without a look at what waits behind them. The limits are
 // shared fairly among the sinks: one with many due lanes, or large messages, does not hide another's. Where the limit (or 16 MiB
 // of payloads) cut the answer short, the next one is due at once: 1 ms.
-func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoint.Parked, time.Duration, error) {
+func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -47,11 +47,21 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	if err != nil {
 		return nil, 0, err
 	}
-	picked, cut, next, err := s.pickDue(ctx, asked, limit, now)
-	if err != nil {
-		return nil, 0, err
-	}
-	ps, err := s.readParked(ctx, picked, now)
+	var next time.Time
+	ps, cut, err := sqlstore.Due(limit, probe, func(part sqlstore.DuePart, limit int) (ps []checkpoint.Parked, cut bool, err error) {
+		picked, cut, at, err := s.pickDue(ctx, part, asked, limit, now)
+		if err != nil {
+			return nil, false, err
+		}
+		if next.IsZero() || !at.IsZero() && at.Before(next) {
+			next = at
+		}
+		ps, err = s.readParked(ctx, picked, now)
+		if part == sqlstore.Tried {
+			sqlstore.Arrange(ps, keysOfViews(picked))
+		}
+		return ps, cut, err
+	})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -63,18 +73,33 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 	return ps, sqlstore.NextLook(cut, again, wait), err
 }
 
-// pickDue chooses what is due, taking turns among the sinks, and finds when the next is.
-func (s *store) pickDue(ctx context.Context, sinks []string, limit int, now time.Time) (picked []*view, cut bool, next time.Time, err error) {
+// pickDue chooses what is due, taking turns among the sinks, and finds when the next is. What was never tried has an index of its own: it is
+// found however many others are due before it.
+func (s *store) pickDue(ctx context.Context, part sqlstore.DuePart, sinks []string, limit int, now time.Time) (picked []*view, cut bool, next time.Time, err error) {
 	type turn struct {
 		n int
 		v *view
 	}
-	window := sqlstore.DueWindow(s.configured(), limit)
+	window := part.Window(s.configured(), limit)
+	hint, compare := dueIndex, func(a, b *view) int { return cmp.Compare(b.Priority, a.Priority) }
+	var which bson.D
+	switch part {
+	case sqlstore.Untried:
+		hint, which = untriedIndex, bson.D{{Key: "tries", Value: 0}}
+		compare = func(a, b *view) int {
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Next.Compare(*b.Next), cmp.Compare(a.Position, b.Position))
+		}
+	case sqlstore.Tried:
+		which = bson.D{{Key: "tries", Value: bson.D{{Key: "$ne", Value: 0}}}} // also where an earlier version has parked it
+		compare = func(a, b *view) int {
+			return cmp.Or(orZero(a.TriedAt).Compare(orZero(b.TriedAt)), a.Next.Compare(*b.Next), cmp.Compare(a.Position, b.Position))
+		}
+	}
 	var turns []turn
 	for _, sink := range sinks {
-		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "sink", Value: sink}, bson.E{Key: "next_attempt_at", Value: bson.D{{Key: "$gt", Value: time.Unix(0, 0)}}}),
-			options.Find().SetSort(bson.D{{Key: "next_attempt_at", Value: 1}}).SetLimit(int64(window)+1).SetHint(dueIndex).SetProjection(bson.D{
-				{Key: "sink", Value: 1}, {Key: "position", Value: 1}, {Key: "message_id", Value: 1}, {Key: "next_attempt_at", Value: 1}, {Key: "bytes", Value: 1}, {Key: "priority", Value: 1}}))
+		cur, err := s.parked.Find(ctx, append(s.ours(bson.E{Key: "sink", Value: sink}, bson.E{Key: "next_attempt_at", Value: bson.D{{Key: "$gt", Value: time.Unix(0, 0)}}}), which...),
+			options.Find().SetSort(bson.D{{Key: "next_attempt_at", Value: 1}}).SetLimit(int64(window)+1).SetHint(hint).SetProjection(bson.D{
+				{Key: "sink", Value: 1}, {Key: "source_table", Value: 1}, {Key: "tried_at", Value: 1}, {Key: "position", Value: 1}, {Key: "message_id", Value: 1}, {Key: "next_attempt_at", Value: 1}, {Key: "bytes", Value: 1}, {Key: "priority", Value: 1}}))
 		if err != nil {
 			return nil, false, next, fault("look for due deliveries", err)
 		}
@@ -88,7 +113,7 @@ func (s *store) pickDue(ctx context.Context, sinks []string, limit int, now time
 			}
 			found = found[:i]
 		}
-		slices.SortStableFunc(found, func(a, b *view) int { return cmp.Compare(b.Priority, a.Priority) })
+		slices.SortStableFunc(found, compare)
 		bytes := 0
 		for n, v := range found {
 			if n == limit || bytes >= dueBytes/len(sinks) {
@@ -107,6 +132,14 @@ func (s *store) pickDue(ctx context.Context, sinks []string, limit int, now time
 		picked = append(picked, t.v)
 	}
 	return picked, cut, next, nil
+}
+
+func keysOfViews(views []*view) []checkpoint.Key {
+	keys := make([]checkpoint.Key, len(views))
+	for i, v := range views {
+		keys[i] = v.key()
+	}
+	return keys
 }
 
 // readParked reads whole deliveries, in order of position.

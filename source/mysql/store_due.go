@@ -19,10 +19,10 @@ const (
 )
 
 const (
-	// dueParked reads what is due at a sink, without payloads. Followers in a lane have no time, so this costs by lanes.
-	dueParked = `
-SELECT source_table, message_id, payload_bytes, next_attempt_at, priority FROM {parked} FORCE INDEX (tailbox_parked_due)
-WHERE pipeline = ? AND sink = ? AND next_attempt_at <= UTC_TIMESTAMP(6) ORDER BY next_attempt_at LIMIT ?`
+	// dueColumns are what is read of what is due at a sink, without payloads. Followers in a lane have no time, so it costs by lanes.
+	dueColumns = "SELECT source_table, message_id, payload_bytes, next_attempt_at, priority, COALESCE(tried_at, ''), position FROM {parked} FORCE INDEX "
+	dueWhere   = " WHERE pipeline = ? AND sink = ? AND next_attempt_at <= UTC_TIMESTAMP(6)"
+	dueOrder   = " ORDER BY next_attempt_at LIMIT ?"
 
 	// nextDue is when the next one is due at a sink, in microseconds from now.
 	nextDue = `
@@ -30,59 +30,95 @@ SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), next_attempt_at) FROM {parke
 WHERE pipeline = ? AND sink = ? AND next_attempt_at > UTC_TIMESTAMP(6) ORDER BY next_attempt_at LIMIT 1`
 )
 
+// dueParked are the statements. What was never tried has an index of its own: it is found however many others are due before it.
+var dueParked = map[sqlstore.DuePart]string{
+	sqlstore.AllDue:  dueColumns + "(tailbox_parked_due)" + dueWhere + dueOrder,
+	sqlstore.Untried: dueColumns + "(tailbox_parked_untried)" + dueWhere + " AND tries = 0" + dueOrder,
+	sqlstore.Tried:   dueColumns + "(tailbox_parked_due)" + dueWhere + " AND tries <> 0" + dueOrder,
+}
+
 // A dueKey is a delivery that is due.
 type dueKey struct {
 	checkpoint.Key
 	bytes    int
-	at       string // sorts
+	at       string // sorts, as the two others do
+	tried    string
+	position string
 	priority int64
 }
 
 // Due returns the first deliveries of lanes that are due, and how long until the next one is. Where the limit (or 16 MiB of
 // payloads) cut the answer short, the next one is due at once: 1 ms.
-func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoint.Parked, time.Duration, error) {
+func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
 	if err := s.finish(ctx); err != nil {
 		return nil, 0, err
 	}
 	// Whoever holds the lock knows which sinks have parked deliveries.
 	sinks = slices.DeleteFunc(slices.Clone(sinks), func(name string) bool { return !s.sinks[name] })
-	due := make([][]dueKey, len(sinks))
 	next := time.Duration(-1)
-	window := sqlstore.DueWindow(s.tables.configured(), limit)
 	b := s.batch()
 	s.queueProof(b)
-	for i, sink := range sinks {
-		// Each statement has its own time: what becomes due between the two must be in one of them.
+	for _, sink := range sinks {
+		// Each statement has its own time: what becomes due between two must be in one of them.
 		b.each(func(r row) error {
 			if d := time.Duration(r.num(0)) * time.Microsecond; next < 0 || d < next {
 				next = d
 			}
 			return nil
 		}, nextDue, s.cfg.Pipeline, sink)
-		b.each(func(r row) error {
-			due[i] = append(due[i], dueKey{checkpoint.Key{Sink: sink, Table: r.text(0), ID: r.text(1)}, int(r.num(2)), r.text(3), r.num(4)})
-			return nil
-		}, dueParked, s.cfg.Pipeline, sink, window)
 	}
-	if err := s.send(ctx, b); err != nil {
+	ps, cut, err := sqlstore.Due(limit, probe, func(part sqlstore.DuePart, limit int) (ps []checkpoint.Parked, cut bool, err error) {
+		ps, cut, err = s.dueOf(ctx, b, part, sinks, limit)
+		b = s.batch()
+		return ps, cut, err
+	})
+	if err != nil {
 		return nil, 0, s.fault("look for due deliveries", err)
 	}
+	ps, again, err := s.complete(ctx, ps, false)
+	return ps, sqlstore.NextLook(cut, again, next), err
+}
+
+// dueOf reads a part of what is due, at the end of a batch.
+func (s *store) dueOf(ctx context.Context, b *batch, part sqlstore.DuePart, sinks []string, limit int) (ps []checkpoint.Parked, cut bool, err error) {
+	due := make([][]dueKey, len(sinks))
+	window := part.Window(s.tables.configured(), limit)
+	for i, sink := range sinks {
+		b.each(func(r row) error {
+			due[i] = append(due[i], dueKey{checkpoint.Key{Sink: sink, Table: r.text(0), ID: r.text(1)}, int(r.num(2)), r.text(3), r.text(5), r.text(6), r.num(4)})
+			return nil
+		}, dueParked[part], s.cfg.Pipeline, sink, window)
+	}
+	if err := s.send(ctx, b); err != nil {
+		return nil, false, err
+	}
 	for i := range due {
-		slices.SortStableFunc(due[i], func(a, b dueKey) int { return cmp.Compare(b.priority, a.priority) })
+		slices.SortStableFunc(due[i], func(a, b dueKey) int {
+			switch part {
+			case sqlstore.Tried:
+				return cmp.Or(cmp.Compare(a.tried, b.tried), cmp.Compare(a.at, b.at), cmp.Compare(a.position, b.position))
+			case sqlstore.Untried:
+				return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.at, b.at), cmp.Compare(a.position, b.position))
+			}
+			return cmp.Compare(b.priority, a.priority)
+		})
 	}
 	keys, cut := fairShare(due, limit)
-	ps := make([]checkpoint.Parked, 0, len(keys))
+	ps = make([]checkpoint.Parked, 0, len(keys))
 	if err := s.readKeys(ctx, keys, func(p checkpoint.Parked, _ row) error {
 		ps = append(ps, p)
 		return nil
 	}); err != nil {
-		return nil, 0, s.fault("look for due deliveries", err)
+		return nil, false, err
+	}
+	if part == sqlstore.Tried {
+		sqlstore.Arrange(ps, keys)
+		return ps, cut, nil
 	}
 	slices.SortFunc(ps, func(a, b checkpoint.Parked) int {
 		return cmp.Or(cmp.Compare(b.Message.Priority, a.Message.Priority), a.Message.Position.Compare(b.Message.Position), cmp.Compare(a.RowID(), b.RowID()), cmp.Compare(a.Sink, b.Sink))
 	})
-	ps, again, err := s.complete(ctx, ps, false)
-	return ps, sqlstore.NextLook(cut, again, next), err
+	return ps, cut, nil
 }
 
 // fairShare picks deliveries by turns: one with many due lanes, or large messages, does not hide another's sink, not even

@@ -133,7 +133,7 @@ func TestLanesAreExact(t *testing.T) {
 		r.park(ps...)
 		loaded := r.reopen()
 		equal(t, "blocked", len(loaded.Blocked), len(groups))
-		ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 100)
+		ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 100, false)
 		if err != nil || len(ps) != len(groups) {
 			t.Fatalf("due: %s, %v", deliveries(ps), err)
 		}

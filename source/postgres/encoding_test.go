@@ -57,7 +57,7 @@ func TestNarrowEncoding(t *testing.T) {
 	again := retried("mail", failed.Message, 2, 0)
 	again.LastError = "again " + foreign
 	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{again}})
-	ps, _, err := r.st.Due(r.ctx, []string{"mail"}, 10)
+	ps, _, err := r.st.Due(r.ctx, []string{"mail"}, 10, false)
 	if err != nil || len(ps) != 1 {
 		t.Fatalf("due: %v, %v", ps, err)
 	}
@@ -190,7 +190,7 @@ func (r *storeRig) parkThrough(m *outbox.Message, want func(string, *outbox.Mess
 	p := head("mail", m, 0)
 	p.LastError = foreign + "\xfc"
 	r.parkWhole(p)
-	ps, _, err := r.st.Due(r.ctx, []string{"mail"}, 10)
+	ps, _, err := r.st.Due(r.ctx, []string{"mail"}, 10, false)
 	if err != nil || len(ps) != 1 {
 		r.t.Fatalf("due: %v, %v", ps, err)
 	}

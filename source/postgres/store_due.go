@@ -19,16 +19,17 @@ const (
 	unfinishedChunk = 500
 )
 
-// dueParked reads what is due. The index tailbox_parked_due holds one entry a lane, so the lanes that have waited longest
+// dueSelect reads what is due. The index tailbox_parked_due holds one entry a lane, so the lanes that have waited longest
 // are found without a look at what waits behind them. The limits are shared fairly among the sinks: one with many due lanes,
 // or large messages, does not hide another's, not even while what it gets again and again is in flight. Of those that have waited
-// longest, the ones of higher priority are taken first. The answer is in order of priority and position.
-const dueParked = `
+// longest, turn says which are taken first. The answer is in order.
+func dueSelect(where, turn, order string) string {
+	return `
 WITH due AS MATERIALIZED (
-	SELECT d.*, row_number() OVER (PARTITION BY d.sink ORDER BY d.priority DESC, d.next_attempt_at) AS turn
+	SELECT d.*, row_number() OVER (PARTITION BY d.sink ORDER BY ` + turn + `) AS turn
 	FROM unnest($2::text[]) AS s (sink) CROSS JOIN LATERAL (
-		SELECT p.sink, p.source_table, p.message_id, p.next_attempt_at, p.priority, coalesce(octet_length(p.payload), 0) AS bytes FROM {parked} p
-		WHERE p.pipeline = $1 AND p.sink = s.sink AND p.next_attempt_at <= now()
+		SELECT p.sink, p.source_table, p.message_id, p.next_attempt_at, p.tried_at, p.position, p.priority, coalesce(octet_length(p.payload), 0) AS bytes
+		FROM {parked} p WHERE p.pipeline = $1 AND p.sink = s.sink AND p.next_attempt_at <= now()` + where + `
 		ORDER BY p.next_attempt_at LIMIT $5) d
 ), pick AS MATERIALIZED (
 	SELECT sink, source_table, message_id, sum(bytes) OVER (PARTITION BY sink ORDER BY turn) - bytes AS before
@@ -37,7 +38,15 @@ WITH due AS MATERIALIZED (
 SELECT ` + parkedColumns + `
 FROM pick k CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = k.message_id
 	AND q.source_table = k.source_table AND q.sink = k.sink OFFSET 0) p
-WHERE k.before < $4 / greatest(cardinality($2::text[]), 1) ORDER BY p.priority DESC, p.position, p.message_id, p.sink`
+WHERE k.before < $4 / greatest(cardinality($2::text[]), 1) ORDER BY ` + order + `, p.position, p.message_id, p.sink`
+}
+
+// dueParked are the statements. What was never tried has an index of its own: it is found however many others are due before it.
+var dueParked = map[sqlstore.DuePart]string{
+	sqlstore.AllDue:  dueSelect("", "d.priority DESC, d.next_attempt_at", "p.priority DESC"),
+	sqlstore.Untried: dueSelect(" AND p.tries = 0", "d.priority DESC, d.next_attempt_at, d.position", "p.priority DESC"),
+	sqlstore.Tried:   dueSelect(" AND p.tries <> 0", "d.tried_at NULLS FIRST, d.next_attempt_at, d.position", "p.tried_at NULLS FIRST"),
+}
 
 // nextDue is when the next one is due, in seconds from now.
 const nextDue = `
@@ -48,11 +57,10 @@ FROM unnest($2::text[]) AS s (sink) CROSS JOIN LATERAL (
 
 // Due returns the first deliveries of lanes that are due, and how long until the next one is. Where the limit (or 16 MiB of
 // payloads) cut the answer short, the next one is due at once: 1 ms.
-func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoint.Parked, time.Duration, error) {
+func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
 	if err := s.finish(ctx); err != nil {
 		return nil, 0, err
 	}
-	var ps []checkpoint.Parked
 	var next *float64
 	b := &pgx.Batch{}
 	// Plans are made for tables as they were then. Due is called every second or so: no plan is older than that.
@@ -63,17 +71,22 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int) ([]checkpoin
 		}
 		return nil, 0, nil
 	}
-	b.Queue(s.q(dueParked), s.cfg.Pipeline, sinks, limit, dueBytes, sqlstore.DueWindow(tablesOf(&s.tables), limit)).Query(func(rows pgx.Rows) (err error) {
-		ps, err = collectParked(rows)
-		return err
-	})
 	b.Queue(s.q(nextDue), s.cfg.Pipeline, sinks).QueryRow(func(r pgx.Row) error { return r.Scan(&next) })
-	if err := s.send(ctx, b); err != nil {
+	ps, cut, err := sqlstore.Due(limit, probe, func(part sqlstore.DuePart, limit int) (found []checkpoint.Parked, cut bool, err error) {
+		b.Queue(s.q(dueParked[part]), s.cfg.Pipeline, sinks, limit, dueBytes, part.Window(tablesOf(&s.tables), limit)).Query(func(rows pgx.Rows) (err error) {
+			found, err = collectParked(rows)
+			return err
+		})
+		err = s.send(ctx, b)
+		b = &pgx.Batch{}
+		cut = len(found) == limit
+		for _, n := range payloadBySink(found) {
+			cut = cut || n >= dueBytes/max(len(sinks), 1)
+		}
+		return found, cut, err
+	})
+	if err != nil {
 		return nil, 0, s.fault("look for due deliveries", err)
-	}
-	cut := len(ps) == limit
-	for _, n := range payloadBySink(ps) {
-		cut = cut || n >= dueBytes/max(len(sinks), 1)
 	}
 	ps, again, err := s.complete(ctx, ps, false)
 	wait := time.Duration(-1)

@@ -102,7 +102,7 @@ func (r *storeRig) parkWhole(ps ...checkpoint.Parked) *checkpoint.Settled {
 // due names what is due at the sinks, as sink:id, in order.
 func (r *storeRig) due(sinks ...string) string {
 	r.t.Helper()
-	ps, _, err := r.st.Due(r.ctx, sinks, 100)
+	ps, _, err := r.st.Due(r.ctx, sinks, 100, false)
 	if err != nil {
 		r.t.Fatalf("due: %v", err)
 	}

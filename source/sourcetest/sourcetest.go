@@ -291,6 +291,8 @@ func Store(t *testing.T, k Kind) {
 		{name: "FeedbackLater", run: testFeedbackLater, needs: []string{CanFeedBack}},
 		{name: "DueIsFair", run: testDueIsFair},
 		{name: "DueLater", run: testDueLater},
+		{name: "DueProbe", run: testDueProbe},
+		{name: "DueProbeAmongMany", run: testDueProbeAmongMany},
 		{name: "Priority", run: testPriority},
 		{name: "Retention", run: testRetention},
 		{name: "Tenants", run: testTenants},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -102,17 +101,4 @@ func Report(out *checkpoint.Settled, lanes []checkpoint.Lane, states []LaneState
 			out.Next = append(out.Next, lane)
 		}
 	}
-}
-
-// PriorityWindow is how many due deliveries of a sink are compared at a time by their priority: those that have been due longest.
-const PriorityWindow = 2048
-
-// DueWindow is how many due deliveries of a sink are looked at for limit of them: more only where a table has priorities.
-func DueWindow(tables []*outbox.Table, limit int) int {
-	for _, t := range tables {
-		if t.Columns.Priority != "" {
-			return max(limit, PriorityWindow)
-		}
-	}
-	return limit
 }

@@ -19,7 +19,7 @@ func (n *naive) poll(ctx context.Context) error {
 			open = append(open, name)
 		}
 	}
-	due, _, err := n.store.Due(ctx, open, 100)
+	due, _, err := n.store.Due(ctx, open, 100, false)
 	if err != nil {
 		return err
 	}

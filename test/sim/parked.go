@@ -277,26 +277,30 @@ func (s *server) clean(m *message) {
 }
 
 // Due returns the first deliveries of lanes that are due.
-func (x *session) Due(ctx context.Context, names []string, limit int) ([]checkpoint.Parked, time.Duration, error) {
+func (x *session) Due(ctx context.Context, names []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
 	s := &x.inst.w.server
 	var list []checkpoint.Parked
 	var next time.Duration
 	err := x.do(ctx, "due", func() error {
 		now := time.Now()
+		var due []*parked
 		for _, p := range s.parked {
 			if !p.live() || !slices.Contains(names, p.Sink) || s.isHeld(p.lane()) || p.Blocks && s.head(p.lane()) != p || s.behindStray(p) {
 				continue
 			}
-			if !p.due(now) {
-				if d := p.dueAt.Sub(now); next == 0 || d < next {
-					next = d
-				}
-				continue
+			if p.due(now) {
+				due = append(due, p)
+			} else if d := p.dueAt.Sub(now); next == 0 || d < next {
+				next = d
 			}
-			if limit--; limit < 0 {
-				next = time.Millisecond
-				break
-			}
+		}
+		if probe {
+			due = probed(due, limit)
+		}
+		if len(due) > limit {
+			due, next = due[:limit], time.Millisecond
+		}
+		for _, p := range due {
 			list = append(list, p.give())
 		}
 		s.w.logf("due: %d, next in %v", len(list), next)
@@ -306,6 +310,24 @@ func (x *session) Due(ctx context.Context, names []string, limit int) ([]checkpo
 		return nil, 0, err
 	}
 	return list, next, nil
+}
+
+// probed brings what is due, in order of position, into the order in which a probe of limit deliveries takes it.
+func probed(due []*parked, limit int) []*parked {
+	place := make(map[*parked]int, len(due))
+	var untried, tried []*parked
+	for i, p := range due {
+		place[p] = i
+		if p.Tries == 0 {
+			untried = append(untried, p)
+		} else {
+			tried = append(tried, p)
+		}
+	}
+	slices.SortStableFunc(untried, func(a, b *parked) int { return a.dueAt.Compare(b.dueAt) })
+	slices.SortFunc(untried[:min(limit, len(untried))], func(a, b *parked) int { return place[a] - place[b] })
+	slices.SortStableFunc(tried, func(a, b *parked) int { return a.triedAt.Compare(b.triedAt) })
+	return append(untried, tried...)
 }
 
 // behindStray tells whether a message of its group that could not be routed is before a delivery.
