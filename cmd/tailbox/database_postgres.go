@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -89,7 +90,7 @@ func (d postgresDatabase) lanes(ctx context.Context, sel checkpoint.Selection, l
 }
 
 func (db postgresDatabase) send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (string, error) {
-	return sendPostgres(ctx, db.cfg.URL, t, d, o)
+	return sendPostgres(ctx, cmp.Or(db.cfg.LockURL, db.cfg.URL), t, d, o)
 }
 
 func (d postgresDatabase) status(ctx context.Context) (*report, error) {

@@ -15,7 +15,7 @@ import (
 func sendPostgres(ctx context.Context, url string, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
-		return "", fmt.Errorf("connect to source.url: %w", err)
+		return "", fmt.Errorf("connect to the database: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	w, err := outboxpgx.New(ctx, conn, *t, o)

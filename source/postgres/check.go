@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -51,8 +52,15 @@ func (c *checker) add(level Level, cure, what string, args ...any) {
 // means that it could not go on looking; what was found before is returned with it.
 func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
 	c := &checker{cfg: cfg}
-	if c.conn, err = cfg.connect(ctx, cfg.URL); err != nil {
-		c.add(Problem, "correct source.url, start the server, or let it in by pg_hba.conf", "%v", err)
+	if c.conn, err = cfg.connect(ctx); err != nil {
+		cure := "correct source.url, start the server, or let it in by pg_hba.conf"
+		switch {
+		case errors.Is(err, source.ErrStop):
+			cure = "set source.lock_url to a direct connection; source.url needs a pooler that lets replication through (PgBouncer from 1.23 on), or none"
+		case cfg.LockURL != "":
+			cure = "correct source.lock_url, start the server, or let it in by pg_hba.conf"
+		}
+		c.add(Problem, cure, "%v", err)
 		return c.findings, nil
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, c.conn)) }()
@@ -209,33 +217,22 @@ func (c *checker) roleRights(ctx context.Context) error {
 	return closePgConn(ctx, rep)
 }
 
-// lock looks whether the store's session can hold a lock.
+// lock looks whether both addresses lead to the same database.
 func (c *checker) lock(ctx context.Context) error {
-	conn := c.conn
-	if c.cfg.LockURL != "" {
-		other, err := c.cfg.connect(ctx, c.cfg.LockURL)
-		if err != nil {
-			c.add(Problem, "correct source.lock_url", "%v", err)
-			return nil
-		}
-		defer func() { _ = closeConn(ctx, other) }() // it only asked
-		conn = other
-		what, err := elsewhere(ctx, c.conn, other)
-		if err != nil {
-			return err
-		}
-		if what != "" {
-			c.add(Problem, elsewhereCure, "%s", what)
-		}
+	if c.cfg.LockURL == "" {
+		return nil
 	}
-	var pid uint32
-	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-		return err
+	other, err := c.cfg.connectAt(ctx, c.cfg.URL)
+	if err != nil {
+		c.add(Problem, "correct source.url", "%v", err)
+		return nil
 	}
-	if pid != conn.PgConn().PID() {
-		c.add(Problem, "set source.lock_url to a direct connection", "the connection goes through a pooler, where a lock does not belong to one client")
+	defer func() { _ = closeConn(ctx, other) }() // it only asked
+	what, err := elsewhere(ctx, other, c.conn)
+	if err == nil && what != "" {
+		c.add(Problem, elsewhereCure, "%s", what)
 	}
-	return nil
+	return err
 }
 
 // ownTables looks at the relay's tables.

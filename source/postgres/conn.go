@@ -101,12 +101,36 @@ func (c *Config) connConfig(url string) (*pgx.ConnConfig, error) {
 	return cc, nil
 }
 
-// directURL leads to a session of one's own. Whatever stays with a session, such as a lock or a setting, needs one: a pooler on URL
-// hands that on to other clients, or loses it between two transactions.
+// directURL leads to sessions of one's own. Whatever stays with a session, such as a lock, a setting or a prepared statement, needs one: a pooler
+// hands that on to other clients, or loses it between two transactions. Only the replication connection goes to URL.
 func (c *Config) directURL() string { return cmp.Or(c.LockURL, c.URL) }
 
-// connect opens an ordinary connection for SQL, to url (cfg.URL, or cfg.directURL()).
-func (c *Config) connect(ctx context.Context, url string) (*pgx.Conn, error) {
+// connect opens an ordinary connection for SQL, to a session of its own.
+func (c *Config) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := c.connectAt(ctx, c.directURL())
+	if err != nil {
+		return nil, err
+	}
+	if err := ownSession(ctx, conn.PgConn()); err != nil {
+		return nil, errors.Join(err, closeConn(ctx, conn))
+	}
+	return conn, nil
+}
+
+// ownSession refuses a session that is not this client's own: a pooler answers a client with a process id that no server has, in every mode.
+func ownSession(ctx context.Context, conn *pgconn.PgConn) error {
+	rows, err := queryText(ctx, conn, "SELECT pg_catalog.pg_backend_pid()")
+	if err != nil {
+		return fmt.Errorf("look up the session: %w", err)
+	}
+	if rows[0][0] != strconv.FormatUint(uint64(conn.PID()), 10) {
+		return fmt.Errorf("%w: the connection goes through a pooler, such as PgBouncer in any of its modes: set source.lock_url to a direct connection", source.ErrStop)
+	}
+	return nil
+}
+
+// connectAt opens an ordinary connection to url.
+func (c *Config) connectAt(ctx context.Context, url string) (*pgx.Conn, error) {
 	cc, err := c.connConfig(url)
 	if err != nil {
 		return nil, err

@@ -14,11 +14,12 @@ import (
 type place struct{ system, database string }
 
 func placeOf(ctx context.Context, conn *pgx.Conn) (p place, err error) {
-	err = conn.QueryRow(ctx, "SELECT system_identifier::text, current_database() FROM pg_control_system()").Scan(&p.system, &p.database)
+	// By the simple protocol: a pooler may hand prepared statements on to others.
+	rows, err := queryText(ctx, conn.PgConn(), "SELECT system_identifier, pg_catalog.current_database() FROM pg_catalog.pg_control_system()")
 	if err != nil {
 		return p, fmt.Errorf("look which database of which server it is: %w", err)
 	}
-	return p, nil
+	return place{rows[0][0], rows[0][1]}, nil
 }
 
 func (p place) String() string { return fmt.Sprintf("database %s of server %s", p.database, p.system) }
@@ -40,25 +41,17 @@ func elsewhere(ctx context.Context, url, lock *pgx.Conn) (what string, err error
 // elsewhereCure is for what elsewhere finds.
 const elsewhereCure = "let source.lock_url lead to the database of source.url, past the pooler"
 
-// onePlace refuses a source.lock_url that leads elsewhere. Conn is a session that is open already, at url (cfg.URL, or cfg.LockURL).
-func (c *Config) onePlace(ctx context.Context, conn *pgx.Conn, url string) (err error) {
+// onePlace refuses a source.lock_url that leads elsewhere. Conn is a session that is open there already.
+func (c *Config) onePlace(ctx context.Context, conn *pgx.Conn) (err error) {
 	if c.LockURL == "" || c.LockURL == c.URL {
 		return nil
 	}
-	at := c.URL
-	if url == c.URL {
-		at = c.LockURL
-	}
-	other, err := c.connect(ctx, at)
+	read, err := c.connectAt(ctx, c.URL)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeConn(ctx, other)) }()
-	read, lock := other, conn
-	if url == c.URL {
-		read, lock = conn, other
-	}
-	what, err := elsewhere(ctx, read, lock)
+	defer func() { err = errors.Join(err, closeConn(ctx, read)) }()
+	what, err := elsewhere(ctx, read, conn)
 	if err == nil && what != "" {
 		err = fmt.Errorf("%s: %s: %w", what, elsewhereCure, source.ErrStop)
 	}

@@ -43,7 +43,7 @@ const pollSettings = `SELECT pg_catalog.set_config(name, value, false) FROM (VAL
 
 // openPoll opens a session for polling, and looks the table up. The caller closes the connection, also after an error.
 func (c *Config) openPoll(ctx context.Context) (*pgx.Conn, *pollTable, error) {
-	conn, err := c.connect(ctx, c.directURL())
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -88,15 +88,15 @@ func TestSessionsGoPastThePooler(t *testing.T) {
 	r.cfg.URL, r.cfg.LockURL, r.cfg.Logger = pooled(t, direct), direct, r.cfg.logger()
 	own := func(what string, conn *pgx.Conn) {
 		t.Helper()
-		if err := (&store{cfg: r.cfg, conn: conn}).ownSession(r.ctx); err != nil {
+		if err := ownSession(r.ctx, conn.PgConn()); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	through, err := r.cfg.connect(r.ctx, r.cfg.URL)
+	through, err := r.cfg.connectAt(r.ctx, r.cfg.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&store{cfg: r.cfg, conn: through}).ownSession(r.ctx); !errors.Is(err, source.ErrStop) {
+	if err := ownSession(r.ctx, through.PgConn()); !errors.Is(err, source.ErrStop) {
 		t.Errorf("a session of the pooler: %v", err)
 	}
 	_ = closeConn(r.ctx, through)
@@ -128,5 +128,67 @@ func TestSessionsGoPastThePooler(t *testing.T) {
 	}
 	if dropped, _, err := Uninstall(r.ctx, r.cfg, true); err != nil || len(dropped) != 3 {
 		t.Errorf("uninstall: %v, %v", dropped, err)
+	}
+}
+
+// Debian's PgBouncer: without source.lock_url each command is refused with the fix, in every mode; with it they work in every mode, since nothing
+// but the connection that reads the log goes through the pooler. That one a pooler of this version refuses.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"session", "transaction", "statement"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			r := newBareRig(t, servers.Shared(t, "17"), shape("tailbox", "outbox"))
+			direct := r.cfg.URL
+			r.cfg.URL, r.cfg.Logger = servers.PgBouncer(t, r.pg, mode, r.db), r.cfg.logger()
+			const fix = "set source.lock_url to a direct connection"
+			refused := func(what string, err error) {
+				t.Helper()
+				if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), fix) {
+					t.Errorf("%s through the pooler: %v, want the fix", what, err)
+				}
+			}
+			for range 3 { // the pool's second connection, and one that was used before
+				_, err := Init(r.ctx, r.cfg)
+				refused("init", err)
+				_, err = Status(r.ctx, r.cfg)
+				refused("status", err)
+				_, err = OpenStore(r.ctx, r.cfg)
+				refused("run", err)
+				if problems := levels(r.check(), Problem); !strings.Contains(problems, fix) || strings.Contains(problems, "42P05") {
+					t.Errorf("check through the pooler: %s", problems)
+				}
+			}
+			r.cfg.LockURL = direct
+			for range 3 {
+				// Init ends at the replication connection, which this pooler does not let through.
+				if _, err := Init(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "replication") || sqlState(err) == "42P05" {
+					t.Errorf("init: %v", err)
+				}
+				if problems := levels(r.check(), Problem); !strings.Contains(problems, "connect past the pooler") || strings.Contains(problems, "42P05") {
+					t.Errorf("check: %s", problems)
+				}
+			}
+			past := r.cfg
+			past.URL = direct
+			if _, err := Init(r.ctx, past); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if _, err := Status(r.ctx, r.cfg); err != nil {
+					t.Errorf("status: %v", err)
+				}
+				st, err := OpenStore(r.ctx, r.cfg)
+				if err != nil {
+					t.Fatalf("run: %v", err)
+				}
+				if _, err := st.Load(r.ctx); err != nil {
+					t.Errorf("run: %v", err)
+				}
+				if err := st.Close(r.ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // openReader opens a store that only looks, or writes requests: it has no lock.
 func openReader(ctx context.Context, cfg Config) (*store, error) {
-	s, err := openReaderAt(ctx, cfg, cfg.URL)
+	s, err := openAnyReader(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -28,9 +28,9 @@ func openReader(ctx context.Context, cfg Config) (*store, error) {
 	return s, nil
 }
 
-// openReaderAt connects, and finds the relay's tables, of whatever version.
-func openReaderAt(ctx context.Context, cfg Config, url string) (*store, error) {
-	conn, err := cfg.connect(ctx, url)
+// openAnyReader connects, and finds the relay's tables, of whatever version.
+func openAnyReader(ctx context.Context, cfg Config) (*store, error) {
+	conn, err := cfg.connect(ctx)
 	if err != nil {
 		return nil, err
 	}

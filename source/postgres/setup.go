@@ -18,12 +18,12 @@ const setupLockTimeout = "SET LOCAL lock_timeout = '5s'"
 // after a migration did. It makes no slot and no checkpoint, but where the pipeline has no checkpoint yet, it looks first
 // whether they can be made, and tells all that is missing before it creates anything.
 func Init(ctx context.Context, cfg Config) (done []string, err error) {
-	conn, err := cfg.connect(ctx, cfg.URL)
+	conn, err := cfg.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
-	if err := cfg.onePlace(ctx, conn, cfg.URL); err != nil {
+	if err := cfg.onePlace(ctx, conn); err != nil {
 		return nil, err
 	}
 	if err := prerequisites(ctx, cfg, conn); err != nil {

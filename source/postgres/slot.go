@@ -272,7 +272,7 @@ func (c *Config) patiently(ctx context.Context, conn *pgconn.PgConn, command str
 
 // blockers names the transactions that a slot's creation waits for.
 func (c *Config) blockers(ctx context.Context) (who string, err error) {
-	conn, err := c.connect(ctx, c.URL)
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return "", err
 	}

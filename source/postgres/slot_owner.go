@@ -93,7 +93,7 @@ func (s *store) ownerOf(ctx context.Context, slot *slotState) (slotOwner, error)
 
 // withState calls look with the relay's tables, on a connection of its own; nil where they are missing.
 func (c *Config) withState(ctx context.Context, look func(*store) error) (err error) {
-	conn, err := c.connect(ctx, c.URL)
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (c *Config) dropSlot(ctx context.Context, conn *pgconn.PgConn, server *serv
 
 // takeSnapshot opens a transaction that sees what an exported snapshot sees.
 func (c *Config) takeSnapshot(ctx context.Context, name string) (*pgx.Conn, error) {
-	conn, err := c.connect(ctx, c.directURL())
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (s *tableSnapshot) Judge(ctx context.Context, known source.Known) (bool, er
 
 // Judge implements source.Judge.
 func (s *Source) Judge(ctx context.Context, known source.Known) (sweep bool, err error) {
-	conn, err := s.cfg.connect(ctx, s.cfg.directURL())
+	conn, err := s.cfg.connect(ctx)
 	if err != nil {
 		return false, err
 	}

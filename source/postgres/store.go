@@ -95,7 +95,7 @@ func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
 }
 
 func openStore(ctx context.Context, cfg Config) (*store, error) {
-	conn, err := cfg.connect(ctx, cfg.directURL())
+	conn, err := cfg.connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -116,9 +116,6 @@ func (s *store) open(ctx context.Context) error {
 	if _, err := s.conn.Exec(ctx, "SET client_connection_check_interval = '5s'"); err != nil && sqlState(err) == "" {
 		return s.fault("set up the store's session", err)
 	}
-	if err := s.ownSession(ctx); err != nil {
-		return err
-	}
 	var standby, locked bool
 	if err := s.conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil {
 		return s.fault("look whether the server is the primary", err)
@@ -132,7 +129,7 @@ func (s *store) open(ctx context.Context) error {
 	if !locked {
 		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
 	}
-	if err := s.cfg.onePlace(ctx, s.conn, s.cfg.directURL()); err != nil { // takes a connection more, which a standby need not take each second
+	if err := s.cfg.onePlace(ctx, s.conn); err != nil { // takes a connection more, which a standby need not take each second
 		return err
 	}
 	if err := s.findTables(ctx); err != nil {
@@ -149,19 +146,6 @@ func (s *store) open(ctx context.Context) error {
 		return err
 	}
 	return s.remember(ctx)
-}
-
-// ownSession refuses a session that is not this client's own: a pooler answers a client with a process id that no server has.
-func (s *store) ownSession(ctx context.Context) error {
-	var pid uint32
-	if err := s.conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-		return s.fault("look up the session", err)
-	}
-	if pid != s.conn.PgConn().PID() {
-		return fmt.Errorf("%w: the connection goes through a pooler, where a lock does not belong to one client: "+
-			"set source.lock_url to a direct connection", source.ErrStop)
-	}
-	return nil
 }
 
 // findTables finds the schema of the relay's tables, and looks whether they are there.

@@ -273,7 +273,7 @@ func (w *watch) connect(ctx context.Context) (err error) {
 	if w.conn != nil {
 		return nil
 	}
-	if w.conn, err = w.cfg.connect(ctx, w.cfg.directURL()); err != nil {
+	if w.conn, err = w.cfg.connect(ctx); err != nil {
 		return err
 	}
 	_, err = w.conn.Exec(ctx, noTimeouts) // it says nothing for long

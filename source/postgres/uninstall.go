@@ -42,23 +42,20 @@ $tailbox$;
 // about it. It refuses while a relay runs, and, without force, while deliveries are parked: they would be lost. The outbox
 // tables stay.
 func Uninstall(ctx context.Context, cfg Config, force bool) (dropped, left []string, err error) {
-	s, err := openReaderAt(ctx, cfg, cfg.directURL())
+	s, err := openAnyReader(ctx, cfg)
 	if err != nil && !errors.Is(err, checkpoint.ErrNoTables) {
 		return nil, nil, err
 	}
 	if s == nil {
 		// Without tables there is nothing parked and nobody runs; slot and publication may be there.
-		conn, err := cfg.connect(ctx, cfg.directURL())
+		conn, err := cfg.connect(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		s = &store{cfg: cfg, conn: conn}
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
-	if err := s.ownSession(ctx); err != nil {
-		return nil, nil, fmt.Errorf("uninstall: %w", err)
-	}
-	if err := cfg.onePlace(ctx, s.conn, cfg.directURL()); err != nil {
+	if err := cfg.onePlace(ctx, s.conn); err != nil {
 		return nil, nil, fmt.Errorf("uninstall: %w", err)
 	}
 	var free bool
