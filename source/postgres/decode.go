@@ -92,7 +92,7 @@ func (d *decoder) column(p *plan, i int, vals []value) (b []byte, null bool, err
 	switch {
 	case err != nil:
 		return nil, false, err
-	case ok && v.owned:
+	case ok && v.owned && 2*len(b) >= len(v.data): // or the blanks of a char(n) would stay in memory with it
 		return b[:len(b):len(b)], false, nil
 	case ok:
 		return d.CopyOf(b), false, nil

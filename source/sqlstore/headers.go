@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -25,9 +26,18 @@ func AppendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 // error, and returns none then.
 func BoundedHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 	var b outbox.HeaderBounds
-	all, err := appendHeaders(hs, text, func(h *outbox.Header, _ bool) error { return b.Add(h) })
+	size := 0
+	all, err := appendHeaders(hs, text, func(h *outbox.Header, _ bool) error {
+		size += len(h.Name) + len(h.Value)
+		return b.Add(h)
+	})
 	if err != nil {
 		return hs, err
+	}
+	if len(text) > 4*size+1024 { // or white space would stay in memory with them, and nobody counts it
+		for i := len(hs); i < len(all); i++ {
+			all[i].Name, all[i].Value = strings.Clone(all[i].Name), bytes.Clone(all[i].Value)
+		}
 	}
 	return all, nil
 }
@@ -155,7 +165,7 @@ func jsonString(text []byte, i int) (s []byte, end int, err error) {
 
 // escapedString reads a string that starts at i and has its first escape at j. Bytes that are no UTF-8 stay what they are.
 func escapedString(text []byte, i, j int) (s []byte, end int, err error) {
-	s = append(make([]byte, 0, len(text)-i), text[i+1:j]...)
+	s = append([]byte{}, text[i+1:j]...)
 	for j < len(text) {
 		switch c := text[j]; {
 		case c == '"':
@@ -169,9 +179,9 @@ func escapedString(text []byte, i, j int) (s []byte, end int, err error) {
 		case j+1 >= len(text):
 			return nil, j, errHeaders
 		}
-		const names, bytes = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+		const names, meant = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
 		if n := strings.IndexByte(names, text[j+1]); n >= 0 {
-			s = append(s, bytes[n])
+			s = append(s, meant[n])
 			j += 2
 			continue
 		}
