@@ -3,7 +3,7 @@
 //
 // # The road of a message
 //
-// source.Run emits a batch (receive.go: it waits for memory and is routed in the source's goroutine) -> each message
+// source.Run emits a batch (receive.go: it is routed and waits for memory in the source's goroutine) -> each message
 // gets a number in the tracker and a delivery in one lane per sink -> lanes that are ready form calls (dispatch.go) ->
 // sink.Deliver -> the answers (answer.go) become outcomes, retries in memory, or parked deliveries (park.go) -> a
 // settlement makes outcomes and checkpoint durable in one transaction (settle.go) -> source.Confirm. The order deliver <

@@ -83,7 +83,9 @@ func (e *envelope) parse(content []byte) error {
 func (e *envelope) member(d *json.Decoder, content []byte, name string, members map[string]any, seen map[string]bool) error {
 	into := members[name]
 	again := seen[name]
-	seen[name] = true
+	if into != nil { // of others there may be any number
+		seen[name] = true
+	}
 	switch {
 	case into == nil:
 		var skipped json.RawMessage
