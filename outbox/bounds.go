@@ -13,7 +13,8 @@ const (
 	// MaxIndexed is for an ID, a Type, a Tenant, and for the Group by which tailbox keeps a lane. The relay's tables are indexed by ID and Group,
 	// and an index of Postgres takes 2,700 bytes, one of MySQL 3,072.
 	MaxIndexed = 1 << 10
-	// MaxGroup is for the group that the application wrote, for a Key, and for a Topic, of which each sink takes less.
+	// MaxGroup is for the group that the application wrote, for a Key, and for all other texts: a Topic, of which each sink takes less, ContentType,
+	// IdempotencyKey and CorrelationID.
 	MaxGroup = 64 << 10
 	// MaxHeaders is for the number of headers, MaxHeaderBytes for their names and values together, MaxHeaderName for one name.
 	MaxHeaders, MaxHeaderBytes, MaxHeaderName = 100, 64 << 10, 256
@@ -66,7 +67,7 @@ func Shorten(text string) string {
 
 // A Part is a part of a message that is beyond its bound.
 type Part struct {
-	// Name is that of the part in the configuration's `columns`: type, tenant, topic or key.
+	// Name is that of the part in the configuration's `columns`, such as type.
 	Name string
 	// Why says how large it is, and how large it may be.
 	Why string
@@ -76,7 +77,8 @@ type Part struct {
 // was; the others go. ID, Group and Headers are not its affair: those who read them bound them, because a row without an ID needs another one, and
 // headers are counted before there is memory for all of them.
 func (m *Message) Bound() *Part {
-	if len(m.Type) <= MaxIndexed && len(m.Tenant) <= MaxIndexed && len(m.Topic) <= MaxGroup && len(m.Key) <= MaxGroup {
+	if len(m.Type) <= MaxIndexed && len(m.Tenant) <= MaxIndexed && len(m.Topic) <= MaxGroup && len(m.Key) <= MaxGroup && len(m.ContentType) <= MaxGroup &&
+		len(m.IdempotencyKey) <= MaxGroup && len(m.CorrelationID) <= MaxGroup {
 		return nil
 	}
 	var first *Part
@@ -92,11 +94,16 @@ func (m *Message) Bound() *Part {
 	if over("tenant", len(m.Tenant), MaxIndexed) {
 		m.Tenant = ""
 	}
-	if over("topic", len(m.Topic), MaxGroup) {
-		m.Topic = ""
-	}
 	if over("key", len(m.Key), MaxGroup) {
 		m.Key = nil
+	}
+	for _, part := range []struct {
+		name string
+		text *string
+	}{{"topic", &m.Topic}, {"content_type", &m.ContentType}, {"idempotency_key", &m.IdempotencyKey}, {"correlation_id", &m.CorrelationID}} {
+		if over(part.name, len(*part.text), MaxGroup) {
+			*part.text = ""
+		}
 	}
 	return first
 }

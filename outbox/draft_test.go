@@ -66,6 +66,7 @@ func TestValuesRefused(t *testing.T) {
 		{tailbox, outbox.Draft{Type: "t", Tenant: strings.Repeat("x", outbox.MaxIndexed+1)}, "Tenant", "1025"},
 		{tailbox, outbox.Draft{Type: "t", Group: strings.Repeat("x", outbox.MaxGroup+1)}, "Group", "65537"},
 		{tailbox, outbox.Draft{Type: "t", Key: strings.Repeat("x", outbox.MaxGroup+1)}, "Key", "65537"},
+		{tailbox, outbox.Draft{Type: "t", CorrelationID: strings.Repeat("x", outbox.MaxGroup+1)}, "CorrelationID", "65537"},
 		{tailbox, outbox.Draft{Type: "t", Headers: map[string]string{strings.Repeat("x", 257): ""}}, "Headers", "257"},
 		{debezium, outbox.Draft{Type: "t", Topic: strings.Repeat("x", 40_000), Key: strings.Repeat("x", 40_000)}, "Group", "80001"},
 	} {

@@ -148,14 +148,16 @@ func (p *placing) deliverable() {
 		p.refuse("Type", "has %d bytes, and may have %d", len(d.Type), MaxIndexed)
 	case len(d.Tenant) > MaxIndexed:
 		p.refuse("Tenant", "has %d bytes, and may have %d", len(d.Tenant), MaxIndexed)
-	case len(d.Topic) > MaxGroup:
-		p.refuse("Topic", "has %d bytes, and may have %d", len(d.Topic), MaxGroup)
-	case len(d.Key) > MaxGroup:
-		p.refuse("Key", "has %d bytes, and may have %d", len(d.Key), MaxGroup)
 	case d.MaxAttempts < 0:
 		p.refuse("MaxAttempts", "is %d: it is above 0, or 0 for the route's own", d.MaxAttempts)
 	case d.Once && d.IdempotencyKey == "":
 		p.refuse("Once", "needs an IdempotencyKey: make one with outbox.Key")
+	}
+	for name, text := range map[string]string{"Topic": d.Topic, "Key": d.Key, "ContentType": d.ContentType, "IdempotencyKey": d.IdempotencyKey, "CorrelationID": d.CorrelationID} {
+		if len(text) > MaxGroup {
+			p.refuse(name, "has %d bytes, and may have %d", len(text), MaxGroup)
+			return
+		}
 	}
 	var bounds HeaderBounds
 	for name, value := range d.Headers {

@@ -128,7 +128,8 @@ func (p *plan) bound(m *outbox.Message) {
 	if over == nil {
 		return
 	}
-	i := map[string]int{"type": p.typ, "tenant": p.tenant, "topic": p.topic, "key": p.key}[over.Name]
+	i := map[string]int{"type": p.typ, "tenant": p.tenant, "topic": p.topic, "key": p.key, "content_type": p.contentType, "idempotency_key": p.idempotencyKey,
+		"correlation_id": p.correlationID}[over.Name]
 	if m.Fault == nil || p.routes(i) {
 		columns.Undecodable(m, fmt.Sprintf("field %s of %s is beyond its bound: %s: shorten it at its writer, then edit or drop the message",
 			p.names[i], p.table, over.Why))

@@ -215,7 +215,7 @@ func openOn(t testing.TB, my *servers.My, s sourcetest.Setup) *kitDatabase {
 		}
 		if c := &table.Columns; table.Wide {
 			ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s MODIFY %s VARCHAR(700) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL", tableName(&table.Table), quoteIdent(c.ID)))
-			for _, column := range append([]string{c.Type, c.Topic, c.Key, c.Tenant}, c.Group...) {
+			for _, column := range append([]string{c.Type, c.Topic, c.Key, c.Tenant, c.ContentType, c.CorrelationID}, c.Group...) {
 				ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s MODIFY %s LONGTEXT", tableName(&table.Table), quoteIdent(column)))
 			}
 		}

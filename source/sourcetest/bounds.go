@@ -44,6 +44,8 @@ func boundedRows() (list []bounded) {
 	sized("a tenant", outbox.MaxIndexed, "may have 1024", func(m *outbox.Message, s string) { m.Tenant = s })
 	sized("a key", outbox.MaxGroup, "may have 65536", func(m *outbox.Message, s string) { m.Key = []byte(s) })
 	sized("a topic", outbox.MaxGroup, "may have 65536", func(m *outbox.Message, s string) { m.Topic = s })
+	sized("a content type", outbox.MaxGroup, "may have 65536", func(m *outbox.Message, s string) { m.ContentType = s })
+	sized("a correlation id", outbox.MaxGroup, "may have 65536", func(m *outbox.Message, s string) { m.CorrelationID = s })
 	sized("a group", outbox.MaxGroup, "more than 65536 bytes", func(m *outbox.Message, s string) { m.Group = s })
 	add("a group that is just indexed", "", "", func(m *outbox.Message) { m.Group = strings.Repeat("y", outbox.MaxIndexed) })
 	add("a group that is not", "", "", func(m *outbox.Message) { m.Group = strings.Repeat("y", outbox.MaxIndexed+1) })
@@ -115,12 +117,13 @@ func (b *bounded) check(t *testing.T, road string, got *outbox.Message) {
 	if wantStandIn := len(w.ID) > outbox.MaxIndexed; outbox.IsStandInID(got.ID) != wantStandIn || !wantStandIn && got.ID != w.ID {
 		t.Errorf("%s: %s: id %.100q", road, b.what, got.ID)
 	}
-	if b.class == "" && (got.Type != w.Type || got.Tenant != w.Tenant || string(got.Key) != string(w.Key) || got.Topic != w.Topic ||
+	if b.class == "" && (got.Type != w.Type || got.Tenant != w.Tenant || string(got.Key) != string(w.Key) || got.Topic != w.Topic || got.ContentType != w.ContentType || got.CorrelationID != w.CorrelationID ||
 		len(got.Headers) != len(w.Headers) || string(got.Payload) != string(w.Payload)) {
 		t.Errorf("%s: %s: it was changed", road, b.what)
 	}
 	for what, n := range map[string]int{"id": len(got.ID) - outbox.MaxIndexed, "type": len(got.Type) - outbox.MaxIndexed, "tenant": len(got.Tenant) - outbox.MaxIndexed,
-		"group": len(got.Group) - outbox.MaxIndexed, "key": len(got.Key) - outbox.MaxGroup, "topic": len(got.Topic) - outbox.MaxGroup, "headers": len(got.Headers) - outbox.MaxHeaders} {
+		"group": len(got.Group) - outbox.MaxIndexed, "key": len(got.Key) - outbox.MaxGroup, "topic": len(got.Topic) - outbox.MaxGroup,
+		"content type": len(got.ContentType) - outbox.MaxGroup, "correlation id": len(got.CorrelationID) - outbox.MaxGroup, "headers": len(got.Headers) - outbox.MaxHeaders} {
 		if n > 0 {
 			t.Errorf("%s: %s: %s is %d beyond its bound", road, b.what, what, n)
 		}

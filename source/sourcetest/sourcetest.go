@@ -121,7 +121,7 @@ type Table struct {
 	// IDType and PayloadType are keys of Kind.IDs and Kind.Payloads. "" is what `tailbox init` makes of the shape: there ids
 	// are UUIDs in text.
 	IDType, PayloadType string
-	// Wide: id, type, topic, group, key and tenant are texts of any length, of which the id has a unique index.
+	// Wide: id, type, topic, group, key, tenant, content type and correlation id are texts of any length, of which the id has a unique index.
 	Wide bool
 }
 
