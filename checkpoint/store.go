@@ -269,7 +269,7 @@ const (
 	VerbReplay    Verb = "replay"     // dead deliveries become due; attempts start again
 	VerbEdit      Verb = "edit"       // change a dead delivery's message and replay it
 	VerbDrop      Verb = "drop"       // give a delivery up
-	VerbSkip      Verb = "skip"       // dead heads of groups no longer block
+	VerbSkip      Verb = "skip"       // heads of groups no longer block, dead ones or, with States, retrying ones, which become dead
 	VerbHold      Verb = "hold"       // a group waits until resume
 	VerbResume    Verb = "resume"     // ends hold, or a sink's pause
 	VerbPause     Verb = "pause"      // a sink gets no deliveries until resume

@@ -154,6 +154,14 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 	if sel.Table, err = p.tableNamed(ctx, db, "dead "+string(v), sel.Table); err != nil {
 		return err
 	}
+	one, many := "delivery", "deliveries"
+	if v == checkpoint.VerbDrop && len(ids) > 0 && d.selector.state == "" {
+		if retried, err := onlyRetried(ctx, db, &sel); err != nil {
+			return err
+		} else if retried {
+			one, many = "delivery that was retried", "deliveries that were retried"
+		}
+	}
 	if d.dryRun {
 		limit := listLimit
 		if sel.Limit > 0 {
@@ -177,8 +185,24 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 	}
 	sel.AllowReorder = d.reorder
 	request := &verb{request: checkpoint.Request{Verb: v, Selection: sel, Reason: d.why}, noWait: d.noWait,
-		done: func(n int) string { return past + " " + count(n, "delivery", "deliveries") }}
+		done: func(n int) string { return past + " " + count(n, one, many) }}
 	return request.perform(ctx, sh, db)
+}
+
+// onlyRetried tells whether a selection finds nothing that is dead, but something that is retried: then it is about that.
+func onlyRetried(ctx context.Context, db database, sel *checkpoint.Selection) (bool, error) {
+	dead, _, err := db.parked(ctx, *sel, 1)
+	if err != nil || len(dead) > 0 {
+		return false, err
+	}
+	other := *sel
+	other.States = []checkpoint.State{checkpoint.StateRetrying}
+	found, _, err := db.parked(ctx, other, 1)
+	if err != nil || len(found) == 0 {
+		return false, err
+	}
+	*sel = other
+	return true, nil
 }
 
 func newDeadReplay() *command {
@@ -201,6 +225,7 @@ func newDeadDrop() *command {
 	d := &deadVerb{}
 	return &command{
 		name: "drop", args: "[ID…]", about: "gives deliveries up for good; needs --why",
+		long:    "An ID of which nothing is dead, but something is retried, is dropped as well; its group goes on.",
 		example: `tailbox dead drop 5f0c7e0a-… --why "customer was deleted"` + "\ntailbox dead drop 5 --table orders_outbox --why TICKET-7",
 		flags:   d.flags,
 		run: func(ctx context.Context, sh *shell, ids []string) error {

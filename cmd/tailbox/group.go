@@ -4,7 +4,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
 )
@@ -18,7 +20,8 @@ func newGroup() *command {
 		sub: []*command{
 			newGroupList(), newGroupShow(),
 			newGroupVerb(checkpoint.VerbReplay, "makes the dead deliveries of groups due again, in order", "replaying", "delivery", "deliveries"),
-			newGroupVerb(checkpoint.VerbSkip, "lets groups go on past their dead deliveries, which stay dead", "passed", "dead delivery", "dead deliveries"),
+			newGroupVerb(checkpoint.VerbSkip, "lets groups go on past their dead deliveries, which stay dead, or else past a first one that is retried, which becomes dead",
+				"passed", "dead delivery", "dead deliveries"),
 			newGroupVerb(checkpoint.VerbHold, "makes groups wait until resume", "holding", "group", "groups"),
 			newGroupVerb(checkpoint.VerbResume, "ends hold", "resumed", "group", "groups"),
 		},
@@ -128,9 +131,60 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *command 
 			}
 			v := &verb{request: checkpoint.Request{Verb: name, Reason: why, Selection: at.in(checkpoint.Selection{Groups: names})}, noWait: noWait,
 				groups: name == checkpoint.VerbResume, done: func(n int) string { return past + " " + count(n, one, many) }}
+			if name == checkpoint.VerbSkip {
+				return v.skip(ctx, sh, db)
+			}
 			return v.perform(ctx, sh, db)
 		},
 	}
+}
+
+// skip passes the dead deliveries of groups. A group in which nothing is dead and whose first delivery at one sink is retried goes on past
+// that: it becomes dead.
+func (v *verb) skip(ctx context.Context, sh *shell, db database) error {
+	sel := v.request.Selection
+	lanes, err := db.lanes(ctx, sel, 0)
+	if err != nil {
+		return err
+	}
+	dead, retried := map[string]bool{}, map[string][]string{}
+	for i := range lanes {
+		switch l := &lanes[i]; {
+		case l.First == nil:
+		case l.First.State == checkpoint.StateDead:
+			dead[l.Group] = true
+		case l.First.State == checkpoint.StateRetrying:
+			retried[l.Group] = append(retried[l.Group], l.Sink)
+		}
+	}
+	var rest []string
+	at := map[string][]string{} // groups by the sink at which they are retried
+	for _, group := range sel.Groups {
+		sinks := retried[group]
+		switch {
+		case dead[group] || len(sinks) == 0:
+			rest = append(rest, group)
+		case len(sinks) > 1:
+			return wrongUsage("group skip: the first delivery of group %s is retried at several sinks, %s: choose one with --sink", group, strings.Join(sinks, ", "))
+		default:
+			at[sinks[0]] = append(at[sinks[0]], group)
+		}
+	}
+	for _, sink := range slices.Sorted(maps.Keys(at)) {
+		w := *v
+		w.request.Selection = checkpoint.Selection{Groups: at[sink], Sink: sink, States: []checkpoint.State{checkpoint.StateRetrying}}
+		w.done = func(n int) string {
+			return "passed " + count(n, "delivery that was retried, and is a dead letter now", "deliveries that were retried, and are dead letters now")
+		}
+		if err := w.perform(ctx, sh, db); err != nil {
+			return err
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	v.request.Selection.Groups = rest
+	return v.perform(ctx, sh, db)
 }
 
 // fits refuses a sink at which a verb for groups can do nothing: one that is not there can only be resumed where it is held

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -78,7 +79,7 @@ func (s *selector) flags(fs *flag.FlagSet, limit int) {
 	fs.StringVar(&s.group, "group", "", "only this message group, `NAME`")
 	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`")
 	fs.StringVar(&s.reason, "reason", "", "only deliveries whose error or error class matches `GLOB`")
-	fs.StringVar(&s.state, "state", "dead", "states, a `LIST` of dead, retrying, waiting")
+	fs.StringVar(&s.state, "state", "", "states, a `LIST` of dead, retrying, waiting (default dead)")
 	fs.IntVar(&s.limit, "limit", limit, "at most `N` deliveries; 0 = no limit")
 }
 
@@ -91,7 +92,7 @@ func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
 	if s.limit < 0 {
 		return sel, wrongUsage("--limit %d: must not be negative", s.limit)
 	}
-	for word := range strings.SplitSeq(s.state, ",") {
+	for word := range strings.SplitSeq(cmp.Or(s.state, string(checkpoint.StateDead)), ",") {
 		state := checkpoint.State(strings.TrimSpace(word))
 		if !slices.Contains([]checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}, state) {
 			return sel, wrongUsage("--state %q: must be a list of dead, retrying, waiting", word)

@@ -70,8 +70,11 @@ func (s *store) askedAt(ctx context.Context, r *checkpoint.Request) (time.Time, 
 // matches tells whether a delivery is among those that a selection narrows down to.
 func matches(sel *checkpoint.Selection, v *view, asked time.Time) bool {
 	since := v.ParkedAt
-	if v.State == checkpoint.StateDead {
+	switch {
+	case v.State == checkpoint.StateDead:
 		since = v.ChangedAt
+	case v.State == checkpoint.StateRetrying && v.Tries == 1 && v.TriedAt != nil: // failed first
+		since = *v.TriedAt
 	}
 	switch {
 	case !asked.IsZero() && since.After(asked):

@@ -97,7 +97,25 @@ func (e effects) Drop(ctx context.Context, rows []sqlstore.SelectedRow, why stri
 }
 
 func (e effects) Skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
+	retried := slices.DeleteFunc(slices.Clone(rows), func(r sqlstore.SelectedRow) bool { return r.State != checkpoint.StateRetrying })
+	e.superseded = append(e.superseded, sqlstore.Retried(rows)...)
+	if err := e.alter(ctx, oids(retried), bson.D{{Key: "$set", Value: bson.D{{Key: "state", Value: checkpoint.StateDead}, {Key: "changed_at", Value: e.now}}},
+		{Key: "$unset", Value: bson.D{{Key: "next_attempt_at", Value: ""}}}}); err != nil {
+		return err
+	}
 	return e.alter(ctx, oids(rows), bson.D{{Key: "$set", Value: bson.D{{Key: "blocks", Value: false}}}})
+}
+
+func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]checkpoint.Key, error) {
+	found, err := e.s.heads(ctx, lanes)
+	if err != nil {
+		return nil, err
+	}
+	heads := make(map[checkpoint.Lane]checkpoint.Key, len(found))
+	for lane, h := range found {
+		heads[lane] = checkpoint.Key{Sink: lane.Sink, Table: h.Table, ID: h.ID}
+	}
+	return heads, nil
 }
 
 func (e effects) ReadParked(ctx context.Context, rows []sqlstore.SelectedRow) (map[sqlstore.ParkedKey]*checkpoint.Parked, error) {

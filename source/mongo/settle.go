@@ -110,7 +110,7 @@ type attempt struct {
 	states  map[checkpoint.Lane]sqlstore.LaneState
 	work    []*rowWork
 	skipped map[int]bool // indexes of Rows that are locked
-	// superseded are deliveries that became dead because newer ones were parked. untold is what business documents are not told.
+	// superseded are deliveries that became dead because newer ones were parked, or an operator skipped them. untold is what business documents are not told.
 	superseded []checkpoint.Key
 	untold     *untold
 }

@@ -19,6 +19,8 @@ const headChunk = 2000
 type head struct {
 	Group    string           `bson:"_id"`
 	OID      bson.ObjectID    `bson:"oid"`
+	Table    string           `bson:"table"`
+	ID       string           `bson:"id"`
 	Position string           `bson:"position"`
 	State    checkpoint.State `bson:"state"`
 	Next     *time.Time       `bson:"next"`
@@ -40,6 +42,7 @@ func (s *store) heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpo
 					bson.E{Key: "message_group", Value: bson.D{{Key: "$in", Value: part}}})}},
 				bson.D{{Key: "$sort", Value: bson.D{{Key: "message_group", Value: 1}, {Key: "position", Value: 1}, {Key: "message_id", Value: 1}}}},
 				bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$message_group"}, {Key: "oid", Value: first("_id")},
+					{Key: "table", Value: first("source_table")}, {Key: "id", Value: first("message_id")},
 					{Key: "position", Value: first("position")}, {Key: "state", Value: first("state")}, {Key: "next", Value: first("next_attempt_at")}}}},
 			}, options.Aggregate().SetHint(laneIndex))
 			if err != nil {

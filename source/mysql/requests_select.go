@@ -13,9 +13,10 @@ import (
 
 const (
 	// selectedColumns are what a selection reads of a delivery; the last one tells whether it matches. A request does not reach
-	// what was parked, or died, after it was asked for.
+	// what was parked, died, or failed first, after it was asked for.
 	selectedColumns = `p.sink, p.message_group, p.position, p.message_id, p.source_table, p.state, p.blocks, p.alone, p.row_settled,
-	p.state IN (?) AND ? AND COALESCE(IF(p.state = 'dead', p.changed_at, p.parked_at) <= (SELECT requested_at FROM {request} WHERE id = ?), 1)`
+	p.state IN (?) AND ? AND COALESCE(IF(p.state = 'dead', p.changed_at,
+	IF(p.state = 'retrying' AND p.tries = 1, p.tried_at, p.parked_at)) <= (SELECT requested_at FROM {request} WHERE id = ?), 1)`
 
 	// selectedAfter is the condition for what follows a delivery in the order of requests, in the words that an index can serve.
 	selectedAfter = `(p.sink > ? OR p.sink = ? AND (p.message_group > ? OR p.message_group = ? AND (p.position > ?
@@ -32,7 +33,7 @@ type selection struct {
 	fits  []bool // parallel to rows
 }
 
-// Select implements sqlstore.Requests. A request that names no ids does not reach what was parked, or died,
+// Select implements sqlstore.Requests. A request that names no ids does not reach what was parked, died, or failed first,
 // after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
 func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
 	sel := &r.Selection

@@ -20,7 +20,10 @@ UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.state = 'dropped', p.blocks = 0, p
 	p.last_error = ?, p.changed_at = UTC_TIMESTAMP(6)
 WHERE ` + whereKeys
 
-	skipParked = "UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.blocks = 0 WHERE " + whereKeys
+	skipParked = `
+UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.changed_at = IF(p.state = 'dead', p.changed_at, UTC_TIMESTAMP(6)), p.state = 'dead', p.blocks = 0,
+	p.next_attempt_at = NULL
+WHERE ` + whereKeys
 
 	// rewriteParked replaces what a delivery carries.
 	rewriteParked = `
@@ -71,7 +74,22 @@ func (e effects) Drop(ctx context.Context, rows []sqlstore.SelectedRow, why stri
 }
 
 func (e effects) Skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
+	e.superseded = append(e.superseded, sqlstore.Retried(rows)...)
 	return e.exec(ctx, skipParked, rows)
+}
+
+func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]checkpoint.Key, error) {
+	found := make(map[checkpoint.Lane]*laneHead, len(lanes))
+	b := e.s.batch()
+	e.s.queueHeadsOf(b, lanes, found)
+	if err := e.s.send(ctx, b); err != nil {
+		return nil, err
+	}
+	heads := make(map[checkpoint.Lane]checkpoint.Key, len(found))
+	for lane, head := range found {
+		heads[lane] = head.key
+	}
+	return heads, nil
 }
 
 func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (sqlstore.Present, error) {

@@ -134,7 +134,7 @@ type attempt struct {
 	known   map[checkpoint.Key]*parkedBefore
 	msgs    sqlstore.Messages
 	altered []*checkpoint.Change // changes that did not remove a delivery
-	// superseded are deliveries that became dead because newer ones were parked.
+	// superseded are deliveries that became dead because newer ones were parked, or an operator skipped them.
 	superseded []checkpoint.Key
 	lanes      sqlstore.LaneSet
 	changed    map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own

@@ -14,7 +14,7 @@ const (
 	p.state = ANY ($8::text[]) AND ($9 = '' OR p.type LIKE $9) AND ($11::text IS NULL OR p.sink = $11)
 	AND ($10 = '' OR p.last_error LIKE $10 OR p.error_class LIKE $10)
 	AND ($13 = '' OR right('.' || p.source_table, length($13) + 1) = '.' || $13)
-	AND coalesce(CASE WHEN p.state = 'dead' THEN p.changed_at ELSE p.parked_at END <=
+	AND coalesce(CASE WHEN p.state = 'dead' THEN p.changed_at WHEN p.state = 'retrying' AND p.tries = 1 THEN p.tried_at ELSE p.parked_at END <=
 		(SELECT requested_at FROM {request} WHERE id = $12), true) AS match`
 	selectedAfter = `(p.sink, p.message_group, p.position, p.message_id, p.source_table) > ($2, $3, $4, $5, $6)`
 	selectedOrder = ` ORDER BY p.sink, p.message_group, p.position, p.message_id, p.source_table LIMIT $7`
@@ -49,7 +49,7 @@ func atSink(sel *checkpoint.Selection) *string {
 	return nil
 }
 
-// Select implements sqlstore.Requests. A request that names no ids does not reach what was parked, or died,
+// Select implements sqlstore.Requests. A request that names no ids does not reach what was parked, died, or failed first,
 // after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
 func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
 	sel := &r.Selection

@@ -28,8 +28,15 @@ UPDATE {parked} p SET state = 'dropped', blocks = false, next_attempt_at = NULL,
 FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)` + parkedAt + `WHERE p.ctid = at.ctid`
 
 	skipParked = `
-UPDATE {parked} p SET blocks = false
+UPDATE {parked} p SET blocks = false, state = 'dead', next_attempt_at = NULL, changed_at = CASE p.state WHEN 'dead' THEN p.changed_at ELSE now() END
 FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)` + parkedAt + `WHERE p.ctid = at.ctid`
+
+	// firstOfLanes are the first blocking deliveries of lanes.
+	firstOfLanes = `
+SELECT l.sink, l.message_group, h.source_table, h.message_id
+FROM unnest($2::text[], $3::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
+	SELECT p.source_table, p.message_id FROM {parked} p
+	WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks ORDER BY p.position LIMIT 1) h`
 
 	// rewriteParked replaces what a delivery carries.
 	rewriteParked = `
@@ -87,7 +94,28 @@ func (e effects) Drop(ctx context.Context, rows []sqlstore.SelectedRow, why stri
 }
 
 func (e effects) Skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
+	e.superseded = append(e.superseded, sqlstore.Retried(rows)...)
 	return e.exec(ctx, skipParked, rows)
+}
+
+func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]checkpoint.Key, error) {
+	sinks, groups := make([]string, len(lanes)), make([]string, len(lanes))
+	for i, lane := range lanes {
+		sinks[i], groups[i] = lane.Sink, lane.Group
+	}
+	rows, err := e.s.conn.Query(ctx, e.s.q(firstOfLanes), e.s.cfg.Pipeline, sinks, groups)
+	if err != nil {
+		return nil, err
+	}
+	heads := make(map[checkpoint.Lane]checkpoint.Key, len(lanes))
+	var lane checkpoint.Lane
+	var key checkpoint.Key
+	_, err = pgx.ForEachRow(rows, []any{&lane.Sink, &lane.Group, &key.Table, &key.ID}, func() error {
+		key.Sink = lane.Sink
+		heads[lane] = key
+		return nil
+	})
+	return heads, err
 }
 
 func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (sqlstore.Present, error) {

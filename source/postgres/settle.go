@@ -191,7 +191,7 @@ type attempt struct {
 	changed map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
 	states  []sqlstore.LaneState
 	super   []sqlstore.MessageKey
-	// superseded are the deliveries of those messages.
+	// superseded are the deliveries of those messages, and those that an operator skipped while they were retried.
 	superseded []checkpoint.Key
 	skipped    map[int]bool // indexes of Rows that are not visible, or locked
 	metLocked  bool

@@ -44,9 +44,11 @@ type Effects interface {
 	// Replay makes deliveries wait for their turn again, with no attempt spent; those that are lanes of their own are due. The first
 	// deliveries of the lanes that were added lose their time: a replayed one may come before them.
 	Replay(ctx context.Context, rows []SelectedRow) error
-	// Drop makes deliveries dropped, which block nothing, and Skip lets dead ones block no more.
+	// Drop makes deliveries dropped, which block nothing. Skip makes those dead that are retried, and lets all block no more.
 	Drop(ctx context.Context, rows []SelectedRow, why string) error
 	Skip(ctx context.Context, rows []SelectedRow) error
+	// Heads are the first blocking deliveries of lanes.
+	Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]checkpoint.Key, error)
 	// ReadParked reads deliveries whole. ReadPending reads those rows of the users' tables that are pending.
 	ReadParked(ctx context.Context, rows []SelectedRow) (map[ParkedKey]*checkpoint.Parked, error)
 	ReadPending(ctx context.Context, rows []SelectedRow) (Present, error)
@@ -212,8 +214,7 @@ func (p *part) apply(ctx context.Context) error {
 	case checkpoint.VerbDrop:
 		err = p.drop(ctx, c.Rows)
 	case checkpoint.VerbSkip:
-		p.touch(c.Rows)
-		err = p.Skip(ctx, c.Rows)
+		err = p.skip(ctx, c.Rows)
 	}
 	if err != nil {
 		return err

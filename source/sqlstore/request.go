@@ -99,7 +99,11 @@ func Validate(r *checkpoint.Request) error {
 	}
 	for _, state := range sel.States {
 		switch state {
-		case checkpoint.StateRetrying, checkpoint.StateWaiting, checkpoint.StateDead:
+		case checkpoint.StateWaiting:
+			if r.Verb == checkpoint.VerbSkip {
+				return errors.New("a skip is about deliveries that are dead or retrying: what is waiting has not been tried")
+			}
+		case checkpoint.StateRetrying, checkpoint.StateDead:
 		default:
 			return fmt.Errorf("there is no state %q: want retrying, waiting or dead", state)
 		}

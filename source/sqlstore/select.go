@@ -152,7 +152,7 @@ func LanesFrom(sel *checkpoint.Selection, after ParkedKey, known map[string]bool
 
 // StatesOf are the states that a request is about, dead by default.
 func StatesOf(r *checkpoint.Request) []string {
-	if len(r.Selection.States) == 0 || r.Verb == checkpoint.VerbEdit || r.Verb == checkpoint.VerbSkip {
+	if len(r.Selection.States) == 0 || r.Verb == checkpoint.VerbEdit {
 		return []string{string(checkpoint.StateDead)}
 	}
 	states := make([]string, len(r.Selection.States))

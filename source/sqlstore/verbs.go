@@ -47,6 +47,38 @@ func (p *part) drop(ctx context.Context, rows []SelectedRow) error {
 	return p.Drop(ctx, rows, ErrorText(why))
 }
 
+// skip lets lanes go on past what is dead in them, and past a first delivery that is retried, which is dead from then on. One that
+// is retried and waits behind another is left alone: nobody waits for it.
+func (p *part) skip(ctx context.Context, rows []SelectedRow) error {
+	var lanes LaneSet
+	for i := range rows {
+		if rows[i].State == checkpoint.StateRetrying {
+			lanes.Add(rows[i].Lane())
+		}
+	}
+	if len(lanes.Order) > 0 {
+		heads, err := p.Heads(ctx, lanes.Order)
+		if err != nil {
+			return err
+		}
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r SelectedRow) bool {
+			return r.State == checkpoint.StateRetrying && heads[r.Lane()] != checkpoint.Key{Sink: r.Sink, Table: r.Table, ID: r.ID}
+		})
+	}
+	p.touch(rows)
+	return p.Skip(ctx, rows)
+}
+
+// Retried are those of the deliveries that are retried.
+func Retried(rows []SelectedRow) (keys []checkpoint.Key) {
+	for i := range rows {
+		if r := &rows[i]; r.State == checkpoint.StateRetrying {
+			keys = append(keys, checkpoint.Key{Sink: r.Sink, Table: r.Table, ID: r.ID})
+		}
+	}
+	return keys
+}
+
 // refresh puts what the rows of the user's table say now in the place of what was copied. Rows that are not pending (any
 // more) are refused.
 func (p *part) refresh(ctx context.Context, rows []SelectedRow) ([]SelectedRow, error) {

@@ -235,6 +235,9 @@ func (w *World) verb() {
 			s.ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{one.Message.ID}})
 		}
 	case 4:
+		if rng.IntN(3) == 0 {
+			sel.States = []checkpoint.State{checkpoint.StateRetrying}
+		}
 		s.ask(checkpoint.VerbSkip, sel)
 	case 5:
 		s.ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{group}})

@@ -119,7 +119,9 @@ func (s *server) matches(r *request, p *parked) bool {
 		// What its group has passed is sent again only on demand; what was not copied or cannot be routed stays as it is.
 		return (p.Blocks || p.Message.Group == "" || sel.AllowReorder) && !p.InTable && p.Sink != ""
 	case checkpoint.VerbSkip:
-		return p.Blocks && s.head(p.lane()) == p
+		// What is retried behind one that was skipped was no head when the operator saw it.
+		passed := slices.ContainsFunc(r.touched, func(k checkpoint.Key) bool { q := s.find(k); return q != nil && q.lane() == p.lane() })
+		return p.Blocks && s.head(p.lane()) == p && (p.State == checkpoint.StateDead || !passed)
 	}
 	return true
 }
@@ -234,8 +236,15 @@ func (s *server) applyTo(r *request, p *parked) {
 			s.viewOf(p.m)
 		}
 	case checkpoint.VerbSkip:
-		p.Blocks = false
+		retried := p.State == checkpoint.StateRetrying
+		p.State, p.Blocks, p.Due = checkpoint.StateDead, false, false
 		f.passed = true
+		if retried {
+			s.w.stats.Dead++
+			if p.rowSettled || !p.m.present {
+				s.viewOf(p.m)
+			}
+		}
 	}
 }
 
