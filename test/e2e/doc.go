@@ -24,6 +24,9 @@
 //	visibility_test.go commits that become visible late, asynchronous commits, rows removed by the application
 //	gap_test.go        a slot that is lost
 //	lost_*_test.go     a position in the binlog or oplog that is lost: purged, reset, rolled over, restored from a backup
+//	failover_test.go   a primary that its standby replaces, and that comes back by pg_rewind
+//	restore_test.go    Postgres restored from a snapshot or to a point in time; a standby that Postgres waits for
+//	upgrade_test.go    Postgres upgraded by pg_upgrade
 //	outage_test.go     one of two sinks away, or refusing everything with 401
 //	poison_test.go     a message that its sink never takes
 //	takeover_test.go   two relays, one killed or frozen

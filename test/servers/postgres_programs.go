@@ -83,6 +83,15 @@ func (pg *PG) Rewind(ctx context.Context, primary *PG, slot string) error {
 	if err := primary.Exec(ctx, "postgres", "SELECT pg_create_physical_replication_slot($1, true)", slot); err != nil {
 		return err
 	}
+	// pg_rewind recovers a server that was killed, by the settings of its files alone.
+	conf := filepath.Join(pg.DataDir, "postgresql.conf")
+	text, err := os.ReadFile(conf)
+	if err == nil {
+		err = os.WriteFile(conf, append(text, "\nwal_level = logical\nwal_log_hints = on\nmax_replication_slots = 80\ndynamic_shared_memory_type = mmap\n"...), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("rewind: %w", err)
+	}
 	conninfo := fmt.Sprintf("host=127.0.0.1 port=%d user=postgres application_name=%s dbname=postgres", primary.Port, slot)
 	if err := run(pg.SocketDir, filepath.Join(bin, "pg_rewind"), "-D", pg.DataDir, "--source-server="+conninfo, "--no-sync"); err != nil {
 		return err
