@@ -365,7 +365,7 @@ func (r *FeedbackReport) Done(ts []Told) {
 		}
 		f.unchanged++
 		if len(f.unchangedIDs) < idsLogged && ts[i].Outcome.RowID != "" {
-			f.unchangedIDs = append(f.unchangedIDs, ts[i].Outcome.RowID)
+			f.unchangedIDs = append(f.unchangedIDs, outbox.Shorten(ts[i].Outcome.RowID))
 		}
 	}
 }
@@ -379,7 +379,7 @@ func (r *FeedbackReport) Failed(ts []Told, why error) {
 			f.why = why
 		}
 		if len(f.ids) < idsLogged {
-			f.ids = append(f.ids, ts[i].Outcome.RowID)
+			f.ids = append(f.ids, outbox.Shorten(ts[i].Outcome.RowID))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -70,7 +71,7 @@ func (f *Finisher) Finish(ctx context.Context, keys []MessageKey) (left bool, er
 		f.logged = time.Now()
 		var ids []string
 		for _, k := range refused[:min(len(refused), idsLogged)] {
-			ids = append(ids, k.ID)
+			ids = append(ids, outbox.Shorten(k.ID))
 		}
 		f.Logger.Error("the database refuses to change rows of messages with parked deliveries: their state is in tailbox_parked, and the rows are tried again",
 			"rows", len(refused), "table", refused[0].Table, "ids", strings.Join(ids, " "), "error", ErrorText(why.Error()))
