@@ -85,7 +85,7 @@ func (s *Sink) makesTopics(ctx context.Context, r *metadata.Response) bool {
 	if len(r.Brokers) == 0 {
 		return false
 	}
-	s.cluster.learn(r, "", nil)
+	s.cluster.learn(r, nil)
 	value, err := s.cluster.setting(ctx, brokerResource, strconv.Itoa(int(r.Brokers[0].NodeID)), "auto.create.topics.enable")
 	return err == nil && value == "true"
 }

@@ -25,8 +25,9 @@ type cluster struct {
 	dialer *dialer
 	// known is replaced as a whole, so that Destination reads it without a lock.
 	known atomic.Pointer[layout]
-	// asking holds one token while metadata are asked for.
-	asking chan struct{}
+	// asking holds one token while metadata are asked for, waiting one for each call that waits to know a new topic.
+	asking, waiting chan struct{}
+	questions       *questions
 
 	mu   sync.Mutex
 	idle map[string][]*conn // by address; the last used last
@@ -56,7 +57,8 @@ type state struct {
 }
 
 func newCluster(cfg Config, d *dialer) *cluster {
-	c := &cluster{dialer: d, asking: make(chan struct{}, 1), idle: make(map[string][]*conn)}
+	c := &cluster{dialer: d, asking: make(chan struct{}, 1), waiting: make(chan struct{}, waitingCalls),
+		questions: newQuestions(), idle: make(map[string][]*conn)}
 	c.known.Store(&layout{})
 	return c
 }
@@ -138,44 +140,6 @@ func (c *cluster) close() error {
 	return errors.Join(errs...)
 }
 
-// resolve returns what is known of a topic once that is newer than older, which is nil or what the caller knows already.
-// Its errors have a class.
-func (c *cluster) resolve(ctx context.Context, name string, older *topic) (*topic, error) {
-	select {
-	case c.asking <- struct{}{}:
-		defer func() { <-c.asking }()
-	case <-ctx.Done():
-		return nil, sink.NotAttempted(fmt.Errorf("ask for topic %s: %w", name, context.Cause(ctx)))
-	}
-	if t := c.topic(name); t != nil && t != older {
-		return t, nil // Somebody else asked in the meantime.
-	}
-	// A broker that makes topics by itself says at first that there is none. The wait is short: whoever waits holds up
-	// nothing but this topic.
-	wait := 50 * time.Millisecond
-	for try := 1; ; try++ {
-		t, err := c.ask(ctx, name)
-		if err == nil || !errors.Is(err, kafkago.UnknownTopicOrPartition) && !errors.Is(err, kafkago.LeaderNotAvailable) || try == 5 {
-			return t, err
-		}
-		if !pause(ctx, wait) {
-			return t, err
-		}
-		wait *= 2
-	}
-}
-
-// ask asks for one topic and keeps what it learns.
-func (c *cluster) ask(ctx context.Context, name string) (*topic, error) {
-	r, err := c.metadata(ctx, &metadata.Request{TopicNames: []string{name}, AllowAutoTopicCreation: true})
-	if err != nil {
-		return nil, err
-	}
-	found, err := topicOf(r, name, c.topic(name))
-	c.learn(r, name, found)
-	return found, err
-}
-
 // unusedAges times the age at which a topic in use is asked for again is how long one that nothing goes to is remembered, but
 // unusedAtLeast.
 const (
@@ -183,9 +147,9 @@ const (
 	unusedAtLeast = time.Minute
 )
 
-// learn takes over the brokers of an answer, and what is known of the topic name by now; nil is nothing. It forgets topics that
+// learn takes over the brokers of an answer, and what is known of topics by now; nil is nothing. It forgets topics that
 // were not asked for in a long time: messages may go to any number of them, and they may be deleted.
-func (c *cluster) learn(r *metadata.Response, name string, found *topic) {
+func (c *cluster) learn(r *metadata.Response, found map[string]*topic) {
 	unused := time.Now().Add(-max(unusedAges*c.dialer.cfg.MetadataAge, unusedAtLeast))
 	c.mu.Lock()
 	old := c.known.Load()
@@ -195,10 +159,12 @@ func (c *cluster) learn(r *metadata.Response, name string, found *topic) {
 			next.topics[known] = t
 		}
 	}
-	if found != nil {
-		next.topics[name] = found
-	} else {
-		delete(next.topics, name)
+	for name, t := range found {
+		if t != nil {
+			next.topics[name] = t
+		} else {
+			delete(next.topics, name)
+		}
 	}
 	c.known.Store(next)
 	c.mu.Unlock()

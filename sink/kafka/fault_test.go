@@ -26,17 +26,15 @@ func send(t *testing.T, s sink.Sink, ds []*sink.Delivery) {
 	}
 }
 
-// settled calls Deliver until the topic is known, and returns the answers of the first call that tried.
+// settled calls Deliver until it is known what becomes of the topic, and returns the answers of the first call that tried.
 func settled(t *testing.T, s *kafka.Sink, ds []*sink.Delivery) (answers []error) {
 	t.Helper()
-	for range 3 {
+	sinktest.Eventually(t, "an attempt", func() bool {
 		answers = sinktest.Call(t.Context(), t, s, ds)
-		if class, _, _ := sink.Classify(answers[0]); answers[0] == nil || class != sink.ClassNotAttempted {
-			return answers
-		}
-	}
-	t.Fatalf("still not attempted: %v", answers[0])
-	return nil
+		class, _, _ := sink.Classify(answers[0])
+		return answers[0] == nil || class != sink.ClassNotAttempted
+	})
+	return answers
 }
 
 func wantClass(t *testing.T, err error, want sink.Class, says string) {

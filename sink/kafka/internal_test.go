@@ -116,7 +116,7 @@ func TestUnusedTopicsAreForgotten(t *testing.T) {
 	c := newCluster(cfg, &dialer{cfg: cfg})
 	learn := func(name string, asked time.Time) *topic {
 		found := &topic{name: name, leaders: []int32{0}, asked: asked, state: new(state)}
-		c.learn(&metadata.Response{}, name, found)
+		c.learn(&metadata.Response{}, map[string]*topic{name: found})
 		return found
 	}
 	now := time.Now()
@@ -124,7 +124,7 @@ func TestUnusedTopicsAreForgotten(t *testing.T) {
 		learn(fmt.Sprint("old ", i), now.Add(-10*cfg.MetadataAge))
 	}
 	inUse := learn("in use", now.Add(-cfg.MetadataAge))
-	c.learn(&metadata.Response{}, "unknown", nil)
+	c.learn(&metadata.Response{}, map[string]*topic{"unknown": nil})
 	if n := len(c.known.Load().topics); n != 1 || c.topic("in use") != inUse {
 		t.Errorf("%d topics are known, want the one in use", n)
 	}

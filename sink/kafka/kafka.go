@@ -172,8 +172,8 @@ func (s *Sink) renewed(ctx context.Context, t *topic) *topic {
 		return t
 	}
 	defer func() { <-s.cluster.asking }()
-	if newer, err := s.cluster.ask(ctx, t.name); err == nil {
-		return newer
+	if found, _ := s.cluster.ask(ctx, []string{t.name}); found[t.name] != nil {
+		return found[t.name]
 	}
 	return t
 }
