@@ -2,6 +2,7 @@ package sink
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
 )
@@ -18,8 +19,18 @@ const (
 	HeaderReplaces = "tailbox-replaces"
 )
 
+// MetadataHeaders is how many tailbox-* headers AppendHeaders appends with metadata.
+const MetadataHeaders = 5
+
+// ReservedHeader reports whether only tailbox may use a header's name, in any case of letters: a consumer drops duplicates by
+// these headers, so one that an application wrote could make it drop others' messages.
+func ReservedHeader(name string) bool {
+	const prefix = "tailbox-"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) || strings.EqualFold(name, HeaderID)
+}
+
 // AppendHeaders appends to hs all headers of d in the order of the wire: id, the router's placements, the
-// application's own, then (with metadata) the tailbox-* headers.
+// application's own but those whose names are reserved, then (with metadata) the tailbox-* headers.
 func AppendHeaders(hs []outbox.Header, d *Delivery, metadata bool) []outbox.Header {
 	m := d.Message
 	id := d.ID
@@ -28,7 +39,11 @@ func AppendHeaders(hs []outbox.Header, d *Delivery, metadata bool) []outbox.Head
 	}
 	hs = append(hs, outbox.Header{Name: HeaderID, Value: id})
 	hs = append(hs, d.Headers...)
-	hs = append(hs, m.Headers...)
+	for i := range m.Headers {
+		if !ReservedHeader(m.Headers[i].Name) {
+			hs = append(hs, m.Headers[i])
+		}
+	}
 	if !metadata {
 		return hs
 	}

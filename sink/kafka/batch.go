@@ -10,7 +10,6 @@ import (
 
 	"github.com/segmentio/kafka-go/compress"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
 )
 
@@ -136,9 +135,14 @@ func (p *produce) appendRecord(d *sink.Delivery, timeDelta, offsetDelta int64) {
 	b = binary.AppendVarint(b, offsetDelta)
 	b = appendBytes(b, d.Key)
 	b = appendBytes(b, d.Value)
-	count := 1 + len(d.Headers) + len(m.Headers)
+	count := 1 + len(d.Headers)
+	for i := range m.Headers {
+		if !sink.ReservedHeader(m.Headers[i].Name) {
+			count++
+		}
+	}
 	if p.metadata {
-		count += 5
+		count += sink.MetadataHeaders
 	}
 	b = binary.AppendVarint(b, int64(count))
 	if d.ID == nil {
@@ -146,10 +150,12 @@ func (p *produce) appendRecord(d *sink.Delivery, timeDelta, offsetDelta int64) {
 	} else {
 		b = appendBytes(appendString(b, sink.HeaderID), d.ID)
 	}
-	for _, list := range [2][]outbox.Header{d.Headers, m.Headers} {
-		for i := range list {
-			b = appendString(b, list[i].Name)
-			b = appendBytes(b, list[i].Value)
+	for i := range d.Headers {
+		b = appendBytes(appendString(b, d.Headers[i].Name), d.Headers[i].Value)
+	}
+	for i := range m.Headers {
+		if h := &m.Headers[i]; !sink.ReservedHeader(h.Name) {
+			b = appendBytes(appendString(b, h.Name), h.Value)
 		}
 	}
 	if p.metadata {

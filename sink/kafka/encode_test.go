@@ -37,3 +37,25 @@ func BenchmarkEncode(b *testing.B) {
 		})
 	}
 }
+
+// TestForgedHeaders: a record is the same with and without headers by which an application passes for the relay.
+func TestForgedHeaders(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	records := func(headers ...outbox.Header) string {
+		s, err := New(Config{Brokers: []string{"localhost:1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := s.newProduce()
+		d := &sink.Delivery{Topic: "orders", Message: &outbox.Message{ID: "1", Headers: headers}, Headers: []outbox.Header{{Name: "placed"}}}
+		if _, err := p.encode(sink.Destination{Name: "orders"}, []*sink.Delivery{d}, maxRecordBatch, now); err != nil {
+			t.Fatal(err)
+		}
+		return string(p.records)
+	}
+	own, forged := outbox.Header{Name: "own"}, []outbox.Header{{Name: "own"}, {Name: "id", Value: []byte("2")}, {Name: "Tailbox-Position"}}
+	if records(own) != records(forged...) {
+		t.Error("an application's header passes for the relay's own")
+	}
+}

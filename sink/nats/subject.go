@@ -61,8 +61,13 @@ func (s *Sink) message(d *sink.Delivery) (*natsgo.Msg, error) {
 		return nil, sink.InvalidTopic(d.Topic, err)
 	}
 	h := make(natsgo.Header, len(d.Headers)+len(d.Message.Headers)+8)
-	for i, one := range sink.AppendHeaders(nil, d, !s.cfg.OmitMetadata) {
-		if err := s.addHeader(h, i, one, d); err != nil {
+	hs := sink.AppendHeaders(nil, d, !s.cfg.OmitMetadata)
+	others := len(hs)
+	if !s.cfg.OmitMetadata {
+		others -= sink.MetadataHeaders
+	}
+	for i, one := range hs {
+		if err := s.addHeader(h, one, i == 0 || i >= others); err != nil {
 			return nil, err
 		}
 	}
@@ -83,10 +88,9 @@ func (s *Sink) message(d *sink.Delivery) (*natsgo.Msg, error) {
 	return &natsgo.Msg{Subject: d.Topic, Header: h, Data: d.Value}, nil
 }
 
-// addHeader adds the n-th header of d. Those of the relay are made fit; one of the application's that NATS cannot carry
+// addHeader adds a header. The relay's own are made fit; one of the application's that NATS cannot carry
 // makes the message permanent, and one that would tell the server what to do is left out.
-func (s *Sink) addHeader(h natsgo.Header, n int, one outbox.Header, d *sink.Delivery) error {
-	own := n == 0 || n > len(d.Headers)+len(d.Message.Headers)
+func (s *Sink) addHeader(h natsgo.Header, one outbox.Header, own bool) error {
 	switch {
 	case own:
 		h[one.Name] = []string{sink.HeaderText(string(one.Value))}
@@ -104,7 +108,6 @@ func (s *Sink) addHeader(h natsgo.Header, n int, one outbox.Header, d *sink.Deli
 // reserved reports whether a header is the relay's own or the server's: one of the application's must not pass for a
 // position, nor purge a subject.
 func reserved(name string) bool {
-	lower := strings.ToLower(name)
-	return lower == sink.HeaderID || lower == strings.ToLower(headerStatus) || strings.HasPrefix(lower, "tailbox-") &&
-		lower != sink.HeaderReplaces || strings.HasPrefix(lower, serverHeaders)
+	return sink.ReservedHeader(name) && !strings.EqualFold(name, sink.HeaderReplaces) || strings.EqualFold(name, headerStatus) ||
+		strings.HasPrefix(strings.ToLower(name), serverHeaders)
 }
