@@ -18,7 +18,8 @@ type database interface {
 	// setupScript is what create makes, for a migration tool; beside names what is made with the first checkpoint, such as
 	// "slot s and ".
 	setupScript() (string, error)
-	create(ctx context.Context) (done []string, err error)
+	// create creates what is missing; tables: also outbox tables that look as if they were there under another name.
+	create(ctx context.Context, tables bool) (done []string, err error)
 	beside() string
 	uninstallScript() (string, error)
 	// uninstall returns what it left as well, because it may be somebody else's.

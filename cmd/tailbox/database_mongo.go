@@ -31,7 +31,8 @@ func (d mongoDatabase) open(ctx context.Context) (checkpoint.Store, error) {
 
 func (d mongoDatabase) setupScript() (string, error) { return mongo.SetupScript(d.cfg) }
 
-func (d mongoDatabase) create(ctx context.Context) ([]string, error) {
+func (d mongoDatabase) create(ctx context.Context, tables bool) ([]string, error) {
+	d.cfg.CreateTables = tables
 	return mongo.Init(ctx, d.cfg)
 }
 

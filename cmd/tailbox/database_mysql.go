@@ -35,7 +35,8 @@ func (d mysqlDatabase) open(ctx context.Context) (checkpoint.Store, error) {
 
 func (d mysqlDatabase) setupScript() (string, error) { return mysql.SetupSQL(d.cfg) }
 
-func (d mysqlDatabase) create(ctx context.Context) ([]string, error) {
+func (d mysqlDatabase) create(ctx context.Context, tables bool) ([]string, error) {
+	d.cfg.CreateTables = tables
 	return mysql.Init(ctx, d.cfg)
 }
 

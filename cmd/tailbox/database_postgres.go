@@ -38,7 +38,8 @@ func (d postgresDatabase) open(ctx context.Context) (checkpoint.Store, error) {
 
 func (d postgresDatabase) setupScript() (string, error) { return postgres.SetupSQL(d.cfg) }
 
-func (d postgresDatabase) create(ctx context.Context) ([]string, error) {
+func (d postgresDatabase) create(ctx context.Context, tables bool) ([]string, error) {
+	d.cfg.CreateTables = tables
 	return postgres.Init(ctx, d.cfg)
 }
 

@@ -19,7 +19,7 @@ import (
 
 func newInit() *command {
 	var file, shape, kind string
-	var print bool
+	var print, tables bool
 	return &command{
 		name: "init", about: "creates what is missing: tables, publication, slot and the first checkpoint",
 		long: "It can be run again at any time. With --print it only prints the SQL, for a migration tool; slot and checkpoint are then\n" +
@@ -30,6 +30,7 @@ func newInit() *command {
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
 			fs.BoolVar(&print, "print", false, "print the SQL and do nothing")
+			fs.BoolVar(&tables, "create-table", false, "create an outbox table also if another one has nearly its name, or if its columns have names of their own")
 			fs.StringVar(&shape, "shape", "", "with --print: print the outbox tables of this `SHAPE` alone")
 			fs.StringVar(&kind, "kind", "postgres", "with --shape: the `KIND` of database, as source.kind")
 		},
@@ -53,7 +54,7 @@ func newInit() *command {
 				_, err = fmt.Fprint(sh.out, script)
 				return err
 			}
-			done, err := db.create(ctx)
+			done, err := db.create(ctx, tables)
 			if err != nil {
 				return err
 			}

@@ -37,6 +37,8 @@ type Config struct {
 	Start string
 	// Tables in configured order. At least one. A table's Schema may be "" = the database of tailbox_*.
 	Tables []outbox.Table
+	// CreateTables: Init creates missing outbox tables also if they look as if they were there under another name.
+	CreateTables bool
 	// MaxMessage bounds one message, in bytes; larger documents get outbox.FaultTooLarge and are not held in memory.
 	MaxMessage int
 	// Feedback, if not nil, counts the updates of feedback that were done about a table's outcome, or failed.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // Names of indexes that queries name.
@@ -140,6 +141,9 @@ func Init(ctx context.Context, cfg Config) (done []string, err error) {
 				t, t.Shape, source.ErrStop)
 		}
 		if info == nil {
+			if err := cfg.refuseName(ctx, client, t); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if what, cure := info.neverFit(t); what != "" {
@@ -153,6 +157,21 @@ func Init(ctx context.Context, cfg Config) (done []string, err error) {
 		}
 	}
 	return done, nil
+}
+
+// refuseName refuses to create a collection that looks as if it were there under another name.
+func (c *Config) refuseName(ctx context.Context, client *mongo.Client, t *outbox.Table) error {
+	if c.CreateTables {
+		return nil
+	}
+	names, err := client.Database(t.Schema).ListCollectionNames(ctx, bson.D{})
+	if err != nil {
+		return fmt.Errorf("look for collections like %s: %w", t, err)
+	}
+	if why := columns.Uncreated(t, names, c.Tables); why != "" {
+		return fmt.Errorf("%w: nothing was created: %s", source.ErrStop, why)
+	}
+	return nil
 }
 
 // ownShape tells whether Init can make a collection of the shape.

@@ -39,6 +39,8 @@ type Config struct {
 	Start string
 	// Tables in configured order. At least one. A table's Schema may be "" = the database of the URL.
 	Tables []outbox.Table
+	// CreateTables: Init creates missing outbox tables also if they look as if they were there under another name.
+	CreateTables bool
 	// MaxMessage bounds one message, in bytes; larger rows get outbox.FaultTooLarge and are not held in memory.
 	MaxMessage int
 	// Ignored, if not nil, counts what the log held for the tables and was dropped: update, delete, truncate, ….

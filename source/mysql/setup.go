@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // Init creates what is missing of the relay's tables and of the outbox tables whose shape is ours, brings the
@@ -22,6 +23,9 @@ func Init(ctx context.Context, cfg Config) (done []string, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	if err := prerequisites(ctx, cfg, s); err != nil {
+		return nil, err
+	}
+	if err := cfg.refuseNames(ctx, s); err != nil {
 		return nil, err
 	}
 	if _, err := s.exec(ctx, "SET lock_wait_timeout = 5"); err != nil {
@@ -71,6 +75,51 @@ func Init(ctx context.Context, cfg Config) (done []string, err error) {
 		done = append(done, "created table "+tableName(t))
 	}
 	return done, nil
+}
+
+// refuseNames refuses to create outbox tables that look as if they were there under another name.
+func (c *Config) refuseNames(ctx context.Context, s *session) error {
+	if c.CreateTables {
+		return nil
+	}
+	var refused []error
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		missing, err := tableMissing(ctx, s, t.Schema, t.Name)
+		if err != nil {
+			return err
+		}
+		if !missing || !ownShape(t.Shape) {
+			continue
+		}
+		beside, err := tablesBeside(ctx, s, t)
+		if err != nil {
+			return err
+		}
+		if why := columns.Uncreated(t, beside, c.Tables); why != "" {
+			refused = append(refused, errors.New(why))
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: nothing was created:\n%w", source.ErrStop, errors.Join(refused...))
+}
+
+// tablesBeside are the names of the tables and views in the table's database.
+func tablesBeside(ctx context.Context, s *session, t *outbox.Table) (names []string, err error) {
+	in := "DATABASE()"
+	if t.Schema != "" {
+		in = quoteLiteral(t.Schema)
+	}
+	rows, err := s.texts(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = "+in)
+	if err != nil {
+		return nil, fmt.Errorf("look for tables like %s: %w", t, err)
+	}
+	for _, r := range rows {
+		names = append(names, r[0])
+	}
+	return names, nil
 }
 
 // tableMissing tells whether a table does not exist, or is not shown to this account.

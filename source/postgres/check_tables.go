@@ -26,7 +26,15 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			if ownShape(t.Shape) {
 				cure = "run tailbox init"
 			}
-			c.add(Problem, cure, "table %s does not exist", quoteTable(t))
+			hint := ""
+			beside, err := tablesBeside(ctx, c.conn, t)
+			if err != nil {
+				return err
+			}
+			if near := columns.NearTable(t, beside, c.cfg.Tables); near != "" {
+				cure, hint = "write the name as the database has it, or create the table with tailbox init --create-table", " (did you mean "+near+"?)"
+			}
+			c.add(Problem, cure, "table %s does not exist%s", quoteTable(t), hint)
 			continue
 		case err != nil:
 			return err
@@ -78,6 +86,19 @@ func (c *checker) columns(ctx context.Context, t *tableInfo) error {
 			c.add(Problem, "name a stored column under source.tables.columns"+generatedCure, "column %s of table %s is generated, and the log does not hold it", name, t)
 		}
 	}
+	names := make([]string, len(t.columns))
+	for i := range t.columns {
+		names[i] = t.columns[i].name
+	}
+	columns.OtherCase(&t.Table, names, func(key, name, near string, named bool) {
+		level := Warning
+		if named {
+			level = Problem
+		}
+		if key != "id" && key != "payload" {
+			c.add(level, "set columns."+key+" to "+near+", or to null", "table %s has no column %s, but %s", t, name, near)
+		}
+	})
 	cols := &t.Columns
 	if _, ok := t.column(cols.Receipt); !ok && cols.Receipt != "" {
 		c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD COLUMN "+quoteIdent(cols.Receipt)+" text, or correct source.tables.columns",

@@ -31,6 +31,8 @@ type Config struct {
 	Start string
 	// Tables in configured order. At least one. A table's Schema may be "" = found by the search path.
 	Tables []outbox.Table
+	// CreateTables: Init creates missing outbox tables also if they look as if they were there under another name.
+	CreateTables bool
 	// Messages is the prefix of messages that applications write by pg_logical_emit_message, into no table; "" = none.
 	Messages string
 	// MaxMessage bounds one message, in bytes; larger rows get outbox.FaultTooLarge and are not held in memory.

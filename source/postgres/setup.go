@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // setupLockTimeout bounds the wait for locks of DDL: behind a long transaction, DDL holds up everybody else as well.
@@ -27,6 +30,9 @@ func Init(ctx context.Context, cfg Config) (done []string, err error) {
 		return nil, err
 	}
 	if err := prerequisites(ctx, cfg, conn); err != nil {
+		return nil, err
+	}
+	if err := cfg.refuseNames(ctx, conn); err != nil {
 		return nil, err
 	}
 	tx, err := conn.Begin(ctx)
@@ -52,6 +58,44 @@ func Init(ctx context.Context, cfg Config) (done []string, err error) {
 		return nil, fmt.Errorf("create what is missing: %w", err)
 	}
 	return s.done, nil
+}
+
+// refuseNames refuses to create outbox tables that look as if they were there under another name.
+func (c *Config) refuseNames(ctx context.Context, conn *pgx.Conn) error {
+	if c.CreateTables {
+		return nil
+	}
+	var refused []error
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		beside, err := tablesBeside(ctx, conn, t)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(beside, t.Name) || !ownShape(t.Shape) {
+			continue
+		}
+		if why := columns.Uncreated(t, beside, c.Tables); why != "" {
+			refused = append(refused, errors.New(why))
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: nothing was created:\n%w", source.ErrStop, errors.Join(refused...))
+}
+
+// tablesBeside are the names of the tables and views where a table is looked for.
+func tablesBeside(ctx context.Context, conn *pgx.Conn, t *outbox.Table) ([]string, error) {
+	rows, err := conn.Query(ctx, `SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND CASE $1 WHEN '' THEN pg_catalog.pg_table_is_visible(c.oid) AND n.nspname !~ '^pg_' ELSE n.nspname = $1 END`, t.Schema)
+	if err == nil {
+		var names []string
+		if names, err = pgx.CollectRows(rows, pgx.RowTo[string]); err == nil {
+			return names, nil
+		}
+	}
+	return nil, fmt.Errorf("look for tables like %s: %w", t, err)
 }
 
 type setup struct {
