@@ -59,6 +59,8 @@ type Table struct {
 	Columns      Columns
 	OnDelivered  OnDelivered
 	Words        Words
+	// AlsoPending are further words of rows that wait, such as those of the program that delivered them before. Words.Pending is the one that is written.
+	AlsoPending []string
 	// Topic makes the topic of messages of a table that has no column for it, such as ${type} or orders.${tenant}; see
 	// TopicNames. "" is ${type}.
 	Topic string

@@ -68,7 +68,7 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	if kind == "mongodb" {
 		refusePaths(s, &t.Columns)
 	}
-	t.Words = readWords(s, shape.Words, &t.Columns)
+	t.Words, t.AlsoPending = readWords(s, shape.Words, &t.Columns)
 	t.Topic = readTopic(s, shape.Topic, &t.Columns)
 	t.OnDelivered = readOnDelivered(s, &t.Columns)
 	merged := router.OptionsOf(&t, shared, own)
@@ -81,10 +81,11 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 
 // readWords lays the words of the file over the shape's. One word may stand for several states of a row that is not done, but a row
 // that is done or given up must not look as if it waited.
-func readWords(s *Section, words outbox.Words, columns *outbox.Columns) outbox.Words {
+func readWords(s *Section, byShape outbox.Words, columns *outbox.Columns) (words outbox.Words, also []string) {
+	words = byShape
 	section := s.Section("words")
 	if section == nil {
-		return words
+		return words, nil
 	}
 	defer section.Done()
 	if columns.Status == "" {
@@ -92,10 +93,14 @@ func readWords(s *Section, words outbox.Words, columns *outbox.Columns) outbox.W
 	}
 	for _, key := range outbox.WordNames {
 		word := words.Word(key)
-		*word = section.String(key, *word)
+		if key != "pending" {
+			*word = section.String(key, *word)
+		} else if list := section.Strings(key); len(list) > 0 {
+			*word, also = list[0], list[1:]
+		}
 	}
 	for _, key := range []string{"delivered", "dead"} {
-		if word := *words.Word(key); word == words.Pending {
+		if word := *words.Word(key); word == words.Pending || slices.Contains(also, word) {
 			section.Add(key, word, "is the word for pending too, so such rows would be delivered again: give it a word of its own")
 		}
 	}
@@ -112,7 +117,12 @@ func readWords(s *Section, words outbox.Words, columns *outbox.Columns) outbox.W
 		s.Add("words", strings.Join(words.List(), " "), "mixes whole numbers and words: give all five as numbers for a column of numbers, or none",
 			outbox.WordNames...)
 	}
-	return words
+	for _, word := range also {
+		if _, ok := outbox.Number(word); ok != (words.Numbers() > 0) {
+			section.Add("pending", word, "mixes whole numbers and words: give all words as numbers for a column of numbers, or none")
+		}
+	}
+	return words, also
 }
 
 // readTopic reads the template of topics, for tables without a column for them. It wins over a column that only the shape names.

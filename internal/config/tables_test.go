@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -221,6 +222,29 @@ func TestTableNameQuotes(t *testing.T) {
 	for _, text := range []string{"`open", "a`b", "``", `"mixed` + "`"} {
 		if _, _, err := config.SplitTable(text); err == nil {
 			t.Errorf("%s was read without an error", text)
+		}
+	}
+}
+
+// The word for pending may be a list: the first one is written, the others are those of the program that had the table before.
+func TestPendingWords(t *testing.T) {
+	t.Parallel()
+	words := func(words string) (*config.Config, error) {
+		return read(t, "", "source: {kind: postgres, url: x, tables: [{shape: tailbox, words: {"+words+"}}]}\n")
+	}
+	for text, want := range map[string]string{"pending: new": "new []", "pending: [new]": "new []", "pending: [new, sending, held]": "new [sending held]", "dead: bad": "pending []"} {
+		c, err := words(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := fmt.Sprint(c.Source.Tables[0].Words.Pending, " ", c.Source.Tables[0].AlsoPending); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{"pending: [new, delivered]": "is the word for pending too", "pending: [new, 7]": "mixes whole numbers and words"} {
+		if _, err := words(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -161,6 +161,23 @@ func PendingWord(t *outbox.Table) string {
 	return t.Words.Pending
 }
 
+// PendingWords are all words for such a row: PendingWord, and those that the table has beside it.
+func PendingWords(t *outbox.Table) []string {
+	return append([]string{PendingWord(t)}, t.AlsoPending...)
+}
+
+// IsPending is the condition that a status column, as it stands in a statement, has such a word.
+func IsPending(t *outbox.Table, column string, literal func(string) string) string {
+	words := PendingWords(t)
+	if len(words) == 1 {
+		return column + " = " + literal(words[0])
+	}
+	for i := range words {
+		words[i] = literal(words[i])
+	}
+	return column + " IN (" + strings.Join(words, ", ") + ")"
+}
+
 // EpochTime converts a count since 1970 whose unit its size tells: 11 digits are still seconds (the year 5138).
 func EpochTime(n int64) time.Time {
 	abs := n

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
@@ -166,6 +167,9 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			c.add(Problem, cure, "%s", what)
 			continue
 		}
+		if err := c.statuses(ctx, t); err != nil {
+			return err
+		}
 		if f := sqlstore.Unswept(t, pendingCondition(t) != nil); f != nil {
 			c.add(f.Level, f.Cure, "%s", f.What)
 		}
@@ -221,14 +225,60 @@ func (c *checker) lease(ctx context.Context) error {
 // countLimit bounds how many documents are counted.
 const countLimit = 10000
 
-// firstStart tells what a first start would send, where no position was ever taken.
-func (c *checker) firstStart(ctx context.Context) error {
-	if c.own {
-		n, err := c.client.Database(c.cfg.Schema).Collection(checkpointCollection).CountDocuments(ctx,
-			bson.D{{Key: "_id", Value: c.cfg.Pipeline}, {Key: "resume", Value: bson.D{{Key: "$gt", Value: ""}}}})
-		if err != nil || n > 0 {
+// statuses looks for documents that are neither delivered nor pending.
+func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
+	if t.Columns.Status == "" {
+		return nil
+	}
+	started, err := c.started(ctx)
+	if err != nil {
+		return err
+	}
+	where := append(bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$nin", Value: bson.A{t.Words.Value(t.Words.Delivered), nil}}}}}, oursCondition(t)...)
+	cur, err := c.client.Database(t.Schema).Collection(t.Name).Aggregate(ctx, bson.A{bson.D{{Key: "$match", Value: where}},
+		bson.D{{Key: "$limit", Value: sqlstore.StatusLimit}}, bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$toString", Value: "$" + t.Columns.Status}}},
+			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}}})
+	var found []struct {
+		Word string `bson:"_id"`
+		N    int    `bson:"n"`
+	}
+	if err == nil {
+		err = cur.All(ctx, &found)
+	}
+	if err != nil {
+		return nil // the rights are looked at by themselves, and a status may be of any type
+	}
+	var counts []sqlstore.StatusCount
+	for _, f := range found {
+		counts = append(counts, sqlstore.StatusCount{Word: f.Word, Rows: f.N})
+	}
+	var parked int64
+	if started {
+		if parked, err = c.client.Database(c.cfg.Schema).Collection(parkedCollection).CountDocuments(ctx, bson.D{{Key: "pipeline", Value: c.cfg.Pipeline},
+			{Key: "source_table", Value: t.String()}}, options.Count().SetLimit(1)); err != nil {
 			return err
 		}
+	}
+	if f := sqlstore.Undelivered(t, counts, started, parked > 0); f != nil {
+		c.add(f.Level, f.Cure, "%s", f.What)
+	}
+	return nil
+}
+
+// started tells whether a position was ever taken.
+func (c *checker) started(ctx context.Context) (bool, error) {
+	if !c.own {
+		return false, nil
+	}
+	n, err := c.client.Database(c.cfg.Schema).Collection(checkpointCollection).CountDocuments(ctx,
+		bson.D{{Key: "_id", Value: c.cfg.Pipeline}, {Key: "resume", Value: bson.D{{Key: "$gt", Value: ""}}}})
+	return n > 0, err
+}
+
+// firstStart tells what a first start would send, where no position was ever taken.
+func (c *checker) firstStart(ctx context.Context) error {
+	if started, err := c.started(ctx); err != nil || started {
+		return err
 	}
 	for _, t := range c.tables {
 		where := pendingCondition(t)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -152,10 +153,13 @@ func (c *Config) pendingRows(t *outbox.Table, known source.Known) (where bson.D,
 func pendingCondition(t *outbox.Table) bson.D {
 	switch {
 	case t.Columns.Status != "":
-		pending := t.Words.Value(t.Words.Pending)
-		where := bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: bson.A{pending, nil}}}}} // an index on the status serves both
+		var pending bson.A
+		for _, word := range columns.PendingWords(t) {
+			pending = append(pending, t.Words.Value(word))
+		}
+		where := bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: append(slices.Clone(pending), nil)}}}} // an index on the status serves both
 		if t.Columns.DeliveredAt != "" {
-			where = append(where, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: t.Columns.Status, Value: pending}}, bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}}})
+			where = append(where, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: pending}}}}, bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}}})
 		}
 		return append(where, oursCondition(t)...)
 	case t.Columns.DeliveredAt != "":

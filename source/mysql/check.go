@@ -266,13 +266,19 @@ func (c *checker) tryWrites(ctx context.Context, table string, columns, rights [
 	return nil
 }
 
+// started tells whether a position was ever taken.
+func (c *checker) started(ctx context.Context) (bool, error) {
+	if !c.own {
+		return false, nil
+	}
+	rows, err := c.conn.texts(ctx, "SELECT 1 FROM "+tableNames(c.cfg.Schema).checkpoint+" WHERE pipeline = "+quoteLiteral(c.cfg.Pipeline)+" AND resume IS NOT NULL")
+	return len(rows) > 0, err
+}
+
 // firstStart tells what the first start would do with rows that are there.
 func (c *checker) firstStart(ctx context.Context) error {
-	if c.own {
-		rows, err := c.conn.texts(ctx, "SELECT 1 FROM "+tableNames(c.cfg.Schema).checkpoint+" WHERE pipeline = "+quoteLiteral(c.cfg.Pipeline)+" AND resume IS NOT NULL")
-		if err != nil || len(rows) > 0 {
-			return err
-		}
+	if started, err := c.started(ctx); err != nil || started {
+		return err
 	}
 	for _, t := range c.tables {
 		where, cure := c.cfg.pendingRows(t, source.Known{First: true})

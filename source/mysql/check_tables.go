@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -44,6 +45,9 @@ func (c *checker) oneTable(ctx context.Context, t *tableInfo) error {
 	}
 	c.columns(t)
 	c.unswept(t)
+	if err := c.statuses(ctx, t); err != nil {
+		return err
+	}
 	var marks []string
 	w := &t.Columns
 	for _, name := range []string{w.Status, w.Attempts, w.LastAttemptAt, w.NextAttemptAt, w.LastError, w.DeliveredAt, w.Failures, w.UpdatedAt, w.Receipt} {
@@ -118,6 +122,44 @@ func (c *checker) unswept(t *tableInfo) {
 	if f := sqlstore.Unswept(&t.Table, t.pendingCondition("t") != ""); f != nil && !c.cfg.Poll {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
+}
+
+// statuses looks for rows that are neither delivered nor pending.
+func (c *checker) statuses(ctx context.Context, t *tableInfo) error {
+	if _, ok := t.column(t.Columns.Status); !ok || c.misworded[t] {
+		return nil
+	}
+	started, err := c.started(ctx)
+	if err != nil {
+		return err
+	}
+	status := "t." + quoteIdent(t.Columns.Status)
+	rows, err := c.conn.texts(ctx, fmt.Sprintf("SELECT word, COUNT(*) FROM (SELECT CAST(%[1]s AS CHAR) AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
+		status, tableName(&t.Table), quoteLiteral(t.Words.Delivered), oursCondition(&t.Table, "t"), sqlstore.StatusLimit))
+	if err != nil {
+		return err
+	}
+	var counts []sqlstore.StatusCount
+	for _, r := range rows {
+		n, err := strconv.Atoi(r[1])
+		if err != nil {
+			return err
+		}
+		counts = append(counts, sqlstore.StatusCount{Word: r[0], Rows: n})
+	}
+	parked := false
+	if started {
+		rows, err := c.conn.texts(ctx, "SELECT 1 FROM "+tableNames(c.cfg.Schema).parked+" WHERE pipeline = "+quoteLiteral(c.cfg.Pipeline)+
+			" AND source_table = "+quoteLiteral(t.String())+" LIMIT 1")
+		if err != nil {
+			return err
+		}
+		parked = len(rows) > 0
+	}
+	if f := sqlstore.Undelivered(&t.Table, counts, started, parked); f != nil {
+		c.add(f.Level, f.Cure, "%s", f.What)
+	}
+	return nil
 }
 
 // words looks whether the status column can hold the words.

@@ -13,7 +13,7 @@ func (t *tableInfo) pendingCondition(alias string) string {
 			if delivered, ok := t.column(t.Columns.DeliveredAt); ok {
 				null += " AND " + alias + "." + quoteIdent(delivered.name) + " IS NULL"
 			}
-			return "(" + ref + " = " + quoteLiteral(columns.PendingWord(&t.Table)) + " OR " + null + ")" + oursCondition(&t.Table, alias)
+			return "(" + columns.IsPending(&t.Table, ref, quoteLiteral) + " OR " + null + ")" + oursCondition(&t.Table, alias)
 		}
 	}
 	if name := t.Columns.DeliveredAt; name != "" {

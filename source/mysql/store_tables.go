@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -214,14 +215,14 @@ func (t *table) pending() string {
 	c := &t.Columns
 	switch {
 	case c.Status != "" && t.column(c.Status).required:
-		return "t." + quoteIdent(c.Status) + " = " + quoteLiteral(t.Words.Pending) + t.ours()
+		return columns.IsPending(&t.Table, "t."+quoteIdent(c.Status), quoteLiteral) + t.ours()
 	case c.Status != "":
 		ref := "t." + quoteIdent(c.Status)
 		null := ref + " IS NULL"
 		if delivered := t.col(c.DeliveredAt); delivered != "" {
 			null += " AND t." + delivered + " IS NULL"
 		}
-		return "(" + ref + " = " + quoteLiteral(t.Words.Pending) + " OR " + null + ")" + t.ours()
+		return "(" + columns.IsPending(&t.Table, ref, quoteLiteral) + " OR " + null + ")" + t.ours()
 	case c.DeliveredAt != "":
 		return "t." + quoteIdent(c.DeliveredAt) + " IS NULL" + t.ours()
 	}

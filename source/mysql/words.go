@@ -18,13 +18,17 @@ func wordFaults(t *outbox.Table, dataType, declared string, length int) []string
 	}
 	var faults []string
 	var told []string
-	for i, word := range words.List() {
+	for i, word := range append(words.List(), t.AlsoPending...) {
+		name := outbox.WordNames[0]
+		if i < len(outbox.WordNames) {
+			name = outbox.WordNames[i]
+		}
 		if slices.Contains(told, word) || holdsWord(word, strings.ToLower(dataType), declared, length) {
 			continue
 		}
 		told = append(told, word)
 		faults = append(faults, fmt.Sprintf("status column %s is of type %s, which has no value %q for %s messages: set words.%s under the table in "+
-			"source.tables to a value of that type", t.Columns.Status, declared, word, outbox.WordNames[i], outbox.WordNames[i]))
+			"source.tables to a value of that type", t.Columns.Status, declared, word, name, name))
 	}
 	return faults
 }

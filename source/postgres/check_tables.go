@@ -40,7 +40,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			return err
 		}
 		c.tables = append(c.tables, info)
-		for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns, c.unswept, c.tableRights, c.indexes, c.refusals, c.feedback} {
+		for _, look := range []func(context.Context, *tableInfo) error{c.kindOfTable, c.columns, c.unswept, c.statuses, c.tableRights, c.indexes, c.refusals, c.feedback} {
 			if err := look(ctx, info); err != nil {
 				return fmt.Errorf("table %s: %w", info, err)
 			}
@@ -147,6 +147,41 @@ func (c *checker) columns(ctx context.Context, t *tableInfo) error {
 // unswept tells of a table whose rows could not be found again after the slot was lost.
 func (c *checker) unswept(_ context.Context, t *tableInfo) error {
 	if f := sqlstore.Unswept(&t.Table, t.pendingCondition("t") != ""); f != nil && !c.cfg.Poll {
+		c.add(f.Level, f.Cure, "%s", f.What)
+	}
+	return nil
+}
+
+// statuses looks for rows that are neither delivered nor pending.
+func (c *checker) statuses(ctx context.Context, t *tableInfo) error {
+	if _, ok := t.column(t.Columns.Status); !ok || c.misworded[t] {
+		return nil
+	}
+	started, err := c.hasCheckpoint(ctx)
+	if err != nil {
+		return err
+	}
+	status := quoteIdent(t.Columns.Status)
+	rows, err := c.conn.Query(ctx, fmt.Sprintf("SELECT word, count(*) FROM (SELECT %[1]s::text AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
+		status, tableName(&t.Table), quoteLiteral(t.Words.Delivered), oursCondition(&t.Table, "t."), sqlstore.StatusLimit))
+	var counts []sqlstore.StatusCount
+	if err == nil {
+		counts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[sqlstore.StatusCount])
+	}
+	switch state := sqlState(err); {
+	case state == "42501" || state == "57014" || state == lockNotAvailable: // a right was found missing already, or it takes too long
+		return nil
+	case err != nil:
+		return err
+	}
+	parked := false
+	if started {
+		if err := c.conn.QueryRow(ctx, c.state.q("SELECT EXISTS (SELECT FROM {parked} WHERE pipeline = $1 AND source_table = $2)"), c.cfg.Pipeline, t.String()).
+			Scan(&parked); err != nil {
+			return err
+		}
+	}
+	if f := sqlstore.Undelivered(&t.Table, counts, started, parked); f != nil {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 	return nil

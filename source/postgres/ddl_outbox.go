@@ -240,7 +240,7 @@ func mergeDefs(first, rest []columnDef) []columnDef {
 func pendingCondition(t *outbox.Table, prefix string) string {
 	switch {
 	case t.Columns.Status != "":
-		return prefix + quoteIdent(t.Columns.Status) + " = " + quoteLiteral(columns.PendingWord(t))
+		return columns.IsPending(t, prefix+quoteIdent(t.Columns.Status), quoteLiteral)
 	case t.Columns.DeliveredAt != "":
 		return prefix + quoteIdent(t.Columns.DeliveredAt) + " IS NULL"
 	default:
