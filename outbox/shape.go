@@ -77,6 +77,15 @@ type Table struct {
 	Tenants []string
 }
 
+// PendingWords are the values of the status column of rows that wait for their first delivery. The first one is that which is written.
+func (t *Table) PendingWords() []string {
+	word := t.Words.Pending
+	if word == "" {
+		word = DefaultWords.Pending
+	}
+	return append([]string{word}, t.AlsoPending...)
+}
+
 // Outcomes that feedback can be about.
 const (
 	OutcomeDelivered = "delivered" // the message, to all its sinks

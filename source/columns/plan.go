@@ -153,22 +153,9 @@ func Configured(t *outbox.Table) []string {
 	return list
 }
 
-// PendingWord is the table's word for a row that waits for its first delivery.
-func PendingWord(t *outbox.Table) string {
-	if t.Words.Pending == "" {
-		return outbox.DefaultWords.Pending
-	}
-	return t.Words.Pending
-}
-
-// PendingWords are all words for such a row: PendingWord, and those that the table has beside it.
-func PendingWords(t *outbox.Table) []string {
-	return append([]string{PendingWord(t)}, t.AlsoPending...)
-}
-
 // IsPending is the condition that a status column, as it stands in a statement, has such a word.
 func IsPending(t *outbox.Table, column string, literal func(string) string) string {
-	words := PendingWords(t)
+	words := t.PendingWords()
 	if len(words) == 1 {
 		return column + " = " + literal(words[0])
 	}

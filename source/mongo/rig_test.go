@@ -58,7 +58,7 @@ func newRig(t testing.TB, server *servers.MongoServer, tables ...outbox.Table) *
 			tables[i].Schema = name
 		}
 	}
-	r.cfg = Config{Pipeline: name, URL: server.URL(), Schema: name, Tables: tables, Logger: slog.New(slog.NewTextHandler(r, nil))}
+	r.cfg = Config{CreateTables: true, Pipeline: name, URL: server.URL(), Schema: name, Tables: tables, Logger: slog.New(slog.NewTextHandler(r, nil))}
 	if _, err := Init(ctx, r.cfg); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
@@ -154,7 +153,7 @@ func pendingCondition(t *outbox.Table) bson.D {
 	switch {
 	case t.Columns.Status != "":
 		var pending bson.A
-		for _, word := range columns.PendingWords(t) {
+		for _, word := range t.PendingWords() {
 			pending = append(pending, t.Words.Value(word))
 		}
 		where := bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: append(slices.Clone(pending), nil)}}}} // an index on the status serves both

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/columns"
 )
 
 // A StatusCount is how many rows have a status, as far as they were counted.
@@ -22,7 +21,7 @@ const StatusLimit = 100_000
 // tailbox took the table over; nil if there are none. counts are those of all words but that for delivered rows. started: a position
 // was taken; parked: messages of the table are parked. Else none of tailbox's own words was written by it.
 func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *Finding {
-	known := columns.PendingWords(t)
+	known := t.PendingWords()
 	if started {
 		known = append(known, t.Words.Dead) // of dead letters that were dropped nothing is parked
 	}
@@ -54,5 +53,5 @@ func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *F
 		what += fmt.Sprintf("; only %d rows were counted", total)
 	}
 	return &Finding{Level: Warning, What: what, Cure: "if they are still to be delivered, stop the program that had them, and list their words under the table: words: {pending: [" +
-		strings.Join(columns.PendingWords(t), ", ") + ", …]}; tailbox init takes them with the first position, tailbox run with a reconciliation"}
+		strings.Join(t.PendingWords(), ", ") + ", …]}; tailbox init takes them with the first position, tailbox run with a reconciliation"}
 }
