@@ -26,6 +26,7 @@ func readNATS(s *config.Sink) maker {
 		Timeout:        k.Positive("timeout"),
 		ConnectTimeout: k.Positive("connect_timeout"),
 		TLS:            readTLS(k),
+		AllowPlaintext: k.Bool("allow_plaintext", false),
 		OmitMetadata:   !k.Bool("metadata_headers", true),
 	}
 	pack := readCompression(k)

@@ -108,6 +108,7 @@ func readHTTP(s *config.Sink) maker {
 		Bearer:         k.Secret("bearer"),
 		Headers:        k.Map("headers"),
 		TLS:            readTLS(k),
+		AllowPlaintext: k.Bool("allow_plaintext", false),
 		OmitMetadata:   !k.Bool("metadata_headers", true),
 	}
 	pack := readCompression(k)
@@ -164,6 +165,7 @@ func readKafka(s *config.Sink) maker {
 		ConnectTimeout: k.Positive("connect_timeout"),
 		MetadataAge:    k.Positive("metadata_age"),
 		TLS:            readTLS(k),
+		AllowPlaintext: k.Bool("allow_plaintext", false),
 		OmitMetadata:   !k.Bool("metadata_headers", true),
 	}
 	if sasl := k.Section("sasl"); sasl != nil {

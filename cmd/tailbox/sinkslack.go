@@ -17,6 +17,7 @@ func readSlack(s *config.Sink) maker {
 		Timeout:        k.Positive("timeout"),
 		ConnectTimeout: k.Positive("connect_timeout"),
 		TLS:            readTLS(k),
+		AllowPlaintext: k.Bool("allow_plaintext", false),
 		OmitMetadata:   !k.Bool("metadata_headers", true),
 	}
 	validated(s, c)

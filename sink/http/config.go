@@ -73,6 +73,8 @@ type Config struct {
 	Headers map[string]string
 	// TLS for https; nil means the system's authorities.
 	TLS *sink.TLS
+	// AllowPlaintext: credentials may go to other machines without encryption.
+	AllowPlaintext bool
 	// OmitMetadata leaves out every header and CloudEvents attribute whose name begins with tailbox (in the configuration:
 	// metadata_headers: false).
 	OmitMetadata bool
@@ -158,4 +160,21 @@ func target(u *url.URL) string {
 		where += "/…"
 	}
 	return where
+}
+
+// plaintext says that credentials go over the network in the clear.
+func (c Config) plaintext() error {
+	u, err := url.Parse(c.URL)
+	if err != nil || c.AllowPlaintext || u.Scheme != "http" {
+		return nil
+	}
+	switch fixed, _ := c.fixed(u); {
+	case c.Bearer != "":
+		return sink.Plaintext("bearer", c.URL)
+	case u.User != nil:
+		return sink.Plaintext("the password in url", c.URL)
+	case fixed["Authorization"] != nil:
+		return sink.Plaintext("headers.Authorization", c.URL)
+	}
+	return nil
 }

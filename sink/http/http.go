@@ -129,6 +129,10 @@ func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 
 // Check implements sink.Checker: it connects, and shakes hands where the URL is https, but sends nothing.
 func (s *Sink) Check(ctx context.Context) []error {
+	return sink.AppendProblem(s.check(ctx), s.cfg.plaintext())
+}
+
+func (s *Sink) check(ctx context.Context) []error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
 	conn, err := s.dial(ctx)

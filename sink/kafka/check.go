@@ -19,6 +19,10 @@ const operationWrite = 1 << 4
 // Check implements sink.Checker: each configured broker can be reached and lets the relay in, and each configured topic
 // exists, has leaders and may be written. It makes no topics.
 func (s *Sink) Check(ctx context.Context) []error {
+	return sink.AppendProblem(s.check(ctx), s.cfg.plaintext())
+}
+
+func (s *Sink) check(ctx context.Context) []error {
 	var problems []error
 	reached := false
 	for _, address := range s.cfg.Brokers {

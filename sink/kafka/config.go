@@ -55,6 +55,8 @@ type Config struct {
 	SASL *SASL
 	// TLS, if not nil, is how to speak TLS.
 	TLS *sink.TLS
+	// AllowPlaintext: the password of the mechanism plain may go to other machines without encryption.
+	AllowPlaintext bool
 	// OmitMetadata leaves out the headers tailbox-* (in the configuration: metadata_headers: false).
 	OmitMetadata bool
 }
@@ -124,4 +126,12 @@ func compressionCode(name string) (compress.Compression, bool) {
 	// In the order of Kafka's codes, from 0.
 	code := slices.Index([]string{"none", "gzip", "snappy", "lz4", "zstd"}, strings.ToLower(name))
 	return compress.Compression(code), code >= 0
+}
+
+// plaintext says that a password goes over the network in the clear. The mechanisms scram-* send none.
+func (c Config) plaintext() error {
+	if c.AllowPlaintext || c.TLS != nil || c.SASL == nil || !strings.EqualFold(c.SASL.Mechanism, "plain") {
+		return nil
+	}
+	return sink.Plaintext("sasl.password", c.Brokers...)
 }

@@ -14,6 +14,10 @@ import (
 // Check implements sink.Checker: a server can be reached and lets the relay in, JetStream is on, the configured stream
 // exists, and a stream, or the configured one, takes each of the configured subjects. It makes no streams.
 func (s *Sink) Check(ctx context.Context) []error {
+	return sink.AppendProblem(s.check(ctx), s.cfg.plaintext())
+}
+
+func (s *Sink) check(ctx context.Context) []error {
 	c, err := s.connection(ctx)
 	if err != nil {
 		if class, _, _ := sink.Classify(err); class != sink.ClassMisconfigured {

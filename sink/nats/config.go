@@ -67,6 +67,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// TLS, if not nil, is how to speak TLS, which is then demanded.
 	TLS *sink.TLS
+	// AllowPlaintext: password and token may go to other machines without encryption.
+	AllowPlaintext bool
 	// OmitMetadata leaves out the headers tailbox-* (in the configuration: metadata_headers: false).
 	OmitMetadata bool
 }
@@ -189,4 +191,22 @@ func address(server string) string {
 
 func validStream(name string) bool {
 	return !strings.ContainsAny(name, " \t\r\n.*>/\\") && len(name) <= 255
+}
+
+// plaintext says that a password or token goes over the network in the clear. nkey and creds only sign.
+func (c Config) plaintext() error {
+	if c.AllowPlaintext || c.TLS != nil || c.Password == "" && c.Token == "" {
+		return nil
+	}
+	var open []string
+	for _, server := range c.Servers {
+		if !strings.HasPrefix(server, "tls://") {
+			open = append(open, address(server))
+		}
+	}
+	key := "password"
+	if c.Token != "" {
+		key = "token"
+	}
+	return sink.Plaintext(key, open...)
 }

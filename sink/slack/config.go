@@ -36,6 +36,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// TLS; nil means the system's authorities.
 	TLS *sink.TLS
+	// AllowPlaintext: token and webhook may go to other machines without encryption.
+	AllowPlaintext bool
 	// OmitMetadata leaves out all of a message's metadata but its id (in the configuration: metadata_headers: false).
 	OmitMetadata bool
 }
@@ -87,4 +89,16 @@ func (c Config) Validate() error {
 func absolute(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
+}
+
+// plaintext says that the token, or the webhook's URL, goes over the network in the clear.
+func (c Config) plaintext() error {
+	key, to := "token", c.APIURL
+	if c.WebhookURL != "" {
+		key, to = "webhook_url", c.WebhookURL
+	}
+	if c.AllowPlaintext || !strings.HasPrefix(to, "http://") {
+		return nil
+	}
+	return sink.Plaintext(key, to)
 }

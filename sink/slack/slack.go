@@ -156,6 +156,10 @@ func (s *Sink) post(ctx context.Context, d *sink.Delivery) error {
 // Check implements sink.Checker. With a token it asks Slack whose that is; with a webhook it only connects, since there
 // is no way to ask without posting.
 func (s *Sink) Check(ctx context.Context) []error {
+	return sink.AppendProblem(s.check(ctx), s.cfg.plaintext())
+}
+
+func (s *Sink) check(ctx context.Context) []error {
 	if s.cfg.WebhookURL != "" {
 		return s.checkWebhook(ctx)
 	}

@@ -6,7 +6,6 @@ import (
 	"net/mail"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/sink"
@@ -90,7 +89,7 @@ func (c Config) withDefaults() Config {
 	case c.Security != "":
 	case port == "465":
 		c.Security = ImplicitTLS
-	case loopback(host):
+	case sink.Loopback(host):
 		c.Security = None
 	default:
 		c.Security = StartTLS
@@ -114,14 +113,6 @@ func (c Config) withDefaults() Config {
 	sink.SetDefault(&c.ConnectTimeout, DefaultConnectTimeout)
 	sink.SetDefault(&c.IdleTimeout, DefaultIdleTimeout)
 	return c
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 // validHelo accepts a name of a machine, or an address in brackets.
@@ -178,7 +169,7 @@ func (c Config) Validate() error {
 		check(c.Auth.Username != "", "auth.username", c.Auth.Username, "a user's name")
 		check(c.Auth.Password != "", "auth.password", "", "that user's password")
 		plain := c.Auth.Mechanism == "plain" || c.Auth.Mechanism == "login"
-		check(!plain || c.Security != None || loopback(host), "auth.mechanism", c.Auth.Mechanism,
+		check(!plain || c.Security != None || sink.Loopback(host), "auth.mechanism", c.Auth.Mechanism,
 			"security: starttls or tls, since this mechanism shows the password to whoever listens")
 	}
 	check(c.Concurrency > 0 && c.Concurrency <= 1000, "concurrency", c.Concurrency, "1 to 1000")

@@ -109,7 +109,7 @@ func (s *Sink) auth(client *mailsmtp.Client) (mailsmtp.Auth, error) {
 	a := s.cfg.Auth
 	_, encrypted := client.TLSConnectionState()
 	// The library's own test for that knows fewer names of this machine.
-	open := encrypted || loopback(s.host)
+	open := encrypted || sink.Loopback(s.host)
 	name := a.Mechanism
 	if name == autoMechanism {
 		for _, one := range mechanisms() {
