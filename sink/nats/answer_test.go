@@ -101,6 +101,8 @@ func TestRefusals(t *testing.T) {
 		"subject of all":            {delivery("a.>", "2"), sink.ClassPermanent, "wildcard"},
 		"subject with a gap":        {delivery("a..b", "2"), sink.ClassPermanent, "empty part"},
 		"subject of the server":     {delivery("$JS.API.STREAM.PURGE."+good.name, "2"), sink.ClassPermanent, "server's own"},
+		"somebody's inbox":          {delivery("_INBOX.x.y", "2"), sink.ClassPermanent, "for answers"},
+		"a gateway's answer":        {delivery("_GR_.x.y", "2"), sink.ClassPermanent, "for answers"},
 		"long subject":              {delivery(strings.Repeat("a", 4000), "2"), sink.ClassPermanent, "4000 bytes"},
 		"header with a space":       {header("a b", "1"), sink.ClassPermanent, "a b"},
 		"headers above 64 KiB":      {header("a", strings.Repeat("a", 70<<10)), sink.ClassPermanent, "10097"},

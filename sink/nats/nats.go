@@ -65,7 +65,7 @@ func (s *Sink) shuffle(all []string) {
 
 // Limits implements sink.Sink. A stream may refuse one message and take the next, so that a run is one message.
 func (s *Sink) Limits() sink.Limits {
-	return sink.Limits{Batch: s.cfg.MaxBatch, Bytes: s.cfg.MaxBytes, Concurrency: s.cfg.Concurrency, Run: 1, Topic: subjectRule{}}
+	return sink.Limits{Batch: s.cfg.MaxBatch, Bytes: s.cfg.MaxBytes, Concurrency: s.cfg.Concurrency, Run: 1, Topic: subjectRule{s.cfg.InboxPrefix}}
 }
 
 // Destination implements sink.Destinations.

@@ -43,9 +43,22 @@ func validSubject(subject string) error {
 }
 
 // subjectRule implements sink.TopicRule.
-type subjectRule struct{}
+type subjectRule struct {
+	inbox string // prefix of the subjects on which the relay gets answers
+}
 
-func (subjectRule) CheckTopic(topic string) error { return validSubject(topic) }
+// CheckTopic refuses what nothing can be published to, and subjects on which somebody waits for an answer: a message there would pass for one.
+func (r subjectRule) CheckTopic(topic string) error {
+	if err := validSubject(topic); err != nil {
+		return err
+	}
+	for _, prefix := range []string{natsgo.InboxPrefix, r.inbox + ".", "_R_.", "_GR_."} {
+		if prefix != "." && strings.HasPrefix(topic, prefix) {
+			return fmt.Errorf("subjects that begin with %s are for answers", prefix)
+		}
+	}
+	return nil
+}
 
 // Headers by which a message tells the server what to do with it.
 const (
@@ -57,7 +70,7 @@ const (
 
 // message makes what goes over the wire for d. Its errors have a class.
 func (s *Sink) message(d *sink.Delivery) (*natsgo.Msg, error) {
-	if err := validSubject(d.Topic); err != nil {
+	if err := (subjectRule{s.cfg.InboxPrefix}).CheckTopic(d.Topic); err != nil {
 		return nil, sink.InvalidTopic(d.Topic, err)
 	}
 	h := make(natsgo.Header, len(d.Headers)+len(d.Message.Headers)+8)
