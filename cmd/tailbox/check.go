@@ -106,6 +106,7 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})
 	}
 	findings = append(append(findings, checkGap(ctx, p, db)...), checkParked(ctx, p, db)...)
+	findings = append(findings, checkExamples(ctx, p, db)...)
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
 		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})

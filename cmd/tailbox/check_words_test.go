@@ -47,10 +47,17 @@ func TestCheckWords(t *testing.T) {
 		t.Errorf("check after init:\n%s", out)
 	}
 	// The table has no column topic, which the shape names: the type is the topic.
+	if out := r.must("check"); !strings.Contains(out, `example of table flags (made up): type "OrderPlaced" becomes topic "OrderPlaced", to out`) {
+		t.Errorf("check of an empty table:\n%s", out)
+	}
 	stop := r.relay()
 	r.sql("INSERT INTO flags (uniquerequestid, type, payload) VALUES (gen_random_uuid(), 'OrderPlaced', '{}')")
 	until(t, "the message", func() bool { return len(r.delivered()) == 1 })
 	stop()
+	r.sql("UPDATE flags SET type = 'Paid', payload = 'secret'")
+	if out := r.must("check"); !strings.Contains(out, `example of table flags (a row that is there): type "Paid" becomes topic "Paid", a key of 0 bytes, a payload of 6 bytes, no group, to out`) || strings.Contains(out, "secret") {
+		t.Errorf("check of a table with a row:\n%s", out)
+	}
 	lines, err := os.ReadFile(r.lines)
 	if err != nil || !strings.Contains(string(lines), `"topic":"OrderPlaced"`) {
 		t.Errorf("delivered %s, want the type as its topic: %v", lines, err)

@@ -26,6 +26,8 @@ type database interface {
 	uninstall(ctx context.Context, force bool) (dropped, left []string, err error)
 
 	check(ctx context.Context) ([]sqlstore.Finding, error)
+	// example is a message that a row of the table makes; nil if there is none.
+	example(ctx context.Context, t *outbox.Table) (*outbox.Message, error)
 	status(ctx context.Context) (*report, error)
 	gap(ctx context.Context) (*sqlstore.Gap, error)
 

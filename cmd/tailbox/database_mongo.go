@@ -45,6 +45,10 @@ func (d mongoDatabase) uninstall(ctx context.Context, force bool) (dropped, left
 	return dropped, nil, err
 }
 
+func (d mongoDatabase) example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
+	return mongo.Example(ctx, d.cfg, t)
+}
+
 func (d mongoDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
 	return mongo.Check(ctx, d.cfg)
 }

@@ -49,6 +49,10 @@ func (d mysqlDatabase) uninstall(ctx context.Context, force bool) (dropped, left
 	return dropped, nil, err
 }
 
+func (d mysqlDatabase) example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
+	return mysql.Example(ctx, d.cfg, t)
+}
+
 func (d mysqlDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
 	return mysql.Check(ctx, d.cfg)
 }

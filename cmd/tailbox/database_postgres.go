@@ -58,6 +58,10 @@ func (d postgresDatabase) uninstall(ctx context.Context, force bool) (dropped, l
 	return postgres.Uninstall(ctx, d.cfg, force)
 }
 
+func (d postgresDatabase) example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
+	return postgres.Example(ctx, d.cfg, t)
+}
+
 func (d postgresDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
 	return postgres.Check(ctx, d.cfg)
 }

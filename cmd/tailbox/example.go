@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source/sqlstore"
+)
+
+// checkExamples shows for each table what becomes of a message on its way to the sinks: one that is there, or else one that is made up. Of what may be
+// somebody's data only sizes and names are shown.
+func checkExamples(ctx context.Context, p *parts, db database) (found []sqlstore.Finding) {
+	for i := range p.config.Source.Tables {
+		t := &p.config.Source.Tables[i]
+		m, err := db.example(ctx, t)
+		if err != nil {
+			continue // what is wrong with the table, the database's own check tells
+		}
+		from, there := "a row that is there", true
+		if m == nil || m.Fault != nil {
+			m, from, there = madeUp(t), "made up", false
+		}
+		if m.Table == "" || !p.config.Router.Knows(m.Table) {
+			m.Table = configuredName(t)
+		}
+		what := fmt.Sprintf("an example of table %s (%s): type %q", configuredName(t), from, outbox.Shorten(m.Type))
+		var d sink.Delivery
+		route, err := p.config.Router.Route(m, &d)
+		if err != nil {
+			found = append(found, sqlstore.Finding{Level: sqlstore.Info, What: what + ", which cannot be routed: " + err.Error()})
+			continue
+		}
+		var headers []string
+		for _, h := range d.Headers {
+			headers = append(headers, fmt.Sprintf("%q", outbox.Shorten(h.Name)))
+		}
+		what += fmt.Sprintf(" becomes topic %q", outbox.Shorten(d.Topic))
+		if there {
+			what += fmt.Sprintf(", a key of %d bytes, a payload of %d bytes", len(d.Key), len(d.Value))
+		}
+		if len(headers) > 0 {
+			what += ", headers " + strings.Join(headers, " ")
+		}
+		if there && m.Group == "" {
+			what += ", no group"
+		}
+		found = append(found, sqlstore.Finding{Level: sqlstore.Info, What: what + ", to " + strings.Join(route.To, ", ")})
+	}
+	return found
+}
+
+// madeUp is a message as an application might write it, as far as a topic is made of it: which columns the table has, only a row tells.
+func madeUp(t *outbox.Table) *outbox.Message {
+	m := &outbox.Message{ID: "1", Payload: []byte("{}")}
+	if t.Columns.Type != "" {
+		m.Type = "OrderPlaced"
+	}
+	if t.Shape == "debezium" {
+		m.Topic = "order"
+	}
+	return m
+}
