@@ -13,9 +13,7 @@ const (
 	// inlineDelay and inlineRetries bound what is waited for in memory before a lane is parked (R3).
 	inlineDelay   = 2 * time.Second
 	inlineRetries = 3
-	// unreachedLimit answers of "unreachable" to one message, while others of its destination are answered, make it rejected.
-	unreachedLimit = 3
-	freeRetry      = 100 * time.Millisecond
+	freeRetry     = 100 * time.Millisecond
 )
 
 // onAnswer takes what a sink answered to a call.
@@ -26,9 +24,6 @@ func (e *engine) onAnswer(c *call) {
 	e.inflight--
 	s.inflight--
 	c.to.inflight--
-	if c.probe {
-		s.probing = false
-	}
 	if f := e.cfg.Events.Called; f != nil {
 		f(s.name, len(c.ds), c.took)
 	}
@@ -45,12 +40,14 @@ func (e *engine) onAnswer(c *call) {
 		}
 		at += r.n
 		r.lane.busy = 0
-		e.onRun(r.lane, r.n, errs, len(c.ds), now)
+		e.onRun(c, r, errs, now)
 		e.review(r.lane)
 		e.offer(r.lane, now)
 		s.forget(r.lane)
 	}
 	s.list(c.to)
+	e.logOutage(s, now)
+	e.report(s, now)
 	e.announce(s, now)
 }
 
@@ -92,73 +89,52 @@ func (e *engine) announce(s *sinkState, now time.Time) {
 // judge draws conclusions about the sink as a whole and its destination from a call's answers.
 func (e *engine) judge(c *call, now time.Time) {
 	s := c.sink
-	reached, attempted, good := c.errs == nil, c.errs == nil, c.errs == nil
-	misconfigured := false
-	if good {
-		s.throttle.succeeded()
-	}
-	at := 0
-	for _, r := range c.runs {
-		for i := range r.n {
-			if c.errs == nil {
-				break
-			}
-			err := c.errs[at+i]
-			class, after, _ := sink.Classify(err)
-			switch {
-			case err == nil:
-				reached, attempted, good = true, true, true
-				s.throttle.succeeded()
-			case class == sink.ClassThrottled:
-				reached, attempted = true, true
-				e.throttle(s, c.started, after, err, now)
-			case class == sink.ClassUnreachable:
-				attempted = true
-			case class == sink.ClassMisconfigured:
-				reached, attempted, misconfigured = true, true, true
-				e.pauseDestination(s, c.to, err, now)
-			case class != sink.ClassNotAttempted:
-				reached, attempted = true, true
-			}
+	delivered, permanent := c.errs == nil, false
+	var class sink.Class // of the failure, if there is one
+	var failure error
+	for _, err := range c.errs {
+		is, after, _ := sink.Classify(err)
+		switch {
+		case err == nil:
+			delivered = true
+		case is == sink.ClassThrottled:
+			e.throttle(s, c.started, after, err, now)
+		case is == sink.ClassPermanent:
+			permanent = true
+			e.logPermanent(s, err)
+		case is != sink.ClassNotAttempted && failure == nil:
+			class, failure = is, err
 		}
-		at += r.n
 	}
 	switch {
-	case reached:
-		s.answered(c.to)
-		s.unproven = s.unproven && !good
-		broken := s.breaker.answered()
-		if broken { // what was not reached meanwhile was so because of that
-			clear(s.troubles)
+	case delivered || permanent:
+		over := s.endsOutage(c.to, delivered, now)
+		if delivered {
+			c.to.record.deliver(c.number)
+			s.throttle.succeeded()
+			s.unproven, s.outage.permanent = false, 0
+		} else {
+			c.to.record.answer()
 		}
-		if broken || good && !s.down.IsZero() {
+		if over || delivered && !s.down.IsZero() {
 			e.opened(s, now)
 		}
-	case attempted:
-		s.unanswered(c.to.Destination, now)
-		e.unreachable(s, c, now)
+	case failure != nil:
+		e.failedCall(c, class, failure, now)
 	}
-	if p := s.pauses[c.to.Name]; p != nil && !misconfigured {
-		p.probing = false
-		if reached {
-			s.lift(c.to.Name)
-			e.log.Info("destination takes deliveries again", "sink", s.name, "destination", c.to.Name)
-			e.opened(s, now)
-		}
+	if failure != nil {
+		c.noteAttempts()
 	}
 }
 
-// unreachable counts a call that did not reach the sink, once, and opens its breaker after several.
-func (e *engine) unreachable(s *sinkState, c *call, now time.Time) {
-	l := c.runs[0].lane
-	err := firstError(c.errs)
-	if s.breaker.failed(now, l, e.othersActive(s, l)) {
-		s.why = err.Error()
-		s.down = now
-		e.log.Warn("sink cannot be reached: breaker open", "sink", s.name, "error", err)
-		e.report(s, now)
-	} else if s.breaker.open {
-		s.why = err.Error()
+// noteAttempts notes which messages have answers of their own, of a call with several.
+func (c *call) noteAttempts() {
+	for i, err := range c.errs {
+		switch class, _, whole := sink.Classify(err); {
+		case err == nil, whole, class == sink.ClassThrottled, class == sink.ClassPermanent, class == sink.ClassNotAttempted:
+		default:
+			c.to.record.attempt(c.ds[i].Message.Position)
+		}
 	}
 }
 
@@ -167,18 +143,9 @@ func (e *engine) othersActive(s *sinkState, l *lane) bool {
 	return s.queued > l.queue.len()+l.arrivals.len()
 }
 
-func firstError(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // onRun takes the answers to one lane's run: nils, then errors (R2).
-func (e *engine) onRun(l *lane, n int, errs []error, inCall int, now time.Time) {
-	good := n
+func (e *engine) onRun(c *call, r run, errs []error, now time.Time) {
+	l, good := r.lane, r.n
 	for i, err := range errs {
 		if err != nil {
 			good = i
@@ -188,7 +155,7 @@ func (e *engine) onRun(l *lane, n int, errs []error, inCall int, now time.Time) 
 	if good > 0 {
 		e.delivered(l, good)
 	}
-	if good == n {
+	if good == r.n {
 		return
 	}
 	if e.cfg.Events.Answered != nil {
@@ -198,7 +165,7 @@ func (e *engine) onRun(l *lane, n int, errs []error, inCall int, now time.Time) 
 	if guilty := refusedBehind(errs[good:]); guilty > 0 {
 		l.isolate(guilty)
 	}
-	e.onFailure(l, errs[good], n-good, inCall, now)
+	e.onFailure(c, l, errs[good], r.n-good, now)
 }
 
 // refusedBehind is the index of the first delivery that was refused though those before it were not tried, as by a broker
@@ -211,7 +178,7 @@ func refusedBehind(errs []error) int {
 			return 0
 		case class == sink.ClassNotAttempted:
 			continue
-		case whole || class != sink.ClassPermanent && class != sink.ClassRejected && class != sink.ClassUnavailable:
+		case whole || class == sink.ClassThrottled:
 			return 0
 		}
 		return i
@@ -238,59 +205,80 @@ func (e *engine) delivered(l *lane, n int) {
 	l.queue.pop(n)
 }
 
-// onFailure decides what a failed head means (ARCHITECTURE 6). left is the number of deliveries of the run that were not
-// delivered, inCall the number of all deliveries in the call.
-func (e *engine) onFailure(l *lane, err error, left, inCall int, now time.Time) {
+// onFailure decides what a failed head means. left is the number of deliveries of the run that were not delivered.
+func (e *engine) onFailure(c *call, l *lane, err error, left int, now time.Time) {
 	head := l.queue.at(0)
 	class, _, whole := sink.Classify(err)
-	if class == sink.ClassUnreachable {
-		if !l.poisonous(head) {
-			e.unreached(l, head, err, now)
-			return
-		}
-		class = sink.ClassRejected
-	} else if class != sink.ClassNotAttempted {
-		head.unreached = 0
-	}
 	if class != sink.ClassNotAttempted {
 		head.skipped = 0
 	}
-	if whole && inCall > 1 && (class == sink.ClassPermanent || class == sink.ClassRejected || class == sink.ClassUnavailable) {
-		l.narrow(left)
-		return
-	}
-	switch class {
-	case sink.ClassNotAttempted:
+	switch {
+	case class == sink.ClassNotAttempted:
 		if head.skipped++; head.skipped > 2 {
 			e.wait(l, freeRetry, now)
 		}
-	case sink.ClassThrottled, sink.ClassMisconfigured:
-		e.offBack(l, now)
-	case sink.ClassPermanent:
-		head.spent++
-		e.failHead(l, &failure{class: class.String(), err: err.Error()}, now)
+	case class == sink.ClassThrottled:
+		e.putOff(l, l.sink.throttled.Sub(now))
+	case whole && len(c.ds) > 1:
+		if c.sink.breakerOf(c.to).fails() && l.suspect == nil { // it says nothing about these messages
+			e.putOff(l, c.sink.untilProbe(c.to, now))
+			return
+		}
+		l.narrow(left)
 	default:
-		head.spent++
-		e.rejected(l, head, err, now)
+		e.judgeFailure(c, l, class, err, now)
 	}
 }
 
-// rejected waits for the next attempt: in memory if that is soon, else parked (R3); or gives up.
-func (e *engine) rejected(l *lane, head *delivery, err error, now time.Time) {
-	f := &failure{class: sink.ClassRejected.String(), err: err.Error()}
-	policy := e.policy(head)
-	if head.spent >= limit(head.route.Retry, head.Message.MaxAttempts) && policy != router.KeepOn {
+// judgeFailure judges the failure of a delivery that its call carried alone, or whose own answer it is: the next try comes later, or it is
+// given up.
+func (e *engine) judgeFailure(c *call, l *lane, class sink.Class, err error, now time.Time) {
+	s, head := l.sink, l.queue.at(0)
+	j := judgement{counts: true, ends: true}
+	if class != sink.ClassPermanent {
+		j = c.to.record.judge(head, c.number, class, s.epoch)
+	}
+	head.tries++
+	most := limit(head.route.Retry, head.Message.MaxAttempts)
+	if j.counts && (head.spent < most || e.policy(head) == router.KeepOn) {
+		head.spent++
+	}
+	f := &failure{class: class.String(), err: err.Error()}
+	head.last, head.failed = f, checkpoint.Failure{Epoch: s.epoch, Call: s.number}
+	e.logFailure(s, head, class, err, now)
+	spent := head.spent >= most && e.policy(head) != router.KeepOn
+	if class == sink.ClassPermanent || j.ends && spent {
 		e.failHead(l, f, now)
 		return
 	}
-	wait := delay(head.route.Retry, head.spent, e.cfg.Rand)
+	if s.breakerOf(c.to).fails() && !j.counts {
+		e.awaitProbe(l, c.to, f, now)
+		return
+	}
+	e.retryLater(l, f, delay(head.route.Retry, head.tries, e.cfg.Rand), now)
+}
+
+// awaitProbe lets a head wait for the next round of probes: the failure says nothing about the message, so there is no other delay.
+func (e *engine) awaitProbe(l *lane, q *destination, f *failure, now time.Time) {
+	if !l.polling {
+		return // it stays in memory, until the sink or the destination is parked
+	}
+	g := *f
+	g.state, g.blocks, g.wait = checkpoint.StateRetrying, l.group != "", l.sink.untilProbe(q, now)
+	e.parkHead(l, &g, now)
+}
+
+// retryLater waits for the next attempt: in memory if that is soon, else parked (R3).
+func (e *engine) retryLater(l *lane, f *failure, wait time.Duration, now time.Time) {
+	head := l.queue.at(0)
 	if wait <= inlineDelay && head.inline < inlineRetries && !l.sink.park && head.back == nil {
 		head.inline++
 		e.wait(l, wait, now)
 		return
 	}
-	f.state, f.blocks, f.wait = checkpoint.StateRetrying, l.group != "", wait
-	e.parkHead(l, f, now)
+	g := *f
+	g.state, g.blocks, g.wait = checkpoint.StateRetrying, l.group != "", wait
+	e.parkHead(l, &g, now)
 }
 
 // failHead gives the lane's head up for good, as its policy says.

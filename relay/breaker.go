@@ -1,59 +1,116 @@
 package relay
 
-import "time"
+import (
+	"time"
 
-// A breaker keeps a sink that cannot be reached from being tried by every lane. It is pure: the time is an argument.
-//
-// Closed: deliveries flow. After breakerOpens failures in a row, on two lanes if two are active, it opens. Open: nothing is
-// sent until the probe time, then one delivery; its success closes the breaker, its failure doubles the wait.
-type breaker struct {
-	failures int
-	lane     *lane // of the failures so far; nil once a second lane failed
-	several  bool
-	open     bool
-	since    time.Time // when it opened
-	wait     time.Duration
-	probe    time.Time
-}
-
-const (
-	breakerOpens   = 5
-	breakerMinWait = time.Second
-	breakerMaxWait = 30 * time.Second
+	"github.com/tailbox/tailbox/sink"
 )
 
-// failed counts a delivery that did not reach the sink. others tells whether other lanes of the sink have something to
-// send: then a single lane's failures do not open the breaker, for its message may be the cause. It returns true when
-// the breaker has just opened.
-func (b *breaker) failed(now time.Time, l *lane, others bool) bool {
-	if b.open {
-		b.wait = min(2*b.wait, breakerMaxWait)
-		b.probe = now.Add(b.wait)
+// A breaker notices that a destination fails as a whole, and keeps it from being tried by every lane. It saves work and keeps
+// order; no message dies because of it. It is pure: the time is an argument. The zero value is closed.
+//
+//	state    what may be sent                      leaves it
+//	closed   everything                            to resting: breakerCalls calls in a row delivered nothing
+//	resting  nothing                               to probing: the time of the next round has come
+//	probing  probesPerRound heads, each in a call  to resting: all of them were sent
+//	                                               of its own
+//
+// A delivery, an answer that is permanent, an operator, or nothing left to send closes it.
+type breaker struct {
+	state    breakerState
+	failures int  // calls in a row that delivered nothing
+	first    any  // whose the first of them was: the lane, or the destination
+	several  bool // there were others
+	// delivered is when the destination last took a message.
+	delivered time.Time
+	since     time.Time     // when it left closed
+	next      time.Time     // when the next round of probes begins
+	wait      time.Duration // between the rounds after that
+	left      int           // probes of this round that were not sent yet
+	tried     time.Time     // when a call last failed
+	class     sink.Class    // of that failure
+	why       string
+}
+
+type breakerState uint8
+
+const (
+	breakerClosed breakerState = iota
+	breakerResting
+	breakerProbing
+)
+
+const (
+	breakerCalls   = 5
+	breakerQuiet   = time.Second // without a delivery
+	probesPerRound = 8
+	probeMinWait   = time.Second
+	probeMaxWait   = 30 * time.Second
+)
+
+// fails tells whether the destination fails as a whole.
+func (b *breaker) fails() bool { return b.state != breakerClosed }
+
+// failed counts a call that delivered nothing. From is the lane that it was of; or, if the breaker is that of a sink with several
+// destinations, the destination. Several tells that the call was of more than one, others that another one is not known to fail: then
+// the failures of one alone do not open the breaker, for it may be the cause. It returns true if the breaker has just opened.
+func (b *breaker) failed(now time.Time, from any, several, others bool, class sink.Class, why string) bool {
+	b.tried, b.class, b.why = now, class, why
+	if b.fails() {
 		return false
 	}
-	if b.failures > 0 && b.lane != l {
-		b.several = true
+	if b.failures == 0 {
+		b.first, b.several = from, false
 	}
+	b.several = b.several || several || b.first != from
 	b.failures++
-	b.lane = l
-	if b.failures < breakerOpens || others && !b.several {
+	if b.failures < breakerCalls || others && !b.several || now.Sub(b.delivered) < breakerQuiet {
 		return false
 	}
-	*b = breaker{open: true, since: now, wait: breakerMinWait, probe: now.Add(breakerMinWait)}
+	b.state, b.since, b.wait, b.left = breakerResting, now, probeMinWait, 0
+	b.schedule(now)
 	return true
 }
 
-// answered counts any answer of the sink, good or bad: it can be reached. It returns true when this closes the breaker.
-func (b *breaker) answered() bool {
-	was := b.open
-	*b = breaker{}
+// schedule sets the time of the next round.
+func (b *breaker) schedule(now time.Time) {
+	if b.class == sink.ClassMisconfigured { // an operator has to act: it is not over in a second
+		b.wait = probeMaxWait
+	}
+	b.next = now.Add(b.wait)
+	b.wait = min(2*b.wait, probeMaxWait)
+}
+
+// close lets everything be sent again, and returns true if it was not before.
+func (b *breaker) close() bool {
+	was := b.fails()
+	*b = breaker{delivered: b.delivered}
 	return was
 }
 
-// allows tells whether deliveries may be sent, and whether only one, as a probe.
+// allows tells whether deliveries may be sent, and whether only single heads, as probes.
 func (b *breaker) allows(now time.Time) (ok, probe bool) {
-	if !b.open {
+	if !b.fails() {
 		return true, false
 	}
-	return !now.Before(b.probe), true
+	return b.roundDue(now) || b.left > 0, true
+}
+
+// roundDue tells whether a round of probes is to begin.
+func (b *breaker) roundDue(now time.Time) bool { return b.fails() && !now.Before(b.next) }
+
+// probed notes that a probe is sent. A closed breaker has none.
+func (b *breaker) probed(now time.Time) {
+	if !b.fails() {
+		return
+	}
+	if b.roundDue(now) {
+		b.left = probesPerRound
+		b.schedule(now)
+	}
+	b.left--
+	b.state = breakerResting
+	if b.left > 0 {
+		b.state = breakerProbing
+	}
 }

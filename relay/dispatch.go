@@ -13,7 +13,7 @@ type call struct {
 	to      *destination
 	runs    []run
 	ds      []*sink.Delivery
-	probe   bool
+	number  int64 // within the sink
 	started time.Time
 	took    time.Duration
 	errs    []error
@@ -39,11 +39,13 @@ func (e *engine) offer(l *lane, now time.Time) {
 	if s.to != nil && head.doomed == nil { // what is not sent has no destination: its topic may be of any length
 		head.Destination = s.to(head)
 	}
-	if p := s.pauses[head.Destination.Name]; p != nil && now.Sub(p.since) >= parkAfter && (p.probing || now.Before(p.probe)) {
-		e.parkPaused(l, p, now)
-		return
-	}
 	q := s.destinationOf(head.Destination)
+	if b := &q.breaker; b.fails() && now.Sub(b.since) >= parkAfter {
+		if ok, _ := b.allows(now); !ok {
+			e.parkFailing(l, b, now)
+			return
+		}
+	}
 	q.ready = append(q.ready, l)
 	l.ready = true
 	s.list(q)
@@ -51,7 +53,7 @@ func (e *engine) offer(l *lane, now time.Time) {
 
 // dispatch starts as many calls of a sink as its limits and its state allow.
 func (e *engine) dispatch(s *sinkState, now time.Time) {
-	if len(s.pauses) > 0 {
+	if s.failing > 0 {
 		s.relist()
 	}
 	if e.gathering(s, now) {
@@ -70,23 +72,22 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 		if s.full(q) {
 			continue // listed again by the next answer
 		}
-		single := probe
-		if p := s.pauses[q.Name]; p != nil {
-			if p.probing || now.Before(p.probe) {
-				continue // listed again when its probe is due
-			}
-			p.probing, single = true, true
+		ok, single := q.breaker.allows(now)
+		if !ok {
+			continue // listed again when its next round is due
+		}
+		if single = single || probe; single {
+			q.probeFirst(now)
 		}
 		c := e.build(s, q, single, now)
 		if c == nil {
-			if p := s.pauses[q.Name]; p != nil {
-				p.probing = false
-			}
 			s.list(q)
 			continue
 		}
-		c.probe = probe
-		s.probing = s.probing || probe
+		if single {
+			s.breaker.probed(now)
+			q.breaker.probed(now)
+		}
 		calls, messages = calls+1, messages+len(c.ds)
 		e.send(c)
 		s.list(q)
@@ -183,7 +184,7 @@ func (e *engine) build(s *sinkState, q *destination, single bool, now time.Time)
 func (e *engine) addRun(c *call, l *lane, n int, room, bytes *int) {
 	for i := range n {
 		d := l.queue.at(i)
-		d.Attempt = d.spent + 1
+		d.Attempt = d.tries + 1
 		if d.Receipt != nil {
 			*d.Receipt = sink.Receipt{}
 		}
@@ -198,6 +199,11 @@ func (e *engine) addRun(c *call, l *lane, n int, room, bytes *int) {
 
 // send starts the call in a goroutine of its own.
 func (e *engine) send(c *call) {
+	c.sink.number++
+	c.number = c.sink.number
+	if len(c.ds) == 1 {
+		c.to.record.attempt(c.ds[0].Message.Position)
+	}
 	c.sink.inflight++
 	c.to.inflight++
 	e.inflight++

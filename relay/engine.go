@@ -55,6 +55,7 @@ type engine struct {
 	pinged   time.Time // for the clock's sake
 	clock    dbClock
 	failed   error
+	epoch    int64 // tells this term from all others
 
 	settleState
 	pollState
@@ -147,6 +148,7 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 		reading:  make(chan struct{}, 1),
 	}
 	e.settleState.init(cp)
+	e.epoch = int64(cfg.Rand.Uint64()>>1) | 1 // 0 is of a delivery that never failed
 	e.inHand = map[checkpoint.Key]bool{}
 	e.list.next, e.list.prev = &e.list, &e.list
 	e.names = []string{""}
@@ -156,6 +158,7 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 	slices.Sort(e.names)
 	for i, name := range e.names {
 		s := newSinkState(name, 1<<i, cfg.Sinks[name], cfg.Memory)
+		s.epoch = e.epoch
 		e.sinks = append(e.sinks, s)
 		e.byName[name] = s
 	}

@@ -40,7 +40,8 @@ type Events struct {
 	Skipped  func(why string, n int)
 	// Settled: a transaction with n outcomes took d. Saved: it held a checkpoint.
 	Settled func(n int, d time.Duration, saved bool)
-	// SinkState: open (deliveries flow), broken (breaker), paused, throttled; why is the last error.
+	// SinkState: open (deliveries flow), failing (it, or a destination of it, delivers nothing), paused (by an operator), throttled; why is
+	// the last error.
 	SinkState func(sink, state, why string)
 	// Found: a comparison found n pending rows that the source did not bring (R11), and they are delivered.
 	Found func(n int)
@@ -61,7 +62,7 @@ type Sample struct {
 
 // A SinkSample is the state of one sink at one moment.
 type SinkSample struct {
-	State              string // open, broken, paused, throttled
+	State              string // open, failing, paused, throttled
 	Why                string
 	Open, Parked, Held int // lanes
 	Queued             int // deliveries in memory

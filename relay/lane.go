@@ -39,12 +39,13 @@ type delivery struct {
 	// doomed: not to be sent; when its turn comes it fails with this.
 	doomed *failure
 
-	spent     int // attempts that were spent
-	inline    int // retries that were waited for in memory
-	unreached int // unreachable answers since the sink last answered something else
-	skipped   int // not-attempted answers in a row
-	// reachedBefore is how often the sink had answered anything when this delivery was first not reached.
-	reachedBefore int
+	spent   int // attempts that were spent
+	tries   int // failures, whether they spent an attempt or not
+	inline  int // retries that were waited for in memory
+	skipped int // not-attempted answers in a row
+	// failed is when the last try failed, last what it failed with; nil if the sink has not failed it in this term.
+	failed checkpoint.Failure
+	last   *failure
 }
 
 // A lane is the ordered queue of one (sink, group). All of it is owned by the engine's goroutine; its methods have no

@@ -29,15 +29,15 @@ func (e *engine) parkHead(l *lane, f *failure, now time.Time) {
 	e.review(l)
 }
 
-// parkPaused parks a lane free of attempts: its destination waits for an operator, and is probed now and then.
-func (e *engine) parkPaused(l *lane, p *pause, now time.Time) {
-	wait := max(p.probe.Sub(now), time.Second)
+// parkFailing parks a lane whose destination fails, until its next round of probes.
+func (e *engine) parkFailing(l *lane, b *breaker, now time.Time) {
+	wait := max(b.next.Sub(now), probeMinWait)
 	if l.polling {
 		e.putBack(l, wait)
 		return
 	}
 	if l.parking == nil {
-		l.parking = &failure{wait: wait, class: sink.ClassMisconfigured.String(), err: p.why}
+		l.parking = &failure{wait: wait, class: b.class.String(), err: b.why}
 	}
 	e.review(l)
 }
@@ -104,22 +104,6 @@ func (e *engine) throttle(s *sinkState, started time.Time, after time.Duration, 
 	e.report(s, now)
 }
 
-// pauseDestination stops deliveries to a destination that an operator has to mend; it is probed now and then.
-func (e *engine) pauseDestination(s *sinkState, q *destination, err error, now time.Time) {
-	p := s.pauses[q.Name]
-	if p == nil {
-		p = &pause{since: now}
-		s.pauses[q.Name] = p
-		s.why = err.Error()
-		if s.to == nil {
-			s.down = now
-		}
-		e.log.Error("destination is misconfigured: paused", "sink", s.name, "destination", q.Name, "error", err)
-	}
-	p.why, p.probing, p.probe = err.Error(), false, now.Add(probePause)
-	e.report(s, now)
-}
-
 // checkSink notices what time alone changes about a sink.
 func (e *engine) checkSink(s *sinkState, now time.Time) {
 	if s.park && s.down.IsZero() && s.queued == 0 && !s.unproven { // it was too slow for the others, and has caught up
@@ -133,21 +117,27 @@ func (e *engine) checkSink(s *sinkState, now time.Time) {
 	case s.paused || now.Before(s.throttled):
 		e.parkSink(s, now) // what was in flight then, or was brought back before
 	}
+	if s.failing > 0 {
+		e.parkOutages(s, now)
+	}
+	s.forgetOutages(now)
+	e.logOutage(s, now)
+	e.report(s, now)
+}
+
+// parkOutages offers what waits for destinations that fail anew: by now it is parked, or has found another destination.
+func (e *engine) parkOutages(s *sinkState, now time.Time) {
 	for _, q := range s.all {
-		p := s.pauses[q.Name]
-		if p == nil || now.Sub(p.since) < parkAfter || !now.Before(p.probe) {
+		if !q.breaker.fails() || now.Sub(q.breaker.since) < parkAfter || q.breaker.roundDue(now) {
 			continue
 		}
 		ready := q.ready
 		q.ready = nil
-		for _, l := range ready { // offered anew, they are parked
+		for _, l := range ready {
 			l.ready = false
 			e.offer(l, now)
 		}
 	}
-	s.forgetPauses(now)
-	s.forgetTroubles(now)
-	e.report(s, now)
 }
 
 // report tells observers when a sink's state has changed.
@@ -157,6 +147,9 @@ func (e *engine) report(s *sinkState, now time.Time) {
 		return
 	}
 	s.reported = state
+	if s.fails() {
+		s.why = s.failingBreaker().why
+	}
 	e.log.Info("sink state", "sink", s.name, "state", state)
 	if f := e.cfg.Events.SinkState; f != nil {
 		f(s.name, state, s.why)
@@ -290,7 +283,11 @@ func parkedAs(l *lane, f *failure, i, n int, first bool) checkpoint.Parked {
 
 func (e *engine) addPark(s *settlement, l *lane, d *delivery, p checkpoint.Parked, now time.Time) {
 	m := d.msg
-	p.Sink, p.Message, p.Attempts = l.sink.name, m.Message, d.spent
+	p.Sink, p.Message, p.Attempts, p.Tries, p.Failed = l.sink.name, m.Message, d.spent, d.tries, d.failed
+	if d.last != nil && p.State == checkpoint.StateWaiting && p.Due { // it waits for its own next try, whatever else it waits for
+		p.State, p.NextAttempt = checkpoint.StateRetrying, max(p.NextAttempt, l.retryAt.Sub(now))
+		p.LastError, p.ErrorClass = d.last.err, d.last.class
+	}
 	p.InTable = m.Fault != nil && m.Fault.Class == outbox.FaultTooLarge
 	if d.doomed != nil && p.State == checkpoint.StateWaiting { // whatever it waits for: it is known by that when its turn comes
 		p.LastError, p.ErrorClass = d.doomed.err, d.doomed.class

@@ -49,8 +49,8 @@ func TestPausedDestinationSaysWhy(t *testing.T) {
 		for range 3 {
 			select {
 			case p := <-store.parked:
-				if p.ErrorClass != "misconfigured" || p.LastError != "unknown topic" || p.Attempts != 0 || p.State != checkpoint.StateWaiting {
-					t.Errorf("parked %s as %s after %d attempts: %s %q, want waiting after 0: misconfigured \"unknown topic\"",
+				if p.ErrorClass != "misconfigured" || p.LastError != "unknown topic" || p.Attempts != 1 || p.State != checkpoint.StateRetrying {
+					t.Errorf("parked %s as %s after %d attempts: %s %q, want retrying after 1: misconfigured \"unknown topic\"",
 						p.Message.ID, p.State, p.Attempts, p.ErrorClass, p.LastError)
 				}
 			case <-time.After(time.Minute):

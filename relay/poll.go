@@ -59,42 +59,42 @@ func (e *engine) dueNow(now time.Time) bool {
 	}
 	for _, s := range e.sinks[1:] {
 		ok, probe := s.accepts(now)
-		if p := s.wholePause(); p != nil {
-			ok, probe = ok && !p.probing && !now.Before(p.probe), true
-		}
 		if !ok {
 			continue
 		}
 		if probe {
-			if len(s.turn) > 0 || now.Sub(s.probed) < e.cfg.Tick {
-				continue // a lane in memory is the probe; or what was found could not be brought back yet
+			if len(s.turn) > 0 || !s.breaker.roundDue(now) || now.Sub(s.asked) < e.cfg.Tick {
+				continue // lanes in memory are the probes; or what was found could not be brought back yet
 			}
 			e.probeDue(s, now)
 			return true
 		}
 		names = append(names, s.name)
 	}
-	e.askDue(names, most, false, func() {})
+	e.askDue(names, most, false, func(time.Duration) {})
 	return true
 }
 
 func (e *engine) polledFull() bool { return int64(e.polledBytes) >= e.cfg.Memory/4 }
 
-// probeDue brings back one parked lane, to find out whether the sink can be reached again.
+// probeDue brings back a round of parked heads, to find out whether the sink works again.
 func (e *engine) probeDue(s *sinkState, now time.Time) {
 	e.dueAsked = true // the other sinks' turn comes next
-	s.probing, s.probed = s.breaker.open, now
-	e.askDue([]string{s.name}, 1, true, func() {
-		s.probing = false
-		if s.queued == 0 && s.inflight == 0 { // nothing is parked for it: the next message will tell
-			s.breaker.answered()
-			s.liftAll()
+	s.asked = now
+	most := probesPerRound
+	if e.careful() {
+		most = 1
+	}
+	e.askDue([]string{s.name}, most, true, func(next time.Duration) {
+		if s.queued == 0 && s.inflight == 0 && next == 0 { // nothing is parked for it: the next message will tell
+			s.breaker.close()
+			s.recoverAll(func(*breaker) bool { return true })
 			e.opened(s, time.Now())
 		}
 	})
 }
 
-func (e *engine) askDue(names []string, most int, probe bool, then func()) {
+func (e *engine) askDue(names []string, most int, probe bool, then func(next time.Duration)) {
 	e.operate(func(ctx context.Context) (func(), error) {
 		due, next, err := e.store.Due(ctx, names, most, probe)
 		if err != nil {
@@ -105,7 +105,7 @@ func (e *engine) askDue(names []string, most int, probe bool, then func()) {
 			e.looked = true
 			if e.careful() && len(due) > 0 {
 				e.bringCarefully(&due[0], now)
-				then()
+				then(next)
 				return
 			}
 			for i := range due {
@@ -117,7 +117,7 @@ func (e *engine) askDue(names []string, most int, probe bool, then func()) {
 			if next > 0 {
 				e.dueSoon(next, now)
 			}
-			then()
+			then(next)
 		}, nil
 	})
 }
@@ -158,7 +158,7 @@ func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
 	if !e.knows(p.Message.Table) {
 		return
 	}
-	d := &delivery{back: p, lane: l, spent: p.Attempts}
+	d := &delivery{back: p, lane: l, spent: p.Attempts, tries: p.Tries, failed: p.Failed}
 	d.Message, d.Source = p.Message, e.cfg.Pipeline
 	route, err := e.cfg.Router.ForSink(p.Message, p.Sink, &d.Delivery)
 	d.route = route
@@ -210,7 +210,7 @@ func (e *engine) reroute(l *lane, p *checkpoint.Parked) {
 	c.Key, c.Group = p.Key(), p.Message.Group
 	if targets[0].sink == nil {
 		f := faultOf(&r.msg, r.err)
-		c.State, c.Blocks, c.Attempts = f.state, f.blocks, p.Attempts
+		c.State, c.Blocks, c.Attempts, c.Tries, c.Failed = f.state, f.blocks, p.Attempts, p.Tries, p.Failed
 		c.LastError, c.ErrorClass = f.err, f.class
 	} else {
 		c.Delivered = true
@@ -235,7 +235,7 @@ func (e *engine) addChange(c change) {
 // change is the new state of a delivery in hand.
 func (e *engine) changeOf(l *lane, d *delivery) change {
 	c := change{lane: l, size: d.Message.Size()}
-	c.Key, c.Group, c.Attempts = d.back.Key(), l.group, d.spent
+	c.Key, c.Group, c.Attempts, c.Tries, c.Failed = d.back.Key(), l.group, d.spent, d.tries, d.failed
 	return c
 }
 
@@ -280,18 +280,12 @@ func (e *engine) putBack(l *lane, wait time.Duration) {
 	e.letGo(l)
 }
 
-// offBack puts a lane back that was brought by the poller, after an answer that says to wait. How long a sink wants to rest is not
+// putOff puts a lane back that was brought by the poller, after an answer that says to wait. How long a sink wants to rest is not
 // written down: nothing is asked for at a sink that takes nothing, and what is put back is due as soon as an operator ends that.
-func (e *engine) offBack(l *lane, now time.Time) {
-	if !l.polling {
-		return
+func (e *engine) putOff(l *lane, wait time.Duration) {
+	if l.polling {
+		e.putBack(l, max(min(wait, putBackMost), 0))
 	}
-	s := l.sink
-	wait := min(s.throttled.Sub(now), putBackMost)
-	if p := s.pauses[l.queue.at(0).Destination.Name]; p != nil {
-		wait = max(wait, p.probe.Sub(now))
-	}
-	e.putBack(l, max(wait, 0))
 }
 
 // drop1 takes the head, whose change is noted, out of the queue.

@@ -247,9 +247,9 @@ func (e *engine) steer(r *checkpoint.Request, done *checkpoint.Applied, now time
 			}
 		case checkpoint.VerbResume:
 			s.paused = false
-			s.breaker = breaker{}
+			s.breaker.close()
 			s.throttled, s.throttle = time.Time{}, throttle{}
-			s.liftAll()
+			s.recoverAll(func(*breaker) bool { return true })
 			e.opened(s, now)
 		}
 		e.report(s, now)

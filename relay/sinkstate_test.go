@@ -10,22 +10,32 @@ import (
 	"github.com/tailbox/tailbox/sink/discard"
 )
 
-// TestLift: a pause is of a name, and what waits in each partition of it goes on when one of them has answered.
-func TestLift(t *testing.T) {
-	for name, lift := range map[string]func(*sinkState){
-		"one": func(s *sinkState) { s.lift("topic") },
-		"all": func(s *sinkState) { s.liftAll() },
-	} {
-		s := newSinkState("out", 1, &discard.Sink{}, 1<<20)
-		s.pauses["topic"] = &pause{since: time.Now()}
-		for partition := range int32(3) {
-			q := s.destinationOf(sink.Destination{Name: "topic", Partition: partition})
-			q.ready = append(q.ready, &lane{sink: s})
+var now0 = time.Unix(1000, 0)
+
+// TestRecoverAll: what waits in each destination that fails goes on when an operator resumes the sink; or, if the sink could not be
+// reached, in each that could not be reached either.
+func TestRecoverAll(t *testing.T) {
+	t.Parallel()
+	s := newSinkState("out", 1, &anywhere{}, 1<<20)
+	fail := func(partition int32, class sink.Class) {
+		q := s.destinationOf(sink.Destination{Name: "topic", Partition: partition})
+		q.ready = append(q.ready, &lane{sink: s})
+		for range breakerCalls {
+			if q.breaker.failed(now0, &lane{}, true, true, class, "no") {
+				s.failing++
+			}
 		}
-		lift(s)
-		if len(s.turn) != 3 || len(s.pauses) != 0 {
-			t.Errorf("lift %s: %d destinations in turn and %d pauses, want 3 and none", name, len(s.turn), len(s.pauses))
-		}
+	}
+	fail(0, sink.ClassUnreachable)
+	fail(1, sink.ClassMisconfigured)
+	fail(2, sink.ClassUnreachable)
+	s.recoverAll(func(b *breaker) bool { return b.class == sink.ClassUnreachable })
+	if s.failing != 1 || !s.fails() || s.state(now0) != "failing" {
+		t.Errorf("%d destinations fail, want the one that is misconfigured", s.failing)
+	}
+	s.recoverAll(func(*breaker) bool { return true })
+	if s.failing != 0 || s.fails() || s.state(now0) != "open" || len(s.turn) != 3 {
+		t.Errorf("%d destinations fail and %d are in turn, want none and 3", s.failing, len(s.turn))
 	}
 }
 
@@ -49,7 +59,7 @@ func TestDestinationsAreForgotten(t *testing.T) {
 	}
 	for i := range 100_000 {
 		s.destinationOf(at(used + i))
-		if len(s.all) != len(s.dests) || len(s.all) > 2*used+mostIdleDestinations {
+		if len(s.all) != len(s.dests) || len(s.all) > 2*used+mostDestinations {
 			t.Fatalf("%d destinations, and %d in order, after %d that were used for a moment", len(s.dests), len(s.all), i)
 		}
 	}
@@ -64,8 +74,8 @@ func TestDestinationsAreForgotten(t *testing.T) {
 	for i := range 10 * used {
 		s.destinationOf(at(-i))
 	}
-	if len(s.all) > mostIdleDestinations {
-		t.Errorf("%d destinations though nothing is in flight, want at most %d", len(s.all), mostIdleDestinations)
+	if len(s.all) > mostDestinations {
+		t.Errorf("%d destinations though nothing is in flight, want at most %d", len(s.all), mostDestinations)
 	}
 }
 
@@ -87,28 +97,23 @@ func (*anywhere) Destination(d *sink.Delivery) sink.Destination {
 	return sink.Destination{Name: d.Topic}
 }
 
-// TestPausesAreForgotten: a pause that nothing waits for, and that was to be probed long ago, is forgotten; that of a sink with one
-// destination is the sink's state, and is kept.
-func TestPausesAreForgotten(t *testing.T) {
+// TestOutagesAreForgotten: a destination that nothing waits for, and that nothing was sent to for long, does not fail for ever.
+func TestOutagesAreForgotten(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	long := now.Add(-pauseKept)
-	pauses := func(s *sinkState) {
-		s.pauses["gone"] = &pause{probe: long}
-		s.pauses["due"] = &pause{probe: now}
-		s.pauses["probed"] = &pause{probe: long, probing: true}
-		s.pauses["waited for"] = &pause{probe: long}
-		q := s.destinationOf(sink.Destination{Name: "waited for"})
-		q.ready = append(q.ready, &lane{sink: s})
-		s.destinationOf(sink.Destination{Name: "gone"})
-		s.forgetPauses(now)
-	}
 	s := newSinkState("out", 1, &anywhere{}, 1<<20)
-	if pauses(s); s.pauses["gone"] != nil || len(s.pauses) != 3 {
-		t.Errorf("%d pauses are kept, want due, probed and waited for", len(s.pauses))
+	fail := func(name string, at time.Time) *destination {
+		q := s.destinationOf(sink.Destination{Name: name})
+		for range breakerCalls {
+			q.breaker.failed(at, &lane{}, true, true, sink.ClassMisconfigured, "no")
+		}
+		s.failing++
+		return q
 	}
-	s = newSinkState("out", 1, &discard.Sink{}, 1<<20)
-	if pauses(s); len(s.pauses) != 4 {
-		t.Errorf("a sink with one destination forgot its pause")
+	long := now0.Add(-outageKept - 1)
+	gone, waited, recent := fail("gone", long), fail("waited for", long), fail("recent", now0)
+	waited.ready = append(waited.ready, &lane{sink: s})
+	s.forgetOutages(now0)
+	if gone.breaker.fails() || !waited.breaker.fails() || !recent.breaker.fails() || s.failing != 2 {
+		t.Errorf("%d destinations fail, want the one that is waited for and the recent one", s.failing)
 	}
 }

@@ -32,11 +32,19 @@ type Retry struct {
 	Jitter  string
 	// Schedule, if not empty, gives the delays one by one instead (the last one repeats), without jitter.
 	Schedule []time.Duration
+	// DuringOutage says what a failure costs while the destination takes nothing from anybody: "" or Wait, nothing; Count, an attempt.
+	DuringOutage string
 }
+
+// Values of Retry.DuringOutage.
+const (
+	Wait  = "wait"
+	Count = "count"
+)
 
 // DefaultRetry is the retry of a route that sets nothing.
 func DefaultRetry() Retry {
-	return Retry{Attempts: 15, Initial: time.Second, Factor: 2, Max: 5 * time.Minute, Jitter: "full"}
+	return Retry{Attempts: 15, Initial: time.Second, Factor: 2, Max: 5 * time.Minute, Jitter: "full", DuringOutage: Wait}
 }
 
 // OnExhausted says what becomes of a lane whose delivery has failed for good.
@@ -51,7 +59,7 @@ const (
 )
 
 func (r *Retry) zero() bool {
-	return r.Attempts == 0 && r.Initial == 0 && r.Factor == 0 && r.Max == 0 && r.Jitter == "" && len(r.Schedule) == 0
+	return r.Attempts == 0 && r.Initial == 0 && r.Factor == 0 && r.Max == 0 && r.Jitter == "" && r.DuringOutage == "" && len(r.Schedule) == 0
 }
 
 // validate checks the limits that the engine's arithmetic relies on.
@@ -68,6 +76,10 @@ func (r *Retry) validate(path []string) []*Problem {
 			problems = append(problems, &Problem{Path: at(path, "schedule", strconv.Itoa(i)), Value: delay.String(),
 				Reason: "must not be negative"})
 		}
+	}
+	if r.DuringOutage != "" && r.DuringOutage != Wait && r.DuringOutage != Count {
+		problems = append(problems, &Problem{Path: at(path, "during_outage"), Value: r.DuringOutage, Reason: "is unknown",
+			Allowed: []string{Wait, Count}})
 	}
 	if len(r.Schedule) > 0 {
 		return problems

@@ -111,13 +111,13 @@ func testFlowcatalyst(t *testing.T, r *rig, c client, api *platform) {
 	}
 
 	// A head that fails holds its group back, and no other; it waits as PENDING, with its error.
-	api.refuses("e2", http.StatusBadGateway)
+	api.refuses("e2", http.StatusInternalServerError)
 	c.write(t, "outbox_events", "0HZXEQ5Y8JY5C", "EVENT", "order:42", message("e2"))
 	c.write(t, "outbox_events", "0HZXEQ5Y8JY5D", "EVENT", "order:42", message("e3"))
 	c.write(t, "outbox_events", "0HZXEQ5Y8JY5E", "EVENT", "order:43", message("e4"))
 	until(t, "a parked head", func() bool { return strings.HasPrefix(c.show(t, "outbox_events", "0HZXEQ5Y8JY5C"), "PENDING 3 - ") })
 	until(t, "the other group", func() bool { return api.took(events, "e4") == 1 })
-	if got := c.show(t, "outbox_events", "0HZXEQ5Y8JY5C"); !strings.Contains(got, "502") {
+	if got := c.show(t, "outbox_events", "0HZXEQ5Y8JY5C"); !strings.Contains(got, "500") {
 		t.Errorf("the row that is retried: %s", got)
 	}
 	until(t, "a dead letter after the fourth attempt", func() bool { return strings.HasPrefix(c.show(t, "outbox_events", "0HZXEQ5Y8JY5C"), "FAILED 4 - ") })

@@ -21,7 +21,7 @@ func newSinkList() *command {
 	var output output
 	return &command{
 		name: "list", args: "[NAME…]", about: "lists sinks, what is parked for them, and their breakers",
-		long: "The state is asked from the relay that serves admin.listen: open, broken (its breaker), paused or throttled. Where it\n" +
+		long: "The state is asked from the relay that serves admin.listen: open, failing, paused or throttled. Where it\n" +
 			"cannot be asked, only paused is known.",
 		example: "tailbox sink list",
 		flags: func(fs *flag.FlagSet) {

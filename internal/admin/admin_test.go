@@ -132,7 +132,7 @@ func TestEvents(t *testing.T) {
 	e.SinkState("mail", "paused", "401")
 	e.Gap("slot lost")
 	e.Sampled(relay.Sample{Memory: 10, MemoryLimit: 20, CheckpointAge: time.Second,
-		Sinks: map[string]relay.SinkSample{"mail": {State: "broken", Open: 1, Parked: 2, Held: 3}}})
+		Sinks: map[string]relay.SinkSample{"mail": {State: "failing", Open: 1, Parked: 2, Held: 3}}})
 	m.Ignored("update", 7)
 	m.Observe(&admin.Status{RetainedBytes: 1000, LagBytes: 5, UncleanStarts: 2,
 		Parked:    map[string]map[checkpoint.State]int64{"mail": {checkpoint.StateDead: 6}, "": {checkpoint.StateDead: 1}},

@@ -50,7 +50,7 @@ func sinkLabel(name string) string {
 
 // Values of labels.
 var (
-	sinkStates   = []string{"open", "broken", "paused", "throttled"}
+	sinkStates   = []string{"open", "failing", "paused", "throttled"}
 	parkedStates = []string{string(checkpoint.StateRetrying), string(checkpoint.StateWaiting), string(checkpoint.StateDead)}
 	laneStates   = []string{"open", "parked", "held"}
 	skipReasons  = []string{"settled", "gone", "tenant"}

@@ -49,7 +49,8 @@ func readRetry(s *Section, base router.Retry) router.Retry {
 	defer s.Done()
 	r := router.Retry{Attempts: s.Int("attempts", base.Attempts, 1, 1_000_000),
 		Initial: s.Duration("initial", base.Initial), Factor: s.Float("factor", base.Factor),
-		Max: s.Duration("max", base.Max), Jitter: s.String("jitter", base.Jitter)}
+		Max: s.Duration("max", base.Max), Jitter: s.String("jitter", base.Jitter),
+		DuringOutage: s.String("during_outage", base.DuringOutage)}
 	// Where only the first delay is set, above the inherited bound, the bound gives way, and the other way round.
 	if r.Max < r.Initial && s.Has("initial") != s.Has("max") {
 		if s.Has("initial") {

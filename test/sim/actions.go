@@ -174,7 +174,7 @@ func (w *World) compose() *message {
 	case 3:
 		m.typ, m.to = "z", nil
 	default:
-		m.poison[m.to[rng.IntN(len(m.to))]] = poisonPermanent + rng.IntN(2)
+		m.poison[m.to[rng.IntN(len(m.to))]] = poisonPermanent + rng.IntN(poisons)
 	}
 	return m
 }

@@ -75,7 +75,7 @@ func (w *World) checkCall(a *attempt) {
 		w.fail("R2", "%s gets deliveries for several destinations in a call", a.sink.name())
 	}
 	for _, it := range a.items {
-		if it.dest.Partition >= 0 && a.sink.name() == "wide" && it.dest.Partition != partition(it.key) {
+		if it.dest.Partition >= 0 && a.sink.name() == "wide" && it.dest.Partition != Partition(it.key) {
 			w.fail("R2", "%s goes to another partition of %s than the run it is in", it.m, a.sink.name())
 		}
 	}
@@ -137,7 +137,7 @@ func (w *World) narrow(a *attempt) {
 		delete(w.narrowed, lane)
 		// A message that was scheduled may have come late enough to stand in its group's lane, which is not known here.
 		guest := slices.ContainsFunc(a.items, func(it item) bool { return it.alone && it.m != nil && it.m.group == lane.Group })
-		if lane.Group != "" && !guest && whole && lanes[lane] > 1 && (class == sink.ClassRejected || class == sink.ClassPermanent) {
+		if lane.Group != "" && !guest && whole && lanes[lane] > 1 && class != sink.ClassThrottled && !w.witnessesOf(a, i).fails() {
 			w.narrowed[lane] = lanes[lane]
 		}
 	}

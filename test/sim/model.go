@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -31,6 +33,8 @@ type message struct {
 
 	// What the oracle follows. unordered: the order promise is not about it (not from the log, reset by hand, scheduled).
 	unordered bool
+	parked    []*parked
+	over      bool // of a script: delivered and settled, and nothing can change that
 	reset     bool // an operator set it back to pending, by SQL
 	acted     bool // on_delivered or a view of parked deliveries was applied
 	at        [sinks]fate
@@ -43,11 +47,31 @@ const (
 	healthy = iota
 	poisonPermanent
 	poisonRejected
+	poisonUnavailable
+	poisonUnreachable
+	poisonMisconfigured
+	poisons = iota - 1
 )
+
+// poisonError is how a sink answers a poisoned message.
+func poisonError(kind int) error {
+	switch kind {
+	case poisonPermanent:
+		return sink.Permanent(errors.New("bad request"))
+	case poisonUnavailable:
+		return sink.Unavailable(errors.New("bad gateway"))
+	case poisonUnreachable:
+		return sink.Unreachable(errors.New("connection reset"))
+	case poisonMisconfigured:
+		return sink.Misconfigured(errors.New("forbidden"))
+	}
+	return errors.New("internal error")
+}
 
 // A fate is what became of a message at one sink.
 type fate struct {
-	delivered int // times it reached the sink
+	delivered int       // times it reached the sink
+	reached   time.Time // when first
 	// fresh counts those since an operator set the row back to pending.
 	fresh int
 	// unheard: it reached the sink, and the relay was not told so (an error, no answer, killed).
@@ -58,6 +82,8 @@ type fate struct {
 	acked   bool
 	// durable is the step in which the database knew that the delivery is settled; 0 = not.
 	durable int
+	// failures were heard, of which counted may count against the message; failed is how many calls had begun when the last was heard.
+	failures, counted, failed int
 	// gone: the application removed the row and the log was lost, before it was delivered.
 	gone bool
 	// passed: its group went on without it.

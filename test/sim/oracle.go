@@ -18,8 +18,8 @@ func (w *World) settledAt(m *message, name string) bool {
 
 // parkedAt finds a message's parked delivery at a sink, or the one at the sink "" that stands for all of them.
 func (w *World) parkedAt(m *message, name string) *parked {
-	for _, p := range w.server.parked {
-		if p.m == m && (p.Sink == name || p.Sink == "") {
+	for _, p := range m.parked {
+		if p.Sink == name || p.Sink == "" {
 			return p
 		}
 	}
@@ -97,7 +97,7 @@ func (w *World) checkCheckpoint() {
 	}
 	at := place(c.Resume)
 	for _, m := range w.messages {
-		if !m.logged {
+		if !m.logged || m.over {
 			continue
 		}
 		if m.lsn > at {
@@ -113,6 +113,7 @@ func (w *World) checkCheckpoint() {
 		if m.pendingRow() && !m.acted && !m.reset && reconciled(m) {
 			w.fail("I2", "the checkpoint %s covers %s, whose row is still pending", c.Resume, m)
 		}
+		m.over = w.script != nil && m.status == delivered
 	}
 }
 
@@ -164,6 +165,7 @@ func (w *World) checkState(p *parked) {
 	}
 	if p.State == checkpoint.StateDead {
 		w.stats.Dead++
+		w.checkDeath(p)
 		if !p.Blocks {
 			p.m.fate(p.Sink).passed = true
 		}

@@ -101,6 +101,7 @@ func (s *server) park(in *checkpoint.Parked) {
 	s.w.checkPark(p)
 	i, _ := slices.BinarySearchFunc(s.parked, p, func(a, b *parked) int { return a.Message.Position.Compare(b.Message.Position) })
 	s.parked = slices.Insert(s.parked, i, p)
+	p.m.parked = append(p.m.parked, p)
 }
 
 // change gives a parked delivery a new state, and returns its lane. ordered is false for deliveries that were lanes of
@@ -160,6 +161,7 @@ func (s *server) supersede(lane checkpoint.Lane) {
 
 func (s *server) remove(p *parked) {
 	s.parked = slices.DeleteFunc(s.parked, func(q *parked) bool { return q == p })
+	p.m.parked = slices.DeleteFunc(p.m.parked, func(q *parked) bool { return q == p })
 }
 
 // head is the first delivery that blocks a lane, or nil.
@@ -273,7 +275,11 @@ func (s *server) clean(m *message) {
 	if m.table.onDelivered == outbox.Keep {
 		return
 	}
-	s.parked = slices.DeleteFunc(s.parked, func(p *parked) bool { return p.m == m && p.State == checkpoint.StateDropped })
+	for _, p := range slices.Clone(m.parked) {
+		if p.State == checkpoint.StateDropped {
+			s.remove(p)
+		}
+	}
 }
 
 // Due returns the first deliveries of lanes that are due.

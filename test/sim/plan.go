@@ -107,7 +107,7 @@ func drawTables(rng *rand.Rand) []*table {
 func drawRoutes(rng *rand.Rand) []Route {
 	policies := []router.OnExhausted{"", router.Hold, router.KeepOn, router.Skip, router.Latest}
 	route := func(typ string, to ...string) Route {
-		r := router.Retry{Attempts: 2 + rng.IntN(4), Initial: 500 * time.Millisecond, Factor: 3, Max: 5 * time.Second, Jitter: "full"}
+		r := router.Retry{Attempts: 1 + rng.IntN(5), Initial: 500 * time.Millisecond, Factor: 3, Max: 5 * time.Second, Jitter: "full"}
 		if rng.IntN(4) == 0 {
 			r.Jitter = "none"
 		}

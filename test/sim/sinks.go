@@ -28,6 +28,8 @@ const (
 	sinkMisconfigured
 	sinkThrottled
 	sinkLeaderless // half of it cannot be reached
+	sinkRejecting
+	sinkUnavailable // what it was given may have arrived
 	sinkModes
 )
 
@@ -56,10 +58,11 @@ func (k *wideSink) Destination(d *sink.Delivery) sink.Destination {
 	if !k.knows.Load() {
 		return sink.Destination{Name: d.Topic, Partition: -1}
 	}
-	return sink.Destination{Name: d.Topic, Partition: partition(string(d.Key))}
+	return sink.Destination{Name: d.Topic, Partition: Partition(string(d.Key))}
 }
 
-func partition(key string) int32 {
+// Partition is where the sink wide puts a key.
+func Partition(key string) int32 {
 	h := fnv.New32a()
 	h.Write([]byte(key))
 	return int32(h.Sum32() % 2)
@@ -72,6 +75,10 @@ func (k *fakeSink) Limits() sink.Limits {
 		return sink.Limits{Batch: 10, Concurrency: 3, PerDestination: 1, Run: 8}
 	case "array":
 		return sink.Limits{Batch: 6, Concurrency: 2, Run: 4}
+	case "single":
+		if k.inst.w.script != nil {
+			return sink.Limits{Batch: 1, Concurrency: 16, Run: 1}
+		}
 	}
 	return sink.Limits{Batch: 3, Concurrency: 3, Run: 1}
 }
@@ -85,6 +92,7 @@ type attempt struct {
 	items   []item
 	answers []error
 	run     int      // the relay's run that made it
+	number  int      // by the beginning of calls
 	session *session // whose lock the relay believed to hold
 }
 
@@ -124,6 +132,10 @@ func (k *fakeSink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 	c.admit = func() {
 		k.calls++
 		w.checkAttempt(a, c.at)
+		w.begins(a)
+		if w.script != nil {
+			w.script.prepare(w, a, c)
+		}
 	}
 	c.effect = func() { k.happen(a) }
 	c.answered = func() {
@@ -135,6 +147,11 @@ func (k *fakeSink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 		if c.effected && !k.inst.dead {
 			w.heard(a) // it takes the answers along
 			return
+		}
+		if !k.inst.dead { // it was cut off, which the relay takes for a rejection
+			a.answers = make([]error, len(a.items))
+			a.all(sink.Rejected(errors.New("cut off")))
+			w.testify(a)
 		}
 		w.unheard(a)
 		if !c.effected && w.rng.IntN(4) == 0 && !w.quiet {
@@ -157,9 +174,15 @@ func (k *fakeSink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 // happen decides what the world makes of an attempt.
 func (k *fakeSink) happen(a *attempt) {
 	w := k.inst.w
-	a.answers = make([]error, len(a.items))
+	if w.script == nil {
+		a.answers = make([]error, len(a.items))
+	}
 	if k.name() == "wide" && slices.ContainsFunc(a.items, func(it item) bool { return it.dest.Partition < 0 }) {
-		a.all(sink.NotAttempted(errors.New("partitions were not known")))
+		a.all(errUnknown)
+		return
+	}
+	if w.script != nil {
+		w.script.happen(k, a)
 		return
 	}
 	state := &w.sinks[k.index]
@@ -174,6 +197,15 @@ func (k *fakeSink) happen(a *attempt) {
 		}
 	case sinkThrottled:
 		a.all(sink.Throttled(errors.New("too many requests"), time.Duration(w.rng.IntN(2000))*time.Millisecond))
+		return
+	case sinkRejecting:
+		k.outage(a, sink.Rejected(errors.New("internal error")))
+		return
+	case sinkUnavailable:
+		if w.rng.IntN(8) == 0 {
+			k.land(a, w.rng.IntN(len(a.items)+1))
+		}
+		k.outage(a, sink.Unavailable(errors.New("gateway timeout")))
 		return
 	case sinkMisconfigured:
 		if k.name() != "wide" || a.items[0].dest.Name == state.topic {
@@ -193,6 +225,14 @@ func (k *fakeSink) happen(a *attempt) {
 		return
 	}
 	k.each(a, nil)
+}
+
+// outage answers everything with an error.
+func (k *fakeSink) outage(a *attempt, err error) {
+	if k.name() == "array" {
+		err = sink.Whole(err)
+	}
+	a.all(err)
 }
 
 // names takes nothing of a call for one message that it names, as a broker does for a batch with a record that it cannot
@@ -218,10 +258,8 @@ func (k *fakeSink) each(a *attempt, cut func(lane checkpoint.Lane) bool) {
 		switch {
 		case lane.Group != "" && broken[lane]:
 			a.answers[i] = sink.ErrNotAttempted
-		case it.m != nil && it.m.poison[k.index] == poisonPermanent && !k.inst.w.quiet:
-			a.answers[i], broken[lane] = sink.Permanent(errors.New("bad request")), true
-		case it.m != nil && it.m.poison[k.index] == poisonRejected && !k.inst.w.quiet:
-			a.answers[i], broken[lane] = errors.New("internal error"), true
+		case it.m != nil && it.m.poison[k.index] != healthy && !k.inst.w.quiet:
+			a.answers[i], broken[lane] = poisonError(it.m.poison[k.index]), true
 		case cut != nil && cut(lane):
 			a.answers[i], broken[lane] = sink.Rejected(errors.New("try again")), true
 		default:
@@ -259,10 +297,8 @@ func (k *fakeSink) asWhole(a *attempt) {
 		}
 	}
 	switch {
-	case kind == poisonPermanent:
-		a.all(sink.Whole(sink.Permanent(errors.New("bad request"))))
-	case kind == poisonRejected:
-		a.all(sink.Whole(sink.Rejected(errors.New("internal error"))))
+	case kind != healthy:
+		a.all(sink.Whole(poisonError(kind)))
 	case w.faulty(w.plan.sinkFault):
 		if w.rng.IntN(3) == 0 {
 			k.land(a, len(a.items))
@@ -295,6 +331,7 @@ func (k *fakeSink) landed(a *attempt, i int) {
 	it.landed = true
 	f := it.m.fate(k.name())
 	if f.delivered == 0 {
+		f.reached = time.Now()
 		k.inst.w.first(a, i)
 	}
 	f.delivered++
@@ -308,6 +345,7 @@ func (k *fakeSink) landed(a *attempt, i int) {
 
 // heard is the relay learning what became of an attempt.
 func (w *World) heard(a *attempt) {
+	w.testify(a)
 	w.narrow(a)
 	for i := range a.items {
 		it := &a.items[i]

@@ -228,6 +228,7 @@ func (s *server) applyTo(r *request, p *parked) {
 		p.Tries, p.Failed = 0, checkpoint.Failure{}
 		p.dueAt = time.Now()
 		p.Replays++
+		f.forgive()
 		f.acked, f.unheard, p.ackRun = false, f.delivered > 0, 0
 	case checkpoint.VerbDrop:
 		p.State, p.Blocks = checkpoint.StateDropped, false

@@ -102,6 +102,9 @@ type World struct {
 	quiet     bool
 	violation error
 	stats     Stats
+	witness   map[placeOf]*witnesses
+	calls     int     // of sinks
+	script    *script // nil: everything is drawn
 }
 
 // An instance is one process of the relay.
@@ -123,9 +126,7 @@ type instance struct {
 
 // Schedule runs one schedule. It must be called inside a synctest bubble, which it leaves without goroutines.
 func Schedule(subject Subject, opts Options) Result {
-	w := &World{opts: opts, rng: rand.New(rand.NewPCG(opts.Seed, 0x7a11b0c5)), begin: time.Now(),
-		edited: map[string]*message{}, marks: map[checkpoint.Lane]outbox.Position{},
-		narrowed: map[checkpoint.Lane]int{}}
+	w := newWorld(opts)
 	w.plan = drawPlan(w.rng)
 	w.server.init(w)
 	w.writeBefore()

@@ -1,0 +1,108 @@
+package relay
+
+import (
+	"hash/maphash"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/router"
+	"github.com/tailbox/tailbox/sink"
+)
+
+// A record is what the rule of the witness needs to know of a destination: a failure counts against a message only if the
+// destination could have taken it. Calls are compared by their numbers within the sink, never by time. It is pure.
+type record struct {
+	delivered int64 // number of the latest call that delivered something; 0 = none
+	// only is the position of the one message that was attempted since the last delivery, or since the start. several: there was
+	// another.
+	only    outbox.Position
+	several bool
+}
+
+// attempt notes that the message at this position is tried alone, or that its own failure was the answer. A call that fails as a whole is
+// no attempt of any of its messages: they are tried again in smaller calls.
+func (r *record) attempt(at outbox.Position) {
+	r.several = r.several || r.only != (outbox.Position{}) && r.only != at
+	r.only = at
+}
+
+// deliver notes that a call has delivered something.
+func (r *record) deliver(call int64) {
+	*r = record{delivered: max(r.delivered, call)}
+}
+
+// answer notes that the destination refused a message for good. It works, so that message says nothing about the failures of another one.
+func (r *record) answer() { *r = record{delivered: r.delivered} }
+
+// alone tells whether no other message was attempted since the last delivery.
+func (r *record) alone(at outbox.Position) bool {
+	return !r.several && (r.only == at || r.only == outbox.Position{})
+}
+
+// A judgement says what a failure costs the message.
+type judgement struct {
+	counts bool // it spends an attempt
+	ends   bool // the message may be given up
+}
+
+// judge applies the rule of the witness to a failure of a call that carried d alone. The first failure counts, but ends nothing
+// unless it is witnessed: another message was delivered by a call that began after d's own. A later failure counts if a message was
+// delivered by a call that began after d's previous failure. If nothing else was attempted meanwhile, a destination that rejects d is
+// believed; one that does not work is not.
+func (r *record) judge(d *delivery, call int64, class sink.Class, epoch int64) judgement {
+	first := d.tries == 0
+	after := call
+	if !first {
+		after = d.failed.Call
+		if d.failed.Epoch != epoch {
+			after = 0 // another term's: earlier than every call of this one
+		}
+	}
+	witnessed := r.delivered > after
+	strict := d.route.Retry.DuringOutage == router.Count && (class == sink.ClassRejected || class == sink.ClassUnavailable)
+	believed := witnessed || strict || class == sink.ClassRejected && r.alone(d.Message.Position)
+	return judgement{counts: first || believed, ends: witnessed || strict || believed && !first}
+}
+
+// mostRecords of destinations that were forgotten are kept by a sink.
+const mostRecords = 65536
+
+// records keeps what is known of destinations that are not in memory any more, each under a hash. Those that were added least recently
+// are forgotten. The zero value is ready.
+type records struct {
+	seed       maphash.Seed
+	young, old map[uint64]record
+	forgot     bool
+}
+
+func (rs *records) key(to sink.Destination) uint64 {
+	if rs.young == nil {
+		rs.seed, rs.young = maphash.MakeSeed(), map[uint64]record{}
+	}
+	return maphash.Comparable(rs.seed, to)
+}
+
+// keep remembers r for a destination.
+func (rs *records) keep(to sink.Destination, r record) {
+	if r == (record{}) {
+		return
+	}
+	k := rs.key(to)
+	rs.young[k] = r
+	if len(rs.young) >= mostRecords/2 {
+		rs.forgot = rs.forgot || len(rs.old) > 0
+		rs.young, rs.old = map[uint64]record{}, rs.young
+	}
+}
+
+// take returns what is known of a destination. If that was forgotten, no delivery is a witness, and no message is alone.
+func (rs *records) take(to sink.Destination) record {
+	k := rs.key(to)
+	r, ok := rs.young[k]
+	if !ok {
+		r, ok = rs.old[k]
+	}
+	if !ok && rs.forgot {
+		return record{several: true}
+	}
+	return r
+}
