@@ -28,7 +28,7 @@ func TestEmitted(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.Contains(req.Header.Get("tailbox-type"), refuse) {
-			w.WriteHeader(http.StatusBadGateway)
+			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
 		got = append(got, fmt.Sprint(req.Header.Get("tailbox-type"), ":", req.ContentLength))
@@ -95,17 +95,14 @@ func TestEmitted(t *testing.T) {
 	r.must("dead", "drop", "--reason", "undecodable", "--sink", "", "--why", "test")
 	until(t, "nothing parked", func() bool { return len(r.parkedStates()) == 0 })
 
-	// What is too large stays in the log, and nowhere else: reading stops there until max_message is raised.
+	// What is too large becomes a dead letter, which holds its group until an operator acts; reading goes on.
 	emit("g", "g:1", strings.Repeat("x", 2<<20))
-	if got := stop(); got.code == exitFailed && !strings.Contains(got.err, "raise max_message") {
-		t.Errorf("run: %+v", got)
-	}
-	if got := r.command("run"); got.code != exitFailed || !strings.Contains(got.err, "raise max_message") {
-		t.Errorf("run with a message that is too large: %+v", got)
-	}
-	r.file = write(t, "tailbox.yaml", strings.Replace(emittedConfig, "1MiB", "4MiB", 1))
-	stop = r.relay()
-	until(t, "the large one", func() bool { return strings.HasSuffix(delivered(), fmt.Sprint(" g:", 2<<20)) })
+	emit("h", "g:1", "1")
+	until(t, "a dead letter that is too large", func() bool {
+		return r.ask("SELECT count(*)::text FROM tailbox_parked WHERE state = 'dead' AND error_class = 'too_large' AND message_group = 'g:1'") == "1"
+	})
+	r.must("dead", "drop", "--reason", "too_large", "--why", "test")
+	until(t, "what was behind it", func() bool { return strings.HasSuffix(delivered(), " h:1") })
 	if got := stop(); got.code != exitDone {
 		t.Errorf("run: %+v", got)
 	}
