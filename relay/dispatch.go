@@ -217,7 +217,10 @@ func (e *engine) send(c *call) {
 			c.errs = c.sink.sink.Deliver(ctx, c.ds)
 		}
 		c.took = time.Since(c.started)
-		e.answers <- c
+		select {
+		case e.answers <- c:
+		case <-e.over: // it was given up
+		}
 	}()
 }
 

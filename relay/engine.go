@@ -45,6 +45,7 @@ type engine struct {
 	ended    chan ended
 	cautions chan caution
 	reading  chan struct{} // the source has begun to read
+	over     chan struct{} // nobody waits for answers any more
 
 	callCtx  context.Context // ends when deliveries must stop at once
 	opCtx    context.Context // ends with the term: of the store's operations
@@ -146,6 +147,7 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 		ended:    make(chan ended, 1),
 		cautions: make(chan caution),
 		reading:  make(chan struct{}, 1),
+		over:     make(chan struct{}),
 	}
 	e.settleState.init(cp)
 	e.epoch = int64(cfg.Rand.Uint64()>>1) | 1 // 0 is of a delivery that never failed
@@ -225,8 +227,34 @@ func (e *engine) run(ctx context.Context) error {
 	stopSource()
 	stopCalls()
 	stopOps()
+	e.leave(running)
+	if e.warming {
+		<-e.warmed
+	}
+	if e.sweep != nil {
+		err = errors.Join(err, e.sweep.Close(context.WithoutCancel(ctx)))
+	}
+	return err
+}
+
+// leave waits for what the term has begun: the source, an operation of the store, and calls. A call that ignores its context is given up, or
+// a sink that hangs would keep the relay from stopping, or another one from taking over.
+func (e *engine) leave(running int) {
+	defer close(e.over)
+	grace := cutGrace
+	if e.cut {
+		grace = 0 // they had it
+	}
+	patience := time.After(grace)
 	for running > 0 || e.inflight > 0 || e.busy {
+		var given <-chan time.Time
+		if running == 0 && !e.busy {
+			given = patience
+		}
 		select {
+		case <-given:
+			e.log.Error("calls do not end though they were cut off: giving them up", "in_flight", e.inflight)
+			return
 		case <-e.ended:
 			running--
 		case <-e.answers:
@@ -240,13 +268,6 @@ func (e *engine) run(ctx context.Context) error {
 			c.reply <- context.Canceled
 		}
 	}
-	if e.warming {
-		<-e.warmed
-	}
-	if e.sweep != nil {
-		err = errors.Join(err, e.sweep.Close(context.WithoutCancel(ctx)))
-	}
-	return err
 }
 
 // loop is the engine's goroutine: everything that changes its state happens between two turns of it.

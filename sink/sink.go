@@ -46,7 +46,7 @@ type Sink interface {
 	Deliver(ctx context.Context, ds []*Delivery) []error
 	// Limits says how Deliver wants to be called. It does not change while the relay runs.
 	Limits() Limits
-	// Close frees what the sink holds. No Deliver is running or follows.
+	// Close frees what the sink holds. No Deliver follows; one that has ignored the end of its context may still be running.
 	Close(ctx context.Context) error
 }
 
