@@ -11,7 +11,7 @@ const optionsConfig = `
 pipeline: shop
 source: {kind: postgres, url: "${DATABASE_URL}", slot: "${SLOT}", reconcile: 0s, tables: [{name: outbox, shape: tailbox}]}
 sinks: {api: {kind: http, url: "${API_URL}", format: single, concurrency: 1}}
-retry: {attempts: 3, schedule: [1ms]}
+retry: {attempts: 3, schedule: [1ms], during_outage: count}
 on_exhausted: skip
 admin: {listen: "127.0.0.1:0"}
 `
