@@ -34,7 +34,9 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 		return sink.Misconfigured(fmt.Errorf("%w: check HTTP_PROXY and HTTPS_PROXY in the environment", err))
 	case code == 429, code == 503 && asked:
 		return sink.Throttled(err, wait)
-	case code == 408 || code == 409 || code == 425:
+	case code == 408 || code >= 502 && code <= 504:
+		return sink.Unavailable(err)
+	case code == 409 || code == 425:
 		return sink.Rejected(err)
 	case code >= 400 && code < 500:
 		return sink.Permanent(err)
@@ -66,7 +68,7 @@ func (s *Sink) readResults(ctx context.Context, resp *nethttp.Response, ds []*si
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, sink.Rejected(fmt.Errorf("post to %s: read results (possible duplicate: the endpoint may have accepted some): %w", s.target, err))
+		return nil, sink.Unavailable(fmt.Errorf("post to %s: read results (possible duplicate: the endpoint may have accepted some): %w", s.target, err))
 	}
 	if len(text) > most {
 		return nil, sink.Rejected(fmt.Errorf("post to %s: the results of %d messages are more than %d bytes (possible duplicate: the "+

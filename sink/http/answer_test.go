@@ -42,7 +42,7 @@ func TestStatus(t *testing.T) {
 		{status: 402, class: sink.ClassPermanent},
 		{status: 403, class: sink.ClassMisconfigured}, {status: 404, class: sink.ClassMisconfigured, says: "check url"},
 		{status: 405, class: sink.ClassMisconfigured}, {status: 407, class: sink.ClassMisconfigured, says: "HTTP_PROXY"},
-		{status: 408, class: sink.ClassRejected}, {status: 409, class: sink.ClassRejected},
+		{status: 408, class: sink.ClassUnavailable}, {status: 409, class: sink.ClassRejected},
 		{status: 410, class: sink.ClassMisconfigured}, {status: 413, class: sink.ClassPermanent},
 		{status: 415, class: sink.ClassPermanent}, {status: 418, class: sink.ClassPermanent},
 		{status: 422, class: sink.ClassPermanent}, {status: 425, class: sink.ClassRejected},
@@ -55,9 +55,9 @@ func TestStatus(t *testing.T) {
 		{status: 429, retryAfter: "soon", class: sink.ClassThrottled},
 		{status: 431, class: sink.ClassPermanent},
 		{status: 500, class: sink.ClassRejected}, {status: 501, class: sink.ClassRejected},
-		{status: 502, class: sink.ClassRejected}, {status: 503, class: sink.ClassRejected},
+		{status: 502, class: sink.ClassUnavailable}, {status: 503, class: sink.ClassUnavailable},
 		{status: 503, retryAfter: "3", class: sink.ClassThrottled, min: 3 * time.Second, max: 3 * time.Second},
-		{status: 504, class: sink.ClassRejected}, {status: 599, class: sink.ClassRejected}, {status: 700, class: sink.ClassRejected},
+		{status: 504, class: sink.ClassUnavailable}, {status: 599, class: sink.ClassRejected}, {status: 700, class: sink.ClassRejected},
 	} {
 		t.Run(fmt.Sprint(test.status, test.retryAfter), func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestStatus(t *testing.T) {
 					if class != test.class || after < test.min || after > test.max {
 						t.Errorf("%d deliveries: %v after %v: %v, want %v after %v to %v", n, class, after, err, test.class, test.min, test.max)
 					}
-					if want := n > 1 && (class == sink.ClassPermanent || class == sink.ClassRejected); whole != want {
+					if want := n > 1 && class != sink.ClassThrottled; whole != want {
 						t.Errorf("%d deliveries: whole = %v, want %v", n, whole, want)
 					}
 					if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), fmt.Sprint(test.status)) {
@@ -141,14 +141,14 @@ func TestResults(t *testing.T) {
 			want: classes(sink.ClassRejected, delivered, delivered)},
 		{name: "unknown status", body: `{"results":[{"status":"ok"},{"status":"delivered"},{"status":"delivered"}]}`,
 			want: classes(sink.ClassRejected, delivered, delivered), says: "want delivered, retry or rejected"},
-		{name: "no body", body: ``, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured), says: "set results to false"},
+		{name: "no body", body: ``, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured), says: "set results to false", whole: true},
 		{name: "long errors", body: `{"results":[{"status":"delivered"},{"status":"retry","error":"` + strings.Repeat("x", 250<<10) + `"},{"status":"delivered"}]}`,
 			want: classes(delivered, sink.ClassRejected, delivered)},
 		{name: "too large", body: `{"results":[{"status":"delivered"},{"status":"retry","error":"` + strings.Repeat("x", 280<<10) + `"},{"status":"delivered"}]}`,
 			want: classes(sink.ClassRejected, sink.ClassRejected, sink.ClassRejected), says: "more than 274432 bytes", whole: true},
 		{name: "too large to be read", body: `{"results":[{"error":"` + strings.Repeat("x", 5<<20),
 			want: classes(sink.ClassRejected, sink.ClassRejected, sink.ClassRejected), says: "more than 274432 bytes", whole: true},
-		{name: "other JSON", body: `{"ok":true}`, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured)},
+		{name: "other JSON", body: `{"ok":true}`, want: classes(sink.ClassMisconfigured, sink.ClassMisconfigured, sink.ClassMisconfigured), whole: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -75,21 +75,21 @@ func TestNoAnswer(t *testing.T) {
 		class sink.Class
 		says  string
 	}{
-		{"closed after the request", func(c net.Conn, _ int) { readRequest(c) }, sink.ClassRejected, "possible duplicate"},
+		{"closed after the request", func(c net.Conn, _ int) { readRequest(c) }, sink.ClassUnavailable, "possible duplicate"},
 		{"reset after the request", func(c net.Conn, _ int) {
 			readRequest(c)
 			if err := c.(*net.TCPConn).SetLinger(0); err != nil {
 				t.Error(err)
 			}
-		}, sink.ClassRejected, "possible duplicate"},
+		}, sink.ClassUnavailable, "possible duplicate"},
 		{"half an answer", func(c net.Conn, _ int) {
 			readRequest(c)
 			io.WriteString(c, "HTTP/1.1 200 O") //nolint:errcheck // The client sees it.
-		}, sink.ClassRejected, "possible duplicate"},
+		}, sink.ClassUnavailable, "possible duplicate"},
 		{"not HTTP", func(c net.Conn, _ int) {
 			readRequest(c)
 			io.WriteString(c, "SSH-2.0\r\n\r\n") //nolint:errcheck // The client sees it.
-		}, sink.ClassRejected, "possible duplicate"},
+		}, sink.ClassUnavailable, "possible duplicate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -130,8 +130,8 @@ func TestTimeout(t *testing.T) {
 	e := newEndpoint(t, func(nethttp.ResponseWriter, *nethttp.Request) { <-release })
 	s := newSink(t, http.Config{URL: e.url(), Timeout: 100 * time.Millisecond})
 	answers := s.Deliver(t.Context(), deliveries(2))
-	if class(t, answers) != sink.ClassRejected || !strings.Contains(answers[0].Error(), "100ms") {
-		t.Errorf("%v, want rejected, no answer within 100ms", answers)
+	if class(t, answers) != sink.ClassUnavailable || !strings.Contains(answers[0].Error(), "100ms") {
+		t.Errorf("%v, want unavailable, no answer within 100ms", answers)
 	}
 	if _, _, whole := sink.Classify(answers[1]); !whole {
 		t.Error("the guilty one of two is not known, but the answer is not about the whole")
@@ -154,7 +154,7 @@ func TestSlowBody(t *testing.T) {
 		if !results && answers != nil {
 			t.Errorf("answers: %v", answers)
 		}
-		if results && class(t, answers) != sink.ClassRejected {
+		if results && class(t, answers) != sink.ClassUnavailable {
 			t.Errorf("answers without results: %v", answers)
 		}
 	}
@@ -215,8 +215,8 @@ func TestNeverTwice(t *testing.T) {
 		if answers := s.Deliver(t.Context(), d); answers != nil {
 			t.Fatal(answers)
 		}
-		if got := class(t, s.Deliver(t.Context(), d)); got != sink.ClassRejected {
-			t.Errorf("class %v, want rejected", got)
+		if got := class(t, s.Deliver(t.Context(), d)); got != sink.ClassUnavailable {
+			t.Errorf("class %v, want unavailable", got)
 		}
 		if got := requests.Load(); got != 2 {
 			t.Errorf("%d requests for 2 deliveries", got)
@@ -243,8 +243,8 @@ func TestStaleConnections(t *testing.T) {
 	sinktest.Eventually(t, "20 deliveries in a row on connections that the server closed", func() bool {
 		for range 20 {
 			if answers := s.Deliver(t.Context(), deliveries(1)); answers != nil {
-				// The close crossed the request: nobody can tell, and rejected is right.
-				if got := class(t, answers); got != sink.ClassRejected && got != sink.ClassUnreachable {
+				// The close crossed the request: whether it was taken is not known.
+				if got := class(t, answers); got != sink.ClassUnavailable && got != sink.ClassUnreachable {
 					t.Fatalf("class %v: %v", got, answers[0])
 				}
 				return false
@@ -314,7 +314,7 @@ func TestTLS(t *testing.T) {
 			answers := s.Deliver(t.Context(), deliveries(2))
 			// The server's refusal comes after the handshake, and the connection's end may hide it: then nobody can tell.
 			for range 50 {
-				if test.good || class(t, answers) == test.class || class(t, answers) != sink.ClassRejected {
+				if test.good || class(t, answers) == test.class || class(t, answers) != sink.ClassUnavailable {
 					break
 				}
 				answers = s.Deliver(t.Context(), deliveries(2))

@@ -113,7 +113,8 @@ func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 			at = next
 			continue
 		}
-		if class, _, _ := sink.Classify(err); r.count > 1 && (class == sink.ClassPermanent || class == sink.ClassRejected) {
+		// Any of them may be the cause, even of a refusal: a firewall looks at bodies.
+		if class, _, _ := sink.Classify(err); r.count > 1 && class != sink.ClassThrottled && class != sink.ClassNotAttempted {
 			err = sink.Whole(err)
 		}
 		for i := at; i < len(ds); i++ {

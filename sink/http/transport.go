@@ -130,10 +130,10 @@ func (s *Sink) failed(ctx context.Context, a *attempt, err error) error {
 	case refusedTLS(err):
 		return sink.Misconfigured(fmt.Errorf("post to %s: %w: the endpoint refuses the TLS handshake: check tls.cert and tls.key", s.target, err))
 	case a.written() && timeout:
-		return sink.Rejected(fmt.Errorf("post to %s: no answer within %v (possible duplicate: the endpoint may have accepted it)",
+		return sink.Unavailable(fmt.Errorf("post to %s: no answer within %v (possible duplicate: the endpoint may have accepted it)",
 			s.target, s.cfg.Timeout))
 	case a.written():
-		return sink.Rejected(fmt.Errorf("post to %s: no answer (possible duplicate: the endpoint may have accepted it): %w", s.target, err))
+		return sink.Unavailable(fmt.Errorf("post to %s: no answer (possible duplicate: the endpoint may have accepted it): %w", s.target, err))
 	case timeout:
 		return sink.Unreachable(fmt.Errorf("post to %s: no connection within %v", s.target, s.cfg.Timeout))
 	case ctx.Err() != nil:

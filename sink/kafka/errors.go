@@ -82,8 +82,10 @@ const (
 	tooLarge
 	// elsewhere: the partition has moved, or nobody leads it for the moment. Ask again who does.
 	elsewhere
-	// weak: not appended, because too few replicas are in sync. Unreachable, as it is no message's fault.
+	// weak: not appended, because too few replicas are in sync.
 	weak
+	// late: appended, but not by as many replicas as are asked for, or not in time.
+	late
 	// denied: an operator has to act.
 	denied
 	// slow: the client has used up its quota.
@@ -101,6 +103,8 @@ func judge(code kafkago.Error) verdict {
 		return elsewhere
 	case kafkago.NotEnoughReplicas:
 		return weak
+	case kafkago.NotEnoughReplicasAfterAppend, kafkago.RequestTimedOut:
+		return late
 	case kafkago.TopicAuthorizationFailed, kafkago.ClusterAuthorizationFailed, kafkago.InvalidTopic, kafkago.InvalidRequiredAcks,
 		kafkago.UnsupportedVersion, kafkago.UnsupportedForMessageFormat, kafkago.UnsupportedCompressionType:
 		return denied

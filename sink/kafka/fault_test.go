@@ -319,7 +319,7 @@ func TestLostAnswer(t *testing.T) {
 	send(t, s, ds[:1])
 	p.LoseAnswers()
 	answers := sinktest.Call(t.Context(), t, s, ds[1:])
-	wantClass(t, answers[0], sink.ClassRejected, "possible duplicate")
+	wantClass(t, answers[0], sink.ClassUnavailable, "possible duplicate")
 	if _, _, whole := sink.Classify(answers[1]); !whole {
 		t.Error("the guilty one of two is not known, but the answer is not about the whole")
 	}
@@ -340,7 +340,7 @@ func TestLostAnswer(t *testing.T) {
 	p.Stall()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	wantClass(t, sinktest.Call(ctx, t, s, deliveries(topic, "g", 4, 1))[0], sink.ClassRejected, "possible duplicate")
+	wantClass(t, sinktest.Call(ctx, t, s, deliveries(topic, "g", 4, 1))[0], sink.ClassUnavailable, "possible duplicate")
 	if err := p.Cut(); err != nil {
 		t.Fatal(err)
 	}

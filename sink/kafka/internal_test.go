@@ -68,7 +68,7 @@ func TestJudgeTopic(t *testing.T) {
 		}
 	}
 	for code, want := range map[kafkago.Error]verdict{
-		kafkago.RequestTimedOut: ambiguous, kafkago.NotEnoughReplicasAfterAppend: ambiguous, kafkago.Unknown: ambiguous,
+		kafkago.RequestTimedOut: late, kafkago.NotEnoughReplicasAfterAppend: late, kafkago.Unknown: ambiguous,
 		kafkago.InvalidMessage: ambiguous, kafkago.NotEnoughReplicas: weak, kafkago.NotLeaderForPartition: elsewhere,
 		kafkago.MessageSizeTooLarge: tooLarge, kafkago.InvalidRecord: guilty, kafkago.ThrottlingQuotaExceeded: slow,
 	} {

@@ -103,10 +103,10 @@ func (s *Sink) exchange(ctx context.Context, c *conn, p *produce, whole func(err
 		s.cluster.put(c)
 		return answer.(*produceapi.Response), nil
 	case sent && errors.Is(err, errTimeout):
-		return nil, whole(sink.Rejected(fmt.Errorf("produce to broker %s: no answer within %v (possible duplicate: the batch may have been appended)",
+		return nil, whole(sink.Unavailable(fmt.Errorf("produce to broker %s: no answer within %v (possible duplicate: the batch may have been appended)",
 			c.address, s.cfg.Timeout)))
 	case sent:
-		return nil, whole(sink.Rejected(fmt.Errorf("produce to broker %s: no answer (possible duplicate: the batch may have been appended): %w", c.address, err)))
+		return nil, whole(sink.Unavailable(fmt.Errorf("produce to broker %s: no answer (possible duplicate: the batch may have been appended): %w", c.address, err)))
 	case ctx.Err() != nil:
 		return nil, sink.NotAttempted(fmt.Errorf("produce to broker %s: %w", c.address, err))
 	}
@@ -176,7 +176,9 @@ func (s *Sink) refused(ctx context.Context, t *topic, to sink.Destination, p *pr
 	case elsewhere:
 		return nil, s.moved(ctx, t, to, err)
 	case weak:
-		return nil, sink.Unreachable(fmt.Errorf("%w: too few replicas are in sync: bring brokers back, or lower min.insync.replicas", err))
+		return nil, sink.Unavailable(fmt.Errorf("%w: too few replicas are in sync: bring brokers back, or lower min.insync.replicas", err))
+	case late:
+		return nil, whole(count)(sink.Unavailable(fmt.Errorf("%w (possible duplicate: the batch may have been appended)", err)))
 	case denied:
 		return nil, deny(to.Name, code, err)
 	case slow:

@@ -316,7 +316,7 @@ func TestTimeout(t *testing.T) {
 	}
 	proxy.LoseAnswers()
 	d := delivery(at.name, "second")
-	wantClass(t, one(t, s, d), sink.ClassRejected, "possible duplicate")
+	wantClass(t, one(t, s, d), sink.ClassUnavailable, "possible duplicate")
 	if err := proxy.Restore(); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestBlockedWrite(t *testing.T) {
 	case answers := <-done:
 		for i, err := range answers {
 			class, _, _ := sink.Classify(err)
-			if err == nil || class != sink.ClassRejected && class != sink.ClassUnreachable && class != sink.ClassNotAttempted {
+			if err == nil || class != sink.ClassUnavailable && class != sink.ClassUnreachable && class != sink.ClassNotAttempted {
 				t.Fatalf("answer %d: %v: %v", i, class, err)
 			}
 		}

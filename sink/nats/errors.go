@@ -82,7 +82,7 @@ func refused(subject string, err error) error {
 
 // unanswered is the class of a message that was written and not answered.
 func unanswered(subject string, err error) error {
-	return sink.Rejected(fmt.Errorf("publish to %s: no answer (possible duplicate: the stream may have it): %w", outbox.Shorten(subject), err))
+	return sink.Unavailable(fmt.Errorf("publish to %s: no answer (possible duplicate: the stream may have it): %w", outbox.Shorten(subject), err))
 }
 
 func refusedByServer(subject string, api *jetstream.APIError) error {
@@ -99,7 +99,7 @@ func refusedByServer(subject string, api *jetstream.APIError) error {
 	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 		return sink.Misconfigured(fmt.Errorf("%w: switch JetStream on", err))
 	case codeClusterNotAvail, codeClusterNotLeader:
-		return sink.Unreachable(err)
+		return sink.Unavailable(err)
 	case codeAccountResources, codeResources, codeMemoryResources, codeStorageResources:
 		return sink.Throttled(err, fullPause)
 	case codeStoreFailed:

@@ -43,7 +43,7 @@ func (s *Sink) silence(ctx context.Context, c *conn, subject string) error {
 	case err == nil && s.cfg.Stream != "" && name != s.cfg.Stream:
 		return sink.Misconfigured(fmt.Errorf("publish to %s: stream %s takes this subject, and not %s: check stream", subject, name, s.cfg.Stream))
 	case err == nil:
-		return sink.Unreachable(fmt.Errorf("publish to %s: stream %s, which takes this subject, has no leader for the moment", subject, name))
+		return sink.Unavailable(fmt.Errorf("publish to %s: stream %s, which takes this subject, has no leader for the moment", subject, name))
 	case denied:
 		return sink.Misconfigured(fmt.Errorf("publish to %s: no stream takes this subject, or it has no leader for the moment: nats stream add NAME --subjects %q, "+
 			"or allow the relay's user to publish to %s, which tells them apart", subject, subject, namesSubject))
@@ -51,7 +51,7 @@ func (s *Sink) silence(ctx context.Context, c *conn, subject string) error {
 		errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return nil
 	}
-	return sink.Unreachable(fmt.Errorf("publish to %s: no stream answers, and the cluster does not say whether there is one: %w", subject, err))
+	return sink.Unavailable(fmt.Errorf("publish to %s: no stream answers, and the cluster does not say whether there is one: %w", subject, err))
 }
 
 // namesSubject is where JetStream tells which streams there are.

@@ -48,7 +48,7 @@ func testHang(t *testing.T, h Harness) {
 			if err == nil {
 				t.Error("a server that does not answer delivered")
 			}
-			if class, _, _ := sink.Classify(err); class != sink.ClassRejected && class != sink.ClassUnreachable && class != sink.ClassNotAttempted {
+			if class, _, _ := sink.Classify(err); class != sink.ClassUnavailable && class != sink.ClassUnreachable && class != sink.ClassNotAttempted {
 				t.Errorf("a server that does not answer was answered as %v: %v", class, err)
 			}
 		}

@@ -66,9 +66,9 @@ func (s *Sink) failed(ctx context.Context, host string, written bool, err error)
 	timeout := context.Cause(ctx) == errTimeout
 	switch {
 	case written && timeout:
-		return sink.Rejected(fmt.Errorf("post to %s: no answer within %v (possible duplicate: Slack may have taken it)", host, s.cfg.Timeout))
+		return sink.Unavailable(fmt.Errorf("post to %s: no answer within %v (possible duplicate: Slack may have taken it)", host, s.cfg.Timeout))
 	case written:
-		return sink.Rejected(fmt.Errorf("post to %s: no answer (possible duplicate: Slack may have taken it): %w", host, err))
+		return sink.Unavailable(fmt.Errorf("post to %s: no answer (possible duplicate: Slack may have taken it): %w", host, err))
 	case timeout:
 		return sink.Unreachable(fmt.Errorf("post to %s: no connection within %v", host, s.cfg.Timeout))
 	case ctx.Err() != nil:
@@ -86,6 +86,8 @@ func (a answer) byStatus() error {
 	switch {
 	case a.status == http.StatusTooManyRequests, a.status == http.StatusServiceUnavailable && a.asked:
 		return sink.Throttled(err, max(a.wait, time.Second))
+	case a.status == http.StatusRequestTimeout, a.status >= http.StatusBadGateway && a.status <= http.StatusGatewayTimeout:
+		return sink.Unavailable(err)
 	case a.status >= 500:
 		return sink.Rejected(err)
 	case a.status >= 300 && a.status < 400:
@@ -110,8 +112,6 @@ func (a answer) webhook() error {
 	switch a.status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusProxyAuthRequired:
 		return sink.Misconfigured(fmt.Errorf("%w: check webhook_url", err))
-	case http.StatusRequestTimeout:
-		return sink.Rejected(err)
 	}
 	return sink.Permanent(err)
 }

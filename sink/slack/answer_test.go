@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 		"429":                   {false, said{429, "30", `{"ok":false,"error":"ratelimited"}`, sink.ClassThrottled, 30 * time.Second}},
 		"429 and no time":       {false, said{429, "", "", sink.ClassThrottled, time.Second}},
 		"500":                   {false, said{500, "", "oops", sink.ClassRejected, 0}},
-		"503":                   {false, said{503, "", "", sink.ClassRejected, 0}},
+		"503":                   {false, said{503, "", "", sink.ClassUnavailable, 0}},
 		"503 and a time":        {false, said{503, "7", "", sink.ClassThrottled, 7 * time.Second}},
 		"a proxy's page":        {false, said{200, "", "<html>", sink.ClassMisconfigured, 0}},
 		"a redirect":            {false, said{302, "", "", sink.ClassMisconfigured, 0}},

@@ -37,8 +37,8 @@ func answerTests() map[string]answerTest {
 		"550 recipient":       {"rcpt", servers.MailAnswer(550, "5.1.1 no such user"), sink.ClassPermanent, "no such user", "ok permanent not_attempted ok ok", "a1 b1 b2"},
 		"554 content":         {"end", servers.MailAnswer(554, "spam"), sink.ClassPermanent, "spam", "ok permanent not_attempted ok ok", "a1 b1 b2"},
 		"552 too large":       {"end", servers.MailAnswer(552, "too large"), sink.ClassPermanent, "too large", "ok permanent not_attempted ok ok", "a1 b1 b2"},
-		"421 recipient":       {"rcpt", servers.MailAnswer(421, "closing"), sink.ClassUnreachable, "421", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
-		"421 content":         {"end", servers.MailAnswer(421, "closing"), sink.ClassUnreachable, "421", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
+		"421 recipient":       {"rcpt", servers.MailAnswer(421, "closing"), sink.ClassUnavailable, "421", "ok unavailable not_attempted not_attempted not_attempted", "a1"},
+		"421 content":         {"end", servers.MailAnswer(421, "closing"), sink.ClassUnavailable, "421", "ok unavailable not_attempted not_attempted not_attempted", "a1"},
 		"530":                 {"mail", servers.MailAnswer(530, "authenticate"), sink.ClassMisconfigured, "check auth", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
 		"553 sender":          {"mail", servers.MailAnswer(553, "not yours"), sink.ClassMisconfigured, "check from", "ok misconfigured not_attempted not_attempted not_attempted", "a1"},
 		"554 relay access":    {"rcpt", servers.MailAnswer(554, "5.7.1 <a2@example.org>: Relay access denied"), sink.ClassRejected, "does not relay", "ok rejected not_attempted ok ok", "a1 b1 b2"},
@@ -64,8 +64,8 @@ func answerTests() map[string]answerTest {
 		"451 sender":          {"mail", servers.MailAnswer(451, "later"), sink.ClassRejected, "later", "ok rejected not_attempted ok ok", "a1 b1 b2"},
 		"dropped at sender":   {"mail", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
 		"dropped at rcpt":     {"rcpt", servers.ErrMailDrop, sink.ClassUnreachable, "not accepted", "ok unreachable not_attempted not_attempted not_attempted", "a1"},
-		"dropped at the end":  {"end", servers.ErrMailDrop, sink.ClassRejected, "possible duplicate", "ok rejected not_attempted not_attempted not_attempted", "a1"},
-		"kept and dropped":    {"end", servers.ErrMailKeepAndDrop, sink.ClassRejected, "possible duplicate", "ok rejected not_attempted not_attempted not_attempted", "a1 a2"},
+		"dropped at the end":  {"end", servers.ErrMailDrop, sink.ClassUnavailable, "possible duplicate", "ok unavailable not_attempted not_attempted not_attempted", "a1"},
+		"kept and dropped":    {"end", servers.ErrMailKeepAndDrop, sink.ClassUnavailable, "possible duplicate", "ok unavailable not_attempted not_attempted not_attempted", "a1 a2"},
 	}
 }
 
@@ -145,7 +145,7 @@ func TestDuplicateLooksAlike(t *testing.T) {
 		return nil
 	})
 	d := delivery("a1", "a")
-	if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; class(err) != sink.ClassRejected {
+	if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; class(err) != sink.ClassUnavailable {
 		t.Fatal(err)
 	}
 	server.On(nil)
@@ -208,7 +208,7 @@ func TestSlow(t *testing.T) {
 	server := servers.StartMail(t, servers.MailOptions{})
 	release := make(chan struct{})
 	defer sync.OnceFunc(func() { close(release) })()
-	for step, want := range map[string]sink.Class{"mail": sink.ClassUnreachable, "rcpt": sink.ClassUnreachable, "end": sink.ClassRejected} {
+	for step, want := range map[string]sink.Class{"mail": sink.ClassUnreachable, "rcpt": sink.ClassUnreachable, "end": sink.ClassUnavailable} {
 		s := newSink(t, smtp.Config{Address: server.Addr(), Timeout: 200 * time.Millisecond})
 		server.On(func(e servers.MailEvent) error {
 			if e.Step == step {
@@ -335,7 +335,7 @@ func TestFixed(t *testing.T) {
 func TestGreeting(t *testing.T) {
 	t.Parallel()
 	for greeting, want := range map[string]sink.Class{
-		"421 too many connections\r\n": sink.ClassThrottled, "450 later\r\n": sink.ClassThrottled, "554 no\r\n": sink.ClassMisconfigured,
+		"421 too many connections\r\n": sink.ClassUnavailable, "450 later\r\n": sink.ClassUnavailable, "554 no\r\n": sink.ClassMisconfigured,
 		"": sink.ClassUnreachable, "what?\r\n": sink.ClassUnreachable,
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

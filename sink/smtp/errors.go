@@ -16,9 +16,6 @@ import (
 // errTimeout is the cause of an end that the configuration's timeout brought about.
 var errTimeout = errors.New("timeout")
 
-// busyPause is how long the sink waits when a server takes no more connections.
-const busyPause = 5 * time.Second
-
 // limitPause is how long the sink waits when the sender has used up what the server lets it send. That lasts for hours, whose
 // end nobody tells.
 const limitPause = 5 * time.Minute
@@ -42,7 +39,7 @@ func (s *Sink) unconnected(ctx context.Context, step string, err error) error {
 		case answer.Code >= 500:
 			return sink.Misconfigured(fmt.Errorf("%w: the server does not serve this relay: check address, security and helo", at(err)))
 		case answer.Code >= 400:
-			return sink.Throttled(at(err), busyPause)
+			return sink.Unavailable(at(err))
 		}
 		return sink.Unreachable(at(err))
 	}
@@ -86,7 +83,7 @@ func (ss *session) refused(step string, err error, whose blame) (usable bool, cl
 	switch code := answer.Code; {
 	case code == 421:
 		// The server closes the connection. It may do so for one mail alone, which the relay finds out.
-		return false, sink.Unreachable(err)
+		return false, sink.Unavailable(err)
 	case code == 530 || code == 534 || code == 535 || code == 538:
 		return true, sink.Misconfigured(fmt.Errorf("%w: check auth and security", err))
 	case aboutSender(answer), sender && aboutRelaying(answer):

@@ -169,7 +169,7 @@ func (ss *session) send(l *letter, receipt *sink.Receipt, timeout time.Duration)
 	}
 	if err := w.Close(); err != nil {
 		if _, answered := errors.AsType[*textproto.Error](err); !answered {
-			return false, sink.Rejected(fmt.Errorf("send to %s: no answer to the mail (possible duplicate: the server may have accepted it): %w", ss.address, err))
+			return false, sink.Unavailable(fmt.Errorf("send to %s: no answer to the mail (possible duplicate: the server may have accepted it): %w", ss.address, err))
 		}
 		return ss.refused("end of DATA", err, refusedMail)
 	}
