@@ -107,6 +107,7 @@ func readHTTP(s *config.Sink) maker {
 		IdleTimeout:    k.Positive("idle_timeout"),
 		Bearer:         k.Secret("bearer"),
 		Headers:        k.Map("headers"),
+		PassHeaders:    k.Strings("pass_headers"),
 		TLS:            readTLS(k),
 		AllowPlaintext: k.Bool("allow_plaintext", false),
 		OmitMetadata:   !k.Bool("metadata_headers", true),

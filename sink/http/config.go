@@ -71,6 +71,9 @@ type Config struct {
 	Bearer string
 	// Headers are sent with each request. They win over a message's headers of the same name.
 	Headers map[string]string
+	// PassHeaders names headers that messages may have though endpoints trust them: Authorization, Cookie, Forwarded, X-Forwarded-*,
+	// X-Real-Ip, X-Http-Method, X-Http-Method-Override and X-Method-Override are left out of messages otherwise.
+	PassHeaders []string
 	// TLS for https; nil means the system's authorities.
 	TLS *sink.TLS
 	// AllowPlaintext: credentials may go to other machines without encryption.
@@ -129,6 +132,10 @@ func (c Config) Validate() error {
 		check(!framing(canonical(name)) || canonical(name) == "Host", key, name, "a header that does not belong to the connection itself")
 		check(sink.ValidHeaderValue(value), key, "a value", "no control characters")
 		check(canonical(name) != "Authorization" || c.Bearer == "", key, "set", "either bearer or a header Authorization")
+	}
+	for i, name := range c.PassHeaders {
+		check(privileged(canonical(name)), fmt.Sprintf("pass_headers.%d", i), name, "Authorization, Cookie, Forwarded, X-Forwarded-…, X-Real-Ip, "+
+			"X-Http-Method, X-Http-Method-Override or X-Method-Override: all others pass anyway, or never do")
 	}
 	return errors.Join(append(errs, c.TLS.Validate())...)
 }

@@ -100,7 +100,7 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 	values := make([]string, 0, 8)
 	set := func(name, value string) {
 		if old, ok := h[name]; ok {
-			h[name] = append(old[:len(old):len(old)], value)
+			h[name] = append(old, value) // the first has an array of its own, so this copies no value of another name
 			return
 		}
 		values = append(values, value)
@@ -118,7 +118,7 @@ func (s *Sink) headers(d *sink.Delivery, contentType string) (nethttp.Header, er
 	for n, list := range [2][]outbox.Header{d.Headers, m.Headers} {
 		for i := range list {
 			name := canonical(list[i].Name)
-			if n == 1 && reserved(name) {
+			if n == 1 && (reserved(name) || privileged(name) && !s.pass[name]) {
 				continue
 			}
 			if framing(name) || s.cfg.Format != Single && strings.HasPrefix(name, "Content-") {

@@ -23,6 +23,16 @@ func reserved(canonicalName string) bool {
 	return canonicalName == "Id" || strings.HasPrefix(canonicalName, "Tailbox-")
 }
 
+// privileged reports whether endpoints and proxies may take a header for the word of whoever they trust. Who may write a row is not
+// thereby who may say on whose behalf a request is made, where it came from, or which method it has.
+func privileged(canonicalName string) bool {
+	switch canonicalName {
+	case "Authorization", "Cookie", "Forwarded", "X-Real-Ip", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override":
+		return true
+	}
+	return strings.HasPrefix(canonicalName, "X-Forwarded-")
+}
+
 // idempotencyKey is key as a structured-field string (RFC 9651): in quotes, visible ASCII, the rest as %XX.
 func idempotencyKey(key string) string {
 	const hex = "0123456789ABCDEF"

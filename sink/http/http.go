@@ -45,6 +45,7 @@ type Sink struct {
 	host      string
 	target    string
 	fixed     nethttp.Header
+	pass      map[string]bool // canonical names of cfg.PassHeaders
 	transport *nethttp.Transport
 	bodies    sync.Pool
 }
@@ -65,6 +66,10 @@ func New(cfg Config) (*Sink, error) {
 	}
 	s := &Sink{cfg: cfg, url: u, target: target(u), transport: newTransport(cfg, tlsConfig)}
 	s.fixed, s.host = cfg.fixed(u)
+	s.pass = make(map[string]bool, len(cfg.PassHeaders))
+	for _, name := range cfg.PassHeaders {
+		s.pass[canonical(name)] = true
+	}
 	if s.host == "" {
 		s.host = u.Host
 	}
@@ -87,11 +92,26 @@ func (s *Sink) Limits() sink.Limits {
 	return l
 }
 
+// unattempted are the answers if those from one on are not tried any more.
+func (s *Sink) unattempted(ctx context.Context, answers []error, from, n int) []error {
+	if answers == nil {
+		answers = make([]error, n)
+	}
+	err := sink.NotAttempted(fmt.Errorf("post to %s: %w", s.target, context.Cause(ctx)))
+	for i := from; i < n; i++ {
+		answers[i] = err
+	}
+	return answers
+}
+
 // Deliver implements sink.Sink. It sends one request, or several one after the other where one cannot hold ds; after the
 // first that fails, the rest is not attempted.
 func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 	var answers []error
 	for at := 0; at < len(ds); {
+		if ctx.Err() != nil { // to make a request takes time, too
+			return s.unattempted(ctx, answers, at, len(ds))
+		}
 		r, err := s.newRequest(ds[at:])
 		var results []error
 		if err == nil {

@@ -33,6 +33,8 @@ func newTransport(cfg Config, tlsConfig *tls.Config) *nethttp.Transport {
 		IdleConnTimeout:     cfg.IdleTimeout,
 		DisableCompression:  true,
 		Protocols:           new(nethttp.Protocols),
+		// The default of 10 MiB takes 160 MB of memory a call if the headers are short.
+		MaxResponseHeaderBytes: 64 << 10,
 		// Answers are small, and there may be many connections.
 		ReadBufferSize:  4 << 10,
 		WriteBufferSize: 4 << 10,
