@@ -29,10 +29,11 @@ type session struct {
 func (s *Sink) connect(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.ConnectTimeout, errTimeout)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.cfg.Address)
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", s.cfg.Address)
 	if err != nil {
 		return nil, s.unconnected(ctx, "connect", err)
 	}
+	conn := &guardedConn{Conn: raw}
 	// Ends whatever hangs below, in good time.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	client, step, err := s.greet(ctx, conn)
@@ -128,9 +129,9 @@ func (s *Sink) auth(client *mailsmtp.Client) (mailsmtp.Auth, error) {
 	}
 	switch name {
 	case "scram-sha-256":
-		return mailsmtp.ScramSHA256Auth(a.Username, a.Password), nil
+		return guardedAuth{mailsmtp.ScramSHA256Auth(a.Username, a.Password)}, nil
 	case "scram-sha-1":
-		return mailsmtp.ScramSHA1Auth(a.Username, a.Password), nil
+		return guardedAuth{mailsmtp.ScramSHA1Auth(a.Username, a.Password)}, nil
 	case "cram-md5":
 		return mailsmtp.CRAMMD5Auth(a.Username, a.Password), nil
 	case "login":
