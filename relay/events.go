@@ -67,6 +67,8 @@ type SinkSample struct {
 	Open, Parked, Held int // lanes
 	Queued             int // deliveries in memory
 	InFlight           int
+	// OldestUndelivered is the age of the oldest message in memory that the sink has not taken, by the database's clock; 0: there is none.
+	OldestUndelivered time.Duration
 }
 
 // state tells that the engine reads, and from where.

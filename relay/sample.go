@@ -16,8 +16,9 @@ func (e *engine) sample(now time.Time) {
 	if e.tracker.Len() > 0 || e.bareProgress() {
 		s.CheckpointAge = now.Sub(e.savedAt)
 	}
-	for _, st := range e.sinks[1:] {
-		x := SinkSample{State: st.state(now), Why: st.why, Queued: st.queued, InFlight: st.inflight}
+	ages := e.undelivered(now)
+	for i, st := range e.sinks[1:] {
+		x := SinkSample{State: st.state(now), Why: st.why, Queued: st.queued, InFlight: st.inflight, OldestUndelivered: ages[i+1]}
 		x.Parked = len(st.asleep.set)
 		for _, l := range st.lanes {
 			switch {
@@ -32,4 +33,41 @@ func (e *engine) sample(now time.Time) {
 		s.Sinks[st.name] = x
 	}
 	f(s)
+}
+
+// undelivered returns, for each sink, the age of the oldest message in memory that it has not taken. The list is in reading order, so
+// the first message with the sink's part open is the oldest. A message that is scheduled grows old from that time on.
+func (e *engine) undelivered(now time.Time) []time.Duration {
+	ages := make([]time.Duration, len(e.sinks))
+	var seek uint64 // sinks whose first message is still to be found
+	for _, s := range e.sinks[1:] {
+		if s.queued+s.inflight > 0 {
+			seek |= s.bit
+		}
+	}
+	if seek == 0 {
+		return ages
+	}
+	answered := e.withOutcome()
+	at := e.clock.at(now)
+	for m := e.list.next; m != &e.list && seek != 0; m = m.next {
+		found := m.left &^ answered[m] & seek
+		if found == 0 {
+			continue
+		}
+		since := m.CommitTime
+		if m.Scheduled() {
+			since = m.AvailableAt
+		}
+		if since.IsZero() || since.After(at) {
+			continue
+		}
+		for i, s := range e.sinks {
+			if found&s.bit != 0 {
+				ages[i] = at.Sub(since)
+			}
+		}
+		seek &^= found
+	}
+	return ages
 }

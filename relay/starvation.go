@@ -99,10 +99,7 @@ type keeping struct{ all, own int64 }
 
 // fullest is the sink that keeps most of the memory.
 func (e *engine) fullest() (*sinkState, keeping) {
-	answered := make(map[*message]uint64, len(e.outcomes)) // it is the store that keeps these
-	for _, o := range e.outcomes {
-		answered[o.msg] |= o.part
-	}
+	answered := e.withOutcome() // it is the store that keeps these
 	kept := keptBy(&e.list, len(e.sinks),
 		func(m *message) uint64 { return m.left &^ answered[m] },
 		func(m *message) uint64 { return m.left | partsOf(e.targets[m.route]) })
@@ -113,6 +110,15 @@ func (e *engine) fullest() (*sinkState, keeping) {
 		}
 	}
 	return s, most
+}
+
+// withOutcome returns the parts of messages that have an outcome which the store has not been given yet.
+func (e *engine) withOutcome() map[*message]uint64 {
+	answered := make(map[*message]uint64, len(e.outcomes))
+	for _, o := range e.outcomes {
+		answered[o.msg] |= o.part
+	}
+	return answered
 }
 
 // keptBy walks the list of messages in memory, in which those of a batch are neighbours. open are the parts of a message that

@@ -33,7 +33,7 @@ func observe(ctx context.Context, log *slog.Logger, db database, m *admin.Metric
 
 func statusOf(r *report) *admin.Status {
 	s := &admin.Status{RetainedBytes: r.retained, LagBytes: r.lag, Parked: map[string]map[checkpoint.State]int64{},
-		OldestDue: map[string]time.Duration{}, OldestHeld: map[string]time.Duration{}}
+		OldestDue: map[string]time.Duration{}, OldestHeld: map[string]time.Duration{}, OldestUndelivered: map[string]time.Duration{}}
 	s.Waiting, s.WaitingFor = r.waiting, time.Duration(r.waitSeconds*float64(time.Second))
 	// The start that is running counts until it has settled something.
 	s.UncleanStarts = max(0, r.unclean-1)
@@ -41,6 +41,7 @@ func statusOf(r *report) *admin.Status {
 		s.Parked[x.Sink] = map[checkpoint.State]int64{checkpoint.StateRetrying: int64(x.Retrying),
 			checkpoint.StateWaiting: int64(x.Waiting), checkpoint.StateDead: int64(x.Dead)}
 		s.OldestDue[x.Sink] = time.Duration(x.DueSeconds * float64(time.Second))
+		s.OldestUndelivered[x.Sink] = time.Duration(x.UndeliveredSeconds * float64(time.Second))
 		s.OldestHeld[x.Sink] = time.Duration(x.HeldSeconds * float64(time.Second))
 	}
 	return s

@@ -99,10 +99,10 @@ func printReport(w io.Writer, r *report) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	heading := [][]string{{"SINK", "PAUSED", "RETRYING", "WAITING", "DEAD", "GROUPS WAITING", "FOR AN OPERATOR", "OVERDUE"}}
+	heading := [][]string{{"SINK", "PAUSED", "RETRYING", "WAITING", "DEAD", "GROUPS WAITING", "FOR AN OPERATOR", "OVERDUE", "OLDEST"}}
 	for _, s := range *r.sinks {
 		heading = append(heading, []string{sinkName(s.Sink), yes(s.Paused), fmt.Sprint(s.Retrying), fmt.Sprint(s.Waiting), fmt.Sprint(s.Dead),
-			fmt.Sprint(s.Lanes), fmt.Sprint(s.HeldLanes), seconds(s.DueSeconds)})
+			fmt.Sprint(s.Lanes), fmt.Sprint(s.HeldLanes), seconds(s.DueSeconds), seconds(s.UndeliveredSeconds)})
 	}
 	return table(w, heading)
 }

@@ -132,11 +132,12 @@ func TestEvents(t *testing.T) {
 	e.SinkState("mail", "paused", "401")
 	e.Gap("slot lost")
 	e.Sampled(relay.Sample{Memory: 10, MemoryLimit: 20, CheckpointAge: time.Second,
-		Sinks: map[string]relay.SinkSample{"mail": {State: "failing", Open: 1, Parked: 2, Held: 3}}})
+		Sinks: map[string]relay.SinkSample{"mail": {State: "failing", Open: 1, Parked: 2, Held: 3, OldestUndelivered: 90 * time.Second}, "kafka": {State: "open", OldestUndelivered: time.Second}}})
 	m.Ignored("update", 7)
 	m.Observe(&admin.Status{RetainedBytes: 1000, LagBytes: 5, UncleanStarts: 2,
 		Parked:    map[string]map[checkpoint.State]int64{"mail": {checkpoint.StateDead: 6}, "": {checkpoint.StateDead: 1}},
-		OldestDue: map[string]time.Duration{"mail": time.Minute}, OldestHeld: map[string]time.Duration{"": time.Hour}})
+		OldestDue: map[string]time.Duration{"mail": time.Minute}, OldestHeld: map[string]time.Duration{"": time.Hour},
+		OldestUndelivered: map[string]time.Duration{"mail": time.Minute, "kafka": 2 * time.Minute}})
 	_, text := get(t, url+"/metrics", "")
 	golden(t, "testdata/events.txt", series(text))
 

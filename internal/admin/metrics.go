@@ -74,7 +74,7 @@ type Metrics struct {
 	deliver, batch                            *prometheus.HistogramVec
 	settle                                    prometheus.Histogram
 	parked, lanes, sinkState                  *prometheus.GaugeVec
-	oldestDue, oldestHeld                     *prometheus.GaugeVec
+	oldestDue, oldestHeld, oldestUndelivered  *prometheus.GaugeVec
 	memory, memoryLimit, leader               prometheus.Gauge
 	unclean                                   prometheus.Counter
 	feedback                                  *prometheus.CounterVec
@@ -91,6 +91,7 @@ type Metrics struct {
 	// uncleanSeen is how many unclean starts in a row were counted already.
 	uncleanSeen int
 	lastLag     time.Time
+	ages        map[string]ages
 	// serverWaits is why the server sends nothing, and waitingSince when that was seen first.
 	serverWaits  string
 	waitingSince time.Time
@@ -122,23 +123,25 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 			"gone = delivered or parked, but its row could not be deleted or marked, because the application had removed it; tenant = of another pipeline's tenant.", nil, "why"),
 		endToEnd: b.histogram("end_to_end_seconds", "From the commit of a message to its acknowledgement, for the oldest of a run.",
 			exponential(0.001, 2, 24)),
-		deliver:     b.histograms("deliver_seconds", "Time of a call to a sink.", exponential(0.0005, 2, 18), "sink"),
-		settle:      b.histogram("settle_seconds", "Time of a transaction that makes outcomes durable.", exponential(0.0005, 2, 16)),
-		batch:       b.histograms("batch_size", "Deliveries in a call to a sink.", exponential(1, 2, 14), "sink"),
-		parked:      b.gauges("parked", "Deliveries parked in the database.", nil, "sink", "state"),
-		lanes:       b.gauges("lanes", "Lanes in memory that are open, parked, or held by an operator.", nil, "sink", "state"),
-		oldestDue:   b.gauges("oldest_due_age_seconds", "How long the oldest due delivery has been due; scheduled retries are not due.", nil, "sink"),
-		oldestHeld:  b.gauges("oldest_held_age_seconds", "How long the oldest group has been waiting for an operator.", nil, "sink"),
-		sinkState:   b.gauges("sink_state", "1 for the state that the sink is in.", nil, "sink", "state"),
-		memory:      b.gauge("memory_bytes", "Bytes of messages in memory.", nil),
-		memoryLimit: b.gauge("memory_limit_bytes", "Bound on memory_bytes.", nil),
-		leader:      b.gauge("leader", "1 while this process holds the pipeline's lock.", nil),
-		unclean:     b.counter("unclean_starts_total", "Starts that ended before anything was settled.", nil),
-		removed:     b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over.", nil),
-		feedback:    b.counters("feedback_total", "Statements that told business rows an outcome: done, unchanged (no row was changed) or failed.", nil, "table", "outcome", "result"),
+		deliver:           b.histograms("deliver_seconds", "Time of a call to a sink.", exponential(0.0005, 2, 18), "sink"),
+		settle:            b.histogram("settle_seconds", "Time of a transaction that makes outcomes durable.", exponential(0.0005, 2, 16)),
+		batch:             b.histograms("batch_size", "Deliveries in a call to a sink.", exponential(1, 2, 14), "sink"),
+		parked:            b.gauges("parked", "Deliveries parked in the database.", nil, "sink", "state"),
+		lanes:             b.gauges("lanes", "Lanes in memory that are open, parked, or held by an operator.", nil, "sink", "state"),
+		oldestDue:         b.gauges("oldest_due_age_seconds", "How long the oldest due delivery has been due; scheduled retries are not due.", nil, "sink"),
+		oldestHeld:        b.gauges("oldest_held_age_seconds", "How long the oldest group has been waiting for an operator.", nil, "sink"),
+		oldestUndelivered: b.gauges("oldest_undelivered_age_seconds", "Age of the oldest message that the sink has not taken and that is not dead; 0 if there is none.", nil, "sink"),
+		sinkState:         b.gauges("sink_state", "1 for the state that the sink is in.", nil, "sink", "state"),
+		memory:            b.gauge("memory_bytes", "Bytes of messages in memory.", nil),
+		memoryLimit:       b.gauge("memory_limit_bytes", "Bound on memory_bytes.", nil),
+		leader:            b.gauge("leader", "1 while this process holds the pipeline's lock.", nil),
+		unclean:           b.counter("unclean_starts_total", "Starts that ended before anything was settled.", nil),
+		removed:           b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over.", nil),
+		feedback:          b.counters("feedback_total", "Statements that told business rows an outcome: done, unchanged (no row was changed) or failed.", nil, "table", "outcome", "result"),
 	}
 	build := b.gauges("build_info", "Always 1; the labels say what runs.", nil, "version", "commit", "go")
 	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
+	m.ages = map[string]ages{}
 	m.sinks = slices.Concat(labels.Sinks, []string{""})
 	m.seed(labels)
 	return m, errors.Join(b.errs...)
@@ -168,6 +171,7 @@ func (m *Metrics) seed(labels Labels) {
 		m.parkedTotal.WithLabelValues(sinkLabel(name))
 		m.oldestDue.WithLabelValues(sinkLabel(name))
 		m.oldestHeld.WithLabelValues(sinkLabel(name))
+		m.oldestUndelivered.WithLabelValues(sinkLabel(name))
 		for _, state := range parkedStates {
 			m.parked.WithLabelValues(sinkLabel(name), state)
 		}

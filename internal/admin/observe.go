@@ -90,6 +90,12 @@ func (m *Metrics) onState(state, why string) {
 		m.lost = true
 	}
 	m.state, m.why = state, why
+	if !reading(state) && state != stateStuck { // what was in memory is forgotten, and read again from the log
+		for name, a := range m.ages {
+			m.ages[name] = ages{parked: a.parked}
+			m.oldestUndelivered.WithLabelValues(sinkLabel(name)).Set(a.parked.Seconds())
+		}
+	}
 	m.connected.Set(number(is))
 	m.leader.Set(number(is || state == stateStuck || state == stateConnecting))
 }
@@ -124,7 +130,21 @@ func (m *Metrics) onSampled(s relay.Sample) {
 		m.lanes.WithLabelValues(name, "parked").Set(float64(x.Parked))
 		m.lanes.WithLabelValues(name, "held").Set(float64(x.Held))
 		m.setSinkState(name, x.State)
+		m.undelivered(name, func(a *ages) { a.memory = x.OldestUndelivered })
 	}
+}
+
+// ages of the oldest message that a sink has not taken: in memory, as the relay says, and parked, as the database says.
+type ages struct{ memory, parked time.Duration }
+
+// undelivered takes over an age, and shows the greater of both.
+func (m *Metrics) undelivered(name string, set func(*ages)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.ages[name]
+	set(&a)
+	m.ages[name] = a
+	m.oldestUndelivered.WithLabelValues(sinkLabel(name)).Set(max(a.memory, a.parked).Seconds())
 }
 
 // Status is what only the database knows.
@@ -142,6 +162,8 @@ type Status struct {
 	// OldestDue is how long the oldest due delivery of a sink has been due, OldestHeld how long the oldest group of a sink has
 	// been waiting for an operator; what is left out has none.
 	OldestDue, OldestHeld map[string]time.Duration
+	// OldestUndelivered is the age of the oldest message of a sink that is parked and not dead; what is left out has none.
+	OldestUndelivered map[string]time.Duration
 }
 
 // Observe takes over what the database said.
@@ -166,6 +188,7 @@ func (m *Metrics) Observe(s *Status) {
 		for _, state := range parkedStates {
 			m.parked.WithLabelValues(sinkLabel(name), state).Set(float64(s.Parked[name][checkpoint.State(state)]))
 		}
+		m.undelivered(name, func(a *ages) { a.parked = s.OldestUndelivered[name] })
 		m.oldestDue.WithLabelValues(sinkLabel(name)).Set(s.OldestDue[name].Seconds())
 		m.oldestHeld.WithLabelValues(sinkLabel(name)).Set(s.OldestHeld[name].Seconds())
 	}

@@ -136,7 +136,7 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Error(err)
 		}
 		report, err := Status(r.ctx, r.cfg)
-		if err != nil || report.Holder == nil || report.Oplog == nil || len(report.Sinks) != 1 || report.Sinks[0].Retrying != 1 {
+		if err != nil || report.Holder == nil || report.Oplog == nil || len(report.Sinks) != 1 || report.Sinks[0].Retrying != 1 || report.Sinks[0].UndeliveredSeconds <= 0 {
 			t.Errorf("status: %+v, %v", report, err)
 		}
 	}

@@ -204,12 +204,14 @@ func (s *store) reportSinks(ctx context.Context, r *Report, now time.Time) error
 // countStates counts deliveries by sink, table and state, and finds the oldest.
 func (s *store) countStates(ctx context.Context, sink func(string) *SinkReport, now time.Time) error {
 	held := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{"$blocks", true}}}, "$changed_at", nil}}}
+	// $max leaves out what is missing.
+	since := bson.D{{Key: "$max", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$commit_time", "$parked_at"}}}, "$available_at"}}}
 	cur, err := s.parked.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}})}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "table", Value: "$source_table"},
 			{Key: "state", Value: "$state"}}},
 			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}, {Key: "due", Value: bson.D{{Key: "$min", Value: "$next_attempt_at"}}},
-			{Key: "held", Value: bson.D{{Key: "$min", Value: held}}}}}},
+			{Key: "held", Value: bson.D{{Key: "$min", Value: held}}}, {Key: "since", Value: bson.D{{Key: "$min", Value: since}}}}}},
 	}, options.Aggregate().SetAllowDiskUse(true))
 	if err != nil {
 		return fault("count parked deliveries", err)
@@ -223,6 +225,8 @@ func (s *store) countStates(ctx context.Context, sink func(string) *SinkReport, 
 		N    int        `bson:"n"`
 		Due  *time.Time `bson:"due"`
 		Held *time.Time `bson:"held"`
+		// Since is from when on the oldest message could have been delivered.
+		Since *time.Time `bson:"since"`
 	}
 	if err := cur.All(ctx, &found); err != nil {
 		return fault("count parked deliveries", err)
@@ -239,6 +243,9 @@ func (s *store) countStates(ctx context.Context, sink func(string) *SinkReport, 
 			if f.Held != nil {
 				of.HeldSeconds = now.Sub(*f.Held).Seconds()
 			}
+		}
+		if f.Since != nil && f.ID.State != checkpoint.StateDead {
+			of.UndeliveredSeconds = max(0, now.Sub(*f.Since).Seconds())
 		}
 		if f.Due != nil {
 			of.DueSeconds = now.Sub(*f.Due).Seconds()

@@ -200,11 +200,14 @@ func (s *store) reportSinks(ctx context.Context, r *Report) error {
 	b := s.batch()
 	b.each(func(row row) error {
 		sink(row.text(0)).Add(row.text(1), &SinkReport{Retrying: int(row.num(2)), Waiting: int(row.num(3)), Dead: int(row.num(4)),
-			DueSeconds: float64(row.num(5)) / 1e6, HeldSeconds: float64(row.num(6)) / 1e6})
+			DueSeconds: float64(row.num(5)) / 1e6, HeldSeconds: float64(row.num(6)) / 1e6,
+			UndeliveredSeconds: max(0, float64(row.num(7))/1e6)})
 		return nil
 	}, `SELECT sink, source_table, COUNT(CASE WHEN state = 'retrying' THEN 1 END), COUNT(CASE WHEN state = 'waiting' THEN 1 END), COUNT(CASE WHEN state = 'dead' THEN 1 END),
 		COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(CASE WHEN next_attempt_at <= UTC_TIMESTAMP(6) THEN next_attempt_at END), UTC_TIMESTAMP(6)), 0),
-		COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(CASE WHEN state = 'dead' AND blocks THEN changed_at END), UTC_TIMESTAMP(6)), 0)
+		COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(CASE WHEN state = 'dead' AND blocks THEN changed_at END), UTC_TIMESTAMP(6)), 0),
+		COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(CASE WHEN state <> 'dead' THEN GREATEST(COALESCE(commit_time, parked_at), COALESCE(available_at, commit_time, parked_at)) END),
+			UTC_TIMESTAMP(6)), 0)
 		FROM {parked} WHERE pipeline = ? AND state IN ('retrying', 'waiting', 'dead') GROUP BY sink, source_table`, s.cfg.Pipeline)
 	// The first blocking delivery of each lane tells whether an operator is waited for.
 	b.each(func(row row) error {

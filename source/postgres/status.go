@@ -220,7 +220,8 @@ const (
 	sinkCounts = `
 SELECT sink, source_table, count(*) FILTER (WHERE state = 'retrying'), count(*) FILTER (WHERE state = 'waiting'), count(*) FILTER (WHERE state = 'dead'),
 	coalesce(extract(epoch FROM now() - min(next_attempt_at) FILTER (WHERE next_attempt_at <= now())), 0)::float8,
-	coalesce(extract(epoch FROM now() - min(changed_at) FILTER (WHERE state = 'dead' AND blocks)), 0)::float8
+	coalesce(extract(epoch FROM now() - min(changed_at) FILTER (WHERE state = 'dead' AND blocks)), 0)::float8,
+	coalesce(greatest(extract(epoch FROM now() - min(greatest(coalesce(commit_time, parked_at), available_at)) FILTER (WHERE state <> 'dead')), 0), 0)::float8
 FROM {parked} WHERE pipeline = $1 AND state IN ('retrying', 'waiting', 'dead') GROUP BY sink, source_table`
 
 	laneCounts = `
@@ -258,7 +259,7 @@ func (s *store) reportSinks(ctx context.Context, r *Report) error {
 	}
 	var c SinkReport
 	var table string
-	if _, err := pgx.ForEachRow(rows, []any{&c.Sink, &table, &c.Retrying, &c.Waiting, &c.Dead, &c.DueSeconds, &c.HeldSeconds}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&c.Sink, &table, &c.Retrying, &c.Waiting, &c.Dead, &c.DueSeconds, &c.HeldSeconds, &c.UndeliveredSeconds}, func() error {
 		sink(c.Sink).Add(table, &c)
 		return nil
 	}); err != nil {

@@ -17,6 +17,8 @@ type SinkReport struct {
 	// dead delivery; 0 where there is none.
 	DueSeconds  float64 `json:"oldest_due_seconds"`
 	HeldSeconds float64 `json:"oldest_held_seconds"`
+	// UndeliveredSeconds is the age of the oldest message that is retried or waits, since its commit or the time it is scheduled for.
+	UndeliveredSeconds float64 `json:"oldest_undelivered_seconds"`
 	// Tables counts deliveries by the table that their messages come from.
 	Tables map[string]int `json:"-"`
 }
@@ -29,6 +31,7 @@ func (r *SinkReport) Add(table string, of *SinkReport) {
 	r.Tables[table] += of.Retrying + of.Waiting + of.Dead
 	r.Retrying, r.Waiting, r.Dead = r.Retrying+of.Retrying, r.Waiting+of.Waiting, r.Dead+of.Dead
 	r.DueSeconds, r.HeldSeconds = max(r.DueSeconds, of.DueSeconds), max(r.HeldSeconds, of.HeldSeconds)
+	r.UndeliveredSeconds = max(r.UndeliveredSeconds, of.UndeliveredSeconds)
 }
 
 // A Level says how bad a Finding is.
