@@ -118,7 +118,11 @@ func field(b *bytes.Buffer, name, value string) {
 	b.WriteString(name + ":")
 	length := len(name) + 1
 	for word := range strings.SplitSeq(value, " ") {
-		if length > len(name)+1 && length+1+len(word) > foldAt {
+		if word == "" && length >= maxLine {
+			continue // no line holds so many spaces
+		}
+		// A line of nothing but spaces would end the headers for some readers.
+		if word != "" && length > len(name)+1 && length+1+len(word) > foldAt {
 			b.WriteString("\r\n")
 			length = 0
 		}

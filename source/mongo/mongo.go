@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ func (c Config) resolved() (Config, error) {
 	if c.Schema == "" {
 		uri, err := connstring.Parse(c.URL)
 		if err != nil {
-			return c, fmt.Errorf("%w: read source.url: %w", source.ErrStop, ValidURL(c.URL, "any"))
+			return c, fmt.Errorf("%w: read source.url: %w", source.ErrStop, unreadable(err))
 		}
 		if c.Schema = uri.Database; c.Schema == "" {
 			return c, fmt.Errorf("%w: source.url names no database: write mongodb://host/database, or set source.schema", source.ErrStop)
@@ -107,11 +108,19 @@ func ValidURL(url, schema string) error {
 	uri, err := connstring.Parse(url)
 	switch {
 	case err != nil:
-		return errors.New("is no connection string of MongoDB: want mongodb://user:password@host:27017/database?replicaSet=rs0, with what is special in user and password written as %XX")
+		return unreadable(err)
 	case uri.Database == "" && schema == "":
 		return errors.New("names no database: write mongodb://host/database, or set source.schema")
 	}
 	return nil
+}
+
+// unreadable says what is wrong with a connection string that the driver cannot read, without the driver's words, which may show a password.
+func unreadable(err error) error {
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok { // of mongodb+srv
+		return fmt.Errorf("look up the servers: %w", lookup)
+	}
+	return errors.New("is no connection string of MongoDB: want mongodb://user:password@host:27017/database?replicaSet=rs0, with what is special in user and password written as %XX")
 }
 
 // serverSelection is how long a server is looked for that can be written to, such as after an election.

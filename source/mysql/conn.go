@@ -141,6 +141,24 @@ func (a *address) dial(ctx context.Context) (*session, error) {
 	return s, err
 }
 
+// shakeHands connects and logs in. The library dereferences what a server should have sent, so a server that lies ends it with a panic.
+func (a *address) shakeHands(ctx context.Context, config *tls.Config, dialer client.Dialer) (conn *client.Conn, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			conn, err = nil, fmt.Errorf("the server's answers make no sense: %v: check that source.url names a MySQL or MariaDB server", r)
+		}
+	}()
+	return client.ConnectWithDialer(ctx, a.network, a.addr, a.user, a.password, a.database, dialer,
+		func(c *client.Conn) error {
+			c.SetAttributes(map[string]string{"program_name": "tailbox"})
+			if config != nil {
+				c.SetTLSConfig(config.Clone())
+			}
+			// So that an UPDATE counts the rows it found, not those it changed.
+			return c.SetCapability(mysql.CLIENT_FOUND_ROWS)
+		})
+}
+
 func (a *address) login(ctx context.Context, config *tls.Config) (*session, error) {
 	d := &net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3},
@@ -158,19 +176,14 @@ func (a *address) login(ctx context.Context, config *tls.Config) (*session, erro
 		stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 		return conn, nil
 	}
-	conn, err := client.ConnectWithDialer(ctx, a.network, a.addr, a.user, a.password, a.database, dialer,
-		func(c *client.Conn) error {
-			c.SetAttributes(map[string]string{"program_name": "tailbox"})
-			if config != nil {
-				c.SetTLSConfig(config.Clone())
-			}
-			// So that an UPDATE counts the rows it found, not those it changed.
-			return c.SetCapability(mysql.CLIENT_FOUND_ROWS)
-		})
+	conn, err := a.shakeHands(ctx, config, dialer)
 	if !stop() && err == nil {
 		err = errors.Join(ctx.Err(), conn.Close())
 	}
 	if err != nil {
+		if s.raw != nil {
+			_ = s.raw.Close() // the library leaves it open if it panics
+		}
 		if cause := ctx.Err(); cause != nil {
 			return nil, fmt.Errorf("log in to %s: %w: %w", a.addr, cause, err)
 		}
