@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -91,10 +92,10 @@ const (
 	maxMessage = 90
 )
 
-// cell makes text fit into a table: control characters become spaces, and text that is longer than most is cut; 0 = never.
+// cell makes text fit into a table: characters that are not printed become spaces, and text that is longer than most is cut; 0 = never.
 func cell(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

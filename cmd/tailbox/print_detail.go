@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/source/sqlstore"
@@ -71,7 +73,7 @@ func printDetails(w io.Writer, found []sqlstore.Listed) error {
 			if h.Value != nil {
 				value = *h.Value
 			}
-			rows = append(rows, []string{"header " + h.Name, value})
+			rows = append(rows, []string{"header " + cell(h.Name, 0), value})
 		}
 		var shown [][]string
 		for _, row := range rows {
@@ -96,5 +98,21 @@ func payloadText(v *detailView) string {
 	case v.Payload == nil:
 		return "payload: NULL"
 	}
-	return "payload:\n" + *v.Payload
+	return "payload:\n" + harmless(*v.Payload)
+}
+
+// harmless shows what a terminal would obey, or what would turn its text around, as \uXXXX. The payload is foreign: -o json has it exactly.
+func harmless(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case unicode.IsPrint(r), r == '\n', r == '\t':
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }

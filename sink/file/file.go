@@ -103,7 +103,7 @@ func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 	case ended:
 		answer = b.err
 	case started:
-		answer = sink.Rejected(fmt.Errorf("write to %s, which may yet succeed: %w", s.cfg.Path, context.Cause(ctx)))
+		answer = sink.Unavailable(fmt.Errorf("write to %s, which may yet succeed: %w", s.cfg.Path, context.Cause(ctx)))
 	default:
 		answer = sink.NotAttempted(fmt.Errorf("write to %s: %w", s.cfg.Path, context.Cause(ctx)))
 	}

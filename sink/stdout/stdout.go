@@ -94,7 +94,7 @@ func (s *Sink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {
 		s.batches.Put(b)
 		return answers
 	case started:
-		return all(len(ds), sink.Rejected(fmt.Errorf("write to standard output, which may yet succeed: %w", context.Cause(ctx))))
+		return all(len(ds), sink.Unavailable(fmt.Errorf("write to standard output, which may yet succeed: %w", context.Cause(ctx))))
 	default:
 		return all(len(ds), sink.NotAttempted(fmt.Errorf("write to standard output: %w", context.Cause(ctx))))
 	}
