@@ -29,6 +29,7 @@ func readSMTP(s *config.Sink) maker {
 		ConnectTimeout:   k.Positive("connect_timeout"),
 		IdleTimeout:      k.Positive("idle_timeout"),
 		TLS:              readTLS(k),
+		Raw:              k.Bool("raw", false),
 		OmitMetadata:     !k.Bool("metadata_headers", true),
 	}
 	if auth := k.Section("auth"); auth != nil {

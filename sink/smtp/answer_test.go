@@ -321,12 +321,17 @@ func TestFixed(t *testing.T) {
 			}
 		})
 	}
-	// A mail that comes as it is goes to its own recipients, and not to the configuration's.
-	s := newSink(t, smtp.Config{Address: server.Addr(), CC: pick(t, "gone@example.org")})
-	d := delivery("a", "g")
-	d.Message.ContentType, d.Value = "message/rfc822", []byte("To: gone@example.org\n\nHi\n")
-	if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; class(err) != sink.ClassPermanent {
-		t.Errorf("a mail as it is: %v: %v, want permanent", class(err), err)
+	// A whole mail goes to its own recipients, and to the configuration's.
+	for _, test := range []struct {
+		to, cc string
+		want   sink.Class
+	}{{"gone@example.org", "ops@example.org", sink.ClassPermanent}, {"ok@example.org", "gone@example.org", sink.ClassMisconfigured}} {
+		s := newSink(t, smtp.Config{Address: server.Addr(), CC: pick(t, test.cc), Raw: true})
+		d := delivery("a", "g")
+		d.Message.ContentType, d.Value = "message/rfc822", []byte("To: "+test.to+"\n\nHi\n")
+		if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; class(err) != test.want {
+			t.Errorf("a whole mail to %s and %s: %v: %v, want %v", test.to, test.cc, class(err), err, test.want)
+		}
 	}
 }
 

@@ -72,6 +72,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// IdleTimeout is how long an unused connection is kept. Default 15 s.
 	IdleTimeout time.Duration
+	// Raw lets a message whose content type is message/rfc822 be the mail itself. Who writes such a row chooses the header From.
+	Raw bool
 	// OmitMetadata leaves out the headers X-Tailbox-* (in the configuration: metadata_headers: false).
 	OmitMetadata bool
 }

@@ -11,9 +11,15 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
-// forward sends a payload that is a mail, as it is: only Bcc is taken out, and From, Date and Message-ID are put in where
-// they are missing. Line breaks become those of mails.
+// errRaw is for a whole mail that the sink was not told to send.
+var errRaw = errors.New("its content type is message/rfc822, a whole mail, which may have any sender: the sink sends it only with raw: true")
+
+// forward sends a payload that is a mail, nearly as it is. What speaks for those who sent or carried a mail is taken out, as is Bcc. From, Date
+// and Message-ID are put in if they are missing. Line breaks become those of mails.
 func (s *Sink) forward(d *sink.Delivery) (*letter, error) {
+	if !s.cfg.Raw {
+		return nil, errRaw
+	}
 	text := bytes.ReplaceAll(d.Value, []byte("\r\n"), []byte("\n"))
 	if i := bytes.IndexAny(text, "\r\x00"); i >= 0 {
 		return nil, errors.New("the mail has a carriage return without a line feed, or a NUL")
@@ -41,16 +47,29 @@ func (s *Sink) forward(d *sink.Delivery) (*letter, error) {
 			field(b, missing.name, missing.value)
 		}
 	}
-	withoutBcc(b, text)
+	s.metadata(b, d)
+	withoutForeign(b, text)
 	l.data = b.Bytes()
 	return l, nil
 }
 
-// recipients are those of the mail's own headers, unless the configuration takes to from elsewhere.
+// recipients are those of the mail's own headers, unless the configuration takes to from elsewhere; and those whom the configuration names for
+// every mail.
 func (s *Sink) recipients(d *sink.Delivery, h mail.Header) (all []recipients, err error) {
-	if to := s.parts.to; to.configured {
-		list, err := to.addresses(&sink.View{Delivery: d}, "to")
-		return []recipients{{list, to.key("to")}}, err
+	for _, fixed := range []struct {
+		name string
+		part part
+	}{{"to", s.parts.to}, {"cc", s.parts.cc}, {"bcc", s.parts.bcc}} {
+		if fixed.part.configured {
+			list, err := fixed.part.addresses(&sink.View{Delivery: d}, fixed.name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, recipients{list, fixed.part.key(fixed.name)})
+		}
+	}
+	if s.parts.to.configured {
+		return all, nil
 	}
 	for _, name := range []string{"To", "Cc", "Bcc"} {
 		for _, text := range h[name] {
@@ -72,8 +91,19 @@ func (s *Sink) recipients(d *sink.Delivery, h mail.Header) (all []recipients, er
 	return all, nil
 }
 
-// withoutBcc copies a mail, whose lines end with a line feed, without the header that nobody else is to see.
-func withoutBcc(b *bytes.Buffer, text []byte) {
+// foreign tells whether a header of a payload does not go with the mail: nobody is to see Bcc, X-Tailbox-* are the relay's, and the others say
+// who else has sent or carried the mail.
+func foreign(name []byte) bool {
+	text := strings.ToLower(string(bytes.TrimSpace(name)))
+	switch text {
+	case "bcc", "return-path", "sender":
+		return true
+	}
+	return strings.HasPrefix(text, "resent-") || strings.HasPrefix(text, "x-tailbox-")
+}
+
+// withoutForeign copies a mail, whose lines end with a line feed, without the headers that do not go with it.
+func withoutForeign(b *bytes.Buffer, text []byte) {
 	skipping := false
 	for len(text) > 0 {
 		line := text
@@ -85,7 +115,7 @@ func withoutBcc(b *bytes.Buffer, text []byte) {
 		}
 		if line[0] != ' ' && line[0] != '\t' {
 			name, _, _ := bytes.Cut(line, []byte{':'})
-			skipping = bytes.EqualFold(bytes.TrimSpace(name), []byte("Bcc"))
+			skipping = foreign(name)
 		}
 		if !skipping {
 			b.Write(line)

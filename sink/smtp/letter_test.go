@@ -172,7 +172,7 @@ func TestBadMails(t *testing.T) {
 func TestForward(t *testing.T) {
 	t.Parallel()
 	server := servers.StartMail(t, servers.MailOptions{})
-	s := newSink(t, smtp.Config{Address: server.Addr()})
+	s := newSink(t, smtp.Config{Address: server.Addr(), Raw: true, OmitMetadata: true})
 	forward := func(text string) *sink.Delivery {
 		d := delivery("f1", "g")
 		d.Message.ContentType, d.Value = "message/rfc822", []byte(text)
@@ -188,6 +188,18 @@ func TestForward(t *testing.T) {
 	if strings.Join(raw.To, " ") != "b@example.org e@example.org c@example.org d@example.org" || bytes.Contains(raw.Data, []byte("d@example")) ||
 		m.Header.Get("Message-Id") != "<f1@example.org>" || m.Header.Get("From") == "" || m.Header.Get("Date") == "" {
 		t.Errorf("to %v:\n%s", raw.To, raw.Data)
+	}
+	// Whom the configuration names for every mail gets this one, too, and nothing in it speaks for others.
+	audited := newSink(t, smtp.Config{Address: server.Addr(), Raw: true, CC: pick(t, "ops@example.org"), BCC: pick(t, "audit@example.org")})
+	raw, m = sent(t, server, audited, forward("To: b@example.org\nReturn-Path: <x@example.org>\nSender: x@example.org\nresent-from: x@example.org,\n x@example.org\n"+
+		"X-Tailbox-Id: forged\nX-Tailbox-Tenant: forged\nSubject: kept\n\nHi"))
+	if strings.Join(raw.To, " ") != "ops@example.org audit@example.org b@example.org" || bytes.Contains(raw.Data, []byte("x@example")) ||
+		bytes.Contains(raw.Data, []byte("forged")) || m.Header.Get("Subject") != "kept" || m.Header.Get("X-Tailbox-Id") != "f1" {
+		t.Errorf("to %v:\n%s", raw.To, raw.Data)
+	}
+	if err := sinktest.Call(t.Context(), t, newSink(t, smtp.Config{Address: server.Addr()}), []*sink.Delivery{forward(whole)})[0]; class(err) != sink.ClassPermanent ||
+		!strings.Contains(err.Error(), "raw: true") {
+		t.Errorf("without raw: %v: %v, want permanent", class(err), err)
 	}
 	for text, says := range map[string]string{
 		"": "read the mail", "Hello": "read the mail", "Subject: x\n\nHi": "no recipient", "To: nobody\n\nHi": "header To", "To: a@example.org\n\na\rb": "carriage return",

@@ -4,8 +4,8 @@
 //
 // A payload that is a JSON object gives the mail's parts: to, cc, bcc, reply_to (a text, or a list of texts), subject,
 // text or body, html, and attachments. The configuration may take each from elsewhere: another member of the payload, a
-// header, a column of the message, or a text that is always the same. A message whose content type is message/rfc822 is
-// the mail as it is.
+// header, a column of the message, or a text that is always the same. With raw a message whose content type is message/rfc822 is
+// the mail itself.
 //
 // Message-ID is made of the message's id, and Date is the time of writing, so that they are the same at each attempt.
 // The headers X-Tailbox-* carry what the relay knows of the message, with what is not visible ASCII as %XX.
