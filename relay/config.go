@@ -32,6 +32,9 @@ type Config struct {
 	// Receipts tells whether what sinks answer is to be kept with the rows of a table. It is called by several goroutines.
 	// Nil means nowhere.
 	Receipts func(table string) bool
+	// Hide takes the secrets of the configuration out of a text, because a destination may repeat them in its answers. It is called by several
+	// goroutines. Nil means that there are none.
+	Hide func(text string) string
 	// Memory bounds everything queued, in bytes. Default 64 MiB.
 	Memory int64
 	// Reconcile is how often the tables are compared with the log (R11); 0 means never.

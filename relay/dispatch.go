@@ -208,13 +208,14 @@ func (e *engine) send(c *call) {
 	c.to.inflight++
 	e.inflight++
 	e.sent = true
-	ctx, answered := c.sink.calls, e.answered
+	ctx, answered, hide := c.sink.calls, e.answered, e.cfg.Hide
 	go func() {
 		// Between the decision and this line the process, or the whole machine, may have been stopped for a minute (R12).
 		if elapsed(answered, time.Now()) >= sessionTrust {
 			c.errs = repeat(sink.NotAttempted(errStale), len(c.ds))
 		} else {
 			c.errs = c.sink.sink.Deliver(ctx, c.ds)
+			c.clean(hide)
 		}
 		c.took = time.Since(c.started)
 		select {
@@ -222,6 +223,15 @@ func (e *engine) send(c *call) {
 		case <-e.over: // it was given up
 		}
 	}()
+}
+
+// clean takes out of the errors what nobody is to read, before any of them is logged or stored.
+func (c *call) clean(hide func(string) string) {
+	for i, err := range c.errs {
+		if err != nil {
+			c.errs[i] = sink.Clean(err, hide)
+		}
+	}
 }
 
 var errStale = errors.New("the session with the store has not answered for too long")

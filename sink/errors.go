@@ -9,22 +9,22 @@ import (
 // A Class says what an error means for the message and for its sink.
 type Class uint8
 
-// Classes of errors. An error without a class is Rejected.
+// Classes of errors. An error without a class is Rejected. Whether a failure of the classes rejected, unavailable, unreachable and misconfigured costs
+// the message an attempt is for the relay to say: it depends on what else the destination took.
 const (
-	// ClassRejected: the destination answered with an error, or the message was written and no answer came (it may have
-	// been accepted). It costs an attempt and is retried after a backoff.
+	// ClassRejected: the destination answered with an error. It is retried after a backoff.
 	ClassRejected Class = iota
 	// ClassPermanent: trying again cannot help (bad request, too large). One attempt, final.
 	ClassPermanent
 	// ClassThrottled: the destination asked to slow down. Free.
 	ClassThrottled
-	// ClassUnreachable: failed before anything was written. Free; several in a row open the sink's breaker.
+	// ClassUnreachable: failed before anything was written. It is retried after a backoff.
 	ClassUnreachable
 	// ClassUnavailable: the destination was asked and is not working (502, 503, 504, a timeout, a connection cut after the
 	// request, too few replicas). The message may have been accepted.
 	ClassUnavailable
-	// ClassMisconfigured: an operator has to act at the destination (401, 403, 404, unknown topic). Free; the destination
-	// is paused and probed.
+	// ClassMisconfigured: the destination takes nothing from this relay, or this message, until an operator acts there (401, 403, 404, an
+	// unknown topic). It is retried after a backoff.
 	ClassMisconfigured
 	// ClassNotAttempted: the sink did not try, for instance because an earlier delivery of the lane failed. Free.
 	ClassNotAttempted
@@ -97,6 +97,31 @@ func NotAttempted(err error) error { return classify(err, ClassNotAttempted, 0) 
 func Whole(err error) error {
 	class, after, _ := Classify(err)
 	return &classified{class: class, after: after, whole: true, err: err}
+}
+
+// Clean is err with the secrets taken out of its text by hide, which may be nil, and not longer than any error that has a class. A destination may
+// repeat what it was sent, and a sink that was not made here may say anything.
+func Clean(err error, hide func(string) string) error {
+	full := err
+	for {
+		inner, ok := full.(*classified)
+		if !ok {
+			break
+		}
+		full = inner.err
+	}
+	text, clean := full.Error(), ""
+	if clean = text; hide != nil {
+		clean = hide(text)
+	}
+	if clean == text {
+		if _, ok := errors.AsType[*classified](err); ok {
+			return err
+		}
+		return Rejected(err)
+	}
+	class, after, whole := Classify(err)
+	return &classified{class: class, after: after, whole: whole, err: errors.New(clean)}
 }
 
 // Classify tells an error's class, how long a throttled destination asked to wait, and whether the error answers a whole

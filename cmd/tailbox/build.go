@@ -18,6 +18,8 @@ type parts struct {
 	makers []maker
 	// feedback, if not nil, counts statements of feedback.
 	feedback func(table, outcome string, n int, why error)
+	// hide takes the file's secrets out of a text.
+	hide func(text string) string
 }
 
 // A maker makes a sink whose keys were read.

@@ -49,6 +49,7 @@ func load(ctx context.Context, sh *shell, named string) (*parts, error) {
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
+	p.hide = file.Hide()
 	return p, nil
 }
 

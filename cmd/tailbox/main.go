@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,6 +23,8 @@ const (
 )
 
 func main() {
+	// Libraries write to the standard logger what they think of other machines' answers, past the level and format of ours.
+	log.SetOutput(io.Discard)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup, which is to outlive its terminal

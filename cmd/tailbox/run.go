@@ -83,6 +83,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 		Pipeline: p.config.Pipeline, Source: db.source(), Sinks: sinks, Router: p.config.Router,
 		Open: db.open,
 		Tick: tick,
+		Hide: p.hide,
 		Kept: kept(p.config.Source.Tables), Receipts: receipts(p.config.Source.Tables),
 		Ours: ours(p.config.Source.Tables), Cleanup: cleanup(&p.config.Source),
 		Memory: p.config.Memory, Reconcile: p.config.Source.Reconcile, ShutdownTimeout: p.config.ShutdownTimeout,

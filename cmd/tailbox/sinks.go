@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -93,6 +94,9 @@ func readFile(s *config.Sink) maker {
 	return func() (sink.Sink, error) { return file.New(c) }
 }
 
+// secretHeader matches the names of headers whose values are likely to be secrets.
+var secretHeader = regexp.MustCompile(`(?i)auth|key|token|secret|passw|cookie|signature|credential`)
+
 func readHTTP(s *config.Sink) maker {
 	k := s.Section
 	c := http.Config{
@@ -111,6 +115,11 @@ func readHTTP(s *config.Sink) maker {
 		TLS:            readTLS(k),
 		AllowPlaintext: k.Bool("allow_plaintext", false),
 		OmitMetadata:   !k.Bool("metadata_headers", true),
+	}
+	for name, value := range c.Headers {
+		if secretHeader.MatchString(name) {
+			k.Conceal(value)
+		}
 	}
 	pack := readCompression(k)
 	if pack != nil {

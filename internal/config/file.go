@@ -24,6 +24,7 @@ type File struct {
 	env      func(string) (string, bool)
 	root     *yaml.Node
 	problems []*Problem
+	secrets  []string
 }
 
 // Parse reads YAML. name is told in errors, and relative paths in the file are relative to its folder. env looks up the

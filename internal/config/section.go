@@ -138,7 +138,11 @@ func (s *Section) String(key, byDefault string) string {
 
 // Secret reads a text that is never shown, from the key or from the file that the key with _file names, whose last line
 // break is left out.
-func (s *Section) Secret(key string) string { return s.secretBy(expand, key) }
+func (s *Section) Secret(key string) string {
+	text := s.secretBy(expand, key)
+	s.Conceal(text)
+	return text
+}
 
 // Address reads the address of a Postgres server as Secret does. A variable between the single quotes of libpq's keywords may
 // hold any text.
