@@ -40,7 +40,6 @@ func newSinkList() *command {
 			if err != nil {
 				return err
 			}
-			states := sinkStates(ctx, p.config.Admin.Listen, p.config.Pipeline)
 			kinds := map[string]string{}
 			for _, s := range p.config.Sinks {
 				kinds[s.Name] = s.Kind
@@ -50,7 +49,7 @@ func newSinkList() *command {
 				if len(names) > 0 && !slices.Contains(names, s.Sink) {
 					continue
 				}
-				views = append(views, sinkView{SinkReport: s, Kind: kinds[s.Sink], State: stateOf(&s, states)})
+				views = append(views, sinkView{SinkReport: s, Kind: kinds[s.Sink]})
 			}
 			if output.json {
 				return printJSON(sh.out, views)
@@ -68,8 +67,7 @@ func newSinkList() *command {
 // A sinkView is a sink in -o json.
 type sinkView struct {
 	sqlstore.SinkReport
-	Kind  string `json:"kind,omitempty"`
-	State string `json:"state"`
+	Kind string `json:"kind,omitempty"`
 }
 
 func stateOf(s *sqlstore.SinkReport, states map[string]string) string {

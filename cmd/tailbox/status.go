@@ -18,7 +18,8 @@ func newStatus() *command {
 	var output output
 	return &command{
 		name: "status", about: "shows positions, lag, sinks, and what is parked, held and dead",
-		long:    "It reads the database alone, so it needs no running relay.",
+		long: "It reads the database. The states of sinks (open, failing, paused or throttled) are asked from the relay that\n" +
+			"serves admin.listen. If none answers, only paused is known.",
 		example: "tailbox status -c tailbox.yaml\ntailbox status -o json",
 		flags: func(fs *flag.FlagSet) {
 			configFlag(fs, &file)
@@ -74,6 +75,10 @@ func readReport(ctx context.Context, sh *shell, p *parts) (*report, error) {
 			*r.sinks = append(*r.sinks, sqlstore.SinkReport{Sink: name})
 		}
 	}
+	states := sinkStates(ctx, p.config.Admin.Listen, p.config.Pipeline)
+	for i := range *r.sinks {
+		(*r.sinks)[i].State = stateOf(&(*r.sinks)[i], states)
+	}
 	return r, nil
 }
 
@@ -99,9 +104,9 @@ func printReport(w io.Writer, r *report) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	heading := [][]string{{"SINK", "PAUSED", "RETRYING", "WAITING", "DEAD", "GROUPS WAITING", "FOR AN OPERATOR", "OVERDUE", "OLDEST"}}
+	heading := [][]string{{"SINK", "STATE", "RETRYING", "WAITING", "DEAD", "GROUPS WAITING", "FOR AN OPERATOR", "OVERDUE", "OLDEST"}}
 	for _, s := range *r.sinks {
-		heading = append(heading, []string{sinkName(s.Sink), yes(s.Paused), fmt.Sprint(s.Retrying), fmt.Sprint(s.Waiting), fmt.Sprint(s.Dead),
+		heading = append(heading, []string{sinkName(s.Sink), s.State, fmt.Sprint(s.Retrying), fmt.Sprint(s.Waiting), fmt.Sprint(s.Dead),
 			fmt.Sprint(s.Lanes), fmt.Sprint(s.HeldLanes), seconds(s.DueSeconds), seconds(s.UndeliveredSeconds)})
 	}
 	return table(w, heading)

@@ -125,6 +125,28 @@ func TestMetricsAndSinkStates(t *testing.T) {
 	}
 }
 
+// TestFailingSinkIsShown: while a sink fails, sink list and status say so, also as JSON.
+func TestFailingSinkIsShown(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(server.Close)
+	r := newRig(t, strings.Replace(endpointConfig, "listen: off", "listen: "+freePort(t), 1))
+	r.env["API_URL"] = server.URL
+	r.must("init")
+	r.relay()
+	for _, group := range []string{"a", "b", "c"} {
+		r.send("x", group+":1", `{}`)
+	}
+	until(t, "the state failing", func() bool { return strings.Contains(r.must("sink", "list"), " failing ") })
+	if got := r.must("status"); !strings.Contains(got, "STATE") || !strings.Contains(got, " failing ") {
+		t.Errorf("status:\n%s", got)
+	}
+	var report struct{ Sinks []struct{ Sink, State string } }
+	if err := json.Unmarshal([]byte(r.must("status", "-o", "json")), &report); err != nil || len(report.Sinks) != 1 || report.Sinks[0].State != "failing" {
+		t.Errorf("status -o json: %+v, %v", report, err)
+	}
+}
+
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

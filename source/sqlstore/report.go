@@ -6,6 +6,8 @@ import "github.com/tailbox/tailbox/source"
 type SinkReport struct {
 	Sink   string `json:"sink"`
 	Paused bool   `json:"paused"`
+	// State is what the relay says of the sink, if it can be asked: open, failing, paused or throttled. Else it is paused, or "-".
+	State string `json:"state"`
 	// Deliveries by state.
 	Retrying int `json:"retrying"`
 	Waiting  int `json:"waiting"`
