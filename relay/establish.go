@@ -205,6 +205,20 @@ func pinging[T any](ctx context.Context, store checkpoint.Store, do func(context
 	}
 }
 
+// discardPosition gives up a position at which nothing was read and of which nothing was saved.
+func discardPosition(ctx context.Context, snapshot source.Snapshot) error {
+	d, ok := snapshot.(source.Discarder)
+	if !ok {
+		return nil
+	}
+	discarding, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := d.Discard(discarding); err != nil {
+		return fmt.Errorf("discard the position: %w", err)
+	}
+	return nil
+}
+
 // renew makes a new position and judges which rows have to be swept. Used is the highest Log that this process has given out.
 func renew(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
 	old checkpoint.Checkpoint, sourceID, gap string, used uint32) (*Position, error) {
@@ -218,7 +232,11 @@ func renew(ctx context.Context, src source.Source, store checkpoint.Store, loade
 	known := knownOf(loaded, &old, gap)
 	sweep, err := pinging(ctx, store, func(ctx context.Context) (bool, error) { return snapshot.Judge(ctx, known) })
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("judge pending rows: %w", err), snapshot.Close(ctx))
+		err = fmt.Errorf("judge pending rows: %w", err)
+		if loaded.Checkpoint == nil { // no checkpoint names the position, and the server would keep its log for nobody
+			err = errors.Join(err, discardPosition(ctx, snapshot))
+		}
+		return nil, errors.Join(err, snapshot.Close(ctx))
 	}
 	cp := checkpoint.Checkpoint{
 		SourceID: sourceID, Resume: snapshot.Resume(), Log: max(old.Log, used) + 1, LastCommit: old.LastCommit, SweepPending: sweep,

@@ -137,6 +137,12 @@ type Snapshot interface {
 	Close(ctx context.Context) error
 }
 
+// A Discarder is a Snapshot whose position the server keeps log for until it is discarded.
+type Discarder interface {
+	// Discard gives the position up. The snapshot is still to be closed.
+	Discard(ctx context.Context) error
+}
+
 // Known is what is known where rows are judged, beside what their own columns say.
 type Known struct {
 	// First: no position was ever used before, so rows of a table without a status column are judged by the configured start.

@@ -29,7 +29,10 @@ type sweep struct {
 	where string
 }
 
-var _ source.Snapshot = (*tableSnapshot)(nil)
+var (
+	_ source.Snapshot  = (*tableSnapshot)(nil)
+	_ source.Discarder = (*tableSnapshot)(nil)
+)
 
 // Establish implements source.Source: the configured slot is dropped, if there is one that is the pipeline's own, and made anew.
 func (s *Source) Establish(ctx context.Context) (source.Snapshot, error) {
@@ -128,6 +131,20 @@ func (s *tableSnapshot) Resume() source.Resume { return source.Resume(s.resume.S
 
 // Close implements source.Snapshot.
 func (s *tableSnapshot) Close(ctx context.Context) error { return closeConn(ctx, s.conn) }
+
+// Discard implements source.Discarder: it drops the slot.
+func (s *tableSnapshot) Discard(ctx context.Context) error {
+	if s.within != "" {
+		return nil // the position is in the sequence
+	}
+	if err := execSimple(ctx, s.conn.PgConn(), "ROLLBACK"); err != nil {
+		return fmt.Errorf("end the snapshot: %w", err)
+	}
+	if err := execSimple(ctx, s.conn.PgConn(), "SELECT pg_catalog.pg_drop_replication_slot("+quoteLiteral(s.cfg.Slot)+")"); err != nil {
+		return fmt.Errorf("drop replication slot %q: %w", s.cfg.Slot, err)
+	}
+	return nil
+}
 
 // Judge implements source.Snapshot.
 func (s *tableSnapshot) Judge(ctx context.Context, known source.Known) (bool, error) {
