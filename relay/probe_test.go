@@ -1,0 +1,51 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source"
+)
+
+// While a sink fails it gets single heads and no more, though it would take many deliveries in a call.
+func TestProbesAreSingleHeads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begin, fails := time.Now(), errors.New("503")
+		sizes := make(chan int, 1000)
+		to := bounded{answering{func(_ context.Context, ds []*sink.Delivery) []error {
+			if time.Since(begin) > 900*time.Millisecond { // the breaker is open
+				sizes <- len(ds)
+			}
+			errs := make([]error, len(ds))
+			for i := range errs {
+				errs[i] = sink.Whole(sink.Unavailable(fails))
+			}
+			return errs
+		}}, sink.Limits{Batch: 10, Run: 10, Concurrency: 4}}
+		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+			if err := emit(ctx, messages(40)); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}}
+		end := started(t, relayWith(t, src, to, &shelf{}, 0))
+		time.Sleep(4500 * time.Millisecond) // before what waits is parked
+		end()
+		close(sizes)
+		calls := 0
+		for n := range sizes {
+			if calls++; n != 1 {
+				t.Errorf("a probe carries %d deliveries", n)
+			}
+		}
+		if calls == 0 || calls > 2*8 {
+			t.Errorf("%d probes within two rounds, want 1 to 16", calls)
+		}
+	})
+}
