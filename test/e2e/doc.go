@@ -28,6 +28,7 @@
 //	restore_test.go    Postgres restored from a snapshot or to a point in time; a standby that Postgres waits for
 //	upgrade_test.go    Postgres upgraded by pg_upgrade
 //	outage_test.go     one of two sinks away, or refusing everything with 401
+//	outages_test.go    a destination that fails for every message, in every way
 //	poison_test.go     a message that its sink never takes
 //	takeover_test.go   two relays, one killed or frozen
 //	reset_test.go      rows set back to pending by hand
@@ -39,7 +40,7 @@
 //	TAILBOX_E2E_SEED      seed of everything random in load and faults; each test prints its own
 //	TAILBOX_E2E_POSTGRES  major version of Postgres (default 17)
 //	TAILBOX_E2E_SOAK      how long the soak runs (default 2m)
-//	TAILBOX_E2E_OUTAGE    how long the outage of one sink lasts (default 2m)
+//	TAILBOX_E2E_OUTAGE    how long outages last (default 1m; 2m where one of two sinks is away)
 //	TAILBOX_E2E_BINARY    a tailbox binary to test in the place of one built from this tree
 //	TAILBOX_E2E_KEEP      a directory that keeps configuration and logs of the relays
 package e2e

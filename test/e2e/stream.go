@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,8 +23,9 @@ type Stream struct {
 	Name   string // also the one subject that it takes
 	Ledger *Ledger
 
-	js jetstream.JetStream
-	tb testing.TB
+	js       jetstream.JetStream
+	replicas int
+	tb       testing.TB
 
 	mu   sync.Mutex
 	next uint64
@@ -32,7 +34,17 @@ type Stream struct {
 // NewStream makes a stream and reads it until the test ends.
 func NewStream(tb testing.TB, server *servers.NATSServer, ledger *Ledger) *Stream {
 	tb.Helper()
-	nc, err := nats.Connect(server.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	return NewStreamOn(tb, []*servers.NATSServer{server}, ledger)
+}
+
+// NewStreamOn makes a stream with a replica on each server of a cluster.
+func NewStreamOn(tb testing.TB, cluster []*servers.NATSServer, ledger *Ledger) *Stream {
+	tb.Helper()
+	var urls []string
+	for _, server := range cluster {
+		urls = append(urls, server.URL())
+	}
+	nc, err := nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -40,10 +52,11 @@ func NewStream(tb testing.TB, server *servers.NATSServer, ledger *Ledger) *Strea
 	if s.js, err = jetstream.New(nc); err != nil {
 		tb.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	if _, err := s.js.CreateStream(ctx, jetstream.StreamConfig{Name: s.Name, Subjects: []string{s.Name}, AllowDirect: true}); err != nil {
-		tb.Fatal(err)
+	s.replicas = len(cluster)
+	if missing := within(time.Minute, func() string { return s.listen(s.Name) }); missing != "" { // a cluster looks for its leader first
+		tb.Fatal(missing)
 	}
+	ctx, stop := context.WithCancel(context.Background())
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for ctx.Err() == nil {
@@ -58,6 +71,31 @@ func NewStream(tb testing.TB, server *servers.NATSServer, ledger *Ledger) *Strea
 		reading.Wait()
 	})
 	return s
+}
+
+// listen makes the stream take one subject and no other. It returns why that failed.
+func (s *Stream) listen(subject string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, err := s.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: s.Name, Subjects: []string{subject}, Replicas: s.replicas, AllowDirect: true})
+	if err != nil {
+		return fmt.Sprintf("let stream %s take %s: %v", s.Name, subject, err)
+	}
+	return ""
+}
+
+// leader is the name of the server that leads the stream.
+func (s *Stream) leader() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, s.Name)
+	if err != nil {
+		return "", err
+	}
+	if c := stream.CachedInfo().Cluster; c != nil && c.Leader != "" {
+		return c.Leader, nil
+	}
+	return "", errors.New("it has none")
 }
 
 // read reads on, message by message, until something fails.

@@ -33,6 +33,7 @@ type KafkaServer struct {
 	ports    map[listener]int
 	// proxyPort is where the proxied listener tells clients to go.
 	proxyPort int
+	replicas  int // of new topics
 	dir       string
 	lib       string
 	child     *child
@@ -94,7 +95,7 @@ func StartKafka() (*KafkaServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &KafkaServer{dir: dir, lib: lib}
+	k := &KafkaServer{dir: dir, lib: lib, replicas: 1}
 	if k.child, err = newChild(dir, "KILL", k.command); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -144,21 +145,22 @@ func (k *KafkaServer) configure() error {
 	text := "listeners=" + strings.Join(listeners, ",") +
 		"\nadvertised.listeners=" + strings.Join(advertised, ",") +
 		"\nlistener.security.protocol.map=" + strings.Join(protocolMap, ",") +
-		fmt.Sprintf("\ncontroller.quorum.voters=1@127.0.0.1:%d\n", k.ports[controller]) +
+		fmt.Sprintf("\nprocess.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:%d\n", k.ports[controller]) +
 		"log.dirs=" + filepath.Join(k.dir, "data") + kafkaProperties + saslProperties() + k.Certificates.kafkaProperties()
-	if err := os.WriteFile(filepath.Join(k.dir, "server.properties"), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(k.properties(), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write Kafka's configuration: %w", err)
 	}
 	return nil
 }
+
+// properties is the broker's configuration file.
+func (k *KafkaServer) properties() string { return filepath.Join(k.dir, "server.properties") }
 
 // kafkaProperties is what does not depend on ports and files. One node keeps
 // one copy of everything; internal topics are small, so that a start is quick. A
 // node that comes back after a kill must wait for the end of its own old
 // session, so that one is short.
 const kafkaProperties = `
-process.roles=broker,controller
-node.id=1
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 auto.create.topics.enable=false
@@ -197,7 +199,7 @@ func saslProperties() string {
 func (k *KafkaServer) format() error {
 	args := []string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 		"-cp", filepath.Join(k.lib, "*"), "kafka.tools.StorageTool", "format",
-		"-t", "dGFpbGJveC10ZXN0LTAwMQ", "-c", filepath.Join(k.dir, "server.properties")}
+		"-t", "dGFpbGJveC10ZXN0LTAwMQ", "-c", k.properties()}
 	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%q]", mechanism, KafkaUsername, KafkaPassword))
 	}
@@ -212,7 +214,7 @@ func (k *KafkaServer) format() error {
 // command is the broker's command line.
 func (k *KafkaServer) command() *exec.Cmd {
 	return exec.Command("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-cp", filepath.Join(k.lib, "*"), "kafka.Kafka", filepath.Join(k.dir, "server.properties"))
+		"-cp", filepath.Join(k.lib, "*"), "kafka.Kafka", k.properties())
 }
 
 // Brokers are the addresses of the listener without TLS and without SASL.

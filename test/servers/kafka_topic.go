@@ -62,7 +62,7 @@ func (k *KafkaServer) NewTopic(tb testing.TB, partitions int) string {
 func (k *KafkaServer) CreateTopic(name string, partitions int, configs map[string]string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	topic := kafka.TopicConfig{Topic: name, NumPartitions: partitions, ReplicationFactor: 1}
+	topic := kafka.TopicConfig{Topic: name, NumPartitions: partitions, ReplicationFactor: max(1, k.replicas)}
 	for key, value := range configs {
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: key, ConfigValue: value})
 	}
