@@ -91,7 +91,8 @@ func refusedByServer(subject string, api *jetstream.APIError) error {
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return sink.Permanent(fmt.Errorf("%w: raise the stream's max_msg_size", err))
 	case codeHeaderTooLarge:
-		return sink.Permanent(err) // The limit is the server's own, and no setting.
+		// The limit is the server's own, and no setting.
+		return sink.Permanent(fmt.Errorf("%w: group and key go as headers beside the row's own headers: shorten them", err))
 	case codeStreamMismatch:
 		return sink.Misconfigured(fmt.Errorf("%w: another stream than the sink's takes this subject: check stream", err))
 	case codeStreamSealed:

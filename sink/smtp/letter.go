@@ -230,13 +230,21 @@ func (p part) find(v *sink.View) (text string, ok bool, err error) {
 	return p.Text(v)
 }
 
+// named is the part's name, with where the configuration takes it from.
+func (p part) named(name string) string {
+	if !p.configured {
+		return name
+	}
+	return fmt.Sprintf("%s (%s)", name, p.Pick)
+}
+
 // line is the part's text, in one line.
 func (p part) line(v *sink.View, name string) (text string, ok bool, err error) {
 	if text, ok, err = p.find(v); err != nil {
-		return "", false, fmt.Errorf("%s: %w", name, err)
+		return "", false, fmt.Errorf("%s: %w", p.named(name), err)
 	}
 	if !oneLine(text) {
-		return "", false, fmt.Errorf("%s: it has a line break or another control character", name)
+		return "", false, fmt.Errorf("%s: it has a line break or another control character", p.named(name))
 	}
 	return text, ok, nil
 }
@@ -256,7 +264,7 @@ func (p part) addresses(v *sink.View, name string) ([]*mail.Address, error) {
 	required := p.configured || name == "to"
 	raw, err := p.JSON(v)
 	if err != nil && required {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", p.named(name), err)
 	}
 	if raw == nil || err != nil {
 		return nil, nil
@@ -272,7 +280,7 @@ func (p part) addresses(v *sink.View, name string) ([]*mail.Address, error) {
 		err = errors.New("no text")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: want an address, or a list of addresses", name)
+		return nil, fmt.Errorf("%s: want an address, or a list of addresses", p.named(name))
 	}
 	var all []*mail.Address
 	for _, text := range texts {
@@ -281,7 +289,7 @@ func (p part) addresses(v *sink.View, name string) ([]*mail.Address, error) {
 		}
 		list, err := parseAddresses(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", p.named(name), err)
 		}
 		all = append(all, list...)
 	}

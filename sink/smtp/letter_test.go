@@ -168,6 +168,24 @@ func TestBadMails(t *testing.T) {
 	}
 }
 
+// TestBadColumns: an error names the column that the configuration takes a part from.
+func TestBadColumns(t *testing.T) {
+	t.Parallel()
+	server := servers.StartMail(t, servers.MailOptions{})
+	s := newSink(t, smtp.Config{Address: server.Addr(), Subject: pick(t, "message:type"), To: pick(t, "message:key")})
+	for want, change := range map[string]func(*sink.Delivery){
+		"subject (message:type): ": func(d *sink.Delivery) { d.Message.Type = "a\r\nBcc: b@example.org" },
+		"to (message:key): ":       func(d *sink.Delivery) { d.Key = []byte("nobody") },
+	} {
+		d := delivery("a", "a")
+		d.Key, d.Value = []byte("key@example.org"), []byte(`{"text": "T"}`)
+		change(d)
+		if err := sinktest.Call(t.Context(), t, s, []*sink.Delivery{d})[0]; class(err) != sink.ClassPermanent || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v: %v, want permanent, with %q", class(err), err, want)
+		}
+	}
+}
+
 // TestForward sends a mail that is the payload.
 func TestForward(t *testing.T) {
 	t.Parallel()
