@@ -36,8 +36,8 @@ func buildBinary() (string, error) {
 	return path, nil
 }
 
-// removeBinary removes what buildBinary made.
-func removeBinary() error {
+// RemoveBinary removes the binary that [Binary] has built. Call it when all tests are over.
+func RemoveBinary() error {
 	path, err := built()
 	if err != nil || path == os.Getenv("TAILBOX_E2E_BINARY") {
 		return nil // there is nothing of ours

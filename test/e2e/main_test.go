@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	code := servers.Main(m)
-	if err := removeBinary(); err != nil {
+	if err := RemoveBinary(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}

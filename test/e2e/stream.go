@@ -20,9 +20,10 @@ import (
 // A Stream reads a JetStream stream into a ledger, from the server itself: proxies stand between relay and server only. The
 // server may go away and come back.
 type Stream struct {
-	Name   string // also the one subject that it takes
-	Ledger *Ledger
+	Name   string  // also the one subject that it takes, if it is not told others
+	Ledger *Ledger // nil if another keeper notes what comes
 
+	keeper   Keeper
 	js       jetstream.JetStream
 	replicas int
 	tb       testing.TB
@@ -40,6 +41,14 @@ func NewStream(tb testing.TB, server *servers.NATSServer, ledger *Ledger) *Strea
 // NewStreamOn makes a stream with a replica on each server of a cluster.
 func NewStreamOn(tb testing.TB, cluster []*servers.NATSServer, ledger *Ledger) *Stream {
 	tb.Helper()
+	s := ReadStream(tb, cluster, ledger)
+	s.Ledger = ledger
+	return s
+}
+
+// ReadStream makes a stream with a replica on each server, and lets a keeper note what comes until the test ends.
+func ReadStream(tb testing.TB, cluster []*servers.NATSServer, keeper Keeper) *Stream {
+	tb.Helper()
 	var urls []string
 	for _, server := range cluster {
 		urls = append(urls, server.URL())
@@ -48,7 +57,7 @@ func NewStreamOn(tb testing.TB, cluster []*servers.NATSServer, ledger *Ledger) *
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &Stream{Name: fmt.Sprintf("e2e-%08x", rand.Uint32()), Ledger: ledger, tb: tb, next: 1}
+	s := &Stream{Name: fmt.Sprintf("e2e-%08x", rand.Uint32()), keeper: keeper, tb: tb, next: 1}
 	if s.js, err = jetstream.New(nc); err != nil {
 		tb.Fatal(err)
 	}
@@ -73,13 +82,21 @@ func NewStreamOn(tb testing.TB, cluster []*servers.NATSServer, ledger *Ledger) *
 	return s
 }
 
-// listen makes the stream take one subject and no other. It returns why that failed.
-func (s *Stream) listen(subject string) string {
+// Listen makes the stream take these subjects and no others.
+func (s *Stream) Listen(subjects ...string) {
+	s.tb.Helper()
+	if why := s.listen(subjects...); why != "" {
+		s.tb.Fatal(why)
+	}
+}
+
+// listen is Listen. It returns why that failed.
+func (s *Stream) listen(subjects ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_, err := s.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: s.Name, Subjects: []string{subject}, Replicas: s.replicas, AllowDirect: true})
+	_, err := s.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: s.Name, Subjects: subjects, Replicas: s.replicas, AllowDirect: true})
 	if err != nil {
-		return fmt.Sprintf("let stream %s take %s: %v", s.Name, subject, err)
+		return fmt.Sprintf("let stream %s take %v: %v", s.Name, subjects, err)
 	}
 	return ""
 }
@@ -126,9 +143,9 @@ func (s *Stream) take(m *jetstream.RawStreamMsg) {
 	h := m.Header
 	attempt, err := strconv.Atoi(h.Get("tailbox-attempt"))
 	if err != nil {
-		s.Ledger.Broke("changed", "message %d of the stream: header tailbox-attempt: %v", m.Sequence, err)
+		s.keeper.Broke("changed", "message %d of the stream: header tailbox-attempt: %v", m.Sequence, err)
 	} else {
-		s.Ledger.Deliver(false, Delivery{ID: h.Get("id"), Replaces: h.Get("tailbox-replaces"), Group: h.Get("tailbox-group"),
+		s.keeper.Deliver(false, Delivery{ID: h.Get("id"), Replaces: h.Get("tailbox-replaces"), Group: h.Get("tailbox-group"),
 			Position: h.Get("tailbox-position"), Attempt: attempt, Payload: m.Data})
 	}
 	s.next = m.Sequence + 1

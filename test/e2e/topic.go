@@ -16,12 +16,19 @@ import (
 	"github.com/tailbox/tailbox/test/servers"
 )
 
+// A Keeper notes what came to a topic or a stream. [Ledger] is one.
+type Keeper interface {
+	Deliver(hidden bool, ds ...Delivery)
+	Broke(kind, format string, args ...any)
+}
+
 // A Topic reads all partitions of a Kafka topic into a ledger, in each partition's order, from the broker itself: proxies
 // stand between relay and broker only. The broker may go away and come back.
 type Topic struct {
 	Name   string
-	Ledger *Ledger
+	Ledger *Ledger // nil if another keeper notes what comes
 
+	keeper     Keeper
 	broker     *servers.KafkaServer
 	partitions int
 	client     *kafka.Client
@@ -40,12 +47,20 @@ func NewTopic(tb testing.TB, broker *servers.KafkaServer, partitions int, ledger
 // NewTopicWith makes a topic with settings of its own.
 func NewTopicWith(tb testing.TB, broker *servers.KafkaServer, partitions int, ledger *Ledger, settings map[string]string) *Topic {
 	tb.Helper()
+	t := ReadTopic(tb, broker, partitions, ledger, settings)
+	t.Ledger = ledger
+	return t
+}
+
+// ReadTopic makes a topic, and lets a keeper note what comes until the test ends.
+func ReadTopic(tb testing.TB, broker *servers.KafkaServer, partitions int, keeper Keeper, settings map[string]string) *Topic {
+	tb.Helper()
 	name := fmt.Sprintf("e2e-%08x", rand.Uint32())
 	if err := broker.CreateTopic(name, partitions, settings); err != nil {
 		tb.Fatal(err)
 	}
 	transport := &kafka.Transport{DialTimeout: 2 * time.Second}
-	t := &Topic{Name: name, Ledger: ledger, broker: broker, partitions: partitions, tb: tb,
+	t := &Topic{Name: name, keeper: keeper, broker: broker, partitions: partitions, tb: tb,
 		client: &kafka.Client{Addr: kafka.TCP(broker.Brokers()...), Timeout: 5 * time.Second, Transport: transport},
 		next:   make([]int64, partitions)}
 	ctx, stop := context.WithCancel(context.Background())
@@ -94,9 +109,9 @@ func (t *Topic) fetch(ctx context.Context, partition int) error {
 		d, err := parseRecord(record)
 		t.mu.Lock()
 		if err != nil {
-			t.Ledger.Broke("changed", "record %d of partition %d: %v", record.Offset, partition, err)
+			t.keeper.Broke("changed", "record %d of partition %d: %v", record.Offset, partition, err)
 		} else {
-			t.Ledger.Deliver(false, d)
+			t.keeper.Deliver(false, d)
 		}
 		t.next[partition] = record.Offset + 1
 		t.mu.Unlock()

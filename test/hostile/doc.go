@@ -1,6 +1,19 @@
-// Package hostile makes rows that an application should not write: texts at and above their bounds, hostile headers, characters and payloads,
-// and many types, topics and groups.
+// Package hostile lets the tailbox binary deliver rows that an application should not have written: texts at and above their bounds, hostile headers,
+// characters and payloads, and many types, topics and groups.
 //
-// [Rows] makes the rows of one round from a seed. It needs no database, and says of each row whether it has to become a dead letter.
-// No test writes these rows to a database yet.
+// [Rows] makes the rows of one round from a seed. A test writes them to a real table, a few good rows among them, and wants after each round:
+//
+//   - the relay lives, and stops softly within shutdown_timeout
+//   - its memory stays below `memory` and 64 MiB
+//   - its log grows by less than 1 KiB a row
+//   - every good row is delivered within 10 s of the round
+//   - every hostile row is delivered, or is a dead letter whose reason names the column; or its topic does not exist, which is no message's fault,
+//     and it is delivered when somebody has made the topic
+//   - all of that again when the relay was killed amid the round
+//
+// What the database refuses (a NUL in a text, say) was not written.
+//
+// Environment:
+//
+//	TAILBOX_HOSTILE_SEED  seed of the rows; each test prints its own
 package hostile

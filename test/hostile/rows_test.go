@@ -12,7 +12,7 @@ import (
 func TestRows(t *testing.T) {
 	sum := func(seed uint64) string {
 		all, names := sha256.New(), map[string]bool{}
-		if err := Rows(rand.New(rand.NewPCG(seed, 0)), 10, func(row Row) error {
+		if err := Rows(rand.New(rand.NewPCG(seed, 0)), Plan{Many: 10, Mixed: 100, Huge: true}, func(row Row) error {
 			if names[row.Name] {
 				t.Errorf("two rows have the name %q", row.Name)
 			}
@@ -20,15 +20,15 @@ func TestRows(t *testing.T) {
 			if row.Headers != nil && !json.Valid(row.Headers) {
 				t.Errorf("%s: the headers are no JSON: %.100q", row.Name, row.Headers)
 			}
-			fmt.Fprintln(all, row.Name, row.Text, row.Dead)
+			fmt.Fprintln(all, row.Name, row.Text, row.Hostile, row.Dead)
 			all.Write(row.Headers)
 			all.Write(row.Payload)
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if len(names) < 100 {
-			t.Errorf("%d rows, want 100 or more", len(names))
+		if len(names) < 240 {
+			t.Errorf("%d rows, want 240 or more", len(names))
 		}
 		return fmt.Sprintf("%x", all.Sum(nil))
 	}
