@@ -222,7 +222,7 @@ func (c *checker) lock(ctx context.Context) error {
 	if c.cfg.LockURL == "" {
 		return nil
 	}
-	other, err := c.cfg.connectAt(ctx, c.cfg.URL)
+	other, err := c.cfg.dial(ctx, c.cfg.URL)
 	if err != nil {
 		c.add(Problem, "correct source.url", "%v", err)
 		return nil

@@ -43,7 +43,7 @@ func (c *checker) feedback(ctx context.Context, t *tableInfo) error {
 // try runs statements in a transaction that is rolled back, as the store's session would.
 func (c *checker) try(ctx context.Context, statements ...string) error {
 	var why error
-	for _, sql := range append([]string{"BEGIN", "SET LOCAL row_security = off"}, statements...) {
+	for _, sql := range append([]string{"BEGIN", "SET LOCAL row_security = off", rolePathOf(c.conn.PgConn()).set()}, statements...) {
 		if _, why = c.conn.Exec(ctx, sql); why != nil {
 			break
 		}

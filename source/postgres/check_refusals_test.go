@@ -22,7 +22,7 @@ func TestCheckFindsRefusals(t *testing.T) {
 		level  Level
 		want   []string // nil: nothing is found
 	}{
-		"key":                       {deletes, fmt.Sprintf(refers, ""), Problem, []string{`FOREIGN KEY "Answers"`, "table replies refer", "ON DELETE CASCADE"}},
+		"key":                       {deletes, fmt.Sprintf(refers, ""), Problem, []string{`FOREIGN KEY "Answers"`, "table public.replies refer", "ON DELETE CASCADE"}},
 		"key of a partition":        {deletes, fmt.Sprintf(refers, "") + " PARTITION BY LIST (id); CREATE TABLE first PARTITION OF replies DEFAULT", Problem, []string{`"Answers"`}},
 		"key that cascades":         {deletes, fmt.Sprintf(refers, " ON DELETE CASCADE"), Problem, nil},
 		"key that sets null":        {deletes, fmt.Sprintf(refers, " ON DELETE SET NULL"), Problem, nil},

@@ -107,11 +107,14 @@ func (c *Config) directURL() string { return cmp.Or(c.LockURL, c.URL) }
 
 // connect opens an ordinary connection for SQL, to a session of its own.
 func (c *Config) connect(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := c.connectAt(ctx, c.directURL())
+	conn, err := c.dial(ctx, c.directURL())
 	if err != nil {
 		return nil, err
 	}
-	if err := ownSession(ctx, conn.PgConn()); err != nil {
+	if err = ownSession(ctx, conn.PgConn()); err == nil { // else what is set would be others' to find
+		err = setUp(ctx, conn.PgConn(), textSettings(conn.PgConn()))
+	}
+	if err != nil {
 		return nil, errors.Join(err, closeConn(ctx, conn))
 	}
 	return conn, nil
@@ -129,8 +132,8 @@ func ownSession(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// connectAt opens an ordinary connection to url.
-func (c *Config) connectAt(ctx context.Context, url string) (*pgx.Conn, error) {
+// dial opens an ordinary connection to url, of which nothing is known yet.
+func (c *Config) dial(ctx context.Context, url string) (*pgx.Conn, error) {
 	cc, err := c.connConfig(url)
 	if err != nil {
 		return nil, err
@@ -138,9 +141,6 @@ func (c *Config) connectAt(ctx context.Context, url string) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, cc)
 	if err != nil {
 		return nil, fmt.Errorf("connect to postgres: %w", err)
-	}
-	if err := execSimple(ctx, conn.PgConn(), textSettings(conn.PgConn())); err != nil {
-		return nil, errors.Join(fmt.Errorf("set up session: %w", err), closeConn(ctx, conn))
 	}
 	return conn, nil
 }
@@ -161,8 +161,8 @@ func (c *Config) connectReplication(ctx context.Context) (*pgconn.PgConn, error)
 		}
 		return nil, fmt.Errorf("open replication connection: %w", err)
 	}
-	if err := execSimple(ctx, conn, textSettings(conn)+"; "+streamSettings); err != nil {
-		return nil, errors.Join(fmt.Errorf("set up replication connection: %w", err), closePgConn(ctx, conn))
+	if err := setUp(ctx, conn, textSettings(conn)+"; "+streamSettings); err != nil {
+		return nil, errors.Join(fmt.Errorf("replication connection: %w", err), closePgConn(ctx, conn))
 	}
 	return conn, nil
 }

@@ -26,20 +26,26 @@ func ConnectSchemas(ctx context.Context, url, table string) (schemas map[string]
 		return nil, fmt.Errorf("connect to describe table %s: %w", table, err)
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
+	var found uint32
+	err = conn.QueryRow(ctx, "SELECT coalesce(pg_catalog.to_regclass($1)::pg_catalog.oid, 0)", table).Scan(&found)
+	if err == nil {
+		_, err = conn.Exec(ctx, pinPath)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for table %s: %w", table, err)
+	}
 	rows, err := conn.Query(ctx, `SELECT a.attname, a.atttypid, a.attnotnull, coalesce(pg_get_expr(d.adbin, d.adrelid), '')
 		FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`, table)
+		WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped`, found)
 	if err != nil {
 		return nil, fmt.Errorf("describe table %s: %w", table, err)
 	}
 	schemas = map[string]string{}
-	found := false
 	var name string
 	var oid uint32
 	var notNull bool
 	var expression string
 	_, err = pgx.ForEachRow(rows, []any{&name, &oid, &notNull, &expression}, func() error {
-		found = true
 		if literal, ok := withDefault(connectSchema(oid, !notNull), oid, expression); ok {
 			schemas[name] = literal
 		}
@@ -48,7 +54,7 @@ func ConnectSchemas(ctx context.Context, url, table string) (schemas map[string]
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("describe table %s: %w", table, err)
-	case !found:
+	case found == 0:
 		return nil, fmt.Errorf("describe table %s: it does not exist: %w", table, source.ErrStop)
 	}
 	return schemas, nil

@@ -76,7 +76,7 @@ CREATE TABLE IF NOT EXISTS {parked} (
 	message_group   text COLLATE "C" NOT NULL,
 	position        text COLLATE "C" NOT NULL,
 	message_id      text COLLATE "C" NOT NULL,
-	state           text COLLATE "C" NOT NULL CHECK (state IN ('retrying', 'waiting', 'dead', 'dropped', 'delivered')),
+	state           text COLLATE "C" NOT NULL CHECK (state OPERATOR(pg_catalog.=) ANY (ARRAY['retrying', 'waiting', 'dead', 'dropped', 'delivered'])),
 	blocks          boolean NOT NULL,
 	alone           boolean NOT NULL,
 	attempts        integer NOT NULL DEFAULT 0,
@@ -117,7 +117,7 @@ CREATE TABLE IF NOT EXISTS {parked} (
 CREATE INDEX IF NOT EXISTS tailbox_parked_lane ON {parked} (pipeline, sink, message_group, position) WHERE blocks;
 CREATE INDEX IF NOT EXISTS tailbox_parked_aside ON {parked} (pipeline, sink, message_group, position) WHERE NOT blocks;
 CREATE INDEX IF NOT EXISTS tailbox_parked_due ON {parked} (pipeline, sink, next_attempt_at) WHERE next_attempt_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS tailbox_parked_untried ON {parked} (pipeline, sink, next_attempt_at) WHERE next_attempt_at IS NOT NULL AND tries = 0;
+CREATE INDEX IF NOT EXISTS tailbox_parked_untried ON {parked} (pipeline, sink, next_attempt_at) WHERE next_attempt_at IS NOT NULL AND tries OPERATOR(pg_catalog.=) 0;
 CREATE INDEX IF NOT EXISTS tailbox_parked_sent ON {parked} (pipeline, sent_id) WHERE sent_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS tailbox_parked_unfinished ON {parked} (pipeline) WHERE unfinished;
 
@@ -146,7 +146,7 @@ COMMENT ON TABLE {request} IS 'tailbox: what operators asked for, and the audit 
 const triesAdded = `DO $$ BEGIN ALTER TABLE {parked} ADD COLUMN IF NOT EXISTS tries integer NOT NULL DEFAULT 0, ` +
 	`ADD COLUMN IF NOT EXISTS failed_epoch bigint NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS failed_call bigint NOT NULL DEFAULT 0, ` +
 	`ADD COLUMN IF NOT EXISTS tried_at timestamptz; ` +
-	`UPDATE {parked} SET tries = attempts, tried_at = changed_at WHERE tries < attempts; END $$;`
+	`UPDATE {parked} SET tries = attempts, tried_at = changed_at WHERE tries OPERATOR(pg_catalog.<) attempts; END $$;`
 
 // SetupSQL is what Init creates, as one script for a migration tool: the relay's tables, the outbox tables whose shape is
 // ours, and the publication. It can be run again. The slot is no part of it: it is made by `tailbox init`, after the

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/columns"
 )
 
 // quoteTable is the table's name for SQL; Schema "" leaves it to the search path.
@@ -240,12 +239,25 @@ func mergeDefs(first, rest []columnDef) []columnDef {
 func pendingCondition(t *outbox.Table, prefix string) string {
 	switch {
 	case t.Columns.Status != "":
-		return columns.IsPending(t, prefix+quoteIdent(t.Columns.Status), quoteLiteral)
+		return isPending(t, prefix+quoteIdent(t.Columns.Status))
 	case t.Columns.DeliveredAt != "":
 		return prefix + quoteIdent(t.Columns.DeliveredAt) + " IS NULL"
 	default:
 		return "true"
 	}
+}
+
+// isPending is the condition that a status is a word for pending.
+func isPending(t *outbox.Table, column string) string {
+	words := t.PendingWords()
+	conds := make([]string, len(words))
+	for i, word := range words { // a list would have to be of the column's type
+		conds[i] = column + equals + quoteLiteral(word)
+	}
+	if len(conds) == 1 {
+		return conds[0]
+	}
+	return "(" + strings.Join(conds, " OR ") + ")"
 }
 
 // publicationSQL makes the publication where it is missing, and adds tables that it lacks. Only inserts are published:
@@ -260,15 +272,15 @@ func publicationSQL(cfg Config) string {
 			create.WriteString(", ")
 		}
 		create.WriteString(t)
-		fmt.Fprintf(&add, `	IF NOT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
-		WHERE p.pubname = %s AND r.prrelid = %s::regclass) THEN
+		fmt.Fprintf(&add, `	IF NOT EXISTS (SELECT FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid OPERATOR(pg_catalog.=) r.prpubid
+		WHERE p.pubname OPERATOR(pg_catalog.=) %s AND r.prrelid OPERATOR(pg_catalog.=) %s::pg_catalog.regclass) THEN
 		ALTER PUBLICATION %s ADD TABLE %s;
 	END IF;
 `, pub, quoteLiteral(t), quoteIdent(cfg.Publication), t)
 	}
 	return fmt.Sprintf(`DO $tailbox$
 BEGIN
-	IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = %s) THEN
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname OPERATOR(pg_catalog.=) %s) THEN
 		CREATE PUBLICATION %s FOR TABLE %s WITH (publish = 'insert', publish_via_partition_root = true);
 		COMMENT ON PUBLICATION %[2]s IS %[5]s;
 	END IF;

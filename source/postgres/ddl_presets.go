@@ -20,7 +20,7 @@ func presetDDL(shape string, w outbox.Words) (d ddl, ok bool) {
 			{"created_at", timeDefault}, {"delivered_at", "timestamptz"}, {"last_attempt_at", "timestamptz"}, {"next_attempt_at", "timestamptz"},
 			{"last_error", "text"}, {"idempotency_key", "varchar(255)"}, {"tenant", "varchar(255)"},
 		}, indexes: []indexDef{
-			{name: "outbox_messages_idempotency_key", unique: true, columns: []string{"idempotency_key"}, where: "%s <> ''"},
+			{name: "outbox_messages_idempotency_key", unique: true, columns: []string{"idempotency_key"}, where: "%s OPERATOR(pg_catalog.<>) ''"},
 			{name: "idx_outbox_status_created", columns: []string{"status", "created_at"}, pending: true},
 		}}, true
 	case "gopipe":

@@ -17,7 +17,7 @@ func kitBusiness() *sourcetest.Business {
 		Make: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
 			return d.pg.Exec(ctx, d.db, `CREATE TABLE told (nr bigserial PRIMARY KEY, id text, outcome text, n int NOT NULL, sink text NOT NULL DEFAULT '',
-				attempt int NOT NULL DEFAULT 0, why text)`)
+				attempt int NOT NULL DEFAULT 0, why text); GRANT INSERT ON told TO PUBLIC; GRANT USAGE ON SEQUENCE told_nr_seq TO PUBLIC`)
 		},
 		Lock: func(ctx context.Context, c sourcetest.Conn, _ string) error {
 			return c.(*kitConn).exec(ctx, "LOCK TABLE told IN ACCESS EXCLUSIVE MODE")

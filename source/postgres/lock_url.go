@@ -14,8 +14,8 @@ import (
 type place struct{ system, database string }
 
 func placeOf(ctx context.Context, conn *pgx.Conn) (p place, err error) {
-	// By the simple protocol: a pooler may hand prepared statements on to others.
-	rows, err := queryText(ctx, conn.PgConn(), "SELECT system_identifier, pg_catalog.current_database() FROM pg_catalog.pg_control_system()")
+	// By the simple protocol: a pooler may hand prepared statements on to others, and settings that do not end with the transaction.
+	rows, err := queryText(ctx, conn.PgConn(), "BEGIN; "+pinPathLocal+"; SELECT system_identifier, pg_catalog.current_database() FROM pg_catalog.pg_control_system(); COMMIT")
 	if err != nil {
 		return p, fmt.Errorf("look which database of which server it is: %w", err)
 	}
@@ -46,7 +46,7 @@ func (c *Config) onePlace(ctx context.Context, conn *pgx.Conn) (err error) {
 	if c.LockURL == "" || c.LockURL == c.URL {
 		return nil
 	}
-	read, err := c.connectAt(ctx, c.URL)
+	read, err := c.dial(ctx, c.URL)
 	if err != nil {
 		return err
 	}

@@ -190,7 +190,7 @@ func (s *store) selectRows(ctx context.Context, t *table, reader *rowReader, lis
 	if err != nil {
 		return nil, fmt.Errorf("%w: read rows of table %s: %w", source.ErrStop, t, err)
 	}
-	sql := "SELECT " + list + " FROM " + t.sql + " AS t WHERE t." + quoteIdent(t.Columns.ID) + " = ANY($1::" + t.id.cast + ")"
+	sql := "SELECT " + list + " FROM " + t.sql + " AS t WHERE t." + quoteIdent(t.Columns.ID) + t.id.equals + "ANY ($1::" + t.id.cast + ")"
 	if where != "" {
 		sql += " AND " + where
 	}

@@ -92,7 +92,7 @@ func TestSessionsGoPastThePooler(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	through, err := r.cfg.connectAt(r.ctx, r.cfg.URL)
+	through, err := r.cfg.dial(r.ctx, r.cfg.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

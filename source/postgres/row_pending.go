@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/columns"
 )
 
 // pendingCondition is the SQL condition by which a table's own columns say that a row is pending, or "" where they do not: the
@@ -16,7 +15,7 @@ func (t *tableInfo) pendingCondition(alias string) string {
 			if delivered, ok := t.column(t.Columns.DeliveredAt); ok {
 				null += " AND " + alias + "." + quoteIdent(delivered.name) + " IS NULL"
 			}
-			return "(" + columns.IsPending(&t.Table, ref, quoteLiteral) + " OR " + null + ")" + oursCondition(&t.Table, alias+".")
+			return "(" + isPending(&t.Table, ref) + " OR " + null + ")" + oursCondition(&t.Table, alias+".")
 		}
 	}
 	if name := t.Columns.DeliveredAt; name != "" {
@@ -33,5 +32,5 @@ func oursCondition(t *outbox.Table, prefix string) string {
 	if len(t.Tenants) == 0 || t.Columns.Tenant == "" {
 		return ""
 	}
-	return " AND coalesce(" + prefix + quoteIdent(t.Columns.Tenant) + "::text, '') IN (" + listLiterals(t.Tenants) + ")"
+	return " AND coalesce(" + prefix + quoteIdent(t.Columns.Tenant) + "::pg_catalog.text, '')" + equals + "ANY (ARRAY[" + listLiterals(t.Tenants) + "]::pg_catalog.text[])"
 }

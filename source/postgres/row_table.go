@@ -65,7 +65,7 @@ func tableName(t *outbox.Table) string {
 // source.ErrStop.
 func describeTable(ctx context.Context, conn *pgconn.PgConn, t *outbox.Table) (*tableInfo, error) {
 	rows, err := queryText(ctx, conn, `SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence FROM pg_catalog.pg_class c `+
-		`JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass(`+quoteLiteral(tableName(t))+`)`)
+		`JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = `+rolePathOf(conn).find(t))
 	if err != nil {
 		return nil, fmt.Errorf("look up table %s: %w", tableName(t), err)
 	}

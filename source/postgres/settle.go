@@ -178,6 +178,8 @@ type attempt struct {
 	// named: statements tell which rows were there, in place of how many. Missed: a row was not there.
 	named, missed bool
 	lockWait      string
+	// rolePath: statements have the role's search path, not the session's. touched: statements had it that wrote to users' tables.
+	rolePath, touched bool
 	// fed: business rows were told. Unfed is why they are not.
 	fed   bool
 	unfed error
@@ -231,10 +233,6 @@ func (a *attempt) begin(ctx context.Context) error {
 	if a.passLocked {
 		b.Queue(a.lockWait)
 	}
-	// The snapshot is taken before the statements about rows. So a row that they do not find, of a transaction that it
-	// shows, was there and is gone: it cannot have come into view later.
-	var text string
-	b.Queue("SELECT pg_current_snapshot()::text").QueryRow(func(r pgx.Row) error { return r.Scan(&text) })
 	b, err := a.queueParks(ctx, b)
 	if err != nil {
 		return err
@@ -256,11 +254,17 @@ func (a *attempt) begin(ctx context.Context) error {
 	for _, key := range a.super {
 		a.msgs.Of(key)
 	}
-	if err := a.queuePlainRows(b); err != nil {
-		return err
-	}
 	a.queueLookup(b)
 	a.s.queueLanes(b, &a.lanes, &a.states)
+	rows := &pgx.Batch{}
+	if err := a.queuePlainRows(rows); err != nil {
+		return err
+	}
+	// The snapshot is taken before the statements about rows. So a row that they do not find, of a transaction that it
+	// shows, was there and is gone: it cannot have come into view later.
+	var text string
+	b.Queue("SELECT pg_current_snapshot()::text").QueryRow(func(r pgx.Row) error { return r.Scan(&text) })
+	a.queueTouching(b, rows)
 	if err := a.s.send(ctx, b); err != nil {
 		return err
 	}
@@ -276,9 +280,30 @@ func (a *attempt) dealWithRows(ctx context.Context) error {
 	return a.judgeMissing(ctx)
 }
 
-// commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT.
+// queueTouching adds statements that write to users' tables, whose triggers have the role's path.
+func (a *attempt) queueTouching(b, rows *pgx.Batch) {
+	if rows.Len() == 0 {
+		return
+	}
+	if !a.rolePath {
+		b.Queue(a.s.path.set())
+	}
+	b.QueuedQueries = append(b.QueuedQueries, rows.QueuedQueries...)
+	a.rolePath, a.touched = true, true
+}
+
+// queuePinned adds what brings the session's path back.
+func (a *attempt) queuePinned(b *pgx.Batch) {
+	if a.rolePath {
+		b.Queue(pinPathLocal)
+	}
+	a.rolePath = false
+}
+
+// commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT. Triggers that wait for the end have the role's path.
 func (a *attempt) commit(ctx context.Context) error {
 	b := &pgx.Batch{}
+	a.queuePinned(b)
 	a.queueCleanup(b)
 	a.queueFailures(b)
 	for i := range a.in.Rows {
@@ -294,6 +319,9 @@ func (a *attempt) commit(ctx context.Context) error {
 		a.s.queueCheckpoint(b, c)
 	} else if a.inside == nil && (a.s.unclean || a.s.started) {
 		b.Queue(a.s.q(settleStart), a.s.cfg.Pipeline)
+	}
+	if a.touched {
+		b.Queue(a.s.path.set())
 	}
 	b.Queue("COMMIT")
 	if err := a.s.send(ctx, b); err != nil {

@@ -112,8 +112,11 @@ func hopeless(why error) bool {
 
 // feedChunk runs statements under a savepoint.
 func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed int, why error, err error) {
-	conn := a.s.conn
-	if _, err := conn.Exec(ctx, feedbackBegin); err != nil {
+	conn, begin := a.s.conn, feedbackBegin
+	if !a.rolePath {
+		begin += "; " + a.s.path.set()
+	}
+	if _, err := conn.Exec(ctx, begin); err != nil {
 		return 0, nil, err
 	}
 	undo := func(at int, why error) (int, error, error) {
@@ -149,6 +152,7 @@ func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed 
 		}
 		return undo(at, err)
 	}
+	a.rolePath, a.touched = true, true
 	_, err = conn.Exec(ctx, "RELEASE SAVEPOINT tailbox_feedback; SET LOCAL statement_timeout = 0; "+a.ownLockTimeout())
 	return 0, nil, err
 }
@@ -200,6 +204,11 @@ func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkp
 	rows := make([]sqlstore.SelectedRow, len(keys))
 	for i, k := range keys {
 		rows[i].ParkedKey = sqlstore.ParkedKey{Sink: k.Sink, Table: k.Table, ID: k.ID}
+	}
+	b := &pgx.Batch{}
+	a.queuePinned(b)
+	if err := a.s.send(ctx, b); err != nil {
+		return nil, err
 	}
 	found, err := effects{a}.ReadParked(ctx, rows)
 	if err != nil {

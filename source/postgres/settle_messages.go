@@ -38,7 +38,7 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 		table *table
 		del   bool
 	}
-	rows := make(map[statement][]rowChange)
+	changes := make(map[statement][]rowChange)
 	for _, m := range a.msgs.Order {
 		t := a.s.tables.byName[m.Key.Table]
 		if t == nil || !m.Complete() || !t.findable(m.Key.ID) {
@@ -51,17 +51,18 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 				continue
 			}
 			k := statement{t, del}
-			rows[k] = append(rows[k], c)
+			changes[k] = append(changes[k], c)
 		}
 	}
-	b := &pgx.Batch{}
+	rows, b := &pgx.Batch{}, &pgx.Batch{}
 	for _, t := range a.s.tables.order {
 		for _, del := range []bool{true, false} {
-			if err := a.queueRows(b, t, del, false, rows[statement{t, del}]); err != nil {
+			if err := a.queueRows(rows, t, del, false, changes[statement{t, del}]); err != nil {
 				return err
 			}
 		}
 	}
+	a.queueTouching(b, rows)
 	return a.s.send(ctx, b)
 }
 

@@ -184,22 +184,23 @@ func (w *rowWork) sql(passLocked bool) string {
 	}
 	t := w.table
 	id := quoteIdent(t.Columns.ID)
-	from := "unnest($1::" + t.id.cast + ") WITH ORDINALITY AS v (id, n)"
+	from := "pg_catalog.unnest($1::" + t.id.cast + ") WITH ORDINALITY AS v (id, n)"
 	if !w.delete {
 		further, names := "", ""
 		if t.view.Receipts {
-			further, names = ", $8::text[]", ", receipt"
+			further, names = ", $8::pg_catalog.text[]", ", receipt"
 		}
-		from = "unnest($1::" + t.id.cast + ", $2::text[], $3::int[], $4::int[], $5::timestamptz[], $6::text[], $7::bool[]" + further + ") " +
+		// With several arguments unnest is part of the language: it cannot have a schema.
+		from = "unnest($1::" + t.id.cast + ", $2::pg_catalog.text[], $3::int[], $4::int[], $5::pg_catalog.timestamptz[], $6::pg_catalog.text[], $7::boolean[]" + further + ") " +
 			"WITH ORDINALITY AS v (id, word, attempts, failures, next, err, delivered" + names + ", n)"
 	}
 	if passLocked {
-		from = "(SELECT v.* FROM " + from + " JOIN " + t.sql + " AS l ON l." + id + " = v.id FOR UPDATE OF l SKIP LOCKED) AS v"
+		from = "(SELECT v.* FROM " + from + " JOIN " + t.sql + " AS l ON l." + id + t.id.equals + "v.id FOR UPDATE OF l SKIP LOCKED) AS v"
 	}
 	// Each row is looked up by its id, whatever the planner thinks of a table that has no statistics yet: it might compare
 	// every row with every id. What another session changes in between is not found, and tried again.
-	from += " CROSS JOIN LATERAL (SELECT q.ctid, q.tableoid FROM " + t.sql + " AS q WHERE q." + id + " = v.id OFFSET 0) AS at"
-	where := " WHERE t.ctid = at.ctid AND t.tableoid = at.tableoid RETURNING v.n - 1"
+	from += " CROSS JOIN LATERAL (SELECT q.ctid, q.tableoid FROM " + t.sql + " AS q WHERE q." + id + t.id.equals + "v.id OFFSET 0) AS at"
+	where := " WHERE t.ctid OPERATOR(pg_catalog.=) at.ctid AND t.tableoid OPERATOR(pg_catalog.=) at.tableoid RETURNING v.n"
 	if w.delete {
 		return "DELETE FROM " + t.sql + " AS t USING " + from + where
 	}
@@ -212,19 +213,19 @@ func (w *rowWork) alikeSQL(passLocked bool) string {
 	id := quoteIdent(t.Columns.ID)
 	ids := "$1::" + t.id.cast
 	if passLocked {
-		ids = "ARRAY(SELECT l." + id + " FROM " + t.sql + " AS l WHERE l." + id + " = ANY (" + ids + ") FOR UPDATE SKIP LOCKED)"
+		ids = "ARRAY(SELECT l." + id + " FROM " + t.sql + " AS l WHERE l." + id + t.id.equals + "ANY (" + ids + ") FOR UPDATE SKIP LOCKED)"
 	}
 	verb := "DELETE FROM " + t.sql + " AS t"
 	if !w.delete {
 		// The table need not have a column for each value, so they are named and typed in one place.
 		verb = "UPDATE " + t.sql + " AS t SET " + t.assignments() +
-			" FROM (VALUES ($2::text, $3::int, $4::int, $5::timestamptz, $6::text, $7::bool)) AS v (word, attempts, failures, next, err, delivered)"
+			" FROM (VALUES ($2::pg_catalog.text, $3::int, $4::int, $5::pg_catalog.timestamptz, $6::pg_catalog.text, $7::boolean)) AS v (word, attempts, failures, next, err, delivered)"
 	}
-	sql := verb + " WHERE t." + id + " = ANY (" + ids + ")"
+	sql := verb + " WHERE t." + id + t.id.equals + "ANY (" + ids + ")"
 	if w.counted {
 		return sql
 	}
-	return sql + " RETURNING t." + id + "::" + t.id.wire
+	return sql + " RETURNING t." + id + "::pg_catalog." + t.id.wire
 }
 
 // scan notes which rows were there.
@@ -237,7 +238,7 @@ func (w *rowWork) scan(rows pgx.Rows) error {
 	}
 	var n int64
 	_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
-		w.found[n] = true
+		w.found[n-1] = true
 		return nil
 	})
 	return sqlstore.OnTable(w.table.String(), err)
@@ -310,25 +311,25 @@ func (t *table) sets() (set []assignment) {
 	assign := func(column, to string) { set = append(set, assignment{column, to}) }
 	if t.view.Receipts {
 		col := t.col(c.Receipt)
-		assign(col, "(CASE WHEN v.receipt = '' THEN t."+col+" WHEN coalesce(t."+col+", '') = '' THEN v.receipt "+
-			"ELSE t."+col+" || E'\\n' || v.receipt END)::"+t.types[c.Receipt])
+		assign(col, "(CASE WHEN v.receipt OPERATOR(pg_catalog.=) '' THEN t."+col+" WHEN coalesce(t."+col+", '') OPERATOR(pg_catalog.=) '' THEN v.receipt "+
+			"ELSE pg_catalog.concat(t."+col+", E'\\n', v.receipt) END)::"+pgType(t.types[c.Receipt]))
 	}
 	if t.OnDelivered == outbox.Keep {
 		return set
 	}
 	if col := t.col(c.Status); col != "" {
-		assign(col, "v.word::"+t.types[c.Status])
+		assign(col, "v.word::"+pgType(t.types[c.Status]))
 	}
 	more := ""
 	for _, count := range []struct{ name, now string }{{c.Failures, "v.failures"}, {c.Attempts, "v.attempts"}} {
 		if col := t.col(count.name); col != "" {
 			held := t.countSQL(count.name, count.now)
 			assign(col, "CASE WHEN v.delivered THEN greatest(coalesce(t."+col+", 0), "+held+") ELSE "+held+" END")
-			more = " OR " + count.now + " > coalesce(t." + col + ", 0)"
+			more = " OR " + count.now + " OPERATOR(pg_catalog.>) coalesce(t." + col + ", 0)"
 		}
 	}
 	if col := t.col(c.LastAttemptAt); col != "" {
-		assign(col, "CASE WHEN v.delivered"+more+" THEN now() ELSE t."+col+" END")
+		assign(col, "CASE WHEN v.delivered"+more+" THEN pg_catalog.now() ELSE t."+col+" END")
 	}
 	if col := t.col(c.NextAttemptAt); col != "" {
 		next := "v.next"
@@ -338,17 +339,17 @@ func (t *table) sets() (set []assignment) {
 		assign(col, next)
 	}
 	if col := t.col(c.LastError); col != "" {
-		text := "nullif(v.err, '')"
+		text := "CASE WHEN v.err OPERATOR(pg_catalog.<>) '' THEN v.err END"
 		if t.required[c.LastError] {
 			text = "v.err"
 		}
-		assign(col, text+"::"+t.types[c.LastError])
+		assign(col, "("+text+")::"+pgType(t.types[c.LastError]))
 	}
 	if col := t.col(c.DeliveredAt); col != "" {
-		assign(col, "CASE WHEN v.delivered THEN now() ELSE t."+col+" END")
+		assign(col, "CASE WHEN v.delivered THEN pg_catalog.now() ELSE t."+col+" END")
 	}
 	if col := t.col(c.UpdatedAt); col != "" {
-		assign(col, "now()")
+		assign(col, "pg_catalog.now()")
 	}
 	return set
 }
@@ -420,11 +421,11 @@ func (a *attempt) presentRows(ctx context.Context) (map[*rowChange]bool, error) 
 		if err != nil {
 			return nil, err
 		}
-		b.Queue("SELECT v.n - 1 FROM unnest($1::"+w.table.id.cast+") WITH ORDINALITY AS v (id, n) WHERE EXISTS (SELECT FROM "+
-			w.table.sql+" AS t WHERE t."+quoteIdent(w.table.Columns.ID)+" = v.id)", ids).Query(func(rows pgx.Rows) error {
+		b.Queue("SELECT v.n FROM pg_catalog.unnest($1::"+w.table.id.cast+") WITH ORDINALITY AS v (id, n) WHERE EXISTS (SELECT FROM "+
+			w.table.sql+" AS t WHERE t."+quoteIdent(w.table.Columns.ID)+w.table.id.equals+"v.id)", ids).Query(func(rows pgx.Rows) error {
 			var n int64
 			_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
-				present[missing[n]] = true
+				present[missing[n-1]] = true
 				return nil
 			})
 			return sqlstore.OnTable(w.table.String(), err)

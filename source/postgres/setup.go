@@ -44,7 +44,12 @@ func Init(ctx context.Context, cfg Config) (done []string, err error) {
 			err = errors.Join(err, rerr)
 		}
 	}()
-	s := &setup{cfg: cfg, tx: tx}
+	path := rolePathOf(conn.PgConn())
+	placed, err := path.in(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("create what is missing: %w", err)
+	}
+	s := &setup{cfg: cfg, placed: placed, path: path, tx: tx}
 	steps := []func(context.Context) error{s.own, s.outboxes, s.publication}
 	if cfg.Poll {
 		steps = steps[:2]
@@ -87,8 +92,12 @@ func (c *Config) refuseNames(ctx context.Context, conn *pgx.Conn) error {
 
 // tablesBeside are the names of the tables and views where a table is looked for.
 func tablesBeside(ctx context.Context, conn *pgx.Conn, t *outbox.Table) ([]string, error) {
+	schemas := rolePathOf(conn.PgConn()).schemas
+	if t.Schema != "" {
+		schemas = []string{t.Schema}
+	}
 	rows, err := conn.Query(ctx, `SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND CASE $1 WHEN '' THEN pg_catalog.pg_table_is_visible(c.oid) AND n.nspname !~ '^pg_' ELSE n.nspname = $1 END`, t.Schema)
+		WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname = ANY ($1)`, schemas)
 	if err == nil {
 		var names []string
 		if names, err = pgx.CollectRows(rows, pgx.RowTo[string]); err == nil {
@@ -99,9 +108,12 @@ func tablesBeside(ctx context.Context, conn *pgx.Conn, t *outbox.Table) ([]strin
 }
 
 type setup struct {
-	cfg  Config
-	tx   pgx.Tx
-	done []string
+	cfg Config
+	// placed is cfg with the schemas in which things are created.
+	placed Config
+	path   rolePath
+	tx     pgx.Tx
+	done   []string
 }
 
 // run creates something.
@@ -132,11 +144,11 @@ func ddlCure(err error) string {
 	return ""
 }
 
-// missing tells whether a relation does not exist.
-func (s *setup) missing(ctx context.Context, name string) (bool, error) {
+// missing tells whether a table does not exist.
+func (s *setup) missing(ctx context.Context, t *outbox.Table) (bool, error) {
 	var missing bool
-	if err := s.tx.QueryRow(ctx, "SELECT to_regclass($1) IS NULL", name).Scan(&missing); err != nil {
-		return false, fmt.Errorf("look for table %s: %w", name, err)
+	if err := s.tx.QueryRow(ctx, "SELECT "+s.path.find(t)+" IS NULL").Scan(&missing); err != nil {
+		return false, fmt.Errorf("look for table %s: %w", quoteTable(t), err)
 	}
 	return missing, nil
 }
@@ -154,9 +166,9 @@ func (s *setup) own(ctx context.Context) error {
 			}
 		}
 	}
-	n := tableNames(s.cfg.Schema)
-	for _, name := range []string{n.checkpoint, n.parked, n.request} {
-		missing, err := s.missing(ctx, name)
+	n := tableNames(s.placed.Schema)
+	for _, name := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
+		missing, err := s.missing(ctx, &outbox.Table{Schema: s.placed.Schema, Name: name})
 		if err != nil {
 			return err
 		}
@@ -189,14 +201,14 @@ func tablesCurrent(ctx context.Context, conn *pgx.Conn, n names) (current bool, 
 func (s *setup) outboxes(ctx context.Context) error {
 	for i := range s.cfg.Tables {
 		t := &s.cfg.Tables[i]
-		missing, err := s.missing(ctx, quoteTable(t))
+		missing, err := s.missing(ctx, t)
 		if err != nil {
 			return err
 		}
 		if !missing {
 			continue
 		}
-		sql, err := outboxSQL(t)
+		sql, err := outboxSQL(&s.placed.Tables[i])
 		if err != nil {
 			return err
 		}
@@ -205,7 +217,7 @@ func (s *setup) outboxes(ctx context.Context) error {
 				quoteTable(t), t.Shape, source.ErrStop)
 		}
 		if s.cfg.Poll {
-			sql += seqIndexSQL(t)
+			sql += seqIndexSQL(&s.placed.Tables[i])
 		}
 		if err := s.run(ctx, "table "+quoteTable(t), sql); err != nil {
 			return err
@@ -235,6 +247,7 @@ func (s *setup) publication(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		s.placed.Tables[i].Schema = t.Schema
 		if name := tableName(&t.Table); published.holds(name) {
 			lacks = append(lacks, t.unpublished(published)...)
 		} else {
@@ -242,7 +255,7 @@ func (s *setup) publication(ctx context.Context) error {
 		}
 	}
 	if !have {
-		return s.run(ctx, "publication "+s.cfg.Publication, publicationSQL(s.cfg))
+		return s.run(ctx, "publication "+s.cfg.Publication, publicationSQL(s.placed))
 	}
 	for _, name := range lacks {
 		to := "table " + name + " to publication " + s.cfg.Publication

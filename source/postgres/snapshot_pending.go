@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -35,12 +37,9 @@ func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emi
 
 // parkedTable is the quoted name of tailbox_parked if it has rows of this pipeline, else "".
 func (s *tableSnapshot) parkedTable(ctx context.Context) (string, error) {
-	schema := quoteLiteral(s.cfg.Schema)
-	if s.cfg.Schema == "" {
-		schema = "current_schema()"
-	}
 	var name *string
-	err := s.conn.QueryRow(ctx, "SELECT pg_catalog.to_regclass(pg_catalog.quote_ident("+schema+") || '.tailbox_parked')::text").Scan(&name)
+	own := outbox.Table{Schema: cmp.Or(s.cfg.Schema, rolePathOf(s.conn.PgConn()).schema()), Name: "tailbox_parked"}
+	err := s.conn.QueryRow(ctx, "SELECT to_regclass($1)::text", quoteTable(&own)).Scan(&name)
 	if err != nil || name == nil {
 		return "", wrap("look up table tailbox_parked", err)
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -54,6 +55,7 @@ type store struct {
 	encoding encoding
 	schema   string
 	names    names
+	path     rolePath
 	texts    map[string]string // statements with the tables' names put in
 	tables   tables
 
@@ -150,11 +152,8 @@ func (s *store) open(ctx context.Context) error {
 
 // findTables finds the schema of the relay's tables, and looks whether they are there.
 func (s *store) findTables(ctx context.Context) error {
-	if s.schema = s.cfg.Schema; s.schema == "" {
-		if err := s.conn.QueryRow(ctx, "SELECT coalesce(current_schema(), '')").Scan(&s.schema); err != nil {
-			return s.fault("look up the schema", err)
-		}
-	}
+	s.path = rolePathOf(s.conn.PgConn())
+	s.schema = cmp.Or(s.cfg.Schema, s.path.schema())
 	s.names = tableNames(s.schema)
 	var have bool
 	err := s.conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AND to_regclass($3) IS NOT NULL`,

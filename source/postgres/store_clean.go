@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/sqlstore"
@@ -31,7 +32,7 @@ func (s *store) cleanWindow(ctx context.Context, t *table, at *sqlstore.CleanCur
 	id := "t." + quoteIdent(t.Columns.ID)
 	where, args := id+" IS NOT NULL", []any{sqlstore.CleanWindow}
 	if len(at.After) > 0 {
-		where, args = where+" AND "+id+" > $2::text::"+t.types[t.Columns.ID], append(args, string(at.After))
+		where, args = where+" AND "+id+t.id.above+"$2::text::"+t.types[t.Columns.ID], append(args, string(at.After))
 	}
 	rows, err := s.conn.Query(ctx, "SELECT "+id+"::text, "+t.old("t.")+" FROM "+t.sql+" AS t WHERE "+where+" ORDER BY "+id+" LIMIT $1", args...)
 	if err != nil {
@@ -60,10 +61,10 @@ func unlessPassing(err error) error {
 
 // old is the condition by which a row was delivered longer ago than the table's retention.
 func (t *table) old(prefix string) string {
-	cond := "coalesce(" + prefix + quoteIdent(t.Columns.DeliveredAt) + " < now() - " +
-		strconv.FormatInt(int64(t.Retention.Seconds()), 10) + " * interval '1 second', false)"
+	cond := "coalesce(" + prefix + quoteIdent(t.Columns.DeliveredAt) + " OPERATOR(pg_catalog.<) (pg_catalog.now() OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => " +
+		strconv.FormatInt(int64(t.Retention.Seconds()), 10) + ")), false)"
 	if t.Columns.Status != "" {
-		cond += " AND coalesce(" + prefix + quoteIdent(t.Columns.Status) + "::text = " + quoteLiteral(t.Words.Delivered) + ", false)"
+		cond += " AND coalesce(" + prefix + quoteIdent(t.Columns.Status) + "::pg_catalog.text OPERATOR(pg_catalog.=) " + quoteLiteral(t.Words.Delivered) + ", false)"
 	}
 	return cond + t.ours(prefix)
 }
@@ -80,11 +81,16 @@ func (s *store) removeOld(ctx context.Context, t *table, ids []string) (removed 
 	}
 	id := quoteIdent(t.Columns.ID)
 	err = s.inTx(ctx, func() error {
-		tag, err := s.conn.Exec(ctx, s.q(`DELETE FROM `+t.sql+` AS t WHERE t.`+id+` = ANY (ARRAY(SELECT l.`+id+` FROM `+t.sql+` AS l WHERE l.`+id+
-			` = ANY ($1::`+t.id.cast+`) AND `+t.old("l.")+` AND NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline = $2 AND p.message_id = l.`+id+
-			`::text AND p.source_table = $3) FOR UPDATE SKIP LOCKED))`), param, s.cfg.Pipeline, t.String())
-		removed = int(tag.RowsAffected())
-		return err
+		b := &pgx.Batch{}
+		b.Queue(s.path.set())
+		b.Queue(s.q(`DELETE FROM `+t.sql+` AS t WHERE t.`+id+t.id.equals+`ANY (ARRAY(SELECT l.`+id+` FROM `+t.sql+` AS l WHERE l.`+id+t.id.equals+
+			`ANY ($1::`+t.id.cast+`) AND `+t.old("l.")+` AND NOT EXISTS (SELECT FROM {parked} p WHERE p.pipeline OPERATOR(pg_catalog.=) $2
+			AND p.message_id OPERATOR(pg_catalog.=) l.`+id+`::pg_catalog.text AND p.source_table OPERATOR(pg_catalog.=) $3) FOR UPDATE SKIP LOCKED))`),
+			param, s.cfg.Pipeline, t.String()).Exec(func(tag pgconn.CommandTag) error {
+			removed = int(tag.RowsAffected())
+			return nil
+		})
+		return s.send(ctx, b)
 	})
 	if passingTrouble(err) {
 		return 0, nil // the next time will do

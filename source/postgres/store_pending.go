@@ -213,7 +213,7 @@ func (t *table) pendingSQL(after bool) string {
 		inner += " AND NOT (" + nameless + ")"
 	}
 	if after {
-		inner += " AND " + id + " > $4::text::" + t.types[t.Columns.ID]
+		inner += " AND " + id + t.id.above + "$4::text::" + t.types[t.Columns.ID]
 	}
 	reset := "false"
 	if t.Columns.Status != "" && t.Words.Dead != t.Words.Pending {

@@ -48,20 +48,48 @@ type idType struct {
 	cast string // the array's type in SQL
 	// exact: two ids are equal if and only if their texts are (or, for integers and uuids, what these stand for).
 	exact bool
+	// equals and above are the operators of the type, with their schema: an extension has its own.
+	equals, above string
 }
 
 // idTypeOf chooses the type by the base type of the column.
 func idTypeOf(base string) idType {
 	switch base {
 	case "uuid":
-		return idType{"uuid", "uuid[]", true}
+		return idType{"uuid", "pg_catalog.uuid[]", true, equals, above}
 	case "smallint", "integer", "bigint":
-		return idType{"int8", "int8[]", true}
+		return idType{"int8", "pg_catalog.int8[]", true, equals, above}
 	case "text", "character varying":
-		return idType{"text", "text[]", true}
+		return idType{"text", "pg_catalog.text[]", true, equals, above}
 	default:
-		return idType{"text", "text[]::" + base + "[]", false}
+		return idType{"text", "pg_catalog.text[]::" + pgType(base) + "[]", false, equals, above}
 	}
+}
+
+// findOperators finds those of a type that is not the server's own, by which its btree indexes are ordered.
+func (t *idType) findOperators(ctx context.Context, conn *pgx.Conn, base string) error {
+	if !strings.Contains(base, ".") {
+		return nil
+	}
+	rows, err := conn.Query(ctx, `SELECT ' OPERATOR(' || quote_ident(n.nspname) || '.' || o.oprname || ') ', a.amopstrategy = 3
+		FROM pg_opclass c JOIN pg_am m ON m.oid = c.opcmethod AND m.amname = 'btree'
+		JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amoplefttype = c.opcintype AND a.amoprighttype = c.opcintype AND a.amopstrategy IN (3, 5)
+		JOIN pg_operator o ON o.oid = a.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace
+		WHERE c.opcdefault AND c.opcintype = to_regtype($1)`, base)
+	if err != nil {
+		return err
+	}
+	var operator string
+	var equality bool
+	_, err = pgx.ForEachRow(rows, []any{&operator, &equality}, func() error {
+		if equality {
+			t.equals = operator
+		} else {
+			t.above = operator
+		}
+		return nil
+	})
+	return err
 }
 
 // array is the ids as a parameter of the type.
@@ -155,7 +183,7 @@ func (u *uuidValue) UUIDValue() (pgtype.UUID, error) { return pgtype.UUID{Bytes:
 // as. The type modifier -1 asks for the name of the type without any length: "character" alone would mean one character.
 const tablesQuery = `
 WITH RECURSIVE rel AS (
-	SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)
+	SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {table}
 ), col AS (
 	SELECT a.attname, a.atttypid AS typ, a.attnotnull, format_type(a.atttypid, a.atttypmod) AS full_type
 	FROM rel JOIN pg_attribute a ON a.attrelid = rel.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -205,7 +233,7 @@ func resolveTables(ctx context.Context, conn *pgx.Conn, cfg *Config) (tables, er
 // resolveTable looks a table up; nil if it does not exist.
 func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*table, error) {
 	t := &table{Table: conf, types: make(map[string]string), bases: make(map[string]string), required: make(map[string]bool)}
-	rows, err := conn.Query(ctx, tablesQuery, quoteTable(&conf))
+	rows, err := conn.Query(ctx, strings.Replace(tablesQuery, "{table}", rolePathOf(conn.PgConn()).find(&conf), 1))
 	if err != nil {
 		return nil, storeFault("look up table "+conf.Name, err)
 	}
@@ -227,6 +255,9 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 		return nil, fmt.Errorf("%w: table %s has no column %q for the message's id: correct columns.id", source.ErrStop, t, conf.Columns.ID)
 	}
 	t.id, t.sql = idTypeOf(idBase), quoteTable(&t.Table)
+	if err := t.id.findOperators(ctx, conn, idBase); err != nil {
+		return nil, storeFault("look at the id of table "+conf.Name, err)
+	}
 	if err := t.identifies(ctx, conn, idBase); err != nil {
 		return nil, err
 	}

@@ -27,8 +27,8 @@ func (t *table) identifies(ctx context.Context, conn *pgx.Conn, base string) err
 	what := "an array, which cannot be an id"
 	if !strings.HasSuffix(base, "[]") {
 		// This is how rows are looked for, and listed. Of a composite type, unnest gives the members.
-		_, err := conn.Exec(ctx, "SELECT FROM unnest(NULL::"+t.id.cast+") WITH ORDINALITY AS v (id, n) JOIN (SELECT NULL::"+base+" AS id) t ON t.id = v.id "+
-			"WHERE t.id = ANY (NULL::"+t.id.cast+") AND t.id > NULL::text::"+base+" ORDER BY t.id")
+		_, err := conn.Exec(ctx, "SELECT FROM unnest(NULL::"+t.id.cast+") WITH ORDINALITY AS v (id, n) JOIN (SELECT NULL::"+base+" AS id) t ON t.id"+t.id.equals+"v.id "+
+			"WHERE t.id"+t.id.equals+"ANY (NULL::"+t.id.cast+") AND t.id"+t.id.above+"NULL::text::"+base+" ORDER BY t.id")
 		switch state := sqlState(err); {
 		case err == nil:
 			return nil

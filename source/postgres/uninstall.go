@@ -18,12 +18,15 @@ func UninstallSQL(cfg Config) string {
 	var b strings.Builder
 	if !cfg.Poll {
 		fmt.Fprintf(&b, `-- what this pipeline has made:
-SELECT pg_drop_replication_slot(s.slot_name) FROM pg_replication_slots s WHERE s.slot_name = %[1]s AND s.database = current_database()
-	AND EXISTS (SELECT FROM %[2]s WHERE slot = %[1]s AND pipeline = %[3]s) AND NOT EXISTS (SELECT FROM %[2]s WHERE slot = %[1]s AND pipeline <> %[3]s);
+SELECT pg_catalog.pg_drop_replication_slot(s.slot_name) FROM pg_catalog.pg_replication_slots s
+	WHERE s.slot_name OPERATOR(pg_catalog.=) %[1]s AND s.database OPERATOR(pg_catalog.=) pg_catalog.current_database()
+	AND EXISTS (SELECT FROM %[2]s WHERE slot OPERATOR(pg_catalog.=) %[1]s AND pipeline OPERATOR(pg_catalog.=) %[3]s)
+	AND NOT EXISTS (SELECT FROM %[2]s WHERE slot OPERATOR(pg_catalog.=) %[1]s AND pipeline OPERATOR(pg_catalog.<>) %[3]s);
 DO $tailbox$
 BEGIN
-	IF EXISTS (SELECT FROM pg_publication WHERE pubname = %[4]s AND obj_description(oid, 'pg_publication') = %[5]s)
-		AND NOT EXISTS (SELECT FROM %[2]s WHERE publication = %[4]s AND pipeline <> %[3]s) THEN
+	IF EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname OPERATOR(pg_catalog.=) %[4]s
+			AND pg_catalog.obj_description(oid, 'pg_publication') OPERATOR(pg_catalog.=) %[5]s)
+		AND NOT EXISTS (SELECT FROM %[2]s WHERE publication OPERATOR(pg_catalog.=) %[4]s AND pipeline OPERATOR(pg_catalog.<>) %[3]s) THEN
 		DROP PUBLICATION %[6]s;
 	END IF;
 END
@@ -31,7 +34,7 @@ $tailbox$;
 `, quoteLiteral(cfg.Slot), n.checkpoint, quoteLiteral(cfg.Pipeline), quoteLiteral(cfg.Publication), quoteLiteral(publicationMark(cfg)), quoteIdent(cfg.Publication))
 	}
 	for _, name := range []string{n.request, n.parked, n.checkpoint} {
-		fmt.Fprintf(&b, "DELETE FROM %s WHERE pipeline = %s;\n", name, quoteLiteral(cfg.Pipeline))
+		fmt.Fprintf(&b, "DELETE FROM %s WHERE pipeline OPERATOR(pg_catalog.=) %s;\n", name, quoteLiteral(cfg.Pipeline))
 	}
 	fmt.Fprintf(&b, "-- if no other pipeline uses them:\nDROP TABLE IF EXISTS %s, %s, %s;\n", n.request, n.parked, n.checkpoint)
 	return b.String()

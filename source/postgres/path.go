@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Whoever may create operators and functions in a schema of the role's search path would have them called in the place of the server's, as
+// this role. So sessions look names up in pg_catalog alone, and name all else with its schema. Statements that write to users' tables, whose
+// triggers may need the role's path, have it for their time. Their own operators are named with their schemas.
+const (
+	pinPath      = "SET search_path = pg_catalog, pg_temp"
+	pinPathLocal = "SET LOCAL search_path = pg_catalog, pg_temp"
+)
+
+// Operators that mean the same under any path.
+const (
+	equals = " OPERATOR(pg_catalog.=) "
+	above  = " OPERATOR(pg_catalog.>) "
+)
+
+// A rolePath is the search path that a session has by its role, its database and its URL.
+type rolePath struct {
+	setting string
+	schemas []string // those that there are
+}
+
+// pathQuery reads it. It runs before the path is pinned.
+const pathQuery = "SELECT pg_catalog.current_setting('search_path'), pg_catalog.array_to_json(pg_catalog.current_schemas(false))"
+
+// rolePathKey is where a connection keeps it.
+const rolePathKey = "tailbox.rolePath"
+
+// setUp pins the path of a session of one's own, and makes its settings.
+func setUp(ctx context.Context, conn *pgconn.PgConn, settings string) error {
+	results, err := conn.Exec(ctx, pathQuery+"; "+pinPath+"; "+settings).ReadAll()
+	if err != nil {
+		return fmt.Errorf("set up session: %w", err)
+	}
+	path := rolePath{setting: string(results[0].Rows[0][0])}
+	if err := json.Unmarshal(results[0].Rows[0][1], &path.schemas); err != nil {
+		return fmt.Errorf("set up session: read search_path: %w", err)
+	}
+	conn.CustomData()[rolePathKey] = path
+	return nil
+}
+
+// rolePathOf is the path that a session had before it was pinned.
+func rolePathOf(conn *pgconn.PgConn) rolePath {
+	path, _ := conn.CustomData()[rolePathKey].(rolePath)
+	return path
+}
+
+// schema is where the role creates what is named without a schema; "" for nowhere.
+func (p rolePath) schema() string {
+	if len(p.schemas) == 0 {
+		return ""
+	}
+	return p.schemas[0]
+}
+
+// set is the statement that gives the role's path to the rest of a transaction. pinPathLocal takes it back.
+func (p rolePath) set() string {
+	return "SELECT pg_catalog.set_config('search_path', " + quoteLiteral(p.setting) + ", true)"
+}
+
+// find is the SQL that finds a configured table: in its schema or, without one, along the path. NULL: there is none.
+func (p rolePath) find(t *outbox.Table) string {
+	schemas := p.schemas
+	if t.Schema != "" {
+		schemas = []string{t.Schema}
+	}
+	in := []string{"NULL::pg_catalog.regclass"}
+	for _, schema := range schemas {
+		in = append(in, "pg_catalog.to_regclass("+quoteLiteral(quoteIdent(schema)+"."+quoteIdent(t.Name))+")")
+	}
+	return "coalesce(" + strings.Join(in, ", ") + ")"
+}
+
+// in is the configuration with schemas in the place of those that are left to the path: things are created where the role would create them.
+func (p rolePath) in(cfg Config) (Config, error) {
+	cfg.Tables = slices.Clone(cfg.Tables)
+	schemas := []*string{&cfg.Schema}
+	for i := range cfg.Tables {
+		schemas = append(schemas, &cfg.Tables[i].Schema)
+	}
+	for _, schema := range schemas {
+		if *schema == "" && p.schema() == "" {
+			return cfg, fmt.Errorf("the search_path of the role names no schema that exists: set source.schema, and schema under source.tables: %w", source.ErrStop)
+		}
+		*schema = cmp.Or(*schema, p.schema())
+	}
+	return cfg, nil
+}
+
+// pgType is a type as format_type names it in a session with a pinned path, with its schema also where that is pg_catalog. Names of several words and
+// those with a schema cannot mean anything else.
+func pgType(name string) string {
+	first, _, _ := strings.Cut(name, "(")
+	switch strings.TrimSuffix(first, "[]") {
+	case "bigint", "bit", "boolean", "character", "integer", "interval", "numeric", "real", "smallint", "time", "timestamp":
+		return name
+	}
+	if strings.ContainsAny(first, ". ") {
+		return name
+	}
+	return "pg_catalog." + name
+}
