@@ -21,7 +21,7 @@ func TestAcceptGap(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, keepConfig)
 	accept := func() result { return r.command("accept-gap", "--why", "test") }
-	if got := accept(); got.code != exitFailed || !strings.Contains(got.err, "run tailbox init") {
+	if got := accept(); got.code != exitAct || !strings.Contains(got.err, "run tailbox init") {
 		t.Errorf("before init: %+v", got)
 	}
 	r.must("init")
@@ -38,7 +38,7 @@ func TestAcceptGap(t *testing.T) {
 	for i, lost := range []string{"second", "fourth"} {
 		r.dropSlot()
 		r.must("send", "--type", lost, "--group", "a:1", "{}")
-		if got := r.command("run"); got.code != exitFailed || !strings.Contains(got.err, "accept-gap") {
+		if got := r.command("run"); got.code != exitAct || !strings.Contains(got.err, "accept-gap") {
 			t.Fatalf("run with gap %d: %+v", i, got)
 		}
 		if out := r.must("accept-gap", "--why", "test"); !strings.Contains(out, "the gap: replication slot") || !strings.Contains(out, "the next tailbox run does it") {
@@ -76,7 +76,7 @@ func TestPublicationMadeAnew(t *testing.T) {
 			if name == "keep" {
 				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 				defer cancel()
-				if got := r.with(ctx, "run"); got.code != exitFailed || !strings.Contains(got.err, "accept-gap") {
+				if got := r.with(ctx, "run"); got.code != exitAct || !strings.Contains(got.err, "accept-gap") {
 					t.Fatalf("run: %+v", got)
 				}
 				r.must("accept-gap", "--why", "test")
@@ -119,7 +119,7 @@ func TestSlotAheadOfTheCheckpoint(t *testing.T) {
 	}
 	before := slot()
 	for range 2 {
-		if got := r.command("run"); got.code != exitFailed || !strings.Contains(got.err, "accept-gap") {
+		if got := r.command("run"); got.code != exitAct || !strings.Contains(got.err, "accept-gap") {
 			t.Fatalf("run: %+v", got)
 		}
 		if after := slot(); after != before {
@@ -171,7 +171,7 @@ func TestLostBeforeTheFirstMessage(t *testing.T) {
 			if start == "now" {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				if got := r.with(ctx, "run"); got.code != exitFailed || !strings.Contains(got.err, "accept-gap") {
+				if got := r.with(ctx, "run"); got.code != exitAct || !strings.Contains(got.err, "accept-gap") {
 					t.Fatalf("run: %+v", got)
 				}
 				return

@@ -129,7 +129,7 @@ func testRefusedRow(t *testing.T, r *rig, row refusedRow) {
 	delivered := 0
 	for start := range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // where it does not stop
-		if got := r.with(ctx, "run"); got.code != exitFailed || !strings.Contains(got.err, "on_delivered") && !strings.Contains(got.err, "unique index") {
+		if got := r.with(ctx, "run"); got.code != exitAct || !strings.Contains(got.err, "on_delivered") && !strings.Contains(got.err, "unique index") {
 			t.Errorf("run: %+v", got)
 		}
 		cancel()

@@ -147,7 +147,7 @@ func until(t *testing.T, what string, ok func() bool) {
 func TestInitRunSend(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig)
-	if got := r.command("run"); got.code != exitFailed || !strings.Contains(got.err, "run tailbox init") {
+	if got := r.command("run"); got.code != exitAct || !strings.Contains(got.err, "run tailbox init") {
 		t.Errorf("run before init: exit code %d, stderr %q", got.code, got.err)
 	}
 	if sql := r.must("init", "--print"); !strings.Contains(sql, "CREATE PUBLICATION") {

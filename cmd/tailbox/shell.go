@@ -16,8 +16,9 @@ import (
 // Exit codes.
 const (
 	exitDone   = 0
-	exitFailed = 1
+	exitFailed = 1 // the same command may succeed later
 	exitUsage  = 2
+	exitAct    = 3 // the same command fails until an operator acts: service managers do not restart it
 )
 
 // A shell is what a command has of the outside.
@@ -71,7 +72,15 @@ func run(ctx context.Context, sh *shell, args []string) int {
 		return exitFailed
 	}
 	fmt.Fprintf(sh.err, "tailbox: %s\n", plain(err))
+	if mustAct(err) {
+		return exitAct
+	}
 	return exitFailed
+}
+
+// mustAct tells whether only an operator can fix what an error is about. A table that does not exist may be there again at the next start.
+func mustAct(err error) bool {
+	return errors.Is(err, source.ErrUnjudged) || errors.Is(err, source.ErrStop) && !errors.Is(err, source.ErrNoTable)
 }
 
 // plain leaves out of an error what only a relay that runs would have to say: that it stops. The cure is there already.

@@ -46,7 +46,7 @@ func TestTableIsGoneWhileParked(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // where it does start
 	defer cancel()
-	if got := r.with(ctx, "run"); got.code != exitFailed || !strings.Contains(got.err, want) || !strings.Contains(got.err, "tailbox dead drop --table") {
+	if got := r.with(ctx, "run"); got.code != exitAct || !strings.Contains(got.err, want) || !strings.Contains(got.err, "tailbox dead drop --table") {
 		t.Errorf("run: %+v", got)
 	}
 	if states := r.parkedStates(); states["retrying"] != 1 || states["dead"] != 3 {

@@ -53,7 +53,7 @@ admin: {listen: off}
 				return r.with(ctx, "run")
 			}
 			for range 2 {
-				if got := run(); got.code != exitFailed || !strings.Contains(got.err, "accept-gap --unreadable") {
+				if got := run(); got.code != exitAct || !strings.Contains(got.err, "accept-gap --unreadable") {
 					t.Fatalf("run: %+v", got)
 				}
 			}

@@ -341,7 +341,7 @@ func prerequisites(ctx context.Context, cfg Config, conn *session) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("nothing was created yet, because something is missing:\n%w", errors.Join(problems...))
+	return fmt.Errorf("%w: nothing was created yet, because something is missing:\n%w", source.ErrStop, errors.Join(problems...))
 }
 
 // applicationTables finds the tables that are there, and those that are missing and not ours to make.

@@ -156,11 +156,20 @@ func (s *store) findIndexes(ctx context.Context, t *table) error {
 		return fmt.Errorf("%w: table %s has no index on the message's id but %s, which is hidden from queries: %s", source.ErrStop, t, hidden,
 			showIndex(s.sess.server, t.sql, hidden))
 	}
-	if t.index == "" {
-		return fmt.Errorf("%w: table %s has no index on the message's id: ALTER TABLE %s ADD UNIQUE (%s)", source.ErrStop, t, t.sql,
-			quoteIdent(t.Columns.ID))
+	if t.index != "" {
+		return nil
 	}
-	return nil
+	there := false
+	b = s.batch()
+	b.each(func(row) error { there = true; return nil }, "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", t.Schema, t.Name)
+	if err := s.send(ctx, b); err != nil {
+		return s.fault("look up table "+t.Name, err)
+	}
+	if !there { // it was renamed since its columns were read
+		return fmt.Errorf("%w: table %s does not exist any more", source.ErrNoTable, t)
+	}
+	return fmt.Errorf("%w: table %s has no index on the message's id: ALTER TABLE %s ADD UNIQUE (%s)", source.ErrStop, t, t.sql,
+		quoteIdent(t.Columns.ID))
 }
 
 // dropMissing forgets the columns of the shape that this table has not, of those that only the relay writes: it does

@@ -41,7 +41,7 @@ func prerequisites(ctx context.Context, cfg Config, conn *pgx.Conn) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("nothing was created, because this has to be mended first:\n%w", errors.Join(problems...))
+	return fmt.Errorf("%w: nothing was created, because this has to be fixed first:\n%w", source.ErrStop, errors.Join(problems...))
 }
 
 // hasCheckpoint tells whether a position was ever taken: none without the relay's tables. It asks once.

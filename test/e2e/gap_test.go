@@ -101,8 +101,8 @@ func TestLostSlotUnjudged(t *testing.T) {
 	h.insertOutbox("gap", 10)
 	for range 2 {
 		r = h.Start(nil)
-		if code := r.Wait(time.Minute); code != 1 {
-			t.Fatalf("tailbox run with a gap it cannot judge: exit code %d, want 1", code)
+		if code := r.Wait(time.Minute); code != 3 {
+			t.Fatalf("tailbox run with a gap it cannot judge: exit code %d, want 3", code)
 		}
 		if text := Tail(h.LogFile, 3); !strings.Contains(text, "accept-gap") {
 			t.Fatalf("tailbox run with a gap it cannot judge: the error does not name accept-gap:\n%s", text)

@@ -129,8 +129,8 @@ func (l *Lost) Refused() {
 	l.tb.Helper()
 	for range 2 {
 		r := l.Start(nil)
-		if code := r.Wait(time.Minute); code != 1 {
-			l.tb.Fatalf("tailbox run with a gap it cannot judge: exit code %d, want 1", code)
+		if code := r.Wait(time.Minute); code != 3 {
+			l.tb.Fatalf("tailbox run with a gap it cannot judge: exit code %d, want 3", code)
 		}
 		if text := Tail(l.LogFile, 3); !strings.Contains(text, "accept-gap") {
 			l.tb.Fatalf("tailbox run with a gap it cannot judge: the error does not name accept-gap:\n%s", text)
