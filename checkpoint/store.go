@@ -7,6 +7,7 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -282,7 +283,8 @@ type Request struct {
 	Verb      Verb
 	Selection Selection
 	Reason    string
-	By        string
+	// By is who asked, as the database knows the login. Who asks does not say it.
+	By string
 }
 
 // A Selection says which parked deliveries, groups or sinks a request is about. Fields that are set must all match; IDs and
@@ -338,6 +340,31 @@ type Applied struct {
 	Done    bool
 	Refused string
 }
+
+// A LockedError matches ErrLocked, and says who holds the lock.
+type LockedError struct {
+	Pipeline string
+	// Holder is the session, such as "role tailbox, pid 12, application_name tailbox_shop"; "" if nothing tells.
+	Holder string
+	// Foreign: the session is no tailbox of this pipeline. Cure ends it.
+	Foreign bool
+	Cure    string
+}
+
+// Error implements error.
+func (e *LockedError) Error() string {
+	who := ErrLocked.Error()
+	switch {
+	case e.Foreign:
+		who = fmt.Sprintf("it is held by a session that is no tailbox of this pipeline: %s: find out what it is, and end it (%s)", e.Holder, e.Cure)
+	case e.Holder != "":
+		who += ": " + e.Holder
+	}
+	return fmt.Sprintf("take the lock of pipeline %s: %s", e.Pipeline, who)
+}
+
+// Is implements errors.Is.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 var (
 	// ErrLocked: another relay holds the pipeline's lock.

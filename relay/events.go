@@ -20,7 +20,7 @@ func Classes() []string {
 // Nil fields are skipped. All but Attempt and Deliver are called by the relay's one engine goroutine and must not
 // block; none is called for a single message where a batch will do.
 type Events struct {
-	// State: standby, connecting (it holds the lock), sweeping, tailing, stuck (nothing more can be read, or a row not be settled, until an operator acts), stopped; and why.
+	// State: standby, locked out (a session that is no relay holds the lock), connecting (it holds the lock), sweeping, tailing, stuck (nothing more can be read, or a row not be settled, until an operator acts), stopped; and why.
 	State func(state, why string)
 	// Received: a batch of the log with n messages arrived; lag is how far the reader is behind, in bytes and since commit.
 	Received func(n int, lagBytes int64, lag time.Duration)

@@ -16,7 +16,7 @@ import (
 // A Relay is made by New.
 type Relay struct {
 	cfg     Config
-	standby bool // the last try found the lock taken
+	standby string // what the last try told of who holds the lock; "" if nobody else did
 	// survived: this process has had a term before, with so many unclean starts on record when the first of them began.
 	survived bool
 	unclean  int
@@ -78,13 +78,9 @@ func (r *Relay) Run(ctx context.Context) error {
 			continue
 		case errors.Is(err, checkpoint.ErrLocked):
 			wait = standbyEvery + time.Duration(r.cfg.Rand.Int64N(int64(standbyEvery/4)))
-			if !r.standby {
-				r.standby = true
-				r.cfg.Logger.Info("standing by: another relay holds the lock")
-				r.state("standby", err.Error())
-			}
+			r.standBy(err)
 		default:
-			r.standby = false
+			r.standby = ""
 			wait = pace.after(r.last)
 			r.cfg.Logger.Error("relay interrupted: starting again", "error", err, "in", wait.String())
 			r.state("disconnected", fmt.Sprint(err))
@@ -94,6 +90,27 @@ func (r *Relay) Run(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// standBy tells who holds the lock, once for each. A session that is no relay of this pipeline delivers nothing, so that is no healthy standby.
+func (r *Relay) standBy(err error) {
+	if r.standby == err.Error() {
+		return
+	}
+	r.standby = err.Error()
+	var locked *checkpoint.LockedError
+	switch errors.As(err, &locked); {
+	case locked == nil:
+		r.cfg.Logger.Info("standing by: another relay holds the lock")
+	case locked.Foreign:
+		r.cfg.Logger.Error("standing by: the lock is held by a session that is no tailbox of this pipeline: find out what it is, and end it", "holder", locked.Holder,
+			"end", locked.Cure)
+		r.state("locked out", err.Error())
+		return
+	default:
+		r.cfg.Logger.Info("standing by: another relay holds the lock", "holder", locked.Holder)
+	}
+	r.state("standby", err.Error())
 }
 
 func (r *Relay) state(name, why string) {
@@ -115,7 +132,7 @@ func (r *Relay) term(ctx context.Context) error {
 			r.cfg.Logger.Debug("close the store", "error", err)
 		}
 	}()
-	r.standby = false
+	r.standby = ""
 	loaded, err := store.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("load the relay's state: %w", err)

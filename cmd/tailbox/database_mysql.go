@@ -108,9 +108,9 @@ func (d mysqlDatabase) status(ctx context.Context) (*report, error) {
 	}
 	if h := r.Holder; h != nil {
 		out.running = true
-		out.relay = fmt.Sprintf("running (connection %d of the server)", h.ID)
-		if h.Client != "" {
-			out.relay = fmt.Sprintf("running from %s as %s (connection %d of the server)", h.Client, h.User, h.ID)
+		out.relay = fmt.Sprintf("running (%s)", h)
+		if h.Foreign {
+			out.relay = fmt.Sprintf("not known to run: the pipeline's lock is held by a session that is no tailbox of this pipeline and account (%s)", h)
 		}
 	}
 	if c := r.Checkpoint; c != nil {

@@ -131,11 +131,14 @@ func holderText(h *postgres.HolderReport) string {
 	if h == nil {
 		return "not running: nobody holds the pipeline's lock"
 	}
+	if h.Foreign {
+		return fmt.Sprintf("not known to run: the pipeline's lock is held by a session that is no tailbox of this pipeline and role (%s)", h)
+	}
 	from := "this machine"
 	if h.Client != "" {
 		from = h.Client
 	}
-	return fmt.Sprintf("running from %s since %s (pid %d of the server)", from, h.Since.Format(time.RFC3339), h.PID)
+	return fmt.Sprintf("running from %s since %s (%s)", from, h.Since.Format(time.RFC3339), h)
 }
 
 func checkpointOf(c *postgres.CheckpointReport) string {

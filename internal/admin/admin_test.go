@@ -222,7 +222,7 @@ func TestHealth(t *testing.T) {
 		text       string
 	}{
 		{"", "", 503, "starting\n"}, {"connecting", "", 503, "connecting\n"}, {"tailing", "", 200, "tailing\n"}, {"disconnected", "no route to host", 503, "disconnected: no route to host\n"},
-		{"standby", "locked", 200, "standby\n"}, {"sweeping", "", 200, "sweeping\n"}, {"stopped", "gap", 503, "stopped: gap\n"},
+		{"standby", "locked", 200, "standby: locked\n"}, {"locked out", "by pid 1", 503, "locked out: by pid 1\n"}, {"sweeping", "", 200, "sweeping\n"}, {"stopped", "gap", 503, "stopped: gap\n"},
 	} {
 		if c.state != "" {
 			e.State(c.state, c.why)

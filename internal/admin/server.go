@@ -84,16 +84,15 @@ func handler(c Config) http.Handler {
 		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn)}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		ok, state, why := c.Ready()
+		ok, text, why := c.Ready()
+		if why != "" {
+			text += ": " + why
+		}
 		if !ok {
-			text := state
-			if why != "" {
-				text += ": " + why
-			}
 			answer(w, http.StatusServiceUnavailable, text)
 			return
 		}
-		answer(w, http.StatusOK, state)
+		answer(w, http.StatusOK, text)
 	})
 	mux.Handle("/", guard(c.Token, http.NotFoundHandler()))
 	return mux

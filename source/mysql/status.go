@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -55,6 +56,16 @@ type HolderReport struct {
 	ID     int64  `json:"id"`
 	User   string `json:"user"`
 	Client string `json:"client"` // host and port, or localhost; "" where this account may not see it
+	// Foreign: the session is no tailbox of this pipeline.
+	Foreign bool `json:"foreign"`
+}
+
+// String is the session as people find it.
+func (h *HolderReport) String() string {
+	if h.User == "" {
+		return fmt.Sprintf("connection %d of another account, which is shown to accounts with PROCESS alone", h.ID)
+	}
+	return fmt.Sprintf("user %s from %s, connection %d", h.User, h.Client, h.ID)
 }
 
 // A SinkReport counts what is parked for a sink.
@@ -154,30 +165,49 @@ func (s *store) reportLog(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// reportHolder finds who holds the lock.
-func (s *store) reportHolder(ctx context.Context, r *Report) error {
+func (s *store) reportHolder(ctx context.Context, r *Report) (err error) {
+	r.Holder, err = s.holder(ctx)
+	return err
+}
+
+// lockedBy is the error for a lock that somebody else holds.
+func (s *store) lockedBy(ctx context.Context) error {
+	h, err := s.holder(ctx)
+	if err != nil {
+		return err
+	}
+	locked := &checkpoint.LockedError{Pipeline: s.cfg.Pipeline}
+	if h != nil {
+		locked.Holder, locked.Foreign, locked.Cure = h.String(), h.Foreign, fmt.Sprintf("KILL %d", h.ID)
+	}
+	return locked
+}
+
+// holder finds who holds the lock; nil for nobody. The lock's name is no secret, so it may be anybody: a relay of this pipeline is known by its
+// user. Sessions of others are shown to accounts with PROCESS alone.
+func (s *store) holder(ctx context.Context) (h *HolderReport, err error) {
 	b := s.batch()
 	b.each(func(row row) error {
 		if !row.null(0) {
-			r.Holder = &HolderReport{ID: row.num(0)}
+			h = &HolderReport{ID: row.num(0), Foreign: true}
 		}
 		return nil
 	}, "SELECT IS_USED_LOCK(?)", s.lock)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("look for the lock's holder", err)
+		return nil, s.fault("look for the lock's holder", err)
 	}
-	if r.Holder == nil {
-		return nil
+	if h == nil {
+		return nil, nil
 	}
 	b = s.batch()
 	b.each(func(row row) error {
-		r.Holder.User, r.Holder.Client = row.text(0), row.text(1)
+		h.User, h.Client, h.Foreign = row.text(0), row.text(1), row.num(2) == 0
 		return nil
-	}, "SELECT USER, HOST FROM information_schema.PROCESSLIST WHERE ID = ?", r.Holder.ID)
+	}, "SELECT USER, HOST, USER = SUBSTRING_INDEX(USER(), '@', 1) FROM information_schema.PROCESSLIST WHERE ID = ?", h.ID)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("look for the lock's holder", err)
+		return nil, s.fault("look for the lock's holder", err)
 	}
-	return nil
+	return h, nil
 }
 
 func (s *store) reportSinks(ctx context.Context, r *Report) error {

@@ -159,7 +159,7 @@ func (s *store) open(ctx context.Context) error {
 			"set source.lock_url to a direct connection", source.ErrStop)
 	}
 	if locked != 1 {
-		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
+		return s.lockedBy(ctx)
 	}
 	err := s.current(ctx)
 	if err == nil {

@@ -71,10 +71,21 @@ type CheckpointReport struct {
 // A HolderReport is a session of the server.
 type HolderReport struct {
 	PID         int       `json:"pid"`
+	Role        string    `json:"role"`
 	Application string    `json:"application_name"`
 	Client      string    `json:"client"` // address; "" for a Unix socket
 	Since       time.Time `json:"since"`
+	// Foreign: the session is no tailbox of this pipeline.
+	Foreign bool `json:"foreign"`
 }
+
+// String is the session as people find it.
+func (h *HolderReport) String() string {
+	return fmt.Sprintf("role %s, pid %d, application_name %s", h.Role, h.PID, h.Application)
+}
+
+// endSQL ends the session.
+func (h *HolderReport) endSQL() string { return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID) }
 
 // A SinkReport counts what is parked for a sink.
 type SinkReport = sqlstore.SinkReport
@@ -194,25 +205,44 @@ func (s *store) reportCheckpoint(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// reportHolder finds who holds the lock. A bigint key is split in two in pg_locks.
-func (s *store) reportHolder(ctx context.Context, r *Report) error {
+func (s *store) reportHolder(ctx context.Context, r *Report) (err error) {
+	r.Holder, err = s.holder(ctx)
+	return err
+}
+
+// lockedBy is the error for a lock that somebody else holds.
+func (s *store) lockedBy(ctx context.Context) error {
+	h, err := s.holder(ctx)
+	if err != nil {
+		return err
+	}
+	locked := &checkpoint.LockedError{Pipeline: s.cfg.Pipeline}
+	if h != nil {
+		locked.Holder, locked.Foreign, locked.Cure = h.String(), h.Foreign, h.endSQL()
+	}
+	return locked
+}
+
+// holder finds who holds the lock; nil for nobody. A bigint key is split in two in pg_locks. The key is no secret, so it may be anybody: a relay of this
+// pipeline is known by its role, which nobody can borrow, and by its application_name.
+func (s *store) holder(ctx context.Context) (*HolderReport, error) {
 	key := uint64(lockKey(s.cfg.Pipeline))
 	h := &HolderReport{}
 	var since *time.Time // not shown to a role that is neither the session's nor in pg_read_all_stats
-	err := s.conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), a.backend_start
+	err := s.conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), a.backend_start,
+			a.usename IS DISTINCT FROM session_user OR a.application_name IS DISTINCT FROM $3
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::bigint = $1 AND l.objid::bigint = $2
-			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1`, int64(key>>32), int64(key&0xffffffff)).
-		Scan(&h.PID, &h.Application, &h.Client, &since)
+			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1`, int64(key>>32), int64(key&0xffffffff), appName(s.cfg.Pipeline)).
+		Scan(&h.PID, &h.Role, &h.Application, &h.Client, &since, &h.Foreign)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return s.fault("look for the lock's holder", err)
+		return nil, s.fault("look for the lock's holder", err)
 	}
 	h.Since = orZero(since)
-	r.Holder = h
-	return nil
+	return h, nil
 }
 
 // sinkCounts counts deliveries by sink and table, and laneCounts lists lanes, stepping from one to the next along the index.

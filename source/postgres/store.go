@@ -129,7 +129,7 @@ func (s *store) open(ctx context.Context) error {
 		return s.fault("take the pipeline's lock", err)
 	}
 	if !locked {
-		return fmt.Errorf("take the lock of pipeline %s: %w", s.cfg.Pipeline, checkpoint.ErrLocked)
+		return s.lockedBy(ctx)
 	}
 	if err := s.cfg.onePlace(ctx, s.conn); err != nil { // takes a connection more, which a standby need not take each second
 		return err
