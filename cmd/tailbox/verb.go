@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/user"
 	"sync"
 	"time"
 
@@ -27,7 +26,6 @@ type verb struct {
 
 // perform writes the request and waits until it is carried out: by the relay that runs, or, where none does, here.
 func (v *verb) perform(ctx context.Context, sh *shell, db database) error {
-	v.request.By = who()
 	id, err := db.ask(ctx, &v.request)
 	if err != nil {
 		return err
@@ -105,14 +103,6 @@ func (v *verb) tell(sh *shell, r *sqlstore.RequestResult) error {
 		return fmt.Errorf("%s: %s", count(r.Refused, one, many), r.Why)
 	}
 	return nil
-}
-
-// who names the operator for the audit.
-func who() string {
-	if u, err := user.Current(); err == nil {
-		return u.Username
-	}
-	return "unknown"
 }
 
 // count says how many, with the noun in its right form.

@@ -311,6 +311,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 // rights are what the connection's user may do.
 type rights struct {
 	all        bool // the server asks for no user
+	user       string
 	privileges []privilege
 }
 
@@ -323,19 +324,29 @@ type privilege struct {
 	Actions []string `bson:"actions"`
 }
 
+// An authenticated user is one of a connection.
+type authenticated struct {
+	User string `bson:"user"`
+	DB   string `bson:"db"`
+}
+
 // readRights asks the server.
 func readRights(ctx context.Context, client *mongo.Client) (*rights, error) {
 	var status struct {
 		Auth struct {
-			Users      []bson.Raw  `bson:"authenticatedUsers"`
-			Privileges []privilege `bson:"authenticatedUserPrivileges"`
+			Users      []authenticated `bson:"authenticatedUsers"`
+			Privileges []privilege     `bson:"authenticatedUserPrivileges"`
 		} `bson:"authInfo"`
 	}
 	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}).Decode(&status)
 	if err != nil {
 		return nil, err
 	}
-	return &rights{all: len(status.Auth.Users) == 0, privileges: status.Auth.Privileges}, nil
+	r := &rights{all: len(status.Auth.Users) == 0, privileges: status.Auth.Privileges}
+	for _, u := range status.Auth.Users {
+		r.user = u.User + "@" + u.DB
+	}
+	return r, nil
 }
 
 // allow tells whether an action is allowed on a collection; "" stands for all of a database, or all databases.

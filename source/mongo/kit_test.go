@@ -58,6 +58,12 @@ func kitKind() sourcetest.Kind {
 				{Key: "$nor", Value: bson.A{bson.D{{Key: "sink", Value: "mail"}, {Key: "type", Value: "refused"}},
 					bson.D{{Key: "message_group", Value: "stay"}, {Key: "next_attempt_at", Value: nil}}}}}}}).Err()
 		},
+		Forge: func(ctx context.Context, db sourcetest.Database) error {
+			d := db.(*kitDatabase)
+			_, err := d.collection(requestCollection).InsertOne(ctx, bson.D{{Key: "_id", Value: int64(1000)}, {Key: "pipeline", Value: d.cfg.Pipeline},
+				{Key: "verb", Value: "feedback"}, {Key: "done_at", Value: time.Now()}, {Key: "in_force", Value: bson.D{{Key: "sinks", Value: bson.A{"forged"}}}}})
+			return err
+		},
 		RefuseDead: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			return db.(*kitDatabase).collection(t.Name).Database().RunCommand(ctx, bson.D{{Key: "collMod", Value: t.Name}, {Key: "validator", Value: bson.D{
 				{Key: "status", Value: bson.D{{Key: "$ne", Value: "dead"}}}}}}).Err()

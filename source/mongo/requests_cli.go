@@ -1,6 +1,7 @@
 package mongo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,13 @@ func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return s.ask(s.in(ctx), r)
+	who, err := readRights(ctx, s.client)
+	if err != nil {
+		return 0, fault("look who asks", err)
+	}
+	asked := *r
+	asked.By = cmp.Or(who.user, "unknown") // without authentication nothing tells
+	return s.ask(s.in(ctx), &asked)
 }
 
 // askTries bounds how often another request takes the number that was to be this one's.

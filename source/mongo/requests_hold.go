@@ -7,12 +7,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // inForce reads what is in force.
 func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
-	cur, err := s.requests.Find(ctx, bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "in_force", Value: bson.D{{Key: "$exists", Value: true}}}},
+	cur, err := s.requests.Find(ctx, bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "in_force", Value: bson.D{{Key: "$exists", Value: true}}},
+		{Key: "verb", Value: bson.D{{Key: "$in", Value: bson.A{string(checkpoint.VerbHold), string(checkpoint.VerbPause)}}}}},
 		options.Find().SetProjection(bson.D{{Key: "in_force", Value: 1}}))
 	if err != nil {
 		return nil, fault("read holds and pauses", err)

@@ -99,6 +99,11 @@ func kitKind(kind string) sourcetest.Kind {
 			return d.my.Exec(ctx, d.db, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
 				AND (message_group <> 'stay' OR next_attempt_at IS NOT NULL))`)
 		},
+		Forge: func(ctx context.Context, db sourcetest.Database) error {
+			d := db.(*kitDatabase)
+			return d.my.Exec(ctx, d.db, "INSERT INTO tailbox_request (pipeline, verb, selection, done_at, result, in_force) VALUES ('"+d.cfg.Pipeline+
+				`', 'feedback', '{}', now(), '{}', '{"sinks": ["forged"]}')`)
+		},
 		RefuseDead: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
 			return d.my.Exec(ctx, d.db, "ALTER TABLE "+tableName(&t.Table)+" ADD CHECK (status <> 'dead')")

@@ -41,8 +41,8 @@ func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err 
 		return 0, fmt.Errorf("write selection: %w", err)
 	}
 	b := s.batch()
-	b.exec("INSERT INTO {request} (pipeline, verb, selection, reason, `by`) VALUES (?, ?, ?, ?, COALESCE(?, CURRENT_USER()))",
-		cfg.Pipeline, string(r.Verb), string(selection), r.Reason, orNull(r.By))
+	// Who asks, and when, is the database's to say.
+	b.exec("INSERT INTO {request} (pipeline, verb, selection, reason) VALUES (?, ?, ?, ?)", cfg.Pipeline, string(r.Verb), string(selection), r.Reason)
 	b.each(func(r row) error {
 		id = r.num(0)
 		return nil

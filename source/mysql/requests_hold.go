@@ -19,7 +19,7 @@ func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
 		}
 		fs[r.num(0)] = f
 		return nil
-	}, "SELECT id, in_force FROM {request} WHERE pipeline = ? AND in_force IS NOT NULL ORDER BY id", s.cfg.Pipeline)
+	}, "SELECT id, in_force FROM {request} WHERE pipeline = ? AND in_force IS NOT NULL AND verb IN ('hold', 'pause') ORDER BY id", s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
 		return nil, s.fault("read holds and pauses", err)
 	}

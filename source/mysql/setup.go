@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -257,6 +258,12 @@ func RoleSQL(cfg Config, account, schema string) string {
 		fmt.Fprintf(&b, "GRANT %s ON %s TO %s;\n", strings.Join(tablePrivileges(&t), ", "), tableName(&t), account)
 	}
 	return b.String()
+}
+
+// ClientSQL is what an account needs to ask for verbs in plain SQL, and no more: who asked, when, and what came of it, is not its to write.
+func ClientSQL(cfg Config, account, schema string) string {
+	return fmt.Sprintf("GRANT INSERT (pipeline, verb, selection, reason) ON %s.tailbox_request TO %s;\n",
+		quoteIdent(cmp.Or(cfg.Schema, schema)), account)
 }
 
 // UninstallSQL is what Uninstall does, as a script. The tables go only where no other pipeline uses them; the script leaves

@@ -1,9 +1,13 @@
 package mysql
 
 import (
+	"errors"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -39,4 +43,71 @@ func TestStatusOldestUndelivered(t *testing.T) {
 		r.park(follower("kafka", at(4, time.Now().Add(-2*time.Hour), time.Time{})))
 		age(2 * time.Hour)
 	})
+}
+
+// Anybody may take the lock of a pipeline: who it is, is told as far as the server shows it, and that it is no relay. And who may ask for verbs can say
+// neither who asked, nor when, nor what came of it.
+func TestStrangers(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		var locked *checkpoint.LockedError
+		if _, err := OpenStore(r.ctx, r.cfg); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
+			t.Errorf("beside a relay: %v", err)
+		}
+		if err := r.st.Close(r.ctx); err != nil {
+			t.Fatal(err)
+		}
+		account, cfg := r.account("stranger", ClientSQL(r.cfg, "{account}", r.db))
+		conn, err := cfg.connect(r.ctx, cfg.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.close(r.ctx) }()
+		if _, err := conn.texts(r.ctx, "SELECT GET_LOCK("+quoteLiteral(r.st.lock)+", 0)"); err != nil {
+			t.Fatal(err)
+		}
+		name := strings.Split(account, "'")[1]
+		if _, err := OpenStore(r.ctx, r.cfg); !errors.As(err, &locked) || !locked.Foreign || !strings.Contains(err.Error(), "user "+name+" from ") || !strings.Contains(err.Error(), "KILL ") {
+			t.Errorf("beside somebody else: %v", err)
+		}
+		if _, err := conn.texts(r.ctx, "INSERT INTO tailbox_request (pipeline, verb, selection, reason) VALUES ("+quoteLiteral(r.cfg.Pipeline)+", 'pause', '{}', 'why')"); err != nil {
+			t.Error(err)
+		}
+		asked, err := r.cfg.connect(r.ctx, r.cfg.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = asked.close(r.ctx) }()
+		rows, err := asked.texts(r.ctx, "SELECT `by` FROM tailbox_request")
+		if err != nil || len(rows) != 1 || !strings.HasPrefix(rows[0][0], name+"@") {
+			t.Errorf("who asked: %v, %v", rows, err)
+		}
+		for _, column := range []string{"by", "requested_at", "done_at", "result", "in_force"} {
+			if _, err := conn.texts(r.ctx, "INSERT INTO tailbox_request (pipeline, verb, "+quoteIdent(column)+") VALUES ('a', 'pause', NULL)"); errorCode(err) != 1143 {
+				t.Errorf("insert %s: %v", column, err)
+			}
+		}
+	})
+}
+
+// account makes an account with what a script grants to {account}, and returns it with a configuration that connects as it.
+func (r *storeRig) account(name, script string) (account string, cfg Config) {
+	r.t.Helper()
+	name += r.db[len(r.db)-8:]
+	account = "'" + name + "'@'%'"
+	r.exec("CREATE USER " + account + " IDENTIFIED BY 'pass'")
+	r.t.Cleanup(func() { r.exec("DROP USER " + account) })
+	for sql := range strings.SplitSeq(strings.ReplaceAll(script, "{account}", account), ";\n") {
+		if strings.TrimSpace(sql) != "" {
+			r.exec(sql)
+		}
+	}
+	u, err := url.Parse(r.my.SocketURL(r.db))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	u.User = url.UserPassword(name, "pass")
+	cfg = r.cfg
+	cfg.URL = u.String()
+	return account, cfg
 }

@@ -173,6 +173,12 @@ func SetupSQL(cfg Config) (string, error) {
 	return b.String(), nil
 }
 
+// ClientSQL is what a role needs to ask for verbs in plain SQL, and no more: who asked, when, and what came of it, is not its to write.
+func ClientSQL(cfg Config, role string) string {
+	return "GRANT INSERT (pipeline, verb, selection, reason), SELECT (id) ON " + tableNames(cfg.Schema).request +
+		" TO " + quoteIdent(role) + ";\n"
+}
+
 // RoleSQL is what a role needs that does nothing but run the relay. The role exists already, with LOGIN; REPLICATION is
 // what reading the log takes; polling takes to read the
 // sequence instead. UPDATE on a table whose rows are deleted serves to pass over rows that the application

@@ -55,14 +55,14 @@ func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err 
 	if err != nil {
 		return 0, fmt.Errorf("write selection: %w", err)
 	}
-	insert := func(reason, by string) error {
-		return s.conn.QueryRow(ctx, s.q(`INSERT INTO {request} (pipeline, verb, selection, reason, "by")
-			VALUES ($1, $2, $3, $4, coalesce(nullif($5, ''), current_user)) RETURNING id`),
-			cfg.Pipeline, string(r.Verb), string(selection), reason, by).Scan(&id)
+	// Who asks, and when, is the database's to say.
+	insert := func(reason string) error {
+		return s.conn.QueryRow(ctx, s.q(`INSERT INTO {request} (pipeline, verb, selection, reason) VALUES ($1, $2, $3, $4) RETURNING id`),
+			cfg.Pipeline, string(r.Verb), string(selection), reason).Scan(&id)
 	}
-	err = insert(r.Reason, r.By)
+	err = insert(r.Reason)
 	if lacksCharacter(err) { // what is selected must be meant as it stands; what is only said need not
-		err = insert(s.encoding.fit(r.Reason), s.encoding.fit(r.By))
+		err = insert(s.encoding.fit(r.Reason))
 	}
 	if err != nil {
 		return 0, s.fault("write request", err)

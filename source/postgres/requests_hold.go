@@ -12,7 +12,8 @@ import (
 
 // inForce reads what is in force.
 func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
-	rows, err := s.conn.Query(ctx, s.q(`SELECT id, in_force::text FROM {request} WHERE pipeline = $1 AND in_force IS NOT NULL ORDER BY id`),
+	rows, err := s.conn.Query(ctx, s.q(`SELECT id, in_force::text FROM {request} WHERE pipeline = $1 AND in_force IS NOT NULL
+		AND verb IN ('hold', 'pause') ORDER BY id`),
 		s.cfg.Pipeline)
 	if err != nil {
 		return nil, s.fault("read holds and pauses", err)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
@@ -130,4 +132,28 @@ func TestFeedbackWhileRequestsAreLocked(t *testing.T) {
 	exec(t, other, "LOCK TABLE tailbox_request")
 	r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{dead("kafka", msg(1, "g"), true)}})
 	equal(t, "parked", r.parkedRows(), "kafka:1 dead!")
+}
+
+// Who may ask for verbs can say neither who asked, nor when, nor what came of it.
+func TestClientsCannotForge(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
+	role := r.role("client", "")
+	r.exec(ClientSQL(r.cfg, role) + "GRANT USAGE ON SCHEMA public TO " + role)
+	client := r.as(role)
+	id, err := Ask(r.ctx, client, &checkpoint.Request{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"mail"}}, By: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "who asked", r.text(`SELECT "by" || ' ' || (requested_at <= now()) FROM tailbox_request WHERE id = $1`, id), role+" true")
+	equal(t, "changed", func() int { result, _ := r.obey(); return result.Changed }(), 1)
+	conn, err := pgx.Connect(r.ctx, client.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(r.ctx) }()
+	for _, column := range []string{"by", "requested_at", "done_at", "result", "in_force"} {
+		_, err := conn.Exec(r.ctx, "INSERT INTO tailbox_request (pipeline, verb, "+quoteIdent(column)+") VALUES ('a', 'pause', NULL)")
+		equal(t, column, sqlState(err), "42501")
+	}
 }

@@ -241,7 +241,7 @@ func TestOperatorsWithoutRelay(t *testing.T) {
 	}
 	ask := func(v checkpoint.Verb, sel checkpoint.Selection) int64 {
 		t.Helper()
-		id, err := Ask(r.ctx, r.cfg, &checkpoint.Request{Verb: v, Selection: sel, Reason: "why", By: "me"})
+		id, err := Ask(r.ctx, r.cfg, &checkpoint.Request{Verb: v, Selection: sel, Reason: "why"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func testRefusedRequest(t *testing.T, k Kind) {
 		equal(t, "parked", r.parked(), was)
 		equal(t, "due", r.due("audit", "mail"), "mail:2")
 	}
-	n, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbEdit, Selection: edit, By: "op"})
+	n, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbEdit, Selection: edit})
 	r.must(err, "ask")
 	requests, err := r.st.Requests(r.ctx)
 	r.must(err, "read requests")

@@ -123,7 +123,7 @@ func testReach(t *testing.T, k Kind) {
 			r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 			two := r.msg(2, "b")
 			r.park(dead("kafka", r.msg(1, "a"), true), head("kafka", two, 0))
-			_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: c.verb, Selection: c.sel, Reason: "why", By: "op"})
+			_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: c.verb, Selection: c.sel, Reason: "why"})
 			r.must(err, "ask")
 			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died(two, true)},
 				Park: []checkpoint.Parked{dead("kafka", r.msg(3, "c"), true)}})
@@ -158,7 +158,7 @@ func testRequestInParts(t *testing.T, k Kind) {
 		ps = append(ps, follower("kafka", r.msg(10000+i, "g0")))
 	}
 	r.park(ps...)
-	_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: checkpoint.Selection{All: true}, By: "op"})
+	_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: checkpoint.Selection{All: true}})
 	r.must(err, "ask")
 	requests, err := r.st.Requests(r.ctx)
 	r.must(err, "read requests")
@@ -323,6 +323,8 @@ func testPause(t *testing.T, k Kind) {
 	equal(t, "paused", paused(), []string{"audit", "kafka", "mail"})
 	r.ask(checkpoint.VerbResume, checkpoint.Selection{Sinks: []string{"kafka", "mail"}})
 	equal(t, "paused", paused(), []string{"audit"})
+	r.must(k.Forge(r.ctx, r.db), "write a request that says what is in force")
+	equal(t, "paused", paused(), []string{"audit"})
 }
 
 // testRequests: what operators asked for comes in order, and as it was asked, until it is done; at another start, too.
@@ -330,15 +332,16 @@ func testRequests(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	payload, typ, topic, key := []byte("new\x00\xff"), "T\u00e4", "", "k"
 	want := []checkpoint.Request{
-		{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"kafka", "m\"ail"}}, Reason: "wh\u00fd'", By: "op"},
+		{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"kafka", "m\"ail"}}, Reason: "wh\u00fd'"},
 		{Verb: checkpoint.VerbReplay, Selection: checkpoint.Selection{IDs: []string{"a", "b"}, Sink: "s", Groups: []string{"g"}, Type: "Order*", Reason: "*x?",
-			States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying}, Limit: 7, AllowReorder: true}, Reason: "r", By: "other"},
+			States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying}, Limit: 7, AllowReorder: true}, Reason: "r"},
 		{Verb: checkpoint.VerbEdit, Selection: checkpoint.Selection{IDs: []string{"a"}, Edit: &checkpoint.Edit{Payload: &payload, Type: &typ, Topic: &topic,
-			Key: &key, Headers: map[string]string{"h.$": "v"}, NewID: "n"}}, By: "op"},
-		{Verb: checkpoint.VerbHold, Selection: checkpoint.Selection{Groups: []string{"g", "h"}, Sink: "s"}, Reason: "r", By: "op"},
-		{Verb: checkpoint.VerbDrop, Selection: checkpoint.Selection{All: true}, Reason: "r", By: "op"},
+			Key: &key, Headers: map[string]string{"h.$": "v"}, NewID: "n"}}},
+		{Verb: checkpoint.VerbHold, Selection: checkpoint.Selection{Groups: []string{"g", "h"}, Sink: "s"}, Reason: "r"},
+		{Verb: checkpoint.VerbDrop, Selection: checkpoint.Selection{All: true}, Reason: "r"},
 	}
 	for i := range want {
+		want[i].By = "forged"
 		n, err := r.db.Ask(r.ctx, &want[i])
 		r.must(err, "ask")
 		if i > 0 && n <= want[i-1].ID {
@@ -353,6 +356,10 @@ func testRequests(t *testing.T, k Kind) {
 		for i := range min(len(got), len(want)) {
 			// What a store adds, to know what the request may reach, is its own matter.
 			got[i].Selection.Refresh = false
+			if got[i].By == "" || got[i].By == "forged" {
+				t.Errorf("request %d is by %q, want who the database knows", i, got[i].By)
+			}
+			got[i].By = want[i].By
 			g, err := json.Marshal(got[i])
 			r.must(err, "marshal")
 			w, err := json.Marshal(want[i])

@@ -70,7 +70,7 @@ func testReachRetrying(t *testing.T, k Kind) {
 	old, gone, fresh := r.msg(1, "a"), r.msg(2, "b"), r.msg(3, "b")
 	r.park(tried(head("kafka", old, 0), 1, 0), tried(head("kafka", gone, 0), 1, 0), follower("kafka", fresh))
 	r.tick()
-	_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbSkip, Selection: retrying("a", "b"), Reason: "why", By: "op"})
+	_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbSkip, Selection: retrying("a", "b"), Reason: "why"})
 	r.must(err, "ask")
 	r.tick()
 	again, first := retried("kafka", old, 2, time.Hour), retried("kafka", fresh, 1, time.Hour)

@@ -70,6 +70,8 @@ type Kind struct {
 	// Refuse makes the server refuse whatever gives a delivery to the sink mail the type "refused", or takes the time from one of
 	// the group "stay", of the deliveries that are parked.
 	Refuse func(ctx context.Context, db Database) error
+	// Forge writes a request that is done, is neither a hold nor a pause, and says that the sink forged is paused by it.
+	Forge func(ctx context.Context, db Database) error
 	// RefuseDead makes the server refuse whatever gives a row of the table the status "dead".
 	RefuseDead func(ctx context.Context, db Database, t Table) error
 

@@ -66,7 +66,7 @@ func testAcceptGap(t *testing.T, k Kind) {
 	accept := func(from source.Resume) int64 {
 		t.Helper()
 		n, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbAcceptGap, Selection: checkpoint.Selection{From: from},
-			Reason: "because", By: "op"})
+			Reason: "because"})
 		r.must(err, "ask")
 		return n
 	}

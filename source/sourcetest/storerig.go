@@ -161,7 +161,7 @@ func lanesText(lanes []checkpoint.Lane) string {
 // ask records a request as an operator does, and carries out all that are open, as the relay does.
 func (r *rig) ask(verb checkpoint.Verb, sel checkpoint.Selection) (Answer, *checkpoint.Applied) {
 	r.t.Helper()
-	n, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: verb, Selection: sel, Reason: "why", By: "op"})
+	n, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: verb, Selection: sel, Reason: "why"})
 	r.must(err, "ask for %s", verb)
 	applied := r.obey()
 	answer, err := r.db.Answer(r.ctx, n)

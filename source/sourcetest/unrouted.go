@@ -54,7 +54,7 @@ func testRequestOrder(t *testing.T, k Kind) {
 	r.park(dead("kafka", r.msg(1, "a"), true), head("kafka", two, 0), dead("kafka", r.msg(3, "c"), true))
 	ask := func(verb checkpoint.Verb, sel checkpoint.Selection) {
 		t.Helper()
-		_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: verb, Selection: sel, Reason: "why", By: "op"})
+		_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: verb, Selection: sel, Reason: "why"})
 		r.must(err, "ask to %s", verb)
 	}
 	ask(checkpoint.VerbReplay, checkpoint.Selection{Groups: []string{"c"}})
