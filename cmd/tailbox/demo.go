@@ -49,6 +49,9 @@ func newDemo() *command {
 			case kind != "postgres" && url == "":
 				return wrongUsage("demo: --source %s needs a server that runs: name it with --url; only a Postgres can be the demo's own", kind)
 			}
+			if err := config.UserInfo(url); err != nil {
+				return wrongUsage("demo: --url %w", err)
+			}
 			return runDemo(ctx, sh, kind, url, verbose)
 		},
 	}

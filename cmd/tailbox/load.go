@@ -79,23 +79,22 @@ func read(ctx context.Context, sh *shell, named string) (*config.Config, *config
 
 // readURLs tells what is wrong with the database's addresses. They may hold passwords, so they are not shown.
 func (p *parts) readURLs(file *config.File) {
-	if p.config.Source.Kind == "mongodb" {
-		if url := p.config.Source.URL; url != "" {
-			if err := mongo.ValidURL(url, p.config.Source.Schema); err != nil {
-				file.Add([]string{"source", "url"}, "", err.Error())
-			}
-		}
-		return
+	valid := postgres.ValidURL
+	switch p.config.Source.Kind {
+	case "mongodb":
+		valid = func(url string) error { return mongo.ValidURL(url, p.config.Source.Schema) }
+	case mysql.KindMySQL, mysql.KindMariaDB:
+		valid = mysql.ValidURL
 	}
 	for key, url := range map[string]string{"url": p.config.Source.URL, "lock_url": p.config.Source.LockURL} {
 		if url == "" {
 			continue
 		}
-		valid := postgres.ValidURL
-		if kind := p.config.Source.Kind; kind == mysql.KindMySQL || kind == mysql.KindMariaDB {
-			valid = mysql.ValidURL
+		err := config.UserInfo(url)
+		if err == nil {
+			err = valid(url)
 		}
-		if err := valid(url); err != nil {
+		if err != nil {
 			file.Add([]string{"source", key}, "", err.Error())
 		}
 	}

@@ -9,7 +9,7 @@ import (
 func readNATS(s *config.Sink) maker {
 	k := s.Section
 	c := nats.Config{
-		Servers:        k.Strings("servers"),
+		Servers:        k.URLs("servers"),
 		Stream:         k.String("stream", ""),
 		Subjects:       k.Strings("subjects"),
 		Name:           k.String("name", ""),

@@ -25,12 +25,15 @@ func validated(s *config.Sink, c interface{ Validate() error }) {
 	if err == nil {
 		return
 	}
+	unread := s.Section.Problems()
 	for _, one := range flatten(err) {
 		key, reason, ok := strings.Cut(one.Error(), ": ")
 		if !ok || strings.ContainsAny(key, " \"") {
 			key, reason = "kind", one.Error()
 		}
-		s.Section.AddAt(strings.Split(key, "."), reason)
+		if steps := strings.Split(key, "."); !unread(steps...) {
+			s.Section.AddAt(steps, reason)
+		}
 	}
 }
 
@@ -100,7 +103,7 @@ var secretHeader = regexp.MustCompile(`(?i)auth|key|token|secret|passw|cookie|si
 func readHTTP(s *config.Sink) maker {
 	k := s.Section
 	c := http.Config{
-		URL:            k.Secret("url"),
+		URL:            k.URL("url"),
 		Format:         http.Format(k.String("format", "")),
 		Results:        k.Bool("results", false),
 		MaxBatch:       k.Int("max_batch", 0, 1, 10_000),
@@ -164,7 +167,7 @@ func (c *compression) around(m maker) maker {
 func readKafka(s *config.Sink) maker {
 	k := s.Section
 	c := kafka.Config{
-		Brokers:        k.Strings("brokers"),
+		Brokers:        k.Hosts("brokers"),
 		Topics:         k.Strings("topics"),
 		ClientID:       k.String("client_id", ""),
 		Compression:    k.String("compression", ""),

@@ -9,7 +9,7 @@ import (
 func readSlack(s *config.Sink) maker {
 	k := s.Section
 	c := slack.Config{
-		WebhookURL:     k.Secret("webhook_url"),
+		WebhookURL:     k.URL("webhook_url"),
 		Token:          k.Secret("token"),
 		Channel:        readPick(k, "channel"),
 		APIURL:         k.String("api_url", ""),
@@ -20,6 +20,7 @@ func readSlack(s *config.Sink) maker {
 		AllowPlaintext: k.Bool("allow_plaintext", false),
 		OmitMetadata:   !k.Bool("metadata_headers", true),
 	}
+	k.UserInfo("api_url", c.APIURL)
 	validated(s, c)
 	return func() (sink.Sink, error) { return slack.New(c) }
 }

@@ -9,7 +9,7 @@ import (
 func readSMTP(s *config.Sink) maker {
 	k := s.Section
 	c := smtp.Config{
-		Address:          k.String("address", ""),
+		Address:          k.Host("address"),
 		From:             k.String("from", ""),
 		EnvelopeFrom:     k.String("envelope_from", ""),
 		To:               readPick(k, "to"),

@@ -261,15 +261,15 @@ func (s *Section) Size(key string, byDefault, least int64) int64 {
 
 // Strings reads a list of texts; one text counts as a list of it.
 func (s *Section) Strings(key string) []string {
-	return s.strings(s.value(key), s.at(key))
+	return s.strings(s.value(key), s.at(key), false)
 }
 
-func (s *Section) strings(n *yaml.Node, path []string) []string {
+func (s *Section) strings(n *yaml.Node, path []string, secret bool) []string {
 	if n == nil {
 		return nil
 	}
 	if n.Kind == yaml.ScalarNode {
-		if text, ok := s.scalar(n, path, false); ok {
+		if text, ok := s.scalar(n, path, secret); ok {
 			return []string{text}
 		}
 		return nil
@@ -285,7 +285,7 @@ func (s *Section) strings(n *yaml.Node, path []string) []string {
 			s.file.addAt(item.Line, itemPath, "", "is empty")
 			continue
 		}
-		if text, ok := s.scalar(item, itemPath, false); ok {
+		if text, ok := s.scalar(item, itemPath, secret); ok {
 			list = append(list, text)
 		}
 	}
