@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tailbox/tailbox/test/e2e"
@@ -23,6 +24,11 @@ type destination struct {
 	got         *inbox
 	// catchUp returns when all that was delivered is in got.
 	catchUp func()
+	// lies: the server may lie, so that a proxy stands before it.
+	lies  bool
+	proxy *servers.Proxy
+	// refuse makes the server refuse each message with such an id for now, while others are taken; nil where that cannot be done.
+	refuse func(such func(id string) bool)
 	// open makes some of the topics that nobody has made, the first ones, and returns how many; nil if every topic is there.
 	open func(topics []string) int
 }
@@ -30,9 +36,9 @@ type destination struct {
 // sinks are the kinds that rows are delivered to.
 func sinks() []string { return []string{"http", "kafka", "nats", "smtp"} }
 
-func newDestination(tb testing.TB, kind string) *destination {
+func newDestination(tb testing.TB, kind string, lies bool) *destination {
 	tb.Helper()
-	d := &destination{topic: "events", got: &inbox{tb: tb, times: map[string]int{}}, catchUp: func() {}}
+	d := &destination{lies: lies, topic: "events", got: &inbox{tb: tb, times: map[string]int{}}, catchUp: func() {}}
 	switch kind {
 	case "http":
 		d.http(tb)
@@ -49,21 +55,32 @@ func newDestination(tb testing.TB, kind string) *destination {
 func (d *destination) http(tb testing.TB) {
 	tb.Helper()
 	d.got.escaped = true
+	var refused atomic.Pointer[func(string) bool]
+	d.refuse = func(such func(string) bool) { refused.Store(&such) }
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return // the client was killed
 		}
+		if such := refused.Load(); such != nil && (*such)(r.Header.Get("id")) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		d.got.Deliver(false, e2e.Delivery{ID: r.Header.Get("id")})
 	}))
 	tb.Cleanup(server.Close)
-	d.sink = fmt.Sprintf("{kind: http, url: %q, format: single}", server.URL)
+	d.sink = fmt.Sprintf("{kind: http, url: %q, format: single%s}", "http://"+d.address(tb, server.Listener.Addr().String()), d.impatient())
 }
 
 func (d *destination) kafka(tb testing.TB) {
 	tb.Helper()
 	broker := servers.SharedKafka(tb)
 	topic := e2e.ReadTopic(tb, broker, 4, d.got, map[string]string{"max.message.bytes": "20000000"})
-	d.sink, d.topic, d.catchUp = fmt.Sprintf("{kind: kafka, brokers: [%q]}", broker.Brokers()[0]), topic.Name, topic.CatchUp
+	addr := broker.Brokers()[0]
+	if d.lies {
+		d.proxy = broker.Proxy(tb)
+		addr = d.proxy.Addr
+	}
+	d.sink, d.topic, d.catchUp = fmt.Sprintf("{kind: kafka, brokers: [%q]%s}", addr, d.impatient()), topic.Name, topic.CatchUp
 	d.open = func(topics []string) int {
 		n := min(len(topics), 5)
 		for _, name := range topics[:n] {
@@ -80,7 +97,7 @@ func (d *destination) nats(tb testing.TB) {
 	d.got.escaped = true
 	server := servers.NATS(tb, servers.NATSOptions{})
 	stream := e2e.ReadStream(tb, []*servers.NATSServer{server}, d.got)
-	d.sink, d.topic, d.catchUp = fmt.Sprintf("{kind: nats, servers: [%q]}", server.URL()), stream.Name, stream.CatchUp
+	d.sink, d.topic, d.catchUp = fmt.Sprintf("{kind: nats, servers: [%q]%s}", d.address(tb, server.Addr()), d.impatient()), stream.Name, stream.CatchUp
 	d.open = func(topics []string) int {
 		stream.Listen(stream.Name, "own.>")
 		return len(topics)
@@ -91,6 +108,8 @@ func (d *destination) smtp(tb testing.TB) {
 	tb.Helper()
 	d.got.escaped = true
 	server := servers.StartMail(tb, servers.MailOptions{})
+	var refused atomic.Pointer[func(string) bool]
+	d.refuse = func(such func(string) bool) { refused.Store(&such) }
 	server.On(func(e servers.MailEvent) error {
 		if e.Step == "end" {
 			m, err := mail.ReadMessage(bytes.NewReader(e.Mail.Data))
@@ -98,11 +117,34 @@ func (d *destination) smtp(tb testing.TB) {
 				d.got.Broke("changed", "a mail cannot be read: %v: %.300q", err, e.Mail.Data)
 				return nil
 			}
-			d.got.Deliver(false, e2e.Delivery{ID: strings.ReplaceAll(m.Header.Get("X-Tailbox-Id"), " ", "")}) // where a line was broken
+			id := strings.ReplaceAll(m.Header.Get("X-Tailbox-Id"), " ", "") // where a line was broken
+			if such := refused.Load(); such != nil && (*such)(id) {
+				return servers.MailAnswer(450, "not now")
+			}
+			d.got.Deliver(false, e2e.Delivery{ID: id})
 		}
 		return nil
 	})
-	d.sink = fmt.Sprintf(`{kind: smtp, address: %q, from: shop@example.org, to: bob@example.org, subject: "message:type", text: "payload:"}`, server.Addr())
+	d.sink = fmt.Sprintf(`{kind: smtp, address: %q, from: shop@example.org, to: bob@example.org, subject: "message:type", text: "payload:"%s}`,
+		d.address(tb, server.Addr()), d.impatient())
+}
+
+// address is where the sink finds a server: behind a proxy, if it is going to lie.
+func (d *destination) address(tb testing.TB, server string) string {
+	tb.Helper()
+	if !d.lies {
+		return server
+	}
+	d.proxy = servers.NewProxy(tb, server)
+	return d.proxy.Addr
+}
+
+// impatient is the configuration of a sink whose server may never answer.
+func (d *destination) impatient() string {
+	if !d.lies {
+		return ""
+	}
+	return ", timeout: 1s, connect_timeout: 1s"
 }
 
 // An inbox counts deliveries by id. It is an [e2e.Keeper].

@@ -15,10 +15,12 @@ import (
 )
 
 const (
-	memory          = 16 << 20 // as large as max_message, which is the least that holds every row
-	memoryMore      = 64 << 20 // for all that is no message
+	memory = 16 << 20 // as large as max_message, which is the least that holds every row
+	// mostMemory is what the program bounds its heap by, and 64 MiB more.
+	mostMemory      = 2*memory + 4<<20 + 64<<20
 	shutdownTimeout = 10 * time.Second
 	goodRows        = 50 // of a round
+	goodGroups      = 10
 	logPerRow       = 1 << 10
 )
 
@@ -37,6 +39,7 @@ type stage struct {
 	waited  int      // rows that waited for their topic
 	round   int
 	logged  int64 // size of the log when the round began
+	before  int   // rows when the round began
 	peak    int64 // memory, of any relay
 	began   time.Time
 }
@@ -55,11 +58,12 @@ func seed(tb testing.TB) uint64 {
 	return s
 }
 
-func newStage(tb testing.TB, table table, dest *destination) *stage {
+// newStage starts a relay. Retry is the configuration of retries.
+func newStage(tb testing.TB, kind, retry string, dest *destination) *stage {
 	tb.Helper()
-	s := &stage{tb: tb, table: table, dest: dest, rand: rand.New(rand.NewPCG(seed(tb), 0)), began: time.Now()}
+	s := &stage{tb: tb, table: newTable(kind), dest: dest, rand: rand.New(rand.NewPCG(seed(tb), 0)), began: time.Now()}
 	o := s.table.options()
-	o.Top = []string{fmt.Sprintf("memory: %dMiB", memory>>20), "retry: {attempts: 3, initial: 20ms, factor: 2, max: 1s}", fmt.Sprintf("shutdown_timeout: %s", shutdownTimeout)}
+	o.Top = []string{fmt.Sprintf("memory: %dMiB", memory>>20), "retry: " + retry, fmt.Sprintf("shutdown_timeout: %s", shutdownTimeout)}
 	o.Sinks = []string{"out: " + dest.sink}
 	s.bed = e2e.NewBed(tb, o)
 	s.bed.MustCommand("init")
@@ -72,17 +76,12 @@ func newStage(tb testing.TB, table table, dest *destination) *stage {
 func (s *stage) write(plan Plan) {
 	s.tb.Helper()
 	s.round++
-	s.logged = s.logSize()
+	s.logged, s.before = s.logSize(), len(s.hostile)+len(s.good)
 	every := max(1, (250+plan.Many+plan.Mixed)/goodRows)
 	good, n := 0, 0
 	writeGood := func() {
-		id := fmt.Sprintf("good-%d-%d", s.round, good)
+		s.writeGood(good)
 		good++
-		row := &Row{Text: map[string]string{"id": id, "type": "T", "topic": s.dest.topic, "group": fmt.Sprintf("good-%d", good%10)}, Payload: []byte("good")}
-		if err := s.table.insert(s.tb.Context(), row); err != nil {
-			s.tb.Fatalf("write a good row: %v", err)
-		}
-		s.good = append(s.good, id)
 	}
 	err := Rows(s.rand, plan, func(row Row) error {
 		if n++; n%every == 0 && good < goodRows {
@@ -105,6 +104,17 @@ func (s *stage) write(plan Plan) {
 	for good < goodRows {
 		writeGood()
 	}
+}
+
+// writeGood writes the i-th good row of the round.
+func (s *stage) writeGood(i int) {
+	s.tb.Helper()
+	id := fmt.Sprintf("good-%d-%d", s.round, i)
+	row := &Row{Text: map[string]string{"id": id, "type": "T", "topic": s.dest.topic, "group": fmt.Sprintf("good-%d", i%goodGroups)}, Payload: []byte("good")}
+	if err := s.table.insert(s.tb.Context(), row); err != nil {
+		s.tb.Fatalf("write a good row: %v", err)
+	}
+	s.good = append(s.good, id)
 }
 
 // shrink forgets what is large: a test has many rows. Where the id is too large to be delivered, its size says so.
@@ -159,13 +169,37 @@ func (s *stage) check() {
 	s.tb.Helper()
 	s.bed.Eventually(10*time.Second, s.missingGood)
 	s.bed.Eventually(time.Minute, s.undecided)
+	s.checkSize()
+}
+
+// checkSize wants memory and log to be small.
+func (s *stage) checkSize() {
+	s.tb.Helper()
 	s.look()
-	if s.peak > memory+memoryMore {
-		s.tb.Errorf("the relay had %d MiB of memory, want at most %d", s.peak>>20, (memory+memoryMore)>>20)
+	if s.peak > mostMemory {
+		s.tb.Errorf("the relay had %d MiB of memory, want at most %d", s.peak>>20, mostMemory>>20)
 	}
-	rows := int64(len(s.hostile) + len(s.good))
-	if grown := s.logSize() - s.logged; grown > logPerRow*rows/int64(s.round) {
-		s.tb.Errorf("the log has grown by %d bytes for %d rows, want at most %d each", grown, rows/int64(s.round), logPerRow)
+	rows := int64(len(s.hostile) + len(s.good) - s.before)
+	if grown := s.logSize() - s.logged; grown > logPerRow*rows {
+		s.tb.Errorf("the log has grown by %d bytes for %d rows, want at most %d each", grown, rows, logPerRow)
+	}
+}
+
+// within asks until nothing is missing, or most is over, and returns what is missing then.
+func (s *stage) within(most time.Duration, ask func() string) string {
+	deadline := time.After(most)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing := ask()
+		if missing == "" {
+			return ""
+		}
+		select {
+		case <-deadline:
+			return missing
+		case <-tick.C:
+		}
 	}
 }
 

@@ -40,19 +40,6 @@ func (t *postgresTable) insert(ctx context.Context, row *Row) error {
 	return err
 }
 
-func (t *postgresTable) statuses(ctx context.Context) (map[string]int, error) {
-	rows, err := t.conn.Query(ctx, "SELECT status, count(*)::int FROM events GROUP BY status")
-	if err != nil {
-		return nil, err
-	}
-	counts, status, n := map[string]int{}, "", 0
-	_, err = pgx.ForEachRow(rows, []any{&status, &n}, func() error {
-		counts[status] = n
-		return nil
-	})
-	return counts, err
-}
-
 func (t *postgresTable) parked(ctx context.Context) (list []parked, err error) {
 	rows, err := t.conn.Query(ctx, "SELECT message_id, message_group, state, coalesce(error_class, ''), coalesce(last_error, '') FROM tailbox_parked")
 	if err != nil {

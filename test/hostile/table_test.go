@@ -15,14 +15,22 @@ type table interface {
 	open(tb testing.TB, b *e2e.Bed)
 	// insert writes a row in a transaction of its own. The error is the database's, which has not written it.
 	insert(ctx context.Context, row *Row) error
-	// statuses counts rows by status.
-	statuses(ctx context.Context) (map[string]int, error)
 	// parked lists what is in tailbox_parked.
 	parked(ctx context.Context) ([]parked, error)
 }
 
 // parked is a row of tailbox_parked.
 type parked struct{ id, group, state, class, reason string }
+
+func newTable(kind string) table {
+	switch kind {
+	case "postgres":
+		return &postgresTable{}
+	case "mongodb":
+		return &mongoTable{}
+	}
+	return &mySQLTable{kind: kind}
+}
 
 // column is the value of a text part; nil = NULL.
 func (row *Row) column(part string) any {

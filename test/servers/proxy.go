@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -17,14 +18,15 @@ import (
 type Proxy struct {
 	Addr string // host:port to dial instead of the upstream
 
-	upstream string
-	mu       sync.Mutex
-	listener net.Listener // nil while cut
-	links    map[*link]struct{}
-	flow     flow
-	changed  chan struct{} // closed and replaced when flow changes
-	budget   int64         // bytes of answers left until the connections are cut; <0: no limit
-	running  sync.WaitGroup
+	upstream  string
+	mu        sync.Mutex
+	elsewhere string       // in the place of upstream, unless it is ""
+	listener  net.Listener // nil while cut
+	links     map[*link]struct{}
+	flow      flow
+	changed   chan struct{} // closed and replaced when flow changes
+	budget    int64         // bytes of answers left until the connections are cut; <0: no limit
+	running   sync.WaitGroup
 }
 
 // flow says what happens to bytes under way.
@@ -96,6 +98,14 @@ func (p *Proxy) Cut() error {
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.resetLinks()
+}
+
+// Redirect resets all connections, and leads new ones to another server; with "" to the upstream again.
+func (p *Proxy) Redirect(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.elsewhere = server
 	p.resetLinks()
 }
 
@@ -191,7 +201,10 @@ func (p *Proxy) accept(l net.Listener) {
 // serve connects a client to the upstream and pipes both ways until both ends
 // are done. An upstream that refuses looks to the client like a reset.
 func (p *Proxy) serve(client net.Conn) {
-	upstream, err := net.DialTimeout("tcp", p.upstream, 10*time.Second)
+	p.mu.Lock()
+	elsewhere := p.elsewhere
+	p.mu.Unlock()
+	upstream, err := net.DialTimeout("tcp", cmp.Or(elsewhere, p.upstream), 10*time.Second)
 	if err != nil {
 		reset(client)
 		return
@@ -203,7 +216,7 @@ func (p *Proxy) serve(client net.Conn) {
 		reset(upstream)
 	})
 	p.mu.Lock()
-	if p.listener == nil { // cut while we dialled
+	if p.listener == nil || p.elsewhere != elsewhere { // cut or led elsewhere while we dialled
 		p.mu.Unlock()
 		l.close()
 		return
