@@ -47,6 +47,8 @@ const (
 	StateWaiting  State = "waiting"  // never failed; waits behind another, for its sink, or for its available_at
 	StateDead     State = "dead"     // given up; an operator decides
 	StateDropped  State = "dropped"  // an operator gave it up; kept only until the whole message is settled
+	// StateDelivered: delivered, but the message's row could not be dealt with yet, because it is locked, or because the database refuses it.
+	StateDelivered State = "delivered"
 )
 
 // Parked is a delivery in the hands of the poller. It holds the whole message.

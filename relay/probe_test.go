@@ -35,7 +35,7 @@ func TestProbesAreSingleHeads(t *testing.T) {
 			return nil
 		}}
 		end := started(t, relayWith(t, src, to, &shelf{}, 0))
-		time.Sleep(4500 * time.Millisecond) // before what waits is parked
+		<-time.After(4500 * time.Millisecond) // of the bubble: before what waits is parked
 		end()
 		close(sizes)
 		calls := 0

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
@@ -15,14 +16,15 @@ import (
 const refusedMost = 8
 
 // settle settles s. If the database refuses what is to be done to rows, such as to one that another table refers to, the rest is settled
-// without them. What is parked of a message is durable without its row, which the store tries again. Of other messages the row is all that
-// is known, so s.refused names them: they stop the relay, but no start delivers again what was delivered. It runs beside the engine's loop.
+// without them. What is parked of a message is durable without its row, which the store tries again. Of a message that is delivered a record is
+// parked, so that its row is tried again likewise. If the database refuses row after row, nothing that one row holds is the cause: s.refused names
+// the rows, and stops the relay, but no start delivers again what was delivered. It runs beside the engine's loop.
 func (e *engine) settle(ctx context.Context, s *settlement) (*checkpoint.Settled, error) {
 	done, err := e.store.Settle(ctx, &s.Settlement)
 	if !errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrNoTable) { // without its table no start delivers anything
 		return done, err
 	}
-	a := separation{store: e.store, s: s, why: err}
+	a := separation{store: e.store, s: s, why: err, before: e.refusals}
 	for i := range s.Rows {
 		if !s.Rows[i].Parked { // it goes with what is parked
 			a.plain = append(a.plain, i)
@@ -37,7 +39,9 @@ type separation struct {
 	s     *settlement
 	plain []int // indexes of rows
 	why   error
-	done  *checkpoint.Settled
+	// before is how many rows were refused before, without one that was not.
+	before int
+	done   *checkpoint.Settled
 	// left are rows that are not visible yet, refused those that the database refuses.
 	left, refused []int
 }
@@ -73,6 +77,9 @@ func (a *separation) settle(ctx context.Context) (_ *checkpoint.Settled, err err
 		a.left = pick(parked, a.done.Invisible)
 	}
 	if err := a.rows(ctx, a.plain, !rest.LeaveRows); err != nil {
+		return nil, err
+	}
+	if err := a.setAside(ctx); err != nil {
 		return nil, err
 	}
 	a.done.Invisible = ascending(slices.Concat(a.left, a.refused))
@@ -117,6 +124,38 @@ func (a *separation) rows(ctx context.Context, rows []int, known bool) error {
 	return errors.Join(a.rows(ctx, rows[:half], false), a.rows(ctx, rows[half:], false))
 }
 
+// setAside writes down that the messages of the refused rows are delivered, so that nothing waits for their rows but the store, which tries them
+// again. If it is the table that refuses rows, they stay refused.
+func (a *separation) setAside(ctx context.Context) error {
+	n := len(a.refused)
+	if n == len(a.plain) {
+		n += a.before
+	}
+	if n == 0 || n >= refusedMost {
+		return nil
+	}
+	aside := &checkpoint.Settlement{LeaveRows: true}
+	for _, i := range a.refused {
+		m, row := a.s.rows[i], a.s.Rows[i]
+		if m.route == nil || len(m.route.To) == 0 {
+			return nil
+		}
+		row.Parked = true
+		aside.Rows = append(aside.Rows, row)
+		aside.Park = append(aside.Park, checkpoint.Parked{Sink: m.route.To[0], State: checkpoint.StateDelivered, Message: m.Message, Attempts: 1, InTable: true})
+	}
+	done, err := a.store.Settle(ctx, aside)
+	if errors.Is(err, source.ErrStop) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("set rows aside: %w", err)
+	}
+	refused := pick(a.refused, done.Invisible)
+	a.s.aside = len(a.refused) - len(refused)
+	a.refused = refused
+	return nil
+}
+
 // pick are the elements at these indexes.
 func pick(of, at []int) []int {
 	out := make([]int, len(at))
@@ -131,9 +170,16 @@ func ascending(n []int) []int {
 	return n
 }
 
-// refuse forgets the rows that the database refuses: they stay unsettled, for the next start to try them again. The relay goes on with
-// what was read, and stops.
-func (e *engine) refuse(s *settlement) {
+// refuse counts the rows that were set aside, and forgets those that the database refuses all the same: they stay unsettled, for the next start
+// to try them again. The relay goes on with what was read, and stops.
+func (e *engine) refuse(s *settlement, done *checkpoint.Settled, now time.Time) {
+	if len(s.rows) > len(done.Invisible)+s.aside {
+		e.refusals = 0
+	}
+	if s.aside > 0 {
+		e.refusals += s.aside
+		e.dueSoon(0, now) // the store tries them, and logs what the database says
+	}
 	for _, i := range s.refused {
 		m := s.rows[i]
 		m.batch.done(e.memory)

@@ -56,6 +56,7 @@ type settleState struct {
 	durable    bool   // something was settled
 	gate       uint64 // no delivery of a message beyond this number is started; 0 = all are
 	gated      []*lane
+	refusals   int // rows that the database refused, and that were set aside, since it last settled one
 }
 
 func (st *settleState) init(cp *checkpoint.Checkpoint) {
@@ -108,6 +109,8 @@ type settlement struct {
 	// refused are the indexes of rows that the database refuses to delete or mark, why what it said.
 	refused []int
 	why     error
+	// aside is how many rows were refused, and left to the store.
+	aside int
 }
 
 // ask is the store asking, inside the transaction, which checkpoint is true if the settlement becomes durable.
@@ -348,7 +351,7 @@ func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
 	}
 	clear(e.gated)
 	e.gated = e.gated[:0]
-	e.refuse(s)
+	e.refuse(s, done, now)
 	if f := e.cfg.Events.Settled; f != nil {
 		f(len(s.items)+len(s.rows)+len(s.changes), now.Sub(s.began), done.Saved)
 	}

@@ -141,7 +141,9 @@ func TestFailingSinkIsShown(t *testing.T) {
 	if got := r.must("status"); !strings.Contains(got, "STATE") || !strings.Contains(got, " failing ") {
 		t.Errorf("status:\n%s", got)
 	}
-	var report struct{ Sinks []struct{ Sink, State string } }
+	var report struct {
+		Sinks []struct{ Sink, State string }
+	}
 	if err := json.Unmarshal([]byte(r.must("status", "-o", "json")), &report); err != nil || len(report.Sinks) != 1 || report.Sinks[0].State != "failing" {
 		t.Errorf("status -o json: %+v, %v", report, err)
 	}

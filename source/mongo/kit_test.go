@@ -20,7 +20,6 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sourcetest"
-	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -212,7 +211,7 @@ func (d *kitDatabase) Reset(ctx context.Context, t sourcetest.Table, ids ...stri
 }
 
 func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
-	cur, err := d.collection(parkedCollection).Find(ctx, bson.D{{Key: "state", Value: bson.D{{Key: "$ne", Value: sqlstore.StateDelivered}}}})
+	cur, err := d.collection(parkedCollection).Find(ctx, bson.D{{Key: "state", Value: bson.D{{Key: "$ne", Value: checkpoint.StateDelivered}}}})
 	if err != nil {
 		return nil, err
 	}

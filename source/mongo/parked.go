@@ -138,7 +138,7 @@ func (v *view) lane() checkpoint.Lane           { return checkpoint.Lane{Sink: v
 func (v *view) messageKey() sqlstore.MessageKey { return sqlstore.MessageKey{Table: v.Table, ID: v.ID} }
 func (v *view) key() checkpoint.Key             { return checkpoint.Key{Sink: v.Sink, Table: v.Table, ID: v.ID} }
 func (v *view) over() bool {
-	return v.State == checkpoint.StateDropped || v.State == sqlstore.StateDelivered
+	return v.State == checkpoint.StateDropped || v.State == checkpoint.StateDelivered
 }
 func (v *view) live() bool { return !v.over() }
 

@@ -134,7 +134,7 @@ func (a *attempt) delivered(m *settled, v *view) {
 	m.settled = m.settled || v.RowSettled
 	delete(a.want, v.OID)
 	if a.locked[m.key] {
-		v.State, v.Blocks, v.Next, v.Attempts = sqlstore.StateDelivered, false, nil, v.Attempts+1
+		v.State, v.Blocks, v.Next, v.Attempts = checkpoint.StateDelivered, false, nil, v.Attempts+1
 		a.writes.set(v.OID, bson.D{{Key: "state", Value: v.State}, {Key: "blocks", Value: false}, {Key: "attempts", Value: v.Attempts},
 			{Key: "changed_at", Value: a.now}}, "next_attempt_at")
 		return

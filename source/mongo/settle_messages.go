@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sqlstore"
 )
@@ -197,7 +198,7 @@ func (a *attempt) cleanUp(ctx context.Context) error {
 		passed := m.row >= 0 && a.skipped[m.row]
 		live := len(m.live())
 		for _, v := range slices.Clone(m.views) {
-			removed := !passed && (live == 0 && !m.locked && v.over() || live > 0 && v.State == sqlstore.StateDelivered)
+			removed := !passed && (live == 0 && !m.locked && v.over() || live > 0 && v.State == checkpoint.StateDelivered)
 			if removed {
 				m.remove(v)
 				a.writes.remove = append(a.writes.remove, v.OID)

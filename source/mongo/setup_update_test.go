@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -22,7 +21,7 @@ func TestUpdateCollections(t *testing.T) {
 	s := r.open()
 	var parks []checkpoint.Parked
 	for i, p := range []checkpoint.Parked{{State: checkpoint.StateRetrying, Blocks: true, Attempts: 4, Due: true}, {State: checkpoint.StateWaiting, Blocks: true},
-		{State: checkpoint.StateDead, Attempts: 15}, {State: checkpoint.StateDropped, Attempts: 2}, {State: sqlstore.StateDelivered, Attempts: 3}} {
+		{State: checkpoint.StateDead, Attempts: 15}, {State: checkpoint.StateDropped, Attempts: 2}, {State: checkpoint.StateDelivered, Attempts: 3}} {
 		p.Sink, p.Message = "kafka", &outbox.Message{ID: fmt.Sprint(i), Group: "g", Table: r.cfg.Tables[0].String(), Position: outbox.Position{Log: 1, Commit: uint64(i + 1)}}
 		parks = append(parks, p)
 	}

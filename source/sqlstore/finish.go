@@ -27,7 +27,7 @@ const (
 	refusedMost = 8
 )
 
-// A Finisher deals with the rows of messages with parked deliveries that could not be dealt with before: an application had them locked, or
+// A Finisher deals with the rows of messages that could not be dealt with before: an application had them locked, or
 // the database refused it.
 type Finisher struct {
 	// Settle deals with the rows of these messages, in one transaction.
@@ -73,8 +73,8 @@ func (f *Finisher) Finish(ctx context.Context, keys []MessageKey) (left bool, er
 		for _, k := range refused[:min(len(refused), idsLogged)] {
 			ids = append(ids, outbox.Shorten(k.ID))
 		}
-		f.Logger.Error("the database refuses to change rows of messages with parked deliveries: their state is in tailbox_parked, and the rows are tried again",
-			"rows", len(refused), "table", refused[0].Table, "ids", strings.Join(ids, " "), "error", ErrorText(why.Error()))
+		f.Logger.Error("the database refuses to change rows: what became of their messages is in tailbox_parked, and the rows are tried again",
+			"rows", len(refused), "table", refused[0].Table, "ids", strings.Join(ids, " "), "error", ErrorText(strings.TrimPrefix(why.Error(), source.ErrStop.Error()+": ")))
 	}
 	return true, nil
 }

@@ -43,7 +43,7 @@ type ParkedView struct {
 // See adds what is parked of the message.
 func (m *Message) See(v ParkedView) {
 	m.Settled = m.Settled || v.RowSettled
-	if v.State == checkpoint.StateDropped || v.State == StateDelivered {
+	if v.State == checkpoint.StateDropped || v.State == checkpoint.StateDelivered {
 		m.Over = append(m.Over, v)
 	} else {
 		m.Live = append(m.Live, v)

@@ -10,10 +10,6 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// StateDelivered is a state that only stores know: delivered, but the message's row was locked and has still to be dealt
-// with.
-const StateDelivered checkpoint.State = "delivered"
-
 // MaxErrorText bounds last_error, in bytes.
 const MaxErrorText = 4096
 

@@ -153,11 +153,11 @@ func TestCleanup(t *testing.T) {
 		}
 		return m
 	}
-	over := message(0, nil, sqlstore.StateDelivered)
-	kept := message(1, nil, sqlstore.StateDelivered, checkpoint.StateDead)
-	skipped := message(2, nil, sqlstore.StateDelivered)
-	locked := message(-1, func(m *sqlstore.Message) { m.Settled, m.Locked = true, true }, sqlstore.StateDelivered)
-	early := message(-1, nil, sqlstore.StateDelivered) // another delivery of it is on its way
+	over := message(0, nil, checkpoint.StateDelivered)
+	kept := message(1, nil, checkpoint.StateDelivered, checkpoint.StateDead)
+	skipped := message(2, nil, checkpoint.StateDelivered)
+	locked := message(-1, func(m *sqlstore.Message) { m.Settled, m.Locked = true, true }, checkpoint.StateDelivered)
+	early := message(-1, nil, checkpoint.StateDelivered) // another delivery of it is on its way
 	c := sqlstore.CleanupOf([]*sqlstore.Message{over, kept, skipped, locked, early}, map[int]bool{2: true})
 	same := func(what string, got []*sqlstore.Message, want ...*sqlstore.Message) {
 		t.Helper()
