@@ -61,7 +61,7 @@ func importDebezium(ctx context.Context, sh *shell, names []string) ([]byte, err
 		files[i] = debezium.File{Name: name, Data: data}
 	}
 	var unreachable error
-	yaml, err := debezium.Import(files, sh.env, func(address, table string) (map[string]string, error) {
+	yaml, err := debezium.Import(files, sh.env, sh.variables, func(address, table string) (map[string]string, error) {
 		file, err := config.Parse("source.url", []byte("url: "+address), sh.env)
 		if err != nil {
 			return nil, err

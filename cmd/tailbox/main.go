@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -33,7 +34,7 @@ func main() {
 	ctx, stop := context.WithCancel(context.Background())
 	now := make(chan struct{})
 	ended := make(chan int, 1)
-	sh := &shell{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: now, terminal: isTerminal(os.Stderr)}
+	sh := &shell{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, variables: variables(), now: now, terminal: isTerminal(os.Stderr)}
 	go func() { ended <- run(ctx, sh, os.Args[1:]) }()
 	var first time.Time
 	second := false
@@ -54,4 +55,14 @@ func main() {
 			}
 		}
 	}
+}
+
+// variables lists the names of the environment's variables.
+func variables() []string {
+	var names []string
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		names = append(names, name)
+	}
+	return names
 }

@@ -26,6 +26,8 @@ type shell struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
+	// variables are the names that env knows, for those who look for more than they ask for.
+	variables []string
 	// now is closed when everything is to end at once; the command's context ends before that, and asks for a soft stop.
 	now <-chan struct{}
 	// terminal: err is a terminal, so that progress may be shown.

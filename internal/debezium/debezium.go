@@ -56,20 +56,14 @@ func (ps Problems) Error() string {
 // Import returns the tailbox.yaml that does with the outbox what Debezium does with these files, each key commented with where
 // it came from, and at its end what was left out because it has no effect. An option that would change the messages and
 // cannot be kept is an error, as is one that is not known. env looks up the environment: Debezium Server takes an option from a
-// variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. describe is asked for the tables' columns where schemas
-// are to be sent. The error is of type Problems.
-func Import(files []File, env func(string) (string, bool), describe Describe) ([]byte, error) {
-	c := &conversion{settings: map[string]*setting{}, env: env, describe: describe}
-	for _, f := range files {
-		c.read(f)
-	}
-	if len(c.problems) == 0 {
-		c.merge()
-		if c.server {
-			c.fromEnvironment()
-		}
-		c.resolveAll()
-		c.convert()
+// variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. variables are the names of all variables. describe is asked for the tables'
+// columns if how they are sent depends on their types, once nothing else is wrong. The error is of type Problems.
+func Import(files []File, env func(string) (string, bool), variables []string, describe Describe) ([]byte, error) {
+	c := &conversion{env: env, variables: variables, blind: true}
+	c.run(files)
+	if len(c.problems) == 0 && c.asked {
+		c = &conversion{env: env, variables: variables, describe: describe}
+		c.run(files)
 	}
 	if len(c.problems) > 0 {
 		slices.SortFunc(c.problems, func(a, b *Problem) int {
@@ -78,6 +72,26 @@ func Import(files []File, env func(string) (string, bool), describe Describe) ([
 		return nil, c.problems
 	}
 	return c.out.bytes(), nil
+}
+
+// run reads the files, and writes what they say.
+func (c *conversion) run(files []File) {
+	c.settings = map[string]*setting{}
+	for _, f := range files {
+		c.read(f)
+	}
+	if len(c.problems) > 0 {
+		return
+	}
+	c.merge()
+	if c.server {
+		c.fromEnvironment()
+	}
+	c.resolveAll()
+	c.convert()
+	if c.server {
+		c.unreadVariables()
+	}
 }
 
 // Describe returns the schemas that Kafka's JSON converter writes for the columns of a table, by name. address is
@@ -95,6 +109,11 @@ type conversion struct {
 	out      document
 	env      func(string) (string, bool)
 	describe Describe
+	// variables are the names of the environment, and looked those that were looked up.
+	variables []string
+	looked    map[string]bool
+	// blind: the database is not asked; asked: it would have been. untold: it could not be asked, and that has been told.
+	blind, asked, untold bool
 	// What several parts need: the outbox tables, the connection, the router's options, and the schemas of the tables' columns.
 	tables  []string
 	address string

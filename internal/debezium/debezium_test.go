@@ -70,7 +70,7 @@ func TestImport(t *testing.T) {
 		{"connector.yaml", []string{"worker.properties", "connector.json"}, nil},
 		{"environment.yaml", []string{"server.properties"}, []string{"DEBEZIUM_SOURCE_DATABASE_PASSWORD", "x", "DEBEZIUM_SINK_TYPE", "kafka", "QUARKUS_HTTP_PORT", "9000", "DEBEZIUM_SOURCE_TABLE_INCLUDE_LIST", "a.b"}},
 	} {
-		yaml, err := debezium.Import(files(t, c.files...), environment(c.env...), nil)
+		yaml, err := debezium.Import(files(t, c.files...), environment(c.env...), nil, bytea)
 		if err != nil {
 			t.Fatalf("%s: %v", c.golden, err)
 		}
@@ -98,7 +98,7 @@ func TestImport(t *testing.T) {
 
 func TestImportTellsAllProblems(t *testing.T) {
 	t.Parallel()
-	_, err := debezium.Import(files(t, "wrong.properties"), environment(), nil)
+	_, err := debezium.Import(files(t, "wrong.properties"), environment(), nil, nil)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -129,7 +129,7 @@ func TestImportRefuses(t *testing.T) {
 		"no port":          {good + "quarkus.http.port=http\n", "from 1 to 65535"},
 		"an unknown value": {good + "debezium.source.unheard.of=x\n", "is no option that is known to change nothing"},
 	} {
-		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(c.text)}}, environment(), nil)
+		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(c.text)}}, environment(), nil, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
@@ -157,7 +157,7 @@ func TestImportSchemas(t *testing.T) {
 		}
 		return maps.Clone(columns), nil
 	}
-	yaml, err := debezium.Import(input, environment(), describe)
+	yaml, err := debezium.Import(input, environment(), nil, describe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestImportSchemas(t *testing.T) {
 		t.Errorf("%v, %v", err, file.Err())
 	}
 	delete(columns, "payload")
-	if _, err := debezium.Import(input, environment(), describe); err == nil || !strings.Contains(err.Error(), "column payload does not exist") {
+	if _, err := debezium.Import(input, environment(), nil, describe); err == nil || !strings.Contains(err.Error(), "column payload does not exist") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -176,7 +176,7 @@ func TestImportHTTP(t *testing.T) {
 	text := strings.Replace(string(files(t, "server.properties")[0].Data), "sink.type=kafka", "sink.type=http", 1) +
 		"debezium.sink.http.url=http://localhost/x\ndebezium.sink.http.headers.prefix=\ndebezium.sink.http.headers.encode.base64=false\n" +
 		"quarkus.http.port=0\ndebezium.sink.http.batch.enabled=true\ndebezium.sink.http.timeout.ms=500\ndebezium.sink.http.retries=3\n"
-	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil)
+	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestImportHTTP(t *testing.T) {
 func TestImportEmptyPort(t *testing.T) {
 	t.Parallel()
 	text := string(files(t, "server.properties")[0].Data) + "quarkus.http.port=\n"
-	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil)
+	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil, nil)
 	if err != nil || strings.Contains(string(yaml), "admin:") || !strings.Contains(string(yaml), "#   quarkus.http.port: ") {
 		t.Errorf("%v in\n%s", err, yaml)
 	}
@@ -203,7 +203,7 @@ func TestImportNATS(t *testing.T) {
 	text := strings.Replace(string(files(t, "server.properties")[0].Data), "sink.type=kafka", "sink.type=nats-jetstream", 1) +
 		"debezium.sink.nats-jetstream.url=nats://n1:4222,nats://n2:4222\ndebezium.sink.nats-jetstream.create-stream=true\n" +
 		"debezium.sink.nats-jetstream.subjects=outbox.>\ndebezium.sink.nats-jetstream.auth.user=u\ndebezium.sink.nats-jetstream.auth.password=p\n"
-	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil)
+	yaml, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestImportNATS(t *testing.T) {
 		}
 	}
 	text += "debezium.sink.nats-jetstream.auth.jwt=eyJ\ndebezium.sink.nats-jetstream.auth.tls.keystore=/k.jks\n"
-	_, err = debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil)
+	_, err = debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(text)}}, environment(), nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "creds_file") || !strings.Contains(err.Error(), "PEM") {
 		t.Errorf("JWT and key store: %v", err)
 	}
@@ -230,7 +230,7 @@ func FuzzImport(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		yaml, err := debezium.Import([]debezium.File{{Name: "f", Data: data}}, environment(), nil)
+		yaml, err := debezium.Import([]debezium.File{{Name: "f", Data: data}}, environment(), nil, nil)
 		if err != nil {
 			return
 		}
@@ -238,4 +238,9 @@ func FuzzImport(f *testing.F) {
 			t.Errorf("%v in\n%s", err, yaml)
 		}
 	})
+}
+
+// bytea describes tables whose payload is a bytea.
+func bytea(string, string) (map[string]string, error) {
+	return map[string]string{"payload": `{"type":"bytes","optional":true}`, "type": `{"type":"string","optional":false}`}, nil
 }

@@ -1,6 +1,8 @@
 package debezium
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/router"
@@ -60,7 +62,7 @@ func (c *conversion) fromVariables(keys []string) {
 			option = serverPrefix + key
 		}
 		for _, name := range []string{variableOf("%prod." + option), variableOf(option)} {
-			value, set := c.env(name)
+			value, set := c.lookUp(name)
 			if !set {
 				continue
 			}
@@ -71,5 +73,35 @@ func (c *conversion) fromVariables(keys []string) {
 			c.settings[key] = s
 			break
 		}
+	}
+}
+
+// lookUp reads a variable, and remembers that it was read.
+func (c *conversion) lookUp(name string) (value string, set bool) {
+	if c.looked == nil {
+		c.looked = map[string]bool{}
+	}
+	c.looked[name] = true
+	return c.env(name)
+}
+
+// optionVariable is a variable that stands for an option of Debezium Server. kubernetesVariable is one that Kubernetes sets for a service.
+var (
+	optionVariable     = regexp.MustCompile(`^(_PROD_)?DEBEZIUM_(SOURCE|SINK|FORMAT|TRANSFORMS|PREDICATES)_`)
+	kubernetesVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP)(_[A-Z]+)?)?)$`)
+)
+
+// unreadVariables tells variables that Debezium Server takes options from and that were not read, because a variable's name does not tell which.
+func (c *conversion) unreadVariables() {
+	references := ""
+	for _, s := range c.settings {
+		references += s.raw + "\n"
+	}
+	for _, name := range slices.Sorted(slices.Values(c.variables)) {
+		if c.looked[name] || !optionVariable.MatchString(name) || kubernetesVariable.MatchString(name) || strings.Contains(references, "${"+name) {
+			continue
+		}
+		c.problems = append(c.problems, &Problem{file: environment, Key: "$" + name, Reason: "stands for an option of Debezium Server that its name does not tell: " +
+			"write that option into the file, as debezium.…=${" + name + "}, or unset the variable if Debezium does not use it"})
 	}
 }

@@ -15,7 +15,7 @@ func imported(t *testing.T, env func(string) (string, bool), pairs ...string) st
 	for pair := range slices.Chunk(pairs, 2) {
 		all = append(all, debezium.File{Name: pair[0], Data: []byte(pair[1])})
 	}
-	yaml, err := debezium.Import(all, env, func(string, string) (map[string]string, error) {
+	yaml, err := debezium.Import(all, env, nil, func(string, string) (map[string]string, error) {
 		return map[string]string{"aggregateid": `"string"`, "payload": `"string"`, "id": `"string"`}, nil
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func TestImportConverters(t *testing.T) {
 	worker, connector := text(t, "worker.properties"), text(t, "connector.json")
 	const own = `"value.converter": "io.debezium.converters.BinaryDataConverter"`
 	for name, c := range map[string]struct{ worker, connector, format, schema string }{
-		"its own":            {worker, connector, "format.value: binary", ""},
+		"its own":            {worker, connector, "format.value: json", `format.value.schema: "\"string\""`},
 		"its own, defaults":  {worker, strings.Replace(connector, own, `"value.converter": "org.apache.kafka.connect.json.JsonConverter"`, 1), "format.value: json", `format.value.schema: "\"string\""`},
 		"the worker's":       {worker, strings.Replace(connector, own, `"tasks.max": 1`, 1), "format.value: json", ""},
 		"half of the latter": {strings.Replace(worker, "value.converter.schemas.enable=false\n", "", 1), strings.Replace(connector, own, `"value.converter.schemas.enable": false`, 1), "format.value: json", `format.value.schema: "\"string\""`},
@@ -144,13 +144,13 @@ func TestImportEnvironment(t *testing.T) {
 			t.Errorf("no %s in\n%s", line, yaml)
 		}
 	}
-	_, err := debezium.Import(files(t, "server.properties"), environment("DEBEZIUM_SINK_KAFKA_PRODUCER_SASL_JAAS_CONFIG", "hidden"), nil)
+	_, err := debezium.Import(files(t, "server.properties"), environment("DEBEZIUM_SINK_KAFKA_PRODUCER_SASL_JAAS_CONFIG", "hidden"), nil, bytea)
 	if err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("a wrong login in the environment: %v", err)
 	}
 	// Kafka Connect does not look into the environment.
 	env := environment("DEBEZIUM_VALUE_CONVERTER", "x", "SLOT_NAME", "x", "VALUE_CONVERTER", "x")
-	if yaml := imported(t, env, "worker.properties", text(t, "worker.properties"), "connector.json", text(t, "connector.json")); !has(yaml, "format.value: binary") {
+	if yaml := imported(t, env, "worker.properties", text(t, "worker.properties"), "connector.json", text(t, "connector.json")); !has(yaml, "format.value: json") || has(yaml, `slot: "x"`) {
 		t.Errorf("a connector's option from the environment:\n%s", yaml)
 	}
 }
@@ -165,7 +165,7 @@ func TestImportReferences(t *testing.T) {
 		if line := `route.topic.replacement: "three-2-1.all"`; !has(yaml, line) {
 			t.Fatalf("no %s in\n%s", line, yaml)
 		}
-		_, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(server + "\n" + strings.Replace(chain, "=three", "=${a.one}", 1))}}, environment(), nil)
+		_, err := debezium.Import([]debezium.File{{Name: "application.properties", Data: []byte(server + "\n" + strings.Replace(chain, "=three", "=${a.one}", 1))}}, environment(), nil, bytea)
 		if err == nil || !strings.Contains(err.Error(), "refers back to itself") {
 			t.Fatalf("a circle: %v", err)
 		}

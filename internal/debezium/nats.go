@@ -1,6 +1,9 @@
 package debezium
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // nats writes a NATS JetStream sink.
 func (c *conversion) nats() {
@@ -8,8 +11,9 @@ func (c *conversion) nats() {
 	c.out.section(0, "sinks", "")
 	c.out.section(1, "nats", "")
 	c.out.set(2, "kind", "nats", "debezium.sink.type")
-	if s := c.take(prefix + "url"); s != nil {
-		c.out.set(2, "servers", list(commas(s.value)), s.key)
+	servers := c.take(prefix + "url")
+	if servers != nil {
+		c.out.set(2, "servers", list(commas(servers.value)), servers.key)
 	} else {
 		c.missing(prefix+"url", "is missing: name the servers")
 	}
@@ -19,6 +23,9 @@ func (c *conversion) nats() {
 	}
 	if password != nil && password.value != "" {
 		c.out.set(2, "password", quoted(password.value), password.key)
+		if servers != nil {
+			c.allowPlaintext(slices.DeleteFunc(commas(servers.value), func(s string) bool { return strings.HasPrefix(s, "tls://") })...)
+		}
 	}
 	for _, name := range []string{"auth.jwt", "auth.seed"} {
 		if s := c.take(prefix + name); s != nil && s.value != "" {

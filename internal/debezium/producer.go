@@ -6,6 +6,8 @@ import "strings"
 type producer struct {
 	*conversion
 	prefixes []string
+	// plain: the password goes over the network as it is.
+	plain bool
 }
 
 // get returns an option and counts it as understood; nil where it is absent.
@@ -65,7 +67,7 @@ func containsFold(all []string, s string) bool {
 
 // kafka writes a Kafka sink.
 func (c *conversion) kafka() {
-	p := &producer{c, c.producerPrefixes()}
+	p := &producer{conversion: c, prefixes: c.producerPrefixes()}
 	c.out.section(0, "sinks", "")
 	c.out.section(1, "kafka", "")
 	c.out.set(2, "kind", "kafka", "")
@@ -88,6 +90,12 @@ func (c *conversion) kafka() {
 	}
 	p.serializers()
 	p.security()
+	if p.plain {
+		if s == nil {
+			s = &setting{value: "${KAFKA_BROKERS}"}
+		}
+		c.allowPlaintext(commas(s.value)...)
+	}
 	c.out.set(2, "metadata_headers", "false", "no tailbox-* headers: what reads the topics sees what Debezium sends")
 	p.others()
 	c.ignore("the sink's own timeout counts", "sink.kafka.wait.message.delivery.timeout.ms")

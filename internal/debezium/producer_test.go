@@ -30,7 +30,7 @@ func producers(t *testing.T, lines string) map[string]func() (string, error) {
 			for _, f := range files {
 				all = append(all, debezium.File{Name: "f", Data: []byte(f)})
 			}
-			yaml, err := debezium.Import(all, environment(), nil)
+			yaml, err := debezium.Import(all, environment(), nil, bytea)
 			return string(yaml), err
 		}
 	}
@@ -145,7 +145,7 @@ func TestImportSinkOptions(t *testing.T) {
 		httpSink + "\ndebezium.sink.http.authentication.jwt.username=x": "",
 		httpSink + "\ndebezium.sink.http.authentication.type=jwt\ndebezium.sink.http.authentication.jwt.username=x": "authentication.type",
 	} {
-		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(serverWith(t, lines))}}, environment(), nil)
+		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(serverWith(t, lines))}}, environment(), nil, bytea)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: error %v, want one with %q alone", lines, err, want)
 		}

@@ -81,7 +81,7 @@ func TestImportUnsetVariables(t *testing.T) {
 	for _, option := range []string{"sink.type", "format.value", "format.value.schemas.enable", "source.table.include.list", "source.connector.class", "source.plugin.name",
 		"transforms", "source.topic.prefix", "source.heartbeat.action.query", "sink.kafka.producer.security.protocol", "sink.kafka.producer.sasl.jaas.config",
 		"sink.kafka.producer.key.serializer", "transforms.outbox.table.expand.json.payload", "source.provide.transaction.metadata"} {
-		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(serverWith(t, "debezium."+option+"=${NOT_SET}"))}}, environment(), nil)
+		_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(serverWith(t, "debezium."+option+"=${NOT_SET}"))}}, environment(), nil, bytea)
 		if err == nil || strings.Count(err.Error(), "NOT_SET is not set: set it") != 1 || strings.Count(err.Error(), "debezium."+option+":")+strings.Count(err.Error(), "debezium."+option+` "`) != 1 {
 			t.Errorf("%s: error %v", option, err)
 		}
@@ -138,13 +138,13 @@ func TestImportConfigProviders(t *testing.T) {
 		"${env:A}${file:/x.properties:end}": "${file:/x.properties:end}",
 	} {
 		files := []debezium.File{{Name: "worker.properties", Data: []byte(worker)}, {Name: "connector.json", Data: []byte(connectorWith(t, "database.password", value))}}
-		_, err := debezium.Import(files, environment(), nil)
+		_, err := debezium.Import(files, environment(), nil, bytea)
 		if err == nil || !strings.Contains(err.Error(), "connector.json: database.password: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", value, err, want)
 		}
 	}
 	files := []debezium.File{{Name: "worker.properties", Data: []byte(worker)}, {Name: "connector.json", Data: []byte(connectorWith(t, "table.include.list", "${env:TABLES}"))}}
-	if _, err := debezium.Import(files, environment(), nil); err == nil || !strings.Contains(err.Error(), "TABLES is not set: set it") {
+	if _, err := debezium.Import(files, environment(), nil, bytea); err == nil || !strings.Contains(err.Error(), "TABLES is not set: set it") {
 		t.Errorf("a table's variable that is not set: %v", err)
 	}
 }

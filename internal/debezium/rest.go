@@ -118,5 +118,26 @@ func (c *conversion) harmful() {
 	for _, key := range c.keys("source.column.") {
 		c.problem(c.take(key), "would change columns of the outbox, and is not built into tailbox: let the application write what may be sent")
 	}
+	creates := true
+	if s := c.settings["source.topic.creation.enable"]; c.server || s != nil && strings.EqualFold(s.value, "false") {
+		creates = false // Debezium Server and such a worker make no topics either
+	}
+	for _, key := range c.keys("source.topic.creation.") {
+		if creates && key != "source.topic.creation.enable" {
+			c.problem(c.take(key), "tailbox makes no topics: make them with these settings before tailbox starts, as by kafka-topics --create, and remove this option")
+		}
+	}
+	c.modes()
+	c.comments()
 	c.ignore("messages without a table are not sent", "source.message.prefix.exclude.list")
+}
+
+// comments lists options that are comments by their names, as JSON has no others. Their text is not repeated.
+func (c *conversion) comments() {
+	for _, key := range c.keys("source.") {
+		name := strings.ToLower(strings.TrimPrefix(key, "source."))
+		if strings.HasPrefix(name, "//") || strings.HasPrefix(name, "#") || strings.HasPrefix(name, "_") || name == "comment" {
+			c.ignore("it is a comment", key)
+		}
+	}
 }

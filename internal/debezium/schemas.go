@@ -15,6 +15,9 @@ func (c *conversion) json(part, key string, schemas *setting, from string) {
 	}
 	c.out.set(1, "format."+part, "json", from)
 	literal, err := c.schema(part)
+	if c.untoldAgain(err) {
+		return
+	}
 	if err == nil {
 		why := "Debezium's default of " + c.prefixed(key+".schemas.enable")
 		if schemas != nil {
@@ -33,17 +36,17 @@ func (c *conversion) json(part, key string, schemas *setting, from string) {
 
 // schema is the literal of what is put around keys, values or headers.
 func (c *conversion) schema(part string) (string, error) {
+	placements := c.options["table.fields.additional.placement"]
+	if part == "value" && (c.expands() || strings.Contains(placements, "envelope")) {
+		return "", errors.New("that of an expanded payload or an envelope is not made here")
+	}
 	if err := c.describeTables(); err != nil {
 		return "", err
 	}
-	placements := c.options["table.fields.additional.placement"]
 	switch part {
 	case "key":
 		return c.column("table.field.event.key", "aggregateid")
 	case "value":
-		if strings.EqualFold(c.options["table.expand.json.payload"], "true") || strings.Contains(placements, "envelope") {
-			return "", errors.New("that of an expanded payload or an envelope is not made here")
-		}
 		return c.column("table.field.event.payload", "payload")
 	}
 	id, err := c.column("table.field.event.id", "id")
@@ -51,19 +54,15 @@ func (c *conversion) schema(part string) (string, error) {
 		return "", err
 	}
 	columns := map[string]json.RawMessage{}
-	name := c.options["table.field.event.id"]
-	if name == "" {
-		name = "id"
-	}
-	columns[name] = json.RawMessage(id)
+	columns[c.columnOf("table.field.event.id", "id")] = json.RawMessage(id)
 	for _, entry := range commas(placements) {
 		column, placement, _ := strings.Cut(entry, ":")
 		if column = strings.TrimSpace(column); !strings.HasPrefix(strings.TrimSpace(placement), "header") {
 			continue
 		}
-		literal, ok := c.schemas[column]
-		if !ok {
-			return "", noSchema(column)
+		literal, err := c.columnSchema(column)
+		if err != nil {
+			return "", err
 		}
 		columns[column] = json.RawMessage(literal)
 	}
@@ -77,29 +76,50 @@ func noSchema(column string) error {
 
 // column is the schema of the column that an option names.
 func (c *conversion) column(option, byDefault string) (string, error) {
-	name := c.options[option]
-	if name == "" {
-		name = byDefault
-	}
+	return c.columnSchema(c.columnOf(option, byDefault))
+}
+
+func (c *conversion) columnSchema(name string) (string, error) {
 	literal, ok := c.schemas[name]
-	if !ok {
+	switch {
+	case c.blind:
+		return "{}", nil
+	case !ok:
 		return "", noSchema(name)
 	}
 	return literal, nil
 }
 
+func (c *conversion) expands() bool {
+	return strings.EqualFold(c.options["table.expand.json.payload"], "true")
+}
+
+// A notAsked is why the tables' columns are not known.
+type notAsked struct{ error }
+
+// untoldAgain tells whether an error says once more that the tables' columns are not known.
+func (c *conversion) untoldAgain(err error) bool {
+	if _, ok := errors.AsType[notAsked](err); !ok {
+		return false
+	}
+	before := c.untold
+	c.untold = true
+	return before
+}
+
 // describeTables asks for the columns, once. Tables have to agree on them.
 func (c *conversion) describeTables() error {
-	if c.schemas != nil {
+	c.asked = true
+	if c.schemas != nil || c.blind {
 		return nil
 	}
 	if c.describe == nil || len(c.tables) == 0 {
-		return errors.New("the table's columns are not known")
+		return notAsked{errors.New("the table's columns are not known")}
 	}
 	for _, table := range c.tables {
 		schemas, err := c.describe(c.address, table)
 		if err != nil {
-			return err
+			return notAsked{err}
 		}
 		for column, literal := range c.schemas {
 			if schemas[column] != literal {

@@ -55,6 +55,7 @@ func (p *producer) sasl(protocol *setting) {
 	}
 	p.out.section(2, "sasl", jaas.key)
 	p.out.set(3, "mechanism", strings.ToLower(name), mechanism.key)
+	p.plain = name == "PLAIN" && protocol != nil && strings.EqualFold(protocol.value, "SASL_PLAINTEXT")
 	p.login(jaas)
 }
 

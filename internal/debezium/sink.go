@@ -1,6 +1,10 @@
 package debezium
 
-import "strings"
+import (
+	"net"
+	"strconv"
+	"strings"
+)
 
 // sink writes the sink.
 func (c *conversion) sink() {
@@ -41,17 +45,22 @@ func (c *conversion) http() {
 	c.out.set(2, "kind", "http", "debezium.sink.type")
 	if s := c.take("sink.http.url"); s != nil {
 		c.out.set(2, "url", quoted(s.value), s.key)
+		if strings.HasPrefix(s.value, "http://") && strings.Contains(s.value, "@") {
+			c.allowPlaintext(s.value)
+		}
 	} else {
 		c.missing("sink.http.url", "is missing: say where requests go")
 	}
 	if s := c.take("sink.http.batch.enabled"); s != nil && strings.EqualFold(s.value, "true") {
 		c.out.set(2, "format", "array", s.key)
 		size, from := c.text("sink.http.batch.max-size", "200")
+		c.number("sink.http.batch.max-size", size)
 		c.out.set(2, "max_batch", size, from)
 	} else {
 		c.out.set(2, "format", "single", "Debezium's default of debezium.sink.http.batch.enabled")
 	}
 	if s := c.take("sink.http.timeout.ms"); s != nil {
+		c.number("sink.http.timeout.ms", s.value)
 		c.out.set(2, "timeout", s.value+"ms", s.key)
 	}
 	for _, needed := range [][3]string{{"headers.prefix", "", "X-DEBEZIUM-"}, {"headers.encode.base64", "false", "true"}} {
@@ -72,4 +81,29 @@ func (c *conversion) http() {
 	c.out.set(2, "metadata_headers", "false", "no tailbox-* headers")
 	c.ignore("what fails is retried by tailbox's own policy, which parks it in the end; see retry", "sink.http.retries", "sink.http.retry.interval.ms")
 	c.ignore("there are no batches", "sink.http.batch.max-size")
+}
+
+// number refuses a value that is written as a number and is none.
+func (c *conversion) number(key, value string) {
+	if _, err := strconv.ParseUint(value, 10, 31); err != nil {
+		c.problem(c.settings[key], "must be a whole number")
+	}
+}
+
+// allowPlaintext allows credentials to go to servers without encryption, as Debezium sends them, if one of them is another machine.
+func (c *conversion) allowPlaintext(servers ...string) {
+	for _, server := range servers {
+		if _, rest, ok := strings.Cut(server, "://"); ok {
+			server = rest
+		}
+		server, _, _ = strings.Cut(server, "/")
+		server = server[strings.LastIndexByte(server, '@')+1:]
+		if host, _, err := net.SplitHostPort(server); err == nil {
+			server = host
+		}
+		if ip := net.ParseIP(strings.Trim(server, "[]")); !strings.EqualFold(server, "localhost") && (ip == nil || !ip.IsLoopback()) {
+			c.out.set(2, "allow_plaintext", "true", "as in Debezium, whoever listens on the network sees the credentials: use TLS, and remove this line")
+			return
+		}
+	}
 }

@@ -110,6 +110,13 @@ func (c *conversion) slot() {
 	publication, from := c.text("source.publication.name", "dbz_publication")
 	c.out.set(1, "publication", quoted(publication), from)
 	c.out.set(1, "take_over", "true", "go on from where that slot stands")
+	if s := c.take("source.slot.drop.on.stop"); s != nil {
+		if strings.EqualFold(s.value, "true") {
+			c.problem(s, "lets Debezium drop the slot when it stops, and with it what is committed until tailbox init: set it to false, let Debezium restart its task once, then stop it")
+		} else {
+			c.out.ignored(s.key, "the slot stays")
+		}
+	}
 	if s := c.take("source.slot.failover"); s != nil {
 		if s.value == "true" {
 			c.out.set(1, "failover", "true", s.key)
@@ -128,9 +135,11 @@ func (c *conversion) outboxTables() {
 		c.missing("source.table.include.list", "is missing, so that Debezium reads tables that are no outbox: name the outbox table, as in public.outbox")
 		return
 	}
-	action := c.settings["source.heartbeat.action.query"]
-	if action != nil {
-		c.tell(action)
+	action, signals := c.settings["source.heartbeat.action.query"], c.settings["source.signal.data.collection"]
+	for _, s := range []*setting{action, signals} {
+		if s != nil {
+			c.tell(s)
+		}
 	}
 	c.out.section(1, "tables", include.key)
 	for _, pattern := range commas(include.value) {
@@ -143,6 +152,10 @@ func (c *conversion) outboxTables() {
 			c.out.note(2, "left out: "+table+", which "+action.key+" writes to: an idle log is confirmed without it")
 			continue
 		}
+		if signals != nil && strings.EqualFold(signals.value, table) {
+			c.out.note(2, "left out: "+table+", which is the table of "+signals.key)
+			continue
+		}
 		c.tables = append(c.tables, table)
 		c.out.line(2, "- name: "+quoted(table), "")
 		c.out.set(3, "shape", "debezium", "")
@@ -151,7 +164,11 @@ func (c *conversion) outboxTables() {
 	switch {
 	case len(c.tables) > 0 || len(c.problems) > 0:
 	case len(commas(include.value)) > 0:
-		c.problem(include, "names no table but what the heartbeat writes to: add the outbox table or, if this is it, remove %s, because an idle log is confirmed without it", action.key)
+		own := action
+		if own == nil {
+			own = signals
+		}
+		c.problem(include, "names no table but what heartbeats and signals use: add the outbox table or, if this is it, remove %s, which tailbox does not need", own.key)
 	default:
 		c.problem(include, "names no outbox table: name it, as in public.outbox")
 	}

@@ -83,7 +83,7 @@ func TestImportHeartbeatTable(t *testing.T) {
 func TestImportHeartbeatTableAlone(t *testing.T) {
 	t.Parallel()
 	text := text(t, "server.properties") + "\ndebezium.source.table.include.list=inventory.outboxevent\ndebezium.source.heartbeat.action.query=INSERT INTO inventory.outboxevent DEFAULT VALUES\n"
-	_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(text)}}, environment(), nil)
+	_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(text)}}, environment(), nil, bytea)
 	if err == nil || !strings.Contains(err.Error(), "remove debezium.source.heartbeat.action.query") {
 		t.Errorf("error %v", err)
 	}

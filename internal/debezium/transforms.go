@@ -8,8 +8,10 @@ import (
 	"github.com/tailbox/tailbox/router"
 )
 
-// routerClass ends the names of both of Debezium's outbox event routers.
-const routerClass = "EventRouter"
+// routerClasses are Debezium's outbox event routers.
+func routerClasses() []string {
+	return []string{"io.debezium.transforms.outbox.EventRouter", "io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter"}
+}
 
 // router writes the options of the outbox event router.
 func (c *conversion) router() {
@@ -27,8 +29,9 @@ func (c *conversion) router() {
 		switch {
 		case class == nil:
 			c.problems = append(c.problems, &Problem{file: chain.file, line: chain.line, Key: chain.key, Value: name, Reason: "has no option type: remove it from the list, or name its class"})
-		case !strings.HasSuffix(class.value, routerClass):
-			c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox")
+		case !slices.Contains(routerClasses(), class.value):
+			c.problem(class, "this transformation would change the messages, and is not built into tailbox: do without it, or keep Debezium for this outbox; "+
+				"Debezium's outbox event router is %s", routerClasses()[0])
 		case found != "":
 			c.problem(class, "is a second outbox event router: split the configuration, one pipeline a router")
 		default:
@@ -66,9 +69,10 @@ func (c *conversion) routerOptions(prefix string) {
 		c.options[strings.Replace(name, "collection.", "table.", 1)] = s.value
 		c.out.set(1, name, quoted(s.value), s.key)
 	}
-	if expand {
-		c.out.note(1, "Nulls and empty arrays of payloads are kept. To drop them, as Debezium does by default, add")
-		c.out.note(1, "table.json.payload.null.behavior: ignore and table.json.payload.empty.array.behavior: ignore")
+	for _, name := range []string{"table.json.payload.null.behavior", "table.json.payload.empty.array.behavior"} {
+		if _, set := c.options[name]; expand && !set {
+			c.out.set(1, name, "ignore", "Debezium's default; remove the line to keep them")
+		}
 	}
 }
 
@@ -134,13 +138,15 @@ func (c *conversion) serverFormat(part string) {
 	switch name {
 	case "json", "jsonbytearray":
 		c.json(part, key, schemas, from)
-	case "simplestring", "binary":
+	case "simplestring":
 		c.out.set(1, key, name, from)
+	case "binary":
+		c.binary(part, key, from)
 	default:
 		s := c.settings[key]
 		c.problem(s, "this format is not built into tailbox: set it to json with %s.schemas.enable=false, or to simplestring or binary, which pass on the column's bytes", s.key)
 	}
-	c.ignore("it is an option of the converter, which is not needed", c.keys(key+".")...)
+	c.converterOptions(key)
 }
 
 func (c *conversion) connectFormat(part string) {
@@ -156,13 +162,15 @@ func (c *conversion) connectFormat(part string) {
 	switch class := s.value[strings.LastIndexByte(s.value, '.')+1:]; class {
 	case "StringConverter", "SimpleHeaderConverter":
 		c.out.set(1, "format."+part, "simplestring", s.key)
-	case "ByteArrayConverter", "BinaryDataConverter", "ByteBufferConverter":
+	case "ByteArrayConverter":
 		c.out.set(1, "format."+part, "binary", s.key)
+	case "BinaryDataConverter", "ByteBufferConverter":
+		c.binary(part, key, s.key)
 	case "JsonConverter":
 		c.json(part, key, c.take(key+".schemas.enable"), s.key)
 	default:
 		c.problem(s, "this converter is not built into tailbox: use org.apache.kafka.connect.json.JsonConverter with %s.schemas.enable=false, or "+
 			"org.apache.kafka.connect.storage.StringConverter or io.debezium.converters.BinaryDataConverter, which pass on the column's bytes", s.key)
 	}
-	c.ignore("it is an option of the converter, which is not needed", c.keys(key+".")...)
+	c.converterOptions(key)
 }

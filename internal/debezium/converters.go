@@ -1,0 +1,128 @@
+package debezium
+
+import (
+	"slices"
+	"strings"
+)
+
+// binary writes the format of a converter that passes bytes on, and has a delegate for everything else. Without a delegate, that stops Debezium.
+func (c *conversion) binary(part, key, from string) {
+	delegate := c.take(key + ".delegate.converter.type")
+	if delegate == nil {
+		c.out.set(1, "format."+part, "binary", from)
+		return
+	}
+	schemas := c.take(key + ".delegate.converter.type.schemas.enable")
+	c.converterOptions(key + ".delegate.converter.type")
+	switch delegate.value[strings.LastIndexByte(delegate.value, '.')+1:] {
+	case "StringConverter", "SimpleHeaderConverter", "ByteArrayConverter":
+		c.out.set(1, "format."+part, "binary", from+", "+delegate.key)
+		return
+	case "JsonConverter":
+	default:
+		c.problem(delegate, "this converter is not built into tailbox: use org.apache.kafka.connect.storage.StringConverter, or org.apache.kafka.connect.json.JsonConverter "+
+			"with schemas.enable=false")
+		return
+	}
+	columns := map[string]string{"key": c.columnOf("table.field.event.key", "aggregateid"), "value": c.columnOf("table.field.event.payload", "payload")}
+	if columns[part] == "" {
+		c.problem(delegate, "would write headers in different forms: set %s to org.apache.kafka.connect.storage.SimpleHeaderConverter once what reads the messages takes them so", key)
+		return
+	}
+	err := c.describeTables()
+	switch {
+	case c.untoldAgain(err):
+	case err != nil:
+		c.problem(delegate, "writes column %s unless it is a bytea, but %v: let the import reach the database, or remove this option if it is one", columns[part], err)
+	case c.blind, strings.Contains(c.schemas[columns[part]], `"type":"bytes"`):
+		c.out.set(1, "format."+part, "binary", from+", the column is a bytea now")
+	default:
+		c.json(part, key+".delegate.converter.type", schemas, delegate.key)
+	}
+}
+
+// columnOf is the column that an option of the router names.
+func (c *conversion) columnOf(option, byDefault string) string {
+	if name := c.options[option]; name != "" {
+		return name
+	}
+	return byDefault
+}
+
+// modes refuses modes of times and decimals if a column is placed that they may be about.
+func (c *conversion) modes() {
+	for _, mode := range []struct {
+		key, want string
+		harmless  []string
+	}{{"source.time.precision.mode", "adaptive", []string{"adaptive"}}, {"source.decimal.handling.mode", "precise", []string{"precise", "string"}}} {
+		s := c.settings[mode.key]
+		if s == nil || s.used || containsFold(mode.harmless, s.value) {
+			continue
+		}
+		var placed []string
+		for _, entry := range commas(c.options["table.fields.additional.placement"]) {
+			column, _, _ := strings.Cut(entry, ":")
+			placed = append(placed, strings.TrimSpace(column))
+		}
+		if len(placed) == 0 {
+			continue // it is listed as without effect
+		}
+		c.take(mode.key)
+		err := c.describeTables()
+		if c.untoldAgain(err) {
+			continue
+		}
+		if err != nil {
+			c.problem(s, "changes how columns %s are sent if they are of such a type, but %v: let the import reach the database, or set it to %s", strings.Join(placed, ", "), err, mode.want)
+			continue
+		}
+		others := slices.DeleteFunc(placed, func(column string) bool { _, err := c.columnSchema(column); return err == nil })
+		if len(others) > 0 {
+			c.problem(s, "may change how column %s is sent, and is not built into tailbox: set it to %s once what reads the messages takes it so, or remove the option if no column that is placed is of such a type",
+				strings.Join(others, ", "), mode.want)
+			continue
+		}
+		c.out.ignored(s.key, "no column of such a type is placed")
+	}
+}
+
+// converterOptions goes through what is left of a converter's options.
+func (c *conversion) converterOptions(key string) {
+	for _, option := range c.keys(key + ".") {
+		s := c.take(option)
+		why := ""
+		switch name := strings.TrimPrefix(option, key+"."); name {
+		case "schemas.enable", "schemas.cache.size", "converter.type":
+			why = "it changes nothing here"
+		case "schema.registry.url":
+			why = "this converter asks no registry"
+		case "encoding", "converter.encoding":
+			if containsFold([]string{"UTF8", "UTF-8"}, s.value) {
+				why = "it is at its default"
+				break
+			}
+			c.problem(s, "would send texts in another encoding, and is not built into tailbox: set it to UTF-8")
+		case "decimal.format":
+			if strings.EqualFold(s.value, "BASE64") {
+				why = "it is at its default"
+				break
+			}
+			c.problem(s, "would change how decimals are written, and is not built into tailbox, which writes them as text: remove it, if no column of a decimal type is sent")
+		case "replace.null.with.default":
+			if strings.EqualFold(s.value, "false") {
+				why = "NULL is sent as null"
+				break
+			}
+			c.problem(s, "would send a column's default in place of NULL, and is not built into tailbox: set it to false, or remove it, if no column that is sent has a default")
+		case "class":
+			c.problem(s, "replaces the converter of %s: remove it, and set %s to json, simplestring or binary", c.prefixed(key), c.prefixed(key))
+		case "delegate.converter.type", "delegate.converter.type.schemas.enable":
+			why = "this converter has no delegate"
+		default:
+			c.problem(s, "is no option of this converter that is known to change nothing: remove it, if the messages do not depend on it")
+		}
+		if why != "" {
+			c.out.ignored(s.key, why)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package debezium_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/internal/debezium"
+)
+
+// served is Debezium Server's configuration with more lines, and connected a connector's, with lines of JSON.
+func served(t *testing.T, lines ...string) []debezium.File {
+	t.Helper()
+	return []debezium.File{{Name: "f", Data: []byte(text(t, "server.properties") + strings.Join(lines, "\n") + "\n")}}
+}
+
+func connected(t *testing.T, options string) []debezium.File {
+	t.Helper()
+	return []debezium.File{{Name: "c", Data: []byte(strings.Replace(text(t, "connector.json"), `"tasks.max": 1`, options, 1))},
+		{Name: "w", Data: []byte(text(t, "worker.properties"))}}
+}
+
+// TestImportRefusesLoss: what would lose messages or change them is refused with its key, its value and what to do, or honoured.
+func TestImportRefusesLoss(t *testing.T) {
+	t.Parallel()
+	swap := func(old, with string) []debezium.File {
+		f := connected(t, `"tasks.max": 1`)
+		f[0].Data = []byte(strings.Replace(string(f[0].Data), old, with, 1))
+		return f
+	}
+	const payload = `"value.converter": "io.debezium.converters.BinaryDataConverter"`
+	for name, c := range map[string]struct {
+		files []debezium.File
+		want  []string
+	}{
+		"the slot is dropped":      {served(t, "debezium.source.slot.drop.on.stop=true"), []string{`debezium.source.slot.drop.on.stop "true"`, "set it to false"}},
+		"a connector's slot":       {connected(t, `"slot.drop.on.stop": true`), []string{`slot.drop.on.stop "true"`, "set it to false"}},
+		"a class for the value":    {served(t, "debezium.format.value.class=io.acme.Avro"), []string{`debezium.format.value.class "io.acme.Avro"`, "set debezium.format.value to"}},
+		"a class for the header":   {served(t, "debezium.format.header.class=io.acme.Avro"), []string{`debezium.format.header.class "io.acme.Avro"`}},
+		"an unknown option":        {served(t, "debezium.format.value.frobnicate=1"), []string{`debezium.format.value.frobnicate "1"`, "remove it"}},
+		"decimals as numbers":      {connected(t, `"key.converter": "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false", "key.converter.decimal.format": "NUMERIC"`), []string{`decimal.format "NUMERIC"`, "remove it"}},
+		"defaults for NULL":        {connected(t, `"key.converter": "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false", "key.converter.replace.null.with.default": "true"`), []string{"replace.null.with.default", "set it to false"}},
+		"another encoding":         {connected(t, `"key.converter": "org.apache.kafka.connect.storage.StringConverter", "key.converter.encoding": "UTF-16"`), []string{`encoding "UTF-16"`, "UTF-8"}},
+		"an unknown delegate":      {swap("org.apache.kafka.connect.json.JsonConverter", "io.acme.Avro"), []string{`value.converter.delegate.converter.type "io.acme.Avro"`}},
+		"a delegate for headers":   {connected(t, `"header.converter": "io.debezium.converters.BinaryDataConverter", "header.converter.delegate.converter.type": "org.apache.kafka.connect.json.JsonConverter"`), []string{"header.converter.delegate.converter.type", "SimpleHeaderConverter"}},
+		"another router":           {swap("io.debezium.transforms.outbox.EventRouter", "com.acme.connect.OutboxEventRouter"), []string{`transforms.outbox.type "com.acme.connect.OutboxEventRouter"`, "io.debezium.transforms.outbox.EventRouter"}},
+		"topics that are made":     {connected(t, `"topic.creation.default.partitions": 6, "topic.creation.default.replication.factor": 3`), []string{`topic.creation.default.partitions "6"`, `topic.creation.default.replication.factor "3"`, "make them with these settings"}},
+		"a time that is no number": {served(t, "debezium.sink.type=http", "debezium.sink.http.url=http://h/", "debezium.sink.http.headers.prefix=", "debezium.sink.http.headers.encode.base64=false", `debezium.sink.http.timeout.ms=5000ms\n    url: http://evil/ #`), []string{"debezium.sink.http.timeout.ms", "must be a whole number"}},
+		"times of another form":    {served(t, "debezium.source.time.precision.mode=connect", "debezium.transforms.outbox.table.fields.additional.placement=at:header"), []string{`debezium.source.time.precision.mode "connect"`, "column at", "set it to adaptive"}},
+		"decimals of another form": {served(t, "debezium.source.decimal.handling.mode=double", "debezium.transforms.outbox.table.fields.additional.placement=price:header"), []string{`debezium.source.decimal.handling.mode "double"`, "column price"}},
+	} {
+		_, err := debezium.Import(c.files, environment(), nil, bytea)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %v, want one with %q", name, err, want)
+			}
+		}
+		if strings.Contains(err.Error(), "\n") != (name == "topics that are made") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, c := range map[string]struct {
+		files []debezium.File
+		want  []string
+	}{
+		"the slot stays":           {served(t, "debezium.source.slot.drop.on.stop=false"), nil},
+		"defaults of a converter":  {connected(t, `"key.converter": "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false", "key.converter.decimal.format": "BASE64", "key.converter.replace.null.with.default": "false"`), []string{"format.key: json"}},
+		"a delegate for text":      {swap("org.apache.kafka.connect.json.JsonConverter", "org.apache.kafka.connect.storage.StringConverter"), []string{"format.value: binary"}},
+		"no delegate":              {swap(`"value.converter.delegate.converter.type": "org.apache.kafka.connect.json.JsonConverter"`, `"tombstones.on.delete": "false"`), []string{"format.value: binary"}},
+		"another converter":        {swap(payload, `"value.converter": "org.apache.kafka.connect.storage.StringConverter"`), []string{"format.value: simplestring"}},
+		"topics that nobody makes": {append(connected(t, `"topic.creation.default.partitions": 6`), debezium.File{Name: "x", Data: []byte("topic.creation.enable=false\n")}), nil},
+		"times without a column":   {connected(t, `"time.precision.mode": "connect"`), nil},
+		"decimals as text":         {served(t, "debezium.source.decimal.handling.mode=string"), nil},
+		"nulls and empty arrays":   {served(t, ""), []string{"table.json.payload.null.behavior: ignore", "table.json.payload.empty.array.behavior: ignore"}},
+		"nulls that are kept": {served(t, "debezium.transforms.outbox.table.json.payload.null.behavior=optional_bytes"),
+			[]string{`table.json.payload.null.behavior: "optional_bytes"`, "table.json.payload.empty.array.behavior: ignore"}},
+		"comments": {connected(t, `"//": "long text", "_comment2": "long text", "tasks.max": 1`), nil},
+		"signals":  {served(t, "debezium.source.signal.data.collection=public.signals", "debezium.source.table.include.list=inventory.outboxevent,public.signals"), []string{`- name: "inventory.outboxevent"`}},
+	} {
+		yaml, err := debezium.Import(c.files, environment(), nil, bytea)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range c.want {
+			if !has(string(yaml), want) {
+				t.Errorf("%s: no %s in\n%s", name, want, yaml)
+			}
+		}
+		if strings.Contains(string(yaml), "long text") || strings.Contains(string(yaml), `name: "public.signals"`) {
+			t.Errorf("%s:\n%s", name, yaml)
+		}
+	}
+}
+
+// TestImportDelegates: what is no bytea goes through the converter's delegate, so the column decides.
+func TestImportDelegates(t *testing.T) {
+	t.Parallel()
+	const key = `"key.converter": "io.debezium.converters.ByteBufferConverter", "key.converter.delegate.converter.type": "org.apache.kafka.connect.json.JsonConverter", "key.converter.delegate.converter.type.schemas.enable": "false"`
+	for literal, want := range map[string]string{`{"type":"string","optional":false}`: "format.key: json", `{"type":"bytes","optional":false}`: "format.key: binary"} {
+		yaml, err := debezium.Import(connected(t, key), environment(), nil, func(string, string) (map[string]string, error) {
+			return map[string]string{"aggregateid": literal, "payload": `{"type":"bytes","optional":true}`}, nil
+		})
+		if err != nil || !has(string(yaml), want) {
+			t.Errorf("%s: no %s: %v\n%s", literal, want, err, yaml)
+		}
+	}
+}
+
+// TestImportAsksLast: everything that is wrong with the files is told in one go, before the database is asked; and that it cannot be asked is told once.
+func TestImportAsksLast(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for line := range strings.Lines(text(t, "server.properties")) {
+		if !strings.HasPrefix(line, "debezium.format.") && !strings.Contains(line, "expand.json") {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	all := strings.Join(lines, "\n") + "\n"
+	asked := 0
+	describe := func(string, string) (map[string]string, error) { asked++; return nil, errors.New("connection refused") }
+	_, err := debezium.Import([]debezium.File{{Name: "f", Data: []byte(all + "debezium.source.slot.drop.on.stop=true\ndebezium.source.unheard.of=1\n")}}, environment(), nil, describe)
+	if err == nil || asked != 0 || strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "drop.on.stop") || !strings.Contains(err.Error(), "unheard.of") {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	_, err = debezium.Import([]debezium.File{{Name: "f", Data: []byte(all)}}, environment(), nil, describe)
+	if err == nil || strings.Count(err.Error(), "connection refused") != 1 {
+		t.Errorf("a database that cannot be asked: %v", err)
+	}
+}
+
+// TestImportUnreadVariables: a variable from which Debezium Server takes an option is taken too, or named.
+func TestImportUnreadVariables(t *testing.T) {
+	t.Parallel()
+	names := []string{"DEBEZIUM_SOURCE_BINARY_HANDLING_MODE", "DEBEZIUM_SOURCE_COLUMN_EXCLUDE_LIST", "DEBEZIUM_SOURCE_SLOT_NAME", "DEBEZIUM_VERSION", "DEBEZIUM_SINK_PORT_8080_TCP_ADDR",
+		"DEBEZIUM_SINK_SERVICE_HOST", "DEBEZIUM_SOURCE_SCHEMA", "PATH"}
+	_, err := debezium.Import(served(t, "debezium.source.schema.include.list=${DEBEZIUM_SOURCE_SCHEMA:inventory}"), environment("DEBEZIUM_SOURCE_SLOT_NAME", "s"), names, bytea)
+	if err == nil || strings.Count(err.Error(), "\n") != 1 || !strings.Contains(err.Error(), "$DEBEZIUM_SOURCE_BINARY_HANDLING_MODE") || !strings.Contains(err.Error(), "$DEBEZIUM_SOURCE_COLUMN_EXCLUDE_LIST") ||
+		!strings.Contains(err.Error(), "write that option into the file") {
+		t.Errorf("%v", err)
+	}
+	if _, err := debezium.Import(connected(t, `"tasks.max": 1`), environment(), names, bytea); err != nil {
+		t.Errorf("Kafka Connect reads no variables: %v", err)
+	}
+}
+
+// TestImportAllowsPlaintext: credentials that Debezium sends in the clear to another machine go on doing so, and a comment says it.
+func TestImportAllowsPlaintext(t *testing.T) {
+	t.Parallel()
+	kafka := func(protocol, mechanism, brokers string) []debezium.File {
+		return connected(t, `"producer.override.security.protocol": "`+protocol+`", "producer.override.sasl.mechanism": "`+mechanism+`", "producer.override.bootstrap.servers": "`+brokers+
+			`", "producer.override.sasl.jaas.config": "x required username='u' password='p';"`)
+	}
+	nats := func(url string) []debezium.File {
+		return served(t, "debezium.sink.type=nats-jetstream", "debezium.sink.nats-jetstream.url="+url, "debezium.sink.nats-jetstream.auth.user=u", "debezium.sink.nats-jetstream.auth.password=p")
+	}
+	http := func(url string) []debezium.File {
+		return served(t, "debezium.sink.type=http", "debezium.sink.http.url="+url, "debezium.sink.http.headers.prefix=", "debezium.sink.http.headers.encode.base64=false")
+	}
+	for name, c := range map[string]struct {
+		files []debezium.File
+		want  bool
+	}{
+		"kafka": {kafka("SASL_PLAINTEXT", "PLAIN", "k:9092"), true}, "kafka here": {kafka("SASL_PLAINTEXT", "PLAIN", "127.0.0.1:9092,localhost:1"), false},
+		"kafka with TLS": {kafka("SASL_SSL", "PLAIN", "k:9092"), false}, "kafka with SCRAM": {kafka("SASL_PLAINTEXT", "SCRAM-SHA-256", "k:9092"), false},
+		"nats": {nats("nats://n:4222"), true}, "nats here": {nats("nats://localhost:4222"), false}, "nats with TLS": {nats("tls://n:4222"), false},
+		"http": {http("http://u:p@h/x"), true}, "http without a password": {http("http://h/x"), false}, "https": {http("https://u:p@h/x"), false}, "http here": {http("http://u:p@[::1]:80/x"), false},
+	} {
+		yaml, err := debezium.Import(c.files, environment(), nil, bytea)
+		if err != nil || has(string(yaml), "allow_plaintext: true") != c.want || c.want && !strings.Contains(string(yaml), "  # as in Debezium") {
+			t.Errorf("%s: %v\n%s", name, err, yaml)
+		}
+	}
+}
