@@ -16,6 +16,9 @@
 // Servers that lie are the other half: in the place of each kind of destination, one that is slow, endless, huge, speaks another protocol, falls silent amid an
 // answer, or refuses everything. When the good server is back, everything arrives, and nothing has died but what the server refused while it took others.
 //
+// Plain go test runs a quick variant; with the build tag e2e, as "make e2e" has it, each database writes 20,000 hostile rows for each kind of sink, and every lie
+// is told.
+//
 // Environment:
 //
 //	TAILBOX_HOSTILE_SEED  seed of the rows; each test prints its own

@@ -46,7 +46,7 @@ func (s *stage) lie(l *liar, name string, lie lie) {
 	l.tell(nil)
 	s.bed.MustCommand("sink", "resume", "out")
 	good := time.Now()
-	if missing := s.within(10*time.Second, s.missingGood); missing != "" {
+	if missing := s.within(10*time.Second, 20*time.Millisecond, s.missingGood); missing != "" {
 		s.tb.Fatalf("10 s after %s: %s", name, missing)
 	}
 	s.checkSize()

@@ -4,8 +4,11 @@ package hostile
 
 import "time"
 
-// Plain go test tells about so many lies of each kind of server, for so long.
+// Plain go test runs a quick variant.
 const (
-	shortLies = 4
-	lieFor    = time.Second
+	quick       = true
+	many, mixed = 20, 40      // rows of a round
+	decided     = time.Minute // in which every hostile row ends
+	shortLies   = 4           // about so many lies of each kind of server
+	lieFor      = time.Second // how long each lasts
 )

@@ -72,9 +72,13 @@ func newStage(tb testing.TB, kind, retry string, dest *destination) *stage {
 	return s
 }
 
-// write writes the rows of a round, good ones among them.
-func (s *stage) write(plan Plan) {
+// write writes the rows of a round, good ones among them. With kill, the relay is killed somewhere amid them.
+func (s *stage) write(plan Plan, kill bool) {
 	s.tb.Helper()
+	killAt, refused := 0, 0
+	if kill {
+		killAt = 1 + s.rand.IntN(200+plan.Many+plan.Mixed)
+	}
 	s.round++
 	s.logged, s.before = s.logSize(), len(s.hostile)+len(s.good)
 	every := max(1, (250+plan.Many+plan.Mixed)/goodRows)
@@ -87,11 +91,16 @@ func (s *stage) write(plan Plan) {
 		if n++; n%every == 0 && good < goodRows {
 			writeGood()
 		}
+		if n == killAt {
+			s.kill()
+		}
 		if _, set := row.Text["topic"]; !set {
 			row.set("topic", s.dest.topic)
 		}
 		if err := s.table.insert(s.tb.Context(), &row); err != nil {
-			s.refused++
+			if refused++; refused > 60+n/10 {
+				return fmt.Errorf("the database has refused %d of %d rows: %w", refused, n, err)
+			}
 			return s.tb.Context().Err()
 		}
 		row.shrink()
@@ -104,6 +113,7 @@ func (s *stage) write(plan Plan) {
 	for good < goodRows {
 		writeGood()
 	}
+	s.refused += refused
 }
 
 // writeGood writes the i-th good row of the round.
@@ -168,7 +178,9 @@ func (s *stage) stop() {
 func (s *stage) check() {
 	s.tb.Helper()
 	s.bed.Eventually(10*time.Second, s.missingGood)
-	s.bed.Eventually(time.Minute, s.undecided)
+	if missing := s.within(decided, time.Second/4, s.undecided); missing != "" {
+		s.tb.Fatalf("after %v: %s", decided, missing)
+	}
 	s.checkSize()
 }
 
@@ -186,9 +198,9 @@ func (s *stage) checkSize() {
 }
 
 // within asks until nothing is missing, or most is over, and returns what is missing then.
-func (s *stage) within(most time.Duration, ask func() string) string {
+func (s *stage) within(most, every time.Duration, ask func() string) string {
 	deadline := time.After(most)
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		missing := ask()
@@ -277,7 +289,7 @@ func (s *stage) fate(row *Row, times int, p *parked) string {
 
 // waits tells whether a row is retried because nobody has made its topic, which is no message's fault.
 func (p *parked) waits(row *Row) bool {
-	return p.state == "retrying" && p.class == "misconfigured" && slices.Contains(row.Hostile, "topic")
+	return p.state != "dead" && p.class == "misconfigured" && slices.Contains(row.Hostile, "topic")
 }
 
 // openTopics makes topics that rows were waiting for, and wants these rows to leave tailbox_parked.
@@ -300,7 +312,7 @@ func (s *stage) openTopics() {
 	n := s.dest.open(topics)
 	s.waited = len(waiting)
 	s.bed.MustCommand("sink", "resume", "out")
-	s.bed.Eventually(time.Minute, func() string {
+	s.bed.Eventually(decided, func() string {
 		find := finder(s.parked())
 		for _, row := range waiting[:n] {
 			if p := find(row); p != nil {
