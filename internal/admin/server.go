@@ -1,5 +1,5 @@
 // Package admin is what tailbox tells the outside over HTTP: metrics for Prometheus, built from the relay's events, and
-// health. Later handlers go behind the token; /metrics, /healthz and /readyz never do.
+// health. Later handlers go behind the token; /metrics, /healthz and /readyz never do, but /readyz says why to this machine and with the token alone.
 package admin
 
 import (
@@ -21,7 +21,7 @@ import (
 type Config struct {
 	// Listen is an address, host:port.
 	Listen string
-	// Token, if not "", is asked for as a bearer token by everything but metrics and health.
+	// Token, if not "", is asked for as a bearer token by everything but metrics and health, and by the reason that /readyz tells.
 	Token string
 	// Gatherer holds the metrics.
 	Gatherer prometheus.Gatherer
@@ -83,9 +83,10 @@ func handler(c Config) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn)}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ok, text, why := c.Ready()
-		if why != "" {
+		// Why may name the database's user, name and host.
+		if why != "" && (here(r) || authorized(c.Token, r)) {
 			text += ": " + why
 		}
 		if !ok {
@@ -98,14 +99,29 @@ func handler(c Config) http.Handler {
 	return mux
 }
 
-// guard lets a request pass that brings the token; the comparison takes the same time however much of it is right.
+// authorized tells whether a request brings the token; the comparison takes the same time however much of it is right.
+func authorized(token string, r *http.Request) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
+}
+
+// here tells whether a request comes from this machine, and no proxy on it says that it passes one on.
+func here(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	ip := net.ParseIP(host)
+	if err != nil || ip == nil || !ip.IsLoopback() {
+		return false
+	}
+	return r.Header.Get("Forwarded") == "" && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("X-Real-Ip") == "" && r.Header.Get("Via") == ""
+}
+
+// guard lets a request pass that brings the token.
 func guard(token string, next http.Handler) http.Handler {
 	if token == "" {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1 {
+		if !authorized(token, r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="tailbox"`)
 			answer(w, http.StatusUnauthorized, "send the token of admin.token as a bearer token")
 			return

@@ -222,6 +222,9 @@ func readSinks(top *Section) []Sink {
 	return sinks
 }
 
+// placeholder matches tokens that are there to be replaced.
+var placeholder = regexp.MustCompile(`(?i)^<?(change|replace)[-_ ]?(me|this|it)>?$`)
+
 func readAdmin(s *Section) Admin {
 	if s == nil {
 		return Admin{Listen: defaultListen}
@@ -241,7 +244,10 @@ func readAdmin(s *Section) Admin {
 		s.Add("listen", a.Listen, "must have a port from 1 to 65535, or 0 for any that is free")
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.Token == "" {
-		s.Add("listen", a.Listen, "is not a loopback address, so admin.token must be set: whoever reaches it could replay or drop messages")
+		s.Add("listen", a.Listen, "is not a loopback address, so admin.token must be set: with it alone, /readyz tells other machines why the relay is not ready")
+	}
+	if placeholder.MatchString(a.Token) {
+		s.Add("token", "", "is a placeholder of an example, which everybody knows: set a token of your own, such as the output of openssl rand -hex 24")
 	}
 	return a
 }
