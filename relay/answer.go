@@ -220,6 +220,7 @@ func (e *engine) onFailure(c *call, l *lane, err error, left int, now time.Time)
 	case class == sink.ClassThrottled:
 		e.putOff(l, l.sink.throttled.Sub(now))
 	case whole && len(c.ds) > 1:
+		e.logFailure(l.sink, head, len(c.ds), class, err, now)
 		if c.sink.breakerOf(c.to).fails() && l.suspect == nil { // it says nothing about these messages
 			e.putOff(l, c.sink.untilProbe(c.to, now))
 			return
@@ -245,7 +246,7 @@ func (e *engine) judgeFailure(c *call, l *lane, class sink.Class, err error, now
 	}
 	f := &failure{class: class.String(), err: err.Error()}
 	head.last, head.failed = f, checkpoint.Failure{Epoch: s.epoch, Call: s.number}
-	e.logFailure(s, head, class, err, now)
+	e.logFailure(s, head, 1, class, err, now)
 	spent := head.spent >= most && e.policy(head) != router.KeepOn
 	if class == sink.ClassPermanent || j.ends && spent {
 		e.failHead(l, f, now)

@@ -10,7 +10,7 @@ import (
 // order; no message dies because of it. It is pure: the time is an argument. The zero value is closed.
 //
 //	state    what may be sent                      leaves it
-//	closed   everything                            to resting: breakerCalls calls in a row delivered nothing
+//	closed   everything                            to resting: calls in a row delivered nothing
 //	resting  nothing                               to probing: the time of the next round has come
 //	probing  probesPerRound heads, each in a call  to resting: all of them were sent
 //	                                               of its own
@@ -18,9 +18,10 @@ import (
 // A delivery, an answer that is permanent, an operator, or nothing left to send closes it.
 type breaker struct {
 	state    breakerState
-	failures int  // calls in a row that delivered nothing
-	first    any  // whose the first of them was: the lane, or the destination
-	several  bool // there were others
+	failures int       // calls in a row that delivered nothing
+	began    time.Time // when the first of them did
+	first    any       // whose it was: the lane, or the destination
+	several  bool      // there were others
 	// delivered is when the destination last took a message.
 	delivered time.Time
 	since     time.Time     // when it left closed
@@ -41,7 +42,11 @@ const (
 )
 
 const (
-	breakerCalls   = 5
+	breakerCalls = 5
+	// Fewer calls open it if they took longer and their answers speak of the destination: a single lane tries ever more seldom.
+	breakerLongCalls = 3
+	breakerLong      = 2 * time.Second
+
 	breakerQuiet   = time.Second // without a delivery
 	probesPerRound = 8
 	probeMinWait   = time.Second
@@ -60,16 +65,22 @@ func (b *breaker) failed(now time.Time, from any, several, others bool, class si
 		return false
 	}
 	if b.failures == 0 {
-		b.first, b.several = from, false
+		b.began, b.first, b.several = now, from, false
 	}
 	b.several = b.several || several || b.first != from
 	b.failures++
-	if b.failures < breakerCalls || others && !b.several || now.Sub(b.delivered) < breakerQuiet {
+	if !b.enough(now) || others && !b.several || now.Sub(b.delivered) < breakerQuiet {
 		return false
 	}
 	b.state, b.since, b.wait, b.left = breakerResting, now, probeMinWait, 0
 	b.schedule(now)
 	return true
+}
+
+// enough tells whether so many calls in a row have failed that the destination may.
+func (b *breaker) enough(now time.Time) bool {
+	speaks := b.class == sink.ClassUnavailable || b.class == sink.ClassUnreachable
+	return b.failures >= breakerCalls || speaks && b.failures >= breakerLongCalls && now.Sub(b.began) >= breakerLong
 }
 
 // schedule sets the time of the next round.

@@ -46,6 +46,35 @@ func TestBreakerCallOfSeveralLanes(t *testing.T) {
 	}
 }
 
+// A single lane tries ever more seldom: if the answers speak of the destination, three calls over two seconds are enough.
+func TestBreakerOfASlowLane(t *testing.T) {
+	t.Parallel()
+	now, a := time.Unix(1000, 0), &lane{}
+	for class, want := range map[sink.Class]int{sink.ClassUnavailable: 3, sink.ClassUnreachable: 3, sink.ClassRejected: 5, sink.ClassMisconfigured: 5} {
+		for _, pause := range []time.Duration{breakerLong / 2, breakerLong/2 - 1} {
+			var br breaker
+			calls := 1
+			for ; !br.failed(now.Add(time.Duration(calls-1)*pause), a, false, false, class, "no"); calls++ {
+				if calls > 10 {
+					t.Fatalf("%v: did not open", class)
+				}
+			}
+			if pause < breakerLong/2 { // the third is too soon
+				want = max(want, 4)
+			}
+			if calls != want {
+				t.Errorf("%v, a call every %v: opened by call %d, want %d", class, pause, calls, want)
+			}
+		}
+	}
+	var br breaker
+	for i := range 20 {
+		if br.fail(now.Add(time.Duration(i)*breakerLong), a, true) {
+			t.Fatal("opened by one lane though others are active")
+		}
+	}
+}
+
 // A destination that delivered a moment ago does not fail as a whole, however many calls fail in a row.
 func TestBreakerWantsASecondWithoutADelivery(t *testing.T) {
 	t.Parallel()

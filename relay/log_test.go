@@ -38,3 +38,30 @@ func TestLongTypeIsCutInTheLog(t *testing.T) {
 		}
 	})
 }
+
+// A call of several messages that fails as a whole is logged at once, not when the message that fails is found.
+func TestFailedCallIsLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls, done := 0, make(chan struct{})
+		to := bounded{answering{func(_ context.Context, ds []*sink.Delivery) []error {
+			if calls++; calls > 1 {
+				if calls == 2 {
+					close(done)
+				}
+				return nil
+			}
+			errs := make([]error, len(ds))
+			for i := range errs {
+				errs[i] = sink.Whole(sink.Unavailable(errors.New("timeout")))
+			}
+			return errs
+		}}, sink.Limits{Batch: 10, Run: 10, Concurrency: 1}}
+		var log bytes.Buffer
+		r := relayOther(t, emitting(messages(10)), to, &shelf{}, func(c *relay.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		runUntil(t, r, done, time.Minute, "the next call")
+		if text := log.String(); strings.Count(text, "delivery failed") != 1 || !strings.Contains(text, "class=unavailable error=timeout messages=10 ") {
+			t.Errorf("log: %s", text)
+		}
+	})
+}

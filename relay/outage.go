@@ -131,14 +131,15 @@ func (s *sinkState) waiting() int {
 	return n
 }
 
-// logFailure logs the failure of a message, once a sink a minute: what fails next says the same, or shows in the metrics.
-func (e *engine) logFailure(s *sinkState, d *delivery, class sink.Class, err error, now time.Time) {
+// logFailure logs the failure of a message, or of a call of several whose first it is, once a sink a minute: what fails next says the same, or
+// shows in the metrics.
+func (e *engine) logFailure(s *sinkState, d *delivery, messages int, class sink.Class, err error, now time.Time) {
 	if !s.outage.failure.IsZero() && now.Sub(s.outage.failure) < outageLog {
 		return
 	}
 	s.outage.failure = now
 	e.log.Warn("delivery failed", "sink", s.name, "destination", outbox.Shorten(d.Destination.Name), "type", outbox.Shorten(d.Message.Type), "id", outbox.Shorten(d.Message.ID),
-		"class", class.String(), "error", outbox.Shorten(err.Error()), "tries", d.tries)
+		"class", class.String(), "error", outbox.Shorten(err.Error()), "messages", messages, "tries", d.tries)
 }
 
 // logPermanent warns of a destination that refuses message after message for good.
