@@ -38,8 +38,9 @@ type failing struct {
 type fault struct {
 	mu    sync.Mutex
 	on    bool
-	first time.Time // request that failed
-	tries int       // the highest attempt among those that failed
+	after time.Duration // from a request to its answer
+	first time.Time     // answer that was a failure
+	tries int           // the highest attempt among the requests that failed
 }
 
 func (f *fault) set(on bool) {
@@ -56,7 +57,7 @@ func (f *fault) strikes(ds ...Delivery) bool {
 		return false
 	}
 	if f.first.IsZero() {
-		f.first = time.Now()
+		f.first = time.Now().Add(f.after)
 	}
 	for _, d := range ds {
 		f.tries = max(f.tries, d.Attempt)
@@ -64,12 +65,14 @@ func (f *fault) strikes(ds ...Delivery) bool {
 	return true
 }
 
-// seen returns when the first request failed, the zero time if none has, and the highest attempt among them.
+// seen returns when the first request was answered by a failure, the zero time if none has, and the highest attempt among them.
 func (f *fault) seen() (first time.Time, tries int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.first, f.tries
 }
+
+const outageTimeout = 2 * time.Second
 
 func outageKinds() []outageKind {
 	none := Answer{Drop: true}
@@ -99,6 +102,9 @@ func httpOutage(format string, a Answer) func(t *testing.T) *failing {
 	return func(t *testing.T) *failing {
 		t.Helper()
 		f := &failing{ledger: NewLedger(format), catchUp: func() {}}
+		if a.Hang {
+			f.after = outageTimeout
+		}
 		endpoint := NewEndpoint(t, f.ledger)
 		endpoint.Answer(func(q Request) Answer {
 			if f.strikes(q.Deliveries...) {
@@ -106,7 +112,7 @@ func httpOutage(format string, a Answer) func(t *testing.T) *failing {
 			}
 			return Answer{}
 		})
-		f.sink = fmt.Sprintf("{kind: http, url: %q, format: %s, timeout: 2s}", endpoint.URL(false), format)
+		f.sink = fmt.Sprintf("{kind: http, url: %q, format: %s, timeout: %v}", endpoint.URL(false), format, outageTimeout)
 		f.begin, f.restore = func() { f.set(true) }, func() { f.set(false) }
 		return f
 	}

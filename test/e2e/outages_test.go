@@ -76,7 +76,7 @@ type outageOf struct {
 	truth *Truth
 	load  *Load
 	relay *Relay
-	// What was seen: from the first request that failed to the warning and the state, counted attempts of a group, dead letters, and from the end of
+	// What was seen: from the first failed answer to the warning and the state, counted attempts of a group, dead letters, and from the end of
 	// the outage until all was delivered.
 	warned, shown, drained time.Duration
 	spent, dead            int
@@ -134,7 +134,7 @@ func (o *outageOf) strike() {
 	o.spent, _ = o.spentAttempts("out")
 }
 
-// since waits until something holds, and returns how long that was after the first request that failed.
+// since waits until something holds, and returns how long that was after the first failed answer.
 func (o *outageOf) since(holds func() bool) time.Duration {
 	o.tb.Helper()
 	o.Eventually(o.lasts, func() string {
@@ -144,7 +144,7 @@ func (o *outageOf) since(holds func() bool) time.Duration {
 		return ""
 	})
 	first, _ := o.seen()
-	return time.Since(first)
+	return max(0, time.Since(first))
 }
 
 func (o *outageOf) stateIs(state string) bool {
