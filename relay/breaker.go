@@ -28,6 +28,7 @@ type breaker struct {
 	next      time.Time     // when the next round of probes begins
 	wait      time.Duration // between the rounds after that
 	left      int           // probes of this round that were not sent yet
+	round     int64         // the sink's latest call when this round began
 	tried     time.Time     // when a call last failed
 	class     sink.Class    // of that failure
 	why       string
@@ -110,13 +111,24 @@ func (b *breaker) allows(now time.Time) (ok, probe bool) {
 // roundDue tells whether a round of probes is to begin.
 func (b *breaker) roundDue(now time.Time) bool { return b.fails() && !now.Before(b.next) }
 
-// probed notes that a probe is sent. A closed breaker has none.
-func (b *breaker) probed(now time.Time) {
+// roundOf is the number of the sink's latest call when the round began, of which a probe would be now. A round that is due begins now.
+func (b *breaker) roundOf(now time.Time, latest int64) int64 {
+	switch {
+	case !b.fails():
+		return 0
+	case b.roundDue(now):
+		return latest
+	}
+	return b.round
+}
+
+// probed notes that a probe is sent, after the sink's latest call. A closed breaker has none.
+func (b *breaker) probed(now time.Time, latest int64) {
 	if !b.fails() {
 		return
 	}
 	if b.roundDue(now) {
-		b.left = probesPerRound
+		b.left, b.round = probesPerRound, latest
 		b.schedule(now)
 	}
 	b.left--

@@ -112,7 +112,7 @@ func TestBreakerRounds(t *testing.T) {
 				if ok, single := br.allows(now); !ok || !single {
 					t.Fatalf("round %d: probe %d is not allowed", i+1, probe+1)
 				}
-				br.probed(now)
+				br.probed(now, 0)
 				br.failed(now, &lane{}, false, false, class, "no")
 			}
 			if ok, _ := br.allows(now); ok {
@@ -129,7 +129,7 @@ func TestBreakerRounds(t *testing.T) {
 func TestBreakerClosedHasNoProbes(t *testing.T) {
 	t.Parallel()
 	var br breaker
-	br.probed(time.Unix(1000, 0))
+	br.probed(time.Unix(1000, 0), 0)
 	if br.fails() {
 		t.Error("a closed breaker was opened by a probe of another one")
 	}

@@ -134,11 +134,15 @@ func (s *sinkState) untilProbe(q *destination, now time.Time) time.Duration {
 }
 
 // probeFirst moves the lane to the front of the queue that is to be probed next: one whose head never failed, else the one whose head was
-// tried longest ago.
-func (q *destination) probeFirst(now time.Time) {
-	best := -1
+// tried longest ago. It returns false if each of them has failed since the round began, after this call of the sink.
+func (q *destination) probeFirst(now time.Time, round int64) bool {
+	best, failed := -1, false
 	for i, l := range q.ready {
-		if l.sendable(now) && (best < 0 || l.queue.at(0).triedBefore(q.ready[best].queue.at(0))) {
+		switch {
+		case !l.sendable(now):
+		case l.queue.at(0).failedAfter(round):
+			failed = true
+		case best < 0 || l.queue.at(0).triedBefore(q.ready[best].queue.at(0)):
 			best = i
 		}
 	}
@@ -146,6 +150,12 @@ func (q *destination) probeFirst(now time.Time) {
 		l := q.ready[best]
 		q.ready = slices.Insert(slices.Delete(q.ready, best, best+1), 0, l)
 	}
+	return best >= 0 || !failed
+}
+
+// failedAfter tells whether d failed after this call of its sink.
+func (d *delivery) failedAfter(call int64) bool {
+	return d.tries > 0 && d.failed.Epoch == d.lane.sink.epoch && d.failed.Call > call
 }
 
 // triedBefore tells whether d failed longer ago than another delivery of its destination, or never did.

@@ -41,7 +41,7 @@ func (e *engine) offer(l *lane, now time.Time) {
 	}
 	q := s.destinationOf(head.Destination)
 	if b := &q.breaker; b.fails() && now.Sub(b.since) >= parkAfter {
-		if ok, _ := b.allows(now); !ok {
+		if ok, _ := b.allows(now); !ok || head.failedAfter(b.roundOf(now, s.number)) {
 			e.parkFailing(l, b, now)
 			return
 		}
@@ -60,7 +60,13 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 		return
 	}
 	calls, messages := 0, 0
-	defer func() { e.letGather(s, calls, messages, now) }()
+	var probed []*destination // all of their heads, in this round
+	defer func() {
+		e.letGather(s, calls, messages, now)
+		for _, q := range probed {
+			s.list(q)
+		}
+	}()
 	for len(s.turn) > 0 && s.inflight < s.limits.Concurrency {
 		ok, probe := s.accepts(now)
 		if !ok || !e.trusted(now) {
@@ -77,7 +83,10 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 			continue // listed again when its next round is due
 		}
 		if single = single || probe; single {
-			q.probeFirst(now)
+			if !q.probeFirst(now, max(s.breaker.roundOf(now, s.number), q.breaker.roundOf(now, s.number))) {
+				probed = append(probed, q)
+				continue
+			}
 		}
 		c := e.build(s, q, single, now)
 		if c == nil {
@@ -85,8 +94,8 @@ func (e *engine) dispatch(s *sinkState, now time.Time) {
 			continue
 		}
 		if single {
-			s.breaker.probed(now)
-			q.breaker.probed(now)
+			s.breaker.probed(now, s.number)
+			q.breaker.probed(now, s.number)
 		}
 		calls, messages = calls+1, messages+len(c.ds)
 		e.send(c)

@@ -131,10 +131,16 @@ func TestProbeFirst(t *testing.T) {
 	}
 	late, early, before, never := add(1, 7, 9), add(3, 7, 4), add(1, 6, 100), add(0, 0, 0)
 	for i, want := range []*lane{never, before, early, late} {
-		q.probeFirst(now0)
-		if q.ready[0] != want {
+		if !q.probeFirst(now0, 9) || q.ready[0] != want {
 			t.Fatalf("probe %d is of the wrong lane", i+1)
 		}
 		q.ready = q.ready[1:]
+	}
+	add(1, 7, 10)
+	if q.probeFirst(now0, 9) {
+		t.Error("a head is probed again in a round in which it has failed")
+	}
+	if add(1, 6, 10); !q.probeFirst(now0, 9) {
+		t.Error("a head is not probed that failed in another term")
 	}
 }
