@@ -197,6 +197,14 @@ func leaderOutage(t *testing.T) *failing {
 				t.Error(err)
 			}
 		}
+		if missing := within(time.Minute, func() string { // until then it does not work
+			if _, err := stream.leader(); err != nil {
+				return fmt.Sprintf("find the leader of the stream: %v", err)
+			}
+			return ""
+		}); missing != "" {
+			t.Error(missing)
+		}
 	}
 	return f
 }
