@@ -89,8 +89,8 @@ func (c *checker) oplog(ctx context.Context) error {
 		return nil
 	}
 	o, err := readOplog(ctx, c.client)
-	if hasCode(err, codeUnauthorized) {
-		c.add(Warning, `db.getSiblingDB("admin").grantRolesToUser(…, [{role: "read", db: "local"}])`, "the user may not read local.oplog.rs: how far back it reaches is "+
+	if need := oplogNeed(); hasCode(err, codeUnauthorized) {
+		c.add(Warning, c.cfg.grant(&need, need.actions)+", or the same to the role that the user has", "the user may not read local.oplog.rs: how far back it reaches is "+
 			"not known, and a server that was restored from a copy of its files as another replica set would not be recognised")
 		return nil
 	}
@@ -378,7 +378,7 @@ func (c *checker) privileges(ctx context.Context) error {
 			}
 		}
 		if len(missing) > 0 {
-			c.add(Problem, "grant it; docs/mongodb.md, Privileges, has a role with all that is needed", "the user has no %s on %s", strings.Join(missing, ", "), n.String())
+			c.add(Problem, c.cfg.grant(&n, missing)+", or the same to the role that the user has", "the user has no %s on %s", strings.Join(missing, ", "), n.String())
 		}
 	}
 	return nil

@@ -25,18 +25,19 @@ import (
 
 func TestSourceKit(t *testing.T) {
 	t.Parallel()
-	sourcetest.Source(t, kitKind())
+	sourcetest.Source(t, kitKind(servers.Mongo(t, servers.WithMongoAuth())))
 }
 
 func TestStoreKit(t *testing.T) {
 	t.Parallel()
-	sourcetest.Store(t, kitKind())
+	sourcetest.Store(t, kitKind(servers.Mongo(t, servers.WithMongoAuth())))
 }
 
-func kitKind() sourcetest.Kind {
+// kitKind opens databases of a server that asks for users: the relay's has what RoleScript grants, and no more.
+func kitKind(server *servers.MongoServer) sourcetest.Kind {
 	return sourcetest.Kind{
 		Business: kitBusiness(),
-		Open:     func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, s) },
+		Open:     func(t *testing.T, s sourcetest.Setup) sourcetest.Database { return openKit(t, server, s) },
 		IDs: map[string][]string{
 			"objectid": {"0123456789abcdef01234567", "fedcba9876543210fedcba98"}, "string": {"'\\x", "7", "\u00e4"},
 			"uuid": {"0b0e8f6a-8a3e-4b58-9d3c-111111111111", "ffffffff-8a3e-4b58-9d3c-111111111111"},
@@ -116,13 +117,11 @@ type kitDatabase struct {
 	proxy  *servers.Proxy // on the way of readers that can be cut
 }
 
-func openKit(t testing.TB, s sourcetest.Setup) *kitDatabase {
+func openKit(t testing.TB, server *servers.MongoServer, s sourcetest.Setup) *kitDatabase {
 	t.Helper()
-	d := &kitDatabase{t: t}
+	d := &kitDatabase{t: t, server: server}
 	if s.Own {
-		d.server = servers.Mongo(t, servers.WithMongoOplog(4))
-	} else {
-		d.server = servers.SharedMongo(t)
+		d.server = servers.Mongo(t, servers.WithMongoOplog(4), servers.WithMongoAuth())
 	}
 	d.client = d.server.Client(t)
 	name := d.server.NewDatabase(t)
@@ -145,7 +144,25 @@ func openKit(t testing.TB, s sourcetest.Setup) *kitDatabase {
 	if s.Cut {
 		d.proxy = servers.NewProxy(t, d.server.Addr())
 	}
+	if err := least(context.Background(), d.client, &d.cfg); err != nil {
+		t.Fatal(err)
+	}
+	d.cfg.URL = d.server.URLOf(name, "p")
 	return d
+}
+
+// least makes a role of all that is needed, and no more, and a user who has it. Both are called like the pipeline.
+func least(ctx context.Context, client *mongo.Client, cfg *Config) error {
+	var privileges bson.A
+	for _, n := range cfg.needs() {
+		privileges = append(privileges, bson.D{{Key: "resource", Value: bson.D{{Key: "db", Value: n.database}, {Key: "collection", Value: n.collection}}},
+			{Key: "actions", Value: n.actions}})
+	}
+	admin := client.Database("admin")
+	if err := admin.RunCommand(ctx, bson.D{{Key: "createRole", Value: cfg.role()}, {Key: "privileges", Value: privileges}, {Key: "roles", Value: bson.A{}}}).Err(); err != nil {
+		return err
+	}
+	return admin.RunCommand(ctx, bson.D{{Key: "createUser", Value: cfg.Pipeline}, {Key: "pwd", Value: "p"}, {Key: "roles", Value: bson.A{cfg.role()}}}).Err()
 }
 
 func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
@@ -153,7 +170,7 @@ func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
 func (d *kitDatabase) Source() source.Source {
 	cfg := d.cfg
 	if d.proxy != nil {
-		cfg.URL = d.server.URLThrough(d.proxy)
+		cfg.URL = strings.Replace(d.server.URLThrough(d.proxy), servers.MongoUsername+":"+servers.MongoPassword+"@", cfg.Pipeline+":p@", 1)
 	}
 	return New(cfg)
 }

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // SetupScript is what Init creates, as a script for mongosh: the collections and their indexes. It can be run again.
@@ -17,7 +18,12 @@ func SetupScript(cfg Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	role, err := RoleScript(cfg, "tailbox")
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
+	b.WriteString(sqlstore.GrantsComment("//", role, ""))
 	for _, c := range append(cfg.ownCollections(), cfg.outboxCollections()...) {
 		c.script(&b)
 	}
@@ -107,12 +113,29 @@ func (n *need) String() string {
 	return n.database + "." + n.collection
 }
 
+// privilege is the privilege to do something of it, as a role holds it.
+func (n *need) privilege(actions []string) string {
+	return script(bson.D{{Key: "resource", Value: bson.D{{Key: "db", Value: n.database}, {Key: "collection", Value: n.collection}}}, {Key: "actions", Value: actions}})
+}
+
+// role is the name of the role that RoleScript makes.
+func (c *Config) role() string { return "tailbox_" + c.Pipeline }
+
+// grant adds a privilege to that role.
+func (c *Config) grant(n *need, actions []string) string {
+	return fmt.Sprintf("%s.grantPrivilegesToRole(%s, [%s])", inDatabase("admin"), quote(c.role()), n.privilege(actions))
+}
+
 // needs are what a user needs who does nothing but run the relay.
 func (c *Config) needs() []need {
 	var list []need
 	databases := []string{c.Schema}
 	for _, own := range c.ownCollections() {
-		list = append(list, need{own.database, own.name, []string{"find", "insert", "update", "remove", "listIndexes"}})
+		actions := []string{"find", "insert", "update", "listIndexes"}
+		if own.name == parkedCollection { // what the relay knows, and what was asked for, only the owner removes
+			actions = append(actions, "remove")
+		}
+		list = append(list, need{own.database, own.name, actions})
 	}
 	for i := range c.Tables {
 		t := &c.Tables[i]
@@ -159,11 +182,10 @@ func RoleScript(cfg Config, user string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	role := "tailbox_" + cfg.Pipeline
+	role := cfg.role()
 	var privileges []string
 	for _, n := range cfg.needs() {
-		privileges = append(privileges, "\t"+script(bson.D{{Key: "resource", Value: bson.D{{Key: "db", Value: n.database}, {Key: "collection", Value: n.collection}}},
-			{Key: "actions", Value: n.actions}}))
+		privileges = append(privileges, "\t"+n.privilege(n.actions))
 	}
 	admin := inDatabase("admin")
 	return fmt.Sprintf("%s.createRole({role: %s, roles: [], privileges: [\n%s\n]});\n%[1]s.grantRolesToUser(%[4]s, [%[2]s]);\n",

@@ -224,3 +224,48 @@ func TestGapNamesWhatNothingJudges(t *testing.T) {
 		t.Errorf("gap %+v, want %s.kept unjudged", gap, r.cfg.Schema)
 	}
 }
+
+// Check is content with what RoleScript grants, and names each privilege of it that is missing, with the command that grants it.
+func TestCheckNamesEachMissingPrivilege(t *testing.T) {
+	t.Parallel()
+	server := servers.Mongo(t, servers.WithMongoAuth())
+	deleted, marked, kept := kitTable("debezium"), kitTable("tailbox"), kitTable("debezium")
+	deleted.Name, marked.Name, kept.Name = "deleted", "marked", "kept"
+	marked.OnDelivered, marked.Retention, kept.OnDelivered = outbox.Mark, time.Hour, outbox.Keep
+	r := newRig(t, server, deleted, marked, kept)
+	admin := r.client.Database("admin")
+	r.must(least(r.ctx, r.client, &r.cfg))
+	r.cfg.URL = server.URLOf(r.cfg.Pipeline, "p")
+	cures := func() (list []string) {
+		found, err := Check(r.ctx, r.cfg)
+		r.must(err)
+		for _, f := range found {
+			if strings.Contains(f.Cure, "grantPrivilegesToRole") {
+				list = append(list, f.Cure)
+			}
+		}
+		return list
+	}
+	equal(t, "with all of it", len(cures()), 0)
+	needs := r.cfg.needs()
+	for i := range needs {
+		n := &needs[i]
+		for _, action := range n.actions {
+			if slices.ContainsFunc(needs, func(wider need) bool {
+				return wider.String() != n.String() && (wider.database == "" || wider.database == n.database && wider.collection == "") && slices.Contains(wider.actions, action)
+			}) {
+				continue // a wider privilege brings it
+			}
+			privilege := bson.A{bson.D{{Key: "resource", Value: bson.D{{Key: "db", Value: n.database}, {Key: "collection", Value: n.collection}}}, {Key: "actions", Value: bson.A{action}}}}
+			r.must(admin.RunCommand(r.ctx, bson.D{{Key: "revokePrivilegesFromRole", Value: r.cfg.role()}, {Key: "privileges", Value: privilege}}).Err())
+			missing := []string{action}
+			if n.database == oplogNeed().database {
+				missing = n.actions
+			}
+			if found := cures(); len(found) == 0 || !strings.HasPrefix(found[0], r.cfg.grant(n, missing)) {
+				t.Errorf("without %s on %s: %q", action, n, found)
+			}
+			r.must(admin.RunCommand(r.ctx, bson.D{{Key: "grantPrivilegesToRole", Value: r.cfg.role()}, {Key: "privileges", Value: privilege}}).Err())
+		}
+	}
+}

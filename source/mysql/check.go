@@ -210,20 +210,25 @@ func (c *checker) lock(ctx context.Context) (err error) {
 // ownTables looks at the relay's tables.
 func (c *checker) ownTables(ctx context.Context) error {
 	n := tableNames(c.cfg.Schema)
-	for i, name := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
-		missing, err := tableMissing(ctx, c.conn, c.cfg.Schema, name)
+	lacks := 0
+	for i, g := range ownGrants {
+		missing, err := tableMissing(ctx, c.conn, c.cfg.Schema, g.table)
 		if err != nil {
 			return err
 		}
 		if missing {
-			c.add(Problem, "run tailbox init", "table %s is missing, or hidden from this account", name)
+			c.add(Problem, "run tailbox init", "table %s is missing, or hidden from this account", g.table)
 			return nil
 		}
-		if err := c.tryWrites(ctx, []string{n.checkpoint, n.parked, n.request}[i], []string{"pipeline"}, []string{"SELECT", "INSERT", "UPDATE", "DELETE"}); err != nil {
+		lacking, err := c.tryWrites(ctx, []string{n.checkpoint, n.parked, n.request}[i], []string{"pipeline"}, g.privileges)
+		if err != nil {
 			return err
 		}
+		lacks += lacking
 	}
-	c.own = true
+	if c.own = lacks == 0; !c.own {
+		return nil
+	}
 	if columns, index, err := tablesCurrent(ctx, c.conn, c.cfg.Schema); err != nil {
 		return err
 	} else if !columns || !index {
@@ -231,10 +236,6 @@ func (c *checker) ownTables(ctx context.Context) error {
 	}
 	rows, err := c.conn.texts(ctx, "SELECT COALESCE(MAX(schema_version), 0) FROM "+n.checkpoint+" WHERE pipeline = "+quoteLiteral(c.cfg.Pipeline))
 	if err != nil {
-		if errorCode(err) != 0 {
-			c.own = false // a right is missing, which was found already
-			return nil
-		}
 		return err
 	}
 	if version, _ := strconv.Atoi(rows[0][0]); version > schemaVersion {
@@ -243,11 +244,16 @@ func (c *checker) ownTables(ctx context.Context) error {
 	return nil
 }
 
-// tryWrites finds missing rights by trying what changes nothing: the server checks them first. Columns are those that are written.
-func (c *checker) tryWrites(ctx context.Context, table string, columns, rights []string) error {
+// tryWrites finds missing rights by trying what changes nothing: the server checks them first. It returns how many are missing. Columns are those that
+// are written. What is tried for one right asks for no other.
+func (c *checker) tryWrites(ctx context.Context, table string, columns, rights []string) (lacks int, err error) {
+	account, err := accountOf(ctx, c.conn)
+	if err != nil {
+		return 0, err
+	}
 	var same []string
 	for _, name := range columns {
-		same = append(same, quoteIdent(name)+" = "+quoteIdent(name))
+		same = append(same, quoteIdent(name)+" = DEFAULT")
 	}
 	tries := map[string]string{
 		"SELECT": "SELECT 1 FROM " + table + " WHERE FALSE", "UPDATE": "UPDATE " + table + " SET " + strings.Join(same, ", ") + " WHERE FALSE",
@@ -258,12 +264,13 @@ func (c *checker) tryWrites(ctx context.Context, table string, columns, rights [
 		switch code := errorCode(err); {
 		case err == nil:
 		case code == 1142 || code == 1143 || code == 1044:
-			c.add(Problem, "GRANT "+right+" ON "+table+" TO this account", "the account has no %s on %s", right, table)
+			lacks++
+			c.add(Problem, "GRANT "+right+" ON "+table+" TO "+account, "account %s has no %s on %s", account, right, table)
 		case code == 0:
-			return err
+			return lacks, err
 		}
 	}
-	return nil
+	return lacks, nil
 }
 
 // started tells whether a position was ever taken.
@@ -292,6 +299,9 @@ func (c *checker) firstStart(ctx context.Context) error {
 			continue
 		}
 		rows, err := c.conn.texts(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM "+tableName(&t.Table)+" t WHERE "+where+" LIMIT 100001) n")
+		if errorCode(err) == 1142 || errorCode(err) == 1143 {
+			continue // found already
+		}
 		if err != nil {
 			return err
 		}

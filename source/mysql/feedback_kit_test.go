@@ -14,8 +14,12 @@ func kitBusiness() *sourcetest.Business {
 			outbox.OutcomeDelivered: "INSERT INTO told (id, outcome, n, why) VALUES (:id, :outcome, :type, :receipt)"},
 		Make: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
+			grant := "SELECT 1"
+			if d.account != "" {
+				grant = "GRANT INSERT ON told TO " + d.account
+			}
 			return d.my.Exec(ctx, d.db, "CREATE TABLE told (nr BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, id VARCHAR(100), outcome VARCHAR(20), n INT NOT NULL, "+
-				"sink VARCHAR(50) NOT NULL DEFAULT '', attempt INT NOT NULL DEFAULT 0, why TEXT)")
+				"sink VARCHAR(50) NOT NULL DEFAULT '', attempt INT NOT NULL DEFAULT 0, why TEXT)", grant)
 		},
 		// The gap in which lines are added.
 		Lock: func(_ context.Context, c sourcetest.Conn, _ string) error {

@@ -13,7 +13,7 @@ import (
 // What the kit asks of a database about its store.
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
-	return OpenStore(ctx, d.cfg)
+	return OpenStore(ctx, d.relay())
 }
 
 // query runs one query on a connection of its own.
@@ -85,11 +85,11 @@ func (d *kitDatabase) Parked(ctx context.Context) (ps []checkpoint.Parked, err e
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return Ask(ctx, d.cfg, r)
+	return Ask(ctx, d.relay(), r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := Result(ctx, d.cfg, id)
+	result, done, err := Result(ctx, d.relay(), id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}

@@ -1,10 +1,12 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -163,6 +165,8 @@ type kitDatabase struct {
 	db     string
 	cfg    Config
 	tables []sourcetest.Table
+	// account and relayURL are the relay's, where it has one of its own.
+	account, relayURL string
 }
 
 func openKit(t *testing.T, kind string, s sourcetest.Setup, polled bool) *kitDatabase {
@@ -171,10 +175,39 @@ func openKit(t *testing.T, kind string, s sourcetest.Setup, polled bool) *kitDat
 	if s.Own {
 		my = func(t testing.TB, kind string) *servers.My { return servers.MySQL(t, kind) }
 	}
+	d := (*kitDatabase)(nil)
 	if polled {
-		return openPolled(t, my(t, kind), s)
+		d = openPolled(t, my(t, kind), s)
+	} else {
+		d = openOn(t, my(t, kind), s)
 	}
-	return openOn(t, my(t, kind), s)
+	d.least(t)
+	return d
+}
+
+// least makes an account with what RoleSQL grants, which the relay has from then on.
+func (d *kitDatabase) least(t *testing.T) {
+	t.Helper()
+	name := "relay" + d.db[len(d.db)-8:]
+	d.account = "'" + name + "'@'%'"
+	grants := strings.Split(strings.TrimSuffix(strings.TrimSpace(RoleSQL(d.cfg, d.account, d.db)), ";"), ";\n")
+	if err := d.my.Exec(t.Context(), d.db, append([]string{"CREATE USER " + d.account + " IDENTIFIED BY 'pass'"}, grants...)...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.my.Exec(context.Background(), d.db, "DROP USER "+d.account) }) // the server may be stopped
+	u, err := url.Parse(d.my.SocketURL(d.db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(name, "pass")
+	d.relayURL = u.String()
+}
+
+// relay is the configuration of the relay.
+func (d *kitDatabase) relay() Config {
+	cfg := d.cfg
+	cfg.URL = cmp.Or(d.relayURL, cfg.URL)
+	return cfg
 }
 
 // openPolled makes tables whose numbers begin at 1000, so that there is something to fall back behind.
@@ -237,9 +270,9 @@ func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
 
 func (d *kitDatabase) Source() source.Source {
 	if d.cfg.Poll {
-		return NewPoll(d.cfg)
+		return NewPoll(d.relay())
 	}
-	return New(d.cfg)
+	return New(d.relay())
 }
 
 // cut ends the connections of readers whose default database is this one.

@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // Init creates what is missing of the relay's tables and of the outbox tables whose shape is ours, brings the
@@ -187,6 +188,11 @@ func ddlCure(err error) string {
 func SetupSQL(cfg Config) (string, error) {
 	var b strings.Builder
 	n := tableNames(cfg.Schema)
+	database := "DATABASE"
+	if a, err := parseURL(cfg.URL); err == nil && a.database != "" {
+		database = a.database
+	}
+	b.WriteString(sqlstore.GrantsComment("--", RoleSQL(cfg, "'tailbox'@'%'", database), ClientSQL(cfg, "'support'@'%'", database)))
 	for _, sql := range ownTables() {
 		b.WriteString(n.expand(sql) + ";\n\n")
 	}
@@ -226,6 +232,15 @@ func tablePrivileges(t *outbox.Table) []string {
 	return []string{"SELECT"}
 }
 
+// ownGrants are what the relay does with its own tables. What it knows, and what was asked for, only the owner removes.
+var ownGrants = []struct {
+	table      string
+	privileges []string
+}{
+	{"tailbox_checkpoint", []string{"SELECT", "INSERT", "UPDATE"}}, {"tailbox_parked", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"tailbox_request", []string{"SELECT", "INSERT", "UPDATE"}},
+}
+
 // binlogPrivileges are what reading the binlog takes.
 func binlogPrivileges(mariadb bool) []string {
 	if mariadb {
@@ -247,8 +262,8 @@ func RoleSQL(cfg Config, account, schema string) string {
 	if own == "" {
 		own = schema
 	}
-	for _, name := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
-		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON %s.%s TO %s;\n", quoteIdent(own), name, account)
+	for _, g := range ownGrants {
+		fmt.Fprintf(&b, "GRANT %s ON %s.%s TO %s;\n", strings.Join(g.privileges, ", "), quoteIdent(own), g.table, account)
 	}
 	for i := range cfg.Tables {
 		t := cfg.Tables[i]
@@ -321,7 +336,11 @@ func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, e
 		}
 	}
 	if err := s.send(ctx, b); err != nil {
-		return nil, fmt.Errorf("uninstall: %w%s", err, ddlCure(err))
+		cure := ""
+		if errorCode(err) == 1142 {
+			cure = ": run tailbox uninstall, or the SQL of `tailbox uninstall --print`, as the owner of the tables"
+		}
+		return nil, fmt.Errorf("uninstall: %w%s", err, cure)
 	}
 	return dropped, nil
 }

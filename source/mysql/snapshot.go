@@ -164,14 +164,15 @@ func (s *Source) matched(ctx context.Context, snap *tableSnapshot) error {
 	return fmt.Errorf("find the snapshot's place: the log ends before its rows: %w", errProtocol)
 }
 
-// mark commits a transaction that leaves nothing behind.
+// mark commits a transaction that leaves nothing behind. It writes to the only table of which the relay may delete rows.
 func (c *Config) mark(ctx context.Context, s *session) error {
-	table := "tailbox_checkpoint"
+	table := "tailbox_parked"
 	if c.Schema != "" {
 		table = quoteIdent(c.Schema) + "." + table
 	}
 	name := quoteLiteral("establishing " + randomUUID())
-	for _, sql := range []string{"BEGIN", "INSERT INTO " + table + " (pipeline, schema_version) VALUES (" + name + ", 1)",
+	for _, sql := range []string{"BEGIN", "INSERT INTO " + table + " (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic) VALUES (" +
+		name + ", '', '', '', '', '', 'dropped', FALSE, FALSE, '', '')",
 		"DELETE FROM " + table + " WHERE pipeline = " + name, "COMMIT"} {
 		if _, err := s.exec(ctx, sql); err != nil {
 			return fmt.Errorf("write a mark into the log: %w", err)

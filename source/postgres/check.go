@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -239,6 +240,10 @@ func (c *checker) lock(ctx context.Context) error {
 func (c *checker) ownTables(ctx context.Context) error {
 	s := &store{cfg: c.cfg, conn: c.conn, texts: make(map[string]string)}
 	if err := s.findTables(ctx); err != nil {
+		if c.hidden(s.schema, err) {
+			c.blind = true
+			return nil
+		}
 		if sqlState(err) != "" {
 			return err
 		}
@@ -251,40 +256,56 @@ func (c *checker) ownTables(ctx context.Context) error {
 	} else if !current {
 		c.add(Problem, "run tailbox init, which adds them", "the tables tailbox_* are of an earlier version and lack columns")
 	}
-	for _, name := range []string{s.names.checkpoint, s.names.parked, s.names.request} {
-		if err := c.privileges(ctx, name, "SELECT", "INSERT", "UPDATE", "DELETE"); err != nil {
+	lacks := 0
+	for _, g := range s.names.grants() {
+		n, err := c.privileges(ctx, g.table, nil, g.privileges...)
+		if err != nil {
 			return err
 		}
+		lacks += n
+	}
+	if lacks > 0 {
+		c.state, c.blind = nil, true
+		return nil
 	}
 	var version int
 	err := c.conn.QueryRow(ctx, s.q("SELECT coalesce(max(schema_version), 0) FROM {checkpoint} WHERE pipeline = $1"), c.cfg.Pipeline).Scan(&version)
-	switch {
-	case sqlState(err) == "42501": // found already
-		c.state, c.blind = nil, true
-		return nil
-	case err != nil:
-		return err
-	case version > schemaVersion:
+	if err == nil && version > schemaVersion {
 		c.add(Problem, "run a newer tailbox", "the tables tailbox_* are of version %d, this tailbox knows %d", version, schemaVersion)
 	}
-	return nil
+	return err
 }
 
-// privileges looks for rights on a table.
-func (c *checker) privileges(ctx context.Context, table string, wanted ...string) error {
+// hidden tells whether an error is that of a schema in which the role may not look, which is a problem then.
+func (c *checker) hidden(schema string, err error) bool {
+	if sqlState(err) != "42501" {
+		return false
+	}
+	c.add(Problem, "GRANT USAGE ON SCHEMA "+quoteIdent(schema)+" TO "+quoteIdent(c.role), "role %s has no USAGE on schema %s", c.role, schema)
+	return true
+}
+
+// privileges looks for rights on a table, and returns how many are missing. Columns are those that are updated; of other rights, and without
+// columns, one on any column will do.
+func (c *checker) privileges(ctx context.Context, table string, columns []string, wanted ...string) (lacks int, err error) {
 	for _, p := range wanted {
 		var have bool
-		// Postgres wants UPDATE of any column to pass over locked rows.
-		ask := "SELECT has_table_privilege($1, $2)"
-		if p == "UPDATE" || p == "SELECT" {
-			ask = "SELECT has_any_column_privilege($1, $2)"
+		verb, _, _ := strings.Cut(p, " ")
+		switch {
+		case verb == "UPDATE" && len(columns) > 0:
+			err = c.conn.QueryRow(ctx, "SELECT bool_and(has_column_privilege($1, name, $2)) FROM unnest($3::text[]) AS name", table, verb, columns).Scan(&have)
+		case verb == "DELETE":
+			err = c.conn.QueryRow(ctx, "SELECT has_table_privilege($1, $2)", table, verb).Scan(&have)
+		default:
+			err = c.conn.QueryRow(ctx, "SELECT has_any_column_privilege($1, $2)", table, verb).Scan(&have)
 		}
-		if err := c.conn.QueryRow(ctx, ask, table, p).Scan(&have); err != nil {
-			return err
+		if err != nil {
+			return lacks, err
 		}
 		if !have {
+			lacks++
 			c.add(Problem, "GRANT "+p+" ON "+table+" TO "+quoteIdent(c.role), "role %s has no %s on %s", c.role, p, table)
 		}
 	}
-	return nil
+	return lacks, nil
 }

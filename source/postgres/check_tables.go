@@ -21,6 +21,8 @@ func (c *checker) outboxTables(ctx context.Context) error {
 		t := &c.cfg.Tables[i]
 		info, err := describeTable(ctx, c.conn.PgConn(), t)
 		switch {
+		case c.hidden(t.Schema, err):
+			continue
 		case errors.Is(err, source.ErrStop):
 			cure := "create it, or correct source.tables"
 			if ownShape(t.Shape) {
@@ -210,7 +212,9 @@ func (c *checker) words(ctx context.Context, t *tableInfo) error {
 
 // tableRights looks for what on_delivered needs.
 func (c *checker) tableRights(ctx context.Context, t *tableInfo) error {
-	return c.privileges(ctx, tableName(&t.Table), tablePrivileges(&t.Table)...)
+	marks := slices.DeleteFunc(markColumns(&t.Table), func(name string) bool { _, ok := t.column(name); return !ok })
+	_, err := c.privileges(ctx, tableName(&t.Table), marks, tablePrivileges(&t.Table)...)
+	return err
 }
 
 // indexes looks for the ones that every settlement, and every reconciliation, goes by.

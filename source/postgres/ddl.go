@@ -1,7 +1,10 @@
 package postgres
 
 import (
+	"slices"
 	"strings"
+
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // schemaVersion is the version of the tables tailbox_*. It grows when their meaning changes; Init brings older tables up
@@ -20,6 +23,18 @@ func tableNames(schema string) names {
 		return quoteIdent(schema) + "." + name
 	}
 	return names{q("tailbox_checkpoint"), q("tailbox_parked"), q("tailbox_request")}
+}
+
+// A grant is what a role may do with a table.
+type grant struct {
+	table      string
+	privileges []string
+}
+
+// grants are what the relay does with its own tables. What it knows, and what was asked for, only the owner removes.
+func (n names) grants() []grant {
+	return []grant{{n.checkpoint, []string{"SELECT", "INSERT", "UPDATE"}}, {n.parked, []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+		{n.request, []string{"SELECT", "INSERT", "UPDATE"}}}
 }
 
 // expand puts the tables in the place of {checkpoint}, {parked} and {request} in a statement.
@@ -153,6 +168,7 @@ const triesAdded = `DO $$ BEGIN ALTER TABLE {parked} ADD COLUMN IF NOT EXISTS tr
 // publication, because the log knows a publication only from its creation on.
 func SetupSQL(cfg Config) (string, error) {
 	var b strings.Builder
+	b.WriteString(sqlstore.GrantsComment("--", RoleSQL(cfg, "tailbox"), ClientSQL(cfg, "support")))
 	b.WriteString(strings.TrimSpace(tableNames(cfg.Schema).expand(ownTables)))
 	b.WriteString("\n")
 	for i := range cfg.Tables {
@@ -182,7 +198,7 @@ func ClientSQL(cfg Config, role string) string {
 // RoleSQL is what a role needs that does nothing but run the relay. The role exists already, with LOGIN; REPLICATION is
 // what reading the log takes; polling takes to read the
 // sequence instead. UPDATE on a table whose rows are deleted serves to pass over rows that the application
-// has locked (FOR UPDATE SKIP LOCKED); Postgres asks for it on any one column.
+// has locked (FOR UPDATE SKIP LOCKED); Postgres asks for it on any one column, and nothing is written there.
 func RoleSQL(cfg Config, role string) string {
 	var b strings.Builder
 	r := quoteIdent(role)
@@ -190,13 +206,18 @@ func RoleSQL(cfg Config, role string) string {
 	if !cfg.Poll {
 		b.WriteString("ALTER ROLE " + r + " WITH REPLICATION;\n")
 	}
+	schemas := []string{""}
 	if cfg.Schema != "" {
+		schemas = append(schemas, cfg.Schema)
 		b.WriteString("GRANT USAGE ON SCHEMA " + quoteIdent(cfg.Schema) + " TO " + r + ";\n")
 	}
-	b.WriteString("GRANT SELECT, INSERT, UPDATE, DELETE ON " + n.checkpoint + ", " + n.parked + ", " + n.request + " TO " + r + ";\n")
+	for _, g := range n.grants() {
+		b.WriteString("GRANT " + strings.Join(g.privileges, ", ") + " ON " + g.table + " TO " + r + ";\n")
+	}
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
-		if t.Schema != "" && t.Schema != cfg.Schema {
+		if !slices.Contains(schemas, t.Schema) {
+			schemas = append(schemas, t.Schema)
 			b.WriteString("GRANT USAGE ON SCHEMA " + quoteIdent(t.Schema) + " TO " + r + ";\n")
 		}
 		b.WriteString("GRANT " + strings.Join(tablePrivileges(t), ", ") + " ON " + quoteTable(t) + " TO " + r + ";\n")

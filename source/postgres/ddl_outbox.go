@@ -23,6 +23,9 @@ func hasView(t *outbox.Table) bool { return t.OnDelivered != outbox.Keep && t.Co
 func tablePrivileges(t *outbox.Table) []string {
 	switch t.OnDelivered {
 	case outbox.Delete:
+		if len(markColumns(t)) == 0 {
+			return []string{"SELECT", "UPDATE (" + quoteIdent(t.Columns.ID) + ")", "DELETE"}
+		}
 		return []string{"SELECT", "UPDATE", "DELETE"}
 	case outbox.Mark:
 		if t.Retention > 0 {
@@ -34,6 +37,21 @@ func tablePrivileges(t *outbox.Table) []string {
 		return []string{"SELECT", "UPDATE"}
 	}
 	return []string{"SELECT"}
+}
+
+// markColumns are the columns that the relay writes, as far as the table has them.
+func markColumns(t *outbox.Table) (names []string) {
+	c := &t.Columns
+	all := []string{c.Status, c.Attempts, c.LastAttemptAt, c.NextAttemptAt, c.LastError, c.DeliveredAt, c.Failures, c.UpdatedAt, c.Receipt}
+	if t.OnDelivered == outbox.Keep {
+		all = []string{c.Receipt}
+	}
+	for _, name := range all {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // A column of an outbox table: its configuration key, or "." and its name for one that the relay has no use for, and its

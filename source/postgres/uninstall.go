@@ -118,7 +118,11 @@ func (s *store) uninstall(ctx context.Context) (dropped, left []string, err erro
 		return err
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("uninstall: %w%s", err, ddlCure(err))
+		cure := ""
+		if sqlState(err) == "42501" {
+			cure = ": run tailbox uninstall, or the SQL of `tailbox uninstall --print`, as the owner of the tables"
+		}
+		return nil, nil, fmt.Errorf("uninstall: %w%s", err, cure)
 	}
 	return dropped, left, nil
 }

@@ -119,7 +119,7 @@ func TestLeastPrivilege(t *testing.T) {
 		}
 	}
 	cfg := postgres.Config{Pipeline: "orders", Schema: "public", Tables: []outbox.Table{
-		{Schema: "public", Name: "outbox", Shape: "debezium", OnDelivered: outbox.Delete}}}
+		{Schema: "public", Name: "outbox", Shape: "debezium", OnDelivered: outbox.Delete, Columns: outbox.Columns{ID: "id"}}}}
 	if want := postgres.RoleSQL(cfg, "tailbox"); !strings.HasSuffix(normal(grants), normal(want)) {
 		t.Errorf("grants in docs/postgres.md:\n%s\nwant at the end:\n%s", normal(grants), normal(want))
 	}

@@ -1,0 +1,70 @@
+package mysql
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// single splits a script of grants into statements that grant one privilege on one thing.
+func single(script string) (grants []string) {
+	for line := range strings.SplitSeq(script, "\n") {
+		what, on, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(line, "GRANT "), ";"), " ON ")
+		if !ok {
+			continue
+		}
+		for p := range strings.SplitSeq(what, ", ") {
+			grants = append(grants, "GRANT "+p+" ON "+on)
+		}
+	}
+	return grants
+}
+
+// Check is content with what RoleSQL grants, and names each privilege of it that is missing, with the statement that grants it.
+func TestCheckNamesEachMissingPrivilege(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		for _, how := range []string{"log", "poll"} {
+			t.Run(how, func(t *testing.T) {
+				deleted, marked, kept := storeShape("debezium", "deleted"), storeShape("tailbox", "marked"), storeShape("debezium", "kept")
+				kept.OnDelivered, marked.Retention = outbox.Keep, 1
+				tables := []outbox.Table{deleted, marked, kept}
+				if how == "poll" {
+					tables = tables[1:2]
+				}
+				r := newBareRig(t, my, nil, tables...)
+				r.cfg.Poll = how == "poll"
+				if _, err := Init(r.ctx, r.cfg); err != nil {
+					t.Fatal(err)
+				}
+				account, cfg := r.account("relay", RoleSQL(r.cfg, "{account}", r.db))
+				bare := func(sql string) string { return strings.ReplaceAll(strings.ReplaceAll(sql, "`", ""), r.db+".", "") }
+				problems := func() (found []Finding) {
+					findings, err := Check(r.ctx, cfg)
+					if err != nil {
+						t.Error(err)
+					}
+					for _, f := range findings {
+						if f.Level == Problem {
+							found = append(found, f)
+						}
+					}
+					return found
+				}
+				if found := problems(); len(found) > 0 {
+					t.Errorf("with all that is printed: %+v", found)
+				}
+				for _, grant := range single(RoleSQL(r.cfg, account, r.db)) {
+					revoke := strings.NewReplacer("GRANT ", "REVOKE ", " TO ", " FROM ").Replace(grant)
+					r.exec(revoke)
+					if found := problems(); !slices.ContainsFunc(found, func(f Finding) bool { return bare(f.Cure) == bare(grant) }) {
+						t.Errorf("after %s: %+v", revoke, found)
+					}
+					r.exec(grant)
+				}
+			})
+		}
+	})
+}
