@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -51,6 +52,7 @@ func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
 		c.add(Problem, "correct the configuration", "%v", err)
 		return c.findings, nil
 	}
+	c.transport()
 	if c.client, err = c.cfg.connect(); err == nil {
 		defer func() { err = errors.Join(err, disconnect(ctx, c.client)) }()
 		c.hello, err = greet(ctx, c.client)
@@ -81,6 +83,22 @@ func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
 		}
 	}
 	return c.findings, nil
+}
+
+// transport warns of servers to which the connection goes in the clear, or to whoever answers.
+func (c *checker) transport() {
+	opts := options.Client().ApplyURI(c.cfg.URL)
+	for _, address := range opts.Hosts {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			host = address // without a port, or a Unix socket
+		}
+		t := sqlstore.Transport{Key: "source.url", Host: host, Encrypted: opts.TLSConfig != nil, Verified: opts.TLSConfig != nil && !opts.TLSConfig.InsecureSkipVerify}
+		if f := t.Warn("tls=true, with tlsCAFile if the authority is your own, and without tlsInsecure, in source.url"); f != nil {
+			c.findings = append(c.findings, *f)
+			return // the others are like it
+		}
+	}
 }
 
 // oplog looks at how far back the log reaches, where the user may see that.

@@ -45,6 +45,14 @@ func (c *checker) add(level Level, cure, what string, args ...any) {
 // means that it could not go on looking; what was found before is returned with it.
 func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
 	c := &checker{cfg: cfg}
+	for i, text := range []string{cfg.URL, cfg.LockURL} {
+		key := [...]string{"source.url", "source.lock_url"}[i]
+		if a, err := parseURL(text); err == nil {
+			if f := a.transport(key).Warn("tls=true, with tls-ca if the authority is your own, in " + key); f != nil {
+				c.findings = append(c.findings, *f)
+			}
+		}
+	}
 	if c.conn, err = cfg.connect(ctx, cfg.URL); err != nil {
 		c.add(Problem, "correct source.url or source.kind, start the server, or create the account", "%v", err)
 		return c.findings, nil

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tailbox/tailbox/source/sqlstore"
 )
 
 // connectTimeout applies where the URL has no connect-timeout.
@@ -82,7 +84,7 @@ func (a *address) setTLS(query url.Values, host string) error {
 	switch {
 	case mode == "" && files != "":
 		mode = "true"
-	case mode == "" && (a.network == "unix" || local(host)):
+	case mode == "" && (a.network == "unix" || sqlstore.Local(host)):
 		mode = "false"
 	case mode == "":
 		mode = "preferred"
@@ -126,17 +128,18 @@ func (a *address) setTLS(query url.Values, host string) error {
 	return nil
 }
 
-// local reports whether a host is this machine, named so that nobody else can answer.
-func local(host string) bool {
-	if host == "" || host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
 
 // ValidURL tells what is wrong with a connection URL, for Config.URL and Config.LockURL. The error does not hold the password.
 func ValidURL(text string) error {
 	_, err := parseURL(text)
 	return err
+}
+
+// transport is how the session travels.
+func (a *address) transport(key string) sqlstore.Transport {
+	t := sqlstore.Transport{Key: key, Encrypted: a.tls != nil && !a.preferred, Verified: a.tls != nil && !a.tls.InsecureSkipVerify}
+	if a.network == "tcp" {
+		t.Host, _, _ = net.SplitHostPort(a.addr)
+	}
+	return t
 }

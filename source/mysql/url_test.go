@@ -73,3 +73,23 @@ func TestParseServer(t *testing.T) {
 		t.Error("parse vitess: got no error")
 	}
 }
+
+// Check warns of a session to another machine that is not encrypted, or whose server is not verified.
+func TestTransport(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"mysql://u@localhost/d": "", "mysql://u@127.0.0.1/d?tls=false": "", "mysql://u@x/d?socket=/run/mysqld.sock": "", "mysql://u@db.example/d?tls=true": "",
+		"mysql://u@db.example/d":                    "source.url goes to the database at db.example without TLS",
+		"mysql://u@db.example/d?tls=false":          "source.url goes to the database at db.example without TLS",
+		"mysql://u@10.0.0.1:3307/d?tls=skip-verify": "source.url goes to the database at 10.0.0.1 by TLS, but nothing checks",
+	} {
+		a, err := parseURL(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := a.transport("source.url").Warn("tls=true")
+		if want == "" && f != nil || want != "" && (f == nil || !strings.HasPrefix(f.What, want)) {
+			t.Errorf("%s: %+v, want %q", url, f, want)
+		}
+	}
+}

@@ -53,6 +53,7 @@ func (c *checker) add(level Level, cure, what string, args ...any) {
 // means that it could not go on looking; what was found before is returned with it.
 func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
 	c := &checker{cfg: cfg}
+	c.transport()
 	if c.conn, err = cfg.connect(ctx); err != nil {
 		cure := "correct source.url, start the server, or let it in by pg_hba.conf"
 		switch {
@@ -89,7 +90,7 @@ func (c *checker) looks() []look {
 			{"sequence", c.polled}, {"slot", c.leftOver}, {"first start", c.firstStart}}
 	}
 	return []look{{"server", c.server}, {"settings", c.settings}, {"role", c.roleRights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
-		{"outbox tables", c.outboxTables}, {"publication", c.publication}, {"slot", c.slot}, {"failover", c.failover}, {"commit times", c.commitTimes}, {"first start", c.firstStart}}
+		{"outbox tables", c.outboxTables}, {"publication", c.publication}, {"messages", c.emitters}, {"slot", c.slot}, {"failover", c.failover}, {"commit times", c.commitTimes}, {"first start", c.firstStart}}
 }
 
 // setting is the value of a setting in its base unit; "" where this version does not have it.
