@@ -1,6 +1,8 @@
 module github.com/tailbox/tailbox
 
-go 1.26.0
+go 1.26.4
+
+toolchain go1.26.8
 
 require (
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6

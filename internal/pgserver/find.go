@@ -77,10 +77,12 @@ func installed() []string {
 
 var version = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// usable tells whether the folder holds programs that run here, new enough.
+// usable tells whether the folder holds programs that run here, new enough. None of them runs as root: the folder may be another user's.
 func usable(ctx context.Context, bin string) bool {
 	for _, name := range []string{"initdb", "postgres"} {
-		out, err := exec.CommandContext(ctx, filepath.Join(bin, name), "--version").Output()
+		cmd := exec.CommandContext(ctx, filepath.Join(bin, name), "--version")
+		demote(cmd)
+		out, err := cmd.Output()
 		if err != nil {
 			return false
 		}

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 )
 
+const noFollow = 0
+
 func demote(*exec.Cmd) {}
 
 func detach(*exec.Cmd) {}

@@ -10,6 +10,9 @@ import (
 	"syscall"
 )
 
+// noFollow has a link refused when a file is opened.
+const noFollow = syscall.O_NOFOLLOW
+
 // unprivileged is the user and group that a server runs as when we are root.
 const unprivileged = 65534
 

@@ -64,8 +64,12 @@ func Start(ctx context.Context, bin string) (*Server, error) {
 	}
 }
 
-func (s *Server) data() string    { return filepath.Join(s.dir, "data") }
-func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// openLog opens the server's log. The folder is the unprivileged user's, who could put a link in its place.
+func (s *Server) openLog(flag int) (*os.File, error) {
+	return os.OpenFile(filepath.Join(s.dir, "log"), flag|noFollow, 0o600)
+}
 
 // initdb makes the data directory. Nothing is synced: a machine that dies now has no use for it.
 func (s *Server) initdb(ctx context.Context, bin string) error {
@@ -95,7 +99,7 @@ func (s *Server) start(ctx context.Context, bin string) (err error) {
 		return err
 	}
 	s.port = port
-	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	log, err := s.openLog(os.O_CREATE | os.O_TRUNC | os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("open the log of Postgres: %w", err)
 	}
@@ -147,7 +151,7 @@ func (s *Server) ready(ctx context.Context) error {
 
 // log is the end of the server's log.
 func (s *Server) log() string {
-	f, err := os.Open(s.logFile())
+	f, err := s.openLog(os.O_RDONLY)
 	if err != nil {
 		return err.Error()
 	}

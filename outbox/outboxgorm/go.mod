@@ -1,6 +1,8 @@
 module github.com/tailbox/tailbox/outbox/outboxgorm
 
-go 1.26.0
+go 1.26.4
+
+toolchain go1.26.8
 
 require (
 	github.com/go-sql-driver/mysql v1.9.3

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,10 +67,23 @@ func fetchAsNobody(cache, version string) (err error) {
 	if err != nil || len(made) != 1 {
 		return fmt.Errorf("find fetched Postgres %s: got %v", version, made)
 	}
+	if err := takeBack(made[0]); err != nil {
+		return err
+	}
 	final := filepath.Join(cache, filepath.Base(made[0]))
 	if err := os.Rename(made[0], final); err != nil {
 		return fmt.Errorf("install Postgres %s: %w", version, err)
 	}
 	fmt.Printf("Postgres %s: %s\n", version, filepath.Join(final, "bin"))
 	return nil
+}
+
+// takeBack gives a tree to root, so that no other user changes what root's tests start.
+func takeBack(tree string) error {
+	return filepath.WalkDir(tree, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("take %s back: %w", tree, err)
+		}
+		return os.Lchown(path, 0, 0)
+	})
 }
