@@ -264,8 +264,10 @@ func (r *FeedbackRun) do(ctx context.Context, all []Told) error {
 			continue
 		}
 		faults++
+		hopeless := r.Hopeless(why)
+		why = withoutValues(why, guilty)
 		r.Report.Failed([]Told{guilty}, why)
-		if r.Hopeless(why) {
+		if hopeless {
 			same := func(t Told) bool { return t.Feedback == guilty.Feedback }
 			for _, chunk := range append([][]Told{rest}, queue...) {
 				for i := range chunk {
@@ -370,8 +372,9 @@ func (r *FeedbackReport) Done(ts []Told) {
 	}
 }
 
-// Failed notes statements that were not.
+// Failed notes statements that were not, and why, without what their messages hold.
 func (r *FeedbackReport) Failed(ts []Told, why error) {
+	why = withoutValues(why, ts...)
 	for i := range ts {
 		f := r.of(&ts[i])
 		f.failed++
