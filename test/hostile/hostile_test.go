@@ -23,6 +23,7 @@ func TestHostile(t *testing.T) {
 				s.check()
 				s.write(Plan{Mixed: mixed, Huge: !quick}, true)
 				s.check()
+				s.checkText()
 				s.openTopics()
 				s.stop()
 				s.report()

@@ -26,7 +26,8 @@ func TestLiars(t *testing.T) {
 				s.lie(l, name, all[name])
 			}
 			s.refuseSome()
-			s.stopAmidLie(l)
+			s.endAmidLie(l, s.stop)
+			s.endAmidLie(l, func() { s.relay.Kill() })
 			s.stop()
 			s.report()
 		})
@@ -116,14 +117,14 @@ func (s *stage) behind(id string, bad func(id string) bool) bool {
 	return false
 }
 
-// stopAmidLie stops the relay while its server says nothing, and starts it again.
-func (s *stage) stopAmidLie(l *liar) {
+// endAmidLie ends the relay while its server says nothing, and starts it again.
+func (s *stage) endAmidLie(l *liar, end func()) {
 	s.tb.Helper()
 	l.tell(silent(""))
 	s.dest.proxy.Redirect(l.addr)
 	s.newRound()
 	s.awaitMet(l)
-	s.stop()
+	end()
 	s.dest.proxy.Redirect("")
 	s.relay = s.bed.Start(nil)
 	s.bed.Eventually(30*time.Second, s.missingGood)

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/tailbox/tailbox/test/e2e"
 )
@@ -184,6 +186,25 @@ func (s *stage) check() {
 	s.checkSize()
 }
 
+// checkText wants that nothing in the log, and in what commands print about dead letters, steers a terminal or hides what it says.
+func (s *stage) checkText() {
+	s.tb.Helper()
+	log, err := os.ReadFile(s.bed.LogFile)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	texts := map[string]string{"the log": string(log)}
+	for _, command := range []string{"dead list", "group list", "sink list", "status"} {
+		texts["tailbox "+command] = s.bed.MustCommand(strings.Fields(command)...)
+	}
+	for name, text := range sorted(texts) {
+		at := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) })
+		if at >= 0 {
+			s.tb.Errorf("%s holds a character that is not for a terminal: %q", name, text[max(0, at-80):min(len(text), at+80)])
+		}
+	}
+}
+
 // checkSize wants memory and log to be small.
 func (s *stage) checkSize() {
 	s.tb.Helper()
@@ -280,7 +301,7 @@ func (s *stage) fate(row *Row, times int, p *parked) string {
 		return "" // it is the columns together
 	}
 	for _, part := range row.Hostile {
-		if strings.Contains(p.reason, strings.TrimSuffix(part, "s")) {
+		if regexp.MustCompile(`\b` + strings.TrimSuffix(part, "s") + `s?\b`).MatchString(p.reason) {
 			return ""
 		}
 	}
