@@ -3,6 +3,8 @@ package mysql
 import (
 	"errors"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +44,45 @@ func TestStatusOldestUndelivered(t *testing.T) {
 		age(time.Hour)
 		r.park(follower("kafka", at(4, time.Now().Add(-2*time.Hour), time.Time{})))
 		age(2 * time.Hour)
+	})
+}
+
+// TestHolderBesideStatements: who holds the lock is found while another session is at a statement with characters that the server cannot list in a view.
+func TestHolderBesideStatements(t *testing.T) {
+	onBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		conn, err := r.cfg.connect(r.ctx, r.cfg.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := make(chan error, 1)
+		go func() {
+			_, err := conn.texts(r.ctx, "SELECT SLEEP(60), '\U0010ffff\U0001f600'")
+			over <- err
+		}()
+		defer func() { <-over }()
+		looking, err := r.cfg.connect(r.ctx, r.cfg.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = looking.close(r.ctx) }()
+		id := strconv.FormatUint(uint64(conn.conn.GetConnectionID()), 10)
+		defer func() {
+			if _, err := looking.exec(r.ctx, "KILL QUERY "+id); err != nil {
+				t.Error(err)
+			}
+		}()
+		for sleeping := false; !sleeping; {
+			rows, err := looking.texts(r.ctx, "SHOW PROCESSLIST")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sleeping = slices.ContainsFunc(rows, func(row []string) bool { return row[0] == id && strings.Contains(row[7], "SLEEP") })
+		}
+		var locked *checkpoint.LockedError
+		if _, err := OpenStore(r.ctx, r.cfg); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
+			t.Errorf("beside a relay: %v", err)
+		}
 	})
 }
 
