@@ -179,11 +179,21 @@ func (s *stage) stop() {
 // check wants all that holds after a round.
 func (s *stage) check() {
 	s.tb.Helper()
-	s.bed.Eventually(10*time.Second, s.missingGood)
+	s.awaitGood("the round")
 	if missing := s.within(decided, time.Second/4, s.undecided); missing != "" {
 		s.tb.Fatalf("after %v: %s", decided, missing)
 	}
 	s.checkSize()
+}
+
+// awaitGood wants every good row to be delivered within 10 s, and tells a late one from one that is lost.
+func (s *stage) awaitGood(after string) {
+	s.tb.Helper()
+	began := time.Now()
+	s.bed.Eventually(decided, s.missingGood)
+	if took := time.Since(began); took > 10*time.Second {
+		s.tb.Errorf("the good rows were delivered %.1f s after %s, want 10 at most", took.Seconds(), after)
+	}
 }
 
 // checkText wants that nothing in the log, and in what commands print about dead letters, steers a terminal or hides what it says.
