@@ -16,13 +16,14 @@ func TestFetchFails(t *testing.T) {
 		"nothing listens": {nil, "connection refused"},
 		"not found":       {http.NotFound, "there is none for this kind of machine"},
 		"wrong sum":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }, "compare checksum"},
-		"no archive": {func(w http.ResponseWriter, r *http.Request) {
-			text := "x"
+		"another sum": {func(w http.ResponseWriter, r *http.Request) { // of the archive that it gives
+			text := "y"
 			if strings.HasSuffix(r.URL.Path, ".sha256") {
-				text = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+				text = "a1fce4363854ff888cff4b8e7875d600c2682390412a8cf79b37d0b11148b0fa"
 			}
 			_, _ = w.Write([]byte(text))
-		}, "not a valid zip file"},
+		}, "compare checksum"},
+		"no archive": {func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("x")) }, "not a valid zip file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(c.answer)
@@ -32,7 +33,11 @@ func TestFetchFails(t *testing.T) {
 			defer server.Close()
 			t.Setenv("TAILBOX_MAVEN_URL", server.URL)
 			dir := t.TempDir()
-			err := fetch(t.Context(), dir, func(string) {})
+			want := sums()["linux-amd64"]
+			if name == "no archive" {
+				want = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881" // of x
+			}
+			err := fetchSum(t.Context(), dir, want, func(string) {})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}

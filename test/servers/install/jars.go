@@ -40,6 +40,9 @@ func installJars(cache, title, folder, pom string, have bool) (err error) {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("run mvn for the jars of %s: %w", title, err)
 	}
+	if err := pinned(filepath.Join(work, "jars"), folder); err != nil {
+		return err
+	}
 	if err := os.Rename(filepath.Join(work, "jars"), final); err != nil {
 		return fmt.Errorf("install %s: %w", title, err)
 	}

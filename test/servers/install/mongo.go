@@ -48,6 +48,9 @@ func installMongo(cache string) (err error) {
 		return err
 	}
 	final := filepath.Join(cache, "mongodb-"+servers.MongoVersion)
+	if err := pinned(filepath.Join(work, "mongodb"), filepath.Base(final)); err != nil {
+		return err
+	}
 	if err := os.Rename(filepath.Join(work, "mongodb"), final); err != nil {
 		return fmt.Errorf("install MongoDB: %w", err)
 	}

