@@ -64,7 +64,7 @@ lint: ## golangci-lint where it is installed, else go vet and gofmt
 
 e2e: servers build ## kill, cut, stall, restart and lie to every part; compare what came with what was committed
 	TAILBOX_SIM_SCHEDULES=$(SCHEDULES) $(GO) test -count=1 -timeout 60m ./test/sim
-	$(GO) test -count=1 -timeout 100m -v -tags=e2e -run . ./test/e2e
+	$(GO) test -count=1 -timeout 120m -v -tags=e2e -run . ./test/e2e
 	$(GO) test -count=1 -timeout 100m -v -tags=e2e ./test/hostile
 
 mutants: ## break the engine in many small ways; a test must see each

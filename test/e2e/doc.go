@@ -30,6 +30,7 @@
 //	outage_test.go     one of two sinks away, or refusing everything with 401
 //	outages_test.go    a destination that fails for every message, in every way
 //	poison_test.go     a message that its sink never takes
+//	poisons_test.go    messages to which alone an endpoint answers with what looks like an outage
 //	takeover_test.go   two relays, one killed or frozen
 //	reset_test.go      rows set back to pending by hand
 //	soak_test.go       everything at once, for long
