@@ -20,6 +20,8 @@ type outageKind struct {
 	throttled bool
 	// loneDead is how many messages of a group that is alone may die.
 	loneDead int
+	// patient: with one group alone, five calls in a row have to fail, which takes up to 15 s and a little.
+	patient bool
 }
 
 // failing is a destination that can fail as a whole.
@@ -80,8 +82,8 @@ func outageKinds() []outageKind {
 	hang, reset := none, none
 	hang.Hang, reset.Reset = true, true
 	return []outageKind{
-		{name: "500", open: httpOutage("single", status(500, "")), loneDead: 1},
-		{name: "500 to arrays", open: httpOutage("array", status(500, "")), loneDead: 1},
+		{name: "500", open: httpOutage("single", status(500, "")), loneDead: 1, patient: true},
+		{name: "500 to arrays", open: httpOutage("array", status(500, "")), loneDead: 1, patient: true},
 		{name: "502", open: httpOutage("single", status(502, ""))},
 		{name: "503", open: httpOutage("single", status(503, ""))},
 		{name: "503 to arrays", open: httpOutage("array", status(503, ""))},
@@ -93,7 +95,7 @@ func outageKinds() []outageKind {
 		{name: "Kafka with too few replicas", open: kafkaOutage},
 		{name: "SMTP 421", open: mailOutage},
 		{name: "NATS without a leader", open: leaderOutage},
-		{name: "NATS without responders", open: respondersOutage},
+		{name: "NATS without responders", open: respondersOutage, patient: true},
 	}
 }
 

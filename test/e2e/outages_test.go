@@ -111,7 +111,11 @@ func (o *outageOf) strike() {
 		state = "throttled"
 	}
 	o.shown = o.since(func() bool { return o.stateIs(state) })
-	if limit := 10 * time.Second; o.shown > limit {
+	limit := 10 * time.Second
+	if o.kind.patient && o.load.Groups == 1 {
+		limit = 20 * time.Second
+	}
+	if o.shown > limit {
 		o.tb.Errorf("state %s: got it %v after the first failed answer, want %v at most", state, o.shown, limit)
 	}
 	for _, command := range [][]string{{"sink", "list"}, {"status"}} {
