@@ -40,6 +40,7 @@ func TestMessageOptions(t *testing.T) {
 		t.Errorf("attempts: %s, %v", attempts, err)
 	}
 	setDown(false)
+	r.must("sink", "resume", "api") // it fails, and would be tried again some time later
 	r.sql(`INSERT INTO outbox (id, type, payload, available_at) VALUES (gen_random_uuid(), 'later', '{}', now() + interval '3 seconds'), (gen_random_uuid(), 'now', '{}', NULL)`)
 	until(t, "what is available", func() bool { return strings.Contains(e.got(), "now") })
 	until(t, "what is available later", func() bool { return strings.Contains(e.got(), "later") })

@@ -41,7 +41,7 @@ func TestTableIsGoneWhileParked(t *testing.T) {
 
 	configure(one)
 	const want = "not in the configuration: public.old"
-	if got := r.command("check"); got.code != exitFailed || !strings.Contains(got.out, want) || strings.Contains(got.out, "configuration: public.outbox") || strings.Contains(got.out, "emit_message") {
+	if got := r.command("check"); got.code != exitFailed || !strings.Contains(got.out, want) || strings.Contains(got.out, "configuration: public.outbox") || strings.Contains(got.out, "emit_message.tailbox") {
 		t.Errorf("check: %+v", got)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // where it does start

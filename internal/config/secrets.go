@@ -36,16 +36,18 @@ func (f *File) Hide() func(text string) string {
 	return strings.NewReplacer(pairs...).Replace
 }
 
-// shown lists the forms in which a secret may come back. Of a URL these are its password and what may be a token.
+// shown lists the forms in which a secret may come back. Of a URL these are its password and what may be a token: people may see the rest.
 func shown(secret string) []string {
 	u, err := url.Parse(secret)
 	if err != nil || u.Scheme == "" || u.Host == "" {
 		return []string{secret, url.QueryEscape(secret)}
 	}
-	forms := []string{secret}
+	var forms []string
 	if password, ok := u.User.Password(); ok {
 		both := u.User.Username() + ":" + password
 		forms = append(forms, password, url.QueryEscape(password), base64.StdEncoding.EncodeToString([]byte(both)))
+	} else if u.User != nil {
+		forms = append(forms, u.User.Username())
 	}
 	for step := range strings.SplitSeq(u.EscapedPath(), "/") {
 		if len(step) >= leastStep {

@@ -32,6 +32,7 @@ plain: visible
 		"key=0123456789":                                   "key=***",
 		"pa55w/rd, Basic c2hvcDpwYTU1dy9yZA==, at /events": "***, Basic ***, at /events",
 		"the alphabet begins with abc":                     "the alphabet begins with abc",
+		"https://example.org/events":                       "https://example.org/events",
 		"visible":                                          "visible",
 		"":                                                 "",
 	} {
