@@ -272,7 +272,7 @@ func (d *kitDatabase) depose(ctx context.Context, epoch int64) error {
 // giveUpReader kills the cursor of a change stream that is not asked for more, as the server does after 10 minutes.
 func (d *kitDatabase) giveUpReader(ctx context.Context) error {
 	for {
-		cur, err := d.client.Database("admin").Aggregate(ctx, bson.A{bson.D{{Key: "$currentOp", Value: bson.D{{Key: "idleCursors", Value: true}}}},
+		cur, err := d.client.Database("admin").Aggregate(ctx, bson.A{bson.D{{Key: "$currentOp", Value: bson.D{{Key: "idleCursors", Value: true}, {Key: "allUsers", Value: true}}}},
 			bson.D{{Key: "$match", Value: bson.D{{Key: "type", Value: "idleCursor"}, {Key: "cursor.originatingCommand.pipeline.0.$changeStream", Value: bson.D{{Key: "$exists", Value: true}}},
 				{Key: "ns", Value: bson.D{{Key: "$regex", Value: "^" + d.cfg.Schema + `\.`}}}}}}})
 		if err != nil {

@@ -192,11 +192,17 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The set-up names the privileges, too, as a comment.
+	for _, of := range []string{setup, role} {
+		if want := `{"resource":{"db":"shop","collection":"outbox"},"actions":["changeStream","find"]}`; strings.Count(of, want) != 1 {
+			t.Errorf("not there, or more than once: %s\n%s", want, of)
+		}
+	}
 	for _, want := range []string{
 		`if (!db.getSiblingDB("shop").getCollectionNames().includes("tailbox_parked")) db.getSiblingDB("shop").createCollection("tailbox_parked");`,
 		`db.getSiblingDB("shop").getCollection("tailbox_parked").createIndex({"pipeline":1,"sink":1,"next_attempt_at":1}, {"name":"due","partialFilterExpression":{"next_attempt_at":{"$exists":true}}});`,
 		`db.getSiblingDB("shop").getCollection("outbox").createIndex({"status":1,"_id":1}, {"name":"tailbox_pending"});`,
-		`{"resource":{"db":"shop","collection":"outbox"},"actions":["changeStream","find"]}`, `grantRolesToUser("relay", ["tailbox_orders"]);`,
+		`grantRolesToUser("relay", ["tailbox_orders"]);`,
 		`db.getSiblingDB("shop").getCollection("tailbox_checkpoint").deleteMany({"_id":"orders"});`,
 	} {
 		if strings.Count(setup+role+gone, want) != 1 {
