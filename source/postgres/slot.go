@@ -159,18 +159,20 @@ func (c *Config) lost(s *slotState, server *serverInfo, from lsn) (why string, e
 // inactiveSlot waits until nobody reads the slot, and ends our own old reader: the caller holds the pipeline's lock, so that one
 // is a leftover of a dead relay whose connection the server has not given up yet. Nil = there is no slot.
 func (c *Config) inactiveSlot(ctx context.Context, conn *pgconn.PgConn) (*slotState, error) {
-	start, ended, limit := time.Now(), false, activeLimit
+	start, limit := time.Now(), activeLimit
+	end := start.Add(activePatience) // when the old reader is ended, and then again: another one may follow it
 	for {
 		s, err := c.slot(ctx, conn)
 		if err != nil || s == nil || !s.Active {
 			return s, err
 		}
-		if time.Since(start) > activePatience && !ended {
-			if ended, err = c.endOldReader(ctx, conn, s.ActivePID); err != nil {
+		if !time.Now().Before(end) {
+			ended, err := c.endOldReader(ctx, conn, s.ActivePID)
+			if err != nil {
 				return nil, err
 			}
 			if ended {
-				limit = endedLimit
+				limit, end = endedLimit, time.Now().Add(activePatience)
 			}
 		}
 		if time.Since(start) > limit {
