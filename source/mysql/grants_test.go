@@ -6,22 +6,9 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
-
-// single splits a script of grants into statements that grant one privilege on one thing.
-func single(script string) (grants []string) {
-	for line := range strings.SplitSeq(script, "\n") {
-		what, on, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(line, "GRANT "), ";"), " ON ")
-		if !ok {
-			continue
-		}
-		for p := range strings.SplitSeq(what, ", ") {
-			grants = append(grants, "GRANT "+p+" ON "+on)
-		}
-	}
-	return grants
-}
 
 // Check is content with what RoleSQL grants, and names each privilege of it that is missing, with the statement that grants it.
 func TestCheckNamesEachMissingPrivilege(t *testing.T) {
@@ -56,7 +43,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 				if found := problems(); len(found) > 0 {
 					t.Errorf("with all that is printed: %+v", found)
 				}
-				for _, grant := range single(RoleSQL(r.cfg, account, r.db)) {
+				for _, grant := range sourcetest.SingleGrants(RoleSQL(r.cfg, account, r.db)) {
 					revoke := strings.NewReplacer("GRANT ", "REVOKE ", " TO ", " FROM ").Replace(grant)
 					r.exec(revoke)
 					if found := problems(); !slices.ContainsFunc(found, func(f Finding) bool { return bare(f.Cure) == bare(grant) }) {

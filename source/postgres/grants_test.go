@@ -5,22 +5,9 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
-
-// single splits a script of grants into statements that grant one privilege on one thing.
-func single(script string) (grants []string) {
-	for line := range strings.SplitSeq(script, "\n") {
-		what, on, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(line, "GRANT "), ";"), " ON ")
-		if !ok {
-			continue
-		}
-		for p := range strings.SplitSeq(what, ", ") {
-			grants = append(grants, "GRANT "+p+" ON "+on)
-		}
-	}
-	return grants
-}
 
 // Check is content with what RoleSQL grants, and names each privilege of it that is missing, with the statement that grants it.
 func TestCheckNamesEachMissingPrivilege(t *testing.T) {
@@ -63,7 +50,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 			if found := problems(); len(found) > 0 {
 				t.Errorf("with all that is printed: %+v", found)
 			}
-			grants := single(script)
+			grants := sourcetest.SingleGrants(script)
 			if how == "log" {
 				grants = append(grants, "ALTER ROLE "+quoteIdent(role)+" WITH REPLICATION")
 			}
