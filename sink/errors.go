@@ -102,26 +102,28 @@ func Whole(err error) error {
 // Clean is err with the secrets taken out of its text by hide, which may be nil, and not longer than any error that has a class. A destination may
 // repeat what it was sent, and a sink that was not made here may say anything.
 func Clean(err error, hide func(string) string) error {
-	full := err
-	for {
-		inner, ok := full.(*classified)
-		if !ok {
-			break
-		}
-		full = inner.err
-	}
-	text, clean := full.Error(), ""
-	if clean = text; hide != nil {
-		clean = hide(text)
-	}
-	if clean == text {
-		if _, ok := errors.AsType[*classified](err); ok {
-			return err
-		}
-		return Rejected(err)
-	}
 	class, after, whole := Classify(err)
-	return &classified{class: class, after: after, whole: whole, err: errors.New(clean)}
+	if hide != nil {
+		text := fullText(err)
+		if clean := hide(text); clean != text {
+			err = errors.New(clean)
+		}
+	}
+	if _, ok := err.(*classified); ok {
+		return err
+	}
+	return &classified{class: class, after: after, whole: whole, err: err}
+}
+
+// fullText is the text of an error before it was bounded.
+func fullText(err error) string {
+	for {
+		e, ok := err.(*classified)
+		if !ok {
+			return err.Error()
+		}
+		err = e.err
+	}
 }
 
 // Classify tells an error's class, how long a throttled destination asked to wait, and whether the error answers a whole
