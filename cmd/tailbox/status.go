@@ -148,10 +148,3 @@ func bytesText(n int64) string {
 	}
 	return fmt.Sprintf("%d GiB", n>>30)
 }
-
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "-"
-}
