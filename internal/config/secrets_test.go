@@ -14,6 +14,7 @@ bearer: s3cr3t+token
 short: abc
 hook: https://hooks.example.org/services/T01/abcdefghijklmnopqrstuvwx?key=0123456789
 mine: https://shop:pa55w%2Frd@example.org/events
+servers: ["nats://relay:n4tspass@127.0.0.1:4222"]
 plain: visible
 `), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -23,6 +24,7 @@ plain: visible
 	for _, key := range []string{"bearer", "short", "hook", "mine"} {
 		top.Secret(key)
 	}
+	top.URLs("servers")
 	top.Conceal("s3cr3t")
 	hide := f.Hide()
 	for text, want := range map[string]string{
@@ -33,6 +35,7 @@ plain: visible
 		"pa55w/rd, Basic c2hvcDpwYTU1dy9yZA==, at /events": "***, Basic ***, at /events",
 		"the alphabet begins with abc":                     "the alphabet begins with abc",
 		"https://example.org/events":                       "https://example.org/events",
+		"relay, n4tspass":                                  "relay, ***",
 		"visible":                                          "visible",
 		"":                                                 "",
 	} {

@@ -52,6 +52,7 @@ func (s *Section) URL(key string) string {
 // URLs reads a list of URLs, whose texts are never shown.
 func (s *Section) URLs(key string) []string {
 	list := s.strings(s.value(key), s.at(key), true)
+	s.Conceal(list...)
 	for _, text := range list {
 		s.UserInfo(key, text)
 	}
