@@ -25,18 +25,24 @@ type bench struct {
 	kafka   *servers.KafkaServer
 	servers map[string]server
 	table   table
-	count   int // of databases
+	relays  bool // no bare readers
+	count   int  // of databases
 }
 
 func newBench(o flags) (*bench, error) {
-	binary, err := filepath.Abs(o.binary)
-	if err != nil {
-		return nil, err
+	for name, file := range map[string]*string{"binary": &o.binary, "before": &o.before} {
+		if *file == "" {
+			continue
+		}
+		path, err := filepath.Abs(*file)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("find the relay: %w: run make build, or name it with -%s", err, name)
+		}
+		*file = path
 	}
-	if _, err := os.Stat(binary); err != nil {
-		return nil, fmt.Errorf("find the relay: %w: run make build, or name it with -binary", err)
-	}
-	o.binary = binary
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -46,7 +52,7 @@ func newBench(o flags) (*bench, error) {
 		return nil, err
 	}
 	fmt.Printf("%d processors, %d rounds, %d rows in transactions of %d\n", runtime.NumCPU(), o.rounds, o.rows, perTxn)
-	return &bench{flags: o, dir: dir, self: self, servers: map[string]server{}}, nil
+	return &bench{flags: o, dir: dir, self: self, servers: map[string]server{}, relays: o.before != ""}, nil
 }
 
 func (b *bench) close() (err error) {

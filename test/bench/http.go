@@ -41,6 +41,7 @@ func runHTTP(ctx context.Context, b *bench) error {
 			rates = append(rates, d.rate())
 			fmt.Printf("  %s: %.0f msg/s\n", test.name, d.rate())
 		}
+		b.table.measure(test.name+", msg/s", false, rates...)
 		b.table.note(test.name, fmt.Sprintf("%s msg/s, %.2f of what the endpoint allows", spreadOf(rates, "%.0f"), median(rates)/test.most), true, "")
 	}
 	return nil

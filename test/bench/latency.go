@@ -28,11 +28,15 @@ const (
 func runLatency(ctx context.Context, b *bench) error {
 	type figures struct{ p50, p99, rate []float64 }
 	all := map[string]*figures{}
-	names := []string{"bare reader + Produce", "Kafka, delete"}
+	const bare, relay = "bare reader + Produce", "Kafka, delete"
+	names := []string{bare, relay}
+	if b.relays {
+		names = names[1:]
+	}
 	for round := range b.rounds {
 		for i := range names {
-			name := names[(round+i)%2]
-			laps, err := b.latency(ctx, name == names[0])
+			name := names[(round+i)%len(names)]
+			laps, err := b.latency(ctx, name == bare)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -52,10 +56,15 @@ func runLatency(ctx context.Context, b *bench) error {
 		b.table.note("latency, "+name, fmt.Sprintf("p50 %s ms, p99 %s ms, at %s msg/s", spreadOf(f.p50, "%.2f"), spreadOf(f.p99, "%.2f"),
 			spreadOf(f.rate, "%.0f")), true, "")
 	}
+	b.table.measure("latency to Kafka, p50", true, all[relay].p50...)
+	b.table.measure("latency to Kafka, p99", true, all[relay].p99...)
+	if b.relays {
+		return nil
+	}
 	var p50, p99 []float64
 	for i := range b.rounds {
-		p50 = append(p50, all[names[1]].p50[i]/all[names[0]].p50[i])
-		p99 = append(p99, all[names[1]].p99[i]/all[names[0]].p99[i])
+		p50 = append(p50, all[relay].p50[i]/all[bare].p50[i])
+		p99 = append(p99, all[relay].p99[i]/all[bare].p99[i])
 	}
 	b.table.note("latency, relay over bare reader", fmt.Sprintf("p50 %s, p99 %s", spreadOf(p50, "%.2f"), spreadOf(p99, "%.2f")), true, "")
 	return nil

@@ -30,9 +30,12 @@ func runLine(kind string) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
 		figures := map[string][]pace{}
 		names := []string{"bare", "relay"}
+		if b.relays {
+			names = names[1:]
+		}
 		for round := range b.rounds {
 			for i := range names {
-				name := names[(round+i)%2]
+				name := names[(round+i)%len(names)]
 				p, err := b.line(ctx, kind, name == "bare")
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
@@ -46,7 +49,13 @@ func runLine(kind string) func(context.Context, *bench) error {
 				fmt.Sprintf("p50 %s ms, p99 %s ms; the insert itself p50 %s ms", paces(figures[name], func(p pace) float64 { return p.p50 }),
 					paces(figures[name], func(p pace) float64 { return p.p99 }), paces(figures[name], func(p pace) float64 { return p.commit })), true, "")
 		}
-		b.noteLine(kind, figures)
+		for _, p := range figures["relay"] {
+			b.table.measure(kind+", insert to line, p50", true, p.p50)
+			b.table.measure(kind+", insert to line, p50 beyond the insert's own", true, p.p50-p.commit)
+		}
+		if !b.relays {
+			b.noteLine(kind, figures)
+		}
 		return nil
 	}
 }

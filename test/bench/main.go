@@ -7,6 +7,7 @@
 //	go run ./test/bench                      everything
 //	go run ./test/bench -only discard,kafka  some of it; -list names all
 //	go run ./test/bench -only drain          all whose names begin with "drain-": one for each of the other databases
+//	go run ./test/bench -before FILE         this version beside an earlier one, in alternating pairs, without bare readers
 //
 // The bare readers of the other databases are go-mysql's BinlogSyncer, set up as fast as it goes and decoding the rows of the
 // outbox, and the driver's change stream cursor with the relay's pipeline and batches.
@@ -29,10 +30,10 @@ import (
 
 // flags are those of the command line.
 type flags struct {
-	binary, postgres, only string
-	rounds                 int
-	rows, backlog, largest int
-	list                   bool
+	binary, before, postgres, only string
+	rounds                         int
+	rows, backlog, largest         int
+	list                           bool
 }
 
 func main() {
@@ -48,6 +49,7 @@ func main() {
 	}
 	var o flags
 	flag.StringVar(&o.binary, "binary", "bin/tailbox", "the relay `FILE`")
+	flag.StringVar(&o.before, "before", "", "the relay `FILE` of an earlier version: each round runs both, in turn, and no bare reader")
 	flag.StringVar(&o.postgres, "postgres", "17", "major `VERSION` of Postgres")
 	flag.StringVar(&o.only, "only", "", "`LIST` of scenarios, separated by commas")
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each run is repeated")
@@ -128,16 +130,26 @@ func run(ctx context.Context, o flags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	pairs := &pairs{}
 	for _, s := range all {
 		if o.only != "" && !s.chosen(chosen) {
 			continue
 		}
 		fmt.Printf("\n%s: %s\n", s.name, s.about)
-		if err := s.run(ctx, b); err != nil {
+		if o.before != "" {
+			err = b.pair(ctx, s, pairs)
+		} else {
+			err = s.run(ctx, b)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	fmt.Println()
-	b.table.print(os.Stdout)
+	if o.before != "" {
+		pairs.print(os.Stdout)
+	} else {
+		b.table.print(os.Stdout)
+	}
 	return nil
 }

@@ -29,6 +29,7 @@ func runMemory(ctx context.Context, b *bench) error {
 		}
 		b.table.note(fmt.Sprintf("%s of %d rows", test.name, test.rows),
 			fmt.Sprintf("%.0f msg/s, at most %.1f MB", d.rate(), float64(d.rss)/1e6), d.rss <= 64e6, "<= 64 MB")
+		b.table.measure(test.name+", bytes of memory", true, float64(d.rss))
 	}
 	return nil
 }
@@ -80,6 +81,8 @@ func runIdle(ctx context.Context, b *bench) (err error) {
 			return err
 		}
 		share := 100 * (after.CPU - before.CPU).Seconds() / lasts.Seconds()
+		b.table.measure("idle, bytes of memory", true, float64(after.RSS))
+		b.table.measure("idle, processor", true, share)
 		b.table.note("idle", fmt.Sprintf("%.1f MB", float64(after.RSS)/1e6), after.RSS < 30e6, "< 30 MB")
 		b.table.note("idle", fmt.Sprintf("%.2f%% of a processor", share), share < 0.5, "< 0.5%")
 		return nil

@@ -9,7 +9,23 @@ import (
 )
 
 // table is what is printed at the end.
-type table struct{ lines []string }
+type table struct {
+	lines []string
+	// measured are the figures that two versions are compared by.
+	measured []measure
+}
+
+// A measure is one figure of the relay, of each round.
+type measure struct {
+	name   string
+	less   bool // less is better
+	values []float64
+}
+
+// measure notes a figure of the relay that more is better of, or less.
+func (t *table) measure(name string, less bool, values ...float64) {
+	t.measured = append(t.measured, measure{name, less, values})
+}
 
 // add notes drains and how they compare with others, round by round. A target of 0 means none; cpu likewise.
 func (t *table) add(name, against string, ds, others []drain, target, cpu float64) {
@@ -23,6 +39,8 @@ func (t *table) add(name, against string, ds, others []drain, target, cpu float6
 			cpus = append(cpus, d.micros()/others[i].micros())
 		}
 	}
+	t.measure(name+", msg/s", false, rates...)
+	t.measure(name+", µs processor", true, micros...)
 	line := fmt.Sprintf("%s\t%s msg/s\t%s µs\t%d MB\t", name, spreadOf(rates, "%.0f"), spreadOf(micros, "%.2f"), rss>>20)
 	if ratios != nil {
 		line += fmt.Sprintf("%s of %s", spreadOf(ratios, "%.2f"), against)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -35,6 +36,9 @@ type contest struct {
 // rounds repeats all contests, on a new backlog each time and in a new order, and notes what they took.
 func (b *bench) contests(ctx context.Context, groups int, cs []contest) error {
 	figures := map[string][]drain{}
+	if b.relays {
+		cs = slices.DeleteFunc(cs, func(c contest) bool { return c.bare })
+	}
 	for round := range b.rounds {
 		if err := b.round(ctx, round, groups, cs, figures); err != nil {
 			return err

@@ -28,9 +28,12 @@ func runWriters(kind string) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
 		figures := map[string][]busy{}
 		names := []string{"bare", "relay"}
+		if b.relays {
+			names = names[1:]
+		}
 		for round := range b.rounds {
 			for i := range names {
-				name := names[(round+i)%2]
+				name := names[(round+i)%len(names)]
 				f, err := b.beside(ctx, kind, name == "bare")
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
@@ -39,7 +42,12 @@ func runWriters(kind string) func(context.Context, *bench) error {
 				fmt.Printf("  round %d: beside the %-6s %6.0f rows/s, %d lock errors, it caught up in %v\n", round+1, name, f.rate, f.locks, f.behind.Round(time.Millisecond))
 			}
 		}
-		b.noteWriters(kind, figures)
+		for _, f := range figures["relay"] {
+			b.table.measure(fmt.Sprintf("%s, %d writers beside the relay, rows/s", kind, busyWriters), false, f.rate)
+		}
+		if !b.relays {
+			b.noteWriters(kind, figures)
+		}
 		return nil
 	}
 }

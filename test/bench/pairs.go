@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// slower is the least that a version may reach of the one before.
+const slower = 0.97
+
+// pairs are the figures of two versions, round by round.
+type pairs struct {
+	names  []string
+	ratios map[string][]float64 // above 1, this version is better
+	values map[string][2][]float64
+}
+
+// pair runs a scenario with both versions in each round, in turn; either goes first as often as the other.
+func (b *bench) pair(ctx context.Context, s scenario, p *pairs) error {
+	rounds, binaries := b.rounds, [2]string{b.before, b.binary}
+	defer func() { b.rounds, b.binary = rounds, binaries[1] }()
+	b.rounds = 1
+	for round := range rounds {
+		var measured [2][]measure
+		for i := range 2 {
+			which := (round + i) % 2
+			fmt.Printf(" %s\n", [2]string{"before", "now"}[which])
+			b.binary, b.table = binaries[which], table{}
+			if err := s.run(ctx, b); err != nil {
+				return err
+			}
+			measured[which] = b.table.measured
+		}
+		p.add(measured[0], measured[1])
+	}
+	return nil
+}
+
+// add adds the figures of one round of each version.
+func (p *pairs) add(before, now []measure) {
+	if p.ratios == nil {
+		p.ratios, p.values = map[string][]float64{}, map[string][2][]float64{}
+	}
+	for i, m := range now {
+		if len(m.values) == 0 {
+			continue
+		}
+		if p.ratios[m.name] == nil {
+			p.names = append(p.names, m.name)
+		}
+		was, is := before[i].values[0], m.values[0]
+		ratio := is / was
+		if m.less {
+			ratio = was / is
+		}
+		p.ratios[m.name] = append(p.ratios[m.name], ratio)
+		v := p.values[m.name]
+		p.values[m.name] = [2][]float64{append(v[0], was), append(v[1], is)}
+	}
+}
+
+func (p *pairs) print(w io.Writer) {
+	tab := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tab, "what\tbefore: median\tnow: median\thow much better, pair by pair: median (min-max)")
+	for _, name := range p.names {
+		v := p.values[name]
+		fmt.Fprintf(tab, "%s\t%.2f\t%.2f\t%s%s\n", name, median(v[0]), median(v[1]), spreadOf(p.ratios[name], "%.3f"),
+			verdict(median(p.ratios[name]) >= slower, fmt.Sprintf(">= %.2f", slower)))
+	}
+	_ = tab.Flush() // to the terminal
+}
