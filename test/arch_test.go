@@ -52,11 +52,11 @@ func arrows() []rule {
 		of(`source/sourcetest`, true, `source`, `checkpoint`, `outbox`),
 		of(`source/arena`, false, `outbox`),
 		of(`source/columns`, false, `source`, `outbox`),
-		of(`source/sqlstore`, false, `source`, `checkpoint`, `outbox`),
+		of(`source/store`, false, `source`, `checkpoint`, `outbox`),
 		of(`source/poll`, false, `source`, `outbox`),
 		of(`sink/sinktest`, true, `sink`, `outbox`),
 		// A kind in several packages keeps them below its own.
-		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|columns|poll|sqlstore)`, `checkpoint`, `outbox`, `source/$1/.+`),
+		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|columns|poll|store)`, `checkpoint`, `outbox`, `source/$1/.+`),
 		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `sink/$1/.+`),
 		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/admin/.+`),
 		// The file format fills in the configuration of the parts, never of a kind.

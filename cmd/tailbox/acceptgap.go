@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 func newAcceptGap() *command {
@@ -59,7 +59,7 @@ func newAcceptGap() *command {
 }
 
 // giveUp is the gap that there would be if the log could not be read from the checkpoint.
-func giveUp(ctx context.Context, db database) (*sqlstore.Gap, error) {
+func giveUp(ctx context.Context, db database) (*store.Gap, error) {
 	r, err := db.status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("accept-gap: %w", err)
@@ -67,5 +67,5 @@ func giveUp(ctx context.Context, db database) (*sqlstore.Gap, error) {
 	if r.running {
 		return nil, errors.New("accept-gap: a relay is running: what it reads is not unreadable")
 	}
-	return &sqlstore.Gap{From: r.resume, Why: "what follows the checkpoint " + string(r.resume) + " is given up, though the log has it"}, nil
+	return &store.Gap{From: r.resume, Why: "what follows the checkpoint " + string(r.resume) + " is given up, though the log has it"}, nil
 }

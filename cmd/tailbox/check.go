@@ -14,7 +14,7 @@ import (
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // checkTimeout bounds what a sink's check may take.
@@ -40,7 +40,7 @@ func newCheck() *command {
 				return err
 			}
 			if offline && output.json {
-				return printJSON(sh.out, []sqlstore.Finding{})
+				return printJSON(sh.out, []store.Finding{})
 			}
 			if offline {
 				_, err := fmt.Fprintln(sh.out, "the configuration is right")
@@ -52,22 +52,22 @@ func newCheck() *command {
 }
 
 // checkGap tells what the next start does where the log cannot be read on from the checkpoint.
-func checkGap(ctx context.Context, p *parts, db database) []sqlstore.Finding {
+func checkGap(ctx context.Context, p *parts, db database) []store.Finding {
 	gap, err := db.gap(ctx)
 	if err != nil || gap == nil || gap.Unswept {
 		return nil // what keeps it from being looked for, the database's own check tells
 	}
-	f := sqlstore.Finding{Level: sqlstore.Warning, What: "the log cannot be read on from the checkpoint: " + gap.Why,
+	f := store.Finding{Level: store.Warning, What: "the log cannot be read on from the checkpoint: " + gap.Why,
 		Cure: "run tailbox run: it takes a new position, and sweeps the tables for what is pending"}
 	if len(gap.Unjudged) > 0 {
-		f.Level = sqlstore.Problem
+		f.Level = store.Problem
 		f.Cure = "look for what the gap held, and then run tailbox accept-gap --why …: of " + strings.Join(gap.Unjudged, ", ") + " nothing tells what was delivered"
 	}
-	return []sqlstore.Finding{f}
+	return []store.Finding{f}
 }
 
 // checkParked finds deliveries that are parked for sinks, or from tables, which the configuration does not have: no relay goes on with those.
-func checkParked(ctx context.Context, p *parts, db database) []sqlstore.Finding {
+func checkParked(ctx context.Context, p *parts, db database) []store.Finding {
 	r, err := db.status(ctx)
 	if err != nil {
 		return nil // the database's own check tells
@@ -84,10 +84,10 @@ func checkParked(ctx context.Context, p *parts, db database) []sqlstore.Finding 
 			}
 		}
 	}
-	var found []sqlstore.Finding
+	var found []store.Finding
 	add := func(what, cure string) {
 		if what != "" {
-			found = append(found, sqlstore.Finding{Level: sqlstore.Problem, What: what, Cure: cure})
+			found = append(found, store.Finding{Level: store.Problem, What: what, Cure: cure})
 		}
 	}
 	add(relay.ParkedElsewhere(parked, func(sink string) bool {
@@ -103,24 +103,24 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 	findings, err := db.check(ctx)
 	if err != nil {
 		// What was found before may be the cause, so it is told as well.
-		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})
+		findings = append(findings, store.Finding{Level: store.Problem, What: err.Error()})
 	}
 	findings = append(append(findings, checkGap(ctx, p, db)...), checkParked(ctx, p, db)...)
 	findings = append(findings, checkExamples(ctx, p, db)...)
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
-		findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: err.Error()})
+		findings = append(findings, store.Finding{Level: store.Problem, What: err.Error()})
 	}
 	for _, s := range p.config.Sinks {
 		for _, one := range sinkProblems[s.Name] {
-			findings = append(findings, sqlstore.Finding{Level: sqlstore.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
+			findings = append(findings, store.Finding{Level: store.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
 		}
 	}
 	for i := range findings {
 		findings[i].What = beforeStart(findings[i].What)
 	}
 	if asJSON {
-		err = printJSON(sh.out, append([]sqlstore.Finding{}, findings...)) // none is [] and not null
+		err = printJSON(sh.out, append([]store.Finding{}, findings...)) // none is [] and not null
 	} else {
 		err = printFindings(sh.out, findings)
 	}
@@ -129,7 +129,7 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 	}
 	problems := 0
 	for _, f := range findings {
-		if f.Level == sqlstore.Problem {
+		if f.Level == store.Problem {
 			problems++
 		}
 	}
@@ -147,15 +147,15 @@ func beforeStart(text string) string {
 }
 
 // printFindings tells the worst first, each with what cures it.
-func printFindings(w io.Writer, findings []sqlstore.Finding) error {
+func printFindings(w io.Writer, findings []store.Finding) error {
 	var b strings.Builder
 	well := true
-	for _, level := range []sqlstore.Level{sqlstore.Problem, sqlstore.Warning, sqlstore.Info} {
+	for _, level := range []store.Level{store.Problem, store.Warning, store.Info} {
 		for _, f := range findings {
 			if f.Level != level {
 				continue
 			}
-			well = well && level == sqlstore.Info
+			well = well && level == store.Info
 			fmt.Fprintf(&b, "%-8s %s\n", level+":", f.What)
 			if f.Cure != "" {
 				fmt.Fprintf(&b, "%-8s %s\n", "  cure:", f.Cure)

@@ -7,7 +7,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A database is what the commands ask of the pipeline's database. Each kind has one.
@@ -25,20 +25,20 @@ type database interface {
 	// uninstall returns what it left as well, because it may be somebody else's.
 	uninstall(ctx context.Context, force bool) (dropped, left []string, err error)
 
-	check(ctx context.Context) ([]sqlstore.Finding, error)
+	check(ctx context.Context) ([]store.Finding, error)
 	// example is a message that a row of the table makes; nil if there is none.
 	example(ctx context.Context, t *outbox.Table) (*outbox.Message, error)
 	status(ctx context.Context) (*report, error)
-	gap(ctx context.Context) (*sqlstore.Gap, error)
+	gap(ctx context.Context) (*store.Gap, error)
 
 	// ask writes a request; wait waits until it is carried out, and result looks how far it is.
 	ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
-	wait(ctx context.Context, id int64) (*sqlstore.RequestResult, error)
-	result(ctx context.Context, id int64) (result *sqlstore.RequestResult, done bool, err error)
+	wait(ctx context.Context, id int64) (*store.RequestResult, error)
+	result(ctx context.Context, id int64) (result *store.RequestResult, done bool, err error)
 	// parked lists deliveries without their payloads; whole lists them with these, as many as fit into memory.
-	parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []sqlstore.Listed, more bool, err error)
-	whole(ctx context.Context, sel checkpoint.Selection) (list []sqlstore.Listed, more bool, err error)
-	lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error)
+	parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []store.Listed, more bool, err error)
+	whole(ctx context.Context, sel checkpoint.Selection) (list []store.Listed, more bool, err error)
+	lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.WaitingLane, error)
 
 	// send writes a message, as an application would.
 	send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error)

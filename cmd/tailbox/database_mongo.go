@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // mongoDatabase is a database of MongoDB.
@@ -49,11 +49,11 @@ func (d mongoDatabase) example(ctx context.Context, t *outbox.Table) (*outbox.Me
 	return mongo.Example(ctx, d.cfg, t)
 }
 
-func (d mongoDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
+func (d mongoDatabase) check(ctx context.Context) ([]store.Finding, error) {
 	return mongo.Check(ctx, d.cfg)
 }
 
-func (d mongoDatabase) gap(ctx context.Context) (*sqlstore.Gap, error) {
+func (d mongoDatabase) gap(ctx context.Context) (*store.Gap, error) {
 	return mongo.FindGap(ctx, d.cfg)
 }
 
@@ -61,23 +61,23 @@ func (d mongoDatabase) ask(ctx context.Context, r *checkpoint.Request) (int64, e
 	return mongo.Ask(ctx, d.cfg, r)
 }
 
-func (d mongoDatabase) wait(ctx context.Context, id int64) (*sqlstore.RequestResult, error) {
+func (d mongoDatabase) wait(ctx context.Context, id int64) (*store.RequestResult, error) {
 	return mongo.Wait(ctx, d.cfg, id)
 }
 
-func (d mongoDatabase) result(ctx context.Context, id int64) (*sqlstore.RequestResult, bool, error) {
+func (d mongoDatabase) result(ctx context.Context, id int64) (*store.RequestResult, bool, error) {
 	return mongo.Result(ctx, d.cfg, id)
 }
 
-func (d mongoDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.Listed, bool, error) {
+func (d mongoDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.Listed, bool, error) {
 	return mongo.ListParked(ctx, d.cfg, sel, limit, false)
 }
 
-func (d mongoDatabase) whole(ctx context.Context, sel checkpoint.Selection) ([]sqlstore.Listed, bool, error) {
+func (d mongoDatabase) whole(ctx context.Context, sel checkpoint.Selection) ([]store.Listed, bool, error) {
 	return mongo.ListParked(ctx, d.cfg, sel, 0, true)
 }
 
-func (d mongoDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error) {
+func (d mongoDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.WaitingLane, error) {
 	return mongo.ListLanes(ctx, d.cfg, sel, limit)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // mysqlDatabase is a database of MySQL or MariaDB.
@@ -53,11 +53,11 @@ func (d mysqlDatabase) example(ctx context.Context, t *outbox.Table) (*outbox.Me
 	return mysql.Example(ctx, d.cfg, t)
 }
 
-func (d mysqlDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
+func (d mysqlDatabase) check(ctx context.Context) ([]store.Finding, error) {
 	return mysql.Check(ctx, d.cfg)
 }
 
-func (d mysqlDatabase) gap(ctx context.Context) (*sqlstore.Gap, error) {
+func (d mysqlDatabase) gap(ctx context.Context) (*store.Gap, error) {
 	return mysql.FindGap(ctx, d.cfg)
 }
 
@@ -65,23 +65,23 @@ func (d mysqlDatabase) ask(ctx context.Context, r *checkpoint.Request) (int64, e
 	return mysql.Ask(ctx, d.cfg, r)
 }
 
-func (d mysqlDatabase) wait(ctx context.Context, id int64) (*sqlstore.RequestResult, error) {
+func (d mysqlDatabase) wait(ctx context.Context, id int64) (*store.RequestResult, error) {
 	return mysql.Wait(ctx, d.cfg, id)
 }
 
-func (d mysqlDatabase) result(ctx context.Context, id int64) (*sqlstore.RequestResult, bool, error) {
+func (d mysqlDatabase) result(ctx context.Context, id int64) (*store.RequestResult, bool, error) {
 	return mysql.Result(ctx, d.cfg, id)
 }
 
-func (d mysqlDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.Listed, bool, error) {
+func (d mysqlDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.Listed, bool, error) {
 	return mysql.ListParked(ctx, d.cfg, sel, limit, false)
 }
 
-func (d mysqlDatabase) whole(ctx context.Context, sel checkpoint.Selection) ([]sqlstore.Listed, bool, error) {
+func (d mysqlDatabase) whole(ctx context.Context, sel checkpoint.Selection) ([]store.Listed, bool, error) {
 	return mysql.ListParked(ctx, d.cfg, sel, 0, true)
 }
 
-func (d mysqlDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error) {
+func (d mysqlDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.WaitingLane, error) {
 	return mysql.ListLanes(ctx, d.cfg, sel, limit)
 }
 

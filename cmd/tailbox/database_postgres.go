@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // postgresDatabase is a database of Postgres.
@@ -62,11 +62,11 @@ func (d postgresDatabase) example(ctx context.Context, t *outbox.Table) (*outbox
 	return postgres.Example(ctx, d.cfg, t)
 }
 
-func (d postgresDatabase) check(ctx context.Context) ([]sqlstore.Finding, error) {
+func (d postgresDatabase) check(ctx context.Context) ([]store.Finding, error) {
 	return postgres.Check(ctx, d.cfg)
 }
 
-func (d postgresDatabase) gap(ctx context.Context) (*sqlstore.Gap, error) {
+func (d postgresDatabase) gap(ctx context.Context) (*store.Gap, error) {
 	return postgres.FindGap(ctx, d.cfg)
 }
 
@@ -74,23 +74,23 @@ func (d postgresDatabase) ask(ctx context.Context, r *checkpoint.Request) (int64
 	return postgres.Ask(ctx, d.cfg, r)
 }
 
-func (d postgresDatabase) wait(ctx context.Context, id int64) (*sqlstore.RequestResult, error) {
+func (d postgresDatabase) wait(ctx context.Context, id int64) (*store.RequestResult, error) {
 	return postgres.Wait(ctx, d.cfg, id)
 }
 
-func (d postgresDatabase) result(ctx context.Context, id int64) (*sqlstore.RequestResult, bool, error) {
+func (d postgresDatabase) result(ctx context.Context, id int64) (*store.RequestResult, bool, error) {
 	return postgres.Result(ctx, d.cfg, id)
 }
 
-func (d postgresDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.Listed, bool, error) {
+func (d postgresDatabase) parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.Listed, bool, error) {
 	return postgres.ListParked(ctx, d.cfg, sel, limit, false)
 }
 
-func (d postgresDatabase) whole(ctx context.Context, sel checkpoint.Selection) ([]sqlstore.Listed, bool, error) {
+func (d postgresDatabase) whole(ctx context.Context, sel checkpoint.Selection) ([]store.Listed, bool, error) {
 	return postgres.ListParked(ctx, d.cfg, sel, 0, true)
 }
 
-func (d postgresDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]sqlstore.WaitingLane, error) {
+func (d postgresDatabase) lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.WaitingLane, error) {
 	return postgres.ListLanes(ctx, d.cfg, sel, limit)
 }
 

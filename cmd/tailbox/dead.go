@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // listLimit is how many deliveries are listed where no limit is given.
@@ -109,7 +109,7 @@ func newDeadShow() *command {
 }
 
 // notFound lists those of the ids that no delivery has, neither as its row's nor as the one that an edit gave it.
-func notFound(ids []string, found []sqlstore.Listed) []string {
+func notFound(ids []string, found []store.Listed) []string {
 	have := map[string]bool{}
 	for i := range found {
 		have[found[i].Message.ID], have[found[i].RowID()] = true, true

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/internal/config"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -174,7 +174,7 @@ func (d *demo) prepare(ctx context.Context) error {
 func (d *demo) check(ctx context.Context) error {
 	found, err := d.parts.database(d.log, nil).check(ctx)
 	for _, f := range found {
-		if f.Level == sqlstore.Problem {
+		if f.Level == store.Problem {
 			err = errors.Join(err, fmt.Errorf("use the server of --url: %s: %s", f.What, f.Cure))
 		}
 	}
@@ -240,7 +240,7 @@ func (d *demo) recovery(ctx context.Context) error {
 
 func (d *demo) deadLetter(ctx context.Context) error {
 	d.chapter("A dead letter")
-	var dead *sqlstore.Listed
+	var dead *store.Listed
 	if err := d.until(ctx, "a dead letter", func() (bool, error) {
 		parked, err := d.parked(ctx)
 		for i := range parked {
@@ -275,7 +275,7 @@ func (d *demo) deadLetter(ctx context.Context) error {
 }
 
 // parked lists all that is parked.
-func (d *demo) parked(ctx context.Context) ([]sqlstore.Listed, error) {
+func (d *demo) parked(ctx context.Context) ([]store.Listed, error) {
 	found, _, err := d.parts.database(d.log, nil).parked(ctx, checkpoint.Selection{States: anyState()}, 0)
 	return found, err
 }
@@ -293,7 +293,7 @@ func (d *demo) command(ctx context.Context, args ...string) error {
 }
 
 // demoGroups lists the groups of deliveries.
-func demoGroups(parked []sqlstore.Listed) map[string]bool {
+func demoGroups(parked []store.Listed) map[string]bool {
 	groups := map[string]bool{}
 	for i := range parked {
 		groups[parked[i].Message.Group] = true

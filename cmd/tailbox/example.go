@@ -7,12 +7,12 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // checkExamples shows for each table what becomes of a message on its way to the sinks: one that is there, or else one that is made up. Of what may be
 // somebody's data only sizes and names are shown.
-func checkExamples(ctx context.Context, p *parts, db database) (found []sqlstore.Finding) {
+func checkExamples(ctx context.Context, p *parts, db database) (found []store.Finding) {
 	for i := range p.config.Source.Tables {
 		t := &p.config.Source.Tables[i]
 		m, err := db.example(ctx, t)
@@ -30,7 +30,7 @@ func checkExamples(ctx context.Context, p *parts, db database) (found []sqlstore
 		var d sink.Delivery
 		route, err := p.config.Router.Route(m, &d)
 		if err != nil {
-			found = append(found, sqlstore.Finding{Level: sqlstore.Info, What: what + ", which cannot be routed: " + err.Error()})
+			found = append(found, store.Finding{Level: store.Info, What: what + ", which cannot be routed: " + err.Error()})
 			continue
 		}
 		var headers []string
@@ -47,7 +47,7 @@ func checkExamples(ctx context.Context, p *parts, db database) (found []sqlstore
 		if there && m.Group == "" {
 			what += ", no group"
 		}
-		found = append(found, sqlstore.Finding{Level: sqlstore.Info, What: what + ", to " + strings.Join(route.To, ", ")})
+		found = append(found, store.Finding{Level: store.Info, What: what + ", to " + strings.Join(route.To, ", ")})
 	}
 	return found
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source/mongo"
 	"github.com/tailbox/tailbox/source/mysql"
 	"github.com/tailbox/tailbox/source/postgres"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 func newInit() *command {
@@ -106,7 +106,7 @@ func warn(ctx context.Context, sh *shell, db database) error {
 	if err != nil {
 		return nil // what was asked for is done, and check tells
 	}
-	findings = slices.DeleteFunc(findings, func(f sqlstore.Finding) bool { return f.Level == sqlstore.Info })
+	findings = slices.DeleteFunc(findings, func(f store.Finding) bool { return f.Level == store.Info })
 	if len(findings) == 0 {
 		return nil
 	}
@@ -118,7 +118,7 @@ func firstCheckpoint(ctx context.Context, sh *shell, db database) (err error) {
 	// A look, before the store is opened: a start that finds a checkpoint would be counted, and what earlier ones wrote down lost.
 	gap, err := db.gap(ctx)
 	switch {
-	case errors.Is(err, sqlstore.ErrNoCheckpoint):
+	case errors.Is(err, store.ErrNoCheckpoint):
 	case err != nil:
 		return err
 	case gap != nil && !gap.Unswept:

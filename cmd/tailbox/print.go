@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // output is the flag -o.
@@ -34,7 +34,7 @@ const (
 )
 
 // parked lists deliveries.
-func (o *output) parked(sh *shell, found []sqlstore.Listed, more bool) error {
+func (o *output) parked(sh *shell, found []store.Listed, more bool) error {
 	if !o.json {
 		return printParked(sh.out, found, more)
 	}
@@ -119,7 +119,7 @@ func sinkName(name string) string {
 }
 
 // printParked lists deliveries.
-func printParked(w io.Writer, found []sqlstore.Listed, more bool) error {
+func printParked(w io.Writer, found []store.Listed, more bool) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintln(w, "none")
 		return err
@@ -138,7 +138,7 @@ func printParked(w io.Writer, found []sqlstore.Listed, more bool) error {
 }
 
 // next tells when a delivery is due.
-func next(p *sqlstore.Listed) string {
+func next(p *store.Listed) string {
 	switch {
 	case p.NextAttemptAt.IsZero():
 		return "-"
@@ -169,7 +169,7 @@ type parkedView struct {
 	Replaces   string           `json:"replaces,omitempty"`
 }
 
-func viewOf(p *sqlstore.Listed) parkedView {
+func viewOf(p *store.Listed) parkedView {
 	m := p.Message
 	v := parkedView{ID: m.ID, Sink: p.Sink, Table: m.Table, Group: m.Group, Type: m.Type, Topic: m.Topic, Position: m.Position.String(),
 		State: p.State, Blocks: p.Blocks, Attempts: p.Attempts, Tries: p.Tries, ErrorClass: p.ErrorClass, LastError: p.LastError, Replays: p.Replays,
@@ -180,7 +180,7 @@ func viewOf(p *sqlstore.Listed) parkedView {
 	return v
 }
 
-func parkedViews(found []sqlstore.Listed) []parkedView {
+func parkedViews(found []store.Listed) []parkedView {
 	views := make([]parkedView, len(found))
 	for i := range found {
 		views[i] = viewOf(&found[i])
@@ -194,7 +194,7 @@ func anyState() []checkpoint.State {
 }
 
 // printLanes lists lanes that wait.
-func printLanes(w io.Writer, lanes []sqlstore.WaitingLane, limit int) error {
+func printLanes(w io.Writer, lanes []store.WaitingLane, limit int) error {
 	if len(lanes) == 0 {
 		_, err := fmt.Fprintln(w, "no group waits")
 		return err
@@ -223,7 +223,7 @@ func printLanes(w io.Writer, lanes []sqlstore.WaitingLane, limit int) error {
 }
 
 // waits tells what a lane waits for.
-func waits(l *sqlstore.WaitingLane) string {
+func waits(l *store.WaitingLane) string {
 	switch {
 	case l.Held:
 		return "held by an operator"
@@ -246,7 +246,7 @@ type laneView struct {
 	First      *parkedView `json:"first,omitempty"`
 }
 
-func laneViews(lanes []sqlstore.WaitingLane) []laneView {
+func laneViews(lanes []store.WaitingLane) []laneView {
 	views := make([]laneView, len(lanes))
 	for i, l := range lanes {
 		views[i] = laneView{Sink: l.Sink, Group: l.Group, Held: l.Held, Deliveries: l.Deliveries}

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A detailView is a delivery with its message, in -o json. A payload or header value that is no text is in base64.
@@ -26,7 +26,7 @@ type headerView struct {
 	Value *string `json:"value"`
 }
 
-func detailViews(found []sqlstore.Listed) []detailView {
+func detailViews(found []store.Listed) []detailView {
 	views := make([]detailView, len(found))
 	for i := range found {
 		m := found[i].Message
@@ -57,7 +57,7 @@ func text(b []byte) *string {
 }
 
 // printDetails shows deliveries one below the other.
-func printDetails(w io.Writer, found []sqlstore.Listed) error {
+func printDetails(w io.Writer, found []store.Listed) error {
 	for i, v := range detailViews(found) {
 		if i > 0 {
 			fmt.Fprintln(w)

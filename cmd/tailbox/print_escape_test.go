@@ -7,14 +7,14 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // What a row holds can neither steer the terminal of whoever looks at it nor turn its text around.
 func TestForeignTextIsHarmless(t *testing.T) {
 	t.Parallel()
 	const hostile = "\x1b]52;c;c2VjcmV0\a\x1b[2J\u009b2J\u202egnp.exe\u200b\r"
-	found := []sqlstore.Listed{{Parked: checkpoint.Parked{Sink: "api", State: checkpoint.StateDead, LastError: hostile, ErrorClass: "rejected",
+	found := []store.Listed{{Parked: checkpoint.Parked{Sink: "api", State: checkpoint.StateDead, LastError: hostile, ErrorClass: "rejected",
 		Message: &outbox.Message{ID: hostile, Type: hostile, Group: hostile, Topic: hostile, Key: []byte(hostile), Payload: []byte("line 1\n\tline 2" + hostile),
 			Headers: []outbox.Header{{Name: hostile, Value: []byte(hostile)}}}}}}
 	var b bytes.Buffer

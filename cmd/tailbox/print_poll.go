@@ -6,11 +6,11 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/poll"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // pollLines tell how far polling is; resume is the checkpoint's.
-func pollLines(p *sqlstore.PollReport, resume string) [][]string {
+func pollLines(p *store.PollReport, resume string) [][]string {
 	if p == nil {
 		return [][]string{{"polling", "its sequence cannot be read: tailbox check says why"}}
 	}

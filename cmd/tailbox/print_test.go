@@ -7,7 +7,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // TestListsAreAligned: every column starts at one place in every line, whatever a line lacks; what is too wide is whole, and moves
@@ -48,10 +48,10 @@ func TestListsAreAligned(t *testing.T) {
 func TestPollLinesOfLargeNumbers(t *testing.T) {
 	t.Parallel()
 	const want = "shop.outbox.seq is at 9223372036854775813, 7 numbers after the checkpoint"
-	if got := pollLines(&sqlstore.PollReport{Sequence: "shop.outbox.seq", Last: 1<<63 + 5}, "9223372036854775806"); got[0][1] != want {
+	if got := pollLines(&store.PollReport{Sequence: "shop.outbox.seq", Last: 1<<63 + 5}, "9223372036854775806"); got[0][1] != want {
 		t.Errorf("got %q, want %q", got[0][1], want)
 	}
-	if got := pollLines(&sqlstore.PollReport{Sequence: "shop.outbox.seq", Last: 1<<63 + 5}, "9223372036854775811"); !strings.HasSuffix(got[0][1], ", 2 numbers after the checkpoint") {
+	if got := pollLines(&store.PollReport{Sequence: "shop.outbox.seq", Last: 1<<63 + 5}, "9223372036854775811"); !strings.HasSuffix(got[0][1], ", 2 numbers after the checkpoint") {
 		t.Errorf("got %q", got[0][1])
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A selector is the part of a command line that chooses parked deliveries.
@@ -193,11 +193,11 @@ func called(t *outbox.Table, name string) bool {
 }
 
 // oneTable refuses an id that messages of several tables have, as the database does when it carries a request out.
-func oneTable(ids []string, found []sqlstore.Listed) error {
+func oneTable(ids []string, found []store.Listed) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	tables := sqlstore.NewIDTables(ids)
+	tables := store.NewIDTables(ids)
 	for i := range found {
 		tables.Add(found[i].RowID(), found[i].Message.Table)
 	}

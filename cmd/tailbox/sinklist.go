@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // statesTimeout bounds asking a relay on this machine for the states of its sinks.
@@ -66,11 +66,11 @@ func newSinkList() *command {
 
 // A sinkView is a sink in -o json.
 type sinkView struct {
-	sqlstore.SinkReport
+	store.SinkReport
 	Kind string `json:"kind,omitempty"`
 }
 
-func stateOf(s *sqlstore.SinkReport, states map[string]string) string {
+func stateOf(s *store.SinkReport, states map[string]string) string {
 	if s.Paused {
 		return "paused"
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 func newStatus() *command {
@@ -46,13 +46,13 @@ func newStatus() *command {
 type report struct {
 	// all is what -o json prints; sinks are a part of it.
 	all                                 any
-	sinks                               *[]sqlstore.SinkReport
+	sinks                               *[]store.SinkReport
 	pipeline, relay, source, checkpoint string
 	// log are lines about the log that is read.
 	log          [][]string
 	openRequests int
 	held         []checkpoint.Lane
-	feedback     []sqlstore.FeedbackFailure
+	feedback     []store.FeedbackFailure
 	// retained and lag are bytes of log; -1 = unknown. Unclean counts starts in a row that settled nothing.
 	retained, lag int64
 	unclean       int
@@ -71,8 +71,8 @@ func readReport(ctx context.Context, sh *shell, p *parts) (*report, error) {
 		return nil, err
 	}
 	for _, name := range p.config.Router.Sinks() {
-		if !slices.ContainsFunc(*r.sinks, func(s sqlstore.SinkReport) bool { return s.Sink == name }) {
-			*r.sinks = append(*r.sinks, sqlstore.SinkReport{Sink: name})
+		if !slices.ContainsFunc(*r.sinks, func(s store.SinkReport) bool { return s.Sink == name }) {
+			*r.sinks = append(*r.sinks, store.SinkReport{Sink: name})
 		}
 	}
 	states := sinkStates(ctx, p.config.Admin.Listen, p.config.Pipeline)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A verb is a request on its way: what is asked for, and how it is told.
@@ -79,7 +79,7 @@ func (sh *shell) tellProgress(ctx context.Context, db database, id int64) (stop 
 const nothingMatched = "nothing matched"
 
 // tell prints what a request did.
-func (v *verb) tell(sh *shell, r *sqlstore.RequestResult) error {
+func (v *verb) tell(sh *shell, r *store.RequestResult) error {
 	if r.Error != "" {
 		return errors.New(r.Error)
 	}

@@ -13,21 +13,21 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Level says how bad a Finding is.
-type Level = sqlstore.Level
+type Level = store.Level
 
 // Levels of findings.
 const (
-	Problem = sqlstore.Problem
-	Warning = sqlstore.Warning
-	Info    = sqlstore.Info
+	Problem = store.Problem
+	Warning = store.Warning
+	Info    = store.Info
 )
 
 // A Finding is something that Check found.
-type Finding = sqlstore.Finding
+type Finding = store.Finding
 
 // A checker gathers findings.
 type checker struct {
@@ -93,7 +93,7 @@ func (c *checker) transport() {
 		if err != nil {
 			host = address // without a port, or a Unix socket
 		}
-		t := sqlstore.Transport{Key: "source.url", Host: host, Encrypted: opts.TLSConfig != nil, Verified: opts.TLSConfig != nil && !opts.TLSConfig.InsecureSkipVerify}
+		t := store.Transport{Key: "source.url", Host: host, Encrypted: opts.TLSConfig != nil, Verified: opts.TLSConfig != nil && !opts.TLSConfig.InsecureSkipVerify}
 		if f := t.Warn("tls=true, with tlsCAFile if the authority is your own, and without tlsInsecure, in source.url"); f != nil {
 			c.findings = append(c.findings, *f)
 			return // the others are like it
@@ -188,7 +188,7 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 		if err := c.statuses(ctx, t); err != nil {
 			return err
 		}
-		if f := sqlstore.Unswept(t, pendingCondition(t) != nil); f != nil {
+		if f := store.Unswept(t, pendingCondition(t) != nil); f != nil {
 			c.add(f.Level, f.Cure, "%s", f.What)
 		}
 		if err := c.columns(ctx, t); err != nil {
@@ -254,7 +254,7 @@ func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
 	}
 	where := append(bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$nin", Value: bson.A{t.Words.Value(t.Words.Delivered), nil}}}}}, oursCondition(t)...)
 	cur, err := c.client.Database(t.Schema).Collection(t.Name).Aggregate(ctx, bson.A{bson.D{{Key: "$match", Value: where}},
-		bson.D{{Key: "$limit", Value: sqlstore.StatusLimit}}, bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$toString", Value: "$" + t.Columns.Status}}},
+		bson.D{{Key: "$limit", Value: store.StatusLimit}}, bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$toString", Value: "$" + t.Columns.Status}}},
 			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}}})
 	var found []struct {
 		Word string `bson:"_id"`
@@ -266,9 +266,9 @@ func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
 	if err != nil {
 		return nil // the rights are looked at by themselves, and a status may be of any type
 	}
-	var counts []sqlstore.StatusCount
+	var counts []store.StatusCount
 	for _, f := range found {
-		counts = append(counts, sqlstore.StatusCount{Word: f.Word, Rows: f.N})
+		counts = append(counts, store.StatusCount{Word: f.Word, Rows: f.N})
 	}
 	var parked int64
 	if started {
@@ -277,7 +277,7 @@ func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
 			return err
 		}
 	}
-	if f := sqlstore.Undelivered(t, counts, started, parked > 0); f != nil {
+	if f := store.Undelivered(t, counts, started, parked > 0); f != nil {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 	return nil
@@ -317,7 +317,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 		case judged || c.cfg.Start == "pending":
 			c.add(Info, "", "the first start delivers %s documents that are in %s now", many, t)
 		case c.cfg.Start == "now":
-			f := sqlstore.LeftAlone(t, many+" documents")
+			f := store.LeftAlone(t, many+" documents")
 			c.add(f.Level, f.Cure, "%s", f.What)
 		default:
 			c.add(Problem, "set source.start to pending (deliver them) or now (leave them out)", "collection %s holds %s documents, and no field tells which were delivered", t, many)

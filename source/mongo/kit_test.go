@@ -50,7 +50,7 @@ func kitKind(server *servers.MongoServer) sourcetest.Kind {
 		},
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			// What ends a session for good is that another relay takes the lease over.
-			return db.(*kitDatabase).depose(ctx, st.(*store).epoch)
+			return db.(*kitDatabase).depose(ctx, st.(*stateStore).epoch)
 		},
 		Refuse: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)

@@ -55,7 +55,7 @@ func leaseUntil() bson.D {
 }
 
 // takeLease makes the session the holder, or fails with checkpoint.ErrLocked.
-func (s *store) takeLease(ctx context.Context) error {
+func (s *stateStore) takeLease(ctx context.Context) error {
 	for range leaseTries {
 		var lease leaseDocument
 		err := s.checkpoints.FindOne(ctx, s.mine(), options.FindOne().SetProjection(bson.D{
@@ -83,15 +83,15 @@ func (s *store) takeLease(ctx context.Context) error {
 }
 
 // mine is the filter for the pipeline's document.
-func (s *store) mine() bson.D { return bson.D{{Key: "_id", Value: s.cfg.Pipeline}} }
+func (s *stateStore) mine() bson.D { return bson.D{{Key: "_id", Value: s.cfg.Pipeline}} }
 
 // held is mine, as long as the lease is.
-func (s *store) heldFilter() bson.D {
+func (s *stateStore) heldFilter() bson.D {
 	return append(s.mine(), bson.E{Key: "lease_epoch", Value: s.epoch})
 }
 
 // firstLease makes the pipeline's document, with a lease that nobody holds.
-func (s *store) firstLease(ctx context.Context) error {
+func (s *stateStore) firstLease(ctx context.Context) error {
 	_, err := s.checkpoints.InsertOne(ctx, bson.D{{Key: "_id", Value: s.cfg.Pipeline}, {Key: "log", Value: int64(0)},
 		{Key: "last_commit", Value: int64(0)}, {Key: "sweep_pending", Value: false}, {Key: "unclean_starts", Value: 0},
 		{Key: "lease_epoch", Value: int64(0)}, {Key: "lease_expires_at", Value: time.Unix(0, 0)}, {Key: "schema_version", Value: schemaVersion}})
@@ -103,7 +103,7 @@ func (s *store) firstLease(ctx context.Context) error {
 
 // takeOver takes a lease that has expired, or whose holder is dead. The holder's session is ended first: the server would keep
 // an unfinished transaction of it for a minute, with the lease and what else it has changed locked.
-func (s *store) takeOver(ctx context.Context, lease *leaseDocument, dead bool) (bool, error) {
+func (s *stateStore) takeOver(ctx context.Context, lease *leaseDocument, dead bool) (bool, error) {
 	if len(lease.Session.Data) > 0 {
 		err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "killSessions", Value: bson.A{bson.D{{Key: "id", Value: lease.Session}}}}}).Err()
 		if err != nil {
@@ -133,7 +133,7 @@ func (s *store) takeOver(ctx context.Context, lease *leaseDocument, dead bool) (
 }
 
 // renew makes the lease last longer, and proves that it is still held. It returns what the server's clock says.
-func (s *store) renew(ctx context.Context) (time.Time, error) {
+func (s *stateStore) renew(ctx context.Context) (time.Time, error) {
 	sent := time.Now()
 	var renewed struct {
 		At time.Time `bson:"updated_at"`
@@ -152,7 +152,7 @@ func (s *store) renew(ctx context.Context) (time.Time, error) {
 }
 
 // keep renews the lease where the last proof is too old for what is answered next to be one.
-func (s *store) keep(ctx context.Context) error {
+func (s *stateStore) keep(ctx context.Context) error {
 	if time.Since(s.renewed) < renewAfter {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (s *store) keep(ctx context.Context) error {
 
 // release gives the lease back, so that another relay need not wait for its end. A start that settled nothing is taken back:
 // an end by Close is a clean one.
-func (s *store) release(ctx context.Context) error {
+func (s *stateStore) release(ctx context.Context) error {
 	set := bson.D{{Key: "lease_expires_at", Value: time.Unix(0, 0)}}
 	if s.unclean || s.started {
 		set = append(set, bson.E{Key: "unclean_starts", Value: s.uncleanBefore}, bson.E{Key: "started", Value: ""})

@@ -14,7 +14,7 @@ import (
 )
 
 // open opens and loads a store that the test closes at its end.
-func (r *rig) open() *store {
+func (r *rig) open() *stateStore {
 	r.t.Helper()
 	s, err := openStore(r.ctx, r.cfg)
 	r.must(err)

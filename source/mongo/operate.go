@@ -14,11 +14,11 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
-type Gap = sqlstore.Gap
+type Gap = store.Gap
 
 // FindGap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
@@ -28,17 +28,17 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	if gap, err = sqlstore.FindGap(ctx, s.savedCheckpoint, s.cfg.examine); err != nil {
+	if gap, err = store.FindGap(ctx, s.savedCheckpoint, s.cfg.examine); err != nil {
 		return nil, err
 	}
-	return sqlstore.JudgeGap(gap, s.cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
+	return store.JudgeGap(gap, s.cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
 		_, cure = s.cfg.pendingRows(t, source.Known{})
 		return t.String(), cure, nil
 	})
 }
 
 // savedCheckpoint reads the checkpoint; nil where none was saved.
-func (s *store) savedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, error) {
+func (s *stateStore) savedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	var doc checkpointDocument
 	err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {

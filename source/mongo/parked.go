@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -134,21 +134,21 @@ func messageFields() []string {
 		"max_attempts", "available_at", "created_at", "commit_time"}
 }
 
-func (v *view) lane() checkpoint.Lane           { return checkpoint.Lane{Sink: v.Sink, Group: v.Group} }
-func (v *view) messageKey() sqlstore.MessageKey { return sqlstore.MessageKey{Table: v.Table, ID: v.ID} }
-func (v *view) key() checkpoint.Key             { return checkpoint.Key{Sink: v.Sink, Table: v.Table, ID: v.ID} }
+func (v *view) lane() checkpoint.Lane        { return checkpoint.Lane{Sink: v.Sink, Group: v.Group} }
+func (v *view) messageKey() store.MessageKey { return store.MessageKey{Table: v.Table, ID: v.ID} }
+func (v *view) key() checkpoint.Key          { return checkpoint.Key{Sink: v.Sink, Table: v.Table, ID: v.ID} }
 func (v *view) over() bool {
 	return v.State == checkpoint.StateDropped || v.State == checkpoint.StateDelivered
 }
 func (v *view) live() bool { return !v.over() }
 
 // documentOfParked is a delivery as it is stored, parked now. Its time is left out.
-func (s *store) documentOfParked(p *checkpoint.Parked, now time.Time, rowSettled bool) *parkedDocument {
-	m, isAlone := p.Message, sqlstore.Alone(p)
+func (s *stateStore) documentOfParked(p *checkpoint.Parked, now time.Time, rowSettled bool) *parkedDocument {
+	m, isAlone := p.Message, store.Alone(p)
 	d := &parkedDocument{view: view{OID: bson.NewObjectID(), Pipeline: s.cfg.Pipeline, Sink: p.Sink, Table: m.Table, Group: m.Group,
 		Position: m.Position.String(), ID: p.RowID(), State: p.State, Blocks: p.Blocks && !isAlone, Alone: isAlone, Attempts: p.Attempts,
 		Tries: p.Tries, FailedEpoch: p.Failed.Epoch, FailedCall: p.Failed.Call,
-		LastError: sqlstore.ErrorText(p.LastError), ErrorClass: p.ErrorClass, Replays: p.Replays, RowSettled: rowSettled, ParkedAt: now, ChangedAt: now}}
+		LastError: store.ErrorText(p.LastError), ErrorClass: p.ErrorClass, Replays: p.Replays, RowSettled: rowSettled, ParkedAt: now, ChangedAt: now}}
 	if p.Tries > 0 {
 		d.TriedAt = &now
 	}
@@ -164,7 +164,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 		d.SentID = m.ID
 	}
 	if m.Fault != nil {
-		d.FaultClass, d.FaultReason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
+		d.FaultClass, d.FaultReason = m.Fault.Class, store.ErrorText(m.Fault.Reason)
 	}
 	d.Type, d.Priority = m.Type, m.Priority
 	d.message = message{Topic: m.Topic, LongGroup: m.LongGroup, Key: m.Key, Payload: m.Payload, Binary: m.Binary, Tenant: m.Tenant, ContentType: m.ContentType,
@@ -183,7 +183,7 @@ func (d *parkedDocument) setMessage(p *checkpoint.Parked) {
 	}
 	// A message with a fault is not all here: its document stays, and a replay reads it again.
 	large := m.Size() > maxParked
-	d.InTable = p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)) || large
+	d.InTable = p.InTable || m.Fault != nil && !outbox.IsStandInID(store.TableID(p)) || large
 	if p.InTable || large {
 		d.Payload = nil
 	}

@@ -13,38 +13,38 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A RequestResult is the field result of tailbox_request: what a request did so far.
-type RequestResult = sqlstore.RequestResult
+type RequestResult = store.RequestResult
 
 // A requestDocument is a document of tailbox_request.
 type requestDocument struct {
-	ID          int64           `bson:"_id"`
-	Verb        string          `bson:"verb"`
-	Selection   bson.Raw        `bson:"selection"`
-	Reason      string          `bson:"reason"`
-	By          string          `bson:"by"`
-	RequestedAt *time.Time      `bson:"requested_at"`
-	DoneAt      *time.Time      `bson:"done_at"`
-	Result      bson.Raw        `bson:"result"`
-	InForce     *sqlstore.Force `bson:"in_force"`
+	ID          int64        `bson:"_id"`
+	Verb        string       `bson:"verb"`
+	Selection   bson.Raw     `bson:"selection"`
+	Reason      string       `bson:"reason"`
+	By          string       `bson:"by"`
+	RequestedAt *time.Time   `bson:"requested_at"`
+	DoneAt      *time.Time   `bson:"done_at"`
+	Result      bson.Raw     `bson:"result"`
+	InForce     *store.Force `bson:"in_force"`
 }
 
 // openRequests is the filter for what is not done.
-func (s *store) openRequests() bson.D {
+func (s *stateStore) openRequests() bson.D {
 	return bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "done_at", Value: nil}}
 }
 
 // Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason.
-func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
+func (s *stateStore) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	cur, err := s.requests.Find(ctx, s.openRequests(), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(sqlstore.RequestsAtOnce))
+	cur, err := s.requests.Find(ctx, s.openRequests(), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(store.RequestsAtOnce))
 	if err != nil {
 		return nil, fault("read requests", err)
 	}
@@ -86,11 +86,11 @@ func readRequest(raw bson.Raw) (*checkpoint.Request, error) {
 	if err := valueFrom(doc.Selection, &r.Selection); err != nil {
 		return nil, fmt.Errorf("read field selection: %w", err)
 	}
-	return r, sqlstore.Validate(r)
+	return r, store.Validate(r)
 }
 
 // noteResult records what a request did so far.
-func (s *store) noteResult(ctx context.Context, id any, result *RequestResult, done bool) error {
+func (s *stateStore) noteResult(ctx context.Context, id any, result *RequestResult, done bool) error {
 	doc, err := documentOf(result)
 	if err != nil {
 		return fmt.Errorf("write result of request %v: %w", id, err)
@@ -105,8 +105,8 @@ func (s *store) noteResult(ctx context.Context, id any, result *RequestResult, d
 	return nil
 }
 
-// Progress implements sqlstore.Requests.
-func (s *store) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
+// Progress implements store.Requests.
+func (s *stateStore) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
 	var doc requestDocument
 	err = s.requests.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -123,27 +123,27 @@ func (s *store) Progress(ctx context.Context, id int64) (result *RequestResult, 
 }
 
 // Lanes implements checkpoint.Store.
-func (s *store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
+func (s *stateStore) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	return sqlstore.LanesOf(ctx, s, r, limit)
+	return store.LanesOf(ctx, s, r, limit)
 }
 
 // Apply implements checkpoint.Store.
-func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
+func (s *stateStore) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	return sqlstore.Apply(ctx, s, r, lanes)
+	return store.Apply(ctx, s, r, lanes)
 }
 
-// Transact implements sqlstore.Requests: a settlement of nothing, inside which the request takes effect.
-func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.Effects) error) ([]checkpoint.Lane, []sqlstore.LaneState, error) {
+// Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
+func (s *stateStore) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
 	before := maps.Clone(s.held)
 	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error {
 		s.held = maps.Clone(before) // the transaction may run again
@@ -156,13 +156,13 @@ func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.
 	return a.lanes.Order, a.laneStates(), nil
 }
 
-// Refusal implements sqlstore.Requests.
-func (s *store) Refusal(err error) string { return refusal(err) }
+// Refusal implements store.Requests.
+func (s *stateStore) Refusal(err error) string { return refusal(err) }
 
-// Held implements sqlstore.Requests.
-func (s *store) Held() sqlstore.HeldLanes { return s.held }
+// Held implements store.Requests.
+func (s *stateStore) Held() store.HeldLanes { return s.held }
 
-// CloseRequest implements sqlstore.Requests.
-func (s *store) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
+// CloseRequest implements store.Requests.
+func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
 	return s.noteResult(ctx, id, result, true)
 }

@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // What operators see and ask for, beside the relay or without it. Each function connects by itself, and takes no lease but
@@ -20,7 +20,7 @@ import (
 
 // Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
 func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err error) {
-	if err := sqlstore.Validate(r); err != nil {
+	if err := store.Validate(r); err != nil {
 		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
 	}
 	s, err := openReader(ctx, cfg)
@@ -41,7 +41,7 @@ func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err 
 const askTries = 100
 
 // ask writes a request under the next number.
-func (s *store) ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
+func (s *stateStore) ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
 	selection, err := documentOf(&r.Selection)
 	if err != nil {
 		return 0, fmt.Errorf("write selection: %w", err)
@@ -91,12 +91,12 @@ func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return sqlstore.Execute(ctx, s, upTo)
+	return store.Execute(ctx, s, upTo)
 }
 
 // Wait waits until a request is done: by the relay that runs or, where none does, by Execute. A request to accept a gap
 // is left to the next start where no relay runs: the result is nil then.
 func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
-	return sqlstore.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
+	return store.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
 		func(ctx context.Context) error { return Execute(ctx, cfg, id) })
 }

@@ -8,11 +8,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // inForce reads what is in force.
-func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
+func (s *stateStore) inForce(ctx context.Context) (store.Forces, error) {
 	cur, err := s.requests.Find(ctx, bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "in_force", Value: bson.D{{Key: "$exists", Value: true}}},
 		{Key: "verb", Value: bson.D{{Key: "$in", Value: bson.A{string(checkpoint.VerbHold), string(checkpoint.VerbPause)}}}}},
 		options.Find().SetProjection(bson.D{{Key: "in_force", Value: 1}}))
@@ -26,9 +26,9 @@ func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
 	if err := cur.All(ctx, &found); err != nil {
 		return nil, fault("read holds and pauses", err)
 	}
-	fs := make(sqlstore.Forces, len(found))
+	fs := make(store.Forces, len(found))
 	for _, f := range found {
-		fs[f.ID] = &sqlstore.Force{}
+		fs[f.ID] = &store.Force{}
 		if err := valueFrom(f.InForce, fs[f.ID]); err != nil {
 			return nil, fmt.Errorf("read in_force of request %d: %w", f.ID, err)
 		}
@@ -37,7 +37,7 @@ func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
 }
 
 // saveForce writes what is left of a request's force.
-func (s *store) saveForce(ctx context.Context, id int64, f *sqlstore.Force) error {
+func (s *stateStore) saveForce(ctx context.Context, id int64, f *store.Force) error {
 	doc, err := documentOf(f)
 	if err != nil {
 		return fmt.Errorf("write in_force of request %d: %w", id, err)

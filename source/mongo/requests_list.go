@@ -9,14 +9,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Listed is a parked delivery as operators see it.
-type Listed = sqlstore.Listed
+type Listed = store.Listed
 
 // A WaitingLane is a lane that does not flow, and why.
-type WaitingLane = sqlstore.WaitingLane
+type WaitingLane = store.WaitingLane
 
 // ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
 // most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
@@ -35,13 +35,13 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 	if err != nil {
 		return nil, false, err
 	}
-	return sqlstore.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
+	return store.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []store.SelectedRow) ([]Listed, error) {
 		return s.listed(ctx, oids(rows), now, whole)
 	})
 }
 
 // listed reads deliveries, in the order of rows: whole, or without payloads.
-func (s *store) listed(ctx context.Context, ids []bson.ObjectID, now time.Time, whole bool) ([]Listed, error) {
+func (s *stateStore) listed(ctx context.Context, ids []bson.ObjectID, now time.Time, whole bool) ([]Listed, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.WithFirst(list, found, s.held, &sel)
+	return store.WithFirst(list, found, s.held, &sel)
 }
 
 // A laneCount is how many deliveries block a lane.
@@ -121,7 +121,7 @@ type laneCount struct {
 }
 
 // countLanes counts blocking deliveries by lane, in order, from the index alone.
-func (s *store) countLanes(ctx context.Context, sel *checkpoint.Selection, limit int) ([]laneCount, error) {
+func (s *stateStore) countLanes(ctx context.Context, sel *checkpoint.Selection, limit int) ([]laneCount, error) {
 	where := s.ours(bson.E{Key: "blocks", Value: true})
 	if sink, limited := sel.AtSink(); limited {
 		where = append(where, bson.E{Key: "sink", Value: sink})

@@ -11,18 +11,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
-func (v *view) parkedKey() sqlstore.ParkedKey {
-	return sqlstore.ParkedKey{Sink: v.Sink, Group: v.Group, Position: v.Position, ID: v.ID, Table: v.Table}
+func (v *view) parkedKey() store.ParkedKey {
+	return store.ParkedKey{Sink: v.Sink, Group: v.Group, Position: v.Position, ID: v.ID, Table: v.Table}
 }
 
-// Select implements sqlstore.Requests. Of what it names by more than ids, it reaches only what was there
+// Select implements store.Requests. Of what it names by more than ids, it reaches only what was there
 // when it was asked for.
-func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
+func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*store.Chunk, error) {
 	sel := &r.Selection
-	after := sqlstore.Behind(sel, done)
+	after := store.Behind(sel, done)
 	asked, err := s.askedAt(ctx, r)
 	if err != nil {
 		return nil, err
@@ -40,11 +40,11 @@ func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *Request
 	if err != nil {
 		return nil, fault("select deliveries", err)
 	}
-	c := &sqlstore.Chunk{}
+	c := &store.Chunk{}
 	name, limited := sel.AtSink()
-	states := sqlstore.StatesOf(r)
+	states := store.StatesOf(r)
 	for _, v := range seen {
-		c.Look(r, &sqlstore.SelectedRow{ParkedKey: v.parkedKey(), State: v.State, Blocks: v.Blocks, Alone: v.Alone, RowSettled: v.RowSettled, Ref: v.OID},
+		c.Look(r, &store.SelectedRow{ParkedKey: v.parkedKey(), State: v.State, Blocks: v.Blocks, Alone: v.Alone, RowSettled: v.RowSettled, Ref: v.OID},
 			(!limited || v.Sink == name) && slices.Contains(states, string(v.State)) && matches(sel, v, asked))
 	}
 	c.Finish(r, full, done)
@@ -52,7 +52,7 @@ func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *Request
 }
 
 // askedAt is when a request was made; the zero time where that does not matter.
-func (s *store) askedAt(ctx context.Context, r *checkpoint.Request) (time.Time, error) {
+func (s *stateStore) askedAt(ctx context.Context, r *checkpoint.Request) (time.Time, error) {
 	if len(r.Selection.IDs) > 0 || r.ID == 0 {
 		return time.Time{}, nil
 	}
@@ -94,7 +94,7 @@ func glob(pattern, text string) bool {
 }
 
 // behind tells whether a delivery comes after a place.
-func behind(v *view, after *sqlstore.ParkedKey) bool {
+func behind(v *view, after *store.ParkedKey) bool {
 	key := v.parkedKey()
 	return key.Compare(after) > 0
 }
@@ -108,7 +108,7 @@ func sortViews(views []*view) {
 
 // scanAll reads deliveries in order, after a place: of one lane, or all. Each is under one of the two values of blocks in the
 // index.
-func (s *store) scanAll(ctx context.Context, lane *checkpoint.Lane, after sqlstore.ParkedKey) (seen []*view, full bool, err error) {
+func (s *stateStore) scanAll(ctx context.Context, lane *checkpoint.Lane, after store.ParkedKey) (seen []*view, full bool, err error) {
 	for _, blocks := range []bool{true, false} {
 		from := bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "blocks", Value: blocks}, {Key: "sink", Value: after.Sink},
 			{Key: "message_group", Value: after.Group}, {Key: "position", Value: after.Position}, {Key: "message_id", Value: after.ID},
@@ -120,7 +120,7 @@ func (s *store) scanAll(ctx context.Context, lane *checkpoint.Lane, after sqlsto
 		for _, e := range from[len(to):] {
 			to = append(to, bson.E{Key: e.Key, Value: bson.MaxKey{}})
 		}
-		cur, err := s.parked.Find(ctx, bson.D{}, options.Find().SetHint(laneIndex).SetMin(from).SetMax(to).SetLimit(sqlstore.ScanChunk).SetProjection(viewFields()))
+		cur, err := s.parked.Find(ctx, bson.D{}, options.Find().SetHint(laneIndex).SetMin(from).SetMax(to).SetLimit(store.ScanChunk).SetProjection(viewFields()))
 		if err != nil {
 			return nil, false, err
 		}
@@ -128,19 +128,19 @@ func (s *store) scanAll(ctx context.Context, lane *checkpoint.Lane, after sqlsto
 		if err := cur.All(ctx, &found); err != nil {
 			return nil, false, err
 		}
-		seen, full = append(seen, found...), full || len(found) == sqlstore.ScanChunk
+		seen, full = append(seen, found...), full || len(found) == store.ScanChunk
 	}
 	sortViews(seen)
-	if len(seen) > sqlstore.ScanChunk {
-		seen, full = seen[:sqlstore.ScanChunk], true
+	if len(seen) > store.ScanChunk {
+		seen, full = seen[:store.ScanChunk], true
 	}
 	return seen, full, nil
 }
 
 // scanLanes goes through lanes.
-func (s *store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after sqlstore.ParkedKey) (seen []*view, full bool, err error) {
+func (s *stateStore) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after store.ParkedKey) (seen []*view, full bool, err error) {
 	for _, lane := range lanes {
-		from := sqlstore.ParkedKey{Sink: lane.Sink, Group: lane.Group}
+		from := store.ParkedKey{Sink: lane.Sink, Group: lane.Group}
 		if after.Compare(&from) > 0 {
 			from = after
 		}
@@ -148,7 +148,7 @@ func (s *store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after sq
 		if err != nil {
 			return nil, false, err
 		}
-		if seen = append(seen, found...); more || len(seen) >= sqlstore.ScanChunk {
+		if seen = append(seen, found...); more || len(seen) >= store.ScanChunk {
 			return seen, true, nil
 		}
 	}
@@ -156,7 +156,7 @@ func (s *store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after sq
 }
 
 // scanIDs looks messages up, by the id of their document or the one that an edit gave them.
-func (s *store) scanIDs(ctx context.Context, sel *checkpoint.Selection, after sqlstore.ParkedKey) ([]*view, error) {
+func (s *stateStore) scanIDs(ctx context.Context, sel *checkpoint.Selection, after store.ParkedKey) ([]*view, error) {
 	var seen []*view
 	known := make(map[bson.ObjectID]bool)
 	for field, index := range map[string]string{"message_id": messageIndex, "sent_id": sentIndex} {
@@ -180,8 +180,8 @@ func (s *store) scanIDs(ctx context.Context, sel *checkpoint.Selection, after sq
 }
 
 // lanesFrom lists the next of the lanes that a selection of groups can be in, from the one of after on.
-func (s *store) lanesFrom(sel *checkpoint.Selection, after sqlstore.ParkedKey) []checkpoint.Lane {
-	sinks, groups := sqlstore.LanesFrom(sel, after, s.sinks)
+func (s *stateStore) lanesFrom(sel *checkpoint.Selection, after store.ParkedKey) []checkpoint.Lane {
+	sinks, groups := store.LanesFrom(sel, after, s.sinks)
 	lanes := make([]checkpoint.Lane, len(sinks))
 	for i := range sinks {
 		lanes[i] = checkpoint.Lane{Sink: sinks[i], Group: groups[i]}

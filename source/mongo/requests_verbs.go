@@ -7,10 +7,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
-// effects implement sqlstore.Effects by commands in the transaction of an attempt. The Ref of a selected row is the _id of its
+// effects implement store.Effects by commands in the transaction of an attempt. The Ref of a selected row is the _id of its
 // document.
 type effects struct{ *attempt }
 
@@ -18,17 +18,17 @@ func (e effects) Record(ctx context.Context, id int64, result *RequestResult, do
 	return e.s.noteResult(ctx, id, result, done)
 }
 
-func (e effects) InForce(ctx context.Context) (sqlstore.Forces, error) { return e.s.inForce(ctx) }
+func (e effects) InForce(ctx context.Context) (store.Forces, error) { return e.s.inForce(ctx) }
 
-func (e effects) SaveForce(ctx context.Context, id int64, f *sqlstore.Force) error {
+func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error {
 	return e.s.saveForce(ctx, id, f)
 }
 
-func (e effects) Sinks() map[string]bool             { return e.s.sinks }
-func (e effects) Hold(lanes sqlstore.HeldLanes)      { e.s.held = lanes }
-func (e effects) AddLane(lane checkpoint.Lane)       { e.lanes.Add(lane) }
-func (e effects) AddMessage(key sqlstore.MessageKey) { e.message(key).stale = true }
-func (e effects) RowWord() string                    { return "document" }
+func (e effects) Sinks() map[string]bool          { return e.s.sinks }
+func (e effects) Hold(lanes store.HeldLanes)      { e.s.held = lanes }
+func (e effects) AddLane(lane checkpoint.Lane)    { e.lanes.Add(lane) }
+func (e effects) AddMessage(key store.MessageKey) { e.message(key).stale = true }
+func (e effects) RowWord() string                 { return "document" }
 
 func (e effects) Unfit(p *checkpoint.Parked) (why string) {
 	if p.Message.Size() > maxParked {
@@ -47,7 +47,7 @@ func (e effects) alter(ctx context.Context, ids []bson.ObjectID, update bson.D) 
 }
 
 // oids are the documents of deliveries.
-func oids(rows []sqlstore.SelectedRow) []bson.ObjectID {
+func oids(rows []store.SelectedRow) []bson.ObjectID {
 	ids := make([]bson.ObjectID, len(rows))
 	for i := range rows {
 		ids[i], _ = rows[i].Ref.(bson.ObjectID)
@@ -55,7 +55,7 @@ func oids(rows []sqlstore.SelectedRow) []bson.ObjectID {
 	return ids
 }
 
-func (e effects) Replay(ctx context.Context, rows []sqlstore.SelectedRow) error {
+func (e effects) Replay(ctx context.Context, rows []store.SelectedRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (e effects) Replay(ctx context.Context, rows []sqlstore.SelectedRow) error 
 		return err
 	}
 	for _, isAlone := range []bool{true, false} {
-		some := slices.DeleteFunc(slices.Clone(rows), func(r sqlstore.SelectedRow) bool { return r.Alone != isAlone })
+		some := slices.DeleteFunc(slices.Clone(rows), func(r store.SelectedRow) bool { return r.Alone != isAlone })
 		set := bson.D{{Key: "state", Value: checkpoint.StateWaiting}, {Key: "blocks", Value: !isAlone}, {Key: "attempts", Value: 0}, {Key: "tries", Value: 0},
 			{Key: "failed_epoch", Value: int64(0)}, {Key: "failed_call", Value: int64(0)}, {Key: "changed_at", Value: e.now}}
 		unset := bson.D{{Key: "last_error", Value: ""}, {Key: "error_class", Value: ""}, {Key: "tried_at", Value: ""}}
@@ -90,15 +90,15 @@ func (e effects) Replay(ctx context.Context, rows []sqlstore.SelectedRow) error 
 	return nil
 }
 
-func (e effects) Drop(ctx context.Context, rows []sqlstore.SelectedRow, why string) error {
+func (e effects) Drop(ctx context.Context, rows []store.SelectedRow, why string) error {
 	return e.alter(ctx, oids(rows), bson.D{{Key: "$set", Value: bson.D{{Key: "state", Value: checkpoint.StateDropped}, {Key: "blocks", Value: false},
 		{Key: "error_class", Value: "dropped"}, {Key: "last_error", Value: why}, {Key: "changed_at", Value: e.now}}},
 		{Key: "$unset", Value: bson.D{{Key: "next_attempt_at", Value: ""}}}})
 }
 
-func (e effects) Skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
-	retried := slices.DeleteFunc(slices.Clone(rows), func(r sqlstore.SelectedRow) bool { return r.State != checkpoint.StateRetrying })
-	e.superseded = append(e.superseded, sqlstore.Retried(rows)...)
+func (e effects) Skip(ctx context.Context, rows []store.SelectedRow) error {
+	retried := slices.DeleteFunc(slices.Clone(rows), func(r store.SelectedRow) bool { return r.State != checkpoint.StateRetrying })
+	e.superseded = append(e.superseded, store.Retried(rows)...)
 	if err := e.alter(ctx, oids(retried), bson.D{{Key: "$set", Value: bson.D{{Key: "state", Value: checkpoint.StateDead}, {Key: "changed_at", Value: e.now}}},
 		{Key: "$unset", Value: bson.D{{Key: "next_attempt_at", Value: ""}}}}); err != nil {
 		return err
@@ -118,12 +118,12 @@ func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkp
 	return heads, nil
 }
 
-func (e effects) ReadParked(ctx context.Context, rows []sqlstore.SelectedRow) (map[sqlstore.ParkedKey]*checkpoint.Parked, error) {
+func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[store.ParkedKey]*checkpoint.Parked, error) {
 	docs, err := e.s.findParked(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: oids(rows)}}}})
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[sqlstore.ParkedKey]*checkpoint.Parked, len(docs))
+	out := make(map[store.ParkedKey]*checkpoint.Parked, len(docs))
 	for _, d := range docs {
 		parked, err := d.parked(e.now)
 		if err != nil {
@@ -134,11 +134,11 @@ func (e effects) ReadParked(ctx context.Context, rows []sqlstore.SelectedRow) (m
 	return out, nil
 }
 
-func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (sqlstore.Present, error) {
-	fresh := make(sqlstore.Present)
+func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (store.Present, error) {
+	fresh := make(store.Present)
 	for i := range e.s.cfg.Tables {
 		t := &e.s.cfg.Tables[i]
-		ids := sqlstore.IDsOf(rows, t.String())
+		ids := store.IDsOf(rows, t.String())
 		if len(ids) == 0 {
 			continue
 		}
@@ -151,7 +151,7 @@ func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (
 	return fresh, nil
 }
 
-func (e effects) Rewrite(ctx context.Context, changed []sqlstore.Rewritten) error {
+func (e effects) Rewrite(ctx context.Context, changed []store.Rewritten) error {
 	for i := range changed {
 		var was parkedDocument
 		byID := bson.D{{Key: "_id", Value: changed[i].Row.Ref}}

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // SetupScript is what Init creates, as a script for mongosh: the collections and their indexes. It can be run again.
@@ -23,7 +23,7 @@ func SetupScript(cfg Config) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(sqlstore.GrantsComment("//", role, ""))
+	b.WriteString(store.GrantsComment("//", role, ""))
 	for _, c := range append(cfg.ownCollections(), cfg.outboxCollections()...) {
 		c.script(&b)
 	}

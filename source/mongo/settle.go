@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // settleTries bounds how often a settlement is begun anew because of other transactions.
@@ -21,14 +21,14 @@ const settleTries = 10
 // it is found out which ones these are, the settlement begins anew without them, and reports them as invisible, because they
 // are there and nothing was done about them. Otherwise none is: what the change stream shows is committed by a majority, and the
 // transaction's snapshot is one after it.
-func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+func (s *stateStore) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
 	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
-		return sqlstore.SettleCheckpoint(ctx, in, s.Save)
+		return store.SettleCheckpoint(ctx, in, s.Save)
 	}
 	a, err := s.settle(ctx, in, nil, nil)
 	if err != nil {
@@ -40,10 +40,10 @@ func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpo
 // settle is Settle, which also deals with the documents of unfinished messages, or carries out a request: then inside runs
 // within the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the
 // transaction does.
-func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []sqlstore.MessageKey,
+func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []store.MessageKey,
 	inside func(context.Context, *attempt) error,
 ) (*attempt, error) {
-	locked := make(map[sqlstore.MessageKey]bool)
+	locked := make(map[store.MessageKey]bool)
 	pause := firstPause
 	untold := &untold{}
 	for try := 1; ; try++ {
@@ -92,22 +92,22 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 // Nobody but the lease's holder changes tailbox_parked, and the transaction is a snapshot. So what is parked of the messages in
 // question is read once, changed in memory, and written as a whole.
 type attempt struct {
-	s          *store
+	s          *stateStore
 	in         *checkpoint.Settlement
-	unfinished []sqlstore.MessageKey
+	unfinished []store.MessageKey
 	inside     func(context.Context, *attempt) error
-	locked     map[sqlstore.MessageKey]bool // documents of the user's that others have locked
+	locked     map[store.MessageKey]bool // documents of the user's that others have locked
 
 	now     time.Time // by the server's clock, once it was asked for
 	out     *checkpoint.Settled
 	parks   []checkpoint.Parked // in.Park, each with an identity of its own
-	msgs    map[sqlstore.MessageKey]*settled
+	msgs    map[store.MessageKey]*settled
 	order   []*settled
 	writes  writes
 	want    map[bson.ObjectID]time.Time // when a delivery is due, if it turns out to be the first of its lane
-	lanes   sqlstore.LaneSet
+	lanes   store.LaneSet
 	changed map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states  map[checkpoint.Lane]sqlstore.LaneState
+	states  map[checkpoint.Lane]store.LaneState
 	work    []*rowWork
 	skipped map[int]bool // indexes of Rows that are locked
 	// superseded are deliveries that became dead because newer ones were parked, or an operator skipped them. untold is what business documents are not told.
@@ -118,10 +118,10 @@ type attempt struct {
 func (a *attempt) run(ctx context.Context) error {
 	a.out = &checkpoint.Settled{}
 	a.skipped = make(map[int]bool)
-	a.msgs = make(map[sqlstore.MessageKey]*settled)
+	a.msgs = make(map[store.MessageKey]*settled)
 	a.want = make(map[bson.ObjectID]time.Time)
 	a.changed = make(map[checkpoint.Lane]int)
-	a.states = make(map[checkpoint.Lane]sqlstore.LaneState)
+	a.states = make(map[checkpoint.Lane]store.LaneState)
 	if len(a.in.Park)+len(a.in.Changes) > 0 || a.inside != nil {
 		var err error
 		if a.now, err = a.s.now(ctx); err != nil {
@@ -136,7 +136,7 @@ func (a *attempt) run(ctx context.Context) error {
 			return err
 		}
 	}
-	sqlstore.Report(a.out, a.lanes.Order, a.laneStates(), a.changed, a.s.held)
+	store.Report(a.out, a.lanes.Order, a.laneStates(), a.changed, a.s.held)
 	return nil
 }
 
@@ -157,14 +157,14 @@ func (a *attempt) change(ctx context.Context) error {
 	if err := a.readViews(ctx); err != nil {
 		return err
 	}
-	a.parks = sqlstore.OwnIDs(a.in.Park, true, func(k checkpoint.Key) string {
-		if v := a.known(sqlstore.KeyOfMessage(k)).at(k.Sink); v != nil {
+	a.parks = store.OwnIDs(a.in.Park, true, func(k checkpoint.Key) string {
+		if v := a.known(store.KeyOfMessage(k)).at(k.Sink); v != nil {
 			return v.Position
 		}
 		return ""
 	})
 	for i := range a.parks {
-		a.known(sqlstore.KeyOfMessage(a.parks[i].Key()))
+		a.known(store.KeyOfMessage(a.parks[i].Key()))
 	}
 	if err := a.readViews(ctx); err != nil {
 		return err

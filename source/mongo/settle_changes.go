@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -60,10 +60,10 @@ func (a *attempt) flush(ctx context.Context) error {
 // park inserts deliveries. One that is parked already (the log is read again after a crash) stays as it is: its attempts, and
 // that it is dead, must not be forgotten.
 func (a *attempt) park(ctx context.Context) error {
-	settling := make(map[sqlstore.MessageKey]bool)
+	settling := make(map[store.MessageKey]bool)
 	for i := range a.in.Rows {
 		if r := &a.in.Rows[i]; r.Parked {
-			settling[sqlstore.MessageKey{Table: r.Table, ID: r.ID}] = true
+			settling[store.MessageKey{Table: r.Table, ID: r.ID}] = true
 		}
 	}
 	var docs []any
@@ -71,15 +71,15 @@ func (a *attempt) park(ctx context.Context) error {
 	for i := range a.parks {
 		p := &a.parks[i]
 		a.s.sinks[p.Sink] = true
-		if !sqlstore.Alone(p) {
+		if !store.Alone(p) {
 			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
-		m := a.known(sqlstore.MessageKey{Table: p.Message.Table, ID: p.RowID()})
+		m := a.known(store.MessageKey{Table: p.Message.Table, ID: p.RowID()})
 		if m.at(p.Sink) != nil {
 			continue
 		}
-		d := a.s.documentOfParked(p, a.now, settling[sqlstore.MessageKey{Table: p.Message.Table, ID: sqlstore.TableID(p)}])
-		if due := a.now.Add(p.NextAttempt); sqlstore.Timed(p.Due, p.State) {
+		d := a.s.documentOfParked(p, a.now, settling[store.MessageKey{Table: p.Message.Table, ID: store.TableID(p)}])
+		if due := a.now.Add(p.NextAttempt); store.Timed(p.Due, p.State) {
 			if d.Blocks {
 				a.want[d.OID] = due
 			} else {
@@ -109,10 +109,10 @@ func (a *attempt) insert(ctx context.Context, docs []any) error {
 
 // applyChanges alters deliveries. Of several changes for one delivery the last one counts.
 func (a *attempt) applyChanges() {
-	for _, c := range sqlstore.LastChanges(a.in.Changes) {
-		lane := sqlstore.LaneOf(c)
+	for _, c := range store.LastChanges(a.in.Changes) {
+		lane := store.LaneOf(c)
 		a.lanes.Add(lane)
-		m := a.message(sqlstore.KeyOfMessage(c.Key))
+		m := a.message(store.KeyOfMessage(c.Key))
 		v := m.at(c.Key.Sink)
 		if v == nil || !v.Alone {
 			a.changed[lane]++ // a change that says something about whether its lane is open
@@ -149,7 +149,7 @@ func (a *attempt) alter(v *view, c *checkpoint.Change) {
 		return
 	}
 	v.State, v.Blocks, v.Attempts = c.State, c.Blocks && !v.Alone, c.Attempts
-	v.LastError, v.ErrorClass, v.Next = sqlstore.ErrorText(c.LastError), c.ErrorClass, nil
+	v.LastError, v.ErrorClass, v.Next = store.ErrorText(c.LastError), c.ErrorClass, nil
 	var unset []string
 	switch {
 	case c.Tries == 0:
@@ -168,7 +168,7 @@ func (a *attempt) alter(v *view, c *checkpoint.Change) {
 	delete(a.want, v.OID)
 	due := a.now.Add(c.NextAttempt)
 	switch {
-	case !sqlstore.Timed(c.Due, c.State):
+	case !store.Timed(c.Due, c.State):
 	case v.Blocks:
 		a.want[v.OID] = due
 	default:
@@ -184,7 +184,7 @@ func (a *attempt) alter(v *view, c *checkpoint.Change) {
 
 // supersede makes all but the newest of a lane's blocking deliveries dead.
 func (a *attempt) supersede(ctx context.Context) error {
-	lanes := sqlstore.Superseding(sqlstore.LastChanges(a.in.Changes))
+	lanes := store.Superseding(store.LastChanges(a.in.Changes))
 	if len(lanes.Order) == 0 {
 		return a.flush(ctx)
 	}
@@ -222,7 +222,7 @@ func (a *attempt) supersede(ctx context.Context) error {
 }
 
 // messageKeys names the messages of deliveries; limit 0 = all.
-func (s *store) messageKeys(ctx context.Context, where bson.D, limit int64) ([]sqlstore.MessageKey, error) {
+func (s *stateStore) messageKeys(ctx context.Context, where bson.D, limit int64) ([]store.MessageKey, error) {
 	cur, err := s.parked.Find(ctx, where, options.Find().SetLimit(limit).SetProjection(bson.D{{Key: "_id", Value: 0},
 		{Key: "source_table", Value: 1}, {Key: "message_id", Value: 1}}))
 	if err != nil {
@@ -235,10 +235,10 @@ func (s *store) messageKeys(ctx context.Context, where bson.D, limit int64) ([]s
 	if err := cur.All(ctx, &found); err != nil {
 		return nil, err
 	}
-	seen := make(map[sqlstore.MessageKey]bool, len(found))
-	var keys []sqlstore.MessageKey
+	seen := make(map[store.MessageKey]bool, len(found))
+	var keys []store.MessageKey
 	for _, f := range found {
-		if key := (sqlstore.MessageKey(f)); !seen[key] {
+		if key := (store.MessageKey(f)); !seen[key] {
 			seen[key] = true
 			keys = append(keys, key)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -26,20 +26,20 @@ const (
 
 // errFeedbackTime: the updates of a settlement, begun anew or not, took too long. One that finds its document by no index must not keep the
 // outbox from being settled.
-var errFeedbackTime = fmt.Errorf("the feedback of a settlement took more than %v: give the collections indexes by which its filters find documents", sqlstore.FeedbackTime)
+var errFeedbackTime = fmt.Errorf("the feedback of a settlement took more than %v: give the collections indexes by which its filters find documents", store.FeedbackTime)
 
 // feedback is what a store needs to tell business documents.
 type feedback struct {
-	updates sqlstore.Feedbacks
+	updates store.Feedbacks
 	parsed  map[*source.Feedback]*feedbackUpdate
-	report  *sqlstore.FeedbackReport
+	report  *store.FeedbackReport
 	// last are the failures that were written down.
 	last map[string]bson.D
 }
 
-func (s *store) newFeedback() (f feedback, err error) {
+func (s *stateStore) newFeedback() (f feedback, err error) {
 	f.parsed = make(map[*source.Feedback]*feedbackUpdate)
-	f.updates, err = sqlstore.CompileFeedback(s.configured(), func(kind, text string) (*source.Feedback, error) {
+	f.updates, err = store.CompileFeedback(s.configured(), func(kind, text string) (*source.Feedback, error) {
 		parsed, err := source.ParseFeedbackDocument(kind, text)
 		if err != nil {
 			return nil, err
@@ -47,7 +47,7 @@ func (s *store) newFeedback() (f feedback, err error) {
 		f.parsed[parsed], err = parseUpdate(text)
 		return parsed, err
 	})
-	f.report = &sqlstore.FeedbackReport{Counted: s.cfg.Feedback, Logger: s.cfg.Logger}
+	f.report = &store.FeedbackReport{Counted: s.cfg.Feedback, Logger: s.cfg.Logger}
 	f.last = make(map[string]bson.D)
 	return f, err
 }
@@ -56,7 +56,7 @@ func (s *store) newFeedback() (f feedback, err error) {
 type feedbackError struct {
 	err error
 	// guilty are the updates of which one failed.
-	guilty []sqlstore.Told
+	guilty []store.Told
 	// late: there was no time left.
 	late bool
 }
@@ -69,7 +69,7 @@ type untold struct {
 	all       error // everything, for this reason
 	each      map[toldKey]error
 	conflicts int
-	took      time.Duration // what feedback took, of sqlstore.FeedbackTime
+	took      time.Duration // what feedback took, of store.FeedbackTime
 }
 
 type toldKey struct {
@@ -77,7 +77,7 @@ type toldKey struct {
 	id, sink string
 }
 
-func keyOfTold(t *sqlstore.Told) toldKey { return toldKey{t.Feedback, t.Outcome.RowID, t.Outcome.Sink} }
+func keyOfTold(t *store.Told) toldKey { return toldKey{t.Feedback, t.Outcome.RowID, t.Outcome.Sink} }
 
 // blame notes why a settlement failed, if feedback did it: true = it begins anew.
 func (u *untold) blame(err error) bool {
@@ -118,7 +118,7 @@ func (a *attempt) feedBack(ctx context.Context) error {
 		return nil
 	}
 	f.report.Begin()
-	var messages []*sqlstore.Message
+	var messages []*store.Message
 	for _, m := range a.order {
 		if m.touched {
 			d := m.decided()
@@ -141,7 +141,7 @@ func (a *attempt) feedBack(ctx context.Context) error {
 }
 
 // tell carries updates out, in the time that is left for them.
-func (a *attempt) tell(ctx context.Context, told []sqlstore.Told) error {
+func (a *attempt) tell(ctx context.Context, told []store.Told) error {
 	f := &a.s.feedback
 	named := make(map[string]*mongo.Collection)
 	last := make(map[string]*feedbackBatch)
@@ -171,7 +171,7 @@ func (a *attempt) tell(ctx context.Context, told []sqlstore.Told) error {
 	}
 	began := time.Now() // what it takes to make the updates is not the collections' fault
 	defer func() { a.untold.took += time.Since(began) }()
-	limited, cancel := context.WithTimeout(ctx, sqlstore.FeedbackTime-a.untold.took)
+	limited, cancel := context.WithTimeout(ctx, store.FeedbackTime-a.untold.took)
 	defer cancel()
 	for _, b := range batches {
 		if err := b.do(limited, f.report); err != nil {
@@ -183,7 +183,7 @@ func (a *attempt) tell(ctx context.Context, told []sqlstore.Told) error {
 }
 
 // business is a collection in the database of the table.
-func (s *store) business(table, name string) *mongo.Collection {
+func (s *stateStore) business(table, name string) *mongo.Collection {
 	if t := s.table(table); t != nil {
 		return s.client.Database(t.Schema).Collection(name)
 	}
@@ -194,11 +194,11 @@ func (s *store) business(table, name string) *mongo.Collection {
 // found one.
 type feedbackBatch struct {
 	to     *mongo.Collection
-	told   []sqlstore.Told
+	told   []store.Told
 	models []mongo.WriteModel
 }
 
-func (b *feedbackBatch) do(ctx context.Context, report *sqlstore.FeedbackReport) *feedbackError {
+func (b *feedbackBatch) do(ctx context.Context, report *store.FeedbackReport) *feedbackError {
 	result, err := b.to.BulkWrite(ctx, b.models, options.BulkWrite().SetOrdered(true))
 	if err == nil {
 		missed := len(b.told) - int(result.MatchedCount+result.UpsertedCount)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -34,7 +34,7 @@ func newFedRig(t *testing.T, delivered string) *fedRig {
 		switch {
 		case why == nil:
 			r.done += n
-		case errors.Is(why, sqlstore.ErrUnchanged):
+		case errors.Is(why, store.ErrUnchanged):
 			r.unchanged += n
 		default:
 			r.failed, r.why = r.failed+n, why

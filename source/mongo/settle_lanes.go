@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // headChunk is how many lanes are looked up at once.
@@ -28,7 +28,7 @@ type head struct {
 
 // heads reads the first blocking deliveries of lanes. The server steps from lane to lane along the index, so that it costs by
 // lanes, not by what waits in them.
-func (s *store) heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]head, error) {
+func (s *stateStore) heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]head, error) {
 	groups := make(map[string][]string)
 	for _, lane := range lanes {
 		groups[lane.Sink] = append(groups[lane.Sink], lane.Group)
@@ -72,7 +72,7 @@ func (a *attempt) putLanesInOrder(ctx context.Context) error {
 	if len(a.lanes.Order) == 0 {
 		return nil
 	}
-	asked := sqlstore.LaneSet{}
+	asked := store.LaneSet{}
 	for _, lane := range a.lanes.Order {
 		asked.Add(lane)
 		if s.sinks[""] {
@@ -88,7 +88,7 @@ func (a *attempt) putLanesInOrder(ctx context.Context) error {
 		if !blocked {
 			continue
 		}
-		ready := sqlstore.Active(h.State) && !s.held.Has(lane)
+		ready := store.Active(h.State) && !s.held.Has(lane)
 		if z, ok := heads[checkpoint.Lane{Group: lane.Group}]; ok && lane.Sink != "" && z.Position <= h.Position {
 			ready = false
 		}
@@ -106,14 +106,14 @@ func (a *attempt) putLanesInOrder(ctx context.Context) error {
 		case h.Next != nil:
 			a.writes.set(h.OID, nil, "next_attempt_at")
 		}
-		a.states[lane] = sqlstore.LaneState{Blocked: true, Due: due}
+		a.states[lane] = store.LaneState{Blocked: true, Due: due}
 	}
 	return a.flush(ctx)
 }
 
 // laneStates are the states of lanes, in their order.
-func (a *attempt) laneStates() []sqlstore.LaneState {
-	states := make([]sqlstore.LaneState, len(a.lanes.Order))
+func (a *attempt) laneStates() []store.LaneState {
+	states := make([]store.LaneState, len(a.lanes.Order))
 	for i, lane := range a.lanes.Order {
 		states[i] = a.states[lane]
 	}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A settled is a message with parked deliveries, or that had some until this settlement.
 type settled struct {
-	key sqlstore.MessageKey
+	key store.MessageKey
 	// row is the index in Settlement.Rows; -1 where the row was settled before.
 	row  int
 	kind idKind
@@ -37,14 +37,14 @@ type settled struct {
 }
 
 // message finds or adds a message that something happens to.
-func (a *attempt) message(key sqlstore.MessageKey) *settled {
+func (a *attempt) message(key store.MessageKey) *settled {
 	m := a.known(key)
 	m.touched = true
 	return m
 }
 
 // known finds or adds a message of which it must be known what is parked.
-func (a *attempt) known(key sqlstore.MessageKey) *settled {
+func (a *attempt) known(key store.MessageKey) *settled {
 	m := a.msgs[key]
 	if m == nil {
 		m = &settled{key: key, row: -1}
@@ -79,28 +79,28 @@ func (m *settled) complete() bool { return m.touched && (m.row >= 0 || m.settled
 // collectMessages adds the messages that the settlement is about.
 func (a *attempt) collectMessages() {
 	for i := range a.in.Changes {
-		m := a.message(sqlstore.KeyOfMessage(a.in.Changes[i].Key))
-		m.receipt = sqlstore.AppendReceipt(m.receipt, a.in.Changes[i].Receipt)
+		m := a.message(store.KeyOfMessage(a.in.Changes[i].Key))
+		m.receipt = store.AppendReceipt(m.receipt, a.in.Changes[i].Receipt)
 	}
 	for _, key := range a.unfinished {
 		a.message(key).unfinished = true
 	}
 	for i := range a.in.Rows {
 		if r := &a.in.Rows[i]; r.Parked {
-			m := a.message(sqlstore.MessageKey{Table: r.Table, ID: r.ID})
+			m := a.message(store.MessageKey{Table: r.Table, ID: r.ID})
 			m.row, m.kind = i, idKind(r.Txn)
-			m.receipt = sqlstore.AppendReceipt(m.receipt, r.Receipt)
+			m.receipt = store.AppendReceipt(m.receipt, r.Receipt)
 		}
 	}
 	for i := range a.in.Park {
 		p := &a.in.Park[i]
-		a.known(sqlstore.MessageKey{Table: p.Message.Table, ID: p.RowID()})
+		a.known(store.MessageKey{Table: p.Message.Table, ID: p.RowID()})
 	}
 }
 
 // readViews reads what is parked of the messages for which that is not known.
 func (a *attempt) readViews(ctx context.Context) error {
-	wanted := make(map[sqlstore.MessageKey]*settled)
+	wanted := make(map[store.MessageKey]*settled)
 	var ids []string
 	for _, m := range a.order {
 		if m.known && !m.stale {
@@ -172,10 +172,10 @@ func (a *attempt) rows(ctx context.Context) error {
 }
 
 // decided is the message as the decision about its document needs it.
-func (m *settled) decided() *sqlstore.Message {
-	d := &sqlstore.Message{Key: m.key, Row: m.row, Attempts: m.attempts, Receipt: m.receipt, Settled: m.settled, Unfinished: m.unfinished}
+func (m *settled) decided() *store.Message {
+	d := &store.Message{Key: m.key, Row: m.row, Attempts: m.attempts, Receipt: m.receipt, Settled: m.settled, Unfinished: m.unfinished}
 	for _, v := range m.views {
-		d.See(sqlstore.ParkedView{Sink: v.Sink, State: v.State, Attempts: v.Attempts, Next: v.Next, LastError: v.LastError, InTable: v.InTable, RowSettled: v.RowSettled})
+		d.See(store.ParkedView{Sink: v.Sink, State: v.State, Attempts: v.Attempts, Next: v.Next, LastError: v.LastError, InTable: v.InTable, RowSettled: v.RowSettled})
 	}
 	return d
 }

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // rowChunk is the most documents of one command.
@@ -21,7 +21,7 @@ type rowChange struct {
 	kind  idKind
 	index int // in Settlement.Rows; -1 for a message whose row was settled before
 	msg   *settled
-	sqlstore.RowChange
+	store.RowChange
 }
 
 // rowWork is one command for documents of one table.
@@ -34,10 +34,10 @@ type rowWork struct {
 }
 
 // viewOf is what a table lets the relay do with its documents.
-func viewOf(t *outbox.Table) sqlstore.TableView {
+func viewOf(t *outbox.Table) store.TableView {
 	c := &t.Columns
 	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "")
-	return sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: c.Status != "", View: c.Status != "", Viewable: viewable,
+	return store.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: c.Status != "", View: c.Status != "", Viewable: viewable,
 		Updatable: viewable || c.DeliveredAt != "" || c.Receipt != "", Receipts: c.Receipt != ""}
 }
 
@@ -50,7 +50,7 @@ func (a *attempt) plainRows(ctx context.Context) error {
 		if t == nil || r.Parked || outbox.IsStandInID(r.ID) {
 			continue // a table that left the configuration is left alone, and a document without an id cannot be found
 		}
-		c := rowChange{id: r.ID, kind: idKind(r.Txn), index: i, RowChange: sqlstore.RowChange{Attempts: 1}}
+		c := rowChange{id: r.ID, kind: idKind(r.Txn), index: i, RowChange: store.RowChange{Attempts: 1}}
 		view := viewOf(t)
 		if view.Receipts {
 			c.Receipt = r.Receipt
@@ -75,7 +75,7 @@ func (a *attempt) rowsOf(ctx context.Context, t *outbox.Table, del, alike bool, 
 		free = nil
 		for _, r := range rows {
 			switch {
-			case !a.locked[sqlstore.MessageKey{Table: t.String(), ID: r.id}]:
+			case !a.locked[store.MessageKey{Table: t.String(), ID: r.id}]:
 				free = append(free, r)
 			case r.index < 0:
 				r.msg.locked = true
@@ -204,17 +204,17 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 }
 
 // lockAll adds all messages with documents to change.
-func lockAll(works []*rowWork, locked map[sqlstore.MessageKey]bool) {
+func lockAll(works []*rowWork, locked map[store.MessageKey]bool) {
 	for _, w := range works {
 		for i := range w.rows {
-			locked[sqlstore.MessageKey{Table: w.table.String(), ID: w.rows[i].id}] = true
+			locked[store.MessageKey{Table: w.table.String(), ID: w.rows[i].id}] = true
 		}
 	}
 }
 
 // findLocked adds the messages whose documents a transaction of others has changed. It tries all of them in transactions that are
 // never committed, and halves what meets another transaction.
-func (s *store) findLocked(ctx context.Context, works []*rowWork, locked map[sqlstore.MessageKey]bool) error {
+func (s *stateStore) findLocked(ctx context.Context, works []*rowWork, locked map[store.MessageKey]bool) error {
 	for _, w := range works {
 		if err := s.probe(ctx, w, w.rows, locked); err != nil {
 			return err
@@ -223,7 +223,7 @@ func (s *store) findLocked(ctx context.Context, works []*rowWork, locked map[sql
 	return nil
 }
 
-func (s *store) probe(ctx context.Context, w *rowWork, rows []rowChange, locked map[sqlstore.MessageKey]bool) error {
+func (s *stateStore) probe(ctx context.Context, w *rowWork, rows []rowChange, locked map[store.MessageKey]bool) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (s *store) probe(ctx context.Context, w *rowWork, rows []rowChange, locked 
 	case !hasLabel(err, transientLabel) || !hasCode(err, codeWriteConflict, codeLockTimeout):
 		return err
 	case len(rows) == 1:
-		locked[sqlstore.MessageKey{Table: w.table.String(), ID: rows[0].id}] = true
+		locked[store.MessageKey{Table: w.table.String(), ID: rows[0].id}] = true
 		return nil
 	}
 	if err := s.probe(ctx, w, rows[:len(rows)/2], locked); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A tableSnapshot is the state of the tables at a cluster time: all reads of one session with snapshot reads have the time
@@ -139,7 +139,7 @@ func (c *Config) pendingRows(t *outbox.Table, known source.Known) (where bson.D,
 	if where := pendingCondition(t); where != nil {
 		return where, ""
 	}
-	sweep, cure := sqlstore.Unmarked(t, c.Start, known)
+	sweep, cure := store.Unmarked(t, c.Start, known)
 	if !sweep {
 		return nil, ""
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // parkedAtOnce is how many swept documents are looked up among the parked deliveries at a time.
@@ -25,7 +25,7 @@ func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emi
 	if err != nil {
 		return err
 	}
-	p := &sqlstore.Sweep{Log: log, Now: h.LocalTime.UTC(), Emit: emit}
+	p := &store.Sweep{Log: log, Now: h.LocalTime.UTC(), Emit: emit}
 	for _, sw := range s.sweeps {
 		if err := s.pendingOf(ctx, sw, p); err != nil {
 			return sw.broken(err)
@@ -62,7 +62,7 @@ func sweepOrder(t *outbox.Table) bson.D {
 }
 
 // pendingOf emits the documents of one table, as they come from the server.
-func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *sqlstore.Sweep) (err error) {
+func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *store.Sweep) (err error) {
 	doing := "read pending documents of " + sw.table.String()
 	further := []bson.E{{Key: "hint", Value: bson.D{{Key: "$natural", Value: 1}}}, {Key: "batchSize", Value: parkedAtOnce}}
 	if order := sweepOrder(sw.table); order != nil {
@@ -111,7 +111,7 @@ func recordName(doc bson.Raw) string {
 	return string(text)
 }
 
-func (s *tableSnapshot) emitPending(ctx context.Context, ms []*outbox.Message, p *sqlstore.Sweep) error {
+func (s *tableSnapshot) emitPending(ctx context.Context, ms []*outbox.Message, p *store.Sweep) error {
 	if len(ms) == 0 {
 		return nil
 	}
@@ -137,10 +137,10 @@ func (s *tableSnapshot) emitPending(ctx context.Context, ms []*outbox.Message, p
 // parkedAt names for each message the sinks that have a delivery of it parked, in whatever state: also of a delivery that was
 // dropped or delivered, a document is kept until its message is settled. Nil where nothing is.
 func parkedAt(ctx context.Context, pipeline string, ms []*outbox.Message, find func(where, fields bson.D) (*mongo.Cursor, error)) ([][]string, error) {
-	places := make(map[sqlstore.MessageKey]int, len(ms))
+	places := make(map[store.MessageKey]int, len(ms))
 	ids := make([]string, len(ms))
 	for i, m := range ms {
-		ids[i], places[sqlstore.MessageKey{Table: m.Table, ID: m.ID}] = m.ID, i
+		ids[i], places[store.MessageKey{Table: m.Table, ID: m.ID}] = m.ID, i
 	}
 	cur, err := find(bson.D{{Key: "pipeline", Value: pipeline}, {Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}},
 		bson.D{{Key: "_id", Value: 0}, {Key: "message_id", Value: 1}, {Key: "source_table", Value: 1}, {Key: "sink", Value: 1}})
@@ -157,7 +157,7 @@ func parkedAt(ctx context.Context, pipeline string, ms []*outbox.Message, find f
 	}
 	var at [][]string
 	for _, f := range found {
-		i, ok := places[sqlstore.MessageKey{Table: f.Table, ID: f.ID}]
+		i, ok := places[store.MessageKey{Table: f.Table, ID: f.ID}]
 		if !ok {
 			continue
 		}

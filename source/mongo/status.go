@@ -12,7 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
@@ -33,7 +33,7 @@ type Report struct {
 	OpenRequests int               `json:"open_requests"`
 	Held         []checkpoint.Lane `json:"held"`
 	// Feedback is what of it failed within a day, since the relay started.
-	Feedback []sqlstore.FeedbackFailure `json:"feedback_failures,omitempty"`
+	Feedback []store.FeedbackFailure `json:"feedback_failures,omitempty"`
 }
 
 // An OplogReport tells how far back the log reaches.
@@ -69,7 +69,7 @@ type HolderReport struct {
 }
 
 // A SinkReport counts what is parked for a sink.
-type SinkReport = sqlstore.SinkReport
+type SinkReport = store.SinkReport
 
 // Status reads the state of a pipeline.
 func Status(ctx context.Context, cfg Config) (report *Report, err error) {
@@ -110,7 +110,7 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	return r, s.reportSinks(ctx, r, h.LocalTime)
 }
 
-func (s *store) reportCheckpoint(ctx context.Context, r *Report, end opTime, now time.Time) error {
+func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report, end opTime, now time.Time) error {
 	var doc checkpointDocument
 	err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) || err == nil && doc.Resume == "" {
@@ -130,7 +130,7 @@ func (s *store) reportCheckpoint(ctx context.Context, r *Report, end opTime, now
 	r.Checkpoint = c
 	for _, f := range doc.FeedbackFailures {
 		if age := now.Sub(f.At); age < 24*time.Hour {
-			r.Feedback = append(r.Feedback, sqlstore.FeedbackFailure{Table: f.Table, Outcome: f.Outcome, Failed: f.Failed, Error: f.Error, AgeSeconds: max(age.Seconds(), 0)})
+			r.Feedback = append(r.Feedback, store.FeedbackFailure{Table: f.Table, Outcome: f.Outcome, Failed: f.Failed, Error: f.Error, AgeSeconds: max(age.Seconds(), 0)})
 		}
 	}
 	return nil
@@ -154,13 +154,13 @@ func readHolder(ctx context.Context, client *mongo.Client, cfg *Config) (*Holder
 }
 
 // reportSinks counts what is parked.
-func (s *store) reportSinks(ctx context.Context, r *Report, now time.Time) error {
+func (s *stateStore) reportSinks(ctx context.Context, r *Report, now time.Time) error {
 	force, err := s.inForce(ctx)
 	if err != nil {
 		return err
 	}
 	s.held = force.Held()
-	r.Held = sqlstore.SortedLanes(s.held)
+	r.Held = store.SortedLanes(s.held)
 	bySink := make(map[string]*SinkReport)
 	sink := func(name string) *SinkReport {
 		if bySink[name] == nil {
@@ -202,7 +202,7 @@ func (s *store) reportSinks(ctx context.Context, r *Report, now time.Time) error
 }
 
 // countStates counts deliveries by sink, table and state, and finds the oldest.
-func (s *store) countStates(ctx context.Context, sink func(string) *SinkReport, now time.Time) error {
+func (s *stateStore) countStates(ctx context.Context, sink func(string) *SinkReport, now time.Time) error {
 	held := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{"$blocks", true}}}, "$changed_at", nil}}}
 	// $max leaves out what is missing.
 	since := bson.D{{Key: "$max", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$commit_time", "$parked_at"}}}, "$available_at"}}}

@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // The relay's own collections.
@@ -29,9 +29,9 @@ const schemaVersion = 1
 // It is less than the minute after which the server ends a transaction.
 const operationTime = 50 * time.Second
 
-// store implements checkpoint.Store. Its file names tell the parts: lease, txn, store_load, store_due, store_pending, settle,
+// A stateStore implements checkpoint.Store. Its file names tell the parts: lease, txn, store_load, store_due, store_pending, settle,
 // parked, requests.
-type store struct {
+type stateStore struct {
 	cfg      Config
 	client   *mongo.Client
 	session  *mongo.Session // every command of the store is one of this session
@@ -43,7 +43,7 @@ type store struct {
 	checkpoints, parked, requests *mongo.Collection
 
 	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
-	held  sqlstore.HeldLanes
+	held  store.HeldLanes
 	sinks map[string]bool
 	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
 	unclean, started bool
@@ -54,11 +54,11 @@ type store struct {
 	gap int64
 	// unfinished: there are parked deliveries whose document was locked when it was to be dealt with.
 	unfinished bool
-	finisher   sqlstore.Finisher
+	finisher   store.Finisher
 	feedback   feedback
 }
 
-var _ checkpoint.Store = (*store)(nil)
+var _ checkpoint.Store = (*stateStore)(nil)
 
 // OpenStore opens a session with the database of the pipeline, and takes the pipeline's lease. It fails with
 // checkpoint.ErrLocked while another relay holds it, and with checkpoint.ErrNoTables before `tailbox init`.
@@ -73,7 +73,7 @@ func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
 	return s, nil
 }
 
-func openStore(ctx context.Context, cfg Config) (*store, error) {
+func openStore(ctx context.Context, cfg Config) (*stateStore, error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func openStore(ctx context.Context, cfg Config) (*store, error) {
 }
 
 // openReader opens a store that only looks, or writes requests: it has no lease.
-func openReader(ctx context.Context, cfg Config) (*store, error) {
+func openReader(ctx context.Context, cfg Config) (*stateStore, error) {
 	cfg, err := cfg.resolved()
 	if err != nil {
 		return nil, err
@@ -106,8 +106,8 @@ func openReader(ctx context.Context, cfg Config) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{cfg: cfg, client: client, held: make(sqlstore.HeldLanes), sinks: make(map[string]bool)}
-	s.finisher = sqlstore.Finisher{Logger: cfg.Logger, Settle: s.settleUnfinished}
+	s := &stateStore{cfg: cfg, client: client, held: make(store.HeldLanes), sinks: make(map[string]bool)}
+	s.finisher = store.Finisher{Logger: cfg.Logger, Settle: s.settleUnfinished}
 	s.database = client.Database(cfg.Schema)
 	s.checkpoints, s.parked = s.database.Collection(checkpointCollection), s.database.Collection(parkedCollection)
 	s.requests = s.database.Collection(requestCollection)
@@ -118,7 +118,7 @@ func openReader(ctx context.Context, cfg Config) (*store, error) {
 }
 
 // look looks at the server, and whether the relay's collections are there.
-func (s *store) look(ctx context.Context) error {
+func (s *stateStore) look(ctx context.Context) error {
 	h, err := greet(ctx, s.client)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *store) look(ctx context.Context) error {
 }
 
 // indexed looks whether the indexes are there that queries name.
-func (s *store) indexed(ctx context.Context) error {
+func (s *stateStore) indexed(ctx context.Context) error {
 	for _, c := range s.cfg.ownCollections() {
 		missing, err := c.missingIndexes(ctx, s.client)
 		if err != nil {
@@ -157,13 +157,13 @@ func (s *store) indexed(ctx context.Context) error {
 }
 
 // in is the context with the store's session.
-func (s *store) in(ctx context.Context) context.Context {
+func (s *stateStore) in(ctx context.Context) context.Context {
 	return mongo.NewSessionContext(ctx, s.session)
 }
 
 // limited is the context of one method: with the session and a limit. Before the first command the lease is proved anew, if
 // that is due.
-func (s *store) limited(ctx context.Context) (context.Context, context.CancelFunc, error) {
+func (s *stateStore) limited(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTime)
 	ctx = s.in(ctx)
 	if s.epoch == 0 {
@@ -177,14 +177,14 @@ func (s *store) limited(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // Ping proves that the lease is held, and makes it last longer.
-func (s *store) Ping(ctx context.Context) (time.Time, error) {
+func (s *stateStore) Ping(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTime)
 	defer cancel()
 	return s.renew(ctx)
 }
 
 // Close gives the lease back and ends the session.
-func (s *store) Close(ctx context.Context) error {
+func (s *stateStore) Close(ctx context.Context) error {
 	if s.closed {
 		return nil
 	}
@@ -205,15 +205,15 @@ func (s *store) Close(ctx context.Context) error {
 }
 
 // table finds the table of a message; nil where it has left the configuration.
-func (s *store) table(name string) *outbox.Table { return s.cfg.tableNamed(name) }
+func (s *stateStore) table(name string) *outbox.Table { return s.cfg.tableNamed(name) }
 
 // collection is the collection of a table.
-func (s *store) collection(t *outbox.Table) *mongo.Collection {
+func (s *stateStore) collection(t *outbox.Table) *mongo.Collection {
 	return s.client.Database(t.Schema).Collection(t.Name)
 }
 
 // now is the server's time.
-func (s *store) now(ctx context.Context) (time.Time, error) {
+func (s *stateStore) now(ctx context.Context) (time.Time, error) {
 	h, err := greet(ctx, s.client)
 	if err != nil {
 		return time.Time{}, err

@@ -91,17 +91,17 @@ func cleanFields() bson.D {
 }
 
 // saved notes what a committed checkpoint means for the session.
-func (s *store) saved(c *checkpoint.Checkpoint) {
+func (s *stateStore) saved(c *checkpoint.Checkpoint) {
 	if c.Log != s.log {
 		s.log, s.gap = c.Log, 0
 	}
 	s.settledOnce()
 }
 
-func (s *store) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
+func (s *stateStore) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
 
 // Save writes a checkpoint without outcomes.
-func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
+func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 
 // acceptGap closes the requests to accept a gap that a newly established position has used up. Those made after the start
 // looked for them are left, and so are those for another checkpoint: nobody has acted on them.
-func (s *store) acceptGap(ctx context.Context) error {
+func (s *stateStore) acceptGap(ctx context.Context) error {
 	var now checkpointDocument
 	if err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&now); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *store) acceptGap(ctx context.Context) error {
 }
 
 // Starting records the position that a cautious start is about to decode.
-func (s *store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
+func (s *stateStore) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return err

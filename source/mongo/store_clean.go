@@ -10,10 +10,10 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
-var _ checkpoint.Cleaner = (*store)(nil)
+var _ checkpoint.Cleaner = (*stateStore)(nil)
 
 // cleanCursor is where a clean-up goes on.
 type cleanCursor struct {
@@ -24,7 +24,7 @@ type cleanCursor struct {
 // Clean removes delivered documents whose retention is over, in windows by id, each in a transaction that proves the lease. What
 // is old is judged by the document's own fields, in the command that removes it; one that another transaction has changed is left
 // until the next time.
-func (s *store) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
+func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return 0, "", err
@@ -34,7 +34,7 @@ func (s *store) Clean(ctx context.Context, cursor string) (removed int, next str
 	at := &cleanCursor{}
 	switch {
 	case cursor == "":
-		first := sqlstore.NextToClean(all, "")
+		first := store.NextToClean(all, "")
 		if first == nil {
 			return 0, "", nil
 		}
@@ -57,8 +57,8 @@ func (s *store) Clean(ctx context.Context, cursor string) (removed int, next str
 			return 0, "", fault("remove delivered documents of "+at.Table, err)
 		}
 	}
-	if seen < sqlstore.CleanWindow {
-		following := sqlstore.NextToClean(all, at.Table)
+	if seen < store.CleanWindow {
+		following := store.NextToClean(all, at.Table)
 		if following == nil {
 			return removed, "", nil
 		}
@@ -69,7 +69,7 @@ func (s *store) Clean(ctx context.Context, cursor string) (removed int, next str
 }
 
 // configured are the tables of the configuration.
-func (s *store) configured() []*outbox.Table {
+func (s *stateStore) configured() []*outbox.Table {
 	all := make([]*outbox.Table, len(s.cfg.Tables))
 	for i := range s.cfg.Tables {
 		all[i] = &s.cfg.Tables[i]
@@ -78,13 +78,13 @@ func (s *store) configured() []*outbox.Table {
 }
 
 // cleanWindow looks at the next documents, and returns the ids of those that are old. The cursor moves on.
-func (s *store) cleanWindow(ctx context.Context, t *outbox.Table, at *cleanCursor) (old []pendingID, seen int, err error) {
+func (s *stateStore) cleanWindow(ctx context.Context, t *outbox.Table, at *cleanCursor) (old []pendingID, seen int, err error) {
 	where := bson.D{}
 	if !at.After.IsZero() {
 		where = append(where, bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + t.Columns.ID, literal(at.After)}}}})
 	}
 	cur, err := s.collection(t).Aggregate(ctx, bson.A{
-		bson.D{{Key: "$match", Value: where}}, bson.D{{Key: "$sort", Value: bson.D{{Key: t.Columns.ID, Value: 1}}}}, bson.D{{Key: "$limit", Value: sqlstore.CleanWindow}},
+		bson.D{{Key: "$match", Value: where}}, bson.D{{Key: "$sort", Value: bson.D{{Key: t.Columns.ID, Value: 1}}}}, bson.D{{Key: "$limit", Value: store.CleanWindow}},
 		bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "id", Value: "$" + t.Columns.ID}, {Key: "old", Value: oldExpr(t)}}}},
 	}, options.Aggregate())
 	if err != nil {
@@ -122,7 +122,7 @@ func oldExpr(t *outbox.Table) bson.D {
 }
 
 // removeOld removes documents of which nothing is parked.
-func (s *store) removeOld(ctx context.Context, t *outbox.Table, old []pendingID) (removed int, err error) {
+func (s *stateStore) removeOld(ctx context.Context, t *outbox.Table, old []pendingID) (removed int, err error) {
 	texts := make([]string, len(old))
 	for i := range old {
 		texts[i] = old[i].text
@@ -155,7 +155,7 @@ func (s *store) removeOld(ctx context.Context, t *outbox.Table, old []pendingID)
 const cleanTries = 40
 
 // removeFree removes documents in one transaction, or in parts where another transaction has changed some of them, which stay.
-func (s *store) removeFree(ctx context.Context, t *outbox.Table, ids bson.A, tries *int) (removed int, err error) {
+func (s *stateStore) removeFree(ctx context.Context, t *outbox.Table, ids bson.A, tries *int) (removed int, err error) {
 	if *tries--; len(ids) == 0 || *tries < 0 {
 		return 0, nil
 	}
@@ -173,7 +173,7 @@ func (s *store) removeFree(ctx context.Context, t *outbox.Table, ids bson.A, tri
 }
 
 // remove removes documents in one transaction. Met: it met another one, and nothing was done.
-func (s *store) remove(ctx context.Context, t *outbox.Table, ids bson.A) (removed int, met bool, err error) {
+func (s *stateStore) remove(ctx context.Context, t *outbox.Table, ids bson.A) (removed int, met bool, err error) {
 	sent := time.Now()
 	if err := s.begin(0); err != nil {
 		return 0, false, err

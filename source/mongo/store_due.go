@@ -11,7 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 // one entry a lane, so the lanes that have waited longest are found without a look at what waits behind them. The limits are
 // shared fairly among the sinks: one with many due lanes, or large messages, does not hide another's. Where the limit (or 16 MiB
 // of payloads) cut the answer short, the next one is due at once: 1 ms.
-func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
+func (s *stateStore) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -48,7 +48,7 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) 
 		return nil, 0, err
 	}
 	var next time.Time
-	ps, cut, err := sqlstore.Due(limit, probe, func(part sqlstore.DuePart, limit int) (ps []checkpoint.Parked, cut bool, err error) {
+	ps, cut, err := store.Due(limit, probe, func(part store.DuePart, limit int) (ps []checkpoint.Parked, cut bool, err error) {
 		picked, cut, at, err := s.pickDue(ctx, part, asked, limit, now)
 		if err != nil {
 			return nil, false, err
@@ -57,8 +57,8 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) 
 			next = at
 		}
 		ps, err = s.readParked(ctx, picked, now)
-		if part == sqlstore.Tried {
-			sqlstore.Arrange(ps, keysOfViews(picked))
+		if part == store.Tried {
+			store.Arrange(ps, keysOfViews(picked))
 		}
 		return ps, cut, err
 	})
@@ -70,12 +70,12 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) 
 	if !next.IsZero() {
 		wait = max(0, next.Sub(now))
 	}
-	return ps, sqlstore.NextLook(cut, again, wait), err
+	return ps, store.NextLook(cut, again, wait), err
 }
 
 // pickDue chooses what is due, taking turns among the sinks, and finds when the next is. What was never tried has an index of its own: it is
 // found however many others are due before it.
-func (s *store) pickDue(ctx context.Context, part sqlstore.DuePart, sinks []string, limit int, now time.Time) (picked []*view, cut bool, next time.Time, err error) {
+func (s *stateStore) pickDue(ctx context.Context, part store.DuePart, sinks []string, limit int, now time.Time) (picked []*view, cut bool, next time.Time, err error) {
 	type turn struct {
 		n int
 		v *view
@@ -84,12 +84,12 @@ func (s *store) pickDue(ctx context.Context, part sqlstore.DuePart, sinks []stri
 	hint, compare := dueIndex, func(a, b *view) int { return cmp.Compare(b.Priority, a.Priority) }
 	var which bson.D
 	switch part {
-	case sqlstore.Untried:
+	case store.Untried:
 		hint, which = untriedIndex, bson.D{{Key: "tries", Value: 0}}
 		compare = func(a, b *view) int {
 			return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Next.Compare(*b.Next), cmp.Compare(a.Position, b.Position))
 		}
-	case sqlstore.Tried:
+	case store.Tried:
 		which = bson.D{{Key: "tries", Value: bson.D{{Key: "$ne", Value: 0}}}} // also where an earlier version has parked it
 		compare = func(a, b *view) int {
 			return cmp.Or(orZero(a.TriedAt).Compare(orZero(b.TriedAt)), a.Next.Compare(*b.Next), cmp.Compare(a.Position, b.Position))
@@ -143,7 +143,7 @@ func keysOfViews(views []*view) []checkpoint.Key {
 }
 
 // readParked reads whole deliveries, in order of position.
-func (s *store) readParked(ctx context.Context, views []*view, now time.Time) ([]checkpoint.Parked, error) {
+func (s *stateStore) readParked(ctx context.Context, views []*view, now time.Time) ([]checkpoint.Parked, error) {
 	if len(views) == 0 {
 		return nil, nil
 	}
@@ -167,7 +167,7 @@ func (s *store) readParked(ctx context.Context, views []*view, now time.Time) ([
 	return ps, nil
 }
 
-func (s *store) findParked(ctx context.Context, where bson.D, opts ...options.Lister[options.FindOptions]) ([]*parkedDocument, error) {
+func (s *stateStore) findParked(ctx context.Context, where bson.D, opts ...options.Lister[options.FindOptions]) ([]*parkedDocument, error) {
 	cur, err := s.parked.Find(ctx, where, opts...)
 	if err != nil {
 		return nil, fault("read parked deliveries", err)
@@ -180,13 +180,13 @@ func (s *store) findParked(ctx context.Context, where bson.D, opts ...options.Li
 }
 
 // settleUnfinished deals with the rows of messages.
-func (s *store) settleUnfinished(ctx context.Context, keys []sqlstore.MessageKey) error {
+func (s *stateStore) settleUnfinished(ctx context.Context, keys []store.MessageKey) error {
 	_, err := s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
 	return err
 }
 
 // finishRows tries again to deal with documents that were locked, or that the database refused to change, when their message was settled.
-func (s *store) finishRows(ctx context.Context) error {
+func (s *stateStore) finishRows(ctx context.Context) error {
 	if !s.unfinished || s.finisher.Rests() {
 		return nil
 	}
@@ -206,7 +206,7 @@ func (s *store) finishRows(ctx context.Context) error {
 
 // Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an operator: a dead
 // one, one of its group at the sink ” or, where the lane is held, the first.
-func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
+func (s *stateStore) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
 	if lane.Group == "" || limit <= 0 {
 		return nil, false, nil
 	}

@@ -13,11 +13,11 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // Load reads the state, and counts the start as unclean until something is settled.
-func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
+func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.PausedSinks, out.HeldLanes, out.AcceptGap = force.Sinks(), sqlstore.SortedLanes(s.held), s.gap != 0
+	out.PausedSinks, out.HeldLanes, out.AcceptGap = force.Sinks(), store.SortedLanes(s.held), s.gap != 0
 	h, err := greet(ctx, s.client)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 }
 
 // acceptedGap finds the last request that accepts the gap behind a checkpoint; 0 = none.
-func (s *store) acceptedGap(ctx context.Context, resume string) (int64, error) {
+func (s *stateStore) acceptedGap(ctx context.Context, resume string) (int64, error) {
 	var found struct {
 		ID int64 `bson:"_id"`
 	}
@@ -84,7 +84,7 @@ func (s *store) acceptedGap(ctx context.Context, resume string) (int64, error) {
 }
 
 // remember reads what the store keeps a copy of in memory.
-func (s *store) remember(ctx context.Context) error {
+func (s *stateStore) remember(ctx context.Context) error {
 	ctx = s.in(ctx)
 	sinks, err := s.parkedSinks(ctx)
 	if err != nil {
@@ -107,12 +107,12 @@ func (s *store) remember(ctx context.Context) error {
 }
 
 // ours is a filter for parked deliveries of the pipeline.
-func (s *store) ours(further ...bson.E) bson.D {
+func (s *stateStore) ours(further ...bson.E) bson.D {
 	return append(bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}}, further...)
 }
 
 // blockedLanes names the lanes with blocking deliveries, from the index alone.
-func (s *store) blockedLanes(ctx context.Context) ([]checkpoint.Lane, error) {
+func (s *stateStore) blockedLanes(ctx context.Context) ([]checkpoint.Lane, error) {
 	cur, err := s.parked.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "blocks", Value: true})}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "group", Value: "$message_group"}}}}}},
@@ -140,7 +140,7 @@ func compareLanes(a, b checkpoint.Lane) int {
 
 // parkedSinks names the sinks with parked deliveries, from the index alone. Deliveries that were dropped, or delivered but for
 // their document, do not count.
-func (s *store) parkedSinks(ctx context.Context) ([]string, error) {
+func (s *stateStore) parkedSinks(ctx context.Context) ([]string, error) {
 	cur, err := s.parked.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "blocks", Value: bson.D{{Key: "$in", Value: bson.A{true, false}}}},
 			bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}})}},

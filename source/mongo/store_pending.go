@@ -12,7 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // pendingWindow is how many documents one command looks at, so that the session is never busy for long.
@@ -30,7 +30,7 @@ type pendingCursor struct {
 //
 // The barrier is the cluster time of the last read. The lease is renewed after it, so that the log goes on behind the barrier even
 // when nothing else happens.
-func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
+func (s *stateStore) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 		return nil, err
 	}
 	out := &checkpoint.PendingRows{}
-	if at, err = sqlstore.ListPending(ctx, at, limit, out, s.pendingWindow); err != nil {
+	if at, err = store.ListPending(ctx, at, limit, out, s.pendingWindow); err != nil {
 		return nil, err
 	}
 	if at != nil {
@@ -61,7 +61,7 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 }
 
 // pendingStart is where a cursor points to; nil where no table is left.
-func (s *store) pendingStart(cursor string) (*pendingCursor, error) {
+func (s *stateStore) pendingStart(cursor string) (*pendingCursor, error) {
 	if cursor == "" {
 		return s.nextPending(""), nil
 	}
@@ -76,7 +76,7 @@ func (s *store) pendingStart(cursor string) (*pendingCursor, error) {
 }
 
 // nextPending is the beginning of the next table with documents that say whether they are pending; "" is before the first.
-func (s *store) nextPending(table string) *pendingCursor {
+func (s *stateStore) nextPending(table string) *pendingCursor {
 	found := table == ""
 	for i := range s.cfg.Tables {
 		t := &s.cfg.Tables[i]
@@ -95,7 +95,7 @@ type pendingID struct {
 }
 
 // pendingWindow looks at one window, and returns where the next one begins.
-func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+func (s *stateStore) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
 	t := s.table(at.Table)
 	ids, err := s.pendingIDs(ctx, t, at)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int,
 }
 
 // pendingIDs reads a window of pending documents, in the order of ids. Ids of all types are compared.
-func (s *store) pendingIDs(ctx context.Context, t *outbox.Table, at *pendingCursor) ([]pendingID, error) {
+func (s *stateStore) pendingIDs(ctx context.Context, t *outbox.Table, at *pendingCursor) ([]pendingID, error) {
 	where := pendingOurs(t)
 	if !at.After.IsZero() {
 		where = append(where, bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + t.Columns.ID, literal(at.After)}}}})
@@ -156,7 +156,7 @@ func (s *store) pendingIDs(ctx context.Context, t *outbox.Table, at *pendingCurs
 }
 
 // parkedAmong tells which of the messages are parked and were dealt with, and which of them are dead although their document was dealt with.
-func (s *store) parkedAmong(ctx context.Context, t *outbox.Table, ids []pendingID) (parked, dead map[string]bool, err error) {
+func (s *stateStore) parkedAmong(ctx context.Context, t *outbox.Table, ids []pendingID) (parked, dead map[string]bool, err error) {
 	if len(ids) == 0 || len(s.sinks) == 0 {
 		return nil, nil, nil
 	}
@@ -188,7 +188,7 @@ func (s *store) parkedAmong(ctx context.Context, t *outbox.Table, ids []pendingI
 
 // askForReset asks for the replay of dead deliveries whose documents say that they are pending again, unless such a request is
 // open already.
-func (s *store) askForReset(ctx context.Context, table string, ids []string) error {
+func (s *stateStore) askForReset(ctx context.Context, table string, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -202,12 +202,12 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 		return fault("look for open requests", err)
 	}
 	_, err = s.ask(ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay, Reason: why, By: "tailbox",
-		Selection: sqlstore.ResetSelection(table, ids)})
+		Selection: store.ResetSelection(table, ids)})
 	return err
 }
 
 // Fetch reads documents that are still pending, as messages at and after a position.
-func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
+func (s *stateStore) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -239,7 +239,7 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 	if len(ms) == 0 {
 		return nil, nil, nil
 	}
-	if err := sqlstore.PlaceFound(ms, at, now); err != nil {
+	if err := store.PlaceFound(ms, at, now); err != nil {
 		return nil, nil, err
 	}
 	parkedAt, err := parkedAt(ctx, s.cfg.Pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {

@@ -13,7 +13,7 @@ import (
 
 // readRows reads documents of a table as messages, by id; where limits them. They come in the order in which they are swept.
 // Position and time of the commit are not set.
-func (s *store) readRows(ctx context.Context, t *outbox.Table, ids []string, where bson.D) ([]*outbox.Message, error) {
+func (s *stateStore) readRows(ctx context.Context, t *outbox.Table, ids []string, where bson.D) ([]*outbox.Message, error) {
 	found, err := s.readPlaced(ctx, t, ids, where, nil)
 	ms := make([]*outbox.Message, len(found))
 	for i := range found {
@@ -24,7 +24,7 @@ func (s *store) readRows(ctx context.Context, t *outbox.Table, ids []string, whe
 
 // readUpTo is readRows up to the document that makes them so many bytes. Order and sizes of the documents are found out first, so that the
 // others are not read.
-func (s *store) readUpTo(ctx context.Context, t *outbox.Table, ids []string, where bson.D, bytes int) ([]*outbox.Message, error) {
+func (s *stateStore) readUpTo(ctx context.Context, t *outbox.Table, ids []string, where bson.D, bytes int) ([]*outbox.Message, error) {
 	rows, err := s.readPlaced(ctx, t, ids, where, placeFields(t))
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ type placed struct {
 }
 
 // readPlaced reads documents, or some of their fields, in the order in which they are swept.
-func (s *store) readPlaced(ctx context.Context, t *outbox.Table, ids []string, where, fields bson.D) ([]placed, error) {
+func (s *stateStore) readPlaced(ctx context.Context, t *outbox.Table, ids []string, where, fields bson.D) ([]placed, error) {
 	var values bson.A
 	for _, id := range ids {
 		values = appendIDs(values, 0, id)

@@ -25,7 +25,7 @@ const (
 )
 
 // begin starts a transaction that sees everything up to a time.
-func (s *store) begin(after opTime) error {
+func (s *stateStore) begin(after opTime) error {
 	if after > 0 {
 		at := after.timestamp()
 		if err := s.session.AdvanceOperationTime(&at); err != nil {
@@ -36,7 +36,7 @@ func (s *store) begin(after opTime) error {
 }
 
 // commit makes a transaction durable at a majority. An error with transientLabel means that nothing of it was done.
-func (s *store) commit(ctx context.Context) error {
+func (s *stateStore) commit(ctx context.Context) error {
 	pause := firstPause
 	for try := 1; ; try++ {
 		err := s.session.CommitTransaction(ctx)
@@ -51,7 +51,7 @@ func (s *store) commit(ctx context.Context) error {
 
 // abort ends a transaction that failed. Where the server cannot be told, it ends with the session, or when the next
 // transaction of the session begins.
-func (s *store) abort(ctx context.Context) error {
+func (s *stateStore) abort(ctx context.Context) error {
 	err := s.session.AbortTransaction(ctx)
 	if errors.Is(err, mongo.ErrClientDisconnected) || hasLabel(err, transientLabel) {
 		return nil
@@ -74,7 +74,7 @@ func sleep(ctx context.Context, pause *time.Duration) error {
 
 // proveLease changes the lease, as the last command of every transaction: the transaction is void if another relay has it.
 // set is what else changes in the pipeline's document.
-func (s *store) proveLease(ctx context.Context, set bson.D) error {
+func (s *stateStore) proveLease(ctx context.Context, set bson.D) error {
 	set = append(set, bson.E{Key: "lease_expires_at", Value: leaseUntil()}, bson.E{Key: "updated_at", Value: "$$NOW"})
 	res, err := s.checkpoints.UpdateOne(ctx, s.heldFilter(), bson.A{bson.D{{Key: "$set", Value: set}}})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -36,7 +36,7 @@ func TestWindowsOfDocumentsWithoutID(t *testing.T) {
 			for range pendingWindow {
 				docs = append(docs, append(state("pending"), lack...))
 			}
-			for range sqlstore.CleanWindow {
+			for range store.CleanWindow {
 				docs = append(docs, append(state("delivered"), lack...))
 			}
 			_, err = c.InsertMany(r.ctx, docs)

@@ -9,21 +9,21 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Level says how bad a Finding is.
-type Level = sqlstore.Level
+type Level = store.Level
 
 // Levels of findings.
 const (
-	Problem = sqlstore.Problem // the relay cannot run, or would lose or hold up something
-	Warning = sqlstore.Warning // it runs, but not as well as it could
-	Info    = sqlstore.Info    // good to know
+	Problem = store.Problem // the relay cannot run, or would lose or hold up something
+	Warning = store.Warning // it runs, but not as well as it could
+	Info    = store.Info    // good to know
 )
 
 // A Finding is something that Check found.
-type Finding = sqlstore.Finding
+type Finding = store.Finding
 
 // A checker gathers findings.
 type checker struct {
@@ -316,7 +316,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 		switch n := rows[0][0]; {
 		case n == "0":
 		case left:
-			f := sqlstore.LeftAlone(&t.Table, n+" rows")
+			f := store.LeftAlone(&t.Table, n+" rows")
 			c.add(f.Level, f.Cure, "%s", f.What)
 		case cure != "":
 			c.add(Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)

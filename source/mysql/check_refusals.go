@@ -9,13 +9,13 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // refusals looks for what would refuse that the relay deletes or marks rows, and so stop it later: keys that refer to them, triggers,
 // constraints and indexes. It knows as much of them as the account may see.
 func (c *checker) refusals(ctx context.Context, t *tableInfo) error {
-	s := &store{cfg: c.cfg, sess: c.conn, maxPacket: packetBytes}
+	s := &stateStore{cfg: c.cfg, sess: c.conn, maxPacket: packetBytes}
 	resolved, err := s.resolveTable(ctx, t.Table)
 	switch {
 	case errors.Is(err, source.ErrStop):
@@ -77,7 +77,7 @@ func (c *checker) triggers(ctx context.Context, t *tableInfo, deletes, updates b
 
 // marks finds CHECK constraints and unique indexes that refuse a mark. It lets the server judge the row that a mark would leave, of
 // which the columns that marks do not write are NULL.
-func (c *checker) marks(ctx context.Context, t *tableInfo, at *table, samples []sqlstore.Sample) error {
+func (c *checker) marks(ctx context.Context, t *tableInfo, at *table, samples []store.Sample) error {
 	writes := map[string]bool{} // in small letters, quoted
 	for i := range samples {
 		for _, s := range at.sets(&samples[i].Change) {
@@ -119,7 +119,7 @@ type refusingCheck struct {
 	unsure       bool
 }
 
-func (c *checker) judgeCheck(ctx context.Context, t *tableInfo, at *table, samples []sqlstore.Sample, check *refusingCheck) error {
+func (c *checker) judgeCheck(ctx context.Context, t *tableInfo, at *table, samples []store.Sample, check *refusingCheck) error {
 	const cure = "let the constraint take it, or correct source.tables (words, columns)"
 	for i := range samples {
 		value, err := c.afterMark(ctx, t, at, &samples[i], check.clause)
@@ -145,7 +145,7 @@ func (c *checker) judgeCheck(ctx context.Context, t *tableInfo, at *table, sampl
 }
 
 // afterMark is the value of a condition about the row that a mark leaves. Nothing is read or written.
-func (c *checker) afterMark(ctx context.Context, t *tableInfo, at *table, sample *sqlstore.Sample, condition string) (string, error) {
+func (c *checker) afterMark(ctx context.Context, t *tableInfo, at *table, sample *store.Sample, condition string) (string, error) {
 	to := map[string]raw{}
 	for _, s := range at.sets(&sample.Change) {
 		to[strings.ToLower(s.column)] = s.to
@@ -191,7 +191,7 @@ func (c *checker) checks(ctx context.Context, at *table) (list [][2]string, err 
 }
 
 // uniqueMarks finds unique indexes on nothing but columns that marks write: rows that are marked at once have the same there.
-func (c *checker) uniqueMarks(ctx context.Context, t *tableInfo, at *table, samples []sqlstore.Sample, writes map[string]bool) error {
+func (c *checker) uniqueMarks(ctx context.Context, t *tableInfo, at *table, samples []store.Sample, writes map[string]bool) error {
 	rows, err := c.conn.texts(ctx, "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = "+quoteLiteral(t.Schema)+
 		" AND table_name = "+quoteLiteral(t.Name)+" AND non_unique = 0 ORDER BY index_name, seq_in_index")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // outboxTables looks at the tables that applications write to.
@@ -126,7 +126,7 @@ func (c *checker) columns(t *tableInfo) {
 
 // unswept tells of a table whose rows could not be found again after the position in the log was lost.
 func (c *checker) unswept(t *tableInfo) {
-	if f := sqlstore.Unswept(&t.Table, t.pendingCondition("t") != ""); f != nil && !c.cfg.Poll {
+	if f := store.Unswept(&t.Table, t.pendingCondition("t") != ""); f != nil && !c.cfg.Poll {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 }
@@ -142,17 +142,17 @@ func (c *checker) statuses(ctx context.Context, t *tableInfo) error {
 	}
 	status := "t." + quoteIdent(t.Columns.Status)
 	rows, err := c.conn.texts(ctx, fmt.Sprintf("SELECT word, COUNT(*) FROM (SELECT CAST(%[1]s AS CHAR) AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
-		status, tableName(&t.Table), quoteLiteral(t.Words.Delivered), oursCondition(&t.Table, "t"), sqlstore.StatusLimit))
+		status, tableName(&t.Table), quoteLiteral(t.Words.Delivered), oursCondition(&t.Table, "t"), store.StatusLimit))
 	if err != nil {
 		return err
 	}
-	var counts []sqlstore.StatusCount
+	var counts []store.StatusCount
 	for _, r := range rows {
 		n, err := strconv.Atoi(r[1])
 		if err != nil {
 			return err
 		}
-		counts = append(counts, sqlstore.StatusCount{Word: r[0], Rows: n})
+		counts = append(counts, store.StatusCount{Word: r[0], Rows: n})
 	}
 	parked := false
 	if started {
@@ -163,7 +163,7 @@ func (c *checker) statuses(ctx context.Context, t *tableInfo) error {
 		}
 		parked = len(rows) > 0
 	}
-	if f := sqlstore.Undelivered(&t.Table, counts, started, parked); f != nil {
+	if f := store.Undelivered(&t.Table, counts, started, parked); f != nil {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 	return nil

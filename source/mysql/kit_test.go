@@ -94,7 +94,7 @@ func kitKind(kind string) sourcetest.Kind {
 		Business: kitBusiness(),
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)
-			return d.my.Exec(ctx, d.db, fmt.Sprintf("KILL %d", st.(*store).sess.conn.GetConnectionID()))
+			return d.my.Exec(ctx, d.db, fmt.Sprintf("KILL %d", st.(*stateStore).sess.conn.GetConnectionID()))
 		},
 		Refuse: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)

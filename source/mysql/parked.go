@@ -7,7 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -55,9 +55,9 @@ func (a *attempt) queueKnown(b *batch) {
 		}, "SELECT p.message_id, p.alone, p.row_settled, p.attempts, p.position FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys,
 			a.s.cfg.Pipeline, l.ids, bin(l.table), l.sink)
 	}
-	var lanes sqlstore.LaneSet
+	var lanes store.LaneSet
 	for i := range parks {
-		if p := &parks[i]; !sqlstore.Alone(p) {
+		if p := &parks[i]; !store.Alone(p) {
 			lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
 	}
@@ -67,19 +67,19 @@ func (a *attempt) queueKnown(b *batch) {
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
 // way: what they hold is in memory twice until then.
 func (a *attempt) queueParks(ctx context.Context, b *batch) error {
-	s, parks := a.s, sqlstore.OwnIDs(a.in.Park, false, func(k checkpoint.Key) string {
+	s, parks := a.s, store.OwnIDs(a.in.Park, false, func(k checkpoint.Key) string {
 		if known := a.known[k]; known != nil {
 			return known.position
 		}
 		return ""
 	})
-	settling := make(map[sqlstore.MessageKey]bool)
+	settling := make(map[store.MessageKey]bool)
 	for i := range a.in.Rows {
 		if r := &a.in.Rows[i]; r.Parked {
-			settling[sqlstore.MessageKey{Table: r.Table, ID: r.ID}] = true
+			settling[store.MessageKey{Table: r.Table, ID: r.ID}] = true
 		}
 	}
-	first := sqlstore.FirstOfLanes(parks)
+	first := store.FirstOfLanes(parks)
 	var args []any
 	n, bytes := 0, 0
 	flush := func() error {
@@ -97,7 +97,7 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 	for i := range parks {
 		p := &parks[i]
 		s.sinks[p.Sink] = true
-		if !sqlstore.Alone(p) {
+		if !store.Alone(p) {
 			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
 		if a.known[p.Key()] != nil {
@@ -109,7 +109,7 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 				return err
 			}
 		}
-		rest := a.parkArgs(&args, p, settling[sqlstore.MessageKey{Table: p.Message.Table, ID: sqlstore.TableID(p)}], first[i])
+		rest := a.parkArgs(&args, p, settling[store.MessageKey{Table: p.Message.Table, ID: store.TableID(p)}], first[i])
 		n, bytes = n+1, bytes+size
 		if len(rest) > 0 {
 			if err := flush(); err != nil {
@@ -126,10 +126,10 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 // statement.
 func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first bool) (rest []byte) {
 	m := p.Message
-	alone := sqlstore.Alone(p)
+	alone := store.Alone(p)
 	blocks := p.Blocks && !alone
 	var next time.Time
-	if sqlstore.Timed(p.Due, p.State) {
+	if store.Timed(p.Due, p.State) {
 		switch {
 		case !blocks:
 			next = a.now.Add(p.NextAttempt)
@@ -143,17 +143,17 @@ func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first 
 	}
 	// A message with a fault is not all here: its row stays, and a replay reads it again, if the row can be found. So does one
 	// that no statement can hold.
-	c := a.s.portion(m, !p.InTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)))
+	c := a.s.portion(m, !p.InTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(store.TableID(p)))
 	var tried time.Time
 	if p.Tries > 0 {
 		tried = *a.now
 	}
 	class, reason := "", ""
 	if m.Fault != nil {
-		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
+		class, reason = m.Fault.Class, store.ErrorText(m.Fault.Reason)
 	}
 	*args = append(*args, a.s.cfg.Pipeline, p.Sink, bin(m.Table), bin(m.Group), m.Position.String(), bin(p.RowID()), string(p.State), blocks,
-		alone, p.Attempts, next, orNull(sqlstore.ErrorText(p.LastError)), orNull(p.ErrorClass), p.Replays, binOrNull(sent), c.inTable, rowSettled,
+		alone, p.Attempts, next, orNull(store.ErrorText(p.LastError)), orNull(p.ErrorClass), p.Replays, binOrNull(sent), c.inTable, rowSettled,
 		*a.now, *a.now, bin(m.Type), bin(m.Topic), m.Key, c.first, len(c.first)+len(c.rest), c.headers, c.fields, binOrNull(m.Tenant),
 		binOrNull(c.contentType), binOrNull(c.idempotencyKey), binOrNull(c.correlationID), m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, m.CommitTime, orNull(class), orNull(reason),
 		p.Tries, p.Failed.Epoch, p.Failed.Call, tried)
@@ -169,9 +169,9 @@ type portion struct {
 }
 
 // portion divides a message, with its payload or without. What the server takes from nobody in one packet is not copied: it is in the user's table.
-func (s *store) portion(m *outbox.Message, withPayload, inTable bool) portion {
+func (s *stateStore) portion(m *outbox.Message, withPayload, inTable bool) portion {
 	most := s.maxPacket - statementBytes
-	p := portion{headers: sqlstore.HeadersJSON(m.Headers), fields: sqlstore.FieldsJSON(m), contentType: m.ContentType, idempotencyKey: m.IdempotencyKey,
+	p := portion{headers: store.HeadersJSON(m.Headers), fields: store.FieldsJSON(m), contentType: m.ContentType, idempotencyKey: m.IdempotencyKey,
 		correlationID: m.CorrelationID, inTable: inTable}
 	beside := len(m.Type) + len(m.Topic) + len(m.Key) + len(m.Tenant)
 	for _, text := range []*string{p.headers, p.fields, &p.contentType, &p.idempotencyKey, &p.correlationID} {
@@ -182,7 +182,7 @@ func (s *store) portion(m *outbox.Message, withPayload, inTable bool) portion {
 	switch {
 	case 2*beside > most: // quotes are doubled
 		bare := outbox.Message{Binary: m.Binary, LongGroup: m.LongGroup}
-		return portion{fields: sqlstore.FieldsJSON(&bare), inTable: true}
+		return portion{fields: store.FieldsJSON(&bare), inTable: true}
 	case !withPayload:
 	case len(m.Payload) > most:
 		p.inTable = true

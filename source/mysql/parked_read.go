@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // parkedColumns are what readParked reads, of alias p.
@@ -41,10 +41,10 @@ func readParked(r row) (checkpoint.Parked, error) {
 	}
 	var err error
 	if m.Position, err = outbox.ParsePosition(r.text(3)); err == nil {
-		m.Headers, err = sqlstore.ParseHeaders(textOrNil(r, 18))
+		m.Headers, err = store.ParseHeaders(textOrNil(r, 18))
 	}
 	if err == nil {
-		err = sqlstore.ReadFields(m, textOrNil(r, 19))
+		err = store.ReadFields(m, textOrNil(r, 19))
 	}
 	for i, to := range []*time.Time{&m.AvailableAt, &m.CreatedAt, &m.CommitTime} {
 		if err == nil {
@@ -98,12 +98,12 @@ func lookups(n int, key func(int) checkpoint.Key) []lookup {
 var bareColumns = strings.Replace(parkedColumns, "p.payload", "NULL", 1)
 
 // readKeys reads whole deliveries, in no order.
-func (s *store) readKeys(ctx context.Context, keys []checkpoint.Key, on func(checkpoint.Parked, row) error) error {
+func (s *stateStore) readKeys(ctx context.Context, keys []checkpoint.Key, on func(checkpoint.Parked, row) error) error {
 	return s.readColumns(ctx, keys, parkedColumns, on)
 }
 
 // readColumns reads deliveries, in no order, by a list that begins like parkedColumns.
-func (s *store) readColumns(ctx context.Context, keys []checkpoint.Key, columns string, on func(checkpoint.Parked, row) error) error {
+func (s *stateStore) readColumns(ctx context.Context, keys []checkpoint.Key, columns string, on func(checkpoint.Parked, row) error) error {
 	b := s.batch()
 	for _, l := range lookups(len(keys), func(i int) checkpoint.Key { return keys[i] }) {
 		b.each(func(r row) error {
@@ -117,16 +117,16 @@ func (s *store) readColumns(ctx context.Context, keys []checkpoint.Key, columns 
 	return s.send(ctx, b)
 }
 
-// complete is sqlstore.Complete.
-func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, again time.Duration, err error) {
-	return sqlstore.Complete(ctx, ps, lane, func(ctx context.Context, table, id string) ([]*outbox.Message, error) {
+// complete is store.Complete.
+func (s *stateStore) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, again time.Duration, err error) {
+	return store.Complete(ctx, ps, lane, func(ctx context.Context, table, id string) ([]*outbox.Message, error) {
 		t := s.tables.byName[table]
 		if t == nil {
 			return nil, nil
 		}
 		ms, err := s.readRows(ctx, t, []string{id}, "")
 		if passingTrouble(err) {
-			return nil, sqlstore.ErrTableLocked
+			return nil, store.ErrTableLocked
 		}
 		return ms, err
 	})

@@ -45,7 +45,7 @@ func TestParkedStatementsFit(t *testing.T) {
 	})
 }
 
-func (s *store) parkedOf(t *testing.T, r *storeRig) (ps []checkpoint.Parked, err error) {
+func (s *stateStore) parkedOf(t *testing.T, r *storeRig) (ps []checkpoint.Parked, err error) {
 	t.Helper()
 	err = s.readKeys(r.ctx, []checkpoint.Key{{Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(1, "").ID}, {Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(2, "").ID},
 		{Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(3, "").ID}}, func(d checkpoint.Parked, _ row) error {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // writable looks whether the server is the primary.
@@ -47,10 +47,10 @@ func (c *checker) polled(ctx context.Context) error {
 }
 
 // A PollReport is how far polling is.
-type PollReport = sqlstore.PollReport
+type PollReport = store.PollReport
 
 // reportPoll tells what was drawn, and which transactions are open that may have drawn numbers.
-func (s *store) reportPoll(ctx context.Context, r *Report) error {
+func (s *stateStore) reportPoll(ctx context.Context, r *Report) error {
 	for _, sql := range uncached(s.sess.server) {
 		if _, err := s.sess.exec(ctx, sql); err != nil {
 			return fmt.Errorf("set up session: %w", err)

@@ -221,7 +221,7 @@ func (t *pollTable) Rows(ctx context.Context, after, last uint64, limit int, sho
 }
 
 // pollBarrier makes the highest number that can be seen a barrier.
-func (s *store) pollBarrier(ctx context.Context, out *checkpoint.PendingRows) error {
+func (s *stateStore) pollBarrier(ctx context.Context, out *checkpoint.PendingRows) error {
 	b := s.batch()
 	for _, t := range s.tables.order {
 		if t.Columns.Seq == "" {

@@ -6,14 +6,14 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A RequestResult is the column result of tailbox_request: what a request did so far.
-type RequestResult = sqlstore.RequestResult
+type RequestResult = store.RequestResult
 
 // Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason.
-func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
+func (s *stateStore) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 	var out []checkpoint.Request
 	bad := make(map[int64]error)
 	b := s.batch()
@@ -21,14 +21,14 @@ func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 		req := checkpoint.Request{ID: r.num(0), Verb: checkpoint.Verb(r.text(1)), Reason: r.text(3), By: r.text(4)}
 		if err := json.Unmarshal([]byte(r.text(2)), &req.Selection); err != nil {
 			bad[req.ID] = fmt.Errorf("read column selection: %w", err)
-		} else if err := sqlstore.Validate(&req); err != nil {
+		} else if err := store.Validate(&req); err != nil {
 			bad[req.ID] = err
 		} else {
 			out = append(out, req)
 		}
 		return nil
 	}, "SELECT id, verb, selection, reason, `by` FROM {request} WHERE pipeline = ? AND done_at IS NULL ORDER BY id LIMIT ?",
-		s.cfg.Pipeline, sqlstore.RequestsAtOnce)
+		s.cfg.Pipeline, store.RequestsAtOnce)
 	if err := s.send(ctx, b); err != nil {
 		return nil, s.fault("read requests", err)
 	}
@@ -40,8 +40,8 @@ func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 	return out, nil
 }
 
-// CloseRequest implements sqlstore.Requests.
-func (s *store) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
+// CloseRequest implements store.Requests.
+func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
 	err := s.inTx(ctx, func(b *batch) { queueResult(b, id, result, true) })
 	if err != nil {
 		return s.fault("record a request's result", err)
@@ -58,8 +58,8 @@ func queueResult(b *batch, id int64, result *RequestResult, done bool) {
 	b.exec("UPDATE {request} SET result = ?, done_at = IF(?, UTC_TIMESTAMP(6), NULL) WHERE id = ?", string(text), done, id)
 }
 
-// Progress implements sqlstore.Requests.
-func (s *store) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
+// Progress implements store.Requests.
+func (s *stateStore) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
 	result, done = &RequestResult{}, true
 	b := s.batch()
 	b.each(func(r row) error {
@@ -79,17 +79,17 @@ func (s *store) Progress(ctx context.Context, id int64) (result *RequestResult, 
 }
 
 // Lanes implements checkpoint.Store.
-func (s *store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
-	return sqlstore.LanesOf(ctx, s, r, limit)
+func (s *stateStore) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
+	return store.LanesOf(ctx, s, r, limit)
 }
 
 // Apply implements checkpoint.Store.
-func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
-	return sqlstore.Apply(ctx, s, r, lanes)
+func (s *stateStore) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
+	return store.Apply(ctx, s, r, lanes)
 }
 
-// Transact implements sqlstore.Requests: a settlement of nothing, inside which the request takes effect.
-func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.Effects) error) ([]checkpoint.Lane, []sqlstore.LaneState, error) {
+// Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
+func (s *stateStore) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
 	before := s.held
 	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error { return do(ctx, effects{a}) })
 	if err != nil {
@@ -99,8 +99,8 @@ func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.
 	return a.lanes.Order, a.states, nil
 }
 
-// Refusal implements sqlstore.Requests.
-func (s *store) Refusal(err error) string { return refusal(err) }
+// Refusal implements store.Requests.
+func (s *stateStore) Refusal(err error) string { return refusal(err) }
 
-// Held implements sqlstore.Requests.
-func (s *store) Held() sqlstore.HeldLanes { return s.held }
+// Held implements store.Requests.
+func (s *stateStore) Held() store.HeldLanes { return s.held }

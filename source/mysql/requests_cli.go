@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // What operators see and ask for, beside the relay or without it. Each function connects by itself, and takes no lock but
 // for Execute.
 
 // openReader opens a store that only looks, or writes requests: it has no lock.
-func openReader(ctx context.Context, cfg Config) (*store, error) {
+func openReader(ctx context.Context, cfg Config) (*stateStore, error) {
 	s, err := dialStore(ctx, cfg, cfg.URL)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func openReader(ctx context.Context, cfg Config) (*store, error) {
 
 // Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
 func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err error) {
-	if err := sqlstore.Validate(r); err != nil {
+	if err := store.Validate(r); err != nil {
 		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
 	}
 	s, err := openReader(ctx, cfg)
@@ -71,21 +71,21 @@ func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return sqlstore.Execute(ctx, s, upTo)
+	return store.Execute(ctx, s, upTo)
 }
 
 // Wait waits until a request is done: by the relay that runs or, where none does, by Execute. A request to accept a gap
 // is left to the next start where no relay runs: the result is nil then.
 func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
-	return sqlstore.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
+	return store.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
 		func(ctx context.Context) error { return Execute(ctx, cfg, id) })
 }
 
 // A Listed is a parked delivery as operators see it.
-type Listed = sqlstore.Listed
+type Listed = store.Listed
 
 // A WaitingLane is a lane that does not flow, and why.
-type WaitingLane = sqlstore.WaitingLane
+type WaitingLane = store.WaitingLane
 
 // ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
 // most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
@@ -99,14 +99,14 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 	if err := s.remember(ctx); err != nil {
 		return nil, false, err
 	}
-	return sqlstore.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
+	return store.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []store.SelectedRow) ([]Listed, error) {
 		return s.listed(ctx, rows, whole)
 	})
 }
 
 // listed reads deliveries, in the order of rows: whole, or without payloads.
-func (s *store) listed(ctx context.Context, rows []sqlstore.SelectedRow, whole bool) ([]Listed, error) {
-	found := make(map[sqlstore.ParkedKey]*Listed, len(rows))
+func (s *stateStore) listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]Listed, error) {
+	found := make(map[store.ParkedKey]*Listed, len(rows))
 	columns := parkedColumns
 	if !whole {
 		columns = bareColumns
@@ -119,7 +119,7 @@ func (s *store) listed(ctx context.Context, rows []sqlstore.SelectedRow, whole b
 				return err
 			}
 		}
-		found[sqlstore.KeyOf(&p)] = l
+		found[store.KeyOf(&p)] = l
 		return nil
 	}); err != nil {
 		return nil, s.fault("list parked deliveries", err)
@@ -161,11 +161,11 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	if err := s.send(ctx, b); err != nil {
 		return nil, s.fault("list lanes", err)
 	}
-	var firsts []sqlstore.SelectedRow
+	var firsts []store.SelectedRow
 	for _, lane := range lanes {
 		if h := heads[lane]; h != nil {
 			list = append(list, WaitingLane{Sink: lane.Sink, Group: lane.Group, Deliveries: counts[lane], Held: s.held.Has(lane)})
-			firsts = append(firsts, sqlstore.SelectedRow{ParkedKey: sqlstore.ParkedKey{Sink: lane.Sink, Group: lane.Group, Position: h.position,
+			firsts = append(firsts, store.SelectedRow{ParkedKey: store.ParkedKey{Sink: lane.Sink, Group: lane.Group, Position: h.position,
 				ID: h.key.ID, Table: h.key.Table}})
 		}
 	}
@@ -173,11 +173,11 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.WithFirst(list, found, s.held, &sel)
+	return store.WithFirst(list, found, s.held, &sel)
 }
 
 // waitingLanes names lanes with blocking deliveries, in order.
-func (s *store) waitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []checkpoint.Lane, err error) {
+func (s *stateStore) waitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []checkpoint.Lane, err error) {
 	where := raw("TRUE")
 	if name, limited := sel.AtSink(); limited {
 		where += raw(" AND sink = " + quoteLiteral(name))

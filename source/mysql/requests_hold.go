@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // inForce reads what is in force.
-func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
-	fs := make(sqlstore.Forces)
+func (s *stateStore) inForce(ctx context.Context) (store.Forces, error) {
+	fs := make(store.Forces)
 	b := s.batch()
 	b.each(func(r row) error {
-		f := &sqlstore.Force{}
+		f := &store.Force{}
 		if err := json.Unmarshal([]byte(r.text(1)), f); err != nil {
 			return fmt.Errorf("read in_force of request %d: %w", r.num(0), err)
 		}
@@ -27,7 +27,7 @@ func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
 }
 
 // saveForce writes what is left of a request's force.
-func (s *store) saveForce(ctx context.Context, id int64, f *sqlstore.Force) error {
+func (s *stateStore) saveForce(ctx context.Context, id int64, f *store.Force) error {
 	var text any
 	if !f.Empty() {
 		b, err := json.Marshal(f)

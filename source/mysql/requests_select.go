@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -26,33 +26,33 @@ const (
 
 // selection is what the queries of one chunk share.
 type selection struct {
-	s     *store
+	s     *stateStore
 	match []any // the arguments of selectedColumns
-	after sqlstore.ParkedKey
-	rows  []sqlstore.SelectedRow
+	after store.ParkedKey
+	rows  []store.SelectedRow
 	fits  []bool // parallel to rows
 }
 
-// Select implements sqlstore.Requests. A request that names no ids does not reach what was parked, died, or failed first,
+// Select implements store.Requests. A request that names no ids does not reach what was parked, died, or failed first,
 // after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
-func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
+func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*store.Chunk, error) {
 	sel := &r.Selection
 	asked := r.ID
 	if len(sel.IDs) > 0 {
 		asked = 0
 	}
-	q := &selection{s: s, match: []any{list(sqlstore.StatesOf(r)), s.matching(sel), asked}, after: sqlstore.Behind(sel, done)}
+	q := &selection{s: s, match: []any{list(store.StatesOf(r)), s.matching(sel), asked}, after: store.Behind(sel, done)}
 	b := s.batch()
 	switch {
 	case len(sel.IDs) > 0:
 		q.queueIDs(b, sel)
 	case len(sel.Groups) > 0:
-		sinks, groups := sqlstore.LanesFrom(sel, q.after, s.sinks)
+		sinks, groups := store.LanesFrom(sel, q.after, s.sinks)
 		if len(sinks) == 0 {
-			return &sqlstore.Chunk{End: true}, nil
+			return &store.Chunk{End: true}, nil
 		}
 		// Most lanes have few deliveries; those that have many fill the chunk.
-		for i := 0; i < len(sinks) && len(q.rows) <= sqlstore.ScanChunk; i++ {
+		for i := 0; i < len(sinks) && len(q.rows) <= store.ScanChunk; i++ {
 			q.queueLane(b, sinks[i], groups[i])
 			if i%laneChunk == laneChunk-1 {
 				if err := s.send(ctx, b); err != nil {
@@ -70,7 +70,7 @@ func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *Request
 }
 
 // matching is the condition for deliveries that a selection is about, apart from their states and the time.
-func (s *store) matching(sel *checkpoint.Selection) raw {
+func (s *stateStore) matching(sel *checkpoint.Selection) raw {
 	conds := []string{"TRUE"}
 	like := func(glob string, columns ...string) {
 		if glob == "" {
@@ -98,10 +98,10 @@ func (s *store) matching(sel *checkpoint.Selection) raw {
 func (q *selection) query(b *batch, index, where string, args ...any) {
 	k := &q.after
 	all := append(slices.Clone(q.match), args...)
-	all = append(all, k.Sink, k.Sink, bin(k.Group), bin(k.Group), k.Position, k.Position, bin(k.ID), bin(k.ID), bin(k.Table), sqlstore.ScanChunk)
+	all = append(all, k.Sink, k.Sink, bin(k.Group), bin(k.Group), k.Position, k.Position, bin(k.ID), bin(k.ID), bin(k.Table), store.ScanChunk)
 	b.each(func(r row) error {
-		q.rows = append(q.rows, sqlstore.SelectedRow{
-			ParkedKey: sqlstore.ParkedKey{Sink: r.text(0), Group: r.text(1), Position: r.text(2), ID: r.text(3), Table: r.text(4)},
+		q.rows = append(q.rows, store.SelectedRow{
+			ParkedKey: store.ParkedKey{Sink: r.text(0), Group: r.text(1), Position: r.text(2), ID: r.text(3), Table: r.text(4)},
 			State:     checkpoint.State(r.text(5)), Blocks: r.bool(6), Alone: r.bool(7), RowSettled: r.bool(8)})
 		q.fits = append(q.fits, r.bool(9))
 		return nil
@@ -136,17 +136,17 @@ func (q *selection) queueIDs(b *batch, sel *checkpoint.Selection) {
 }
 
 // chunk puts what the queries found in order, each delivery once, and cuts it to one chunk.
-func (q *selection) chunk(r *checkpoint.Request, done *RequestResult) *sqlstore.Chunk {
+func (q *selection) chunk(r *checkpoint.Request, done *RequestResult) *store.Chunk {
 	order := make([]int, len(q.rows))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(i, j int) int { return q.rows[i].Compare(&q.rows[j].ParkedKey) })
 	order = slices.CompactFunc(order, func(i, j int) bool { return q.rows[i].ParkedKey == q.rows[j].ParkedKey })
-	c := &sqlstore.Chunk{}
-	for _, i := range order[:min(len(order), sqlstore.ScanChunk)] {
+	c := &store.Chunk{}
+	for _, i := range order[:min(len(order), store.ScanChunk)] {
 		c.Look(r, &q.rows[i], q.fits[i])
 	}
-	c.Finish(r, len(order) >= sqlstore.ScanChunk, done)
+	c.Finish(r, len(order) >= store.ScanChunk, done)
 	return c
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // What verbs do to deliveries. The assignments are made in this order.
@@ -33,7 +33,7 @@ UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.sent_id = ?, p.type = ?, p.topic =
 WHERE ` + whereKeys
 )
 
-// effects implement sqlstore.Effects by the statements of the transaction of an attempt.
+// effects implement store.Effects by the statements of the transaction of an attempt.
 type effects struct{ *attempt }
 
 func (e effects) Record(ctx context.Context, id int64, result *RequestResult, done bool) error {
@@ -42,39 +42,39 @@ func (e effects) Record(ctx context.Context, id int64, result *RequestResult, do
 	return e.s.send(ctx, b)
 }
 
-func (e effects) InForce(ctx context.Context) (sqlstore.Forces, error) { return e.s.inForce(ctx) }
+func (e effects) InForce(ctx context.Context) (store.Forces, error) { return e.s.inForce(ctx) }
 
-func (e effects) SaveForce(ctx context.Context, id int64, f *sqlstore.Force) error {
+func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error {
 	return e.s.saveForce(ctx, id, f)
 }
 
 func (e effects) Sinks() map[string]bool                { return e.s.sinks }
-func (e effects) Hold(lanes sqlstore.HeldLanes)         { e.s.held = lanes }
+func (e effects) Hold(lanes store.HeldLanes)            { e.s.held = lanes }
 func (e effects) AddLane(lane checkpoint.Lane)          { e.lanes.Add(lane) }
-func (e effects) AddMessage(key sqlstore.MessageKey)    { e.msgs.Of(key) }
+func (e effects) AddMessage(key store.MessageKey)       { e.msgs.Of(key) }
 func (e effects) RowWord() string                       { return "row" }
 func (e effects) Unfit(*checkpoint.Parked) (why string) { return "" }
 
 // exec runs one of the statements above.
-func (e effects) exec(ctx context.Context, sql string, rows []sqlstore.SelectedRow, args ...any) error {
+func (e effects) exec(ctx context.Context, sql string, rows []store.SelectedRow, args ...any) error {
 	b := e.s.batch()
 	e.queueKeys(b, sql, keys(rows), args...)
 	return e.s.send(ctx, b)
 }
 
-func (e effects) Replay(ctx context.Context, rows []sqlstore.SelectedRow) error {
+func (e effects) Replay(ctx context.Context, rows []store.SelectedRow) error {
 	b := e.s.batch()
 	e.s.queueHeadsOf(b, e.lanes.Order, e.was)
 	e.queueKeys(b, replayParked, keys(rows))
 	return e.s.send(ctx, b)
 }
 
-func (e effects) Drop(ctx context.Context, rows []sqlstore.SelectedRow, why string) error {
+func (e effects) Drop(ctx context.Context, rows []store.SelectedRow, why string) error {
 	return e.exec(ctx, dropParked, rows, why)
 }
 
-func (e effects) Skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
-	e.superseded = append(e.superseded, sqlstore.Retried(rows)...)
+func (e effects) Skip(ctx context.Context, rows []store.SelectedRow) error {
+	e.superseded = append(e.superseded, store.Retried(rows)...)
 	return e.exec(ctx, skipParked, rows)
 }
 
@@ -92,10 +92,10 @@ func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkp
 	return heads, nil
 }
 
-func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (sqlstore.Present, error) {
-	fresh := make(sqlstore.Present)
+func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (store.Present, error) {
+	fresh := make(store.Present)
 	for _, t := range e.s.tables.order {
-		ids := sqlstore.IDsOf(rows, t.String())
+		ids := store.IDsOf(rows, t.String())
 		if len(ids) == 0 {
 			continue
 		}
@@ -108,10 +108,10 @@ func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (
 	return fresh, nil
 }
 
-func (e effects) ReadParked(ctx context.Context, rows []sqlstore.SelectedRow) (map[sqlstore.ParkedKey]*checkpoint.Parked, error) {
-	out := make(map[sqlstore.ParkedKey]*checkpoint.Parked, len(rows))
+func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[store.ParkedKey]*checkpoint.Parked, error) {
+	out := make(map[store.ParkedKey]*checkpoint.Parked, len(rows))
 	if err := e.s.readKeys(ctx, keys(rows), func(d checkpoint.Parked, _ row) error {
-		out[sqlstore.KeyOf(&d)] = &d
+		out[store.KeyOf(&d)] = &d
 		return nil
 	}); err != nil {
 		return nil, e.s.fault("read deliveries", err)
@@ -119,7 +119,7 @@ func (e effects) ReadParked(ctx context.Context, rows []sqlstore.SelectedRow) (m
 	return out, nil
 }
 
-func (e effects) Rewrite(ctx context.Context, changed []sqlstore.Rewritten) error {
+func (e effects) Rewrite(ctx context.Context, changed []store.Rewritten) error {
 	b := e.s.batch()
 	for i := range changed {
 		e.queueRewrite(b, changed[i].Parked)
@@ -134,7 +134,7 @@ func (e effects) queueRewrite(b *batch, d *checkpoint.Parked) {
 		sent = m.ID
 	}
 	if m.Fault != nil {
-		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
+		class, reason = m.Fault.Class, store.ErrorText(m.Fault.Reason)
 	}
 	c := e.s.portion(m, true, d.InTable)
 	b.exec(rewriteParked, binOrNull(sent), bin(m.Type), bin(m.Topic), m.Key, c.first, len(c.first)+len(c.rest), c.headers, c.fields,
@@ -145,7 +145,7 @@ func (e effects) queueRewrite(b *batch, d *checkpoint.Parked) {
 }
 
 // keys are the deliveries as keys.
-func keys(rows []sqlstore.SelectedRow) []checkpoint.Key {
+func keys(rows []store.SelectedRow) []checkpoint.Key {
 	out := make([]checkpoint.Key, len(rows))
 	for i := range rows {
 		out[i] = checkpoint.Key{Sink: rows[i].Sink, Table: rows[i].Table, ID: rows[i].ID}

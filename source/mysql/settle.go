@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // Settle makes outcomes durable in one transaction. It takes two round trips, and two more where deliveries are parked.
@@ -15,9 +15,9 @@ import (
 // server tells when they are free. Applications may lock rows of their table for longer. A settlement does not wait for
 // them: it begins anew, passes over locked rows (FOR UPDATE SKIP LOCKED), and reports them as invisible, because they are
 // there and nothing was done about them. What is passed over without being there is asked for once more, alone.
-func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+func (s *stateStore) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
 	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
-		return sqlstore.SettleCheckpoint(ctx, in, s.Save)
+		return store.SettleCheckpoint(ctx, in, s.Save)
 	}
 	a, err := s.settle(ctx, in, nil, nil)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpo
 // settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
 // the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the transaction
 // does.
-func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []sqlstore.MessageKey,
+func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []store.MessageKey,
 	inside func(context.Context, *attempt) error,
 ) (*attempt, error) {
 	verdicts, replanned := make(verdicts), false
@@ -66,11 +66,11 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 				return nil, err
 			}
 			continue
-		case errorCode(err) == errNoSuchTable && try < sqlstore.SettleTries:
-			if err := sqlstore.AwaitTable(ctx); err != nil {
+		case errorCode(err) == errNoSuchTable && try < store.SettleTries:
+			if err := store.AwaitTable(ctx); err != nil {
 				return nil, err
 			}
-		case !passingTrouble(err) || try == sqlstore.SettleTries:
+		case !passingTrouble(err) || try == store.SettleTries:
 			return nil, s.fault("settle", err)
 		case errorCode(err) == errLockWait:
 			if err := s.findLocked(ctx); err != nil {
@@ -83,7 +83,7 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 }
 
 // tablesLocked are the tables that are taken to be locked as a whole.
-func (s *store) tablesLocked() map[string]bool {
+func (s *stateStore) tablesLocked() map[string]bool {
 	locked := make(map[string]bool)
 	for name, until := range s.lockedTables {
 		if time.Now().Before(until) {
@@ -96,7 +96,7 @@ func (s *store) tablesLocked() map[string]bool {
 }
 
 // findLocked finds the tables that are locked as a whole (LOCK TABLES, ALTER TABLE).
-func (s *store) findLocked(ctx context.Context) error {
+func (s *stateStore) findLocked(ctx context.Context) error {
 	for _, t := range s.tables.order {
 		if _, known := s.lockedTables[t.String()]; known || !t.written() {
 			continue
@@ -106,7 +106,7 @@ func (s *store) findLocked(ctx context.Context) error {
 		switch err := s.send(ctx, b); {
 		case err == nil:
 		case errorCode(err) == errLockWait:
-			s.lockedTables[t.String()] = time.Now().Add(sqlstore.LockedFor)
+			s.lockedTables[t.String()] = time.Now().Add(store.LockedFor)
 		default:
 			return s.fault("look whether table "+t.String()+" is locked", err)
 		}
@@ -116,9 +116,9 @@ func (s *store) findLocked(ctx context.Context) error {
 
 // An attempt is one transaction of a settlement.
 type attempt struct {
-	s          *store
+	s          *stateStore
 	in         *checkpoint.Settlement
-	unfinished []sqlstore.MessageKey
+	unfinished []store.MessageKey
 	inside     func(context.Context, *attempt) error
 	// passLocked: locked rows are passed over, and lockedTables altogether. Verdicts are what is known of rows that were
 	// passed over.
@@ -132,13 +132,13 @@ type attempt struct {
 	out     *checkpoint.Settled
 	now     *time.Time // of the server
 	known   map[checkpoint.Key]*parkedBefore
-	msgs    sqlstore.Messages
+	msgs    store.Messages
 	altered []*checkpoint.Change // changes that did not remove a delivery
 	// superseded are deliveries that became dead because newer ones were parked, or an operator skipped them.
 	superseded []checkpoint.Key
-	lanes      sqlstore.LaneSet
+	lanes      store.LaneSet
 	changed    map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states     []sqlstore.LaneState
+	states     []store.LaneState
 	skipped    map[int]bool // indexes of Rows that are not visible, or locked
 	metLocked  bool
 	// was are the first deliveries of lanes before this settlement, heads those after it. wanted are the times that
@@ -168,7 +168,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.commit(ctx); err != nil {
 		return err
 	}
-	sqlstore.Report(a.out, a.lanes.Order, a.states, a.changed, a.s.held)
+	store.Report(a.out, a.lanes.Order, a.states, a.changed, a.s.held)
 	return nil
 }
 

@@ -11,7 +11,7 @@ const awaitedAfter = time.Minute
 
 // awaited tells whether somebody waits to lock one of the tables against all others: a statement other than those that read and write rows,
 // which wait alike. Statements of other accounts show with the right PROCESS only.
-func (s *store) awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
+func (s *stateStore) awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
 	if len(locked) == 0 {
 		s.lockedSince = time.Time{}
 		return false, nil
@@ -39,7 +39,7 @@ func (s *store) awaited(ctx context.Context, locked map[string]bool) (yes bool, 
 }
 
 // mentioned tells whether a statement names one of the tables.
-func (s *store) mentioned(names map[string]bool, database, statement string) bool {
+func (s *stateStore) mentioned(names map[string]bool, database, statement string) bool {
 	statement = strings.ToLower(statement)
 	for _, t := range s.tables.order {
 		if names[t.String()] && strings.Contains(statement, strings.ToLower(t.Name)) && (database == t.Schema || strings.Contains(statement, strings.ToLower(t.Schema))) {

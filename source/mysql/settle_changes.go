@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -43,8 +43,8 @@ WHERE ` + whereKeys
 // queueChanges adds the changes to a batch. Of several for one delivery the last one counts.
 func (a *attempt) queueChanges(ctx context.Context, b *batch) error {
 	var delivered []checkpoint.Key
-	for _, c := range sqlstore.LastChanges(a.in.Changes) {
-		lane := sqlstore.LaneOf(c)
+	for _, c := range store.LastChanges(a.in.Changes) {
+		lane := store.LaneOf(c)
 		a.lanes.Add(lane)
 		before := a.known[c.Key]
 		if before == nil || !before.alone { // one that is a lane of its own says nothing about whether its group's is open
@@ -56,7 +56,7 @@ func (a *attempt) queueChanges(ctx context.Context, b *batch) error {
 		}
 		delivered = append(delivered, c.Key)
 		if before != nil {
-			m := a.msgs.Of(sqlstore.KeyOfMessage(c.Key))
+			m := a.msgs.Of(store.KeyOfMessage(c.Key))
 			m.Attempts = max(m.Attempts, before.attempts+1)
 			m.Settled = m.Settled || before.rowSettled
 		}
@@ -81,7 +81,7 @@ func (a *attempt) queueKeys(b *batch, sql string, keys []checkpoint.Key, args ..
 
 func (a *attempt) queueAltered(b *batch, c *checkpoint.Change) {
 	var next time.Time
-	if sqlstore.Timed(c.Due, c.State) {
+	if store.Timed(c.Due, c.State) {
 		next = a.now.Add(c.NextAttempt)
 		if before := a.known[c.Key]; c.Blocks && before != nil && !before.alone {
 			a.wanted[c.Key] = c.NextAttempt
@@ -91,14 +91,14 @@ func (a *attempt) queueAltered(b *batch, c *checkpoint.Change) {
 	if c.Tries > 0 {
 		tried = *a.now
 	}
-	b.exec(alterParked, string(c.State), c.Blocks, c.Attempts, orNull(sqlstore.ErrorText(c.LastError)), orNull(c.ErrorClass),
+	b.exec(alterParked, string(c.State), c.Blocks, c.Attempts, orNull(store.ErrorText(c.LastError)), orNull(c.ErrorClass),
 		c.Tries, tried, c.Tries, c.Failed.Epoch, c.Failed.Call, next,
 		a.s.cfg.Pipeline, list{c.Key.ID}, bin(c.Key.Table), c.Key.Sink)
 }
 
 // supersede makes all but the newest of lanes dead, where a change asks for it.
 func (a *attempt) supersede(ctx context.Context, b *batch) error {
-	lanes := sqlstore.Superseding(a.altered)
+	lanes := store.Superseding(a.altered)
 	if len(lanes.Order) == 0 {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (a *attempt) supersede(ctx context.Context, b *batch) error {
 	a.queueKeys(b, supersede, keys)
 	a.superseded = append(a.superseded, keys...)
 	for _, k := range keys {
-		a.msgs.Of(sqlstore.KeyOfMessage(k))
+		a.msgs.Of(store.KeyOfMessage(k))
 	}
 	return nil
 }

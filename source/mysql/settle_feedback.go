@@ -10,18 +10,18 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // feedback is what a store needs to tell business rows.
 type feedback struct {
-	statements sqlstore.Feedbacks
-	report     *sqlstore.FeedbackReport
+	statements store.Feedbacks
+	report     *store.FeedbackReport
 }
 
 func newFeedback(cfg *Config, ts *tables) (f feedback, err error) {
-	f.statements, err = sqlstore.CompileFeedback(ts.configured(), source.ParseFeedbackMySQL)
-	f.report = &sqlstore.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.logger()}
+	f.statements, err = store.CompileFeedback(ts.configured(), source.ParseFeedbackMySQL)
+	f.report = &store.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.logger()}
 	return f, err
 }
 
@@ -31,8 +31,8 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 	if f.statements == nil {
 		return nil
 	}
-	run := sqlstore.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
-	a.fed, err = run.Tell(ctx, a.unfed, func() ([]sqlstore.Told, error) {
+	run := store.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
+	a.fed, err = run.Tell(ctx, a.unfed, func() ([]store.Told, error) {
 		return f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
 	})
 	return err
@@ -49,7 +49,7 @@ func hopeless(why error) bool {
 
 // feedChunk runs statements under a savepoint, which the next one replaces. A deadlock ends the transaction, and with innodb_rollback_on_timeout
 // a lock that is waited for in vain does as well: then there is no savepoint any more.
-func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed int, why error, err error) {
+func (a *attempt) feedChunk(ctx context.Context, chunk []store.Told) (failed int, why error, err error) {
 	b := a.s.batch()
 	b.exec("SAVEPOINT tailbox_feedback")
 	all := make([]int, len(chunk))
@@ -78,7 +78,7 @@ func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed 
 }
 
 // feedStatements adds these statements of a chunk to a batch, and sends it.
-func (a *attempt) feedStatements(ctx context.Context, b *batch, chunk []sqlstore.Told, which []int) (failed int, why error, err error) {
+func (a *attempt) feedStatements(ctx context.Context, b *batch, chunk []store.Told, which []int) (failed int, why error, err error) {
 	at := 0
 	for _, i := range which {
 		sql := feedbackSQL(&chunk[i])
@@ -120,7 +120,7 @@ func shareLock(s server) string {
 }
 
 // feedbackSQL is the statement with its values.
-func feedbackSQL(t *sqlstore.Told) string {
+func feedbackSQL(t *store.Told) string {
 	var b []byte
 	for i, text := range t.Texts {
 		b = append(b, text...)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -48,6 +48,6 @@ func TestFeedbackAwaitsVisibility(t *testing.T) {
 			t.Errorf("settle: %v, before the transaction was over: %v", err, early)
 		}
 		equal(t, "the business row", r.text("SELECT state FROM business"), "retrying")
-		equal(t, "counted", counts, map[error]int{nil: 1, sqlstore.ErrUnchanged: 1})
+		equal(t, "counted", counts, map[error]int{nil: 1, store.ErrUnchanged: 1})
 	})
 }

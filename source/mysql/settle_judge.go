@@ -3,7 +3,7 @@ package mysql
 import (
 	"context"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A verdict is what is known of a row that was passed over.
@@ -15,7 +15,7 @@ const (
 	verdictThere verdict = true
 )
 
-type verdicts map[sqlstore.MessageKey]verdict
+type verdicts map[store.MessageKey]verdict
 
 // judgeMost bounds the questions of one judgement. What remains is taken to be there, and is asked again with the next
 // settlement.
@@ -30,7 +30,7 @@ func (*unjudgedRows) Error() string { return "rows were passed over" }
 
 // judge finds out about rows that were passed over. A locking read that does not wait fails for a row that is locked, be it
 // by an application or because the transaction that inserts it is not over, and finds none where it is gone.
-func (s *store) judge(ctx context.Context, unjudged *unjudgedRows, to verdicts) error {
+func (s *stateStore) judge(ctx context.Context, unjudged *unjudgedRows, to verdicts) error {
 	left := judgeMost
 	for _, t := range s.tables.order {
 		name := t.String()
@@ -67,7 +67,7 @@ func (s *store) judge(ctx context.Context, unjudged *unjudgedRows, to verdicts) 
 				if there[id] {
 					verdict = verdictThere
 				}
-				to[sqlstore.MessageKey{Table: name, ID: id}] = verdict
+				to[store.MessageKey{Table: name, ID: id}] = verdict
 			}
 		}
 	}

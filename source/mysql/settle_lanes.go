@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // laneChunk is the most lanes of one query.
@@ -26,7 +26,7 @@ const headOf = `(SELECT ? AS n, source_table, message_id, state, position, next_
 	ORDER BY position LIMIT 1)`
 
 // queueHeadsOf asks for the first blocking deliveries of lanes.
-func (s *store) queueHeadsOf(b *batch, lanes []checkpoint.Lane, to map[checkpoint.Lane]*laneHead) {
+func (s *stateStore) queueHeadsOf(b *batch, lanes []checkpoint.Lane, to map[checkpoint.Lane]*laneHead) {
 	for chunk := range slices.Chunk(lanes, laneChunk) {
 		args := make([]any, 0, 4*len(chunk))
 		for i, lane := range chunk {
@@ -46,7 +46,7 @@ func (s *store) queueHeadsOf(b *batch, lanes []checkpoint.Lane, to map[checkpoin
 func (a *attempt) queueLanes(b *batch) {
 	touched := &a.lanes
 	touched.Spread(a.s.sinks)
-	var all sqlstore.LaneSet
+	var all store.LaneSet
 	for _, lane := range touched.Order {
 		all.Add(lane)
 		all.Add(checkpoint.Lane{Group: lane.Group})
@@ -63,7 +63,7 @@ func (a *attempt) queueLanes(b *batch) {
 // delivery of its group. So whatever leaves, the next one follows in the same transaction; and a lane never waits for a time
 // that nobody set.
 func (a *attempt) queueHeads(b *batch) {
-	a.states = make([]sqlstore.LaneState, len(a.lanes.Order))
+	a.states = make([]store.LaneState, len(a.lanes.Order))
 	for i, lane := range a.lanes.Order {
 		head := a.heads[lane]
 		if before := a.was[lane]; before != nil && before.timed && (head == nil || head.key != before.key) {
@@ -73,7 +73,7 @@ func (a *attempt) queueHeads(b *batch) {
 			continue
 		}
 		unrouted := a.heads[checkpoint.Lane{Group: lane.Group}]
-		ready := sqlstore.Active(head.state) && !a.s.held.Has(lane) &&
+		ready := store.Active(head.state) && !a.s.held.Has(lane) &&
 			(lane.Sink == "" || unrouted == nil || unrouted.position > head.position)
 		wait, wanted := a.wanted[head.key]
 		switch {
@@ -86,7 +86,7 @@ func (a *attempt) queueHeads(b *batch) {
 		case !ready && head.timed:
 			a.queueTime(b, head.key, nil)
 		}
-		a.states[i] = sqlstore.LaneState{Blocked: true, Due: ready && head.due}
+		a.states[i] = store.LaneState{Blocked: true, Due: ready && head.due}
 	}
 }
 

@@ -4,15 +4,15 @@ import (
 	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // whereMessages is the condition, of alias p, for all deliveries of messages of one table.
 const whereMessages = `p.pipeline = ? AND p.message_id IN (?) AND p.source_table = ?`
 
 // byTable brings messages together by table, in chunks.
-func byTable(ms []*sqlstore.Message) (chunks [][]*sqlstore.Message) {
-	tables := make(map[string][]*sqlstore.Message)
+func byTable(ms []*store.Message) (chunks [][]*store.Message) {
+	tables := make(map[string][]*store.Message)
 	var order []string
 	for _, m := range ms {
 		if tables[m.Key.Table] == nil {
@@ -29,7 +29,7 @@ func byTable(ms []*sqlstore.Message) (chunks [][]*sqlstore.Message) {
 }
 
 // messageArgs are the arguments of whereMessages.
-func (a *attempt) messageArgs(ms []*sqlstore.Message) []any {
+func (a *attempt) messageArgs(ms []*store.Message) []any {
 	ids := make(list, len(ms))
 	for i, m := range ms {
 		ids[i] = m.Key.ID
@@ -43,7 +43,7 @@ func (a *attempt) queueLookup(b *batch) {
 	for _, ms := range byTable(a.msgs.Order) {
 		table := ms[0].Key.Table
 		b.each(func(r row) error {
-			v := sqlstore.ParkedView{Sink: r.text(7), State: checkpoint.State(r.text(1)), Attempts: int(r.num(2)), LastError: r.text(4), InTable: r.bool(5),
+			v := store.ParkedView{Sink: r.text(7), State: checkpoint.State(r.text(1)), Attempts: int(r.num(2)), LastError: r.text(4), InTable: r.bool(5),
 				RowSettled: r.bool(6)}
 			if !r.null(3) {
 				at, err := r.time(3)
@@ -58,7 +58,7 @@ func (a *attempt) queueLookup(b *batch) {
 				at := a.now.Add(wait)
 				v.Next = &at
 			}
-			a.msgs.Of(sqlstore.KeyOfMessage(k)).See(v)
+			a.msgs.Of(store.KeyOfMessage(k)).See(v)
 			return nil
 		}, `SELECT p.message_id, p.state, p.attempts, p.next_attempt_at, p.last_error, p.in_table, p.row_settled, p.sink,
 				p.message_group
@@ -102,9 +102,9 @@ func (a *attempt) messageRows() ([]*rowWork, error) {
 
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.
 func (a *attempt) queueCleanup(b *batch) {
-	c := sqlstore.CleanupOf(a.msgs.Order, a.skipped)
+	c := store.CleanupOf(a.msgs.Order, a.skipped)
 	a.s.unfinished = a.s.unfinished || c.Locked
-	queue := func(sql string, ms []*sqlstore.Message) {
+	queue := func(sql string, ms []*store.Message) {
 		for _, ms := range byTable(ms) {
 			b.exec(sql, a.messageArgs(ms)...)
 		}
@@ -122,7 +122,7 @@ func (a *attempt) queueCleanup(b *batch) {
 }
 
 // only are the messages of which the wanted value is this one.
-func only(ms []*sqlstore.Message, values []bool, want bool) (out []*sqlstore.Message) {
+func only(ms []*store.Message, values []bool, want bool) (out []*store.Message) {
 	for i, m := range ms {
 		if values[i] == want {
 			out = append(out, m)

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // rowChunk is the most rows of one statement.
@@ -19,8 +19,8 @@ const rowChunk = 250
 type rowChange struct {
 	id    string
 	index int // in Settlement.Rows; -1 for a message whose row was settled before
-	msg   *sqlstore.Message
-	sqlstore.RowChange
+	msg   *store.Message
+	store.RowChange
 }
 
 // rowWork is what happens to rows of one table.
@@ -47,7 +47,7 @@ func (a *attempt) plainRows() ([]*rowWork, error) {
 		if t == nil || r.Parked || !t.findable(r.ID) {
 			continue // a table that left the configuration is left alone, and a row without an id cannot be found
 		}
-		c := rowChange{id: r.ID, index: i, RowChange: sqlstore.RowChange{Attempts: 1}}
+		c := rowChange{id: r.ID, index: i, RowChange: store.RowChange{Attempts: 1}}
 		if t.view.Receipts {
 			c.Receipt = r.Receipt
 		}
@@ -161,7 +161,7 @@ func (a *attempt) sort(w *rowWork, unjudged *unjudgedRows) {
 		if w.there[r.id] {
 			return false
 		}
-		verdict, judged := a.verdicts[sqlstore.MessageKey{Table: w.table.String(), ID: r.id}]
+		verdict, judged := a.verdicts[store.MessageKey{Table: w.table.String(), ID: r.id}]
 		switch {
 		case tableLocked, a.passLocked && judged && verdict == verdictThere:
 			a.metLocked = true
@@ -234,7 +234,7 @@ func (w *rowWork) queue(b *batch) error {
 }
 
 // queueAll adds the statements for rows that all get the same.
-func (w *rowWork) queueAll(b *batch, ids []string, r *sqlstore.RowChange, count func(answer) error) error {
+func (w *rowWork) queueAll(b *batch, ids []string, r *store.RowChange, count func(answer) error) error {
 	if w.delete && !w.locked {
 		if sql, err := w.table.deletion(ids); err != nil {
 			return err
@@ -258,7 +258,7 @@ func (w *rowWork) queueAll(b *batch, ids []string, r *sqlstore.RowChange, count 
 }
 
 // assignments are a change of a row t as a statement has it.
-func (t *table) assignments(r *sqlstore.RowChange) raw {
+func (t *table) assignments(r *store.RowChange) raw {
 	set := t.sets(r)
 	if len(set) == 0 { // delivered_at alone, of a message that is not delivered
 		return raw("t." + t.id.column + " = t." + t.id.column)
@@ -282,7 +282,7 @@ type assignment struct {
 // sets are the columns that the table has of those that a change sets. The server may make them in this order, each with what the
 // ones before have set: what looks at counts comes before they are changed. A column that cannot be NULL keeps what it has where
 // there is nothing to show.
-func (t *table) sets(r *sqlstore.RowChange) (set []assignment) {
+func (t *table) sets(r *store.RowChange) (set []assignment) {
 	c := &t.Columns
 	assign := func(column string, v any) {
 		text, ok := v.(raw)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -44,7 +44,7 @@ func TestWritersBesideSettlements(t *testing.T) {
 					conn := r.connect()
 					all.Go(func() {
 						for range each {
-							id := sqlstore.NewUUID()
+							id := store.NewUUID()
 							args := []any{id}
 							if c.table.Shape == "tailbox" {
 								args = append(args, "key "+id)

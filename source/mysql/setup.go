@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // Init creates what is missing of the relay's tables and of the outbox tables whose shape is ours, brings the
@@ -192,7 +192,7 @@ func SetupSQL(cfg Config) (string, error) {
 	if a, err := parseURL(cfg.URL); err == nil && a.database != "" {
 		database = a.database
 	}
-	b.WriteString(sqlstore.GrantsComment("--", RoleSQL(cfg, "'tailbox'@'%'", database), ClientSQL(cfg, "'support'@'%'", database)))
+	b.WriteString(store.GrantsComment("--", RoleSQL(cfg, "'tailbox'@'%'", database), ClientSQL(cfg, "'support'@'%'", database)))
 	for _, sql := range ownTables() {
 		b.WriteString(n.expand(sql) + ";\n\n")
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // Judge implements source.Snapshot.
@@ -55,7 +55,7 @@ func (c *Config) pendingRows(t *tableInfo, known source.Known) (where, cure stri
 	if where := t.pendingCondition("t"); where != "" {
 		return where, ""
 	}
-	sweep, cure := sqlstore.Unmarked(&t.Table, c.Start, known)
+	sweep, cure := store.Unmarked(&t.Table, c.Start, known)
 	if !sweep {
 		return "", ""
 	}
@@ -65,7 +65,7 @@ func (c *Config) pendingRows(t *tableInfo, known source.Known) (where, cure stri
 // Pending implements source.Snapshot. Tables come in their configured order. The rows of one are ordered by the sequence column,
 // else by created_at, and then by id.
 func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emit) error {
-	p := sqlstore.Sweep{Log: log, Emit: emit}
+	p := store.Sweep{Log: log, Emit: emit}
 	now, err := s.conn.texts(ctx, "SELECT UTC_TIMESTAMP(6)")
 	if err != nil {
 		return fmt.Errorf("read the server's time: %w", err)
@@ -103,7 +103,7 @@ func (s *tableSnapshot) parkedTable(ctx context.Context) (string, error) {
 }
 
 // pendingOf emits the rows of one table, as they come from the server.
-func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, parked string, p *sqlstore.Sweep) error {
+func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, parked string, p *store.Sweep) error {
 	r := sw.rows
 	sinks, join := "NULL", ""
 	if parked != "" {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
@@ -34,7 +34,7 @@ type Report struct {
 	OpenRequests int               `json:"open_requests"`
 	Held         []checkpoint.Lane `json:"held"`
 	// Feedback is what of it failed within a day.
-	Feedback []sqlstore.FeedbackFailure `json:"feedback_failures,omitempty"`
+	Feedback []store.FeedbackFailure `json:"feedback_failures,omitempty"`
 }
 
 // A CheckpointReport is the saved checkpoint.
@@ -69,7 +69,7 @@ func (h *HolderReport) String() string {
 }
 
 // A SinkReport counts what is parked for a sink.
-type SinkReport = sqlstore.SinkReport
+type SinkReport = store.SinkReport
 
 // Status reads the state of a pipeline.
 func Status(ctx context.Context, cfg Config) (report *Report, err error) {
@@ -94,7 +94,7 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	return r, nil
 }
 
-func (s *store) reportCheckpoint(ctx context.Context, r *Report) error {
+func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report) error {
 	var found checkpointRow
 	c := &CheckpointReport{}
 	b := s.batch()
@@ -123,10 +123,10 @@ func (s *store) reportCheckpoint(ctx context.Context, r *Report) error {
 	return nil
 }
 
-func (s *store) reportFeedback(ctx context.Context, r *Report) error {
+func (s *stateStore) reportFeedback(ctx context.Context, r *Report) error {
 	b := s.batch()
 	b.each(func(row row) error {
-		r.Feedback = append(r.Feedback, sqlstore.FeedbackFailure{Table: row.text(0), Outcome: row.text(1), Failed: int(row.num(2)), Error: row.text(3),
+		r.Feedback = append(r.Feedback, store.FeedbackFailure{Table: row.text(0), Outcome: row.text(1), Failed: int(row.num(2)), Error: row.text(3),
 			AgeSeconds: float64(row.num(4)) / 1e6})
 		return nil
 	}, `SELECT JSON_UNQUOTE(JSON_EXTRACT(selection, '$.table')), JSON_UNQUOTE(JSON_EXTRACT(selection, '$.outcome')), JSON_EXTRACT(result, '$.failed'), reason,
@@ -139,7 +139,7 @@ func (s *store) reportFeedback(ctx context.Context, r *Report) error {
 }
 
 // reportLog tells how much log there is.
-func (s *store) reportLog(ctx context.Context, r *Report) error {
+func (s *stateStore) reportLog(ctx context.Context, r *Report) error {
 	end, err := readLogEnd(ctx, s.sess)
 	if err != nil {
 		return err
@@ -165,13 +165,13 @@ func (s *store) reportLog(ctx context.Context, r *Report) error {
 	return nil
 }
 
-func (s *store) reportHolder(ctx context.Context, r *Report) (err error) {
+func (s *stateStore) reportHolder(ctx context.Context, r *Report) (err error) {
 	r.Holder, err = s.holder(ctx)
 	return err
 }
 
 // lockedBy is the error for a lock that somebody else holds.
-func (s *store) lockedBy(ctx context.Context) error {
+func (s *stateStore) lockedBy(ctx context.Context) error {
 	h, err := s.holder(ctx)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *store) lockedBy(ctx context.Context) error {
 
 // holder finds who holds the lock; nil for nobody. The lock's name is no secret, so it may be anybody: a relay of this pipeline is known by its
 // user. Sessions of others are shown to accounts with PROCESS alone.
-func (s *store) holder(ctx context.Context) (h *HolderReport, err error) {
+func (s *stateStore) holder(ctx context.Context) (h *HolderReport, err error) {
 	b := s.batch()
 	own := ""
 	b.each(func(row row) error {
@@ -216,13 +216,13 @@ func (s *store) holder(ctx context.Context) (h *HolderReport, err error) {
 	return h, nil
 }
 
-func (s *store) reportSinks(ctx context.Context, r *Report) error {
+func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
 	force, err := s.inForce(ctx)
 	if err != nil {
 		return err
 	}
 	s.held = force.Held()
-	r.Held = sqlstore.SortedLanes(s.held)
+	r.Held = store.SortedLanes(s.held)
 	bySink := make(map[string]*SinkReport)
 	sink := func(name string) *SinkReport {
 		if bySink[name] == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // storeSettings make the session die soon after its client did, and statements use indexes.
@@ -30,9 +30,9 @@ var (
 	mariadbStoreSettings = "SET in_predicate_conversion_threshold = 0, idle_transaction_timeout = 10"
 )
 
-// store implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
+// A stateStore implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
 // parked, requests.
-type store struct {
+type stateStore struct {
 	cfg    Config
 	sess   *session
 	schema string
@@ -45,7 +45,7 @@ type store struct {
 	maxPacket int
 
 	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
-	held  sqlstore.HeldLanes
+	held  store.HeldLanes
 	sinks map[string]bool
 	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
 	unclean, started bool
@@ -61,7 +61,7 @@ type store struct {
 	lockedSince  time.Time // zero: the last settlement passed over no table
 	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
 	unfinished bool
-	finisher   sqlstore.Finisher
+	finisher   store.Finisher
 	feedback   feedback
 }
 
@@ -82,7 +82,7 @@ func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
 	return s, nil
 }
 
-func openStore(ctx context.Context, cfg Config) (*store, error) {
+func openStore(ctx context.Context, cfg Config) (*stateStore, error) {
 	url := cfg.LockURL
 	if url == "" {
 		url = cfg.URL
@@ -98,21 +98,21 @@ func openStore(ctx context.Context, cfg Config) (*store, error) {
 }
 
 // dialStore connects, and finds the relay's tables.
-func dialStore(ctx context.Context, cfg Config, url string) (*store, error) {
+func dialStore(ctx context.Context, cfg Config, url string) (*stateStore, error) {
 	sess, err := cfg.connect(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	s := &store{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1, held: make(sqlstore.HeldLanes),
+	s := &stateStore{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1, held: make(store.HeldLanes),
 		sinks: make(map[string]bool), lockedTables: make(map[string]time.Time)}
-	s.finisher = sqlstore.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
+	s.finisher = store.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.sess.close(ctx))
 	}
 	return s, nil
 }
 
-func (s *store) prepare(ctx context.Context) error {
+func (s *stateStore) prepare(ctx context.Context) error {
 	if err := s.multipleStatements(ctx); err != nil {
 		return s.fault("set up the store's session", err)
 	}
@@ -136,7 +136,7 @@ func (s *store) prepare(ctx context.Context) error {
 }
 
 // open takes the lock.
-func (s *store) open(ctx context.Context) error {
+func (s *stateStore) open(ctx context.Context) error {
 	var id, locked int64
 	b := s.batch()
 	b.each(func(r row) error {
@@ -180,7 +180,7 @@ func (s *store) open(ctx context.Context) error {
 // spareBinlog keeps what the relay deletes out of the binlog but for its keys: payloads would be written, sent and skipped a second
 // time. The server allows it to accounts with SESSION_VARIABLES_ADMIN (MariaDB: BINLOG ADMIN); without, whole rows are written. Where the
 // relay updates rows of the application they are written whole, since others may read them.
-func (s *store) spareBinlog(ctx context.Context) error {
+func (s *stateStore) spareBinlog(ctx context.Context) error {
 	for _, t := range s.cfg.Tables {
 		if t.OnDelivered == outbox.Mark || t.Columns.Receipt != "" || len(t.Feedback) > 0 {
 			return nil // what reads the rows of business tables from the binlog is to find all of them
@@ -194,7 +194,7 @@ func (s *store) spareBinlog(ctx context.Context) error {
 }
 
 // findTables finds the database of the relay's tables, and looks whether they are there.
-func (s *store) findTables(ctx context.Context) error {
+func (s *stateStore) findTables(ctx context.Context) error {
 	found := 0
 	b := s.batch()
 	b.each(func(r row) error {
@@ -218,7 +218,7 @@ func (s *store) findTables(ctx context.Context) error {
 }
 
 // current refuses tables of an earlier version, which lack columns and indexes that statements name.
-func (s *store) current(ctx context.Context) error {
+func (s *stateStore) current(ctx context.Context) error {
 	columns, index, err := tablesCurrent(ctx, s.sess, s.schema)
 	if err != nil {
 		return s.fault("look at the relay's tables", err)
@@ -232,7 +232,7 @@ func (s *store) current(ctx context.Context) error {
 // begin queues the beginning of a transaction that writes, and the proof that the session may: it holds the lock, and
 // nobody has held it since. The checkpoint's row is locked, so that this stays so until the transaction ends. It returns
 // where the server's time goes.
-func (s *store) begin(b *batch) *time.Time {
+func (s *stateStore) begin(b *batch) *time.Time {
 	now := new(time.Time)
 	b.exec("START TRANSACTION")
 	b.each(func(r row) (err error) {
@@ -252,7 +252,7 @@ func (s *store) begin(b *batch) *time.Time {
 }
 
 // inTx runs what f queues in a transaction of the session: the first answers are there before it is committed.
-func (s *store) inTx(ctx context.Context, f func(b *batch)) error {
+func (s *stateStore) inTx(ctx context.Context, f func(b *batch)) error {
 	b := s.batch()
 	s.begin(b)
 	f(b)
@@ -264,7 +264,7 @@ func (s *store) inTx(ctx context.Context, f func(b *batch)) error {
 }
 
 // rollback ends a failed transaction, so that the session can be used again. On a dead session there is nothing to end.
-func (s *store) rollback(ctx context.Context) error {
+func (s *stateStore) rollback(ctx context.Context) error {
 	if s.sess.broken {
 		return nil
 	}
@@ -277,7 +277,7 @@ func (s *store) rollback(ctx context.Context) error {
 }
 
 // Ping proves that the session lives, and that the lock is its own.
-func (s *store) Ping(ctx context.Context) (now time.Time, err error) {
+func (s *stateStore) Ping(ctx context.Context) (now time.Time, err error) {
 	b := s.batch()
 	s.queueProof(b)
 	queueClock(b, &now)
@@ -288,7 +288,7 @@ func (s *store) Ping(ctx context.Context) (now time.Time, err error) {
 }
 
 // queueProof asks whether the lock is the session's own.
-func (s *store) queueProof(b *batch) {
+func (s *stateStore) queueProof(b *batch) {
 	b.each(func(r row) error {
 		if !r.bool(0) {
 			return errLost
@@ -300,7 +300,7 @@ func (s *store) queueProof(b *batch) {
 // Close ends the session, and with it the lock. An end by Close is a clean one: where nothing was settled, it takes the
 // count of Load back, and what Starting wrote down, or a later crash would be laid at that message's door. The lock is
 // released by itself before, since the server ends a session only some time after its client has left.
-func (s *store) Close(ctx context.Context) error {
+func (s *stateStore) Close(ctx context.Context) error {
 	var err error
 	if !s.sess.broken {
 		last, cancel := context.WithTimeout(ctx, source.CloseTime)
@@ -320,6 +320,6 @@ func (s *store) Close(ctx context.Context) error {
 }
 
 // fault says what was done when an error came up, and turns errors that only an operator can mend into source.ErrStop.
-func (s *store) fault(doing string, err error) error {
+func (s *stateStore) fault(doing string, err error) error {
 	return storeFault(doing, err)
 }

@@ -106,7 +106,7 @@ type batch struct {
 	on     []func(answer) error
 }
 
-func (s *store) batch() *batch { return &batch{names: s.names} }
+func (s *stateStore) batch() *batch { return &batch{names: s.names} }
 
 // queue adds a statement. {checkpoint}, {parked} and {request} stand for the tables, and each ? for an argument, so that neither
 // stands in a literal. The function, if not nil, gets the answer.
@@ -251,7 +251,7 @@ func binOrNull(s string) any {
 }
 
 // send runs a batch and empties it. After an error, what the batch has done is as the transaction has it.
-func (s *store) send(ctx context.Context, b *batch) error {
+func (s *stateStore) send(ctx context.Context, b *batch) error {
 	starts, on, buf := append(b.starts, len(b.buf)+len(separator)), b.on, b.buf
 	*b = batch{names: b.names}
 	for first := 0; first < len(on); {
@@ -273,7 +273,7 @@ func (s *store) send(ctx context.Context, b *batch) error {
 }
 
 // packet sends statements together, and hands out their answers.
-func (s *store) packet(ctx context.Context, text string, on []func(answer) error) error {
+func (s *stateStore) packet(ctx context.Context, text string, on []func(answer) error) error {
 	var refused error // by a function
 	n := 0
 	err := s.sess.guard(ctx, func() error {
@@ -316,11 +316,11 @@ func answerOf(r *mysql.Result) answer {
 }
 
 // drop ends a session whose state is not known any more.
-func (s *store) drop(ctx context.Context) error { return s.sess.close(ctx) }
+func (s *stateStore) drop(ctx context.Context) error { return s.sess.close(ctx) }
 
 // multipleStatements lets the session send several statements in one packet. It is asked for here, and not of every
 // connection, because nothing but a batch should.
-func (s *store) multipleStatements(ctx context.Context) error {
+func (s *stateStore) multipleStatements(ctx context.Context) error {
 	return s.sess.guard(ctx, func() error {
 		c := s.sess.conn
 		c.ResetSequence()

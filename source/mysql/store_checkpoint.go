@@ -6,7 +6,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -34,10 +34,10 @@ WHERE pipeline = ? AND verb = 'accept-gap' AND done_at IS NULL AND id <= ?
 )
 
 // queueCheckpoint adds a checkpoint to a batch.
-func (s *store) queueCheckpoint(b *batch, c *checkpoint.Checkpoint) {
+func (s *stateStore) queueCheckpoint(b *batch, c *checkpoint.Checkpoint) {
 	var above any
 	if len(c.SettledAbove) > 0 {
-		above = string(sqlstore.AppendRanges(nil, c.SettledAbove))
+		above = string(store.AppendRanges(nil, c.SettledAbove))
 	}
 	if c.Log != s.log && s.gap != 0 { // before the checkpoint that it compares with is replaced
 		b.exec(acceptGap, `{"changed": 1, "note": "the gap was accepted"}`, s.cfg.Pipeline, s.gap, s.cfg.Pipeline)
@@ -51,7 +51,7 @@ func (s *store) queueCheckpoint(b *batch, c *checkpoint.Checkpoint) {
 }
 
 // saved notes what a committed checkpoint means for the session.
-func (s *store) saved(c *checkpoint.Checkpoint) {
+func (s *stateStore) saved(c *checkpoint.Checkpoint) {
 	if c.Log != s.log {
 		s.log, s.gap = c.Log, 0
 	}
@@ -59,10 +59,10 @@ func (s *store) saved(c *checkpoint.Checkpoint) {
 	s.settledOnce()
 }
 
-func (s *store) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
+func (s *stateStore) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
 
 // Save writes a checkpoint without outcomes.
-func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
+func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	if err := s.inTx(ctx, func(b *batch) { s.queueCheckpoint(b, c) }); err != nil {
 		return s.fault("save checkpoint", err)
 	}
@@ -71,7 +71,7 @@ func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 }
 
 // Starting records the position that a cautious start is about to decode.
-func (s *store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
+func (s *stateStore) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
 	err := s.inTx(ctx, func(b *batch) {
 		b.exec(`UPDATE {checkpoint} SET started = NULLIF(?, ''), updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, suspect.String(), s.cfg.Pipeline)
 	})
@@ -97,7 +97,7 @@ func readCheckpoint(r row) (out checkpointRow, err error) {
 	if !r.null(1) {
 		c := &checkpoint.Checkpoint{SourceID: r.text(0), Resume: source.Resume(r.text(1)), Log: uint32(r.unsigned(2)),
 			LastCommit: r.unsigned(3), SweepPending: r.bool(5)}
-		if c.SettledAbove, err = sqlstore.ParseRanges(r.text(4)); err != nil {
+		if c.SettledAbove, err = store.ParseRanges(r.text(4)); err != nil {
 			return out, fmt.Errorf("%w: load state: %w", source.ErrStop, err)
 		}
 		out.checkpoint = c

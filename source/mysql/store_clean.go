@@ -9,16 +9,16 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
-var _ checkpoint.Cleaner = (*store)(nil)
+var _ checkpoint.Cleaner = (*stateStore)(nil)
 
 // Clean removes delivered rows whose retention is over, in windows by id. What is old is judged by the row's own columns, in the
 // statement that removes it; a row that is locked is passed over until the next time.
-func (s *store) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
-	c := sqlstore.Cleaning{
-		Window: func(at *sqlstore.CleanCursor) ([]string, int, error) {
+func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
+	c := store.Cleaning{
+		Window: func(at *store.CleanCursor) ([]string, int, error) {
 			return s.cleanWindow(ctx, s.tables.byName[at.Table], at)
 		},
 		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.tables.byName[table], old) },
@@ -37,7 +37,7 @@ func (ts *tables) configured() []*outbox.Table {
 }
 
 // cleanWindow looks at the next rows, and returns the ids of those that are old. The cursor moves on.
-func (s *store) cleanWindow(ctx context.Context, t *table, at *sqlstore.CleanCursor) (old []string, seen int, err error) {
+func (s *stateStore) cleanWindow(ctx context.Context, t *table, at *store.CleanCursor) (old []string, seen int, err error) {
 	by, place := t.id.order()
 	where := "t." + t.id.column + " IS NOT NULL"
 	switch {
@@ -63,7 +63,7 @@ func (s *store) cleanWindow(ctx context.Context, t *table, at *sqlstore.CleanCur
 			old = append(old, id)
 		}
 		return err
-	}, "SELECT "+t.id.selected("t.")+", ?, "+place+" FROM "+t.forced()+" WHERE ? ORDER BY "+by+" LIMIT ?", raw(t.old()), raw(where), sqlstore.CleanWindow)
+	}, "SELECT "+t.id.selected("t.")+", ?, "+place+" FROM "+t.forced()+" WHERE ? ORDER BY "+by+" LIMIT ?", raw(t.old()), raw(where), store.CleanWindow)
 	if err := s.send(ctx, b); !passingTrouble(err) {
 		return old, seen, err
 	}
@@ -98,7 +98,7 @@ func oursCondition(t *outbox.Table, alias string) string {
 
 // removeOld removes rows of which nothing is parked. Nobody else parks or settles anything of this pipeline, so what was looked at
 // in the same transaction holds. Locked rows are passed over.
-func (s *store) removeOld(ctx context.Context, t *table, ids []string) (removed int, err error) {
+func (s *stateStore) removeOld(ctx context.Context, t *table, ids []string) (removed int, err error) {
 	err = s.removeChunks(ctx, t, ids, &removed)
 	if err == nil {
 		return removed, nil
@@ -112,7 +112,7 @@ func (s *store) removeOld(ctx context.Context, t *table, ids []string) (removed 
 	return 0, err
 }
 
-func (s *store) removeChunks(ctx context.Context, t *table, ids []string, removed *int) error {
+func (s *stateStore) removeChunks(ctx context.Context, t *table, ids []string, removed *int) error {
 	b := s.batch()
 	b.exec("BEGIN")
 	parked := make(map[string]bool)

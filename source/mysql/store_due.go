@@ -8,7 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -31,10 +31,10 @@ WHERE pipeline = ? AND sink = ? AND next_attempt_at > UTC_TIMESTAMP(6) ORDER BY 
 )
 
 // dueParked are the statements. What was never tried has an index of its own: it is found however many others are due before it.
-var dueParked = map[sqlstore.DuePart]string{
-	sqlstore.AllDue:  dueColumns + "(tailbox_parked_due)" + dueWhere + dueOrder,
-	sqlstore.Untried: dueColumns + "(tailbox_parked_untried)" + dueWhere + " AND tries = 0" + dueOrder,
-	sqlstore.Tried:   dueColumns + "(tailbox_parked_due)" + dueWhere + " AND tries <> 0" + dueOrder,
+var dueParked = map[store.DuePart]string{
+	store.AllDue:  dueColumns + "(tailbox_parked_due)" + dueWhere + dueOrder,
+	store.Untried: dueColumns + "(tailbox_parked_untried)" + dueWhere + " AND tries = 0" + dueOrder,
+	store.Tried:   dueColumns + "(tailbox_parked_due)" + dueWhere + " AND tries <> 0" + dueOrder,
 }
 
 // A dueKey is a delivery that is due.
@@ -49,7 +49,7 @@ type dueKey struct {
 
 // Due returns the first deliveries of lanes that are due, and how long until the next one is. Where the limit (or 16 MiB of
 // payloads) cut the answer short, the next one is due at once: 1 ms.
-func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
+func (s *stateStore) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
 	if err := s.finish(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -67,7 +67,7 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) 
 			return nil
 		}, nextDue, s.cfg.Pipeline, sink)
 	}
-	ps, cut, err := sqlstore.Due(limit, probe, func(part sqlstore.DuePart, limit int) (ps []checkpoint.Parked, cut bool, err error) {
+	ps, cut, err := store.Due(limit, probe, func(part store.DuePart, limit int) (ps []checkpoint.Parked, cut bool, err error) {
 		ps, cut, err = s.dueOf(ctx, b, part, sinks, limit)
 		b = s.batch()
 		return ps, cut, err
@@ -76,11 +76,11 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) 
 		return nil, 0, s.fault("look for due deliveries", err)
 	}
 	ps, again, err := s.complete(ctx, ps, false)
-	return ps, sqlstore.NextLook(cut, again, next), err
+	return ps, store.NextLook(cut, again, next), err
 }
 
 // dueOf reads a part of what is due, at the end of a batch.
-func (s *store) dueOf(ctx context.Context, b *batch, part sqlstore.DuePart, sinks []string, limit int) (ps []checkpoint.Parked, cut bool, err error) {
+func (s *stateStore) dueOf(ctx context.Context, b *batch, part store.DuePart, sinks []string, limit int) (ps []checkpoint.Parked, cut bool, err error) {
 	due := make([][]dueKey, len(sinks))
 	window := part.Window(s.tables.configured(), limit)
 	for i, sink := range sinks {
@@ -95,9 +95,9 @@ func (s *store) dueOf(ctx context.Context, b *batch, part sqlstore.DuePart, sink
 	for i := range due {
 		slices.SortStableFunc(due[i], func(a, b dueKey) int {
 			switch part {
-			case sqlstore.Tried:
+			case store.Tried:
 				return cmp.Or(cmp.Compare(a.tried, b.tried), cmp.Compare(a.at, b.at), cmp.Compare(a.position, b.position))
-			case sqlstore.Untried:
+			case store.Untried:
 				return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.at, b.at), cmp.Compare(a.position, b.position))
 			}
 			return cmp.Compare(b.priority, a.priority)
@@ -111,8 +111,8 @@ func (s *store) dueOf(ctx context.Context, b *batch, part sqlstore.DuePart, sink
 	}); err != nil {
 		return nil, false, err
 	}
-	if part == sqlstore.Tried {
-		sqlstore.Arrange(ps, keys)
+	if part == store.Tried {
+		store.Arrange(ps, keys)
 		return ps, cut, nil
 	}
 	slices.SortFunc(ps, func(a, b checkpoint.Parked) int {
@@ -152,20 +152,20 @@ func fairShare(due [][]dueKey, limit int) (keys []checkpoint.Key, cut bool) {
 }
 
 // settleUnfinished deals with the rows of messages.
-func (s *store) settleUnfinished(ctx context.Context, keys []sqlstore.MessageKey) error {
+func (s *stateStore) settleUnfinished(ctx context.Context, keys []store.MessageKey) error {
 	_, err := s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
 	return err
 }
 
 // finish tries again to deal with rows that were locked, or that the database refused to change, when their message was settled.
-func (s *store) finish(ctx context.Context) error {
+func (s *stateStore) finish(ctx context.Context) error {
 	if !s.unfinished || s.finisher.Rests() {
 		return nil
 	}
-	var keys []sqlstore.MessageKey
+	var keys []store.MessageKey
 	b := s.batch()
 	b.each(func(r row) error {
-		keys = append(keys, sqlstore.MessageKey{Table: r.text(0), ID: r.text(1)})
+		keys = append(keys, store.MessageKey{Table: r.text(0), ID: r.text(1)})
 		return nil
 	}, `SELECT DISTINCT source_table, message_id FROM (SELECT source_table, message_id FROM {parked} FORCE INDEX (tailbox_parked_unfinished)
 		WHERE pipeline = ? AND unfinished = 1 LIMIT ?) u`, s.cfg.Pipeline, unfinishedChunk)
@@ -195,7 +195,7 @@ WHERE pipeline = ? AND blocks = 1 AND sink = '' AND message_group = ? ORDER BY p
 
 // Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an operator: a dead
 // one, one of its group at the sink ” or, where the lane is held, the first.
-func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
+func (s *stateStore) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
 	if lane.Group == "" || limit <= 0 {
 		return nil, false, nil
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // Numbers of the server's errors.
@@ -92,7 +92,7 @@ func refusal(err error) string {
 			return ""
 		}
 	}
-	return sqlstore.Said(err, e)
+	return store.Said(err, e)
 }
 
 // passingTrouble tells whether a transaction failed because of others that ran at the same time: trying it again can help.

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // idForm says how ids of a column travel.
@@ -78,7 +78,7 @@ func (t *table) picks(ids []string) ([]pick, error) {
 	}
 	b, err := t.list(make([]byte, 0, 64*len(ids)+200), ids)
 	if err != nil {
-		return nil, sqlstore.OnTable(t.String(), err)
+		return nil, store.OnTable(t.String(), err)
 	}
 	b = append(b, " STRAIGHT_JOIN "+t.forced()+" ON t."+id.column+" = "...)
 	switch {
@@ -169,7 +169,7 @@ func (t *table) deletion(ids []string) (raw, error) {
 		}
 		var err error
 		if b, err = id.literal(b, text); err != nil {
-			return "", sqlstore.OnTable(t.String(), err)
+			return "", store.OnTable(t.String(), err)
 		}
 	}
 	b = append(b, ')')

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -36,7 +36,7 @@ ORDER BY 1`
 )
 
 // queueSinks asks for the sinks with parked deliveries.
-func (s *store) queueSinks(b *batch, on func(sink string)) {
+func (s *stateStore) queueSinks(b *batch, on func(sink string)) {
 	p := s.cfg.Pipeline
 	b.each(func(r row) error {
 		on(r.text(0))
@@ -45,7 +45,7 @@ func (s *store) queueSinks(b *batch, on func(sink string)) {
 }
 
 // Load reads the state, and counts the start as unclean until something is settled.
-func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
+func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	found, err := s.countStart(ctx)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.PausedSinks, out.HeldLanes = force.Sinks(), sqlstore.SortedLanes(s.held)
+	out.PausedSinks, out.HeldLanes = force.Sinks(), store.SortedLanes(s.held)
 	out.AcceptGap = s.gap != 0
 	s.unclean, s.uncleanBefore, s.started = true, out.UncleanStarts, found.started != (checkpoint.Suspect{})
 	if found.checkpoint != nil {
@@ -81,7 +81,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 }
 
 // countStart counts the start, and reads the pipeline's row, which it makes where there is none.
-func (s *store) countStart(ctx context.Context) (out checkpointRow, err error) {
+func (s *stateStore) countStart(ctx context.Context) (out checkpointRow, err error) {
 	b := s.batch()
 	s.begin(b)
 	b.exec(countStart, s.cfg.Pipeline, schemaVersion)
@@ -105,7 +105,7 @@ func (s *store) countStart(ctx context.Context) (out checkpointRow, err error) {
 }
 
 // remember reads what the store keeps a copy of in memory.
-func (s *store) remember(ctx context.Context) error {
+func (s *stateStore) remember(ctx context.Context) error {
 	b := s.batch()
 	s.queueSinks(b, func(sink string) { s.sinks[sink] = true })
 	b.each(func(row) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // pendingWindow is how many rows one statement looks at, so that the session is never busy for long.
@@ -29,13 +29,13 @@ type pendingCursor struct {
 //
 // The barrier is where the log ends after the list was read: a row that can be seen was in the log before. It is written
 // past, so that the server sends the log up to it even when nothing else happens.
-func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
+func (s *stateStore) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
 	at, err := s.pendingStart(cursor)
 	if err != nil {
 		return nil, err
 	}
 	out := &checkpoint.PendingRows{}
-	if at, err = sqlstore.ListPending(ctx, at, limit, out, s.pendingUnlocked); err != nil {
+	if at, err = store.ListPending(ctx, at, limit, out, s.pendingUnlocked); err != nil {
 		return nil, err
 	}
 	if at != nil {
@@ -49,7 +49,7 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 }
 
 // barrier asks where the log ends, and writes past it.
-func (s *store) barrier(ctx context.Context, out *checkpoint.PendingRows) error {
+func (s *stateStore) barrier(ctx context.Context, out *checkpoint.PendingRows) error {
 	if s.cfg.Poll {
 		return s.pollBarrier(ctx, out)
 	}
@@ -68,7 +68,7 @@ func (s *store) barrier(ctx context.Context, out *checkpoint.PendingRows) error 
 }
 
 // pendingStart is where a cursor points to; nil where no table is left.
-func (s *store) pendingStart(cursor string) (*pendingCursor, error) {
+func (s *stateStore) pendingStart(cursor string) (*pendingCursor, error) {
 	if cursor == "" {
 		return s.nextPending(""), nil
 	}
@@ -83,7 +83,7 @@ func (s *store) pendingStart(cursor string) (*pendingCursor, error) {
 }
 
 // nextPending is the beginning of the next table with rows that say whether they are pending; "" is before the first.
-func (s *store) nextPending(table string) *pendingCursor {
+func (s *stateStore) nextPending(table string) *pendingCursor {
 	found := table == ""
 	for _, t := range s.tables.order {
 		if found && t.OnDelivered != outbox.Keep {
@@ -99,7 +99,7 @@ const namelessMost = 1000
 
 // warnNameless tells of pending rows without an id. Such a row cannot be told from one that is parked under an id that was
 // made for it, so it is left to the operator: once it has an id, it is found as any other.
-func (s *store) warnNameless(ctx context.Context, t *table) error {
+func (s *stateStore) warnNameless(ctx context.Context, t *table) error {
 	nameless := t.nameless()
 	if nameless == "" {
 		return nil
@@ -128,7 +128,7 @@ type pendingRow struct {
 
 // pendingUnlocked is pendingWindow, which passes over a table that others have locked as a whole, by ALTER TABLE or LOCK TABLES: the next
 // comparison will do.
-func (s *store) pendingUnlocked(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+func (s *stateStore) pendingUnlocked(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
 	next, err := s.pendingWindow(ctx, at, limit, out)
 	if passingTrouble(err) {
 		s.cfg.logger().Warn("table is locked: it is compared with the log the next time", "table", at.Table, "error", err)
@@ -138,7 +138,7 @@ func (s *store) pendingUnlocked(ctx context.Context, at *pendingCursor, limit in
 }
 
 // pendingWindow looks at one window, and returns where the next one begins.
-func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+func (s *stateStore) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
 	t := s.tables.byName[at.Table]
 	if len(at.After) == 0 {
 		if err := s.warnNameless(ctx, t); err != nil {
@@ -183,7 +183,7 @@ func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int,
 }
 
 // readWindow reads the next rows by id. Where an index leads to the pending ones, the window is made of those.
-func (s *store) readWindow(ctx context.Context, t *table, at *pendingCursor) ([]pendingRow, error) {
+func (s *stateStore) readWindow(ctx context.Context, t *table, at *pendingCursor) ([]pendingRow, error) {
 	by, place := t.id.order()
 	where, pending := "TRUE", t.pending()
 	force := " FORCE INDEX (" + t.index + ")"
@@ -222,7 +222,7 @@ func (s *store) readWindow(ctx context.Context, t *table, at *pendingCursor) ([]
 
 // parkedStates tells which rows have parked deliveries and were dealt with, and (true) which of them were reset: a dead delivery whose row was dealt
 // with, and that is all copied.
-func (s *store) parkedStates(ctx context.Context, t *table, rows []pendingRow) (map[string]bool, error) {
+func (s *stateStore) parkedStates(ctx context.Context, t *table, rows []pendingRow) (map[string]bool, error) {
 	resettable := t.Columns.Status != "" && t.Words.Dead != t.Words.Pending
 	parked := make(map[string]bool)
 	b := s.batch()
@@ -248,8 +248,8 @@ func (s *store) parkedStates(ctx context.Context, t *table, rows []pendingRow) (
 
 // askForReset asks for the replay of dead deliveries whose rows say that they are pending again, unless such a request is
 // open already.
-func (s *store) askForReset(ctx context.Context, table string, ids []string) error {
-	selection, err := json.Marshal(sqlstore.ResetSelection(table, ids))
+func (s *stateStore) askForReset(ctx context.Context, table string, ids []string) error {
+	selection, err := json.Marshal(store.ResetSelection(table, ids))
 	if err != nil {
 		return fmt.Errorf("write selection: %w", err)
 	}
@@ -277,7 +277,7 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 }
 
 // Fetch reads rows that are still pending, as messages at and after a position.
-func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
+func (s *stateStore) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
 	ids := make(map[string][]string)
 	for _, r := range rows {
 		ids[r.Table] = append(ids[r.Table], r.ID)
@@ -306,7 +306,7 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 	if len(ms) == 0 {
 		return nil, nil, nil
 	}
-	if err := sqlstore.PlaceFound(ms, at, now); err != nil {
+	if err := store.PlaceFound(ms, at, now); err != nil {
 		return nil, nil, err
 	}
 	if s.cfg.Poll {
@@ -325,7 +325,7 @@ func queueClock(b *batch, now *time.Time) {
 	}, "SELECT UTC_TIMESTAMP(6)")
 }
 
-func (s *store) clock(ctx context.Context) (now time.Time, err error) {
+func (s *stateStore) clock(ctx context.Context) (now time.Time, err error) {
 	b := s.batch()
 	queueClock(b, &now)
 	if err := s.send(ctx, b); err != nil {
@@ -335,7 +335,7 @@ func (s *store) clock(ctx context.Context) (now time.Time, err error) {
 }
 
 // parkedAt names for each message the sinks that have a delivery of it parked, dropped ones too. Nil where nothing is.
-func (s *store) parkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
+func (s *stateStore) parkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
 	type key struct{ table, id string }
 	index, ids := make(map[key]int), make(map[string]list)
 	for i, m := range ms {

@@ -41,7 +41,7 @@ type storeRig struct {
 	ctx  context.Context
 	conn *client.Conn
 	cfg  Config
-	st   *store
+	st   *stateStore
 }
 
 // newBareRig makes a database with tables, and no store.

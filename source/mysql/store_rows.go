@@ -11,7 +11,7 @@ import (
 )
 
 // readRows reads rows of a table (alias t) as messages, by id; where limits them. Position and time of the commit are not set.
-func (s *store) readRows(ctx context.Context, t *table, ids []string, where string) ([]*outbox.Message, error) {
+func (s *stateStore) readRows(ctx context.Context, t *table, ids []string, where string) ([]*outbox.Message, error) {
 	reader, err := s.rowReader(ctx, t)
 	if err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 
 // readUpTo is readRows in the order in which rows are swept, up to the row that makes them so many bytes. Order and sizes of the rows are
 // found out first, so that the others are not read.
-func (s *store) readUpTo(ctx context.Context, t *table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
+func (s *stateStore) readUpTo(ctx context.Context, t *table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
 	reader, err := s.rowReader(ctx, t)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *store) readUpTo(ctx context.Context, t *table, ids []string, where stri
 }
 
 // rowReader is a reader of a table as it is now.
-func (s *store) rowReader(ctx context.Context, t *table) (*rowReader, error) {
+func (s *stateStore) rowReader(ctx context.Context, t *table) (*rowReader, error) {
 	info, err := describeTable(ctx, s.sess, &t.Table)
 	if err != nil {
 		return nil, s.fault("read rows", err)
@@ -70,7 +70,7 @@ type listedRow struct {
 }
 
 // listRows lists rows in the order in which they are swept. An id that is not unique is listed once.
-func (s *store) listRows(ctx context.Context, t *table, reader *rowReader, ids []string, where string) ([]listedRow, error) {
+func (s *stateStore) listRows(ctx context.Context, t *table, reader *rowReader, ids []string, where string) ([]listedRow, error) {
 	picks, err := s.findable(t, ids)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *store) listRows(ctx context.Context, t *table, reader *rowReader, ids [
 }
 
 // findable picks the rows that can be in the table.
-func (s *store) findable(t *table, ids []string) ([]pick, error) {
+func (s *stateStore) findable(t *table, ids []string) ([]pick, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.findable(id) })
 	if len(ids) == 0 {
 		return nil, nil
@@ -116,7 +116,7 @@ func (s *store) findable(t *table, ids []string) ([]pick, error) {
 }
 
 // readSome reads rows.
-func (s *store) readSome(ctx context.Context, t *table, reader *rowReader, ids []string, where string) ([]*outbox.Message, error) {
+func (s *stateStore) readSome(ctx context.Context, t *table, reader *rowReader, ids []string, where string) ([]*outbox.Message, error) {
 	picks, err := s.findable(t, ids)
 	if err != nil {
 		return nil, err

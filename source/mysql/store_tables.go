@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A table is an outbox table as the database has it.
@@ -23,7 +23,7 @@ type table struct {
 	hints   bool
 	columns map[string]*tableColumnType
 	// view is what its columns and configuration let the relay do with its rows.
-	view sqlstore.TableView
+	view store.TableView
 	// pendingIndex is an index that leads to pending rows, quoted; "" where there is none.
 	pendingIndex string
 }
@@ -60,7 +60,7 @@ ORDER BY s.SUB_PART IS NOT NULL, s.NON_UNIQUE, (SELECT COUNT(*) FROM information
 )
 
 // resolveTables finds the configured tables. A missing one is an error only an operator can mend.
-func (s *store) resolveTables(ctx context.Context) error {
+func (s *stateStore) resolveTables(ctx context.Context) error {
 	ts := tables{byName: make(map[string]*table, len(s.cfg.Tables))}
 	var missing []error
 	for i := range s.cfg.Tables {
@@ -81,7 +81,7 @@ func (s *store) resolveTables(ctx context.Context) error {
 }
 
 // resolveTable looks a table up; nil if it does not exist.
-func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, error) {
+func (s *stateStore) resolveTable(ctx context.Context, conf outbox.Table) (*table, error) {
 	t := &table{Table: conf, listing: listingOf(s.sess.server), hints: !s.sess.server.mariadb && s.sess.server.atLeast(8, 0, 20), columns: make(map[string]*tableColumnType)}
 	b := s.batch()
 	b.each(func(r row) error {
@@ -117,7 +117,7 @@ func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, er
 			return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))
 		}
 	}
-	t.view = sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.column(t.Columns.Status) != nil,
+	t.view = store.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.column(t.Columns.Status) != nil,
 		View: t.OnDelivered != outbox.Keep && t.Columns.Status != "", Viewable: t.viewable(), Updatable: t.updatable(),
 		Receipts: conf.Columns.Receipt != ""}
 	if c := t.column(conf.Columns.Receipt); t.view.Receipts && (c == nil || !strings.HasSuffix(c.typ, "text") && !strings.HasSuffix(c.typ, "char")) {
@@ -129,7 +129,7 @@ func (s *store) resolveTable(ctx context.Context, conf outbox.Table) (*table, er
 
 // findIndexes finds the index by which rows are looked up. Without one each statement would read, and lock, all rows, and
 // wait for those that are being written.
-func (s *store) findIndexes(ctx context.Context, t *table) error {
+func (s *stateStore) findIndexes(ctx context.Context, t *table) error {
 	says := t.Columns.Status
 	if says == "" {
 		says = t.Columns.DeliveredAt

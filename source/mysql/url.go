@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // connectTimeout applies where the URL has no connect-timeout.
@@ -84,7 +84,7 @@ func (a *address) setTLS(query url.Values, host string) error {
 	switch {
 	case mode == "" && files != "":
 		mode = "true"
-	case mode == "" && (a.network == "unix" || sqlstore.Local(host)):
+	case mode == "" && (a.network == "unix" || store.Local(host)):
 		mode = "false"
 	case mode == "":
 		mode = "preferred"
@@ -135,8 +135,8 @@ func ValidURL(text string) error {
 }
 
 // transport is how the session travels.
-func (a *address) transport(key string) sqlstore.Transport {
-	t := sqlstore.Transport{Key: key, Encrypted: a.tls != nil && !a.preferred, Verified: a.tls != nil && !a.tls.InsecureSkipVerify}
+func (a *address) transport(key string) store.Transport {
+	t := store.Transport{Key: key, Encrypted: a.tls != nil && !a.preferred, Verified: a.tls != nil && !a.tls.InsecureSkipVerify}
 	if a.network == "tcp" {
 		t.Host, _, _ = net.SplitHostPort(a.addr)
 	}

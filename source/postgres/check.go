@@ -10,21 +10,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Level says how bad a Finding is.
-type Level = sqlstore.Level
+type Level = store.Level
 
 // Levels of findings.
 const (
-	Problem = sqlstore.Problem
-	Warning = sqlstore.Warning
-	Info    = sqlstore.Info
+	Problem = store.Problem
+	Warning = store.Warning
+	Info    = store.Info
 )
 
 // A Finding is something that Check found.
-type Finding = sqlstore.Finding
+type Finding = store.Finding
 
 // A checker gathers findings.
 type checker struct {
@@ -38,7 +38,7 @@ type checker struct {
 	tables []*tableInfo
 	// misworded tables have a status column that cannot hold the words.
 	misworded map[*tableInfo]bool
-	state     *store
+	state     *stateStore
 	// blind: they are there, and the role may not read them.
 	blind bool
 	// position is what hasCheckpoint found, once it has looked.
@@ -239,7 +239,7 @@ func (c *checker) lock(ctx context.Context) error {
 
 // ownTables looks at the relay's tables.
 func (c *checker) ownTables(ctx context.Context) error {
-	s := &store{cfg: c.cfg, conn: c.conn, texts: make(map[string]string)}
+	s := &stateStore{cfg: c.cfg, conn: c.conn, texts: make(map[string]string)}
 	if err := s.findTables(ctx); err != nil {
 		if c.hidden(s.schema, err) {
 			c.blind = true

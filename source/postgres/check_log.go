@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // publication looks whether it sends the inserts into all tables, whole.
@@ -227,7 +227,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 		case judged != "" || c.cfg.Start == "pending":
 			c.add(Info, "", "the first start delivers what is in table %s now: %s", t, many)
 		case c.cfg.Start == "now":
-			f := sqlstore.LeftAlone(&t.Table, many)
+			f := store.LeftAlone(&t.Table, many)
 			c.add(f.Level, f.Cure, "%s", f.What)
 		default:
 			c.add(Problem, "set source.start to pending (deliver them) or now (leave them out)", "table %s holds %s, and no column tells what was delivered", t, many)

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // refusals looks for what would refuse that the relay deletes or marks rows, and so stop it later: keys that refer to them, triggers,
@@ -86,7 +86,7 @@ func (c *checker) triggers(ctx context.Context, t *tableInfo, deletes bool, colu
 type marks struct {
 	info    *tableInfo
 	table   *table
-	samples []sqlstore.Sample
+	samples []store.Sample
 	writes  []string
 }
 
@@ -102,7 +102,7 @@ func (m *marks) written(columns []string) (n int) {
 
 // after tells whether a condition is true of the row that a mark leaves, of which the columns that marks do not write are NULL. The server
 // judges it; nothing is read or written.
-func (m *marks) after(ctx context.Context, conn *pgx.Conn, sample *sqlstore.Sample, condition string) (is bool, err error) {
+func (m *marks) after(ctx context.Context, conn *pgx.Conn, sample *store.Sample, condition string) (is bool, err error) {
 	to := map[string]string{}
 	for _, s := range m.table.sets() {
 		to[s.column] = s.to

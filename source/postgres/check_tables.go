@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // outboxTables looks at the tables that applications write to.
@@ -148,7 +148,7 @@ func (c *checker) columns(ctx context.Context, t *tableInfo) error {
 
 // unswept tells of a table whose rows could not be found again after the slot was lost.
 func (c *checker) unswept(_ context.Context, t *tableInfo) error {
-	if f := sqlstore.Unswept(&t.Table, t.pendingCondition("t") != ""); f != nil && !c.cfg.Poll {
+	if f := store.Unswept(&t.Table, t.pendingCondition("t") != ""); f != nil && !c.cfg.Poll {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 	return nil
@@ -165,10 +165,10 @@ func (c *checker) statuses(ctx context.Context, t *tableInfo) error {
 	}
 	status := quoteIdent(t.Columns.Status)
 	rows, err := c.conn.Query(ctx, fmt.Sprintf("SELECT word, count(*) FROM (SELECT %[1]s::text AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
-		status, tableName(&t.Table), quoteLiteral(t.Words.Delivered), oursCondition(&t.Table, "t."), sqlstore.StatusLimit))
-	var counts []sqlstore.StatusCount
+		status, tableName(&t.Table), quoteLiteral(t.Words.Delivered), oursCondition(&t.Table, "t."), store.StatusLimit))
+	var counts []store.StatusCount
 	if err == nil {
-		counts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[sqlstore.StatusCount])
+		counts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.StatusCount])
 	}
 	switch state := sqlState(err); {
 	case state == "42501" || state == "57014" || state == lockNotAvailable: // a right was found missing already, or it takes too long
@@ -183,7 +183,7 @@ func (c *checker) statuses(ctx context.Context, t *tableInfo) error {
 			return err
 		}
 	}
-	if f := sqlstore.Undelivered(&t.Table, counts, started, parked); f != nil {
+	if f := store.Undelivered(&t.Table, counts, started, parked); f != nil {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // transport warns of addresses to which the session goes in the clear, or to whoever answers.
@@ -29,18 +29,18 @@ func (c *checker) transport() {
 }
 
 // transports are all ways that a session may go, the least protected first.
-func transports(key, url string) (list []sqlstore.Transport) {
+func transports(key, url string) (list []store.Transport) {
 	cc, err := parseConnection(url)
 	if err != nil {
 		return nil // found elsewhere
 	}
 	add := func(host string, config *tls.Config) {
-		t := sqlstore.Transport{Key: key, Host: host, Encrypted: config != nil}
+		t := store.Transport{Key: key, Host: host, Encrypted: config != nil}
 		t.Verified = config != nil && (!config.InsecureSkipVerify || config.VerifyPeerCertificate != nil || config.VerifyConnection != nil)
 		if t.Encrypted {
 			list = append(list, t)
 		} else {
-			list = append([]sqlstore.Transport{t}, list...)
+			list = append([]store.Transport{t}, list...)
 		}
 	}
 	add(cc.Host, cc.TLSConfig)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // schemaVersion is the version of the tables tailbox_*. It grows when their meaning changes; Init brings older tables up
@@ -168,7 +168,7 @@ const triesAdded = `DO $$ BEGIN ALTER TABLE {parked} ADD COLUMN IF NOT EXISTS tr
 // publication, because the log knows a publication only from its creation on.
 func SetupSQL(cfg Config) (string, error) {
 	var b strings.Builder
-	b.WriteString(sqlstore.GrantsComment("--", RoleSQL(cfg, "tailbox"), ClientSQL(cfg, "support")))
+	b.WriteString(store.GrantsComment("--", RoleSQL(cfg, "tailbox"), ClientSQL(cfg, "support")))
 	b.WriteString(strings.TrimSpace(tableNames(cfg.Schema).expand(ownTables)))
 	b.WriteString("\n")
 	for i := range cfg.Tables {

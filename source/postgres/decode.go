@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/arena"
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A decoder turns the values of rows into messages. It is pure but for its arena, and not safe for concurrent use.
@@ -225,7 +225,7 @@ func (d *decoder) body(p *plan, vals []value, m *outbox.Message) {
 	if text, null, err := d.column(p, p.Headers, vals); err != nil {
 		p.Fault(m, p.Headers, err)
 	} else if !null {
-		if d.headerBuf, err = sqlstore.BoundedHeaders(d.headerBuf[:0], text); err != nil {
+		if d.headerBuf, err = store.BoundedHeaders(d.headerBuf[:0], text); err != nil {
 			p.Fault(m, p.Headers, err)
 		}
 		m.Headers = d.HeaderList(d.headerBuf)

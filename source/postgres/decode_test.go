@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 func TestHeaders(t *testing.T) {
@@ -36,7 +36,7 @@ func TestHeaders(t *testing.T) {
 		{`{"a":"b`, nil}, {`{"a":"b\`, nil}, {`{"a":"\x"}`, nil}, {`{"a":tru}`, nil}, {`{"a":[1}`, nil}, {`{a:1}`, nil}, {`{"a" 1}`, nil}, {"{\"a\":\"\n\"}", nil},
 		{`{"a":}`, nil}, {`{"a":"\u12"}`, nil}, {`{"a":["}`, nil}, {`{"a":["\`, nil}, {`{,}`, nil}, {`{"a":1 2}`, nil},
 	} {
-		got, err := sqlstore.AppendHeaders([]outbox.Header{}, []byte(test.text))
+		got, err := store.AppendHeaders([]outbox.Header{}, []byte(test.text))
 		if test.want == nil {
 			if err == nil {
 				t.Errorf("%s: got %v, want an error", test.text, got)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // emittedHead is what comes before the prefix: flags and a position.
@@ -181,7 +181,7 @@ func (e *envelope) fill(m *outbox.Message, enc encoding) error {
 	if m.Payload, err = e.payload(); err != nil {
 		return err
 	}
-	if m.Headers, err = sqlstore.BoundedHeaders(nil, e.Headers); len(e.Headers) > 0 && err != nil {
+	if m.Headers, err = store.BoundedHeaders(nil, e.Headers); len(e.Headers) > 0 && err != nil {
 		return fmt.Errorf("headers: %w", err)
 	}
 	if e.Key != nil {

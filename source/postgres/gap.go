@@ -9,11 +9,11 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
-type Gap = sqlstore.Gap
+type Gap = store.Gap
 
 // FindGap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
@@ -34,10 +34,10 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 			return cfg.examinePoll(ctx, sourceID, from, &witness{})
 		}
 	}
-	if gap, err = sqlstore.FindGap(ctx, s.savedCheckpoint, examine); err != nil {
+	if gap, err = store.FindGap(ctx, s.savedCheckpoint, examine); err != nil {
 		return nil, err
 	}
-	gap, err = sqlstore.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
+	gap, err = store.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
 		info, err := describeTable(ctx, s.conn.PgConn(), t)
 		if err != nil {
 			return "", "", err
@@ -52,7 +52,7 @@ func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
 }
 
 // savedCheckpoint reads the checkpoint; nil where none was saved.
-func (s *store) savedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, error) {
+func (s *stateStore) savedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	var row checkpointRow
 	err := s.conn.QueryRow(ctx, s.q(`SELECT source_id, resume, log, last_commit, sweep_pending FROM {checkpoint} WHERE pipeline = $1`),
 		s.cfg.Pipeline).Scan(&row.sourceID, &row.resume, &row.log, &row.lastCommit, &row.sweepPending)

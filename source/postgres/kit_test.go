@@ -122,7 +122,7 @@ func kitKind(version string) sourcetest.Kind {
 		},
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)
-			return d.pg.Exec(ctx, d.db, "SELECT pg_terminate_backend($1)", st.(*store).conn.PgConn().PID())
+			return d.pg.Exec(ctx, d.db, "SELECT pg_terminate_backend($1)", st.(*stateStore).conn.PgConn().PID())
 		},
 		Txn: func(ctx context.Context, c sourcetest.Conn) (uint64, error) {
 			var xid int64

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // A delivery that is due gets its time only if none blocks before it, be it of its own lane or of its group at the sink ”;
 // the deliveries of this statement itself are not seen here, their order is the caller's.
 //
-// One whose id another message has that is parked gets an identity of its own, as sqlstore.OwnIDs would give it.
+// One whose id another message has that is parked gets an identity of its own, as store.OwnIDs would give it.
 const insertParked = `
 INSERT INTO {parked} (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, attempts,
 	next_attempt_at, last_error, error_class, replays, sent_id, in_table, row_settled, type, topic, key, payload, headers, fields,
@@ -73,7 +73,7 @@ type parkColumns struct {
 // it in the same settlement blocks its lane.
 func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	m := p.Message
-	isAlone := sqlstore.Alone(p)
+	isAlone := store.Alone(p)
 	blocks := p.Blocks && !isAlone
 	c.sink = append(c.sink, p.Sink)
 	c.table = append(c.table, m.Table)
@@ -87,9 +87,9 @@ func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	c.tries = append(c.tries, int32(p.Tries))
 	c.failedEpoch = append(c.failedEpoch, p.Failed.Epoch)
 	c.failedCall = append(c.failedCall, p.Failed.Call)
-	c.due = append(c.due, sqlstore.Timed(p.Due, p.State) && (!blocks || first))
+	c.due = append(c.due, store.Timed(p.Due, p.State) && (!blocks || first))
 	c.delay = append(c.delay, p.NextAttempt.Microseconds())
-	c.lastError = append(c.lastError, sqlstore.ErrorText(p.LastError))
+	c.lastError = append(c.lastError, store.ErrorText(p.LastError))
 	c.errorClass = append(c.errorClass, p.ErrorClass)
 	c.replays = append(c.replays, int32(p.Replays))
 	sent := ""
@@ -98,7 +98,7 @@ func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	}
 	c.sentID = append(c.sentID, sent)
 	// A message with a fault is not all here: its row stays, and a replay reads it again, if it can be found.
-	c.inTable = append(c.inTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(sqlstore.TableID(p)))
+	c.inTable = append(c.inTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(store.TableID(p)))
 	c.rowSettled = append(c.rowSettled, rowSettled)
 	c.addMessage(p)
 }
@@ -113,8 +113,8 @@ func (c *parkColumns) addMessage(p *checkpoint.Parked) {
 	c.topic = append(c.topic, m.Topic)
 	c.key = append(c.key, m.Key)
 	c.payload = append(c.payload, payload)
-	c.headers = append(c.headers, c.encoding.fitJSON(sqlstore.HeadersJSON(m.Headers)))
-	c.fields = append(c.fields, c.encoding.fitJSON(sqlstore.FieldsJSON(m)))
+	c.headers = append(c.headers, c.encoding.fitJSON(store.HeadersJSON(m.Headers)))
+	c.fields = append(c.fields, c.encoding.fitJSON(store.FieldsJSON(m)))
 	c.tenant = append(c.tenant, m.Tenant)
 	c.contentType = append(c.contentType, m.ContentType)
 	c.idemKey = append(c.idemKey, m.IdempotencyKey)
@@ -126,7 +126,7 @@ func (c *parkColumns) addMessage(p *checkpoint.Parked) {
 	c.committed = append(c.committed, timestamp(m.CommitTime))
 	class, reason := "", ""
 	if m.Fault != nil {
-		class, reason = m.Fault.Class, sqlstore.ErrorText(m.Fault.Reason)
+		class, reason = m.Fault.Class, store.ErrorText(m.Fault.Reason)
 	}
 	c.faultClass = append(c.faultClass, class)
 	c.faultReason = append(c.faultReason, reason)
@@ -143,24 +143,24 @@ func (c *parkColumns) args(pipeline string) []any {
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
 // way: what they hold is in memory twice until then. It returns the batch to go on with.
 func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, error) {
-	s, parks, rows := a.s, sqlstore.OwnIDs(a.in.Park, true, nil), a.in.Rows
+	s, parks, rows := a.s, store.OwnIDs(a.in.Park, true, nil), a.in.Rows
 	if len(parks) == 0 {
 		return b, nil
 	}
-	settling := make(map[sqlstore.MessageKey]bool)
+	settling := make(map[store.MessageKey]bool)
 	for i := range rows {
 		if rows[i].Parked {
-			settling[sqlstore.MessageKey{Table: rows[i].Table, ID: rows[i].ID}] = true
+			settling[store.MessageKey{Table: rows[i].Table, ID: rows[i].ID}] = true
 		}
 	}
-	first := sqlstore.FirstOfLanes(parks)
+	first := store.FirstOfLanes(parks)
 	cols, queued := &parkColumns{encoding: s.encoding}, 0
 	for i := range parks {
 		p := &parks[i]
 		s.sinks[p.Sink] = true
-		key := sqlstore.MessageKey{Table: p.Message.Table, ID: sqlstore.TableID(p)}
+		key := store.MessageKey{Table: p.Message.Table, ID: store.TableID(p)}
 		cols.add(p, settling[key], first[i])
-		if !sqlstore.Alone(p) {
+		if !store.Alone(p) {
 			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
 		if len(cols.sink) == parkChunk || cols.bytes > parkChunkBytes || i == len(parks)-1 {

@@ -13,7 +13,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // parkedColumns are what scanParked reads, of alias p.
@@ -66,10 +66,10 @@ func (r *parkedRow) parked() (checkpoint.Parked, error) {
 	}
 	var err error
 	if m.Position, err = outbox.ParsePosition(r.position); err == nil {
-		m.Headers, err = sqlstore.ParseHeaders(r.headers)
+		m.Headers, err = store.ParseHeaders(r.headers)
 	}
 	if err == nil {
-		err = sqlstore.ReadFields(m, r.fields)
+		err = store.ReadFields(m, r.fields)
 	}
 	if err != nil {
 		return p, fmt.Errorf("%w: read parked message %s at sink %s: %w", source.ErrStop, r.id, r.sink, err)
@@ -95,16 +95,16 @@ func collectParked(rows pgx.Rows) ([]checkpoint.Parked, error) {
 	return out, rows.Err()
 }
 
-// complete is sqlstore.Complete.
-func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, again time.Duration, err error) {
-	return sqlstore.Complete(ctx, ps, lane, func(ctx context.Context, table, id string) ([]*outbox.Message, error) {
+// complete is store.Complete.
+func (s *stateStore) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, again time.Duration, err error) {
+	return store.Complete(ctx, ps, lane, func(ctx context.Context, table, id string) ([]*outbox.Message, error) {
 		t := s.tables.byName[table]
 		if t == nil {
 			return nil, nil
 		}
 		ms, err := s.readRows(ctx, t, []string{id}, "")
 		if passingTrouble(err) {
-			return nil, sqlstore.ErrTableLocked
+			return nil, store.ErrTableLocked
 		}
 		return ms, err
 	})
@@ -112,7 +112,7 @@ func (s *store) complete(ctx context.Context, ps []checkpoint.Parked, lane bool)
 
 // readRows reads rows of a table (alias t) as messages, by id; where limits them. They come in the order in which rows are
 // swept. Position and time of the commit are not set.
-func (s *store) readRows(ctx context.Context, t *table, ids []string, where string) ([]*outbox.Message, error) {
+func (s *stateStore) readRows(ctx context.Context, t *table, ids []string, where string) ([]*outbox.Message, error) {
 	reader, err := newRowReader(ctx, s.conn.PgConn(), &t.Table, s.cfg.MaxMessage)
 	if err != nil {
 		return nil, s.fault("read rows", err)
@@ -122,7 +122,7 @@ func (s *store) readRows(ctx context.Context, t *table, ids []string, where stri
 
 // readUpTo is readRows up to the row that makes them so many bytes. The rows' order is found out first, so that the others
 // are not read.
-func (s *store) readUpTo(ctx context.Context, t *table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
+func (s *stateStore) readUpTo(ctx context.Context, t *table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
 	reader, err := newRowReader(ctx, s.conn.PgConn(), &t.Table, s.cfg.MaxMessage)
 	if err != nil {
 		return nil, s.fault("read rows", err)
@@ -160,7 +160,7 @@ func (s *store) readUpTo(ctx context.Context, t *table, ids []string, where stri
 const readMost = 64
 
 // readSome reads rows up to the one that makes them so many bytes.
-func (s *store) readSome(ctx context.Context, t *table, reader *rowReader, ids []string, where string, bytes int) ([]*outbox.Message, error) {
+func (s *stateStore) readSome(ctx context.Context, t *table, reader *rowReader, ids []string, where string, bytes int) ([]*outbox.Message, error) {
 	rows, err := s.selectRows(ctx, t, reader, reader.list("t"), reader.formats(0), ids, where)
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (s *store) readSome(ctx context.Context, t *table, reader *rowReader, ids [
 }
 
 // selectRows asks for rows of a table (alias t) by id.
-func (s *store) selectRows(ctx context.Context, t *table, reader *rowReader, list string, formats pgx.QueryResultFormats, ids []string,
+func (s *stateStore) selectRows(ctx context.Context, t *table, reader *rowReader, list string, formats pgx.QueryResultFormats, ids []string,
 	where string) (pgx.Rows, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.findable(id) })
 	param, err := t.id.array(ids)

@@ -6,14 +6,14 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
-	long := sqlstore.ErrorText(strings.Repeat("ä", sqlstore.MaxErrorText))
-	if len(long) > sqlstore.MaxErrorText || strings.Trim(long, "ä") != "" {
+	long := store.ErrorText(strings.Repeat("ä", store.MaxErrorText))
+	if len(long) > store.MaxErrorText || strings.Trim(long, "ä") != "" {
 		t.Errorf("long text became %d bytes, ending in %q", len(long), long[len(long)-4:])
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // polled looks whether the tables can be polled in order.
@@ -45,10 +45,10 @@ func (c *checker) leftOver(ctx context.Context) error {
 }
 
 // A PollReport is how far polling is.
-type PollReport = sqlstore.PollReport
+type PollReport = store.PollReport
 
 // reportPoll tells what was drawn, and who has drawn numbers and not ended.
-func (s *store) reportPoll(ctx context.Context, r *Report) error {
+func (s *stateStore) reportPoll(ctx context.Context, r *Report) error {
 	for i := range s.cfg.Tables {
 		info, err := describeTable(ctx, s.conn.PgConn(), &s.cfg.Tables[i])
 		if err != nil {

@@ -242,7 +242,7 @@ func (t *pollTable) numbers(ctx context.Context, after uint64, limit int) (*poll
 }
 
 // pollBarrier makes the last number that was drawn a barrier: rows that could be seen before have numbers up to it.
-func (s *store) pollBarrier(ctx context.Context, out *checkpoint.PendingRows) error {
+func (s *stateStore) pollBarrier(ctx context.Context, out *checkpoint.PendingRows) error {
 	for _, t := range s.tables.order {
 		info, err := describeTable(ctx, s.conn.PgConn(), &t.Table)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 // anything is created. Where the pipeline has a checkpoint already there is nothing left that could.
 func prerequisites(ctx context.Context, cfg Config, conn *pgx.Conn) error {
 	c := &checker{cfg: cfg, conn: conn}
-	s := &store{cfg: cfg, conn: conn, texts: make(map[string]string)}
+	s := &stateStore{cfg: cfg, conn: conn, texts: make(map[string]string)}
 	if err := s.findTables(ctx); err == nil {
 		c.state = s
 	} else if sqlState(err) != "" {

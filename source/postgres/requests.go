@@ -9,15 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A RequestResult is the column result of tailbox_request: what a request did so far.
-type RequestResult = sqlstore.RequestResult
+type RequestResult = store.RequestResult
 
 // Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason. While others hold
 // a lock on the table there is nothing: requests wait until the lock is gone, and nothing else does.
-func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
+func (s *stateStore) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 	if s.requestsLocked {
 		if err := s.lookAtRequests(ctx); err != nil || s.requestsLocked {
 			return nil, err
@@ -38,7 +38,7 @@ func (s *store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 }
 
 // lookAtRequests finds out whether others hold a lock on the table of requests that keeps the relay from writing to it.
-func (s *store) lookAtRequests(ctx context.Context) error {
+func (s *stateStore) lookAtRequests(ctx context.Context) error {
 	was := s.requestsLocked
 	err := s.tryLock(ctx, s.names.request)
 	s.requestsLocked = sqlState(err) == lockNotAvailable
@@ -52,9 +52,9 @@ func (s *store) lookAtRequests(ctx context.Context) error {
 }
 
 // openRequests reads what is not done.
-func (s *store) openRequests(ctx context.Context) ([]checkpoint.Request, error) {
+func (s *stateStore) openRequests(ctx context.Context) ([]checkpoint.Request, error) {
 	rows, err := s.conn.Query(ctx, s.q(`SELECT id, verb, selection::text, reason, "by" FROM {request}
-		WHERE pipeline = $1 AND done_at IS NULL ORDER BY id LIMIT $2`), s.cfg.Pipeline, sqlstore.RequestsAtOnce)
+		WHERE pipeline = $1 AND done_at IS NULL ORDER BY id LIMIT $2`), s.cfg.Pipeline, store.RequestsAtOnce)
 	if err != nil {
 		return nil, s.fault("read requests", err)
 	}
@@ -66,7 +66,7 @@ func (s *store) openRequests(ctx context.Context) ([]checkpoint.Request, error) 
 		r.Selection = checkpoint.Selection{}
 		if err := json.Unmarshal([]byte(selection), &r.Selection); err != nil {
 			bad[r.ID] = fmt.Errorf("read column selection: %w", err)
-		} else if err := sqlstore.Validate(&r); err != nil {
+		} else if err := store.Validate(&r); err != nil {
 			bad[r.ID] = err
 		} else {
 			out = append(out, r)
@@ -83,13 +83,13 @@ func (s *store) openRequests(ctx context.Context) ([]checkpoint.Request, error) 
 	return out, nil
 }
 
-// CloseRequest implements sqlstore.Requests.
-func (s *store) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
+// CloseRequest implements store.Requests.
+func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
 	return s.noteResult(ctx, id, result, true)
 }
 
 // noteResult records what a request did so far.
-func (s *store) noteResult(ctx context.Context, id int64, result *RequestResult, done bool) error {
+func (s *stateStore) noteResult(ctx context.Context, id int64, result *RequestResult, done bool) error {
 	fitting := *result
 	fitting.Why, fitting.Note, fitting.Error = s.encoding.fit(result.Why), s.encoding.fit(result.Note), s.encoding.fit(result.Error)
 	text, err := json.Marshal(&fitting)
@@ -103,8 +103,8 @@ func (s *store) noteResult(ctx context.Context, id int64, result *RequestResult,
 	return nil
 }
 
-// Progress implements sqlstore.Requests.
-func (s *store) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
+// Progress implements store.Requests.
+func (s *stateStore) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
 	var text *string
 	err = s.conn.QueryRow(ctx, s.q(`SELECT result::text, done_at IS NOT NULL FROM {request} WHERE id = $1`), id).Scan(&text, &done)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -123,17 +123,17 @@ func (s *store) Progress(ctx context.Context, id int64) (result *RequestResult, 
 }
 
 // Lanes implements checkpoint.Store.
-func (s *store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
-	return sqlstore.LanesOf(ctx, s, r, limit)
+func (s *stateStore) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
+	return store.LanesOf(ctx, s, r, limit)
 }
 
 // Apply implements checkpoint.Store.
-func (s *store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
-	return sqlstore.Apply(ctx, s, r, lanes)
+func (s *stateStore) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
+	return store.Apply(ctx, s, r, lanes)
 }
 
-// Transact implements sqlstore.Requests: a settlement of nothing, inside which the request takes effect.
-func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.Effects) error) ([]checkpoint.Lane, []sqlstore.LaneState, error) {
+// Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
+func (s *stateStore) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
 	before := s.held
 	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error { return do(ctx, effects{a}) })
 	if err != nil {
@@ -143,8 +143,8 @@ func (s *store) Transact(ctx context.Context, do func(context.Context, sqlstore.
 	return a.lanes.Order, a.states, nil
 }
 
-// Refusal implements sqlstore.Requests.
-func (s *store) Refusal(err error) string { return refusal(err) }
+// Refusal implements store.Requests.
+func (s *stateStore) Refusal(err error) string { return refusal(err) }
 
-// Held implements sqlstore.Requests.
-func (s *store) Held() sqlstore.HeldLanes { return s.held }
+// Held implements store.Requests.
+func (s *stateStore) Held() store.HeldLanes { return s.held }

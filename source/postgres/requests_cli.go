@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // What operators see and ask for, beside the relay or without it. Each function connects by itself, and takes no lock but
 // for Execute.
 
 // openReader opens a store that only looks, or writes requests: it has no lock.
-func openReader(ctx context.Context, cfg Config) (*store, error) {
+func openReader(ctx context.Context, cfg Config) (*stateStore, error) {
 	s, err := openAnyReader(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -29,12 +29,12 @@ func openReader(ctx context.Context, cfg Config) (*store, error) {
 }
 
 // openAnyReader connects, and finds the relay's tables, of whatever version.
-func openAnyReader(ctx context.Context, cfg Config) (*store, error) {
+func openAnyReader(ctx context.Context, cfg Config) (*stateStore, error) {
 	conn, err := cfg.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &store{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), held: make(sqlstore.HeldLanes), sinks: make(map[string]bool)}
+	s := &stateStore{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), held: make(store.HeldLanes), sinks: make(map[string]bool)}
 	if err := s.findTables(ctx); err != nil {
 		return nil, errors.Join(err, closeConn(ctx, conn))
 	}
@@ -43,7 +43,7 @@ func openAnyReader(ctx context.Context, cfg Config) (*store, error) {
 
 // Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
 func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err error) {
-	if err := sqlstore.Validate(r); err != nil {
+	if err := store.Validate(r); err != nil {
 		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
 	}
 	s, err := openReader(ctx, cfg)
@@ -88,21 +88,21 @@ func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return sqlstore.Execute(ctx, s, upTo)
+	return store.Execute(ctx, s, upTo)
 }
 
 // Wait waits until a request is done: by the relay that runs or, where none does, by Execute. A request to accept a gap
 // is left to the next start where no relay runs: the result is nil then.
 func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
-	return sqlstore.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
+	return store.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
 		func(ctx context.Context) error { return Execute(ctx, cfg, id) })
 }
 
 // A Listed is a parked delivery as operators see it.
-type Listed = sqlstore.Listed
+type Listed = store.Listed
 
 // A WaitingLane is a lane that does not flow, and why.
-type WaitingLane = sqlstore.WaitingLane
+type WaitingLane = store.WaitingLane
 
 // ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
 // most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
@@ -116,13 +116,13 @@ func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit
 	if err := s.remember(ctx); err != nil {
 		return nil, false, err
 	}
-	return sqlstore.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []sqlstore.SelectedRow) ([]Listed, error) {
+	return store.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []store.SelectedRow) ([]Listed, error) {
 		return s.listed(ctx, rows, whole)
 	})
 }
 
 // listed reads deliveries, in the order of rows: whole, or without payloads.
-func (s *store) listed(ctx context.Context, rows []sqlstore.SelectedRow, whole bool) ([]Listed, error) {
+func (s *stateStore) listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]Listed, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -196,8 +196,8 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	if err != nil {
 		return nil, s.fault("list lanes", err)
 	}
-	var firsts []sqlstore.SelectedRow
-	var r sqlstore.SelectedRow
+	var firsts []store.SelectedRow
+	var r store.SelectedRow
 	var n int
 	if _, err := pgx.ForEachRow(rows, []any{&r.Sink, &r.Group, &n, &r.Position, &r.ID, &r.Table}, func() error {
 		firsts = append(firsts, r)
@@ -210,5 +210,5 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.WithFirst(list, heads, s.held, &sel)
+	return store.WithFirst(list, heads, s.held, &sel)
 }

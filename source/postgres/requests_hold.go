@@ -7,11 +7,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // inForce reads what is in force.
-func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
+func (s *stateStore) inForce(ctx context.Context) (store.Forces, error) {
 	rows, err := s.conn.Query(ctx, s.q(`SELECT id, in_force::text FROM {request} WHERE pipeline = $1 AND in_force IS NOT NULL
 		AND verb IN ('hold', 'pause') ORDER BY id`),
 		s.cfg.Pipeline)
@@ -25,12 +25,12 @@ func (s *store) inForce(ctx context.Context) (sqlstore.Forces, error) {
 	return fs, nil
 }
 
-func collectForces(rows pgx.Rows) (sqlstore.Forces, error) {
-	fs := make(sqlstore.Forces)
+func collectForces(rows pgx.Rows) (store.Forces, error) {
+	fs := make(store.Forces)
 	var id int64
 	var text string
 	_, err := pgx.ForEachRow(rows, []any{&id, &text}, func() error {
-		f := &sqlstore.Force{}
+		f := &store.Force{}
 		if err := json.Unmarshal([]byte(text), f); err != nil {
 			return fmt.Errorf("read in_force of request %d: %w", id, err)
 		}
@@ -41,7 +41,7 @@ func collectForces(rows pgx.Rows) (sqlstore.Forces, error) {
 }
 
 // saveForce writes what is left of a request's force.
-func (s *store) saveForce(ctx context.Context, id int64, f *sqlstore.Force) error {
+func (s *stateStore) saveForce(ctx context.Context, id int64, f *store.Force) error {
 	var text any
 	if !f.Empty() {
 		b, err := json.Marshal(f)

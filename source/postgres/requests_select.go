@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -49,28 +49,28 @@ func atSink(sel *checkpoint.Selection) *string {
 	return nil
 }
 
-// Select implements sqlstore.Requests. A request that names no ids does not reach what was parked, died, or failed first,
+// Select implements store.Requests. A request that names no ids does not reach what was parked, died, or failed first,
 // after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
-func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*sqlstore.Chunk, error) {
+func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*store.Chunk, error) {
 	sel := &r.Selection
 	from := selectAll
 	var one, two []string // what the query is limited to
-	after := sqlstore.Behind(sel, done)
+	after := store.Behind(sel, done)
 	switch {
 	case len(sel.IDs) > 0:
 		from, one, two = selectIDs, sel.IDs, sel.Groups
 	case len(sel.Groups) > 0:
 		from = selectLanes
-		if one, two = sqlstore.LanesFrom(sel, after, s.sinks); len(one) == 0 {
-			return &sqlstore.Chunk{End: true}, nil
+		if one, two = store.LanesFrom(sel, after, s.sinks); len(one) == 0 {
+			return &store.Chunk{End: true}, nil
 		}
 	}
 	asked := r.ID
 	if len(sel.IDs) > 0 {
 		asked = 0
 	}
-	args := []any{s.cfg.Pipeline, after.Sink, after.Group, after.Position, after.ID, after.Table, sqlstore.ScanChunk, sqlstore.StatesOf(r),
-		sqlstore.LikePattern(sel.Type), sqlstore.LikePattern(sel.Reason), atSink(sel), asked, sel.Table}
+	args := []any{s.cfg.Pipeline, after.Sink, after.Group, after.Position, after.ID, after.Table, store.ScanChunk, store.StatesOf(r),
+		store.LikePattern(sel.Type), store.LikePattern(sel.Reason), atSink(sel), asked, sel.Table}
 	if from != selectAll {
 		args = append(args, one, two)
 	}
@@ -78,8 +78,8 @@ func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *Request
 	if err != nil {
 		return nil, s.fault("select deliveries", err)
 	}
-	c := &sqlstore.Chunk{}
-	var row sqlstore.SelectedRow
+	c := &store.Chunk{}
+	var row store.SelectedRow
 	var match bool
 	n := 0
 	if _, err := pgx.ForEachRow(rows, []any{&row.Sink, &row.Group, &row.Position, &row.ID, &row.Table, &row.State, &row.Blocks,
@@ -89,6 +89,6 @@ func (s *store) Select(ctx context.Context, r *checkpoint.Request, done *Request
 	}); err != nil {
 		return nil, s.fault("select deliveries", err)
 	}
-	c.Finish(r, n >= sqlstore.ScanChunk, done)
+	c.Finish(r, n >= store.ScanChunk, done)
 	return c, nil
 }

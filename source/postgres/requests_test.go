@@ -9,7 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -32,7 +32,7 @@ func TestSelectionOfTheUnrouted(t *testing.T) {
 	}
 	for _, r := range []checkpoint.Request{{Verb: checkpoint.VerbHold, Selection: checkpoint.Selection{Unrouted: true, Groups: []string{"a"}}},
 		{Verb: checkpoint.VerbDrop, Selection: checkpoint.Selection{Unrouted: true, Sink: "kafka"}}} {
-		if sqlstore.Validate(&r) == nil {
+		if store.Validate(&r) == nil {
 			t.Errorf("%+v was not refused", r)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -47,28 +47,28 @@ UPDATE {parked} SET sent_id = nullif($5, ''), type = $6, topic = $7, key = $8, p
 WHERE pipeline = $1 AND message_id = $4 AND source_table = $3 AND sink = $2`
 )
 
-// effects implement sqlstore.Effects by the statements of the transaction of an attempt.
+// effects implement store.Effects by the statements of the transaction of an attempt.
 type effects struct{ *attempt }
 
 func (e effects) Record(ctx context.Context, id int64, result *RequestResult, done bool) error {
 	return e.s.noteResult(ctx, id, result, done)
 }
 
-func (e effects) InForce(ctx context.Context) (sqlstore.Forces, error) { return e.s.inForce(ctx) }
+func (e effects) InForce(ctx context.Context) (store.Forces, error) { return e.s.inForce(ctx) }
 
-func (e effects) SaveForce(ctx context.Context, id int64, f *sqlstore.Force) error {
+func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error {
 	return e.s.saveForce(ctx, id, f)
 }
 
 func (e effects) Sinks() map[string]bool                { return e.s.sinks }
-func (e effects) Hold(lanes sqlstore.HeldLanes)         { e.s.held = lanes }
+func (e effects) Hold(lanes store.HeldLanes)            { e.s.held = lanes }
 func (e effects) AddLane(lane checkpoint.Lane)          { e.lanes.Add(lane) }
-func (e effects) AddMessage(key sqlstore.MessageKey)    { e.msgs.Of(key) }
+func (e effects) AddMessage(key store.MessageKey)       { e.msgs.Of(key) }
 func (e effects) RowWord() string                       { return "row" }
 func (e effects) Unfit(*checkpoint.Parked) (why string) { return "" }
 
 // exec runs one of the statements above.
-func (e effects) exec(ctx context.Context, sql string, rows []sqlstore.SelectedRow, further ...any) error {
+func (e effects) exec(ctx context.Context, sql string, rows []store.SelectedRow, further ...any) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (e effects) exec(ctx context.Context, sql string, rows []sqlstore.SelectedR
 	return err
 }
 
-func (e effects) Replay(ctx context.Context, rows []sqlstore.SelectedRow) error {
+func (e effects) Replay(ctx context.Context, rows []store.SelectedRow) error {
 	lanes := e.lanes.Order
 	sinks, groups := make([]string, len(lanes)), make([]string, len(lanes))
 	for i, lane := range lanes {
@@ -89,12 +89,12 @@ func (e effects) Replay(ctx context.Context, rows []sqlstore.SelectedRow) error 
 	return e.exec(ctx, replayParked, rows)
 }
 
-func (e effects) Drop(ctx context.Context, rows []sqlstore.SelectedRow, why string) error {
+func (e effects) Drop(ctx context.Context, rows []store.SelectedRow, why string) error {
 	return e.exec(ctx, dropParked, rows, e.s.encoding.fit(why))
 }
 
-func (e effects) Skip(ctx context.Context, rows []sqlstore.SelectedRow) error {
-	e.superseded = append(e.superseded, sqlstore.Retried(rows)...)
+func (e effects) Skip(ctx context.Context, rows []store.SelectedRow) error {
+	e.superseded = append(e.superseded, store.Retried(rows)...)
 	return e.exec(ctx, skipParked, rows)
 }
 
@@ -118,10 +118,10 @@ func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkp
 	return heads, err
 }
 
-func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (sqlstore.Present, error) {
-	fresh := make(sqlstore.Present)
+func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (store.Present, error) {
+	fresh := make(store.Present)
 	for _, t := range e.s.tables.order {
-		ids := sqlstore.IDsOf(rows, t.String())
+		ids := store.IDsOf(rows, t.String())
 		if len(ids) == 0 {
 			continue
 		}
@@ -134,7 +134,7 @@ func (e effects) ReadPending(ctx context.Context, rows []sqlstore.SelectedRow) (
 	return fresh, nil
 }
 
-func (e effects) ReadParked(ctx context.Context, rows []sqlstore.SelectedRow) (map[sqlstore.ParkedKey]*checkpoint.Parked, error) {
+func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[store.ParkedKey]*checkpoint.Parked, error) {
 	sinks, tables, ids := keys(rows)
 	found, err := e.s.conn.Query(ctx, e.s.q(`SELECT `+parkedColumns+` FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
 		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
@@ -147,14 +147,14 @@ func (e effects) ReadParked(ctx context.Context, rows []sqlstore.SelectedRow) (m
 	if err != nil {
 		return nil, e.s.fault("read deliveries", err)
 	}
-	out := make(map[sqlstore.ParkedKey]*checkpoint.Parked, len(ps))
+	out := make(map[store.ParkedKey]*checkpoint.Parked, len(ps))
 	for i := range ps {
-		out[sqlstore.KeyOf(&ps[i])] = &ps[i]
+		out[store.KeyOf(&ps[i])] = &ps[i]
 	}
 	return out, nil
 }
 
-func (e effects) Rewrite(ctx context.Context, changed []sqlstore.Rewritten) error {
+func (e effects) Rewrite(ctx context.Context, changed []store.Rewritten) error {
 	b := &pgx.Batch{}
 	for i := range changed {
 		e.queueRewrite(b, changed[i].Parked)
@@ -169,15 +169,15 @@ func (e effects) queueRewrite(b *pgx.Batch, d *checkpoint.Parked) {
 		sent = m.ID
 	}
 	if m.Fault != nil {
-		class, reason = m.Fault.Class, e.s.encoding.fit(sqlstore.ErrorText(m.Fault.Reason))
+		class, reason = m.Fault.Class, e.s.encoding.fit(store.ErrorText(m.Fault.Reason))
 	}
 	b.Queue(e.s.q(rewriteParked), e.s.cfg.Pipeline, d.Sink, m.Table, d.RowID(), sent, m.Type, m.Topic, m.Key, m.Payload,
-		e.s.encoding.fitJSON(sqlstore.HeadersJSON(m.Headers)), e.s.encoding.fitJSON(sqlstore.FieldsJSON(m)), m.Tenant, m.ContentType,
+		e.s.encoding.fitJSON(store.HeadersJSON(m.Headers)), e.s.encoding.fitJSON(store.FieldsJSON(m)), m.Tenant, m.ContentType,
 		m.IdempotencyKey, m.CorrelationID, m.Priority, m.MaxAttempts, timestamp(m.AvailableAt), timestamp(m.CreatedAt), d.InTable, class, reason)
 }
 
 // keys are the deliveries as parameters.
-func keys(rows []sqlstore.SelectedRow) (sinks, tables, ids []string) {
+func keys(rows []store.SelectedRow) (sinks, tables, ids []string) {
 	for i := range rows {
 		sinks, tables, ids = append(sinks, rows[i].Sink), append(tables, rows[i].Table), append(ids, rows[i].ID)
 	}

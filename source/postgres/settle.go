@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // errMiscounted begins a settlement anew because not all rows were there, and nothing told which.
@@ -17,9 +17,9 @@ var errMiscounted = errors.New("some rows were not there")
 //
 // Applications may lock rows of their table. A settlement does not wait long for them: it begins anew, passes over locked
 // rows (FOR UPDATE SKIP LOCKED), and reports them as invisible, because they are there and nothing was done about them.
-func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+func (s *stateStore) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
 	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
-		return sqlstore.SettleCheckpoint(ctx, in, s.Save)
+		return store.SettleCheckpoint(ctx, in, s.Save)
 	}
 	a, err := s.settle(ctx, s.encoding.fitSettlement(in), nil, nil)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpo
 }
 
 // awaited tells whether somebody waits to lock one of the tables, or a partition, against all others.
-func (s *store) awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
+func (s *stateStore) awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
 	if len(locked) == 0 {
 		return false, nil
 	}
@@ -52,7 +52,7 @@ func (s *store) awaited(ctx context.Context, locked map[string]bool) (yes bool, 
 // settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
 // the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the transaction
 // does.
-func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []sqlstore.MessageKey,
+func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []store.MessageKey,
 	inside func(context.Context, *attempt) error,
 ) (*attempt, error) {
 	lockedTables, err := s.stillLocked(ctx)
@@ -86,11 +86,11 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 		case a.fed && sqlState(err) != "" && !passingTrouble(err):
 			unfed = err // what business rows were told may be why
 			continue
-		case sqlState(err) == noSuchTable && try < sqlstore.SettleTries:
-			if err := sqlstore.AwaitTable(ctx); err != nil {
+		case sqlState(err) == noSuchTable && try < store.SettleTries:
+			if err := store.AwaitTable(ctx); err != nil {
 				return nil, err
 			}
-		case !passingTrouble(err) || try == sqlstore.SettleTries:
+		case !passingTrouble(err) || try == store.SettleTries:
 			return nil, s.fault("settle", err)
 		case sqlState(err) == lockNotAvailable:
 			found, lerr := s.findLocked(ctx, lockedTables)
@@ -112,7 +112,7 @@ func (s *store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 
 // findLocked adds the tables that are locked as a whole (ALTER TABLE, TRUNCATE, VACUUM FULL), and tells whether there are
 // new ones.
-func (s *store) findLocked(ctx context.Context, locked map[string]bool) (found bool, err error) {
+func (s *stateStore) findLocked(ctx context.Context, locked map[string]bool) (found bool, err error) {
 	for _, t := range s.tables.order {
 		if !t.written() || locked[t.String()] {
 			continue
@@ -130,7 +130,7 @@ func (s *store) findLocked(ctx context.Context, locked map[string]bool) (found b
 
 // stillLocked are those of the tables which the last settlement found locked that still are. Each settlement would wait for them else, and
 // with it all that has nothing to do with them. What else is wrong with a table is found out where it is used.
-func (s *store) stillLocked(ctx context.Context) (map[string]bool, error) {
+func (s *stateStore) stillLocked(ctx context.Context) (map[string]bool, error) {
 	locked := make(map[string]bool)
 	for _, t := range s.tables.order {
 		if !s.lockedTables[t.String()] {
@@ -147,7 +147,7 @@ func (s *store) stillLocked(ctx context.Context) (map[string]bool, error) {
 }
 
 // tryLock takes the lock that writing rows of a table takes, without waiting for it, and gives it up.
-func (s *store) tryLock(ctx context.Context, table string) error {
+func (s *stateStore) tryLock(ctx context.Context, table string) error {
 	return s.inTx(ctx, func() error {
 		_, err := s.conn.Exec(ctx, "LOCK TABLE "+table+" IN ROW EXCLUSIVE MODE NOWAIT")
 		return err
@@ -155,7 +155,7 @@ func (s *store) tryLock(ctx context.Context, table string) error {
 }
 
 // replan forgets prepared statements and looks the tables up again, after one was altered.
-func (s *store) replan(ctx context.Context) (err error) {
+func (s *stateStore) replan(ctx context.Context) (err error) {
 	if err := s.conn.DeallocateAll(ctx); err != nil {
 		return s.fault("forget prepared statements", err)
 	}
@@ -168,9 +168,9 @@ func (s *store) replan(ctx context.Context) (err error) {
 
 // An attempt is one transaction of a settlement.
 type attempt struct {
-	s          *store
+	s          *stateStore
 	in         *checkpoint.Settlement
-	unfinished []sqlstore.MessageKey
+	unfinished []store.MessageKey
 	inside     func(context.Context, *attempt) error
 	// passLocked: locked rows are passed over, and lockedTables altogether.
 	passLocked   bool
@@ -187,12 +187,12 @@ type attempt struct {
 	out     *checkpoint.Settled
 	snap    snapshot
 	work    []*rowWork // plain rows, then those of messages
-	msgs    sqlstore.Messages
+	msgs    store.Messages
 	altered []*checkpoint.Change // changes that did not remove a delivery
-	lanes   sqlstore.LaneSet
+	lanes   store.LaneSet
 	changed map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states  []sqlstore.LaneState
-	super   []sqlstore.MessageKey
+	states  []store.LaneState
+	super   []store.MessageKey
 	// superseded are the deliveries of those messages, and those that an operator skipped while they were retried.
 	superseded []checkpoint.Key
 	skipped    map[int]bool // indexes of Rows that are not visible, or locked
@@ -221,7 +221,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.commit(ctx); err != nil {
 		return err
 	}
-	sqlstore.Report(a.out, a.lanes.Order, a.states, a.changed, a.s.held)
+	store.Report(a.out, a.lanes.Order, a.states, a.changed, a.s.held)
 	return nil
 }
 
@@ -238,7 +238,7 @@ func (a *attempt) begin(ctx context.Context) error {
 		return err
 	}
 	a.queueChanges(b)
-	if super := sqlstore.Superseding(a.altered); len(super.Order) > 0 || a.inside != nil {
+	if super := store.Superseding(a.altered); len(super.Order) > 0 || a.inside != nil {
 		a.queueSupersede(b, &super)
 		if err := a.s.send(ctx, b); err != nil {
 			return err

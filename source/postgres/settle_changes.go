@@ -4,7 +4,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // parkedAt finds deliveries by key, and parkedOf all of a message, for statements that change them ("WHERE p.ctid =
@@ -63,8 +63,8 @@ RETURNING p.source_table, p.message_id, p.sink`
 // queueChanges adds the changes to a batch. Of several for one delivery the last one counts.
 func (a *attempt) queueChanges(b *pgx.Batch) {
 	var removed, kept []*checkpoint.Change
-	for _, c := range sqlstore.LastChanges(a.in.Changes) {
-		lane := sqlstore.LaneOf(c)
+	for _, c := range store.LastChanges(a.in.Changes) {
+		lane := store.LaneOf(c)
 		a.lanes.Add(lane)
 		a.changed[lane]++
 		switch {
@@ -94,7 +94,7 @@ func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []*checkpoint.Chan
 		_, err := pgx.ForEachRow(rows, []any{&n, &isAlone, &attempts, &rowSettled}, func() error {
 			c := cs[n]
 			a.laneChanged(c, isAlone)
-			m := a.msgs.Of(sqlstore.KeyOfMessage(c.Key))
+			m := a.msgs.Of(store.KeyOfMessage(c.Key))
 			m.Attempts = max(m.Attempts, attempts)
 			m.Settled = m.Settled || rowSettled
 			return nil
@@ -114,10 +114,10 @@ func (a *attempt) queueAltered(b *pgx.Batch) {
 	attempts, tries, delays := make([]int32, len(cs)), make([]int32, len(cs)), make([]int64, len(cs))
 	epochs, calls := make([]int64, len(cs)), make([]int64, len(cs))
 	for i, c := range cs {
-		states[i], classes[i], errs[i] = string(c.State), c.ErrorClass, sqlstore.ErrorText(c.LastError)
+		states[i], classes[i], errs[i] = string(c.State), c.ErrorClass, store.ErrorText(c.LastError)
 		blocks[i], attempts[i], delays[i] = c.Blocks, int32(c.Attempts), c.NextAttempt.Microseconds()
 		tries[i], epochs[i], calls[i] = int32(c.Tries), c.Failed.Epoch, c.Failed.Call
-		due[i] = sqlstore.Timed(c.Due, c.State)
+		due[i] = store.Timed(c.Due, c.State)
 	}
 	b.Queue(a.s.q(alterParked), a.s.cfg.Pipeline, sinks, tables, ids, states, blocks, attempts, due, delays, errs, classes,
 		tries, epochs, calls).Query(
@@ -135,11 +135,11 @@ func (a *attempt) queueAltered(b *pgx.Batch) {
 // laneChanged takes a change back that says nothing about whether its lane is open: the delivery was a lane of its own.
 func (a *attempt) laneChanged(c *checkpoint.Change, isAlone bool) {
 	if isAlone {
-		a.changed[sqlstore.LaneOf(c)]--
+		a.changed[store.LaneOf(c)]--
 	}
 }
 
-func (a *attempt) queueSupersede(b *pgx.Batch, lanes *sqlstore.LaneSet) {
+func (a *attempt) queueSupersede(b *pgx.Batch, lanes *store.LaneSet) {
 	if len(lanes.Order) == 0 {
 		return
 	}
@@ -150,7 +150,7 @@ func (a *attempt) queueSupersede(b *pgx.Batch, lanes *sqlstore.LaneSet) {
 	b.Queue(a.s.q(supersede), a.s.cfg.Pipeline, sinks, groups).Query(func(rows pgx.Rows) error {
 		var k checkpoint.Key
 		_, err := pgx.ForEachRow(rows, []any{&k.Table, &k.ID, &k.Sink}, func() error {
-			a.super = append(a.super, sqlstore.KeyOfMessage(k))
+			a.super = append(a.super, store.KeyOfMessage(k))
 			a.superseded = append(a.superseded, k)
 			return nil
 		})

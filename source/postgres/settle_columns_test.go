@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -92,7 +92,7 @@ func TestAlikeCountsFit(t *testing.T) {
 	r.exec("ALTER TABLE outbox ALTER attempts TYPE smallint")
 	r.reopen()
 	r.row(1)
-	w := &rowWork{table: r.st.tables.order[0], alike: true, rows: []rowChange{{id: eventID(1), RowChange: &sqlstore.RowChange{Word: "retrying", Attempts: 40000}}}}
+	w := &rowWork{table: r.st.tables.order[0], alike: true, rows: []rowChange{{id: eventID(1), RowChange: &store.RowChange{Word: "retrying", Attempts: 40000}}}}
 	args, err := w.args()
 	if err != nil {
 		t.Fatal(err)

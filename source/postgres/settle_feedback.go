@@ -15,21 +15,21 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // feedback is what a store needs to tell business rows.
 type feedback struct {
-	statements sqlstore.Feedbacks
-	report     *sqlstore.FeedbackReport
+	statements store.Feedbacks
+	report     *store.FeedbackReport
 	// prepared statements, and the number that the next one is named by.
 	prepared map[*source.Feedback]*pgconn.StatementDescription
 	next     int
 }
 
 func newFeedback(cfg *Config, ts *tables) (f feedback, err error) {
-	f.statements, err = sqlstore.CompileFeedback(tablesOf(ts), source.ParseFeedback)
-	f.report = &sqlstore.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.Logger}
+	f.statements, err = store.CompileFeedback(tablesOf(ts), source.ParseFeedback)
+	f.report = &store.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.Logger}
 	f.prepared = make(map[*source.Feedback]*pgconn.StatementDescription)
 	return f, err
 }
@@ -59,8 +59,8 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 	if f.statements == nil {
 		return nil
 	}
-	run := sqlstore.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
-	a.fed, err = run.Tell(ctx, a.unfed, func() ([]sqlstore.Told, error) {
+	run := store.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
+	a.fed, err = run.Tell(ctx, a.unfed, func() ([]store.Told, error) {
 		told, err := f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
 		if err != nil {
 			return nil, err
@@ -76,7 +76,7 @@ const visibleWait = 50 * time.Millisecond
 // awaitVisible waits until the transactions of the messages are visible (R5). The log shows a transaction before others see its rows, so a
 // statement could miss a business row that was written with the message, and nothing would repeat it. The wait cannot be in the way of
 // those transactions: they have written their commit, and take no lock any more.
-func (a *attempt) awaitVisible(ctx context.Context, told []sqlstore.Told) error {
+func (a *attempt) awaitVisible(ctx context.Context, told []store.Told) error {
 	snap, wait := a.snap, time.Millisecond
 	for i := 0; i < len(told); {
 		if txn := told[i].Outcome.Message.Txn; txn == 0 || snap.visible(txn) {
@@ -111,7 +111,7 @@ func hopeless(why error) bool {
 }
 
 // feedChunk runs statements under a savepoint.
-func (a *attempt) feedChunk(ctx context.Context, chunk []sqlstore.Told) (failed int, why error, err error) {
+func (a *attempt) feedChunk(ctx context.Context, chunk []store.Told) (failed int, why error, err error) {
 	conn, begin := a.s.conn, feedbackBegin
 	if !a.rolePath {
 		begin += "; " + a.s.path.set()
@@ -166,7 +166,7 @@ func (a *attempt) ownLockTimeout() string {
 }
 
 // prepareFeedback prepares a statement once a session.
-func (s *store) prepareFeedback(ctx context.Context, f *source.Feedback) error {
+func (s *stateStore) prepareFeedback(ctx context.Context, f *source.Feedback) error {
 	if s.feedback.prepared[f] != nil {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (s *store) prepareFeedback(ctx context.Context, f *source.Feedback) error {
 }
 
 // feedbackArgs are the parameters of a statement: the server reads each as text of the type that its place asks for.
-func feedbackArgs(t *sqlstore.Told, types []uint32) []any {
+func feedbackArgs(t *store.Told, types []uint32) []any {
 	args := make([]any, len(t.Params))
 	for i, p := range t.Params {
 		v, null := p.Value(&t.Outcome)
@@ -201,9 +201,9 @@ func feedbackArgs(t *sqlstore.Told, types []uint32) []any {
 
 // readKeys reads parked deliveries.
 func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
-	rows := make([]sqlstore.SelectedRow, len(keys))
+	rows := make([]store.SelectedRow, len(keys))
 	for i, k := range keys {
-		rows[i].ParkedKey = sqlstore.ParkedKey{Sink: k.Sink, Table: k.Table, ID: k.ID}
+		rows[i].ParkedKey = store.ParkedKey{Sink: k.Sink, Table: k.Table, ID: k.ID}
 	}
 	b := &pgx.Batch{}
 	a.queuePinned(b)
@@ -237,7 +237,7 @@ func (a *attempt) queueFailures(b *pgx.Batch) {
 	}
 }
 
-func (f *feedback) failures() []sqlstore.FeedbackFailure {
+func (f *feedback) failures() []store.FeedbackFailure {
 	if f.statements == nil {
 		return nil
 	}

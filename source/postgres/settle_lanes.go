@@ -3,7 +3,7 @@ package postgres
 import (
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // headLanes brings lanes in order after deliveries came or left, and tells about each: blocked (it has a row here at
@@ -34,7 +34,7 @@ SELECT n - 1, ready AND (next_attempt_at IS NULL OR next_attempt_at <= now()) FR
 
 // queueLanes adds headLanes for the touched lanes. Those of the sink ” stand for their group's lanes at every sink, too,
 // since they hold them up. The states are filled in when the batch runs, in the order of touched.
-func (s *store) queueLanes(b *pgx.Batch, touched *sqlstore.LaneSet, states *[]sqlstore.LaneState) {
+func (s *stateStore) queueLanes(b *pgx.Batch, touched *store.LaneSet, states *[]store.LaneState) {
 	touched.Spread(s.sinks)
 	if len(touched.Order) == 0 {
 		return
@@ -44,12 +44,12 @@ func (s *store) queueLanes(b *pgx.Batch, touched *sqlstore.LaneSet, states *[]sq
 	for i, lane := range touched.Order {
 		sinks[i], groups[i], held[i] = lane.Sink, lane.Group, s.held.Has(lane)
 	}
-	*states = make([]sqlstore.LaneState, len(touched.Order))
+	*states = make([]store.LaneState, len(touched.Order))
 	b.Queue(s.q(headLanes), s.cfg.Pipeline, sinks, groups, held).Query(func(rows pgx.Rows) error {
 		var n int64
 		var due bool
 		_, err := pgx.ForEachRow(rows, []any{&n, &due}, func() error {
-			(*states)[n] = sqlstore.LaneState{Blocked: true, Due: due}
+			(*states)[n] = store.LaneState{Blocked: true, Due: due}
 			return nil
 		})
 		return err

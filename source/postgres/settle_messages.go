@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // lookupParked reads what is parked of messages.
@@ -19,11 +19,11 @@ func (a *attempt) queueLookup(b *pgx.Batch) {
 	if len(a.msgs.Order) == 0 {
 		return
 	}
-	tables, ids := sqlstore.Keys(a.msgs.Order)
+	tables, ids := store.Keys(a.msgs.Order)
 	order := a.msgs.Order
 	b.Queue(a.s.q(lookupParked), a.s.cfg.Pipeline, tables, ids).Query(func(rows pgx.Rows) error {
 		var n int64
-		var v sqlstore.ParkedView
+		var v store.ParkedView
 		_, err := pgx.ForEachRow(rows, []any{&n, &v.State, &v.Attempts, &v.Next, &v.LastError, &v.InTable, &v.RowSettled, &v.Sink}, func() error {
 			order[n].See(v)
 			return nil
@@ -44,7 +44,7 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 		if t == nil || !m.Complete() || !t.findable(m.Key.ID) {
 			continue
 		}
-		c := rowChange{id: m.Key.ID, index: m.Row, txn: m.Txn, msg: m, RowChange: &sqlstore.RowChange{}}
+		c := rowChange{id: m.Key.ID, index: m.Row, txn: m.Txn, msg: m, RowChange: &store.RowChange{}}
 		if del, touch := t.view.Decide(m, c.RowChange); touch {
 			if a.in.LeaveRows {
 				a.leave(m)
@@ -67,7 +67,7 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 }
 
 // leave leaves a row as it is, to be dealt with later. By then its transaction must be visible.
-func (a *attempt) leave(m *sqlstore.Message) {
+func (a *attempt) leave(m *store.Message) {
 	if m.Row >= 0 && m.Txn != 0 && !a.snap.visible(m.Txn) || !m.Leave() && m.Row >= 0 {
 		a.skipped[m.Row] = true
 	}
@@ -89,13 +89,13 @@ UPDATE {parked} p SET row_settled = v.settled FROM unnest($2::text[], $3::text[]
 
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.
 func (a *attempt) queueCleanup(b *pgx.Batch) {
-	c := sqlstore.CleanupOf(a.msgs.Order, a.skipped)
+	c := store.CleanupOf(a.msgs.Order, a.skipped)
 	a.s.unfinished = a.s.unfinished || c.Locked
-	queue := func(sql string, ms []*sqlstore.Message, further ...any) {
+	queue := func(sql string, ms []*store.Message, further ...any) {
 		if len(ms) == 0 {
 			return
 		}
-		tables, ids := sqlstore.Keys(ms)
+		tables, ids := store.Keys(ms)
 		b.Queue(a.s.q(sql), append([]any{a.s.cfg.Pipeline, tables, ids}, further...)...)
 	}
 	queue(noteUnfinished, c.Unfinished, c.UnfinishedWant)

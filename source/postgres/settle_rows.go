@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // rowChunk is the most rows of one statement.
@@ -19,11 +19,11 @@ const rowChunk = 5000
 
 // A rowChange is what is to happen to one row of the user's table.
 type rowChange struct {
-	id                  string
-	index               int    // in Settlement.Rows; -1 for a message whose row was settled before
-	txn                 uint64 // as in Row
-	msg                 *sqlstore.Message
-	*sqlstore.RowChange // rows that get the same may share it
+	id               string
+	index            int    // in Settlement.Rows; -1 for a message whose row was settled before
+	txn              uint64 // as in Row
+	msg              *store.Message
+	*store.RowChange // rows that get the same may share it
 }
 
 // rowWork is one statement for rows of one table.
@@ -64,7 +64,7 @@ func (t *table) viewable() bool {
 type plainRows struct {
 	table *table
 	// same is what each row gets where nothing of its own shows; nil: they are left alone.
-	same *sqlstore.RowChange
+	same *store.RowChange
 	rows []rowChange
 }
 
@@ -108,8 +108,8 @@ func (a *attempt) queuePlainRows(b *pgx.Batch) error {
 }
 
 // delivered is what the row of a message gets that all sinks took at the first attempt; nil: it is left alone.
-func (t *table) delivered(receipt string) *sqlstore.RowChange {
-	c := &sqlstore.RowChange{Attempts: 1, Receipt: receipt}
+func (t *table) delivered(receipt string) *store.RowChange {
+	c := &store.RowChange{Attempts: 1, Receipt: receipt}
 	if _, touch := t.view.Delivered(c, false); !touch {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (a *attempt) queueRows(b *pgx.Batch, t *table, del, alike bool, rows []rowC
 		}
 		args, err := w.args()
 		if err != nil {
-			return sqlstore.OnTable(t.String(), err)
+			return store.OnTable(t.String(), err)
 		}
 		b.Queue(w.sql(a.passLocked), args...).Query(w.scan)
 	}
@@ -232,16 +232,16 @@ func (w *rowWork) alikeSQL(passLocked bool) string {
 func (w *rowWork) scan(rows pgx.Rows) error {
 	switch {
 	case w.counted:
-		return sqlstore.OnTable(w.table.String(), w.count(rows))
+		return store.OnTable(w.table.String(), w.count(rows))
 	case w.alike:
-		return sqlstore.OnTable(w.table.String(), w.scanIDs(rows))
+		return store.OnTable(w.table.String(), w.scanIDs(rows))
 	}
 	var n int64
 	_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
 		w.found[n-1] = true
 		return nil
 	})
-	return sqlstore.OnTable(w.table.String(), err)
+	return store.OnTable(w.table.String(), err)
 }
 
 // count notes that all rows were there, or that some were not.
@@ -428,7 +428,7 @@ func (a *attempt) presentRows(ctx context.Context) (map[*rowChange]bool, error) 
 				present[missing[n-1]] = true
 				return nil
 			})
-			return sqlstore.OnTable(w.table.String(), err)
+			return store.OnTable(w.table.String(), err)
 		})
 	}
 	if err := a.s.send(ctx, b); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -233,7 +233,7 @@ func TestSettleLockedTable(t *testing.T) {
 	}
 	// A delivery whose payload is in the table waits, and no other.
 	ps, wait, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
-	if err != nil || len(ps) != 1 || ps[0].Message.ID != eventID(3) || wait != sqlstore.LockedFor {
+	if err != nil || len(ps) != 1 || ps[0].Message.ID != eventID(3) || wait != store.LockedFor {
 		t.Errorf("due beside a lock: %v, again in %v, %v", ps, wait, err)
 	}
 	page, more, err := r.st.Page(r.ctx, checkpoint.Lane{Sink: "kafka", Group: "h"}, outbox.Position{}, 10, 1<<20)

@@ -21,7 +21,7 @@ type slotOwner struct {
 }
 
 // slotOwner looks at a slot of the configured name. State is the relay's tables, nil where they are missing.
-func (c *Config) slotOwner(ctx context.Context, state *store, slot *slotState, database string) (o slotOwner, err error) {
+func (c *Config) slotOwner(ctx context.Context, state *stateStore, slot *slotState, database string) (o slotOwner, err error) {
 	drop := "if nobody needs this one, SELECT pg_drop_replication_slot(" + quoteLiteral(c.Slot) + ")"
 	var positioned bool
 	if state != nil {
@@ -59,7 +59,7 @@ func (c *Config) refuseSlot(what, cure string) error {
 
 // claimSlot refuses a slot that is there and not this pipeline's: two readers of one slot would take each other's log away. It
 // returns whether the slot is the pipeline's own, or yet to be made; else it is to be taken over.
-func (s *store) claimSlot(ctx context.Context) (own bool, err error) {
+func (s *stateStore) claimSlot(ctx context.Context) (own bool, err error) {
 	slot, err := s.cfg.slot(ctx, s.conn.PgConn())
 	if err != nil {
 		return false, err
@@ -79,7 +79,7 @@ func (s *store) claimSlot(ctx context.Context) (own bool, err error) {
 }
 
 // ownerOf tells whose a slot is. Without the relay's tables none is the pipeline's own.
-func (s *store) ownerOf(ctx context.Context, slot *slotState) (slotOwner, error) {
+func (s *stateStore) ownerOf(ctx context.Context, slot *slotState) (slotOwner, error) {
 	var database string
 	if err := s.conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
 		return slotOwner{}, s.fault("look up the database", err)
@@ -92,13 +92,13 @@ func (s *store) ownerOf(ctx context.Context, slot *slotState) (slotOwner, error)
 }
 
 // withState calls look with the relay's tables, on a connection of its own; nil where they are missing.
-func (c *Config) withState(ctx context.Context, look func(*store) error) (err error) {
+func (c *Config) withState(ctx context.Context, look func(*stateStore) error) (err error) {
 	conn, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, conn)) }()
-	s := &store{cfg: *c, conn: conn, texts: make(map[string]string)}
+	s := &stateStore{cfg: *c, conn: conn, texts: make(map[string]string)}
 	switch err := s.findTables(ctx); {
 	case errors.Is(err, source.ErrStop):
 		s = nil

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A tableSnapshot is the state of the tables at the position where a new slot begins. It is a read-only transaction on a
@@ -89,7 +89,7 @@ func (c *Config) dropSlot(ctx context.Context, conn *pgconn.PgConn, server *serv
 		return err
 	}
 	var o slotOwner
-	if err := c.withState(ctx, func(s *store) (err error) {
+	if err := c.withState(ctx, func(s *stateStore) (err error) {
 		o, err = c.slotOwner(ctx, s, slot, server.database)
 		return err
 	}); err != nil {
@@ -209,7 +209,7 @@ func (c *Config) pendingRows(t *tableInfo, known source.Known) (where, cure stri
 	if where := t.pendingCondition("t"); where != "" {
 		return where, ""
 	}
-	sweep, cure := sqlstore.Unmarked(&t.Table, c.Start, known)
+	sweep, cure := store.Unmarked(&t.Table, c.Start, known)
 	if !sweep {
 		return "", ""
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // Pending implements source.Snapshot. Tables come in their configured order. The rows of one are ordered by the time
@@ -16,7 +16,7 @@ import (
 // created_at; those of one transaction as it wrote them; transactions of which nothing else is known in the order in which they began to
 // write.
 func (s *tableSnapshot) Pending(ctx context.Context, log uint32, emit source.Emit) error {
-	p := sqlstore.Sweep{Log: log, Emit: emit}
+	p := store.Sweep{Log: log, Emit: emit}
 	var commitTimes string
 	err := s.conn.QueryRow(ctx, "SELECT pg_catalog.clock_timestamp(), current_setting('track_commit_timestamp')").Scan(&p.Now, &commitTimes)
 	if err != nil {
@@ -59,7 +59,7 @@ func wrap(what string, err error) error {
 }
 
 // pendingOf emits the rows of one table, as they come from the server.
-func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, commitTimes bool, parked string, p *sqlstore.Sweep) error {
+func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, commitTimes bool, parked string, p *store.Sweep) error {
 	r := sw.rows
 	sinks, join := "NULL::text", ""
 	if parked != "" {

@@ -62,7 +62,7 @@ func (c *Config) takeSlot(ctx context.Context, conn *pgconn.PgConn, server *serv
 
 // positioned tells whether the pipeline ever had a position.
 func (c *Config) positioned(ctx context.Context) (have bool, err error) {
-	err = c.withState(ctx, func(s *store) (err error) {
+	err = c.withState(ctx, func(s *stateStore) (err error) {
 		if s != nil {
 			have, err = (&checker{cfg: *c, conn: s.conn, state: s}).hasCheckpoint(ctx)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
@@ -35,7 +35,7 @@ type Report struct {
 	OpenRequests int               `json:"open_requests"`
 	Held         []checkpoint.Lane `json:"held"`
 	// Feedback is what of it failed within a day.
-	Feedback []sqlstore.FeedbackFailure `json:"feedback_failures,omitempty"`
+	Feedback []store.FeedbackFailure `json:"feedback_failures,omitempty"`
 }
 
 // A SlotReport is the slot's row of pg_replication_slots, and how far it is behind.
@@ -88,7 +88,7 @@ func (h *HolderReport) String() string {
 func (h *HolderReport) endSQL() string { return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID) }
 
 // A SinkReport counts what is parked for a sink.
-type SinkReport = sqlstore.SinkReport
+type SinkReport = store.SinkReport
 
 // Status reads the state of a pipeline.
 func Status(ctx context.Context, cfg Config) (report *Report, err error) {
@@ -120,14 +120,14 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	return r, nil
 }
 
-func (s *store) reportFeedback(ctx context.Context, r *Report) error {
+func (s *stateStore) reportFeedback(ctx context.Context, r *Report) error {
 	rows, err := s.conn.Query(ctx, s.q(`SELECT coalesce(selection->>'table', ''), coalesce(selection->>'outcome', ''), coalesce((result->>'failed')::int, 0), reason,
 			extract(epoch FROM now() - requested_at)::float8
 		FROM {request} WHERE pipeline = $1 AND verb = 'feedback' AND done_at > now() - interval '1 day' ORDER BY id`), s.cfg.Pipeline)
 	if err != nil {
 		return s.fault("read failures of feedback", err)
 	}
-	if r.Feedback, err = pgx.CollectRows(rows, pgx.RowToStructByPos[sqlstore.FeedbackFailure]); err != nil {
+	if r.Feedback, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.FeedbackFailure]); err != nil {
 		return s.fault("read failures of feedback", err)
 	}
 	return nil
@@ -135,7 +135,7 @@ func (s *store) reportFeedback(ctx context.Context, r *Report) error {
 
 const logEndSQL = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
 
-func (s *store) reportServer(ctx context.Context, r *Report) error {
+func (s *stateStore) reportServer(ctx context.Context, r *Report) error {
 	err := s.conn.QueryRow(ctx, "SELECT current_setting('server_version'), ("+logEndSQL+")::text").Scan(&r.Version, &r.End)
 	if err != nil {
 		return s.fault("read the server's state", err)
@@ -144,7 +144,7 @@ func (s *store) reportServer(ctx context.Context, r *Report) error {
 }
 
 // reportSlot reads the slot as JSON, since its columns differ by version.
-func (s *store) reportSlot(ctx context.Context, r *Report) error {
+func (s *stateStore) reportSlot(ctx context.Context, r *Report) error {
 	slot := &SlotReport{Name: s.cfg.Slot}
 	var row string
 	err := s.conn.QueryRow(ctx, `SELECT to_jsonb(s)::text, greatest(coalesce(pg_wal_lsn_diff(`+logEndSQL+`, s.confirmed_flush_lsn), 0), 0)::bigint,
@@ -178,7 +178,7 @@ func (s *store) reportSlot(ctx context.Context, r *Report) error {
 	return nil
 }
 
-func (s *store) reportCheckpoint(ctx context.Context, r *Report) error {
+func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report) error {
 	var row checkpointRow
 	c := &CheckpointReport{}
 	err := s.conn.QueryRow(ctx, s.q(`SELECT source_id, resume, settled_above::text, log, sweep_pending, unclean_starts, updated_at,
@@ -205,13 +205,13 @@ func (s *store) reportCheckpoint(ctx context.Context, r *Report) error {
 	return nil
 }
 
-func (s *store) reportHolder(ctx context.Context, r *Report) (err error) {
+func (s *stateStore) reportHolder(ctx context.Context, r *Report) (err error) {
 	r.Holder, err = s.holder(ctx)
 	return err
 }
 
 // lockedBy is the error for a lock that somebody else holds.
-func (s *store) lockedBy(ctx context.Context) error {
+func (s *stateStore) lockedBy(ctx context.Context) error {
 	h, err := s.holder(ctx)
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func (s *store) lockedBy(ctx context.Context) error {
 
 // holder finds who holds the lock; nil for nobody. A bigint key is split in two in pg_locks. The key is no secret, so it may be anybody: a relay of this
 // pipeline is known by its role, which nobody can borrow, and by its application_name.
-func (s *store) holder(ctx context.Context) (*HolderReport, error) {
+func (s *stateStore) holder(ctx context.Context) (*HolderReport, error) {
 	key := uint64(lockKey(s.cfg.Pipeline))
 	h := &HolderReport{}
 	var since *time.Time // not shown to a role that is neither the session's nor in pg_read_all_stats
@@ -266,13 +266,13 @@ WITH RECURSIVE lane AS (
 SELECT sink, message_group, state = 'dead' FROM lane`
 )
 
-func (s *store) reportSinks(ctx context.Context, r *Report) error {
+func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
 	force, err := s.inForce(ctx)
 	if err != nil {
 		return err
 	}
 	s.held = force.Held()
-	r.Held = sqlstore.SortedLanes(s.held)
+	r.Held = store.SortedLanes(s.held)
 	bySink := make(map[string]*SinkReport)
 	sink := func(name string) *SinkReport {
 		if bySink[name] == nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // lockKey is the key of the pipeline's advisory lock: the first 8 bytes of SHA-256 of "tailbox:" and the name, as a
@@ -46,9 +46,9 @@ const storeSettings = `SELECT set_config(name, value, false) FROM (VALUES
 	('tcp_user_timeout', '10000'), ('transaction_timeout', '0')) AS s (name, value)
 	WHERE name <> 'transaction_timeout' OR EXISTS (SELECT FROM pg_catalog.pg_settings p WHERE p.name = 'transaction_timeout')`
 
-// store implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
+// A stateStore implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
 // parked, requests.
-type store struct {
+type stateStore struct {
 	cfg  Config
 	conn *pgx.Conn
 	// encoding is the database's: what texts of ours can be written.
@@ -60,7 +60,7 @@ type store struct {
 	tables   tables
 
 	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
-	held  sqlstore.HeldLanes
+	held  store.HeldLanes
 	sinks map[string]bool
 	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
 	unclean, started bool
@@ -82,7 +82,7 @@ type store struct {
 	named bool
 	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
 	unfinished bool
-	finisher   sqlstore.Finisher
+	finisher   store.Finisher
 	feedback   feedback
 }
 
@@ -96,21 +96,21 @@ func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
 	return s, nil
 }
 
-func openStore(ctx context.Context, cfg Config) (*store, error) {
+func openStore(ctx context.Context, cfg Config) (*stateStore, error) {
 	conn, err := cfg.connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &store{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), held: make(sqlstore.HeldLanes),
+	s := &stateStore{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), held: make(store.HeldLanes),
 		sinks: make(map[string]bool)}
-	s.finisher = sqlstore.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
+	s.finisher = store.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, closeConn(ctx, conn))
 	}
 	return s, nil
 }
 
-func (s *store) open(ctx context.Context) error {
+func (s *stateStore) open(ctx context.Context) error {
 	if _, err := s.conn.Exec(ctx, storeSettings); err != nil {
 		return s.fault("set up the store's session", err)
 	}
@@ -151,7 +151,7 @@ func (s *store) open(ctx context.Context) error {
 }
 
 // findTables finds the schema of the relay's tables, and looks whether they are there.
-func (s *store) findTables(ctx context.Context) error {
+func (s *stateStore) findTables(ctx context.Context) error {
 	s.path = rolePathOf(s.conn.PgConn())
 	s.schema = cmp.Or(s.cfg.Schema, s.path.schema())
 	s.names = tableNames(s.schema)
@@ -168,7 +168,7 @@ func (s *store) findTables(ctx context.Context) error {
 }
 
 // current refuses tables of an earlier version, which lack columns that statements name.
-func (s *store) current(ctx context.Context) error {
+func (s *stateStore) current(ctx context.Context) error {
 	current, err := tablesCurrent(ctx, s.conn, s.names)
 	if err == nil && !current {
 		return fmt.Errorf("%w: schema %q: %w", source.ErrStop, s.schema, checkpoint.ErrOldTables)
@@ -177,7 +177,7 @@ func (s *store) current(ctx context.Context) error {
 }
 
 // q is a statement with the relay's tables named.
-func (s *store) q(sql string) string {
+func (s *stateStore) q(sql string) string {
 	text, ok := s.texts[sql]
 	if !ok {
 		text = s.names.expand(sql)
@@ -187,7 +187,7 @@ func (s *store) q(sql string) string {
 }
 
 // send runs a batch in one round trip, and calls the functions that its queries queued.
-func (s *store) send(ctx context.Context, b *pgx.Batch) error {
+func (s *stateStore) send(ctx context.Context, b *pgx.Batch) error {
 	if b.Len() == 0 {
 		return nil
 	}
@@ -195,7 +195,7 @@ func (s *store) send(ctx context.Context, b *pgx.Batch) error {
 }
 
 // inTx runs f in a transaction of the session.
-func (s *store) inTx(ctx context.Context, f func() error) error {
+func (s *stateStore) inTx(ctx context.Context, f func() error) error {
 	if _, err := s.conn.Exec(ctx, "BEGIN"); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (s *store) inTx(ctx context.Context, f func() error) error {
 }
 
 // rollback ends a failed transaction, so that the session can be used again. On a dead session there is nothing to end.
-func (s *store) rollback(ctx context.Context) error {
+func (s *stateStore) rollback(ctx context.Context) error {
 	if s.conn.IsClosed() {
 		return nil
 	}
@@ -218,7 +218,7 @@ func (s *store) rollback(ctx context.Context) error {
 }
 
 // Ping proves that the session lives, and with it the lock.
-func (s *store) Ping(ctx context.Context) (now time.Time, err error) {
+func (s *stateStore) Ping(ctx context.Context) (now time.Time, err error) {
 	if err := s.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
 		return time.Time{}, s.fault("ping", err)
 	}
@@ -228,7 +228,7 @@ func (s *store) Ping(ctx context.Context) (now time.Time, err error) {
 // Close ends the session, and with it the lock. An end by Close is a clean one: where nothing was settled, it takes the
 // count of Load back, and what Starting wrote down, or a later crash would be laid at that message's door. The lock is released by itself before, since the server ends a session only some time after its client
 // has left.
-func (s *store) Close(ctx context.Context) error {
+func (s *stateStore) Close(ctx context.Context) error {
 	var err error
 	if !s.conn.IsClosed() && s.conn.PgConn().TxStatus() == 'I' {
 		last, cancel := context.WithTimeout(ctx, source.CloseTime)
@@ -245,6 +245,6 @@ func (s *store) Close(ctx context.Context) error {
 }
 
 // fault says what was done when an error came up, and turns errors that only an operator can mend into source.ErrStop.
-func (s *store) fault(doing string, err error) error {
+func (s *stateStore) fault(doing string, err error) error {
 	return storeFault(doing, err)
 }

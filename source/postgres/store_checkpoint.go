@@ -7,7 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // saveCheckpoint writes a checkpoint, and with it that the start was a clean one. Unsigned numbers are stored in the bits
@@ -30,10 +30,10 @@ WHERE r.pipeline = $1 AND r.verb = 'accept-gap' AND r.done_at IS NULL AND r.id <
 	AND r.selection ->> 'from' = (SELECT c.resume FROM {checkpoint} c WHERE c.pipeline = $1)`
 
 // queueCheckpoint adds a checkpoint to a batch.
-func (s *store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
+func (s *stateStore) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
 	var above any
 	if len(c.SettledAbove) > 0 {
-		above = string(sqlstore.AppendRanges(nil, c.SettledAbove))
+		above = string(store.AppendRanges(nil, c.SettledAbove))
 	}
 	if c.Log != s.log && s.gap != 0 {
 		b.Queue(s.q(acceptGap), s.cfg.Pipeline, s.gap) // before the checkpoint that it compares with is replaced
@@ -46,7 +46,7 @@ func (s *store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
 }
 
 // saved notes what a committed checkpoint means for the session.
-func (s *store) saved(c *checkpoint.Checkpoint) {
+func (s *stateStore) saved(c *checkpoint.Checkpoint) {
 	if c.Log != s.log {
 		s.log, s.gap = c.Log, 0
 	}
@@ -54,10 +54,10 @@ func (s *store) saved(c *checkpoint.Checkpoint) {
 	s.settledOnce()
 }
 
-func (s *store) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
+func (s *stateStore) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
 
 // Save writes a checkpoint without outcomes.
-func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
+func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	b := &pgx.Batch{}
 	s.queueCheckpoint(b, c) // statements of one batch are one transaction
 	if err := s.send(ctx, b); err != nil {
@@ -68,7 +68,7 @@ func (s *store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 }
 
 // Starting records what a cautious start is about to decode.
-func (s *store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
+func (s *stateStore) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
 	_, err := s.conn.Exec(ctx, s.q(`UPDATE {checkpoint} SET started = nullif($2, ''), updated_at = now() WHERE pipeline = $1`),
 		s.cfg.Pipeline, suspect.String())
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *checkpointRow) checkpoint() (*checkpoint.Checkpoint, error) {
 	if r.resume == nil {
 		return nil, nil
 	}
-	above, err := sqlstore.ParseRanges(orEmpty(r.settledAbove))
+	above, err := store.ParseRanges(orEmpty(r.settledAbove))
 	if err != nil {
 		return nil, err
 	}

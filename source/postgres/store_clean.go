@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
-var _ checkpoint.Cleaner = (*store)(nil)
+var _ checkpoint.Cleaner = (*stateStore)(nil)
 
 // Clean removes delivered rows whose retention is over, in windows by id. What is old is judged by the row's own columns, in the
 // statement that removes it; a row that is locked is passed over until the next time.
-func (s *store) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
-	c := sqlstore.Cleaning{
-		Window: func(at *sqlstore.CleanCursor) ([]string, int, error) {
+func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
+	c := store.Cleaning{
+		Window: func(at *store.CleanCursor) ([]string, int, error) {
 			return s.cleanWindow(ctx, s.tables.byName[at.Table], at)
 		},
 		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.tables.byName[table], old) },
@@ -28,9 +28,9 @@ func (s *store) Clean(ctx context.Context, cursor string) (removed int, next str
 }
 
 // cleanWindow looks at the next rows, and returns the ids of those that are old. The cursor moves on.
-func (s *store) cleanWindow(ctx context.Context, t *table, at *sqlstore.CleanCursor) (old []string, seen int, err error) {
+func (s *stateStore) cleanWindow(ctx context.Context, t *table, at *store.CleanCursor) (old []string, seen int, err error) {
 	id := "t." + quoteIdent(t.Columns.ID)
-	where, args := id+" IS NOT NULL", []any{sqlstore.CleanWindow}
+	where, args := id+" IS NOT NULL", []any{store.CleanWindow}
 	if len(at.After) > 0 {
 		where, args = where+" AND "+id+t.id.above+"$2::text::"+t.types[t.Columns.ID], append(args, string(at.After))
 	}
@@ -74,7 +74,7 @@ func (t *table) ours(prefix string) string { return oursCondition(&t.Table, pref
 
 // removeOld removes rows of which nothing is parked. Nobody else parks or settles anything of this pipeline, so what was looked
 // at in the same transaction holds.
-func (s *store) removeOld(ctx context.Context, t *table, ids []string) (removed int, err error) {
+func (s *stateStore) removeOld(ctx context.Context, t *table, ids []string) (removed int, err error) {
 	param, err := t.id.array(ids)
 	if err != nil {
 		return 0, err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 const (
@@ -42,10 +42,10 @@ WHERE k.before < $4 / greatest(cardinality($2::text[]), 1) ORDER BY ` + order + 
 }
 
 // dueParked are the statements. What was never tried has an index of its own: it is found however many others are due before it.
-var dueParked = map[sqlstore.DuePart]string{
-	sqlstore.AllDue:  dueSelect("", "d.priority DESC, d.next_attempt_at", "p.priority DESC"),
-	sqlstore.Untried: dueSelect(" AND p.tries = 0", "d.priority DESC, d.next_attempt_at, d.position", "p.priority DESC"),
-	sqlstore.Tried:   dueSelect(" AND p.tries <> 0", "d.tried_at NULLS FIRST, d.next_attempt_at, d.position", "p.tried_at NULLS FIRST"),
+var dueParked = map[store.DuePart]string{
+	store.AllDue:  dueSelect("", "d.priority DESC, d.next_attempt_at", "p.priority DESC"),
+	store.Untried: dueSelect(" AND p.tries = 0", "d.priority DESC, d.next_attempt_at, d.position", "p.priority DESC"),
+	store.Tried:   dueSelect(" AND p.tries <> 0", "d.tried_at NULLS FIRST, d.next_attempt_at, d.position", "p.tried_at NULLS FIRST"),
 }
 
 // nextDue is when the next one is due, in seconds from now.
@@ -57,7 +57,7 @@ FROM unnest($2::text[]) AS s (sink) CROSS JOIN LATERAL (
 
 // Due returns the first deliveries of lanes that are due, and how long until the next one is. Where the limit (or 16 MiB of
 // payloads) cut the answer short, the next one is due at once: 1 ms.
-func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
+func (s *stateStore) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
 	if err := s.finish(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -72,7 +72,7 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) 
 		return nil, 0, nil
 	}
 	b.Queue(s.q(nextDue), s.cfg.Pipeline, sinks).QueryRow(func(r pgx.Row) error { return r.Scan(&next) })
-	ps, cut, err := sqlstore.Due(limit, probe, func(part sqlstore.DuePart, limit int) (found []checkpoint.Parked, cut bool, err error) {
+	ps, cut, err := store.Due(limit, probe, func(part store.DuePart, limit int) (found []checkpoint.Parked, cut bool, err error) {
 		b.Queue(s.q(dueParked[part]), s.cfg.Pipeline, sinks, limit, dueBytes, part.Window(tablesOf(&s.tables), limit)).Query(func(rows pgx.Rows) (err error) {
 			found, err = collectParked(rows)
 			return err
@@ -93,11 +93,11 @@ func (s *store) Due(ctx context.Context, sinks []string, limit int, probe bool) 
 	if next != nil {
 		wait = max(0, time.Duration(*next*float64(time.Second)))
 	}
-	return ps, sqlstore.NextLook(cut, again, wait), err
+	return ps, store.NextLook(cut, again, wait), err
 }
 
 // withParked are those of the sinks that have parked deliveries: whoever holds the lock knows.
-func (s *store) withParked(sinks []string) []string {
+func (s *stateStore) withParked(sinks []string) []string {
 	return slices.DeleteFunc(slices.Clone(sinks), func(name string) bool { return !s.sinks[name] })
 }
 
@@ -111,13 +111,13 @@ func payloadBySink(ps []checkpoint.Parked) map[string]int {
 }
 
 // settleUnfinished deals with the rows of messages.
-func (s *store) settleUnfinished(ctx context.Context, keys []sqlstore.MessageKey) error {
+func (s *stateStore) settleUnfinished(ctx context.Context, keys []store.MessageKey) error {
 	_, err := s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
 	return err
 }
 
 // finish tries again to deal with rows that were locked, or that the database refused to change, when their message was settled.
-func (s *store) finish(ctx context.Context) error {
+func (s *stateStore) finish(ctx context.Context) error {
 	if !s.unfinished || s.finisher.Rests() {
 		return nil
 	}
@@ -126,8 +126,8 @@ func (s *store) finish(ctx context.Context) error {
 	if err != nil {
 		return s.fault("look for unfinished messages", err)
 	}
-	var keys []sqlstore.MessageKey
-	var k sqlstore.MessageKey
+	var keys []store.MessageKey
+	var k store.MessageKey
 	if _, err := pgx.ForEachRow(rows, []any{&k.Table, &k.ID}, func() error {
 		keys = append(keys, k)
 		return nil
@@ -161,7 +161,7 @@ ORDER BY p.position, p.message_id`
 
 // Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an operator: a dead
 // one, one of its group at the sink ” or, where the lane is held, the first.
-func (s *store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
+func (s *stateStore) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
 	if lane.Group == "" || limit <= 0 {
 		return nil, false, nil
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // storeFault says what was done when err came up. Errors that come back however often the session is opened anew match
@@ -75,7 +75,7 @@ func refusal(err error) string {
 	case "08", "25", "28", "40", "53", "57", "58", "72", "XX": // connection, a standby, rollback, resources, shutdown, disk, internal
 		return ""
 	}
-	return sqlstore.Said(err, pe)
+	return store.Said(err, pe)
 }
 
 // lacksCharacter tells whether a text cannot be turned from one encoding into another.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // countStart reads the pipeline's row, makes it where there is none, and counts the start as unclean. With $5 the row keeps the slot
@@ -57,7 +57,7 @@ SELECT sink FROM aside a WHERE EXISTS (SELECT FROM {parked} p WHERE p.pipeline =
 ORDER BY 1`
 
 // Load reads the state, and counts the start as unclean until something is settled.
-func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
+func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	claim, err := s.claim(ctx)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.PausedSinks, out.HeldLanes = force.Sinks(), sqlstore.SortedLanes(s.held)
+	out.PausedSinks, out.HeldLanes = force.Sinks(), store.SortedLanes(s.held)
 	out.UncleanStarts, out.AcceptGap = row.unclean, s.gap != 0
 	s.unclean, s.uncleanBefore, s.log = true, row.unclean, uint32(row.log)
 	s.started = orEmpty(row.started) != ""
@@ -110,7 +110,7 @@ type claim struct {
 	keep              bool
 }
 
-func (s *store) claim(ctx context.Context) (claim, error) {
+func (s *stateStore) claim(ctx context.Context) (claim, error) {
 	if s.cfg.Poll {
 		// The slot of before is the pipeline's own as long as it is there.
 		slot, err := s.cfg.slot(ctx, s.conn.PgConn())
@@ -128,7 +128,7 @@ func (s *store) claim(ctx context.Context) (claim, error) {
 }
 
 // slotUser is another pipeline that uses the configured slot; "" for none.
-func (s *store) slotUser(ctx context.Context) (pipeline string, err error) {
+func (s *stateStore) slotUser(ctx context.Context) (pipeline string, err error) {
 	if err := s.conn.QueryRow(ctx, s.q(`SELECT coalesce(min(pipeline), '') FROM {checkpoint} WHERE pipeline <> $1 AND slot = $2`),
 		s.cfg.Pipeline, s.cfg.Slot).Scan(&pipeline); err != nil {
 		return "", s.fault("look who uses the slot", err)
@@ -136,12 +136,12 @@ func (s *store) slotUser(ctx context.Context) (pipeline string, err error) {
 	return pipeline, nil
 }
 
-func (s *store) slotUserCure(other string) string {
+func (s *stateStore) slotUserCure(other string) string {
 	return "choose another source.slot or, if that pipeline is gone for good, " + s.q("DELETE FROM {checkpoint} WHERE pipeline = ") + quoteLiteral(other)
 }
 
 // remember reads what the store keeps a copy of in memory.
-func (s *store) remember(ctx context.Context) error {
+func (s *stateStore) remember(ctx context.Context) error {
 	b := &pgx.Batch{}
 	b.Queue(s.q(parkedSinks), s.cfg.Pipeline).Query(func(rows pgx.Rows) error {
 		var sink string

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // pendingWindow is how many rows one statement looks at, so that the session is never busy for long.
@@ -29,13 +29,13 @@ type pendingCursor struct {
 //
 // The barrier is where the log ends after the list was read. It is written past, so that the server sends the log up to it even
 // when nothing else happens.
-func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
+func (s *stateStore) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
 	at, err := s.pendingStart(cursor)
 	if err != nil {
 		return nil, err
 	}
 	out := &checkpoint.PendingRows{}
-	if at, err = sqlstore.ListPending(ctx, at, limit, out, s.pendingUnlocked); err != nil {
+	if at, err = store.ListPending(ctx, at, limit, out, s.pendingUnlocked); err != nil {
 		return nil, err
 	}
 	if at != nil {
@@ -49,7 +49,7 @@ func (s *store) Pending(ctx context.Context, cursor string, limit int) (*checkpo
 }
 
 // barrier reads the log's end and flushes the log past it. Where the table is polled, it is the last number that was drawn.
-func (s *store) barrier(ctx context.Context, out *checkpoint.PendingRows) error {
+func (s *stateStore) barrier(ctx context.Context, out *checkpoint.PendingRows) error {
 	if s.cfg.Poll {
 		return s.pollBarrier(ctx, out)
 	}
@@ -69,7 +69,7 @@ func (s *store) barrier(ctx context.Context, out *checkpoint.PendingRows) error 
 }
 
 // pendingStart is where a cursor points to; nil where no table is left. A table that left the configuration is passed over.
-func (s *store) pendingStart(cursor string) (*pendingCursor, error) {
+func (s *stateStore) pendingStart(cursor string) (*pendingCursor, error) {
 	if cursor == "" {
 		return s.nextPending(""), nil
 	}
@@ -84,7 +84,7 @@ func (s *store) pendingStart(cursor string) (*pendingCursor, error) {
 }
 
 // nextPending is the beginning of the next table with rows that say whether they are pending; "" is before the first.
-func (s *store) nextPending(table string) *pendingCursor {
+func (s *stateStore) nextPending(table string) *pendingCursor {
 	found := table == ""
 	for _, t := range s.tables.order {
 		if found && t.OnDelivered != outbox.Keep {
@@ -121,7 +121,7 @@ const namelessMost = 1000
 
 // warnNameless tells of pending rows without an id. Such a row cannot be told from one that is parked under an id that was
 // made for it, so it is left to the operator: once it has an id, it is found as any other.
-func (s *store) warnNameless(ctx context.Context, t *table) error {
+func (s *stateStore) warnNameless(ctx context.Context, t *table) error {
 	nameless := t.nameless("t.")
 	if nameless == "" {
 		return nil
@@ -140,7 +140,7 @@ func (s *store) warnNameless(ctx context.Context, t *table) error {
 
 // pendingUnlocked is pendingWindow, which passes over a table that others have locked as a whole, by ALTER TABLE or VACUUM FULL: the next
 // comparison will do.
-func (s *store) pendingUnlocked(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+func (s *stateStore) pendingUnlocked(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
 	next, err := s.pendingWindow(ctx, at, limit, out)
 	if passingTrouble(err) {
 		s.cfg.logger().Warn("table is locked: it is compared with the log the next time", "table", at.Table, "error", err)
@@ -150,7 +150,7 @@ func (s *store) pendingUnlocked(ctx context.Context, at *pendingCursor, limit in
 }
 
 // pendingWindow looks at one window, and returns where the next one begins.
-func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+func (s *stateStore) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
 	t := s.tables.byName[at.Table]
 	if at.After == "" {
 		if err := s.warnNameless(ctx, t); err != nil {
@@ -193,7 +193,7 @@ func (s *store) pendingWindow(ctx context.Context, at *pendingCursor, limit int,
 	return next, nil
 }
 
-func (s *store) pendingArgs(at *pendingCursor) []any {
+func (s *stateStore) pendingArgs(at *pendingCursor) []any {
 	args := []any{s.cfg.Pipeline, at.Table, pendingWindow}
 	if at.After != "" {
 		args = append(args, at.After)
@@ -232,8 +232,8 @@ SELECT id, missing, reset, n FROM (
 
 // askForReset asks for the replay of dead deliveries whose rows say that they are pending again, unless such a request is
 // open already.
-func (s *store) askForReset(ctx context.Context, table string, ids []string) error {
-	selection, err := json.Marshal(sqlstore.ResetSelection(table, ids))
+func (s *stateStore) askForReset(ctx context.Context, table string, ids []string) error {
+	selection, err := json.Marshal(store.ResetSelection(table, ids))
 	if err != nil {
 		return fmt.Errorf("write selection: %w", err)
 	}
@@ -247,7 +247,7 @@ func (s *store) askForReset(ctx context.Context, table string, ids []string) err
 }
 
 // Fetch reads rows that are still pending, as messages at and after a position.
-func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
+func (s *stateStore) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
 	ids := make(map[string][]string)
 	for _, r := range rows {
 		ids[r.Table] = append(ids[r.Table], r.ID)
@@ -276,7 +276,7 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 	if len(ms) == 0 {
 		return nil, nil, nil
 	}
-	if err := sqlstore.PlaceFound(ms, at, now); err != nil {
+	if err := store.PlaceFound(ms, at, now); err != nil {
 		return nil, nil, err
 	}
 	if s.cfg.Poll {
@@ -288,7 +288,7 @@ func (s *store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.P
 }
 
 // parkedAt names for each message the sinks that have a delivery of it parked, dropped ones too. Nil where nothing is.
-func (s *store) parkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
+func (s *stateStore) parkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
 	tables, ids := make([]string, len(ms)), make([]string, len(ms))
 	for i, m := range ms {
 		tables[i], ids[i] = m.Table, m.ID

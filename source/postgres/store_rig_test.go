@@ -18,7 +18,7 @@ import (
 type storeRig struct {
 	*rig
 	ctx context.Context
-	st  *store
+	st  *stateStore
 }
 
 // newStoreRig makes the tables of the shapes, and opens and loads a store. Each table is of a shape of ours; change may

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sqlstore"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A table is an outbox table as the database has it.
@@ -31,7 +31,7 @@ type table struct {
 	// required columns cannot be NULL.
 	required map[string]bool
 	// view is what its columns and configuration let the relay do with its rows.
-	view sqlstore.TableView
+	view store.TableView
 	// pendingIndex: an index leads to pending rows without reading the others.
 	pendingIndex bool
 }
@@ -270,7 +270,7 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 	} else if len(faults) > 0 {
 		return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))
 	}
-	t.view = sqlstore.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.col(t.Columns.Status) != "",
+	t.view = store.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.col(t.Columns.Status) != "",
 		View: hasView(&t.Table), Viewable: t.viewable(), Updatable: t.updatable(), Receipts: conf.Columns.Receipt != ""}
 	if base := t.types[conf.Columns.Receipt]; t.view.Receipts && base != "text" && !strings.HasPrefix(base, "character") {
 		return nil, fmt.Errorf("%w: table %s has no column %q of type text for receipts: ALTER TABLE %s ADD COLUMN %s text, or correct columns.receipt",

@@ -55,7 +55,7 @@ func Uninstall(ctx context.Context, cfg Config, force bool) (dropped, left []str
 		if err != nil {
 			return nil, nil, err
 		}
-		s = &store{cfg: cfg, conn: conn}
+		s = &stateStore{cfg: cfg, conn: conn}
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
 	if err := cfg.onePlace(ctx, s.conn); err != nil {
@@ -86,7 +86,7 @@ func Uninstall(ctx context.Context, cfg Config, force bool) (dropped, left []str
 	return s.uninstall(ctx)
 }
 
-func (s *store) uninstall(ctx context.Context) (dropped, left []string, err error) {
+func (s *stateStore) uninstall(ctx context.Context) (dropped, left []string, err error) {
 	slot, publication, left, err := s.owned(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +128,7 @@ func (s *store) uninstall(ctx context.Context) (dropped, left []string, err erro
 }
 
 // dropTables drops the relay's tables or, where other pipelines use them, this one's rows; "" where there are none.
-func (s *store) dropTables(ctx context.Context) (what string, err error) {
+func (s *stateStore) dropTables(ctx context.Context) (what string, err error) {
 	if s.schema == "" {
 		return "", nil
 	}
@@ -150,7 +150,7 @@ func (s *store) dropTables(ctx context.Context) (what string, err error) {
 }
 
 // owned tells whether slot and publication are there and the pipeline's own, and names those that are left because they are not.
-func (s *store) owned(ctx context.Context) (slot, publication bool, left []string, err error) {
+func (s *stateStore) owned(ctx context.Context) (slot, publication bool, left []string, err error) {
 	there, err := s.cfg.slot(ctx, s.conn.PgConn())
 	if err != nil {
 		return false, false, nil, err
@@ -184,7 +184,7 @@ const ownPublication = "was made by this pipeline"
 func publicationMark(cfg Config) string { return "tailbox: pipeline " + cfg.Pipeline }
 
 // publicationMaker says why the publication is the pipeline's own (ownPublication), or is not; "" where there is none.
-func (s *store) publicationMaker(ctx context.Context) (string, error) {
+func (s *stateStore) publicationMaker(ctx context.Context) (string, error) {
 	var mark string
 	err := s.conn.QueryRow(ctx, "SELECT coalesce(obj_description(oid, 'pg_publication'), '') FROM pg_publication WHERE pubname = $1", s.cfg.Publication).Scan(&mark)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// completeBytes bounds what Complete reads into memory.
+const completeBytes = 16 << 20
+
+// LockedFor is how long a table that was locked as a whole (LOCK TABLES, ALTER TABLE) is left alone before it is tried again: each try
+// holds up all the rest.
+const LockedFor = 3 * time.Second
+
+// ErrTableLocked: a row's table is locked as a whole.
+var ErrTableLocked = errors.New("the table is locked")
+
+// atOnce is when Due is to be asked again where its answer was cut short.
+const atOnce = time.Millisecond
+
+// A RowReader reads a row of a user's table as a message: none where the row or the table is gone, ErrTableLocked where the table is
+// locked as a whole.
+type RowReader func(ctx context.Context, table, id string) ([]*outbox.Message, error)
+
+// Complete reads the messages that are not all copied again from the user's table. What the table says now decides whether they can be
+// delivered: max_message may have been raised, a column mended. Group and position stay. Once more than 16 MiB were read, further ones are
+// left out, as are those of a table that is locked, and, where ps is a part of a lane, all that follows: again, above 0, says so, and when
+// to ask for them. It works in place.
+func Complete(ctx context.Context, ps []checkpoint.Parked, lane bool, read RowReader) (out []checkpoint.Parked, again time.Duration, err error) {
+	c := completion{read: read, locked: make(map[string]bool)}
+	out = ps[:0]
+	for _, p := range ps {
+		wait, err := c.complete(ctx, &p)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case wait == 0:
+			out = append(out, p)
+			continue
+		case again == 0 || wait < again:
+			again = wait
+		}
+		if lane {
+			break
+		}
+	}
+	return out, again, nil
+}
+
+// A completion is one call of Complete.
+type completion struct {
+	read   RowReader
+	bytes  int
+	locked map[string]bool
+}
+
+// complete completes a delivery. Above 0, it is to be left out, and asked for again after so long.
+func (c *completion) complete(ctx context.Context, p *checkpoint.Parked) (again time.Duration, err error) {
+	id, table := TableID(p), p.Message.Table
+	switch {
+	case !p.InTable || outbox.IsStandInID(id):
+		return 0, nil
+	case c.bytes > completeBytes:
+		return atOnce, nil
+	case c.locked[table]:
+		return LockedFor, nil
+	}
+	found, err := c.read(ctx, table, id)
+	if errors.Is(err, ErrTableLocked) {
+		c.locked[table] = true
+		return LockedFor, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var fresh *outbox.Message
+	if len(found) > 0 {
+		fresh = found[0]
+		c.bytes += fresh.Bytes()
+	}
+	CompleteFrom(p, fresh)
+	return 0, nil
+}
+
+// NextLook is when Due is to be asked again: at once where its answer was cut short, else when what Complete has left out may be there, or
+// when the next delivery is due (next; below 0 = none is). 0 = nothing is scheduled.
+func NextLook(cut bool, again, next time.Duration) time.Duration {
+	switch {
+	case cut:
+		return atOnce
+	case again > 0 && (next < 0 || again < next):
+		return again
+	case next < 0:
+		return 0
+	}
+	return max(next, atOnce)
+}

@@ -1,0 +1,492 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Feedbacks are what the tables of a pipeline have to tell business rows, by the qualified name of the table. It is nil where
+// none has anything to tell, and then costs nothing.
+type Feedbacks map[string]map[string]*source.Feedback
+
+// CompileFeedback reads the statements of tables. The error matches source.ErrStop; the configuration refuses such statements
+// before it comes to that.
+func CompileFeedback(tables []*outbox.Table, parse func(kind, text string) (*source.Feedback, error)) (Feedbacks, error) {
+	var fs Feedbacks
+	for _, t := range tables {
+		for kind, text := range t.Feedback {
+			f, err := parse(kind, text)
+			if err != nil {
+				return nil, fmt.Errorf("%w: feedback %s of table %s %w", source.ErrStop, kind, t, err)
+			}
+			if fs == nil {
+				fs = make(Feedbacks)
+			}
+			if fs[t.String()] == nil {
+				fs[t.String()] = make(map[string]*source.Feedback)
+			}
+			fs[t.String()][kind] = f
+		}
+	}
+	return fs, nil
+}
+
+// A Told is a statement with the outcome that it is about.
+type Told struct {
+	*source.Feedback
+	Outcome source.Outcome
+	// Unchanged: the statement was carried out, and changed no row.
+	Unchanged bool
+
+	tries int // that met others
+}
+
+// ErrUnchanged counts statements that were carried out and changed no row: the business row is not there, or they name another one.
+var ErrUnchanged = errors.New("the statement changed no row")
+
+// Tell finds out what a settlement has to tell: about deliveries that it parks, about those whose attempt failed, and about
+// messages that are delivered with it. messages are those of which something is, or was, parked, after it is known what happens to
+// their rows; superseded are deliveries that became dead because newer ones were parked. read reads parked deliveries that the
+// settlement does not hold.
+func (fs Feedbacks) Tell(ctx context.Context, in *checkpoint.Settlement, messages []*Message, skipped map[int]bool, superseded []checkpoint.Key,
+	read func(context.Context, []checkpoint.Key) ([]checkpoint.Parked, error),
+) ([]Told, error) {
+	if fs == nil {
+		return nil, nil
+	}
+	t := &teller{fs: fs, unread: make(map[checkpoint.Key]string)}
+	t.parks(in.Park)
+	t.changes(in.Changes, messages)
+	for i := range in.Rows {
+		if r := &in.Rows[i]; !r.Parked && !skipped[i] && r.Message != nil {
+			t.add(outbox.OutcomeDelivered, r.Table, source.Outcome{Message: r.Message, RowID: r.ID, Receipt: r.Receipt})
+		}
+	}
+	t.messages(in, messages, skipped)
+	for _, key := range superseded {
+		if fs[key.Table][outbox.OutcomeDead] != nil {
+			t.unread[key] = outbox.OutcomeDead
+		}
+	}
+	if len(t.unread) == 0 {
+		return t.inOrder(), nil
+	}
+	keys := make([]checkpoint.Key, 0, len(t.unread))
+	for key := range t.unread {
+		keys = append(keys, key)
+	}
+	found, err := read(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		t.parked(t.unread[found[i].Key()], &found[i])
+	}
+	return t.inOrder(), nil
+}
+
+// teller gathers what there is to tell.
+type teller struct {
+	fs   Feedbacks
+	told []Told
+	// unread are deliveries whose message only the table of parked deliveries has, with the outcome to tell.
+	unread map[checkpoint.Key]string
+}
+
+// inOrder is what there is to tell in the order of the messages: the last word about a business row is that of the last one.
+func (t *teller) inOrder() []Told {
+	slices.SortStableFunc(t.told, func(a, b Told) int { return a.Outcome.Message.Position.Compare(b.Outcome.Message.Position) })
+	return t.told
+}
+
+func (t *teller) add(kind, table string, o source.Outcome) {
+	if f := t.fs[table][kind]; f != nil {
+		o.Kind = kind
+		t.told = append(t.told, Told{Feedback: f, Outcome: o})
+	}
+}
+
+// parked adds what there is to tell about a parked delivery.
+func (t *teller) parked(kind string, p *checkpoint.Parked) {
+	o := source.Outcome{Message: p.Message, RowID: p.RowID()}
+	if kind != outbox.OutcomeDelivered {
+		o.Sink, o.Attempt, o.Error, o.Class = p.Sink, p.Attempts, ErrorText(p.LastError), p.ErrorClass
+	}
+	t.add(kind, p.Message.Table, o)
+}
+
+// outcomeOf is what the state of a delivery is called; "" for one that is no outcome of an attempt.
+func outcomeOf(state checkpoint.State) string {
+	switch state {
+	case checkpoint.StateRetrying:
+		return outbox.OutcomeRetrying
+	case checkpoint.StateDead:
+		return outbox.OutcomeDead
+	}
+	return ""
+}
+
+func (t *teller) parks(parks []checkpoint.Parked) {
+	for i := range parks {
+		t.parked(outcomeOf(parks[i].State), &parks[i])
+	}
+}
+
+// changes adds failed attempts, but for those of deliveries that are over: an operator dropped them meanwhile.
+func (t *teller) changes(changes []checkpoint.Change, messages []*Message) {
+	of := make(map[MessageKey]*Message, len(messages))
+	for _, m := range messages {
+		of[m.Key] = m
+	}
+	for _, c := range LastChanges(changes) {
+		if c.Message == nil || c.Delivered {
+			continue
+		}
+		at := func(v ParkedView) bool { return v.Sink == c.Key.Sink }
+		if m := of[KeyOfMessage(c.Key)]; m != nil && !slices.ContainsFunc(m.Live, at) {
+			continue
+		}
+		t.add(outcomeOf(c.State), c.Key.Table, source.Outcome{Message: c.Message, RowID: c.Key.ID, Sink: c.Key.Sink, Attempt: c.Attempts,
+			Error: ErrorText(c.LastError), Class: c.ErrorClass})
+	}
+}
+
+// messages adds those that are delivered: nothing of them is parked any more, and nobody gave a delivery of theirs up.
+func (t *teller) messages(in *checkpoint.Settlement, messages []*Message, skipped map[int]bool) {
+	for _, m := range messages {
+		if t.fs[m.Key.Table][outbox.OutcomeDelivered] == nil || !m.DeliveredNow(skipped) {
+			continue
+		}
+		o := source.Outcome{RowID: m.Key.ID, Receipt: m.Receipt}
+		if m.Row >= 0 {
+			o.Message = in.Rows[m.Row].Message
+		}
+		for i := range in.Changes {
+			if c := &in.Changes[i]; o.Message == nil && c.Delivered && KeyOfMessage(c.Key) == m.Key {
+				o.Message = c.Message
+			}
+		}
+		switch {
+		case o.Message != nil:
+			t.add(outbox.OutcomeDelivered, m.Key.Table, o)
+		case len(m.Over) > 0: // of a settlement before, when its row was locked
+			t.unread[checkpoint.Key{Sink: m.Over[0].Sink, Table: m.Key.Table, ID: m.Key.ID}] = outbox.OutcomeDelivered
+		}
+	}
+}
+
+// DeliveredNow tells whether this settlement delivers the message as a whole.
+func (m *Message) DeliveredNow(skipped map[int]bool) bool {
+	return m.Complete() && !(m.Row >= 0 && skipped[m.Row]) && !m.Locked && len(m.Live) == 0 &&
+		!slices.ContainsFunc(m.Over, func(v ParkedView) bool { return v.State == checkpoint.StateDropped })
+}
+
+const (
+	// FeedbackChunk statements run under one savepoint.
+	FeedbackChunk = 100
+	// FeedbackTime is what the feedback of a settlement may take where there is trouble with it: settling has to go on.
+	FeedbackTime = 3 * time.Second
+	// feedbackFaults statements of a settlement may fail before the others are not tried any more.
+	feedbackFaults = 10
+	// feedbackTries is how often a statement is tried that meets locks of others.
+	feedbackTries = 3
+	// reportEvery is how often failures are logged and written down.
+	reportEvery = 10 * time.Second
+)
+
+// A FeedbackRun carries statements out under savepoints, so that those that fail leave no trace, and the others are done.
+type FeedbackRun struct {
+	// Chunk runs statements under one savepoint, which it leaves rolled back where it fails: then failed is the index of the statement
+	// that did, -1 where that is not known. An error means that the transaction as a whole is over.
+	Chunk func(ctx context.Context, chunk []Told) (failed int, why error, err error)
+	// Hopeless tells whether a statement fails for whatever message, Passing whether it failed because of others that had locked
+	// something.
+	Hopeless, Passing func(why error) bool
+	Report            *FeedbackReport
+}
+
+var errFeedbackTime = fmt.Errorf("not tried: other feedback of the settlement took %v, or failed %d times", FeedbackTime, feedbackFaults)
+
+// Tell carries out what a settlement has to tell, unless a transaction failed before with that: unfed is why. It says whether
+// statements were tried.
+func (r *FeedbackRun) Tell(ctx context.Context, unfed error, what func() ([]Told, error)) (tried bool, err error) {
+	r.Report.Begin()
+	told, err := what()
+	if err != nil || len(told) == 0 {
+		return false, err
+	}
+	if unfed != nil {
+		r.Report.GiveUp(told, unfed)
+		return false, nil
+	}
+	return true, r.do(ctx, told)
+}
+
+func (r *FeedbackRun) do(ctx context.Context, all []Told) error {
+	until, faults, trouble := time.Now().Add(FeedbackTime), 0, false
+	var queue [][]Told
+	for chunk := range slices.Chunk(all, FeedbackChunk) {
+		queue = append(queue, chunk)
+	}
+	for len(queue) > 0 {
+		chunk := queue[0]
+		queue = queue[1:]
+		if faults >= feedbackFaults || trouble && time.Now().After(until) {
+			r.Report.Failed(chunk, errFeedbackTime)
+			continue
+		}
+		failed, why, err := r.Chunk(ctx, chunk)
+		switch {
+		case err != nil:
+			return err
+		case why == nil:
+			r.Report.Done(chunk)
+			continue
+		case failed < 0 && len(chunk) > 1:
+			queue = append([][]Told{chunk[:len(chunk)/2], chunk[len(chunk)/2:]}, queue...)
+			continue
+		}
+		trouble = true
+		failed = max(failed, 0)
+		guilty := chunk[failed]
+		rest := slices.Delete(slices.Clone(chunk), failed, failed+1)
+		if guilty.tries++; r.Passing(why) && guilty.tries < feedbackTries {
+			queue = postpone(guilty, rest, queue)
+			continue
+		}
+		faults++
+		hopeless := r.Hopeless(why)
+		why = withoutValues(why, guilty)
+		r.Report.Failed([]Told{guilty}, why)
+		if hopeless {
+			same := func(t Told) bool { return t.Feedback == guilty.Feedback }
+			for _, chunk := range append([][]Told{rest}, queue...) {
+				for i := range chunk {
+					if same(chunk[i]) {
+						r.Report.Failed(chunk[i:i+1], why)
+					}
+				}
+			}
+			rest = slices.DeleteFunc(rest, same)
+			for i := range queue {
+				queue[i] = slices.DeleteFunc(slices.Clone(queue[i]), same)
+			}
+			queue = slices.DeleteFunc(queue, func(chunk []Told) bool { return len(chunk) == 0 })
+		}
+		if len(rest) > 0 {
+			queue = append([][]Told{rest}, queue...)
+		}
+	}
+	return nil
+}
+
+// postpone puts a statement that met a lock behind all others, and with it those of its group that come after it, for
+// the last word is theirs. Rest is its chunk without it.
+func postpone(guilty Told, rest []Told, queue [][]Told) [][]Told {
+	again := []Told{guilty}
+	group, at := guilty.Outcome.Message.Group, guilty.Outcome.Message.Position
+	var others [][]Told
+	for _, chunk := range append([][]Told{rest}, queue...) {
+		var left []Told
+		for _, t := range chunk {
+			if m := t.Outcome.Message; group != "" && m.Group == group && m.Position.Compare(at) > 0 {
+				again = append(again, t)
+			} else {
+				left = append(left, t)
+			}
+		}
+		if len(left) > 0 {
+			others = append(others, left)
+		}
+	}
+	return append(others, slices.Collect(slices.Chunk(again, FeedbackChunk))...)
+}
+
+// A FeedbackReport counts what became of feedback, and tells it once the settlement is durable.
+type FeedbackReport struct {
+	// Counted, if not nil, is told of n statements about a table's outcome; why is nil for those that were done, and ErrUnchanged for
+	// those that changed no row.
+	Counted func(table, outcome string, n int, why error)
+	Logger  *slog.Logger
+
+	counts map[fedKey]*fed
+	order  []fedKey
+	logged map[fedKey]time.Time
+	since  map[fedKey]int // failures since they were logged
+	// missed are the statements that changed no row.
+	missed map[fedKey]*missed
+}
+
+type fedKey struct{ table, outcome string }
+
+// fed is what became of statements about one table's outcome in one attempt.
+type fed struct {
+	done, unchanged, failed int
+	why                     error
+	ids, unchangedIDs       []string
+}
+
+// missed counts statements that changed no row, since that was logged last.
+type missed struct {
+	n      int
+	logged time.Time
+}
+
+const idsLogged = 10
+
+func (r *FeedbackReport) of(t *Told) *fed {
+	key := fedKey{t.Outcome.Message.Table, t.Kind}
+	f := r.counts[key]
+	if f == nil {
+		if r.counts == nil {
+			r.counts = make(map[fedKey]*fed)
+		}
+		f = &fed{}
+		r.counts[key] = f
+		r.order = append(r.order, key)
+	}
+	return f
+}
+
+// Done notes statements that were carried out.
+func (r *FeedbackReport) Done(ts []Told) {
+	for i := range ts {
+		f := r.of(&ts[i])
+		if !ts[i].Unchanged {
+			f.done++
+			continue
+		}
+		f.unchanged++
+		if len(f.unchangedIDs) < idsLogged && ts[i].Outcome.RowID != "" {
+			f.unchangedIDs = append(f.unchangedIDs, outbox.Shorten(ts[i].Outcome.RowID))
+		}
+	}
+}
+
+// Failed notes statements that were not, and why, without what their messages hold.
+func (r *FeedbackReport) Failed(ts []Told, why error) {
+	why = withoutValues(why, ts...)
+	for i := range ts {
+		f := r.of(&ts[i])
+		f.failed++
+		if f.why == nil || f.why == errFeedbackTime {
+			f.why = why
+		}
+		if len(f.ids) < idsLogged {
+			f.ids = append(f.ids, outbox.Shorten(ts[i].Outcome.RowID))
+		}
+	}
+}
+
+// GiveUp notes that nothing of it was done, because the settlement would have failed with it.
+func (r *FeedbackReport) GiveUp(all []Told, why error) {
+	r.Begin()
+	r.Failed(all, why)
+}
+
+// Begin forgets what an attempt did that came to nothing.
+func (r *FeedbackReport) Begin() {
+	clear(r.counts)
+	r.order = r.order[:0]
+}
+
+// A FeedbackFailure is what is written down about feedback that failed.
+type FeedbackFailure struct {
+	Table   string `json:"table"`
+	Outcome string `json:"outcome"`
+	Failed  int    `json:"failed"` // since it was written down before
+	Error   string `json:"error"`
+	// AgeSeconds is how long ago that was, where it is read again.
+	AgeSeconds float64 `json:"age_seconds"`
+}
+
+// Selection is the place of a failure among the requests of a pipeline: one by table and outcome.
+func (f *FeedbackFailure) Selection() string {
+	b := AppendJSONText([]byte(`{"outcome":`), f.Outcome)
+	b = AppendJSONText(append(b, `,"table":`...), f.Table)
+	return string(append(b, '}'))
+}
+
+// Result is the rest of it.
+func (f *FeedbackFailure) Result() string { return fmt.Sprintf(`{"failed":%d}`, f.Failed) }
+
+// Failures are those that are due to be written down, in the same transaction: not all, but often enough for an operator.
+func (r *FeedbackReport) Failures() []FeedbackFailure {
+	var out []FeedbackFailure
+	for _, key := range r.order {
+		f := r.counts[key]
+		if f.failed == 0 || time.Since(r.logged[key]) < reportEvery {
+			continue
+		}
+		out = append(out, FeedbackFailure{Table: key.table, Outcome: key.outcome, Failed: f.failed + r.since[key],
+			Error: ErrorText(f.why.Error())})
+	}
+	return out
+}
+
+// Settled tells observers: the settlement is durable. On a nil report, that of a store without feedback, it does nothing.
+func (r *FeedbackReport) Settled() {
+	if r == nil || len(r.order) == 0 {
+		return
+	}
+	for _, key := range r.order {
+		f := r.counts[key]
+		if r.Counted != nil && f.done > 0 {
+			r.Counted(key.table, key.outcome, f.done, nil)
+		}
+		r.miss(key, f)
+		if f.failed == 0 {
+			continue
+		}
+		if r.Counted != nil {
+			r.Counted(key.table, key.outcome, f.failed, f.why)
+		}
+		if r.logged == nil {
+			r.logged, r.since = make(map[fedKey]time.Time), make(map[fedKey]int)
+		}
+		r.since[key] += f.failed
+		if time.Since(r.logged[key]) < reportEvery {
+			continue
+		}
+		if r.Logger != nil {
+			r.Logger.Warn("feedback failed: its messages are settled without it", "table", key.table, "outcome", key.outcome, "failed", r.since[key],
+				"ids", strings.Join(f.ids, " "), "error", ErrorText(f.why.Error()))
+		}
+		r.logged[key], r.since[key] = time.Now(), 0
+	}
+	r.Begin()
+}
+
+// miss counts and logs statements that changed no row.
+func (r *FeedbackReport) miss(key fedKey, f *fed) {
+	if f.unchanged == 0 {
+		return
+	}
+	if r.Counted != nil {
+		r.Counted(key.table, key.outcome, f.unchanged, ErrUnchanged)
+	}
+	if r.missed == nil {
+		r.missed = make(map[fedKey]*missed)
+	}
+	m := r.missed[key]
+	if m == nil {
+		m = &missed{}
+		r.missed[key] = m
+	}
+	m.n += f.unchanged
+	if r.Logger == nil || time.Since(m.logged) < reportEvery {
+		return
+	}
+	r.Logger.Info("feedback changed no row: look whether its statement finds the business row", "table", key.table, "outcome", key.outcome,
+		"unchanged", m.n, "ids", strings.Join(f.unchangedIDs, " "))
+	m.n, m.logged = 0, time.Now()
+}

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// logged are the parameters of feedback that the log may hold anyway.
+var logged = []string{"id", "type", "group", "topic", "table", "position", "outcome", "sink", "attempt", "class"}
+
+var quotedValue = regexp.MustCompile(`"[^"]*"|'[^']*'`)
+
+const (
+	concealed = "…"
+	// telling is the shortest part of a value that is concealed: a shorter one would be found in many words.
+	telling = 3
+)
+
+// withoutValues is an error without what statements' parameters hold of messages: servers quote values that they refuse, also the beginning of one, and
+// errors are logged.
+func withoutValues(why error, ts ...Told) error {
+	text := why.Error()
+	for i := range ts {
+		t := &ts[i]
+		if t.Feedback == nil {
+			continue
+		}
+		statement := strings.Join(t.Texts, "")
+		for _, p := range t.Params {
+			value, null := p.Value(&t.Outcome)
+			if null || value == "" || !p.Column && slices.Contains(logged, p.Name) {
+				continue
+			}
+			if len(value) >= telling && !strings.Contains(statement, value) { // it may hold a quote, or stand without
+				text = strings.ReplaceAll(text, value, concealed)
+			}
+			text = quotedValue.ReplaceAllStringFunc(text, func(quoted string) string {
+				part := strings.TrimSuffix(quoted[1:len(quoted)-1], "...")
+				if strings.Contains(statement, part) || part != value && (len(part) < telling || !strings.Contains(value, part)) {
+					return quoted
+				}
+				return quoted[:1] + concealed + quoted[:1]
+			})
+		}
+	}
+	if text == why.Error() {
+		return why
+	}
+	return errors.New(text)
+}

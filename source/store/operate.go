@@ -1,0 +1,200 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Execute carries out the open requests up to an id with a store that holds the lock. Requests to accept a gap are left for the
+// next start.
+func Execute(ctx context.Context, s checkpoint.Store, upTo int64) error {
+	for {
+		requests, err := s.Requests(ctx)
+		if err != nil {
+			return err
+		}
+		progress := false
+		for i := range requests {
+			r := &requests[i]
+			if r.ID > upTo || r.Verb == checkpoint.VerbAcceptGap {
+				continue
+			}
+			progress = true
+			if err := carryOut(ctx, s, r); err != nil {
+				return fmt.Errorf("carry out request %d: %w", r.ID, err)
+			}
+		}
+		if !progress {
+			return nil
+		}
+	}
+}
+
+// carryOut does all parts of a request. With the lock held here no lane has a run in flight.
+func carryOut(ctx context.Context, s checkpoint.Store, r *checkpoint.Request) error {
+	for {
+		lanes, err := s.Lanes(ctx, r, RequestChunk)
+		if err != nil {
+			return err
+		}
+		applied, err := s.Apply(ctx, r, lanes)
+		if err != nil || applied.Done {
+			return err
+		}
+	}
+}
+
+const waitPoll = 100 * time.Millisecond
+
+// Wait waits until a request is done: by the relay that runs or, where none does, by execute, which fails with checkpoint.ErrLocked
+// where one does. A request to accept a gap is left to the next start where no relay runs: the result is nil then.
+func Wait(ctx context.Context, id int64, read func(context.Context) (result *RequestResult, done bool, err error),
+	execute func(context.Context) error,
+) (*RequestResult, error) {
+	tick := time.NewTicker(waitPoll)
+	defer tick.Stop()
+	for turn := 0; ; turn++ {
+		result, done, err := read(ctx)
+		if err != nil || done {
+			return result, err
+		}
+		if turn%10 == 0 {
+			switch err := execute(ctx); {
+			case errors.Is(err, checkpoint.ErrLocked):
+			case err != nil:
+				return nil, err
+			default:
+				result, done, err := read(ctx)
+				if err != nil || done {
+					return result, err
+				}
+				return nil, nil // accept-gap
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for request %d: %w: the relay carries it out all the same, unless it is deleted from tailbox_request before",
+				id, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// gapTries bounds how often a checkpoint that moves meanwhile is looked at again.
+const gapTries = 5
+
+// ErrNoCheckpoint is FindGap's where no position was ever taken.
+var ErrNoCheckpoint = errors.New("there is no checkpoint yet, so nothing can be missing: run tailbox init")
+
+// FindGap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
+// where it goes on from the checkpoint, which saved reads. It changes nothing. Without a checkpoint it is an error: there is
+// nothing to accept.
+func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Checkpoint, error),
+	examine func(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error),
+) (gap *Gap, err error) {
+	c, err := saved(ctx)
+	for range gapTries {
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			return nil, ErrNoCheckpoint
+		}
+		found, err := examine(ctx, c.SourceID, c.Resume)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("examine the log: %w", err)
+		case found.Lost != "":
+			gap = &Gap{From: c.Resume, Why: found.Lost}
+		case c.SweepPending:
+			gap = &Gap{From: c.Resume, Why: "pending rows have not been swept to the end", Unswept: true}
+		default:
+			return nil, nil
+		}
+		// A relay that runs moves both, and what was read first looks lost.
+		again, err := saved(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if again != nil && again.Resume == c.Resume {
+			return gap, nil
+		}
+		c = again
+	}
+	return nil, nil // a checkpoint that moves all the time has no gap behind it
+}
+
+// JudgeGap adds to a gap the tables of which nothing tells what was delivered: those for which a start that has lost its position would
+// have a cure. look finds it, as that start does. Of a table that is not there Check tells.
+func JudgeGap(gap *Gap, tables []outbox.Table, look func(*outbox.Table) (name, cure string, err error)) (*Gap, error) {
+	if gap == nil || gap.Unswept {
+		return gap, nil
+	}
+	for i := range tables {
+		name, cure, err := look(&tables[i])
+		switch {
+		case errors.Is(err, source.ErrStop):
+		case err != nil:
+			return nil, err
+		case cure != "":
+			gap.Unjudged = append(gap.Unjudged, name)
+		}
+	}
+	return gap, nil
+}
+
+// listBytes bounds the payloads of one list.
+const listBytes = 64 << 20
+
+// ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
+// most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left out. Limit 0 means the selection's own
+// limit, or all. Read reads deliveries, with payloads or without, in the order of rows, and leaves out those that are gone.
+func ListParked(ctx context.Context, s Requests, sel checkpoint.Selection, limit int,
+	read func(context.Context, []SelectedRow) ([]Listed, error),
+) (list []Listed, more bool, err error) {
+	r := &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: sel}
+	if limit > 0 && (sel.Limit == 0 || limit < sel.Limit) {
+		r.Selection.Limit = limit + 1
+	}
+	progress := &RequestResult{}
+	bytes := 0
+	for {
+		c, err := s.Select(ctx, r, progress)
+		if err != nil {
+			return nil, false, err
+		}
+		found, err := read(ctx, c.Rows)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range found {
+			if limit > 0 && len(list) == limit || bytes > listBytes {
+				return list, true, nil
+			}
+			list, bytes = append(list, found[i]), bytes+len(found[i].Message.Payload)
+		}
+		progress.Changed, progress.After = len(list), c.Last
+		if c.End {
+			return list, false, nil
+		}
+	}
+}
+
+// WithFirst gives the waiting lanes their first deliveries, in the same order, and adds those that are held with nothing in them,
+// which come first.
+func WithFirst(list []WaitingLane, firsts []Listed, held HeldLanes, sel *checkpoint.Selection) ([]WaitingLane, error) {
+	if len(firsts) != len(list) {
+		return nil, fmt.Errorf("list lanes: %w", errors.New("they changed meanwhile: try again"))
+	}
+	for i := range firsts {
+		firsts[i].Message.Payload = nil
+		list[i].First = &firsts[i]
+	}
+	return append(EmptyHeld(held, list, sel), list...), nil
+}

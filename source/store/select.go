@@ -1,0 +1,168 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// ScanChunk bounds how many deliveries one transaction looks at for those that a request selects. Among millions of which
+// it wants few, it comes back for the rest.
+const ScanChunk = 5000
+
+// A ParkedKey is a delivery's place in the order in which requests go through tailbox_parked: by lane, and within it by
+// position.
+type ParkedKey struct {
+	Sink     string `json:"sink"`
+	Group    string `json:"group"`
+	Position string `json:"position"`
+	ID       string `json:"id"`
+	Table    string `json:"table"`
+}
+
+// KeyOf is the place of a delivery.
+func KeyOf(p *checkpoint.Parked) ParkedKey {
+	m := p.Message
+	return ParkedKey{Sink: p.Sink, Group: m.Group, Position: m.Position.String(), ID: p.RowID(), Table: m.Table}
+}
+
+// Compare tells which of two comes first.
+func (k *ParkedKey) Compare(o *ParkedKey) int {
+	return cmp.Or(cmp.Compare(k.Sink, o.Sink), cmp.Compare(k.Group, o.Group), cmp.Compare(k.Position, o.Position),
+		cmp.Compare(k.ID, o.ID), cmp.Compare(k.Table, o.Table))
+}
+
+// Lane is where the delivery is parked.
+func (k *ParkedKey) Lane() checkpoint.Lane { return checkpoint.Lane{Sink: k.Sink, Group: k.Group} }
+
+// A SelectedRow is a delivery that a request selects.
+type SelectedRow struct {
+	ParkedKey
+	State      checkpoint.State
+	Blocks     bool
+	Alone      bool
+	RowSettled bool
+	// Ref is what else a store knows the delivery by; only that store looks at it.
+	Ref any
+}
+
+// A Chunk is the next deliveries that a request selects, in order.
+type Chunk struct {
+	Rows []SelectedRow
+	Last *ParkedKey // the last one that was looked at
+	End  bool       // nothing follows
+}
+
+// Behind is where a request goes on: behind the last delivery that it has looked at.
+func Behind(sel *checkpoint.Selection, done *RequestResult) ParkedKey {
+	if done.After != nil {
+		return *done.After
+	}
+	return ParkedKey{Sink: sel.Sink}
+}
+
+// Look adds a delivery that was looked at. Matches tells whether the request selects it, as far as the store has judged that: a
+// skip is about those that block alone.
+func (c *Chunk) Look(r *checkpoint.Request, row *SelectedRow, matches bool) {
+	key := row.ParkedKey
+	c.Last = &key
+	if matches && (r.Verb != checkpoint.VerbSkip || row.Blocks) {
+		c.Rows = append(c.Rows, *row)
+	}
+}
+
+// Finish ends the looking. Full: there may be more than what was looked at.
+func (c *Chunk) Finish(r *checkpoint.Request, full bool, done *RequestResult) {
+	name, limited := r.Selection.AtSink()
+	c.End = !full || c.Last == nil || limited && c.Last.Sink > name
+	c.limit(&r.Selection, done)
+}
+
+// Selects tells whether the verb is about parked deliveries.
+func Selects(v checkpoint.Verb) bool {
+	switch v {
+	case checkpoint.VerbReplay, checkpoint.VerbEdit, checkpoint.VerbDrop, checkpoint.VerbSkip:
+		return true
+	}
+	return false
+}
+
+// limit cuts a chunk to one transaction, and to what the request's limit leaves.
+func (c *Chunk) limit(sel *checkpoint.Selection, done *RequestResult) {
+	room := RequestChunk
+	if sel.Limit > 0 {
+		left := sel.Limit - done.Changed
+		if left <= 0 {
+			*c = Chunk{End: true}
+			return
+		}
+		room = min(room, left)
+	}
+	if len(c.Rows) > room {
+		c.cut(room)
+	}
+}
+
+// cut leaves the first n rows; the others are for a later transaction.
+func (c *Chunk) cut(n int) {
+	c.Rows, c.End, c.Last = c.Rows[:n], false, nil
+	if n > 0 {
+		c.Last = &c.Rows[n-1].ParkedKey
+	}
+}
+
+// Within cuts the chunk before the first delivery that is of none of the lanes.
+func (c *Chunk) Within(lanes []checkpoint.Lane) {
+	allowed := make(map[checkpoint.Lane]bool, len(lanes))
+	for _, lane := range lanes {
+		allowed[lane] = true
+	}
+	for i := range c.Rows {
+		if !allowed[c.Rows[i].Lane()] {
+			c.cut(i)
+			return
+		}
+	}
+}
+
+// LanesFrom lists the next of the lanes that a selection of groups can be in, from the one of after on. Known are
+// the sinks with parked deliveries.
+func LanesFrom(sel *checkpoint.Selection, after ParkedKey, known map[string]bool) (sinks, groups []string) {
+	wanted := []string{sel.Sink}
+	if _, limited := sel.AtSink(); !limited {
+		wanted = wanted[:0]
+		for sink := range known {
+			wanted = append(wanted, sink)
+		}
+		slices.Sort(wanted)
+	}
+	names := slices.Compact(slices.Sorted(slices.Values(sel.Groups)))
+	for _, sink := range wanted {
+		for _, group := range names {
+			if cmp.Or(cmp.Compare(sink, after.Sink), cmp.Compare(group, after.Group)) < 0 {
+				continue
+			}
+			sinks, groups = append(sinks, sink), append(groups, group)
+		}
+	}
+	return sinks, groups
+}
+
+// StatesOf are the states that a request is about, dead by default.
+func StatesOf(r *checkpoint.Request) []string {
+	if len(r.Selection.States) == 0 || r.Verb == checkpoint.VerbEdit {
+		return []string{string(checkpoint.StateDead)}
+	}
+	states := make([]string, len(r.Selection.States))
+	for i, state := range r.Selection.States {
+		states[i] = string(state)
+	}
+	return states
+}
+
+// LikePattern turns a glob (* and ?) into a pattern for LIKE; "" stays "".
+func LikePattern(glob string) string {
+	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`, `?`, `_`).Replace(glob)
+}

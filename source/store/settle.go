@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// SettleTries bounds how often a settlement is begun anew because of what others do to its rows and tables.
+const SettleTries = 8
+
+// AwaitTable is the pause before a settlement looks again for a table that does not exist. All its pauses are source.AwayFor.
+func AwaitTable(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(source.AwayFor / SettleTries):
+		return nil
+	}
+}
+
+// SettleCheckpoint is a settlement without outcomes: save writes the checkpoint, if there is one.
+func SettleCheckpoint(ctx context.Context, in *checkpoint.Settlement, save func(context.Context, *checkpoint.Checkpoint) error,
+) (*checkpoint.Settled, error) {
+	out := &checkpoint.Settled{}
+	if in.Checkpoint == nil {
+		return out, nil
+	}
+	c := in.Checkpoint(nil)
+	if c == nil {
+		return out, nil
+	}
+	out.Saved = true
+	return out, save(ctx, c)
+}
+
+// LastChanges are the changes that count: of several for one delivery the last one.
+func LastChanges(changes []checkpoint.Change) []*checkpoint.Change {
+	last := make(map[checkpoint.Key]int, len(changes))
+	for i := range changes {
+		last[changes[i].Key] = i
+	}
+	out := make([]*checkpoint.Change, 0, len(last))
+	for i := range changes {
+		if last[changes[i].Key] == i {
+			out = append(out, &changes[i])
+		}
+	}
+	return out
+}
+
+// LaneOf is the lane of a change.
+func LaneOf(c *checkpoint.Change) checkpoint.Lane {
+	return checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group}
+}
+
+// Timed tells whether a delivery that is parked, or changed, with a time may have it: those that wait for an operator have none.
+func Timed(due bool, state checkpoint.State) bool { return due && Active(state) }
+
+// Active tells whether a delivery in this state is delivered without an operator.
+func Active(state checkpoint.State) bool {
+	return state == checkpoint.StateRetrying || state == checkpoint.StateWaiting
+}
+
+// Superseding are the lanes of which all but the newest blocking delivery become dead (on_exhausted latest).
+func Superseding(changes []*checkpoint.Change) LaneSet {
+	var lanes LaneSet
+	for _, c := range changes {
+		if c.Supersede && !c.Delivered {
+			lanes.Add(LaneOf(c))
+		}
+	}
+	return lanes
+}
+
+// Spread adds, for lanes of the sink "", their group's lanes at every sink, since they hold them up.
+func (l *LaneSet) Spread(sinks map[string]bool) {
+	for _, lane := range slices.Clone(l.Order) {
+		if lane.Sink != "" {
+			continue
+		}
+		for sink := range sinks {
+			l.Add(checkpoint.Lane{Sink: sink, Group: lane.Group})
+		}
+	}
+}
+
+// Report tells which of the changed lanes are open, and which go on (R7). Changed counts the changes of a lane, without those of deliveries
+// that are lanes of their own, which say nothing about whether their group's is open. States are parallel to lanes.
+func Report(out *checkpoint.Settled, lanes []checkpoint.Lane, states []LaneState, changed map[checkpoint.Lane]int, held HeldLanes) {
+	for i, state := range states {
+		lane := lanes[i]
+		switch {
+		case changed[lane] == 0:
+		case !state.Blocked && !held.Has(lane):
+			out.Open = append(out.Open, lane)
+		case state.Due:
+			out.Next = append(out.Next, lane)
+		}
+	}
+}

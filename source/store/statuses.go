@@ -1,0 +1,57 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// A StatusCount is how many rows have a status, as far as they were counted.
+type StatusCount struct {
+	Word string
+	Rows int
+}
+
+// StatusLimit is how many rows are counted that are not delivered.
+const StatusLimit = 100_000
+
+// Undelivered is what check says of rows whose status is none that tailbox delivers, such as those that another program had in flight when
+// tailbox took the table over; nil if there are none. counts are those of all words but that for delivered rows. started: a position
+// was taken; parked: messages of the table are parked. Else none of tailbox's own words was written by it.
+func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *Finding {
+	known := t.PendingWords()
+	if started {
+		known = append(known, t.Words.Dead) // of dead letters that were dropped nothing is parked
+	}
+	if parked {
+		known = append(known, t.Words.Retrying, t.Words.Waiting)
+	}
+	var waiting, left []string
+	total := 0
+	for _, c := range counts {
+		text := fmt.Sprintf("%s: %d", c.Word, c.Rows)
+		total += c.Rows
+		switch {
+		case c.Word == t.Words.Delivered || c.Rows == 0:
+		case slices.Contains(known, c.Word):
+			waiting = append(waiting, text)
+		default:
+			left = append(left, text)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	slices.Sort(left)
+	what := fmt.Sprintf("table %s has rows with a status that tailbox does not deliver: %s", t, strings.Join(left, ", "))
+	if len(waiting) > 0 {
+		what += "; others: " + strings.Join(waiting, ", ")
+	}
+	if total >= StatusLimit {
+		what += fmt.Sprintf("; only %d rows were counted", total)
+	}
+	return &Finding{Level: Warning, What: what, Cure: "if they are still to be delivered, stop the program that had them, and list their words under the table: words: {pending: [" +
+		strings.Join(t.PendingWords(), ", ") + ", …]}; tailbox init takes them with the first position, tailbox run with a reconciliation"}
+}

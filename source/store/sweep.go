@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// Unmarked tells what becomes of the rows that are there at a new position, in a table of which no column says which are pending: they
+// are swept or not. With a cure nothing tells: if there are rows at all, an operator has to do what it says. Start is source.start.
+func Unmarked(t *outbox.Table, start string, known source.Known) (sweep bool, cure string) {
+	switch {
+	case known.First && start == "pending":
+		return true, ""
+	case known.First && start == "now" && !known.Again:
+		return false, ""
+	case known.First && !known.Again:
+		return true, "set source.start to pending (deliver them) or now (leave them out)"
+	case t.OnDelivered == outbox.Delete:
+		return true, "" // what is there was not delivered
+	case known.First:
+		return true, "those that were written since the first position was made are among them, because the sweep of other tables did not end: set source.start to " +
+			"pending (deliver all of them), or run tailbox accept-gap --why … (leave all of them out)"
+	}
+	return true, "they cannot be swept: run tailbox accept-gap --why … to go on without them"
+}
+
+// LeftAlone is what check says of rows that a first start leaves alone (source.start: now). Where rows are deleted when they are delivered, one
+// that is there is pending, and nothing remembers which of them were there before.
+func LeftAlone(t *outbox.Table, many string) Finding {
+	f := Finding{Level: Info, What: fmt.Sprintf("the first start leaves alone what is in %s now (source.start: now): %s", t, many)}
+	if t.OnDelivered == outbox.Delete {
+		f.Level, f.Cure = Warning, "remove them before, or set on_delivered to keep, or source.reconcile to 0s"
+		f.What += "; but with on_delivered: delete a row that is there is pending, so the comparison with the log (source.reconcile) delivers and deletes them later, as " +
+			"does a sweep after a lost position"
+	}
+	return f
+}
+
+const (
+	sweepMessages = 1024
+	sweepBytes    = 256 << 10
+)
+
+// A Sweep numbers the rows of a snapshot in the order in which they are added (R8: position {log, 0, rank}), and emits them in batches. It is
+// used by one goroutine.
+type Sweep struct {
+	// Log goes into the positions, Now into the messages' time of commit, which is not known any more.
+	Log  uint32
+	Now  time.Time
+	Emit source.Emit
+	// Refused is the error that Emit returned, as it is.
+	Refused error
+
+	rank  uint32
+	bytes int
+	batch source.Batch
+}
+
+// Add adds a row, with the sinks at which a delivery of it is parked already. One whose id cannot be read needs a stand-in for it before.
+func (s *Sweep) Add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
+	m.Position, m.CommitTime, m.Txn = outbox.Position{Log: s.Log, N: s.rank}, s.Now, 0
+	s.rank++
+	size := m.Bytes()
+	if s.bytes > 0 && s.bytes+size > sweepBytes {
+		if err := s.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	b := &s.batch
+	b.Messages = append(b.Messages, m)
+	if parkedAt != nil && b.ParkedAt == nil {
+		b.ParkedAt = make([][]string, len(b.Messages)-1, sweepMessages)
+	}
+	if b.ParkedAt != nil {
+		b.ParkedAt = append(b.ParkedAt, parkedAt)
+	}
+	s.bytes += size
+	if s.bytes >= sweepBytes || len(b.Messages) >= sweepMessages {
+		return s.Flush(ctx)
+	}
+	return nil
+}
+
+// Flush emits what was added and not emitted yet.
+func (s *Sweep) Flush(ctx context.Context) error {
+	if len(s.batch.Messages) == 0 {
+		return nil
+	}
+	b := s.batch
+	s.batch, s.bytes = source.Batch{}, 0
+	s.Refused = s.Emit(ctx, &b)
+	return s.Refused
+}
+
+// PlaceFound gives rows that a reconciliation found (R11) their positions, from one on, in order.
+func PlaceFound(ms []*outbox.Message, at outbox.Position, now time.Time) error {
+	if uint64(at.N)+uint64(len(ms)) > 1<<32 {
+		return fmt.Errorf("%w: number rows found missing: more than 2^32 of them", source.ErrStop)
+	}
+	for i, m := range ms {
+		m.Position, m.CommitTime, m.Txn = outbox.Position{Log: at.Log, Commit: at.Commit, N: at.N + uint32(i)}, now, 0
+	}
+	return nil
+}
+
+// Unswept is what check says of a table whose rows do not show which of them are pending: nil if a lost position is no loss. judged: a column
+// shows it. Of a table whose rows are deleted, those that are there are pending.
+func Unswept(t *outbox.Table, judged bool) *Finding {
+	if judged || t.OnDelivered != outbox.Keep {
+		return nil
+	}
+	return &Finding{Level: Warning, Cure: "name a status column or delivered_at under source.tables.columns, or set on_delivered: delete",
+		What: fmt.Sprintf("table %s cannot be swept: if the position in the log is ever lost, the relay stops until an operator accepts the gap", t)}
+}

@@ -1,0 +1,29 @@
+package store
+
+import "errors"
+
+// tableError is an error of a statement about a user's table.
+type tableError struct {
+	table string
+	err   error
+}
+
+func (e *tableError) Error() string { return "table " + e.table + ": " + e.err.Error() }
+func (e *tableError) Unwrap() error { return e.err }
+
+// OnTable says which table a statement was about; nil stays nil.
+func OnTable(table string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &tableError{table, err}
+}
+
+// Said is what the server said in err, with the name of the table that the statement was about, where OnTable has given it.
+func Said(err, server error) string {
+	var te *tableError
+	if errors.As(err, &te) {
+		return te.Error()
+	}
+	return server.Error()
+}
