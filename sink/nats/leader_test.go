@@ -3,7 +3,10 @@ package nats_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,4 +108,61 @@ func TestNoJetStream(t *testing.T) {
 	server := servers.NATS(t, servers.NATSOptions{Bare: true})
 	s := newSink(t, nats.Config{Servers: []string{server.URL()}})
 	wantClass(t, one(t, s, delivery("orders.paid", "1")), sink.ClassMisconfigured, "JetStream is off")
+}
+
+// TestNoStream: a subject that no stream takes is published once a try. To publish it again and again would keep a call busy that messages of
+// other subjects wait for.
+func TestNoStream(t *testing.T) {
+	t.Parallel()
+	addr, sent := overheard(t, servers.SharedNATS(t).Addr())
+	s := newSink(t, nats.Config{Servers: []string{"nats://" + addr}})
+	for i := range 3 {
+		wantClass(t, one(t, s, delivery("nobody.listens", fmt.Sprint(i))), sink.ClassMisconfigured, "nats stream add")
+	}
+	if n := strings.Count(sent(), "PUB nobody.listens "); n != 3 {
+		t.Errorf("three tries of a subject without a stream made %d publications, want 3", n)
+	}
+}
+
+// overheard stands before a server and returns what its clients sent.
+func overheard(t *testing.T, server string) (addr string, sent func() string) {
+	t.Helper()
+	var mu sync.Mutex
+	var text strings.Builder
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			up, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = client.Close()
+				return
+			}
+			go func() { _, _ = io.Copy(client, up); _ = client.Close() }()
+			go func() {
+				defer up.Close()
+				for buf := make([]byte, 64<<10); ; {
+					n, err := client.Read(buf)
+					mu.Lock()
+					text.Write(buf[:n])
+					mu.Unlock()
+					if _, werr := up.Write(buf[:n]); err != nil || werr != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String(), func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.String()
+	}
 }

@@ -16,42 +16,51 @@ import (
 // lookupWait bounds the questions of a call. A cluster that looks for a leader leaves them unanswered.
 const lookupWait = 2 * time.Second
 
-// lookup finds out why nobody took some messages, and makes that their answers. A stream whose replicas look for a leader is
-// subscribed to nothing meanwhile, as if there were none; but JetStream knows of it.
-func (s *Sink) lookup(ctx context.Context, c *conn, silent []publication, answers []error) {
+// lookup asks JetStream why no stream answered for some messages, and fills in their answers. While the replicas of a stream elect a leader,
+// none of them subscribes to its subjects, as if there were no stream; but JetStream knows of it. lookup returns the messages that may be
+// accepted in a moment. A subject that no stream takes is not among them: many of those would keep other subjects waiting.
+func (s *Sink) lookup(ctx context.Context, c *conn, silent []publication, answers []error) (again []publication) {
 	ctx, cancel := context.WithTimeout(ctx, lookupWait)
 	defer cancel()
-	known := make(map[string]error)
+	type answer struct {
+		err  error
+		soon bool
+	}
+	known := make(map[string]answer)
 	for _, p := range silent {
-		subject := p.msg.Subject
-		err, asked := known[subject]
+		a, asked := known[p.msg.Subject]
 		if !asked {
-			err = s.silence(ctx, c, subject)
-			known[subject] = err
+			a.soon, a.err = s.silence(ctx, c, p.msg.Subject)
+			known[p.msg.Subject] = a
 		}
-		if err != nil {
-			answers[p.at] = err
+		if a.err != nil {
+			answers[p.at] = a.err
+		}
+		if a.soon {
+			again = append(again, p)
 		}
 	}
+	return again
 }
 
-// silence is the answer in place of that of a subject that nobody takes; nil = it is what it seems to be.
-func (s *Sink) silence(ctx context.Context, c *conn, subject string) error {
+// silence returns the error of a subject for which no stream answered, or nil if the error of the publication says it already. Soon reports
+// that a stream may answer in a moment.
+func (s *Sink) silence(ctx context.Context, c *conn, subject string) (soon bool, failure error) {
 	name, denied, err := c.streamOf(ctx, subject)
 	subject = outbox.Shorten(subject)
 	switch {
 	case err == nil && s.cfg.Stream != "" && name != s.cfg.Stream:
-		return sink.Misconfigured(fmt.Errorf("publish to %s: stream %s takes this subject, and not %s: check stream", subject, name, s.cfg.Stream))
+		return false, sink.Misconfigured(fmt.Errorf("publish to %s: stream %s takes this subject, and not %s: check stream", subject, name, s.cfg.Stream))
 	case err == nil:
-		return sink.Unavailable(fmt.Errorf("publish to %s: stream %s, which takes this subject, has no leader for the moment", subject, name))
+		return true, sink.Unavailable(fmt.Errorf("publish to %s: stream %s, which takes this subject, has no leader for the moment", subject, name))
 	case denied:
-		return sink.Misconfigured(fmt.Errorf("publish to %s: no stream takes this subject, or it has no leader for the moment: nats stream add NAME --subjects %q, "+
+		return true, sink.Misconfigured(fmt.Errorf("publish to %s: no stream takes this subject, or it has no leader for the moment: nats stream add NAME --subjects %q, "+
 			"or allow the relay's user to publish to %s, which tells them apart", subject, subject, namesSubject))
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, natsgo.ErrNoResponders),
 		errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return nil
+		return errors.Is(err, natsgo.ErrNoResponders), nil
 	}
-	return sink.Unavailable(fmt.Errorf("publish to %s: no stream answers, and the cluster does not say whether there is one: %w", subject, err))
+	return true, sink.Unavailable(fmt.Errorf("publish to %s: no stream answers, and the cluster does not say whether there is one: %w", subject, err))
 }
 
 // namesSubject is where JetStream tells which streams there are.

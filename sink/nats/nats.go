@@ -116,23 +116,23 @@ func (s *Sink) deliver(ctx context.Context, ds []*sink.Delivery, answers []error
 		}
 		sent = append(sent, p)
 	}
-	// A stream whose leader has just moved has nobody who answers for a moment.
 	wait := leaderWait
 	for try := 1; ; try++ {
 		silent := c.publish(ctx, sent, answers)
 		if len(silent) == 0 {
 			return nil
 		}
-		if try == leaderTries || !pause(ctx, wait) {
-			s.lookup(ctx, c, silent, answers)
+		sent = s.lookup(ctx, c, silent, answers)
+		if len(sent) == 0 || try == leaderTries || !pause(ctx, wait) {
 			return nil
 		}
-		sent = silent
 		wait *= 2
 	}
 }
 
 const (
+	// A stream whose leader has just moved answers nobody for a moment: its messages are published again leaderWait later, then after
+	// twice that, and so on.
 	leaderWait  = 50 * time.Millisecond
 	leaderTries = 4
 )
