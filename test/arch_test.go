@@ -216,6 +216,7 @@ func TestImportArrowsSeeBreaches(t *testing.T) {
 		{"sink/kafka", "github.com/segmentio/kafka-go", true},
 		{"sink/kafka", module + "/sink/http", false},
 		{"sink/kafka", module + "/router", false},
+		{"sink/kafka", module + "/internal/config", false},
 		{"internal/admin", module + "/checkpoint", true},
 		{"internal/admin", module + "/source/postgres", false},
 		{"internal/config", module + "/sink/kafka", false},

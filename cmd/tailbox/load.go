@@ -44,7 +44,6 @@ func load(ctx context.Context, sh *shell, named string) (*parts, error) {
 	}
 	p := &parts{config: c}
 	p.readSinks(sh.out)
-	p.sharedPaths()
 	p.readURLs(file)
 	if err := file.Err(); err != nil {
 		return nil, err

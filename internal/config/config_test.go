@@ -103,7 +103,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 			s.Section.Done()
 			continue
 		}
-		s.UnknownKind([]string{"http", "kafka", "stdout"})
+		s.UnknownKind([]string{"http", "kafka", "stdout"}, []string{"redis"})
 	}
 	golden(t, "wrong.txt", f.Err().Error()+"\n")
 }

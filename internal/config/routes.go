@@ -1,7 +1,7 @@
 package config
 
 import (
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,24 +92,16 @@ func (s *Section) durations(key string) []time.Duration {
 	return ds
 }
 
-// unavailable tells that a kind is not known, or not yet.
-func (s *Section) unavailable(key, value string, planned, available []string) {
-	for _, p := range planned {
-		if p == value {
-			s.Add(key, value, fmt.Sprintf("is not built into this version; available: %s", strings.Join(available, ", ")))
-			return
-		}
-	}
-	s.Add(key, value, "is unknown", available...)
-}
-
-// UnknownKind tells that a sink's kind is none of the available ones.
-func (s *Sink) UnknownKind(available []string) {
-	if s.Kind == "" {
+// UnknownKind reports that the sink's kind is none of the available ones. A reserved kind belongs to a version to come.
+func (s *Sink) UnknownKind(available, reserved []string) {
+	switch {
+	case s.Kind == "":
 		s.Section.Add("kind", "", "is missing: say what kind of sink this is", available...)
-		return
+	case slices.Contains(reserved, s.Kind):
+		s.Section.Add("kind", s.Kind, "is not built into this version; available: "+strings.Join(available, ", "))
+	default:
+		s.Section.Add("kind", s.Kind, "is unknown", available...)
 	}
-	s.Section.unavailable("kind", s.Kind, []string{"rabbitmq", "redis", "mqtt"}, available)
 }
 
 // emptyNode stands for a section that is missing.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/tailbox/tailbox/sink"
 )
 
 // A Section is a mapping of the file. Each of its methods reads one key and remembers that the key was asked for: a key
@@ -44,6 +46,9 @@ func (f *File) section(n *yaml.Node, path []string) *Section {
 func (s *Section) at(steps ...string) []string {
 	return append(append(make([]string, 0, len(s.path)+len(steps)), s.path...), steps...)
 }
+
+// Name is the key of this section.
+func (s *Section) Name() string { return s.path[len(s.path)-1] }
 
 // Add tells a problem with a key of this section. value is shown, so it must not be secret.
 func (s *Section) Add(key, value, reason string, allowed ...string) {
@@ -318,6 +323,14 @@ func (s *Section) Section(key string) *Section {
 		return nil
 	}
 	return s.file.section(n, s.at(key))
+}
+
+// Within reads a mapping, for kinds of sinks. It calls read unless the mapping is absent.
+func (s *Section) Within(key string, read func(sink.Section)) {
+	if sub := s.Section(key); sub != nil {
+		read(sub)
+		sub.Done()
+	}
 }
 
 // Sections reads a list of mappings. A wrong item is nil.

@@ -33,6 +33,47 @@ type Config struct {
 	ContentType bool
 }
 
+// A Body is a spec of a sink that sends a value as a body, and looks at it to find its content type.
+type Body interface {
+	sink.Spec
+	// Uncompressible says why values cannot be compressed as the sink is configured; "" if they can.
+	Uncompressible() string
+}
+
+// Read reads the keys payload_compression and min_size, and puts the compression in front of the sink where they ask for it.
+func Read(s sink.Section, inner sink.Spec) sink.Spec {
+	algorithm, least := s.Choice("payload_compression", "none", "none", Zstd), s.Size("min_size", DefaultMinSize, 1)
+	if algorithm == "none" {
+		if s.Has("min_size") {
+			s.Add("min_size", "", "has no effect without payload_compression: zstd")
+		}
+		return inner
+	}
+	c := Config{MinSize: int(least)}
+	if body, ok := inner.(Body); ok {
+		c.ContentType = true
+		if why := body.Uncompressible(); why != "" {
+			s.Add("payload_compression", Zstd, why)
+		}
+	}
+	return spec{inner, c}
+}
+
+// spec is a sink with the compression in front of it.
+type spec struct {
+	sink.Spec
+	config Config
+}
+
+// Open implements sink.Spec.
+func (p spec) Open() (sink.Sink, error) {
+	inner, err := p.Spec.Open()
+	if err != nil {
+		return nil, err
+	}
+	return New(inner, p.config)
+}
+
 // New puts compression in front of a sink, which it closes. A value stays as it is where it is small, does not become smaller, or
 // where the message says itself how it is encoded. The result implements what the sink does of sink.Destinations and sink.Checker.
 func New(inner sink.Sink, c Config) (sink.Sink, error) {

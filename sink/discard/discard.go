@@ -11,6 +11,12 @@ import (
 // Config has nothing to set.
 type Config struct{}
 
+// Read reads a sink of kind discard, which has no keys.
+func Read(sink.Section) Config { return Config{} }
+
+// Open implements sink.Spec.
+func (c Config) Open() (sink.Sink, error) { return New(c) }
+
 // Validate finds nothing.
 func (Config) Validate() error { return nil }
 

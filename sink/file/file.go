@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -31,6 +32,37 @@ type Config struct {
 	Path string
 	// Mode is the permission of a file that the sink creates. Default DefaultMode.
 	Mode fs.FileMode
+}
+
+// Read reads the keys of a sink of kind file.
+func Read(s sink.Section) Config {
+	c := Config{Name: s.Name(), Path: s.Path("path")}
+	if mode := s.String("mode", ""); mode != "" {
+		bits, err := strconv.ParseUint(mode, 8, 32)
+		if err != nil {
+			s.Add("mode", mode, "must be permission bits, such as 0640")
+		}
+		c.Mode = fs.FileMode(bits)
+	}
+	return c
+}
+
+// Open implements sink.Spec.
+func (c Config) Open() (sink.Sink, error) { return New(c) }
+
+// Exclusive implements sink.Exclusive: a second sink could not lock the file. The file need not be there yet, but a link may lead to its folder.
+func (c Config) Exclusive() (key, value, thing string) {
+	if c.Path == "" {
+		return "", "", ""
+	}
+	thing = filepath.Clean(c.Path)
+	if abs, err := filepath.Abs(c.Path); err == nil {
+		thing = abs
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(thing)); err == nil {
+		thing = filepath.Join(dir, filepath.Base(thing))
+	}
+	return "path", c.Path, thing
 }
 
 func (c Config) withDefaults() Config {

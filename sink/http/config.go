@@ -6,6 +6,7 @@ import (
 	"fmt"
 	nethttp "net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -81,6 +82,47 @@ type Config struct {
 	// OmitMetadata leaves out every header and CloudEvents attribute whose name begins with tailbox (in the configuration:
 	// metadata_headers: false).
 	OmitMetadata bool
+}
+
+// secretHeader matches the names of headers whose values are likely to be secrets.
+var secretHeader = regexp.MustCompile(`(?i)auth|key|token|secret|passw|cookie|signature|credential`)
+
+// Read reads the keys of a sink of kind http.
+func Read(s sink.Section) Config {
+	c := Config{
+		URL:            s.URL("url"),
+		Format:         Format(s.String("format", "")),
+		Results:        s.Bool("results", false),
+		MaxBatch:       s.Int("max_batch", 0, 1, 10_000),
+		MaxBytes:       int(s.Size("max_bytes", 0, 1)),
+		Concurrency:    s.Int("concurrency", 0, 1, 10_000),
+		Timeout:        s.Positive("timeout"),
+		ConnectTimeout: s.Positive("connect_timeout"),
+		IdleTimeout:    s.Positive("idle_timeout"),
+		Bearer:         s.Secret("bearer"),
+		Headers:        s.Map("headers"),
+		PassHeaders:    s.Strings("pass_headers"),
+		TLS:            sink.ReadTLS(s),
+		AllowPlaintext: s.Bool("allow_plaintext", false),
+		OmitMetadata:   !s.Bool("metadata_headers", true),
+	}
+	for name, value := range c.Headers {
+		if secretHeader.MatchString(name) {
+			s.Conceal(value)
+		}
+	}
+	return c
+}
+
+// Open implements sink.Spec.
+func (c Config) Open() (sink.Sink, error) { return New(c) }
+
+// Uncompressible implements compressed.Body: only the format single sends a value as the whole body.
+func (c Config) Uncompressible() string {
+	if c.Format == Single {
+		return ""
+	}
+	return "needs format: single, because JSON around a payload cannot hold what is compressed"
 }
 
 func (c Config) withDefaults() Config {

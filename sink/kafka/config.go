@@ -69,6 +69,32 @@ type SASL struct {
 	Password  string
 }
 
+// Read reads the keys of a sink of kind kafka.
+func Read(s sink.Section) Config {
+	c := Config{
+		Brokers:        s.Hosts("brokers"),
+		Topics:         s.Strings("topics"),
+		ClientID:       s.String("client_id", ""),
+		Compression:    s.String("compression", ""),
+		Concurrency:    s.Int("concurrency", 0, 1, 1000),
+		MaxBatch:       s.Int("max_batch", 0, 1, 100_000),
+		MaxBytes:       int(s.Size("max_bytes", 0, 1)),
+		Timeout:        s.Positive("timeout"),
+		ConnectTimeout: s.Positive("connect_timeout"),
+		MetadataAge:    s.Positive("metadata_age"),
+		TLS:            sink.ReadTLS(s),
+		AllowPlaintext: s.Bool("allow_plaintext", false),
+		OmitMetadata:   !s.Bool("metadata_headers", true),
+	}
+	s.Within("sasl", func(sasl sink.Section) {
+		c.SASL = &SASL{Mechanism: sasl.String("mechanism", ""), Username: sasl.String("username", ""), Password: sasl.Secret("password")}
+	})
+	return c
+}
+
+// Open implements sink.Spec.
+func (c Config) Open() (sink.Sink, error) { return New(c) }
+
 func (c Config) withDefaults() Config {
 	sink.SetDefault(&c.ClientID, DefaultClientID)
 	sink.SetDefault(&c.Compression, DefaultCompression)

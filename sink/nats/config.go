@@ -73,6 +73,34 @@ type Config struct {
 	OmitMetadata bool
 }
 
+// Read reads the keys of a sink of kind nats.
+func Read(s sink.Section) Config {
+	return Config{
+		Servers:        s.URLs("servers"),
+		Stream:         s.String("stream", ""),
+		Subjects:       s.Strings("subjects"),
+		Name:           s.String("name", ""),
+		Username:       s.String("username", ""),
+		Password:       s.Secret("password"),
+		Token:          s.Secret("token"),
+		NKey:           s.Secret("nkey"),
+		Credentials:    s.Secret("creds"),
+		InboxPrefix:    s.String("inbox_prefix", ""),
+		MsgID:          s.String("msg_id", ""),
+		Concurrency:    s.Int("concurrency", 0, 1, 10_000),
+		MaxBatch:       s.Int("max_batch", 0, 1, 10_000),
+		MaxBytes:       int(s.Size("max_bytes", 0, 1)),
+		Timeout:        s.Positive("timeout"),
+		ConnectTimeout: s.Positive("connect_timeout"),
+		TLS:            sink.ReadTLS(s),
+		AllowPlaintext: s.Bool("allow_plaintext", false),
+		OmitMetadata:   !s.Bool("metadata_headers", true),
+	}
+}
+
+// Open implements sink.Spec.
+func (c Config) Open() (sink.Sink, error) { return New(c) }
+
 func (c Config) withDefaults() Config {
 	sink.SetDefault(&c.Name, DefaultName)
 	sink.SetDefault(&c.MsgID, DefaultMsgID)

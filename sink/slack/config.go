@@ -42,6 +42,27 @@ type Config struct {
 	OmitMetadata bool
 }
 
+// Read reads the keys of a sink of kind slack.
+func Read(s sink.Section) Config {
+	c := Config{
+		WebhookURL:     s.URL("webhook_url"),
+		Token:          s.Secret("token"),
+		Channel:        sink.ReadPick(s, "channel"),
+		APIURL:         s.String("api_url", ""),
+		Concurrency:    s.Int("concurrency", 0, 1, 1000),
+		Timeout:        s.Positive("timeout"),
+		ConnectTimeout: s.Positive("connect_timeout"),
+		TLS:            sink.ReadTLS(s),
+		AllowPlaintext: s.Bool("allow_plaintext", false),
+		OmitMetadata:   !s.Bool("metadata_headers", true),
+	}
+	s.UserInfo("api_url", c.APIURL)
+	return c
+}
+
+// Open implements sink.Spec.
+func (c Config) Open() (sink.Sink, error) { return New(c) }
+
 func (c Config) withDefaults() Config {
 	if c.Channel.IsZero() {
 		// It is a constant of ours, and parses.

@@ -85,6 +85,41 @@ type Auth struct {
 	Username, Password string
 }
 
+// Read reads the keys of a sink of kind smtp.
+func Read(s sink.Section) Config {
+	c := Config{
+		Address:          s.Host("address"),
+		From:             s.String("from", ""),
+		EnvelopeFrom:     s.String("envelope_from", ""),
+		To:               sink.ReadPick(s, "to"),
+		CC:               sink.ReadPick(s, "cc"),
+		BCC:              sink.ReadPick(s, "bcc"),
+		ReplyTo:          sink.ReadPick(s, "reply_to"),
+		Subject:          sink.ReadPick(s, "subject"),
+		Text:             sink.ReadPick(s, "text"),
+		HTML:             sink.ReadPick(s, "html"),
+		Security:         Security(s.String("security", "")),
+		Helo:             s.String("helo", ""),
+		Concurrency:      s.Int("concurrency", 0, 1, 1000),
+		MaxBatch:         s.Int("max_batch", 0, 1, 10_000),
+		MaxBytes:         int(s.Size("max_bytes", 0, 1)),
+		MaxPerConnection: s.Int("max_per_connection", 0, 1, 1_000_000),
+		Timeout:          s.Positive("timeout"),
+		ConnectTimeout:   s.Positive("connect_timeout"),
+		IdleTimeout:      s.Positive("idle_timeout"),
+		TLS:              sink.ReadTLS(s),
+		Raw:              s.Bool("raw", false),
+		OmitMetadata:     !s.Bool("metadata_headers", true),
+	}
+	s.Within("auth", func(auth sink.Section) {
+		c.Auth = &Auth{Mechanism: auth.String("mechanism", ""), Username: auth.String("username", ""), Password: auth.Secret("password")}
+	})
+	return c
+}
+
+// Open implements sink.Spec.
+func (c Config) Open() (sink.Sink, error) { return New(c) }
+
 func (c Config) withDefaults() Config {
 	host, port, _ := net.SplitHostPort(c.Address)
 	switch {

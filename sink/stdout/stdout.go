@@ -26,6 +26,12 @@ type Config struct {
 	Writer io.Writer
 }
 
+// Read reads a sink of kind stdout, which has no keys. The sink writes to w.
+func Read(s sink.Section, w io.Writer) Config { return Config{Name: s.Name(), Writer: w} }
+
+// Open implements sink.Spec.
+func (c Config) Open() (sink.Sink, error) { return New(c) }
+
 func (c Config) withDefaults() Config {
 	if c.Writer == nil {
 		c.Writer = os.Stdout

@@ -173,6 +173,24 @@ func routerOptions(keys []key) []string {
 	return names
 }
 
+// TestSinkKindsAreDocumented wants a page for each kind of sink that the program knows.
+func TestSinkKindsAreDocumented(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(root, "docs/sinks/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, page := range pages {
+		text.WriteString(read(t, filepath.Join("docs/sinks", filepath.Base(page))))
+	}
+	for _, kind := range asked(t, strings.Replace(minimal, "kind: stdout", "kind: zzz", 1)) {
+		if !regexp.MustCompile(`(?m)(?:kind: |^## )` + kind + `\b`).MatchString(text.String()) {
+			t.Errorf("no page in docs/sinks shows `kind: %s`", kind)
+		}
+	}
+}
+
 // TestSinkReferences does the same for the keys of each kind of sink.
 func TestSinkReferences(t *testing.T) {
 	t.Parallel()
