@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -184,4 +185,31 @@ func TestScram(t *testing.T) {
 	if _, _, err := e([]byte("v=AAAA")); err == nil {
 		t.Error("a broker that does not know the password was accepted")
 	}
+}
+
+// TestManyMissingTopics: however many topics do not exist, the answer of each is known at the second try. It is not waited for without end.
+func TestManyMissingTopics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuestions()
+		ask := func(name string) sink.Class {
+			class, _, _ := sink.Classify(q.patient(name, topicError(name, kafkago.UnknownTopicOrPartition)))
+			return class
+		}
+		for range 2 {
+			for i := range 3 * mostMissing {
+				ask(fmt.Sprint("missing-", i))
+			}
+			<-time.After(creationTime)
+		}
+		for i := range 3 * mostMissing {
+			if class := ask(fmt.Sprint("missing-", i)); class != sink.ClassMisconfigured {
+				t.Fatalf("topic %d of %d: %v, want misconfigured", i, 3*mostMissing, class)
+			}
+		}
+		<-time.After(missingFor + time.Second)
+		if class := ask("new"); class != sink.ClassNotAttempted || len(q.missing) != 1 {
+			t.Errorf("after the others are forgotten: %v, with %d remembered, want not attempted, and 1", class, len(q.missing))
+		}
+	})
 }

@@ -25,10 +25,14 @@ const (
 	// that is no answer yet; who waits for it comes again after creationPause.
 	creationTime  = time.Second
 	creationPause = 50 * time.Millisecond
-	// mostMissing topics that do not exist are remembered, so that only the first messages wait for their creation.
+	// mostMissing topics that do not exist are remembered, so that only the first messages wait for their creation. If there are more, a
+	// message does not wait: its topic would be forgotten before it is asked for again, and so be waited for without end.
 	mostMissing = 1024
-	// unreadFor is how long an answer is kept for a call that left its question to others.
-	unreadFor = time.Second
+	// missingFor is how long a topic is remembered that nobody asks for any more.
+	missingFor = time.Minute
+	// unreadFor is how long an answer is kept for a call that left its question to others. Behind thousands of topics that do not exist, a
+	// call comes back late.
+	unreadFor = 10 * time.Second
 )
 
 // errAsked answers deliveries whose topic is being asked for.
@@ -141,8 +145,10 @@ func (q *questions) patient(name string, err error) error {
 	now := time.Now()
 	one, before := q.missing[name]
 	if !before {
+		if !q.room(now) {
+			return err
+		}
 		one.first = now
-		q.forget()
 	}
 	one.last = now
 	q.missing[name] = one
@@ -152,18 +158,17 @@ func (q *questions) patient(name string, err error) error {
 	return err
 }
 
-// forget makes room for one more missing topic: that which was not asked for the longest.
-func (q *questions) forget() {
+// room reports whether one more missing topic can be remembered. If there are many, room forgets those that nobody has asked for lately.
+func (q *questions) room(now time.Time) bool {
 	if len(q.missing) < mostMissing {
-		return
+		return true
 	}
-	oldest, at := "", time.Time{}
 	for name, one := range q.missing {
-		if at.IsZero() || one.last.Before(at) {
-			oldest, at = name, one.last
+		if now.Sub(one.last) > missingFor {
+			delete(q.missing, name)
 		}
 	}
-	delete(q.missing, oldest)
+	return len(q.missing) < mostMissing
 }
 
 // resolve returns what is known of a topic once that is newer than older, which is nil or what the caller knows already.
