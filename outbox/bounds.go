@@ -16,8 +16,12 @@ const (
 	// MaxGroup is for the group that the application wrote, for a Key, and for all other texts: a Topic, of which each sink takes less, ContentType,
 	// IdempotencyKey and CorrelationID.
 	MaxGroup = 64 << 10
-	// MaxHeaders is for the number of headers, MaxHeaderBytes for their names and values together, MaxHeaderName for one name.
-	MaxHeaders, MaxHeaderBytes, MaxHeaderName = 100, 64 << 10, 256
+	// MaxHeaders is the number of headers.
+	MaxHeaders = 100
+	// MaxHeaderBytes is for the names and values of all headers together.
+	MaxHeaderBytes = 64 << 10
+	// MaxHeaderName is for the name of one header.
+	MaxHeaderName = 256
 )
 
 // headOf is how much of a long group stands in the name of its lane.

@@ -95,7 +95,7 @@ func (e *DraftError) Error() string {
 	return fmt.Sprintf("write to table %s: %s %s", e.Table, e.Field, e.Reason)
 }
 
-// ErrNoTransaction: what a writer was given is no transaction, so that the message would be committed apart from the business change.
+// ErrNoTransaction means that a writer was given no transaction: the message would be committed apart from the business change.
 var ErrNoTransaction = errors.New("not in a transaction: begin one, make the business change in it, and write with it")
 
 // DefaultMaxMessage is the largest message in bytes, as the relay's max_message has it.

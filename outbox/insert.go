@@ -25,7 +25,7 @@ type Insert struct {
 // NewInsert makes it of the rows of the dialect's Catalog query. An error says what is wrong with the table.
 func NewInsert(d Dialect, t Table, catalog [][]string, o Options) (*Insert, error) {
 	if t.Words == (Words{}) {
-		t.Words = DefaultWords
+		t.Words = DefaultWords()
 	}
 	if o.MaxMessage <= 0 {
 		o.MaxMessage = DefaultMaxMessage
@@ -298,9 +298,6 @@ func escaped[T string | []byte](s T) (n int) {
 	}
 	return n
 }
-
-// errEmpty is no draft to write.
-var errEmpty = errors.New("write to outbox: there is no draft")
 
 // Rows checks drafts that are written together. The error has the place of the first that cannot be written.
 func (in *Insert) Rows(drafts []Draft) ([]*Row, error) {

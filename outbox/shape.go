@@ -24,9 +24,11 @@ type Columns struct {
 }
 
 // ColumnNames are the keys of the configuration's `columns`, in the order of documentation.
-var ColumnNames = []string{"id", "type", "topic", "group", "key", "payload", "headers", "tenant", "content_type",
-	"idempotency_key", "correlation_id", "priority", "available_at", "max_attempts", "status", "attempts",
-	"last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "created_at", "seq", "failures", "updated_at", "receipt"}
+func ColumnNames() []string {
+	return []string{"id", "type", "topic", "group", "key", "payload", "headers", "tenant", "content_type",
+		"idempotency_key", "correlation_id", "priority", "available_at", "max_attempts", "status", "attempts",
+		"last_attempt_at", "next_attempt_at", "last_error", "delivered_at", "created_at", "seq", "failures", "updated_at", "receipt"}
+}
 
 // Field returns the place of a column by its configuration key, or nil for group (which may name several columns) and
 // for unknown keys.
@@ -81,7 +83,7 @@ type Table struct {
 func (t *Table) PendingWords() []string {
 	word := t.Words.Pending
 	if word == "" {
-		word = DefaultWords.Pending
+		word = DefaultWords().Pending
 	}
 	return append([]string{word}, t.AlsoPending...)
 }

@@ -13,7 +13,7 @@ func TestColumnNames(t *testing.T) {
 	t.Parallel()
 	var c outbox.Columns
 	seen := map[*string]string{}
-	for _, name := range outbox.ColumnNames {
+	for _, name := range outbox.ColumnNames() {
 		p := c.Field(name)
 		if (p == nil) != (name == "group") {
 			t.Errorf("Field(%q) = %v", name, p)
@@ -63,7 +63,7 @@ func TestWords(t *testing.T) {
 	if n := w.Numbers(); n != 3 {
 		t.Errorf("%d of %v are whole numbers as they are written, want 3", n, w)
 	}
-	for i, name := range outbox.WordNames {
+	for i, name := range outbox.WordNames() {
 		if p := w.Word(name); p == nil || *p != w.List()[i] {
 			t.Errorf("Word(%q) is not the one at %d of List", name, i)
 		}

@@ -25,12 +25,12 @@ type Shape struct {
 func Shapes() []Shape {
 	return []Shape{
 		{
-			Name: "debezium", OnDelivered: Delete, Words: DefaultWords, Tables: []string{"outbox"},
+			Name: "debezium", OnDelivered: Delete, Words: DefaultWords(), Tables: []string{"outbox"},
 			Columns: Columns{ID: "id", Type: "type", Topic: "aggregatetype", Key: "aggregateid",
 				Group: []string{"aggregatetype", "aggregateid"}, Payload: "payload"},
 		},
 		{
-			Name: "tailbox", OnDelivered: Mark, Words: DefaultWords, Tables: []string{"outbox"},
+			Name: "tailbox", OnDelivered: Mark, Words: DefaultWords(), Tables: []string{"outbox"},
 			Columns: Columns{ID: "id", Type: "type", Topic: "topic", Group: []string{"message_group"}, Key: "key",
 				Payload: "payload", ContentType: "content_type", Headers: "headers", Tenant: "tenant",
 				IdempotencyKey: "idempotency_key", CorrelationID: "correlation_id", Priority: "priority",
@@ -57,7 +57,7 @@ func yantra() Shape {
 // gopipe is the outbox of a message pipeline: a binary payload and properties. Neither a status nor a type.
 func gopipe() Shape {
 	return Shape{
-		Name: "gopipe", OnDelivered: Mark, Words: DefaultWords, Tables: []string{"message_outbox"}, Topic: "${header.subject}",
+		Name: "gopipe", OnDelivered: Mark, Words: DefaultWords(), Tables: []string{"message_outbox"}, Topic: "${header.subject}",
 		Retention: 24 * time.Hour,
 		Columns: Columns{ID: "id", Payload: "payload", Headers: "properties", Failures: "attempts", LastError: "last_error",
 			DeliveredAt: "published_at", CreatedAt: "created_at", UpdatedAt: "updated_at"},

@@ -7,7 +7,7 @@ import (
 )
 
 // TopicNames are what a Table's Topic may name as ${NAME}; header is followed by a dot and the header's name.
-var TopicNames = []string{"type", "table", "group", "key", "tenant", "header.NAME"}
+func TopicNames() []string { return []string{"type", "table", "group", "key", "tenant", "header.NAME"} }
 
 // A TopicTemplate makes topics of messages. Immutable.
 type TopicTemplate struct{ parts []topicPart }
@@ -35,7 +35,7 @@ func ParseTopic(text string) (*TopicTemplate, error) {
 		}
 		read := topicText(name)
 		if read == nil {
-			return nil, fmt.Errorf("names ${%s}: a topic can be made of %s", name, strings.Join(TopicNames, ", "))
+			return nil, fmt.Errorf("names ${%s}: a topic can be made of %s", name, strings.Join(TopicNames(), ", "))
 		}
 		t.parts, rest = append(t.parts, topicPart{read: read}), tail
 	}

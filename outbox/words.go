@@ -11,10 +11,12 @@ type Words struct {
 }
 
 // DefaultWords are the words of tables that do not bring their own.
-var DefaultWords = Words{Pending: "pending", Delivered: "delivered", Retrying: "retrying", Waiting: "waiting", Dead: "dead"}
+func DefaultWords() Words {
+	return Words{Pending: "pending", Delivered: "delivered", Retrying: "retrying", Waiting: "waiting", Dead: "dead"}
+}
 
 // WordNames are the keys of the configuration's `words`, in the order of List.
-var WordNames = []string{"pending", "delivered", "retrying", "waiting", "dead"}
+func WordNames() []string { return []string{"pending", "delivered", "retrying", "waiting", "dead"} }
 
 // Word returns the place of a word by its configuration key, or nil for unknown keys.
 func (w *Words) Word(key string) *string {
@@ -37,7 +39,7 @@ func Number(word string) (n int64, ok bool) {
 func (w Words) Value(word string) any {
 	n, ok := Number(word)
 	switch {
-	case !ok || w.Numbers() < len(WordNames):
+	case !ok || w.Numbers() < len(WordNames()):
 		return word
 	case n == int64(int32(n)):
 		return int32(n)

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -165,7 +166,7 @@ func (f *File) makeRouter(c *Config, rc router.Config) {
 		c.Router = r
 		return
 	}
-	if problems, ok := err.(router.Problems); ok {
+	if problems, ok := errors.AsType[router.Problems](err); ok {
 		for _, p := range problems {
 			f.Add(p.Path, p.Value, p.Reason, p.Allowed...)
 		}

@@ -57,7 +57,7 @@ func TestFull(t *testing.T) {
 		Pipeline: "orders",
 		Source: config.Source{Kind: "postgres", URL: "postgres://db/shop", Slot: "tailbox_orders", Publication: "tailbox_orders",
 			Failover: true, Schema: "public", Start: "pending", Reconcile: 5 * time.Minute, Cleanup: time.Hour,
-			Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium", OnDelivered: outbox.Delete, Words: outbox.DefaultWords,
+			Tables: []outbox.Table{{Schema: "public", Name: "outbox", Shape: "debezium", OnDelivered: outbox.Delete, Words: outbox.DefaultWords(),
 				Columns: outbox.Columns{ID: "id", Type: "type", Topic: "aggregatetype", Key: "aggregateid", Group: []string{"customer"}, Payload: "payload"}, NeedsType: true}}},
 		Sinks:  []config.Sink{{Name: "kafka", Kind: "kafka"}, {Name: "audit", Kind: "http"}, {Name: "mail", Kind: "smtp"}},
 		Memory: 64 << 20, MaxMessage: 16 << 20, ShutdownTimeout: 30 * time.Second,

@@ -91,7 +91,7 @@ func readWords(s *Section, byShape outbox.Words, columns *outbox.Columns) (words
 	if columns.Status == "" {
 		s.Add("words", "", "have no effect, because the table has no status column: name it as columns.status, or leave words out")
 	}
-	for _, key := range outbox.WordNames {
+	for _, key := range outbox.WordNames() {
 		word := words.Word(key)
 		if key != "pending" {
 			*word = section.String(key, *word)
@@ -113,9 +113,9 @@ func readWords(s *Section, byShape outbox.Words, columns *outbox.Columns) (words
 				"give it a word of its own, or the one for pending")
 		}
 	}
-	if n := words.Numbers(); n != 0 && n != len(outbox.WordNames) {
+	if n := words.Numbers(); n != 0 && n != len(outbox.WordNames()) {
 		s.Add("words", strings.Join(words.List(), " "), "mixes whole numbers and words: give all five as numbers for a column of numbers, or none",
-			outbox.WordNames...)
+			outbox.WordNames()...)
 	}
 	for _, word := range also {
 		if _, ok := outbox.Number(word); ok != (words.Numbers() > 0) {
@@ -195,7 +195,7 @@ func readColumns(s *Section, shape *outbox.Shape, named map[string]string) outbo
 			case key == "group":
 				group = section.columns(key)
 			case field == nil:
-				section.Add(key, "", "is no column that tailbox knows", outbox.ColumnNames...)
+				section.Add(key, "", "is no column that tailbox knows", outbox.ColumnNames()...)
 			default:
 				*field = section.identifier(key, section.String(key, ""))
 			}
@@ -281,7 +281,7 @@ func followGroup(s *Section, shape *outbox.Shape, columns *outbox.Columns) []str
 	var group []string
 	for _, name := range shape.Columns.Group {
 		renamed := name
-		for _, key := range outbox.ColumnNames {
+		for _, key := range outbox.ColumnNames() {
 			if old := before.Field(key); old != nil && *old == name {
 				renamed = *columns.Field(key)
 			}

@@ -48,7 +48,7 @@ const codeNoNamespace = 26
 // names another database. Options.Savepoint and DeleteAtOnce have no meaning here, and are refused.
 func New(ctx context.Context, db *mongo.Database, t outbox.Table, o outbox.Options) (*Writer, error) {
 	if t.Words == (outbox.Words{}) {
-		t.Words = outbox.DefaultWords
+		t.Words = outbox.DefaultWords()
 	}
 	if t.Columns.ID == "" || t.Columns.Payload == "" {
 		return nil, fmt.Errorf("write to table %s: name the columns of id and payload in the table's Columns", t.Name)

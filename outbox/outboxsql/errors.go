@@ -44,7 +44,7 @@ func code(err error) (state string, number uint64) {
 	if n := numberOf(err); n != 0 {
 		return "", n
 	}
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // This walk goes through all that err wraps, as errors.As would.
 	case interface{ Unwrap() error }:
 		return code(e.Unwrap())
 	case interface{ Unwrap() []error }:

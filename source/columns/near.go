@@ -63,7 +63,7 @@ func distance(a, b string, most int) int {
 
 // Dispensable is the key of columns by which a message, or the relay, does without a column of this name; "" if it cannot.
 func Dispensable(t *outbox.Table, column string) string {
-	for _, key := range outbox.ColumnNames {
+	for _, key := range outbox.ColumnNames() {
 		switch key {
 		case "id", "payload", "type", "group", "status":
 			continue

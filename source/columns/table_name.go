@@ -52,7 +52,7 @@ func remapped(t *outbox.Table) string {
 		return ""
 	}
 	documents := shape.AsDocuments()
-	for _, key := range outbox.ColumnNames {
+	for _, key := range outbox.ColumnNames() {
 		own, given, doc := t.Columns.Field(key), shape.Columns.Field(key), documents.Columns.Field(key)
 		if own != nil && *own != "" && *given != "" && *own != *given && *own != *doc {
 			return key
@@ -65,7 +65,7 @@ func remapped(t *outbox.Table) string {
 // configuration names it, and not the shape alone.
 func OtherCase(t *outbox.Table, names []string, found func(key, name, near string, named bool)) {
 	shape, _ := outbox.ShapeNamed(t.Shape)
-	for _, key := range outbox.ColumnNames {
+	for _, key := range outbox.ColumnNames() {
 		field := t.Columns.Field(key)
 		if field == nil || *field == "" {
 			continue

@@ -80,7 +80,7 @@ func (c Config) resolved() (Config, error) {
 			t.Schema = c.Schema
 		}
 		if t.Words == (outbox.Words{}) {
-			t.Words = outbox.DefaultWords
+			t.Words = outbox.DefaultWords()
 		}
 		tables[i] = t
 	}

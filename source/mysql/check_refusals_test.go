@@ -49,7 +49,7 @@ func TestCheckFindsRefusals(t *testing.T) {
 			"unique with the id":        {nil, "CREATE UNIQUE INDEX one ON events (st, id)", Problem, nil},
 		} {
 			t.Run(name, func(t *testing.T) {
-				table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords, Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload",
+				table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(), Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload",
 					Status: "st", Attempts: "tries", NextAttemptAt: "due", LastError: "err", DeliveredAt: "done"}}
 				if c.change != nil {
 					c.change(&table)

@@ -77,7 +77,7 @@ func outboxSQL(t *outbox.Table) (string, error) {
 	}
 	words := t.Words
 	if words.Pending == "" {
-		words = outbox.DefaultWords
+		words = outbox.DefaultWords()
 	}
 	defs := tailboxColumns(words)
 	switch t.Shape {

@@ -16,7 +16,7 @@ import (
 
 // idTable is a table with an id of some type, and all columns that a mark writes.
 func idTable(typ string) (outbox.Table, string) {
-	t := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords, Columns: outbox.Columns{ID: "the id", Type: "type",
+	t := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(), Columns: outbox.Columns{ID: "the id", Type: "type",
 		Payload: "payload", Status: "st", Attempts: "tries", LastAttemptAt: "tried_at", LastError: "err", DeliveredAt: "done_at"}}
 	return t, "CREATE TABLE events (`the id` " + typ + " PRIMARY KEY, type TEXT, payload TEXT, " +
 		"st ENUM('pending','delivered','dead','waiting','retrying') DEFAULT 'pending', tries SMALLINT, tried_at TIMESTAMP(3) NULL, " +

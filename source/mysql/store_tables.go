@@ -109,7 +109,7 @@ func (s *stateStore) resolveTable(ctx context.Context, conf outbox.Table) (*tabl
 	}
 	t.id, t.sql = idTypeOf(id, conf.Columns.ID), tableName(&t.Table)
 	if t.Words == (outbox.Words{}) {
-		t.Words = outbox.DefaultWords
+		t.Words = outbox.DefaultWords()
 	}
 	t.dropMissing()
 	if col := t.column(t.Columns.Status); col != nil {

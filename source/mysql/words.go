@@ -14,14 +14,14 @@ import (
 func wordFaults(t *outbox.Table, dataType, declared string, length int) []string {
 	words := t.Words
 	if words == (outbox.Words{}) {
-		words = outbox.DefaultWords
+		words = outbox.DefaultWords()
 	}
 	var faults []string
 	var told []string
 	for i, word := range append(words.List(), t.AlsoPending...) {
-		name := outbox.WordNames[0]
-		if i < len(outbox.WordNames) {
-			name = outbox.WordNames[i]
+		name := outbox.WordNames()[0]
+		if i < len(outbox.WordNames()) {
+			name = outbox.WordNames()[i]
 		}
 		if slices.Contains(told, word) || holdsWord(word, strings.ToLower(dataType), declared, length) {
 			continue

@@ -26,11 +26,11 @@ func TestWordsFit(t *testing.T) {
 			{"VARCHAR(2) DEFAULT '0'", numbers, ""},
 			{"ENUM('Pending','delivered','retrying','waiting','dead') DEFAULT 'Pending'",
 				outbox.Words{Pending: "Pending", Delivered: "delivered", Retrying: "retrying", Waiting: "waiting", Dead: "dead"}, ""},
-			{"INT DEFAULT 0", outbox.DefaultWords, `which has no value "pending" for pending messages: set words.pending`},
+			{"INT DEFAULT 0", outbox.DefaultWords(), `which has no value "pending" for pending messages: set words.pending`},
 			{"TINYINT UNSIGNED DEFAULT 0", numbers, `no value "-9" for dead messages`},
-			{"ENUM('pending','delivered','dead') DEFAULT 'pending'", outbox.DefaultWords, `no value "retrying" for retrying messages`},
-			{"VARCHAR(8) DEFAULT 'pending'", outbox.DefaultWords, `no value "delivered" for delivered messages`},
-			{"DATE", outbox.DefaultWords, `is of type date`},
+			{"ENUM('pending','delivered','dead') DEFAULT 'pending'", outbox.DefaultWords(), `no value "retrying" for retrying messages`},
+			{"VARCHAR(8) DEFAULT 'pending'", outbox.DefaultWords(), `no value "delivered" for delivered messages`},
+			{"DATE", outbox.DefaultWords(), `is of type date`},
 		} {
 			t.Run(c.typ, func(t *testing.T) {
 				table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: c.words, Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload",

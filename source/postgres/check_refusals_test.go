@@ -56,7 +56,7 @@ func TestCheckFindsRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			table := outbox.Table{Schema: "public", Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords, Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload",
+			table := outbox.Table{Schema: "public", Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(), Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload",
 				Status: "st", Attempts: "tries", NextAttemptAt: "due", LastError: "err", DeliveredAt: "done"}}
 			if c.change != nil {
 				c.change(&table)

@@ -83,7 +83,7 @@ func debeziumColumns() []columnDef {
 
 // ownShape tells whether Init can make a table of the shape.
 func ownShape(shape string) bool {
-	_, ok := shapeDDL(shape, outbox.DefaultWords)
+	_, ok := shapeDDL(shape, outbox.DefaultWords())
 	return ok
 }
 
@@ -137,7 +137,7 @@ func TableSQL(t *outbox.Table) (string, error) {
 func outboxSQL(t *outbox.Table) (string, error) {
 	words := t.Words
 	if words.Pending == "" {
-		words = outbox.DefaultWords
+		words = outbox.DefaultWords()
 	}
 	d, ok := shapeDDL(t.Shape, words)
 	if !ok {

@@ -41,7 +41,7 @@ func TestPartitionKeyThatMarksWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			table := outbox.Table{Schema: "public", Name: "events", Shape: "tailbox", OnDelivered: outbox.Mark, Words: outbox.DefaultWords,
+			table := outbox.Table{Schema: "public", Name: "events", Shape: "tailbox", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(),
 				Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload", Status: "st", Attempts: "tries", DeliveredAt: "done", CreatedAt: "at", Seq: "seq"}}
 			r := newBareRig(t, servers.Shared(t, "17"), table)
 			r.exec("CREATE SEQUENCE numbers")

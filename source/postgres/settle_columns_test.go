@@ -23,7 +23,7 @@ func TestSettleSomeColumns(t *testing.T) {
 			t.Parallel()
 			types := map[string]string{"status": "text DEFAULT 'pending'", "attempts": "int", "last_error": "text",
 				"delivered_at": "timestamptz", "next_attempt_at": "timestamptz", "last_attempt_at": "timestamptz", "failures": "smallint", "updated_at": "timestamp"}
-			table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords,
+			table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(),
 				Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload"}}
 			ddl := "CREATE TABLE events (id text PRIMARY KEY, type text, payload text"
 			for _, name := range strings.Fields(columns) {

@@ -28,7 +28,7 @@ func TestSettleIDTypes(t *testing.T) {
 	} {
 		t.Run(c.typ, func(t *testing.T) {
 			t.Parallel()
-			table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords,
+			table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(),
 				Columns: outbox.Columns{ID: "the id", Type: "type", Payload: "payload", Status: "st", Attempts: "tries", LastError: "err"}}
 			r := &storeRig{ctx: t.Context(), rig: newRig(t, servers.Shared(t, "17"), "CREATE DOMAIN my_id AS bigint;;CREATE DOMAIN my_err AS varchar(9);;"+
 				"CREATE TYPE my_enum AS ENUM ('a', 'b');;CREATE TYPE word AS ENUM ('pending', 'delivered', 'dead', 'waiting', 'retrying');;"+

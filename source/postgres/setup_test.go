@@ -127,7 +127,7 @@ func TestInitAndUninstall(t *testing.T) {
 func TestCheckFindsEverything(t *testing.T) {
 	t.Parallel()
 	pg := servers.Postgres(t, "17", servers.WithSetting("wal_level", "replica"), servers.WithSetting("max_replication_slots", "1"))
-	broken := outbox.Table{Schema: "public", Name: "broken", Shape: "another", OnDelivered: outbox.Mark, Words: outbox.DefaultWords,
+	broken := outbox.Table{Schema: "public", Name: "broken", Shape: "another", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(),
 		Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload", Attempts: "attempts"}}
 	parted := shape("debezium", "parted")
 	missing := shape("debezium", "missing")

@@ -262,7 +262,7 @@ func resolveTable(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*tabl
 		return nil, err
 	}
 	if t.Words == (outbox.Words{}) {
-		t.Words = outbox.DefaultWords
+		t.Words = outbox.DefaultWords()
 	}
 	t.dropMissing()
 	if faults, err := wordFaults(ctx, conn, &t.Table, t.types[t.Columns.Status]); err != nil {

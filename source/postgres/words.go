@@ -19,7 +19,7 @@ func wordFaults(ctx context.Context, conn *pgx.Conn, t *outbox.Table, columnType
 	}
 	words := t.Words
 	if words == (outbox.Words{}) {
-		words = outbox.DefaultWords
+		words = outbox.DefaultWords()
 	}
 	if columnType == "boolean" {
 		return []string{fmt.Sprintf("status column %s is a boolean, which cannot tell pending, delivered and dead rows apart: leave it out (columns: {status: null}), "+
@@ -28,9 +28,9 @@ func wordFaults(ctx context.Context, conn *pgx.Conn, t *outbox.Table, columnType
 	var faults []string
 	told := map[string]bool{}
 	for i, word := range append(words.List(), t.AlsoPending...) {
-		name := outbox.WordNames[0]
-		if i < len(outbox.WordNames) {
-			name = outbox.WordNames[i]
+		name := outbox.WordNames()[0]
+		if i < len(outbox.WordNames()) {
+			name = outbox.WordNames()[i]
 		}
 		if told[word] {
 			continue

@@ -32,11 +32,11 @@ func TestWordsFit(t *testing.T) {
 		{"smallint NOT NULL DEFAULT 0", numbers, ""},
 		{"numeric DEFAULT 0", numbers, ""},
 		{"varchar(2) DEFAULT '0'", numbers, ""},
-		{"char(20) DEFAULT 'pending'", outbox.DefaultWords, ""},
-		{"state NOT NULL DEFAULT 'pending'", outbox.DefaultWords, ""},
-		{"integer DEFAULT 0", outbox.DefaultWords, `status column st is of type integer, which has no value "pending" for pending messages: set words.pending`},
+		{"char(20) DEFAULT 'pending'", outbox.DefaultWords(), ""},
+		{"state NOT NULL DEFAULT 'pending'", outbox.DefaultWords(), ""},
+		{"integer DEFAULT 0", outbox.DefaultWords(), `status column st is of type integer, which has no value "pending" for pending messages: set words.pending`},
 		{"state DEFAULT 'pending'", outbox.Words{Pending: "pending", Delivered: "delivered", Retrying: "again", Waiting: "waiting", Dead: "dead"}, `no value "again" for retrying messages`},
-		{"varchar(8) DEFAULT 'pending'", outbox.DefaultWords, `makes "delivere" of the word "delivered" for delivered messages`},
+		{"varchar(8) DEFAULT 'pending'", outbox.DefaultWords(), `makes "delivere" of the word "delivered" for delivered messages`},
 		{"boolean DEFAULT false", numbers, `is a boolean, which cannot tell`},
 	} {
 		t.Run(c.typ, func(t *testing.T) {

@@ -102,7 +102,7 @@ func TestFirstOfLanes(t *testing.T) {
 // What the row of a message shows, and what becomes of it.
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	words := outbox.DefaultWords
+	words := outbox.DefaultWords()
 	mark := store.TableView{OnDelivered: outbox.Mark, Words: words, HasStatus: true, View: true, Viewable: true, Updatable: true}
 	remove := store.TableView{OnDelivered: outbox.Delete, Words: words}
 	keep := store.TableView{OnDelivered: outbox.Keep, Words: words}
