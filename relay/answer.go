@@ -266,7 +266,7 @@ func (e *engine) awaitProbe(l *lane, q *destination, f *failure, now time.Time) 
 	}
 	g := *f
 	g.state, g.blocks, g.wait = checkpoint.StateRetrying, l.group != "", l.sink.untilProbe(q, now)
-	e.parkHead(l, &g, now)
+	e.parkHead(l, &g)
 }
 
 // retryLater waits for the next attempt: in memory if that is soon, else parked (R3).
@@ -279,7 +279,7 @@ func (e *engine) retryLater(l *lane, f *failure, wait time.Duration, now time.Ti
 	}
 	g := *f
 	g.state, g.blocks, g.wait = checkpoint.StateRetrying, l.group != "", wait
-	e.parkHead(l, &g, now)
+	e.parkHead(l, &g)
 }
 
 // failHead gives the lane's head up for good, as its policy says.
@@ -307,7 +307,7 @@ func (e *engine) failHead(l *lane, f *failure, now time.Time) {
 	default:
 		g.state, g.blocks = checkpoint.StateDead, true
 	}
-	e.parkHead(l, &g, now)
+	e.parkHead(l, &g)
 }
 
 // policy is what happens to a delivery that is exhausted: without a group there is nobody to hold or to supersede.

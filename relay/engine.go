@@ -111,18 +111,17 @@ type caution struct {
 	reply chan error
 }
 
-var (
-	// errRestart ends a term without a fault: a new one begins at once.
-	errRestart = errors.New("start again")
+// errRestart ends a term without a fault: a new one begins at once.
+var errRestart = errors.New("start again")
+
+const (
 	// cautiousStarts unclean starts in a row make the next one cautious; it lasts for so many messages (R9).
 	cautiousStarts   = 3
 	cautiousMessages = 1000
 	// crashes in a row that a message must have had a hand in before it is not sent any more. One is no proof: whoever kills
 	// relays does not look what they have in hand.
 	crashes = 3
-)
 
-const (
 	pingEvery = 2 * time.Second
 	// cutGrace is how long answers of calls that were cut off may still be settled.
 	cutGrace = 5 * time.Second

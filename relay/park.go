@@ -20,7 +20,7 @@ func (e *engine) park(l *lane, d *delivery, f *failure) {
 }
 
 // parkHead parks a lane because of its head: the head with its failure, everything behind it as waiting (R4).
-func (e *engine) parkHead(l *lane, f *failure, now time.Time) {
+func (e *engine) parkHead(l *lane, f *failure) {
 	if l.queue.at(0).back != nil {
 		e.backFailed(l, f)
 		return
@@ -43,7 +43,7 @@ func (e *engine) parkFailing(l *lane, b *breaker, now time.Time) {
 }
 
 // parkSink parks everything of a sink, and what arrives for it, until it takes deliveries again.
-func (e *engine) parkSink(s *sinkState, now time.Time) {
+func (e *engine) parkSink(s *sinkState) {
 	s.park = true
 	for _, l := range e.lanesOf(s) {
 		if l.busy > 0 {
@@ -113,9 +113,9 @@ func (e *engine) checkSink(s *sinkState, now time.Time) {
 	case s.down.IsZero() || now.Sub(s.down) < parkAfter:
 	case !s.park:
 		e.log.Warn("parking what is queued for the sink", "sink", s.name, "state", s.state(now), "queued", s.queued)
-		e.parkSink(s, now)
+		e.parkSink(s)
 	case s.paused || now.Before(s.throttled):
-		e.parkSink(s, now) // what was in flight then, or was brought back before
+		e.parkSink(s) // what was in flight then, or was brought back before
 	}
 	if s.failing > 0 {
 		e.parkOutages(s, now)

@@ -78,7 +78,7 @@ type parkNext struct {
 	at   outbox.Position
 }
 
-func (p parkNext) before(other parkNext) bool { return p.at.Compare(other.at) < 0 }
+func (p parkNext) Before(other parkNext) bool { return p.at.Compare(other.at) < 0 }
 
 // toPark is how many deliveries the lane has to park, in the order of parkAt: its queue, unless those are the poller's, which the
 // database has already, and then what has arrived behind it.

@@ -365,7 +365,7 @@ func (e *engine) changed(s *settlement, done *checkpoint.Settled, now time.Time)
 		e.polledBytes -= c.size
 	}
 	for _, name := range done.Open {
-		e.reopen(name, now)
+		e.reopen(name)
 	}
 	for _, name := range done.Next {
 		if l := e.laneNamed(name); l != nil && !e.careful() && l.polling && l.queue.len() == 0 && l.busy == 0 &&
@@ -399,7 +399,7 @@ func (e *engine) laneNamed(name checkpoint.Lane) *lane {
 }
 
 // reopen lets a lane flow again: the database shows nothing that blocks it (R7).
-func (e *engine) reopen(name checkpoint.Lane, now time.Time) {
+func (e *engine) reopen(name checkpoint.Lane) {
 	l := e.laneNamed(name)
 	if l == nil || l.queue.len() > 0 || l.busy > 0 || l.changes > 0 || l.settling {
 		return

@@ -166,7 +166,7 @@ func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 	frozen := e.frozen
 	e.frozen = nil
 	for _, name := range done.Open {
-		e.reopen(name, now)
+		e.reopen(name)
 	}
 	if done.Done {
 		e.requests = e.requests[1:]

@@ -10,7 +10,7 @@ type laneAt struct {
 	lane *lane
 }
 
-func (l laneAt) before(other laneAt) bool { return l.at.Before(other.at) }
+func (l laneAt) Before(other laneAt) bool { return l.at.Before(other.at) }
 
 func (r *retries) add(at time.Time, l *lane) { r.heap.push(laneAt{at, l}) }
 

@@ -80,7 +80,7 @@ func (e *engine) checkStarvation(now time.Time) {
 	case !s.park:
 		e.log.Warn("sink is too slow for the others: parking its lanes", "sink", s.name, "queued", s.queued, "kept_bytes", kept.all)
 		s.unproven = true
-		e.parkSink(s, now)
+		e.parkSink(s)
 	case s.inflight > 0:
 		e.log.Warn("sink is too slow for the others: cutting off its calls", "sink", s.name, "in_flight", s.inflight, "kept_bytes", kept.all)
 		s.cut(errHoldsUp)

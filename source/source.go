@@ -155,13 +155,13 @@ type Known struct {
 }
 
 var (
-	// ErrGap: the position can no longer be read (slot lost, log purged, another server). A sweep heals it.
+	// ErrGap means that the position can no longer be read (slot lost, log purged, another server). A sweep heals it.
 	ErrGap = errors.New("log position lost")
-	// ErrUnjudged: rows exist, and no status column tells whether they were delivered.
+	// ErrUnjudged means that rows exist, and no status column tells whether they were delivered.
 	ErrUnjudged = errors.New("nothing tells which rows are pending")
-	// ErrStop: only an operator can mend this; reading again as it is would fail again. The text holds the cure.
+	// ErrStop means that only an operator can mend this; reading again as it is would fail again. The text holds the cure.
 	ErrStop = errors.New("stopped until an operator acts")
-	// ErrNoTable: an ErrStop, with its text, for a configured table that does not exist. It may be there again within AwayFor.
+	// ErrNoTable is an ErrStop, with its text, for a configured table that does not exist. It may be there again within AwayFor.
 	ErrNoTable error = noTable{}
 )
 

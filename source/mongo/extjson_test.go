@@ -16,9 +16,9 @@ import (
 func anyValue(r *rand.Rand, depth int) any {
 	switch r.IntN(20) {
 	case 0:
-		return r.Int32() - r.Int32()
+		return int32(r.Uint32())
 	case 1:
-		return r.Int64() - r.Int64()
+		return int64(r.Uint64())
 	case 2:
 		return (r.Float64() - 0.5) * math.Pow(10, float64(r.IntN(40)-20))
 	case 3:

@@ -357,16 +357,16 @@ func (c *kitConn) Insert(ctx context.Context, t sourcetest.Table, ms ...*outbox.
 			doc = append(doc, bson.E{Key: t.Columns.Status, Value: t.Words.Pending})
 		}
 		for _, v := range t.Values(m) {
-			switch {
-			case v.Column == t.Columns.ID:
+			switch v.Column {
+			case t.Columns.ID:
 				v.V = idValue(t.IDType, v.V.(string))
-			case v.Column == t.Columns.Headers:
+			case t.Columns.Headers:
 				var d bson.D
 				if err := bson.UnmarshalExtJSON([]byte(v.V.(string)), false, &d); err != nil {
 					return err
 				}
 				v.V = d
-			case v.Column == t.Columns.Payload:
+			case t.Columns.Payload:
 				v.V = payloadValue(t, v.V.([]byte))
 			}
 			doc = append(doc, bson.E{Key: v.Column, Value: v.V})

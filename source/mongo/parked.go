@@ -134,13 +134,11 @@ func messageFields() []string {
 		"max_attempts", "available_at", "created_at", "commit_time"}
 }
 
-func (v *view) lane() checkpoint.Lane        { return checkpoint.Lane{Sink: v.Sink, Group: v.Group} }
 func (v *view) messageKey() store.MessageKey { return store.MessageKey{Table: v.Table, ID: v.ID} }
 func (v *view) key() checkpoint.Key          { return checkpoint.Key{Sink: v.Sink, Table: v.Table, ID: v.ID} }
 func (v *view) over() bool {
 	return v.State == checkpoint.StateDropped || v.State == checkpoint.StateDelivered
 }
-func (v *view) live() bool { return !v.over() }
 
 // documentOfParked is a delivery as it is stored, parked now. Its time is left out.
 func (s *stateStore) documentOfParked(p *checkpoint.Parked, now time.Time, rowSettled bool) *parkedDocument {

@@ -40,12 +40,6 @@ func (r *rig) Write(p []byte) (int, error) {
 	return r.log.Write(p)
 }
 
-func (r *rig) logged() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.log.String()
-}
-
 // newRig makes the collections. Tables without a Schema lie in the rig's own database.
 func newRig(t testing.TB, server *servers.MongoServer, tables ...outbox.Table) *rig {
 	t.Helper()

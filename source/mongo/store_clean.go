@@ -32,8 +32,8 @@ func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, nex
 	defer cancel()
 	all := s.configured()
 	at := &cleanCursor{}
-	switch {
-	case cursor == "":
+	switch cursor {
+	case "":
 		first := store.NextToClean(all, "")
 		if first == nil {
 			return 0, "", nil

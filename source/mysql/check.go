@@ -219,7 +219,7 @@ func (c *checker) lock(ctx context.Context) (err error) {
 func (c *checker) ownTables(ctx context.Context) error {
 	n := tableNames(c.cfg.Schema)
 	lacks := 0
-	for i, g := range ownGrants {
+	for i, g := range ownGrants() {
 		missing, err := tableMissing(ctx, c.conn, c.cfg.Schema, g.table)
 		if err != nil {
 			return err

@@ -231,16 +231,6 @@ func (s *session) exec(ctx context.Context, sql string, args ...any) (*mysql.Res
 	return r, err
 }
 
-// prepare prepares a statement. Its methods must run under guard.
-func (s *session) prepare(ctx context.Context, sql string) (*client.Stmt, error) {
-	var st *client.Stmt
-	err := s.guard(ctx, func() (err error) {
-		st, err = s.conn.Prepare(sql)
-		return err
-	})
-	return st, err
-}
-
 // texts runs one statement and returns its rows as text. NULL is the empty text.
 func (s *session) texts(ctx context.Context, sql string, args ...any) ([][]string, error) {
 	r, err := s.exec(ctx, sql, args...)
@@ -293,21 +283,14 @@ func (s *session) close(ctx context.Context) error {
 // serverError is the server's own answer in an error, or nil.
 func serverError(err error) *mysql.MyError {
 	var e *mysql.MyError
-	if errors.As(err, &e) {
-		return e
-	}
-	// What the driver wraps with a stack has a Cause instead.
-	for err != nil {
-		if e, ok := err.(*mysql.MyError); ok {
-			return e
-		}
-		c, ok := err.(interface{ Cause() error })
-		if !ok {
+	for err != nil && !errors.As(err, &e) {
+		var stack interface{ Cause() error } // what the driver wraps with a stack has a Cause instead
+		if !errors.As(err, &stack) {
 			return nil
 		}
-		err = c.Cause()
+		err = stack.Cause()
 	}
-	return nil
+	return e
 }
 
 // errorCode is the number of a server's error, or 0.

@@ -47,7 +47,7 @@ func appendJSONValue(dst []byte, typ byte, b []byte, depth int) ([]byte, error) 
 	case jsonSmallObject, jsonLargeObject, jsonSmallArray, jsonLargeArray:
 		return appendJSONTree(dst, typ, b, depth+1)
 	case jsonText:
-		text, _, err := jsonSized(b)
+		text, err := jsonSized(b)
 		return appendJSONString(dst, text), err
 	case jsonOpaque:
 		return appendJSONOpaque(dst, b)
@@ -143,8 +143,8 @@ func jsonInline(typ byte, width int) bool {
 	return false
 }
 
-// jsonSized reads a length of seven bits a byte, lowest first, and what it is the length of.
-func jsonSized(b []byte) (data, rest []byte, err error) {
+// jsonSized reads a length of seven bits a byte, lowest first, and returns the bytes that it is the length of.
+func jsonSized(b []byte) ([]byte, error) {
 	n := 0
 	for i := 0; i < len(b) && i < 5; i++ {
 		n |= int(b[i]&0x7f) << (7 * i)
@@ -152,11 +152,11 @@ func jsonSized(b []byte) (data, rest []byte, err error) {
 			continue
 		}
 		if b = b[i+1:]; n > len(b) {
-			return nil, nil, errJSON
+			return nil, errJSON
 		}
-		return b[:n], b[n:], nil
+		return b[:n], nil
 	}
-	return nil, nil, errJSON
+	return nil, errJSON
 }
 
 func appendJSONString(dst, s []byte) []byte {
@@ -191,7 +191,7 @@ func appendJSONDouble(dst []byte, f float64) ([]byte, error) {
 	}
 	start := len(dst)
 	dst = appendFloat(dst, f, 64)
-	if bytes.IndexAny(dst[start:], ".e") < 0 {
+	if !bytes.ContainsAny(dst[start:], ".e") {
 		dst = append(dst, ".0"...)
 	}
 	return dst, nil
@@ -212,7 +212,7 @@ func appendJSONOpaque(dst, b []byte) ([]byte, error) {
 		return dst, errJSON
 	}
 	typ := b[0]
-	data, _, err := jsonSized(b[1:])
+	data, err := jsonSized(b[1:])
 	if err != nil {
 		return dst, err
 	}

@@ -327,10 +327,4 @@ func parseRotate(b []byte) (place, error) {
 	return p, nil
 }
 
-// checksumOf tells from a format description whether the events of its file end in a checksum.
-func checksumOf(b []byte) bool {
-	const tail = 1 + checksumSize // the algorithm, and the event's own checksum, which is there in any case
-	return len(b) > tail && b[len(b)-tail] == 1
-}
-
 const checksumSize = 4

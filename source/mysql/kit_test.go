@@ -262,7 +262,7 @@ func openOn(t testing.TB, my *servers.My, s sourcetest.Setup) *kitDatabase {
 		t.Fatal(err)
 	}
 	d.cfg = Config{Kind: my.Kind, Pipeline: "p", URL: d.my.SocketURL(d.db), Tables: tables, Start: s.Start, MaxMessage: s.MaxMessage, Ignored: s.Ignored,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		Logger: slog.New(slog.DiscardHandler)}
 	return d
 }
 

@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -93,9 +92,6 @@ func lookups(n int, key func(int) checkpoint.Key) []lookup {
 	}
 	return out
 }
-
-// bareColumns are parkedColumns without payloads.
-var bareColumns = strings.Replace(parkedColumns, "p.payload", "NULL", 1)
 
 // readKeys reads whole deliveries, in no order.
 func (s *stateStore) readKeys(ctx context.Context, keys []checkpoint.Key, on func(checkpoint.Parked, row) error) error {

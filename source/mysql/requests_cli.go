@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -109,7 +110,7 @@ func (s *stateStore) listed(ctx context.Context, rows []store.SelectedRow, whole
 	found := make(map[store.ParkedKey]*Listed, len(rows))
 	columns := parkedColumns
 	if !whole {
-		columns = bareColumns
+		columns = strings.Replace(columns, "p.payload", "NULL", 1)
 	}
 	if err := s.readColumns(ctx, keys(rows), columns+", p.parked_at, p.changed_at, p.next_attempt_at", func(p checkpoint.Parked, r row) error {
 		l := &Listed{Parked: p}

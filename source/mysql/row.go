@@ -100,11 +100,11 @@ func (r *rowReader) list(alias string) string {
 	fits := size + " <= " + strconv.Itoa(r.maxMessage)
 	for i, c := range r.plan.cols {
 		ref := alias + "." + quoteIdent(c.name)
-		switch {
-		case c.kind == kindBytes:
-		case c.kind == kindBit, c.kind == kindUUID:
+		switch c.kind {
+		case kindBytes:
+		case kindBit, kindUUID:
 			ref = "CAST(" + ref + " AS BINARY)"
-		case c.kind == kindFloat, c.kind == kindDouble: // of an expression all digits come; times one, a zero keeps its sign
+		case kindFloat, kindDouble: // of an expression all digits come; times one, a zero keeps its sign
 			ref = "CAST(" + ref + "*1e0 AS CHAR)"
 		default:
 			ref = "CAST(" + ref + " AS CHAR)"

@@ -201,20 +201,13 @@ func (a *attempt) change(ctx context.Context, b *batch) error {
 // dealWithRows deals with users' rows: those of messages without parked deliveries, then, when it is known what is parked
 // of the others, theirs.
 func (a *attempt) dealWithRows(ctx context.Context, b *batch) error {
-	plain, err := a.plainRows()
-	if err != nil {
-		return err
-	}
+	plain := a.plainRows()
 	a.queueLanes(b)
 	a.queueLookup(b)
 	if err := a.doPlain(ctx, b, plain); err != nil {
 		return err
 	}
-	rows, err := a.messageRows()
-	if err != nil {
-		return err
-	}
-	return a.doKnown(ctx, b, rows)
+	return a.doKnown(ctx, b, a.messageRows())
 }
 
 // commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT.

@@ -68,7 +68,7 @@ func (a *attempt) queueLookup(b *batch) {
 
 // messageRows decides what happens to the rows of messages: on_delivered where nothing is parked any more, else the view
 // of what is.
-func (a *attempt) messageRows() ([]*rowWork, error) {
+func (a *attempt) messageRows() []*rowWork {
 	type statement struct {
 		table *table
 		del   bool
@@ -97,7 +97,7 @@ func (a *attempt) messageRows() ([]*rowWork, error) {
 			work = append(work, a.workOf(t, del, false, rows[statement{t, del}])...)
 		}
 	}
-	return work, nil
+	return work
 }
 
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.

@@ -39,7 +39,7 @@ type rowWork struct {
 }
 
 // plainRows are the rows of messages without parked deliveries, table by table.
-func (a *attempt) plainRows() ([]*rowWork, error) {
+func (a *attempt) plainRows() []*rowWork {
 	byTable := make(map[*table][]rowChange, len(a.s.tables.order))
 	for i := range a.in.Rows {
 		r := &a.in.Rows[i]
@@ -59,7 +59,7 @@ func (a *attempt) plainRows() ([]*rowWork, error) {
 	for _, t := range a.s.tables.order {
 		work = append(work, a.workOf(t, t.OnDelivered == outbox.Delete, !t.view.Receipts, byTable[t])...)
 	}
-	return work, nil
+	return work
 }
 
 // workOf cuts rows of one table into statements. Their ids are in order, so that their locks are taken in one order.

@@ -232,13 +232,18 @@ func tablePrivileges(t *outbox.Table) []string {
 	return []string{"SELECT"}
 }
 
-// ownGrants are what the relay does with its own tables. What it knows, and what was asked for, only the owner removes.
-var ownGrants = []struct {
+// A grant is privileges on one of the relay's own tables.
+type grant struct {
 	table      string
 	privileges []string
-}{
-	{"tailbox_checkpoint", []string{"SELECT", "INSERT", "UPDATE"}}, {"tailbox_parked", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"tailbox_request", []string{"SELECT", "INSERT", "UPDATE"}},
+}
+
+// ownGrants are what the relay does with its own tables. What it knows, and what was asked for, only the owner removes.
+func ownGrants() []grant {
+	return []grant{
+		{"tailbox_checkpoint", []string{"SELECT", "INSERT", "UPDATE"}}, {"tailbox_parked", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+		{"tailbox_request", []string{"SELECT", "INSERT", "UPDATE"}},
+	}
 }
 
 // binlogPrivileges are what reading the binlog takes.
@@ -262,7 +267,7 @@ func RoleSQL(cfg Config, account, schema string) string {
 	if own == "" {
 		own = schema
 	}
-	for _, g := range ownGrants {
+	for _, g := range ownGrants() {
 		fmt.Fprintf(&b, "GRANT %s ON %s.%s TO %s;\n", strings.Join(g.privileges, ", "), quoteIdent(own), g.table, account)
 	}
 	for i := range cfg.Tables {

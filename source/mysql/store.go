@@ -20,15 +20,17 @@ import (
 //   - Locks are not waited for long; a second is the least that all versions know.
 //   - READ COMMITTED: no gap is locked, so that what is deleted never stands in the way of what is inserted.
 //   - The lists of ids in statements are looked up one by one, however long they are.
-var (
-	storeSettings = []string{
+func storeSettings(mariadb bool) []string {
+	settings := []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION TRANSACTION READ WRITE",
 		"SET wait_timeout = 10, interactive_timeout = 10, net_read_timeout = 10, net_write_timeout = 10, " +
 			"innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0",
 	}
-	mysqlStoreSettings   = "SET range_optimizer_max_mem_size = 0"
-	mariadbStoreSettings = "SET in_predicate_conversion_threshold = 0, idle_transaction_timeout = 10"
-)
+	if mariadb {
+		return append(settings, "SET in_predicate_conversion_threshold = 0, idle_transaction_timeout = 10")
+	}
+	return append(settings, "SET range_optimizer_max_mem_size = 0")
+}
 
 // A stateStore implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
 // parked, requests.
@@ -117,13 +119,8 @@ func (s *stateStore) prepare(ctx context.Context) error {
 		return s.fault("set up the store's session", err)
 	}
 	b := s.batch()
-	for _, sql := range storeSettings {
+	for _, sql := range storeSettings(s.sess.server.mariadb) {
 		b.exec(sql)
-	}
-	if s.sess.server.mariadb {
-		b.exec(mariadbStoreSettings)
-	} else {
-		b.exec(mysqlStoreSettings)
 	}
 	b.each(func(r row) error {
 		s.maxPacket = int(r.unsigned(0))

@@ -30,11 +30,15 @@ SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), next_attempt_at) FROM {parke
 WHERE pipeline = ? AND sink = ? AND next_attempt_at > UTC_TIMESTAMP(6) ORDER BY next_attempt_at LIMIT 1`
 )
 
-// dueParked are the statements. What was never tried has an index of its own: it is found however many others are due before it.
-var dueParked = map[store.DuePart]string{
-	store.AllDue:  dueColumns + "(tailbox_parked_due)" + dueWhere + dueOrder,
-	store.Untried: dueColumns + "(tailbox_parked_untried)" + dueWhere + " AND tries = 0" + dueOrder,
-	store.Tried:   dueColumns + "(tailbox_parked_due)" + dueWhere + " AND tries <> 0" + dueOrder,
+// dueParked is the statement. What was never tried has an index of its own: it is found however many others are due before it.
+func dueParked(part store.DuePart) string {
+	switch part {
+	case store.Untried:
+		return dueColumns + "(tailbox_parked_untried)" + dueWhere + " AND tries = 0" + dueOrder
+	case store.Tried:
+		return dueColumns + "(tailbox_parked_due)" + dueWhere + " AND tries <> 0" + dueOrder
+	}
+	return dueColumns + "(tailbox_parked_due)" + dueWhere + dueOrder
 }
 
 // A dueKey is a delivery that is due.
@@ -87,7 +91,7 @@ func (s *stateStore) dueOf(ctx context.Context, b *batch, part store.DuePart, si
 		b.each(func(r row) error {
 			due[i] = append(due[i], dueKey{checkpoint.Key{Sink: sink, Table: r.text(0), ID: r.text(1)}, int(r.num(2)), r.text(3), r.text(5), r.text(6), r.num(4)})
 			return nil
-		}, dueParked[part], s.cfg.Pipeline, sink, window)
+		}, dueParked(part), s.cfg.Pipeline, sink, window)
 	}
 	if err := s.send(ctx, b); err != nil {
 		return nil, false, err

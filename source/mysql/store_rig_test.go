@@ -57,7 +57,7 @@ func newBareRig(t testing.TB, my *servers.My, ddl []string, tables ...outbox.Tab
 	for i := range tables {
 		tables[i].Schema = r.db
 	}
-	r.cfg = Config{Kind: my.Kind, Pipeline: "p", URL: my.SocketURL(r.db), Tables: tables, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	r.cfg = Config{Kind: my.Kind, Pipeline: "p", URL: my.SocketURL(r.db), Tables: tables, Logger: slog.New(slog.DiscardHandler)}
 	return r
 }
 
@@ -271,12 +271,6 @@ func delivered(sink string, m *outbox.Message) checkpoint.Change {
 func retried(sink string, m *outbox.Message, attempts int, d time.Duration) checkpoint.Change {
 	return checkpoint.Change{Key: checkpoint.Key{Sink: sink, Table: m.Table, ID: m.ID}, Group: m.Group, State: checkpoint.StateRetrying,
 		Blocks: m.Group != "", Attempts: attempts, Due: true, NextAttempt: d, LastError: "again", ErrorClass: "rejected"}
-}
-
-// died is the Change for one that is given up.
-func died(sink string, m *outbox.Message, blocks bool) checkpoint.Change {
-	return checkpoint.Change{Key: checkpoint.Key{Sink: sink, Table: m.Table, ID: m.ID}, Group: m.Group, State: checkpoint.StateDead,
-		Blocks: blocks, Attempts: 15, LastError: "bad", ErrorClass: "permanent"}
 }
 
 // ask records a request as an operator would, and carries it out to its end as the relay does.

@@ -99,7 +99,6 @@ type stream struct {
 	inner   bool // inside a compressed transaction
 	zstd    *zstd.Decoder
 	scratch []byte
-	pieces  pieces
 
 	group    group
 	prepared map[string]*prepared
@@ -287,7 +286,7 @@ func (st *stream) event(ctx context.Context, b []byte) error {
 	if err := st.advance(&h); err != nil {
 		return err
 	}
-	return st.dispatch(ctx, &h, body, b)
+	return st.dispatch(ctx, &h, body)
 }
 
 // prove looks whether the first event stands where the stream was to begin. A server that is asked for a place between two

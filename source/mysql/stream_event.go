@@ -8,8 +8,8 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// dispatch handles an event whose body is in memory. Whole is all of it, for events that are kept.
-func (st *stream) dispatch(ctx context.Context, h *header, b, whole []byte) error {
+// dispatch handles an event whose body is in memory.
+func (st *stream) dispatch(ctx context.Context, h *header, b []byte) error {
 	switch h.typ {
 	case eventTableMap:
 		return st.tableMap(b)

@@ -79,7 +79,7 @@ func (st *stream) largeEvent(ctx context.Context, h *header, p *pieces) error {
 	if err := p.full(b); err != nil {
 		return err
 	}
-	return st.dispatch(ctx, h, b, nil)
+	return st.dispatch(ctx, h, b)
 }
 
 // largeRows handles an event with rows in pieces.
@@ -289,7 +289,7 @@ func (st *stream) payloadEvents(ctx context.Context, r *bufio.Reader) error {
 		if err := p.full(body); err != nil {
 			return err
 		}
-		if err := st.dispatch(ctx, &h, body, nil); err != nil {
+		if err := st.dispatch(ctx, &h, body); err != nil {
 			return err
 		}
 	}

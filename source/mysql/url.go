@@ -28,9 +28,6 @@ type address struct {
 	preferred bool
 }
 
-// parameters are what a URL may have behind its "?".
-var parameters = [...]string{"connect-timeout", "socket", "tls", "tls-ca", "tls-cert", "tls-key", "tls-server-name"}
-
 // parseURL reads a connection URL. Its errors never hold the password.
 func parseURL(text string) (*address, error) {
 	u, err := url.Parse(text)
@@ -47,10 +44,11 @@ func parseURL(text string) (*address, error) {
 	if a.user == "" {
 		return nil, errors.New("parse connection url: it names no user; want mysql://user:password@host:port/database")
 	}
+	parameters := []string{"connect-timeout", "socket", "tls", "tls-ca", "tls-cert", "tls-key", "tls-server-name"}
 	query := u.Query()
 	for name, values := range query {
-		if !slices.Contains(parameters[:], name) {
-			return nil, fmt.Errorf("parse connection url: unknown parameter %q; known are %s", name, strings.Join(parameters[:], ", "))
+		if !slices.Contains(parameters, name) {
+			return nil, fmt.Errorf("parse connection url: unknown parameter %q; known are %s", name, strings.Join(parameters, ", "))
 		}
 		if len(values) != 1 {
 			return nil, fmt.Errorf("parse connection url: parameter %q is given %d times", name, len(values))

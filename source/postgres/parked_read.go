@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,9 +21,6 @@ const parkedColumns = `p.sink, p.source_table, p.message_group, p.position, p.me
 	p.topic, p.key, p.payload, p.headers::text, p.fields::text, p.tenant, p.content_type, p.idempotency_key, p.correlation_id,
 	p.priority, p.max_attempts, p.available_at, p.created_at, p.commit_time, p.fault_class, p.fault_reason,
 	p.tries, p.failed_epoch, p.failed_call`
-
-// bareColumns are the same without payloads.
-var bareColumns = strings.Replace(parkedColumns, "p.payload", "NULL::bytea", 1)
 
 // parkedRow is a row of tailbox_parked as it is scanned.
 type parkedRow struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -128,7 +129,7 @@ func (s *stateStore) listed(ctx context.Context, rows []store.SelectedRow, whole
 	}
 	columns := parkedColumns
 	if !whole {
-		columns = bareColumns
+		columns = strings.Replace(columns, "p.payload", "NULL::bytea", 1)
 	}
 	sinks, tables, ids := keys(rows)
 	found, err := s.conn.Query(ctx, s.q(`SELECT `+columns+`, p.parked_at, p.changed_at, p.next_attempt_at

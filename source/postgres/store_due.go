@@ -41,11 +41,15 @@ FROM pick k CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 A
 WHERE k.before < $4 / greatest(cardinality($2::text[]), 1) ORDER BY ` + order + `, p.position, p.message_id, p.sink`
 }
 
-// dueParked are the statements. What was never tried has an index of its own: it is found however many others are due before it.
-var dueParked = map[store.DuePart]string{
-	store.AllDue:  dueSelect("", "d.priority DESC, d.next_attempt_at", "p.priority DESC"),
-	store.Untried: dueSelect(" AND p.tries = 0", "d.priority DESC, d.next_attempt_at, d.position", "p.priority DESC"),
-	store.Tried:   dueSelect(" AND p.tries <> 0", "d.tried_at NULLS FIRST, d.next_attempt_at, d.position", "p.tried_at NULLS FIRST"),
+// dueParked is the statement. What was never tried has an index of its own: it is found however many others are due before it.
+func dueParked(part store.DuePart) string {
+	switch part {
+	case store.Untried:
+		return dueSelect(" AND p.tries = 0", "d.priority DESC, d.next_attempt_at, d.position", "p.priority DESC")
+	case store.Tried:
+		return dueSelect(" AND p.tries <> 0", "d.tried_at NULLS FIRST, d.next_attempt_at, d.position", "p.tried_at NULLS FIRST")
+	}
+	return dueSelect("", "d.priority DESC, d.next_attempt_at", "p.priority DESC")
 }
 
 // nextDue is when the next one is due, in seconds from now.
@@ -73,7 +77,7 @@ func (s *stateStore) Due(ctx context.Context, sinks []string, limit int, probe b
 	}
 	b.Queue(s.q(nextDue), s.cfg.Pipeline, sinks).QueryRow(func(r pgx.Row) error { return r.Scan(&next) })
 	ps, cut, err := store.Due(limit, probe, func(part store.DuePart, limit int) (found []checkpoint.Parked, cut bool, err error) {
-		b.Queue(s.q(dueParked[part]), s.cfg.Pipeline, sinks, limit, dueBytes, part.Window(tablesOf(&s.tables), limit)).Query(func(rows pgx.Rows) (err error) {
+		b.Queue(s.q(dueParked(part)), s.cfg.Pipeline, sinks, limit, dueBytes, part.Window(tablesOf(&s.tables), limit)).Query(func(rows pgx.Rows) (err error) {
 			found, err = collectParked(rows)
 			return err
 		})

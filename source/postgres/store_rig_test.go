@@ -160,12 +160,6 @@ func retried(sink string, m *outbox.Message, attempts int, d time.Duration) chec
 		Blocks: m.Group != "", Attempts: attempts, Due: true, NextAttempt: d, LastError: "again", ErrorClass: "rejected"}
 }
 
-// died is the Change for one that is given up.
-func died(sink string, m *outbox.Message, blocks bool) checkpoint.Change {
-	return checkpoint.Change{Key: checkpoint.Key{Sink: sink, Table: m.Table, ID: m.ID}, Group: m.Group, State: checkpoint.StateDead,
-		Blocks: blocks, Attempts: 15, LastError: "bad", ErrorClass: "permanent"}
-}
-
 // ask records a request as an operator would, and carries it out to its end as the relay does.
 func (r *storeRig) ask(verb checkpoint.Verb, sel checkpoint.Selection) (*RequestResult, *checkpoint.Applied) {
 	r.t.Helper()

@@ -14,13 +14,13 @@ import (
 )
 
 // pendingAll lists the ids of all pending rows, in chunks of limit.
-func (r *rig) pendingAll(limit int) (names []string, calls int) {
+func (r *rig) pendingAll(limit int) (names []string) {
 	r.t.Helper()
-	rows, calls := r.pendingRows(limit)
+	rows, _ := r.pendingRows(limit)
 	for _, ref := range rows {
 		names = append(names, ref.ID)
 	}
-	return names, calls
+	return names
 }
 
 func (r *rig) pendingRows(limit int) (refs []checkpoint.RowRef, calls int) {
@@ -83,11 +83,11 @@ func testPending(t *testing.T, k Kind) {
 	big.Payload, big.Fault = nil, &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "large"}
 	r.parkWhole(checkpoint.Parked{Sink: "kafka", Message: big, State: checkpoint.StateDead, InTable: true})
 	equal(t, "row of what was not copied", r.rows(), "1, 2, 3")
-	want, _ := r.pendingAll(100)
+	want := r.pendingAll(100)
 	sorted := slices.Sorted(slices.Values(want))
 	equal(t, "pending", sorted, []string{id(1), id(3), id(4), id(7), id(8)})
 	for _, limit := range []int{1, 2, 3} {
-		got, _ := r.pendingAll(limit)
+		got := r.pendingAll(limit)
 		equal(t, fmt.Sprintf("pending by %d", limit), got, want)
 	}
 	requests, err := r.st.Requests(r.ctx)
@@ -123,7 +123,7 @@ func testPendingBesideWriters(t *testing.T, k Kind) {
 	defer all.Wait()
 	defer stop.Store(true)
 	for _, limit := range []int{7, 100} {
-		names, _ := r.pendingAll(limit)
+		names := r.pendingAll(limit)
 		seen := map[string]int{}
 		for _, name := range names {
 			seen[name]++
@@ -206,7 +206,7 @@ func testReset(t *testing.T, k Kind) {
 	mended.Payload = []byte("mended")
 	r.must(r.app.Update(r.ctx, r.tables[0], mended), "update")
 	r.must(r.db.Reset(r.ctx, r.tables[0], id(1), id(2), id(5)), "reset")
-	names, _ := r.pendingAll(100)
+	names := r.pendingAll(100)
 	equal(t, "pending", strings.Join(names, " "), id(4)+" "+id(5))
 	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(5, "g"), false)}})
 	r.pendingAll(100) // a second look asks for nothing twice
@@ -218,7 +218,7 @@ func testReset(t *testing.T, k Kind) {
 	if m := p.Message; string(m.Payload) != "mended" || m.Group != "g" || m.Position != r.msg(1, "g").Position || p.Attempts != 0 || p.Replays != 1 {
 		t.Errorf("replayed: %+v %+v", p, *m)
 	}
-	names, _ = r.pendingAll(100)
+	names = r.pendingAll(100)
 	equal(t, "pending", strings.Join(names, " "), id(4))
 	equal(t, "changed by another look", r.obey().Changed, 0)
 }
@@ -237,7 +237,7 @@ func testNullStatus(t *testing.T, k Kind) {
 	}
 	swept, _ := r.pending(snap, 1)
 	equal(t, "a sweep", ids(swept), "2 3")
-	pending, _ := r.pendingAll(100)
+	pending := r.pendingAll(100)
 	slices.Sort(pending)
 	equal(t, "the comparison", pending, []string{id(2), id(3)})
 	var refs []checkpoint.RowRef

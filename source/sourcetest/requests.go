@@ -265,7 +265,7 @@ func testDrop(t *testing.T, k Kind) {
 			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("audit", r.msg(1, "g"))}, Rows: []checkpoint.Row{rowOf(three, true)}})
 			equal(t, "parked", r.parked(), "")
 			equal(t, "rows", r.rows(), want[1])
-			names, _ := r.pendingAll(10)
+			names := r.pendingAll(10)
 			equal(t, "pending", len(names), 0)
 		})
 	}

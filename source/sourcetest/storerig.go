@@ -56,13 +56,13 @@ func (r *rig) park(ps ...checkpoint.Parked) {
 }
 
 // parkWhole parks deliveries and settles their messages' rows.
-func (r *rig) parkWhole(ps ...checkpoint.Parked) *checkpoint.Settled {
+func (r *rig) parkWhole(ps ...checkpoint.Parked) {
 	r.t.Helper()
 	s := checkpoint.Settlement{Park: ps}
 	for _, p := range ps {
 		s.Rows = append(s.Rows, rowOf(p.Message, true))
 	}
-	return r.settle(s)
+	r.settle(s)
 }
 
 // due names what is due at the sinks, as sink:id, in order.

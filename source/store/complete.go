@@ -16,7 +16,7 @@ const completeBytes = 16 << 20
 // holds up all the rest.
 const LockedFor = 3 * time.Second
 
-// ErrTableLocked: a row's table is locked as a whole.
+// ErrTableLocked means that a row's table is locked as a whole.
 var ErrTableLocked = errors.New("the table is locked")
 
 // atOnce is when Due is to be asked again where its answer was cut short.

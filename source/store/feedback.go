@@ -378,7 +378,7 @@ func (r *FeedbackReport) Failed(ts []Told, why error) {
 	for i := range ts {
 		f := r.of(&ts[i])
 		f.failed++
-		if f.why == nil || f.why == errFeedbackTime {
+		if f.why == nil || errors.Is(f.why, errFeedbackTime) {
 			f.why = why
 		}
 		if len(f.ids) < idsLogged {
