@@ -369,10 +369,10 @@ func (e *LockedError) Error() string {
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 var (
-	// ErrLocked: another relay holds the pipeline's lock.
+	// ErrLocked means that another relay holds the pipeline's lock.
 	ErrLocked = errors.New("the pipeline's lock is held by another relay")
-	// ErrNoTables: the relay's own tables are missing; the cure is tailbox init.
+	// ErrNoTables means that the relay's own tables are missing. To fix it, run tailbox init.
 	ErrNoTables = errors.New("the tables tailbox_* are missing: run tailbox init")
-	// ErrOldTables: an earlier version made the relay's own tables, and they lack columns.
+	// ErrOldTables means that an earlier version made the relay's own tables, and they lack columns.
 	ErrOldTables = errors.New("the tables tailbox_* are of an earlier version and lack columns: run tailbox init, which adds them")
 )

@@ -11,9 +11,6 @@ import (
 // A matcher decides whether a route applies to a message; nil matches everything.
 type matcher func(*outbox.Message) bool
 
-// matchKeys are what a match can look at; header is followed by a dot and the header's name.
-var matchKeys = []string{"type", "topic", "table", "group", "tenant", "header.NAME"}
-
 // headerPrefix opens the match keys that look at a header.
 const headerPrefix = "header."
 
@@ -32,7 +29,7 @@ func newMatcher(match map[string][]string, path []string) (matcher, []*Problem) 
 		case text != nil:
 			all = append(all, func(m *outbox.Message) bool { return anyMatches(patterns, text(m)) })
 		default:
-			problems = append(problems, &Problem{Path: at(path, key), Reason: "unknown key of match", Allowed: matchKeys})
+			problems = append(problems, &Problem{Path: at(path, key), Reason: "unknown key of match", Allowed: []string{"type", "topic", "table", "group", "tenant", "header.NAME"}})
 		}
 	}
 	switch len(all) {

@@ -32,9 +32,9 @@ const (
 	ClassCrash
 )
 
-var classNames = [...]string{"rejected", "permanent", "throttled", "unreachable", "unavailable", "misconfigured", "not_attempted", "crash"}
-
-func (c Class) String() string { return classNames[c] }
+func (c Class) String() string {
+	return [...]string{"rejected", "permanent", "throttled", "unreachable", "unavailable", "misconfigured", "not_attempted", "crash"}[c]
+}
 
 // classified is the one error type behind the constructors.
 type classified struct {
@@ -109,7 +109,7 @@ func Clean(err error, hide func(string) string) error {
 			err = errors.New(clean)
 		}
 	}
-	if _, ok := err.(*classified); ok {
+	if _, ok := err.(*classified); ok { //nolint:errorlint // An error that wraps a classified one is not bounded itself.
 		return err
 	}
 	return &classified{class: class, after: after, whole: whole, err: err}
@@ -118,7 +118,7 @@ func Clean(err error, hide func(string) string) error {
 // fullText is the text of an error before it was bounded.
 func fullText(err error) string {
 	for {
-		e, ok := err.(*classified)
+		e, ok := err.(*classified) //nolint:errorlint // An error that wraps a classified one has a text of its own.
 		if !ok {
 			return err.Error()
 		}

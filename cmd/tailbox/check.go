@@ -52,7 +52,7 @@ func newCheck() *command {
 }
 
 // checkGap tells what the next start does where the log cannot be read on from the checkpoint.
-func checkGap(ctx context.Context, p *parts, db database) []store.Finding {
+func checkGap(ctx context.Context, db database) []store.Finding {
 	gap, err := db.gap(ctx)
 	if err != nil || gap == nil || gap.Unswept {
 		return nil // what keeps it from being looked for, the database's own check tells
@@ -105,7 +105,7 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 		// What was found before may be the cause, so it is told as well.
 		findings = append(findings, store.Finding{Level: store.Problem, What: err.Error()})
 	}
-	findings = append(append(findings, checkGap(ctx, p, db)...), checkParked(ctx, p, db)...)
+	findings = append(append(findings, checkGap(ctx, db)...), checkParked(ctx, p, db)...)
 	findings = append(findings, checkExamples(ctx, p, db)...)
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {

@@ -194,7 +194,7 @@ admin: {listen: off}
 
 func (d *demo) routing(ctx context.Context) error {
 	d.chapter("Routing, while shipping is down")
-	if err := d.shop.trade(ctx, demoSteps[0]); err != nil {
+	if err := d.shop.trade(ctx, demoPlaced); err != nil {
 		return err
 	}
 	d.line("the shop took %d orders; each transaction changed a row of orders and wrote its messages: order.placed, customer.welcomed", demoOrders)
@@ -207,7 +207,7 @@ func (d *demo) routing(ctx context.Context) error {
 
 func (d *demo) parking(ctx context.Context) error {
 	d.chapter("Parking")
-	if err := d.shop.trade(ctx, demoSteps[1], demoSteps[2]); err != nil {
+	if err := d.shop.trade(ctx, demoPaid, demoPacked); err != nil {
 		return err
 	}
 	if err := d.ledger.wait(ctx, len(d.shop.committed)); err != nil {
@@ -252,7 +252,7 @@ func (d *demo) deadLetter(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := d.shop.trade(ctx, demoSteps[3]); err != nil {
+	if err := d.shop.trade(ctx, demoShipped); err != nil {
 		return err
 	}
 	if err := d.shipping.wait(ctx, demoOrders*4-3); err != nil {

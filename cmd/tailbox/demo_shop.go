@@ -19,13 +19,18 @@ type demoMessage struct{ aggregate, id, kind, payload string }
 
 func (m demoMessage) group() string { return m.aggregate + ":" + m.id }
 
-// demoSteps is the life of an order.
-var demoSteps = []string{"order.placed", "order.paid", "order.packed", "order.shipped"}
+// The life of an order.
+const (
+	demoPlaced  = "order.placed"
+	demoPaid    = "order.paid"
+	demoPacked  = "order.packed"
+	demoShipped = "order.shipped"
+)
 
 const (
 	demoOrders = 6
 	// The one message that shipping refuses: the shop made a mistake in it.
-	demoBadOrder, demoBadStep = 3, "order.paid"
+	demoBadOrder, demoBadStep = 3, demoPaid
 	demoBadAmount             = -20
 	demoGoodAmount            = 20
 )
@@ -64,7 +69,7 @@ func (s *demoShop) step(ctx context.Context, n int, step string) error {
 		amount = demoBadAmount
 	}
 	messages := []demoMessage{{"order", order, step, fmt.Sprintf(`{"order": %q, "amount": %d}`, order, amount)}}
-	if step == demoSteps[0] {
+	if step == demoPlaced {
 		messages = append(messages, demoMessage{"customer", fmt.Sprintf("customer-%d", n), "customer.welcomed", `{"coupon": "HELLO"}`})
 	}
 	if err := s.till.write(ctx, order, step, messages); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Set when the binary is linked; see version.go for the fallback.
-var version, commit string
+var version, commit string //nolint:gochecknoglobals // The linker sets them.
 
 const (
 	// lastGrace is how long a command has after the second signal.

@@ -73,7 +73,7 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 		return err
 	}
 	p.feedback = countFeedback(p.config.Source.Tables, metrics.Feedback)
-	db := p.database(log, p.logUpdates(log, metrics.Ignored))
+	db := p.database(log, p.logUpdates(ctx, log, metrics.Ignored))
 	var tick time.Duration // 0: the relay's own
 	asking := observeEvery
 	if p.config.Source.Poll {

@@ -15,7 +15,7 @@ const updateEvery = time.Minute
 // logUpdates wraps the counter of what the log held and was left out: updates of outbox rows are logged too, where
 // table.op.invalid.behavior asks for it. Where the relay marks rows itself, its own updates would be among them, so they are
 // only counted.
-func (p *parts) logUpdates(log *slog.Logger, count func(why string, n int)) func(why string, n int) {
+func (p *parts) logUpdates(ctx context.Context, log *slog.Logger, count func(why string, n int)) func(why string, n int) {
 	level := p.config.Source.OnUpdate
 	if level == nil {
 		return count
@@ -37,7 +37,7 @@ func (p *parts) logUpdates(log *slog.Logger, count func(why string, n int)) func
 		defer mu.Unlock()
 		since += n
 		if now := time.Now(); now.Sub(last) >= updateEvery {
-			log.Log(context.Background(), *level, "rows of outbox tables were updated, which sends nothing", "updates", since)
+			log.Log(ctx, *level, "rows of outbox tables were updated, which sends nothing", "updates", since)
 			last, since = now, 0
 		}
 	}

@@ -48,17 +48,6 @@ func sinkLabel(name string) string {
 	return name
 }
 
-// Values of labels.
-var (
-	sinkStates   = []string{"open", "failing", "paused", "throttled"}
-	parkedStates = []string{string(checkpoint.StateRetrying), string(checkpoint.StateWaiting), string(checkpoint.StateDead)}
-	laneStates   = []string{"open", "parked", "held"}
-	skipReasons  = []string{"settled", "gone", "tenant"}
-	ignoreKinds  = []string{"update", "delete", "truncate", "origin", "type", "table", "message", "statement", "xa"}
-	deadClasses  = []string{"permanent", "rejected", "crash", "superseded", "too_large", "unroutable"}
-	lostClasses  = []string{"unroutable", "undecodable", "too_large"}
-)
-
 // Metrics are everything tailbox tells Prometheus. They are fed by Events, Ignored and Observe, from any goroutine.
 type Metrics struct {
 	connected, lagBytes, lagSeconds, retained prometheus.Gauge
@@ -126,12 +115,12 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 		deliver:           b.histograms("deliver_seconds", "Time of a call to a sink.", exponential(0.0005, 2, 18), "sink"),
 		settle:            b.histogram("settle_seconds", "Time of a transaction that makes outcomes durable.", exponential(0.0005, 2, 16)),
 		batch:             b.histograms("batch_size", "Deliveries in a call to a sink.", exponential(1, 2, 14), "sink"),
-		parked:            b.gauges("parked", "Deliveries parked in the database.", nil, "sink", "state"),
-		lanes:             b.gauges("lanes", "Lanes in memory that are open, parked, or held by an operator.", nil, "sink", "state"),
-		oldestDue:         b.gauges("oldest_due_age_seconds", "How long the oldest due delivery has been due; scheduled retries are not due.", nil, "sink"),
-		oldestHeld:        b.gauges("oldest_held_age_seconds", "How long the oldest group has been waiting for an operator.", nil, "sink"),
-		oldestUndelivered: b.gauges("oldest_undelivered_age_seconds", "Age of the oldest message that the sink has not taken and that is not dead; 0 if there is none.", nil, "sink"),
-		sinkState:         b.gauges("sink_state", "1 for the state that the sink is in.", nil, "sink", "state"),
+		parked:            b.gauges("parked", "Deliveries parked in the database.", "sink", "state"),
+		lanes:             b.gauges("lanes", "Lanes in memory that are open, parked, or held by an operator.", "sink", "state"),
+		oldestDue:         b.gauges("oldest_due_age_seconds", "How long the oldest due delivery has been due; scheduled retries are not due.", "sink"),
+		oldestHeld:        b.gauges("oldest_held_age_seconds", "How long the oldest group has been waiting for an operator.", "sink"),
+		oldestUndelivered: b.gauges("oldest_undelivered_age_seconds", "Age of the oldest message that the sink has not taken and that is not dead; 0 if there is none.", "sink"),
+		sinkState:         b.gauges("sink_state", "1 for the state that the sink is in.", "sink", "state"),
 		memory:            b.gauge("memory_bytes", "Bytes of messages in memory.", nil),
 		memoryLimit:       b.gauge("memory_limit_bytes", "Bound on memory_bytes.", nil),
 		leader:            b.gauge("leader", "1 while this process holds the pipeline's lock.", nil),
@@ -139,7 +128,7 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 		removed:           b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over.", nil),
 		feedback:          b.counters("feedback_total", "Statements that told business rows an outcome: done, unchanged (no row was changed) or failed.", nil, "table", "outcome", "result"),
 	}
-	build := b.gauges("build_info", "Always 1; the labels say what runs.", nil, "version", "commit", "go")
+	build := b.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "go")
 	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
 	m.ages = map[string]ages{}
 	m.sinks = slices.Concat(labels.Sinks, []string{""})
@@ -147,12 +136,16 @@ func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 	return m, errors.Join(b.errs...)
 }
 
+func parkedStates() []string {
+	return []string{string(checkpoint.StateRetrying), string(checkpoint.StateWaiting), string(checkpoint.StateDead)}
+}
+
 // seed makes all series.
 func (m *Metrics) seed(labels Labels) {
-	for _, why := range ignoreKinds {
+	for _, why := range []string{"update", "delete", "truncate", "origin", "type", "table", "message", "statement", "xa"} {
 		m.ignored.WithLabelValues(why)
 	}
-	for _, why := range skipReasons {
+	for _, why := range []string{"settled", "gone", "tenant"} {
 		m.skipped.WithLabelValues(why)
 	}
 	for _, name := range labels.Sinks {
@@ -162,7 +155,7 @@ func (m *Metrics) seed(labels Labels) {
 		}
 		m.deliver.WithLabelValues(name)
 		m.batch.WithLabelValues(name)
-		for _, state := range laneStates {
+		for _, state := range []string{"open", "parked", "held"} {
 			m.lanes.WithLabelValues(name, state)
 		}
 		m.setSinkState(name, "open")
@@ -172,11 +165,11 @@ func (m *Metrics) seed(labels Labels) {
 		m.oldestDue.WithLabelValues(sinkLabel(name))
 		m.oldestHeld.WithLabelValues(sinkLabel(name))
 		m.oldestUndelivered.WithLabelValues(sinkLabel(name))
-		for _, state := range parkedStates {
+		for _, state := range parkedStates() {
 			m.parked.WithLabelValues(sinkLabel(name), state)
 		}
 	}
-	for _, class := range lostClasses {
+	for _, class := range []string{"unroutable", "undecodable", "too_large"} {
 		m.dead.WithLabelValues(unroutable, "", class)
 	}
 	for _, f := range labels.Feedback {
@@ -187,7 +180,7 @@ func (m *Metrics) seed(labels Labels) {
 	for _, route := range labels.Routes {
 		for _, name := range route.Sinks {
 			m.delivered.WithLabelValues(name, route.Name)
-			for _, class := range deadClasses {
+			for _, class := range []string{"permanent", "rejected", "crash", "superseded", "too_large", "unroutable"} {
 				m.dead.WithLabelValues(name, route.Name, class)
 			}
 		}
@@ -195,7 +188,7 @@ func (m *Metrics) seed(labels Labels) {
 }
 
 func (m *Metrics) setSinkState(name, state string) {
-	for _, s := range sinkStates {
+	for _, s := range []string{"open", "failing", "paused", "throttled"} {
 		value := 0.0
 		if s == state {
 			value = 1
@@ -224,8 +217,8 @@ func (b *builder) gauge(name, help string, fixed prometheus.Labels) prometheus.G
 	return register(b, name, prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: fixed}))
 }
 
-func (b *builder) gauges(name, help string, fixed prometheus.Labels, labels ...string) *prometheus.GaugeVec {
-	return register(b, name, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: fixed}, labels))
+func (b *builder) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return register(b, name, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels))
 }
 
 func (b *builder) counter(name, help string, fixed prometheus.Labels) prometheus.Counter {

@@ -185,7 +185,7 @@ func (m *Metrics) Observe(s *Status) {
 	m.uncleanSeen = s.UncleanStarts
 	m.mu.Unlock()
 	for _, name := range m.sinks {
-		for _, state := range parkedStates {
+		for _, state := range parkedStates() {
 			m.parked.WithLabelValues(sinkLabel(name), state).Set(float64(s.Parked[name][checkpoint.State(state)]))
 		}
 		m.undelivered(name, func(a *ages) { a.parked = s.OldestUndelivered[name] })

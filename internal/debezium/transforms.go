@@ -114,16 +114,13 @@ func (c *conversion) routedTables(predicate, pattern *setting) {
 	}
 }
 
-// A format is how keys, values or headers are written.
-type format struct{ part, connect, schemas string }
-
 // formats writes format.key, format.value and format.header.
 func (c *conversion) formats() {
-	for _, f := range []format{{part: "key"}, {part: "value"}, {part: "header"}} {
+	for _, part := range []string{"key", "value", "header"} {
 		if c.server {
-			c.serverFormat(f.part)
+			c.serverFormat(part)
 		} else {
-			c.connectFormat(f.part)
+			c.connectFormat(part)
 		}
 	}
 }

@@ -127,7 +127,7 @@ var errTimeout = errors.New("timeout")
 
 // failed classifies a request that got no answer.
 func (s *Sink) failed(ctx context.Context, a *attempt, err error) error {
-	timeout := context.Cause(ctx) == errTimeout
+	timeout := errors.Is(context.Cause(ctx), errTimeout)
 	switch {
 	case refusedTLS(err):
 		return sink.Misconfigured(fmt.Errorf("post to %s: %w: the endpoint refuses the TLS handshake: check tls.cert and tls.key", s.target, err))

@@ -56,7 +56,7 @@ type state struct {
 	limit atomic.Int64
 }
 
-func newCluster(cfg Config, d *dialer) *cluster {
+func newCluster(d *dialer) *cluster {
 	c := &cluster{dialer: d, asking: make(chan struct{}, 1), waiting: make(chan struct{}, waitingCalls),
 		questions: newQuestions(), idle: make(map[string][]*conn)}
 	c.known.Store(&layout{})
@@ -267,14 +267,12 @@ func topicOf(r *metadata.Response, name string, old *topic) (*topic, error) {
 	return nil, topicError(name, kafkago.UnknownTopicOrPartition)
 }
 
-// pause waits, and reports whether ctx lived that long.
-func pause(ctx context.Context, d time.Duration) bool {
+// pause waits, but not longer than ctx lives.
+func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
 	case <-ctx.Done():
-		return false
 	}
 }

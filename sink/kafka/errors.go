@@ -31,7 +31,7 @@ func topicError(name string, code kafkago.Error) error {
 	return sink.Unreachable(fmt.Errorf("ask for topic %s: %w", name, code))
 }
 
-var errTopic = errors.New("Kafka allows names of 1 to 249 letters, digits, and . _ -")
+var errTopic = errors.New("names that Kafka allows have 1 to 249 letters, digits, and . _ -")
 
 func invalidTopic(name string) error { return sink.InvalidTopic(name, errTopic) }
 

@@ -114,7 +114,7 @@ func TestTroubles(t *testing.T) {
 func TestUnusedTopicsAreForgotten(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Brokers: []string{"localhost:1"}}.withDefaults()
-	c := newCluster(cfg, &dialer{cfg: cfg})
+	c := newCluster(&dialer{cfg: cfg})
 	learn := func(name string, asked time.Time) *topic {
 		found := &topic{name: name, leaders: []int32{0}, asked: asked, state: new(state)}
 		c.learn(&metadata.Response{}, map[string]*topic{name: found})

@@ -47,7 +47,7 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, cluster: newCluster(cfg, &dialer{cfg: cfg, tls: tlsConfig})}
+	s := &Sink{cfg: cfg, cluster: newCluster(&dialer{cfg: cfg, tls: tlsConfig})}
 	s.troubles.known = make(map[sink.Destination]*trouble)
 	s.requests.New = func() any { return s.newProduce() }
 	return s, nil

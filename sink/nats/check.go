@@ -103,7 +103,7 @@ func (c *conn) ask(ctx context.Context, subject, what string, question func(cont
 	go func() {
 		defer close(watched)
 		for {
-			denial, news := c.denial(subject)
+			news, denial := c.denial(subject)
 			if refusal = denial; denial != nil {
 				cancel()
 				return

@@ -69,19 +69,19 @@ func (c *conn) allow(subject string) {
 	delete(c.denied, subject)
 }
 
-// denial is what the server said about a subject, nil if nothing, and a channel that is closed at the next news.
-func (c *conn) denial(subject string) (error, <-chan struct{}) {
+// denial returns a channel that is closed at the next news, and what the server said about a subject, nil if nothing.
+func (c *conn) denial(subject string) (<-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.denied[""]; err != nil {
-		return err, c.news
+		return c.news, err
 	}
-	return c.denied[subject], c.news
+	return c.news, c.denied[subject]
 }
 
 // orDeaf is err, or in its place why no answer can be heard: the rest follows from that.
 func (c *conn) orDeaf(err error) error {
-	if denial, _ := c.denial(""); denial != nil {
+	if _, denial := c.denial(""); denial != nil {
 		return denial
 	}
 	return err

@@ -194,7 +194,7 @@ func (c *conn) publish(ctx context.Context, ps []publication, answers []error) (
 func (c *conn) await(ctx context.Context, p publication) error {
 	subject := p.msg.Subject
 	for {
-		denial, news := c.denial(subject)
+		news, denial := c.denial(subject)
 		select {
 		case ack := <-p.future.Ok():
 			return p.stored(ack)

@@ -27,10 +27,10 @@ func validSubject(subject string) error {
 		return errors.New("subjects that begin with $ are the server's own")
 	}
 	for token := range strings.SplitSeq(subject, ".") {
-		switch {
-		case token == "":
+		switch token {
+		case "":
 			return errors.New("it has an empty part between dots")
-		case token == "*" || token == ">":
+		case "*", ">":
 			return errors.New("it has a wildcard")
 		}
 		for i := range len(token) {

@@ -63,7 +63,7 @@ func (s *Sink) call(ctx context.Context, u *url.URL, body []byte) (answer, error
 
 // failed classifies a request without an answer.
 func (s *Sink) failed(ctx context.Context, host string, written bool, err error) error {
-	timeout := context.Cause(ctx) == errTimeout
+	timeout := errors.Is(context.Cause(ctx), errTimeout)
 	switch {
 	case written && timeout:
 		return sink.Unavailable(fmt.Errorf("post to %s: no answer within %v (possible duplicate: Slack may have taken it)", host, s.cfg.Timeout))

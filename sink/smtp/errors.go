@@ -47,7 +47,7 @@ func (s *Sink) unconnected(ctx context.Context, step string, err error) error {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
-	timeout := context.Cause(ctx) == errTimeout
+	timeout := errors.Is(context.Cause(ctx), errTimeout)
 	switch {
 	case timeout:
 		return sink.Unreachable(at(fmt.Errorf("not done within %v", s.cfg.ConnectTimeout)))

@@ -185,7 +185,7 @@ func (c *connected) until(sql string) {
 
 func (c *connected) config(o router.Options) postgres.Config {
 	return postgres.Config{Pipeline: "compare", URL: c.pg.URL(c.db), Slot: c.db, Publication: "compared", Tables: []outbox.Table{tableOf(o)}, MaxMessage: 1 << 20,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		Logger: slog.New(slog.DiscardHandler)}
 }
 
 // ours reads the log from where it was before the rows, and routes them.
