@@ -191,8 +191,8 @@ type Loaded struct {
 	// AcceptGap: an operator accepted the gap behind this very checkpoint (Selection.From is its Resume), and no start has
 	// used that up. What was said about another checkpoint counts for nothing.
 	AcceptGap bool
-	// Init is the position that `init` made, if rows in its snapshot still need judgement: pending, now or "".
-	SourceID string // what the server says now
+	// SourceID is what the server says now.
+	SourceID string
 }
 
 // A Store keeps the relay's state in the user's database. All its work runs on one session, which holds the pipeline's

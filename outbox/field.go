@@ -25,7 +25,8 @@ const (
 	FieldHex   FieldType = "hex"
 	// FieldDate is YYYY-MM-DD.
 	FieldDate FieldType = "date"
-	// Times of the day, and dates with one (without a zone), in columns that count milliseconds at most, or microseconds.
+	// FieldTimeMillis and those below are times of the day, and dates with one (without a zone), in columns that count milliseconds at most,
+	// or microseconds.
 	FieldTimeMillis     FieldType = "time_ms"
 	FieldTimeMicros     FieldType = "time_us"
 	FieldDatetimeMillis FieldType = "datetime_ms"
