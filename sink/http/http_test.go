@@ -27,7 +27,6 @@ type endpoint struct {
 	mu      sync.Mutex
 	server  *nethttp.Server
 	hold    chan struct{}
-	seen    chan struct{}
 }
 
 func newEndpoint(t testing.TB, handler nethttp.HandlerFunc) *endpoint {

@@ -44,7 +44,9 @@ func TestTakeSlotOver(t *testing.T) {
 			t.Errorf("message %d is %s, want %s", i, ms[i].Type, want)
 		}
 	}
-	x.stop()
+	if err := x.stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
 }
 
 func TestTakeSlotOverRefuses(t *testing.T) {

@@ -46,9 +46,7 @@ func bare(args []string) error {
 	}
 	b := &barely{reader: r, last: last}
 	if *topic != "" {
-		if b.out, err = newProducers(ctx, strings.Split(*brokers, ","), *topic, *eager); err != nil {
-			return err
-		}
+		b.out = newProducers(ctx, strings.Split(*brokers, ","), *topic, *eager)
 	}
 	return errors.Join(r.Stream(b.take), b.err)
 }

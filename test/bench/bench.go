@@ -69,17 +69,17 @@ func (b *bench) close() (err error) {
 }
 
 // postgresServer starts Postgres when it is first needed.
-func (b *bench) postgresServer() (*servers.PG, error) {
+func (b *bench) postgresServer() error {
 	if b.pg == nil {
 		pg, err := servers.StartPostgres(b.postgres, servers.WithSetting("max_wal_size", "16GB"),
 			servers.WithSetting("shared_buffers", "256MB"), servers.WithSetting("autovacuum", "off"))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		fmt.Printf("Postgres %s\n", b.postgres)
 		b.pg = pg
 	}
-	return b.pg, nil
+	return nil
 }
 
 // broker starts Kafka when it is first needed.
@@ -116,7 +116,7 @@ type base struct {
 
 // newBase makes a database. Its outbox table is made by the first relay's init.
 func (b *bench) newBase(ctx context.Context) (*base, error) {
-	if _, err := b.postgresServer(); err != nil {
+	if err := b.postgresServer(); err != nil {
 		return nil, err
 	}
 	b.count++

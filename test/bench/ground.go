@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/test/e2e"
@@ -193,4 +192,5 @@ func (p *process) untilSettled(ctx context.Context, g ground, r *reader, end str
 }
 
 // payloadNote makes payloads about 200 bytes long.
-var payloadNote = strings.Repeat("x", 170)
+const payloadNote = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" +
+	"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"

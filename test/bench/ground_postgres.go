@@ -13,7 +13,7 @@ import (
 type pgServer struct{ b *bench }
 
 func startPostgres(b *bench) (server, error) {
-	_, err := b.postgresServer()
+	err := b.postgresServer()
 	return &pgServer{b}, err
 }
 

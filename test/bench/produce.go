@@ -39,7 +39,7 @@ type producer struct {
 	err     error
 }
 
-func newProducers(ctx context.Context, brokers []string, topic string, eager bool) (*producers, error) {
+func newProducers(ctx context.Context, brokers []string, topic string, eager bool) *producers {
 	ps := &producers{client: &kafka.Client{Addr: kafka.TCP(brokers...), Timeout: 30 * time.Second, Transport: &kafka.Transport{}},
 		topic: topic, eager: eager}
 	for i := range partitions {
@@ -48,7 +48,7 @@ func newProducers(ctx context.Context, brokers []string, topic string, eager boo
 		ps.all = append(ps.all, p)
 		go p.work(ctx)
 	}
-	return ps, nil
+	return ps
 }
 
 // add takes an insert of pgoutput: the key is the column aggregateid, the value the payload, in the shape debezium.

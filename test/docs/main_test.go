@@ -30,8 +30,6 @@ func TestMain(m *testing.M) {
 }
 
 // built is the binary, built once a process.
-//
-//nolint:gochecknoglobals // one binary a process
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "tailbox-docs-")
 	if err != nil {

@@ -29,8 +29,6 @@ CREATE TABLE events (
 `
 
 // activeTransaction matches what a server's report on InnoDB says about one.
-//
-//nolint:gochecknoglobals // a constant
 var activeTransaction = regexp.MustCompile(`(?m)^---TRANSACTION (\d+), (?:ACTIVE|COMMITTED)`)
 
 // mySQL is a database of MySQL or MariaDB.

@@ -142,8 +142,6 @@ func (b *Bed) numbered() (*Truth, int) {
 }
 
 // logged begins what Postgres logs of a statement of a relay, by the server's log_line_prefix.
-//
-//nolint:gochecknoglobals // a constant
 var logged = regexp.MustCompile(`(?m)^\S+ \S+ UTC \[\d+\] tailbox_e2e LOG:  (?:statement|execute [^:]*): `)
 
 // logStatements has Postgres log the statements of sessions that begin from now on. Its own statistics would not do: other processes,

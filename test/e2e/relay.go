@@ -18,7 +18,6 @@ type Relay struct {
 	cmd    *exec.Cmd
 	log    string
 	logged int64         // how long the log was at its start
-	out    io.Closer     // our end of its standard output, closed at its end
 	exited chan struct{} // closed when it was reaped
 	err    error         // how it ended; valid once exited is closed
 }

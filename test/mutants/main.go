@@ -128,11 +128,13 @@ func (l *lab) duplicates() (n int, out string, err error) {
 	return n, out, err
 }
 
-var signs = []*regexp.Regexp{
-	regexp.MustCompile(`seed \d+: .* broken at step .*`),
-	regexp.MustCompile(`(?m)^\s*\S+_test\.go:\d+: .*`),
-	regexp.MustCompile(`(?m)^(panic|fatal error): .*`),
-	regexp.MustCompile(`(?m)^\s*--- FAIL: .*`),
+func signs() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`seed \d+: .* broken at step .*`),
+		regexp.MustCompile(`(?m)^\s*\S+_test\.go:\d+: .*`),
+		regexp.MustCompile(`(?m)^(panic|fatal error): .*`),
+		regexp.MustCompile(`(?m)^\s*--- FAIL: .*`),
+	}
 }
 
 // judge reads the output of go test: a mutant is caught when a test fails, not when it does not compile.
@@ -146,7 +148,7 @@ func judge(out string, err error) (verdict string, caught bool, _ error) {
 	case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
 		return "", false, fmt.Errorf("it does not compile:\n%s", out)
 	}
-	for _, sign := range signs {
+	for _, sign := range signs() {
 		if s := sign.FindString(out); s != "" {
 			return strings.TrimSpace(s), true, nil
 		}

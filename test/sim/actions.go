@@ -118,7 +118,7 @@ func (w *World) toggleSink() {
 	} else {
 		return
 	}
-	w.logf("%s is now %d", sinkNames[i], s.mode)
+	w.logf("%s is now %d", sinkNames()[i], s.mode)
 }
 
 // write is one transaction of the application.
@@ -201,7 +201,7 @@ func (w *World) verb() {
 	}
 	s, rng := &w.server, w.rng
 	group := fmt.Sprintf("g%d", rng.IntN(w.plan.groups))
-	name := sinkNames[rng.IntN(sinks)]
+	name := sinkNames()[rng.IntN(sinks)]
 	sel := checkpoint.Selection{AllowReorder: rng.IntN(3) == 0}
 	var dead []*parked
 	for _, p := range s.parked {

@@ -96,7 +96,7 @@ func (n *naive) session(ctx context.Context) error {
 	}()
 	err = n.loop(ctx, ended)
 	cancel()
-	if err != errEnded {
+	if !errors.Is(err, errEnded) {
 		<-ended
 	}
 	return err

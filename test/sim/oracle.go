@@ -33,7 +33,7 @@ func (m *message) names() []string {
 	}
 	var names []string
 	for _, i := range m.to {
-		names = append(names, sinkNames[i])
+		names = append(names, sinkNames()[i])
 	}
 	return names
 }

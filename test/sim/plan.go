@@ -48,12 +48,12 @@ type table struct {
 
 // sinkNames in their order everywhere. wide is partitioned and takes runs, single answers per message, array answers a
 // run as a whole.
-var sinkNames = [...]string{"array", "single", "wide"}
+func sinkNames() [sinks]string { return [sinks]string{"array", "single", "wide"} }
 
-const sinks = len(sinkNames)
+const sinks = 3
 
 func sinkIndex(name string) int {
-	for i, n := range sinkNames {
+	for i, n := range sinkNames() {
 		if n == name {
 			return i
 		}

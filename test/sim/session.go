@@ -169,7 +169,7 @@ func (x *session) Settle(ctx context.Context, set *checkpoint.Settlement) (*chec
 	var done *checkpoint.Settled
 	err := x.do(ctx, "settle", func() error {
 		var err error
-		done, err = s.settle(x, set)
+		done = s.settle(x, set)
 		return err
 	})
 	if err != nil {
@@ -212,7 +212,7 @@ func (x *session) Close(ctx context.Context) error {
 }
 
 // settle is the transaction of Settle. Its order is the contract's: parks, changes, rows, checkpoint.
-func (s *server) settle(x *session, set *checkpoint.Settlement) (*checkpoint.Settled, error) {
+func (s *server) settle(x *session, set *checkpoint.Settlement) *checkpoint.Settled {
 	done := &checkpoint.Settled{}
 	for i := range set.Park {
 		s.park(&set.Park[i])
@@ -255,7 +255,7 @@ func (s *server) settle(x *session, set *checkpoint.Settlement) (*checkpoint.Set
 		}
 	}
 	s.grow() // our own writes are log too
-	return done, nil
+	return done
 }
 
 // unlucky is a set of invisible rows that holds the real one and perhaps more.
@@ -303,7 +303,8 @@ func describe(c *checkpoint.Checkpoint) string {
 		return "none"
 	}
 	above := ""
-	for _, name := range append([]string{checkpoint.Whole, ""}, sinkNames[:]...) {
+	names := sinkNames()
+	for _, name := range append([]string{checkpoint.Whole, ""}, names[:]...) {
 		for _, r := range c.SettledAbove[name] {
 			above += fmt.Sprintf(" %s[%d.%d-%d.%d]", name, r.First.Commit, r.First.N, r.Last.Commit, r.Last.N)
 		}

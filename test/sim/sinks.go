@@ -44,7 +44,7 @@ type fakeSink struct {
 // newSink makes the sink with the interfaces of its kind.
 func newSink(inst *instance, index int) sink.Sink {
 	k := &fakeSink{inst: inst, index: index}
-	if sinkNames[index] == "wide" {
+	if sinkNames()[index] == "wide" {
 		return &wideSink{k}
 	}
 	return k
@@ -70,7 +70,7 @@ func Partition(key string) int32 {
 
 // Limits differ by sink.
 func (k *fakeSink) Limits() sink.Limits {
-	switch sinkNames[k.index] {
+	switch sinkNames()[k.index] {
 	case "wide":
 		return sink.Limits{Batch: 10, Concurrency: 3, PerDestination: 1, Run: 8}
 	case "array":
@@ -115,7 +115,7 @@ func (a *attempt) lane(i int) checkpoint.Lane {
 	return checkpoint.Lane{Sink: a.sink.name(), Group: a.items[i].group}
 }
 
-func (k *fakeSink) name() string { return sinkNames[k.index] }
+func (k *fakeSink) name() string { return sinkNames()[k.index] }
 
 // Deliver brings messages to the world's sink.
 func (k *fakeSink) Deliver(ctx context.Context, ds []*sink.Delivery) []error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -72,7 +73,7 @@ func (s *server) lanes(r *request) []checkpoint.Lane {
 	switch r.Verb {
 	case checkpoint.VerbHold, checkpoint.VerbResume:
 		for _, g := range sel.Groups {
-			for _, name := range sinkNames {
+			for _, name := range sinkNames() {
 				l := checkpoint.Lane{Sink: name, Group: g}
 				if (sel.Sink == "" || sel.Sink == name) && s.isHeld(l) == (r.Verb == checkpoint.VerbResume) {
 					add(l)
@@ -265,8 +266,7 @@ func (x *session) Pending(ctx context.Context, cursor string, limit int) (*check
 
 func (s *server) pendingRows(cursor string, limit int) *checkpoint.PendingRows {
 	list := &checkpoint.PendingRows{}
-	from := 0
-	fmt.Sscanf(cursor, "%d", &from)
+	from, _ := strconv.Atoi(cursor) // of the first call, "" is 0
 	for i := from; i < len(s.w.messages); i++ {
 		m := s.w.messages[i]
 		if !m.pendingRow() || !m.txn.visible || !reconciled(m) {

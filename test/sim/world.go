@@ -198,7 +198,7 @@ func (w *World) start(subject Subject) {
 	w.instances = append(w.instances, inst)
 	env := &Env{Source: inst.tail, Open: inst.open, Sinks: map[string]sink.Sink{}, Plan: w.plan,
 		Rand: rand.New(rand.NewPCG(w.opts.Seed, uint64(inst.id))), Logger: w.logger()}
-	for i, name := range sinkNames {
+	for i, name := range sinkNames() {
 		env.Sinks[name] = newSink(inst, i)
 	}
 	w.logf("relay %d starts", inst.id)

@@ -17,7 +17,6 @@ import (
 // A Reader reads one slot with pgoutput, protocol 1. One goroutine calls Next; the other methods may be called by any.
 type Reader struct {
 	conn *pgconn.PgConn
-	data []byte // of the last CopyData; valid until the next call
 
 	confirmed atomic.Uint64
 	received  atomic.Uint64

@@ -62,7 +62,7 @@ func run(args []string) error {
 	for _, version := range servers.PostgresVersions() {
 		missing = errors.Join(missing, installPostgres(cache, version))
 	}
-	for _, version := range slices.Sorted(maps.Keys(servers.PostgresPrograms)) {
+	for _, version := range slices.Sorted(maps.Keys(servers.PostgresPrograms())) {
 		missing = errors.Join(missing, installPrograms(cache, version))
 	}
 	missing = errors.Join(missing, installMongo(cache))

