@@ -108,7 +108,7 @@ func TestNoAnswer(t *testing.T) {
 	refused := "http://" + l.Addr().String()
 	l.Close()
 	silent := "https://" + strings.TrimPrefix(rawServer(t, func(c net.Conn, _ int) { io.Copy(io.Discard, c) }), "http://") //nolint:errcheck // Silence.
-	plain := "https://" + strings.TrimPrefix(rawServer(t, func(c net.Conn, _ int) { io.WriteString(c, "HTTP/1.1 400 Bad\r\n\r\n") }), "http://") //nolint:errcheck // The client may be gone.
+	plain := "https://" + strings.TrimPrefix(rawServer(t, func(c net.Conn, _ int) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad\r\n\r\n") }), "http://")
 	for name, url := range map[string]string{"refused": refused, "no such host": "http://tailbox.invalid/", "TLS handshake unanswered": silent, "no TLS": plain} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

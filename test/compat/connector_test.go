@@ -3,7 +3,6 @@ package compat
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"slices"
