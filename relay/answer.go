@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/relay/lane"
 	"github.com/tailbox/tailbox/router"
 	"github.com/tailbox/tailbox/sink"
 )
@@ -22,10 +23,10 @@ func (e *engine) onAnswer(c *call) {
 	e.progressed(now)
 	s := c.sink
 	e.inflight--
-	s.inflight--
-	c.to.inflight--
+	s.Inflight--
+	c.to.Inflight--
 	if f := e.cfg.Events.Called; f != nil {
-		f(s.name, len(c.ds), c.took)
+		f(s.Name, len(c.ds), c.took)
 	}
 	if c.errs != nil && len(c.errs) != len(c.ds) {
 		c.errs = repeat(sink.Permanent(errors.New("the sink broke its contract: wrong number of answers")), len(c.ds))
@@ -39,13 +40,16 @@ func (e *engine) onAnswer(c *call) {
 			errs = c.errs[at : at+r.n]
 		}
 		at += r.n
-		r.lane.busy = 0
+		r.lane.On(lane.EvAnswer)
 		e.onRun(c, r, errs, now)
+		if r.lane.Polling() && e.heldEverywhere(r.lane) { // the operator's request came while the run was in flight
+			e.letGo(r.lane)
+		}
 		e.review(r.lane)
 		e.offer(r.lane, now)
-		s.forget(r.lane)
+		s.Forget(r.lane)
 	}
-	s.list(c.to)
+	s.List(c.to)
 	e.logOutage(s, now)
 	e.report(s, now)
 	e.announce(s, now)
@@ -72,17 +76,17 @@ func (e *engine) count(route *router.Route, n int, commit time.Time) {
 }
 
 // announce tells observers what a call delivered.
-func (e *engine) announce(s *sinkState, now time.Time) {
+func (e *engine) announce(s *lane.Sink, now time.Time) {
 	total := 0
 	for _, t := range e.tallies {
 		total += t.n
 		if f := e.cfg.Events.Delivered; f != nil {
-			f(s.name, t.route.Name, t.n, now.Sub(t.oldest))
+			f(s.Name, t.route.Name, t.n, now.Sub(t.oldest))
 		}
 	}
 	e.tallies = e.tallies[:0]
 	if f := e.cfg.Events.Answered; f != nil && total > 0 {
-		f(s.name, "", total)
+		f(s.Name, "", total)
 	}
 }
 
@@ -108,15 +112,16 @@ func (e *engine) judge(c *call, now time.Time) {
 	}
 	switch {
 	case delivered || permanent:
-		over := s.endsOutage(c.to, delivered, now)
+		over := s.EndsOutage(c.to, delivered, now)
 		if delivered {
-			c.to.record.deliver(c.number)
-			s.throttle.succeeded()
-			s.unproven, s.outage.permanent = false, 0
+			c.to.Record.Deliver(c.number)
+			s.Throttle.Succeeded()
+			s.Outage.Permanent = 0
+			s.On(lane.EvDeliver)
 		} else {
-			c.to.record.answer()
+			c.to.Record.Answer()
 		}
-		if over || delivered && !s.down.IsZero() {
+		if over || delivered && s.IsDown() {
 			e.opened(s, now)
 		}
 	case failure != nil:
@@ -133,14 +138,14 @@ func (c *call) noteAttempts() {
 		switch class, _, whole := sink.Classify(err); {
 		case err == nil, whole, class == sink.ClassThrottled, class == sink.ClassPermanent, class == sink.ClassNotAttempted:
 		default:
-			c.to.record.attempt(c.ds[i].Message.Position)
+			c.to.Record.Attempt(c.ds[i].Message.Position)
 		}
 	}
 }
 
 // othersActive tells whether another lane of the sink has something in memory to send.
-func (e *engine) othersActive(s *sinkState, l *lane) bool {
-	return s.queued > l.queue.len()+l.arrivals.len()
+func (e *engine) othersActive(s *lane.Sink, l *lane.Lane) bool {
+	return s.Queued > l.Queue.Len()+l.Arrivals.Len()
 }
 
 // onRun takes the answers to one lane's run: nils, then errors (R2).
@@ -160,10 +165,10 @@ func (e *engine) onRun(c *call, r run, errs []error, now time.Time) {
 	}
 	if e.cfg.Events.Answered != nil {
 		class, _, _ := sink.Classify(errs[good])
-		e.cfg.Events.Answered(l.sink.name, class.String(), 1)
+		e.cfg.Events.Answered(l.Sink.Name, class.String(), 1)
 	}
 	if guilty := refusedBehind(errs[good:]); guilty > 0 {
-		l.isolate(guilty)
+		l.Isolate(guilty)
 	}
 	e.onFailure(c, l, errs[good], r.n-good, now)
 }
@@ -187,45 +192,45 @@ func refusedBehind(errs []error) int {
 }
 
 // delivered takes the first n deliveries out of the lane's queue: they are outcomes now.
-func (e *engine) delivered(l *lane, n int) {
-	first := l.queue.at(0)
-	e.count(first.route, n, first.Message.CommitTime)
-	for _, d := range l.queue.slice()[:n] {
-		l.passed(d)
-		l.sink.queued--
-		if d.back != nil {
+func (e *engine) delivered(l *lane.Lane, n int) {
+	first := l.Queue.At(0)
+	e.count(first.Route, n, first.Message.CommitTime)
+	for _, d := range l.Queue.Slice()[:n] {
+		l.Passed(d)
+		l.Sink.Queued--
+		if d.Back != nil {
 			e.backDelivered(l, d)
 			continue
 		}
 		if d.Receipt != nil {
-			d.msg.receipts.add(l.sink.name, d.Receipt)
+			d.Msg.Receipts.Add(l.Sink.Name, d.Receipt)
 		}
-		e.outcomes = append(e.outcomes, outcome{d.msg, l.sink.bit})
+		e.outcomes = append(e.outcomes, outcome{d.Msg, l.Sink.Bit})
 	}
-	l.queue.pop(n)
+	l.Queue.Pop(n)
 }
 
 // onFailure decides what a failed head means. left is the number of deliveries of the run that were not delivered.
-func (e *engine) onFailure(c *call, l *lane, err error, left int, now time.Time) {
-	head := l.queue.at(0)
+func (e *engine) onFailure(c *call, l *lane.Lane, err error, left int, now time.Time) {
+	head := l.Queue.At(0)
 	class, _, whole := sink.Classify(err)
 	if class != sink.ClassNotAttempted {
-		head.skipped = 0
+		head.Skipped = 0
 	}
 	switch {
 	case class == sink.ClassNotAttempted:
-		if head.skipped++; head.skipped > 2 {
+		if head.Skipped++; head.Skipped > 2 {
 			e.wait(l, freeRetry, now)
 		}
 	case class == sink.ClassThrottled:
-		e.putOff(l, l.sink.throttled.Sub(now))
+		e.putOff(l, l.Sink.Throttled.Sub(now))
 	case whole && len(c.ds) > 1:
-		e.logFailure(l.sink, head, len(c.ds), class, err, now)
-		if c.sink.breakerOf(c.to).fails() && l.suspect == nil { // it says nothing about these messages
-			e.putOff(l, c.sink.untilProbe(c.to, now))
+		e.logFailure(l.Sink, head, len(c.ds), class, err, now)
+		if c.sink.BreakerOf(c.to).Fails() && l.Suspect == nil { // it says nothing about these messages
+			e.putOff(l, c.sink.UntilProbe(c.to, now))
 			return
 		}
-		l.narrow(left)
+		l.Narrow(left)
 	default:
 		e.judgeFailure(c, l, class, err, now)
 	}
@@ -233,87 +238,87 @@ func (e *engine) onFailure(c *call, l *lane, err error, left int, now time.Time)
 
 // judgeFailure judges the failure of a delivery that its call carried alone, or whose own answer it is: the next try comes later, or it is
 // given up.
-func (e *engine) judgeFailure(c *call, l *lane, class sink.Class, err error, now time.Time) {
-	s, head := l.sink, l.queue.at(0)
-	j := judgement{counts: true, ends: true}
+func (e *engine) judgeFailure(c *call, l *lane.Lane, class sink.Class, err error, now time.Time) {
+	s, head := l.Sink, l.Queue.At(0)
+	j := lane.Judgement{Counts: true, Ends: true}
 	if class != sink.ClassPermanent {
-		j = c.to.record.judge(head, c.number, class, s.epoch)
+		j = c.to.Record.Judge(head, c.number, class, s.Epoch)
 	}
-	head.tries++
-	most := limit(head.route.Retry, head.Message.MaxAttempts)
-	if j.counts && (head.spent < most || e.policy(head) == router.KeepOn) {
-		head.spent++
+	head.Tries++
+	most := lane.Limit(head.Route.Retry, head.Message.MaxAttempts)
+	if j.Counts && (head.Spent < most || e.policy(head) == router.KeepOn) {
+		head.Spent++
 	}
-	f := &failure{class: class.String(), err: err.Error()}
-	head.last, head.failed = f, checkpoint.Failure{Epoch: s.epoch, Call: s.number}
+	f := &lane.Failure{Class: class.String(), Err: err.Error()}
+	head.Last, head.Failed = f, checkpoint.Failure{Epoch: s.Epoch, Call: s.Number}
 	e.logFailure(s, head, 1, class, err, now)
-	spent := head.spent >= most && e.policy(head) != router.KeepOn
-	if class == sink.ClassPermanent || j.ends && spent {
+	spent := head.Spent >= most && e.policy(head) != router.KeepOn
+	if class == sink.ClassPermanent || j.Ends && spent {
 		e.failHead(l, f, now)
 		return
 	}
-	if s.breakerOf(c.to).fails() && !j.counts {
+	if s.BreakerOf(c.to).Fails() && !j.Counts {
 		e.awaitProbe(l, c.to, f, now)
 		return
 	}
-	e.retryLater(l, f, delay(head.route.Retry, head.tries, e.cfg.Rand), now)
+	e.retryLater(l, f, lane.Delay(head.Route.Retry, head.Tries, e.cfg.Rand), now)
 }
 
 // awaitProbe lets a head wait for the next round of probes: the failure says nothing about the message, so there is no other delay.
-func (e *engine) awaitProbe(l *lane, q *destination, f *failure, now time.Time) {
-	if !l.polling {
+func (e *engine) awaitProbe(l *lane.Lane, q *lane.Destination, f *lane.Failure, now time.Time) {
+	if !l.Polling() {
 		return // it stays in memory, until the sink or the destination is parked
 	}
 	g := *f
-	g.state, g.blocks, g.wait = checkpoint.StateRetrying, l.group != "", l.sink.untilProbe(q, now)
+	g.State, g.Blocks, g.Wait = checkpoint.StateRetrying, l.Group != "", l.Sink.UntilProbe(q, now)
 	e.parkHead(l, &g)
 }
 
 // retryLater waits for the next attempt: in memory if that is soon, else parked (R3).
-func (e *engine) retryLater(l *lane, f *failure, wait time.Duration, now time.Time) {
-	head := l.queue.at(0)
-	if wait <= inlineDelay && head.inline < inlineRetries && !l.sink.park && head.back == nil {
-		head.inline++
+func (e *engine) retryLater(l *lane.Lane, f *lane.Failure, wait time.Duration, now time.Time) {
+	head := l.Queue.At(0)
+	if wait <= inlineDelay && head.Inline < inlineRetries && !l.Sink.Parks() && head.Back == nil {
+		head.Inline++
 		e.wait(l, wait, now)
 		return
 	}
 	g := *f
-	g.state, g.blocks, g.wait = checkpoint.StateRetrying, l.group != "", wait
+	g.State, g.Blocks, g.Wait = checkpoint.StateRetrying, l.Group != "", wait
 	e.parkHead(l, &g)
 }
 
 // failHead gives the lane's head up for good, as its policy says.
-func (e *engine) failHead(l *lane, f *failure, now time.Time) {
-	head := l.queue.at(0)
-	if f.class == sink.ClassCrash.String() {
-		head.spent++
+func (e *engine) failHead(l *lane.Lane, f *lane.Failure, now time.Time) {
+	head := l.Queue.At(0)
+	if f.Class == sink.ClassCrash.String() {
+		head.Spent++
 	}
-	l.passed(head)
+	l.Passed(head)
 	g := *f
 	policy := e.policy(head)
-	if head.doomed != nil && (policy == router.KeepOn || policy == router.Latest) {
+	if head.Doomed != nil && (policy == router.KeepOn || policy == router.Latest) {
 		policy = router.Hold // it would fail for ever without being sent
-		if l.group == "" {
+		if l.Group == "" {
 			policy = router.Skip
 		}
 	}
 	switch policy {
 	case router.KeepOn:
-		g.state, g.blocks, g.wait = checkpoint.StateRetrying, l.group != "", head.route.Retry.Max
+		g.State, g.Blocks, g.Wait = checkpoint.StateRetrying, l.Group != "", head.Route.Retry.Max
 	case router.Latest:
-		g.state, g.blocks, g.latest, g.wait = checkpoint.StateRetrying, true, true, head.route.Retry.Max
+		g.State, g.Blocks, g.Latest, g.Wait = checkpoint.StateRetrying, true, true, head.Route.Retry.Max
 	case router.Skip:
-		g.state, g.only = checkpoint.StateDead, true
+		g.State, g.Only = checkpoint.StateDead, true
 	default:
-		g.state, g.blocks = checkpoint.StateDead, true
+		g.State, g.Blocks = checkpoint.StateDead, true
 	}
 	e.parkHead(l, &g)
 }
 
 // policy is what happens to a delivery that is exhausted: without a group there is nobody to hold or to supersede.
-func (e *engine) policy(d *delivery) router.OnExhausted {
-	p := d.route.OnExhausted
-	if d.lane.group == "" && p != router.KeepOn {
+func (e *engine) policy(d *lane.Delivery) router.OnExhausted {
+	p := d.Route.OnExhausted
+	if d.Lane.Group == "" && p != router.KeepOn {
 		return router.Skip
 	}
 	if p == "" {
@@ -323,7 +328,7 @@ func (e *engine) policy(d *delivery) router.OnExhausted {
 }
 
 // wait lets the lane's head wait in memory.
-func (e *engine) wait(l *lane, d time.Duration, now time.Time) {
-	l.retryAt = now.Add(d)
-	e.retries.add(l.retryAt, l)
+func (e *engine) wait(l *lane.Lane, d time.Duration, now time.Time) {
+	l.RetryAt = now.Add(d)
+	e.retries.Add(l.RetryAt, l)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay/lane"
 	"github.com/tailbox/tailbox/sink"
 )
 
@@ -25,7 +26,7 @@ type cautionState struct {
 // startCounting takes back that this start counts as unclean, once it is known that there was nothing to read, and
 // nothing was brought back: ends before the first message do not count (R9).
 func (e *engine) startCounting() bool {
-	if !e.uncounted() || !(e.idleLog && e.looked || e.stopping) {
+	if !e.uncounted() || !(e.idleLog && e.looked || e.stops()) {
 		return false
 	}
 	cp := e.saved
@@ -71,13 +72,13 @@ func (e *engine) warmUp(ctx context.Context) {
 	defer cancel()
 	var checks sync.WaitGroup
 	for _, s := range e.sinks[1:] {
-		checker, ok := s.sink.(sink.Checker)
+		checker, ok := s.Sink.(sink.Checker)
 		if !ok {
 			continue
 		}
 		checks.Go(func() {
 			for _, err := range checker.Check(ctx) {
-				e.log.Warn("sink is not ready", "sink", s.name, "error", err)
+				e.log.Warn("sink is not ready", "sink", s.Name, "error", err)
 			}
 		})
 	}
@@ -110,7 +111,7 @@ func (e *engine) carefully(now time.Time) bool {
 		e.failed = errRestart
 		return true
 	}
-	return e.stuck == nil && e.dueNow(now) || e.cautionNow()
+	return e.stage == running && e.dueNow(now) || e.cautionNow()
 }
 
 // nothingInHand tells that no message is in hand that may end the relay: none was read, brought back, or is being decoded. And that
@@ -121,13 +122,13 @@ func (e *engine) nothingInHand() bool {
 	default:
 		return false
 	}
-	return e.list.next == &e.list && len(e.inHand) == 0 && e.suspect.Times == 0 && e.storeIdle()
+	return e.list.Next == &e.list && len(e.inHand) == 0 && e.suspect.Times == 0 && e.storeIdle()
 }
 
 // bringCarefully takes what is parked in hand once it is on record. The poller looks again when that is settled, or a while later where it
 // cannot be brought yet: the log is to be read on meanwhile.
 func (e *engine) bringCarefully(p *checkpoint.Parked, now time.Time) {
-	if s := e.byName[p.Sink]; s == nil || s.sink == nil && !e.inTurn(p) {
+	if s := e.byName[p.Sink]; s == nil || s.Sink == nil && !e.inTurn(p) {
 		e.dueSoon(e.cfg.Tick, now)
 		return
 	}
@@ -146,7 +147,7 @@ func (e *engine) bringCarefully(p *checkpoint.Parked, now time.Time) {
 
 // cautionNow lets the source decode one more row, when everything before it is settled and its position is written down.
 func (e *engine) cautionNow() bool {
-	if e.caution == nil || e.stopping || e.list.next != &e.list || len(e.inHand) > 0 || !e.storeIdle() {
+	if e.caution == nil || e.stops() || e.list.Next != &e.list || len(e.inHand) > 0 || !e.storeIdle() {
 		return false
 	}
 	c := e.caution
@@ -172,11 +173,11 @@ func again(started checkpoint.Suspect, at outbox.Position) checkpoint.Suspect {
 }
 
 // proven is why a message must not be sent whose handling has ended so many relays, nil for all others.
-func (e *engine) proven(at outbox.Position) *failure {
+func (e *engine) proven(at outbox.Position) *lane.Failure {
 	if e.load.Started.Times < crashes || at != e.load.Started.Position {
 		return nil
 	}
-	return &failure{class: sink.ClassCrash.String(), err: fmt.Sprintf(
+	return &lane.Failure{Class: sink.ClassCrash.String(), Err: fmt.Sprintf(
 		"the relay ended %d times in a row while it handled this message", e.load.Started.Times)}
 }
 
@@ -208,8 +209,8 @@ func (e *engine) handledCall(c *call) {
 	}
 	for _, r := range c.runs {
 		for i := range r.n {
-			d := r.lane.queue.at(i)
-			if (d.back != nil || d.msg.seq != 0) && d.Message.Position == e.suspect.Position {
+			d := r.lane.Queue.At(i)
+			if (d.Back != nil || d.Msg.Seq != 0) && d.Message.Position == e.suspect.Position {
 				e.survived = true
 			}
 		}
@@ -227,14 +228,14 @@ func (e *engine) acquitNow(now time.Time) bool {
 }
 
 // remember puts a message into the list of those in memory, forgetting takes it out.
-func (e *engine) remember(m *message) {
-	m.prev, m.next = e.list.prev, &e.list
-	m.prev.next, e.list.prev = m, m
+func (e *engine) remember(m *lane.Message) {
+	m.Prev, m.Next = e.list.Prev, &e.list
+	m.Prev.Next, e.list.Prev = m, m
 }
 
-func (e *engine) forgetting(m *message) {
-	m.prev.next, m.next.prev = m.next, m.prev
-	m.prev, m.next = nil, nil
+func (e *engine) forgetting(m *lane.Message) {
+	m.Prev.Next, m.Next.Prev = m.Next, m.Prev
+	m.Prev, m.Next = nil, nil
 }
 
 // inMemory tells which of the rows that are listed are messages in memory.
@@ -243,7 +244,7 @@ func (e *engine) inMemory() map[rowKey]bool {
 	for _, r := range e.listing.Rows {
 		listed[rowKey{r.Table, r.ID}] = false
 	}
-	for m := e.list.next; m != &e.list; m = m.next {
+	for m := e.list.Next; m != &e.list; m = m.Next {
 		k := rowKey{m.Table, m.ID}
 		if _, ok := listed[k]; ok {
 			listed[k] = true

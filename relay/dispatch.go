@@ -4,13 +4,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tailbox/tailbox/relay/lane"
 	"github.com/tailbox/tailbox/sink"
 )
 
 // call is one Deliver: runs of one or more lanes, all to one destination.
 type call struct {
-	sink    *sinkState
-	to      *destination
+	sink    *lane.Sink
+	to      *lane.Destination
 	runs    []run
 	ds      []*sink.Delivery
 	number  int64 // within the sink
@@ -21,85 +22,85 @@ type call struct {
 
 // run is the prefix of a lane that is in flight.
 type run struct {
-	lane *lane
+	lane *lane.Lane
 	n    int
 }
 
 // offer puts a lane that can start a run into its destination's list.
-func (e *engine) offer(l *lane, now time.Time) {
-	if l.ready || !l.sendable(now) {
+func (e *engine) offer(l *lane.Lane, now time.Time) {
+	if l.Is(lane.Ready) || !l.Sendable(now) {
 		return
 	}
-	s := l.sink
-	if s.park && !l.polling {
+	s := l.Sink
+	if s.Parks() && !l.Polling() {
 		e.review(l)
 		return
 	}
-	head := l.queue.at(0)
-	if s.to != nil && head.doomed == nil { // what is not sent has no destination: its topic may be of any length
-		head.Destination = s.to(head)
+	head := l.Queue.At(0)
+	if s.To != nil && head.Doomed == nil { // what is not sent has no destination: its topic may be of any length
+		head.Destination = s.To(head)
 	}
-	q := s.destinationOf(head.Destination)
-	if b := &q.breaker; b.fails() && now.Sub(b.since) >= parkAfter {
-		if ok, _ := b.allows(now); !ok || head.failedAfter(b.roundOf(now, s.number)) {
+	q := s.DestinationOf(head.Destination)
+	if b := &q.Breaker; b.Fails() && now.Sub(b.Since) >= lane.ParkAfter {
+		if ok, _ := b.Allows(now); !ok || head.FailedAfter(b.RoundOf(now, s.Number)) {
 			e.parkFailing(l, b, now)
 			return
 		}
 	}
-	q.ready = append(q.ready, l)
-	l.ready = true
-	s.list(q)
+	q.Ready = append(q.Ready, l)
+	l.On(lane.EvOffer)
+	s.List(q)
 }
 
 // dispatch starts as many calls of a sink as its limits and its state allow.
-func (e *engine) dispatch(s *sinkState, now time.Time) {
-	if s.failing > 0 {
-		s.relist()
+func (e *engine) dispatch(s *lane.Sink, now time.Time) {
+	if s.Failing > 0 {
+		s.Relist()
 	}
 	if e.gathering(s, now) {
 		return
 	}
 	calls, messages := 0, 0
-	var probed []*destination // all of their heads, in this round
+	var probed []*lane.Destination // all of their heads, in this round
 	defer func() {
 		e.letGather(s, calls, messages, now)
 		for _, q := range probed {
-			s.list(q)
+			s.List(q)
 		}
 	}()
-	for len(s.turn) > 0 && s.inflight < s.limits.Concurrency {
-		ok, probe := s.accepts(now)
+	for len(s.Turn) > 0 && s.Inflight < s.Limits.Concurrency {
+		ok, probe := s.Accepts(now)
 		if !ok || !e.trusted(now) {
 			return
 		}
-		q := s.turn[0]
-		s.turn = s.turn[1:]
-		q.listed = false
-		if s.full(q) {
+		q := s.Turn[0]
+		s.Turn = s.Turn[1:]
+		q.Listed = false
+		if s.Full(q) {
 			continue // listed again by the next answer
 		}
-		ok, single := q.breaker.allows(now)
+		ok, single := q.Breaker.Allows(now)
 		if !ok {
 			continue // listed again when its next round is due
 		}
 		if single = single || probe; single {
-			if !q.probeFirst(now, max(s.breaker.roundOf(now, s.number), q.breaker.roundOf(now, s.number))) {
+			if !q.ProbeFirst(now, max(s.Breaker.RoundOf(now, s.Number), q.Breaker.RoundOf(now, s.Number))) {
 				probed = append(probed, q)
 				continue
 			}
 		}
 		c := e.build(s, q, single, now)
 		if c == nil {
-			s.list(q)
+			s.List(q)
 			continue
 		}
 		if single {
-			s.breaker.probed(now, s.number)
-			q.breaker.probed(now, s.number)
+			s.Breaker.Probed(now, s.Number)
+			q.Breaker.Probed(now, s.Number)
 		}
 		calls, messages = calls+1, messages+len(c.ds)
 		e.send(c)
-		s.list(q)
+		s.List(q)
 	}
 }
 
@@ -113,87 +114,86 @@ const (
 )
 
 // gathering tells whether a sink waits for more to send at once. It does not while memory is short.
-func (e *engine) gathering(s *sinkState, now time.Time) bool {
-	return now.Before(s.gathers) && e.lagging && e.memory.used.Load() < e.cfg.Memory/2
+func (e *engine) gathering(s *lane.Sink, now time.Time) bool {
+	return now.Before(s.Gathers) && e.lagging && e.memory.Used.Load() < e.cfg.Memory/2
 }
 
 // letGather makes a sink wait after small calls, unless there are more destinations to send to than calls may be made: then it is
 // the sink that is behind.
-func (e *engine) letGather(s *sinkState, calls, messages int, now time.Time) {
-	if e.lagging && calls > 0 && len(s.turn) == 0 && s.limits.PerDestination == 1 && messages/calls < min(gatherSize, s.limits.Batch/2) {
-		s.gathers = now.Add(gatherFor)
+func (e *engine) letGather(s *lane.Sink, calls, messages int, now time.Time) {
+	if e.lagging && calls > 0 && len(s.Turn) == 0 && s.Limits.PerDestination == 1 && messages/calls < min(gatherSize, s.Limits.Batch/2) {
+		s.Gathers = now.Add(gatherFor)
 	}
 }
 
 // build makes a call from the lanes that are ready for a destination. It returns nil when none of them has anything to
 // send after all.
-func (e *engine) build(s *sinkState, q *destination, single bool, now time.Time) *call {
-	limits := s.limits
+func (e *engine) build(s *lane.Sink, q *lane.Destination, single bool, now time.Time) *call {
+	limits := s.Limits
 	if single {
 		limits.Batch, limits.Run = 1, 1
 	}
 	c := &call{sink: s, to: q, started: now}
 	room, bytes := limits.Batch, limits.Bytes
 	taken := 0
-	for taken < len(q.ready) && (limits.Batch <= 0 || room > 0) {
-		l := q.ready[taken]
-		if !l.sendable(now) {
-			l.ready = false
+	for taken < len(q.Ready) && (limits.Batch <= 0 || room > 0) {
+		l := q.Ready[taken]
+		if !l.Sendable(now) {
+			l.On(lane.EvWithdraw)
 			taken++
 			continue
 		}
-		if !l.polling && e.closed(l) { // it was closed since it was offered
-			l.ready = false
+		if !l.Polling() && e.closed(l) { // it was closed since it was offered
+			l.On(lane.EvWithdraw)
 			taken++
 			e.divert(l)
 			continue
 		}
-		head := l.queue.at(0)
-		if head.doomed != nil {
-			l.ready = false
+		head := l.Queue.At(0)
+		if head.Doomed != nil {
+			l.On(lane.EvWithdraw)
 			taken++
-			e.failHead(l, head.doomed, now)
+			e.failHead(l, head.Doomed, now)
 			continue
 		}
-		if e.gate != 0 && head.msg != nil && head.msg.seq > e.gate {
-			l.ready = false
+		if e.gate != 0 && head.Msg != nil && head.Msg.Seq > e.gate {
+			l.On(lane.EvWithdraw)
 			taken++
 			e.gated = append(e.gated, l)
 			continue
 		}
-		if l.suspect != nil && len(c.runs) > 0 {
+		if l.Suspect != nil && len(c.runs) > 0 {
 			break // it wants a call of its own
 		}
-		n := l.runLength(limits, room, bytes, len(c.runs) == 0, s.to)
+		n := l.RunLength(limits, room, bytes, len(c.runs) == 0, s.To)
 		if n == 0 {
 			break
 		}
-		if s.to != nil && head.Destination != q.Destination {
-			l.ready = false
+		if s.To != nil && head.Destination != q.Destination {
+			l.On(lane.EvWithdraw)
 			taken++
 			e.offer(l, now)
 			continue
 		}
-		l.ready = false
 		taken++
 		e.addRun(c, l, n, &room, &bytes)
-		if l.suspect != nil {
+		if l.Suspect != nil {
 			break
 		}
 	}
-	rest := copy(q.ready, q.ready[taken:])
-	clear(q.ready[rest:])
-	q.ready = q.ready[:rest]
+	rest := copy(q.Ready, q.Ready[taken:])
+	clear(q.Ready[rest:])
+	q.Ready = q.Ready[:rest]
 	if len(c.runs) == 0 {
 		return nil
 	}
 	return c
 }
 
-func (e *engine) addRun(c *call, l *lane, n int, room, bytes *int) {
+func (e *engine) addRun(c *call, l *lane.Lane, n int, room, bytes *int) {
 	for i := range n {
-		d := l.queue.at(i)
-		d.Attempt = d.tries + 1
+		d := l.Queue.At(i)
+		d.Attempt = d.Tries + 1
 		if d.Receipt != nil {
 			*d.Receipt = sink.Receipt{}
 		}
@@ -202,28 +202,28 @@ func (e *engine) addRun(c *call, l *lane, n int, room, bytes *int) {
 		*bytes -= len(d.Value)
 	}
 	*room -= n
-	l.busy = n
+	l.On(lane.EvSend)
 	c.runs = append(c.runs, run{l, n})
 }
 
 // send starts the call in a goroutine of its own.
 func (e *engine) send(c *call) {
-	c.sink.number++
-	c.number = c.sink.number
+	c.sink.Number++
+	c.number = c.sink.Number
 	if len(c.ds) == 1 {
-		c.to.record.attempt(c.ds[0].Message.Position)
+		c.to.Record.Attempt(c.ds[0].Message.Position)
 	}
-	c.sink.inflight++
-	c.to.inflight++
+	c.sink.Inflight++
+	c.to.Inflight++
 	e.inflight++
 	e.sent = true
-	ctx, answered, hide := c.sink.calls, e.answered, e.cfg.Hide
+	ctx, answered, hide := c.sink.Calls, e.answered, e.cfg.Hide
 	go func() {
 		// Between the decision and this line the process, or the whole machine, may have been stopped for a minute (R12).
 		if elapsed(answered, time.Now()) >= sessionTrust {
 			c.errs = repeat(sink.NotAttempted(errStale), len(c.ds))
 		} else {
-			c.errs = c.sink.sink.Deliver(ctx, c.ds)
+			c.errs = c.sink.Sink.Deliver(ctx, c.ds)
 			c.clean(hide)
 		}
 		c.took = time.Since(c.started)

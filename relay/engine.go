@@ -10,6 +10,8 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay/lane"
+	"github.com/tailbox/tailbox/relay/memory"
 	"github.com/tailbox/tailbox/router"
 	"github.com/tailbox/tailbox/source"
 )
@@ -30,13 +32,13 @@ type engine struct {
 	start source.Start
 	sweep source.Snapshot // nil: no sweep
 
-	memory  *memory
+	memory  *memory.Budget
 	tracker *checkpoint.Tracker
 	covered map[string][]checkpoint.Range // what the checkpoint names as settled beyond its position
-	sinks   []*sinkState                  // [0] is the sink ""
-	byName  map[string]*sinkState
+	sinks   []*lane.Sink                  // [0] is the sink ""
+	byName  map[string]*lane.Sink
 	names   []string // of sinks, in the order of their bits
-	targets map[*router.Route][]*sinkState
+	targets map[*router.Route][]*lane.Sink
 
 	received chan *received
 	answers  chan *call
@@ -67,37 +69,29 @@ type engine struct {
 	starvation
 
 	phase    phase
-	counted  bool    // this start does not count as unclean any more
-	readAny  bool    // a message was read, or brought back
-	idleLog  bool    // the log had nothing to read at first
-	list     message // head of the ring of all messages in memory
-	stopping bool
-	cut      bool // calls in flight were cut off
-	deadline time.Time
+	stage    stage
+	counted  bool         // this start does not count as unclean any more
+	readAny  bool         // a message was read, or brought back
+	idleLog  bool         // the log had nothing to read at first
+	list     lane.Message // head of the ring of all messages in memory
+	deadline time.Time    // of the stage
 
 	inTransaction bool // the last batch ended inside a transaction
 	lagging       bool // what was read last was committed long ago
 
-	// stuck is why nothing more can be read until an operator acts. What was read is settled first: the next start may read
+	// cause is why an operator has to act before more can be read. What was read is settled first: the next start may read
 	// with another configuration. Patience is when that has gone on for ShutdownTimeout without an answer or a settlement.
-	stuck    error
+	cause    error
 	patience time.Time
 
 	sweepDone bool // the sweep's rows have all been emitted
 	swept     int  // of them, how many are not settled yet
 	// awaited is since when rows of the sweep cannot be settled because of who waits for the sweep; zero: they can.
 	awaited  time.Time
-	retries  retries
+	retries  lane.Retries
 	nextTick time.Time
 	sampled  time.Time
 }
-
-type phase int
-
-const (
-	phaseSweeping phase = iota
-	phaseTailing
-)
 
 // ended says that a goroutine of the source came back.
 type ended struct {
@@ -121,7 +115,9 @@ const (
 	// crashes in a row that a message must have had a hand in before it is not sent any more. One is no proof: whoever kills
 	// relays does not look what they have in hand.
 	crashes = 3
+)
 
+const (
 	pingEvery = 2 * time.Second
 	// cutGrace is how long answers of calls that were cut off may still be settled.
 	cutGrace = 5 * time.Second
@@ -134,11 +130,11 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 	e := &engine{
 		cfg: cfg, log: cfg.Logger, store: store, load: load, sweep: sweep,
 		start:    source.Start{From: cp.Resume, Log: cp.Log, LastCommit: cp.LastCommit},
-		memory:   newMemory(cfg.Memory * 3 / 4), // the rest is the poller's
+		memory:   memory.New(cfg.Memory * 3 / 4), // the rest is the poller's
 		tracker:  checkpoint.NewTracker(cp.Log, cp.Resume, cp.LastCommit),
 		covered:  cp.SettledAbove,
-		byName:   map[string]*sinkState{},
-		targets:  map[*router.Route][]*sinkState{},
+		byName:   map[string]*lane.Sink{},
+		targets:  map[*router.Route][]*lane.Sink{},
 		received: make(chan *received, 4),
 		answers:  make(chan *call, 64),
 		stored:   make(chan func(), 1),
@@ -151,33 +147,34 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 	e.settleState.init(cp)
 	e.epoch = int64(cfg.Rand.Uint64()>>1) | 1 // 0 is of a delivery that never failed
 	e.inHand = map[checkpoint.Key]bool{}
-	e.list.next, e.list.prev = &e.list, &e.list
+	e.list.Next, e.list.Prev = &e.list, &e.list
 	e.names = []string{""}
 	for name := range cfg.Sinks {
 		e.names = append(e.names, name)
 	}
 	slices.Sort(e.names)
 	for i, name := range e.names {
-		s := newSinkState(name, 1<<i, cfg.Sinks[name], cfg.Memory)
-		s.epoch = e.epoch
+		s := lane.NewSink(name, 1<<i, cfg.Sinks[name], cfg.Memory)
+		s.Epoch, s.Broken = e.epoch, e.broken
 		e.sinks = append(e.sinks, s)
 		e.byName[name] = s
 	}
 	for _, l := range load.Blocked {
 		if s := e.byName[l.Sink]; s != nil && l.Group != "" {
-			known := s.lane(l.Group)
-			known.blocked = true
-			s.forget(known)
+			known := s.Lane(l.Group)
+			known.On(lane.EvBlock)
+			s.Forget(known)
 		}
 	}
 	for _, l := range load.HeldLanes {
 		if s := e.byName[l.Sink]; s != nil { // that of the sink "" holds the group at every sink
-			s.lane(l.Group).held = true
+			s.Lane(l.Group).On(lane.EvHold)
 		}
 	}
 	for _, name := range load.PausedSinks {
 		if s := e.byName[name]; s != nil {
-			s.paused, s.down, s.why = true, time.Now().Add(-parkAfter), "paused by an operator"
+			s.Paused, s.Down, s.Why = true, time.Now().Add(-lane.ParkAfter), "paused by an operator"
+			s.On(lane.EvStall)
 		}
 	}
 	e.start.Reading = func() {
@@ -202,7 +199,7 @@ func (e *engine) run(ctx context.Context) error {
 	defer stopOps()
 	e.callCtx, e.opCtx = callCtx, opCtx
 	for _, s := range e.sinks[1:] {
-		s.begin(callCtx)
+		s.Begin(callCtx)
 	}
 	running := 0
 	read := func() {
@@ -213,7 +210,6 @@ func (e *engine) run(ctx context.Context) error {
 		}
 		go func() { e.ended <- ended{false, e.cfg.Source.Run(srcCtx, e.start, e.emit)} }()
 	}
-	e.phase = phaseTailing
 	if e.sweep != nil {
 		e.phase = phaseSweeping
 		e.state("sweeping")
@@ -249,12 +245,12 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 		if e.failed != nil {
 			return e.failed
 		}
-		if e.stuck != nil && e.drained() {
-			return e.stuck
+		if e.cause != nil && e.drained() {
+			return e.cause
 		}
 		e.losePatience(now)
-		if e.stopping && e.stopped(now, stopCalls) {
-			return e.stuck
+		if e.stops() && e.stopped(now, stopCalls) {
+			return e.cause
 		}
 		if e.sweepSettled() {
 			if err := e.endSweep(ctx); err != nil {
@@ -265,7 +261,7 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 		}
 		timer.Reset(max(e.wakeAt(now).Sub(now), 0))
 		in := e.received
-		if e.stopping || e.aheadOfStore() {
+		if e.stops() || e.aheadOfStore() {
 			in = nil
 		}
 		select {
@@ -294,8 +290,10 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 			}
 		case <-timer.C:
 		case <-done:
-			done = nil
-			e.stopping = true
+			if done = nil; e.stops() {
+				continue
+			}
+			e.enter(stopping)
 			e.deadline = now.Add(e.cfg.ShutdownTimeout)
 			e.log.Info("stopping", "in_flight", e.inflight, "at_most", e.cfg.ShutdownTimeout.String())
 		}
@@ -315,8 +313,8 @@ func (e *engine) onEnded(x ended) error {
 		x.err = errors.New("the source ended")
 	}
 	err := fmt.Errorf("read the log: %w", x.err)
-	if errors.Is(err, source.ErrStop) && !e.stopping {
-		e.getStuck(err)
+	if errors.Is(err, source.ErrStop) && !e.stops() {
+		e.drain(err)
 		return nil
 	}
 	return err
@@ -324,7 +322,7 @@ func (e *engine) onEnded(x ended) error {
 
 // sweepSettled tells whether every swept message is settled: only then may the tail begin (R8).
 func (e *engine) sweepSettled() bool {
-	return e.phase == phaseSweeping && e.sweepDone && !e.stopping && len(e.received) == 0 && e.swept == 0 && e.storeIdle()
+	return e.phase == phaseSweeping && e.sweepDone && !e.stops() && len(e.received) == 0 && e.swept == 0 && e.storeIdle()
 }
 
 // endSweep makes the end of the sweep durable; the tail follows.
@@ -345,14 +343,16 @@ func (e *engine) endSweep(ctx context.Context) error {
 // pump starts whatever can be started now.
 func (e *engine) pump(now time.Time) {
 	e.watchStarvation(now)
-	e.retries.due(now, func(l *lane) { e.offer(l, now) })
+	e.retries.Due(now, func(l *lane.Lane) { e.offer(l, now) })
 	if !now.Before(e.nextTick) {
 		e.nextTick = now.Add(e.cfg.Tick)
 		e.tick(now)
 	}
-	if !e.stopping && !e.aheadOfStore() {
+	if !e.stops() && !e.aheadOfStore() {
 		for _, s := range e.sinks[1:] {
-			e.dispatch(s, now)
+			if e.failed == nil {
+				e.dispatch(s, now)
+			}
 		}
 	}
 	e.nextOperation(now)
@@ -363,8 +363,8 @@ func (e *engine) nextOperation(now time.Time) {
 	if e.busy || e.failed != nil {
 		return
 	}
-	on := !e.stopping
-	reading := on && e.stuck == nil
+	on := !e.stops()
+	reading := e.stage == running
 	switch {
 	case e.startCounting():
 	case e.settleNow(now):
@@ -381,6 +381,17 @@ func (e *engine) nextOperation(now time.Time) {
 			note, err := ping(ctx, e.store)
 			return func() { note(&e.clock) }, err
 		})
+	}
+}
+
+// broken takes note of an event that a state does not allow. It ends the term, since memory cannot be trusted any more: the next term
+// starts from the database.
+func (e *engine) broken(err error) {
+	if f := e.cfg.Events.Bug; f != nil {
+		f(err)
+	}
+	if e.failed == nil {
+		e.failed = err
 	}
 }
 
@@ -421,24 +432,24 @@ func (e *engine) wakeAt(now time.Time) time.Time {
 			at = t
 		}
 	}
-	earlier(e.retries.next())
+	earlier(e.retries.Next())
 	if !e.busy {
-		if !e.stopping && e.stuck == nil && !e.polledFull() && len(e.inHand) < polledMost {
+		if e.stage == running && !e.polledFull() && len(e.inHand) < polledMost {
 			earlier(e.dueAt)
 		}
 		earlier(e.settleAt(now))
-		if e.cleans() && !e.stopping && e.stuck == nil {
+		if e.cleans() && e.stage == running {
 			earlier(e.cleanAt)
 		}
 		earlier(e.answered.Add(pingEvery))
 	}
 	for _, s := range e.sinks[1:] {
-		earlier(s.wake(now))
+		earlier(s.Wake(now))
 	}
 	switch {
-	case e.stopping:
+	case e.stops():
 		earlier(e.deadline)
-	case e.stuck != nil:
+	case e.stage == draining:
 		earlier(e.patience)
 	}
 	return at

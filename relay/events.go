@@ -47,6 +47,8 @@ type Events struct {
 	Found func(n int)
 	// Cleaned: n delivered rows were removed, because their retention was over.
 	Cleaned func(n int)
+	// Bug: the engine was about to enter a state that it must never be in. It ends the term instead.
+	Bug func(err error)
 	// Gap: a log position was lost and is healed by a sweep, or accepted.
 	Gap func(why string)
 	// Memory in use and lanes by state, sampled.

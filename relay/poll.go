@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay/lane"
 	"github.com/tailbox/tailbox/router"
 	"github.com/tailbox/tailbox/sink"
 )
@@ -25,8 +26,8 @@ const (
 // pollState is what the poller has in hand.
 type pollState struct {
 	dueAsked bool
-	dueAt    time.Time // when the next parked delivery is due, by the database's word
-	pages    []*lane   // lanes to read on
+	dueAt    time.Time    // when the next parked delivery is due, by the database's word
+	pages    []*lane.Lane // lanes to read on
 	inHand   map[checkpoint.Key]bool
 	looked   bool // what was due at the start is known
 	// polledBytes is what the poller's deliveries take of the memory; they have a quarter of it to themselves, or a tail
@@ -58,18 +59,18 @@ func (e *engine) dueNow(now time.Time) bool {
 		most = 1
 	}
 	for _, s := range e.sinks[1:] {
-		ok, probe := s.accepts(now)
+		ok, probe := s.Accepts(now)
 		if !ok {
 			continue
 		}
 		if probe {
-			if len(s.turn) > 0 || !s.breaker.roundDue(now) || now.Sub(s.asked) < e.cfg.Tick {
+			if len(s.Turn) > 0 || !s.Breaker.RoundDue(now) || now.Sub(s.Asked) < e.cfg.Tick {
 				continue // lanes in memory are the probes; or what was found could not be brought back yet
 			}
 			e.probeDue(s, now)
 			return true
 		}
-		names = append(names, s.name)
+		names = append(names, s.Name)
 	}
 	e.askDue(names, most, false, func(time.Duration) {})
 	return true
@@ -78,17 +79,17 @@ func (e *engine) dueNow(now time.Time) bool {
 func (e *engine) polledFull() bool { return int64(e.polledBytes) >= e.cfg.Memory/4 }
 
 // probeDue brings back a round of parked heads, to find out whether the sink works again.
-func (e *engine) probeDue(s *sinkState, now time.Time) {
+func (e *engine) probeDue(s *lane.Sink, now time.Time) {
 	e.dueAsked = true // the other sinks' turn comes next
-	s.asked = now
-	most := probesPerRound
+	s.Asked = now
+	most := lane.ProbesPerRound
 	if e.careful() {
 		most = 1
 	}
-	e.askDue([]string{s.name}, most, true, func(next time.Duration) {
-		if s.queued == 0 && s.inflight == 0 && next == 0 { // nothing is parked for it: the next message will tell
-			s.breaker.close()
-			s.recoverAll(func(*breaker) bool { return true })
+	e.askDue([]string{s.Name}, most, true, func(next time.Duration) {
+		if s.Queued == 0 && s.Inflight == 0 && next == 0 { // nothing is parked for it: the next message will tell
+			s.Breaker.Close()
+			s.RecoverAll(func(*lane.Breaker) bool { return true })
 			e.opened(s, time.Now())
 		}
 	})
@@ -128,24 +129,23 @@ func (e *engine) bring(p *checkpoint.Parked, now time.Time) {
 	if s == nil || e.inHand[p.Key()] {
 		return
 	}
-	if s.sink == nil && !e.inTurn(p) {
+	if s.Sink == nil && !e.inTurn(p) {
 		e.dueSoon(e.cfg.Tick, now)
 		return
 	}
-	var l *lane
+	var l *lane.Lane
 	if p.Blocks && p.Message.Group != "" {
-		l = s.lane(p.Message.Group)
+		l = s.Lane(p.Message.Group)
 		// That a message of the group cannot be routed is no reason to wait: what is behind it is not due, by the store's word.
-		if l.polling || l.frozen || l.settling || l.busy > 0 || l.changes > 0 || l.parking != nil || l.held || e.heldEverywhere(l) {
+		if l.Polling() || l.Is(lane.Frozen|lane.Settling|lane.InFlight|lane.Changing|lane.Parking|lane.Paging) || l.IsHeld() || e.heldEverywhere(l) {
 			return
 		}
-		l.blocked = true
-		l.shelve() // cannot be sent before what is parked
+		l.Shelve() // cannot be sent before what is parked
 	} else {
-		l = &lane{sink: s, blocked: true}
+		l = lane.NewLane(s, "")
 	}
-	l.polling, l.last = true, false
-	if s.sink == nil {
+	l.On(lane.EvBring)
+	if s.Sink == nil {
 		e.reroute(l, p)
 		return
 	}
@@ -154,23 +154,23 @@ func (e *engine) bring(p *checkpoint.Parked, now time.Time) {
 }
 
 // pushBack makes a delivery of what is parked.
-func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
+func (e *engine) pushBack(l *lane.Lane, p *checkpoint.Parked) {
 	if !e.knows(p.Message.Table) {
 		return
 	}
-	d := &delivery{back: p, lane: l, spent: p.Attempts, tries: p.Tries, failed: p.Failed}
+	d := &lane.Delivery{Back: p, Lane: l, Spent: p.Attempts, Tries: p.Tries, Failed: p.Failed}
 	d.Message, d.Source = p.Message, e.cfg.Pipeline
 	route, err := e.cfg.Router.ForSink(p.Message, p.Sink, &d.Delivery)
-	d.route = route
+	d.Route = route
 	if err != nil {
-		d.route = &router.Route{Name: p.Sink, Retry: router.DefaultRetry()}
-		d.doomed = &failure{class: "unroutable", err: err.Error()}
+		d.Route = &router.Route{Name: p.Sink, Retry: router.DefaultRetry()}
+		d.Doomed = &lane.Failure{Class: "unroutable", Err: err.Error()}
 	}
 	if why := e.doomBack(p); why != nil {
-		d.doomed = why
+		d.Doomed = why
 	}
-	if d.doomed == nil {
-		d.doomed = l.sink.topicFault(d)
+	if d.Doomed == nil {
+		d.Doomed = l.Sink.TopicFault(d)
 	}
 	if p.Original != "" && !outbox.IsStandInID(p.Original) {
 		d.Headers = append(d.Headers[:len(d.Headers):len(d.Headers)],
@@ -182,45 +182,45 @@ func (e *engine) pushBack(l *lane, p *checkpoint.Parked) {
 	e.inHand[p.Key()] = true
 	e.readAny = true
 	e.polledBytes += p.Message.Size()
-	l.sink.queued++
-	l.queue.push(d)
+	l.Sink.Queued++
+	l.Queue.Push(d)
 }
 
 // doomBack is why a parked delivery must not be sent. Where a message that has ended relays was parked before its turn came, behind
 // others, its row says so until an operator replays it.
-func (e *engine) doomBack(p *checkpoint.Parked) *failure {
+func (e *engine) doomBack(p *checkpoint.Parked) *lane.Failure {
 	switch crash := sink.ClassCrash.String(); {
 	case p.Message.Fault != nil:
-		return &failure{class: p.Message.Fault.Class, err: p.Message.Fault.Reason}
+		return &lane.Failure{Class: p.Message.Fault.Class, Err: p.Message.Fault.Reason}
 	case p.State == checkpoint.StateWaiting && p.ErrorClass == crash:
-		return &failure{class: crash, err: p.LastError}
+		return &lane.Failure{Class: crash, Err: p.LastError}
 	}
 	return e.proven(p.Message.Position)
 }
 
 // reroute tries to route what is parked under the sink "" again: if it can be, it goes on as parked at its sinks.
-func (e *engine) reroute(l *lane, p *checkpoint.Parked) {
+func (e *engine) reroute(l *lane.Lane, p *checkpoint.Parked) {
 	e.inHand[p.Key()] = true
 	e.polledBytes += p.Message.Size()
-	r := &routed{msg: message{Message: p.Message}}
+	r := &routed{msg: lane.Message{Message: p.Message}}
 	r.delivery.Message = p.Message
-	r.msg.route, r.err = e.cfg.Router.Route(p.Message, &r.delivery.Delivery)
+	r.msg.Route, r.err = e.cfg.Router.Route(p.Message, &r.delivery.Delivery)
 	targets := e.targetsOf(r)
 	c := change{lane: l, size: p.Message.Size()}
 	c.Key, c.Group = p.Key(), p.Message.Group
-	if targets[0].sink == nil {
+	if targets[0].Sink == nil {
 		f := faultOf(&r.msg, r.err)
-		c.State, c.Blocks, c.Attempts, c.Tries, c.Failed = f.state, f.blocks, p.Attempts, p.Tries, p.Failed
-		c.LastError, c.ErrorClass = f.err, f.class
+		c.State, c.Blocks, c.Attempts, c.Tries, c.Failed = f.State, f.Blocks, p.Attempts, p.Tries, p.Failed
+		c.LastError, c.ErrorClass = f.Err, f.Class
 	} else {
 		c.Delivered = true
 		c.park = make([]checkpoint.Parked, 0, len(targets))
 		for _, s := range targets {
 			grouped := p.Message.Group != ""
-			c.park = append(c.park, checkpoint.Parked{Sink: s.name, Message: p.Message, State: checkpoint.StateWaiting,
+			c.park = append(c.park, checkpoint.Parked{Sink: s.Name, Message: p.Message, State: checkpoint.StateWaiting,
 				Blocks: grouped, Due: true, Replays: p.Replays, Original: p.Original})
 			if grouped {
-				s.lane(p.Message.Group).blocked = true
+				s.Lane(p.Message.Group).On(lane.EvBlock)
 			}
 		}
 	}
@@ -228,40 +228,41 @@ func (e *engine) reroute(l *lane, p *checkpoint.Parked) {
 }
 
 func (e *engine) addChange(c change) {
-	c.lane.changes++
+	c.lane.Changes++
+	c.lane.On(lane.EvChange)
 	e.pending = append(e.pending, c)
 }
 
 // change is the new state of a delivery in hand.
-func (e *engine) changeOf(l *lane, d *delivery) change {
+func (e *engine) changeOf(l *lane.Lane, d *lane.Delivery) change {
 	c := change{lane: l, size: d.Message.Size()}
-	c.Key, c.Group, c.Attempts, c.Tries, c.Failed = d.back.Key(), l.group, d.spent, d.tries, d.failed
+	c.Key, c.Group, c.Attempts, c.Tries, c.Failed = d.Back.Key(), l.Group, d.Spent, d.Tries, d.Failed
 	return c
 }
 
 // backDelivered notes that a parked delivery was delivered.
-func (e *engine) backDelivered(l *lane, d *delivery) {
+func (e *engine) backDelivered(l *lane.Lane, d *lane.Delivery) {
 	c := e.changeOf(l, d)
 	c.Delivered, c.Message = true, d.Message
 	if d.Receipt != nil {
-		c.Receipt = receiptLine(l.sink.name, d.Receipt)
+		c.Receipt = lane.ReceiptLine(l.Sink.Name, d.Receipt)
 	}
-	l.after = d.Message.Position
+	l.After = d.Message.Position
 	e.addChange(c)
 }
 
 // backFailed notes that a parked delivery failed again: what is behind it in memory is let go, the database has it.
-func (e *engine) backFailed(l *lane, f *failure) {
-	d := l.queue.at(0)
+func (e *engine) backFailed(l *lane.Lane, f *lane.Failure) {
+	d := l.Queue.At(0)
 	c := e.changeOf(l, d)
-	c.State, c.LastError, c.ErrorClass, c.Message = f.state, f.err, f.class, d.Message
-	grouped := l.group != ""
-	c.Blocks = f.blocks && grouped
-	if f.state == checkpoint.StateRetrying {
-		c.Blocks, c.Due, c.NextAttempt = grouped, true, f.wait
-		c.Supersede = f.latest && grouped
+	c.State, c.LastError, c.ErrorClass, c.Message = f.State, f.Err, f.Class, d.Message
+	grouped := l.Group != ""
+	c.Blocks = f.Blocks && grouped
+	if f.State == checkpoint.StateRetrying {
+		c.Blocks, c.Due, c.NextAttempt = grouped, true, f.Wait
+		c.Supersede = f.Latest && grouped
 	} else {
-		e.died(l.sink.name, d, f.class)
+		e.died(l.Sink.Name, d, f.Class)
 	}
 	e.addChange(c)
 	e.drop1(l)
@@ -269,11 +270,11 @@ func (e *engine) backFailed(l *lane, f *failure) {
 }
 
 // putBack gives a parked delivery back untried: its sink or destination takes nothing for so long.
-func (e *engine) putBack(l *lane, wait time.Duration) {
-	d := l.queue.at(0)
+func (e *engine) putBack(l *lane.Lane, wait time.Duration) {
+	d := l.Queue.At(0)
 	c := e.changeOf(l, d)
-	c.State, c.Blocks = d.back.State, d.back.Blocks
-	c.LastError, c.ErrorClass = d.back.LastError, d.back.ErrorClass
+	c.State, c.Blocks = d.Back.State, d.Back.Blocks
+	c.LastError, c.ErrorClass = d.Back.LastError, d.Back.ErrorClass
 	c.Due, c.NextAttempt = true, wait
 	e.addChange(c)
 	e.drop1(l)
@@ -282,46 +283,57 @@ func (e *engine) putBack(l *lane, wait time.Duration) {
 
 // putOff puts a lane back that was brought by the poller, after an answer that says to wait. How long a sink wants to rest is not
 // written down: nothing is asked for at a sink that takes nothing, and what is put back is due as soon as an operator ends that.
-func (e *engine) putOff(l *lane, wait time.Duration) {
-	if l.polling {
+func (e *engine) putOff(l *lane.Lane, wait time.Duration) {
+	if l.Polling() {
 		e.putBack(l, max(min(wait, putBackMost), 0))
 	}
 }
 
 // drop1 takes the head, whose change is noted, out of the queue.
-func (e *engine) drop1(l *lane) {
-	l.passed(l.queue.at(0))
-	l.queue.pop(1)
-	l.sink.queued--
+func (e *engine) drop1(l *lane.Lane) {
+	l.Passed(l.Queue.At(0))
+	l.Queue.Pop(1)
+	l.Sink.Queued--
 }
 
 // letGo forgets what the poller brought into a lane and is not in flight.
-func (e *engine) letGo(l *lane) {
-	for _, d := range l.queue.slice() {
-		l.passed(d)
-		delete(e.inHand, d.back.Key())
+func (e *engine) letGo(l *lane.Lane) {
+	for _, d := range l.Queue.Slice() {
+		l.Passed(d)
+		delete(e.inHand, d.Back.Key())
 		e.polledBytes -= d.Message.Size()
-		l.sink.queued--
+		l.Sink.Queued--
 	}
-	l.queue.clear()
-	l.polling, l.last = false, false
-	e.dueAsked = true
+	l.Queue.Clear()
+	e.endPolling(l)
 	e.review(l)
+}
+
+// endPolling takes note that nothing of the poller's is in a lane's queue, or on its way there.
+func (e *engine) endPolling(l *lane.Lane) {
+	l.On(lane.EvLetGo)
+	if e.heldEverywhere(l) { // since a run of the poller's was in flight
+		l.On(lane.EvHold)
+	}
+	e.dueAsked = true
 }
 
 // pageNow reads on a lane whose polled deliveries are all delivered.
 func (e *engine) pageNow() bool {
-	for len(e.pages) > 0 && !e.stopping && !e.polledFull() {
+	for len(e.pages) > 0 && !e.stops() && !e.polledFull() {
 		l := e.pages[0]
 		e.pages = e.pages[1:]
-		l.paging = false
 		// What is parked behind a message that cannot be routed waits for it; the store knows which that is.
-		if l.frozen || l.settling || l.held || !l.polling || e.unroutable(l) {
-			l.polling = false
+		if l.Is(lane.Frozen|lane.Settling) || !l.Polling() || e.unroutable(l) {
+			l.On(lane.EvDropPage)
+			if l.Polling() {
+				e.endPolling(l)
+			}
 			e.dueAsked = true
 			continue
 		}
-		if ok, _ := l.sink.accepts(time.Now()); !ok {
+		if ok, _ := l.Sink.Accepts(time.Now()); !ok {
+			l.On(lane.EvDropPage)
 			e.letGo(l)
 			continue
 		}
@@ -331,10 +343,10 @@ func (e *engine) pageNow() bool {
 	return false
 }
 
-func (e *engine) page(l *lane) {
-	l.paging, l.last = true, true // what arrives from now on is held: the page shows all that was parked before
-	name := checkpoint.Lane{Sink: l.sink.name, Group: l.group}
-	after := l.after
+func (e *engine) page(l *lane.Lane) {
+	l.On(lane.EvPage)
+	name := checkpoint.Lane{Sink: l.Sink.Name, Group: l.Group}
+	after := l.After
 	bytes := min(pageBytes, int(e.cfg.Memory/16))
 	e.operate(func(ctx context.Context) (func(), error) {
 		page, more, err := e.store.Page(ctx, name, after, pageMost, bytes)
@@ -342,25 +354,39 @@ func (e *engine) page(l *lane) {
 			return nil, fmt.Errorf("read parked lane: %w", err)
 		}
 		return func() {
-			l.paging = false
-			l.last = !more
-			for i := range page {
-				e.pushBack(l, &page[i])
-			}
-			if len(page) == 0 {
-				l.polling, l.last = false, false
-				e.dueAsked = true
-			}
+			e.paged(l, page, more)
 			e.review(l)
 			e.offer(l, time.Now())
 		}, nil
 	})
 }
 
+// paged puts a page into the lane's queue, unless the sink has been parked while the page was read.
+func (e *engine) paged(l *lane.Lane, page []checkpoint.Parked, more bool) {
+	if !l.Polling() {
+		l.On(lane.EvDropPage)
+		e.dueAsked = true
+		return
+	}
+	if more {
+		l.On(lane.EvMore)
+	} else {
+		l.On(lane.EvLast)
+	}
+	for i := range page {
+		e.pushBack(l, &page[i])
+	}
+	if len(page) == 0 {
+		e.endPolling(l)
+	}
+}
+
 // changed takes note that changes of parked deliveries are durable, and goes on with their lanes.
 func (e *engine) changed(s *settlement, done *checkpoint.Settled, now time.Time) {
 	for _, c := range s.changes {
-		c.lane.changes--
+		if c.lane.Changes--; c.lane.Changes == 0 {
+			c.lane.On(lane.EvChanged)
+		}
 		delete(e.inHand, c.Key)
 		e.polledBytes -= c.size
 	}
@@ -368,9 +394,8 @@ func (e *engine) changed(s *settlement, done *checkpoint.Settled, now time.Time)
 		e.reopen(name)
 	}
 	for _, name := range done.Next {
-		if l := e.laneNamed(name); l != nil && !e.careful() && l.polling && l.queue.len() == 0 && l.busy == 0 &&
-			l.changes == 0 && !l.paging {
-			l.paging = true
+		if l := e.laneNamed(name); l != nil && !e.careful() && l.PolledOut() {
+			l.On(lane.EvWantPage)
 			e.pages = append(e.pages, l)
 		} else {
 			e.dueAsked = true
@@ -378,41 +403,40 @@ func (e *engine) changed(s *settlement, done *checkpoint.Settled, now time.Time)
 	}
 	for _, c := range s.changes {
 		l := c.lane
-		if l.polling && !l.paging && l.queue.len() == 0 && l.busy == 0 && l.changes == 0 {
-			l.polling, l.last = false, false
-			e.dueAsked = true
+		if l.PolledOut() {
+			e.endPolling(l)
 			e.review(l)
 		}
 		if c.Due {
 			e.dueSoon(c.NextAttempt, now)
 		}
-		l.sink.forget(l)
+		l.Sink.Forget(l)
 	}
 }
 
-func (e *engine) laneNamed(name checkpoint.Lane) *lane {
+func (e *engine) laneNamed(name checkpoint.Lane) *lane.Lane {
 	s := e.byName[name.Sink]
 	if s == nil || name.Group == "" {
 		return nil
 	}
-	return s.find(name.Group)
+	return s.Find(name.Group)
 }
 
 // reopen lets a lane flow again: the database shows nothing that blocks it (R7).
 func (e *engine) reopen(name checkpoint.Lane) {
 	l := e.laneNamed(name)
-	if l == nil || l.queue.len() > 0 || l.busy > 0 || l.changes > 0 || l.settling {
+	if l == nil || l.Queue.Len() > 0 || l.Is(lane.InFlight|lane.Changing|lane.Settling) {
 		return
 	}
-	l.blocked, l.polling, l.last = false, false, false
+	l.On(lane.EvReopen)
 	e.review(l)
-	if l.sink.sink == nil { // the group was blocked at every sink
+	if l.Sink.Sink == nil { // the group was blocked at every sink
 		for _, s := range e.sinks[1:] {
-			if other := s.find(name.Group); other != nil {
+			if other := s.Find(name.Group); other != nil {
 				e.review(other)
 			}
 		}
 		e.dueAsked = true
 	}
-	l.sink.forget(l)
+	l.Sink.Forget(l)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay/lane"
+	"github.com/tailbox/tailbox/relay/memory"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source"
 )
@@ -22,8 +24,8 @@ type received struct {
 // routed is a message with what the router made of it. The delivery is that for the route's first sink; those for further
 // sinks begin as copies of it.
 type routed struct {
-	msg      message
-	delivery delivery
+	msg      lane.Message
+	delivery lane.Delivery
 	err      error // the message cannot be routed
 	foreign  bool  // it is another pipeline's: passed over
 }
@@ -40,14 +42,14 @@ func (r *routed) made() int {
 // emit takes a batch from the source: it routes, waits for memory, and hands over. It runs in the source's goroutine.
 func (e *engine) emit(ctx context.Context, b *source.Batch) error {
 	in := &received{batch: b, items: make([]routed, len(b.Messages))}
-	mem := &batchMemory{left: len(b.Messages)}
+	mem := &memory.Batch{Left: len(b.Messages)}
 	for i, m := range b.Messages {
 		e.route(&in.items[i], m, mem)
 		in.bytes += int64(m.Size() + in.items[i].made())
 	}
-	mem.bytes = in.bytes
+	mem.Bytes = in.bytes
 	if in.bytes > 0 {
-		if err := e.memory.acquire(ctx, in.bytes); err != nil {
+		if err := e.memory.Acquire(ctx, in.bytes); err != nil {
 			return err
 		}
 	}
@@ -60,18 +62,18 @@ func (e *engine) emit(ctx context.Context, b *source.Batch) error {
 }
 
 // route asks the router. It touches nothing of the engine that changes.
-func (e *engine) route(r *routed, m *outbox.Message, mem *batchMemory) {
+func (e *engine) route(r *routed, m *outbox.Message, mem *memory.Batch) {
 	r.delivery.Message = m
 	r.delivery.Source = e.cfg.Pipeline
-	r.msg = message{Message: m, batch: mem, kept: e.kept(m.Table)}
+	r.msg = lane.Message{Message: m, Batch: mem, Kept: e.kept(m.Table)}
 	if e.cfg.Ours != nil && !e.cfg.Ours(m) {
 		r.foreign = true
 		return
 	}
-	r.msg.route, r.err = e.cfg.Router.Route(m, &r.delivery.Delivery)
-	r.delivery.msg, r.delivery.route = &r.msg, r.msg.route
+	r.msg.Route, r.err = e.cfg.Router.Route(m, &r.delivery.Delivery)
+	r.delivery.Msg, r.delivery.Route = &r.msg, r.msg.Route
 	if e.cfg.Receipts != nil && e.cfg.Receipts(m.Table) {
-		r.msg.receipts = &receipts{}
+		r.msg.Receipts = &lane.Receipts{}
 	}
 }
 
@@ -90,7 +92,7 @@ func (e *engine) onReceived(in *received, now time.Time) {
 		switch r := &in.items[i]; {
 		case r.foreign:
 			foreign++
-			r.msg.batch.done(e.memory)
+			r.msg.Batch.Done(e.memory)
 		case i < len(b.ParkedAt):
 			e.take(r, b.ParkedAt[i], tail, now)
 		default:
@@ -132,12 +134,12 @@ func (e *engine) onReceived(in *received, now time.Time) {
 // take puts one message into the tracker, and its deliveries into lanes, but for those at sinks where one is parked already.
 func (e *engine) take(r *routed, parkedAt []string, tail bool, now time.Time) {
 	e.remember(&r.msg)
-	r.msg.parked = len(parkedAt) > 0
+	r.msg.Parked = len(parkedAt) > 0
 	targets := e.targetsOf(r)
-	r.msg.left = partsOf(targets)
+	r.msg.Left = partsOf(targets)
 	for _, name := range parkedAt {
 		if s := e.byName[name]; s != nil {
-			r.msg.left &^= s.bit
+			r.msg.Left &^= s.Bit
 		}
 	}
 	if tail {
@@ -149,27 +151,27 @@ func (e *engine) take(r *routed, parkedAt []string, tail bool, now time.Time) {
 }
 
 // targetsOf are the sinks that a message goes to: those of its route, or the sink "" when it cannot be routed or decoded.
-func (e *engine) targetsOf(r *routed) []*sinkState {
+func (e *engine) targetsOf(r *routed) []*lane.Sink {
 	if r.err != nil || r.msg.Fault != nil && r.msg.Fault.Class == outbox.FaultUndecodable {
 		return e.sinks[:1]
 	}
-	if ss, ok := e.targets[r.msg.route]; ok {
+	if ss, ok := e.targets[r.msg.Route]; ok {
 		return ss
 	}
-	var ss []*sinkState
-	for _, name := range r.msg.route.To {
+	var ss []*lane.Sink
+	for _, name := range r.msg.Route.To {
 		if s := e.byName[name]; s != nil {
 			ss = append(ss, s)
 		}
 	}
-	e.targets[r.msg.route] = ss
+	e.targets[r.msg.Route] = ss
 	return ss
 }
 
-func partsOf(ss []*sinkState) uint64 {
+func partsOf(ss []*lane.Sink) uint64 {
 	var parts uint64
 	for _, s := range ss {
-		parts |= s.bit
+		parts |= s.Bit
 	}
 	return parts
 }
@@ -177,31 +179,31 @@ func partsOf(ss []*sinkState) uint64 {
 // track gives a message of the tail its number, and takes out what the checkpoint says is settled (R9).
 func (e *engine) track(r *routed) {
 	m := &r.msg
-	parts := m.left
+	parts := m.Left
 	if len(e.covered) > 0 {
 		e.drop(m)
 	}
 	e.lastSeen = m.Position
-	open := m.left
-	if (m.left != 0 || m.parked) && (!m.kept || m.parked) {
+	open := m.Left
+	if (m.Left != 0 || m.Parked) && (!m.Kept || m.Parked) {
 		open |= rowPart
 	}
-	m.row = open&rowPart != 0
-	m.seq = e.tracker.Add(m.Position, parts|open, open)
+	m.Row = open&rowPart != 0
+	m.Seq = e.tracker.Add(m.Position, parts|open, open)
 }
 
 // drop takes out the parts of a message that settled_above names: the log repeats them after a restart.
-func (e *engine) drop(m *message) {
+func (e *engine) drop(m *lane.Message) {
 	if checkpoint.Covers(e.covered[checkpoint.Whole], m.Position) {
-		m.left, m.parked = 0, false
+		m.Left, m.Parked = 0, false
 		e.skipped("settled", 1)
 		return
 	}
 	for i, name := range e.names {
 		bit := uint64(1) << i
-		if m.left&bit != 0 && checkpoint.Covers(e.covered[name], m.Position) {
-			m.left &^= bit
-			m.parked = true // it may have been settled by parking it
+		if m.Left&bit != 0 && checkpoint.Covers(e.covered[name], m.Position) {
+			m.Left &^= bit
+			m.Parked = true // it may have been settled by parking it
 			e.skipped("settled", 1)
 		}
 	}
@@ -217,21 +219,21 @@ func (e *engine) skipped(why string, n int) {
 }
 
 // fan puts a message's deliveries into their lanes.
-func (e *engine) fan(r *routed, targets []*sinkState, now time.Time) {
+func (e *engine) fan(r *routed, targets []*lane.Sink, now time.Time) {
 	m := &r.msg
-	if m.left == 0 {
+	if m.Left == 0 {
 		e.allSettled(m)
 		return
 	}
-	var further []delivery
+	var further []lane.Delivery
 	if len(targets) > 1 {
-		further = make([]delivery, len(targets)-1)
+		further = make([]lane.Delivery, len(targets)-1)
 		for i := range further {
 			further[i] = r.delivery
 		}
 	}
 	for i, s := range targets {
-		if m.left&s.bit == 0 {
+		if m.Left&s.Bit == 0 {
 			continue
 		}
 		d := &r.delivery
@@ -243,82 +245,82 @@ func (e *engine) fan(r *routed, targets []*sinkState, now time.Time) {
 }
 
 // enqueue puts one delivery from the tail at the end of its lane.
-func (e *engine) enqueue(s *sinkState, d *delivery, unroutable error, now time.Time) {
-	m := d.msg
+func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now time.Time) {
+	m := d.Msg
 	group := m.Group
 	wait := m.AvailableAt.Sub(e.clock.at(now))
 	scheduled := m.Scheduled() && wait > 0
-	if scheduled && s.sink != nil {
+	if scheduled && s.Sink != nil {
 		group = "" // outside the order promise: a lane of its own
 	}
-	l := s.lane(group)
-	d.lane = l
-	d.doomed = e.doom(m)
-	if m.receipts != nil {
+	l := s.Lane(group)
+	d.Lane = l
+	d.Doomed = e.doom(m)
+	if m.Receipts != nil {
 		d.Receipt = &sink.Receipt{}
 	}
-	if s.sink == nil {
-		d.doomed = faultOf(m, unroutable)
-	} else if d.doomed == nil {
-		d.doomed = s.topicFault(d)
+	if s.Sink == nil {
+		d.Doomed = faultOf(m, unroutable)
+	} else if d.Doomed == nil {
+		d.Doomed = s.TopicFault(d)
 	}
-	s.queued++
+	s.Queued++
 	switch {
-	case s.sink == nil:
-		e.park(l, d, d.doomed)
+	case s.Sink == nil:
+		e.park(l, d, d.Doomed)
 	case scheduled:
-		e.park(l, d, &failure{wait: wait})
-	case e.closed(l) || l.arrivals.len() > 0:
-		l.arrivals.push(d)
+		e.park(l, d, &lane.Failure{Wait: wait})
+	case e.closed(l) || l.Arrivals.Len() > 0:
+		l.Arrivals.Push(d)
 		e.review(l)
 	default:
-		l.queue.push(d)
+		l.Queue.Push(d)
 		e.offer(l, now)
 	}
 }
 
 // doom is why a message must not be sent at all, though it has its place in its lane.
-func (e *engine) doom(m *message) *failure {
+func (e *engine) doom(m *lane.Message) *lane.Failure {
 	switch {
 	case m.Fault != nil:
-		return &failure{class: m.Fault.Class, err: m.Fault.Reason}
-	case m.seq != 0:
+		return &lane.Failure{Class: m.Fault.Class, Err: m.Fault.Reason}
+	case m.Seq != 0:
 		return e.proven(m.Position)
 	}
 	return nil
 }
 
 // faultOf is the failure of a message that cannot be routed or decoded.
-func faultOf(m *message, unroutable error) *failure {
+func faultOf(m *lane.Message, unroutable error) *lane.Failure {
 	if m.Fault != nil {
-		return &failure{state: checkpoint.StateDead, blocks: m.Group != "", class: m.Fault.Class,
-			err: m.Fault.Reason}
+		return &lane.Failure{State: checkpoint.StateDead, Blocks: m.Group != "", Class: m.Fault.Class,
+			Err: m.Fault.Reason}
 	}
-	return &failure{state: checkpoint.StateDead, blocks: m.Group != "", class: "unroutable",
-		err: fmt.Sprint(unroutable)}
+	return &lane.Failure{State: checkpoint.StateDead, Blocks: m.Group != "", Class: "unroutable",
+		Err: fmt.Sprint(unroutable)}
 }
 
 // closed tells whether what arrives for a lane has to wait in the database.
-func (e *engine) closed(l *lane) bool {
-	return l.blocked || l.held || l.sink.park || e.unroutable(l)
+func (e *engine) closed(l *lane.Lane) bool {
+	return l.Mode != lane.Open || l.Sink.Parks() || e.unroutable(l)
 }
 
 // unroutable tells whether the lane's group is blocked at every sink: a message of it waits under the sink "", or an
 // operator holds the group without naming a sink.
-func (e *engine) unroutable(l *lane) bool {
+func (e *engine) unroutable(l *lane.Lane) bool {
 	s := e.sinks[0]
-	if l.group == "" || len(s.lanes)+len(s.asleep.set) == 0 {
+	if l.Group == "" || len(s.Lanes)+len(s.Asleep.Set) == 0 {
 		return false
 	}
-	u := s.lanes[l.group]
+	u := s.Lanes[l.Group]
 	if u == nil {
-		return s.asleep.has(l.group)
+		return s.Asleep.Has(l.Group)
 	}
-	return u.blocked || u.held || u.parking != nil && u.parking.blocks || u.settling
+	return u.Mode != lane.Open || u.Is(lane.Parking) && u.Failure.Blocks || u.Is(lane.Settling)
 }
 
 // heldEverywhere tells whether an operator holds the lane's group without naming a sink.
-func (e *engine) heldEverywhere(l *lane) bool {
-	u := e.sinks[0].lanes[l.group]
-	return l.sink.sink != nil && u != nil && u.held
+func (e *engine) heldEverywhere(l *lane.Lane) bool {
+	u := e.sinks[0].Lanes[l.Group]
+	return l.Sink.Sink != nil && u != nil && u.IsHeld()
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay/memory"
 	"github.com/tailbox/tailbox/router"
 	"github.com/tailbox/tailbox/source"
 )
@@ -19,17 +20,17 @@ func TestMadeValuesCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &engine{memory: newMemory(1 << 20), received: make(chan *received, 1), cfg: Config{Router: r}}
+		e := &engine{memory: memory.New(1 << 20), received: make(chan *received, 1), cfg: Config{Router: r}}
 		m := &outbox.Message{ID: "1", Type: "T", Topic: "order", Table: "outbox", Payload: bytes.Repeat([]byte{1}, size)}
 		if err := e.emit(t.Context(), &source.Batch{Messages: []*outbox.Message{m}}); err != nil {
 			t.Fatal(err)
 		}
 		in := <-e.received
-		if used := e.memory.used.Load(); used < want || used > want+2000 || in.items[0].err != nil {
+		if used := e.memory.Used.Load(); used < want || used > want+2000 || in.items[0].err != nil {
 			t.Errorf("format.value %s: %d bytes are taken, want about %d; %v", value, used, want, in.items[0].err)
 		}
-		in.items[0].msg.batch.done(e.memory)
-		if used := e.memory.used.Load(); used != 0 {
+		in.items[0].msg.Batch.Done(e.memory)
+		if used := e.memory.Used.Load(); used != 0 {
 			t.Errorf("%d bytes stay taken", used)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay/memory"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -50,7 +51,7 @@ func (e *engine) reconcileNow(now time.Time) bool {
 			return func() { e.listed(rows) }, nil
 		})
 		return true
-	case e.listing != nil && e.passed && e.strangers == nil && e.memory.used.Load()+e.foundBytes() <= e.cfg.Memory:
+	case e.listing != nil && e.passed && e.strangers == nil && e.memory.Used.Load()+e.foundBytes() <= e.cfg.Memory:
 		return e.fetch()
 	}
 	return false
@@ -166,11 +167,11 @@ func (e *engine) admit() {
 		f(len(msgs))
 	}
 	in := &received{found: true, batch: &source.Batch{Messages: msgs, ParkedAt: parkedAt}, items: make([]routed, len(msgs))}
-	mem := &batchMemory{left: len(msgs)}
+	mem := &memory.Batch{Left: len(msgs)}
 	for i, m := range msgs {
-		mem.bytes += int64(m.Size())
+		mem.Bytes += int64(m.Size())
 		e.route(&in.items[i], m, mem)
 	}
-	e.memory.used.Add(mem.bytes)
+	e.memory.Used.Add(mem.Bytes)
 	e.onReceived(in, time.Now())
 }

@@ -137,12 +137,12 @@ func (a *separation) setAside(ctx context.Context) error {
 	aside := &checkpoint.Settlement{LeaveRows: true}
 	for _, i := range a.refused {
 		m, row := a.s.rows[i], a.s.Rows[i]
-		if m.route == nil || len(m.route.To) == 0 {
+		if m.Route == nil || len(m.Route.To) == 0 {
 			return nil
 		}
 		row.Parked = true
 		aside.Rows = append(aside.Rows, row)
-		aside.Park = append(aside.Park, checkpoint.Parked{Sink: m.route.To[0], State: checkpoint.StateDelivered, Message: m.Message, Attempts: 1, InTable: true})
+		aside.Park = append(aside.Park, checkpoint.Parked{Sink: m.Route.To[0], State: checkpoint.StateDelivered, Message: m.Message, Attempts: 1, InTable: true})
 	}
 	done, err := a.store.Settle(ctx, aside)
 	if errors.Is(err, source.ErrStop) {
@@ -182,10 +182,10 @@ func (e *engine) refuse(s *settlement, done *checkpoint.Settled, now time.Time) 
 	}
 	for _, i := range s.refused {
 		m := s.rows[i]
-		m.batch.done(e.memory)
+		m.Batch.Done(e.memory)
 		e.forgetting(m)
 	}
-	if len(s.refused) > 0 && e.stuck == nil {
-		e.getStuck(fmt.Errorf("settle: %w", s.why))
+	if len(s.refused) > 0 && e.cause == nil {
+		e.drain(fmt.Errorf("settle: %w", s.why))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/relay/lane"
 )
 
 // lanesMost lanes are changed by one part of a request.
@@ -18,7 +19,7 @@ type requestState struct {
 	requestsAsked bool
 	requests      []checkpoint.Request // the first one is at hand
 	step          requestStep
-	frozen        []*lane
+	frozen        []*lane.Lane
 	names         []checkpoint.Lane
 }
 
@@ -121,27 +122,27 @@ func (e *engine) freeze(names []checkpoint.Lane) {
 		if s == nil || name.Group == "" {
 			continue
 		}
-		e.freezeLane(s.lane(name.Group))
-		if s.sink != nil || e.requests[0].Verb != checkpoint.VerbHold {
+		e.freezeLane(s.Lane(name.Group))
+		if s.Sink != nil || e.requests[0].Verb != checkpoint.VerbHold {
 			continue
 		}
 		for _, other := range e.sinks[1:] { // a group that is held without a sink is held at all of them
-			if l := other.find(name.Group); l != nil {
+			if l := other.Find(name.Group); l != nil {
 				e.freezeLane(l)
 			}
 		}
 	}
 }
 
-func (e *engine) freezeLane(l *lane) {
-	l.frozen = true
+func (e *engine) freezeLane(l *lane.Lane) {
+	l.On(lane.EvFreeze)
 	e.frozen = append(e.frozen, l)
 }
 
 // lanesFree tells whether no frozen lane has anything under way.
 func (e *engine) lanesFree() bool {
 	for _, l := range e.frozen {
-		if l.busy > 0 || l.settling || l.changes > 0 || l.parking != nil {
+		if l.Is(lane.InFlight | lane.Settling | lane.Changing | lane.Parking) {
 			return false
 		}
 	}
@@ -151,12 +152,16 @@ func (e *engine) lanesFree() bool {
 // applied takes note of what a part of a request did.
 func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 	now := time.Now()
+	blocked := lane.EvBlock
+	if r.Verb == checkpoint.VerbHold {
+		blocked = lane.EvHold
+	}
 	for _, name := range done.Blocked {
-		e.block(name, r.Verb == checkpoint.VerbHold)
+		e.block(name, blocked)
 	}
 	for _, l := range e.frozen {
-		l.frozen = false
-		if l.polling {
+		l.On(lane.EvThaw)
+		if l.Polling() {
 			e.letGo(l)
 		}
 		if r.Verb == checkpoint.VerbResume && done.Refused == "" {
@@ -175,7 +180,7 @@ func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 	for _, l := range frozen {
 		e.review(l)
 		e.offer(l, now)
-		l.sink.forget(l)
+		l.Sink.Forget(l)
 	}
 	e.step, e.requestState.names = stepIdle, nil
 	e.dueAsked = true
@@ -188,40 +193,40 @@ func (e *engine) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 }
 
 // unhold ends a hold; a lane of the sink "" stands for the group at every sink.
-func (e *engine) unhold(l *lane) {
-	l.held = false
-	if l.sink.sink != nil {
+func (e *engine) unhold(l *lane.Lane) {
+	l.On(lane.EvRelease)
+	if l.Sink.Sink != nil {
 		return
 	}
 	for _, s := range e.sinks[1:] {
-		if other := s.find(l.group); other != nil {
-			other.held = false
+		if other := s.Find(l.Group); other != nil {
+			other.On(lane.EvRelease)
 			e.review(other)
 		}
 	}
 }
 
-// block makes a lane one that the database blocks: what it has in memory is parked behind.
-func (e *engine) block(name checkpoint.Lane, held bool) {
+// block makes a lane one that the database blocks, or that an operator holds: what it has in memory is parked behind.
+func (e *engine) block(name checkpoint.Lane, ev lane.Event) {
 	s := e.byName[name.Sink]
 	if s == nil || name.Group == "" {
 		return
 	}
-	l := s.lane(name.Group)
-	if held && s.sink == nil {
+	l := s.Lane(name.Group)
+	if ev == lane.EvHold && s.Sink == nil {
 		for _, other := range e.sinks[1:] {
-			if other.find(name.Group) != nil {
-				e.block(checkpoint.Lane{Sink: other.name, Group: name.Group}, true)
+			if other.Find(name.Group) != nil {
+				e.block(checkpoint.Lane{Sink: other.Name, Group: name.Group}, lane.EvHold)
 			}
 		}
 	}
-	if held {
-		l.held = true
-	} else {
-		l.blocked = true
-	}
-	if l.polling {
+	switch {
+	case l.Polling() && l.Is(lane.InFlight): // it is blocked already, and is held when that run has ended
+	case l.Polling():
 		e.letGo(l)
+		fallthrough
+	default:
+		l.On(ev)
 	}
 	e.divert(l)
 }
@@ -236,20 +241,20 @@ func (e *engine) steer(r *checkpoint.Request, done *checkpoint.Applied, now time
 	e.log.Info("request carried out", "id", r.ID, "verb", string(r.Verb), "by", r.By)
 	for _, name := range r.Selection.Sinks {
 		s := e.byName[name]
-		if s == nil || s.sink == nil {
+		if s == nil || s.Sink == nil {
 			continue
 		}
 		switch r.Verb {
 		case checkpoint.VerbPause:
-			s.paused, s.why = true, "paused by an operator: "+r.Reason
-			if s.down.IsZero() {
-				s.down = now
+			s.Paused, s.Why = true, "paused by an operator: "+r.Reason
+			if !s.IsDown() {
+				s.Stall(now)
 			}
 		case checkpoint.VerbResume:
-			s.paused = false
-			s.breaker.close()
-			s.throttled, s.throttle = time.Time{}, throttle{}
-			s.recoverAll(func(*breaker) bool { return true })
+			s.Paused = false
+			s.Breaker.Close()
+			s.Throttled, s.Throttle = time.Time{}, lane.Throttle{}
+			s.RecoverAll(func(*lane.Breaker) bool { return true })
 			e.opened(s, now)
 		}
 		e.report(s, now)

@@ -9,7 +9,7 @@ func (e *engine) sample(now time.Time) {
 		return
 	}
 	s := Sample{
-		Memory:      e.memory.used.Load() + int64(e.polledBytes),
+		Memory:      e.memory.Used.Load() + int64(e.polledBytes),
 		MemoryLimit: e.cfg.Memory,
 		Sinks:       make(map[string]SinkSample, len(e.sinks)),
 	}
@@ -18,19 +18,19 @@ func (e *engine) sample(now time.Time) {
 	}
 	ages := e.undelivered(now)
 	for i, st := range e.sinks[1:] {
-		x := SinkSample{State: st.state(now), Why: st.why, Queued: st.queued, InFlight: st.inflight, OldestUndelivered: ages[i+1]}
-		x.Parked = len(st.asleep.set)
-		for _, l := range st.lanes {
+		x := SinkSample{State: st.Condition(now).String(), Why: st.Why, Queued: st.Queued, InFlight: st.Inflight, OldestUndelivered: ages[i+1]}
+		x.Parked = len(st.Asleep.Set)
+		for _, l := range st.Lanes {
 			switch {
-			case l.held:
+			case l.IsHeld():
 				x.Held++
-			case l.blocked:
+			case l.Blocked():
 				x.Parked++
-			case !l.idle():
+			case !l.Idle():
 				x.Open++
 			}
 		}
-		s.Sinks[st.name] = x
+		s.Sinks[st.Name] = x
 	}
 	f(s)
 }
@@ -41,8 +41,8 @@ func (e *engine) undelivered(now time.Time) []time.Duration {
 	ages := make([]time.Duration, len(e.sinks))
 	var seek uint64 // sinks whose first message is still to be found
 	for _, s := range e.sinks[1:] {
-		if s.queued+s.inflight > 0 {
-			seek |= s.bit
+		if s.Queued+s.Inflight > 0 {
+			seek |= s.Bit
 		}
 	}
 	if seek == 0 {
@@ -50,8 +50,8 @@ func (e *engine) undelivered(now time.Time) []time.Duration {
 	}
 	answered := e.withOutcome()
 	at := e.clock.at(now)
-	for m := e.list.next; m != &e.list && seek != 0; m = m.next {
-		found := m.left &^ answered[m] & seek
+	for m := e.list.Next; m != &e.list && seek != 0; m = m.Next {
+		found := m.Left &^ answered[m] & seek
 		if found == 0 {
 			continue
 		}
@@ -63,7 +63,7 @@ func (e *engine) undelivered(now time.Time) []time.Duration {
 			continue
 		}
 		for i, s := range e.sinks {
-			if found&s.bit != 0 {
+			if found&s.Bit != 0 {
 				ages[i] = at.Sub(since)
 			}
 		}

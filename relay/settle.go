@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay/lane"
 )
 
 const (
@@ -38,9 +39,9 @@ const (
 // settleState is what waits to become durable.
 type settleState struct {
 	outcomes  []outcome
-	rows      []*message // everything but the row in the user's table is done
+	rows      []*lane.Message // everything but the row in the user's table is done
 	pending   []change
-	parkLanes []*lane
+	parkLanes []*lane.Lane
 
 	saved      checkpoint.Checkpoint
 	savedAt    time.Time
@@ -55,7 +56,7 @@ type settleState struct {
 	sent       bool   // a delivery was started
 	durable    bool   // something was settled
 	gate       uint64 // no delivery of a message beyond this number is started; 0 = all are
-	gated      []*lane
+	gated      []*lane.Lane
 	refusals   int // rows that the database refused, and that were set aside, since it last settled one
 }
 
@@ -76,22 +77,22 @@ type rowKey struct{ table, id string }
 
 // outcome is a part of a message that has its outcome, not durable yet.
 type outcome struct {
-	msg  *message
+	msg  *lane.Message
 	part uint64
 }
 
 // change is a new state for a delivery that the poller brought back.
 type change struct {
 	checkpoint.Change
-	lane *lane
+	lane *lane.Lane
 	size int
 	park []checkpoint.Parked // takes its place, in the same transaction
 }
 
 // parkRun is what a settlement parks of a lane.
 type parkRun struct {
-	lane            *lane
-	f               *failure
+	lane            *lane.Lane
+	f               *lane.Failure
 	queue, arrivals int
 }
 
@@ -99,8 +100,8 @@ type parkRun struct {
 type settlement struct {
 	checkpoint.Settlement
 	items   []outcome
-	rows    []*message // parallel to Settlement.Rows
-	done    []*message // nothing is left to do for them but to release their memory
+	rows    []*lane.Message // parallel to Settlement.Rows
+	done    []*lane.Message // nothing is left to do for them but to release their memory
 	changes []change
 	parks   []parkRun
 	safe    uint64
@@ -120,8 +121,8 @@ type ask struct {
 }
 
 // allSettled takes a message of which every sink's part has its outcome.
-func (e *engine) allSettled(m *message) {
-	if m.parked || !m.kept && (m.seq == 0 || m.row) {
+func (e *engine) allSettled(m *lane.Message) {
+	if m.Parked || !m.Kept && (m.Seq == 0 || m.Row) {
 		e.rows = append(e.rows, m)
 		return
 	}
@@ -129,10 +130,10 @@ func (e *engine) allSettled(m *message) {
 }
 
 // release gives up a message: everything about it is durable.
-func (e *engine) release(m *message) {
-	m.batch.done(e.memory)
+func (e *engine) release(m *lane.Message) {
+	m.Batch.Done(e.memory)
 	e.forgetting(m)
-	if m.seq == 0 {
+	if m.Seq == 0 {
 		e.swept--
 	}
 }
@@ -142,15 +143,15 @@ func (e *engine) settleAt(now time.Time) time.Time {
 	n := len(e.outcomes)
 	switch {
 	case len(e.parkLanes) > 0 || len(e.pending) > 0 || n >= settleMost/2 ||
-		n > 0 && (e.stopping || e.memory.used.Load() > e.cfg.Memory/2):
+		n > 0 && (e.stops() || e.memory.Used.Load() > e.cfg.Memory/2):
 		return now
 	case n > 0:
 		return e.lastSettle.Add(settleEvery)
 	case len(e.rows) > 0:
 		return latest(e.rowsAt, e.lastSettle)
-	case e.suspect.Times > 0 && !e.stopping: // it would clear the record of what is in hand
+	case e.suspect.Times > 0 && !e.stops(): // it would clear the record of what is in hand
 	case e.phase == phaseTailing && e.bareProgress():
-		if e.stopping || e.stuck != nil || e.unsaved >= bareBytes {
+		if e.stops() || e.cause != nil || e.unsaved >= bareBytes {
 			return now
 		}
 		return e.savedAt.Add(bareEvery)
@@ -217,12 +218,12 @@ func (e *engine) gather(now time.Time) *settlement {
 	rest := copy(e.outcomes, e.outcomes[n:])
 	clear(e.outcomes[rest:]) // a message that is pointed to keeps its whole batch
 	e.outcomes = e.outcomes[:rest]
-	if !now.Before(e.rowsAt) || e.stopping {
+	if !now.Before(e.rowsAt) || e.stops() {
 		n = min(len(e.rows), settleMost)
 		s.Rows = make([]checkpoint.Row, 0, n)
 		for _, m := range e.rows[:n] {
-			s.Rows = append(s.Rows, checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: m.parked,
-				Message: m.Message, Receipt: m.receipts.text()})
+			s.Rows = append(s.Rows, checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: m.Parked,
+				Message: m.Message, Receipt: m.Receipts.Text()})
 		}
 		s.rows = append(s.rows, e.rows[:n]...)
 		e.rows = slices.Delete(e.rows, 0, n)
@@ -234,10 +235,10 @@ func (e *engine) gather(now time.Time) *settlement {
 func (e *engine) outcome(s *settlement, o outcome) {
 	m := o.msg
 	s.items = append(s.items, o)
-	if m.left &^= o.part; m.left != 0 {
+	if m.Left &^= o.part; m.Left != 0 {
 		return
 	}
-	if m.kept && !m.parked {
+	if m.Kept && !m.Parked {
 		s.done = append(s.done, m)
 		return
 	}
@@ -252,18 +253,18 @@ func (e *engine) checkpoint(invisible []int) *checkpoint.Checkpoint {
 		return nil // a crash repeats the sweep
 	}
 	for _, o := range s.items {
-		if o.msg.seq != 0 {
-			e.tracker.Settle(o.msg.seq, o.part)
+		if o.msg.Seq != 0 {
+			e.tracker.Settle(o.msg.Seq, o.part)
 		}
 	}
 	for i, m := range s.rows {
-		if m.seq == 0 || !m.row { // the row of a message of a kept table shows how it was parked, and nothing waits for it
+		if m.Seq == 0 || !m.Row { // the row of a message of a kept table shows how it was parked, and nothing waits for it
 			continue
 		}
 		if _, hidden := slices.BinarySearch(invisible, i); hidden {
-			e.tracker.Reopen(m.seq, rowPart)
+			e.tracker.Reopen(m.Seq, rowPart)
 		} else {
-			e.tracker.Settle(m.seq, rowPart)
+			e.tracker.Settle(m.Seq, rowPart)
 		}
 	}
 	resume, last, safe := e.tracker.Safe()
@@ -333,7 +334,7 @@ func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
 	if hidden > 0 {
 		e.rowsWait = min(max(2*e.rowsWait, invisibleRetry), maxInvisibleRetry)
 		e.rowsAt = now.Add(e.rowsWait)
-		e.lastTry = e.stopping && hidden == len(e.rows)
+		e.lastTry = e.stops() && hidden == len(e.rows)
 	} else {
 		e.rowsWait = 0
 	}

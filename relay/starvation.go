@@ -4,6 +4,9 @@ import (
 	"errors"
 	"math/bits"
 	"time"
+
+	"github.com/tailbox/tailbox/relay/lane"
+	"github.com/tailbox/tailbox/relay/memory"
 )
 
 // starvation is the watch over sinks that have nothing to do because what others have not taken fills the memory.
@@ -11,23 +14,6 @@ type starvation struct {
 	watched time.Time // the last turn
 	checked time.Time
 	waited  bool // the source waited for memory at the last turn
-}
-
-// hunger is for how long a sink has had nothing to do while the source waited for memory.
-type hunger struct {
-	idles bool          // since the last turn
-	spell time.Duration // since the last check
-	level time.Duration
-}
-
-// sated is how many times faster hunger passes than it grows: a sink starves that is idle for more than four fifths of the
-// time. One that is only a little faster than another does not: to park what that one has in memory costs more than it brings.
-const sated = 4
-
-// next returns the level of hunger after some time: at parkAfter the sink starves. A moment with something to do does not end
-// it: a sink that starves gets a batch now and then.
-func (h hunger) next(took time.Duration) time.Duration {
-	return min(max(0, h.level+h.spell-sated*(took-h.spell)), parkAfter)
 }
 
 // errHoldsUp ends the calls of a sink that are in flight for so long that others starve.
@@ -40,15 +26,15 @@ func (e *engine) watchStarvation(now time.Time) {
 	if len(e.sinks) < 3 {
 		return
 	}
-	waits := e.memory.waits()
+	waits := e.memory.Waits()
 	if !waits && !e.waited {
 		return
 	}
 	for _, s := range e.sinks[1:] {
-		if s.hunger.idles {
-			s.hunger.spell += took
+		if s.Hunger.Idles {
+			s.Hunger.Spell += took
 		}
-		s.hunger.idles = waits && s.queued == 0 && !s.park
+		s.Hunger.Idles = waits && s.Queued == 0 && !s.Parks()
 	}
 	e.waited = waits
 }
@@ -63,8 +49,8 @@ func (e *engine) checkStarvation(now time.Time) {
 	e.checked = now
 	starving := false
 	for _, s := range e.sinks[1:] {
-		s.hunger.level, s.hunger.spell = s.hunger.next(took), 0
-		starving = starving || s.hunger.level >= parkAfter
+		s.Hunger.Level, s.Hunger.Spell = s.Hunger.Next(took), 0
+		starving = starving || s.Hunger.Level >= lane.ParkAfter
 	}
 	if !starving {
 		return
@@ -73,23 +59,22 @@ func (e *engine) checkStarvation(now time.Time) {
 	if kept.all < e.cfg.Memory/int64(2*(len(e.sinks)-1)) {
 		return
 	}
-	if e.memory.starved(now) < parkAfter && kept.own > kept.all/2 {
+	if e.memory.Starved(now) < lane.ParkAfter && kept.own > kept.all/2 {
 		return // it makes progress, and the memory is full of what is for no other sink: that just slows the reading
 	}
 	switch {
-	case !s.park:
-		e.log.Warn("sink is too slow for the others: parking its lanes", "sink", s.name, "queued", s.queued, "kept_bytes", kept.all)
-		s.unproven = true
-		e.parkSink(s)
-	case s.inflight > 0:
-		e.log.Warn("sink is too slow for the others: cutting off its calls", "sink", s.name, "in_flight", s.inflight, "kept_bytes", kept.all)
-		s.cut(errHoldsUp)
-		s.begin(e.callCtx)
+	case !s.Parks():
+		e.log.Warn("sink is too slow for the others: parking its lanes", "sink", s.Name, "queued", s.Queued, "kept_bytes", kept.all)
+		e.parkSink(s, lane.EvStarve)
+	case s.Inflight > 0:
+		e.log.Warn("sink is too slow for the others: cutting off its calls", "sink", s.Name, "in_flight", s.Inflight, "kept_bytes", kept.all)
+		s.Cut(errHoldsUp)
+		s.Begin(e.callCtx)
 	default:
 		return // its lanes are being parked
 	}
 	for _, s := range e.sinks[1:] {
-		s.hunger.level = 0 // until that has had time to help
+		s.Hunger.Level = 0 // until that has had time to help
 	}
 }
 
@@ -98,11 +83,11 @@ func (e *engine) checkStarvation(now time.Time) {
 type keeping struct{ all, own int64 }
 
 // fullest is the sink that keeps most of the memory.
-func (e *engine) fullest() (*sinkState, keeping) {
+func (e *engine) fullest() (*lane.Sink, keeping) {
 	answered := e.withOutcome() // it is the store that keeps these
 	kept := keptBy(&e.list, len(e.sinks),
-		func(m *message) uint64 { return m.left &^ answered[m] },
-		func(m *message) uint64 { return m.left | partsOf(e.targets[m.route]) })
+		func(m *lane.Message) uint64 { return m.Left &^ answered[m] },
+		func(m *lane.Message) uint64 { return m.Left | partsOf(e.targets[m.Route]) })
 	s, most := e.sinks[1], kept[1]
 	for i, k := range kept[2:] {
 		if k.all > most.all {
@@ -113,8 +98,8 @@ func (e *engine) fullest() (*sinkState, keeping) {
 }
 
 // withOutcome returns the parts of messages that have an outcome which the store has not been given yet.
-func (e *engine) withOutcome() map[*message]uint64 {
-	answered := make(map[*message]uint64, len(e.outcomes))
+func (e *engine) withOutcome() map[*lane.Message]uint64 {
+	answered := make(map[*lane.Message]uint64, len(e.outcomes))
 	for _, o := range e.outcomes {
 		answered[o.msg] |= o.part
 	}
@@ -123,19 +108,19 @@ func (e *engine) withOutcome() map[*message]uint64 {
 
 // keptBy walks the list of messages in memory, in which those of a batch are neighbours. open are the parts of a message that
 // keep it, targets all that it has.
-func keptBy(list *message, sinks int, open, targets func(*message) uint64) []keeping {
+func keptBy(list *lane.Message, sinks int, open, targets func(*lane.Message) uint64) []keeping {
 	kept := make([]keeping, sinks)
-	var batch *batchMemory
+	var batch *memory.Batch
 	var parts uint64 // that keep the batch
 	charge := func() {
 		for ; parts != 0; parts &= parts - 1 {
-			kept[bits.TrailingZeros64(parts)].all += batch.bytes
+			kept[bits.TrailingZeros64(parts)].all += batch.Bytes
 		}
 	}
-	for m := list.next; m != list; m = m.next {
-		if m.batch != batch {
+	for m := list.Next; m != list; m = m.Next {
+		if m.Batch != batch {
 			charge()
-			batch = m.batch
+			batch = m.Batch
 		}
 		left := open(m)
 		parts |= left

@@ -3,6 +3,7 @@ package relay
 import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay/lane"
 )
 
 // What could not be routed was parked as soon as it was read, while earlier messages of its group may still have been on their way to
@@ -18,8 +19,8 @@ func (e *engine) inTurn(p *checkpoint.Parked) bool {
 		return false
 	}
 	for _, s := range e.sinks[1:] {
-		l := s.lanes[p.Message.Group] // one that sleeps has nothing in memory
-		if l != nil && (precedes(&l.queue, p.Message.Position) || precedes(&l.arrivals, p.Message.Position)) {
+		l := s.Lanes[p.Message.Group] // one that sleeps has nothing in memory
+		if l != nil && (precedes(&l.Queue, p.Message.Position) || precedes(&l.Arrivals, p.Message.Position)) {
 			return false
 		}
 	}
@@ -40,10 +41,10 @@ func (e *engine) readUpTo(p outbox.Position) bool {
 
 // precedes tells whether a queue begins with something that is not parked and comes before a position. What a sweep found was committed
 // before everything of the logs that came before.
-func precedes(q *fifo, p outbox.Position) bool {
-	if q.len() == 0 || q.at(0).back != nil {
+func precedes(q *lane.Fifo, p outbox.Position) bool {
+	if q.Len() == 0 || q.At(0).Back != nil {
 		return false
 	}
-	first := q.at(0).Message.Position
+	first := q.At(0).Message.Position
 	return first.Compare(p) < 0 || first.Log > p.Log && first.Commit == 0
 }

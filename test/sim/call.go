@@ -75,6 +75,9 @@ func (w *World) do(ctx context.Context, c *call) error {
 func (w *World) intake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, err := range w.bugs {
+		w.fail("state", "%v", err)
+	}
 	arrived := w.arrived
 	w.arrived = nil
 	slices.SortStableFunc(arrived, func(a, b *call) int { return strings.Compare(a.label, b.label) })

@@ -20,6 +20,7 @@
 //	I6 progress             when faults end, everything ends settled
 //	I7 duplicates           what is settled in the database, or was answered in this run, is not sent again
 //	I8 fence                writes come from the session that holds the lock; no call starts 5 s after its last answer
+//	state                   no lane of the engine takes a step that its table of transitions does not have
 //
 // and the contracts' own rules (R2 runs, R6 bare progress, R13 verbs, positions that never change or go back) by theirs.
 // A broken invariant is printed with its seed; `go test ./test/sim -run TestSim -sim.seed=N -v` runs that schedule alone and

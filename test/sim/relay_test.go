@@ -29,7 +29,7 @@ func engine(ctx context.Context, env *sim.Env) error {
 	}
 	cfg := relay.Config{Pipeline: "sim", Source: env.Source, Open: env.Open, Sinks: env.Sinks, Router: rt, Kept: env.Plan.Kept,
 		Memory: env.Plan.Memory, Reconcile: env.Plan.Reconcile, ShutdownTimeout: env.Plan.ShutdownTimeout, Tick: env.Plan.Tick,
-		Rand: env.Rand, Logger: env.Logger}
+		Rand: env.Rand, Logger: env.Logger, Events: relay.Events{Bug: env.Bug}}
 	r, err := relay.New(cfg)
 	if err != nil {
 		return fmt.Errorf("make the relay: %w", err)

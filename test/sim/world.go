@@ -31,6 +31,8 @@ type Env struct {
 	Rand *rand.Rand
 	// Logger writes into the trace.
 	Logger *slog.Logger
+	// Bug is told of states that the relay must never be in. Each breaks the schedule.
+	Bug func(error)
 }
 
 // Options of a schedule.
@@ -84,6 +86,7 @@ type World struct {
 	mu       sync.Mutex
 	arrived  []*call
 	confirms []func()
+	bugs     []error
 	traceMu  sync.Mutex
 
 	// The rest belongs to the scheduler; relays see it only while it waits.
@@ -196,7 +199,7 @@ func (w *World) start(subject Subject) {
 	inst := &instance{w: w, id: len(w.instances), cancel: cancel, done: make(chan struct{})}
 	inst.tail = newTail(inst)
 	w.instances = append(w.instances, inst)
-	env := &Env{Source: inst.tail, Open: inst.open, Sinks: map[string]sink.Sink{}, Plan: w.plan,
+	env := &Env{Source: inst.tail, Open: inst.open, Sinks: map[string]sink.Sink{}, Plan: w.plan, Bug: w.bug,
 		Rand: rand.New(rand.NewPCG(w.opts.Seed, uint64(inst.id))), Logger: w.logger()}
 	for i, name := range sinkNames() {
 		env.Sinks[name] = newSink(inst, i)
@@ -206,6 +209,13 @@ func (w *World) start(subject Subject) {
 		defer close(inst.done)
 		inst.err = subject(ctx, env)
 	}()
+}
+
+// bug takes a relay's word that it is in a state that it must not be in.
+func (w *World) bug(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bugs = append(w.bugs, err)
 }
 
 // running returns the processes that were neither killed nor have ended.

@@ -1,4 +1,4 @@
-package relay
+package lane
 
 import (
 	"slices"
@@ -8,29 +8,29 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
-func laneOf(partitions ...int32) *lane {
-	l := &lane{group: "g"}
+func laneOf(partitions ...int32) *Lane {
+	l := &Lane{Group: "g", Mode: Open}
 	for _, p := range partitions {
-		d := &delivery{lane: l}
+		d := &Delivery{Lane: l}
 		d.Value = make([]byte, 10)
 		d.Destination.Partition = p
-		l.queue.push(d)
+		l.Queue.Push(d)
 	}
 	return l
 }
 
 // keep leaves a delivery's destination as the test set it.
-func keep(d *delivery) sink.Destination { return d.Destination }
+func keep(d *Delivery) sink.Destination { return d.Destination }
 
 func TestRunLength(t *testing.T) {
 	t.Parallel()
 	doomed := laneOf(1, 1, 1)
-	doomed.queue.at(1).doomed = &failure{}
+	doomed.Queue.At(1).Doomed = &Failure{}
 	narrowed := laneOf(1, 1, 1, 1, 1, 1)
-	narrowed.narrow(5)
+	narrowed.Narrow(5)
 	for _, c := range []struct {
 		name        string
-		lane        *lane
+		lane        *Lane
 		limits      sink.Limits
 		room, bytes int
 		first       bool
@@ -46,7 +46,7 @@ func TestRunLength(t *testing.T) {
 		{"stops before a doomed one", doomed, sink.Limits{Run: 10}, 0, 0, true, 1},
 		{"half of a failed run", narrowed, sink.Limits{Run: 10}, 0, 0, true, 2},
 	} {
-		if got := c.lane.runLength(c.limits, c.room, c.bytes, c.first, keep); got != c.want {
+		if got := c.lane.RunLength(c.limits, c.room, c.bytes, c.first, keep); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -56,27 +56,27 @@ func TestNarrowFindsTheGuilty(t *testing.T) {
 	t.Parallel()
 	for guilty := range 16 {
 		l := laneOf(make([]int32, 16)...)
-		bad := l.queue.at(guilty)
+		bad := l.Queue.At(guilty)
 		calls := 0
-		for l.queue.len() > 0 {
+		for l.Queue.Len() > 0 {
 			if calls++; calls > 40 {
 				t.Fatalf("guilty %d: not found in 40 calls", guilty)
 			}
-			n := l.runLength(sink.Limits{Run: 16}, 0, 0, true, keep)
+			n := l.RunLength(sink.Limits{Run: 16}, 0, 0, true, keep)
 			failed := false
 			for i := range n {
-				failed = failed || l.queue.at(i) == bad
+				failed = failed || l.Queue.At(i) == bad
 			}
 			if failed && n > 1 {
-				l.narrow(n)
+				l.Narrow(n)
 				continue
 			}
 			for i := range n { // delivered, or given up alone
-				l.passed(l.queue.at(i))
+				l.Passed(l.Queue.At(i))
 			}
-			l.queue.pop(n)
+			l.Queue.Pop(n)
 		}
-		if l.suspect != nil {
+		if l.Suspect != nil {
 			t.Errorf("guilty %d: still narrowing", guilty)
 		}
 	}
@@ -86,21 +86,21 @@ func TestNarrowFindsTheGuilty(t *testing.T) {
 func TestIsolateKeepsTheGuiltyAway(t *testing.T) {
 	t.Parallel()
 	l := laneOf(make([]int32, 8)...)
-	bad := l.queue.at(5)
-	l.isolate(5)
-	if n := l.runLength(sink.Limits{Run: 16}, 0, 0, true, keep); n != 5 {
+	bad := l.Queue.At(5)
+	l.Isolate(5)
+	if n := l.RunLength(sink.Limits{Run: 16}, 0, 0, true, keep); n != 5 {
 		t.Fatalf("a run of %d, want the 5 before the guilty one", n)
 	}
 	for i := range 5 {
-		l.passed(l.queue.at(i))
+		l.Passed(l.Queue.At(i))
 	}
-	l.queue.pop(5)
-	if l.suspect != bad || l.queue.at(0) != bad {
+	l.Queue.Pop(5)
+	if l.Suspect != bad || l.Queue.At(0) != bad {
 		t.Error("the guilty one is not next")
 	}
-	l.passed(bad)
-	l.queue.pop(1)
-	if n := l.runLength(sink.Limits{Run: 16}, 0, 0, true, keep); n != 2 {
+	l.Passed(bad)
+	l.Queue.Pop(1)
+	if n := l.RunLength(sink.Limits{Run: 16}, 0, 0, true, keep); n != 2 {
 		t.Errorf("a run of %d, want the 2 that are left", n)
 	}
 }
@@ -110,24 +110,24 @@ func TestSendable(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, c := range []struct {
 		name string
-		set  func(*lane)
+		set  func(*Lane)
 		want bool
 	}{
-		{"open", func(*lane) {}, true},
-		{"empty", func(l *lane) { l.queue.clear() }, false},
-		{"a run in flight", func(l *lane) { l.busy = 1 }, false},
-		{"blocked by parked deliveries (I5)", func(l *lane) { l.blocked = true }, false},
-		{"blocked, but the poller's turn", func(l *lane) { l.blocked, l.polling = true, true }, true},
-		{"held by an operator", func(l *lane) { l.held = true }, false},
-		{"a request is about to change it", func(l *lane) { l.frozen = true }, false},
-		{"being parked", func(l *lane) { l.parking = &failure{} }, false},
-		{"park not durable yet", func(l *lane) { l.settling = true }, false},
-		{"waits for its next attempt", func(l *lane) { l.retryAt = now.Add(1) }, false},
-		{"its time has come", func(l *lane) { l.retryAt = now }, true},
+		{"open", func(*Lane) {}, true},
+		{"empty", func(l *Lane) { l.Queue.Clear() }, false},
+		{"a run in flight", func(l *Lane) { l.doing = InFlight }, false},
+		{"blocked by parked deliveries (I5)", func(l *Lane) { l.Mode = Behind }, false},
+		{"blocked, but the poller's turn", func(l *Lane) { l.Mode = Polled }, true},
+		{"held by an operator", func(l *Lane) { l.Mode = Held }, false},
+		{"a request is about to change it", func(l *Lane) { l.doing = Frozen }, false},
+		{"being parked", func(l *Lane) { l.doing = Parking }, false},
+		{"park not durable yet", func(l *Lane) { l.doing = Settling }, false},
+		{"waits for its next attempt", func(l *Lane) { l.RetryAt = now.Add(1) }, false},
+		{"its time has come", func(l *Lane) { l.RetryAt = now }, true},
 	} {
 		l := laneOf(1)
 		c.set(l)
-		if got := l.sendable(now); got != c.want {
+		if got := l.Sendable(now); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -137,23 +137,23 @@ func TestSendable(t *testing.T) {
 // it was: nobody would tell it that the suspect, which the database has then, was delivered.
 func TestShelveEndsTheNarrowing(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(*lane){
-		"narrow":  func(l *lane) { l.narrow(8) },
-		"isolate": func(l *lane) { l.isolate(1) },
+	for name, begin := range map[string]func(*Lane){
+		"narrow":  func(l *Lane) { l.Narrow(8) },
+		"isolate": func(l *Lane) { l.Isolate(1) },
 	} {
 		l := laneOf(make([]int32, 8)...)
 		begin(l)
-		inOrder := append([]*delivery{}, l.queue.slice()...)
-		late := &delivery{lane: l}
-		l.arrivals.push(late)
-		l.shelve()
-		if l.queue.len() != 0 || !slices.Equal(l.arrivals.slice(), append(inOrder, late)) {
+		inOrder := append([]*Delivery{}, l.Queue.Slice()...)
+		late := &Delivery{Lane: l}
+		l.Arrivals.Push(late)
+		l.Shelve()
+		if l.Queue.Len() != 0 || !slices.Equal(l.Arrivals.Slice(), append(inOrder, late)) {
 			t.Errorf("%s: what was queued is not before what arrived", name)
 		}
 		for range 6 { // brought back from the database
-			l.queue.push(&delivery{lane: l})
+			l.Queue.Push(&Delivery{Lane: l})
 		}
-		if n := l.runLength(sink.Limits{Run: 16}, 0, 0, true, keep); n != 6 {
+		if n := l.RunLength(sink.Limits{Run: 16}, 0, 0, true, keep); n != 6 {
 			t.Errorf("%s: a run of %d, want all 6", name, n)
 		}
 	}

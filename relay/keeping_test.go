@@ -3,37 +3,11 @@ package relay
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/relay/lane"
+	"github.com/tailbox/tailbox/relay/memory"
 )
-
-// A sink starves that is idle nearly all the time, with a batch now and then; not one that is idle part of the time, or whose
-// relay was stopped for a while.
-func TestHunger(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		idle, took time.Duration // at each check
-		checks     int
-		starves    bool
-	}{
-		{time.Second, time.Second, 4, false},
-		{time.Second, time.Second, 5, true},
-		{950 * time.Millisecond, time.Second, 7, true},
-		{800 * time.Millisecond, time.Second, 1000, false},
-		{200 * time.Millisecond, time.Second, 1000, false},
-		{time.Second, time.Minute, 1000, false},
-	} {
-		var h hunger
-		for range c.checks {
-			h.spell = c.idle
-			h.level = h.next(c.took)
-		}
-		if starves := h.level >= parkAfter; starves != c.starves {
-			t.Errorf("idle for %v of %v, %d times: starves %t, want %t", c.idle, c.took, c.checks, starves, c.starves)
-		}
-	}
-}
 
 // One message that a sink has not taken keeps its whole batch; of what only that sink gets it is told apart.
 func TestKeptBy(t *testing.T) {
@@ -53,17 +27,17 @@ func TestKeptBy(t *testing.T) {
 		"all is taken":        {[][][2]uint64{{{0, a}}, {{0, a | b}}}, []keeping{{}, {}, {}}},
 	} {
 		var e engine
-		e.list.next, e.list.prev = &e.list, &e.list
-		has := map[*message]uint64{}
+		e.list.Next, e.list.Prev = &e.list, &e.list
+		has := map[*lane.Message]uint64{}
 		for _, batch := range c.batches {
-			mem := &batchMemory{left: len(batch), bytes: 1000}
+			mem := &memory.Batch{Left: len(batch), Bytes: 1000}
 			for _, parts := range batch {
-				m := &message{Message: &outbox.Message{}, batch: mem, left: parts[0]}
+				m := &lane.Message{Message: &outbox.Message{}, Batch: mem, Left: parts[0]}
 				has[m] = parts[1]
 				e.remember(m)
 			}
 		}
-		got := keptBy(&e.list, 3, func(m *message) uint64 { return m.left }, func(m *message) uint64 { return has[m] })
+		got := keptBy(&e.list, 3, func(m *lane.Message) uint64 { return m.Left }, func(m *lane.Message) uint64 { return has[m] })
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}

@@ -1,4 +1,4 @@
-package relay
+package lane
 
 import (
 	"hash/maphash"
@@ -18,20 +18,20 @@ type record struct {
 	several bool
 }
 
-// attempt notes that the message at this position is tried alone, or that its own failure was the answer. A call that fails as a whole is
+// Attempt notes that the message at this position is tried alone, or that its own failure was the answer. A call that fails as a whole is
 // no attempt of any of its messages: they are tried again in smaller calls.
-func (r *record) attempt(at outbox.Position) {
+func (r *record) Attempt(at outbox.Position) {
 	r.several = r.several || r.only != (outbox.Position{}) && r.only != at
 	r.only = at
 }
 
-// deliver notes that a call has delivered something.
-func (r *record) deliver(call int64) {
+// Deliver notes that a call has delivered something.
+func (r *record) Deliver(call int64) {
 	*r = record{delivered: max(r.delivered, call)}
 }
 
-// answer notes that the destination refused a message for good. It works, so that message says nothing about the failures of another one.
-func (r *record) answer() { *r = record{delivered: r.delivered} }
+// Answer notes that the destination refused a message for good. It works, so that message says nothing about the failures of another one.
+func (r *record) Answer() { *r = record{delivered: r.delivered} }
 
 // alone tells whether no other message was attempted since the last delivery.
 func (r *record) alone(at outbox.Position) bool {
@@ -39,28 +39,28 @@ func (r *record) alone(at outbox.Position) bool {
 }
 
 // A judgement says what a failure costs the message.
-type judgement struct {
-	counts bool // it spends an attempt
-	ends   bool // the message may be given up
+type Judgement struct {
+	Counts bool // it spends an attempt
+	Ends   bool // the message may be given up
 }
 
-// judge applies the rule of the witness to a failure of a call that carried d alone. The first failure counts, but ends nothing
+// Judge applies the rule of the witness to a failure of a call that carried d alone. The first failure counts, but ends nothing
 // unless it is witnessed: another message was delivered by a call that began after d's own. A later failure counts if a message was
 // delivered by a call that began after d's previous failure. If nothing else was attempted meanwhile, a destination that rejects d is
 // believed; one that does not work is not.
-func (r *record) judge(d *delivery, call int64, class sink.Class, epoch int64) judgement {
-	first := d.tries == 0
+func (r *record) Judge(d *Delivery, call int64, class sink.Class, epoch int64) Judgement {
+	first := d.Tries == 0
 	after := call
 	if !first {
-		after = d.failed.Call
-		if d.failed.Epoch != epoch {
+		after = d.Failed.Call
+		if d.Failed.Epoch != epoch {
 			after = 0 // another term's: earlier than every call of this one
 		}
 	}
 	witnessed := r.delivered > after
-	strict := d.route.Retry.DuringOutage == router.Count && (class == sink.ClassRejected || class == sink.ClassUnavailable)
+	strict := d.Route.Retry.DuringOutage == router.Count && (class == sink.ClassRejected || class == sink.ClassUnavailable)
 	believed := witnessed || strict || class == sink.ClassRejected && r.alone(d.Message.Position)
-	return judgement{counts: first || believed, ends: witnessed || strict || believed && !first}
+	return Judgement{Counts: first || believed, Ends: witnessed || strict || believed && !first}
 }
 
 // mostRecords of destinations that were forgotten are kept by a sink.

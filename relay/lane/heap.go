@@ -1,9 +1,9 @@
-package relay
+package lane
 
 import "container/heap"
 
-// heapOf hands over items, the first by their own order first.
-type heapOf[T interface{ Before(other T) bool }] struct{ items heapItems[T] }
+// A Heap hands over items, the first by their own order first.
+type Heap[T interface{ Before(other T) bool }] struct{ Items heapItems[T] }
 
 type heapItems[T interface{ Before(other T) bool }] []T
 
@@ -18,8 +18,11 @@ func (h *heapItems[T]) Pop() any {
 	return x
 }
 
-func (h *heapOf[T]) len() int { return len(h.items) }
+// Len returns how many items there are.
+func (h *Heap[T]) Len() int { return len(h.Items) }
 
-func (h *heapOf[T]) push(x T) { heap.Push(&h.items, x) }
+// Push adds an item.
+func (h *Heap[T]) Push(x T) { heap.Push(&h.Items, x) }
 
-func (h *heapOf[T]) pop() T { return heap.Pop(&h.items).(T) }
+// Pop removes the first item.
+func (h *Heap[T]) Pop() T { return heap.Pop(&h.Items).(T) }

@@ -1,4 +1,4 @@
-package relay
+package lane
 
 import (
 	"testing"
@@ -8,15 +8,15 @@ import (
 )
 
 // fail counts a failed call that carried one lane.
-func (b *breaker) fail(now time.Time, l *lane, others bool) bool {
-	return b.failed(now, l, false, others, sink.ClassUnavailable, "503")
+func (b *Breaker) fail(now time.Time, l *Lane, others bool) bool {
+	return b.Failed(now, l, false, others, sink.ClassUnavailable, "503")
 }
 
 func TestBreakerOpensAfterFailuresOnTwoLanes(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	a, b := &lane{}, &lane{}
-	var br breaker
+	a, b := &Lane{}, &Lane{}
+	var br Breaker
 	for range 20 {
 		if br.fail(now, a, true) {
 			t.Fatal("opened by one lane though others are active")
@@ -25,10 +25,10 @@ func TestBreakerOpensAfterFailuresOnTwoLanes(t *testing.T) {
 	if !br.fail(now, b, true) {
 		t.Fatal("did not open when a second lane failed too")
 	}
-	if ok, probe := br.allows(now); ok || !probe {
+	if ok, probe := br.Allows(now); ok || !probe {
 		t.Fatal("an open breaker allows deliveries before its probe")
 	}
-	if ok, probe := br.allows(now.Add(time.Second)); !ok || !probe {
+	if ok, probe := br.Allows(now.Add(time.Second)); !ok || !probe {
 		t.Fatal("no probe after a second")
 	}
 }
@@ -36,12 +36,12 @@ func TestBreakerOpensAfterFailuresOnTwoLanes(t *testing.T) {
 // A call with several lanes is evidence of several lanes.
 func TestBreakerCallOfSeveralLanes(t *testing.T) {
 	t.Parallel()
-	now, a := time.Unix(1000, 0), &lane{}
-	var br breaker
+	now, a := time.Unix(1000, 0), &Lane{}
+	var br Breaker
 	for range breakerCalls - 1 {
 		br.fail(now, a, true)
 	}
-	if !br.failed(now, a, true, true, sink.ClassRejected, "500") {
+	if !br.Failed(now, a, true, true, sink.ClassRejected, "500") {
 		t.Error("did not open though two lanes failed")
 	}
 }
@@ -49,12 +49,12 @@ func TestBreakerCallOfSeveralLanes(t *testing.T) {
 // A single lane tries ever more seldom: if the answers speak of the destination, three calls over two seconds are enough.
 func TestBreakerOfASlowLane(t *testing.T) {
 	t.Parallel()
-	now, a := time.Unix(1000, 0), &lane{}
+	now, a := time.Unix(1000, 0), &Lane{}
 	for class, want := range map[sink.Class]int{sink.ClassUnavailable: 3, sink.ClassUnreachable: 3, sink.ClassRejected: 5, sink.ClassMisconfigured: 5} {
 		for _, pause := range []time.Duration{breakerLong / 2, breakerLong/2 - 1} {
-			var br breaker
+			var br Breaker
 			calls := 1
-			for ; !br.failed(now.Add(time.Duration(calls-1)*pause), a, false, false, class, "no"); calls++ {
+			for ; !br.Failed(now.Add(time.Duration(calls-1)*pause), a, false, false, class, "no"); calls++ {
 				if calls > 10 {
 					t.Fatalf("%v: did not open", class)
 				}
@@ -67,7 +67,7 @@ func TestBreakerOfASlowLane(t *testing.T) {
 			}
 		}
 	}
-	var br breaker
+	var br Breaker
 	for i := range 20 {
 		if br.fail(now.Add(time.Duration(i)*breakerLong), a, true) {
 			t.Fatal("opened by one lane though others are active")
@@ -78,8 +78,8 @@ func TestBreakerOfASlowLane(t *testing.T) {
 // A destination that delivered a moment ago does not fail as a whole, however many calls fail in a row.
 func TestBreakerWantsASecondWithoutADelivery(t *testing.T) {
 	t.Parallel()
-	now, a, b := time.Unix(1000, 0), &lane{}, &lane{}
-	br := breaker{delivered: now}
+	now, a, b := time.Unix(1000, 0), &Lane{}, &Lane{}
+	br := Breaker{delivered: now}
 	for i := range 100 {
 		if at := now.Add(time.Duration(i) * breakerQuiet / 100); br.fail(at, a, true) || br.fail(at, b, true) {
 			t.Fatalf("opened %v after a delivery", at.Sub(now))
@@ -97,29 +97,29 @@ func TestBreakerRounds(t *testing.T) {
 		sink.ClassMisconfigured: {30, 30, 30},
 	} {
 		now := time.Unix(1000, 0)
-		var br breaker
+		var br Breaker
 		for i := range breakerCalls {
-			if opened := br.failed(now, &lane{}, false, false, class, "no"); opened != (i == breakerCalls-1) {
+			if opened := br.Failed(now, &Lane{}, false, false, class, "no"); opened != (i == breakerCalls-1) {
 				t.Fatalf("failure %d: opened %v", i+1, opened)
 			}
 		}
 		for i, w := range want {
-			if wait := br.next.Sub(now); wait != w*time.Second {
+			if wait := br.Next.Sub(now); wait != w*time.Second {
 				t.Errorf("%v: round %d after %v, want %v", class, i+1, wait, w*time.Second)
 			}
-			now = br.next
-			for probe := range probesPerRound {
-				if ok, single := br.allows(now); !ok || !single {
+			now = br.Next
+			for probe := range ProbesPerRound {
+				if ok, single := br.Allows(now); !ok || !single {
 					t.Fatalf("round %d: probe %d is not allowed", i+1, probe+1)
 				}
-				br.probed(now, 0)
-				br.failed(now, &lane{}, false, false, class, "no")
+				br.Probed(now, 0)
+				br.Failed(now, &Lane{}, false, false, class, "no")
 			}
-			if ok, _ := br.allows(now); ok {
-				t.Fatalf("round %d has more than %d probes", i+1, probesPerRound)
+			if ok, _ := br.Allows(now); ok {
+				t.Fatalf("round %d has more than %d probes", i+1, ProbesPerRound)
 			}
 		}
-		if !br.close() || br.fails() || br.close() {
+		if !br.Close() || br.Fails() || br.Close() {
 			t.Error("it does not close, or closes twice")
 		}
 	}
@@ -128,9 +128,9 @@ func TestBreakerRounds(t *testing.T) {
 // What is sent while a breaker is closed is no probe.
 func TestBreakerClosedHasNoProbes(t *testing.T) {
 	t.Parallel()
-	var br breaker
-	br.probed(time.Unix(1000, 0), 0)
-	if br.fails() {
+	var br Breaker
+	br.Probed(time.Unix(1000, 0), 0)
+	if br.Fails() {
 		t.Error("a closed breaker was opened by a probe of another one")
 	}
 }
@@ -139,13 +139,13 @@ func TestBreakerClosedHasNoProbes(t *testing.T) {
 func TestBreakerForgetsFailures(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	var br breaker
+	var br Breaker
 	for range 10 {
 		for range breakerCalls - 1 {
-			if br.fail(now, &lane{}, false) {
+			if br.fail(now, &Lane{}, false) {
 				t.Fatal("opened though there was a delivery in between")
 			}
 		}
-		br.close()
+		br.Close()
 	}
 }

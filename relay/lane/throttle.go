@@ -1,11 +1,11 @@
-package relay
+package lane
 
 import "time"
 
 // A throttle tells how long a sink rests that asks to slow down. It is pure: the time is an argument. The zero value is ready.
 //
 // A sink that says how long is taken at its word. One that does not say rests longer each time, until it takes a delivery.
-type throttle struct {
+type Throttle struct {
 	asked time.Time     // when the last rest began
 	wait  time.Duration // the last rest that was not the sink's own choice; 0 after a success
 }
@@ -15,9 +15,9 @@ const (
 	throttleMaxWait = 30 * time.Second
 )
 
-// rest is how long the sink rests from now on after the answer to a call that started then; after is what it asked for, 0 if it
+// Rest is how long the sink rests from now on after the answer to a call that started then; after is what it asked for, 0 if it
 // did not say. Calls that were in flight together when it began to refuse are one refusal: 0 means that the rest it has is enough.
-func (t *throttle) rest(started, now time.Time, after time.Duration) time.Duration {
+func (t *Throttle) Rest(started, now time.Time, after time.Duration) time.Duration {
 	if after > 0 {
 		t.asked = now
 		return max(after, throttleMinWait)
@@ -30,5 +30,5 @@ func (t *throttle) rest(started, now time.Time, after time.Duration) time.Durati
 	return t.wait
 }
 
-// succeeded notes that the sink took a delivery: the next rest is short again.
-func (t *throttle) succeeded() { t.wait = 0 }
+// Succeeded notes that the sink took a delivery: the next rest is short again.
+func (t *Throttle) Succeeded() { t.wait = 0 }

@@ -1,4 +1,4 @@
-package relay
+package lane
 
 import (
 	"math"
@@ -29,11 +29,11 @@ func TestDelay(t *testing.T) {
 		{"schedule first", steps, 1, 2 * time.Minute},
 		{"schedule last repeats", steps, 9, 8 * time.Minute},
 	} {
-		if got := delay(c.retry, c.spent, nil); got != c.want {
+		if got := Delay(c.retry, c.spent, nil); got != c.want {
 			t.Errorf("%s: delay = %v, want %v", c.name, got, c.want)
 		}
 	}
-	if got := delay(huge, 50, nil); got <= 0 {
+	if got := Delay(huge, 50, nil); got <= 0 {
 		t.Errorf("huge policy overflows: %v", got)
 	}
 }
@@ -45,9 +45,9 @@ func TestDelayJitterStaysInBounds(t *testing.T) {
 	for spent := 1; spent < 20; spent++ {
 		whole := p
 		whole.Jitter = "none"
-		most := delay(whole, spent, nil)
+		most := Delay(whole, spent, nil)
 		for range 200 {
-			if d := delay(p, spent, r); d <= 0 || d > most {
+			if d := Delay(p, spent, r); d <= 0 || d > most {
 				t.Fatalf("after %d attempts: delay %v outside (0, %v]", spent, d, most)
 			}
 		}

@@ -1,4 +1,4 @@
-package relay
+package lane
 
 import (
 	"math/rand/v2"
@@ -7,9 +7,9 @@ import (
 	"github.com/tailbox/tailbox/router"
 )
 
-// delay is how long to wait after a number of spent attempts (at least 1). It is pure but for the draw of r, and never
+// Delay is how long to wait after a number of spent attempts (at least 1). It is pure but for the draw of r, and never
 // overflows: a delay that would be longer than the policy's longest is that one.
-func delay(p router.Retry, spent int, r *rand.Rand) time.Duration {
+func Delay(p router.Retry, spent int, r *rand.Rand) time.Duration {
 	if len(p.Schedule) > 0 {
 		return p.Schedule[min(max(spent, 1), len(p.Schedule))-1]
 	}
@@ -28,8 +28,8 @@ func delay(p router.Retry, spent int, r *rand.Rand) time.Duration {
 	return max(time.Duration(float64(most)*r.Float64()), min(p.Initial, p.Max)/10)
 }
 
-// limit is the number of attempts that a delivery may spend.
-func limit(p router.Retry, perMessage int32) int {
+// Limit is the number of attempts that a delivery may spend.
+func Limit(p router.Retry, perMessage int32) int {
 	if perMessage > 0 {
 		return int(perMessage)
 	}

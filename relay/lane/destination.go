@@ -1,0 +1,172 @@
+package lane
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+// Destination is where order is kept within a sink, and what can fail by itself.
+type Destination struct {
+	sink.Destination
+	Ready    []*Lane
+	Inflight int
+	Listed   bool
+	Record   record
+	// breaker is that of the destination alone. A sink with one destination has its own for that.
+	Breaker Breaker
+}
+
+const (
+	// mostDestinations that nothing waits for are kept per sink for messages that come again soon.
+	mostDestinations = 1024
+	// outageKept is how long after the last call a destination is taken for failing to which nothing is sent any more: what was parked
+	// because of it was dropped by an operator, or sent elsewhere.
+	outageKept = 10 * probeMaxWait
+)
+
+// DestinationOf returns the queue of a destination.
+func (s *Sink) DestinationOf(d sink.Destination) *Destination {
+	q := s.dests[d]
+	if q == nil {
+		s.forgetIdle()
+		d.Name = strings.Clone(d.Name) // it outlives the chunk of memory that its first message lies in
+		q = &Destination{Destination: d, Record: s.records.take(d)}
+		s.dests[d] = q
+		s.All = append(s.All, q)
+	}
+	return q
+}
+
+// forgetIdle drops the destinations that nothing is in flight to and nothing waits for, once there are many: messages may
+// choose any number of them. They are looked through again only when there are twice as many as were needed.
+func (s *Sink) forgetIdle() {
+	if len(s.All) < s.sweepAt {
+		return
+	}
+	var kept []*Destination // not in place: who asks may be on the way through all of them
+	for _, q := range s.All {
+		if !q.idle() {
+			kept = append(kept, q)
+			continue
+		}
+		s.records.keep(q.Destination, q.Record)
+		s.recovered(q)
+		delete(s.dests, q.Destination)
+	}
+	s.All, s.sweepAt = kept, max(2*len(kept), mostDestinations)
+}
+
+// idle tells that nothing of the destination needs to be remembered but its record.
+func (q *Destination) idle() bool { return len(q.Ready) == 0 && q.Inflight == 0 && !q.Listed }
+
+// Full tells whether a destination has as many calls in flight as it may have.
+func (s *Sink) Full(q *Destination) bool {
+	return s.Limits.PerDestination > 0 && q.Inflight >= s.Limits.PerDestination
+}
+
+// List puts a destination into the turn if it has something to send and may send it.
+func (s *Sink) List(q *Destination) {
+	if q.Listed || len(q.Ready) == 0 || s.Full(q) {
+		return
+	}
+	q.Listed = true
+	s.Turn = append(s.Turn, q)
+}
+
+// Relist puts destinations back into the turn whose outage is over, or that are due for a probe.
+func (s *Sink) Relist() {
+	for _, q := range s.All {
+		s.List(q)
+	}
+}
+
+// BreakerOf is what tells whether a destination fails.
+func (s *Sink) BreakerOf(q *Destination) *Breaker {
+	if s.To == nil {
+		return &s.Breaker
+	}
+	return &q.Breaker
+}
+
+// Fails tells whether the sink, or a destination of it, fails.
+func (s *Sink) Fails() bool { return s.Breaker.Fails() || s.Failing > 0 }
+
+// recovered closes the breaker of one of several destinations.
+func (s *Sink) recovered(q *Destination) bool {
+	if s.To == nil || !q.Breaker.Close() {
+		return false
+	}
+	s.Failing--
+	return true
+}
+
+// RecoverAll closes the breakers of all destinations that match.
+func (s *Sink) RecoverAll(match func(*Breaker) bool) {
+	for _, q := range s.All {
+		if q.Breaker.Fails() && match(&q.Breaker) {
+			s.recovered(q)
+		}
+	}
+	s.Relist()
+}
+
+// ForgetOutages closes the breakers of destinations that nothing in memory waits for, and nothing was sent to for long.
+func (s *Sink) ForgetOutages(now time.Time) {
+	if s.Failing == 0 {
+		return
+	}
+	for _, q := range s.All {
+		if q.Breaker.Fails() && q.idle() && now.Sub(q.Breaker.tried) > outageKept {
+			s.recovered(q)
+		}
+	}
+}
+
+// UntilProbe is when what is put back because its destination fails is due. A sink that fails as a whole is asked for nothing but probes.
+func (s *Sink) UntilProbe(q *Destination, now time.Time) time.Duration {
+	if s.Breaker.Fails() {
+		return 0
+	}
+	return max(q.Breaker.Next.Sub(now), 0)
+}
+
+// ProbeFirst moves the lane to the front of the queue that is to be probed next: one whose head never failed, else the one whose head was
+// tried longest ago. It returns false if each of them has failed since the round began, after this call of the sink.
+func (q *Destination) ProbeFirst(now time.Time, round int64) bool {
+	best, failed := -1, false
+	for i, l := range q.Ready {
+		switch {
+		case !l.Sendable(now):
+		case l.Queue.At(0).FailedAfter(round):
+			failed = true
+		case best < 0 || l.Queue.At(0).triedBefore(q.Ready[best].Queue.At(0)):
+			best = i
+		}
+	}
+	if best > 0 {
+		l := q.Ready[best]
+		q.Ready = slices.Insert(slices.Delete(q.Ready, best, best+1), 0, l)
+	}
+	return best >= 0 || !failed
+}
+
+// FailedAfter tells whether d failed after this call of its sink.
+func (d *Delivery) FailedAfter(call int64) bool {
+	return d.Tries > 0 && d.Failed.Epoch == d.Lane.Sink.Epoch && d.Failed.Call > call
+}
+
+// triedBefore tells whether d failed longer ago than another delivery of its destination, or never did.
+func (d *Delivery) triedBefore(other *Delivery) bool {
+	switch {
+	case other.Tries == 0:
+		return false
+	case d.Tries == 0:
+		return true
+	case d.Failed.Epoch != other.Failed.Epoch:
+		return d.Failed.Epoch != d.Lane.Sink.Epoch // another term's is earlier
+	}
+	return d.Failed.Call < other.Failed.Call
+}

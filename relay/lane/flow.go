@@ -1,0 +1,116 @@
+package lane
+
+import (
+	"fmt"
+	"time"
+)
+
+// A condition is what people see of a sink: in the metrics, in the status and in the log.
+type Condition uint8
+
+const (
+	noCondition Condition = iota // nothing was reported yet
+	SinkOpen
+	SinkThrottled // it asked to slow down
+	SinkFailing   // it, or a destination of it, delivers nothing
+	SinkPaused    // by an operator
+	conditions
+)
+
+// String returns the name that the metrics, the status and the log show.
+func (c Condition) String() string {
+	return [...]string{"", "open", "throttled", "failing", "paused"}[c]
+}
+
+// Becomes are the conditions that may follow one. An operator who resumes a sink ends everything else that kept it from taking deliveries.
+func (c Condition) Becomes(next Condition) bool {
+	switch c {
+	case noCondition:
+		return true
+	case SinkPaused:
+		return next == SinkOpen
+	}
+	return next != noCondition
+}
+
+// A flow says where the deliveries of a sink wait that cannot be sent now.
+type Flow uint8
+
+const (
+	Flowing    Flow = iota // in memory: the sink takes deliveries
+	Stalled                // in memory: the sink has taken none since a moment ago
+	Spilling               // in the database: the sink has taken none for parkAfter
+	TooSlow                // in the database: other sinks starved, and this one has taken none since
+	CatchingUp             // in the database: other sinks starved, but this one takes some
+	flows
+)
+
+// String returns the name that an error shows.
+func (f Flow) String() string {
+	return [...]string{"flowing", "stalled", "spilling", "too slow", "catching up"}[f]
+}
+
+// A FlowEvent changes the flow of a sink.
+type FlowEvent uint8
+
+const (
+	EvStall   FlowEvent = iota // the sink fails, rests, or was paused
+	EvSpill                    // that has gone on for parkAfter
+	EvStarve                   // other sinks starve because of this one
+	EvDeliver                  // it took a delivery
+	EvFlow                     // nothing keeps it from taking deliveries any more, or nothing is queued for it
+	flowEvents
+)
+
+// String returns the name that an error shows.
+func (ev FlowEvent) String() string {
+	return [...]string{"stall", "spill", "starve", "deliver", "flow"}[ev]
+}
+
+// noFlow says that an event is not allowed.
+const noFlow = flows
+
+// flowSteps are all changes of a sink's flow that there are.
+//
+//nolint:gochecknoglobals // a table that nobody changes
+var flowSteps = [flowEvents][flows]Flow{
+	//          flowing   stalled   spilling  tooSlow     catchingUp
+	EvStall:   {Stalled, Stalled, Spilling, Spilling, Spilling},
+	EvSpill:   {noFlow, Spilling, Spilling, noFlow, noFlow},
+	EvStarve:  {TooSlow, Spilling, noFlow, noFlow, noFlow},
+	EvDeliver: {Flowing, Stalled, Spilling, CatchingUp, CatchingUp},
+	EvFlow:    {Flowing, Flowing, Flowing, Flowing, Flowing},
+}
+
+// On changes the sink's flow. An event that the flow does not allow is a bug, which ends the term.
+func (s *Sink) On(ev FlowEvent) {
+	to := flowSteps[ev][s.Flow]
+	if to == noFlow {
+		s.Broken(fmt.Errorf("%w: sink %q: event %q while it is %s", ErrBug, s.Name, ev, s.Flow))
+		return
+	}
+	s.Flow = to
+}
+
+// Parks tells whether everything for the sink goes to the database.
+func (s *Sink) Parks() bool { return s.Flow >= Spilling }
+
+// IsDown tells whether the sink takes nothing.
+func (s *Sink) IsDown() bool { return s.Flow == Stalled || s.Flow == Spilling }
+
+// hunger is for how long a sink has had nothing to do while the source waited for memory.
+type hunger struct {
+	Idles bool          // since the last turn
+	Spell time.Duration // since the last check
+	Level time.Duration
+}
+
+// sated is how many times faster hunger passes than it grows: a sink starves that is idle for more than four fifths of the
+// time. One that is only a little faster than another does not: to park what that one has in memory costs more than it brings.
+const sated = 4
+
+// Next returns the level of hunger after some time: at parkAfter the sink starves. A moment with something to do does not end
+// it: a sink that starves gets a batch now and then.
+func (h hunger) Next(took time.Duration) time.Duration {
+	return min(max(0, h.Level+h.Spell-sated*(took-h.Spell)), ParkAfter)
+}

@@ -1,0 +1,141 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/relay/lane"
+)
+
+// A phase says what a term reads.
+type phase uint8
+
+const (
+	phaseTailing  phase = iota
+	phaseSweeping       // rows that were pending when the position was established: the log is read after these
+)
+
+// A stage says how a term goes on.
+type stage uint8
+
+const (
+	running  stage = iota
+	draining       // an operator has to act, see cause: what was read is settled, and nothing more is read
+	stopping       // nothing is sent any more: what is in flight ends, and is settled
+	cutOff         // the calls in flight were cut off
+	stages
+)
+
+func (s stage) String() string {
+	return [...]string{"running", "draining", "stopping", "cut off"}[s]
+}
+
+// stageSteps are the stages that may follow one.
+//
+//nolint:gochecknoglobals // a table that nobody changes
+var stageSteps = [stages][stages]bool{
+	running:  {draining: true, stopping: true},
+	draining: {stopping: true},
+	stopping: {cutOff: true},
+}
+
+// enter begins a stage. One that may not follow is a bug, which ends the term.
+func (e *engine) enter(next stage) {
+	if !stageSteps[e.stage][next] {
+		e.broken(fmt.Errorf("%w: the term was %s, and is %s", lane.ErrBug, e.stage, next))
+		return
+	}
+	e.stage = next
+}
+
+// stops tells whether nothing is sent any more.
+func (e *engine) stops() bool { return e.stage >= stopping }
+
+// drain ends the reading: nothing more can be read, or a row cannot be settled, until an operator acts. What was read is settled before the
+// relay ends, as far as the sinks take it. The poller rests meanwhile.
+func (e *engine) drain(why error) {
+	e.log.Error("an operator has to act: settling what was read", "error", why)
+	if e.stage == running {
+		e.enter(draining)
+	}
+	e.cause = why
+	e.tellState("stuck", why.Error())
+	e.progressed(time.Now())
+	for _, s := range e.sinks {
+		for _, l := range s.Lanes {
+			e.review(l) // what was held in memory until the poller has caught up is parked
+		}
+	}
+}
+
+// drained tells whether everything that was read is settled.
+func (e *engine) drained() bool {
+	return e.list.Next == &e.list && len(e.received) == 0 && e.inflight == 0 && e.storeIdle() && !e.bareProgress()
+}
+
+// progressed renews the patience with which a term that drains waits for what was read to be settled.
+func (e *engine) progressed(now time.Time) { e.patience = now.Add(e.cfg.ShutdownTimeout) }
+
+// losePatience begins to stop where what was read cannot be settled: a sink hangs. The next start reads it again.
+func (e *engine) losePatience(now time.Time) {
+	if e.stage != draining || now.Before(e.patience) {
+		return
+	}
+	e.log.Warn("what was read is not settled, and no sink answers: stopping", "in_flight", e.inflight)
+	e.enter(stopping)
+	e.deadline = now
+}
+
+// stopped tells whether a soft stop is over. When its time is up, calls in flight are cut off, and what they answer
+// is settled if that can be done soon; the rest is delivered again by the next start.
+func (e *engine) stopped(now time.Time, stopCalls context.CancelFunc) bool {
+	if e.quiet() {
+		return true
+	}
+	if now.Before(e.deadline) {
+		return false
+	}
+	if e.stage == cutOff {
+		e.log.Warn("stopped before everything was settled", "in_flight", e.inflight)
+		return true
+	}
+	e.log.Warn("shutdown_timeout is over: calls in flight are cut off", "in_flight", e.inflight)
+	e.enter(cutOff)
+	e.deadline = now.Add(cutGrace)
+	stopCalls()
+	return false
+}
+
+// leave waits for what the term has begun: the source, an operation of the store, and calls. A call that ignores its context is given up, or
+// a sink that hangs would keep the relay from stopping, or another one from taking over.
+func (e *engine) leave(running int) {
+	defer close(e.over)
+	grace := cutGrace
+	if e.stage == cutOff {
+		grace = 0 // they had it
+	}
+	patience := time.After(grace)
+	for running > 0 || e.inflight > 0 || e.busy {
+		var given <-chan time.Time
+		if running == 0 && !e.busy {
+			given = patience
+		}
+		select {
+		case <-given:
+			e.log.Error("calls do not end though they were cut off: giving them up", "in_flight", e.inflight)
+			return
+		case <-e.ended:
+			running--
+		case <-e.answers:
+			e.inflight--
+		case <-e.stored:
+			e.busy = false
+		case a := <-e.asks:
+			a.reply <- nil
+		case <-e.received:
+		case c := <-e.cautions:
+			c.reply <- context.Canceled
+		}
+	}
+}
