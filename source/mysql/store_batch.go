@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -224,7 +225,17 @@ func appendLiteral(b []byte, v any) []byte {
 }
 
 func appendQuoted[T string | []byte](b []byte, s T) []byte {
+	special := 0
+	for i := range len(s) {
+		if s[i] == '\'' || s[i] == '\\' {
+			special++
+		}
+	}
+	b = slices.Grow(b, len(s)+special+2) // at once: a payload of 10 MiB would be in memory twice while the slice grows
 	b = append(b, '\'')
+	if special == 0 {
+		return append(append(b, s...), '\'')
+	}
 	for i := range len(s) {
 		if s[i] == '\'' || s[i] == '\\' {
 			b = append(b, s[i])

@@ -51,7 +51,6 @@ func runLine(kind string) func(context.Context, *bench) error {
 		}
 		for _, p := range figures["relay"] {
 			b.table.measure(kind+", insert to line, p50", true, p.p50)
-			b.table.measure(kind+", insert to line, p50 beyond the insert's own", true, p.p50-p.commit)
 		}
 		if !b.relays {
 			b.noteLine(kind, figures)
