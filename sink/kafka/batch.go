@@ -22,8 +22,10 @@ type produce struct {
 	metadata    bool
 	timeout     time.Duration
 
-	// request is the whole request, from its length on; records and scratch are used on the way there.
-	request, records, scratch []byte
+	// request is the whole request, from its length on. records are those that are to be compressed.
+	request, records []byte
+	// size is how large the record batch is, uncompressed.
+	size int
 }
 
 // Offsets in a request, and in the record batch that ends it.
@@ -44,25 +46,38 @@ const (
 // encode makes the request for the first of ds whose batch stays within limit bytes, uncompressed, but at least one, and
 // returns how many these are.
 func (p *produce) encode(d sink.Destination, ds []*sink.Delivery, limit int, now time.Time) (count int, err error) {
-	p.records = p.records[:0]
 	base := timestamp(ds[0], now)
-	latest := base
-	for i, d := range ds {
-		at := timestamp(d, now)
-		before := len(p.records)
-		p.appendRecord(d, at-base, int64(i))
-		if i > 0 && len(p.records)+batchHeaderSize > limit {
-			p.records = p.records[:before]
-			break
+	b, start := p.appendHead(p.request[:0], d, base)
+	var latest int64
+	if codec := p.compression.Codec(); codec == nil {
+		b, count, latest = p.appendRecords(b, ds, base, limit, now) // straight into the request: one copy of a large message is enough
+	} else {
+		p.records, count, latest = p.appendRecords(p.records[:0], ds, base, limit, now)
+		if b, err = appendCompressed(b, codec, p.records); err != nil {
+			return 0, err
 		}
-		latest = max(latest, at)
-		count++
 	}
+	batch := b[start:]
+	if p.size = len(batch); p.compression != 0 {
+		p.size = batchHeaderSize + len(p.records)
+	}
+	binary.BigEndian.PutUint32(b[start-4:], uint32(len(batch)))
+	binary.BigEndian.PutUint32(batch[batchLengthAt:], uint32(len(batch)-batchLengthAt-4))
+	binary.BigEndian.PutUint32(batch[lastDeltaAt:], uint32(count-1))
+	binary.BigEndian.PutUint64(batch[maxTimeAt:], uint64(latest))
+	binary.BigEndian.PutUint32(batch[recordCountAt:], uint32(count))
+	binary.BigEndian.PutUint32(batch[checksumAt:], crc32.Checksum(batch[attributesAt:], castagnoli()))
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	p.request = b
+	return count, nil
+}
 
-	b := append(p.request[:0], 0, 0, 0, 0) // length
-	b = append(b, 0, 0)                    // produce
-	b = append(b, 0, 0)                    // version, set when the connection is known
-	b = append(b, 0, 0, 0, 0)              // correlation, likewise
+// appendHead appends the request up to its records. The record batch begins at start; encode fills in what depends on the records.
+func (p *produce) appendHead(b []byte, d sink.Destination, base int64) (_ []byte, start int) {
+	b = append(b, 0, 0, 0, 0) // length
+	b = append(b, 0, 0)       // produce
+	b = append(b, 0, 0)       // version, set when the connection is known
+	b = append(b, 0, 0, 0, 0) // correlation, likewise
 	b = appendText(b, p.clientID)
 	b = append(b, 0xff, 0xff) // no transaction
 	b = append(b, 0xff, 0xff) // acknowledged by all replicas in sync
@@ -72,43 +87,44 @@ func (p *produce) encode(d sink.Destination, ds []*sink.Delivery, limit int, now
 	b = append(b, 0, 0, 0, 1) // one partition
 	b = binary.BigEndian.AppendUint32(b, uint32(d.Partition))
 	b = append(b, 0, 0, 0, 0) // length of the batch
-	start := len(b)
+	start = len(b)
 	b = append(b, make([]byte, batchHeaderSize)...)
 	header := b[start:]
 	binary.BigEndian.PutUint32(header[12:], 0xffffffff) // partition leader epoch
 	header[16] = 2                                      // magic
 	binary.BigEndian.PutUint16(header[attributesAt:], uint16(p.compression))
-	binary.BigEndian.PutUint32(header[lastDeltaAt:], uint32(count-1))
 	binary.BigEndian.PutUint64(header[firstTimeAt:], uint64(base))
-	binary.BigEndian.PutUint64(header[maxTimeAt:], uint64(latest))
 	for i := 43; i < recordCountAt; i++ { // no producer id, epoch, sequence
 		header[i] = 0xff
 	}
-	binary.BigEndian.PutUint32(header[recordCountAt:], uint32(count))
+	return b, start
+}
 
-	if b, err = p.appendCompressed(b); err != nil {
-		return 0, err
+// appendRecords appends the records of as many of ds as fit, at least of one, and returns how many these are, and the latest of their times.
+func (p *produce) appendRecords(b []byte, ds []*sink.Delivery, base int64, limit int, now time.Time) (_ []byte, count int, latest int64) {
+	start := len(b)
+	latest = base
+	for i, d := range ds {
+		at := timestamp(d, now)
+		before := len(b)
+		b = p.appendRecord(b, d, at-base, int64(i))
+		if i > 0 && len(b)-start+batchHeaderSize > limit {
+			b = b[:before]
+			break
+		}
+		latest = max(latest, at)
+		count++
 	}
-	batch := b[start:]
-	binary.BigEndian.PutUint32(b[start-4:], uint32(len(batch)))
-	binary.BigEndian.PutUint32(batch[batchLengthAt:], uint32(len(batch)-batchLengthAt-4))
-	binary.BigEndian.PutUint32(batch[checksumAt:], crc32.Checksum(batch[attributesAt:], castagnoli()))
-	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	p.request = b
-	return count, nil
+	return b, count, latest
 }
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// appendCompressed appends the records, compressed if they are to be.
-func (p *produce) appendCompressed(b []byte) ([]byte, error) {
-	codec := p.compression.Codec()
-	if codec == nil {
-		return append(b, p.records...), nil
-	}
+// appendCompressed appends the records in compressed form.
+func appendCompressed(b []byte, codec compress.Codec, records []byte) ([]byte, error) {
 	to := &appender{b}
 	w := codec.NewWriter(to)
-	if _, err := w.Write(p.records); err != nil {
+	if _, err := w.Write(records); err != nil {
 		return nil, fmt.Errorf("compress records with %s: %w", codec.Name(), err)
 	}
 	if err := w.Close(); err != nil {
@@ -128,9 +144,11 @@ func (a *appender) Write(b []byte) (int, error) {
 var _ io.Writer = (*appender)(nil)
 
 // appendRecord appends one record, with the headers of sink.AppendHeaders in their order.
-func (p *produce) appendRecord(d *sink.Delivery, timeDelta, offsetDelta int64) {
+func (p *produce) appendRecord(b []byte, d *sink.Delivery, timeDelta, offsetDelta int64) []byte {
 	m := d.Message
-	b := append(p.scratch[:0], 0) // attributes
+	start := len(b)
+	b = append(b, make([]byte, binary.MaxVarintLen32)...) // room for the length, which comes first and has no fixed size
+	b = append(b, 0)                                      // attributes
 	b = binary.AppendVarint(b, timeDelta)
 	b = binary.AppendVarint(b, offsetDelta)
 	b = appendBytes(b, d.Key)
@@ -168,10 +186,9 @@ func (p *produce) appendRecord(d *sink.Delivery, timeDelta, offsetDelta int64) {
 		b = appendBytes(b, strconv.AppendInt(short[:0], int64(d.Attempt), 10))
 		b = appendHeader(b, sink.HeaderSource, d.Source)
 	}
-	p.scratch = b
-	// The length comes first and has no fixed size: so the record is made aside.
-	p.records = binary.AppendVarint(p.records, int64(len(b)))
-	p.records = append(p.records, b...)
+	record := start + binary.MaxVarintLen32
+	at := start + binary.PutVarint(b[start:], int64(len(b)-record))
+	return b[:at+copy(b[at:], b[record:])]
 }
 
 func appendHeader(b []byte, name, value string) []byte {
@@ -207,5 +224,5 @@ func timestamp(d *sink.Delivery, now time.Time) int64 {
 
 // recycle keeps the memory for the next request, unless it has become very large.
 func (p *produce) recycle() bool {
-	return cap(p.request)+cap(p.records)+cap(p.scratch) < 8<<20
+	return cap(p.request)+cap(p.records) < 8<<20
 }

@@ -191,9 +191,9 @@ func (s *Sink) refused(ctx context.Context, t *topic, to sink.Destination, p *pr
 // batches will do, at no cost for the messages.
 func (s *Sink) tooLarge(ctx context.Context, t *topic, p *produce, count int, err error) error {
 	if count == 1 {
-		return sink.Permanent(fmt.Errorf("%w: the message makes a batch of %d bytes: raise max.message.bytes of the topic", err, len(p.records)+batchHeaderSize))
+		return sink.Permanent(fmt.Errorf("%w: the message makes a batch of %d bytes: raise max.message.bytes of the topic", err, p.size))
 	}
-	if limit, ok := s.messageLimit(ctx, t.name); ok && limit < int64(len(p.records)+batchHeaderSize) {
+	if limit, ok := s.messageLimit(ctx, t.name); ok && limit < int64(p.size) {
 		t.limit.Store(limit)
 		return sink.NotAttempted(fmt.Errorf("%w: smaller batches follow", err))
 	}
