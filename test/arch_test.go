@@ -64,7 +64,8 @@ func arrows() []rule {
 		// The file format fills in the configuration of the parts, never of a kind.
 		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/config/.+`),
 		of(`internal/debezium`, false, `router`, `outbox`, `sink`),
-		of(`internal/pgserver`, true), // the demo's server, which knows nothing of us
+		of(`internal/demo`, true, `internal/pgserver`), // it knows the program by its command line
+		of(`internal/pgserver`, true),                  // the demo's server, which knows nothing of us
 		of(`cmd/.+`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`),
 		of(`test(/.*)?`, true, `.+`),
 	}

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -15,27 +15,27 @@ func (d *demo) proof(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	var orders []demoMessage
+	var wanted []message
 	for _, m := range d.shop.committed {
 		if m.kind != "customer.welcomed" {
-			orders = append(orders, m)
+			wanted = append(wanted, m)
 		}
 	}
 	ledger, twice := d.ledger.snapshot()
-	shipped, shippedTwice := d.shipping.snapshot()
-	if err := errors.Join(compareDemo("ledger", d.shop.committed, ledger), compareDemo("shipping", orders, shipped)); err != nil {
+	sent, sentTwice := d.shipping.snapshot()
+	if err := errors.Join(compare("ledger", d.shop.committed, ledger), compare("shipping", wanted, sent)); err != nil {
 		return err
 	}
 	d.line("committed %d messages in %d groups; the ledger has %d of %d, shipping %d of %d; nothing is lost", len(d.shop.committed),
-		2*demoOrders, len(ledger), len(d.shop.committed), len(shipped), len(orders))
-	d.line("in every group the first deliveries came in the order of the commits, at both ends; %s", count(twice+shippedTwice, "duplicate", "duplicates"))
+		2*orders, len(ledger), len(d.shop.committed), len(sent), len(wanted))
+	d.line("in every group the first deliveries came in the order of the commits, at both ends; duplicates: %d", twice+sentTwice)
 	d.line("the outbox is empty: each row was deleted in the transaction that settled its last delivery")
 	return nil
 }
 
-// compareDemo tells whether everything arrived, each group in the order of its commits. A message is known by its type and
+// compare tells whether everything arrived, each group in the order of its commits. A message is known by its type and
 // group: the demo writes each type once in a group, and an edit changes the id.
-func compareDemo(end string, committed []demoMessage, arrived []demoArrival) error {
+func compare(end string, committed []message, arrived []arrival) error {
 	want, got := map[string][]string{}, map[string][]string{}
 	for _, m := range committed {
 		want[m.group()] = append(want[m.group()], m.kind)

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -12,36 +12,34 @@ import (
 	"github.com/tailbox/tailbox/internal/pgserver"
 )
 
-// A demoDatabase is where the demo's shop lives.
-type demoDatabase struct {
+// A place is where the demo's shop lives.
+type place struct {
 	// kind, url and schema are those of the configuration; schema may be "".
 	kind, url, schema string
 	what              string
-	open              func(context.Context) (demoTill, error)
-	close             func(context.Context) error
+	open              func(context.Context) (till, error)
+	drop              func(context.Context) error
 }
 
-// A demoTill is the shop's own connection to its database. It is used by one goroutine.
-type demoTill interface {
+// A till is the shop's own connection to its database. It is used by one goroutine.
+type till interface {
 	// makeOrders makes the shop's table of orders.
 	makeOrders(context.Context) error
 	// write changes an order and writes messages, in one transaction.
-	write(ctx context.Context, order, status string, messages []demoMessage) error
+	write(ctx context.Context, order, status string, messages []message) error
 	// left counts the rows of the outbox.
 	left(context.Context) (int, error)
 	close(context.Context) error
 }
 
-// openDemoDatabase makes a database on the given server, or starts a server.
-func openDemoDatabase(ctx context.Context, kind, given string, progress func(string)) (*demoDatabase, error) {
+// openPlace makes a database on the given server, or starts a server.
+func openPlace(ctx context.Context, kind, given string, progress func(string)) (*place, error) {
 	name := "tailbox_demo_" + strings.ToLower(rand.Text()[:8])
 	switch {
 	case kind == "mongodb":
-		return makeDemoMongo(ctx, given, name)
-	case kind == "mysql" || kind == "mariadb":
-		return makeDemoMySQL(ctx, kind, given, name)
-	case given != "":
-		return makeDemoPostgres(ctx, given, name)
+		return makeMongo(ctx, given, name)
+	case kind != "postgres" || given != "":
+		return makeSQL(ctx, kind, given, name)
 	}
 	bin, err := pgserver.Find(ctx, progress)
 	if err != nil {
@@ -52,15 +50,15 @@ func openDemoDatabase(ctx context.Context, kind, given string, progress func(str
 		return nil, err
 	}
 	url := server.URL("postgres")
-	return &demoDatabase{kind: "postgres", url: url, what: "a Postgres of the demo's own: " + url, open: openDemoPostgres(url),
-		close: func(context.Context) error { return server.Close() }}, nil
+	return &place{kind: "postgres", url: url, what: "a Postgres of the demo's own: " + url, open: openTill("postgres", url),
+		drop: func(context.Context) error { return server.Close() }}, nil
 }
 
-// demoKinds are what --source takes.
-func demoKinds() []string { return []string{"postgres", "mysql", "mariadb", "mongodb"} }
+// Kinds are what --source takes.
+func Kinds() []string { return []string{"postgres", "mysql", "mariadb", "mongodb"} }
 
-// demoKind chooses the kind of database where --source names none: by the scheme of the URL.
-func demoKind(given string) string {
+// KindOf chooses the kind of database where --source names none: by the scheme of the URL.
+func KindOf(given string) string {
 	scheme, _, _ := strings.Cut(given, "://")
 	switch scheme {
 	case "mysql", "mariadb":

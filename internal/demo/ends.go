@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bytes"
@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// A demoArrival is a message that reached one of the demo's ends.
-type demoArrival struct{ id, kind, group, position string }
+// An arrival is a message that reached one of the demo's ends.
+type arrival struct{ id, kind, group, position string }
 
-// A demoLog takes down what arrives at an end.
-type demoLog struct {
+// An arrivals takes down what arrives at an end.
+type arrivals struct {
 	mu       sync.Mutex
-	arrived  []demoArrival
+	arrived  []arrival
 	changed  chan struct{} // closed and made anew with each arrival
 	repeated int
 	seen     map[string]bool
 }
 
-func newDemoLog() *demoLog { return &demoLog{changed: make(chan struct{}), seen: map[string]bool{}} }
+func newArrivals() *arrivals { return &arrivals{changed: make(chan struct{}), seen: map[string]bool{}} }
 
 // add takes down an arrival; repetitions are counted only.
-func (l *demoLog) add(a demoArrival) {
+func (l *arrivals) add(a arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seen[a.id] {
@@ -42,7 +42,7 @@ func (l *demoLog) add(a demoArrival) {
 }
 
 // wait waits until at least n messages have arrived.
-func (l *demoLog) wait(ctx context.Context, n int) error {
+func (l *arrivals) wait(ctx context.Context, n int) error {
 	for {
 		l.mu.Lock()
 		got, changed := len(l.arrived), l.changed
@@ -59,39 +59,36 @@ func (l *demoLog) wait(ctx context.Context, n int) error {
 }
 
 // snapshot returns the arrivals so far, and how many repetitions there were.
-func (l *demoLog) snapshot() ([]demoArrival, int) {
+func (l *arrivals) snapshot() ([]arrival, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]demoArrival(nil), l.arrived...), l.repeated
+	return append([]arrival(nil), l.arrived...), l.repeated
 }
 
-// demoShipping is an HTTP service that is down at first, and that refuses amounts below zero.
-type demoShipping struct {
-	*demoLog
+// shipping is an HTTP service that is down at first, and that refuses amounts below zero.
+type shipping struct {
+	*arrivals
 	server *http.Server
 	url    string
 	done   chan error
 
-	mu      sync.Mutex
-	up      bool
-	refused chan struct{} // closed at the first refusal
-	failed  chan struct{} // closed at the first request while it is down
+	mu sync.Mutex
+	up bool
 }
 
-func startDemoShipping(ctx context.Context) (*demoShipping, error) {
+func startShipping(ctx context.Context) (*shipping, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("start the shipping service: %w", err)
 	}
-	s := &demoShipping{demoLog: newDemoLog(), url: "http://" + l.Addr().String() + "/events", done: make(chan error, 1),
-		refused: make(chan struct{}), failed: make(chan struct{})}
+	s := &shipping{arrivals: newArrivals(), url: "http://" + l.Addr().String() + "/events", done: make(chan error, 1)}
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
 	go func() { s.done <- s.server.Serve(l) }()
 	return s, nil
 }
 
-func (s *demoShipping) close() error {
+func (s *shipping) close() error {
 	err := s.server.Close()
 	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
@@ -100,14 +97,14 @@ func (s *demoShipping) close() error {
 }
 
 // start makes the service answer.
-func (s *demoShipping) start() {
+func (s *shipping) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.up = true
 }
 
 // ServeHTTP implements http.Handler.
-func (s *demoShipping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *shipping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -116,7 +113,6 @@ func (s *demoShipping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.up {
-		closeOnce(s.failed)
 		http.Error(w, "shipping is down", http.StatusServiceUnavailable)
 		return
 	}
@@ -124,32 +120,22 @@ func (s *demoShipping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Amount int `json:"amount"`
 	}
 	if err := json.Unmarshal(body, &order); err != nil || order.Amount < 0 {
-		closeOnce(s.refused)
 		http.Error(w, "amount is below zero", http.StatusUnprocessableEntity)
 		return
 	}
-	s.add(demoArrival{id: r.Header.Get("id"), kind: r.Header.Get("tailbox-type"), group: r.Header.Get("tailbox-group"),
+	s.add(arrival{id: r.Header.Get("id"), kind: r.Header.Get("tailbox-type"), group: r.Header.Get("tailbox-group"),
 		position: r.Header.Get("tailbox-position")})
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// closeOnce closes a channel that only one goroutine at a time may close.
-func closeOnce(c chan struct{}) {
-	select {
-	case <-c:
-	default:
-		close(c)
-	}
-}
-
-// demoLedger reads what the sink of kind stdout writes, line by line.
-type demoLedger struct {
-	*demoLog
+// ledger reads what the sink of kind stdout writes, line by line.
+type ledger struct {
+	*arrivals
 	rest []byte
 }
 
 // Write implements io.Writer.
-func (d *demoLedger) Write(p []byte) (int, error) {
+func (d *ledger) Write(p []byte) (int, error) {
 	d.rest = append(d.rest, p...)
 	for {
 		line, rest, ok := bytes.Cut(d.rest, []byte("\n"))
@@ -160,7 +146,7 @@ func (d *demoLedger) Write(p []byte) (int, error) {
 		if err := json.Unmarshal(line, &m); err != nil {
 			return 0, fmt.Errorf("read a line of the ledger: %w", err)
 		}
-		d.add(demoArrival{id: m.ID, kind: m.Type, group: m.Group, position: m.Position})
+		d.add(arrival{id: m.ID, kind: m.Type, group: m.Group, position: m.Position})
 		d.rest = rest
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -9,18 +9,13 @@ import (
 	driver "go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
-
-	"github.com/tailbox/tailbox/source/mongo"
 )
 
-// demoOrdersName is the collection of orders. The server makes a database with the first collection in it.
-const demoOrdersName = "orders"
+// ordersName is the collection of orders. The server makes a database with the first collection in it.
+const ordersName = "orders"
 
-// makeDemoMongo makes a database on a server of MongoDB.
-func makeDemoMongo(ctx context.Context, given, name string) (*demoDatabase, error) {
-	if err := mongo.ValidURL(given, name); err != nil {
-		return nil, fmt.Errorf("read --url: %w", err)
-	}
+// makeMongo makes a database on a server of MongoDB.
+func makeMongo(ctx context.Context, given, name string) (*place, error) {
 	connect := func() (*driver.Client, error) {
 		c, err := driver.Connect(options.Client().ApplyURI(given).SetWriteConcern(writeconcern.Majority()))
 		if err != nil {
@@ -32,22 +27,22 @@ func makeDemoMongo(ctx context.Context, given, name string) (*demoDatabase, erro
 	if err != nil {
 		return nil, err
 	}
-	err = client.Database(name).CreateCollection(ctx, demoOrdersName)
+	err = client.Database(name).CreateCollection(ctx, ordersName)
 	if err = errors.Join(err, client.Disconnect(ctx)); err != nil {
 		var e driver.ServerError
 		denied := errors.As(err, &e) && e.HasErrorCode(13)
 		return nil, lacking(fmt.Errorf("make a database for the demo: %w", err), denied,
 			`db.getSiblingDB("admin").grantRolesToUser("…", ["readWriteAnyDatabase", "dbAdminAnyDatabase"])`)
 	}
-	return &demoDatabase{kind: "mongodb", url: given, schema: name, what: "a database of the demo's own: " + name,
-		open: func(context.Context) (demoTill, error) {
+	return &place{kind: "mongodb", url: given, schema: name, what: "a database of the demo's own: " + name,
+		open: func(context.Context) (till, error) {
 			client, err := connect()
 			if err != nil {
 				return nil, err
 			}
 			return mongoTill{client.Database(name)}, nil
 		},
-		close: func(ctx context.Context) error {
+		drop: func(ctx context.Context) error {
 			client, err := connect()
 			if err == nil {
 				err = errors.Join(client.Database(name).Drop(ctx), client.Disconnect(ctx))
@@ -59,13 +54,13 @@ func makeDemoMongo(ctx context.Context, given, name string) (*demoDatabase, erro
 		}}, nil
 }
 
-// mongoTill is a demoTill.
+// mongoTill is a till.
 type mongoTill struct{ db *driver.Database }
 
 // makeOrders has nothing to do: the collection came with the database.
 func (t mongoTill) makeOrders(context.Context) error { return nil }
 
-func (t mongoTill) write(ctx context.Context, order, status string, messages []demoMessage) error {
+func (t mongoTill) write(ctx context.Context, order, status string, messages []message) error {
 	session, err := t.db.Client().StartSession()
 	if err != nil {
 		return err
@@ -81,7 +76,7 @@ func (t mongoTill) write(ctx context.Context, order, status string, messages []d
 			{Key: "payload", Value: payload}})
 	}
 	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) {
-		_, err := t.db.Collection(demoOrdersName).UpdateOne(ctx, bson.D{{Key: "_id", Value: order}},
+		_, err := t.db.Collection(ordersName).UpdateOne(ctx, bson.D{{Key: "_id", Value: order}},
 			bson.D{{Key: "$set", Value: bson.D{{Key: "status", Value: status}}}}, options.UpdateOne().SetUpsert(true))
 		if err != nil {
 			return nil, err
