@@ -66,7 +66,10 @@ func arrows() []rule {
 		of(`internal/debezium`, false, `router`, `outbox`, `sink`),
 		of(`internal/demo`, true, `internal/pgserver`), // it knows the program by its command line
 		of(`internal/pgserver`, true),                  // the demo's server, which knows nothing of us
-		of(`cmd/.+`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`),
+		of(`cmd/tailbox/cli`, false),
+		of(`cmd/tailbox/pipeline`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`, `cmd/tailbox/cli`),
+		of(`cmd/tailbox/verbs`, false, `outbox`, `source`, `source/store`, `checkpoint`, `internal/config`, `cmd/tailbox/(?:cli|pipeline)`),
+		of(`cmd/[^/]+`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`, `$0/.+`),
 		of(`test(/.*)?`, true, `.+`),
 	}
 }
@@ -227,7 +230,11 @@ func TestImportArrowsSeeBreaches(t *testing.T) {
 		{"internal/admin", module + "/source/postgres", false},
 		{"internal/config", module + "/sink/kafka", false},
 		{"cmd/tailbox", module + "/sink/kafka", true},
+		{"cmd/tailbox", module + "/cmd/tailbox/verbs", true},
 		{"cmd/tailbox", module + "/test/servers", false},
+		{"cmd/tailbox/verbs", module + "/source/postgres", false},
+		{"cmd/tailbox/cli", module + "/checkpoint", false},
+		{"internal/demo", module + "/source/postgres", false},
 		{"test/e2e", module + "/test/servers", true},
 		{"util", module + "/outbox", false},
 	} {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
@@ -20,40 +22,40 @@ import (
 // checkTimeout bounds what a sink's check may take.
 const checkTimeout = 15 * time.Second
 
-func newCheck() *command {
+func newCheck() *cli.Command {
 	var file string
 	var offline bool
-	var output output
-	return &command{
-		name: "check", about: "tells everything that is wrong, at once, each with what cures it",
-		long: "It looks at the configuration, the server's settings, privileges, tables, publication and slot, and at the sinks, and\n" +
+	var output cli.Output
+	return &cli.Command{
+		Name: "check", About: "tells everything that is wrong, at once, each with what cures it",
+		Long: "It looks at the configuration, the server's settings, privileges, tables, publication and slot, and at the sinks, and\n" +
 			"says what a first start would send. It changes nothing. Exit code 0: all is well; 1: problems; 2: wrong configuration.",
-		example: "tailbox check -c tailbox.yaml\ntailbox check --offline",
-		flags: func(fs *flag.FlagSet) {
-			configFlag(fs, &file)
+		Example: "tailbox check -c tailbox.yaml\ntailbox check --offline",
+		Flags: func(fs *flag.FlagSet) {
+			pipeline.ConfigFlag(fs, &file)
 			fs.BoolVar(&offline, "offline", false, "only the configuration")
-			output.flag(fs)
+			output.Flag(fs)
 		},
-		run: func(ctx context.Context, sh *shell, _ []string) error {
-			p, err := load(ctx, sh, file)
+		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
-			if offline && output.json {
-				return printJSON(sh.out, []store.Finding{})
+			if offline && output.JSON {
+				return cli.PrintJSON(sh.Out, []store.Finding{})
 			}
 			if offline {
-				_, err := fmt.Fprintln(sh.out, "the configuration is right")
+				_, err := fmt.Fprintln(sh.Out, "the configuration is right")
 				return err
 			}
-			return check(ctx, sh, p, output.json)
+			return check(ctx, sh, p, output.JSON)
 		},
 	}
 }
 
 // checkGap tells what the next start does where the log cannot be read on from the checkpoint.
-func checkGap(ctx context.Context, db database) []store.Finding {
-	gap, err := db.gap(ctx)
+func checkGap(ctx context.Context, db pipeline.Database) []store.Finding {
+	gap, err := db.Gap(ctx)
 	if err != nil || gap == nil || gap.Unswept {
 		return nil // what keeps it from being looked for, the database's own check tells
 	}
@@ -67,14 +69,14 @@ func checkGap(ctx context.Context, db database) []store.Finding {
 }
 
 // checkParked finds deliveries that are parked for sinks, or from tables, which the configuration does not have: no relay goes on with those.
-func checkParked(ctx context.Context, p *parts, db database) []store.Finding {
-	r, err := db.status(ctx)
+func checkParked(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database) []store.Finding {
+	r, err := db.Status(ctx)
 	if err != nil {
 		return nil // the database's own check tells
 	}
 	var parked []string
 	var tables []string
-	for _, s := range *r.sinks {
+	for _, s := range *r.Sinks {
 		if s.Retrying+s.Waiting+s.Dead > 0 {
 			parked = append(parked, s.Sink)
 		}
@@ -91,16 +93,16 @@ func checkParked(ctx context.Context, p *parts, db database) []store.Finding {
 		}
 	}
 	add(relay.ParkedElsewhere(parked, func(sink string) bool {
-		return slices.ContainsFunc(p.config.Sinks, func(s config.Sink) bool { return s.Name == sink })
+		return slices.ContainsFunc(p.Config.Sinks, func(s config.Sink) bool { return s.Name == sink })
 	}))
-	add(relay.ParkedOutside(tables, p.config.Router.Knows))
+	add(relay.ParkedOutside(tables, p.Config.Router.Knows))
 	return found
 }
 
 // check looks at the database and the sinks.
-func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
-	db := p.database(sh.log(), nil)
-	findings, err := db.check(ctx)
+func check(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON bool) error {
+	db := p.Database(sh.Log(), nil)
+	findings, err := db.Check(ctx)
 	if err != nil {
 		// What was found before may be the cause, so it is told as well.
 		findings = append(findings, store.Finding{Level: store.Problem, What: err.Error()})
@@ -111,7 +113,7 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 	if err != nil {
 		findings = append(findings, store.Finding{Level: store.Problem, What: err.Error()})
 	}
-	for _, s := range p.config.Sinks {
+	for _, s := range p.Config.Sinks {
 		for _, one := range sinkProblems[s.Name] {
 			findings = append(findings, store.Finding{Level: store.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
 		}
@@ -120,9 +122,9 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 		findings[i].What = beforeStart(findings[i].What)
 	}
 	if asJSON {
-		err = printJSON(sh.out, append([]store.Finding{}, findings...)) // none is [] and not null
+		err = cli.PrintJSON(sh.Out, append([]store.Finding{}, findings...)) // none is [] and not null
 	} else {
-		err = printFindings(sh.out, findings)
+		err = printFindings(sh.Out, findings)
 	}
 	if err != nil {
 		return err
@@ -134,8 +136,8 @@ func check(ctx context.Context, sh *shell, p *parts, asJSON bool) error {
 		}
 	}
 	if problems > 0 {
-		fmt.Fprintf(sh.err, "tailbox: check: %s\n", count(problems, "problem", "problems"))
-		return errReported
+		fmt.Fprintf(sh.Err, "tailbox: check: %s\n", cli.Count(problems, "problem", "problems"))
+		return cli.ErrReported
 	}
 	return nil
 }
@@ -170,13 +172,13 @@ func printFindings(w io.Writer, findings []store.Finding) error {
 }
 
 // checkSinks makes all sinks and asks those that can tell.
-func checkSinks(ctx context.Context, p *parts) (map[string][]error, error) {
-	sinks, err := p.openSinks(ctx)
+func checkSinks(ctx context.Context, p *pipeline.Pipeline) (map[string][]error, error) {
+	sinks, err := p.OpenSinks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	found := askSinks(ctx, sinks)
-	return found, closeSinks(ctx, sinks)
+	return found, pipeline.CloseSinks(ctx, sinks)
 }
 
 // askSinks asks all sinks at once what is wrong with them.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 )
 
 // A result is what a command line did.
@@ -18,8 +20,8 @@ type result struct {
 // tailbox runs a command line in the process.
 func tailbox(ctx context.Context, in string, args ...string) result {
 	var out, err bytes.Buffer
-	sh := &shell{in: strings.NewReader(in), out: &out, err: &err, now: make(chan struct{}),
-		env: func(string) (string, bool) { return "", false }}
+	sh := &cli.Shell{In: strings.NewReader(in), Out: &out, Err: &err, Now: make(chan struct{}),
+		Env: func(string) (string, bool) { return "", false }}
 	code := run(ctx, sh, args)
 	return result{code, out.String(), err.String()}
 }
@@ -35,13 +37,13 @@ func write(t *testing.T, name, text string) string {
 }
 
 // leaves lists all command lines without their arguments.
-func leaves(c *command, path []string) [][]string {
-	if c.run != nil {
+func leaves(c *cli.Command, path []string) [][]string {
+	if c.Run != nil {
 		return [][]string{path}
 	}
 	var all [][]string
-	for _, sub := range c.sub {
-		all = append(all, leaves(sub, append(append([]string(nil), path...), sub.name))...)
+	for _, sub := range c.Sub {
+		all = append(all, leaves(sub, append(append([]string(nil), path...), sub.Name))...)
 	}
 	return all
 }
@@ -226,8 +228,8 @@ func TestConfigurationIsFound(t *testing.T) {
 	env := map[string]string{}
 	offline := func(args ...string) result {
 		var out, err bytes.Buffer
-		sh := &shell{in: strings.NewReader(""), out: &out, err: &err, now: make(chan struct{}),
-			env: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+		sh := &cli.Shell{In: strings.NewReader(""), Out: &out, Err: &err, Now: make(chan struct{}),
+			Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
 		return result{run(t.Context(), sh, append([]string{"check", "--offline"}, args...)), out.String(), err.String()}
 	}
 	if r := offline(); r.code != exitUsage || !strings.Contains(r.err, "name one with -c FILE or $TAILBOX_CONFIG") {

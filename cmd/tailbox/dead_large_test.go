@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 )
 
 // TestDeadListOfLargeLetters: a list shows no payloads, so their size does not bound it.
@@ -60,7 +62,7 @@ func TestListInJSONSaysThatItIsCut(t *testing.T) {
 	}
 }
 
-func views(t *testing.T, text string) (views []parkedView) {
+func views(t *testing.T, text string) (views []struct{ ID string }) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &views); err != nil {
 		t.Fatal(err)
@@ -71,18 +73,18 @@ func views(t *testing.T, text string) (views []parkedView) {
 // mustListBare: what is parked is listed without payloads, which are there where it is shown.
 func (r *rig) mustListBare() {
 	r.t.Helper()
-	sh := &shell{env: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
-	p, err := load(r.t.Context(), sh, r.file)
+	sh := &cli.Shell{Env: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
+	p, err := pipeline.Load(r.t.Context(), sh, r.file)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	db := p.database(newLogger(r.t.Output(), p.config.Log), nil)
-	sel := checkpoint.Selection{States: anyState()}
-	listed, _, err := db.parked(r.t.Context(), sel, 0)
+	db := p.Database(newLogger(r.t.Output(), p.Config.Log), nil)
+	sel := checkpoint.Selection{States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}}
+	listed, _, err := db.Parked(r.t.Context(), sel, 0)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	whole, _, err := db.whole(r.t.Context(), sel)
+	whole, _, err := db.Whole(r.t.Context(), sel)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/url"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 )
 
 const outboxProperties = `
@@ -91,8 +95,8 @@ func (r *rig) events(from, n int) {
 // debezium runs a command line with Debezium's configuration.
 func (r *rig) debezium(ctx context.Context, args ...string) result {
 	var out, err bytes.Buffer
-	sh := &shell{in: strings.NewReader(""), out: &out, err: &err, now: make(chan struct{}),
-		env: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
+	sh := &cli.Shell{In: strings.NewReader(""), Out: &out, Err: &err, Now: make(chan struct{}),
+		Env: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
 	code := run(ctx, sh, append(args, "--debezium", r.file))
 	return result{code, out.String(), err.String()}
 }
@@ -207,17 +211,20 @@ func TestImportDebeziumPasswords(t *testing.T) {
 				continue // these cannot be written so in Debezium's file
 			}
 			file := write(t, "application.properties", fmt.Sprintf(properties, c.value))
-			sh := &shell{env: func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }}
-			read, problems, err := read(t.Context(), sh, debeziumFiles+fileSeparator+file)
-			if err == nil {
-				err = problems.Err()
+			sh := &cli.Shell{Env: func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }}
+			var named string
+			flags := flag.NewFlagSet("run", flag.ContinueOnError)
+			pipeline.ConfigFlag(flags, &named)
+			if err := flags.Parse([]string{"--debezium", file}); err != nil {
+				t.Fatal(err)
 			}
+			read, err := pipeline.Load(t.Context(), sh, named)
 			if err != nil {
 				t.Errorf("%q, %s: %v", password, name, err)
 				continue
 			}
-			if got, err := pgx.ParseConfig(read.Source.URL); err != nil || got.Password != password || got.Database != "shop" {
-				t.Errorf("%q, %s: the address is %s: %v", password, name, read.Source.URL, err)
+			if got, err := pgx.ParseConfig(read.Config.Source.URL); err != nil || got.Password != password || got.Database != "shop" {
+				t.Errorf("%q, %s: the address is %s: %v", password, name, read.Config.Source.URL, err)
 			}
 		}
 	}

@@ -7,45 +7,46 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/internal/demo"
 )
 
-func newDemo() *command {
+func newDemo() *cli.Command {
 	var kind, url string
 	var verbose bool
-	return &command{
-		name: "demo", about: "shows everything in less than a minute, with no config and no server",
-		long: "It runs a Postgres of its own (downloaded once, 15 MB, where none is installed), a small shop that writes to its outbox,\n" +
+	return &cli.Command{
+		Name: "demo", About: "shows everything in less than a minute, with no config and no server",
+		Long: "It runs a Postgres of its own (downloaded once, 15 MB, where none is installed), a small shop that writes to its outbox,\n" +
 			"and two ends for the messages, one of which fails for a while and refuses one message. It shows routing, order, parking,\n" +
 			"retry, a dead letter, edit and replay, checks that nothing was lost or reordered, and removes all it made.",
-		example: "tailbox demo\ntailbox demo --url postgres://postgres@localhost/postgres\ntailbox demo --source mariadb --url mysql://root@localhost\n" +
+		Example: "tailbox demo\ntailbox demo --url postgres://postgres@localhost/postgres\ntailbox demo --source mariadb --url mysql://root@localhost\n" +
 			"tailbox demo --source mongodb --url 'mongodb://localhost/?replicaSet=rs0'",
-		flags: func(fs *flag.FlagSet) {
+		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&kind, "source", "", "`KIND` of database: postgres, mysql, mariadb or mongodb (default as the URL says, else postgres)")
 			fs.StringVar(&url, "url", "", "`URL` of a server to use instead of a Postgres of the demo's own; it makes and drops a database there")
 			fs.BoolVar(&verbose, "v", false, "show the relay's log as well")
 		},
-		run: func(ctx context.Context, sh *shell, _ []string) error {
+		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
 			switch {
 			case kind == "":
 				kind = demo.KindOf(url)
 			case !slices.Contains(demo.Kinds(), kind):
-				return wrongUsage("demo: there is no source %q: choose %s", kind, strings.Join(demo.Kinds(), ", "))
+				return cli.WrongUsage("demo: there is no source %q: choose %s", kind, strings.Join(demo.Kinds(), ", "))
 			case kind != "postgres" && url == "":
-				return wrongUsage("demo: --source %s needs a server that runs: name it with --url; only a Postgres can be the demo's own", kind)
+				return cli.WrongUsage("demo: --source %s needs a server that runs: name it with --url; only a Postgres can be the demo's own", kind)
 			}
 			if err := config.UserInfo(url); err != nil {
-				return wrongUsage("demo: --url %w", err)
+				return cli.WrongUsage("demo: --url %w", err)
 			}
-			o := demo.Options{Kind: kind, URL: url, Out: sh.out, Err: sh.err, Log: io.Discard}
+			o := demo.Options{Kind: kind, URL: url, Out: sh.Out, Err: sh.Err, Log: io.Discard}
 			if verbose {
-				o.Log = sh.err
+				o.Log = sh.Err
 			}
 			o.Tailbox = func(ctx context.Context, out, err io.Writer, args ...string) error {
 				inner := *sh
-				inner.out, inner.err, inner.terminal = out, err, false
-				return root().execute(ctx, &inner, "tailbox", args)
+				inner.Out, inner.Err, inner.Terminal = out, err, false
+				return root().Execute(ctx, &inner, "tailbox", args)
 			}
 			return demo.Run(ctx, o)
 		},

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -33,8 +34,8 @@ func stopped(t *testing.T, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &trigger{text: "4. Parking", fire: cancel}
-	sh := &shell{in: strings.NewReader(""), out: out, err: out, now: make(chan struct{}),
-		env: func(string) (string, bool) { return "", false }}
+	sh := &cli.Shell{In: strings.NewReader(""), Out: out, Err: out, Now: make(chan struct{}),
+		Env: func(string) (string, bool) { return "", false }}
 	if code := run(ctx, sh, append([]string{"demo"}, args...)); code != exitFailed || !strings.Contains(out.seen.String(), "stopped before its end") {
 		t.Errorf("exit code %d\n%s", code, out.seen.String())
 	}

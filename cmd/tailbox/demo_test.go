@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/internal/pgserver"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -30,8 +31,8 @@ func TestDemoIsRemovedWhenItIsStopped(t *testing.T) {
 	pg := servers.Shared(t, "16")
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &trigger{text: "4. Parking", fire: cancel}
-	sh := &shell{in: strings.NewReader(""), out: out, err: out, now: make(chan struct{}),
-		env: func(string) (string, bool) { return "", false }}
+	sh := &cli.Shell{In: strings.NewReader(""), Out: out, Err: out, Now: make(chan struct{}),
+		Env: func(string) (string, bool) { return "", false }}
 	if code := run(ctx, sh, []string{"demo", "--url", pg.URL("postgres")}); code != exitFailed || !strings.Contains(out.seen.String(), "stopped before its end") {
 		t.Errorf("exit code %d\n%s", code, out.seen.String())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source/store"
@@ -12,10 +13,10 @@ import (
 
 // checkExamples shows for each table what becomes of a message on its way to the sinks: one that is there, or else one that is made up. Of what may be
 // somebody's data only sizes and names are shown.
-func checkExamples(ctx context.Context, p *parts, db database) (found []store.Finding) {
-	for i := range p.config.Source.Tables {
-		t := &p.config.Source.Tables[i]
-		m, err := db.example(ctx, t)
+func checkExamples(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database) (found []store.Finding) {
+	for i := range p.Config.Source.Tables {
+		t := &p.Config.Source.Tables[i]
+		m, err := db.Example(ctx, t)
 		if err != nil {
 			continue // what is wrong with the table, the database's own check tells
 		}
@@ -23,12 +24,12 @@ func checkExamples(ctx context.Context, p *parts, db database) (found []store.Fi
 		if m == nil || m.Fault != nil {
 			m, from, there = madeUp(t), "made up", false
 		}
-		if m.Table == "" || !p.config.Router.Knows(m.Table) {
+		if m.Table == "" || !p.Config.Router.Knows(m.Table) {
 			m.Table = configuredName(t)
 		}
 		what := fmt.Sprintf("an example of table %s (%s): type %q", configuredName(t), from, outbox.Shorten(m.Type))
 		var d sink.Delivery
-		route, err := p.config.Router.Route(m, &d)
+		route, err := p.Config.Router.Route(m, &d)
 		if err != nil {
 			found = append(found, store.Finding{Level: store.Info, What: what + ", which cannot be routed: " + err.Error()})
 			continue

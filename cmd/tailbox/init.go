@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/source/mongo"
@@ -17,49 +19,49 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-func newInit() *command {
+func newInit() *cli.Command {
 	var file, shape, kind string
 	var print, tables bool
-	return &command{
-		name: "init", about: "creates what is missing: tables, publication, slot and the first checkpoint",
-		long: "It can be run again at any time. With --print it only prints the SQL, for a migration tool; slot and checkpoint are then\n" +
+	return &cli.Command{
+		Name: "init", About: "creates what is missing: tables, publication, slot and the first checkpoint",
+		Long: "It can be run again at any time. With --print it only prints the SQL, for a migration tool; slot and checkpoint are then\n" +
 			"made by tailbox init after the migration. What is committed after the first checkpoint is delivered, whenever run starts;\n" +
 			"rows that were there before are judged by their status column, or by source.start.\n" +
 			"With --shape and --print it prints the tables of a shape, and needs no configuration.",
-		example: "tailbox init -c tailbox.yaml\ntailbox init --print > migrations/0042_tailbox.sql\ntailbox init --shape flowcatalyst --kind mysql --print",
-		flags: func(fs *flag.FlagSet) {
-			configFlag(fs, &file)
+		Example: "tailbox init -c tailbox.yaml\ntailbox init --print > migrations/0042_tailbox.sql\ntailbox init --shape flowcatalyst --kind mysql --print",
+		Flags: func(fs *flag.FlagSet) {
+			pipeline.ConfigFlag(fs, &file)
 			fs.BoolVar(&print, "print", false, "print the SQL and do nothing")
 			fs.BoolVar(&tables, "create-table", false, "create an outbox table also if another one has nearly its name, or if its columns have names of their own")
 			fs.StringVar(&shape, "shape", "", "with --print: print the outbox tables of this `SHAPE` alone")
 			fs.StringVar(&kind, "kind", "postgres", "with --shape: the `KIND` of database, as source.kind")
 		},
-		run: func(ctx context.Context, sh *shell, _ []string) error {
+		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
 			if shape != "" {
 				if !print {
-					return wrongUsage("init: --shape prints the tables of a shape: add --print; to create them, name the shape in source.tables")
+					return cli.WrongUsage("init: --shape prints the tables of a shape: add --print; to create them, name the shape in source.tables")
 				}
 				return printShape(sh, shape, kind)
 			}
-			p, err := load(ctx, sh, file)
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
-			db := p.database(sh.log(), nil)
+			db := p.Database(sh.Log(), nil)
 			if print {
-				script, err := db.setupScript()
+				script, err := db.SetupScript()
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprint(sh.out, script)
+				_, err = fmt.Fprint(sh.Out, script)
 				return err
 			}
-			done, err := db.create(ctx, tables)
+			done, err := db.Create(ctx, tables)
 			if err != nil {
 				return err
 			}
 			for _, what := range done {
-				fmt.Fprintln(sh.out, what)
+				fmt.Fprintln(sh.Out, what)
 			}
 			if err := firstCheckpoint(ctx, sh, db); err != nil {
 				return err
@@ -70,10 +72,10 @@ func newInit() *command {
 }
 
 // printShape prints how the tables of a shape are made.
-func printShape(sh *shell, shape, kind string) error {
+func printShape(sh *cli.Shell, shape, kind string) error {
 	tables, err := config.ShapeTables(shape, kind)
 	if err != nil {
-		return wrongUsage("init --shape: %v", err)
+		return cli.WrongUsage("init --shape: %v", err)
 	}
 	for i := range tables {
 		var text string
@@ -85,15 +87,15 @@ func printShape(sh *shell, shape, kind string) error {
 		case "mongodb":
 			text, err = mongo.TableScript(&tables[i])
 		default:
-			return wrongUsage("init --kind %s: choose one of postgres, mysql, mariadb, mongodb", kind)
+			return cli.WrongUsage("init --kind %s: choose one of postgres, mysql, mariadb, mongodb", kind)
 		}
 		if err != nil {
-			return wrongUsage("init --shape: %v", err)
+			return cli.WrongUsage("init --shape: %v", err)
 		}
 		if i > 0 {
 			text = "\n" + text
 		}
-		if _, err := fmt.Fprint(sh.out, text); err != nil {
+		if _, err := fmt.Fprint(sh.Out, text); err != nil {
 			return err
 		}
 	}
@@ -101,8 +103,8 @@ func printShape(sh *shell, shape, kind string) error {
 }
 
 // warn tells what is not as it should be, though all is created: a newcomer may not know of tailbox check.
-func warn(ctx context.Context, sh *shell, db database) error {
-	findings, err := db.check(ctx)
+func warn(ctx context.Context, sh *cli.Shell, db pipeline.Database) error {
+	findings, err := db.Check(ctx)
 	if err != nil {
 		return nil // what was asked for is done, and check tells
 	}
@@ -110,27 +112,27 @@ func warn(ctx context.Context, sh *shell, db database) error {
 	if len(findings) == 0 {
 		return nil
 	}
-	return printFindings(sh.err, findings)
+	return printFindings(sh.Err, findings)
 }
 
 // firstCheckpoint makes slot and checkpoint where there is no checkpoint yet.
-func firstCheckpoint(ctx context.Context, sh *shell, db database) (err error) {
+func firstCheckpoint(ctx context.Context, sh *cli.Shell, db pipeline.Database) (err error) {
 	// A look, before the store is opened: a start that finds a checkpoint would be counted, and what earlier ones wrote down lost.
-	gap, err := db.gap(ctx)
+	gap, err := db.Gap(ctx)
 	switch {
 	case errors.Is(err, store.ErrNoCheckpoint):
 	case err != nil:
 		return err
 	case gap != nil && !gap.Unswept:
-		fmt.Fprintf(sh.out, "the checkpoint is there already, but the log cannot be read on from it: %s: tailbox check says what comes of it\n", gap.Why)
+		fmt.Fprintf(sh.Out, "the checkpoint is there already, but the log cannot be read on from it: %s: tailbox check says what comes of it\n", gap.Why)
 		return nil
 	default:
-		fmt.Fprintln(sh.out, "the checkpoint is there already")
+		fmt.Fprintln(sh.Out, "the checkpoint is there already")
 		return nil
 	}
-	store, err := db.open(ctx)
+	store, err := db.Open(ctx)
 	if errors.Is(err, checkpoint.ErrLocked) {
-		fmt.Fprintln(sh.out, "a relay is running, so there is a checkpoint already")
+		fmt.Fprintln(sh.Out, "a relay is running, so there is a checkpoint already")
 		return nil
 	}
 	if err != nil {
@@ -142,10 +144,10 @@ func firstCheckpoint(ctx context.Context, sh *shell, db database) (err error) {
 		return err
 	}
 	if loaded.Checkpoint != nil { // made since
-		fmt.Fprintln(sh.out, "the checkpoint is there already")
+		fmt.Fprintln(sh.Out, "the checkpoint is there already")
 		return nil
 	}
-	position, err := relay.Establish(ctx, db.source(), store, loaded, slog.New(slog.DiscardHandler))
+	position, err := relay.Establish(ctx, db.Source(), store, loaded, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -154,9 +156,9 @@ func firstCheckpoint(ctx context.Context, sh *shell, db database) (err error) {
 			return err
 		}
 	}
-	fmt.Fprintf(sh.out, "created %sthe first checkpoint: %s\n", db.beside(), position.Checkpoint.Resume)
+	fmt.Fprintf(sh.Out, "created %sthe first checkpoint: %s\n", db.Beside(), position.Checkpoint.Resume)
 	if position.Checkpoint.SweepPending {
-		fmt.Fprintln(sh.out, "there are pending rows: tailbox run begins with them")
+		fmt.Fprintln(sh.Out, "there are pending rows: tailbox run begins with them")
 	}
 	return nil
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/verbs"
 )
 
 // Set when the binary is linked; see version.go for the fallback.
@@ -34,7 +37,7 @@ func main() {
 	ctx, stop := context.WithCancel(context.Background())
 	now := make(chan struct{})
 	ended := make(chan int, 1)
-	sh := &shell{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, variables: variables(), now: now, terminal: isTerminal(os.Stderr)}
+	sh := &cli.Shell{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Variables: variables(), Now: now, Terminal: isTerminal(os.Stderr)}
 	go func() { ended <- run(ctx, sh, os.Args[1:]) }()
 	var first time.Time
 	second := false
@@ -54,6 +57,17 @@ func main() {
 				time.AfterFunc(lastGrace, func() { os.Exit(exitFailed) })
 			}
 		}
+	}
+}
+
+// root is the whole command line.
+func root() *cli.Command {
+	return &cli.Command{
+		Name:  "tailbox",
+		About: "relays the messages of outbox tables to sinks by tailing the database's log",
+		Sub: []*cli.Command{newDemo(), newInit(), newCheck(), newRun(), newStatus(), verbs.NewDead(), verbs.NewGroup(), verbs.NewSink(),
+			verbs.NewAcceptGap(), verbs.NewSend(), newImport(), newUninstall(), newVersion()},
+		Example: "tailbox demo\ntailbox init -c tailbox.yaml && tailbox run -c tailbox.yaml",
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -65,8 +66,8 @@ func (r *rig) command(args ...string) result {
 
 func (r *rig) with(ctx context.Context, args ...string) result {
 	var out, err bytes.Buffer
-	sh := &shell{in: strings.NewReader(""), out: &out, err: &err, now: make(chan struct{}),
-		env: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
+	sh := &cli.Shell{In: strings.NewReader(""), Out: &out, Err: &err, Now: make(chan struct{}),
+		Env: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
 	code := run(ctx, sh, append(args, "-c", r.file))
 	return result{code, out.String(), err.String()}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"io"
 	"log/slog"
 	"maps"
 	"os/signal"
@@ -15,6 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/admin"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/relay"
@@ -31,30 +34,30 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
-func newRun() *command {
+func newRun() *cli.Command {
 	var file string
-	return &command{
-		name: "run", about: "relays messages until it is told to stop",
-		long: "It makes no tables: run tailbox init first. On SIGTERM, SIGINT or SIGHUP it finishes what is in flight, within\n" +
+	return &cli.Command{
+		Name: "run", About: "relays messages until it is told to stop",
+		Long: "It makes no tables: run tailbox init first. On SIGTERM, SIGINT or SIGHUP it finishes what is in flight, within\n" +
 			"shutdown_timeout; a second SIGTERM or SIGINT ends it at once, and the next start repeats what was not settled. Several\n" +
 			"processes of one pipeline may run: one relays, the others stand by.",
-		example: "tailbox run -c tailbox.yaml",
-		flags:   func(fs *flag.FlagSet) { configFlag(fs, &file) },
-		run: func(ctx context.Context, sh *shell, _ []string) error {
-			p, err := load(ctx, sh, file)
+		Example: "tailbox run -c tailbox.yaml",
+		Flags:   func(fs *flag.FlagSet) { pipeline.ConfigFlag(fs, &file) },
+		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
-			return runRelay(ctx, sh, p, newLogger(sh.err, p.config.Log))
+			return runRelay(ctx, sh, p, newLogger(sh.Err, p.Config.Log))
 		},
 	}
 }
 
 // runRelay runs a relay with its metrics until ctx ends, or sh.now is closed.
-func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err error) {
+func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slog.Logger) (err error) {
 	// A reader of our output that goes away is the sink's failure, not the end of the process.
 	signal.Ignore(syscall.SIGPIPE)
-	sinks, err := p.openSinks(ctx)
+	sinks, err := p.OpenSinks(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,37 +67,37 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 		}
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
-		err = errors.Join(err, closeSinks(closing, sinks))
+		err = errors.Join(err, pipeline.CloseSinks(closing, sinks))
 	}()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics, err := admin.NewMetrics(registry, labels(p.config))
+	metrics, err := admin.NewMetrics(registry, labels(p.Config))
 	if err != nil {
 		return err
 	}
-	p.feedback = countFeedback(p.config.Source.Tables, metrics.Feedback)
-	db := p.database(log, p.logUpdates(ctx, log, metrics.Ignored))
+	p.Feedback = countFeedback(p.Config.Source.Tables, metrics.Feedback)
+	db := p.Database(log, logUpdates(ctx, &p.Config.Source, log, metrics.Ignored))
 	var tick time.Duration // 0: the relay's own
 	asking := observeEvery
-	if p.config.Source.Poll {
+	if p.Config.Source.Poll {
 		tick, asking = pollTick, pollObserveEvery
 	}
 	r, err := relay.New(relay.Config{
-		Pipeline: p.config.Pipeline, Source: db.source(), Sinks: sinks, Router: p.config.Router,
-		Open: db.open,
+		Pipeline: p.Config.Pipeline, Source: db.Source(), Sinks: sinks, Router: p.Config.Router,
+		Open: db.Open,
 		Tick: tick,
-		Hide: p.hide,
-		Kept: kept(p.config.Source.Tables), Receipts: receipts(p.config.Source.Tables),
-		Ours: ours(p.config.Source.Tables), Cleanup: cleanup(&p.config.Source),
-		Memory: p.config.Memory, Reconcile: p.config.Source.Reconcile, ShutdownTimeout: p.config.ShutdownTimeout,
+		Hide: p.Hide,
+		Kept: kept(p.Config.Source.Tables), Receipts: receipts(p.Config.Source.Tables),
+		Ours: ours(p.Config.Source.Tables), Cleanup: cleanup(&p.Config.Source),
+		Memory: p.Config.Memory, Reconcile: p.Config.Source.Reconcile, ShutdownTimeout: p.Config.ShutdownTimeout,
 		Events: metrics.Events(), Logger: log,
 	})
 	if err != nil {
 		return err
 	}
-	t := &tasks{now: sh.now}
-	if p.config.Admin.Listen != "" {
-		server, err := admin.Listen(ctx, admin.Config{Listen: p.config.Admin.Listen, Token: p.config.Admin.Token,
+	t := &tasks{now: sh.Now}
+	if p.Config.Admin.Listen != "" {
+		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, Token: p.Config.Admin.Token,
 			Gatherer: registry, Ready: metrics.Ready, Logger: log})
 		if err != nil {
 			return err
@@ -102,10 +105,10 @@ func runRelay(ctx context.Context, sh *shell, p *parts, log *slog.Logger) (err e
 		log.Info("serving metrics and health", "address", server.Addr())
 		t.beside(server.Run)
 	}
-	t.beside(func(ctx context.Context) error { boundHeap(ctx, p.config.Memory); return nil })
+	t.beside(func(ctx context.Context) error { boundHeap(ctx, p.Config.Memory); return nil })
 	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
 	t.beside(func(ctx context.Context) error { observe(ctx, log, db, metrics, asking); return nil })
-	log.Info("starting", "pipeline", p.config.Pipeline, "sinks", len(sinks))
+	log.Info("starting", "pipeline", p.Config.Pipeline, "sinks", len(sinks))
 	if err = t.run(ctx, r.Run); !errors.Is(err, errAtOnce) {
 		log.Info("stopped")
 	}
@@ -188,4 +191,13 @@ func warnOfSinks(ctx context.Context, log *slog.Logger, sinks map[string]sink.Si
 			}
 		}
 	}
+}
+
+// newLogger makes the logger that the configuration asks for.
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.Level}
+	if c.JSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
 )
 
@@ -15,13 +16,13 @@ const updateEvery = time.Minute
 // logUpdates wraps the counter of what the log held and was left out: updates of outbox rows are logged too, where
 // table.op.invalid.behavior asks for it. Where the relay marks rows itself, its own updates would be among them, so they are
 // only counted.
-func (p *parts) logUpdates(ctx context.Context, log *slog.Logger, count func(why string, n int)) func(why string, n int) {
-	level := p.config.Source.OnUpdate
+func logUpdates(ctx context.Context, s *config.Source, log *slog.Logger, count func(why string, n int)) func(why string, n int) {
+	level := s.OnUpdate
 	if level == nil {
 		return count
 	}
-	for i := range p.config.Source.Tables {
-		if p.config.Source.Tables[i].OnDelivered == outbox.Mark {
+	for i := range s.Tables {
+		if s.Tables[i].OnDelivered == outbox.Mark {
 			return count
 		}
 	}

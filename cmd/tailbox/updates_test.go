@@ -23,7 +23,7 @@ func TestLogUpdates(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		counted := 0
-		ignored := (&parts{config: &config.Config{Source: c.source}}).logUpdates(t.Context(), slog.New(slog.NewTextHandler(&log, nil)),
+		ignored := logUpdates(t.Context(), &c.source, slog.New(slog.NewTextHandler(&log, nil)),
 			func(_ string, n int) { counted += n })
 		ignored("delete", 1)
 		ignored("update", 2)

@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 )
 
-func newVersion() *command {
-	return &command{
-		name: "version", about: "prints version, commit and Go version", example: "tailbox version",
-		run: func(_ context.Context, sh *shell, _ []string) error {
+func newVersion() *cli.Command {
+	return &cli.Command{
+		Name: "version", About: "prints version, commit and Go version", Example: "tailbox version",
+		Run: func(_ context.Context, sh *cli.Shell, _ []string) error {
 			v, c := buildVersion()
-			_, err := fmt.Fprintf(sh.out, "tailbox %s commit %s %s %s/%s\n", v, c, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(sh.Out, "tailbox %s commit %s %s %s/%s\n", v, c, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -1,4 +1,4 @@
-package main
+package pipeline
 
 import (
 	"io"
@@ -21,7 +21,7 @@ type kind struct {
 	read func(sink.Section) sink.Spec
 }
 
-// kinds is the table of all kinds of sinks, and the only one: a new kind is a package below sink, a line here, and a page in docs/sinks. The sink stdout
+// kinds is the table of all kinds of sinks, and the only one. A new kind is a package below sink, a line here, and a page in docs/sinks. The kind stdout
 // writes to out.
 func kinds(out io.Writer) []kind {
 	return []kind{

@@ -1,4 +1,4 @@
-package main
+package verbs
 
 import (
 	"context"
@@ -9,15 +9,18 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 )
 
-func newGroup() *command {
-	return &command{
-		name: "group", about: "lists message groups that wait, and lets them go on",
-		long: "A group waits at a sink when a delivery of it is retried, when one is dead and its route holds the group, or when an\n" +
+// NewGroup is the command group.
+func NewGroup() *cli.Command {
+	return &cli.Command{
+		Name: "group", About: "lists message groups that wait, and lets them go on",
+		Long: "A group waits at a sink when a delivery of it is retried, when one is dead and its route holds the group, or when an\n" +
 			"operator holds it. What follows in the group is parked behind it, in order.",
-		example: "tailbox group list\ntailbox group skip order:42 --why 'cancelled'",
-		sub: []*command{
+		Example: "tailbox group list\ntailbox group skip order:42 --why 'cancelled'",
+		Sub: []*cli.Command{
 			newGroupList(), newGroupShow(),
 			newGroupVerb(checkpoint.VerbReplay, "makes the dead deliveries of groups due again, in order", "replaying", "delivery", "deliveries"),
 			newGroupVerb(checkpoint.VerbSkip, "lets groups go on past their dead deliveries, which stay dead, or else past a first one that is retried, which becomes dead",
@@ -28,109 +31,109 @@ func newGroup() *command {
 	}
 }
 
-func newGroupList() *command {
+func newGroupList() *cli.Command {
 	var file string
 	var at sinkFlag
-	var output output
+	var output cli.Output
 	limit := listLimit
-	return &command{
-		name: "list", args: "[NAME…]", about: "lists lanes that wait, and what for", example: "tailbox group list --sink mail",
-		flags: func(fs *flag.FlagSet) {
-			configFlag(fs, &file)
+	return &cli.Command{
+		Name: "list", Args: "[NAME…]", About: "lists lanes that wait, and what for", Example: "tailbox group list --sink mail",
+		Flags: func(fs *flag.FlagSet) {
+			pipeline.ConfigFlag(fs, &file)
 			at.flag(fs, "only at this sink, `NAME`")
 			fs.IntVar(&limit, "limit", limit, "at most `N` lanes; 0 = no limit")
-			output.flag(fs)
+			output.Flag(fs)
 		},
-		run: func(ctx context.Context, sh *shell, names []string) error {
-			p, err := load(ctx, sh, file)
+		Run: func(ctx context.Context, sh *cli.Shell, names []string) error {
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
 			if limit < 0 {
-				return wrongUsage("--limit %d: must not be negative", limit)
+				return cli.WrongUsage("--limit %d: must not be negative", limit)
 			}
-			db := p.database(sh.log(), nil)
+			db := p.Database(sh.Log(), nil)
 			if err := at.known(ctx, p, db, "group list"); err != nil {
 				return err
 			}
-			lanes, err := db.lanes(ctx, at.in(checkpoint.Selection{Groups: names}), limit)
+			lanes, err := db.Lanes(ctx, at.in(checkpoint.Selection{Groups: names}), limit)
 			if err != nil {
 				return err
 			}
-			if output.json {
+			if output.JSON {
 				if limit > 0 && len(lanes) >= limit {
-					fmt.Fprint(sh.err, perhapsMore)
+					fmt.Fprint(sh.Err, perhapsMore)
 				}
-				return printJSON(sh.out, laneViews(lanes))
+				return cli.PrintJSON(sh.Out, laneViews(lanes))
 			}
-			return printLanes(sh.out, lanes, limit)
+			return printLanes(sh.Out, lanes, limit)
 		},
 	}
 }
 
-func newGroupShow() *command {
+func newGroupShow() *cli.Command {
 	var file string
 	var at sinkFlag
-	var output output
+	var output cli.Output
 	limit := listLimit
-	return &command{
-		name: "show", args: "NAME", about: "lists everything that is parked in a group, in order", example: "tailbox group show order:42",
-		flags: func(fs *flag.FlagSet) {
-			configFlag(fs, &file)
+	return &cli.Command{
+		Name: "show", Args: "NAME", About: "lists everything that is parked in a group, in order", Example: "tailbox group show order:42",
+		Flags: func(fs *flag.FlagSet) {
+			pipeline.ConfigFlag(fs, &file)
 			at.flag(fs, "only at this sink, `NAME`")
 			fs.IntVar(&limit, "limit", limit, "at most `N` deliveries; 0 = no limit")
-			output.flag(fs)
+			output.Flag(fs)
 		},
-		run: func(ctx context.Context, sh *shell, names []string) error {
+		Run: func(ctx context.Context, sh *cli.Shell, names []string) error {
 			if len(names) != 1 {
-				return wrongUsage("group show: name one group")
+				return cli.WrongUsage("group show: name one group")
 			}
-			p, err := load(ctx, sh, file)
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
 			if limit < 0 {
-				return wrongUsage("--limit %d: must not be negative", limit)
+				return cli.WrongUsage("--limit %d: must not be negative", limit)
 			}
-			db := p.database(sh.log(), nil)
+			db := p.Database(sh.Log(), nil)
 			if err := at.known(ctx, p, db, "group show"); err != nil {
 				return err
 			}
-			found, more, err := db.parked(ctx, at.in(checkpoint.Selection{Groups: names, States: anyState()}), limit)
+			found, more, err := db.Parked(ctx, at.in(checkpoint.Selection{Groups: names, States: anyState()}), limit)
 			if err != nil {
 				return err
 			}
-			return output.parked(sh, found, more)
+			return listParked(sh, &output, found, more)
 		},
 	}
 }
 
-func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *command {
+func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *cli.Command {
 	var file, why string
 	var at sinkFlag
 	var noWait bool
-	return &command{
-		name: string(name), args: "NAME…", about: about, example: fmt.Sprintf("tailbox group %s order:42 --sink mail", name),
-		flags: func(fs *flag.FlagSet) {
-			configFlag(fs, &file)
+	return &cli.Command{
+		Name: string(name), Args: "NAME…", About: about, Example: fmt.Sprintf("tailbox group %s order:42 --sink mail", name),
+		Flags: func(fs *flag.FlagSet) {
+			pipeline.ConfigFlag(fs, &file)
 			at.flag(fs, "only at this sink, `NAME`")
 			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
 			noWaitFlag(fs, &noWait)
 		},
-		run: func(ctx context.Context, sh *shell, names []string) error {
+		Run: func(ctx context.Context, sh *cli.Shell, names []string) error {
 			if len(names) == 0 {
-				return wrongUsage("group %s: name the groups, as tailbox group list tells them", name)
+				return cli.WrongUsage("group %s: name the groups, as tailbox group list tells them", name)
 			}
-			p, err := load(ctx, sh, file)
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
-			db := p.database(sh.log(), nil)
+			db := p.Database(sh.Log(), nil)
 			if err := at.fits(ctx, p, db, name); err != nil {
 				return err
 			}
 			v := &verb{request: checkpoint.Request{Verb: name, Reason: why, Selection: at.in(checkpoint.Selection{Groups: names})}, noWait: noWait,
-				groups: name == checkpoint.VerbResume, done: func(n int) string { return past + " " + count(n, one, many) }}
+				groups: name == checkpoint.VerbResume, done: func(n int) string { return past + " " + cli.Count(n, one, many) }}
 			if name == checkpoint.VerbSkip {
 				return v.skip(ctx, sh, db)
 			}
@@ -141,9 +144,9 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *command 
 
 // skip passes the dead deliveries of groups. A group in which nothing is dead and whose first delivery at one sink is retried goes on past
 // that: it becomes dead.
-func (v *verb) skip(ctx context.Context, sh *shell, db database) error {
+func (v *verb) skip(ctx context.Context, sh *cli.Shell, db pipeline.Database) error {
 	sel := v.request.Selection
-	lanes, err := db.lanes(ctx, sel, 0)
+	lanes, err := db.Lanes(ctx, sel, 0)
 	if err != nil {
 		return err
 	}
@@ -165,7 +168,7 @@ func (v *verb) skip(ctx context.Context, sh *shell, db database) error {
 		case dead[group] || len(sinks) == 0:
 			rest = append(rest, group)
 		case len(sinks) > 1:
-			return wrongUsage("group skip: the first delivery of group %s is retried at several sinks, %s: choose one with --sink", group, strings.Join(sinks, ", "))
+			return cli.WrongUsage("group skip: the first delivery of group %s is retried at several sinks, %s: choose one with --sink", group, strings.Join(sinks, ", "))
 		default:
 			at[sinks[0]] = append(at[sinks[0]], group)
 		}
@@ -174,7 +177,7 @@ func (v *verb) skip(ctx context.Context, sh *shell, db database) error {
 		w := *v
 		w.request.Selection = checkpoint.Selection{Groups: at[sink], Sink: sink, States: []checkpoint.State{checkpoint.StateRetrying}}
 		w.done = func(n int) string {
-			return "passed " + count(n, "delivery that was retried, and is a dead letter now", "deliveries that were retried, and are dead letters now")
+			return "passed " + cli.Count(n, "delivery that was retried, and is a dead letter now", "deliveries that were retried, and are dead letters now")
 		}
 		if err := w.perform(ctx, sh, db); err != nil {
 			return err
@@ -189,23 +192,23 @@ func (v *verb) skip(ctx context.Context, sh *shell, db database) error {
 
 // fits refuses a sink at which a verb for groups can do nothing: one that is not there can only be resumed where it is held
 // still, and only have deliveries replayed or skipped that are parked for it.
-func (f *sinkFlag) fits(ctx context.Context, p *parts, db database, v checkpoint.Verb) error {
+func (f *sinkFlag) fits(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, v checkpoint.Verb) error {
 	command := "group " + string(v)
 	if v != checkpoint.VerbHold && v != checkpoint.VerbResume || !f.set {
 		return f.known(ctx, p, db, command)
 	}
 	if f.name == "" {
-		return wrongUsage("%s: at the sink '' nothing can be held: leave --sink out to %s the group at every sink", command, v)
+		return cli.WrongUsage("%s: at the sink '' nothing can be held: leave --sink out to %s the group at every sink", command, v)
 	}
-	unknown := p.knowSinks(command, []string{f.name})
+	unknown := knowSinks(p, command, []string{f.name})
 	if unknown == nil || v == checkpoint.VerbHold {
 		return unknown
 	}
-	r, err := db.status(ctx)
+	r, err := db.Status(ctx)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(r.held, func(lane checkpoint.Lane) bool { return lane.Sink == f.name }) {
+	if slices.ContainsFunc(r.Held, func(lane checkpoint.Lane) bool { return lane.Sink == f.name }) {
 		return nil
 	}
 	return unknown

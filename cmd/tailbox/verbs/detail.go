@@ -1,4 +1,4 @@
-package main
+package verbs
 
 import (
 	"encoding/base64"
@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -62,7 +64,7 @@ func printDetails(w io.Writer, found []store.Listed) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		rows := [][]string{{"id", v.ID}, {"replaces", v.Replaces}, {"sink", sinkName(v.Sink)}, {"table", v.Table}, {"group", v.Group},
+		rows := [][]string{{"id", v.ID}, {"replaces", v.Replaces}, {"sink", pipeline.SinkName(v.Sink)}, {"table", v.Table}, {"group", v.Group},
 			{"type", v.Type}, {"topic", v.Topic}, {"position", v.Position}, {"state", string(v.State)}, {"attempts", fmt.Sprint(v.Attempts)},
 			{"next attempt", next(&found[i])}, {"error class", v.ErrorClass}, {"last error", v.LastError}}
 		if v.Key != nil {
@@ -73,15 +75,15 @@ func printDetails(w io.Writer, found []store.Listed) error {
 			if h.Value != nil {
 				value = *h.Value
 			}
-			rows = append(rows, []string{"header " + cell(h.Name, 0), value})
+			rows = append(rows, []string{"header " + cli.Cell(h.Name, 0), value})
 		}
 		var shown [][]string
 		for _, row := range rows {
 			if row[1] != "" && row[1] != "-" {
-				shown = append(shown, []string{row[0], cell(row[1], 2000)})
+				shown = append(shown, []string{row[0], cli.Cell(row[1], 2000)})
 			}
 		}
-		if err := table(w, shown); err != nil {
+		if err := cli.Table(w, shown); err != nil {
 			return err
 		}
 		fmt.Fprintln(w, payloadText(&v))

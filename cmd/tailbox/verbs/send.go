@@ -1,4 +1,4 @@
-package main
+package verbs
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
 )
@@ -18,15 +20,16 @@ type sending struct {
 	headers                                  map[string]string
 }
 
-func newSend() *command {
+// NewSend is the command send.
+func NewSend() *cli.Command {
 	var file string
 	var s sending
-	return &command{
-		name: "send", args: "PAYLOAD|-", about: "writes one message into the outbox, as an application would, and prints its id",
-		long:    "With -, the payload is read from the standard input; with @FILE, from a file.",
-		example: `tailbox send --type OrderPaid --topic order --key 42 '{"order": 42}'`,
-		flags: func(fs *flag.FlagSet) {
-			configFlag(fs, &file)
+	return &cli.Command{
+		Name: "send", Args: "PAYLOAD|-", About: "writes one message into the outbox, as an application would, and prints its id",
+		Long:    "With -, the payload is read from the standard input; with @FILE, from a file.",
+		Example: `tailbox send --type OrderPaid --topic order --key 42 '{"order": 42}'`,
+		Flags: func(fs *flag.FlagSet) {
+			pipeline.ConfigFlag(fs, &file)
 			text := func(name, usage string, into **string) {
 				fs.Func(name, usage, func(v string) error { *into = &v; return nil })
 			}
@@ -39,14 +42,14 @@ func newSend() *command {
 			headersFlag(fs, &s.headers)
 			fs.StringVar(&s.table, "table", "", "outbox table, `NAME` (default the first of the configuration)")
 		},
-		run: func(ctx context.Context, sh *shell, args []string) error {
+		Run: func(ctx context.Context, sh *cli.Shell, args []string) error {
 			if len(args) != 1 {
-				return wrongUsage("send: give one payload, or - for the standard input")
+				return cli.WrongUsage("send: give one payload, or - for the standard input")
 			}
 			if s.kind == nil {
-				return wrongUsage("send: give the message's type with --type T")
+				return cli.WrongUsage("send: give the message's type with --type T")
 			}
-			p, err := load(ctx, sh, file)
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
@@ -54,7 +57,7 @@ func newSend() *command {
 			if err != nil {
 				return err
 			}
-			t, err := s.find(p.config.Source.Tables)
+			t, err := s.find(p.Config.Source.Tables)
 			if err != nil {
 				return err
 			}
@@ -62,11 +65,11 @@ func newSend() *command {
 			if _, err := t.Values(&draft); err != nil {
 				return flagged(err)
 			}
-			id, err := p.database(sh.log(), nil).send(ctx, t, draft, outbox.Options{MaxMessage: int(p.config.MaxMessage)})
+			id, err := p.Database(sh.Log(), nil).Send(ctx, t, draft, outbox.Options{MaxMessage: int(p.Config.MaxMessage)})
 			if err != nil {
 				return flagged(err)
 			}
-			_, err = fmt.Fprintln(sh.out, id)
+			_, err = fmt.Fprintln(sh.Out, id)
 			return err
 		},
 	}
@@ -83,7 +86,7 @@ func (s *sending) find(tables []outbox.Table) (*outbox.Table, error) {
 		}
 		names = append(names, name)
 	}
-	return nil, wrongUsage("send: there is no table %q: the configuration has %s", s.table, strings.Join(names, ", "))
+	return nil, cli.WrongUsage("send: there is no table %q: the configuration has %s", s.table, strings.Join(names, ", "))
 }
 
 // draft is the message as the builder of INSERTs takes it.
@@ -109,5 +112,5 @@ func flagged(err error) error {
 	if !ok {
 		return err
 	}
-	return wrongUsage("send: --%s: table %s: it %s", flag, wrong.Table, wrong.Reason)
+	return cli.WrongUsage("send: --%s: table %s: it %s", flag, wrong.Table, wrong.Reason)
 }

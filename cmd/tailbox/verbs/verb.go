@@ -1,4 +1,5 @@
-package main
+// Package verbs are the commands by which operators look at parked deliveries and groups that wait, and decide about them.
+package verbs
 
 import (
 	"context"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -25,23 +28,23 @@ type verb struct {
 }
 
 // perform writes the request and waits until it is carried out: by the relay that runs, or, where none does, here.
-func (v *verb) perform(ctx context.Context, sh *shell, db database) error {
-	id, err := db.ask(ctx, &v.request)
+func (v *verb) perform(ctx context.Context, sh *cli.Shell, db pipeline.Database) error {
+	id, err := db.Ask(ctx, &v.request)
 	if err != nil {
 		return err
 	}
 	if v.noWait {
-		_, err := fmt.Fprintf(sh.out, "asked: request %d\n", id)
+		_, err := fmt.Fprintf(sh.Out, "asked: request %d\n", id)
 		return err
 	}
-	told := sh.tellProgress(ctx, db, id)
-	result, err := db.wait(ctx, id)
+	told := tellProgress(ctx, sh, db, id)
+	result, err := db.Wait(ctx, id)
 	told()
 	if err != nil {
 		return err
 	}
 	if result == nil {
-		_, err := fmt.Fprintf(sh.out, "written down as request %d: %s\n", id, v.later)
+		_, err := fmt.Fprintf(sh.Out, "written down as request %d: %s\n", id, v.later)
 		return err
 	}
 	return v.tell(sh, result)
@@ -51,8 +54,8 @@ func (v *verb) perform(ctx context.Context, sh *shell, db database) error {
 const progressEvery = 2 * time.Second
 
 // tellProgress tells, on a terminal, how far a request has come, until stop is called.
-func (sh *shell) tellProgress(ctx context.Context, db database, id int64) (stop func()) {
-	if !sh.terminal {
+func tellProgress(ctx context.Context, sh *cli.Shell, db pipeline.Database, id int64) (stop func()) {
+	if !sh.Terminal {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -67,8 +70,8 @@ func (sh *shell) tellProgress(ctx context.Context, db database, id int64) (stop 
 			case <-tick.C:
 			}
 			// What fails here fails for the one who waits as well.
-			if result, done, err := db.result(ctx, id); err == nil && !done {
-				fmt.Fprintf(sh.err, "%d so far …\n", result.Changed)
+			if result, done, err := db.Result(ctx, id); err == nil && !done {
+				fmt.Fprintf(sh.Err, "%d so far …\n", result.Changed)
 			}
 		}
 	})
@@ -79,7 +82,7 @@ func (sh *shell) tellProgress(ctx context.Context, db database, id int64) (stop 
 const nothingMatched = "nothing matched"
 
 // tell prints what a request did.
-func (v *verb) tell(sh *shell, r *store.RequestResult) error {
+func (v *verb) tell(sh *cli.Shell, r *store.RequestResult) error {
 	if r.Error != "" {
 		return errors.New(r.Error)
 	}
@@ -87,28 +90,20 @@ func (v *verb) tell(sh *shell, r *store.RequestResult) error {
 		return errors.New(nothingMatched + ": see tailbox group list and tailbox dead list")
 	}
 	if r.Changed > 0 || r.Refused == 0 && r.Note == "" {
-		fmt.Fprintln(sh.out, v.done(r.Changed))
+		fmt.Fprintln(sh.Out, v.done(r.Changed))
 	}
 	if r.NewID != "" && r.Changed > 0 {
-		fmt.Fprintf(sh.out, "its new id is %s\n", r.NewID)
+		fmt.Fprintf(sh.Out, "its new id is %s\n", r.NewID)
 	}
 	if r.Note != "" {
-		fmt.Fprintln(sh.out, r.Note)
+		fmt.Fprintln(sh.Out, r.Note)
 	}
 	if r.Refused > 0 {
 		one, many := "delivery is left as it was", "deliveries are left as they were"
 		if v.groups {
 			one, many = "group still waits", "groups still wait"
 		}
-		return fmt.Errorf("%s: %s", count(r.Refused, one, many), r.Why)
+		return fmt.Errorf("%s: %s", cli.Count(r.Refused, one, many), r.Why)
 	}
 	return nil
-}
-
-// count says how many, with the noun in its right form.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

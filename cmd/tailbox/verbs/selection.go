@@ -1,4 +1,4 @@
-package main
+package verbs
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/store"
@@ -49,15 +51,15 @@ func (f *sinkFlag) in(sel checkpoint.Selection) checkpoint.Selection {
 }
 
 // known refuses a name that neither the configuration has, nor any parked delivery.
-func (f *sinkFlag) known(ctx context.Context, p *parts, db database, command string) error {
+func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, command string) error {
 	if !f.set || f.name == "" {
 		return nil
 	}
-	unknown := p.knowSinks(command, []string{f.name})
+	unknown := knowSinks(p, command, []string{f.name})
 	if unknown == nil {
 		return nil
 	}
-	left, _, err := db.parked(ctx, checkpoint.Selection{Sink: f.name, States: anyState()}, 1)
+	left, _, err := db.Parked(ctx, checkpoint.Selection{Sink: f.name, States: anyState()}, 1)
 	if err != nil || len(left) > 0 {
 		return err
 	}
@@ -65,11 +67,11 @@ func (f *sinkFlag) known(ctx context.Context, p *parts, db database, command str
 }
 
 // knownWith does the same, and returns the table that --table means beside it.
-func (f *sinkFlag) knownWith(ctx context.Context, p *parts, db database, command, table string) (string, error) {
+func (f *sinkFlag) knownWith(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, command, table string) (string, error) {
 	if err := f.known(ctx, p, db, command); err != nil {
 		return "", err
 	}
-	return p.tableNamed(ctx, db, command, table)
+	return tableNamed(ctx, p, db, command, table)
 }
 
 // flags adds the flags that a list understands.
@@ -90,12 +92,12 @@ func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
 		sel.Groups = []string{s.group}
 	}
 	if s.limit < 0 {
-		return sel, wrongUsage("--limit %d: must not be negative", s.limit)
+		return sel, cli.WrongUsage("--limit %d: must not be negative", s.limit)
 	}
 	for word := range strings.SplitSeq(cmp.Or(s.state, string(checkpoint.StateDead)), ",") {
 		state := checkpoint.State(strings.TrimSpace(word))
 		if !slices.Contains([]checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}, state) {
-			return sel, wrongUsage("--state %q: must be a list of dead, retrying, waiting", word)
+			return sel, cli.WrongUsage("--state %q: must be a list of dead, retrying, waiting", word)
 		}
 		sel.States = append(sel.States, state)
 	}
@@ -109,8 +111,8 @@ func narrowed(sel *checkpoint.Selection) bool {
 }
 
 // sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.
-func sinksOf(ctx context.Context, p *parts, db database, sel checkpoint.Selection) ([]string, error) {
-	first, _, err := db.parked(ctx, sel, 1)
+func sinksOf(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, sel checkpoint.Selection) ([]string, error) {
+	first, _, err := db.Parked(ctx, sel, 1)
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -118,13 +120,13 @@ func sinksOf(ctx context.Context, p *parts, db database, sel checkpoint.Selectio
 	if _, limited := sel.AtSink(); limited {
 		return found, nil
 	}
-	for _, name := range p.config.Router.Sinks() {
+	for _, name := range p.Config.Router.Sinks() {
 		if name == first[0].Sink {
 			continue
 		}
 		at := sel
 		at.Sink = name
-		list, _, err := db.parked(ctx, at, 1)
+		list, _, err := db.Parked(ctx, at, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -142,10 +144,10 @@ func oneSink(sinks []string, allSinks bool) error {
 	}
 	names := make([]string, len(sinks))
 	for i, name := range sinks {
-		names[i] = sinkName(name)
+		names[i] = pipeline.SinkName(name)
 	}
 	slices.Sort(names)
-	return wrongUsage("the selection reaches deliveries at several sinks, %s: choose one with --sink, or say --all-sinks", strings.Join(names, ", "))
+	return cli.WrongUsage("the selection reaches deliveries at several sinks, %s: choose one with --sink, or say --all-sinks", strings.Join(names, ", "))
 }
 
 // tableFlag adds --table.
@@ -155,7 +157,7 @@ func tableFlag(fs *flag.FlagSet, into *string) {
 
 // tableNamed is the table that --table means: its name is read as in the configuration, where it is quoted if it has a dot or a quote,
 // or is the name itself. A name that neither the configuration has, nor any parked delivery, is refused.
-func (p *parts) tableNamed(ctx context.Context, db database, command, value string) (string, error) {
+func tableNamed(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, command, value string) (string, error) {
 	if value == "" {
 		return "", nil
 	}
@@ -164,15 +166,15 @@ func (p *parts) tableNamed(ctx context.Context, db database, command, value stri
 		read := strings.TrimPrefix(outbox.Table{Schema: schema, Name: name}.String(), ".")
 		spellings = slices.Compact([]string{read, value})
 	}
-	tables := slices.Clone(p.config.Source.Tables)
-	if prefix := p.config.Source.Messages; prefix != "" {
+	tables := slices.Clone(p.Config.Source.Tables)
+	if prefix := p.Config.Source.Messages; prefix != "" {
 		tables = append(tables, outbox.EmittedTable(prefix))
 	}
 	for _, spelling := range spellings {
 		if slices.ContainsFunc(tables, func(t outbox.Table) bool { return called(&t, spelling) }) {
 			return spelling, nil
 		}
-		left, _, err := db.parked(ctx, checkpoint.Selection{Table: spelling, States: anyState()}, 1)
+		left, _, err := db.Parked(ctx, checkpoint.Selection{Table: spelling, States: anyState()}, 1)
 		if err != nil || len(left) > 0 {
 			return spelling, err
 		}
@@ -181,7 +183,7 @@ func (p *parts) tableNamed(ctx context.Context, db database, command, value stri
 	for i := range tables {
 		names[i] = strings.TrimPrefix(tables[i].String(), ".")
 	}
-	return "", wrongUsage("%s: nothing is parked of a table %q: the configuration has %s", command, value, strings.Join(names, ", "))
+	return "", cli.WrongUsage("%s: nothing is parked of a table %q: the configuration has %s", command, value, strings.Join(names, ", "))
 }
 
 // called tells whether a table has the name, with its schema or without.
@@ -202,7 +204,7 @@ func oneTable(ids []string, found []store.Listed) error {
 		tables.Add(found[i].RowID(), found[i].Message.Table)
 	}
 	if why := tables.Ambiguous(); why != "" {
-		return wrongUsage("%s", why)
+		return cli.WrongUsage("%s", why)
 	}
 	return nil
 }
@@ -227,9 +229,9 @@ func noWaitFlag(fs *flag.FlagSet, v *bool) {
 }
 
 // readPayload is the payload an argument stands for: - is the standard input, @FILE a file, anything else itself.
-func readPayload(ctx context.Context, sh *shell, arg string) ([]byte, error) {
+func readPayload(ctx context.Context, sh *cli.Shell, arg string) ([]byte, error) {
 	if arg == "-" {
-		data, err := readUntil(ctx, func() ([]byte, error) { return io.ReadAll(sh.in) })
+		data, err := readUntil(ctx, func() ([]byte, error) { return io.ReadAll(sh.In) })
 		if err != nil {
 			return nil, fmt.Errorf("read payload from standard input: %w", err)
 		}

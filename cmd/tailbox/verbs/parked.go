@@ -1,31 +1,15 @@
-package main
+package verbs
 
 import (
-	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
 )
-
-// output is the flag -o.
-type output struct{ json bool }
-
-func (o *output) flag(fs *flag.FlagSet) {
-	fs.Func("o", "`FORMAT`: text or json", func(v string) error {
-		if v != "json" && v != "text" {
-			return fmt.Errorf("must be text or json")
-		}
-		o.json = v == "json"
-		return nil
-	})
-}
 
 // What a list that is cut ends with; in JSON it is said beside it, on stderr.
 const (
@@ -33,89 +17,15 @@ const (
 	perhapsMore = "perhaps more: raise --limit\n"
 )
 
-// parked lists deliveries.
-func (o *output) parked(sh *shell, found []store.Listed, more bool) error {
-	if !o.json {
-		return printParked(sh.out, found, more)
+// listParked lists deliveries.
+func listParked(sh *cli.Shell, o *cli.Output, found []store.Listed, more bool) error {
+	if !o.JSON {
+		return printParked(sh.Out, found, more)
 	}
 	if more {
-		fmt.Fprint(sh.err, andMore)
+		fmt.Fprint(sh.Err, andMore)
 	}
-	return printJSON(sh.out, parkedViews(found))
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
-
-// table prints rows in columns; the first row is the heading. What is wider than wideCell does not widen its column: it pushes
-// the rest of its own line aside, so that ids are whole, to be copied, and the other lines stay in order.
-func table(w io.Writer, rows [][]string) error {
-	var widths []int
-	for _, row := range rows {
-		for i, text := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			if n := utf8.RuneCountInString(text); n <= wideCell {
-				widths[i] = max(widths[i], n)
-			}
-		}
-	}
-	var b strings.Builder
-	for _, row := range rows {
-		start, at := 0, 0 // where the column starts, and where the line has come to
-		var line strings.Builder
-		for i, text := range row {
-			if i > 0 {
-				gap := max(start-at, 2)
-				line.WriteString(strings.Repeat(" ", gap))
-				at += gap
-			}
-			line.WriteString(text)
-			at += utf8.RuneCountInString(text)
-			start += widths[i] + 2
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-const (
-	// maxCell bounds words, maxMessage sentences. Names that commands take are not cut.
-	maxCell    = 40
-	wideCell   = 40
-	maxMessage = 90
-)
-
-// cell makes text fit into a table: characters that are not printed become spaces, and text that is longer than most is cut; 0 = never.
-func cell(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	if s == "" {
-		return "-"
-	}
-	runes := []rune(s)
-	if most == 0 || len(runes) <= most {
-		return s
-	}
-	return string(runes[:most-1]) + "…"
-}
-
-// sinkName shows the empty name, which stands for messages that could not be routed.
-func sinkName(name string) string {
-	if name == "" {
-		return "''"
-	}
-	return name
+	return cli.PrintJSON(sh.Out, parkedViews(found))
 }
 
 // printParked lists deliveries.
@@ -127,10 +37,10 @@ func printParked(w io.Writer, found []store.Listed, more bool) error {
 	rows := [][]string{{"ID", "SINK", "GROUP", "TYPE", "STATE", "ATTEMPTS", "NEXT", "CLASS", "ERROR"}}
 	for i := range found {
 		p := &found[i]
-		rows = append(rows, []string{cell(p.Message.ID, 0), sinkName(p.Sink), cell(p.Message.Group, 0), cell(p.Message.Type, maxCell), string(p.State),
-			fmt.Sprint(p.Attempts), next(p), cell(p.ErrorClass, maxCell), cell(p.LastError, maxMessage)})
+		rows = append(rows, []string{cli.Cell(p.Message.ID, 0), pipeline.SinkName(p.Sink), cli.Cell(p.Message.Group, 0), cli.Cell(p.Message.Type, cli.MaxCell), string(p.State),
+			fmt.Sprint(p.Attempts), next(p), cli.Cell(p.ErrorClass, cli.MaxCell), cli.Cell(p.LastError, cli.MaxMessage)})
 	}
-	if err := table(w, rows); err != nil || !more {
+	if err := cli.Table(w, rows); err != nil || !more {
 		return err
 	}
 	_, err := fmt.Fprint(w, andMore)
@@ -202,20 +112,20 @@ func printLanes(w io.Writer, lanes []store.WaitingLane, limit int) error {
 	rows := [][]string{{"SINK", "GROUP", "PARKED", "WAITS", "FIRST", "TYPE", "ATTEMPTS", "NEXT", "ERROR"}}
 	for i := range lanes {
 		l := &lanes[i]
-		name := sinkName(l.Sink)
+		name := pipeline.SinkName(l.Sink)
 		if l.Held && l.First == nil && l.Sink == "" {
 			name = "all"
 		}
-		row := []string{name, cell(l.Group, 0), fmt.Sprint(l.Deliveries), waits(l)}
+		row := []string{name, cli.Cell(l.Group, 0), fmt.Sprint(l.Deliveries), waits(l)}
 		if l.First == nil {
 			row = append(row, "-", "-", "-", "-", "-")
 		} else {
-			row = append(row, cell(l.First.Message.ID, 0), cell(l.First.Message.Type, maxCell), fmt.Sprint(l.First.Attempts), next(l.First),
-				cell(l.First.LastError, maxMessage))
+			row = append(row, cli.Cell(l.First.Message.ID, 0), cli.Cell(l.First.Message.Type, cli.MaxCell), fmt.Sprint(l.First.Attempts), next(l.First),
+				cli.Cell(l.First.LastError, cli.MaxMessage))
 		}
 		rows = append(rows, row)
 	}
-	if err := table(w, rows); err != nil || limit == 0 || len(lanes) < limit {
+	if err := cli.Table(w, rows); err != nil || limit == 0 || len(lanes) < limit {
 		return err
 	}
 	_, err := fmt.Fprint(w, perhapsMore)

@@ -1,4 +1,4 @@
-package main
+package pipeline
 
 import (
 	"context"
@@ -12,23 +12,23 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
-// parts is a configuration on its way to a relay.
-type parts struct {
-	config *config.Config
+// Pipeline is a configuration on its way to a relay.
+type Pipeline struct {
+	Config *config.Config
 	// specs are the sinks in the order of config.Sinks; nil if the kind is unknown.
 	specs []sink.Spec
-	// feedback, if not nil, counts statements of feedback.
-	feedback func(table, outcome string, n int, why error)
-	// hide takes the file's secrets out of a text.
-	hide func(text string) string
+	// Feedback, if not nil, counts statements of feedback.
+	Feedback func(table, outcome string, n int, why error)
+	// Hide takes the file's secrets out of a text.
+	Hide func(text string) string
 }
 
 // readSinks reads the keys of all sinks, each by its kind. out is where stdout writes.
-func (p *parts) readSinks(out io.Writer) {
+func (p *Pipeline) readSinks(out io.Writer) {
 	table := kinds(out)
 	exclusive := map[string]string{} // things that only one sink may have, and which sink has each
-	for i := range p.config.Sinks {
-		s := &p.config.Sinks[i]
+	for i := range p.Config.Sinks {
+		s := &p.Config.Sinks[i]
 		known := slices.IndexFunc(table, func(k kind) bool { return k.name == s.Kind && k.read != nil })
 		if known < 0 {
 			s.UnknownKind(kindNames())
@@ -92,21 +92,22 @@ func flatten(err error) []error {
 	return all
 }
 
-// openSinks makes all sinks. The caller closes them with closeSinks.
-func (p *parts) openSinks(ctx context.Context) (map[string]sink.Sink, error) {
+// OpenSinks makes all sinks. The caller closes them with closeSinks.
+func (p *Pipeline) OpenSinks(ctx context.Context) (map[string]sink.Sink, error) {
 	sinks := make(map[string]sink.Sink, len(p.specs))
 	for i, spec := range p.specs {
-		name := p.config.Sinks[i].Name
+		name := p.Config.Sinks[i].Name
 		s, err := spec.Open()
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open sink %s: %w", name, err), closeSinks(ctx, sinks))
+			return nil, errors.Join(fmt.Errorf("open sink %s: %w", name, err), CloseSinks(ctx, sinks))
 		}
 		sinks[name] = s
 	}
 	return sinks, nil
 }
 
-func closeSinks(ctx context.Context, sinks map[string]sink.Sink) error {
+// CloseSinks closes all sinks, and returns all errors.
+func CloseSinks(ctx context.Context, sinks map[string]sink.Sink) error {
 	var errs []error
 	for name, s := range sinks {
 		if err := s.Close(ctx); err != nil {

@@ -1,4 +1,4 @@
-package main
+package verbs
 
 import (
 	"context"
@@ -9,93 +9,96 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
 )
 
 // listLimit is how many deliveries are listed where no limit is given.
 const listLimit = 100
 
-func newDead() *command {
-	return &command{
-		name: "dead", about: "lists, shows, replays, edits and drops dead letters",
-		long: "A delivery is dead when its attempts are spent or its sink refused it for good. It stays until an operator decides.\n" +
+// NewDead is the command dead.
+func NewDead() *cli.Command {
+	return &cli.Command{
+		Name: "dead", About: "lists, shows, replays, edits and drops dead letters",
+		Long: "A delivery is dead when its attempts are spent or its sink refused it for good. It stays until an operator decides.\n" +
 			"What is done is written to tailbox_request, and the relay carries it out; without a running relay it is done at once.\n" +
 			"An ID that messages of several outbox tables have is refused by replay, edit and drop until --table names the one that is meant.",
-		example: "tailbox dead list\ntailbox dead replay --sink mail --all",
-		sub:     []*command{newDeadList(), newDeadShow(), newDeadReplay(), newDeadEdit(), newDeadDrop()},
+		Example: "tailbox dead list\ntailbox dead replay --sink mail --all",
+		Sub:     []*cli.Command{newDeadList(), newDeadShow(), newDeadReplay(), newDeadEdit(), newDeadDrop()},
 	}
 }
 
-func newDeadList() *command {
+func newDeadList() *cli.Command {
 	var file string
-	var output output
+	var output cli.Output
 	var s selector
-	return &command{
-		name: "list", args: "[ID…]", about: "lists dead deliveries, or with --state those that wait", example: "tailbox dead list --sink mail --reason 'permanent'",
-		flags: func(fs *flag.FlagSet) {
-			configFlag(fs, &file)
+	return &cli.Command{
+		Name: "list", Args: "[ID…]", About: "lists dead deliveries, or with --state those that wait", Example: "tailbox dead list --sink mail --reason 'permanent'",
+		Flags: func(fs *flag.FlagSet) {
+			pipeline.ConfigFlag(fs, &file)
 			s.flags(fs, listLimit)
-			output.flag(fs)
+			output.Flag(fs)
 		},
-		run: func(ctx context.Context, sh *shell, ids []string) error {
+		Run: func(ctx context.Context, sh *cli.Shell, ids []string) error {
 			sel, err := s.selection(ids)
 			if err != nil {
 				return err
 			}
-			p, err := load(ctx, sh, file)
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
-			db := p.database(sh.log(), nil)
+			db := p.Database(sh.Log(), nil)
 			if err := s.sink.known(ctx, p, db, "dead list"); err != nil {
 				return err
 			}
-			if sel.Table, err = p.tableNamed(ctx, db, "dead list", s.table); err != nil {
+			if sel.Table, err = tableNamed(ctx, p, db, "dead list", s.table); err != nil {
 				return err
 			}
 			sel.Limit = 0 // it bounds the list, which looks one further
-			found, more, err := db.parked(ctx, sel, s.limit)
+			found, more, err := db.Parked(ctx, sel, s.limit)
 			if err != nil {
 				return err
 			}
-			return output.parked(sh, found, more)
+			return listParked(sh, &output, found, more)
 		},
 	}
 }
 
-func newDeadShow() *command {
+func newDeadShow() *cli.Command {
 	var file, table string
 	var at sinkFlag
-	var output output
-	return &command{
-		name: "show", args: "ID…", about: "shows deliveries with their payload, headers and error", example: "tailbox dead show 5f0c7e0a-…",
-		flags: func(fs *flag.FlagSet) {
-			configFlag(fs, &file)
+	var output cli.Output
+	return &cli.Command{
+		Name: "show", Args: "ID…", About: "shows deliveries with their payload, headers and error", Example: "tailbox dead show 5f0c7e0a-…",
+		Flags: func(fs *flag.FlagSet) {
+			pipeline.ConfigFlag(fs, &file)
 			at.flag(fs, "only the delivery to this sink, `NAME`")
 			tableFlag(fs, &table)
-			output.flag(fs)
+			output.Flag(fs)
 		},
-		run: func(ctx context.Context, sh *shell, ids []string) error {
+		Run: func(ctx context.Context, sh *cli.Shell, ids []string) error {
 			if len(ids) == 0 {
-				return wrongUsage("dead show: name the messages by their IDs, as tailbox dead list tells them")
+				return cli.WrongUsage("dead show: name the messages by their IDs, as tailbox dead list tells them")
 			}
-			p, err := load(ctx, sh, file)
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
-			db := p.database(sh.log(), nil)
+			db := p.Database(sh.Log(), nil)
 			if table, err = at.knownWith(ctx, p, db, "dead show", table); err != nil {
 				return err
 			}
-			found, more, err := db.whole(ctx, at.in(checkpoint.Selection{IDs: ids, Table: table, States: anyState()}))
+			found, more, err := db.Whole(ctx, at.in(checkpoint.Selection{IDs: ids, Table: table, States: anyState()}))
 			if err != nil {
 				return err
 			}
 			switch {
-			case output.json:
-				err = printJSON(sh.out, detailViews(found))
+			case output.JSON:
+				err = cli.PrintJSON(sh.Out, detailViews(found))
 			case len(found) > 0:
-				err = printDetails(sh.out, found)
+				err = printDetails(sh.Out, found)
 			}
 			if more && err == nil {
 				return errors.New("dead show: the payloads are too large to be shown at once: name fewer IDs, or say --sink")
@@ -125,7 +128,7 @@ type deadVerb struct {
 }
 
 func (d *deadVerb) flags(fs *flag.FlagSet) {
-	configFlag(fs, &d.file)
+	pipeline.ConfigFlag(fs, &d.file)
 	d.selector.flags(fs, 0)
 	fs.BoolVar(&d.selector.all, "all", false, "everything that the other flags leave in")
 	fs.BoolVar(&d.selector.allSinks, "all-sinks", false, "deliveries at several sinks at once")
@@ -135,23 +138,23 @@ func (d *deadVerb) flags(fs *flag.FlagSet) {
 }
 
 // carryOut selects, and asks for the verb.
-func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, past string, ids []string) error {
+func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Verb, past string, ids []string) error {
 	sel, err := d.selector.selection(ids)
 	if err != nil {
 		return err
 	}
 	if !narrowed(&sel) && !sel.All {
-		return wrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --table, --group, --type or --reason, or say --all", v)
+		return cli.WrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --table, --group, --type or --reason, or say --all", v)
 	}
-	p, err := load(ctx, sh, d.file)
+	p, err := pipeline.Load(ctx, sh, d.file)
 	if err != nil {
 		return err
 	}
-	db := p.database(sh.log(), nil)
+	db := p.Database(sh.Log(), nil)
 	if err := d.selector.sink.known(ctx, p, db, "dead "+string(v)); err != nil {
 		return err
 	}
-	if sel.Table, err = p.tableNamed(ctx, db, "dead "+string(v), sel.Table); err != nil {
+	if sel.Table, err = tableNamed(ctx, p, db, "dead "+string(v), sel.Table); err != nil {
 		return err
 	}
 	one, many := "delivery", "deliveries"
@@ -167,11 +170,11 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 		if sel.Limit > 0 {
 			limit = 0 // all of these
 		}
-		found, more, err := db.parked(ctx, sel, limit)
+		found, more, err := db.Parked(ctx, sel, limit)
 		if err != nil {
 			return err
 		}
-		return errors.Join(printParked(sh.out, found, more), oneTable(ids, found))
+		return errors.Join(printParked(sh.Out, found, more), oneTable(ids, found))
 	}
 	sinks, err := sinksOf(ctx, p, db, sel)
 	if err != nil {
@@ -185,19 +188,19 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *shell, v checkpoint.Verb, p
 	}
 	sel.AllowReorder = d.reorder
 	request := &verb{request: checkpoint.Request{Verb: v, Selection: sel, Reason: d.why}, noWait: d.noWait,
-		done: func(n int) string { return past + " " + count(n, one, many) }}
+		done: func(n int) string { return past + " " + cli.Count(n, one, many) }}
 	return request.perform(ctx, sh, db)
 }
 
 // onlyRetried tells whether a selection finds nothing that is dead, but something that is retried: then it is about that.
-func onlyRetried(ctx context.Context, db database, sel *checkpoint.Selection) (bool, error) {
-	dead, _, err := db.parked(ctx, *sel, 1)
+func onlyRetried(ctx context.Context, db pipeline.Database, sel *checkpoint.Selection) (bool, error) {
+	dead, _, err := db.Parked(ctx, *sel, 1)
 	if err != nil || len(dead) > 0 {
 		return false, err
 	}
 	other := *sel
 	other.States = []checkpoint.State{checkpoint.StateRetrying}
-	found, _, err := db.parked(ctx, other, 1)
+	found, _, err := db.Parked(ctx, other, 1)
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
@@ -205,51 +208,51 @@ func onlyRetried(ctx context.Context, db database, sel *checkpoint.Selection) (b
 	return true, nil
 }
 
-func newDeadReplay() *command {
+func newDeadReplay() *cli.Command {
 	d := &deadVerb{}
-	return &command{
-		name: "replay", args: "[ID…]", about: "makes dead deliveries due again, each group in its order, with attempts counted anew",
-		long:    "What a group has gone on past is replayed only with --allow-reorder: it is then delivered after messages that were committed later.",
-		example: "tailbox dead replay 5f0c7e0a-…\ntailbox dead replay --sink mail --type 'email.*' --dry-run",
-		flags: func(fs *flag.FlagSet) {
+	return &cli.Command{
+		Name: "replay", Args: "[ID…]", About: "makes dead deliveries due again, each group in its order, with attempts counted anew",
+		Long:    "What a group has gone on past is replayed only with --allow-reorder: it is then delivered after messages that were committed later.",
+		Example: "tailbox dead replay 5f0c7e0a-…\ntailbox dead replay --sink mail --type 'email.*' --dry-run",
+		Flags: func(fs *flag.FlagSet) {
 			d.flags(fs)
 			fs.BoolVar(&d.reorder, "allow-reorder", false, "replay even what its group has passed, out of order")
 		},
-		run: func(ctx context.Context, sh *shell, ids []string) error {
+		Run: func(ctx context.Context, sh *cli.Shell, ids []string) error {
 			return d.carryOut(ctx, sh, checkpoint.VerbReplay, "replaying", ids)
 		},
 	}
 }
 
-func newDeadDrop() *command {
+func newDeadDrop() *cli.Command {
 	d := &deadVerb{}
-	return &command{
-		name: "drop", args: "[ID…]", about: "gives deliveries up for good; needs --why",
-		long:    "An ID of which nothing is dead, but something is retried, is dropped as well; its group goes on.",
-		example: `tailbox dead drop 5f0c7e0a-… --why "customer was deleted"` + "\ntailbox dead drop 5 --table orders_outbox --why TICKET-7",
-		flags:   d.flags,
-		run: func(ctx context.Context, sh *shell, ids []string) error {
+	return &cli.Command{
+		Name: "drop", Args: "[ID…]", About: "gives deliveries up for good; needs --why",
+		Long:    "An ID of which nothing is dead, but something is retried, is dropped as well; its group goes on.",
+		Example: `tailbox dead drop 5f0c7e0a-… --why "customer was deleted"` + "\ntailbox dead drop 5 --table orders_outbox --why TICKET-7",
+		Flags:   d.flags,
+		Run: func(ctx context.Context, sh *cli.Shell, ids []string) error {
 			if d.why == "" && !d.dryRun {
-				return wrongUsage("dead drop: say why with --why TEXT: it is kept in tailbox_request")
+				return cli.WrongUsage("dead drop: say why with --why TEXT: it is kept in tailbox_request")
 			}
 			return d.carryOut(ctx, sh, checkpoint.VerbDrop, "dropped", ids)
 		},
 	}
 }
 
-func newDeadEdit() *command {
+func newDeadEdit() *cli.Command {
 	var at sinkFlag
 	var file, table, payload, kind, topic, key, newID, why string
 	var headers map[string]string
 	var noWait, reorder, allSinks bool
 	set := map[string]bool{}
-	return &command{
-		name: "edit", args: "ID", about: "changes a dead message and replays it under a new id, in its old place",
-		long: "The changed message has an id of its own and the header tailbox-replaces with the old one, so that a consumer that has\n" +
+	return &cli.Command{
+		Name: "edit", Args: "ID", About: "changes a dead message and replays it under a new id, in its old place",
+		Long: "The changed message has an id of its own and the header tailbox-replaces with the old one, so that a consumer that has\n" +
 			"seen the old one takes it.",
-		example: `tailbox dead edit 5f0c7e0a-… --payload '{"amount": 20}'` + "\ntailbox dead edit 5f0c7e0a-… --payload @fixed.json --why TICKET-7",
-		flags: func(fs *flag.FlagSet) {
-			configFlag(fs, &file)
+		Example: `tailbox dead edit 5f0c7e0a-… --payload '{"amount": 20}'` + "\ntailbox dead edit 5f0c7e0a-… --payload @fixed.json --why TICKET-7",
+		Flags: func(fs *flag.FlagSet) {
+			pipeline.ConfigFlag(fs, &file)
 			text := func(name, usage string, into *string) {
 				fs.Func(name, usage, func(v string) error { *into, set[name] = v, true; return nil })
 			}
@@ -266,9 +269,9 @@ func newDeadEdit() *command {
 			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
 			noWaitFlag(fs, &noWait)
 		},
-		run: func(ctx context.Context, sh *shell, ids []string) error {
+		Run: func(ctx context.Context, sh *cli.Shell, ids []string) error {
 			if len(ids) != 1 {
-				return wrongUsage("dead edit: name one message by its ID")
+				return cli.WrongUsage("dead edit: name one message by its ID")
 			}
 			edit := &checkpoint.Edit{Headers: headers, NewID: newID}
 			if set["payload"] {
@@ -287,13 +290,13 @@ func newDeadEdit() *command {
 				}
 			}
 			if len(set) == 0 && len(headers) == 0 && newID == "" {
-				return wrongUsage("dead edit: say what to change with --payload, --type, --topic, --key, --header or --new-id; to send it as it is, use dead replay")
+				return cli.WrongUsage("dead edit: say what to change with --payload, --type, --topic, --key, --header or --new-id; to send it as it is, use dead replay")
 			}
-			p, err := load(ctx, sh, file)
+			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
 			}
-			db := p.database(sh.log(), nil)
+			db := p.Database(sh.Log(), nil)
 			if table, err = at.knownWith(ctx, p, db, "dead edit", table); err != nil {
 				return err
 			}
@@ -309,7 +312,7 @@ func newDeadEdit() *command {
 				return err
 			}
 			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbEdit, Selection: sel, Reason: why}, noWait: noWait,
-				done: func(n int) string { return "changed, and replaying " + count(n, "delivery", "deliveries") }}
+				done: func(n int) string { return "changed, and replaying " + cli.Count(n, "delivery", "deliveries") }}
 			return v.perform(ctx, sh, db)
 		},
 	}

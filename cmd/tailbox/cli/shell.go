@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// A Shell is what a command has of the outside.
+type Shell struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      func(string) (string, bool)
+	// Variables are the names that Env knows, for those who look for more than they ask for.
+	Variables []string
+	// Now is closed when everything is to end at once; the command's context ends before that, and asks for a soft stop.
+	Now <-chan struct{}
+	// Terminal: Err is a terminal, so that progress may be shown.
+	Terminal bool
+}
+
+// Log is the logger of commands that are no relay: what takes long or goes wrong, and no more.
+func (sh *Shell) Log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(sh.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// A UsageError is a wrong command line or configuration.
+type UsageError struct{ err error }
+
+func (e *UsageError) Error() string { return e.err.Error() }
+func (e *UsageError) Unwrap() error { return e.err }
+
+// WrongUsage makes a UsageError.
+func WrongUsage(format string, args ...any) error {
+	return &UsageError{fmt.Errorf(format, args...)}
+}
+
+// ErrReported ends a command that has told what is wrong already.
+var ErrReported = errors.New("already told")

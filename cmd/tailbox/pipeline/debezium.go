@@ -1,0 +1,61 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/internal/debezium"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres"
+)
+
+// describeTimeout bounds asking the database for the columns of a table.
+const describeTimeout = 10 * time.Second
+
+// What -c holds where --debezium is given: the names of Debezium's files, each behind a separator.
+const (
+	debeziumFiles = "debezium\x00"
+	fileSeparator = "\x00"
+)
+
+// ImportDebezium makes a configuration of Debezium's files.
+func ImportDebezium(ctx context.Context, sh *cli.Shell, names []string) ([]byte, error) {
+	files := make([]debezium.File, len(names))
+	for i, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, cli.WrongUsage("read Debezium's configuration: %w", err)
+		}
+		files[i] = debezium.File{Name: name, Data: data}
+	}
+	var unreachable error
+	yaml, err := debezium.Import(files, sh.Env, sh.Variables, func(address, table string) (map[string]string, error) {
+		file, err := config.Parse("source.url", []byte("url: "+address), sh.Env)
+		if err != nil {
+			return nil, err
+		}
+		url := file.Top().Address("url")
+		if err := file.Err(); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+		defer cancel()
+		schemas, err := postgres.ConnectSchemas(ctx, url, table)
+		if err != nil && !errors.Is(err, source.ErrStop) {
+			unreachable = err
+		}
+		return schemas, err
+	})
+	if unreachable != nil { // no fault of the configuration: whoever supervises the relay may start it again
+		return nil, fmt.Errorf("import Debezium's configuration: %w", unreachable)
+	}
+	if err != nil {
+		return nil, cli.WrongUsage("import Debezium's configuration: %w", err)
+	}
+	return yaml, nil
+}

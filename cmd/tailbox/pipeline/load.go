@@ -1,0 +1,113 @@
+// Package pipeline makes the parts of a configuration: sinks by their kinds, and the database by its own.
+package pipeline
+
+import (
+	"context"
+	"flag"
+	"os"
+	"strings"
+
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/source/mongo"
+	"github.com/tailbox/tailbox/source/mysql"
+	"github.com/tailbox/tailbox/source/postgres"
+)
+
+// Where the configuration is looked for.
+const (
+	configEnv    = "TAILBOX_CONFIG"
+	configLocal  = "tailbox.yaml"
+	configSystem = "/etc/tailbox/tailbox.yaml"
+)
+
+// findConfig returns the file that -c names, or the first that is there.
+func findConfig(sh *cli.Shell, named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	if name, ok := sh.Env(configEnv); ok && name != "" {
+		return name, nil
+	}
+	for _, name := range []string{configLocal, configSystem} {
+		if _, err := os.Stat(name); err == nil {
+			return name, nil
+		}
+	}
+	return "", cli.WrongUsage("find configuration: there is no ./%s and no %s: name one with -c FILE or $%s", configLocal, configSystem, configEnv)
+}
+
+// Load reads the configuration, sinks included. Its errors are told all at once.
+func Load(ctx context.Context, sh *cli.Shell, named string) (*Pipeline, error) {
+	c, file, err := read(ctx, sh, named)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pipeline{Config: c}
+	p.readSinks(sh.Out)
+	p.readURLs(file)
+	if err := file.Err(); err != nil {
+		return nil, err
+	}
+	p.Hide = file.Hide()
+	return p, nil
+}
+
+// read reads the file that -c names, or what Debezium's files say.
+func read(ctx context.Context, sh *cli.Shell, named string) (*config.Config, *config.File, error) {
+	if names, ok := strings.CutPrefix(named, debeziumFiles); ok {
+		yaml, err := ImportDebezium(ctx, sh, strings.Split(names, fileSeparator)[1:])
+		if err != nil {
+			return nil, nil, err
+		}
+		c, file, err := config.Read("imported tailbox.yaml", yaml, sh.Env)
+		if err != nil {
+			return nil, nil, cli.WrongUsage("%w", err)
+		}
+		return c, file, nil
+	}
+	name, err := findConfig(sh, named)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, file, err := config.Load(name, sh.Env)
+	if err != nil {
+		return nil, nil, cli.WrongUsage("%w", err)
+	}
+	return c, file, nil
+}
+
+// readURLs tells what is wrong with the database's addresses. They may hold passwords, so they are not shown.
+func (p *Pipeline) readURLs(file *config.File) {
+	valid := postgres.ValidURL
+	switch p.Config.Source.Kind {
+	case "mongodb":
+		valid = func(url string) error { return mongo.ValidURL(url, p.Config.Source.Schema) }
+	case mysql.KindMySQL, mysql.KindMariaDB:
+		valid = mysql.ValidURL
+	}
+	for key, url := range map[string]string{"url": p.Config.Source.URL, "lock_url": p.Config.Source.LockURL} {
+		if url == "" {
+			continue
+		}
+		err := config.UserInfo(url)
+		if err == nil {
+			err = valid(url)
+		}
+		if err != nil {
+			file.Add([]string{"source", key}, "", err.Error())
+		}
+	}
+}
+
+// ConfigFlag adds -c and --debezium.
+func ConfigFlag(fs *flag.FlagSet, file *string) {
+	fs.StringVar(file, "c", "", "configuration `FILE` (default $TAILBOX_CONFIG, ./tailbox.yaml, /etc/tailbox/tailbox.yaml)")
+	fs.Func("debezium", "Debezium's configuration `FILE` in place of -c; may be given more than once", func(name string) error {
+		if !strings.HasPrefix(*file, debeziumFiles) {
+			*file = debeziumFiles
+		}
+		*file += fileSeparator + name
+		return nil
+	})
+}
