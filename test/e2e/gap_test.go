@@ -46,8 +46,8 @@ func TestLostSlot(t *testing.T) {
 			var logs []int64
 			for range 5 {
 				r := h.Start(nil)
+				logs = append(logs, awaitLog(h.Bed, logs))
 				Pause(2 * time.Second)
-				logs = append(logs, Ask[int64](h.Bed, `SELECT log FROM tailbox_checkpoint`))
 				if test.killed {
 					r.Kill()
 				} else {
@@ -68,6 +68,22 @@ func TestLostSlot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awaitLog waits until the relay has established a position anew, however slow the machine is, and returns the checkpoint's log.
+func awaitLog(b *Bed, before []int64) (log int64) {
+	b.tb.Helper()
+	b.Eventually(time.Minute, func() string {
+		var err error
+		if log, err = TryAsk[int64](b, `SELECT log FROM tailbox_checkpoint`); err != nil {
+			return err.Error()
+		}
+		if n := len(before); n > 0 && log <= before[n-1] {
+			return fmt.Sprintf("the checkpoint's log is still %d", log)
+		}
+		return ""
+	})
+	return log
 }
 
 // TestLostSlotUnjudged loses the slot of a table whose rows are kept and have no status: nothing tells which were
