@@ -254,7 +254,7 @@ func (e *engine) judgeFailure(c *call, l *lane.Lane, class sink.Class, err error
 	e.logFailure(s, head, 1, class, err, now)
 	spent := head.Spent >= most && e.policy(head) != router.KeepOn
 	if class == sink.ClassPermanent || j.Ends && spent {
-		e.failHead(l, f, now)
+		e.failHead(l, f)
 		return
 	}
 	if s.BreakerOf(c.to).Fails() && !j.Counts {
@@ -288,7 +288,7 @@ func (e *engine) retryLater(l *lane.Lane, f *lane.Failure, wait time.Duration, n
 }
 
 // failHead gives the lane's head up for good, as its policy says.
-func (e *engine) failHead(l *lane.Lane, f *lane.Failure, now time.Time) {
+func (e *engine) failHead(l *lane.Lane, f *lane.Failure) {
 	head := l.Queue.At(0)
 	if f.Class == sink.ClassCrash.String() {
 		head.Spent++

@@ -153,7 +153,7 @@ func (e *engine) build(s *lane.Sink, q *lane.Destination, single bool, now time.
 		if head.Doomed != nil {
 			l.On(lane.EvWithdraw)
 			taken++
-			e.failHead(l, head.Doomed, now)
+			e.failHead(l, head.Doomed)
 			continue
 		}
 		if e.gate != 0 && head.Msg != nil && head.Msg.Seq > e.gate {

@@ -49,8 +49,10 @@ type engine struct {
 	reading  chan struct{} // the source has begun to read
 	over     chan struct{} // nobody waits for answers any more
 
-	callCtx  context.Context // ends when deliveries must stop at once
-	opCtx    context.Context // ends with the term: of the store's operations
+	// callCtx ends when deliveries must stop at once.
+	callCtx context.Context //nolint:containedctx // It lives as long as the engine, and longer than the context of its loop.
+	// opCtx ends with the term: it is that of the store's operations.
+	opCtx    context.Context //nolint:containedctx // Likewise.
 	tallies  []tally
 	inflight int
 	busy     bool // an operation of the store is under way
@@ -241,7 +243,7 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 	e.pinged = e.nextTick
 	for {
 		now := time.Now()
-		e.pump(now)
+		e.pump(now) //nolint:contextcheck // Deliveries run in callCtx, which outlives ctx.
 		if e.failed != nil {
 			return e.failed
 		}

@@ -75,7 +75,7 @@ type SinkSample struct {
 
 // state tells that the engine reads, and from where.
 func (e *engine) state(name string) {
-	e.log.Info(name, "from", string(e.start.From), "log", e.start.Log)
+	e.log.Info(name, "from", string(e.start.From), "log", e.start.Log) //nolint:sloglint // Each caller gives a constant.
 	e.tellState(name, "")
 }
 

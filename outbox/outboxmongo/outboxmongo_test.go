@@ -79,7 +79,7 @@ func (r *rig) count(filter bson.D) int64 {
 	return n
 }
 
-func (r *rig) must(w *outboxmongo.Writer, ctx context.Context, d outbox.Draft) string {
+func (r *rig) must(ctx context.Context, w *outboxmongo.Writer, d outbox.Draft) string {
 	r.Helper()
 	id, err := w.Write(ctx, d)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestWrite(t *testing.T) {
 	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 	var id string
 	r.in(func(ctx context.Context) error {
-		id = r.must(w, ctx, outbox.Draft{Type: "OrderPaid", Group: "g", Payload: []byte("a\xff"), Headers: map[string]string{"b": "2", "a.$": "1"}, Priority: 2,
+		id = r.must(ctx, w, outbox.Draft{Type: "OrderPaid", Group: "g", Payload: []byte("a\xff"), Headers: map[string]string{"b": "2", "a.$": "1"}, Priority: 2,
 			IdempotencyKey: "k", AvailableAt: at, Fields: map[string]any{"order": 42}})
 		return nil
 	})
@@ -121,7 +121,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("document: %+v", doc)
 	}
 	r.in(func(ctx context.Context) error {
-		r.must(w, ctx, outbox.Draft{Type: "gone", Payload: []byte("p")})
+		r.must(ctx, w, outbox.Draft{Type: "gone", Payload: []byte("p")})
 		return errUndo
 	})
 	r.in(func(ctx context.Context) error {
@@ -172,7 +172,7 @@ func TestConcurrentDuplicate(t *testing.T) {
 			return err
 		}
 		if first == "" {
-			r.in(func(inner context.Context) error { first = r.must(w, inner, d); return nil })
+			r.in(func(inner context.Context) error { first = r.must(inner, w, d); return nil })
 		}
 		written, err := w.WriteAll(ctx, []outbox.Draft{d})
 		if err == nil && (!written[0].Duplicate || written[0].ID != first) {

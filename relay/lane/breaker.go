@@ -6,7 +6,7 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
-// A breaker notices that a destination fails as a whole, and keeps it from being tried by every lane. It saves work and keeps
+// A Breaker notices that a destination fails as a whole, and keeps it from being tried by every lane. It saves work and keeps
 // order; no message dies because of it. It is pure: the time is an argument. The zero value is closed.
 //
 //	state    what may be sent                      leaves it
@@ -42,6 +42,7 @@ const (
 	breakerProbing
 )
 
+// The limits of a breaker.
 const (
 	breakerCalls = 5
 	// Fewer calls open it if they took longer and their answers speak of the destination: a single lane tries ever more seldom.

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// A condition is what people see of a sink: in the metrics, in the status and in the log.
+// A Condition is what people see of a sink: in the metrics, in the status and in the log.
 type Condition uint8
 
+// The conditions of a sink.
 const (
 	noCondition Condition = iota // nothing was reported yet
 	SinkOpen
@@ -33,9 +34,10 @@ func (c Condition) Becomes(next Condition) bool {
 	return next != noCondition
 }
 
-// A flow says where the deliveries of a sink wait that cannot be sent now.
+// A Flow says where the deliveries of a sink wait that cannot be sent now.
 type Flow uint8
 
+// The flows of a sink.
 const (
 	Flowing    Flow = iota // in memory: the sink takes deliveries
 	Stalled                // in memory: the sink has taken none since a moment ago
@@ -53,6 +55,7 @@ func (f Flow) String() string {
 // A FlowEvent changes the flow of a sink.
 type FlowEvent uint8
 
+// The events that change a flow.
 const (
 	EvStall   FlowEvent = iota // the sink fails, rests, or was paused
 	EvSpill                    // that has gone on for parkAfter

@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
-// A message is what the engine knows of a message in memory.
+// A Message is what the engine knows of a message in memory.
 type Message struct {
 	*outbox.Message
 	Route *router.Route
@@ -28,7 +28,7 @@ type Message struct {
 	Prev, Next *Message
 }
 
-// A delivery is one message for one sink, in memory. The sink sees the embedded part.
+// A Delivery is one message for one sink, in memory. The sink sees the embedded part.
 type Delivery struct {
 	sink.Delivery
 	Msg  *Message // nil for a delivery that the poller brought back
@@ -49,7 +49,7 @@ type Delivery struct {
 	Last   *Failure
 }
 
-// A lane is the ordered queue of one (sink, group). All of it is owned by the engine's goroutine; its methods have no
+// A Lane is the ordered queue of one (sink, group). All of it is owned by the engine's goroutine; its methods have no
 // clock and no I/O.
 //
 // An open lane sends its queue. A blocked lane has deliveries in the database that come first (R4, R7): its queue
@@ -78,7 +78,7 @@ type Lane struct {
 	Suspect *Delivery
 }
 
-// A failure is why a delivery is parked: the head's new state. State "" parks it as waiting, without a failure.
+// A Failure is why a delivery is parked: the head's new state. State "" parks it as waiting, without a failure.
 type Failure struct {
 	State  checkpoint.State
 	Blocks bool

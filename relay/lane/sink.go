@@ -29,7 +29,8 @@ type Sink struct {
 	Queued   int // deliveries in memory
 	Hunger   hunger
 
-	Calls context.Context // ends when the calls in flight must
+	// Calls ends when the calls in flight must.
+	Calls context.Context //nolint:containedctx // It lives as long as the sink is used, through many calls.
 	Cut   context.CancelCauseFunc
 
 	Breaker   Breaker
@@ -52,7 +53,7 @@ type Sink struct {
 }
 
 const (
-	// parkAfter is how long a sink may take nothing before its lanes are parked, so that the log and the others flow on.
+	// ParkAfter is how long a sink may take nothing before its lanes are parked, so that the log and the others flow on.
 	ParkAfter = 5 * time.Second
 	// mostIdleLanes are kept per sink for groups that come again soon, and not more than memory allows for.
 	mostIdleLanes = 4096

@@ -9,9 +9,10 @@ import (
 // ErrBug is that of an event which a state does not allow.
 var ErrBug = errors.New("bug in tailbox: please report it")
 
-// A mode says which deliveries a lane may send, and where new ones from the tail go.
+// A Mode says which deliveries a lane may send, and where new ones from the tail go.
 type Mode uint8
 
+// The modes of a lane.
 const (
 	noMode     Mode = iota // no transition leads here
 	Open                   // the tail's deliveries are sent
@@ -28,10 +29,11 @@ func (m Mode) String() string {
 	return [...]string{"none", "open", "behind", "polled", "last page", "held", "held behind"}[m]
 }
 
-// An operation is something that is under way in a lane. Several can be at once: while a run of the poller's deliveries is in flight, a
+// An Operation is something that is under way in a lane. Several can be at once: while a run of the poller's deliveries is in flight, a
 // settlement may park what has arrived behind them. Which can, transitions says.
 type Operation uint8
 
+// The operations in a lane.
 const (
 	Ready    Operation = 1 << iota // the lane stands in its destination's list: it has something to send
 	InFlight                       // the sink has a run of it
@@ -57,9 +59,10 @@ func (o Operation) String() string {
 	return strings.Join(names, ", ")
 }
 
-// An event changes the state of a lane.
+// An Event changes the state of a lane.
 type Event uint8
 
+// The events that change a lane.
 const (
 	EvOffer        Event = iota // the lane has something to send
 	EvWithdraw                  // it has left its destination's list without a run

@@ -2,7 +2,7 @@ package lane
 
 import "time"
 
-// A throttle tells how long a sink rests that asks to slow down. It is pure: the time is an argument. The zero value is ready.
+// A Throttle tells how long a sink rests that asks to slow down. It is pure: the time is an argument. The zero value is ready.
 //
 // A sink that says how long is taken at its word. One that does not say rests longer each time, until it takes a delivery.
 type Throttle struct {

@@ -38,7 +38,7 @@ func (r *record) alone(at outbox.Position) bool {
 	return !r.several && (r.only == at || r.only == outbox.Position{})
 }
 
-// A judgement says what a failure costs the message.
+// A Judgement says what a failure costs the message.
 type Judgement struct {
 	Counts bool // it spends an attempt
 	Ends   bool // the message may be given up

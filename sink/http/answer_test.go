@@ -68,7 +68,7 @@ func TestStatus(t *testing.T) {
 				}
 				w.WriteHeader(test.status)
 				if test.status != 204 && test.status != 304 {
-					fmt.Fprint(w, "field x\n\x1b is missing") //nolint:errcheck // The client sees it.
+					fmt.Fprint(w, "field x\n\x1b is missing")
 				}
 			})
 			for _, n := range []int{1, 3} {
@@ -153,7 +153,7 @@ func TestResults(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			e := newEndpoint(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
-				fmt.Fprint(w, test.body) //nolint:errcheck // The client sees it.
+				fmt.Fprint(w, test.body)
 			})
 			s := newSink(t, http.Config{URL: e.url(), Results: true})
 			if l := s.Limits(); l.Run != 1 || l.Batch != 100 {
@@ -186,7 +186,7 @@ func TestResults(t *testing.T) {
 func TestResultsOfTwoTables(t *testing.T) {
 	t.Parallel()
 	e := newEndpoint(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
-		fmt.Fprint(w, `{"results":[{"id":"m0","status":"delivered"},{"id":"m0","status":"rejected"}]}`) //nolint:errcheck // The client sees it.
+		fmt.Fprint(w, `{"results":[{"id":"m0","status":"delivered"},{"id":"m0","status":"rejected"}]}`)
 	})
 	ds := deliveries(2)
 	ds[1].Message.ID = "m0"
