@@ -101,7 +101,7 @@ func (s *Source) prepare(ctx context.Context, conn *pgconn.PgConn, watch *watch,
 		return fmt.Errorf("read the log from %s: %s: %w", from, why, source.ErrGap)
 	}
 	if what, cure := s.cfg.failoverIdle(server.version, slot); what != "" {
-		s.idleTold.Do(func() { s.cfg.Logger.Warn(what, "fix", cure) })
+		s.idleTold.Do(func() { s.cfg.Logger.Warn(what, "fix", cure) }) //nolint:sloglint // It is one of a few texts, each with its cure.
 	}
 	watch.encoding = encodingOf(conn)
 	if _, err = watch.refresh(ctx); err != nil {

@@ -343,7 +343,7 @@ func testIDTypesOf(t *testing.T, k Kind, tables []Table) {
 // samePending compares the list of pending rows with those of the messages that pick names: the i-th of n of their table.
 func (r *rig) samePending(what string, ms []*outbox.Message, pick func(table Table, i, n int) bool) {
 	r.t.Helper()
-	got, _ := r.pendingRows(7)
+	got := r.pendingRows(7)
 	for _, table := range r.tables {
 		in := of(table, ms)
 		var want, names []string

@@ -16,25 +16,24 @@ import (
 // pendingAll lists the ids of all pending rows, in chunks of limit.
 func (r *rig) pendingAll(limit int) (names []string) {
 	r.t.Helper()
-	rows, _ := r.pendingRows(limit)
-	for _, ref := range rows {
+	for _, ref := range r.pendingRows(limit) {
 		names = append(names, ref.ID)
 	}
 	return names
 }
 
-func (r *rig) pendingRows(limit int) (refs []checkpoint.RowRef, calls int) {
+func (r *rig) pendingRows(limit int) (refs []checkpoint.RowRef) {
 	r.t.Helper()
-	for cursor := ""; ; {
+	cursor := ""
+	for calls := 1; ; calls++ {
 		rows, err := r.st.Pending(r.ctx, cursor, limit)
 		r.must(err, "list pending rows")
 		if len(rows.Rows) > limit {
 			r.t.Fatalf("%d rows, want at most %d", len(rows.Rows), limit)
 		}
 		refs = append(refs, rows.Rows...)
-		calls++
 		if cursor = rows.Cursor; cursor == "" {
-			return refs, calls
+			return refs
 		}
 		if calls > 10_000 {
 			r.t.Fatalf("the list of pending rows does not end: %d rows so far", len(refs))

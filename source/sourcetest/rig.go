@@ -19,7 +19,7 @@ const patience = 4 * time.Minute
 // A rig is a database, and what a case does with it. Its methods fail the test.
 type rig struct {
 	t   *testing.T
-	ctx context.Context //nolint:containedctx // a case's deadline, so that no call of it hangs for ever
+	ctx context.Context // has a case's deadline, so that no call of it hangs for ever
 	k   Kind
 	db  Database
 	src source.Source

@@ -20,7 +20,7 @@ func testUnroutedRow(t *testing.T, k Kind) {
 	equal(t, "due", r.due("kafka", ""), "")
 	pending := func(want ...string) {
 		t.Helper()
-		refs, _ := r.pendingRows(10)
+		refs := r.pendingRows(10)
 		var got []string
 		for _, ref := range refs {
 			got = append(got, short(ref.ID))

@@ -7,8 +7,10 @@ import (
 	"strings"
 )
 
-// logged are the parameters of feedback that the log may hold anyway.
-var logged = []string{"id", "type", "group", "topic", "table", "position", "outcome", "sink", "attempt", "class"}
+// mayLog reports whether the log may hold the value of a parameter of feedback that is no column.
+func mayLog(name string) bool {
+	return slices.Contains([]string{"id", "type", "group", "topic", "table", "position", "outcome", "sink", "attempt", "class"}, name)
+}
 
 var quotedValue = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 
@@ -30,7 +32,7 @@ func withoutValues(why error, ts ...Told) error {
 		statement := strings.Join(t.Texts, "")
 		for _, p := range t.Params {
 			value, null := p.Value(&t.Outcome)
-			if null || value == "" || !p.Column && slices.Contains(logged, p.Name) {
+			if null || value == "" || !p.Column && mayLog(p.Name) {
 				continue
 			}
 			if len(value) >= telling && !strings.Contains(statement, value) { // it may hold a quote, or stand without

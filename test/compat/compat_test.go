@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	sourcecolumns "github.com/tailbox/tailbox/source/columns"
-
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/router"
 	"github.com/tailbox/tailbox/sink"
+	sourcecolumns "github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/test/servers"
 )
 

@@ -123,7 +123,7 @@ func sinkStates(ctx context.Context, address, pipeline string) map[string]string
 	if err != nil {
 		return nil
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close()
 	states, reading := map[string]string{}, false
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		if m := sinkStateLine.FindStringSubmatch(lines.Text()); m != nil {

@@ -74,7 +74,7 @@ func copyTo(w io.Writer, path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() // it was only read
 	_, err = io.Copy(w, f)
 	return err
 }
