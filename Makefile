@@ -11,7 +11,7 @@ LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./source/mongo/... ./source/poll/... ./test/sim/...
 # Of MySQL's source, all of which takes long with the race detector: what several goroutines take part in.
 RACY_MYSQL := (TestSourceKit|TestStoreKit)/mysql/(ConcurrentWriters|Stop|EndedContext|EmitError|Confirm|Barrier|Progress|Cautious|Cut|TakeOver|SecondRelay|LargeTransaction|Lock|Fence|FrozenHolder|PendingBesideWriters)
-# Modules of their own, which are built against this checkout (each has a go.work for that).
+# Modules of their own, which are built against this checkout (each has a go.work for that). That of tools holds no package.
 MODULES   := outbox/outboxgorm
 # Tests make and remove hundreds of databases; on a disk, the files of these cost more than the tests. So servers keep
 # their data in memory where 8 GiB of it are free (at most 2 are used), else where temporary files are.
@@ -51,16 +51,10 @@ race: servers ## run all tests with the race detector
 	$(GO) test -count=1 -timeout 60m -race ./...
 	@set -e; for module in $(MODULES); do (cd $$module && $(GO) test -count=1 -timeout 60m -race ./...); done
 
-lint: ## golangci-lint where it is installed, else go vet and gofmt
-	@if command -v golangci-lint >/dev/null; then \
-		golangci-lint run ./...; \
-	else \
-		echo "golangci-lint is not installed; running go vet and gofmt instead"; \
-		$(GO) vet ./... && \
-		for module in $(MODULES); do (cd $$module && $(GO) vet ./...) || exit 1; done && \
-		unformatted="$$(gofmt -l $$(git ls-files '*.go'))" && \
-		if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w:"; echo "$$unformatted"; exit 1; fi; \
-	fi
+# go tool builds it once and keeps it in the build cache; of what it found in a package, it keeps its own.
+lint: ## go vet and the other checks of .golangci.yml
+	@set -e; lint="$$($(GO) tool -modfile=tools/go.mod -n golangci-lint)"; \
+	for module in . $(MODULES); do (cd $$module && "$$lint" run ./...); done
 
 e2e: servers build ## kill, cut, stall, restart and lie to every part; compare what came with what was committed
 	TAILBOX_SIM_SCHEDULES=$(SCHEDULES) $(GO) test -count=1 -timeout 60m ./test/sim
