@@ -8,6 +8,20 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
+// A dispatcher sends what lanes have to sinks, and decides what their answers mean. It belongs to the engine's goroutine; each call has one of
+// its own, which owns the call until it has put it into answers.
+type dispatcher struct {
+	e *engine
+
+	answers  chan *call
+	over     chan struct{} // closed when nobody waits for answers any more
+	inflight int           // calls
+	sent     bool          // a delivery was started
+	lagging  bool          // what was read last was committed long ago
+	retries  lane.Retries
+	tallies  []tally
+}
+
 // call is one Deliver: runs of one or more lanes, all to one destination.
 type call struct {
 	sink    *lane.Sink
@@ -27,13 +41,13 @@ type run struct {
 }
 
 // offer puts a lane that can start a run into its destination's list.
-func (e *engine) offer(l *lane.Lane, now time.Time) {
+func (dp *dispatcher) offer(l *lane.Lane, now time.Time) {
 	if l.Is(lane.Ready) || !l.Sendable(now) {
 		return
 	}
 	s := l.Sink
 	if s.Parks() && !l.Polling() {
-		e.review(l)
+		dp.e.parker.review(l)
 		return
 	}
 	head := l.Queue.At(0)
@@ -43,7 +57,7 @@ func (e *engine) offer(l *lane.Lane, now time.Time) {
 	q := s.DestinationOf(head.Destination)
 	if b := &q.Breaker; b.Fails() && now.Sub(b.Since) >= lane.ParkAfter {
 		if ok, _ := b.Allows(now); !ok || head.FailedAfter(b.RoundOf(now, s.Number)) {
-			e.parkFailing(l, b, now)
+			dp.e.parker.parkFailing(l, b, now)
 			return
 		}
 	}
@@ -53,24 +67,24 @@ func (e *engine) offer(l *lane.Lane, now time.Time) {
 }
 
 // dispatch starts as many calls of a sink as its limits and its state allow.
-func (e *engine) dispatch(s *lane.Sink, now time.Time) {
+func (dp *dispatcher) dispatch(s *lane.Sink, now time.Time) {
 	if s.Failing > 0 {
 		s.Relist()
 	}
-	if e.gathering(s, now) {
+	if dp.gathering(s, now) {
 		return
 	}
 	calls, messages := 0, 0
 	var probed []*lane.Destination // all of their heads, in this round
 	defer func() {
-		e.letGather(s, calls, messages, now)
+		dp.letGather(s, calls, messages, now)
 		for _, q := range probed {
 			s.List(q)
 		}
 	}()
 	for len(s.Turn) > 0 && s.Inflight < s.Limits.Concurrency {
 		ok, probe := s.Accepts(now)
-		if !ok || !e.trusted(now) {
+		if !ok || !dp.e.session.trusted(now) {
 			return
 		}
 		q := s.Turn[0]
@@ -89,7 +103,7 @@ func (e *engine) dispatch(s *lane.Sink, now time.Time) {
 				continue
 			}
 		}
-		c := e.build(s, q, single, now)
+		c := dp.build(s, q, single, now)
 		if c == nil {
 			s.List(q)
 			continue
@@ -99,7 +113,7 @@ func (e *engine) dispatch(s *lane.Sink, now time.Time) {
 			q.Breaker.Probed(now, s.Number)
 		}
 		calls, messages = calls+1, messages+len(c.ds)
-		e.send(c)
+		dp.send(c)
 		s.List(q)
 	}
 }
@@ -114,21 +128,21 @@ const (
 )
 
 // gathering tells whether a sink waits for more to send at once. It does not while memory is short.
-func (e *engine) gathering(s *lane.Sink, now time.Time) bool {
-	return now.Before(s.Gathers) && e.lagging && e.memory.Used.Load() < e.cfg.Memory/2
+func (dp *dispatcher) gathering(s *lane.Sink, now time.Time) bool {
+	return now.Before(s.Gathers) && dp.lagging && dp.e.intake.memory.InUse() < dp.e.cfg.Memory/2
 }
 
 // letGather makes a sink wait after small calls, unless there are more destinations to send to than calls may be made: then it is
 // the sink that is behind.
-func (e *engine) letGather(s *lane.Sink, calls, messages int, now time.Time) {
-	if e.lagging && calls > 0 && len(s.Turn) == 0 && s.Limits.PerDestination == 1 && messages/calls < min(gatherSize, s.Limits.Batch/2) {
+func (dp *dispatcher) letGather(s *lane.Sink, calls, messages int, now time.Time) {
+	if dp.lagging && calls > 0 && len(s.Turn) == 0 && s.Limits.PerDestination == 1 && messages/calls < min(gatherSize, s.Limits.Batch/2) {
 		s.Gathers = now.Add(gatherFor)
 	}
 }
 
 // build makes a call from the lanes that are ready for a destination. It returns nil when none of them has anything to
 // send after all.
-func (e *engine) build(s *lane.Sink, q *lane.Destination, single bool, now time.Time) *call {
+func (dp *dispatcher) build(s *lane.Sink, q *lane.Destination, single bool, now time.Time) *call {
 	limits := s.Limits
 	if single {
 		limits.Batch, limits.Run = 1, 1
@@ -143,23 +157,23 @@ func (e *engine) build(s *lane.Sink, q *lane.Destination, single bool, now time.
 			taken++
 			continue
 		}
-		if !l.Polling() && e.closed(l) { // it was closed since it was offered
+		if !l.Polling() && dp.e.closed(l) { // it was closed since it was offered
 			l.On(lane.EvWithdraw)
 			taken++
-			e.divert(l)
+			dp.e.parker.divert(l)
 			continue
 		}
 		head := l.Queue.At(0)
 		if head.Doomed != nil {
 			l.On(lane.EvWithdraw)
 			taken++
-			e.failHead(l, head.Doomed)
+			dp.failHead(l, head.Doomed)
 			continue
 		}
-		if e.gate != 0 && head.Msg != nil && head.Msg.Seq > e.gate {
+		if dp.e.settler.gate != 0 && head.Msg != nil && head.Msg.Seq > dp.e.settler.gate {
 			l.On(lane.EvWithdraw)
 			taken++
-			e.gated = append(e.gated, l)
+			dp.e.settler.gated = append(dp.e.settler.gated, l)
 			continue
 		}
 		if l.Suspect != nil && len(c.runs) > 0 {
@@ -172,11 +186,11 @@ func (e *engine) build(s *lane.Sink, q *lane.Destination, single bool, now time.
 		if s.To != nil && head.Destination != q.Destination {
 			l.On(lane.EvWithdraw)
 			taken++
-			e.offer(l, now)
+			dp.offer(l, now)
 			continue
 		}
 		taken++
-		e.addRun(c, l, n, &room, &bytes)
+		dp.addRun(c, l, n, &room, &bytes)
 		if l.Suspect != nil {
 			break
 		}
@@ -190,7 +204,7 @@ func (e *engine) build(s *lane.Sink, q *lane.Destination, single bool, now time.
 	return c
 }
 
-func (e *engine) addRun(c *call, l *lane.Lane, n int, room, bytes *int) {
+func (dp *dispatcher) addRun(c *call, l *lane.Lane, n int, room, bytes *int) {
 	for i := range n {
 		d := l.Queue.At(i)
 		d.Attempt = d.Tries + 1
@@ -207,7 +221,7 @@ func (e *engine) addRun(c *call, l *lane.Lane, n int, room, bytes *int) {
 }
 
 // send starts the call in a goroutine of its own.
-func (e *engine) send(c *call) {
+func (dp *dispatcher) send(c *call) {
 	c.sink.Number++
 	c.number = c.sink.Number
 	if len(c.ds) == 1 {
@@ -215,9 +229,9 @@ func (e *engine) send(c *call) {
 	}
 	c.sink.Inflight++
 	c.to.Inflight++
-	e.inflight++
-	e.sent = true
-	ctx, answered, hide := c.sink.Calls, e.answered, e.cfg.Hide
+	dp.inflight++
+	dp.sent = true
+	ctx, answered, hide := c.sink.Calls, dp.e.session.answered, dp.e.cfg.Hide
 	go func() {
 		// Between the decision and this line the process, or the whole machine, may have been stopped for a minute (R12).
 		if elapsed(answered, time.Now()) >= sessionTrust {
@@ -228,8 +242,8 @@ func (e *engine) send(c *call) {
 		}
 		c.took = time.Since(c.started)
 		select {
-		case e.answers <- c:
-		case <-e.over: // it was given up
+		case dp.answers <- c:
+		case <-dp.over: // it was given up
 		}
 	}()
 }

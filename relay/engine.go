@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/relay/lane"
 	"github.com/tailbox/tailbox/relay/memory"
 	"github.com/tailbox/tailbox/router"
@@ -27,70 +26,47 @@ const (
 type engine struct {
 	cfg   Config
 	log   *slog.Logger
-	store checkpoint.Store
 	load  *checkpoint.Loaded
 	start source.Start
-	sweep source.Snapshot // nil: no sweep
+	sweep sweep
 
-	memory  *memory.Budget
-	tracker *checkpoint.Tracker
-	covered map[string][]checkpoint.Range // what the checkpoint names as settled beyond its position
-	sinks   []*lane.Sink                  // [0] is the sink ""
+	intake  intake       // of the source's goroutine
+	sinks   []*lane.Sink // [0] is the sink ""
 	byName  map[string]*lane.Sink
 	names   []string // of sinks, in the order of their bits
 	targets map[*router.Route][]*lane.Sink
 
-	received chan *received
-	answers  chan *call
-	stored   chan func()
-	asks     chan ask
-	ended    chan ended
-	cautions chan caution
-	reading  chan struct{} // the source has begun to read
-	over     chan struct{} // nobody waits for answers any more
+	ended   chan ended
+	reading chan struct{} // the source has begun to read
 
 	// callCtx ends when deliveries must stop at once.
 	callCtx context.Context //nolint:containedctx // It lives as long as the engine, and longer than the context of its loop.
-	// opCtx ends with the term: it is that of the store's operations.
-	opCtx    context.Context //nolint:containedctx // Likewise.
-	tallies  []tally
-	inflight int
-	busy     bool // an operation of the store is under way
-	answered time.Time
-	pinged   time.Time // for the clock's sake
-	clock    dbClock
-	failed   error
-	epoch    int64 // tells this term from all others
+	failed  error
+	epoch   int64 // tells this term from all others
 
-	settleState
-	pollState
-	requestState
-	reconcileState
-	cleanState
-	cautionState
-	starvation
+	session    session
+	settler    settler
+	poller     poller
+	parker     parker
+	dispatcher dispatcher
+	requests   requests
+	reconciler reconciler
+	cleaner    cleaner
+	safeMode   safeMode
+	fairness   fairness
 
 	phase    phase
 	stage    stage
-	counted  bool         // this start does not count as unclean any more
-	readAny  bool         // a message was read, or brought back
-	idleLog  bool         // the log had nothing to read at first
 	list     lane.Message // head of the ring of all messages in memory
 	deadline time.Time    // of the stage
 
 	inTransaction bool // the last batch ended inside a transaction
-	lagging       bool // what was read last was committed long ago
 
 	// cause is why an operator has to act before more can be read. What was read is settled first: the next start may read
 	// with another configuration. Patience is when that has gone on for ShutdownTimeout without an answer or a settlement.
 	cause    error
 	patience time.Time
 
-	sweepDone bool // the sweep's rows have all been emitted
-	swept     int  // of them, how many are not settled yet
-	// awaited is since when rows of the sweep cannot be settled because of who waits for the sweep; zero: they can.
-	awaited  time.Time
-	retries  lane.Retries
 	nextTick time.Time
 	sampled  time.Time
 }
@@ -99,12 +75,6 @@ type engine struct {
 type ended struct {
 	sweep bool
 	err   error
-}
-
-// caution is a source that asks whether it may decode the next row.
-type caution struct {
-	at    outbox.Position
-	reply chan error
 }
 
 // errRestart ends a term without a fault: a new one begins at once.
@@ -130,25 +100,25 @@ const (
 func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *checkpoint.Checkpoint,
 	sweep source.Snapshot) *engine {
 	e := &engine{
-		cfg: cfg, log: cfg.Logger, store: store, load: load, sweep: sweep,
-		start:    source.Start{From: cp.Resume, Log: cp.Log, LastCommit: cp.LastCommit},
-		memory:   memory.New(cfg.Memory * 3 / 4), // the rest is the poller's
-		tracker:  checkpoint.NewTracker(cp.Log, cp.Resume, cp.LastCommit),
-		covered:  cp.SettledAbove,
-		byName:   map[string]*lane.Sink{},
-		targets:  map[*router.Route][]*lane.Sink{},
-		received: make(chan *received, 4),
-		answers:  make(chan *call, 64),
-		stored:   make(chan func(), 1),
-		asks:     make(chan ask),
-		ended:    make(chan ended, 1),
-		cautions: make(chan caution),
-		reading:  make(chan struct{}, 1),
-		over:     make(chan struct{}),
+		cfg: cfg, log: cfg.Logger, load: load,
+		start:   source.Start{From: cp.Resume, Log: cp.Log, LastCommit: cp.LastCommit},
+		byName:  map[string]*lane.Sink{},
+		targets: map[*router.Route][]*lane.Sink{},
+		ended:   make(chan ended, 1),
+		reading: make(chan struct{}, 1),
 	}
-	e.settleState.init(cp)
+	e.intake = intake{
+		cfg: &e.cfg, memory: memory.New(cfg.Memory * 3 / 4), // the rest is the poller's
+		received: make(chan *received, 4), cautions: make(chan caution),
+	}
+	e.session = session{e: e, store: store, stored: make(chan func(), 1)}
+	e.sweep.rows = sweep
+	e.settler.init(e, cp)
+	e.parker.e, e.requests.e, e.reconciler.e, e.cleaner.e, e.fairness.e = e, e, e, e, e
+	e.dispatcher = dispatcher{e: e, answers: make(chan *call, 64), over: make(chan struct{})}
+	e.safeMode.e = e
+	e.poller = poller{e: e, inHand: map[checkpoint.Key]bool{}}
 	e.epoch = int64(cfg.Rand.Uint64()>>1) | 1 // 0 is of a delivery that never failed
-	e.inHand = map[checkpoint.Key]bool{}
 	e.list.Next, e.list.Prev = &e.list, &e.list
 	e.names = []string{""}
 	for name := range cfg.Sinks {
@@ -186,7 +156,7 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 		}
 	}
 	if load.UncleanStarts >= cautiousStarts {
-		e.beCareful()
+		e.safeMode.beCareful()
 	}
 	return e
 }
@@ -199,7 +169,7 @@ func (e *engine) run(ctx context.Context) error {
 	defer stopCalls()
 	opCtx, stopOps := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopOps()
-	e.callCtx, e.opCtx = callCtx, opCtx
+	e.callCtx, e.session.opCtx = callCtx, opCtx
 	for _, s := range e.sinks[1:] {
 		s.Begin(callCtx)
 	}
@@ -207,12 +177,12 @@ func (e *engine) run(ctx context.Context) error {
 	read := func() {
 		running++
 		if e.phase == phaseSweeping {
-			go func() { e.ended <- ended{true, e.sweep.Pending(srcCtx, e.start.Log, e.emit)} }()
+			go func() { e.ended <- ended{true, e.sweep.rows.Pending(srcCtx, e.start.Log, e.intake.emit)} }()
 			return
 		}
-		go func() { e.ended <- ended{false, e.cfg.Source.Run(srcCtx, e.start, e.emit)} }()
+		go func() { e.ended <- ended{false, e.cfg.Source.Run(srcCtx, e.start, e.intake.emit)} }()
 	}
-	if e.sweep != nil {
+	if e.sweep.rows != nil {
 		e.phase = phaseSweeping
 		e.state("sweeping")
 	} else {
@@ -225,11 +195,11 @@ func (e *engine) run(ctx context.Context) error {
 	stopCalls()
 	stopOps()
 	e.leave(running)
-	if e.warming {
-		<-e.warmed
+	if e.safeMode.warming {
+		<-e.intake.warmed
 	}
-	if e.sweep != nil {
-		err = errors.Join(err, e.sweep.Close(context.WithoutCancel(ctx)))
+	if e.sweep.rows != nil {
+		err = errors.Join(err, e.sweep.rows.Close(context.WithoutCancel(ctx)))
 	}
 	return err
 }
@@ -240,7 +210,7 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 	defer timer.Stop()
 	done := ctx.Done()
 	e.nextTick = time.Now()
-	e.pinged = e.nextTick
+	e.session.pinged = e.nextTick
 	for {
 		now := time.Now()
 		e.pump(now) //nolint:contextcheck // Deliveries run in callCtx, which outlives ctx.
@@ -262,22 +232,22 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 			continue
 		}
 		timer.Reset(max(e.wakeAt(now).Sub(now), 0))
-		in := e.received
-		if e.stops() || e.aheadOfStore() {
+		in := e.intake.received
+		if e.stops() || e.settler.aheadOfStore() {
 			in = nil
 		}
 		select {
 		case b := <-in:
 			e.onReceived(b, now)
-		case c := <-e.answers:
-			e.onAnswer(c)
-		case f := <-e.stored:
-			e.busy = false
+		case c := <-e.dispatcher.answers:
+			e.dispatcher.onAnswer(c)
+		case f := <-e.session.stored:
+			e.session.busy = false
 			f()
-		case a := <-e.asks:
-			a.reply <- e.checkpoint(a.invisible)
-		case c := <-e.cautions:
-			e.caution = &c
+		case a := <-e.settler.asks:
+			a.reply <- e.settler.checkpoint(a.invisible)
+		case c := <-e.intake.cautions:
+			e.safeMode.caution = &c
 		case <-e.reading:
 			e.state("tailing")
 		case x := <-e.ended:
@@ -297,7 +267,7 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 			}
 			e.enter(stopping)
 			e.deadline = now.Add(e.cfg.ShutdownTimeout)
-			e.log.Info("stopping", "in_flight", e.inflight, "at_most", e.cfg.ShutdownTimeout.String())
+			e.log.Info("stopping", "in_flight", e.dispatcher.inflight, "at_most", e.cfg.ShutdownTimeout.String())
 		}
 	}
 }
@@ -308,7 +278,7 @@ func (e *engine) onEnded(x ended) error {
 		if x.err != nil {
 			return fmt.Errorf("sweep pending rows: %w", x.err)
 		}
-		e.sweepDone = true
+		e.sweep.done = true
 		return nil
 	}
 	if x.err == nil {
@@ -324,36 +294,36 @@ func (e *engine) onEnded(x ended) error {
 
 // sweepSettled tells whether every swept message is settled: only then may the tail begin (R8).
 func (e *engine) sweepSettled() bool {
-	return e.phase == phaseSweeping && e.sweepDone && !e.stops() && len(e.received) == 0 && e.swept == 0 && e.storeIdle()
+	return e.phase == phaseSweeping && e.sweep.done && !e.stops() && len(e.intake.received) == 0 && e.sweep.open == 0 && e.storeIdle()
 }
 
 // endSweep makes the end of the sweep durable; the tail follows.
 func (e *engine) endSweep(ctx context.Context) error {
-	cp := e.saved
+	cp := e.settler.saved
 	cp.SweepPending = false
-	if err := e.store.Save(ctx, &cp); err != nil {
+	if err := e.session.store.Save(ctx, &cp); err != nil {
 		return fmt.Errorf("save the end of the sweep: %w", err)
 	}
-	e.saved = cp
-	if err := e.sweep.Close(ctx); err != nil {
+	e.settler.saved = cp
+	if err := e.sweep.rows.Close(ctx); err != nil {
 		e.log.Warn("close the sweep's snapshot", "error", err)
 	}
-	e.sweep, e.phase = nil, phaseTailing
+	e.sweep.rows, e.phase = nil, phaseTailing
 	return nil
 }
 
 // pump starts whatever can be started now.
 func (e *engine) pump(now time.Time) {
-	e.watchStarvation(now)
-	e.retries.Due(now, func(l *lane.Lane) { e.offer(l, now) })
+	e.fairness.watch(now)
+	e.dispatcher.retries.Due(now, func(l *lane.Lane) { e.dispatcher.offer(l, now) })
 	if !now.Before(e.nextTick) {
 		e.nextTick = now.Add(e.cfg.Tick)
 		e.tick(now)
 	}
-	if !e.stops() && !e.aheadOfStore() {
+	if !e.stops() && !e.settler.aheadOfStore() {
 		for _, s := range e.sinks[1:] {
 			if e.failed == nil {
-				e.dispatch(s, now)
+				e.dispatcher.dispatch(s, now)
 			}
 		}
 	}
@@ -362,26 +332,26 @@ func (e *engine) pump(now time.Time) {
 
 // nextOperation gives the store something to do: one operation at a time, on the one session that holds the lock.
 func (e *engine) nextOperation(now time.Time) {
-	if e.busy || e.failed != nil {
+	if e.session.busy || e.failed != nil {
 		return
 	}
 	on := !e.stops()
 	reading := e.stage == running
 	switch {
-	case e.startCounting():
-	case e.settleNow(now):
-	case e.acquitNow(now):
-	case on && e.carefully(now):
-	case on && e.requestNow():
-	case reading && e.pageNow():
-	case reading && e.dueNow(now):
-	case reading && e.reconcileNow(now):
-	case reading && e.cleanNow(now):
-	case elapsed(e.answered, now) >= pingEvery, on && now.Sub(e.pinged) >= clockEvery:
-		e.pinged = now
-		e.operate(func(ctx context.Context) (func(), error) {
-			note, err := ping(ctx, e.store)
-			return func() { note(&e.clock) }, err
+	case e.safeMode.startCounting():
+	case e.settler.settleNow(now):
+	case e.safeMode.acquitNow(now):
+	case on && e.safeMode.carefully(now):
+	case on && e.requests.requestNow():
+	case reading && e.poller.pageNow():
+	case reading && e.poller.dueNow(now):
+	case reading && e.reconciler.reconcileNow(now):
+	case reading && e.cleaner.cleanNow(now):
+	case elapsed(e.session.answered, now) >= pingEvery, on && now.Sub(e.session.pinged) >= clockEvery:
+		e.session.pinged = now
+		e.session.operate(func(ctx context.Context) (func(), error) {
+			note, err := ping(ctx, e.session.store)
+			return func() { note(&e.session.clock) }, err
 		})
 	}
 }
@@ -397,34 +367,16 @@ func (e *engine) broken(err error) {
 	}
 }
 
-// operate runs one operation of the store in a goroutine of its own; what it returns is called by the engine's goroutine
-// when the operation has succeeded. An error ends the term: the session is not to be trusted any more.
-func (e *engine) operate(op func(context.Context) (func(), error)) {
-	e.busy = true
-	go func() {
-		at := time.Now() // before: a process that is frozen meanwhile finds an answer from long ago when it thaws
-		then, err := op(e.opCtx)
-		e.stored <- func() {
-			if err != nil {
-				e.failed = err
-				return
-			}
-			e.answered = at
-			then()
-		}
-	}()
-}
-
 func (e *engine) storeIdle() bool {
-	return !e.busy && len(e.outcomes) == 0 && len(e.pending) == 0 && len(e.rows) == 0 && len(e.parkLanes) == 0
+	return !e.session.busy && len(e.settler.outcomes) == 0 && len(e.settler.pending) == 0 && len(e.settler.rows) == 0 && len(e.parker.lanes) == 0
 }
 
 // quiet tells whether a soft stop is complete.
 func (e *engine) quiet() bool {
-	if e.inflight > 0 || e.busy || e.uncounted() {
+	if e.dispatcher.inflight > 0 || e.session.busy || e.safeMode.uncounted() {
 		return false
 	}
-	return len(e.outcomes) == 0 && len(e.pending) == 0 && (len(e.rows) == 0 || e.lastTry) && !e.parkable()
+	return len(e.settler.outcomes) == 0 && len(e.settler.pending) == 0 && (len(e.settler.rows) == 0 || e.settler.lastTry) && !e.parker.parkable()
 }
 
 func (e *engine) wakeAt(now time.Time) time.Time {
@@ -434,16 +386,16 @@ func (e *engine) wakeAt(now time.Time) time.Time {
 			at = t
 		}
 	}
-	earlier(e.retries.Next())
-	if !e.busy {
-		if e.stage == running && !e.polledFull() && len(e.inHand) < polledMost {
-			earlier(e.dueAt)
+	earlier(e.dispatcher.retries.Next())
+	if !e.session.busy {
+		if e.stage == running && !e.poller.polledFull() && len(e.poller.inHand) < polledMost {
+			earlier(e.poller.dueAt)
 		}
-		earlier(e.settleAt(now))
-		if e.cleans() && e.stage == running {
-			earlier(e.cleanAt)
+		earlier(e.settler.settleAt(now))
+		if e.cleaner.cleans() && e.stage == running {
+			earlier(e.cleaner.at)
 		}
-		earlier(e.answered.Add(pingEvery))
+		earlier(e.session.answered.Add(pingEvery))
 	}
 	for _, s := range e.sinks[1:] {
 		earlier(s.Wake(now))
@@ -460,13 +412,13 @@ func (e *engine) wakeAt(now time.Time) time.Time {
 // tick does what is due now and then.
 func (e *engine) tick(now time.Time) {
 	for _, s := range e.sinks[1:] {
-		e.checkSink(s, now)
+		e.dispatcher.checkSink(s, now)
 	}
-	e.checkStarvation(now)
-	e.checkPressure(now)
+	e.fairness.check(now)
+	e.parker.checkPressure(now)
 	if now.Sub(e.sampled) >= time.Second {
 		e.sampled = now
 		e.sample(now)
 	}
-	e.dueAsked, e.requestsAsked = true, true
+	e.poller.dueAsked, e.requests.asked = true, true
 }

@@ -2,10 +2,14 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/tailbox/tailbox/checkpoint"
+
 	"github.com/tailbox/tailbox/relay/lane"
+	"github.com/tailbox/tailbox/source"
 )
 
 // A phase says what a term reads.
@@ -64,14 +68,14 @@ func (e *engine) drain(why error) {
 	e.progressed(time.Now())
 	for _, s := range e.sinks {
 		for _, l := range s.Lanes {
-			e.review(l) // what was held in memory until the poller has caught up is parked
+			e.parker.review(l) // what was held in memory until the poller has caught up is parked
 		}
 	}
 }
 
 // drained tells whether everything that was read is settled.
 func (e *engine) drained() bool {
-	return e.list.Next == &e.list && len(e.received) == 0 && e.inflight == 0 && e.storeIdle() && !e.bareProgress()
+	return e.list.Next == &e.list && len(e.intake.received) == 0 && e.dispatcher.inflight == 0 && e.storeIdle() && !e.settler.bareProgress()
 }
 
 // progressed renews the patience with which a term that drains waits for what was read to be settled.
@@ -82,7 +86,7 @@ func (e *engine) losePatience(now time.Time) {
 	if e.stage != draining || now.Before(e.patience) {
 		return
 	}
-	e.log.Warn("what was read is not settled, and no sink answers: stopping", "in_flight", e.inflight)
+	e.log.Warn("what was read is not settled, and no sink answers: stopping", "in_flight", e.dispatcher.inflight)
 	e.enter(stopping)
 	e.deadline = now
 }
@@ -97,10 +101,10 @@ func (e *engine) stopped(now time.Time, stopCalls context.CancelFunc) bool {
 		return false
 	}
 	if e.stage == cutOff {
-		e.log.Warn("stopped before everything was settled", "in_flight", e.inflight)
+		e.log.Warn("stopped before everything was settled", "in_flight", e.dispatcher.inflight)
 		return true
 	}
-	e.log.Warn("shutdown_timeout is over: calls in flight are cut off", "in_flight", e.inflight)
+	e.log.Warn("shutdown_timeout is over: calls in flight are cut off", "in_flight", e.dispatcher.inflight)
 	e.enter(cutOff)
 	e.deadline = now.Add(cutGrace)
 	stopCalls()
@@ -110,32 +114,62 @@ func (e *engine) stopped(now time.Time, stopCalls context.CancelFunc) bool {
 // leave waits for what the term has begun: the source, an operation of the store, and calls. A call that ignores its context is given up, or
 // a sink that hangs would keep the relay from stopping, or another one from taking over.
 func (e *engine) leave(running int) {
-	defer close(e.over)
+	defer close(e.dispatcher.over)
 	grace := cutGrace
 	if e.stage == cutOff {
 		grace = 0 // they had it
 	}
 	patience := time.After(grace)
-	for running > 0 || e.inflight > 0 || e.busy {
+	for running > 0 || e.dispatcher.inflight > 0 || e.session.busy {
 		var given <-chan time.Time
-		if running == 0 && !e.busy {
+		if running == 0 && !e.session.busy {
 			given = patience
 		}
 		select {
 		case <-given:
-			e.log.Error("calls do not end though they were cut off: giving them up", "in_flight", e.inflight)
+			e.log.Error("calls do not end though they were cut off: giving them up", "in_flight", e.dispatcher.inflight)
 			return
 		case <-e.ended:
 			running--
-		case <-e.answers:
-			e.inflight--
-		case <-e.stored:
-			e.busy = false
-		case a := <-e.asks:
+		case <-e.dispatcher.answers:
+			e.dispatcher.inflight--
+		case <-e.session.stored:
+			e.session.busy = false
+		case a := <-e.settler.asks:
 			a.reply <- nil
-		case <-e.received:
-		case c := <-e.cautions:
+		case <-e.intake.received:
+		case c := <-e.intake.cautions:
 			c.reply <- context.Canceled
 		}
+	}
+}
+
+// A sweep delivers the rows that were pending when the position was established, before the log is read (R8).
+type sweep struct {
+	rows source.Snapshot // nil: there is none, or it is over
+	done bool            // all rows have been emitted
+	open int             // of those, how many are not settled yet
+	// awaited is since when rows cannot be settled because of who waits for the sweep; zero: they can.
+	awaited time.Time
+}
+
+// sweepWay is how long a sweep stands in the way of who wants to lock its table: somebody who gives up soon costs nothing, then.
+const sweepWay = 5 * time.Second
+
+// errSweepInTheWay ends a term: the next one sweeps again what is still pending, after whoever waits.
+var errSweepInTheWay = errors.New("somebody waits to lock a table that is being swept, such as ALTER TABLE does, and the sweep's rows cannot be settled before: " +
+	"the sweep makes way, and begins again")
+
+// makeWay ends a sweep whose transaction is waited for by somebody for whom its own rows wait: neither would come to an end, and the
+// applications would wait behind them. A settlement without rows, as there are between two tries of theirs, tells nothing of it.
+func (e *engine) makeWay(s *settlement, done *checkpoint.Settled, now time.Time) {
+	switch {
+	case e.phase == phaseSweeping && len(s.rows) == 0:
+	case e.phase != phaseSweeping || !done.Awaited:
+		e.sweep.awaited = time.Time{}
+	case e.sweep.awaited.IsZero():
+		e.sweep.awaited = now
+	case now.Sub(e.sweep.awaited) >= sweepWay:
+		e.failed = errSweepInTheWay
 	}
 }

@@ -17,24 +17,24 @@ const (
 )
 
 // failedCall counts a call that delivered nothing because of an error of this class.
-func (e *engine) failedCall(c *call, class sink.Class, err error, now time.Time) {
+func (dp *dispatcher) failedCall(c *call, class sink.Class, err error, now time.Time) {
 	s, l, several := c.sink, c.runs[0].lane, len(c.runs) > 1
 	if s.To == nil {
-		if s.Breaker.Failed(now, l, several, e.othersActive(s, l), class, err.Error()) {
+		if s.Breaker.Failed(now, l, several, dp.othersActive(s, l), class, err.Error()) {
 			s.Stall(now)
 		}
 		return
 	}
 	if others := len(c.to.Ready) > 0 || c.to.Inflight > 0; c.to.Breaker.Failed(now, l, several, others, class, err.Error()) {
 		s.Failing++
-		e.log.Debug("destination fails", "sink", s.Name, "destination", outbox.Shorten(c.to.Name), "partition", c.to.Partition,
+		dp.e.log.Debug("destination fails", "sink", s.Name, "destination", outbox.Shorten(c.to.Name), "partition", c.to.Partition,
 			"class", class.String(), "error", outbox.Shorten(err.Error()))
 	}
 	// What keeps one of several destinations from being reached may concern all of them; any other answer is one of the sink.
 	switch {
 	case class != sink.ClassUnreachable:
 		if s.Reached() {
-			e.opened(s, now)
+			dp.opened(s, now)
 		}
 	case s.Breaker.Failed(now, c.to, false, s.OthersWork(c.to, now), class, err.Error()):
 		s.Stall(now)
@@ -42,23 +42,23 @@ func (e *engine) failedCall(c *call, class sink.Class, err error, now time.Time)
 }
 
 // logOutage logs that a sink begins to fail, still fails, or works again.
-func (e *engine) logOutage(s *lane.Sink, now time.Time) {
+func (dp *dispatcher) logOutage(s *lane.Sink, now time.Time) {
 	o := &s.Outage
 	switch fails := s.Fails(); {
 	case fails && o.Since.IsZero():
 		o.Since, o.Logged = now, now
-		e.log.Warn("sink fails", e.outageOf(s)...)
+		dp.e.log.Warn("sink fails", dp.outageOf(s)...)
 	case fails && now.Sub(o.Logged) >= lane.OutageLog:
 		o.Logged = now
-		e.log.Warn("sink still fails", append(e.outageOf(s), "for", now.Sub(o.Since).Round(time.Second).String())...)
+		dp.e.log.Warn("sink still fails", append(dp.outageOf(s), "for", now.Sub(o.Since).Round(time.Second).String())...)
 	case !fails && !o.Since.IsZero():
-		e.log.Info("sink works again", "sink", s.Name, "failed_for", now.Sub(o.Since).Round(time.Millisecond).String())
+		dp.e.log.Info("sink works again", "sink", s.Name, "failed_for", now.Sub(o.Since).Round(time.Millisecond).String())
 		o.Since = time.Time{}
 	}
 }
 
 // outageOf describes a sink's outage for the log: the last answer, how much waits, and some of the destinations that fail.
-func (e *engine) outageOf(s *lane.Sink) []any {
+func (dp *dispatcher) outageOf(s *lane.Sink) []any {
 	b := s.FailingBreaker()
 	fields := []any{"sink", s.Name, "class", b.Class.String(), "error", outbox.Shorten(b.Why), "queued", s.Queued, "waiting_groups", s.Waiting()}
 	var names []string
@@ -78,19 +78,19 @@ func (e *engine) outageOf(s *lane.Sink) []any {
 
 // logFailure logs the failure of a message, or of a call of several whose first it is, once a sink a minute: what fails next says the same, or
 // shows in the metrics.
-func (e *engine) logFailure(s *lane.Sink, d *lane.Delivery, messages int, class sink.Class, err error, now time.Time) {
+func (dp *dispatcher) logFailure(s *lane.Sink, d *lane.Delivery, messages int, class sink.Class, err error, now time.Time) {
 	if !s.Outage.Failure.IsZero() && now.Sub(s.Outage.Failure) < lane.OutageLog {
 		return
 	}
 	s.Outage.Failure = now
-	e.log.Warn("delivery failed", "sink", s.Name, "destination", outbox.Shorten(d.Destination.Name), "type", outbox.Shorten(d.Message.Type), "id", outbox.Shorten(d.Message.ID),
+	dp.e.log.Warn("delivery failed", "sink", s.Name, "destination", outbox.Shorten(d.Destination.Name), "type", outbox.Shorten(d.Message.Type), "id", outbox.Shorten(d.Message.ID),
 		"class", class.String(), "error", outbox.Shorten(err.Error()), "messages", messages, "tries", d.Tries)
 }
 
 // logPermanent warns of a destination that refuses message after message for good.
-func (e *engine) logPermanent(s *lane.Sink, err error) {
+func (dp *dispatcher) logPermanent(s *lane.Sink, err error) {
 	if s.Outage.Permanent++; s.Outage.Permanent == permanentAlarm {
-		e.log.Warn("sink refuses message after message for good: each becomes a dead letter", "sink", s.Name,
+		dp.e.log.Warn("sink refuses message after message for good: each becomes a dead letter", "sink", s.Name,
 			"in_a_row", permanentAlarm, "error", outbox.Shorten(err.Error()))
 	}
 }

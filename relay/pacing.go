@@ -1,6 +1,11 @@
 package relay
 
-import "time"
+import (
+	"errors"
+	"time"
+
+	"github.com/tailbox/tailbox/source"
+)
 
 const (
 	minBackoff = 200 * time.Millisecond
@@ -39,4 +44,23 @@ func (p *pacing) after(t ending) time.Duration {
 		wait = min(wait, maxBackoff)
 	}
 	return wait
+}
+
+// awayEvery is how often a table that does not exist is looked for.
+const awayEvery = 250 * time.Millisecond
+
+// missingTable tracks since when a configured table has been missing. The relay starts again for source.AwayFor. The zero value is ready.
+type missingTable struct{ since time.Time }
+
+// mayEnd tells whether a term that ended with err is to be followed by another one, for the table may be there by then. Loaded: it
+// had found all its tables at first.
+func (m *missingTable) mayEnd(err error, loaded bool, took time.Duration, now time.Time) bool {
+	if !errors.Is(err, source.ErrNoTable) {
+		m.since = time.Time{}
+		return false
+	}
+	if m.since.IsZero() || loaded && took > source.AwayFor {
+		m.since = now
+	}
+	return now.Sub(m.since) < source.AwayFor
 }

@@ -10,54 +10,60 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
+// A parker moves what cannot be sent from memory to the database (R4), as parts of settlements. It belongs to the engine's goroutine.
+type parker struct {
+	e     *engine
+	lanes []*lane.Lane // that have something to park
+}
+
 // park puts a delivery into a lane that is not for sending, and parks it.
-func (e *engine) park(l *lane.Lane, d *lane.Delivery, f *lane.Failure) {
+func (pk *parker) park(l *lane.Lane, d *lane.Delivery, f *lane.Failure) {
 	if l.Is(lane.Parking|lane.Settling) || l.Blocked() {
 		l.Arrivals.Push(d)
 	} else {
 		l.Queue.Push(d)
 		l.Fail(f)
 	}
-	e.review(l)
+	pk.review(l)
 }
 
 // parkHead parks a lane because of its head: the head with its failure, everything behind it as waiting (R4).
-func (e *engine) parkHead(l *lane.Lane, f *lane.Failure) {
+func (pk *parker) parkHead(l *lane.Lane, f *lane.Failure) {
 	if l.Queue.At(0).Back != nil {
-		e.backFailed(l, f)
+		pk.e.poller.backFailed(l, f)
 		return
 	}
 	l.Fail(f)
-	e.review(l)
+	pk.review(l)
 }
 
 // parkFailing parks a lane whose destination fails, until its next round of probes.
-func (e *engine) parkFailing(l *lane.Lane, b *lane.Breaker, now time.Time) {
+func (pk *parker) parkFailing(l *lane.Lane, b *lane.Breaker, now time.Time) {
 	wait := max(b.Next.Sub(now), lane.ProbeMinWait)
 	if l.Polling() {
-		e.putBack(l, wait)
+		pk.e.poller.putBack(l, wait)
 		return
 	}
 	l.Fail(&lane.Failure{Wait: wait, Class: b.Class.String(), Err: b.Why})
-	e.review(l)
+	pk.review(l)
 }
 
 // parkSink parks everything of a sink, and what arrives for it, until it takes deliveries again.
-func (e *engine) parkSink(s *lane.Sink, why lane.FlowEvent) {
+func (dp *dispatcher) parkSink(s *lane.Sink, why lane.FlowEvent) {
 	s.On(why)
-	for _, l := range e.lanesOf(s) {
+	for _, l := range dp.lanesOf(s) {
 		if l.Is(lane.InFlight) {
 			continue
 		}
 		if l.Polling() {
-			e.letGo(l)
+			dp.e.poller.letGo(l)
 		}
-		e.review(l)
+		dp.e.parker.review(l)
 	}
 }
 
 // lanesOf are the lanes of a sink with something in memory, in a stable order: those that are ready, and those that wait.
-func (e *engine) lanesOf(s *lane.Sink) []*lane.Lane {
+func (dp *dispatcher) lanesOf(s *lane.Sink) []*lane.Lane {
 	var ls []*lane.Lane
 	for _, q := range s.All {
 		for _, l := range q.Ready {
@@ -67,7 +73,7 @@ func (e *engine) lanesOf(s *lane.Sink) []*lane.Lane {
 		clear(q.Ready)
 		q.Ready = q.Ready[:0]
 	}
-	for _, r := range e.retries.Heap.Items {
+	for _, r := range dp.retries.Heap.Items {
 		if r.Lane.Sink == s {
 			ls = append(ls, r.Lane)
 		}
@@ -77,19 +83,19 @@ func (e *engine) lanesOf(s *lane.Sink) []*lane.Lane {
 
 // opened lets a sink's deliveries flow again: what was parked for it is due (R10). It stays down while something else keeps it
 // from taking any: the call that was answered may have begun before an operator paused the sink, or before it asked to wait.
-func (e *engine) opened(s *lane.Sink, now time.Time) {
+func (dp *dispatcher) opened(s *lane.Sink, now time.Time) {
 	if ok, _ := s.Accepts(now); !ok {
 		return
 	}
 	s.On(lane.EvFlow)
 	s.Why = ""
 	s.Relist()
-	e.dueAsked, e.dueAt = true, time.Time{}
-	e.report(s, now)
+	dp.e.poller.dueAsked, dp.e.poller.dueAt = true, time.Time{}
+	dp.report(s, now)
 }
 
 // throttle slows a sink as it asked for in its answer to a call that started then.
-func (e *engine) throttle(s *lane.Sink, started time.Time, after time.Duration, err error, now time.Time) {
+func (dp *dispatcher) throttle(s *lane.Sink, started time.Time, after time.Duration, err error, now time.Time) {
 	wait := s.Throttle.Rest(started, now, after)
 	if wait == 0 {
 		return
@@ -101,33 +107,33 @@ func (e *engine) throttle(s *lane.Sink, started time.Time, after time.Duration, 
 	if !s.IsDown() {
 		s.Stall(now)
 		s.Why = err.Error()
-		e.log.Info("sink asks to slow down", "sink", s.Name, "for", wait.String())
+		dp.e.log.Info("sink asks to slow down", "sink", s.Name, "for", wait.String())
 	}
-	e.report(s, now)
+	dp.report(s, now)
 }
 
 // checkSink notices what time alone changes about a sink.
-func (e *engine) checkSink(s *lane.Sink, now time.Time) {
+func (dp *dispatcher) checkSink(s *lane.Sink, now time.Time) {
 	switch {
 	case s.Flow == lane.CatchingUp && s.Queued == 0:
-		e.opened(s, now)
+		dp.opened(s, now)
 	case !s.IsDown() || now.Sub(s.Down) < lane.ParkAfter:
 	case s.Flow == lane.Stalled:
-		e.log.Warn("parking what is queued for the sink", "sink", s.Name, "state", s.Condition(now).String(), "queued", s.Queued)
-		e.parkSink(s, lane.EvSpill)
+		dp.e.log.Warn("parking what is queued for the sink", "sink", s.Name, "state", s.Condition(now).String(), "queued", s.Queued)
+		dp.parkSink(s, lane.EvSpill)
 	case s.Paused || now.Before(s.Throttled):
-		e.parkSink(s, lane.EvSpill) // what was in flight then, or was brought back before
+		dp.parkSink(s, lane.EvSpill) // what was in flight then, or was brought back before
 	}
 	if s.Failing > 0 {
-		e.parkOutages(s, now)
+		dp.parkOutages(s, now)
 	}
 	s.ForgetOutages(now)
-	e.logOutage(s, now)
-	e.report(s, now)
+	dp.logOutage(s, now)
+	dp.report(s, now)
 }
 
 // parkOutages offers what waits for destinations that fail anew: by now it is parked, or has found another destination.
-func (e *engine) parkOutages(s *lane.Sink, now time.Time) {
+func (dp *dispatcher) parkOutages(s *lane.Sink, now time.Time) {
 	for _, q := range s.All {
 		if !q.Breaker.Fails() || now.Sub(q.Breaker.Since) < lane.ParkAfter || q.Breaker.RoundDue(now) {
 			continue
@@ -136,13 +142,13 @@ func (e *engine) parkOutages(s *lane.Sink, now time.Time) {
 		q.Ready = nil
 		for _, l := range ready {
 			l.On(lane.EvWithdraw)
-			e.offer(l, now)
+			dp.offer(l, now)
 		}
 	}
 }
 
 // report tells observers when a sink's state has changed.
-func (e *engine) report(s *lane.Sink, now time.Time) {
+func (dp *dispatcher) report(s *lane.Sink, now time.Time) {
 	state := s.Condition(now)
 	if state == s.Reported {
 		return
@@ -154,41 +160,41 @@ func (e *engine) report(s *lane.Sink, now time.Time) {
 	if s.Fails() {
 		s.Why = s.FailingBreaker().Why
 	}
-	e.log.Info("sink state", "sink", s.Name, "state", state.String())
-	if f := e.cfg.Events.SinkState; f != nil {
+	dp.e.log.Info("sink state", "sink", s.Name, "state", state.String())
+	if f := dp.e.cfg.Events.SinkState; f != nil {
 		f(s.Name, state.String(), s.Why)
 	}
 }
 
 // review lists a lane that has something to park, and lets go on one whose arrivals need not be parked any more.
-func (e *engine) review(l *lane.Lane) {
+func (pk *parker) review(l *lane.Lane) {
 	if l.Is(lane.Listed|lane.Settling) || l.Is(lane.InFlight) && !l.Polling() {
 		return
 	}
 	if l.Sink.Sink == nil && !l.Is(lane.Parking) && !l.Blocked() && l.Arrivals.Len() > 0 {
 		d := l.Arrivals.At(0)
 		l.Arrivals.Pop(1)
-		e.park(l, d, d.Doomed)
+		pk.park(l, d, d.Doomed)
 		return
 	}
-	if !l.Is(lane.Parking) && !e.closed(l) && l.Arrivals.Len() > 0 {
-		e.flow(l)
+	if !l.Is(lane.Parking) && !pk.e.closed(l) && l.Arrivals.Len() > 0 {
+		pk.flow(l)
 		return
 	}
-	if e.parkableLane(l) {
+	if pk.parkableLane(l) {
 		l.On(lane.EvList)
-		e.parkLanes = append(e.parkLanes, l)
+		pk.lanes = append(pk.lanes, l)
 	}
 }
 
-func (e *engine) parkableLane(l *lane.Lane) bool {
+func (pk *parker) parkableLane(l *lane.Lane) bool {
 	switch {
 	case l.Is(lane.Settling) || l.Is(lane.InFlight) && !l.Polling():
 		return false
 	case l.Is(lane.Parking):
 		return true
 	case l.Polling(): // also while a run of the poller's is in flight: what has arrived is behind all of them
-		return l.Arrivals.Len() > 0 && (l.Mode == lane.Polled || e.pressed() || e.cause != nil)
+		return l.Arrivals.Len() > 0 && (l.Mode == lane.Polled || pk.pressed() || pk.e.cause != nil)
 	case l.IsHeld() || l.Sink.Parks():
 		return l.Queue.Len()+l.Arrivals.Len() > 0
 	}
@@ -197,56 +203,58 @@ func (e *engine) parkableLane(l *lane.Lane) bool {
 
 // pressed tells whether memory is too scarce to hold what arrives for a lane that is about to reopen. That is well below the
 // bound at which nothing more is read.
-func (e *engine) pressed() bool { return e.memory.Used.Load() > e.memory.Limit*3/4 }
+func (pk *parker) pressed() bool {
+	return pk.e.intake.memory.Scarce()
+}
 
 // checkPressure parks what was held for lanes that are about to reopen, where it keeps the source from reading.
-func (e *engine) checkPressure(now time.Time) {
-	if e.memory.Starved(now) == 0 || !e.pressed() {
+func (pk *parker) checkPressure(now time.Time) {
+	if pk.e.intake.memory.Starved(now) == 0 || !pk.pressed() {
 		return
 	}
-	for _, s := range e.sinks[1:] {
+	for _, s := range pk.e.sinks[1:] {
 		for _, l := range s.Lanes {
 			if l.Polling() && l.Arrivals.Len() > 0 {
-				e.review(l)
+				pk.review(l)
 			}
 		}
 	}
 }
 
 // parkable tells whether any lane has something that can be parked now.
-func (e *engine) parkable() bool { return len(e.parkLanes) > 0 }
+func (pk *parker) parkable() bool { return len(pk.lanes) > 0 }
 
 // divert turns what a lane has in its queue into arrivals: something blocks it now.
-func (e *engine) divert(l *lane.Lane) {
+func (pk *parker) divert(l *lane.Lane) {
 	if l.Queue.Len() > 0 && !l.Is(lane.InFlight|lane.Parking) {
 		l.Shelve()
 	}
-	e.review(l)
+	pk.review(l)
 }
 
 // strays tells whether messages of the lane's group that cannot be routed are in memory and not parked yet. What is
 // behind them must not be parked before: after a crash it would be sent first.
-func (e *engine) strays(l *lane.Lane) bool {
+func (pk *parker) strays(l *lane.Lane) bool {
 	if l.Group == "" || l.Sink.Sink == nil {
 		return false
 	}
-	u := e.sinks[0].Lanes[l.Group]
+	u := pk.e.sinks[0].Lanes[l.Group]
 	return u != nil && !u.Is(lane.Settling) && (u.Is(lane.Parking) || u.Arrivals.Len() > 0)
 }
 
 // flow turns a lane's arrivals into its queue: nothing blocks it any more.
-func (e *engine) flow(l *lane.Lane) {
+func (pk *parker) flow(l *lane.Lane) {
 	l.Join()
-	e.offer(l, time.Now())
+	pk.e.dispatcher.offer(l, time.Now())
 }
 
 // takePark moves the first n deliveries that a lane has to park into a settlement.
-func (e *engine) takePark(s *settlement, l *lane.Lane, n int) {
+func (pk *parker) takePark(s *settlement, l *lane.Lane, n int) {
 	p := parkRun{lane: l, f: l.Failure, queue: min(n, l.QueueToPark())}
 	p.arrivals = n - p.queue
 	now := time.Now()
 	for i := range n {
-		e.addPark(s, l, l.ParkAt(i), parkedAs(l, p.f, i, n, !e.blockedBehind(l)), now)
+		pk.addPark(s, l, l.ParkAt(i), parkedAs(l, p.f, i, n, !pk.blockedBehind(l)), now)
 	}
 	switch {
 	case p.queue > 0:
@@ -260,8 +268,8 @@ func (e *engine) takePark(s *settlement, l *lane.Lane, n int) {
 }
 
 // blockedBehind tells whether something else than this lane's own first delivery decides when it is due.
-func (e *engine) blockedBehind(l *lane.Lane) bool {
-	return l.Blocked() || l.IsHeld() || e.unroutable(l)
+func (pk *parker) blockedBehind(l *lane.Lane) bool {
+	return l.Blocked() || l.IsHeld() || pk.e.unroutable(l)
 }
 
 // parkedAs is the parked form of the i-th of n deliveries of a lane. first tells that the lane is not blocked yet, so that
@@ -294,7 +302,7 @@ func parkedAs(l *lane.Lane, f *lane.Failure, i, n int, first bool) checkpoint.Pa
 	return p
 }
 
-func (e *engine) addPark(s *settlement, l *lane.Lane, d *lane.Delivery, p checkpoint.Parked, now time.Time) {
+func (pk *parker) addPark(s *settlement, l *lane.Lane, d *lane.Delivery, p checkpoint.Parked, now time.Time) {
 	m := d.Msg
 	p.Sink, p.Message, p.Attempts, p.Tries, p.Failed = l.Sink.Name, m.Message, d.Spent, d.Tries, d.Failed
 	if d.Last != nil && p.State == checkpoint.StateWaiting && p.Due { // it waits for its own next try, whatever else it waits for
@@ -307,28 +315,28 @@ func (e *engine) addPark(s *settlement, l *lane.Lane, d *lane.Delivery, p checkp
 	}
 	s.Park = append(s.Park, p)
 	m.Parked = true
-	e.outcome(s, outcome{m, l.Sink.Bit})
+	pk.e.settler.outcome(s, outcome{m, l.Sink.Bit})
 	if p.State == checkpoint.StateDead {
-		e.died(l.Sink.Name, d, p.ErrorClass)
+		pk.died(l.Sink.Name, d, p.ErrorClass)
 	}
 }
 
-func (e *engine) died(sinkName string, d *lane.Delivery, class string) {
-	if class == sink.ClassCrash.String() && d.Message.Position == e.load.Started.Position {
-		e.load.Started = checkpoint.Suspect{} // an operator may replay it
+func (pk *parker) died(sinkName string, d *lane.Delivery, class string) {
+	if class == sink.ClassCrash.String() && d.Message.Position == pk.e.load.Started.Position {
+		pk.e.load.Started = checkpoint.Suspect{} // an operator may replay it
 	}
 	name := ""
 	if d.Route != nil {
 		name = d.Route.Name
 	}
-	e.log.Warn("dead letter", "sink", sinkName, "type", outbox.Shorten(d.Message.Type), "id", outbox.Shorten(d.Message.ID), "class", class)
-	if f := e.cfg.Events.Dead; f != nil {
+	pk.e.log.Warn("dead letter", "sink", sinkName, "type", outbox.Shorten(d.Message.Type), "id", outbox.Shorten(d.Message.ID), "class", class)
+	if f := pk.e.cfg.Events.Dead; f != nil {
 		f(sinkName, name, class, 1)
 	}
 }
 
 // parked takes note that a lane's park is durable.
-func (e *engine) parked(p parkRun, now time.Time) {
+func (pk *parker) parked(p parkRun, now time.Time) {
 	l := p.lane
 	for _, d := range l.Queue.Slice()[:p.queue] {
 		l.Passed(d)
@@ -347,9 +355,9 @@ func (e *engine) parked(p parkRun, now time.Time) {
 		l.Shelve() // what did not fit into the settlement is behind what did
 	}
 	if l.Blocked() && p.f != nil {
-		e.dueSoon(p.f.Wait, now)
+		pk.e.poller.dueSoon(p.f.Wait, now)
 	}
-	e.review(l)
-	e.offer(l, now)
+	pk.review(l)
+	pk.e.dispatcher.offer(l, now)
 	l.Sink.Forget(l)
 }

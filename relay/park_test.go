@@ -18,7 +18,9 @@ func TestDoomedIsParkedAsSuch(t *testing.T) {
 		d := &lane.Delivery{Msg: &lane.Message{Message: &outbox.Message{}}, Lane: l, Doomed: &lane.Failure{Class: "crash", Err: "it ended relays"}}
 		d.Message = d.Msg.Message
 		var s settlement
-		new(engine).addPark(&s, l, d, parkedAs(l, &lane.Failure{Class: class, Err: class}, 0, 1, true), time.Now())
+		e := &engine{}
+		e.parker.e, e.settler.e = e, e
+		e.parker.addPark(&s, l, d, parkedAs(l, &lane.Failure{Class: class, Err: class}, 0, 1, true), time.Now())
 		if p := s.Park[0]; p.State != checkpoint.StateWaiting || p.ErrorClass != "crash" || p.LastError != "it ended relays" {
 			t.Errorf("parked for %q: state %s, class %q, error %q, want waiting, with its crash", class, p.State, p.ErrorClass, p.LastError)
 		}

@@ -11,9 +11,9 @@ import (
 // the backlog of a sink that has gone out, those that came first in the log are parked first, over all lanes: lane by lane, what is
 // settled would be scattered over the log, settled_above would reach its bound, and the gate would hold up the other sinks.
 // Before all others come messages that cannot be routed, since nothing behind them may be parked before them.
-func (e *engine) takeParks(s *settlement, now time.Time) {
-	lanes := e.parkLanes
-	e.parkLanes = nil
+func (pk *parker) takeParks(s *settlement, now time.Time) {
+	lanes := pk.lanes
+	pk.lanes = nil
 	var unroutable, routed []*lane.Lane
 	for _, l := range lanes {
 		if l.Sink.Sink == nil {
@@ -22,22 +22,22 @@ func (e *engine) takeParks(s *settlement, now time.Time) {
 			routed = append(routed, l)
 		}
 	}
-	room := e.takeInOrder(s, unroutable, parkMost, now)
-	e.takeInOrder(s, routed, room, now)
+	room := pk.takeInOrder(s, unroutable, parkMost, now)
+	pk.takeInOrder(s, routed, room, now)
 }
 
 // takeInOrder parks of some lanes what came first in the log, and lists again the lanes of which nothing has found room. It returns
 // the room that is left.
-func (e *engine) takeInOrder(s *settlement, lanes []*lane.Lane, room int, now time.Time) int {
+func (pk *parker) takeInOrder(s *settlement, lanes []*lane.Lane, room int, now time.Time) int {
 	var order lane.Heap[parkNext]
 	for _, l := range lanes {
 		switch {
-		case room <= 0 || e.strays(l):
-			e.parkLanes = append(e.parkLanes, l)
-		case !e.parkableLane(l) || !l.Is(lane.Parking) && !e.closed(l): // its sink has come back meanwhile
+		case room <= 0 || pk.strays(l):
+			pk.lanes = append(pk.lanes, l)
+		case !pk.parkableLane(l) || !l.Is(lane.Parking) && !pk.e.closed(l): // its sink has come back meanwhile
 			l.On(lane.EvUnlist)
-			e.review(l)
-			e.offer(l, now)
+			pk.review(l)
+			pk.e.dispatcher.offer(l, now)
 		default:
 			order.Push(parkNext{lane: l, at: l.ParkAt(0).Msg.Position})
 		}
@@ -49,7 +49,7 @@ func (e *engine) takeInOrder(s *settlement, lanes []*lane.Lane, room int, now ti
 		l := next.lane
 		if room <= 0 {
 			if taken[l] == 0 {
-				e.parkLanes = append(e.parkLanes, l)
+				pk.lanes = append(pk.lanes, l)
 			}
 			continue
 		}
@@ -67,7 +67,7 @@ func (e *engine) takeInOrder(s *settlement, lanes []*lane.Lane, room int, now ti
 		}
 	}
 	for _, l := range first {
-		e.takePark(s, l, taken[l])
+		pk.takePark(s, l, taken[l])
 	}
 	return room
 }

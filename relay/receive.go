@@ -1,105 +1,35 @@
 package relay
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/relay/lane"
-	"github.com/tailbox/tailbox/relay/memory"
 	"github.com/tailbox/tailbox/sink"
-	"github.com/tailbox/tailbox/source"
 )
-
-// received is a batch of the log after routing, on its way from the source's goroutine to the engine's.
-type received struct {
-	batch *source.Batch
-	found bool // by a reconciliation: not from the log
-	bytes int64
-	items []routed
-}
-
-// routed is a message with what the router made of it. The delivery is that for the route's first sink; those for further
-// sinks begin as copies of it.
-type routed struct {
-	msg      lane.Message
-	delivery lane.Delivery
-	err      error // the message cannot be routed
-	foreign  bool  // it is another pipeline's: passed over
-}
-
-// made is how many bytes the router made of the message, beside its own: JSON has more of them than the payload that it holds.
-func (r *routed) made() int {
-	value, payload := r.delivery.Value, r.msg.Payload
-	if len(value) == 0 || len(payload) > 0 && &value[0] == &payload[0] {
-		return 0
-	}
-	return len(value)
-}
-
-// emit takes a batch from the source: it routes, waits for memory, and hands over. It runs in the source's goroutine.
-func (e *engine) emit(ctx context.Context, b *source.Batch) error {
-	in := &received{batch: b, items: make([]routed, len(b.Messages))}
-	mem := &memory.Batch{Left: len(b.Messages)}
-	for i, m := range b.Messages {
-		e.route(&in.items[i], m, mem)
-		in.bytes += int64(m.Size() + in.items[i].made())
-	}
-	mem.Bytes = in.bytes
-	if in.bytes > 0 {
-		if err := e.memory.Acquire(ctx, in.bytes); err != nil {
-			return err
-		}
-	}
-	select {
-	case e.received <- in:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// route asks the router. It touches nothing of the engine that changes.
-func (e *engine) route(r *routed, m *outbox.Message, mem *memory.Batch) {
-	r.delivery.Message = m
-	r.delivery.Source = e.cfg.Pipeline
-	r.msg = lane.Message{Message: m, Batch: mem, Kept: e.kept(m.Table)}
-	if e.cfg.Ours != nil && !e.cfg.Ours(m) {
-		r.foreign = true
-		return
-	}
-	r.msg.Route, r.err = e.cfg.Router.Route(m, &r.delivery.Delivery)
-	r.delivery.Msg, r.delivery.Route = &r.msg, r.msg.Route
-	if e.cfg.Receipts != nil && e.cfg.Receipts(m.Table) {
-		r.msg.Receipts = &lane.Receipts{}
-	}
-}
-
-// kept tells whether nothing is to be done about the delivered rows of a table.
-func (e *engine) kept(table string) bool { return e.cfg.Kept != nil && e.cfg.Kept(table) }
 
 // onReceived puts a batch's messages into the tracker and its deliveries into lanes.
 func (e *engine) onReceived(in *received, now time.Time) {
 	b := in.batch
 	tail := e.phase == phaseTailing && !in.found
 	marks := b.Marks
-	e.readAny = e.readAny || len(in.items) > 0
-	e.idleLog = e.idleLog || !e.readAny
+	e.safeMode.readAny = e.safeMode.readAny || len(in.items) > 0
+	e.safeMode.idleLog = e.safeMode.idleLog || !e.safeMode.readAny
 	foreign := 0
 	for i := range in.items {
 		switch r := &in.items[i]; {
 		case r.foreign:
 			foreign++
-			r.msg.Batch.Done(e.memory)
+			r.msg.Batch.Done(e.intake.memory)
 		case i < len(b.ParkedAt):
 			e.take(r, b.ParkedAt[i], tail, now)
 		default:
 			e.take(r, nil, tail, now)
 		}
 		for len(marks) > 0 && marks[0].N == i+1 && tail {
-			e.tracker.End(marks[0].Resume)
+			e.settler.tracker.End(marks[0].Resume)
 			marks = marks[1:]
 		}
 	}
@@ -107,9 +37,9 @@ func (e *engine) onReceived(in *received, now time.Time) {
 		e.skipped("tenant", foreign)
 	}
 	if b.Resume != "" && tail {
-		e.tracker.End(b.Resume)
+		e.settler.tracker.End(b.Resume)
 	}
-	e.unsaved += b.LogBytes
+	e.settler.unsaved += b.LogBytes
 	if tail && len(b.Messages) > 0 {
 		e.inTransaction = b.Resume == "" && (len(b.Marks) == 0 || b.Marks[len(b.Marks)-1].N < len(b.Messages))
 	} else if tail && b.Resume != "" {
@@ -117,14 +47,14 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	}
 	var lag time.Duration
 	if n := len(b.Messages); n > 0 {
-		lag = e.clock.at(now).Sub(b.Messages[n-1].CommitTime)
+		lag = e.session.clock.at(now).Sub(b.Messages[n-1].CommitTime)
 		if tail {
-			e.lagging = lag > farBehind
+			e.dispatcher.lagging = lag > farBehind
 		}
 	}
-	e.admit()
+	e.reconciler.admit()
 	if b.Barrier != "" {
-		e.onBarrier(b.Barrier)
+		e.reconciler.onBarrier(b.Barrier)
 	}
 	if f := e.cfg.Events.Received; f != nil {
 		f(len(b.Messages), b.CommitLag, lag)
@@ -145,7 +75,7 @@ func (e *engine) take(r *routed, parkedAt []string, tail bool, now time.Time) {
 	if tail {
 		e.track(r)
 	} else {
-		e.swept++
+		e.sweep.open++
 	}
 	e.fan(r, targets, now)
 }
@@ -180,35 +110,35 @@ func partsOf(ss []*lane.Sink) uint64 {
 func (e *engine) track(r *routed) {
 	m := &r.msg
 	parts := m.Left
-	if len(e.covered) > 0 {
-		e.drop(m)
+	if len(e.settler.covered) > 0 {
+		e.settler.drop(m)
 	}
-	e.lastSeen = m.Position
+	e.settler.lastSeen = m.Position
 	open := m.Left
 	if (m.Left != 0 || m.Parked) && (!m.Kept || m.Parked) {
 		open |= rowPart
 	}
 	m.Row = open&rowPart != 0
-	m.Seq = e.tracker.Add(m.Position, parts|open, open)
+	m.Seq = e.settler.tracker.Add(m.Position, parts|open, open)
 }
 
 // drop takes out the parts of a message that settled_above names: the log repeats them after a restart.
-func (e *engine) drop(m *lane.Message) {
-	if checkpoint.Covers(e.covered[checkpoint.Whole], m.Position) {
+func (st *settler) drop(m *lane.Message) {
+	if checkpoint.Covers(st.covered[checkpoint.Whole], m.Position) {
 		m.Left, m.Parked = 0, false
-		e.skipped("settled", 1)
+		st.e.skipped("settled", 1)
 		return
 	}
-	for i, name := range e.names {
+	for i, name := range st.e.names {
 		bit := uint64(1) << i
-		if m.Left&bit != 0 && checkpoint.Covers(e.covered[name], m.Position) {
+		if m.Left&bit != 0 && checkpoint.Covers(st.covered[name], m.Position) {
 			m.Left &^= bit
 			m.Parked = true // it may have been settled by parking it
-			e.skipped("settled", 1)
+			st.e.skipped("settled", 1)
 		}
 	}
-	if m.Position.Compare(e.coveredEnd) > 0 {
-		e.covered = nil
+	if m.Position.Compare(st.coveredEnd) > 0 {
+		st.covered = nil
 	}
 }
 
@@ -222,7 +152,7 @@ func (e *engine) skipped(why string, n int) {
 func (e *engine) fan(r *routed, targets []*lane.Sink, now time.Time) {
 	m := &r.msg
 	if m.Left == 0 {
-		e.allSettled(m)
+		e.settler.allSettled(m)
 		return
 	}
 	var further []lane.Delivery
@@ -248,7 +178,7 @@ func (e *engine) fan(r *routed, targets []*lane.Sink, now time.Time) {
 func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now time.Time) {
 	m := d.Msg
 	group := m.Group
-	wait := m.AvailableAt.Sub(e.clock.at(now))
+	wait := m.AvailableAt.Sub(e.session.clock.at(now))
 	scheduled := m.Scheduled() && wait > 0
 	if scheduled && s.Sink != nil {
 		group = "" // outside the order promise: a lane of its own
@@ -267,15 +197,15 @@ func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now t
 	s.Queued++
 	switch {
 	case s.Sink == nil:
-		e.park(l, d, d.Doomed)
+		e.parker.park(l, d, d.Doomed)
 	case scheduled:
-		e.park(l, d, &lane.Failure{Wait: wait})
+		e.parker.park(l, d, &lane.Failure{Wait: wait})
 	case e.closed(l) || l.Arrivals.Len() > 0:
 		l.Arrivals.Push(d)
-		e.review(l)
+		e.parker.review(l)
 	default:
 		l.Queue.Push(d)
-		e.offer(l, now)
+		e.dispatcher.offer(l, now)
 	}
 }
 
@@ -285,7 +215,7 @@ func (e *engine) doom(m *lane.Message) *lane.Failure {
 	case m.Fault != nil:
 		return &lane.Failure{Class: m.Fault.Class, Err: m.Fault.Reason}
 	case m.Seq != 0:
-		return e.proven(m.Position)
+		return e.safeMode.proven(m.Position)
 	}
 	return nil
 }

@@ -20,17 +20,17 @@ func TestMadeValuesCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &engine{memory: memory.New(1 << 20), received: make(chan *received, 1), cfg: Config{Router: r}}
+		in := intake{memory: memory.New(1 << 20), received: make(chan *received, 1), cfg: &Config{Router: r}}
 		m := &outbox.Message{ID: "1", Type: "T", Topic: "order", Table: "outbox", Payload: bytes.Repeat([]byte{1}, size)}
-		if err := e.emit(t.Context(), &source.Batch{Messages: []*outbox.Message{m}}); err != nil {
+		if err := in.emit(t.Context(), &source.Batch{Messages: []*outbox.Message{m}}); err != nil {
 			t.Fatal(err)
 		}
-		in := <-e.received
-		if used := e.memory.Used.Load(); used < want || used > want+2000 || in.items[0].err != nil {
-			t.Errorf("format.value %s: %d bytes are taken, want about %d; %v", value, used, want, in.items[0].err)
+		got := <-in.received
+		if used := in.memory.InUse(); used < want || used > want+2000 || got.items[0].err != nil {
+			t.Errorf("format.value %s: %d bytes are taken, want about %d; %v", value, used, want, got.items[0].err)
 		}
-		in.items[0].msg.Batch.Done(e.memory)
-		if used := e.memory.Used.Load(); used != 0 {
+		got.items[0].msg.Batch.Done(in.memory)
+		if used := in.memory.InUse(); used != 0 {
 			t.Errorf("%d bytes stay taken", used)
 		}
 	}

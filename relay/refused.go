@@ -19,12 +19,12 @@ const refusedMost = 8
 // without them. What is parked of a message is durable without its row, which the store tries again. Of a message that is delivered a record is
 // parked, so that its row is tried again likewise. If the database refuses row after row, nothing that one row holds is the cause: s.refused names
 // the rows, and stops the relay, but no start delivers again what was delivered. It runs beside the engine's loop.
-func (e *engine) settle(ctx context.Context, s *settlement) (*checkpoint.Settled, error) {
-	done, err := e.store.Settle(ctx, &s.Settlement)
+func settle(ctx context.Context, store checkpoint.Store, s *settlement, refusals int) (*checkpoint.Settled, error) {
+	done, err := store.Settle(ctx, &s.Settlement)
 	if !errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrNoTable) { // without its table no start delivers anything
 		return done, err
 	}
-	a := separation{store: e.store, s: s, why: err, before: e.refusals}
+	a := separation{store: store, s: s, why: err, before: refusals}
 	for i := range s.Rows {
 		if !s.Rows[i].Parked { // it goes with what is parked
 			a.plain = append(a.plain, i)
@@ -172,20 +172,20 @@ func ascending(n []int) []int {
 
 // refuse counts the rows that were set aside, and forgets those that the database refuses all the same: they stay unsettled, for the next start
 // to try them again. The relay goes on with what was read, and stops.
-func (e *engine) refuse(s *settlement, done *checkpoint.Settled, now time.Time) {
+func (st *settler) refuse(s *settlement, done *checkpoint.Settled, now time.Time) {
 	if len(s.rows) > len(done.Invisible)+s.aside {
-		e.refusals = 0
+		st.refusals = 0
 	}
 	if s.aside > 0 {
-		e.refusals += s.aside
-		e.dueSoon(0, now) // the store tries them, and logs what the database says
+		st.refusals += s.aside
+		st.e.poller.dueSoon(0, now) // the store tries them, and logs what the database says
 	}
 	for _, i := range s.refused {
 		m := s.rows[i]
-		m.Batch.Done(e.memory)
-		e.forgetting(m)
+		m.Batch.Done(st.e.intake.memory)
+		st.e.forgetting(m)
 	}
-	if len(s.refused) > 0 && e.cause == nil {
-		e.drain(fmt.Errorf("settle: %w", s.why))
+	if len(s.refused) > 0 && st.e.cause == nil {
+		st.e.drain(fmt.Errorf("settle: %w", s.why))
 	}
 }

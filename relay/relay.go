@@ -53,7 +53,7 @@ const (
 // that matches source.ErrStop or source.ErrUnjudged, ends Run by itself; a table that does not exist does so after some seconds.
 func (r *Relay) Run(ctx context.Context) error {
 	var pace pacing
-	var away absence
+	var missing missingTable
 	for {
 		began := time.Now()
 		r.last = ending{}
@@ -63,7 +63,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			r.state("stopped", "")
 			return nil
 		}
-		again := away.mayEnd(err, r.last.loaded, r.last.took, time.Now())
+		again := missing.mayEnd(err, r.last.loaded, r.last.took, time.Now())
 		if !again && (errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrUnjudged)) {
 			r.state("stopped", err.Error())
 			return err
@@ -155,10 +155,10 @@ func (r *Relay) term(ctx context.Context) error {
 		r.cfg.Events.Gap(at.Gap)
 	}
 	e := newEngine(r.cfg, store, loaded, &at.Checkpoint, at.Snapshot)
-	e.clock = clock
+	e.session.clock = clock
 	err = e.run(ctx)
-	r.last.sent, r.last.durable = e.sent, e.durable
-	r.past.saved = e.saved
+	r.last.sent, r.last.durable = e.dispatcher.sent, e.settler.durable
+	r.past.saved = e.settler.saved
 	if errors.Is(err, source.ErrGap) {
 		r.past.tried = unreadable{at.Checkpoint.Log, err.Error()}
 	}

@@ -1,9 +1,47 @@
 package relay
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+)
+
+// A session is the one session with the store that holds the lock (R12). It does one operation at a time, each in a goroutine of its own; all
+// else in it belongs to the engine's goroutine.
+type session struct {
+	e     *engine
+	store checkpoint.Store
+	// opCtx is that of operations: it ends with the term.
+	opCtx context.Context //nolint:containedctx // It lives as long as the session.
+
+	busy     bool        // an operation is under way
+	stored   chan func() // what an operation means, for the engine's goroutine
+	answered time.Time   // when the store's last answer was asked for
+	pinged   time.Time   // for the clock's sake
+	clock    dbClock
+}
+
+// operate runs one operation of the store in a goroutine of its own; what it returns is called by the engine's goroutine
+// when the operation has succeeded. An error ends the term: the session is not to be trusted any more.
+func (ss *session) operate(op func(context.Context) (func(), error)) {
+	ss.busy = true
+	go func() {
+		at := time.Now() // before: a process that is frozen meanwhile finds an answer from long ago when it thaws
+		then, err := op(ss.opCtx)
+		ss.stored <- func() {
+			if err != nil {
+				ss.e.failed = err
+				return
+			}
+			ss.answered = at
+			then()
+		}
+	}()
+}
 
 // trusted tells whether the session answered lately enough for a delivery to start (R12).
-func (e *engine) trusted(now time.Time) bool { return elapsed(e.answered, now) < sessionTrust }
+func (ss *session) trusted(now time.Time) bool { return elapsed(ss.answered, now) < sessionTrust }
 
 // elapsed is how long ago then was, at most. The monotonic clock may stand still while a virtual machine is suspended, and the wall
 // clock may be set back: the one that has moved further counts. Where the wall clock was set forward, that costs one ping.

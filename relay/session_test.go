@@ -35,8 +35,8 @@ func TestTrustAfterSuspension(t *testing.T) {
 		if got := now.Sub(answered); got != c.monotonic {
 			t.Fatalf("package time reads %v, want %v", got, c.monotonic)
 		}
-		e := &engine{answered: answered}
-		if got := e.trusted(now); got != c.want {
+		ss := &session{answered: answered}
+		if got := ss.trusted(now); got != c.want {
 			t.Errorf("%v later, wall clock stepped by %d s: trusted %t, want %t", c.monotonic, c.wall, got, c.want)
 		}
 	}

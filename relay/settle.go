@@ -36,12 +36,18 @@ const (
 	rangeMemory = 16 << 10 // bytes of memory that allow for one range
 )
 
-// settleState is what waits to become durable.
-type settleState struct {
-	outcomes  []outcome
-	rows      []*lane.Message // everything but the row in the user's table is done
-	pending   []change
-	parkLanes []*lane.Lane
+// A settler makes durable what has happened to deliveries, and the checkpoint with it. It belongs to the engine's goroutine. What it hands to
+// the store, a settlement, belongs to the store's goroutine until that has answered.
+type settler struct {
+	e *engine
+
+	tracker *checkpoint.Tracker
+	covered map[string][]checkpoint.Range // what the checkpoint names as settled beyond its position
+	asks    chan ask
+
+	outcomes []outcome
+	rows     []*lane.Message // everything but the row in the user's table is done
+	pending  []change
 
 	saved      checkpoint.Checkpoint
 	savedAt    time.Time
@@ -53,14 +59,17 @@ type settleState struct {
 	lastSeen   outbox.Position // of the log
 	lastTry    bool
 	flight     *settlement
-	sent       bool   // a delivery was started
 	durable    bool   // something was settled
 	gate       uint64 // no delivery of a message beyond this number is started; 0 = all are
 	gated      []*lane.Lane
 	refusals   int // rows that the database refused, and that were set aside, since it last settled one
 }
 
-func (st *settleState) init(cp *checkpoint.Checkpoint) {
+func (st *settler) init(e *engine, cp *checkpoint.Checkpoint) {
+	st.e = e
+	st.tracker = checkpoint.NewTracker(cp.Log, cp.Resume, cp.LastCommit)
+	st.covered = cp.SettledAbove
+	st.asks = make(chan ask)
 	st.saved = *cp
 	st.savedAt = time.Now()
 	st.lastSettle = st.savedAt
@@ -121,40 +130,40 @@ type ask struct {
 }
 
 // allSettled takes a message of which every sink's part has its outcome.
-func (e *engine) allSettled(m *lane.Message) {
+func (st *settler) allSettled(m *lane.Message) {
 	if m.Parked || !m.Kept && (m.Seq == 0 || m.Row) {
-		e.rows = append(e.rows, m)
+		st.rows = append(st.rows, m)
 		return
 	}
-	e.release(m)
+	st.release(m)
 }
 
 // release gives up a message: everything about it is durable.
-func (e *engine) release(m *lane.Message) {
-	m.Batch.Done(e.memory)
-	e.forgetting(m)
+func (st *settler) release(m *lane.Message) {
+	m.Batch.Done(st.e.intake.memory)
+	st.e.forgetting(m)
 	if m.Seq == 0 {
-		e.swept--
+		st.e.sweep.open--
 	}
 }
 
 // settleAt is when outcomes become due to be settled; zero = there are none.
-func (e *engine) settleAt(now time.Time) time.Time {
-	n := len(e.outcomes)
+func (st *settler) settleAt(now time.Time) time.Time {
+	n := len(st.outcomes)
 	switch {
-	case len(e.parkLanes) > 0 || len(e.pending) > 0 || n >= settleMost/2 ||
-		n > 0 && (e.stops() || e.memory.Used.Load() > e.cfg.Memory/2):
+	case len(st.e.parker.lanes) > 0 || len(st.pending) > 0 || n >= settleMost/2 ||
+		n > 0 && (st.e.stops() || st.e.intake.memory.InUse() > st.e.cfg.Memory/2):
 		return now
 	case n > 0:
-		return e.lastSettle.Add(settleEvery)
-	case len(e.rows) > 0:
-		return latest(e.rowsAt, e.lastSettle)
-	case e.suspect.Times > 0 && !e.stops(): // it would clear the record of what is in hand
-	case e.phase == phaseTailing && e.bareProgress():
-		if e.stops() || e.cause != nil || e.unsaved >= bareBytes {
+		return st.lastSettle.Add(settleEvery)
+	case len(st.rows) > 0:
+		return latest(st.rowsAt, st.lastSettle)
+	case st.e.safeMode.suspect.Times > 0 && !st.e.stops(): // it would clear the record of what is in hand
+	case st.e.phase == phaseTailing && st.bareProgress():
+		if st.e.stops() || st.e.cause != nil || st.unsaved >= bareBytes {
 			return now
 		}
-		return e.savedAt.Add(bareEvery)
+		return st.savedAt.Add(bareEvery)
 	}
 	return time.Time{}
 }
@@ -168,71 +177,72 @@ func latest(a, b time.Time) time.Time {
 
 // bareProgress tells whether the log has moved on without anything to settle: keepalives, or messages that a checkpoint
 // named as settled.
-func (e *engine) bareProgress() bool {
-	r, _, _ := e.tracker.Safe()
-	return r != e.saved.Resume
+func (st *settler) bareProgress() bool {
+	r, _, _ := st.tracker.Safe()
+	return r != st.saved.Resume
 }
 
 // settleNow begins a settlement if one is due.
-func (e *engine) settleNow(now time.Time) bool {
-	at := e.settleAt(now)
+func (st *settler) settleNow(now time.Time) bool {
+	at := st.settleAt(now)
 	if at.IsZero() || now.Before(at) {
 		return false
 	}
-	s := e.gather(now)
-	e.flight = s
-	e.lastSettle = now
+	s := st.gather(now)
+	st.flight = s
+	st.lastSettle = now
 	s.Checkpoint = func(invisible []int) *checkpoint.Checkpoint {
 		a := ask{invisible, make(chan *checkpoint.Checkpoint, 1)}
-		e.asks <- a
+		st.asks <- a
 		return <-a.reply
 	}
-	e.operate(func(ctx context.Context) (func(), error) {
-		done, err := e.settle(ctx, s)
+	refusals := st.refusals
+	st.e.session.operate(func(ctx context.Context) (func(), error) {
+		done, err := settle(ctx, st.e.session.store, s, refusals)
 		if err != nil {
 			return nil, fmt.Errorf("settle: %w", err)
 		}
-		return func() { e.settled(s, done) }, nil
+		return func() { st.settled(s, done) }, nil
 	})
 	return true
 }
 
 // aheadOfStore tells whether deliveries are so far ahead of what is durable that none is started, and nothing taken in.
-func (e *engine) aheadOfStore() bool { return len(e.outcomes) > aheadMost }
+func (st *settler) aheadOfStore() bool { return len(st.outcomes) > aheadMost }
 
 // gather makes a settlement of what waits.
-func (e *engine) gather(now time.Time) *settlement {
+func (st *settler) gather(now time.Time) *settlement {
 	s := &settlement{began: now}
-	s.changes = e.pending
-	e.pending = nil
+	s.changes = st.pending
+	st.pending = nil
 	for _, c := range s.changes {
 		s.Changes = append(s.Changes, c.Change)
 		s.Park = append(s.Park, c.park...)
 	}
-	e.takeParks(s, now)
-	n, before := 0, len(e.rows)
-	for n < len(e.outcomes) && len(e.rows)-before < settleMost { // those without a row cost the database nothing
-		e.outcome(s, e.outcomes[n])
+	st.e.parker.takeParks(s, now)
+	n, before := 0, len(st.rows)
+	for n < len(st.outcomes) && len(st.rows)-before < settleMost { // those without a row cost the database nothing
+		st.outcome(s, st.outcomes[n])
 		n++
 	}
-	rest := copy(e.outcomes, e.outcomes[n:])
-	clear(e.outcomes[rest:]) // a message that is pointed to keeps its whole batch
-	e.outcomes = e.outcomes[:rest]
-	if !now.Before(e.rowsAt) || e.stops() {
-		n = min(len(e.rows), settleMost)
+	rest := copy(st.outcomes, st.outcomes[n:])
+	clear(st.outcomes[rest:]) // a message that is pointed to keeps its whole batch
+	st.outcomes = st.outcomes[:rest]
+	if !now.Before(st.rowsAt) || st.e.stops() {
+		n = min(len(st.rows), settleMost)
 		s.Rows = make([]checkpoint.Row, 0, n)
-		for _, m := range e.rows[:n] {
+		for _, m := range st.rows[:n] {
 			s.Rows = append(s.Rows, checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: m.Parked,
 				Message: m.Message, Receipt: m.Receipts.Text()})
 		}
-		s.rows = append(s.rows, e.rows[:n]...)
-		e.rows = slices.Delete(e.rows, 0, n)
+		s.rows = append(s.rows, st.rows[:n]...)
+		st.rows = slices.Delete(st.rows, 0, n)
 	}
 	return s
 }
 
 // outcome notes that a part of a message is settled by s, and passes the message on when that was the last sink's part.
-func (e *engine) outcome(s *settlement, o outcome) {
+func (st *settler) outcome(s *settlement, o outcome) {
 	m := o.msg
 	s.items = append(s.items, o)
 	if m.Left &^= o.part; m.Left != 0 {
@@ -242,19 +252,19 @@ func (e *engine) outcome(s *settlement, o outcome) {
 		s.done = append(s.done, m)
 		return
 	}
-	e.rows = append(e.rows, m)
+	st.rows = append(st.rows, m)
 }
 
 // checkpoint answers an ask: what is true once the settlement in flight is durable, but for rows that were not visible (R6).
-func (e *engine) checkpoint(invisible []int) *checkpoint.Checkpoint {
-	s := e.flight
+func (st *settler) checkpoint(invisible []int) *checkpoint.Checkpoint {
+	s := st.flight
 	s.cp = nil
-	if e.phase == phaseSweeping {
+	if st.e.phase == phaseSweeping {
 		return nil // a crash repeats the sweep
 	}
 	for _, o := range s.items {
 		if o.msg.Seq != 0 {
-			e.tracker.Settle(o.msg.Seq, o.part)
+			st.tracker.Settle(o.msg.Seq, o.part)
 		}
 	}
 	for i, m := range s.rows {
@@ -262,30 +272,30 @@ func (e *engine) checkpoint(invisible []int) *checkpoint.Checkpoint {
 			continue
 		}
 		if _, hidden := slices.BinarySearch(invisible, i); hidden {
-			e.tracker.Reopen(m.Seq, rowPart)
+			st.tracker.Reopen(m.Seq, rowPart)
 		} else {
-			e.tracker.Settle(m.Seq, rowPart)
+			st.tracker.Settle(m.Seq, rowPart)
 		}
 	}
-	resume, last, safe := e.tracker.Safe()
-	above, ranges, open := e.tracker.Above(safe, e.names)
-	e.setGate(open, ranges)
+	resume, last, safe := st.tracker.Safe()
+	above, ranges, open := st.tracker.Above(safe, st.e.names)
+	st.setGate(open, ranges)
 	s.safe = safe
-	if resume == e.saved.Resume && len(above) == 0 && len(e.saved.SettledAbove) == 0 {
+	if resume == st.saved.Resume && len(above) == 0 && len(st.saved.SettledAbove) == 0 {
 		return nil
 	}
-	e.keepCovered(above)
-	cp := e.saved
+	st.keepCovered(above)
+	cp := st.saved
 	cp.Resume, cp.LastCommit, cp.SettledAbove = resume, last, above
 	s.cp = &cp
 	return s.cp
 }
 
 // keepCovered adds what the last start's checkpoint named as settled and the log has not repeated yet.
-func (e *engine) keepCovered(above map[string][]checkpoint.Range) {
-	for name, rs := range e.covered {
+func (st *settler) keepCovered(above map[string][]checkpoint.Range) {
+	for name, rs := range st.covered {
 		for _, r := range rs {
-			if r.Last.Compare(e.lastSeen) > 0 {
+			if r.Last.Compare(st.lastSeen) > 0 {
 				above[name] = append(above[name], r)
 			}
 		}
@@ -293,73 +303,73 @@ func (e *engine) keepCovered(above map[string][]checkpoint.Range) {
 }
 
 // setGate keeps settled_above bounded: beyond the bound, deliveries start only near the lowest unsettled one.
-func (e *engine) setGate(open uint64, ranges int) {
-	most := max(4, min(mostRanges, uint64(e.cfg.Memory/rangeMemory)))
-	e.gate = 0
+func (st *settler) setGate(open uint64, ranges int) {
+	most := max(4, min(mostRanges, uint64(st.e.cfg.Memory/rangeMemory)))
+	st.gate = 0
 	if uint64(ranges) > most {
-		e.gate = open + most/2
+		st.gate = open + most/2
 	}
 }
 
 // settled takes note that a settlement is durable.
-func (e *engine) settled(s *settlement, done *checkpoint.Settled) {
+func (st *settler) settled(s *settlement, done *checkpoint.Settled) {
 	now := time.Now()
-	e.flight = nil
+	st.flight = nil
 	if len(s.items)+len(s.changes)+len(s.rows) > len(done.Invisible) {
-		e.progressed(now)
-		e.durable = true
+		st.e.progressed(now)
+		st.durable = true
 	}
-	e.counted, e.suspect = true, checkpoint.Suspect{}
-	e.tracker.Durable()
+	st.e.safeMode.counted, st.e.safeMode.suspect = true, checkpoint.Suspect{}
+	st.tracker.Durable()
 	if s.cp != nil && done.Saved {
-		e.tracker.Advance(s.safe)
-		confirm := s.cp.Resume != e.saved.Resume
-		e.saved, e.savedAt, e.unsaved = *s.cp, now, 0
+		st.tracker.Advance(s.safe)
+		confirm := s.cp.Resume != st.saved.Resume
+		st.saved, st.savedAt, st.unsaved = *s.cp, now, 0
 		if confirm {
-			e.cfg.Source.Confirm(s.cp.Resume)
+			st.e.cfg.Source.Confirm(s.cp.Resume)
 		}
 	}
 	for _, m := range s.done {
-		e.release(m)
+		st.release(m)
 	}
 	hidden := 0
 	for i, m := range s.rows {
 		if _, found := slices.BinarySearch(done.Invisible, i); !found {
-			e.release(m)
+			st.release(m)
 		} else if _, refused := slices.BinarySearch(s.refused, i); !refused {
 			hidden++
-			e.rows = append(e.rows, m)
+			st.rows = append(st.rows, m)
 		}
 	}
 	if hidden > 0 {
-		e.rowsWait = min(max(2*e.rowsWait, invisibleRetry), maxInvisibleRetry)
-		e.rowsAt = now.Add(e.rowsWait)
-		e.lastTry = e.stops() && hidden == len(e.rows)
+		st.rowsWait = min(max(2*st.rowsWait, invisibleRetry), maxInvisibleRetry)
+		st.rowsAt = now.Add(st.rowsWait)
+		st.lastTry = st.e.stops() && hidden == len(st.rows)
 	} else {
-		e.rowsWait = 0
+		st.rowsWait = 0
 	}
-	e.makeWay(s, done, now)
+	st.e.makeWay(s, done, now)
 	if done.Gone > 0 {
-		e.skipped("gone", done.Gone)
+		st.e.skipped("gone", done.Gone)
 	}
 	for _, p := range s.parks {
-		e.parked(p, now)
+		st.e.parker.parked(p, now)
 	}
-	e.countParked(s)
-	e.changed(s, done, now)
-	for _, l := range e.gated {
-		e.offer(l, now)
+	st.countParked(s)
+	st.e.poller.changed(s, done, now)
+	for _, l := range st.gated {
+		st.e.dispatcher.offer(l, now)
 	}
-	clear(e.gated)
-	e.gated = e.gated[:0]
-	e.refuse(s, done, now)
-	if f := e.cfg.Events.Settled; f != nil {
+	clear(st.gated)
+	st.gated = st.gated[:0]
+	st.refuse(s, done, now)
+	if f := st.e.cfg.Events.Settled; f != nil {
 		f(len(s.items)+len(s.rows)+len(s.changes), now.Sub(s.began), done.Saved)
 	}
 }
 
-func (e *engine) countParked(s *settlement) {
-	f := e.cfg.Events.Parked
+func (st *settler) countParked(s *settlement) {
+	f := st.e.cfg.Events.Parked
 	if f == nil || len(s.Park) == 0 {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 
 // A Budget is the bound on everything queued, in bytes. The source's goroutine acquires and blocks; the engine's releases.
 type Budget struct {
-	Limit int64
-	Used  atomic.Int64
+	limit int64
+	used  atomic.Int64
 	freed chan struct{} // capacity 1: something was released
 
 	mu      sync.Mutex
@@ -20,15 +20,15 @@ type Budget struct {
 
 // New returns a budget of so many bytes.
 func New(limit int64) *Budget {
-	return &Budget{Limit: limit, freed: make(chan struct{}, 1)}
+	return &Budget{limit: limit, freed: make(chan struct{}, 1)}
 }
 
 // Acquire waits until n bytes fit. What is larger than the whole bound passes when it is alone, or it would wait for ever.
 func (m *Budget) Acquire(ctx context.Context, n int64) error {
 	for {
-		used := m.Used.Load()
-		if used == 0 || used+n <= m.Limit {
-			m.Used.Add(n) // only one goroutine acquires
+		used := m.used.Load()
+		if used == 0 || used+n <= m.limit {
+			m.used.Add(n) // only one goroutine acquires
 			m.setBlocked(time.Time{})
 			return nil
 		}
@@ -41,8 +41,17 @@ func (m *Budget) Acquire(ctx context.Context, n int64) error {
 	}
 }
 
+// InUse returns how many bytes are taken.
+func (m *Budget) InUse() int64 { return m.used.Load() }
+
+// Scarce tells whether so little is left that what can be given back should be. That is well below the bound at which nothing more is read.
+func (m *Budget) Scarce() bool { return m.used.Load() > m.limit*3/4 }
+
+// Take takes n bytes though there may be none left.
+func (m *Budget) Take(n int64) { m.used.Add(n) }
+
 func (m *Budget) release(n int64) {
-	m.Used.Add(-n)
+	m.used.Add(-n)
 	select {
 	case m.freed <- struct{}{}:
 	default:

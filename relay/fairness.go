@@ -9,8 +9,10 @@ import (
 	"github.com/tailbox/tailbox/relay/memory"
 )
 
-// starvation is the watch over sinks that have nothing to do because what others have not taken fills the memory.
-type starvation struct {
+// fairness watches for sinks that have nothing to do because what others have not taken fills the memory. It belongs to the engine's goroutine.
+type fairness struct {
+	e *engine
+
 	watched time.Time // the last turn
 	checked time.Time
 	waited  bool // the source waited for memory at the last turn
@@ -19,61 +21,61 @@ type starvation struct {
 // errHoldsUp ends the calls of a sink that are in flight for so long that others starve.
 var errHoldsUp = errors.New("the call was cut off: what is in flight keeps other sinks from going on")
 
-// watchStarvation takes note of which sinks are idle. While there is memory it costs nothing.
-func (e *engine) watchStarvation(now time.Time) {
-	took := min(now.Sub(e.watched), e.cfg.Tick) // it is more only where the process was stopped meanwhile
-	e.watched = now
-	if len(e.sinks) < 3 {
+// watch takes note of which sinks are idle. While there is memory it costs nothing.
+func (fa *fairness) watch(now time.Time) {
+	took := min(now.Sub(fa.watched), fa.e.cfg.Tick) // it is more only where the process was stopped meanwhile
+	fa.watched = now
+	if len(fa.e.sinks) < 3 {
 		return
 	}
-	waits := e.memory.Waits()
-	if !waits && !e.waited {
+	waits := fa.e.intake.memory.Waits()
+	if !waits && !fa.waited {
 		return
 	}
-	for _, s := range e.sinks[1:] {
+	for _, s := range fa.e.sinks[1:] {
 		if s.Hunger.Idles {
 			s.Hunger.Spell += took
 		}
 		s.Hunger.Idles = waits && s.Queued == 0 && !s.Parks()
 	}
-	e.waited = waits
+	fa.waited = waits
 }
 
-// checkStarvation parks the lanes of the sink that keeps most of the memory while another sink starves. What that sink has in
+// check parks the lanes of the sink that keeps most of the memory while another sink starves. What that sink has in
 // flight even then is cut off.
-func (e *engine) checkStarvation(now time.Time) {
-	if len(e.sinks) < 3 {
+func (fa *fairness) check(now time.Time) {
+	if len(fa.e.sinks) < 3 {
 		return
 	}
-	took := now.Sub(e.checked)
-	e.checked = now
+	took := now.Sub(fa.checked)
+	fa.checked = now
 	starving := false
-	for _, s := range e.sinks[1:] {
+	for _, s := range fa.e.sinks[1:] {
 		s.Hunger.Level, s.Hunger.Spell = s.Hunger.Next(took), 0
 		starving = starving || s.Hunger.Level >= lane.ParkAfter
 	}
 	if !starving {
 		return
 	}
-	s, kept := e.fullest()
-	if kept.all < e.cfg.Memory/int64(2*(len(e.sinks)-1)) {
+	s, kept := fa.fullest()
+	if kept.all < fa.e.cfg.Memory/int64(2*(len(fa.e.sinks)-1)) {
 		return
 	}
-	if e.memory.Starved(now) < lane.ParkAfter && kept.own > kept.all/2 {
+	if fa.e.intake.memory.Starved(now) < lane.ParkAfter && kept.own > kept.all/2 {
 		return // it makes progress, and the memory is full of what is for no other sink: that just slows the reading
 	}
 	switch {
 	case !s.Parks():
-		e.log.Warn("sink is too slow for the others: parking its lanes", "sink", s.Name, "queued", s.Queued, "kept_bytes", kept.all)
-		e.parkSink(s, lane.EvStarve)
+		fa.e.log.Warn("sink is too slow for the others: parking its lanes", "sink", s.Name, "queued", s.Queued, "kept_bytes", kept.all)
+		fa.e.dispatcher.parkSink(s, lane.EvStarve)
 	case s.Inflight > 0:
-		e.log.Warn("sink is too slow for the others: cutting off its calls", "sink", s.Name, "in_flight", s.Inflight, "kept_bytes", kept.all)
+		fa.e.log.Warn("sink is too slow for the others: cutting off its calls", "sink", s.Name, "in_flight", s.Inflight, "kept_bytes", kept.all)
 		s.Cut(errHoldsUp)
-		s.Begin(e.callCtx)
+		s.Begin(fa.e.callCtx)
 	default:
 		return // its lanes are being parked
 	}
-	for _, s := range e.sinks[1:] {
+	for _, s := range fa.e.sinks[1:] {
 		s.Hunger.Level = 0 // until that has had time to help
 	}
 }
@@ -83,24 +85,24 @@ func (e *engine) checkStarvation(now time.Time) {
 type keeping struct{ all, own int64 }
 
 // fullest is the sink that keeps most of the memory.
-func (e *engine) fullest() (*lane.Sink, keeping) {
-	answered := e.withOutcome() // it is the store that keeps these
-	kept := keptBy(&e.list, len(e.sinks),
+func (fa *fairness) fullest() (*lane.Sink, keeping) {
+	answered := fa.withOutcome() // it is the store that keeps these
+	kept := keptBy(&fa.e.list, len(fa.e.sinks),
 		func(m *lane.Message) uint64 { return m.Left &^ answered[m] },
-		func(m *lane.Message) uint64 { return m.Left | partsOf(e.targets[m.Route]) })
-	s, most := e.sinks[1], kept[1]
+		func(m *lane.Message) uint64 { return m.Left | partsOf(fa.e.targets[m.Route]) })
+	s, most := fa.e.sinks[1], kept[1]
 	for i, k := range kept[2:] {
 		if k.all > most.all {
-			s, most = e.sinks[i+2], k
+			s, most = fa.e.sinks[i+2], k
 		}
 	}
 	return s, most
 }
 
 // withOutcome returns the parts of messages that have an outcome which the store has not been given yet.
-func (e *engine) withOutcome() map[*lane.Message]uint64 {
-	answered := make(map[*lane.Message]uint64, len(e.outcomes))
-	for _, o := range e.outcomes {
+func (fa *fairness) withOutcome() map[*lane.Message]uint64 {
+	answered := make(map[*lane.Message]uint64, len(fa.e.settler.outcomes))
+	for _, o := range fa.e.settler.outcomes {
 		answered[o.msg] |= o.part
 	}
 	return answered
