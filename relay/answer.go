@@ -43,7 +43,7 @@ func (dp *dispatcher) onAnswer(c *call) {
 		r.lane.On(lane.EvAnswer)
 		dp.onRun(c, r, errs, now)
 		if r.lane.Polling() && dp.e.heldEverywhere(r.lane) { // the operator's request came while the run was in flight
-			dp.e.poller.letGo(r.lane)
+			dp.e.poller.release(r.lane)
 		}
 		dp.e.parker.review(r.lane)
 		dp.offer(r.lane, now)
@@ -145,7 +145,7 @@ func (c *call) noteAttempts() {
 
 // othersActive tells whether another lane of the sink has something in memory to send.
 func (dp *dispatcher) othersActive(s *lane.Sink, l *lane.Lane) bool {
-	return s.Queued > l.Queue.Len()+l.Arrivals.Len()
+	return s.Queued > l.Queue.Len()+l.Backlog.Len()
 }
 
 // onRun takes the answers to one lane's run: nils, then errors (R2).
@@ -223,11 +223,11 @@ func (dp *dispatcher) onFailure(c *call, l *lane.Lane, err error, left int, now 
 			dp.wait(l, freeRetry, now)
 		}
 	case class == sink.ClassThrottled:
-		dp.e.poller.putOff(l, l.Sink.Throttled.Sub(now))
+		dp.e.poller.requeueSoon(l, l.Sink.Throttled.Sub(now))
 	case whole && len(c.ds) > 1:
 		dp.logFailure(l.Sink, head, len(c.ds), class, err, now)
-		if c.sink.BreakerOf(c.to).Fails() && l.Suspect == nil { // it says nothing about these messages
-			dp.e.poller.putOff(l, c.sink.UntilProbe(c.to, now))
+		if c.sink.BreakerOf(c.to).Fails() && l.BisectEnd == nil { // it says nothing about these messages
+			dp.e.poller.requeueSoon(l, c.sink.UntilProbe(c.to, now))
 			return
 		}
 		l.Narrow(left)
@@ -296,7 +296,7 @@ func (dp *dispatcher) failHead(l *lane.Lane, f *lane.Failure) {
 	l.Passed(head)
 	g := *f
 	policy := dp.policy(head)
-	if head.Doomed != nil && (policy == router.KeepOn || policy == router.Latest) {
+	if head.Unsendable != nil && (policy == router.KeepOn || policy == router.Latest) {
 		policy = router.Hold // it would fail for ever without being sent
 		if l.Group == "" {
 			policy = router.Skip

@@ -51,7 +51,7 @@ func (dp *dispatcher) offer(l *lane.Lane, now time.Time) {
 		return
 	}
 	head := l.Queue.At(0)
-	if s.To != nil && head.Doomed == nil { // what is not sent has no destination: its topic may be of any length
+	if s.To != nil && head.Unsendable == nil { // what is not sent has no destination: its topic may be of any length
 		head.Destination = s.To(head)
 	}
 	q := s.DestinationOf(head.Destination)
@@ -82,13 +82,13 @@ func (dp *dispatcher) dispatch(s *lane.Sink, now time.Time) {
 			s.List(q)
 		}
 	}()
-	for len(s.Turn) > 0 && s.Inflight < s.Limits.Concurrency {
+	for len(s.RunQueue) > 0 && s.Inflight < s.Limits.Concurrency {
 		ok, probe := s.Accepts(now)
 		if !ok || !dp.e.session.trusted(now) {
 			return
 		}
-		q := s.Turn[0]
-		s.Turn = s.Turn[1:]
+		q := s.RunQueue[0]
+		s.RunQueue = s.RunQueue[1:]
 		q.Listed = false
 		if s.Full(q) {
 			continue // listed again by the next answer
@@ -135,7 +135,7 @@ func (dp *dispatcher) gathering(s *lane.Sink, now time.Time) bool {
 // letGather makes a sink wait after small calls, unless there are more destinations to send to than calls may be made: then it is
 // the sink that is behind.
 func (dp *dispatcher) letGather(s *lane.Sink, calls, messages int, now time.Time) {
-	if dp.lagging && calls > 0 && len(s.Turn) == 0 && s.Limits.PerDestination == 1 && messages/calls < min(gatherSize, s.Limits.Batch/2) {
+	if dp.lagging && calls > 0 && len(s.RunQueue) == 0 && s.Limits.PerDestination == 1 && messages/calls < min(gatherSize, s.Limits.Batch/2) {
 		s.Gathers = now.Add(gatherFor)
 	}
 }
@@ -164,10 +164,10 @@ func (dp *dispatcher) build(s *lane.Sink, q *lane.Destination, single bool, now 
 			continue
 		}
 		head := l.Queue.At(0)
-		if head.Doomed != nil {
+		if head.Unsendable != nil {
 			l.On(lane.EvWithdraw)
 			taken++
-			dp.failHead(l, head.Doomed)
+			dp.failHead(l, head.Unsendable)
 			continue
 		}
 		if dp.e.settler.gate != 0 && head.Msg != nil && head.Msg.Seq > dp.e.settler.gate {
@@ -176,7 +176,7 @@ func (dp *dispatcher) build(s *lane.Sink, q *lane.Destination, single bool, now 
 			dp.e.settler.gated = append(dp.e.settler.gated, l)
 			continue
 		}
-		if l.Suspect != nil && len(c.runs) > 0 {
+		if l.BisectEnd != nil && len(c.runs) > 0 {
 			break // it wants a call of its own
 		}
 		n := l.RunLength(limits, room, bytes, len(c.runs) == 0, s.To)
@@ -191,7 +191,7 @@ func (dp *dispatcher) build(s *lane.Sink, q *lane.Destination, single bool, now 
 		}
 		taken++
 		dp.addRun(c, l, n, &room, &bytes)
-		if l.Suspect != nil {
+		if l.BisectEnd != nil {
 			break
 		}
 	}

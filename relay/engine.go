@@ -81,9 +81,9 @@ type ended struct {
 var errRestart = errors.New("start again")
 
 const (
-	// cautiousStarts unclean starts in a row make the next one cautious; it lasts for so many messages (R9).
-	cautiousStarts   = 3
-	cautiousMessages = 1000
+	// safeModeStarts unclean starts in a row make the next one start in safe mode, which lasts for so many messages (R9).
+	safeModeStarts   = 3
+	safeModeMessages = 1000
 	// crashes in a row that a message must have had a hand in before it is not sent any more. One is no proof: whoever kills
 	// relays does not look what they have in hand.
 	crashes = 3
@@ -155,8 +155,8 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 		default: // told already
 		}
 	}
-	if load.UncleanStarts >= cautiousStarts {
-		e.safeMode.beCareful()
+	if load.UncleanStarts >= safeModeStarts {
+		e.safeMode.enable()
 	}
 	return e
 }
@@ -340,8 +340,8 @@ func (e *engine) nextOperation(now time.Time) {
 	switch {
 	case e.safeMode.startCounting():
 	case e.settler.settleNow(now):
-	case e.safeMode.acquitNow(now):
-	case on && e.safeMode.carefully(now):
+	case e.safeMode.clearNow(now):
+	case on && e.safeMode.step(now):
 	case on && e.requests.requestNow():
 	case reading && e.poller.pageNow():
 	case reading && e.poller.dueNow(now):

@@ -33,10 +33,10 @@ func (fa *fairness) watch(now time.Time) {
 		return
 	}
 	for _, s := range fa.e.sinks[1:] {
-		if s.Hunger.Idles {
-			s.Hunger.Spell += took
+		if s.Idleness.Idles {
+			s.Idleness.Spell += took
 		}
-		s.Hunger.Idles = waits && s.Queued == 0 && !s.Parks()
+		s.Idleness.Idles = waits && s.Queued == 0 && !s.Parks()
 	}
 	fa.waited = waits
 }
@@ -51,8 +51,8 @@ func (fa *fairness) check(now time.Time) {
 	fa.checked = now
 	starving := false
 	for _, s := range fa.e.sinks[1:] {
-		s.Hunger.Level, s.Hunger.Spell = s.Hunger.Next(took), 0
-		starving = starving || s.Hunger.Level >= lane.ParkAfter
+		s.Idleness.Level, s.Idleness.Spell = s.Idleness.Next(took), 0
+		starving = starving || s.Idleness.Level >= lane.ParkAfter
 	}
 	if !starving {
 		return
@@ -76,7 +76,7 @@ func (fa *fairness) check(now time.Time) {
 		return // its lanes are being parked
 	}
 	for _, s := range fa.e.sinks[1:] {
-		s.Hunger.Level = 0 // until that has had time to help
+		s.Idleness.Level = 0 // until that has had time to help
 	}
 }
 

@@ -35,10 +35,10 @@ type received struct {
 // routed is a message with what the router made of it. The delivery is that for the route's first sink; those for further
 // sinks begin as copies of it.
 type routed struct {
-	msg      lane.Message
-	delivery lane.Delivery
-	err      error // the message cannot be routed
-	foreign  bool  // it is another pipeline's: passed over
+	msg         lane.Message
+	delivery    lane.Delivery
+	err         error // the message cannot be routed
+	otherTenant bool  // it is another pipeline's: passed over
 }
 
 // made is how many bytes the router made of the message, beside its own: JSON has more of them than the payload that it holds.
@@ -77,7 +77,7 @@ func (in *intake) route(r *routed, m *outbox.Message, mem *memory.Batch) {
 	r.delivery.Source = in.cfg.Pipeline
 	r.msg = lane.Message{Message: m, Batch: mem, Kept: in.kept(m.Table)}
 	if in.cfg.Ours != nil && !in.cfg.Ours(m) {
-		r.foreign = true
+		r.otherTenant = true
 		return
 	}
 	r.msg.Route, r.err = in.cfg.Router.Route(m, &r.delivery.Delivery)

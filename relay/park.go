@@ -19,7 +19,7 @@ type parker struct {
 // park puts a delivery into a lane that is not for sending, and parks it.
 func (pk *parker) park(l *lane.Lane, d *lane.Delivery, f *lane.Failure) {
 	if l.Is(lane.Parking|lane.Settling) || l.Blocked() {
-		l.Arrivals.Push(d)
+		l.Backlog.Push(d)
 	} else {
 		l.Queue.Push(d)
 		l.Fail(f)
@@ -41,7 +41,7 @@ func (pk *parker) parkHead(l *lane.Lane, f *lane.Failure) {
 func (pk *parker) parkFailing(l *lane.Lane, b *lane.Breaker, now time.Time) {
 	wait := max(b.Next.Sub(now), lane.ProbeMinWait)
 	if l.Polling() {
-		pk.e.poller.putBack(l, wait)
+		pk.e.poller.requeue(l, wait)
 		return
 	}
 	l.Fail(&lane.Failure{Wait: wait, Class: b.Class.String(), Err: b.Why})
@@ -56,7 +56,7 @@ func (dp *dispatcher) parkSink(s *lane.Sink, why lane.FlowEvent) {
 			continue
 		}
 		if l.Polling() {
-			dp.e.poller.letGo(l)
+			dp.e.poller.release(l)
 		}
 		dp.e.parker.review(l)
 	}
@@ -166,18 +166,18 @@ func (dp *dispatcher) report(s *lane.Sink, now time.Time) {
 	}
 }
 
-// review lists a lane that has something to park, and lets go on one whose arrivals need not be parked any more.
+// review lists a lane that has something to park, and lets go on one whose backlog needs not be parked any more.
 func (pk *parker) review(l *lane.Lane) {
 	if l.Is(lane.Listed|lane.Settling) || l.Is(lane.InFlight) && !l.Polling() {
 		return
 	}
-	if l.Sink.Sink == nil && !l.Is(lane.Parking) && !l.Blocked() && l.Arrivals.Len() > 0 {
-		d := l.Arrivals.At(0)
-		l.Arrivals.Pop(1)
-		pk.park(l, d, d.Doomed)
+	if l.Sink.Sink == nil && !l.Is(lane.Parking) && !l.Blocked() && l.Backlog.Len() > 0 {
+		d := l.Backlog.At(0)
+		l.Backlog.Pop(1)
+		pk.park(l, d, d.Unsendable)
 		return
 	}
-	if !l.Is(lane.Parking) && !pk.e.closed(l) && l.Arrivals.Len() > 0 {
+	if !l.Is(lane.Parking) && !pk.e.closed(l) && l.Backlog.Len() > 0 {
 		pk.flow(l)
 		return
 	}
@@ -194,11 +194,11 @@ func (pk *parker) parkableLane(l *lane.Lane) bool {
 	case l.Is(lane.Parking):
 		return true
 	case l.Polling(): // also while a run of the poller's is in flight: what has arrived is behind all of them
-		return l.Arrivals.Len() > 0 && (l.Mode == lane.Polled || pk.pressed() || pk.e.cause != nil)
+		return l.Backlog.Len() > 0 && (l.Mode == lane.Polled || pk.pressed() || pk.e.cause != nil)
 	case l.IsHeld() || l.Sink.Parks():
-		return l.Queue.Len()+l.Arrivals.Len() > 0
+		return l.Queue.Len()+l.Backlog.Len() > 0
 	}
-	return l.Arrivals.Len() > 0
+	return l.Backlog.Len() > 0
 }
 
 // pressed tells whether memory is too scarce to hold what arrives for a lane that is about to reopen. That is well below the
@@ -214,7 +214,7 @@ func (pk *parker) checkPressure(now time.Time) {
 	}
 	for _, s := range pk.e.sinks[1:] {
 		for _, l := range s.Lanes {
-			if l.Polling() && l.Arrivals.Len() > 0 {
+			if l.Polling() && l.Backlog.Len() > 0 {
 				pk.review(l)
 			}
 		}
@@ -224,10 +224,10 @@ func (pk *parker) checkPressure(now time.Time) {
 // parkable tells whether any lane has something that can be parked now.
 func (pk *parker) parkable() bool { return len(pk.lanes) > 0 }
 
-// divert turns what a lane has in its queue into arrivals: something blocks it now.
+// divert turns what a lane has in its queue into backlog: something blocks it now.
 func (pk *parker) divert(l *lane.Lane) {
 	if l.Queue.Len() > 0 && !l.Is(lane.InFlight|lane.Parking) {
-		l.Shelve()
+		l.Demote()
 	}
 	pk.review(l)
 }
@@ -239,10 +239,10 @@ func (pk *parker) strays(l *lane.Lane) bool {
 		return false
 	}
 	u := pk.e.sinks[0].Lanes[l.Group]
-	return u != nil && !u.Is(lane.Settling) && (u.Is(lane.Parking) || u.Arrivals.Len() > 0)
+	return u != nil && !u.Is(lane.Settling) && (u.Is(lane.Parking) || u.Backlog.Len() > 0)
 }
 
-// flow turns a lane's arrivals into its queue: nothing blocks it any more.
+// flow turns a lane's backlog into its queue: nothing blocks it any more.
 func (pk *parker) flow(l *lane.Lane) {
 	l.Join()
 	pk.e.dispatcher.offer(l, time.Now())
@@ -251,7 +251,7 @@ func (pk *parker) flow(l *lane.Lane) {
 // takePark moves the first n deliveries that a lane has to park into a settlement.
 func (pk *parker) takePark(s *settlement, l *lane.Lane, n int) {
 	p := parkRun{lane: l, f: l.Failure, queue: min(n, l.QueueToPark())}
-	p.arrivals = n - p.queue
+	p.backlog = n - p.queue
 	now := time.Now()
 	for i := range n {
 		pk.addPark(s, l, l.ParkAt(i), parkedAs(l, p.f, i, n, !pk.blockedBehind(l)), now)
@@ -262,7 +262,7 @@ func (pk *parker) takePark(s *settlement, l *lane.Lane, n int) {
 	case l.Is(lane.InFlight):
 		l.On(lane.EvParkBeside)
 	default:
-		l.On(lane.EvParkArrivals)
+		l.On(lane.EvParkBacklog)
 	}
 	s.parks = append(s.parks, p)
 }
@@ -310,8 +310,8 @@ func (pk *parker) addPark(s *settlement, l *lane.Lane, d *lane.Delivery, p check
 		p.LastError, p.ErrorClass = d.Last.Err, d.Last.Class
 	}
 	p.InTable = m.Fault != nil && m.Fault.Class == outbox.FaultTooLarge
-	if d.Doomed != nil && p.State == checkpoint.StateWaiting { // whatever it waits for: it is known by that when its turn comes
-		p.LastError, p.ErrorClass = d.Doomed.Err, d.Doomed.Class
+	if d.Unsendable != nil && p.State == checkpoint.StateWaiting { // whatever it waits for: it is known by that when its turn comes
+		p.LastError, p.ErrorClass = d.Unsendable.Err, d.Unsendable.Class
 	}
 	s.Park = append(s.Park, p)
 	m.Parked = true
@@ -343,8 +343,8 @@ func (pk *parker) parked(p parkRun, now time.Time) {
 		l.Sink.Queued--
 	}
 	l.Queue.Pop(p.queue)
-	l.Sink.Queued -= p.arrivals
-	l.Arrivals.Pop(p.arrivals)
+	l.Sink.Queued -= p.backlog
+	l.Backlog.Pop(p.backlog)
 	l.Failure = nil
 	if l.Group == "" || p.f != nil && p.f.Only && !p.f.Blocks {
 		l.On(lane.EvSkipped)
@@ -352,7 +352,7 @@ func (pk *parker) parked(p parkRun, now time.Time) {
 		l.On(lane.EvParked)
 	}
 	if p.f != nil && !p.f.Only || p.f == nil && !l.Polling() {
-		l.Shelve() // what did not fit into the settlement is behind what did
+		l.Demote() // what did not fit into the settlement is behind what did
 	}
 	if l.Blocked() && p.f != nil {
 		pk.e.poller.dueSoon(p.f.Wait, now)

@@ -15,7 +15,7 @@ func TestDoomedIsParkedAsSuch(t *testing.T) {
 	t.Parallel()
 	l := lane.NewLane(lane.NewSink("out", 1, &discard.Sink{}, 1<<20), "g")
 	for _, class := range []string{"", "misconfigured"} {
-		d := &lane.Delivery{Msg: &lane.Message{Message: &outbox.Message{}}, Lane: l, Doomed: &lane.Failure{Class: "crash", Err: "it ended relays"}}
+		d := &lane.Delivery{Msg: &lane.Message{Message: &outbox.Message{}}, Lane: l, Unsendable: &lane.Failure{Class: "crash", Err: "it ended relays"}}
 		d.Message = d.Msg.Message
 		var s settlement
 		e := &engine{}

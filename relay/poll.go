@@ -19,8 +19,8 @@ const (
 	// pageMost deliveries, of about pageBytes, are read on of a lane whose head was delivered (R7).
 	pageMost  = 1000
 	pageBytes = 1 << 20
-	// putBackMost is how long what is put back for a sink that rests waits in the database.
-	putBackMost = time.Second
+	// requeueMost is how long what is put back for a sink that rests waits in the database.
+	requeueMost = time.Second
 )
 
 // A poller brings parked deliveries back when they are due (R10), and reads on in lanes whose head was delivered (R7). It belongs to the
@@ -51,14 +51,14 @@ func (pl *poller) dueNow(now time.Time) bool {
 	if !pl.dueAt.IsZero() && !now.Before(pl.dueAt) {
 		pl.dueAsked, pl.dueAt = true, time.Time{}
 	}
-	if !pl.dueAsked || len(pl.inHand) >= polledMost || pl.polledFull() || pl.e.safeMode.careful() && !pl.e.safeMode.nothingInHand() {
+	if !pl.dueAsked || len(pl.inHand) >= polledMost || pl.polledFull() || pl.e.safeMode.active() && !pl.e.safeMode.nothingInHand() {
 		return false
 	}
 	pl.dueAsked, pl.dueAt = false, time.Time{}
 	names := []string{""}
 	// What is in hand is still due in the database, and comes again: ask for as many more.
 	most := min(dueMost, polledMost-len(pl.inHand)) + len(pl.inHand)
-	if pl.e.safeMode.careful() {
+	if pl.e.safeMode.active() {
 		most = 1
 	}
 	for _, s := range pl.e.sinks[1:] {
@@ -67,7 +67,7 @@ func (pl *poller) dueNow(now time.Time) bool {
 			continue
 		}
 		if probe {
-			if len(s.Turn) > 0 || !s.Breaker.RoundDue(now) || now.Sub(s.Asked) < pl.e.cfg.Tick {
+			if len(s.RunQueue) > 0 || !s.Breaker.RoundDue(now) || now.Sub(s.Asked) < pl.e.cfg.Tick {
 				continue // lanes in memory are the probes; or what was found could not be brought back yet
 			}
 			pl.probeDue(s, now)
@@ -86,7 +86,7 @@ func (pl *poller) probeDue(s *lane.Sink, now time.Time) {
 	pl.dueAsked = true // the other sinks' turn comes next
 	s.Asked = now
 	most := lane.ProbesPerRound
-	if pl.e.safeMode.careful() {
+	if pl.e.safeMode.active() {
 		most = 1
 	}
 	pl.askDue([]string{s.Name}, most, true, func(next time.Duration) {
@@ -107,13 +107,13 @@ func (pl *poller) askDue(names []string, most int, probe bool, then func(next ti
 		return func() {
 			now, before := time.Now(), len(pl.inHand)
 			pl.looked = true
-			if pl.e.safeMode.careful() && len(due) > 0 {
-				pl.e.safeMode.bringCarefully(&due[0], now)
+			if pl.e.safeMode.active() && len(due) > 0 {
+				pl.e.safeMode.loadAlone(&due[0], now)
 				then(next)
 				return
 			}
 			for i := range due {
-				pl.bring(&due[i], now)
+				pl.load(&due[i], now)
 			}
 			if len(due) == most && most > 1 && len(pl.inHand) > before {
 				pl.dueAsked = true
@@ -127,12 +127,12 @@ func (pl *poller) askDue(names []string, most int, probe bool, then func(next ti
 }
 
 // bring puts the head of a due lane into memory: it is tried alone, and opens the way for what is parked behind it.
-func (pl *poller) bring(p *checkpoint.Parked, now time.Time) {
+func (pl *poller) load(p *checkpoint.Parked, now time.Time) {
 	s := pl.e.byName[p.Sink]
 	if s == nil || pl.inHand[p.Key()] {
 		return
 	}
-	if s.Sink == nil && !pl.inTurn(p) {
+	if s.Sink == nil && !pl.gateOpen(p) {
 		pl.dueSoon(pl.e.cfg.Tick, now)
 		return
 	}
@@ -143,11 +143,11 @@ func (pl *poller) bring(p *checkpoint.Parked, now time.Time) {
 		if l.Polling() || l.Is(lane.Frozen|lane.Settling|lane.InFlight|lane.Changing|lane.Parking|lane.Paging) || l.IsHeld() || pl.e.heldEverywhere(l) {
 			return
 		}
-		l.Shelve() // cannot be sent before what is parked
+		l.Demote() // cannot be sent before what is parked
 	} else {
 		l = lane.NewLane(s, "")
 	}
-	l.On(lane.EvBring)
+	l.On(lane.EvLoad)
 	if s.Sink == nil {
 		pl.reroute(l, p)
 		return
@@ -167,13 +167,13 @@ func (pl *poller) pushBack(l *lane.Lane, p *checkpoint.Parked) {
 	d.Route = route
 	if err != nil {
 		d.Route = &router.Route{Name: p.Sink, Retry: router.DefaultRetry()}
-		d.Doomed = &lane.Failure{Class: "unroutable", Err: err.Error()}
+		d.Unsendable = &lane.Failure{Class: "unroutable", Err: err.Error()}
 	}
-	if why := pl.doomBack(p); why != nil {
-		d.Doomed = why
+	if why := pl.unsendableBack(p); why != nil {
+		d.Unsendable = why
 	}
-	if d.Doomed == nil {
-		d.Doomed = l.Sink.TopicFault(d)
+	if d.Unsendable == nil {
+		d.Unsendable = l.Sink.TopicFault(d)
 	}
 	if p.Original != "" && !outbox.IsStandInID(p.Original) {
 		d.Headers = append(d.Headers[:len(d.Headers):len(d.Headers)],
@@ -189,16 +189,16 @@ func (pl *poller) pushBack(l *lane.Lane, p *checkpoint.Parked) {
 	l.Queue.Push(d)
 }
 
-// doomBack is why a parked delivery must not be sent. Where a message that has ended relays was parked before its turn came, behind
+// unsendableBack is why a parked delivery must not be sent. Where a message that has ended relays was parked before its turn came, behind
 // others, its row says so until an operator replays it.
-func (pl *poller) doomBack(p *checkpoint.Parked) *lane.Failure {
+func (pl *poller) unsendableBack(p *checkpoint.Parked) *lane.Failure {
 	switch crash := sink.ClassCrash.String(); {
 	case p.Message.Fault != nil:
 		return &lane.Failure{Class: p.Message.Fault.Class, Err: p.Message.Fault.Reason}
 	case p.State == checkpoint.StateWaiting && p.ErrorClass == crash:
 		return &lane.Failure{Class: crash, Err: p.LastError}
 	}
-	return pl.e.safeMode.proven(p.Message.Position)
+	return pl.e.safeMode.quarantined(p.Message.Position)
 }
 
 func (pl *poller) addChange(c change) {
@@ -239,39 +239,39 @@ func (pl *poller) backFailed(l *lane.Lane, f *lane.Failure) {
 		pl.e.parker.died(l.Sink.Name, d, f.Class)
 	}
 	pl.addChange(c)
-	pl.drop1(l)
-	pl.letGo(l)
+	pl.popHead(l)
+	pl.release(l)
 }
 
-// putBack gives a parked delivery back untried: its sink or destination takes nothing for so long.
-func (pl *poller) putBack(l *lane.Lane, wait time.Duration) {
+// requeue gives a parked delivery back untried: its sink or destination takes nothing for so long.
+func (pl *poller) requeue(l *lane.Lane, wait time.Duration) {
 	d := l.Queue.At(0)
 	c := pl.changeOf(l, d)
 	c.State, c.Blocks = d.Back.State, d.Back.Blocks
 	c.LastError, c.ErrorClass = d.Back.LastError, d.Back.ErrorClass
 	c.Due, c.NextAttempt = true, wait
 	pl.addChange(c)
-	pl.drop1(l)
-	pl.letGo(l)
+	pl.popHead(l)
+	pl.release(l)
 }
 
-// putOff puts a lane back that was brought by the poller, after an answer that says to wait. How long a sink wants to rest is not
+// requeueSoon puts a lane back that was brought by the poller, after an answer that says to wait. How long a sink wants to rest is not
 // written down: nothing is asked for at a sink that takes nothing, and what is put back is due as soon as an operator ends that.
-func (pl *poller) putOff(l *lane.Lane, wait time.Duration) {
+func (pl *poller) requeueSoon(l *lane.Lane, wait time.Duration) {
 	if l.Polling() {
-		pl.putBack(l, max(min(wait, putBackMost), 0))
+		pl.requeue(l, max(min(wait, requeueMost), 0))
 	}
 }
 
-// drop1 takes the head, whose change is noted, out of the queue.
-func (pl *poller) drop1(l *lane.Lane) {
+// popHead takes the head, whose change is noted, out of the queue.
+func (pl *poller) popHead(l *lane.Lane) {
 	l.Passed(l.Queue.At(0))
 	l.Queue.Pop(1)
 	l.Sink.Queued--
 }
 
-// letGo forgets what the poller brought into a lane and is not in flight.
-func (pl *poller) letGo(l *lane.Lane) {
+// release forgets what the poller brought into a lane and is not in flight.
+func (pl *poller) release(l *lane.Lane) {
 	for _, d := range l.Queue.Slice() {
 		l.Passed(d)
 		delete(pl.inHand, d.Back.Key())
@@ -285,7 +285,7 @@ func (pl *poller) letGo(l *lane.Lane) {
 
 // endPolling takes note that nothing of the poller's is in a lane's queue, or on its way there.
 func (pl *poller) endPolling(l *lane.Lane) {
-	l.On(lane.EvLetGo)
+	l.On(lane.EvUnload)
 	if pl.e.heldEverywhere(l) { // since a run of the poller's was in flight
 		l.On(lane.EvHold)
 	}
@@ -308,7 +308,7 @@ func (pl *poller) pageNow() bool {
 		}
 		if ok, _ := l.Sink.Accepts(time.Now()); !ok {
 			l.On(lane.EvDropPage)
-			pl.letGo(l)
+			pl.release(l)
 			continue
 		}
 		pl.page(l)
@@ -368,7 +368,7 @@ func (pl *poller) changed(s *settlement, done *checkpoint.Settled, now time.Time
 		pl.reopen(name)
 	}
 	for _, name := range done.Next {
-		if l := pl.laneNamed(name); l != nil && !pl.e.safeMode.careful() && l.PolledOut() {
+		if l := pl.laneNamed(name); l != nil && !pl.e.safeMode.active() && l.PolledOut() {
 			l.On(lane.EvWantPage)
 			pl.pages = append(pl.pages, l)
 		} else {

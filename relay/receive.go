@@ -17,11 +17,11 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	marks := b.Marks
 	e.safeMode.readAny = e.safeMode.readAny || len(in.items) > 0
 	e.safeMode.idleLog = e.safeMode.idleLog || !e.safeMode.readAny
-	foreign := 0
+	otherTenant := 0
 	for i := range in.items {
 		switch r := &in.items[i]; {
-		case r.foreign:
-			foreign++
+		case r.otherTenant:
+			otherTenant++
 			r.msg.Batch.Done(e.intake.memory)
 		case i < len(b.ParkedAt):
 			e.take(r, b.ParkedAt[i], tail, now)
@@ -33,8 +33,8 @@ func (e *engine) onReceived(in *received, now time.Time) {
 			marks = marks[1:]
 		}
 	}
-	if foreign > 0 {
-		e.skipped("tenant", foreign)
+	if otherTenant > 0 {
+		e.skipped("tenant", otherTenant)
 	}
 	if b.Resume != "" && tail {
 		e.settler.tracker.End(b.Resume)
@@ -185,23 +185,23 @@ func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now t
 	}
 	l := s.Lane(group)
 	d.Lane = l
-	d.Doomed = e.doom(m)
+	d.Unsendable = e.unsendable(m)
 	if m.Receipts != nil {
 		d.Receipt = &sink.Receipt{}
 	}
 	if s.Sink == nil {
-		d.Doomed = faultOf(m, unroutable)
-	} else if d.Doomed == nil {
-		d.Doomed = s.TopicFault(d)
+		d.Unsendable = faultOf(m, unroutable)
+	} else if d.Unsendable == nil {
+		d.Unsendable = s.TopicFault(d)
 	}
 	s.Queued++
 	switch {
 	case s.Sink == nil:
-		e.parker.park(l, d, d.Doomed)
+		e.parker.park(l, d, d.Unsendable)
 	case scheduled:
 		e.parker.park(l, d, &lane.Failure{Wait: wait})
-	case e.closed(l) || l.Arrivals.Len() > 0:
-		l.Arrivals.Push(d)
+	case e.closed(l) || l.Backlog.Len() > 0:
+		l.Backlog.Push(d)
 		e.parker.review(l)
 	default:
 		l.Queue.Push(d)
@@ -210,12 +210,12 @@ func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now t
 }
 
 // doom is why a message must not be sent at all, though it has its place in its lane.
-func (e *engine) doom(m *lane.Message) *lane.Failure {
+func (e *engine) unsendable(m *lane.Message) *lane.Failure {
 	switch {
 	case m.Fault != nil:
 		return &lane.Failure{Class: m.Fault.Class, Err: m.Fault.Reason}
 	case m.Seq != 0:
-		return e.safeMode.proven(m.Position)
+		return e.safeMode.quarantined(m.Position)
 	}
 	return nil
 }

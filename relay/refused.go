@@ -24,7 +24,7 @@ func settle(ctx context.Context, store checkpoint.Store, s *settlement, refusals
 	if !errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrNoTable) { // without its table no start delivers anything
 		return done, err
 	}
-	a := separation{store: store, s: s, why: err, before: refusals}
+	a := isolation{store: store, s: s, why: err, before: refusals}
 	for i := range s.Rows {
 		if !s.Rows[i].Parked { // it goes with what is parked
 			a.plain = append(a.plain, i)
@@ -33,8 +33,8 @@ func settle(ctx context.Context, store checkpoint.Store, s *settlement, refusals
 	return a.settle(ctx)
 }
 
-// A separation settles rows apart from all else, and from those that the database refuses.
-type separation struct {
+// An isolation settles rows apart from all else, and from those that the database refuses.
+type isolation struct {
 	store checkpoint.Store
 	s     *settlement
 	plain []int // indexes of rows
@@ -46,7 +46,7 @@ type separation struct {
 	left, refused []int
 }
 
-func (a *separation) settle(ctx context.Context) (_ *checkpoint.Settled, err error) {
+func (a *isolation) settle(ctx context.Context) (_ *checkpoint.Settled, err error) {
 	all := a.s.Settlement
 	rest := checkpoint.Settlement{Park: all.Park, Changes: all.Changes}
 	var parked []int
@@ -92,7 +92,7 @@ func (a *separation) settle(ctx context.Context) (_ *checkpoint.Settled, err err
 }
 
 // rows settles rows, by halves where some are refused. Known: these are.
-func (a *separation) rows(ctx context.Context, rows []int, known bool) error {
+func (a *isolation) rows(ctx context.Context, rows []int, known bool) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (a *separation) rows(ctx context.Context, rows []int, known bool) error {
 
 // setAside writes down that the messages of the refused rows are delivered, so that nothing waits for their rows but the store, which tries them
 // again. If it is the table that refuses rows, they stay refused.
-func (a *separation) setAside(ctx context.Context) error {
+func (a *isolation) setAside(ctx context.Context) error {
 	n := len(a.refused)
 	if n == len(a.plain) {
 		n += a.before

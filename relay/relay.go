@@ -138,7 +138,7 @@ func (r *Relay) term(ctx context.Context) error {
 		return fmt.Errorf("load the relay's state: %w", err)
 	}
 	r.last.loaded = true
-	r.acquit(loaded)
+	r.clearSurvived(loaded)
 	if err := r.parkedElsewhere(loaded); err != nil {
 		return err
 	}
@@ -165,9 +165,9 @@ func (r *Relay) term(ctx context.Context) error {
 	return err
 }
 
-// acquit strikes from the record what this process has survived: a term that ended by an error, such as a lost connection,
+// clearSurvived strikes from the record what this process has survived: a term that ended by an error, such as a lost connection,
 // was no crash, and the message that it had in hand is under no suspicion (R9).
-func (r *Relay) acquit(loaded *checkpoint.Loaded) {
+func (r *Relay) clearSurvived(loaded *checkpoint.Loaded) {
 	if !r.survived {
 		r.survived, r.unclean = true, loaded.UncleanStarts
 		return

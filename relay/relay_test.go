@@ -14,17 +14,17 @@ func TestSurvivorsAreAcquitted(t *testing.T) {
 	at := checkpoint.Suspect{Position: outbox.Position{Log: 1, Commit: 7, N: 2}, Times: 1}
 	r := &Relay{}
 	first := &checkpoint.Loaded{UncleanStarts: 4, Started: at}
-	r.acquit(first)
+	r.clearSurvived(first)
 	if first.UncleanStarts != 4 || first.Started != at {
 		t.Errorf("first term: %d unclean starts, started %v; want what the store says", first.UncleanStarts, first.Started)
 	}
 	second := &checkpoint.Loaded{UncleanStarts: 5, Started: at}
-	r.acquit(second)
+	r.clearSurvived(second)
 	if second.UncleanStarts != 4 || second.Started != (checkpoint.Suspect{}) {
 		t.Errorf("second term: %d unclean starts, started %v; want 4 and none", second.UncleanStarts, second.Started)
 	}
 	settled := &checkpoint.Loaded{}
-	r.acquit(settled)
+	r.clearSurvived(settled)
 	if settled.UncleanStarts != 0 {
 		t.Errorf("third term: %d unclean starts, want 0", settled.UncleanStarts)
 	}

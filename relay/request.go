@@ -162,7 +162,7 @@ func (rq *requests) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 	for _, l := range rq.frozen {
 		l.On(lane.EvThaw)
 		if l.Polling() {
-			rq.e.poller.letGo(l)
+			rq.e.poller.release(l)
 		}
 		if r.Verb == checkpoint.VerbResume && done.Refused == "" {
 			rq.unhold(l)
@@ -194,13 +194,13 @@ func (rq *requests) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 
 // unhold ends a hold; a lane of the sink "" stands for the group at every sink.
 func (rq *requests) unhold(l *lane.Lane) {
-	l.On(lane.EvRelease)
+	l.On(lane.EvUnhold)
 	if l.Sink.Sink != nil {
 		return
 	}
 	for _, s := range rq.e.sinks[1:] {
 		if other := s.Find(l.Group); other != nil {
-			other.On(lane.EvRelease)
+			other.On(lane.EvUnhold)
 			rq.e.parker.review(other)
 		}
 	}
@@ -223,7 +223,7 @@ func (rq *requests) block(name checkpoint.Lane, ev lane.Event) {
 	switch {
 	case l.Polling() && l.Is(lane.InFlight): // it is blocked already, and is held when that run has ended
 	case l.Polling():
-		rq.e.poller.letGo(l)
+		rq.e.poller.release(l)
 		fallthrough
 	default:
 		l.On(ev)

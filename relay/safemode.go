@@ -21,12 +21,12 @@ type safeMode struct {
 	readAny bool // a message was read, or brought back
 	idleLog bool // the log had nothing to read at first
 
-	caution  *caution           // the source asks for the next row
-	cautious int                // messages that were taken in hand
-	warming  bool               // the sinks are asked to connect
-	suspect  checkpoint.Suspect // what is on record
-	since    time.Time          // since when it is in hand
-	survived bool               // it is to be struck from the record
+	caution   *caution           // the source asks for the next row
+	taken     int                // messages that were taken in hand
+	warming   bool               // the sinks are asked to connect
+	candidate checkpoint.Suspect // what is on record
+	since     time.Time          // since when it is in hand
+	survived  bool               // it is to be struck from the record
 }
 
 // startCounting takes back that this start counts as unclean, once it is known that there was nothing to read, and
@@ -70,21 +70,21 @@ func (sm *safeMode) warmUp(ctx context.Context) {
 	checks.Wait()
 }
 
-// beCareful makes the start a cautious one.
-func (sm *safeMode) beCareful() {
+// enable makes the start one in safe mode.
+func (sm *safeMode) enable() {
 	sm.e.intake.warmed = make(chan struct{})
 	sm.e.start.Cautious = sm.e.intake.ask
 	sm.e.log.Warn("starting cautiously: message by message", "unclean_starts", sm.e.load.UncleanStarts)
 }
 
 // careful tells whether the start is a cautious one.
-func (sm *safeMode) careful() bool { return sm.e.intake.warmed != nil }
+func (sm *safeMode) active() bool { return sm.e.intake.warmed != nil }
 
 // carefully takes the next message in hand, in a cautious start. What is parked comes first: it is before what the log holds, and
 // what is settled of the log would make the next start forget how many have ended.
-func (sm *safeMode) carefully(now time.Time) bool {
+func (sm *safeMode) step(now time.Time) bool {
 	switch {
-	case !sm.careful():
+	case !sm.active():
 		return false
 	case !sm.warming:
 		sm.warming = true
@@ -92,12 +92,12 @@ func (sm *safeMode) carefully(now time.Time) bool {
 			defer close(sm.e.intake.warmed)
 			sm.warmUp(sm.e.callCtx)
 		}()
-	case sm.cautious > cautiousMessages && sm.counted && sm.nothingInHand(): // with a log that has nothing to read
+	case sm.taken > safeModeMessages && sm.counted && sm.nothingInHand(): // with a log that has nothing to read
 		sm.e.log.Info("cautious start is over")
 		sm.e.failed = errRestart
 		return true
 	}
-	return sm.e.stage == running && sm.e.poller.dueNow(now) || sm.cautionNow()
+	return sm.e.stage == running && sm.e.poller.dueNow(now) || sm.nextRow()
 }
 
 // nothingInHand tells that no message is in hand that may end the relay: none was read, brought back, or is being decoded. And that
@@ -108,21 +108,21 @@ func (sm *safeMode) nothingInHand() bool {
 	default:
 		return false
 	}
-	return sm.e.list.Next == &sm.e.list && len(sm.e.poller.inHand) == 0 && sm.suspect.Times == 0 && sm.e.storeIdle()
+	return sm.e.list.Next == &sm.e.list && len(sm.e.poller.inHand) == 0 && sm.candidate.Times == 0 && sm.e.storeIdle()
 }
 
-// bringCarefully takes what is parked in hand once it is on record. The poller looks again when that is settled, or a while later where it
+// loadAlone takes what is parked in hand once it is on record. The poller looks again when that is settled, or a while later where it
 // cannot be brought yet: the log is to be read on meanwhile.
-func (sm *safeMode) bringCarefully(p *checkpoint.Parked, now time.Time) {
-	if s := sm.e.byName[p.Sink]; s == nil || s.Sink == nil && !sm.e.poller.inTurn(p) {
+func (sm *safeMode) loadAlone(p *checkpoint.Parked, now time.Time) {
+	if s := sm.e.byName[p.Sink]; s == nil || s.Sink == nil && !sm.e.poller.gateOpen(p) {
 		sm.e.poller.dueSoon(sm.e.cfg.Tick, now)
 		return
 	}
-	sm.accuse(again(sm.e.load.Started, p.Message.Position), func() {
+	sm.record(again(sm.e.load.Started, p.Message.Position), func() {
 		now, before := time.Now(), len(sm.e.poller.inHand)
-		sm.e.poller.bring(p, now)
+		sm.e.poller.load(p, now)
 		if len(sm.e.poller.inHand) > before {
-			sm.cautious++
+			sm.taken++
 			sm.e.poller.dueAsked = true
 			return
 		}
@@ -131,8 +131,8 @@ func (sm *safeMode) bringCarefully(p *checkpoint.Parked, now time.Time) {
 	})
 }
 
-// cautionNow lets the source decode one more row, when everything before it is settled and its position is written down.
-func (sm *safeMode) cautionNow() bool {
+// nextRow lets the source decode one more row, when everything before it is settled and its position is written down.
+func (sm *safeMode) nextRow() bool {
 	if sm.caution == nil || sm.e.stops() || sm.e.list.Next != &sm.e.list || len(sm.e.poller.inHand) > 0 || !sm.e.storeIdle() {
 		return false
 	}
@@ -140,12 +140,12 @@ func (sm *safeMode) cautionNow() bool {
 	sm.caution = nil
 	// Only where something was settled, or the next start would be as cautious, and read the same messages: those that a
 	// checkpoint names as settled, say, which are behind nothing that moves it.
-	if sm.cautious++; sm.cautious > cautiousMessages && sm.counted {
+	if sm.taken++; sm.taken > safeModeMessages && sm.counted {
 		sm.e.log.Info("cautious start is over")
 		c.reply <- errRestart
 		return false
 	}
-	sm.accuse(again(sm.e.load.Started, c.at), func() { c.reply <- nil })
+	sm.record(again(sm.e.load.Started, c.at), func() { c.reply <- nil })
 	return true
 }
 
@@ -158,8 +158,8 @@ func again(started checkpoint.Suspect, at outbox.Position) checkpoint.Suspect {
 	return suspect
 }
 
-// proven is why a message must not be sent whose handling has ended so many relays, nil for all others.
-func (sm *safeMode) proven(at outbox.Position) *lane.Failure {
+// quarantined is why a message must not be sent whose handling has ended so many relays, nil for all others.
+func (sm *safeMode) quarantined(at outbox.Position) *lane.Failure {
 	if sm.e.load.Started.Times < crashes || at != sm.e.load.Started.Position {
 		return nil
 	}
@@ -167,22 +167,22 @@ func (sm *safeMode) proven(at outbox.Position) *lane.Failure {
 		"the relay ended %d times in a row while it handled this message", sm.e.load.Started.Times)}
 }
 
-// accuse puts a message on record, or with the zero Suspect takes it off.
-func (sm *safeMode) accuse(suspect checkpoint.Suspect, then func()) {
+// record puts a message on record, or with the zero Suspect takes it off.
+func (sm *safeMode) record(suspect checkpoint.Suspect, then func()) {
 	sm.e.session.operate(func(ctx context.Context) (func(), error) {
 		if err := sm.e.session.store.Starting(ctx, suspect); err != nil {
 			return nil, fmt.Errorf("note the next message: %w", err)
 		}
 		return func() {
-			sm.accused(suspect)
+			sm.recorded(suspect)
 			then()
 		}, nil
 	})
 }
 
-// accused takes note of what is on record.
-func (sm *safeMode) accused(suspect checkpoint.Suspect) {
-	sm.suspect, sm.since, sm.survived = suspect, time.Now(), false
+// recorded takes note of what is on record.
+func (sm *safeMode) recorded(suspect checkpoint.Suspect) {
+	sm.candidate, sm.since, sm.survived = suspect, time.Now(), false
 }
 
 // survivedAfter is how long a message must have been in hand to be no suspect, though no sink has answered.
@@ -190,26 +190,26 @@ const survivedAfter = 5 * time.Second
 
 // handledCall takes note that a sink has answered for the suspect: what ends the relay later is not that message.
 func (sm *safeMode) handledCall(c *call) {
-	if sm.suspect.Times == 0 {
+	if sm.candidate.Times == 0 {
 		return
 	}
 	for _, r := range c.runs {
 		for i := range r.n {
 			d := r.lane.Queue.At(i)
-			if (d.Back != nil || d.Msg.Seq != 0) && d.Message.Position == sm.suspect.Position {
+			if (d.Back != nil || d.Msg.Seq != 0) && d.Message.Position == sm.candidate.Position {
 				sm.survived = true
 			}
 		}
 	}
 }
 
-// acquitNow takes a message off the record that the relay has survived: a sink that hangs, or takes nothing for long, keeps it
+// clearNow takes a message off the record that the relay has survived: a sink that hangs, or takes nothing for long, keeps it
 // in hand, and whoever kills the relay then would incriminate it.
-func (sm *safeMode) acquitNow(now time.Time) bool {
-	if sm.suspect.Times == 0 || !sm.survived && now.Sub(sm.since) < survivedAfter {
+func (sm *safeMode) clearNow(now time.Time) bool {
+	if sm.candidate.Times == 0 || !sm.survived && now.Sub(sm.since) < survivedAfter {
 		return false
 	}
-	sm.accuse(checkpoint.Suspect{}, func() {})
+	sm.record(checkpoint.Suspect{}, func() {})
 	return true
 }
 

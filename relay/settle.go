@@ -100,9 +100,9 @@ type change struct {
 
 // parkRun is what a settlement parks of a lane.
 type parkRun struct {
-	lane            *lane.Lane
-	f               *lane.Failure
-	queue, arrivals int
+	lane           *lane.Lane
+	f              *lane.Failure
+	queue, backlog int
 }
 
 // settlement is one transaction in the making, and what it means in memory once it is durable.
@@ -158,7 +158,7 @@ func (st *settler) settleAt(now time.Time) time.Time {
 		return st.lastSettle.Add(settleEvery)
 	case len(st.rows) > 0:
 		return latest(st.rowsAt, st.lastSettle)
-	case st.e.safeMode.suspect.Times > 0 && !st.e.stops(): // it would clear the record of what is in hand
+	case st.e.safeMode.candidate.Times > 0 && !st.e.stops(): // it would clear the record of what is in hand
 	case st.e.phase == phaseTailing && st.bareProgress():
 		if st.e.stops() || st.e.cause != nil || st.unsaved >= bareBytes {
 			return now
@@ -319,7 +319,7 @@ func (st *settler) settled(s *settlement, done *checkpoint.Settled) {
 		st.e.progressed(now)
 		st.durable = true
 	}
-	st.e.safeMode.counted, st.e.safeMode.suspect = true, checkpoint.Suspect{}
+	st.e.safeMode.counted, st.e.safeMode.candidate = true, checkpoint.Suspect{}
 	st.tracker.Durable()
 	if s.cp != nil && done.Saved {
 		st.tracker.Advance(s.safe)

@@ -9,9 +9,9 @@ import (
 // What could not be routed was parked as soon as it was read, while earlier messages of its group may still have been on their way to
 // the sinks. Once it can be routed it must not get there before them.
 
-// inTurn tells whether everything before a message that could not be routed has been read, and is delivered or parked: then it can be
+// gateOpen tells whether everything before a message that could not be routed has been read, and is delivered or parked: then it can be
 // given to its sinks, behind what is parked there.
-func (pl *poller) inTurn(p *checkpoint.Parked) bool {
+func (pl *poller) gateOpen(p *checkpoint.Parked) bool {
 	if p.Message.Group == "" {
 		return true
 	}
@@ -20,7 +20,7 @@ func (pl *poller) inTurn(p *checkpoint.Parked) bool {
 	}
 	for _, s := range pl.e.sinks[1:] {
 		l := s.Lanes[p.Message.Group] // one that sleeps has nothing in memory
-		if l != nil && (precedes(&l.Queue, p.Message.Position) || precedes(&l.Arrivals, p.Message.Position)) {
+		if l != nil && (precedes(&l.Queue, p.Message.Position) || precedes(&l.Backlog, p.Message.Position)) {
 			return false
 		}
 	}

@@ -30,8 +30,8 @@ type reconciler struct {
 	passed      bool // the barrier was read
 	commit      uint64
 	rank        uint32
-	// strangers are rows that were found while a transaction of the log was half read: they wait for its end.
-	strangers *foundRows
+	// missed are rows that were found while a transaction of the log was half read: they wait for its end.
+	missed *missedRows
 }
 
 // reconcileNow takes the next step of a comparison.
@@ -43,7 +43,7 @@ func (rc *reconciler) reconcileNow(now time.Time) bool {
 		rc.reconcileAt = now.Add(rc.e.cfg.Reconcile)
 	}
 	switch {
-	case rc.listing == nil && rc.strangers == nil && !now.Before(rc.reconcileAt):
+	case rc.listing == nil && rc.missed == nil && !now.Before(rc.reconcileAt):
 		at := rc.at
 		rc.e.session.operate(func(ctx context.Context) (func(), error) {
 			rows, err := rc.e.session.store.Pending(ctx, at, reconcileMost)
@@ -53,7 +53,7 @@ func (rc *reconciler) reconcileNow(now time.Time) bool {
 			return func() { rc.listed(rows) }, nil
 		})
 		return true
-	case rc.listing != nil && rc.passed && rc.strangers == nil && rc.e.intake.memory.InUse()+rc.foundBytes() <= rc.e.cfg.Memory:
+	case rc.listing != nil && rc.passed && rc.missed == nil && rc.e.intake.memory.InUse()+rc.foundBytes() <= rc.e.cfg.Memory:
 		return rc.fetch()
 	}
 	return false
@@ -110,7 +110,7 @@ func (rc *reconciler) fetch() bool {
 				rc.endListing(next)
 			}
 			if len(msgs) > 0 {
-				rc.strangers = &foundRows{commit, msgs, parkedAt}
+				rc.missed = &missedRows{commit, msgs, parkedAt}
 				rc.admit()
 			}
 		}, nil
@@ -138,8 +138,8 @@ func leftOut(rows []checkpoint.RowRef, msgs []*outbox.Message, most int) []check
 	return left
 }
 
-// foundRows are rows that are pending though the log does not hold them.
-type foundRows struct {
+// missedRows are rows that are pending though the log does not hold them.
+type missedRows struct {
 	commit   uint64 // of the barrier
 	msgs     []*outbox.Message
 	parkedAt [][]string
@@ -152,11 +152,11 @@ const foundRank = 1 << 31
 // behind everything that was read, so that a consumer which drops what is at or below the highest position of a group
 // does not drop them.
 func (rc *reconciler) admit() {
-	if rc.strangers == nil || rc.e.inTransaction {
+	if rc.missed == nil || rc.e.inTransaction {
 		return
 	}
-	commit, msgs, parkedAt := max(rc.strangers.commit, rc.e.settler.lastSeen.Commit), rc.strangers.msgs, rc.strangers.parkedAt
-	rc.strangers = nil
+	commit, msgs, parkedAt := max(rc.missed.commit, rc.e.settler.lastSeen.Commit), rc.missed.msgs, rc.missed.parkedAt
+	rc.missed = nil
 	if commit != rc.commit {
 		rc.commit, rc.rank = commit, foundRank
 	}

@@ -73,7 +73,7 @@ func (s *Sink) List(q *Destination) {
 		return
 	}
 	q.Listed = true
-	s.Turn = append(s.Turn, q)
+	s.RunQueue = append(s.RunQueue, q)
 }
 
 // Relist puts destinations back into the turn whose outage is over, or that are due for a probe.

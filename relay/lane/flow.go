@@ -101,19 +101,19 @@ func (s *Sink) Parks() bool { return s.Flow >= Spilling }
 // IsDown tells whether the sink takes nothing.
 func (s *Sink) IsDown() bool { return s.Flow == Stalled || s.Flow == Spilling }
 
-// hunger is for how long a sink has had nothing to do while the source waited for memory.
-type hunger struct {
+// idleness tracks for how long a sink has had nothing to do while the source waited for memory.
+type idleness struct {
 	Idles bool          // since the last turn
 	Spell time.Duration // since the last check
 	Level time.Duration
 }
 
-// sated is how many times faster hunger passes than it grows: a sink starves that is idle for more than four fifths of the
+// idleDecay is how many times faster idleness passes than it grows: a sink starves that is idle for more than four fifths of the
 // time. One that is only a little faster than another does not: to park what that one has in memory costs more than it brings.
-const sated = 4
+const idleDecay = 4
 
-// Next returns the level of hunger after some time: at parkAfter the sink starves. A moment with something to do does not end
+// Next returns the level of idleness after some time: at parkAfter the sink starves. A moment with something to do does not end
 // it: a sink that starves gets a batch now and then.
-func (h hunger) Next(took time.Duration) time.Duration {
-	return min(max(0, h.Level+h.Spell-sated*(took-h.Spell)), ParkAfter)
+func (h idleness) Next(took time.Duration) time.Duration {
+	return min(max(0, h.Level+h.Spell-idleDecay*(took-h.Spell)), ParkAfter)
 }

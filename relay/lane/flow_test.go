@@ -64,7 +64,7 @@ func TestHunger(t *testing.T) {
 		{200 * time.Millisecond, time.Second, 1000, false},
 		{time.Second, time.Minute, 1000, false},
 	} {
-		var h hunger
+		var h idleness
 		for range c.checks {
 			h.Spell = c.idle
 			h.Level = h.Next(c.took)

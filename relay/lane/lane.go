@@ -38,7 +38,7 @@ type Delivery struct {
 	// route is the failure policy.
 	Route *router.Route
 	// doomed: not to be sent; when its turn comes it fails with this.
-	Doomed *Failure
+	Unsendable *Failure
 
 	Spent   int // attempts that were spent
 	Tries   int // failures, whether they spent an attempt or not
@@ -53,14 +53,14 @@ type Delivery struct {
 // clock and no I/O.
 //
 // An open lane sends its queue. A blocked lane has deliveries in the database that come first (R4, R7): its queue
-// holds only what the poller brought back, and what arrives from the tail goes to arrivals. There it waits until it is parked behind
+// holds only what the poller brought back, and what arrives from the tail goes to the backlog. There it waits until it is parked behind
 // them, or until the lane reopens. lanestate.go has all states, and what changes them.
 type Lane struct {
 	Sink  *Sink
 	Group string
 
-	Queue    Fifo
-	Arrivals Fifo
+	Queue   Fifo
+	Backlog Fifo
 
 	// mode and doing are the lane's state, which only method on changes.
 	Mode  Mode
@@ -74,8 +74,8 @@ type Lane struct {
 
 	// While a guilty delivery is looked for, or kept away from those before it, runs are alone in their call and no longer than
 	// run, until suspect is passed.
-	run     int
-	Suspect *Delivery
+	run       int
+	BisectEnd *Delivery
 }
 
 // A Failure is why a delivery is parked: the head's new state. State "" parks it as waiting, without a failure.
@@ -129,7 +129,7 @@ func (q *Fifo) Pop(n int) {
 
 // empty tells that of the lane nothing is in memory or on its way.
 func (l *Lane) empty() bool {
-	return l.Queue.Len() == 0 && l.Arrivals.Len() == 0 && l.doing == 0 && !l.Polling()
+	return l.Queue.Len() == 0 && l.Backlog.Len() == 0 && l.doing == 0 && !l.Polling()
 }
 
 // Fail makes the lane one that must be parked, because of f.
@@ -158,13 +158,13 @@ func (l *Lane) RunLength(limits sink.Limits, room, bytes int, first bool, to fun
 	if limits.Batch > 0 {
 		most = min(most, room)
 	}
-	if l.Suspect != nil {
+	if l.BisectEnd != nil {
 		most = min(most, l.run)
 	}
 	n := 0
 	for n < most {
 		d := l.Queue.At(n)
-		if d.Doomed != nil {
+		if d.Unsendable != nil {
 			break
 		}
 		if limits.Bytes > 0 {
@@ -186,35 +186,35 @@ func (l *Lane) RunLength(limits sink.Limits, room, bytes int, first bool, to fun
 // Narrow makes the next runs smaller and lonelier, because a call with n deliveries of this lane failed as a whole
 // and any of them may be the cause: the left half goes first, the right half waits.
 func (l *Lane) Narrow(n int) {
-	l.Suspect = l.Queue.At(n - 1)
+	l.BisectEnd = l.Queue.At(n - 1)
 	l.run = max(1, n/2)
 }
 
 // Isolate makes the next run end before the queue's delivery n, because the sink refused that one and tried none of those
 // before it: a run of the same deliveries would end the same way.
-func (l *Lane) Isolate(n int) { l.Suspect, l.run = l.Queue.At(n), n }
+func (l *Lane) Isolate(n int) { l.BisectEnd, l.run = l.Queue.At(n), n }
 
 // Passed ends the narrowing once the last suspect was delivered or given up.
 func (l *Lane) Passed(d *Delivery) {
-	if l.Suspect == d {
-		l.Suspect, l.run = nil, 0
+	if l.BisectEnd == d {
+		l.BisectEnd, l.run = nil, 0
 	}
 }
 
-// Shelve turns what is in the queue into arrivals, before those that are there: something blocks the lane now. The narrowing
+// Demote puts what is in the queue at the front of the backlog: something blocks the lane now. The narrowing
 // ends with that: its suspect is not in the queue any more, or is not the next one, and is found again if it comes back.
-func (l *Lane) Shelve() {
+func (l *Lane) Demote() {
 	l.Join()
-	l.Queue, l.Arrivals = l.Arrivals, l.Queue
-	l.Suspect, l.run = nil, 0
+	l.Queue, l.Backlog = l.Backlog, l.Queue
+	l.BisectEnd, l.run = nil, 0
 }
 
 // Join puts what has arrived at the end of the queue.
 func (l *Lane) Join() {
-	for _, d := range l.Arrivals.Slice() {
+	for _, d := range l.Backlog.Slice() {
 		l.Queue.Push(d)
 	}
-	l.Arrivals.Clear()
+	l.Backlog.Clear()
 }
 
 // ToPark is how many deliveries the lane has to park, in the order of parkAt: its queue, unless those are the poller's, which the
@@ -223,7 +223,7 @@ func (l *Lane) ToPark() int {
 	if l.Is(Parking) && l.Failure.Only {
 		return 1
 	}
-	return l.QueueToPark() + l.Arrivals.Len()
+	return l.QueueToPark() + l.Backlog.Len()
 }
 
 // QueueToPark returns how many deliveries of its queue the lane has to park.
@@ -237,7 +237,7 @@ func (l *Lane) QueueToPark() int {
 // ParkAt is the i-th delivery that the lane has to park.
 func (l *Lane) ParkAt(i int) *Delivery {
 	if n := l.QueueToPark(); i >= n {
-		return l.Arrivals.At(i - n)
+		return l.Backlog.At(i - n)
 	}
 	return l.Queue.At(i)
 }

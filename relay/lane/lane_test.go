@@ -25,7 +25,7 @@ func keep(d *Delivery) sink.Destination { return d.Destination }
 func TestRunLength(t *testing.T) {
 	t.Parallel()
 	doomed := laneOf(1, 1, 1)
-	doomed.Queue.At(1).Doomed = &Failure{}
+	doomed.Queue.At(1).Unsendable = &Failure{}
 	narrowed := laneOf(1, 1, 1, 1, 1, 1)
 	narrowed.Narrow(5)
 	for _, c := range []struct {
@@ -76,7 +76,7 @@ func TestNarrowFindsTheGuilty(t *testing.T) {
 			}
 			l.Queue.Pop(n)
 		}
-		if l.Suspect != nil {
+		if l.BisectEnd != nil {
 			t.Errorf("guilty %d: still narrowing", guilty)
 		}
 	}
@@ -95,7 +95,7 @@ func TestIsolateKeepsTheGuiltyAway(t *testing.T) {
 		l.Passed(l.Queue.At(i))
 	}
 	l.Queue.Pop(5)
-	if l.Suspect != bad || l.Queue.At(0) != bad {
+	if l.BisectEnd != bad || l.Queue.At(0) != bad {
 		t.Error("the guilty one is not next")
 	}
 	l.Passed(bad)
@@ -145,9 +145,9 @@ func TestShelveEndsTheNarrowing(t *testing.T) {
 		begin(l)
 		inOrder := append([]*Delivery{}, l.Queue.Slice()...)
 		late := &Delivery{Lane: l}
-		l.Arrivals.Push(late)
-		l.Shelve()
-		if l.Queue.Len() != 0 || !slices.Equal(l.Arrivals.Slice(), append(inOrder, late)) {
+		l.Backlog.Push(late)
+		l.Demote()
+		if l.Queue.Len() != 0 || !slices.Equal(l.Backlog.Slice(), append(inOrder, late)) {
 			t.Errorf("%s: what was queued is not before what arrived", name)
 		}
 		for range 6 { // brought back from the database

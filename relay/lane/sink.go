@@ -24,10 +24,10 @@ type Sink struct {
 	dests    map[sink.Destination]*Destination
 	All      []*Destination // in the order they were first seen
 	sweepAt  int            // so many destinations are looked through for those that are idle
-	Turn     []*Destination // those with lanes that can start a run, in turn
+	RunQueue []*Destination // with lanes that can start a run: the first is next
 	Inflight int
 	Queued   int // deliveries in memory
-	Hunger   hunger
+	Idleness idleness
 
 	// Calls ends when the calls in flight must.
 	Calls context.Context //nolint:containedctx // It lives as long as the sink is used, through many calls.
@@ -173,7 +173,7 @@ func (s *Sink) FailingBreaker() *Breaker {
 func (s *Sink) Waiting() int {
 	n := len(s.Asleep.Set)
 	for _, l := range s.Lanes {
-		if l.Blocked() || l.Queue.Len()+l.Arrivals.Len() > 0 {
+		if l.Blocked() || l.Queue.Len()+l.Backlog.Len() > 0 {
 			n++
 		}
 	}

@@ -51,7 +51,7 @@ func (s *Sink) Forget(l *Lane) {
 	}
 	delete(s.Lanes, l.Group)
 	if len(s.spare) < s.most {
-		*l = Lane{Sink: s, Mode: Open, Queue: l.Queue, Arrivals: l.Arrivals}
+		*l = Lane{Sink: s, Mode: Open, Queue: l.Queue, Backlog: l.Backlog}
 		s.spare = append(s.spare, l)
 	}
 }

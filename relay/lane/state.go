@@ -64,40 +64,40 @@ type Event uint8
 
 // The events that change a lane.
 const (
-	EvOffer        Event = iota // the lane has something to send
-	EvWithdraw                  // it has left its destination's list without a run
-	EvSend                      // a run starts
-	EvAnswer                    // the run has ended
-	EvFail                      // the queue must be parked
-	EvList                      // the lane must be parked, or its arrivals must
-	EvUnlist                    // they need not be parked any more
-	EvParkQueue                 // a settlement takes from the queue
-	EvParkArrivals              // a settlement takes arrivals only
-	EvParkBeside                // a settlement takes arrivals, behind a run of the poller's that is in flight
-	EvParked                    // the settlement is durable, and the lane goes on behind what it parked
-	EvSkipped                   // the settlement is durable, and the lane goes on as if the head had been delivered
-	EvBring                     // the poller brings a parked delivery
-	EvChange                    // a parked delivery has a new state
-	EvChanged                   // all new states are durable
-	EvWantPage                  // all that the poller brought is delivered: there may be more
-	EvDropPage                  // the next page is not read after all
-	EvPage                      // the next page is being read
-	EvMore                      // it was read, and is not the last one
-	EvLast                      // it was read, and is the last one
-	EvLetGo                     // the poller's deliveries have left memory
-	EvBlock                     // the database holds deliveries that come first
-	EvReopen                    // the database holds nothing that comes first
-	EvHold                      // an operator holds the group
-	EvRelease                   // the operator has released it
-	EvFreeze                    // a request will change the lane
-	EvThaw                      // the request has
+	EvOffer       Event = iota // the lane has something to send
+	EvWithdraw                 // it has left its destination's list without a run
+	EvSend                     // a run starts
+	EvAnswer                   // the run has ended
+	EvFail                     // the queue must be parked
+	EvList                     // the lane must be parked, or its backlog must
+	EvUnlist                   // they need not be parked any more
+	EvParkQueue                // a settlement takes from the queue
+	EvParkBacklog              // a settlement takes from the backlog only
+	EvParkBeside               // a settlement takes from the backlog, behind a run of the poller's that is in flight
+	EvParked                   // the settlement is durable, and the lane goes on behind what it parked
+	EvSkipped                  // the settlement is durable, and the lane goes on as if the head had been delivered
+	EvLoad                     // the poller brings a parked delivery
+	EvChange                   // a parked delivery has a new state
+	EvChanged                  // all new states are durable
+	EvWantPage                 // all that the poller brought is delivered: there may be more
+	EvDropPage                 // the next page is not read after all
+	EvPage                     // the next page is being read
+	EvMore                     // it was read, and is not the last one
+	EvLast                     // it was read, and is the last one
+	EvUnload                   // the poller's deliveries have left memory
+	EvBlock                    // the database holds deliveries that come first
+	EvReopen                   // the database holds nothing that comes first
+	EvHold                     // an operator holds the group
+	EvUnhold                   // the operator has released it
+	EvFreeze                   // a request will change the lane
+	EvThaw                     // the request has
 	events
 )
 
 // String returns the name that an error shows.
 func (ev Event) String() string {
-	return [...]string{"offer", "withdraw", "send", "answer", "fail", "list", "unlist", "park queue", "park arrivals", "park beside", "parked", "skipped", "bring", "change",
-		"changed", "want page", "drop page", "page", "more", "last", "let go", "block", "reopen", "hold", "release", "freeze", "thaw"}[ev]
+	return [...]string{"offer", "withdraw", "send", "answer", "fail", "list", "unlist", "park queue", "park backlog", "park beside", "parked", "skipped", "load", "change",
+		"changed", "want page", "drop page", "page", "more", "last", "unload", "block", "reopen", "hold", "unhold", "freeze", "thaw"}[ev]
 }
 
 // A transition says in which states an event is allowed, and which state follows.
@@ -131,14 +131,14 @@ var transitions = [events]transition{
 	EvList:   {to: anyMode, without: Listed | Settling, starts: Listed},
 	EvUnlist: {to: anyMode, needs: Listed, ends: Listed},
 	// What is in flight may be delivered: it must not be parked as if it were not.
-	EvParkQueue:    {to: [modes]Mode{Open: Open, Behind: Behind, Held: Held, HeldBehind: HeldBehind}, needs: Listed, without: InFlight | Settling, ends: Listed, starts: Settling},
-	EvParkArrivals: {to: anyMode, needs: Listed, without: InFlight | Settling, ends: Listed, starts: Settling},
-	EvParkBeside:   {to: polls, needs: Listed | InFlight, without: Settling, ends: Listed, starts: Settling},
+	EvParkQueue:   {to: [modes]Mode{Open: Open, Behind: Behind, Held: Held, HeldBehind: HeldBehind}, needs: Listed, without: InFlight | Settling, ends: Listed, starts: Settling},
+	EvParkBacklog: {to: anyMode, needs: Listed, without: InFlight | Settling, ends: Listed, starts: Settling},
+	EvParkBeside:  {to: polls, needs: Listed | InFlight, without: Settling, ends: Listed, starts: Settling},
 	EvParked: {to: [modes]Mode{Open: Behind, Behind: Behind, Polled: Polled, LastPage: LastPage, Held: HeldBehind, HeldBehind: HeldBehind},
 		needs: Settling, ends: Settling | Parking},
 	EvSkipped: {to: anyMode, needs: Settling, ends: Settling | Parking},
 
-	EvBring:    {to: [modes]Mode{Open: Polled, Behind: Polled}, without: InFlight | Parking | Settling | Changing | Paging | Frozen},
+	EvLoad:     {to: [modes]Mode{Open: Polled, Behind: Polled}, without: InFlight | Parking | Settling | Changing | Paging | Frozen},
 	EvChange:   {to: polls, without: InFlight, starts: Changing},
 	EvChanged:  {to: anyMode, needs: Changing, ends: Changing},
 	EvWantPage: {to: polls, without: InFlight | Changing | Paging, starts: Paging},
@@ -147,14 +147,14 @@ var transitions = [events]transition{
 	EvPage:   {to: [modes]Mode{Polled: LastPage, LastPage: LastPage}, needs: Paging, without: Settling | Frozen},
 	EvMore:   {to: [modes]Mode{LastPage: Polled}, needs: Paging, ends: Paging},
 	EvLast:   {to: [modes]Mode{LastPage: LastPage}, needs: Paging, ends: Paging},
-	EvLetGo:  {to: [modes]Mode{Polled: Behind, LastPage: Behind}, without: InFlight},
+	EvUnload: {to: [modes]Mode{Polled: Behind, LastPage: Behind}, without: InFlight},
 	EvBlock:  {to: [modes]Mode{Open: Behind, Behind: Behind, Polled: Polled, LastPage: LastPage, Held: HeldBehind, HeldBehind: HeldBehind}},
 	EvReopen: {to: [modes]Mode{Open: Open, Behind: Open, Polled: Open, LastPage: Open, Held: Held, HeldBehind: Held}, without: InFlight | Settling | Changing},
 
-	EvHold:    {to: [modes]Mode{Open: Held, Behind: HeldBehind, Held: Held, HeldBehind: HeldBehind}},
-	EvRelease: {to: [modes]Mode{Open: Open, Behind: Behind, Polled: Polled, LastPage: LastPage, Held: Open, HeldBehind: Behind}},
-	EvFreeze:  {to: anyMode, starts: Frozen},
-	EvThaw:    {to: anyMode, ends: Frozen},
+	EvHold:   {to: [modes]Mode{Open: Held, Behind: HeldBehind, Held: Held, HeldBehind: HeldBehind}},
+	EvUnhold: {to: [modes]Mode{Open: Open, Behind: Behind, Polled: Polled, LastPage: LastPage, Held: Open, HeldBehind: Behind}},
+	EvFreeze: {to: anyMode, starts: Frozen},
+	EvThaw:   {to: anyMode, ends: Frozen},
 }
 
 // On changes the lane's state. An event that the state does not allow is a bug: it changes nothing, and the term ends.
