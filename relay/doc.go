@@ -3,22 +3,29 @@
 //
 // # The road of a message
 //
-// source.Run emits a batch (receive.go: it is routed and waits for memory in the source's goroutine) -> each message
-// gets a number in the tracker and a delivery in one lane per sink -> lanes that are ready form calls (dispatch.go) ->
-// sink.Deliver -> the answers (answer.go) become outcomes, retries in memory, or parked deliveries (park.go) -> a
-// settlement makes outcomes and checkpoint durable in one transaction (settle.go) -> source.Confirm. The order deliver <
-// settle and save < confirm never changes: a crash between any two loses nothing.
+// source.Run emits a batch, which is routed and waits for memory in the source's goroutine (intake.go). Each message gets a number in the
+// tracker, and a delivery in one lane per sink (receive.go). Lanes that are ready form calls of sink.Deliver (dispatch.go). Their answers
+// (answer.go) become outcomes, retries in memory, or parked deliveries (park.go). A settlement makes outcomes and checkpoint durable in one
+// transaction (settle.go); then source.Confirm tells the server. The order deliver < settle and save < confirm never changes: a crash between
+// any two loses nothing.
 //
-// The second road: what is parked is brought back when it is due (poll.go), its head alone, then the rest of its lane in
-// pages; the lane reopens when the database shows nothing that blocks it. What operators ask for (request.go), what the
-// table says is pending though the log does not (reconcile.go), and starts after crashes (cautious.go) use the same roads.
+// The second road: the poller loads what is parked when it is due (poll.go), first the head alone, then the rest of its lane in pages. The lane
+// reopens when the database shows nothing that blocks it. Requests of operators (request.go), pending rows that the log does not hold
+// (upkeep.go), and starts after crashes (safemode.go) use the same roads.
 //
 // # Who owns what
 //
-// One goroutine, engine.loop, owns all state: lanes, tracker, sinks, everything in engine. It never blocks on the
-// network. Beside it run the source's goroutine, one goroutine for each call to a sink, and at most one for an
-// operation of the store: all relay state is written on the one session that holds the lock (R12). lane.go,
-// breaker.go, backoff.go and the tracker have no goroutine, no clock and no I/O.
+// One goroutine, engine.loop, owns all state, and never blocks on the network. Each part of the engine is a type: dispatcher, parker, settler,
+// poller, requests, reconciler, cleaner, safeMode, fairness. These reach each other through the engine, because one goroutine runs all of them.
+// What other goroutines use is apart:
+//
+//   - the source's goroutine has intake, of which only channels and the memory budget change;
+//   - the goroutine of a call to a sink has the call, until it puts it into dispatcher.answers;
+//   - the goroutine of an operation of the store has what the operation was given, such as a settlement, until it puts the rest of its work
+//     into session.stored. There is at most one: all relay state is written on the one session that holds the lock (R12).
+//
+// Package lane has the lanes, sinks and destinations with their states. A state changes by an event, if the table of transitions allows it
+// there. An event that it does not allow is a bug: it ends the term.
 //
 // A term is one time as the holder of the lock. Any error of the store or the source ends it: all memory is forgotten and
 // the next term starts from what the database says (R9). There is no other recovery path.
