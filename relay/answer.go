@@ -45,9 +45,7 @@ func (dp *dispatcher) onAnswer(c *call) {
 		if r.lane.Polling() && dp.e.heldEverywhere(r.lane) { // the operator's request came while the run was in flight
 			dp.e.poller.release(r.lane)
 		}
-		dp.e.parker.review(r.lane)
-		dp.offer(r.lane, now)
-		s.Forget(r.lane)
+		dp.e.touch(r.lane)
 	}
 	s.List(c.to)
 	dp.logOutage(s, now)

@@ -57,6 +57,7 @@ type engine struct {
 
 	phase    phase
 	stage    stage
+	touched  []*lane.Lane // see touch
 	list     lane.Message // head of the ring of all messages in memory
 	deadline time.Time    // of the stage
 
@@ -312,8 +313,31 @@ func (e *engine) endSweep(ctx context.Context) error {
 	return nil
 }
 
+// touch takes note that something about a lane has changed. Before the loop sleeps, work finds out what follows from all changes.
+func (e *engine) touch(l *lane.Lane) {
+	if !l.Is(lane.Touched) {
+		l.On(lane.EvTouch)
+		e.touched = append(e.touched, l)
+	}
+}
+
+// work lists the lanes that were touched where they belong: with those to park, or with those that have something to send. It forgets a lane
+// with nothing to do.
+func (e *engine) work(now time.Time) {
+	for i := 0; i < len(e.touched); i++ { // what follows may touch lanes
+		l := e.touched[i]
+		l.On(lane.EvWork)
+		e.parker.review(l)
+		e.dispatcher.offer(l, now)
+		l.Sink.Forget(l)
+	}
+	clear(e.touched)
+	e.touched = e.touched[:0]
+}
+
 // pump starts whatever can be started now.
 func (e *engine) pump(now time.Time) {
+	e.work(now)
 	e.fairness.watch(now)
 	e.dispatcher.retries.Due(now, func(l *lane.Lane) { e.dispatcher.offer(l, now) })
 	if !now.Before(e.nextTick) {
@@ -327,6 +351,7 @@ func (e *engine) pump(now time.Time) {
 			}
 		}
 	}
+	e.work(now)
 	e.nextOperation(now)
 }
 
@@ -380,6 +405,9 @@ func (e *engine) quiet() bool {
 }
 
 func (e *engine) wakeAt(now time.Time) time.Time {
+	if len(e.touched) > 0 { // by what nextOperation has begun
+		return now
+	}
 	at := e.nextTick
 	earlier := func(t time.Time) {
 		if !t.IsZero() && t.Before(at) {

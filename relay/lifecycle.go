@@ -68,7 +68,7 @@ func (e *engine) drain(why error) {
 	e.progressed(time.Now())
 	for _, s := range e.sinks {
 		for _, l := range s.Lanes {
-			e.parker.review(l) // what was held in memory until the poller has caught up is parked
+			e.touch(l) // what was held in memory until the poller has caught up is parked
 		}
 	}
 }

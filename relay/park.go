@@ -58,7 +58,7 @@ func (dp *dispatcher) parkSink(s *lane.Sink, why lane.FlowEvent) {
 		if l.Polling() {
 			dp.e.poller.release(l)
 		}
-		dp.e.parker.review(l)
+		dp.e.touch(l)
 	}
 }
 
@@ -178,7 +178,7 @@ func (pk *parker) review(l *lane.Lane) {
 		return
 	}
 	if !l.Is(lane.Parking) && !pk.e.closed(l) && l.Backlog.Len() > 0 {
-		pk.flow(l)
+		l.Join() // nothing blocks it any more
 		return
 	}
 	if pk.parkableLane(l) {
@@ -215,7 +215,7 @@ func (pk *parker) checkPressure(now time.Time) {
 	for _, s := range pk.e.sinks[1:] {
 		for _, l := range s.Lanes {
 			if l.Polling() && l.Backlog.Len() > 0 {
-				pk.review(l)
+				pk.e.touch(l)
 			}
 		}
 	}
@@ -229,7 +229,7 @@ func (pk *parker) divert(l *lane.Lane) {
 	if l.Queue.Len() > 0 && !l.Is(lane.InFlight|lane.Parking) {
 		l.Demote()
 	}
-	pk.review(l)
+	pk.e.touch(l)
 }
 
 // strays tells whether messages of the lane's group that cannot be routed are in memory and not parked yet. What is
@@ -240,12 +240,6 @@ func (pk *parker) strays(l *lane.Lane) bool {
 	}
 	u := pk.e.sinks[0].Lanes[l.Group]
 	return u != nil && !u.Is(lane.Settling) && (u.Is(lane.Parking) || u.Backlog.Len() > 0)
-}
-
-// flow turns a lane's backlog into its queue: nothing blocks it any more.
-func (pk *parker) flow(l *lane.Lane) {
-	l.Join()
-	pk.e.dispatcher.offer(l, time.Now())
 }
 
 // takePark moves the first n deliveries that a lane has to park into a settlement.
@@ -357,7 +351,5 @@ func (pk *parker) parked(p parkRun, now time.Time) {
 	if l.Blocked() && p.f != nil {
 		pk.e.poller.dueSoon(p.f.Wait, now)
 	}
-	pk.review(l)
-	pk.e.dispatcher.offer(l, now)
-	l.Sink.Forget(l)
+	pk.e.touch(l)
 }

@@ -1,8 +1,6 @@
 package relay
 
 import (
-	"time"
-
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/relay/lane"
 )
@@ -11,7 +9,7 @@ import (
 // the backlog of a sink that has gone out, those that came first in the log are parked first, over all lanes: lane by lane, what is
 // settled would be scattered over the log, settled_above would reach its bound, and the gate would hold up the other sinks.
 // Before all others come messages that cannot be routed, since nothing behind them may be parked before them.
-func (pk *parker) takeParks(s *settlement, now time.Time) {
+func (pk *parker) takeParks(s *settlement) {
 	lanes := pk.lanes
 	pk.lanes = nil
 	var unroutable, routed []*lane.Lane
@@ -22,13 +20,13 @@ func (pk *parker) takeParks(s *settlement, now time.Time) {
 			routed = append(routed, l)
 		}
 	}
-	room := pk.takeInOrder(s, unroutable, parkMost, now)
-	pk.takeInOrder(s, routed, room, now)
+	room := pk.takeInOrder(s, unroutable, parkMost)
+	pk.takeInOrder(s, routed, room)
 }
 
 // takeInOrder parks of some lanes what came first in the log, and lists again the lanes of which nothing has found room. It returns
 // the room that is left.
-func (pk *parker) takeInOrder(s *settlement, lanes []*lane.Lane, room int, now time.Time) int {
+func (pk *parker) takeInOrder(s *settlement, lanes []*lane.Lane, room int) int {
 	var order lane.Heap[parkNext]
 	for _, l := range lanes {
 		switch {
@@ -36,8 +34,7 @@ func (pk *parker) takeInOrder(s *settlement, lanes []*lane.Lane, room int, now t
 			pk.lanes = append(pk.lanes, l)
 		case !pk.parkableLane(l) || !l.Is(lane.Parking) && !pk.e.closed(l): // its sink has come back meanwhile
 			l.On(lane.EvUnlist)
-			pk.review(l)
-			pk.e.dispatcher.offer(l, now)
+			pk.e.touch(l)
 		default:
 			order.Push(parkNext{lane: l, at: l.ParkAt(0).Msg.Position})
 		}

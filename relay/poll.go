@@ -153,7 +153,7 @@ func (pl *poller) load(p *checkpoint.Parked, now time.Time) {
 		return
 	}
 	pl.pushBack(l, p)
-	pl.e.dispatcher.offer(l, now)
+	pl.e.touch(l)
 }
 
 // pushBack makes a delivery of what is parked.
@@ -280,7 +280,7 @@ func (pl *poller) release(l *lane.Lane) {
 	}
 	l.Queue.Clear()
 	pl.endPolling(l)
-	pl.e.parker.review(l)
+	pl.e.touch(l)
 }
 
 // endPolling takes note that nothing of the poller's is in a lane's queue, or on its way there.
@@ -329,8 +329,7 @@ func (pl *poller) page(l *lane.Lane) {
 		}
 		return func() {
 			pl.paged(l, page, more)
-			pl.e.parker.review(l)
-			pl.e.dispatcher.offer(l, time.Now())
+			pl.e.touch(l)
 		}, nil
 	})
 }
@@ -379,12 +378,11 @@ func (pl *poller) changed(s *settlement, done *checkpoint.Settled, now time.Time
 		l := c.lane
 		if l.PolledOut() {
 			pl.endPolling(l)
-			pl.e.parker.review(l)
 		}
 		if c.Due {
 			pl.dueSoon(c.NextAttempt, now)
 		}
-		l.Sink.Forget(l)
+		pl.e.touch(l)
 	}
 }
 
@@ -403,14 +401,13 @@ func (pl *poller) reopen(name checkpoint.Lane) {
 		return
 	}
 	l.On(lane.EvReopen)
-	pl.e.parker.review(l)
+	pl.e.touch(l)
 	if l.Sink.Sink == nil { // the group was blocked at every sink
 		for _, s := range pl.e.sinks[1:] {
 			if other := s.Find(name.Group); other != nil {
-				pl.e.parker.review(other)
+				pl.e.touch(other)
 			}
 		}
 		pl.dueAsked = true
 	}
-	l.Sink.Forget(l)
 }

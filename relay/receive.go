@@ -202,7 +202,7 @@ func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now t
 		e.parker.park(l, d, &lane.Failure{Wait: wait})
 	case e.closed(l) || l.Backlog.Len() > 0:
 		l.Backlog.Push(d)
-		e.parker.review(l)
+		e.touch(l)
 	default:
 		l.Queue.Push(d)
 		e.dispatcher.offer(l, now)

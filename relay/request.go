@@ -167,8 +167,8 @@ func (rq *requests) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 		if r.Verb == checkpoint.VerbResume && done.Refused == "" {
 			rq.unhold(l)
 		}
+		rq.e.touch(l)
 	}
-	frozen := rq.frozen
 	rq.frozen = nil
 	for _, name := range done.Open {
 		rq.e.poller.reopen(name)
@@ -176,11 +176,6 @@ func (rq *requests) applied(r *checkpoint.Request, done *checkpoint.Applied) {
 	if done.Done {
 		rq.queue = rq.queue[1:]
 		rq.steer(r, done, now)
-	}
-	for _, l := range frozen {
-		rq.e.parker.review(l)
-		rq.e.dispatcher.offer(l, now)
-		l.Sink.Forget(l)
 	}
 	rq.step, rq.names = stepIdle, nil
 	rq.e.poller.dueAsked = true
@@ -201,7 +196,7 @@ func (rq *requests) unhold(l *lane.Lane) {
 	for _, s := range rq.e.sinks[1:] {
 		if other := s.Find(l.Group); other != nil {
 			other.On(lane.EvUnhold)
-			rq.e.parker.review(other)
+			rq.e.touch(other)
 		}
 	}
 }

@@ -219,7 +219,7 @@ func (st *settler) gather(now time.Time) *settlement {
 		s.Changes = append(s.Changes, c.Change)
 		s.Park = append(s.Park, c.park...)
 	}
-	st.e.parker.takeParks(s, now)
+	st.e.parker.takeParks(s)
 	n, before := 0, len(st.rows)
 	for n < len(st.outcomes) && len(st.rows)-before < settleMost { // those without a row cost the database nothing
 		st.outcome(s, st.outcomes[n])
@@ -358,7 +358,7 @@ func (st *settler) settled(s *settlement, done *checkpoint.Settled) {
 	st.countParked(s)
 	st.e.poller.changed(s, done, now)
 	for _, l := range st.gated {
-		st.e.dispatcher.offer(l, now)
+		st.e.touch(l)
 	}
 	clear(st.gated)
 	st.gated = st.gated[:0]

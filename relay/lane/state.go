@@ -31,7 +31,7 @@ func (m Mode) String() string {
 
 // An Operation is something that is under way in a lane. Several can be at once: while a run of the poller's deliveries is in flight, a
 // settlement may park what has arrived behind them. Which can, transitions says.
-type Operation uint8
+type Operation uint16
 
 // The operations in a lane.
 const (
@@ -43,6 +43,7 @@ const (
 	Changing                       // new states of its parked deliveries are not durable yet
 	Paging                         // its next page must be read, or is being read
 	Frozen                         // an operator's request will change it: no run starts
+	Touched                        // something about it has changed, and what follows must be found out
 )
 
 // String returns the names of all operations of a set.
@@ -51,7 +52,7 @@ func (o Operation) String() string {
 		return "idle"
 	}
 	var names []string
-	for i, name := range [...]string{"ready", "in flight", "parking", "listed", "settling", "changing", "paging", "frozen"} {
+	for i, name := range [...]string{"ready", "in flight", "parking", "listed", "settling", "changing", "paging", "frozen", "touched"} {
 		if o&(1<<i) != 0 {
 			names = append(names, name)
 		}
@@ -91,13 +92,15 @@ const (
 	EvUnhold                   // the operator has released it
 	EvFreeze                   // a request will change the lane
 	EvThaw                     // the request has
+	EvTouch                    // something about the lane has changed
+	EvWork                     // what follows from that is found out
 	events
 )
 
 // String returns the name that an error shows.
 func (ev Event) String() string {
 	return [...]string{"offer", "withdraw", "send", "answer", "fail", "list", "unlist", "park queue", "park backlog", "park beside", "parked", "skipped", "load", "change",
-		"changed", "want page", "drop page", "page", "more", "last", "unload", "block", "reopen", "hold", "unhold", "freeze", "thaw"}[ev]
+		"changed", "want page", "drop page", "page", "more", "last", "unload", "block", "reopen", "hold", "unhold", "freeze", "thaw", "touch", "work"}[ev]
 }
 
 // A transition says in which states an event is allowed, and which state follows.
@@ -155,6 +158,8 @@ var transitions = [events]transition{
 	EvUnhold: {to: [modes]Mode{Open: Open, Behind: Behind, Polled: Polled, LastPage: LastPage, Held: Open, HeldBehind: Behind}},
 	EvFreeze: {to: anyMode, starts: Frozen},
 	EvThaw:   {to: anyMode, ends: Frozen},
+	EvTouch:  {to: anyMode, without: Touched, starts: Touched},
+	EvWork:   {to: anyMode, needs: Touched, ends: Touched},
 }
 
 // On changes the lane's state. An event that the state does not allow is a bug: it changes nothing, and the term ends.
