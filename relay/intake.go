@@ -90,7 +90,7 @@ func (in *intake) route(r *routed, m *outbox.Message, mem *memory.Batch) {
 // kept tells whether nothing is to be done about the delivered rows of a table.
 func (in *intake) kept(table string) bool { return in.cfg.Kept != nil && in.cfg.Kept(table) }
 
-// ask waits for the permission to decode the next row, in a cautious start (R9).
+// ask waits for the permission to decode the next row, in safe mode (R9).
 func (in *intake) ask(ctx context.Context, p outbox.Position) error {
 	select {
 	case <-in.warmed:

@@ -166,7 +166,7 @@ func (dp *dispatcher) report(s *lane.Sink, now time.Time) {
 	}
 }
 
-// review lists a lane that has something to park, and lets go on one whose backlog needs not be parked any more.
+// review lists a lane that has something to park. If nothing blocks a lane any more, its backlog joins its queue.
 func (pk *parker) review(l *lane.Lane) {
 	if l.Is(lane.Listed|lane.Settling) || l.Is(lane.InFlight) && !l.Polling() {
 		return
@@ -224,7 +224,7 @@ func (pk *parker) checkPressure(now time.Time) {
 // parkable tells whether any lane has something that can be parked now.
 func (pk *parker) parkable() bool { return len(pk.lanes) > 0 }
 
-// divert turns what a lane has in its queue into backlog: something blocks it now.
+// divert moves what a lane has in its queue to its backlog, because something blocks it now.
 func (pk *parker) divert(l *lane.Lane) {
 	if l.Queue.Len() > 0 && !l.Is(lane.InFlight|lane.Parking) {
 		l.Demote()
@@ -329,7 +329,7 @@ func (pk *parker) died(sinkName string, d *lane.Delivery, class string) {
 	}
 }
 
-// parked takes note that a lane's park is durable.
+// parked notes that what a settlement parked of a lane is durable.
 func (pk *parker) parked(p parkRun, now time.Time) {
 	l := p.lane
 	for _, d := range l.Queue.Slice()[:p.queue] {

@@ -126,7 +126,7 @@ func (pl *poller) askDue(names []string, most int, probe bool, then func(next ti
 	})
 }
 
-// bring puts the head of a due lane into memory: it is tried alone, and opens the way for what is parked behind it.
+// load puts the head of a due lane into memory. It is tried alone: if it is delivered, what is parked behind it follows.
 func (pl *poller) load(p *checkpoint.Parked, now time.Time) {
 	s := pl.e.byName[p.Sink]
 	if s == nil || pl.inHand[p.Key()] {
@@ -207,7 +207,7 @@ func (pl *poller) addChange(c change) {
 	pl.e.settler.pending = append(pl.e.settler.pending, c)
 }
 
-// change is the new state of a delivery in hand.
+// changeOf makes a change of a delivery in hand: its key, and what its tries have spent.
 func (pl *poller) changeOf(l *lane.Lane, d *lane.Delivery) change {
 	c := change{lane: l, size: d.Message.Size()}
 	c.Key, c.Group, c.Attempts, c.Tries, c.Failed = d.Back.Key(), l.Group, d.Spent, d.Tries, d.Failed
@@ -243,7 +243,7 @@ func (pl *poller) backFailed(l *lane.Lane, f *lane.Failure) {
 	pl.release(l)
 }
 
-// requeue gives a parked delivery back untried: its sink or destination takes nothing for so long.
+// requeue gives a parked delivery back untried, because its sink or destination takes nothing for so long.
 func (pl *poller) requeue(l *lane.Lane, wait time.Duration) {
 	d := l.Queue.At(0)
 	c := pl.changeOf(l, d)
@@ -263,14 +263,14 @@ func (pl *poller) requeueSoon(l *lane.Lane, wait time.Duration) {
 	}
 }
 
-// popHead takes the head, whose change is noted, out of the queue.
+// popHead takes the head out of the queue. The change of its state is noted already.
 func (pl *poller) popHead(l *lane.Lane) {
 	l.Passed(l.Queue.At(0))
 	l.Queue.Pop(1)
 	l.Sink.Queued--
 }
 
-// release forgets what the poller brought into a lane and is not in flight.
+// release takes what the poller has loaded out of a lane. Nothing of it may be in flight.
 func (pl *poller) release(l *lane.Lane) {
 	for _, d := range l.Queue.Slice() {
 		l.Passed(d)

@@ -209,7 +209,7 @@ func (e *engine) enqueue(s *lane.Sink, d *lane.Delivery, unroutable error, now t
 	}
 }
 
-// doom is why a message must not be sent at all, though it has its place in its lane.
+// unsendable returns why a message must not be sent, though it has its place in its lane; nil if it may be.
 func (e *engine) unsendable(m *lane.Message) *lane.Failure {
 	switch {
 	case m.Fault != nil:

@@ -165,7 +165,7 @@ func (r *Relay) term(ctx context.Context) error {
 	return err
 }
 
-// clearSurvived strikes from the record what this process has survived: a term that ended by an error, such as a lost connection,
+// clearSurvived takes off the record what this process has survived: a term that ended by an error, such as a lost connection,
 // was no crash, and the message that it had in hand is under no suspicion (R9).
 func (r *Relay) clearSurvived(loaded *checkpoint.Loaded) {
 	if !r.survived {

@@ -48,10 +48,10 @@ func (sm *safeMode) startCounting() bool {
 // uncounted tells whether this start still counts as unclean though no message was read.
 func (sm *safeMode) uncounted() bool { return !sm.counted && !sm.readAny && sm.e.phase == phaseTailing }
 
-// warmUpMost is how long a cautious start waits for its sinks.
+// warmUpMost is how long a start in safe mode waits for its sinks.
 const warmUpMost = 10 * time.Second
 
-// warmUp has the sinks connect before a message is in hand: who kills relays during that time is not to incriminate the message.
+// warmUp lets the sinks connect before a message is in hand. A kill while sinks connect must not count against a message.
 func (sm *safeMode) warmUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, warmUpMost)
 	defer cancel()
@@ -77,10 +77,10 @@ func (sm *safeMode) enable() {
 	sm.e.log.Warn("starting cautiously: message by message", "unclean_starts", sm.e.load.UncleanStarts)
 }
 
-// careful tells whether the start is a cautious one.
+// active tells whether the start is one in safe mode.
 func (sm *safeMode) active() bool { return sm.e.intake.warmed != nil }
 
-// carefully takes the next message in hand, in a cautious start. What is parked comes first: it is before what the log holds, and
+// step takes the next message in hand, in safe mode. What is parked comes first: it is before what the log holds, and
 // what is settled of the log would make the next start forget how many have ended.
 func (sm *safeMode) step(now time.Time) bool {
 	switch {
@@ -138,7 +138,7 @@ func (sm *safeMode) nextRow() bool {
 	}
 	c := sm.caution
 	sm.caution = nil
-	// Only where something was settled, or the next start would be as cautious, and read the same messages: those that a
+	// Only where something was settled, or the next start would be one in safe mode, too, and read the same messages: those that a
 	// checkpoint names as settled, say, which are behind nothing that moves it.
 	if sm.taken++; sm.taken > safeModeMessages && sm.counted {
 		sm.e.log.Info("cautious start is over")
@@ -158,7 +158,7 @@ func again(started checkpoint.Suspect, at outbox.Position) checkpoint.Suspect {
 	return suspect
 }
 
-// quarantined is why a message must not be sent whose handling has ended so many relays, nil for all others.
+// quarantined returns why a message must not be sent: its handling has ended so many relays. It returns nil for all other messages.
 func (sm *safeMode) quarantined(at outbox.Position) *lane.Failure {
 	if sm.e.load.Started.Times < crashes || at != sm.e.load.Started.Position {
 		return nil
@@ -180,15 +180,15 @@ func (sm *safeMode) record(suspect checkpoint.Suspect, then func()) {
 	})
 }
 
-// recorded takes note of what is on record.
+// recorded notes which message is on record.
 func (sm *safeMode) recorded(suspect checkpoint.Suspect) {
 	sm.candidate, sm.since, sm.survived = suspect, time.Now(), false
 }
 
-// survivedAfter is how long a message must have been in hand to be no suspect, though no sink has answered.
+// survivedAfter is how long a message must have been in hand to be no candidate any more, though no sink has answered.
 const survivedAfter = 5 * time.Second
 
-// handledCall takes note that a sink has answered for the suspect: what ends the relay later is not that message.
+// handledCall notes that a sink has answered for the candidate: what ends the relay later is not that message.
 func (sm *safeMode) handledCall(c *call) {
 	if sm.candidate.Times == 0 {
 		return
@@ -203,8 +203,8 @@ func (sm *safeMode) handledCall(c *call) {
 	}
 }
 
-// clearNow takes a message off the record that the relay has survived: a sink that hangs, or takes nothing for long, keeps it
-// in hand, and whoever kills the relay then would incriminate it.
+// clearNow takes a message off the record when the relay has survived it. A sink that hangs keeps its message in hand: a kill during that time
+// must not count against the message.
 func (sm *safeMode) clearNow(now time.Time) bool {
 	if sm.candidate.Times == 0 || !sm.survived && now.Sub(sm.since) < survivedAfter {
 		return false

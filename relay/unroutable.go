@@ -9,7 +9,7 @@ import (
 // What could not be routed was parked as soon as it was read, while earlier messages of its group may still have been on their way to
 // the sinks. Once it can be routed it must not get there before them.
 
-// gateOpen tells whether everything before a message that could not be routed has been read, and is delivered or parked: then it can be
+// gateOpen tells whether everything before a message that could not be routed has been read, and is delivered or parked. Then the message can be
 // given to its sinks, behind what is parked there.
 func (pl *poller) gateOpen(p *checkpoint.Parked) bool {
 	if p.Message.Group == "" {
