@@ -15,7 +15,7 @@ type Destination struct {
 	Inflight int
 	Listed   bool
 	Record   record
-	// breaker is that of the destination alone. A sink with one destination has its own for that.
+	// Breaker is that of the destination alone. A sink with one destination has its own for that.
 	Breaker Breaker
 }
 

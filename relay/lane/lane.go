@@ -17,12 +17,12 @@ type Message struct {
 	Batch *memory.Batch
 	Seq   uint64 // number in the tracker; 0 for messages that a sweep or a reconciliation found
 	Left  uint64 // parts without an outcome yet: sinks
-	// parked: some of its deliveries may be parked in the database.
+	// Parked: some of its deliveries may be parked in the database.
 	Parked bool
-	// kept: its table keeps delivered rows as they are, so that nothing is to be done about the row.
+	// Kept: its table keeps delivered rows as they are, so that nothing is to be done about the row.
 	Kept bool
 	Row  bool // of the log, and not named as settled by the checkpoint: its row has to be settled
-	// receipts are what its sinks answered; nil where that is not wanted.
+	// Receipts are what its sinks answered; nil where that is not wanted.
 	Receipts *Receipts
 	// prev and next link all messages in memory.
 	Prev, Next *Message
@@ -31,20 +31,20 @@ type Message struct {
 // A Delivery is one message for one sink, in memory. The sink sees the embedded part.
 type Delivery struct {
 	sink.Delivery
-	Msg  *Message // nil for a delivery that the poller brought back
+	Msg  *Message // nil for a delivery that the poller has loaded
 	Lane *Lane
-	// back is the parked delivery that the poller brought back; nil for deliveries from the tail.
+	// Back is the parked delivery that the poller has loaded; nil for deliveries from the tail.
 	Back *checkpoint.Parked
-	// route is the failure policy.
+	// Route is the failure policy.
 	Route *router.Route
-	// doomed: not to be sent; when its turn comes it fails with this.
+	// Unsendable: it must not be sent, and fails with this when it is the head.
 	Unsendable *Failure
 
 	Spent   int // attempts that were spent
 	Tries   int // failures, whether they spent an attempt or not
 	Inline  int // retries that were waited for in memory
 	Skipped int // not-attempted answers in a row
-	// failed is when the last try failed, last what it failed with; nil if the sink has not failed it in this term.
+	// Failed is when the last try failed, last what it failed with; nil if the sink has not failed it in this term.
 	Failed checkpoint.Failure
 	Last   *Failure
 }
@@ -62,7 +62,7 @@ type Lane struct {
 	Queue   Fifo
 	Backlog Fifo
 
-	// mode and doing are the lane's state, which only method on changes.
+	// Mode and doing are the lane's state, which only method on changes.
 	Mode  Mode
 	doing Operation
 
@@ -72,8 +72,8 @@ type Lane struct {
 
 	RetryAt time.Time // the head waits in memory until then
 
-	// While a guilty delivery is looked for, or kept away from those before it, runs are alone in their call and no longer than
-	// run, until suspect is passed.
+	// While a rejected delivery is searched by halves, or kept away from those before it, runs are alone in their call and no longer than
+	// run, until BisectEnd is passed.
 	run       int
 	BisectEnd *Delivery
 }
@@ -194,7 +194,7 @@ func (l *Lane) Narrow(n int) {
 // before it: a run of the same deliveries would end the same way.
 func (l *Lane) Isolate(n int) { l.BisectEnd, l.run = l.Queue.At(n), n }
 
-// Passed ends the narrowing once the last suspect was delivered or given up.
+// Passed ends the narrowing when BisectEnd was delivered or given up.
 func (l *Lane) Passed(d *Delivery) {
 	if l.BisectEnd == d {
 		l.BisectEnd, l.run = nil, 0
@@ -202,7 +202,7 @@ func (l *Lane) Passed(d *Delivery) {
 }
 
 // Demote puts what is in the queue at the front of the backlog: something blocks the lane now. The narrowing
-// ends with that: its suspect is not in the queue any more, or is not the next one, and is found again if it comes back.
+// ends with that: BisectEnd is not in the queue any more, or is not the next one, and is found again if it comes back.
 func (l *Lane) Demote() {
 	l.Join()
 	l.Queue, l.Backlog = l.Backlog, l.Queue
