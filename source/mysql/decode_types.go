@@ -1,9 +1,7 @@
 package mysql
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // A kind is what is known about a column's type: how its form in the log becomes the text that the server would have sent.
@@ -95,10 +94,7 @@ func (v *value) size(k kind) int {
 	return len(v.data)
 }
 
-var (
-	errTruncated = errors.New("value has a wrong length")
-	errAbsent    = errors.New("the log holds the row without it: SET GLOBAL binlog_row_image = 'FULL', and let applications connect anew")
-)
+var errAbsent = errors.New("the log holds the row without it: SET GLOBAL binlog_row_image = 'FULL', and let applications connect anew")
 
 // raw returns the text of a value where it stands in the value's own bytes; ok is false where it has to be made.
 func (v *value) raw(c *column) (b []byte, ok bool, err error) {
@@ -141,15 +137,15 @@ func (v *value) appendText(dst []byte, c *column) ([]byte, error) {
 	case kindBytes: // BINARY: the log leaves trailing zeros out
 		return append(append(dst, b...), make([]byte, c.size-len(b))...), nil
 	case kindJSON:
-		return appendJSON(dst, b)
+		return binlog.AppendJSON(dst, b)
 	case kindUUID:
-		return appendUUID(dst, b)
+		return binlog.AppendUUID(dst, b)
 	case kindBit:
 		return appendBit(dst, b)
 	case kindEnum, kindSet:
 		return appendLabels(dst, c, b)
 	case kindDecimal:
-		return appendDecimal(dst, b, c.digits, c.scale)
+		return binlog.AppendDecimal(dst, b, c.digits, c.scale)
 	case kindFloat, kindDouble:
 		return v.appendFloat(dst, c)
 	case kindInt, kindYear:
@@ -161,11 +157,11 @@ func (v *value) appendText(dst []byte, c *column) ([]byte, error) {
 // integer reads a value as a whole number.
 func (v *value) integer(c *column) (int64, error) {
 	if v.tag == tagLog && c.kind == kindInt && len(v.data) > 0 {
-		n, err := littleEndian(v.data)
+		n, err := binlog.LittleEndian(v.data)
 		if c.unsigned || err != nil {
 			return int64(min(n, math.MaxInt64)), err
 		}
-		return signed(n, len(v.data)), nil
+		return binlog.Signed(n, len(v.data)), nil
 	}
 	b, err := v.appendText(nil, c)
 	if err != nil {
@@ -193,28 +189,6 @@ func (v *value) time(c *column) (time.Time, error) {
 	return parseTime(string(b))
 }
 
-func littleEndian(b []byte) (uint64, error) {
-	var w [8]byte
-	if len(b) == 0 || len(b) > 8 {
-		return 0, errTruncated
-	}
-	copy(w[:], b)
-	return binary.LittleEndian.Uint64(w[:]), nil
-}
-
-func bigEndian(b []byte) uint64 {
-	var n uint64
-	for _, c := range b {
-		n = n<<8 | uint64(c)
-	}
-	return n
-}
-
-func signed(n uint64, bytes int) int64 {
-	shift := 64 - 8*bytes
-	return int64(n<<shift) >> shift
-}
-
 func appendNumber(dst []byte, c *column, b []byte) ([]byte, error) {
 	switch {
 	case c.kind == kindYear && len(b) == 1 && b[0] == 0:
@@ -222,16 +196,16 @@ func appendNumber(dst []byte, c *column, b []byte) ([]byte, error) {
 	case c.kind == kindYear && len(b) == 1:
 		return strconv.AppendInt(dst, 1900+int64(b[0]), 10), nil
 	case c.kind != kindInt:
-		return dst, errTruncated
+		return dst, binlog.ErrLength
 	}
-	n, err := littleEndian(b)
+	n, err := binlog.LittleEndian(b)
 	if err != nil {
 		return dst, err
 	}
 	if c.unsigned {
 		return strconv.AppendUint(dst, n, 10), nil
 	}
-	return strconv.AppendInt(dst, signed(n, len(b)), 10), nil
+	return strconv.AppendInt(dst, binlog.Signed(n, len(b)), 10), nil
 }
 
 // appendFloat appends the text of a FLOAT or DOUBLE: the fewest digits that mean the number. Both forms are read as numbers first,
@@ -248,65 +222,25 @@ func (v *value) appendFloat(dst []byte, c *column) ([]byte, error) {
 		if err != nil {
 			return dst, errors.New("it is not a number")
 		}
-		return appendFloat(dst, f, bits), nil
+		return binlog.AppendFloat(dst, f, bits), nil
 	case len(v.data) != bits/8:
-		return dst, errTruncated
+		return dst, binlog.ErrLength
 	case bits == 32:
-		return appendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v.data))), bits), nil
+		return binlog.AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v.data))), bits), nil
 	}
-	return appendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v.data)), bits), nil
-}
-
-// appendFloat prints a number as the server prints a DOUBLE: with the fewest digits that mean it among those of its size, and an
-// exponent where it is below 1e-15, or a whole number of more than 15 digits.
-func appendFloat(dst []byte, f float64, bits int) []byte {
-	var buf [32]byte
-	text := strconv.AppendFloat(buf[:0], f, 'e', -1, bits) // d.ddde±xx
-	mark := bytes.LastIndexByte(text, 'e')
-	if mark < 0 {
-		return append(dst, text...) // NaN or infinite, which no column holds
-	}
-	exp, _ := strconv.Atoi(string(text[mark+1:]))
-	digits := mark // but for sign and point
-	if math.Signbit(f) {
-		digits--
-	}
-	if digits > 1 {
-		digits--
-	}
-	if exp >= -15 && (exp < 15 || digits > exp+1) {
-		return strconv.AppendFloat(dst, f, 'f', -1, bits)
-	}
-	dst = append(append(dst, text[:mark]...), 'e')
-	return strconv.AppendInt(dst, int64(exp), 10)
-}
-
-// appendUUID appends the canonical form, 8-4-4-4-12, of BINARY(16). The log leaves trailing zeros out.
-func appendUUID(dst, b []byte) ([]byte, error) {
-	if len(b) > 16 {
-		return dst, errTruncated
-	}
-	var u [16]byte
-	copy(u[:], b)
-	dst = hex.AppendEncode(dst, u[:4])
-	for i := 4; i < 10; i += 2 {
-		dst = append(dst, '-')
-		dst = hex.AppendEncode(dst, u[i:i+2])
-	}
-	dst = append(dst, '-')
-	return hex.AppendEncode(dst, u[10:]), nil
+	return binlog.AppendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v.data)), bits), nil
 }
 
 func appendBit(dst, b []byte) ([]byte, error) {
 	if len(b) == 0 || len(b) > 8 {
-		return dst, errTruncated
+		return dst, binlog.ErrLength
 	}
-	return strconv.AppendUint(dst, bigEndian(b), 10), nil
+	return strconv.AppendUint(dst, binlog.BigEndian(b), 10), nil
 }
 
 // appendLabels appends the text of an ENUM (an index, 0 for the empty text of an invalid value) or a SET (a bit a label).
 func appendLabels(dst []byte, c *column, b []byte) ([]byte, error) {
-	n, err := littleEndian(b)
+	n, err := binlog.LittleEndian(b)
 	if err != nil {
 		return dst, err
 	}

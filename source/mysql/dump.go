@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,15 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
-
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 const (
-	// heartbeat is how often the server says something at least; silenceLimit is when it is given up.
-	heartbeat    = 4 * time.Second
-	silenceLimit = 15 * time.Second
 	// writeTimeout is how long the server waits for a reader that does not read, because the relay has no memory for more.
 	writeTimeout = time.Hour
 )
@@ -26,7 +21,7 @@ const (
 // A dump is a connection that the binlog comes over.
 type dump struct {
 	session *session
-	wire    *wire
+	wire    *binlog.Reader
 	server  *serverInfo
 }
 
@@ -56,7 +51,7 @@ func (s *Source) openDump(ctx context.Context) (*dump, error) {
 
 // prepareDump tells the server who reads, and what it understands.
 func (s *Source) prepareDump(ctx context.Context, d *dump) error {
-	period := strconv.FormatInt(heartbeat.Nanoseconds(), 10)
+	period := strconv.FormatInt(binlog.Heartbeat.Nanoseconds(), 10)
 	set := "SET @master_heartbeat_period = " + period + ", @source_heartbeat_period = " + period +
 		", @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum" +
 		", @slave_uuid = " + quoteLiteral(s.uuid) + ", @replica_uuid = " + quoteLiteral(s.uuid) +
@@ -72,11 +67,7 @@ func (s *Source) prepareDump(ctx context.Context, d *dump) error {
 	}
 	host := "tailbox_" + s.cfg.Pipeline
 	host = host[:min(len(host), 60)]
-	b := append(make([]byte, packetHead), mysql.COM_REGISTER_SLAVE)
-	b = binary.LittleEndian.AppendUint32(b, s.serverID)
-	b = append(append(b, byte(len(host))), host...)
-	b = append(b, 0, 0)                   // no user, no password
-	b = append(b, make([]byte, 2+4+4)...) // no port, no rank, no master
+	b := binlog.RegisterReplica(s.serverID, host)
 	return d.session.guard(ctx, func() error {
 		d.session.conn.ResetSequence()
 		if err := d.session.conn.WritePacket(b); err != nil {
@@ -128,44 +119,25 @@ func showReplicas(s *session) string {
 // randomServerID draws from the upper half, where people seldom number servers.
 func randomServerID() uint32 { return 1<<31 | rand.Uint32() }
 
-// start has the server send the binlog from a place on. A place beyond what the command can say is read from the beginning of
-// its file.
-func (s *Source) start(ctx context.Context, d *dump, at place) error {
-	pos := at.pos
-	if pos > 1<<32-1 {
-		pos = firstPos
-	}
-	b := append(make([]byte, packetHead), mysql.COM_BINLOG_DUMP)
-	b = binary.LittleEndian.AppendUint32(b, uint32(pos))
-	b = append(b, 0, 0) // wait at the log's end
-	b = binary.LittleEndian.AppendUint32(b, s.serverID)
-	return d.begin(ctx, append(b, at.name()...))
+// start has the server send the binlog from a position on.
+func (s *Source) start(ctx context.Context, d *dump, at binlog.Position) error {
+	return d.begin(ctx, binlog.DumpFrom(s.serverID, at))
 }
 
 // startAfter has the server send what is not in a set of GTIDs.
-func (s *Source) startAfter(ctx context.Context, d *dump, set *gtidSet) error {
+func (s *Source) startAfter(ctx context.Context, d *dump, set *binlog.GTIDSet) error {
 	if d.session.server.mariadb {
 		_, err := d.session.exec(ctx, "SET @slave_connect_state = "+quoteLiteral(set.String())+", @slave_gtid_strict_mode = 1, @slave_gtid_ignore_duplicates = 0")
 		if err != nil {
 			return fmt.Errorf("start to read the binlog: %w", err)
 		}
-		b := append(make([]byte, packetHead), mysql.COM_BINLOG_DUMP)
-		b = binary.LittleEndian.AppendUint32(b, firstPos)
-		b = append(b, 0, 0)
-		return d.begin(ctx, binary.LittleEndian.AppendUint32(b, s.serverID))
+		return d.begin(ctx, binlog.DumpFromState(s.serverID))
 	}
-	parsed, err := mysql.ParseMysqlGTIDSet(set.String())
+	command, err := binlog.DumpAfter(s.serverID, set)
 	if err != nil {
-		return fmt.Errorf("start to read the binlog after %s: %w", set, err)
+		return err
 	}
-	encoded := parsed.Encode()
-	b := append(make([]byte, packetHead), mysql.COM_BINLOG_DUMP_GTID)
-	b = append(b, 4, 0) // go by the GTIDs
-	b = binary.LittleEndian.AppendUint32(b, s.serverID)
-	b = binary.LittleEndian.AppendUint32(b, 0) // no file
-	b = binary.LittleEndian.AppendUint64(b, firstPos)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(encoded)))
-	return d.begin(ctx, append(b, encoded...))
+	return d.begin(ctx, command)
 }
 
 // begin sends the command that starts the stream, and takes the connection over from the driver, which has read all that the
@@ -178,7 +150,7 @@ func (d *dump) begin(ctx context.Context, command []byte) error {
 	if err != nil {
 		return fmt.Errorf("start to read the binlog: %w", err)
 	}
-	d.wire = newWire(d.session.conn.Conn.Conn)
+	d.wire = binlog.NewReader(d.session.conn.Conn.Conn)
 	return nil
 }
 

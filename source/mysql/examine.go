@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 	"github.com/tailbox/tailbox/source/poll"
 )
 
@@ -61,31 +63,31 @@ func (c *Config) lostHere(ctx context.Context, s *session, at *resume) (string, 
 	if err != nil {
 		return "", err
 	}
-	has := func(p place) bool {
-		return slices.ContainsFunc(files, func(f logFile) bool { return f.place.file == p.file })
+	has := func(p binlog.Position) bool {
+		return slices.ContainsFunc(files, func(f logFile) bool { return f.place.File == p.File })
 	}
-	if at.from.file != 0 && !has(at.from) {
+	if at.from.File != 0 && !has(at.from) {
 		for i := range c.Tables {
 			if t := &c.Tables[i]; t.OnDelivered == outbox.Keep {
 				return fmt.Sprintf("the server has no file %s any more, where an XA transaction was prepared that had not ended at the checkpoint, and nothing "+
-					"but the log tells what it wrote to %s (on_delivered: keep): it was purged, or the log was reset", at.from.name(), t), nil
+					"but the log tells what it wrote to %s (on_delivered: keep): it was purged, or the log was reset", at.from.FileName(), t), nil
 			}
 		}
-		at.from = place{}
-		if len(files) > 0 && files[0].place.before(at.place) {
+		at.from = binlog.Position{}
+		if len(files) > 0 && files[0].place.Before(at.place) {
 			at.from = files[0].place
 		}
 	}
 	for _, f := range files {
-		if f.place.base != at.place.base {
-			return fmt.Sprintf("the server's binlog files are named %s…, the checkpoint is in %s", f.place.base, at.place.name()), nil
+		if f.place.Base != at.place.Base {
+			return fmt.Sprintf("the server's binlog files are named %s…, the checkpoint is in %s", f.place.Base, at.place.FileName()), nil
 		}
-		if f.place.file == at.place.file && f.size < at.place.pos {
+		if f.place.File == at.place.File && f.size < at.place.Pos {
 			return fmt.Sprintf("the checkpoint is at %s, but the file ends at %d: the log was reset, or the server restored from an older state", at.place, f.size), nil
 		}
 	}
 	if !has(at.place) {
-		return fmt.Sprintf("the server has no file %s any more: it was purged, or the log was reset", at.place.name()), nil
+		return fmt.Sprintf("the server has no file %s any more: it was purged, or the log was reset", at.place.FileName()), nil
 	}
 	return lostGTIDs(ctx, s, at, false)
 }
@@ -93,9 +95,9 @@ func (c *Config) lostHere(ctx context.Context, s *session, at *resume) (string, 
 // lostElsewhere tells why another server cannot go on where the checkpoint's stopped, "" where it can.
 func lostElsewhere(ctx context.Context, s *session, server *serverInfo, at *resume) (string, error) {
 	switch {
-	case at.gtids.empty():
+	case at.gtids.Empty():
 		return fmt.Sprintf("the checkpoint belongs to server %s, this is server %s, and without GTIDs nothing tells where its log goes on", at.server, server.id), nil
-	case !server.gtids || at.gtids.mariadb != s.server.mariadb:
+	case !server.gtids || at.gtids.MariaDB != s.server.mariadb:
 		return fmt.Sprintf("the checkpoint belongs to server %s, this is server %s, which numbers no transactions as that one did", at.server, server.id), nil
 	}
 	return lostGTIDs(ctx, s, at, true)
@@ -104,7 +106,7 @@ func lostElsewhere(ctx context.Context, s *session, server *serverInfo, at *resu
 // lostGTIDs compares sets: a server that lacks transactions of the checkpoint is not its successor; one that has purged others
 // cannot send them.
 func lostGTIDs(ctx context.Context, s *session, at *resume, elsewhere bool) (string, error) {
-	if at.gtids.empty() {
+	if at.gtids.Empty() {
 		return "", nil
 	}
 	if s.server.mariadb {
@@ -136,23 +138,23 @@ func lostDomains(ctx context.Context, s *session, at *resume, elsewhere bool) (s
 	}
 	latest := map[string]uint64{}
 	for _, text := range rows[0] {
-		set := newGTIDs(true)
-		for _, part := range splitList(text) {
-			if err := set.parseDomain(part); err != nil {
+		for part := range strings.SplitSeq(text, ",") { // one by one: of a set with a domain twice, the last one counts
+			set, err := binlog.ParseGTIDSet(part, true)
+			if err != nil {
 				return "", fmt.Errorf("compare gtids: %w", err)
 			}
-			for key, o := range set.origins {
-				latest[key] = max(latest[key], o.seq)
+			for domain, seq := range set.Domains() {
+				latest[domain] = max(latest[domain], seq)
 			}
 		}
 	}
-	for key, o := range at.gtids.origins {
-		if _, known := latest[key]; !known && !elsewhere && len(latest) > 0 {
+	for domain, seq := range at.gtids.Domains() {
+		if _, known := latest[domain]; !known && !elsewhere && len(latest) > 0 {
 			continue
 		}
-		if latest[key] < o.seq {
+		if latest[domain] < seq {
 			return fmt.Sprintf("the server's domain %s is at %d, the checkpoint at %d: the failover lost log, or the server was reset or restored",
-				key, latest[key], o.seq), nil
+				domain, latest[domain], seq), nil
 		}
 	}
 	return "", nil

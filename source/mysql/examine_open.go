@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // unreadable tells why the server does not send its log from a place on, "" where it does. It has the server begin to: that a file
@@ -28,8 +29,8 @@ func (c *Config) unreadable(ctx context.Context, at *resume) (why string, err er
 	}
 	st := newStream(s, d, &watch{cfg: c}, at)
 	if err = st.begin(ctx, at); err == nil {
-		release := context.AfterFunc(ctx, st.wire.interrupt)
-		err = st.open(ctx, st.cur.before(end.place))
+		release := context.AfterFunc(ctx, st.wire.Interrupt)
+		err = st.open(ctx, st.cur.Before(end.Position))
 		release()
 	}
 	switch {
@@ -47,7 +48,7 @@ func (c *Config) unreadable(ctx context.Context, at *resume) (why string, err er
 // the place, the event that begins there. A heartbeat instead says that the server may not send that yet.
 func (st *stream) open(ctx context.Context, goesOn bool) error {
 	for !st.opened || st.unproven && goesOn {
-		payload, large := st.wire.next()
+		payload, large := st.wire.Next()
 		switch {
 		case st.opened && len(payload) > 0 && payload[0] == 0 && heartbeats(payload[1:]):
 			return nil
@@ -58,9 +59,9 @@ func (st *stream) open(ctx context.Context, goesOn bool) error {
 		case large && st.opened: // transactions begin with a small one
 			return st.misplaced()
 		case large:
-			return fmt.Errorf("read the binlog from %s: it does not begin with a description: %w", st.cur, errProtocol)
+			return fmt.Errorf("read the binlog from %s: it does not begin with a description: %w", st.cur, binlog.ErrProtocol)
 		default:
-			if err := st.wire.fill(time.Time{}, nil); err != nil {
+			if err := st.wire.Fill(time.Time{}, nil); err != nil {
 				return err
 			}
 		}
@@ -69,6 +70,6 @@ func (st *stream) open(ctx context.Context, goesOn bool) error {
 }
 
 func heartbeats(event []byte) bool {
-	h, ok := parseHeader(event)
-	return ok && h.heartbeat()
+	h, ok := binlog.ParseHeader(event)
+	return ok && h.Heartbeat()
 }

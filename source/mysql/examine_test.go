@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -42,7 +43,7 @@ func TestForgottenXAIsNoGap(t *testing.T) {
 		x := r.run(from)
 		x.until("1")
 		x.stop()
-		if x.resumed(t).from.file == 0 {
+		if x.resumed(t).from.File == 0 {
 			t.Fatalf("checkpoint without the prepared transaction: %s", x.resume)
 		}
 		r.purge(r.logFile())
@@ -117,7 +118,7 @@ func (r *sourceRig) logFile() string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return end.name()
+	return end.FileName()
 }
 
 // A log that was reset in the second in which its file was begun is told from the old one by nothing but what stands at the
@@ -146,7 +147,7 @@ func TestPlaceBetweenEventsIsAGap(t *testing.T) {
 			t.Errorf("in the log: %s", e.Lost)
 		}
 		for range 60 {
-			at.place.pos++
+			at.place.Pos++
 			if e := examine(); e.Lost == "" {
 				t.Errorf("%s is in the middle of an event, and said to be readable", at)
 			}
@@ -182,22 +183,22 @@ func TestChecksumsChanged(t *testing.T) {
 // An encrypted file says so behind its description, and says it again to who begins in the middle: that is at no place of the log.
 func TestPlaceInAnEncryptedFile(t *testing.T) {
 	t.Parallel()
-	st := &stream{cur: place{base: "bin", file: 1, pos: 1000}, opened: true, unproven: true}
-	for _, h := range []header{{typ: eventStartEncryption, size: 40}, {typ: eventHeartbeat, size: 39, end: 1000}, {typ: eventGTID, size: 42, end: 1042}} {
+	st := &stream{cur: binlog.Position{Base: "bin", File: 1, Pos: 1000}, opened: true, unproven: true}
+	for _, h := range []binlog.Header{{Type: binlog.EventStartEncryption, Size: 40}, {Type: binlog.EventHeartbeat, Size: 39, End: 1000}, {Type: binlog.EventGTID, Size: 42, End: 1042}} {
 		if err := errors.Join(st.prove(&h), st.advance(&h)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if st.unproven || st.cur.pos != 1042 {
+	if st.unproven || st.cur.Pos != 1042 {
 		t.Errorf("at %s, unproven: %v", st.cur, st.unproven)
 	}
 	st.unproven = true
-	if err := st.prove(&header{typ: eventGTID, size: 42, end: 1090}); !errors.Is(err, source.ErrGap) {
+	if err := st.prove(&binlog.Header{Type: binlog.EventGTID, Size: 42, End: 1090}); !errors.Is(err, source.ErrGap) {
 		t.Errorf("an event from 1048 on: %v", err)
 	}
 	// Nothing can be read from between the description and what says so.
-	fresh := &stream{cur: place{base: "bin", file: 2, pos: 256}}
-	if err := fresh.logEvent(t.Context(), &header{typ: eventFormat, size: 252, end: 256}, []byte{4, 0, 1}); err != nil || fresh.done != (place{}) {
+	fresh := &stream{cur: binlog.Position{Base: "bin", File: 2, Pos: 256}}
+	if err := fresh.logEvent(t.Context(), &binlog.Header{Type: binlog.EventFormat, Size: 252, End: 256}, []byte{4, 0, 1}); err != nil || fresh.done != (binlog.Position{}) {
 		t.Errorf("complete up to %s behind the description of a file, %v", fresh.done, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -138,7 +139,7 @@ func kitKind(kind string) sourcetest.Kind {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(silenceLimit + heartbeat):
+			case <-time.After(binlog.SilenceLimit + binlog.Heartbeat):
 				return nil
 			}
 		},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // A catalog is what the server said about the configured tables at one time. Immutable.
@@ -18,7 +19,7 @@ type catalog struct {
 	charsets map[uint64]string
 	mariadb  bool
 	// end is a place in the log behind all changes that the catalog shows.
-	end place
+	end binlog.Position
 }
 
 // readCatalog looks all configured tables up. What an operator has to mend is an error that matches source.ErrStop.
@@ -58,58 +59,58 @@ type layout struct {
 	raw  []byte     // the table map, to recognise it again
 	info *tableInfo // nil: a table that is none of ours
 	plan *plan      // nil: not asked for yet, or err
-	wire []wireColumn
+	wire []binlog.Column
 	err  error
 	own  bool // one of tailbox_*
 }
 
 // newLayout makes one for a configured table. Where the log has no names, the columns must be those of today, by number and
 // type.
-func (cat *catalog) newLayout(info *tableInfo, t *tableMap) (*layout, error) {
-	if t.names == nil {
-		if err := t.sameAs(info); err != nil {
+func (cat *catalog) newLayout(info *tableInfo, t *binlog.TableMap) (*layout, error) {
+	if t.Names == nil {
+		if err := sameColumns(t, info); err != nil {
 			return nil, err
 		}
 	}
-	l := &layout{wire: t.columns}
-	cols := make([]column, len(t.columns))
+	l := &layout{wire: t.Columns}
+	cols := make([]column, len(t.Columns))
 	var numbers, characters, enums, sets int
-	for i := range t.columns {
-		w := &t.columns[i]
+	for i := range t.Columns {
+		w := &t.Columns[i]
 		var declared tableColumn
-		if t.names == nil {
+		if t.Names == nil {
 			declared = info.columns[i]
 		} else {
-			declared, _ = info.column(string(t.names[i]))
+			declared, _ = info.column(string(t.Names[i]))
 		}
 		c := &cols[i]
 		*c = columnOf(w, &declared)
-		if t.names != nil {
-			c.name = string(t.names[i])
+		if t.Names != nil {
+			c.name = string(t.Names[i])
 		}
-		if w.number() {
-			if t.signs {
-				c.unsigned = numbers/8 < len(t.unsigned) && t.unsigned[numbers/8]&(0x80>>(numbers%8)) != 0
+		if w.Numeric() {
+			if t.HasSigns {
+				c.unsigned = numbers/8 < len(t.Unsigned) && t.Unsigned[numbers/8]&(0x80>>(numbers%8)) != 0
 			}
 			numbers++
 		}
-		if w.character(cat.mariadb) {
-			if id, ok := t.collation(characters); ok {
+		if w.HasCollation(cat.mariadb) {
+			if id, ok := t.Collation(characters); ok {
 				cat.setCharset(c, w, id, &declared)
 			}
 			characters++
 		}
 		switch {
-		case w.typ == typeEnum && enums < len(t.enums):
-			c.labels = t.enums[enums]
+		case w.Type == binlog.TypeEnum && enums < len(t.Enums):
+			c.labels = t.Enums[enums]
 			enums++
-		case w.typ == typeSet && sets < len(t.sets):
-			c.labels = t.sets[sets]
+		case w.Type == binlog.TypeSet && sets < len(t.Sets):
+			c.labels = t.Sets[sets]
 			sets++
 		}
 	}
-	if n := len(t.charsets); n > 0 && n != characters {
-		return nil, fmt.Errorf("read table map of %s: collations of %d columns, but %d have one: %w", info, n, characters, errProtocol)
+	if n := len(t.Collations); n > 0 && n != characters {
+		return nil, fmt.Errorf("read table map of %s: collations of %d columns, but %d have one: %w", info, n, characters, binlog.ErrProtocol)
 	}
 	var err error
 	l.plan, err = newPlan(&info.Table, cols)
@@ -117,36 +118,36 @@ func (cat *catalog) newLayout(info *tableInfo, t *tableMap) (*layout, error) {
 }
 
 // columnOf is what a column's type in the log and its declaration tell.
-func columnOf(w *wireColumn, declared *tableColumn) column {
+func columnOf(w *binlog.Column, declared *tableColumn) column {
 	c := column{name: declared.name, nullDefault: declared.nullDefault, unsigned: declared.unsigned, labels: declared.labels}
-	switch w.typ {
-	case typeTiny, typeShort, typeInt24, typeLong, typeLongLong:
+	switch w.Type {
+	case binlog.TypeTiny, binlog.TypeShort, binlog.TypeInt24, binlog.TypeLong, binlog.TypeLongLong:
 		c.kind = kindInt
-	case typeFloat:
+	case binlog.TypeFloat:
 		c.kind = kindFloat
-	case typeDouble:
+	case binlog.TypeDouble:
 		c.kind = kindDouble
-	case typeNewDecimal:
-		c.kind, c.digits, c.scale = kindDecimal, int(w.meta>>8), int(w.meta&0xff)
-	case typeYear:
+	case binlog.TypeNewDecimal:
+		c.kind, c.digits, c.scale = kindDecimal, int(w.Meta>>8), int(w.Meta&0xff)
+	case binlog.TypeYear:
 		c.kind = kindYear
-	case typeDate, typeNewDate:
+	case binlog.TypeDate, binlog.TypeNewDate:
 		c.kind = kindDate
-	case typeTime, typeTime2:
-		c.kind, c.digits = kindTime, fractionDigits(w, typeTime)
-	case typeDatetime, typeDatetime2:
-		c.kind, c.digits = kindDatetime, fractionDigits(w, typeDatetime)
-	case typeTimestamp, typeTimestamp2:
-		c.kind, c.digits = kindTimestamp, fractionDigits(w, typeTimestamp)
-	case typeBit:
-		c.kind, c.size = kindBit, w.fixed
-	case typeJSON:
+	case binlog.TypeTime, binlog.TypeTime2:
+		c.kind, c.digits = kindTime, fractionDigits(w, binlog.TypeTime)
+	case binlog.TypeDatetime, binlog.TypeDatetime2:
+		c.kind, c.digits = kindDatetime, fractionDigits(w, binlog.TypeDatetime)
+	case binlog.TypeTimestamp, binlog.TypeTimestamp2:
+		c.kind, c.digits = kindTimestamp, fractionDigits(w, binlog.TypeTimestamp)
+	case binlog.TypeBit:
+		c.kind, c.size = kindBit, w.Fixed
+	case binlog.TypeJSON:
 		c.kind = kindJSON
-	case typeEnum:
+	case binlog.TypeEnum:
 		c.kind = kindEnum
-	case typeSet:
+	case binlog.TypeSet:
 		c.kind = kindSet
-	case typeBlobCompressed, typeVarcharCompress, typeGeometry, typeVector:
+	case binlog.TypeBlobCompressed, binlog.TypeVarcharCompress, binlog.TypeGeometry, binlog.TypeVector:
 		c.kind, c.why = kindOther, "its type cannot be read from the log: convert the column to a text, binary or number type"
 	default: // text and bytes, of which only the declaration knows more
 		c.kind, c.why, c.size = declared.kind, declared.why, declared.size
@@ -158,17 +159,17 @@ func columnOf(w *wireColumn, declared *tableColumn) column {
 }
 
 // fractionDigits is -1 for the old form of a type.
-func fractionDigits(w *wireColumn, old byte) int {
-	if w.typ == old {
+func fractionDigits(w *binlog.Column, old byte) int {
+	if w.Type == old {
 		return -1
 	}
-	return int(w.meta)
+	return int(w.Meta)
 }
 
 // setCharset reads a column of text or bytes by the collation in the log. A declaration that says more of bytes, such as
 // MariaDB's UUID, stays.
-func (cat *catalog) setCharset(c *column, w *wireColumn, id uint64, declared *tableColumn) {
-	if c.kind == kindOther && slices.Contains([]byte{typeBlobCompressed, typeVarcharCompress, typeGeometry, typeVector}, w.typ) || declared.dataType == "uuid" || declared.dataType == "inet6" || declared.dataType == "inet4" {
+func (cat *catalog) setCharset(c *column, w *binlog.Column, id uint64, declared *tableColumn) {
+	if c.kind == kindOther && slices.Contains([]byte{binlog.TypeBlobCompressed, binlog.TypeVarcharCompress, binlog.TypeGeometry, binlog.TypeVector}, w.Type) || declared.dataType == "uuid" || declared.dataType == "inet6" || declared.dataType == "inet4" {
 		return
 	}
 	charset, ok := cat.charsets[id]
@@ -176,19 +177,19 @@ func (cat *catalog) setCharset(c *column, w *wireColumn, id uint64, declared *ta
 		charset = "of collation " + strconv.FormatUint(id, 10)
 	}
 	c.kind, c.why = charsetKind(charset)
-	if c.kind == kindBytes && w.typ == typeString {
-		c.size = int(w.meta)
+	if c.kind == kindBytes && w.Type == binlog.TypeString {
+		c.size = int(w.Meta)
 		if c.size == 16 {
 			c.kind = kindUUID
 		}
 	}
 }
 
-// sameAs holds a table map without names against the columns of today.
-func (t *tableMap) sameAs(info *tableInfo) error {
-	same := len(t.columns) == len(info.columns)
-	for i := 0; same && i < len(t.columns); i++ {
-		same = t.columns[i].fits(info.columns[i].dataType)
+// sameColumns compares a table map without names against the columns of today.
+func sameColumns(t *binlog.TableMap, info *tableInfo) error {
+	same := len(t.Columns) == len(info.columns)
+	for i := 0; same && i < len(t.Columns); i++ {
+		same = fits(&t.Columns[i], info.columns[i].dataType)
 	}
 	if same {
 		return nil
@@ -204,21 +205,21 @@ func beforeAlter(info *tableInfo) error {
 }
 
 // fits tells whether a column in the log can be of a declared type.
-func (c *wireColumn) fits(dataType string) bool {
+func fits(c *binlog.Column, dataType string) bool {
 	types := map[string][]byte{
-		"tinyint": {typeTiny}, "smallint": {typeShort}, "mediumint": {typeInt24}, "int": {typeLong}, "integer": {typeLong},
-		"bigint": {typeLongLong}, "float": {typeFloat}, "double": {typeDouble}, "decimal": {typeNewDecimal}, "bit": {typeBit},
-		"year": {typeYear}, "date": {typeDate, typeNewDate}, "time": {typeTime, typeTime2}, "datetime": {typeDatetime, typeDatetime2},
-		"timestamp": {typeTimestamp, typeTimestamp2}, "json": {typeJSON}, "enum": {typeEnum}, "set": {typeSet},
-		"char": {typeString}, "binary": {typeString}, "varchar": {typeVarchar, typeVarString, typeVarcharCompress},
-		"varbinary": {typeVarchar, typeVarString, typeVarcharCompress},
+		"tinyint": {binlog.TypeTiny}, "smallint": {binlog.TypeShort}, "mediumint": {binlog.TypeInt24}, "int": {binlog.TypeLong}, "integer": {binlog.TypeLong},
+		"bigint": {binlog.TypeLongLong}, "float": {binlog.TypeFloat}, "double": {binlog.TypeDouble}, "decimal": {binlog.TypeNewDecimal}, "bit": {binlog.TypeBit},
+		"year": {binlog.TypeYear}, "date": {binlog.TypeDate, binlog.TypeNewDate}, "time": {binlog.TypeTime, binlog.TypeTime2}, "datetime": {binlog.TypeDatetime, binlog.TypeDatetime2},
+		"timestamp": {binlog.TypeTimestamp, binlog.TypeTimestamp2}, "json": {binlog.TypeJSON}, "enum": {binlog.TypeEnum}, "set": {binlog.TypeSet},
+		"char": {binlog.TypeString}, "binary": {binlog.TypeString}, "varchar": {binlog.TypeVarchar, binlog.TypeVarString, binlog.TypeVarcharCompress},
+		"varbinary": {binlog.TypeVarchar, binlog.TypeVarString, binlog.TypeVarcharCompress},
 	}
 	known, ok := types[dataType]
 	if !ok { // BLOB, TEXT and what is stored like them
-		return c.prefix > 0 && c.typ != typeVarchar && c.typ != typeJSON || c.typ == typeString
+		return c.Prefix > 0 && c.Type != binlog.TypeVarchar && c.Type != binlog.TypeJSON || c.Type == binlog.TypeString
 	}
 	for _, t := range known {
-		if c.typ == t {
+		if c.Type == t {
 			return true
 		}
 	}

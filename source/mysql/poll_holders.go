@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 	"github.com/tailbox/tailbox/source/poll"
 )
 
@@ -143,7 +144,7 @@ func (t *pollTable) atWork(ctx context.Context) (ids []string, err error) {
 	}
 	for _, r := range rows {
 		if len(r) < 8 {
-			return nil, fmt.Errorf("list sessions: %d columns: %w", len(r), errProtocol)
+			return nil, fmt.Errorf("list sessions: %d columns: %w", len(r), binlog.ErrProtocol)
 		}
 		id, user, command, state, statement := r[0], r[1], strings.ToLower(r[4]), strings.ToLower(r[6]), r[7]
 		if (command == "daemon" || command == "connect") && statement == "" || slices.Contains(idleCommands(), command) || user == "system user" || state == "user sleep" || state == "user lock" {

@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,9 +10,8 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
-
-var errProtocol = errors.New("the server's answer cannot be understood")
 
 // A rowReader reads messages out of a table with SQL, and makes of a row exactly what the log makes of it. Use: query
 // "SELECT "+r.list(alias)+further columns by the text protocol, and call r.message for each row. Not safe for concurrent use.
@@ -163,7 +161,7 @@ func (r *rowReader) message(row []mysql.FieldValue) (*outbox.Message, error) {
 		case mysql.FieldValueTypeString:
 			r.vals[i] = value{tag: tagText, data: v.AsString()}
 		default:
-			return nil, fmt.Errorf("read row of %s: column %s came as a number: %w", r.table, r.plan.Names[i], errProtocol)
+			return nil, fmt.Errorf("read row of %s: column %s came as a number: %w", r.table, r.plan.Names[i], binlog.ErrProtocol)
 		}
 	}
 	m := r.NewMessage()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // A tableSnapshot is the state of the tables at a place in the log. It is a read-only transaction on a connection of its own.
@@ -94,14 +95,14 @@ func (s *Source) exact(ctx context.Context, snap *tableSnapshot) error {
 		values[strings.ToLower(r[0])] = r[1]
 	}
 	file, pos := values["binlog_snapshot_file"], values["binlog_snapshot_position"]
-	if snap.resume.place, err = parsePlace(file + ":" + pos); err != nil {
+	if snap.resume.place, err = binlog.ParsePosition(file + ":" + pos); err != nil {
 		return fmt.Errorf("ask for the snapshot's place: %w", err)
 	}
 	gtids, err := snap.conn.texts(ctx, "SELECT COALESCE(BINLOG_GTID_POS("+quoteLiteral(file)+", "+pos+"), '')")
 	if err != nil {
 		return fmt.Errorf("ask for the snapshot's gtids: %w", err)
 	}
-	if snap.resume.gtids, err = parseGTIDs(gtids[0][0], true); err != nil {
+	if snap.resume.gtids, err = binlog.ParseGTIDSet(gtids[0][0], true); err != nil {
 		return err
 	}
 	found, err := s.scan(ctx, &snap.resume, snap.resume.place)
@@ -131,11 +132,11 @@ func (s *Source) matched(ctx context.Context, snap *tableSnapshot) error {
 	if err != nil {
 		return err
 	}
-	snap.resume.place = before.place
-	if snap.resume.gtids, err = parseGTIDs(before.gtids, false); err != nil {
+	snap.resume.place = before.Position
+	if snap.resume.gtids, err = binlog.ParseGTIDSet(before.gtids, false); err != nil {
 		return err
 	}
-	found, err := s.scan(ctx, &snap.resume, after.place)
+	found, err := s.scan(ctx, &snap.resume, after.Position)
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (s *Source) matched(ctx context.Context, snap *tableSnapshot) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("find the snapshot's place: the log ends before its rows: %w", errProtocol)
+	return fmt.Errorf("find the snapshot's place: the log ends before its rows: %w", binlog.ErrProtocol)
 }
 
 // mark commits a transaction that leaves nothing behind. It writes to the only table of which the relay may delete rows.
@@ -199,7 +200,7 @@ type scannedEnd struct {
 const maxScanned = 200_000
 
 // scan reads the log from a place to another.
-func (s *Source) scan(ctx context.Context, from *resume, to place) (_ *scanned, err error) {
+func (s *Source) scan(ctx context.Context, from *resume, to binlog.Position) (_ *scanned, err error) {
 	w := &watch{cfg: &s.cfg}
 	defer func() { err = errors.Join(err, w.closeSession(ctx)) }()
 	cat, err := w.refresh(ctx)
@@ -219,7 +220,7 @@ func (s *Source) scan(ctx context.Context, from *resume, to place) (_ *scanned, 
 	}
 	found := &scanned{tables: cat.tables}
 	begin := *from
-	begin.gtids, _ = parseGTIDs(textOrNone(from.gtids), d.session.server.mariadb) // a copy: reading adds to it
+	begin.gtids, _ = binlog.ParseGTIDSet(textOrNone(from.gtids), d.session.server.mariadb) // a copy: reading adds to it
 	st := newStream(s, d, w, &begin)
 	st.wire, st.halt, st.markEvery = d.wire, to, 1
 	st.emit = func(_ context.Context, b *source.Batch) error {
@@ -236,7 +237,7 @@ func (s *Source) scan(ctx context.Context, from *resume, to place) (_ *scanned, 
 		}
 		return nil
 	}
-	release := context.AfterFunc(ctx, st.wire.interrupt)
+	release := context.AfterFunc(ctx, st.wire.Interrupt)
 	err = st.read(ctx)
 	release()
 	if errors.Is(err, errHalted) {
@@ -252,8 +253,8 @@ func (s *Source) scan(ctx context.Context, from *resume, to place) (_ *scanned, 
 	return found, err
 }
 
-func textOrNone(g *gtidSet) string {
-	if g.empty() {
+func textOrNone(g *binlog.GTIDSet) string {
+	if g.Empty() {
 		return ""
 	}
 	return g.String()

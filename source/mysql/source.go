@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // A Source tails one server's binlog. See source.Source for its methods. A Resume is a file and position, and the GTIDs
@@ -23,8 +24,8 @@ type Source struct {
 	waiting atomic.Int32
 
 	mu       sync.Mutex
-	wire     *wire  // of the present Run, or nil
-	examined string // the server that Examine saw last
+	wire     *binlog.Reader // of the present Run, or nil
+	examined string         // the server that Examine saw last
 	barriers []barrier
 }
 
@@ -50,7 +51,7 @@ func randomUUID() string {
 	var u [16]byte
 	_, _ = rand.Read(u[:]) // never fails
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	return string(appendUUIDText(nil, u[:]))
+	return string(binlog.AppendUUIDText(nil, u[:]))
 }
 
 // Confirm implements source.Source. A server keeps its binlog for as long as it is told to (binlog_expire_logs_seconds),
@@ -61,8 +62,8 @@ func (s *Source) Confirm(source.Resume) {}
 func (s *Source) Await(text string) {
 	// Text that is no place is never reached: Run fails and names it, when it finds it.
 	at := uint64(badBarrier)
-	if p, err := parsePlace(text); err == nil {
-		at = p.ordinal()
+	if p, err := binlog.ParsePosition(text); err == nil {
+		at = p.Ordinal()
 	}
 	s.mu.Lock()
 	s.barriers = append(s.barriers, barrier{text, at})
@@ -70,7 +71,7 @@ func (s *Source) Await(text string) {
 	w := s.wire
 	s.mu.Unlock()
 	if w != nil {
-		w.poke()
+		w.Poke()
 	}
 }
 
@@ -95,7 +96,7 @@ func (s *Source) passed(at uint64) (text string, ok bool, err error) {
 }
 
 // attach makes Await wake the reader of a Run; nil detaches it and forgets the barriers, for which nobody waits after a Run.
-func (s *Source) attach(w *wire) {
+func (s *Source) attach(w *binlog.Reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wire = w

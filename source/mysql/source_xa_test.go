@@ -121,7 +121,7 @@ func TestXAPreparedBeforePosition(t *testing.T) {
 			t.Errorf("it says that the log was purged: %s", log.String())
 		}
 		from = r.establish()
-		r.purge(x.resumed(t).place.name())
+		r.purge(x.resumed(t).place.FileName())
 		r.finishXA("COMMIT", "e")
 		r.exec(insert(3))
 		x = r.run(from)
@@ -169,7 +169,7 @@ func TestXASearchLeavesNothing(t *testing.T) {
 		r.src = New(r.cfg)
 		r.prepareXA("gone", insert(10))
 		r.exec("FLUSH BINARY LOGS")
-		r.purge(mustResume(t, r.establish()).place.name())
+		r.purge(mustResume(t, r.establish()).place.FileName())
 		r.prepareXA("done", insert(20))
 		r.exec("FLUSH BINARY LOGS")
 		r.finishXA("COMMIT", "done")
@@ -181,7 +181,7 @@ func TestXASearchLeavesNothing(t *testing.T) {
 		x := r.run(from)
 		x.until("1 2")
 		x.stop()
-		if at := x.resumed(t); at.from.file != 0 {
+		if at := x.resumed(t); at.from.File != 0 {
 			t.Errorf("reading goes on from %s, where an old transaction was prepared", at.from)
 		}
 	})

@@ -57,7 +57,7 @@ func (s *stateStore) barrier(ctx context.Context, out *checkpoint.PendingRows) e
 	if err != nil {
 		return s.fault("read the log's end", err)
 	}
-	out.Barrier, out.Commit = end.place.String(), end.place.ordinal()
+	out.Barrier, out.Commit = end.Position.String(), end.Position.Ordinal()
 	err = s.inTx(ctx, func(b *batch) {
 		b.exec(`UPDATE {checkpoint} SET updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, s.cfg.Pipeline)
 	})

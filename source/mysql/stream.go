@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // Run implements source.Source. One goroutine reads, decodes and emits; a watch asks the server from time to time where its
@@ -65,7 +66,7 @@ type stream struct {
 	cfg    *Config
 	source *Source
 	dump   *dump
-	wire   *wire
+	wire   *binlog.Reader
 	watch  *watch
 	cat    *catalog
 	start  source.Start
@@ -73,7 +74,7 @@ type stream struct {
 
 	// cur is where the stream is. The file it names is the one whose beginning was read (opened) but for the moment between
 	// two files.
-	cur      place
+	cur      binlog.Position
 	opened   bool
 	created  string
 	checksum bool
@@ -84,14 +85,14 @@ type stream struct {
 	// beginning, transactions that it covers may follow those that it does not; so until then its own place goes on standing in
 	// each Resume, with the GTIDs that were read.
 	moving  *resume
-	settled place
+	settled binlog.Position
 	wants   *resume // the checkpoint, until its file was seen to be the same one
 	// unproven: the file is the one of the checkpoint by its name and the second of its beginning, but no event was read yet from
 	// the place.
 	unproven bool
-	gtids    *gtidSet
+	gtids    *binlog.GTIDSet
 	// skip: transactions that begin before it were read by an earlier Run; only what is prepared there matters.
-	skip place
+	skip binlog.Position
 
 	layouts map[uint64]*layout
 	dec     decoder
@@ -117,7 +118,7 @@ type stream struct {
 	originServer uint32
 	lastEmitted  time.Time
 	// halt ends the reading at a place, for a scan of a piece of the log.
-	halt place
+	halt binlog.Position
 }
 
 func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
@@ -128,7 +129,7 @@ func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
 		dec: decoder{maxMessage: s.cfg.MaxMessage}}
 	st.done, st.reported, st.markEvery = from.place, from.place, markEvery
 	if st.gtids == nil {
-		st.gtids = newGTIDs(d.session.server.mariadb)
+		st.gtids = binlog.NewGTIDSet(d.session.server.mariadb)
 	}
 	return st
 }
@@ -160,10 +161,10 @@ func (st *stream) begin(ctx context.Context, from *resume) error {
 			st.cfg.Logger.Warn("the log no longer holds an XA transaction that was prepared and has not ended: if it is committed, its rows are found where the "+
 				"table is compared with the log (source.reconcile)", "binlog", prepared.String(), "cure", "XA RECOVER lists it: commit it or roll it back")
 		}
-		if from.from.file != 0 {
+		if from.from.File != 0 {
 			st.cur, st.skip = from.from, from.place
 		}
-		if st.cur.pos > 1<<32-1 {
+		if st.cur.Pos > 1<<32-1 {
 			st.skip = from.place
 		}
 		err = s.start(ctx, d, st.cur)
@@ -172,7 +173,7 @@ func (st *stream) begin(ctx context.Context, from *resume) error {
 		if err != nil {
 			return err
 		}
-		st.byGTID, st.moving, st.settled = true, from, end.place
+		st.byGTID, st.moving, st.settled = true, from, end.Position
 		if err := s.startAfter(ctx, d, from.gtids); err != nil {
 			return err
 		}
@@ -184,7 +185,7 @@ func (st *stream) begin(ctx context.Context, from *resume) error {
 // run reads until the end.
 func (st *stream) run(ctx context.Context) error {
 	st.source.attach(st.wire)
-	release := context.AfterFunc(ctx, st.wire.interrupt)
+	release := context.AfterFunc(ctx, st.wire.Interrupt)
 	err := st.read(ctx)
 	if !st.refused && ctx.Err() == nil {
 		// What came before is good, whatever stops the reading here: who gives the rest up has named none of it.
@@ -195,7 +196,7 @@ func (st *stream) run(ctx context.Context) error {
 	if st.zstd != nil {
 		st.zstd.Close()
 	}
-	if failure := st.watch.failed(); failure != nil && errors.Is(err, errInterrupted) && ctx.Err() == nil {
+	if failure := st.watch.failed(); failure != nil && errors.Is(err, binlog.ErrInterrupted) && ctx.Err() == nil {
 		err = failure
 	}
 	return err
@@ -209,10 +210,10 @@ func (st *stream) read(ctx context.Context) error {
 	st.watch.notify(st.wire)
 	waiting := func() bool { return st.source.waiting.Load() > 0 }
 	for {
-		if st.halt.file != 0 && st.opened && !st.done.before(st.halt) && !st.group.open {
+		if st.halt.File != 0 && st.opened && !st.done.Before(st.halt) && !st.group.open {
 			return errHalted
 		}
-		payload, large := st.wire.next()
+		payload, large := st.wire.Next()
 		if payload != nil {
 			if err := st.packet(ctx, payload); err != nil {
 				return err
@@ -231,11 +232,11 @@ func (st *stream) read(ctx context.Context) error {
 			return err
 		}
 		if st.opened {
-			st.watch.waits.Store(st.cur.ordinal())
+			st.watch.waits.Store(st.cur.Ordinal())
 		}
-		err = st.wire.fill(deadline, waiting)
+		err = st.wire.Fill(deadline, waiting)
 		st.watch.waits.Store(0)
-		if err != nil && !errors.Is(err, errDeadline) {
+		if err != nil && !errors.Is(err, binlog.ErrDeadline) {
 			return err
 		}
 	}
@@ -244,44 +245,44 @@ func (st *stream) read(ctx context.Context) error {
 // packet handles one packet.
 func (st *stream) packet(ctx context.Context, b []byte) error {
 	if len(b) == 0 {
-		return truncated("packet")
+		return binlog.Truncated("packet")
 	}
 	switch b[0] {
 	case 0:
 		return st.event(ctx, b[1:])
 	case 0xff:
-		return fmt.Errorf("read the binlog: %w", streamError(errorPacket(b)))
+		return fmt.Errorf("read the binlog: %w", streamError(binlog.ParseError(b)))
 	case 0xfe:
 		return errors.New("read the binlog: the server ended it")
 	}
-	return fmt.Errorf("read the binlog: packet of kind %d: %w", b[0], errProtocol)
+	return fmt.Errorf("read the binlog: packet of kind %d: %w", b[0], binlog.ErrProtocol)
 }
 
 // event handles one event that is in memory as a whole.
 func (st *stream) event(ctx context.Context, b []byte) error {
-	h, ok := parseHeader(b)
-	if !ok || int(h.size) != len(b) {
-		return truncated("event")
+	h, ok := binlog.ParseHeader(b)
+	if !ok || int(h.Size) != len(b) {
+		return binlog.Truncated("event")
 	}
 	if err := st.prove(&h); err != nil {
 		return err
 	}
-	body := b[headerSize:]
+	body := b[binlog.HeaderSize:]
 	switch {
-	case h.typ == eventFormat:
-		body = body[:max(0, len(body)-checksumSize)] // is there in any case
+	case h.Type == binlog.EventFormat:
+		body = body[:max(0, len(body)-binlog.ChecksumSize)] // is there in any case
 	case st.sealed(&h, b):
-		if len(body) < checksumSize {
-			return truncated("event")
+		if len(body) < binlog.ChecksumSize {
+			return binlog.Truncated("event")
 		}
-		end := len(b) - checksumSize
-		if sum, _ := littleEndian(b[end:]); uint32(sum) != crc32.ChecksumIEEE(b[:end]) {
+		end := len(b) - binlog.ChecksumSize
+		if sum, _ := binlog.LittleEndian(b[end:]); uint32(sum) != crc32.ChecksumIEEE(b[:end]) {
 			if st.unproven && st.opened { // what stands between two events may claim to be one that prove lets pass
 				return st.misplaced()
 			}
-			return fmt.Errorf("read the binlog after %s: an event's checksum is wrong: %w", st.cur, errProtocol)
+			return fmt.Errorf("read the binlog after %s: an event's checksum is wrong: %w", st.cur, binlog.ErrProtocol)
 		}
-		body = b[headerSize:end]
+		body = b[binlog.HeaderSize:end]
 	}
 	if err := st.advance(&h); err != nil {
 		return err
@@ -291,13 +292,13 @@ func (st *stream) event(ctx context.Context, b []byte) error {
 
 // prove looks whether the first event stands where the stream was to begin. A server that is asked for a place between two
 // events sends what stands there as if it were one, or says that it cannot: either way the log is not the one that was read.
-func (st *stream) prove(h *header) error {
+func (st *stream) prove(h *binlog.Header) error {
 	switch {
-	case !st.unproven, !st.opened, h.madeUp():
+	case !st.unproven, !st.opened, h.Artificial():
 		return nil
-	case h.end == 0 && h.typ == eventStartEncryption: // sent again, for a start in the middle of its file
+	case h.End == 0 && h.Type == binlog.EventStartEncryption: // sent again, for a start in the middle of its file
 		return nil
-	case uint32(st.cur.pos)+h.size != h.end:
+	case uint32(st.cur.Pos)+h.Size != h.End:
 		return st.misplaced()
 	}
 	st.unproven = false
@@ -309,32 +310,32 @@ func (st *stream) misplaced() error {
 }
 
 // sealed tells whether an event ends in a checksum. The first event comes before the description of its file, which tells.
-func (st *stream) sealed(h *header, b []byte) bool {
-	if st.opened || h.typ != eventRotate || h.flags&flagArtificial == 0 || len(b) < headerSize+checksumSize {
+func (st *stream) sealed(h *binlog.Header, b []byte) bool {
+	if st.opened || h.Type != binlog.EventRotate || h.Flags&binlog.FlagArtificial == 0 || len(b) < binlog.HeaderSize+binlog.ChecksumSize {
 		return st.checksum
 	}
-	end := len(b) - checksumSize
-	sum, _ := littleEndian(b[end:])
+	end := len(b) - binlog.ChecksumSize
+	sum, _ := binlog.LittleEndian(b[end:])
 	return uint32(sum) == crc32.ChecksumIEEE(b[:end])
 }
 
 // advance moves to an event's end. The header has 32 bits of it; events that were written before their place was known have none.
-func (st *stream) advance(h *header) error {
+func (st *stream) advance(h *binlog.Header) error {
 	switch {
-	case h.madeUp():
+	case h.Artificial():
 		return nil
-	case h.end == 0 && (h.typ == eventFormat || h.typ == eventStartEncryption): // sent again, for a start in the middle of their file
+	case h.End == 0 && (h.Type == binlog.EventFormat || h.Type == binlog.EventStartEncryption): // sent again, for a start in the middle of their file
 		return nil
-	case h.end == 0:
-		st.cur.pos += uint64(h.size)
+	case h.End == 0:
+		st.cur.Pos += uint64(h.Size)
 	default:
-		end := st.cur.pos&^(1<<32-1) | uint64(h.end)
-		if end < st.cur.pos {
+		end := st.cur.Pos&^(1<<32-1) | uint64(h.End)
+		if end < st.cur.Pos {
 			end += 1 << 32
 		}
-		st.cur.pos = end
+		st.cur.Pos = end
 	}
-	if st.cur.pos > maxPos {
+	if st.cur.Pos > binlog.MaxPos {
 		return fmt.Errorf("read the binlog at %s: the file is too large: %w", st.cur, source.ErrStop)
 	}
 	return nil
@@ -342,32 +343,32 @@ func (st *stream) advance(h *header) error {
 
 // rotate goes on to another file.
 func (st *stream) rotate(b []byte) error {
-	p, err := parseRotate(b)
+	p, err := binlog.ParseRotate(b)
 	if err != nil {
 		return err
 	}
-	if st.opened && (p.base != st.cur.base || p.file < st.cur.file) {
+	if st.opened && (p.Base != st.cur.Base || p.File < st.cur.File) {
 		return fmt.Errorf("read the binlog: after %s the server went on with %s: %w", st.cur, p, source.ErrGap)
 	}
-	if p.file != st.cur.file {
+	if p.File != st.cur.File {
 		if err := st.dropGroup("cut off at the end of a file"); err != nil {
 			return err
 		}
 		st.opened = false
 	}
-	if p.file != st.cur.file || p.base != st.cur.base || !st.opened {
+	if p.File != st.cur.File || p.Base != st.cur.Base || !st.opened {
 		st.cur = p
 	}
 	return nil
 }
 
 // format reads the description of a file, with which it begins.
-func (st *stream) format(h *header, b []byte) error {
+func (st *stream) format(h *binlog.Header, b []byte) error {
 	if len(b) < 2 || b[0] != 4 {
-		return fmt.Errorf("read the binlog at %s: its version is not 4: %w", st.cur, errProtocol)
+		return fmt.Errorf("read the binlog at %s: its version is not 4: %w", st.cur, binlog.ErrProtocol)
 	}
-	created := strconv.FormatUint(uint64(h.time), 10) + "." + strconv.FormatUint(uint64(h.serverID), 10)
-	if w := st.wants; w != nil && w.place.file == st.cur.file {
+	created := strconv.FormatUint(uint64(h.Time), 10) + "." + strconv.FormatUint(uint64(h.ServerID), 10)
+	if w := st.wants; w != nil && w.place.File == st.cur.File {
 		if w.created != created {
 			return fmt.Errorf("read the binlog from %s: the file is another one (begun %s, not %s): the log was reset, or the server restored: %w",
 				w.place, created, w.created, source.ErrGap)
@@ -375,7 +376,7 @@ func (st *stream) format(h *header, b []byte) error {
 		st.wants = nil
 	}
 	st.checksum = len(b) > 1 && b[len(b)-1] == 1
-	if st.opened && st.created == created && h.end == 0 {
+	if st.opened && st.created == created && h.End == 0 {
 		return nil
 	}
 	if err := st.dropGroup("cut off by a restart of the server"); err != nil {
@@ -401,13 +402,13 @@ func (st *stream) outside(ctx context.Context) error {
 }
 
 // heartbeat: the server has nothing more to send up to its position.
-func (st *stream) heartbeat(ctx context.Context, h *header, b []byte) error {
+func (st *stream) heartbeat(ctx context.Context, h *binlog.Header, b []byte) error {
 	name := string(b)
-	if st.group.open || !st.opened || !strings.HasPrefix(name, st.cur.name()) || h.end == 0 {
+	if st.group.open || !st.opened || !strings.HasPrefix(name, st.cur.FileName()) || h.End == 0 {
 		return nil
 	}
-	if end := st.cur.pos&^(1<<32-1) | uint64(h.end); end > st.cur.pos {
-		st.cur.pos = end
+	if end := st.cur.Pos&^(1<<32-1) | uint64(h.End); end > st.cur.Pos {
+		st.cur.Pos = end
 	}
 	return st.outside(ctx)
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // aside reads a piece of the log on a connection of its own, which s opens, and returns the stream that has read it. Nothing of
 // it is emitted. Ready prepares that stream.
-func (st *stream) aside(ctx context.Context, s *Source, w *watch, from, to place, ready func(*stream)) (_ *stream, err error) {
+func (st *stream) aside(ctx context.Context, s *Source, w *watch, from, to binlog.Position, ready func(*stream)) (_ *stream, err error) {
 	d, err := s.openDump(ctx)
 	if err != nil {
 		return nil, err
@@ -27,7 +28,7 @@ func (st *stream) aside(ctx context.Context, s *Source, w *watch, from, to place
 	other.wire, other.halt, other.start.Log = d.wire, to, st.start.Log
 	other.emit = func(context.Context, *source.Batch) error { return nil }
 	ready(other)
-	release := context.AfterFunc(ctx, other.wire.interrupt)
+	release := context.AfterFunc(ctx, other.wire.Interrupt)
 	err = other.read(ctx)
 	release()
 	if other.zstd != nil {
@@ -49,60 +50,60 @@ func (st *stream) sourceAside() *Source {
 
 // alters are the places of the latest statements that altered the tables' columns, in the piece of the log from one place up to another.
 type alters struct {
-	from, upTo place
-	last       map[string]place // by table
+	from, upTo binlog.Position
+	last       map[string]binlog.Position // by table
 }
 
-func newAlters() *alters { return &alters{last: map[string]place{}} }
+func newAlters() *alters { return &alters{last: map[string]binlog.Position{}} }
 
 // asOfNow tells whether rows of a table that the log has no names of columns for are of the columns that the catalog has: of those
 // before the place where it was read, the log up to there shows that nobody altered the table since. A log that is read
 // as it is written has none.
 func (st *stream) asOfNow(ctx context.Context, info *tableInfo) error {
 	begin, end := st.group.begin, st.cat.end
-	if !begin.before(end) {
+	if !begin.Before(end) {
 		return nil
 	}
 	a := st.alters
-	if begin.before(a.last[info.String()]) {
+	if begin.Before(a.last[info.String()]) {
 		return beforeAlter(info)
 	}
-	if a.upTo.before(begin) {
+	if a.upTo.Before(begin) {
 		a.from, a.upTo = begin, begin // what lies between was not read, and nobody has asked for it
 	}
-	for _, piece := range [][2]place{{begin, a.from}, {a.upTo, end}} {
+	for _, piece := range [][2]binlog.Position{{begin, a.from}, {a.upTo, end}} {
 		if err := st.noteAlters(ctx, piece[0], piece[1]); err != nil {
 			return fmt.Errorf("look from %s to %s whether %s was altered, because binlog_row_metadata is not FULL: %w", piece[0], piece[1], info, err)
 		}
 	}
-	if begin.before(a.from) {
+	if begin.Before(a.from) {
 		a.from = begin
 	}
-	if a.upTo.before(end) {
+	if a.upTo.Before(end) {
 		a.upTo = end
 	}
-	if begin.before(a.last[info.String()]) {
+	if begin.Before(a.last[info.String()]) {
 		return beforeAlter(info)
 	}
 	return nil
 }
 
 // noteAlters reads a piece of the log for the statements that altered tables.
-func (st *stream) noteAlters(ctx context.Context, from, to place) error {
-	if !from.before(to) {
+func (st *stream) noteAlters(ctx context.Context, from, to binlog.Position) error {
+	if !from.Before(to) {
 		return nil
 	}
 	_, err := st.aside(ctx, st.sourceAside(), &watch{cfg: st.cfg, cat: st.cat}, from, to, func(other *stream) {
 		other.noting, other.skip, other.alters = true, to, st.alters
 	})
-	st.wire.heard = time.Now() // nobody listened meanwhile
+	st.wire.Touch(time.Now()) // nobody listened meanwhile
 	return err
 }
 
 // note notes which tables a statement alters.
 func (st *stream) note(schema, q []byte) {
 	for _, t := range altered(st.cat.tables, schema, bareStatement(q)) {
-		if name := t.String(); st.alters.last[name].before(st.group.begin) {
+		if name := t.String(); st.alters.last[name].Before(st.group.begin) {
 			st.alters.last[name] = st.group.begin
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 const (
@@ -28,7 +29,7 @@ type batchState struct {
 	marks    []source.Mark
 	bytes    int
 	// done: everything that ends at or before it is emitted or in the batch. Reported is the highest Resume emitted.
-	done, reported place
+	done, reported binlog.Position
 	// ended: all transactions with messages in the batch have ended, at done, which no mark says yet.
 	ended bool
 	// owed: messages of a transaction were emitted without a Resume, so its end is emitted at once, even alone.
@@ -63,7 +64,7 @@ func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 
 // transactionEnd notes that everything before the present place is complete.
 func (st *stream) transactionEnd(ctx context.Context) error {
-	if st.done.before(st.cur) {
+	if st.done.Before(st.cur) {
 		st.done = st.cur
 	}
 	st.ended = len(st.messages) > 0
@@ -80,7 +81,7 @@ func (st *stream) transactionEnd(ctx context.Context) error {
 
 // resume is where reading can start again once everything up to done is settled.
 func (st *stream) resume() source.Resume {
-	if st.moving != nil && !st.done.before(st.settled) {
+	if st.moving != nil && !st.done.Before(st.settled) {
 		st.moving = nil
 	}
 	if m := st.moving; m != nil {
@@ -131,7 +132,7 @@ func (st *stream) send(ctx context.Context, b *source.Batch) error {
 	err := st.emit(ctx, b)
 	st.refused = st.refused || err != nil
 	st.lastEmitted = time.Now()
-	st.wire.heard = st.lastEmitted // while emit blocked, nobody listened
+	st.wire.Touch(st.lastEmitted) // while emit blocked, nobody listened
 	return err
 }
 
@@ -142,7 +143,7 @@ func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 		return time.Time{}, err
 	}
 	st.countIgnored()
-	if st.group.open || !st.opened || st.cur.before(st.skip) {
+	if st.group.open || !st.opened || st.cur.Before(st.skip) {
 		return time.Time{}, nil
 	}
 	if st.source.waiting.Load() > 0 {
@@ -150,10 +151,10 @@ func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 			return time.Time{}, err
 		}
 	}
-	if !st.reported.before(st.done) {
+	if !st.reported.Before(st.done) {
 		return time.Time{}, nil
 	}
-	far := st.done.file != st.reported.file || st.done.pos-st.reported.pos >= progressBytes
+	far := st.done.File != st.reported.File || st.done.Pos-st.reported.Pos >= progressBytes
 	if !st.moved && !far {
 		return time.Time{}, nil // what the relay itself has written is no progress
 	}
@@ -173,14 +174,14 @@ func (st *stream) progress(ctx context.Context) error {
 // passBarriers emits the barriers that the stream has passed, after everything before them.
 func (st *stream) passBarriers(ctx context.Context) error {
 	for {
-		text, ok, err := st.source.passed(st.done.ordinal())
+		text, ok, err := st.source.passed(st.done.Ordinal())
 		if err != nil || !ok {
 			return err
 		}
 		if err := st.flush(ctx, false); err != nil {
 			return err
 		}
-		if st.reported.before(st.done) && !st.group.open {
+		if st.reported.Before(st.done) && !st.group.open {
 			if err := st.progress(ctx); err != nil {
 				return err
 			}

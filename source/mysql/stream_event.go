@@ -6,104 +6,105 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // dispatch handles an event whose body is in memory.
-func (st *stream) dispatch(ctx context.Context, h *header, b []byte) error {
-	switch h.typ {
-	case eventTableMap:
+func (st *stream) dispatch(ctx context.Context, h *binlog.Header, b []byte) error {
+	switch h.Type {
+	case binlog.EventTableMap:
 		return st.tableMap(b)
-	case eventWriteRows, eventWriteRowsV1, eventWriteRowsZ, eventWriteRowsZ2,
-		eventUpdateRows, eventUpdateRowsV1, eventUpdateRowsZ, eventUpdateRowsZ2, eventPartialUpdate,
-		eventDeleteRows, eventDeleteRowsV1, eventDeleteRowsZ, eventDeleteRowsZ2:
-		return st.rows(ctx, h.typ, b)
-	case eventGTID, eventAnonymousGTID, eventTaggedGTID:
-		e, err := parseGTID(h, b, st.scratch)
+	case binlog.EventWriteRows, binlog.EventWriteRowsV1, binlog.EventWriteRowsZ, binlog.EventWriteRowsZ2,
+		binlog.EventUpdateRows, binlog.EventUpdateRowsV1, binlog.EventUpdateRowsZ, binlog.EventUpdateRowsZ2, binlog.EventPartialUpdate,
+		binlog.EventDeleteRows, binlog.EventDeleteRowsV1, binlog.EventDeleteRowsZ, binlog.EventDeleteRowsZ2:
+		return st.rows(ctx, h.Type, b)
+	case binlog.EventGTID, binlog.EventAnonymousGTID, binlog.EventTaggedGTID:
+		e, err := binlog.ParseGTID(h, b, st.scratch)
 		if err != nil {
 			return err
 		}
 		return st.openGroup(h, &e, groupStarted)
-	case eventMariaGTID:
+	case binlog.EventMariaGTID:
 		return st.mariaGTID(h, b)
-	case eventQuery, eventQueryCompressed, eventExecuteLoad:
-		schema, query, err := parseQuery(h.typ, b)
+	case binlog.EventQuery, binlog.EventQueryCompressed, binlog.EventExecuteLoad:
+		schema, query, err := binlog.ParseQuery(h.Type, b)
 		if err != nil {
 			return err
 		}
 		return st.query(ctx, schema, query)
-	case eventXID:
+	case binlog.EventXID:
 		return st.commit(ctx)
-	case eventXAPrepare:
+	case binlog.EventXAPrepare:
 		return st.prepare(ctx, b)
-	case eventPayload:
+	case binlog.EventPayload:
 		return st.payload(ctx, bytes.NewReader(b))
 	}
 	return st.logEvent(ctx, h, b)
 }
 
 // logEvent handles events that are about the log itself.
-func (st *stream) logEvent(ctx context.Context, h *header, b []byte) error {
-	switch h.typ {
-	case eventRotate:
+func (st *stream) logEvent(ctx context.Context, h *binlog.Header, b []byte) error {
+	switch h.Type {
+	case binlog.EventRotate:
 		return st.rotate(b)
-	case eventFormat:
+	case binlog.EventFormat:
 		return st.format(h, b) // no place to begin at: what says of the file that it is encrypted stands behind it
-	case eventPreviousGTIDs, eventGTIDList:
-		if h.flags&flagArtificial == 0 && !st.byGTID {
-			set, err := previousGTIDs(h.typ, b)
+	case binlog.EventPreviousGTIDs, binlog.EventGTIDList:
+		if h.Flags&binlog.FlagArtificial == 0 && !st.byGTID {
+			set, err := previousGTIDs(h.Type, b)
 			if err != nil {
 				return err
 			}
 			st.gtids = set // exact, whatever was known before
 		}
 		return st.outside(ctx)
-	case eventHeartbeat, eventHeartbeatV2:
+	case binlog.EventHeartbeat, binlog.EventHeartbeatV2:
 		return st.heartbeat(ctx, h, b)
-	case eventStop, eventBinlogCheckpoint, eventStartEncryption:
+	case binlog.EventStop, binlog.EventBinlogCheckpoint, binlog.EventStartEncryption:
 		return st.outside(ctx)
-	case eventIncident:
+	case binlog.EventIncident:
 		return fmt.Errorf("read the binlog at %s: the server says that transactions are missing in it (incident event): %w", st.cur, source.ErrGap)
-	case eventIntvar, eventRand, eventUserVar, eventRowsQuery, eventTransactionCtx, eventViewChange, eventAnnotateRows,
-		eventBeginLoad, eventAppendBlock, eventDeleteFile: // the file of LOAD DATA, whose statement follows
+	case binlog.EventIntvar, binlog.EventRand, binlog.EventUserVar, binlog.EventRowsQuery, binlog.EventTransactionCtx, binlog.EventViewChange, binlog.EventAnnotateRows,
+		binlog.EventBeginLoad, binlog.EventAppendBlock, binlog.EventDeleteFile: // the file of LOAD DATA, whose statement follows
 		return nil // parts of a group that no message depends on
 	}
-	if h.flags&flagIgnorable != 0 {
+	if h.Flags&binlog.FlagIgnorable != 0 {
 		return nil
 	}
-	return fmt.Errorf("read the binlog at %s: event of unknown type %d: a newer tailbox may know it: %w", st.cur, h.typ, source.ErrStop)
+	return fmt.Errorf("read the binlog at %s: event of unknown type %d: a newer tailbox may know it: %w", st.cur, h.Type, source.ErrStop)
 }
 
-func previousGTIDs(typ byte, b []byte) (*gtidSet, error) {
-	if typ == eventGTIDList {
-		return parseGTIDList(b)
+func previousGTIDs(typ byte, b []byte) (*binlog.GTIDSet, error) {
+	if typ == binlog.EventGTIDList {
+		return binlog.ParseGTIDList(b)
 	}
-	return parsePreviousGTIDs(b)
+	return binlog.ParsePreviousGTIDs(b)
 }
 
-func (st *stream) mariaGTID(h *header, b []byte) error {
-	e, err := parseMariaGTID(h, b)
+func (st *stream) mariaGTID(h *binlog.Header, b []byte) error {
+	e, err := binlog.ParseMariaDBGTID(h, b)
 	if err != nil {
 		return err
 	}
 	state := groupRows
 	switch {
-	case e.alone:
+	case e.Standalone:
 		state = groupStarted
-	case e.xid != "":
+	case e.XID != "":
 		state = groupPrepared
 	}
 	if err := st.openGroup(h, &e, state); err != nil {
 		return err
 	}
 	if state == groupPrepared {
-		st.beginPrepared(e.xid)
+		st.beginPrepared(e.XID)
 	}
 	return nil
 }
 
 // tableMap notes which table the rows that follow belong to.
 func (st *stream) tableMap(b []byte) error {
-	id, schema, table, err := parseTableName(b)
+	id, schema, table, err := binlog.ParseTableName(b)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // States of a group.
@@ -24,9 +25,9 @@ const (
 type group struct {
 	open    bool
 	state   int
-	begin   place // before its first event
+	begin   binlog.Position // before its first event
 	ordinal uint64
-	gtid    gtidEvent
+	gtid    binlog.GTID
 	origin  []byte
 	at      time.Time
 	// n is how much of its rows was passed, in units of two bytes.
@@ -40,16 +41,16 @@ type group struct {
 }
 
 // openGroup begins a group.
-func (st *stream) openGroup(h *header, e *gtidEvent, state int) error {
+func (st *stream) openGroup(h *binlog.Header, e *binlog.GTID, state int) error {
 	if err := st.dropGroup("without an end"); err != nil {
 		return err
 	}
 	begin := st.cur
-	begin.pos -= uint64(h.size)
+	begin.Pos -= uint64(h.Size)
 	g := &st.group
-	*g = group{open: true, state: state, begin: begin, ordinal: st.cur.ordinal(), gtid: *e, origin: append(g.origin[:0], e.origin...),
-		at: e.committed, first: len(st.messages), skip: begin.before(st.skip)}
-	g.gtid.origin, st.originServer = g.origin, h.serverID
+	*g = group{open: true, state: state, begin: begin, ordinal: st.cur.Ordinal(), gtid: *e, origin: append(g.origin[:0], e.Origin...),
+		at: e.Committed, first: len(st.messages), skip: begin.Before(st.skip)}
+	g.gtid.Origin, st.originServer = g.origin, h.ServerID
 	return nil
 }
 
@@ -102,14 +103,14 @@ func (st *stream) size() int {
 func (st *stream) commit(ctx context.Context) error {
 	g := &st.group
 	if !g.open {
-		return fmt.Errorf("read the binlog at %s: a transaction ends without a beginning: %w", st.cur, errProtocol)
+		return fmt.Errorf("read the binlog at %s: a transaction ends without a beginning: %w", st.cur, binlog.ErrProtocol)
 	}
 	g.open = false
 	switch {
-	case len(g.gtid.origin) > 0:
-		st.gtids.add(g.gtid.origin, g.gtid.number)
-	case st.gtids.mariadb && g.gtid.number > 0:
-		st.gtids.setDomain(g.gtid.domain, st.originServer, g.gtid.number)
+	case len(g.gtid.Origin) > 0:
+		st.gtids.Add(g.gtid.Origin, g.gtid.Number)
+	case st.gtids.MariaDB && g.gtid.Number > 0:
+		st.gtids.SetDomain(g.gtid.Domain, st.originServer, g.gtid.Number)
 	}
 	st.moved = st.moved || g.moved
 	return st.transactionEnd(ctx)

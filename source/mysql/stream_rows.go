@@ -8,44 +8,25 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
-
-// rowsKind tells what an event does with rows: "" inserts them. Of those in MariaDB's compressed form the rows are
-// compressed; in version 2 the head is longer.
-func rowsKind(typ byte) (ignored string, compressed, v2 bool) {
-	switch typ {
-	case eventWriteRows:
-		return "", false, true
-	case eventWriteRowsV1:
-		return "", false, false
-	case eventWriteRowsZ:
-		return "", true, false
-	case eventWriteRowsZ2:
-		return "", true, true
-	case eventUpdateRows, eventUpdateRowsV1, eventUpdateRowsZ, eventUpdateRowsZ2, eventPartialUpdate:
-		return "update", false, false
-	}
-	return "delete", false, false
-}
-
-const tableIDSize = 6
 
 // layoutOf finds the layout of the rows in an event, and whether there is anything to do with them.
 func (st *stream) layoutOf(ctx context.Context, typ byte, b []byte) (l *layout, wanted bool, err error) {
-	if len(b) < tableIDSize {
-		return nil, false, truncated("rows")
+	if len(b) < binlog.TableIDSize {
+		return nil, false, binlog.Truncated("rows")
 	}
 	if !st.group.open {
-		return nil, false, fmt.Errorf("read the binlog at %s: rows outside of a transaction: %w", st.cur, errProtocol)
+		return nil, false, fmt.Errorf("read the binlog at %s: rows outside of a transaction: %w", st.cur, binlog.ErrProtocol)
 	}
 	id := uint64(binary.LittleEndian.Uint32(b)) | uint64(b[4])<<32 | uint64(b[5])<<40
 	if l = st.layouts[id]; l == nil {
-		return nil, false, fmt.Errorf("read the binlog at %s: rows of table %d, which was not announced: %w", st.cur, id, errProtocol)
+		return nil, false, fmt.Errorf("read the binlog at %s: rows of table %d, which was not announced: %w", st.cur, id, binlog.ErrProtocol)
 	}
 	if l.info == nil {
 		return l, false, nil
 	}
-	if ignored, _, _ := rowsKind(typ); ignored != "" {
+	if ignored, _, _ := binlog.RowsKind(typ); ignored != "" {
 		if !st.group.skip {
 			st.count(ignored, 1)
 		}
@@ -64,12 +45,12 @@ func (st *stream) learn(ctx context.Context, l *layout) error {
 	if l.plan != nil || l.err != nil {
 		return l.err
 	}
-	t, err := parseTableMap(l.raw)
+	t, err := binlog.ParseTableMap(l.raw)
 	if err != nil {
 		return err
 	}
 	info := st.cat.byName[l.info.String()]
-	if t.names == nil && info != nil && (st.stale || t.sameAs(info) != nil) {
+	if t.Names == nil && info != nil && (st.stale || sameColumns(t, info) != nil) {
 		// Altered since the catalog was read.
 		cat, err := st.watch.refresh(ctx)
 		if err != nil {
@@ -81,7 +62,7 @@ func (st *stream) learn(ctx context.Context, l *layout) error {
 	if l.info = info; info == nil {
 		return nil
 	}
-	if t.names == nil {
+	if t.Names == nil {
 		if err := st.asOfNow(ctx, info); err != nil {
 			return err
 		}
@@ -101,21 +82,21 @@ func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
 		st.pass(len(b))
 		return err
 	}
-	_, compressed, v2 := rowsKind(typ)
-	e, start, err := parseRowsHead(b, len(l.wire), v2)
+	_, compressed, v2 := binlog.RowsKind(typ)
+	e, start, err := binlog.ParseRowsHead(b, len(l.wire), v2)
 	if err != nil {
 		return err
 	}
 	if compressed {
 		rest := b[start:]
-		size, _, err := inflatedSize(rest)
+		size, _, err := binlog.InflatedSize(rest)
 		if err != nil {
 			return err
 		}
-		if size > bufferSize {
+		if size > binlog.BufferSize {
 			return st.inflateRows(ctx, l, &e, rest, size)
 		}
-		if b, err = inflate(rest, size); err != nil {
+		if b, err = binlog.Inflate(rest, size); err != nil {
 			return fmt.Errorf("read rows of %s: %w", l.plan.Table, err)
 		}
 		start = 0
@@ -126,7 +107,7 @@ func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
 			return err
 		}
 		if next == 0 {
-			return truncated("rows of " + l.plan.Table)
+			return binlog.Truncated("rows of " + l.plan.Table)
 		}
 		if err := st.row(ctx, l, uint64(at)/2, false, next); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // maxPrepared bounds the rows of transactions that are prepared and have not ended, in bytes.
@@ -15,7 +16,7 @@ const maxPrepared = 16 << 20
 // at that place in the order of commits. Until then each Resume names the place where it stands, so that a later Run reads it
 // again.
 type prepared struct {
-	begin    place
+	begin    binlog.Position
 	messages []*outbox.Message
 	bytes    int
 	// tooLarge: its rows are not kept in memory.
@@ -78,7 +79,7 @@ func (st *stream) keep(l *layout, m *outbox.Message, bytes int) error {
 // prepare ends a group that is prepared. In one phase it is committed at once.
 func (st *stream) prepare(ctx context.Context, b []byte) error {
 	if len(b) < 1 {
-		return truncated("xa prepare event")
+		return binlog.Truncated("xa prepare event")
 	}
 	if b[0] != 0 {
 		return st.commitPrepared(ctx, st.group.xid)
@@ -141,10 +142,10 @@ func (st *stream) forget(xid string) {
 }
 
 // oldestPrepared is the place of the first prepared transaction that has not ended; zero where there is none.
-func (st *stream) oldestPrepared() place {
-	var first place
+func (st *stream) oldestPrepared() binlog.Position {
+	var first binlog.Position
 	for _, p := range st.prepared {
-		if first.file == 0 || p.begin.before(first) {
+		if first.File == 0 || p.begin.Before(first) {
 			first = p.begin
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 // maxRemembered bounds the ids that searches remember of transactions that were found, and of those that ended.
@@ -17,7 +18,7 @@ const maxRemembered = 100_000
 
 // searched is what searches of the log before the position that reading began at have found.
 type searched struct {
-	before place // the first file that was read
+	before binlog.Position // the first file that was read
 	// found are transactions that were prepared there and not ended since, by their ids; nil where they have no rows of ours. ended are those
 	// that began or ended there: what has the same id in an earlier file is another one, and has ended.
 	found map[string]*prepared
@@ -67,23 +68,23 @@ func (st *stream) search(ctx context.Context, xid string) (p *prepared, ok bool,
 	over := false
 	for i := len(files) - 1; i >= 0 && !over; i-- {
 		f := files[i].place
-		f.pos = firstPos
-		if f.file > st.group.begin.file || !h.crowded && h.before.file != 0 && f.file >= h.before.file {
+		f.Pos = binlog.FirstPos
+		if f.File > st.group.begin.File || !h.crowded && h.before.File != 0 && f.File >= h.before.File {
 			continue
 		}
 		back, err := st.searchFile(ctx, s, w, seen, f, h.hunt(xid))
 		switch {
 		case errors.Is(err, source.ErrGap), errors.Is(err, source.ErrStop):
-			st.cfg.Logger.Warn("a file of the binlog cannot be searched for an XA transaction", "file", f.name(), "xid", xid, "error", err)
+			st.cfg.Logger.Warn("a file of the binlog cannot be searched for an XA transaction", "file", f.FileName(), "xid", xid, "error", err)
 		case err != nil:
-			return nil, false, fmt.Errorf("look in %s for an XA transaction that is committed at %s: %w", f.name(), st.group.begin, err)
+			return nil, false, fmt.Errorf("look in %s for an XA transaction that is committed at %s: %w", f.FileName(), st.group.begin, err)
 		default:
 			p, ok = h.add(back)
 			over = back.hunt.ended[xid]
 		}
 		h.before = f
 	}
-	st.wire.heard = time.Now() // nobody listened meanwhile
+	st.wire.Touch(time.Now()) // nobody listened meanwhile
 	return p, ok, nil
 }
 
@@ -134,10 +135,10 @@ func (h *searched) add(back *stream) (p *prepared, ok bool) {
 
 // searchFile reads a file up to its end, or to the open group. Seen is what was found out of the log behind it, so that nothing of that is
 // read once more for each file.
-func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, seen *alters, f place, hunt *hunt) (*stream, error) {
+func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, seen *alters, f binlog.Position, hunt *hunt) (*stream, error) {
 	halt := st.group.begin
-	if f.file != halt.file {
-		halt = place{base: f.base, file: f.file + 1, pos: firstPos}
+	if f.File != halt.File {
+		halt = binlog.Position{Base: f.Base, File: f.File + 1, Pos: binlog.FirstPos}
 	}
 	return st.aside(ctx, s, w, f, halt, func(back *stream) {
 		back.skip, back.alters, back.hunt = st.group.begin, seen, hunt
@@ -157,7 +158,7 @@ func (cat *catalog) kept() (names []string) {
 // searchKept searches for a transaction that is committed where it may have rows that nothing else finds.
 func (st *stream) searchKept(ctx context.Context, xid string) error {
 	tables := st.cat.kept()
-	if st.seen[xid] || st.group.skip || len(tables) == 0 || st.halt.file != 0 {
+	if st.seen[xid] || st.group.skip || len(tables) == 0 || st.halt.File != 0 {
 		return nil
 	}
 	p, ok, err := st.search(ctx, xid)

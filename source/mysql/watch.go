@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
 const (
@@ -31,7 +32,7 @@ type watch struct {
 	mu      sync.Mutex
 	session *session
 	cat     *catalog
-	wire    *wire
+	wire    *binlog.Reader
 	failure error
 }
 
@@ -69,7 +70,7 @@ func (w *watch) refresh(ctx context.Context) (*catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	cat.end = end.place
+	cat.end = end.Position
 	w.cat = cat
 	return cat, nil
 }
@@ -83,7 +84,7 @@ func (w *watch) connect(ctx context.Context) (err error) {
 }
 
 // notify tells which reader to interrupt when an operator has to act.
-func (w *watch) notify(wire *wire) {
+func (w *watch) notify(wire *binlog.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wire = wire
@@ -118,7 +119,7 @@ func (w *watch) run(ctx context.Context) {
 			wire := w.wire
 			w.mu.Unlock()
 			if wire != nil {
-				wire.interrupt()
+				wire.Interrupt()
 			}
 			return
 		}
@@ -137,7 +138,7 @@ func (w *watch) look(ctx context.Context) {
 	}
 	waits := w.waits.Load() // before the log's end is asked for
 	if end, err := readLogEnd(ctx, w.session); err == nil {
-		w.compare(waits, end.place)
+		w.compare(waits, end.Position)
 	}
 }
 
@@ -146,20 +147,20 @@ var errOtherLog = errors.New("read the binlog: the server goes on without this c
 
 // compare finds out that the server has begun its log anew. It lets a stream go on waiting at the end of the old one, for ever: then
 // the log ends before the place where the stream waits, or goes on behind it and nothing comes.
-func (w *watch) compare(waits uint64, end place) {
-	now := struct{ waits, end uint64 }{waits, end.ordinal()}
+func (w *watch) compare(waits uint64, end binlog.Position) {
+	now := struct{ waits, end uint64 }{waits, end.Ordinal()}
 	stuck := waits != 0 && (now.end < waits || w.before.waits == waits && w.before.end > waits)
 	w.before = now
 	if stuck && w.failure == nil {
 		w.failure = errOtherLog
 		if w.wire != nil {
-			w.wire.interrupt()
+			w.wire.Interrupt()
 		}
 	}
 }
 
 // behind is how much log there was after a place when the server was asked last, in bytes.
-func (w *watch) behind(at place) int64 {
+func (w *watch) behind(at binlog.Position) int64 {
 	files := w.files.Load()
 	if files == nil {
 		return 0
@@ -167,10 +168,10 @@ func (w *watch) behind(at place) int64 {
 	var n int64
 	for _, f := range *files {
 		switch {
-		case f.place.file > at.file:
+		case f.place.File > at.File:
 			n += int64(f.size)
-		case f.place.file == at.file && f.size > at.pos:
-			n += int64(f.size - at.pos)
+		case f.place.File == at.File && f.size > at.Pos:
+			n += int64(f.size - at.Pos)
 		}
 	}
 	return n

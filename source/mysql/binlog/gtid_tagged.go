@@ -1,4 +1,4 @@
-package mysql
+package binlog
 
 import (
 	"errors"
@@ -8,11 +8,11 @@ import (
 	"github.com/go-mysql-org/go-mysql/serialization"
 )
 
-// parseTaggedGTID reads MySQL's GTID with a tag, whose form is one of its own: fields that have numbers.
-func parseTaggedGTID(h *header, b []byte) (e gtidEvent, err error) {
+// parseTaggedGTID reads the GTID event with a tag, which is serialized in a form of its own: numbered fields.
+func parseTaggedGTID(h *Header, b []byte) (e GTID, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the driver trusts lengths
-			err = fmt.Errorf("read tagged gtid event: %v: %w", p, errProtocol)
+			err = fmt.Errorf("read tagged gtid event: %v: %w", p, ErrProtocol)
 		}
 	}()
 	uuid, number, tag := &serialization.FieldIntFixed{Length: 16}, &serialization.FieldIntVar{}, &serialization.FieldString{}
@@ -29,19 +29,19 @@ func parseTaggedGTID(h *header, b []byte) (e gtidEvent, err error) {
 		{Name: "commit_group_ticket", Optional: true},
 	}}}
 	if err := serialization.Unmarshal(b, &msg); err != nil {
-		return e, fmt.Errorf("read tagged gtid event: %w: %w", err, errProtocol)
+		return e, fmt.Errorf("read tagged gtid event: %w: %w", err, ErrProtocol)
 	}
 	if len(uuid.Value) != 16 || number.Value <= 0 {
-		return e, fmt.Errorf("read tagged gtid event: %w", errors.Join(errProtocol, errTruncated))
+		return e, fmt.Errorf("read tagged gtid event: %w", errors.Join(ErrProtocol, ErrLength))
 	}
-	e.origin = appendUUIDText(nil, uuid.Value)
+	e.Origin = AppendUUIDText(nil, uuid.Value)
 	if tag.Value != "" {
-		e.origin = append(append(e.origin, ':'), tag.Value...)
+		e.Origin = append(append(e.Origin, ':'), tag.Value...)
 	}
-	e.number = uint64(number.Value)
-	e.committed = time.Unix(int64(h.time), 0).UTC()
+	e.Number = uint64(number.Value)
+	e.Committed = time.Unix(int64(h.Time), 0).UTC()
 	if committed.Value != 0 {
-		e.committed = microTime(committed.Value)
+		e.Committed = microTime(committed.Value)
 	}
 	return e, nil
 }

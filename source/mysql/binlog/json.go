@@ -1,4 +1,4 @@
-package mysql
+package binlog
 
 import (
 	"bytes"
@@ -26,15 +26,15 @@ const (
 	jsonDouble
 	jsonText
 	jsonOpaque = 15
-	// The server nests no deeper than 100.
+	// The server nests no deeper than 100 levels.
 	jsonDepth = 120
 )
 
 var errJSON = errors.New("it is not a JSON document in the server's binary form")
 
-// appendJSON appends a document as the server prints it: keys in their stored order, one space behind commas and colons. No
-// bytes at all stand for NULL in rows that an ALTER TABLE made, and are printed as null.
-func appendJSON(dst, b []byte) ([]byte, error) {
+// AppendJSON appends the text of a document in MySQL's binary form, as the server prints it: keys in their stored order, one space
+// after commas and colons. An empty document, which ALTER TABLE writes for NULL, is printed as null.
+func AppendJSON(dst, b []byte) ([]byte, error) {
 	if len(b) == 0 {
 		return append(dst, "null"...), nil
 	}
@@ -57,7 +57,7 @@ func appendJSONValue(dst []byte, typ byte, b []byte, depth int) ([]byte, error) 
 		return dst, errJSON
 	}
 	b = b[:size[typ]]
-	n, err := littleEndian(b)
+	n, err := LittleEndian(b)
 	if err != nil {
 		return dst, errJSON
 	}
@@ -68,7 +68,7 @@ func appendJSONValue(dst []byte, typ byte, b []byte, depth int) ([]byte, error) 
 		}
 		return append(dst, [...]string{"null", "true", "false"}[n]...), nil
 	case jsonInt16, jsonInt32, jsonInt64:
-		return strconv.AppendInt(dst, signed(n, len(b)), 10), nil
+		return strconv.AppendInt(dst, Signed(n, len(b)), 10), nil
 	case jsonDouble:
 		return appendJSONDouble(dst, math.Float64frombits(n))
 	}
@@ -190,7 +190,7 @@ func appendJSONDouble(dst []byte, f float64) ([]byte, error) {
 		return dst, errJSON
 	}
 	start := len(dst)
-	dst = appendFloat(dst, f, 64)
+	dst = AppendFloat(dst, f, 64)
 	if !bytes.ContainsAny(dst[start:], ".e") {
 		dst = append(dst, ".0"...)
 	}
@@ -218,7 +218,7 @@ func appendJSONOpaque(dst, b []byte) ([]byte, error) {
 	}
 	switch {
 	case typ == opaqueDecimal && len(data) > 2:
-		return appendDecimal(dst, data[2:], int(data[0]), int(data[1]))
+		return AppendDecimal(dst, data[2:], int(data[0]), int(data[1]))
 	case (typ == opaqueDate || typ == opaqueTime || typ == opaqueDatetime || typ == opaqueTimestamp) && len(data) == 8:
 		return append(appendPackedTime(append(dst, '"'), typ, int64(binary.LittleEndian.Uint64(data))), '"'), nil
 	}

@@ -1,21 +1,24 @@
-package mysql
+package binlog
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// A gtidSet is the GTIDs of all transactions up to a place in the log: MySQL's sets of intervals, or MariaDB's latest of each
-// domain. A transaction of the same origin as the one before changes one number at the end of its text, so that the text
-// of each place costs a copy.
-type gtidSet struct {
-	mariadb bool
+// A GTIDSet holds the GTIDs of all transactions up to a position in the log: intervals for each origin of MySQL, or the latest
+// number of each domain of MariaDB.
+//
+// Its text is wanted at the end of every transaction. If a transaction has the same origin as the one before, only the last number
+// of the text changes; so the set keeps the rest of its text (head), and Append costs one copy.
+type GTIDSet struct {
+	MariaDB bool
 	// origins by uuid or uuid:tag (MySQL), or by domain (MariaDB).
 	origins map[string]*origin
-	// last is the origin of the latest transaction; head is the text of the whole set up to its last number, "" where it has to
-	// be made.
+	// last is the origin of the latest transaction. head is the text of the whole set without the last number, "" if it is out of
+	// date.
 	last *origin
 	head string
 }
@@ -28,16 +31,17 @@ type origin struct {
 	seq       uint64
 }
 
-// An interval includes both its ends.
+// An interval includes both ends.
 type interval struct{ first, last uint64 }
 
-func newGTIDs(mariadb bool) *gtidSet {
-	return &gtidSet{mariadb: mariadb, origins: map[string]*origin{}}
+// NewGTIDSet returns an empty set.
+func NewGTIDSet(mariadb bool) *GTIDSet {
+	return &GTIDSet{MariaDB: mariadb, origins: map[string]*origin{}}
 }
 
-// parseGTIDs reads what the server prints: uuid:1-5:7:tag:1,… or domain-server-number,….
-func parseGTIDs(text string, mariadb bool) (*gtidSet, error) {
-	set := newGTIDs(mariadb)
+// ParseGTIDSet reads a set as the server prints it: uuid:1-5:7:tag:1,… or domain-server-number,….
+func ParseGTIDSet(text string, mariadb bool) (*GTIDSet, error) {
+	set := NewGTIDSet(mariadb)
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
@@ -55,7 +59,7 @@ func parseGTIDs(text string, mariadb bool) (*gtidSet, error) {
 	return set, nil
 }
 
-func (g *gtidSet) parseDomain(part string) error {
+func (g *GTIDSet) parseDomain(part string) error {
 	fields := strings.Split(part, "-")
 	if len(fields) != 3 {
 		return fmt.Errorf("%q is not of the form domain-server-number", part)
@@ -66,11 +70,11 @@ func (g *gtidSet) parseDomain(part string) error {
 	if err1 != nil || err2 != nil || err3 != nil {
 		return fmt.Errorf("%q is not of the form domain-server-number", part)
 	}
-	g.setDomain(uint32(domain), uint32(server), seq)
+	g.SetDomain(uint32(domain), uint32(server), seq)
 	return nil
 }
 
-func (g *gtidSet) parseIntervals(part string) error {
+func (g *GTIDSet) parseIntervals(part string) error {
 	fields := strings.Split(part, ":")
 	uuid := strings.ToLower(fields[0])
 	if len(uuid) != 36 || len(fields) < 2 {
@@ -99,8 +103,8 @@ func (g *gtidSet) parseIntervals(part string) error {
 	return nil
 }
 
-// setDomain takes a MariaDB transaction in.
-func (g *gtidSet) setDomain(domain, server uint32, seq uint64) {
+// SetDomain adds a transaction of MariaDB.
+func (g *GTIDSet) SetDomain(domain, server uint32, seq uint64) {
 	if o := g.last; o != nil && o.server == server && g.head != "" && o.key == strconv.FormatUint(uint64(domain), 10) {
 		o.seq = seq
 		return
@@ -111,7 +115,7 @@ func (g *gtidSet) setDomain(domain, server uint32, seq uint64) {
 	g.last, g.head = o, ""
 }
 
-func (g *gtidSet) origin(key string) *origin {
+func (g *GTIDSet) origin(key string) *origin {
 	o := g.origins[key]
 	if o == nil {
 		o = &origin{key: key}
@@ -120,8 +124,8 @@ func (g *gtidSet) origin(key string) *origin {
 	return o
 }
 
-// add takes a MySQL transaction in.
-func (g *gtidSet) add(key []byte, number uint64) {
+// Add adds a transaction of MySQL.
+func (g *GTIDSet) Add(key []byte, number uint64) {
 	o := g.last
 	if o == nil || o.key != string(key) {
 		o = g.origin(string(key))
@@ -135,7 +139,7 @@ func (g *gtidSet) add(key []byte, number uint64) {
 	g.last = o
 }
 
-func (g *gtidSet) addInterval(key string, v interval) {
+func (g *GTIDSet) addInterval(key string, v interval) {
 	o := g.origin(key)
 	g.head = ""
 	o.intervals = append(o.intervals, v)
@@ -156,28 +160,39 @@ func (g *gtidSet) addInterval(key string, v interval) {
 	o.intervals = merged
 }
 
-// empty tells whether there are no GTIDs at all.
-func (g *gtidSet) empty() bool { return g == nil || len(g.origins) == 0 }
+// Domains returns MariaDB's domains and the latest number of each.
+func (g *GTIDSet) Domains() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for domain, o := range g.origins {
+			if !yield(domain, o.seq) {
+				return
+			}
+		}
+	}
+}
 
-// append appends the text of the set, "-" for none. The latest origin comes last.
-func (g *gtidSet) append(b []byte) []byte {
-	if g.empty() {
+// Empty reports whether the set is nil or has no GTIDs.
+func (g *GTIDSet) Empty() bool { return g == nil || len(g.origins) == 0 }
+
+// Append appends the text of the set, "-" if it is empty. The origin of the latest transaction comes last.
+func (g *GTIDSet) Append(b []byte) []byte {
+	if g.Empty() {
 		return append(b, '-')
 	}
 	if g.head == "" {
 		g.makeHead()
 	}
 	b = append(b, g.head...)
-	if g.mariadb {
+	if g.MariaDB {
 		return strconv.AppendUint(b, g.last.seq, 10)
 	}
 	return strconv.AppendUint(b, g.last.intervals[len(g.last.intervals)-1].last, 10)
 }
 
-func (g *gtidSet) String() string { return string(g.append(nil)) }
+func (g *GTIDSet) String() string { return string(g.Append(nil)) }
 
-// makeHead makes the text of the set but for the last number.
-func (g *gtidSet) makeHead() {
+// makeHead makes head.
+func (g *GTIDSet) makeHead() {
 	keys := make([]string, 0, len(g.origins))
 	for key := range g.origins {
 		keys = append(keys, key)
@@ -189,10 +204,10 @@ func (g *gtidSet) makeHead() {
 	var b []byte
 	for _, key := range keys {
 		if o := g.origins[key]; o != g.last {
-			b = append(o.append(b, g.mariadb), ',')
+			b = append(o.append(b, g.MariaDB), ',')
 		}
 	}
-	b = g.last.append(b, g.mariadb)
+	b = g.last.append(b, g.MariaDB)
 	end := len(b)
 	for end > 0 && b[end-1] >= '0' && b[end-1] <= '9' {
 		end--
@@ -211,12 +226,4 @@ func (o *origin) append(b []byte, mariadb bool) []byte {
 		b = strconv.AppendUint(append(b, '-'), v.last, 10)
 	}
 	return b
-}
-
-// splitList splits a list at its commas; empty text has no parts.
-func splitList(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
 }

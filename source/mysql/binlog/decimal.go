@@ -1,4 +1,4 @@
-package mysql
+package binlog
 
 import (
 	"errors"
@@ -17,11 +17,11 @@ func decimalSize(digits, scale int) int {
 	return whole/9*4 + decimalBytes[whole%9] + scale/9*4 + decimalBytes[scale%9]
 }
 
-// appendDecimal appends a DECIMAL. Groups of nine digits take four bytes, big end first; what is left of them before and
-// after the point takes as few as it needs. The first bit is the sign, inverted; of negative numbers all bits are.
-func appendDecimal(dst, b []byte, digits, scale int) ([]byte, error) {
+// AppendDecimal appends a DECIMAL(digits, scale). Nine digits take four bytes, big endian; the digits left before and after the point take
+// as few bytes as they need. The first bit is the inverted sign, and all bits of negative numbers are inverted.
+func AppendDecimal(dst, b []byte, digits, scale int) ([]byte, error) {
 	if len(b) == 0 || len(b) != decimalSize(digits, scale) {
-		return dst, errTruncated
+		return dst, ErrLength
 	}
 	negative := b[0]&0x80 == 0
 	pos := 0
@@ -71,7 +71,7 @@ func appendDecimal(dst, b []byte, digits, scale int) ([]byte, error) {
 	return dst, nil
 }
 
-// appendGroup appends n digits; at the number's beginning without leading zeros.
+// appendGroup appends n digits. If they are the first ones, leading zeros are left out.
 func appendGroup(dst []byte, v uint64, n int, first bool) []byte {
 	if first && v == 0 {
 		return dst

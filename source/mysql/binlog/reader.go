@@ -1,4 +1,4 @@
-package mysql
+package binlog
 
 import (
 	"errors"
@@ -13,54 +13,62 @@ import (
 )
 
 const (
-	// bufferSize is how much is read at once. Events up to about this size are decoded where they stand in the buffer.
-	bufferSize = 256 << 10
-	// maxPacket is the longest packet; a longer event goes on in the next one.
+	// Heartbeat is the period of heartbeats that a user of this package asks the server for (@source_heartbeat_period). If the server
+	// is silent for SilenceLimit, reading fails.
+	Heartbeat    = 4 * time.Second
+	SilenceLimit = 15 * time.Second
+	// BufferSize is how much is read at once. An event of up to about this size is parsed where it stands in the buffer.
+	BufferSize = 256 << 10
+	// maxPacket is the size of the longest packet. A longer event goes on in the next packet.
 	maxPacket  = 1<<24 - 1
 	packetHead = 4
 )
 
 var (
-	// errInterrupted ends a read because somebody called interrupt.
-	errInterrupted = errors.New("interrupted")
-	// errDeadline ends a read at its deadline; reading can go on.
-	errDeadline = errors.New("deadline")
+	// ErrInterrupted ends a read because of Interrupt.
+	ErrInterrupted = errors.New("interrupted")
+	// ErrDeadline ends a read at its deadline; reading can go on.
+	ErrDeadline = errors.New("deadline")
 	errSilent   = errors.New("read the binlog: the server was silent for longer than its heartbeats allow")
 )
 
-// A wire is the reading half of the connection that the binlog comes over. Only interrupt and poke may be called from
-// another goroutine.
-type wire struct {
+// A Reader reads packets from a connection on which the server sends its binlog. Only Interrupt and Poke may be called from other
+// goroutines.
+type Reader struct {
 	conn        net.Conn
 	buf         []byte
 	r, w        int // buf[r:w] is read and not consumed
 	interrupted atomic.Bool
-	// heard is when the server was heard of last, or could have been.
+	// heard is when something was read last, or nobody tried to read.
 	heard time.Time
-	large largeBody
+	large LargePacket
 }
 
-func newWire(conn net.Conn) *wire {
-	w := &wire{conn: conn, buf: make([]byte, bufferSize), heard: time.Now()}
+// NewReader returns a reader of a connection after the command that starts the dump was sent.
+func NewReader(conn net.Conn) *Reader {
+	w := &Reader{conn: conn, buf: make([]byte, BufferSize), heard: time.Now()}
 	w.large.wire = w
 	return w
 }
 
-// interrupt makes the present and all further reads fail with errInterrupted.
-func (w *wire) interrupt() {
+// Touch sets the time from which the server's silence counts, for a user that did not read until now.
+func (w *Reader) Touch(now time.Time) { w.heard = now }
+
+// Interrupt makes the present and all further reads fail with ErrInterrupted.
+func (w *Reader) Interrupt() {
 	w.interrupted.Store(true)
-	w.poke()
+	w.Poke()
 }
 
-// poke makes the present read fail with errDeadline.
-func (w *wire) poke() {
+// Poke makes the present read fail with ErrDeadline. Later reads are not affected.
+func (w *Reader) Poke() {
 	// An error means that the connection is closed: the read ends by that.
 	_ = w.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// next returns the next packet's payload if all of it is in the buffer; it is valid until the next read. A packet that does not
-// fit into the buffer, or goes on in the next one, is large: see openLarge.
-func (w *wire) next() (payload []byte, large bool) {
+// Next returns the payload of the next packet if all of it is in the buffer. It is valid until the next read. A packet that does not
+// fit into the buffer, or goes on in the next one, is large: use OpenLarge.
+func (w *Reader) Next() (payload []byte, large bool) {
 	b := w.buf[w.r:w.w]
 	if len(b) < packetHead {
 		return nil, false
@@ -76,9 +84,9 @@ func (w *wire) next() (payload []byte, large bool) {
 	return b[packetHead : packetHead+size : packetHead+size], false
 }
 
-// fill reads once, at most until a deadline (zero = none but the server's silence). Waiting tells whether somebody
-// waits for an answer that may be there without anything to read.
-func (w *wire) fill(deadline time.Time, waiting func() bool) error {
+// Fill reads once, at most until a deadline (zero = until SilenceLimit). If waiting returns true, Fill returns after pollInterval,
+// because somebody waits for an answer that does not depend on what is read.
+func (w *Reader) Fill(deadline time.Time, waiting func() bool) error {
 	if w.r == w.w {
 		w.r, w.w = 0, 0
 	} else if w.r > 0 && len(w.buf)-w.w < len(w.buf)/4 {
@@ -90,12 +98,12 @@ func (w *wire) fill(deadline time.Time, waiting func() bool) error {
 	return err
 }
 
-// pollInterval is how often a wait is looked at again while somebody waits.
+// pollInterval bounds a read while somebody waits.
 const pollInterval = 100 * time.Millisecond
 
 // read reads once.
-func (w *wire) read(b []byte, deadline time.Time, waiting func() bool) (int, error) {
-	silence := w.heard.Add(silenceLimit)
+func (w *Reader) read(b []byte, deadline time.Time, waiting func() bool) (int, error) {
+	silence := w.heard.Add(SilenceLimit)
 	until := silence
 	if !deadline.IsZero() && deadline.Before(until) {
 		until = deadline
@@ -105,14 +113,14 @@ func (w *wire) read(b []byte, deadline time.Time, waiting func() bool) (int, err
 	}
 	// After the deadline was set and before the read: an interrupt or a poke from here on moves the deadline.
 	if w.interrupted.Load() {
-		return 0, errInterrupted
+		return 0, ErrInterrupted
 	}
 	if waiting != nil && waiting() {
 		if err := w.conn.SetReadDeadline(time.Now().Add(pollInterval)); err != nil {
 			return 0, fmt.Errorf("set deadline: %w", err)
 		}
 		if w.interrupted.Load() {
-			return 0, errInterrupted
+			return 0, ErrInterrupted
 		}
 	}
 	n, err := w.conn.Read(b)
@@ -121,33 +129,33 @@ func (w *wire) read(b []byte, deadline time.Time, waiting func() bool) (int, err
 		w.heard = time.Now()
 		return n, nil // an error shows again
 	case w.interrupted.Load():
-		return 0, errInterrupted
+		return 0, ErrInterrupted
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		if time.Now().After(silence) {
 			return 0, errSilent
 		}
-		return 0, errDeadline
+		return 0, ErrDeadline
 	case errors.Is(err, io.EOF):
 		return 0, fmt.Errorf("read the binlog: the server closed the connection: %w", io.ErrUnexpectedEOF)
 	}
 	return 0, fmt.Errorf("read the binlog: %w", err)
 }
 
-// A largeBody is the payload of a packet, or of several, that is larger than the buffer: it is read in pieces.
-type largeBody struct {
-	wire *wire
+// A LargePacket reads a payload that is larger than the buffer, from one packet or several.
+type LargePacket struct {
+	wire *Reader
 	left int  // of the present packet
 	more bool // another packet follows
 }
 
-// openLarge consumes the head of the first packet of a large payload.
-func (w *wire) openLarge() (*largeBody, error) {
+// OpenLarge begins to read a large payload. Nothing else may be read before Skip.
+func (w *Reader) OpenLarge() (*LargePacket, error) {
 	w.large.left, w.large.more = 0, true
 	return &w.large, w.large.head()
 }
 
-// head goes to the next packet.
-func (l *largeBody) head() error {
+// head reads the head of the next packet.
+func (l *LargePacket) head() error {
 	if !l.more {
 		return io.EOF
 	}
@@ -163,16 +171,16 @@ func (l *largeBody) head() error {
 	return nil
 }
 
-// wait is fill inside a payload: a deadline is none.
-func (w *wire) wait() error {
-	if err := w.fill(time.Time{}, nil); err != nil && !errors.Is(err, errDeadline) {
+// wait is Fill inside a payload, where a Poke has no effect.
+func (w *Reader) wait() error {
+	if err := w.Fill(time.Time{}, nil); err != nil && !errors.Is(err, ErrDeadline) {
 		return err
 	}
 	return nil
 }
 
-// Read reads what comes next; io.EOF at the end of the payload.
-func (l *largeBody) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (l *LargePacket) Read(p []byte) (int, error) {
 	for l.left == 0 {
 		if err := l.head(); err != nil {
 			return 0, err
@@ -189,14 +197,14 @@ func (l *largeBody) Read(p []byte) (int, error) {
 	// Nothing is buffered: no copy is needed.
 	n, err := w.read(p, time.Time{}, nil)
 	l.left -= n
-	if errors.Is(err, errDeadline) {
+	if errors.Is(err, ErrDeadline) {
 		err = nil
 	}
 	return n, err
 }
 
-// skip consumes all that is left.
-func (l *largeBody) skip() error {
+// Skip reads the rest of the payload and drops it.
+func (l *LargePacket) Skip() error {
 	for {
 		for l.left > 0 {
 			if l.wire.r == l.wire.w {
@@ -216,8 +224,8 @@ func (l *largeBody) skip() error {
 	}
 }
 
-// errorPacket makes an error of the payload of an ERR packet.
-func errorPacket(b []byte) error {
+// ParseError returns the error in an ERR packet, as a *mysql.MyError.
+func ParseError(b []byte) error {
 	r := reading{b: b}
 	r.take(1)
 	e := &mysql.MyError{Code: r.uint16()}
