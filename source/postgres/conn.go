@@ -228,37 +228,3 @@ func quoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`,
 
 // quoteLiteral quotes a text for SQL, for statements that take no parameters. standard_conforming_strings is on.
 func quoteLiteral(s string) string { return `'` + strings.ReplaceAll(s, `'`, `''`) + `'` }
-
-// An lsn is a place in Postgres' log.
-type lsn uint64
-
-// String is the server's own text form, X/X.
-func (l lsn) String() string { return string(l.append(make([]byte, 0, 17))) }
-
-func (l lsn) append(b []byte) []byte {
-	const hex = "0123456789ABCDEF"
-	for i, half := range [2]uint32{uint32(l >> 32), uint32(l)} {
-		if i == 1 {
-			b = append(b, '/')
-		}
-		shift := 28
-		for shift > 0 && half>>shift == 0 {
-			shift -= 4
-		}
-		for ; shift >= 0; shift -= 4 {
-			b = append(b, hex[half>>shift&15])
-		}
-	}
-	return b
-}
-
-// parseLSN reads the text form X/X.
-func parseLSN(s string) (lsn, error) {
-	hi, lo, ok := strings.Cut(s, "/")
-	h, err1 := strconv.ParseUint(hi, 16, 32)
-	l, err2 := strconv.ParseUint(lo, 16, 32)
-	if !ok || err1 != nil || err2 != nil {
-		return 0, fmt.Errorf("log position %q is not of the form X/X", s)
-	}
-	return lsn(h<<32 | l), nil
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/arena"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -28,7 +29,7 @@ type decoder struct {
 // larger than max_message. Nothing of vals is kept, but for data that is owned.
 func (d *decoder) decode(p *plan, vals []value, large bool, m *outbox.Message) error {
 	if len(vals) != len(p.cols) {
-		return fmt.Errorf("decode row of %s: %d columns, want %d: %w", p.Table, len(vals), len(p.cols), errProtocol)
+		return fmt.Errorf("decode row of %s: %d columns, want %d: %w", p.Table, len(vals), len(p.cols), pgrepl.ErrProtocol)
 	}
 	m.Table = p.Table
 	if large || d.size(p, vals) > d.maxMessage {

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -59,13 +60,13 @@ func TestTimes(t *testing.T) {
 		{-211813488000000000, "4714-11-24 00:00:00+00 BC"}, {9223371331199999999, "294276-12-31 23:59:59.999999+00"},
 		{math.MaxInt64, "infinity"}, {math.MinInt64, "-infinity"},
 	} {
-		if got := string(appendTimestamp(nil, test.us, true)); got != test.text {
+		if got := string(pgrepl.AppendTimestamp(nil, test.us, true)); got != test.text {
 			t.Errorf("%d: got %s, want %s", test.us, got, test.text)
 		}
 	}
 	want := time.Date(2024, 2, 29, 12, 30, 0, 120e6, time.UTC)
 	for _, text := range []string{"2024-02-29 12:30:00.12+00", "2024-02-29 12:30:00.12", "2024-02-29 18:15:00.12+05:45", "2024-02-29T12:30:00.12Z", "2024-02-29T12:30:00.12"} {
-		if got, err := parseTime(text); err != nil || !got.Equal(want) {
+		if got, err := pgrepl.ParseTime(text); err != nil || !got.Equal(want) {
 			t.Errorf("%s: got %v, %v", text, got, err)
 		}
 	}
@@ -79,12 +80,12 @@ func TestTimes(t *testing.T) {
 func TestLSNText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"0/0", "0/1", "0/16B3748", "1/0", "FFFFFFFF/FFFFFFFF", "A/B0000000"} {
-		if l, err := parseLSN(text); err != nil || l.String() != text {
+		if l, err := pgrepl.ParseLSN(text); err != nil || l.String() != text {
 			t.Errorf("%s: got %s, %v", text, l, err)
 		}
 	}
 	for _, text := range []string{"", "/", "1", "1/", "/1", "g/1", "1/100000000", "-1/1", "1/1/1", " 1/1"} {
-		if l, err := parseLSN(text); err == nil {
+		if l, err := pgrepl.ParseLSN(text); err == nil {
 			t.Errorf("%q: got %s, want an error", text, l)
 		}
 	}
@@ -97,7 +98,7 @@ func wireMessage(typ byte, body ...[]byte) []byte {
 	for _, p := range body {
 		b = append(b, p...)
 	}
-	putLength(b[1:], len(b)-1)
+	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-1))
 	return b
 }
 
@@ -105,14 +106,14 @@ func wireLog(body ...[]byte) []byte {
 	return wireMessage('d', append([][]byte{{'w'}, make([]byte, 24)}, body...)...)
 }
 
-func wireRelation(oid uint32, schema, name string, cols ...relationColumn) []byte {
+func wireRelation(oid uint32, schema, name string, cols ...pgrepl.RelationColumn) []byte {
 	b := binary.BigEndian.AppendUint32([]byte{'R'}, oid)
 	b = append(append(b, schema...), 0)
 	b = append(append(b, name...), 0, 'd')
 	b = binary.BigEndian.AppendUint16(b, uint16(len(cols)))
 	for _, c := range cols {
-		b = append(append(append(b, 0), c.name...), 0)
-		b = binary.BigEndian.AppendUint32(b, c.typeOID)
+		b = append(append(append(b, 0), c.Name...), 0)
+		b = binary.BigEndian.AppendUint32(b, c.TypeOID)
 		b = append(b, 0, 0, 0, 0)
 	}
 	return b
@@ -143,8 +144,12 @@ func wireKeepalive(end uint64) []byte {
 	return wireMessage('d', []byte{'k'}, binary.BigEndian.AppendUint64(nil, end), make([]byte, 9))
 }
 
-var fuzzColumns = []relationColumn{{"id", 2950, -1}, {"type", 25, -1}, {"payload", 17, -1}, {"headers", 3802, -1}, {"message_group", 23, -1}, {"priority", 21, -1},
-	{"available_at", 1184, -1}, {"created_at", 1114, -1}, {"tenant", 1042, -1}, {"key", 1082, -1}, {"content_type", 16, -1}, {"extra", 26, -1}}
+var fuzzColumns = []pgrepl.RelationColumn{{Name: "id", TypeOID: 2950, Modifier: -1}, {Name: "type", TypeOID: 25, Modifier: -1},
+	{Name: "payload", TypeOID: 17, Modifier: -1}, {Name: "headers", TypeOID: 3802, Modifier: -1}, {Name: "message_group", TypeOID: 23, Modifier: -1},
+	{Name: "priority", TypeOID: 21, Modifier: -1},
+	{Name: "available_at", TypeOID: 1184, Modifier: -1}, {Name: "created_at", TypeOID: 1114, Modifier: -1},
+	{Name: "tenant", TypeOID: 1042, Modifier: -1}, {Name: "key", TypeOID: 1082, Modifier: -1}, {Name: "content_type", TypeOID: 16, Modifier: -1},
+	{Name: "extra", TypeOID: 26, Modifier: -1}}
 
 func fuzzRows() [][]byte {
 	uuid := []byte("0123456789abcdef")
@@ -169,14 +174,14 @@ func FuzzDecode(f *testing.F) {
 		f.Add(rel[1:len(rel)-5], row[1:len(row)-3], 10)
 	}
 	f.Fuzz(func(t *testing.T, relation, insert []byte, maxMessage int) {
-		m, err := parseRelation(relation)
+		m, err := pgrepl.ParseRelation(relation)
 		if err != nil {
 			return
 		}
-		cols := make([]column, len(m.columns))
-		for i, c := range m.columns {
-			k, _ := builtinKind(c.typeOID)
-			cols[i] = newColumn(c.name, k, -1)
+		cols := make([]column, len(m.Columns))
+		for i, c := range m.Columns {
+			k, _ := builtinKind(c.TypeOID)
+			cols[i] = newColumn(c.Name, k, -1)
 		}
 		table := shape("tailbox", "a")
 		table.Fields = []string{"extra"}
@@ -184,7 +189,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, tuple, err := parseInsert(insert)
+		_, tuple, err := pgrepl.ParseInsert(insert)
 		if err != nil {
 			return
 		}
@@ -234,7 +239,7 @@ func fuzzStream(b []byte, piece, buffer int, emit source.Emit) error {
 	info := &tableInfo{Table: table, oid: 7, permanent: true}
 	conn := &bytesConn{b: b, piece: piece}
 	st := &stream{
-		cfg: &src.cfg, source: src, wire: &wire{conn: conn, buf: make([]byte, buffer), release: func() {}}, emit: emit, binary: true,
+		cfg: &src.cfg, source: src, wire: pgrepl.NewReaderSize(conn, buffer), emit: emit, binary: true,
 		status:    newStatusWriter(conn, 0, src, &standbyGate{}),
 		watch:     &watch{cfg: &src.cfg, cat: &catalog{tables: []*tableInfo{info}, byName: map[string]*tableInfo{`"public"."a"`: info}, byOID: map[uint32]*tableInfo{7: info}}},
 		relations: map[uint32]*plannedRelation{}, dec: decoder{maxMessage: src.cfg.MaxMessage},

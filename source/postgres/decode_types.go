@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // A kind is what is known about a column's type: how its binary form becomes the text that the server would have sent.
@@ -196,9 +197,9 @@ func appendBinary(dst []byte, k kind, b []byte) ([]byte, error) {
 	case k == kindOID && len(b) == 4:
 		return strconv.AppendUint(dst, uint64(binary.BigEndian.Uint32(b)), 10), nil
 	case k == kindDate && len(b) == 4:
-		return appendDate(dst, signed(b)), nil
+		return pgrepl.AppendDate(dst, signed(b)), nil
 	case (k == kindTimestamp || k == kindTimestamptz) && len(b) == 8:
-		return appendTimestamp(dst, signed(b), k == kindTimestamptz), nil
+		return pgrepl.AppendTimestamp(dst, signed(b), k == kindTimestamptz), nil
 	}
 	return dst, errTruncated
 }
@@ -228,7 +229,7 @@ func (v *value) integer(k kind) (int64, error) {
 func (v *value) time(k kind) (time.Time, error) {
 	switch {
 	case v.tag == 'b' && (k == kindTimestamp || k == kindTimestamptz) && len(v.data) == 8:
-		return timeOf(signed(v.data)), nil
+		return pgrepl.TimeOf(signed(v.data)), nil
 	case k == kindInt4 || k == kindInt8:
 		n, err := v.integer(k)
 		return columns.EpochTime(n), err
@@ -237,7 +238,7 @@ func (v *value) time(k kind) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	return parseTime(string(b))
+	return pgrepl.ParseTime(string(b))
 }
 
 // jsonbText strips the version byte.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -21,7 +22,7 @@ const emittedHead = 1 + 8
 // isEmitted tells whether a log message of kind 'M' is one of ours, by its head: flags, a position, the prefix.
 func (st *stream) isEmitted(head []byte) (bool, error) {
 	if len(head) < emittedHead {
-		return false, truncated("logical message")
+		return false, pgrepl.Truncated("logical message")
 	}
 	prefix := st.cfg.Messages
 	rest := head[emittedHead:]
@@ -59,7 +60,7 @@ func (st *stream) emitted(ctx context.Context, b []byte) error {
 	}
 	b = b[emittedHead+len(st.cfg.Messages)+1:]
 	if len(b) < 4 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
-		return truncated("logical message")
+		return pgrepl.Truncated("logical message")
 	}
 	content := b[4:]
 	return st.emittedContent(ctx, bytes.Clone(content[:min(len(content), st.most(len(content)))]), len(content))
@@ -67,7 +68,7 @@ func (st *stream) emitted(ctx context.Context, b []byte) error {
 
 // largeEmitted does the same for one that is larger than the read buffer, of which size bytes are left to be read.
 func (st *stream) largeEmitted(ctx context.Context, size int) error {
-	head, err := st.wire.need(min(size, emittedHead+len(st.cfg.Messages)+1))
+	head, err := st.wire.Need(min(size, emittedHead+len(st.cfg.Messages)+1))
 	if err != nil {
 		return err
 	}
@@ -77,16 +78,16 @@ func (st *stream) largeEmitted(ctx context.Context, size int) error {
 	case err != nil:
 		return err
 	case !ours:
-		return st.wire.discard(size)
+		return st.wire.Discard(size)
 	}
 	if _, err := st.take(&size, 4); err != nil {
 		return err
 	}
 	content := make([]byte, st.most(size))
-	if err := st.wire.readFull(content); err != nil {
+	if err := st.wire.ReadFull(content); err != nil {
 		return err
 	}
-	if err := st.wire.discard(size - len(content)); err != nil {
+	if err := st.wire.Discard(size - len(content)); err != nil {
 		return err
 	}
 	return st.emittedContent(ctx, content, size)

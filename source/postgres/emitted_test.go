@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // What is no envelope is kept whole; nothing of it is lost, and no text of it breaks a table.
@@ -106,7 +107,7 @@ func TestEmittedAboveMaxMessage(t *testing.T) {
 		wireLog(wireEmitted("tailbox", strings.Repeat("x", 70_000))), wireLog(wireEmitted("tailbox", `{"type": "V"}`)), wireLog(wireCommit(408))} {
 		stream = append(stream, m...)
 	}
-	for _, buffer := range []int{300, bufferSize} {
+	for _, buffer := range []int{300, pgrepl.BufferSize} {
 		var got []string
 		_ = fuzzStream(stream, 1000, buffer, func(_ context.Context, b *source.Batch) error {
 			for _, m := range b.Messages {

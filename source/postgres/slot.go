@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 const (
@@ -27,8 +28,8 @@ const (
 type serverInfo struct {
 	systemID string
 	timeline uint32
-	started  string // when, in microseconds since 1970
-	end      lsn    // flushed
+	started  string     // when, in microseconds since 1970
+	end      pgrepl.LSN // flushed
 	database string
 	version  int // server_version_num
 	recovery bool
@@ -46,13 +47,13 @@ func identify(ctx context.Context, conn *pgconn.PgConn) (*serverInfo, error) {
 		return nil, fmt.Errorf("identify server: %w", err)
 	}
 	if len(rows) != 1 || len(rows[0]) < 4 {
-		return nil, fmt.Errorf("identify server: %d rows: %w", len(rows), errProtocol)
+		return nil, fmt.Errorf("identify server: %d rows: %w", len(rows), pgrepl.ErrProtocol)
 	}
 	timeline, err := strconv.ParseUint(rows[0][1], 10, 32)
 	if err != nil {
 		return nil, fmt.Errorf("identify server: timeline: %w", err)
 	}
-	end, err := parseLSN(rows[0][2])
+	end, err := pgrepl.ParseLSN(rows[0][2])
 	if err != nil {
 		return nil, fmt.Errorf("identify server: %w", err)
 	}
@@ -125,7 +126,7 @@ func (c *Config) foreign(s *slotState, database string) error {
 }
 
 // lost tells why the log can no longer be read from a position by a slot, "" if it can. Err is for what an operator has to mend.
-func (c *Config) lost(s *slotState, server *serverInfo, from lsn) (why string, err error) {
+func (c *Config) lost(s *slotState, server *serverInfo, from pgrepl.LSN) (why string, err error) {
 	if s == nil {
 		return fmt.Sprintf("replication slot %q does not exist", c.Slot), nil
 	}
@@ -142,7 +143,7 @@ func (c *Config) lost(s *slotState, server *serverInfo, from lsn) (why string, e
 	case s.Temporary && !s.Active:
 		return fmt.Sprintf("replication slot %q was not synchronised to the end before the failover", c.Slot), nil
 	}
-	confirmed, err := parseLSN(s.Confirmed)
+	confirmed, err := pgrepl.ParseLSN(s.Confirmed)
 	if err != nil {
 		return "", fmt.Errorf("look up replication slot %q: %w", c.Slot, err)
 	}
@@ -205,8 +206,8 @@ func (c *Config) endOldReader(ctx context.Context, conn *pgconn.PgConn, pid int)
 
 // A createdSlot is a new position.
 type createdSlot struct {
-	point    lsn    // the first position that the slot delivers
-	snapshot string // shows what was committed before; exported as long as the connection does nothing else
+	point    pgrepl.LSN // the first position that the slot delivers
+	snapshot string     // shows what was committed before; exported as long as the connection does nothing else
 }
 
 // slotPatience is how long a slot's creation may take until the log names those who block it, and until it fails.
@@ -228,9 +229,9 @@ func (c *Config) createSlot(ctx context.Context, conn *pgconn.PgConn, server *se
 		return nil, fmt.Errorf("create replication slot %q: %w", c.Slot, c.createCure(err))
 	}
 	if len(rows) != 1 || len(rows[0]) < 3 {
-		return nil, fmt.Errorf("create replication slot %q: %d rows: %w", c.Slot, len(rows), errProtocol)
+		return nil, fmt.Errorf("create replication slot %q: %d rows: %w", c.Slot, len(rows), pgrepl.ErrProtocol)
 	}
-	point, err := parseLSN(rows[0][1])
+	point, err := pgrepl.ParseLSN(rows[0][1])
 	if err != nil {
 		return nil, fmt.Errorf("create replication slot %q: %w", c.Slot, err)
 	}

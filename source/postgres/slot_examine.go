@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/poll"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // examine compares a checkpoint with the server. Seen is what this process has seen of it.
@@ -41,7 +42,7 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was poll: now the log is read", from)
 		return e, nil
 	}
-	at, err := parseLSN(string(from))
+	at, err := pgrepl.ParseLSN(string(from))
 	if err != nil {
 		return nil, fmt.Errorf("examine the checkpoint: %w", err)
 	}
@@ -70,8 +71,8 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 }
 
 // ahead is where a slot stands from which the log can be read, though not from a place before; "" if it cannot.
-func (c *Config) ahead(slot *slotState, server *serverInfo, from lsn) source.Resume {
-	confirmed, err := parseLSN(slot.Confirmed)
+func (c *Config) ahead(slot *slotState, server *serverInfo, from pgrepl.LSN) source.Resume {
+	confirmed, err := pgrepl.ParseLSN(slot.Confirmed)
 	if err != nil || confirmed <= from {
 		return ""
 	}
@@ -84,7 +85,7 @@ func (c *Config) ahead(slot *slotState, server *serverInfo, from lsn) source.Res
 // moved tells why a checkpoint of another server or timeline says nothing about this one, "" if this server's log continues
 // that one's beyond the checkpoint; and up to where they share it. The numbers alone would not tell: after a failover the new timeline has positions
 // of its own that the old one had used, too.
-func moved(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, history string, at lsn) (lost string, shared uint64, err error) {
+func moved(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, history string, at pgrepl.LSN) (lost string, shared uint64, err error) {
 	system, text, _ := strings.Cut(history, "/")
 	if system != server.systemID {
 		return fmt.Sprintf("the checkpoint belongs to server %s, this is server %s", system, server.systemID), 0, nil
@@ -102,7 +103,7 @@ func moved(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, history
 		return "", 0, fmt.Errorf("read history of timeline %d: %w", server.timeline, err)
 	}
 	if len(rows) != 1 || len(rows[0]) != 2 {
-		return "", 0, fmt.Errorf("read history of timeline %d: %d rows: %w", server.timeline, len(rows), errProtocol)
+		return "", 0, fmt.Errorf("read history of timeline %d: %d rows: %w", server.timeline, len(rows), pgrepl.ErrProtocol)
 	}
 	end, ok, err := timelineEnd(rows[0][1], uint32(old))
 	switch {
@@ -119,13 +120,13 @@ func moved(ctx context.Context, conn *pgconn.PgConn, server *serverInfo, history
 
 // timelineEnd finds in a timeline's history where an older timeline ended. Lines are the older timeline, where it ended, and
 // why, apart by blanks; # begins a comment.
-func timelineEnd(history string, timeline uint32) (end lsn, ok bool, err error) {
+func timelineEnd(history string, timeline uint32) (end pgrepl.LSN, ok bool, err error) {
 	for line := range strings.Lines(history) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") || fields[0] != strconv.FormatUint(uint64(timeline), 10) {
 			continue
 		}
-		end, err := parseLSN(fields[1])
+		end, err := pgrepl.ParseLSN(fields[1])
 		return end, err == nil, err
 	}
 	return 0, false, nil

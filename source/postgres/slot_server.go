@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // A serverID names a server in checkpoints: SYSTEM/TIMELINE@STARTED, and +messages.
@@ -46,11 +48,11 @@ const startedSQL = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) *
 type witness struct {
 	mu   sync.Mutex
 	id   serverID
-	read lsn
+	read pgrepl.LSN
 }
 
 // note takes note of the server, whose log ends at end.
-func (w *witness) note(id serverID, end lsn) {
+func (w *witness) note(id serverID, end pgrepl.LSN) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.id.history != id.history || end < w.read {
@@ -60,14 +62,14 @@ func (w *witness) note(id serverID, end lsn) {
 }
 
 // reached notes how far the log was read.
-func (w *witness) reached(at lsn) {
+func (w *witness) reached(at pgrepl.LSN) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.read = max(w.read, at)
 }
 
 // same tells whether positions of a checkpoint are good for the server as it is now, whose log ends at end.
-func (w *witness) same(before, now serverID, end lsn) bool {
+func (w *witness) same(before, now serverID, end pgrepl.LSN) bool {
 	if before.history != now.history || before.messages != now.messages {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -17,7 +18,7 @@ import (
 type tableSnapshot struct {
 	cfg    *Config
 	conn   *pgx.Conn
-	resume lsn
+	resume pgrepl.LSN
 	sweeps []sweep
 	// within, where set, is a further condition of all rows, of which t is one: the position is in the sequence, not in the log.
 	within string

@@ -7,11 +7,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // A takenSlot is the position of a slot that somebody else made and read, up to its confirmed_flush_lsn. What was committed before
 // is theirs, so there is nothing to sweep; what they have sent beyond it, without confirming it, comes again.
-type takenSlot struct{ resume lsn }
+type takenSlot struct{ resume pgrepl.LSN }
 
 var _ source.Snapshot = takenSlot{}
 
@@ -45,7 +46,7 @@ func (c *Config) takeSlot(ctx context.Context, conn *pgconn.PgConn, server *serv
 	if err := c.foreign(slot, server.database); err != nil {
 		return nil, err
 	}
-	confirmed, err := parseLSN(slot.Confirmed)
+	confirmed, err := pgrepl.ParseLSN(slot.Confirmed)
 	if err != nil {
 		confirmed = 0 // lost says it better
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // defaultMaxMessage applies where the configuration has no max_message.
@@ -43,7 +44,7 @@ type Source struct {
 
 type barrier struct {
 	text string
-	at   lsn
+	at   pgrepl.LSN
 }
 
 var _ source.Source = (*Source)(nil)
@@ -58,7 +59,7 @@ func New(cfg Config) *Source {
 // Confirm implements source.Source. The server hears of it within 100 ms. Beyond what this Run was sent nothing is
 // confirmed, whatever r says; without a Run there is nobody to tell.
 func (s *Source) Confirm(r source.Resume) {
-	at, err := parseLSN(string(r))
+	at, err := pgrepl.ParseLSN(string(r))
 	if err != nil {
 		return // not a position of this source: the server just keeps its log
 	}
@@ -84,7 +85,7 @@ func (s *Source) Confirm(r source.Resume) {
 // Await implements source.Source. A barrier is an LSN, X/X.
 func (s *Source) Await(text string) {
 	// Text that is no LSN is never reached: Run fails and names it, when it finds it.
-	at, err := parseLSN(text)
+	at, err := pgrepl.ParseLSN(text)
 	if err != nil {
 		at = badBarrier
 	}
@@ -96,10 +97,10 @@ func (s *Source) Await(text string) {
 }
 
 // badBarrier is no place in a log.
-const badBarrier = ^lsn(0)
+const badBarrier = ^pgrepl.LSN(0)
 
 // passed removes and returns the first barrier that is at or before a position.
-func (s *Source) passed(at lsn) (text string, ok bool, err error) {
+func (s *Source) passed(at pgrepl.LSN) (text string, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, b := range s.barriers {

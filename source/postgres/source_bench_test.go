@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -93,7 +94,7 @@ func benchBare(b *testing.B, cfg Config, from source.Resume) {
 				if first.IsZero() {
 					first = time.Now()
 				}
-				if msg.Data[0] == 'w' && msg.Data[logHeader] == 'I' {
+				if msg.Data[0] == 'w' && msg.Data[pgrepl.XLogDataSize] == 'I' {
 					got++
 				}
 			case *pgproto3.ErrorResponse:
@@ -118,7 +119,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				got := 0
-				err := fuzzStream(stream, 64<<10, bufferSize, func(_ context.Context, batch *source.Batch) error {
+				err := fuzzStream(stream, 64<<10, pgrepl.BufferSize, func(_ context.Context, batch *source.Batch) error {
 					got += len(batch.Messages)
 					return nil
 				})
@@ -133,7 +134,9 @@ func BenchmarkDecode(b *testing.B) {
 
 // benchStream is a stream of rows of about 700 bytes.
 func benchStream(rows, txn int) []byte {
-	cols := []relationColumn{{"id", 2950, -1}, {"type", 25, -1}, {"message_group", 25, -1}, {"payload", 3802, -1}, {"created_at", 1184, -1}}
+	cols := []pgrepl.RelationColumn{{Name: "id", TypeOID: 2950, Modifier: -1}, {Name: "type", TypeOID: 25, Modifier: -1},
+		{Name: "message_group", TypeOID: 25, Modifier: -1}, {Name: "payload", TypeOID: 3802, Modifier: -1},
+		{Name: "created_at", TypeOID: 1184, Modifier: -1}}
 	b := wireKeepalive(1)
 	for n := range rows {
 		at := uint64(1000 * (n/txn + 1))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -188,9 +189,9 @@ func (r *rig) other() *Source {
 	return New(cfg)
 }
 
-func (r *rig) confirmed() lsn {
+func (r *rig) confirmed() pgrepl.LSN {
 	r.t.Helper()
-	at, err := parseLSN(r.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot))
+	at, err := pgrepl.ParseLSN(r.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot))
 	if err != nil {
 		r.t.Fatal(err)
 	}

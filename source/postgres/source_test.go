@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -33,7 +34,7 @@ func TestConfirmAloneMovesTheSlot(t *testing.T) {
 	_, second := x.messages(1)
 	// Beyond what was sent: the server would believe it.
 	r.src.Confirm("FF/0")
-	at, err := parseLSN(string(second))
+	at, err := pgrepl.ParseLSN(string(second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestConfirmAloneMovesTheSlot(t *testing.T) {
 	if err := x.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if end, err := parseLSN(string(third)); err != nil || got >= end || r.confirmed() != got {
+	if end, err := pgrepl.ParseLSN(string(third)); err != nil || got >= end || r.confirmed() != got {
 		t.Errorf("confirmed_flush_lsn %s, then %s, want less than %s and the same (%v)", got, r.confirmed(), third, err)
 	}
 }
@@ -82,7 +83,7 @@ func TestProgressFollowsOtherTraffic(t *testing.T) {
 	r := newRig(t, servers.Shared(t, "17"), debeziumDDL+";; CREATE TABLE other (n int)", shape("debezium", "outbox"))
 	x := r.run(source.Start{From: r.establish()})
 	r.exec("INSERT INTO other SELECT generate_series(1, 20000)")
-	target, err := parseLSN(r.text("SELECT pg_current_wal_lsn()::text"))
+	target, err := pgrepl.ParseLSN(r.text("SELECT pg_current_wal_lsn()::text"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestProgressFollowsOtherTraffic(t *testing.T) {
 		if len(b.Messages) > 0 {
 			t.Fatalf("got %s", ids(b.Messages))
 		}
-		at, err := parseLSN(string(b.Resume))
+		at, err := pgrepl.ParseLSN(string(b.Resume))
 		if err != nil {
 			t.Fatal(err)
 		}

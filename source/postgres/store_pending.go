@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -56,7 +57,7 @@ func (s *stateStore) barrier(ctx context.Context, out *checkpoint.PendingRows) e
 	if err := s.conn.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn()::text").Scan(&out.Barrier); err != nil {
 		return s.fault("read the log's end", err)
 	}
-	end, err := parseLSN(out.Barrier)
+	end, err := pgrepl.ParseLSN(out.Barrier)
 	if err != nil {
 		return err
 	}

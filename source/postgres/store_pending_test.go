@@ -7,6 +7,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -52,7 +53,7 @@ func TestPendingBarrier(t *testing.T) {
 	t.Parallel()
 	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
 	r.row(1)
-	before, err := parseLSN(r.text("SELECT pg_current_wal_insert_lsn()::text"))
+	before, err := pgrepl.ParseLSN(r.text("SELECT pg_current_wal_insert_lsn()::text"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +61,11 @@ func TestPendingBarrier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	barrier, err := parseLSN(rows.Barrier)
+	barrier, err := pgrepl.ParseLSN(rows.Barrier)
 	if err != nil || barrier < before || uint64(barrier) != rows.Commit {
 		t.Errorf("barrier %s, commit %x, before %s, %v", rows.Barrier, rows.Commit, before, err)
 	}
-	if flushed, _ := parseLSN(r.text("SELECT pg_current_wal_flush_lsn()::text")); flushed <= barrier {
+	if flushed, _ := pgrepl.ParseLSN(r.text("SELECT pg_current_wal_flush_lsn()::text")); flushed <= barrier {
 		t.Errorf("flushed up to %s, want past %s", flushed, barrier)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // Run implements source.Source. The caller holds the pipeline's lock: an old reader of the slot that is one of the
@@ -21,7 +22,7 @@ import (
 // Three goroutines share the work: this one reads, decodes and emits; a statusWriter tells the server what was confirmed,
 // also while emit blocks; a watch looks at the catalog from time to time.
 func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) error {
-	from, err := parseLSN(string(start.From))
+	from, err := pgrepl.ParseLSN(string(start.From))
 	if err != nil {
 		return fmt.Errorf("start at the checkpoint: %w", err)
 	}
@@ -40,7 +41,7 @@ func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) 
 	return err
 }
 
-func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit source.Emit) error {
+func (s *Source) run(ctx context.Context, from pgrepl.LSN, start source.Start, emit source.Emit) error {
 	watch := &watch{cfg: &s.cfg, every: s.checkEvery, confirmed: &s.confirmed}
 	defer watch.close(ctx)
 	w, err := s.connect(ctx, watch, from)
@@ -49,7 +50,7 @@ func (s *Source) run(ctx context.Context, from lsn, start source.Start, emit sou
 	}
 	st := &stream{
 		cfg: &s.cfg, source: s, wire: w, start: start, emit: emit, binary: s.binary(watch.catalog()),
-		status:     newStatusWriter(w.conn, from, s, &watch.gate),
+		status:     newStatusWriter(w.Conn, from, s, &watch.gate),
 		watch:      watch,
 		relations:  map[uint32]*plannedRelation{},
 		dec:        decoder{maxMessage: s.cfg.MaxMessage},
@@ -70,7 +71,7 @@ func (s *Source) binary(cat *catalog) bool { return !s.textOnly.Load() && !cat.t
 // All questions but the server's identity go to the watch's connection. A connection that has looked at a table would
 // decode old rows of it by the catalog of today, which it has in its caches then: the server does not clear them when a
 // stream starts.
-func (s *Source) connect(ctx context.Context, watch *watch, from lsn) (*wire, error) {
+func (s *Source) connect(ctx context.Context, watch *watch, from pgrepl.LSN) (*pgrepl.Reader, error) {
 	conn, err := s.cfg.connectReplication(ctx)
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (s *Source) connect(ctx context.Context, watch *watch, from lsn) (*wire, er
 	return s.cfg.startReplication(ctx, conn, from, s.binary(watch.catalog()))
 }
 
-func (s *Source) prepare(ctx context.Context, conn *pgconn.PgConn, watch *watch, from lsn) error {
+func (s *Source) prepare(ctx context.Context, conn *pgconn.PgConn, watch *watch, from pgrepl.LSN) error {
 	server, err := identify(ctx, conn)
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ func (s *Source) prepare(ctx context.Context, conn *pgconn.PgConn, watch *watch,
 
 // startReplication takes the connection over from pgconn while it is idle, so that every byte of the stream comes to our
 // own buffer, and starts the stream. The connection is closed on errors.
-func (c *Config) startReplication(ctx context.Context, conn *pgconn.PgConn, from lsn, binary bool) (*wire, error) {
+func (c *Config) startReplication(ctx context.Context, conn *pgconn.PgConn, from pgrepl.LSN, binary bool) (*pgrepl.Reader, error) {
 	if err := conn.SyncConn(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start replication: %w", err), closePgConn(ctx, conn))
 	}
@@ -120,56 +121,18 @@ func (c *Config) startReplication(ctx context.Context, conn *pgconn.PgConn, from
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start replication: %w", err), closePgConn(ctx, conn))
 	}
-	socket, err := directLink(hijacked.Conn)
+	socket, err := pgrepl.DirectConn(hijacked.Conn)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start replication: %w", err), hijacked.Conn.Close())
 	}
-	w := newWire(socket)
-	release := context.AfterFunc(ctx, w.interrupt)
+	w := pgrepl.NewReader(socket)
+	release := context.AfterFunc(ctx, w.Interrupt)
 	defer release()
-	publication := quoteLiteral(quoteIdent(c.Publication))
-	command := fmt.Sprintf("START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s", quoteIdent(c.Slot), from, publication)
-	if binary {
-		command += ", binary 'true'"
-	}
-	if c.Messages != "" {
-		command += ", messages 'true'"
-	}
-	if err := w.startCopy(command + ")"); err != nil {
-		return nil, errors.Join(fmt.Errorf("start replication: %w", c.streamError(err)), w.close())
+	options := pgrepl.StartOptions{Slot: c.Slot, Publication: c.Publication, From: from, Binary: binary, Messages: c.Messages != ""}
+	if err := w.Start(options); err != nil {
+		return nil, errors.Join(fmt.Errorf("start replication: %w", c.streamError(err)), w.Close())
 	}
 	return w, nil
-}
-
-// startCopy sends a command that starts a COPY in both directions, and waits for that.
-func (w *wire) startCopy(command string) error {
-	b := append(make([]byte, 0, len(command)+6), 'Q', 0, 0, 0, 0)
-	b = append(append(b, command...), 0)
-	putLength(b[1:], len(b)-1)
-	if err := w.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return fmt.Errorf("set deadline: %w", err)
-	}
-	if _, err := w.conn.Write(b); err != nil {
-		return fmt.Errorf("send command: %w", err)
-	}
-	for {
-		typ, body, _, err := w.next()
-		if err != nil {
-			return err
-		}
-		switch {
-		case body == nil:
-			if err := w.fill(time.Time{}); err != nil {
-				return err
-			}
-		case typ == 'W':
-			return nil
-		case typ == 'E':
-			return serverError(body)
-		case typ != 'N' && typ != 'S':
-			return fmt.Errorf("start copy: message %q: %w", typ, errProtocol)
-		}
-	}
 }
 
 // segmentName is the name of a piece of the log.
@@ -213,7 +176,7 @@ func tooLargeForServer(err error) bool {
 type stream struct {
 	cfg    *Config
 	source *Source
-	wire   *wire
+	wire   *pgrepl.Reader
 	status *statusWriter
 	watch  *watch
 	start  source.Start
@@ -226,7 +189,7 @@ type stream struct {
 	vals      []value
 
 	open bool // inside a transaction
-	txn  begin
+	txn  pgrepl.Begin
 	at   time.Time // its commit time
 	n    uint32    // rows of it that the server has sent
 	batchState
@@ -258,7 +221,7 @@ func (st *stream) run(ctx context.Context) error {
 		}
 	})
 	st.source.attach(st.status)
-	release := context.AfterFunc(ctx, st.wire.interrupt)
+	release := context.AfterFunc(ctx, st.wire.Interrupt)
 
 	err := st.read(ctx)
 
@@ -271,9 +234,9 @@ func (st *stream) run(ctx context.Context) error {
 	st.source.attach(nil)
 	close(st.status.stop)
 	wg.Wait()
-	st.wire.drain(stopTimeout)
-	closeErr := st.wire.close()
-	if failure := st.failed(); failure != nil && errors.Is(err, errInterrupted) && ctx.Err() == nil {
+	st.wire.Drain(stopTimeout)
+	closeErr := st.wire.Close()
+	if failure := st.failed(); failure != nil && errors.Is(err, pgrepl.ErrInterrupted) && ctx.Err() == nil {
 		err = failure
 	}
 	if err == nil && closeErr != nil && !errors.Is(closeErr, net.ErrClosed) {
@@ -289,7 +252,7 @@ func (st *stream) fail(err error) {
 		st.failure = err
 	}
 	st.mu.Unlock()
-	st.wire.interrupt()
+	st.wire.Interrupt()
 }
 
 func (st *stream) failed() error {
@@ -301,7 +264,7 @@ func (st *stream) failed() error {
 // read is the loop: consume what is in the buffer, emit it, read on.
 func (st *stream) read(ctx context.Context) error {
 	for {
-		typ, body, size, err := st.wire.next()
+		typ, body, size, err := st.wire.Next()
 		if err != nil {
 			return err
 		}
@@ -316,7 +279,7 @@ func (st *stream) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if size+5 > len(st.wire.buf) {
+		if size+5 > st.wire.Size() {
 			// It may be all that memory holds, and what was held back does not wait for it.
 			if err := st.flush(ctx); err != nil {
 				return err
@@ -326,7 +289,7 @@ func (st *stream) read(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := st.wire.fill(deadline); err != nil && !errors.Is(err, errDeadline) {
+		if err := st.wire.Fill(deadline); err != nil && !errors.Is(err, pgrepl.ErrDeadline) {
 			return errors.Join(err, st.flush(ctx)) // what was held back is good
 		}
 	}
@@ -338,15 +301,15 @@ func (st *stream) message(ctx context.Context, typ byte, body []byte) error {
 	case 'd':
 		return st.copyData(ctx, body)
 	case 'E':
-		return errors.Join(st.serverError(ctx, serverError(body)), st.flush(ctx))
+		return errors.Join(st.serverError(ctx, pgrepl.ParseError(body)), st.flush(ctx))
 	case 'N':
-		return st.notice(serverError(body))
+		return st.notice(pgrepl.ParseError(body))
 	case 'S': // a parameter changed
 		return nil
 	case 'c', 'C', 'Z':
 		return errors.New("read replication stream: the server ended it")
 	}
-	return fmt.Errorf("read replication stream: message %q: %w", typ, errProtocol)
+	return fmt.Errorf("read replication stream: message %q: %w", typ, pgrepl.ErrProtocol)
 }
 
 // serverError is the end of the stream by an error of the server.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 const (
@@ -39,9 +40,9 @@ type batchState struct {
 	marks    []source.Mark
 	bytes    int
 	// done: everything that ends at or before it is emitted or in the batch. Reported is the highest Resume emitted.
-	done, reported lsn
+	done, reported pgrepl.LSN
 	// measured: the log up to it is in a batch's LogBytes.
-	measured lsn
+	measured pgrepl.LSN
 	// ended: all transactions with messages in the batch have ended, at done, which no mark says yet.
 	ended bool
 	// owed: messages of a transaction were emitted without a Resume, so its end is emitted at once, even alone.
@@ -72,7 +73,7 @@ func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 }
 
 // transactionEnd notes that everything before a position is complete.
-func (st *stream) transactionEnd(ctx context.Context, end lsn) error {
+func (st *stream) transactionEnd(ctx context.Context, end pgrepl.LSN) error {
 	st.open = false
 	st.done = max(st.done, end)
 	st.ended = len(st.messages) > 0
@@ -87,9 +88,9 @@ func (st *stream) transactionEnd(ctx context.Context, end lsn) error {
 	return nil
 }
 
-func (st *stream) resume(at lsn) source.Resume {
+func (st *stream) resume(at pgrepl.LSN) source.Resume {
 	var b [17]byte
-	return source.Resume(st.dec.Text(at.append(b[:0])))
+	return source.Resume(st.dec.Text(at.Append(b[:0])))
 }
 
 // flush emits the batch, and with it, unless a transaction has messages in it and is open, what is owed.
@@ -119,11 +120,11 @@ func (st *stream) flush(ctx context.Context) error {
 func (st *stream) send(ctx context.Context, b *source.Batch) error {
 	// What is received is set before, so that a confirmation can never be ahead of it.
 	st.status.received.Store(uint64(st.done))
-	if end := lsn(st.watch.logEnd.Load()); end > st.done {
+	if end := pgrepl.LSN(st.watch.logEnd.Load()); end > st.done {
 		b.CommitLag = int64(end - st.done)
 	}
 	b.LogBytes, st.measured = int64(st.done-st.measured), st.done
-	st.wire.behind = len(b.Messages) > 0 && time.Since(st.at) > farBehind
+	st.wire.Behind = len(b.Messages) > 0 && time.Since(st.at) > farBehind
 	st.countIgnored()
 	err := st.emit(ctx, b)
 	st.lastEmitted = time.Now()
@@ -133,7 +134,7 @@ func (st *stream) send(ctx context.Context, b *source.Batch) error {
 // pause is called before reading blocks: nothing that is complete is held back. Only bare progress may be, and messages of
 // long ago; then reading blocks until the deadline at most.
 func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
-	if st.wire.behind && !st.urgent && len(st.messages) > 0 && st.source.waiting.Load() == 0 {
+	if st.wire.Behind && !st.urgent && len(st.messages) > 0 && st.source.waiting.Load() == 0 {
 		if due := st.lastEmitted.Add(gatherTime); time.Now().Before(due) {
 			return due, nil
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // session is a stream with several transactions, one row of which is larger than a small buffer.
@@ -51,7 +52,7 @@ func nulls(n int) []value {
 // TestStreamOfAnyPieces reads the same stream in pieces of all sizes: what it says must not depend on them.
 func TestStreamOfAnyPieces(t *testing.T) {
 	t.Parallel()
-	for _, buffer := range []int{300, 5000, bufferSize} {
+	for _, buffer := range []int{300, 5000, pgrepl.BufferSize} {
 		for piece := 1; piece < 400; piece += 1 + piece/7 {
 			var n int
 			var resume source.Resume

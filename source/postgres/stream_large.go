@@ -8,39 +8,40 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // large handles a message that is larger than the read buffer: piece by piece, with each value read into its own place, and
 // never more of it in memory than max_message.
 func (st *stream) large(ctx context.Context, typ byte, size int) error {
-	if typ != 'd' || size < logHeader+1 {
-		return fmt.Errorf("read replication stream: message %q of %d bytes: %w", typ, size, errProtocol)
+	if typ != 'd' || size < pgrepl.XLogDataSize+1 {
+		return fmt.Errorf("read replication stream: message %q of %d bytes: %w", typ, size, pgrepl.ErrProtocol)
 	}
-	if err := st.wire.setDeadline(time.Time{}); err != nil {
+	if err := st.wire.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if err := st.wire.discard(5); err != nil {
+	if err := st.wire.Discard(5); err != nil {
 		return err
 	}
-	head, err := st.wire.need(logHeader + 1)
+	head, err := st.wire.Need(pgrepl.XLogDataSize + 1)
 	if err != nil {
 		return err
 	}
 	if head[0] != 'w' {
-		return fmt.Errorf("read replication stream: message %q of %d bytes: %w", head[0], size, errProtocol)
+		return fmt.Errorf("read replication stream: message %q of %d bytes: %w", head[0], size, pgrepl.ErrProtocol)
 	}
 	st.pings = 0
-	kind := head[logHeader]
+	kind := head[pgrepl.XLogDataSize]
 	size -= len(head)
 	if i, ok := dropped(kind); ok {
 		st.ignored[i]++
-		return st.wire.discard(size)
+		return st.wire.Discard(size)
 	}
 	if kind == 'M' {
 		return st.largeEmitted(ctx, size)
 	}
 	if kind != 'I' {
-		return fmt.Errorf("read replication stream: log message %q of %d bytes: %w", kind, size, errProtocol)
+		return fmt.Errorf("read replication stream: log message %q of %d bytes: %w", kind, size, pgrepl.ErrProtocol)
 	}
 	return st.largeInsert(ctx, size)
 }
@@ -48,13 +49,13 @@ func (st *stream) large(ctx context.Context, typ byte, size int) error {
 func (st *stream) largeInsert(ctx context.Context, size int) error {
 	const headLength = 4 + 1 + 2
 	if size < headLength {
-		return truncated("insert")
+		return pgrepl.Truncated("insert")
 	}
-	b, err := st.wire.need(headLength)
+	b, err := st.wire.Need(headLength)
 	if err != nil {
 		return err
 	}
-	oid, _, err := parseInsert(b)
+	oid, _, err := pgrepl.ParseInsert(b)
 	if err != nil {
 		return err
 	}
@@ -64,10 +65,10 @@ func (st *stream) largeInsert(ctx context.Context, size int) error {
 		return err
 	}
 	if rel.plan == nil {
-		return st.wire.discard(size - headLength)
+		return st.wire.Discard(size - headLength)
 	}
 	if columns != len(rel.plan.cols) {
-		return fmt.Errorf("read row of %s: %d columns, but its relation has %d: %w", rel.plan.Table, columns, len(rel.plan.cols), errProtocol)
+		return fmt.Errorf("read row of %s: %d columns, but its relation has %d: %w", rel.plan.Table, columns, len(rel.plan.cols), pgrepl.ErrProtocol)
 	}
 	tooLarge, err := st.largeTuple(rel.plan, size-headLength)
 	if err != nil {
@@ -95,14 +96,14 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 			continue
 		case 't', 'b':
 		default:
-			return false, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.Table, p.cols[i].name, v.tag, errProtocol)
+			return false, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.Table, p.cols[i].name, v.tag, pgrepl.ErrProtocol)
 		}
 		if b, err = st.take(&size, 4); err != nil {
 			return false, err
 		}
 		n := int(binary.BigEndian.Uint32(b))
 		if n > size {
-			return false, truncated("row")
+			return false, pgrepl.Truncated("row")
 		}
 		size -= n
 		if p.Wanted[i] {
@@ -110,7 +111,7 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 			tooLarge = tooLarge || total > st.dec.maxMessage
 			v, err = st.largeValue(p, i, v.tag, n, tooLarge)
 		} else {
-			v, err = value{}, st.wire.discard(n)
+			v, err = value{}, st.wire.Discard(n)
 		}
 		if err != nil {
 			return false, err
@@ -118,7 +119,7 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 		st.vals = append(st.vals, v)
 	}
 	if size != 0 {
-		return false, fmt.Errorf("read row of %s: %d bytes too many: %w", p.Table, size, errProtocol)
+		return false, fmt.Errorf("read row of %s: %d bytes too many: %w", p.Table, size, pgrepl.ErrProtocol)
 	}
 	return tooLarge, nil
 }
@@ -126,10 +127,10 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 // take consumes n of the bytes that are left of a message.
 func (st *stream) take(left *int, n int) ([]byte, error) {
 	if *left < n {
-		return nil, truncated("row")
+		return nil, pgrepl.Truncated("row")
 	}
 	*left -= n
-	return st.wire.need(n)
+	return st.wire.Need(n)
 }
 
 // largeValue reads one value of n bytes into memory of its own, or drops it.
@@ -137,40 +138,40 @@ func (st *stream) largeValue(p *plan, i int, tag byte, n int, tooLarge bool) (va
 	switch {
 	case n <= columns.MaxSmall:
 		v := value{tag: tag, owned: true, data: st.dec.Alloc(n)}
-		return v, st.wire.readFull(v.data)
+		return v, st.wire.ReadFull(v.data)
 	case tooLarge && p.Grouped(i):
 		v := value{tag: tag, owned: true, data: make([]byte, columns.MaxSmall+1)}
-		if err := st.wire.readFull(v.data); err != nil {
+		if err := st.wire.ReadFull(v.data); err != nil {
 			return v, err
 		}
-		return v, st.wire.discard(n - len(v.data))
+		return v, st.wire.Discard(n - len(v.data))
 	case tooLarge:
-		return value{tag: tagDropped}, st.wire.discard(n)
+		return value{tag: tagDropped}, st.wire.Discard(n)
 	case p.cols[i].kind == kindBytea && tag == 't':
 		return st.largeHex(n)
 	}
 	v := value{tag: tag, owned: true, data: make([]byte, n)}
-	return v, st.wire.readFull(v.data)
+	return v, st.wire.ReadFull(v.data)
 }
 
 // largeHex reads the text form of a bytea as its bytes.
 func (st *stream) largeHex(n int) (value, error) {
-	prefix, err := st.wire.need(2)
+	prefix, err := st.wire.Need(2)
 	if err != nil {
 		return value{}, err
 	}
 	if string(prefix) != `\x` || n%2 != 0 {
-		return value{}, fmt.Errorf("read bytea: it is not in hex form: %w", errProtocol)
+		return value{}, fmt.Errorf("read bytea: it is not in hex form: %w", pgrepl.ErrProtocol)
 	}
 	v := value{tag: 'b', owned: true, data: make([]byte, (n-2)/2)}
 	for dst := v.data; len(dst) > 0; {
-		m := min(len(dst), len(st.wire.buf)/4)
-		b, err := st.wire.need(2 * m)
+		m := min(len(dst), st.wire.Size()/4)
+		b, err := st.wire.Need(2 * m)
 		if err != nil {
 			return value{}, err
 		}
 		if _, err := hex.Decode(dst[:m], b); err != nil {
-			return value{}, fmt.Errorf("read bytea: it is not in hex form: %w", errProtocol)
+			return value{}, fmt.Errorf("read bytea: it is not in hex form: %w", pgrepl.ErrProtocol)
 		}
 		dst = dst[m:]
 	}

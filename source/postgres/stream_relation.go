@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // A plannedRelation is a relation that the log has announced. Plan is nil for a table that is not configured.
@@ -17,7 +18,7 @@ type plannedRelation struct {
 
 // relation handles the announcement of a table: before its first row on a connection, and whenever it has changed.
 func (st *stream) relation(ctx context.Context, b []byte) error {
-	m, err := parseRelation(b)
+	m, err := pgrepl.ParseRelation(b)
 	if err != nil {
 		return err
 	}
@@ -26,21 +27,21 @@ func (st *stream) relation(ctx context.Context, b []byte) error {
 	if err != nil {
 		return err
 	}
-	rel := &plannedRelation{oid: m.oid}
+	rel := &plannedRelation{oid: m.OID}
 	if table == nil {
-		if old := st.relations[m.oid]; old == nil {
-			st.cfg.Logger.Warn("ignoring a table of the publication that is not configured", "table", m.schema+"."+m.name)
+		if old := st.relations[m.OID]; old == nil {
+			st.cfg.Logger.Warn("ignoring a table of the publication that is not configured", "table", m.Schema+"."+m.Name)
 		}
-		st.relations[m.oid] = rel
+		st.relations[m.OID] = rel
 		return nil
 	}
-	cols := make([]column, len(m.columns))
-	for i, c := range m.columns {
-		k, modifier, err := st.watch.kind(ctx, c.typeOID)
+	cols := make([]column, len(m.Columns))
+	for i, c := range m.Columns {
+		k, modifier, err := st.watch.kind(ctx, c.TypeOID)
 		if err != nil {
 			return err
 		}
-		cols[i] = newColumn(c.name, k, max(modifier, c.modifier))
+		cols[i] = newColumn(c.Name, k, max(modifier, c.Modifier))
 	}
 	rel.plan, err = newPlan(&table.Table, cols)
 	if missing := (*columns.Missing)(nil); errors.As(err, &missing) {
@@ -56,20 +57,20 @@ func (st *stream) relation(ctx context.Context, b []byte) error {
 			return fmt.Errorf("read columns of %s: column %s has a type without a known binary form: reading again with text", table, c.name)
 		}
 	}
-	st.relations[m.oid] = rel
+	st.relations[m.OID] = rel
 	return nil
 }
 
 // configured finds the configured table that a relation of the log is, or nil. The log's name of it is the one at that
 // time; its oid stays when it is renamed.
-func (st *stream) configured(ctx context.Context, m *relation) (*tableInfo, error) {
-	name := quoteIdent(m.schema) + "." + quoteIdent(m.name)
+func (st *stream) configured(ctx context.Context, m *pgrepl.Relation) (*tableInfo, error) {
+	name := quoteIdent(m.Schema) + "." + quoteIdent(m.Name)
 	cat := st.watch.catalog()
 	if t := cat.byName[name]; t != nil {
 		return t, nil
 	}
-	known := cat.byOID[m.oid]
-	if known != nil && known.oid != m.oid {
+	known := cat.byOID[m.OID]
+	if known != nil && known.oid != m.OID {
 		return known, nil // a partition
 	}
 	// It was renamed before (then the catalog has the configured name now), is renamed now (then the configured name is
@@ -78,10 +79,10 @@ func (st *stream) configured(ctx context.Context, m *relation) (*tableInfo, erro
 	if err != nil {
 		return nil, err
 	}
-	if t := cat.byOID[m.oid]; t != nil {
+	if t := cat.byOID[m.OID]; t != nil {
 		return t, nil
 	}
-	if known != nil || st.wasOurs(m.oid) {
+	if known != nil || st.wasOurs(m.OID) {
 		return nil, fmt.Errorf("read rows of table %s: it was a configured table under another name: "+
 			"rename it back, or change source.tables and run tailbox init: %w", name, source.ErrStop)
 	}

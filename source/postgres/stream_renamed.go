@@ -8,17 +8,18 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // renamedPlan is the plan for rows that lack columns by name. The log announces columns by their names at that time; where it is certain
 // which ones they are today, their names of today are used. Else an operator has to act.
-func (st *stream) renamedPlan(ctx context.Context, m *relation, cols []column, missing *columns.Missing) (*plan, error) {
+func (st *stream) renamedPlan(ctx context.Context, m *pgrepl.Relation, cols []column, missing *columns.Missing) (*plan, error) {
 	// The catalog must be younger than what was announced.
 	cat, err := st.watch.refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := cat.byOID[m.oid]
+	t := cat.byOID[m.OID]
 	if t == nil {
 		return nil, missing
 	}
@@ -37,27 +38,27 @@ func (st *stream) renamedPlan(ctx context.Context, m *relation, cols []column, m
 
 // sameColumns tells whether the columns that the log announced are the table's first ones of today for certain, some of
 // them renamed since.
-func (cat *catalog) sameColumns(t *tableInfo, m *relation) bool {
+func (cat *catalog) sameColumns(t *tableInfo, m *pgrepl.Relation) bool {
 	listed := len(cat.published[tableName(&t.Table)])
-	if t.oid != m.oid || !t.intact || listed != 0 && listed != len(t.columns) || len(m.columns) > len(t.columns) {
+	if t.oid != m.OID || !t.intact || listed != 0 && listed != len(t.columns) || len(m.Columns) > len(t.columns) {
 		return false
 	}
-	for i, c := range m.columns {
+	for i, c := range m.Columns {
 		now := t.columns[i]
-		if c.name == now.name {
+		if c.Name == now.name {
 			continue
 		}
-		if _, elsewhere := t.column(c.name); elsewhere || c.typeOID != now.typeOID {
+		if _, elsewhere := t.column(c.Name); elsewhere || c.TypeOID != now.typeOID {
 			return false
 		}
 	}
 	return true
 }
 
-func columnNames(m *relation) []string {
-	names := make([]string, len(m.columns))
-	for i, c := range m.columns {
-		names[i] = c.name
+func columnNames(m *pgrepl.Relation) []string {
+	names := make([]string, len(m.Columns))
+	for i, c := range m.Columns {
+		names[i] = c.Name
 	}
 	return names
 }
@@ -71,7 +72,7 @@ func (t *tableInfo) generatedColumn(name string) error {
 }
 
 // missingInLog says what helps where rows in the log lack columns.
-func (t *tableInfo) missingInLog(m *relation, missing *columns.Missing) error {
+func (t *tableInfo) missingInLog(m *pgrepl.Relation, missing *columns.Missing) error {
 	var gone, later []string
 	for _, name := range missing.Names {
 		c, ok := t.column(name)

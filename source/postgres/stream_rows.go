@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // What the log holds for the publication and the relay drops, as Config.Ignored names it.
@@ -53,35 +53,31 @@ func dropped(kind byte) (ignored int, ok bool) {
 	return 0, false
 }
 
-// logHeader is the length of what stands before a message of the plugin: 'w', two positions and a time. None of the
-// positions is one that could be confirmed.
-const logHeader = 1 + 8 + 8 + 8
-
 // copyData handles one message of the stream.
 func (st *stream) copyData(ctx context.Context, b []byte) error {
 	if len(b) == 0 {
-		return truncated("stream message")
+		return pgrepl.Truncated("stream message")
 	}
 	switch b[0] {
 	case 'w':
-		if len(b) <= logHeader {
-			return truncated("log message")
+		if len(b) <= pgrepl.XLogDataSize {
+			return pgrepl.Truncated("log message")
 		}
 		st.pings = 0
-		return st.logMessage(ctx, b[logHeader], b[logHeader+1:])
+		return st.logMessage(ctx, b[pgrepl.XLogDataSize], b[pgrepl.XLogDataSize+1:])
 	case 'k':
-		k, err := parseKeepalive(b[1:])
+		k, err := pgrepl.ParseKeepalive(b[1:])
 		if err != nil {
 			return err
 		}
 		return st.keepalive(ctx, k)
 	}
-	return fmt.Errorf("read replication stream: unknown message %q: %w", b[0], errProtocol)
+	return fmt.Errorf("read replication stream: unknown message %q: %w", b[0], pgrepl.ErrProtocol)
 }
 
 // keepalive: everything up to its position was sent before it. So it takes the same road as messages.
-func (st *stream) keepalive(ctx context.Context, k keepalive) error {
-	if k.replyRequested {
+func (st *stream) keepalive(ctx context.Context, k pgrepl.Keepalive) error {
+	if k.ReplyRequested {
 		st.status.wake()
 		now := time.Now()
 		if now.Sub(st.lastPing) > pingWindow {
@@ -96,7 +92,7 @@ func (st *stream) keepalive(ctx context.Context, k keepalive) error {
 	if st.open {
 		return nil
 	}
-	return st.transactionEnd(ctx, k.end)
+	return st.transactionEnd(ctx, k.End)
 }
 
 // logMessage handles one message of the plugin pgoutput.
@@ -109,22 +105,22 @@ func (st *stream) logMessage(ctx context.Context, kind byte, b []byte) error {
 	case 'I':
 		return st.insert(ctx, b)
 	case 'B':
-		m, err := parseBegin(b)
+		m, err := pgrepl.ParseBegin(b)
 		if err != nil {
 			return err
 		}
 		if st.open {
-			return fmt.Errorf("read replication stream: a transaction begins inside another: %w", errProtocol)
+			return fmt.Errorf("read replication stream: a transaction begins inside another: %w", pgrepl.ErrProtocol)
 		}
-		st.open, st.begun, st.txn, st.at, st.n = true, false, m, timeOf(m.time), 0
+		st.open, st.begun, st.txn, st.at, st.n = true, false, m, pgrepl.TimeOf(m.Time), 0
 		return nil
 	case 'C':
-		end, err := parseCommit(b)
+		end, err := pgrepl.ParseCommit(b)
 		if err != nil {
 			return err
 		}
 		if !st.open {
-			return fmt.Errorf("read replication stream: a transaction ends without a beginning: %w", errProtocol)
+			return fmt.Errorf("read replication stream: a transaction ends without a beginning: %w", pgrepl.ErrProtocol)
 		}
 		return st.transactionEnd(ctx, end)
 	case 'R':
@@ -132,19 +128,19 @@ func (st *stream) logMessage(ctx context.Context, kind byte, b []byte) error {
 	case 'M':
 		return st.emitted(ctx, b)
 	}
-	return fmt.Errorf("read replication stream: unknown kind %q of log message: %w", kind, errProtocol)
+	return fmt.Errorf("read replication stream: unknown kind %q of log message: %w", kind, pgrepl.ErrProtocol)
 }
 
 // row is what is known of an insert before its columns are read: the relation, and the position. A relation without a plan
 // is a table that is not ours.
 func (st *stream) row(ctx context.Context, relationOID uint32) (*plannedRelation, outbox.Position, error) {
 	if !st.open {
-		return nil, outbox.Position{}, fmt.Errorf("read insert: outside of a transaction: %w", errProtocol)
+		return nil, outbox.Position{}, fmt.Errorf("read insert: outside of a transaction: %w", pgrepl.ErrProtocol)
 	}
 	rel := st.last
 	if rel == nil || rel.oid != relationOID {
 		if rel = st.relations[relationOID]; rel == nil {
-			return nil, outbox.Position{}, fmt.Errorf("read insert: relation %d was not announced: %w", relationOID, errProtocol)
+			return nil, outbox.Position{}, fmt.Errorf("read insert: relation %d was not announced: %w", relationOID, pgrepl.ErrProtocol)
 		}
 		st.last = rel
 	}
@@ -159,7 +155,7 @@ func (st *stream) row(ctx context.Context, relationOID uint32) (*plannedRelation
 
 // place is the position of what comes next in the transaction.
 func (st *stream) place(ctx context.Context) (outbox.Position, error) {
-	pos := outbox.Position{Log: st.start.Log, Commit: uint64(st.txn.final), N: st.n}
+	pos := outbox.Position{Log: st.start.Log, Commit: uint64(st.txn.Final), N: st.n}
 	st.n++
 	if st.start.Cautious == nil {
 		return pos, nil
@@ -171,7 +167,7 @@ func (st *stream) place(ctx context.Context) (outbox.Position, error) {
 }
 
 func (st *stream) insert(ctx context.Context, b []byte) error {
-	oid, tuple, err := parseInsert(b)
+	oid, tuple, err := pgrepl.ParseInsert(b)
 	if err != nil {
 		return err
 	}
@@ -188,7 +184,7 @@ func (st *stream) insert(ctx context.Context, b []byte) error {
 // decoded makes a message of st.vals and adds it to the batch.
 func (st *stream) decoded(ctx context.Context, p *plan, pos outbox.Position, large bool, bytes int) error {
 	m := st.dec.NewMessage()
-	m.Position, m.CommitTime, m.Txn = pos, st.at, uint64(st.txn.xid)
+	m.Position, m.CommitTime, m.Txn = pos, st.at, uint64(st.txn.XID)
 	if err := st.dec.decode(p, st.vals, large, m); err != nil {
 		// What came before the row is good: it is delivered although reading stops here.
 		return errors.Join(err, st.flush(ctx))
@@ -198,5 +194,3 @@ func (st *stream) decoded(ctx context.Context, p *plan, pos outbox.Position, lar
 	}
 	return st.add(ctx, m, bytes)
 }
-
-func putLength(b []byte, n int) { binary.BigEndian.PutUint32(b, uint32(n)) }

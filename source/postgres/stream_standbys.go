@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // A StandbySlot is a physical slot that synchronized_standby_slots names: the server sends nothing to the relay that the standby behind it does not
@@ -22,8 +24,8 @@ type StandbySlot struct {
 	// Invalid is why the slot can never be read again; "" if it can.
 	Invalid string `json:"invalid,omitempty"`
 	// AwaySeconds is how long no standby has read it, as far as the server tells.
-	AwaySeconds float64 `json:"away_seconds,omitempty"`
-	at          lsn     // how far the standby has the log
+	AwaySeconds float64    `json:"away_seconds,omitempty"`
+	at          pgrepl.LSN // how far the standby has the log
 }
 
 // away says what is wrong with the slot; "" if nothing is.
@@ -56,7 +58,7 @@ func (c *Config) standbys(ctx context.Context, conn *pgconn.PgConn) ([]StandbySl
 	var list []StandbySlot
 	for _, r := range rows {
 		s := StandbySlot{Name: r[0], Missing: r[1] == "1", Active: r[2] == "1", Invalid: r[4]}
-		if s.at, err = parseLSN(r[3]); err == nil {
+		if s.at, err = pgrepl.ParseLSN(r[3]); err == nil {
 			_, err = fmt.Sscan(r[5], &s.AwaySeconds)
 		}
 		if err != nil {
@@ -89,11 +91,11 @@ type standbyGate struct {
 	passed atomic.Uint64
 
 	mu          sync.Mutex
-	held, until lsn // held may pass once the standbys have the log up to until
+	held, until pgrepl.LSN // held may pass once the standbys have the log up to until
 }
 
 // look takes note of the server: confirmed was durable before it was asked, end is the end of its log then.
-func (g *standbyGate) look(confirmed, end lsn, list []StandbySlot) (opened bool) {
+func (g *standbyGate) look(confirmed, end pgrepl.LSN, list []StandbySlot) (opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before := g.passed.Load()
@@ -101,7 +103,7 @@ func (g *standbyGate) look(confirmed, end lsn, list []StandbySlot) (opened bool)
 		g.passed.Store(math.MaxUint64)
 		return before != math.MaxUint64
 	}
-	have := lsn(math.MaxUint64)
+	have := pgrepl.LSN(math.MaxUint64)
 	for i := range list {
 		have = min(have, list[i].at)
 	}
@@ -136,7 +138,7 @@ func (w *watch) lastLooks(ctx context.Context, status *statusWriter) {
 	defer cancel()
 	tick := time.NewTicker(lastEvery)
 	defer tick.Stop()
-	for lsn(w.gate.passed.Load()) < status.wanted() {
+	for pgrepl.LSN(w.gate.passed.Load()) < status.wanted() {
 		if err := w.look(ctx); err != nil {
 			return
 		}

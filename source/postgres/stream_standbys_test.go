@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
 func TestStandbyGate(t *testing.T) {
 	t.Parallel()
 	var g standbyGate
-	at := func(at lsn) []StandbySlot { return []StandbySlot{{Name: "a", at: at}, {Name: "b", at: 1000}} }
+	at := func(at pgrepl.LSN) []StandbySlot { return []StandbySlot{{Name: "a", at: at}, {Name: "b", at: 1000}} }
 	for i, step := range []struct {
-		confirmed, end lsn
+		confirmed, end pgrepl.LSN
 		list           []StandbySlot
 		want           uint64
 	}{
@@ -57,7 +58,7 @@ func TestConfirmedOnceStandbyHasCheckpoint(t *testing.T) {
 	x := r.run(source.Start{From: from})
 	r.exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
 	_, resume := x.messages(1)
-	at, err := parseLSN(string(resume))
+	at, err := pgrepl.ParseLSN(string(resume))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestConfirmedOnceStandbyHasCheckpoint(t *testing.T) {
 	r.exec("INSERT INTO a VALUES ('2', 't', 'p', 'g')")
 	_, resume = x.messages(1)
 	r.src.Confirm(resume)
-	if at, err = parseLSN(string(resume)); err != nil {
+	if at, err = pgrepl.ParseLSN(string(resume)); err != nil {
 		t.Fatal(err)
 	}
 	if err := x.stop(); err != nil {

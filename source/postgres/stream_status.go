@@ -1,10 +1,11 @@
 package postgres
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 // received and confirmed, in time whatever the reading half is doing: while emit blocks nobody reads, but the server
 // keeps a reader that goes on reporting.
 type statusWriter struct {
-	conn link
+	conn pgrepl.Conn
 	// start is where the stream began. Received is the highest position that this connection was sent. What is confirmed is
 	// never reported beyond both: the server would believe it, and never send what lies between.
-	start    lsn
+	start    pgrepl.LSN
 	received atomic.Uint64
 	// confirmed and waiting are the source's: they outlive the connection.
 	confirmed *atomic.Uint64
@@ -39,7 +40,7 @@ type statusWriter struct {
 	stop  chan struct{}
 }
 
-func newStatusWriter(conn link, start lsn, s *Source, gate *standbyGate) *statusWriter {
+func newStatusWriter(conn pgrepl.Conn, start pgrepl.LSN, s *Source, gate *standbyGate) *statusWriter {
 	w := &statusWriter{conn: conn, start: start, confirmed: &s.confirmed, waiting: &s.waiting, gate: gate,
 		kick: make(chan struct{}, 1), stop: make(chan struct{})}
 	w.received.Store(uint64(start))
@@ -90,35 +91,22 @@ func (w *statusWriter) run() error {
 // finish sends what was confirmed last, the end of the COPY and of the connection. The server handles them in this order.
 func (w *statusWriter) finish() error {
 	b := w.status(nil, false)
-	b = append(b, 'c', 0, 0, 0, 4)
-	b = append(b, 'X', 0, 0, 0, 4)
-	return w.send(b, stopTimeout)
+	return w.send(pgrepl.AppendEnd(b), stopTimeout)
 }
 
 // sent is the highest position that this connection was sent.
-func (w *statusWriter) sent() lsn { return max(w.start, lsn(w.received.Load())) }
+func (w *statusWriter) sent() pgrepl.LSN { return max(w.start, pgrepl.LSN(w.received.Load())) }
 
 // wanted is what the relay has confirmed, flush what of it the server may discard.
-func (w *statusWriter) wanted() lsn { return min(lsn(w.confirmed.Load()), w.sent()) }
+func (w *statusWriter) wanted() pgrepl.LSN { return min(pgrepl.LSN(w.confirmed.Load()), w.sent()) }
 
-func (w *statusWriter) flush() lsn { return min(w.wanted(), lsn(w.gate.passed.Load())) }
+func (w *statusWriter) flush() pgrepl.LSN { return min(w.wanted(), pgrepl.LSN(w.gate.passed.Load())) }
 
 // status appends a standby status update. Write is what was received: a server that knows it to be below what it sent
 // would send a keepalive at each flush of its log.
 func (w *statusWriter) status(b []byte, ask bool) []byte {
-	const length = 4 + 1 + 8 + 8 + 8 + 8 + 1
-	flush := uint64(w.flush())
-	b = append(b, 'd')
-	b = binary.BigEndian.AppendUint32(b, length)
-	b = append(b, 'r')
-	b = binary.BigEndian.AppendUint64(b, max(flush, w.received.Load())) // written
-	b = binary.BigEndian.AppendUint64(b, flush)                         // flushed
-	b = binary.BigEndian.AppendUint64(b, flush)                         // applied
-	b = binary.BigEndian.AppendUint64(b, uint64(time.Now().UnixMicro()-pgEpoch))
-	if ask {
-		return append(b, 1)
-	}
-	return append(b, 0)
+	flush := w.flush()
+	return pgrepl.AppendStatus(b, max(flush, pgrepl.LSN(w.received.Load())), flush, time.Now(), ask)
 }
 
 func (w *statusWriter) send(b []byte, timeout time.Duration) error {

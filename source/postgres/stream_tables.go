@@ -17,6 +17,7 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 // A catalog is what the server said about the configured tables and the publication at one time. Immutable.
@@ -329,12 +330,12 @@ func (w *watch) look(ctx context.Context) error {
 	if err := w.connect(ctx); err != nil {
 		return err
 	}
-	confirmed := lsn(w.confirmed.Load()) // before the questions
+	confirmed := pgrepl.LSN(w.confirmed.Load()) // before the questions
 	rows, err := queryText(ctx, w.conn.PgConn(), "SELECT pg_catalog.pg_current_wal_flush_lsn()")
 	if err != nil {
 		return fmt.Errorf("ask for the log's end: %w", err)
 	}
-	end, err := parseLSN(rows[0][0])
+	end, err := pgrepl.ParseLSN(rows[0][0])
 	if err != nil {
 		return fmt.Errorf("ask for the log's end: %w", err)
 	}

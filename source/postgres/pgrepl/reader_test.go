@@ -1,4 +1,4 @@
-package postgres
+package pgrepl
 
 import (
 	"net"
@@ -17,15 +17,15 @@ func TestNoRestWithoutGathering(t *testing.T) {
 			}
 		}
 	}()
-	w := newWire(ours)
-	defer func() { _ = w.close() }()
+	w := NewReader(ours)
+	defer func() { _ = w.Close() }()
 	if w.rest != nil {
 		t.Error("it rests")
 	}
-	w.behind = true
+	w.Behind = true
 	for range 100 {
 		w.r = w.w
-		if err := w.fill(time.Time{}); err != nil {
+		if err := w.Fill(time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package postgres
+package pgrepl
 
 import (
 	"encoding/binary"
@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// restOn returns how a reader of a link rests for a moment, where a rest is worth it: a read brings all that has come. A goroutine's
-// sleep would be a millisecond or more. A thread's sleep is exact, but Go's monitor looks every 20 µs at a thread that is in a system
-// call, which takes more of the processor than the reader. So it is a timer of the kernel that Go's poller waits for.
-// The second result releases the timer.
-func restOn(l link) (rest func(time.Duration), release func()) {
+// restOn returns a function by which a reader sleeps for less than a millisecond, or nil if a read of this connection does not return
+// all that has arrived. A goroutine's sleep lasts a millisecond or more. A thread's sleep is exact, but every 20 µs Go's monitor looks at
+// a thread that is in a system call, which takes more of the processor than the reader does. So it sleeps on a timer of the kernel
+// (timerfd) that Go's network poller waits for. The second result releases the timer.
+func restOn(l Conn) (rest func(time.Duration), release func()) {
 	if _, direct := l.(*socket); !direct {
 		return nil, func() {}
 	}
@@ -37,9 +37,9 @@ func restOn(l link) (rest func(time.Duration), release func()) {
 	}, func() { _ = timer.Close() }
 }
 
-// A socket is a socket that Go's network poller does not know. The poller waits for all its sockets at once, so every
-// message that the server sends would wake a thread, whether the reader waits for it or not; the cost of that falls on
-// the server's send, which is what bounds the speed of a stream.
+// A socket is a socket that Go's network poller does not watch. The poller watches all its sockets at once, so every message that the
+// server sends would wake a thread, even if no reader waits for it. The server pays for that in its send, which bounds the speed of
+// a stream.
 type socket struct {
 	fd            int
 	poke          int          // an eventfd that ends a wait
@@ -50,8 +50,8 @@ type socket struct {
 	closed bool
 }
 
-// directLink takes the socket of a plain connection over. Other connections, such as TLS, stay what they are.
-func directLink(conn net.Conn) (link, error) {
+// DirectConn takes over the socket of a plain connection. Any other connection, such as one with TLS, is returned as it is.
+func DirectConn(conn net.Conn) (Conn, error) {
 	var raw syscall.RawConn
 	var err error
 	switch c := conn.(type) {
@@ -81,7 +81,7 @@ func directLink(conn net.Conn) (link, error) {
 	return s, nil
 }
 
-// Read implements link.
+// Read implements Conn.
 func (s *socket) Read(b []byte) (int, error) {
 	for {
 		n, err := unix.Read(s.fd, b)
@@ -100,7 +100,7 @@ func (s *socket) Read(b []byte) (int, error) {
 	}
 }
 
-// Write implements link.
+// Write implements Conn.
 func (s *socket) Write(b []byte) (written int, err error) {
 	for written < len(b) {
 		n, err := unix.Write(s.fd, b[written:])
@@ -150,7 +150,7 @@ func (s *socket) wait(events int16, deadline func() int64) error {
 	}
 }
 
-// SetReadDeadline implements link.
+// SetReadDeadline implements Conn.
 func (s *socket) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,13 +168,13 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline implements link. Only the writing goroutine calls it.
+// SetWriteDeadline implements Conn. Only the writing goroutine calls it.
 func (s *socket) SetWriteDeadline(t time.Time) error {
 	s.writeDeadline = t
 	return nil
 }
 
-// Close implements link.
+// Close implements Conn.
 func (s *socket) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-package postgres
+package pgrepl
 
 import (
 	"errors"
@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// pgEpoch is 2000-01-01 UTC in microseconds since 1970; Postgres counts from there.
-const pgEpoch = 946684800 * 1_000_000
+// Epoch is 2000-01-01 UTC in microseconds since 1970. Postgres counts from there.
+const Epoch = 946684800 * 1_000_000
 
 // The server's infinite timestamps.
 const infinity, minusInfinity = math.MaxInt64, math.MinInt64
 
-// timeOf converts microseconds since 2000.
-func timeOf(us int64) time.Time {
+// TimeOf converts microseconds since 2000. Infinity is the end of the year 9999, -infinity the zero time.
+func TimeOf(us int64) time.Time {
 	switch us {
 	case infinity:
 		return time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
@@ -27,11 +27,11 @@ func timeOf(us int64) time.Time {
 
 // finiteTime adds seconds, not microseconds: the latest timestamps would overflow.
 func finiteTime(us int64) time.Time {
-	return time.Unix(pgEpoch/1_000_000+us/1_000_000, us%1_000_000*1000).UTC()
+	return time.Unix(Epoch/1_000_000+us/1_000_000, us%1_000_000*1000).UTC()
 }
 
-// appendTimestamp appends what the server prints with datestyle ISO and time zone UTC.
-func appendTimestamp(dst []byte, us int64, zone bool) []byte {
+// AppendTimestamp appends the text of a timestamp as the server prints it with datestyle ISO and time zone UTC.
+func AppendTimestamp(dst []byte, us int64, zone bool) []byte {
 	switch us {
 	case infinity:
 		return append(dst, "infinity"...)
@@ -54,15 +54,15 @@ func appendTimestamp(dst []byte, us int64, zone bool) []byte {
 	return dst
 }
 
-// appendDate appends a date that is days away from 2000-01-01.
-func appendDate(dst []byte, days int64) []byte {
+// AppendDate appends the text of a date, given in days since 2000-01-01.
+func AppendDate(dst []byte, days int64) []byte {
 	switch days {
 	case 1<<31 - 1:
 		return append(dst, "infinity"...)
 	case -1 << 31:
 		return append(dst, "-infinity"...)
 	}
-	dst, bc := appendYMD(dst, time.Unix(pgEpoch/1_000_000+days*86400, 0).UTC())
+	dst, bc := appendYMD(dst, time.Unix(Epoch/1_000_000+days*86400, 0).UTC())
 	if bc {
 		dst = append(dst, " BC"...)
 	}
@@ -78,13 +78,13 @@ func appendYMD(dst []byte, t time.Time) (b []byte, bc bool) {
 	return fmt.Appendf(dst, "%04d-%02d-%02d", y, int(t.Month()), t.Day()), bc
 }
 
-// parseTime reads what the server prints with datestyle ISO, and RFC 3339.
-func parseTime(s string) (time.Time, error) {
+// ParseTime parses a time as the server prints it with datestyle ISO, or in RFC 3339.
+func ParseTime(s string) (time.Time, error) {
 	switch s {
 	case "infinity":
-		return timeOf(infinity), nil
+		return TimeOf(infinity), nil
 	case "-infinity":
-		return timeOf(minusInfinity), nil
+		return TimeOf(minusInfinity), nil
 	}
 	for _, layout := range []string{
 		"2006-01-02 15:04:05.999999999Z07", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999",

@@ -1,0 +1,53 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/tailbox/tailbox/source/postgres/pgrepl"
+)
+
+// parseTuple reads a row into vals, which point into b. Columns that the plan does not want are left out.
+func parseTuple(p *plan, b []byte, vals []value) ([]value, error) {
+	vals = vals[:0]
+	if len(b) < 2 {
+		return vals, pgrepl.Truncated("row")
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	b = b[2:]
+	if n != len(p.cols) {
+		return vals, fmt.Errorf("read row of %s: %d columns, but its relation has %d: %w", p.Table, n, len(p.cols), pgrepl.ErrProtocol)
+	}
+	for i := range n {
+		if len(b) < 1 {
+			return vals, pgrepl.Truncated("row")
+		}
+		tag := b[0]
+		b = b[1:]
+		switch tag {
+		case 'n', 'u':
+			vals = append(vals, value{tag: tag})
+			continue
+		case 't', 'b':
+		default:
+			return vals, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.Table, p.cols[i].name, tag, pgrepl.ErrProtocol)
+		}
+		if len(b) < 4 {
+			return vals, pgrepl.Truncated("row")
+		}
+		size := int(binary.BigEndian.Uint32(b))
+		if size > len(b)-4 {
+			return vals, pgrepl.Truncated("row")
+		}
+		if p.Wanted[i] {
+			vals = append(vals, value{tag: tag, data: b[4 : 4+size : 4+size]})
+		} else {
+			vals = append(vals, value{})
+		}
+		b = b[4+size:]
+	}
+	if len(b) > 0 {
+		return vals, fmt.Errorf("read row of %s: %d bytes too many: %w", p.Table, len(b), pgrepl.ErrProtocol)
+	}
+	return vals, nil
+}
