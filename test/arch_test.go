@@ -53,8 +53,8 @@ func arrows() []rule {
 		of(`relay/memory`, false),
 		of(`source/sourcetest`, true, `source`, `checkpoint`, `outbox`),
 		of(`source/arena`, false, `outbox`),
-		of(`source/columns`, false, `source`, `outbox`),
-		of(`source/store`, false, `source`, `checkpoint`, `outbox`),
+		of(`source/columns`, false, `source`, `source/arena`, `outbox`),
+		of(`source/store`, false, `source`, `source/columns`, `checkpoint`, `outbox`),
 		of(`source/poll`, false, `source`, `outbox`),
 		of(`sink/sinktest`, true, `sink`, `outbox`),
 		// A kind in several packages keeps them below its own.

@@ -1,5 +1,6 @@
-// Package columns says which columns of an outbox table make which parts of a message, and what is said about rows that no
-// message can be made of. It is the same for all databases with tables; how a value is read is each one's own.
+// Package columns turns rows into messages, for all databases with tables: a Plan says which column makes which part of a message,
+// and a Decoder fills a message from a row. How a value of a type is read is each database's own (Column). If no message can be made of a
+// row, the package says why, in the same words for all.
 package columns
 
 import (
@@ -22,6 +23,8 @@ type Plan struct {
 	// Names are those of all columns, in the order of the rows. Wanted are those that are part of a message.
 	Names  []string
 	Wanted []bool
+	// Columns read the values of a row. The database sets them; a Decoder needs them.
+	Columns []Column
 	// Indexes of columns; -1 = there is no such column.
 	ID, Type, Topic, Key, Payload, Headers                       int
 	Tenant, ContentType, IdempotencyKey, CorrelationID, Priority int

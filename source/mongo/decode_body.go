@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/store"
 )
 
 // small fills what is neither id, group nor body.
@@ -157,7 +156,7 @@ func (d *decoder) headers(v value, m *outbox.Message) error {
 	case v.typ == bson.TypeEmbeddedDocument:
 		err = d.documentHeaders(v.data)
 	case v.typ == bson.TypeString:
-		d.headerBuf, err = store.BoundedHeaders(d.headerBuf, d.CopyOf(v.str()))
+		d.headerBuf, err = columns.BoundedHeaders(d.headerBuf, d.CopyOf(v.str()))
 	default:
 		err = errHeaders
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
@@ -38,16 +39,16 @@ func FuzzRows(f *testing.F) {
 				return
 			}
 			if vals, _, err := l.parseRow(&e, rest[start:], nil); err == nil {
-				d := decoder{maxMessage: 1 << 20}
-				_ = d.decode(l.plan, vals, false, &outbox.Message{})
+				d := columns.Decoder{MaxMessage: 1 << 20}
+				_ = d.Decode(&l.plan.Plan, vals, false, &outbox.Message{})
 			}
 		case 1:
 			for k := kindText; k <= kindTimestamp; k++ {
-				v := value{tag: tagLog, data: rest[2:]}
+				v := value{Tag: tagLog, Data: rest[2:]}
 				c := column{kind: k, digits: int(int8(rest[0])), scale: int(rest[1]), size: 4, labels: []string{"a"}}
-				_, _ = v.appendText(nil, &c)
-				_, _ = v.integer(&c)
-				_, _ = v.time(&c)
+				_, _ = c.AppendText(nil, &v)
+				_, _ = c.Integer(&v)
+				_, _ = c.Time(&v)
 			}
 		case 2:
 			bare := bareStatement(rest)

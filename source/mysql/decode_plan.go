@@ -48,5 +48,10 @@ func newPlan(t *outbox.Table, cols []column) (*plan, error) {
 			return nil, fmt.Errorf("read the group (column %s) of %s: %s; or leave the column out of columns.group: %w", c.name, p.Table, c.why, source.ErrStop)
 		}
 	}
-	return &plan{p, slices.Clone(cols)}, nil
+	made := &plan{p, slices.Clone(cols)}
+	made.Columns = make([]columns.Column, len(cols))
+	for i := range made.cols {
+		made.Columns[i] = &made.cols[i]
+	}
+	return made, nil
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/arena"
 	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
@@ -44,8 +45,24 @@ func (k kind) fixed() bool { return k >= kindUUID }
 // binary tells that values of the kind are bytes.
 func (k kind) binary() bool { return k == kindBytes || k == kindUUID || k == kindBit }
 
-// fieldType is what the text of a column means. BINARY(16) and BIT have texts, a UUID and a number.
-func (c *column) fieldType() outbox.FieldType {
+// Binary implements columns.Column.
+func (c *column) Binary() bool { return c.kind.binary() }
+
+// Key implements columns.Column: a key is text.
+func (c *column) Key(*arena.Arena, *value) ([]byte, bool, error) { return nil, false, nil }
+
+// Payload implements columns.Column: BINARY(16) and BIT, which have texts, are bytes in a payload.
+func (c *column) Payload(a *arena.Arena, v *value) ([]byte, bool, error) {
+	if c.kind != kindUUID && c.kind != kindBit {
+		return nil, false, nil
+	}
+	b := a.Alloc(max(c.size, len(v.Data)))
+	clear(b[copy(b, v.Data):]) // the log leaves trailing zeros out
+	return b, true, nil
+}
+
+// Type says what the text of a column means. BINARY(16) and BIT have texts, a UUID and a number.
+func (c *column) Type() outbox.FieldType {
 	switch c.kind {
 	case kindInt:
 		return outbox.FieldBare
@@ -70,45 +87,38 @@ func (c *column) fieldType() outbox.FieldType {
 	return outbox.FieldText
 }
 
-// A value is one column of a row.
-type value struct {
-	tag   byte
-	owned bool // data was made for this row and may be kept as it is
-	data  []byte
-}
+type value = columns.Value
 
-// Tags of a value.
+// Tags of a value, beside columns.Null and columns.Dropped.
 const (
-	tagNull    = 'n'
-	tagText    = 't' // a query's text; for binary types their bytes
-	tagLog     = 'b' // the log's form, without its length
-	tagAbsent  = 'a' // the log holds the row without this column (binlog_row_image)
-	tagDropped = 'x' // not read because its row is too large
+	tagText   = 't' // the text that a query returns; for binary types their bytes
+	tagLog    = 'b' // the form in the log, without its length
+	tagAbsent = 'a' // the log holds the row without this column (binlog_row_image)
 )
 
-// size is how many bytes the value counts for max_message.
-func (v *value) size(k kind) int {
-	if k.fixed() {
+// Size implements columns.Column.
+func (c *column) Size(v *value) int {
+	if c.kind.fixed() {
 		return 0
 	}
-	return len(v.data)
+	return len(v.Data)
 }
 
 var errAbsent = errors.New("the log holds the row without it: SET GLOBAL binlog_row_image = 'FULL', and let applications connect anew")
 
-// raw returns the text of a value where it stands in the value's own bytes; ok is false where it has to be made.
-func (v *value) raw(c *column) (b []byte, ok bool, err error) {
+// Raw returns the text of a value where it stands in the value's own bytes; ok is false where it has to be made.
+func (c *column) Raw(v *value) (b []byte, ok bool, err error) {
 	switch {
-	case v.tag == tagAbsent:
+	case v.Tag == tagAbsent:
 		return nil, false, errAbsent
 	case c.kind == kindOther:
 		return nil, false, errors.New(c.why)
-	case c.kind == kindText, c.kind == kindBytes && (v.tag == tagText || len(v.data) >= c.size):
-		return v.data, true, nil
-	case v.tag == tagText && (c.kind == kindInt || c.kind == kindDecimal):
-		return trimZeros(v.data), true, nil
-	case v.tag == tagText && c.kind != kindUUID && c.kind != kindBit && c.kind != kindFloat && c.kind != kindDouble:
-		return v.data, true, nil
+	case c.kind == kindText, c.kind == kindBytes && (v.Tag == tagText || len(v.Data) >= c.size):
+		return v.Data, true, nil
+	case v.Tag == tagText && (c.kind == kindInt || c.kind == kindDecimal):
+		return trimZeros(v.Data), true, nil
+	case v.Tag == tagText && c.kind != kindUUID && c.kind != kindBit && c.kind != kindFloat && c.kind != kindDouble:
+		return v.Data, true, nil
 	}
 	return nil, false, nil
 }
@@ -121,16 +131,16 @@ func trimZeros(b []byte) []byte {
 	return b
 }
 
-// appendText appends the text of a value, the same for both forms of it.
-func (v *value) appendText(dst []byte, c *column) ([]byte, error) {
-	b, ok, err := v.raw(c)
+// AppendText appends the text of a value, the same for both forms of it.
+func (c *column) AppendText(dst []byte, v *value) ([]byte, error) {
+	b, ok, err := c.Raw(v)
 	if err != nil {
 		return dst, err
 	}
 	if ok {
 		return append(dst, b...), nil
 	}
-	b = v.data
+	b = v.Data
 	switch c.kind {
 	case kindLatin1:
 		return appendLatin1(dst, b), nil
@@ -147,23 +157,23 @@ func (v *value) appendText(dst []byte, c *column) ([]byte, error) {
 	case kindDecimal:
 		return binlog.AppendDecimal(dst, b, c.digits, c.scale)
 	case kindFloat, kindDouble:
-		return v.appendFloat(dst, c)
+		return c.appendFloat(dst, v)
 	case kindInt, kindYear:
 		return appendNumber(dst, c, b)
 	}
 	return appendTimes(dst, c, b)
 }
 
-// integer reads a value as a whole number.
-func (v *value) integer(c *column) (int64, error) {
-	if v.tag == tagLog && c.kind == kindInt && len(v.data) > 0 {
-		n, err := binlog.LittleEndian(v.data)
+// Integer reads a value as a whole number.
+func (c *column) Integer(v *value) (int64, error) {
+	if v.Tag == tagLog && c.kind == kindInt && len(v.Data) > 0 {
+		n, err := binlog.LittleEndian(v.Data)
 		if c.unsigned || err != nil {
 			return int64(min(n, math.MaxInt64)), err
 		}
-		return binlog.Signed(n, len(v.data)), nil
+		return binlog.Signed(n, len(v.Data)), nil
 	}
-	b, err := v.appendText(nil, c)
+	b, err := c.AppendText(nil, v)
 	if err != nil {
 		return 0, err
 	}
@@ -175,14 +185,14 @@ func (v *value) integer(c *column) (int64, error) {
 	return n, nil
 }
 
-// time reads a value as a time. DATETIME, which has no zone, is UTC; a whole number counts s, ms, µs or ns since 1970, told by
+// Time reads a value as a time. DATETIME, which has no zone, is UTC; a whole number counts s, ms, µs or ns since 1970, told by
 // its size. A zero date is the zero time.
-func (v *value) time(c *column) (time.Time, error) {
+func (c *column) Time(v *value) (time.Time, error) {
 	if c.kind == kindInt {
-		n, err := v.integer(c)
+		n, err := c.Integer(v)
 		return columns.EpochTime(n), err
 	}
-	b, err := v.appendText(nil, c)
+	b, err := c.AppendText(nil, v)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -211,24 +221,24 @@ func appendNumber(dst []byte, c *column, b []byte) ([]byte, error) {
 // appendFloat appends the text of a FLOAT or DOUBLE: the fewest digits that mean the number. Both forms are read as numbers first,
 // because the server's own text of a FLOAT has but six digits, and that of a column with decimals shows zeros that the log does
 // not know of.
-func (v *value) appendFloat(dst []byte, c *column) ([]byte, error) {
+func (c *column) appendFloat(dst []byte, v *value) ([]byte, error) {
 	bits := 64
 	if c.kind == kindFloat {
 		bits = 32
 	}
 	switch {
-	case v.tag == tagText:
-		f, err := strconv.ParseFloat(string(v.data), 64)
+	case v.Tag == tagText:
+		f, err := strconv.ParseFloat(string(v.Data), 64)
 		if err != nil {
 			return dst, errors.New("it is not a number")
 		}
 		return binlog.AppendFloat(dst, f, bits), nil
-	case len(v.data) != bits/8:
+	case len(v.Data) != bits/8:
 		return dst, binlog.ErrLength
 	case bits == 32:
-		return binlog.AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v.data))), bits), nil
+		return binlog.AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v.Data))), bits), nil
 	}
-	return binlog.AppendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v.data)), bits), nil
+	return binlog.AppendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v.Data)), bits), nil
 }
 
 func appendBit(dst, b []byte) ([]byte, error) {

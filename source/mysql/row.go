@@ -18,7 +18,7 @@ import (
 type rowReader struct {
 	table *tableInfo
 	plan  *plan
-	decoder
+	columns.Decoder
 	vals []value
 }
 
@@ -34,7 +34,7 @@ func rowReaderOf(info *tableInfo, maxMessage int) (*rowReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rowReader{table: info, plan: p, decoder: decoder{maxMessage: maxMessageOr(maxMessage)}, vals: make([]value, len(cols))}, nil
+	return &rowReader{table: info, plan: p, Decoder: columns.Decoder{MaxMessage: maxMessageOr(maxMessage)}, vals: make([]value, len(cols))}, nil
 }
 
 // from is the quoted name of the table.
@@ -95,7 +95,7 @@ func (r *rowReader) width() int { return 1 + len(r.plan.cols) }
 func (r *rowReader) list(alias string) string {
 	size := r.size(alias)
 	items := []string{"CAST(" + size + " AS CHAR)"}
-	fits := size + " <= " + strconv.Itoa(r.maxMessage)
+	fits := size + " <= " + strconv.Itoa(r.MaxMessage)
 	for i, c := range r.plan.cols {
 		ref := alias + "." + quoteIdent(c.name)
 		switch c.kind {
@@ -157,15 +157,15 @@ func (r *rowReader) message(row []mysql.FieldValue) (*outbox.Message, error) {
 		v := &row[i+1]
 		switch v.Type {
 		case mysql.FieldValueTypeNull:
-			r.vals[i] = value{tag: tagNull}
+			r.vals[i] = value{Tag: columns.Null}
 		case mysql.FieldValueTypeString:
-			r.vals[i] = value{tag: tagText, data: v.AsString()}
+			r.vals[i] = value{Tag: tagText, Data: v.AsString()}
 		default:
 			return nil, fmt.Errorf("read row of %s: column %s came as a number: %w", r.table, r.plan.Names[i], binlog.ErrProtocol)
 		}
 	}
 	m := r.NewMessage()
-	return m, r.decode(r.plan, r.vals, size > r.maxMessage, m)
+	return m, r.Decode(&r.plan.Plan, r.vals, size > r.MaxMessage, m)
 }
 
 // defaultMaxMessage applies where the configuration has no max_message.

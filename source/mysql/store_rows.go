@@ -81,7 +81,7 @@ func (s *stateStore) listRows(ctx context.Context, t *table, reader *rowReader, 
 	for _, p := range picks {
 		b.each(func(r row) error {
 			l := listedRow{id: r.text(0), place: r.text(1), bytes: new(outbox.Message).Size()}
-			if n := int(r.num(2)); n <= reader.maxMessage { // else it is not sent
+			if n := int(r.num(2)); n <= reader.MaxMessage { // else it is not sent
 				l.bytes += n
 			}
 			if !seen[l.id] {

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
@@ -95,7 +96,7 @@ type stream struct {
 	skip binlog.Position
 
 	layouts map[uint64]*layout
-	dec     decoder
+	dec     columns.Decoder
 	vals    []value
 	inner   bool // inside a compressed transaction
 	zstd    *zstd.Decoder
@@ -126,7 +127,7 @@ func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
 		cur: from.place, created: from.created, gtids: from.gtids,
 		layouts: map[uint64]*layout{}, prepared: map[string]*prepared{}, seen: map[string]bool{}, ignored: map[string]int{},
 		alters: newAlters(), searched: searched{most: s.remembers},
-		dec: decoder{maxMessage: s.cfg.MaxMessage}}
+		dec: columns.Decoder{MaxMessage: s.cfg.MaxMessage}}
 	st.done, st.reported, st.markEvery = from.place, from.place, markEvery
 	if st.gtids == nil {
 		st.gtids = binlog.NewGTIDSet(d.session.server.mariadb)

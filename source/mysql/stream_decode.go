@@ -22,7 +22,7 @@ func (l *layout) parseRow(e *binlog.RowsHead, b []byte, vals []value) (_ []value
 		null := b[bit>>3]&(1<<(bit&7)) != 0
 		bit++
 		if null {
-			vals = append(vals, value{tag: tagNull})
+			vals = append(vals, value{Tag: columns.Null})
 			continue
 		}
 		w := &l.wire[i]
@@ -40,7 +40,7 @@ func (l *layout) parseRow(e *binlog.RowsHead, b []byte, vals []value) (_ []value
 		if n > len(b)-at {
 			return vals, 0, binlog.Truncated("row of " + l.plan.Table)
 		}
-		vals = append(vals, value{tag: tagLog, data: b[at : at+n]})
+		vals = append(vals, value{Tag: tagLog, Data: b[at : at+n]})
 		at += n
 	}
 	return vals, at, nil
@@ -49,9 +49,9 @@ func (l *layout) parseRow(e *binlog.RowsHead, b []byte, vals []value) (_ []value
 // absent is a column that the log left out: its default.
 func absent(c *column) value {
 	if c.nullDefault {
-		return value{tag: tagNull}
+		return value{Tag: columns.Null}
 	}
-	return value{tag: tagAbsent}
+	return value{Tag: tagAbsent}
 }
 
 // readRow reads one row in pieces, never more of it into memory than max: once it turns out to be larger, values that are not
@@ -72,7 +72,7 @@ func (l *layout) readRow(e *binlog.RowsHead, p *binlog.Body, limit int, vals []v
 		null := nulls[bit>>3]&(1<<(bit&7)) != 0
 		bit++
 		if null {
-			vals = append(vals, value{tag: tagNull})
+			vals = append(vals, value{Tag: columns.Null})
 			continue
 		}
 		w := &l.wire[i]
@@ -92,17 +92,17 @@ func (l *layout) readRow(e *binlog.RowsHead, p *binlog.Body, limit int, vals []v
 		}
 		switch {
 		case wanted && tooLarge && n > columns.MaxSmall && l.plan.Grouped(i):
-			v := value{tag: tagLog, owned: true, data: make([]byte, columns.MaxSmall+1)}
-			if err = p.ReadFull(v.data); err == nil {
-				err = p.Discard(n - len(v.data))
+			v := value{Tag: tagLog, Owned: true, Data: make([]byte, columns.MaxSmall+1)}
+			if err = p.ReadFull(v.Data); err == nil {
+				err = p.Discard(n - len(v.Data))
 			}
 			vals = append(vals, v)
 		case !wanted, tooLarge && n > columns.MaxSmall:
-			vals = append(vals, value{tag: tagDropped})
+			vals = append(vals, value{Tag: columns.Dropped})
 			err = p.Discard(n)
 		default:
-			v := value{tag: tagLog, owned: true, data: make([]byte, n)}
-			err = p.ReadFull(v.data)
+			v := value{Tag: tagLog, Owned: true, Data: make([]byte, n)}
+			err = p.ReadFull(v.Data)
 			vals = append(vals, v)
 		}
 		if err != nil {

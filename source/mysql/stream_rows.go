@@ -140,7 +140,7 @@ func (st *stream) row(ctx context.Context, l *layout, offset uint64, large bool,
 	}
 	m := st.dec.NewMessage()
 	m.Position, m.CommitTime, m.Txn = pos, g.at, invisible
-	if err := st.dec.decode(l.plan, st.vals, large, m); err != nil {
+	if err := st.dec.Decode(&l.plan.Plan, st.vals, large, m); err != nil {
 		return err
 	}
 	if m.ID == "" {

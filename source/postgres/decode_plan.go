@@ -36,5 +36,10 @@ func newPlan(t *outbox.Table, cols []column) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plan{p, slices.Clone(cols)}, nil
+	made := &plan{p, slices.Clone(cols)}
+	made.Columns = make([]columns.Column, len(cols))
+	for i := range made.cols {
+		made.Columns[i] = &made.cols[i]
+	}
+	return made, nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
-	"github.com/tailbox/tailbox/source/store"
 )
 
 func TestHeaders(t *testing.T) {
@@ -37,7 +36,7 @@ func TestHeaders(t *testing.T) {
 		{`{"a":"b`, nil}, {`{"a":"b\`, nil}, {`{"a":"\x"}`, nil}, {`{"a":tru}`, nil}, {`{"a":[1}`, nil}, {`{a:1}`, nil}, {`{"a" 1}`, nil}, {"{\"a\":\"\n\"}", nil},
 		{`{"a":}`, nil}, {`{"a":"\u12"}`, nil}, {`{"a":["}`, nil}, {`{"a":["\`, nil}, {`{,}`, nil}, {`{"a":1 2}`, nil},
 	} {
-		got, err := store.AppendHeaders([]outbox.Header{}, []byte(test.text))
+		got, err := columns.AppendHeaders([]outbox.Header{}, []byte(test.text))
 		if test.want == nil {
 			if err == nil {
 				t.Errorf("%s: got %v, want an error", test.text, got)
@@ -123,8 +122,8 @@ func wireInsert(oid uint32, vals ...value) []byte {
 	b := append(binary.BigEndian.AppendUint32([]byte{'I'}, oid), 'N')
 	b = binary.BigEndian.AppendUint16(b, uint16(len(vals)))
 	for _, v := range vals {
-		if b = append(b, v.tag); v.tag == 't' || v.tag == 'b' {
-			b = append(binary.BigEndian.AppendUint32(b, uint32(len(v.data))), v.data...)
+		if b = append(b, v.Tag); v.Tag == 't' || v.Tag == 'b' {
+			b = append(binary.BigEndian.AppendUint32(b, uint32(len(v.Data))), v.Data...)
 		}
 	}
 	return b
@@ -154,14 +153,14 @@ var fuzzColumns = []pgrepl.RelationColumn{{Name: "id", TypeOID: 2950, Modifier: 
 func fuzzRows() [][]byte {
 	uuid := []byte("0123456789abcdef")
 	return [][]byte{
-		wireInsert(7, value{tag: 'b', data: uuid}, value{tag: 'b', data: []byte("t")}, value{tag: 'b', data: []byte{0, 1}},
-			value{tag: 'b', data: []byte("\x01{\"a\":\"b\"}")}, value{tag: 'b', data: []byte{0, 0, 0, 9}}, value{tag: 'b', data: []byte{255, 255}},
-			value{tag: 'b', data: make([]byte, 8)}, value{tag: 'b', data: make([]byte, 8)}, value{tag: 'b', data: []byte("me  ")},
-			value{tag: 'b', data: make([]byte, 4)}, value{tag: 'b', data: []byte{1}}, value{tag: 'b', data: make([]byte, 4)}),
-		wireInsert(7, value{tag: 't', data: []byte("x")}, value{tag: 't', data: []byte("t")}, value{tag: 't', data: []byte(`\x00ff`)},
-			value{tag: 't', data: []byte(`{"a":"b"}`)}, value{tag: 't', data: []byte("9")}, value{tag: 't', data: []byte("-1")},
-			value{tag: 't', data: []byte("2024-01-02 03:04:05+00")}, value{tag: 't', data: []byte("infinity")}, value{tag: 't'}, value{tag: 'n'},
-			value{tag: 't', data: []byte("t")}, value{tag: 'u'}),
+		wireInsert(7, value{Tag: 'b', Data: uuid}, value{Tag: 'b', Data: []byte("t")}, value{Tag: 'b', Data: []byte{0, 1}},
+			value{Tag: 'b', Data: []byte("\x01{\"a\":\"b\"}")}, value{Tag: 'b', Data: []byte{0, 0, 0, 9}}, value{Tag: 'b', Data: []byte{255, 255}},
+			value{Tag: 'b', Data: make([]byte, 8)}, value{Tag: 'b', Data: make([]byte, 8)}, value{Tag: 'b', Data: []byte("me  ")},
+			value{Tag: 'b', Data: make([]byte, 4)}, value{Tag: 'b', Data: []byte{1}}, value{Tag: 'b', Data: make([]byte, 4)}),
+		wireInsert(7, value{Tag: 't', Data: []byte("x")}, value{Tag: 't', Data: []byte("t")}, value{Tag: 't', Data: []byte(`\x00ff`)},
+			value{Tag: 't', Data: []byte(`{"a":"b"}`)}, value{Tag: 't', Data: []byte("9")}, value{Tag: 't', Data: []byte("-1")},
+			value{Tag: 't', Data: []byte("2024-01-02 03:04:05+00")}, value{Tag: 't', Data: []byte("infinity")}, value{Tag: 't'}, value{Tag: 'n'},
+			value{Tag: 't', Data: []byte("t")}, value{Tag: 'u'}),
 	}
 }
 
@@ -197,9 +196,9 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		d := decoder{maxMessage: maxMessageOr(maxMessage)}
+		d := columns.Decoder{MaxMessage: maxMessageOr(maxMessage)}
 		msg := d.NewMessage()
-		if err := d.decode(p, vals, false, msg); err != nil {
+		if err := d.Decode(&p.Plan, vals, false, msg); err != nil {
 			if !errors.Is(err, source.ErrStop) {
 				t.Errorf("decode returned %v", err)
 			}
@@ -208,8 +207,8 @@ func FuzzDecode(f *testing.F) {
 		if msg.ID == "" && msg.Fault == nil || msg.Table != "public.a" { // without an id it has a fault, and gets a stand-in
 			t.Errorf("message %+v", msg)
 		}
-		if len(msg.Payload) > d.maxMessage {
-			t.Errorf("payload of %d bytes, max_message %d", len(msg.Payload), d.maxMessage)
+		if len(msg.Payload) > d.MaxMessage {
+			t.Errorf("payload of %d bytes, max_message %d", len(msg.Payload), d.MaxMessage)
 		}
 	})
 }
@@ -242,7 +241,7 @@ func fuzzStream(b []byte, piece, buffer int, emit source.Emit) error {
 		cfg: &src.cfg, source: src, wire: pgrepl.NewReaderSize(conn, buffer), emit: emit, binary: true,
 		status:    newStatusWriter(conn, 0, src, &standbyGate{}),
 		watch:     &watch{cfg: &src.cfg, cat: &catalog{tables: []*tableInfo{info}, byName: map[string]*tableInfo{`"public"."a"`: info}, byOID: map[uint32]*tableInfo{7: info}}},
-		relations: map[uint32]*plannedRelation{}, dec: decoder{maxMessage: src.cfg.MaxMessage},
+		relations: map[uint32]*plannedRelation{}, dec: columns.Decoder{MaxMessage: src.cfg.MaxMessage},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // there is no server to ask

@@ -26,7 +26,7 @@ func parseTuple(p *plan, b []byte, vals []value) ([]value, error) {
 		b = b[1:]
 		switch tag {
 		case 'n', 'u':
-			vals = append(vals, value{tag: tag})
+			vals = append(vals, value{Tag: tag})
 			continue
 		case 't', 'b':
 		default:
@@ -40,7 +40,7 @@ func parseTuple(p *plan, b []byte, vals []value) ([]value, error) {
 			return vals, pgrepl.Truncated("row")
 		}
 		if p.Wanted[i] {
-			vals = append(vals, value{tag: tag, data: b[4 : 4+size : 4+size]})
+			vals = append(vals, value{Tag: tag, Data: b[4 : 4+size : 4+size]})
 		} else {
 			vals = append(vals, value{})
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/arena"
 	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
@@ -113,15 +114,11 @@ func (k kind) fieldType(modifier int) outbox.FieldType {
 	return outbox.FieldText
 }
 
-// A value is one column of a row as the server sent it.
-type value struct {
-	tag   byte // 'n' NULL, 't' text, 'b' binary, 'u' unchanged (never for an insert); 0 = left out
-	owned bool // data was made for this row and may be kept as it is
-	data  []byte
-}
+// A value's Tag is that of the protocol: 'n' NULL, 't' text, 'b' binary, 'u' unchanged (never in an insert); 0 = left out.
+type value = columns.Value
 
-// size is how many bytes the value counts for max_message.
-func (v *value) size(k kind) int { return sizeOf(k, v.tag, len(v.data)) }
+// Size implements columns.Column.
+func (c *column) Size(v *value) int { return sizeOf(c.kind, v.Tag, len(v.Data)) }
 
 func sizeOf(k kind, tag byte, n int) int {
 	switch {
@@ -140,47 +137,47 @@ var (
 	errTruncated = errors.New("value has a wrong length")
 )
 
-// raw returns the text of a value where it stands in the value's own bytes; ok is false where it has to be made.
-func (v *value) raw(k kind) (b []byte, ok bool, err error) {
-	if v.tag == 't' {
-		switch k {
+// Raw returns the text of a value where it stands in the value's own bytes; ok is false where it has to be made.
+func (c *column) Raw(v *value) (b []byte, ok bool, err error) {
+	if v.Tag == 't' {
+		switch c.kind {
 		case kindBool:
 			return nil, false, nil
 		case kindBpchar:
-			return trimSpaces(v.data), true, nil
+			return trimSpaces(v.Data), true, nil
 		}
-		return v.data, true, nil
+		return v.Data, true, nil
 	}
-	if v.tag != 'b' {
-		return nil, false, fmt.Errorf("column has the unknown tag %q", v.tag)
+	if v.Tag != 'b' {
+		return nil, false, fmt.Errorf("column has the unknown tag %q", v.Tag)
 	}
-	switch k {
+	switch c.kind {
 	case kindOther, kindTime, kindFloat4, kindFloat8:
 		return nil, false, errNotText
 	case kindText:
-		return v.data, true, nil
+		return v.Data, true, nil
 	case kindBpchar:
-		return trimSpaces(v.data), true, nil
+		return trimSpaces(v.Data), true, nil
 	case kindJSONB:
-		b, err := jsonbText(v.data)
+		b, err := jsonbText(v.Data)
 		return b, true, err
 	}
 	return nil, false, nil
 }
 
-// appendText appends the text of a value, the same for both forms of it.
-func (v *value) appendText(dst []byte, k kind) ([]byte, error) {
-	b, ok, err := v.raw(k)
+// AppendText appends the text of a value, the same for both forms of it.
+func (c *column) AppendText(dst []byte, v *value) ([]byte, error) {
+	b, ok, err := c.Raw(v)
 	if err != nil {
 		return dst, err
 	}
 	if ok {
 		return append(dst, b...), nil
 	}
-	if v.tag == 't' { // kindBool
-		return strconv.AppendBool(dst, len(v.data) > 0 && v.data[0] == 't'), nil
+	if v.Tag == 't' { // kindBool
+		return strconv.AppendBool(dst, len(v.Data) > 0 && v.Data[0] == 't'), nil
 	}
-	return appendBinary(dst, k, v.data)
+	return appendBinary(dst, c.kind, v.Data)
 }
 
 // appendBinary appends the text of a binary value of a kind whose text has to be made.
@@ -204,15 +201,16 @@ func appendBinary(dst []byte, k kind, b []byte) ([]byte, error) {
 	return dst, errTruncated
 }
 
-// integer reads a value as a whole number.
-func (v *value) integer(k kind) (int64, error) {
-	if v.tag == 'b' {
+// Integer reads a value as a whole number.
+func (c *column) Integer(v *value) (int64, error) {
+	k := c.kind
+	if v.Tag == 'b' {
 		switch {
-		case k == kindInt2 && len(v.data) == 2, k == kindInt4 && len(v.data) == 4, k == kindInt8 && len(v.data) == 8:
-			return signed(v.data), nil
+		case k == kindInt2 && len(v.Data) == 2, k == kindInt4 && len(v.Data) == 4, k == kindInt8 && len(v.Data) == 8:
+			return signed(v.Data), nil
 		}
 	}
-	b, err := v.appendText(nil, k)
+	b, err := c.AppendText(nil, v)
 	if err != nil {
 		return 0, err
 	}
@@ -224,17 +222,18 @@ func (v *value) integer(k kind) (int64, error) {
 	return n, nil
 }
 
-// time reads a value as a time. A timestamp without time zone is UTC; a whole number counts s, ms, µs or ns since
+// Time reads a value as a time. A timestamp without time zone is UTC; a whole number counts s, ms, µs or ns since
 // 1970, told by its size. Infinity is the year 9999, -infinity the zero time.
-func (v *value) time(k kind) (time.Time, error) {
+func (c *column) Time(v *value) (time.Time, error) {
+	k := c.kind
 	switch {
-	case v.tag == 'b' && (k == kindTimestamp || k == kindTimestamptz) && len(v.data) == 8:
-		return pgrepl.TimeOf(signed(v.data)), nil
+	case v.Tag == 'b' && (k == kindTimestamp || k == kindTimestamptz) && len(v.Data) == 8:
+		return pgrepl.TimeOf(signed(v.Data)), nil
 	case k == kindInt4 || k == kindInt8:
-		n, err := v.integer(k)
+		n, err := c.Integer(v)
 		return columns.EpochTime(n), err
 	}
-	b, err := v.appendText(nil, k)
+	b, err := c.AppendText(nil, v)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -277,15 +276,41 @@ func appendUUID(dst, b []byte) []byte {
 	return hex.AppendEncode(dst, b[10:16])
 }
 
+// Binary implements columns.Column.
+func (c *column) Binary() bool { return c.kind == kindBytea }
+
+// Type implements columns.Column.
+func (c *column) Type() outbox.FieldType { return c.typ }
+
+// Key implements columns.Column: of a bytea, it returns the bytes.
+func (c *column) Key(a *arena.Arena, v *value) ([]byte, bool, error) {
+	switch {
+	case c.kind != kindBytea || v.Tag != 'b' && v.Tag != 't':
+		return nil, false, nil
+	case v.Tag == 'b' && v.Owned:
+		return v.Data, true, nil
+	}
+	b, err := byteaBytes(a.Alloc(c.Size(v))[:0], v)
+	return b, true, err
+}
+
+// Payload implements columns.Column: of a bytea, it returns the bytes, and of a char(n) the text with its trailing spaces.
+func (c *column) Payload(a *arena.Arena, v *value) ([]byte, bool, error) {
+	if c.kind == kindBpchar && (v.Tag == 'b' || v.Tag == 't') {
+		return a.CopyOf(v.Data), true, nil
+	}
+	return c.Key(a, v)
+}
+
 // byteaBytes returns the bytes of a bytea: as sent, or decoded into memory of dst, which has room for n/2.
 func byteaBytes(dst []byte, v *value) ([]byte, error) {
-	if v.tag == 'b' {
-		return append(dst, v.data...), nil
+	if v.Tag == 'b' {
+		return append(dst, v.Data...), nil
 	}
-	if len(v.data) < 2 || v.data[0] != '\\' || v.data[1] != 'x' {
+	if len(v.Data) < 2 || v.Data[0] != '\\' || v.Data[1] != 'x' {
 		return dst, errors.New(`bytea is not in hex form: bytea_output must be hex`)
 	}
-	dst, err := hex.AppendDecode(dst, v.data[2:])
+	dst, err := hex.AppendDecode(dst, v.Data[2:])
 	if err != nil {
 		return dst, errors.New("bytea is not in hex form")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -322,12 +323,12 @@ func TestDecodeNoGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := func(s string) value { return value{tag: 'b', data: []byte(s)} }
-	for what, group := range map[string]value{"a later version": text("\x09{}"), "a value that is not in the log": {tag: 'u'}} {
+	text := func(s string) value { return value{Tag: 'b', Data: []byte(s)} }
+	for what, group := range map[string]value{"a later version": text("\x09{}"), "a value that is not in the log": {Tag: 'u'}} {
 		for _, large := range []bool{false, true} {
-			d := decoder{maxMessage: 1000}
+			d := columns.Decoder{MaxMessage: 1000}
 			m := d.NewMessage()
-			if err := d.decode(p, []value{text("1"), text("T"), group, text("p")}, large, m); err != nil {
+			if err := d.Decode(&p.Plan, []value{text("1"), text("T"), group, text("p")}, large, m); err != nil {
 				t.Fatal(err)
 			}
 			if m.Group != "" || m.ID != "1" || m.Type != "T" || m.Fault == nil || m.Fault.Class != outbox.FaultUndecodable || !strings.Contains(m.Fault.Reason, "column message_group") {

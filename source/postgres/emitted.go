@@ -13,7 +13,6 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
-	"github.com/tailbox/tailbox/source/store"
 )
 
 // emittedHead is what comes before the prefix: flags and a position.
@@ -95,7 +94,7 @@ func (st *stream) largeEmitted(ctx context.Context, size int) error {
 
 // most is how much is read of a content: of one above max_message only the beginning, in which its members may stand.
 func (st *stream) most(size int) int {
-	if size > st.dec.maxMessage {
+	if size > st.dec.MaxMessage {
 		return min(size, columns.MaxSmall)
 	}
 	return size
@@ -110,8 +109,8 @@ func (st *stream) emittedContent(ctx context.Context, content []byte, size int) 
 	m := st.dec.NewMessage()
 	table := outbox.EmittedTable(st.cfg.Messages)
 	m.Position, m.CommitTime, m.Table = pos, st.at, table.String()
-	if size > st.dec.maxMessage {
-		headOfEnvelope(m, content, size, st.dec.maxMessage, st.watch.encoding)
+	if size > st.dec.MaxMessage {
+		headOfEnvelope(m, content, size, st.dec.MaxMessage, st.watch.encoding)
 		return st.add(ctx, m, len(content))
 	}
 	if st.watch.encoding.narrow() && !utf8.Valid(content) {
@@ -182,7 +181,7 @@ func (e *envelope) fill(m *outbox.Message, enc encoding) error {
 	if m.Payload, err = e.payload(); err != nil {
 		return err
 	}
-	if m.Headers, err = store.BoundedHeaders(nil, e.Headers); len(e.Headers) > 0 && err != nil {
+	if m.Headers, err = columns.BoundedHeaders(nil, e.Headers); len(e.Headers) > 0 && err != nil {
 		return fmt.Errorf("headers: %w", err)
 	}
 	if e.Key != nil {

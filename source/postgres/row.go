@@ -19,7 +19,7 @@ import (
 type rowReader struct {
 	table *tableInfo
 	plan  *plan
-	decoder
+	columns.Decoder
 	vals []value
 }
 
@@ -44,7 +44,7 @@ func rowReaderOf(info *tableInfo, maxMessage int) (*rowReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rowReader{table: info, plan: p, decoder: decoder{maxMessage: maxMessageOr(maxMessage)},
+	return &rowReader{table: info, plan: p, Decoder: columns.Decoder{MaxMessage: maxMessageOr(maxMessage)},
 		vals: make([]value, len(cols))}, nil
 }
 
@@ -83,7 +83,7 @@ func (r *rowReader) list(alias string) string {
 		size = strings.Join(sizes, " + ")
 	}
 	items := []string{size, rowPlace(alias)}
-	fits := size + " <= " + strconv.Itoa(r.maxMessage)
+	fits := size + " <= " + strconv.Itoa(r.MaxMessage)
 	for i, c := range r.plan.cols {
 		ref := alias + "." + quoteIdent(c.name)
 		switch {
@@ -134,17 +134,17 @@ func (r *rowReader) message(rows pgx.Rows) (*outbox.Message, error) {
 		return nil, fmt.Errorf("read row of %s: its size: %w", r.table, err)
 	}
 	for i := range r.vals {
-		v := value{tag: 't', data: raw[i+ownColumns]}
+		v := value{Tag: 't', Data: raw[i+ownColumns]}
 		switch {
-		case v.data == nil:
-			v.tag = 'n'
+		case v.Data == nil:
+			v.Tag = 'n'
 		case fields[i+ownColumns].Format == pgx.BinaryFormatCode:
-			v.tag = 'b'
+			v.Tag = 'b'
 		}
 		r.vals[i] = v
 	}
 	m := r.NewMessage()
-	if err := r.decode(r.plan, r.vals, size > r.maxMessage, m); err != nil {
+	if err := r.Decode(&r.plan.Plan, r.vals, size > r.MaxMessage, m); err != nil {
 		return nil, err
 	}
 	if m.ID == "" {

@@ -146,9 +146,9 @@ func benchStream(rows, txn int) []byte {
 		if n == 0 {
 			b = append(b, wireLog(wireRelation(7, "public", "a", cols...))...)
 		}
-		b = append(b, wireLog(wireInsert(7, value{tag: 'b', data: []byte("0123456789abcdef")}, value{tag: 'b', data: []byte("OrderPlaced")},
-			value{tag: 'b', data: fmt.Appendf(nil, "order:%d", n%997)}, value{tag: 'b', data: append([]byte{1}, make([]byte, 520)...)},
-			value{tag: 'b', data: make([]byte, 8)}))...)
+		b = append(b, wireLog(wireInsert(7, value{Tag: 'b', Data: []byte("0123456789abcdef")}, value{Tag: 'b', Data: []byte("OrderPlaced")},
+			value{Tag: 'b', Data: fmt.Appendf(nil, "order:%d", n%997)}, value{Tag: 'b', Data: append([]byte{1}, make([]byte, 520)...)},
+			value{Tag: 'b', Data: make([]byte, 8)}))...)
 		if n%txn == txn-1 {
 			b = append(b, wireLog(wireCommit(at+8))...)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
@@ -53,7 +54,7 @@ func (s *Source) run(ctx context.Context, from pgrepl.LSN, start source.Start, e
 		status:     newStatusWriter(w.Conn, from, s, &watch.gate),
 		watch:      watch,
 		relations:  map[uint32]*plannedRelation{},
-		dec:        decoder{maxMessage: s.cfg.MaxMessage},
+		dec:        columns.Decoder{MaxMessage: s.cfg.MaxMessage},
 		batchState: batchState{done: from, reported: from, measured: from},
 	}
 	watch.wake = st.status.wake
@@ -185,7 +186,7 @@ type stream struct {
 
 	relations map[uint32]*plannedRelation
 	last      *plannedRelation // of the latest insert
-	dec       decoder
+	dec       columns.Decoder
 	vals      []value
 
 	open bool // inside a transaction

@@ -18,9 +18,9 @@ import (
 // session is a stream with several transactions, one row of which is larger than a small buffer.
 func session() []byte {
 	rows := fuzzRows()
-	big := wireInsert(7, append([]value{{tag: 't', data: []byte("id")}, {tag: 't', data: []byte("t")}, {tag: 'b', data: bytes.Repeat([]byte("p"), 2000)}},
+	big := wireInsert(7, append([]value{{Tag: 't', Data: []byte("id")}, {Tag: 't', Data: []byte("t")}, {Tag: 'b', Data: bytes.Repeat([]byte("p"), 2000)}},
 		nulls(len(fuzzColumns)-3)...)...)
-	huge := wireInsert(7, append([]value{{tag: 't', data: []byte("id")}, {tag: 't', data: []byte("t")}, {tag: 'b', data: bytes.Repeat([]byte("p"), 4000)}},
+	huge := wireInsert(7, append([]value{{Tag: 't', Data: []byte("id")}, {Tag: 't', Data: []byte("t")}, {Tag: 'b', Data: bytes.Repeat([]byte("p"), 4000)}},
 		nulls(len(fuzzColumns)-3)...)...)
 	var b []byte
 	for _, m := range [][]byte{
@@ -44,7 +44,7 @@ func wireEmitted(prefix, content string) []byte {
 func nulls(n int) []value {
 	vals := make([]value, n)
 	for i := range vals {
-		vals[i].tag = 'n'
+		vals[i].Tag = 'n'
 	}
 	return vals
 }
@@ -155,8 +155,8 @@ func TestStreamGathersFarBehind(t *testing.T) {
 func TestStreamLargeAlone(t *testing.T) {
 	t.Parallel()
 	row := wireLog(fuzzRows()[0])
-	large := wireLog(wireInsert(7, append([]value{{tag: 't', data: []byte("id")}, {tag: 't', data: []byte("t")},
-		{tag: 'b', data: bytes.Repeat([]byte("p"), 2000)}}, nulls(len(fuzzColumns)-3)...)...))
+	large := wireLog(wireInsert(7, append([]value{{Tag: 't', Data: []byte("id")}, {Tag: 't', Data: []byte("t")},
+		{Tag: 'b', Data: bytes.Repeat([]byte("p"), 2000)}}, nulls(len(fuzzColumns)-3)...)...))
 	stream := slices.Concat(wireLog(wireBegin(100, 1)), wireLog(wireRelation(7, "public", "a", fuzzColumns...)), row, wireLog(wireCommit(108)),
 		wireLog(wireBegin(200, 2)), row, large, row, large, wireLog(wireCommit(208)))
 	for piece := 10; piece < 2000; piece += 1 + piece/7 {

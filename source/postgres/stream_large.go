@@ -89,14 +89,14 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		v := value{tag: b[0]}
-		switch v.tag {
+		v := value{Tag: b[0]}
+		switch v.Tag {
 		case 'n', 'u':
 			st.vals = append(st.vals, v)
 			continue
 		case 't', 'b':
 		default:
-			return false, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.Table, p.cols[i].name, v.tag, pgrepl.ErrProtocol)
+			return false, fmt.Errorf("read row of %s: column %s has the unknown tag %q: %w", p.Table, p.cols[i].name, v.Tag, pgrepl.ErrProtocol)
 		}
 		if b, err = st.take(&size, 4); err != nil {
 			return false, err
@@ -107,9 +107,9 @@ func (st *stream) largeTuple(p *plan, size int) (tooLarge bool, err error) {
 		}
 		size -= n
 		if p.Wanted[i] {
-			total += sizeOf(p.cols[i].kind, v.tag, n)
-			tooLarge = tooLarge || total > st.dec.maxMessage
-			v, err = st.largeValue(p, i, v.tag, n, tooLarge)
+			total += sizeOf(p.cols[i].kind, v.Tag, n)
+			tooLarge = tooLarge || total > st.dec.MaxMessage
+			v, err = st.largeValue(p, i, v.Tag, n, tooLarge)
 		} else {
 			v, err = value{}, st.wire.Discard(n)
 		}
@@ -137,21 +137,21 @@ func (st *stream) take(left *int, n int) ([]byte, error) {
 func (st *stream) largeValue(p *plan, i int, tag byte, n int, tooLarge bool) (value, error) {
 	switch {
 	case n <= columns.MaxSmall:
-		v := value{tag: tag, owned: true, data: st.dec.Alloc(n)}
-		return v, st.wire.ReadFull(v.data)
+		v := value{Tag: tag, Owned: true, Data: st.dec.Alloc(n)}
+		return v, st.wire.ReadFull(v.Data)
 	case tooLarge && p.Grouped(i):
-		v := value{tag: tag, owned: true, data: make([]byte, columns.MaxSmall+1)}
-		if err := st.wire.ReadFull(v.data); err != nil {
+		v := value{Tag: tag, Owned: true, Data: make([]byte, columns.MaxSmall+1)}
+		if err := st.wire.ReadFull(v.Data); err != nil {
 			return v, err
 		}
-		return v, st.wire.Discard(n - len(v.data))
+		return v, st.wire.Discard(n - len(v.Data))
 	case tooLarge:
-		return value{tag: tagDropped}, st.wire.Discard(n)
+		return value{Tag: columns.Dropped}, st.wire.Discard(n)
 	case p.cols[i].kind == kindBytea && tag == 't':
 		return st.largeHex(n)
 	}
-	v := value{tag: tag, owned: true, data: make([]byte, n)}
-	return v, st.wire.ReadFull(v.data)
+	v := value{Tag: tag, Owned: true, Data: make([]byte, n)}
+	return v, st.wire.ReadFull(v.Data)
 }
 
 // largeHex reads the text form of a bytea as its bytes.
@@ -163,8 +163,8 @@ func (st *stream) largeHex(n int) (value, error) {
 	if string(prefix) != `\x` || n%2 != 0 {
 		return value{}, fmt.Errorf("read bytea: it is not in hex form: %w", pgrepl.ErrProtocol)
 	}
-	v := value{tag: 'b', owned: true, data: make([]byte, (n-2)/2)}
-	for dst := v.data; len(dst) > 0; {
+	v := value{Tag: 'b', Owned: true, Data: make([]byte, (n-2)/2)}
+	for dst := v.Data; len(dst) > 0; {
 		m := min(len(dst), st.wire.Size()/4)
 		b, err := st.wire.Need(2 * m)
 		if err != nil {

@@ -185,7 +185,7 @@ func (st *stream) insert(ctx context.Context, b []byte) error {
 func (st *stream) decoded(ctx context.Context, p *plan, pos outbox.Position, large bool, bytes int) error {
 	m := st.dec.NewMessage()
 	m.Position, m.CommitTime, m.Txn = pos, st.at, uint64(st.txn.XID)
-	if err := st.dec.decode(p, st.vals, large, m); err != nil {
+	if err := st.dec.Decode(&p.Plan, st.vals, large, m); err != nil {
 		// What came before the row is good: it is delivered although reading stops here.
 		return errors.Join(err, st.flush(ctx))
 	}

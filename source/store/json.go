@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // AppendJSONText writes s as a JSON string. Only what must be is escaped, so that bytes that are no UTF-8 (of a database in
@@ -95,7 +96,7 @@ func ParseHeaders(text *string) ([]outbox.Header, error) {
 	if text == nil {
 		return nil, nil
 	}
-	hs, err := AppendHeaders(nil, []byte(*text))
+	hs, err := columns.AppendHeaders(nil, []byte(*text))
 	if err != nil {
 		return nil, fmt.Errorf("read column headers: %w", err)
 	}
@@ -108,7 +109,7 @@ func ReadFields(m *outbox.Message, text *string) error {
 		return nil
 	}
 	var quoted []bool
-	hs, err := appendHeaders(nil, []byte(*text), func(_ *outbox.Header, q bool) error { quoted = append(quoted, q); return nil })
+	hs, err := columns.EachHeader(nil, []byte(*text), func(_ *outbox.Header, q bool) error { quoted = append(quoted, q); return nil })
 	if err != nil {
 		return fmt.Errorf("read column fields: %w", err)
 	}
@@ -122,9 +123,9 @@ func ReadFields(m *outbox.Message, text *string) error {
 		case f.Value[0] != '{':
 			f.Type = outbox.FieldBare
 		default:
-			typed, err := appendHeaders(nil, f.Value, nil)
+			typed, err := columns.EachHeader(nil, f.Value, nil)
 			if err != nil || len(typed) != 1 {
-				return fmt.Errorf("read column fields: %w", errHeaders)
+				return fmt.Errorf("read column fields: %w", columns.ErrHeaders)
 			}
 			f.Type, f.Value = outbox.FieldType(typed[0].Name), typed[0].Value
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -68,7 +69,7 @@ func TestHeaderAndFieldTexts(t *testing.T) {
 	}
 	for text, want := range map[string]string{`{"a\u00e4\ud83d\ude00\ud83d.\/\b\f\r\t": "x"}`: "a\u00e4\U0001F600\uFFFD./\b\f\r\t", `{"\u12": 1}`: "",
 		`{"\x": 1}`: "", `{"a\`: "", `{"a\u00`: "", "{\"a\\n\n\": 1}": ""} {
-		got, err := store.AppendHeaders(nil, []byte(text))
+		got, err := columns.AppendHeaders(nil, []byte(text))
 		if want == "" && err == nil || want != "" && (len(got) != 1 || got[0].Name != want) {
 			t.Errorf("%s was read as %q, %v, want %q", text, got, err, want)
 		}

@@ -1,4 +1,4 @@
-package store_test
+package columns_test
 
 import (
 	"runtime"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // TestHeadersKeepNoMore: what is kept of the headers of a row is what counts, whatever their text has beside them. It is not parallel: it looks at
@@ -23,7 +23,7 @@ func TestHeadersKeepNoMore(t *testing.T) {
 	}
 	before := held()
 	for range rows {
-		hs, err := store.BoundedHeaders(nil, []byte(`{"plain": "value", "esc\u0061ped": "v\u0061lue", "number":`+space+`1}`))
+		hs, err := columns.BoundedHeaders(nil, []byte(`{"plain": "value", "esc\u0061ped": "v\u0061lue", "number":`+space+`1}`))
 		if err != nil || len(hs) != 3 || hs[1].Name != "escaped" || string(hs[1].Value) != "value" || string(hs[2].Value) != "1" {
 			t.Fatalf("got %v, %v", hs, err)
 		}

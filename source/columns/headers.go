@@ -1,4 +1,4 @@
-package store
+package columns
 
 import (
 	"bytes"
@@ -13,13 +13,14 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-var errHeaders = errors.New("headers are not a JSON object")
+// ErrHeaders means that a text is no JSON object of headers.
+var ErrHeaders = errors.New("headers are not a JSON object")
 
 // AppendHeaders reads a JSON object as headers, in the order of the text: a string is its text, null a header without
 // value, anything else its JSON. Names and values point into text where they have no escapes, so text must never change
 // again.
 func AppendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
-	return appendHeaders(hs, text, nil)
+	return EachHeader(hs, text, nil)
 }
 
 // BoundedHeaders is AppendHeaders for what an application wrote: it reads no further than the first header that is beyond a bound, which is the
@@ -27,7 +28,7 @@ func AppendHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 func BoundedHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 	var b outbox.HeaderBounds
 	size := 0
-	all, err := appendHeaders(hs, text, func(h *outbox.Header, _ bool) error {
+	all, err := EachHeader(hs, text, func(h *outbox.Header, _ bool) error {
 		size += len(h.Name) + len(h.Value)
 		return b.Add(h)
 	})
@@ -42,14 +43,14 @@ func BoundedHeaders(hs []outbox.Header, text []byte) ([]outbox.Header, error) {
 	return all, nil
 }
 
-// appendHeaders shows see, if it is not nil, each header and whether its value stands in quotes. It ends at an error of see.
-func appendHeaders(hs []outbox.Header, text []byte, see func(h *outbox.Header, quoted bool) error) ([]outbox.Header, error) {
+// EachHeader shows see, if it is not nil, each header and whether its value stands in quotes. It ends at an error of see.
+func EachHeader(hs []outbox.Header, text []byte, see func(h *outbox.Header, quoted bool) error) ([]outbox.Header, error) {
 	i := skipSpace(text, 0)
 	if string(text[i:min(i+4, len(text))]) == "null" { // what some libraries write for none
 		return hs, endOfHeaders(text, i+4)
 	}
 	if i >= len(text) || text[i] != '{' {
-		return hs, errHeaders
+		return hs, ErrHeaders
 	}
 	i = skipSpace(text, i+1)
 	if i < len(text) && text[i] == '}' {
@@ -64,7 +65,7 @@ func appendHeaders(hs []outbox.Header, text []byte, see func(h *outbox.Header, q
 		h.Name = unsafe.String(unsafe.SliceData(name), len(name))
 		i = skipSpace(text, next)
 		if i >= len(text) || text[i] != ':' {
-			return hs, errHeaders
+			return hs, ErrHeaders
 		}
 		i = skipSpace(text, i+1)
 		quoted := i < len(text) && text[i] == '"'
@@ -80,11 +81,11 @@ func appendHeaders(hs []outbox.Header, text []byte, see func(h *outbox.Header, q
 		i = skipSpace(text, i)
 		switch {
 		case i >= len(text):
-			return hs, errHeaders
+			return hs, ErrHeaders
 		case text[i] == '}':
 			return hs, endOfHeaders(text, i+1)
 		case text[i] != ',':
-			return hs, errHeaders
+			return hs, ErrHeaders
 		}
 		i = skipSpace(text, i+1)
 	}
@@ -92,7 +93,7 @@ func appendHeaders(hs []outbox.Header, text []byte, see func(h *outbox.Header, q
 
 func endOfHeaders(text []byte, i int) error {
 	if skipSpace(text, i) != len(text) {
-		return errHeaders
+		return ErrHeaders
 	}
 	return nil
 }
@@ -105,7 +106,7 @@ func headerValue(text []byte, i int) (v []byte, end int, err error) {
 	end = jsonEnd(text, i)
 	v = text[i:end:end]
 	if !json.Valid(v) {
-		return nil, end, errHeaders
+		return nil, end, ErrHeaders
 	}
 	if string(v) == "null" {
 		return nil, end, nil
@@ -148,7 +149,7 @@ func jsonEnd(text []byte, i int) int {
 // jsonString reads the string whose opening quote is at i. The result is never nil without an error.
 func jsonString(text []byte, i int) (s []byte, end int, err error) {
 	if i >= len(text) || text[i] != '"' {
-		return nil, i, errHeaders
+		return nil, i, ErrHeaders
 	}
 	for j := i + 1; j < len(text); j++ {
 		switch c := text[j]; {
@@ -157,10 +158,10 @@ func jsonString(text []byte, i int) (s []byte, end int, err error) {
 		case c == '\\':
 			return escapedString(text, i, j)
 		case c < 0x20:
-			return nil, j, errHeaders
+			return nil, j, ErrHeaders
 		}
 	}
-	return nil, len(text), errHeaders
+	return nil, len(text), ErrHeaders
 }
 
 // escapedString reads a string that starts at i and has its first escape at j. Bytes that are no UTF-8 stay what they are.
@@ -171,13 +172,13 @@ func escapedString(text []byte, i, j int) (s []byte, end int, err error) {
 		case c == '"':
 			return s, j + 1, nil
 		case c < 0x20:
-			return nil, j, errHeaders
+			return nil, j, ErrHeaders
 		case c != '\\':
 			s = append(s, c)
 			j++
 			continue
 		case j+1 >= len(text):
-			return nil, j, errHeaders
+			return nil, j, ErrHeaders
 		}
 		const names, meant = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
 		if n := strings.IndexByte(names, text[j+1]); n >= 0 {
@@ -187,12 +188,12 @@ func escapedString(text []byte, i, j int) (s []byte, end int, err error) {
 		}
 		r, n := escapedRune(text[j:])
 		if n == 0 {
-			return nil, j, errHeaders
+			return nil, j, ErrHeaders
 		}
 		s = utf8.AppendRune(s, r)
 		j += n
 	}
-	return nil, len(text), errHeaders
+	return nil, len(text), ErrHeaders
 }
 
 // escapedRune reads \uXXXX, or two of them that are one character together; n is 0 where there is none.
