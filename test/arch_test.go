@@ -53,12 +53,13 @@ func arrows() []rule {
 		of(`relay/memory`, false),
 		of(`source/sourcetest`, true, `source`, `checkpoint`, `outbox`),
 		of(`source/arena`, false, `outbox`),
+		of(`source/batches`, false, `source`, `source/arena`, `outbox`),
 		of(`source/columns`, false, `source`, `source/arena`, `outbox`),
 		of(`source/store`, false, `source`, `source/columns`, `checkpoint`, `outbox`),
 		of(`source/poll`, false, `source`, `outbox`),
 		of(`sink/sinktest`, true, `sink`, `outbox`),
 		// A kind in several packages keeps them below its own.
-		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|columns|poll|store)`, `checkpoint`, `outbox`, `source/$1/.+`),
+		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|poll|store)`, `checkpoint`, `outbox`, `source/$1/.+`),
 		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `sink/$1/.+`),
 		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/admin/.+`),
 		// The file format fills in the configuration of the parts, never of a kind.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/batches"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -88,7 +89,7 @@ func (s *tableSnapshot) pendingOf(ctx context.Context, sw sweep, p *store.Sweep)
 		}
 		ms = append(ms, m)
 		bytes += m.Size()
-		if len(ms) == parkedAtOnce || bytes > batchBytes {
+		if len(ms) == parkedAtOnce || bytes > batches.MaxBytes {
 			if err := s.emitPending(ctx, ms, p); err != nil {
 				return err
 			}

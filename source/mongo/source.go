@@ -11,33 +11,26 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/batches"
 )
 
 // A Source tails the outbox collections through one change stream. See source.Source for its methods. A Resume is a cluster
 // time, seconds:ordinal, and never stands inside a transaction. The server keeps its oplog by its own rules, so Confirm tells
 // it nothing.
 type Source struct {
-	cfg Config
-	err error // of the configuration; every method returns it
-	// waiting is the number of barriers.
-	waiting atomic.Int32
+	cfg      Config
+	err      error // of the configuration; every method returns it
+	barriers batches.Barriers
 
 	mu        sync.Mutex
-	barriers  []barrier
 	confirmed chan struct{} // closed when awaited was confirmed; nil where nobody waits
 	awaited   source.Resume
-}
-
-type barrier struct {
-	text string
-	at   opTime
 }
 
 var _ source.Source = (*Source)(nil)
@@ -70,40 +63,17 @@ func (s *Source) await(r source.Resume) <-chan struct{} {
 func (s *Source) Await(text string) {
 	at, err := parseOpTime(text)
 	if err != nil {
-		at = badBarrier // Run fails and names it
+		err = errors.New("it is not of the form seconds:ordinal")
 	}
-	s.mu.Lock()
-	s.barriers = append(s.barriers, barrier{text, at})
-	s.waiting.Store(int32(len(s.barriers)))
-	s.mu.Unlock()
-}
-
-// badBarrier is no time.
-const badBarrier = ^opTime(0)
-
-// passed removes and returns the first barrier that is at or before a time.
-func (s *Source) passed(at opTime) (text string, ok bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, b := range s.barriers {
-		if b.at == badBarrier {
-			return "", false, fmt.Errorf("await barrier %q: it is not of the form seconds:ordinal", b.text)
-		}
-		if b.at <= at {
-			s.barriers = slices.Delete(s.barriers, i, i+1)
-			s.waiting.Store(int32(len(s.barriers)))
-			return b.text, true, nil
-		}
-	}
-	return "", false, nil
+	s.barriers.Add(text, uint64(at), err)
 }
 
 // forget drops the barriers, for which nobody waits after a Run.
 func (s *Source) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.barriers, s.confirmed = nil, nil
-	s.waiting.Store(0)
+	s.confirmed = nil
+	s.barriers.Forget()
 }
 
 // Examine implements source.Source. A SourceID is the replica set's name, the UUID of tailbox_checkpoint, which no two

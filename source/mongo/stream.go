@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/batches"
 )
 
 const (
@@ -337,7 +338,7 @@ func (st *stream) pause(ctx context.Context) error {
 	if err := st.flush(ctx); err != nil {
 		return err
 	}
-	if st.source.waiting.Load() > 0 {
+	if st.source.barriers.Waiting() {
 		if err := st.passBarriers(ctx); err != nil {
 			return err
 		}
@@ -348,7 +349,7 @@ func (st *stream) pause(ctx context.Context) error {
 		}
 		return fmt.Errorf("read the log: %w", st.missing)
 	}
-	if st.done > st.reported && (st.owed || time.Since(st.lastEmitted) > progressTime) && !st.open {
+	if st.done > st.reported && (st.owed || time.Since(st.lastEmitted) > batches.ProgressTime) && !st.open {
 		return st.progress(ctx)
 	}
 	return nil

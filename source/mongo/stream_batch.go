@@ -6,21 +6,12 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-)
-
-const (
-	// A batch ends at batchMessages or batchBytes.
-	batchMessages = 1024
-	batchBytes    = 256 << 10
-	// Bare progress, without messages, is emitted at most once in progressTime.
-	progressTime = time.Second
+	"github.com/tailbox/tailbox/source/batches"
 )
 
 // batchState is the batch that is being filled, and how far the stream has come.
 type batchState struct {
-	messages []*outbox.Message
-	marks    []source.Mark
-	bytes    int
+	batch batches.Filler
 	// done: everything up to this time is emitted or in the batch. Reported is the highest Resume emitted.
 	done, reported opTime
 	// open: there may be more events at the time of the last one.
@@ -44,18 +35,14 @@ func (st *stream) begin(ctx context.Context, at opTime) error {
 	}
 	before := st.done
 	st.done = max(st.done, at-1)
-	if st.source.waiting.Load() > 0 {
+	if st.source.barriers.Waiting() {
 		if err := st.passBarriers(ctx); err != nil {
 			return err
 		}
 	}
-	switch n := len(st.messages); {
+	switch n := st.batch.Len(); {
 	case n > 0 && before > st.reported:
-		if k := len(st.marks); k > 0 && st.marks[k-1].N == n {
-			k--
-			st.marks = st.marks[:k]
-		}
-		st.marks = append(st.marks, source.Mark{N: n, Resume: st.resume(before)})
+		st.batch.Mark(st.resume(before))
 	case n == 0 && st.owed:
 		if err := st.progress(ctx); err != nil {
 			return err
@@ -67,7 +54,7 @@ func (st *stream) begin(ctx context.Context, at opTime) error {
 
 // room emits what was gathered where the next message would make the batch too large.
 func (st *stream) room(ctx context.Context, bytes int) error {
-	if st.bytes+bytes <= batchBytes {
+	if st.batch.Fits(bytes) {
 		return nil
 	}
 	return st.flush(ctx)
@@ -75,9 +62,8 @@ func (st *stream) room(ctx context.Context, bytes int) error {
 
 // add takes a message into the batch.
 func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
-	st.messages = append(st.messages, m)
-	st.bytes += bytes
-	if len(st.messages) >= batchMessages || st.bytes >= batchBytes || st.start.Cautious != nil {
+	st.batch.Add(m, bytes)
+	if st.batch.Full() || st.start.Cautious != nil {
 		return st.flush(ctx)
 	}
 	return nil
@@ -89,10 +75,10 @@ func (st *stream) resume(at opTime) source.Resume {
 
 // flush emits the batch.
 func (st *stream) flush(ctx context.Context) error {
-	if len(st.messages) == 0 {
+	if st.batch.Len() == 0 {
 		return nil
 	}
-	b := &source.Batch{Messages: st.dec.List(st.messages), Marks: append([]source.Mark(nil), st.marks...)}
+	b := st.batch.Take(&st.dec.Arena, st.batch.Len())
 	if st.open {
 		st.owed = true
 		if n := len(b.Marks); n > 0 {
@@ -105,9 +91,6 @@ func (st *stream) flush(ctx context.Context) error {
 		b.Resume = st.resume(st.done)
 		st.reported, st.owed = st.done, false
 	}
-	clear(st.messages) // the list was copied; what is emitted is not kept alive from here
-	clear(st.marks)
-	st.messages, st.marks, st.bytes = st.messages[:0], st.marks[:0], 0
 	return st.send(ctx, b)
 }
 
@@ -134,7 +117,7 @@ func (st *stream) passBarriers(ctx context.Context) error {
 		return nil
 	}
 	for {
-		text, ok, err := st.source.passed(st.done)
+		text, ok, err := st.source.barriers.Passed(uint64(st.done))
 		if err != nil || !ok {
 			return err
 		}

@@ -3,11 +3,11 @@ package mysql
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"errors"
 	"sync"
-	"sync/atomic"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/batches"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
@@ -20,18 +20,11 @@ type Source struct {
 	uuid     string
 	// remembers is how many ids of XA transactions a search of the log remembers.
 	remembers int
-	// waiting is the number of barriers.
-	waiting atomic.Int32
+	barriers  batches.Barriers
 
 	mu       sync.Mutex
 	wire     *binlog.Reader // of the present Run, or nil
 	examined string         // the server that Examine saw last
-	barriers []barrier
-}
-
-type barrier struct {
-	text string
-	at   uint64
 }
 
 var _ source.Source = (*Source)(nil)
@@ -60,39 +53,17 @@ func (s *Source) Confirm(source.Resume) {}
 
 // Await implements source.Source. A barrier is a place in the binlog, file:position.
 func (s *Source) Await(text string) {
-	// Text that is no place is never reached: Run fails and names it, when it finds it.
-	at := uint64(badBarrier)
-	if p, err := binlog.ParsePosition(text); err == nil {
-		at = p.Ordinal()
+	p, err := binlog.ParsePosition(text)
+	if err != nil {
+		err = errors.New("it is not of the form file:position")
 	}
+	s.barriers.Add(text, p.Ordinal(), err)
 	s.mu.Lock()
-	s.barriers = append(s.barriers, barrier{text, at})
-	s.waiting.Store(int32(len(s.barriers)))
 	w := s.wire
 	s.mu.Unlock()
 	if w != nil {
 		w.Poke()
 	}
-}
-
-// badBarrier is no place in a log.
-const badBarrier = ^uint64(0)
-
-// passed removes and returns the first barrier that is at or before a place.
-func (s *Source) passed(at uint64) (text string, ok bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, b := range s.barriers {
-		if b.at == badBarrier {
-			return "", false, fmt.Errorf("await barrier %q: it is not of the form file:position", b.text)
-		}
-		if b.at <= at {
-			s.barriers = append(s.barriers[:i], s.barriers[i+1:]...)
-			s.waiting.Store(int32(len(s.barriers)))
-			return b.text, true, nil
-		}
-	}
-	return "", false, nil
 }
 
 // attach makes Await wake the reader of a Run; nil detaches it and forgets the barriers, for which nobody waits after a Run.
@@ -101,8 +72,7 @@ func (s *Source) attach(w *binlog.Reader) {
 	defer s.mu.Unlock()
 	s.wire = w
 	if w == nil {
-		s.barriers = nil
-		s.waiting.Store(0)
+		s.barriers.Forget()
 	}
 }
 

@@ -209,7 +209,7 @@ var errHalted = errors.New("halted")
 // read is the loop: consume what is in the buffer, emit it, read on.
 func (st *stream) read(ctx context.Context) error {
 	st.watch.notify(st.wire)
-	waiting := func() bool { return st.source.waiting.Load() > 0 }
+	waiting := st.source.barriers.Waiting
 	for {
 		if st.halt.File != 0 && st.opened && !st.done.Before(st.halt) && !st.group.open {
 			return errHalted

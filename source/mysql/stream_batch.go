@@ -6,28 +6,16 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/batches"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
-const (
-	// A batch ends at the end of a transaction once it has batchSoft of these, and anywhere at batchMessages or batchBytes.
-	batchMessages     = 1024
-	batchBytes        = 256 << 10
-	batchSoftMessages = batchMessages * 7 / 8
-	batchSoftBytes    = batchBytes * 7 / 8
-	// markEvery is how many messages there are between two marks at least.
-	markEvery = 16
-
-	// Bare progress, without messages, is emitted at most once in progressTime, or when it is progressBytes of log.
-	progressTime  = time.Second
-	progressBytes = 16 << 20
-)
+// markEvery is how many messages there are between two marks at least.
+const markEvery = 16
 
 // batchState is the batch that is being filled, and how far the stream has come.
 type batchState struct {
-	messages []*outbox.Message
-	marks    []source.Mark
-	bytes    int
+	batch batches.Filler
 	// done: everything that ends at or before it is emitted or in the batch. Reported is the highest Resume emitted.
 	done, reported binlog.Position
 	// ended: all transactions with messages in the batch have ended, at done, which no mark says yet.
@@ -45,18 +33,17 @@ type batchState struct {
 func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 	if st.ended {
 		st.ended = false
-		if n := len(st.messages); len(st.marks) == 0 && n >= st.markEvery || len(st.marks) > 0 && n-st.marks[len(st.marks)-1].N >= st.markEvery {
-			st.marks = append(st.marks, source.Mark{N: n, Resume: st.resume()})
+		if st.batch.Unmarked() >= st.markEvery {
+			st.batch.Mark(st.resume())
 		}
 	}
-	if st.bytes > 0 && st.bytes+bytes > batchBytes {
+	if st.batch.Len() > 0 && !st.batch.Fits(bytes) {
 		if err := st.flush(ctx, true); err != nil {
 			return err
 		}
 	}
-	st.messages = append(st.messages, m)
-	st.bytes += bytes
-	if len(st.messages) >= batchMessages || st.bytes >= batchBytes {
+	st.batch.Add(m, bytes)
+	if st.batch.Full() {
 		return st.flush(ctx, true)
 	}
 	return nil
@@ -67,13 +54,13 @@ func (st *stream) transactionEnd(ctx context.Context) error {
 	if st.done.Before(st.cur) {
 		st.done = st.cur
 	}
-	st.ended = len(st.messages) > 0
-	if len(st.messages) >= batchSoftMessages || st.bytes >= batchSoftBytes {
+	st.ended = st.batch.Len() > 0
+	if st.batch.Enough() {
 		if err := st.flush(ctx, true); err != nil {
 			return err
 		}
 	}
-	if st.source.waiting.Load() > 0 {
+	if st.source.barriers.Waiting() {
 		return st.passBarriers(ctx)
 	}
 	return nil
@@ -96,7 +83,7 @@ func (st *stream) resume() source.Resume {
 // flush emits the batch, and with it, outside of a transaction, what is owed. Of a transaction that is open, what there is of it is
 // held back unless all is asked for: until its end it could still be rolled back.
 func (st *stream) flush(ctx context.Context, all bool) error {
-	n := len(st.messages)
+	n := st.batch.Len()
 	if st.group.open && !all {
 		n = st.group.first
 	}
@@ -104,16 +91,8 @@ func (st *stream) flush(ctx context.Context, all bool) error {
 	if n == 0 && (inside || !st.owed) {
 		return nil
 	}
-	b := &source.Batch{}
-	if n > 0 {
-		b.Messages = st.dec.List(st.messages[:n])
-		b.Marks = append(b.Marks, st.marks...)
-		clear(st.marks)
-		rest := copy(st.messages, st.messages[n:])
-		clear(st.messages[rest:]) // the list was copied; what is emitted is not kept alive from here
-		st.messages, st.marks = st.messages[:rest], st.marks[:0]
-		st.bytes, st.ended = 0, false
-	}
+	b := st.batch.Take(&st.dec.Arena, n)
+	st.ended = st.ended && n == 0
 	if inside {
 		st.owed = true
 		st.group.emitted += n - st.group.first
@@ -146,7 +125,7 @@ func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 	if st.group.open || !st.opened || st.cur.Before(st.skip) {
 		return time.Time{}, nil
 	}
-	if st.source.waiting.Load() > 0 {
+	if st.source.barriers.Waiting() {
 		if err := st.passBarriers(ctx); err != nil {
 			return time.Time{}, err
 		}
@@ -154,11 +133,11 @@ func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 	if !st.reported.Before(st.done) {
 		return time.Time{}, nil
 	}
-	far := st.done.File != st.reported.File || st.done.Pos-st.reported.Pos >= progressBytes
+	far := st.done.File != st.reported.File || st.done.Pos-st.reported.Pos >= batches.ProgressBytes
 	if !st.moved && !far {
 		return time.Time{}, nil // what the relay itself has written is no progress
 	}
-	due := st.lastEmitted.Add(progressTime)
+	due := st.lastEmitted.Add(batches.ProgressTime)
 	if !far && time.Now().Before(due) {
 		return due, nil
 	}
@@ -174,7 +153,7 @@ func (st *stream) progress(ctx context.Context) error {
 // passBarriers emits the barriers that the stream has passed, after everything before them.
 func (st *stream) passBarriers(ctx context.Context) error {
 	for {
-		text, ok, err := st.source.passed(st.done.Ordinal())
+		text, ok, err := st.source.barriers.Passed(st.done.Ordinal())
 		if err != nil || !ok {
 			return err
 		}

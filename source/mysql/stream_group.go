@@ -49,7 +49,7 @@ func (st *stream) openGroup(h *binlog.Header, e *binlog.GTID, state int) error {
 	begin.Pos -= uint64(h.Size)
 	g := &st.group
 	*g = group{open: true, state: state, begin: begin, ordinal: st.cur.Ordinal(), gtid: *e, origin: append(g.origin[:0], e.Origin...),
-		at: e.Committed, first: len(st.messages), skip: begin.Before(st.skip)}
+		at: e.Committed, first: st.batch.Len(), skip: begin.Before(st.skip)}
 	g.gtid.Origin, st.originServer = g.origin, h.ServerID
 	return nil
 }
@@ -72,10 +72,7 @@ func (st *stream) undo(n int, why string) {
 		st.cfg.Logger.Error("rows of a large transaction were emitted, and then rolled back", "binlog", st.cur.String(), "messages", g.emitted-n, "reason", why)
 		n = g.emitted
 	}
-	if keep := g.first + n - g.emitted; keep < len(st.messages) {
-		clear(st.messages[keep:])
-		st.messages = st.messages[:keep]
-	}
+	st.batch.Cut(g.first + n - g.emitted)
 	if p := st.held(); p != nil && n < len(p.messages) {
 		clear(p.messages[n:])
 		p.messages = p.messages[:n] // its bytes go on counting, until it has ended
@@ -92,7 +89,7 @@ func (st *stream) undoAll(why string) {
 
 // size is the number of messages of the open group.
 func (st *stream) size() int {
-	n := st.group.emitted + len(st.messages) - st.group.first
+	n := st.group.emitted + st.batch.Len() - st.group.first
 	if p := st.held(); p != nil {
 		n += len(p.messages)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/batches"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -26,7 +27,7 @@ func (r *rig) snapshot(first, acceptGap bool) (source.Snapshot, bool, error) {
 func (r *rig) pending(snap source.Snapshot) (ms []*outbox.Message, parkedAt [][]string) {
 	r.t.Helper()
 	err := snap.Pending(context.Background(), 5, func(_ context.Context, b *source.Batch) error {
-		if b.Resume != "" || len(b.Messages) == 0 || len(b.Messages) > batchMessages || b.ParkedAt != nil && len(b.ParkedAt) != len(b.Messages) {
+		if b.Resume != "" || len(b.Messages) == 0 || len(b.Messages) > batches.MaxMessages || b.ParkedAt != nil && len(b.ParkedAt) != len(b.Messages) {
 			r.t.Errorf("batch of %d messages, %d parked, resume %q", len(b.Messages), len(b.ParkedAt), b.Resume)
 		}
 		for i, m := range b.Messages {

@@ -2,12 +2,13 @@ package postgres
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/batches"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
@@ -34,17 +35,10 @@ type Source struct {
 	confirmed atomic.Uint64
 	seen      witness
 	idleTold  sync.Once // that source.failover does nothing
-	// waiting is the number of barriers.
-	waiting atomic.Int32
+	barriers  batches.Barriers
 
-	mu       sync.Mutex
-	status   *statusWriter // of the present Run, or nil
-	barriers []barrier
-}
-
-type barrier struct {
-	text string
-	at   pgrepl.LSN
+	mu     sync.Mutex
+	status *statusWriter // of the present Run, or nil
 }
 
 var _ source.Source = (*Source)(nil)
@@ -84,36 +78,12 @@ func (s *Source) Confirm(r source.Resume) {
 
 // Await implements source.Source. A barrier is an LSN, X/X.
 func (s *Source) Await(text string) {
-	// Text that is no LSN is never reached: Run fails and names it, when it finds it.
 	at, err := pgrepl.ParseLSN(text)
 	if err != nil {
-		at = badBarrier
+		err = errors.New("it is not of the form X/X")
 	}
-	s.mu.Lock()
-	s.barriers = append(s.barriers, barrier{text, at})
-	s.waiting.Store(int32(len(s.barriers)))
-	s.mu.Unlock()
+	s.barriers.Add(text, uint64(at), err)
 	s.wake()
-}
-
-// badBarrier is no place in a log.
-const badBarrier = ^pgrepl.LSN(0)
-
-// passed removes and returns the first barrier that is at or before a position.
-func (s *Source) passed(at pgrepl.LSN) (text string, ok bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, b := range s.barriers {
-		if b.at == badBarrier {
-			return "", false, fmt.Errorf("await barrier %q: it is not of the form X/X", b.text)
-		}
-		if b.at <= at {
-			s.barriers = append(s.barriers[:i], s.barriers[i+1:]...)
-			s.waiting.Store(int32(len(s.barriers)))
-			return b.text, true, nil
-		}
-	}
-	return "", false, nil
 }
 
 // attach makes Confirm and Await wake the status writer of a Run; nil detaches it and forgets the barriers, for which
@@ -123,8 +93,7 @@ func (s *Source) attach(w *statusWriter) {
 	defer s.mu.Unlock()
 	s.status = w
 	if w == nil {
-		s.barriers = nil
-		s.waiting.Store(0)
+		s.barriers.Forget()
 	}
 }
 

@@ -7,20 +7,11 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/batches"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
 const (
-	// A batch ends at the end of a transaction once it has batchSoft of these, and anywhere at batchMessages or batchBytes.
-	batchMessages     = 1024
-	batchBytes        = 256 << 10
-	batchSoftMessages = batchMessages * 7 / 8
-	batchSoftBytes    = batchBytes * 7 / 8
-
-	// Bare progress, without messages, is emitted at most once in progressTime, or when it is progressBytes of log.
-	progressTime  = time.Second
-	progressBytes = 16 << 20
-
 	// farBehind is how long ago what is read was committed, where throughput counts more than a fraction of a millisecond.
 	farBehind = time.Second
 	// gatherTime is how long a batch is held back there while more of it comes in: each one wakes the engine and its sinks.
@@ -36,9 +27,7 @@ var errServerStopping = errors.New("read replication stream: the server is shutt
 
 // batchState is the batch that is being filled, and how far the stream has come.
 type batchState struct {
-	messages []*outbox.Message
-	marks    []source.Mark
-	bytes    int
+	batch batches.Filler
 	// done: everything that ends at or before it is emitted or in the batch. Reported is the highest Resume emitted.
 	done, reported pgrepl.LSN
 	// measured: the log up to it is in a batch's LogBytes.
@@ -57,16 +46,15 @@ type batchState struct {
 func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 	switch {
 	case st.ended:
-		st.marks = append(st.marks, source.Mark{N: len(st.messages), Resume: st.resume(st.done)})
+		st.batch.Mark(st.resume(st.done))
 		st.ended, st.owed = false, false // what was owed is the end that this mark says, or one before it
 	case st.owed && !st.begun: // the end of the one before is not to wait for the end of this one
 		if err := st.flush(ctx); err != nil {
 			return err
 		}
 	}
-	st.messages = append(st.messages, m)
-	st.bytes += bytes
-	if len(st.messages) >= batchMessages || st.bytes >= batchBytes {
+	st.batch.Add(m, bytes)
+	if st.batch.Full() {
 		return st.flush(ctx)
 	}
 	return nil
@@ -76,13 +64,13 @@ func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 func (st *stream) transactionEnd(ctx context.Context, end pgrepl.LSN) error {
 	st.open = false
 	st.done = max(st.done, end)
-	st.ended = len(st.messages) > 0
-	if len(st.messages) >= batchSoftMessages || st.bytes >= batchSoftBytes {
+	st.ended = st.batch.Len() > 0
+	if st.batch.Enough() {
 		if err := st.flush(ctx); err != nil {
 			return err
 		}
 	}
-	if st.source.waiting.Load() > 0 {
+	if st.source.barriers.Waiting() {
 		return st.passBarriers(ctx)
 	}
 	return nil
@@ -95,24 +83,18 @@ func (st *stream) resume(at pgrepl.LSN) source.Resume {
 
 // flush emits the batch, and with it, unless a transaction has messages in it and is open, what is owed.
 func (st *stream) flush(ctx context.Context) error {
-	inside := st.open && !st.ended && (st.begun || len(st.messages) > 0)
-	if len(st.messages) == 0 && (inside || !st.owed) {
+	inside := st.open && !st.ended && (st.begun || st.batch.Len() > 0)
+	if st.batch.Len() == 0 && (inside || !st.owed) {
 		return nil
 	}
-	b := &source.Batch{}
-	if len(st.messages) > 0 {
-		b.Messages = st.dec.List(st.messages)
-		b.Marks = append(b.Marks, st.marks...)
-		clear(st.messages) // the list was copied; what is emitted is not kept alive from here
-		clear(st.marks)
-	}
+	b := st.batch.Take(&st.dec.Arena, st.batch.Len())
+	st.ended = false
 	if inside {
 		st.owed, st.begun = true, true
 	} else {
 		b.Resume = st.resume(st.done)
 		st.reported, st.owed = st.done, false
 	}
-	st.messages, st.marks, st.bytes, st.ended = st.messages[:0], st.marks[:0], 0, false
 	return st.send(ctx, b)
 }
 
@@ -134,7 +116,7 @@ func (st *stream) send(ctx context.Context, b *source.Batch) error {
 // pause is called before reading blocks: nothing that is complete is held back. Only bare progress may be, and messages of
 // long ago; then reading blocks until the deadline at most.
 func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
-	if st.wire.Behind && !st.urgent && len(st.messages) > 0 && st.source.waiting.Load() == 0 {
+	if st.wire.Behind && !st.urgent && st.batch.Len() > 0 && !st.source.barriers.Waiting() {
 		if due := st.lastEmitted.Add(gatherTime); time.Now().Before(due) {
 			return due, nil
 		}
@@ -147,7 +129,7 @@ func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 	if st.open {
 		return time.Time{}, nil
 	}
-	if st.source.waiting.Load() > 0 {
+	if st.source.barriers.Waiting() {
 		if err := st.passBarriers(ctx); err != nil {
 			return time.Time{}, err
 		}
@@ -155,8 +137,8 @@ func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 	if st.done <= st.reported {
 		return time.Time{}, nil
 	}
-	due := st.lastEmitted.Add(progressTime)
-	if !st.urgent && st.done-st.reported < progressBytes && time.Now().Before(due) {
+	due := st.lastEmitted.Add(batches.ProgressTime)
+	if !st.urgent && st.done-st.reported < batches.ProgressBytes && time.Now().Before(due) {
 		return due, nil
 	}
 	return time.Time{}, st.progress(ctx)
@@ -175,7 +157,7 @@ func (st *stream) passBarriers(ctx context.Context) error {
 		return err
 	}
 	for {
-		text, ok, err := st.source.passed(st.done)
+		text, ok, err := st.source.barriers.Passed(uint64(st.done))
 		if err != nil || !ok {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tailbox/tailbox/source/batches"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
@@ -29,9 +30,9 @@ type statusWriter struct {
 	// never reported beyond both: the server would believe it, and never send what lies between.
 	start    pgrepl.LSN
 	received atomic.Uint64
-	// confirmed and waiting are the source's: they outlive the connection.
+	// confirmed and barriers are the source's: they outlive the connection.
 	confirmed *atomic.Uint64
-	waiting   *atomic.Int32
+	barriers  *batches.Barriers
 	// gate is what standbys hold back of it.
 	gate *standbyGate
 	// armed: an update is due, and the writer knows. Kick wakes it.
@@ -41,7 +42,7 @@ type statusWriter struct {
 }
 
 func newStatusWriter(conn pgrepl.Conn, start pgrepl.LSN, s *Source, gate *standbyGate) *statusWriter {
-	w := &statusWriter{conn: conn, start: start, confirmed: &s.confirmed, waiting: &s.waiting, gate: gate,
+	w := &statusWriter{conn: conn, start: start, confirmed: &s.confirmed, barriers: &s.barriers, gate: gate,
 		kick: make(chan struct{}, 1), stop: make(chan struct{})}
 	w.received.Store(uint64(start))
 	return w
@@ -75,7 +76,7 @@ func (w *statusWriter) run() error {
 			continue
 		}
 		w.armed.Store(false)
-		ask := w.waiting.Load() > 0
+		ask := w.barriers.Waiting()
 		if err := w.send(w.status(nil, ask), writeTimeout); err != nil {
 			return err
 		}

@@ -1,0 +1,58 @@
+package batches
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Barriers are the positions in the log for which somebody waits (source.Source.Await), as numbers that grow with the log. They are safe
+// for concurrent use. The zero Barriers are empty.
+type Barriers struct {
+	waiting atomic.Int32 // the length of list, for the hot path
+	mu      sync.Mutex
+	list    []barrier
+}
+
+type barrier struct {
+	text string
+	at   uint64
+	bad  error
+}
+
+// Add adds a barrier. If its text cannot be read, bad says why, and Passed returns that: only Run can fail.
+func (b *Barriers) Add(text string, at uint64, bad error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = append(b.list, barrier{text, at, bad})
+	b.waiting.Store(int32(len(b.list)))
+}
+
+// Waiting reports whether there is any.
+func (b *Barriers) Waiting() bool { return b.waiting.Load() > 0 }
+
+// Passed removes the first barrier that is at or before a position, and returns its text.
+func (b *Barriers) Passed(at uint64) (text string, ok bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, one := range b.list {
+		if one.bad != nil {
+			return "", false, fmt.Errorf("await barrier %q: %w", one.text, one.bad)
+		}
+		if one.at <= at {
+			b.list = slices.Delete(b.list, i, i+1)
+			b.waiting.Store(int32(len(b.list)))
+			return one.text, true, nil
+		}
+	}
+	return "", false, nil
+}
+
+// Forget removes all, because nobody waits for them after a Run.
+func (b *Barriers) Forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = nil
+	b.waiting.Store(0)
+}
