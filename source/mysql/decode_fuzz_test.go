@@ -7,6 +7,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
+	"github.com/tailbox/tailbox/source/mysql/sqltext"
 )
 
 // FuzzRows holds that no bytes of a server make the decoder or the readers of statements panic: the first byte chooses what the others are
@@ -51,9 +52,9 @@ func FuzzRows(f *testing.F) {
 				_, _ = c.Time(&v)
 			}
 		case 2:
-			bare := bareStatement(rest)
-			_, from := verbOf(bare)
-			_, _, _ = targetOf(from)
+			bare := sqltext.Bare(rest)
+			_, from := sqltext.Verb(bare)
+			_, _, _ = sqltext.Target(from)
 			_, _ = parseResume(source.Resume(rest))
 		}
 	})

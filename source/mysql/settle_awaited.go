@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/tailbox/tailbox/source/mysql/sqltext"
 )
 
 // awaitedAfter is how long a table is locked before somebody who waits for it, and whom this account may not see, is taken for granted.
@@ -25,7 +27,7 @@ func (s *stateStore) awaited(ctx context.Context, locked map[string]bool) (yes b
 		if r.text(state) != "Waiting for table metadata lock" || !s.mentioned(locked, r.text(database), r.text(statement)) {
 			return nil
 		}
-		switch verb, _ := verbOf(withoutSettings(bareStatement(r.bytes(statement)))); verb {
+		switch verb, _ := sqltext.Verb(sqltext.WithoutSettings(sqltext.Bare(r.bytes(statement)))); verb {
 		case "SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "WITH", "CALL", "TABLE":
 		default:
 			yes = true

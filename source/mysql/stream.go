@@ -111,7 +111,7 @@ type stream struct {
 	hunt     *hunt // of a stream that searches a file before the position
 	// stale: the catalog may not show yet what the log said. Noting: all that is read for is who altered the tables.
 	stale, noting bool
-	alters        *alters
+	alters        *lastAlters
 	batchState
 	ignored   map[string]int
 	resumeBuf []byte

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
+	"github.com/tailbox/tailbox/source/mysql/sqltext"
 )
 
 // aside reads a piece of the log on a connection of its own, which s opens, and returns the stream that has read it. Nothing of
@@ -49,12 +50,12 @@ func (st *stream) sourceAside() *Source {
 }
 
 // alters are the places of the latest statements that altered the tables' columns, in the piece of the log from one place up to another.
-type alters struct {
+type lastAlters struct {
 	from, upTo binlog.Position
 	last       map[string]binlog.Position // by table
 }
 
-func newAlters() *alters { return &alters{last: map[string]binlog.Position{}} }
+func newAlters() *lastAlters { return &lastAlters{last: map[string]binlog.Position{}} }
 
 // asOfNow tells whether rows of a table that the log has no names of columns for are of the columns that the catalog has: of those
 // before the place where it was read, the log up to there shows that nobody altered the table since. A log that is read
@@ -102,8 +103,9 @@ func (st *stream) noteAlters(ctx context.Context, from, to binlog.Position) erro
 
 // note notes which tables a statement alters.
 func (st *stream) note(schema, q []byte) {
-	for _, t := range altered(st.cat.tables, schema, bareStatement(q)) {
-		if name := t.String(); st.alters.last[name].Before(st.group.begin) {
+	bare := sqltext.Bare(q)
+	for _, t := range st.cat.tables {
+		if name := t.String(); sqltext.ChangesColumns(bare, string(schema), t.Schema, t.Name) && st.alters.last[name].Before(st.group.begin) {
 			st.alters.last[name] = st.group.begin
 		}
 	}

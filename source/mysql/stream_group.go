@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
+	"github.com/tailbox/tailbox/source/mysql/sqltext"
 )
 
 // States of a group.
@@ -195,7 +196,7 @@ func savepointName(q []byte) string {
 	} else if i := bytes.LastIndexByte(q, ' '); i >= 0 {
 		q = q[i+1:]
 	}
-	return strings.ToLower(unquoteName(q))
+	return strings.ToLower(sqltext.Unquote(q))
 }
 
 // hasWord tells whether a statement begins with words, whatever their case.

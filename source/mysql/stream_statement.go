@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/sqltext"
 )
 
 // statement handles what stands in the log as a statement: DDL, or a change in statement format.
@@ -19,12 +20,12 @@ func (st *stream) statement(ctx context.Context, schema, q []byte) error {
 	if st.group.skip {
 		return nil
 	}
-	bare := bareStatement(q)
+	bare := sqltext.Bare(q)
 	tables := st.mentioned(schema, bare)
 	if len(tables) == 0 {
 		return nil
 	}
-	verb, rest := verbOf(withoutSettings(bare))
+	verb, rest := sqltext.Verb(sqltext.WithoutSettings(bare))
 	switch verb {
 	case "TRUNCATE":
 		st.count("truncate", 1)
@@ -54,7 +55,7 @@ func (st *stream) statement(ctx context.Context, schema, q []byte) error {
 // createdWithRows is the table that a statement creates and fills, if it is one of ours. In row format the log has its rows, and
 // a statement without a query.
 func (st *stream) createdWithRows(schema, rest []byte) []*tableInfo {
-	in, name, ok := filledTarget(rest)
+	in, name, ok := sqltext.FilledTarget(rest)
 	if !ok {
 		return nil
 	}
@@ -73,7 +74,7 @@ func (st *stream) createdWithRows(schema, rest []byte) []*tableInfo {
 // Where that is none of ours, it may be a view of one, or have a trigger or a function that inserts into one; but LOAD DATA names
 // nothing else.
 func (st *stream) inserted(verb string, schema, rest []byte, mentioned []*tableInfo) []*tableInfo {
-	in, name, ok := targetOf(rest)
+	in, name, ok := sqltext.Target(rest)
 	if !ok {
 		return mentioned
 	}

@@ -135,7 +135,7 @@ func (h *searched) add(back *stream) (p *prepared, ok bool) {
 
 // searchFile reads a file up to its end, or to the open group. Seen is what was found out of the log behind it, so that nothing of that is
 // read once more for each file.
-func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, seen *alters, f binlog.Position, hunt *hunt) (*stream, error) {
+func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, seen *lastAlters, f binlog.Position, hunt *hunt) (*stream, error) {
 	halt := st.group.begin
 	if f.File != halt.File {
 		halt = binlog.Position{Base: f.Base, File: f.File + 1, Pos: binlog.FirstPos}

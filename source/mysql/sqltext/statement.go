@@ -1,4 +1,4 @@
-package mysql
+package sqltext
 
 import (
 	"bytes"
@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// bareStatement is a statement without what means nothing to the server, so that no word of a comment or a text is taken for
-// one of the statement: comments become spaces, and texts in single quotes empty. What stands in a comment that the server
-// carries out (/*! */, MariaDB's /*M! */) stays. One that it does not carry out, the server has made a plain comment in the log.
-// Double quotes may hold a name as well as a text, so they stay, too.
-func bareStatement(q []byte) []byte {
+// Bare returns a statement without its comments and texts, so that no word of them is taken for a word of the statement. Comments become
+// spaces, and texts in single quotes become empty. The content of a comment that the server executes (/*! */, MariaDB's /*M! */) stays; the
+// server writes one that it did not execute as a plain comment. Double quotes may hold a name or a text, so they stay.
+func Bare(q []byte) []byte {
 	bare := make([]byte, 0, len(q))
 	carriedOut := 0
 	for len(q) > 0 {
@@ -73,12 +72,12 @@ func quotedSize(q []byte, backslash bool) int {
 // settings are what MariaDB sets for a statement alone.
 var settings = regexp.MustCompile(`(?is)^\s*(?:set\s+statement\b.*?\bfor\s+)+`)
 
-// withoutSettings is a bare statement from behind SET STATEMENT … FOR on.
-func withoutSettings(bare []byte) []byte { return bare[len(settings.Find(bare)):] }
+// WithoutSettings returns a bare statement without MariaDB's SET STATEMENT … FOR before it.
+func WithoutSettings(bare []byte) []byte { return bare[len(settings.Find(bare)):] }
 
-// verbOf is the word of a bare statement that says what it does to rows, in upper case, and the statement from there on. WITH,
-// and MariaDB's SET STATEMENT and ANALYZE, may stand before it.
-func verbOf(bare []byte) (verb string, rest []byte) {
+// Verb returns the word of a bare statement that says what it does to rows, in upper case, and the statement from there on. WITH, and
+// MariaDB's SET STATEMENT and ANALYZE, may stand before it.
+func Verb(bare []byte) (verb string, rest []byte) {
 	depth := 0
 	bare = bytes.TrimLeft(bare, "( \t\r\n\f\v")
 	for at := 0; at < len(bare); {
@@ -134,8 +133,8 @@ var (
 	loadTarget  = regexp.MustCompile(`(?is)^load\b.*?\binto\s+table\s*` + tablePattern)
 )
 
-// targetOf is the table that a bare statement, from its verb on, inserts rows into. Schema is "" where it names none.
-func targetOf(rest []byte) (schema, table string, ok bool) {
+// Target returns the table into which a bare statement, from its verb on, inserts rows. Schema is "" if the statement names none.
+func Target(rest []byte) (schema, table string, ok bool) {
 	found := insertTarget.FindSubmatch(rest)
 	if found == nil {
 		found = loadTarget.FindSubmatch(rest)
@@ -144,24 +143,25 @@ func targetOf(rest []byte) (schema, table string, ok bool) {
 		return "", "", false
 	}
 	if len(found[2]) == 0 {
-		return "", unquoteName(found[1]), true
+		return "", Unquote(found[1]), true
 	}
-	return unquoteName(found[1]), unquoteName(found[2]), true
+	return Unquote(found[1]), Unquote(found[2]), true
 }
 
-// filledTarget is the table that a bare CREATE TABLE … SELECT creates. Schema is "" where it names none.
-func filledTarget(rest []byte) (schema, table string, ok bool) {
+// FilledTarget returns the table that a bare CREATE TABLE … SELECT creates. Schema is "" if the statement names none.
+func FilledTarget(rest []byte) (schema, table string, ok bool) {
 	switch found := filledTable.FindSubmatch(rest); {
 	case found == nil:
 		return "", "", false
 	case len(found[2]) == 0:
-		return "", unquoteName(found[1]), true
+		return "", Unquote(found[1]), true
 	default:
-		return unquoteName(found[1]), unquoteName(found[2]), true
+		return Unquote(found[1]), Unquote(found[2]), true
 	}
 }
 
-func unquoteName(b []byte) string {
+// Unquote returns a name without its quotes, if it has any.
+func Unquote(b []byte) string {
 	if len(b) < 2 || b[0] != '`' && b[0] != '"' {
 		return string(b)
 	}

@@ -1,8 +1,9 @@
-package mysql
+package sqltext
 
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -30,50 +31,36 @@ var (
 		`|alter\s+(?:column\s+)?(?:if\s+exists\s+)?` + namePattern + `\s*(?:(?:set|drop)\s+default|set\s+(?:in)?visible)` + wordEnd + `)`)
 )
 
-// altered are those of the tables whose columns may be others before a bare statement than behind it. CREATE TABLE is none of
-// those statements: a table that had rows before it was dropped or renamed first.
-func altered(tables []*tableInfo, schema, bare []byte) (found []*tableInfo) {
-	bare = bytes.TrimSpace(withoutSettings(bare))
-	is := func(t *tableInfo, name [][]byte) bool {
-		in, table := string(schema), name[1]
+// ChangesColumns reports whether a table may have other columns after a bare statement than before it. Database is the one in which the
+// statement was run. CREATE TABLE does not count: if the table had rows before, it was dropped or renamed first.
+func ChangesColumns(bare []byte, database, schema, table string) bool {
+	bare = bytes.TrimSpace(WithoutSettings(bare))
+	is := func(name [][]byte) bool {
+		in, called := database, name[1]
 		if len(name[2]) > 0 {
-			in, table = unquoteName(name[1]), name[2]
+			in, called = Unquote(name[1]), name[2]
 		}
-		return strings.EqualFold(t.Schema, in) && strings.EqualFold(t.Name, unquoteName(table))
+		return strings.EqualFold(schema, in) && strings.EqualFold(table, Unquote(called))
 	}
-	alters := func(t *tableInfo) bool {
-		if m := droppedBase.FindSubmatch(bare); m != nil {
-			return strings.EqualFold(t.Schema, unquoteName(m[1]))
-		}
-		if m := replacedTable.FindSubmatch(bare); m != nil {
-			return is(t, m)
-		}
-		names := [][][]byte{}
-		if m := movedTables.FindSubmatch(bare); m != nil {
-			names = tableNamed.FindAllSubmatch(m[1], -1)
-		} else if m := alterTable.FindSubmatch(bare); m != nil {
-			if is(t, m) {
-				return changesColumns(m[3])
-			}
-			names = renamedTo.FindAllSubmatch(m[3], -1)
-		}
-		for _, name := range names {
-			if is(t, name) {
-				return true
-			}
-		}
-		return false
+	if m := droppedBase.FindSubmatch(bare); m != nil {
+		return strings.EqualFold(schema, Unquote(m[1]))
 	}
-	for _, t := range tables {
-		if alters(t) {
-			found = append(found, t)
-		}
+	if m := replacedTable.FindSubmatch(bare); m != nil {
+		return is(m)
 	}
-	return found
+	var names [][][]byte
+	if m := movedTables.FindSubmatch(bare); m != nil {
+		names = tableNamed.FindAllSubmatch(m[1], -1)
+	} else if m := alterTable.FindSubmatch(bare); m != nil {
+		if is(m) {
+			return changesColumns(m[3])
+		}
+		names = renamedTo.FindAllSubmatch(m[3], -1)
+	}
+	return slices.ContainsFunc(names, is)
 }
 
-// changesColumns tells whether what an ALTER TABLE does, in the clauses behind the table's name, may change columns. What is not
-// known to leave them alone may.
+// changesColumns reports whether the clauses of an ALTER TABLE may change columns. A clause that is not known to keep them may.
 func changesColumns(clauses []byte) bool {
 	if ofPartitions.Match(clauses) {
 		return false
