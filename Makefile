@@ -37,9 +37,8 @@ demo: build ## show it at work, in less than a minute, with no server and no con
 
 test race: export TAILBOX_TEST_SERVERS_DIR = $(SERVERSDIR)
 
-test: servers ## run all tests against real servers, the engine's with the race detector
+test: lint servers ## run all tests against real servers, the engine's with the race detector
 	@rm -f $(SKIPS)
-	$(GO) vet -tags=e2e ./...
 	$(GO) test -count=1 ./test
 	$(GO) test -count=1 -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ENGINE))")
 	@set -e; for module in $(MODULES); do echo "in $$module"; (cd $$module && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m ./...); done
@@ -53,8 +52,7 @@ race: servers ## run all tests with the race detector
 
 # go tool builds it once and keeps it in the build cache; of what it found in a package, it keeps its own.
 lint: ## go vet and the other checks of .golangci.yml
-	@set -e; lint="$$($(GO) tool -modfile=tools/go.mod -n golangci-lint)"; \
-	for module in . $(MODULES); do (cd $$module && "$$lint" run ./...); done
+	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
 e2e: servers build ## kill, cut, stall, restart and lie to every part; compare what came with what was committed
 	TAILBOX_SIM_SCHEDULES=$(SCHEDULES) $(GO) test -count=1 -timeout 60m ./test/sim

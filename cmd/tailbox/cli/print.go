@@ -68,9 +68,10 @@ func Table(w io.Writer, rows [][]string) error {
 }
 
 const (
-	// MaxCell bounds words, MaxMessage sentences. Names that commands take are not cut.
-	MaxCell    = 40
-	wideCell   = 40
+	// MaxCell bounds words. Names that commands take are not cut.
+	MaxCell  = 40
+	wideCell = 40
+	// MaxMessage bounds sentences.
 	MaxMessage = 90
 )
 
