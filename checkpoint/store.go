@@ -373,6 +373,8 @@ var (
 	ErrLocked = errors.New("the pipeline's lock is held by another relay")
 	// ErrNoTables means that the relay's own tables are missing. To fix it, run tailbox init.
 	ErrNoTables = errors.New("the tables tailbox_* are missing: run tailbox init")
-	// ErrOldTables means that an earlier version made the relay's own tables, and they lack columns.
-	ErrOldTables = errors.New("the tables tailbox_* are of an earlier version and lack columns: run tailbox init, which adds them")
+	// ErrOldTables means that an earlier version made the relay's own tables, and migrations are missing.
+	ErrOldTables = errors.New("the tables tailbox_* are of an earlier version: run tailbox init, which brings them up to date")
+	// ErrNewTables means that a newer version changed what the relay's own tables mean.
+	ErrNewTables = errors.New("the tables tailbox_* belong to a newer version: run a newer tailbox")
 )

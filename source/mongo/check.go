@@ -146,15 +146,12 @@ func (c *checker) ownCollections(ctx context.Context) error {
 	if !c.own {
 		return nil
 	}
-	var doc checkpointDocument
-	err := c.client.Database(c.cfg.Schema).Collection(checkpointCollection).FindOne(ctx, bson.D{{Key: "_id", Value: c.cfg.Pipeline}}).Decode(&doc)
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return nil
-	case err != nil:
+	state, err := c.cfg.stateOf(ctx, c.client)
+	if err != nil {
 		return err
-	case doc.Version > schemaVersion:
-		c.add(Problem, "run a newer tailbox", "the collections tailbox_* are of version %d, this tailbox knows %d", doc.Version, schemaVersion)
+	}
+	if f := state.Finding(known()); f != nil {
+		c.findings = append(c.findings, *f)
 	}
 	return nil
 }

@@ -92,9 +92,8 @@ func (s *stateStore) heldFilter() bson.D {
 
 // firstLease makes the pipeline's document, with a lease that nobody holds.
 func (s *stateStore) firstLease(ctx context.Context) error {
-	_, err := s.checkpoints.InsertOne(ctx, bson.D{{Key: "_id", Value: s.cfg.Pipeline}, {Key: "log", Value: int64(0)},
-		{Key: "last_commit", Value: int64(0)}, {Key: "sweep_pending", Value: false}, {Key: "unclean_starts", Value: 0},
-		{Key: "lease_epoch", Value: int64(0)}, {Key: "lease_expires_at", Value: time.Unix(0, 0)}, {Key: "schema_version", Value: schemaVersion}})
+	_, err := s.checkpoints.InsertOne(ctx, append(bson.D{{Key: "_id", Value: s.cfg.Pipeline}, {Key: "lease_expires_at", Value: time.Unix(0, 0)}},
+		firstFields(s.migration)...))
 	if err != nil && !mongo.IsDuplicateKeyError(err) {
 		return fault("make the pipeline's lease", err)
 	}

@@ -150,10 +150,22 @@ func Init(ctx context.Context, cfg Config) (done []string, err error) {
 			return nil, fmt.Errorf("%w: nothing was created yet: %s: %s", source.ErrStop, what, cure)
 		}
 	}
+	missing, err := cfg.migrate(ctx, client)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range append(cfg.ownCollections(), cfg.outboxCollections()...) {
 		made, err := c.create(ctx, client)
 		if done = append(done, made...); err != nil {
 			return done, err
+		}
+	}
+	if missing != "" {
+		if err := cfg.recorded(ctx, client); err != nil {
+			return done, err
+		}
+		if !slices.Contains(done, "created collection "+cfg.Schema+"."+checkpointCollection) {
+			done = append(done, "updated collections tailbox_*: "+missing)
 		}
 	}
 	return done, nil
@@ -181,19 +193,13 @@ func ownShape(shape string) bool {
 
 // create makes the collection and its indexes where they are missing.
 func (c *collection) create(ctx context.Context, client *mongo.Client) (done []string, err error) {
-	cure := func(err error) error {
-		if hasCode(err, codeUnauthorized) {
-			return fmt.Errorf("%w: %w: run the commands of `tailbox init --print` as a user with the right to, then tailbox init", source.ErrStop, err)
-		}
-		return err
-	}
 	info, err := collectionInfo(ctx, client, c.database, c.name)
 	if err != nil {
 		return nil, err
 	}
 	if info == nil {
 		if err := client.Database(c.database).CreateCollection(ctx, c.name); err != nil && !hasCode(err, codeNamespaceExists) {
-			return nil, fmt.Errorf("create collection %s: %w", c, cure(err))
+			return nil, fmt.Errorf("create collection %s: %w", c, initFault(err))
 		}
 		done = append(done, "created collection "+c.String())
 	}
@@ -202,31 +208,12 @@ func (c *collection) create(ctx context.Context, client *mongo.Client) (done []s
 		return done, err
 	}
 	for _, x := range missing {
-		if x.name == untriedIndex && c.name == parkedCollection {
-			// What an earlier version parked counts its attempts alone. The index tells that this was done.
-			res, err := client.Database(c.database).Collection(c.name).UpdateMany(ctx, uncounted(), mongo.Pipeline{fillTries()})
-			if err != nil {
-				return done, fmt.Errorf("update collection %s: %w", c, cure(err))
-			}
-			if res.ModifiedCount > 0 {
-				done = append(done, "updated collection "+c.String())
-			}
-		}
 		if _, err := client.Database(c.database).Collection(c.name).Indexes().CreateOne(ctx, x.model()); err != nil {
-			return done, fmt.Errorf("create index %s of %s: %w", x.name, c, cure(err))
+			return done, fmt.Errorf("create index %s of %s: %w", x.name, c, initFault(err))
 		}
 		done = append(done, "created index "+x.name+" of "+c.String())
 	}
 	return done, nil
-}
-
-// uncounted selects deliveries that were parked by a version that counted attempts alone, and fillTries is the update that brings
-// them up to date.
-func uncounted() bson.D { return bson.D{{Key: "tries", Value: bson.D{{Key: "$exists", Value: false}}}} }
-
-func fillTries() bson.D {
-	return bson.D{{Key: "$set", Value: bson.D{{Key: "tries", Value: "$attempts"}, {Key: "failed_epoch", Value: int64(0)}, {Key: "failed_call", Value: int64(0)},
-		{Key: "tried_at", Value: bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$gt", Value: bson.A{"$attempts", 0}}}, "$changed_at", "$$REMOVE"}}}}}}}
 }
 
 // missingIndexes compares the indexes that are there: one of the same name or, where no query names it, on the same fields will do.

@@ -24,7 +24,13 @@ func SetupScript(cfg Config) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(store.GrantsComment("//", role, ""))
-	for _, c := range append(cfg.ownCollections(), cfg.outboxCollections()...) {
+	for _, c := range cfg.ownCollections() {
+		if c.script(&b); c.name == parkedCollection {
+			cfg.migrationScript(&b)
+		}
+	}
+	cfg.recordScript(&b)
+	for _, c := range cfg.outboxCollections() {
 		c.script(&b)
 	}
 	return b.String(), nil
@@ -47,9 +53,6 @@ func TableScript(t *outbox.Table) (string, error) {
 // script makes the collection and its indexes where they are missing.
 func (c *collection) script(b *strings.Builder) {
 	fmt.Fprintf(b, "if (!%[1]s.getCollectionNames().includes(%[2]s)) %[1]s.createCollection(%[2]s);\n", inDatabase(c.database), quote(c.name))
-	if c.name == parkedCollection {
-		fmt.Fprintf(b, "%s.getCollection(%s).updateMany(%s, [%s]); // of an earlier version\n", inDatabase(c.database), quote(c.name), script(uncounted()), script(fillTries()))
-	}
 	for i := range c.indexes {
 		b.WriteString(c.indexCommand(&c.indexes[i]) + ";\n")
 	}

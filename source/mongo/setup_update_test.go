@@ -33,6 +33,9 @@ func TestUpdateCollections(t *testing.T) {
 		{Key: "failed_epoch", Value: ""}, {Key: "failed_call", Value: ""}}}})
 	r.must(err)
 	r.must(parked.Indexes().DropOne(r.ctx, untriedIndex))
+	checkpoints := r.client.Database(r.cfg.Schema).Collection(checkpointCollection)
+	_, err = checkpoints.UpdateMany(r.ctx, bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "migration", Value: ""}}}})
+	r.must(err)
 	read := func(fields bson.D) (docs []bson.D) {
 		cur, err := parked.Find(r.ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: "position", Value: 1}}).SetProjection(fields))
 		r.must(err)
@@ -44,10 +47,11 @@ func TestUpdateCollections(t *testing.T) {
 	if _, err := OpenStore(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "run tailbox init") {
 		t.Errorf("open a store on collections of an earlier version: %v", err)
 	}
-	equal(t, "check", r.findings(), "problem: collection shop.tailbox_parked has no index untried")
+	equal(t, "check", r.findings(), "problem: collection shop.tailbox_parked has no index untried\n"+
+		"problem: the tables tailbox_* are of an earlier version: they lack 0002_tries, 0003_migration")
 	done, err := Init(r.ctx, r.cfg)
 	r.must(err)
-	equal(t, "init", strings.ReplaceAll(strings.Join(done, ", "), r.cfg.Schema, "shop"), "updated collection shop.tailbox_parked, created index untried of shop.tailbox_parked")
+	equal(t, "init", strings.ReplaceAll(strings.Join(done, ", "), r.cfg.Schema, "shop"), "created index untried of shop.tailbox_parked, updated collections tailbox_*: 0002_tries, 0003_migration")
 	if again, err := Init(r.ctx, r.cfg); err != nil || len(again) > 0 {
 		t.Errorf("second init: %v, %v", again, err)
 	}

@@ -22,9 +22,6 @@ const (
 	requestCollection    = "tailbox_request"
 )
 
-// schemaVersion is the version of the collections tailbox_*. It grows when their meaning changes; a store refuses newer ones.
-const schemaVersion = 1
-
 // operationTime bounds one method of the store: a majority that does not answer, or a server that hangs, ends the session.
 // It is less than the minute after which the server ends a transaction.
 const operationTime = 50 * time.Second
@@ -32,13 +29,15 @@ const operationTime = 50 * time.Second
 // A stateStore implements checkpoint.Store. Its file names tell the parts: lease, txn, store_load, store_due, store_pending, settle,
 // parked, requests.
 type stateStore struct {
-	cfg      Config
-	client   *mongo.Client
-	session  *mongo.Session // every command of the store is one of this session
-	closed   bool
-	epoch    int64     // of the lease; 0 = a store that only looks, or asks
-	renewed  time.Time // when the last command that proved the lease was sent
-	database *mongo.Database
+	cfg     Config
+	client  *mongo.Client
+	session *mongo.Session // every command of the store is one of this session
+	closed  bool
+	epoch   int64 // of the lease; 0 = a store that only looks, or asks
+	// migration is the last one that was run on the collections.
+	migration int
+	renewed   time.Time // when the last command that proved the lease was sent
+	database  *mongo.Database
 
 	checkpoints, parked, requests *mongo.Collection
 
@@ -111,7 +110,11 @@ func openReader(ctx context.Context, cfg Config) (*stateStore, error) {
 	s.database = client.Database(cfg.Schema)
 	s.checkpoints, s.parked = s.database.Collection(checkpointCollection), s.database.Collection(parkedCollection)
 	s.requests = s.database.Collection(requestCollection)
-	if err := s.look(ctx); err != nil {
+	err = s.look(ctx)
+	if err == nil {
+		err = s.current(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil

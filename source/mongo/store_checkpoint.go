@@ -25,7 +25,6 @@ type checkpointDocument struct {
 	SweepPending bool         `bson:"sweep_pending"`
 	Started      string       `bson:"started"`
 	Unclean      int          `bson:"unclean_starts"`
-	Version      int          `bson:"schema_version"`
 	UpdatedAt    time.Time    `bson:"updated_at"`
 
 	FeedbackFailures []failureDocument `bson:"feedback_failures"`

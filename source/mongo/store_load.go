@@ -31,9 +31,6 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		return nil, errLeaseLost
 	case err != nil:
 		return nil, fault("load state", err)
-	case doc.Version > schemaVersion:
-		return nil, fmt.Errorf("%w: the collections tailbox_* are of version %d, this tailbox knows %d: run a newer tailbox",
-			source.ErrStop, doc.Version, schemaVersion)
 	}
 	s.unclean, s.uncleanBefore, s.log, s.started = true, doc.Unclean, uint32(doc.Log), doc.Started != ""
 	out := &checkpoint.Loaded{UncleanStarts: doc.Unclean}

@@ -237,17 +237,12 @@ func (c *checker) ownTables(ctx context.Context) error {
 	if c.own = lacks == 0; !c.own {
 		return nil
 	}
-	if columns, index, err := tablesCurrent(ctx, c.conn, c.cfg.Schema); err != nil {
-		return err
-	} else if !columns || !index {
-		c.add(Problem, "run tailbox init, which adds them", "the tables tailbox_* are of an earlier version and lack columns")
-	}
-	rows, err := c.conn.texts(ctx, "SELECT COALESCE(MAX(schema_version), 0) FROM "+n.checkpoint+" WHERE pipeline = "+quoteLiteral(c.cfg.Pipeline))
+	state, err := schemaOf(ctx, c.conn, c.cfg.Schema)
 	if err != nil {
 		return err
 	}
-	if version, _ := strconv.Atoi(rows[0][0]); version > schemaVersion {
-		c.add(Problem, "run a newer tailbox", "the tables tailbox_* are of version %d, this tailbox knows %d", version, schemaVersion)
+	if f := state.Finding(migrations()); f != nil {
+		c.findings = append(c.findings, *f)
 	}
 	return nil
 }

@@ -30,29 +30,11 @@ func Init(ctx context.Context, cfg Config) (done []string, err error) {
 	if err := cfg.refuseNames(ctx, s); err != nil {
 		return nil, err
 	}
-	if _, err := s.exec(ctx, "SET lock_wait_timeout = 5"); err != nil {
+	if _, err := s.exec(ctx, "SET lock_wait_timeout = 5, innodb_lock_wait_timeout = 5"); err != nil {
 		return nil, fmt.Errorf("create what is missing: %w", err)
 	}
-	n := tableNames(cfg.Schema)
-	own := ownTables()
-	for i, name := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
-		missing, err := tableMissing(ctx, s, cfg.Schema, name)
-		if err != nil {
-			return done, err
-		}
-		if missing {
-			if _, err := s.exec(ctx, n.expand(own[i])); err != nil {
-				return done, fmt.Errorf("create table %s: %w%s", name, err, ddlCure(err))
-			}
-			done = append(done, "created table "+name)
-		}
-	}
-	updated, err := updateTables(ctx, s, cfg.Schema)
-	if err != nil {
+	if done, err = cfg.migrate(ctx, s); err != nil {
 		return done, err
-	}
-	if updated {
-		done = append(done, "updated table tailbox_parked")
 	}
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
@@ -110,11 +92,7 @@ func (c *Config) refuseNames(ctx context.Context, s *session) error {
 
 // tablesBeside are the names of the tables and views in the table's database.
 func tablesBeside(ctx context.Context, s *session, t *outbox.Table) (names []string, err error) {
-	in := "DATABASE()"
-	if t.Schema != "" {
-		in = quoteLiteral(t.Schema)
-	}
-	rows, err := s.texts(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = "+in)
+	rows, err := s.texts(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = "+inSchema(t.Schema))
 	if err != nil {
 		return nil, fmt.Errorf("look for tables like %s: %w", t, err)
 	}
@@ -126,48 +104,11 @@ func tablesBeside(ctx context.Context, s *session, t *outbox.Table) (names []str
 
 // tableMissing tells whether a table does not exist, or is not shown to this account.
 func tableMissing(ctx context.Context, s *session, schema, name string) (bool, error) {
-	in := "DATABASE()"
-	if schema != "" {
-		in = quoteLiteral(schema)
-	}
-	rows, err := s.texts(ctx, "SELECT 1 FROM information_schema.tables WHERE table_schema = "+in+" AND table_name = "+quoteLiteral(name))
+	rows, err := s.texts(ctx, "SELECT 1 FROM information_schema.tables WHERE table_schema = "+inSchema(schema)+" AND table_name = "+quoteLiteral(name))
 	if err != nil {
 		return false, fmt.Errorf("look for table %s: %w", name, err)
 	}
 	return len(rows) == 0, nil
-}
-
-// updateTables brings the relay's tables, which are there, up to date. It returns whether it had to.
-func updateTables(ctx context.Context, s *session, schema string) (updated bool, err error) {
-	columns, index, err := tablesCurrent(ctx, s, schema)
-	if err != nil || columns && index {
-		return false, err
-	}
-	n := tableNames(schema)
-	for _, sql := range []string{addTries, fillTries, indexTries} {
-		if sql == addTries && columns {
-			continue
-		}
-		if _, err := s.exec(ctx, n.expand(sql)); err != nil {
-			return true, fmt.Errorf("update table tailbox_parked: %w%s", err, ddlCure(err))
-		}
-	}
-	return true, nil
-}
-
-// tablesCurrent tells whether tailbox_parked, which is there, has all columns and indexes that this version's statements name.
-func tablesCurrent(ctx context.Context, s *session, schema string) (columns, index bool, err error) {
-	in := "DATABASE()"
-	if schema != "" {
-		in = quoteLiteral(schema)
-	}
-	where := " WHERE table_schema = " + in + " AND table_name = 'tailbox_parked' AND "
-	rows, err := s.texts(ctx, "SELECT EXISTS (SELECT 1 FROM information_schema.columns"+where+"column_name = 'tries'), "+
-		"EXISTS (SELECT 1 FROM information_schema.statistics"+where+"index_name = 'tailbox_parked_untried')")
-	if err != nil {
-		return false, false, fmt.Errorf("look at the columns of table tailbox_parked: %w", err)
-	}
-	return rows[0][0] == "1", rows[0][1] == "1", nil
 }
 
 // ddlCure is what can be done about a refusal.
@@ -175,7 +116,7 @@ func ddlCure(err error) string {
 	switch errorCode(err) {
 	case 1044, 1142, codeNeedPrivilege:
 		return ": run the SQL of `tailbox init --print` as an account that may create tables, then tailbox init"
-	case 1205:
+	case 1205, 1213:
 		return ": another transaction holds the table: try again when it has ended"
 	case 1046, 1049:
 		return ": name a database that exists in source.url, or in source.schema"
@@ -187,16 +128,12 @@ func ddlCure(err error) string {
 // ours. It can be run again.
 func SetupSQL(cfg Config) (string, error) {
 	var b strings.Builder
-	n := tableNames(cfg.Schema)
 	database := "DATABASE"
 	if a, err := parseURL(cfg.URL); err == nil && a.database != "" {
 		database = a.database
 	}
 	b.WriteString(store.GrantsComment("--", RoleSQL(cfg, "'tailbox'@'%'", database), ClientSQL(cfg, "'support'@'%'", database)))
-	for _, sql := range ownTables() {
-		b.WriteString(n.expand(sql) + ";\n\n")
-	}
-	b.WriteString("-- Tables of an earlier version get the columns that this one has in addition.\n" + updateScript(cfg.Schema))
+	b.WriteString(migrationScript(cfg.Schema))
 	for i := range cfg.Tables {
 		sql, err := outboxSQL(&cfg.Tables[i])
 		if err != nil {

@@ -102,10 +102,10 @@ func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report) error {
 		if found, err = readCheckpoint(row); err != nil {
 			return err
 		}
-		if c.SavedAt, err = row.time(10); err != nil {
+		if c.SavedAt, err = row.time(9); err != nil {
 			return err
 		}
-		c.AgeSeconds = float64(row.num(11)) / 1e6
+		c.AgeSeconds = float64(row.num(10)) / 1e6
 		return nil
 	}, "SELECT "+checkpointColumns+", updated_at, TIMESTAMPDIFF(MICROSECOND, updated_at, UTC_TIMESTAMP(6)) FROM {checkpoint} WHERE pipeline = ?", s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {

@@ -214,18 +214,6 @@ func (s *stateStore) findTables(ctx context.Context) error {
 	return nil
 }
 
-// current refuses tables of an earlier version, which lack columns and indexes that statements name.
-func (s *stateStore) current(ctx context.Context) error {
-	columns, index, err := tablesCurrent(ctx, s.sess, s.schema)
-	if err != nil {
-		return s.fault("look at the relay's tables", err)
-	}
-	if !columns || !index {
-		return fmt.Errorf("%w: database %s: %w", source.ErrStop, s.schema, checkpoint.ErrOldTables)
-	}
-	return nil
-}
-
 // begin queues the beginning of a transaction that writes, and the proof that the session may: it holds the lock, and
 // nobody has held it since. The checkpoint's row is locked, so that this stays so until the transaction ends. It returns
 // where the server's time goes.

@@ -44,7 +44,7 @@ func (s *stateStore) queueCheckpoint(b *batch, c *checkpoint.Checkpoint) {
 	}
 	args := []any{c.SourceID, string(c.Resume), c.Log, c.LastCommit, above, c.SweepPending, s.cfg.Pipeline}
 	if s.epoch < 0 {
-		b.exec(firstCheckpoint, append(args, schemaVersion)...)
+		b.exec(firstCheckpoint, append(args, store.SchemaVersion)...)
 		return
 	}
 	b.exec(saveCheckpoint, args...)
@@ -83,14 +83,14 @@ func (s *stateStore) Starting(ctx context.Context, suspect checkpoint.Suspect) e
 }
 
 // checkpointColumns are what checkpointRow reads.
-const checkpointColumns = `source_id, resume, log, last_commit, settled_above, sweep_pending, started, unclean_starts, schema_version, lease_epoch`
+const checkpointColumns = `source_id, resume, log, last_commit, settled_above, sweep_pending, started, unclean_starts, lease_epoch`
 
 // checkpointRow is a row of tailbox_checkpoint.
 type checkpointRow struct {
-	checkpoint       *checkpoint.Checkpoint // nil where none was saved yet
-	started          checkpoint.Suspect
-	unclean, version int
-	epoch            int64
+	checkpoint *checkpoint.Checkpoint // nil where none was saved yet
+	started    checkpoint.Suspect
+	unclean    int
+	epoch      int64
 }
 
 func readCheckpoint(r row) (out checkpointRow, err error) {
@@ -107,6 +107,6 @@ func readCheckpoint(r row) (out checkpointRow, err error) {
 			return out, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}
-	out.unclean, out.version, out.epoch = int(r.num(7)), int(r.num(8)), r.num(9)
+	out.unclean, out.epoch = int(r.num(7)), r.num(8)
 	return out, nil
 }

@@ -3,10 +3,8 @@ package mysql
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -84,17 +82,13 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 func (s *stateStore) countStart(ctx context.Context) (out checkpointRow, err error) {
 	b := s.batch()
 	s.begin(b)
-	b.exec(countStart, s.cfg.Pipeline, schemaVersion)
+	b.exec(countStart, s.cfg.Pipeline, store.SchemaVersion)
 	b.each(func(r row) (err error) {
 		out, err = readCheckpoint(r)
 		return err
 	}, "SELECT "+checkpointColumns+" FROM {checkpoint} WHERE pipeline = ?", s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
 		return out, s.fault("load state", errors.Join(err, s.rollback(ctx)))
-	}
-	if out.version > schemaVersion {
-		return out, errors.Join(fmt.Errorf("%w: the tables tailbox_* are of version %d, this tailbox knows %d: run a newer tailbox",
-			source.ErrStop, out.version, schemaVersion), s.rollback(ctx))
 	}
 	b.exec("COMMIT")
 	if err := s.send(ctx, b); err != nil {

@@ -76,8 +76,10 @@ func newStoreRig(t testing.TB, my *servers.My, change func(*Config), tables ...o
 }
 
 func relayTables() (ddl []string) {
-	for _, sql := range ownTables() {
-		ddl = append(ddl, tableNames("").expand(sql))
+	for _, m := range append(migrations(), record()) {
+		for _, s := range statementsOf(m) {
+			ddl = append(ddl, tableNames("").expand(s.sql))
+		}
 	}
 	return ddl
 }

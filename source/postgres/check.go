@@ -238,7 +238,7 @@ func (c *checker) lock(ctx context.Context) error {
 }
 
 // ownTables looks at the relay's tables.
-func (c *checker) ownTables(ctx context.Context) error {
+func (c *checker) ownTables(ctx context.Context) (err error) {
 	s := &stateStore{cfg: c.cfg, conn: c.conn, texts: make(map[string]string)}
 	if err := s.findTables(ctx); err != nil {
 		if c.hidden(s.schema, err) {
@@ -252,10 +252,9 @@ func (c *checker) ownTables(ctx context.Context) error {
 		return nil
 	}
 	c.state = s
-	if current, err := tablesCurrent(ctx, c.conn, s.names); err != nil {
+	var state store.Schema
+	if state.Migration, err = s.names.lastMigration(ctx, c.conn); err != nil {
 		return err
-	} else if !current {
-		c.add(Problem, "run tailbox init, which adds them", "the tables tailbox_* are of an earlier version and lack columns")
 	}
 	lacks := 0
 	for _, g := range s.names.grants() {
@@ -267,14 +266,13 @@ func (c *checker) ownTables(ctx context.Context) error {
 	}
 	if lacks > 0 {
 		c.state, c.blind = nil, true
-		return nil
+	} else if state, err = s.names.stateOf(ctx, c.conn); err != nil {
+		return err
 	}
-	var version int
-	err := c.conn.QueryRow(ctx, s.q("SELECT coalesce(max(schema_version), 0) FROM {checkpoint} WHERE pipeline = $1"), c.cfg.Pipeline).Scan(&version)
-	if err == nil && version > schemaVersion {
-		c.add(Problem, "run a newer tailbox", "the tables tailbox_* are of version %d, this tailbox knows %d", version, schemaVersion)
+	if f := state.Finding(migrations()); f != nil {
+		c.findings = append(c.findings, *f)
 	}
-	return err
+	return nil
 }
 
 // hidden tells whether an error is that of a schema in which the role may not look, which is a problem then.

@@ -32,7 +32,7 @@ func TestTypesOfIDs(t *testing.T) {
 			told("check", levels(r.check(), Problem))
 			_, err := Init(r.ctx, r.cfg)
 			told("init", errorText(err))
-			r.exec(tableNames("").expand(ownTables))
+			r.exec(tableNames("").ownTables())
 			st, err := openStore(r.ctx, r.cfg)
 			told("run", errorText(err))
 			if value == "" {

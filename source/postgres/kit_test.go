@@ -189,7 +189,7 @@ func openKit(t *testing.T, version string, s sourcetest.Setup, polled bool) *kit
 	} else {
 		pg = servers.Shared(t, version)
 	}
-	ddl := []string{tableNames("").expand(ownTables), "CREATE DOMAIN my_id AS bigint", "CREATE TYPE my_enum AS ENUM ('z', 'a')"}
+	ddl := []string{tableNames("").ownTables(), "CREATE DOMAIN my_id AS bigint", "CREATE TYPE my_enum AS ENUM ('z', 'a')"}
 	var tables []outbox.Table
 	d := &kitDatabase{}
 	for _, table := range s.Tables {

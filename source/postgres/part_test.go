@@ -13,7 +13,7 @@ import (
 // order, so it is refused like a table that is not published, until init has added it.
 func TestInheritanceChildOutsidePublication(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, servers.Shared(t, "17"), smallDDL+";; CREATE TABLE before () INHERITS (a);;"+tableNames("").expand(ownTables), shape("tailbox", "a"))
+	r := newRig(t, servers.Shared(t, "17"), smallDDL+";; CREATE TABLE before () INHERITS (a);;"+tableNames("").ownTables(), shape("tailbox", "a"))
 	s := &storeRig{rig: r, ctx: t.Context()}
 	s.cfg.Start = "now"
 	r.src.checkEvery = 50 * time.Millisecond

@@ -69,7 +69,7 @@ func TestPartitionKeyThatMarksWrite(t *testing.T) {
 			if c.refusing != "" {
 				equal(t, "tables that init made", r.text("SELECT count(*)::text FROM pg_tables WHERE tablename LIKE 'tailbox%'"), "0")
 			}
-			r.exec(tableNames("").expand(ownTables))
+			r.exec(tableNames("").ownTables())
 			st, err := openStore(r.ctx, r.cfg)
 			if err == nil {
 				if err := st.Close(r.ctx); err != nil {

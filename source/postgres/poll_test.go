@@ -29,7 +29,7 @@ func pollRig(t *testing.T, options ...servers.Option) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, pg, sql+";;"+seqIndexSQL(&table)+";;"+tableNames("").expand(ownTables), table)
+	r := newRig(t, pg, sql+";;"+seqIndexSQL(&table)+";;"+tableNames("").ownTables(), table)
 	r.cfg.Poll = true
 	return r
 }

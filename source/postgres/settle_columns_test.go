@@ -30,7 +30,7 @@ func TestSettleSomeColumns(t *testing.T) {
 				*table.Columns.Field(name) = name
 				ddl += ", " + name + " " + types[name]
 			}
-			r := &storeRig{ctx: t.Context(), rig: newRig(t, servers.Shared(t, "17"), ddl+");;"+tableNames("").expand(ownTables), table)}
+			r := &storeRig{ctx: t.Context(), rig: newRig(t, servers.Shared(t, "17"), ddl+");;"+tableNames("").ownTables(), table)}
 			r.open()
 			r.exec(`INSERT INTO events (id, type) VALUES ('1', 'T'), ('2', 'T'), ('3', 'T')`)
 			var rows []checkpoint.Row
@@ -151,7 +151,7 @@ func TestSettleAfterIDTypeChanged(t *testing.T) {
 // An array is no id, and says so before anything is read.
 func TestArrayIsNoID(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, servers.Shared(t, "17"), "CREATE TABLE a (id int[] PRIMARY KEY, type text, payload text);;"+tableNames("").expand(ownTables), shape("tailbox", "a"))
+	r := newRig(t, servers.Shared(t, "17"), "CREATE TABLE a (id int[] PRIMARY KEY, type text, payload text);;"+tableNames("").ownTables(), shape("tailbox", "a"))
 	st, err := openStore(t.Context(), r.cfg)
 	if err == nil {
 		_ = st.Close(t.Context())

@@ -33,7 +33,7 @@ func TestSettleIDTypes(t *testing.T) {
 			r := &storeRig{ctx: t.Context(), rig: newRig(t, servers.Shared(t, "17"), "CREATE DOMAIN my_id AS bigint;;CREATE DOMAIN my_err AS varchar(9);;"+
 				"CREATE TYPE my_enum AS ENUM ('a', 'b');;CREATE TYPE word AS ENUM ('pending', 'delivered', 'dead', 'waiting', 'retrying');;"+
 				`CREATE TABLE events ("the id" `+c.typ+` PRIMARY KEY, type text, payload text, st word DEFAULT 'pending', tries smallint, err my_err);;`+
-				tableNames("").expand(ownTables), table)}
+				tableNames("").ownTables(), table)}
 			r.open()
 			r.exec(`INSERT INTO events ("the id", type) VALUES ($1::text::`+c.typ+`, 'T')`, c.id)
 			m := &outbox.Message{ID: c.id, Table: "public.events", Position: outbox.Position{Log: 1, Commit: 5}, Group: "g"}

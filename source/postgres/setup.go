@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // setupLockTimeout bounds the wait for locks of DDL: behind a long transaction, DDL holds up everybody else as well.
@@ -138,7 +140,7 @@ func ddlCure(err error) string {
 	switch sqlState(err) {
 	case "42501":
 		return ": run the SQL of `tailbox init --print` as the owner, then tailbox init"
-	case lockNotAvailable:
+	case lockNotAvailable, "40P01": // or a deadlock with a relay that runs
 		return ": another transaction holds the table: try again when it has ended"
 	}
 	return ""
@@ -166,35 +168,36 @@ func (s *setup) own(ctx context.Context) error {
 			}
 		}
 	}
-	n := tableNames(s.placed.Schema)
+	return s.migrate(ctx, tableNames(s.placed.Schema))
+}
+
+// migrate runs the migrations that are missing. One init at a time does: another one waits, and finds them done.
+func (s *setup) migrate(ctx context.Context, n names) error {
+	if err := s.do(ctx, "lock the tables tailbox_* against another init", "SELECT pg_advisory_xact_lock("+strconv.FormatInt(lockKey(""), 10)+")"); err != nil {
+		return err
+	}
 	for _, name := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
 		missing, err := s.missing(ctx, &outbox.Table{Schema: s.placed.Schema, Name: name})
 		if err != nil {
 			return err
 		}
 		if missing {
-			return s.run(ctx, "tables tailbox_*", n.expand(ownTables))
+			return s.run(ctx, "tables tailbox_*", n.ownTables())
 		}
 	}
-	current, err := tablesCurrent(ctx, s.tx.Conn(), n)
-	if err != nil || current {
-		return err
-	}
-	if err := s.do(ctx, "update tables tailbox_*", n.expand(ownTables)); err != nil {
-		return err
-	}
-	s.done = append(s.done, "updated tables tailbox_*")
-	return nil
-}
-
-// tablesCurrent tells whether the relay's tables, which are there, have all columns that this version knows.
-func tablesCurrent(ctx context.Context, conn *pgx.Conn, n names) (current bool, err error) {
-	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'tries' AND NOT attisdropped)",
-		n.parked).Scan(&current)
+	number, err := n.lastMigration(ctx, s.tx.Conn())
 	if err != nil {
-		return false, fmt.Errorf("look at the columns of table %s: %w", n.parked, err)
+		return err
 	}
-	return current, nil
+	missing := store.Schema{Migration: number}.Pending(migrations())
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := s.do(ctx, "update tables tailbox_*", n.script(missing)); err != nil {
+		return err
+	}
+	s.done = append(s.done, "updated tables tailbox_*: "+store.MigrationNames(missing))
+	return nil
 }
 
 // outboxes makes the tables that applications write to.

@@ -2,63 +2,102 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
 // TestUpdateTables: tables that an earlier version made are refused with what to do, and brought up to date by Init and by the printed
-// script: each delivery keeps what it had, and its tries are its attempts.
+// script: each row keeps what it had, and the tries of a delivery that has none are its attempts.
 func TestUpdateTables(t *testing.T) {
 	t.Parallel()
-	old, err := os.ReadFile("testdata/tables_without_tries.sql")
+	for _, version := range servers.Versions(t) {
+		for _, old := range sourcetest.OldTables() {
+			for _, by := range []string{"init", "script"} {
+				t.Run(version+"/"+old.Name+"/"+by, func(t *testing.T) {
+					t.Parallel()
+					updateTables(t, version, old, by)
+				})
+			}
+		}
+	}
+}
+
+func updateTables(t *testing.T, version string, old sourcetest.Old, by string) {
+	script, err := os.ReadFile("testdata/tables_" + old.Name + ".sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, version := range servers.Versions(t) {
-		for _, by := range []string{"init", "script"} {
-			t.Run(version+"/"+by, func(t *testing.T) {
-				t.Parallel()
-				r := newBareRig(t, servers.Shared(t, version), shape("tailbox", "outbox"))
-				r.cfg.Pipeline, r.cfg.Schema, r.cfg.Start = "p", "public", "now"
-				r.exec(string(old))
-				const was = `SELECT string_agg((to_jsonb(p) - 'tries' - 'tried_at' - 'failed_epoch' - 'failed_call')::text, E'\n' ORDER BY message_id) FROM tailbox_parked p`
-				before := r.text(was)
-				for what, err := range map[string]error{
-					"open a store": func() error { _, err := OpenStore(r.ctx, r.cfg); return err }(),
-					"list":         func() error { _, _, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{}, 10, false); return err }(),
-				} {
-					if !errors.Is(err, checkpoint.ErrOldTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "run tailbox init") {
-						t.Errorf("%s on tables of an earlier version: %v", what, err)
-					}
-				}
-				equal(t, "check says so", strings.Contains(levels(r.check(), Problem), "of an earlier version and lack columns => run tailbox init"), true)
-				if by == "script" {
-					sql, err := SetupSQL(r.cfg)
-					if err != nil {
-						t.Fatal(err)
-					}
-					r.exec(sql)
-				}
-				done, err := Init(r.ctx, r.cfg)
-				if err != nil || by == "init" && !strings.Contains(strings.Join(done, ","), "updated tables tailbox_*") || by == "script" && len(done) > 0 {
-					t.Fatalf("init: %v, %v", done, err)
-				}
-				if again, err := Init(r.ctx, r.cfg); err != nil || len(again) > 0 {
-					t.Errorf("second init: %v, %v", again, err)
-				}
-				equal(t, "what was there", r.text(was), before)
-				equal(t, "tries", r.text(`SELECT string_agg(tries || CASE WHEN tried_at = changed_at THEN '@' ELSE '' END, ' ' ORDER BY message_id) FROM tailbox_parked`),
-					"4@ 0 15@ 2@ 3@ 0")
-				equal(t, "indexes", r.text(`SELECT count(*)::text FROM pg_indexes WHERE tablename = 'tailbox_parked'`), "7")
-				equal(t, "problems", levels(r.check(), Problem), "")
-				r.open()
-				equal(t, "due", r.due("kafka"), "kafka:1 kafka:6")
-			})
+	r := newBareRig(t, servers.Shared(t, version), shape("tailbox", "outbox"))
+	r.cfg.Pipeline, r.cfg.Schema, r.cfg.Start = "p", "public", "now"
+	r.exec(string(script))
+	const was = `SELECT string_agg((to_jsonb(t) - ARRAY['migration', 'tries', 'tried_at', 'failed_epoch', 'failed_call'])::text, E'\n' ORDER BY t::text) FROM `
+	rows := func() string {
+		return r.text(was+"tailbox_checkpoint t") + r.text(was+"(SELECT * FROM tailbox_parked ORDER BY message_id, sink) t") + r.text(was+"tailbox_request t")
+	}
+	before := rows()
+	for what, err := range map[string]error{
+		"open a store": func() error { _, err := OpenStore(r.ctx, r.cfg); return err }(),
+		"list":         func() error { _, _, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{}, 10, false); return err }(),
+	} {
+		if !errors.Is(err, checkpoint.ErrOldTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "run tailbox init") {
+			t.Errorf("%s on tables of an earlier version: %v", what, err)
 		}
 	}
+	if problems := levels(r.check(), Problem); !strings.Contains(problems, "of an earlier version: they lack "+sourcetest.OldMissing+" => run tailbox init") {
+		t.Errorf("check does not say which migrations are missing: %s", problems)
+	}
+	if by == "script" {
+		sql, err := SetupSQL(r.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.exec(sql)
+		r.exec(sql)
+	}
+	done, err := Init(r.ctx, r.cfg)
+	if err != nil || by == "init" && !strings.Contains(strings.Join(done, ","), "updated tables tailbox_*: "+sourcetest.OldMissing) || by == "script" && len(done) > 0 {
+		t.Fatalf("init: %v, %v", done, err)
+	}
+	if again, err := Init(r.ctx, r.cfg); err != nil || len(again) > 0 {
+		t.Errorf("second init: %v, %v", again, err)
+	}
+	equal(t, "what was there", rows(), before)
+	equal(t, "tries", r.text(`SELECT string_agg(tries || CASE WHEN tried_at = changed_at THEN '@' ELSE '' END, ' ' ORDER BY message_id, sink) FROM tailbox_parked`), old.Tries)
+	equal(t, "indexes", r.text(`SELECT count(*)::text FROM pg_indexes WHERE tablename = 'tailbox_parked'`), "7")
+	equal(t, "recorded", r.text(`SELECT string_agg(DISTINCT migration::text, ' ') FROM tailbox_checkpoint`), fmt.Sprint(len(migrations())))
+	if problems := levels(r.check(), Problem); strings.Contains(problems, "tailbox_*") {
+		t.Errorf("problems: %s", problems)
+	}
+	equal(t, "loaded", sourcetest.LoadedText(r.open()), old.Loaded)
+	equal(t, "due", r.due("kafka"), "kafka:1 kafka:6")
+}
+
+// TestNewTables: tables whose meaning a newer version changed are refused, those that it only added to are used, and an older init leaves
+// them as they are.
+func TestNewTables(t *testing.T) {
+	t.Parallel()
+	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("tailbox", "outbox"))
+	r.exec("ALTER TABLE tailbox_checkpoint ALTER COLUMN migration SET DEFAULT 99; UPDATE tailbox_checkpoint SET migration = 99")
+	r.reopen()
+	equal(t, "told", strings.Contains(levels(r.check(), Info), "to migration 99"), true)
+	if done, err := Init(r.ctx, r.cfg); err != nil || strings.Contains(fmt.Sprint(done), "tailbox_*") {
+		t.Errorf("init on newer tables: %v, %v", done, err)
+	}
+	r.exec("UPDATE tailbox_checkpoint SET schema_version = schema_version + 1")
+	before := r.text("SELECT unclean_starts || ' ' || lease_epoch FROM tailbox_checkpoint")
+	if err := r.st.Close(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenStore(r.ctx, r.cfg); !errors.Is(err, checkpoint.ErrNewTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "newer tailbox") {
+		t.Errorf("open a store on newer tables: %v", err)
+	}
+	equal(t, "a refused start is not counted", r.text("SELECT unclean_starts + 1 || ' ' || lease_epoch FROM tailbox_checkpoint"), before)
+	equal(t, "problem", strings.Contains(levels(r.check(), Problem), "of version 2, this tailbox knows 1 => run a newer tailbox"), true)
 }

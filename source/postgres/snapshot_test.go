@@ -244,7 +244,7 @@ func TestSweepOfRowsWithoutID(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, servers.Shared(t, "17"), "CREATE TABLE a (id "+id+", type text, payload text, message_group text, status text DEFAULT 'pending');;"+
-				tableNames("").expand(ownTables), shape("tailbox", "a"))
+				tableNames("").ownTables(), shape("tailbox", "a"))
 			r.own()
 			r.exec("INSERT INTO a VALUES (NULL, 't', 'p', 'g'), (NULL, 't', 'p', 'g')")
 			if id == "text" || id == "char(40)" {

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -151,9 +152,9 @@ func (r *rig) until(what string, ok func() bool) {
 // own makes the slot the pipeline's own, as a store does, whether it is there or not.
 func (r *rig) own() {
 	r.t.Helper()
-	r.exec(tableNames("").expand(ownTables))
+	r.exec(tableNames("").ownTables())
 	r.exec("INSERT INTO tailbox_checkpoint (pipeline, slot, schema_version) VALUES ($1, $2, $3) ON CONFLICT (pipeline) DO UPDATE SET slot = excluded.slot",
-		r.cfg.Pipeline, r.cfg.Slot, schemaVersion)
+		r.cfg.Pipeline, r.cfg.Slot, store.SchemaVersion)
 }
 
 // establish makes the slot and returns its position.

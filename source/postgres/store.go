@@ -167,15 +167,6 @@ func (s *stateStore) findTables(ctx context.Context) error {
 	return nil
 }
 
-// current refuses tables of an earlier version, which lack columns that statements name.
-func (s *stateStore) current(ctx context.Context) error {
-	current, err := tablesCurrent(ctx, s.conn, s.names)
-	if err == nil && !current {
-		return fmt.Errorf("%w: schema %q: %w", source.ErrStop, s.schema, checkpoint.ErrOldTables)
-	}
-	return err
-}
-
 // q is a statement with the relay's tables named.
 func (s *stateStore) q(sql string) string {
 	text, ok := s.texts[sql]

@@ -39,7 +39,7 @@ func (s *stateStore) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
 		b.Queue(s.q(acceptGap), s.cfg.Pipeline, s.gap) // before the checkpoint that it compares with is replaced
 	}
 	b.Queue(s.q(saveCheckpoint), s.cfg.Pipeline, c.SourceID, string(c.Resume), int64(c.Log), int64(c.LastCommit), above,
-		c.SweepPending, schemaVersion)
+		c.SweepPending, store.SchemaVersion)
 	if s.taking {
 		b.Queue(s.q(`UPDATE {checkpoint} SET slot = $2 WHERE pipeline = $1`), s.cfg.Pipeline, s.cfg.Slot)
 	}
@@ -83,7 +83,7 @@ type checkpointRow struct {
 	sourceID, resume, settledAbove, started *string
 	log, lastCommit                         int64
 	sweepPending                            bool
-	unclean, version                        int
+	unclean                                 int
 }
 
 // checkpoint is the row's checkpoint; nil where none was saved yet.

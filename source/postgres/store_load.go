@@ -16,7 +16,7 @@ import (
 const countStart = `
 INSERT INTO {checkpoint} AS c (pipeline, schema_version, slot, publication, unclean_starts, lease_epoch) VALUES ($1, $2, $3, $4, 1, 1)
 ON CONFLICT (pipeline) DO UPDATE SET slot = CASE WHEN $5 THEN c.slot ELSE excluded.slot END, publication = excluded.publication, unclean_starts = c.unclean_starts + 1, lease_epoch = c.lease_epoch + 1, updated_at = now()
-RETURNING source_id, resume, settled_above::text, started, log, last_commit, sweep_pending, unclean_starts - 1, schema_version`
+RETURNING source_id, resume, settled_above::text, started, log, last_commit, sweep_pending, unclean_starts - 1`
 
 // acceptedGap finds the requests that accept the gap behind the present checkpoint. Those for another one are about a gap that
 // is over, and say nothing about this one.
@@ -65,9 +65,9 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	out := &checkpoint.Loaded{}
 	var row checkpointRow
 	b := &pgx.Batch{}
-	b.Queue(s.q(countStart), s.cfg.Pipeline, schemaVersion, claim.slot, claim.publication, claim.keep).QueryRow(func(r pgx.Row) error {
+	b.Queue(s.q(countStart), s.cfg.Pipeline, store.SchemaVersion, claim.slot, claim.publication, claim.keep).QueryRow(func(r pgx.Row) error {
 		return r.Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.started, &row.log, &row.lastCommit, &row.sweepPending,
-			&row.unclean, &row.version)
+			&row.unclean)
 	})
 	b.Queue(s.q(blockedLanes), s.cfg.Pipeline).Query(func(rows pgx.Rows) error { return scanLanes(rows, &out.Blocked) })
 	b.Queue(s.q(parkedSinks), s.cfg.Pipeline).Query(func(rows pgx.Rows) (err error) {
@@ -77,10 +77,6 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	b.Queue(s.q(acceptedGap), s.cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.gap) })
 	if err := s.send(ctx, b); err != nil {
 		return nil, s.fault("load state", err)
-	}
-	if row.version > schemaVersion {
-		return nil, fmt.Errorf("%w: the tables tailbox_* are of version %d, this tailbox knows %d: run a newer tailbox",
-			source.ErrStop, row.version, schemaVersion)
 	}
 	if out.Checkpoint, err = row.checkpoint(); err != nil {
 		return nil, fmt.Errorf("%w: load state: %w", source.ErrStop, err)

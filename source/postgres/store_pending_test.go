@@ -144,7 +144,7 @@ func TestPendingWithoutID(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, servers.Shared(t, "17"), "CREATE TABLE a (id "+id+", type text, payload text, status text DEFAULT 'pending');;"+
-				tableNames("").expand(ownTables), shape("tailbox", "a"))
+				tableNames("").ownTables(), shape("tailbox", "a"))
 			s := &storeRig{rig: r, ctx: t.Context()}
 			s.open()
 			one := "1"

@@ -42,7 +42,7 @@ func newStoreRigIn(t testing.TB, pg *servers.PG, db string, change func(*Config)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	r := &storeRig{rig: newRigIn(t, pg, db, strings.Join(append(ddl, tableNames("").expand(ownTables)), ";;"), cfg.Tables...), ctx: ctx}
+	r := &storeRig{rig: newRigIn(t, pg, db, strings.Join(append(ddl, tableNames("").ownTables()), ";;"), cfg.Tables...), ctx: ctx}
 	if change != nil {
 		change(&r.cfg)
 	}

@@ -33,7 +33,7 @@ func TestStoreWithoutTables(t *testing.T) {
 	if !errors.Is(err, checkpoint.ErrNoTables) || !errors.Is(err, source.ErrStop) {
 		t.Errorf("open without tables: %v, want ErrNoTables and ErrStop", err)
 	}
-	r.exec(tableNames("").expand(ownTables))
+	r.exec(tableNames("").ownTables())
 	r.cfg.Tables[0].Name = "nowhere"
 	if _, err := OpenStore(context.Background(), r.cfg); !errors.Is(err, source.ErrStop) {
 		t.Errorf("open without outbox table: %v, want ErrStop", err)

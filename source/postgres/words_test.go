@@ -42,7 +42,7 @@ func TestWordsFit(t *testing.T) {
 		t.Run(c.typ, func(t *testing.T) {
 			t.Parallel()
 			r := &storeRig{ctx: t.Context(), rig: newRig(t, servers.Shared(t, "17"), "CREATE TYPE state AS ENUM ('pending', 'delivered', 'retrying', 'waiting', 'dead');;"+
-				"CREATE TABLE events (st "+c.typ+", "+ownTableSQL+";;"+tableNames("").expand(ownTables), ownTable(c.words))}
+				"CREATE TABLE events (st "+c.typ+", "+ownTableSQL+";;"+tableNames("").ownTables(), ownTable(c.words))}
 			if _, err := Init(r.ctx, r.cfg); c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("init: %v, want %q", err, c.want)
 			}

@@ -64,7 +64,12 @@ type Result struct {
 // Command runs a command of the binary to its end, at most a minute.
 func (b *Bed) Command(args ...string) Result {
 	b.tb.Helper()
-	binary := Binary(b.tb) // building it takes a part of the minute, or all
+	return b.commandOf(Binary(b.tb), args...) // building it takes a part of the minute, or all
+}
+
+// commandOf is Command for another binary.
+func (b *Bed) commandOf(binary string, args ...string) Result {
+	b.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, append(args, "-c", b.ConfigFile)...)

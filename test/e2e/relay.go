@@ -32,6 +32,12 @@ func (b *Bed) Start(stdout func(io.Reader)) *Relay {
 // StartWith is Start with another configuration and log file.
 func (b *Bed) StartWith(config, log string, stdout func(io.Reader)) *Relay {
 	b.tb.Helper()
+	return b.startBinary(Binary(b.tb), config, log, stdout)
+}
+
+// startBinary is StartWith for another binary.
+func (b *Bed) startBinary(binary, config, log string, stdout func(io.Reader)) *Relay {
+	b.tb.Helper()
 	logFile, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		b.tb.Fatal(err)
@@ -42,7 +48,7 @@ func (b *Bed) StartWith(config, log string, stdout func(io.Reader)) *Relay {
 		b.tb.Fatal(err)
 	}
 	r := &Relay{tb: b.tb, log: log, logged: state.Size(), exited: make(chan struct{})}
-	r.cmd = exec.Command(Binary(b.tb), "run", "-c", config)
+	r.cmd = exec.Command(binary, "run", "-c", config)
 	r.cmd.Stderr = logFile
 	r.cmd.SysProcAttr = dieWithUs()
 	read := func() {}

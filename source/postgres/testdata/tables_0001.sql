@@ -1,4 +1,4 @@
--- The relay's tables before they had tries, with a delivery in each state.
+-- The relay's tables after migration 0001_tables, with a delivery in each state.
 
 CREATE TABLE IF NOT EXISTS tailbox_checkpoint (
 	pipeline       text COLLATE "C" PRIMARY KEY,

@@ -1,4 +1,4 @@
--- The relay's tables before they had tries, with a delivery in each state.
+-- The relay's tables after migration 0002_tries, as the version before migrations were recorded made them, with rows in each state.
 
 CREATE TABLE IF NOT EXISTS tailbox_checkpoint (
 	pipeline       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -27,6 +27,10 @@ CREATE TABLE IF NOT EXISTS tailbox_parked (
 	blocks          BOOLEAN NOT NULL,
 	alone           BOOLEAN NOT NULL,
 	attempts        INT NOT NULL DEFAULT 0,
+	tries           INT NOT NULL DEFAULT 0,
+	failed_epoch    BIGINT NOT NULL DEFAULT 0,
+	failed_call     BIGINT NOT NULL DEFAULT 0,
+	tried_at        DATETIME(6),
 	next_attempt_at DATETIME(6),
 	last_error      TEXT,
 	error_class     VARCHAR(64),
@@ -58,6 +62,7 @@ CREATE TABLE IF NOT EXISTS tailbox_parked (
 	PRIMARY KEY (pipeline, message_id, source_table, sink),
 	KEY tailbox_parked_lane (pipeline, blocks, sink, message_group, position),
 	KEY tailbox_parked_due (pipeline, sink, next_attempt_at),
+	KEY tailbox_parked_untried (pipeline, sink, tries, next_attempt_at),
 	KEY tailbox_parked_sent (pipeline, sent_id),
 	KEY tailbox_parked_unfinished (pipeline, unfinished)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
@@ -77,12 +82,23 @@ CREATE TABLE IF NOT EXISTS tailbox_request (
 	KEY tailbox_request_open (pipeline, done_at, id)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-INSERT INTO tailbox_checkpoint (pipeline, schema_version) VALUES ('p', 1);
-INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, attempts, next_attempt_at,
-	last_error, error_class, row_settled, type, topic, payload) VALUES
-	('p', 'kafka', 'outbox', 'g', '00000001-0000000000000065-00000000', '1', 'retrying', true, false, 4, UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE, 'boom', 'rejected', false, 'T', 't', '{}'),
-	('p', 'kafka', 'outbox', 'g', '00000001-0000000000000066-00000000', '2', 'waiting', true, false, 0, NULL, NULL, NULL, false, 'T', 't', '{}'),
-	('p', 'kafka', 'outbox', 'h', '00000001-0000000000000067-00000000', '3', 'dead', true, false, 15, NULL, 'bad', 'permanent', true, 'T', 't', '{}'),
-	('p', 'kafka', 'outbox', 'h', '00000001-0000000000000068-00000000', '4', 'dropped', false, false, 2, NULL, 'dropped', 'dropped', true, 'T', 't', '{}'),
-	('p', 'kafka', 'outbox', 'i', '00000001-0000000000000069-00000000', '5', 'delivered', false, false, 3, NULL, NULL, NULL, false, 'T', 't', '{}'),
-	('p', 'kafka', 'outbox', 'j', '00000001-000000000000006a-00000000', '6', 'waiting', true, false, 0, UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE, NULL, NULL, true, 'T', 't', '{}');
+
+INSERT INTO tailbox_checkpoint (pipeline, source_id, resume, log, last_commit, settled_above, sweep_pending, started, unclean_starts, lease_epoch, schema_version) VALUES
+	('p', 's', '0/1', 1, 100, '{"kafka": [["00000001-000000000000006c-00000000", "00000001-000000000000006d-00000000"]]}', true,
+		'00000001-000000000000006e-00000000*1', 2, 7, 1),
+	('another', NULL, NULL, 0, 0, NULL, false, NULL, 0, 0, 1);
+INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, attempts, tries, failed_epoch,
+	failed_call, tried_at, next_attempt_at, last_error, error_class, row_settled, type, topic, payload, sent_id) VALUES
+	('p', 'kafka', 'outbox', 'g', '00000001-0000000000000065-00000000', '1', 'retrying', true, false, 4, 6, 7, 41, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE, 'boom', 'rejected', false, 'T', 't', '{}', NULL),
+	('p', 'kafka', 'outbox', 'g', '00000001-0000000000000066-00000000', '2', 'waiting', true, false, 0, 0, 0, 0, NULL, NULL, NULL, NULL, false, 'T', 't', '{}', '2-edited'),
+	('p', 'kafka', 'outbox', 'h', '00000001-0000000000000067-00000000', '3', 'dead', true, false, 15, 15, 6, 12, UTC_TIMESTAMP(6), NULL, 'bad', 'permanent', true, 'T', 't', '{}', NULL),
+	('p', 'kafka', 'outbox', 'h', '00000001-0000000000000068-00000000', '4', 'dropped', false, false, 2, 2, 6, 13, UTC_TIMESTAMP(6), NULL, 'dropped', 'dropped', true, 'T', 't', '{}', NULL),
+	('p', 'kafka', 'outbox', 'i', '00000001-0000000000000069-00000000', '5', 'delivered', false, false, 3, 3, 0, 0, UTC_TIMESTAMP(6), NULL, NULL, NULL, false, 'T', 't', '{}', NULL),
+	('p', 'kafka', 'outbox', 'j', '00000001-000000000000006a-00000000', '6', 'waiting', true, false, 0, 0, 0, 0, NULL, UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE, NULL, NULL, true, 'T', 't', '{}', NULL),
+	('p', 'kafka', 'outbox', 'k', '00000001-000000000000006b-00000000', '7', 'waiting', true, false, 0, 0, 0, 0, NULL, NULL, NULL, NULL, true, 'T', 't', '{}', NULL),
+	('p', 'mail', 'outbox', '', '00000001-000000000000006b-00000000', '7', 'retrying', false, true, 1, 1, 7, 3, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE, 'boom', 'rejected', true, 'T', 't', '{}', NULL);
+INSERT INTO tailbox_request (pipeline, verb, selection, reason, `by`, done_at, result, in_force) VALUES
+	('p', 'hold', '{"groups": ["k"]}', 'why', 'ana', UTC_TIMESTAMP(6), '{"changed": 1}', '{"lanes": [["kafka", "k"]]}'),
+	('p', 'pause', '{"sinks": ["mail"]}', '', 'ana', UTC_TIMESTAMP(6), '{"changed": 1}', '{"sinks": ["mail"]}'),
+	('p', 'replay', '{"sink": "kafka", "ids": ["3"]}', '', 'ana', NULL, NULL, NULL),
+	('another', 'drop', '{"all": true}', '', 'ben', NULL, NULL, NULL);
