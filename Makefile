@@ -24,7 +24,7 @@ SKIPS     := $(CURDIR)/bin/skipped-tests
 export TAILBOX_TEST_SKIPS = $(SKIPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e mutants bench fuzz servers clean
+.PHONY: help build demo test race lint house e2e mutants bench fuzz servers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ race: servers ## run all tests with the race detector
 # go tool builds it once and keeps it in the build cache; of what it found in a package, it keeps its own.
 lint: ## go vet and the other checks of .golangci.yml
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+
+house: ## measure the source tree against the bounds that keep it readable
+	$(GO) run ./test/house
 
 e2e: servers build ## kill, cut, stall, restart and lie to every part; compare what came with what was committed
 	TAILBOX_SIM_SCHEDULES=$(SCHEDULES) $(GO) test -count=1 -timeout 60m ./test/sim
