@@ -40,7 +40,8 @@
 //
 // At-least-once; first deliveries in commit order per message group; a stable message id and position on every delivery;
 // duplicates are possible after a crash, a takeover or a lost answer, are bounded, and carry a position by which a consumer can
-// drop them; never lost, never silently skipped. The invariants behind it, proven by test/sim under random schedules:
+// drop them; never lost, never silently skipped. docs/design/rules.md explains the rules R1 to R15 that comments cite. The invariants
+// behind the guarantee, proven by test/sim under random schedules:
 //
 //	I1  a row is marked or deleted only after every sink of its message had it, or its delivery is parked
 //	I2  everything at or before a durable checkpoint is settled in the database

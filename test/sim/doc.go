@@ -10,7 +10,7 @@
 // nothing happens. All effects are carried out by the scheduler, one at a time, so that the model needs no locks and
 // an oracle can look at the world after each of them.
 //
-// The oracle knows the invariants by these names (design: rules R1-R13):
+// The oracle knows the invariants by these names (docs/design/rules.md):
 //
 //	I1 no phantom mark      a row is deleted or marked only after its last delivery is settled
 //	I2 checkpoint safety    what lies at or before a durable checkpoint is settled in the database
