@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-
 	"github.com/tailbox/tailbox/relay/lane"
 	"github.com/tailbox/tailbox/source"
 )

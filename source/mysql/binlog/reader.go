@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Heartbeat is the period of heartbeats that a user of this package asks the server for (@source_heartbeat_period). If the server
-	// is silent for SilenceLimit, reading fails.
-	Heartbeat    = 4 * time.Second
+	// Heartbeat is the period of heartbeats that a user of this package asks the server for (@source_heartbeat_period).
+	Heartbeat = 4 * time.Second
+	// SilenceLimit is how long the server may be silent before reading fails.
 	SilenceLimit = 15 * time.Second
 	// BufferSize is how much is read at once. An event of up to about this size is parsed where it stands in the buffer.
 	BufferSize = 256 << 10
