@@ -62,6 +62,7 @@ type engine struct {
 	deadline time.Time    // of the stage
 
 	inTransaction bool // the last batch ended inside a transaction
+	justSettled   bool // the last operation of the store was a settlement
 
 	// cause is why an operator has to act before more can be read. What was read is settled first: the next start may read
 	// with another configuration. Patience is when that has gone on for ShutdownTimeout without an answer or a settlement.
@@ -360,13 +361,25 @@ func (e *engine) nextOperation(now time.Time) {
 	if e.session.busy || e.failed != nil {
 		return
 	}
+	settled := e.justSettled
+	e.justSettled = false
+	switch {
+	case e.safeMode.startCounting():
+	case settled && !e.safeMode.active() && e.besideSettling(now): // a busy store always has more to settle: everything else has its turn in between
+	case e.settler.settleNow(now):
+		e.justSettled = true
+	case e.safeMode.clearNow(now):
+	case !e.stops() && e.safeMode.step(now):
+	default:
+		e.besideSettling(now)
+	}
+}
+
+// besideSettling begins one of the operations that settle nothing, and returns false if none is due.
+func (e *engine) besideSettling(now time.Time) bool {
 	on := !e.stops()
 	reading := e.stage == running
 	switch {
-	case e.safeMode.startCounting():
-	case e.settler.settleNow(now):
-	case e.safeMode.clearNow(now):
-	case on && e.safeMode.step(now):
 	case on && e.requests.requestNow():
 	case reading && e.poller.pageNow():
 	case reading && e.poller.dueNow(now):
@@ -378,7 +391,10 @@ func (e *engine) nextOperation(now time.Time) {
 			note, err := ping(ctx, e.session.store)
 			return func() { note(&e.session.clock) }, err
 		})
+	default:
+		return false
 	}
+	return true
 }
 
 // broken takes note of an event that a state does not allow. It ends the term, since memory cannot be trusted any more: the next term
