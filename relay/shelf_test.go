@@ -176,6 +176,9 @@ func TestHoldWithoutSinkWaitsForARun(t *testing.T) {
 			return []checkpoint.Request{{ID: 1, Verb: checkpoint.VerbHold, Selection: checkpoint.Selection{Groups: []string{"g"}}}}
 		}
 		store.apply = func() *checkpoint.Applied {
+			if !closed(settled) {
+				t.Error("the hold was carried out while a run of its group was in flight")
+			}
 			close(applied)
 			return &checkpoint.Applied{Done: true, Blocked: store.lanes}
 		}
