@@ -44,7 +44,7 @@ func newPair(t *testing.T) *pair {
 	// Each checkpoint is noted with the session that wrote it.
 	p.Exec(`CREATE TABLE written (at timestamptz NOT NULL DEFAULT clock_timestamp(), pid int NOT NULL DEFAULT pg_backend_pid())`)
 	p.MustCommand("init")
-	p.Exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO written DEFAULT VALUES; RETURN NULL; END'`)
+	p.Exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.written DEFAULT VALUES; RETURN NULL; END'`)
 	p.Exec(`CREATE TRIGGER note AFTER INSERT OR UPDATE ON tailbox_checkpoint FOR EACH STATEMENT EXECUTE FUNCTION note()`)
 	return p
 }
@@ -71,7 +71,7 @@ func (p *pair) both() (first, second *Relay) {
 	first = p.start(0)
 	p.Eventually(20*time.Second, func() string {
 		if n, _ := p.requests("first"); n < 100 {
-			return "the first relay does not work"
+			return "the first relay does not work:\n" + Tail(p.logs[0], 5)
 		}
 		return ""
 	})
