@@ -232,8 +232,8 @@ func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
 	if err != nil {
 		return nil, err
 	}
-	var docs []*parkedDocument
-	if err := cur.All(ctx, &docs); err != nil {
+	docs, err := documents(ctx, cur)
+	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(docs, func(a, b *parkedDocument) int {
@@ -241,7 +241,7 @@ func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
 	})
 	var ps []checkpoint.Parked
 	for _, doc := range docs {
-		p, err := doc.parked(time.Now())
+		p, err := doc.Delivery(time.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -251,11 +251,11 @@ func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return Ask(ctx, d.cfg, r)
+	return Operate(d.cfg).Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := Result(ctx, d.cfg, id)
+	result, done, err := Operate(d.cfg).Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}

@@ -163,8 +163,8 @@ func (s *stateStore) keep(ctx context.Context) error {
 // an end by Close is a clean one.
 func (s *stateStore) release(ctx context.Context) error {
 	set := bson.D{{Key: "lease_expires_at", Value: time.Unix(0, 0)}}
-	if s.unclean || s.started {
-		set = append(set, bson.E{Key: "unclean_starts", Value: s.uncleanBefore}, bson.E{Key: "started", Value: ""})
+	if s.Unclean || s.Started {
+		set = append(set, bson.E{Key: "unclean_starts", Value: s.UncleanBefore}, bson.E{Key: "started", Value: ""})
 	}
 	if _, err := s.checkpoints.UpdateOne(ctx, s.heldFilter(), bson.D{{Key: "$set", Value: set}}); err != nil {
 		return fmt.Errorf("give the pipeline's lease back: %w", err)

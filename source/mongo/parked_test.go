@@ -16,8 +16,10 @@ func TestParkedDocumentsFit(t *testing.T) {
 		"field": {ID: "1", Table: "shop.outbox", Payload: []byte("p"), Fields: []outbox.Field{{Name: "f", Value: []byte(large)}}},
 		"text":  {ID: "1", Table: "shop.outbox", Payload: []byte("p"), CorrelationID: large},
 	} {
+		p := &checkpoint.Parked{Sink: "s", Message: m}
 		var d parkedDocument
-		d.setMessage(&checkpoint.Parked{Sink: "s", Message: m})
+		d.Carry(p)
+		d.fit(p)
 		doc, err := d.MarshalBSON()
 		if err != nil || len(doc) > 1<<20 || !d.InTable {
 			t.Errorf("%s: a document of %d bytes, in the table: %t, %v", name, len(doc), d.InTable, err)

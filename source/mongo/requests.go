@@ -16,9 +16,6 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// A RequestResult is the field result of tailbox_request: what a request did so far.
-type RequestResult = store.RequestResult
-
 // A requestDocument is a document of tailbox_request.
 type requestDocument struct {
 	ID          int64        `bson:"_id"`
@@ -69,7 +66,7 @@ func (s *stateStore) Requests(ctx context.Context) ([]checkpoint.Request, error)
 		return nil, fault("read requests", err)
 	}
 	for _, b := range closing {
-		if err := s.noteResult(ctx, b.id, &RequestResult{Error: b.why.Error()}, true); err != nil {
+		if err := s.noteResult(ctx, b.id, &store.RequestResult{Error: b.why.Error()}, true); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +87,7 @@ func readRequest(raw bson.Raw) (*checkpoint.Request, error) {
 }
 
 // noteResult records what a request did so far.
-func (s *stateStore) noteResult(ctx context.Context, id any, result *RequestResult, done bool) error {
+func (s *stateStore) noteResult(ctx context.Context, id any, result *store.RequestResult, done bool) error {
 	doc, err := documentOf(result)
 	if err != nil {
 		return fmt.Errorf("write result of request %v: %w", id, err)
@@ -106,16 +103,16 @@ func (s *stateStore) noteResult(ctx context.Context, id any, result *RequestResu
 }
 
 // Progress implements store.Requests.
-func (s *stateStore) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
+func (s *stateStore) Progress(ctx context.Context, id int64) (result *store.RequestResult, done bool, err error) {
 	var doc requestDocument
 	err = s.requests.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return &RequestResult{}, true, nil
+		return &store.RequestResult{}, true, nil
 	}
 	if err != nil {
 		return nil, false, fault("read a request's progress", err)
 	}
-	result = &RequestResult{}
+	result = &store.RequestResult{}
 	if err := valueFrom(doc.Result, result); err != nil {
 		return nil, false, fmt.Errorf("read progress of request %d: %w", id, err)
 	}
@@ -144,25 +141,22 @@ func (s *stateStore) Apply(ctx context.Context, r *checkpoint.Request, lanes []c
 
 // Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
 func (s *stateStore) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
-	before := maps.Clone(s.held)
+	before := maps.Clone(s.Holds)
 	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error {
-		s.held = maps.Clone(before) // the transaction may run again
+		s.Holds = maps.Clone(before) // the transaction may run again
 		return do(ctx, effects{a})
 	})
 	if err != nil {
-		s.held = before
+		s.Holds = before
 		return nil, nil, err
 	}
-	return a.lanes.Order, a.laneStates(), nil
+	return a.Lanes.Touched.Order, a.States, nil
 }
 
 // Refusal implements store.Requests.
 func (s *stateStore) Refusal(err error) string { return refusal(err) }
 
-// Held implements store.Requests.
-func (s *stateStore) Held() store.HeldLanes { return s.held }
-
 // CloseRequest implements store.Requests.
-func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
+func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *store.RequestResult) error {
 	return s.noteResult(ctx, id, result, true)
 }

@@ -15,26 +15,32 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// What operators see and ask for, beside the relay or without it. Each function connects by itself, and takes no lease but
-// for Execute.
+// Operate is what operators see of a pipeline, and ask for.
+func Operate(cfg Config) store.Operator {
+	return store.Operator{
+		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
+			s, err := openReader(ctx, cfg)
+			if err != nil {
+				return nil, nil, err
+			}
+			return s, s.in(ctx), nil
+		},
+		Open: func(ctx context.Context) (checkpoint.Store, error) { return OpenStore(ctx, cfg) },
+	}
+}
 
-// Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
-func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err error) {
-	if err := store.Validate(r); err != nil {
-		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
-	}
-	s, err := openReader(ctx, cfg)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+// Leave implements store.Reader.
+func (s *stateStore) Leave(ctx context.Context) error { return s.Close(ctx) }
+
+// Ask implements store.Reader.
+func (s *stateStore) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
 	who, err := readRights(ctx, s.client)
 	if err != nil {
 		return 0, fault("look who asks", err)
 	}
 	asked := *r
 	asked.By = cmp.Or(who.user, "unknown") // without authentication nothing tells
-	return s.ask(s.in(ctx), &asked)
+	return s.ask(ctx, &asked)
 }
 
 // askTries bounds how often another request takes the number that was to be this one's.
@@ -71,32 +77,4 @@ func (s *stateStore) ask(ctx context.Context, r *checkpoint.Request) (int64, err
 		return id, sleep(ctx, &pause)
 	}
 	return 0, errors.New("number the request: others were faster each time: try again")
-}
-
-// Result reads what a request did so far, and whether it is done.
-func Result(ctx context.Context, cfg Config, id int64) (result *RequestResult, done bool, err error) {
-	s, err := openReader(ctx, cfg)
-	if err != nil {
-		return nil, false, err
-	}
-	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return s.Progress(s.in(ctx), id)
-}
-
-// Execute carries out the open requests up to an id where no relay runs; with one, it fails with checkpoint.ErrLocked.
-// Requests to accept a gap are left for the next start.
-func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
-	s, err := openStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return store.Execute(ctx, s, upTo)
-}
-
-// Wait waits until a request is done: by the relay that runs or, where none does, by Execute. A request to accept a gap
-// is left to the next start where no relay runs: the result is nil then.
-func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
-	return store.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
-		func(ctx context.Context) error { return Execute(ctx, cfg, id) })
 }

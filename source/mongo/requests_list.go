@@ -2,8 +2,6 @@ package mongo
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -12,38 +10,15 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// A Listed is a parked delivery as operators see it.
-type Listed = store.Listed
-
-// A WaitingLane is a lane that does not flow, and why.
-type WaitingLane = store.WaitingLane
-
-// ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
-// most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
-// listed up to 64 MiB of payloads; else they come without their payloads.
-func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int, whole bool) (list []Listed, more bool, err error) {
-	s, err := openReader(ctx, cfg)
-	if err != nil {
-		return nil, false, err
-	}
-	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	ctx = s.in(ctx)
-	if err := s.remember(ctx); err != nil {
-		return nil, false, err
+// Listed implements store.Reader.
+func (s *stateStore) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
+	ids := oids(rows)
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	now, err := s.now(ctx)
 	if err != nil {
-		return nil, false, err
-	}
-	return store.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []store.SelectedRow) ([]Listed, error) {
-		return s.listed(ctx, oids(rows), now, whole)
-	})
-}
-
-// listed reads deliveries, in the order of rows: whole, or without payloads.
-func (s *stateStore) listed(ctx context.Context, ids []bson.ObjectID, now time.Time, whole bool) ([]Listed, error) {
-	if len(ids) == 0 {
-		return nil, nil
+		return nil, err
 	}
 	opts := options.Find()
 	if !whole {
@@ -57,14 +32,14 @@ func (s *stateStore) listed(ctx context.Context, ids []bson.ObjectID, now time.T
 	for _, d := range docs {
 		byID[d.OID] = d
 	}
-	var list []Listed
+	var list []store.Listed
 	for _, id := range ids {
 		d := byID[id]
 		if d == nil {
 			continue // it was delivered meanwhile
 		}
-		l := Listed{ParkedAt: d.ParkedAt.UTC(), ChangedAt: d.ChangedAt.UTC(), NextAttemptAt: orZero(d.Next)}
-		if l.Parked, err = d.parked(now); err != nil {
+		l, err := d.Listed(now)
+		if err != nil {
 			return nil, err
 		}
 		list = append(list, l)
@@ -72,25 +47,11 @@ func (s *stateStore) listed(ctx context.Context, ids []bson.ObjectID, now time.T
 	return list, nil
 }
 
-// ListLanes lists the lanes that wait, with the reason, of the sink and groups of a selection; the rest of it does not matter.
-// Limit bounds the lanes; 0 means all. Held lanes with nothing parked come first.
-func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []WaitingLane, err error) {
-	s, err := openReader(ctx, cfg)
+// WaitingLanes implements store.Reader.
+func (s *stateStore) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []store.WaitingLane, firsts []store.SelectedRow, err error) {
+	counts, err := s.countLanes(ctx, sel, limit)
 	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	ctx = s.in(ctx)
-	if err := s.remember(ctx); err != nil {
-		return nil, err
-	}
-	now, err := s.now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	counts, err := s.countLanes(ctx, &sel, limit)
-	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lanes := make([]checkpoint.Lane, len(counts))
 	for i, c := range counts {
@@ -98,20 +59,15 @@ func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit 
 	}
 	heads, err := s.heads(ctx, lanes)
 	if err != nil {
-		return nil, fault("list lanes", err)
+		return nil, nil, fault("list lanes", err)
 	}
-	var firsts []bson.ObjectID
 	for _, c := range counts {
 		if h, ok := heads[c.lane]; ok {
-			firsts = append(firsts, h.OID)
-			list = append(list, WaitingLane{Sink: c.lane.Sink, Group: c.lane.Group, Deliveries: c.n, Held: s.held.Has(c.lane)})
+			firsts = append(firsts, store.SelectedRow{Ref: h.Ref})
+			list = append(list, store.WaitingLane{Sink: c.lane.Sink, Group: c.lane.Group, Deliveries: c.n})
 		}
 	}
-	found, err := s.listed(ctx, firsts, now, false)
-	if err != nil {
-		return nil, err
-	}
-	return store.WithFirst(list, found, s.held, &sel)
+	return list, firsts, nil
 }
 
 // A laneCount is how many deliveries block a lane.

@@ -14,20 +14,16 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-func (v *view) parkedKey() store.ParkedKey {
-	return store.ParkedKey{Sink: v.Sink, Group: v.Group, Position: v.Position, ID: v.ID, Table: v.Table}
-}
-
 // Select implements store.Requests. Of what it names by more than ids, it reaches only what was there
 // when it was asked for.
-func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*store.Chunk, error) {
+func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *store.RequestResult) (*store.Chunk, error) {
 	sel := &r.Selection
 	after := store.Behind(sel, done)
 	asked, err := s.askedAt(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	var seen []*view
+	var seen []*parkedDocument
 	full := false
 	switch {
 	case len(sel.IDs) > 0:
@@ -44,7 +40,7 @@ func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *Re
 	name, limited := sel.AtSink()
 	states := store.StatesOf(r)
 	for _, v := range seen {
-		c.Look(r, &store.SelectedRow{ParkedKey: v.parkedKey(), State: v.State, Blocks: v.Blocks, Alone: v.Alone, RowSettled: v.RowSettled, Ref: v.OID},
+		c.Look(r, &store.SelectedRow{ParkedKey: v.ParkedKey(), State: v.State, Blocks: v.Blocks, Alone: v.Alone, RowSettled: v.RowSettled, Ref: v.OID},
 			(!limited || v.Sink == name) && slices.Contains(states, string(v.State)) && matches(sel, v, asked))
 	}
 	c.Finish(r, full, done)
@@ -68,18 +64,18 @@ func (s *stateStore) askedAt(ctx context.Context, r *checkpoint.Request) (time.T
 }
 
 // matches tells whether a delivery is among those that a selection narrows down to.
-func matches(sel *checkpoint.Selection, v *view, asked time.Time) bool {
+func matches(sel *checkpoint.Selection, v *parkedDocument, asked time.Time) bool {
 	since := v.ParkedAt
 	switch {
 	case v.State == checkpoint.StateDead:
 		since = v.ChangedAt
-	case v.State == checkpoint.StateRetrying && v.Tries == 1 && v.TriedAt != nil: // failed first
-		since = *v.TriedAt
+	case v.State == checkpoint.StateRetrying && v.Tries == 1 && !v.TriedAt.IsZero(): // failed first
+		since = v.TriedAt
 	}
 	switch {
 	case !asked.IsZero() && since.After(asked):
 		return false
-	case sel.Table != "" && !strings.HasSuffix("."+v.Table, "."+sel.Table), sel.Type != "" && !glob(sel.Type, v.Type):
+	case sel.Table != "" && !strings.HasSuffix("."+v.Content.Table, "."+sel.Table), sel.Type != "" && !glob(sel.Type, v.Content.Type):
 		return false
 	}
 	return sel.Reason == "" || glob(sel.Reason, v.LastError) || glob(sel.Reason, v.ErrorClass)
@@ -94,21 +90,21 @@ func glob(pattern, text string) bool {
 }
 
 // behind tells whether a delivery comes after a place.
-func behind(v *view, after *store.ParkedKey) bool {
-	key := v.parkedKey()
+func behind(v *parkedDocument, after *store.ParkedKey) bool {
+	key := v.ParkedKey()
 	return key.Compare(after) > 0
 }
 
-func sortViews(views []*view) {
-	slices.SortFunc(views, func(a, b *view) int {
-		x, y := a.parkedKey(), b.parkedKey()
+func sortViews(views []*parkedDocument) {
+	slices.SortFunc(views, func(a, b *parkedDocument) int {
+		x, y := a.ParkedKey(), b.ParkedKey()
 		return x.Compare(&y)
 	})
 }
 
 // scanAll reads deliveries in order, after a place: of one lane, or all. Each is under one of the two values of blocks in the
 // index.
-func (s *stateStore) scanAll(ctx context.Context, lane *checkpoint.Lane, after store.ParkedKey) (seen []*view, full bool, err error) {
+func (s *stateStore) scanAll(ctx context.Context, lane *checkpoint.Lane, after store.ParkedKey) (seen []*parkedDocument, full bool, err error) {
 	for _, blocks := range []bool{true, false} {
 		from := bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "blocks", Value: blocks}, {Key: "sink", Value: after.Sink},
 			{Key: "message_group", Value: after.Group}, {Key: "position", Value: after.Position}, {Key: "message_id", Value: after.ID},
@@ -120,12 +116,12 @@ func (s *stateStore) scanAll(ctx context.Context, lane *checkpoint.Lane, after s
 		for _, e := range from[len(to):] {
 			to = append(to, bson.E{Key: e.Key, Value: bson.MaxKey{}})
 		}
-		cur, err := s.parked.Find(ctx, bson.D{}, options.Find().SetHint(laneIndex).SetMin(from).SetMax(to).SetLimit(store.ScanChunk).SetProjection(viewFields()))
+		cur, err := s.parked.Find(ctx, bson.D{}, options.Find().SetHint(laneIndex).SetMin(from).SetMax(to).SetLimit(store.ScanChunk).SetProjection(bareFields()))
 		if err != nil {
 			return nil, false, err
 		}
-		var found []*view
-		if err := cur.All(ctx, &found); err != nil {
+		found, err := documents(ctx, cur)
+		if err != nil {
 			return nil, false, err
 		}
 		seen, full = append(seen, found...), full || len(found) == store.ScanChunk
@@ -138,7 +134,7 @@ func (s *stateStore) scanAll(ctx context.Context, lane *checkpoint.Lane, after s
 }
 
 // scanLanes goes through lanes.
-func (s *stateStore) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after store.ParkedKey) (seen []*view, full bool, err error) {
+func (s *stateStore) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after store.ParkedKey) (seen []*parkedDocument, full bool, err error) {
 	for _, lane := range lanes {
 		from := store.ParkedKey{Sink: lane.Sink, Group: lane.Group}
 		if after.Compare(&from) > 0 {
@@ -156,20 +152,20 @@ func (s *stateStore) scanLanes(ctx context.Context, lanes []checkpoint.Lane, aft
 }
 
 // scanIDs looks messages up, by the id of their document or the one that an edit gave them.
-func (s *stateStore) scanIDs(ctx context.Context, sel *checkpoint.Selection, after store.ParkedKey) ([]*view, error) {
-	var seen []*view
+func (s *stateStore) scanIDs(ctx context.Context, sel *checkpoint.Selection, after store.ParkedKey) ([]*parkedDocument, error) {
+	var seen []*parkedDocument
 	known := make(map[bson.ObjectID]bool)
 	for field, index := range map[string]string{"message_id": messageIndex, "sent_id": sentIndex} {
-		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(viewFields()).SetHint(index))
+		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(bareFields()).SetHint(index))
 		if err != nil {
 			return nil, err
 		}
-		var found []*view
-		if err := cur.All(ctx, &found); err != nil {
+		found, err := documents(ctx, cur)
+		if err != nil {
 			return nil, err
 		}
 		for _, v := range found {
-			if !known[v.OID] && behind(v, &after) && (len(sel.Groups) == 0 || slices.Contains(sel.Groups, v.Group)) {
+			if !known[v.OID] && behind(v, &after) && (len(sel.Groups) == 0 || slices.Contains(sel.Groups, v.Content.Group)) {
 				known[v.OID] = true
 				seen = append(seen, v)
 			}
@@ -181,7 +177,7 @@ func (s *stateStore) scanIDs(ctx context.Context, sel *checkpoint.Selection, aft
 
 // lanesFrom lists the next of the lanes that a selection of groups can be in, from the one of after on.
 func (s *stateStore) lanesFrom(sel *checkpoint.Selection, after store.ParkedKey) []checkpoint.Lane {
-	sinks, groups := store.LanesFrom(sel, after, s.sinks)
+	sinks, groups := store.LanesFrom(sel, after, s.Sinks)
 	lanes := make([]checkpoint.Lane, len(sinks))
 	for i := range sinks {
 		lanes[i] = checkpoint.Lane{Sink: sinks[i], Group: groups[i]}

@@ -14,7 +14,7 @@ import (
 // document.
 type effects struct{ *attempt }
 
-func (e effects) Record(ctx context.Context, id int64, result *RequestResult, done bool) error {
+func (e effects) Record(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
 	return e.s.noteResult(ctx, id, result, done)
 }
 
@@ -24,11 +24,9 @@ func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error 
 	return e.s.saveForce(ctx, id, f)
 }
 
-func (e effects) Sinks() map[string]bool          { return e.s.sinks }
-func (e effects) Hold(lanes store.HeldLanes)      { e.s.held = lanes }
-func (e effects) AddLane(lane checkpoint.Lane)    { e.lanes.Add(lane) }
-func (e effects) AddMessage(key store.MessageKey) { e.message(key).stale = true }
-func (e effects) RowWord() string                 { return "document" }
+func (e effects) Scope() (*store.Attempt, *store.Memory) { return &e.Attempt, &e.s.Memory }
+func (e effects) AddMessage(key store.MessageKey)        { e.message(key).stale = true }
+func (e effects) RowWord() string                        { return "document" }
 
 func (e effects) Unfit(p *checkpoint.Parked) (why string) {
 	if p.Message.Size() > maxParked {
@@ -59,19 +57,6 @@ func (e effects) Replay(ctx context.Context, rows []store.SelectedRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	heads, err := e.s.heads(ctx, e.lanes.Order)
-	if err != nil {
-		return err
-	}
-	var first []bson.ObjectID
-	for _, h := range heads {
-		if h.Next != nil {
-			first = append(first, h.OID)
-		}
-	}
-	if err := e.alter(ctx, first, bson.D{{Key: "$unset", Value: bson.D{{Key: "next_attempt_at", Value: ""}}}}); err != nil {
-		return err
-	}
 	for _, isAlone := range []bool{true, false} {
 		some := slices.DeleteFunc(slices.Clone(rows), func(r store.SelectedRow) bool { return r.Alone != isAlone })
 		set := bson.D{{Key: "state", Value: checkpoint.StateWaiting}, {Key: "blocks", Value: !isAlone}, {Key: "attempts", Value: 0}, {Key: "tries", Value: 0},
@@ -98,7 +83,6 @@ func (e effects) Drop(ctx context.Context, rows []store.SelectedRow, why string)
 
 func (e effects) Skip(ctx context.Context, rows []store.SelectedRow) error {
 	retried := slices.DeleteFunc(slices.Clone(rows), func(r store.SelectedRow) bool { return r.State != checkpoint.StateRetrying })
-	e.superseded = append(e.superseded, store.Retried(rows)...)
 	if err := e.alter(ctx, oids(retried), bson.D{{Key: "$set", Value: bson.D{{Key: "state", Value: checkpoint.StateDead}, {Key: "changed_at", Value: e.now}}},
 		{Key: "$unset", Value: bson.D{{Key: "next_attempt_at", Value: ""}}}}); err != nil {
 		return err
@@ -106,16 +90,8 @@ func (e effects) Skip(ctx context.Context, rows []store.SelectedRow) error {
 	return e.alter(ctx, oids(rows), bson.D{{Key: "$set", Value: bson.D{{Key: "blocks", Value: false}}}})
 }
 
-func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]checkpoint.Key, error) {
-	found, err := e.s.heads(ctx, lanes)
-	if err != nil {
-		return nil, err
-	}
-	heads := make(map[checkpoint.Lane]checkpoint.Key, len(found))
-	for lane, h := range found {
-		heads[lane] = checkpoint.Key{Sink: lane.Sink, Table: h.Table, ID: h.ID}
-	}
-	return heads, nil
+func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]*store.LaneHead, error) {
+	return e.s.heads(ctx, lanes)
 }
 
 func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[store.ParkedKey]*checkpoint.Parked, error) {
@@ -125,11 +101,11 @@ func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[
 	}
 	out := make(map[store.ParkedKey]*checkpoint.Parked, len(docs))
 	for _, d := range docs {
-		parked, err := d.parked(e.now)
+		parked, err := d.Delivery(e.now)
 		if err != nil {
 			return nil, err
 		}
-		out[d.parkedKey()] = &parked
+		out[d.ParkedKey()] = &parked
 	}
 	return out, nil
 }
@@ -158,7 +134,8 @@ func (e effects) Rewrite(ctx context.Context, changed []store.Rewritten) error {
 		if err := e.s.parked.FindOne(ctx, byID).Decode(&was); err != nil {
 			return err
 		}
-		was.setMessage(changed[i].Parked)
+		was.Carry(changed[i].Parked)
+		was.fit(changed[i].Parked)
 		if _, err := e.s.parked.ReplaceOne(ctx, byID, &was); err != nil {
 			return err
 		}

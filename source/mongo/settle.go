@@ -34,7 +34,7 @@ func (s *stateStore) Settle(ctx context.Context, in *checkpoint.Settlement) (*ch
 	if err != nil {
 		return nil, err
 	}
-	return a.out, nil
+	return a.Out, nil
 }
 
 // settle is Settle, which also deals with the documents of unfinished messages, or carries out a request: then inside runs
@@ -47,7 +47,7 @@ func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfi
 	pause := firstPause
 	untold := &untold{}
 	for try := 1; ; try++ {
-		a := &attempt{s: s, in: in, unfinished: unfinished, inside: inside, locked: locked, untold: untold}
+		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, inside: inside, locked: locked, untold: untold}
 		sent := time.Now()
 		err := a.run(ctx)
 		if err == nil {
@@ -92,37 +92,23 @@ func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfi
 // Nobody but the lease's holder changes tailbox_parked, and the transaction is a snapshot. So what is parked of the messages in
 // question is read once, changed in memory, and written as a whole.
 type attempt struct {
-	s          *stateStore
-	in         *checkpoint.Settlement
-	unfinished []store.MessageKey
-	inside     func(context.Context, *attempt) error
-	locked     map[store.MessageKey]bool // documents of the user's that others have locked
+	store.Attempt
+	s      *stateStore
+	inside func(context.Context, *attempt) error
+	locked map[store.MessageKey]bool // documents of the user's that others have locked
 
-	now     time.Time // by the server's clock, once it was asked for
-	out     *checkpoint.Settled
-	parks   []checkpoint.Parked // in.Park, each with an identity of its own
-	msgs    map[store.MessageKey]*settled
-	order   []*settled
-	writes  writes
-	want    map[bson.ObjectID]time.Time // when a delivery is due, if it turns out to be the first of its lane
-	lanes   store.LaneSet
-	changed map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states  map[checkpoint.Lane]store.LaneState
-	work    []*rowWork
-	skipped map[int]bool // indexes of Rows that are locked
-	// superseded are deliveries that became dead because newer ones were parked, or an operator skipped them. untold is what business documents are not told.
-	superseded []checkpoint.Key
-	untold     *untold
+	now    time.Time           // by the server's clock, once it was asked for
+	parks  []checkpoint.Parked // in.Park, each with an identity of its own
+	msgs   map[store.MessageKey]*settled
+	order  []*settled
+	writes writes
+	work   []*rowWork
+	untold *untold // what business documents are not told
 }
 
 func (a *attempt) run(ctx context.Context) error {
-	a.out = &checkpoint.Settled{}
-	a.skipped = make(map[int]bool)
 	a.msgs = make(map[store.MessageKey]*settled)
-	a.want = make(map[bson.ObjectID]time.Time)
-	a.changed = make(map[checkpoint.Lane]int)
-	a.states = make(map[checkpoint.Lane]store.LaneState)
-	if len(a.in.Park)+len(a.in.Changes) > 0 || a.inside != nil {
+	if len(a.In.Park)+len(a.In.Changes) > 0 || a.inside != nil {
 		var err error
 		if a.now, err = a.s.now(ctx); err != nil {
 			return err
@@ -136,15 +122,14 @@ func (a *attempt) run(ctx context.Context) error {
 			return err
 		}
 	}
-	store.Report(a.out, a.lanes.Order, a.laneStates(), a.changed, a.s.held)
 	return nil
 }
 
 // after is the highest time of a transaction whose rows are settled.
 func (a *attempt) after() opTime {
 	var at opTime
-	for i := range a.in.Rows {
-		if r := &a.in.Rows[i]; r.Txn != 0 {
+	for i := range a.In.Rows {
+		if r := &a.In.Rows[i]; r.Txn != 0 {
 			at = max(at, opTime(r.Position.Commit))
 		}
 	}
@@ -157,7 +142,7 @@ func (a *attempt) change(ctx context.Context) error {
 	if err := a.readViews(ctx); err != nil {
 		return err
 	}
-	a.parks = store.OwnIDs(a.in.Park, true, func(k checkpoint.Key) string {
+	a.parks = store.OwnIDs(a.In.Park, true, func(k checkpoint.Key) string {
 		if v := a.known(store.KeyOfMessage(k)).at(k.Sink); v != nil {
 			return v.Position
 		}
@@ -188,25 +173,17 @@ func (a *attempt) change(ctx context.Context) error {
 // finish is the end of the transaction: the checkpoint, the lease, and the commit.
 func (a *attempt) finish(ctx context.Context) error {
 	s := a.s
-	for i := range a.in.Rows {
-		if a.skipped[i] {
-			a.out.Invisible = append(a.out.Invisible, i)
-		}
-	}
-	var c *checkpoint.Checkpoint
-	if a.in.Checkpoint != nil {
-		c = a.in.Checkpoint(a.out.Invisible)
-	}
+	c := a.Checkpoint()
 	var set bson.D
 	switch {
 	case c != nil:
-		if c.Log != s.log && s.gap != 0 {
+		if c.Log != s.Log && s.Gap != 0 {
 			if err := s.acceptGap(ctx); err != nil {
 				return err
 			}
 		}
 		set = checkpointFields(c)
-	case a.inside == nil && (s.unclean || s.started):
+	case a.inside == nil && (s.Unclean || s.Started):
 		set = cleanFields()
 	}
 	if err := s.proveLease(ctx, set); err != nil {
@@ -215,12 +192,6 @@ func (a *attempt) finish(ctx context.Context) error {
 	if err := s.commit(ctx); err != nil {
 		return err
 	}
-	if a.inside == nil {
-		s.settledOnce()
-	}
-	if c != nil {
-		s.saved(c)
-		a.out.Saved = true
-	}
+	a.Committed(s, c, a.inside != nil)
 	return nil
 }

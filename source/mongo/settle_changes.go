@@ -3,6 +3,7 @@ package mongo
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -25,7 +26,7 @@ type writes struct {
 }
 
 // set changes fields of a document; unset takes others away.
-func (w *writes) set(id bson.ObjectID, set bson.D, unset ...string) {
+func (w *writes) set(id any, set bson.D, unset ...string) {
 	var update bson.D
 	if len(set) > 0 {
 		update = append(update, bson.E{Key: "$set", Value: set})
@@ -60,19 +61,14 @@ func (a *attempt) flush(ctx context.Context) error {
 // park inserts deliveries. One that is parked already (the log is read again after a crash) stays as it is: its attempts, and
 // that it is dead, must not be forgotten.
 func (a *attempt) park(ctx context.Context) error {
-	settling := make(map[store.MessageKey]bool)
-	for i := range a.in.Rows {
-		if r := &a.in.Rows[i]; r.Parked {
-			settling[store.MessageKey{Table: r.Table, ID: r.ID}] = true
-		}
-	}
+	settling := a.Settling()
 	var docs []any
 	bytes := 0
 	for i := range a.parks {
 		p := &a.parks[i]
-		a.s.sinks[p.Sink] = true
+		a.s.Sinks[p.Sink] = true
 		if !store.Alone(p) {
-			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+			a.Lanes.Touched.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
 		m := a.known(store.MessageKey{Table: p.Message.Table, ID: p.RowID()})
 		if m.at(p.Sink) != nil {
@@ -81,12 +77,12 @@ func (a *attempt) park(ctx context.Context) error {
 		d := a.s.documentOfParked(p, a.now, settling[store.MessageKey{Table: p.Message.Table, ID: store.TableID(p)}])
 		if due := a.now.Add(p.NextAttempt); store.Timed(p.Due, p.State) {
 			if d.Blocks {
-				a.want[d.OID] = due
+				a.Lanes.Want(d.Key(), p.NextAttempt)
 			} else {
-				d.Next = &due
+				d.Next = due
 			}
 		}
-		m.views = append(m.views, &d.view)
+		m.views = append(m.views, d)
 		docs = append(docs, d)
 		bytes += p.Message.Size()
 		if len(docs) == parkChunk || bytes > parkChunkBytes {
@@ -109,14 +105,10 @@ func (a *attempt) insert(ctx context.Context, docs []any) error {
 
 // applyChanges alters deliveries. Of several changes for one delivery the last one counts.
 func (a *attempt) applyChanges() {
-	for _, c := range store.LastChanges(a.in.Changes) {
-		lane := store.LaneOf(c)
-		a.lanes.Add(lane)
+	for _, c := range store.LastChanges(a.In.Changes) {
 		m := a.message(store.KeyOfMessage(c.Key))
 		v := m.at(c.Key.Sink)
-		if v == nil || !v.Alone {
-			a.changed[lane]++ // a change that says something about whether its lane is open
-		}
+		a.Change(c, v != nil && v.Alone)
 		switch {
 		case v == nil:
 		case c.Delivered:
@@ -129,12 +121,12 @@ func (a *attempt) applyChanges() {
 
 // delivered takes a delivery out of its lane. Where the message's document is locked, the delivery stays, to remember that it
 // has still to be dealt with.
-func (a *attempt) delivered(m *settled, v *view) {
+func (a *attempt) delivered(m *settled, v *parkedDocument) {
 	m.attempts = max(m.attempts, v.Attempts+1)
 	m.settled = m.settled || v.RowSettled
-	delete(a.want, v.OID)
+	a.Lanes.Forget(v.Key())
 	if a.locked[m.key] {
-		v.State, v.Blocks, v.Next, v.Attempts = checkpoint.StateDelivered, false, nil, v.Attempts+1
+		v.State, v.Blocks, v.Next, v.Attempts = checkpoint.StateDelivered, false, time.Time{}, v.Attempts+1
 		a.writes.set(v.OID, bson.D{{Key: "state", Value: v.State}, {Key: "blocks", Value: false}, {Key: "attempts", Value: v.Attempts},
 			{Key: "changed_at", Value: a.now}}, "next_attempt_at")
 		return
@@ -144,37 +136,37 @@ func (a *attempt) delivered(m *settled, v *view) {
 }
 
 // alter gives a delivery its new state. One that an operator dropped while an attempt of it was under way stays dropped.
-func (a *attempt) alter(v *view, c *checkpoint.Change) {
+func (a *attempt) alter(v *parkedDocument, c *checkpoint.Change) {
 	if v.State == checkpoint.StateDropped {
 		return
 	}
 	v.State, v.Blocks, v.Attempts = c.State, c.Blocks && !v.Alone, c.Attempts
-	v.LastError, v.ErrorClass, v.Next = store.ErrorText(c.LastError), c.ErrorClass, nil
+	v.LastError, v.ErrorClass, v.Next = store.ErrorText(c.LastError), c.ErrorClass, time.Time{}
 	var unset []string
 	switch {
 	case c.Tries == 0:
-		v.TriedAt = nil
+		v.TriedAt = time.Time{}
 		unset = append(unset, "tried_at")
 	case c.Tries != v.Tries:
-		v.TriedAt = &a.now
+		v.TriedAt = a.now
 	}
-	v.Tries, v.FailedEpoch, v.FailedCall = c.Tries, c.Failed.Epoch, c.Failed.Call
+	v.Tries, v.Failed = c.Tries, c.Failed
 	set := bson.D{{Key: "state", Value: v.State}, {Key: "blocks", Value: v.Blocks}, {Key: "attempts", Value: v.Attempts},
-		{Key: "tries", Value: v.Tries}, {Key: "failed_epoch", Value: v.FailedEpoch}, {Key: "failed_call", Value: v.FailedCall},
+		{Key: "tries", Value: v.Tries}, {Key: "failed_epoch", Value: v.Failed.Epoch}, {Key: "failed_call", Value: v.Failed.Call},
 		{Key: "last_error", Value: v.LastError}, {Key: "error_class", Value: v.ErrorClass}, {Key: "changed_at", Value: a.now}}
-	if v.TriedAt != nil {
-		set = append(set, bson.E{Key: "tried_at", Value: *v.TriedAt})
+	if !v.TriedAt.IsZero() {
+		set = append(set, bson.E{Key: "tried_at", Value: v.TriedAt})
 	}
-	delete(a.want, v.OID)
+	a.Lanes.Forget(v.Key())
 	due := a.now.Add(c.NextAttempt)
 	switch {
 	case !store.Timed(c.Due, c.State):
 	case v.Blocks:
-		a.want[v.OID] = due
+		a.Lanes.Want(v.Key(), c.NextAttempt)
 	default:
-		v.Next = &due
+		v.Next = due
 	}
-	if v.Next != nil {
+	if !v.Next.IsZero() {
 		set = append(set, bson.E{Key: "next_attempt_at", Value: due})
 	} else {
 		unset = append(unset, "next_attempt_at")
@@ -184,7 +176,7 @@ func (a *attempt) alter(v *view, c *checkpoint.Change) {
 
 // supersede makes all but the newest of a lane's blocking deliveries dead.
 func (a *attempt) supersede(ctx context.Context) error {
-	lanes := store.Superseding(store.LastChanges(a.in.Changes))
+	lanes := store.Superseding(store.LastChanges(a.In.Changes))
 	if len(lanes.Order) == 0 {
 		return a.flush(ctx)
 	}
@@ -193,8 +185,8 @@ func (a *attempt) supersede(ctx context.Context) error {
 	}
 	for _, lane := range lanes.Order {
 		inLane := a.s.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: lane.Sink}, bson.E{Key: "message_group", Value: lane.Group})
-		var newest view
-		err := a.s.parked.FindOne(ctx, inLane, options.FindOne().SetProjection(viewFields()).
+		var newest parkedDocument
+		err := a.s.parked.FindOne(ctx, inLane, options.FindOne().SetProjection(bareFields()).
 			SetSort(bson.D{{Key: "position", Value: -1}})).Decode(&newest)
 		switch {
 		case errors.Is(err, mongo.ErrNoDocuments):
@@ -214,7 +206,7 @@ func (a *attempt) supersede(ctx context.Context) error {
 			return err
 		}
 		for _, key := range keys {
-			a.superseded = append(a.superseded, checkpoint.Key{Sink: lane.Sink, Table: key.Table, ID: key.ID})
+			a.Superseded = append(a.Superseded, checkpoint.Key{Sink: lane.Sink, Table: key.Table, ID: key.ID})
 			a.message(key).stale = true
 		}
 	}

@@ -126,7 +126,7 @@ func (a *attempt) feedBack(ctx context.Context) error {
 			messages = append(messages, d)
 		}
 	}
-	told, err := f.updates.Tell(ctx, a.in, messages, a.skipped, a.superseded, a.readKeys)
+	told, err := f.updates.Tell(ctx, a.In, messages, a.Skipped, a.Superseded, a.readKeys)
 	if err != nil || len(told) == 0 {
 		return err
 	}
@@ -235,7 +235,7 @@ func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkp
 	}
 	var out []checkpoint.Parked
 	for _, d := range docs {
-		p, err := d.parked(a.now)
+		p, err := d.Delivery(a.now)
 		if err != nil {
 			return nil, err
 		}

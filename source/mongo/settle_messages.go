@@ -26,7 +26,7 @@ type settled struct {
 	// settled: its row was part of an earlier settlement. Until then, other deliveries of it may be unsettled.
 	settled bool
 	// views are its parked deliveries. Known: they were read; stale: they have to be read again.
-	views        []*view
+	views        []*parkedDocument
 	known, stale bool
 	// touched: something happens to it. One that is only parked is not.
 	touched bool
@@ -55,7 +55,7 @@ func (a *attempt) known(key store.MessageKey) *settled {
 }
 
 // at is the delivery at a sink; nil where none is parked.
-func (m *settled) at(sink string) *view {
+func (m *settled) at(sink string) *parkedDocument {
 	for _, v := range m.views {
 		if v.Sink == sink {
 			return v
@@ -64,13 +64,13 @@ func (m *settled) at(sink string) *view {
 	return nil
 }
 
-func (m *settled) remove(v *view) {
-	m.views = slices.DeleteFunc(m.views, func(other *view) bool { return other == v })
+func (m *settled) remove(v *parkedDocument) {
+	m.views = slices.DeleteFunc(m.views, func(other *parkedDocument) bool { return other == v })
 }
 
 // live are its deliveries that are not over.
-func (m *settled) live() []*view {
-	return slices.DeleteFunc(slices.Clone(m.views), func(v *view) bool { return v.over() })
+func (m *settled) live() []*parkedDocument {
+	return slices.DeleteFunc(slices.Clone(m.views), func(v *parkedDocument) bool { return v.Over() })
 }
 
 // complete tells whether every delivery of the message is settled, so that its document may be dealt with.
@@ -78,22 +78,22 @@ func (m *settled) complete() bool { return m.touched && (m.row >= 0 || m.settled
 
 // collectMessages adds the messages that the settlement is about.
 func (a *attempt) collectMessages() {
-	for i := range a.in.Changes {
-		m := a.message(store.KeyOfMessage(a.in.Changes[i].Key))
-		m.receipt = store.AppendReceipt(m.receipt, a.in.Changes[i].Receipt)
+	for i := range a.In.Changes {
+		m := a.message(store.KeyOfMessage(a.In.Changes[i].Key))
+		m.receipt = store.AppendReceipt(m.receipt, a.In.Changes[i].Receipt)
 	}
-	for _, key := range a.unfinished {
+	for _, key := range a.Unfinished {
 		a.message(key).unfinished = true
 	}
-	for i := range a.in.Rows {
-		if r := &a.in.Rows[i]; r.Parked {
+	for i := range a.In.Rows {
+		if r := &a.In.Rows[i]; r.Parked {
 			m := a.message(store.MessageKey{Table: r.Table, ID: r.ID})
 			m.row, m.kind = i, idKind(r.Txn)
 			m.receipt = store.AppendReceipt(m.receipt, r.Receipt)
 		}
 	}
-	for i := range a.in.Park {
-		p := &a.in.Park[i]
+	for i := range a.In.Park {
+		p := &a.In.Park[i]
 		a.known(store.MessageKey{Table: p.Message.Table, ID: p.RowID()})
 	}
 }
@@ -114,16 +114,16 @@ func (a *attempt) readViews(ctx context.Context) error {
 		return nil
 	}
 	cur, err := a.s.parked.Find(ctx, a.s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}),
-		options.Find().SetProjection(viewFields()).SetHint(messageIndex))
+		options.Find().SetProjection(bareFields()).SetHint(messageIndex))
 	if err != nil {
 		return err
 	}
-	var found []*view
-	if err := cur.All(ctx, &found); err != nil {
+	found, err := documents(ctx, cur)
+	if err != nil {
 		return err
 	}
 	for _, v := range found {
-		if m := wanted[v.messageKey()]; m != nil {
+		if m := wanted[v.MessageKey()]; m != nil {
 			m.views = append(m.views, v)
 			m.settled = m.settled || v.RowSettled
 		}
@@ -150,9 +150,9 @@ func (a *attempt) rows(ctx context.Context) error {
 		view := viewOf(t)
 		d := m.decided()
 		if del, touch := view.Decide(d, &c.RowChange); touch {
-			if a.in.LeaveRows {
+			if a.In.LeaveRows {
 				if m.locked = d.Leave(); !m.locked && m.row >= 0 {
-					a.skipped[m.row] = true
+					a.Skipped[m.row] = true
 				}
 				continue
 			}
@@ -175,7 +175,7 @@ func (a *attempt) rows(ctx context.Context) error {
 func (m *settled) decided() *store.Message {
 	d := &store.Message{Key: m.key, Row: m.row, Attempts: m.attempts, Receipt: m.receipt, Settled: m.settled, Unfinished: m.unfinished}
 	for _, v := range m.views {
-		d.See(store.ParkedView{Sink: v.Sink, State: v.State, Attempts: v.Attempts, Next: v.Next, LastError: v.LastError, InTable: v.InTable, RowSettled: v.RowSettled})
+		d.See(store.ParkedView{Sink: v.Sink, State: v.State, Attempts: v.Attempts, Next: orNil(v.Next), LastError: v.LastError, InTable: v.InTable, RowSettled: v.RowSettled})
 	}
 	return d
 }
@@ -184,7 +184,7 @@ func (m *settled) decided() *store.Message {
 func (a *attempt) cleanUp(ctx context.Context) error {
 	for _, m := range a.order {
 		if m.locked || m.unfinished {
-			a.s.unfinished = a.s.unfinished || m.locked
+			a.s.Unfinished = a.s.Unfinished || m.locked
 			for _, v := range m.views {
 				if v.Unfinished != m.locked {
 					v.Unfinished = m.locked
@@ -195,10 +195,10 @@ func (a *attempt) cleanUp(ctx context.Context) error {
 		if !m.complete() {
 			continue
 		}
-		passed := m.row >= 0 && a.skipped[m.row]
+		passed := m.row >= 0 && a.Skipped[m.row]
 		live := len(m.live())
 		for _, v := range slices.Clone(m.views) {
-			removed := !passed && (live == 0 && !m.locked && v.over() || live > 0 && v.State == checkpoint.StateDelivered)
+			removed := !passed && (live == 0 && !m.locked && v.Over() || live > 0 && v.State == checkpoint.StateDelivered)
 			if removed {
 				m.remove(v)
 				a.writes.remove = append(a.writes.remove, v.OID)

@@ -44,8 +44,8 @@ func viewOf(t *outbox.Table) store.TableView {
 // plainRows deals with the documents of messages of which nothing is parked, table by table.
 func (a *attempt) plainRows(ctx context.Context) error {
 	byTable := make(map[string][]rowChange, len(a.s.cfg.Tables))
-	for i := range a.in.Rows {
-		r := &a.in.Rows[i]
+	for i := range a.In.Rows {
+		r := &a.In.Rows[i]
 		t := a.s.table(r.Table)
 		if t == nil || r.Parked || outbox.IsStandInID(r.ID) {
 			continue // a table that left the configuration is left alone, and a document without an id cannot be found
@@ -80,7 +80,7 @@ func (a *attempt) rowsOf(ctx context.Context, t *outbox.Table, del, alike bool, 
 			case r.index < 0:
 				r.msg.locked = true
 			default:
-				a.skipped[r.index] = true
+				a.Skipped[r.index] = true
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (a *attempt) countGone(w *rowWork, found int) {
 			settling++
 		}
 	}
-	a.out.Gone += min(max(len(w.rows)-found, 0), settling)
+	a.Out.Gone += min(max(len(w.rows)-found, 0), settling)
 }
 
 // do sends the command, and returns how many documents there were.

@@ -56,14 +56,14 @@ func TestUpdateCollections(t *testing.T) {
 		t.Errorf("second init: %v, %v", again, err)
 	}
 	equal(t, "what was there", fmt.Sprint(read(rest)), fmt.Sprint(before))
-	var docs []view
 	cur, err := parked.Find(r.ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: "position", Value: 1}}))
 	r.must(err)
-	r.must(cur.All(r.ctx, &docs))
+	docs, err := documents(r.ctx, cur)
+	r.must(err)
 	var tries []string
 	for _, d := range docs {
 		text := fmt.Sprint(d.Tries)
-		if d.TriedAt != nil && d.TriedAt.Equal(d.ChangedAt) {
+		if d.TriedAt.Equal(d.ChangedAt) {
 			text += "@"
 		}
 		tries = append(tries, text)

@@ -15,25 +15,13 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
+// A Report is what `tailbox status` reports.
 type Report struct {
-	Pipeline string `json:"pipeline"`
-	// SourceID and Version of the server now; End is the cluster time at which its log ends.
-	SourceID string `json:"source_id"`
-	Version  string `json:"server_version"`
-	End      string `json:"log_end"`
+	store.Report
 	// Oplog is nil where the user may not see it.
 	Oplog *OplogReport `json:"oplog"`
-	// Checkpoint is nil where none was saved.
-	Checkpoint *CheckpointReport `json:"checkpoint"`
 	// Holder is the process that holds the pipeline's lease; nil where no relay runs.
 	Holder *HolderReport `json:"holder"`
-	Sinks  []SinkReport  `json:"sinks"`
-	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
-	OpenRequests int               `json:"open_requests"`
-	Held         []checkpoint.Lane `json:"held"`
-	// Feedback is what of it failed within a day, since the relay started.
-	Feedback []store.FeedbackFailure `json:"feedback_failures,omitempty"`
 }
 
 // An OplogReport tells how far back the log reaches.
@@ -44,22 +32,6 @@ type OplogReport struct {
 	MaxBytes      int64   `json:"max_bytes"`
 }
 
-// A CheckpointReport is the saved checkpoint.
-type CheckpointReport struct {
-	SourceID string    `json:"source_id"`
-	Resume   string    `json:"resume"`
-	Log      uint32    `json:"log"`
-	SavedAt  time.Time `json:"saved_at"`
-	// AgeSeconds by the database's clock.
-	AgeSeconds float64 `json:"age_seconds"`
-	// LagSeconds is how much older the checkpoint is than the log's end, by cluster time.
-	LagSeconds float64 `json:"lag_seconds"`
-	// SettledAbove counts the ranges of deliveries beyond it that are settled.
-	SettledAbove  int  `json:"settled_above"`
-	SweepPending  bool `json:"sweep_pending"`
-	UncleanStarts int  `json:"unclean_starts"`
-}
-
 // A HolderReport is who holds the lease.
 type HolderReport struct {
 	Host string `json:"host"`
@@ -67,9 +39,6 @@ type HolderReport struct {
 	// Renewed is when the lease was renewed last, by the server's clock.
 	Renewed time.Time `json:"renewed"`
 }
-
-// A SinkReport counts what is parked for a sink.
-type SinkReport = store.SinkReport
 
 // Status reads the state of a pipeline.
 func Status(ctx context.Context, cfg Config) (report *Report, err error) {
@@ -79,7 +48,7 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
 	ctx = s.in(ctx)
-	r := &Report{Pipeline: s.cfg.Pipeline}
+	r := &Report{Report: store.Report{Pipeline: s.cfg.Pipeline}}
 	h, err := greet(ctx, s.client)
 	if err != nil {
 		return nil, err
@@ -119,15 +88,16 @@ func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report, end opTime
 	if err != nil {
 		return fault("read the checkpoint", err)
 	}
-	c := &CheckpointReport{SourceID: doc.SourceID, Resume: doc.Resume, Log: uint32(doc.Log), SavedAt: doc.UpdatedAt.UTC(), AgeSeconds: max(now.Sub(doc.UpdatedAt).Seconds(), 0),
-		SweepPending: doc.SweepPending, UncleanStarts: doc.Unclean}
-	for _, x := range doc.SettledAbove {
-		c.SettledAbove += len(x.Ranges)
+	saved, err := doc.checkpoint()
+	if err != nil {
+		return err
 	}
+	r.Checkpoint = store.ReportCheckpoint(saved, doc.Unclean, doc.UpdatedAt.UTC(), max(now.Sub(doc.UpdatedAt).Seconds(), 0))
+	lag := 0.0
 	if at, err := parsePlace(source.Resume(doc.Resume)); err == nil && end > at.at {
-		c.LagSeconds = float64(end>>32 - at.at>>32)
+		lag = float64(end>>32 - at.at>>32)
 	}
-	r.Checkpoint = c
+	r.Checkpoint.LagSeconds = &lag
 	for _, f := range doc.FeedbackFailures {
 		if age := now.Sub(f.At); age < 24*time.Hour {
 			r.Feedback = append(r.Feedback, store.FeedbackFailure{Table: f.Table, Outcome: f.Outcome, Failed: f.Failed, Error: f.Error, AgeSeconds: max(age.Seconds(), 0)})
@@ -159,19 +129,8 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report, now time.Time) 
 	if err != nil {
 		return err
 	}
-	s.held = force.Held()
-	r.Held = store.SortedLanes(s.held)
-	bySink := make(map[string]*SinkReport)
-	sink := func(name string) *SinkReport {
-		if bySink[name] == nil {
-			bySink[name] = &SinkReport{Sink: name}
-		}
-		return bySink[name]
-	}
-	for _, name := range force.Sinks() {
-		sink(name).Paused = true
-	}
-	if err := s.countStates(ctx, sink, now); err != nil {
+	sinks := store.CountSinks(force)
+	if err := s.countStates(ctx, sinks, now); err != nil {
 		return err
 	}
 	counts, err := s.countLanes(ctx, &checkpoint.Selection{}, 0)
@@ -187,22 +146,16 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report, now time.Time) 
 		return fault("count lanes", err)
 	}
 	for _, lane := range lanes {
-		to := sink(lane.Sink)
-		to.Lanes++
-		if heads[lane].State == checkpoint.StateDead || s.held.Has(lane) {
-			to.HeldLanes++
-		}
+		sinks.AddLane(lane, heads[lane] != nil && heads[lane].State == checkpoint.StateDead)
 	}
-	for _, name := range sortedNames(bySink) {
-		r.Sinks = append(r.Sinks, *bySink[name])
-	}
+	sinks.Report(&r.Report)
 	n, err := s.requests.CountDocuments(ctx, s.openRequests())
 	r.OpenRequests = int(n)
 	return fault("count open requests", err)
 }
 
 // countStates counts deliveries by sink, table and state, and finds the oldest.
-func (s *stateStore) countStates(ctx context.Context, sink func(string) *SinkReport, now time.Time) error {
+func (s *stateStore) countStates(ctx context.Context, sinks *store.SinkCounts, now time.Time) error {
 	held := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{"$blocks", true}}}, "$changed_at", nil}}}
 	// $max leaves out what is missing.
 	since := bson.D{{Key: "$max", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$commit_time", "$parked_at"}}}, "$available_at"}}}
@@ -232,7 +185,7 @@ func (s *stateStore) countStates(ctx context.Context, sink func(string) *SinkRep
 		return fault("count parked deliveries", err)
 	}
 	for _, f := range found {
-		var of SinkReport
+		var of store.SinkReport
 		switch f.ID.State {
 		case checkpoint.StateRetrying:
 			of.Retrying = f.N
@@ -250,7 +203,7 @@ func (s *stateStore) countStates(ctx context.Context, sink func(string) *SinkRep
 		if f.Due != nil {
 			of.DueSeconds = now.Sub(*f.Due).Seconds()
 		}
-		sink(f.ID.Sink).Add(f.ID.Table, &of)
+		sinks.Add(f.ID.Sink, f.ID.Table, &of)
 	}
 	return nil
 }

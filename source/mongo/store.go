@@ -41,20 +41,8 @@ type stateStore struct {
 
 	checkpoints, parked, requests *mongo.Collection
 
-	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
-	held  store.HeldLanes
-	sinks map[string]bool
-	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
-	unclean, started bool
-	// uncleanBefore is what Load found.
-	uncleanBefore int
-	// log is that of the saved checkpoint; gap is the highest accept-gap request that Load saw.
-	log uint32
-	gap int64
-	// unfinished: there are parked deliveries whose document was locked when it was to be dealt with.
-	unfinished bool
-	finisher   store.Finisher
-	feedback   feedback
+	store.Memory
+	feedback feedback
 }
 
 var _ checkpoint.Store = (*stateStore)(nil)
@@ -87,7 +75,7 @@ func openStore(ctx context.Context, cfg Config) (*stateStore, error) {
 		err = s.takeLease(ctx)
 	}
 	if err == nil {
-		err = s.remember(ctx)
+		err = s.Remember(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
@@ -105,8 +93,8 @@ func openReader(ctx context.Context, cfg Config) (*stateStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stateStore{cfg: cfg, client: client, held: make(store.HeldLanes), sinks: make(map[string]bool)}
-	s.finisher = store.Finisher{Logger: cfg.Logger, Settle: s.settleUnfinished}
+	s := &stateStore{cfg: cfg, client: client, Memory: store.NewMemory()}
+	s.Finisher = store.Finisher{Logger: cfg.Logger, Settle: s.settleUnfinished}
 	s.database = client.Database(cfg.Schema)
 	s.checkpoints, s.parked = s.database.Collection(checkpointCollection), s.database.Collection(parkedCollection)
 	s.requests = s.database.Collection(requestCollection)

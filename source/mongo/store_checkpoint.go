@@ -12,6 +12,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // checkpointDocument is a document of tailbox_checkpoint without the lease. Unsigned numbers are stored in the bits of signed
@@ -89,16 +90,6 @@ func cleanFields() bson.D {
 	return bson.D{{Key: "started", Value: ""}, {Key: "unclean_starts", Value: 0}}
 }
 
-// saved notes what a committed checkpoint means for the session.
-func (s *stateStore) saved(c *checkpoint.Checkpoint) {
-	if c.Log != s.log {
-		s.log, s.gap = c.Log, 0
-	}
-	s.settledOnce()
-}
-
-func (s *stateStore) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
-
 // Save writes a checkpoint without outcomes.
 func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	ctx, cancel, err := s.limited(ctx)
@@ -106,7 +97,7 @@ func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 		return err
 	}
 	defer cancel()
-	if c.Log != s.log && s.gap != 0 {
+	if c.Log != s.Log && s.Gap != 0 {
 		_, err := s.settle(ctx, &checkpoint.Settlement{Checkpoint: func([]int) *checkpoint.Checkpoint { return c }}, nil, nil)
 		return err
 	}
@@ -115,7 +106,7 @@ func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 		return fault("save checkpoint", err)
 	}
 	s.renewed = sent
-	s.saved(c)
+	s.Saved(c)
 	return nil
 }
 
@@ -126,12 +117,12 @@ func (s *stateStore) acceptGap(ctx context.Context) error {
 	if err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&now); err != nil {
 		return err
 	}
-	result, err := documentOf(&RequestResult{Changed: 1, Note: "the gap was accepted"})
+	result, err := documentOf(&store.RequestResult{Changed: 1, Note: "the gap was accepted"})
 	if err != nil {
 		return err
 	}
 	_, err = s.requests.UpdateMany(ctx, append(s.openRequests(), bson.E{Key: "verb", Value: string(checkpoint.VerbAcceptGap)},
-		bson.E{Key: "_id", Value: bson.D{{Key: "$lte", Value: s.gap}}}, bson.E{Key: "selection.from", Value: now.Resume}),
+		bson.E{Key: "_id", Value: bson.D{{Key: "$lte", Value: s.Gap}}}, bson.E{Key: "selection.from", Value: now.Resume}),
 		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "done_at", Value: "$$NOW"}, {Key: "result", Value: literal(result)}}}}})
 	return err
 }
@@ -146,6 +137,6 @@ func (s *stateStore) Starting(ctx context.Context, suspect checkpoint.Suspect) e
 	if err := s.proveLease(ctx, bson.D{{Key: "started", Value: suspect.String()}}); err != nil {
 		return fault("record the position about to be decoded", err)
 	}
-	s.started = suspect != (checkpoint.Suspect{})
+	s.Started = suspect != (checkpoint.Suspect{})
 	return nil
 }

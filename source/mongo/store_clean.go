@@ -15,12 +15,6 @@ import (
 
 var _ checkpoint.Cleaner = (*stateStore)(nil)
 
-// cleanCursor is where a clean-up goes on.
-type cleanCursor struct {
-	Table string        `bson:"table"`
-	After bson.RawValue `bson:"after,omitempty"`
-}
-
 // Clean removes delivered documents whose retention is over, in windows by id, each in a transaction that proves the lease. What
 // is old is judged by the document's own fields, in the command that removes it; one that another transaction has changed is left
 // until the next time.
@@ -30,42 +24,21 @@ func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, nex
 		return 0, "", err
 	}
 	defer cancel()
-	all := s.configured()
-	at := &cleanCursor{}
-	switch cursor {
-	case "":
-		first := store.NextToClean(all, "")
-		if first == nil {
-			return 0, "", nil
-		}
-		at.Table = first.Table
-	default:
-		if err := bson.UnmarshalExtJSON([]byte(cursor), true, at); err != nil {
-			return 0, "", fault("read the cursor of a clean-up", err)
-		}
+	var ids []pendingID // of what Window found
+	c := store.Cleaning{
+		Window: func(at *store.Cursor) (old []string, seen int, err error) {
+			if ids, seen, err = s.cleanWindow(ctx, s.table(at.Table), at); err != nil {
+				return nil, 0, err
+			}
+			for i := range ids {
+				old = append(old, ids[i].text)
+			}
+			return old, seen, nil
+		},
+		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.table(table), ids, old) },
+		Fault:  fault,
 	}
-	t := s.table(at.Table)
-	if t == nil {
-		return 0, "", nil
-	}
-	old, seen, err := s.cleanWindow(ctx, t, at)
-	if err != nil {
-		return 0, "", fault("look for delivered documents of "+at.Table, err)
-	}
-	if len(old) > 0 {
-		if removed, err = s.removeOld(ctx, t, old); err != nil {
-			return 0, "", fault("remove delivered documents of "+at.Table, err)
-		}
-	}
-	if seen < store.CleanWindow {
-		following := store.NextToClean(all, at.Table)
-		if following == nil {
-			return removed, "", nil
-		}
-		at = &cleanCursor{Table: following.Table}
-	}
-	text, err := bson.MarshalExtJSON(at, true, false)
-	return removed, string(text), err
+	return c.Do(s.configured(), cursor)
 }
 
 // configured are the tables of the configuration.
@@ -78,11 +51,8 @@ func (s *stateStore) configured() []*outbox.Table {
 }
 
 // cleanWindow looks at the next documents, and returns the ids of those that are old. The cursor moves on.
-func (s *stateStore) cleanWindow(ctx context.Context, t *outbox.Table, at *cleanCursor) (old []pendingID, seen int, err error) {
-	where := bson.D{}
-	if !at.After.IsZero() {
-		where = append(where, bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + t.Columns.ID, literal(at.After)}}}})
-	}
+func (s *stateStore) cleanWindow(ctx context.Context, t *outbox.Table, at *store.Cursor) (old []pendingID, seen int, err error) {
+	where := behindCursor(bson.D{}, t, at)
 	cur, err := s.collection(t).Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: where}}, bson.D{{Key: "$sort", Value: bson.D{{Key: t.Columns.ID, Value: 1}}}}, bson.D{{Key: "$limit", Value: store.CleanWindow}},
 		bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "id", Value: "$" + t.Columns.ID}, {Key: "old", Value: oldExpr(t)}}}},
@@ -95,11 +65,12 @@ func (s *stateStore) cleanWindow(ctx context.Context, t *outbox.Table, at *clean
 	for cur.Next(ctx) {
 		seen++
 		v := valueOf(cur.Current, "id")
-		raw := windowEnd(v)
-		at.After = raw
+		id := pendingID{raw: windowEnd(v)}
+		at.After = id.after()
 		isOld, _ := cur.Current.Lookup("old").BooleanOK()
 		if text, err := dec.idText(v); err == nil && isOld && len(text) > 0 {
-			old = append(old, pendingID{raw, string(text)})
+			id.text = string(text)
+			old = append(old, id)
 		}
 	}
 	return old, seen, cur.Err()
@@ -122,22 +93,18 @@ func oldExpr(t *outbox.Table) bson.D {
 }
 
 // removeOld removes documents of which nothing is parked.
-func (s *stateStore) removeOld(ctx context.Context, t *outbox.Table, old []pendingID) (removed int, err error) {
-	texts := make([]string, len(old))
-	for i := range old {
-		texts[i] = old[i].text
-	}
-	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(viewFields()).SetHint(messageIndex))
+func (s *stateStore) removeOld(ctx context.Context, t *outbox.Table, old []pendingID, texts []string) (removed int, err error) {
+	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(bareFields()).SetHint(messageIndex))
 	if err != nil {
 		return 0, err
 	}
-	var views []*view
-	if err := cur.All(ctx, &views); err != nil {
+	views, err := documents(ctx, cur)
+	if err != nil {
 		return 0, err
 	}
 	parked := make(map[string]bool)
 	for _, v := range views {
-		if v.Table == t.String() {
+		if v.Content.Table == t.String() {
 			parked[v.ID] = true
 		}
 	}

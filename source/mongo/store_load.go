@@ -13,7 +13,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/store"
 )
 
 // Load reads the state, and counts the start as unclean until something is settled.
@@ -32,7 +31,6 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	case err != nil:
 		return nil, fault("load state", err)
 	}
-	s.unclean, s.uncleanBefore, s.log, s.started = true, doc.Unclean, uint32(doc.Log), doc.Started != ""
 	out := &checkpoint.Loaded{UncleanStarts: doc.Unclean}
 	if out.Checkpoint, err = doc.checkpoint(); err != nil {
 		return nil, fmt.Errorf("%w: load state: %w", source.ErrStop, err)
@@ -42,7 +40,7 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}
-	if err := s.remember(ctx); err != nil {
+	if err := s.Remember(ctx); err != nil {
 		return nil, err
 	}
 	if out.Blocked, err = s.blockedLanes(ctx); err != nil {
@@ -51,14 +49,14 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if out.ParkedSinks, err = s.parkedSinks(ctx); err != nil {
 		return nil, err
 	}
-	if s.gap, err = s.acceptedGap(ctx, doc.Resume); err != nil {
+	if s.Gap, err = s.acceptedGap(ctx, doc.Resume); err != nil {
 		return nil, err
 	}
 	force, err := s.inForce(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out.PausedSinks, out.HeldLanes, out.AcceptGap = force.Sinks(), store.SortedLanes(s.held), s.gap != 0
+	s.Loaded(out, force)
 	h, err := greet(ctx, s.client)
 	if err != nil {
 		return nil, err
@@ -80,26 +78,26 @@ func (s *stateStore) acceptedGap(ctx context.Context, resume string) (int64, err
 	return found.ID, fault("look for accepted gaps", err)
 }
 
-// remember reads what the store keeps a copy of in memory.
-func (s *stateStore) remember(ctx context.Context) error {
+// Remember implements store.Reader.
+func (s *stateStore) Remember(ctx context.Context) error {
 	ctx = s.in(ctx)
 	sinks, err := s.parkedSinks(ctx)
 	if err != nil {
 		return err
 	}
 	for _, sink := range sinks {
-		s.sinks[sink] = true
+		s.Sinks[sink] = true
 	}
 	n, err := s.parked.CountDocuments(ctx, s.ours(bson.E{Key: "unfinished", Value: true}), options.Count().SetLimit(1))
 	if err != nil {
 		return fault("load state", err)
 	}
-	s.unfinished = n > 0
+	s.Unfinished = n > 0
 	force, err := s.inForce(ctx)
 	if err != nil {
 		return err
 	}
-	s.held = force.Held()
+	s.Holds = force.Held()
 	return nil
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -18,15 +18,7 @@ import (
 // pendingWindow is how many documents one command looks at, so that the session is never busy for long.
 const pendingWindow = 5000
 
-// pendingCursor is where Pending goes on: in which table, and after which id.
-type pendingCursor struct {
-	Table string        `bson:"table"`
-	After bson.RawValue `bson:"after,omitempty"`
-}
-
-// Pending lists pending documents by id, in windows. Those with parked deliveries are the poller's: they are left out. But where
-// a status says pending although a delivery of the document is dead, an operator has reset it by hand, which is a replay:
-// Pending puts a request for it into tailbox_request, and it is carried out as all are.
+// Pending implements checkpoint.Store.
 //
 // The barrier is the cluster time of the last read. The lease is renewed after it, so that the log goes on behind the barrier even
 // when nothing else happens.
@@ -36,20 +28,9 @@ func (s *stateStore) Pending(ctx context.Context, cursor string, limit int) (*ch
 		return nil, err
 	}
 	defer cancel()
-	at, err := s.pendingStart(cursor)
+	out, err := store.ListPending(ctx, s, s.configured(), cursor, limit, s.cfg.Logger)
 	if err != nil {
 		return nil, err
-	}
-	out := &checkpoint.PendingRows{}
-	if at, err = store.ListPending(ctx, at, limit, out, s.pendingWindow); err != nil {
-		return nil, err
-	}
-	if at != nil {
-		text, err := bson.MarshalExtJSON(at, true, false)
-		if err != nil {
-			return nil, fmt.Errorf("write cursor: %w", err)
-		}
-		out.Cursor = string(text)
 	}
 	now, err := clusterTime(ctx, s.client)
 	if err != nil {
@@ -60,78 +41,44 @@ func (s *stateStore) Pending(ctx context.Context, cursor string, limit int) (*ch
 	return out, err
 }
 
-// pendingStart is where a cursor points to; nil where no table is left.
-func (s *stateStore) pendingStart(cursor string) (*pendingCursor, error) {
-	if cursor == "" {
-		return s.nextPending(""), nil
-	}
-	at := &pendingCursor{}
-	if err := bson.UnmarshalExtJSON([]byte(cursor), true, at); err != nil {
-		return nil, fmt.Errorf("read cursor %q: %w", cursor, err)
-	}
-	if s.table(at.Table) == nil {
-		return nil, fmt.Errorf("read cursor %q: there is no such table", cursor)
-	}
-	return at, nil
-}
-
-// nextPending is the beginning of the next table with documents that say whether they are pending; "" is before the first.
-func (s *stateStore) nextPending(table string) *pendingCursor {
-	found := table == ""
-	for i := range s.cfg.Tables {
-		t := &s.cfg.Tables[i]
-		if found && t.OnDelivered != outbox.Keep {
-			return &pendingCursor{Table: t.String()}
-		}
-		found = found || t.String() == table
-	}
-	return nil
-}
-
 // A pendingID is the id of a pending document, as it is and as text.
 type pendingID struct {
 	raw  bson.RawValue
 	text string
 }
 
-// pendingWindow looks at one window, and returns where the next one begins.
-func (s *stateStore) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
+// PendingWindow implements store.PendingReader.
+func (s *stateStore) PendingWindow(ctx context.Context, at *store.Cursor) (rows []store.PendingRow, end bool, err error) {
 	t := s.table(at.Table)
 	ids, err := s.pendingIDs(ctx, t, at)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	parked, dead, err := s.parkedAmong(ctx, t, ids)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	next := &pendingCursor{Table: at.Table, After: at.After}
-	var reset []string
 	for _, id := range ids {
-		missing := id.text != "" && !parked[id.text]
-		if missing && limit == 0 {
-			return next, s.askForReset(ctx, at.Table, reset)
-		}
-		next.After = id.raw
-		if missing {
-			out.Rows = append(out.Rows, checkpoint.RowRef{Table: at.Table, ID: id.text})
-			limit--
-		} else if dead[id.text] {
-			reset = append(reset, id.text)
-		}
+		rows = append(rows, store.PendingRow{ID: id.text, After: id.after(), Missing: id.text != "" && !parked[id.text], Reset: dead[id.text]})
 	}
-	if len(ids) < pendingWindow {
-		next = s.nextPending(at.Table)
+	return rows, len(ids) < pendingWindow, nil
+}
+
+// after is the id as it stands in a cursor: its type, and its bytes.
+func (id *pendingID) after() []byte { return append([]byte{byte(id.raw.Type)}, id.raw.Value...) }
+
+// behindCursor adds the condition for documents behind a cursor.
+func behindCursor(where bson.D, t *outbox.Table, at *store.Cursor) bson.D {
+	if len(at.After) == 0 {
+		return where
 	}
-	return next, s.askForReset(ctx, at.Table, reset)
+	after := bson.RawValue{Type: bson.Type(at.After[0]), Value: at.After[1:]}
+	return append(where, bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + t.Columns.ID, literal(after)}}}})
 }
 
 // pendingIDs reads a window of pending documents, in the order of ids. Ids of all types are compared.
-func (s *stateStore) pendingIDs(ctx context.Context, t *outbox.Table, at *pendingCursor) ([]pendingID, error) {
-	where := pendingOurs(t)
-	if !at.After.IsZero() {
-		where = append(where, bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + t.Columns.ID, literal(at.After)}}}})
-	}
+func (s *stateStore) pendingIDs(ctx context.Context, t *outbox.Table, at *store.Cursor) ([]pendingID, error) {
+	where := behindCursor(pendingOurs(t), t, at)
 	fields := bson.D{{Key: t.Columns.ID, Value: 1}}
 	if t.Columns.ID != "_id" {
 		fields = append(fields, bson.E{Key: "_id", Value: 0})
@@ -157,25 +104,25 @@ func (s *stateStore) pendingIDs(ctx context.Context, t *outbox.Table, at *pendin
 
 // parkedAmong tells which of the messages are parked and were dealt with, and which of them are dead although their document was dealt with.
 func (s *stateStore) parkedAmong(ctx context.Context, t *outbox.Table, ids []pendingID) (parked, dead map[string]bool, err error) {
-	if len(ids) == 0 || len(s.sinks) == 0 {
+	if len(ids) == 0 || len(s.Sinks) == 0 {
 		return nil, nil, nil
 	}
 	texts := make([]string, len(ids))
 	for i := range ids {
 		texts[i] = ids[i].text
 	}
-	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(viewFields()).SetHint(messageIndex))
+	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(bareFields()).SetHint(messageIndex))
 	if err != nil {
 		return nil, nil, fault("look for parked deliveries", err)
 	}
-	var found []*view
-	if err := cur.All(ctx, &found); err != nil {
+	found, err := documents(ctx, cur)
+	if err != nil {
 		return nil, nil, fault("look for parked deliveries", err)
 	}
 	parked, dead = make(map[string]bool), make(map[string]bool)
 	resets := t.Columns.Status != "" && t.Words.Dead != t.Words.Pending
 	for _, v := range found {
-		if v.Table != t.String() || !v.RowSettled && !v.Unfinished {
+		if v.Content.Table != t.String() || !v.RowSettled && !v.Unfinished {
 			continue
 		}
 		parked[v.ID] = true
@@ -186,66 +133,44 @@ func (s *stateStore) parkedAmong(ctx context.Context, t *outbox.Table, ids []pen
 	return parked, dead, nil
 }
 
-// askForReset asks for the replay of dead deliveries whose documents say that they are pending again, unless such a request is
-// open already.
-func (s *stateStore) askForReset(ctx context.Context, table string, ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	why := "documents of " + table + " were set to pending again"
-	err := s.requests.FindOne(ctx, append(s.openRequests(), bson.E{Key: "verb", Value: string(checkpoint.VerbReplay)},
-		bson.E{Key: "selection.refresh", Value: true}, bson.E{Key: "reason", Value: why})).Err()
+// AskForReset implements store.PendingReader.
+func (s *stateStore) AskForReset(ctx context.Context, table string, ids []string) error {
+	asked := store.ResetRequest("documents", table, ids)
+	err := s.requests.FindOne(ctx, append(s.openRequests(), bson.E{Key: "verb", Value: string(asked.Verb)},
+		bson.E{Key: "selection.refresh", Value: true}, bson.E{Key: "reason", Value: asked.Reason})).Err()
 	switch {
 	case err == nil:
 		return nil
 	case !errors.Is(err, mongo.ErrNoDocuments):
 		return fault("look for open requests", err)
 	}
-	_, err = s.ask(ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay, Reason: why, By: "tailbox",
-		Selection: store.ResetSelection(table, ids)})
+	_, err = s.ask(ctx, asked)
 	return err
 }
 
-// Fetch reads documents that are still pending, as messages at and after a position.
+// Fetch implements checkpoint.Store.
 func (s *stateStore) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer cancel()
-	ids := make(map[string][]string)
-	for _, r := range rows {
-		ids[r.Table] = append(ids[r.Table], r.ID)
-	}
-	now, err := s.now(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	var ms []*outbox.Message
-	for i := range s.cfg.Tables {
-		t := &s.cfg.Tables[i]
-		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep || bytes <= 0 {
-			continue
-		}
-		found, err := s.readUpTo(ctx, t, ids[t.String()], pendingOurs(t), bytes)
-		if err != nil {
-			return nil, nil, err
-		}
-		ms = append(ms, found...)
-		for _, m := range found {
-			bytes -= m.Size()
-		}
-	}
-	if len(ms) == 0 {
-		return nil, nil, nil
-	}
-	if err := store.PlaceFound(ms, at, now); err != nil {
-		return nil, nil, err
-	}
-	parkedAt, err := parkedAt(ctx, s.cfg.Pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {
+	return store.Fetch(ctx, s, s.configured(), rows, at, bytes)
+}
+
+// Clock implements store.PendingReader.
+func (s *stateStore) Clock(ctx context.Context) (time.Time, error) { return s.now(ctx) }
+
+// PendingRows implements store.PendingReader.
+func (s *stateStore) PendingRows(ctx context.Context, t *outbox.Table, ids []string, bytes int) ([]*outbox.Message, error) {
+	return s.readUpTo(ctx, t, ids, pendingOurs(t), bytes)
+}
+
+// ParkedAt implements store.PendingReader.
+func (s *stateStore) ParkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
+	return parkedAt(ctx, s.cfg.Pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {
 		return s.parked.Find(ctx, where, options.Find().SetProjection(fields).SetHint(messageIndex))
 	})
-	return ms, parkedAt, err
 }
 
 // documentOf is a value with JSON tags as a document: what is stored reads the same in mongosh as in SQL.

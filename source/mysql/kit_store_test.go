@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/sourcetest"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // What the kit asks of a database about its store.
@@ -75,21 +77,21 @@ func (d *kitDatabase) Reset(ctx context.Context, t sourcetest.Table, ids ...stri
 }
 
 func (d *kitDatabase) Parked(ctx context.Context) (ps []checkpoint.Parked, err error) {
-	err = d.query(ctx, "SELECT "+parkedColumns+" FROM {parked} p WHERE p.pipeline = "+quoteLiteral(d.cfg.Pipeline)+
-		" AND p.state <> 'delivered' ORDER BY p.position, p.sink", func(r row) error {
-		p, err := readParked(r)
+	err = d.query(ctx, "SELECT "+parkedColumns()+" FROM {parked} p WHERE p.pipeline = "+quoteLiteral(d.cfg.Pipeline)+
+		" AND p.state <> 'delivered' ORDER BY p.position, p.sink", parkedReader(func(r *store.ParkedRow, now time.Time) error {
+		p, err := r.Delivery(now)
 		ps = append(ps, p)
 		return err
-	})
+	}))
 	return ps, err
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return Ask(ctx, d.relay(), r)
+	return Operate(d.relay()).Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := Result(ctx, d.relay(), id)
+	result, done, err := Operate(d.relay()).Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}

@@ -3,10 +3,8 @@ package mysql
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -20,15 +18,11 @@ const (
 	statementBytes = 64 << 10
 )
 
-// parkedInsert are the columns of an insert, in the order of parkArgs.
-const parkedInsert = `pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, attempts, next_attempt_at,
-	last_error, error_class, replays, sent_id, in_table, row_settled, parked_at, changed_at, type, topic, ` + "`key`" + `, payload, payload_bytes,
-	headers, fields, tenant, content_type, idempotency_key, correlation_id, priority, max_attempts, available_at, created_at, commit_time,
-	fault_class, fault_reason, tries, failed_epoch, failed_call, tried_at`
-
 // insertParked parks deliveries. One that is parked already (the log is read again after a crash) stays as it is: its
 // attempts, and that it is dead, must not be forgotten.
-const insertParked = `INSERT INTO {parked} (` + parkedInsert + `) VALUES `
+func insertParked(columns []store.Column) string {
+	return "INSERT INTO {parked} (pipeline, payload_bytes, " + columnNames(columns, "") + ") VALUES "
+}
 
 const insertParkedEnd = ` ON DUPLICATE KEY UPDATE pipeline = {parked}.pipeline`
 
@@ -42,7 +36,7 @@ type parkedBefore struct {
 // queueKnown asks for what is parked already of the deliveries that are parked or changed, and for the first deliveries of
 // the lanes that some are parked in.
 func (a *attempt) queueKnown(b *batch) {
-	parks, changes := a.in.Park, a.in.Changes
+	parks, changes := a.In.Park, a.In.Changes
 	for _, l := range lookups(len(parks)+len(changes), func(i int) checkpoint.Key {
 		if i < len(parks) {
 			return parks[i].Key()
@@ -55,38 +49,28 @@ func (a *attempt) queueKnown(b *batch) {
 		}, "SELECT p.message_id, p.alone, p.row_settled, p.attempts, p.position FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys,
 			a.s.cfg.Pipeline, l.ids, bin(l.table), l.sink)
 	}
-	var lanes store.LaneSet
-	for i := range parks {
-		if p := &parks[i]; !store.Alone(p) {
-			lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
-		}
-	}
-	a.s.queueHeadsOf(b, lanes.Order, a.was)
+	a.s.queueHeadsOf(b, a.ParkedLanes(), a.Lanes.Before)
 }
 
 // queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
 // way: what they hold is in memory twice until then.
 func (a *attempt) queueParks(ctx context.Context, b *batch) error {
-	s, parks := a.s, store.OwnIDs(a.in.Park, false, func(k checkpoint.Key) string {
+	s, parks := a.s, store.OwnIDs(a.In.Park, false, func(k checkpoint.Key) string {
 		if known := a.known[k]; known != nil {
 			return known.position
 		}
 		return ""
 	})
-	settling := make(map[store.MessageKey]bool)
-	for i := range a.in.Rows {
-		if r := &a.in.Rows[i]; r.Parked {
-			settling[store.MessageKey{Table: r.Table, ID: r.ID}] = true
-		}
-	}
+	settling := a.Settling()
 	first := store.FirstOfLanes(parks)
+	var row store.ParkedRow
+	columns := row.Columns()
+	one := "(?,?" + strings.Repeat(",?", len(columns)) + ")"
 	var args []any
 	n, bytes := 0, 0
 	flush := func() error {
 		if n > 0 {
-			const places = 41
-			one := "(?" + strings.Repeat(",?", places-1) + ")"
-			b.exec(insertParked+strings.Repeat(one+",", n-1)+one+insertParkedEnd, args...)
+			b.exec(insertParked(columns)+strings.Repeat(one+",", n-1)+one+insertParkedEnd, args...)
 		}
 		args, n, bytes = nil, 0, 0
 		if len(b.buf) < queuedBytes {
@@ -96,9 +80,9 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 	}
 	for i := range parks {
 		p := &parks[i]
-		s.sinks[p.Sink] = true
+		s.Sinks[p.Sink] = true
 		if !store.Alone(p) {
-			a.lanes.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
+			a.Lanes.Touched.Add(checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group})
 		}
 		if a.known[p.Key()] != nil {
 			continue
@@ -109,7 +93,17 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 				return err
 			}
 		}
-		rest := a.parkArgs(&args, p, settling[store.MessageKey{Table: p.Message.Table, ID: store.TableID(p)}], first[i])
+		row.Park(p, *a.now, settling[store.MessageKey{Table: p.Message.Table, ID: store.TableID(p)}])
+		if store.Timed(p.Due, p.State) {
+			switch {
+			case !row.Blocks:
+				row.Next = a.now.Add(p.NextAttempt)
+			case first[i]:
+				a.Lanes.Want(p.Key(), p.NextAttempt)
+			}
+		}
+		rest := s.fit(&row)
+		args = appendValues(append(args, s.cfg.Pipeline, len(row.Content.Payload)+len(rest)), columns)
 		n, bytes = n+1, bytes+size
 		if len(rest) > 0 {
 			if err := flush(); err != nil {
@@ -121,76 +115,28 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 	return flush()
 }
 
-// parkArgs appends the values of a delivery. RowSettled: its message's row is dealt with in the same settlement. First: no
-// delivery before it in the same settlement blocks its lane. It returns what is left of a payload that is too large for one
-// statement.
-func (a *attempt) parkArgs(args *[]any, p *checkpoint.Parked, rowSettled, first bool) (rest []byte) {
-	m := p.Message
-	alone := store.Alone(p)
-	blocks := p.Blocks && !alone
-	var next time.Time
-	if store.Timed(p.Due, p.State) {
-		switch {
-		case !blocks:
-			next = a.now.Add(p.NextAttempt)
-		case first:
-			a.wanted[p.Key()] = p.NextAttempt
-		}
-	}
-	sent := ""
-	if p.Original != "" {
-		sent = m.ID
-	}
-	// A message with a fault is not all here: its row stays, and a replay reads it again, if the row can be found. So does one
-	// that no statement can hold.
-	c := a.s.portion(m, !p.InTable, p.InTable || m.Fault != nil && !outbox.IsStandInID(store.TableID(p)))
-	var tried time.Time
-	if p.Tries > 0 {
-		tried = *a.now
-	}
-	class, reason := "", ""
-	if m.Fault != nil {
-		class, reason = m.Fault.Class, store.ErrorText(m.Fault.Reason)
-	}
-	*args = append(*args, a.s.cfg.Pipeline, p.Sink, bin(m.Table), bin(m.Group), m.Position.String(), bin(p.RowID()), string(p.State), blocks,
-		alone, p.Attempts, next, orNull(store.ErrorText(p.LastError)), orNull(p.ErrorClass), p.Replays, binOrNull(sent), c.inTable, rowSettled,
-		*a.now, *a.now, bin(m.Type), bin(m.Topic), m.Key, c.first, len(c.first)+len(c.rest), c.headers, c.fields, binOrNull(m.Tenant),
-		binOrNull(c.contentType), binOrNull(c.idempotencyKey), binOrNull(c.correlationID), m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, m.CommitTime, orNull(class), orNull(reason),
-		p.Tries, p.Failed.Epoch, p.Failed.Call, tried)
-	return c.rest
-}
-
-// A portion is what one statement holds of a message whose parts may be of any size, and the rest of the payload.
-type portion struct {
-	headers, fields                            *string
-	contentType, idempotencyKey, correlationID string
-	first, rest                                []byte
-	inTable                                    bool
-}
-
-// portion divides a message, with its payload or without. What the server takes from nobody in one packet is not copied: it is in the user's table.
-func (s *stateStore) portion(m *outbox.Message, withPayload, inTable bool) portion {
-	most := s.maxPacket - statementBytes
-	p := portion{headers: store.HeadersJSON(m.Headers), fields: store.FieldsJSON(m), contentType: m.ContentType, idempotencyKey: m.IdempotencyKey,
-		correlationID: m.CorrelationID, inTable: inTable}
-	beside := len(m.Type) + len(m.Topic) + len(m.Key) + len(m.Tenant)
-	for _, text := range []*string{p.headers, p.fields, &p.contentType, &p.idempotencyKey, &p.correlationID} {
+// fit cuts a row to what one statement holds, and returns the rest of its payload. What the server takes from nobody in one packet is
+// not copied: it is in the user's table.
+func (s *stateStore) fit(r *store.ParkedRow) (rest []byte) {
+	most, m := s.maxPacket-statementBytes, &r.Content
+	beside := len(m.Type) + len(m.Topic) + len(m.Key) + len(m.Tenant) + len(m.ContentType) + len(m.IdempotencyKey) + len(m.CorrelationID)
+	for _, text := range []*string{store.HeadersJSON(m.Headers), store.FieldsJSON(m)} {
 		if text != nil {
 			beside += len(*text)
 		}
 	}
 	switch {
 	case 2*beside > most: // quotes are doubled
-		bare := outbox.Message{Binary: m.Binary, LongGroup: m.LongGroup}
-		return portion{fields: store.FieldsJSON(&bare), inTable: true}
-	case !withPayload:
+		m.Headers, m.Fields, m.Payload = nil, nil, nil
+		m.ContentType, m.IdempotencyKey, m.CorrelationID = "", "", ""
+		r.InTable = true
 	case len(m.Payload) > most:
-		p.inTable = true
+		m.Payload, r.InTable = nil, true
 	default:
 		n := min(len(m.Payload), most/2-beside)
-		p.first, p.rest = m.Payload[:n:n], m.Payload[n:]
+		m.Payload, rest = m.Payload[:n:n], m.Payload[n:]
 	}
-	return p
+	return rest
 }
 
 // queueRest appends to a payload what its insert could not hold.

@@ -2,58 +2,85 @@ package mysql
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// parkedColumns are what readParked reads, of alias p.
-const parkedColumns = `p.sink, p.source_table, p.message_group, p.position, p.message_id, p.state, p.blocks, p.attempts,
-	TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), p.next_attempt_at), p.last_error, p.error_class, p.replays, p.sent_id, p.in_table,
-	p.type, p.topic, p.` + "`key`" + `, p.payload, p.headers, p.fields, p.tenant, p.content_type, p.idempotency_key, p.correlation_id,
-	p.priority, p.max_attempts, p.available_at, p.created_at, p.commit_time, p.fault_class, p.fault_reason,
-	p.tries, p.failed_epoch, p.failed_call`
+// parkedColumns are what a parkedReader reads, of alias p.
+func parkedColumns() string {
+	return columnNames(new(store.ParkedRow).Columns(), "p.") + ", UTC_TIMESTAMP(6)"
+}
 
-// parkedWidth is the number of parkedColumns: further columns of a query begin there.
-const parkedWidth = 34
+// bareColumns are parkedColumns without payloads.
+func bareColumns() string { return strings.Replace(parkedColumns(), "p.`payload`", "NULL", 1) }
 
-// readParked makes a delivery of a row.
-func readParked(r row) (checkpoint.Parked, error) {
-	m := &outbox.Message{ID: r.text(4), Type: r.text(14), Topic: r.text(15), Group: r.text(2), Key: r.bytes(16), Payload: r.bytes(17),
-		Tenant: r.text(20), ContentType: r.text(21), IdempotencyKey: r.text(22), CorrelationID: r.text(23), Priority: int32(r.num(24)),
-		MaxAttempts: int32(r.num(25)), Table: r.text(1)}
-	p := checkpoint.Parked{Sink: r.text(0), Message: m, State: checkpoint.State(r.text(5)), Blocks: r.bool(6), Attempts: int(r.num(7)),
-		Tries: int(r.num(31)), Failed: checkpoint.Failure{Epoch: r.num(32), Call: r.num(33)},
-		LastError: r.text(9), ErrorClass: r.text(10), Replays: int(r.num(11)), InTable: r.bool(13)}
-	if !r.null(8) {
-		p.Due, p.NextAttempt = true, time.Duration(r.num(8))*time.Microsecond
+// columnNames lists columns, each with what comes before its name.
+func columnNames(columns []store.Column, before string) string {
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = before + quoteIdent(columns[i].Name)
 	}
-	if !r.null(12) {
-		m.ID, p.Original = r.text(12), m.ID
-	}
-	if !r.null(29) {
-		m.Fault = &outbox.Fault{Class: r.text(29), Reason: r.text(30)}
-	}
-	var err error
-	if m.Position, err = outbox.ParsePosition(r.text(3)); err == nil {
-		m.Headers, err = store.ParseHeaders(textOrNil(r, 18))
-	}
-	if err == nil {
-		err = store.ReadFields(m, textOrNil(r, 19))
-	}
-	for i, to := range []*time.Time{&m.AvailableAt, &m.CreatedAt, &m.CommitTime} {
-		if err == nil {
-			*to, err = r.time(26 + i)
+	return strings.Join(names, ", ")
+}
+
+// appendValues appends what the columns' fields hold, as parameters.
+func appendValues(args []any, columns []store.Column) []any {
+	for i := range columns {
+		c := &columns[i]
+		switch to := c.To.(type) {
+		case store.JSON:
+			args = append(args, to.Text())
+		case *string:
+			switch {
+			case *to == "" && c.Null:
+				args = append(args, nil)
+			case c.Kind == store.Text:
+				args = append(args, bin(*to))
+			default:
+				args = append(args, *to)
+			}
+		case *bool:
+			args = append(args, *to)
+		case *int:
+			args = append(args, *to)
+		case *int32:
+			args = append(args, *to)
+		case *int64:
+			args = append(args, *to)
+		case *[]byte:
+			args = append(args, *to)
+		case *time.Time:
+			args = append(args, *to)
 		}
 	}
-	if err != nil {
-		return p, fmt.Errorf("%w: read parked message %s at sink %s: %w", source.ErrStop, p.RowID(), p.Sink, err)
+	return args
+}
+
+// read puts the value into the column's field.
+func (r row) read(i int, c *store.Column) (err error) {
+	switch to := c.To.(type) {
+	case store.JSON:
+		return to.Read(textOrNil(r, i))
+	case *string:
+		*to = r.text(i)
+	case *bool:
+		*to = r.bool(i)
+	case *int:
+		*to = int(r.num(i))
+	case *int32:
+		*to = int32(r.num(i))
+	case *int64:
+		*to = r.num(i)
+	case *[]byte:
+		*to = r.bytes(i)
+	case *time.Time:
+		*to, err = r.time(i)
 	}
-	return p, nil
+	return err
 }
 
 func textOrNil(r row, i int) *string {
@@ -62,6 +89,25 @@ func textOrNil(r row, i int) *string {
 	}
 	text := r.text(i)
 	return &text
+}
+
+// parkedReader reads rows of parkedColumns, one after the other, and hands them on with the server's time.
+func parkedReader(on func(p *store.ParkedRow, now time.Time) error) func(row) error {
+	var p store.ParkedRow
+	columns := p.Columns()
+	return func(r row) error {
+		p = store.ParkedRow{}
+		for i := range columns {
+			if err := r.read(i, &columns[i]); err != nil {
+				return p.Unreadable(err)
+			}
+		}
+		now, err := r.time(len(columns))
+		if err != nil {
+			return p.Unreadable(err)
+		}
+		return on(&p, now)
+	}
 }
 
 // whereKeys is the condition, of alias p, for deliveries of one table and sink by the ids of their rows.
@@ -94,36 +140,34 @@ func lookups(n int, key func(int) checkpoint.Key) []lookup {
 }
 
 // readKeys reads whole deliveries, in no order.
-func (s *stateStore) readKeys(ctx context.Context, keys []checkpoint.Key, on func(checkpoint.Parked, row) error) error {
-	return s.readColumns(ctx, keys, parkedColumns, on)
+func (s *stateStore) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
+	out := make([]checkpoint.Parked, 0, len(keys))
+	err := s.readParked(ctx, keys, parkedColumns(), func(r *store.ParkedRow, now time.Time) error {
+		p, err := r.Delivery(now)
+		out = append(out, p)
+		return err
+	})
+	return out, err
 }
 
-// readColumns reads deliveries, in no order, by a list that begins like parkedColumns.
-func (s *stateStore) readColumns(ctx context.Context, keys []checkpoint.Key, columns string, on func(checkpoint.Parked, row) error) error {
+// readParked reads deliveries, in no order: parkedColumns or bareColumns.
+func (s *stateStore) readParked(ctx context.Context, keys []checkpoint.Key, columns string, on func(*store.ParkedRow, time.Time) error) error {
 	b := s.batch()
 	for _, l := range lookups(len(keys), func(i int) checkpoint.Key { return keys[i] }) {
-		b.each(func(r row) error {
-			p, err := readParked(r)
-			if err != nil {
-				return err
-			}
-			return on(p, r)
-		}, "SELECT "+columns+" FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys, s.cfg.Pipeline, l.ids, bin(l.table), l.sink)
+		b.each(parkedReader(on), "SELECT "+columns+" FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereKeys, s.cfg.Pipeline, l.ids, bin(l.table), l.sink)
 	}
 	return s.send(ctx, b)
 }
 
-// complete is store.Complete.
-func (s *stateStore) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, again time.Duration, err error) {
-	return store.Complete(ctx, ps, lane, func(ctx context.Context, table, id string) ([]*outbox.Message, error) {
-		t := s.tables.byName[table]
-		if t == nil {
-			return nil, nil
-		}
-		ms, err := s.readRows(ctx, t, []string{id}, "")
-		if passingTrouble(err) {
-			return nil, store.ErrTableLocked
-		}
-		return ms, err
-	})
+// ReadRow implements store.ParkedReader.
+func (s *stateStore) ReadRow(ctx context.Context, table, id string) ([]*outbox.Message, error) {
+	t := s.tables.byName[table]
+	if t == nil {
+		return nil, nil
+	}
+	ms, err := s.readRows(ctx, t, []string{id}, "")
+	if passingTrouble(err) {
+		return nil, store.ErrTableLocked
+	}
+	return ms, err
 }

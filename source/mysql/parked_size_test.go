@@ -47,10 +47,6 @@ func TestParkedStatementsFit(t *testing.T) {
 
 func (s *stateStore) parkedOf(t *testing.T, r *storeRig) (ps []checkpoint.Parked, err error) {
 	t.Helper()
-	err = s.readKeys(r.ctx, []checkpoint.Key{{Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(1, "").ID}, {Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(2, "").ID},
-		{Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(3, "").ID}}, func(d checkpoint.Parked, _ row) error {
-		ps = append(ps, d)
-		return nil
-	})
-	return ps, err
+	return s.readKeys(r.ctx, []checkpoint.Key{{Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(1, "").ID}, {Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(2, "").ID},
+		{Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(3, "").ID}})
 }

@@ -2,46 +2,28 @@ package mysql
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// A RequestResult is the column result of tailbox_request: what a request did so far.
-type RequestResult = store.RequestResult
-
 // Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason.
 func (s *stateStore) Requests(ctx context.Context) ([]checkpoint.Request, error) {
-	var out []checkpoint.Request
-	bad := make(map[int64]error)
+	var list store.RequestList
 	b := s.batch()
 	b.each(func(r row) error {
-		req := checkpoint.Request{ID: r.num(0), Verb: checkpoint.Verb(r.text(1)), Reason: r.text(3), By: r.text(4)}
-		if err := json.Unmarshal([]byte(r.text(2)), &req.Selection); err != nil {
-			bad[req.ID] = fmt.Errorf("read column selection: %w", err)
-		} else if err := store.Validate(&req); err != nil {
-			bad[req.ID] = err
-		} else {
-			out = append(out, req)
-		}
+		list.Add(checkpoint.Request{ID: r.num(0), Verb: checkpoint.Verb(r.text(1)), Reason: r.text(3), By: r.text(4)}, r.text(2))
 		return nil
 	}, "SELECT id, verb, selection, reason, `by` FROM {request} WHERE pipeline = ? AND done_at IS NULL ORDER BY id LIMIT ?",
 		s.cfg.Pipeline, store.RequestsAtOnce)
 	if err := s.send(ctx, b); err != nil {
 		return nil, s.fault("read requests", err)
 	}
-	for id, why := range bad {
-		if err := s.CloseRequest(ctx, id, &RequestResult{Error: why.Error()}); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return list.Open(ctx, s)
 }
 
 // CloseRequest implements store.Requests.
-func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
+func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *store.RequestResult) error {
 	err := s.inTx(ctx, func(b *batch) { queueResult(b, id, result, true) })
 	if err != nil {
 		return s.fault("record a request's result", err)
@@ -50,27 +32,18 @@ func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *Request
 }
 
 // queueResult records what a request did so far.
-func queueResult(b *batch, id int64, result *RequestResult, done bool) {
-	text, err := json.Marshal(result)
-	if err != nil {
-		text = []byte(`{}`) // cannot be: texts and numbers alone
-	}
-	b.exec("UPDATE {request} SET result = ?, done_at = IF(?, UTC_TIMESTAMP(6), NULL) WHERE id = ?", string(text), done, id)
+func queueResult(b *batch, id int64, result *store.RequestResult, done bool) {
+	b.exec("UPDATE {request} SET result = ?, done_at = IF(?, UTC_TIMESTAMP(6), NULL) WHERE id = ?", result.JSON(), done, id)
 }
 
 // Progress implements store.Requests.
-func (s *stateStore) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
-	result, done = &RequestResult{}, true
+func (s *stateStore) Progress(ctx context.Context, id int64) (result *store.RequestResult, done bool, err error) {
+	result, done = &store.RequestResult{}, true
 	b := s.batch()
-	b.each(func(r row) error {
+	b.each(func(r row) (err error) {
 		done = r.bool(1)
-		if r.null(0) {
-			return nil
-		}
-		if err := json.Unmarshal([]byte(r.text(0)), result); err != nil {
-			return fmt.Errorf("read progress of request %d: %w", id, err)
-		}
-		return nil
+		result, err = store.ReadResult(id, textOrNil(r, 0))
+		return err
 	}, "SELECT result, done_at IS NOT NULL FROM {request} WHERE id = ?", id)
 	if err := s.send(ctx, b); err != nil {
 		return nil, false, s.fault("read a request's progress", err)
@@ -90,17 +63,14 @@ func (s *stateStore) Apply(ctx context.Context, r *checkpoint.Request, lanes []c
 
 // Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
 func (s *stateStore) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
-	before := s.held
+	before := s.Holds
 	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error { return do(ctx, effects{a}) })
 	if err != nil {
-		s.held = before
+		s.Holds = before
 		return nil, nil, err
 	}
-	return a.lanes.Order, a.states, nil
+	return a.Lanes.Touched.Order, a.States, nil
 }
 
 // Refusal implements store.Requests.
 func (s *stateStore) Refusal(err error) string { return refusal(err) }
-
-// Held implements store.Requests.
-func (s *stateStore) Held() store.HeldLanes { return s.held }

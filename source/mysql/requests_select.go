@@ -35,7 +35,7 @@ type selection struct {
 
 // Select implements store.Requests. A request that names no ids does not reach what was parked, died, or failed first,
 // after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
-func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*store.Chunk, error) {
+func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *store.RequestResult) (*store.Chunk, error) {
 	sel := &r.Selection
 	asked := r.ID
 	if len(sel.IDs) > 0 {
@@ -47,7 +47,7 @@ func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *Re
 	case len(sel.IDs) > 0:
 		q.queueIDs(b, sel)
 	case len(sel.Groups) > 0:
-		sinks, groups := store.LanesFrom(sel, q.after, s.sinks)
+		sinks, groups := store.LanesFrom(sel, q.after, s.Sinks)
 		if len(sinks) == 0 {
 			return &store.Chunk{End: true}, nil
 		}
@@ -136,7 +136,7 @@ func (q *selection) queueIDs(b *batch, sel *checkpoint.Selection) {
 }
 
 // chunk puts what the queries found in order, each delivery once, and cuts it to one chunk.
-func (q *selection) chunk(r *checkpoint.Request, done *RequestResult) *store.Chunk {
+func (q *selection) chunk(r *checkpoint.Request, done *store.RequestResult) *store.Chunk {
 	order := make([]int, len(q.rows))
 	for i := range order {
 		order[i] = i

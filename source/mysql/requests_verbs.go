@@ -2,6 +2,8 @@ package mysql
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/store"
@@ -24,19 +26,23 @@ WHERE ` + whereKeys
 UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.changed_at = IF(p.state = 'dead', p.changed_at, UTC_TIMESTAMP(6)), p.state = 'dead', p.blocks = 0,
 	p.next_attempt_at = NULL
 WHERE ` + whereKeys
-
-	// rewriteParked replaces what a delivery carries.
-	rewriteParked = `
-UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.sent_id = ?, p.type = ?, p.topic = ?, p.` + "`key`" + ` = ?, p.payload = ?, p.payload_bytes = ?,
-	p.headers = ?, p.fields = ?, p.tenant = ?, p.content_type = ?, p.idempotency_key = ?, p.correlation_id = ?, p.priority = ?,
-	p.max_attempts = ?, p.available_at = ?, p.created_at = ?, p.in_table = ?, p.fault_class = ?, p.fault_reason = ?
-WHERE ` + whereKeys
 )
+
+// rewriteParked replaces what a delivery carries.
+func rewriteParked() string {
+	return "UPDATE {parked} p FORCE INDEX (PRIMARY) SET " +
+		strings.ReplaceAll(columnNames(rewritten(new(store.ParkedRow)), "p."), ",", " = ?,") + " = ?, p.payload_bytes = ? WHERE " + whereKeys
+}
+
+// rewritten are the columns that rewriteParked replaces.
+func rewritten(row *store.ParkedRow) []store.Column {
+	return slices.DeleteFunc(row.Columns(), func(c store.Column) bool { return c.Part == store.State })
+}
 
 // effects implement store.Effects by the statements of the transaction of an attempt.
 type effects struct{ *attempt }
 
-func (e effects) Record(ctx context.Context, id int64, result *RequestResult, done bool) error {
+func (e effects) Record(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
 	b := e.s.batch()
 	queueResult(b, id, result, done)
 	return e.s.send(ctx, b)
@@ -48,12 +54,10 @@ func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error 
 	return e.s.saveForce(ctx, id, f)
 }
 
-func (e effects) Sinks() map[string]bool                { return e.s.sinks }
-func (e effects) Hold(lanes store.HeldLanes)            { e.s.held = lanes }
-func (e effects) AddLane(lane checkpoint.Lane)          { e.lanes.Add(lane) }
-func (e effects) AddMessage(key store.MessageKey)       { e.msgs.Of(key) }
-func (e effects) RowWord() string                       { return "row" }
-func (e effects) Unfit(*checkpoint.Parked) (why string) { return "" }
+func (e effects) Scope() (*store.Attempt, *store.Memory) { return &e.Attempt, &e.s.Memory }
+func (e effects) AddMessage(key store.MessageKey)        { e.Messages.Of(key) }
+func (e effects) RowWord() string                        { return "row" }
+func (e effects) Unfit(*checkpoint.Parked) (why string)  { return "" }
 
 // exec runs one of the statements above.
 func (e effects) exec(ctx context.Context, sql string, rows []store.SelectedRow, args ...any) error {
@@ -63,10 +67,7 @@ func (e effects) exec(ctx context.Context, sql string, rows []store.SelectedRow,
 }
 
 func (e effects) Replay(ctx context.Context, rows []store.SelectedRow) error {
-	b := e.s.batch()
-	e.s.queueHeadsOf(b, e.lanes.Order, e.was)
-	e.queueKeys(b, replayParked, keys(rows))
-	return e.s.send(ctx, b)
+	return e.exec(ctx, replayParked, rows)
 }
 
 func (e effects) Drop(ctx context.Context, rows []store.SelectedRow, why string) error {
@@ -74,22 +75,14 @@ func (e effects) Drop(ctx context.Context, rows []store.SelectedRow, why string)
 }
 
 func (e effects) Skip(ctx context.Context, rows []store.SelectedRow) error {
-	e.superseded = append(e.superseded, store.Retried(rows)...)
 	return e.exec(ctx, skipParked, rows)
 }
 
-func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]checkpoint.Key, error) {
-	found := make(map[checkpoint.Lane]*laneHead, len(lanes))
+func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]*store.LaneHead, error) {
+	heads := make(map[checkpoint.Lane]*store.LaneHead, len(lanes))
 	b := e.s.batch()
-	e.s.queueHeadsOf(b, lanes, found)
-	if err := e.s.send(ctx, b); err != nil {
-		return nil, err
-	}
-	heads := make(map[checkpoint.Lane]checkpoint.Key, len(found))
-	for lane, head := range found {
-		heads[lane] = head.key
-	}
-	return heads, nil
+	e.s.queueHeadsOf(b, lanes, heads)
+	return heads, e.s.send(ctx, b)
 }
 
 func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (store.Present, error) {
@@ -109,12 +102,13 @@ func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (sto
 }
 
 func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[store.ParkedKey]*checkpoint.Parked, error) {
-	out := make(map[store.ParkedKey]*checkpoint.Parked, len(rows))
-	if err := e.s.readKeys(ctx, keys(rows), func(d checkpoint.Parked, _ row) error {
-		out[store.KeyOf(&d)] = &d
-		return nil
-	}); err != nil {
+	ps, err := e.s.readKeys(ctx, keys(rows))
+	if err != nil {
 		return nil, e.s.fault("read deliveries", err)
+	}
+	out := make(map[store.ParkedKey]*checkpoint.Parked, len(ps))
+	for i := range ps {
+		out[store.KeyOf(&ps[i])] = &ps[i]
 	}
 	return out, nil
 }
@@ -127,21 +121,13 @@ func (e effects) Rewrite(ctx context.Context, changed []store.Rewritten) error {
 	return e.s.send(ctx, b)
 }
 
-func (e effects) queueRewrite(b *batch, d *checkpoint.Parked) {
-	m := d.Message
-	sent, class, reason := "", "", ""
-	if d.Original != "" {
-		sent = m.ID
-	}
-	if m.Fault != nil {
-		class, reason = m.Fault.Class, store.ErrorText(m.Fault.Reason)
-	}
-	c := e.s.portion(m, true, d.InTable)
-	b.exec(rewriteParked, binOrNull(sent), bin(m.Type), bin(m.Topic), m.Key, c.first, len(c.first)+len(c.rest), c.headers, c.fields,
-		binOrNull(m.Tenant), binOrNull(c.contentType), binOrNull(c.idempotencyKey), binOrNull(c.correlationID),
-		m.Priority, m.MaxAttempts, m.AvailableAt, m.CreatedAt, c.inTable, orNull(class), orNull(reason),
-		e.s.cfg.Pipeline, list{d.RowID()}, bin(m.Table), d.Sink)
-	e.queueRest(b, d.Key(), c.rest)
+func (e effects) queueRewrite(b *batch, p *checkpoint.Parked) {
+	var row store.ParkedRow
+	row.Carry(p)
+	rest := e.s.fit(&row)
+	b.exec(rewriteParked(), append(appendValues(nil, rewritten(&row)), len(row.Content.Payload)+len(rest),
+		e.s.cfg.Pipeline, list{p.RowID()}, bin(p.Message.Table), p.Sink)...)
+	e.queueRest(b, p.Key(), rest)
 }
 
 // keys are the deliveries as keys.

@@ -23,8 +23,8 @@ func (s *stateStore) Settle(ctx context.Context, in *checkpoint.Settlement) (*ch
 	if err != nil {
 		return nil, err
 	}
-	a.out.Awaited, err = s.awaited(ctx, a.lockedTables)
-	return a.out, err
+	a.Out.Awaited, err = s.awaited(ctx, a.lockedTables)
+	return a.Out, err
 }
 
 // settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
@@ -37,7 +37,7 @@ func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfi
 	var unfed error
 	met := 0
 	for try := 1; ; {
-		a := &attempt{s: s, in: in, unfinished: unfinished, passLocked: s.cautious, verdicts: verdicts, inside: inside,
+		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, passLocked: s.cautious, verdicts: verdicts, inside: inside,
 			lockedTables: s.tablesLocked(), unfed: unfed}
 		err := a.run(ctx)
 		if err == nil {
@@ -116,10 +116,9 @@ func (s *stateStore) findLocked(ctx context.Context) error {
 
 // An attempt is one transaction of a settlement.
 type attempt struct {
-	s          *stateStore
-	in         *checkpoint.Settlement
-	unfinished []store.MessageKey
-	inside     func(context.Context, *attempt) error
+	store.Attempt
+	s      *stateStore
+	inside func(context.Context, *attempt) error
 	// passLocked: locked rows are passed over, and lockedTables altogether. Verdicts are what is known of rows that were
 	// passed over.
 	passLocked   bool
@@ -129,31 +128,13 @@ type attempt struct {
 	fed   bool
 	unfed error
 
-	out     *checkpoint.Settled
-	now     *time.Time // of the server
-	known   map[checkpoint.Key]*parkedBefore
-	msgs    store.Messages
-	altered []*checkpoint.Change // changes that did not remove a delivery
-	// superseded are deliveries that became dead because newer ones were parked, or an operator skipped them.
-	superseded []checkpoint.Key
-	lanes      store.LaneSet
-	changed    map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states     []store.LaneState
-	skipped    map[int]bool // indexes of Rows that are not visible, or locked
-	metLocked  bool
-	// was are the first deliveries of lanes before this settlement, heads those after it. wanted are the times that
-	// deliveries get if they turn out to be the first.
-	was, heads map[checkpoint.Lane]*laneHead
-	wanted     map[checkpoint.Key]time.Duration
+	now       *time.Time // of the server
+	known     map[checkpoint.Key]*parkedBefore
+	metLocked bool
 }
 
 func (a *attempt) run(ctx context.Context) error {
-	a.out = &checkpoint.Settled{}
-	a.skipped = make(map[int]bool)
-	a.changed = make(map[checkpoint.Lane]int)
 	a.known = make(map[checkpoint.Key]*parkedBefore)
-	a.was, a.heads = make(map[checkpoint.Lane]*laneHead), make(map[checkpoint.Lane]*laneHead)
-	a.wanted = make(map[checkpoint.Key]time.Duration)
 	b := a.s.batch()
 	a.now = a.s.begin(b)
 	if err := a.change(ctx, b); err != nil {
@@ -165,16 +146,12 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.feedBack(ctx); err != nil {
 		return err
 	}
-	if err := a.commit(ctx); err != nil {
-		return err
-	}
-	store.Report(a.out, a.lanes.Order, a.states, a.changed, a.s.held)
-	return nil
+	return a.commit(ctx)
 }
 
 // change parks, changes what is parked, and carries out a request. What it has queued goes with what follows.
 func (a *attempt) change(ctx context.Context, b *batch) error {
-	if len(a.in.Park)+len(a.in.Changes) > 0 {
+	if len(a.In.Park)+len(a.In.Changes) > 0 {
 		a.queueKnown(b)
 		if err := a.s.send(ctx, b); err != nil {
 			return err
@@ -194,7 +171,7 @@ func (a *attempt) change(ctx context.Context, b *batch) error {
 			return err
 		}
 	}
-	a.msgs.Collect(a.in, a.unfinished)
+	a.Messages.Collect(a.In, a.Unfinished)
 	return nil
 }
 
@@ -202,7 +179,7 @@ func (a *attempt) change(ctx context.Context, b *batch) error {
 // of the others, theirs.
 func (a *attempt) dealWithRows(ctx context.Context, b *batch) error {
 	plain := a.plainRows()
-	a.queueLanes(b)
+	a.s.queueHeadsOf(b, a.Lanes.Asked(a.s.Sinks), a.Lanes.Heads)
 	a.queueLookup(b)
 	if err := a.doPlain(ctx, b, plain); err != nil {
 		return err
@@ -213,33 +190,19 @@ func (a *attempt) dealWithRows(ctx context.Context, b *batch) error {
 // commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT.
 func (a *attempt) commit(ctx context.Context) error {
 	b := a.s.batch()
-	a.queueHeads(b)
+	a.queueTimes(b)
 	a.queueCleanup(b)
 	a.queueFailures(b)
-	for i := range a.in.Rows {
-		if a.skipped[i] {
-			a.out.Invisible = append(a.out.Invisible, i)
-		}
-	}
-	var c *checkpoint.Checkpoint
-	if a.in.Checkpoint != nil {
-		c = a.in.Checkpoint(a.out.Invisible)
-	}
+	c := a.Checkpoint()
 	if c != nil {
 		a.s.queueCheckpoint(b, c)
-	} else if a.inside == nil && (a.s.unclean || a.s.started) {
+	} else if a.inside == nil && (a.s.Unclean || a.s.Started) {
 		b.exec(settleStart, a.s.cfg.Pipeline)
 	}
 	b.exec("COMMIT")
 	if err := a.s.send(ctx, b); err != nil {
 		return err
 	}
-	if a.inside == nil {
-		a.s.settledOnce()
-	}
-	if c != nil {
-		a.s.saved(c)
-		a.out.Saved = true
-	}
+	a.Committed(a.s, c, a.inside != nil)
 	return nil
 }

@@ -43,20 +43,16 @@ WHERE ` + whereKeys
 // queueChanges adds the changes to a batch. Of several for one delivery the last one counts.
 func (a *attempt) queueChanges(ctx context.Context, b *batch) error {
 	var delivered []checkpoint.Key
-	for _, c := range store.LastChanges(a.in.Changes) {
-		lane := store.LaneOf(c)
-		a.lanes.Add(lane)
+	for _, c := range store.LastChanges(a.In.Changes) {
 		before := a.known[c.Key]
-		if before == nil || !before.alone { // one that is a lane of its own says nothing about whether its group's is open
-			a.changed[lane]++
-		}
+		a.Change(c, before != nil && before.alone)
 		if !c.Delivered {
-			a.altered = append(a.altered, c)
+			a.Altered = append(a.Altered, c)
 			continue
 		}
 		delivered = append(delivered, c.Key)
 		if before != nil {
-			m := a.msgs.Of(store.KeyOfMessage(c.Key))
+			m := a.Messages.Of(store.KeyOfMessage(c.Key))
 			m.Attempts = max(m.Attempts, before.attempts+1)
 			m.Settled = m.Settled || before.rowSettled
 		}
@@ -66,7 +62,7 @@ func (a *attempt) queueChanges(ctx context.Context, b *batch) error {
 		sql = keepDelivered
 	}
 	a.queueKeys(b, sql, delivered)
-	for _, c := range a.altered {
+	for _, c := range a.Altered {
 		a.queueAltered(b, c)
 	}
 	return a.supersede(ctx, b)
@@ -84,7 +80,7 @@ func (a *attempt) queueAltered(b *batch, c *checkpoint.Change) {
 	if store.Timed(c.Due, c.State) {
 		next = a.now.Add(c.NextAttempt)
 		if before := a.known[c.Key]; c.Blocks && before != nil && !before.alone {
-			a.wanted[c.Key] = c.NextAttempt
+			a.Lanes.Want(c.Key, c.NextAttempt)
 		}
 	}
 	var tried time.Time
@@ -98,7 +94,7 @@ func (a *attempt) queueAltered(b *batch, c *checkpoint.Change) {
 
 // supersede makes all but the newest of lanes dead, where a change asks for it.
 func (a *attempt) supersede(ctx context.Context, b *batch) error {
-	lanes := store.Superseding(a.altered)
+	lanes := store.Superseding(a.Altered)
 	if len(lanes.Order) == 0 {
 		return nil
 	}
@@ -114,9 +110,9 @@ func (a *attempt) supersede(ctx context.Context, b *batch) error {
 		return err
 	}
 	a.queueKeys(b, supersede, keys)
-	a.superseded = append(a.superseded, keys...)
+	a.Superseded = append(a.Superseded, keys...)
 	for _, k := range keys {
-		a.msgs.Of(store.KeyOfMessage(k))
+		a.Messages.Of(store.KeyOfMessage(k))
 	}
 	return nil
 }

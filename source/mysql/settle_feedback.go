@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store"
@@ -33,7 +32,7 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 	}
 	run := store.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
 	a.fed, err = run.Tell(ctx, a.unfed, func() ([]store.Told, error) {
-		return f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
+		return f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.s.readKeys)
 	})
 	return err
 }
@@ -138,15 +137,6 @@ func feedbackSQL(t *store.Told) string {
 		}
 	}
 	return string(b)
-}
-
-// readKeys reads parked deliveries.
-func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) (out []checkpoint.Parked, err error) {
-	err = a.s.readKeys(ctx, keys, func(p checkpoint.Parked, _ row) error {
-		out = append(out, p)
-		return nil
-	})
-	return out, err
 }
 
 // queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome.

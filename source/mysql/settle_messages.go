@@ -40,7 +40,7 @@ func (a *attempt) messageArgs(ms []*store.Message) []any {
 // queueLookup asks what is parked of the messages collected so far. The first deliveries of lanes are known when its answer
 // comes.
 func (a *attempt) queueLookup(b *batch) {
-	for _, ms := range byTable(a.msgs.Order) {
+	for _, ms := range byTable(a.Messages.Order) {
 		table := ms[0].Key.Table
 		b.each(func(r row) error {
 			v := store.ParkedView{Sink: r.text(7), State: checkpoint.State(r.text(1)), Attempts: int(r.num(2)), LastError: r.text(4), InTable: r.bool(5),
@@ -53,12 +53,10 @@ func (a *attempt) queueLookup(b *batch) {
 				v.Next = &at
 			}
 			k := checkpoint.Key{Sink: r.text(7), Table: table, ID: r.text(0)}
-			head := a.heads[checkpoint.Lane{Sink: k.Sink, Group: r.text(8)}]
-			if wait, ok := a.wanted[k]; ok && head != nil && head.key == k {
-				at := a.now.Add(wait)
+			if at, ok := a.Lanes.Next(checkpoint.Lane{Sink: k.Sink, Group: r.text(8)}, k, *a.now); ok {
 				v.Next = &at
 			}
-			a.msgs.Of(store.KeyOfMessage(k)).See(v)
+			a.Messages.Of(store.KeyOfMessage(k)).See(v)
 			return nil
 		}, `SELECT p.message_id, p.state, p.attempts, p.next_attempt_at, p.last_error, p.in_table, p.row_settled, p.sink,
 				p.message_group
@@ -74,23 +72,11 @@ func (a *attempt) messageRows() []*rowWork {
 		del   bool
 	}
 	rows := make(map[statement][]rowChange)
-	for _, m := range a.msgs.Order {
-		t := a.s.tables.byName[m.Key.Table]
-		if t == nil || !m.Complete() || !t.findable(m.Key.ID) {
-			continue
-		}
-		c := rowChange{id: m.Key.ID, index: m.Row, msg: m}
-		if del, touch := t.view.Decide(m, &c.RowChange); touch {
-			if a.in.LeaveRows {
-				if !m.Leave() && m.Row >= 0 {
-					a.skipped[m.Row] = true
-				}
-				continue
-			}
-			k := statement{t, del}
-			rows[k] = append(rows[k], c)
-		}
-	}
+	always := func(uint64) bool { return true }
+	a.DecideRows(a.viewOf, always, func(m *store.Message, del bool, c *store.RowChange) {
+		k := statement{a.s.tables.byName[m.Key.Table], del}
+		rows[k] = append(rows[k], rowChange{id: m.Key.ID, index: m.Row, msg: m, RowChange: *c})
+	})
 	var work []*rowWork
 	for _, t := range a.s.tables.order {
 		for _, del := range []bool{true, false} {
@@ -100,10 +86,19 @@ func (a *attempt) messageRows() []*rowWork {
 	return work
 }
 
+// viewOf is what the message's table lets the relay do with its row; nil if it can have none.
+func (a *attempt) viewOf(m *store.Message) *store.TableView {
+	t := a.s.tables.byName[m.Key.Table]
+	if t == nil || !t.findable(m.Key.ID) {
+		return nil
+	}
+	return &t.view
+}
+
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.
 func (a *attempt) queueCleanup(b *batch) {
-	c := store.CleanupOf(a.msgs.Order, a.skipped)
-	a.s.unfinished = a.s.unfinished || c.Locked
+	c := store.CleanupOf(a.Messages.Order, a.Skipped)
+	a.s.Unfinished = a.s.Unfinished || c.Locked
 	queue := func(sql string, ms []*store.Message) {
 		for _, ms := range byTable(ms) {
 			b.exec(sql, a.messageArgs(ms)...)

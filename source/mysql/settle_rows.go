@@ -41,8 +41,8 @@ type rowWork struct {
 // plainRows are the rows of messages without parked deliveries, table by table.
 func (a *attempt) plainRows() []*rowWork {
 	byTable := make(map[*table][]rowChange, len(a.s.tables.order))
-	for i := range a.in.Rows {
-		r := &a.in.Rows[i]
+	for i := range a.In.Rows {
+		r := &a.In.Rows[i]
 		t := a.s.tables.byName[r.Table]
 		if t == nil || r.Parked || !t.findable(r.ID) {
 			continue // a table that left the configuration is left alone, and a row without an id cannot be found
@@ -111,7 +111,7 @@ func (a *attempt) doPlain(ctx context.Context, b *batch, work []*rowWork) error 
 		} else {
 			found = len(w.there)
 		}
-		a.out.Gone += max(len(w.rows)-found, 0)
+		a.Out.Gone += max(len(w.rows)-found, 0)
 		if found > w.done {
 			if err := w.queue(b); err != nil {
 				return err
@@ -168,12 +168,12 @@ func (a *attempt) sort(w *rowWork, unjudged *unjudgedRows) {
 			if r.index < 0 {
 				r.msg.Locked = true
 			} else {
-				a.skipped[r.index] = true
+				a.Skipped[r.index] = true
 			}
 		case a.passLocked && !judged:
 			unjudged.ids[w.table] = append(unjudged.ids[w.table], r.id)
 		case r.index >= 0:
-			a.out.Gone++
+			a.Out.Gone++
 		}
 		return true
 	})

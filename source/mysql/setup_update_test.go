@@ -51,7 +51,7 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 		return text
 	}
 	before := rows()
-	_, _, listErr := ListParked(r.ctx, r.cfg, checkpoint.Selection{}, 10, false)
+	_, _, listErr := Operate(r.cfg).List(r.ctx, checkpoint.Selection{}, 10, false)
 	_, openErr := OpenStore(r.ctx, r.cfg)
 	for what, err := range map[string]error{"open a store": openErr, "list": listErr} {
 		if !errors.Is(err, checkpoint.ErrOldTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "run tailbox init") {

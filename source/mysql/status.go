@@ -1,11 +1,9 @@
 package mysql
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -13,42 +11,16 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
+// A Report is what `tailbox status` reports.
 type Report struct {
-	Pipeline string `json:"pipeline"`
-	// SourceID and Version of the server now; End is where its log ends, file:position.
-	SourceID string `json:"source_id"`
-	Version  string `json:"server_version"`
-	End      string `json:"log_end"`
+	store.Report
 	// LagBytes is how much log there is after the checkpoint, RetainedBytes how much the server has at all.
 	LagBytes      int64 `json:"lag_bytes"`
 	RetainedBytes int64 `json:"retained_bytes"`
 	// Poll is nil where the log is read.
 	Poll *PollReport `json:"poll,omitempty"`
-	// Checkpoint is nil where none was saved.
-	Checkpoint *CheckpointReport `json:"checkpoint"`
 	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
 	Holder *HolderReport `json:"holder"`
-	Sinks  []SinkReport  `json:"sinks"`
-	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
-	OpenRequests int               `json:"open_requests"`
-	Held         []checkpoint.Lane `json:"held"`
-	// Feedback is what of it failed within a day.
-	Feedback []store.FeedbackFailure `json:"feedback_failures,omitempty"`
-}
-
-// A CheckpointReport is the saved checkpoint.
-type CheckpointReport struct {
-	SourceID string    `json:"source_id"`
-	Resume   string    `json:"resume"`
-	Log      uint32    `json:"log"`
-	SavedAt  time.Time `json:"saved_at"`
-	// AgeSeconds by the database's clock.
-	AgeSeconds float64 `json:"age_seconds"`
-	// SettledAbove counts the ranges of deliveries beyond it that are settled.
-	SettledAbove  int  `json:"settled_above"`
-	SweepPending  bool `json:"sweep_pending"`
-	UncleanStarts int  `json:"unclean_starts"`
 }
 
 // A HolderReport is a session of the server.
@@ -68,9 +40,6 @@ func (h *HolderReport) String() string {
 	return fmt.Sprintf("user %s from %s, connection %d", h.User, h.Client, h.ID)
 }
 
-// A SinkReport counts what is parked for a sink.
-type SinkReport = store.SinkReport
-
 // Status reads the state of a pipeline.
 func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	s, err := openReader(ctx, cfg)
@@ -78,7 +47,7 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.sess.close(ctx)) }()
-	r := &Report{Pipeline: cfg.Pipeline, Version: s.sess.server.text}
+	r := &Report{Report: store.Report{Pipeline: cfg.Pipeline, Version: s.sess.server.text}}
 	if r.SourceID, err = sourceID(ctx, s.sess); err != nil {
 		return nil, err
 	}
@@ -96,30 +65,23 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 
 func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report) error {
 	var found checkpointRow
-	c := &CheckpointReport{}
+	var savedAt time.Time
+	var age float64
 	b := s.batch()
 	b.each(func(row row) (err error) {
 		if found, err = readCheckpoint(row); err != nil {
 			return err
 		}
-		if c.SavedAt, err = row.time(9); err != nil {
+		if savedAt, err = row.time(9); err != nil {
 			return err
 		}
-		c.AgeSeconds = float64(row.num(10)) / 1e6
+		age = float64(row.num(10)) / 1e6
 		return nil
 	}, "SELECT "+checkpointColumns+", updated_at, TIMESTAMPDIFF(MICROSECOND, updated_at, UTC_TIMESTAMP(6)) FROM {checkpoint} WHERE pipeline = ?", s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
 		return s.fault("read the checkpoint", err)
 	}
-	saved := found.checkpoint
-	if saved == nil {
-		return nil
-	}
-	c.SourceID, c.Resume, c.Log, c.SweepPending, c.UncleanStarts = saved.SourceID, string(saved.Resume), saved.Log, saved.SweepPending, found.unclean
-	for _, ranges := range saved.SettledAbove {
-		c.SettledAbove += len(ranges)
-	}
-	r.Checkpoint = c
+	r.Checkpoint = store.ReportCheckpoint(found.checkpoint, found.unclean, savedAt, age)
 	return nil
 }
 
@@ -221,21 +183,10 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	s.held = force.Held()
-	r.Held = store.SortedLanes(s.held)
-	bySink := make(map[string]*SinkReport)
-	sink := func(name string) *SinkReport {
-		if bySink[name] == nil {
-			bySink[name] = &SinkReport{Sink: name}
-		}
-		return bySink[name]
-	}
-	for _, name := range force.Sinks() {
-		sink(name).Paused = true
-	}
+	counts := store.CountSinks(force)
 	b := s.batch()
 	b.each(func(row row) error {
-		sink(row.text(0)).Add(row.text(1), &SinkReport{Retrying: int(row.num(2)), Waiting: int(row.num(3)), Dead: int(row.num(4)),
+		counts.Add(row.text(0), row.text(1), &store.SinkReport{Retrying: int(row.num(2)), Waiting: int(row.num(3)), Dead: int(row.num(4)),
 			DueSeconds: float64(row.num(5)) / 1e6, HeldSeconds: float64(row.num(6)) / 1e6,
 			UndeliveredSeconds: max(0, float64(row.num(7))/1e6)})
 		return nil
@@ -247,11 +198,7 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
 		FROM {parked} WHERE pipeline = ? AND state IN ('retrying', 'waiting', 'dead') GROUP BY sink, source_table`, s.cfg.Pipeline)
 	// The first blocking delivery of each lane tells whether an operator is waited for.
 	b.each(func(row row) error {
-		to := sink(row.text(0))
-		to.Lanes++
-		if row.bool(2) || s.held.Has(checkpoint.Lane{Sink: row.text(0), Group: row.text(1)}) {
-			to.HeldLanes++
-		}
+		counts.AddLane(checkpoint.Lane{Sink: row.text(0), Group: row.text(1)}, row.bool(2))
 		return nil
 	}, `SELECT l.sink, l.message_group, p.state = 'dead' FROM (SELECT sink, message_group, MIN(position) AS first FROM {parked}
 			WHERE pipeline = ? AND blocks GROUP BY sink, message_group) l
@@ -264,9 +211,6 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
 	if err := s.send(ctx, b); err != nil {
 		return s.fault("count parked deliveries", err)
 	}
-	for _, report := range bySink {
-		r.Sinks = append(r.Sinks, *report)
-	}
-	slices.SortFunc(r.Sinks, func(a, b SinkReport) int { return cmp.Compare(a.Sink, b.Sink) })
+	counts.Report(&r.Report)
 	return nil
 }

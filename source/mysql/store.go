@@ -46,25 +46,13 @@ type stateStore struct {
 	// maxPacket is what the server takes in one packet.
 	maxPacket int
 
-	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
-	held  store.HeldLanes
-	sinks map[string]bool
-	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
-	unclean, started bool
-	// uncleanBefore is what Load found.
-	uncleanBefore int
-	// log is that of the saved checkpoint; gap is the highest accept-gap request that Load saw.
-	log uint32
-	gap int64
+	store.Memory
 	// cautious: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
 	// none. lockedTables are those that were locked as a whole, until when that is taken for granted.
 	cautious     bool
 	lockedTables map[string]time.Time
 	lockedSince  time.Time // zero: the last settlement passed over no table
-	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
-	unfinished bool
-	finisher   store.Finisher
-	feedback   feedback
+	feedback     feedback
 }
 
 // lockName is the name of the pipeline's lock: names of locks belong to a server, so that of the database is in it.
@@ -105,9 +93,8 @@ func dialStore(ctx context.Context, cfg Config, url string) (*stateStore, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &stateStore{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1, held: make(store.HeldLanes),
-		sinks: make(map[string]bool), lockedTables: make(map[string]time.Time)}
-	s.finisher = store.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
+	s := &stateStore{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1, Memory: store.NewMemory(), lockedTables: make(map[string]time.Time)}
+	s.Finisher = store.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.sess.close(ctx))
 	}
@@ -171,7 +158,7 @@ func (s *stateStore) open(ctx context.Context) error {
 	if err := s.spareBinlog(ctx); err != nil {
 		return err
 	}
-	return s.remember(ctx)
+	return s.Remember(ctx)
 }
 
 // spareBinlog keeps what the relay deletes out of the binlog but for its keys: payloads would be written, sent and skipped a second
@@ -290,9 +277,9 @@ func (s *stateStore) Close(ctx context.Context) error {
 	if !s.sess.broken {
 		last, cancel := context.WithTimeout(ctx, source.CloseTime)
 		defer cancel()
-		if s.unclean || s.started {
+		if s.Unclean || s.Started {
 			err = s.inTx(last, func(b *batch) {
-				b.exec(`UPDATE {checkpoint} SET unclean_starts = ?, started = NULL WHERE pipeline = ?`, s.uncleanBefore, s.cfg.Pipeline)
+				b.exec(`UPDATE {checkpoint} SET unclean_starts = ?, started = NULL WHERE pipeline = ?`, s.UncleanBefore, s.cfg.Pipeline)
 			})
 		}
 		if !s.sess.broken {

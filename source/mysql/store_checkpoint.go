@@ -39,8 +39,8 @@ func (s *stateStore) queueCheckpoint(b *batch, c *checkpoint.Checkpoint) {
 	if len(c.SettledAbove) > 0 {
 		above = string(store.AppendRanges(nil, c.SettledAbove))
 	}
-	if c.Log != s.log && s.gap != 0 { // before the checkpoint that it compares with is replaced
-		b.exec(acceptGap, `{"changed": 1, "note": "the gap was accepted"}`, s.cfg.Pipeline, s.gap, s.cfg.Pipeline)
+	if c.Log != s.Log && s.Gap != 0 { // before the checkpoint that it compares with is replaced
+		b.exec(acceptGap, `{"changed": 1, "note": "the gap was accepted"}`, s.cfg.Pipeline, s.Gap, s.cfg.Pipeline)
 	}
 	args := []any{c.SourceID, string(c.Resume), c.Log, c.LastCommit, above, c.SweepPending, s.cfg.Pipeline}
 	if s.epoch < 0 {
@@ -50,23 +50,18 @@ func (s *stateStore) queueCheckpoint(b *batch, c *checkpoint.Checkpoint) {
 	b.exec(saveCheckpoint, args...)
 }
 
-// saved notes what a committed checkpoint means for the session.
-func (s *stateStore) saved(c *checkpoint.Checkpoint) {
-	if c.Log != s.log {
-		s.log, s.gap = c.Log, 0
-	}
+// Saved notes what a committed checkpoint means for the session.
+func (s *stateStore) Saved(c *checkpoint.Checkpoint) {
 	s.epoch = max(s.epoch, 0)
-	s.settledOnce()
+	s.Memory.Saved(c)
 }
-
-func (s *stateStore) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
 
 // Save writes a checkpoint without outcomes.
 func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	if err := s.inTx(ctx, func(b *batch) { s.queueCheckpoint(b, c) }); err != nil {
 		return s.fault("save checkpoint", err)
 	}
-	s.saved(c)
+	s.Saved(c)
 	return nil
 }
 
@@ -78,7 +73,7 @@ func (s *stateStore) Starting(ctx context.Context, suspect checkpoint.Suspect) e
 	if err != nil {
 		return s.fault("record the position about to be decoded", err)
 	}
-	s.started = suspect != (checkpoint.Suspect{})
+	s.Started = suspect != (checkpoint.Suspect{})
 	return nil
 }
 

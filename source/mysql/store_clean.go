@@ -18,7 +18,7 @@ var _ checkpoint.Cleaner = (*stateStore)(nil)
 // statement that removes it; a row that is locked is passed over until the next time.
 func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
 	c := store.Cleaning{
-		Window: func(at *store.CleanCursor) ([]string, int, error) {
+		Window: func(at *store.Cursor) ([]string, int, error) {
 			return s.cleanWindow(ctx, s.tables.byName[at.Table], at)
 		},
 		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.tables.byName[table], old) },
@@ -37,23 +37,13 @@ func (ts *tables) configured() []*outbox.Table {
 }
 
 // cleanWindow looks at the next rows, and returns the ids of those that are old. The cursor moves on.
-func (s *stateStore) cleanWindow(ctx context.Context, t *table, at *store.CleanCursor) (old []string, seen int, err error) {
+func (s *stateStore) cleanWindow(ctx context.Context, t *table, at *store.Cursor) (old []string, seen int, err error) {
 	by, place := t.id.order()
-	where := "t." + t.id.column + " IS NOT NULL"
-	switch {
-	case at.Place != "":
-		n, err := strconv.ParseUint(at.Place, 10, 64)
-		if err != nil {
-			return nil, 0, fmt.Errorf("%w: read cursor: %w", source.ErrStop, err)
-		}
-		where += " AND " + by + " > " + strconv.FormatUint(n, 10)
-	case len(at.After) > 0:
-		after, err := t.id.literal(nil, string(at.After))
-		if err != nil {
-			return nil, 0, fmt.Errorf("%w: %w", source.ErrStop, err)
-		}
-		where += " AND " + by + " > " + string(after)
+	after, err := t.after(at)
+	if err != nil {
+		return nil, 0, err
 	}
+	where := "t." + t.id.column + " IS NOT NULL" + after
 	b := s.batch()
 	b.each(func(r row) error {
 		id, err := t.id.read(r, 0)
@@ -68,6 +58,26 @@ func (s *stateStore) cleanWindow(ctx context.Context, t *table, at *store.CleanC
 		return old, seen, err
 	}
 	return nil, 0, nil // it is locked as a whole: the next time will do
+}
+
+// after is the further condition for rows behind a cursor; "" for all.
+func (t *table) after(at *store.Cursor) (string, error) {
+	by, _ := t.id.order()
+	switch {
+	case at.Place != "":
+		n, err := strconv.ParseUint(at.Place, 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("%w: read cursor: %w", source.ErrStop, err)
+		}
+		return " AND " + by + " > " + strconv.FormatUint(n, 10), nil
+	case len(at.After) > 0:
+		after, err := t.id.literal(nil, string(at.After))
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", source.ErrStop, err)
+		}
+		return " AND " + by + " > " + string(after), nil
+	}
+	return "", nil
 }
 
 // old is the condition by which a row of alias t was delivered longer ago than the table's retention.

@@ -56,7 +56,7 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	}, blockedLanes, s.cfg.Pipeline)
 	s.queueSinks(b, func(sink string) { out.ParkedSinks = append(out.ParkedSinks, sink) })
 	b.each(func(r row) error {
-		s.gap = r.num(0)
+		s.Gap = r.num(0)
 		return nil
 	}, acceptedGap, s.cfg.Pipeline, s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
@@ -66,12 +66,7 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.PausedSinks, out.HeldLanes = force.Sinks(), store.SortedLanes(s.held)
-	out.AcceptGap = s.gap != 0
-	s.unclean, s.uncleanBefore, s.started = true, out.UncleanStarts, found.started != (checkpoint.Suspect{})
-	if found.checkpoint != nil {
-		s.log = found.checkpoint.Log
-	}
+	s.Loaded(out, force)
 	if out.SourceID, err = sourceID(ctx, s.sess); err != nil {
 		return nil, s.fault("name the server", err)
 	}
@@ -98,12 +93,12 @@ func (s *stateStore) countStart(ctx context.Context) (out checkpointRow, err err
 	return out, nil
 }
 
-// remember reads what the store keeps a copy of in memory.
-func (s *stateStore) remember(ctx context.Context) error {
+// Remember implements store.Reader.
+func (s *stateStore) Remember(ctx context.Context) error {
 	b := s.batch()
-	s.queueSinks(b, func(sink string) { s.sinks[sink] = true })
+	s.queueSinks(b, func(sink string) { s.Sinks[sink] = true })
 	b.each(func(row) error {
-		s.unfinished = true
+		s.Unfinished = true
 		return nil
 	}, `SELECT 1 FROM {parked} WHERE pipeline = ? AND unfinished = 1 LIMIT 1`, s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
@@ -113,6 +108,6 @@ func (s *stateStore) remember(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.held = force.Held()
+	s.Holds = force.Held()
 	return nil
 }

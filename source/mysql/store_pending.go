@@ -4,46 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store"
 )
 
 // pendingWindow is how many rows one statement looks at, so that the session is never busy for long.
 const pendingWindow = 10000
 
-// pendingCursor is where Pending goes on: in which table, and after which id.
-type pendingCursor struct {
-	Table string `json:"table"`
-	After []byte `json:"after,omitempty"`
-	Place string `json:"place,omitempty"`
-}
-
-// Pending lists pending rows by id, in windows. Rows with parked deliveries are the poller's: they are left out. But where a
-// status says pending although a delivery of the row is dead, an operator has reset it with plain SQL, which is a
-// replay: Pending puts a request for it into tailbox_request, and it is carried out as all are.
+// Pending implements checkpoint.Store.
 //
 // The barrier is where the log ends after the list was read: a row that can be seen was in the log before. It is written
 // past, so that the server sends the log up to it even when nothing else happens.
 func (s *stateStore) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
-	at, err := s.pendingStart(cursor)
+	out, err := store.ListPending(ctx, s, s.tables.configured(), cursor, limit, s.cfg.logger())
 	if err != nil {
 		return nil, err
-	}
-	out := &checkpoint.PendingRows{}
-	if at, err = store.ListPending(ctx, at, limit, out, s.pendingUnlocked); err != nil {
-		return nil, err
-	}
-	if at != nil {
-		text, err := json.Marshal(at)
-		if err != nil {
-			return nil, fmt.Errorf("write cursor: %w", err)
-		}
-		out.Cursor = string(text)
 	}
 	return out, s.barrier(ctx, out)
 }
@@ -67,38 +45,7 @@ func (s *stateStore) barrier(ctx context.Context, out *checkpoint.PendingRows) e
 	return nil
 }
 
-// pendingStart is where a cursor points to; nil where no table is left.
-func (s *stateStore) pendingStart(cursor string) (*pendingCursor, error) {
-	if cursor == "" {
-		return s.nextPending(""), nil
-	}
-	at := &pendingCursor{}
-	if err := json.Unmarshal([]byte(cursor), at); err != nil {
-		return nil, fmt.Errorf("read cursor %q: %w", cursor, err)
-	}
-	if s.tables.byName[at.Table] == nil {
-		return nil, fmt.Errorf("read cursor %q: there is no such table", cursor)
-	}
-	return at, nil
-}
-
-// nextPending is the beginning of the next table with rows that say whether they are pending; "" is before the first.
-func (s *stateStore) nextPending(table string) *pendingCursor {
-	found := table == ""
-	for _, t := range s.tables.order {
-		if found && t.OnDelivered != outbox.Keep {
-			return &pendingCursor{Table: t.String()}
-		}
-		found = found || t.String() == table
-	}
-	return nil
-}
-
-// namelessMost bounds how many rows without an id are counted.
-const namelessMost = 1000
-
-// warnNameless tells of pending rows without an id. Such a row cannot be told from one that is parked under an id that was
-// made for it, so it is left to the operator: once it has an id, it is found as any other.
+// warnNameless counts pending rows without an id.
 func (s *stateStore) warnNameless(ctx context.Context, t *table) error {
 	nameless := t.nameless()
 	if nameless == "" {
@@ -109,14 +56,11 @@ func (s *stateStore) warnNameless(ctx context.Context, t *table) error {
 	b.each(func(r row) error {
 		n = int(r.num(0))
 		return nil
-	}, "SELECT COUNT(*) FROM (SELECT 1 FROM "+t.sql+" t WHERE ? AND (?) LIMIT ?) n", raw(t.pending()), raw(nameless), namelessMost)
+	}, "SELECT COUNT(*) FROM (SELECT 1 FROM "+t.sql+" t WHERE ? AND (?) LIMIT ?) n", raw(t.pending()), raw(nameless), store.NamelessMost)
 	if err := s.send(ctx, b); err != nil {
 		return s.fault("look for rows without an id in table "+t.String(), err)
 	}
-	if n > 0 {
-		s.cfg.logger().Warn("pending rows without an id are not compared with the log: give them an id, and they are delivered if they are not "+
-			"parked, or delete them", "table", t.String(), "column", t.Columns.ID, "rows", n)
-	}
+	store.WarnNameless(s.cfg.logger(), &t.Table, n)
 	return nil
 }
 
@@ -126,64 +70,35 @@ type pendingRow struct {
 	pending   bool
 }
 
-// pendingUnlocked is pendingWindow, which passes over a table that others have locked as a whole, by ALTER TABLE or LOCK TABLES: the next
-// comparison will do.
-func (s *stateStore) pendingUnlocked(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
-	next, err := s.pendingWindow(ctx, at, limit, out)
-	if passingTrouble(err) {
-		s.cfg.logger().Warn("table is locked: it is compared with the log the next time", "table", at.Table, "error", err)
-		return s.nextPending(at.Table), nil
-	}
-	return next, err
+// PendingWindow implements store.PendingReader.
+func (s *stateStore) PendingWindow(ctx context.Context, at *store.Cursor) (rows []store.PendingRow, end bool, err error) {
+	rows, end, err = s.pendingWindow(ctx, s.tables.byName[at.Table], at)
+	return rows, end, store.LockedTable(err, passingTrouble)
 }
 
-// pendingWindow looks at one window, and returns where the next one begins.
-func (s *stateStore) pendingWindow(ctx context.Context, at *pendingCursor, limit int, out *checkpoint.PendingRows) (*pendingCursor, error) {
-	t := s.tables.byName[at.Table]
+func (s *stateStore) pendingWindow(ctx context.Context, t *table, at *store.Cursor) (list []store.PendingRow, end bool, err error) {
 	if len(at.After) == 0 {
 		if err := s.warnNameless(ctx, t); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	rows, err := s.readWindow(ctx, t, at)
 	if err != nil {
-		return nil, s.fault("list pending rows of table "+at.Table, err)
+		return nil, false, s.fault("list pending rows of table "+at.Table, err)
 	}
 	parked, err := s.parkedStates(ctx, t, rows)
 	if err != nil {
-		return nil, s.fault("list pending rows of table "+at.Table, err)
+		return nil, false, s.fault("list pending rows of table "+at.Table, err)
 	}
-	next := &pendingCursor{Table: at.Table, After: at.After, Place: at.Place}
-	var reset []string
-	full := false
 	for _, r := range rows {
-		state, isParked := parked[r.id]
-		missing := r.pending && !isParked
-		if full = missing && limit == 0; full {
-			break
-		}
-		next.After, next.Place = []byte(r.id), r.place
-		if missing {
-			out.Rows = append(out.Rows, checkpoint.RowRef{Table: at.Table, ID: r.id})
-			limit--
-		}
-		if r.pending && state {
-			reset = append(reset, r.id)
-		}
+		reset, isParked := parked[r.id]
+		list = append(list, store.PendingRow{ID: r.id, After: []byte(r.id), Place: r.place, Missing: r.pending && !isParked, Reset: r.pending && reset})
 	}
-	if len(reset) > 0 {
-		if err := s.askForReset(ctx, at.Table, reset); err != nil {
-			return nil, err
-		}
-	}
-	if !full && len(rows) < pendingWindow {
-		return s.nextPending(at.Table), nil
-	}
-	return next, nil
+	return list, len(rows) < pendingWindow, nil
 }
 
 // readWindow reads the next rows by id. Where an index leads to the pending ones, the window is made of those.
-func (s *stateStore) readWindow(ctx context.Context, t *table, at *pendingCursor) ([]pendingRow, error) {
+func (s *stateStore) readWindow(ctx context.Context, t *table, at *store.Cursor) ([]pendingRow, error) {
 	by, place := t.id.order()
 	where, pending := "TRUE", t.pending()
 	force := " FORCE INDEX (" + t.index + ")"
@@ -196,20 +111,11 @@ func (s *stateStore) readWindow(ctx context.Context, t *table, at *pendingCursor
 	if nameless := t.nameless(); nameless != "" {
 		where += " AND NOT (" + nameless + ")"
 	}
-	switch {
-	case at.Place != "":
-		n, err := strconv.ParseUint(at.Place, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%w: read cursor: %w", source.ErrStop, err)
-		}
-		where += " AND " + by + " > " + strconv.FormatUint(n, 10)
-	case len(at.After) > 0:
-		after, err := t.id.literal(nil, string(at.After))
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", source.ErrStop, err)
-		}
-		where += " AND " + by + " > " + string(after)
+	after, err := t.after(at)
+	if err != nil {
+		return nil, err
 	}
+	where += after
 	var rows []pendingRow
 	b := s.batch()
 	b.each(func(r row) error {
@@ -246,21 +152,20 @@ func (s *stateStore) parkedStates(ctx context.Context, t *table, rows []pendingR
 	return parked, s.send(ctx, b)
 }
 
-// askForReset asks for the replay of dead deliveries whose rows say that they are pending again, unless such a request is
-// open already.
-func (s *stateStore) askForReset(ctx context.Context, table string, ids []string) error {
-	selection, err := json.Marshal(store.ResetSelection(table, ids))
+// AskForReset implements store.PendingReader.
+func (s *stateStore) AskForReset(ctx context.Context, table string, ids []string) error {
+	asked := store.ResetRequest("rows", table, ids)
+	selection, err := json.Marshal(&asked.Selection)
 	if err != nil {
 		return fmt.Errorf("write selection: %w", err)
 	}
-	reason := "rows of " + table + " were set to pending again"
 	open := false
 	b := s.batch()
 	b.each(func(row) error {
 		open = true
 		return nil
 	}, `SELECT 1 FROM {request} WHERE pipeline = ? AND done_at IS NULL AND verb = 'replay' AND reason = ?
-		AND JSON_UNQUOTE(JSON_EXTRACT(selection, '$.refresh')) = 'true' LIMIT 1`, s.cfg.Pipeline, reason)
+		AND JSON_UNQUOTE(JSON_EXTRACT(selection, '$.refresh')) = 'true' LIMIT 1`, s.cfg.Pipeline, asked.Reason)
 	if err := s.send(ctx, b); err != nil {
 		return s.fault("look for open requests", err)
 	}
@@ -268,53 +173,28 @@ func (s *stateStore) askForReset(ctx context.Context, table string, ids []string
 		return nil
 	}
 	if err := s.inTx(ctx, func(b *batch) {
-		b.exec("INSERT INTO {request} (pipeline, verb, selection, reason, `by`) VALUES (?, 'replay', ?, ?, 'tailbox')", s.cfg.Pipeline,
-			string(selection), reason)
+		b.exec("INSERT INTO {request} (pipeline, verb, selection, reason, `by`) VALUES (?, 'replay', ?, ?, ?)", s.cfg.Pipeline,
+			string(selection), asked.Reason, asked.By)
 	}); err != nil {
 		return s.fault("ask for the replay of rows that were reset", err)
 	}
 	return nil
 }
 
-// Fetch reads rows that are still pending, as messages at and after a position.
+// Fetch implements checkpoint.Store.
 func (s *stateStore) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
-	ids := make(map[string][]string)
-	for _, r := range rows {
-		ids[r.Table] = append(ids[r.Table], r.ID)
-	}
-	now, err := s.clock(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	var ms []*outbox.Message
-	for _, t := range s.tables.order {
-		if len(ids[t.String()]) == 0 || t.OnDelivered == outbox.Keep || bytes <= 0 {
-			continue
-		}
-		found, err := s.readUpTo(ctx, t, ids[t.String()], t.pending(), bytes)
-		if passingTrouble(err) {
-			continue // they are found again
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		ms = append(ms, found...)
-		for _, m := range found {
-			bytes -= m.Size()
-		}
-	}
-	if len(ms) == 0 {
-		return nil, nil, nil
-	}
-	if err := store.PlaceFound(ms, at, now); err != nil {
-		return nil, nil, err
-	}
+	ms, parkedAt, err := store.Fetch(ctx, s, s.tables.configured(), rows, at, bytes)
 	if s.cfg.Poll {
-		s.cfg.logger().Warn("rows came below the place up to which numbers were read, or were set to pending again: they are delivered now, late; "+
-			"let each number be drawn in the transaction that commits it", "table", ms[0].Table, "rows", len(ms))
+		store.WarnFoundLate(s.cfg.logger(), ms)
 	}
-	parkedAt, err := s.parkedAt(ctx, ms)
 	return ms, parkedAt, err
+}
+
+// PendingRows implements store.PendingReader.
+func (s *stateStore) PendingRows(ctx context.Context, of *outbox.Table, ids []string, bytes int) ([]*outbox.Message, error) {
+	t := s.tables.byName[of.String()]
+	ms, err := s.readUpTo(ctx, t, ids, t.pending(), bytes)
+	return ms, store.LockedTable(err, passingTrouble)
 }
 
 // queueClock asks for the server's time.
@@ -325,7 +205,8 @@ func queueClock(b *batch, now *time.Time) {
 	}, "SELECT UTC_TIMESTAMP(6)")
 }
 
-func (s *stateStore) clock(ctx context.Context) (now time.Time, err error) {
+// Clock implements store.PendingReader.
+func (s *stateStore) Clock(ctx context.Context) (now time.Time, err error) {
 	b := s.batch()
 	queueClock(b, &now)
 	if err := s.send(ctx, b); err != nil {
@@ -334,8 +215,8 @@ func (s *stateStore) clock(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// parkedAt names for each message the sinks that have a delivery of it parked, dropped ones too. Nil where nothing is.
-func (s *stateStore) parkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
+// ParkedAt implements store.PendingReader.
+func (s *stateStore) ParkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
 	type key struct{ table, id string }
 	index, ids := make(map[key]int), make(map[string]list)
 	for i, m := range ms {

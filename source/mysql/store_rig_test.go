@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -275,7 +276,7 @@ func retried(sink string, m *outbox.Message, attempts int, d time.Duration) chec
 }
 
 // ask records a request as an operator would, and carries it out to its end as the relay does.
-func (r *storeRig) ask(verb checkpoint.Verb, sel checkpoint.Selection) (*RequestResult, *checkpoint.Applied) {
+func (r *storeRig) ask(verb checkpoint.Verb, sel checkpoint.Selection) (*store.RequestResult, *checkpoint.Applied) {
 	r.t.Helper()
 	text, err := json.Marshal(sel)
 	if err != nil {
@@ -287,7 +288,7 @@ func (r *storeRig) ask(verb checkpoint.Verb, sel checkpoint.Selection) (*Request
 }
 
 // obey carries out all open requests, and returns the last one's result, and what its transactions did together.
-func (r *storeRig) obey() (*RequestResult, *checkpoint.Applied) {
+func (r *storeRig) obey() (*store.RequestResult, *checkpoint.Applied) {
 	r.t.Helper()
 	all := &checkpoint.Applied{}
 	requests, err := r.st.Requests(r.ctx)
@@ -314,7 +315,7 @@ func (r *storeRig) obey() (*RequestResult, *checkpoint.Applied) {
 			}
 		}
 	}
-	result := &RequestResult{}
+	result := &store.RequestResult{}
 	if err := json.Unmarshal([]byte(r.text("SELECT result FROM tailbox_request ORDER BY id DESC LIMIT 1")), result); err != nil {
 		r.t.Fatal(err)
 	}

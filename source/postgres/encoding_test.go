@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -83,19 +84,19 @@ func TestNarrowRequests(t *testing.T) {
 		return r.text(`SELECT reason || '|' || "by" FROM tailbox_request WHERE id = $1`, id)
 	}
 	for _, c := range []struct{ why, want string }{{"f\u00fcr", "f\u00fcr|postgres"}, {"\u4e2d", "?|postgres"}} {
-		id, err := Ask(r.ctx, r.cfg, &checkpoint.Request{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"mail"}}, Reason: c.why})
+		id, err := Operate(r.cfg).Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"mail"}}, Reason: c.why})
 		if err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "request", said(id), c.want)
-		if err := r.st.CloseRequest(r.ctx, id, &RequestResult{Error: foreign, Note: "\u2026", Why: "\u4e2d"}); err != nil {
+		if err := r.st.CloseRequest(r.ctx, id, &store.RequestResult{Error: foreign, Note: "\u2026", Why: "\u4e2d"}); err != nil {
 			t.Fatal(err)
 		}
 		result, _, err := r.st.Progress(r.ctx, id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "result", *result, RequestResult{Error: "500 ? ??... ?", Note: "...", Why: "?"})
+		equal(t, "result", *result, store.RequestResult{Error: "500 ? ??... ?", Note: "...", Why: "?"})
 	}
 }
 
@@ -194,7 +195,7 @@ func (r *storeRig) parkThrough(m *outbox.Message, want func(string, *outbox.Mess
 	}
 	want("2", ps[0].Message)
 	equal(r.t, "error", ps[0].LastError, foreign+"\uFFFD")
-	list, _, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{Sink: "mail", States: []checkpoint.State{checkpoint.StateRetrying}}, 10, true)
+	list, _, err := Operate(r.cfg).List(r.ctx, checkpoint.Selection{Sink: "mail", States: []checkpoint.State{checkpoint.StateRetrying}}, 10, true)
 	if err != nil || len(list) != 1 {
 		r.t.Fatalf("list: %v, %v", list, err)
 	}

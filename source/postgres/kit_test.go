@@ -296,25 +296,19 @@ func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
 		return nil, err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	rows, err := conn.Query(ctx, "SELECT "+parkedColumns+" FROM tailbox_parked p WHERE pipeline = $1 AND state <> 'delivered' ORDER BY position, sink", d.cfg.Pipeline)
+	rows, err := conn.Query(ctx, "SELECT "+parkedColumns()+" FROM tailbox_parked p WHERE pipeline = $1 AND state <> 'delivered' ORDER BY position, sink", d.cfg.Pipeline)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (checkpoint.Parked, error) {
-		var p parkedRow
-		if err := row.Scan(p.targets()...); err != nil {
-			return checkpoint.Parked{}, err
-		}
-		return p.parked()
-	})
+	return collectParked(rows)
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return Ask(ctx, d.cfg, r)
+	return Operate(d.cfg).Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := Result(ctx, d.cfg, id)
+	result, done, err := Operate(d.cfg).Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}

@@ -5,105 +5,25 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// parkedColumns are what scanParked reads, of alias p.
-const parkedColumns = `p.sink, p.source_table, p.message_group, p.position, p.message_id, p.state, p.blocks, p.attempts,
-	extract(epoch FROM p.next_attempt_at - now())::float8, p.last_error, p.error_class, p.replays, p.sent_id, p.in_table, p.type,
-	p.topic, p.key, p.payload, p.headers::text, p.fields::text, p.tenant, p.content_type, p.idempotency_key, p.correlation_id,
-	p.priority, p.max_attempts, p.available_at, p.created_at, p.commit_time, p.fault_class, p.fault_reason,
-	p.tries, p.failed_epoch, p.failed_call`
-
-// parkedRow is a row of tailbox_parked as it is scanned.
-type parkedRow struct {
-	sink, table, group, position, id, state, typ, topic                                  string
-	lastError, errorClass, sentID, headers, fields, tenant, contentType, idemKey, corrID *string
-	faultClass, faultReason                                                              *string
-	blocks, inTable                                                                      bool
-	attempts, tries, replays                                                             int
-	failed                                                                               checkpoint.Failure
-	due                                                                                  *float64
-	key, payload                                                                         []byte
-	priority, maxAttempts                                                                int32
-	available, created, committed                                                        *time.Time
-}
-
-func (r *parkedRow) targets() []any {
-	return []any{&r.sink, &r.table, &r.group, &r.position, &r.id, &r.state, &r.blocks, &r.attempts, &r.due, &r.lastError,
-		&r.errorClass, &r.replays, &r.sentID, &r.inTable, &r.typ, &r.topic, &r.key, &r.payload, &r.headers, &r.fields, &r.tenant,
-		&r.contentType, &r.idemKey, &r.corrID, &r.priority, &r.maxAttempts, &r.available, &r.created, &r.committed,
-		&r.faultClass, &r.faultReason, &r.tries, &r.failed.Epoch, &r.failed.Call}
-}
-
-// parked makes a delivery of the row.
-func (r *parkedRow) parked() (checkpoint.Parked, error) {
-	m := &outbox.Message{ID: r.id, Type: r.typ, Topic: r.topic, Group: r.group, Key: r.key, Payload: r.payload,
-		Tenant: orEmpty(r.tenant), ContentType: orEmpty(r.contentType), IdempotencyKey: orEmpty(r.idemKey),
-		CorrelationID: orEmpty(r.corrID), Priority: r.priority, MaxAttempts: r.maxAttempts, AvailableAt: orZero(r.available),
-		CreatedAt: orZero(r.created), CommitTime: orZero(r.committed), Table: r.table}
-	p := checkpoint.Parked{Sink: r.sink, Message: m, State: checkpoint.State(r.state), Blocks: r.blocks, Attempts: r.attempts, Tries: r.tries, Failed: r.failed,
-		LastError: orEmpty(r.lastError), ErrorClass: orEmpty(r.errorClass), Replays: r.replays, InTable: r.inTable}
-	if r.due != nil {
-		p.Due, p.NextAttempt = true, time.Duration(*r.due*float64(time.Second))
+// ReadRow implements store.ParkedReader.
+func (s *stateStore) ReadRow(ctx context.Context, table, id string) ([]*outbox.Message, error) {
+	t := s.tables.byName[table]
+	if t == nil {
+		return nil, nil
 	}
-	if r.sentID != nil {
-		m.ID, p.Original = *r.sentID, r.id
+	ms, err := s.readRows(ctx, t, []string{id}, "")
+	if passingTrouble(err) {
+		return nil, store.ErrTableLocked
 	}
-	if r.faultClass != nil {
-		m.Fault = &outbox.Fault{Class: *r.faultClass, Reason: orEmpty(r.faultReason)}
-	}
-	var err error
-	if m.Position, err = outbox.ParsePosition(r.position); err == nil {
-		m.Headers, err = store.ParseHeaders(r.headers)
-	}
-	if err == nil {
-		err = store.ReadFields(m, r.fields)
-	}
-	if err != nil {
-		return p, fmt.Errorf("%w: read parked message %s at sink %s: %w", source.ErrStop, r.id, r.sink, err)
-	}
-	return p, nil
-}
-
-// collectParked reads all rows of a query for parkedColumns.
-func collectParked(rows pgx.Rows) ([]checkpoint.Parked, error) {
-	var out []checkpoint.Parked
-	defer rows.Close()
-	for rows.Next() {
-		var r parkedRow
-		if err := rows.Scan(r.targets()...); err != nil {
-			return nil, fmt.Errorf("read parked deliveries: %w", err)
-		}
-		p, err := r.parked()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, rows.Err()
-}
-
-// complete is store.Complete.
-func (s *stateStore) complete(ctx context.Context, ps []checkpoint.Parked, lane bool) (out []checkpoint.Parked, again time.Duration, err error) {
-	return store.Complete(ctx, ps, lane, func(ctx context.Context, table, id string) ([]*outbox.Message, error) {
-		t := s.tables.byName[table]
-		if t == nil {
-			return nil, nil
-		}
-		ms, err := s.readRows(ctx, t, []string{id}, "")
-		if passingTrouble(err) {
-			return nil, store.ErrTableLocked
-		}
-		return ms, err
-	})
+	return ms, err
 }
 
 // readRows reads rows of a table (alias t) as messages, by id; where limits them. They come in the order in which rows are
@@ -199,11 +119,4 @@ func (s *stateStore) selectRows(ctx context.Context, t *table, reader *rowReader
 		return nil, s.fault("read rows of table "+t.String(), err)
 	}
 	return rows, nil
-}
-
-func orZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
 }

@@ -157,7 +157,7 @@ func TestOthersCodeIsNotRun(t *testing.T) {
 	if _, err := Status(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ListParked(ctx, cfg, checkpoint.Selection{All: true}, 0, true); err != nil {
+	if _, _, err := Operate(cfg).List(ctx, checkpoint.Selection{All: true}, 0, true); err != nil {
 		t.Fatal(err)
 	}
 	r.exec(UninstallSQL(r.cfg)[strings.Index(UninstallSQL(r.cfg), "DO $"):strings.Index(UninstallSQL(r.cfg), "-- if no")])

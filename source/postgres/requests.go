@@ -2,18 +2,13 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/store"
 )
-
-// A RequestResult is the column result of tailbox_request: what a request did so far.
-type RequestResult = store.RequestResult
 
 // Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason. While others hold
 // a lock on the table there is nothing: requests wait until the lock is gone, and nothing else does.
@@ -58,68 +53,46 @@ func (s *stateStore) openRequests(ctx context.Context) ([]checkpoint.Request, er
 	if err != nil {
 		return nil, s.fault("read requests", err)
 	}
-	var out []checkpoint.Request
-	bad := make(map[int64]error)
+	var list store.RequestList
 	var r checkpoint.Request
 	var selection string
 	if _, err := pgx.ForEachRow(rows, []any{&r.ID, &r.Verb, &selection, &r.Reason, &r.By}, func() error {
-		r.Selection = checkpoint.Selection{}
-		if err := json.Unmarshal([]byte(selection), &r.Selection); err != nil {
-			bad[r.ID] = fmt.Errorf("read column selection: %w", err)
-		} else if err := store.Validate(&r); err != nil {
-			bad[r.ID] = err
-		} else {
-			out = append(out, r)
-		}
+		list.Add(r, selection)
 		return nil
 	}); err != nil {
 		return nil, s.fault("read requests", err)
 	}
-	for id, why := range bad {
-		if err := s.CloseRequest(ctx, id, &RequestResult{Error: why.Error()}); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return list.Open(ctx, s)
 }
 
 // CloseRequest implements store.Requests.
-func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *RequestResult) error {
+func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *store.RequestResult) error {
 	return s.noteResult(ctx, id, result, true)
 }
 
 // noteResult records what a request did so far.
-func (s *stateStore) noteResult(ctx context.Context, id int64, result *RequestResult, done bool) error {
+func (s *stateStore) noteResult(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
 	fitting := *result
 	fitting.Why, fitting.Note, fitting.Error = s.encoding.fit(result.Why), s.encoding.fit(result.Note), s.encoding.fit(result.Error)
-	text, err := json.Marshal(&fitting)
-	if err != nil {
-		return fmt.Errorf("write result of request %d: %w", id, err)
-	}
 	if _, err := s.conn.Exec(ctx, s.q(`UPDATE {request} SET result = $2, done_at = CASE WHEN $3 THEN now() END WHERE id = $1`),
-		id, string(text), done); err != nil {
+		id, fitting.JSON(), done); err != nil {
 		return s.fault("record a request's result", err)
 	}
 	return nil
 }
 
 // Progress implements store.Requests.
-func (s *stateStore) Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
+func (s *stateStore) Progress(ctx context.Context, id int64) (result *store.RequestResult, done bool, err error) {
 	var text *string
 	err = s.conn.QueryRow(ctx, s.q(`SELECT result::text, done_at IS NOT NULL FROM {request} WHERE id = $1`), id).Scan(&text, &done)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return &RequestResult{}, true, nil
+		return &store.RequestResult{}, true, nil
 	}
 	if err != nil {
 		return nil, false, s.fault("read a request's progress", err)
 	}
-	result = &RequestResult{}
-	if text != nil {
-		if err := json.Unmarshal([]byte(*text), result); err != nil {
-			return nil, false, fmt.Errorf("read progress of request %d: %w", id, err)
-		}
-	}
-	return result, done, nil
+	result, err = store.ReadResult(id, text)
+	return result, done, err
 }
 
 // Lanes implements checkpoint.Store.
@@ -134,17 +107,14 @@ func (s *stateStore) Apply(ctx context.Context, r *checkpoint.Request, lanes []c
 
 // Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
 func (s *stateStore) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
-	before := s.held
+	before := s.Holds
 	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error { return do(ctx, effects{a}) })
 	if err != nil {
-		s.held = before
+		s.Holds = before
 		return nil, nil, err
 	}
-	return a.lanes.Order, a.states, nil
+	return a.Lanes.Touched.Order, a.States, nil
 }
 
 // Refusal implements store.Requests.
 func (s *stateStore) Refusal(err error) string { return refusal(err) }
-
-// Held implements store.Requests.
-func (s *stateStore) Held() store.HeldLanes { return s.held }

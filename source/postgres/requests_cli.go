@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,8 +12,16 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// What operators see and ask for, beside the relay or without it. Each function connects by itself, and takes no lock but
-// for Execute.
+// Operate is what operators see of a pipeline, and ask for.
+func Operate(cfg Config) store.Operator {
+	return store.Operator{
+		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
+			s, err := openReader(ctx, cfg)
+			return s, ctx, err
+		},
+		Open: func(ctx context.Context) (checkpoint.Store, error) { return OpenStore(ctx, cfg) },
+	}
+}
 
 // openReader opens a store that only looks, or writes requests: it has no lock.
 func openReader(ctx context.Context, cfg Config) (*stateStore, error) {
@@ -35,31 +41,25 @@ func openAnyReader(ctx context.Context, cfg Config) (*stateStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stateStore{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), held: make(store.HeldLanes), sinks: make(map[string]bool)}
+	s := &stateStore{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), Memory: store.NewMemory()}
 	if err := s.findTables(ctx); err != nil {
 		return nil, errors.Join(err, closeConn(ctx, conn))
 	}
 	return s, nil
 }
 
-// Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
-func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err error) {
-	if err := store.Validate(r); err != nil {
-		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
-	}
-	s, err := openReader(ctx, cfg)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
+// Leave implements store.Reader.
+func (s *stateStore) Leave(ctx context.Context) error { return closeConn(ctx, s.conn) }
+
+// Ask implements store.Reader.
+func (s *stateStore) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
 	selection, err := json.Marshal(&r.Selection)
 	if err != nil {
 		return 0, fmt.Errorf("write selection: %w", err)
 	}
-	// Who asks, and when, is the database's to say.
 	insert := func(reason string) error {
 		return s.conn.QueryRow(ctx, s.q(`INSERT INTO {request} (pipeline, verb, selection, reason) VALUES ($1, $2, $3, $4) RETURNING id`),
-			cfg.Pipeline, string(r.Verb), string(selection), reason).Scan(&id)
+			s.cfg.Pipeline, string(r.Verb), string(selection), reason).Scan(&id)
 	}
 	err = insert(r.Reason)
 	if lacksCharacter(err) { // what is selected must be meant as it stands; what is only said need not
@@ -71,68 +71,17 @@ func Ask(ctx context.Context, cfg Config, r *checkpoint.Request) (id int64, err 
 	return id, nil
 }
 
-// Result reads what a request did so far, and whether it is done.
-func Result(ctx context.Context, cfg Config, id int64) (result *RequestResult, done bool, err error) {
-	s, err := openReader(ctx, cfg)
-	if err != nil {
-		return nil, false, err
-	}
-	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
-	return s.Progress(ctx, id)
-}
-
-// Execute carries out the open requests up to an id where no relay runs; with one, it fails with checkpoint.ErrLocked.
-// Requests to accept a gap are left for the next start.
-func Execute(ctx context.Context, cfg Config, upTo int64) (err error) {
-	s, err := openStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return store.Execute(ctx, s, upTo)
-}
-
-// Wait waits until a request is done: by the relay that runs or, where none does, by Execute. A request to accept a gap
-// is left to the next start where no relay runs: the result is nil then.
-func Wait(ctx context.Context, cfg Config, id int64) (*RequestResult, error) {
-	return store.Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return Result(ctx, cfg, id) },
-		func(ctx context.Context) error { return Execute(ctx, cfg, id) })
-}
-
-// A Listed is a parked delivery as operators see it.
-type Listed = store.Listed
-
-// A WaitingLane is a lane that does not flow, and why.
-type WaitingLane = store.WaitingLane
-
-// ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
-// most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
-// listed up to 64 MiB of payloads; else they come without their payloads.
-func ListParked(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int, whole bool) (list []Listed, more bool, err error) {
-	s, err := openReader(ctx, cfg)
-	if err != nil {
-		return nil, false, err
-	}
-	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
-	if err := s.remember(ctx); err != nil {
-		return nil, false, err
-	}
-	return store.ListParked(ctx, s, sel, limit, func(ctx context.Context, rows []store.SelectedRow) ([]Listed, error) {
-		return s.listed(ctx, rows, whole)
-	})
-}
-
-// listed reads deliveries, in the order of rows: whole, or without payloads.
-func (s *stateStore) listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]Listed, error) {
+// Listed implements store.Reader.
+func (s *stateStore) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	columns := parkedColumns
+	columns := parkedColumns()
 	if !whole {
-		columns = strings.Replace(columns, "p.payload", "NULL::bytea", 1)
+		columns = bareColumns()
 	}
 	sinks, tables, ids := keys(rows)
-	found, err := s.conn.Query(ctx, s.q(`SELECT `+columns+`, p.parked_at, p.changed_at, p.next_attempt_at
+	found, err := s.conn.Query(ctx, s.q(`SELECT `+columns+`
 		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
 		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
 			AND q.sink = v.sink OFFSET 0) p ORDER BY v.n`), s.cfg.Pipeline, sinks, tables, ids)
@@ -140,18 +89,16 @@ func (s *stateStore) listed(ctx context.Context, rows []store.SelectedRow, whole
 		return nil, s.fault("list parked deliveries", err)
 	}
 	defer found.Close()
-	var list []Listed
+	var list []store.Listed
+	scanner := newParkedScanner()
 	for found.Next() {
-		var r parkedRow
-		var l Listed
-		var next *time.Time
-		if err := found.Scan(append(r.targets(), &l.ParkedAt, &l.ChangedAt, &next)...); err != nil {
+		if err := scanner.scan(found); err != nil {
 			return nil, s.fault("list parked deliveries", err)
 		}
-		if l.Parked, err = r.parked(); err != nil {
+		l, err := scanner.row.Listed(scanner.now)
+		if err != nil {
 			return nil, err
 		}
-		l.NextAttemptAt = orZero(next)
 		list = append(list, l)
 	}
 	if err := found.Err(); err != nil {
@@ -178,38 +125,24 @@ FROM listed l CROSS JOIN LATERAL (SELECT p.position, p.message_id, p.source_tabl
 	WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks ORDER BY p.position LIMIT 1) h
 ORDER BY l.sink, l.message_group`
 
-// ListLanes lists the lanes that wait, with the reason, of the sink and groups of a selection; the rest of it does not matter.
-// Limit bounds the lanes; 0 means all. Held lanes with nothing parked come first.
-func ListLanes(ctx context.Context, cfg Config, sel checkpoint.Selection, limit int) (list []WaitingLane, err error) {
-	s, err := openReader(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
-	if err := s.remember(ctx); err != nil {
-		return nil, err
-	}
+// WaitingLanes implements store.Reader.
+func (s *stateStore) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []store.WaitingLane, firsts []store.SelectedRow, err error) {
 	var bound any
 	if limit > 0 {
 		bound = limit
 	}
-	rows, err := s.conn.Query(ctx, s.q(lanesQuery), cfg.Pipeline, atSink(&sel), sel.Groups, bound)
+	rows, err := s.conn.Query(ctx, s.q(lanesQuery), s.cfg.Pipeline, atSink(sel), sel.Groups, bound)
 	if err != nil {
-		return nil, s.fault("list lanes", err)
+		return nil, nil, s.fault("list lanes", err)
 	}
-	var firsts []store.SelectedRow
 	var r store.SelectedRow
 	var n int
 	if _, err := pgx.ForEachRow(rows, []any{&r.Sink, &r.Group, &n, &r.Position, &r.ID, &r.Table}, func() error {
 		firsts = append(firsts, r)
-		list = append(list, WaitingLane{Sink: r.Sink, Group: r.Group, Deliveries: n, Held: s.held.Has(r.Lane())})
+		lanes = append(lanes, store.WaitingLane{Sink: r.Sink, Group: r.Group, Deliveries: n})
 		return nil
 	}); err != nil {
-		return nil, s.fault("list lanes", err)
+		return nil, nil, s.fault("list lanes", err)
 	}
-	heads, err := s.listed(ctx, firsts, false)
-	if err != nil {
-		return nil, err
-	}
-	return store.WithFirst(list, heads, s.held, &sel)
+	return lanes, firsts, nil
 }

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,27 +27,12 @@ func collectForces(rows pgx.Rows) (store.Forces, error) {
 	fs := make(store.Forces)
 	var id int64
 	var text string
-	_, err := pgx.ForEachRow(rows, []any{&id, &text}, func() error {
-		f := &store.Force{}
-		if err := json.Unmarshal([]byte(text), f); err != nil {
-			return fmt.Errorf("read in_force of request %d: %w", id, err)
-		}
-		fs[id] = f
-		return nil
-	})
+	_, err := pgx.ForEachRow(rows, []any{&id, &text}, func() error { return fs.Read(id, text) })
 	return fs, err
 }
 
 // saveForce writes what is left of a request's force.
 func (s *stateStore) saveForce(ctx context.Context, id int64, f *store.Force) error {
-	var text any
-	if !f.Empty() {
-		b, err := json.Marshal(f)
-		if err != nil {
-			return fmt.Errorf("write in_force of request %d: %w", id, err)
-		}
-		text = string(b)
-	}
-	_, err := s.conn.Exec(ctx, s.q(`UPDATE {request} SET in_force = $2 WHERE id = $1`), id, text)
+	_, err := s.conn.Exec(ctx, s.q(`UPDATE {request} SET in_force = nullif($2, '')::json WHERE id = $1`), id, f.JSON())
 	return err
 }

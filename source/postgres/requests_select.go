@@ -51,7 +51,7 @@ func atSink(sel *checkpoint.Selection) *string {
 
 // Select implements store.Requests. A request that names no ids does not reach what was parked, died, or failed first,
 // after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
-func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*store.Chunk, error) {
+func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *store.RequestResult) (*store.Chunk, error) {
 	sel := &r.Selection
 	from := selectAll
 	var one, two []string // what the query is limited to
@@ -61,7 +61,7 @@ func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *Re
 		from, one, two = selectIDs, sel.IDs, sel.Groups
 	case len(sel.Groups) > 0:
 		from = selectLanes
-		if one, two = store.LanesFrom(sel, after, s.sinks); len(one) == 0 {
+		if one, two = store.LanesFrom(sel, after, s.Sinks); len(one) == 0 {
 			return &store.Chunk{End: true}, nil
 		}
 	}

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,14 +12,6 @@ import (
 )
 
 const (
-	// loseTime takes the time from the first deliveries of lanes: a replayed one may come before them.
-	loseTime = `
-UPDATE {parked} p SET next_attempt_at = NULL
-FROM unnest($2::text[], $3::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
-	SELECT q.ctid, q.next_attempt_at FROM {parked} q
-	WHERE q.pipeline = $1 AND q.sink = l.sink AND q.message_group = l.message_group AND q.blocks ORDER BY q.position LIMIT 1) h
-WHERE p.ctid = h.ctid AND h.next_attempt_at IS NOT NULL`
-
 	replayParked = `
 UPDATE {parked} p SET state = 'waiting', blocks = NOT p.alone, attempts = 0, tries = 0, failed_epoch = 0, failed_call = 0, tried_at = NULL,
 	replays = p.replays + 1, last_error = NULL, error_class = NULL, next_attempt_at = CASE WHEN p.alone THEN now() END, changed_at = now()
@@ -30,27 +24,31 @@ FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, messag
 	skipParked = `
 UPDATE {parked} p SET blocks = false, state = 'dead', next_attempt_at = NULL, changed_at = CASE p.state WHEN 'dead' THEN p.changed_at ELSE now() END
 FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)` + parkedAt + `WHERE p.ctid = at.ctid`
-
-	// firstOfLanes are the first blocking deliveries of lanes.
-	firstOfLanes = `
-SELECT l.sink, l.message_group, h.source_table, h.message_id
-FROM unnest($2::text[], $3::text[]) AS l (sink, message_group) CROSS JOIN LATERAL (
-	SELECT p.source_table, p.message_id FROM {parked} p
-	WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks ORDER BY p.position LIMIT 1) h`
-
-	// rewriteParked replaces what a delivery carries.
-	rewriteParked = `
-UPDATE {parked} SET sent_id = nullif($5, ''), type = $6, topic = $7, key = $8, payload = $9, headers = $10::json, fields = $11::json,
-	tenant = nullif($12, ''), content_type = nullif($13, ''), idempotency_key = nullif($14, ''), correlation_id = nullif($15, ''),
-	priority = $16, max_attempts = $17, available_at = $18, created_at = $19, in_table = $20, fault_class = nullif($21, ''),
-	fault_reason = nullif($22, '')
-WHERE pipeline = $1 AND message_id = $4 AND source_table = $3 AND sink = $2`
 )
+
+// rewriteParked replaces what deliveries carry.
+func rewriteParked() string {
+	var sets []string
+	columns := rewritten(new(store.ParkedRow))
+	for _, c := range columns {
+		if c.Part != store.State {
+			sets = append(sets, c.Name+" = "+parameterValue(&c, "v."+c.Name))
+		}
+	}
+	return "UPDATE {parked} p SET " + strings.Join(sets, ", ") + " FROM " + unnest(columns, 2) + parkedAt + "WHERE p.ctid = at.ctid"
+}
+
+// rewritten are the columns that rewriteParked is given: the key, and what it replaces.
+func rewritten(row *store.ParkedRow) []store.Column {
+	return slices.DeleteFunc(row.Columns(), func(c store.Column) bool {
+		return c.Part == store.State && !slices.Contains([]string{"sink", "source_table", "message_id"}, c.Name)
+	})
+}
 
 // effects implement store.Effects by the statements of the transaction of an attempt.
 type effects struct{ *attempt }
 
-func (e effects) Record(ctx context.Context, id int64, result *RequestResult, done bool) error {
+func (e effects) Record(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
 	return e.s.noteResult(ctx, id, result, done)
 }
 
@@ -60,12 +58,10 @@ func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error 
 	return e.s.saveForce(ctx, id, f)
 }
 
-func (e effects) Sinks() map[string]bool                { return e.s.sinks }
-func (e effects) Hold(lanes store.HeldLanes)            { e.s.held = lanes }
-func (e effects) AddLane(lane checkpoint.Lane)          { e.lanes.Add(lane) }
-func (e effects) AddMessage(key store.MessageKey)       { e.msgs.Of(key) }
-func (e effects) RowWord() string                       { return "row" }
-func (e effects) Unfit(*checkpoint.Parked) (why string) { return "" }
+func (e effects) Scope() (*store.Attempt, *store.Memory) { return &e.Attempt, &e.s.Memory }
+func (e effects) AddMessage(key store.MessageKey)        { e.Messages.Of(key) }
+func (e effects) RowWord() string                        { return "row" }
+func (e effects) Unfit(*checkpoint.Parked) (why string)  { return "" }
 
 // exec runs one of the statements above.
 func (e effects) exec(ctx context.Context, sql string, rows []store.SelectedRow, further ...any) error {
@@ -78,14 +74,6 @@ func (e effects) exec(ctx context.Context, sql string, rows []store.SelectedRow,
 }
 
 func (e effects) Replay(ctx context.Context, rows []store.SelectedRow) error {
-	lanes := e.lanes.Order
-	sinks, groups := make([]string, len(lanes)), make([]string, len(lanes))
-	for i, lane := range lanes {
-		sinks[i], groups[i] = lane.Sink, lane.Group
-	}
-	if _, err := e.s.conn.Exec(ctx, e.s.q(loseTime), e.s.cfg.Pipeline, sinks, groups); err != nil {
-		return err
-	}
 	return e.exec(ctx, replayParked, rows)
 }
 
@@ -94,28 +82,14 @@ func (e effects) Drop(ctx context.Context, rows []store.SelectedRow, why string)
 }
 
 func (e effects) Skip(ctx context.Context, rows []store.SelectedRow) error {
-	e.superseded = append(e.superseded, store.Retried(rows)...)
 	return e.exec(ctx, skipParked, rows)
 }
 
-func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]checkpoint.Key, error) {
-	sinks, groups := make([]string, len(lanes)), make([]string, len(lanes))
-	for i, lane := range lanes {
-		sinks[i], groups[i] = lane.Sink, lane.Group
-	}
-	rows, err := e.s.conn.Query(ctx, e.s.q(firstOfLanes), e.s.cfg.Pipeline, sinks, groups)
-	if err != nil {
-		return nil, err
-	}
-	heads := make(map[checkpoint.Lane]checkpoint.Key, len(lanes))
-	var lane checkpoint.Lane
-	var key checkpoint.Key
-	_, err = pgx.ForEachRow(rows, []any{&lane.Sink, &lane.Group, &key.Table, &key.ID}, func() error {
-		key.Sink = lane.Sink
-		heads[lane] = key
-		return nil
-	})
-	return heads, err
+func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]*store.LaneHead, error) {
+	heads := make(map[checkpoint.Lane]*store.LaneHead, len(lanes))
+	b := &pgx.Batch{}
+	e.s.queueHeadsOf(b, lanes, heads)
+	return heads, e.s.send(ctx, b)
 }
 
 func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (store.Present, error) {
@@ -135,17 +109,13 @@ func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (sto
 }
 
 func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[store.ParkedKey]*checkpoint.Parked, error) {
-	sinks, tables, ids := keys(rows)
-	found, err := e.s.conn.Query(ctx, e.s.q(`SELECT `+parkedColumns+` FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
-		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
-			AND q.sink = v.sink OFFSET 0) p`),
-		e.s.cfg.Pipeline, sinks, tables, ids)
-	if err != nil {
-		return nil, e.s.fault("read deliveries", err)
+	keys := make([]checkpoint.Key, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].Key()
 	}
-	ps, err := collectParked(found)
+	ps, err := e.s.readKeys(ctx, keys)
 	if err != nil {
-		return nil, e.s.fault("read deliveries", err)
+		return nil, err
 	}
 	out := make(map[store.ParkedKey]*checkpoint.Parked, len(ps))
 	for i := range ps {
@@ -162,18 +132,13 @@ func (e effects) Rewrite(ctx context.Context, changed []store.Rewritten) error {
 	return e.s.send(ctx, b)
 }
 
-func (e effects) queueRewrite(b *pgx.Batch, d *checkpoint.Parked) {
-	m := d.Message
-	sent, class, reason := "", "", ""
-	if d.Original != "" {
-		sent = m.ID
-	}
-	if m.Fault != nil {
-		class, reason = m.Fault.Class, e.s.encoding.fit(store.ErrorText(m.Fault.Reason))
-	}
-	b.Queue(e.s.q(rewriteParked), e.s.cfg.Pipeline, d.Sink, m.Table, d.RowID(), sent, m.Type, m.Topic, m.Key, m.Payload,
-		e.s.encoding.fitJSON(store.HeadersJSON(m.Headers)), e.s.encoding.fitJSON(store.FieldsJSON(m)), m.Tenant, m.ContentType,
-		m.IdempotencyKey, m.CorrelationID, m.Priority, m.MaxAttempts, timestamp(m.AvailableAt), timestamp(m.CreatedAt), d.InTable, class, reason)
+func (e effects) queueRewrite(b *pgx.Batch, p *checkpoint.Parked) {
+	a := &rowArrays{encoding: e.s.encoding}
+	a.bind(rewritten(&a.row))
+	a.row.Sink, a.row.ID = p.Sink, p.RowID()
+	a.row.Carry(p)
+	a.appendRow()
+	b.Queue(e.s.q(rewriteParked()), append([]any{e.s.cfg.Pipeline}, a.arrays...)...)
 }
 
 // keys are the deliveries as parameters.

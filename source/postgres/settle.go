@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -25,8 +26,8 @@ func (s *stateStore) Settle(ctx context.Context, in *checkpoint.Settlement) (*ch
 	if err != nil {
 		return nil, err
 	}
-	a.out.Awaited, err = s.awaited(ctx, a.lockedTables)
-	return a.out, err
+	a.Out.Awaited, err = s.awaited(ctx, a.lockedTables)
+	return a.Out, err
 }
 
 // awaited tells whether somebody waits to lock one of the tables, or a partition, against all others.
@@ -62,7 +63,7 @@ func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfi
 	wait, replanned := shortWait, false
 	var unfed error
 	for try := 1; ; try++ {
-		a := &attempt{s: s, in: in, unfinished: unfinished, passLocked: s.cautious, named: s.cautious || s.named,
+		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, passLocked: s.cautious, named: s.cautious || s.named,
 			lockedTables: lockedTables, lockWait: wait, inside: inside, unfed: unfed}
 		err := a.run(ctx)
 		if err == nil {
@@ -168,10 +169,9 @@ func (s *stateStore) replan(ctx context.Context) (err error) {
 
 // An attempt is one transaction of a settlement.
 type attempt struct {
-	s          *stateStore
-	in         *checkpoint.Settlement
-	unfinished []store.MessageKey
-	inside     func(context.Context, *attempt) error
+	store.Attempt
+	s      *stateStore
+	inside func(context.Context, *attempt) error
 	// passLocked: locked rows are passed over, and lockedTables altogether.
 	passLocked   bool
 	lockedTables map[string]bool
@@ -184,19 +184,11 @@ type attempt struct {
 	fed   bool
 	unfed error
 
-	out     *checkpoint.Settled
-	snap    snapshot
-	work    []*rowWork // plain rows, then those of messages
-	msgs    store.Messages
-	altered []*checkpoint.Change // changes that did not remove a delivery
-	lanes   store.LaneSet
-	changed map[checkpoint.Lane]int // Changes by lane, without those of deliveries that are lanes of their own
-	states  []store.LaneState
-	super   []store.MessageKey
-	// superseded are the deliveries of those messages, and those that an operator skipped while they were retried.
-	superseded []checkpoint.Key
-	skipped    map[int]bool // indexes of Rows that are not visible, or locked
-	metLocked  bool
+	snap      snapshot
+	work      []*rowWork         // plain rows, then those of messages
+	super     []store.MessageKey // messages of which deliveries became dead because newer ones were parked
+	now       time.Time          // of the server, once lanes were looked at
+	metLocked bool
 }
 
 // Values of lock_timeout while locked rows are passed over: what is locked as a whole is found out soon.
@@ -206,9 +198,6 @@ const (
 )
 
 func (a *attempt) run(ctx context.Context) error {
-	a.out = &checkpoint.Settled{}
-	a.skipped = make(map[int]bool)
-	a.changed = make(map[checkpoint.Lane]int)
 	if err := a.begin(ctx); err != nil {
 		return err
 	}
@@ -218,11 +207,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.feedBack(ctx); err != nil {
 		return err
 	}
-	if err := a.commit(ctx); err != nil {
-		return err
-	}
-	store.Report(a.out, a.lanes.Order, a.states, a.changed, a.s.held)
-	return nil
+	return a.commit(ctx)
 }
 
 // begin is the first round trip: parks, changes, the rows of messages without parked deliveries, and a look at what is
@@ -238,7 +223,7 @@ func (a *attempt) begin(ctx context.Context) error {
 		return err
 	}
 	a.queueChanges(b)
-	if super := store.Superseding(a.altered); len(super.Order) > 0 || a.inside != nil {
+	if super := store.Superseding(a.Altered); len(super.Order) > 0 || a.inside != nil {
 		a.queueSupersede(b, &super)
 		if err := a.s.send(ctx, b); err != nil {
 			return err
@@ -250,12 +235,12 @@ func (a *attempt) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	a.msgs.Collect(a.in, a.unfinished)
+	a.Messages.Collect(a.In, a.Unfinished)
 	for _, key := range a.super {
-		a.msgs.Of(key)
+		a.Messages.Of(key)
 	}
+	a.queueLanes(b)
 	a.queueLookup(b)
-	a.s.queueLanes(b, &a.lanes, &a.states)
 	rows := &pgx.Batch{}
 	if err := a.queuePlainRows(rows); err != nil {
 		return err
@@ -304,20 +289,13 @@ func (a *attempt) queuePinned(b *pgx.Batch) {
 func (a *attempt) commit(ctx context.Context) error {
 	b := &pgx.Batch{}
 	a.queuePinned(b)
+	a.queueTimes(b)
 	a.queueCleanup(b)
 	a.queueFailures(b)
-	for i := range a.in.Rows {
-		if a.skipped[i] {
-			a.out.Invisible = append(a.out.Invisible, i)
-		}
-	}
-	var c *checkpoint.Checkpoint
-	if a.in.Checkpoint != nil {
-		c = a.in.Checkpoint(a.out.Invisible)
-	}
+	c := a.Checkpoint()
 	if c != nil {
 		a.s.queueCheckpoint(b, c)
-	} else if a.inside == nil && (a.s.unclean || a.s.started) {
+	} else if a.inside == nil && (a.s.Unclean || a.s.Started) {
 		b.Queue(a.s.q(settleStart), a.s.cfg.Pipeline)
 	}
 	if a.touched {
@@ -327,12 +305,6 @@ func (a *attempt) commit(ctx context.Context) error {
 	if err := a.s.send(ctx, b); err != nil {
 		return err
 	}
-	if a.inside == nil {
-		a.s.settledOnce()
-	}
-	if c != nil {
-		a.s.saved(c)
-		a.out.Saved = true
-	}
+	a.Committed(a.s, c, a.inside != nil)
 	return nil
 }

@@ -32,15 +32,13 @@ UPDATE {parked} p SET state = 'delivered', blocks = false, next_attempt_at = NUL
 FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)` + parkedAt + `
 WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts, p.row_settled`
 
-// alterParked gives deliveries their new state. It runs after delivered ones were removed, so that a delivery which
-// became the first of its lane may be due. One that an operator dropped while an attempt of it was under way stays dropped.
+// alterParked gives deliveries their new state. One that blocks its lane gets no time: only the first of a lane has one. One that an operator
+// dropped while an attempt of it was under way stays dropped.
 const alterParked = `
 UPDATE {parked} p SET state = v.state, blocks = v.blocks AND NOT p.alone, attempts = v.attempts, last_error = nullif(v.last_error, ''),
 	error_class = nullif(v.error_class, ''), changed_at = now(), tries = v.tries, failed_epoch = v.failed_epoch, failed_call = v.failed_call,
 	tried_at = CASE WHEN v.tries = p.tries THEN p.tried_at WHEN v.tries > 0 THEN now() END,
-	next_attempt_at = CASE WHEN v.due AND (p.alone OR NOT v.blocks OR NOT EXISTS (SELECT FROM {parked} q WHERE q.pipeline = $1
-		AND q.sink = p.sink AND q.message_group = p.message_group AND q.blocks AND q.position < p.position))
-		THEN now() + v.delay * interval '1 microsecond' END
+	next_attempt_at = CASE WHEN v.due AND (p.alone OR NOT v.blocks) THEN now() + v.delay * interval '1 microsecond' END
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bool[], $7::int[], $8::bool[], $9::bigint[], $10::text[], $11::text[],
 	$12::int[], $13::bigint[], $14::bigint[])
 	WITH ORDINALITY AS v (sink, source_table, message_id, state, blocks, attempts, due, delay, last_error, error_class,
@@ -63,13 +61,11 @@ RETURNING p.source_table, p.message_id, p.sink`
 // queueChanges adds the changes to a batch. Of several for one delivery the last one counts.
 func (a *attempt) queueChanges(b *pgx.Batch) {
 	var removed, kept []*checkpoint.Change
-	for _, c := range store.LastChanges(a.in.Changes) {
-		lane := store.LaneOf(c)
-		a.lanes.Add(lane)
-		a.changed[lane]++
+	for _, c := range store.LastChanges(a.In.Changes) {
+		a.Change(c, false) // until it is known
 		switch {
 		case !c.Delivered:
-			a.altered = append(a.altered, c)
+			a.Altered = append(a.Altered, c)
 		case a.passLocked:
 			kept = append(kept, c)
 		default:
@@ -93,8 +89,10 @@ func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []*checkpoint.Chan
 		var attempts int
 		_, err := pgx.ForEachRow(rows, []any{&n, &isAlone, &attempts, &rowSettled}, func() error {
 			c := cs[n]
-			a.laneChanged(c, isAlone)
-			m := a.msgs.Of(store.KeyOfMessage(c.Key))
+			if isAlone {
+				a.Uncount(c)
+			}
+			m := a.Messages.Of(store.KeyOfMessage(c.Key))
 			m.Attempts = max(m.Attempts, attempts)
 			m.Settled = m.Settled || rowSettled
 			return nil
@@ -104,7 +102,7 @@ func (a *attempt) queueDelivered(b *pgx.Batch, sql string, cs []*checkpoint.Chan
 }
 
 func (a *attempt) queueAltered(b *pgx.Batch) {
-	cs := a.altered
+	cs := a.Altered
 	if len(cs) == 0 {
 		return
 	}
@@ -125,18 +123,16 @@ func (a *attempt) queueAltered(b *pgx.Batch) {
 			var n int64
 			var isAlone bool
 			_, err := pgx.ForEachRow(rows, []any{&n, &isAlone}, func() error {
-				a.laneChanged(cs[n], isAlone)
+				if isAlone {
+					a.Uncount(cs[n])
+				}
+				if due[n] && blocks[n] && !isAlone {
+					a.Lanes.Want(cs[n].Key, cs[n].NextAttempt)
+				}
 				return nil
 			})
 			return err
 		})
-}
-
-// laneChanged takes a change back that says nothing about whether its lane is open: the delivery was a lane of its own.
-func (a *attempt) laneChanged(c *checkpoint.Change, isAlone bool) {
-	if isAlone {
-		a.changed[store.LaneOf(c)]--
-	}
 }
 
 func (a *attempt) queueSupersede(b *pgx.Batch, lanes *store.LaneSet) {
@@ -151,7 +147,7 @@ func (a *attempt) queueSupersede(b *pgx.Batch, lanes *store.LaneSet) {
 		var k checkpoint.Key
 		_, err := pgx.ForEachRow(rows, []any{&k.Table, &k.ID, &k.Sink}, func() error {
 			a.super = append(a.super, store.KeyOfMessage(k))
-			a.superseded = append(a.superseded, k)
+			a.Superseded = append(a.Superseded, k)
 			return nil
 		})
 		return err

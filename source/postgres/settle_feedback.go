@@ -61,7 +61,7 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 	}
 	run := store.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: passingTrouble, Report: f.report}
 	a.fed, err = run.Tell(ctx, a.unfed, func() ([]store.Told, error) {
-		told, err := f.statements.Tell(ctx, a.in, a.msgs.Order, a.skipped, a.superseded, a.readKeys)
+		told, err := f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.readKeys)
 		if err != nil {
 			return nil, err
 		}
@@ -201,24 +201,12 @@ func feedbackArgs(t *store.Told, types []uint32) []any {
 
 // readKeys reads parked deliveries.
 func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
-	rows := make([]store.SelectedRow, len(keys))
-	for i, k := range keys {
-		rows[i].ParkedKey = store.ParkedKey{Sink: k.Sink, Table: k.Table, ID: k.ID}
-	}
 	b := &pgx.Batch{}
 	a.queuePinned(b)
 	if err := a.s.send(ctx, b); err != nil {
 		return nil, err
 	}
-	found, err := effects{a}.ReadParked(ctx, rows)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]checkpoint.Parked, 0, len(found))
-	for _, p := range found {
-		out = append(out, *p)
-	}
-	return out, nil
+	return a.s.readKeys(ctx, keys)
 }
 
 // queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome. While that table is

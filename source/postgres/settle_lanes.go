@@ -1,57 +1,79 @@
 package postgres
 
 import (
-	"github.com/jackc/pgx/v5"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// headLanes brings lanes in order after deliveries came or left, and tells about each: blocked (it has a row here at
-// all), and due.
-//
-// The first blocking delivery of a lane is the only one with a time: it gets now() where it has none and nothing holds it
-// up, and loses the one it has where it waits for an operator, its lane is held, or the sink ” has an earlier delivery of
-// its group. So whatever leaves, the next one follows in the same transaction; and a lane never waits for a time that nobody set.
-const headLanes = `
-WITH lane AS (
-	SELECT * FROM unnest($2::text[], $3::text[], $4::bool[]) WITH ORDINALITY AS l (sink, message_group, held, n)
-), head AS MATERIALIZED (
-	SELECT l.n, h.at, h.next_attempt_at,
-		h.state IN ('retrying', 'waiting') AND NOT l.held AND (z.position IS NULL OR z.position > h.position) AS ready
-	FROM lane l CROSS JOIN LATERAL (
-		SELECT p.ctid AS at, p.state, p.position, p.next_attempt_at FROM {parked} p
-		WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks
-		ORDER BY p.position LIMIT 1) h
-	LEFT JOIN LATERAL (
-		SELECT p.position FROM {parked} p
-		WHERE l.sink <> '' AND p.pipeline = $1 AND p.sink = '' AND p.message_group = l.message_group AND p.blocks
-		ORDER BY p.position LIMIT 1) z ON true
-), moved AS (
-	UPDATE {parked} p SET next_attempt_at = CASE WHEN h.ready THEN now() END
-	FROM head h WHERE p.ctid = h.at AND h.ready <> (h.next_attempt_at IS NOT NULL)
-)
-SELECT n - 1, ready AND (next_attempt_at IS NULL OR next_attempt_at <= now()) FROM head`
+const (
+	// headsOf reads the first blocking deliveries of lanes.
+	headsOf = `
+SELECT l.n - 1, h.source_table, h.message_id, h.position, h.state, h.next_attempt_at
+FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS l (sink, message_group, n) CROSS JOIN LATERAL (
+	SELECT p.source_table, p.message_id, p.position, p.state, p.next_attempt_at FROM {parked} p
+	WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks ORDER BY p.position LIMIT 1) h`
 
-// queueLanes adds headLanes for the touched lanes. Those of the sink ” stand for their group's lanes at every sink, too,
-// since they hold them up. The states are filled in when the batch runs, in the order of touched.
-func (s *stateStore) queueLanes(b *pgx.Batch, touched *store.LaneSet, states *[]store.LaneState) {
-	touched.Spread(s.sinks)
-	if len(touched.Order) == 0 {
+	// setTimes sets the times of blocking deliveries.
+	setTimes = `
+UPDATE {parked} p SET next_attempt_at = v.next FROM unnest($2::text[], $3::text[], $4::text[], $5::timestamptz[])
+	AS v (sink, source_table, message_id, next)` + parkedAt + `WHERE p.ctid = at.ctid AND p.blocks`
+)
+
+// queueHeadsOf asks for the first blocking deliveries of lanes.
+func (s *stateStore) queueHeadsOf(b *pgx.Batch, lanes []checkpoint.Lane, to map[checkpoint.Lane]*store.LaneHead) {
+	if len(lanes) == 0 {
 		return
 	}
-	sinks, groups := make([]string, len(touched.Order)), make([]string, len(touched.Order))
-	held := make([]bool, len(touched.Order))
-	for i, lane := range touched.Order {
-		sinks[i], groups[i], held[i] = lane.Sink, lane.Group, s.held.Has(lane)
+	sinks, groups := make([]string, len(lanes)), make([]string, len(lanes))
+	for i, lane := range lanes {
+		sinks[i], groups[i] = lane.Sink, lane.Group
 	}
-	*states = make([]store.LaneState, len(touched.Order))
-	b.Queue(s.q(headLanes), s.cfg.Pipeline, sinks, groups, held).Query(func(rows pgx.Rows) error {
+	b.Queue(s.q(headsOf), s.cfg.Pipeline, sinks, groups).Query(func(rows pgx.Rows) error {
 		var n int64
-		var due bool
-		_, err := pgx.ForEachRow(rows, []any{&n, &due}, func() error {
-			(*states)[n] = store.LaneState{Blocked: true, Due: due}
+		var h store.LaneHead
+		_, err := pgx.ForEachRow(rows, []any{&n, &h.Table, &h.ID, &h.Position, &h.State, (*orZeroTime)(&h.Next)}, func() error {
+			head := h
+			head.Sink = lanes[n].Sink
+			to[lanes[n]] = &head
 			return nil
 		})
 		return err
 	})
+}
+
+// queueLanes asks for the first deliveries of the touched lanes, and for the server's time.
+func (a *attempt) queueLanes(b *pgx.Batch) {
+	asked := a.Lanes.Asked(a.s.Sinks)
+	if len(asked) == 0 {
+		return
+	}
+	a.s.queueHeadsOf(b, asked, a.Lanes.Heads)
+	b.Queue("SELECT now()").QueryRow(func(r pgx.Row) error { return r.Scan(&a.now) })
+}
+
+// queueTimes brings lanes in order.
+func (a *attempt) queueTimes(b *pgx.Batch) {
+	var keys []checkpoint.Key
+	var times []pgtype.Timestamptz
+	a.States = a.Lanes.Decide(a.s.Holds, a.now, func(h *store.LaneHead, at time.Time) {
+		keys, times = append(keys, h.Key), append(times, timestamp(at))
+	})
+	if len(keys) > 0 {
+		sinks, tables, ids := keyArrays(keys)
+		b.Queue(a.s.q(setTimes), a.s.cfg.Pipeline, sinks, tables, ids, times)
+	}
+}
+
+// keyArrays are keys as parameters.
+func keyArrays(keys []checkpoint.Key) (sinks, tables, ids []string) {
+	sinks, tables, ids = make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		sinks[i], tables[i], ids[i] = k.Sink, k.Table, k.ID
+	}
+	return sinks, tables, ids
 }

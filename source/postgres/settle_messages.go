@@ -5,26 +5,32 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/store"
 )
 
 // lookupParked reads what is parked of messages.
 const lookupParked = `
-SELECT v.n - 1, p.state, p.attempts, p.next_attempt_at, coalesce(p.last_error, ''), p.in_table, p.row_settled, p.sink
+SELECT v.n - 1, p.state, p.attempts, p.next_attempt_at, coalesce(p.last_error, ''), p.in_table, p.row_settled, p.sink, p.message_group
 FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS v (source_table, message_id, n) CROSS JOIN LATERAL (SELECT * FROM {parked} q
 	WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table OFFSET 0) p`
 
 // queueLookup adds lookupParked for all messages collected so far.
 func (a *attempt) queueLookup(b *pgx.Batch) {
-	if len(a.msgs.Order) == 0 {
+	if len(a.Messages.Order) == 0 {
 		return
 	}
-	tables, ids := store.Keys(a.msgs.Order)
-	order := a.msgs.Order
+	tables, ids := store.Keys(a.Messages.Order)
+	order := a.Messages.Order
 	b.Queue(a.s.q(lookupParked), a.s.cfg.Pipeline, tables, ids).Query(func(rows pgx.Rows) error {
 		var n int64
+		var group string
 		var v store.ParkedView
-		_, err := pgx.ForEachRow(rows, []any{&n, &v.State, &v.Attempts, &v.Next, &v.LastError, &v.InTable, &v.RowSettled, &v.Sink}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&n, &v.State, &v.Attempts, &v.Next, &v.LastError, &v.InTable, &v.RowSettled, &v.Sink, &group}, func() error {
+			key := order[n].Key
+			if at, ok := a.Lanes.Next(checkpoint.Lane{Sink: v.Sink, Group: group}, checkpoint.Key{Sink: v.Sink, Table: key.Table, ID: key.ID}, a.now); ok {
+				v.Next = &at
+			}
 			order[n].See(v)
 			return nil
 		})
@@ -39,21 +45,10 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 		del   bool
 	}
 	changes := make(map[statement][]rowChange)
-	for _, m := range a.msgs.Order {
-		t := a.s.tables.byName[m.Key.Table]
-		if t == nil || !m.Complete() || !t.findable(m.Key.ID) {
-			continue
-		}
-		c := rowChange{id: m.Key.ID, index: m.Row, txn: m.Txn, msg: m, RowChange: &store.RowChange{}}
-		if del, touch := t.view.Decide(m, c.RowChange); touch {
-			if a.in.LeaveRows {
-				a.leave(m)
-				continue
-			}
-			k := statement{t, del}
-			changes[k] = append(changes[k], c)
-		}
-	}
+	a.DecideRows(a.viewOf, a.snap.visible, func(m *store.Message, del bool, c *store.RowChange) {
+		k := statement{a.s.tables.byName[m.Key.Table], del}
+		changes[k] = append(changes[k], rowChange{id: m.Key.ID, index: m.Row, txn: m.Txn, msg: m, RowChange: c})
+	})
 	rows, b := &pgx.Batch{}, &pgx.Batch{}
 	for _, t := range a.s.tables.order {
 		for _, del := range []bool{true, false} {
@@ -66,11 +61,13 @@ func (a *attempt) queueMessages(ctx context.Context) error {
 	return a.s.send(ctx, b)
 }
 
-// leave leaves a row as it is, to be dealt with later. By then its transaction must be visible.
-func (a *attempt) leave(m *store.Message) {
-	if m.Row >= 0 && m.Txn != 0 && !a.snap.visible(m.Txn) || !m.Leave() && m.Row >= 0 {
-		a.skipped[m.Row] = true
+// viewOf is what the message's table lets the relay do with its row; nil if it can have none.
+func (a *attempt) viewOf(m *store.Message) *store.TableView {
+	t := a.s.tables.byName[m.Key.Table]
+	if t == nil || !t.findable(m.Key.ID) {
+		return nil
 	}
+	return &t.view
 }
 
 // Statements that follow from what was found out about the rows.
@@ -89,8 +86,8 @@ UPDATE {parked} p SET row_settled = v.settled FROM unnest($2::text[], $3::text[]
 
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.
 func (a *attempt) queueCleanup(b *pgx.Batch) {
-	c := store.CleanupOf(a.msgs.Order, a.skipped)
-	a.s.unfinished = a.s.unfinished || c.Locked
+	c := store.CleanupOf(a.Messages.Order, a.Skipped)
+	a.s.Unfinished = a.s.Unfinished || c.Locked
 	queue := func(sql string, ms []*store.Message, further ...any) {
 		if len(ms) == 0 {
 			return

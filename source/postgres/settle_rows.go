@@ -78,8 +78,8 @@ func (a *attempt) queuePlainRows(b *pgx.Batch) error {
 	}
 	var p *plainRows
 	var name string
-	for i := range a.in.Rows {
-		r := &a.in.Rows[i]
+	for i := range a.In.Rows {
+		r := &a.In.Rows[i]
 		if p == nil || r.Table != name {
 			p, name = byName[r.Table], r.Table // as a rule the same as before
 		}
@@ -94,7 +94,7 @@ func (a *attempt) queuePlainRows(b *pgx.Batch) error {
 			continue
 		}
 		if p.rows == nil {
-			p.rows = make([]rowChange, 0, len(a.in.Rows)-i)
+			p.rows = make([]rowChange, 0, len(a.In.Rows)-i)
 		}
 		p.rows = append(p.rows, rowChange{id: r.ID, index: i, txn: r.Txn, RowChange: to})
 	}
@@ -387,13 +387,13 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 			case locked && r.index < 0:
 				a.metLocked, r.msg.Locked = true, true
 			case locked:
-				a.metLocked, a.skipped[r.index] = true, true
+				a.metLocked, a.Skipped[r.index] = true, true
 			case r.index < 0 || r.txn == 0 || a.snap.visible(r.txn):
 				if r.index >= 0 {
-					a.out.Gone++
+					a.Out.Gone++
 				}
 			default:
-				a.skipped[r.index] = true
+				a.Skipped[r.index] = true
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -207,7 +208,7 @@ func TestStatus(t *testing.T) {
 					s.DueSeconds, s.HeldSeconds, s.UndeliveredSeconds = 0, 0, 0
 				}
 			}
-			equal(t, "sinks", got.Sinks, []SinkReport{{Sink: "audit", Retrying: 1, Dead: 1, Lanes: 1, HeldLanes: 1, Tables: map[string]int{"public.outbox": 2}},
+			equal(t, "sinks", got.Sinks, []store.SinkReport{{Sink: "audit", Retrying: 1, Dead: 1, Lanes: 1, HeldLanes: 1, Tables: map[string]int{"public.outbox": 2}},
 				{Sink: "kafka", Retrying: 1, Waiting: 1, Dead: 1, Lanes: 2, HeldLanes: 1, Tables: map[string]int{"public.outbox": 3}}, {Sink: "mail", Paused: true}})
 			if got.Holder == nil || got.Holder.PID != int(r.st.conn.PgConn().PID()) {
 				t.Errorf("holder: %+v", got.Holder)
@@ -231,41 +232,41 @@ func TestOperatorsWithoutRelay(t *testing.T) {
 	big := dead("kafka", msg(3, "h"), false)
 	big.Message.Payload = []byte(strings.Repeat("x", 1000))
 	r.park(dead("kafka", msg(1, "g"), true), follower("kafka", msg(2, "g")), big, dead("audit", msg(1, "g"), true))
-	list, more, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{All: true}, 2, true)
+	list, more, err := Operate(r.cfg).List(r.ctx, checkpoint.Selection{All: true}, 2, true)
 	if err != nil || !more || len(list) != 2 || list[0].Sink != "audit" || list[0].ParkedAt.IsZero() {
 		t.Errorf("list: %+v, %v, %v", list, more, err)
 	}
-	list, more, err = ListParked(r.ctx, r.cfg, checkpoint.Selection{IDs: []string{eventID(3)}}, 0, true)
+	list, more, err = Operate(r.cfg).List(r.ctx, checkpoint.Selection{IDs: []string{eventID(3)}}, 0, true)
 	if err != nil || more || len(list) != 1 || len(list[0].Message.Payload) != 1000 {
 		t.Errorf("show: %+v, %v, %v", list, more, err)
 	}
 	ask := func(v checkpoint.Verb, sel checkpoint.Selection) int64 {
 		t.Helper()
-		id, err := Ask(r.ctx, r.cfg, &checkpoint.Request{Verb: v, Selection: sel, Reason: "why"})
+		id, err := Operate(r.cfg).Ask(r.ctx, &checkpoint.Request{Verb: v, Selection: sel, Reason: "why"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return id
 	}
-	if _, err := Ask(r.ctx, r.cfg, &checkpoint.Request{Verb: checkpoint.VerbReplay}); err == nil {
+	if _, err := Operate(r.cfg).Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay}); err == nil {
 		t.Error("an empty selection was not refused")
 	}
 	hold := ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"empty", "g"}, Sink: "kafka"})
-	if err := Execute(r.ctx, r.cfg, hold); !errors.Is(err, checkpoint.ErrLocked) {
+	if err := Operate(r.cfg).Execute(r.ctx, hold); !errors.Is(err, checkpoint.ErrLocked) {
 		t.Errorf("execute under a running relay: %v", err)
 	}
 	if err := r.st.Close(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	ask(checkpoint.VerbAcceptGap, checkpoint.Selection{From: "0/1"})
-	result, err := Wait(r.ctx, r.cfg, ask(checkpoint.VerbReplay, checkpoint.Selection{All: true}))
+	result, err := Operate(r.cfg).Wait(r.ctx, ask(checkpoint.VerbReplay, checkpoint.Selection{All: true}))
 	if err != nil || result == nil || result.Changed != 2 || result.Refused != 1 {
 		t.Errorf("replay: %+v, %v", result, err)
 	}
-	if result, err := Wait(r.ctx, r.cfg, ask(checkpoint.VerbAcceptGap, checkpoint.Selection{From: "0/1"})); err != nil || result != nil {
+	if result, err := Operate(r.cfg).Wait(r.ctx, ask(checkpoint.VerbAcceptGap, checkpoint.Selection{From: "0/1"})); err != nil || result != nil {
 		t.Errorf("accept-gap without a relay: %+v, %v", result, err)
 	}
-	lanes, err := ListLanes(r.ctx, r.cfg, checkpoint.Selection{}, 0)
+	lanes, err := Operate(r.cfg).Lanes(r.ctx, checkpoint.Selection{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +282,7 @@ func TestOperatorsWithoutRelay(t *testing.T) {
 		got = append(got, name)
 	}
 	equal(t, "lanes", strings.Join(got, ", "), "kafka/empty held, audit/g waiting 1, kafka/g waiting 1 held")
-	lanes, err = ListLanes(r.ctx, r.cfg, checkpoint.Selection{Sink: "audit", Groups: []string{"g", "empty"}}, 10)
+	lanes, err = Operate(r.cfg).Lanes(r.ctx, checkpoint.Selection{Sink: "audit", Groups: []string{"g", "empty"}}, 10)
 	if err != nil || len(lanes) != 1 {
 		t.Errorf("lanes: %+v, %v", lanes, err)
 	}

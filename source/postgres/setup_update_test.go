@@ -44,7 +44,7 @@ func updateTables(t *testing.T, version string, old sourcetest.Old, by string) {
 	before := rows()
 	for what, err := range map[string]error{
 		"open a store": func() error { _, err := OpenStore(r.ctx, r.cfg); return err }(),
-		"list":         func() error { _, _, err := ListParked(r.ctx, r.cfg, checkpoint.Selection{}, 10, false); return err }(),
+		"list":         func() error { _, _, err := Operate(r.cfg).List(r.ctx, checkpoint.Selection{}, 10, false); return err }(),
 	} {
 		if !errors.Is(err, checkpoint.ErrOldTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "run tailbox init") {
 			t.Errorf("%s on tables of an earlier version: %v", what, err)

@@ -1,12 +1,10 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,27 +13,15 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// A Report is what `tailbox status` tells. It is read from the database alone; no relay needs to run.
+// A Report is what `tailbox status` reports.
 type Report struct {
-	Pipeline string `json:"pipeline"`
-	// SourceID and Version of the server now; End is where its log ends.
-	SourceID string `json:"source_id"`
-	Version  string `json:"server_version"`
-	End      string `json:"log_end"`
+	store.Report
 	// Slot is nil where there is none.
 	Slot *SlotReport `json:"slot"`
 	// Poll is nil where the log is read.
 	Poll *PollReport `json:"poll,omitempty"`
-	// Checkpoint is nil where none was saved.
-	Checkpoint *CheckpointReport `json:"checkpoint"`
 	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
 	Holder *HolderReport `json:"holder"`
-	Sinks  []SinkReport  `json:"sinks"`
-	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
-	OpenRequests int               `json:"open_requests"`
-	Held         []checkpoint.Lane `json:"held"`
-	// Feedback is what of it failed within a day.
-	Feedback []store.FeedbackFailure `json:"feedback_failures,omitempty"`
 }
 
 // A SlotReport is the slot's row of pg_replication_slots, and how far it is behind.
@@ -52,20 +38,6 @@ type SlotReport struct {
 	// Standbys are those that the server waits for before it sends anything; Waiting is what is wrong with them, so that it sends nothing; "" for nothing.
 	Standbys []StandbySlot `json:"standbys,omitempty"`
 	Waiting  string        `json:"waiting,omitempty"`
-}
-
-// A CheckpointReport is the saved checkpoint.
-type CheckpointReport struct {
-	SourceID string    `json:"source_id"`
-	Resume   string    `json:"resume"`
-	Log      uint32    `json:"log"`
-	SavedAt  time.Time `json:"saved_at"`
-	// AgeSeconds by the database's clock.
-	AgeSeconds float64 `json:"age_seconds"`
-	// SettledAbove counts the ranges of deliveries beyond it that are settled.
-	SettledAbove  int  `json:"settled_above"`
-	SweepPending  bool `json:"sweep_pending"`
-	UncleanStarts int  `json:"unclean_starts"`
 }
 
 // A HolderReport is a session of the server.
@@ -87,9 +59,6 @@ func (h *HolderReport) String() string {
 // endSQL ends the session.
 func (h *HolderReport) endSQL() string { return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID) }
 
-// A SinkReport counts what is parked for a sink.
-type SinkReport = store.SinkReport
-
 // Status reads the state of a pipeline.
 func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	s, err := openReader(ctx, cfg)
@@ -97,7 +66,7 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeConn(ctx, s.conn)) }()
-	r := &Report{Pipeline: cfg.Pipeline}
+	r := &Report{Report: store.Report{Pipeline: cfg.Pipeline}}
 	// One transaction, so that the figures belong together.
 	if _, err := s.conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 		return nil, s.fault("read status", err)
@@ -180,10 +149,11 @@ func (s *stateStore) reportSlot(ctx context.Context, r *Report) error {
 
 func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report) error {
 	var row checkpointRow
-	c := &CheckpointReport{}
+	var savedAt time.Time
+	var age float64
 	err := s.conn.QueryRow(ctx, s.q(`SELECT source_id, resume, settled_above::text, log, sweep_pending, unclean_starts, updated_at,
 		extract(epoch FROM now() - updated_at)::float8 FROM {checkpoint} WHERE pipeline = $1`), s.cfg.Pipeline).
-		Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.log, &row.sweepPending, &row.unclean, &c.SavedAt, &c.AgeSeconds)
+		Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.log, &row.sweepPending, &row.unclean, &savedAt, &age)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -194,14 +164,7 @@ func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	if saved == nil {
-		return nil
-	}
-	c.SourceID, c.Resume, c.Log, c.SweepPending, c.UncleanStarts = saved.SourceID, string(saved.Resume), saved.Log, saved.SweepPending, row.unclean
-	for _, ranges := range saved.SettledAbove {
-		c.SettledAbove += len(ranges)
-	}
-	r.Checkpoint = c
+	r.Checkpoint = store.ReportCheckpoint(saved, row.unclean, savedAt, age)
 	return nil
 }
 
@@ -228,20 +191,19 @@ func (s *stateStore) lockedBy(ctx context.Context) error {
 func (s *stateStore) holder(ctx context.Context) (*HolderReport, error) {
 	key := uint64(lockKey(s.cfg.Pipeline))
 	h := &HolderReport{}
-	var since *time.Time // not shown to a role that is neither the session's nor in pg_read_all_stats
+	// When it began is not shown to a role that is neither the session's nor in pg_read_all_stats.
 	err := s.conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), a.backend_start,
 			a.usename IS DISTINCT FROM session_user OR a.application_name IS DISTINCT FROM $3
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::bigint = $1 AND l.objid::bigint = $2
 			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1`, int64(key>>32), int64(key&0xffffffff), appName(s.cfg.Pipeline)).
-		Scan(&h.PID, &h.Role, &h.Application, &h.Client, &since, &h.Foreign)
+		Scan(&h.PID, &h.Role, &h.Application, &h.Client, (*orZeroTime)(&h.Since), &h.Foreign)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, s.fault("look for the lock's holder", err)
 	}
-	h.Since = orZero(since)
 	return h, nil
 }
 
@@ -271,26 +233,15 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	s.held = force.Held()
-	r.Held = store.SortedLanes(s.held)
-	bySink := make(map[string]*SinkReport)
-	sink := func(name string) *SinkReport {
-		if bySink[name] == nil {
-			bySink[name] = &SinkReport{Sink: name}
-		}
-		return bySink[name]
-	}
-	for _, name := range force.Sinks() {
-		sink(name).Paused = true
-	}
+	counts := store.CountSinks(force)
 	rows, err := s.conn.Query(ctx, s.q(sinkCounts), s.cfg.Pipeline)
 	if err != nil {
 		return s.fault("count parked deliveries", err)
 	}
-	var c SinkReport
+	var c store.SinkReport
 	var table string
 	if _, err := pgx.ForEachRow(rows, []any{&c.Sink, &table, &c.Retrying, &c.Waiting, &c.Dead, &c.DueSeconds, &c.HeldSeconds, &c.UndeliveredSeconds}, func() error {
-		sink(c.Sink).Add(table, &c)
+		counts.Add(c.Sink, table, &c)
 		return nil
 	}); err != nil {
 		return s.fault("count parked deliveries", err)
@@ -301,19 +252,12 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
 	var lane checkpoint.Lane
 	var dead bool
 	if _, err := pgx.ForEachRow(rows, []any{&lane.Sink, &lane.Group, &dead}, func() error {
-		to := sink(lane.Sink)
-		to.Lanes++
-		if dead || s.held.Has(lane) {
-			to.HeldLanes++
-		}
+		counts.AddLane(lane, dead)
 		return nil
 	}); err != nil {
 		return s.fault("count lanes", err)
 	}
-	for _, report := range bySink {
-		r.Sinks = append(r.Sinks, *report)
-	}
-	slices.SortFunc(r.Sinks, func(a, b SinkReport) int { return cmp.Compare(a.Sink, b.Sink) })
+	counts.Report(&r.Report)
 	err = s.conn.QueryRow(ctx, s.q(`SELECT count(*) FROM {request} WHERE pipeline = $1 AND done_at IS NULL`), s.cfg.Pipeline).Scan(&r.OpenRequests)
 	if err != nil {
 		return s.fault("count open requests", err)

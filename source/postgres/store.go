@@ -59,16 +59,7 @@ type stateStore struct {
 	texts    map[string]string // statements with the tables' names put in
 	tables   tables
 
-	// held and sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
-	held  store.HeldLanes
-	sinks map[string]bool
-	// unclean: Load counted this start, and nothing was settled since. started: a cautious start's position is recorded.
-	unclean, started bool
-	// uncleanBefore is what Load found.
-	uncleanBefore int
-	// log is that of the saved checkpoint; gap is the highest accept-gap request that Load saw.
-	log uint32
-	gap int64
+	store.Memory
 	// taking: the slot is to be taken over, and becomes the pipeline's own with the first checkpoint.
 	taking bool
 	// cautious: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
@@ -79,11 +70,8 @@ type stateStore struct {
 	// requestsLocked: others hold a lock on the table of requests, so they wait, and no failures of feedback are written there.
 	requestsLocked bool
 	// named: the last settlement missed rows, so the next one asks which are there.
-	named bool
-	// unfinished: there are parked deliveries whose row was locked when it was to be dealt with.
-	unfinished bool
-	finisher   store.Finisher
-	feedback   feedback
+	named    bool
+	feedback feedback
 }
 
 // OpenStore opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with
@@ -101,9 +89,8 @@ func openStore(ctx context.Context, cfg Config) (*stateStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &stateStore{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), held: make(store.HeldLanes),
-		sinks: make(map[string]bool)}
-	s.finisher = store.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
+	s := &stateStore{cfg: cfg, conn: conn, encoding: encodingOf(conn.PgConn()), texts: make(map[string]string), Memory: store.NewMemory()}
+	s.Finisher = store.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, closeConn(ctx, conn))
 	}
@@ -147,7 +134,7 @@ func (s *stateStore) open(ctx context.Context) error {
 	if s.feedback, err = newFeedback(&s.cfg, &s.tables); err != nil {
 		return err
 	}
-	return s.remember(ctx)
+	return s.Remember(ctx)
 }
 
 // findTables finds the schema of the relay's tables, and looks whether they are there.
@@ -225,9 +212,9 @@ func (s *stateStore) Close(ctx context.Context) error {
 		last, cancel := context.WithTimeout(ctx, source.CloseTime)
 		defer cancel()
 		b := &pgx.Batch{}
-		if s.unclean || s.started {
+		if s.Unclean || s.Started {
 			b.Queue(s.q(`UPDATE {checkpoint} SET unclean_starts = $2, started = NULL WHERE pipeline = $1`), s.cfg.Pipeline,
-				s.uncleanBefore)
+				s.UncleanBefore)
 		}
 		b.Queue("SELECT pg_advisory_unlock_all()")
 		err = s.send(last, b)

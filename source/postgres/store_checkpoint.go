@@ -35,8 +35,8 @@ func (s *stateStore) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
 	if len(c.SettledAbove) > 0 {
 		above = string(store.AppendRanges(nil, c.SettledAbove))
 	}
-	if c.Log != s.log && s.gap != 0 {
-		b.Queue(s.q(acceptGap), s.cfg.Pipeline, s.gap) // before the checkpoint that it compares with is replaced
+	if c.Log != s.Log && s.Gap != 0 {
+		b.Queue(s.q(acceptGap), s.cfg.Pipeline, s.Gap) // before the checkpoint that it compares with is replaced
 	}
 	b.Queue(s.q(saveCheckpoint), s.cfg.Pipeline, c.SourceID, string(c.Resume), int64(c.Log), int64(c.LastCommit), above,
 		c.SweepPending, store.SchemaVersion)
@@ -45,16 +45,11 @@ func (s *stateStore) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
 	}
 }
 
-// saved notes what a committed checkpoint means for the session.
-func (s *stateStore) saved(c *checkpoint.Checkpoint) {
-	if c.Log != s.log {
-		s.log, s.gap = c.Log, 0
-	}
+// Saved notes what a committed checkpoint means for the session.
+func (s *stateStore) Saved(c *checkpoint.Checkpoint) {
 	s.taking = false
-	s.settledOnce()
+	s.Memory.Saved(c)
 }
-
-func (s *stateStore) settledOnce() { s.unclean, s.started, s.uncleanBefore = false, false, 0 }
 
 // Save writes a checkpoint without outcomes.
 func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
@@ -63,7 +58,7 @@ func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	if err := s.send(ctx, b); err != nil {
 		return s.fault("save checkpoint", err)
 	}
-	s.saved(c)
+	s.Saved(c)
 	return nil
 }
 
@@ -74,7 +69,7 @@ func (s *stateStore) Starting(ctx context.Context, suspect checkpoint.Suspect) e
 	if err != nil {
 		return s.fault("record the position about to be decoded", err)
 	}
-	s.started = suspect != (checkpoint.Suspect{})
+	s.Started = suspect != (checkpoint.Suspect{})
 	return nil
 }
 

@@ -18,7 +18,7 @@ var _ checkpoint.Cleaner = (*stateStore)(nil)
 // statement that removes it; a row that is locked is passed over until the next time.
 func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
 	c := store.Cleaning{
-		Window: func(at *store.CleanCursor) ([]string, int, error) {
+		Window: func(at *store.Cursor) ([]string, int, error) {
 			return s.cleanWindow(ctx, s.tables.byName[at.Table], at)
 		},
 		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.tables.byName[table], old) },
@@ -28,7 +28,7 @@ func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, nex
 }
 
 // cleanWindow looks at the next rows, and returns the ids of those that are old. The cursor moves on.
-func (s *stateStore) cleanWindow(ctx context.Context, t *table, at *store.CleanCursor) (old []string, seen int, err error) {
+func (s *stateStore) cleanWindow(ctx context.Context, t *table, at *store.Cursor) (old []string, seen int, err error) {
 	id := "t." + quoteIdent(t.Columns.ID)
 	where, args := id+" IS NOT NULL", []any{store.CleanWindow}
 	if len(at.After) > 0 {

@@ -74,7 +74,7 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		out.ParkedSinks, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
-	b.Queue(s.q(acceptedGap), s.cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.gap) })
+	b.Queue(s.q(acceptedGap), s.cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.Gap) })
 	if err := s.send(ctx, b); err != nil {
 		return nil, s.fault("load state", err)
 	}
@@ -90,10 +90,8 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.PausedSinks, out.HeldLanes = force.Sinks(), store.SortedLanes(s.held)
-	out.UncleanStarts, out.AcceptGap = row.unclean, s.gap != 0
-	s.unclean, s.uncleanBefore, s.log = true, row.unclean, uint32(row.log)
-	s.started = orEmpty(row.started) != ""
+	out.UncleanStarts = row.unclean
+	s.Loaded(out, force)
 	if out.SourceID, err = sourceIDOf(ctx, s.conn); err != nil {
 		return nil, s.fault("name the server", err)
 	}
@@ -136,19 +134,19 @@ func (s *stateStore) slotUserCure(other string) string {
 	return "choose another source.slot or, if that pipeline is gone for good, " + s.q("DELETE FROM {checkpoint} WHERE pipeline = ") + quoteLiteral(other)
 }
 
-// remember reads what the store keeps a copy of in memory.
-func (s *stateStore) remember(ctx context.Context) error {
+// Remember implements store.Reader.
+func (s *stateStore) Remember(ctx context.Context) error {
 	b := &pgx.Batch{}
 	b.Queue(s.q(parkedSinks), s.cfg.Pipeline).Query(func(rows pgx.Rows) error {
 		var sink string
 		_, err := pgx.ForEachRow(rows, []any{&sink}, func() error {
-			s.sinks[sink] = true
+			s.Sinks[sink] = true
 			return nil
 		})
 		return err
 	})
 	b.Queue(s.q(`SELECT EXISTS (SELECT FROM {parked} WHERE pipeline = $1 AND unfinished)`),
-		s.cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.unfinished) })
+		s.cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.Unfinished) })
 	if err := s.send(ctx, b); err != nil {
 		return s.fault("load state", err)
 	}
@@ -156,7 +154,7 @@ func (s *stateStore) remember(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.held = force.Held()
+	s.Holds = force.Held()
 	return nil
 }
 

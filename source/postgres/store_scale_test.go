@@ -47,15 +47,16 @@ func TestHundredThousandParked(t *testing.T) {
 		return strings.Join(lines, "\n")
 	}
 	for name, want := range map[string]string{
-		plan(dueParked(store.AllDue), r.cfg.Pipeline, []string{"kafka"}, 10, 1<<20, 10):                     "tailbox_parked_due",
-		plan(nextDue, r.cfg.Pipeline, []string{"kafka"}):                                                    "tailbox_parked_due",
-		plan(headLanes, r.cfg.Pipeline, []string{"kafka"}, []string{"g1"}, []bool{false}):                   "tailbox_parked_lane",
-		plan(pageKeys, r.cfg.Pipeline, "kafka", "g1", "", 10):                                               "tailbox_parked_lane",
-		plan(blockedLanes, r.cfg.Pipeline):                                                                  "tailbox_parked_lane",
-		plan(lookupParked, r.cfg.Pipeline, []string{"public.outbox"}, []string{eventID(5)}):                 "tailbox_parked_pkey",
-		plan(removeDelivered, r.cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{"no"}): "tailbox_parked_pkey",
-		plan(dueParked(store.Untried), r.cfg.Pipeline, []string{"kafka"}, 10, 1<<20, 10):                    "tailbox_parked_untried",
-		plan(dueParked(store.Tried), r.cfg.Pipeline, []string{"kafka"}, 10, 1<<20, 10):                      "tailbox_parked_due",
+		plan(dueParked(store.AllDue), r.cfg.Pipeline, []string{"kafka"}, 10):                                   "tailbox_parked_due",
+		plan(readParked(), r.cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{eventID(5)}): "tailbox_parked_pkey",
+		plan(nextDue, r.cfg.Pipeline, []string{"kafka"}):                                                       "tailbox_parked_due",
+		plan(headsOf, r.cfg.Pipeline, []string{"kafka"}, []string{"g1"}):                                       "tailbox_parked_lane",
+		plan(pageKeys, r.cfg.Pipeline, "kafka", "g1", "", 10):                                                  "tailbox_parked_lane",
+		plan(blockedLanes, r.cfg.Pipeline):                                                                     "tailbox_parked_lane",
+		plan(lookupParked, r.cfg.Pipeline, []string{"public.outbox"}, []string{eventID(5)}):                    "tailbox_parked_pkey",
+		plan(removeDelivered, r.cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{"no"}):    "tailbox_parked_pkey",
+		plan(dueParked(store.Untried), r.cfg.Pipeline, []string{"kafka"}, 10):                                  "tailbox_parked_untried",
+		plan(dueParked(store.Tried), r.cfg.Pipeline, []string{"kafka"}, 10):                                    "tailbox_parked_due",
 	} {
 		if !strings.Contains(name, want) || strings.Contains(name, "Seq Scan") || strings.Contains(name, "rows=1000") {
 			t.Errorf("plan without %s, or with too many rows:\n%s", want, name)

@@ -35,20 +35,17 @@ type Effects interface {
 	// InForce reads what holds and pauses are in force, and SaveForce writes what is left of one.
 	InForce(ctx context.Context) (Forces, error)
 	SaveForce(ctx context.Context, id int64, f *Force) error
-	// Sinks are those that had parked deliveries at any time. Hold says which lanes are held from now on.
-	Sinks() map[string]bool
-	Hold(lanes HeldLanes)
-	// AddLane and AddMessage say what the request has touched.
-	AddLane(lane checkpoint.Lane)
+	// Scope is the transaction, and the memory of the store that it is one of.
+	Scope() (*Attempt, *Memory)
+	// AddMessage says that the request has touched what is parked of a message.
 	AddMessage(key MessageKey)
-	// Replay makes deliveries wait for their turn again, with no attempt spent; those that are lanes of their own are due. The first
-	// deliveries of the lanes that were added lose their time: a replayed one may come before them.
+	// Replay makes deliveries wait for their turn again, with no attempt spent; those that are lanes of their own are due.
 	Replay(ctx context.Context, rows []SelectedRow) error
 	// Drop makes deliveries dropped, which block nothing. Skip makes those dead that are retried, and lets all block no more.
 	Drop(ctx context.Context, rows []SelectedRow, why string) error
 	Skip(ctx context.Context, rows []SelectedRow) error
 	// Heads are the first blocking deliveries of lanes.
-	Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]checkpoint.Key, error)
+	Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]*LaneHead, error)
 	// ReadParked reads deliveries whole. ReadPending reads those rows of the users' tables that are pending.
 	ReadParked(ctx context.Context, rows []SelectedRow) (map[ParkedKey]*checkpoint.Parked, error)
 	ReadPending(ctx context.Context, rows []SelectedRow) (Present, error)
@@ -234,10 +231,11 @@ func (p *part) apply(ctx context.Context) error {
 // message whose other deliveries are still on their way keeps its row as it is until they are settled.
 func (p *part) touch(rows []SelectedRow) {
 	p.changed += len(rows)
+	a, _ := p.Scope()
 	for i := range rows {
 		r := &rows[i]
 		if !r.Alone {
-			p.AddLane(r.Lane())
+			a.Lanes.Touched.Add(r.Lane())
 		}
 		if r.RowSettled {
 			p.AddMessage(MessageKey{Table: r.Table, ID: r.ID})
@@ -269,15 +267,12 @@ func (p *part) groups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Hold(fs.Held())
+	a, m := p.Scope()
+	m.Holds = fs.Held()
 	for _, lane := range lanes {
-		p.AddLane(lane)
-		if lane.Sink == "" {
-			for sink := range p.Sinks() {
-				p.AddLane(checkpoint.Lane{Sink: sink, Group: lane.Group})
-			}
-		}
+		a.Lanes.Touched.Add(lane)
 	}
+	a.Lanes.Touched.Spread(m.Sinks)
 	p.changed += changed
 	p.result.Changed += changed
 	p.result.Next += len(lanes)

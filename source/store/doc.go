@@ -1,4 +1,5 @@
-// Package store is what the stores share, whatever their database is: the texts that stand in columns of tailbox_*, what a
-// settlement decides about deliveries, lanes and rows (R5, R7), how requests are carried out (R13), and how sweeps number rows (R8). It
-// knows no driver and makes no statement: those it needs, a store supplies (Requests, Effects).
+// Package store is what the stores share, whatever their database is: the columns of tailbox_parked (ParkedRow) and the texts in
+// other columns, what a settlement decides about deliveries, lanes and rows (Attempt, R5, R7), what is due or pending (Due, ListPending), how
+// requests are carried out (R13), what operators see (Operator, Report), and how sweeps number rows (R8). It knows no driver and makes no
+// statement: each database supplies those (ParkedReader, PendingReader, Requests, Effects).
 package store

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
 )
@@ -31,6 +32,94 @@ func (l *LaneSet) Add(lane checkpoint.Lane) {
 // A LaneState is what is found out about a lane after deliveries came or left: whether it is blocked (it has a blocking
 // row at all), and whether the first of them is due.
 type LaneState struct{ Blocked, Due bool }
+
+// A LaneHead is the first blocking delivery of a lane.
+type LaneHead struct {
+	checkpoint.Key
+	Position string
+	State    checkpoint.State
+	Next     time.Time // zero: it has none
+	// Ref is what else a store knows the delivery by; only that store looks at it.
+	Ref any
+}
+
+// A LaneOrder brings lanes in order after deliveries came or left.
+//
+// The first blocking delivery of a lane is the only one with a time: it gets the one that it was parked or altered with, or the
+// present one if it has none and nothing holds it up. It loses the one it has if it waits for an operator, its lane is
+// held, or the sink "" has an earlier delivery of its group. So whatever leaves, the next one follows in the same transaction;
+// and a lane never waits for a time that nobody set.
+type LaneOrder struct {
+	// Touched are the lanes that deliveries came to or left.
+	Touched LaneSet
+	// Before are the first deliveries as they were, of lanes in which another one may come before them; Heads are the first ones now.
+	Before, Heads map[checkpoint.Lane]*LaneHead
+	// wanted is how long from now deliveries are tried if they turn out to be the first.
+	wanted map[checkpoint.Key]time.Duration
+}
+
+// NewLaneOrder is one in which nothing has happened.
+func NewLaneOrder() LaneOrder {
+	return LaneOrder{Before: make(map[checkpoint.Lane]*LaneHead), Heads: make(map[checkpoint.Lane]*LaneHead), wanted: make(map[checkpoint.Key]time.Duration)}
+}
+
+// Want says how long from now a blocking delivery is to be tried, if it turns out to be the first.
+func (o *LaneOrder) Want(k checkpoint.Key, wait time.Duration) { o.wanted[k] = wait }
+
+// Forget takes that back.
+func (o *LaneOrder) Forget(k checkpoint.Key) { delete(o.wanted, k) }
+
+// Asked are the lanes whose first deliveries are to be read into Heads: the touched ones, to which those of the sink "" add
+// their group's lanes at every sink, and the lanes of the sink "" of the same groups, which may hold them up.
+func (o *LaneOrder) Asked(sinks map[string]bool) []checkpoint.Lane {
+	o.Touched.Spread(sinks)
+	var asked LaneSet
+	for _, lane := range o.Touched.Order {
+		asked.Add(lane)
+		if sinks[""] {
+			asked.Add(checkpoint.Lane{Group: lane.Group})
+		}
+	}
+	return asked.Order
+}
+
+// Next is when a parked delivery of a lane is tried, if it has just become the first with a time of its own.
+func (o *LaneOrder) Next(lane checkpoint.Lane, k checkpoint.Key, now time.Time) (at time.Time, ok bool) {
+	wait, wanted := o.wanted[k]
+	head := o.Heads[lane]
+	return now.Add(wait), wanted && head != nil && head.Key == k
+}
+
+// Decide tells which deliveries get which time, zero for none, and returns the states of the touched lanes, in their order. One that set is called
+// for may be gone, or block no more: then it has no time.
+func (o *LaneOrder) Decide(holds HeldLanes, now time.Time, set func(h *LaneHead, at time.Time)) []LaneState {
+	states := make([]LaneState, len(o.Touched.Order))
+	for i, lane := range o.Touched.Order {
+		head := o.Heads[lane]
+		if before := o.Before[lane]; before != nil && !before.Next.IsZero() && (head == nil || head.Key != before.Key) {
+			set(before, time.Time{})
+		}
+		if head == nil {
+			continue
+		}
+		unrouted := o.Heads[checkpoint.Lane{Group: lane.Group}]
+		ready := Active(head.State) && !holds.Has(lane) && (lane.Sink == "" || unrouted == nil || unrouted.Position > head.Position)
+		at := head.Next
+		if wait, wanted := o.wanted[head.Key]; wanted {
+			at = now.Add(wait)
+		} else if at.IsZero() {
+			at = now
+		}
+		if !ready {
+			at = time.Time{}
+		}
+		if !at.Equal(head.Next) {
+			set(head, at)
+		}
+		states[i] = LaneState{Blocked: true, Due: ready && !at.After(now)}
+	}
+	return states
+}
 
 // SortedLanes lists a set of lanes in order.
 func SortedLanes(set map[checkpoint.Lane]bool) []checkpoint.Lane {

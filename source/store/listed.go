@@ -27,9 +27,9 @@ type WaitingLane struct {
 	First *Listed
 }
 
-// EmptyHeld are those of the held lanes that are not in the list because nothing is parked in them. A group that is held at every sink is
+// emptyHeld are those of the held lanes that are not in the list because nothing is parked in them. A group that is held at every sink is
 // left out where one of its lanes is listed: that one says so.
-func EmptyHeld(held HeldLanes, list []WaitingLane, sel *checkpoint.Selection) []WaitingLane {
+func emptyHeld(held HeldLanes, list []WaitingLane, sel *checkpoint.Selection) []WaitingLane {
 	lanes, groups := make(map[checkpoint.Lane]bool), make(map[string]bool)
 	for _, l := range list {
 		lanes[checkpoint.Lane{Sink: l.Sink, Group: l.Group}], groups[l.Group] = true, true

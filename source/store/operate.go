@@ -11,9 +11,82 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// Execute carries out the open requests up to an id with a store that holds the lock. Requests to accept a gap are left for the
-// next start.
-func Execute(ctx context.Context, s checkpoint.Store, upTo int64) error {
+// A Reader is a store without the lock, on a session of its own: it looks, and writes requests.
+type Reader interface {
+	Requests
+	// Remember reads what a store keeps a copy of in memory: holds, and sinks with parked deliveries.
+	Remember(ctx context.Context) error
+	// Ask writes a request, and returns its id. Who asks, and when, is the database's to say.
+	Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
+	// Listed reads deliveries, whole or without payloads, in the order of rows, and leaves out those that are gone.
+	Listed(ctx context.Context, rows []SelectedRow, whole bool) ([]Listed, error)
+	// WaitingLanes lists lanes with blocking deliveries, of the sink and groups of a selection, in order, and the first delivery of
+	// each. Limit 0 means all.
+	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []WaitingLane, firsts []SelectedRow, err error)
+	// Leave ends the session.
+	Leave(ctx context.Context) error
+}
+
+// An Operator is what operators see of a pipeline and ask for, beside the relay or without it. Each method connects by itself, and takes
+// no lock but for Execute.
+type Operator struct {
+	// Read opens a reader, and returns the context for its methods.
+	Read func(ctx context.Context) (Reader, context.Context, error)
+	// Open opens the store, and fails with checkpoint.ErrLocked if a relay runs.
+	Open func(ctx context.Context) (checkpoint.Store, error)
+}
+
+// read looks with a reader.
+func (o Operator) read(ctx context.Context, look func(context.Context, Reader) error) (err error) {
+	r, in, err := o.Read(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Leave(ctx)) }()
+	return look(in, r)
+}
+
+// Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
+func (o Operator) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
+	if err := Validate(r); err != nil {
+		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
+	}
+	err = o.read(ctx, func(ctx context.Context, s Reader) error {
+		id, err = s.Ask(ctx, r)
+		return err
+	})
+	return id, err
+}
+
+// Result reads what a request did so far, and whether it is done.
+func (o Operator) Result(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
+	err = o.read(ctx, func(ctx context.Context, s Reader) error {
+		result, done, err = s.Progress(ctx, id)
+		return err
+	})
+	return result, done, err
+}
+
+// Execute carries out the open requests up to an id if no relay runs; else it fails with checkpoint.ErrLocked.
+// Requests to accept a gap are left for the next start.
+func (o Operator) Execute(ctx context.Context, upTo int64) (err error) {
+	s, err := o.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	return execute(ctx, s, upTo)
+}
+
+// Wait waits until a request is done: by the relay that runs or, if none does, by Execute. A request to accept a gap
+// is left to the next start if no relay runs: the result is nil then.
+func (o Operator) Wait(ctx context.Context, id int64) (*RequestResult, error) {
+	return Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return o.Result(ctx, id) },
+		func(ctx context.Context) error { return o.Execute(ctx, id) })
+}
+
+// execute carries out the open requests up to an id with a store that holds the lock.
+func execute(ctx context.Context, s checkpoint.Store, upTo int64) error {
 	for {
 		requests, err := s.Requests(ctx)
 		if err != nil {
@@ -152,12 +225,31 @@ func JudgeGap(gap *Gap, tables []outbox.Table, look func(*outbox.Table) (name, c
 // listBytes bounds the payloads of one list.
 const listBytes = 64 << 20
 
-// ListParked lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
-// most limit deliveries, and no more than 64 MiB of payloads; more tells whether some are left out. Limit 0 means the selection's own
-// limit, or all. Read reads deliveries, with payloads or without, in the order of rows, and leaves out those that are gone.
-func ListParked(ctx context.Context, s Requests, sel checkpoint.Selection, limit int,
-	read func(context.Context, []SelectedRow) ([]Listed, error),
-) (list []Listed, more bool, err error) {
+// Parked lists deliveries without their payloads, and Whole with them. See List.
+func (o Operator) Parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []Listed, more bool, err error) {
+	return o.List(ctx, sel, limit, false)
+}
+
+// Whole lists deliveries with their payloads, as many as fit into memory.
+func (o Operator) Whole(ctx context.Context, sel checkpoint.Selection) (list []Listed, more bool, err error) {
+	return o.List(ctx, sel, 0, true)
+}
+
+// List lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
+// most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
+// listed up to 64 MiB of payloads; else they come without their payloads.
+func (o Operator) List(ctx context.Context, sel checkpoint.Selection, limit int, whole bool) (list []Listed, more bool, err error) {
+	err = o.read(ctx, func(ctx context.Context, s Reader) error {
+		if err := s.Remember(ctx); err != nil {
+			return err
+		}
+		list, more, err = listParked(ctx, s, sel, limit, whole)
+		return err
+	})
+	return list, more, err
+}
+
+func listParked(ctx context.Context, s Reader, sel checkpoint.Selection, limit int, whole bool) (list []Listed, more bool, err error) {
 	r := &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: sel}
 	if limit > 0 && (sel.Limit == 0 || limit < sel.Limit) {
 		r.Selection.Limit = limit + 1
@@ -169,7 +261,7 @@ func ListParked(ctx context.Context, s Requests, sel checkpoint.Selection, limit
 		if err != nil {
 			return nil, false, err
 		}
-		found, err := read(ctx, c.Rows)
+		found, err := s.Listed(ctx, c.Rows, whole)
 		if err != nil {
 			return nil, false, err
 		}
@@ -186,15 +278,37 @@ func ListParked(ctx context.Context, s Requests, sel checkpoint.Selection, limit
 	}
 }
 
-// WithFirst gives the waiting lanes their first deliveries, in the same order, and adds those that are held with nothing in them,
+// Lanes lists the lanes that wait, with the reason, of the sink and groups of a selection; the rest of it does not matter.
+// Limit bounds the lanes; 0 means all. Held lanes with nothing parked come first.
+func (o Operator) Lanes(ctx context.Context, sel checkpoint.Selection, limit int) (list []WaitingLane, err error) {
+	err = o.read(ctx, func(ctx context.Context, s Reader) error {
+		if err := s.Remember(ctx); err != nil {
+			return err
+		}
+		lanes, rows, err := s.WaitingLanes(ctx, &sel, limit)
+		if err != nil {
+			return err
+		}
+		firsts, err := s.Listed(ctx, rows, false)
+		if err != nil {
+			return err
+		}
+		list, err = withFirst(lanes, firsts, s.Held(), &sel)
+		return err
+	})
+	return list, err
+}
+
+// withFirst gives the waiting lanes their first deliveries, in the same order, and adds those that are held with nothing in them,
 // which come first.
-func WithFirst(list []WaitingLane, firsts []Listed, held HeldLanes, sel *checkpoint.Selection) ([]WaitingLane, error) {
+func withFirst(list []WaitingLane, firsts []Listed, held HeldLanes, sel *checkpoint.Selection) ([]WaitingLane, error) {
 	if len(firsts) != len(list) {
 		return nil, fmt.Errorf("list lanes: %w", errors.New("they changed meanwhile: try again"))
 	}
 	for i := range firsts {
 		firsts[i].Message.Payload = nil
 		list[i].First = &firsts[i]
+		list[i].Held = held.Has(checkpoint.Lane{Sink: list[i].Sink, Group: list[i].Group})
 	}
-	return append(EmptyHeld(held, list, sel), list...), nil
+	return append(emptyHeld(held, list, sel), list...), nil
 }

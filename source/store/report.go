@@ -1,6 +1,103 @@
 package store
 
-import "github.com/tailbox/tailbox/source"
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A Report is what `tailbox status` reports, whatever the database is. It is read from the database alone; no relay needs to run.
+type Report struct {
+	Pipeline string `json:"pipeline"`
+	// SourceID and Version of the server now; End is where its log ends.
+	SourceID string `json:"source_id"`
+	Version  string `json:"server_version"`
+	End      string `json:"log_end"`
+	// Checkpoint is nil if none was saved.
+	Checkpoint *CheckpointReport `json:"checkpoint"`
+	Sinks      []SinkReport      `json:"sinks"`
+	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
+	OpenRequests int               `json:"open_requests"`
+	Held         []checkpoint.Lane `json:"held"`
+	// Feedback is what of it failed within a day.
+	Feedback []FeedbackFailure `json:"feedback_failures,omitempty"`
+}
+
+// A CheckpointReport is the saved checkpoint.
+type CheckpointReport struct {
+	SourceID string    `json:"source_id"`
+	Resume   string    `json:"resume"`
+	Log      uint32    `json:"log"`
+	SavedAt  time.Time `json:"saved_at"`
+	// AgeSeconds by the database's clock.
+	AgeSeconds float64 `json:"age_seconds"`
+	// LagSeconds is how much older the checkpoint is than the log's end, if the log's positions are times.
+	LagSeconds *float64 `json:"lag_seconds,omitempty"`
+	// SettledAbove counts the ranges of deliveries beyond it that are settled.
+	SettledAbove  int  `json:"settled_above"`
+	SweepPending  bool `json:"sweep_pending"`
+	UncleanStarts int  `json:"unclean_starts"`
+}
+
+// ReportCheckpoint is the report of a checkpoint that was saved some time ago; nil if none was.
+func ReportCheckpoint(c *checkpoint.Checkpoint, unclean int, savedAt time.Time, ageSeconds float64) *CheckpointReport {
+	if c == nil {
+		return nil
+	}
+	r := &CheckpointReport{SourceID: c.SourceID, Resume: string(c.Resume), Log: c.Log, SavedAt: savedAt, AgeSeconds: ageSeconds,
+		SweepPending: c.SweepPending, UncleanStarts: unclean}
+	for _, ranges := range c.SettledAbove {
+		r.SettledAbove += len(ranges)
+	}
+	return r
+}
+
+// SinkCounts gathers what is parked, by sink.
+type SinkCounts struct {
+	bySink map[string]*SinkReport
+	held   HeldLanes
+}
+
+// CountSinks begins with what operators have in force.
+func CountSinks(fs Forces) *SinkCounts {
+	c := &SinkCounts{bySink: make(map[string]*SinkReport), held: fs.Held()}
+	for _, name := range fs.Sinks() {
+		c.sink(name).Paused = true
+	}
+	return c
+}
+
+func (c *SinkCounts) sink(name string) *SinkReport {
+	r := c.bySink[name]
+	if r == nil {
+		r = &SinkReport{Sink: name}
+		c.bySink[name] = r
+	}
+	return r
+}
+
+// Add adds the deliveries at a sink of messages of a table.
+func (c *SinkCounts) Add(sink, table string, of *SinkReport) { c.sink(sink).Add(table, of) }
+
+// AddLane adds a lane that is blocked. Dead: its first delivery is.
+func (c *SinkCounts) AddLane(lane checkpoint.Lane, dead bool) {
+	r := c.sink(lane.Sink)
+	r.Lanes++
+	if dead || c.held.Has(lane) {
+		r.HeldLanes++
+	}
+}
+
+// Report puts the counts into a report.
+func (c *SinkCounts) Report(r *Report) {
+	r.Held = SortedLanes(c.held)
+	for _, name := range slices.Sorted(maps.Keys(c.bySink)) {
+		r.Sinks = append(r.Sinks, *c.bySink[name])
+	}
+}
 
 // A SinkReport counts what is parked for a sink.
 type SinkReport struct {

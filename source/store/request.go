@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,6 +36,61 @@ type RequestResult struct {
 	// After is the last delivery that was looked at, Next the number of groups that were dealt with.
 	After *ParkedKey `json:"after,omitempty"`
 	Next  int        `json:"next,omitempty"`
+}
+
+// JSON is the text of the column.
+func (r *RequestResult) JSON() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "{}" // cannot be: texts and numbers alone
+	}
+	return string(text)
+}
+
+// ReadResult reads the column; NULL is that of a request that did nothing yet.
+func ReadResult(id int64, text *string) (*RequestResult, error) {
+	r := &RequestResult{}
+	if text == nil {
+		return r, nil
+	}
+	if err := json.Unmarshal([]byte(*text), r); err != nil {
+		return nil, fmt.Errorf("read progress of request %d: %w", id, err)
+	}
+	return r, nil
+}
+
+// A RequestList gathers the requests that are not done, in order.
+type RequestList struct {
+	open []checkpoint.Request
+	bad  map[int64]error
+}
+
+// Add adds a request with its column selection, unless it cannot be read: somebody wrote it by hand.
+func (l *RequestList) Add(r checkpoint.Request, selection string) {
+	err := json.Unmarshal([]byte(selection), &r.Selection)
+	if err != nil {
+		err = fmt.Errorf("read column selection: %w", err)
+	} else {
+		err = Validate(&r)
+	}
+	if err == nil {
+		l.open = append(l.open, r)
+		return
+	}
+	if l.bad == nil {
+		l.bad = make(map[int64]error)
+	}
+	l.bad[r.ID] = err
+}
+
+// Open returns those that can be read, and closes the others with the reason.
+func (l *RequestList) Open(ctx context.Context, s Requests) ([]checkpoint.Request, error) {
+	for id, why := range l.bad {
+		if err := s.CloseRequest(ctx, id, &RequestResult{Error: why.Error()}); err != nil {
+			return nil, err
+		}
+	}
+	return l.open, nil
 }
 
 // Refuse counts a delivery that is left alone.
@@ -147,6 +204,25 @@ type Force struct {
 
 // Forces are those of all requests, by id.
 type Forces map[int64]*Force
+
+// Read adds what a request has in force, the column in_force.
+func (fs Forces) Read(id int64, text string) error {
+	f := &Force{}
+	if err := json.Unmarshal([]byte(text), f); err != nil {
+		return fmt.Errorf("read in_force of request %d: %w", id, err)
+	}
+	fs[id] = f
+	return nil
+}
+
+// JSON is the text of the column in_force; "" stands for NULL: nothing is left.
+func (f *Force) JSON() string {
+	text, err := json.Marshal(f)
+	if f.Empty() || err != nil { // there are texts alone, which can always be written
+		return ""
+	}
+	return string(text)
+}
 
 // Sinks are those that are paused.
 func (fs Forces) Sinks() []string {

@@ -34,6 +34,11 @@ func (k *ParkedKey) Compare(o *ParkedKey) int {
 		cmp.Compare(k.ID, o.ID), cmp.Compare(k.Table, o.Table))
 }
 
+// Key identifies the delivery within its pipeline.
+func (k *ParkedKey) Key() checkpoint.Key {
+	return checkpoint.Key{Sink: k.Sink, Table: k.Table, ID: k.ID}
+}
+
 // Lane is where the delivery is parked.
 func (k *ParkedKey) Lane() checkpoint.Lane { return checkpoint.Lane{Sink: k.Sink, Group: k.Group} }
 

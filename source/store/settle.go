@@ -88,9 +88,9 @@ func (l *LaneSet) Spread(sinks map[string]bool) {
 	}
 }
 
-// Report tells which of the changed lanes are open, and which go on (R7). Changed counts the changes of a lane, without those of deliveries
+// ReportLanes tells which of the changed lanes are open, and which go on (R7). Changed counts the changes of a lane, without those of deliveries
 // that are lanes of their own, which say nothing about whether their group's is open. States are parallel to lanes.
-func Report(out *checkpoint.Settled, lanes []checkpoint.Lane, states []LaneState, changed map[checkpoint.Lane]int, held HeldLanes) {
+func ReportLanes(out *checkpoint.Settled, lanes []checkpoint.Lane, states []LaneState, changed map[checkpoint.Lane]int, held HeldLanes) {
 	for i, state := range states {
 		lane := lanes[i]
 		switch {

@@ -47,7 +47,7 @@ func TestReport(t *testing.T) {
 		changed[l] = 1
 	}
 	var out checkpoint.Settled
-	store.Report(&out, lanes, []store.LaneState{{}, {}, {}, {Blocked: true, Due: true}, {Blocked: true}, {}}, changed,
+	store.ReportLanes(&out, lanes, []store.LaneState{{}, {}, {}, {Blocked: true, Due: true}, {Blocked: true}, {}}, changed,
 		store.HeldLanes{lane("held"): true, {Group: "everywhere"}: true})
 	equal(t, "open", out.Open, lanes[:1])
 	equal(t, "next", out.Next, lanes[3:4])

@@ -34,7 +34,7 @@ func (p *part) replay(ctx context.Context, rows []SelectedRow) error {
 		}
 	}
 	p.touch(rows)
-	return p.Replay(ctx, rows)
+	return p.replayed(ctx, rows)
 }
 
 // drop gives deliveries up. They stay, not blocking, until their whole message is settled, so that a sweep leaves them out.
@@ -62,21 +62,31 @@ func (p *part) skip(ctx context.Context, rows []SelectedRow) error {
 			return err
 		}
 		rows = slices.DeleteFunc(slices.Clone(rows), func(r SelectedRow) bool {
-			return r.State == checkpoint.StateRetrying && heads[r.Lane()] != checkpoint.Key{Sink: r.Sink, Table: r.Table, ID: r.ID}
+			head := heads[r.Lane()]
+			return r.State == checkpoint.StateRetrying && (head == nil || head.Key != r.Key())
 		})
 	}
 	p.touch(rows)
+	a, _ := p.Scope()
+	for i := range rows {
+		if r := &rows[i]; r.State == checkpoint.StateRetrying {
+			a.Superseded = append(a.Superseded, r.Key())
+		}
+	}
 	return p.Skip(ctx, rows)
 }
 
-// Retried are those of the deliveries that are retried.
-func Retried(rows []SelectedRow) (keys []checkpoint.Key) {
-	for i := range rows {
-		if r := &rows[i]; r.State == checkpoint.StateRetrying {
-			keys = append(keys, checkpoint.Key{Sink: r.Sink, Table: r.Table, ID: r.ID})
-		}
+// replayed makes deliveries wait for their turn again. They may come before the first ones of their lanes.
+func (p *part) replayed(ctx context.Context, rows []SelectedRow) error {
+	if len(rows) == 0 {
+		return nil
 	}
-	return keys
+	a, _ := p.Scope()
+	var err error
+	if a.Lanes.Before, err = p.Heads(ctx, a.Lanes.Touched.Order); err != nil {
+		return err
+	}
+	return p.Replay(ctx, rows)
 }
 
 // refresh puts what the rows of the user's table say now in the place of what was copied. Rows that are not pending (any
@@ -144,7 +154,7 @@ func (p *part) edit(ctx context.Context, rows []SelectedRow) error {
 		return err
 	}
 	p.touch(kept)
-	return p.Replay(ctx, kept)
+	return p.replayed(ctx, kept)
 }
 
 // Add adds rows of one table, by id.

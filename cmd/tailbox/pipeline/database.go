@@ -7,6 +7,9 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo"
+	"github.com/tailbox/tailbox/source/mysql"
+	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -31,7 +34,7 @@ type Database interface {
 	Status(ctx context.Context) (*Report, error)
 	Gap(ctx context.Context) (*store.Gap, error)
 
-	// Ask writes a request; wait waits until it is carried out, and result looks how far it is.
+	// Ask writes a request; Wait waits until it is carried out, and Result looks how far it is. See store.Operator.
 	Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
 	Wait(ctx context.Context, id int64) (*store.RequestResult, error)
 	Result(ctx context.Context, id int64) (result *store.RequestResult, done bool, err error)
@@ -48,10 +51,13 @@ type Database interface {
 func (p *Pipeline) Database(log *slog.Logger, ignored func(why string, n int)) Database {
 	switch p.Config.Source.Kind {
 	case "mongodb":
-		return mongoDatabase{p.mongo(log)}
+		cfg := p.mongo(log)
+		return mongoDatabase{cfg, mongo.Operate(cfg)}
 	case "mysql", "mariadb":
-		return mysqlDatabase{p.mysql(log, ignored)}
+		cfg := p.mysql(log, ignored)
+		return mysqlDatabase{cfg, mysql.Operate(cfg)}
 	default: // the configuration lets no other kind pass
-		return postgresDatabase{p.postgres(log, ignored)}
+		cfg := p.postgres(log, ignored)
+		return postgresDatabase{cfg, postgres.Operate(cfg)}
 	}
 }

@@ -15,7 +15,10 @@ import (
 )
 
 // mongoDatabase is a database of MongoDB.
-type mongoDatabase struct{ cfg mongo.Config }
+type mongoDatabase struct {
+	cfg mongo.Config
+	store.Operator
+}
 
 // mongo is what the parts for MongoDB need to know.
 func (p *Pipeline) mongo(log *slog.Logger) mongo.Config {
@@ -58,30 +61,6 @@ func (d mongoDatabase) Gap(ctx context.Context) (*store.Gap, error) {
 	return mongo.FindGap(ctx, d.cfg)
 }
 
-func (d mongoDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return mongo.Ask(ctx, d.cfg, r)
-}
-
-func (d mongoDatabase) Wait(ctx context.Context, id int64) (*store.RequestResult, error) {
-	return mongo.Wait(ctx, d.cfg, id)
-}
-
-func (d mongoDatabase) Result(ctx context.Context, id int64) (*store.RequestResult, bool, error) {
-	return mongo.Result(ctx, d.cfg, id)
-}
-
-func (d mongoDatabase) Parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.Listed, bool, error) {
-	return mongo.ListParked(ctx, d.cfg, sel, limit, false)
-}
-
-func (d mongoDatabase) Whole(ctx context.Context, sel checkpoint.Selection) ([]store.Listed, bool, error) {
-	return mongo.ListParked(ctx, d.cfg, sel, 0, true)
-}
-
-func (d mongoDatabase) Lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.WaitingLane, error) {
-	return mongo.ListLanes(ctx, d.cfg, sel, limit)
-}
-
 func (db mongoDatabase) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (string, error) {
 	return sendMongo(ctx, db.cfg, t, d, o)
 }
@@ -91,9 +70,9 @@ func (d mongoDatabase) Status(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Report{All: r, Sinks: &r.Sinks, Pipeline: r.Pipeline, Relay: "not running: nobody holds the pipeline's lease",
-		Checkpoint: "there is none: tailbox init makes it", OpenRequests: r.OpenRequests, Held: r.Held, Feedback: r.Feedback, Retained: -1, Lag: -1,
-		Source: fmt.Sprintf("mongodb %s, %s, log ends at %s", r.Version, r.SourceID, r.End)}
+	out := reportOf(r, &r.Report)
+	out.Relay = "not running: nobody holds the pipeline's lease"
+	out.Source = fmt.Sprintf("mongodb %s, %s, log ends at %s", r.Version, r.SourceID, r.End)
 	if h := r.Holder; h != nil {
 		out.Running = true
 		out.Relay = fmt.Sprintf("running at %s (process %d), lease renewed at %s", h.Host, h.PID, h.Renewed.Format(time.RFC3339))
@@ -101,10 +80,8 @@ func (d mongoDatabase) Status(ctx context.Context) (*Report, error) {
 	if o := r.Oplog; o != nil {
 		out.Log = append(out.Log, []string{"oplog", fmt.Sprintf("reaches back %s, %s of at most %s", cli.Seconds(o.WindowSeconds), cli.Bytes(o.Bytes), cli.Bytes(o.MaxBytes))})
 	}
-	if c := r.Checkpoint; c != nil {
-		out.Unclean, out.Resume = c.UncleanStarts, source.Resume(c.Resume)
-		out.Log = append(out.Log, []string{"lag", cli.Seconds(c.LagSeconds)})
-		out.Checkpoint = checkpointLine(c.Resume, c.Log, c.AgeSeconds, c.SweepPending, c.UncleanStarts)
+	if c := r.Checkpoint; c != nil && c.LagSeconds != nil {
+		out.Log = append(out.Log, []string{"lag", cli.Seconds(*c.LagSeconds)})
 	}
 	return out, nil
 }

@@ -14,7 +14,10 @@ import (
 )
 
 // mysqlDatabase is a database of MySQL or MariaDB.
-type mysqlDatabase struct{ cfg mysql.Config }
+type mysqlDatabase struct {
+	cfg mysql.Config
+	store.Operator
+}
 
 // mysql is what the parts for MySQL and MariaDB need to know. ignored may be nil.
 func (p *Pipeline) mysql(log *slog.Logger, ignored func(why string, n int)) mysql.Config {
@@ -62,30 +65,6 @@ func (d mysqlDatabase) Gap(ctx context.Context) (*store.Gap, error) {
 	return mysql.FindGap(ctx, d.cfg)
 }
 
-func (d mysqlDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return mysql.Ask(ctx, d.cfg, r)
-}
-
-func (d mysqlDatabase) Wait(ctx context.Context, id int64) (*store.RequestResult, error) {
-	return mysql.Wait(ctx, d.cfg, id)
-}
-
-func (d mysqlDatabase) Result(ctx context.Context, id int64) (*store.RequestResult, bool, error) {
-	return mysql.Result(ctx, d.cfg, id)
-}
-
-func (d mysqlDatabase) Parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.Listed, bool, error) {
-	return mysql.ListParked(ctx, d.cfg, sel, limit, false)
-}
-
-func (d mysqlDatabase) Whole(ctx context.Context, sel checkpoint.Selection) ([]store.Listed, bool, error) {
-	return mysql.ListParked(ctx, d.cfg, sel, 0, true)
-}
-
-func (d mysqlDatabase) Lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.WaitingLane, error) {
-	return mysql.ListLanes(ctx, d.cfg, sel, limit)
-}
-
 func (db mysqlDatabase) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (string, error) {
 	return mysql.Send(ctx, db.cfg, t, d, o)
 }
@@ -95,16 +74,12 @@ func (d mysqlDatabase) Status(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Report{All: r, Sinks: &r.Sinks, Pipeline: r.Pipeline, Relay: "not running: nobody holds the pipeline's lock",
-		Checkpoint: "there is none: tailbox init makes it", OpenRequests: r.OpenRequests, Held: r.Held, Feedback: r.Feedback, Retained: r.RetainedBytes, Lag: r.LagBytes,
-		Source: fmt.Sprintf("%s %s, server %s, log ends at %s", d.cfg.Kind, r.Version, r.SourceID, r.End),
-		Log:    [][]string{{"lag", fmt.Sprintf("%s; the server has %s of log", cli.Bytes(r.LagBytes), cli.Bytes(r.RetainedBytes))}}}
+	out := reportOf(r, &r.Report)
+	out.Relay = "not running: nobody holds the pipeline's lock"
+	out.Source = fmt.Sprintf("%s %s, server %s, log ends at %s", d.cfg.Kind, r.Version, r.SourceID, r.End)
+	out.Log, out.Retained, out.Lag = [][]string{{"lag", fmt.Sprintf("%s; the server has %s of log", cli.Bytes(r.LagBytes), cli.Bytes(r.RetainedBytes))}}, r.RetainedBytes, r.LagBytes
 	if d.cfg.Poll {
-		resume := ""
-		if r.Checkpoint != nil {
-			resume = r.Checkpoint.Resume
-		}
-		out.Log, out.Retained, out.Lag = pollLines(r.Poll, resume), -1, -1
+		out.Log, out.Retained, out.Lag = pollLines(r.Poll, string(out.Resume)), -1, -1
 		out.Source = fmt.Sprintf("%s %s, server %s", d.cfg.Kind, r.Version, r.SourceID)
 	}
 	if h := r.Holder; h != nil {
@@ -113,10 +88,6 @@ func (d mysqlDatabase) Status(ctx context.Context) (*Report, error) {
 		if h.Foreign {
 			out.Relay = fmt.Sprintf("not known to run: the pipeline's lock is held by a session that is no tailbox of this pipeline and account (%s)", h)
 		}
-	}
-	if c := r.Checkpoint; c != nil {
-		out.Unclean, out.Resume = c.UncleanStarts, source.Resume(c.Resume)
-		out.Checkpoint = checkpointLine(c.Resume, c.Log, c.AgeSeconds, c.SweepPending, c.UncleanStarts)
 	}
 	return out, nil
 }

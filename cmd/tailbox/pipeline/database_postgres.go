@@ -16,7 +16,10 @@ import (
 )
 
 // postgresDatabase is a database of Postgres.
-type postgresDatabase struct{ cfg postgres.Config }
+type postgresDatabase struct {
+	cfg postgres.Config
+	store.Operator
+}
 
 // postgres is what the parts for Postgres need to know. ignored may be nil.
 func (p *Pipeline) postgres(log *slog.Logger, ignored func(why string, n int)) postgres.Config {
@@ -71,30 +74,6 @@ func (d postgresDatabase) Gap(ctx context.Context) (*store.Gap, error) {
 	return postgres.FindGap(ctx, d.cfg)
 }
 
-func (d postgresDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return postgres.Ask(ctx, d.cfg, r)
-}
-
-func (d postgresDatabase) Wait(ctx context.Context, id int64) (*store.RequestResult, error) {
-	return postgres.Wait(ctx, d.cfg, id)
-}
-
-func (d postgresDatabase) Result(ctx context.Context, id int64) (*store.RequestResult, bool, error) {
-	return postgres.Result(ctx, d.cfg, id)
-}
-
-func (d postgresDatabase) Parked(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.Listed, bool, error) {
-	return postgres.ListParked(ctx, d.cfg, sel, limit, false)
-}
-
-func (d postgresDatabase) Whole(ctx context.Context, sel checkpoint.Selection) ([]store.Listed, bool, error) {
-	return postgres.ListParked(ctx, d.cfg, sel, 0, true)
-}
-
-func (d postgresDatabase) Lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]store.WaitingLane, error) {
-	return postgres.ListLanes(ctx, d.cfg, sel, limit)
-}
-
 func (db postgresDatabase) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (string, error) {
 	return sendPostgres(ctx, cmp.Or(db.cfg.LockURL, db.cfg.URL), t, d, o)
 }
@@ -104,11 +83,11 @@ func (d postgresDatabase) Status(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Report{All: r, Sinks: &r.Sinks, Pipeline: r.Pipeline, Relay: holderText(r.Holder), Checkpoint: checkpointText(r.Checkpoint),
-		Source:       fmt.Sprintf("postgres %s, system id/timeline %s, log ends at %s", r.Version, r.SourceID, r.End),
-		OpenRequests: r.OpenRequests, Held: r.Held, Feedback: r.Feedback, Retained: -1, Lag: -1, Running: r.Holder != nil}
+	out := reportOf(r, &r.Report)
+	out.Relay, out.Running = holderText(r.Holder), r.Holder != nil
+	out.Source = fmt.Sprintf("postgres %s, system id/timeline %s, log ends at %s", r.Version, r.SourceID, r.End)
 	if d.cfg.Poll {
-		out.Log = pollLines(r.Poll, checkpointOf(r.Checkpoint))
+		out.Log = pollLines(r.Poll, string(out.Resume))
 	} else if r.Slot == nil && r.Checkpoint == nil {
 		out.Log = [][]string{{"slot", "there is none: tailbox init makes it"}}
 	} else if r.Slot == nil {
@@ -121,9 +100,6 @@ func (d postgresDatabase) Status(ctx context.Context) (*Report, error) {
 			out.Log = append(out.Log, []string{"waiting", "Postgres sends no message until all standbys of synchronized_standby_slots have it: " + r.Slot.Waiting})
 			out.Waiting, out.WaitSeconds = r.Slot.Waiting, r.Slot.LagSeconds
 		}
-	}
-	if r.Checkpoint != nil {
-		out.Unclean, out.Resume = r.Checkpoint.UncleanStarts, source.Resume(r.Checkpoint.Resume)
 	}
 	return out, nil
 }
@@ -142,13 +118,6 @@ func holderText(h *postgres.HolderReport) string {
 	return fmt.Sprintf("running from %s since %s (%s)", from, h.Since.Format(time.RFC3339), h)
 }
 
-func checkpointOf(c *postgres.CheckpointReport) string {
-	if c == nil {
-		return ""
-	}
-	return c.Resume
-}
-
 // slotText tells the columns of pg_replication_slots that matter most.
 func slotText(s *postgres.SlotReport) string {
 	text := s.Name
@@ -158,11 +127,4 @@ func slotText(s *postgres.SlotReport) string {
 		}
 	}
 	return text
-}
-
-func checkpointText(c *postgres.CheckpointReport) string {
-	if c == nil {
-		return "there is none: tailbox init makes it"
-	}
-	return checkpointLine(c.Resume, c.Log, c.AgeSeconds, c.SweepPending, c.UncleanStarts)
 }

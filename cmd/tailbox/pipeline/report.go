@@ -42,6 +42,17 @@ type Report struct {
 	WaitSeconds float64
 }
 
+// reportOf is what any database reports; all is the whole of it.
+func reportOf(all any, r *store.Report) *Report {
+	out := &Report{All: all, Sinks: &r.Sinks, Pipeline: r.Pipeline, Checkpoint: "there is none: tailbox init makes it",
+		OpenRequests: r.OpenRequests, Held: r.Held, Feedback: r.Feedback, Retained: -1, Lag: -1}
+	if c := r.Checkpoint; c != nil {
+		out.Unclean, out.Resume = c.UncleanStarts, source.Resume(c.Resume)
+		out.Checkpoint = checkpointLine(c.Resume, c.Log, c.AgeSeconds, c.SweepPending, c.UncleanStarts)
+	}
+	return out
+}
+
 // ReadReport reads the status, with every sink of the configuration in it.
 func ReadReport(ctx context.Context, sh *cli.Shell, p *Pipeline) (*Report, error) {
 	r, err := p.Database(sh.Log(), nil).Status(ctx)
