@@ -78,7 +78,7 @@ func Example() {
 func TestExample(t *testing.T) {
 	pg := servers.Shared(t, "17")
 	name := pg.NewDatabase(t)
-	script, err := postgres.SetupSQL(postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{table(t, "debezium")}})
+	script, err := postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{table(t, "debezium")}}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,6 +59,8 @@ func arrows() []rule {
 		of(`source/poll`, false, `source`, `outbox`),
 		of(`sink/sinktest`, true, `sink`, `outbox`),
 		// A kind in several packages keeps them below its own.
+		// `tailbox send` writes as applications do, with their writers.
+		of(`source/(mongo|postgres)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|poll|store)`, `checkpoint`, `outbox(?:/outbox(?:mongo|pgx))?`, `source/$1/.+`),
 		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|poll|store)`, `checkpoint`, `outbox`, `source/$1/.+`),
 		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `sink/$1/.+`),
 		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/admin/.+`),

@@ -54,7 +54,7 @@ func newCheck() *cli.Command {
 }
 
 // checkGap tells what the next start does where the log cannot be read on from the checkpoint.
-func checkGap(ctx context.Context, db pipeline.Database) []store.Finding {
+func checkGap(ctx context.Context, db store.Database) []store.Finding {
 	gap, err := db.Gap(ctx)
 	if err != nil || gap == nil || gap.Unswept {
 		return nil // what keeps it from being looked for, the database's own check tells
@@ -69,14 +69,14 @@ func checkGap(ctx context.Context, db pipeline.Database) []store.Finding {
 }
 
 // checkParked finds deliveries that are parked for sinks, or from tables, which the configuration does not have: no relay goes on with those.
-func checkParked(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database) []store.Finding {
+func checkParked(ctx context.Context, p *pipeline.Pipeline, db store.Database) []store.Finding {
 	r, err := db.Status(ctx)
 	if err != nil {
 		return nil // the database's own check tells
 	}
 	var parked []string
 	var tables []string
-	for _, s := range *r.Sinks {
+	for _, s := range r.Sinks {
 		if s.Retrying+s.Waiting+s.Dead > 0 {
 			parked = append(parked, s.Sink)
 		}

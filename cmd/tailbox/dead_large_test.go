@@ -80,11 +80,11 @@ func (r *rig) mustListBare() {
 	}
 	db := p.Database(newLogger(r.t.Output(), p.Config.Log), nil)
 	sel := checkpoint.Selection{States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}}
-	listed, _, err := db.Parked(r.t.Context(), sel, 0)
+	listed, _, err := db.Operator().Parked(r.t.Context(), sel, 0)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	whole, _, err := db.Whole(r.t.Context(), sel)
+	whole, _, err := db.Operator().Whole(r.t.Context(), sel)
 	if err != nil {
 		r.t.Fatal(err)
 	}

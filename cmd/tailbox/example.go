@@ -13,7 +13,7 @@ import (
 
 // checkExamples shows for each table what becomes of a message on its way to the sinks: one that is there, or else one that is made up. Of what may be
 // somebody's data only sizes and names are shown.
-func checkExamples(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database) (found []store.Finding) {
+func checkExamples(ctx context.Context, p *pipeline.Pipeline, db store.Database) (found []store.Finding) {
 	for i := range p.Config.Source.Tables {
 		t := &p.Config.Source.Tables[i]
 		m, err := db.Example(ctx, t)

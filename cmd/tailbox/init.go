@@ -13,9 +13,6 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/relay"
-	"github.com/tailbox/tailbox/source/mongo"
-	"github.com/tailbox/tailbox/source/mysql"
-	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -47,6 +44,7 @@ func newInit() *cli.Command {
 			if err != nil {
 				return err
 			}
+			p.CreateTables = tables
 			db := p.Database(sh.Log(), nil)
 			if print {
 				script, err := db.SetupScript()
@@ -56,7 +54,7 @@ func newInit() *cli.Command {
 				_, err = fmt.Fprint(sh.Out, script)
 				return err
 			}
-			done, err := db.Create(ctx, tables)
+			done, err := db.Init(ctx)
 			if err != nil {
 				return err
 			}
@@ -78,16 +76,9 @@ func printShape(sh *cli.Shell, shape, kind string) error {
 		return cli.WrongUsage("init --shape: %v", err)
 	}
 	for i := range tables {
-		var text string
-		switch kind {
-		case "postgres":
-			text, err = postgres.TableSQL(&tables[i])
-		case mysql.KindMySQL, mysql.KindMariaDB:
-			text, err = mysql.TableSQL(&tables[i])
-		case "mongodb":
-			text, err = mongo.TableScript(&tables[i])
-		default:
-			return cli.WrongUsage("init --kind %s: choose one of postgres, mysql, mariadb, mongodb", kind)
+		text, err := pipeline.TableScript(kind, &tables[i])
+		if wrong, ok := errors.AsType[*cli.UsageError](err); ok {
+			return wrong
 		}
 		if err != nil {
 			return cli.WrongUsage("init --shape: %v", err)
@@ -103,7 +94,7 @@ func printShape(sh *cli.Shell, shape, kind string) error {
 }
 
 // warn tells what is not as it should be, though all is created: a newcomer may not know of tailbox check.
-func warn(ctx context.Context, sh *cli.Shell, db pipeline.Database) error {
+func warn(ctx context.Context, sh *cli.Shell, db store.Database) error {
 	findings, err := db.Check(ctx)
 	if err != nil {
 		return nil // what was asked for is done, and check tells
@@ -116,7 +107,7 @@ func warn(ctx context.Context, sh *cli.Shell, db pipeline.Database) error {
 }
 
 // firstCheckpoint makes slot and checkpoint where there is no checkpoint yet.
-func firstCheckpoint(ctx context.Context, sh *cli.Shell, db pipeline.Database) (err error) {
+func firstCheckpoint(ctx context.Context, sh *cli.Shell, db store.Database) (err error) {
 	// A look, before the store is opened: a start that finds a checkpoint would be counted, and what earlier ones wrote down lost.
 	gap, err := db.Gap(ctx)
 	switch {
@@ -156,7 +147,7 @@ func firstCheckpoint(ctx context.Context, sh *cli.Shell, db pipeline.Database) (
 			return err
 		}
 	}
-	fmt.Fprintf(sh.Out, "created %sthe first checkpoint: %s\n", db.Beside(), position.Checkpoint.Resume)
+	fmt.Fprintf(sh.Out, "created %sthe first checkpoint: %s\n", db.FirstMade(), position.Checkpoint.Resume)
 	if position.Checkpoint.SweepPending {
 		fmt.Fprintln(sh.Out, "there are pending rows: tailbox run begins with them")
 	}

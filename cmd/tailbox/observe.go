@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/admin"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // observe asks the database again and again for what only it knows, for the metrics. What fails is left out: the relay
 // itself tells when the database cannot be reached.
-func observe(ctx context.Context, log *slog.Logger, db pipeline.Database, m *admin.Metrics, every time.Duration) {
+func observe(ctx context.Context, log *slog.Logger, db store.Database, m *admin.Metrics, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -32,13 +32,15 @@ func observe(ctx context.Context, log *slog.Logger, db pipeline.Database, m *adm
 	}
 }
 
-func statusOf(r *pipeline.Report) *admin.Status {
-	s := &admin.Status{RetainedBytes: r.Retained, LagBytes: r.Lag, Parked: map[string]map[checkpoint.State]int64{},
+func statusOf(r *store.Status) *admin.Status {
+	s := &admin.Status{RetainedBytes: r.RetainedBytes, LagBytes: r.LagBytes, Parked: map[string]map[checkpoint.State]int64{},
 		OldestDue: map[string]time.Duration{}, OldestHeld: map[string]time.Duration{}, OldestUndelivered: map[string]time.Duration{}}
 	s.Waiting, s.WaitingFor = r.Waiting, time.Duration(r.WaitSeconds*float64(time.Second))
 	// The start that is running counts until it has settled something.
-	s.UncleanStarts = max(0, r.Unclean-1)
-	for _, x := range *r.Sinks {
+	if c := r.Checkpoint; c != nil {
+		s.UncleanStarts = max(0, c.UncleanStarts-1)
+	}
+	for _, x := range r.Sinks {
 		s.Parked[x.Sink] = map[checkpoint.State]int64{checkpoint.StateRetrying: int64(x.Retrying),
 			checkpoint.StateWaiting: int64(x.Waiting), checkpoint.StateDead: int64(x.Dead)}
 		s.OldestDue[x.Sink] = time.Duration(x.DueSeconds * float64(time.Second))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 func newStatus() *cli.Command {
@@ -27,22 +28,22 @@ func newStatus() *cli.Command {
 			if err != nil {
 				return err
 			}
-			r, err := pipeline.ReadReport(ctx, sh, p)
+			r, err := pipeline.ReadStatus(ctx, sh, p)
 			if err != nil {
 				return err
 			}
 			if output.JSON {
-				return cli.PrintJSON(sh.Out, r.All)
+				return cli.PrintJSON(sh.Out, r.Whole)
 			}
 			return printReport(sh.Out, r)
 		},
 	}
 }
 
-func printReport(w io.Writer, r *pipeline.Report) error {
+func printReport(w io.Writer, r *store.Status) error {
 	rows := [][]string{{"pipeline", r.Pipeline}, {"relay", r.Relay}, {"source", r.Source}}
 	rows = append(rows, r.Log...)
-	rows = append(rows, []string{"checkpoint", r.Checkpoint})
+	rows = append(rows, []string{"checkpoint", r.Checkpoint.String()})
 	if r.OpenRequests > 0 {
 		rows = append(rows, []string{"requests", cli.Count(r.OpenRequests, "is", "are") + " not carried out yet"})
 	}
@@ -55,16 +56,16 @@ func printReport(w io.Writer, r *pipeline.Report) error {
 	}
 	for _, f := range r.Feedback {
 		rows = append(rows, []string{"feedback", fmt.Sprintf("%s of table %s failed %s, last %s ago: %s", f.Outcome, f.Table, cli.Count(f.Failed, "time", "times"),
-			cli.Seconds(f.AgeSeconds), cli.Cell(f.Error, 0))})
+			store.Seconds(f.AgeSeconds), cli.Cell(f.Error, 0))})
 	}
 	if err := cli.Table(w, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
 	heading := [][]string{{"SINK", "STATE", "RETRYING", "WAITING", "DEAD", "GROUPS WAITING", "FOR AN OPERATOR", "OVERDUE", "OLDEST"}}
-	for _, s := range *r.Sinks {
+	for _, s := range r.Sinks {
 		heading = append(heading, []string{pipeline.SinkName(s.Sink), s.State, fmt.Sprint(s.Retrying), fmt.Sprint(s.Waiting), fmt.Sprint(s.Dead),
-			fmt.Sprint(s.Lanes), fmt.Sprint(s.HeldLanes), cli.Seconds(s.DueSeconds), cli.Seconds(s.UndeliveredSeconds)})
+			fmt.Sprint(s.Lanes), fmt.Sprint(s.HeldLanes), store.Seconds(s.DueSeconds), store.Seconds(s.UndeliveredSeconds)})
 	}
 	return cli.Table(w, heading)
 }

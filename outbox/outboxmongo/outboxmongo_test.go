@@ -37,7 +37,8 @@ func newRig(t *testing.T) *rig {
 	if r.table, err = outboxmongo.Table("tailbox", "outbox"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := source.Init(t.Context(), source.Config{Pipeline: "shop", URL: server.URL(), Schema: r.db.Name(), Tables: []outbox.Table{r.table}}); err != nil {
+	cfg := source.Config{Pipeline: "shop", URL: server.URL(), Schema: r.db.Name(), Tables: []outbox.Table{r.table}}
+	if _, err := cfg.Init(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.db.CreateCollection(t.Context(), "orders"); err != nil {

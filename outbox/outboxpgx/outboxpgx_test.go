@@ -60,7 +60,7 @@ func newRig(t *testing.T, shape string, mode pgx.QueryExecMode) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := postgres.SetupSQL(postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{tab}})
+	script, err := postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{tab}}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}

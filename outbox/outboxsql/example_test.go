@@ -68,7 +68,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := postgres.SetupSQL(postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{table}})
+	script, err := postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{table}}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}

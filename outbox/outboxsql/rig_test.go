@@ -96,9 +96,9 @@ func (r *rig) table(shape string) outbox.Table {
 	}
 	var script string
 	if r.dialect == outbox.Postgres {
-		script, err = postgres.SetupSQL(postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{t}})
+		script, err = postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{t}}.SetupScript()
 	} else {
-		script, err = sourcemysql.SetupSQL(sourcemysql.Config{Kind: r.kind, Pipeline: "shop", Tables: []outbox.Table{t}})
+		script, err = sourcemysql.Config{Kind: r.kind, Pipeline: "shop", Tables: []outbox.Table{t}}.SetupScript()
 	}
 	if err != nil {
 		r.Fatal(err)

@@ -46,7 +46,7 @@ func (c *checker) add(level Level, cure, what string, args ...any) {
 
 // Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
 // means that it could not go on looking; what was found before is returned with it.
-func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
+func (cfg Config) Check(ctx context.Context) (findings []Finding, err error) {
 	c := &checker{}
 	if c.cfg, err = cfg.resolved(); err != nil {
 		c.add(Problem, "correct the configuration", "%v", err)

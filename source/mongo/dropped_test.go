@@ -61,7 +61,7 @@ func TestDroppedCollection(t *testing.T) {
 				if _, err := r.src.Establish(r.ctx); !errors.Is(err, source.ErrStop) {
 					t.Errorf("establish without the collection: %v", err)
 				}
-				if _, err := Init(r.ctx, r.cfg); err != nil {
+				if _, err := r.cfg.Init(r.ctx); err != nil {
 					t.Fatal(err)
 				}
 				r.insert(r.ctx, 0, "2", nil)

@@ -11,7 +11,7 @@ import (
 )
 
 // Example is a message as a document of the collection makes it, whichever it is; nil if there is none.
-func Example(ctx context.Context, cfg Config, t *outbox.Table) (m *outbox.Message, err error) {
+func (cfg Config) Example(ctx context.Context, t *outbox.Table) (m *outbox.Message, err error) {
 	if cfg, err = cfg.resolved(); err != nil {
 		return nil, err
 	}

@@ -133,7 +133,7 @@ func openKit(t testing.TB, server *servers.MongoServer, s sourcetest.Setup) *kit
 		}
 		d.tables, d.cfg.Tables = append(d.tables, table), append(d.cfg.Tables, table.Table)
 	}
-	if _, err := Init(context.Background(), d.cfg); err != nil {
+	if _, err := d.cfg.Init(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if d.tables[0].Feedback != nil {
@@ -176,7 +176,7 @@ func (d *kitDatabase) Source() source.Source {
 }
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
-	return OpenStore(ctx, d.cfg)
+	return d.cfg.Open(ctx)
 }
 
 func (d *kitDatabase) collection(name string) *mongo.Collection {
@@ -251,11 +251,11 @@ func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return Operate(d.cfg).Ask(ctx, r)
+	return d.cfg.Operator().Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := Operate(d.cfg).Result(ctx, id)
+	result, done, err := d.cfg.Operator().Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}

@@ -38,7 +38,7 @@ func TestTakeOverFromStoppedHolder(t *testing.T) {
 	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
 	r.insert(r.ctx, 0, "1", nil)
 	old := r.open()
-	if _, err := OpenStore(r.ctx, r.cfg); !errors.Is(err, checkpoint.ErrLocked) {
+	if _, err := r.cfg.Open(r.ctx); !errors.Is(err, checkpoint.ErrLocked) {
 		t.Fatalf("open beside a holder: %v", err)
 	}
 	r.lease(bson.D{{Key: "lease_expires_at", Value: time.Unix(0, 0)}})

@@ -20,9 +20,9 @@ import (
 // A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
 type Gap = store.Gap
 
-// FindGap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
+// Gap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
-func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
+func (cfg Config) Gap(ctx context.Context) (gap *Gap, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -53,30 +53,30 @@ func (s *stateStore) savedCheckpoint(ctx context.Context) (*checkpoint.Checkpoin
 // Uninstall removes the pipeline's documents from the collections tailbox_*, or the collections themselves where no other
 // pipeline uses them. It returns what it removed. It refuses while a relay runs, and, without force, while deliveries are parked:
 // they would be lost. The outbox collections stay.
-func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, err error) {
+func (cfg Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
 	s, err := openStore(ctx, cfg)
 	switch {
 	case errors.Is(err, checkpoint.ErrNoTables):
-		return nil, nil
+		return nil, nil, nil
 	case errors.Is(err, checkpoint.ErrLocked):
-		return nil, fmt.Errorf("uninstall: %w: stop it first", err)
+		return nil, nil, fmt.Errorf("uninstall: %w: stop it first", err)
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
 	ctx = s.in(ctx)
 	if !force {
 		parked, err := s.parked.CountDocuments(ctx, s.ours(bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}}))
 		if err != nil {
-			return nil, fault("count parked deliveries", err)
+			return nil, nil, fault("count parked deliveries", err)
 		}
 		if parked > 0 {
-			return nil, fmt.Errorf("uninstall: %d deliveries are parked and would be lost: let them end, drop them (tailbox dead drop), or use --force", parked)
+			return nil, nil, fmt.Errorf("uninstall: %d deliveries are parked and would be lost: let them end, drop them (tailbox dead drop), or use --force", parked)
 		}
 	}
 	others, err := s.checkpoints.CountDocuments(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: s.cfg.Pipeline}}}}, options.Count().SetLimit(1))
 	if err != nil {
-		return nil, fault("look for other pipelines", err)
+		return nil, nil, fault("look for other pipelines", err)
 	}
 	for _, coll := range []*mongo.Collection{s.requests, s.parked, s.checkpoints} {
 		if others == 0 {
@@ -90,14 +90,14 @@ func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, e
 			_, err = coll.DeleteMany(ctx, bson.D{{Key: field, Value: s.cfg.Pipeline}})
 		}
 		if err != nil {
-			return dropped, fault("uninstall", err)
+			return dropped, nil, fault("uninstall", err)
 		}
 	}
 	if others > 0 {
 		dropped = append(dropped, "documents of pipeline "+s.cfg.Pipeline+" in tailbox_*, which other pipelines use")
 	}
 	s.epoch = 0 // there is no lease any more to give back
-	return dropped, nil
+	return dropped, nil, nil
 }
 
 func countOptions() *options.CountOptionsBuilder { return options.Count().SetLimit(countLimit + 1) }

@@ -15,8 +15,8 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// Operate is what operators see of a pipeline, and ask for.
-func Operate(cfg Config) store.Operator {
+// Operator is what operators see of a pipeline, and ask for.
+func (cfg Config) Operator() store.Operator {
 	return store.Operator{
 		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
 			s, err := openReader(ctx, cfg)
@@ -25,7 +25,7 @@ func Operate(cfg Config) store.Operator {
 			}
 			return s, s.in(ctx), nil
 		},
-		Open: func(ctx context.Context) (checkpoint.Store, error) { return OpenStore(ctx, cfg) },
+		Open: func(ctx context.Context) (checkpoint.Store, error) { return cfg.Open(ctx) },
 	}
 }
 

@@ -53,7 +53,7 @@ func newRig(t testing.TB, server *servers.MongoServer, tables ...outbox.Table) *
 		}
 	}
 	r.cfg = Config{CreateTables: true, Pipeline: name, URL: server.URL(), Schema: name, Tables: tables, Logger: slog.New(slog.NewTextHandler(r, nil))}
-	if _, err := Init(ctx, r.cfg); err != nil {
+	if _, err := r.cfg.Init(ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.src = New(r.cfg)

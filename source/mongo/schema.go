@@ -114,7 +114,7 @@ func (x *index) model() mongo.IndexModel {
 // Init creates what is missing of the relay's collections, the outbox collections whose shape is ours, and their indexes, and
 // returns what it did ("created …", "updated …"). What is there is left alone, so a user without the right to create can run it after a migration did.
 // It makes no checkpoint.
-func Init(ctx context.Context, cfg Config) (done []string, err error) {
+func (cfg Config) Init(ctx context.Context) (done []string, err error) {
 	if cfg, err = cfg.resolved(); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // SetupScript is what Init creates, as a script for mongosh: the collections and their indexes. It can be run again.
-func SetupScript(cfg Config) (string, error) {
+func (cfg Config) SetupScript() (string, error) {
 	cfg, err := cfg.resolved()
 	if err != nil {
 		return "", err
@@ -197,7 +197,7 @@ func RoleScript(cfg Config, user string) (string, error) {
 
 // UninstallScript is what Uninstall does, as a script for mongosh. The collections go only where no other pipeline uses them;
 // the script leaves that to who runs it.
-func UninstallScript(cfg Config) (string, error) {
+func (cfg Config) UninstallScript() (string, error) {
 	cfg, err := cfg.resolved()
 	if err != nil {
 		return "", err

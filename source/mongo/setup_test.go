@@ -18,7 +18,7 @@ import (
 
 func (r *rig) findings() string {
 	r.t.Helper()
-	found, err := Check(r.ctx, r.cfg)
+	found, err := r.cfg.Check(r.ctx)
 	r.must(err)
 	slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(string(a.Level), string(b.Level)) })
 	var lines []string
@@ -37,7 +37,7 @@ func TestInit(t *testing.T) {
 	named.Name, named.Columns.ID = "named", "key_of_mine"
 	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"), named)
 	equal(t, "after init", r.findings(), "")
-	again, err := Init(r.ctx, r.cfg)
+	again, err := r.cfg.Init(r.ctx)
 	if err != nil || len(again) > 0 {
 		t.Errorf("init again: %v, %v", again, err)
 	}
@@ -55,7 +55,7 @@ problem: collection shop.outbox does not exist
 warning: collection shop.named has no index on key_of_mine
 warning: collection shop.named has no index on status, key_of_mine
 warning: collection shop.named has no index on idempotency_key`)
-	if again, err := Init(r.ctx, r.cfg); err != nil || len(again) != 10 {
+	if again, err := r.cfg.Init(r.ctx); err != nil || len(again) != 10 {
 		t.Errorf("init again: %v, %v", again, err)
 	}
 	equal(t, "mended", r.findings(), "")
@@ -110,7 +110,7 @@ func TestLeastPrivilege(t *testing.T) {
 		if found := r.findings(); !strings.Contains(found, "the user has no changeStream, find on") {
 			t.Errorf("a user without rights: %s", found)
 		}
-		if _, err := OpenStore(r.ctx, r.cfg); err == nil {
+		if _, err := r.cfg.Open(r.ctx); err == nil {
 			t.Error("a store was opened without rights")
 		}
 		r.must(admin.RunCommand(r.ctx, bson.D{{Key: "grantRolesToUser", Value: user}, {Key: "roles", Value: bson.A{user}}}).Err())
@@ -147,23 +147,23 @@ func TestUninstall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
 	s := r.open()
-	if _, err := Uninstall(r.ctx, r.cfg, true); err == nil || !strings.Contains(err.Error(), "stop it first") {
+	if _, _, err := r.cfg.Uninstall(r.ctx, true); err == nil || !strings.Contains(err.Error(), "stop it first") {
 		t.Errorf("beside a relay: %v", err)
 	}
 	m := &outbox.Message{ID: "1", Group: "g", Table: r.cfg.Tables[0].String(), Position: outbox.Position{Commit: 1}}
 	_, err := s.Settle(r.ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{{Sink: "kafka", Message: m, State: checkpoint.StateDead, Blocks: true}}})
 	r.must(err)
 	r.must(s.Close(r.ctx))
-	if _, err := Uninstall(r.ctx, r.cfg, false); err == nil || !strings.Contains(err.Error(), "1 deliveries are parked") {
+	if _, _, err := r.cfg.Uninstall(r.ctx, false); err == nil || !strings.Contains(err.Error(), "1 deliveries are parked") {
 		t.Errorf("with a parked delivery: %v", err)
 	}
 	other := r.cfg
 	other.Pipeline = "other"
-	o, err := OpenStore(r.ctx, other)
+	o, err := other.Open(r.ctx)
 	r.must(err)
 	r.must(o.Close(r.ctx))
 	for _, cfg := range []Config{r.cfg, other} {
-		dropped, err := Uninstall(r.ctx, cfg, true)
+		dropped, _, err := cfg.Uninstall(r.ctx, true)
 		if err != nil || len(dropped) == 0 {
 			t.Errorf("uninstall: %v, %v", dropped, err)
 		}
@@ -171,7 +171,7 @@ func TestUninstall(t *testing.T) {
 	names, err := r.client.Database(r.cfg.Schema).ListCollectionNames(r.ctx, bson.D{})
 	r.must(err)
 	equal(t, "left", strings.Join(names, " "), "outbox")
-	if dropped, err := Uninstall(context.Background(), r.cfg, false); err != nil || len(dropped) > 0 {
+	if dropped, _, err := r.cfg.Uninstall(context.Background(), false); err != nil || len(dropped) > 0 {
 		t.Errorf("once more: %v, %v", dropped, err)
 	}
 }
@@ -180,7 +180,7 @@ func TestUninstall(t *testing.T) {
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Pipeline: "orders", URL: "mongodb://u:secret@h/shop", Tables: []outbox.Table{{Name: "outbox", Shape: "tailbox", Columns: kitTable("tailbox").Columns, OnDelivered: outbox.Mark}}}
-	setup, err := SetupScript(cfg)
+	setup, err := cfg.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := UninstallScript(cfg)
+	gone, err := cfg.UninstallScript()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,11 +220,11 @@ func TestGapNamesWhatNothingJudges(t *testing.T) {
 	kept, deleted := kitTable("debezium"), kitTable("debezium")
 	kept.Name, kept.OnDelivered, deleted.Name = "kept", outbox.Keep, "deleted"
 	r := newRig(t, servers.SharedMongo(t), kitTable("tailbox"), kept, deleted)
-	st, err := OpenStore(r.ctx, r.cfg)
+	st, err := r.cfg.Open(r.ctx)
 	r.must(err)
 	r.must(st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "another/1", Resume: r.establish(), Log: 1, LastCommit: 1}))
 	r.must(st.Close(r.ctx))
-	gap, err := FindGap(r.ctx, r.cfg)
+	gap, err := r.cfg.Gap(r.ctx)
 	r.must(err)
 	if gap == nil || len(gap.Unjudged) != 1 || gap.Unjudged[0] != r.cfg.Schema+".kept" {
 		t.Errorf("gap %+v, want %s.kept unjudged", gap, r.cfg.Schema)
@@ -243,7 +243,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 	r.must(least(r.ctx, r.client, &r.cfg))
 	r.cfg.URL = server.URLOf(r.cfg.Pipeline, "p")
 	cures := func() (list []string) {
-		found, err := Check(r.ctx, r.cfg)
+		found, err := r.cfg.Check(r.ctx)
 		r.must(err)
 		for _, f := range found {
 			if strings.Contains(f.Cure, "grantPrivilegesToRole") {

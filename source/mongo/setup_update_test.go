@@ -44,15 +44,15 @@ func TestUpdateCollections(t *testing.T) {
 	}
 	rest := bson.D{{Key: "tries", Value: 0}, {Key: "tried_at", Value: 0}, {Key: "failed_epoch", Value: 0}, {Key: "failed_call", Value: 0}}
 	before := read(rest)
-	if _, err := OpenStore(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "run tailbox init") {
+	if _, err := r.cfg.Open(r.ctx); err == nil || !strings.Contains(err.Error(), "run tailbox init") {
 		t.Errorf("open a store on collections of an earlier version: %v", err)
 	}
 	equal(t, "check", r.findings(), "problem: collection shop.tailbox_parked has no index untried\n"+
 		"problem: the tables tailbox_* are of an earlier version: they lack 0002_tries, 0003_migration")
-	done, err := Init(r.ctx, r.cfg)
+	done, err := r.cfg.Init(r.ctx)
 	r.must(err)
 	equal(t, "init", strings.ReplaceAll(strings.Join(done, ", "), r.cfg.Schema, "shop"), "created index untried of shop.tailbox_parked, updated collections tailbox_*: 0002_tries, 0003_migration")
-	if again, err := Init(r.ctx, r.cfg); err != nil || len(again) > 0 {
+	if again, err := r.cfg.Init(r.ctx); err != nil || len(again) > 0 {
 		t.Errorf("second init: %v, %v", again, err)
 	}
 	equal(t, "what was there", fmt.Sprint(read(rest)), fmt.Sprint(before))

@@ -21,8 +21,8 @@ func TestStandalone(t *testing.T) {
 	server := servers.Mongo(t, servers.WithMongoStandalone())
 	cfg := Config{Pipeline: "p", URL: server.URL(), Schema: "shop", Tables: []outbox.Table{kitTable("debezium")}}
 	ctx := context.Background()
-	_, initErr := Init(ctx, cfg)
-	_, openErr := OpenStore(ctx, cfg)
+	_, initErr := cfg.Init(ctx)
+	_, openErr := cfg.Open(ctx)
 	_, examineErr := New(cfg).Examine(ctx, "", "")
 	_, establishErr := New(cfg).Establish(ctx)
 	runErr := New(cfg).Run(ctx, source.Start{From: "1:1"}, nil)

@@ -47,9 +47,9 @@ type stateStore struct {
 
 var _ checkpoint.Store = (*stateStore)(nil)
 
-// OpenStore opens a session with the database of the pipeline, and takes the pipeline's lease. It fails with
+// Open opens a session with the database of the pipeline, and takes the pipeline's lease. It fails with
 // checkpoint.ErrLocked while another relay holds it, and with checkpoint.ErrNoTables before `tailbox init`.
-func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
+func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
 	s, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil, err

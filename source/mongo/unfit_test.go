@@ -86,7 +86,7 @@ func TestInitOnUnfitCollections(t *testing.T) {
 			} else {
 				r.must(db.CreateCollection(r.ctx, r.collection(0).Name(), c.made))
 			}
-			created, err := Init(r.ctx, r.cfg)
+			created, err := r.cfg.Init(r.ctx)
 			if c.want == "" {
 				if err != nil {
 					t.Fatal(err)

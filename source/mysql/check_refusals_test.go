@@ -59,7 +59,7 @@ func TestCheckFindsRefusals(t *testing.T) {
 				if strings.HasPrefix(c.ddl, "ALTER") { // which the account needs no more to see than its rights to the table
 					r.cfg.URL = leastURL(t, r)
 				}
-				findings, err := Check(r.ctx, r.cfg)
+				findings, err := r.cfg.Check(r.ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -113,7 +113,7 @@ func TestCheckNamesKeysOfOthers(t *testing.T) {
 		r.exec("ALTER TABLE replies ADD CONSTRAINT answers FOREIGN KEY (id) REFERENCES outbox (id)")
 		r.cfg.URL = leastURL(t, r)
 		for _, sees := range []bool{false, true} {
-			findings, err := Check(r.ctx, r.cfg)
+			findings, err := r.cfg.Check(r.ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestCheckNamesTooFewConnections(t *testing.T) {
 			}
 			u.User = url.UserPassword("few", "pass")
 			r.cfg.URL = u.String()
-			findings, err := Check(r.ctx, r.cfg)
+			findings, err := r.cfg.Check(r.ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,13 +23,13 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 				}
 				r := newBareRig(t, my, nil, tables...)
 				r.cfg.Poll = how == "poll"
-				if _, err := Init(r.ctx, r.cfg); err != nil {
+				if _, err := r.cfg.Init(r.ctx); err != nil {
 					t.Fatal(err)
 				}
 				account, cfg := r.account("relay", RoleSQL(r.cfg, "{account}", r.db))
 				bare := func(sql string) string { return strings.ReplaceAll(strings.ReplaceAll(sql, "`", ""), r.db+".", "") }
 				problems := func() (found []Finding) {
-					findings, err := Check(r.ctx, cfg)
+					findings, err := cfg.Check(r.ctx)
 					if err != nil {
 						t.Error(err)
 					}

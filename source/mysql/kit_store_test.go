@@ -15,7 +15,7 @@ import (
 // What the kit asks of a database about its store.
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
-	return OpenStore(ctx, d.relay())
+	return d.relay().Open(ctx)
 }
 
 // query runs one query on a connection of its own.
@@ -87,11 +87,11 @@ func (d *kitDatabase) Parked(ctx context.Context) (ps []checkpoint.Parked, err e
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return Operate(d.relay()).Ask(ctx, r)
+	return d.relay().Operator().Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := Operate(d.relay()).Result(ctx, id)
+	result, done, err := d.relay().Operator().Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}

@@ -189,7 +189,7 @@ func TestPollRefused(t *testing.T) {
 			eachKind(t, func(t *testing.T, d *kitDatabase, app *session) {
 				do(t, app, c.sql)
 				_, err := NewPoll(d.cfg).Examine(context.Background(), "", "")
-				findings, cerr := Check(context.Background(), d.cfg)
+				findings, cerr := d.cfg.Check(context.Background())
 				if cerr != nil {
 					t.Fatal(cerr)
 				}
@@ -228,7 +228,7 @@ func TestPollRights(t *testing.T) {
 		t.Cleanup(func() { _ = d.my.Exec(context.Background(), d.db, "DROP USER "+account) })
 		cfg := d.cfg
 		cfg.URL = strings.Replace(cfg.URL, "root@", name+"@", 1)
-		findings, err := Check(ctx, cfg)
+		findings, err := cfg.Check(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

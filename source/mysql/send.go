@@ -10,7 +10,7 @@ import (
 )
 
 // Send writes a message in a transaction of its own, as an application would, and returns its id.
-func Send(ctx context.Context, cfg Config, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
+func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
 	s, err := cfg.connect(ctx, cfg.URL)
 	if err != nil {
 		return "", err

@@ -18,7 +18,7 @@ import (
 // relay's tables up to date, and returns what it did ("created …", "updated …"). What is there is left alone, so an account without the right to create can run it after a migration did. It
 // makes no checkpoint, but where something would keep the log from being read, it tells all of that before it creates
 // anything. DDL is no part of transactions here: what was created before an error stays, and the next Init goes on.
-func Init(ctx context.Context, cfg Config) (done []string, err error) {
+func (cfg Config) Init(ctx context.Context) (done []string, err error) {
 	s, err := cfg.connect(ctx, cfg.URL)
 	if err != nil {
 		return nil, err
@@ -124,9 +124,9 @@ func ddlCure(err error) string {
 	return ""
 }
 
-// SetupSQL is what Init creates, as one script for a migration tool: the relay's tables, and the outbox tables whose shape is
+// SetupScript is what Init creates, as one script for a migration tool: the relay's tables, and the outbox tables whose shape is
 // ours. It can be run again.
-func SetupSQL(cfg Config) (string, error) {
+func (cfg Config) SetupScript() (string, error) {
 	var b strings.Builder
 	database := "DATABASE"
 	if a, err := parseURL(cfg.URL); err == nil && a.database != "" {
@@ -223,9 +223,9 @@ func ClientSQL(cfg Config, account, schema string) string {
 		quoteIdent(cmp.Or(cfg.Schema, schema)), account)
 }
 
-// UninstallSQL is what Uninstall does, as a script. The tables go only where no other pipeline uses them; the script leaves
+// uninstallSQL is what Uninstall does, as a script. The tables go only where no other pipeline uses them; the script leaves
 // that to who runs it.
-func UninstallSQL(cfg Config) string {
+func uninstallSQL(cfg Config) string {
 	n := tableNames(cfg.Schema)
 	var b strings.Builder
 	for _, name := range []string{n.request, n.parked, n.checkpoint} {
@@ -237,13 +237,13 @@ func UninstallSQL(cfg Config) string {
 
 // Uninstall drops the tables tailbox_* or, where other pipelines use them, this one's rows, and returns what it dropped. It
 // refuses while a relay runs, and, without force, while deliveries are parked: they would be lost. The outbox tables stay.
-func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, err error) {
+func (cfg Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
 	s, err := dialStore(ctx, cfg, cfg.URL)
 	if errors.Is(err, checkpoint.ErrNoTables) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
 	var locked, parked, others int64
@@ -259,13 +259,13 @@ func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, e
 	b.each(count(&others), "SELECT EXISTS (SELECT 1 FROM {checkpoint} WHERE pipeline <> ?) OR EXISTS (SELECT 1 FROM {parked} WHERE pipeline <> ?)",
 		cfg.Pipeline, cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("uninstall", err)
+		return nil, nil, s.fault("uninstall", err)
 	}
 	switch {
 	case locked != 1:
-		return nil, fmt.Errorf("uninstall: %w: stop it first", checkpoint.ErrLocked)
+		return nil, nil, fmt.Errorf("uninstall: %w: stop it first", checkpoint.ErrLocked)
 	case parked > 0 && !force:
-		return nil, fmt.Errorf("uninstall: what is parked would be lost (deliveries: %d): let it end, drop it (tailbox dead drop), or use --force", parked)
+		return nil, nil, fmt.Errorf("uninstall: what is parked would be lost (deliveries: %d): let it end, drop it (tailbox dead drop), or use --force", parked)
 	}
 	b = s.batch()
 	if others == 0 {
@@ -282,7 +282,7 @@ func Uninstall(ctx context.Context, cfg Config, force bool) (dropped []string, e
 		if errorCode(err) == 1142 {
 			cure = ": run tailbox uninstall, or the SQL of `tailbox uninstall --print`, as the owner of the tables"
 		}
-		return nil, fmt.Errorf("uninstall: %w%s", err, cure)
+		return nil, nil, fmt.Errorf("uninstall: %w%s", err, cure)
 	}
-	return dropped, nil
+	return dropped, nil, nil
 }

@@ -25,14 +25,14 @@ func TestInitAndCheckWithLeastPrivilege(t *testing.T) {
 		debezium := shaped("debezium", "second")
 		debezium.Schema = r.db
 		root.Tables = append(root.Tables, debezium.Table)
-		created, err := Init(r.ctx, root)
+		created, err := root.Init(r.ctx)
 		if err != nil || len(created) != 5 {
 			t.Fatalf("init: created %v, %v", created, err)
 		}
-		if created, err := Init(r.ctx, root); err != nil || len(created) != 0 {
+		if created, err := root.Init(r.ctx); err != nil || len(created) != 0 {
 			t.Fatalf("second init: created %v, %v", created, err)
 		}
-		script, err := SetupSQL(root)
+		script, err := root.SetupScript()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestInitAndCheckWithLeastPrivilege(t *testing.T) {
 		}
 		u.User = url.UserPassword(name, "pass")
 		poor.URL = u.String()
-		findings, err := Check(r.ctx, poor)
+		findings, err := poor.Check(r.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestInitAndCheckWithLeastPrivilege(t *testing.T) {
 				r.exec(sql)
 			}
 		}
-		if findings, err = Check(r.ctx, poor); err != nil || countProblems(findings) != 0 {
+		if findings, err = poor.Check(r.ctx); err != nil || countProblems(findings) != 0 {
 			t.Errorf("check with privileges: %v, %v", findings, err)
 		}
 		r.src = New(poor)
@@ -74,7 +74,7 @@ func TestInitAndCheckWithLeastPrivilege(t *testing.T) {
 		r.exec(insert(1))
 		x.until("1")
 		x.stop()
-		st, err := OpenStore(r.ctx, poor)
+		st, err := poor.Open(r.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,24 +84,24 @@ func TestInitAndCheckWithLeastPrivilege(t *testing.T) {
 		if err := st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: x.resumed(t).server, Resume: x.resume, Log: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Uninstall(r.ctx, root, false); !errors.Is(err, checkpoint.ErrLocked) {
+		if _, _, err := root.Uninstall(r.ctx, false); !errors.Is(err, checkpoint.ErrLocked) {
 			t.Errorf("uninstall beside a relay: %v", err)
 		}
 		if err := st.Close(r.ctx); err != nil {
 			t.Fatal(err)
 		}
-		if gap, err := FindGap(r.ctx, poor); err != nil || gap != nil {
+		if gap, err := poor.Gap(r.ctx); err != nil || gap != nil {
 			t.Errorf("gap: %+v, %v", gap, err)
 		}
 		r.exec(`INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic)
 			SELECT pipeline, 'out', 'outbox', '', '0', '1', 'dead', FALSE, FALSE, '', '' FROM tailbox_checkpoint`)
 		for range 30 { // none leaves the pipeline's lock to a session that the server has yet to end
-			if _, err := Uninstall(r.ctx, root, false); err == nil || !strings.Contains(err.Error(), "would be lost") {
+			if _, _, err := root.Uninstall(r.ctx, false); err == nil || !strings.Contains(err.Error(), "would be lost") {
 				t.Fatalf("uninstall with a dead letter: %v", err)
 			}
 		}
 		r.exec("DELETE FROM tailbox_parked")
-		if dropped, err := Uninstall(r.ctx, root, false); err != nil || len(dropped) != 1 {
+		if dropped, _, err := root.Uninstall(r.ctx, false); err != nil || len(dropped) != 1 {
 			t.Errorf("uninstall: %v, %v", dropped, err)
 		}
 	})
@@ -122,7 +122,7 @@ func TestCheckFindsProblems(t *testing.T) {
 		r := newSourceRig(t, servers.MySQL(t, kind, servers.WithSetting("binlog_row_image", "MINIMAL"), servers.WithSetting("sync_binlog", "0")))
 		r.exec("ALTER TABLE outbox DROP KEY idempotency_key, ENGINE=MyISAM", "ALTER TABLE outbox MODIFY topic VARCHAR(20) CHARACTER SET cp1250, DROP PRIMARY KEY", insert(1))
 		r.cfg.Tables = append(r.cfg.Tables, outbox.Table{Schema: r.db, Name: "gone", Shape: "other", Columns: outbox.Columns{ID: "id", Type: "t", Payload: "p"}})
-		findings, err := Check(r.ctx, r.cfg)
+		findings, err := r.cfg.Check(r.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestCheckFindsProblems(t *testing.T) {
 				t.Errorf("check: got %s, want %q in it", text, want)
 			}
 		}
-		if _, err := Init(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "nothing was created") {
+		if _, err := r.cfg.Init(r.ctx); err == nil || !strings.Contains(err.Error(), "nothing was created") {
 			t.Errorf("init: %v", err)
 		}
 		wrong := r.cfg
@@ -152,10 +152,10 @@ func TestNamesInSmallLetters(t *testing.T) {
 	if snap, err := New(r.cfg).Establish(r.ctx); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
 		t.Errorf("establish: %v, %v", snap, err)
 	}
-	if findings, err := Check(r.ctx, r.cfg); err != nil || !strings.Contains(fmt.Sprint(findings), cure) {
+	if findings, err := r.cfg.Check(r.ctx); err != nil || !strings.Contains(fmt.Sprint(findings), cure) {
 		t.Errorf("check: %v, %v", findings, err)
 	}
-	if st, err := OpenStore(r.ctx, r.cfg); err == nil {
+	if st, err := r.cfg.Open(r.ctx); err == nil {
 		_, err = st.Load(r.ctx)
 		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
 			t.Errorf("store: %v", err)
@@ -170,7 +170,7 @@ func TestNamesInSmallLetters(t *testing.T) {
 func TestCheckNamesSeveralWriters(t *testing.T) {
 	t.Parallel()
 	r := newSourceRig(t, servers.MySQL(t, KindMariaDB, servers.WithSetting("wsrep_on", "ON")))
-	findings, err := Check(r.ctx, r.cfg)
+	findings, err := r.cfg.Check(r.ctx)
 	if text := fmt.Sprint(findings); err != nil || !strings.Contains(text, "one and the same member") {
 		t.Errorf("check: %s, %v", text, err)
 	}
@@ -187,7 +187,7 @@ func TestGapNamesWhatNothingJudges(t *testing.T) {
 		if err := r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "s", Resume: poll.FormatResume(1, ""), Log: 1, LastCommit: 1}); err != nil {
 			t.Fatal(err)
 		}
-		gap, err := FindGap(r.ctx, r.cfg)
+		gap, err := r.cfg.Gap(r.ctx)
 		if err != nil || gap == nil || len(gap.Unjudged) != 1 || gap.Unjudged[0] != r.db+".kept" {
 			t.Errorf("gap %+v, %v, want %s.kept unjudged", gap, err, r.db)
 		}

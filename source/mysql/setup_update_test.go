@@ -51,15 +51,15 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 		return text
 	}
 	before := rows()
-	_, _, listErr := Operate(r.cfg).List(r.ctx, checkpoint.Selection{}, 10, false)
-	_, openErr := OpenStore(r.ctx, r.cfg)
+	_, _, listErr := r.cfg.Operator().List(r.ctx, checkpoint.Selection{}, 10, false)
+	_, openErr := r.cfg.Open(r.ctx)
 	for what, err := range map[string]error{"open a store": openErr, "list": listErr} {
 		if !errors.Is(err, checkpoint.ErrOldTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "run tailbox init") {
 			t.Errorf("%s on tables of an earlier version: %v", what, err)
 		}
 	}
 	problems := func() (text string) {
-		findings, err := Check(r.ctx, r.cfg)
+		findings, err := r.cfg.Check(r.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 	}
 	switch by {
 	case "script":
-		sql, err := SetupSQL(r.cfg)
+		sql, err := r.cfg.SetupScript()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,11 +88,11 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 		}
 		r.exec(tableNames("").expand(step.sql))
 	}
-	done, err := Init(r.ctx, r.cfg)
+	done, err := r.cfg.Init(r.ctx)
 	if updated := strings.Contains(strings.Join(done, ","), "updated tables tailbox_*: "+sourcetest.OldMissing); err != nil || updated != (by != "script") {
 		t.Fatalf("init: %v, %v", done, err)
 	}
-	if again, err := Init(r.ctx, r.cfg); err != nil || len(again) > 0 {
+	if again, err := r.cfg.Init(r.ctx); err != nil || len(again) > 0 {
 		t.Errorf("second init: %v, %v", again, err)
 	}
 	equal(t, "what was there", rows(), before)

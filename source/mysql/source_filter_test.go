@@ -19,7 +19,7 @@ func TestDatabasesOutOfTheLog(t *testing.T) {
 				t.Parallel()
 				name, value, _ := strings.Cut(option, "=")
 				r := newSourceRig(t, servers.MySQL(t, kind, servers.WithSetting(name, value)))
-				findings, err := Check(r.ctx, r.cfg)
+				findings, err := r.cfg.Check(r.ctx)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -209,7 +209,7 @@ func TestSettingsThatCutAnswers(t *testing.T) {
 		r.exec(insert(6))
 		x.until("6")
 		x.stop()
-		if findings, err := Check(r.ctx, r.cfg); err != nil || countProblems(findings) > 0 {
+		if findings, err := r.cfg.Check(r.ctx); err != nil || countProblems(findings) > 0 {
 			t.Errorf("check: %v, %v", findings, err)
 		}
 		r.exec("SET GLOBAL sql_select_limit = DEFAULT", "SET GLOBAL max_join_size = DEFAULT")

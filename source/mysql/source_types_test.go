@@ -241,7 +241,7 @@ func TestCompressedColumns(t *testing.T) {
 				continue // it has no such columns
 			}
 			r.exec("ALTER TABLE outbox MODIFY f0 " + typ)
-			findings, err := Check(r.ctx, r.cfg)
+			findings, err := r.cfg.Check(r.ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

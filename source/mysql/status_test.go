@@ -80,7 +80,7 @@ func TestHolderBesideStatements(t *testing.T) {
 			sleeping = slices.ContainsFunc(rows, func(row []string) bool { return row[0] == id && strings.Contains(row[7], "SLEEP") })
 		}
 		var locked *checkpoint.LockedError
-		if _, err := OpenStore(r.ctx, r.cfg); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
+		if _, err := r.cfg.Open(r.ctx); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
 			t.Errorf("beside a relay: %v", err)
 		}
 	})
@@ -92,7 +92,7 @@ func TestStrangers(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
 		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
 		var locked *checkpoint.LockedError
-		if _, err := OpenStore(r.ctx, r.cfg); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
+		if _, err := r.cfg.Open(r.ctx); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
 			t.Errorf("beside a relay: %v", err)
 		}
 		if err := r.st.Close(r.ctx); err != nil {
@@ -108,7 +108,7 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := strings.Split(account, "'")[1]
-		if _, err := OpenStore(r.ctx, r.cfg); !errors.As(err, &locked) || !locked.Foreign || !strings.Contains(err.Error(), "user "+name+" from ") || !strings.Contains(err.Error(), "KILL ") {
+		if _, err := r.cfg.Open(r.ctx); !errors.As(err, &locked) || !locked.Foreign || !strings.Contains(err.Error(), "user "+name+" from ") || !strings.Contains(err.Error(), "KILL ") {
 			t.Errorf("beside somebody else: %v", err)
 		}
 		if _, err := conn.texts(r.ctx, "INSERT INTO tailbox_request (pipeline, verb, selection, reason) VALUES ("+quoteLiteral(r.cfg.Pipeline)+", 'pause', '{}', 'why')"); err != nil {

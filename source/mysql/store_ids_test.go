@@ -315,7 +315,7 @@ func TestTypesThatAreNoIDs(t *testing.T) {
 			if st, err := openStore(r.ctx, r.cfg); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "whole number") {
 				t.Errorf("%s: store %v, %v", typ, st, err)
 			}
-			if findings, err := Check(r.ctx, r.cfg); err != nil || !strings.Contains(fmt.Sprint(findings), "whole number") || countProblems(findings) == 0 {
+			if findings, err := r.cfg.Check(r.ctx); err != nil || !strings.Contains(fmt.Sprint(findings), "whole number") || countProblems(findings) == 0 {
 				t.Errorf("%s: check: %v, %v", typ, findings, err)
 			}
 		}
@@ -378,7 +378,7 @@ func TestQuotesAndBackslashes(t *testing.T) {
 		r.parkWhole(d)
 		equal(t, "the dead row's error", r.text("SELECT err FROM events WHERE st = 'dead'"), `\'`)
 		equal(t, "the parked group", r.text("SELECT message_group FROM tailbox_parked"), `it's\`)
-		if findings, err := Check(r.ctx, r.cfg); err != nil || strings.Contains(fmt.Sprint(findings), "quoted") {
+		if findings, err := r.cfg.Check(r.ctx); err != nil || strings.Contains(fmt.Sprint(findings), "quoted") {
 			t.Errorf("check: %v, %v", findings, err)
 		}
 	})

@@ -311,7 +311,7 @@ func TestStoreStops(t *testing.T) {
 		r := newBareRig(t, my, nil, table)
 		open := func(what, cure string) {
 			t.Helper()
-			st, err := OpenStore(r.ctx, r.cfg)
+			st, err := r.cfg.Open(r.ctx)
 			if err == nil {
 				_ = st.Close(r.ctx)
 			}

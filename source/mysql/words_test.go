@@ -46,10 +46,10 @@ func TestWordsFit(t *testing.T) {
 						t.Errorf("open: %v, want %q", err, c.want)
 					}
 				}
-				if _, err := Init(r.ctx, r.cfg); c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				if _, err := r.cfg.Init(r.ctx); c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("init: %v, want %q", err, c.want)
 				}
-				findings, err := Check(r.ctx, r.cfg)
+				findings, err := r.cfg.Check(r.ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -93,13 +93,13 @@ func TestFlowcatalystIsMade(t *testing.T) {
 		shape, _ := outbox.ShapeNamed("flowcatalyst")
 		r := newBareRig(t, my, nil, shape.Table("outbox_events"), shape.Table("outbox_dispatch_jobs"))
 		for range 2 {
-			if _, err := Init(r.ctx, r.cfg); err != nil {
+			if _, err := r.cfg.Init(r.ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
 		equal(t, "indexes", r.text("SELECT GROUP_CONCAT(DISTINCT INDEX_NAME ORDER BY INDEX_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() "+
 			"AND TABLE_NAME LIKE 'outbox%'"), "idx_outbox_dispatch_jobs_status,idx_outbox_events_status,PRIMARY")
-		findings, err := Check(r.ctx, r.cfg)
+		findings, err := r.cfg.Check(r.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestCheckLatin1AndKept(t *testing.T) {
 		table := outbox.Table{Name: "events", OnDelivered: outbox.Keep, Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload"}}
 		r := newBareRig(t, my, append(relayTables(), "CREATE TABLE events (id VARCHAR(255) CHARACTER SET latin1 PRIMARY KEY, type TEXT, payload TEXT)"), table)
 		for _, when := range []string{"before", "after"} {
-			findings, err := Check(r.ctx, r.cfg)
+			findings, err := r.cfg.Check(r.ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

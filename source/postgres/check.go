@@ -51,7 +51,7 @@ func (c *checker) add(level Level, cure, what string, args ...any) {
 
 // Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
 // means that it could not go on looking; what was found before is returned with it.
-func Check(ctx context.Context, cfg Config) (findings []Finding, err error) {
+func (cfg Config) Check(ctx context.Context) (findings []Finding, err error) {
 	c := &checker{cfg: cfg}
 	c.transport()
 	if c.conn, err = cfg.connect(ctx); err != nil {

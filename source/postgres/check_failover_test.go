@@ -23,7 +23,7 @@ func found(t *testing.T, findings []Finding, level Level, what, cure string) {
 
 func (r *rig) checkAs(cfg Config) []Finding {
 	r.t.Helper()
-	findings, err := Check(context.Background(), cfg)
+	findings, err := cfg.Check(context.Background())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestStandbyIsCalledOne(t *testing.T) {
 	if text := levels(findings, Problem); strings.Contains(text, "is read by") {
 		t.Errorf("check: %s", text)
 	}
-	if _, err := OpenStore(t.Context(), at.cfg); err == nil || !strings.Contains(err.Error(), "the server is a standby") || errors.Is(err, source.ErrStop) {
+	if _, err := at.cfg.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "the server is a standby") || errors.Is(err, source.ErrStop) {
 		t.Errorf("OpenStore at a standby returned %v", err)
 	}
 }

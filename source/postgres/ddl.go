@@ -38,10 +38,10 @@ func (n names) expand(sql string) string {
 	return strings.NewReplacer("{checkpoint}", n.checkpoint, "{parked}", n.parked, "{request}", n.request).Replace(sql)
 }
 
-// SetupSQL is what Init creates, as one script for a migration tool: the relay's tables, the outbox tables whose shape is
+// SetupScript is what Init creates, as one script for a migration tool: the relay's tables, the outbox tables whose shape is
 // ours, and the publication. It can be run again. The slot is no part of it: it is made by `tailbox init`, after the
 // publication, because the log knows a publication only from its creation on.
-func SetupSQL(cfg Config) (string, error) {
+func (cfg Config) SetupScript() (string, error) {
 	var b strings.Builder
 	b.WriteString(store.GrantsComment("--", RoleSQL(cfg, "tailbox"), ClientSQL(cfg, "support")))
 	b.WriteString(tableNames(cfg.Schema).ownTables())

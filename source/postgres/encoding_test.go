@@ -84,7 +84,7 @@ func TestNarrowRequests(t *testing.T) {
 		return r.text(`SELECT reason || '|' || "by" FROM tailbox_request WHERE id = $1`, id)
 	}
 	for _, c := range []struct{ why, want string }{{"f\u00fcr", "f\u00fcr|postgres"}, {"\u4e2d", "?|postgres"}} {
-		id, err := Operate(r.cfg).Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"mail"}}, Reason: c.why})
+		id, err := r.cfg.Operator().Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"mail"}}, Reason: c.why})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func (r *storeRig) parkThrough(m *outbox.Message, want func(string, *outbox.Mess
 	}
 	want("2", ps[0].Message)
 	equal(r.t, "error", ps[0].LastError, foreign+"\uFFFD")
-	list, _, err := Operate(r.cfg).List(r.ctx, checkpoint.Selection{Sink: "mail", States: []checkpoint.State{checkpoint.StateRetrying}}, 10, true)
+	list, _, err := r.cfg.Operator().List(r.ctx, checkpoint.Selection{Sink: "mail", States: []checkpoint.State{checkpoint.StateRetrying}}, 10, true)
 	if err != nil || len(list) != 1 {
 		r.t.Fatalf("list: %v, %v", list, err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Example is a message as a row of the table makes it, whichever it is; nil if the table is empty.
-func Example(ctx context.Context, cfg Config, t *outbox.Table) (m *outbox.Message, err error) {
+func (cfg Config) Example(ctx context.Context, t *outbox.Table) (m *outbox.Message, err error) {
 	conn, err := cfg.connect(ctx)
 	if err != nil {
 		return nil, err

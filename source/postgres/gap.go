@@ -15,9 +15,9 @@ import (
 // A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
 type Gap = store.Gap
 
-// FindGap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
+// Gap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
-func FindGap(ctx context.Context, cfg Config) (gap *Gap, err error) {
+func (cfg Config) Gap(ctx context.Context) (gap *Gap, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, err

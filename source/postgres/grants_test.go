@@ -27,7 +27,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 			r := newBareRig(t, servers.Shared(t, "17"), tables...)
 			r.exec("CREATE SCHEMA shop; CREATE SCHEMA relay")
 			r.cfg.Schema, r.cfg.Poll = "relay", how == "poll"
-			if _, err := Init(r.ctx, r.cfg); err != nil {
+			if _, err := r.cfg.Init(r.ctx); err != nil {
 				t.Fatal(err)
 			}
 			r.own()
@@ -36,7 +36,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 			r.exec(script)
 			cfg := r.as(role)
 			problems := func() (found []Finding) {
-				findings, err := Check(r.ctx, cfg)
+				findings, err := cfg.Check(r.ctx)
 				if err != nil {
 					t.Error(err)
 				}

@@ -30,7 +30,7 @@ func TestTypesOfIDs(t *testing.T) {
 				}
 			}
 			told("check", levels(r.check(), Problem))
-			_, err := Init(r.ctx, r.cfg)
+			_, err := r.cfg.Init(r.ctx)
 			told("init", errorText(err))
 			r.exec(tableNames("").ownTables())
 			st, err := openStore(r.ctx, r.cfg)

@@ -250,7 +250,7 @@ func (d *kitDatabase) Source() source.Source {
 }
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
-	return OpenStore(ctx, d.cfg)
+	return d.cfg.Open(ctx)
 }
 
 func (d *kitDatabase) Conn(ctx context.Context) (sourcetest.Conn, error) {
@@ -304,11 +304,11 @@ func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return Operate(d.cfg).Ask(ctx, r)
+	return d.cfg.Operator().Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := Operate(d.cfg).Result(ctx, id)
+	result, done, err := d.cfg.Operator().Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}

@@ -24,8 +24,8 @@ func TestLockURLElsewhere(t *testing.T) {
 		if !errors.Is(opened, source.ErrStop) {
 			t.Fatalf("open store: %v", opened)
 		}
-		created, initErr := Init(r.ctx, r.cfg)
-		dropped, _, uninstallErr := Uninstall(r.ctx, r.cfg, true)
+		created, initErr := r.cfg.Init(r.ctx)
+		dropped, _, uninstallErr := r.cfg.Uninstall(r.ctx, true)
 		if initErr == nil || uninstallErr == nil {
 			t.Fatalf("init: %q, %v; uninstall: %q, %v", created, initErr, dropped, uninstallErr)
 		}
@@ -56,7 +56,7 @@ func TestLockURLElsewhere(t *testing.T) {
 		t.Cleanup(func() { maker.exec("DROP DATABASE " + quoteIdent(r.db) + " WITH (FORCE)") })
 		other := &storeRig{rig: &rig{t: t, pg: pg, db: r.db}, ctx: r.ctx}
 		other.conn = other.connect()
-		script, err := SetupSQL(r.cfg)
+		script, err := r.cfg.SetupScript()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestLockURLElsewhereBeforeInit(t *testing.T) {
 	r.cfg.LockURL = other.cfg.URL
 	for _, poll := range []bool{false, true} {
 		r.cfg.Poll = poll
-		if _, err := Init(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "source.lock_url") {
+		if _, err := r.cfg.Init(r.ctx); err == nil || !strings.Contains(err.Error(), "source.lock_url") {
 			t.Errorf("init: %v", err)
 		}
 	}

@@ -31,7 +31,7 @@ func TestInheritanceChildOutsidePublication(t *testing.T) {
 		t.Errorf("check: %s", problems)
 	}
 	r.exec("UPDATE tailbox_checkpoint SET resume = $2 WHERE pipeline = $1", r.cfg.Pipeline, string(resume))
-	created, err := Init(t.Context(), r.cfg)
+	created, err := r.cfg.Init(t.Context())
 	if err != nil || len(created) != 1 || !strings.Contains(created[0], `"public"."Child"`) {
 		t.Errorf("init: %v, %v", created, err)
 	}

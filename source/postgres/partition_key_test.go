@@ -62,7 +62,7 @@ func TestPartitionKeyThatMarksWrite(t *testing.T) {
 				}
 			}
 			refused("check", levels(r.check(), Problem))
-			_, err := Init(r.ctx, r.cfg)
+			_, err := r.cfg.Init(r.ctx)
 			if !r.cfg.Poll { // which needs a unique index, too
 				refused("init", errorText(err))
 			}

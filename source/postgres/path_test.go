@@ -91,19 +91,19 @@ func TestOthersCodeIsNotRun(t *testing.T) {
 	r.traps()
 	ctx := r.ctx
 	r.cfg.Feedback = nil
-	script, err := SetupSQL(r.cfg)
+	script, err := r.cfg.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.exec(script)
-	if _, err := Init(ctx, r.cfg); err != nil {
+	if _, err := r.cfg.Init(ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.own()
 	cfg := r.as(r.role("relay", ""))
 	role := "relay_" + r.db
 	r.exec(RoleSQL(r.cfg, role[:min(len(role), 60)]))
-	if _, err := Check(ctx, cfg); err != nil {
+	if _, err := cfg.Check(ctx); err != nil {
 		t.Fatal(err)
 	}
 	c := &r.cfg.Tables[0].Columns
@@ -157,10 +157,10 @@ func TestOthersCodeIsNotRun(t *testing.T) {
 	if _, err := Status(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Operate(cfg).List(ctx, checkpoint.Selection{All: true}, 0, true); err != nil {
+	if _, _, err := cfg.Operator().List(ctx, checkpoint.Selection{All: true}, 0, true); err != nil {
 		t.Fatal(err)
 	}
-	r.exec(UninstallSQL(r.cfg)[strings.Index(UninstallSQL(r.cfg), "DO $"):strings.Index(UninstallSQL(r.cfg), "-- if no")])
+	r.exec(uninstallSQL(r.cfg)[strings.Index(uninstallSQL(r.cfg), "DO $"):strings.Index(uninstallSQL(r.cfg), "-- if no")])
 }
 
 // Triggers of users' tables find what the role's search path leads to: at once, and at the transaction's end. Nothing else has that path.
@@ -175,7 +175,7 @@ func TestTriggersHaveTheRolesPath(t *testing.T) {
 	r.exec("ALTER ROLE " + role + " SET search_path = shop, public; ALTER ROLE " + role + " WITH REPLICATION; GRANT USAGE, CREATE ON SCHEMA shop TO " + role)
 	cfg := r.as(role)
 	r.exec("GRANT CREATE ON DATABASE " + quoteIdent(r.db) + " TO " + role)
-	if _, err := Init(r.ctx, cfg); err != nil {
+	if _, err := cfg.Init(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "where things were created", r.text("SELECT count(*)::text FROM pg_tables WHERE schemaname = 'shop' AND tableowner = $1", role), "4")

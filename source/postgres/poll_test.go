@@ -146,7 +146,7 @@ func TestPollSequences(t *testing.T) {
 			r := pollRig(t)
 			r.exec(c.sql)
 			_, err := NewPoll(r.cfg).Examine(context.Background(), "", "")
-			findings, cerr := Check(context.Background(), r.cfg)
+			findings, cerr := r.cfg.Check(context.Background())
 			if cerr != nil {
 				t.Fatal(cerr)
 			}
@@ -187,7 +187,7 @@ func TestPollRights(t *testing.T) {
 	r.exec(RoleSQL(r.cfg, role))
 	cfg := r.cfg
 	cfg.URL = strings.Replace(r.pg.SocketURL(r.db), "postgres@", role+":p@", 1)
-	findings, err := Check(context.Background(), cfg)
+	findings, err := cfg.Check(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func greet(client io.Writer, server io.Reader) error {
 func TestSessionsGoPastThePooler(t *testing.T) {
 	t.Parallel()
 	r := newBareRig(t, servers.Shared(t, "17"), shape("tailbox", "outbox"))
-	if _, err := Init(r.ctx, r.cfg); err != nil {
+	if _, err := r.cfg.Init(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.exec("CREATE UNIQUE INDEX ON outbox (seq)") // for polling
@@ -123,10 +123,10 @@ func TestSessionsGoPastThePooler(t *testing.T) {
 
 	pooledOnly := r.cfg
 	pooledOnly.LockURL = ""
-	if _, _, err := Uninstall(r.ctx, pooledOnly, true); err == nil || !strings.Contains(err.Error(), "set source.lock_url") {
+	if _, _, err := pooledOnly.Uninstall(r.ctx, true); err == nil || !strings.Contains(err.Error(), "set source.lock_url") {
 		t.Errorf("uninstall through the pooler: %v", err)
 	}
-	if dropped, _, err := Uninstall(r.ctx, r.cfg, true); err != nil || len(dropped) != 3 {
+	if dropped, _, err := r.cfg.Uninstall(r.ctx, true); err != nil || len(dropped) != 3 {
 		t.Errorf("uninstall: %v, %v", dropped, err)
 	}
 }
@@ -149,11 +149,11 @@ func TestPgBouncer(t *testing.T) {
 				}
 			}
 			for range 3 { // the pool's second connection, and one that was used before
-				_, err := Init(r.ctx, r.cfg)
+				_, err := r.cfg.Init(r.ctx)
 				refused("init", err)
 				_, err = Status(r.ctx, r.cfg)
 				refused("status", err)
-				_, err = OpenStore(r.ctx, r.cfg)
+				_, err = r.cfg.Open(r.ctx)
 				refused("run", err)
 				if problems := levels(r.check(), Problem); !strings.Contains(problems, fix) || strings.Contains(problems, "42P05") {
 					t.Errorf("check through the pooler: %s", problems)
@@ -162,7 +162,7 @@ func TestPgBouncer(t *testing.T) {
 			r.cfg.LockURL = direct
 			for range 3 {
 				// Init ends at the replication connection, which this pooler does not let through.
-				if _, err := Init(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "replication") || sqlState(err) == "42P05" {
+				if _, err := r.cfg.Init(r.ctx); err == nil || !strings.Contains(err.Error(), "replication") || sqlState(err) == "42P05" {
 					t.Errorf("init: %v", err)
 				}
 				if problems := levels(r.check(), Problem); !strings.Contains(problems, "connect past the pooler") || strings.Contains(problems, "42P05") {
@@ -171,14 +171,14 @@ func TestPgBouncer(t *testing.T) {
 			}
 			past := r.cfg
 			past.URL = direct
-			if _, err := Init(r.ctx, past); err != nil {
+			if _, err := past.Init(r.ctx); err != nil {
 				t.Fatal(err)
 			}
 			for range 3 {
 				if _, err := Status(r.ctx, r.cfg); err != nil {
 					t.Errorf("status: %v", err)
 				}
-				st, err := OpenStore(r.ctx, r.cfg)
+				st, err := r.cfg.Open(r.ctx)
 				if err != nil {
 					t.Fatalf("run: %v", err)
 				}

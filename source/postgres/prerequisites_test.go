@@ -24,7 +24,7 @@ func TestInitLooksFirst(t *testing.T) {
 	r.exec("CREATE TABLE old (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload jsonb)")
 	r.exec("INSERT INTO old VALUES (gen_random_uuid(), 'a', 'b', 'c', '{}')")
 	r.exec("SELECT pg_create_physical_replication_slot('taken')")
-	_, err := Init(r.ctx, r.cfg)
+	_, err := r.cfg.Init(r.ctx)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -59,7 +59,7 @@ func TestInitFindsWhatIsNotPublished(t *testing.T) {
 			if c.pub != "" {
 				r.exec("CREATE PUBLICATION " + quoteIdent(r.cfg.Publication) + " " + c.pub)
 			}
-			_, err := Init(r.ctx, r.cfg)
+			_, err := r.cfg.Init(r.ctx)
 			if text := errorText(err); !strings.Contains(text, "nothing was created") || !strings.Contains(text, c.want) {
 				t.Errorf("init: %s", text)
 			}
@@ -72,7 +72,7 @@ func TestInitFindsWhatIsNotPublished(t *testing.T) {
 			}
 			r.exec(tableNames("").ownTables())
 			r.exec("INSERT INTO tailbox_checkpoint (pipeline, resume, schema_version) VALUES ($1, '0/1', 1)", r.cfg.Pipeline)
-			if _, err = Init(r.ctx, r.cfg); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.want) {
+			if _, err = r.cfg.Init(r.ctx); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("init later on: %v", err)
 			}
 		})
@@ -84,7 +84,7 @@ func TestInitAddsTable(t *testing.T) {
 	t.Parallel()
 	r := newBareRig(t, servers.Shared(t, "17"), shape("debezium", "outbox"))
 	r.exec("CREATE PUBLICATION " + quoteIdent(r.cfg.Publication))
-	done, err := Init(r.ctx, r.cfg)
+	done, err := r.cfg.Init(r.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestInitLeavesOtherSlots(t *testing.T) {
 			maker = other.rig
 		}
 		maker.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.cfg.Slot)
-		if _, err := Init(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "slot "+r.cfg.Slot) || !strings.Contains(err.Error(), "pg_drop_replication_slot") {
+		if _, err := r.cfg.Init(r.ctx); err == nil || !strings.Contains(err.Error(), "slot "+r.cfg.Slot) || !strings.Contains(err.Error(), "pg_drop_replication_slot") {
 			t.Errorf("%s, not read: %v", name, err)
 		}
 		// A reader with the very name that ours has.
@@ -116,7 +116,7 @@ func TestInitLeavesOtherSlots(t *testing.T) {
 		t.Cleanup(func() { _ = closePgConn(context.Background(), conn) })
 		maker.exec("CREATE PUBLICATION p")
 		startStream(t, conn, "START_REPLICATION SLOT "+quoteIdent(r.cfg.Slot)+" LOGICAL 0/0 (proto_version '1', publication_names 'p')")
-		if _, err := Init(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "slot "+r.cfg.Slot) {
+		if _, err := r.cfg.Init(r.ctx); err == nil || !strings.Contains(err.Error(), "slot "+r.cfg.Slot) {
 			t.Errorf("%s, read: %v", name, err)
 		}
 		if place != "" {
@@ -130,7 +130,7 @@ func TestInitLeavesOtherSlots(t *testing.T) {
 			if err != nil || ended {
 				t.Errorf("end old reader: %v, %v", ended, err)
 			}
-			if _, _, err := Uninstall(r.ctx, r.cfg, true); err != nil {
+			if _, _, err := r.cfg.Uninstall(r.ctx, true); err != nil {
 				t.Errorf("uninstall: %v", err)
 			}
 			r.exec("DROP TABLE outbox")
@@ -161,7 +161,7 @@ func startStream(t *testing.T, conn *pgconn.PgConn, command string) {
 func TestSlotOfAnotherPipeline(t *testing.T) {
 	t.Parallel()
 	r := newBareRig(t, servers.Shared(t, "17"), shape("debezium", "outbox"))
-	if _, err := Init(r.ctx, r.cfg); err != nil {
+	if _, err := r.cfg.Init(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.open()
@@ -178,7 +178,7 @@ func TestSlotOfAnotherPipeline(t *testing.T) {
 	first := r.cfg
 	r.cfg.Pipeline += "-2"
 	want := "that of pipeline " + first.Pipeline
-	if _, err := Init(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := r.cfg.Init(r.ctx); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("init: %v", err)
 	}
 	if got := levels(r.check(), Problem); !strings.Contains(got, want) {
@@ -194,7 +194,7 @@ func TestSlotOfAnotherPipeline(t *testing.T) {
 	if err := st.Close(r.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Uninstall(r.ctx, r.cfg, true); err != nil {
+	if _, _, err := r.cfg.Uninstall(r.ctx, true); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "what is left", r.text(`SELECT (SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1) || ' '

@@ -12,14 +12,14 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// Operate is what operators see of a pipeline, and ask for.
-func Operate(cfg Config) store.Operator {
+// Operator is what operators see of a pipeline, and ask for.
+func (cfg Config) Operator() store.Operator {
 	return store.Operator{
 		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
 			s, err := openReader(ctx, cfg)
 			return s, ctx, err
 		},
-		Open: func(ctx context.Context) (checkpoint.Store, error) { return OpenStore(ctx, cfg) },
+		Open: func(ctx context.Context) (checkpoint.Store, error) { return cfg.Open(ctx) },
 	}
 }
 

@@ -19,11 +19,11 @@ func TestSelectionOfTheUnrouted(t *testing.T) {
 	for _, sel := range []checkpoint.Selection{{Unrouted: true}, {Unrouted: true, Groups: []string{"a"}}, {Unrouted: true, IDs: []string{eventID(1), eventID(2)}}} {
 		r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
 		r.park(dead("", msg(1, "a"), true), dead("kafka", msg(2, "a"), true), dead("audit", msg(1, "a"), true))
-		list, more, err := Operate(r.cfg).List(r.ctx, sel, 10, true)
+		list, more, err := r.cfg.Operator().List(r.ctx, sel, 10, true)
 		if err != nil || more || len(list) != 1 || list[0].Sink != "" {
 			t.Errorf("list %+v: %+v, %v", sel, list, err)
 		}
-		lanes, err := Operate(r.cfg).Lanes(r.ctx, checkpoint.Selection{Unrouted: true}, 0)
+		lanes, err := r.cfg.Operator().Lanes(r.ctx, checkpoint.Selection{Unrouted: true}, 0)
 		if err != nil || len(lanes) != 1 || lanes[0].Sink != "" {
 			t.Errorf("lanes: %+v, %v", lanes, err)
 		}
@@ -141,7 +141,7 @@ func TestClientsCannotForge(t *testing.T) {
 	role := r.role("client", "")
 	r.exec(ClientSQL(r.cfg, role) + "GRANT USAGE ON SCHEMA public TO " + role)
 	client := r.as(role)
-	id, err := Operate(client).Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"mail"}}, By: "alice"})
+	id, err := client.Operator().Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbPause, Selection: checkpoint.Selection{Sinks: []string{"mail"}}, By: "alice"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func TestArrayIsNoID(t *testing.T) {
 	if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "column id of table public.a is an array") {
 		t.Errorf("open: %v", err)
 	}
-	findings, err := Check(t.Context(), r.cfg)
+	findings, err := r.cfg.Check(t.Context())
 	if problems := levels(findings, Problem); err != nil || !strings.Contains(problems, "column id of table public.a is an array") {
 		t.Errorf("check: %v, %s", err, problems)
 	}

@@ -22,7 +22,7 @@ const setupLockTimeout = "SET LOCAL lock_timeout = '5s'"
 // transaction, brings the relay's tables up to date, and returns what it did ("created …", "added …", "updated …"). What is there is left alone, so a role without the right to create can run it
 // after a migration did. It makes no slot and no checkpoint, but where the pipeline has no checkpoint yet, it looks first
 // whether they can be made, and tells all that is missing before it creates anything.
-func Init(ctx context.Context, cfg Config) (done []string, err error) {
+func (cfg Config) Init(ctx context.Context) (done []string, err error) {
 	conn, err := cfg.connect(ctx)
 	if err != nil {
 		return nil, err

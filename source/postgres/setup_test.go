@@ -39,7 +39,7 @@ func levels(findings []Finding, want Level) string {
 
 func (r *storeRig) check() []Finding {
 	r.t.Helper()
-	findings, err := Check(r.ctx, r.cfg)
+	findings, err := r.cfg.Check(r.ctx)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -63,16 +63,16 @@ func TestInitAndUninstall(t *testing.T) {
 					t.Errorf("problems before init lack %q:\n%s", want, problems)
 				}
 			}
-			created, err := Init(r.ctx, r.cfg)
+			created, err := r.cfg.Init(r.ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
 			equal(t, "created", len(created), 5)
-			created, err = Init(r.ctx, r.cfg)
+			created, err = r.cfg.Init(r.ctx)
 			if err != nil || len(created) != 0 {
 				t.Errorf("second init created %v, %v", created, err)
 			}
-			sql, err := SetupSQL(r.cfg)
+			sql, err := r.cfg.SetupScript()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,31 +93,31 @@ func TestInitAndUninstall(t *testing.T) {
 			if err := s.Close(r.ctx); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := Uninstall(r.ctx, r.cfg, true); !errors.Is(err, checkpoint.ErrLocked) {
+			if _, _, err := r.cfg.Uninstall(r.ctx, true); !errors.Is(err, checkpoint.ErrLocked) {
 				t.Errorf("uninstall under a running relay: %v", err)
 			}
 			r.park(dead("kafka", msg(1, "g"), true))
 			if err := r.st.Close(r.ctx); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := Uninstall(r.ctx, r.cfg, false); err == nil || !strings.Contains(err.Error(), "--force") {
+			if _, _, err := r.cfg.Uninstall(r.ctx, false); err == nil || !strings.Contains(err.Error(), "--force") {
 				t.Errorf("uninstall with a parked delivery: %v", err)
 			}
 			r.exec(`INSERT INTO relay.tailbox_checkpoint (pipeline, schema_version) VALUES ('another', 1)`)
-			dropped, _, err := Uninstall(r.ctx, r.cfg, true)
+			dropped, _, err := r.cfg.Uninstall(r.ctx, true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			equal(t, "dropped", strings.Contains(strings.Join(dropped, ","), "other pipelines use"), true)
 			equal(t, "other pipelines keep theirs", r.text("SELECT string_agg(pipeline, ',') FROM relay.tailbox_checkpoint"), "another")
 			r.exec("DELETE FROM relay.tailbox_checkpoint")
-			if _, _, err := Uninstall(r.ctx, r.cfg, false); err != nil {
+			if _, _, err := r.cfg.Uninstall(r.ctx, false); err != nil {
 				t.Fatal(err)
 			}
 			equal(t, "tables left", r.text("SELECT count(*)::text FROM pg_tables WHERE schemaname = 'relay'"), "0")
 			equal(t, "slots and publications left", r.text(`SELECT (SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1)
 				+ (SELECT count(*) FROM pg_publication)::int || ''`, r.cfg.Slot), "0")
-			if _, _, err := Uninstall(r.ctx, r.cfg, false); err != nil {
+			if _, _, err := r.cfg.Uninstall(r.ctx, false); err != nil {
 				t.Errorf("uninstall of nothing: %v", err)
 			}
 		})
@@ -167,7 +167,7 @@ func TestCheckFindsEverything(t *testing.T) {
 func TestCheckNamesOpenTransactions(t *testing.T) {
 	t.Parallel()
 	r := newBareRig(t, servers.Shared(t, "17"), shape("debezium", "outbox"))
-	if _, err := Init(r.ctx, r.cfg); err != nil {
+	if _, err := r.cfg.Init(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, r.conn, "BEGIN")
@@ -232,41 +232,41 @@ func TestOperatorsWithoutRelay(t *testing.T) {
 	big := dead("kafka", msg(3, "h"), false)
 	big.Message.Payload = []byte(strings.Repeat("x", 1000))
 	r.park(dead("kafka", msg(1, "g"), true), follower("kafka", msg(2, "g")), big, dead("audit", msg(1, "g"), true))
-	list, more, err := Operate(r.cfg).List(r.ctx, checkpoint.Selection{All: true}, 2, true)
+	list, more, err := r.cfg.Operator().List(r.ctx, checkpoint.Selection{All: true}, 2, true)
 	if err != nil || !more || len(list) != 2 || list[0].Sink != "audit" || list[0].ParkedAt.IsZero() {
 		t.Errorf("list: %+v, %v, %v", list, more, err)
 	}
-	list, more, err = Operate(r.cfg).List(r.ctx, checkpoint.Selection{IDs: []string{eventID(3)}}, 0, true)
+	list, more, err = r.cfg.Operator().List(r.ctx, checkpoint.Selection{IDs: []string{eventID(3)}}, 0, true)
 	if err != nil || more || len(list) != 1 || len(list[0].Message.Payload) != 1000 {
 		t.Errorf("show: %+v, %v, %v", list, more, err)
 	}
 	ask := func(v checkpoint.Verb, sel checkpoint.Selection) int64 {
 		t.Helper()
-		id, err := Operate(r.cfg).Ask(r.ctx, &checkpoint.Request{Verb: v, Selection: sel, Reason: "why"})
+		id, err := r.cfg.Operator().Ask(r.ctx, &checkpoint.Request{Verb: v, Selection: sel, Reason: "why"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return id
 	}
-	if _, err := Operate(r.cfg).Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay}); err == nil {
+	if _, err := r.cfg.Operator().Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay}); err == nil {
 		t.Error("an empty selection was not refused")
 	}
 	hold := ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"empty", "g"}, Sink: "kafka"})
-	if err := Operate(r.cfg).Execute(r.ctx, hold); !errors.Is(err, checkpoint.ErrLocked) {
+	if err := r.cfg.Operator().Execute(r.ctx, hold); !errors.Is(err, checkpoint.ErrLocked) {
 		t.Errorf("execute under a running relay: %v", err)
 	}
 	if err := r.st.Close(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	ask(checkpoint.VerbAcceptGap, checkpoint.Selection{From: "0/1"})
-	result, err := Operate(r.cfg).Wait(r.ctx, ask(checkpoint.VerbReplay, checkpoint.Selection{All: true}))
+	result, err := r.cfg.Operator().Wait(r.ctx, ask(checkpoint.VerbReplay, checkpoint.Selection{All: true}))
 	if err != nil || result == nil || result.Changed != 2 || result.Refused != 1 {
 		t.Errorf("replay: %+v, %v", result, err)
 	}
-	if result, err := Operate(r.cfg).Wait(r.ctx, ask(checkpoint.VerbAcceptGap, checkpoint.Selection{From: "0/1"})); err != nil || result != nil {
+	if result, err := r.cfg.Operator().Wait(r.ctx, ask(checkpoint.VerbAcceptGap, checkpoint.Selection{From: "0/1"})); err != nil || result != nil {
 		t.Errorf("accept-gap without a relay: %+v, %v", result, err)
 	}
-	lanes, err := Operate(r.cfg).Lanes(r.ctx, checkpoint.Selection{}, 0)
+	lanes, err := r.cfg.Operator().Lanes(r.ctx, checkpoint.Selection{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestOperatorsWithoutRelay(t *testing.T) {
 		got = append(got, name)
 	}
 	equal(t, "lanes", strings.Join(got, ", "), "kafka/empty held, audit/g waiting 1, kafka/g waiting 1 held")
-	lanes, err = Operate(r.cfg).Lanes(r.ctx, checkpoint.Selection{Sink: "audit", Groups: []string{"g", "empty"}}, 10)
+	lanes, err = r.cfg.Operator().Lanes(r.ctx, checkpoint.Selection{Sink: "audit", Groups: []string{"g", "empty"}}, 10)
 	if err != nil || len(lanes) != 1 {
 		t.Errorf("lanes: %+v, %v", lanes, err)
 	}

@@ -43,8 +43,8 @@ func updateTables(t *testing.T, version string, old sourcetest.Old, by string) {
 	}
 	before := rows()
 	for what, err := range map[string]error{
-		"open a store": func() error { _, err := OpenStore(r.ctx, r.cfg); return err }(),
-		"list":         func() error { _, _, err := Operate(r.cfg).List(r.ctx, checkpoint.Selection{}, 10, false); return err }(),
+		"open a store": func() error { _, err := r.cfg.Open(r.ctx); return err }(),
+		"list":         func() error { _, _, err := r.cfg.Operator().List(r.ctx, checkpoint.Selection{}, 10, false); return err }(),
 	} {
 		if !errors.Is(err, checkpoint.ErrOldTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "run tailbox init") {
 			t.Errorf("%s on tables of an earlier version: %v", what, err)
@@ -54,18 +54,18 @@ func updateTables(t *testing.T, version string, old sourcetest.Old, by string) {
 		t.Errorf("check does not say which migrations are missing: %s", problems)
 	}
 	if by == "script" {
-		sql, err := SetupSQL(r.cfg)
+		sql, err := r.cfg.SetupScript()
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.exec(sql)
 		r.exec(sql)
 	}
-	done, err := Init(r.ctx, r.cfg)
+	done, err := r.cfg.Init(r.ctx)
 	if err != nil || by == "init" && !strings.Contains(strings.Join(done, ","), "updated tables tailbox_*: "+sourcetest.OldMissing) || by == "script" && len(done) > 0 {
 		t.Fatalf("init: %v, %v", done, err)
 	}
-	if again, err := Init(r.ctx, r.cfg); err != nil || len(again) > 0 {
+	if again, err := r.cfg.Init(r.ctx); err != nil || len(again) > 0 {
 		t.Errorf("second init: %v, %v", again, err)
 	}
 	equal(t, "what was there", rows(), before)
@@ -87,7 +87,7 @@ func TestNewTables(t *testing.T) {
 	r.exec("ALTER TABLE tailbox_checkpoint ALTER COLUMN migration SET DEFAULT 99; UPDATE tailbox_checkpoint SET migration = 99")
 	r.reopen()
 	equal(t, "told", strings.Contains(levels(r.check(), Info), "to migration 99"), true)
-	if done, err := Init(r.ctx, r.cfg); err != nil || strings.Contains(fmt.Sprint(done), "tailbox_*") {
+	if done, err := r.cfg.Init(r.ctx); err != nil || strings.Contains(fmt.Sprint(done), "tailbox_*") {
 		t.Errorf("init on newer tables: %v, %v", done, err)
 	}
 	r.exec("UPDATE tailbox_checkpoint SET schema_version = schema_version + 1")
@@ -95,7 +95,7 @@ func TestNewTables(t *testing.T) {
 	if err := r.st.Close(r.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenStore(r.ctx, r.cfg); !errors.Is(err, checkpoint.ErrNewTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "newer tailbox") {
+	if _, err := r.cfg.Open(r.ctx); !errors.Is(err, checkpoint.ErrNewTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "newer tailbox") {
 		t.Errorf("open a store on newer tables: %v", err)
 	}
 	equal(t, "a refused start is not counted", r.text("SELECT unclean_starts + 1 || ' ' || lease_epoch FROM tailbox_checkpoint"), before)

@@ -14,7 +14,7 @@ import (
 func newOwnerRig(t *testing.T) *storeRig {
 	t.Helper()
 	r := newBareRig(t, servers.Shared(t, "17"), shape("debezium", "outbox"))
-	script, err := SetupSQL(r.cfg)
+	script, err := r.cfg.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestSlotHalfMade(t *testing.T) {
 	}
 	r.exec("INSERT INTO outbox (id, aggregatetype, aggregateid, type) VALUES (gen_random_uuid(), 'a', 'b', 'T')")
 	equal(t, "problems", levels(r.check(), Problem), "")
-	if _, err := Init(r.ctx, r.cfg); err != nil {
+	if _, err := r.cfg.Init(r.ctx); err != nil {
 		t.Errorf("init: %v", err)
 	}
 	if again, err := r.start(); err != nil || again == first {
@@ -154,7 +154,7 @@ func TestSlotRenamed(t *testing.T) {
 	t.Cleanup(r.dropSlot)
 	r.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.cfg.Slot)
 	r.refused("renamed")
-	if gap, err := FindGap(r.ctx, r.cfg); !errors.Is(err, source.ErrStop) {
+	if gap, err := r.cfg.Gap(r.ctx); !errors.Is(err, source.ErrStop) {
 		t.Errorf("gap: %+v, %v", gap, err)
 	}
 	if strings.Contains(levels(r.check(), Problem), "take_over") {

@@ -23,7 +23,7 @@ func TestTakeSlotOver(t *testing.T) {
 	insert("sent")
 	r.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", r.cfg.Slot)
 	insert("left")
-	if _, err := Init(context.Background(), r.cfg); err != nil {
+	if _, err := r.cfg.Init(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	taken, err := r.src.Establish(context.Background())
@@ -54,7 +54,7 @@ func TestTakeSlotOverRefuses(t *testing.T) {
 	r := newRig(t, servers.Shared(t, "17"), debeziumDDL, shape("debezium", "outbox"))
 	r.cfg.TakeOver, r.cfg.Start = true, "now"
 	r.src = New(r.cfg)
-	if _, err := Init(context.Background(), r.cfg); err != nil {
+	if _, err := r.cfg.Init(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	// A foreign slot.

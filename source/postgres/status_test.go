@@ -16,7 +16,7 @@ func TestHolderOfTheLock(t *testing.T) {
 	t.Parallel()
 	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
 	var locked *checkpoint.LockedError
-	if _, err := OpenStore(r.ctx, r.cfg); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "role postgres, pid ") {
+	if _, err := r.cfg.Open(r.ctx); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "role postgres, pid ") {
 		t.Errorf("beside a relay: %v", err)
 	}
 	if err := r.st.Close(r.ctx); err != nil {
@@ -32,7 +32,7 @@ func TestHolderOfTheLock(t *testing.T) {
 	if _, err := conn.Exec(r.ctx, "SELECT pg_advisory_lock($1)", lockKey(r.cfg.Pipeline)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = OpenStore(r.ctx, r.cfg)
+	_, err = r.cfg.Open(r.ctx)
 	if !errors.As(err, &locked) || !locked.Foreign || !strings.Contains(err.Error(), "role "+role+", pid ") || !strings.Contains(err.Error(), "pg_terminate_backend(") {
 		t.Errorf("beside somebody else: %v", err)
 	}

@@ -74,9 +74,9 @@ type stateStore struct {
 	feedback feedback
 }
 
-// OpenStore opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with
+// Open opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with
 // checkpoint.ErrLocked while another session holds the lock, and with checkpoint.ErrNoTables before `tailbox init`.
-func OpenStore(ctx context.Context, cfg Config) (checkpoint.Store, error) {
+func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
 	s, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil, err

@@ -119,7 +119,7 @@ func TestPrivileges(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.cfg.URL = strings.Replace(pg.SocketURL(r.db), "postgres@", role+":p@", 1)
-	if _, err := OpenStore(r.ctx, r.cfg); err == nil || !strings.Contains(err.Error(), "tailbox check") && !strings.Contains(err.Error(), "permission") {
+	if _, err := r.cfg.Open(r.ctx); err == nil || !strings.Contains(err.Error(), "tailbox check") && !strings.Contains(err.Error(), "permission") {
 		t.Errorf("open without privileges: %v", err)
 	}
 	r.exec(RoleSQL(r.cfg, role))

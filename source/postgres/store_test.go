@@ -17,7 +17,7 @@ func TestPipelinesDoNotMeet(t *testing.T) {
 	r := newStoreRig(t, servers.Shared(t, "17"), nil, shape("debezium", "outbox"))
 	other := r.cfg
 	other.Pipeline = "another"
-	st, err := OpenStore(r.ctx, other)
+	st, err := other.Open(r.ctx)
 	if err != nil {
 		t.Fatalf("store of another pipeline: %v", err)
 	}
@@ -29,13 +29,13 @@ func TestPipelinesDoNotMeet(t *testing.T) {
 func TestStoreWithoutTables(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, servers.Shared(t, "17"), debeziumDDL, shape("debezium", "outbox"))
-	_, err := OpenStore(context.Background(), r.cfg)
+	_, err := r.cfg.Open(context.Background())
 	if !errors.Is(err, checkpoint.ErrNoTables) || !errors.Is(err, source.ErrStop) {
 		t.Errorf("open without tables: %v, want ErrNoTables and ErrStop", err)
 	}
 	r.exec(tableNames("").ownTables())
 	r.cfg.Tables[0].Name = "nowhere"
-	if _, err := OpenStore(context.Background(), r.cfg); !errors.Is(err, source.ErrStop) {
+	if _, err := r.cfg.Open(context.Background()); !errors.Is(err, source.ErrStop) {
 		t.Errorf("open without outbox table: %v, want ErrStop", err)
 	}
 }

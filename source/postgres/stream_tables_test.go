@@ -318,7 +318,7 @@ func TestGeneratedColumn(t *testing.T) {
 				if _, err := r.src.Establish(t.Context()); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), want) {
 					t.Errorf("establish: %v", err)
 				}
-				findings, err := Check(t.Context(), r.cfg)
+				findings, err := r.cfg.Check(t.Context())
 				if problems := levels(findings, Problem); err != nil || strings.Count(problems, want+" of table public.a is generated") != 1 || strings.Contains(problems, "leaves out") {
 					t.Errorf("check: %v, %s", err, problems)
 				}

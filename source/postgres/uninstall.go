@@ -11,9 +11,9 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 )
 
-// UninstallSQL is what Uninstall does, as a script. The tables go only where no other pipeline uses them; the script leaves
+// uninstallSQL is what Uninstall does, as a script. The tables go only where no other pipeline uses them; the script leaves
 // that to who runs it.
-func UninstallSQL(cfg Config) string {
+func uninstallSQL(cfg Config) string {
 	n := tableNames(cfg.Schema)
 	var b strings.Builder
 	if !cfg.Poll {
@@ -44,7 +44,7 @@ $tailbox$;
 // them, the tables tailbox_*. It returns what it dropped, and what it left because it may be somebody else's, with what to do
 // about it. It refuses while a relay runs, and, without force, while deliveries are parked: they would be lost. The outbox
 // tables stay.
-func Uninstall(ctx context.Context, cfg Config, force bool) (dropped, left []string, err error) {
+func (cfg Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
 	s, err := openAnyReader(ctx, cfg)
 	if err != nil && !errors.Is(err, checkpoint.ErrNoTables) {
 		return nil, nil, err

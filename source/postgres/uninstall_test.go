@@ -26,14 +26,14 @@ func TestUninstallLeavesWhatOthersMade(t *testing.T) {
 			r.exec("CREATE PUBLICATION " + quoteIdent(r.cfg.Publication) + " FOR ALL TABLES")
 			r.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.cfg.Slot)
 			if how == "script" {
-				r.exec(UninstallSQL(r.cfg))
+				r.exec(uninstallSQL(r.cfg))
 				equal(t, "what is left", r.made(), "1 1 0")
 				return
 			}
 			if how != "command" {
 				r.exec("DROP TABLE tailbox_checkpoint, tailbox_parked, tailbox_request")
 			}
-			_, left, err := Uninstall(r.ctx, r.cfg, true)
+			_, left, err := r.cfg.Uninstall(r.ctx, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,8 +57,8 @@ func TestUninstallDropsItsOwn(t *testing.T) {
 			r.positioned()
 			equal(t, "what there is", r.made(), "1 1 3")
 			if how == "script" {
-				r.exec(UninstallSQL(r.cfg))
-			} else if _, left, err := Uninstall(r.ctx, r.cfg, true); err != nil || len(left) > 0 {
+				r.exec(uninstallSQL(r.cfg))
+			} else if _, left, err := r.cfg.Uninstall(r.ctx, true); err != nil || len(left) > 0 {
 				t.Errorf("left %q, %v", left, err)
 			}
 			equal(t, "what is left", r.made(), "0 0 0")
@@ -70,12 +70,12 @@ func TestUninstallDropsItsOwn(t *testing.T) {
 func TestUninstallLeavesWhatAnotherPipelineUses(t *testing.T) {
 	t.Parallel()
 	r := newBareRig(t, servers.Shared(t, "17"), shape("debezium", "outbox"))
-	if _, err := Init(r.ctx, r.cfg); err != nil {
+	if _, err := r.cfg.Init(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.positioned()
 	r.exec("INSERT INTO tailbox_checkpoint (pipeline, publication, schema_version) VALUES ('another', $1, 1)", r.cfg.Publication)
-	_, left, err := Uninstall(r.ctx, r.cfg, true)
+	_, left, err := r.cfg.Uninstall(r.ctx, true)
 	if err != nil || len(left) != 1 || !strings.Contains(left[0], "pipeline another") {
 		t.Errorf("left %q, %v", left, err)
 	}

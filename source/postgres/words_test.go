@@ -43,10 +43,10 @@ func TestWordsFit(t *testing.T) {
 			t.Parallel()
 			r := &storeRig{ctx: t.Context(), rig: newRig(t, servers.Shared(t, "17"), "CREATE TYPE state AS ENUM ('pending', 'delivered', 'retrying', 'waiting', 'dead');;"+
 				"CREATE TABLE events (st "+c.typ+", "+ownTableSQL+";;"+tableNames("").ownTables(), ownTable(c.words))}
-			if _, err := Init(r.ctx, r.cfg); c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			if _, err := r.cfg.Init(r.ctx); c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("init: %v, want %q", err, c.want)
 			}
-			findings, err := Check(r.ctx, r.cfg)
+			findings, err := r.cfg.Check(r.ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestShapesAreMade(t *testing.T) {
 			}
 			r := newBareRig(t, servers.Shared(t, "17"), tables...)
 			for range 2 {
-				if _, err := Init(r.ctx, r.cfg); err != nil {
+				if _, err := r.cfg.Init(r.ctx); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -111,7 +111,7 @@ func TestShapesAreMade(t *testing.T) {
 				}
 				r.exec(sql)
 			}
-			findings, err := Check(r.ctx, r.cfg)
+			findings, err := r.cfg.Check(r.ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

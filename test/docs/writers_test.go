@@ -79,7 +79,7 @@ func runPostgres(t *testing.T, text string, table outbox.Table, rows string) {
 	t.Helper()
 	pg := servers.Shared(t, "17")
 	name := pg.NewDatabase(t)
-	script, err := postgres.SetupSQL(postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{table}})
+	script, err := postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{table}}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func runMySQL(t *testing.T, kind, text string, table outbox.Table, rows string) 
 	t.Helper()
 	my := servers.SharedMySQL(t, kind)
 	name := my.NewDatabase(t)
-	script, err := mysql.SetupSQL(mysql.Config{Kind: kind, Pipeline: "shop", Tables: []outbox.Table{table}})
+	script, err := mysql.Config{Kind: kind, Pipeline: "shop", Tables: []outbox.Table{table}}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -99,29 +98,4 @@ func Count(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// Seconds writes a duration for people.
-func Seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	}
-	return d.Round(time.Minute).String()
-}
-
-// Bytes writes a size for people.
-func Bytes(n int64) string {
-	switch {
-	case n < 10<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 10<<20:
-		return fmt.Sprintf("%d KiB", n>>10)
-	case n < 10<<30:
-		return fmt.Sprintf("%d MiB", n>>20)
-	}
-	return fmt.Sprintf("%d GiB", n>>30)
 }

@@ -15,6 +15,8 @@ import (
 // Pipeline is a configuration on its way to a relay.
 type Pipeline struct {
 	Config *config.Config
+	// CreateTables is for Init: it makes outbox tables even if they look as if they were there under another name.
+	CreateTables bool
 	// specs are the sinks in the order of config.Sinks; nil if the kind is unknown.
 	specs []sink.Spec
 	// Feedback, if not nil, counts statements of feedback.

@@ -57,7 +57,7 @@ func newDeadList() *cli.Command {
 				return err
 			}
 			sel.Limit = 0 // it bounds the list, which looks one further
-			found, more, err := db.Parked(ctx, sel, s.limit)
+			found, more, err := db.Operator().Parked(ctx, sel, s.limit)
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func newDeadShow() *cli.Command {
 			if table, err = at.knownWith(ctx, p, db, "dead show", table); err != nil {
 				return err
 			}
-			found, more, err := db.Whole(ctx, at.in(checkpoint.Selection{IDs: ids, Table: table, States: anyState()}))
+			found, more, err := db.Operator().Whole(ctx, at.in(checkpoint.Selection{IDs: ids, Table: table, States: anyState()}))
 			if err != nil {
 				return err
 			}
@@ -170,7 +170,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 		if sel.Limit > 0 {
 			limit = 0 // all of these
 		}
-		found, more, err := db.Parked(ctx, sel, limit)
+		found, more, err := db.Operator().Parked(ctx, sel, limit)
 		if err != nil {
 			return err
 		}
@@ -193,14 +193,14 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 }
 
 // onlyRetried tells whether a selection finds nothing that is dead, but something that is retried: then it is about that.
-func onlyRetried(ctx context.Context, db pipeline.Database, sel *checkpoint.Selection) (bool, error) {
-	dead, _, err := db.Parked(ctx, *sel, 1)
+func onlyRetried(ctx context.Context, db store.Database, sel *checkpoint.Selection) (bool, error) {
+	dead, _, err := db.Operator().Parked(ctx, *sel, 1)
 	if err != nil || len(dead) > 0 {
 		return false, err
 	}
 	other := *sel
 	other.States = []checkpoint.State{checkpoint.StateRetrying}
-	found, _, err := db.Parked(ctx, other, 1)
+	found, _, err := db.Operator().Parked(ctx, other, 1)
 	if err != nil || len(found) == 0 {
 		return false, err
 	}

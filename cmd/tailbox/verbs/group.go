@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // NewGroup is the command group.
@@ -56,7 +57,7 @@ func newGroupList() *cli.Command {
 			if err := at.known(ctx, p, db, "group list"); err != nil {
 				return err
 			}
-			lanes, err := db.Lanes(ctx, at.in(checkpoint.Selection{Groups: names}), limit)
+			lanes, err := db.Operator().Lanes(ctx, at.in(checkpoint.Selection{Groups: names}), limit)
 			if err != nil {
 				return err
 			}
@@ -99,7 +100,7 @@ func newGroupShow() *cli.Command {
 			if err := at.known(ctx, p, db, "group show"); err != nil {
 				return err
 			}
-			found, more, err := db.Parked(ctx, at.in(checkpoint.Selection{Groups: names, States: anyState()}), limit)
+			found, more, err := db.Operator().Parked(ctx, at.in(checkpoint.Selection{Groups: names, States: anyState()}), limit)
 			if err != nil {
 				return err
 			}
@@ -144,9 +145,9 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *cli.Comm
 
 // skip passes the dead deliveries of groups. A group in which nothing is dead and whose first delivery at one sink is retried goes on past
 // that: it becomes dead.
-func (v *verb) skip(ctx context.Context, sh *cli.Shell, db pipeline.Database) error {
+func (v *verb) skip(ctx context.Context, sh *cli.Shell, db store.Database) error {
 	sel := v.request.Selection
-	lanes, err := db.Lanes(ctx, sel, 0)
+	lanes, err := db.Operator().Lanes(ctx, sel, 0)
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (v *verb) skip(ctx context.Context, sh *cli.Shell, db pipeline.Database) er
 
 // fits refuses a sink at which a verb for groups can do nothing: one that is not there can only be resumed where it is held
 // still, and only have deliveries replayed or skipped that are parked for it.
-func (f *sinkFlag) fits(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, v checkpoint.Verb) error {
+func (f *sinkFlag) fits(ctx context.Context, p *pipeline.Pipeline, db store.Database, v checkpoint.Verb) error {
 	command := "group " + string(v)
 	if v != checkpoint.VerbHold && v != checkpoint.VerbResume || !f.set {
 		return f.known(ctx, p, db, command)

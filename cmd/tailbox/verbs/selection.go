@@ -51,7 +51,7 @@ func (f *sinkFlag) in(sel checkpoint.Selection) checkpoint.Selection {
 }
 
 // known refuses a name that neither the configuration has, nor any parked delivery.
-func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, command string) error {
+func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db store.Database, command string) error {
 	if !f.set || f.name == "" {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db pipeline.
 	if unknown == nil {
 		return nil
 	}
-	left, _, err := db.Parked(ctx, checkpoint.Selection{Sink: f.name, States: anyState()}, 1)
+	left, _, err := db.Operator().Parked(ctx, checkpoint.Selection{Sink: f.name, States: anyState()}, 1)
 	if err != nil || len(left) > 0 {
 		return err
 	}
@@ -67,7 +67,7 @@ func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db pipeline.
 }
 
 // knownWith does the same, and returns the table that --table means beside it.
-func (f *sinkFlag) knownWith(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, command, table string) (string, error) {
+func (f *sinkFlag) knownWith(ctx context.Context, p *pipeline.Pipeline, db store.Database, command, table string) (string, error) {
 	if err := f.known(ctx, p, db, command); err != nil {
 		return "", err
 	}
@@ -111,8 +111,8 @@ func narrowed(sel *checkpoint.Selection) bool {
 }
 
 // sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.
-func sinksOf(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, sel checkpoint.Selection) ([]string, error) {
-	first, _, err := db.Parked(ctx, sel, 1)
+func sinksOf(ctx context.Context, p *pipeline.Pipeline, db store.Database, sel checkpoint.Selection) ([]string, error) {
+	first, _, err := db.Operator().Parked(ctx, sel, 1)
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func sinksOf(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, se
 		}
 		at := sel
 		at.Sink = name
-		list, _, err := db.Parked(ctx, at, 1)
+		list, _, err := db.Operator().Parked(ctx, at, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func tableFlag(fs *flag.FlagSet, into *string) {
 
 // tableNamed is the table that --table means: its name is read as in the configuration, where it is quoted if it has a dot or a quote,
 // or is the name itself. A name that neither the configuration has, nor any parked delivery, is refused.
-func tableNamed(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database, command, value string) (string, error) {
+func tableNamed(ctx context.Context, p *pipeline.Pipeline, db store.Database, command, value string) (string, error) {
 	if value == "" {
 		return "", nil
 	}
@@ -174,7 +174,7 @@ func tableNamed(ctx context.Context, p *pipeline.Pipeline, db pipeline.Database,
 		if slices.ContainsFunc(tables, func(t outbox.Table) bool { return called(&t, spelling) }) {
 			return spelling, nil
 		}
-		left, _, err := db.Parked(ctx, checkpoint.Selection{Table: spelling, States: anyState()}, 1)
+		left, _, err := db.Operator().Parked(ctx, checkpoint.Selection{Table: spelling, States: anyState()}, 1)
 		if err != nil || len(left) > 0 {
 			return spelling, err
 		}

@@ -73,7 +73,7 @@ func newSinkList() *cli.Command {
 			if err := knowSinks(p, "sink list", names); err != nil {
 				return err
 			}
-			r, err := pipeline.ReadReport(ctx, sh, p)
+			r, err := pipeline.ReadStatus(ctx, sh, p)
 			if err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ func newSinkList() *cli.Command {
 				kinds[s.Name] = s.Kind
 			}
 			var views []sinkView
-			for _, s := range *r.Sinks {
+			for _, s := range r.Sinks {
 				if len(names) > 0 && !slices.Contains(names, s.Sink) {
 					continue
 				}
@@ -94,7 +94,7 @@ func newSinkList() *cli.Command {
 			rows := [][]string{{"SINK", "KIND", "STATE", "RETRYING", "WAITING", "DEAD", "OVERDUE"}}
 			for _, v := range views {
 				rows = append(rows, []string{pipeline.SinkName(v.Sink), cli.Cell(v.Kind, cli.MaxCell), v.State, fmt.Sprint(v.Retrying), fmt.Sprint(v.Waiting),
-					fmt.Sprint(v.Dead), cli.Seconds(v.DueSeconds)})
+					fmt.Sprint(v.Dead), store.Seconds(v.DueSeconds)})
 			}
 			return cli.Table(sh.Out, rows)
 		},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
-	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -28,8 +27,8 @@ type verb struct {
 }
 
 // perform writes the request and waits until it is carried out: by the relay that runs, or, where none does, here.
-func (v *verb) perform(ctx context.Context, sh *cli.Shell, db pipeline.Database) error {
-	id, err := db.Ask(ctx, &v.request)
+func (v *verb) perform(ctx context.Context, sh *cli.Shell, db store.Database) error {
+	id, err := db.Operator().Ask(ctx, &v.request)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func (v *verb) perform(ctx context.Context, sh *cli.Shell, db pipeline.Database)
 		return err
 	}
 	told := tellProgress(ctx, sh, db, id)
-	result, err := db.Wait(ctx, id)
+	result, err := db.Operator().Wait(ctx, id)
 	told()
 	if err != nil {
 		return err
@@ -54,7 +53,7 @@ func (v *verb) perform(ctx context.Context, sh *cli.Shell, db pipeline.Database)
 const progressEvery = 2 * time.Second
 
 // tellProgress tells, on a terminal, how far a request has come, until stop is called.
-func tellProgress(ctx context.Context, sh *cli.Shell, db pipeline.Database, id int64) (stop func()) {
+func tellProgress(ctx context.Context, sh *cli.Shell, db store.Database, id int64) (stop func()) {
 	if !sh.Terminal {
 		return func() {}
 	}
@@ -70,7 +69,7 @@ func tellProgress(ctx context.Context, sh *cli.Shell, db pipeline.Database, id i
 			case <-tick.C:
 			}
 			// What fails here fails for the one who waits as well.
-			if result, done, err := db.Result(ctx, id); err == nil && !done {
+			if result, done, err := db.Operator().Result(ctx, id); err == nil && !done {
 				fmt.Fprintf(sh.Err, "%d so far …\n", result.Changed)
 			}
 		}

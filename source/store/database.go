@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+)
+
+// A Database is what the commands of tailbox ask of the database of a pipeline. The configuration of each kind implements it. Each method connects by itself.
+type Database interface {
+	// Source reads messages, from the log or by polling.
+	Source() source.Source
+	// Open opens the store and takes the lock. It fails with checkpoint.ErrLocked if another relay has it.
+	Open(ctx context.Context) (checkpoint.Store, error)
+	// Operator looks at what is parked, and asks for changes.
+	Operator() Operator
+
+	// SetupScript is what Init makes, for a migration tool. Init makes what is missing, and returns what it did.
+	SetupScript() (string, error)
+	Init(ctx context.Context) (done []string, err error)
+	// FirstMade names what the first Establish makes beside the checkpoint, such as "slot s and ".
+	FirstMade() string
+	// UninstallScript is what Uninstall does. Uninstall returns what it dropped, and what it left because somebody else may have made it.
+	UninstallScript() (string, error)
+	Uninstall(ctx context.Context, force bool) (dropped, left []string, err error)
+
+	// Check returns what is wrong with the server, its tables and the rights.
+	Check(ctx context.Context) ([]Finding, error)
+	// Example returns the message of a row of the table; nil if there is no row.
+	Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error)
+	// Status reads the state of the pipeline. Gap returns the gap behind the checkpoint; nil if the log can be read on.
+	Status(ctx context.Context) (*Status, error)
+	Gap(ctx context.Context) (*Gap, error)
+
+	// Send writes a message as an application does, and returns its id.
+	Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error)
+}
