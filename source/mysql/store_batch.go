@@ -253,14 +253,6 @@ func orNull(s string) any {
 	return s
 }
 
-// binOrNull is NULL for an empty text, for a binary column.
-func binOrNull(s string) any {
-	if s == "" {
-		return nil
-	}
-	return bin(s)
-}
-
 // send runs a batch and empties it. After an error, what the batch has done is as the transaction has it.
 func (s *stateStore) send(ctx context.Context, b *batch) error {
 	starts, on, buf := append(b.starts, len(b.buf)+len(separator)), b.on, b.buf
