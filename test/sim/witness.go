@@ -16,8 +16,9 @@ type witnesses struct {
 	run   int
 	// doubtful are failures that were heard at this moment and do not count: the relay may hear of a delivery first.
 	doubtful []doubt
-	// barren are the calls in a row that delivered nothing.
+	// barren are the calls in a row that delivered nothing. speaks: the answer to the last of them speaks of the destination.
 	barren int
+	speaks bool
 }
 
 // doubt is a failure that counts if a call that began after another one delivers at the same moment.
@@ -73,14 +74,14 @@ func (w *World) testify(a *attempt) {
 			x.tried = nil // it works
 		}
 	}
-	tried := false
+	tried, speaks := false, false
 	for i := range a.items {
 		it, x := &a.items[i], w.witnessesOf(a, i)
 		class, _, whole := sink.Classify(a.answers[i])
 		if a.answers[i] == nil || class == sink.ClassThrottled || class == sink.ClassNotAttempted || class == sink.ClassPermanent || it.m == nil {
 			continue
 		}
-		tried = true
+		tried, speaks = true, speaks || class == sink.ClassUnavailable || class == sink.ClassUnreachable
 		if whole && len(a.items) > 1 {
 			continue // free
 		}
@@ -106,6 +107,7 @@ func (w *World) testify(a *attempt) {
 		x.barren = 0
 	} else if tried {
 		x.barren++
+		x.speaks = speaks
 	}
 }
 
@@ -120,8 +122,9 @@ func (x *witnesses) deliver(number int) {
 	x.doubtful = nil
 }
 
-// fails tells whether a destination may be taken for failing as a whole: then a call that fails as a whole begins no narrowing.
-func (x *witnesses) fails() bool { return x.barren >= 5 }
+// fails reports whether the relay may take a destination for failing as a whole: then a call that fails as a whole begins no narrowing. Five
+// calls are enough, and three that took long if their answers speak of the destination.
+func (x *witnesses) fails() bool { return x.barren >= 5 || x.speaks && x.barren >= 3 }
 
 // checkDeath is R14: a message that its sink fails dies only if as many failures counted as it has attempts.
 func (w *World) checkDeath(p *parked) {
