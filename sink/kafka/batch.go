@@ -51,16 +51,15 @@ func (p *produce) encode(d sink.Destination, ds []*sink.Delivery, limit int, now
 	var latest int64
 	if codec := p.compression.Codec(); codec == nil {
 		b, count, latest = p.appendRecords(b, ds, base, limit, now) // straight into the request: one copy of a large message is enough
+		p.size = len(b) - start
 	} else {
 		p.records, count, latest = p.appendRecords(p.records[:0], ds, base, limit, now)
 		if b, err = appendCompressed(b, codec, p.records); err != nil {
 			return 0, err
 		}
-	}
-	batch := b[start:]
-	if p.size = len(batch); p.compression != 0 {
 		p.size = batchHeaderSize + len(p.records)
 	}
+	batch := b[start:]
 	binary.BigEndian.PutUint32(b[start-4:], uint32(len(batch)))
 	binary.BigEndian.PutUint32(batch[batchLengthAt:], uint32(len(batch)-batchLengthAt-4))
 	binary.BigEndian.PutUint32(batch[lastDeltaAt:], uint32(count-1))
