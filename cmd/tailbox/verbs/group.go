@@ -32,79 +32,78 @@ func NewGroup() *cli.Command {
 	}
 }
 
+// groupLister holds the flags of a command that lists something of groups.
+type groupLister struct {
+	file   string
+	at     sinkFlag
+	limit  int
+	output cli.Output
+}
+
+// flags adds the flags. Many is what the limit bounds.
+func (g *groupLister) flags(fs *flag.FlagSet, many string) {
+	pipeline.ConfigFlag(fs, &g.file)
+	g.at.flag(fs, "only at this sink, `NAME`")
+	fs.IntVar(&g.limit, "limit", listLimit, "at most `N` "+many+"; 0 = no limit")
+	g.output.Flag(fs)
+}
+
+// open loads the configuration and checks the flags of a command.
+func (g *groupLister) open(ctx context.Context, sh *cli.Shell, command string) (store.Database, error) {
+	p, err := pipeline.Load(ctx, sh, g.file)
+	if err != nil {
+		return nil, err
+	}
+	if g.limit < 0 {
+		return nil, cli.WrongUsage("--limit %d: must not be negative", g.limit)
+	}
+	db := p.Database(sh.Log(), nil)
+	return db, g.at.known(ctx, p, db, command)
+}
+
 func newGroupList() *cli.Command {
-	var file string
-	var at sinkFlag
-	var output cli.Output
-	limit := listLimit
+	var g groupLister
 	return &cli.Command{
 		Name: "list", Args: "[NAME…]", About: "lists lanes that wait, and what for", Example: "tailbox group list --sink mail",
-		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
-			at.flag(fs, "only at this sink, `NAME`")
-			fs.IntVar(&limit, "limit", limit, "at most `N` lanes; 0 = no limit")
-			output.Flag(fs)
-		},
+		Flags: func(fs *flag.FlagSet) { g.flags(fs, "lanes") },
 		Run: func(ctx context.Context, sh *cli.Shell, names []string) error {
-			p, err := pipeline.Load(ctx, sh, file)
+			db, err := g.open(ctx, sh, "group list")
 			if err != nil {
 				return err
 			}
-			if limit < 0 {
-				return cli.WrongUsage("--limit %d: must not be negative", limit)
-			}
-			db := p.Database(sh.Log(), nil)
-			if err := at.known(ctx, p, db, "group list"); err != nil {
-				return err
-			}
-			lanes, err := db.Operator().Lanes(ctx, at.in(checkpoint.Selection{Groups: names}), limit)
+			lanes, err := db.Operator().Lanes(ctx, g.at.in(checkpoint.Selection{Groups: names}), g.limit)
 			if err != nil {
 				return err
 			}
-			if output.JSON {
-				if limit > 0 && len(lanes) >= limit {
+			if g.output.JSON {
+				if g.limit > 0 && len(lanes) >= g.limit {
 					fmt.Fprint(sh.Err, perhapsMore)
 				}
 				return cli.PrintJSON(sh.Out, laneViews(lanes))
 			}
-			return printLanes(sh.Out, lanes, limit)
+			return printLanes(sh.Out, lanes, g.limit)
 		},
 	}
 }
 
 func newGroupShow() *cli.Command {
-	var file string
-	var at sinkFlag
-	var output cli.Output
-	limit := listLimit
+	var g groupLister
 	return &cli.Command{
 		Name: "show", Args: "NAME", About: "lists everything that is parked in a group, in order", Example: "tailbox group show order:42",
-		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
-			at.flag(fs, "only at this sink, `NAME`")
-			fs.IntVar(&limit, "limit", limit, "at most `N` deliveries; 0 = no limit")
-			output.Flag(fs)
-		},
+		Flags: func(fs *flag.FlagSet) { g.flags(fs, "deliveries") },
 		Run: func(ctx context.Context, sh *cli.Shell, names []string) error {
 			if len(names) != 1 {
 				return cli.WrongUsage("group show: name one group")
 			}
-			p, err := pipeline.Load(ctx, sh, file)
+			db, err := g.open(ctx, sh, "group show")
 			if err != nil {
 				return err
 			}
-			if limit < 0 {
-				return cli.WrongUsage("--limit %d: must not be negative", limit)
-			}
-			db := p.Database(sh.Log(), nil)
-			if err := at.known(ctx, p, db, "group show"); err != nil {
-				return err
-			}
-			found, more, err := db.Operator().Parked(ctx, at.in(checkpoint.Selection{Groups: names, States: anyState()}), limit)
+			found, more, err := db.Operator().Parked(ctx, g.at.in(checkpoint.Selection{Groups: names, States: anyState()}), g.limit)
 			if err != nil {
 				return err
 			}
-			return listParked(sh, &output, found, more)
+			return listParked(sh, &g.output, found, more)
 		},
 	}
 }
