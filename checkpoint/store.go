@@ -195,6 +195,19 @@ type Loaded struct {
 	SourceID string
 }
 
+// A DueQuery says what Store.Due is to return.
+type DueQuery struct {
+	Sinks []string
+	// Limit is the most deliveries of an answer, Bytes about the most payload of it, which the sinks share.
+	Limit, Bytes int
+	// Probe asks whether a sink delivers again, and takes few: those that were never tried (Tries = 0) come first, however many others are
+	// due, and of them those that have been due longest; so what is put back untried lets the others go first. Those returned are in order
+	// of priority and position. Then come those that were tried longest ago, in that order.
+	Probe bool
+	// Except is what the relay has in hand already.
+	Except map[Key]bool
+}
+
 // A Store keeps the relay's state in the user's database. All its work runs on one session, which holds the pipeline's
 // lock: whoever loses the session can neither write nor believe that it holds the lock (I8). It is used by one
 // goroutine at a time. Any error but a context's means that the session is not to be trusted any more: close the store and
@@ -204,15 +217,10 @@ type Store interface {
 	Load(ctx context.Context) (*Loaded, error)
 	// Settle makes outcomes durable in one transaction: parks, changes, rows, checkpoint.
 	Settle(ctx context.Context, s *Settlement) (*Settled, error)
-	// Due returns the first deliveries of lanes that are due at the given sinks, those of higher Priority first, then in order of
-	// position, at most limit, and how long until the next one is due (0 = nothing is scheduled). Where more are due, those of
-	// higher priority are preferred, among as many as the store compares at a time. What stands behind a message of its group that
-	// is parked at the sink "" is not due.
-	//
-	// A probe asks whether a sink delivers again, and takes few: those that were never tried (Tries = 0) come first, however many others are
-	// due, and of them those that have been due longest; so what is put back untried lets the others go first. Those returned are in order
-	// of priority and position, as above. Then come those that were tried longest ago, in that order.
-	Due(ctx context.Context, sinks []string, limit int, probe bool) ([]Parked, time.Duration, error)
+	// Due returns the first deliveries of lanes that are due, those of higher Priority first, then in order of position, and how long until
+	// the next one is due (0 = nothing is scheduled). If more are due than the query takes, those of higher priority are preferred, among as
+	// many as the store compares at a time. What stands behind a message of its group that is parked at the sink "" is not due.
+	Due(ctx context.Context, q *DueQuery) ([]Parked, time.Duration, error)
 	// Page returns what is parked in a lane after a position, in order, up to the first delivery that waits for an
 	// operator; at most limit deliveries and about bytes of payload. More tells whether blocking deliveries follow.
 	Page(ctx context.Context, lane Lane, after outbox.Position, limit, bytes int) (page []Parked, more bool, err error)

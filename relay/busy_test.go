@@ -25,7 +25,7 @@ func (s overworked) Settle(_ context.Context, in *checkpoint.Settlement) (*check
 	return &checkpoint.Settled{Saved: in.Checkpoint(nil) != nil}, nil
 }
 
-func (s overworked) Due(context.Context, []string, int, bool) ([]checkpoint.Parked, time.Duration, error) {
+func (s overworked) Due(context.Context, *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
 	s.due <- time.Now()
 	return nil, time.Minute, nil
 }

@@ -86,7 +86,7 @@ func (accepting) Save(context.Context, *checkpoint.Checkpoint) error     { retur
 func (accepting) Requests(context.Context) ([]checkpoint.Request, error) { return nil, nil }
 func (accepting) Ping(context.Context) (time.Time, error)                { return time.Time{}, nil }
 func (accepting) Close(context.Context) error                            { return nil }
-func (accepting) Due(context.Context, []string, int, bool) ([]checkpoint.Parked, time.Duration, error) {
+func (accepting) Due(context.Context, *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
 	return nil, 0, nil
 }
 

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -57,7 +58,7 @@ func (pl *poller) dueNow(now time.Time) bool {
 	pl.dueAsked, pl.dueAt = false, time.Time{}
 	names := []string{""}
 	// What is in hand is still due in the database, and comes again: ask for as many more.
-	most := min(dueMost, polledMost-len(pl.inHand)) + len(pl.inHand)
+	most := min(dueMost, polledMost-len(pl.inHand))
 	if pl.e.safeMode.active() {
 		most = 1
 	}
@@ -99,8 +100,9 @@ func (pl *poller) probeDue(s *lane.Sink, now time.Time) {
 }
 
 func (pl *poller) askDue(names []string, most int, probe bool, then func(next time.Duration)) {
+	q := &checkpoint.DueQuery{Sinks: names, Limit: most, Bytes: int(pl.e.cfg.Memory / 4), Probe: probe, Except: maps.Clone(pl.inHand)}
 	pl.e.session.operate(func(ctx context.Context) (func(), error) {
-		due, next, err := pl.e.session.store.Due(ctx, names, most, probe)
+		due, next, err := pl.e.session.store.Due(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("read due lanes: %w", err)
 		}
@@ -156,11 +158,13 @@ func (pl *poller) load(p *checkpoint.Parked, now time.Time) {
 	pl.e.touch(l)
 }
 
-// pushBack makes a delivery of what is parked.
-func (pl *poller) pushBack(l *lane.Lane, p *checkpoint.Parked) {
-	if !pl.e.knows(p.Message.Table) {
+// pushBack makes a delivery of what is parked. It copies, or the delivery would keep the whole answer of the store in memory.
+func (pl *poller) pushBack(l *lane.Lane, found *checkpoint.Parked) {
+	if !pl.e.knows(found.Message.Table) {
 		return
 	}
+	copied := *found
+	p := &copied
 	d := &lane.Delivery{Back: p, Lane: l, Spent: p.Attempts, Tries: p.Tries, Failed: p.Failed}
 	d.Message, d.Source = p.Message, pl.e.cfg.Pipeline
 	route, err := pl.e.cfg.Router.ForSink(p.Message, p.Sink, &d.Delivery)

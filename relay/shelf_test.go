@@ -40,11 +40,11 @@ func (s *shelf) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	return &loaded, err
 }
 
-func (s *shelf) Due(_ context.Context, sinks []string, _ int, _ bool) ([]checkpoint.Parked, time.Duration, error) {
+func (s *shelf) Due(_ context.Context, q *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
 	if s.due == nil {
 		return nil, 0, nil
 	}
-	return s.due(sinks), 0, nil
+	return s.due(q.Sinks), 0, nil
 }
 
 func (s *shelf) Page(context.Context, checkpoint.Lane, outbox.Position, int, int) ([]checkpoint.Parked, bool, error) {

@@ -74,7 +74,7 @@ func TestTakeOverFromStoppedHolder(t *testing.T) {
 			t.Errorf("the old holder's %s: %v", what, err)
 		}
 	}
-	if _, _, err := old.Due(r.ctx, []string{"kafka"}, 10, false); err != nil && !errors.Is(err, errLeaseLost) {
+	if _, _, err := old.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20}); err != nil && !errors.Is(err, errLeaseLost) {
 		t.Errorf("the old holder's due: %v", err)
 	}
 	_, err = next.Ping(r.ctx)

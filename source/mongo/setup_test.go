@@ -129,7 +129,7 @@ func TestLeastPrivilege(t *testing.T) {
 		if err != nil || out.Gone > 0 {
 			t.Errorf("settle: %+v, %v", out, err)
 		}
-		if due, _, err := s.Due(r.ctx, []string{"kafka"}, 10, false); err != nil || len(due) != 1 {
+		if due, _, err := s.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20}); err != nil || len(due) != 1 {
 			t.Errorf("due: %v, %v", due, err)
 		}
 		if _, err := s.Pending(r.ctx, "", 10); err != nil {

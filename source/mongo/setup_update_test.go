@@ -69,7 +69,7 @@ func TestUpdateCollections(t *testing.T) {
 		tries = append(tries, text)
 	}
 	equal(t, "tries", strings.Join(tries, " "), "4@ 0 15@ 2@ 3@")
-	if due, _, err := r.open().Due(r.ctx, []string{"kafka"}, 10, false); err != nil || len(due) != 1 || due[0].Tries != 4 {
+	if due, _, err := r.open().Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20}); err != nil || len(due) != 1 || due[0].Tries != 4 {
 		t.Errorf("due: %v, %v", due, err)
 	}
 }

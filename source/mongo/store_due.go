@@ -14,7 +14,7 @@ import (
 
 // Due implements checkpoint.Store. The index on the times of deliveries holds one entry a lane, so the lanes that have waited longest are found
 // without a look at what waits behind them.
-func (s *stateStore) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
+func (s *stateStore) Due(ctx context.Context, q *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -23,10 +23,11 @@ func (s *stateStore) Due(ctx context.Context, sinks []string, limit int, probe b
 	if err := s.Finish(ctx, s.unfinishedMessages); err != nil {
 		return nil, 0, err
 	}
-	if sinks = s.WithParked(sinks); len(sinks) == 0 {
+	sinks := s.WithParked(q.Sinks)
+	if len(sinks) == 0 {
 		return nil, 0, nil // nothing was ever parked: the database need not be asked
 	}
-	return store.Due(ctx, s, s.configured(), sinks, limit, probe)
+	return store.Due(ctx, s, s.configured(), sinks, q)
 }
 
 // DueRefs implements store.ParkedReader. What was never tried has an index of its own: it is found however many others are due before it.

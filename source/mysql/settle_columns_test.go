@@ -96,7 +96,7 @@ func TestTimesOutOfYears(t *testing.T) {
 			m.AvailableAt, m.CreatedAt = at, at
 			r.park(head("kafka", m, 0))
 		}
-		ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+		ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 		if err != nil || len(ps) != 2 {
 			t.Fatal(len(ps), err)
 		}

@@ -200,9 +200,10 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
 	b.each(func(row row) error {
 		counts.AddLane(checkpoint.Lane{Sink: row.text(0), Group: row.text(1)}, row.bool(2))
 		return nil
-	}, `SELECT l.sink, l.message_group, p.state = 'dead' FROM (SELECT sink, message_group, MIN(position) AS first FROM {parked}
-			WHERE pipeline = ? AND blocks GROUP BY sink, message_group) l
-		JOIN {parked} p ON p.pipeline = ? AND p.blocks AND p.sink = l.sink AND p.message_group = l.message_group AND p.position = l.first`,
+	}, `SELECT l.sink, l.message_group, p.state = 'dead' FROM (SELECT sink, message_group, MIN(position) AS first FROM {parked} FORCE INDEX (tailbox_parked_lane)
+			WHERE pipeline = ? AND blocks = 1 GROUP BY sink, message_group) l
+		STRAIGHT_JOIN {parked} p FORCE INDEX (tailbox_parked_lane)
+			ON p.pipeline = ? AND p.blocks = 1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.position = l.first`,
 		s.cfg.Pipeline, s.cfg.Pipeline)
 	b.each(func(row row) error {
 		r.OpenRequests = int(row.num(0))

@@ -33,18 +33,19 @@ func dueParked(part store.DuePart) string {
 }
 
 // Due implements checkpoint.Store.
-func (s *stateStore) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
+func (s *stateStore) Due(ctx context.Context, q *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
 	if err := s.Finish(ctx, s.unfinishedMessages); err != nil {
 		return nil, 0, err
 	}
-	if sinks = s.WithParked(sinks); len(sinks) == 0 {
+	sinks := s.WithParked(q.Sinks)
+	if len(sinks) == 0 {
 		b := s.batch()
 		s.queueProof(b)
 		if err := s.send(ctx, b); err != nil {
 			return nil, 0, s.fault("look for due deliveries", err)
 		}
 	}
-	return store.Due(ctx, s, s.tables.configured(), sinks, limit, probe)
+	return store.Due(ctx, s, s.tables.configured(), sinks, q)
 }
 
 // DueRefs implements store.ParkedReader.

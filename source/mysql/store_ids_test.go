@@ -133,7 +133,7 @@ func TestLanesAreExact(t *testing.T) {
 		r.park(ps...)
 		loaded := r.reopen()
 		equal(t, "blocked", len(loaded.Blocked), len(groups))
-		ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 100, false)
+		ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 100, Bytes: 16 << 20})
 		if err != nil || len(ps) != len(groups) {
 			t.Fatalf("due: %s, %v", deliveries(ps), err)
 		}

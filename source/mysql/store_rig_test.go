@@ -214,7 +214,7 @@ func (r *storeRig) parkWhole(ps ...checkpoint.Parked) *checkpoint.Settled {
 // due names what is due at the sinks, as sink:id, in order.
 func (r *storeRig) due(sinks ...string) string {
 	r.t.Helper()
-	ps, _, err := r.st.Due(r.ctx, sinks, 100, false)
+	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: sinks, Limit: 100, Bytes: 16 << 20})
 	if err != nil {
 		r.t.Fatalf("due: %v", err)
 	}

@@ -71,6 +71,12 @@ func TestManyParked(t *testing.T) {
 			}},
 			{"parked", 400, func() { r.park(follower("kafka", r.msg(lanes*each, "g3"))) }},
 			{"settled", 400, func() { r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(3, "g0"), true)}}) }},
+			// A row of each delivery for each count, and one of each lane. If the index is not used, each lane costs a row of each delivery.
+			{"status", 8 * lanes * each, func() {
+				if err := r.st.reportSinks(r.ctx, &Report{}); err != nil {
+					t.Fatal(err)
+				}
+			}},
 			{"requests", 50, func() {
 				if _, err := r.st.Requests(r.ctx); err != nil {
 					t.Fatal(err)

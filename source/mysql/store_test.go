@@ -150,7 +150,7 @@ func TestSettleLockedTable(t *testing.T) {
 			t.Errorf("fetched beside a lock: %v, %v", ms, err)
 		}
 		// A delivery whose payload is in the table waits, and no other.
-		ps, wait, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+		ps, wait, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 		if err != nil || len(ps) != 1 || ps[0].Message.ID != eventID(3) || wait != store.LockedFor {
 			t.Errorf("due beside a lock: %v, again in %v, %v", ps, wait, err)
 		}
@@ -290,7 +290,7 @@ func TestSmallPackets(t *testing.T) {
 				m.Payload = []byte(payload)
 				r.park(head("kafka", m, 0))
 			}
-			ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+			ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 			if err != nil || len(ps) != 3 {
 				t.Fatal(len(ps), err)
 			}
@@ -393,7 +393,7 @@ func TestRowsWithoutID(t *testing.T) {
 				equal(t, "settled", r.parkWhole(dead("kafka", m, true), dead("kafka", old, true)).Gone, map[bool]int{true: 1}[typ[0] == 'V'])
 				equal(t, "plain", len(r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(m, false), rowOf(old, false)}}).Invisible), 0)
 				r.ask(checkpoint.VerbReplay, checkpoint.Selection{All: true})
-				ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+				ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 				if err != nil || len(ps) != 1 || ps[0].Message.Fault == nil || ps[0].InTable {
 					t.Errorf("due: %+v, %v", ps, err)
 				}

@@ -58,7 +58,7 @@ func TestNarrowEncoding(t *testing.T) {
 	again := retried("mail", failed.Message, 2, 0)
 	again.LastError = "again " + foreign
 	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{again}})
-	ps, _, err := r.st.Due(r.ctx, []string{"mail"}, 10, false)
+	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"mail"}, Limit: 10, Bytes: 16 << 20})
 	if err != nil || len(ps) != 1 {
 		t.Fatalf("due: %v, %v", ps, err)
 	}
@@ -189,7 +189,7 @@ func (r *storeRig) parkThrough(m *outbox.Message, want func(string, *outbox.Mess
 	p := head("mail", m, 0)
 	p.LastError = foreign + "\xfc"
 	r.parkWhole(p)
-	ps, _, err := r.st.Due(r.ctx, []string{"mail"}, 10, false)
+	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"mail"}, Limit: 10, Bytes: 16 << 20})
 	if err != nil || len(ps) != 1 {
 		r.t.Fatalf("due: %v, %v", ps, err)
 	}

@@ -151,7 +151,7 @@ func TestOthersCodeIsNotRun(t *testing.T) {
 	if removed, _, err := st.Clean(ctx, ""); err != nil || removed == 0 {
 		t.Fatalf("removed %d: %v", removed, err)
 	}
-	if _, _, err := st.Due(ctx, []string{"kafka"}, 10, true); err != nil {
+	if _, _, err := st.Due(ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20, Probe: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Status(ctx, cfg); err != nil {

@@ -139,7 +139,7 @@ func TestSettleAfterIDTypeChanged(t *testing.T) {
 			out := r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{p}, Rows: []checkpoint.Row{rowOf(m, false), rowOf(tooLarge, true)}})
 			equal(t, "settled", *out, checkpoint.Settled{})
 			r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{tooLarge.ID}})
-			due, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+			due, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 			if err != nil || len(due) != 1 || due[0].Message.Fault == nil {
 				t.Errorf("due: %+v, %v", due, err)
 			}

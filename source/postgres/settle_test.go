@@ -232,7 +232,7 @@ func TestSettleLockedTable(t *testing.T) {
 		t.Errorf("fetched beside a lock: %v, %v", ms, err)
 	}
 	// A delivery whose payload is in the table waits, and no other.
-	ps, wait, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+	ps, wait, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 	if err != nil || len(ps) != 1 || ps[0].Message.ID != eventID(3) || wait != store.LockedFor {
 		t.Errorf("due beside a lock: %v, again in %v, %v", ps, wait, err)
 	}

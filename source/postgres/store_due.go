@@ -42,16 +42,17 @@ FROM unnest($2::text[]) AS s (sink) CROSS JOIN LATERAL (
 	ORDER BY p.next_attempt_at LIMIT 1) d`
 
 // Due implements checkpoint.Store.
-func (s *stateStore) Due(ctx context.Context, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
+func (s *stateStore) Due(ctx context.Context, q *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
 	if err := s.Finish(ctx, s.unfinishedMessages); err != nil {
 		return nil, 0, err
 	}
-	if sinks = s.WithParked(sinks); len(sinks) == 0 {
+	sinks := s.WithParked(q.Sinks)
+	if len(sinks) == 0 {
 		if _, err := s.conn.Exec(ctx, discardPlans); err != nil {
 			return nil, 0, s.fault("look for due deliveries", err)
 		}
 	}
-	return store.Due(ctx, s, tablesOf(&s.tables), sinks, limit, probe)
+	return store.Due(ctx, s, tablesOf(&s.tables), sinks, q)
 }
 
 // discardPlans forgets plans, which were made for tables as they were then. Due is called every second or so: no plan is older than that. It also

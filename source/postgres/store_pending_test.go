@@ -84,13 +84,13 @@ func TestInTableIsReadAgain(t *testing.T) {
 	result, _ := r.ask(checkpoint.VerbEdit, checkpoint.Selection{IDs: []string{m.ID}, Edit: &checkpoint.Edit{}})
 	equal(t, "an edit without payload is refused", result.Refused, 1)
 	r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{m.ID}})
-	ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 	if err != nil || len(ps) != 1 || ps[0].Message.Fault == nil || ps[0].Message.Fault.Class != outbox.FaultTooLarge || !ps[0].InTable {
 		t.Fatalf("still too large: %+v, %v", ps, err)
 	}
 	r.cfg.MaxMessage = 10000
 	r.reopen()
-	ps, _, err = r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+	ps, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 	if err != nil || len(ps) != 1 || ps[0].Message.Fault != nil || len(ps[0].Message.Payload) != 5002 || ps[0].InTable {
 		t.Fatalf("read again: %+v, %v", ps, err)
 	}
@@ -98,7 +98,7 @@ func TestInTableIsReadAgain(t *testing.T) {
 		t.Errorf("its place changed: %+v", got)
 	}
 	r.exec("DELETE FROM outbox")
-	ps, _, err = r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+	ps, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 	if err != nil || len(ps) != 1 || ps[0].Message.Fault == nil || !strings.Contains(ps[0].Message.Fault.Reason, "drop it") {
 		t.Fatalf("gone: %+v, %v", ps, err)
 	}
@@ -187,7 +187,7 @@ func TestSettleWithoutID(t *testing.T) {
 			equal(t, "settled", *out, checkpoint.Settled{})
 			result, _ := r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{m.ID}})
 			equal(t, "replayed", result.Changed, 1)
-			due, _, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+			due, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 			if err != nil || len(due) != 1 || due[0].Message.Fault == nil || due[0].Message.Fault.Reason != "no id" {
 				t.Fatalf("due: %+v, %v", due, err)
 			}

@@ -36,7 +36,7 @@ func testParkedRoundTrip(t *testing.T, k Kind) {
 		Fault: &outbox.Fault{Class: outbox.FaultUndecodable, Reason: "column headers"}}, State: checkpoint.StateRetrying, Blocks: true, Due: true}
 	r.park(full, bare, empty, fault)
 	for range 2 {
-		got, next, err := r.st.Due(r.ctx, []string{"b", `s"ink`, "other"}, 10, false)
+		got, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"b", `s"ink`, "other"}, Limit: 10, Bytes: 16 << 20})
 		r.must(err, "due")
 		// What could not be decoded may be read again from its row, which is not there.
 		got = slices.DeleteFunc(got, func(p checkpoint.Parked) bool {
@@ -148,7 +148,7 @@ func testParkedIDUsedAgain(t *testing.T, k Kind) {
 	slices.Sort(got)
 	equal(t, "parked", strings.Join(got, " "), "101:1:dead:false 105:1:retrying:true 106:1:waiting:true 107:7:waiting:false")
 	for _, want := range []string{"late", "again"} {
-		due, _, err := r.st.Due(r.ctx, []string{"kafka"}, 1, false)
+		due, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 1, Bytes: 16 << 20})
 		r.must(err, "due")
 		if len(due) != 1 || string(due[0].Message.Payload) != want || due[0].Message.ID != id(1) {
 			t.Fatalf("due: %s, want the one with payload %q", deliveries(due), want)
@@ -169,7 +169,7 @@ func testLanePromotion(t *testing.T, k Kind) {
 	}
 	r.park(head("kafka", a, time.Hour), follower("kafka", b), follower("kafka", c), head("kafka", d, 0))
 	equal(t, "parked", r.parked(), "kafka:1 retrying!@, kafka:2 waiting!, kafka:3 waiting!, kafka:4 retrying!@")
-	ps, next, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+	ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 	r.must(err, "due")
 	if deliveries(ps) != "kafka:4" || next <= 0 || next > time.Hour {
 		t.Errorf("due: %s, next in %v, want kafka:4 and an hour", deliveries(ps), next)
@@ -242,7 +242,7 @@ func testNames(t *testing.T, k Kind) {
 		ps = append(ps, head("kafka", m, 0))
 	}
 	r.park(ps...)
-	got, _, err := r.st.Due(r.ctx, []string{"kafka"}, 100, false)
+	got, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 100, Bytes: 16 << 20})
 	r.must(err, "due")
 	equal(t, "due", len(got), len(ps))
 	equal(t, "blocked lanes", len(r.reopen().Blocked), len(groups))
@@ -251,7 +251,7 @@ func testNames(t *testing.T, k Kind) {
 	m := r.msg(100, "")
 	m.ID = "A"
 	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
-	got, _, err = r.st.Due(r.ctx, []string{"kafka"}, 100, false)
+	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 100, Bytes: 16 << 20})
 	r.must(err, "due")
 	equal(t, "due after three left", len(got), len(ps)-3)
 	for i := range got {
@@ -361,25 +361,33 @@ func testDueIsFair(t *testing.T, k Kind) {
 	}
 	r.park(ps...)
 	r.park(head("calm", r.msg(60, ""), 0)) // due later than all of the others
-	got, next, err := r.st.Due(r.ctx, []string{"busy", "calm"}, 5, false)
+	got, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"busy", "calm"}, Limit: 5, Bytes: 16 << 20})
 	r.must(err, "due")
 	if len(got) != 5 || got[4].Sink != "calm" || next <= 0 || next > time.Second {
 		t.Errorf("due: %s, next in %v, want one of sink calm among 5, and more soon", deliveries(got), next)
 	}
-	got, _, err = r.st.Due(r.ctx, []string{"calm"}, 5, false)
+	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"calm"}, Limit: 5, Bytes: 16 << 20})
 	r.must(err, "due")
 	equal(t, "due at one sink", deliveries(got), "calm:60")
-	got, _, err = r.st.Due(r.ctx, nil, 5, false)
+	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: nil, Limit: 5, Bytes: 16 << 20})
 	r.must(err, "due")
 	equal(t, "due at no sink", deliveries(got), "")
+	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"busy", "calm"}, Limit: 2, Bytes: 16 << 20, Except: map[checkpoint.Key]bool{
+		ps[0].Key(): true, ps[1].Key(): true, ps[2].Key(): true}})
+	r.must(err, "due")
+	if len(got) != 2 || slices.ContainsFunc(got, func(p checkpoint.Parked) bool {
+		return p.Key() == ps[0].Key() || p.Key() == ps[1].Key() || p.Key() == ps[2].Key()
+	}) {
+		t.Errorf("due: %s, want two that are not in hand", deliveries(got))
+	}
 	for i := 1; i <= 6; i++ {
 		m := r.msg(100+i, "")
 		m.Payload = make([]byte, 6<<20)
 		r.park(head("large", m, 0))
 	}
-	got, next, err = r.st.Due(r.ctx, []string{"large", "calm"}, 50, false)
+	got, next, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"large", "calm"}, Limit: 50, Bytes: 8 << 20})
 	r.must(err, "due")
-	if len(got) > 5 || len(got) < 2 || got[len(got)-1].Sink != "large" && got[0].Sink != "large" || next <= 0 || next > time.Second {
+	if len(got) > 3 || len(got) < 2 || got[len(got)-1].Sink != "large" && got[0].Sink != "large" || next <= 0 || next > time.Second {
 		t.Errorf("due: %s of 6 MiB each, next in %v, want some of them, and more soon", deliveries(got), next)
 	}
 }
@@ -389,14 +397,14 @@ func testDueLater(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	r.park(head("kafka", r.msg(1, "g"), 300*time.Millisecond), follower("kafka", r.msg(2, "g")), head("kafka", r.msg(3, "h"), time.Hour))
 	r.until("a delivery to become due", func() bool {
-		ps, next, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+		ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 		r.must(err, "due")
 		if len(ps) == 0 && (next <= 0 || next > 300*time.Millisecond) {
 			t.Fatalf("nothing is due, and the next one in %v, want at most 300 ms", next)
 		}
 		return deliveries(ps) == "kafka:1"
 	})
-	_, next, err := r.st.Due(r.ctx, []string{"kafka"}, 10, false)
+	_, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 	r.must(err, "due")
 	if next < 50*time.Minute || next > time.Hour {
 		t.Errorf("the next one is due in %v, want about an hour", next)

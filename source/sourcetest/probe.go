@@ -10,7 +10,7 @@ import (
 // probed names what a probe of a sink takes, in order.
 func (r *rig) probed(sink string, limit int) string {
 	r.t.Helper()
-	ps, _, err := r.st.Due(r.ctx, []string{sink}, limit, true)
+	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{sink}, Limit: limit, Bytes: 16 << 20, Probe: true})
 	r.must(err, "due")
 	return deliveries(ps)
 }
@@ -88,7 +88,7 @@ func testDueProbeAmongMany(t *testing.T, k Kind) {
 	r.park(ps...)
 	r.park(head("kafka", r.msg(3000, ""), 0))
 	equal(t, "probe", r.probed("kafka", 1), "kafka:"+short(id(3000)))
-	ps, _, err := r.st.Due(r.ctx, []string{"kafka"}, 8, true)
+	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 8, Bytes: 16 << 20, Probe: true})
 	r.must(err, "due")
 	if len(ps) != 8 || ps[0].Message.ID != id(3000) || ps[1].Tries != 1 {
 		t.Errorf("probe of 8 finds %s", deliveries(ps))

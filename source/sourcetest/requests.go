@@ -179,7 +179,7 @@ func testRequestInParts(t *testing.T, k Kind) {
 		}
 		changed, done = changed+applied.Changed, applied.Done
 		// The heads die again at once.
-		due, _, err := r.st.Due(r.ctx, []string{"kafka"}, 100, false)
+		due, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 100, Bytes: 16 << 20})
 		r.must(err, "due")
 		var cs []checkpoint.Change
 		for i := range due {

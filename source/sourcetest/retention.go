@@ -145,7 +145,7 @@ func testPriority(t *testing.T, k Kind) {
 		head("kafka", message(7, "", 9), time.Hour))
 	equal(t, "due", r.due("kafka"), "kafka:5 kafka:6 kafka:1 kafka:3 kafka:2")
 	for limit, want := range map[int]string{1: "kafka:5", 2: "kafka:5 kafka:6", 4: "kafka:5 kafka:6 kafka:1 kafka:3"} {
-		ps, next, err := r.st.Due(r.ctx, []string{"kafka"}, limit, false)
+		ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: limit, Bytes: 16 << 20})
 		r.must(err, "due")
 		equal(t, fmt.Sprintf("%d of those due", limit), deliveries(ps), want)
 		if next <= 0 || next > time.Second {

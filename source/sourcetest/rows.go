@@ -333,7 +333,7 @@ func testManyLanes(t *testing.T, k Kind) {
 	equal(t, "blocked", len(loaded.Blocked), n)
 	equal(t, "checkpoint", loaded.Checkpoint.Resume, "here")
 	for left := n; left > 0; {
-		ps, next, err := r.st.Due(r.ctx, []string{"kafka"}, 2500, false)
+		ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 2500, Bytes: 16 << 20})
 		r.must(err, "due")
 		if len(ps) == 0 || len(ps) > 2500 || len(ps) < left && next <= 0 {
 			t.Fatalf("%d due of %d, next in %v", len(ps), left, next)

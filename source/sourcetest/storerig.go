@@ -68,7 +68,7 @@ func (r *rig) parkWhole(ps ...checkpoint.Parked) {
 // due names what is due at the sinks, as sink:id, in order.
 func (r *rig) due(sinks ...string) string {
 	r.t.Helper()
-	ps, _, err := r.st.Due(r.ctx, sinks, 100, false)
+	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: sinks, Limit: 100, Bytes: 16 << 20})
 	r.must(err, "due")
 	return deliveries(ps)
 }
@@ -203,7 +203,7 @@ func (r *rig) obey() *checkpoint.Applied {
 // one returns the delivery that is due at a sink; there is one.
 func (r *rig) one(sink string) checkpoint.Parked {
 	r.t.Helper()
-	ps, _, err := r.st.Due(r.ctx, []string{sink}, 10, false)
+	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{sink}, Limit: 10, Bytes: 16 << 20})
 	r.must(err, "due")
 	if len(ps) != 1 {
 		r.t.Fatalf("due at %s: %s, want one delivery", sink, deliveries(ps))

@@ -10,9 +10,6 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// dueBytes bounds the payloads of one answer of Due, shared by the sinks; the first delivery of each is always in it.
-const dueBytes = 16 << 20
-
 // A DuePart is a part of what is due.
 type DuePart int
 
@@ -69,21 +66,21 @@ type ParkedReader interface {
 	ReadRow(ctx context.Context, table, id string) ([]*outbox.Message, error)
 }
 
-// Due is Due of checkpoint.Store, for sinks that have parked deliveries. A probe is asked part by part, until there are limit deliveries,
-// or a part was cut short. Where the limit (or 16 MiB of payloads) cut the answer short, the next one is due at once: 1 ms.
-func Due(ctx context.Context, db ParkedReader, tables []*outbox.Table, sinks []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
+// Due is Due of checkpoint.Store, for those sinks of the query that have parked deliveries. A probe is asked part by part, until there are
+// Limit deliveries, or a part was cut short. If Limit or Bytes cut the answer short, the next one is due at once: 1 ms.
+func Due(ctx context.Context, db ParkedReader, tables []*outbox.Table, sinks []string, q *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
 	parts := []DuePart{AllDue}
-	if probe {
+	if q.Probe {
 		parts = []DuePart{Untried, Tried}
 	}
 	var ps []checkpoint.Parked
 	next, cut := time.Duration(-1), false
 	for _, part := range parts {
-		left := limit - len(ps)
+		left := q.Limit - len(ps)
 		if cut || left <= 0 || len(sinks) == 0 {
 			break
 		}
-		due, at, err := db.DueRefs(ctx, part, sinks, part.Window(tables, left))
+		due, at, err := db.DueRefs(ctx, part, sinks, part.Window(tables, left+len(q.Except)))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -91,7 +88,10 @@ func Due(ctx context.Context, db ParkedReader, tables []*outbox.Table, sinks []s
 			next = at
 		}
 		var picked []ParkedRef
-		if picked, cut = part.pick(due, left); len(picked) == 0 {
+		for i := range due {
+			due[i] = slices.DeleteFunc(due[i], func(r ParkedRef) bool { return q.Except[r.Key] })
+		}
+		if picked, cut = part.pick(due, left, q.Bytes); len(picked) == 0 {
 			continue
 		}
 		found, err := db.Whole(ctx, picked)
@@ -114,10 +114,11 @@ func (p DuePart) compare(a, b *ParkedRef) int {
 }
 
 // pick takes due deliveries by turns: one sink with many due lanes, or large messages, does not hide another's, not even
-// while what it gets again and again is in flight. Cut: some are left out, or may be.
-func (p DuePart) pick(due [][]ParkedRef, limit int) (picked []ParkedRef, cut bool) {
-	share := dueBytes / max(len(due), 1)
-	bytes := make([]int, len(due))
+// while what it gets again and again is in flight. The sinks share bytes of payload; the first delivery of each is taken whatever its size.
+// Cut: some are left out, or may be.
+func (p DuePart) pick(due [][]ParkedRef, limit, bytes int) (picked []ParkedRef, cut bool) {
+	share := bytes / max(len(due), 1)
+	taken := make([]int, len(due))
 	for i := range due {
 		slices.SortStableFunc(due[i], func(a, b ParkedRef) int { return p.compare(&a, &b) })
 	}
@@ -136,11 +137,11 @@ func (p DuePart) pick(due [][]ParkedRef, limit int) (picked []ParkedRef, cut boo
 			switch {
 			case len(picked) == limit:
 				return picked, true
-			case bytes[i] >= share:
-				cut = true
+			case taken[i] > 0 && taken[i]+due[i][turn].Bytes > share:
+				taken[i], cut = share+1, true // nothing smaller overtakes it
 				continue
 			}
-			bytes[i] += due[i][turn].Bytes
+			taken[i] += max(due[i][turn].Bytes, 1)
 			picked = append(picked, due[i][turn])
 		}
 	}

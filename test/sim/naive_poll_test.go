@@ -19,7 +19,7 @@ func (n *naive) poll(ctx context.Context) error {
 			open = append(open, name)
 		}
 	}
-	due, _, err := n.store.Due(ctx, open, 100, false)
+	due, _, err := n.store.Due(ctx, &checkpoint.DueQuery{Sinks: open, Limit: 100, Bytes: 1 << 20})
 	if err != nil {
 		return err
 	}

@@ -283,7 +283,7 @@ func (s *server) clean(m *message) {
 }
 
 // Due returns the first deliveries of lanes that are due.
-func (x *session) Due(ctx context.Context, names []string, limit int, probe bool) ([]checkpoint.Parked, time.Duration, error) {
+func (x *session) Due(ctx context.Context, q *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
 	s := &x.inst.w.server
 	var list []checkpoint.Parked
 	var next time.Duration
@@ -291,7 +291,10 @@ func (x *session) Due(ctx context.Context, names []string, limit int, probe bool
 		now := time.Now()
 		var due []*parked
 		for _, p := range s.parked {
-			if !p.live() || !slices.Contains(names, p.Sink) || s.isHeld(p.lane()) || p.Blocks && s.head(p.lane()) != p || s.behindStray(p) {
+			if !p.live() || !slices.Contains(q.Sinks, p.Sink) || s.isHeld(p.lane()) || p.Blocks && s.head(p.lane()) != p || s.behindStray(p) {
+				continue
+			}
+			if q.Except[p.Key()] {
 				continue
 			}
 			if p.due(now) {
@@ -300,11 +303,11 @@ func (x *session) Due(ctx context.Context, names []string, limit int, probe bool
 				next = d
 			}
 		}
-		if probe {
-			due = probed(due, limit)
+		if q.Probe {
+			due = probed(due, q.Limit)
 		}
-		if len(due) > limit {
-			due, next = due[:limit], time.Millisecond
+		if len(due) > q.Limit {
+			due, next = due[:q.Limit], time.Millisecond
 		}
 		for _, p := range due {
 			list = append(list, p.give())
