@@ -22,7 +22,14 @@ const (
 
 // run carries out a command line and returns the exit code.
 func run(ctx context.Context, sh *cli.Shell, args []string) int {
+	out := &cli.Checked{To: sh.Out}
+	checked := *sh
+	checked.Out = out
+	sh = &checked
 	err := root().Execute(ctx, sh, "tailbox", args)
+	if out.Err != nil && (err == nil || errors.Is(err, out.Err)) {
+		err = fmt.Errorf("write to standard output: %w", out.Err) // some commands do not look
+	}
 	usage, isUsage := errors.AsType[*cli.UsageError](err)
 	problems, isConfig := errors.AsType[*config.Error](err)
 	switch {

@@ -9,13 +9,12 @@ import (
 // A Breaker notices that a destination fails as a whole, and keeps it from being tried by every lane. It saves work and keeps
 // order; no message dies because of it. It is pure: the time is an argument. The zero value is closed.
 //
-//	state    what may be sent                      leaves it
-//	closed   everything                            to resting: calls in a row delivered nothing
-//	resting  nothing                               to probing: the time of the next round has come
-//	probing  probesPerRound heads, each in a call  to resting: all of them were sent
-//	                                               of its own
+//	state    what may be sent
+//	closed   everything
+//	resting  nothing
+//	probing  ProbesPerRound heads, each in a call of its own
 //
-// A delivery, an answer that is permanent, an operator, or nothing left to send closes it.
+// Calls in a row that deliver nothing open it. A delivery, an answer that is permanent, an operator, or nothing left to send closes it.
 type Breaker struct {
 	state    breakerState
 	failures int       // calls in a row that delivered nothing
@@ -34,13 +33,43 @@ type Breaker struct {
 	Why       string
 }
 
+// A breakerState says what may be sent to a destination.
 type breakerState uint8
 
+// The states of a breaker.
 const (
-	breakerClosed breakerState = iota
-	breakerResting
-	breakerProbing
+	breakerClosed  breakerState = iota // everything
+	breakerResting                     // nothing, until the next round of probes
+	breakerProbing                     // the rest of a round of probes
+	breakerStates
 )
+
+// String returns the name of the state.
+func (s breakerState) String() string { return [...]string{"closed", "resting", "probing"}[s] }
+
+// A breakerEvent changes the state of a breaker.
+type breakerEvent uint8
+
+const (
+	breakerOpens  breakerEvent = iota // calls in a row have delivered nothing
+	breakerProbes                     // a probe is sent, and further ones of its round follow
+	breakerRests                      // the last probe of a round is sent
+	breakerCloses
+	breakerEvents
+)
+
+// breakerTransitions are all changes of state: by the event, and the state before. An event that a state does not allow keeps it: a closed
+// breaker has no probes, and an open one does not open again.
+//
+//nolint:gochecknoglobals // a table that nobody changes
+var breakerTransitions = [breakerEvents][breakerStates]breakerState{
+	breakerOpens:  {breakerClosed: breakerResting, breakerResting: breakerResting, breakerProbing: breakerProbing},
+	breakerProbes: {breakerClosed: breakerClosed, breakerResting: breakerProbing, breakerProbing: breakerProbing},
+	breakerRests:  {breakerClosed: breakerClosed, breakerResting: breakerResting, breakerProbing: breakerResting},
+	breakerCloses: {breakerClosed: breakerClosed, breakerResting: breakerClosed, breakerProbing: breakerClosed},
+}
+
+func (b *Breaker) on(ev breakerEvent) { b.state = breakerTransitions[ev][b.state] }
 
 // The limits of a breaker.
 const (
@@ -74,7 +103,8 @@ func (b *Breaker) Failed(now time.Time, from any, several, others bool, class si
 	if !b.enough(now) || others && !b.several || now.Sub(b.delivered) < breakerQuiet {
 		return false
 	}
-	b.state, b.Since, b.wait, b.left = breakerResting, now, ProbeMinWait, 0
+	b.on(breakerOpens)
+	b.Since, b.wait, b.left = now, ProbeMinWait, 0
 	b.schedule(now)
 	return true
 }
@@ -97,7 +127,8 @@ func (b *Breaker) schedule(now time.Time) {
 // Close lets everything be sent again, and returns true if it was not before.
 func (b *Breaker) Close() bool {
 	was := b.Fails()
-	*b = Breaker{delivered: b.delivered}
+	b.on(breakerCloses)
+	*b = Breaker{state: b.state, delivered: b.delivered}
 	return was
 }
 
@@ -133,8 +164,9 @@ func (b *Breaker) Probed(now time.Time, latest int64) {
 		b.schedule(now)
 	}
 	b.left--
-	b.state = breakerResting
 	if b.left > 0 {
-		b.state = breakerProbing
+		b.on(breakerProbes)
+	} else {
+		b.on(breakerRests)
 	}
 }

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -147,5 +148,39 @@ func TestBreakerForgetsFailures(t *testing.T) {
 			}
 		}
 		br.Close()
+	}
+}
+
+// In whatever order calls fail, probes are sent and messages arrive, a breaker is probing exactly while probes of its round are left, and
+// closed after a delivery.
+func TestBreakerStates(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	seen := map[string]bool{}
+	var b Breaker
+	now, a := time.Unix(1000, 0), &Lane{}
+	for i := range 100_000 {
+		before := b.state
+		now = now.Add(time.Duration(r.IntN(3000)) * time.Millisecond)
+		switch r.IntN(20) {
+		case 0:
+			b.Close()
+			if b.Fails() {
+				t.Fatalf("%v after it was closed in state %v", b.state, before)
+			}
+		case 1, 2, 3, 4, 5, 6, 7, 8:
+			b.fail(now, a, false)
+		default:
+			if ok, _ := b.Allows(now); ok {
+				b.Probed(now, int64(i))
+			}
+		}
+		if (b.left > 0) != (b.state == breakerProbing) {
+			t.Fatalf("%v with %d probes left", b.state, b.left)
+		}
+		seen[before.String()+" to "+b.state.String()] = true
+	}
+	if len(seen) != 8 { // three times three, without closed to probing
+		t.Errorf("moves: %v", seen)
 	}
 }

@@ -164,9 +164,15 @@ func (b *bench) drain(ctx context.Context, g ground, r *reader, end string, rows
 		}
 		d.took = time.Since(began)
 	}
+	err = p.used(&d)
+	return d, err
+}
+
+// used notes what the process has used so far.
+func (p *process) used(d *drain) error {
 	usage, err := e2e.ReadUsage(p.cmd.Process.Pid)
 	d.cpu, d.rss = usage.CPU, usage.PeakRSS
-	return d, err
+	return err
 }
 
 // settledEvery is how often a relay's checkpoint is looked at: that costs the server something, which a bare reader is not charged with.

@@ -100,6 +100,7 @@ func scenarios() []scenario {
 		all = append(all, scenario{"line-" + kind, "from before the insert to a line on stdout, at 1000 messages a second, delete", runLine(kind)})
 	}
 	for _, kind := range append([]string{kindPostgres}, others...) {
+		all = append(all, scenario{"parked-" + kind, "an endpoint that refuses every second message once: park, retry, settle", runParked(kind)})
 		all = append(all, scenario{"writers-" + kind, "what 8 writers get written beside a bare reader, and beside a relay that deletes", runWriters(kind)})
 	}
 	return all

@@ -20,6 +20,29 @@ type Shell struct {
 	Terminal bool
 }
 
+// A Checked passes on what commands print, and keeps the first error: whoever reads a list that was cut short must not take it for whole.
+type Checked struct {
+	To  io.Writer
+	Err error
+}
+
+// Write implements io.Writer.
+func (o *Checked) Write(b []byte) (int, error) {
+	n, err := o.To.Write(b)
+	if err != nil && o.Err == nil {
+		o.Err = err
+	}
+	return n, err
+}
+
+// Messages is where the sink stdout writes to. It tries again by itself: an error of it is not the command's.
+func (sh *Shell) Messages() io.Writer {
+	if o, ok := sh.Out.(*Checked); ok {
+		return o.To
+	}
+	return sh.Out
+}
+
 // Log is the logger of commands that are no relay: what takes long or goes wrong, and no more.
 func (sh *Shell) Log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(sh.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))

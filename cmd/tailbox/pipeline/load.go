@@ -44,7 +44,7 @@ func Load(ctx context.Context, sh *cli.Shell, named string) (*Pipeline, error) {
 		return nil, err
 	}
 	p := &Pipeline{Config: c}
-	p.readSinks(sh.Out)
+	p.readSinks(sh.Messages())
 	p.readURLs(file)
 	if err := file.Err(); err != nil {
 		return nil, err

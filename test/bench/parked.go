@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/bits"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A refuser is an endpoint that refuses every second message once: as a group waits for its first message, nearly all messages are parked.
+type refuser struct {
+	mu      sync.Mutex
+	refused map[int]bool
+	taken   map[int]bool
+	want    int
+	all     chan struct{} // closed once all are taken
+}
+
+// ServeHTTP takes a message, or refuses it.
+func (s *refuser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var row struct{ Customer int }
+	if err := json.NewDecoder(r.Body).Decode(&row); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	n := row.Customer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bits.OnesCount(uint(n))%2 == 1 && !s.refused[n] {
+		s.refused[n] = true
+		http.Error(w, "come again", http.StatusInternalServerError)
+		return
+	}
+	s.taken[n] = true
+	if len(s.taken) == s.want {
+		close(s.all)
+		s.want = 0 // what comes twice does not close it again
+	}
+}
+
+// runParked measures what it takes to park, retry and settle.
+func runParked(kind string) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		rows := b.rows / 8
+		var rates, micros []float64
+		for range b.rounds {
+			d, err := b.parkedRound(ctx, kind, rows)
+			if err != nil {
+				return err
+			}
+			rates, micros = append(rates, d.rate()), append(micros, d.micros())
+			fmt.Printf("  %s, every second message refused once: %.0f msg/s, %.1f µs processor a message\n", kind, d.rate(), d.micros())
+		}
+		name := kind + ", parked, retried and settled"
+		b.table.measure(name+", msg/s", false, rates...)
+		b.table.measure(name+", processor time", true, micros...)
+		b.table.note(name, spreadOf(rates, "%.0f")+" msg/s", true, "")
+		return nil
+	}
+}
+
+func (b *bench) parkedRound(ctx context.Context, kind string, rows int) (d drain, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return d, err
+	}
+	s := &refuser{refused: map[int]bool{}, taken: map[int]bool{}, want: rows, all: make(chan struct{})}
+	server := &http.Server{Handler: s}
+	go func() { _ = server.Serve(l) }() // ends with Close
+	defer server.Close()
+	g, err := b.ground(ctx, kind)
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, g.drop(ctx)) }()
+	r, err := b.relayOn(ctx, g, "delete", fmt.Sprintf("retry: {attempts: 20, initial: 50ms, factor: 1, max: 50ms}\nsinks: {out: {kind: http, url: \"http://%s/\", format: single, concurrency: 64}}", l.Addr()))
+	if err != nil {
+		return d, err
+	}
+	if err := g.fill(ctx, rows, perTxn); err != nil {
+		return d, err
+	}
+	return b.untilTaken(ctx, r, s.all, rows)
+}
+
+// untilTaken runs a relay until all was taken.
+func (b *bench) untilTaken(ctx context.Context, r *reader, all <-chan struct{}, rows int) (d drain, err error) {
+	p, err := launch(r.cmd(ctx), r.log, nil)
+	if err != nil {
+		return d, err
+	}
+	defer func() {
+		if err = errors.Join(err, p.stop()); err != nil {
+			err = fmt.Errorf("drain by %s: %w: %s", r.name, err, lastLine(r.log))
+		}
+	}()
+	began, err := p.wait(ctx, p.reading)
+	if err != nil {
+		return d, err
+	}
+	select {
+	case <-all:
+	case <-p.exited:
+		return d, errEndedEarly
+	case <-ctx.Done():
+		return d, ctx.Err()
+	}
+	d.rows, d.took = rows, time.Since(began)
+	err = p.used(&d)
+	return d, err
+}
