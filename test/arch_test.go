@@ -58,6 +58,8 @@ func arrows() []rule {
 		of(`source/store`, false, `source`, `source/columns`, `checkpoint`, `outbox`),
 		of(`source/poll`, false, `source`, `outbox`),
 		of(`sink/sinktest`, true, `sink`, `outbox`),
+		// What the tests of a kind's packages share.
+		of(`source/([^/]+)/[a-z]+test`, true, `source`, `source/(?:batches|store|sourcetest)`, `checkpoint`, `outbox`, `source/$1(?:/.+)?`, `test/servers`),
 		// A kind in several packages keeps them below its own.
 		// `tailbox send` writes as applications do, with their writers.
 		of(`source/(mongo|postgres)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|poll|store)`, `checkpoint`, `outbox(?:/outbox(?:mongo|pgx))?`, `source/$1/.+`),

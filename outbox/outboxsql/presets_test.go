@@ -8,7 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mysql"
-	"github.com/tailbox/tailbox/source/postgres"
+	ddlpg "github.com/tailbox/tailbox/source/postgres/ddl"
 )
 
 // TestPresets: tables of other systems take a message with what they demand, in one line, and a second one with the same key leaves the
@@ -42,7 +42,7 @@ func TestPresets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ddl := postgres.TableSQL
+			ddl := ddlpg.Script
 			if r.dialect == outbox.MySQL {
 				ddl = mysql.TableSQL
 			}

@@ -12,6 +12,15 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/ddl"
+	"github.com/tailbox/tailbox/source/postgres/migrate"
+	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/source/postgres/polling"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/setup"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/postgres/stream"
 	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -46,19 +55,19 @@ func TestPollKit(t *testing.T) {
 	}
 	k.Polls, k.Counted, k.ResumeInside, k.Outlast = true, nil, true, nil
 	k.Number = func(_ context.Context, db sourcetest.Database, t sourcetest.Table, m *outbox.Message, number uint64, instead string) error {
-		db.(*kitDatabase).exec("DELETE FROM "+quoteTable(&t.Table)+" WHERE id = $1", instead)
-		db.(*kitDatabase).exec("INSERT INTO "+quoteTable(&t.Table)+" (id, type, aggregatetype, aggregateid, payload, seq) VALUES ($1, $2, $3, $4, '{}', $5)",
+		db.(*kitDatabase).Exec("DELETE FROM "+sqltext.Table(&t.Table)+" WHERE id = $1", instead)
+		db.(*kitDatabase).Exec("INSERT INTO "+sqltext.Table(&t.Table)+" (id, type, aggregatetype, aggregateid, payload, seq) VALUES ($1, $2, $3, $4, '{}', $5)",
 			m.ID, m.Type, m.Topic, string(m.Key), int64(number))
 		return nil
 	}
 	k.Lacks = sourcetest.PollLacks()
 	k.Cut = func(ctx context.Context, db sourcetest.Database) error {
 		d := db.(*kitDatabase)
-		return d.pg.Exec(ctx, d.db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", appName(d.cfg.Pipeline))
+		return d.Pg.Exec(ctx, d.Db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", session.AppName(d.Cfg.Pipeline))
 	}
 	k.Gap = func(_ context.Context, db sourcetest.Database) error {
 		d := db.(*kitDatabase)
-		d.exec("SELECT setval(pg_get_serial_sequence('" + d.tables[0].Name + "', 'seq'), 1, false)")
+		d.Exec("SELECT setval(pg_get_serial_sequence('" + d.tables[0].Name + "', 'seq'), 1, false)")
 		return nil
 	}
 	sourcetest.Poll(t, k)
@@ -108,21 +117,21 @@ func kitKind(version string) sourcetest.Kind {
 		Business: kitBusiness(),
 		Refuse: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.pg.Exec(ctx, d.db, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
+			return d.Pg.Exec(ctx, d.Db, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
 				AND (message_group <> 'stay' OR next_attempt_at IS NOT NULL))`)
 		},
 		Forge: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.pg.Exec(ctx, d.db, "INSERT INTO tailbox_request (pipeline, verb, selection, done_at, result, in_force) VALUES ('"+d.cfg.Pipeline+
+			return d.Pg.Exec(ctx, d.Db, "INSERT INTO tailbox_request (pipeline, verb, selection, done_at, result, in_force) VALUES ('"+d.Cfg.Pipeline+
 				`', 'feedback', '{}', now(), '{}', '{"sinks": ["forged"]}')`)
 		},
 		RefuseDead: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
-			return d.pg.Exec(ctx, d.db, "ALTER TABLE "+quoteTable(&t.Table)+" ADD CHECK (status OPERATOR(pg_catalog.<>) 'dead')")
+			return d.Pg.Exec(ctx, d.Db, "ALTER TABLE "+sqltext.Table(&t.Table)+" ADD CHECK (status OPERATOR(pg_catalog.<>) 'dead')")
 		},
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)
-			return d.pg.Exec(ctx, d.db, "SELECT pg_terminate_backend($1)", st.(*stateStore).conn.PgConn().PID())
+			return d.Pg.Exec(ctx, d.Db, "SELECT pg_terminate_backend($1)", st.(*pgstore.Store).Conn.PgConn().PID())
 		},
 		Txn: func(ctx context.Context, c sourcetest.Conn) (uint64, error) {
 			var xid int64
@@ -131,45 +140,45 @@ func kitKind(version string) sourcetest.Kind {
 		},
 		AddColumn: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, name string) error {
 			d := db.(*kitDatabase)
-			return d.pg.Exec(ctx, d.db, "ALTER TABLE "+quoteTable(&t.Table)+" ADD "+quoteIdent(name)+" text")
+			return d.Pg.Exec(ctx, d.Db, "ALTER TABLE "+sqltext.Table(&t.Table)+" ADD "+sqltext.Ident(name)+" text")
 		},
 		DropTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
-			return d.pg.Exec(ctx, d.db, "DROP TABLE "+quoteTable(&t.Table))
+			return d.Pg.Exec(ctx, d.Db, "DROP TABLE "+sqltext.Table(&t.Table))
 		},
 		CreateTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
-			sql, err := outboxSQL(&t.Table)
+			sql, err := ddl.Outbox(&t.Table)
 			if err != nil {
 				return err
 			}
-			if d.cfg.Poll {
-				sql += seqIndexSQL(&t.Table)
+			if d.Cfg.Poll {
+				sql += ddl.SeqIndex(&t.Table)
 			}
-			return d.pg.Exec(ctx, d.db, sql)
+			return d.Pg.Exec(ctx, d.Db, sql)
 		},
 		NullStatus: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, ids ...string) error {
-			d, status := db.(*kitDatabase), quoteIdent(t.Columns.Status)
-			if err := d.pg.Exec(ctx, d.db, "ALTER TABLE "+quoteTable(&t.Table)+" ALTER "+status+" DROP NOT NULL"); err != nil {
+			d, status := db.(*kitDatabase), sqltext.Ident(t.Columns.Status)
+			if err := d.Pg.Exec(ctx, d.Db, "ALTER TABLE "+sqltext.Table(&t.Table)+" ALTER "+status+" DROP NOT NULL"); err != nil {
 				return err
 			}
-			return d.pg.Exec(ctx, d.db, "UPDATE "+quoteTable(&t.Table)+" SET "+status+" = NULL WHERE id::text = ANY ($1)", ids)
+			return d.Pg.Exec(ctx, d.Db, "UPDATE "+sqltext.Table(&t.Table)+" SET "+status+" = NULL WHERE id::text = ANY ($1)", ids)
 		},
 		Outlast: func(_ context.Context, db sourcetest.Database) error { return db.(*kitDatabase).outlast() },
 		Cut: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.pg.Exec(ctx, d.db, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1", d.cfg.Slot)
+			return d.Pg.Exec(ctx, d.Db, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1", d.Cfg.Slot)
 		},
 		Restart: func(_ context.Context, db sourcetest.Database) error {
-			r := db.(*kitDatabase).rig
-			if err := r.pg.Restart(); err != nil {
+			r := db.(*kitDatabase).Rig
+			if err := r.Pg.Restart(); err != nil {
 				return err
 			}
-			r.conn = r.connect()
+			r.Conn = r.Connect()
 			return nil
 		},
 		Gap: func(_ context.Context, db sourcetest.Database) error {
-			db.(*kitDatabase).dropSlot()
+			db.(*kitDatabase).DropSlot()
 			return nil
 		},
 	}
@@ -177,7 +186,7 @@ func kitKind(version string) sourcetest.Kind {
 
 // A kitDatabase is a rig as the kit wants it.
 type kitDatabase struct {
-	*rig
+	*pgtest.Rig
 	tables []sourcetest.Table
 }
 
@@ -189,7 +198,7 @@ func openKit(t *testing.T, version string, s sourcetest.Setup, polled bool) *kit
 	} else {
 		pg = servers.Shared(t, version)
 	}
-	ddl := []string{tableNames("").ownTables(), "CREATE DOMAIN my_id AS bigint", "CREATE TYPE my_enum AS ENUM ('z', 'a')"}
+	statements := []string{migrate.TablesIn("").Script(), "CREATE DOMAIN my_id AS bigint", "CREATE TYPE my_enum AS ENUM ('z', 'a')"}
 	var tables []outbox.Table
 	d := &kitDatabase{}
 	for _, table := range s.Tables {
@@ -198,18 +207,18 @@ func openKit(t *testing.T, version string, s sourcetest.Setup, polled bool) *kit
 			table.Columns.Seq = "seq"
 		}
 		d.tables, tables = append(d.tables, table), append(tables, table.Table)
-		sql, err := outboxSQL(&table.Table)
+		sql, err := ddl.Outbox(&table.Table)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ddl = append(ddl, sql)
+		statements = append(statements, sql)
 		if polled {
-			ddl = append(ddl, seqIndexSQL(&table.Table), "SELECT setval(pg_get_serial_sequence('"+table.Name+"', 'seq'), 1000)")
+			statements = append(statements, ddl.SeqIndex(&table.Table), "SELECT setval(pg_get_serial_sequence('"+table.Name+"', 'seq'), 1000)")
 		}
 		alter := func(column, typ string) {
 			if typ != "" {
-				ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s ALTER %[2]s DROP DEFAULT, ALTER %[2]s DROP NOT NULL, ALTER %[2]s TYPE %[3]s USING %[2]s::text::%[3]s",
-					quoteTable(&table.Table), quoteIdent(column), typ))
+				statements = append(statements, fmt.Sprintf("ALTER TABLE %s ALTER %[2]s DROP DEFAULT, ALTER %[2]s DROP NOT NULL, ALTER %[2]s TYPE %[3]s USING %[2]s::text::%[3]s",
+					sqltext.Table(&table.Table), sqltext.Ident(column), typ))
 			}
 		}
 		alter(table.Columns.Payload, table.PayloadType)
@@ -217,44 +226,44 @@ func openKit(t *testing.T, version string, s sourcetest.Setup, polled bool) *kit
 			table.IDType = "text"
 		}
 		if table.IDType != "" {
-			ddl = append(ddl, fmt.Sprintf("ALTER TABLE %s ALTER %[2]s DROP DEFAULT, ALTER %[2]s TYPE %[3]s USING %[2]s::text::%[3]s",
-				quoteTable(&table.Table), quoteIdent(table.Columns.ID), table.IDType))
+			statements = append(statements, fmt.Sprintf("ALTER TABLE %s ALTER %[2]s DROP DEFAULT, ALTER %[2]s TYPE %[3]s USING %[2]s::text::%[3]s",
+				sqltext.Table(&table.Table), sqltext.Ident(table.Columns.ID), table.IDType))
 		}
 	}
-	d.rig = newRig(t, pg, strings.Join(ddl, ";;"), tables...)
+	d.Rig = pgtest.NewRig(t, pg, strings.Join(statements, ";;"), tables...)
 	if !polled {
-		d.own()
+		d.Own()
 	}
 	for i := range tables {
 		if status := tables[i].Columns.Status; status != "" { // so that others could create an operator that fits better
-			d.exec("ALTER TABLE " + quoteTable(&tables[i]) + " ALTER " + quoteIdent(status) + " TYPE varchar(40)")
+			d.Exec("ALTER TABLE " + sqltext.Table(&tables[i]) + " ALTER " + sqltext.Ident(status) + " TYPE varchar(40)")
 		}
 	}
-	d.traps()
-	d.exec("ALTER PUBLICATION " + quoteIdent(d.cfg.Publication) + " SET (publish = 'insert, update, delete, truncate')")
-	d.cfg.Poll = polled
-	role := d.role("relay", "")
-	d.exec(RoleSQL(d.cfg, role))
-	d.cfg.URL = d.as(role).URL
-	d.cfg.Start, d.cfg.MaxMessage, d.cfg.Ignored = s.Start, s.MaxMessage, s.Ignored
+	d.Traps()
+	d.Exec("ALTER PUBLICATION " + sqltext.Ident(d.Cfg.Publication) + " SET (publish = 'insert, update, delete, truncate')")
+	d.Cfg.Poll = polled
+	role := d.Role("relay", "")
+	d.Exec(setup.RoleSQL(d.Cfg, role))
+	d.Cfg.URL = d.As(role).URL
+	d.Cfg.Start, d.Cfg.MaxMessage, d.Cfg.Ignored = s.Start, s.MaxMessage, s.Ignored
 	return d
 }
 
 func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
 
 func (d *kitDatabase) Source() source.Source {
-	if d.cfg.Poll {
-		return NewPoll(d.cfg)
+	if d.Cfg.Poll {
+		return polling.New(d.Cfg)
 	}
-	return New(d.cfg)
+	return stream.New(d.Cfg)
 }
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
-	return d.cfg.Open(ctx)
+	return Config(d.Cfg).Open(ctx)
 }
 
 func (d *kitDatabase) Conn(ctx context.Context) (sourcetest.Conn, error) {
-	conn, err := pgx.Connect(ctx, d.pg.SocketURL(d.db))
+	conn, err := pgx.Connect(ctx, d.Pg.SocketURL(d.Db))
 	if err != nil {
 		return nil, err
 	}
@@ -262,23 +271,23 @@ func (d *kitDatabase) Conn(ctx context.Context) (sourcetest.Conn, error) {
 }
 
 func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetest.Row, error) {
-	id, c := quoteIdent(t.Columns.ID), t.Columns
+	id, c := sqltext.Ident(t.Columns.ID), t.Columns
 	columns := id + "::text, '', 0, '', false"
 	receipt := ", ''"
 	if c.Receipt != "" {
-		receipt = ", coalesce(" + quoteIdent(c.Receipt) + ", '')"
+		receipt = ", coalesce(" + sqltext.Ident(c.Receipt) + ", '')"
 	}
 	if c.Status != "" {
-		columns = fmt.Sprintf("%s::text, %s::text, %s, coalesce(%s, ''), %s IS NOT NULL", id, quoteIdent(c.Status), quoteIdent(c.Attempts),
-			quoteIdent(c.LastError), quoteIdent(c.DeliveredAt))
+		columns = fmt.Sprintf("%s::text, %s::text, %s, coalesce(%s, ''), %s IS NOT NULL", id, sqltext.Ident(c.Status), sqltext.Ident(c.Attempts),
+			sqltext.Ident(c.LastError), sqltext.Ident(c.DeliveredAt))
 	}
 	// The other connections are used by one goroutine.
-	conn, err := pgx.Connect(ctx, d.pg.SocketURL(d.db))
+	conn, err := pgx.Connect(ctx, d.Pg.SocketURL(d.Db))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	rows, err := conn.Query(ctx, "SELECT "+columns+receipt+" FROM "+quoteTable(&t.Table)+" ORDER BY "+id)
+	rows, err := conn.Query(ctx, "SELECT "+columns+receipt+" FROM "+sqltext.Table(&t.Table)+" ORDER BY "+id)
 	if err != nil {
 		return nil, err
 	}
@@ -286,29 +295,29 @@ func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetes
 }
 
 func (d *kitDatabase) Reset(ctx context.Context, t sourcetest.Table, ids ...string) error {
-	return d.pg.Exec(ctx, d.db, fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s::text = ANY ($2)", quoteTable(&t.Table), quoteIdent(t.Columns.Status),
-		quoteIdent(t.Columns.ID)), t.Words.Pending, ids)
+	return d.Pg.Exec(ctx, d.Db, fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s::text = ANY ($2)", sqltext.Table(&t.Table), sqltext.Ident(t.Columns.Status),
+		sqltext.Ident(t.Columns.ID)), t.Words.Pending, ids)
 }
 
 func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
-	conn, err := pgx.Connect(ctx, d.pg.SocketURL(d.db))
+	conn, err := pgx.Connect(ctx, d.Pg.SocketURL(d.Db))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	rows, err := conn.Query(ctx, "SELECT "+parkedColumns()+" FROM tailbox_parked p WHERE pipeline = $1 AND state <> 'delivered' ORDER BY position, sink", d.cfg.Pipeline)
+	rows, err := conn.Query(ctx, "SELECT "+pgstore.ParkedColumns()+" FROM tailbox_parked p WHERE pipeline = $1 AND state <> 'delivered' ORDER BY position, sink", d.Cfg.Pipeline)
 	if err != nil {
 		return nil, err
 	}
-	return collectParked(rows)
+	return pgstore.CollectParked(rows)
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return d.cfg.Operator().Ask(ctx, r)
+	return Config(d.Cfg).Operator().Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := d.cfg.Operator().Result(ctx, id)
+	result, done, err := Config(d.Cfg).Operator().Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}
@@ -318,8 +327,8 @@ func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, 
 // outlast waits for as many reports of the reader as come within wal_sender_timeout.
 func (d *kitDatabase) outlast() error {
 	last, replies := "", 0
-	d.until("reports of a reader that reads nothing", func() bool {
-		now := d.text("SELECT coalesce(max(reply_time)::text, '') FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = $1", d.cfg.Slot)
+	d.Until("reports of a reader that reads nothing", func() bool {
+		now := d.Text("SELECT coalesce(max(reply_time)::text, '') FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = $1", d.Cfg.Slot)
 		if now != last && now != "" {
 			last = now
 			replies++
@@ -337,25 +346,30 @@ func (c *kitConn) exec(ctx context.Context, sql string, args ...any) error {
 	return err
 }
 
-func (c *kitConn) Begin(ctx context.Context) error      { return c.exec(ctx, "BEGIN") }
-func (c *kitConn) Commit(ctx context.Context) error     { return c.exec(ctx, "COMMIT") }
-func (c *kitConn) Rollback(ctx context.Context) error   { return c.exec(ctx, "ROLLBACK") }
-func (c *kitConn) Savepoint(ctx context.Context) error  { return c.exec(ctx, "SAVEPOINT s") }
+func (c *kitConn) Begin(ctx context.Context) error { return c.exec(ctx, "BEGIN") }
+
+func (c *kitConn) Commit(ctx context.Context) error { return c.exec(ctx, "COMMIT") }
+
+func (c *kitConn) Rollback(ctx context.Context) error { return c.exec(ctx, "ROLLBACK") }
+
+func (c *kitConn) Savepoint(ctx context.Context) error { return c.exec(ctx, "SAVEPOINT s") }
+
 func (c *kitConn) RollbackTo(ctx context.Context) error { return c.exec(ctx, "ROLLBACK TO s") }
-func (c *kitConn) Close(ctx context.Context) error      { return c.conn.Close(ctx) }
+
+func (c *kitConn) Close(ctx context.Context) error { return c.conn.Close(ctx) }
 
 func (c *kitConn) Truncate(ctx context.Context, t sourcetest.Table) error {
-	return c.exec(ctx, "TRUNCATE "+quoteTable(&t.Table))
+	return c.exec(ctx, "TRUNCATE "+sqltext.Table(&t.Table))
 }
 
 func (c *kitConn) Delete(ctx context.Context, t sourcetest.Table, ids ...string) error {
-	return c.exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s::text = ANY ($1)", quoteTable(&t.Table), quoteIdent(t.Columns.ID)), ids)
+	return c.exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s::text = ANY ($1)", sqltext.Table(&t.Table), sqltext.Ident(t.Columns.ID)), ids)
 }
 
 func (c *kitConn) Update(ctx context.Context, t sourcetest.Table, ms ...*outbox.Message) error {
 	for _, m := range ms {
-		sql := fmt.Sprintf("UPDATE %s SET %s = $1, %s = $2 WHERE %s::text = $3", quoteTable(&t.Table), quoteIdent(t.Columns.Type),
-			quoteIdent(t.Columns.Payload), quoteIdent(t.Columns.ID))
+		sql := fmt.Sprintf("UPDATE %s SET %s = $1, %s = $2 WHERE %s::text = $3", sqltext.Table(&t.Table), sqltext.Ident(t.Columns.Type),
+			sqltext.Ident(t.Columns.Payload), sqltext.Ident(t.Columns.ID))
 		if err := c.exec(ctx, sql, m.Type, payloadArg(t, m.Payload), m.ID); err != nil {
 			return err
 		}
@@ -383,7 +397,7 @@ func (c *kitConn) Insert(ctx context.Context, t sourcetest.Table, ms ...*outbox.
 	for _, row := range values {
 		var places []string
 		for i, name := range names {
-			quoted[i] = quoteIdent(name)
+			quoted[i] = sqltext.Ident(name)
 			v, ok := row[name]
 			if !ok {
 				places = append(places, "DEFAULT")
@@ -394,7 +408,7 @@ func (c *kitConn) Insert(ctx context.Context, t sourcetest.Table, ms ...*outbox.
 		}
 		rows = append(rows, "("+strings.Join(places, ", ")+")")
 	}
-	return c.exec(ctx, "INSERT INTO "+quoteTable(&t.Table)+" ("+strings.Join(quoted, ", ")+") VALUES "+strings.Join(rows, ", "), args...)
+	return c.exec(ctx, "INSERT INTO "+sqltext.Table(&t.Table)+" ("+strings.Join(quoted, ", ")+") VALUES "+strings.Join(rows, ", "), args...)
 }
 
 // payloadArg is a payload as an argument: text but for a column of bytes.

@@ -1,132 +1,62 @@
 package postgres
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
+	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/setup"
+	"github.com/tailbox/tailbox/source/postgres/snapshot"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/postgres/stream"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
-
-// pooled is an address that leads to a database by way of what looks like a pooler: it tells clients process ids of its own.
-func pooled(t *testing.T, url string) string {
-	t.Helper()
-	cc, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	network, address := pgconn.NetworkAddress(cc.Host, cc.Port)
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = client.Close() }()
-				server, err := (&net.Dialer{}).DialContext(t.Context(), network, address)
-				if err != nil {
-					return
-				}
-				defer func() { _ = server.Close() }()
-				go func() {
-					_, _ = io.Copy(server, client)
-					_ = server.Close()
-				}()
-				if greet(client, server) == nil {
-					_, _ = io.Copy(client, server)
-				}
-			}()
-		}
-	}()
-	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", cc.User, l.Addr(), cc.Database)
-}
-
-// greet passes on what the server says up to the key of its process, which it changes.
-func greet(client io.Writer, server io.Reader) error {
-	const keyData = 'K'
-	for {
-		head := make([]byte, 5)
-		if _, err := io.ReadFull(server, head); err != nil {
-			return err
-		}
-		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
-		if _, err := io.ReadFull(server, body); err != nil {
-			return err
-		}
-		if head[0] == keyData {
-			binary.BigEndian.PutUint32(body, binary.BigEndian.Uint32(body)^1<<30)
-		}
-		if _, err := client.Write(append(head, body...)); err != nil || head[0] == keyData {
-			return err
-		}
-	}
-}
 
 // What belongs to a session (settings, an exported snapshot, a lock) goes past a pooler, which would hand it on to other clients.
 func TestSessionsGoPastThePooler(t *testing.T) {
 	t.Parallel()
-	r := newBareRig(t, servers.Shared(t, "17"), shape("tailbox", "outbox"))
-	if _, err := r.cfg.Init(r.ctx); err != nil {
+	r := pgtest.NewBareRig(t, servers.Shared(t, "17"), pgtest.Shape("tailbox", "outbox"))
+	if _, err := setup.Init(r.Ctx, r.Cfg); err != nil {
 		t.Fatal(err)
 	}
-	r.exec("CREATE UNIQUE INDEX ON outbox (seq)") // for polling
-	direct := r.cfg.URL
-	r.cfg.URL, r.cfg.LockURL, r.cfg.Logger = pooled(t, direct), direct, r.cfg.logger()
+	direct := r.Cfg.URL
+	r.Cfg.URL, r.Cfg.LockURL, r.Cfg.Logger = pgtest.Pooled(t, direct), direct, r.Cfg.Log()
 	own := func(what string, conn *pgx.Conn) {
 		t.Helper()
-		if err := ownSession(r.ctx, conn.PgConn()); err != nil {
+		if err := session.OwnSession(r.Ctx, conn.PgConn()); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	through, err := r.cfg.dial(r.ctx, r.cfg.URL)
+	through, err := r.Cfg.Dial(r.Ctx, r.Cfg.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ownSession(r.ctx, through.PgConn()); !errors.Is(err, source.ErrStop) {
+	if err := session.OwnSession(r.Ctx, through.PgConn()); !errors.Is(err, source.ErrStop) {
 		t.Errorf("a session of the pooler: %v", err)
 	}
-	_ = closeConn(r.ctx, through)
+	_ = session.Close(r.Ctx, through)
 
-	r.own()
-	snap, err := New(r.cfg).Establish(r.ctx)
+	r.Own()
+	snap, err := stream.New(r.Cfg).Establish(r.Ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	own("snapshot", snap.(*tableSnapshot).conn)
-	_ = snap.Close(r.ctx)
-	conn, _, err := r.cfg.openPoll(r.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own("polling", conn)
-	_ = closeConn(r.ctx, conn)
-	w := &watch{cfg: &r.cfg}
-	if err := w.connect(r.ctx); err != nil {
-		t.Fatal(err)
-	}
-	own("watch", w.conn)
-	w.close(r.ctx)
+	own("snapshot", snap.(*snapshot.Tables).Conn)
+	_ = snap.Close(r.Ctx)
 
-	pooledOnly := r.cfg
+	pooledOnly := r.Cfg
 	pooledOnly.LockURL = ""
-	if _, _, err := pooledOnly.Uninstall(r.ctx, true); err == nil || !strings.Contains(err.Error(), "set source.lock_url") {
+	if _, _, err := setup.Uninstall(r.Ctx, pooledOnly, true); err == nil || !strings.Contains(err.Error(), "set source.lock_url") {
 		t.Errorf("uninstall through the pooler: %v", err)
 	}
-	if dropped, _, err := r.cfg.Uninstall(r.ctx, true); err != nil || len(dropped) != 3 {
+	if dropped, _, err := setup.Uninstall(r.Ctx, r.Cfg, true); err != nil || len(dropped) != 3 {
 		t.Errorf("uninstall: %v, %v", dropped, err)
 	}
 }
@@ -138,9 +68,9 @@ func TestPgBouncer(t *testing.T) {
 	for _, mode := range []string{"session", "transaction", "statement"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			r := newBareRig(t, servers.Shared(t, "17"), shape("tailbox", "outbox"))
-			direct := r.cfg.URL
-			r.cfg.URL, r.cfg.Logger = servers.PgBouncer(t, r.pg, mode, r.db), r.cfg.logger()
+			r := pgtest.NewBareRig(t, servers.Shared(t, "17"), pgtest.Shape("tailbox", "outbox"))
+			direct := r.Cfg.URL
+			r.Cfg.URL, r.Cfg.Logger = servers.PgBouncer(t, r.Pg, mode, r.Db), r.Cfg.Log()
 			const fix = "set source.lock_url to a direct connection"
 			refused := func(what string, err error) {
 				t.Helper()
@@ -149,43 +79,43 @@ func TestPgBouncer(t *testing.T) {
 				}
 			}
 			for range 3 { // the pool's second connection, and one that was used before
-				_, err := r.cfg.Init(r.ctx)
+				_, err := setup.Init(r.Ctx, r.Cfg)
 				refused("init", err)
-				_, err = Status(r.ctx, r.cfg)
+				_, err = pgstore.Status(r.Ctx, r.Cfg)
 				refused("status", err)
-				_, err = r.cfg.Open(r.ctx)
+				_, err = Config(r.Cfg).Open(r.Ctx)
 				refused("run", err)
-				if problems := levels(r.check(), Problem); !strings.Contains(problems, fix) || strings.Contains(problems, "42P05") {
+				if problems := pgtest.Levels(r.Check(), store.Problem); !strings.Contains(problems, fix) || strings.Contains(problems, "42P05") {
 					t.Errorf("check through the pooler: %s", problems)
 				}
 			}
-			r.cfg.LockURL = direct
+			r.Cfg.LockURL = direct
 			for range 3 {
 				// Init ends at the replication connection, which this pooler does not let through.
-				if _, err := r.cfg.Init(r.ctx); err == nil || !strings.Contains(err.Error(), "replication") || sqlState(err) == "42P05" {
+				if _, err := setup.Init(r.Ctx, r.Cfg); err == nil || !strings.Contains(err.Error(), "replication") || pgerr.State(err) == "42P05" {
 					t.Errorf("init: %v", err)
 				}
-				if problems := levels(r.check(), Problem); !strings.Contains(problems, "connect past the pooler") || strings.Contains(problems, "42P05") {
+				if problems := pgtest.Levels(r.Check(), store.Problem); !strings.Contains(problems, "connect past the pooler") || strings.Contains(problems, "42P05") {
 					t.Errorf("check: %s", problems)
 				}
 			}
-			past := r.cfg
+			past := r.Cfg
 			past.URL = direct
-			if _, err := past.Init(r.ctx); err != nil {
+			if _, err := setup.Init(r.Ctx, past); err != nil {
 				t.Fatal(err)
 			}
 			for range 3 {
-				if _, err := Status(r.ctx, r.cfg); err != nil {
+				if _, err := pgstore.Status(r.Ctx, r.Cfg); err != nil {
 					t.Errorf("status: %v", err)
 				}
-				st, err := r.cfg.Open(r.ctx)
+				st, err := Config(r.Cfg).Open(r.Ctx)
 				if err != nil {
 					t.Fatalf("run: %v", err)
 				}
-				if _, err := st.Load(r.ctx); err != nil {
+				if _, err := st.Load(r.Ctx); err != nil {
 					t.Errorf("run: %v", err)
 				}
-				if err := st.Close(r.ctx); err != nil {
+				if err := st.Close(r.Ctx); err != nil {
 					t.Error(err)
 				}
 			}

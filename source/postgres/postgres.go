@@ -1,45 +1,145 @@
-// Package postgres is everything the relay knows about Postgres 14 and later: the replication stream and its decoder,
-// the slot and publication, the check of what must be set, and the store of the relay's state.
+// Package postgres relays out of Postgres 14 and later. A Config is a database as the commands of tailbox see it. The packages below do the work:
+//
+//   - session opens connections, and holds the configuration that all share; pgerr reads errors, sqltext writes SQL;
+//   - catalog and usertable know the user's outbox tables, and ddl makes them;
+//   - upstream knows the server and its slot;
+//   - stream reads the log by pgrepl, polling reads a table instead, and snapshot reads what is pending before both;
+//   - store keeps the relay's state, in the tables of migrate;
+//   - setup is init, check and uninstall.
 package postgres
 
 import (
-	"log/slog"
+	"context"
+	"errors"
+	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/outbox/outboxpgx"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/poll"
+	"github.com/tailbox/tailbox/source/postgres/polling"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/setup"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/postgres/stream"
+	"github.com/tailbox/tailbox/source/store"
 )
 
-// Config is what source, store and setup need to know. All of them share one.
-type Config struct {
-	// Pipeline names the lock and the rows of tailbox_*.
-	Pipeline string
-	// URL is a connection URI or libpq keywords. LockURL, if set, is for what needs a session of its own,
-	// such as the store, where URL goes through a pooler.
-	URL     string
-	LockURL string
-	// Slot and Publication, unquoted.
-	Slot        string
-	Publication string
-	// Poll: the table is read in the order of its sequence column, instead of the log (NewPoll). Slot and Publication are not used.
-	Poll bool
-	// Failover makes the slot one that is synchronised to standbys (17 and later; ignored before).
-	Failover bool
-	// TakeOver: a pipeline without a position goes on from where its slot stands, which somebody else made and left.
-	TakeOver bool
-	// Schema holds the tables tailbox_*; "" is the first of the search path.
-	Schema string
-	// Start is "pending", "now" or "": how the first position judges rows in tables without a status column.
-	Start string
-	// Tables in configured order. At least one. A table's Schema may be "" = found by the search path.
-	Tables []outbox.Table
-	// CreateTables: Init creates missing outbox tables also if they look as if they were there under another name.
-	CreateTables bool
-	// Messages is the prefix of messages that applications write by pg_logical_emit_message, into no table; "" = none.
-	Messages string
-	// MaxMessage bounds one message, in bytes; larger rows get outbox.FaultTooLarge and are not held in memory.
-	MaxMessage int
-	// Ignored, if not nil, counts what the log held for the publication and was dropped: update, delete, truncate, ….
-	Ignored func(why string, n int)
-	// Feedback, if not nil, counts the statements of feedback that were done about a table's outcome, or failed.
-	Feedback func(table, outcome string, n int, why error)
-	Logger   *slog.Logger
+// A Config is a database of Postgres, as a pipeline uses it. Its fields are those of session.Config.
+type Config session.Config
+
+var _ store.Database = Config{}
+
+// Source implements store.Database.
+func (cfg Config) Source() source.Source {
+	if cfg.Poll {
+		return polling.New(session.Config(cfg))
+	}
+	return stream.New(session.Config(cfg))
+}
+
+// Open implements store.Database.
+func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
+	s, err := pgstore.Open(ctx, session.Config(cfg))
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Operator implements store.Database.
+func (cfg Config) Operator() store.Operator {
+	return store.Operator{
+		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
+			s, err := pgstore.OpenReader(ctx, session.Config(cfg))
+			return s, ctx, err
+		},
+		Open: cfg.Open,
+	}
+}
+
+// SetupScript implements store.Database.
+func (cfg Config) SetupScript() (string, error) { return setup.Script(session.Config(cfg)) }
+
+// Init implements store.Database.
+func (cfg Config) Init(ctx context.Context) (done []string, err error) {
+	return setup.Init(ctx, session.Config(cfg))
+}
+
+// FirstMade implements store.Database.
+func (cfg Config) FirstMade() string {
+	if cfg.Poll || cfg.TakeOver {
+		return ""
+	}
+	return "slot " + cfg.Slot + " and "
+}
+
+// UninstallScript implements store.Database.
+func (cfg Config) UninstallScript() (string, error) {
+	return setup.UninstallScript(session.Config(cfg)), nil
+}
+
+// Uninstall implements store.Database.
+func (cfg Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
+	return setup.Uninstall(ctx, session.Config(cfg), force)
+}
+
+// Check implements store.Database.
+func (cfg Config) Check(ctx context.Context) ([]store.Finding, error) {
+	return setup.Check(ctx, session.Config(cfg))
+}
+
+// Example implements store.Database.
+func (cfg Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
+	return setup.Example(ctx, session.Config(cfg), t)
+}
+
+// Send implements store.Database, with the writer of applications.
+func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
+	conn, err := pgx.Connect(ctx, (*session.Config)(&cfg).DirectURL())
+	if err != nil {
+		return "", fmt.Errorf("connect to the database: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	w, err := outboxpgx.New(ctx, conn, *t, o)
+	if err != nil {
+		return "", err
+	}
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		id, err = w.Write(ctx, tx, d)
+		return err
+	})
+	return id, err
+}
+
+// Status implements store.Database.
+func (cfg Config) Status(ctx context.Context) (*store.Status, error) {
+	r, err := pgstore.Status(ctx, session.Config(cfg))
+	if err != nil {
+		return nil, err
+	}
+	s := store.NewStatus(&r.Report, r)
+	s.Relay, s.Running = r.Holder.Relay(), r.Holder != nil
+	s.Source = fmt.Sprintf("postgres %s, system id/timeline %s, log ends at %s", r.Version, r.SourceID, r.End)
+	switch {
+	case cfg.Poll:
+		at, _, err := poll.ParseResume(r.Resume())
+		s.Log = r.Poll.Lines(at, err == nil)
+	case r.Slot == nil && r.Checkpoint == nil:
+		s.Log = [][]string{{"slot", "there is none: tailbox init makes it"}}
+	case r.Slot == nil:
+		s.Log = [][]string{{"slot", "there is none: tailbox check says what tailbox run will do"}}
+	default:
+		s.Log = [][]string{{"slot", r.Slot.Text()}, {"lag", fmt.Sprintf("%s, %s; the server keeps %s of log", store.Bytes(r.Slot.LagBytes),
+			store.Seconds(r.Slot.LagSeconds), store.Bytes(r.Slot.RetainedBytes))}}
+		s.RetainedBytes, s.LagBytes = r.Slot.RetainedBytes, r.Slot.LagBytes
+		if r.Slot.Waiting != "" {
+			s.Log = append(s.Log, []string{"waiting", "Postgres sends no message until all standbys of synchronized_standby_slots have it: " + r.Slot.Waiting})
+			s.Waiting, s.WaitSeconds = r.Slot.Waiting, r.Slot.LagSeconds
+		}
+	}
+	return s, nil
 }

@@ -5,106 +5,81 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/test/servers"
+	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/source/postgres/setup"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/postgres/stream"
+	"github.com/tailbox/tailbox/source/store"
 )
 
-// newOwnerRig is a database with all that init makes but for slot and checkpoint.
-func newOwnerRig(t *testing.T) *storeRig {
-	t.Helper()
-	r := newBareRig(t, servers.Shared(t, "17"), shape("debezium", "outbox"))
-	script, err := r.cfg.SetupScript()
+// startOnce does what a start does up to the position, and ends without saving it.
+func startOnce(r *pgtest.StoreRig) (source.Resume, error) {
+	r.T.Helper()
+	st, err := pgstore.Open(r.Ctx, r.Cfg)
 	if err != nil {
-		t.Fatal(err)
+		r.T.Fatal(err)
 	}
-	r.exec(script)
-	return r
-}
-
-// start does what a start does up to the position, and ends without saving it.
-func (r *storeRig) start() (source.Resume, error) {
-	r.t.Helper()
-	st, err := openStore(r.ctx, r.cfg)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer func() { _ = st.Close(r.ctx) }()
-	if _, err := st.Load(r.ctx); err != nil {
+	defer func() { _ = st.Close(r.Ctx) }()
+	if _, err := st.Load(r.Ctx); err != nil {
 		return "", err
 	}
-	snap, err := New(r.cfg).Establish(r.ctx)
+	snap, err := stream.New(r.Cfg).Establish(r.Ctx)
 	if err != nil {
 		return "", err
 	}
-	return snap.Resume(), snap.Close(r.ctx)
+	return snap.Resume(), snap.Close(r.Ctx)
 }
 
-// positioned does what a first start does.
-func (r *storeRig) positioned() {
-	r.t.Helper()
-	r.open()
-	snap, err := New(r.cfg).Establish(r.ctx)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "1/1", Resume: snap.Resume(), Log: 1}); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := errors.Join(snap.Close(r.ctx), r.st.Close(r.ctx)); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// refused checks that a slot that holds log is neither read nor dropped, and that all say what can be done.
-func (r *storeRig) refused(what string, wants ...string) {
-	r.t.Helper()
-	r.exec("INSERT INTO outbox (id, aggregatetype, aggregateid, type) VALUES (gen_random_uuid(), 'a', 'b', 'T')")
+// refusedSlot checks that a slot that holds log is neither read nor dropped, and that all say what can be done.
+func refusedSlot(r *pgtest.StoreRig, what string, wants ...string) {
+	r.T.Helper()
+	r.Exec("INSERT INTO outbox (id, aggregatetype, aggregateid, type) VALUES (gen_random_uuid(), 'a', 'b', 'T')")
 	stands := func() string {
-		return r.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot)
+		return r.Text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.Cfg.Slot)
 	}
 	before := stands()
-	wants = append(wants, r.cfg.Slot, "was not made by this pipeline", "choose another source.slot", "pg_drop_replication_slot")
+	wants = append(wants, r.Cfg.Slot, "was not made by this pipeline", "choose another source.slot", "pg_drop_replication_slot")
 	for range 2 { // a start that was refused leaves nothing behind that makes it the pipeline's own
-		_, err := r.start()
+		_, err := startOnce(r)
 		if !errors.Is(err, source.ErrStop) {
-			r.t.Fatalf("%s: a start: %v", what, err)
+			r.T.Fatalf("%s: a start: %v", what, err)
 		}
-		_, establish := New(r.cfg).Establish(r.ctx)
+		_, establish := stream.New(r.Cfg).Establish(r.Ctx)
 		if !errors.Is(establish, source.ErrStop) {
-			r.t.Fatalf("%s: establish: %v", what, establish)
+			r.T.Fatalf("%s: establish: %v", what, establish)
 		}
-		for _, text := range []string{err.Error(), establish.Error(), levels(r.check(), Problem)} {
+		for _, text := range []string{err.Error(), establish.Error(), pgtest.Levels(r.Check(), store.Problem)} {
 			for _, want := range wants {
 				if !strings.Contains(text, want) {
-					r.t.Errorf("%s: %q lacks %q", what, text, want)
+					r.T.Errorf("%s: %q lacks %q", what, text, want)
 				}
 			}
 		}
 	}
-	equal(r.t, what+": the slot stands", stands(), before)
+	pgtest.Equal(r.T, what+": the slot stands", stands(), before)
 }
 
 func TestSlotOfSomebodyElse(t *testing.T) {
 	t.Parallel()
-	r := newOwnerRig(t)
-	r.cfg.Start = "now"
-	r.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.cfg.Slot)
-	r.refused("never read by us", "source.take_over")
+	r := pgtest.NewOwnerRig(t)
+	r.Cfg.Start = "now"
+	r.Exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.Cfg.Slot)
+	refusedSlot(r, "never read by us", "source.take_over")
 	// To take it over is no claim before there is a checkpoint.
-	r.cfg.TakeOver = true
-	at := r.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.cfg.Slot)
-	equal(t, "problems", levels(r.check(), Problem), "")
-	if resume, err := r.start(); err != nil || string(resume) != at {
+	r.Cfg.TakeOver = true
+	at := r.Text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.Cfg.Slot)
+	pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), store.Problem), "")
+	if resume, err := startOnce(r); err != nil || string(resume) != at {
 		t.Fatalf("take over: %s, %v, want %s", resume, err, at)
 	}
-	r.cfg.TakeOver = false
-	r.refused("not yet taken over", "source.take_over")
-	r.cfg.TakeOver = true
-	r.positioned()
-	r.cfg.TakeOver = false
-	equal(t, "problems of one that was taken over", levels(r.check(), Problem), "")
-	if _, err := r.start(); err != nil {
+	r.Cfg.TakeOver = false
+	refusedSlot(r, "not yet taken over", "source.take_over")
+	r.Cfg.TakeOver = true
+	r.Positioned()
+	r.Cfg.TakeOver = false
+	pgtest.Equal(t, "problems of one that was taken over", pgtest.Levels(r.Check(), store.Problem), "")
+	if _, err := startOnce(r); err != nil {
 		t.Errorf("a slot that was taken over: %v", err)
 	}
 }
@@ -112,13 +87,13 @@ func TestSlotOfSomebodyElse(t *testing.T) {
 // Without the pipeline's row, nothing tells how far the slot was read.
 func TestSlotWithoutItsCheckpoint(t *testing.T) {
 	t.Parallel()
-	r := newOwnerRig(t)
-	r.cfg.Start = "now"
-	r.positioned()
-	r.exec("DELETE FROM tailbox_checkpoint")
-	r.refused("no row", "source.take_over")
-	r.cfg.TakeOver = true
-	if _, err := r.start(); err != nil {
+	r := pgtest.NewOwnerRig(t)
+	r.Cfg.Start = "now"
+	r.Positioned()
+	r.Exec("DELETE FROM tailbox_checkpoint")
+	refusedSlot(r, "no row", "source.take_over")
+	r.Cfg.TakeOver = true
+	if _, err := startOnce(r); err != nil {
 		t.Errorf("take over: %v", err)
 	}
 }
@@ -126,18 +101,18 @@ func TestSlotWithoutItsCheckpoint(t *testing.T) {
 // A start that was killed between the slot and its checkpoint left a slot that nothing was read from.
 func TestSlotHalfMade(t *testing.T) {
 	t.Parallel()
-	r := newOwnerRig(t)
-	r.cfg.Start = "now"
-	first, err := r.start()
+	r := pgtest.NewOwnerRig(t)
+	r.Cfg.Start = "now"
+	first, err := startOnce(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.exec("INSERT INTO outbox (id, aggregatetype, aggregateid, type) VALUES (gen_random_uuid(), 'a', 'b', 'T')")
-	equal(t, "problems", levels(r.check(), Problem), "")
-	if _, err := r.cfg.Init(r.ctx); err != nil {
+	r.Exec("INSERT INTO outbox (id, aggregatetype, aggregateid, type) VALUES (gen_random_uuid(), 'a', 'b', 'T')")
+	pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), store.Problem), "")
+	if _, err := setup.Init(r.Ctx, r.Cfg); err != nil {
 		t.Errorf("init: %v", err)
 	}
-	if again, err := r.start(); err != nil || again == first {
+	if again, err := startOnce(r); err != nil || again == first {
 		t.Errorf("the second start: %s, %v", again, err)
 	}
 }
@@ -145,26 +120,26 @@ func TestSlotHalfMade(t *testing.T) {
 // A configuration that names another slot than before does not get somebody else's by that; one that is not there is made.
 func TestSlotRenamed(t *testing.T) {
 	t.Parallel()
-	r := newOwnerRig(t)
-	r.cfg.Start = "now"
-	r.positioned()
-	first := r.cfg.Slot
-	t.Cleanup(func() { r.cfg.Slot = first; r.dropSlot() })
-	r.cfg.Slot += "_x"
-	t.Cleanup(r.dropSlot)
-	r.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.cfg.Slot)
-	r.refused("renamed")
-	if gap, err := r.cfg.Gap(r.ctx); !errors.Is(err, source.ErrStop) {
+	r := pgtest.NewOwnerRig(t)
+	r.Cfg.Start = "now"
+	r.Positioned()
+	first := r.Cfg.Slot
+	t.Cleanup(func() { r.Cfg.Slot = first; r.DropSlot() })
+	r.Cfg.Slot += "_x"
+	t.Cleanup(r.DropSlot)
+	r.Exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.Cfg.Slot)
+	refusedSlot(r, "renamed")
+	if gap, err := Config(r.Cfg).Gap(r.Ctx); !errors.Is(err, source.ErrStop) {
 		t.Errorf("gap: %+v, %v", gap, err)
 	}
-	if strings.Contains(levels(r.check(), Problem), "take_over") {
+	if strings.Contains(pgtest.Levels(r.Check(), store.Problem), "take_over") {
 		t.Error("take_over is offered to a pipeline that has a position")
 	}
-	r.exec("SELECT pg_drop_replication_slot($1)", r.cfg.Slot)
-	if _, err := r.start(); err != nil {
+	r.Exec("SELECT pg_drop_replication_slot($1)", r.Cfg.Slot)
+	if _, err := startOnce(r); err != nil {
 		t.Errorf("a slot that is made: %v", err)
 	}
-	if _, err := r.start(); err != nil {
+	if _, err := startOnce(r); err != nil {
 		t.Errorf("that slot once more: %v", err)
 	}
 }
@@ -172,25 +147,25 @@ func TestSlotRenamed(t *testing.T) {
 // While the table is polled, the slot of before stays the pipeline's own, as long as it is there.
 func TestSlotOfBeforePolling(t *testing.T) {
 	t.Parallel()
-	r := newOwnerRig(t)
-	r.cfg.Start = "now"
-	r.positioned()
-	named := func() string { return r.text("SELECT slot FROM tailbox_checkpoint") }
+	r := pgtest.NewOwnerRig(t)
+	r.Cfg.Start = "now"
+	r.Positioned()
+	named := func() string { return r.Text("SELECT slot FROM tailbox_checkpoint") }
 	poll := func() {
 		t.Helper()
-		r.cfg.Poll = true
-		r.open()
-		r.cfg.Poll = false
-		if err := r.st.Close(r.ctx); err != nil {
+		r.Cfg.Poll = true
+		r.Open()
+		r.Cfg.Poll = false
+		if err := r.St.Close(r.Ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 	poll()
-	equal(t, "slot", named(), r.cfg.Slot)
-	if _, err := r.start(); err != nil {
+	pgtest.Equal(t, "slot", named(), r.Cfg.Slot)
+	if _, err := startOnce(r); err != nil {
 		t.Errorf("the log again: %v", err)
 	}
-	r.dropSlot()
+	r.DropSlot()
 	poll()
-	equal(t, "slot, when it was dropped", named(), "")
+	pgtest.Equal(t, "slot, when it was dropped", named(), "")
 }

@@ -197,7 +197,7 @@ func (c *connected) ours(o router.Options, from source.Resume) []answer {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	var answers []answer
-	err = postgres.New(cfg).Run(ctx, source.Start{From: from}, func(_ context.Context, b *source.Batch) error {
+	err = cfg.Source().Run(ctx, source.Start{From: from}, func(_ context.Context, b *source.Batch) error {
 		for _, m := range b.Messages {
 			if m.Fault != nil {
 				c.t.Errorf("%s: %+v", name(o), m.Fault)
@@ -221,7 +221,7 @@ func TestColumnsAreDebezium(t *testing.T) {
 	c := &connected{t: t, pg: servers.Shared(t, "17"), columns: typedColumns()}
 	c.db = c.pg.NewDatabase(t)
 	c.create()
-	snap, err := postgres.New(c.config(router.Options{})).Establish(t.Context())
+	snap, err := c.config(router.Options{}).Source().Establish(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

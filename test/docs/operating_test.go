@@ -14,7 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/postgres"
+	pgsession "github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -118,9 +119,9 @@ func TestLeastPrivilege(t *testing.T) {
 			grants = b.text
 		}
 	}
-	cfg := postgres.Config{Pipeline: "orders", Schema: "public", Tables: []outbox.Table{
+	cfg := pgsession.Config{Pipeline: "orders", Schema: "public", Tables: []outbox.Table{
 		{Schema: "public", Name: "outbox", Shape: "debezium", OnDelivered: outbox.Delete, Columns: outbox.Columns{ID: "id"}}}}
-	if want := postgres.RoleSQL(cfg, "tailbox"); !strings.HasSuffix(normal(grants), normal(want)) {
+	if want := setup.RoleSQL(cfg, "tailbox"); !strings.HasSuffix(normal(grants), normal(want)) {
 		t.Errorf("grants in docs/postgres.md:\n%s\nwant at the end:\n%s", normal(grants), normal(want))
 	}
 	exec(regexp.MustCompile(`\btailbox\b`).ReplaceAllString(grants, role))

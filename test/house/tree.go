@@ -41,12 +41,9 @@ type typ struct {
 
 // product tells whether a folder holds product code: no tests, and no kits that only tests import.
 func product(dir string) bool {
-	for _, part := range []string{"test", "testdata", ".git", "bin", "sourcetest", "sinktest"} {
-		if slices.Contains(strings.Split(dir, "/"), part) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(strings.Split(dir, "/"), func(part string) bool {
+		return strings.HasSuffix(part, "test") || slices.Contains([]string{"testdata", ".git", "bin"}, part)
+	})
 }
 
 // readTree parses all Go files of product code.

@@ -8,6 +8,7 @@ import (
 	"github.com/tailbox/tailbox/source/mongo"
 	"github.com/tailbox/tailbox/source/mysql"
 	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/postgres/ddl"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -52,7 +53,7 @@ func (p *Pipeline) mongo(log *slog.Logger) mongo.Config {
 func TableScript(kind string, t *outbox.Table) (string, error) {
 	switch kind {
 	case "postgres":
-		return postgres.TableSQL(t)
+		return ddl.Script(t)
 	case mysql.KindMySQL, mysql.KindMariaDB:
 		return mysql.TableSQL(t)
 	case "mongodb":

@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/internal/debezium"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/postgres/setup"
 )
 
 // describeTimeout bounds asking the database for the columns of a table.
@@ -45,7 +45,7 @@ func ImportDebezium(ctx context.Context, sh *cli.Shell, names []string) ([]byte,
 		}
 		ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 		defer cancel()
-		schemas, err := postgres.ConnectSchemas(ctx, url, table)
+		schemas, err := setup.ConnectSchemas(ctx, url, table)
 		if err != nil && !errors.Is(err, source.ErrStop) {
 			unreachable = err
 		}

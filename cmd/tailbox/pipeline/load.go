@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/source/mongo"
 	"github.com/tailbox/tailbox/source/mysql"
-	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/postgres/session"
 )
 
 // Where the configuration is looked for.
@@ -79,7 +79,7 @@ func read(ctx context.Context, sh *cli.Shell, named string) (*config.Config, *co
 
 // readURLs tells what is wrong with the database's addresses. They may hold passwords, so they are not shown.
 func (p *Pipeline) readURLs(file *config.File) {
-	valid := postgres.ValidURL
+	valid := session.ValidURL
 	switch p.Config.Source.Kind {
 	case "mongodb":
 		valid = func(url string) error { return mongo.ValidURL(url, p.Config.Source.Schema) }

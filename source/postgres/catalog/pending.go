@@ -1,0 +1,61 @@
+package catalog
+
+import (
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+)
+
+// Pending is the SQL condition by which a row of this pipeline is pending, or "" if the table's columns do not say that.
+func (t *Table) Pending(alias string) string {
+	pending := columns.Pending(&t.Table, func(name string) (string, bool) {
+		c, ok := t.Column(name)
+		return alias + "." + sqltext.Ident(c.Name), ok
+	}, func(status string) string { return isPending(&t.Table, status) })
+	if pending == "" {
+		return ""
+	}
+	return pending + Ours(&t.Table, alias+".")
+}
+
+// Ours is the further condition by which a row is this pipeline's, with its columns qualified by prefix; "" where all
+// are. A tenant that is NULL is written "".
+func Ours(t *outbox.Table, prefix string) string {
+	if len(t.Tenants) == 0 || t.Columns.Tenant == "" {
+		return ""
+	}
+	return " AND coalesce(" + prefix + sqltext.Ident(t.Columns.Tenant) + "::pg_catalog.text, '')" + sqltext.Equals + "ANY (ARRAY[" + sqltext.Literals(t.Tenants) + "]::pg_catalog.text[])"
+}
+
+// HasView tells whether the table has a status column that shows what becomes of a parked message.
+func HasView(t *outbox.Table) bool { return t.OnDelivered != outbox.Keep && t.Columns.Status != "" }
+
+// Pending is the condition under which a row waits for its first delivery, with its columns qualified by
+// prefix; "true" where no column tells, and every row does. It means the same as Table's, but leaves NULL to the caller
+// that knows whether the status can be NULL. Words stand in it as literals, not parameters, so that an index on pending
+// rows can be used.
+func Pending(t *outbox.Table, prefix string) string {
+	switch {
+	case t.Columns.Status != "":
+		return isPending(t, prefix+sqltext.Ident(t.Columns.Status))
+	case t.Columns.DeliveredAt != "":
+		return prefix + sqltext.Ident(t.Columns.DeliveredAt) + " IS NULL"
+	default:
+		return "true"
+	}
+}
+
+// isPending is the condition that a status is a word for pending.
+func isPending(t *outbox.Table, column string) string {
+	words := t.PendingWords()
+	conds := make([]string, len(words))
+	for i, word := range words { // a list would have to be of the column's type
+		conds[i] = column + sqltext.Equals + sqltext.Literal(word)
+	}
+	if len(conds) == 1 {
+		return conds[0]
+	}
+	return "(" + strings.Join(conds, " OR ") + ")"
+}

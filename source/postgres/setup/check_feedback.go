@@ -1,0 +1,85 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/catalog"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// feedback has the server prepare and plan what business rows are told, which shows what is wrong with it and what the role may
+// not do, without doing it.
+func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
+	for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
+		f, err := source.ParseFeedback(outcome, t.Feedback[outcome])
+		if err != nil {
+			c.add(store.Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
+			continue
+		}
+		execute := "EXPLAIN EXECUTE tailbox_check"
+		if n := len(f.Params); n > 0 {
+			execute += "(" + strings.TrimSuffix(strings.Repeat("NULL,", n), ",") + ")"
+		}
+		why := c.try(ctx, "PREPARE tailbox_check AS "+pgstore.FeedbackSQL(f), execute)
+		var pe *pgconn.PgError
+		switch {
+		case why == nil:
+		case !errors.As(why, &pe):
+			return why
+		default:
+			c.add(store.Problem, feedbackCure(pe, c.role), "feedback %s of table %s cannot be carried out: %s", outcome, t, pe.Message)
+		}
+	}
+	return nil
+}
+
+// try runs statements in a transaction that is rolled back, as the store's session would.
+func (c *checker) try(ctx context.Context, statements ...string) error {
+	var why error
+	for _, sql := range append([]string{"BEGIN", "SET LOCAL row_security = off", session.PathOf(c.conn.PgConn()).Set()}, statements...) {
+		if _, why = c.conn.Exec(ctx, sql); why != nil {
+			break
+		}
+	}
+	_, err := c.conn.Exec(ctx, "ROLLBACK")
+	if _, gone := c.conn.Exec(ctx, "DEALLOCATE tailbox_check"); why == nil && err == nil { // what is prepared outlives the transaction
+		err = gone
+	}
+	return errors.Join(why, err)
+}
+
+// feedbackCure is what mends a statement that the server refuses.
+func feedbackCure(pe *pgconn.PgError, role string) string {
+	switch pe.Code {
+	case "42501":
+		if strings.Contains(pe.Message, "row-level security") {
+			return "ALTER ROLE " + sqltext.Ident(role) + " BYPASSRLS"
+		}
+		return "GRANT SELECT, INSERT or UPDATE, as the statement asks for, to " + sqltext.Ident(role)
+	case "42P01", "42703", "42883", "3F000":
+		return "create what is missing, or correct the statement: names without a schema are looked up by the search path of source.url"
+	case "42P18", "42804":
+		return fmt.Sprintf("give the parameter a type, as in :name::%s", "uuid")
+	}
+	return "correct the statement"
+}
+
+// feedbackNote says which rights feedback takes, for a script.
+func feedbackNote(t *outbox.Table) string {
+	if len(t.Feedback) == 0 {
+		return ""
+	}
+	return "-- and what the feedback of table " + t.Name + " does: SELECT, INSERT or UPDATE on the business tables that it names\n"
+}

@@ -1,0 +1,252 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/catalog"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/postgres/upstream"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// publication looks whether it sends the inserts into all tables, whole.
+func (c *checker) publication(ctx context.Context) error {
+	p, err := c.readPublication(ctx)
+	if err != nil {
+		return err
+	}
+	if p == nil {
+		c.add(store.Problem, "run tailbox init", "publication %s does not exist", c.cfg.Publication)
+		return nil
+	}
+	c.publicationIs(p)
+	pub := sqltext.Ident(c.cfg.Publication)
+	if p.all {
+		c.add(store.Warning, "CREATE PUBLICATION … FOR TABLE …, and name it in source.publication", "publication %s is for all tables: all changes of the database are sent", c.cfg.Publication)
+	} else if p.changes {
+		c.add(store.Warning, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')",
+			"publication %s publishes updates or deletes: they are sent for nothing, and an UPDATE fails where a filter is not covered by the replica identity", c.cfg.Publication)
+	}
+	published, err := catalog.ReadPublished(ctx, &c.cfg, c.conn.PgConn())
+	if err != nil {
+		return err
+	}
+	for _, t := range c.tables {
+		for _, child := range t.Unpublished(published) {
+			what, cure := catalog.UnpublishedChild(&c.cfg, t, child)
+			c.add(store.Problem, cure, "%s", what)
+		}
+		if !t.IsTable || t.Partitioned && !p.viaRoot {
+			continue // found already
+		}
+		if err := c.publishedTable(ctx, t, pub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A publicationState is what a publication sends: of all tables; inserts; updates or deletes; those of partitions as their table's.
+type publicationState struct{ all, insert, changes, viaRoot bool }
+
+// readPublication returns nil where there is none.
+func (c *checker) readPublication(ctx context.Context) (*publicationState, error) {
+	p := &publicationState{}
+	err := c.conn.QueryRow(ctx, "SELECT puballtables, pubinsert, pubupdate OR pubdelete, pubviaroot FROM pg_publication WHERE pubname = $1", c.cfg.Publication).
+		Scan(&p.all, &p.insert, &p.changes, &p.viaRoot)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// publicationThere looks, where there is a publication, for what it is to be: init creates one, and alters none.
+func (c *checker) publicationThere(ctx context.Context) error {
+	p, err := c.readPublication(ctx)
+	if err == nil && p != nil {
+		c.publicationIs(p)
+	}
+	return err
+}
+
+// publicationIs tells what a publication is not, and is to be.
+func (c *checker) publicationIs(p *publicationState) {
+	pub := sqltext.Ident(c.cfg.Publication)
+	if !p.insert {
+		c.add(store.Problem, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %s does not publish inserts", c.cfg.Publication)
+	}
+	for _, t := range c.tables {
+		if t.Partitioned && !p.viaRoot {
+			c.add(store.Problem, "ALTER PUBLICATION "+pub+" SET (publish_via_partition_root = true)", "publication %s publishes the partitions of %s as tables of their own", c.cfg.Publication, t)
+		}
+	}
+}
+
+// publishedTable looks for a table in the publication, and for filters.
+func (c *checker) publishedTable(ctx context.Context, t *catalog.Table, pub string) error {
+	details := "to_jsonb(p) ->> 'rowfilter', to_jsonb(p) -> 'attnames'" // as JSON: 14 has neither
+	var filter *string
+	var listed []string
+	err := c.conn.QueryRow(ctx, "SELECT "+details+" FROM pg_publication_tables p WHERE pubname = $1 AND schemaname = $2 AND tablename = $3",
+		c.cfg.Publication, t.Schema, t.Name).Scan(&filter, &listed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		c.add(store.Problem, "ALTER PUBLICATION "+pub+" ADD TABLE "+sqltext.Table(&t.Table)+", or tailbox init", "publication %s does not hold table %s", c.cfg.Publication, t)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if filter != nil && *filter != "" {
+		c.add(store.Warning, "", "publication %s sends only rows of %s where %s: others are not delivered from the log", c.cfg.Publication, t, *filter)
+	}
+	var missing []string
+	for _, name := range columns.Configured(&t.Table) {
+		if col, ok := t.Column(name); ok && !col.Generated && listed != nil && !slices.Contains(listed, name) && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		c.add(store.Problem, "ALTER PUBLICATION "+pub+" SET TABLE … without a column list, or with these columns", "publication %s leaves out columns %s of table %s",
+			c.cfg.Publication, strings.Join(missing, ", "), t)
+	}
+	return nil
+}
+
+// slot looks at the slot or, where there is none yet, at what would hold up its creation.
+func (c *checker) slot(ctx context.Context) error {
+	if c.recovery { // the primary's slot counts; the one here belongs to whoever synchronises it
+		return nil
+	}
+	s, err := upstream.Find(ctx, &c.cfg, c.conn.PgConn())
+	if err != nil {
+		return err
+	}
+	have, err := c.hasCheckpoint(ctx)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		if have { // that the checkpoint's slot is gone, FindGap tells
+			return c.oldTransactions(ctx)
+		}
+		c.add(store.Info, "run tailbox init", "slot %s does not exist yet: what is committed before it is made does not come from the log", c.cfg.Slot)
+		return c.oldTransactions(ctx)
+	}
+	if c.blind { // whose it is, the tables would tell
+		return nil
+	}
+	o, err := c.slotOwner(ctx, s)
+	if err != nil {
+		return err
+	}
+	if o.Refused != "" {
+		c.add(store.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
+		return nil
+	}
+	if !have && (s.InvalidationReason != "" || s.WALStatus == "lost" || s.Conflicting) {
+		c.add(store.Warning, "run tailbox run: it makes the slot anew and sweeps the tables", "slot %s is lost (%s)", c.cfg.Slot, orText(s.InvalidationReason, s.WALStatus))
+	}
+	if s.Active {
+		return c.reader(ctx, s.ActivePID)
+	}
+	return nil
+}
+
+// reader looks who reads the slot.
+func (c *checker) reader(ctx context.Context, pid int) error {
+	var app string
+	err := c.conn.QueryRow(ctx, "SELECT coalesce(application_name, '') FROM pg_stat_activity WHERE pid = $1", pid).Scan(&app)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+	case err != nil:
+		return err
+	case app == session.AppName(c.cfg.Pipeline):
+		c.add(store.Info, "", "a relay of this pipeline is running (PID %d)", pid)
+	default:
+		c.add(store.Problem, "stop that reader, or choose another source.slot", "slot %s is read by %q (PID %d)", c.cfg.Slot, app, pid)
+	}
+	return nil
+}
+
+// oldTransactions names transactions that the creation of a slot would wait for.
+func (c *checker) oldTransactions(ctx context.Context) error {
+	rows, err := c.conn.Query(ctx, `SELECT 'PID ' || pid || ' (' || coalesce(application_name, '') || ', ' || coalesce(state, '?') || ', ' || extract(epoch FROM now() - xact_start)::int || ' s)'
+		FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start < now() - interval '10 seconds' AND pid <> pg_backend_pid()
+		UNION ALL SELECT 'prepared transaction ' || quote_literal(gid) FROM pg_prepared_xacts LIMIT 10`)
+	if err != nil {
+		return err
+	}
+	who, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	if len(who) > 0 {
+		c.add(store.Warning, "end them: SELECT pg_terminate_backend(…), or ROLLBACK PREPARED", "the slot's creation waits for open transactions: %s", strings.Join(who, ", "))
+	}
+	return nil
+}
+
+// countLimit bounds how many rows are counted.
+const countLimit = 10000
+
+// firstStart tells what a first start would send, where no position was ever taken.
+func (c *checker) firstStart(ctx context.Context) error {
+	if have, err := c.hasCheckpoint(ctx); err != nil || have {
+		return err
+	}
+	for _, t := range c.tables {
+		if c.misworded[t] {
+			continue // found already
+		}
+		judged := t.Pending("t")
+		where := judged
+		if judged == "" {
+			where = "true"
+		}
+		var n int
+		err := c.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT FROM %s t WHERE %s LIMIT %d) n", sqltext.Table(&t.Table), where, countLimit+1)).Scan(&n)
+		if pgerr.State(err) == "42501" {
+			continue // found already
+		}
+		if err != nil {
+			return err
+		}
+		many := fmt.Sprintf("%d rows", n)
+		switch {
+		case n == 1:
+			many = "1 row"
+		case n > countLimit:
+			many = fmt.Sprintf("more than %d rows", countLimit)
+		}
+		switch {
+		case n == 0:
+		case judged != "" || c.cfg.Start == "pending":
+			c.add(store.Info, "", "the first start delivers what is in table %s now: %s", t, many)
+		case c.cfg.Start == "now":
+			f := store.LeftAlone(&t.Table, many)
+			c.add(f.Level, f.Cure, "%s", f.What)
+		default:
+			c.add(store.Problem, "set source.start to pending (deliver them) or now (leave them out)", "table %s holds %s, and no column tells what was delivered", t, many)
+		}
+	}
+	return nil
+}
+
+// orText is the first text that is not empty.
+func orText(texts ...string) string {
+	for _, s := range texts {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

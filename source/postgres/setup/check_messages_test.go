@@ -1,0 +1,40 @@
+package setup_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// Check says that everybody may write messages without a table, and its own statement ends that.
+func TestCheckWhoMayWriteMessages(t *testing.T) {
+	t.Parallel()
+	for _, version := range servers.Versions(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			r := pgtest.NewStoreRig(t, servers.Shared(t, version), nil, pgtest.Shape("debezium", "outbox"))
+			told := func() (cure string) {
+				for _, f := range r.Check() {
+					if strings.Contains(f.What, "pg_logical_emit_message") {
+						cure = f.Cure
+					}
+				}
+				return cure
+			}
+			if cure := told(); cure != "" {
+				t.Errorf("without source.messages: %s", cure)
+			}
+			r.Cfg.Messages = "tailbox"
+			revoke, _, found := strings.Cut(told(), "; ")
+			if !found || !strings.HasPrefix(revoke, "REVOKE EXECUTE ON FUNCTION pg_logical_emit_message(boolean,text,") {
+				t.Fatalf("cure: %q", revoke)
+			}
+			r.Exec(revoke)
+			if cure := told(); cure != "" {
+				t.Errorf("after %s: %s", revoke, cure)
+			}
+		})
+	}
+}

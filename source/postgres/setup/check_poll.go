@@ -1,0 +1,43 @@
+package setup
+
+import (
+	"context"
+
+	"github.com/tailbox/tailbox/source/postgres/polling"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// polled looks whether the tables can be polled in order.
+func (c *checker) polled(ctx context.Context) error {
+	if len(c.cfg.Tables) > 1 {
+		c.add(store.Problem, "give each table a pipeline of its own", "source.read is poll, and there are %d tables, whose sequences have no common order", len(c.cfg.Tables))
+	}
+	for _, t := range c.tables {
+		_, fatal, other, err := polling.Flaws(ctx, c.conn, t)
+		if err != nil {
+			return err
+		}
+		for _, f := range fatal {
+			c.add(store.Problem, f.Cure, "%s", f.What)
+		}
+		for _, f := range other {
+			c.add(store.Warning, f.Cure, "%s", f.What)
+		}
+	}
+	return nil
+}
+
+// leftOver looks for the slot from when the log was read: it would keep the server's log for ever.
+func (c *checker) leftOver(ctx context.Context) error {
+	var there bool
+	if err := c.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database() AND NOT active)",
+		c.cfg.Slot).Scan(&there); err != nil {
+		return err
+	}
+	if there && c.cfg.Slot != "" {
+		c.add(store.Warning, "SELECT pg_drop_replication_slot("+sqltext.Literal(c.cfg.Slot)+")", "source.read is poll, and nobody reads slot %s: "+
+			"the server keeps its log for it, until its disk is full", c.cfg.Slot)
+	}
+	return nil
+}

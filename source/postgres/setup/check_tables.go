@@ -1,0 +1,284 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/postgres/catalog"
+	"github.com/tailbox/tailbox/source/postgres/ddl"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/postgres/usertable"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// outboxTables looks at the tables that applications write to.
+func (c *checker) outboxTables(ctx context.Context) error {
+	for i := range c.cfg.Tables {
+		t := &c.cfg.Tables[i]
+		info, err := catalog.Describe(ctx, c.conn.PgConn(), t)
+		switch {
+		case c.hidden(t.Schema, err):
+			continue
+		case errors.Is(err, source.ErrStop):
+			cure := "create it, or correct source.tables"
+			if ddl.OwnShape(t.Shape) {
+				cure = "run tailbox init"
+			}
+			hint := ""
+			beside, err := tablesBeside(ctx, c.conn, t)
+			if err != nil {
+				return err
+			}
+			if near := columns.NearTable(t, beside, c.cfg.Tables); near != "" {
+				cure, hint = "write the name as the database has it, or create the table with tailbox init --create-table", " (did you mean "+near+"?)"
+			}
+			c.add(store.Problem, cure, "table %s does not exist%s", sqltext.Table(t), hint)
+			continue
+		case err != nil:
+			return err
+		}
+		c.tables = append(c.tables, info)
+		for _, look := range []func(context.Context, *catalog.Table) error{c.kindOfTable, c.columns, c.unswept, c.statuses, c.tableRights, c.indexes, c.refusals, c.feedback} {
+			if err := look(ctx, info); err != nil {
+				return fmt.Errorf("table %s: %w", info, err)
+			}
+		}
+	}
+	return nil
+}
+
+// kindOfTable looks whether its rows are in the log, and whether anything hides them.
+func (c *checker) kindOfTable(ctx context.Context, t *catalog.Table) error {
+	var kind string
+	var security bool
+	err := c.conn.QueryRow(ctx, "SELECT relkind::text, row_security_active(oid) FROM pg_class WHERE oid = $1", t.OID).Scan(&kind, &security)
+	if err != nil {
+		return err
+	}
+	name := sqltext.Table(&t.Table)
+	switch {
+	case kind != "r" && kind != "p":
+		c.add(store.Problem, "name the table itself in source.tables", "%s is no table", t)
+	case !t.Permanent && c.cfg.Poll:
+		c.add(store.Warning, "ALTER TABLE "+name+" SET LOGGED", "table %s is unlogged or temporary, so a crash of the server empties it", t)
+	case !t.Permanent:
+		c.add(store.Problem, "ALTER TABLE "+name+" SET LOGGED", "table %s is unlogged or temporary, so it is not in the log", t)
+	}
+	if security {
+		c.add(store.Problem, "ALTER ROLE "+sqltext.Ident(c.role)+" BYPASSRLS", "row-level security hides rows of table %s from the relay", t)
+	}
+	return nil
+}
+
+// columns looks for columns that messages are made of, or that are written.
+func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
+	if _, err := catalog.NewPlan(&t.Table, t.PlainColumns()); err != nil {
+		c.add(store.Problem, "add the column, or correct columns under source.tables", "%v", err)
+	}
+	if !c.cfg.Poll {
+		published, err := catalog.ReadPublished(ctx, &c.cfg, c.conn.PgConn())
+		if err != nil {
+			return err
+		}
+		for _, name := range t.Generated(published) {
+			c.add(store.Problem, "name a stored column under source.tables.columns"+catalog.GeneratedCure, "column %s of table %s is generated, and the log does not hold it", name, t)
+		}
+	}
+	names := make([]string, len(t.Cols))
+	for i := range t.Cols {
+		names[i] = t.Cols[i].Name
+	}
+	columns.OtherCase(&t.Table, names, func(key, name, near string, named bool) {
+		level := store.Warning
+		if named {
+			level = store.Problem
+		}
+		if key != "id" && key != "payload" {
+			c.add(level, "set columns."+key+" to "+near+", or to null", "table %s has no column %s, but %s", t, name, near)
+		}
+	})
+	cols := &t.Columns
+	if _, ok := t.Column(cols.Receipt); !ok && cols.Receipt != "" {
+		c.add(store.Problem, "ALTER TABLE "+sqltext.Table(&t.Table)+" ADD COLUMN "+sqltext.Ident(cols.Receipt)+" text, or correct source.tables.columns",
+			"table %s has no column %s for receipts", t, cols.Receipt)
+	}
+	if _, ok := t.Column(cols.DeliveredAt); !ok && t.Retention > 0 {
+		c.add(store.Problem, "name a column of type timestamptz under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
+	}
+	if _, ok := t.Column(cols.Tenant); !ok && len(t.Tenants) > 0 {
+		c.add(store.Problem, "name the column under source.tables.columns.tenant", "table %s has tenants, but no column for them", t)
+	}
+	if t.OnDelivered == outbox.Mark {
+		_, status := t.Column(cols.Status)
+		_, at := t.Column(cols.DeliveredAt)
+		if !status && !at {
+			c.add(store.Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
+				"table %s is to be marked, but has no column for it", t)
+		}
+	}
+	timestamps := []catalog.Kind{catalog.KindTimestamp, catalog.KindTimestamptz}
+	for _, want := range []struct {
+		name  string
+		kinds []catalog.Kind
+		what  string
+	}{
+		{cols.Attempts, []catalog.Kind{catalog.KindInt2, catalog.KindInt4, catalog.KindInt8}, "an integer"}, {cols.Failures, []catalog.Kind{catalog.KindInt2, catalog.KindInt4, catalog.KindInt8}, "an integer"},
+		{cols.UpdatedAt, timestamps, "a timestamp"}, {cols.LastAttemptAt, timestamps, "a timestamp"},
+		{cols.NextAttemptAt, timestamps, "a timestamp"}, {cols.DeliveredAt, timestamps, "a timestamp"}, {cols.LastError, []catalog.Kind{catalog.KindText}, "text"},
+		{cols.Receipt, []catalog.Kind{catalog.KindText}, "text"},
+		{cols.Priority, []catalog.Kind{catalog.KindInt2, catalog.KindInt4, catalog.KindInt8}, "an integer"}, {cols.AvailableAt, timestamps, "a timestamp"},
+		{cols.CreatedAt, timestamps, "a timestamp"}, {cols.Headers, []catalog.Kind{catalog.KindJSONB, catalog.KindText}, "jsonb, json or text"},
+		{cols.Payload, []catalog.Kind{catalog.KindText, catalog.KindBytea, catalog.KindJSONB, catalog.KindBpchar}, "bytea, jsonb, json or text"},
+	} {
+		if col, ok := t.Column(want.name); ok && want.name != "" && !slices.Contains(want.kinds, col.Kind) {
+			cure := "ALTER TABLE " + sqltext.Table(&t.Table) + " ALTER COLUMN " + sqltext.Ident(want.name) + " TYPE …, or correct source.tables.columns"
+			if key := columns.Dispensable(&t.Table, want.name); key != "" {
+				cure = "leave it out (columns: {" + key + ": null}), or " + cure
+			}
+			c.add(store.Problem, cure,
+				"column %s of table %s is not %s", want.name, t, want.what)
+		}
+	}
+	return c.words(ctx, t)
+}
+
+// unswept tells of a table whose rows could not be found again after the slot was lost.
+func (c *checker) unswept(_ context.Context, t *catalog.Table) error {
+	if f := store.Unswept(&t.Table, t.Pending("t") != ""); f != nil && !c.cfg.Poll {
+		c.add(f.Level, f.Cure, "%s", f.What)
+	}
+	return nil
+}
+
+// statuses looks for rows that are neither delivered nor pending.
+func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
+	if _, ok := t.Column(t.Columns.Status); !ok || c.misworded[t] {
+		return nil
+	}
+	started, err := c.hasCheckpoint(ctx)
+	if err != nil {
+		return err
+	}
+	status := sqltext.Ident(t.Columns.Status)
+	rows, err := c.conn.Query(ctx, fmt.Sprintf("SELECT word, count(*) FROM (SELECT %[1]s::text AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
+		status, sqltext.Table(&t.Table), sqltext.Literal(t.Words.Delivered), catalog.Ours(&t.Table, "t."), store.StatusLimit))
+	var counts []store.StatusCount
+	if err == nil {
+		counts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.StatusCount])
+	}
+	switch state := pgerr.State(err); {
+	case state == "42501" || state == "57014" || state == pgerr.LockNotAvailable: // a right was found missing already, or it takes too long
+		return nil
+	case err != nil:
+		return err
+	}
+	parked := false
+	if started {
+		if err := c.conn.QueryRow(ctx, c.state.SQL("SELECT EXISTS (SELECT FROM {parked} WHERE pipeline = $1 AND source_table = $2)"), c.cfg.Pipeline, t.String()).
+			Scan(&parked); err != nil {
+			return err
+		}
+	}
+	if f := store.Undelivered(&t.Table, counts, started, parked); f != nil {
+		c.add(f.Level, f.Cure, "%s", f.What)
+	}
+	return nil
+}
+
+// words looks whether the status column can hold the words.
+func (c *checker) words(ctx context.Context, t *catalog.Table) error {
+	if _, ok := t.Column(t.Columns.Status); !ok || t.Columns.Status == "" {
+		return nil
+	}
+	var columnType string
+	if err := c.conn.QueryRow(ctx, "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped",
+		t.OID, t.Columns.Status).Scan(&columnType); err != nil {
+		return err
+	}
+	faults, err := usertable.WordFaults(ctx, c.conn, &t.Table, columnType)
+	for _, fault := range faults {
+		c.add(store.Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
+		if c.misworded == nil {
+			c.misworded = map[*catalog.Table]bool{}
+		}
+		c.misworded[t] = true
+	}
+	return err
+}
+
+// tableRights looks for what on_delivered needs.
+func (c *checker) tableRights(ctx context.Context, t *catalog.Table) error {
+	marks := slices.DeleteFunc(ddl.MarkColumns(&t.Table), func(name string) bool { _, ok := t.Column(name); return !ok })
+	_, err := c.privileges(ctx, sqltext.Table(&t.Table), marks, ddl.Privileges(&t.Table)...)
+	return err
+}
+
+// indexes looks for the ones that every settlement, and every reconciliation, goes by.
+func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
+	name, id := sqltext.Table(&t.Table), sqltext.Ident(t.Columns.ID)
+	var unique, any, pending, required bool
+	var rows float64
+	status := t.Columns.Status
+	if status == "" {
+		status = t.Columns.DeliveredAt
+	}
+	err := c.conn.QueryRow(ctx, `SELECT coalesce(bool_or(i.indisunique AND i.indnkeyatts = 1 AND i.indpred IS NULL), false), count(i.*) > 0,
+		coalesce(bool_or(a.attnotnull OR t.typnotnull), true),
+		`+strings.TrimPrefix(strings.TrimSpace(usertable.PendingIndexQuery), "SELECT")+`, (SELECT coalesce(sum(greatest(reltuples, 0)), 0) FROM pg_class WHERE oid = $1::text::regclass)
+		FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisvalid AND i.indkey[0] = a.attnum
+		WHERE a.attrelid = $1::text::regclass AND a.attname = $3 AND NOT a.attisdropped`, name, status, t.Columns.ID).Scan(&unique, &any, &required, &pending, &rows)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil // no such column: found already
+	}
+	if err != nil {
+		return err
+	}
+	if !required {
+		c.add(store.Warning, "ALTER TABLE "+name+" ALTER COLUMN "+id+" SET NOT NULL", "column %s of table %s may be NULL: a row without an id is not delivered, "+
+			"it is parked as undecodable, and its group waits", t.Columns.ID, t)
+	}
+	switch {
+	case !any && t.OnDelivered != outbox.Keep:
+		c.add(store.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "table %s has no index that begins with %s: every delivered message reads all of it", t, t.Columns.ID)
+	case !unique && !t.Partitioned:
+		c.add(store.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+	}
+	if t.OnDelivered != outbox.Keep && status != "" && !pending && rows > 1e6 {
+		c.add(store.Warning, "CREATE INDEX ON "+name+" ("+id+") WHERE "+catalog.Pending(&t.Table, ""),
+			"table %s has %.0f rows and no index on the pending ones: every reconciliation reads all of it", t, rows)
+	}
+	return nil
+}
+
+// movedRows looks whether marks move rows of the table. Where the table is polled that does no harm: the row keeps its number.
+func (c *checker) movedRows(ctx context.Context, t *usertable.Table) error {
+	if c.cfg.Poll {
+		return nil
+	}
+	u, err := t.Moved(ctx, c.conn)
+	if u != nil {
+		c.add(store.Problem, u.Cure, "%s", u.What)
+	}
+	return err
+}
+
+// resolve is the table as the relay will see it; nil where that will refuse it, which is a problem that is told here or elsewhere.
+func (c *checker) resolve(ctx context.Context, info *catalog.Table) (*usertable.Table, error) {
+	t, err := usertable.Resolve(ctx, c.conn, info.Table)
+	if u := (*usertable.Unfit)(nil); errors.As(err, &u) {
+		c.add(store.Problem, u.Cure, "%s", u.What)
+	}
+	if errors.Is(err, source.ErrStop) {
+		return nil, nil
+	}
+	return t, err
+}

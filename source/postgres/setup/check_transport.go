@@ -1,0 +1,72 @@
+package setup
+
+import (
+	"context"
+	"crypto/tls"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// transport warns of addresses to which the session goes in the clear, or to whoever answers.
+func (c *checker) transport() {
+	told := map[string]bool{}
+	for i, url := range []string{c.cfg.URL, c.cfg.LockURL} {
+		if url == "" || i > 0 && url == c.cfg.URL {
+			continue
+		}
+		key := [...]string{"source.url", "source.lock_url"}[i]
+		for _, t := range transports(key, url) {
+			// Of what is tried for one host, the worst counts, which an attacker brings about.
+			if f := t.Warn("sslmode=verify-full, with sslrootcert if the authority is your own, in " + key); f != nil && !told[key+t.Host] {
+				told[key+t.Host] = true
+				c.findings = append(c.findings, *f)
+			}
+		}
+	}
+}
+
+// transports are all ways that a session may go, the least protected first.
+func transports(key, url string) (list []store.Transport) {
+	cc, err := session.ParseConnection(url)
+	if err != nil {
+		return nil // found elsewhere
+	}
+	add := func(host string, config *tls.Config) {
+		t := store.Transport{Key: key, Host: host, Encrypted: config != nil}
+		t.Verified = config != nil && (!config.InsecureSkipVerify || config.VerifyPeerCertificate != nil || config.VerifyConnection != nil)
+		if t.Encrypted {
+			list = append(list, t)
+		} else {
+			list = append([]store.Transport{t}, list...)
+		}
+	}
+	add(cc.Host, cc.TLSConfig)
+	for _, f := range cc.Fallbacks {
+		add(f.Host, f.TLSConfig)
+	}
+	return list
+}
+
+// emitters warns if everybody may write messages without a table.
+func (c *checker) emitters(ctx context.Context) error {
+	if c.cfg.Messages == "" {
+		return nil
+	}
+	rows, err := c.conn.Query(ctx, `SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.proname = 'pg_logical_emit_message' AND p.pronamespace = 'pg_catalog'::regnamespace
+		AND has_function_privilege('public', p.oid, 'EXECUTE') ORDER BY 1`)
+	if err != nil {
+		return err
+	}
+	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	functions := strings.Join(open, ", ")
+	c.add(store.Warning, "REVOKE EXECUTE ON FUNCTION "+functions+" FROM PUBLIC; GRANT EXECUTE ON FUNCTION "+functions+" TO the roles that write messages",
+		"every login of the database may write messages by pg_logical_emit_message, with any prefix, and source.messages has them delivered")
+	return nil
+}

@@ -1,0 +1,35 @@
+package setup
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// Check warns of a session to another machine that is not encrypted, or whose server is not verified.
+func TestTransport(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"postgres://u@localhost/d": "", "postgres://u@127.0.0.1/d?sslmode=disable": "", "host=/var/run/postgresql user=u": "", "postgres://u@[::1]/d": "",
+		"postgres://u@db.example/d?sslmode=verify-full": "", "postgres://u@db.example/d?sslmode=verify-ca": "",
+		"postgres://u@db.example/d":                      "source.url goes to the database at db.example without TLS",
+		"postgres://u@db.example/d?sslmode=disable":      "source.url goes to the database at db.example without TLS",
+		"postgres://u@10.0.0.1/d?sslmode=require":        "source.url goes to the database at 10.0.0.1 by TLS, but nothing checks",
+		"host=localhost,db.example user=u sslmode=allow": "source.url goes to the database at db.example without TLS",
+	} {
+		c := &checker{cfg: session.Config{URL: url, LockURL: url}}
+		c.transport()
+		switch {
+		case want == "" && len(c.findings) > 0:
+			t.Errorf("%s: %+v", url, c.findings)
+		case want != "" && (len(c.findings) != 1 || c.findings[0].Level != store.Warning || !strings.HasPrefix(c.findings[0].What, want) || !strings.Contains(c.findings[0].Cure, "sslmode=verify-full")):
+			t.Errorf("%s: %+v, want %q", url, c.findings, want)
+		}
+	}
+	c := &checker{cfg: session.Config{URL: "postgres://u@localhost/d", LockURL: "postgres://u@db.example/d"}}
+	if c.transport(); len(c.findings) != 1 || !strings.HasPrefix(c.findings[0].What, "source.lock_url goes to") {
+		t.Errorf("lock_url: %+v", c.findings)
+	}
+}

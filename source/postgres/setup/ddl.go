@@ -1,0 +1,79 @@
+package setup
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tailbox/tailbox/source/postgres/ddl"
+	"github.com/tailbox/tailbox/source/postgres/migrate"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// Script is what Init creates, as one script for a migration tool: the relay's tables, the outbox tables whose shape is
+// ours, and the publication. It can be run again. The slot is no part of it: it is made by `tailbox init`, after the
+// publication, because the log knows a publication only from its creation on.
+func Script(cfg session.Config) (string, error) {
+	var b strings.Builder
+	b.WriteString(store.GrantsComment("--", RoleSQL(cfg, "tailbox"), ClientSQL(cfg, "support")))
+	b.WriteString(migrate.TablesIn(cfg.Schema).Script())
+	for i := range cfg.Tables {
+		sql, err := ddl.Outbox(&cfg.Tables[i])
+		if err != nil {
+			return "", err
+		}
+		b.WriteString("\n" + sql)
+		if cfg.Poll {
+			b.WriteString(ddl.SeqIndex(&cfg.Tables[i]))
+		}
+	}
+	if cfg.Poll {
+		b.WriteString("\n-- source.read is poll: neither a publication nor a slot is needed.\n")
+		return b.String(), nil
+	}
+	b.WriteString("\n" + ddl.Publication(cfg))
+	return b.String(), nil
+}
+
+// ClientSQL is what a role needs to ask for verbs in plain SQL, and no more: who asked, when, and what came of it, is not its to write.
+func ClientSQL(cfg session.Config, role string) string {
+	return "GRANT INSERT (pipeline, verb, selection, reason), SELECT (id) ON " + migrate.TablesIn(cfg.Schema).Request +
+		" TO " + sqltext.Ident(role) + ";\n"
+}
+
+// RoleSQL is what a role needs that does nothing but run the relay. The role exists already, with LOGIN; REPLICATION is
+// what reading the log takes; polling takes to read the
+// sequence instead. UPDATE on a table whose rows are deleted serves to pass over rows that the application
+// has locked (FOR UPDATE SKIP LOCKED); Postgres asks for it on any one column, and nothing is written there.
+func RoleSQL(cfg session.Config, role string) string {
+	var b strings.Builder
+	r := sqltext.Ident(role)
+	n := migrate.TablesIn(cfg.Schema)
+	if !cfg.Poll {
+		b.WriteString("ALTER ROLE " + r + " WITH REPLICATION;\n")
+	}
+	schemas := []string{""}
+	if cfg.Schema != "" {
+		schemas = append(schemas, cfg.Schema)
+		b.WriteString("GRANT USAGE ON SCHEMA " + sqltext.Ident(cfg.Schema) + " TO " + r + ";\n")
+	}
+	for _, g := range n.Grants() {
+		b.WriteString("GRANT " + strings.Join(g.Privileges, ", ") + " ON " + g.Table + " TO " + r + ";\n")
+	}
+	for i := range cfg.Tables {
+		t := &cfg.Tables[i]
+		if !slices.Contains(schemas, t.Schema) {
+			schemas = append(schemas, t.Schema)
+			b.WriteString("GRANT USAGE ON SCHEMA " + sqltext.Ident(t.Schema) + " TO " + r + ";\n")
+		}
+		b.WriteString("GRANT " + strings.Join(ddl.Privileges(t), ", ") + " ON " + sqltext.Table(t) + " TO " + r + ";\n")
+		b.WriteString(feedbackNote(t))
+		if cfg.Poll && ddl.OwnShape(t.Shape) {
+			seq := *t
+			seq.Name += "_" + t.Columns.Seq + "_seq" // the server's own name for it
+			b.WriteString("GRANT SELECT ON SEQUENCE " + sqltext.Table(&seq) + " TO " + r + ";\n")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,128 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/catalog"
+	"github.com/tailbox/tailbox/source/postgres/ddl"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/postgres/upstream"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// prerequisites tells everything that would keep Init, or the first position after it, from coming to an end, before
+// anything is created. Where the pipeline has a checkpoint already there is nothing left that could.
+func prerequisites(ctx context.Context, cfg session.Config, conn *pgx.Conn) error {
+	c := &checker{cfg: cfg, conn: conn}
+	s := pgstore.On(cfg, conn)
+	if err := s.FindTables(ctx); err == nil {
+		c.state = s
+	} else if pgerr.State(err) != "" {
+		return err
+	}
+	if have, err := c.hasCheckpoint(ctx); err != nil || have {
+		return err
+	}
+	looks := []func(context.Context) error{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.publicationThere, c.unusedSlot, c.firstStart}
+	if cfg.Poll {
+		looks = []func(context.Context) error{c.server, c.lock, c.applicationTables, c.polled, c.firstStart}
+	}
+	for _, look := range looks {
+		if err := look(ctx); err != nil {
+			return fmt.Errorf("look whether all is there that is needed: %w", err)
+		}
+	}
+	var problems []error
+	for _, f := range c.findings {
+		if f.Level == store.Problem {
+			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Cure))
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: nothing was created, because this has to be fixed first:\n%w", source.ErrStop, errors.Join(problems...))
+}
+
+// hasCheckpoint tells whether a position was ever taken: none without the relay's tables. It asks once.
+func (c *checker) hasCheckpoint(ctx context.Context) (bool, error) {
+	if c.position != nil || c.state == nil {
+		return c.position != nil && *c.position, nil
+	}
+	have, err := c.state.Positioned(ctx)
+	if err != nil {
+		return false, err
+	}
+	c.position = &have
+	return have, nil
+}
+
+// applicationTables finds the tables that are there, and those that are missing and not ours to make.
+func (c *checker) applicationTables(ctx context.Context) error {
+	for i := range c.cfg.Tables {
+		t := &c.cfg.Tables[i]
+		info, err := catalog.Describe(ctx, c.conn.PgConn(), t)
+		switch {
+		case err == nil:
+			c.tables = append(c.tables, info)
+			if err := c.fitness(ctx, info); err != nil {
+				return err
+			}
+		case !errors.Is(err, source.ErrStop):
+			return err
+		case !ddl.OwnShape(t.Shape):
+			c.add(store.Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", sqltext.Table(t), t.Shape)
+		}
+	}
+	return nil
+}
+
+// fitness looks for what would stop the relay at the table.
+func (c *checker) fitness(ctx context.Context, info *catalog.Table) error {
+	for _, look := range []func(context.Context, *catalog.Table) error{c.kindOfTable, c.columns} {
+		if err := look(ctx, info); err != nil {
+			return err
+		}
+	}
+	t, err := c.resolve(ctx, info)
+	if err != nil || t == nil {
+		return err
+	}
+	return c.movedRows(ctx, t)
+}
+
+// unusedSlot looks whether the slot can be made: there is none of its name, or one that this pipeline left half made.
+func (c *checker) unusedSlot(ctx context.Context) error {
+	s, err := upstream.Find(ctx, &c.cfg, c.conn.PgConn())
+	if err != nil || s == nil {
+		return err
+	}
+	o, err := c.slotOwner(ctx, s)
+	switch {
+	case err != nil:
+		return err
+	case o.Refused != "":
+		c.add(store.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
+	case s.Active && c.cfg.TakeOver:
+		c.add(store.Problem, "stop Debezium for good: two readers of a slot lose messages to each other", "slot %s, which is to be taken over, is being read (PID %d)", c.cfg.Slot, s.ActivePID)
+	case s.Active:
+		c.add(store.Problem, "stop that reader, or choose another source.slot", "slot %s is there already, and is being read (PID %d)", c.cfg.Slot, s.ActivePID)
+	}
+	return nil
+}
+
+func (c *checker) slotOwner(ctx context.Context, s *upstream.Slot) (o pgstore.Owner, err error) {
+	var database string
+	if err := c.conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
+		return o, err
+	}
+	return pgstore.JudgeSlot(ctx, &c.cfg, c.state, s, database)
+}

@@ -1,0 +1,264 @@
+package setup_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/postgres"
+	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/source/postgres/setup"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/postgres/stream"
+	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+func TestInitAndUninstall(t *testing.T) {
+	t.Parallel()
+	for _, version := range servers.Versions(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			debezium, own := pgtest.Shape("debezium", "outbox"), pgtest.Shape("tailbox", "it's \"second\"")
+			own.Schema = ""
+			own.Fields = []string{"extra"}
+			own.Columns.Group = []string{"customer", "region"}
+			r := pgtest.NewBareRig(t, servers.Shared(t, version), debezium, own)
+			r.Cfg.Schema = "relay"
+			problems := pgtest.Levels(r.Check(), store.Problem)
+			for _, want := range []string{"tables tailbox_*", "table \"public\".\"outbox\" does not exist", "publication"} {
+				if !strings.Contains(problems, want) {
+					t.Errorf("problems before init lack %q:\n%s", want, problems)
+				}
+			}
+			created, err := setup.Init(r.Ctx, r.Cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pgtest.Equal(t, "created", len(created), 5)
+			created, err = setup.Init(r.Ctx, r.Cfg)
+			if err != nil || len(created) != 0 {
+				t.Errorf("second init created %v, %v", created, err)
+			}
+			sql, err := setup.Script(r.Cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Exec(sql) // what --print shows can be run on top
+			pgtest.Equal(t, "problems after init", pgtest.Levels(r.Check(), store.Problem), "")
+			r.Exec(`INSERT INTO outbox (aggregatetype, aggregateid, type, payload) VALUES ('a', 'b', 'T', '{}')`)
+			pgtest.Equal(t, "the first start has to be told", strings.Contains(pgtest.Levels(r.Check(), store.Problem), "source.start"), true)
+			r.Cfg.Start = "pending"
+			pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), store.Problem), "")
+			r.Cfg.Start = "now"
+			pgtest.Equal(t, "what is left alone is pending all the same", strings.Contains(pgtest.Levels(r.Check(), store.Warning), "source.reconcile"), true)
+
+			r.Open()
+			s, err := stream.New(r.Cfg).Establish(r.Ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(r.Ctx); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := setup.Uninstall(r.Ctx, r.Cfg, true); !errors.Is(err, checkpoint.ErrLocked) {
+				t.Errorf("uninstall under a running relay: %v", err)
+			}
+			r.Park(pgtest.Dead("kafka", pgtest.Msg(1, "g"), true))
+			if err := r.St.Close(r.Ctx); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := setup.Uninstall(r.Ctx, r.Cfg, false); err == nil || !strings.Contains(err.Error(), "--force") {
+				t.Errorf("uninstall with a parked delivery: %v", err)
+			}
+			r.Exec(`INSERT INTO relay.tailbox_checkpoint (pipeline, schema_version) VALUES ('another', 1)`)
+			dropped, _, err := setup.Uninstall(r.Ctx, r.Cfg, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pgtest.Equal(t, "dropped", strings.Contains(strings.Join(dropped, ","), "other pipelines use"), true)
+			pgtest.Equal(t, "other pipelines keep theirs", r.Text("SELECT string_agg(pipeline, ',') FROM relay.tailbox_checkpoint"), "another")
+			r.Exec("DELETE FROM relay.tailbox_checkpoint")
+			if _, _, err := setup.Uninstall(r.Ctx, r.Cfg, false); err != nil {
+				t.Fatal(err)
+			}
+			pgtest.Equal(t, "tables left", r.Text("SELECT count(*)::text FROM pg_tables WHERE schemaname = 'relay'"), "0")
+			pgtest.Equal(t, "slots and publications left", r.Text(`SELECT (SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1)
+				+ (SELECT count(*) FROM pg_publication)::int || ''`, r.Cfg.Slot), "0")
+			if _, _, err := setup.Uninstall(r.Ctx, r.Cfg, false); err != nil {
+				t.Errorf("uninstall of nothing: %v", err)
+			}
+		})
+	}
+}
+
+// All problems are told at once, each with its cure.
+func TestCheckFindsEverything(t *testing.T) {
+	t.Parallel()
+	pg := servers.Postgres(t, "17", servers.WithSetting("wal_level", "replica"), servers.WithSetting("max_replication_slots", "1"))
+	broken := outbox.Table{Schema: "public", Name: "broken", Shape: "another", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(),
+		Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload", Attempts: "attempts"}}
+	parted := pgtest.Shape("debezium", "parted")
+	missing := pgtest.Shape("debezium", "missing")
+	unlogged := pgtest.Shape("debezium", "fast")
+	r := pgtest.NewBareRig(t, pg, broken, parted, missing, unlogged, pgtest.Shape("debezium", "listed"))
+	r.Exec(`CREATE TABLE broken (id uuid, type text, attempts text); CREATE TABLE listed (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload jsonb); CREATE UNLOGGED TABLE fast (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload jsonb);
+		CREATE TABLE parted (id uuid, aggregatetype text, aggregateid text, type text, payload jsonb) PARTITION BY HASH (id);
+		CREATE PUBLICATION "pub ` + r.Cfg.Publication[4:] + `" FOR TABLE parted, listed (id, type), broken WHERE (attempts = 'x') WITH (publish = 'update')`)
+	r.Exec("SELECT pg_create_physical_replication_slot('taken')")
+	r.Exec("CREATE ROLE weak LOGIN")
+	r.Exec("GRANT CREATE ON DATABASE " + r.Db + " TO weak")
+	r.Exec("ALTER TABLE parted ENABLE ROW LEVEL SECURITY")
+	r.Cfg.URL = strings.Replace(r.Cfg.URL, "postgres@", "weak@", 1)
+	findings := r.Check()
+	problems, warnings := pgtest.Levels(findings, store.Problem), pgtest.Levels(findings, store.Warning)
+	for _, want := range []string{"wal_level = 'logical'", "max_replication_slots is 1", "ALTER ROLE \"weak\" WITH REPLICATION", "tables tailbox_*",
+		"GRANT SELECT ON \"public\".\"broken\" TO \"weak\"", "GRANT UPDATE ON \"public\".\"broken\"", "GRANT DELETE ON \"public\".\"parted\"",
+		"column payload", "is to be marked, but has no column", "column attempts of table public.broken is not an integer", "\"missing\" does not exist",
+		"SET LOGGED", "SET (publish = 'insert')", "publish_via_partition_root = true", "does not hold table public.fast", "leaves out columns aggregatetype, aggregateid, payload", "row-level security"} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("problems lack %q", want)
+		}
+	}
+	for _, want := range []string{"publishes updates", "no index that begins with id", "where (attempts = 'x'"} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("warnings lack %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("problems:\n%s\nwarnings:\n%s", problems, warnings)
+	}
+	r.Cfg.URL = "postgres://nobody@127.0.0.1:1/none"
+	pgtest.Equal(t, "no server", len(pgtest.Levels(r.Check(), store.Problem)) > 0, true)
+}
+
+func TestCheckNamesOpenTransactions(t *testing.T) {
+	t.Parallel()
+	r := pgtest.NewBareRig(t, servers.Shared(t, "17"), pgtest.Shape("debezium", "outbox"))
+	if _, err := setup.Init(r.Ctx, r.Cfg); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Exec(t, r.Conn, "BEGIN")
+	pgtest.Exec(t, r.Conn, "CREATE TABLE x ()")
+	pgtest.Exec(t, r.Conn, "PREPARE TRANSACTION '"+r.Db+"'")
+	if w := pgtest.Levels(r.Check(), store.Warning); !strings.Contains(w, "prepared transaction '"+r.Db+"'") {
+		t.Errorf("warnings: %s", w)
+	}
+	pgtest.Exec(t, r.Conn, "ROLLBACK PREPARED '"+r.Db+"'")
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	for _, version := range servers.Versions(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			r := pgtest.NewStoreRig(t, servers.Shared(t, version), nil, pgtest.Shape("debezium", "outbox"))
+			s, err := stream.New(r.Cfg).Establish(r.Ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.Close(r.Ctx) }()
+			if err := r.St.Save(r.Ctx, &checkpoint.Checkpoint{SourceID: "1/1", Resume: s.Resume(), Log: 1}); err != nil {
+				t.Fatal(err)
+			}
+			r.Park(pgtest.Head("kafka", pgtest.Msg(1, "g"), 0), pgtest.Follower("kafka", pgtest.Msg(2, "g")), pgtest.Dead("kafka", pgtest.Msg(3, "h"), true), pgtest.Dead("audit", pgtest.Msg(4, ""), false),
+				pgtest.Head("audit", pgtest.Msg(5, "i"), time.Hour))
+			r.Ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"i"}})
+			r.Ask(checkpoint.VerbPause, checkpoint.Selection{Sinks: []string{"mail"}})
+			got, err := pgstore.Status(r.Ctx, r.Cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range got.Sinks {
+				if s := &got.Sinks[i]; s.Sink == "kafka" && (s.DueSeconds <= 0 || s.HeldSeconds <= 0 || s.UndeliveredSeconds <= 3600) {
+					t.Errorf("ages: %+v", s)
+				} else {
+					s.DueSeconds, s.HeldSeconds, s.UndeliveredSeconds = 0, 0, 0
+				}
+			}
+			pgtest.Equal(t, "sinks", got.Sinks, []store.SinkReport{{Sink: "audit", Retrying: 1, Dead: 1, Lanes: 1, HeldLanes: 1, Tables: map[string]int{"public.outbox": 2}},
+				{Sink: "kafka", Retrying: 1, Waiting: 1, Dead: 1, Lanes: 2, HeldLanes: 1, Tables: map[string]int{"public.outbox": 3}}, {Sink: "mail", Paused: true}})
+			if got.Holder == nil || got.Holder.PID != int(r.St.Conn.PgConn().PID()) {
+				t.Errorf("holder: %+v", got.Holder)
+			}
+			if got.Slot == nil || got.Slot.Row["plugin"] != "pgoutput" || got.Slot.RetainedBytes <= 0 {
+				t.Errorf("slot: %+v", got.Slot)
+			}
+			if got.Checkpoint == nil || got.Checkpoint.Resume != string(s.Resume()) || got.SourceID == "" {
+				t.Errorf("checkpoint: %+v", got.Checkpoint)
+			}
+			if _, err := json.Marshal(got); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestOperatorsWithoutRelay(t *testing.T) {
+	t.Parallel()
+	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("debezium", "outbox"))
+	big := pgtest.Dead("kafka", pgtest.Msg(3, "h"), false)
+	big.Message.Payload = []byte(strings.Repeat("x", 1000))
+	r.Park(pgtest.Dead("kafka", pgtest.Msg(1, "g"), true), pgtest.Follower("kafka", pgtest.Msg(2, "g")), big, pgtest.Dead("audit", pgtest.Msg(1, "g"), true))
+	list, more, err := postgres.Config(r.Cfg).Operator().List(r.Ctx, checkpoint.Selection{All: true}, 2, true)
+	if err != nil || !more || len(list) != 2 || list[0].Sink != "audit" || list[0].ParkedAt.IsZero() {
+		t.Errorf("list: %+v, %v, %v", list, more, err)
+	}
+	list, more, err = postgres.Config(r.Cfg).Operator().List(r.Ctx, checkpoint.Selection{IDs: []string{pgtest.EventID(3)}}, 0, true)
+	if err != nil || more || len(list) != 1 || len(list[0].Message.Payload) != 1000 {
+		t.Errorf("show: %+v, %v, %v", list, more, err)
+	}
+	ask := func(v checkpoint.Verb, sel checkpoint.Selection) int64 {
+		t.Helper()
+		id, err := postgres.Config(r.Cfg).Operator().Ask(r.Ctx, &checkpoint.Request{Verb: v, Selection: sel, Reason: "why"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	if _, err := postgres.Config(r.Cfg).Operator().Ask(r.Ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay}); err == nil {
+		t.Error("an empty selection was not refused")
+	}
+	hold := ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"empty", "g"}, Sink: "kafka"})
+	if err := postgres.Config(r.Cfg).Operator().Execute(r.Ctx, hold); !errors.Is(err, checkpoint.ErrLocked) {
+		t.Errorf("execute under a running relay: %v", err)
+	}
+	if err := r.St.Close(r.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	ask(checkpoint.VerbAcceptGap, checkpoint.Selection{From: "0/1"})
+	result, err := postgres.Config(r.Cfg).Operator().Wait(r.Ctx, ask(checkpoint.VerbReplay, checkpoint.Selection{All: true}))
+	if err != nil || result == nil || result.Changed != 2 || result.Refused != 1 {
+		t.Errorf("replay: %+v, %v", result, err)
+	}
+	if result, err := postgres.Config(r.Cfg).Operator().Wait(r.Ctx, ask(checkpoint.VerbAcceptGap, checkpoint.Selection{From: "0/1"})); err != nil || result != nil {
+		t.Errorf("accept-gap without a relay: %+v, %v", result, err)
+	}
+	lanes, err := postgres.Config(r.Cfg).Operator().Lanes(r.Ctx, checkpoint.Selection{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range lanes {
+		name := l.Sink + "/" + l.Group
+		if l.First != nil {
+			name += " " + string(l.First.State) + " " + pgtest.Short(l.First.Message.ID)
+		}
+		if l.Held {
+			name += " held"
+		}
+		got = append(got, name)
+	}
+	pgtest.Equal(t, "lanes", strings.Join(got, ", "), "kafka/empty held, audit/g waiting 1, kafka/g waiting 1 held")
+	lanes, err = postgres.Config(r.Cfg).Operator().Lanes(r.Ctx, checkpoint.Selection{Sink: "audit", Groups: []string{"g", "empty"}}, 10)
+	if err != nil || len(lanes) != 1 {
+		t.Errorf("lanes: %+v, %v", lanes, err)
+	}
+	loaded := r.Open()
+	pgtest.Equal(t, "left for a start", r.Text("SELECT count(*)::text FROM tailbox_request WHERE done_at IS NULL"), "2")
+	pgtest.Equal(t, "executing counts no start", loaded.UncleanStarts, 0)
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// saveCheckpoint writes a checkpoint, and with it that the start was a clean one. Unsigned numbers are stored in the bits
+// of a bigint.
+const saveCheckpoint = `
+INSERT INTO {checkpoint} AS c (pipeline, source_id, resume, log, last_commit, settled_above, sweep_pending, schema_version)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (pipeline) DO UPDATE SET source_id = excluded.source_id, resume = excluded.resume, log = excluded.log,
+	last_commit = excluded.last_commit, settled_above = excluded.settled_above, sweep_pending = excluded.sweep_pending,
+	started = NULL, unclean_starts = 0, updated_at = now()`
+
+// settleStart records that something was settled, without a checkpoint.
+const settleStart = `UPDATE {checkpoint} SET started = NULL, unclean_starts = 0, updated_at = now() WHERE pipeline = $1`
+
+// acceptGap closes the requests to accept a gap that a newly established position has used up. Those made after the start
+// looked for them (id above $2) are left, and so are those for another checkpoint: nobody has acted on them.
+const acceptGap = `
+UPDATE {request} r SET done_at = now(), result = json_build_object('changed', 1, 'note', 'the gap was accepted')
+WHERE r.pipeline = $1 AND r.verb = 'accept-gap' AND r.done_at IS NULL AND r.id <= $2
+	AND r.selection ->> 'from' = (SELECT c.resume FROM {checkpoint} c WHERE c.pipeline = $1)`
+
+// queueCheckpoint adds a checkpoint to a batch.
+func (s *Store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
+	var above any
+	if len(c.SettledAbove) > 0 {
+		above = string(store.AppendRanges(nil, c.SettledAbove))
+	}
+	if c.Log != s.Log && s.Gap != 0 {
+		b.Queue(s.SQL(acceptGap), s.Cfg.Pipeline, s.Gap) // before the checkpoint that it compares with is replaced
+	}
+	b.Queue(s.SQL(saveCheckpoint), s.Cfg.Pipeline, c.SourceID, string(c.Resume), int64(c.Log), int64(c.LastCommit), above,
+		c.SweepPending, store.SchemaVersion)
+	if s.taking {
+		b.Queue(s.SQL(`UPDATE {checkpoint} SET slot = $2 WHERE pipeline = $1`), s.Cfg.Pipeline, s.Cfg.Slot)
+	}
+}
+
+// Saved notes what a committed checkpoint means for the session.
+func (s *Store) Saved(c *checkpoint.Checkpoint) {
+	s.taking = false
+	s.Memory.Saved(c)
+}
+
+// Save writes a checkpoint without outcomes.
+func (s *Store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
+	b := &pgx.Batch{}
+	s.queueCheckpoint(b, c) // statements of one batch are one transaction
+	if err := s.send(ctx, b); err != nil {
+		return s.Fault("save checkpoint", err)
+	}
+	s.Saved(c)
+	return nil
+}
+
+// Starting records what a cautious start is about to decode.
+func (s *Store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
+	_, err := s.Conn.Exec(ctx, s.SQL(`UPDATE {checkpoint} SET started = nullif($2, ''), updated_at = now() WHERE pipeline = $1`),
+		s.Cfg.Pipeline, suspect.String())
+	if err != nil {
+		return s.Fault("record the position about to be decoded", err)
+	}
+	s.Started = suspect != (checkpoint.Suspect{})
+	return nil
+}
+
+// checkpointRow is a row of tailbox_checkpoint.
+type checkpointRow struct {
+	sourceID, resume, settledAbove, started *string
+	log, lastCommit                         int64
+	sweepPending                            bool
+	unclean                                 int
+}
+
+// checkpoint is the row's checkpoint; nil where none was saved yet.
+func (r *checkpointRow) checkpoint() (*checkpoint.Checkpoint, error) {
+	if r.resume == nil {
+		return nil, nil
+	}
+	above, err := store.ParseRanges(orEmpty(r.settledAbove))
+	if err != nil {
+		return nil, err
+	}
+	return &checkpoint.Checkpoint{SourceID: orEmpty(r.sourceID), Resume: source.Resume(*r.resume), Log: uint32(r.log),
+		LastCommit: uint64(r.lastCommit), SettledAbove: above, SweepPending: r.sweepPending}, nil
+}
+
+// orEmpty is the text of a column that may be NULL.
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// Positioned tells whether the pipeline ever had a position.
+func (s *Store) Positioned(ctx context.Context) (have bool, err error) {
+	err = s.Conn.QueryRow(ctx, s.SQL("SELECT EXISTS (SELECT FROM {checkpoint} WHERE pipeline = $1 AND resume IS NOT NULL)"), s.Cfg.Pipeline).Scan(&have)
+	return have, err
+}
+
+// SavedCheckpoint reads the checkpoint; nil where none was saved.
+func (s *Store) SavedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, error) {
+	var row checkpointRow
+	err := s.Conn.QueryRow(ctx, s.SQL(`SELECT source_id, resume, log, last_commit, sweep_pending FROM {checkpoint} WHERE pipeline = $1`),
+		s.Cfg.Pipeline).Scan(&row.sourceID, &row.resume, &row.log, &row.lastCommit, &row.sweepPending)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.Fault("read the checkpoint", err)
+	}
+	return row.checkpoint()
+}

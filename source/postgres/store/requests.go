@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason. While others hold
+// a lock on the table there is nothing: requests wait until the lock is gone, and nothing else does.
+func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
+	if s.requestsLocked {
+		if err := s.lookAtRequests(ctx); err != nil || s.requestsLocked {
+			return nil, err
+		}
+	}
+	rs, err := s.openRequests(ctx)
+	if err == nil && len(rs) == 0 {
+		return nil, nil
+	}
+	if err != nil && pgerr.State(err) != pgerr.LockNotAvailable {
+		return nil, err
+	}
+	// What is carried out is written to. A lock that ended meanwhile is no error: the next look finds what there is.
+	if lerr := s.lookAtRequests(ctx); lerr != nil || s.requestsLocked || err != nil {
+		return nil, lerr
+	}
+	return rs, nil
+}
+
+// lookAtRequests finds out whether others hold a lock on the table of requests that keeps the relay from writing to it.
+func (s *Store) lookAtRequests(ctx context.Context) error {
+	was := s.requestsLocked
+	err := s.tryLock(ctx, s.Names.Request)
+	s.requestsLocked = pgerr.State(err) == pgerr.LockNotAvailable
+	switch {
+	case err != nil && !s.requestsLocked:
+		return s.Fault("look whether the table of requests is locked", err)
+	case s.requestsLocked && !was:
+		s.Cfg.Log().Warn("table is locked: requests wait until it is not", "table", s.Names.Request)
+	}
+	return nil
+}
+
+// openRequests reads what is not done.
+func (s *Store) openRequests(ctx context.Context) ([]checkpoint.Request, error) {
+	rows, err := s.Conn.Query(ctx, s.SQL(`SELECT id, verb, selection::text, reason, "by" FROM {request}
+		WHERE pipeline = $1 AND done_at IS NULL ORDER BY id LIMIT $2`), s.Cfg.Pipeline, store.RequestsAtOnce)
+	if err != nil {
+		return nil, s.Fault("read requests", err)
+	}
+	var list store.RequestList
+	var r checkpoint.Request
+	var selection string
+	if _, err := pgx.ForEachRow(rows, []any{&r.ID, &r.Verb, &selection, &r.Reason, &r.By}, func() error {
+		list.Add(r, selection)
+		return nil
+	}); err != nil {
+		return nil, s.Fault("read requests", err)
+	}
+	return list.Open(ctx, s)
+}
+
+// CloseRequest implements store.Requests.
+func (s *Store) CloseRequest(ctx context.Context, id int64, result *store.RequestResult) error {
+	return s.noteResult(ctx, id, result, true)
+}
+
+// noteResult records what a request did so far.
+func (s *Store) noteResult(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
+	fitting := *result
+	fitting.Why, fitting.Note, fitting.Error = s.encoding.Fit(result.Why), s.encoding.Fit(result.Note), s.encoding.Fit(result.Error)
+	if _, err := s.Conn.Exec(ctx, s.SQL(`UPDATE {request} SET result = $2, done_at = CASE WHEN $3 THEN now() END WHERE id = $1`),
+		id, fitting.JSON(), done); err != nil {
+		return s.Fault("record a request's result", err)
+	}
+	return nil
+}
+
+// Progress implements store.Requests.
+func (s *Store) Progress(ctx context.Context, id int64) (result *store.RequestResult, done bool, err error) {
+	var text *string
+	err = s.Conn.QueryRow(ctx, s.SQL(`SELECT result::text, done_at IS NOT NULL FROM {request} WHERE id = $1`), id).Scan(&text, &done)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return &store.RequestResult{}, true, nil
+	}
+	if err != nil {
+		return nil, false, s.Fault("read a request's progress", err)
+	}
+	result, err = store.ReadResult(id, text)
+	return result, done, err
+}
+
+// Lanes implements checkpoint.Store.
+func (s *Store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
+	return store.LanesOf(ctx, s, r, limit)
+}
+
+// Apply implements checkpoint.Store.
+func (s *Store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
+	return store.Apply(ctx, s, r, lanes)
+}
+
+// Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
+func (s *Store) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
+	before := s.Holds
+	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error { return do(ctx, effects{a}) })
+	if err != nil {
+		s.Holds = before
+		return nil, nil, err
+	}
+	return a.Lanes.Touched.Order, a.States, nil
+}
+
+// Refusal implements store.Requests.
+func (s *Store) Refusal(err error) string { return pgerr.Refusal(err) }

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// OpenReader opens a store that only looks, or writes requests: it has no lock. A client that may do no more than ask cannot read the
+// version of the tables; the relay that carries out what it asks for has checked that.
+func OpenReader(ctx context.Context, cfg session.Config) (*Store, error) {
+	s, err := OpenAnyReader(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.current(ctx); err != nil && pgerr.State(err) != "42501" {
+		return nil, errors.Join(err, session.Close(ctx, s.Conn))
+	}
+	return s, nil
+}
+
+// OpenAnyReader connects, and finds the relay's tables, of whatever version.
+func OpenAnyReader(ctx context.Context, cfg session.Config) (*Store, error) {
+	conn, err := cfg.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := On(cfg, conn)
+	if err := s.FindTables(ctx); err != nil {
+		return nil, errors.Join(err, session.Close(ctx, conn))
+	}
+	return s, nil
+}
+
+// Leave implements store.Reader.
+func (s *Store) Leave(ctx context.Context) error { return session.Close(ctx, s.Conn) }
+
+// Ask implements store.Reader.
+func (s *Store) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
+	selection, err := json.Marshal(&r.Selection)
+	if err != nil {
+		return 0, fmt.Errorf("write selection: %w", err)
+	}
+	insert := func(reason string) error {
+		return s.Conn.QueryRow(ctx, s.SQL(`INSERT INTO {request} (pipeline, verb, selection, reason) VALUES ($1, $2, $3, $4) RETURNING id`),
+			s.Cfg.Pipeline, string(r.Verb), string(selection), reason).Scan(&id)
+	}
+	err = insert(r.Reason)
+	if pgerr.LacksCharacter(err) { // what is selected must be meant as it stands; what is only said need not
+		err = insert(s.encoding.Fit(r.Reason))
+	}
+	if err != nil {
+		return 0, s.Fault("write request", err)
+	}
+	return id, nil
+}
+
+// Listed implements store.Reader.
+func (s *Store) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	columns := ParkedColumns()
+	if !whole {
+		columns = bareColumns()
+	}
+	sinks, tables, ids := keys(rows)
+	found, err := s.Conn.Query(ctx, s.SQL(`SELECT `+columns+`
+		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
+		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
+			AND q.sink = v.sink OFFSET 0) p ORDER BY v.n`), s.Cfg.Pipeline, sinks, tables, ids)
+	if err != nil {
+		return nil, s.Fault("list parked deliveries", err)
+	}
+	defer found.Close()
+	var list []store.Listed
+	scanner := newParkedScanner()
+	for found.Next() {
+		if err := scanner.scan(found); err != nil {
+			return nil, s.Fault("list parked deliveries", err)
+		}
+		l, err := scanner.row.Listed(scanner.now)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	if err := found.Err(); err != nil {
+		return nil, s.Fault("list parked deliveries", err)
+	}
+	return list, nil
+}
+
+// lanesQuery lists lanes with blocking deliveries, and the first of each.
+const lanesQuery = `
+WITH RECURSIVE lane AS (
+	(SELECT sink, message_group FROM {parked} WHERE pipeline = $1 AND blocks AND ($2::text IS NULL OR sink = $2)
+		AND ($3::text[] IS NULL OR message_group = ANY ($3)) ORDER BY sink, message_group LIMIT 1)
+	UNION ALL
+	SELECT n.sink, n.message_group FROM lane l CROSS JOIN LATERAL (
+		SELECT p.sink, p.message_group FROM {parked} p
+		WHERE p.pipeline = $1 AND p.blocks AND (p.sink, p.message_group) > (l.sink, l.message_group) AND ($2::text IS NULL OR p.sink = $2)
+			AND ($3::text[] IS NULL OR p.message_group = ANY ($3))
+		ORDER BY p.sink, p.message_group LIMIT 1) n
+), listed AS MATERIALIZED (SELECT * FROM lane LIMIT $4)
+SELECT l.sink, l.message_group, (SELECT count(*) FROM {parked} c WHERE c.pipeline = $1 AND c.sink = l.sink AND c.message_group = l.message_group AND c.blocks),
+	h.position, h.message_id, h.source_table
+FROM listed l CROSS JOIN LATERAL (SELECT p.position, p.message_id, p.source_table FROM {parked} p
+	WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks ORDER BY p.position LIMIT 1) h
+ORDER BY l.sink, l.message_group`
+
+// WaitingLanes implements store.Reader.
+func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []store.WaitingLane, firsts []store.SelectedRow, err error) {
+	var bound any
+	if limit > 0 {
+		bound = limit
+	}
+	rows, err := s.Conn.Query(ctx, s.SQL(lanesQuery), s.Cfg.Pipeline, atSink(sel), sel.Groups, bound)
+	if err != nil {
+		return nil, nil, s.Fault("list lanes", err)
+	}
+	var r store.SelectedRow
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&r.Sink, &r.Group, &n, &r.Position, &r.ID, &r.Table}, func() error {
+		firsts = append(firsts, r)
+		lanes = append(lanes, store.WaitingLane{Sink: r.Sink, Group: r.Group, Deliveries: n})
+		return nil
+	}); err != nil {
+		return nil, nil, s.Fault("list lanes", err)
+	}
+	return lanes, firsts, nil
+}

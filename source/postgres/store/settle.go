@@ -1,0 +1,313 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/usertable"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// errMiscounted begins a settlement anew because not all rows were there, and nothing told which.
+var errMiscounted = errors.New("some rows were not there")
+
+// Settle makes outcomes durable in one transaction. It takes two round trips, and a third where deliveries are parked.
+//
+// Applications may lock rows of their table. A settlement does not wait long for them: it begins anew, passes over locked
+// rows (FOR UPDATE SKIP LOCKED), and reports them as invisible, because they are there and nothing was done about them.
+func (s *Store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
+		return store.SettleCheckpoint(ctx, in, s.Save)
+	}
+	a, err := s.settle(ctx, fitSettlement(s.encoding, in), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	a.Out.Awaited, err = s.awaited(ctx, a.lockedTables)
+	return a.Out, err
+}
+
+// awaited tells whether somebody waits to lock one of the tables, or a partition, against all others.
+func (s *Store) awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
+	if len(locked) == 0 {
+		return false, nil
+	}
+	var names []string
+	for _, t := range s.tables.Order {
+		if locked[t.String()] {
+			names = append(names, t.SQL)
+		}
+	}
+	err = s.Conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks l, unnest($1::text[]) n WHERE l.locktype = 'relation' AND NOT l.granted
+		AND l.mode = 'AccessExclusiveLock' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (l.relation = to_regclass(n) OR l.relation IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass(n))))`, names).Scan(&yes)
+	if err != nil {
+		return false, s.Fault("look who waits for a table", err)
+	}
+	return yes, nil
+}
+
+// settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
+// the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the transaction
+// does.
+func (s *Store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []store.MessageKey,
+	inside func(context.Context, *attempt) error,
+) (*attempt, error) {
+	lockedTables, err := s.stillLocked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wait, replanned := shortWait, false
+	var unfed error
+	for try := 1; ; try++ {
+		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, passLocked: s.cautious, named: s.cautious || s.named,
+			lockedTables: lockedTables, lockWait: wait, inside: inside, unfed: unfed}
+		err := a.run(ctx)
+		if err == nil {
+			s.named, s.lockedTables = a.missed, lockedTables
+			s.cautious = a.passLocked && (a.metLocked || len(lockedTables) > 0)
+			s.feedback.report.Settled()
+			return a, nil
+		}
+		if rerr := s.rollback(ctx); rerr != nil {
+			return nil, s.Fault("settle", errors.Join(err, rerr))
+		}
+		switch {
+		case errors.Is(err, errMiscounted):
+			s.named = true
+			continue
+		case pgerr.StalePlan(err) && !replanned:
+			replanned = true
+			if err := s.replan(ctx); err != nil {
+				return nil, err
+			}
+		case a.fed && pgerr.State(err) != "" && !pgerr.Passing(err):
+			unfed = err // what business rows were told may be why
+			continue
+		case pgerr.State(err) == pgerr.NoSuchTable && try < store.SettleTries:
+			if err := store.AwaitTable(ctx); err != nil {
+				return nil, err
+			}
+		case !pgerr.Passing(err) || try == store.SettleTries:
+			return nil, s.Fault("settle", err)
+		case pgerr.State(err) == pgerr.LockNotAvailable:
+			found, lerr := s.findLocked(ctx, lockedTables)
+			if lerr != nil {
+				return nil, lerr
+			}
+			if !s.requestsLocked && len(s.feedback.failures()) > 0 { // which are written there
+				if err := s.lookAtRequests(ctx); err != nil {
+					return nil, err
+				}
+			}
+			if s.cautious && !found {
+				wait = longWait // it is one of our own tables, which nothing goes without
+			}
+		}
+		s.cautious = true
+	}
+}
+
+// findLocked adds the tables that are locked as a whole (ALTER TABLE, TRUNCATE, VACUUM FULL), and tells whether there are
+// new ones.
+func (s *Store) findLocked(ctx context.Context, locked map[string]bool) (found bool, err error) {
+	for _, t := range s.tables.Order {
+		if !t.Written() || locked[t.String()] {
+			continue
+		}
+		switch err := s.tryLock(ctx, t.SQL); {
+		case err == nil:
+		case pgerr.State(err) == pgerr.LockNotAvailable:
+			locked[t.String()], found = true, true
+		default:
+			return false, s.Fault("look whether table "+t.String()+" is locked", err)
+		}
+	}
+	return found, nil
+}
+
+// stillLocked are those of the tables which the last settlement found locked that still are. Each settlement would wait for them else, and
+// with it all that has nothing to do with them. What else is wrong with a table is found out where it is used.
+func (s *Store) stillLocked(ctx context.Context) (map[string]bool, error) {
+	locked := make(map[string]bool)
+	for _, t := range s.tables.Order {
+		if !s.lockedTables[t.String()] {
+			continue
+		}
+		switch err := s.tryLock(ctx, t.SQL); {
+		case pgerr.State(err) == pgerr.LockNotAvailable:
+			locked[t.String()] = true
+		case err != nil && pgerr.State(err) == "":
+			return nil, s.Fault("look whether table "+t.String()+" is still locked", err)
+		}
+	}
+	return locked, nil
+}
+
+// tryLock takes the lock that writing rows of a table takes, without waiting for it, and gives it up.
+func (s *Store) tryLock(ctx context.Context, table string) error {
+	return s.InTx(ctx, func() error {
+		_, err := s.Conn.Exec(ctx, "LOCK TABLE "+table+" IN ROW EXCLUSIVE MODE NOWAIT")
+		return err
+	})
+}
+
+// replan forgets prepared statements and looks the tables up again, after one was altered.
+func (s *Store) replan(ctx context.Context) (err error) {
+	if err := s.Conn.DeallocateAll(ctx); err != nil {
+		return s.Fault("forget prepared statements", err)
+	}
+	if s.tables, err = usertable.ResolveAll(ctx, s.Conn, &s.Cfg); err != nil {
+		return err
+	}
+	clear(s.feedback.prepared)
+	return nil
+}
+
+// An attempt is one transaction of a settlement.
+type attempt struct {
+	store.Attempt
+	s      *Store
+	inside func(context.Context, *attempt) error
+	// passLocked: locked rows are passed over, and lockedTables altogether.
+	passLocked   bool
+	lockedTables map[string]bool
+	// named: statements tell which rows were there, in place of how many. Missed: a row was not there.
+	named, missed bool
+	lockWait      string
+	// rolePath: statements have the role's search path, not the session's. touched: statements had it that wrote to users' tables.
+	rolePath, touched bool
+	// fed: business rows were told. Unfed is why they are not.
+	fed   bool
+	unfed error
+
+	snap      snapshot
+	work      []*rowWork         // plain rows, then those of messages
+	super     []store.MessageKey // messages of which deliveries became dead because newer ones were parked
+	now       time.Time          // of the server, once lanes were looked at
+	metLocked bool
+}
+
+// Values of lock_timeout while locked rows are passed over: what is locked as a whole is found out soon.
+const (
+	shortWait = "SET LOCAL lock_timeout = '50ms'"
+	longWait  = "SET LOCAL lock_timeout = '2s'"
+)
+
+func (a *attempt) run(ctx context.Context) error {
+	if err := a.begin(ctx); err != nil {
+		return err
+	}
+	if err := a.dealWithRows(ctx); err != nil {
+		return err
+	}
+	if err := a.feedBack(ctx); err != nil {
+		return err
+	}
+	return a.commit(ctx)
+}
+
+// begin is the first round trip: parks, changes, the rows of messages without parked deliveries, and a look at what is
+// parked of the others.
+func (a *attempt) begin(ctx context.Context) error {
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	if a.passLocked {
+		b.Queue(a.lockWait)
+	}
+	b, err := a.queueParks(ctx, b)
+	if err != nil {
+		return err
+	}
+	a.queueChanges(b)
+	if super := store.Superseding(a.Altered); len(super.Order) > 0 || a.inside != nil {
+		a.queueSupersede(b, &super)
+		if err := a.s.send(ctx, b); err != nil {
+			return err
+		}
+		b = &pgx.Batch{}
+	}
+	if a.inside != nil {
+		if err := a.inside(ctx, a); err != nil {
+			return err
+		}
+	}
+	a.Messages.Collect(a.In, a.Unfinished)
+	for _, key := range a.super {
+		a.Messages.Of(key)
+	}
+	a.queueLanes(b)
+	a.queueLookup(b)
+	rows := &pgx.Batch{}
+	if err := a.queuePlainRows(rows); err != nil {
+		return err
+	}
+	// The snapshot is taken before the statements about rows. So a row that they do not find, of a transaction that it
+	// shows, was there and is gone: it cannot have come into view later.
+	var text string
+	b.Queue("SELECT pg_current_snapshot()::text").QueryRow(func(r pgx.Row) error { return r.Scan(&text) })
+	a.queueTouching(b, rows)
+	if err := a.s.send(ctx, b); err != nil {
+		return err
+	}
+	a.snap, err = parseSnapshot(text)
+	return err
+}
+
+// dealWithRows is the round trip for rows of messages with parked deliveries, and finds out about rows that were not there.
+func (a *attempt) dealWithRows(ctx context.Context) error {
+	if err := a.queueMessages(ctx); err != nil {
+		return err
+	}
+	return a.judgeMissing(ctx)
+}
+
+// queueTouching adds statements that write to users' tables, whose triggers have the role's path.
+func (a *attempt) queueTouching(b, rows *pgx.Batch) {
+	if rows.Len() == 0 {
+		return
+	}
+	if !a.rolePath {
+		b.Queue(a.s.path.Set())
+	}
+	b.QueuedQueries = append(b.QueuedQueries, rows.QueuedQueries...)
+	a.rolePath, a.touched = true, true
+}
+
+// queuePinned adds what brings the session's path back.
+func (a *attempt) queuePinned(b *pgx.Batch) {
+	if a.rolePath {
+		b.Queue(session.PinPathLocal)
+	}
+	a.rolePath = false
+}
+
+// commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT. Triggers that wait for the end have the role's path.
+func (a *attempt) commit(ctx context.Context) error {
+	b := &pgx.Batch{}
+	a.queuePinned(b)
+	a.queueTimes(b)
+	a.queueCleanup(b)
+	a.queueFailures(b)
+	c := a.Checkpoint()
+	if c != nil {
+		a.s.queueCheckpoint(b, c)
+	} else if a.inside == nil && (a.s.Unclean || a.s.Started) {
+		b.Queue(a.s.SQL(settleStart), a.s.Cfg.Pipeline)
+	}
+	if a.touched {
+		b.Queue(a.s.path.Set())
+	}
+	b.Queue("COMMIT")
+	if err := a.s.send(ctx, b); err != nil {
+		return err
+	}
+	a.Committed(a.s, c, a.inside != nil)
+	return nil
+}

@@ -1,0 +1,245 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
+	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/usertable"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// feedback is what a store needs to tell business rows.
+type feedback struct {
+	statements store.Feedbacks
+	report     *store.FeedbackReport
+	// prepared statements, and the number that the next one is named by.
+	prepared map[*source.Feedback]*pgconn.StatementDescription
+	next     int
+}
+
+func newFeedback(cfg *session.Config, ts *usertable.Tables) (f feedback, err error) {
+	f.statements, err = store.CompileFeedback(tablesOf(ts), source.ParseFeedback)
+	f.report = &store.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.Logger}
+	f.prepared = make(map[*source.Feedback]*pgconn.StatementDescription)
+	return f, err
+}
+
+// FeedbackSQL is the statement with numbered parameters.
+func FeedbackSQL(f *source.Feedback) string {
+	var b strings.Builder
+	for i, text := range f.Texts {
+		b.WriteString(text)
+		if i < len(f.Params) {
+			b.WriteString("$" + strconv.Itoa(i+1))
+		}
+	}
+	return b.String()
+}
+
+// feedbackLimits bound what one statement may take. The relay's own limits come back with the end of the savepoint, or by
+// feedbackDone: no limit may cut off a COMMIT that waits for a standby.
+const (
+	feedbackBegin = "SAVEPOINT tailbox_feedback; SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = '2s'"
+	feedbackUndo  = "ROLLBACK TO SAVEPOINT tailbox_feedback; RELEASE SAVEPOINT tailbox_feedback"
+)
+
+// feedBack tells business rows what the settlement has done. It comes when that is known, and before the checkpoint.
+func (a *attempt) feedBack(ctx context.Context) (err error) {
+	f := &a.s.feedback
+	if f.statements == nil {
+		return nil
+	}
+	run := store.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: pgerr.Passing, Report: f.report}
+	a.fed, err = run.Tell(ctx, a.unfed, func() ([]store.Told, error) {
+		told, err := f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.readKeys)
+		if err != nil {
+			return nil, err
+		}
+		return told, a.awaitVisible(ctx, told)
+	})
+	return err
+}
+
+// visibleWait is the longest pause between two looks whether a transaction has become visible.
+const visibleWait = 50 * time.Millisecond
+
+// awaitVisible waits until the transactions of the messages are visible (R5). The log shows a transaction before others see its rows, so a
+// statement could miss a business row that was written with the message, and nothing would repeat it. The wait cannot be in the way of
+// those transactions: they have written their commit, and take no lock any more.
+func (a *attempt) awaitVisible(ctx context.Context, told []store.Told) error {
+	snap, wait := a.snap, time.Millisecond
+	for i := 0; i < len(told); {
+		if txn := told[i].Outcome.Message.Txn; txn == 0 || snap.visible(txn) {
+			i++
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, visibleWait)
+		var text string
+		err := a.s.Conn.QueryRow(ctx, "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text").Scan(&text)
+		if err == nil {
+			snap, err = parseSnapshot(text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errParams: the server finds other parameters in a statement than we do, as where comments are nested. pgx would refuse it
+// without asking the server.
+var errParams = errors.New("the server finds other parameters in the statement: keep names with a colon out of nested comments")
+
+// hopeless tells whether a statement fails whatever its parameters are: it is wrong, or may not do what it does.
+func hopeless(why error) bool {
+	return strings.HasPrefix(pgerr.State(why), "42") || errors.Is(why, errParams)
+}
+
+// feedChunk runs statements under a savepoint.
+func (a *attempt) feedChunk(ctx context.Context, chunk []store.Told) (failed int, why error, err error) {
+	conn, begin := a.s.Conn, feedbackBegin
+	if !a.rolePath {
+		begin += "; " + a.s.path.Set()
+	}
+	if _, err := conn.Exec(ctx, begin); err != nil {
+		return 0, nil, err
+	}
+	undo := func(at int, why error) (int, error, error) {
+		if conn.IsClosed() || pgerr.State(why) == "" && !errors.Is(why, errParams) {
+			return 0, nil, why
+		}
+		_, err := conn.Exec(ctx, feedbackUndo)
+		return at, why, err
+	}
+	for i := range chunk {
+		if err := a.s.prepareFeedback(ctx, chunk[i].Feedback); err != nil {
+			return undo(i, err)
+		}
+		if len(a.s.feedback.prepared[chunk[i].Feedback].ParamOIDs) != len(chunk[i].Params) {
+			return undo(i, errParams)
+		}
+	}
+	b := &pgx.Batch{}
+	at := 0
+	for i := range chunk {
+		p := a.s.feedback.prepared[chunk[i].Feedback]
+		b.Queue(p.Name, feedbackArgs(&chunk[i], p.ParamOIDs)...).Exec(func(tag pgconn.CommandTag) error {
+			chunk[at].Unchanged = tag.RowsAffected() == 0
+			at++
+			return nil
+		})
+	}
+	// A constraint that is checked at the end of the transaction is checked now, or the settlement would fail with it.
+	b.Queue("SET CONSTRAINTS ALL IMMEDIATE")
+	if err := a.s.send(ctx, b); err != nil {
+		if at == len(chunk) {
+			at = -1
+		}
+		return undo(at, err)
+	}
+	a.rolePath, a.touched = true, true
+	_, err = conn.Exec(ctx, "RELEASE SAVEPOINT tailbox_feedback; SET LOCAL statement_timeout = 0; "+a.ownLockTimeout())
+	return 0, nil, err
+}
+
+// ownLockTimeout brings back what feedbackBegin has changed.
+func (a *attempt) ownLockTimeout() string {
+	if a.passLocked {
+		return a.lockWait
+	}
+	return longWait
+}
+
+// prepareFeedback prepares a statement once a session.
+func (s *Store) prepareFeedback(ctx context.Context, f *source.Feedback) error {
+	if s.feedback.prepared[f] != nil {
+		return nil
+	}
+	s.feedback.next++
+	p, err := s.Conn.Prepare(ctx, "tailbox_feedback_"+strconv.Itoa(s.feedback.next), FeedbackSQL(f))
+	if err == nil {
+		s.feedback.prepared[f] = p
+	}
+	return err
+}
+
+// feedbackArgs are the parameters of a statement: the server reads each as text of the type that its place asks for.
+func feedbackArgs(t *store.Told, types []uint32) []any {
+	args := make([]any, len(t.Params))
+	for i, p := range t.Params {
+		v, null := p.Value(&t.Outcome)
+		switch {
+		case null:
+		case types[i] == pgtype.ByteaOID:
+			args[i] = []byte(v)
+			if digits, ok := strings.CutPrefix(v, `\x`); ok && p.Column {
+				if b, err := hex.DecodeString(digits); err == nil {
+					args[i] = b // a column of bytes, as its text
+				}
+			}
+		default:
+			args[i] = v
+		}
+	}
+	return args
+}
+
+// readKeys reads parked deliveries.
+func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
+	b := &pgx.Batch{}
+	a.queuePinned(b)
+	if err := a.s.send(ctx, b); err != nil {
+		return nil, err
+	}
+	return a.s.readKeys(ctx, keys)
+}
+
+// queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome. While that table is
+// locked, what is counted and logged has to do.
+func (a *attempt) queueFailures(b *pgx.Batch) {
+	if a.s.requestsLocked {
+		return
+	}
+	for _, f := range a.s.feedback.failures() {
+		selection := f.Selection()
+		b.Queue(a.s.SQL(`WITH old AS (UPDATE {request} SET requested_at = now(), done_at = now(), reason = $3, result = $4::json
+				WHERE id = (SELECT max(id) FROM {request} WHERE pipeline = $1 AND verb = 'feedback' AND selection::text = $2) RETURNING id)
+			INSERT INTO {request} (pipeline, verb, selection, reason, "by", done_at, result)
+			SELECT $1, 'feedback', $2::json, $3, 'tailbox', now(), $4::json WHERE NOT EXISTS (SELECT FROM old)`),
+			a.s.Cfg.Pipeline, selection, a.s.encoding.Fit(f.Error), f.Result())
+	}
+}
+
+func (f *feedback) failures() []store.FeedbackFailure {
+	if f.statements == nil {
+		return nil
+	}
+	return f.report.Failures()
+}
+
+// tablesOf are tables as they are configured, with their schema.
+func tablesOf(ts *usertable.Tables) []*outbox.Table {
+	out := make([]*outbox.Table, len(ts.Order))
+	for i, t := range ts.Order {
+		out[i] = &t.Table
+	}
+	return out
+}

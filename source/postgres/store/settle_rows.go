@@ -1,0 +1,343 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/postgres/usertable"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// rowChunk is the most rows of one statement.
+const rowChunk = 5000
+
+// A rowChange is what is to happen to one row of the user's table.
+type rowChange struct {
+	id               string
+	index            int    // in Settlement.Rows; -1 for a message whose row was settled before
+	txn              uint64 // as in Row
+	msg              *store.Message
+	*store.RowChange // rows that get the same may share it
+}
+
+// rowWork is one statement for rows of one table.
+type rowWork struct {
+	table  *usertable.Table
+	delete bool
+	// alike: all rows get the same, so that an array of ids is all that travels. That is the common case and the fast one.
+	alike bool
+	// counted: the statement only says how many rows were there, which is all that is needed where none is missing;
+	// miscounted is where some are.
+	counted, miscounted bool
+	rows                []rowChange
+	found               []bool
+}
+
+// plainRows are the rows of one table without parked deliveries.
+type plainRows struct {
+	table *usertable.Table
+	// same is what each row gets where nothing of its own shows; nil: they are left alone.
+	same *store.RowChange
+	rows []rowChange
+}
+
+// queuePlainRows adds the rows without parked deliveries, table by table.
+func (a *attempt) queuePlainRows(b *pgx.Batch) error {
+	plain := make([]plainRows, len(a.s.tables.Order))
+	byName := make(map[string]*plainRows, len(plain))
+	for i, t := range a.s.tables.Order {
+		plain[i] = plainRows{table: t, same: t.Delivered("")}
+		byName[t.String()] = &plain[i]
+	}
+	var p *plainRows
+	var name string
+	for i := range a.In.Rows {
+		r := &a.In.Rows[i]
+		if p == nil || r.Table != name {
+			p, name = byName[r.Table], r.Table // as a rule the same as before
+		}
+		if p == nil || r.Parked || !p.table.Findable(r.ID) {
+			continue // a table that left the configuration is left alone, and a row without an id cannot be found
+		}
+		to := p.same
+		if p.table.View.Receipts {
+			to = p.table.Delivered(r.Receipt)
+		}
+		if to == nil {
+			continue
+		}
+		if p.rows == nil {
+			p.rows = make([]rowChange, 0, len(a.In.Rows)-i)
+		}
+		p.rows = append(p.rows, rowChange{id: r.ID, index: i, txn: r.Txn, RowChange: to})
+	}
+	for i := range plain {
+		t := plain[i].table
+		if err := a.queueRows(b, t, t.OnDelivered == outbox.Delete, !t.View.Receipts, plain[i].rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queueRows adds the statements for rows of one table.
+func (a *attempt) queueRows(b *pgx.Batch, t *usertable.Table, del, alike bool, rows []rowChange) error {
+	for len(rows) > 0 {
+		n := min(len(rows), rowChunk)
+		// A type whose text is not all there is to it (padding, case) is matched by place only.
+		w := &rowWork{table: t, delete: del, alike: (alike || del) && t.ID.Exact, rows: rows[:n], found: make([]bool, n)}
+		w.counted = w.alike && !a.named
+		rows = rows[n:]
+		a.work = append(a.work, w)
+		if a.lockedTables[t.String()] {
+			continue
+		}
+		args, err := w.args()
+		if err != nil {
+			return store.OnTable(t.String(), err)
+		}
+		b.Queue(w.sql(a.passLocked), args...).Query(w.scan)
+	}
+	return nil
+}
+
+// args are the ids, and for an update the values: one of each, or one a row.
+func (w *rowWork) args() ([]any, error) {
+	ids, err := w.ids(func(int) bool { return true })
+	if err != nil || w.delete {
+		return []any{ids}, err
+	}
+	if w.alike {
+		r := &w.rows[0]
+		return []any{ids, r.Word, int32(r.Attempts), int32(r.Failures), NextAttempt(r.Next), r.Err, r.Delivered}, nil
+	}
+	words, errs := make([]string, len(w.rows)), make([]string, len(w.rows))
+	attempts, failures, delivered := make([]int32, len(w.rows)), make([]int32, len(w.rows)), make([]bool, len(w.rows))
+	next := make([]pgtype.Timestamptz, len(w.rows))
+	for i := range w.rows {
+		r := &w.rows[i]
+		words[i], errs[i], attempts[i], failures[i] = r.Word, r.Err, int32(r.Attempts), int32(r.Failures)
+		delivered[i], next[i] = r.Delivered, NextAttempt(r.Next)
+	}
+	args := []any{ids, words, attempts, failures, next, errs, delivered}
+	if w.table.View.Receipts {
+		receipts := make([]string, len(w.rows))
+		for i := range w.rows {
+			receipts[i] = w.rows[i].Receipt
+		}
+		args = append(args, receipts)
+	}
+	return args, nil
+}
+
+// ids are those of the rows that are wanted, as a parameter.
+func (w *rowWork) ids(want func(int) bool) (any, error) {
+	ids := make([]string, 0, len(w.rows))
+	for i := range w.rows {
+		if want(i) {
+			ids = append(ids, w.rows[i].id)
+		}
+	}
+	return w.table.ID.Array(ids)
+}
+
+// sql is the statement. passLocked leaves locked rows out.
+func (w *rowWork) sql(passLocked bool) string {
+	if w.alike {
+		return w.alikeSQL(passLocked)
+	}
+	t := w.table
+	id := sqltext.Ident(t.Columns.ID)
+	from := "pg_catalog.unnest($1::" + t.ID.Cast + ") WITH ORDINALITY AS v (id, n)"
+	if !w.delete {
+		further, names := "", ""
+		if t.View.Receipts {
+			further, names = ", $8::pg_catalog.text[]", ", receipt"
+		}
+		// With several arguments unnest is part of the language: it cannot have a schema.
+		from = "unnest($1::" + t.ID.Cast + ", $2::pg_catalog.text[], $3::int[], $4::int[], $5::pg_catalog.timestamptz[], $6::pg_catalog.text[], $7::boolean[]" + further + ") " +
+			"WITH ORDINALITY AS v (id, word, attempts, failures, next, err, delivered" + names + ", n)"
+	}
+	if passLocked {
+		from = "(SELECT v.* FROM " + from + " JOIN " + t.SQL + " AS l ON l." + id + t.ID.Equals + "v.id FOR UPDATE OF l SKIP LOCKED) AS v"
+	}
+	// Each row is looked up by its id, whatever the planner thinks of a table that has no statistics yet: it might compare
+	// every row with every id. What another session changes in between is not found, and tried again.
+	from += " CROSS JOIN LATERAL (SELECT q.ctid, q.tableoid FROM " + t.SQL + " AS q WHERE q." + id + t.ID.Equals + "v.id OFFSET 0) AS at"
+	where := " WHERE t.ctid OPERATOR(pg_catalog.=) at.ctid AND t.tableoid OPERATOR(pg_catalog.=) at.tableoid RETURNING v.n"
+	if w.delete {
+		return "DELETE FROM " + t.SQL + " AS t USING " + from + where
+	}
+	return "UPDATE " + t.SQL + " AS t SET " + t.Assignments() + " FROM " + from + where
+}
+
+// alikeSQL is the statement where all rows get the same. It returns their ids, unless they are only counted.
+func (w *rowWork) alikeSQL(passLocked bool) string {
+	t := w.table
+	id := sqltext.Ident(t.Columns.ID)
+	ids := "$1::" + t.ID.Cast
+	if passLocked {
+		ids = "ARRAY(SELECT l." + id + " FROM " + t.SQL + " AS l WHERE l." + id + t.ID.Equals + "ANY (" + ids + ") FOR UPDATE SKIP LOCKED)"
+	}
+	verb := "DELETE FROM " + t.SQL + " AS t"
+	if !w.delete {
+		// The table need not have a column for each value, so they are named and typed in one place.
+		verb = "UPDATE " + t.SQL + " AS t SET " + t.Assignments() +
+			" FROM (VALUES ($2::pg_catalog.text, $3::int, $4::int, $5::pg_catalog.timestamptz, $6::pg_catalog.text, $7::boolean)) AS v (word, attempts, failures, next, err, delivered)"
+	}
+	sql := verb + " WHERE t." + id + t.ID.Equals + "ANY (" + ids + ")"
+	if w.counted {
+		return sql
+	}
+	return sql + " RETURNING t." + id + "::pg_catalog." + t.ID.Wire
+}
+
+// scan notes which rows were there.
+func (w *rowWork) scan(rows pgx.Rows) error {
+	switch {
+	case w.counted:
+		return store.OnTable(w.table.String(), w.count(rows))
+	case w.alike:
+		return store.OnTable(w.table.String(), w.scanIDs(rows))
+	}
+	var n int64
+	_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
+		w.found[n-1] = true
+		return nil
+	})
+	return store.OnTable(w.table.String(), err)
+}
+
+// count notes that all rows were there, or that some were not.
+func (w *rowWork) count(rows pgx.Rows) error {
+	rows.Close()
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if w.miscounted = rows.CommandTag().RowsAffected() != int64(len(w.rows)); !w.miscounted {
+		w.foundAll()
+	}
+	return nil
+}
+
+func (w *rowWork) foundAll() {
+	for i := range w.found {
+		w.found[i] = true
+	}
+}
+
+// scanIDs notes which rows were there by the ids that came back. Where all did, nothing is compared.
+func (w *rowWork) scanIDs(rows pgx.Rows) error {
+	var all []byte
+	var ends []int
+	for rows.Next() {
+		all = append(all, rows.RawValues()[0]...)
+		ends = append(ends, len(all))
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if len(ends) == len(w.rows) {
+		w.foundAll()
+		return nil
+	}
+	back, start := make(map[string]bool, len(ends)), 0
+	for _, end := range ends {
+		back[string(all[start:end])] = true
+		start = end
+	}
+	for i := range w.rows {
+		raw, err := w.table.ID.Binary(w.rows[i].id)
+		if err != nil {
+			return err
+		}
+		w.found[i] = back[raw]
+	}
+	return nil
+}
+
+// judgeMissing finds out about rows that were not there: gone, not visible yet, or passed over because they are locked.
+func (a *attempt) judgeMissing(ctx context.Context) error {
+	if slices.ContainsFunc(a.work, func(w *rowWork) bool { return w.miscounted }) {
+		return errMiscounted
+	}
+	present, err := a.presentRows(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range a.work {
+		for i := range w.rows {
+			if w.found[i] {
+				continue
+			}
+			a.missed = true
+			r := &w.rows[i]
+			locked := a.lockedTables[w.table.String()] || present[r]
+			switch {
+			case locked && r.index < 0:
+				a.metLocked, r.msg.Locked = true, true
+			case locked:
+				a.metLocked, a.Skipped[r.index] = true, true
+			case r.index < 0 || r.txn == 0 || a.snap.visible(r.txn):
+				if r.index >= 0 {
+					a.Out.Gone++
+				}
+			default:
+				a.Skipped[r.index] = true
+			}
+		}
+	}
+	return nil
+}
+
+// presentRows looks, where locked rows were passed over, which of the missing are there.
+func (a *attempt) presentRows(ctx context.Context) (map[*rowChange]bool, error) {
+	if !a.passLocked {
+		return nil, nil
+	}
+	present := make(map[*rowChange]bool)
+	b := &pgx.Batch{}
+	for _, w := range a.work {
+		var missing []*rowChange
+		for i := range w.rows {
+			if !w.found[i] {
+				missing = append(missing, &w.rows[i])
+			}
+		}
+		if len(missing) == 0 || a.lockedTables[w.table.String()] {
+			continue
+		}
+		ids, err := w.ids(func(i int) bool { return !w.found[i] })
+		if err != nil {
+			return nil, err
+		}
+		b.Queue("SELECT v.n FROM pg_catalog.unnest($1::"+w.table.ID.Cast+") WITH ORDINALITY AS v (id, n) WHERE EXISTS (SELECT FROM "+
+			w.table.SQL+" AS t WHERE t."+sqltext.Ident(w.table.Columns.ID)+w.table.ID.Equals+"v.id)", ids).Query(func(rows pgx.Rows) error {
+			var n int64
+			_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
+				present[missing[n-1]] = true
+				return nil
+			})
+			return store.OnTable(w.table.String(), err)
+		})
+	}
+	if err := a.s.send(ctx, b); err != nil {
+		return nil, fmt.Errorf("look for locked rows: %w", err)
+	}
+	return present, nil
+}
+
+// NextAttempt is a time for a column that shows it.
+func NextAttempt(t *time.Time) pgtype.Timestamptz {
+	if t == nil {
+		return pgtype.Timestamptz{}
+	}
+	return pgtype.Timestamptz{Time: *t, Valid: true}
+}

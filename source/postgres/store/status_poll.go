@@ -1,0 +1,53 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailbox/tailbox/source/postgres/catalog"
+	"github.com/tailbox/tailbox/source/postgres/polling"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// reportPoll tells what was drawn, and who has drawn numbers and not ended.
+func (s *Store) reportPoll(ctx context.Context, r *Report) error {
+	for i := range s.Cfg.Tables {
+		info, err := catalog.Describe(ctx, s.Conn.PgConn(), &s.Cfg.Tables[i])
+		if err != nil {
+			return err
+		}
+		seq, err := polling.SequenceOf(ctx, s.Conn, info)
+		if err != nil {
+			return err
+		}
+		if seq == nil || !seq.Readable {
+			return nil // check says so
+		}
+		var last int64
+		if err := s.Conn.QueryRow(ctx, "SELECT "+seq.Last()+" FROM "+seq.Name+" s").Scan(&last); err != nil {
+			return s.Fault("read the sequence", err)
+		}
+		report := &store.PollReport{Sequence: seq.Name, Last: uint64(max(last, 0))}
+		rows, err := s.Conn.Query(ctx, "SELECT coalesce('pid ' || h.pid, 'prepared ' || h.virtualtransaction), a.xact_start FROM ("+polling.HoldersSQL+
+			") h LEFT JOIN pg_stat_activity a ON a.pid = h.pid ORDER BY a.xact_start NULLS FIRST", seq.OID)
+		if err != nil {
+			return s.Fault("list transactions that have drawn numbers", err)
+		}
+		var since *time.Time
+		var who string
+		if _, err := pgx.ForEachRow(rows, []any{&who, &since}, func() error {
+			if since != nil {
+				who += fmt.Sprintf(" since %s", since.Format(time.RFC3339))
+			}
+			report.Open = append(report.Open, who)
+			return nil
+		}); err != nil {
+			return s.Fault("list transactions that have drawn numbers", err)
+		}
+		r.Poll = report
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package usertable
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// updatable tells whether the table has a column that an update would set, viewable whether one of them shows the state of
+// parked deliveries.
+func (t *Table) updatable() bool {
+	return t.viewable() || t.col(t.Columns.DeliveredAt) != "" || t.col(t.Columns.Receipt) != ""
+}
+
+// Written tells whether the relay writes to the table.
+func (t *Table) Written() bool { return t.OnDelivered != outbox.Keep || t.View.Receipts }
+
+func (t *Table) viewable() bool {
+	if t.OnDelivered == outbox.Keep {
+		return false
+	}
+	for _, name := range []string{t.Columns.Status, t.Columns.Attempts, t.Columns.Failures, t.Columns.NextAttemptAt, t.Columns.LastError} {
+		if t.col(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Delivered is what the row of a message gets that all sinks took at the first attempt; nil: it is left alone.
+func (t *Table) Delivered(receipt string) *store.RowChange {
+	c := &store.RowChange{Attempts: 1, Receipt: receipt}
+	if _, touch := t.View.Delivered(c, false); !touch {
+		return nil
+	}
+	return c
+}
+
+// Assignments are a change of a row t as a statement has it.
+func (t *Table) Assignments() string {
+	var set []string
+	for _, s := range t.Sets() {
+		set = append(set, s.Column+" = "+s.To)
+	}
+	return strings.Join(set, ", ")
+}
+
+// An assignment is what a column is set to: its quoted name, and SQL that looks at the row t and the values v.
+type assignment struct{ Column, To string }
+
+// Sets are the columns that the table has of those that a change sets, each to what v gives. Texts are cast to the column's type: that cuts them to its
+// length, and makes words values of an enum or numbers. A column that cannot be NULL keeps what it has where there is nothing to show.
+func (t *Table) Sets() (set []assignment) {
+	c := &t.Columns
+	assign := func(column, to string) { set = append(set, assignment{column, to}) }
+	if t.View.Receipts {
+		col := t.col(c.Receipt)
+		assign(col, "(CASE WHEN v.receipt OPERATOR(pg_catalog.=) '' THEN t."+col+" WHEN coalesce(t."+col+", '') OPERATOR(pg_catalog.=) '' THEN v.receipt "+
+			"ELSE pg_catalog.concat(t."+col+", E'\\n', v.receipt) END)::"+sqltext.Type(t.Types[c.Receipt]))
+	}
+	if t.OnDelivered == outbox.Keep {
+		return set
+	}
+	if col := t.col(c.Status); col != "" {
+		assign(col, "v.word::"+sqltext.Type(t.Types[c.Status]))
+	}
+	more := ""
+	for _, count := range []struct{ name, now string }{{c.Failures, "v.failures"}, {c.Attempts, "v.attempts"}} {
+		if col := t.col(count.name); col != "" {
+			held := t.countSQL(count.name, count.now)
+			assign(col, "CASE WHEN v.delivered THEN greatest(coalesce(t."+col+", 0), "+held+") ELSE "+held+" END")
+			more = " OR " + count.now + " OPERATOR(pg_catalog.>) coalesce(t." + col + ", 0)"
+		}
+	}
+	if col := t.col(c.LastAttemptAt); col != "" {
+		assign(col, "CASE WHEN v.delivered"+more+" THEN pg_catalog.now() ELSE t."+col+" END")
+	}
+	if col := t.col(c.NextAttemptAt); col != "" {
+		next := "v.next"
+		if t.required[c.NextAttemptAt] {
+			next = "coalesce(v.next, t." + col + ")"
+		}
+		assign(col, next)
+	}
+	if col := t.col(c.LastError); col != "" {
+		text := "CASE WHEN v.err OPERATOR(pg_catalog.<>) '' THEN v.err END"
+		if t.required[c.LastError] {
+			text = "v.err"
+		}
+		assign(col, "("+text+")::"+sqltext.Type(t.Types[c.LastError]))
+	}
+	if col := t.col(c.DeliveredAt); col != "" {
+		assign(col, "CASE WHEN v.delivered THEN pg_catalog.now() ELSE t."+col+" END")
+	}
+	if col := t.col(c.UpdatedAt); col != "" {
+		assign(col, "pg_catalog.now()")
+	}
+	return set
+}
+
+// countSQL is a count as the column can hold it: one that is full stays there, because the row must be written.
+func (t *Table) countSQL(column, count string) string {
+	var digits, scale int
+	if t.Bases[column] == "smallint" {
+		return "least(" + count + ", 32767)"
+	}
+	if found, _ := fmt.Sscanf(t.Types[column], "numeric(%d,%d)", &digits, &scale); found == 2 && digits > scale {
+		return "least(" + count + ", " + strings.Repeat("9", digits-scale) + ")"
+	}
+	return count
+}
