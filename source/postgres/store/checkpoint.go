@@ -11,17 +11,17 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// saveCheckpoint writes a checkpoint, and with it that the start was a clean one. Unsigned numbers are stored in the bits
-// of a bigint.
+// saveCheckpoint writes a checkpoint, and with it that the start was a clean one. It means the same under any search path. Unsigned numbers are
+// stored in the bits of a bigint.
 const saveCheckpoint = `
 INSERT INTO {checkpoint} AS c (pipeline, source_id, resume, log, last_commit, settled_above, sweep_pending, schema_version)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (pipeline) DO UPDATE SET source_id = excluded.source_id, resume = excluded.resume, log = excluded.log,
 	last_commit = excluded.last_commit, settled_above = excluded.settled_above, sweep_pending = excluded.sweep_pending,
-	started = NULL, unclean_starts = 0, updated_at = now()`
+	started = NULL, unclean_starts = 0, updated_at = pg_catalog.now()`
 
-// settleStart records that something was settled, without a checkpoint.
-const settleStart = `UPDATE {checkpoint} SET started = NULL, unclean_starts = 0, updated_at = now() WHERE pipeline = $1`
+// settleStart records that something was settled, without a checkpoint. It means the same under any search path.
+const settleStart = `UPDATE {checkpoint} SET started = NULL, unclean_starts = 0, updated_at = pg_catalog.now() WHERE pipeline OPERATOR(pg_catalog.=) $1`
 
 // acceptGap closes the requests to accept a gap that a newly established position has used up. Those made after the start
 // looked for them (id above $2) are left, and so are those for another checkpoint: nobody has acted on them.
@@ -29,6 +29,9 @@ const acceptGap = `
 UPDATE {request} r SET done_at = now(), result = json_build_object('changed', 1, 'note', 'the gap was accepted')
 WHERE r.pipeline = $1 AND r.verb = 'accept-gap' AND r.done_at IS NULL AND r.id <= $2
 	AND r.selection ->> 'from' = (SELECT c.resume FROM {checkpoint} c WHERE c.pipeline = $1)`
+
+// onlySaves tells whether queueCheckpoint adds saveCheckpoint alone.
+func (s *Store) onlySaves(c *checkpoint.Checkpoint) bool { return (c.Log == s.Log || s.Gap == 0) && !s.taking }
 
 // queueCheckpoint adds a checkpoint to a batch.
 func (s *Store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {

@@ -289,19 +289,24 @@ func (a *attempt) queuePinned(b *pgx.Batch) {
 }
 
 // commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT. Triggers that wait for the end have the role's path.
+// A change of the path costs the server as much as a row: if the checkpoint is all that follows, it is saved under the role's.
 func (a *attempt) commit(ctx context.Context) error {
-	b := &pgx.Batch{}
-	a.queuePinned(b)
-	a.queueTimes(b)
-	a.queueCleanup(b)
-	a.queueFailures(b)
+	follows := &pgx.Batch{}
+	a.queueTimes(follows)
+	a.queueCleanup(follows)
+	a.queueFailures(follows)
 	c := a.Checkpoint()
+	b := &pgx.Batch{}
+	if follows.Len() > 0 || c != nil && !a.s.onlySaves(c) {
+		a.queuePinned(b)
+	}
+	b.QueuedQueries = append(b.QueuedQueries, follows.QueuedQueries...)
 	if c != nil {
 		a.s.queueCheckpoint(b, c)
 	} else if a.inside == nil && (a.s.Unclean || a.s.Started) {
 		b.Queue(a.s.SQL(settleStart), a.s.Cfg.Pipeline)
 	}
-	if a.touched {
+	if a.touched && !a.rolePath {
 		b.Queue(a.s.path.Set())
 	}
 	b.Queue("COMMIT")
