@@ -1,3 +1,7 @@
+// Package mongo is everything the relay knows about MongoDB 5.0 and later, as a replica set or a sharded cluster: the change
+// stream and its decoder, the check of what must be set, and the store of the relay's state.
+//
+// A collection of the outbox is called a table here, and its fields columns, as everywhere in the relay.
 package mongo
 
 import (
@@ -9,23 +13,63 @@ import (
 	driver "go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/outbox/outboxmongo"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/store"
 )
 
+// Config is the configuration of a pipeline, and what the commands of tailbox ask of its database.
+type Config conn.Config
+
 var _ store.Database = Config{}
 
+// ValidURL tells what is wrong with a connection string, without showing it: it may hold a password. Schema as in Config.
+func ValidURL(url, schema string) error { return conn.ValidURL(url, schema) }
+
 // Source implements store.Database.
-func (cfg Config) Source() source.Source { return New(cfg) }
+func (cfg Config) Source() source.Source { return New(conn.Config(cfg)) }
+
+// Open implements store.Database.
+func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
+	return Open(ctx, conn.Config(cfg))
+}
+
+// Operator implements store.Database.
+func (cfg Config) Operator() store.Operator { return Operator(conn.Config(cfg)) }
+
+// SetupScript implements store.Database.
+func (cfg Config) SetupScript() (string, error) { return SetupScript(conn.Config(cfg)) }
+
+// Init implements store.Database.
+func (cfg Config) Init(ctx context.Context) ([]string, error) { return Init(ctx, conn.Config(cfg)) }
+
+// UninstallScript implements store.Database.
+func (cfg Config) UninstallScript() (string, error) { return UninstallScript(conn.Config(cfg)) }
+
+// Uninstall implements store.Database.
+func (cfg Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
+	return Uninstall(ctx, conn.Config(cfg), force)
+}
+
+// Check implements store.Database.
+func (cfg Config) Check(ctx context.Context) ([]store.Finding, error) {
+	return Check(ctx, conn.Config(cfg))
+}
+
+// Example implements store.Database.
+func (cfg Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
+	return Example(ctx, conn.Config(cfg), t)
+}
 
 // FirstMade implements store.Database.
 func (cfg Config) FirstMade() string { return "" }
 
 // Send implements store.Database, with the writer of applications.
 func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
-	database, err := cfg.Database()
+	database, err := conn.Config(cfg).Database()
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +91,7 @@ func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o o
 
 // Status implements store.Database.
 func (cfg Config) Status(ctx context.Context) (*store.Status, error) {
-	r, err := Status(ctx, cfg)
+	r, err := Status(ctx, conn.Config(cfg))
 	if err != nil {
 		return nil, err
 	}

@@ -8,18 +8,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/document"
 )
 
 // Example is a message as a document of the collection makes it, whichever it is; nil if there is none.
-func (cfg Config) Example(ctx context.Context, t *outbox.Table) (m *outbox.Message, err error) {
-	if cfg, err = cfg.resolved(); err != nil {
+func Example(ctx context.Context, cfg conn.Config, t *outbox.Table) (m *outbox.Message, err error) {
+	if cfg, err = cfg.Resolved(); err != nil {
 		return nil, err
 	}
-	client, err := cfg.connect()
+	client, err := cfg.Connect()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, disconnect(ctx, client)) }()
+	defer func() { err = errors.Join(err, conn.Disconnect(ctx, client)) }()
 	own := *t
 	if own.Schema == "" {
 		own.Schema = cfg.Schema
@@ -31,7 +33,7 @@ func (cfg Config) Example(ctx context.Context, t *outbox.Table) (m *outbox.Messa
 	if err != nil {
 		return nil, err
 	}
-	d := decoder{maxMessage: cfg.MaxMessage}
+	d := document.Decoder{MaxMessage: cfg.MaxMessage}
 	m = d.NewMessage()
-	return m, d.decode(newPlan(&own), doc, m)
+	return m, d.Decode(document.NewPlan(&own), doc, m)
 }

@@ -19,6 +19,12 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/delivery"
+	"github.com/tailbox/tailbox/source/mongo/document"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
+	"github.com/tailbox/tailbox/source/mongo/oplog"
 	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -50,17 +56,17 @@ func kitKind(server *servers.MongoServer) sourcetest.Kind {
 		},
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			// What ends a session for good is that another relay takes the lease over.
-			return db.(*kitDatabase).depose(ctx, st.(*stateStore).epoch)
+			return db.(*kitDatabase).depose(ctx, st.(*stateStore).Epoch())
 		},
 		Refuse: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.collection(parkedCollection).Database().RunCommand(ctx, bson.D{{Key: "collMod", Value: parkedCollection}, {Key: "validator", Value: bson.D{
+			return d.collection(catalog.Parked).Database().RunCommand(ctx, bson.D{{Key: "collMod", Value: catalog.Parked}, {Key: "validator", Value: bson.D{
 				{Key: "$nor", Value: bson.A{bson.D{{Key: "sink", Value: "mail"}, {Key: "type", Value: "refused"}},
 					bson.D{{Key: "message_group", Value: "stay"}, {Key: "next_attempt_at", Value: nil}}}}}}}).Err()
 		},
 		Forge: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			_, err := d.collection(requestCollection).InsertOne(ctx, bson.D{{Key: "_id", Value: int64(1000)}, {Key: "pipeline", Value: d.cfg.Pipeline},
+			_, err := d.collection(catalog.Requests).InsertOne(ctx, bson.D{{Key: "_id", Value: int64(1000)}, {Key: "pipeline", Value: d.cfg.Pipeline},
 				{Key: "verb", Value: "feedback"}, {Key: "done_at", Value: time.Now()}, {Key: "in_force", Value: bson.D{{Key: "sinks", Value: bson.A{"forged"}}}}})
 			return err
 		},
@@ -112,7 +118,7 @@ type kitDatabase struct {
 	t      testing.TB
 	server *servers.MongoServer
 	client *mongo.Client
-	cfg    Config
+	cfg    conn.Config
 	tables []sourcetest.Table
 	proxy  *servers.Proxy // on the way of readers that can be cut
 }
@@ -125,7 +131,7 @@ func openKit(t testing.TB, server *servers.MongoServer, s sourcetest.Setup) *kit
 	}
 	d.client = d.server.Client(t)
 	name := d.server.NewDatabase(t)
-	d.cfg = Config{Pipeline: name, URL: d.server.URL(), Schema: name, Start: s.Start, MaxMessage: s.MaxMessage}
+	d.cfg = conn.Config{Pipeline: name, URL: d.server.URL(), Schema: name, Start: s.Start, MaxMessage: s.MaxMessage}
 	for _, table := range s.Tables {
 		table.Schema = name
 		if table.Columns.ID == "id" {
@@ -133,7 +139,7 @@ func openKit(t testing.TB, server *servers.MongoServer, s sourcetest.Setup) *kit
 		}
 		d.tables, d.cfg.Tables = append(d.tables, table), append(d.cfg.Tables, table.Table)
 	}
-	if _, err := d.cfg.Init(context.Background()); err != nil {
+	if _, err := Init(context.Background(), d.cfg); err != nil {
 		t.Fatal(err)
 	}
 	if d.tables[0].Feedback != nil {
@@ -144,25 +150,11 @@ func openKit(t testing.TB, server *servers.MongoServer, s sourcetest.Setup) *kit
 	if s.Cut {
 		d.proxy = servers.NewProxy(t, d.server.Addr())
 	}
-	if err := least(context.Background(), d.client, &d.cfg); err != nil {
+	if err := mongotest.Least(context.Background(), d.client, d.cfg.Pipeline, roleName(&d.cfg), privileges(&d.cfg)); err != nil {
 		t.Fatal(err)
 	}
 	d.cfg.URL = d.server.URLOf(name, "p")
 	return d
-}
-
-// least makes a role of all that is needed, and no more, and a user who has it. Both are called like the pipeline.
-func least(ctx context.Context, client *mongo.Client, cfg *Config) error {
-	var privileges bson.A
-	for _, n := range cfg.needs() {
-		privileges = append(privileges, bson.D{{Key: "resource", Value: bson.D{{Key: "db", Value: n.database}, {Key: "collection", Value: n.collection}}},
-			{Key: "actions", Value: n.actions}})
-	}
-	admin := client.Database("admin")
-	if err := admin.RunCommand(ctx, bson.D{{Key: "createRole", Value: cfg.role()}, {Key: "privileges", Value: privileges}, {Key: "roles", Value: bson.A{}}}).Err(); err != nil {
-		return err
-	}
-	return admin.RunCommand(ctx, bson.D{{Key: "createUser", Value: cfg.Pipeline}, {Key: "pwd", Value: "p"}, {Key: "roles", Value: bson.A{cfg.role()}}}).Err()
 }
 
 func (d *kitDatabase) Tables() []sourcetest.Table { return d.tables }
@@ -176,7 +168,7 @@ func (d *kitDatabase) Source() source.Source {
 }
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
-	return d.cfg.Open(ctx)
+	return Open(ctx, d.cfg)
 }
 
 func (d *kitDatabase) collection(name string) *mongo.Collection {
@@ -195,9 +187,9 @@ func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetes
 	}
 	defer cur.Close(ctx)
 	var rows []sourcetest.Row
-	var dec decoder
+	var dec document.Decoder
 	for cur.Next(ctx) {
-		id, err := dec.idText(valueOf(cur.Current, t.Columns.ID))
+		id, err := dec.IDText(document.Field(cur.Current, t.Columns.ID))
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +212,7 @@ func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetes
 func (d *kitDatabase) Reset(ctx context.Context, t sourcetest.Table, ids ...string) error {
 	var values bson.A
 	for _, id := range ids {
-		values = appendIDs(values, 0, id)
+		values = document.AppendIDs(values, 0, id)
 	}
 	_, err := d.collection(t.Name).UpdateMany(ctx, bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: values}}}},
 		bson.D{{Key: "$set", Value: bson.D{{Key: t.Columns.Status, Value: t.Words.Pending}}}})
@@ -228,15 +220,15 @@ func (d *kitDatabase) Reset(ctx context.Context, t sourcetest.Table, ids ...stri
 }
 
 func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
-	cur, err := d.collection(parkedCollection).Find(ctx, bson.D{{Key: "state", Value: bson.D{{Key: "$ne", Value: checkpoint.StateDelivered}}}})
+	cur, err := d.collection(catalog.Parked).Find(ctx, bson.D{{Key: "state", Value: bson.D{{Key: "$ne", Value: checkpoint.StateDelivered}}}})
 	if err != nil {
 		return nil, err
 	}
-	docs, err := documents(ctx, cur)
+	docs, err := delivery.All(ctx, cur)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(docs, func(a, b *parkedDocument) int {
+	slices.SortFunc(docs, func(a, b *delivery.Document) int {
 		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Sink, b.Sink))
 	})
 	var ps []checkpoint.Parked
@@ -251,11 +243,11 @@ func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return d.cfg.Operator().Ask(ctx, r)
+	return Operator(d.cfg).Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := d.cfg.Operator().Result(ctx, id)
+	result, done, err := Operator(d.cfg).Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}
@@ -264,7 +256,7 @@ func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, 
 
 // depose ends a holder's lease as a take-over does, and leaves it to whoever comes next.
 func (d *kitDatabase) depose(ctx context.Context, epoch int64) error {
-	_, err := d.collection(checkpointCollection).UpdateOne(ctx, bson.D{{Key: "lease_epoch", Value: epoch}}, bson.D{
+	_, err := d.collection(catalog.Checkpoints).UpdateOne(ctx, bson.D{{Key: "lease_epoch", Value: epoch}}, bson.D{
 		{Key: "$inc", Value: bson.D{{Key: "lease_epoch", Value: 1}}}, {Key: "$set", Value: bson.D{{Key: "lease_expires_at", Value: time.Unix(0, 0)}}}})
 	return err
 }
@@ -301,7 +293,7 @@ func (d *kitDatabase) giveUpReader(ctx context.Context) error {
 
 // rollOver writes until the oplog begins after everything that is in it now.
 func (d *kitDatabase) rollOver(ctx context.Context) error {
-	now, err := clusterTime(ctx, d.client)
+	now, err := oplog.Now(ctx, d.client)
 	if err != nil {
 		return err
 	}
@@ -318,7 +310,7 @@ func (d *kitDatabase) rollOver(ctx context.Context) error {
 		if err := d.client.Database("local").Collection("oplog.rs").FindOne(ctx, bson.D{}).Decode(&first); err != nil {
 			return err
 		}
-		if opTimeOf(first.TS.T, first.TS.I) > now {
+		if oplog.TimeOf(first.TS.T, first.TS.I) > now {
 			return nil
 		}
 	}
@@ -401,7 +393,7 @@ func idValue(typ, text string) any {
 		}
 		return id
 	}
-	if b, ok := parseUUID(text); ok {
+	if b, ok := document.ParseUUID(text); ok {
 		return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: b}
 	}
 	return text

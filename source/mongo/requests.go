@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -43,7 +45,7 @@ func (s *stateStore) Requests(ctx context.Context) ([]checkpoint.Request, error)
 	defer cancel()
 	cur, err := s.requests.Find(ctx, s.openRequests(), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(store.RequestsAtOnce))
 	if err != nil {
-		return nil, fault("read requests", err)
+		return nil, conn.Fault("read requests", err)
 	}
 	defer func() { _ = cur.Close(ctx) }() // it was read to its end, or the session goes
 	var out []checkpoint.Request
@@ -63,7 +65,7 @@ func (s *stateStore) Requests(ctx context.Context) ([]checkpoint.Request, error)
 		out = append(out, *r)
 	}
 	if err := cur.Err(); err != nil {
-		return nil, fault("read requests", err)
+		return nil, conn.Fault("read requests", err)
 	}
 	for _, b := range closing {
 		if err := s.noteResult(ctx, b.id, &store.RequestResult{Error: b.why.Error()}, true); err != nil {
@@ -92,12 +94,12 @@ func (s *stateStore) noteResult(ctx context.Context, id any, result *store.Reque
 	if err != nil {
 		return fmt.Errorf("write result of request %v: %w", id, err)
 	}
-	set := bson.D{{Key: "result", Value: literal(doc)}}
+	set := bson.D{{Key: "result", Value: document.Literal(doc)}}
 	if done {
 		set = append(set, bson.E{Key: "done_at", Value: "$$NOW"})
 	}
 	if _, err := s.requests.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, bson.A{bson.D{{Key: "$set", Value: set}}}); err != nil {
-		return fault("record a request's result", err)
+		return conn.Fault("record a request's result", err)
 	}
 	return nil
 }
@@ -110,7 +112,7 @@ func (s *stateStore) Progress(ctx context.Context, id int64) (result *store.Requ
 		return &store.RequestResult{}, true, nil
 	}
 	if err != nil {
-		return nil, false, fault("read a request's progress", err)
+		return nil, false, conn.Fault("read a request's progress", err)
 	}
 	result = &store.RequestResult{}
 	if err := valueFrom(doc.Result, result); err != nil {
@@ -154,7 +156,7 @@ func (s *stateStore) Transact(ctx context.Context, do func(context.Context, stor
 }
 
 // Refusal implements store.Requests.
-func (s *stateStore) Refusal(err error) string { return refusal(err) }
+func (s *stateStore) Refusal(err error) string { return conn.Refusal(err) }
 
 // CloseRequest implements store.Requests.
 func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *store.RequestResult) error {

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -17,14 +18,14 @@ func (s *stateStore) inForce(ctx context.Context) (store.Forces, error) {
 		{Key: "verb", Value: bson.D{{Key: "$in", Value: bson.A{string(checkpoint.VerbHold), string(checkpoint.VerbPause)}}}}},
 		options.Find().SetProjection(bson.D{{Key: "in_force", Value: 1}}))
 	if err != nil {
-		return nil, fault("read holds and pauses", err)
+		return nil, conn.Fault("read holds and pauses", err)
 	}
 	var found []struct {
 		ID      int64    `bson:"_id"`
 		InForce bson.Raw `bson:"in_force"`
 	}
 	if err := cur.All(ctx, &found); err != nil {
-		return nil, fault("read holds and pauses", err)
+		return nil, conn.Fault("read holds and pauses", err)
 	}
 	fs := make(store.Forces, len(found))
 	for _, f := range found {

@@ -7,6 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -28,7 +31,7 @@ func (s *stateStore) Listed(ctx context.Context, rows []store.SelectedRow, whole
 	if err != nil {
 		return nil, err
 	}
-	byID := make(map[bson.ObjectID]*parkedDocument, len(docs))
+	byID := make(map[bson.ObjectID]*delivery.Document, len(docs))
 	for _, d := range docs {
 		byID[d.OID] = d
 	}
@@ -59,7 +62,7 @@ func (s *stateStore) WaitingLanes(ctx context.Context, sel *checkpoint.Selection
 	}
 	heads, err := s.heads(ctx, lanes)
 	if err != nil {
-		return nil, nil, fault("list lanes", err)
+		return nil, nil, conn.Fault("list lanes", err)
 	}
 	for _, c := range counts {
 		if h, ok := heads[c.lane]; ok {
@@ -92,16 +95,16 @@ func (s *stateStore) countLanes(ctx context.Context, sel *checkpoint.Selection, 
 	if limit > 0 {
 		stages = append(stages, bson.D{{Key: "$limit", Value: limit}})
 	}
-	cur, err := s.parked.Aggregate(ctx, stages, options.Aggregate().SetHint(laneIndex).SetAllowDiskUse(true))
+	cur, err := s.parked.Aggregate(ctx, stages, options.Aggregate().SetHint(catalog.LaneIndex).SetAllowDiskUse(true))
 	if err != nil {
-		return nil, fault("list lanes", err)
+		return nil, conn.Fault("list lanes", err)
 	}
 	var found []struct {
 		ID struct{ Sink, Group string } `bson:"_id"`
 		N  int                          `bson:"n"`
 	}
 	if err := cur.All(ctx, &found); err != nil {
-		return nil, fault("list lanes", err)
+		return nil, conn.Fault("list lanes", err)
 	}
 	counts := make([]laneCount, len(found))
 	for i, f := range found {

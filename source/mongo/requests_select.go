@@ -11,6 +11,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -23,7 +26,7 @@ func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *st
 	if err != nil {
 		return nil, err
 	}
-	var seen []*parkedDocument
+	var seen []*delivery.Document
 	full := false
 	switch {
 	case len(sel.IDs) > 0:
@@ -34,7 +37,7 @@ func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *st
 		seen, full, err = s.scanAll(ctx, nil, after)
 	}
 	if err != nil {
-		return nil, fault("select deliveries", err)
+		return nil, conn.Fault("select deliveries", err)
 	}
 	c := &store.Chunk{}
 	name, limited := sel.AtSink()
@@ -58,13 +61,13 @@ func (s *stateStore) askedAt(ctx context.Context, r *checkpoint.Request) (time.T
 		err = cur.All(ctx, &found)
 	}
 	if err != nil || len(found) == 0 {
-		return time.Time{}, fault("look a request up", err)
+		return time.Time{}, conn.Fault("look a request up", err)
 	}
 	return orZero(found[0].RequestedAt), nil
 }
 
 // matches tells whether a delivery is among those that a selection narrows down to.
-func matches(sel *checkpoint.Selection, v *parkedDocument, asked time.Time) bool {
+func matches(sel *checkpoint.Selection, v *delivery.Document, asked time.Time) bool {
 	since := v.ParkedAt
 	switch {
 	case v.State == checkpoint.StateDead:
@@ -90,13 +93,13 @@ func glob(pattern, text string) bool {
 }
 
 // behind tells whether a delivery comes after a place.
-func behind(v *parkedDocument, after *store.ParkedKey) bool {
+func behind(v *delivery.Document, after *store.ParkedKey) bool {
 	key := v.ParkedKey()
 	return key.Compare(after) > 0
 }
 
-func sortViews(views []*parkedDocument) {
-	slices.SortFunc(views, func(a, b *parkedDocument) int {
+func sortViews(views []*delivery.Document) {
+	slices.SortFunc(views, func(a, b *delivery.Document) int {
 		x, y := a.ParkedKey(), b.ParkedKey()
 		return x.Compare(&y)
 	})
@@ -104,7 +107,7 @@ func sortViews(views []*parkedDocument) {
 
 // scanAll reads deliveries in order, after a place: of one lane, or all. Each is under one of the two values of blocks in the
 // index.
-func (s *stateStore) scanAll(ctx context.Context, lane *checkpoint.Lane, after store.ParkedKey) (seen []*parkedDocument, full bool, err error) {
+func (s *stateStore) scanAll(ctx context.Context, lane *checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
 	for _, blocks := range []bool{true, false} {
 		from := bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "blocks", Value: blocks}, {Key: "sink", Value: after.Sink},
 			{Key: "message_group", Value: after.Group}, {Key: "position", Value: after.Position}, {Key: "message_id", Value: after.ID},
@@ -116,11 +119,11 @@ func (s *stateStore) scanAll(ctx context.Context, lane *checkpoint.Lane, after s
 		for _, e := range from[len(to):] {
 			to = append(to, bson.E{Key: e.Key, Value: bson.MaxKey{}})
 		}
-		cur, err := s.parked.Find(ctx, bson.D{}, options.Find().SetHint(laneIndex).SetMin(from).SetMax(to).SetLimit(store.ScanChunk).SetProjection(bareFields()))
+		cur, err := s.parked.Find(ctx, bson.D{}, options.Find().SetHint(catalog.LaneIndex).SetMin(from).SetMax(to).SetLimit(store.ScanChunk).SetProjection(delivery.BareFields()))
 		if err != nil {
 			return nil, false, err
 		}
-		found, err := documents(ctx, cur)
+		found, err := delivery.All(ctx, cur)
 		if err != nil {
 			return nil, false, err
 		}
@@ -134,7 +137,7 @@ func (s *stateStore) scanAll(ctx context.Context, lane *checkpoint.Lane, after s
 }
 
 // scanLanes goes through lanes.
-func (s *stateStore) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after store.ParkedKey) (seen []*parkedDocument, full bool, err error) {
+func (s *stateStore) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
 	for _, lane := range lanes {
 		from := store.ParkedKey{Sink: lane.Sink, Group: lane.Group}
 		if after.Compare(&from) > 0 {
@@ -152,15 +155,15 @@ func (s *stateStore) scanLanes(ctx context.Context, lanes []checkpoint.Lane, aft
 }
 
 // scanIDs looks messages up, by the id of their document or the one that an edit gave them.
-func (s *stateStore) scanIDs(ctx context.Context, sel *checkpoint.Selection, after store.ParkedKey) ([]*parkedDocument, error) {
-	var seen []*parkedDocument
+func (s *stateStore) scanIDs(ctx context.Context, sel *checkpoint.Selection, after store.ParkedKey) ([]*delivery.Document, error) {
+	var seen []*delivery.Document
 	known := make(map[bson.ObjectID]bool)
-	for field, index := range map[string]string{"message_id": messageIndex, "sent_id": sentIndex} {
-		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(bareFields()).SetHint(index))
+	for field, index := range map[string]string{"message_id": catalog.MessageIndex, "sent_id": catalog.SentIndex} {
+		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(delivery.BareFields()).SetHint(index))
 		if err != nil {
 			return nil, err
 		}
-		found, err := documents(ctx, cur)
+		found, err := delivery.All(ctx, cur)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -29,7 +31,7 @@ func (e effects) AddMessage(key store.MessageKey)        { e.message(key).stale 
 func (e effects) RowWord() string                        { return "document" }
 
 func (e effects) Unfit(p *checkpoint.Parked) (why string) {
-	if p.Message.Size() > maxParked {
+	if p.Message.Size() > delivery.MaxSize {
 		return "the edited message is larger than a document may be"
 	}
 	return ""
@@ -118,7 +120,7 @@ func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (sto
 		if len(ids) == 0 {
 			continue
 		}
-		found, err := e.s.readRows(ctx, t, ids, pendingCondition(t))
+		found, err := e.s.readRows(ctx, t, ids, catalog.Pending(t))
 		if err != nil {
 			return nil, err
 		}
@@ -129,13 +131,13 @@ func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (sto
 
 func (e effects) Rewrite(ctx context.Context, changed []store.Rewritten) error {
 	for i := range changed {
-		var was parkedDocument
+		var was delivery.Document
 		byID := bson.D{{Key: "_id", Value: changed[i].Row.Ref}}
 		if err := e.s.parked.FindOne(ctx, byID).Decode(&was); err != nil {
 			return err
 		}
 		was.Carry(changed[i].Parked)
-		was.fit(changed[i].Parked)
+		was.Fit(changed[i].Parked)
 		if _, err := e.s.parked.ReplaceOne(ctx, byID, &was); err != nil {
 			return err
 		}

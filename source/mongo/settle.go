@@ -8,6 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/lease"
+	"github.com/tailbox/tailbox/source/mongo/oplog"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -44,36 +47,36 @@ func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfi
 	inside func(context.Context, *attempt) error,
 ) (*attempt, error) {
 	locked := make(map[store.MessageKey]bool)
-	pause := firstPause
+	pause := lease.FirstPause
 	untold := &untold{}
 	for try := 1; ; try++ {
 		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, inside: inside, locked: locked, untold: untold}
 		sent := time.Now()
 		err := a.run(ctx)
 		if err == nil {
-			s.renewed = sent
+			s.lease.Proved(sent)
 			s.feedback.report.Settled()
 			return a, nil
 		}
-		if s.session.TransactionRunning() {
-			if aerr := s.abort(ctx); aerr != nil {
-				return nil, fault("settle", errors.Join(err, aerr))
+		if s.lease.Running() {
+			if aerr := s.lease.Abort(ctx); aerr != nil {
+				return nil, conn.Fault("settle", errors.Join(err, aerr))
 			}
 		}
 		if untold.blame(err) {
-			if err := sleep(ctx, &pause); err != nil {
+			if err := lease.Sleep(ctx, &pause); err != nil {
 				return nil, err
 			}
 			try--
 			continue
 		}
-		if !hasLabel(err, transientLabel) || try == settleTries {
-			return nil, fault("settle", err)
+		if !conn.HasLabel(err, conn.TransientLabel) || try == settleTries {
+			return nil, conn.Fault("settle", err)
 		}
-		if err := sleep(ctx, &pause); err != nil {
+		if err := lease.Sleep(ctx, &pause); err != nil {
 			return nil, err
 		}
-		if !hasCode(err, codeWriteConflict, codeLockTimeout) {
+		if !conn.HasCode(err, conn.CodeWriteConflict, conn.CodeLockTimeout) {
 			continue
 		}
 		if try >= settleTries/2 {
@@ -82,7 +85,7 @@ func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfi
 			continue
 		}
 		if err := s.findLocked(ctx, a.work, locked); err != nil {
-			return nil, fault("look for locked documents", err)
+			return nil, conn.Fault("look for locked documents", err)
 		}
 	}
 }
@@ -114,7 +117,7 @@ func (a *attempt) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.s.begin(a.after()); err != nil {
+	if err := a.s.lease.Begin(a.after()); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{a.change, a.rows, a.feedBack, a.cleanUp, a.putLanesInOrder, a.finish} {
@@ -126,11 +129,11 @@ func (a *attempt) run(ctx context.Context) error {
 }
 
 // after is the highest time of a transaction whose rows are settled.
-func (a *attempt) after() opTime {
-	var at opTime
+func (a *attempt) after() oplog.Time {
+	var at oplog.Time
 	for i := range a.In.Rows {
 		if r := &a.In.Rows[i]; r.Txn != 0 {
-			at = max(at, opTime(r.Position.Commit))
+			at = max(at, oplog.Time(r.Position.Commit))
 		}
 	}
 	return at
@@ -186,10 +189,10 @@ func (a *attempt) finish(ctx context.Context) error {
 	case a.inside == nil && (s.Unclean || s.Started):
 		set = cleanFields()
 	}
-	if err := s.proveLease(ctx, set); err != nil {
+	if err := s.lease.Prove(ctx, set); err != nil {
 		return err
 	}
-	if err := s.commit(ctx); err != nil {
+	if err := s.lease.Commit(ctx); err != nil {
 		return err
 	}
 	a.Committed(s, c, a.inside != nil)

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -74,7 +75,7 @@ func (a *attempt) park(ctx context.Context) error {
 		if m.at(p.Sink) != nil {
 			continue
 		}
-		d := a.s.documentOfParked(p, a.now, settling[store.MessageKey{Table: p.Message.Table, ID: store.TableID(p)}])
+		d := delivery.New(a.s.cfg.Pipeline, p, a.now, settling[store.MessageKey{Table: p.Message.Table, ID: store.TableID(p)}])
 		if due := a.now.Add(p.NextAttempt); store.Timed(p.Due, p.State) {
 			if d.Blocks {
 				a.Lanes.Want(d.Key(), p.NextAttempt)
@@ -121,7 +122,7 @@ func (a *attempt) applyChanges() {
 
 // delivered takes a delivery out of its lane. Where the message's document is locked, the delivery stays, to remember that it
 // has still to be dealt with.
-func (a *attempt) delivered(m *settled, v *parkedDocument) {
+func (a *attempt) delivered(m *settled, v *delivery.Document) {
 	m.attempts = max(m.attempts, v.Attempts+1)
 	m.settled = m.settled || v.RowSettled
 	a.Lanes.Forget(v.Key())
@@ -136,7 +137,7 @@ func (a *attempt) delivered(m *settled, v *parkedDocument) {
 }
 
 // alter gives a delivery its new state. One that an operator dropped while an attempt of it was under way stays dropped.
-func (a *attempt) alter(v *parkedDocument, c *checkpoint.Change) {
+func (a *attempt) alter(v *delivery.Document, c *checkpoint.Change) {
 	if v.State == checkpoint.StateDropped {
 		return
 	}
@@ -185,8 +186,8 @@ func (a *attempt) supersede(ctx context.Context) error {
 	}
 	for _, lane := range lanes.Order {
 		inLane := a.s.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: lane.Sink}, bson.E{Key: "message_group", Value: lane.Group})
-		var newest parkedDocument
-		err := a.s.parked.FindOne(ctx, inLane, options.FindOne().SetProjection(bareFields()).
+		var newest delivery.Document
+		err := a.s.parked.FindOne(ctx, inLane, options.FindOne().SetProjection(delivery.BareFields()).
 			SetSort(bson.D{{Key: "position", Value: -1}})).Decode(&newest)
 		switch {
 		case errors.Is(err, mongo.ErrNoDocuments):

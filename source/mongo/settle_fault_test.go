@@ -13,6 +13,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -38,21 +39,21 @@ func TestSettleWhatCannotBe(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			table := kitTable("tailbox")
+			table := mongotest.Table("tailbox")
 			table.OnDelivered = c.on
 			r := newRig(t, servers.SharedMongo(t), table)
 			if c.make != nil {
-				r.must(c.make(r.ctx, r.collection(0)))
+				r.Must(c.make(r.Ctx, r.Collection(0)))
 			}
 			doc := append(bson.D{{Key: "_id", Value: "1"}, {Key: "status", Value: "pending"}}, c.doc...)
-			_, err := r.collection(0).InsertOne(r.ctx, doc)
-			r.must(err)
+			_, err := r.Collection(0).InsertOne(r.Ctx, doc)
+			r.Must(err)
 			if c.marked {
-				_, err := r.collection(0).InsertOne(r.ctx, append(bson.D{{Key: "_id", Value: "2"}, {Key: "status", Value: "delivered"}}, c.doc...))
-				r.must(err)
+				_, err := r.Collection(0).InsertOne(r.Ctx, append(bson.D{{Key: "_id", Value: "2"}, {Key: "status", Value: "delivered"}}, c.doc...))
+				r.Must(err)
 			}
-			name := r.cfg.Tables[0].String()
-			_, err = r.open().Settle(r.ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: name, ID: "1"}}})
+			name := r.Config.Tables[0].String()
+			_, err = opened(r).Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: name, ID: "1"}}})
 			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "collection "+name) || !strings.Contains(err.Error(), c.cure) {
 				t.Errorf("settle: %v; want it to stop, with %q", err, c.cure)
 			}

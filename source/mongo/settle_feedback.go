@@ -11,8 +11,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/document"
+	"github.com/tailbox/tailbox/source/mongo/feedback"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -28,23 +30,23 @@ const (
 // outbox from being settled.
 var errFeedbackTime = fmt.Errorf("the feedback of a settlement took more than %v: give the collections indexes by which its filters find documents", store.FeedbackTime)
 
-// feedback is what a store needs to tell business documents.
-type feedback struct {
+// A teller is what a store needs to tell business documents.
+type teller struct {
 	updates store.Feedbacks
-	parsed  map[*source.Feedback]*feedbackUpdate
+	parsed  map[*source.Feedback]*feedback.Update
 	report  *store.FeedbackReport
 	// last are the failures that were written down.
 	last map[string]bson.D
 }
 
-func (s *stateStore) newFeedback() (f feedback, err error) {
-	f.parsed = make(map[*source.Feedback]*feedbackUpdate)
+func (s *stateStore) newFeedback() (f teller, err error) {
+	f.parsed = make(map[*source.Feedback]*feedback.Update)
 	f.updates, err = store.CompileFeedback(s.configured(), func(kind, text string) (*source.Feedback, error) {
 		parsed, err := source.ParseFeedbackDocument(kind, text)
 		if err != nil {
 			return nil, err
 		}
-		f.parsed[parsed], err = parseUpdate(text)
+		f.parsed[parsed], err = feedback.Parse(text)
 		return parsed, err
 	})
 	f.report = &store.FeedbackReport{Counted: s.cfg.Feedback, Logger: s.cfg.Logger}
@@ -89,7 +91,7 @@ func (u *untold) blame(err error) bool {
 		u.all = fmt.Errorf("%w: %w", errFeedbackTime, fe.err)
 		return true
 	}
-	if hasLabel(err, transientLabel) {
+	if conn.HasLabel(err, conn.TransientLabel) {
 		if u.conflicts++; u.conflicts >= feedbackConflicts {
 			u.all = fe.err
 		}
@@ -102,7 +104,7 @@ func (u *untold) blame(err error) bool {
 	if u.each == nil {
 		u.each = make(map[toldKey]error)
 	}
-	if len(fe.guilty) != 1 || len(u.each) >= feedbackFaults || hasCode(err, codeUnauthorized) {
+	if len(fe.guilty) != 1 || len(u.each) >= feedbackFaults || conn.HasCode(err, conn.CodeUnauthorized) {
 		u.all = fe.err
 		return true
 	}
@@ -152,7 +154,7 @@ func (a *attempt) tell(ctx context.Context, told []store.Told) error {
 		why := a.untold.each[keyOfTold(t)]
 		var model mongo.WriteModel
 		if why == nil {
-			model, why = u.model(&t.Outcome)
+			model, why = u.Model(&t.Outcome)
 		}
 		if why != nil {
 			f.report.Failed(told[i:i+1], why)
@@ -175,7 +177,7 @@ func (a *attempt) tell(ctx context.Context, told []store.Told) error {
 	defer cancel()
 	for _, b := range batches {
 		if err := b.do(limited, f.report); err != nil {
-			err.late = ctx.Err() == nil && (limited.Err() != nil || mongo.IsTimeout(err) || hasCode(err, codeMaxTimeExpired))
+			err.late = ctx.Err() == nil && (limited.Err() != nil || mongo.IsTimeout(err) || conn.HasCode(err, conn.CodeMaxTimeExpired))
 			return err
 		}
 	}
@@ -254,14 +256,14 @@ func (a *attempt) noteFailures(ctx context.Context) error {
 		return nil
 	}
 	for _, failure := range failures {
-		f.last[failure.Table+" "+failure.Outcome] = bson.D{{Key: "table", Value: literal(failure.Table)}, {Key: "outcome", Value: literal(failure.Outcome)},
-			{Key: "failed", Value: failure.Failed}, {Key: "error", Value: literal(failure.Error)}, {Key: "at", Value: "$$NOW"}}
+		f.last[failure.Table+" "+failure.Outcome] = bson.D{{Key: "table", Value: document.Literal(failure.Table)}, {Key: "outcome", Value: document.Literal(failure.Outcome)},
+			{Key: "failed", Value: failure.Failed}, {Key: "error", Value: document.Literal(failure.Error)}, {Key: "at", Value: "$$NOW"}}
 	}
 	all := make(bson.A, 0, len(f.last))
 	for _, d := range f.last {
 		all = append(all, d)
 	}
-	_, err := a.s.checkpoints.UpdateOne(ctx, a.s.heldFilter(), bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "feedback_failures", Value: all}}}}})
+	_, err := a.s.checkpoints.UpdateOne(ctx, a.s.lease.Held(), bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "feedback_failures", Value: all}}}}})
 	return err
 }
 
@@ -272,24 +274,4 @@ type failureDocument struct {
 	Failed  int       `bson:"failed"`
 	Error   string    `bson:"error"`
 	At      time.Time `bson:"at"`
-}
-
-// feedbackNeeds are the rights that feedback takes.
-func (c *Config) feedbackNeeds() []need {
-	var list []need
-	for i := range c.Tables {
-		t := &c.Tables[i]
-		for _, kind := range outbox.Outcomes() {
-			u, err := parseUpdate(t.Feedback[kind])
-			if t.Feedback[kind] == "" || err != nil {
-				continue
-			}
-			actions := []string{"find", "update"}
-			if u.Upsert {
-				actions = append(actions, "insert")
-			}
-			list = append(list, need{t.Schema, u.Collection, actions})
-		}
-	}
-	return list
 }

@@ -13,24 +13,26 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
 // A fedRig is a rig whose delivered messages tell the collection orders, and counts what became of that.
 type fedRig struct {
-	*rig
+	*mongotest.Rig
 	done, unchanged, failed int
 	why                     error
 }
 
 func newFedRig(t *testing.T, delivered string) *fedRig {
 	t.Helper()
-	table := kitTable("tailbox")
+	table := mongotest.Table("tailbox")
 	table.OnDelivered = outbox.Mark
 	table.Feedback = outbox.Feedback{outbox.OutcomeDelivered: delivered}
-	r := &fedRig{rig: newRig(t, servers.SharedMongo(t), table)}
-	r.cfg.Feedback = func(_, _ string, n int, why error) {
+	r := &fedRig{Rig: newRig(t, servers.SharedMongo(t), table)}
+	r.Config.Feedback = func(_, _ string, n int, why error) {
 		switch {
 		case why == nil:
 			r.done += n
@@ -45,26 +47,26 @@ func newFedRig(t *testing.T, delivered string) *fedRig {
 
 // settle settles delivered documents with these payloads, whose ids are 0, 1, ...
 func (r *fedRig) settle(payloads ...[]byte) {
-	r.t.Helper()
-	s := r.open()
+	r.T.Helper()
+	s := opened(r.Rig)
 	in := &checkpoint.Settlement{}
-	table := r.cfg.Tables[0].String()
+	table := r.Config.Tables[0].String()
 	for i, payload := range payloads {
 		id := fmt.Sprint(i)
-		_, err := r.collection(0).InsertOne(r.ctx, bson.D{{Key: "_id", Value: id}, {Key: "status", Value: "pending"}})
-		r.must(err)
+		_, err := r.Collection(0).InsertOne(r.Ctx, bson.D{{Key: "_id", Value: id}, {Key: "status", Value: "pending"}})
+		r.Must(err)
 		in.Rows = append(in.Rows, checkpoint.Row{Table: table, ID: id, Receipt: `{"why": "$secret"}`, Message: &outbox.Message{ID: id, Table: table, Payload: payload}})
 	}
-	out, err := s.Settle(r.ctx, in)
-	r.must(err)
-	equal(r.t, "documents that were not settled", out.Gone+len(out.Invisible), 0)
-	n, err := r.collection(0).CountDocuments(r.ctx, bson.D{{Key: "status", Value: "delivered"}})
-	r.must(err)
-	equal(r.t, "delivered", int(n), len(payloads))
+	out, err := s.Settle(r.Ctx, in)
+	r.Must(err)
+	mongotest.Equal(r.T, "documents that were not settled", out.Gone+len(out.Invisible), 0)
+	n, err := r.Collection(0).CountDocuments(r.Ctx, bson.D{{Key: "status", Value: "delivered"}})
+	r.Must(err)
+	mongotest.Equal(r.T, "delivered", int(n), len(payloads))
 }
 
 func (r *fedRig) orders() *mongo.Collection {
-	return r.client.Database(r.cfg.Schema).Collection("orders")
+	return r.Client.Database(r.Config.Schema).Collection("orders")
 }
 
 // An update that cannot be sent costs nothing but itself: the others are done, and all messages are settled.
@@ -78,11 +80,11 @@ func TestFeedbackThatCannotBeSent(t *testing.T) {
 			t.Parallel()
 			r := newFedRig(t, `{"collection": "orders", "filter": {"_id": ":id"}, "update": {"$set": {"body": ":payload:json"}}, "upsert": true}`)
 			r.settle([]byte("1"), payload, []byte("2"))
-			equal(t, "done", r.done, 2)
-			equal(t, "failed", r.failed, 1)
-			n, err := r.orders().CountDocuments(r.ctx, bson.D{})
-			r.must(err)
-			equal(t, "orders", n, 2)
+			mongotest.Equal(t, "done", r.done, 2)
+			mongotest.Equal(t, "failed", r.failed, 1)
+			n, err := r.orders().CountDocuments(r.Ctx, bson.D{})
+			r.Must(err)
+			mongotest.Equal(t, "orders", n, 2)
 		})
 	}
 }
@@ -95,7 +97,7 @@ func TestFeedbackIsToBlame(t *testing.T) {
 		want bool
 	}{
 		{errors.New("the driver refuses it"), true},
-		{mongo.CommandError{Code: codeValidation}, true},
+		{mongo.CommandError{Code: conn.CodeValidation}, true},
 		{fmt.Errorf("stop: %w", context.Canceled), false},
 		{context.DeadlineExceeded, false},
 		{mongo.ErrClientDisconnected, false},
@@ -117,33 +119,33 @@ func TestFeedbackThatIsSlow(t *testing.T) {
 	for range 600 { // a minute's work
 		docs = append(docs, bson.D{{Key: "id", Value: "0"}}, bson.D{{Key: "id", Value: "1"}})
 	}
-	_, err := r.orders().InsertMany(r.ctx, docs)
-	r.must(err)
+	_, err := r.orders().InsertMany(r.Ctx, docs)
+	r.Must(err)
 	began := time.Now()
 	r.settle(nil, nil)
 	if took := time.Since(began); took > operationTime/2 {
 		t.Errorf("it took %v", took)
 	}
-	equal(t, "done", r.done, 0)
-	equal(t, "failed", r.failed, 2)
+	mongotest.Equal(t, "done", r.done, 0)
+	mongotest.Equal(t, "failed", r.failed, 2)
 	if !errors.Is(r.why, errFeedbackTime) {
 		t.Errorf("failed: %v", r.why)
 	}
-	n, err := r.orders().CountDocuments(r.ctx, bson.D{{Key: "state", Value: "done"}})
-	r.must(err)
-	equal(t, "orders that are done", n, 0)
+	n, err := r.orders().CountDocuments(r.Ctx, bson.D{{Key: "state", Value: "done"}})
+	r.Must(err)
+	mongotest.Equal(t, "orders that are done", n, 0)
 }
 
 // An update that finds no document is counted by itself.
 func TestFeedbackThatFindsNothing(t *testing.T) {
 	t.Parallel()
 	r := newFedRig(t, `{"collection": "orders", "filter": {"_id": ":id"}, "update": {"$set": {"state": "done"}}}`)
-	_, err := r.orders().InsertOne(r.ctx, bson.D{{Key: "_id", Value: "1"}})
-	r.must(err)
+	_, err := r.orders().InsertOne(r.Ctx, bson.D{{Key: "_id", Value: "1"}})
+	r.Must(err)
 	r.settle(nil, nil, nil)
-	equal(t, "done", r.done, 1)
-	equal(t, "unchanged", r.unchanged, 2)
-	equal(t, "failed", r.failed, 0)
+	mongotest.Equal(t, "done", r.done, 1)
+	mongotest.Equal(t, "unchanged", r.unchanged, 2)
+	mongotest.Equal(t, "failed", r.failed, 0)
 }
 
 // In a list of stages, and in $expr, a text that begins with a dollar would name a field.
@@ -160,17 +162,17 @@ func TestFeedbackOfStages(t *testing.T) {
 		t.Run(update, func(t *testing.T) {
 			t.Parallel()
 			r := newFedRig(t, `{"collection": "orders", `+filter+`, "update": `+update+`}`)
-			_, err := r.orders().InsertOne(r.ctx, bson.D{{Key: "_id", Value: "0"}, {Key: "secret", Value: "hidden"}, {Key: "n", Value: 1}})
-			r.must(err)
+			_, err := r.orders().InsertOne(r.Ctx, bson.D{{Key: "_id", Value: "0"}, {Key: "secret", Value: "hidden"}, {Key: "n", Value: 1}})
+			r.Must(err)
 			r.settle([]byte("$secret"))
 			if r.failed > 0 {
 				t.Errorf("failed: %v", r.why)
 			}
 			var got bson.M
-			r.must(r.orders().FindOne(r.ctx, bson.D{}).Decode(&got))
-			equal(t, "why", got["why"], want)
-			equal(t, "old", got["old"], any("hidden"))
-			equal(t, "n", got["n"], nil)
+			r.Must(r.orders().FindOne(r.Ctx, bson.D{}).Decode(&got))
+			mongotest.Equal(t, "why", got["why"], want)
+			mongotest.Equal(t, "old", got["old"], any("hidden"))
+			mongotest.Equal(t, "n", got["n"], nil)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package mongo
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -24,7 +26,7 @@ func (s *stateStore) heads(ctx context.Context, lanes []checkpoint.Lane) (map[ch
 	}
 	first := func(field string) bson.D { return bson.D{{Key: "$first", Value: "$" + field}} }
 	out := make(map[checkpoint.Lane]*store.LaneHead, len(lanes))
-	for _, sink := range sortedNames(groups) {
+	for _, sink := range slices.Sorted(maps.Keys(groups)) {
 		for part := range slices.Chunk(groups[sink], headChunk) {
 			cur, err := s.parked.Aggregate(ctx, bson.A{
 				bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: sink},
@@ -33,7 +35,7 @@ func (s *stateStore) heads(ctx context.Context, lanes []checkpoint.Lane) (map[ch
 				bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$message_group"}, {Key: "oid", Value: first("_id")},
 					{Key: "table", Value: first("source_table")}, {Key: "id", Value: first("message_id")},
 					{Key: "position", Value: first("position")}, {Key: "state", Value: first("state")}, {Key: "next", Value: first("next_attempt_at")}}}},
-			}, options.Aggregate().SetHint(laneIndex))
+			}, options.Aggregate().SetHint(catalog.LaneIndex))
 			if err != nil {
 				return nil, err
 			}

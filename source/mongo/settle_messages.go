@@ -10,6 +10,9 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/delivery"
+	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -18,7 +21,7 @@ type settled struct {
 	key store.MessageKey
 	// row is the index in Settlement.Rows; -1 where the row was settled before.
 	row  int
-	kind idKind
+	kind document.IDKind
 	// attempts is what delivered it, where a change of this settlement did.
 	attempts int
 	// receipt is what sinks answered.
@@ -26,7 +29,7 @@ type settled struct {
 	// settled: its row was part of an earlier settlement. Until then, other deliveries of it may be unsettled.
 	settled bool
 	// views are its parked deliveries. Known: they were read; stale: they have to be read again.
-	views        []*parkedDocument
+	views        []*delivery.Document
 	known, stale bool
 	// touched: something happens to it. One that is only parked is not.
 	touched bool
@@ -55,7 +58,7 @@ func (a *attempt) known(key store.MessageKey) *settled {
 }
 
 // at is the delivery at a sink; nil where none is parked.
-func (m *settled) at(sink string) *parkedDocument {
+func (m *settled) at(sink string) *delivery.Document {
 	for _, v := range m.views {
 		if v.Sink == sink {
 			return v
@@ -64,13 +67,13 @@ func (m *settled) at(sink string) *parkedDocument {
 	return nil
 }
 
-func (m *settled) remove(v *parkedDocument) {
-	m.views = slices.DeleteFunc(m.views, func(other *parkedDocument) bool { return other == v })
+func (m *settled) remove(v *delivery.Document) {
+	m.views = slices.DeleteFunc(m.views, func(other *delivery.Document) bool { return other == v })
 }
 
 // live are its deliveries that are not over.
-func (m *settled) live() []*parkedDocument {
-	return slices.DeleteFunc(slices.Clone(m.views), func(v *parkedDocument) bool { return v.Over() })
+func (m *settled) live() []*delivery.Document {
+	return slices.DeleteFunc(slices.Clone(m.views), func(v *delivery.Document) bool { return v.Over() })
 }
 
 // complete tells whether every delivery of the message is settled, so that its document may be dealt with.
@@ -88,7 +91,7 @@ func (a *attempt) collectMessages() {
 	for i := range a.In.Rows {
 		if r := &a.In.Rows[i]; r.Parked {
 			m := a.message(store.MessageKey{Table: r.Table, ID: r.ID})
-			m.row, m.kind = i, idKind(r.Txn)
+			m.row, m.kind = i, document.IDKind(r.Txn)
 			m.receipt = store.AppendReceipt(m.receipt, r.Receipt)
 		}
 	}
@@ -114,11 +117,11 @@ func (a *attempt) readViews(ctx context.Context) error {
 		return nil
 	}
 	cur, err := a.s.parked.Find(ctx, a.s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}),
-		options.Find().SetProjection(bareFields()).SetHint(messageIndex))
+		options.Find().SetProjection(delivery.BareFields()).SetHint(catalog.MessageIndex))
 	if err != nil {
 		return err
 	}
-	found, err := documents(ctx, cur)
+	found, err := delivery.All(ctx, cur)
 	if err != nil {
 		return err
 	}
@@ -220,4 +223,18 @@ func shown(t *time.Time) any {
 		return nil
 	}
 	return *t
+}
+
+func orNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
 }

@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -18,7 +20,7 @@ const rowChunk = 5000
 // A rowChange is what is to happen to one document of the user's table.
 type rowChange struct {
 	id    string
-	kind  idKind
+	kind  document.IDKind
 	index int // in Settlement.Rows; -1 for a message whose row was settled before
 	msg   *settled
 	store.RowChange
@@ -50,7 +52,7 @@ func (a *attempt) plainRows(ctx context.Context) error {
 		if t == nil || r.Parked || outbox.IsStandInID(r.ID) {
 			continue // a table that left the configuration is left alone, and a document without an id cannot be found
 		}
-		c := rowChange{id: r.ID, kind: idKind(r.Txn), index: i, RowChange: store.RowChange{Attempts: 1}}
+		c := rowChange{id: r.ID, kind: document.IDKind(r.Txn), index: i, RowChange: store.RowChange{Attempts: 1}}
 		view := viewOf(t)
 		if view.Receipts {
 			c.Receipt = r.Receipt
@@ -111,7 +113,7 @@ func (a *attempt) countGone(w *rowWork, found int) {
 // do sends the command, and returns how many documents there were.
 func (w *rowWork) do(ctx context.Context, coll *mongo.Collection) (found int, err error) {
 	found, err = w.send(ctx, coll)
-	return found, rowFault(w.table, err)
+	return found, conn.RowFault(w.table, err)
 }
 
 func (w *rowWork) send(ctx context.Context, coll *mongo.Collection) (found int, err error) {
@@ -145,7 +147,7 @@ func (w *rowWork) send(ctx context.Context, coll *mongo.Collection) (found int, 
 func (w *rowWork) filter(rows []rowChange) bson.D {
 	ids := make(bson.A, 0, len(rows))
 	for i := range rows {
-		ids = appendIDs(ids, rows[i].kind, rows[i].id)
+		ids = document.AppendIDs(ids, rows[i].kind, rows[i].id)
 	}
 	return bson.D{{Key: w.table.Columns.ID, Value: bson.D{{Key: "$in", Value: ids}}}}
 }
@@ -162,13 +164,13 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 	if r.Receipt != "" {
 		held := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: "$" + c.Receipt}}, "string"}}},
 			"$" + c.Receipt, ""}}}
-		add(c.Receipt, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{held, ""}}}, literal(r.Receipt),
-			bson.D{{Key: "$concat", Value: bson.A{held, "\n", literal(r.Receipt)}}}}}})
+		add(c.Receipt, bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{held, ""}}}, document.Literal(r.Receipt),
+			bson.D{{Key: "$concat", Value: bson.A{held, "\n", document.Literal(r.Receipt)}}}}}})
 	}
 	if t.OnDelivered == outbox.Keep {
 		return bson.A{bson.D{{Key: "$set", Value: set}}}
 	}
-	add(c.Status, literal(t.Words.Value(r.Word)))
+	add(c.Status, document.Literal(t.Words.Value(r.Word)))
 	more := bson.A{} // whether one more attempt was spent
 	for _, count := range []struct {
 		column string
@@ -196,7 +198,7 @@ func assignments(t *outbox.Table, r *rowChange) bson.A {
 	add(c.UpdatedAt, "$$NOW")
 	add(c.NextAttemptAt, shown(r.Next))
 	if r.Err != "" {
-		add(c.LastError, literal(r.Err))
+		add(c.LastError, document.Literal(r.Err))
 	} else {
 		add(c.LastError, nil)
 	}
@@ -227,18 +229,18 @@ func (s *stateStore) probe(ctx context.Context, w *rowWork, rows []rowChange, lo
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := s.begin(0); err != nil {
+	if err := s.lease.Begin(0); err != nil {
 		return err
 	}
 	part := &rowWork{table: w.table, delete: w.delete, alike: w.alike, rows: rows}
 	_, err := part.do(ctx, s.collection(w.table))
-	if aerr := s.abort(ctx); aerr != nil {
+	if aerr := s.lease.Abort(ctx); aerr != nil {
 		return aerr
 	}
 	switch {
 	case err == nil:
 		return nil
-	case !hasLabel(err, transientLabel) || !hasCode(err, codeWriteConflict, codeLockTimeout):
+	case !conn.HasLabel(err, conn.TransientLabel) || !conn.HasCode(err, conn.CodeWriteConflict, conn.CodeLockTimeout):
 		return err
 	case len(rows) == 1:
 		locked[store.MessageKey{Table: w.table.String(), ID: rows[0].id}] = true

@@ -1,7 +1,6 @@
 package mongo
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,39 +12,28 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
 	"github.com/tailbox/tailbox/test/servers"
 )
-
-func (r *rig) findings() string {
-	r.t.Helper()
-	found, err := r.cfg.Check(r.ctx)
-	r.must(err)
-	slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(string(a.Level), string(b.Level)) })
-	var lines []string
-	for _, f := range found {
-		if f.Level != Info {
-			lines = append(lines, fmt.Sprintf("%s: %s", f.Level, strings.ReplaceAll(f.What, r.cfg.Schema, "shop")))
-		}
-	}
-	return strings.Join(lines, "\n")
-}
 
 // Init makes what is missing, once, and then Check has nothing to say.
 func TestInit(t *testing.T) {
 	t.Parallel()
-	named := kitTable("tailbox")
+	named := mongotest.Table("tailbox")
 	named.Name, named.Columns.ID = "named", "key_of_mine"
-	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"), named)
-	equal(t, "after init", r.findings(), "")
-	again, err := r.cfg.Init(r.ctx)
+	r := newRig(t, servers.SharedMongo(t), mongotest.Table("debezium"), named)
+	mongotest.Equal(t, "after init", r.Findings(Check(r.Ctx, r.Config)), "")
+	again, err := Init(r.Ctx, r.Config)
 	if err != nil || len(again) > 0 {
 		t.Errorf("init again: %v, %v", again, err)
 	}
-	for _, coll := range []string{"named", parkedCollection} {
-		r.must(r.client.Database(r.cfg.Schema).Collection(coll).Indexes().DropAll(r.ctx))
+	for _, coll := range []string{"named", catalog.Parked} {
+		r.Must(r.Client.Database(r.Config.Schema).Collection(coll).Indexes().DropAll(r.Ctx))
 	}
-	r.must(r.collection(0).Drop(r.ctx))
-	equal(t, "without some of it", r.findings(), `problem: collection shop.tailbox_parked has no index message
+	r.Must(r.Collection(0).Drop(r.Ctx))
+	mongotest.Equal(t, "without some of it", r.Findings(Check(r.Ctx, r.Config)), `problem: collection shop.tailbox_parked has no index message
 problem: collection shop.tailbox_parked has no index lane
 problem: collection shop.tailbox_parked has no index due
 problem: collection shop.tailbox_parked has no index untried
@@ -55,35 +43,35 @@ problem: collection shop.outbox does not exist
 warning: collection shop.named has no index on key_of_mine
 warning: collection shop.named has no index on status, key_of_mine
 warning: collection shop.named has no index on idempotency_key`)
-	if again, err := r.cfg.Init(r.ctx); err != nil || len(again) != 10 {
+	if again, err := Init(r.Ctx, r.Config); err != nil || len(again) != 10 {
 		t.Errorf("init again: %v, %v", again, err)
 	}
-	equal(t, "mended", r.findings(), "")
+	mongotest.Equal(t, "mended", r.Findings(Check(r.Ctx, r.Config)), "")
 }
 
 // Check sees what would stop or hold up the relay.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
-	_, err := r.collection(0).InsertOne(r.ctx, bson.D{{Key: "_id", Value: 1.5}})
-	r.must(err)
-	equal(t, "an id that is none", r.findings(), "problem: collection shop.outbox holds 1 documents, and no field tells which were delivered\n"+
+	r := newRig(t, servers.SharedMongo(t), mongotest.Table("debezium"))
+	_, err := r.Collection(0).InsertOne(r.Ctx, bson.D{{Key: "_id", Value: 1.5}})
+	r.Must(err)
+	mongotest.Equal(t, "an id that is none", r.Findings(Check(r.Ctx, r.Config)), "problem: collection shop.outbox holds 1 documents, and no field tells which were delivered\n"+
 		"warning: a document of shop.outbox: the id (field _id) of a document of shop.outbox cannot be read: it is a number with a fraction: "+
 		"give the message an id (tailbox dead edit --new-id) or drop it; its document stays in the collection until you delete it")
-	_, err = r.collection(0).DeleteMany(r.ctx, bson.D{})
-	r.must(err)
-	r.cfg.Tables[0].OnDelivered = outbox.Mark
-	if found := r.findings(); !strings.Contains(found, "has no field for it") {
+	_, err = r.Collection(0).DeleteMany(r.Ctx, bson.D{})
+	r.Must(err)
+	r.Config.Tables[0].OnDelivered = outbox.Mark
+	if found := r.Findings(Check(r.Ctx, r.Config)); !strings.Contains(found, "has no field for it") {
 		t.Errorf("mark without a field: %s", found)
 	}
-	r.cfg.Tables[0].Name = "view"
-	r.must(r.client.Database(r.cfg.Schema).CreateView(r.ctx, "view", "outbox", bson.A{}))
-	if found := r.findings(); !strings.Contains(found, "is a view") {
+	r.Config.Tables[0].Name = "view"
+	r.Must(r.Client.Database(r.Config.Schema).CreateView(r.Ctx, "view", "outbox", bson.A{}))
+	if found := r.Findings(Check(r.Ctx, r.Config)); !strings.Contains(found, "is a view") {
 		t.Errorf("a view: %s", found)
 	}
 	server := servers.Mongo(t, servers.WithMongoStandalone())
-	r.cfg.URL = server.URL()
-	if found := r.findings(); !strings.Contains(found, "rs.initiate()") {
+	r.Config.URL = server.URL()
+	if found := r.Findings(Check(r.Ctx, r.Config)); !strings.Contains(found, "rs.initiate()") {
 		t.Errorf("a standalone server: %s", found)
 	}
 }
@@ -93,94 +81,55 @@ func TestCheck(t *testing.T) {
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	server := servers.Mongo(t, servers.WithMongoAuth())
-	second := kitTable("tailbox")
+	second := mongotest.Table("tailbox")
 	second.Name = "second"
-	for i, tables := range [][]outbox.Table{{kitTable("debezium")}, {kitTable("debezium"), second}} {
+	for i, tables := range [][]outbox.Table{{mongotest.Table("debezium")}, {mongotest.Table("debezium"), second}} {
 		r := newRig(t, server, tables...)
-		admin := r.client.Database("admin")
+		admin := r.Client.Database("admin")
 		user := fmt.Sprintf("relay%d", i)
-		var privileges bson.A
-		for _, n := range r.cfg.needs() {
-			privileges = append(privileges, bson.D{{Key: "resource", Value: bson.D{{Key: "db", Value: n.database}, {Key: "collection", Value: n.collection}}},
-				{Key: "actions", Value: n.actions}})
-		}
-		r.must(admin.RunCommand(r.ctx, bson.D{{Key: "createRole", Value: user}, {Key: "privileges", Value: privileges}, {Key: "roles", Value: bson.A{}}}).Err())
-		r.must(admin.RunCommand(r.ctx, bson.D{{Key: "createUser", Value: user}, {Key: "pwd", Value: "p"}, {Key: "roles", Value: bson.A{}}}).Err())
-		r.cfg.URL = server.URLOf(user, "p")
-		if found := r.findings(); !strings.Contains(found, "the user has no changeStream, find on") {
+		r.Must(admin.RunCommand(r.Ctx, bson.D{{Key: "createRole", Value: user}, {Key: "privileges", Value: privileges(&r.Config)}, {Key: "roles", Value: bson.A{}}}).Err())
+		r.Must(admin.RunCommand(r.Ctx, bson.D{{Key: "createUser", Value: user}, {Key: "pwd", Value: "p"}, {Key: "roles", Value: bson.A{}}}).Err())
+		r.Config.URL = server.URLOf(user, "p")
+		if found := r.Findings(Check(r.Ctx, r.Config)); !strings.Contains(found, "the user has no changeStream, find on") {
 			t.Errorf("a user without rights: %s", found)
 		}
-		if _, err := r.cfg.Open(r.ctx); err == nil {
+		if _, err := Open(r.Ctx, r.Config); err == nil {
 			t.Error("a store was opened without rights")
 		}
-		r.must(admin.RunCommand(r.ctx, bson.D{{Key: "grantRolesToUser", Value: user}, {Key: "roles", Value: bson.A{user}}}).Err())
-		equal(t, "findings", r.findings(), "")
-		r.src = New(r.cfg)
-		from := r.establish()
-		r.insert(r.ctx, 0, "1", nil)
-		ms, _ := r.read(source.Start{From: from, Log: 1}).messages(1)
-		old := r.open()
-		r.lease(bson.D{{Key: "lease_expires_at", Value: time.Unix(0, 0)}})
-		r.must(old.begin(0))
-		r.must(old.proveLease(old.in(r.ctx), nil))
-		s := r.open() // ends the old one's session
-		out, err := s.Settle(r.ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: ms[0].Table, ID: ms[0].ID, Position: ms[0].Position, Txn: ms[0].Txn}},
+		r.Must(admin.RunCommand(r.Ctx, bson.D{{Key: "grantRolesToUser", Value: user}, {Key: "roles", Value: bson.A{user}}}).Err())
+		mongotest.Equal(t, "findings", r.Findings(Check(r.Ctx, r.Config)), "")
+		r.Source = New(r.Config)
+		from := r.Establish()
+		r.Insert(r.Ctx, 0, "1", nil)
+		ms, _ := r.Read(source.Start{From: from, Log: 1}).Messages(1)
+		old := opened(r)
+		r.SetLease(bson.D{{Key: "lease_expires_at", Value: time.Unix(0, 0)}})
+		r.Must(old.lease.Begin(0))
+		r.Must(old.lease.Prove(old.lease.In(r.Ctx), nil))
+		s := opened(r) // ends the old one's session
+		out, err := s.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: ms[0].Table, ID: ms[0].ID, Position: ms[0].Position, Txn: ms[0].Txn}},
 			Park: []checkpoint.Parked{{Sink: "kafka", Message: ms[0], State: checkpoint.StateRetrying, Blocks: true, Due: true}}})
 		if err != nil || out.Gone > 0 {
 			t.Errorf("settle: %+v, %v", out, err)
 		}
-		if due, _, err := s.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20}); err != nil || len(due) != 1 {
+		if due, _, err := s.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20}); err != nil || len(due) != 1 {
 			t.Errorf("due: %v, %v", due, err)
 		}
-		if _, err := s.Pending(r.ctx, "", 10); err != nil {
+		if _, err := s.Pending(r.Ctx, "", 10); err != nil {
 			t.Error(err)
 		}
-		report, err := Status(r.ctx, r.cfg)
+		report, err := Status(r.Ctx, r.Config)
 		if err != nil || report.Holder == nil || report.Oplog == nil || len(report.Sinks) != 1 || report.Sinks[0].Retrying != 1 || report.Sinks[0].UndeliveredSeconds <= 0 {
 			t.Errorf("status: %+v, %v", report, err)
 		}
 	}
 }
 
-// Uninstall leaves the outbox, refuses while something would be lost, and spares other pipelines.
-func TestUninstall(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
-	s := r.open()
-	if _, _, err := r.cfg.Uninstall(r.ctx, true); err == nil || !strings.Contains(err.Error(), "stop it first") {
-		t.Errorf("beside a relay: %v", err)
-	}
-	m := &outbox.Message{ID: "1", Group: "g", Table: r.cfg.Tables[0].String(), Position: outbox.Position{Commit: 1}}
-	_, err := s.Settle(r.ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{{Sink: "kafka", Message: m, State: checkpoint.StateDead, Blocks: true}}})
-	r.must(err)
-	r.must(s.Close(r.ctx))
-	if _, _, err := r.cfg.Uninstall(r.ctx, false); err == nil || !strings.Contains(err.Error(), "1 deliveries are parked") {
-		t.Errorf("with a parked delivery: %v", err)
-	}
-	other := r.cfg
-	other.Pipeline = "other"
-	o, err := other.Open(r.ctx)
-	r.must(err)
-	r.must(o.Close(r.ctx))
-	for _, cfg := range []Config{r.cfg, other} {
-		dropped, _, err := cfg.Uninstall(r.ctx, true)
-		if err != nil || len(dropped) == 0 {
-			t.Errorf("uninstall: %v, %v", dropped, err)
-		}
-	}
-	names, err := r.client.Database(r.cfg.Schema).ListCollectionNames(r.ctx, bson.D{})
-	r.must(err)
-	equal(t, "left", strings.Join(names, " "), "outbox")
-	if dropped, _, err := r.cfg.Uninstall(context.Background(), false); err != nil || len(dropped) > 0 {
-		t.Errorf("once more: %v, %v", dropped, err)
-	}
-}
-
 // The scripts name everything once, in order, and hold no secret.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	cfg := Config{Pipeline: "orders", URL: "mongodb://u:secret@h/shop", Tables: []outbox.Table{{Name: "outbox", Shape: "tailbox", Columns: kitTable("tailbox").Columns, OnDelivered: outbox.Mark}}}
-	setup, err := cfg.SetupScript()
+	cfg := conn.Config{Pipeline: "orders", URL: "mongodb://u:secret@h/shop", Tables: []outbox.Table{{Name: "outbox", Shape: "tailbox", Columns: mongotest.Table("tailbox").Columns, OnDelivered: outbox.Mark}}}
+	setup, err := SetupScript(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +137,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := cfg.UninstallScript()
+	gone, err := UninstallScript(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,17 +166,17 @@ func TestScripts(t *testing.T) {
 // A gap names the collections that the next start cannot sweep.
 func TestGapNamesWhatNothingJudges(t *testing.T) {
 	t.Parallel()
-	kept, deleted := kitTable("debezium"), kitTable("debezium")
+	kept, deleted := mongotest.Table("debezium"), mongotest.Table("debezium")
 	kept.Name, kept.OnDelivered, deleted.Name = "kept", outbox.Keep, "deleted"
-	r := newRig(t, servers.SharedMongo(t), kitTable("tailbox"), kept, deleted)
-	st, err := r.cfg.Open(r.ctx)
-	r.must(err)
-	r.must(st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "another/1", Resume: r.establish(), Log: 1, LastCommit: 1}))
-	r.must(st.Close(r.ctx))
-	gap, err := r.cfg.Gap(r.ctx)
-	r.must(err)
-	if gap == nil || len(gap.Unjudged) != 1 || gap.Unjudged[0] != r.cfg.Schema+".kept" {
-		t.Errorf("gap %+v, want %s.kept unjudged", gap, r.cfg.Schema)
+	r := newRig(t, servers.SharedMongo(t), mongotest.Table("tailbox"), kept, deleted)
+	st, err := Open(r.Ctx, r.Config)
+	r.Must(err)
+	r.Must(st.Save(r.Ctx, &checkpoint.Checkpoint{SourceID: "another/1", Resume: r.Establish(), Log: 1, LastCommit: 1}))
+	r.Must(st.Close(r.Ctx))
+	gap, err := Config(r.Config).Gap(r.Ctx)
+	r.Must(err)
+	if gap == nil || len(gap.Unjudged) != 1 || gap.Unjudged[0] != r.Config.Schema+".kept" {
+		t.Errorf("gap %+v, want %s.kept unjudged", gap, r.Config.Schema)
 	}
 }
 
@@ -235,16 +184,16 @@ func TestGapNamesWhatNothingJudges(t *testing.T) {
 func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 	t.Parallel()
 	server := servers.Mongo(t, servers.WithMongoAuth())
-	deleted, marked, kept := kitTable("debezium"), kitTable("tailbox"), kitTable("debezium")
+	deleted, marked, kept := mongotest.Table("debezium"), mongotest.Table("tailbox"), mongotest.Table("debezium")
 	deleted.Name, marked.Name, kept.Name = "deleted", "marked", "kept"
 	marked.OnDelivered, marked.Retention, kept.OnDelivered = outbox.Mark, time.Hour, outbox.Keep
 	r := newRig(t, server, deleted, marked, kept)
-	admin := r.client.Database("admin")
-	r.must(least(r.ctx, r.client, &r.cfg))
-	r.cfg.URL = server.URLOf(r.cfg.Pipeline, "p")
+	admin := r.Client.Database("admin")
+	r.Must(mongotest.Least(r.Ctx, r.Client, r.Config.Pipeline, roleName(&r.Config), privileges(&r.Config)))
+	r.Config.URL = server.URLOf(r.Config.Pipeline, "p")
 	cures := func() (list []string) {
-		found, err := r.cfg.Check(r.ctx)
-		r.must(err)
+		found, err := Check(r.Ctx, r.Config)
+		r.Must(err)
 		for _, f := range found {
 			if strings.Contains(f.Cure, "grantPrivilegesToRole") {
 				list = append(list, f.Cure)
@@ -252,8 +201,8 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 		}
 		return list
 	}
-	equal(t, "with all of it", len(cures()), 0)
-	needs := r.cfg.needs()
+	mongotest.Equal(t, "with all of it", len(cures()), 0)
+	needs := needs(&r.Config)
 	for i := range needs {
 		n := &needs[i]
 		for _, action := range n.actions {
@@ -263,15 +212,15 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 				continue // a wider privilege brings it
 			}
 			privilege := bson.A{bson.D{{Key: "resource", Value: bson.D{{Key: "db", Value: n.database}, {Key: "collection", Value: n.collection}}}, {Key: "actions", Value: bson.A{action}}}}
-			r.must(admin.RunCommand(r.ctx, bson.D{{Key: "revokePrivilegesFromRole", Value: r.cfg.role()}, {Key: "privileges", Value: privilege}}).Err())
+			r.Must(admin.RunCommand(r.Ctx, bson.D{{Key: "revokePrivilegesFromRole", Value: roleName(&r.Config)}, {Key: "privileges", Value: privilege}}).Err())
 			missing := []string{action}
 			if n.database == oplogNeed().database {
 				missing = n.actions
 			}
-			if found := cures(); len(found) == 0 || !strings.HasPrefix(found[0], r.cfg.grant(n, missing)) {
+			if found := cures(); len(found) == 0 || !strings.HasPrefix(found[0], grant(&r.Config, n, missing)) {
 				t.Errorf("without %s on %s: %q", action, n, found)
 			}
-			r.must(admin.RunCommand(r.ctx, bson.D{{Key: "grantPrivilegesToRole", Value: r.cfg.role()}, {Key: "privileges", Value: privilege}}).Err())
+			r.Must(admin.RunCommand(r.Ctx, bson.D{{Key: "grantPrivilegesToRole", Value: roleName(&r.Config)}, {Key: "privileges", Value: privilege}}).Err())
 		}
 	}
 }

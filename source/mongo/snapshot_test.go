@@ -10,6 +10,8 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -22,42 +24,42 @@ func TestSweepOutlastsSnapshot(t *testing.T) {
 		on   outbox.OnDelivered
 		stop bool
 	}{{outbox.Keep, true}, {outbox.Delete, false}} {
-		table := kitTable("debezium")
+		table := mongotest.Table("debezium")
 		table.OnDelivered = c.on
 		r := newRig(t, server, table)
-		r.cfg.Start = "pending"
-		r.fill(4 * parkedAtOnce)
-		snap, err := New(r.cfg).Establish(r.ctx)
-		r.must(err)
-		sweep, err := snap.Judge(r.ctx, source.Known{First: true})
-		r.must(err)
-		equal(t, "sweep", sweep, true)
-		err = snap.Pending(r.ctx, 1, func(ctx context.Context, _ *source.Batch) error {
-			r.forgetSnapshots(snap.(*tableSnapshot))
+		r.Config.Start = "pending"
+		r.Fill(4 * parkedAtOnce)
+		snap, err := New(r.Config).Establish(r.Ctx)
+		r.Must(err)
+		sweep, err := snap.Judge(r.Ctx, source.Known{First: true})
+		r.Must(err)
+		mongotest.Equal(t, "sweep", sweep, true)
+		err = snap.Pending(r.Ctx, 1, func(ctx context.Context, _ *source.Batch) error {
+			forgetSnapshots(r, snap.(*tableSnapshot))
 			return nil
 		})
-		r.must(snap.Close(r.ctx))
+		r.Must(snap.Close(r.Ctx))
 		if err == nil || !strings.Contains(err.Error(), "minSnapshotHistoryWindowInSeconds") || errors.Is(err, source.ErrStop) != c.stop {
 			t.Errorf("%s: the sweep ended with %v, want it to stop: %v", c.on, err, c.stop)
 		}
-		if name := r.cfg.Tables[0].String(); err != nil && !strings.Contains(err.Error(), "collection "+name) {
+		if name := r.Config.Tables[0].String(); err != nil && !strings.Contains(err.Error(), "collection "+name) {
 			t.Errorf("%s: %v does not name collection %s", c.on, err, name)
 		}
 	}
 }
 
 // forgetSnapshots has the server keep no snapshots, until it has given this one up.
-func (r *rig) forgetSnapshots(snap *tableSnapshot) {
-	r.t.Helper()
+func forgetSnapshots(r *mongotest.Rig, snap *tableSnapshot) {
+	r.T.Helper()
 	keep := func(seconds int) {
-		r.must(r.client.Database("admin").RunCommand(r.ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: "minSnapshotHistoryWindowInSeconds", Value: seconds}}).Err())
+		r.Must(r.Client.Database("admin").RunCommand(r.Ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: "minSnapshotHistoryWindowInSeconds", Value: seconds}}).Err())
 	}
 	keep(0)
 	defer keep(300)
-	r.until("the snapshot is too old", func() bool {
-		_, err := r.client.Database(r.cfg.Schema).Collection("other").InsertOne(r.ctx, bson.D{})
-		r.must(err)
-		_, err = snap.exists(r.ctx, &r.cfg.Tables[0], bson.D{})
-		return hasCode(err, codeSnapshotTooOld)
+	r.Until("the snapshot is too old", func() bool {
+		_, err := r.Client.Database(r.Config.Schema).Collection("other").InsertOne(r.Ctx, bson.D{})
+		r.Must(err)
+		_, err = snap.exists(r.Ctx, &r.Config.Tables[0], bson.D{})
+		return conn.HasCode(err, conn.CodeSnapshotTooOld)
 	})
 }

@@ -12,53 +12,37 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
+	"github.com/tailbox/tailbox/source/mongo/oplog"
 	"github.com/tailbox/tailbox/test/servers"
 )
-
-// A standalone server is refused with the cure, by everything.
-func TestStandalone(t *testing.T) {
-	t.Parallel()
-	server := servers.Mongo(t, servers.WithMongoStandalone())
-	cfg := Config{Pipeline: "p", URL: server.URL(), Schema: "shop", Tables: []outbox.Table{kitTable("debezium")}}
-	ctx := context.Background()
-	_, initErr := cfg.Init(ctx)
-	_, openErr := cfg.Open(ctx)
-	_, examineErr := New(cfg).Examine(ctx, "", "")
-	_, establishErr := New(cfg).Establish(ctx)
-	runErr := New(cfg).Run(ctx, source.Start{From: "1:1"}, nil)
-	for what, err := range map[string]error{"init": initErr, "open": openErr, "examine": examineErr, "establish": establishErr, "run": runErr} {
-		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rs.initiate()") {
-			t.Errorf("%s: got %v, want an error that stops and names rs.initiate()", what, err)
-		}
-	}
-}
 
 // Several collections, in one database and in two, come in the one order of their commits.
 func TestSeveralCollections(t *testing.T) {
 	t.Parallel()
 	server := servers.SharedMongo(t)
 	for _, other := range []string{"shop", server.NewDatabase(t)} {
-		one, two := kitTable("debezium"), kitTable("debezium")
+		one, two := mongotest.Table("debezium"), mongotest.Table("debezium")
 		two.Schema, two.Name = other, "second"
 		r := newRig(t, server, one, two)
-		from := r.establish()
-		x := r.read(source.Start{From: from, Log: 1})
-		r.insert(r.ctx, 1, "1", nil)
-		_, err := r.client.Database(r.cfg.Schema).Collection("third").InsertOne(r.ctx, bson.D{{Key: "_id", Value: "stranger"}})
-		r.must(err)
-		r.inTransaction(func(ctx context.Context) {
+		from := r.Establish()
+		x := r.Read(source.Start{From: from, Log: 1})
+		r.Insert(r.Ctx, 1, "1", nil)
+		_, err := r.Client.Database(r.Config.Schema).Collection("third").InsertOne(r.Ctx, bson.D{{Key: "_id", Value: "stranger"}})
+		r.Must(err)
+		r.InTransaction(func(ctx context.Context) {
 			for i := 2; i < 6; i++ {
-				r.insert(ctx, i%2, fmt.Sprint(i), nil)
+				r.Insert(ctx, i%2, fmt.Sprint(i), nil)
 			}
 		})
-		r.insert(r.ctx, 0, "6", nil)
-		ms, _ := x.messages(6)
-		equal(t, "messages", ids(ms), "1 2 3 4 5 6")
+		r.Insert(r.Ctx, 0, "6", nil)
+		ms, _ := x.Messages(6)
+		mongotest.Equal(t, "messages", mongotest.IDs(ms), "1 2 3 4 5 6")
 		for i, want := range []int{1, 0, 1, 0, 1, 0} {
-			equal(t, "table of "+ms[i].ID, ms[i].Table, r.cfg.Tables[want].String())
+			mongotest.Equal(t, "table of "+ms[i].ID, ms[i].Table, r.Config.Tables[want].String())
 		}
 		for i := 1; i < 5; i++ {
-			equal(t, "position of "+ms[i].ID, ms[i].Position, outbox.Position{Log: 1, Commit: ms[1].Position.Commit, N: uint32(i - 1)})
+			mongotest.Equal(t, "position of "+ms[i].ID, ms[i].Position, outbox.Position{Log: 1, Commit: ms[1].Position.Commit, N: uint32(i - 1)})
 		}
 	}
 }
@@ -67,20 +51,20 @@ func TestSeveralCollections(t *testing.T) {
 // commit, and with no place to resume inside.
 func TestHugeTransaction(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
-	from := r.establish()
+	r := newRig(t, servers.SharedMongo(t), mongotest.Table("debezium"))
+	from := r.Establish()
 	payload := strings.Repeat("x", 100<<10)
 	const n = 400
-	r.inTransaction(func(ctx context.Context) {
+	r.InTransaction(func(ctx context.Context) {
 		for i := range n {
-			r.insert(ctx, 0, int32(i), payload)
+			r.Insert(ctx, 0, int32(i), payload)
 		}
 	})
-	r.insert(r.ctx, 0, int32(n), nil)
-	x := r.read(source.Start{From: from})
+	r.Insert(r.Ctx, 0, int32(n), nil)
+	x := r.Read(source.Start{From: from})
 	seen, resumes := 0, 0
 	for seen <= n {
-		b := x.next()
+		b := x.Next()
 		for _, m := range b.Messages {
 			want := outbox.Position{N: uint32(seen)}
 			if seen < n && (m.ID != fmt.Sprint(seen) || m.Position.N != want.N) {
@@ -92,35 +76,35 @@ func TestHugeTransaction(t *testing.T) {
 			resumes++
 		}
 	}
-	equal(t, "places to resume inside", resumes, 0)
+	mongotest.Equal(t, "places to resume inside", resumes, 0)
 }
 
 // A document that nearly fills 16 MB, and whose id is part of the event more than once, makes an event that the server cannot
 // send. It is read from the table, and what comes before and after it is as ever.
 func TestLargeDocument(t *testing.T) {
 	t.Parallel()
-	table := kitTable("debezium")
+	table := mongotest.Table("debezium")
 	table.Columns.ID = "name"
 	r := newRig(t, servers.SharedMongo(t), table)
-	from := r.establish()
+	from := r.Establish()
 	long := strings.Repeat("l", 8<<10)
 	large := bytes.Repeat([]byte{7}, 16<<20-len(long)-200)
 	insert := func(name string, payload any) {
-		_, err := r.collection(0).InsertOne(r.ctx, bson.D{{Key: "_id", Value: name + long}, {Key: "name", Value: name}, {Key: "type", Value: "T"},
+		_, err := r.Collection(0).InsertOne(r.Ctx, bson.D{{Key: "_id", Value: name + long}, {Key: "name", Value: name}, {Key: "type", Value: "T"},
 			{Key: "payload", Value: payload}})
-		r.must(err)
+		r.Must(err)
 	}
 	for i := range 3 {
 		insert(fmt.Sprint("before", i), nil)
 	}
 	insert("large", large)
 	insert("gone", large)
-	_, err := r.collection(0).DeleteOne(r.ctx, bson.D{{Key: "_id", Value: "gone" + long}})
-	r.must(err)
+	_, err := r.Collection(0).DeleteOne(r.Ctx, bson.D{{Key: "_id", Value: "gone" + long}})
+	r.Must(err)
 	insert("after", nil)
-	x := r.read(source.Start{From: from})
-	ms, _ := x.messages(6)
-	equal(t, "messages", ids(ms), "before0 before1 before2 large "+outbox.StandInID(ms[4].Position.String())+" after")
+	x := r.Read(source.Start{From: from})
+	ms, _ := x.Messages(6)
+	mongotest.Equal(t, "messages", mongotest.IDs(ms), "before0 before1 before2 large "+outbox.StandInID(ms[4].Position.String())+" after")
 	if m := ms[3]; m.Fault != nil || !bytes.Equal(m.Payload, large) {
 		t.Errorf("the large one: %d bytes, fault %+v", len(m.Payload), m.Fault)
 	}
@@ -128,25 +112,25 @@ func TestLargeDocument(t *testing.T) {
 		t.Errorf("the one that is gone: fault %+v", m.Fault)
 	}
 	insert("later", nil)
-	ms, _ = x.messages(1)
-	equal(t, "later", ids(ms), "later")
+	ms, _ = x.Messages(1)
+	mongotest.Equal(t, "later", mongotest.IDs(ms), "later")
 }
 
 // The driver resumes the stream through a restart of the server, or Run ends and is called again: nothing is missing, nothing
 // comes twice, positions go on.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, servers.Mongo(t), kitTable("debezium"))
-	from := r.establish()
-	x := r.read(source.Start{From: from})
+	r := newRig(t, servers.Mongo(t), mongotest.Table("debezium"))
+	from := r.Establish()
+	x := r.Read(source.Start{From: from})
 	messages := func(n int) (ms []*outbox.Message) {
 		for {
-			b := x.next()
+			b := x.Next()
 			if b == nil {
-				if err := <-x.done; err == nil || errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrGap) {
+				if err := <-x.Done; err == nil || errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrGap) {
 					t.Fatalf("Run ended: %v", err)
 				}
-				x, ms = r.read(source.Start{From: from}), nil
+				x, ms = r.Read(source.Start{From: from}), nil
 				continue
 			}
 			if ms = append(ms, b.Messages...); len(ms) > n {
@@ -161,19 +145,19 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		r.inTransaction(func(ctx context.Context) {
+		r.InTransaction(func(ctx context.Context) {
 			for n := range 3 {
-				r.insert(ctx, 0, fmt.Sprintf("%d%d", i, n), nil)
+				r.Insert(ctx, 0, fmt.Sprintf("%d%d", i, n), nil)
 			}
 		})
 		ms := messages(3)
-		equal(t, "messages", ids(ms), fmt.Sprintf("%d0 %[1]d1 %[1]d2", i))
-		equal(t, "first", ms[0].Position.N, uint32(0))
+		mongotest.Equal(t, "messages", mongotest.IDs(ms), fmt.Sprintf("%d0 %[1]d1 %[1]d2", i))
+		mongotest.Equal(t, "first", ms[0].Position.N, uint32(0))
 		if i == 0 {
-			r.must(r.server.Kill())
-			r.must(r.server.Start())
+			r.Must(r.Server.Kill())
+			r.Must(r.Server.Start())
 		} else {
-			r.must(r.server.Restart())
+			r.Must(r.Server.Restart())
 		}
 	}
 }
@@ -181,25 +165,25 @@ func TestRestart(t *testing.T) {
 // So it does through connections that are cut in the middle of an answer.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
-	from := r.establish()
+	r := newRig(t, servers.SharedMongo(t), mongotest.Table("debezium"))
+	from := r.Establish()
 	const n = 2000
 	payload := strings.Repeat("x", 2000)
 	for i := range n / 100 {
-		r.inTransaction(func(ctx context.Context) {
+		r.InTransaction(func(ctx context.Context) {
 			for k := range 100 {
-				r.insert(ctx, 0, int32(i*100+k), payload)
+				r.Insert(ctx, 0, int32(i*100+k), payload)
 			}
 		})
 	}
-	proxy := servers.NewProxy(t, r.server.Addr())
-	r.cfg.URL = r.server.URLThrough(proxy)
-	r.src = New(r.cfg)
+	proxy := servers.NewProxy(t, r.Server.Addr())
+	r.Config.URL = r.Server.URLThrough(proxy)
+	r.Source = New(r.Config)
 	var seen []*outbox.Message
 	for cuts := 0; len(seen) < n; {
 		proxy.CutAnswersAfter(int64(300_000 * (cuts + 1)))
-		x := r.read(source.Start{From: from, Log: 1})
-		for b := x.next(); b != nil && len(seen) < n; b = x.next() {
+		x := r.Read(source.Start{From: from, Log: 1})
+		for b := x.Next(); b != nil && len(seen) < n; b = x.Next() {
 			if seen = append(seen, b.Messages...); len(seen) > n*(cuts+1)/5 && cuts < 4 {
 				cuts++
 				proxy.Reset()
@@ -208,11 +192,11 @@ func TestCut(t *testing.T) {
 				from = b.Resume
 			}
 		}
-		x.cancel()
-		if err := <-x.done; errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
+		x.Cancel()
+		if err := <-x.Done; errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
 			t.Fatal(err)
 		}
-		for len(seen) > 0 && len(seen) < n && placeOf(t, from).at < opTime(seen[len(seen)-1].Position.Commit) {
+		for len(seen) > 0 && len(seen) < n && placeOf(t, from).At < oplog.Time(seen[len(seen)-1].Position.Commit) {
 			seen = seen[:len(seen)-1] // it comes again
 		}
 	}
@@ -227,26 +211,26 @@ func TestCut(t *testing.T) {
 // checkpoint is read again.
 func TestExamineOtherTables(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, servers.SharedMongo(t), kitTable("debezium"))
-	from := r.establish()
-	was, err := r.src.Examine(r.ctx, "", "")
-	r.must(err)
-	second := r.cfg.Tables[0]
+	r := newRig(t, servers.SharedMongo(t), mongotest.Table("debezium"))
+	from := r.Establish()
+	was, err := r.Source.Examine(r.Ctx, "", "")
+	r.Must(err)
+	second := r.Config.Tables[0]
 	second.Name = "second"
-	r.cfg.Tables = append(r.cfg.Tables[:1:1], second)
-	e, err := New(r.cfg).Examine(r.ctx, was.SourceID, from)
-	r.must(err)
+	r.Config.Tables = append(r.Config.Tables[:1:1], second)
+	e, err := New(r.Config).Examine(r.Ctx, was.SourceID, from)
+	r.Must(err)
 	if e.Lost != "" || !e.Moved || e.Shared != 0 || e.SourceID == was.SourceID {
 		t.Errorf("got %+v, was %+v", *e, *was)
 	}
-	if e, err := r.src.Examine(r.ctx, was.SourceID, place{at: opTimeOf(1<<32-1, 1)}.resume()); err != nil || e.Lost == "" {
+	if e, err := r.Source.Examine(r.Ctx, was.SourceID, oplog.Place{At: oplog.TimeOf(1<<32-1, 1)}.Resume()); err != nil || e.Lost == "" {
 		t.Errorf("a position beyond the log: %+v, %v, want it lost", e, err)
 	}
 }
 
-func placeOf(t *testing.T, r source.Resume) place {
+func placeOf(t *testing.T, r source.Resume) oplog.Place {
 	t.Helper()
-	p, err := parsePlace(r)
+	p, err := oplog.ParsePlace(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,21 +242,21 @@ func placeOf(t *testing.T, r source.Resume) place {
 func TestAnotherReplicaSetIsAGap(t *testing.T) {
 	t.Parallel()
 	server := servers.Mongo(t)
-	r := newRig(t, server, kitTable("debezium"))
-	own, err := r.src.Examine(r.ctx, "", "")
-	r.must(err)
-	from := r.establish()
-	r.insert(r.ctx, 0, "1", nil)
+	r := newRig(t, server, mongotest.Table("debezium"))
+	own, err := r.Source.Examine(r.Ctx, "", "")
+	r.Must(err)
+	from := r.Establish()
+	r.Insert(r.Ctx, 0, "1", nil)
 	lost := func(why string, want bool) {
 		t.Helper()
-		e, err := r.src.Examine(r.ctx, own.SourceID, from)
+		e, err := r.Source.Examine(r.Ctx, own.SourceID, from)
 		if err != nil || e.SourceID != own.SourceID || (e.Lost != "") != want {
 			t.Errorf("examined %s: %+v, %v, want it lost: %v", why, e, err, want)
 		}
 	}
 	lost("the position of the same set", false)
-	r.must(server.Stop())
-	r.must(server.Forget())
-	r.must(server.Start())
+	r.Must(server.Stop())
+	r.Must(server.Forget())
+	r.Must(server.Start())
 	lost("the position of another set", true)
 }

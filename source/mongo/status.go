@@ -3,7 +3,6 @@ package mongo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,6 +11,10 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/lease"
+	"github.com/tailbox/tailbox/source/mongo/oplog"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -21,7 +24,7 @@ type Report struct {
 	// Oplog is nil where the user may not see it.
 	Oplog *OplogReport `json:"oplog"`
 	// Holder is the process that holds the pipeline's lease; nil where no relay runs.
-	Holder *HolderReport `json:"holder"`
+	Holder *lease.Report `json:"holder"`
 }
 
 // An OplogReport tells how far back the log reaches.
@@ -32,61 +35,53 @@ type OplogReport struct {
 	MaxBytes      int64   `json:"max_bytes"`
 }
 
-// A HolderReport is who holds the lease.
-type HolderReport struct {
-	Host string `json:"host"`
-	PID  int    `json:"pid"`
-	// Renewed is when the lease was renewed last, by the server's clock.
-	Renewed time.Time `json:"renewed"`
-}
-
 // Status reads the state of a pipeline.
-func Status(ctx context.Context, cfg Config) (report *Report, err error) {
+func Status(ctx context.Context, cfg conn.Config) (report *Report, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	ctx = s.in(ctx)
+	ctx = s.lease.In(ctx)
 	r := &Report{Report: store.Report{Pipeline: s.cfg.Pipeline}}
-	h, err := greet(ctx, s.client)
+	h, err := conn.Greet(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}
-	if r.SourceID, err = s.cfg.sourceID(ctx, s.client, h); err != nil {
+	if r.SourceID, err = catalog.SourceID(ctx, &s.cfg, s.client, h); err != nil {
 		return nil, err
 	}
 	var build struct {
 		Version string `bson:"version"`
 	}
 	if err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
-		return nil, fault("ask for the server's version", err)
+		return nil, conn.Fault("ask for the server's version", err)
 	}
-	end, err := clusterTime(ctx, s.client)
+	end, err := oplog.Now(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}
 	r.Version, r.End = build.Version, end.String()
-	if o, err := readOplog(ctx, s.client); err == nil && !h.sharded() {
-		r.Oplog = &OplogReport{First: o.First.String(), WindowSeconds: o.window().Seconds(), Bytes: o.Size, MaxBytes: o.MaxSize}
+	if o, err := oplog.Read(ctx, s.client); err == nil && !h.Sharded() {
+		r.Oplog = &OplogReport{First: o.First.String(), WindowSeconds: o.Window().Seconds(), Bytes: o.Size, MaxBytes: o.MaxSize}
 	}
 	if err := s.reportCheckpoint(ctx, r, end, h.LocalTime); err != nil {
 		return nil, err
 	}
-	if r.Holder, err = readHolder(ctx, s.client, &s.cfg); err != nil {
+	if r.Holder, err = lease.Read(ctx, s.client, &s.cfg); err != nil {
 		return nil, err
 	}
 	return r, s.reportSinks(ctx, r, h.LocalTime)
 }
 
-func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report, end opTime, now time.Time) error {
+func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report, end oplog.Time, now time.Time) error {
 	var doc checkpointDocument
-	err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&doc)
+	err := s.checkpoints.FindOne(ctx, s.lease.Own()).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) || err == nil && doc.Resume == "" {
 		return nil
 	}
 	if err != nil {
-		return fault("read the checkpoint", err)
+		return conn.Fault("read the checkpoint", err)
 	}
 	saved, err := doc.checkpoint()
 	if err != nil {
@@ -94,8 +89,8 @@ func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report, end opTime
 	}
 	r.Checkpoint = store.ReportCheckpoint(saved, doc.Unclean, doc.UpdatedAt.UTC(), max(now.Sub(doc.UpdatedAt).Seconds(), 0))
 	lag := 0.0
-	if at, err := parsePlace(source.Resume(doc.Resume)); err == nil && end > at.at {
-		lag = float64(end>>32 - at.at>>32)
+	if at, err := oplog.ParsePlace(source.Resume(doc.Resume)); err == nil && end > at.At {
+		lag = float64(end>>32 - at.At>>32)
 	}
 	r.Checkpoint.LagSeconds = &lag
 	for _, f := range doc.FeedbackFailures {
@@ -104,23 +99,6 @@ func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report, end opTime
 		}
 	}
 	return nil
-}
-
-// readHolder reads who holds the lease; nil where nobody does.
-func readHolder(ctx context.Context, client *mongo.Client, cfg *Config) (*HolderReport, error) {
-	var lease leaseDocument
-	err := client.Database(cfg.Schema).Collection(checkpointCollection).FindOne(ctx, bson.D{{Key: "_id", Value: cfg.Pipeline}},
-		options.FindOne().SetProjection(bson.D{{Key: "lease_epoch", Value: 1}, {Key: "lease_holder", Value: 1}, {Key: "updated_at", Value: 1},
-			{Key: "expired", Value: expired()}})).Decode(&lease)
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return nil, nil
-	case err != nil:
-		return nil, fault("look at the pipeline's lease", err)
-	case lease.Expired || lease.Holder == nil:
-		return nil, nil
-	}
-	return &HolderReport{Host: lease.Holder.Host, PID: lease.Holder.PID, Renewed: lease.Updated.UTC()}, nil
 }
 
 // reportSinks counts what is parked.
@@ -143,7 +121,7 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report, now time.Time) 
 	}
 	heads, err := s.heads(ctx, lanes)
 	if err != nil {
-		return fault("count lanes", err)
+		return conn.Fault("count lanes", err)
 	}
 	for _, lane := range lanes {
 		sinks.AddLane(lane, heads[lane] != nil && heads[lane].State == checkpoint.StateDead)
@@ -151,7 +129,7 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report, now time.Time) 
 	sinks.Report(&r.Report)
 	n, err := s.requests.CountDocuments(ctx, s.openRequests())
 	r.OpenRequests = int(n)
-	return fault("count open requests", err)
+	return conn.Fault("count open requests", err)
 }
 
 // countStates counts deliveries by sink, table and state, and finds the oldest.
@@ -167,7 +145,7 @@ func (s *stateStore) countStates(ctx context.Context, sinks *store.SinkCounts, n
 			{Key: "held", Value: bson.D{{Key: "$min", Value: held}}}, {Key: "since", Value: bson.D{{Key: "$min", Value: since}}}}}},
 	}, options.Aggregate().SetAllowDiskUse(true))
 	if err != nil {
-		return fault("count parked deliveries", err)
+		return conn.Fault("count parked deliveries", err)
 	}
 	var found []struct {
 		ID struct {
@@ -182,7 +160,7 @@ func (s *stateStore) countStates(ctx context.Context, sinks *store.SinkCounts, n
 		Since *time.Time `bson:"since"`
 	}
 	if err := cur.All(ctx, &found); err != nil {
-		return fault("count parked deliveries", err)
+		return conn.Fault("count parked deliveries", err)
 	}
 	for _, f := range found {
 		var of store.SinkReport
@@ -206,43 +184,4 @@ func (s *stateStore) countStates(ctx context.Context, sinks *store.SinkCounts, n
 		sinks.Add(f.ID.Sink, f.ID.Table, &of)
 	}
 	return nil
-}
-
-// An oplog is what can be seen of the log of a replica set.
-type oplog struct {
-	First, Last   opTime
-	Size, MaxSize int64
-}
-
-func (o *oplog) window() time.Duration { return time.Duration(o.Last>>32-o.First>>32) * time.Second }
-
-// readOplog looks at the oplog itself, which takes the right to read the database local.
-func readOplog(ctx context.Context, client *mongo.Client) (*oplog, error) {
-	o := &oplog{}
-	var err error
-	if o.First, err = oplogEnd(ctx, client, 1); err == nil {
-		o.Last, err = oplogEnd(ctx, client, -1)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the oplog: %w", err)
-	}
-	var stats struct {
-		Size    int64 `bson:"size"`
-		MaxSize int64 `bson:"maxSize"`
-	}
-	if err := client.Database("local").RunCommand(ctx, bson.D{{Key: "collStats", Value: "oplog.rs"}}).Decode(&stats); err != nil {
-		return nil, fmt.Errorf("read the oplog's size: %w", err)
-	}
-	o.Size, o.MaxSize = stats.Size, stats.MaxSize
-	return o, nil
-}
-
-// oplogEnd is the time of the oplog's first (order 1) or last (-1) entry.
-func oplogEnd(ctx context.Context, client *mongo.Client, order int) (opTime, error) {
-	var entry struct {
-		TS bson.Timestamp `bson:"ts"`
-	}
-	err := client.Database("local").Collection("oplog.rs").FindOne(ctx, bson.D{}, options.FindOne().SetSort(bson.D{{Key: "$natural", Value: order}}).
-		SetProjection(bson.D{{Key: "ts", Value: 1}})).Decode(&entry)
-	return opTimeOf(entry.TS.T, entry.TS.I), err
 }

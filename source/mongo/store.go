@@ -12,14 +12,10 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/lease"
 	"github.com/tailbox/tailbox/source/store"
-)
-
-// The relay's own collections.
-const (
-	checkpointCollection = "tailbox_checkpoint"
-	parkedCollection     = "tailbox_parked"
-	requestCollection    = "tailbox_request"
 )
 
 // operationTime bounds one method of the store: a majority that does not answer, or a server that hangs, ends the session.
@@ -29,38 +25,36 @@ const operationTime = 50 * time.Second
 // A stateStore implements checkpoint.Store. Its file names tell the parts: lease, txn, store_load, store_due, store_pending, settle,
 // parked, requests.
 type stateStore struct {
-	cfg     Config
-	client  *mongo.Client
-	session *mongo.Session // every command of the store is one of this session
-	closed  bool
-	epoch   int64 // of the lease; 0 = a store that only looks, or asks
+	cfg    conn.Config
+	client *mongo.Client
+	lease  *lease.Session // every command of the store is one of this session; without a lease it only looks, or asks
+	closed bool
 	// migration is the last one that was run on the collections.
 	migration int
-	renewed   time.Time // when the last command that proved the lease was sent
 	database  *mongo.Database
 
 	checkpoints, parked, requests *mongo.Collection
 
 	store.Memory
-	feedback feedback
+	feedback teller
 }
 
 var _ checkpoint.Store = (*stateStore)(nil)
 
 // Open opens a session with the database of the pipeline, and takes the pipeline's lease. It fails with
 // checkpoint.ErrLocked while another relay holds it, and with checkpoint.ErrNoTables before `tailbox init`.
-func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
+func Open(ctx context.Context, cfg conn.Config) (checkpoint.Store, error) {
 	s, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cfg.existing(ctx, s.client); err != nil {
+	if err := catalog.Existing(ctx, &s.cfg, s.client); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil
 }
 
-func openStore(ctx context.Context, cfg Config) (*stateStore, error) {
+func openStore(ctx context.Context, cfg conn.Config) (*stateStore, error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -72,7 +66,7 @@ func openStore(ctx context.Context, cfg Config) (*stateStore, error) {
 		err = s.indexed(ctx)
 	}
 	if err == nil {
-		err = s.takeLease(ctx)
+		err = s.lease.Take(ctx, s.migration)
 	}
 	if err == nil {
 		err = s.Remember(ctx)
@@ -84,20 +78,20 @@ func openStore(ctx context.Context, cfg Config) (*stateStore, error) {
 }
 
 // openReader opens a store that only looks, or writes requests: it has no lease.
-func openReader(ctx context.Context, cfg Config) (*stateStore, error) {
-	cfg, err := cfg.resolved()
+func openReader(ctx context.Context, cfg conn.Config) (*stateStore, error) {
+	cfg, err := cfg.Resolved()
 	if err != nil {
 		return nil, err
 	}
-	client, err := cfg.connect()
+	client, err := cfg.Connect()
 	if err != nil {
 		return nil, err
 	}
 	s := &stateStore{cfg: cfg, client: client, Memory: store.NewMemory()}
 	s.Finisher = store.Finisher{Logger: cfg.Logger, Settle: s.settleUnfinished}
 	s.database = client.Database(cfg.Schema)
-	s.checkpoints, s.parked = s.database.Collection(checkpointCollection), s.database.Collection(parkedCollection)
-	s.requests = s.database.Collection(requestCollection)
+	s.checkpoints, s.parked = s.database.Collection(catalog.Checkpoints), s.database.Collection(catalog.Parked)
+	s.requests = s.database.Collection(catalog.Requests)
 	err = s.look(ctx)
 	if err == nil {
 		err = s.current(ctx)
@@ -110,57 +104,47 @@ func openReader(ctx context.Context, cfg Config) (*stateStore, error) {
 
 // look looks at the server, and whether the relay's collections are there.
 func (s *stateStore) look(ctx context.Context) error {
-	h, err := greet(ctx, s.client)
+	h, err := conn.Greet(ctx, s.client)
 	if err != nil {
 		return err
 	}
-	if err := h.usable(); err != nil {
+	if err := h.Usable(); err != nil {
 		return err
 	}
 	names, err := s.database.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$in",
-		Value: bson.A{checkpointCollection, parkedCollection, requestCollection}}}}})
+		Value: bson.A{catalog.Checkpoints, catalog.Parked, catalog.Requests}}}}})
 	if err != nil {
-		return fault("look for the relay's collections", err)
+		return conn.Fault("look for the relay's collections", err)
 	}
 	if len(names) < 3 {
 		return fmt.Errorf("%w: database %q: %w", source.ErrStop, s.cfg.Schema, checkpoint.ErrNoTables)
 	}
-	if s.session, err = s.client.StartSession(); err != nil {
-		return fmt.Errorf("open a session: %w", err)
-	}
-	return nil
+	s.lease, err = lease.Start(s.client, &s.cfg)
+	return err
 }
 
 // indexed looks whether the indexes are there that queries name.
 func (s *stateStore) indexed(ctx context.Context) error {
-	for _, c := range s.cfg.ownCollections() {
-		missing, err := c.missingIndexes(ctx, s.client)
+	for _, c := range catalog.Own(&s.cfg) {
+		missing, err := c.MissingIndexes(ctx, s.client)
 		if err != nil {
 			return err
 		}
 		for _, x := range missing {
-			if x.named {
-				return fmt.Errorf("%w: collection %s has no index %s: run tailbox init", source.ErrStop, &c, x.name)
+			if x.Named {
+				return fmt.Errorf("%w: collection %s has no index %s: run tailbox init", source.ErrStop, &c, x.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// in is the context with the store's session.
-func (s *stateStore) in(ctx context.Context) context.Context {
-	return mongo.NewSessionContext(ctx, s.session)
-}
-
 // limited is the context of one method: with the session and a limit. Before the first command the lease is proved anew, if
 // that is due.
 func (s *stateStore) limited(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTime)
-	ctx = s.in(ctx)
-	if s.epoch == 0 {
-		return ctx, cancel, nil
-	}
-	if err := s.keep(ctx); err != nil {
+	ctx = s.lease.In(ctx)
+	if err := s.lease.Keep(ctx); err != nil {
 		cancel()
 		return nil, nil, err
 	}
@@ -171,32 +155,37 @@ func (s *stateStore) limited(ctx context.Context) (context.Context, context.Canc
 func (s *stateStore) Ping(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTime)
 	defer cancel()
-	return s.renew(ctx)
+	return s.lease.Renew(ctx)
 }
 
-// Close gives the lease back and ends the session.
+// Epoch counts the holders of the lease. The store is the holder as long as the pipeline's document has this one; 0 = it never was.
+func (s *stateStore) Epoch() int64 { return s.lease.Epoch }
+
+// Close gives the lease back and ends the session. A start that settled nothing is taken back: an end by Close is a clean one.
 func (s *stateStore) Close(ctx context.Context) error {
 	if s.closed {
 		return nil
 	}
 	s.closed = true
 	var err error
-	if s.session != nil {
+	if s.lease != nil {
 		last, cancel := context.WithTimeout(ctx, source.CloseTime)
 		defer cancel()
-		if s.session.TransactionRunning() {
-			err = s.abort(last)
+		if s.lease.Running() {
+			err = s.lease.Abort(last)
 		}
-		if s.epoch != 0 {
-			err = errors.Join(err, s.release(s.in(last)))
+		var set bson.D
+		if s.Unclean || s.Started {
+			set = bson.D{{Key: "unclean_starts", Value: s.UncleanBefore}, {Key: "started", Value: ""}}
 		}
-		s.session.EndSession(last)
+		err = errors.Join(err, s.lease.Release(last, set))
+		s.lease.End(last)
 	}
-	return errors.Join(err, disconnect(ctx, s.client))
+	return errors.Join(err, conn.Disconnect(ctx, s.client))
 }
 
 // table finds the table of a message; nil where it has left the configuration.
-func (s *stateStore) table(name string) *outbox.Table { return s.cfg.tableNamed(name) }
+func (s *stateStore) table(name string) *outbox.Table { return s.cfg.TableNamed(name) }
 
 // collection is the collection of a table.
 func (s *stateStore) collection(t *outbox.Table) *mongo.Collection {
@@ -205,9 +194,22 @@ func (s *stateStore) collection(t *outbox.Table) *mongo.Collection {
 
 // now is the server's time.
 func (s *stateStore) now(ctx context.Context) (time.Time, error) {
-	h, err := greet(ctx, s.client)
+	h, err := conn.Greet(ctx, s.client)
 	if err != nil {
 		return time.Time{}, err
 	}
 	return h.LocalTime.UTC(), nil
+}
+
+// current refuses collections that lack migrations, and collections that mean something else.
+func (s *stateStore) current(ctx context.Context) error {
+	state, err := catalog.SchemaOf(ctx, &s.cfg, s.client)
+	if err != nil {
+		return err
+	}
+	if err := state.Refusal(catalog.Known()); err != nil {
+		return fmt.Errorf("%w: database %q: %w", source.ErrStop, s.cfg.Schema, err)
+	}
+	s.migration = state.Migration
+	return nil
 }

@@ -3,15 +3,19 @@ package mongo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -79,9 +83,9 @@ func rangesOf(above map[string][]checkpoint.Range) []sinkRanges {
 
 // checkpointFields are what a saved checkpoint sets, and with it that the start was a clean one.
 func checkpointFields(c *checkpoint.Checkpoint) bson.D {
-	return bson.D{{Key: "source_id", Value: literal(c.SourceID)}, {Key: "resume", Value: literal(string(c.Resume))},
+	return bson.D{{Key: "source_id", Value: document.Literal(c.SourceID)}, {Key: "resume", Value: document.Literal(string(c.Resume))},
 		{Key: "log", Value: int64(c.Log)}, {Key: "last_commit", Value: int64(c.LastCommit)},
-		{Key: "settled_above", Value: literal(rangesOf(c.SettledAbove))}, {Key: "sweep_pending", Value: c.SweepPending},
+		{Key: "settled_above", Value: document.Literal(rangesOf(c.SettledAbove))}, {Key: "sweep_pending", Value: c.SweepPending},
 		{Key: "started", Value: ""}, {Key: "unclean_starts", Value: 0}}
 }
 
@@ -102,10 +106,10 @@ func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 		return err
 	}
 	sent := time.Now()
-	if err := s.proveLease(ctx, checkpointFields(c)); err != nil {
-		return fault("save checkpoint", err)
+	if err := s.lease.Prove(ctx, checkpointFields(c)); err != nil {
+		return conn.Fault("save checkpoint", err)
 	}
-	s.renewed = sent
+	s.lease.Proved(sent)
 	s.Saved(c)
 	return nil
 }
@@ -114,7 +118,7 @@ func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 // looked for them are left, and so are those for another checkpoint: nobody has acted on them.
 func (s *stateStore) acceptGap(ctx context.Context) error {
 	var now checkpointDocument
-	if err := s.checkpoints.FindOne(ctx, s.mine()).Decode(&now); err != nil {
+	if err := s.checkpoints.FindOne(ctx, s.lease.Own()).Decode(&now); err != nil {
 		return err
 	}
 	result, err := documentOf(&store.RequestResult{Changed: 1, Note: "the gap was accepted"})
@@ -123,7 +127,7 @@ func (s *stateStore) acceptGap(ctx context.Context) error {
 	}
 	_, err = s.requests.UpdateMany(ctx, append(s.openRequests(), bson.E{Key: "verb", Value: string(checkpoint.VerbAcceptGap)},
 		bson.E{Key: "_id", Value: bson.D{{Key: "$lte", Value: s.Gap}}}, bson.E{Key: "selection.from", Value: now.Resume}),
-		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "done_at", Value: "$$NOW"}, {Key: "result", Value: literal(result)}}}}})
+		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "done_at", Value: "$$NOW"}, {Key: "result", Value: document.Literal(result)}}}}})
 	return err
 }
 
@@ -134,9 +138,22 @@ func (s *stateStore) Starting(ctx context.Context, suspect checkpoint.Suspect) e
 		return err
 	}
 	defer cancel()
-	if err := s.proveLease(ctx, bson.D{{Key: "started", Value: suspect.String()}}); err != nil {
-		return fault("record the position about to be decoded", err)
+	if err := s.lease.Prove(ctx, bson.D{{Key: "started", Value: suspect.String()}}); err != nil {
+		return conn.Fault("record the position about to be decoded", err)
 	}
 	s.Started = suspect != (checkpoint.Suspect{})
 	return nil
+}
+
+// savedCheckpoint reads the checkpoint; nil where none was saved.
+func (s *stateStore) savedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, error) {
+	var doc checkpointDocument
+	err := s.checkpoints.FindOne(ctx, s.lease.Own()).Decode(&doc)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, conn.Fault("read the checkpoint", err)
+	}
+	return doc.checkpoint()
 }

@@ -10,6 +10,10 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/delivery"
+	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -36,7 +40,7 @@ func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, nex
 			return old, seen, nil
 		},
 		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.table(table), ids, old) },
-		Fault:  fault,
+		Fault:  conn.Fault,
 	}
 	return c.Do(s.configured(), cursor)
 }
@@ -61,14 +65,14 @@ func (s *stateStore) cleanWindow(ctx context.Context, t *outbox.Table, at *store
 		return nil, 0, err
 	}
 	defer func() { _ = cur.Close(ctx) }() // it was read to its end, or the session goes
-	dec := decoder{}
+	dec := document.Decoder{}
 	for cur.Next(ctx) {
 		seen++
-		v := valueOf(cur.Current, "id")
+		v := document.Field(cur.Current, "id")
 		id := pendingID{raw: windowEnd(v)}
 		at.After = id.after()
 		isOld, _ := cur.Current.Lookup("old").BooleanOK()
-		if text, err := dec.idText(v); err == nil && isOld && len(text) > 0 {
+		if text, err := dec.IDText(v); err == nil && isOld && len(text) > 0 {
 			id.text = string(text)
 			old = append(old, id)
 		}
@@ -84,21 +88,21 @@ func oldExpr(t *outbox.Table) bson.D {
 		bson.D{{Key: "$lt", Value: bson.A{at, bson.D{{Key: "$subtract", Value: bson.A{"$$NOW", t.Retention.Milliseconds()}}}}}},
 	}
 	if t.Columns.Status != "" {
-		all = append(all, bson.D{{Key: "$eq", Value: bson.A{"$" + t.Columns.Status, literal(t.Words.Value(t.Words.Delivered))}}})
+		all = append(all, bson.D{{Key: "$eq", Value: bson.A{"$" + t.Columns.Status, document.Literal(t.Words.Value(t.Words.Delivered))}}})
 	}
 	if len(t.Tenants) > 0 {
-		all = append(all, bson.D{{Key: "$in", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$" + t.Columns.Tenant, ""}}}, literal(tenantValues(t))}}})
+		all = append(all, bson.D{{Key: "$in", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$" + t.Columns.Tenant, ""}}}, document.Literal(catalog.TenantValues(t))}}})
 	}
 	return bson.D{{Key: "$and", Value: all}}
 }
 
 // removeOld removes documents of which nothing is parked.
 func (s *stateStore) removeOld(ctx context.Context, t *outbox.Table, old []pendingID, texts []string) (removed int, err error) {
-	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(bareFields()).SetHint(messageIndex))
+	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(delivery.BareFields()).SetHint(catalog.MessageIndex))
 	if err != nil {
 		return 0, err
 	}
-	views, err := documents(ctx, cur)
+	views, err := delivery.All(ctx, cur)
 	if err != nil {
 		return 0, err
 	}
@@ -142,27 +146,27 @@ func (s *stateStore) removeFree(ctx context.Context, t *outbox.Table, ids bson.A
 // remove removes documents in one transaction. Met: it met another one, and nothing was done.
 func (s *stateStore) remove(ctx context.Context, t *outbox.Table, ids bson.A) (removed int, met bool, err error) {
 	sent := time.Now()
-	if err := s.begin(0); err != nil {
+	if err := s.lease.Begin(0); err != nil {
 		return 0, false, err
 	}
 	res, err := s.collection(t).DeleteMany(ctx, bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "$expr", Value: oldExpr(t)}})
-	err = rowFault(t, err)
+	err = conn.RowFault(t, err)
 	if err == nil {
-		err = s.proveLease(ctx, nil)
+		err = s.lease.Prove(ctx, nil)
 	}
 	if err == nil {
-		err = s.commit(ctx)
+		err = s.lease.Commit(ctx)
 	}
 	if err == nil {
-		s.renewed = sent
+		s.lease.Proved(sent)
 		return int(res.DeletedCount), false, nil
 	}
-	if s.session.TransactionRunning() {
-		if aerr := s.abort(ctx); aerr != nil {
+	if s.lease.Running() {
+		if aerr := s.lease.Abort(ctx); aerr != nil {
 			return 0, false, errors.Join(err, aerr)
 		}
 	}
-	if hasLabel(err, transientLabel) {
+	if conn.HasLabel(err, conn.TransientLabel) {
 		return 0, true, nil
 	}
 	return 0, false, err

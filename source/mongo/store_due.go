@@ -9,6 +9,9 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -36,10 +39,10 @@ func (s *stateStore) DueRefs(ctx context.Context, part store.DuePart, sinks []st
 	if err != nil {
 		return nil, 0, err
 	}
-	hint, which := dueIndex, bson.D(nil)
+	hint, which := catalog.DueIndex, bson.D(nil)
 	switch part {
 	case store.Untried:
-		hint, which = untriedIndex, bson.D{{Key: "tries", Value: 0}}
+		hint, which = catalog.UntriedIndex, bson.D{{Key: "tries", Value: 0}}
 	case store.Tried:
 		which = bson.D{{Key: "tries", Value: bson.D{{Key: "$ne", Value: 0}}}} // also where an earlier version has parked it
 	}
@@ -49,11 +52,11 @@ func (s *stateStore) DueRefs(ctx context.Context, part store.DuePart, sinks []st
 			options.Find().SetSort(bson.D{{Key: "next_attempt_at", Value: 1}}).SetLimit(int64(window)+1).SetHint(hint).SetProjection(bson.D{
 				{Key: "sink", Value: 1}, {Key: "source_table", Value: 1}, {Key: "tried_at", Value: 1}, {Key: "position", Value: 1}, {Key: "message_id", Value: 1}, {Key: "next_attempt_at", Value: 1}, {Key: "bytes", Value: 1}, {Key: "priority", Value: 1}}))
 		if err != nil {
-			return nil, 0, fault("look for due deliveries", err)
+			return nil, 0, conn.Fault("look for due deliveries", err)
 		}
-		found, err := documents(ctx, cur)
+		found, err := delivery.All(ctx, cur)
 		if err != nil {
-			return nil, 0, fault("look for due deliveries", err)
+			return nil, 0, conn.Fault("look for due deliveries", err)
 		}
 		for _, d := range found {
 			if wait := d.Next.Sub(now); wait > 0 {
@@ -62,16 +65,10 @@ func (s *stateStore) DueRefs(ctx context.Context, part store.DuePart, sinks []st
 				}
 				break
 			}
-			due[i] = append(due[i], d.ref())
+			due[i] = append(due[i], d.Ref())
 		}
 	}
 	return due, next, nil
-}
-
-// ref is what is known of the delivery without its message.
-func (d *parkedDocument) ref() store.ParkedRef {
-	return store.ParkedRef{Key: d.Key(), Position: d.Position, Priority: d.Content.Priority, Next: d.Next, TriedAt: d.TriedAt, Bytes: d.Bytes,
-		Dead: d.State == checkpoint.StateDead, Ref: d.OID}
 }
 
 // Whole implements store.ParkedReader.
@@ -97,14 +94,14 @@ func (s *stateStore) Whole(ctx context.Context, refs []store.ParkedRef) ([]check
 	return ps, nil
 }
 
-func (s *stateStore) findParked(ctx context.Context, where bson.D, opts ...options.Lister[options.FindOptions]) ([]*parkedDocument, error) {
+func (s *stateStore) findParked(ctx context.Context, where bson.D, opts ...options.Lister[options.FindOptions]) ([]*delivery.Document, error) {
 	cur, err := s.parked.Find(ctx, where, opts...)
 	if err != nil {
-		return nil, fault("read parked deliveries", err)
+		return nil, conn.Fault("read parked deliveries", err)
 	}
-	docs, err := documents(ctx, cur)
+	docs, err := delivery.All(ctx, cur)
 	if err != nil {
-		return nil, fault("read parked deliveries", err)
+		return nil, conn.Fault("read parked deliveries", err)
 	}
 	return docs, nil
 }
@@ -119,7 +116,7 @@ func (s *stateStore) settleUnfinished(ctx context.Context, keys []store.MessageK
 func (s *stateStore) unfinishedMessages(ctx context.Context, limit int) ([]store.MessageKey, error) {
 	keys, err := s.messageKeys(ctx, s.ours(bson.E{Key: "unfinished", Value: true}), int64(limit))
 	if err != nil {
-		return nil, fault("look for unfinished messages", err)
+		return nil, conn.Fault("look for unfinished messages", err)
 	}
 	return keys, nil
 }
@@ -139,21 +136,21 @@ func (s *stateStore) LaneRefs(ctx context.Context, lane checkpoint.Lane, after s
 	where := s.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: lane.Sink}, bson.E{Key: "message_group", Value: lane.Group},
 		bson.E{Key: "position", Value: bson.D{{Key: "$gt", Value: after}}})
 	cur, err := s.parked.Find(ctx, where, options.Find().SetSort(bson.D{{Key: "position", Value: 1}, {Key: "message_id", Value: 1}}).
-		SetLimit(int64(limit)).SetHint(laneIndex).SetProjection(bson.D{{Key: "position", Value: 1}, {Key: "state", Value: 1}, {Key: "bytes", Value: 1}}))
+		SetLimit(int64(limit)).SetHint(catalog.LaneIndex).SetProjection(bson.D{{Key: "position", Value: 1}, {Key: "state", Value: 1}, {Key: "bytes", Value: 1}}))
 	if err != nil {
-		return nil, "", fault("read a lane", err)
+		return nil, "", conn.Fault("read a lane", err)
 	}
-	found, err := documents(ctx, cur)
+	found, err := delivery.All(ctx, cur)
 	if err != nil {
-		return nil, "", fault("read a lane", err)
+		return nil, "", conn.Fault("read a lane", err)
 	}
 	for _, d := range found {
-		refs = append(refs, d.ref())
+		refs = append(refs, d.Ref())
 	}
 	if lane.Sink != "" && s.Sinks[""] {
 		heads, err := s.heads(ctx, []checkpoint.Lane{{Group: lane.Group}})
 		if err != nil {
-			return nil, "", fault("read a lane", err)
+			return nil, "", conn.Fault("read a lane", err)
 		}
 		if z := heads[checkpoint.Lane{Group: lane.Group}]; z != nil {
 			unrouted = z.Position

@@ -13,6 +13,9 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/lease"
 )
 
 // Load reads the state, and counts the start as unclean until something is settled.
@@ -23,13 +26,13 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	}
 	defer cancel()
 	var doc checkpointDocument
-	err = s.checkpoints.FindOneAndUpdate(ctx, s.heldFilter(), bson.D{{Key: "$inc", Value: bson.D{{Key: "unclean_starts", Value: 1}}}},
+	err = s.checkpoints.FindOneAndUpdate(ctx, s.lease.Held(), bson.D{{Key: "$inc", Value: bson.D{{Key: "unclean_starts", Value: 1}}}},
 		options.FindOneAndUpdate().SetReturnDocument(options.Before)).Decode(&doc)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return nil, errLeaseLost
+		return nil, lease.ErrLost
 	case err != nil:
-		return nil, fault("load state", err)
+		return nil, conn.Fault("load state", err)
 	}
 	out := &checkpoint.Loaded{UncleanStarts: doc.Unclean}
 	if out.Checkpoint, err = doc.checkpoint(); err != nil {
@@ -57,11 +60,11 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		return nil, err
 	}
 	s.Loaded(out, force)
-	h, err := greet(ctx, s.client)
+	h, err := conn.Greet(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}
-	out.SourceID, err = s.cfg.sourceID(ctx, s.client, h)
+	out.SourceID, err = catalog.SourceID(ctx, &s.cfg, s.client, h)
 	return out, err
 }
 
@@ -75,12 +78,12 @@ func (s *stateStore) acceptedGap(ctx context.Context, resume string) (int64, err
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, nil
 	}
-	return found.ID, fault("look for accepted gaps", err)
+	return found.ID, conn.Fault("look for accepted gaps", err)
 }
 
 // Remember implements store.Reader.
 func (s *stateStore) Remember(ctx context.Context) error {
-	ctx = s.in(ctx)
+	ctx = s.lease.In(ctx)
 	sinks, err := s.parkedSinks(ctx)
 	if err != nil {
 		return err
@@ -90,7 +93,7 @@ func (s *stateStore) Remember(ctx context.Context) error {
 	}
 	n, err := s.parked.CountDocuments(ctx, s.ours(bson.E{Key: "unfinished", Value: true}), options.Count().SetLimit(1))
 	if err != nil {
-		return fault("load state", err)
+		return conn.Fault("load state", err)
 	}
 	s.Unfinished = n > 0
 	force, err := s.inForce(ctx)
@@ -111,15 +114,15 @@ func (s *stateStore) blockedLanes(ctx context.Context) ([]checkpoint.Lane, error
 	cur, err := s.parked.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "blocks", Value: true})}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "group", Value: "$message_group"}}}}}},
-	}, options.Aggregate().SetHint(laneIndex).SetAllowDiskUse(true))
+	}, options.Aggregate().SetHint(catalog.LaneIndex).SetAllowDiskUse(true))
 	if err != nil {
-		return nil, fault("load blocked lanes", err)
+		return nil, conn.Fault("load blocked lanes", err)
 	}
 	var found []struct {
 		ID struct{ Sink, Group string } `bson:"_id"`
 	}
 	if err := cur.All(ctx, &found); err != nil {
-		return nil, fault("load blocked lanes", err)
+		return nil, conn.Fault("load blocked lanes", err)
 	}
 	var lanes []checkpoint.Lane
 	for _, f := range found {
@@ -140,15 +143,15 @@ func (s *stateStore) parkedSinks(ctx context.Context) ([]string, error) {
 		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "blocks", Value: bson.D{{Key: "$in", Value: bson.A{true, false}}}},
 			bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}})}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$sink"}}}},
-	}, options.Aggregate().SetHint(laneIndex).SetAllowDiskUse(true))
+	}, options.Aggregate().SetHint(catalog.LaneIndex).SetAllowDiskUse(true))
 	if err != nil {
-		return nil, fault("load sinks with parked deliveries", err)
+		return nil, conn.Fault("load sinks with parked deliveries", err)
 	}
 	var found []struct {
 		Sink string `bson:"_id"`
 	}
 	if err := cur.All(ctx, &found); err != nil {
-		return nil, fault("load sinks with parked deliveries", err)
+		return nil, conn.Fault("load sinks with parked deliveries", err)
 	}
 	var sinks []string
 	for _, f := range found {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,6 +13,11 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/delivery"
+	"github.com/tailbox/tailbox/source/mongo/document"
+	"github.com/tailbox/tailbox/source/mongo/oplog"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -32,12 +38,12 @@ func (s *stateStore) Pending(ctx context.Context, cursor string, limit int) (*ch
 	if err != nil {
 		return nil, err
 	}
-	now, err := clusterTime(ctx, s.client)
+	now, err := oplog.Now(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}
 	out.Barrier, out.Commit = now.String(), uint64(now)
-	_, err = s.renew(ctx)
+	_, err = s.lease.Renew(ctx)
 	return out, err
 }
 
@@ -73,33 +79,33 @@ func behindCursor(where bson.D, t *outbox.Table, at *store.Cursor) bson.D {
 		return where
 	}
 	after := bson.RawValue{Type: bson.Type(at.After[0]), Value: at.After[1:]}
-	return append(where, bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + t.Columns.ID, literal(after)}}}})
+	return append(where, bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + t.Columns.ID, document.Literal(after)}}}})
 }
 
 // pendingIDs reads a window of pending documents, in the order of ids. Ids of all types are compared.
 func (s *stateStore) pendingIDs(ctx context.Context, t *outbox.Table, at *store.Cursor) ([]pendingID, error) {
-	where := behindCursor(pendingOurs(t), t, at)
+	where := behindCursor(catalog.PendingOurs(t), t, at)
 	fields := bson.D{{Key: t.Columns.ID, Value: 1}}
 	if t.Columns.ID != "_id" {
 		fields = append(fields, bson.E{Key: "_id", Value: 0})
 	}
 	cur, err := s.collection(t).Find(ctx, where, options.Find().SetSort(bson.D{{Key: t.Columns.ID, Value: 1}}).SetLimit(pendingWindow).SetProjection(fields))
 	if err != nil {
-		return nil, fault("list pending documents of "+t.String(), err)
+		return nil, conn.Fault("list pending documents of "+t.String(), err)
 	}
 	defer func() { _ = cur.Close(ctx) }() // it was read to its end, or the session goes
 	var ids []pendingID
-	dec := decoder{}
+	dec := document.Decoder{}
 	for cur.Next(ctx) {
-		v := valueOf(cur.Current, t.Columns.ID)
-		text, err := dec.idText(v)
+		v := document.Field(cur.Current, t.Columns.ID)
+		text, err := dec.IDText(v)
 		if err != nil {
 			text = nil // the log stops at such a document; here it is passed over
 		}
 		raw := windowEnd(v)
 		ids = append(ids, pendingID{raw, string(text)})
 	}
-	return ids, fault("list pending documents of "+t.String(), cur.Err())
+	return ids, conn.Fault("list pending documents of "+t.String(), cur.Err())
 }
 
 // parkedAmong tells which of the messages are parked and were dealt with, and which of them are dead although their document was dealt with.
@@ -111,13 +117,13 @@ func (s *stateStore) parkedAmong(ctx context.Context, t *outbox.Table, ids []pen
 	for i := range ids {
 		texts[i] = ids[i].text
 	}
-	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(bareFields()).SetHint(messageIndex))
+	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(delivery.BareFields()).SetHint(catalog.MessageIndex))
 	if err != nil {
-		return nil, nil, fault("look for parked deliveries", err)
+		return nil, nil, conn.Fault("look for parked deliveries", err)
 	}
-	found, err := documents(ctx, cur)
+	found, err := delivery.All(ctx, cur)
 	if err != nil {
-		return nil, nil, fault("look for parked deliveries", err)
+		return nil, nil, conn.Fault("look for parked deliveries", err)
 	}
 	parked, dead = make(map[string]bool), make(map[string]bool)
 	resets := t.Columns.Status != "" && t.Words.Dead != t.Words.Pending
@@ -142,7 +148,7 @@ func (s *stateStore) AskForReset(ctx context.Context, table string, ids []string
 	case err == nil:
 		return nil
 	case !errors.Is(err, mongo.ErrNoDocuments):
-		return fault("look for open requests", err)
+		return conn.Fault("look for open requests", err)
 	}
 	_, err = s.ask(ctx, asked)
 	return err
@@ -163,13 +169,13 @@ func (s *stateStore) Clock(ctx context.Context) (time.Time, error) { return s.no
 
 // PendingRows implements store.PendingReader.
 func (s *stateStore) PendingRows(ctx context.Context, t *outbox.Table, ids []string, bytes int) ([]*outbox.Message, error) {
-	return s.readUpTo(ctx, t, ids, pendingOurs(t), bytes)
+	return s.readUpTo(ctx, t, ids, catalog.PendingOurs(t), bytes)
 }
 
 // ParkedAt implements store.PendingReader.
 func (s *stateStore) ParkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
-	return parkedAt(ctx, s.cfg.Pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {
-		return s.parked.Find(ctx, where, options.Find().SetProjection(fields).SetHint(messageIndex))
+	return delivery.Sinks(ctx, s.cfg.Pipeline, ms, func(where, fields bson.D) (*mongo.Cursor, error) {
+		return s.parked.Find(ctx, where, options.Find().SetProjection(fields).SetHint(catalog.MessageIndex))
 	})
 }
 
@@ -188,9 +194,20 @@ func valueFrom(doc bson.Raw, v any) error {
 	if len(doc) == 0 {
 		return nil
 	}
-	text, err := appendJSONDocument(nil, doc, 0)
+	text, err := document.JSON(doc)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(text, v)
+}
+
+// windowEnd is the id behind which the next window of documents begins, in an order by id. Documents without one come before all
+// others, with those where it is null; nothing can be found by such an id, so all of them are passed.
+func windowEnd(id document.Value) bson.RawValue {
+	if id.Type == 0 {
+		return bson.RawValue{Type: bson.TypeNull}
+	}
+	raw := id.RawValue()
+	raw.Value = slices.Clone(raw.Value)
+	return raw
 }

@@ -9,6 +9,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/document"
 )
 
 // readRows reads documents of a table as messages, by id; where limits them. They come in the order in which they are swept.
@@ -59,7 +62,7 @@ const sizeField = "tailbox_size"
 
 // placeFields are the fields that tell a document's id, place and size.
 func placeFields(t *outbox.Table) bson.D {
-	return append(sweepOrder(t), bson.E{Key: t.Columns.ID, Value: 1}, bson.E{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}})
+	return append(catalog.SweepOrder(t), bson.E{Key: t.Columns.ID, Value: 1}, bson.E{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}})
 }
 
 // A placed is a message and its place among others of its table.
@@ -73,7 +76,7 @@ type placed struct {
 func (s *stateStore) readPlaced(ctx context.Context, t *outbox.Table, ids []string, where, fields bson.D) ([]placed, error) {
 	var values bson.A
 	for _, id := range ids {
-		values = appendIDs(values, 0, id)
+		values = document.AppendIDs(values, 0, id)
 	}
 	filter := append(bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: values}}}}, where...)
 	how := options.Find().SetShowRecordID(true)
@@ -82,15 +85,15 @@ func (s *stateStore) readPlaced(ctx context.Context, t *outbox.Table, ids []stri
 	}
 	cur, err := s.collection(t).Find(ctx, filter, how)
 	if err != nil {
-		return nil, fault("read documents of "+t.String(), err)
+		return nil, conn.Fault("read documents of "+t.String(), err)
 	}
 	defer func() { _ = cur.Close(ctx) }() // it was read to its end, or the session goes
-	plan := newPlan(t)
-	dec := decoder{maxMessage: s.cfg.MaxMessage}
+	plan := document.NewPlan(t)
+	dec := document.Decoder{MaxMessage: s.cfg.MaxMessage}
 	var found []placed
 	for cur.Next(ctx) {
 		p := placed{m: dec.NewMessage()}
-		if err := dec.decode(plan, cur.Current, p.m); err != nil {
+		if err := dec.Decode(plan, cur.Current, p.m); err != nil {
 			return nil, err
 		}
 		p.m.Txn = 0
@@ -106,5 +109,14 @@ func (s *stateStore) readPlaced(ctx context.Context, t *outbox.Table, ids []stri
 	slices.SortFunc(found, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.seq, b.seq), a.m.CreatedAt.Compare(b.m.CreatedAt), cmp.Compare(a.record, b.record))
 	})
-	return found, fault("read documents of "+t.String(), cur.Err())
+	return found, conn.Fault("read documents of "+t.String(), cur.Err())
+}
+
+// ReadRow implements store.ParkedReader.
+func (s *stateStore) ReadRow(ctx context.Context, table, id string) ([]*outbox.Message, error) {
+	t := s.table(table)
+	if t == nil {
+		return nil, nil
+	}
+	return s.readRows(ctx, t, []string{id}, nil)
 }

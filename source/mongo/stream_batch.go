@@ -7,13 +7,14 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/batches"
+	"github.com/tailbox/tailbox/source/mongo/oplog"
 )
 
 // batchState is the batch that is being filled, and how far the stream has come.
 type batchState struct {
 	batch batches.Filler
 	// done: everything up to this time is emitted or in the batch. Reported is the highest Resume emitted.
-	done, reported opTime
+	done, reported oplog.Time
 	// open: there may be more events at the time of the last one.
 	open bool
 	// owed: messages were emitted without a Resume.
@@ -21,12 +22,12 @@ type batchState struct {
 }
 
 // complete notes that everything up to a time was read.
-func (b *batchState) complete(at opTime) {
+func (b *batchState) complete(at oplog.Time) {
 	b.done, b.open = max(b.done, at), false
 }
 
 // begin takes note of an event at a time. What came before it is complete.
-func (st *stream) begin(ctx context.Context, at opTime) error {
+func (st *stream) begin(ctx context.Context, at oplog.Time) error {
 	if at == st.at {
 		return nil
 	}
@@ -69,7 +70,7 @@ func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 	return nil
 }
 
-func (st *stream) resume(at opTime) source.Resume {
+func (st *stream) resume(at oplog.Time) source.Resume {
 	return source.Resume(st.dec.Text([]byte(at.String())))
 }
 
@@ -95,7 +96,7 @@ func (st *stream) flush(ctx context.Context) error {
 }
 
 func (st *stream) markReported(r source.Resume) {
-	if at, err := parseOpTime(string(r)); err == nil { // it is our own
+	if at, err := oplog.ParseTime(string(r)); err == nil { // it is our own
 		st.reported = max(st.reported, at)
 	}
 }

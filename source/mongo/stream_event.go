@@ -16,12 +16,16 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/arena"
+	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/document"
+	"github.com/tailbox/tailbox/source/mongo/oplog"
 )
 
 // A change is what is needed of an event.
 type change struct {
 	op       []byte
-	at       opTime
+	at       oplog.Time
 	wall     int64 // milliseconds since 1970; 0 where the server does not say (before 6.0)
 	document []byte
 	inTxn    bool
@@ -36,54 +40,55 @@ type namespace []byte
 // parseChange finds the parts of an event. Nothing is copied.
 func parseChange(raw []byte) (change, error) {
 	var c change
-	e := elementsOf(raw)
+	e := document.ElementsOf(raw)
 	for {
-		key, v, ok := e.next()
+		key, v, ok := e.Next()
 		if !ok {
 			break
 		}
 		switch {
-		case v.typ == bson.TypeString && string(key) == "operationType":
-			c.op = v.str()
-		case v.typ == bson.TypeTimestamp && string(key) == "clusterTime":
-			c.at = v.opTime()
-		case v.typ == bson.TypeDateTime && string(key) == "wallTime":
-			c.wall = v.i64()
+		case v.Type == bson.TypeString && string(key) == "operationType":
+			c.op = v.Text()
+		case v.Type == bson.TypeTimestamp && string(key) == "clusterTime":
+			t := v.Timestamp()
+			c.at = oplog.TimeOf(t.T, t.I)
+		case v.Type == bson.TypeDateTime && string(key) == "wallTime":
+			c.wall = v.Int64()
 		case string(key) == "txnNumber":
 			c.inTxn = true
-		case v.typ != bson.TypeEmbeddedDocument:
+		case v.Type != bson.TypeEmbeddedDocument:
 		case string(key) == "fullDocument":
-			c.document = v.data
+			c.document = v.Data
 		case string(key) == "ns":
-			c.ns = v.data
+			c.ns = v.Data
 		case string(key) == "to":
-			c.to = v.data
+			c.to = v.Data
 		case string(key) == "documentKey":
-			c.key = v.data
+			c.key = v.Data
 		}
 	}
-	if e.err == nil && (c.op == nil || c.at == 0) {
-		e.err = errors.New("it has no operationType or clusterTime")
+	if e.Err == nil && (c.op == nil || c.at == 0) {
+		e.Err = errors.New("it has no operationType or clusterTime")
 	}
-	if e.err != nil {
-		return c, fmt.Errorf("read a change event: %w", e.err)
+	if e.Err != nil {
+		return c, fmt.Errorf("read a change event: %w", e.Err)
 	}
 	return c, nil
 }
 
 func (n namespace) names() (database, name []byte) {
-	e := elementsOf(n)
+	e := document.ElementsOf(n)
 	for {
-		key, v, ok := e.next()
+		key, v, ok := e.Next()
 		if !ok {
 			return database, name
 		}
 		switch {
-		case v.typ != bson.TypeString:
+		case v.Type != bson.TypeString:
 		case string(key) == "db":
-			database = v.str()
+			database = v.Text()
 		case string(key) == "coll":
-			name = v.str()
+			name = v.Text()
 		}
 	}
 }
@@ -92,17 +97,6 @@ func (n namespace) names() (database, name []byte) {
 func (n namespace) String() string {
 	database, name := n.names()
 	return fmt.Sprintf("%s.%s", database, name)
-}
-
-// valueOf is a field of a document; its type is 0 where there is none.
-func valueOf(doc []byte, name string) value {
-	e := elementsOf(doc)
-	for {
-		key, v, ok := e.next()
-		if !ok || string(key) == name {
-			return v
-		}
-	}
 }
 
 // tableOf finds a configured table; nil where it is none.
@@ -129,7 +123,7 @@ func (st *stream) event(ctx context.Context, raw bson.Raw) error {
 		return err
 	}
 	if string(c.op) != "insert" {
-		return st.ending(ctx, &c, valueOf(raw, "_id").data)
+		return st.ending(ctx, &c, document.Field(raw, "_id").Data)
 	}
 	t := st.tableOf(c.ns)
 	if t == nil {
@@ -174,23 +168,23 @@ func (st *stream) event(ctx context.Context, raw bson.Raw) error {
 func (st *stream) message(ctx context.Context, t *streamTable, c *change) (*outbox.Message, int, error) {
 	m := st.dec.NewMessage()
 	if c.document != nil {
-		return m, len(c.document), st.dec.decode(t.plan, c.document, m)
+		return m, len(c.document), st.dec.Decode(t.plan, c.document, m)
 	}
 	doc, err := st.fetch(ctx, t, c)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		// The application removed it meanwhile, or an earlier start delivered it: there is nothing left to deliver. It is a
 		// message all the same, so that it is seen that something was not.
-		if id, err := st.dec.idText(valueOf(c.key, "_id")); err == nil && t.table.Columns.ID == "_id" {
+		if id, err := st.dec.IDText(document.Field(c.key, "_id")); err == nil && t.table.Columns.ID == "_id" {
 			m.ID = arena.StringOf(id)
 		}
-		m.Table = t.plan.table
+		m.Table = t.plan.Table
 		m.Fault = &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "the document was too large for an event of the change stream, " +
-			"and is gone from " + t.plan.table + ": drop the message, and keep payloads below 15 MB"}
+			"and is gone from " + t.plan.Table + ": drop the message, and keep payloads below 15 MB"}
 	case err != nil:
-		return nil, 0, fault("read a large document of "+t.plan.table, err)
+		return nil, 0, conn.Fault("read a large document of "+t.plan.Table, err)
 	default:
-		if err := st.dec.decode(t.plan, doc, m); err != nil {
+		if err := st.dec.Decode(t.plan, doc, m); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -213,7 +207,7 @@ func (st *stream) reopenAfter(ctx context.Context) error {
 func (st *stream) fetch(ctx context.Context, t *streamTable, c *change) (bson.Raw, error) {
 	coll := st.client.Database(t.table.Schema).Collection(t.table.Name)
 	// The event was that of a majority, so a majority's read at the primary sees it.
-	return coll.FindOne(ctx, bson.D{{Key: "_id", Value: valueOf(c.key, "_id").rawValue()}}, options.FindOne()).Raw()
+	return coll.FindOne(ctx, bson.D{{Key: "_id", Value: document.Field(c.key, "_id").RawValue()}}, options.FindOne()).Raw()
 }
 
 // ending handles an event after which a table's name stands for something else. Everything before it is emitted first.
@@ -246,11 +240,11 @@ func (st *stream) ending(ctx context.Context, c *change, token bson.Raw) error {
 // look finds out whether all tables exist. If one does not, what the log holds until now is read before that ends Run: the name may
 // have stood for another collection in between.
 func (st *stream) look(ctx context.Context) error {
-	now, err := clusterTime(ctx, st.client)
+	now, err := oplog.Now(ctx, st.client)
 	if err != nil {
 		return err
 	}
-	missing := st.cfg.existing(ctx, st.client)
+	missing := catalog.Existing(ctx, st.cfg, st.client)
 	if missing != nil && !errors.Is(missing, source.ErrStop) {
 		return missing
 	}
@@ -276,14 +270,14 @@ func (st *stream) taken(ctx context.Context, c *change) error {
 	if err := st.flush(ctx); err != nil {
 		return err
 	}
-	place := place{at: c.at, ended: true}.resume()
+	place := oplog.Place{At: c.at, Ended: true}.Resume()
 	st.cfg.Logger.Error("another collection was given the name of one of the outbox: the log does not tell what is in it",
 		"collection", c.to.String(), "before", c.ns.String())
 	settled := st.source.await(place)
 	if err := st.send(ctx, &source.Batch{Resume: place}); err != nil {
 		return err
 	}
-	if err := st.cfg.existing(ctx, st.client); err != nil {
+	if err := catalog.Existing(ctx, st.cfg, st.client); err != nil {
 		return fmt.Errorf("read the log beyond the rename of %s to %s: %w", c.ns, c.to, err)
 	}
 	// Reading would begin at this place again and again, until it is saved that it was passed.

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -37,24 +38,24 @@ func TestUnfitCollections(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			table := kitTable("tailbox")
+			table := mongotest.Table("tailbox")
 			table.Columns.ID = c.id
 			r := newRig(t, servers.SharedMongo(t), table)
-			r.must(r.collection(0).Drop(r.ctx))
-			r.must(r.client.Database(r.cfg.Schema).CreateCollection(r.ctx, r.collection(0).Name(), c.made))
+			r.Must(r.Collection(0).Drop(r.Ctx))
+			r.Must(r.Client.Database(r.Config.Schema).CreateCollection(r.Ctx, r.Collection(0).Name(), c.made))
 			if c.index != nil {
-				_, err := r.collection(0).Indexes().CreateOne(r.ctx, *c.index)
-				r.must(err)
+				_, err := r.Collection(0).Indexes().CreateOne(r.Ctx, *c.index)
+				r.Must(err)
 			}
-			snap, err := New(r.cfg).Establish(r.ctx)
+			snap, err := New(r.Config).Establish(r.Ctx)
 			if err == nil {
-				r.must(snap.Close(r.ctx))
+				r.Must(snap.Close(r.Ctx))
 			}
 			refused := err != nil && errors.Is(err, source.ErrStop)
 			if refused != (c.cure != "") || refused && !strings.Contains(err.Error(), c.cure) {
 				t.Errorf("establish: %v, want %q", err, c.cure)
 			}
-			if found := r.findings(); strings.Contains(found, "capped") != strings.Contains(c.cure, "capped") ||
+			if found := r.Findings(Check(r.Ctx, r.Config)); strings.Contains(found, "capped") != strings.Contains(c.cure, "capped") ||
 				strings.Contains(found, "collation") != strings.Contains(c.cure, "index") {
 				t.Errorf("check: %s", found)
 			}
@@ -76,22 +77,22 @@ func TestInitOnUnfitCollections(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			table := kitTable("tailbox")
+			table := mongotest.Table("tailbox")
 			table.Columns.ID = "id"
 			r := newRig(t, servers.SharedMongo(t), table)
-			db := r.client.Database(r.cfg.Schema)
-			r.must(db.Drop(r.ctx))
+			db := r.Client.Database(r.Config.Schema)
+			r.Must(db.Drop(r.Ctx))
 			if c.made == nil {
-				r.must(db.CreateView(r.ctx, r.collection(0).Name(), "elsewhere", mongo.Pipeline{}))
+				r.Must(db.CreateView(r.Ctx, r.Collection(0).Name(), "elsewhere", mongo.Pipeline{}))
 			} else {
-				r.must(db.CreateCollection(r.ctx, r.collection(0).Name(), c.made))
+				r.Must(db.CreateCollection(r.Ctx, r.Collection(0).Name(), c.made))
 			}
-			created, err := r.cfg.Init(r.ctx)
+			created, err := Init(r.Ctx, r.Config)
 			if c.want == "" {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if found := r.findings(); strings.Contains(found, "collation") {
+				if found := r.Findings(Check(r.Ctx, r.Config)); strings.Contains(found, "collation") {
 					t.Errorf("check after init: %s", found)
 				}
 				return

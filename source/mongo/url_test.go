@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/conn"
 )
 
 // A connection string that cannot be read is reported without what it holds.
 func TestUnreadableURL(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"mongodb", "mongodb+srv"} {
-		_, err := Config{URL: scheme + "://u:p%zzword@host.invalid/db", Tables: []outbox.Table{{Name: "outbox"}}}.Database()
+		_, err := conn.Config{URL: scheme + "://u:p%zzword@host.invalid/db", Tables: []outbox.Table{{Name: "outbox"}}}.Database()
 		if err == nil || strings.Contains(err.Error(), "%!w") || strings.Contains(err.Error(), "zzword") || !strings.Contains(err.Error(), "%XX") {
 			t.Errorf("%s: %v", scheme, err)
 		}
@@ -26,7 +27,7 @@ func TestTransport(t *testing.T) {
 		"mongodb://localhost,db.example:27018/":           "source.url goes to the database at db.example without TLS",
 		"mongodb://db.example/?tls=true&tlsInsecure=true": "source.url goes to the database at db.example by TLS, but nothing checks",
 	} {
-		c := &checker{cfg: Config{URL: url}}
+		c := &checker{cfg: conn.Config{URL: url}}
 		c.transport()
 		if want == "" && len(c.findings) > 0 || want != "" && (len(c.findings) != 1 || !strings.HasPrefix(c.findings[0].What, want)) {
 			t.Errorf("%s: %+v, want %q", url, c.findings, want)

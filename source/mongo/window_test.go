@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -20,15 +21,15 @@ func TestWindowsOfDocumentsWithoutID(t *testing.T) {
 	for what, lack := range map[string]bson.D{"absent": nil, "null": {{Key: "key_of_mine", Value: nil}}, "undefined": {{Key: "key_of_mine", Value: bson.Undefined{}}}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			table := kitTable("tailbox")
+			table := mongotest.Table("tailbox")
 			table.Columns.ID, table.OnDelivered, table.Retention = "key_of_mine", outbox.Mark, time.Hour
 			r := newRig(t, servers.SharedMongo(t), table)
-			c := r.collection(0)
+			c := r.Collection(0)
 			// Init makes an index that allows one such document. An application's own may be another one.
-			r.must(c.Indexes().DropAll(r.ctx))
-			_, err := c.Indexes().CreateOne(r.ctx, mongo.IndexModel{Keys: bson.D{{Key: "key_of_mine", Value: 1}},
+			r.Must(c.Indexes().DropAll(r.Ctx))
+			_, err := c.Indexes().CreateOne(r.Ctx, mongo.IndexModel{Keys: bson.D{{Key: "key_of_mine", Value: 1}},
 				Options: options.Index().SetUnique(true).SetPartialFilterExpression(bson.D{{Key: "key_of_mine", Value: bson.D{{Key: "$type", Value: "string"}}}})})
-			r.must(err)
+			r.Must(err)
 			state := func(status string) bson.D {
 				return bson.D{{Key: "status", Value: status}, {Key: table.Columns.DeliveredAt, Value: time.Unix(0, 0)}}
 			}
@@ -39,25 +40,25 @@ func TestWindowsOfDocumentsWithoutID(t *testing.T) {
 			for range store.CleanWindow {
 				docs = append(docs, append(state("delivered"), lack...))
 			}
-			_, err = c.InsertMany(r.ctx, docs)
-			r.must(err)
-			s := r.open()
+			_, err = c.InsertMany(r.Ctx, docs)
+			r.Must(err)
+			s := opened(r)
 			removed, next := 0, ""
 			for try := 0; try == 0 || next != "" && try < 20; try++ {
 				var n int
-				n, next, err = s.Clean(r.ctx, next)
-				r.must(err)
+				n, next, err = s.Clean(r.Ctx, next)
+				r.Must(err)
 				removed += n
 			}
-			equal(t, "removed", removed, 1)
-			equal(t, "clean-up goes on at", next, "")
+			mongotest.Equal(t, "removed", removed, 1)
+			mongotest.Equal(t, "clean-up goes on at", next, "")
 			rows := &checkpoint.PendingRows{}
 			for try := 0; try == 0 || rows.Cursor != "" && try < 20; try++ {
-				more, err := s.Pending(r.ctx, rows.Cursor, 10)
-				r.must(err)
+				more, err := s.Pending(r.Ctx, rows.Cursor, 10)
+				r.Must(err)
 				rows.Rows, rows.Cursor = append(rows.Rows, more.Rows...), more.Cursor
 			}
-			equal(t, "the list goes on at", rows.Cursor, "")
+			mongotest.Equal(t, "the list goes on at", rows.Cursor, "")
 			if len(rows.Rows) != 1 || rows.Rows[0].ID != "new" {
 				t.Errorf("pending: %v", rows.Rows)
 			}

@@ -1,0 +1,87 @@
+package catalog
+
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/document"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// Pending is the filter by which a table's own columns say that a document is pending, or nil where they do not:
+// the status is the word for pending, or it is missing, as in documents from before there was one, and so is delivered_at; or without a status
+// column, there is no delivered_at.
+func Pending(t *outbox.Table) bson.D {
+	switch {
+	case t.Columns.Status != "":
+		var pending bson.A
+		for _, word := range t.PendingWords() {
+			pending = append(pending, t.Words.Value(word))
+		}
+		where := bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: append(slices.Clone(pending), nil)}}}} // an index on the status serves both
+		if t.Columns.DeliveredAt != "" {
+			where = append(where, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$in", Value: pending}}}}, bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}}})
+		}
+		return append(where, Ours(t)...)
+	case t.Columns.DeliveredAt != "":
+		return append(bson.D{{Key: t.Columns.DeliveredAt, Value: nil}}, Ours(t)...)
+	}
+	return nil
+}
+
+// PendingOurs is the same, or where no column tells, the filter for all of this pipeline's documents.
+func PendingOurs(t *outbox.Table) bson.D {
+	if where := Pending(t); where != nil {
+		return where
+	}
+	return append(bson.D{}, Ours(t)...)
+}
+
+// Ours is the filter by which a document is this pipeline's; nil where all are. One without a tenant has the tenant "".
+func Ours(t *outbox.Table) bson.D {
+	if len(t.Tenants) == 0 {
+		return nil
+	}
+	all := TenantValues(t)
+	if slices.Contains(t.Tenants, "") {
+		all = append(all, nil)
+	}
+	return bson.D{{Key: t.Columns.Tenant, Value: bson.D{{Key: "$in", Value: all}}}}
+}
+
+// TenantValues are all that the field of a tenant may hold: the log has the text of an ObjectID, a UUID and a number too.
+func TenantValues(t *outbox.Table) bson.A {
+	var all bson.A
+	for _, tenant := range t.Tenants {
+		all = document.AppendIDs(all, 0, tenant)
+	}
+	return all
+}
+
+// PendingRows is the filter by which a table's documents are pending at a new position; nil = none is. With a cure, nothing
+// tells: if there are such documents at all, an operator has to do what it says.
+func PendingRows(cfg *conn.Config, t *outbox.Table, known source.Known) (where bson.D, cure string) {
+	if where := Pending(t); where != nil {
+		return where, ""
+	}
+	sweep, cure := store.Unmarked(t, cfg.Start, known)
+	if !sweep {
+		return nil, ""
+	}
+	return bson.D{}, cure
+}
+
+// SweepOrder is how a table's documents are sorted; nil where it has no column for it.
+func SweepOrder(t *outbox.Table) bson.D {
+	var by bson.D
+	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {
+		if name != "" {
+			by = append(by, bson.E{Key: name, Value: 1})
+		}
+	}
+	return by
+}

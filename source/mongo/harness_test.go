@@ -1,0 +1,17 @@
+package mongo
+
+import (
+	"testing"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// newRig is a rig whose collections are made, with a source.
+func newRig(t testing.TB, server *servers.MongoServer, tables ...outbox.Table) *mongotest.Rig {
+	t.Helper()
+	r := mongotest.New(t, server, Init, tables...)
+	r.Source = New(r.Config)
+	return r
+}

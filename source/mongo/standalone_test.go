@@ -1,0 +1,32 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/mongo/mongotest"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// A standalone server is refused with the cure, by everything.
+func TestStandalone(t *testing.T) {
+	t.Parallel()
+	server := servers.Mongo(t, servers.WithMongoStandalone())
+	cfg := conn.Config{Pipeline: "p", URL: server.URL(), Schema: "shop", Tables: []outbox.Table{mongotest.Table("debezium")}}
+	ctx := context.Background()
+	_, initErr := Init(ctx, cfg)
+	_, openErr := Open(ctx, cfg)
+	_, examineErr := New(cfg).Examine(ctx, "", "")
+	_, establishErr := New(cfg).Establish(ctx)
+	runErr := New(cfg).Run(ctx, source.Start{From: "1:1"}, nil)
+	for what, err := range map[string]error{"init": initErr, "open": openErr, "examine": examineErr, "establish": establishErr, "run": runErr} {
+		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rs.initiate()") {
+			t.Errorf("%s: got %v, want an error that stops and names rs.initiate()", what, err)
+		}
+	}
+}
