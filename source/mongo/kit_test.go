@@ -1,4 +1,4 @@
-package mongo
+package mongo_test
 
 import (
 	"bytes"
@@ -25,6 +25,9 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/mongo/mongotest"
 	"github.com/tailbox/tailbox/source/mongo/oplog"
+	"github.com/tailbox/tailbox/source/mongo/setup"
+	"github.com/tailbox/tailbox/source/mongo/store"
+	"github.com/tailbox/tailbox/source/mongo/stream"
 	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -56,7 +59,7 @@ func kitKind(server *servers.MongoServer) sourcetest.Kind {
 		},
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			// What ends a session for good is that another relay takes the lease over.
-			return db.(*kitDatabase).depose(ctx, st.(*stateStore).Epoch())
+			return db.(*kitDatabase).depose(ctx, st.(*store.Store).Epoch())
 		},
 		Refuse: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
@@ -139,7 +142,7 @@ func openKit(t testing.TB, server *servers.MongoServer, s sourcetest.Setup) *kit
 		}
 		d.tables, d.cfg.Tables = append(d.tables, table), append(d.cfg.Tables, table.Table)
 	}
-	if _, err := Init(context.Background(), d.cfg); err != nil {
+	if _, err := setup.Init(context.Background(), d.cfg); err != nil {
 		t.Fatal(err)
 	}
 	if d.tables[0].Feedback != nil {
@@ -150,7 +153,7 @@ func openKit(t testing.TB, server *servers.MongoServer, s sourcetest.Setup) *kit
 	if s.Cut {
 		d.proxy = servers.NewProxy(t, d.server.Addr())
 	}
-	if err := mongotest.Least(context.Background(), d.client, d.cfg.Pipeline, roleName(&d.cfg), privileges(&d.cfg)); err != nil {
+	if err := mongotest.Least(context.Background(), d.client, d.cfg.Pipeline, setup.RoleName(&d.cfg), setup.Privileges(&d.cfg)); err != nil {
 		t.Fatal(err)
 	}
 	d.cfg.URL = d.server.URLOf(name, "p")
@@ -164,11 +167,11 @@ func (d *kitDatabase) Source() source.Source {
 	if d.proxy != nil {
 		cfg.URL = strings.Replace(d.server.URLThrough(d.proxy), servers.MongoUsername+":"+servers.MongoPassword+"@", cfg.Pipeline+":p@", 1)
 	}
-	return New(cfg)
+	return stream.New(cfg)
 }
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
-	return Open(ctx, d.cfg)
+	return store.Open(ctx, d.cfg)
 }
 
 func (d *kitDatabase) collection(name string) *mongo.Collection {
@@ -243,11 +246,11 @@ func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return Operator(d.cfg).Ask(ctx, r)
+	return store.Operator(d.cfg).Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := Operator(d.cfg).Result(ctx, id)
+	result, done, err := store.Operator(d.cfg).Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}

@@ -1,4 +1,4 @@
-package mongo
+package mongo_test
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/mongotest"
+	"github.com/tailbox/tailbox/source/mongo/setup"
+	"github.com/tailbox/tailbox/source/mongo/store"
+	"github.com/tailbox/tailbox/source/mongo/stream"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -19,11 +22,11 @@ func TestStandalone(t *testing.T) {
 	server := servers.Mongo(t, servers.WithMongoStandalone())
 	cfg := conn.Config{Pipeline: "p", URL: server.URL(), Schema: "shop", Tables: []outbox.Table{mongotest.Table("debezium")}}
 	ctx := context.Background()
-	_, initErr := Init(ctx, cfg)
-	_, openErr := Open(ctx, cfg)
-	_, examineErr := New(cfg).Examine(ctx, "", "")
-	_, establishErr := New(cfg).Establish(ctx)
-	runErr := New(cfg).Run(ctx, source.Start{From: "1:1"}, nil)
+	_, initErr := setup.Init(ctx, cfg)
+	_, openErr := store.Open(ctx, cfg)
+	_, examineErr := stream.New(cfg).Examine(ctx, "", "")
+	_, establishErr := stream.New(cfg).Establish(ctx)
+	runErr := stream.New(cfg).Run(ctx, source.Start{From: "1:1"}, nil)
 	for what, err := range map[string]error{"init": initErr, "open": openErr, "examine": examineErr, "establish": establishErr, "run": runErr} {
 		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rs.initiate()") {
 			t.Errorf("%s: got %v, want an error that stops and names rs.initiate()", what, err)

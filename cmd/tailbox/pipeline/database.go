@@ -6,6 +6,7 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mongo"
+	mongosetup "github.com/tailbox/tailbox/source/mongo/setup"
 	"github.com/tailbox/tailbox/source/mysql"
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/postgres/ddl"
@@ -57,7 +58,7 @@ func TableScript(kind string, t *outbox.Table) (string, error) {
 	case mysql.KindMySQL, mysql.KindMariaDB:
 		return mysql.TableSQL(t)
 	case "mongodb":
-		return mongo.TableScript(t)
+		return mongosetup.TableScript(t)
 	}
 	return "", cli.WrongUsage("init --kind %s: choose one of postgres, mysql, mariadb, mongodb", kind)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/internal/config"
-	"github.com/tailbox/tailbox/source/mongo"
+	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mysql"
 	"github.com/tailbox/tailbox/source/postgres/session"
 )
@@ -82,7 +82,7 @@ func (p *Pipeline) readURLs(file *config.File) {
 	valid := session.ValidURL
 	switch p.Config.Source.Kind {
 	case "mongodb":
-		valid = func(url string) error { return mongo.ValidURL(url, p.Config.Source.Schema) }
+		valid = func(url string) error { return conn.ValidURL(url, p.Config.Source.Schema) }
 	case mysql.KindMySQL, mysql.KindMariaDB:
 		valid = mysql.ValidURL
 	}

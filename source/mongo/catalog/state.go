@@ -59,7 +59,7 @@ func Existing(ctx context.Context, cfg *conn.Config, client *mongo.Client) error
 				"tailbox init, or correct source.tables", source.ErrNoTable, t))
 			continue
 		}
-		what, cure, err := info.Unfit(ctx, client, t)
+		what, cure, err := info.Unsupported(ctx, client, t)
 		if err != nil {
 			return err
 		}
@@ -70,8 +70,8 @@ func Existing(ctx context.Context, cfg *conn.Config, client *mongo.Client) error
 	return errors.Join(errs...)
 }
 
-// NeverFit says why a collection cannot be an outbox whatever its indexes are, with the cure; "" where it can.
-func (s *State) NeverFit(t *outbox.Table) (what, cure string) {
+// NeverSupported says why a collection cannot be an outbox whatever its indexes are, with the cure; "" where it can.
+func (s *State) NeverSupported(t *outbox.Table) (what, cure string) {
 	switch {
 	case cmp.Or(s.Type, "collection") != "collection":
 		return fmt.Sprintf("%s is a %s: the log has no inserts into it", t, s.Type), "name a collection in source.tables"
@@ -81,9 +81,9 @@ func (s *State) NeverFit(t *outbox.Table) (what, cure string) {
 	return "", ""
 }
 
-// Unfit says why a collection cannot be an outbox, with the cure; "" where it can.
-func (s *State) Unfit(ctx context.Context, client *mongo.Client, t *outbox.Table) (what, cure string, err error) {
-	if what, cure = s.NeverFit(t); what != "" {
+// Unsupported says why a collection cannot be an outbox, with the cure; "" where it can.
+func (s *State) Unsupported(ctx context.Context, client *mongo.Client, t *outbox.Table) (what, cure string, err error) {
+	if what, cure = s.NeverSupported(t); what != "" {
 		return what, cure, nil
 	}
 	if len(s.Options.Collation) == 0 || t.Columns.ID == "_id" { // of which there are no two that the collation takes for one

@@ -94,7 +94,7 @@ func Fault(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// RowFault is fault for a change of a table's documents: it knows what the server refuses because of how the collection was made,
+// RowFault is Fault for a change of a table's documents: it knows what the server refuses because of how the collection was made,
 // or of what is in it. A transient error is left to be tried again.
 func RowFault(t *outbox.Table, err error) error {
 	stop := func(cure string) error { return fmt.Errorf("%w: collection %s: %w: %s", source.ErrStop, t, err, cure) }

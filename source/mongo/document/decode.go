@@ -268,7 +268,7 @@ func (d *Decoder) word(p *Plan, i int, m *outbox.Message) string {
 	return d.Intern(d.scratch)
 }
 
-// text is a column's text. Null is "".
+// textOf is a column's text. Null is "".
 func (d *Decoder) textOf(p *Plan, i int, m *outbox.Message) string {
 	b, err := d.column(i)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/document"
 )
 
-// A Update is an update with parameters in it.
+// An Update is an update with parameters in it.
 type Update struct {
 	Collection string        `bson:"collection"`
 	Filter     bson.D        `bson:"filter"`

@@ -113,7 +113,7 @@ func (s *Session) Take(ctx context.Context, migration int) error {
 // Own is the filter for the pipeline's document.
 func (s *Session) Own() bson.D { return bson.D{{Key: "_id", Value: s.pipeline}} }
 
-// Held is own, as long as the lease is.
+// Held is Own, as long as the lease is.
 func (s *Session) Held() bson.D {
 	return append(s.Own(), bson.E{Key: "lease_epoch", Value: s.Epoch})
 }
