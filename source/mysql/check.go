@@ -12,24 +12,11 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// A Level says how bad a Finding is.
-type Level = store.Level
-
-// Levels of findings.
-const (
-	Problem = store.Problem // the relay cannot run, or would lose or hold up something
-	Warning = store.Warning // it runs, but not as well as it could
-	Info    = store.Info    // good to know
-)
-
-// A Finding is something that Check found.
-type Finding = store.Finding
-
 // A checker gathers findings.
 type checker struct {
-	cfg      Config
+	cfg      config
 	conn     *session
-	findings []Finding
+	findings []store.Finding
 	// tables are those that exist; own tells that the relay's are there.
 	tables []*tableInfo
 	// misworded tables have a status column that cannot hold the words.
@@ -37,13 +24,13 @@ type checker struct {
 	own       bool
 }
 
-func (c *checker) add(level Level, cure, what string, args ...any) {
-	c.findings = append(c.findings, Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
+func (c *checker) add(level store.Level, cure, what string, args ...any) {
+	c.findings = append(c.findings, store.Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
 }
 
 // Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
 // means that it could not go on looking; what was found before is returned with it.
-func (cfg Config) Check(ctx context.Context) (findings []Finding, err error) {
+func Check(ctx context.Context, cfg config) (findings []store.Finding, err error) {
 	c := &checker{cfg: cfg}
 	for i, text := range []string{cfg.URL, cfg.LockURL} {
 		key := [...]string{"source.url", "source.lock_url"}[i]
@@ -54,7 +41,7 @@ func (cfg Config) Check(ctx context.Context) (findings []Finding, err error) {
 		}
 	}
 	if c.conn, err = cfg.connect(ctx, cfg.URL); err != nil {
-		c.add(Problem, "correct source.url or source.kind, start the server, or create the account", "%v", err)
+		c.add(store.Problem, "correct source.url or source.kind, start the server, or create the account", "%v", err)
 		return c.findings, nil
 	}
 	defer func() { err = errors.Join(err, c.conn.close(ctx)) }()
@@ -96,7 +83,7 @@ func (c *checker) settings(ctx context.Context) error {
 		return err
 	}
 	if on(values["read_only"]) || on(values["super_read_only"]) {
-		c.add(Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
+		c.add(store.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
 	}
 	for _, r := range need {
 		if value, ok := values[r.name]; ok && !slices.Contains(r.good, value) {
@@ -104,13 +91,13 @@ func (c *checker) settings(ctx context.Context) error {
 		}
 	}
 	if c.conn.server.mariadb && values["gtid_strict_mode"] == "OFF" {
-		c.add(Info, "SET GLOBAL gtid_strict_mode = ON (also in the configuration)",
+		c.add(store.Info, "SET GLOBAL gtid_strict_mode = ON (also in the configuration)",
 			"gtid_strict_mode is OFF: after a failover nothing holds that the servers' logs have the same order")
 	}
 	const threeDays = 3 * 24 * 3600
 	seconds, _ := strconv.Atoi(values["binlog_expire_logs_seconds"])
 	if seconds > 0 && seconds < threeDays {
-		c.add(Warning, "SET GLOBAL binlog_expire_logs_seconds = 604800 (also in the configuration; on RDS call mysql.rds_set_configuration('binlog retention hours', 168))",
+		c.add(store.Warning, "SET GLOBAL binlog_expire_logs_seconds = 604800 (also in the configuration; on RDS call mysql.rds_set_configuration('binlog retention hours', 168))",
 			"the server purges its binlog after %d s: a relay that is down for longer has to sweep the tables", seconds)
 	}
 	return nil
@@ -159,7 +146,7 @@ func (c *checker) connections(ctx context.Context) error {
 			}
 		}
 	}
-	c.add(Problem, cure, "account %s may have %s connections at a time (max_user_connections), and a pipeline needs %d", account, limit, connectionsNeeded)
+	c.add(store.Problem, cure, "account %s may have %s connections at a time (max_user_connections), and a pipeline needs %d", account, limit, connectionsNeeded)
 	return nil
 }
 
@@ -172,20 +159,20 @@ func (c *checker) rights(ctx context.Context) error {
 	_, err = c.conn.texts(ctx, "SHOW BINARY LOGS")
 	switch code := errorCode(err); {
 	case code == codeNeedPrivilege || code == codeAccessDenied:
-		c.add(Problem, "GRANT "+binlogPrivileges(c.conn.server.mariadb)[1]+" ON *.* TO "+account, "account %s may not ask about the log", account)
+		c.add(store.Problem, "GRANT "+binlogPrivileges(c.conn.server.mariadb)[1]+" ON *.* TO "+account, "account %s may not ask about the log", account)
 	case err != nil && code == 0:
 		return err
 	}
-	d, err := New(c.cfg).openDump(ctx)
-	switch code := errorCode(err); {
-	case err == nil:
-		return d.close(ctx)
-	case code == codeNeedPrivilege || code == codeAccessDenied:
-		c.add(Problem, "GRANT REPLICATION SLAVE ON *.* TO "+account, "account %s may not read the log", account)
-	case ctx.Err() != nil:
+	refused, err := tryDump(ctx, c.cfg)
+	switch code := errorCode(refused); {
+	case refused == nil:
 		return err
-	case !errors.Is(err, source.ErrStop): // what stops it are settings, which were found already
-		c.add(Problem, "let source.url lead to the primary, past proxies that know no replication", "the log cannot be read: %v", err)
+	case code == codeNeedPrivilege || code == codeAccessDenied:
+		c.add(store.Problem, "GRANT REPLICATION SLAVE ON *.* TO "+account, "account %s may not read the log", account)
+	case ctx.Err() != nil:
+		return refused
+	case !errors.Is(refused, source.ErrStop): // what stops it are settings, which were found already
+		c.add(store.Problem, "let source.url lead to the primary, past proxies that know no replication", "the log cannot be read: %v", refused)
 	}
 	return nil
 }
@@ -195,7 +182,7 @@ func (c *checker) lock(ctx context.Context) (err error) {
 	conn := c.conn
 	if c.cfg.LockURL != "" {
 		if conn, err = c.cfg.connect(ctx, c.cfg.LockURL); err != nil {
-			c.add(Problem, "correct source.lock_url", "%v", err)
+			c.add(store.Problem, "correct source.lock_url", "%v", err)
 			return nil
 		}
 		defer func() { err = errors.Join(err, conn.close(ctx)) }()
@@ -205,11 +192,11 @@ func (c *checker) lock(ctx context.Context) (err error) {
 		return err
 	}
 	if rows[0][0] != strconv.FormatUint(uint64(conn.conn.GetConnectionID()), 10) {
-		c.add(Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy, where a lock does not belong to one client")
+		c.add(store.Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy, where a lock does not belong to one client")
 	}
 	several, err := severalWriters(ctx, conn)
 	if several {
-		c.add(Warning, "let source.url of each relay of this pipeline lead to one and the same member, unless that is gone",
+		c.add(store.Warning, "let source.url of each relay of this pipeline lead to one and the same member, unless that is gone",
 			"the server is one of several that take writes, and the pipeline's lock is one of a single server: relays of two members throw each other out")
 	}
 	return err
@@ -225,7 +212,7 @@ func (c *checker) ownTables(ctx context.Context) error {
 			return err
 		}
 		if missing {
-			c.add(Problem, "run tailbox init", "table %s is missing, or hidden from this account", g.table)
+			c.add(store.Problem, "run tailbox init", "table %s is missing, or hidden from this account", g.table)
 			return nil
 		}
 		lacking, err := c.tryWrites(ctx, []string{n.checkpoint, n.parked, n.request}[i], []string{"pipeline"}, g.privileges)
@@ -268,7 +255,7 @@ func (c *checker) tryWrites(ctx context.Context, table string, columns, rights [
 		case err == nil:
 		case code == 1142 || code == 1143 || code == 1044:
 			lacks++
-			c.add(Problem, "GRANT "+right+" ON "+table+" TO "+account, "account %s has no %s on %s", account, right, table)
+			c.add(store.Problem, "GRANT "+right+" ON "+table+" TO "+account, "account %s has no %s on %s", account, right, table)
 		case code == 0:
 			return lacks, err
 		}
@@ -291,7 +278,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 		return err
 	}
 	for _, t := range c.tables {
-		where, cure := c.cfg.pendingRows(t, source.Known{First: true})
+		where, cure := t.pendingRows(c.cfg.Start, source.Known{First: true})
 		if c.misworded[t] {
 			continue
 		}
@@ -314,9 +301,9 @@ func (c *checker) firstStart(ctx context.Context) error {
 			f := store.LeftAlone(&t.Table, n+" rows")
 			c.add(f.Level, f.Cure, "%s", f.What)
 		case cure != "":
-			c.add(Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)
+			c.add(store.Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)
 		default:
-			c.add(Info, "", "the first start delivers what is pending in table %s: %s rows", t, n)
+			c.add(store.Info, "", "the first start delivers what is pending in table %s: %s rows", t, n)
 		}
 	}
 	return nil
@@ -324,7 +311,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 
 // prerequisites tells everything that would keep Init, or the first position after it, from coming to an end, before
 // anything is created. Where the pipeline has a checkpoint already there is nothing left that could.
-func prerequisites(ctx context.Context, cfg Config, conn *session) error {
+func prerequisites(ctx context.Context, cfg config, conn *session) error {
 	c := &checker{cfg: cfg, conn: conn}
 	missing, err := tableMissing(ctx, conn, cfg.Schema, "tailbox_checkpoint")
 	if err != nil {
@@ -347,7 +334,7 @@ func prerequisites(ctx context.Context, cfg Config, conn *session) error {
 	}
 	var problems []error
 	for _, f := range c.findings {
-		if f.Level == Problem {
+		if f.Level == store.Problem {
 			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Cure))
 		}
 	}
@@ -369,7 +356,7 @@ func (c *checker) applicationTables(ctx context.Context) error {
 		case !errors.Is(err, source.ErrStop):
 			return err
 		case !ownShape(t.Shape):
-			c.add(Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", tableName(t), t.Shape)
+			c.add(store.Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", tableName(t), t.Shape)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // feedback has the server prepare what business rows are told, which shows what is wrong with it and what the account may not
@@ -15,7 +16,7 @@ func (c *checker) feedback(ctx context.Context, t *tableInfo) error {
 	for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
 		f, err := source.ParseFeedbackMySQL(outcome, t.Feedback[outcome])
 		if err != nil {
-			c.add(Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
+			c.add(store.Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
 			continue
 		}
 		_, why := c.conn.exec(ctx, "PREPARE tailbox_check FROM "+quoteLiteral(strings.Join(f.Texts, "?")))
@@ -27,7 +28,7 @@ func (c *checker) feedback(ctx context.Context, t *tableInfo) error {
 		case e == nil:
 			return why
 		default:
-			c.add(Problem, feedbackCure(e.Code), "feedback %s of table %s cannot be carried out: %s", outcome, t, e.Message)
+			c.add(store.Problem, feedbackCure(e.Code), "feedback %s of table %s cannot be carried out: %s", outcome, t, e.Message)
 		}
 	}
 	return nil

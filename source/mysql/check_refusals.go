@@ -15,8 +15,7 @@ import (
 // refusals looks for what would refuse that the relay deletes or marks rows, and so stop it later: keys that refer to them, triggers,
 // constraints and indexes. It knows as much of them as the account may see.
 func (c *checker) refusals(ctx context.Context, t *tableInfo) error {
-	s := &stateStore{cfg: c.cfg, sess: c.conn, maxPacket: packetBytes}
-	resolved, err := s.resolveTable(ctx, t.Table)
+	resolved, err := resolveTable(ctx, overConn(c.cfg, c.conn), t.Table)
 	switch {
 	case errors.Is(err, source.ErrStop):
 		return nil // found already
@@ -50,10 +49,10 @@ func (c *checker) references(ctx context.Context, t *tableInfo) error {
 		switch r[3] {
 		case "CASCADE", "SET NULL":
 		case "":
-			c.add(Warning, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, of which this account cannot see what a deletion does: without "+
+			c.add(store.Warning, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, of which this account cannot see what a deletion does: without "+
 				"ON DELETE CASCADE or SET NULL, a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
 		default:
-			c.add(Problem, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
+			c.add(store.Problem, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
 		}
 	}
 	return nil
@@ -68,7 +67,7 @@ func (c *checker) triggers(ctx context.Context, t *tableInfo, deletes, updates b
 	}
 	for _, r := range rows {
 		if r[2] == "DELETE" && deletes || r[2] == "UPDATE" && updates {
-			c.add(Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s %s: where it refuses what on_delivered does, the relay stops",
+			c.add(store.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s %s: where it refuses what on_delivered does, the relay stops",
 				t, r[0], r[1], r[2])
 		}
 	}
@@ -127,16 +126,16 @@ func (c *checker) judgeCheck(ctx context.Context, t *tableInfo, at *table, sampl
 		case err != nil && serverError(err) == nil:
 			return err
 		case err != nil:
-			c.add(Warning, cure, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
+			c.add(store.Warning, cure, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
 				t, check.name, strings.Join(check.written, ", "), serverError(err).Message)
 			return nil
 		case value != "0":
 		case check.unsure:
-			c.add(Warning, cure, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s",
+			c.add(store.Warning, cure, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s",
 				t, check.name, samples[i].State, check.clause)
 			return nil
 		default:
-			c.add(Problem, cure, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s",
+			c.add(store.Problem, cure, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s",
 				t, check.name, samples[i].State, check.clause)
 			return nil
 		}
@@ -212,7 +211,7 @@ func (c *checker) uniqueMarks(ctx context.Context, t *tableInfo, at *table, samp
 				return fmt.Errorf("try index %s: %w", name, err)
 			}
 			if value == "1" {
-				c.add(Problem, "ALTER TABLE "+at.sql+" DROP INDEX "+quoteIdent(name), "table %s has the unique index %s on %s, in which the rows of two %s messages would be alike",
+				c.add(store.Problem, "ALTER TABLE "+at.sql+" DROP INDEX "+quoteIdent(name), "table %s has the unique index %s on %s, in which the rows of two %s messages would be alike",
 					t, name, strings.Join(columns, ", "), samples[i].State)
 				break
 			}

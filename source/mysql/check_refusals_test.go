@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -19,34 +20,34 @@ func TestCheckFindsRefusals(t *testing.T) {
 		for name, c := range map[string]struct {
 			change func(*outbox.Table)
 			ddl    string
-			level  Level
+			level  store.Level
 			want   []string // nil: nothing is found
 		}{
-			"key":                       {deletes, fmt.Sprintf(refers, ""), Problem, []string{"FOREIGN KEY answers", ".replies refer", "ON DELETE CASCADE"}},
-			"key that cascades":         {deletes, fmt.Sprintf(refers, " ON DELETE CASCADE"), Problem, nil},
-			"key that sets null":        {deletes, fmt.Sprintf(refers, " ON DELETE SET NULL"), Problem, nil},
-			"key to what is marked":     {nil, fmt.Sprintf(refers, ""), Problem, nil},
-			"key to what is cleared":    {func(t *outbox.Table) { t.Retention = 1 }, fmt.Sprintf(refers, ""), Problem, []string{"FOREIGN KEY answers"}},
-			"trigger":                   {nil, "CREATE TRIGGER guard AFTER UPDATE ON events FOR EACH ROW SET @a = 1", Warning, []string{"trigger guard, AFTER UPDATE"}},
-			"trigger of a deletion":     {deletes, "CREATE TRIGGER guard BEFORE DELETE ON events FOR EACH ROW SET @a = 1", Warning, []string{"trigger guard, BEFORE DELETE"}},
-			"trigger of another change": {nil, "CREATE TRIGGER guard BEFORE DELETE ON events FOR EACH ROW SET @a = 1", Warning, nil},
-			"trigger of what is kept":   {keeps, "CREATE TRIGGER guard AFTER UPDATE ON events FOR EACH ROW SET @a = 1", Warning, nil},
-			"words":                     {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'sent'))", Problem, []string{"CHECK constraint known", "delivered message"}},
-			"words, one missing":        {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'delivered', 'retrying', 'waiting'))", Problem, []string{"known", "dead message"}},
-			"words, all there":          {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'delivered', 'retrying', 'waiting', 'dead'))", Problem, nil},
-			"words, if deleted":         {deletes, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'retrying', 'waiting', 'dead'))", Problem, nil},
-			"word, at the column":       {nil, "ALTER TABLE events MODIFY st VARCHAR(20) DEFAULT 'pending' COMMENT 'a CHECK (of' CHECK (st <> 'dead')", Problem, []string{"CHECK constraint", "dead message"}},
-			"label":                     {nil, "ALTER TABLE events MODIFY st ENUM('pending', 'delivered', 'retrying', 'waiting', 'dead') DEFAULT 'pending', ADD CONSTRAINT known CHECK (st IN ('pending', 'dead'))", Warning, []string{"known", "delivered message"}},
-			"words, other case":         {nil, "ALTER TABLE events MODIFY st VARCHAR(20) COLLATE utf8mb4_bin DEFAULT 'pending', ADD CONSTRAINT known CHECK (st <> 'DEAD')", Problem, nil},
-			"words, case ignored":       {nil, "ALTER TABLE events MODIFY st VARCHAR(20) COLLATE utf8mb4_general_ci DEFAULT 'pending', ADD CONSTRAINT known CHECK (st <> 'DEAD')", Problem, []string{"known", "dead message"}},
-			"time with the word":        {nil, "ALTER TABLE events ADD CONSTRAINT timed CHECK (st <> 'delivered' OR done IS NOT NULL)", Problem, nil},
-			"time without the word":     {nil, "ALTER TABLE events ADD CONSTRAINT timed CHECK (done IS NULL OR st = 'sent')", Problem, []string{"timed"}},
-			"another column":            {nil, "ALTER TABLE events ADD CONSTRAINT claimed CHECK (st = 'pending' OR claimed_by IS NOT NULL)", Warning, []string{"claimed", "may refuse"}},
-			"nothing that is written":   {nil, "ALTER TABLE events ADD CONSTRAINT positive CHECK (id > 0)", Warning, nil},
-			"kept":                      {keeps, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'sent'))", Problem, nil},
-			"unique status":             {nil, "CREATE UNIQUE INDEX one ON events (st)", Problem, []string{"unique index one on st", "two delivered messages"}},
-			"unique error":              {nil, "CREATE UNIQUE INDEX one ON events (st, err)", Problem, []string{"one on st, err", "two retrying messages"}},
-			"unique with the id":        {nil, "CREATE UNIQUE INDEX one ON events (st, id)", Problem, nil},
+			"key":                       {deletes, fmt.Sprintf(refers, ""), store.Problem, []string{"FOREIGN KEY answers", ".replies refer", "ON DELETE CASCADE"}},
+			"key that cascades":         {deletes, fmt.Sprintf(refers, " ON DELETE CASCADE"), store.Problem, nil},
+			"key that sets null":        {deletes, fmt.Sprintf(refers, " ON DELETE SET NULL"), store.Problem, nil},
+			"key to what is marked":     {nil, fmt.Sprintf(refers, ""), store.Problem, nil},
+			"key to what is cleared":    {func(t *outbox.Table) { t.Retention = 1 }, fmt.Sprintf(refers, ""), store.Problem, []string{"FOREIGN KEY answers"}},
+			"trigger":                   {nil, "CREATE TRIGGER guard AFTER UPDATE ON events FOR EACH ROW SET @a = 1", store.Warning, []string{"trigger guard, AFTER UPDATE"}},
+			"trigger of a deletion":     {deletes, "CREATE TRIGGER guard BEFORE DELETE ON events FOR EACH ROW SET @a = 1", store.Warning, []string{"trigger guard, BEFORE DELETE"}},
+			"trigger of another change": {nil, "CREATE TRIGGER guard BEFORE DELETE ON events FOR EACH ROW SET @a = 1", store.Warning, nil},
+			"trigger of what is kept":   {keeps, "CREATE TRIGGER guard AFTER UPDATE ON events FOR EACH ROW SET @a = 1", store.Warning, nil},
+			"words":                     {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'sent'))", store.Problem, []string{"CHECK constraint known", "delivered message"}},
+			"words, one missing":        {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'delivered', 'retrying', 'waiting'))", store.Problem, []string{"known", "dead message"}},
+			"words, all there":          {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'delivered', 'retrying', 'waiting', 'dead'))", store.Problem, nil},
+			"words, if deleted":         {deletes, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'retrying', 'waiting', 'dead'))", store.Problem, nil},
+			"word, at the column":       {nil, "ALTER TABLE events MODIFY st VARCHAR(20) DEFAULT 'pending' COMMENT 'a CHECK (of' CHECK (st <> 'dead')", store.Problem, []string{"CHECK constraint", "dead message"}},
+			"label":                     {nil, "ALTER TABLE events MODIFY st ENUM('pending', 'delivered', 'retrying', 'waiting', 'dead') DEFAULT 'pending', ADD CONSTRAINT known CHECK (st IN ('pending', 'dead'))", store.Warning, []string{"known", "delivered message"}},
+			"words, other case":         {nil, "ALTER TABLE events MODIFY st VARCHAR(20) COLLATE utf8mb4_bin DEFAULT 'pending', ADD CONSTRAINT known CHECK (st <> 'DEAD')", store.Problem, nil},
+			"words, case ignored":       {nil, "ALTER TABLE events MODIFY st VARCHAR(20) COLLATE utf8mb4_general_ci DEFAULT 'pending', ADD CONSTRAINT known CHECK (st <> 'DEAD')", store.Problem, []string{"known", "dead message"}},
+			"time with the word":        {nil, "ALTER TABLE events ADD CONSTRAINT timed CHECK (st <> 'delivered' OR done IS NOT NULL)", store.Problem, nil},
+			"time without the word":     {nil, "ALTER TABLE events ADD CONSTRAINT timed CHECK (done IS NULL OR st = 'sent')", store.Problem, []string{"timed"}},
+			"another column":            {nil, "ALTER TABLE events ADD CONSTRAINT claimed CHECK (st = 'pending' OR claimed_by IS NOT NULL)", store.Warning, []string{"claimed", "may refuse"}},
+			"nothing that is written":   {nil, "ALTER TABLE events ADD CONSTRAINT positive CHECK (id > 0)", store.Warning, nil},
+			"kept":                      {keeps, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'sent'))", store.Problem, nil},
+			"unique status":             {nil, "CREATE UNIQUE INDEX one ON events (st)", store.Problem, []string{"unique index one on st", "two delivered messages"}},
+			"unique error":              {nil, "CREATE UNIQUE INDEX one ON events (st, err)", store.Problem, []string{"one on st, err", "two retrying messages"}},
+			"unique with the id":        {nil, "CREATE UNIQUE INDEX one ON events (st, id)", store.Problem, nil},
 		} {
 			t.Run(name, func(t *testing.T) {
 				table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(), Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload",
@@ -54,18 +55,18 @@ func TestCheckFindsRefusals(t *testing.T) {
 				if c.change != nil {
 					c.change(&table)
 				}
-				r := newBareRig(t, my, append(relayTables(), `CREATE TABLE events (id BIGINT PRIMARY KEY, type TEXT, payload TEXT, st VARCHAR(20) DEFAULT 'pending', tries INT NOT NULL DEFAULT 0,
+				r := bareRig(t, my, Open, append(relayTables(), `CREATE TABLE events (id BIGINT PRIMARY KEY, type TEXT, payload TEXT, st VARCHAR(20) DEFAULT 'pending', tries INT NOT NULL DEFAULT 0,
 					due DATETIME, err VARCHAR(100), done DATETIME(6), claimed_by INT)`, c.ddl), table)
 				if strings.HasPrefix(c.ddl, "ALTER") { // which the account needs no more to see than its rights to the table
 					r.cfg.URL = leastURL(t, r)
 				}
-				findings, err := r.cfg.Check(r.ctx)
+				findings, err := Check(r.ctx, r.cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
 				var told []string
 				for _, f := range findings {
-					if f.Level == Problem || f.Level == Warning && strings.Contains(f.What, "table") {
+					if f.Level == store.Problem || f.Level == store.Warning && strings.Contains(f.What, "table") {
 						told = append(told, fmt.Sprint(f))
 					}
 				}
@@ -88,7 +89,7 @@ func TestCheckFindsRefusals(t *testing.T) {
 }
 
 // leastURL is that of an account that may do what the relay does, and nothing else.
-func leastURL(t *testing.T, r *storeRig) string {
+func leastURL(t *testing.T, r *baseRig) string {
 	t.Helper()
 	name := r.db[len(r.db)-8:] + "_least"
 	r.exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pass'", name))
@@ -108,12 +109,12 @@ func leastURL(t *testing.T, r *storeRig) string {
 // A key of a table that the account may only read is named; what it does on a deletion, where the server shows that.
 func TestCheckNamesKeysOfOthers(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
-		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		r := loadedRig(t, my, Open, nil, storeShape("debezium", "outbox"))
 		r.exec("CREATE TABLE replies LIKE outbox")
 		r.exec("ALTER TABLE replies ADD CONSTRAINT answers FOREIGN KEY (id) REFERENCES outbox (id)")
 		r.cfg.URL = leastURL(t, r)
 		for _, sees := range []bool{false, true} {
-			findings, err := r.cfg.Check(r.ctx)
+			findings, err := Check(r.ctx, r.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +130,7 @@ func TestCheckNamesKeysOfOthers(t *testing.T) {
 func TestCheckNamesTooFewConnections(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
 		my := servers.MySQL(t, kind, servers.WithSetting("max_user_connections", "4"))
-		r := newStoreRig(t, my, nil, storeShape("tailbox", "outbox"))
+		r := loadedRig(t, my, Open, nil, storeShape("tailbox", "outbox"))
 		root := r.cfg.URL
 		for name, c := range map[string]struct {
 			limit int
@@ -153,7 +154,7 @@ func TestCheckNamesTooFewConnections(t *testing.T) {
 			}
 			u.User = url.UserPassword("few", "pass")
 			r.cfg.URL = u.String()
-			findings, err := r.cfg.Check(r.ctx)
+			findings, err := Check(r.ctx, r.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			if ownShape(t.Shape) {
 				cure = "run tailbox init"
 			}
-			c.add(Problem, cure, "%v", err)
+			c.add(store.Problem, cure, "%v", err)
 			continue
 		case err != nil:
 			return err
@@ -47,7 +47,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 func (c *checker) oneTable(ctx context.Context, t *tableInfo) error {
 	name := tableName(&t.Table)
 	if !strings.EqualFold(t.engine, "InnoDB") && !strings.EqualFold(t.engine, "RocksDB") {
-		c.add(Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.engine)
+		c.add(store.Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.engine)
 	}
 	c.columns(t)
 	c.unswept(t)
@@ -84,7 +84,7 @@ func (c *checker) columns(t *tableInfo) {
 		cols[i] = t.columns[i].column
 	}
 	if _, err := newPlan(&t.Table, cols); err != nil {
-		c.add(Problem, "add the column, or correct columns under source.tables", "%v", err)
+		c.add(store.Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
 	for _, col := range t.columns {
 		if t.wants(col.name) && col.kind == kindOther {
@@ -92,33 +92,33 @@ func (c *checker) columns(t *tableInfo) {
 			if key := columns.Dispensable(&t.Table, col.name); key != "" {
 				cure = "leave it out (columns: {" + key + ": null}), or convert it"
 			}
-			c.add(Problem, cure, "column %s of table %s: %s", col.name, t, col.why)
+			c.add(store.Problem, cure, "column %s of table %s: %s", col.name, t, col.why)
 		}
 	}
 	c.words(t)
 	_, status := t.column(t.Columns.Status)
 	_, at := t.column(t.Columns.DeliveredAt)
 	if t.OnDelivered == outbox.Mark && !status && !at {
-		c.add(Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
+		c.add(store.Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
 			"table %s is to be marked, but has no column for it", t)
 	}
 	if col, ok := t.column(t.Columns.Receipt); t.Columns.Receipt != "" && (!ok || col.kind != kindText) {
-		c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD COLUMN "+quoteIdent(t.Columns.Receipt)+" TEXT, or correct source.tables.columns",
+		c.add(store.Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD COLUMN "+quoteIdent(t.Columns.Receipt)+" TEXT, or correct source.tables.columns",
 			"table %s has no column %s of type TEXT for receipts", t, t.Columns.Receipt)
 	}
 	if t.Retention > 0 && !at {
-		c.add(Problem, "name a column of type TIMESTAMP(6) under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
+		c.add(store.Problem, "name a column of type TIMESTAMP(6) under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
 	}
 	if id, ok := t.column(t.Columns.ID); ok && !slices.Contains([]kind{kindText, kindLatin1, kindUUID, kindInt, kindBytes}, id.kind) {
-		level := Warning
+		level := store.Warning
 		if t.OnDelivered != outbox.Keep && !canBeID(id.dataType) {
-			level = Problem
+			level = store.Problem
 		}
 		c.add(level, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.name, t, id.columnType)
 	}
 	for _, name := range []string{t.Columns.AvailableAt, t.Columns.CreatedAt} {
 		if col, ok := t.column(name); ok && col.kind == kindDatetime {
-			c.add(Info, "ALTER TABLE "+tableName(&t.Table)+" MODIFY "+quoteIdent(col.name)+" TIMESTAMP(6) NULL, or write UTC",
+			c.add(store.Info, "ALTER TABLE "+tableName(&t.Table)+" MODIFY "+quoteIdent(col.name)+" TIMESTAMP(6) NULL, or write UTC",
 				"column %s of table %s is a DATETIME, which has no time zone: it is read as UTC", col.name, t)
 		}
 	}
@@ -176,7 +176,7 @@ func (c *checker) words(t *tableInfo) {
 		return
 	}
 	for _, fault := range wordFaults(&t.Table, says.dataType, says.columnType, says.length) {
-		c.add(Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
+		c.add(store.Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
 		if c.misworded == nil {
 			c.misworded = map[*tableInfo]bool{}
 		}
@@ -195,13 +195,13 @@ func (c *checker) indexes(ctx context.Context, t *tableInfo) error {
 	id := quoteIdent(t.Columns.ID)
 	switch {
 	case rows[0][0] == "" && rows[0][1] != "":
-		c.add(Problem, showIndex(c.conn.server, tableName(&t.Table), quoteIdent(rows[0][1])), "table %s has no index that begins with %s but %s, which is hidden from queries",
+		c.add(store.Problem, showIndex(c.conn.server, tableName(&t.Table), quoteIdent(rows[0][1])), "table %s has no index that begins with %s but %s, which is hidden from queries",
 			t, t.Columns.ID, rows[0][1])
 	case rows[0][0] == "":
-		c.add(Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
+		c.add(store.Problem, "ALTER TABLE "+tableName(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
 			t, t.Columns.ID)
 	case rows[0][0] != "0":
-		c.add(Warning, "ALTER TABLE "+tableName(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+		c.add(store.Warning, "ALTER TABLE "+tableName(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
 	}
 	return nil
 }

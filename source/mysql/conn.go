@@ -86,7 +86,7 @@ func parseServer(text string) (server, error) {
 
 // connect opens a connection for SQL, to url (cfg.URL, or cfg.LockURL for the store's session), and makes it independent of
 // the server's defaults. The database of the URL is the default one.
-func (c *Config) connect(ctx context.Context, url string) (*session, error) {
+func (c *config) connect(ctx context.Context, url string) (*session, error) {
 	a, err := parseURL(url)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (c *Config) connect(ctx context.Context, url string) (*session, error) {
 	return s, nil
 }
 
-func (c *Config) kindName() string {
+func (c *config) kindName() string {
 	if c.Kind == "" {
 		return KindMySQL
 	}
@@ -116,7 +116,7 @@ func (c *Config) kindName() string {
 }
 
 // accept refuses servers of the other kind, and those that are too old.
-func (c *Config) accept(s server) error {
+func (c *config) accept(s server) error {
 	switch {
 	case c.Kind != "" && c.Kind != s.kind():
 		return fmt.Errorf("the server is %s (%s): set source.kind to %s: %w", s.kind(), s.text, s.kind(), source.ErrStop)

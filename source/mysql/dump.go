@@ -49,6 +49,15 @@ func (s *Source) openDump(ctx context.Context) (*dump, error) {
 	return d, nil
 }
 
+// tryDump connects as a relay does that reads the binlog, and leaves again. Refused is why it could not.
+func tryDump(ctx context.Context, cfg config) (refused, err error) {
+	d, err := New(cfg).openDump(ctx)
+	if err != nil {
+		return err, nil
+	}
+	return nil, d.close(ctx)
+}
+
 // prepareDump tells the server who reads, and what it understands.
 func (s *Source) prepareDump(ctx context.Context, d *dump) error {
 	period := strconv.FormatInt(binlog.Heartbeat.Nanoseconds(), 10)

@@ -14,7 +14,7 @@ import (
 )
 
 // examine compares a checkpoint with the server.
-func (c *Config) examine(ctx context.Context, sourceID string, from source.Resume) (e *source.Examined, err error) {
+func examine(ctx context.Context, c *config, sourceID string, from source.Resume) (e *source.Examined, err error) {
 	s, err := c.connect(ctx, c.URL)
 	if err != nil {
 		return nil, err
@@ -42,10 +42,10 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 	case sourceID != "" && sourceID != server.id:
 		e.Lost = fmt.Sprintf("the checkpoint belongs to server %s, and its position to %s, which this is", sourceID, server.id)
 	default:
-		e.Lost, err = c.lostHere(ctx, s, at)
+		e.Lost, err = lostHere(ctx, c, s, at)
 	}
 	if e.Lost == "" && err == nil {
-		e.Lost, err = c.unreadable(ctx, at)
+		e.Lost, err = unreadable(ctx, c, at)
 	}
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (c *Config) examine(ctx context.Context, sourceID string, from source.Resum
 // lostHere tells why a place in this server's own log cannot be read any more, as far as the list of its files and its GTIDs show it.
 // Whether its file is still the same one shows when it is opened. XA transactions that were prepared in a file that was purged since, and never ended,
 // are no reason where a comparison with the log finds their rows: at goes back to the first file there is, in which others may be prepared.
-func (c *Config) lostHere(ctx context.Context, s *session, at *resume) (string, error) {
+func lostHere(ctx context.Context, c *config, s *session, at *resume) (string, error) {
 	files, err := readLogFiles(ctx, s)
 	if err != nil {
 		return "", err

@@ -14,7 +14,7 @@ import (
 // unreadable tells why the server does not send its log from a place on, "" where it does. It has the server begin to: that a file
 // of the right name is the right one, that an event begins at the place, and that nothing is missing behind GTIDs, nothing else
 // tells for certain.
-func (c *Config) unreadable(ctx context.Context, at *resume) (why string, err error) {
+func unreadable(ctx context.Context, c *config, at *resume) (why string, err error) {
 	cfg := *c
 	cfg.ServerID = 0 // one that is drawn: a relay that reads is not to be cut off by who only looks
 	s := New(cfg)

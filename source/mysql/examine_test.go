@@ -26,7 +26,7 @@ func TestDeletedDomainIsNoGap(t *testing.T) {
 	}
 	r.purge(r.logFile())
 	r.exec("FLUSH BINARY LOGS DELETE_DOMAIN_ID = (7)", insert(3))
-	if e, err := r.src.Examine(r.ctx, x.resumed(t).server, x.resume); err != nil || e.Lost != "" {
+	if e, err := r.src.Examine(r.ctx, resumed(t, x).server, x.resume); err != nil || e.Lost != "" {
 		t.Fatalf("examined: %+v, %v", e, err)
 	}
 	again := r.run(x.resume)
@@ -43,12 +43,12 @@ func TestForgottenXAIsNoGap(t *testing.T) {
 		x := r.run(from)
 		x.until("1")
 		x.stop()
-		if x.resumed(t).from.File == 0 {
+		if resumed(t, x).from.File == 0 {
 			t.Fatalf("checkpoint without the prepared transaction: %s", x.resume)
 		}
 		r.purge(r.logFile())
 		r.exec(insert(2))
-		if e, err := r.src.Examine(r.ctx, x.resumed(t).server, x.resume); err != nil || e.Lost != "" {
+		if e, err := r.src.Examine(r.ctx, resumed(t, x).server, x.resume); err != nil || e.Lost != "" {
 			t.Fatalf("examined: %+v, %v", e, err)
 		}
 		again := r.run(x.resume)
@@ -59,11 +59,11 @@ func TestForgottenXAIsNoGap(t *testing.T) {
 		again.stop()
 		// Rows of a table that nothing else tells of are lost with the file.
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
-		r.src = New(r.cfg)
-		if e, err := r.src.Examine(r.ctx, x.resumed(t).server, x.resume); err != nil || !strings.Contains(e.Lost, "XA transaction") {
+		r.renew()
+		if e, err := r.src.Examine(r.ctx, resumed(t, x).server, x.resume); err != nil || !strings.Contains(e.Lost, "XA transaction") {
 			t.Errorf("examined with a table that is kept: %+v, %v", e, err)
 		}
-		r.src = New(r.cfg)
+		r.renew()
 		if err := r.run(x.resume).fails(); !errors.Is(err, source.ErrGap) {
 			t.Errorf("Run with a table that is kept: %v", err)
 		}
@@ -130,7 +130,7 @@ func TestPlaceBetweenEventsIsAGap(t *testing.T) {
 		r.exec(insert(1))
 		x.until("1")
 		x.stop()
-		at := x.resumed(t)
+		at := resumed(t, x)
 		examine := func() *source.Examined {
 			t.Helper()
 			e, err := r.src.Examine(r.ctx, at.server, source.Resume(at.String()))
@@ -169,7 +169,7 @@ func TestChecksumsChanged(t *testing.T) {
 			x.until(fmt.Sprint(3*i + 1))
 			x.stop()
 			r.exec(insert(3*i+2), "SET GLOBAL binlog_checksum = "+algorithm, insert(3*i+3))
-			if e, err := r.src.Examine(r.ctx, x.resumed(t).server, x.resume); err != nil || e.Lost != "" {
+			if e, err := r.src.Examine(r.ctx, resumed(t, x).server, x.resume); err != nil || e.Lost != "" {
 				t.Errorf("examined before %s: %+v, %v", algorithm, e, err)
 			}
 			again := r.run(x.resume)

@@ -8,7 +8,7 @@ import (
 )
 
 // Example is a message as a row of the table makes it, whichever it is; nil if the table is empty.
-func (cfg Config) Example(ctx context.Context, t *outbox.Table) (m *outbox.Message, err error) {
+func Example(ctx context.Context, cfg config, t *outbox.Table) (m *outbox.Message, err error) {
 	s, err := cfg.connect(ctx, cfg.URL)
 	if err != nil {
 		return nil, err

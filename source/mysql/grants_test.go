@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/sourcetest"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -21,20 +22,20 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 				if how == "poll" {
 					tables = tables[1:2]
 				}
-				r := newBareRig(t, my, nil, tables...)
+				r := bareRig(t, my, Open, nil, tables...)
 				r.cfg.Poll = how == "poll"
-				if _, err := r.cfg.Init(r.ctx); err != nil {
+				if _, err := Init(r.ctx, r.cfg); err != nil {
 					t.Fatal(err)
 				}
-				account, cfg := r.account("relay", RoleSQL(r.cfg, "{account}", r.db))
+				account, cfg := accountOn(r, "relay", RoleSQL(r.cfg, "{account}", r.db))
 				bare := func(sql string) string { return strings.ReplaceAll(strings.ReplaceAll(sql, "`", ""), r.db+".", "") }
-				problems := func() (found []Finding) {
-					findings, err := cfg.Check(r.ctx)
+				problems := func() (found []store.Finding) {
+					findings, err := Check(r.ctx, cfg)
 					if err != nil {
 						t.Error(err)
 					}
 					for _, f := range findings {
-						if f.Level == Problem {
+						if f.Level == store.Problem {
 							found = append(found, f)
 						}
 					}
@@ -46,7 +47,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 				for _, grant := range sourcetest.SingleGrants(RoleSQL(r.cfg, account, r.db)) {
 					revoke := strings.NewReplacer("GRANT ", "REVOKE ", " TO ", " FROM ").Replace(grant)
 					r.exec(revoke)
-					if found := problems(); !slices.ContainsFunc(found, func(f Finding) bool { return bare(f.Cure) == bare(grant) }) {
+					if found := problems(); !slices.ContainsFunc(found, func(f store.Finding) bool { return bare(f.Cure) == bare(grant) }) {
 						t.Errorf("after %s: %+v", revoke, found)
 					}
 					r.exec(grant)

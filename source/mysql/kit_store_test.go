@@ -15,12 +15,12 @@ import (
 // What the kit asks of a database about its store.
 
 func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
-	return d.relay().Open(ctx)
+	return Open(ctx, d.relay())
 }
 
 // query runs one query on a connection of its own.
 func (d *kitDatabase) query(ctx context.Context, sql string, on func(row) error) error {
-	s, err := openReader(ctx, d.cfg)
+	s, err := dialRelay(ctx, d.cfg, d.cfg.URL)
 	if err != nil {
 		return err
 	}
@@ -53,11 +53,11 @@ func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) (rows []sour
 
 // describeKit is how ids of a table travel.
 func describeKit(ctx context.Context, d *kitDatabase, t sourcetest.Table) (idType, error) {
-	s, err := openReader(ctx, d.cfg)
+	s, err := dialRelay(ctx, d.cfg, d.cfg.URL)
 	if err != nil {
 		return idType{}, err
 	}
-	found, err := s.resolveTable(ctx, t.Table)
+	found, err := resolveTable(ctx, s, t.Table)
 	if err == nil && found == nil {
 		err = errors.New("no such table")
 	}
@@ -87,11 +87,11 @@ func (d *kitDatabase) Parked(ctx context.Context) (ps []checkpoint.Parked, err e
 }
 
 func (d *kitDatabase) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	return d.relay().Operator().Ask(ctx, r)
+	return Operator(d.relay()).Ask(ctx, r)
 }
 
 func (d *kitDatabase) Answer(ctx context.Context, id int64) (sourcetest.Answer, error) {
-	result, done, err := d.relay().Operator().Result(ctx, id)
+	result, done, err := Operator(d.relay()).Result(ctx, id)
 	if err != nil || result == nil {
 		return sourcetest.Answer{}, err
 	}

@@ -23,7 +23,7 @@ type catalog struct {
 }
 
 // readCatalog looks all configured tables up. What an operator has to mend is an error that matches source.ErrStop.
-func (c *Config) readCatalog(ctx context.Context, s *session) (*catalog, error) {
+func readCatalog(ctx context.Context, c *config, s *session) (*catalog, error) {
 	cat := &catalog{byName: map[string]*tableInfo{}, charsets: map[uint64]string{}, mariadb: s.server.mariadb}
 	from := "collations"
 	if s.server.mariadb && s.server.atLeast(10, 10, 0) {

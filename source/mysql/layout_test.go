@@ -48,7 +48,7 @@ func TestMetadataMinimalSameTypes(t *testing.T) {
 				t.Errorf("message %s: topic %q, group %q", shortID(m.ID), m.Topic, m.Group)
 			}
 		}
-		if err := r.run(from).endsBefore(number(3)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "binlog_row_metadata") {
+		if err := endsBefore(r.run(from), number(3)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "binlog_row_metadata") {
 			t.Errorf("Run over rows from before the table was altered: %v", err)
 		}
 	})
@@ -73,7 +73,7 @@ func TestChangesFromBeforeAlter(t *testing.T) {
 			last = y.resume
 		}
 		r.exec("DELETE FROM outbox", insert(10), "ALTER TABLE outbox MODIFY topic VARCHAR(240)", insert(11))
-		if err := r.run(last).endsBefore(number(11)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "binlog_row_metadata") {
+		if err := endsBefore(r.run(last), number(11)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "binlog_row_metadata") {
 			t.Errorf("Run over rows from before the table was altered: %v", err)
 		}
 	})

@@ -61,6 +61,14 @@ func statementsOf(m store.Migration) (list []statement) {
 	return list
 }
 
+// statementsIn are the statements of a migration on the tables of a schema, each without a look whether it was run before.
+func statementsIn(m store.Migration, schema string) (list []string) {
+	for _, s := range statementsOf(m) {
+		list = append(list, tableNames(schema).expand(s.sql))
+	}
+	return list
+}
+
 // made counts what the statement makes.
 func (s *statement) made(schema string) string {
 	return "FROM information_schema." + s.view + " WHERE TABLE_SCHEMA = " + inSchema(schema) + " AND TABLE_NAME = " + quoteLiteral(s.table) +
@@ -98,7 +106,7 @@ func inSchema(schema string) string {
 }
 
 // migrate runs the migrations that are missing, and returns what it did. One init at a time does: another one waits, and finds them done.
-func (c *Config) migrate(ctx context.Context, s *session) (done []string, err error) {
+func migrate(ctx context.Context, c *config, s *session) (done []string, err error) {
 	database := c.Schema
 	if a, err := parseURL(c.URL); err == nil {
 		database = cmp.Or(c.Schema, a.database)
@@ -176,13 +184,13 @@ func schemaOf(ctx context.Context, s *session, schema string) (state store.Schem
 }
 
 // current refuses tables that lack migrations, whose columns and indexes statements name, and tables that mean something else.
-func (s *stateStore) current(ctx context.Context) error {
-	state, err := schemaOf(ctx, s.sess, s.schema)
+func current(ctx context.Context, s *session, schema string) error {
+	state, err := schemaOf(ctx, s, schema)
 	if err != nil {
 		return err
 	}
 	if err := state.Refusal(migrations()); err != nil {
-		return fmt.Errorf("%w: database %s: %w", source.ErrStop, s.schema, err)
+		return fmt.Errorf("%w: database %s: %w", source.ErrStop, schema, err)
 	}
 	return nil
 }

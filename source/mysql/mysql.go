@@ -18,7 +18,7 @@ const (
 )
 
 // Config is what source, store and setup need to know. All of them share one.
-type Config struct {
+type config struct {
 	// Kind is KindMySQL or KindMariaDB. A server of the other kind is refused; "" takes both.
 	Kind string
 	// Pipeline names the lock and the rows of tailbox_*.
@@ -50,7 +50,7 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
-func (c *Config) logger() *slog.Logger {
+func (c *config) logger() *slog.Logger {
 	if c.Logger == nil {
 		return slog.New(slog.DiscardHandler)
 	}

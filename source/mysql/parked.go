@@ -73,7 +73,7 @@ func (a *attempt) queueParks(ctx context.Context, b *batch) error {
 			b.exec(insertParked(columns)+strings.Repeat(one+",", n-1)+one+insertParkedEnd, args...)
 		}
 		args, n, bytes = nil, 0, 0
-		if len(b.buf) < queuedBytes {
+		if b.size() < queuedBytes {
 			return nil
 		}
 		return s.send(ctx, b)

@@ -60,11 +60,11 @@ func appendValues(args []any, columns []store.Column) []any {
 	return args
 }
 
-// read puts the value into the column's field.
-func (r row) read(i int, c *store.Column) (err error) {
+// readColumn puts the value into the column's field.
+func readColumn(r row, i int, c *store.Column) (err error) {
 	switch to := c.To.(type) {
 	case store.JSON:
-		return to.Read(textOrNil(r, i))
+		return to.Read(r.textOrNil(i))
 	case *string:
 		*to = r.text(i)
 	case *bool:
@@ -83,14 +83,6 @@ func (r row) read(i int, c *store.Column) (err error) {
 	return err
 }
 
-func textOrNil(r row, i int) *string {
-	if r.null(i) {
-		return nil
-	}
-	text := r.text(i)
-	return &text
-}
-
 // parkedReader reads rows of parkedColumns, one after the other, and hands them on with the server's time.
 func parkedReader(on func(p *store.ParkedRow, now time.Time) error) func(row) error {
 	var p store.ParkedRow
@@ -98,7 +90,7 @@ func parkedReader(on func(p *store.ParkedRow, now time.Time) error) func(row) er
 	return func(r row) error {
 		p = store.ParkedRow{}
 		for i := range columns {
-			if err := r.read(i, &columns[i]); err != nil {
+			if err := readColumn(r, i, &columns[i]); err != nil {
 				return p.Unreadable(err)
 			}
 		}
@@ -165,7 +157,7 @@ func (s *stateStore) ReadRow(ctx context.Context, table, id string) ([]*outbox.M
 	if t == nil {
 		return nil, nil
 	}
-	ms, err := s.readRows(ctx, t, []string{id}, "")
+	ms, err := t.readRows(ctx, s.relaySession, []string{id}, "")
 	if passingTrouble(err) {
 		return nil, store.ErrTableLocked
 	}

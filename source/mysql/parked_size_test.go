@@ -14,7 +14,7 @@ import (
 func TestParkedStatementsFit(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
 		r := newStoreRig(t, my, nil, storeShape("tailbox", "outbox"))
-		r.st.maxPacket = 1 << 20 // as if the server took no more
+		r.store().maxPacket = 1 << 20 // as if the server took no more
 		quotes := func(n int) string { return strings.Repeat("'", n) }
 		beside := r.msg(1, "g")
 		beside.SetGroup(quotes(outbox.MaxGroup))
@@ -29,7 +29,7 @@ func TestParkedStatementsFit(t *testing.T) {
 			r.row(n)
 		}
 		r.park(dead("kafka", beside, true), dead("kafka", fields, true), dead("kafka", texts, true))
-		ps, err := r.st.parkedOf(t, r)
+		ps, err := parkedOf(t, r)
 		if err != nil || len(ps) != 3 {
 			t.Fatalf("%d are parked, %v", len(ps), err)
 		}
@@ -45,8 +45,8 @@ func TestParkedStatementsFit(t *testing.T) {
 	})
 }
 
-func (s *stateStore) parkedOf(t *testing.T, r *storeRig) (ps []checkpoint.Parked, err error) {
+func parkedOf(t *testing.T, r *storeRig) (ps []checkpoint.Parked, err error) {
 	t.Helper()
-	return s.readKeys(r.ctx, []checkpoint.Key{{Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(1, "").ID}, {Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(2, "").ID},
+	return r.store().readKeys(r.ctx, []checkpoint.Key{{Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(1, "").ID}, {Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(2, "").ID},
 		{Sink: "kafka", Table: r.db + ".outbox", ID: r.msg(3, "").ID}})
 }

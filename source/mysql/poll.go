@@ -12,14 +12,14 @@ import (
 // A PollSource reads an outbox table in the order of its AUTO_INCREMENT column, where the binlog cannot be read. It needs no
 // binlog and no right to replicate, but the right PROCESS. See source.Source for its methods, and package poll for what positions are.
 type PollSource struct {
-	cfg      Config
+	cfg      config
 	barriers *poll.Barriers
 }
 
 var _ source.Source = (*PollSource)(nil)
 
 // NewPoll returns a source. It does not connect.
-func NewPoll(cfg Config) *PollSource {
+func NewPoll(cfg config) *PollSource {
 	cfg.MaxMessage, cfg.Poll = maxMessageOr(cfg.MaxMessage), true
 	cfg.Logger = cfg.logger()
 	return &PollSource{cfg: cfg, barriers: poll.NewBarriers()}
@@ -33,7 +33,7 @@ func (s *PollSource) Await(barrier string) { s.barriers.Await(barrier) }
 
 // openPoll opens a session for polling, where each statement shows all that was committed before it, and looks the table up. The
 // caller closes the session, also after an error.
-func (c *Config) openPoll(ctx context.Context) (*session, *pollTable, error) {
+func openPoll(ctx context.Context, c *config) (*session, *pollTable, error) {
 	s, err := c.connect(ctx, c.URL)
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +44,7 @@ func (c *Config) openPoll(ctx context.Context) (*session, *pollTable, error) {
 			return s, nil, fmt.Errorf("set up session: %w", err)
 		}
 	}
-	t, err := c.pollTable(ctx, s)
+	t, err := openTable(ctx, c, s)
 	return s, t, err
 }
 
@@ -58,7 +58,7 @@ func uncached(s server) []string {
 
 // Run implements source.Source.
 func (s *PollSource) Run(ctx context.Context, start source.Start, emit source.Emit) error {
-	conn, t, err := s.cfg.openPoll(ctx)
+	conn, t, err := openPoll(ctx, &s.cfg)
 	if conn != nil {
 		defer func() { _ = conn.close(ctx) }() // it has only read, and what emit returned is returned unchanged
 	}
@@ -81,7 +81,7 @@ func (s *PollSource) Run(ctx context.Context, start source.Start, emit source.Em
 
 // lookAgain tells whether an operator has to mend the table; nil if not.
 func (s *PollSource) lookAgain(ctx context.Context) error {
-	conn, _, err := s.cfg.openPoll(ctx)
+	conn, _, err := openPoll(ctx, &s.cfg)
 	if conn != nil {
 		err = errors.Join(err, conn.close(ctx))
 	}
@@ -93,13 +93,13 @@ func (s *PollSource) lookAgain(ctx context.Context) error {
 
 // Examine implements source.Source. A SourceID is the same as that of a source that reads the log.
 func (s *PollSource) Examine(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
-	return s.cfg.examinePoll(ctx, sourceID, from)
+	return examinePoll(ctx, &s.cfg, sourceID, from)
 }
 
 // examinePoll compares a checkpoint with the server. Another server may have drawn numbers again that the first one lost: there the
 // position is lost, and the sweep finds what is pending.
-func (c *Config) examinePoll(ctx context.Context, checkpointID string, from source.Resume) (e *source.Examined, err error) {
-	conn, t, err := c.openPoll(ctx)
+func examinePoll(ctx context.Context, c *config, checkpointID string, from source.Resume) (e *source.Examined, err error) {
+	conn, t, err := openPoll(ctx, c)
 	if conn != nil {
 		defer func() { err = errors.Join(err, conn.close(ctx)) }()
 	}
@@ -135,12 +135,12 @@ func (c *Config) examinePoll(ctx context.Context, checkpointID string, from sour
 // Establish implements source.Source: the position is the last number that was drawn, once all transactions have ended that may
 // have drawn one up to it. What the snapshot shows beyond it comes after the position.
 func (s *PollSource) Establish(ctx context.Context) (source.Snapshot, error) {
-	conn, t, err := s.cfg.openPoll(ctx)
+	conn, t, err := openPoll(ctx, &s.cfg)
 	if err == nil {
 		var at uint64
 		if at, err = s.openSnapshot(ctx, conn, t); err == nil {
 			s.cfg.Logger.Info("established a position in the sequence", "table", t.table.String(), "position", at)
-			snap := &tableSnapshot{cfg: &s.cfg, conn: conn, within: fmt.Sprintf("t.%s <= %d", quoteIdent(t.seq), at)}
+			snap := snapshotOf(&s.cfg, conn, fmt.Sprintf("t.%s <= %d", quoteIdent(t.seq), at))
 			return &pollSnapshot{snap, at}, nil
 		}
 	}

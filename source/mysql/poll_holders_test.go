@@ -45,7 +45,7 @@ func TestPollManyAsk(t *testing.T) {
 			}
 		}
 		for range askers {
-			conn, table, err := d.cfg.openPoll(ctx)
+			conn, table, err := openPoll(ctx, &d.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -96,7 +96,7 @@ func mayListTransactions(ctx context.Context, s *session) (*flaw, error) {
 
 // A pollTable implements poll.Table. Its session is used for nothing else.
 type pollTable struct {
-	cfg   *Config
+	cfg   *config
 	conn  *session
 	table *tableInfo
 	rows  *rowReader
@@ -108,8 +108,8 @@ type pollTable struct {
 	looks      looks
 }
 
-// pollTable looks the table up, and refuses one that cannot be polled.
-func (c *Config) pollTable(ctx context.Context, s *session) (*pollTable, error) {
+// openTable looks the table up, and refuses one that cannot be polled.
+func openTable(ctx context.Context, c *config, s *session) (*pollTable, error) {
 	if len(c.Tables) != 1 {
 		return nil, fmt.Errorf("poll: %d tables, whose sequences have no common order: give each a pipeline of its own: %w", len(c.Tables), source.ErrStop)
 	}
@@ -233,7 +233,7 @@ func (s *stateStore) pollBarrier(ctx context.Context, out *checkpoint.PendingRow
 		}, "SELECT COALESCE(MAX("+quoteIdent(t.Columns.Seq)+"), 0) FROM "+t.sql)
 	}
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("read the highest number", err)
+		return storeFault("read the highest number", err)
 	}
 	out.Barrier = strconv.FormatUint(out.Commit, 10)
 	return nil

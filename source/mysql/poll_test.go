@@ -8,59 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/sourcetest"
-	"github.com/tailbox/tailbox/test/servers"
 )
 
-// pollDatabase is a database with one table of shape tailbox.
-func pollDatabase(t *testing.T, my *servers.My) *kitDatabase {
-	t.Helper()
-	s, _ := outbox.ShapeNamed("tailbox")
-	table := outbox.Table{Name: "outbox", Shape: "tailbox", Columns: s.Columns, OnDelivered: s.OnDelivered, Words: s.Words}
-	d := openOn(t, my, sourcetest.Setup{Tables: []sourcetest.Table{{Table: table}}})
-	d.cfg.Poll = true
-	return d
-}
-
-// eachKind runs a test with a database and a session of an application.
-func eachKind(t *testing.T, run func(t *testing.T, d *kitDatabase, app *session)) {
-	t.Helper()
-	for _, kind := range servers.MySQLKinds() {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			d := pollDatabase(t, servers.SharedMySQL(t, kind))
-			run(t, d, d.session(t))
-		})
-	}
-}
-
-func (d *kitDatabase) session(t *testing.T) *session {
-	t.Helper()
-	s, err := d.cfg.connect(context.Background(), d.cfg.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.close(context.Background()) })
-	return s
-}
-
-func do(t *testing.T, s *session, statements ...string) {
-	t.Helper()
-	for _, sql := range statements {
-		if _, err := s.exec(context.Background(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
-	}
-}
-
-func putRow(n int) string {
-	return fmt.Sprintf("INSERT INTO outbox (type, message_group, payload) VALUES ('t', 'g', '%d')", n)
-}
-
 // polled reads n messages from the beginning of the numbers.
-func (d *kitDatabase) polled(t *testing.T, n int, meanwhile func()) string {
+func polled(t *testing.T, d *kitBase, n int, meanwhile func()) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -96,12 +48,12 @@ func (d *kitDatabase) polled(t *testing.T, n int, meanwhile func()) string {
 // and its session is gone; one that only reads holds nothing.
 func TestPollTransactions(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitDatabase, app *session) {
+	eachKind(t, func(t *testing.T, d *kitBase, app *session) {
 		ctx := context.Background()
 		reader, writer, xa := d.session(t), d.session(t), d.session(t)
 		do(t, reader, "START TRANSACTION READ ONLY", "SELECT * FROM outbox")
 		do(t, writer, "START TRANSACTION", "SELECT * FROM outbox")
-		conn, table, err := d.cfg.openPoll(ctx)
+		conn, table, err := openPoll(ctx, &d.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +92,7 @@ func TestPollTransactions(t *testing.T) {
 		do(t, xa, "XA START "+name, putRow(2), "XA END "+name, "XA PREPARE "+name)
 		_ = xa.close(ctx)
 		do(t, app, putRow(3))
-		got := d.polled(t, 2, func() {
+		got := polled(t, d, 2, func() {
 			select { // time to do it wrong
 			case <-time.After(400 * time.Millisecond):
 			case <-ctx.Done():
@@ -157,7 +109,7 @@ func TestPollTransactions(t *testing.T) {
 // obstacle.
 func TestPollForeignStatements(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitDatabase, app *session) {
+	eachKind(t, func(t *testing.T, d *kitBase, app *session) {
 		long := d.session(t)
 		do(t, app, "START TRANSACTION", putRow(1), "ROLLBACK", putRow(2))
 		do(t, long, "START TRANSACTION READ ONLY", "SELECT * FROM outbox") // so that its statement is on the list of transactions
@@ -167,7 +119,7 @@ func TestPollForeignStatements(t *testing.T) {
 			_, err := long.exec(context.Background(), "SELECT SLEEP(2), '\U0001F600\xff\xfe'")
 			over <- err
 		}()
-		got = d.polled(t, 1, nil)
+		got = polled(t, d, 1, nil)
 		if got != "2" {
 			t.Errorf("got %s", got)
 		}
@@ -175,85 +127,10 @@ func TestPollForeignStatements(t *testing.T) {
 	})
 }
 
-// TestPollRefused: what cannot be polled in order is refused, with what cures it, by the source and by Check.
-func TestPollRefused(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ sql, what string }{
-		"no number":    {"ALTER TABLE outbox DROP COLUMN seq", "has no sequence column"},
-		"not drawn":    {"ALTER TABLE outbox MODIFY seq BIGINT UNSIGNED NOT NULL", "not filled by AUTO_INCREMENT"},
-		"engine":       {"ALTER TABLE outbox DROP INDEX idempotency_key, ENGINE = MyISAM", "engine MyISAM"},
-		"small number": {"ALTER TABLE outbox MODIFY seq INT NOT NULL AUTO_INCREMENT", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			eachKind(t, func(t *testing.T, d *kitDatabase, app *session) {
-				do(t, app, c.sql)
-				_, err := NewPoll(d.cfg).Examine(context.Background(), "", "")
-				findings, cerr := d.cfg.Check(context.Background())
-				if cerr != nil {
-					t.Fatal(cerr)
-				}
-				told := false
-				for _, f := range findings {
-					told = told || f.Level == Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
-					if f.Level == Problem && c.what == "" {
-						t.Errorf("check: %s", f.What)
-					}
-				}
-				if c.what == "" {
-					if err != nil {
-						t.Error(err)
-					}
-					return
-				}
-				if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.what) || !told {
-					t.Errorf("Examine: %v; check has told %v: %+v", err, told, findings)
-				}
-			})
-		})
-	}
-}
-
-// TestPollRights: an account with no more than RoleSQL grants can poll; without PROCESS it is told.
-func TestPollRights(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitDatabase, _ *session) {
-		ctx := context.Background()
-		name := d.db[max(0, len(d.db)-30):]
-		account := "'" + name + "'@'%'"
-		grants := strings.Split(strings.TrimSuffix(strings.TrimSpace(RoleSQL(d.cfg, account, d.db)), ";"), ";\n")
-		if err := d.my.Exec(ctx, d.db, append([]string{"CREATE USER " + account}, grants...)...); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = d.my.Exec(context.Background(), d.db, "DROP USER "+account) })
-		cfg := d.cfg
-		cfg.URL = strings.Replace(cfg.URL, "root@", name+"@", 1)
-		findings, err := cfg.Check(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range findings {
-			if f.Level == Problem {
-				t.Errorf("%s: %s", f.What, f.Cure)
-			}
-		}
-		if _, err := NewPoll(cfg).Examine(ctx, "", ""); err != nil {
-			t.Error(err)
-		}
-		if err := d.my.Exec(ctx, d.db, "REVOKE PROCESS ON *.* FROM "+account); err != nil {
-			t.Fatal(err)
-		}
-		_, err = NewPoll(cfg).Examine(ctx, "", "")
-		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "GRANT PROCESS ON *.* TO "+account) {
-			t.Errorf("Examine without the right: %v", err)
-		}
-	})
-}
-
 // TestPollTruncated: numbers that begin anew are a lost position.
 func TestPollTruncated(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitDatabase, app *session) {
+	eachKind(t, func(t *testing.T, d *kitBase, app *session) {
 		ctx := context.Background()
 		do(t, app, putRow(1), putRow(2), "TRUNCATE TABLE outbox")
 		e, err := NewPoll(d.cfg).Examine(ctx, "", "2")
@@ -278,13 +155,13 @@ func TestPollTruncated(t *testing.T) {
 // TestPollPlans: no look reads more than what it shows, even before the server has statistics.
 func TestPollPlans(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitDatabase, app *session) {
+	eachKind(t, func(t *testing.T, d *kitBase, app *session) {
 		ctx := context.Background()
 		do(t, app, "INSERT INTO outbox (type, payload, status) VALUES ('t', 'x', 'delivered')")
 		for range 13 {
 			do(t, app, "INSERT INTO outbox (id, type, payload, status) SELECT UUID(), type, payload, status FROM outbox")
 		}
-		conn, table, err := d.cfg.openPoll(ctx)
+		conn, table, err := openPoll(ctx, &d.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,18 +204,6 @@ func TestPollPlans(t *testing.T) {
 		}
 		if n := read() - before - asking; n > 5 {
 			t.Errorf("one row took %d", n)
-		}
-	})
-}
-
-// Status tells of numbers that only an unsigned column holds.
-func TestPollReportsLargeNumbers(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitDatabase, app *session) {
-		do(t, app, "INSERT INTO outbox (type, payload, seq) VALUES ('t', '{}', 9223372036854775813)")
-		r, err := Status(context.Background(), d.cfg)
-		if err != nil || r.Poll == nil || r.Poll.Last != 1<<63+5 {
-			t.Errorf("status: %+v, %v, want polling at 2^63 + 5", r.Poll, err)
 		}
 	})
 }

@@ -17,7 +17,7 @@ func (s *stateStore) Requests(ctx context.Context) ([]checkpoint.Request, error)
 	}, "SELECT id, verb, selection, reason, `by` FROM {request} WHERE pipeline = ? AND done_at IS NULL ORDER BY id LIMIT ?",
 		s.cfg.Pipeline, store.RequestsAtOnce)
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("read requests", err)
+		return nil, storeFault("read requests", err)
 	}
 	return list.Open(ctx, s)
 }
@@ -26,7 +26,7 @@ func (s *stateStore) Requests(ctx context.Context) ([]checkpoint.Request, error)
 func (s *stateStore) CloseRequest(ctx context.Context, id int64, result *store.RequestResult) error {
 	err := s.inTx(ctx, func(b *batch) { queueResult(b, id, result, true) })
 	if err != nil {
-		return s.fault("record a request's result", err)
+		return storeFault("record a request's result", err)
 	}
 	return nil
 }
@@ -42,11 +42,11 @@ func (s *stateStore) Progress(ctx context.Context, id int64) (result *store.Requ
 	b := s.batch()
 	b.each(func(r row) (err error) {
 		done = r.bool(1)
-		result, err = store.ReadResult(id, textOrNil(r, 0))
+		result, err = store.ReadResult(id, r.textOrNil(0))
 		return err
 	}, "SELECT result, done_at IS NOT NULL FROM {request} WHERE id = ?", id)
 	if err := s.send(ctx, b); err != nil {
-		return nil, false, s.fault("read a request's progress", err)
+		return nil, false, storeFault("read a request's progress", err)
 	}
 	return result, done, nil
 }

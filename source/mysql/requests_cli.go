@@ -12,33 +12,36 @@ import (
 )
 
 // Operator is what operators see of a pipeline, and ask for.
-func (cfg Config) Operator() store.Operator {
+func Operator(cfg config) store.Operator {
 	return store.Operator{
 		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
 			s, err := openReader(ctx, cfg)
-			return s, ctx, err
+			return reader{s}, ctx, err
 		},
-		Open: func(ctx context.Context) (checkpoint.Store, error) { return cfg.Open(ctx) },
+		Open: func(ctx context.Context) (checkpoint.Store, error) { return Open(ctx, cfg) },
 	}
 }
 
 // openReader opens a store that only looks, or writes requests: it has no lock.
-func openReader(ctx context.Context, cfg Config) (*stateStore, error) {
-	s, err := dialStore(ctx, cfg, cfg.URL)
+func openReader(ctx context.Context, cfg config) (*stateStore, error) {
+	s, err := dialRelay(ctx, cfg, cfg.URL)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.current(ctx); err != nil {
+	if err := current(ctx, s.sess, s.schema); err != nil {
 		return nil, errors.Join(err, s.sess.close(ctx))
 	}
-	return s, nil
+	return newStore(s), nil
 }
 
+// A reader implements store.Reader: a store that has no lock.
+type reader struct{ *stateStore }
+
 // Leave implements store.Reader.
-func (s *stateStore) Leave(ctx context.Context) error { return s.sess.close(ctx) }
+func (s reader) Leave(ctx context.Context) error { return s.sess.close(ctx) }
 
 // Ask implements store.Reader.
-func (s *stateStore) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
+func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
 	selection, err := json.Marshal(&r.Selection)
 	if err != nil {
 		return 0, fmt.Errorf("write selection: %w", err)
@@ -50,13 +53,13 @@ func (s *stateStore) Ask(ctx context.Context, r *checkpoint.Request) (id int64, 
 		return nil
 	}, "SELECT LAST_INSERT_ID()")
 	if err := s.send(ctx, b); err != nil {
-		return 0, s.fault("write request", err)
+		return 0, storeFault("write request", err)
 	}
 	return id, nil
 }
 
 // Listed implements store.Reader.
-func (s *stateStore) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
+func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
 	found := make(map[store.ParkedKey]*store.Listed, len(rows))
 	columns := parkedColumns()
 	if !whole {
@@ -70,7 +73,7 @@ func (s *stateStore) Listed(ctx context.Context, rows []store.SelectedRow, whole
 		found[store.KeyOf(&l.Parked)] = &l
 		return nil
 	}); err != nil {
-		return nil, s.fault("list parked deliveries", err)
+		return nil, storeFault("list parked deliveries", err)
 	}
 	list := make([]store.Listed, 0, len(rows))
 	for i := range rows {
@@ -82,7 +85,7 @@ func (s *stateStore) Listed(ctx context.Context, rows []store.SelectedRow, whole
 }
 
 // WaitingLanes implements store.Reader.
-func (s *stateStore) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []store.WaitingLane, firsts []store.SelectedRow, err error) {
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []store.WaitingLane, firsts []store.SelectedRow, err error) {
 	lanes, err := s.lanesThatWait(ctx, sel, limit)
 	if err != nil {
 		return nil, nil, err
@@ -98,7 +101,7 @@ func (s *stateStore) WaitingLanes(ctx context.Context, sel *checkpoint.Selection
 			s.cfg.Pipeline, lane.Sink, bin(lane.Group))
 	}
 	if err := s.send(ctx, b); err != nil {
-		return nil, nil, s.fault("list lanes", err)
+		return nil, nil, storeFault("list lanes", err)
 	}
 	for _, lane := range lanes {
 		if h := heads[lane]; h != nil {
@@ -111,7 +114,7 @@ func (s *stateStore) WaitingLanes(ctx context.Context, sel *checkpoint.Selection
 }
 
 // lanesThatWait names lanes with blocking deliveries, in order.
-func (s *stateStore) lanesThatWait(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []checkpoint.Lane, err error) {
+func (s reader) lanesThatWait(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []checkpoint.Lane, err error) {
 	where := raw("TRUE")
 	if name, limited := sel.AtSink(); limited {
 		where += raw(" AND sink = " + quoteLiteral(name))
@@ -129,7 +132,7 @@ func (s *stateStore) lanesThatWait(ctx context.Context, sel *checkpoint.Selectio
 	}, `SELECT DISTINCT sink, message_group FROM {parked} FORCE INDEX (tailbox_parked_lane) WHERE pipeline = ? AND blocks = 1 AND ?
 		ORDER BY sink, message_group LIMIT ?`, s.cfg.Pipeline, where, limit)
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("list lanes", err)
+		return nil, storeFault("list lanes", err)
 	}
 	return lanes, nil
 }

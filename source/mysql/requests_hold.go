@@ -13,7 +13,7 @@ func (s *stateStore) inForce(ctx context.Context) (store.Forces, error) {
 	b.each(func(r row) error { return fs.Read(r.num(0), r.text(1)) },
 		"SELECT id, in_force FROM {request} WHERE pipeline = ? AND in_force IS NOT NULL AND verb IN ('hold', 'pause') ORDER BY id", s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("read holds and pauses", err)
+		return nil, storeFault("read holds and pauses", err)
 	}
 	return fs, nil
 }

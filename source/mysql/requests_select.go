@@ -56,7 +56,7 @@ func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *st
 			q.queueLane(b, sinks[i], groups[i])
 			if i%laneChunk == laneChunk-1 {
 				if err := s.send(ctx, b); err != nil {
-					return nil, s.fault("select deliveries", err)
+					return nil, storeFault("select deliveries", err)
 				}
 			}
 		}
@@ -64,7 +64,7 @@ func (s *stateStore) Select(ctx context.Context, r *checkpoint.Request, done *st
 		q.queueAll(b)
 	}
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("select deliveries", err)
+		return nil, storeFault("select deliveries", err)
 	}
 	return q.chunk(r, done), nil
 }

@@ -92,7 +92,7 @@ func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (sto
 		if len(ids) == 0 {
 			continue
 		}
-		found, err := e.s.readRows(ctx, t, ids, t.pending())
+		found, err := t.readRows(ctx, e.s.relaySession, ids, t.pending())
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (sto
 func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[store.ParkedKey]*checkpoint.Parked, error) {
 	ps, err := e.s.readKeys(ctx, keys(rows))
 	if err != nil {
-		return nil, e.s.fault("read deliveries", err)
+		return nil, storeFault("read deliveries", err)
 	}
 	out := make(map[store.ParkedKey]*checkpoint.Parked, len(ps))
 	for i := range ps {

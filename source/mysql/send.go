@@ -10,7 +10,7 @@ import (
 )
 
 // Send writes a message in a transaction of its own, as an application would, and returns its id.
-func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
+func Send(ctx context.Context, cfg config, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
 	s, err := cfg.connect(ctx, cfg.URL)
 	if err != nil {
 		return "", err
@@ -33,7 +33,7 @@ func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o o
 	result, err := s.exec(ctx, st.SQL, st.Args...)
 	switch {
 	case errorCode(err) == codeDuplicateKey:
-		return s.first(ctx, in, row, err)
+		return firstMessage(ctx, s, in, row, err)
 	case err != nil:
 		return "", fmt.Errorf("write to table %s: %w", tableName(t), err)
 	case row.ID == "":
@@ -42,8 +42,8 @@ func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o o
 	return row.ID, nil
 }
 
-// first is the id of the message that made another one a duplicate.
-func (s *session) first(ctx context.Context, in *outbox.Insert, row *outbox.Row, failed error) (string, error) {
+// firstMessage is the id of the message that made another one a duplicate.
+func firstMessage(ctx context.Context, s *session, in *outbox.Insert, row *outbox.Row, failed error) (string, error) {
 	for _, l := range in.Lookups(row) {
 		rows, err := s.texts(ctx, l.SQL, l.Args...)
 		if err != nil {

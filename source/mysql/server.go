@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A serverInfo is what a server says about itself and its binlog.
@@ -56,30 +57,30 @@ type requirement struct {
 	good  []string
 	what  string
 	cure  string
-	level Level
+	level store.Level
 }
 
 // requirements are what the binlog needs, worst first.
 func requirements(mariadb bool) []requirement {
 	restart := "set log_bin in the server's configuration, and restart it"
 	need := []requirement{
-		{"log_bin", []string{"ON", "1"}, "the server keeps no binlog", restart, Problem},
+		{"log_bin", []string{"ON", "1"}, "the server keeps no binlog", restart, store.Problem},
 		{"binlog_format", []string{"ROW"}, "the log holds statements instead of rows", "SET GLOBAL binlog_format = 'ROW' (also in the configuration), " +
-			"and let applications connect anew", Problem},
+			"and let applications connect anew", store.Problem},
 		{"binlog_row_image", []string{"FULL"}, "the log leaves columns out", "SET GLOBAL binlog_row_image = 'FULL' (also in the configuration), " +
-			"and let applications connect anew", Problem},
+			"and let applications connect anew", store.Problem},
 		{"binlog_row_metadata", []string{"FULL"}, "the log does not name columns: after a table was altered, older rows cannot be read",
-			"SET GLOBAL binlog_row_metadata = 'FULL' (also in the configuration)", Warning},
+			"SET GLOBAL binlog_row_metadata = 'FULL' (also in the configuration)", store.Warning},
 		{"sync_binlog", []string{"1"}, "after a crash of the server's machine, messages may have been delivered of transactions that it lost",
-			"SET GLOBAL sync_binlog = 1 (also in the configuration)", Warning},
+			"SET GLOBAL sync_binlog = 1 (also in the configuration)", store.Warning},
 		{"innodb_flush_log_at_trx_commit", []string{"1"}, "after a crash of the server's machine, what was committed may be lost",
-			"SET GLOBAL innodb_flush_log_at_trx_commit = 1 (also in the configuration)", Warning},
+			"SET GLOBAL innodb_flush_log_at_trx_commit = 1 (also in the configuration)", store.Warning},
 	}
 	if !mariadb {
 		need = append(need, requirement{"binlog_order_commits", []string{"ON", "1"}, "transactions become visible in another order than the log's, so that " +
-			"no snapshot belongs to a position in it", "SET GLOBAL binlog_order_commits = ON (also in the configuration)", Problem},
+			"no snapshot belongs to a position in it", "SET GLOBAL binlog_order_commits = ON (also in the configuration)", store.Problem},
 			requirement{"gtid_mode", []string{"ON"}, "without GTIDs reading cannot go on at another server after a failover: the tables are swept then",
-				"turn gtid_mode and enforce_gtid_consistency ON, step by step as the manual says", Info})
+				"turn gtid_mode and enforce_gtid_consistency ON, step by step as the manual says", store.Info})
 	}
 	return need
 }
@@ -106,7 +107,7 @@ func inspect(ctx context.Context, s *session) (*serverInfo, error) {
 		}
 	}
 	for _, r := range need {
-		if value, ok := values[r.name]; ok && r.level == Problem && !slices.Contains(r.good, value) {
+		if value, ok := values[r.name]; ok && r.level == store.Problem && !slices.Contains(r.good, value) {
 			return nil, fmt.Errorf("%s is %s: %s: %s: %w", r.name, value, r.what, r.cure, source.ErrStop)
 		}
 	}

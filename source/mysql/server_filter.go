@@ -2,17 +2,19 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // unlogged finds a database that the server keeps out of its log although it has an outbox table, or the relay's own tables, by
 // whose changes it is known how far the log was read. Rows are filtered by the database of their table, whatever database
 // their session uses.
-func (c *Config) unlogged(ctx context.Context, s *session) (*flaw, error) {
+func (c *config) unlogged(ctx context.Context, s *session) (*flaw, error) {
 	end, err := readLogEnd(ctx, s)
 	if err != nil || end.onlyLogged == "" && end.notLogged == "" {
 		return nil, err
@@ -49,7 +51,7 @@ func listed(list, schema string) bool {
 }
 
 // logged refuses a server that keeps what the relay needs out of its log.
-func (c *Config) logged(ctx context.Context, s *session) error {
+func (c *config) logged(ctx context.Context, s *session) error {
 	f, err := c.unlogged(ctx, s)
 	if err == nil && f != nil {
 		err = fmt.Errorf("%s: %s: %w", f.what, f.cure, source.ErrStop)
@@ -61,10 +63,10 @@ func (c *Config) logged(ctx context.Context, s *session) error {
 func (c *checker) databases(ctx context.Context) error {
 	f, err := c.cfg.unlogged(ctx, c.conn)
 	switch {
-	case err != nil && (errorCode(err) != 0 || isStop(err)): // no log, or no right to ask: both are found elsewhere
+	case err != nil && (errorCode(err) != 0 || errors.Is(err, source.ErrStop)): // no log, or no right to ask: both are found elsewhere
 		return nil
 	case err == nil && f != nil:
-		c.add(Problem, f.cure, "%s", f.what)
+		c.add(store.Problem, f.cure, "%s", f.what)
 	}
 	return err
 }

@@ -46,7 +46,7 @@ func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfi
 			return a, nil
 		}
 		if rerr := s.rollback(ctx); rerr != nil {
-			return nil, s.fault("settle", errors.Join(err, rerr))
+			return nil, storeFault("settle", errors.Join(err, rerr))
 		}
 		var unjudged *unjudgedRows
 		if errors.As(err, &unjudged) {
@@ -62,16 +62,18 @@ func (s *stateStore) settle(ctx context.Context, in *checkpoint.Settlement, unfi
 		switch {
 		case staleTable(err) && !replanned:
 			replanned = true
-			if err := s.resolveTables(ctx); err != nil {
+			found, err := resolveTables(ctx, s.relaySession)
+			if err != nil {
 				return nil, err
 			}
+			s.tables = found
 			continue
 		case errorCode(err) == errNoSuchTable && try < store.SettleTries:
 			if err := store.AwaitTable(ctx); err != nil {
 				return nil, err
 			}
 		case !passingTrouble(err) || try == store.SettleTries:
-			return nil, s.fault("settle", err)
+			return nil, storeFault("settle", err)
 		case errorCode(err) == errLockWait:
 			if err := s.findLocked(ctx); err != nil {
 				return nil, err
@@ -108,7 +110,7 @@ func (s *stateStore) findLocked(ctx context.Context) error {
 		case errorCode(err) == errLockWait:
 			s.lockedTables[t.String()] = time.Now().Add(store.LockedFor)
 		default:
-			return s.fault("look whether table "+t.String()+" is locked", err)
+			return storeFault("look whether table "+t.String()+" is locked", err)
 		}
 	}
 	return nil

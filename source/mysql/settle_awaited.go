@@ -35,7 +35,7 @@ func (s *stateStore) awaited(ctx context.Context, locked map[string]bool) (yes b
 		return nil
 	}, "SHOW PROCESSLIST")
 	if err := s.send(ctx, b); err != nil {
-		return false, s.fault("look who waits for a table", err)
+		return false, storeFault("look who waits for a table", err)
 	}
 	return yes || time.Since(s.lockedSince) > awaitedAfter, nil
 }

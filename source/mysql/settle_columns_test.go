@@ -15,7 +15,7 @@ func TestCountsThatDoNotFit(t *testing.T) {
 		"DECIMAL(3,0)": "999", "DECIMAL(5,1)": "9999.0", "INT": "40000"} {
 		t.Run(typ, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, my *servers.My) {
-				r := newStoreRig(t, my, func(c *Config) { c.Tables[0].Columns.Failures = "failures" }, storeShape("tailbox", "outbox"))
+				r := newStoreRig(t, my, func(c *config) { c.Tables[0].Columns.Failures = "failures" }, storeShape("tailbox", "outbox"))
 				r.exec("ALTER TABLE outbox MODIFY attempts " + typ + " NOT NULL DEFAULT 0, ADD failures " + typ)
 				r.reopen()
 				r.row(1)
@@ -108,7 +108,7 @@ func TestTimesOutOfYears(t *testing.T) {
 // A statement may end in a comment: the next one is none of it.
 func TestFeedbackThatEndsInAComment(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
-		r := newStoreRig(t, my, func(c *Config) {
+		r := newStoreRig(t, my, func(c *config) {
 			c.Tables[0].Feedback = outbox.Feedback{outbox.OutcomeDead: "UPDATE orders SET state = :error WHERE id = :id -- by key"}
 			c.Feedback = func(table, outcome string, n int, why error) {
 				if why != nil {

@@ -18,7 +18,7 @@ type feedback struct {
 	report     *store.FeedbackReport
 }
 
-func newFeedback(cfg *Config, ts *tables) (f feedback, err error) {
+func newFeedback(cfg *config, ts *tables) (f feedback, err error) {
 	f.statements, err = store.CompileFeedback(ts.configured(), source.ParseFeedbackMySQL)
 	f.report = &store.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.logger()}
 	return f, err

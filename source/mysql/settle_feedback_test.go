@@ -19,7 +19,7 @@ func TestFeedbackAwaitsVisibility(t *testing.T) {
 		table.OnDelivered = outbox.Keep
 		table.Feedback = outbox.Feedback{outbox.OutcomeRetrying: "UPDATE business SET state = :outcome WHERE name = :id"}
 		counts := map[error]int{}
-		r := newStoreRig(t, my, func(c *Config) { c.Feedback = func(_, _ string, n int, why error) { counts[why] += n } }, table)
+		r := newStoreRig(t, my, func(c *config) { c.Feedback = func(_, _ string, n int, why error) { counts[why] += n } }, table)
 		r.exec("CREATE TABLE business (n BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(100), state VARCHAR(20))")
 		one, two := r.msg(1, "g"), r.msg(2, "h")
 		other := r.connect()

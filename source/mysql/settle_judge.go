@@ -53,7 +53,7 @@ func (s *stateStore) judge(ctx context.Context, unjudged *unjudgedRows, to verdi
 			switch {
 			case err == nil && left >= 0:
 			case err != nil && !passingTrouble(err):
-				return s.fault("look for rows of table "+name, err)
+				return storeFault("look for rows of table "+name, err)
 			case len(ids) > 1 && left >= 0:
 				todo = append(todo, ids[:len(ids)/2], ids[len(ids)/2:])
 				continue

@@ -18,7 +18,7 @@ import (
 // relay's tables up to date, and returns what it did ("created …", "updated …"). What is there is left alone, so an account without the right to create can run it after a migration did. It
 // makes no checkpoint, but where something would keep the log from being read, it tells all of that before it creates
 // anything. DDL is no part of transactions here: what was created before an error stays, and the next Init goes on.
-func (cfg Config) Init(ctx context.Context) (done []string, err error) {
+func Init(ctx context.Context, cfg config) (done []string, err error) {
 	s, err := cfg.connect(ctx, cfg.URL)
 	if err != nil {
 		return nil, err
@@ -27,13 +27,13 @@ func (cfg Config) Init(ctx context.Context) (done []string, err error) {
 	if err := prerequisites(ctx, cfg, s); err != nil {
 		return nil, err
 	}
-	if err := cfg.refuseNames(ctx, s); err != nil {
+	if err := refuseNames(ctx, &cfg, s); err != nil {
 		return nil, err
 	}
 	if _, err := s.exec(ctx, "SET lock_wait_timeout = 5, innodb_lock_wait_timeout = 5"); err != nil {
 		return nil, fmt.Errorf("create what is missing: %w", err)
 	}
-	if done, err = cfg.migrate(ctx, s); err != nil {
+	if done, err = migrate(ctx, &cfg, s); err != nil {
 		return done, err
 	}
 	for i := range cfg.Tables {
@@ -62,7 +62,7 @@ func (cfg Config) Init(ctx context.Context) (done []string, err error) {
 }
 
 // refuseNames refuses to create outbox tables that look as if they were there under another name.
-func (c *Config) refuseNames(ctx context.Context, s *session) error {
+func refuseNames(ctx context.Context, c *config, s *session) error {
 	if c.CreateTables {
 		return nil
 	}
@@ -126,7 +126,7 @@ func ddlCure(err error) string {
 
 // SetupScript is what Init creates, as one script for a migration tool: the relay's tables, and the outbox tables whose shape is
 // ours. It can be run again.
-func (cfg Config) SetupScript() (string, error) {
+func SetupScript(cfg config) (string, error) {
 	var b strings.Builder
 	database := "DATABASE"
 	if a, err := parseURL(cfg.URL); err == nil && a.database != "" {
@@ -193,7 +193,7 @@ func binlogPrivileges(mariadb bool) []string {
 
 // RoleSQL is what an account needs that does nothing but run the relay. The account, such as 'tailbox'@'10.0.0.%', exists
 // already. Schema is the database for tables that are configured without one.
-func RoleSQL(cfg Config, account, schema string) string {
+func RoleSQL(cfg config, account, schema string) string {
 	var b strings.Builder
 	global := binlogPrivileges(cfg.Kind == KindMariaDB)
 	if cfg.Poll {
@@ -218,14 +218,14 @@ func RoleSQL(cfg Config, account, schema string) string {
 }
 
 // ClientSQL is what an account needs to ask for verbs in plain SQL, and no more: who asked, when, and what came of it, is not its to write.
-func ClientSQL(cfg Config, account, schema string) string {
+func ClientSQL(cfg config, account, schema string) string {
 	return fmt.Sprintf("GRANT INSERT (pipeline, verb, selection, reason) ON %s.tailbox_request TO %s;\n",
 		quoteIdent(cmp.Or(cfg.Schema, schema)), account)
 }
 
 // uninstallSQL is what Uninstall does, as a script. The tables go only where no other pipeline uses them; the script leaves
 // that to who runs it.
-func uninstallSQL(cfg Config) string {
+func uninstallSQL(cfg config) string {
 	n := tableNames(cfg.Schema)
 	var b strings.Builder
 	for _, name := range []string{n.request, n.parked, n.checkpoint} {
@@ -237,15 +237,15 @@ func uninstallSQL(cfg Config) string {
 
 // Uninstall drops the tables tailbox_* or, where other pipelines use them, this one's rows, and returns what it dropped. It
 // refuses while a relay runs, and, without force, while deliveries are parked: they would be lost. The outbox tables stay.
-func (cfg Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
-	s, err := dialStore(ctx, cfg, cfg.URL)
+func Uninstall(ctx context.Context, cfg config, force bool) (dropped, left []string, err error) {
+	s, err := dialRelay(ctx, cfg, cfg.URL)
 	if errors.Is(err, checkpoint.ErrNoTables) {
 		return nil, nil, nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	defer func() { err = errors.Join(err, s.release(ctx)) }()
 	var locked, parked, others int64
 	count := func(to *int64) func(row) error {
 		return func(r row) error {
@@ -259,7 +259,7 @@ func (cfg Config) Uninstall(ctx context.Context, force bool) (dropped, left []st
 	b.each(count(&others), "SELECT EXISTS (SELECT 1 FROM {checkpoint} WHERE pipeline <> ?) OR EXISTS (SELECT 1 FROM {parked} WHERE pipeline <> ?)",
 		cfg.Pipeline, cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return nil, nil, s.fault("uninstall", err)
+		return nil, nil, storeFault("uninstall", err)
 	}
 	switch {
 	case locked != 1:

@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/sourcetest"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -32,7 +33,7 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 		t.Fatal(err)
 	}
 	outbox := storeShape("tailbox", "outbox")
-	r := newBareRig(t, my, []string{shapeDDL(&outbox)}, outbox)
+	r := bareRig(t, my, Open, []string{shapeDDL(&outbox)}, outbox)
 	r.cfg.Start = "now"
 	statements := func(script string) {
 		for sql := range strings.SplitSeq(script, ";\n") {
@@ -51,20 +52,20 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 		return text
 	}
 	before := rows()
-	_, _, listErr := r.cfg.Operator().List(r.ctx, checkpoint.Selection{}, 10, false)
-	_, openErr := r.cfg.Open(r.ctx)
+	_, _, listErr := Operator(r.cfg).List(r.ctx, checkpoint.Selection{}, 10, false)
+	_, openErr := Open(r.ctx, r.cfg)
 	for what, err := range map[string]error{"open a store": openErr, "list": listErr} {
 		if !errors.Is(err, checkpoint.ErrOldTables) || !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "run tailbox init") {
 			t.Errorf("%s on tables of an earlier version: %v", what, err)
 		}
 	}
 	problems := func() (text string) {
-		findings, err := r.cfg.Check(r.ctx)
+		findings, err := Check(r.ctx, r.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range findings {
-			if f.Level == Problem {
+			if f.Level == store.Problem {
 				text += f.What + " => " + f.Cure + "\n"
 			}
 		}
@@ -75,24 +76,24 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 	}
 	switch by {
 	case "script":
-		sql, err := r.cfg.SetupScript()
+		sql, err := SetupScript(r.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		statements(sql)
 		statements(sql)
 	case "init that was cut off":
-		step := statementsOf(migrations()[len(migrations())-1])[0]
+		next := migrations()[len(migrations())-1]
 		if old.Name == "0001" {
-			step = statementsOf(migrations()[1])[0]
+			next = migrations()[1]
 		}
-		r.exec(tableNames("").expand(step.sql))
+		r.exec(statementsIn(next, "")[0])
 	}
-	done, err := r.cfg.Init(r.ctx)
+	done, err := Init(r.ctx, r.cfg)
 	if updated := strings.Contains(strings.Join(done, ","), "updated tables tailbox_*: "+sourcetest.OldMissing); err != nil || updated != (by != "script") {
 		t.Fatalf("init: %v, %v", done, err)
 	}
-	if again, err := r.cfg.Init(r.ctx); err != nil || len(again) > 0 {
+	if again, err := Init(r.ctx, r.cfg); err != nil || len(again) > 0 {
 		t.Errorf("second init: %v, %v", again, err)
 	}
 	equal(t, "what was there", rows(), before)

@@ -11,14 +11,19 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
-// A tableSnapshot is the state of the tables at a place in the log. It is a read-only transaction on a connection of its own.
+// A tableSnapshot is the state of the tables at one moment. It is a read-only transaction on a connection of its own. Who makes one knows its
+// position.
 type tableSnapshot struct {
-	cfg    *Config
+	cfg    *config
 	conn   *session
-	resume resume
 	sweeps []sweep
 	// within, where set, is a further condition of all rows, of which t is one: the position is in the sequence, not in the log.
 	within string
+}
+
+// snapshotOf is the snapshot that a connection's transaction shows. The caller has begun it, or is about to.
+func snapshotOf(cfg *config, conn *session, within string) *tableSnapshot {
+	return &tableSnapshot{cfg: cfg, conn: conn, within: within}
 }
 
 // A sweep is what is to be delivered of one table.
@@ -27,7 +32,13 @@ type sweep struct {
 	where string
 }
 
-var _ source.Snapshot = (*tableSnapshot)(nil)
+// A logSnapshot is the state of the tables at a place in the log.
+type logSnapshot struct {
+	*tableSnapshot
+	resume resume
+}
+
+var _ source.Snapshot = (*logSnapshot)(nil)
 
 // snapshotSettings let a sweep last as long as it lasts.
 const snapshotSettings = "SET net_write_timeout = 3600, group_concat_max_len = 1048576, transaction_isolation = 'REPEATABLE-READ'"
@@ -42,12 +53,12 @@ func (s *Source) Establish(ctx context.Context) (source.Snapshot, error) {
 	return snap, nil
 }
 
-func (s *Source) establish(ctx context.Context) (_ *tableSnapshot, err error) {
+func (s *Source) establish(ctx context.Context) (_ *logSnapshot, err error) {
 	conn, err := s.cfg.connect(ctx, s.cfg.URL)
 	if err != nil {
 		return nil, err
 	}
-	snap := &tableSnapshot{cfg: &s.cfg, conn: conn}
+	snap := &logSnapshot{tableSnapshot: snapshotOf(&s.cfg, conn, "")}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, conn.close(ctx))
@@ -69,9 +80,9 @@ func (s *Source) establish(ctx context.Context) (_ *tableSnapshot, err error) {
 	}
 	snap.resume.server = server.id
 	if conn.server.mariadb {
-		err = s.exact(ctx, snap)
+		err = s.exact(ctx, conn, snap)
 	} else {
-		err = s.matched(ctx, snap)
+		err = s.matched(ctx, conn, snap)
 	}
 	if err != nil {
 		return nil, err
@@ -82,11 +93,11 @@ func (s *Source) establish(ctx context.Context) (_ *tableSnapshot, err error) {
 const openSnapshot = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 // exact opens a snapshot whose place in the log the server tells, as MariaDB does.
-func (s *Source) exact(ctx context.Context, snap *tableSnapshot) error {
-	if _, err := snap.conn.exec(ctx, openSnapshot); err != nil {
+func (s *Source) exact(ctx context.Context, conn *session, snap *logSnapshot) error {
+	if _, err := conn.exec(ctx, openSnapshot); err != nil {
 		return fmt.Errorf("open snapshot: %w", err)
 	}
-	rows, err := snap.conn.texts(ctx, "SHOW STATUS WHERE variable_name IN ('binlog_snapshot_file', 'binlog_snapshot_position')")
+	rows, err := conn.texts(ctx, "SHOW STATUS WHERE variable_name IN ('binlog_snapshot_file', 'binlog_snapshot_position')")
 	if err != nil {
 		return fmt.Errorf("ask for the snapshot's place: %w", err)
 	}
@@ -98,7 +109,7 @@ func (s *Source) exact(ctx context.Context, snap *tableSnapshot) error {
 	if snap.resume.place, err = binlog.ParsePosition(file + ":" + pos); err != nil {
 		return fmt.Errorf("ask for the snapshot's place: %w", err)
 	}
-	gtids, err := snap.conn.texts(ctx, "SELECT COALESCE(BINLOG_GTID_POS("+quoteLiteral(file)+", "+pos+"), '')")
+	gtids, err := conn.texts(ctx, "SELECT COALESCE(BINLOG_GTID_POS("+quoteLiteral(file)+", "+pos+"), '')")
 	if err != nil {
 		return fmt.Errorf("ask for the snapshot's gtids: %w", err)
 	}
@@ -117,18 +128,18 @@ func (s *Source) exact(ctx context.Context, snap *tableSnapshot) error {
 // then a transaction of our own. Once that is committed everything before the place is visible, because transactions become
 // visible in the log's order; then the snapshot is opened. What the log holds between the place and its end after that
 // is in the snapshot, or not, as the rows tell: up to the last transaction with a row that the snapshot shows.
-func (s *Source) matched(ctx context.Context, snap *tableSnapshot) error {
-	before, err := readLogEnd(ctx, snap.conn)
+func (s *Source) matched(ctx context.Context, conn *session, snap *logSnapshot) error {
+	before, err := readLogEnd(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if err := s.cfg.mark(ctx, snap.conn); err != nil {
+	if err := mark(ctx, &s.cfg, conn); err != nil {
 		return err
 	}
-	if _, err := snap.conn.exec(ctx, openSnapshot); err != nil {
+	if _, err := conn.exec(ctx, openSnapshot); err != nil {
 		return fmt.Errorf("open snapshot: %w", err)
 	}
-	after, err := readLogEnd(ctx, snap.conn)
+	after, err := readLogEnd(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -166,7 +177,7 @@ func (s *Source) matched(ctx context.Context, snap *tableSnapshot) error {
 }
 
 // mark commits a transaction that leaves nothing behind. It writes to the only table of which the relay may delete rows.
-func (c *Config) mark(ctx context.Context, s *session) error {
+func mark(ctx context.Context, c *config, s *session) error {
 	table := "tailbox_parked"
 	if c.Schema != "" {
 		table = quoteIdent(c.Schema) + "." + table
@@ -310,7 +321,7 @@ func wrap(what string, err error) error {
 }
 
 // Resume implements source.Snapshot.
-func (s *tableSnapshot) Resume() source.Resume { return source.Resume(s.resume.String()) }
+func (s *logSnapshot) Resume() source.Resume { return source.Resume(s.resume.String()) }
 
 // Close implements source.Snapshot.
 func (s *tableSnapshot) Close(ctx context.Context) error { return s.conn.close(ctx) }

@@ -29,7 +29,7 @@ func (s *tableSnapshot) Judge(ctx context.Context, known source.Known) (bool, er
 		if err != nil {
 			return false, err
 		}
-		where, cure := s.cfg.pendingRows(info, known)
+		where, cure := info.pendingRows(s.cfg.Start, known)
 		if where == "" {
 			continue
 		}
@@ -51,11 +51,11 @@ func (s *tableSnapshot) Judge(ctx context.Context, known source.Known) (bool, er
 
 // pendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
 // tells: if there are such rows at all, an operator has to do what it says.
-func (c *Config) pendingRows(t *tableInfo, known source.Known) (where, cure string) {
+func (t *tableInfo) pendingRows(start string, known source.Known) (where, cure string) {
 	if where := t.pendingCondition("t"); where != "" {
 		return where, ""
 	}
-	sweep, cure := store.Unmarked(&t.Table, c.Start, known)
+	sweep, cure := store.Unmarked(&t.Table, start, known)
 	if !sweep {
 		return "", ""
 	}

@@ -14,7 +14,7 @@ import (
 // A Source tails one server's binlog. See source.Source for its methods. A Resume is a file and position, and the GTIDs
 // up to it.
 type Source struct {
-	cfg Config
+	cfg config
 	// serverID and uuid are this reader's own, as a replica has them. ServerID is used by Run, and by Establish before it.
 	serverID uint32
 	uuid     string
@@ -30,7 +30,7 @@ type Source struct {
 var _ source.Source = (*Source)(nil)
 
 // New returns a source. It does not connect.
-func New(cfg Config) *Source {
+func New(cfg config) *Source {
 	cfg.MaxMessage = maxMessageOr(cfg.MaxMessage)
 	cfg.Logger = cfg.logger()
 	s := &Source{cfg: cfg, serverID: cfg.ServerID, uuid: randomUUID(), remembers: maxRemembered}
@@ -78,7 +78,7 @@ func (s *Source) attach(w *binlog.Reader) {
 
 // Examine implements source.Source.
 func (s *Source) Examine(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
-	e, err := s.cfg.examine(ctx, sourceID, from)
+	e, err := examine(ctx, &s.cfg, sourceID, from)
 	if err != nil {
 		return nil, err
 	}

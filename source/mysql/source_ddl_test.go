@@ -15,13 +15,13 @@ func TestCreateSelectInStatementFormat(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
 		r := newSourceRig(t, servers.SharedMySQL(t, kind))
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
-		r.src = New(r.cfg)
+		r.renew()
 		r.exec("CREATE TABLE model LIKE outbox", strings.Replace(insert(5), "outbox", "model", 1))
 		from := r.establish()
 		r.exec("RENAME TABLE outbox TO old", "CREATE TABLE outbox LIKE old", insert(1))
 		r.exec("SET SESSION binlog_format = 'STATEMENT'", "CREATE TABLE copy SELECT * FROM outbox", "RENAME TABLE outbox TO older", "CREATE TABLE outbox (PRIMARY KEY (id)) SELECT * FROM model",
 			"SET SESSION binlog_format = 'ROW'", "INSERT INTO outbox (id, type, payload, seq) VALUES ('"+number(2)+"', 'T', 'p', 9)")
-		if err := r.run(from).endsBefore(number(2)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "written in statement format") {
+		if err := endsBefore(r.run(from), number(2)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "written in statement format") {
 			t.Errorf("Run over CREATE TABLE … SELECT: %v", err)
 		}
 		// In row format its rows are in the log, and a comparison of the words with a name is none with the statement.

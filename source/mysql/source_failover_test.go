@@ -23,7 +23,7 @@ func TestFailover(t *testing.T) {
 		}
 		x.until("1 2 3 4 5")
 		x.stop()
-		was := x.resumed(t).server
+		was := resumed(t, x).server
 		r.exec(insert(6), "BEGIN", insert(7), insert(8), "COMMIT")
 		failOver(t, r, replica)
 		e, err := r.src.Examine(r.ctx, was, x.resume)
@@ -52,11 +52,11 @@ func TestFailover(t *testing.T) {
 		}
 		// The old primary lacks what came since.
 		r.cfg.URL = primary.SocketURL(r.db)
-		r.src = New(r.cfg)
+		r.renew()
 		if e, err := r.src.Examine(r.ctx, e.SourceID, y.resume); err != nil || e.Lost == "" {
 			t.Errorf("examined at a server that lacks transactions: %+v, %v", e, err)
 		}
-		r.src = New(r.cfg) // as if the address led to another server since
+		r.renew() // as if the address led to another server since
 		if err := r.run(y.resume).fails(); !errors.Is(err, source.ErrGap) {
 			t.Errorf("Run at a server that lacks transactions: %v", err)
 		}
@@ -82,7 +82,8 @@ func failOver(t *testing.T, r *sourceRig, replica *servers.My) {
 	caughtUp(t, r, replica)
 	promote(t, r.ctx, replica)
 	r.cfg.URL = replica.SocketURL(r.db)
-	r.my, r.src = replica, New(r.cfg)
+	r.my = replica
+	r.renew()
 	r.conn = r.connect()
 }
 

@@ -18,8 +18,8 @@ func TestDatabasesOutOfTheLog(t *testing.T) {
 			t.Run(option, func(t *testing.T) {
 				t.Parallel()
 				name, value, _ := strings.Cut(option, "=")
-				r := newSourceRig(t, servers.MySQL(t, kind, servers.WithSetting(name, value)))
-				findings, err := r.cfg.Check(r.ctx)
+				r := rigWithSource(t, servers.MySQL(t, kind, servers.WithSetting(name, value)), newSource)
+				findings, err := Check(r.ctx, r.cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -40,7 +40,7 @@ func TestDatabasesOutOfTheLog(t *testing.T) {
 				// The outbox in the database that is left out.
 				r.exec("CREATE DATABASE other", "CREATE TABLE other.outbox LIKE outbox")
 				r.cfg.Tables[0].Schema = "other"
-				r.src = New(r.cfg)
+				r.renew()
 				if err := r.run(x.resume).fails(); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "binlog_ignore_db") {
 					t.Errorf("Run with a table that is left out: %v", err)
 				}

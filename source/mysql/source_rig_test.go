@@ -36,29 +36,32 @@ func shaped(shape, name string) sourcetest.Table {
 	return sourcetest.Table{Table: outbox.Table{Name: name, Shape: shape, Columns: s.Columns, OnDelivered: s.OnDelivered, Words: s.Words}}
 }
 
-// A sourceRig is a database with an outbox table, a connection of an application, and a source.
-type sourceRig struct {
-	*kitDatabase
+// A sourceBase is a database with an outbox table, a connection of an application, and a source.
+type sourceBase struct {
+	*kitBase
 	t    testing.TB
 	ctx  context.Context
 	conn *client.Conn
-	src  *Source
+	// src is the present source, as newSource made it.
+	src       source.Source
+	newSource func(config) source.Source
 }
 
-func newSourceRig(t testing.TB, my *servers.My, tables ...sourcetest.Table) *sourceRig {
+// rigWithSource makes tables, and a source that reads them.
+func rigWithSource(t testing.TB, my *servers.My, newSource func(config) source.Source, tables ...sourcetest.Table) *sourceBase {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	t.Cleanup(cancel)
 	if tables == nil {
 		tables = []sourcetest.Table{shaped("tailbox", "outbox")}
 	}
-	r := &sourceRig{t: t, ctx: ctx, kitDatabase: openOn(t, my, sourcetest.Setup{Tables: tables})}
+	r := &sourceBase{t: t, ctx: ctx, newSource: newSource, kitBase: openOn(t, my, sourcetest.Setup{Tables: tables})}
 	r.conn = r.connect()
-	r.src = New(r.cfg)
+	r.renew()
 	return r
 }
 
-func (r *sourceRig) connect() *client.Conn {
+func (r *sourceBase) connect() *client.Conn {
 	r.t.Helper()
 	conn, err := r.my.Connect(r.ctx, r.db)
 	if err != nil {
@@ -69,7 +72,7 @@ func (r *sourceRig) connect() *client.Conn {
 }
 
 // exec runs statements on the application's connection.
-func (r *sourceRig) exec(statements ...string) {
+func (r *sourceBase) exec(statements ...string) {
 	r.t.Helper()
 	for _, sql := range statements {
 		if _, err := r.conn.Execute(sql); err != nil {
@@ -78,7 +81,7 @@ func (r *sourceRig) exec(statements ...string) {
 	}
 }
 
-func (r *sourceRig) one(sql string) string {
+func (r *sourceBase) one(sql string) string {
 	r.t.Helper()
 	res, err := r.conn.Execute(sql)
 	if err != nil {
@@ -91,7 +94,7 @@ func (r *sourceRig) one(sql string) string {
 	return text
 }
 
-func (r *sourceRig) establish() source.Resume {
+func (r *sourceBase) establish() source.Resume {
 	r.t.Helper()
 	snap, err := r.src.Establish(r.ctx)
 	if err != nil {
@@ -120,9 +123,9 @@ func shortID(id string) string {
 	return strings.TrimLeft(strings.TrimPrefix(id, "00000000-0000-0000-0000-"), "0")
 }
 
-// A reader is a Run in the background.
-type reader struct {
-	r       *sourceRig
+// A tail is a Run in the background.
+type tail struct {
+	r       *sourceBase
 	cancel  context.CancelFunc
 	batches chan *source.Batch
 	done    chan error
@@ -131,9 +134,9 @@ type reader struct {
 	resume   source.Resume
 }
 
-func (r *sourceRig) run(from source.Resume) *reader {
+func (r *sourceBase) run(from source.Resume) *tail {
 	ctx, cancel := context.WithCancel(r.ctx)
-	x := &reader{r: r, cancel: cancel, batches: make(chan *source.Batch), done: make(chan error, 1)}
+	x := &tail{r: r, cancel: cancel, batches: make(chan *source.Batch), done: make(chan error, 1)}
 	go func() {
 		x.done <- r.src.Run(ctx, source.Start{From: from, Log: 1}, func(ctx context.Context, b *source.Batch) error {
 			select {
@@ -149,7 +152,7 @@ func (r *sourceRig) run(from source.Resume) *reader {
 }
 
 // next waits for a batch.
-func (x *reader) next(what string) *source.Batch {
+func (x *tail) next(what string) *source.Batch {
 	x.r.t.Helper()
 	select {
 	case b := <-x.batches:
@@ -167,7 +170,7 @@ func (x *reader) next(what string) *source.Batch {
 }
 
 // until waits until messages with these ids have come, and the end of their transaction.
-func (x *reader) until(ids string) {
+func (x *tail) until(ids string) {
 	x.r.t.Helper()
 	n := len(strings.Fields(ids))
 	for {
@@ -181,7 +184,7 @@ func (x *reader) until(ids string) {
 	}
 }
 
-func (x *reader) ids() string {
+func (x *tail) ids() string {
 	var ids []string
 	for _, m := range x.messages {
 		ids = append(ids, shortID(m.ID))
@@ -190,7 +193,7 @@ func (x *reader) ids() string {
 }
 
 // fails waits for the end of Run.
-func (x *reader) fails() error {
+func (x *tail) fails() error {
 	x.r.t.Helper()
 	for {
 		select {
@@ -204,10 +207,34 @@ func (x *reader) fails() error {
 	}
 }
 
-func (x *reader) stop() {
+func (x *tail) stop() {
 	x.r.t.Helper()
 	x.cancel()
 	if err := x.fails(); err != nil {
 		x.r.t.Fatalf("Run ended: %v", err)
 	}
+}
+
+// renew makes a source anew, with the configuration as it is now.
+func (r *sourceBase) renew() { r.src = r.newSource(r.cfg) }
+
+// sweep reads all rows at a new position.
+func (r *sourceBase) sweep() (ms []*outbox.Message) {
+	r.t.Helper()
+	snap, err := r.src.Establish(r.ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = snap.Close(r.ctx) }()
+	if _, err := snap.Judge(r.ctx, source.Known{}); err != nil {
+		r.t.Fatal(err)
+	}
+	err = snap.Pending(r.ctx, 1, func(_ context.Context, b *source.Batch) error {
+		ms = append(ms, b.Messages...)
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return ms
 }

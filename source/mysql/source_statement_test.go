@@ -21,7 +21,7 @@ func TestLoadDataInStatementFormat(t *testing.T) {
 		r.exec("CREATE TABLE words (word TEXT)", "CREATE TABLE other_outbox (word VARCHAR(100) PRIMARY KEY)",
 			"INSERT INTO words VALUES ('"+strings.Repeat("x'), ('", 50)+strings.Repeat("y", 60_000)+"')", "SELECT * FROM words INTO OUTFILE '"+file+"'")
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
-		r.src = New(r.cfg)
+		r.renew()
 		from := r.establish()
 		r.exec(insert(1), "SET SESSION binlog_format = 'STATEMENT'", "BEGIN", "LOAD DATA INFILE '"+file+"' INTO TABLE words", "COMMIT",
 			"LOAD DATA INFILE '"+file+"' IGNORE INTO TABLE other_outbox", "SET SESSION binlog_format = 'ROW'", insert(2))
@@ -30,7 +30,7 @@ func TestLoadDataInStatementFormat(t *testing.T) {
 		x.stop()
 		r.exec("SET SESSION binlog_format = 'STATEMENT'", "LOAD DATA INFILE '"+file+"' IGNORE INTO TABLE `outbox` (payload) SET id = UUID(), type = 'T'",
 			"SET SESSION binlog_format = 'ROW'", insert(3))
-		if err := r.run(x.resume).endsBefore(number(3)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rows of "+r.db+".outbox were written in statement format") {
+		if err := endsBefore(r.run(x.resume), number(3)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rows of "+r.db+".outbox were written in statement format") {
 			t.Errorf("Run over LOAD DATA into the outbox: %v", err)
 		}
 	})
@@ -41,7 +41,7 @@ func TestStatementsInDisguise(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
 		r := newSourceRig(t, servers.SharedMySQL(t, kind))
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
-		r.src = New(r.cfg)
+		r.renew()
 		r.exec("CREATE TABLE other (id CHAR(36), type TEXT, payload TEXT)", "CREATE TABLE other_outbox (id CHAR(36))", "CREATE TRIGGER noise AFTER INSERT ON other FOR EACH ROW SET @outbox = 1")
 		r.exec("CREATE FUNCTION write_outbox() RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO outbox (id, type, payload) VALUES (UUID(), 'T', 'p'); RETURN 1; END",
 			"CREATE PROCEDURE write_it() INSERT INTO outbox (id, type, payload) VALUES (UUID(), 'T', 'p')")
@@ -58,7 +58,7 @@ func TestStatementsInDisguise(t *testing.T) {
 			from := r.establish()
 			r.exec(insert(10*i+1), "SET SESSION binlog_format = 'STATEMENT'", sql, "SET SESSION binlog_format = 'ROW'", insert(10*i+2))
 			x := r.run(from)
-			if err := x.endsBefore(number(10*i + 2)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rows of "+r.db+".outbox were written in statement format") {
+			if err := endsBefore(x, number(10*i+2)); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "rows of "+r.db+".outbox were written in statement format") {
 				t.Errorf("Run over %q: %v", sql, err)
 			}
 			if len(x.messages) != 1 || x.messages[0].ID != number(10*i+1) {
@@ -77,7 +77,7 @@ func TestStatementsInDisguise(t *testing.T) {
 }
 
 // endsBefore waits for the end of Run, or for a message that it should not have come to.
-func (x *reader) endsBefore(id string) error {
+func endsBefore(x *tail, id string) error {
 	x.r.t.Helper()
 	for {
 		select {

@@ -57,7 +57,7 @@ func TestCompression(t *testing.T) {
 		}
 		r := newSourceRig(t, servers.MySQL(t, kind, setting))
 		r.cfg.MaxMessage = 1 << 20
-		r.src = New(r.cfg)
+		r.renew()
 		from := r.establish()
 		r.exec(insert(1, 2, 3), "BEGIN", insert(4))
 		r.exec("INSERT INTO outbox (id, type, payload) VALUES ('"+number(5)+"', 'T', REPEAT('x', 900000))",
@@ -87,7 +87,7 @@ func TestTableChanges(t *testing.T) {
 			defer mu.Unlock()
 			ignored[why] += n
 		}
-		r.src = New(r.cfg)
+		r.renew()
 		from := r.establish()
 		changes := []string{insert(1), "ALTER TABLE outbox ADD extra INT UNSIGNED DEFAULT 7 AFTER id", insert(2), "TRUNCATE TABLE outbox", insert(3),
 			"ALTER TABLE outbox DROP extra, MODIFY type VARCHAR(300) NOT NULL", insert(4), "CREATE TABLE ghost LIKE outbox", "ALTER TABLE ghost ADD more TEXT FIRST",
@@ -190,29 +190,10 @@ func TestSettingsThatHideRows(t *testing.T) {
 		x.until("1 2 3 5")
 		x.stop()
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
-		r.src = New(r.cfg)
+		r.renew()
 		if err := r.run(resume).fails(); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "accept-gap") {
 			t.Errorf("Run over a statement, with keep: %v", err)
 		}
-	})
-}
-
-// What the server cuts short for everybody is whole for a sweep, and the columns of tables are all looked up.
-func TestSettingsThatCutAnswers(t *testing.T) {
-	onKinds(t, func(t *testing.T, kind string) {
-		r := newSourceRig(t, servers.MySQL(t, kind))
-		r.exec(insert(1, 2, 3, 4, 5), "SET GLOBAL sql_select_limit = 2", "SET GLOBAL max_join_size = 3")
-		if ms := r.sweep(); len(ms) != 5 {
-			t.Errorf("%d messages were swept, want 5", len(ms))
-		}
-		x := r.run(r.establish())
-		r.exec(insert(6))
-		x.until("6")
-		x.stop()
-		if findings, err := r.cfg.Check(r.ctx); err != nil || countProblems(findings) > 0 {
-			t.Errorf("check: %v, %v", findings, err)
-		}
-		r.exec("SET GLOBAL sql_select_limit = DEFAULT", "SET GLOBAL max_join_size = DEFAULT")
 	})
 }
 
@@ -264,7 +245,7 @@ func TestResetIsAGap(t *testing.T) {
 		}
 		lost := func() {
 			t.Helper()
-			e, err := r.src.Examine(r.ctx, x.resumed(t).server, x.resume)
+			e, err := r.src.Examine(r.ctx, resumed(t, x).server, x.resume)
 			if err != nil || e.Lost == "" {
 				t.Errorf("examined a position in a log that was reset: %+v, %v", e, err)
 			}
@@ -280,7 +261,7 @@ func TestResetIsAGap(t *testing.T) {
 	})
 }
 
-func (x *reader) resumed(t *testing.T) *resume {
+func resumed(t *testing.T, x *tail) *resume {
 	t.Helper()
 	return mustResume(t, x.resume)
 }
@@ -301,12 +282,12 @@ func TestServerID(t *testing.T) {
 		from := r.establish()
 		r.cfg.ServerID = 4_000_000_000
 		r.cfg.Pipeline = "first"
-		r.src = New(r.cfg)
+		r.renew()
 		x := r.run(from)
 		r.exec(insert(1))
 		x.until("1")
 		r.cfg.Pipeline = "second"
-		r.src = New(r.cfg)
+		r.renew()
 		if err := r.run(from).fails(); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "4000000000") {
 			t.Errorf("a second reader with the same server_id: %v", err)
 		}

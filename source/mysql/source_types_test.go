@@ -1,14 +1,12 @@
 package mysql
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -67,7 +65,7 @@ func TestZerofillID(t *testing.T) {
 		r := newSourceRig(t, servers.SharedMySQL(t, kind), table)
 		for _, typ := range []string{"INT(5) ZEROFILL", "DECIMAL(9,0) ZEROFILL"} {
 			r.exec("DROP TABLE outbox", "CREATE TABLE outbox (id "+typ+" PRIMARY KEY, aggregatetype TEXT, aggregateid TEXT, type TEXT, payload TEXT)")
-			r.src = New(r.cfg)
+			r.renew()
 			from := r.establish()
 			r.exec("INSERT INTO outbox VALUES (42, 'a', 'b', 'T', 'p')")
 			x := r.run(from)
@@ -80,7 +78,7 @@ func TestZerofillID(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cat, err := r.cfg.readCatalog(r.ctx, s)
+			cat, err := readCatalog(r.ctx, &r.cfg, s)
 			if err := errors.Join(err, s.close(r.ctx)); err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +159,7 @@ func TestRowsWithoutType(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
 		r := newSourceRig(t, servers.SharedMySQL(t, kind), shaped("debezium", "outbox"))
 		r.exec("DROP TABLE outbox", "CREATE TABLE outbox (id VARCHAR(9) PRIMARY KEY, aggregatetype TEXT, aggregateid TEXT, type TEXT, payload BLOB)")
-		r.src = New(r.cfg)
+		r.renew()
 		from := r.establish()
 		r.exec("INSERT INTO outbox VALUES ('1', 'a', 'g', NULL, 'p')", "ALTER TABLE outbox DROP type", "INSERT INTO outbox VALUES ('2', 'a', 'g', 'p')")
 		x := r.run(from)
@@ -172,27 +170,6 @@ func TestRowsWithoutType(t *testing.T) {
 			}
 		}
 	})
-}
-
-// sweep reads all rows at a new position.
-func (r *sourceRig) sweep() (ms []*outbox.Message) {
-	r.t.Helper()
-	snap, err := r.src.Establish(r.ctx)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer func() { _ = snap.Close(r.ctx) }()
-	if _, err := snap.Judge(r.ctx, source.Known{}); err != nil {
-		r.t.Fatal(err)
-	}
-	err = snap.Pending(r.ctx, 1, func(_ context.Context, b *source.Batch) error {
-		ms = append(ms, b.Messages...)
-		return nil
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return ms
 }
 
 // Whatever columns stand before them, texts and bytes are read by their own character sets.
@@ -226,32 +203,6 @@ func TestColumnsBeforeText(t *testing.T) {
 				t.Errorf("behind a column of type %s: %s, want %s; fault %+v", typ, got, want, x.messages[0].Fault)
 			}
 			r.exec("ALTER TABLE outbox DROP before_text")
-		}
-	})
-}
-
-// A COMPRESSED column of MariaDB cannot be read from the log, and check says so; a label of that name is but a label.
-func TestCompressedColumns(t *testing.T) {
-	onKinds(t, func(t *testing.T, kind string) {
-		table := shaped("debezium", "outbox")
-		table.Fields = []string{"f0"}
-		r := newSourceRig(t, servers.SharedMySQL(t, kind), table)
-		for typ, want := range map[string]bool{"ENUM('compressed','plain')": false, "VARCHAR(20) COMPRESSED": true, "TEXT COMPRESSED": true} {
-			if want && kind == KindMySQL {
-				continue // it has no such columns
-			}
-			r.exec("ALTER TABLE outbox MODIFY f0 " + typ)
-			findings, err := r.cfg.Check(r.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			told := false
-			for _, f := range findings {
-				told = told || f.Level == Problem && strings.Contains(f.What, "column f0 of table") && strings.Contains(f.What, "COMPRESSED")
-			}
-			if told != want {
-				t.Errorf("check of a column of type %s: %+v", typ, findings)
-			}
 		}
 	})
 }

@@ -71,7 +71,7 @@ func TestXAPreparedBeforePosition(t *testing.T) {
 		var log lockedBuffer
 		r.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
-		r.src = New(r.cfg)
+		r.renew()
 		// Rows that cannot be read any more are of no concern where nobody asks for them.
 		old := func(id int) string {
 			return "INSERT INTO outbox (id, was, payload) VALUES ('" + number(id) + "', 'T', 'old')"
@@ -99,7 +99,7 @@ func TestXAPreparedBeforePosition(t *testing.T) {
 		}
 		r.finishXA("COMMIT", "a")
 		r.exec(insert(4))
-		var runs [2]*reader
+		var runs [2]*tail
 		for i := range runs {
 			x := r.run(from)
 			runs[i] = x
@@ -121,7 +121,7 @@ func TestXAPreparedBeforePosition(t *testing.T) {
 			t.Errorf("it says that the log was purged: %s", log.String())
 		}
 		from = r.establish()
-		r.purge(x.resumed(t).place.FileName())
+		r.purge(resumed(t, x).place.FileName())
 		r.finishXA("COMMIT", "e")
 		r.exec(insert(3))
 		x = r.run(from)
@@ -138,7 +138,7 @@ func TestXAOverFailover(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
 		r, replica := newFollowedRig(t, kind)
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
-		r.src = New(r.cfg)
+		r.renew()
 		from := r.establish()
 		r.exec(insert(1))
 		r.prepareXA("a", insert(10, 11))
@@ -166,7 +166,7 @@ func TestXASearchLeavesNothing(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
 		r := newSourceRig(t, servers.MySQL(t, kind))
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
-		r.src = New(r.cfg)
+		r.renew()
 		r.prepareXA("gone", insert(10))
 		r.exec("FLUSH BINARY LOGS")
 		r.purge(mustResume(t, r.establish()).place.FileName())
@@ -181,7 +181,7 @@ func TestXASearchLeavesNothing(t *testing.T) {
 		x := r.run(from)
 		x.until("1 2")
 		x.stop()
-		if at := x.resumed(t); at.from.File != 0 {
+		if at := resumed(t, x); at.from.File != 0 {
 			t.Errorf("reading goes on from %s, where an old transaction was prepared", at.from)
 		}
 	})
@@ -197,7 +197,7 @@ func TestXASearchWithoutNames(t *testing.T) {
 		}
 		r := newSourceRig(t, servers.MySQL(t, kind, servers.WithSetting("binlog_row_metadata", metadata)))
 		r.cfg.Tables[0].OnDelivered = outbox.Keep
-		r.src = New(r.cfg)
+		r.renew()
 		sent := func() int {
 			n, err := strconv.Atoi(r.one("SELECT variable_value FROM " + status + " WHERE variable_name = 'Bytes_sent'"))
 			if err != nil {

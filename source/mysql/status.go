@@ -18,7 +18,7 @@ type Report struct {
 	LagBytes      int64 `json:"lag_bytes"`
 	RetainedBytes int64 `json:"retained_bytes"`
 	// Poll is nil where the log is read.
-	Poll *PollReport `json:"poll,omitempty"`
+	Poll *store.PollReport `json:"poll,omitempty"`
 	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
 	Holder *HolderReport `json:"holder"`
 }
@@ -41,7 +41,7 @@ func (h *HolderReport) String() string {
 }
 
 // Status reads the state of a pipeline.
-func Status(ctx context.Context, cfg Config) (report *Report, err error) {
+func Status(ctx context.Context, cfg config) (report *Report, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -51,19 +51,19 @@ func Status(ctx context.Context, cfg Config) (report *Report, err error) {
 	if r.SourceID, err = sourceID(ctx, s.sess); err != nil {
 		return nil, err
 	}
-	reports := []func(context.Context, *Report) error{s.reportCheckpoint, s.reportLog, s.reportHolder, s.reportSinks, s.reportFeedback}
+	reports := []func(context.Context, *stateStore, *Report) error{reportCheckpoint, reportLog, reportHolder, reportSinks, reportFeedback}
 	if cfg.Poll {
-		reports[1] = s.reportPoll
+		reports[1] = reportSequence
 	}
 	for _, read := range reports {
-		if err := read(ctx, r); err != nil {
+		if err := read(ctx, s, r); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report) error {
+func reportCheckpoint(ctx context.Context, s *stateStore, r *Report) error {
 	var found checkpointRow
 	var savedAt time.Time
 	var age float64
@@ -79,13 +79,13 @@ func (s *stateStore) reportCheckpoint(ctx context.Context, r *Report) error {
 		return nil
 	}, "SELECT "+checkpointColumns+", updated_at, TIMESTAMPDIFF(MICROSECOND, updated_at, UTC_TIMESTAMP(6)) FROM {checkpoint} WHERE pipeline = ?", s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("read the checkpoint", err)
+		return storeFault("read the checkpoint", err)
 	}
 	r.Checkpoint = store.ReportCheckpoint(found.checkpoint, found.unclean, savedAt, age)
 	return nil
 }
 
-func (s *stateStore) reportFeedback(ctx context.Context, r *Report) error {
+func reportFeedback(ctx context.Context, s *stateStore, r *Report) error {
 	b := s.batch()
 	b.each(func(row row) error {
 		r.Feedback = append(r.Feedback, store.FeedbackFailure{Table: row.text(0), Outcome: row.text(1), Failed: int(row.num(2)), Error: row.text(3),
@@ -95,13 +95,13 @@ func (s *stateStore) reportFeedback(ctx context.Context, r *Report) error {
 			TIMESTAMPDIFF(MICROSECOND, requested_at, UTC_TIMESTAMP(6))
 		FROM {request} WHERE pipeline = ? AND verb = 'feedback' AND done_at > UTC_TIMESTAMP(6) - INTERVAL 1 DAY ORDER BY id`, s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("read failures of feedback", err)
+		return storeFault("read failures of feedback", err)
 	}
 	return nil
 }
 
 // reportLog tells how much log there is.
-func (s *stateStore) reportLog(ctx context.Context, r *Report) error {
+func reportLog(ctx context.Context, s *stateStore, r *Report) error {
 	end, err := readLogEnd(ctx, s.sess)
 	if err != nil {
 		return err
@@ -117,23 +117,23 @@ func (s *stateStore) reportLog(ctx context.Context, r *Report) error {
 	if r.Checkpoint == nil {
 		return nil
 	}
-	at, err := parseResume(source.Resume(r.Checkpoint.Resume))
-	if err != nil || at.server != r.SourceID {
-		return nil // of another server: what is behind cannot be told
-	}
-	w := &watch{}
-	w.files.Store(&files)
-	r.LagBytes = w.behind(at.place)
+	r.LagBytes = lag(files, source.Resume(r.Checkpoint.Resume), r.SourceID)
 	return nil
 }
 
-func (s *stateStore) reportHolder(ctx context.Context, r *Report) (err error) {
+// reportSequence tells how far the sequence is, where the table is polled.
+func reportSequence(ctx context.Context, s *stateStore, r *Report) (err error) {
+	r.Poll, err = reportPoll(ctx, &s.cfg, s.sess)
+	return err
+}
+
+func reportHolder(ctx context.Context, s *stateStore, r *Report) (err error) {
 	r.Holder, err = s.holder(ctx)
 	return err
 }
 
 // lockedBy is the error for a lock that somebody else holds.
-func (s *stateStore) lockedBy(ctx context.Context) error {
+func (s *relaySession) lockedBy(ctx context.Context) error {
 	h, err := s.holder(ctx)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s *stateStore) lockedBy(ctx context.Context) error {
 
 // holder finds who holds the lock; nil for nobody. The lock's name is no secret, so it may be anybody: a relay of this pipeline is known by its
 // user. Sessions of others are shown to accounts with PROCESS alone.
-func (s *stateStore) holder(ctx context.Context) (h *HolderReport, err error) {
+func (s *relaySession) holder(ctx context.Context) (h *HolderReport, err error) {
 	b := s.batch()
 	own := ""
 	b.each(func(row row) error {
@@ -158,7 +158,7 @@ func (s *stateStore) holder(ctx context.Context) (h *HolderReport, err error) {
 		return nil
 	}, "SELECT IS_USED_LOCK(?), SUBSTRING_INDEX(USER(), '@', 1)", s.lock)
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("look for the lock's holder", err)
+		return nil, storeFault("look for the lock's holder", err)
 	}
 	if h == nil {
 		return nil, nil
@@ -173,12 +173,12 @@ func (s *stateStore) holder(ctx context.Context) (h *HolderReport, err error) {
 		return nil
 	}, "SHOW PROCESSLIST")
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("look for the lock's holder", err)
+		return nil, storeFault("look for the lock's holder", err)
 	}
 	return h, nil
 }
 
-func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
+func reportSinks(ctx context.Context, s *stateStore, r *Report) error {
 	force, err := s.inForce(ctx)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *stateStore) reportSinks(ctx context.Context, r *Report) error {
 		return nil
 	}, "SELECT COUNT(*) FROM {request} WHERE pipeline = ? AND done_at IS NULL", s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("count parked deliveries", err)
+		return storeFault("count parked deliveries", err)
 	}
 	counts.Report(&r.Report)
 	return nil

@@ -17,7 +17,7 @@ import (
 // The oldest message that is not dead counts from its commit, or from the time it is scheduled for.
 func TestStatusOldestUndelivered(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
-		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		r := loadedRig(t, my, Open, nil, storeShape("debezium", "outbox"))
 		for n := 1; n <= 4; n++ {
 			r.row(n)
 		}
@@ -50,7 +50,7 @@ func TestStatusOldestUndelivered(t *testing.T) {
 // TestHolderBesideStatements: who holds the lock is found while another session is at a statement with characters that the server cannot list in a view.
 func TestHolderBesideStatements(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
-		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		r := loadedRig(t, my, Open, nil, storeShape("debezium", "outbox"))
 		conn, err := r.cfg.connect(r.ctx, r.cfg.URL)
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestHolderBesideStatements(t *testing.T) {
 			sleeping = slices.ContainsFunc(rows, func(row []string) bool { return row[0] == id && strings.Contains(row[7], "SLEEP") })
 		}
 		var locked *checkpoint.LockedError
-		if _, err := r.cfg.Open(r.ctx); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
+		if _, err := Open(r.ctx, r.cfg); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
 			t.Errorf("beside a relay: %v", err)
 		}
 	})
@@ -90,25 +90,25 @@ func TestHolderBesideStatements(t *testing.T) {
 // neither who asked, nor when, nor what came of it.
 func TestStrangers(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
-		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
+		r := loadedRig(t, my, Open, nil, storeShape("debezium", "outbox"))
 		var locked *checkpoint.LockedError
-		if _, err := r.cfg.Open(r.ctx); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
+		if _, err := Open(r.ctx, r.cfg); !errors.As(err, &locked) || locked.Foreign || !strings.Contains(err.Error(), "user root from ") {
 			t.Errorf("beside a relay: %v", err)
 		}
 		if err := r.st.Close(r.ctx); err != nil {
 			t.Fatal(err)
 		}
-		account, cfg := r.account("stranger", ClientSQL(r.cfg, "{account}", r.db))
+		account, cfg := accountOn(r, "stranger", ClientSQL(r.cfg, "{account}", r.db))
 		conn, err := cfg.connect(r.ctx, cfg.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.close(r.ctx) }()
-		if _, err := conn.texts(r.ctx, "SELECT GET_LOCK("+quoteLiteral(r.st.lock)+", 0)"); err != nil {
+		if _, err := conn.texts(r.ctx, "SELECT GET_LOCK("+quoteLiteral(lockName(strings.ToLower(r.db), r.cfg.Pipeline))+", 0)"); err != nil {
 			t.Fatal(err)
 		}
 		name := strings.Split(account, "'")[1]
-		if _, err := r.cfg.Open(r.ctx); !errors.As(err, &locked) || !locked.Foreign || !strings.Contains(err.Error(), "user "+name+" from ") || !strings.Contains(err.Error(), "KILL ") {
+		if _, err := Open(r.ctx, r.cfg); !errors.As(err, &locked) || !locked.Foreign || !strings.Contains(err.Error(), "user "+name+" from ") || !strings.Contains(err.Error(), "KILL ") {
 			t.Errorf("beside somebody else: %v", err)
 		}
 		if _, err := conn.texts(r.ctx, "INSERT INTO tailbox_request (pipeline, verb, selection, reason) VALUES ("+quoteLiteral(r.cfg.Pipeline)+", 'pause', '{}', 'why')"); err != nil {
@@ -131,8 +131,8 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// account makes an account with what a script grants to {account}, and returns it with a configuration that connects as it.
-func (r *storeRig) account(name, script string) (account string, cfg Config) {
+// accountOn makes an account with what a script grants to {account}, and returns it with a configuration that connects as it.
+func accountOn(r *baseRig, name, script string) (account string, cfg config) {
 	r.t.Helper()
 	name += r.db[len(r.db)-8:]
 	account = "'" + name + "'@'%'"

@@ -32,20 +32,24 @@ func storeSettings(mariadb bool) []string {
 	return append(settings, "SET range_optimizer_max_mem_size = 0")
 }
 
-// A stateStore implements checkpoint.Store. Its file names tell the parts: store_load, store_due, store_pending, settle,
-// parked, requests.
-type stateStore struct {
-	cfg    Config
+// A relaySession is a connection to the database of tailbox's own tables, on which statements go in batches. Once it has taken the pipeline's
+// lock, it may write.
+type relaySession struct {
+	cfg    config
 	sess   *session
 	schema string
 	names  names
-	tables tables
 	// lock is the lock's name. epoch is the lease_epoch that this session made or found; nobody else may have changed it.
 	lock  string
 	epoch int64
 	// maxPacket is what the server takes in one packet.
 	maxPacket int
+}
 
+// A stateStore implements checkpoint.Store.
+type stateStore struct {
+	*relaySession
+	tables tables
 	store.Memory
 	// cautious: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
 	// none. lockedTables are those that were locked as a whole, until when that is taken for granted.
@@ -64,7 +68,7 @@ func lockName(schema, pipeline string) string {
 
 // Open opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with
 // checkpoint.ErrLocked while another session holds the lock, and with checkpoint.ErrNoTables before `tailbox init`.
-func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
+func Open(ctx context.Context, cfg config) (checkpoint.Store, error) {
 	s, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -72,38 +76,50 @@ func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
 	return s, nil
 }
 
-func openStore(ctx context.Context, cfg Config) (*stateStore, error) {
+func openStore(ctx context.Context, cfg config) (*stateStore, error) {
 	url := cfg.LockURL
 	if url == "" {
 		url = cfg.URL
 	}
-	s, err := dialStore(ctx, cfg, url)
+	sess, err := dialRelay(ctx, cfg, url)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	s := newStore(sess)
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil
 }
 
-// dialStore connects, and finds the relay's tables.
-func dialStore(ctx context.Context, cfg Config, url string) (*stateStore, error) {
+// newStore is a store on a session.
+func newStore(sess *relaySession) *stateStore {
+	s := &stateStore{relaySession: sess, Memory: store.NewMemory(), lockedTables: make(map[string]time.Time)}
+	s.Finisher = store.Finisher{Logger: s.cfg.logger(), Settle: s.settleUnfinished}
+	return s
+}
+
+// dialRelay connects, and finds tailbox's tables. It takes no lock.
+func dialRelay(ctx context.Context, cfg config, url string) (*relaySession, error) {
 	sess, err := cfg.connect(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	s := &stateStore{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1, Memory: store.NewMemory(), lockedTables: make(map[string]time.Time)}
-	s.Finisher = store.Finisher{Logger: cfg.logger(), Settle: s.settleUnfinished}
+	s := overConn(cfg, sess)
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.sess.close(ctx))
 	}
 	return s, nil
 }
 
-func (s *stateStore) prepare(ctx context.Context) error {
+// overConn is a session on a connection as it is, without the settings of one that writes.
+func overConn(cfg config, sess *session) *relaySession {
+	return &relaySession{cfg: cfg, sess: sess, maxPacket: packetBytes, epoch: -1}
+}
+
+func (s *relaySession) prepare(ctx context.Context) error {
 	if err := s.multipleStatements(ctx); err != nil {
-		return s.fault("set up the store's session", err)
+		return storeFault("set up the store's session", err)
 	}
 	b := s.batch()
 	for _, sql := range storeSettings(s.sess.server.mariadb) {
@@ -114,13 +130,34 @@ func (s *stateStore) prepare(ctx context.Context) error {
 		return nil
 	}, "SELECT @@max_allowed_packet")
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("set up the store's session", err)
+		return storeFault("set up the store's session", err)
 	}
 	return s.findTables(ctx)
 }
 
-// open takes the lock.
+// open takes the lock, and finds out what statements need to know.
 func (s *stateStore) open(ctx context.Context) error {
+	err := s.takeLock(ctx)
+	if err == nil {
+		err = current(ctx, s.sess, s.schema)
+	}
+	if err == nil {
+		s.tables, err = resolveTables(ctx, s.relaySession)
+	}
+	if err == nil {
+		s.feedback, err = newFeedback(&s.cfg, &s.tables)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.spareBinlog(ctx); err != nil {
+		return err
+	}
+	return s.Remember(ctx)
+}
+
+// takeLock takes the pipeline's lock. It fails with checkpoint.ErrLocked while another session holds it.
+func (s *relaySession) takeLock(ctx context.Context) error {
 	var id, locked int64
 	b := s.batch()
 	b.each(func(r row) error {
@@ -136,7 +173,7 @@ func (s *stateStore) open(ctx context.Context) error {
 		return nil
 	}, "SELECT lease_epoch FROM {checkpoint} WHERE pipeline = ?", s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("take the pipeline's lock", err)
+		return storeFault("take the pipeline's lock", err)
 	}
 	if uint32(id) != s.sess.conn.GetConnectionID() {
 		return fmt.Errorf("%w: the connection goes through a proxy, where a lock does not belong to one client: "+
@@ -145,20 +182,7 @@ func (s *stateStore) open(ctx context.Context) error {
 	if locked != 1 {
 		return s.lockedBy(ctx)
 	}
-	err := s.current(ctx)
-	if err == nil {
-		err = s.resolveTables(ctx)
-	}
-	if err == nil {
-		s.feedback, err = newFeedback(&s.cfg, &s.tables)
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.spareBinlog(ctx); err != nil {
-		return err
-	}
-	return s.Remember(ctx)
+	return nil
 }
 
 // spareBinlog keeps what the relay deletes out of the binlog but for its keys: payloads would be written, sent and skipped a second
@@ -172,13 +196,13 @@ func (s *stateStore) spareBinlog(ctx context.Context) error {
 	}
 	_, err := s.sess.exec(ctx, "SET SESSION binlog_row_image = 'MINIMAL'")
 	if err != nil && serverError(err) == nil {
-		return s.fault("set up the store's session", err)
+		return storeFault("set up the store's session", err)
 	}
 	return nil
 }
 
 // findTables finds the database of the relay's tables, and looks whether they are there.
-func (s *stateStore) findTables(ctx context.Context) error {
+func (s *relaySession) findTables(ctx context.Context) error {
 	found := 0
 	b := s.batch()
 	b.each(func(r row) error {
@@ -188,7 +212,7 @@ func (s *stateStore) findTables(ctx context.Context) error {
 	}, `SELECT TABLE_SCHEMA FROM information_schema.TABLES WHERE TABLE_SCHEMA = COALESCE(?, DATABASE())
 		AND TABLE_NAME IN ('tailbox_checkpoint', 'tailbox_parked', 'tailbox_request')`, orNull(s.cfg.Schema))
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("look for the relay's tables", err)
+		return storeFault("look for the relay's tables", err)
 	}
 	if found < 3 {
 		schema := s.cfg.Schema
@@ -204,7 +228,7 @@ func (s *stateStore) findTables(ctx context.Context) error {
 // begin queues the beginning of a transaction that writes, and the proof that the session may: it holds the lock, and
 // nobody has held it since. The checkpoint's row is locked, so that this stays so until the transaction ends. It returns
 // where the server's time goes.
-func (s *stateStore) begin(b *batch) *time.Time {
+func (s *relaySession) begin(b *batch) *time.Time {
 	now := new(time.Time)
 	b.exec("START TRANSACTION")
 	b.each(func(r row) (err error) {
@@ -224,7 +248,7 @@ func (s *stateStore) begin(b *batch) *time.Time {
 }
 
 // inTx runs what f queues in a transaction of the session: the first answers are there before it is committed.
-func (s *stateStore) inTx(ctx context.Context, f func(b *batch)) error {
+func (s *relaySession) inTx(ctx context.Context, f func(b *batch)) error {
 	b := s.batch()
 	s.begin(b)
 	f(b)
@@ -236,7 +260,7 @@ func (s *stateStore) inTx(ctx context.Context, f func(b *batch)) error {
 }
 
 // rollback ends a failed transaction, so that the session can be used again. On a dead session there is nothing to end.
-func (s *stateStore) rollback(ctx context.Context) error {
+func (s *relaySession) rollback(ctx context.Context) error {
 	if s.sess.broken {
 		return nil
 	}
@@ -254,13 +278,13 @@ func (s *stateStore) Ping(ctx context.Context) (now time.Time, err error) {
 	s.queueProof(b)
 	queueClock(b, &now)
 	if err := s.send(ctx, b); err != nil {
-		return time.Time{}, s.fault("ping", err)
+		return time.Time{}, storeFault("ping", err)
 	}
 	return now, nil
 }
 
 // queueProof asks whether the lock is the session's own.
-func (s *stateStore) queueProof(b *batch) {
+func (s *relaySession) queueProof(b *batch) {
 	b.each(func(r row) error {
 		if !r.bool(0) {
 			return errLost
@@ -270,28 +294,29 @@ func (s *stateStore) queueProof(b *batch) {
 }
 
 // Close ends the session, and with it the lock. An end by Close is a clean one: where nothing was settled, it takes the
-// count of Load back, and what Starting wrote down, or a later crash would be laid at that message's door. The lock is
-// released by itself before, since the server ends a session only some time after its client has left.
+// count of Load back, and what Starting wrote down, or a later crash would be laid at that message's door.
 func (s *stateStore) Close(ctx context.Context) error {
+	last, cancel := context.WithTimeout(ctx, source.CloseTime)
+	defer cancel()
 	var err error
-	if !s.sess.broken {
-		last, cancel := context.WithTimeout(ctx, source.CloseTime)
-		defer cancel()
-		if s.Unclean || s.Started {
-			err = s.inTx(last, func(b *batch) {
-				b.exec(`UPDATE {checkpoint} SET unclean_starts = ?, started = NULL WHERE pipeline = ?`, s.UncleanBefore, s.cfg.Pipeline)
-			})
-		}
-		if !s.sess.broken {
-			b := s.batch()
-			b.exec("SELECT RELEASE_LOCK(?)", s.lock)
-			err = errors.Join(err, s.send(last, b))
-		}
+	if !s.sess.broken && (s.Unclean || s.Started) {
+		err = s.inTx(last, func(b *batch) {
+			b.exec(`UPDATE {checkpoint} SET unclean_starts = ?, started = NULL WHERE pipeline = ?`, s.UncleanBefore, s.cfg.Pipeline)
+		})
 	}
-	return errors.Join(err, s.sess.close(ctx))
+	return errors.Join(err, s.release(last))
 }
 
-// fault says what was done when an error came up, and turns errors that only an operator can mend into source.ErrStop.
-func (s *stateStore) fault(doing string, err error) error {
-	return storeFault(doing, err)
+// release gives the lock back, and ends the session. The lock is released by itself before, since the server ends a session only some time
+// after its client has left.
+func (s *relaySession) release(ctx context.Context) error {
+	last, cancel := context.WithTimeout(ctx, source.CloseTime)
+	defer cancel()
+	var err error
+	if !s.sess.broken {
+		b := s.batch()
+		b.exec("SELECT RELEASE_LOCK(?)", s.lock)
+		err = s.send(last, b)
+	}
+	return errors.Join(err, s.sess.close(ctx))
 }

@@ -51,6 +51,15 @@ func (r row) text(i int) string {
 	return string(r[i].AsString())
 }
 
+// textOrNil is a copy; nil for NULL.
+func (r row) textOrNil(i int) *string {
+	if r.null(i) {
+		return nil
+	}
+	text := r.text(i)
+	return &text
+}
+
 // bytes is a copy; nil for NULL, and not nil for empty.
 func (r row) bytes(i int) []byte {
 	if r.null(i) {
@@ -107,7 +116,7 @@ type batch struct {
 	on     []func(answer) error
 }
 
-func (s *stateStore) batch() *batch { return &batch{names: s.names} }
+func (s *relaySession) batch() *batch { return &batch{names: s.names} }
 
 // queue adds a statement. {checkpoint}, {parked} and {request} stand for the tables, and each ? for an argument, so that neither
 // stands in a literal. The function, if not nil, gets the answer.
@@ -119,6 +128,9 @@ func (b *batch) queue(on func(answer) error, sql string, args ...any) {
 	b.buf = b.expand(b.buf, sql, args)
 	b.on = append(b.on, on)
 }
+
+// size is how many bytes are queued.
+func (b *batch) size() int { return len(b.buf) }
 
 // exec adds a statement without an answer.
 func (b *batch) exec(sql string, args ...any) { b.queue(nil, sql, args...) }
@@ -254,7 +266,7 @@ func orNull(s string) any {
 }
 
 // send runs a batch and empties it. After an error, what the batch has done is as the transaction has it.
-func (s *stateStore) send(ctx context.Context, b *batch) error {
+func (s *relaySession) send(ctx context.Context, b *batch) error {
 	starts, on, buf := append(b.starts, len(b.buf)+len(separator)), b.on, b.buf
 	*b = batch{names: b.names}
 	for first := 0; first < len(on); {
@@ -276,7 +288,7 @@ func (s *stateStore) send(ctx context.Context, b *batch) error {
 }
 
 // packet sends statements together, and hands out their answers.
-func (s *stateStore) packet(ctx context.Context, text string, on []func(answer) error) error {
+func (s *relaySession) packet(ctx context.Context, text string, on []func(answer) error) error {
 	var refused error // by a function
 	n := 0
 	err := s.sess.guard(ctx, func() error {
@@ -301,8 +313,8 @@ func (s *stateStore) packet(ctx context.Context, text string, on []func(answer) 
 		return err
 	case refused != nil:
 		return refused
-	case n != len(on):
-		return errors.Join(fmt.Errorf("the server answered %d of %d statements", n, len(on)), s.drop(ctx))
+	case n != len(on): // the session's state is not known any more
+		return errors.Join(fmt.Errorf("the server answered %d of %d statements", n, len(on)), s.sess.close(ctx))
 	}
 	return nil
 }
@@ -318,12 +330,9 @@ func answerOf(r *mysql.Result) answer {
 	return a
 }
 
-// drop ends a session whose state is not known any more.
-func (s *stateStore) drop(ctx context.Context) error { return s.sess.close(ctx) }
-
 // multipleStatements lets the session send several statements in one packet. It is asked for here, and not of every
 // connection, because nothing but a batch should.
-func (s *stateStore) multipleStatements(ctx context.Context) error {
+func (s *relaySession) multipleStatements(ctx context.Context) error {
 	return s.sess.guard(ctx, func() error {
 		c := s.sess.conn
 		c.ResetSequence()

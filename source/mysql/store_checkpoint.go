@@ -59,7 +59,7 @@ func (s *stateStore) Saved(c *checkpoint.Checkpoint) {
 // Save writes a checkpoint without outcomes.
 func (s *stateStore) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	if err := s.inTx(ctx, func(b *batch) { s.queueCheckpoint(b, c) }); err != nil {
-		return s.fault("save checkpoint", err)
+		return storeFault("save checkpoint", err)
 	}
 	s.Saved(c)
 	return nil
@@ -71,7 +71,7 @@ func (s *stateStore) Starting(ctx context.Context, suspect checkpoint.Suspect) e
 		b.exec(`UPDATE {checkpoint} SET started = NULLIF(?, ''), updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, suspect.String(), s.cfg.Pipeline)
 	})
 	if err != nil {
-		return s.fault("record the position about to be decoded", err)
+		return storeFault("record the position about to be decoded", err)
 	}
 	s.Started = suspect != (checkpoint.Suspect{})
 	return nil

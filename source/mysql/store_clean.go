@@ -17,12 +17,13 @@ var _ checkpoint.Cleaner = (*stateStore)(nil)
 // Clean removes delivered rows whose retention is over, in windows by id. What is old is judged by the row's own columns, in the
 // statement that removes it; a row that is locked is passed over until the next time.
 func (s *stateStore) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
+	by := cleaner{s}
 	c := store.Cleaning{
 		Window: func(at *store.Cursor) ([]string, int, error) {
-			return s.cleanWindow(ctx, s.tables.byName[at.Table], at)
+			return by.cleanWindow(ctx, s.tables.byName[at.Table], at)
 		},
-		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.tables.byName[table], old) },
-		Fault:  s.fault,
+		Remove: func(table string, old []string) (int, error) { return by.removeOld(ctx, s.tables.byName[table], old) },
+		Fault:  storeFault,
 	}
 	return c.Do(s.tables.configured(), cursor)
 }
@@ -36,8 +37,11 @@ func (ts *tables) configured() []*outbox.Table {
 	return out
 }
 
+// A cleaner removes old rows on a store's session.
+type cleaner struct{ *stateStore }
+
 // cleanWindow looks at the next rows, and returns the ids of those that are old. The cursor moves on.
-func (s *stateStore) cleanWindow(ctx context.Context, t *table, at *store.Cursor) (old []string, seen int, err error) {
+func (s cleaner) cleanWindow(ctx context.Context, t *table, at *store.Cursor) (old []string, seen int, err error) {
 	by, place := t.id.order()
 	after, err := t.after(at)
 	if err != nil {
@@ -101,14 +105,14 @@ func oursCondition(t *outbox.Table, alias string) string {
 	}
 	var quoted []string
 	for _, tenant := range t.Tenants {
-		quoted = append(quoted, string(appendLiteral(nil, bin(tenant))))
+		quoted = append(quoted, "_binary"+quoteLiteral(tenant))
 	}
 	return " AND CAST(CONVERT(COALESCE(" + alias + "." + quoteIdent(t.Columns.Tenant) + ", '') USING utf8mb4) AS BINARY) IN (" + strings.Join(quoted, ", ") + ")"
 }
 
 // removeOld removes rows of which nothing is parked. Nobody else parks or settles anything of this pipeline, so what was looked at
 // in the same transaction holds. Locked rows are passed over.
-func (s *stateStore) removeOld(ctx context.Context, t *table, ids []string) (removed int, err error) {
+func (s cleaner) removeOld(ctx context.Context, t *table, ids []string) (removed int, err error) {
 	err = s.removeChunks(ctx, t, ids, &removed)
 	if err == nil {
 		return removed, nil
@@ -122,7 +126,7 @@ func (s *stateStore) removeOld(ctx context.Context, t *table, ids []string) (rem
 	return 0, err
 }
 
-func (s *stateStore) removeChunks(ctx context.Context, t *table, ids []string, removed *int) error {
+func (s cleaner) removeChunks(ctx context.Context, t *table, ids []string, removed *int) error {
 	b := s.batch()
 	b.exec("BEGIN")
 	parked := make(map[string]bool)

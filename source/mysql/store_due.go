@@ -42,7 +42,7 @@ func (s *stateStore) Due(ctx context.Context, q *checkpoint.DueQuery) ([]checkpo
 		b := s.batch()
 		s.queueProof(b)
 		if err := s.send(ctx, b); err != nil {
-			return nil, 0, s.fault("look for due deliveries", err)
+			return nil, 0, storeFault("look for due deliveries", err)
 		}
 	}
 	return store.Due(ctx, s, s.tables.configured(), sinks, q)
@@ -73,7 +73,7 @@ func (s *stateStore) DueRefs(ctx context.Context, part store.DuePart, sinks []st
 		}, dueParked(part), s.cfg.Pipeline, sink, window)
 	}
 	if err := s.send(ctx, b); err != nil {
-		return nil, 0, s.fault("look for due deliveries", err)
+		return nil, 0, storeFault("look for due deliveries", err)
 	}
 	return due, next, nil
 }
@@ -86,7 +86,7 @@ func (s *stateStore) Whole(ctx context.Context, refs []store.ParkedRef) ([]check
 	}
 	ps, err := s.readKeys(ctx, keys)
 	if err != nil {
-		return nil, s.fault("read deliveries", err)
+		return nil, storeFault("read deliveries", err)
 	}
 	return ps, nil
 }
@@ -106,7 +106,7 @@ func (s *stateStore) unfinishedMessages(ctx context.Context, limit int) (keys []
 	}, `SELECT DISTINCT source_table, message_id FROM (SELECT source_table, message_id FROM {parked} FORCE INDEX (tailbox_parked_unfinished)
 		WHERE pipeline = ? AND unfinished = 1 LIMIT ?) u`, s.cfg.Pipeline, limit)
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("look for unfinished messages", err)
+		return nil, storeFault("look for unfinished messages", err)
 	}
 	return keys, nil
 }
@@ -142,7 +142,7 @@ func (s *stateStore) LaneRefs(ctx context.Context, lane checkpoint.Lane, after s
 		return nil
 	}, pageKeys, s.cfg.Pipeline, lane.Sink, bin(lane.Group), after, limit)
 	if err := s.send(ctx, b); err != nil {
-		return nil, "", s.fault("read a lane", err)
+		return nil, "", storeFault("read a lane", err)
 	}
 	return refs, unrouted, nil
 }

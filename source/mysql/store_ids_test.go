@@ -113,7 +113,7 @@ func TestIDsAreExact(t *testing.T) {
 				r.exec("DELETE FROM events")
 				r.exec("INSERT INTO events (`the id`, type) VALUES (" + quoteLiteral(c.impostor) + ", 'T')")
 				equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{row}}), checkpoint.Settled{Gone: 1})
-				r.st.cautious = true
+				r.store().cautious = true
 				equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{row}}), checkpoint.Settled{Gone: 1})
 				equal(t, "row of the other id", state(), "")
 			})
@@ -176,7 +176,7 @@ func TestManyIDs(t *testing.T) {
 				r := newBareRig(t, my, append(relayTables(), ddl), table)
 				r.open()
 				literal := func(id string) string {
-					b, err := r.st.tables.order[0].id.literal(nil, id)
+					b, err := r.store().tables.order[0].id.literal(nil, id)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -210,7 +210,7 @@ func TestManyIDs(t *testing.T) {
 // neverWaited holds that no settlement was begun anew, as it is when a lock was waited for in vain.
 func (r *storeRig) neverWaited() {
 	r.t.Helper()
-	rows, err := r.st.sess.texts(r.ctx, "SHOW SESSION STATUS LIKE 'Com_rollback'")
+	rows, err := r.store().sess.texts(r.ctx, "SHOW SESSION STATUS LIKE 'Com_rollback'")
 	if err != nil || rows[0][1] != "0" {
 		r.t.Errorf("settlements begun anew: %v, %v: rows of others were waited for", rows, err)
 	}
@@ -315,7 +315,7 @@ func TestTypesThatAreNoIDs(t *testing.T) {
 			if st, err := openStore(r.ctx, r.cfg); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "whole number") {
 				t.Errorf("%s: store %v, %v", typ, st, err)
 			}
-			if findings, err := r.cfg.Check(r.ctx); err != nil || !strings.Contains(fmt.Sprint(findings), "whole number") || countProblems(findings) == 0 {
+			if findings, err := Check(r.ctx, r.cfg); err != nil || !strings.Contains(fmt.Sprint(findings), "whole number") || countProblems(findings) == 0 {
 				t.Errorf("%s: check: %v, %v", typ, findings, err)
 			}
 		}
@@ -378,7 +378,7 @@ func TestQuotesAndBackslashes(t *testing.T) {
 		r.parkWhole(d)
 		equal(t, "the dead row's error", r.text("SELECT err FROM events WHERE st = 'dead'"), `\'`)
 		equal(t, "the parked group", r.text("SELECT message_group FROM tailbox_parked"), `it's\`)
-		if findings, err := r.cfg.Check(r.ctx); err != nil || strings.Contains(fmt.Sprint(findings), "quoted") {
+		if findings, err := Check(r.ctx, r.cfg); err != nil || strings.Contains(fmt.Sprint(findings), "quoted") {
 			t.Errorf("check: %v, %v", findings, err)
 		}
 	})

@@ -60,7 +60,7 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		return nil
 	}, acceptedGap, s.cfg.Pipeline, s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("load state", err)
+		return nil, storeFault("load state", err)
 	}
 	force, err := s.inForce(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *stateStore) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	}
 	s.Loaded(out, force)
 	if out.SourceID, err = sourceID(ctx, s.sess); err != nil {
-		return nil, s.fault("name the server", err)
+		return nil, storeFault("name the server", err)
 	}
 	return out, nil
 }
@@ -83,11 +83,11 @@ func (s *stateStore) countStart(ctx context.Context) (out checkpointRow, err err
 		return err
 	}, "SELECT "+checkpointColumns+" FROM {checkpoint} WHERE pipeline = ?", s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return out, s.fault("load state", errors.Join(err, s.rollback(ctx)))
+		return out, storeFault("load state", errors.Join(err, s.rollback(ctx)))
 	}
 	b.exec("COMMIT")
 	if err := s.send(ctx, b); err != nil {
-		return out, s.fault("load state", err)
+		return out, storeFault("load state", err)
 	}
 	s.epoch = out.epoch
 	return out, nil
@@ -102,7 +102,7 @@ func (s *stateStore) Remember(ctx context.Context) error {
 		return nil
 	}, `SELECT 1 FROM {parked} WHERE pipeline = ? AND unfinished = 1 LIMIT 1`, s.cfg.Pipeline)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("load state", err)
+		return storeFault("load state", err)
 	}
 	force, err := s.inForce(ctx)
 	if err != nil {

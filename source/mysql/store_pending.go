@@ -33,14 +33,14 @@ func (s *stateStore) barrier(ctx context.Context, out *checkpoint.PendingRows) e
 	}
 	end, err := readLogEnd(ctx, s.sess)
 	if err != nil {
-		return s.fault("read the log's end", err)
+		return storeFault("read the log's end", err)
 	}
 	out.Barrier, out.Commit = end.Position.String(), end.Position.Ordinal()
 	err = s.inTx(ctx, func(b *batch) {
 		b.exec(`UPDATE {checkpoint} SET updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, s.cfg.Pipeline)
 	})
 	if err != nil {
-		return s.fault("write past the log's end", err)
+		return storeFault("write past the log's end", err)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (s *stateStore) warnNameless(ctx context.Context, t *table) error {
 		return nil
 	}, "SELECT COUNT(*) FROM (SELECT 1 FROM "+t.sql+" t WHERE ? AND (?) LIMIT ?) n", raw(t.pending()), raw(nameless), store.NamelessMost)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("look for rows without an id in table "+t.String(), err)
+		return storeFault("look for rows without an id in table "+t.String(), err)
 	}
 	store.WarnNameless(s.cfg.logger(), &t.Table, n)
 	return nil
@@ -84,11 +84,11 @@ func (s *stateStore) pendingWindow(ctx context.Context, t *table, at *store.Curs
 	}
 	rows, err := s.readWindow(ctx, t, at)
 	if err != nil {
-		return nil, false, s.fault("list pending rows of table "+at.Table, err)
+		return nil, false, storeFault("list pending rows of table "+at.Table, err)
 	}
 	parked, err := s.parkedStates(ctx, t, rows)
 	if err != nil {
-		return nil, false, s.fault("list pending rows of table "+at.Table, err)
+		return nil, false, storeFault("list pending rows of table "+at.Table, err)
 	}
 	for _, r := range rows {
 		reset, isParked := parked[r.id]
@@ -167,7 +167,7 @@ func (s *stateStore) AskForReset(ctx context.Context, table string, ids []string
 	}, `SELECT 1 FROM {request} WHERE pipeline = ? AND done_at IS NULL AND verb = 'replay' AND reason = ?
 		AND JSON_UNQUOTE(JSON_EXTRACT(selection, '$.refresh')) = 'true' LIMIT 1`, s.cfg.Pipeline, asked.Reason)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("look for open requests", err)
+		return storeFault("look for open requests", err)
 	}
 	if open {
 		return nil
@@ -176,7 +176,7 @@ func (s *stateStore) AskForReset(ctx context.Context, table string, ids []string
 		b.exec("INSERT INTO {request} (pipeline, verb, selection, reason, `by`) VALUES (?, 'replay', ?, ?, ?)", s.cfg.Pipeline,
 			string(selection), asked.Reason, asked.By)
 	}); err != nil {
-		return s.fault("ask for the replay of rows that were reset", err)
+		return storeFault("ask for the replay of rows that were reset", err)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (s *stateStore) Fetch(ctx context.Context, rows []checkpoint.RowRef, at out
 // PendingRows implements store.PendingReader.
 func (s *stateStore) PendingRows(ctx context.Context, of *outbox.Table, ids []string, bytes int) ([]*outbox.Message, error) {
 	t := s.tables.byName[of.String()]
-	ms, err := s.readUpTo(ctx, t, ids, t.pending(), bytes)
+	ms, err := t.readUpTo(ctx, s.relaySession, ids, t.pending(), bytes)
 	return ms, store.LockedTable(err, passingTrouble)
 }
 
@@ -210,7 +210,7 @@ func (s *stateStore) Clock(ctx context.Context) (now time.Time, err error) {
 	b := s.batch()
 	queueClock(b, &now)
 	if err := s.send(ctx, b); err != nil {
-		return now, s.fault("read the clock", err)
+		return now, storeFault("read the clock", err)
 	}
 	return now, nil
 }
@@ -239,7 +239,7 @@ func (s *stateStore) ParkedAt(ctx context.Context, ms []*outbox.Message) ([][]st
 		}
 	}
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("look for parked deliveries", err)
+		return nil, storeFault("look for parked deliveries", err)
 	}
 	return at, nil
 }

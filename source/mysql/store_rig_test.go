@@ -33,23 +33,27 @@ func onBoth(t *testing.T, test func(*testing.T, *servers.My)) {
 	}
 }
 
-// A storeRig is a database with the relay's tables, and a store on it.
-type storeRig struct {
-	t    testing.TB
-	my   *servers.My
-	db   string
-	ctx  context.Context
-	conn *client.Conn
-	cfg  Config
-	st   *stateStore
+// An opener opens the store of a pipeline.
+type opener func(context.Context, config) (checkpoint.Store, error)
+
+// A baseRig is a database with the relay's tables, and a store on it.
+type baseRig struct {
+	t      testing.TB
+	my     *servers.My
+	db     string
+	ctx    context.Context
+	conn   *client.Conn
+	cfg    config
+	opener opener
+	st     checkpoint.Store
 }
 
-// newBareRig makes a database with tables, and no store.
-func newBareRig(t testing.TB, my *servers.My, ddl []string, tables ...outbox.Table) *storeRig {
+// bareRig makes a database with tables, and no store.
+func bareRig(t testing.TB, my *servers.My, opens opener, ddl []string, tables ...outbox.Table) *baseRig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*storePatience)
 	t.Cleanup(cancel)
-	r := &storeRig{t: t, my: my, db: my.NewDatabase(t), ctx: ctx}
+	r := &baseRig{t: t, my: my, db: my.NewDatabase(t), ctx: ctx, opener: opens}
 	r.conn = r.connect()
 	for _, sql := range ddl {
 		r.exec(sql)
@@ -57,18 +61,18 @@ func newBareRig(t testing.TB, my *servers.My, ddl []string, tables ...outbox.Tab
 	for i := range tables {
 		tables[i].Schema = r.db
 	}
-	r.cfg = Config{Kind: my.Kind, Pipeline: "p", URL: my.SocketURL(r.db), Tables: tables, Logger: slog.New(slog.DiscardHandler)}
+	r.cfg = config{Kind: my.Kind, Pipeline: "p", URL: my.SocketURL(r.db), Tables: tables, Logger: slog.New(slog.DiscardHandler)}
 	return r
 }
 
-// newStoreRig makes tables of the shapes, and opens and loads a store. Change may alter the configuration.
-func newStoreRig(t testing.TB, my *servers.My, change func(*Config), tables ...outbox.Table) *storeRig {
+// loadedRig makes tables of the shapes, and opens and loads a store. Change may alter the configuration.
+func loadedRig(t testing.TB, my *servers.My, opens opener, change func(*config), tables ...outbox.Table) *baseRig {
 	t.Helper()
 	ddl := relayTables()
 	for i := range tables {
 		ddl = append(ddl, shapeDDL(&tables[i]))
 	}
-	r := newBareRig(t, my, ddl, tables...)
+	r := bareRig(t, my, opens, ddl, tables...)
 	if change != nil {
 		change(&r.cfg)
 	}
@@ -77,12 +81,10 @@ func newStoreRig(t testing.TB, my *servers.My, change func(*Config), tables ...o
 }
 
 func relayTables() (ddl []string) {
-	for _, m := range append(migrations(), record()) {
-		for _, s := range statementsOf(m) {
-			ddl = append(ddl, tableNames("").expand(s.sql))
-		}
+	for _, m := range migrations() {
+		ddl = append(ddl, statementsIn(m, "")...)
 	}
-	return ddl
+	return append(ddl, statementsIn(record(), "")...)
 }
 
 // shapeDDL is a table of one of our shapes.
@@ -108,7 +110,7 @@ func storeShape(name, table string) outbox.Table {
 	return outbox.Table{Name: table, Shape: name, Columns: s.Columns, OnDelivered: s.OnDelivered, Words: s.Words}
 }
 
-func (r *storeRig) connect() *client.Conn {
+func (r *baseRig) connect() *client.Conn {
 	r.t.Helper()
 	conn, err := r.my.Connect(r.ctx, r.db)
 	if err != nil {
@@ -119,7 +121,7 @@ func (r *storeRig) connect() *client.Conn {
 	return conn
 }
 
-func (r *storeRig) exec(sql string, args ...any) {
+func (r *baseRig) exec(sql string, args ...any) {
 	r.t.Helper()
 	run(r.t, r.conn, sql, args...)
 }
@@ -131,7 +133,7 @@ func run(t testing.TB, conn *client.Conn, sql string, args ...any) {
 	}
 }
 
-func (r *storeRig) text(sql string, args ...any) string {
+func (r *baseRig) text(sql string, args ...any) string {
 	r.t.Helper()
 	found, err := r.conn.Execute(sql, args...)
 	if err != nil {
@@ -148,7 +150,7 @@ func (r *storeRig) text(sql string, args ...any) string {
 }
 
 // until polls.
-func (r *storeRig) until(what string, ok func() bool) {
+func (r *baseRig) until(what string, ok func() bool) {
 	r.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -163,9 +165,9 @@ func (r *storeRig) until(what string, ok func() bool) {
 }
 
 // open opens a store, loads it, and closes it at the test's end.
-func (r *storeRig) open() *checkpoint.Loaded {
+func (r *baseRig) open() *checkpoint.Loaded {
 	r.t.Helper()
-	st, err := openStore(r.ctx, r.cfg)
+	st, err := r.opener(r.ctx, r.cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -179,7 +181,7 @@ func (r *storeRig) open() *checkpoint.Loaded {
 }
 
 // reopen ends the session and starts again.
-func (r *storeRig) reopen() *checkpoint.Loaded {
+func (r *baseRig) reopen() *checkpoint.Loaded {
 	r.t.Helper()
 	if err := r.st.Close(r.ctx); err != nil {
 		r.t.Fatal(err)
@@ -187,7 +189,7 @@ func (r *storeRig) reopen() *checkpoint.Loaded {
 	return r.open()
 }
 
-func (r *storeRig) settle(s checkpoint.Settlement) *checkpoint.Settled {
+func (r *baseRig) settle(s checkpoint.Settlement) *checkpoint.Settled {
 	r.t.Helper()
 	out, err := r.st.Settle(r.ctx, &s)
 	if err != nil {
@@ -196,13 +198,13 @@ func (r *storeRig) settle(s checkpoint.Settlement) *checkpoint.Settled {
 	return out
 }
 
-func (r *storeRig) park(ps ...checkpoint.Parked) {
+func (r *baseRig) park(ps ...checkpoint.Parked) {
 	r.t.Helper()
 	r.settle(checkpoint.Settlement{Park: ps})
 }
 
 // parkWhole parks deliveries and settles their messages' rows.
-func (r *storeRig) parkWhole(ps ...checkpoint.Parked) *checkpoint.Settled {
+func (r *baseRig) parkWhole(ps ...checkpoint.Parked) *checkpoint.Settled {
 	r.t.Helper()
 	s := checkpoint.Settlement{Park: ps}
 	for _, p := range ps {
@@ -212,7 +214,7 @@ func (r *storeRig) parkWhole(ps ...checkpoint.Parked) *checkpoint.Settled {
 }
 
 // due names what is due at the sinks, as sink:id, in order.
-func (r *storeRig) due(sinks ...string) string {
+func (r *baseRig) due(sinks ...string) string {
 	r.t.Helper()
 	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: sinks, Limit: 100, Bytes: 16 << 20})
 	if err != nil {
@@ -237,14 +239,14 @@ func short(id string) string { return strings.TrimLeft(id[strings.LastIndex(id, 
 const shortSQL = "TRIM(LEADING '0' FROM SUBSTRING_INDEX(message_id, '-', -1))"
 
 // parkedRows shows tailbox_parked: sink:id state[!][@], where ! blocks and @ has a time.
-func (r *storeRig) parkedRows() string {
+func (r *baseRig) parkedRows() string {
 	r.t.Helper()
 	return r.text("SELECT COALESCE(GROUP_CONCAT(CONCAT(sink, ':', " + shortSQL + ", ' ', state, IF(blocks, '!', ''), " +
 		"IF(next_attempt_at IS NULL, '', '@')) ORDER BY position, sink SEPARATOR ', '), '') FROM tailbox_parked")
 }
 
 // msg is message i of a group in table outbox, at position {1, 100+i, 0}.
-func (r *storeRig) msg(i int, group string) *outbox.Message {
+func (r *baseRig) msg(i int, group string) *outbox.Message {
 	return &outbox.Message{ID: eventID(i), Type: "T", Topic: "topic", Group: group, Key: []byte("k"), Payload: []byte(`{"n":1}`),
 		Table: r.db + ".outbox", Position: outbox.Position{Log: 1, Commit: uint64(100 + i)}, CommitTime: time.Unix(1700000000, 0)}
 }
@@ -276,7 +278,7 @@ func retried(sink string, m *outbox.Message, attempts int, d time.Duration) chec
 }
 
 // ask records a request as an operator would, and carries it out to its end as the relay does.
-func (r *storeRig) ask(verb checkpoint.Verb, sel checkpoint.Selection) (*store.RequestResult, *checkpoint.Applied) {
+func (r *baseRig) ask(verb checkpoint.Verb, sel checkpoint.Selection) (*store.RequestResult, *checkpoint.Applied) {
 	r.t.Helper()
 	text, err := json.Marshal(sel)
 	if err != nil {
@@ -288,7 +290,7 @@ func (r *storeRig) ask(verb checkpoint.Verb, sel checkpoint.Selection) (*store.R
 }
 
 // obey carries out all open requests, and returns the last one's result, and what its transactions did together.
-func (r *storeRig) obey() (*store.RequestResult, *checkpoint.Applied) {
+func (r *baseRig) obey() (*store.RequestResult, *checkpoint.Applied) {
 	r.t.Helper()
 	all := &checkpoint.Applied{}
 	requests, err := r.st.Requests(r.ctx)
@@ -326,9 +328,9 @@ func (r *storeRig) obey() (*store.RequestResult, *checkpoint.Applied) {
 }
 
 // row inserts message i into table outbox of either shape.
-func (r *storeRig) row(i int) {
+func (r *baseRig) row(i int) {
 	r.t.Helper()
-	if r.st.tables.order[0].Shape == "debezium" {
+	if r.cfg.Tables[0].Shape == "debezium" {
 		r.exec(`INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES (?, 'a', 'b', 'T', '{}')`, eventID(i))
 		return
 	}
@@ -336,10 +338,10 @@ func (r *storeRig) row(i int) {
 }
 
 // rows shows table outbox: the ids that are there or, with a status column, id status attempts error.
-func (r *storeRig) rows() string {
+func (r *baseRig) rows() string {
 	r.t.Helper()
 	show := "''"
-	if r.st.tables.order[0].Columns.Status != "" {
+	if r.cfg.Tables[0].Columns.Status != "" {
 		show = `' ', status, ' ', attempts, COALESCE(CONCAT(' ', last_error), ''), IF(delivered_at IS NULL, '', ' !')`
 	}
 	return r.text("SELECT COALESCE(GROUP_CONCAT(CONCAT(TRIM(LEADING '0' FROM SUBSTRING_INDEX(id, '-', -1)), " + show + ") ORDER BY id SEPARATOR ', '), '') FROM outbox")
@@ -363,4 +365,23 @@ func lanesText(lanes []checkpoint.Lane) string {
 		names = append(names, l.Sink+"/"+l.Group)
 	}
 	return strings.Join(names, " ")
+}
+
+// reads is how many rows and index entries a store's session has read in f.
+func reads(r *baseRig, on *relaySession, f func()) int64 {
+	r.t.Helper()
+	count := func() (n int64) {
+		b := on.batch()
+		b.each(func(row row) error {
+			n += row.num(1)
+			return nil
+		}, "SHOW SESSION STATUS LIKE 'Handler_read%'")
+		if err := on.send(r.ctx, b); err != nil {
+			r.t.Fatal(err)
+		}
+		return n
+	}
+	before := count()
+	f()
+	return count() - before
 }

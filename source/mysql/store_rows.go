@@ -11,22 +11,22 @@ import (
 )
 
 // readRows reads rows of a table (alias t) as messages, by id; where limits them. Position and time of the commit are not set.
-func (s *stateStore) readRows(ctx context.Context, t *table, ids []string, where string) ([]*outbox.Message, error) {
-	reader, err := s.rowReader(ctx, t)
+func (t *table) readRows(ctx context.Context, s *relaySession, ids []string, where string) ([]*outbox.Message, error) {
+	reader, err := t.rowReader(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return s.readSome(ctx, t, reader, ids, where)
+	return t.readSome(ctx, s, reader, ids, where)
 }
 
 // readUpTo is readRows in the order in which rows are swept, up to the row that makes them so many bytes. Order and sizes of the rows are
 // found out first, so that the others are not read.
-func (s *stateStore) readUpTo(ctx context.Context, t *table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
-	reader, err := s.rowReader(ctx, t)
+func (t *table) readUpTo(ctx context.Context, s *relaySession, ids []string, where string, bytes int) ([]*outbox.Message, error) {
+	reader, err := t.rowReader(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.listRows(ctx, t, reader, ids, where)
+	rows, err := t.listRows(ctx, s, reader, ids, where)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *stateStore) readUpTo(ctx context.Context, t *table, ids []string, where
 			r := &rows[len(ids)]
 			ids, size = append(ids, r.id), size+r.bytes
 		}
-		some, err := s.readSome(ctx, t, reader, ids, where)
+		some, err := t.readSome(ctx, s, reader, ids, where)
 		if err != nil {
 			return nil, err
 		}
@@ -55,10 +55,10 @@ func (s *stateStore) readUpTo(ctx context.Context, t *table, ids []string, where
 }
 
 // rowReader is a reader of a table as it is now.
-func (s *stateStore) rowReader(ctx context.Context, t *table) (*rowReader, error) {
+func (t *table) rowReader(ctx context.Context, s *relaySession) (*rowReader, error) {
 	info, err := describeTable(ctx, s.sess, &t.Table)
 	if err != nil {
-		return nil, s.fault("read rows", err)
+		return nil, storeFault("read rows", err)
 	}
 	return rowReaderOf(info, min(maxMessageOr(s.cfg.MaxMessage), s.maxPacket-packetSlack))
 }
@@ -70,8 +70,8 @@ type listedRow struct {
 }
 
 // listRows lists rows in the order in which they are swept. An id that is not unique is listed once.
-func (s *stateStore) listRows(ctx context.Context, t *table, reader *rowReader, ids []string, where string) ([]listedRow, error) {
-	picks, err := s.findable(t, ids)
+func (t *table) listRows(ctx context.Context, s *relaySession, reader *rowReader, ids []string, where string) ([]listedRow, error) {
+	picks, err := t.picksOf(ids)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *stateStore) listRows(ctx context.Context, t *table, reader *rowReader, 
 			p.from, p.where, raw(where))
 	}
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("list rows of table "+t.String(), err)
+		return nil, storeFault("list rows of table "+t.String(), err)
 	}
 	if len(picks) > 1 { // each is in order: numbers, or times of one length
 		slices.SortStableFunc(rows, func(a, b listedRow) int {
@@ -102,8 +102,8 @@ func (s *stateStore) listRows(ctx context.Context, t *table, reader *rowReader, 
 	return rows, nil
 }
 
-// findable picks the rows that can be in the table.
-func (s *stateStore) findable(t *table, ids []string) ([]pick, error) {
+// picksOf picks the rows that can be in the table.
+func (t *table) picksOf(ids []string) ([]pick, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.findable(id) })
 	if len(ids) == 0 {
 		return nil, nil
@@ -116,8 +116,8 @@ func (s *stateStore) findable(t *table, ids []string) ([]pick, error) {
 }
 
 // readSome reads rows.
-func (s *stateStore) readSome(ctx context.Context, t *table, reader *rowReader, ids []string, where string) ([]*outbox.Message, error) {
-	picks, err := s.findable(t, ids)
+func (t *table) readSome(ctx context.Context, s *relaySession, reader *rowReader, ids []string, where string) ([]*outbox.Message, error) {
+	picks, err := t.picksOf(ids)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (s *stateStore) readSome(ctx context.Context, t *table, reader *rowReader, 
 		}, "SELECT "+reader.list("t")+" FROM ? WHERE ? AND ? ORDER BY "+reader.table.order("t"), p.from, p.where, raw(where))
 	}
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("read rows of table "+t.String(), err)
+		return nil, storeFault("read rows of table "+t.String(), err)
 	}
 	return ms, nil
 }

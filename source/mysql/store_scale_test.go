@@ -12,86 +12,7 @@ import (
 )
 
 // reads is how many rows and index entries the store's session has read in f.
-func (r *storeRig) reads(f func()) int64 {
-	r.t.Helper()
-	count := func() (n int64) {
-		b := r.st.batch()
-		b.each(func(row row) error {
-			n += row.num(1)
-			return nil
-		}, "SHOW SESSION STATUS LIKE 'Handler_read%'")
-		if err := r.st.send(r.ctx, b); err != nil {
-			r.t.Fatal(err)
-		}
-		return n
-	}
-	before := count()
-	f()
-	return count() - before
-}
-
-// With 60,000 deliveries parked, what the relay asks every second, and what it does for each lane, still goes by index.
-func TestManyParked(t *testing.T) {
-	onBoth(t, func(t *testing.T, my *servers.My) {
-		r := newStoreRig(t, my, nil, storeShape("tailbox", "outbox"))
-		const lanes, each = 60, 1000
-		start := time.Now()
-		for l := range lanes {
-			var ps []checkpoint.Parked
-			for i := range each {
-				m := r.msg(l*each+i, fmt.Sprintf("g%d", l))
-				if i == 0 {
-					ps = append(ps, head("kafka", m, time.Duration(l%2)*time.Hour))
-					continue
-				}
-				ps = append(ps, follower("kafka", m))
-			}
-			r.park(ps...)
-		}
-		t.Logf("parked %d in %v", lanes*each, time.Since(start).Round(time.Millisecond))
-		equal(t, "with a time", r.text("SELECT COUNT(*) FROM tailbox_parked WHERE next_attempt_at IS NOT NULL"), fmt.Sprint(lanes))
-		for _, c := range []struct {
-			name string
-			most int64
-			do   func()
-		}{
-			{"due", 1000, func() { r.due("kafka") }},
-			{"page", 200, func() {
-				if _, _, err := r.st.Page(r.ctx, checkpoint.Lane{Sink: "kafka", Group: "g1"}, outbox.Position{}, 20, 1<<20); err != nil {
-					t.Fatal(err)
-				}
-			}},
-			{"delivered", 400, func() {
-				if out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", r.msg(0, "g0"))}}); len(out.Next) != 1 {
-					t.Errorf("delivered: %+v", *out)
-				}
-			}},
-			{"retried", 400, func() {
-				r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{retried("kafka", r.msg(1, "g0"), 2, time.Hour)}})
-			}},
-			{"parked", 400, func() { r.park(follower("kafka", r.msg(lanes*each, "g3"))) }},
-			{"settled", 400, func() { r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(3, "g0"), true)}}) }},
-			// A row of each delivery for each count, and one of each lane. If the index is not used, each lane costs a row of each delivery.
-			{"status", 8 * lanes * each, func() {
-				if err := r.st.reportSinks(r.ctx, &Report{}); err != nil {
-					t.Fatal(err)
-				}
-			}},
-			{"requests", 50, func() {
-				if _, err := r.st.Requests(r.ctx); err != nil {
-					t.Fatal(err)
-				}
-			}},
-		} {
-			if n := r.reads(c.do); n > c.most {
-				t.Errorf("%s: %d rows were read, want at most %d", c.name, n, c.most)
-			} else {
-				t.Logf("%s: %d rows read", c.name, n)
-			}
-		}
-		equal(t, "blocked", len(r.reopen().Blocked), lanes)
-	})
-}
+func (r *storeRig) reads(f func()) int64 { return reads(r.baseRig, r.store().relaySession, f) }
 
 // A settlement of a thousand rows takes a few statements, which read each row a few times, however many others there are.
 func TestThousandRows(t *testing.T) {
@@ -102,13 +23,13 @@ func TestThousandRows(t *testing.T) {
 			if shape == "tailbox" {
 				insert = "INSERT INTO outbox (id, type, payload) VALUES (?, 'T', '{}')"
 			}
-			b := r.st.batch()
+			b := r.store().batch()
 			b.exec("BEGIN")
 			for i := range 10000 {
 				b.exec(insert, eventID(i))
 			}
 			b.exec("COMMIT")
-			if err := r.st.send(r.ctx, b); err != nil {
+			if err := r.store().send(r.ctx, b); err != nil {
 				t.Fatal(err)
 			}
 			for try := range 3 {
@@ -157,7 +78,7 @@ func TestIDsGoByIndex(t *testing.T) {
 				}
 				r := newBareRig(t, my, append(relayTables(), ddl), table)
 				r.open()
-				b := r.st.batch()
+				b := r.store().batch()
 				b.exec("BEGIN")
 				for n := range 2000 {
 					literal := quoteLiteral(c.id(n))
@@ -167,7 +88,7 @@ func TestIDsGoByIndex(t *testing.T) {
 					b.exec("INSERT INTO events (`the id`, type) VALUES (?, 'T')", raw(literal))
 				}
 				b.exec("COMMIT")
-				if err := r.st.send(r.ctx, b); err != nil {
+				if err := r.store().send(r.ctx, b); err != nil {
 					t.Fatal(err)
 				}
 				for try, cautious := range []bool{false, true} {
@@ -175,7 +96,7 @@ func TestIDsGoByIndex(t *testing.T) {
 					for n := range 5 {
 						rows = append(rows, checkpoint.Row{Table: r.db + ".events", ID: c.id(100*n + try), Position: outbox.Position{Log: 1, Commit: 1}, Parked: n == 4})
 					}
-					r.st.cautious = cautious
+					r.store().cautious = cautious
 					if n := r.reads(func() { equal(t, "settled", *r.settle(checkpoint.Settlement{Rows: rows}), checkpoint.Settled{}) }); n > 150 {
 						t.Errorf("%d rows were read for 5, cautious: %v", n, cautious)
 					}

@@ -60,13 +60,13 @@ ORDER BY s.SUB_PART IS NOT NULL, s.NON_UNIQUE, (SELECT COUNT(*) FROM information
 )
 
 // resolveTables finds the configured tables. A missing one is an error only an operator can mend.
-func (s *stateStore) resolveTables(ctx context.Context) error {
+func resolveTables(ctx context.Context, s *relaySession) (tables, error) {
 	ts := tables{byName: make(map[string]*table, len(s.cfg.Tables))}
 	var missing []error
 	for i := range s.cfg.Tables {
-		t, err := s.resolveTable(ctx, s.cfg.Tables[i])
+		t, err := resolveTable(ctx, s, s.cfg.Tables[i])
 		if err != nil {
-			return err
+			return ts, err
 		}
 		if t == nil {
 			missing = append(missing, fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is "+
@@ -76,12 +76,11 @@ func (s *stateStore) resolveTables(ctx context.Context) error {
 		ts.byName[t.String()] = t
 		ts.order = append(ts.order, t)
 	}
-	s.tables = ts
-	return errors.Join(missing...)
+	return ts, errors.Join(missing...)
 }
 
 // resolveTable looks a table up; nil if it does not exist.
-func (s *stateStore) resolveTable(ctx context.Context, conf outbox.Table) (*table, error) {
+func resolveTable(ctx context.Context, s *relaySession, conf outbox.Table) (*table, error) {
 	t := &table{Table: conf, listing: listingOf(s.sess.server), hints: !s.sess.server.mariadb && s.sess.server.atLeast(8, 0, 20), columns: make(map[string]*tableColumnType)}
 	b := s.batch()
 	b.each(func(r row) error {
@@ -91,7 +90,7 @@ func (s *stateStore) resolveTable(ctx context.Context, conf outbox.Table) (*tabl
 		return nil
 	}, columnsQuery, orNull(conf.Schema), conf.Name)
 	if err := s.send(ctx, b); err != nil {
-		return nil, s.fault("look up table "+conf.Name, err)
+		return nil, storeFault("look up table "+conf.Name, err)
 	}
 	if len(t.columns) == 0 {
 		return nil, nil
@@ -124,12 +123,12 @@ func (s *stateStore) resolveTable(ctx context.Context, conf outbox.Table) (*tabl
 		return nil, fmt.Errorf("%w: table %s has no column %q of type TEXT for receipts: ALTER TABLE %s ADD COLUMN %s TEXT, or correct columns.receipt",
 			source.ErrStop, t, conf.Columns.Receipt, t.sql, quoteIdent(conf.Columns.Receipt))
 	}
-	return t, s.findIndexes(ctx, t)
+	return t, t.findIndexes(ctx, s)
 }
 
 // findIndexes finds the index by which rows are looked up. Without one each statement would read, and lock, all rows, and
 // wait for those that are being written.
-func (s *stateStore) findIndexes(ctx context.Context, t *table) error {
+func (t *table) findIndexes(ctx context.Context, s *relaySession) error {
 	says := t.Columns.Status
 	if says == "" {
 		says = t.Columns.DeliveredAt
@@ -150,7 +149,7 @@ func (s *stateStore) findIndexes(ctx context.Context, t *table) error {
 		return nil
 	}, indexesQuery+hiddenIndex(s.sess.server)+indexesFrom, t.Schema, t.Name)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("look up indexes of table "+t.Name, err)
+		return storeFault("look up indexes of table "+t.Name, err)
 	}
 	if t.index == "" && hidden != "" {
 		return fmt.Errorf("%w: table %s has no index on the message's id but %s, which is hidden from queries: %s", source.ErrStop, t, hidden,
@@ -163,7 +162,7 @@ func (s *stateStore) findIndexes(ctx context.Context, t *table) error {
 	b = s.batch()
 	b.each(func(row) error { there = true; return nil }, "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", t.Schema, t.Name)
 	if err := s.send(ctx, b); err != nil {
-		return s.fault("look up table "+t.Name, err)
+		return storeFault("look up table "+t.Name, err)
 	}
 	if !there { // it was renamed since its columns were read
 		return fmt.Errorf("%w: table %s does not exist any more", source.ErrNoTable, t)

@@ -23,19 +23,19 @@ func TestSessionWithoutItsLock(t *testing.T) {
 		lose func(*storeRig)
 	}{
 		{"released", func(r *storeRig) {
-			b := r.st.batch()
+			b := r.store().batch()
 			b.exec("SELECT RELEASE_ALL_LOCKS()")
-			if err := r.st.send(r.ctx, b); err != nil {
+			if err := r.store().send(r.ctx, b); err != nil {
 				r.t.Fatal(err)
 			}
 		}},
 		{"taken by another", func(r *storeRig) {
-			b := r.st.batch()
+			b := r.store().batch()
 			b.exec("SELECT RELEASE_ALL_LOCKS()")
-			if err := r.st.send(r.ctx, b); err != nil {
+			if err := r.store().send(r.ctx, b); err != nil {
 				r.t.Fatal(err)
 			}
-			r.exec("SELECT GET_LOCK(?, 0)", r.st.lock)
+			r.exec("SELECT GET_LOCK(?, 0)", r.store().lock)
 		}},
 		{"another epoch", func(r *storeRig) { r.exec("UPDATE tailbox_checkpoint SET lease_epoch = lease_epoch + 1") }},
 		{"row gone", func(r *storeRig) { r.exec("DELETE FROM tailbox_checkpoint") }},
@@ -88,16 +88,16 @@ func TestHangingClientLosesItsSession(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
 		r := newStoreRig(t, my, nil, storeShape("debezium", "outbox"))
 		for name, want := range map[string]string{"wait_timeout": "10", "interactive_timeout": "10", "innodb_lock_wait_timeout": "1", "lock_wait_timeout": "1"} {
-			if rows, err := r.st.sess.texts(r.ctx, "SELECT @@session."+name); err != nil || rows[0][0] != want {
+			if rows, err := r.store().sess.texts(r.ctx, "SELECT @@session."+name); err != nil || rows[0][0] != want {
 				t.Errorf("%s = %v, %v, want %s", name, rows, err, want)
 			}
 		}
 		r.row(1)
-		b := r.st.batch()
+		b := r.store().batch()
 		b.exec("SET wait_timeout = 1")
-		r.st.begin(b)
+		r.store().begin(b)
 		b.exec("DELETE FROM outbox")
-		if err := r.st.send(r.ctx, b); err != nil {
+		if err := r.store().send(r.ctx, b); err != nil {
 			t.Fatal(err)
 		}
 		var next *stateStore
@@ -115,7 +115,7 @@ func TestHangingClientLosesItsSession(t *testing.T) {
 				t.Errorf("save on a session that is gone: %v", err)
 			}
 		}
-		if !r.st.sess.broken {
+		if !r.store().sess.broken {
 			t.Error("a session that is gone is not known to be")
 		}
 	})
@@ -124,7 +124,7 @@ func TestHangingClientLosesItsSession(t *testing.T) {
 // A table that is locked as a whole holds up nothing but its own rows.
 func TestSettleLockedTable(t *testing.T) {
 	onBoth(t, func(t *testing.T, my *servers.My) {
-		r := newStoreRig(t, my, func(c *Config) { c.Tables[1].Retention = time.Hour }, storeShape("debezium", "outbox"), storeShape("tailbox", "second"))
+		r := newStoreRig(t, my, func(c *config) { c.Tables[1].Retention = time.Hour }, storeShape("debezium", "outbox"), storeShape("tailbox", "second"))
 		r.row(1)
 		r.row(4)
 		r.exec("INSERT INTO second (id, type, payload) VALUES (?, 'T', '')", eventID(2))
@@ -163,9 +163,9 @@ func TestSettleLockedTable(t *testing.T) {
 			return len(r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}}).Invisible) == 0
 		})
 		equal(t, "rows", r.rows(), "4")
-		equal(t, "passes over locked rows", r.st.cautious, false)
+		equal(t, "passes over locked rows", r.store().cautious, false)
 		run(t, other, "LOCK TABLES second WRITE")
-		if n, _, err := r.st.Clean(r.ctx, ""); n != 0 || err != nil {
+		if n, _, err := r.store().Clean(r.ctx, ""); n != 0 || err != nil {
 			t.Errorf("clean-up beside a lock: %d rows removed, %v", n, err)
 		}
 	})
@@ -311,7 +311,7 @@ func TestStoreStops(t *testing.T) {
 		r := newBareRig(t, my, nil, table)
 		open := func(what, cure string) {
 			t.Helper()
-			st, err := r.cfg.Open(r.ctx)
+			st, err := Open(r.ctx, r.cfg)
 			if err == nil {
 				_ = st.Close(r.ctx)
 			}
@@ -439,7 +439,7 @@ func TestBinlogIsSpared(t *testing.T) {
 				r.open()
 				r.row(1)
 				r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}})
-				got, err := r.st.sess.texts(r.ctx, "SELECT @@SESSION.binlog_row_image")
+				got, err := r.store().sess.texts(r.ctx, "SELECT @@SESSION.binlog_row_image")
 				if err != nil || got[0][0] != c.want {
 					t.Errorf("rows are written to the binlog as %v, %v; want %s", got, err, c.want)
 				}

@@ -64,7 +64,7 @@ func (s *Source) run(ctx context.Context, from *resume, start source.Start, emit
 
 // A stream is one Run once it is connected. All of it belongs to the reading goroutine.
 type stream struct {
-	cfg    *Config
+	cfg    *config
 	source *Source
 	dump   *dump
 	wire   *binlog.Reader
@@ -147,7 +147,7 @@ func (st *stream) begin(ctx context.Context, from *resume) error {
 	lost, err := "", error(nil)
 	prepared := from.from
 	if from.server == d.server.id {
-		lost, err = s.cfg.lostHere(ctx, d.session, from)
+		lost, err = lostHere(ctx, &s.cfg, d.session, from)
 	} else {
 		lost, err = lostElsewhere(ctx, d.session, d.server, from)
 	}

@@ -15,8 +15,8 @@ func crowdedLog(t *testing.T, kind string) (r *sourceRig, from source.Resume) {
 	t.Helper()
 	r = newSourceRig(t, servers.MySQL(t, kind))
 	r.cfg.Tables[0].OnDelivered = outbox.Keep
-	r.src = New(r.cfg)
-	r.src.remembers = 10
+	r.renew()
+	r.source().remembers = 10
 	r.prepareXA("a", insert(10))
 	r.prepareXA("e", insert(40))
 	r.prepareXA("again", insert(60))
@@ -24,7 +24,7 @@ func crowdedLog(t *testing.T, kind string) (r *sourceRig, from source.Resume) {
 	r.exec("FLUSH BINARY LOGS")
 	r.prepareXA("b", insert(20))
 	r.finishXA("ROLLBACK", "rolled")
-	for i := range 2 * r.src.remembers {
+	for i := range 2 * r.source().remembers {
 		name := fmt.Sprint("many", i)
 		r.prepareXA(name, insert(100+i))
 		r.finishXA("COMMIT", name)
@@ -41,17 +41,17 @@ func TestXASearchRemembers(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
 		r, resume := crowdedLog(t, kind)
 		from := mustResume(t, resume)
-		w, err := r.src.newWatch(r.ctx)
+		w, err := r.source().newWatch(r.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = w.close(r.ctx) }()
-		d, err := r.src.openDump(r.ctx)
+		d, err := r.source().openDump(r.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = d.close(r.ctx) }()
-		st := newStream(r.src, d, w, from)
+		st := newStream(r.source(), d, w, from)
 		if err := st.begin(r.ctx, from); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ const (
 
 // A watch looks at the server on an ordinary connection, beside the stream. It is safe for concurrent use.
 type watch struct {
-	cfg    *Config
+	cfg    *config
 	cancel context.CancelFunc
 	over   chan struct{}
 	// files are those of the log, lately.
@@ -62,7 +62,7 @@ func (w *watch) refresh(ctx context.Context) (*catalog, error) {
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	cat, err := w.cfg.readCatalog(ctx, w.session)
+	cat, err := readCatalog(ctx, w.cfg, w.session)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (w *watch) run(ctx context.Context) {
 			continue
 		}
 		checked = time.Now()
-		if _, err := w.refresh(ctx); isStop(err) && ctx.Err() == nil {
+		if _, err := w.refresh(ctx); errors.Is(err, source.ErrStop) && ctx.Err() == nil {
 			w.mu.Lock()
 			w.failure = err
 			wire := w.wire
@@ -165,8 +165,12 @@ func (w *watch) behind(at binlog.Position) int64 {
 	if files == nil {
 		return 0
 	}
-	var n int64
-	for _, f := range *files {
+	return bytesBehind(*files, at)
+}
+
+// bytesBehind is how much of the log there is after a place.
+func bytesBehind(files []logFile, at binlog.Position) (n int64) {
+	for _, f := range files {
 		switch {
 		case f.place.File > at.File:
 			n += int64(f.size)
@@ -177,7 +181,14 @@ func (w *watch) behind(at binlog.Position) int64 {
 	return n
 }
 
-func isStop(err error) bool { return errors.Is(err, source.ErrStop) }
+// lag is how much of the log there is after a checkpoint, in bytes; 0 if the checkpoint belongs to another server, where that cannot be told.
+func lag(files []logFile, checkpoint source.Resume, serverID string) int64 {
+	at, err := parseResume(checkpoint)
+	if err != nil || at.server != serverID {
+		return 0
+	}
+	return bytesBehind(files, at.place)
+}
 
 func (w *watch) close(ctx context.Context) error {
 	w.cancel()

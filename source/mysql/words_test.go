@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -46,10 +47,10 @@ func TestWordsFit(t *testing.T) {
 						t.Errorf("open: %v, want %q", err, c.want)
 					}
 				}
-				if _, err := r.cfg.Init(r.ctx); c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				if _, err := Init(r.ctx, r.cfg); c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("init: %v, want %q", err, c.want)
 				}
-				findings, err := r.cfg.Check(r.ctx)
+				findings, err := Check(r.ctx, r.cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -81,7 +82,7 @@ func TestWordsFit(t *testing.T) {
 				if got := show(2); !strings.HasPrefix(got, c.words.Delivered+" 3  ") || !strings.HasSuffix(got, " 1 1 1 1") {
 					t.Errorf("delivered at last: %s", got)
 				}
-				equal(t, "pending", r.text("SELECT COUNT(*) FROM events t WHERE "+r.st.tables.order[0].pending()), "1")
+				equal(t, "pending", r.text("SELECT COUNT(*) FROM events t WHERE "+r.store().tables.order[0].pending()), "1")
 			})
 		}
 	})
@@ -93,18 +94,18 @@ func TestFlowcatalystIsMade(t *testing.T) {
 		shape, _ := outbox.ShapeNamed("flowcatalyst")
 		r := newBareRig(t, my, nil, shape.Table("outbox_events"), shape.Table("outbox_dispatch_jobs"))
 		for range 2 {
-			if _, err := r.cfg.Init(r.ctx); err != nil {
+			if _, err := Init(r.ctx, r.cfg); err != nil {
 				t.Fatal(err)
 			}
 		}
 		equal(t, "indexes", r.text("SELECT GROUP_CONCAT(DISTINCT INDEX_NAME ORDER BY INDEX_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() "+
 			"AND TABLE_NAME LIKE 'outbox%'"), "idx_outbox_dispatch_jobs_status,idx_outbox_events_status,PRIMARY")
-		findings, err := r.cfg.Check(r.ctx)
+		findings, err := Check(r.ctx, r.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range findings {
-			if f.Level == Problem || strings.Contains(f.What, "table") {
+			if f.Level == store.Problem || strings.Contains(f.What, "table") {
 				t.Errorf("check: %+v", f)
 			}
 		}
@@ -120,7 +121,7 @@ func TestCheckLatin1AndKept(t *testing.T) {
 		table := outbox.Table{Name: "events", OnDelivered: outbox.Keep, Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload"}}
 		r := newBareRig(t, my, append(relayTables(), "CREATE TABLE events (id VARCHAR(255) CHARACTER SET latin1 PRIMARY KEY, type TEXT, payload TEXT)"), table)
 		for _, when := range []string{"before", "after"} {
-			findings, err := r.cfg.Check(r.ctx)
+			findings, err := Check(r.ctx, r.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

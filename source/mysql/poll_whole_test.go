@@ -1,0 +1,98 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// TestPollRefused: what cannot be polled in order is refused, with what cures it, by the source and by Check.
+func TestPollRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ sql, what string }{
+		"no number":    {"ALTER TABLE outbox DROP COLUMN seq", "has no sequence column"},
+		"not drawn":    {"ALTER TABLE outbox MODIFY seq BIGINT UNSIGNED NOT NULL", "not filled by AUTO_INCREMENT"},
+		"engine":       {"ALTER TABLE outbox DROP INDEX idempotency_key, ENGINE = MyISAM", "engine MyISAM"},
+		"small number": {"ALTER TABLE outbox MODIFY seq INT NOT NULL AUTO_INCREMENT", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachKind(t, func(t *testing.T, d *kitBase, app *session) {
+				do(t, app, c.sql)
+				_, err := NewPoll(d.cfg).Examine(context.Background(), "", "")
+				findings, cerr := Check(context.Background(), d.cfg)
+				if cerr != nil {
+					t.Fatal(cerr)
+				}
+				told := false
+				for _, f := range findings {
+					told = told || f.Level == store.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
+					if f.Level == store.Problem && c.what == "" {
+						t.Errorf("check: %s", f.What)
+					}
+				}
+				if c.what == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.what) || !told {
+					t.Errorf("Examine: %v; check has told %v: %+v", err, told, findings)
+				}
+			})
+		})
+	}
+}
+
+// TestPollRights: an account with no more than RoleSQL grants can poll; without PROCESS it is told.
+func TestPollRights(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, d *kitBase, _ *session) {
+		ctx := context.Background()
+		name := d.db[max(0, len(d.db)-30):]
+		account := "'" + name + "'@'%'"
+		grants := strings.Split(strings.TrimSuffix(strings.TrimSpace(RoleSQL(d.cfg, account, d.db)), ";"), ";\n")
+		if err := d.my.Exec(ctx, d.db, append([]string{"CREATE USER " + account}, grants...)...); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.my.Exec(context.Background(), d.db, "DROP USER "+account) })
+		cfg := d.cfg
+		cfg.URL = strings.Replace(cfg.URL, "root@", name+"@", 1)
+		findings, err := Check(ctx, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range findings {
+			if f.Level == store.Problem {
+				t.Errorf("%s: %s", f.What, f.Cure)
+			}
+		}
+		if _, err := NewPoll(cfg).Examine(ctx, "", ""); err != nil {
+			t.Error(err)
+		}
+		if err := d.my.Exec(ctx, d.db, "REVOKE PROCESS ON *.* FROM "+account); err != nil {
+			t.Fatal(err)
+		}
+		_, err = NewPoll(cfg).Examine(ctx, "", "")
+		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "GRANT PROCESS ON *.* TO "+account) {
+			t.Errorf("Examine without the right: %v", err)
+		}
+	})
+}
+
+// Status tells of numbers that only an unsigned column holds.
+func TestPollReportsLargeNumbers(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, d *kitBase, app *session) {
+		do(t, app, "INSERT INTO outbox (type, payload, seq) VALUES ('t', '{}', 9223372036854775813)")
+		r, err := Status(context.Background(), d.cfg)
+		if err != nil || r.Poll == nil || r.Poll.Last != 1<<63+5 {
+			t.Errorf("status: %+v, %v, want polling at 2^63 + 5", r.Poll, err)
+		}
+	})
+}
