@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/mysql"
+	"github.com/tailbox/tailbox/source/mysql/schema"
 	ddlpg "github.com/tailbox/tailbox/source/postgres/ddl"
 )
 
@@ -44,7 +44,7 @@ func TestPresets(t *testing.T) {
 			}
 			ddl := ddlpg.Script
 			if r.dialect == outbox.MySQL {
-				ddl = mysql.TableSQL
+				ddl = schema.TableSQL
 			}
 			script, err := ddl(&tab)
 			if err != nil {

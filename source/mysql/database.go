@@ -1,3 +1,14 @@
+// Package mysql is MySQL 8.0 and later and MariaDB 10.6 and later as a database of a pipeline. The packages below it do the work:
+//
+//   - server connects, and asks the server about itself; quote, sqltext and binlog are its languages;
+//   - catalog describes the outbox tables, snapshot reads what is pending in them;
+//   - stream reads messages from the binlog, polling reads them from a table;
+//   - session runs statements on tailbox's own tables, which schema makes;
+//   - usertable changes rows of the outbox tables, and store keeps the state of a relay;
+//   - operator shows that state to operators, and setup prepares the database.
+//
+// One driver serves all of it: go-mysql's client, for SQL and for the connection that the binlog comes over. The binlog itself is read by
+// package binlog, in bounded memory, whatever the size of a transaction.
 package mysql
 
 import (
@@ -7,65 +18,81 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/operator"
+	"github.com/tailbox/tailbox/source/mysql/polling"
+	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/mysql/setup"
+	mystore "github.com/tailbox/tailbox/source/mysql/store"
+	"github.com/tailbox/tailbox/source/mysql/stream"
 	"github.com/tailbox/tailbox/source/poll"
 	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Config is the database of a pipeline.
-type Config config
+type Config server.Config
 
 var _ store.Database = Config{}
 
 // Source implements store.Database.
 func (c Config) Source() source.Source {
 	if c.Poll {
-		return NewPoll(config(c))
+		return polling.New(server.Config(c))
 	}
-	return New(config(c))
+	return stream.New(server.Config(c))
 }
 
 // Open implements store.Database.
-func (c Config) Open(ctx context.Context) (checkpoint.Store, error) { return Open(ctx, config(c)) }
+func (c Config) Open(ctx context.Context) (checkpoint.Store, error) {
+	return mystore.Open(ctx, server.Config(c))
+}
 
 // Operator implements store.Database.
-func (c Config) Operator() store.Operator { return Operator(config(c)) }
+func (c Config) Operator() store.Operator { return operator.New(server.Config(c)) }
 
 // SetupScript implements store.Database.
-func (c Config) SetupScript() (string, error) { return SetupScript(config(c)) }
+func (c Config) SetupScript() (string, error) { return setup.Script(server.Config(c)) }
 
 // Init implements store.Database.
-func (c Config) Init(ctx context.Context) (done []string, err error) { return Init(ctx, config(c)) }
+func (c Config) Init(ctx context.Context) (done []string, err error) {
+	return setup.Init(ctx, server.Config(c))
+}
 
 // FirstMade implements store.Database.
 func (c Config) FirstMade() string { return "" }
 
 // UninstallScript implements store.Database.
-func (c Config) UninstallScript() (string, error) { return uninstallSQL(config(c)), nil }
+func (c Config) UninstallScript() (string, error) {
+	return setup.UninstallScript(server.Config(c)), nil
+}
 
 // Uninstall implements store.Database.
 func (c Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
-	return Uninstall(ctx, config(c), force)
+	return setup.Uninstall(ctx, server.Config(c), force)
 }
 
 // Check implements store.Database.
-func (c Config) Check(ctx context.Context) ([]store.Finding, error) { return Check(ctx, config(c)) }
+func (c Config) Check(ctx context.Context) ([]store.Finding, error) {
+	return setup.Check(ctx, server.Config(c))
+}
 
 // Example implements store.Database.
 func (c Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
-	return Example(ctx, config(c), t)
+	return setup.Example(ctx, server.Config(c), t)
 }
 
 // Gap implements store.Database.
-func (c Config) Gap(ctx context.Context) (*store.Gap, error) { return Gap(ctx, config(c)) }
+func (c Config) Gap(ctx context.Context) (*store.Gap, error) {
+	return operator.Gap(ctx, server.Config(c))
+}
 
 // Send implements store.Database.
 func (c Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
-	return Send(ctx, config(c), t, d, o)
+	return setup.Send(ctx, server.Config(c), t, d, o)
 }
 
 // Status implements store.Database.
 func (c Config) Status(ctx context.Context) (*store.Status, error) {
-	r, err := Status(ctx, config(c))
+	r, err := operator.Status(ctx, server.Config(c))
 	if err != nil {
 		return nil, err
 	}

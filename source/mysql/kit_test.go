@@ -1,4 +1,4 @@
-package mysql
+package mysql_test
 
 import (
 	"cmp"
@@ -14,6 +14,14 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
+	"github.com/tailbox/tailbox/source/mysql/mysqltest"
+	"github.com/tailbox/tailbox/source/mysql/polling"
+	"github.com/tailbox/tailbox/source/mysql/quote"
+	"github.com/tailbox/tailbox/source/mysql/schema"
+	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/mysql/setup"
+	"github.com/tailbox/tailbox/source/mysql/store"
+	"github.com/tailbox/tailbox/source/mysql/stream"
 	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -40,13 +48,13 @@ func TestPollKit(t *testing.T) {
 			k.Cut = func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).cutPoll(ctx) }
 			k.Gap = func(ctx context.Context, db sourcetest.Database) error {
 				d := db.(*kitDatabase)
-				return d.my.Exec(ctx, d.db, "UPDATE outbox SET seq = seq - 900", "ALTER TABLE outbox AUTO_INCREMENT = 1")
+				return d.My.Exec(ctx, d.DB, "UPDATE outbox SET seq = seq - 900", "ALTER TABLE outbox AUTO_INCREMENT = 1")
 			}
 			k.Number = func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, m *outbox.Message, number uint64, instead string) error {
 				d := db.(*kitDatabase)
-				return d.my.Exec(ctx, d.db, "DELETE FROM "+tableName(&t.Table)+" WHERE id = "+quoteLiteral(instead),
-					fmt.Sprintf("INSERT INTO %s (id, type, aggregatetype, aggregateid, payload, seq) VALUES (%s, %s, %s, %s, '{}', %d)", tableName(&t.Table),
-						quoteLiteral(m.ID), quoteLiteral(m.Type), quoteLiteral(m.Topic), quoteLiteral(string(m.Key)), number))
+				return d.My.Exec(ctx, d.DB, "DELETE FROM "+quote.Table(&t.Table)+" WHERE id = "+quote.Text(instead),
+					fmt.Sprintf("INSERT INTO %s (id, type, aggregatetype, aggregateid, payload, seq) VALUES (%s, %s, %s, %s, '{}', %d)", quote.Table(&t.Table),
+						quote.Text(m.ID), quote.Text(m.Type), quote.Text(m.Topic), quote.Text(string(m.Key)), number))
 			}
 			sourcetest.Poll(t, k)
 		})
@@ -90,46 +98,46 @@ func kitKind(kind string) sourcetest.Kind {
 		Business: kitBusiness(),
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)
-			return d.my.Exec(ctx, d.db, fmt.Sprintf("KILL %d", st.(*stateStore).sess.conn.GetConnectionID()))
+			return d.My.Exec(ctx, d.DB, fmt.Sprintf("KILL %d", st.(*store.Store).Conn.Client.GetConnectionID()))
 		},
 		Refuse: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.my.Exec(ctx, d.db, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
+			return d.My.Exec(ctx, d.DB, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
 				AND (message_group <> 'stay' OR next_attempt_at IS NOT NULL))`)
 		},
 		Forge: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.my.Exec(ctx, d.db, "INSERT INTO tailbox_request (pipeline, verb, selection, done_at, result, in_force) VALUES ('"+d.cfg.Pipeline+
+			return d.My.Exec(ctx, d.DB, "INSERT INTO tailbox_request (pipeline, verb, selection, done_at, result, in_force) VALUES ('"+d.Cfg.Pipeline+
 				`', 'feedback', '{}', now(), '{}', '{"sinks": ["forged"]}')`)
 		},
 		RefuseDead: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
-			return d.my.Exec(ctx, d.db, "ALTER TABLE "+tableName(&t.Table)+" ADD CHECK (status <> 'dead')")
+			return d.My.Exec(ctx, d.DB, "ALTER TABLE "+quote.Table(&t.Table)+" ADD CHECK (status <> 'dead')")
 		},
-		Txn: func(context.Context, sourcetest.Conn) (uint64, error) { return invisible, nil },
+		Txn: func(context.Context, sourcetest.Conn) (uint64, error) { return stream.Txn, nil },
 		AddColumn: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, name string) error {
 			d := db.(*kitDatabase)
-			return d.my.Exec(ctx, d.db, "ALTER TABLE "+tableName(&t.Table)+" ADD "+quoteIdent(name)+" TEXT")
+			return d.My.Exec(ctx, d.DB, "ALTER TABLE "+quote.Table(&t.Table)+" ADD "+quote.Ident(name)+" TEXT")
 		},
 		NullStatus: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, ids ...string) error {
-			d, status := db.(*kitDatabase), quoteIdent(t.Columns.Status)
-			ddl := []string{"ALTER TABLE " + tableName(&t.Table) + " MODIFY " + status + " VARCHAR(32) DEFAULT 'pending'"}
+			d, status := db.(*kitDatabase), quote.Ident(t.Columns.Status)
+			ddl := []string{"ALTER TABLE " + quote.Table(&t.Table) + " MODIFY " + status + " VARCHAR(32) DEFAULT 'pending'"}
 			for _, id := range ids {
-				ddl = append(ddl, "UPDATE "+tableName(&t.Table)+" SET "+status+" = NULL WHERE id = "+quoteLiteral(id))
+				ddl = append(ddl, "UPDATE "+quote.Table(&t.Table)+" SET "+status+" = NULL WHERE id = "+quote.Text(id))
 			}
-			return d.my.Exec(ctx, d.db, ddl...)
+			return d.My.Exec(ctx, d.DB, ddl...)
 		},
 		DropTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
-			return d.my.Exec(ctx, d.db, "DROP TABLE "+tableName(&t.Table))
+			return d.My.Exec(ctx, d.DB, "DROP TABLE "+quote.Table(&t.Table))
 		},
 		CreateTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
-			sql, err := outboxSQL(&t.Table)
+			sql, err := schema.OutboxSQL(&t.Table)
 			if err != nil {
 				return err
 			}
-			return d.my.Exec(ctx, d.db, sql)
+			return d.My.Exec(ctx, d.DB, sql)
 		},
 		Outlast: func(ctx context.Context, _ sourcetest.Database) error {
 			select {
@@ -139,14 +147,14 @@ func kitKind(kind string) sourcetest.Kind {
 				return nil
 			}
 		},
-		Cut: func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).cut(ctx) },
+		Cut: func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).Cut(ctx) },
 		Restart: func(_ context.Context, db sourcetest.Database) error {
-			return db.(*kitDatabase).my.Restart()
+			return db.(*kitDatabase).My.Restart()
 		},
-		Gap:   func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).purge(ctx) },
+		Gap:   func(ctx context.Context, db sourcetest.Database) error { return db.(*kitDatabase).Purge(ctx) },
 		Lacks: map[string]string{},
 	}
-	if kind == KindMySQL {
+	if kind == server.KindMySQL {
 		k.Payloads["JSON"] = append(same(`{"n": 1.5}`, `[]`, `"x"`), sourcetest.Payload{Written: []byte(`{"bb":1,"a" : [1.0]}`), Read: []byte(`{"a": [1.0], "bb": 1}`)})
 	} else {
 		k.IDs["UUID"] = []string{"ffffffff-8a3e-4b58-9d3c-111111111100", "0b0e8f6a-8a3e-4b58-9d3c-111111111111"}
@@ -157,7 +165,7 @@ func kitKind(kind string) sourcetest.Kind {
 
 // A kitDatabase is a database as the kit wants it.
 type kitDatabase struct {
-	*kitBase
+	*mysqltest.Database
 	// account and relayURL are the relay's, where it has one of its own.
 	account, relayURL string
 }
@@ -170,9 +178,9 @@ func openKit(t *testing.T, kind string, s sourcetest.Setup, polled bool) *kitDat
 	}
 	d := &kitDatabase{}
 	if polled {
-		d.kitBase = openPolled(t, my(t, kind), s)
+		d.Database = openPolled(t, my(t, kind), s)
 	} else {
-		d.kitBase = openOn(t, my(t, kind), s)
+		d.Database = mysqltest.NewDatabase(t, my(t, kind), s)
 	}
 	d.least(t)
 	return d
@@ -181,14 +189,14 @@ func openKit(t *testing.T, kind string, s sourcetest.Setup, polled bool) *kitDat
 // least makes an account with what RoleSQL grants, which the relay has from then on.
 func (d *kitDatabase) least(t *testing.T) {
 	t.Helper()
-	name := "relay" + d.db[len(d.db)-8:]
+	name := "relay" + d.DB[len(d.DB)-8:]
 	d.account = "'" + name + "'@'%'"
-	grants := strings.Split(strings.TrimSuffix(strings.TrimSpace(RoleSQL(d.cfg, d.account, d.db)), ";"), ";\n")
-	if err := d.my.Exec(t.Context(), d.db, append([]string{"CREATE USER " + d.account + " IDENTIFIED BY 'pass'"}, grants...)...); err != nil {
+	grants := strings.Split(strings.TrimSuffix(strings.TrimSpace(setup.RoleSQL(d.Cfg, d.account, d.DB)), ";"), ";\n")
+	if err := d.My.Exec(t.Context(), d.DB, append([]string{"CREATE USER " + d.account + " IDENTIFIED BY 'pass'"}, grants...)...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = d.my.Exec(context.Background(), d.db, "DROP USER "+d.account) }) // the server may be stopped
-	u, err := url.Parse(d.my.SocketURL(d.db))
+	t.Cleanup(func() { _ = d.My.Exec(context.Background(), d.DB, "DROP USER "+d.account) }) // the server may be stopped
+	u, err := url.Parse(d.My.SocketURL(d.DB))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,23 +205,23 @@ func (d *kitDatabase) least(t *testing.T) {
 }
 
 // relay is the configuration of the relay.
-func (d *kitDatabase) relay() config {
-	cfg := d.cfg
+func (d *kitDatabase) relay() server.Config {
+	cfg := d.Cfg
 	cfg.URL = cmp.Or(d.relayURL, cfg.URL)
 	return cfg
 }
 
 // openPolled makes tables whose numbers begin at 1000, so that there is something to fall back behind.
-func openPolled(t testing.TB, my *servers.My, s sourcetest.Setup) *kitBase {
+func openPolled(t testing.TB, my *servers.My, s sourcetest.Setup) *mysqltest.Database {
 	t.Helper()
 	s.Tables = slices.Clone(s.Tables)
 	for i := range s.Tables {
 		s.Tables[i].Columns.Seq = "seq"
 	}
-	d := openOn(t, my, s)
-	d.cfg.Poll = true
-	for _, table := range d.tables {
-		if err := my.Exec(context.Background(), d.db, "ALTER TABLE "+tableName(&table.Table)+" AUTO_INCREMENT = 1000"); err != nil {
+	d := mysqltest.NewDatabase(t, my, s)
+	d.Cfg.Poll = true
+	for _, table := range d.Configured {
+		if err := my.Exec(context.Background(), d.DB, "ALTER TABLE "+quote.Table(&table.Table)+" AUTO_INCREMENT = 1000"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,21 +229,21 @@ func openPolled(t testing.TB, my *servers.My, s sourcetest.Setup) *kitBase {
 }
 
 func (d *kitDatabase) Source() source.Source {
-	if d.cfg.Poll {
-		return NewPoll(d.relay())
+	if d.Cfg.Poll {
+		return polling.New(d.relay())
 	}
-	return New(d.relay())
+	return stream.New(d.relay())
 }
 
 // cutPoll ends the connections that read this database's tables.
 func (d *kitDatabase) cutPoll(ctx context.Context) error {
-	conn, err := d.my.Connect(ctx, "")
+	conn, err := d.My.Connect(ctx, "")
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	for ended := false; !ended; {
-		r, err := conn.Execute("SELECT id FROM information_schema.processlist WHERE db = '" + d.db + "' AND info LIKE 'SELECT%FORCE INDEX%'")
+		r, err := conn.Execute("SELECT id FROM information_schema.processlist WHERE db = '" + d.DB + "' AND info LIKE 'SELECT%FORCE INDEX%'")
 		if err != nil {
 			return err
 		}

@@ -1,209 +1,103 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/mysqltest"
+	"github.com/tailbox/tailbox/source/mysql/operator"
+	"github.com/tailbox/tailbox/source/mysql/polling"
+	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/mysql/setup"
+	"github.com/tailbox/tailbox/source/store"
 )
 
-// polled reads n messages from the beginning of the numbers.
-func polled(t *testing.T, d *kitBase, n int, meanwhile func()) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	found, done := make(chan string, 1000), make(chan error, 1)
-	go func() {
-		done <- NewPoll(d.cfg).Run(ctx, source.Start{From: "0", Log: 1}, func(_ context.Context, b *source.Batch) error {
-			for _, m := range b.Messages {
-				found <- string(m.Payload)
-			}
-			return nil
-		})
-	}()
-	if meanwhile != nil {
-		meanwhile()
-	}
-	var got []string
-	for len(got) < n {
-		select {
-		case one := <-found:
-			got = append(got, one)
-		case err := <-done:
-			t.Fatalf("Run ended after %v: %v", got, err)
-		}
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	return strings.Join(got, " ")
-}
-
-// TestPollTransactions: an open transaction holds what it may have drawn, whether it has written or not, and also once it is prepared
-// and its session is gone; one that only reads holds nothing.
-func TestPollTransactions(t *testing.T) {
+// TestPollRefused: what cannot be polled in order is refused, with what cures it, by the source and by Check.
+func TestPollRefused(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitBase, app *session) {
-		ctx := context.Background()
-		reader, writer, xa := d.session(t), d.session(t), d.session(t)
-		do(t, reader, "START TRANSACTION READ ONLY", "SELECT * FROM outbox")
-		do(t, writer, "START TRANSACTION", "SELECT * FROM outbox")
-		conn, table, err := openPoll(ctx, &d.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.close(ctx) }()
-		holds := func(id string) (is bool, list string) {
-			for {
-				holders, known, wait, err := table.Holders(ctx)
-				if err != nil {
-					t.Fatal(err)
+	for name, c := range map[string]struct{ sql, what string }{
+		"no number":    {"ALTER TABLE outbox DROP COLUMN seq", "has no sequence column"},
+		"not drawn":    {"ALTER TABLE outbox MODIFY seq BIGINT UNSIGNED NOT NULL", "not filled by AUTO_INCREMENT"},
+		"engine":       {"ALTER TABLE outbox DROP INDEX idempotency_key, ENGINE = MyISAM", "engine MyISAM"},
+		"small number": {"ALTER TABLE outbox MODIFY seq INT NOT NULL AUTO_INCREMENT", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mysqltest.EachPolled(t, func(t *testing.T, d *mysqltest.Database, app *server.Conn) {
+				mysqltest.Do(t, app, c.sql)
+				_, err := polling.New(d.Cfg).Examine(context.Background(), "", "")
+				findings, cerr := setup.Check(context.Background(), d.Cfg)
+				if cerr != nil {
+					t.Fatal(cerr)
 				}
-				if known {
-					for _, h := range holders {
-						is = is || h.ID == id || strings.HasPrefix(h.ID, id+" ")
+				told := false
+				for _, f := range findings {
+					told = told || f.Level == store.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
+					if f.Level == store.Problem && c.what == "" {
+						t.Errorf("check: %s", f.What)
 					}
-					return is, fmt.Sprintf("%+v", holders)
 				}
-				select { // others on the shared server ask as well
-				case <-time.After(wait):
-				case <-ctx.Done():
+				if c.what == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					return
 				}
-			}
-		}
-		at := func(s *session) string { return fmt.Sprintf("open %d", s.conn.GetConnectionID()) }
-		if is, list := holds(at(writer)); !is {
-			t.Errorf("an open transaction is not among %s", list)
-		}
-		if is, list := holds(at(reader)); is {
-			t.Errorf("one that only reads is among %s", list)
-		}
-		do(t, writer, putRow(1))
-		if is, list := holds(at(writer)); is {
-			t.Errorf("one that has written has no number in %s", list)
-		}
-		do(t, writer, "ROLLBACK")
-		name := "'" + d.db[max(0, len(d.db)-40):] + "'"
-		do(t, xa, "XA START "+name, putRow(2), "XA END "+name, "XA PREPARE "+name)
-		_ = xa.close(ctx)
-		do(t, app, putRow(3))
-		got := polled(t, d, 2, func() {
-			select { // time to do it wrong
-			case <-time.After(400 * time.Millisecond):
-			case <-ctx.Done():
-			}
-			do(t, app, "XA COMMIT "+name)
+				if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.what) || !told {
+					t.Errorf("Examine: %v; check has told %v: %+v", err, told, findings)
+				}
+			})
 		})
-		if got != "2 3" {
-			t.Errorf("got %s", got)
-		}
-	})
+	}
 }
 
-// TestPollForeignStatements: what others have in their statements, and how fast they ask for transactions themselves, is no
-// obstacle.
-func TestPollForeignStatements(t *testing.T) {
+// TestPollRights: an account with no more than RoleSQL grants can poll; without PROCESS it is told.
+func TestPollRights(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitBase, app *session) {
-		long := d.session(t)
-		do(t, app, "START TRANSACTION", putRow(1), "ROLLBACK", putRow(2))
-		do(t, long, "START TRANSACTION READ ONLY", "SELECT * FROM outbox") // so that its statement is on the list of transactions
-		var got string
-		over := make(chan error, 1)
-		go func() {
-			_, err := long.exec(context.Background(), "SELECT SLEEP(2), '\U0001F600\xff\xfe'")
-			over <- err
-		}()
-		got = polled(t, d, 1, nil)
-		if got != "2" {
-			t.Errorf("got %s", got)
-		}
-		<-over
-	})
-}
-
-// TestPollTruncated: numbers that begin anew are a lost position.
-func TestPollTruncated(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitBase, app *session) {
+	mysqltest.EachPolled(t, func(t *testing.T, d *mysqltest.Database, _ *server.Conn) {
 		ctx := context.Background()
-		do(t, app, putRow(1), putRow(2), "TRUNCATE TABLE outbox")
-		e, err := NewPoll(d.cfg).Examine(ctx, "", "2")
-		if err != nil || !strings.Contains(e.Lost, "truncated") {
-			t.Errorf("examined %+v, %v", e, err)
+		name := d.DB[max(0, len(d.DB)-30):]
+		account := "'" + name + "'@'%'"
+		grants := strings.Split(strings.TrimSuffix(strings.TrimSpace(setup.RoleSQL(d.Cfg, account, d.DB)), ";"), ";\n")
+		if err := d.My.Exec(ctx, d.DB, append([]string{"CREATE USER " + account}, grants...)...); err != nil {
+			t.Fatal(err)
 		}
-		err = NewPoll(d.cfg).Run(ctx, source.Start{From: "2", Log: 1}, func(context.Context, *source.Batch) error { return nil })
-		if !errors.Is(err, source.ErrGap) {
-			t.Errorf("Run ended with %v", err)
-		}
-		log := d.cfg
-		log.Poll = false
-		if e, err := New(log).Examine(ctx, "", "2"); err != nil || !strings.Contains(e.Lost, "source.read was poll") {
-			t.Errorf("examined a number: %+v, %v", e, err)
-		}
-		if e, err := NewPoll(d.cfg).Examine(ctx, "", "bin.000001:4 0.1 0-1 -"); err != nil || !strings.Contains(e.Lost, "source.read was log") {
-			t.Errorf("examined a place in the log: %+v, %v", e, err)
-		}
-	})
-}
-
-// TestPollPlans: no look reads more than what it shows, even before the server has statistics.
-func TestPollPlans(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, d *kitBase, app *session) {
-		ctx := context.Background()
-		do(t, app, "INSERT INTO outbox (type, payload, status) VALUES ('t', 'x', 'delivered')")
-		for range 13 {
-			do(t, app, "INSERT INTO outbox (id, type, payload, status) SELECT UUID(), type, payload, status FROM outbox")
-		}
-		conn, table, err := openPoll(ctx, &d.cfg)
+		t.Cleanup(func() { _ = d.My.Exec(context.Background(), d.DB, "DROP USER "+account) })
+		cfg := d.Cfg
+		cfg.URL = strings.Replace(cfg.URL, "root@", name+"@", 1)
+		findings, err := setup.Check(ctx, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.close(ctx) }()
-		last, err := table.last(ctx)
-		if err != nil {
+		for _, f := range findings {
+			if f.Level == store.Problem {
+				t.Errorf("%s: %s", f.What, f.Cure)
+			}
+		}
+		if _, err := polling.New(cfg).Examine(ctx, "", ""); err != nil {
+			t.Error(err)
+		}
+		if err := d.My.Exec(ctx, d.DB, "REVOKE PROCESS ON *.* FROM "+account); err != nil {
 			t.Fatal(err)
 		}
-		do(t, app, putRow(1))
-		read := func() (n int) {
-			rows, err := conn.texts(ctx, "SHOW SESSION STATUS WHERE variable_name IN ('Handler_read_next', 'Handler_read_rnd_next', 'Handler_read_key', 'Handler_read_first')")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range rows {
-				var one int
-				_, _ = fmt.Sscan(r[1], &one)
-				n += one
-			}
-			return n
+		_, err = polling.New(cfg).Examine(ctx, "", "")
+		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "GRANT PROCESS ON *.* TO "+account) {
+			t.Errorf("Examine without the right: %v", err)
 		}
-		for range 2 {
-			if _, err := table.Numbers(ctx, last-1, 5000); err != nil {
-				t.Fatal(err)
-			}
-		}
-		before := read()
-		asking := read() - before
-		before = read()
-		if _, err := table.Numbers(ctx, last, 5000); err != nil {
-			t.Fatal(err)
-		}
-		if n := read() - before - asking; n > 5 {
-			t.Errorf("a list of numbers read %d rows", n)
-		}
-		before = read()
-		rows, err := conn.texts(ctx, fmt.Sprintf("%s%s > %d AND %s <= %d%s ORDER BY %[4]s LIMIT 1000", table.rowsSQL, table.from, last, table.number, last+1, table.pending))
-		if err != nil || len(rows) != 1 {
-			t.Fatalf("%d rows: %v", len(rows), err)
-		}
-		if n := read() - before - asking; n > 5 {
-			t.Errorf("one row took %d", n)
+	})
+}
+
+// Status tells of numbers that only an unsigned column holds.
+func TestPollReportsLargeNumbers(t *testing.T) {
+	t.Parallel()
+	mysqltest.EachPolled(t, func(t *testing.T, d *mysqltest.Database, app *server.Conn) {
+		mysqltest.Do(t, app, "INSERT INTO outbox (type, payload, seq) VALUES ('t', '{}', 9223372036854775813)")
+		r, err := operator.Status(context.Background(), d.Cfg)
+		if err != nil || r.Poll == nil || r.Poll.Last != 1<<63+5 {
+			t.Errorf("status: %+v, %v, want polling at 2^63 + 5", r.Poll, err)
 		}
 	})
 }

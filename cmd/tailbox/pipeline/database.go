@@ -8,6 +8,8 @@ import (
 	"github.com/tailbox/tailbox/source/mongo"
 	mongosetup "github.com/tailbox/tailbox/source/mongo/setup"
 	"github.com/tailbox/tailbox/source/mysql"
+	"github.com/tailbox/tailbox/source/mysql/schema"
+	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/postgres/ddl"
 	"github.com/tailbox/tailbox/source/store"
@@ -18,7 +20,7 @@ func (p *Pipeline) Database(log *slog.Logger, ignored func(why string, n int)) s
 	switch p.Config.Source.Kind {
 	case "mongodb":
 		return p.mongo(log)
-	case mysql.KindMySQL, mysql.KindMariaDB:
+	case server.KindMySQL, server.KindMariaDB:
 		return p.mysql(log, ignored)
 	default: // the configuration lets no other kind pass
 		return p.postgres(log, ignored)
@@ -55,8 +57,8 @@ func TableScript(kind string, t *outbox.Table) (string, error) {
 	switch kind {
 	case "postgres":
 		return ddl.Script(t)
-	case mysql.KindMySQL, mysql.KindMariaDB:
-		return mysql.TableSQL(t)
+	case server.KindMySQL, server.KindMariaDB:
+		return schema.TableSQL(t)
 	case "mongodb":
 		return mongosetup.TableScript(t)
 	}

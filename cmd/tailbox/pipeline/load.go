@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/source/mongo/conn"
-	"github.com/tailbox/tailbox/source/mysql"
+	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/postgres/session"
 )
 
@@ -83,8 +83,8 @@ func (p *Pipeline) readURLs(file *config.File) {
 	switch p.Config.Source.Kind {
 	case "mongodb":
 		valid = func(url string) error { return conn.ValidURL(url, p.Config.Source.Schema) }
-	case mysql.KindMySQL, mysql.KindMariaDB:
-		valid = mysql.ValidURL
+	case server.KindMySQL, server.KindMariaDB:
+		valid = server.ValidURL
 	}
 	for key, url := range map[string]string{"url": p.Config.Source.URL, "lock_url": p.Config.Source.LockURL} {
 		if url == "" {

@@ -1,0 +1,76 @@
+package catalog
+
+import (
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/mysql/quote"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// PendingCondition is the SQL condition by which a row of this pipeline is pending, or "" if the table's columns do not say that.
+func (t *Table) PendingCondition(alias string) string {
+	pending := columns.Pending(&t.Table, func(name string) (string, bool) {
+		c, ok := t.Column(name)
+		return alias + "." + quote.Ident(c.Name), ok
+	}, func(status string) string { return columns.IsPending(&t.Table, status, quote.Text) })
+	if pending == "" {
+		return ""
+	}
+	return pending + Ours(&t.Table, alias)
+}
+
+// PendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
+// tells: if there are such rows at all, an operator has to do what it says.
+func (t *Table) PendingRows(start string, known source.Known) (where, cure string) {
+	if where := t.PendingCondition("t"); where != "" {
+		return where, ""
+	}
+	sweep, cure := store.Unmarked(&t.Table, start, known)
+	if !sweep {
+		return "", ""
+	}
+	return "TRUE", cure
+}
+
+// Order is the ORDER BY of a sweep.
+func (t *Table) Order(alias string) string {
+	id := alias + "." + quote.Ident(t.Columns.ID)
+	if by := t.placedBy(alias); by != "" {
+		return by + ", " + id
+	}
+	return id
+}
+
+// Place is the text of what a sweep orders rows by, before their ids.
+func (t *Table) Place(alias string) string {
+	if by := t.placedBy(alias); by != "" {
+		return "CAST(" + by + " AS CHAR)"
+	}
+	return "''"
+}
+
+// placedBy is the column that tells the order in which rows were written; "" where there is none.
+func (t *Table) placedBy(alias string) string {
+	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {
+		if c, ok := t.Column(name); ok && name != "" {
+			return alias + "." + quote.Ident(c.Name)
+		}
+	}
+	return ""
+}
+
+// Ours is the further condition by which a row is this pipeline's; "" where all are. Tenants are compared as bytes, as
+// the log has them; NULL is written "".
+func Ours(t *outbox.Table, alias string) string {
+	if len(t.Tenants) == 0 || t.Columns.Tenant == "" {
+		return ""
+	}
+	var quoted []string
+	for _, tenant := range t.Tenants {
+		quoted = append(quoted, "_binary"+quote.Text(tenant))
+	}
+	return " AND CAST(CONVERT(COALESCE(" + alias + "." + quote.Ident(t.Columns.Tenant) + ", '') USING utf8mb4) AS BINARY) IN (" + strings.Join(quoted, ", ") + ")"
+}

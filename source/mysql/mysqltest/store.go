@@ -1,0 +1,436 @@
+package mysqltest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mysql/schema"
+	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/mysql/session"
+	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// CountProblems counts the findings that are problems.
+func CountProblems(findings []store.Finding) (n int) {
+	for _, f := range findings {
+		if f.Level == store.Problem {
+			n++
+		}
+	}
+	return n
+}
+
+// NewAccount makes an account with what a script grants to {account}, and returns it with a configuration that connects as it.
+func NewAccount(r *StoreRig, name, script string) (account string, cfg server.Config) {
+	r.T.Helper()
+	name += r.DB[len(r.DB)-8:]
+	account = "'" + name + "'@'%'"
+	r.Exec("CREATE USER " + account + " IDENTIFIED BY 'pass'")
+	r.T.Cleanup(func() { r.Exec("DROP USER " + account) })
+	for sql := range strings.SplitSeq(strings.ReplaceAll(script, "{account}", account), ";\n") {
+		if strings.TrimSpace(sql) != "" {
+			r.Exec(sql)
+		}
+	}
+	u, err := url.Parse(r.my.SocketURL(r.DB))
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	u.User = url.UserPassword(name, "pass")
+	cfg = r.Cfg
+	cfg.URL = u.String()
+	return account, cfg
+}
+
+// storePatience bounds every wait for an event.
+const storePatience = 60 * time.Second
+
+// OnBoth runs a test on both kinds of server.
+func OnBoth(t *testing.T, test func(*testing.T, *servers.My)) {
+	t.Helper()
+	t.Parallel()
+	for _, kind := range servers.MySQLKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, servers.SharedMySQL(t, kind))
+		})
+	}
+}
+
+// An opener opens the store of a pipeline.
+type opener func(context.Context, server.Config) (checkpoint.Store, error)
+
+// A StoreRig is a database with the relay's tables, and a store on it.
+type StoreRig struct {
+	T      testing.TB
+	my     *servers.My
+	DB     string
+	Ctx    context.Context
+	conn   *client.Conn
+	Cfg    server.Config
+	opener opener
+	St     checkpoint.Store
+}
+
+// NewBareRig makes a database with tables, and no store.
+func NewBareRig(t testing.TB, my *servers.My, opens opener, ddl []string, tables ...outbox.Table) *StoreRig {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*storePatience)
+	t.Cleanup(cancel)
+	r := &StoreRig{T: t, my: my, DB: my.NewDatabase(t), Ctx: ctx, opener: opens}
+	r.conn = r.Connect()
+	for _, sql := range ddl {
+		r.Exec(sql)
+	}
+	for i := range tables {
+		tables[i].Schema = r.DB
+	}
+	r.Cfg = server.Config{Kind: my.Kind, Pipeline: "p", URL: my.SocketURL(r.DB), Tables: tables, Logger: slog.New(slog.DiscardHandler)}
+	return r
+}
+
+// NewStoreRig makes tables of the shapes, and opens and loads a store. Change may alter the configuration.
+func NewStoreRig(t testing.TB, my *servers.My, opens opener, change func(*server.Config), tables ...outbox.Table) *StoreRig {
+	t.Helper()
+	ddl := RelayTables()
+	for i := range tables {
+		ddl = append(ddl, ShapeDDL(&tables[i]))
+	}
+	r := NewBareRig(t, my, opens, ddl, tables...)
+	if change != nil {
+		change(&r.Cfg)
+	}
+	r.Open()
+	return r
+}
+
+// RelayTables are statements that make tailbox's own tables.
+func RelayTables() (ddl []string) {
+	for _, m := range schema.Migrations() {
+		ddl = append(ddl, schema.Statements(m, "")...)
+	}
+	return append(ddl, schema.Statements(schema.Record(), "")...)
+}
+
+// ShapeDDL is a table of one of our shapes.
+func ShapeDDL(t *outbox.Table) string {
+	if t.Shape == "debezium" {
+		return "CREATE TABLE " + t.Name + " (id CHAR(36) PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL, aggregateid VARCHAR(255) NOT NULL, " +
+			"type VARCHAR(255) NOT NULL, payload LONGTEXT)"
+	}
+	return "CREATE TABLE " + t.Name + " (id CHAR(36) PRIMARY KEY, type VARCHAR(255) NOT NULL, topic VARCHAR(255), message_group VARCHAR(255), " +
+		"`key` VARCHAR(255), payload LONGBLOB NOT NULL, content_type VARCHAR(255), headers JSON, tenant VARCHAR(255), " +
+		"idempotency_key VARCHAR(255) UNIQUE, correlation_id VARCHAR(255), priority INT, available_at DATETIME(6), max_attempts INT, " +
+		"status VARCHAR(20) NOT NULL DEFAULT 'pending', attempts INT NOT NULL DEFAULT 0, last_attempt_at DATETIME(6), next_attempt_at DATETIME(6), " +
+		"last_error TEXT, delivered_at DATETIME(6), created_at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), " +
+		"seq BIGINT NOT NULL AUTO_INCREMENT UNIQUE, KEY " + t.Name + "_pending (status, id))"
+}
+
+// StoreShape is a table of a known shape.
+func StoreShape(name, table string) outbox.Table {
+	s, ok := outbox.ShapeNamed(name)
+	if !ok {
+		panic(name)
+	}
+	return outbox.Table{Name: table, Shape: name, Columns: s.Columns, OnDelivered: s.OnDelivered, Words: s.Words}
+}
+
+// Connect opens a connection of an application.
+func (r *StoreRig) Connect() *client.Conn {
+	r.T.Helper()
+	conn, err := r.my.Connect(r.Ctx, r.DB)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	r.T.Cleanup(func() { _ = conn.Close() })
+	Run(r.T, conn, "SET NAMES utf8mb4, group_concat_max_len = 1000000")
+	return conn
+}
+
+// Exec runs a statement on the rig's connection.
+func (r *StoreRig) Exec(sql string, args ...any) {
+	r.T.Helper()
+	Run(r.T, r.conn, sql, args...)
+}
+
+// Run runs a statement.
+func Run(t testing.TB, conn *client.Conn, sql string, args ...any) {
+	t.Helper()
+	if _, err := conn.Execute(sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Text is the first value of a query; "" for NULL and for no row.
+func (r *StoreRig) Text(sql string, args ...any) string {
+	r.T.Helper()
+	found, err := r.conn.Execute(sql, args...)
+	if err != nil {
+		r.T.Fatalf("%s: %v", sql, err)
+	}
+	if len(found.Values) == 0 || found.Values[0][0].Value() == nil {
+		return ""
+	}
+	text, err := found.GetString(0, 0)
+	if err != nil {
+		r.T.Fatalf("%s: %v", sql, err)
+	}
+	return text
+}
+
+// Until polls.
+func (r *StoreRig) Until(what string, ok func() bool) {
+	r.T.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(storePatience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			r.T.Fatalf("waited for: %s", what)
+		}
+	}
+}
+
+// Open opens a store, loads it, and closes it at the test's end.
+func (r *StoreRig) Open() *checkpoint.Loaded {
+	r.T.Helper()
+	st, err := r.opener(r.Ctx, r.Cfg)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	r.T.Cleanup(func() { _ = st.Close(context.Background()) })
+	r.St = st
+	loaded, err := st.Load(r.Ctx)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return loaded
+}
+
+// Reopen ends the session and starts again.
+func (r *StoreRig) Reopen() *checkpoint.Loaded {
+	r.T.Helper()
+	if err := r.St.Close(r.Ctx); err != nil {
+		r.T.Fatal(err)
+	}
+	return r.Open()
+}
+
+// Settle settles, which may not fail.
+func (r *StoreRig) Settle(s checkpoint.Settlement) *checkpoint.Settled {
+	r.T.Helper()
+	out, err := r.St.Settle(r.Ctx, &s)
+	if err != nil {
+		r.T.Fatalf("settle: %v", err)
+	}
+	return out
+}
+
+// Park parks deliveries.
+func (r *StoreRig) Park(ps ...checkpoint.Parked) {
+	r.T.Helper()
+	r.Settle(checkpoint.Settlement{Park: ps})
+}
+
+// ParkWhole parks deliveries and settles their messages' rows.
+func (r *StoreRig) ParkWhole(ps ...checkpoint.Parked) *checkpoint.Settled {
+	r.T.Helper()
+	s := checkpoint.Settlement{Park: ps}
+	for _, p := range ps {
+		s.Rows = append(s.Rows, checkpoint.Row{Table: p.Message.Table, ID: p.Message.ID, Position: p.Message.Position, Parked: true})
+	}
+	return r.Settle(s)
+}
+
+// Due names what is due at the sinks, as sink:id, in order.
+func (r *StoreRig) Due(sinks ...string) string {
+	r.T.Helper()
+	ps, _, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: sinks, Limit: 100, Bytes: 16 << 20})
+	if err != nil {
+		r.T.Fatalf("due: %v", err)
+	}
+	return Deliveries(ps)
+}
+
+// Deliveries names deliveries, as sink:id.
+func Deliveries(ps []checkpoint.Parked) string {
+	var names []string
+	for i := range ps {
+		names = append(names, ps[i].Sink+":"+short(ps[i].Message.ID))
+	}
+	return strings.Join(names, " ")
+}
+
+// EventID is the id of message n.
+func EventID(n int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", n) }
+
+// short is the number in an EventID.
+func short(id string) string { return strings.TrimLeft(id[strings.LastIndex(id, "-")+1:], "0") }
+
+const shortSQL = "TRIM(LEADING '0' FROM SUBSTRING_INDEX(message_id, '-', -1))"
+
+// ParkedRows shows tailbox_parked: sink:id state[!][@], where ! blocks and @ has a time.
+func (r *StoreRig) ParkedRows() string {
+	r.T.Helper()
+	return r.Text("SELECT COALESCE(GROUP_CONCAT(CONCAT(sink, ':', " + shortSQL + ", ' ', state, IF(blocks, '!', ''), " +
+		"IF(next_attempt_at IS NULL, '', '@')) ORDER BY position, sink SEPARATOR ', '), '') FROM tailbox_parked")
+}
+
+// Msg is message i of a group in table outbox, at position {1, 100+i, 0}.
+func (r *StoreRig) Msg(i int, group string) *outbox.Message {
+	return &outbox.Message{ID: EventID(i), Type: "T", Topic: "topic", Group: group, Key: []byte("k"), Payload: []byte(`{"n":1}`),
+		Table: r.DB + ".outbox", Position: outbox.Position{Log: 1, Commit: uint64(100 + i)}, CommitTime: time.Unix(1700000000, 0)}
+}
+
+// Head is a delivery that is retried after d, follower one that waits behind it, dead one under hold.
+func Head(sink string, m *outbox.Message, d time.Duration) checkpoint.Parked {
+	return checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateRetrying, Blocks: m.Group != "", Attempts: 1, Due: true,
+		NextAttempt: d, LastError: "boom", ErrorClass: "rejected"}
+}
+
+// Follower is a delivery that waits behind a Head.
+func Follower(sink string, m *outbox.Message) checkpoint.Parked {
+	return checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateWaiting, Blocks: true}
+}
+
+// Dead is a delivery that is dead.
+func Dead(sink string, m *outbox.Message, blocks bool) checkpoint.Parked {
+	return checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateDead, Blocks: blocks, Attempts: 15, LastError: "bad",
+		ErrorClass: "permanent"}
+}
+
+// Delivered is the Change for a delivery that succeeded.
+func Delivered(sink string, m *outbox.Message) checkpoint.Change {
+	return checkpoint.Change{Key: checkpoint.Key{Sink: sink, Table: m.Table, ID: m.ID}, Group: m.Group, Delivered: true}
+}
+
+// Retried is the Change for one that failed again.
+func Retried(sink string, m *outbox.Message, attempts int, d time.Duration) checkpoint.Change {
+	return checkpoint.Change{Key: checkpoint.Key{Sink: sink, Table: m.Table, ID: m.ID}, Group: m.Group, State: checkpoint.StateRetrying,
+		Blocks: m.Group != "", Attempts: attempts, Due: true, NextAttempt: d, LastError: "again", ErrorClass: "rejected"}
+}
+
+// Ask records a request as an operator would, and carries it out to its end as the relay does.
+func (r *StoreRig) Ask(verb checkpoint.Verb, sel checkpoint.Selection) (*store.RequestResult, *checkpoint.Applied) {
+	r.T.Helper()
+	text, err := json.Marshal(sel)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	r.Exec("INSERT INTO tailbox_request (pipeline, verb, selection, reason, `by`) VALUES (?, ?, ?, 'why', 'op')", r.Cfg.Pipeline, string(verb),
+		string(text))
+	return r.obey()
+}
+
+// obey carries out all open requests, and returns the last one's result, and what its transactions did together.
+func (r *StoreRig) obey() (*store.RequestResult, *checkpoint.Applied) {
+	r.T.Helper()
+	all := &checkpoint.Applied{}
+	requests, err := r.St.Requests(r.Ctx)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for i := range requests {
+		for rounds := 0; ; rounds++ {
+			lanes, err := r.St.Lanes(r.Ctx, &requests[i], 50)
+			if err != nil {
+				r.T.Fatal(err)
+			}
+			applied, err := r.St.Apply(r.Ctx, &requests[i], lanes)
+			if err != nil {
+				r.T.Fatal(err)
+			}
+			all.Changed += applied.Changed
+			all.Open, all.Blocked = append(all.Open, applied.Open...), append(all.Blocked, applied.Blocked...)
+			if applied.Done {
+				break
+			}
+			if rounds > 1000 {
+				r.T.Fatalf("request %d does not end", requests[i].ID)
+			}
+		}
+	}
+	result := &store.RequestResult{}
+	if err := json.Unmarshal([]byte(r.Text("SELECT result FROM tailbox_request ORDER BY id DESC LIMIT 1")), result); err != nil {
+		r.T.Fatal(err)
+	}
+	if r.Text("SELECT COUNT(*) FROM tailbox_request WHERE done_at IS NULL") != "0" {
+		r.T.Error("a request is not done")
+	}
+	return result, all
+}
+
+// Row inserts message i into table outbox of either shape.
+func (r *StoreRig) Row(i int) {
+	r.T.Helper()
+	if r.Cfg.Tables[0].Shape == "debezium" {
+		r.Exec(`INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES (?, 'a', 'b', 'T', '{}')`, EventID(i))
+		return
+	}
+	r.Exec(`INSERT INTO outbox (id, type, topic, message_group, payload) VALUES (?, 'T', 'topic', 'g', '{}')`, EventID(i))
+}
+
+// Rows shows table outbox: the ids that are there or, with a status column, id status attempts error.
+func (r *StoreRig) Rows() string {
+	r.T.Helper()
+	show := "''"
+	if r.Cfg.Tables[0].Columns.Status != "" {
+		show = `' ', status, ' ', attempts, COALESCE(CONCAT(' ', last_error), ''), IF(delivered_at IS NULL, '', ' !')`
+	}
+	return r.Text("SELECT COALESCE(GROUP_CONCAT(CONCAT(TRIM(LEADING '0' FROM SUBSTRING_INDEX(id, '-', -1)), " + show + ") ORDER BY id SEPARATOR ', '), '') FROM outbox")
+}
+
+// RowOf is the Row of a message that is settled.
+func RowOf(m *outbox.Message, parked bool) checkpoint.Row {
+	return checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: parked}
+}
+
+// Equal compares what a test got with what it wants.
+func Equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// LanesText names lanes, as sink/group.
+func LanesText(lanes []checkpoint.Lane) string {
+	var names []string
+	for _, l := range lanes {
+		names = append(names, l.Sink+"/"+l.Group)
+	}
+	return strings.Join(names, " ")
+}
+
+// Reads is how many rows and index entries a store's session has read in f.
+func Reads(r *StoreRig, on *session.Session, f func()) int64 {
+	r.T.Helper()
+	count := func() (n int64) {
+		b := on.Batch()
+		b.Each(func(row session.Row) error {
+			n += row.Num(1)
+			return nil
+		}, "SHOW SESSION STATUS LIKE 'Handler_read%'")
+		if err := on.Send(r.Ctx, b); err != nil {
+			r.T.Fatal(err)
+		}
+		return n
+	}
+	before := count()
+	f()
+	return count() - before
+}

@@ -1,0 +1,145 @@
+// Package operator shows operators the state of a pipeline and takes their requests, beside a running relay and without its lock: status, lists
+// of parked deliveries, and the gap behind a checkpoint.
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mysql/quote"
+	"github.com/tailbox/tailbox/source/mysql/schema"
+	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/mysql/session"
+	mystore "github.com/tailbox/tailbox/source/mysql/store"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// New is what operators see of a pipeline, and ask for.
+func New(cfg server.Config) store.Operator {
+	return store.Operator{
+		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
+			s, err := openReader(ctx, cfg)
+			return reader{s}, ctx, err
+		},
+		Open: func(ctx context.Context) (checkpoint.Store, error) { return mystore.Open(ctx, cfg) },
+	}
+}
+
+// openReader opens a store that only looks, or writes requests: it has no lock.
+func openReader(ctx context.Context, cfg server.Config) (*mystore.Store, error) {
+	s, err := session.Dial(ctx, cfg, cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if err := schema.Current(ctx, s.Conn, s.Schema); err != nil {
+		return nil, errors.Join(err, s.Conn.Close(ctx))
+	}
+	return mystore.New(s), nil
+}
+
+// A reader implements store.Reader: a store that has no lock.
+type reader struct{ *mystore.Store }
+
+// Leave implements store.Reader.
+func (s reader) Leave(ctx context.Context) error { return s.Conn.Close(ctx) }
+
+// Ask implements store.Reader.
+func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
+	selection, err := json.Marshal(&r.Selection)
+	if err != nil {
+		return 0, fmt.Errorf("write selection: %w", err)
+	}
+	b := s.Batch()
+	b.Exec("INSERT INTO {request} (pipeline, verb, selection, reason) VALUES (?, ?, ?, ?)", s.Config.Pipeline, string(r.Verb), string(selection), r.Reason)
+	b.Each(func(r session.Row) error {
+		id = r.Num(0)
+		return nil
+	}, "SELECT LAST_INSERT_ID()")
+	if err := s.Send(ctx, b); err != nil {
+		return 0, server.Fault("write request", err)
+	}
+	return id, nil
+}
+
+// Listed implements store.Reader.
+func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
+	found := make(map[store.ParkedKey]*store.Listed, len(rows))
+	columns := mystore.ParkedColumns()
+	if !whole {
+		columns = mystore.BareColumns()
+	}
+	if err := s.ReadParked(ctx, mystore.KeysOf(rows), columns, func(r *store.ParkedRow, now time.Time) error {
+		l, err := r.Listed(now)
+		if err != nil {
+			return err
+		}
+		found[store.KeyOf(&l.Parked)] = &l
+		return nil
+	}); err != nil {
+		return nil, server.Fault("list parked deliveries", err)
+	}
+	list := make([]store.Listed, 0, len(rows))
+	for i := range rows {
+		if l := found[rows[i].ParkedKey]; l != nil {
+			list = append(list, *l)
+		}
+	}
+	return list, nil
+}
+
+// WaitingLanes implements store.Reader.
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []store.WaitingLane, firsts []store.SelectedRow, err error) {
+	lanes, err := s.lanesThatWait(ctx, sel, limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	heads, counts := make(map[checkpoint.Lane]*store.LaneHead), make(map[checkpoint.Lane]int)
+	b := s.Batch()
+	s.QueueHeadsOf(b, lanes, heads)
+	for _, lane := range lanes {
+		b.Each(func(r session.Row) error {
+			counts[lane] = int(r.Num(0))
+			return nil
+		}, `SELECT COUNT(*) FROM {parked} FORCE INDEX (tailbox_parked_lane) WHERE pipeline = ? AND blocks = 1 AND sink = ? AND message_group = ?`,
+			s.Config.Pipeline, lane.Sink, quote.Bin(lane.Group))
+	}
+	if err := s.Send(ctx, b); err != nil {
+		return nil, nil, server.Fault("list lanes", err)
+	}
+	for _, lane := range lanes {
+		if h := heads[lane]; h != nil {
+			list = append(list, store.WaitingLane{Sink: lane.Sink, Group: lane.Group, Deliveries: counts[lane]})
+			firsts = append(firsts, store.SelectedRow{ParkedKey: store.ParkedKey{Sink: lane.Sink, Group: lane.Group, Position: h.Position,
+				ID: h.ID, Table: h.Table}})
+		}
+	}
+	return list, firsts, nil
+}
+
+// lanesThatWait names lanes with blocking deliveries, in order.
+func (s reader) lanesThatWait(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []checkpoint.Lane, err error) {
+	where := quote.Raw("TRUE")
+	if name, limited := sel.AtSink(); limited {
+		where += quote.Raw(" AND sink = " + quote.Text(name))
+	}
+	if len(sel.Groups) > 0 {
+		where += quote.Raw(" AND message_group IN (" + string(quote.Append(nil, quote.List(sel.Groups))) + ")")
+	}
+	if limit <= 0 {
+		limit = 1 << 40
+	}
+	b := s.Batch()
+	b.Each(func(r session.Row) error {
+		lanes = append(lanes, checkpoint.Lane{Sink: r.Text(0), Group: r.Text(1)})
+		return nil
+	}, `SELECT DISTINCT sink, message_group FROM {parked} FORCE INDEX (tailbox_parked_lane) WHERE pipeline = ? AND blocks = 1 AND ?
+		ORDER BY sink, message_group LIMIT ?`, s.Config.Pipeline, where, limit)
+	if err := s.Send(ctx, b); err != nil {
+		return nil, server.Fault("list lanes", err)
+	}
+	return lanes, nil
+}

@@ -1,0 +1,211 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/columns"
+	"github.com/tailbox/tailbox/source/mysql/catalog"
+	"github.com/tailbox/tailbox/source/mysql/quote"
+	"github.com/tailbox/tailbox/source/mysql/schema"
+	"github.com/tailbox/tailbox/source/mysql/usertable"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// outboxTables looks at the tables that applications write to.
+func (c *checker) outboxTables(ctx context.Context) error {
+	for i := range c.cfg.Tables {
+		t := &c.cfg.Tables[i]
+		info, err := catalog.Describe(ctx, c.conn, t)
+		switch {
+		case errors.Is(err, source.ErrStop):
+			// The server hides what the account may not see, but for this.
+			if lacks, err := c.tryWrites(ctx, quote.Table(t), []string{t.Columns.ID}, tablePrivileges(t)); err != nil {
+				return err
+			} else if lacks > 0 {
+				continue
+			}
+			cure := "create it, or correct source.tables"
+			if schema.OwnShape(t.Shape) {
+				cure = "run tailbox init"
+			}
+			c.add(store.Problem, cure, "%v", err)
+			continue
+		case err != nil:
+			return err
+		}
+		c.tables = append(c.tables, info)
+		if err := c.oneTable(ctx, info); err != nil {
+			return fmt.Errorf("table %s: %w", info, err)
+		}
+	}
+	return nil
+}
+
+func (c *checker) oneTable(ctx context.Context, t *catalog.Table) error {
+	name := quote.Table(&t.Table)
+	if !strings.EqualFold(t.Engine, "InnoDB") && !strings.EqualFold(t.Engine, "RocksDB") {
+		c.add(store.Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.Engine)
+	}
+	c.columns(t)
+	c.unswept(t)
+	var marks []string
+	w := &t.Columns
+	for _, name := range []string{w.Status, w.Attempts, w.LastAttemptAt, w.NextAttemptAt, w.LastError, w.DeliveredAt, w.Failures, w.UpdatedAt, w.Receipt} {
+		if _, ok := t.Column(name); ok {
+			marks = append(marks, name)
+		}
+	}
+	if len(marks) == 0 {
+		marks = []string{w.ID}
+	}
+	lacks, err := c.tryWrites(ctx, name, marks, tablePrivileges(&t.Table))
+	if err != nil || lacks > 0 {
+		return err // what follows would fail for want of them
+	}
+	if err := c.statuses(ctx, t); err != nil {
+		return err
+	}
+	if err := c.indexes(ctx, t); err != nil {
+		return err
+	}
+	if err := c.refusals(ctx, t); err != nil {
+		return err
+	}
+	return c.feedback(ctx, t)
+}
+
+// columns looks for columns that messages are made of, or that are written.
+func (c *checker) columns(t *catalog.Table) {
+	cols := make([]catalog.Column, len(t.Cols))
+	for i := range t.Cols {
+		cols[i] = t.Cols[i].Column
+	}
+	if _, err := catalog.NewPlan(&t.Table, cols); err != nil {
+		c.add(store.Problem, "add the column, or correct columns under source.tables", "%v", err)
+	}
+	for _, col := range t.Cols {
+		if t.Wants(col.Name) && col.Kind == catalog.KindOther {
+			cure := "convert it, or correct columns under source.tables"
+			if key := columns.Dispensable(&t.Table, col.Name); key != "" {
+				cure = "leave it out (columns: {" + key + ": null}), or convert it"
+			}
+			c.add(store.Problem, cure, "column %s of table %s: %s", col.Name, t, col.Why)
+		}
+	}
+	c.words(t)
+	_, status := t.Column(t.Columns.Status)
+	_, at := t.Column(t.Columns.DeliveredAt)
+	if t.OnDelivered == outbox.Mark && !status && !at {
+		c.add(store.Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
+			"table %s is to be marked, but has no column for it", t)
+	}
+	if col, ok := t.Column(t.Columns.Receipt); t.Columns.Receipt != "" && (!ok || col.Kind != catalog.KindText) {
+		c.add(store.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD COLUMN "+quote.Ident(t.Columns.Receipt)+" TEXT, or correct source.tables.columns",
+			"table %s has no column %s of type TEXT for receipts", t, t.Columns.Receipt)
+	}
+	if t.Retention > 0 && !at {
+		c.add(store.Problem, "name a column of type TIMESTAMP(6) under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
+	}
+	if id, ok := t.Column(t.Columns.ID); ok && !slices.Contains([]catalog.Kind{catalog.KindText, catalog.KindLatin1, catalog.KindUUID, catalog.KindInt, catalog.KindBytes}, id.Kind) {
+		level := store.Warning
+		if t.OnDelivered != outbox.Keep && !usertable.CanBeID(id.DataType) {
+			level = store.Problem
+		}
+		c.add(level, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.Name, t, id.ColumnType)
+	}
+	for _, name := range []string{t.Columns.AvailableAt, t.Columns.CreatedAt} {
+		if col, ok := t.Column(name); ok && col.Kind == catalog.KindDatetime {
+			c.add(store.Info, "ALTER TABLE "+quote.Table(&t.Table)+" MODIFY "+quote.Ident(col.Name)+" TIMESTAMP(6) NULL, or write UTC",
+				"column %s of table %s is a DATETIME, which has no time zone: it is read as UTC", col.Name, t)
+		}
+	}
+}
+
+// unswept tells of a table whose rows could not be found again after the position in the log was lost.
+func (c *checker) unswept(t *catalog.Table) {
+	if f := store.Unswept(&t.Table, t.PendingCondition("t") != ""); f != nil && !c.cfg.Poll {
+		c.add(f.Level, f.Cure, "%s", f.What)
+	}
+}
+
+// statuses looks for rows that are neither delivered nor pending.
+func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
+	if _, ok := t.Column(t.Columns.Status); !ok || c.misworded[t] {
+		return nil
+	}
+	started, err := c.started(ctx)
+	if err != nil {
+		return err
+	}
+	status := "t." + quote.Ident(t.Columns.Status)
+	rows, err := c.conn.Texts(ctx, fmt.Sprintf("SELECT word, COUNT(*) FROM (SELECT CAST(%[1]s AS CHAR) AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
+		status, quote.Table(&t.Table), quote.Text(t.Words.Delivered), catalog.Ours(&t.Table, "t"), store.StatusLimit))
+	if err != nil {
+		return err
+	}
+	var counts []store.StatusCount
+	for _, r := range rows {
+		n, err := strconv.Atoi(r[1])
+		if err != nil {
+			return err
+		}
+		counts = append(counts, store.StatusCount{Word: r[0], Rows: n})
+	}
+	parked := false
+	if started {
+		rows, err := c.conn.Texts(ctx, "SELECT 1 FROM "+schema.NamesIn(c.cfg.Schema).Parked+" WHERE pipeline = "+quote.Text(c.cfg.Pipeline)+
+			" AND source_table = "+quote.Text(t.String())+" LIMIT 1")
+		if err != nil {
+			return err
+		}
+		parked = len(rows) > 0
+	}
+	if f := store.Undelivered(&t.Table, counts, started, parked); f != nil {
+		c.add(f.Level, f.Cure, "%s", f.What)
+	}
+	return nil
+}
+
+// words looks whether the status column can hold the words.
+func (c *checker) words(t *catalog.Table) {
+	says, ok := t.Column(t.Columns.Status)
+	if !ok {
+		return
+	}
+	for _, fault := range catalog.WordFaults(&t.Table, says.DataType, says.ColumnType, says.Length) {
+		c.add(store.Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
+		if c.misworded == nil {
+			c.misworded = map[*catalog.Table]bool{}
+		}
+		c.misworded[t] = true
+	}
+}
+
+// indexes looks for the one that every settlement goes by.
+func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
+	rows, err := c.conn.Texts(ctx, "SELECT MIN(IF("+catalog.HiddenIndex(c.conn.Server)+", NULL, non_unique)), MIN(IF("+catalog.HiddenIndex(c.conn.Server)+
+		", index_name, NULL)) FROM information_schema.statistics s WHERE table_schema = "+quote.Text(t.Schema)+
+		" AND table_name = "+quote.Text(t.Name)+" AND seq_in_index = 1 AND column_name = "+quote.Text(t.Columns.ID))
+	if err != nil {
+		return err
+	}
+	id := quote.Ident(t.Columns.ID)
+	switch {
+	case rows[0][0] == "" && rows[0][1] != "":
+		c.add(store.Problem, catalog.ShowIndex(c.conn.Server, quote.Table(&t.Table), quote.Ident(rows[0][1])), "table %s has no index that begins with %s but %s, which is hidden from queries",
+			t, t.Columns.ID, rows[0][1])
+	case rows[0][0] == "":
+		c.add(store.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
+			t, t.Columns.ID)
+	case rows[0][0] != "0":
+		c.add(store.Warning, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+	}
+	return nil
+}

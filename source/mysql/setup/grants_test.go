@@ -1,0 +1,60 @@
+package setup
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mysql/mysqltest"
+	mystore "github.com/tailbox/tailbox/source/mysql/store"
+	"github.com/tailbox/tailbox/source/sourcetest"
+	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// Check is content with what RoleSQL grants, and names each privilege of it that is missing, with the statement that grants it.
+func TestCheckNamesEachMissingPrivilege(t *testing.T) {
+	mysqltest.OnBoth(t, func(t *testing.T, my *servers.My) {
+		for _, how := range []string{"log", "poll"} {
+			t.Run(how, func(t *testing.T) {
+				deleted, marked, kept := mysqltest.StoreShape("debezium", "deleted"), mysqltest.StoreShape("tailbox", "marked"), mysqltest.StoreShape("debezium", "kept")
+				kept.OnDelivered, marked.Retention = outbox.Keep, 1
+				tables := []outbox.Table{deleted, marked, kept}
+				if how == "poll" {
+					tables = tables[1:2]
+				}
+				r := mysqltest.NewBareRig(t, my, mystore.Open, nil, tables...)
+				r.Cfg.Poll = how == "poll"
+				if _, err := Init(r.Ctx, r.Cfg); err != nil {
+					t.Fatal(err)
+				}
+				account, cfg := mysqltest.NewAccount(r, "relay", RoleSQL(r.Cfg, "{account}", r.DB))
+				bare := func(sql string) string { return strings.ReplaceAll(strings.ReplaceAll(sql, "`", ""), r.DB+".", "") }
+				problems := func() (found []store.Finding) {
+					findings, err := Check(r.Ctx, cfg)
+					if err != nil {
+						t.Error(err)
+					}
+					for _, f := range findings {
+						if f.Level == store.Problem {
+							found = append(found, f)
+						}
+					}
+					return found
+				}
+				if found := problems(); len(found) > 0 {
+					t.Errorf("with all that is printed: %+v", found)
+				}
+				for _, grant := range sourcetest.SingleGrants(RoleSQL(r.Cfg, account, r.DB)) {
+					revoke := strings.NewReplacer("GRANT ", "REVOKE ", " TO ", " FROM ").Replace(grant)
+					r.Exec(revoke)
+					if found := problems(); !slices.ContainsFunc(found, func(f store.Finding) bool { return bare(f.Cure) == bare(grant) }) {
+						t.Errorf("after %s: %+v", revoke, found)
+					}
+					r.Exec(grant)
+				}
+			})
+		}
+	})
+}

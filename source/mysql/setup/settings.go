@@ -1,0 +1,22 @@
+package setup
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// databases looks whether the log holds the databases of the tables.
+func (c *checker) databases(ctx context.Context) error {
+	f, err := c.cfg.Unlogged(ctx, c.conn)
+	switch {
+	case err != nil && (server.Code(err) != 0 || errors.Is(err, source.ErrStop)): // no log, or no right to ask: both are found elsewhere
+		return nil
+	case err == nil && f != nil:
+		c.add(store.Problem, f.Cure, "%s", f.What)
+	}
+	return err
+}

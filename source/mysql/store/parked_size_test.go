@@ -1,0 +1,53 @@
+package store
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/mysql/mysqltest"
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// A message is parked whatever is large in it: no statement is larger than the server takes. What no statement holds is in the user's table.
+func TestParkedStatementsFit(t *testing.T) {
+	mysqltest.OnBoth(t, func(t *testing.T, my *servers.My) {
+		r := newStoreRig(t, my, nil, mysqltest.StoreShape("tailbox", "outbox"))
+		r.store().MaxPacket = 1 << 20 // as if the server took no more
+		quotes := func(n int) string { return strings.Repeat("'", n) }
+		beside := r.Msg(1, "g")
+		beside.SetGroup(quotes(outbox.MaxGroup))
+		beside.Key, beside.Topic, beside.Payload = []byte(quotes(outbox.MaxGroup)), quotes(outbox.MaxGroup), []byte(quotes(900_000))
+		beside.Headers = []outbox.Header{{Name: "h", Value: []byte(quotes(outbox.MaxHeaderBytes - 1))}}
+		fields := r.Msg(2, "h")
+		fields.Fields = []outbox.Field{{Name: "placed", Value: []byte(quotes(900_000))}}
+		fields.Payload = []byte(quotes(900_000))
+		texts := r.Msg(3, "i")
+		texts.CorrelationID, texts.IdempotencyKey, texts.ContentType = quotes(300_000), quotes(300_000), quotes(300_000)
+		for n := 1; n <= 3; n++ {
+			r.Row(n)
+		}
+		r.Park(mysqltest.Dead("kafka", beside, true), mysqltest.Dead("kafka", fields, true), mysqltest.Dead("kafka", texts, true))
+		ps, err := parkedOf(t, r)
+		if err != nil || len(ps) != 3 {
+			t.Fatalf("%d are parked, %v", len(ps), err)
+		}
+		got := ps[0].Message
+		if ps[0].InTable || !bytes.Equal(got.Payload, beside.Payload) || got.GroupText() != beside.GroupText() || len(got.Headers) != 1 {
+			t.Errorf("a message with much beside its payload came back with %d bytes", len(got.Payload))
+		}
+		for _, p := range ps[1:] {
+			if !p.InTable {
+				t.Errorf("message %s is not in the table, but no statement holds it", p.Message.ID)
+			}
+		}
+	})
+}
+
+func parkedOf(t *testing.T, r *storeRig) (ps []checkpoint.Parked, err error) {
+	t.Helper()
+	return r.store().readKeys(r.Ctx, []checkpoint.Key{{Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(1, "").ID}, {Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(2, "").ID},
+		{Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(3, "").ID}})
+}

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/mysql/session"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason.
+func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
+	var list store.RequestList
+	b := s.Batch()
+	b.Each(func(r session.Row) error {
+		list.Add(checkpoint.Request{ID: r.Num(0), Verb: checkpoint.Verb(r.Text(1)), Reason: r.Text(3), By: r.Text(4)}, r.Text(2))
+		return nil
+	}, "SELECT id, verb, selection, reason, `by` FROM {request} WHERE pipeline = ? AND done_at IS NULL ORDER BY id LIMIT ?",
+		s.Config.Pipeline, store.RequestsAtOnce)
+	if err := s.Send(ctx, b); err != nil {
+		return nil, server.Fault("read requests", err)
+	}
+	return list.Open(ctx, s)
+}
+
+// CloseRequest implements store.Requests.
+func (s *Store) CloseRequest(ctx context.Context, id int64, result *store.RequestResult) error {
+	err := s.InTx(ctx, func(b *session.Batch) { queueResult(b, id, result, true) })
+	if err != nil {
+		return server.Fault("record a request's result", err)
+	}
+	return nil
+}
+
+// queueResult records what a request did so far.
+func queueResult(b *session.Batch, id int64, result *store.RequestResult, done bool) {
+	b.Exec("UPDATE {request} SET result = ?, done_at = IF(?, UTC_TIMESTAMP(6), NULL) WHERE id = ?", result.JSON(), done, id)
+}
+
+// Progress implements store.Requests.
+func (s *Store) Progress(ctx context.Context, id int64) (result *store.RequestResult, done bool, err error) {
+	result, done = &store.RequestResult{}, true
+	b := s.Batch()
+	b.Each(func(r session.Row) (err error) {
+		done = r.Bool(1)
+		result, err = store.ReadResult(id, r.TextOrNil(0))
+		return err
+	}, "SELECT result, done_at IS NOT NULL FROM {request} WHERE id = ?", id)
+	if err := s.Send(ctx, b); err != nil {
+		return nil, false, server.Fault("read a request's progress", err)
+	}
+	return result, done, nil
+}
+
+// Lanes implements checkpoint.Store.
+func (s *Store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
+	return store.LanesOf(ctx, s, r, limit)
+}
+
+// Apply implements checkpoint.Store.
+func (s *Store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
+	return store.Apply(ctx, s, r, lanes)
+}
+
+// Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
+func (s *Store) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
+	before := s.Holds
+	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error { return do(ctx, effects{a}) })
+	if err != nil {
+		s.Holds = before
+		return nil, nil, err
+	}
+	return a.Lanes.Touched.Order, a.States, nil
+}
+
+// Refusal implements store.Requests.
+func (s *Store) Refusal(err error) string { return server.Refusal(err) }

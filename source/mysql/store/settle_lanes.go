@@ -1,0 +1,45 @@
+package store
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/mysql/quote"
+	"github.com/tailbox/tailbox/source/mysql/session"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// laneChunk is the most lanes of one query.
+const laneChunk = 50
+
+// headOf reads the first blocking delivery of a lane. Its first column is the lane's place in the list.
+const headOf = `(SELECT ? AS n, source_table, message_id, state, position, next_attempt_at
+	FROM {parked} FORCE INDEX (tailbox_parked_lane) WHERE pipeline = ? AND blocks = 1 AND sink = ? AND message_group = ?
+	ORDER BY position LIMIT 1)`
+
+// QueueHeadsOf asks for the first blocking deliveries of lanes.
+func (s *Store) QueueHeadsOf(b *session.Batch, lanes []checkpoint.Lane, to map[checkpoint.Lane]*store.LaneHead) {
+	for chunk := range slices.Chunk(lanes, laneChunk) {
+		args := make([]any, 0, 4*len(chunk))
+		for i, lane := range chunk {
+			args = append(args, i, s.Config.Pipeline, lane.Sink, quote.Bin(lane.Group))
+		}
+		b.Each(func(r session.Row) error {
+			lane := chunk[r.Num(0)]
+			next, err := r.Time(5)
+			to[lane] = &store.LaneHead{Key: checkpoint.Key{Sink: lane.Sink, Table: r.Text(1), ID: r.Text(2)}, State: checkpoint.State(r.Text(3)),
+				Position: r.Text(4), Next: next}
+			return err
+		}, strings.Repeat(headOf+"\nUNION ALL ", len(chunk)-1)+headOf, args...)
+	}
+}
+
+// queueTimes brings lanes in order.
+func (a *attempt) queueTimes(b *session.Batch) {
+	a.States = a.Lanes.Decide(a.s.Holds, *a.now, func(h *store.LaneHead, at time.Time) {
+		b.Exec("UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.next_attempt_at = ? WHERE "+whereKeys+" AND p.blocks = 1", at,
+			a.s.Config.Pipeline, quote.List{h.ID}, quote.Bin(h.Table), h.Sink)
+	})
+}

@@ -1,0 +1,172 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/batches"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
+)
+
+// markEvery is how many messages there are between two marks at least.
+const markEvery = 16
+
+// batchState is the batch that is being filled, and how far the stream has come.
+type batchState struct {
+	batch batches.Filler
+	// done: everything that ends at or before it is emitted or in the batch. Reported is the highest Resume emitted.
+	done, reported binlog.Position
+	// ended: all transactions with messages in the batch have ended, at done, which no mark says yet.
+	ended bool
+	// owed: messages of a transaction were emitted without a Resume, so its end is emitted at once, even alone.
+	owed      bool
+	markEvery int
+	// moved: the log has moved on by more than what the relay itself writes.
+	moved bool
+	// refused: a batch was not taken, so that none behind it may be emitted.
+	refused bool
+}
+
+// add takes a message into the batch.
+func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
+	if st.ended {
+		st.ended = false
+		if st.batch.Unmarked() >= st.markEvery {
+			st.batch.Mark(st.resume())
+		}
+	}
+	if st.batch.Len() > 0 && !st.batch.Fits(bytes) {
+		if err := st.flush(ctx, true); err != nil {
+			return err
+		}
+	}
+	st.batch.Add(m, bytes)
+	if st.batch.Full() {
+		return st.flush(ctx, true)
+	}
+	return nil
+}
+
+// transactionEnd notes that everything before the present place is complete.
+func (st *stream) transactionEnd(ctx context.Context) error {
+	if st.done.Before(st.cur) {
+		st.done = st.cur
+	}
+	st.ended = st.batch.Len() > 0
+	if st.batch.Enough() {
+		if err := st.flush(ctx, true); err != nil {
+			return err
+		}
+	}
+	if st.source.barriers.Waiting() {
+		return st.passBarriers(ctx)
+	}
+	return nil
+}
+
+// resume is where reading can start again once everything up to done is settled.
+func (st *stream) resume() source.Resume {
+	if st.moving != nil && !st.done.Before(st.settled) {
+		st.moving = nil
+	}
+	if m := st.moving; m != nil {
+		r := resume{place: m.place, created: m.created, server: m.server, gtids: st.gtids, from: m.from}
+		return source.Resume(r.String())
+	}
+	r := resume{place: st.done, created: st.created, server: st.dump.server.ID, gtids: st.gtids, from: st.oldestPrepared()}
+	st.resumeBuf = r.append(st.resumeBuf[:0])
+	return source.Resume(st.dec.Text(st.resumeBuf))
+}
+
+// flush emits the batch, and with it, outside of a transaction, what is owed. Of a transaction that is open, what there is of it is
+// held back unless all is asked for: until its end it could still be rolled back.
+func (st *stream) flush(ctx context.Context, all bool) error {
+	n := st.batch.Len()
+	if st.group.open && !all {
+		n = st.group.first
+	}
+	inside := st.group.open && (n > st.group.first || st.group.emitted > 0)
+	if n == 0 && (inside || !st.owed) {
+		return nil
+	}
+	b := st.batch.Take(&st.dec.Arena, n)
+	st.ended = st.ended && n == 0
+	if inside {
+		st.owed = true
+		st.group.emitted += n - st.group.first
+	} else {
+		b.Resume = st.resume()
+		st.reported, st.owed, st.moved = st.done, false, false
+	}
+	st.group.first = 0
+	return st.send(ctx, b)
+}
+
+// send emits one batch.
+func (st *stream) send(ctx context.Context, b *source.Batch) error {
+	b.CommitLag = st.watch.behind(st.done)
+	st.countIgnored()
+	err := st.emit(ctx, b)
+	st.refused = st.refused || err != nil
+	st.lastEmitted = time.Now()
+	st.wire.Touch(st.lastEmitted) // while emit blocked, nobody listened
+	return err
+}
+
+// pause is called before reading blocks: nothing that is complete is held back. Only bare progress may be; then reading
+// blocks until the deadline at most.
+func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
+	if err := st.flush(ctx, false); err != nil {
+		return time.Time{}, err
+	}
+	st.countIgnored()
+	if st.group.open || !st.opened || st.cur.Before(st.skip) {
+		return time.Time{}, nil
+	}
+	if st.source.barriers.Waiting() {
+		if err := st.passBarriers(ctx); err != nil {
+			return time.Time{}, err
+		}
+	}
+	if !st.reported.Before(st.done) {
+		return time.Time{}, nil
+	}
+	far := st.done.File != st.reported.File || st.done.Pos-st.reported.Pos >= batches.ProgressBytes
+	if !st.moved && !far {
+		return time.Time{}, nil // what the relay itself has written is no progress
+	}
+	due := st.lastEmitted.Add(batches.ProgressTime)
+	if !far && time.Now().Before(due) {
+		return due, nil
+	}
+	return time.Time{}, st.progress(ctx)
+}
+
+// progress emits a position without messages.
+func (st *stream) progress(ctx context.Context) error {
+	st.owed = true
+	return st.flush(ctx, false)
+}
+
+// passBarriers emits the barriers that the stream has passed, after everything before them.
+func (st *stream) passBarriers(ctx context.Context) error {
+	for {
+		text, ok, err := st.source.barriers.Passed(st.done.Ordinal())
+		if err != nil || !ok {
+			return err
+		}
+		if err := st.flush(ctx, false); err != nil {
+			return err
+		}
+		if st.reported.Before(st.done) && !st.group.open {
+			if err := st.progress(ctx); err != nil {
+				return err
+			}
+		}
+		if err := st.send(ctx, &source.Batch{Barrier: text}); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/mysql/binlog"
+)
+
+// maxPrepared bounds the rows of transactions that are prepared and have not ended, in bytes.
+const maxPrepared = 16 << 20
+
+// A prepared is an XA transaction whose rows were read and that has not ended. Its rows become messages where it is committed,
+// at that place in the order of commits. Until then each Resume names the place where it stands, so that a later Run reads it
+// again.
+type prepared struct {
+	begin    binlog.Position
+	messages []*outbox.Message
+	bytes    int
+	// tooLarge: its rows are not kept in memory.
+	tooLarge bool
+	table    string
+	// unreadable, where set, is why its rows cannot be read. That matters if it is committed.
+	unreadable error
+	keep       bool // it has rows of a table that no comparison with the log is made of
+}
+
+// beginPrepared: the open group is a transaction that ends in being prepared. What had its id before has ended, whether the log
+// tells of that or not.
+func (st *stream) beginPrepared(xid string) {
+	st.group.xid = xid
+	st.forget(xid)
+	if st.hunt == nil || st.hunt.takes(xid, len(st.seen), st.hunt.roomSeen) {
+		st.seen[xid] = true
+	}
+}
+
+// held is what the open group has left of itself in prepared; nil where there is nothing.
+func (st *stream) held() *prepared {
+	if st.group.state != groupPrepared {
+		return nil
+	}
+	return st.prepared[st.group.xid]
+}
+
+// hold is held, made where there is nothing yet.
+func (st *stream) hold() *prepared {
+	p := st.held()
+	if p == nil {
+		p = &prepared{begin: st.group.begin}
+		st.prepared[st.group.xid] = p
+	}
+	return p
+}
+
+// holdError: rows of the open group, which is read again because it may be committed later, cannot be read.
+func (st *stream) holdError(err error) { st.hold().unreadable = err }
+
+// keep takes a row of a transaction that is about to be prepared.
+func (st *stream) keep(l *layout, m *outbox.Message, bytes int) error {
+	p := st.hold()
+	p.table = l.plan.Table
+	if info := st.cat.byName[l.plan.Table]; info != nil && info.OnDelivered == outbox.Keep {
+		p.keep = true
+	}
+	if p.tooLarge || st.kept+bytes > maxPrepared {
+		st.kept -= p.bytes
+		p.messages, p.bytes, p.tooLarge = nil, 0, true
+		return nil
+	}
+	p.messages = append(p.messages, m)
+	p.bytes += bytes
+	st.kept += bytes
+	return nil
+}
+
+// prepare ends a group that is prepared. In one phase it is committed at once.
+func (st *stream) prepare(ctx context.Context, b []byte) error {
+	if len(b) < 1 {
+		return binlog.Truncated("xa prepare event")
+	}
+	if b[0] != 0 {
+		return st.commitPrepared(ctx, st.group.xid)
+	}
+	return st.commit(ctx)
+}
+
+// commitPrepared ends a group by which a prepared transaction is committed.
+func (st *stream) commitPrepared(ctx context.Context, xid string) error {
+	if err := st.searchKept(ctx, xid); err != nil {
+		return err
+	}
+	p := st.prepared[xid]
+	st.forget(xid)
+	g := &st.group
+	switch {
+	case g.skip:
+	case p == nil:
+		// It had no rows of ours, or was prepared before the log was first read: those a comparison finds, or else the search has.
+	case p.unreadable != nil:
+		return p.unreadable
+	case p.tooLarge && p.keep:
+		return fmt.Errorf("read the binlog at %s: an XA transaction with more than %d MiB of rows of %s was prepared: they cannot be held: "+
+			"write smaller ones; to go on without it: tailbox accept-gap --unreadable --why …: %w", st.cur, maxPrepared>>20, p.table, source.ErrStop)
+	case p.tooLarge:
+		st.count("xa", 1)
+		st.cfg.Logger.Error("an XA transaction is too large to be held until it ends: its rows are delivered once the table is compared with the log (source.reconcile)",
+			"binlog", st.cur.String(), "table", p.table)
+	default:
+		g.moved = true
+		for i, m := range p.messages {
+			m.Position.Commit, m.Position.N, m.CommitTime = g.ordinal, uint32(i), g.at
+			if st.start.Cautious != nil {
+				if err := st.flush(ctx, true); err != nil {
+					return err
+				}
+				if err := st.start.Cautious(ctx, m.Position); err != nil {
+					return err
+				}
+			}
+			if err := st.add(ctx, m, m.Size()); err != nil {
+				return err
+			}
+		}
+	}
+	return st.commit(ctx)
+}
+
+// forget drops what is known of a prepared transaction.
+func (st *stream) forget(xid string) {
+	if st.hunt != nil && !st.seen[xid] && st.hunt.takes(xid, len(st.hunt.ended), st.hunt.roomEnded) {
+		st.hunt.ended[xid] = true
+	}
+	st.searched.take(xid)
+	delete(st.seen, xid)
+	if p := st.prepared[xid]; p != nil {
+		st.kept -= p.bytes
+		delete(st.prepared, xid)
+	}
+}
+
+// oldestPrepared is the place of the first prepared transaction that has not ended; zero where there is none.
+func (st *stream) oldestPrepared() binlog.Position {
+	var first binlog.Position
+	for _, p := range st.prepared {
+		if first.File == 0 || p.begin.Before(first) {
+			first = p.begin
+		}
+	}
+	return first
+}
