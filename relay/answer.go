@@ -165,8 +165,8 @@ func (dp *dispatcher) onRun(c *call, r run, errs []error, now time.Time) {
 		class, _, _ := sink.Classify(errs[good])
 		dp.e.cfg.Events.Answered(l.Sink.Name, class.String(), 1)
 	}
-	if guilty := refusedBehind(errs[good:]); guilty > 0 {
-		l.Isolate(guilty)
+	if rejected := refusedBehind(errs[good:]); rejected > 0 {
+		l.Isolate(rejected)
 	}
 	dp.onFailure(c, l, errs[good], r.n-good, now)
 }

@@ -13,7 +13,7 @@ const (
 	stateSweeping = "sweeping"
 	stateTailing  = "tailing"
 	stateStandby  = "standby"
-	stateStuck    = "stuck" // it holds the lock still, and settles what was read
+	stateDraining    = "stuck" // it holds the lock still, and settles what was read
 	// stateConnecting: it holds the lock, and does not read yet, because the slot is another reader's for one.
 	stateConnecting = "connecting"
 )
@@ -90,14 +90,14 @@ func (m *Metrics) onState(state, why string) {
 		m.lost = true
 	}
 	m.state, m.why = state, why
-	if !reading(state) && state != stateStuck { // what was in memory is forgotten, and read again from the log
+	if !reading(state) && state != stateDraining { // what was in memory is forgotten, and read again from the log
 		for name, a := range m.ages {
 			m.ages[name] = ages{parked: a.parked}
 			m.oldestUndelivered.WithLabelValues(sinkLabel(name)).Set(a.parked.Seconds())
 		}
 	}
 	m.connected.Set(number(is))
-	m.leader.Set(number(is || state == stateStuck || state == stateConnecting))
+	m.leader.Set(number(is || state == stateDraining || state == stateConnecting))
 }
 
 func (m *Metrics) onReceived(n int, lagBytes int64, lag time.Duration) {

@@ -48,7 +48,7 @@ type demo struct {
 // Run tells the story, and removes everything that it made.
 func Run(ctx context.Context, o Options) (err error) {
 	began := time.Now()
-	d := &demo{Options: o, shop: &shop{}, ledger: &ledger{arrivals: newArrivals()}}
+	d := &demo{Options: o, shop: &shop{}, ledger: &ledger{receipts: newReceipts()}}
 	d.say("A shop with an outbox table, a relay, and two ends for its messages: the shipping service (HTTP) and a ledger (lines of JSON).\n")
 	d.chapter("A database")
 	if d.place, err = openPlace(ctx, o.Kind, o.URL, func(text string) { d.line("%s", text) }); err != nil {

@@ -16,8 +16,8 @@ import (
 // An arrival is a message that reached one of the demo's ends.
 type arrival struct{ id, kind, group, position string }
 
-// An arrivals takes down what arrives at an end.
-type arrivals struct {
+// A receipts takes down what arrives at an end.
+type receipts struct {
 	mu       sync.Mutex
 	arrived  []arrival
 	changed  chan struct{} // closed and made anew with each arrival
@@ -25,10 +25,10 @@ type arrivals struct {
 	seen     map[string]bool
 }
 
-func newArrivals() *arrivals { return &arrivals{changed: make(chan struct{}), seen: map[string]bool{}} }
+func newReceipts() *receipts { return &receipts{changed: make(chan struct{}), seen: map[string]bool{}} }
 
 // add takes down an arrival; repetitions are counted only.
-func (l *arrivals) add(a arrival) {
+func (l *receipts) add(a arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seen[a.id] {
@@ -42,7 +42,7 @@ func (l *arrivals) add(a arrival) {
 }
 
 // wait waits until at least n messages have arrived.
-func (l *arrivals) wait(ctx context.Context, n int) error {
+func (l *receipts) wait(ctx context.Context, n int) error {
 	for {
 		l.mu.Lock()
 		got, changed := len(l.arrived), l.changed
@@ -58,8 +58,8 @@ func (l *arrivals) wait(ctx context.Context, n int) error {
 	}
 }
 
-// snapshot returns the arrivals so far, and how many repetitions there were.
-func (l *arrivals) snapshot() ([]arrival, int) {
+// snapshot returns the receipts so far, and how many repetitions there were.
+func (l *receipts) snapshot() ([]arrival, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]arrival(nil), l.arrived...), l.repeated
@@ -67,7 +67,7 @@ func (l *arrivals) snapshot() ([]arrival, int) {
 
 // shipping is an HTTP service that is down at first, and that refuses amounts below zero.
 type shipping struct {
-	*arrivals
+	*receipts
 	server *http.Server
 	url    string
 	done   chan error
@@ -82,7 +82,7 @@ func startShipping(ctx context.Context) (*shipping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the shipping service: %w", err)
 	}
-	s := &shipping{arrivals: newArrivals(), url: "http://" + l.Addr().String() + "/events", done: make(chan error, 1)}
+	s := &shipping{receipts: newReceipts(), url: "http://" + l.Addr().String() + "/events", done: make(chan error, 1)}
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
 	go func() { s.done <- s.server.Serve(l) }()
 	return s, nil
@@ -130,7 +130,7 @@ func (s *shipping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // ledger reads what the sink of kind stdout writes, line by line.
 type ledger struct {
-	*arrivals
+	*receipts
 	rest []byte
 }
 

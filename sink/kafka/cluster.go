@@ -24,7 +24,7 @@ import (
 type cluster struct {
 	dialer *dialer
 	// known is replaced as a whole, so that Destination reads it without a lock.
-	known atomic.Pointer[layout]
+	known atomic.Pointer[topology]
 	// asking holds one token while metadata are asked for, waiting one for each call that waits to know a new topic.
 	asking, waiting chan struct{}
 	questions       *questions
@@ -34,8 +34,8 @@ type cluster struct {
 	shut bool
 }
 
-// layout is what is known of the cluster. It is immutable.
-type layout struct {
+// A topology is what is known of the cluster. It is immutable.
+type topology struct {
 	brokers map[int32]string // addresses by id
 	topics  map[string]*topic
 }
@@ -59,7 +59,7 @@ type state struct {
 func newCluster(d *dialer) *cluster {
 	c := &cluster{dialer: d, asking: make(chan struct{}, 1), waiting: make(chan struct{}, waitingCalls),
 		questions: newQuestions(), idle: make(map[string][]*conn)}
-	c.known.Store(&layout{})
+	c.known.Store(&topology{})
 	return c
 }
 
@@ -153,7 +153,7 @@ func (c *cluster) learn(r *metadata.Response, found map[string]*topic) {
 	unused := time.Now().Add(-max(unusedAges*c.dialer.cfg.MetadataAge, unusedAtLeast))
 	c.mu.Lock()
 	old := c.known.Load()
-	next := &layout{brokers: brokersOf(r), topics: make(map[string]*topic, len(old.topics)+1)}
+	next := &topology{brokers: brokersOf(r), topics: make(map[string]*topic, len(old.topics)+1)}
 	for known, t := range old.topics {
 		if !t.asked.Before(unused) {
 			next.topics[known] = t

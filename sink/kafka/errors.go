@@ -76,8 +76,8 @@ type verdict uint8
 const (
 	// ambiguous: the batch may have been appended. Rejected.
 	ambiguous verdict = iota
-	// guilty: a message is at fault. Permanent.
-	guilty
+	// poison: a message is at fault. Permanent.
+	poison
 	// tooLarge: the batch, or its one message, is larger than the topic allows.
 	tooLarge
 	// elsewhere: the partition has moved, or nobody leads it for the moment. Ask again who does.
@@ -95,7 +95,7 @@ const (
 func judge(code kafkago.Error) verdict {
 	switch code {
 	case kafkago.InvalidRecord, kafkago.InvalidTimestamp, kafkago.PolicyViolation:
-		return guilty
+		return poison
 	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge:
 		return tooLarge
 	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.UnknownTopicOrPartition, kafkago.BrokerNotAvailable,

@@ -71,7 +71,7 @@ func TestJudgeTopic(t *testing.T) {
 	for code, want := range map[kafkago.Error]verdict{
 		kafkago.RequestTimedOut: late, kafkago.NotEnoughReplicasAfterAppend: late, kafkago.Unknown: ambiguous,
 		kafkago.InvalidMessage: ambiguous, kafkago.NotEnoughReplicas: weak, kafkago.NotLeaderForPartition: elsewhere,
-		kafkago.MessageSizeTooLarge: tooLarge, kafkago.InvalidRecord: guilty, kafkago.ThrottlingQuotaExceeded: slow,
+		kafkago.MessageSizeTooLarge: tooLarge, kafkago.InvalidRecord: poison, kafkago.ThrottlingQuotaExceeded: slow,
 	} {
 		if got := judge(code); got != want {
 			t.Errorf("%v: verdict %v, want %v", code, got, want)
@@ -82,7 +82,7 @@ func TestJudgeTopic(t *testing.T) {
 func TestTroubles(t *testing.T) {
 	t.Parallel()
 	to := sink.Destination{Name: "orders"}
-	met := troubles{known: make(map[sink.Destination]*trouble)}
+	met := outages{known: make(map[sink.Destination]*outage)}
 	cause := errors.New("no leader")
 	if class, _, _ := sink.Classify(met.note(to, cause)); class != sink.ClassNotAttempted {
 		t.Errorf("first: %v", class)
@@ -101,12 +101,12 @@ func TestTroubles(t *testing.T) {
 		_ = met.note(sink.Destination{Name: fmt.Sprint("gone ", i)}, cause)
 	}
 	for _, one := range met.known {
-		one.last = time.Now().Add(-2 * troubleKept)
+		one.last = time.Now().Add(-2 * outageKept)
 	}
-	_ = met.note(to, cause) // it is met again: that is one trouble all the time
+	_ = met.note(to, cause) // it is met again: that is one outage all the time
 	_ = met.note(sink.Destination{Name: "new"}, cause)
 	if len(met.known) != 2 || met.count.Load() != 2 {
-		t.Errorf("%d troubles are remembered, want those that were met lately", len(met.known))
+		t.Errorf("%d outages are remembered, want those that were met lately", len(met.known))
 	}
 }
 

@@ -34,7 +34,7 @@ type Sink struct {
 	cfg      Config
 	cluster  *cluster
 	requests sync.Pool
-	troubles troubles
+	outages outages
 }
 
 // New makes a Sink. It opens no connection.
@@ -48,7 +48,7 @@ func New(cfg Config) (*Sink, error) {
 		return nil, err
 	}
 	s := &Sink{cfg: cfg, cluster: newCluster(&dialer{cfg: cfg, tls: tlsConfig})}
-	s.troubles.known = make(map[sink.Destination]*trouble)
+	s.outages.known = make(map[sink.Destination]*outage)
 	s.requests.New = func() any { return s.newProduce() }
 	return s, nil
 }

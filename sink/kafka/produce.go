@@ -43,7 +43,7 @@ func (s *Sink) produce(ctx context.Context, t *topic, to sink.Destination, p *pr
 	}
 	part := &answer.Topics[0].Partitions[0]
 	if part.ErrorCode == 0 {
-		s.troubles.over(to)
+		s.outages.over(to)
 		receipts(ds, to.Partition, part.BaseOffset)
 		return nil, nil
 	}
@@ -120,7 +120,7 @@ func (s *Sink) unreached(ctx context.Context, t *topic, to sink.Destination, add
 	}
 	newer, askErr := s.cluster.resolve(ctx, t.name, t)
 	if askErr == nil && int(to.Partition) < len(newer.leaders) && s.cluster.known.Load().brokers[newer.leaders[to.Partition]] != address {
-		return s.troubles.note(to, err)
+		return s.outages.note(to, err)
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func (s *Sink) moved(ctx context.Context, t *topic, to sink.Destination, cause e
 		// Nothing has changed yet: elections take their time.
 		pause(ctx, 100*time.Millisecond)
 	}
-	return s.troubles.note(to, cause)
+	return s.outages.note(to, cause)
 }
 
 // refused classifies a broker's refusal.
@@ -159,7 +159,7 @@ func (s *Sink) refused(ctx context.Context, t *topic, to sink.Destination, p *pr
 	code := kafkago.Error(part.ErrorCode)
 	err := fmt.Errorf("produce to partition %d of topic %s: %w", to.Partition, to.Name, kafkaError(part.ErrorCode, part.ErrorMessage))
 	switch judge(code) {
-	case guilty:
+	case poison:
 		permanent := sink.Permanent(err)
 		refused := make(map[int]error, len(part.RecordErrors))
 		for _, r := range part.RecordErrors {
@@ -251,32 +251,32 @@ func noPartition(t *topic, partition int32) error {
 // patience is how long a partition may be without a leader before the relay is told that it is out of reach.
 const patience = 5 * time.Second
 
-// troubles remembers which partitions are in trouble. Most of the time there are none.
-type troubles struct {
+// outages remembers which partitions have an outage. Most of the time there are none.
+type outages struct {
 	count atomic.Int64
 	mu    sync.Mutex
-	known map[sink.Destination]*trouble
+	known map[sink.Destination]*outage
 }
 
-// trouble is when a partition's failures began, and when the last one was.
-type trouble struct{ since, last time.Time }
+// outage is when a partition's failures began, and when the last one was.
+type outage struct{ since, last time.Time }
 
-// troubleKept is how long a trouble is remembered that nobody meets any more: its topic may be gone.
-const troubleKept = 10 * time.Minute
+// outageKept is how long a outage is remembered that nobody meets any more: its topic may be gone.
+const outageKept = 10 * time.Minute
 
 // note notes one more failure, and classifies it: free and at once for a while, then unreachable.
-func (t *troubles) note(to sink.Destination, err error) error {
+func (t *outages) note(to sink.Destination, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	one := t.known[to]
 	if one == nil {
 		for old, other := range t.known {
-			if now.Sub(other.last) > troubleKept {
+			if now.Sub(other.last) > outageKept {
 				delete(t.known, old)
 			}
 		}
-		one = &trouble{since: now}
+		one = &outage{since: now}
 		t.known[to] = one
 		t.count.Store(int64(len(t.known)))
 	}
@@ -288,7 +288,7 @@ func (t *troubles) note(to sink.Destination, err error) error {
 }
 
 // over notes a success.
-func (t *troubles) over(to sink.Destination) {
+func (t *outages) over(to sink.Destination) {
 	if t.count.Load() == 0 {
 		return
 	}

@@ -146,8 +146,8 @@ type verdict uint8
 const (
 	// failed: Slack's own trouble, or a word that is not known.
 	failed verdict = iota
-	// guilty: the message is at fault.
-	guilty
+	// poison: the message is at fault.
+	poison
 	// login: the token or webhook is at fault.
 	login
 	// place: the channel is at fault, or what the app may do there.
@@ -159,7 +159,7 @@ const (
 // as gives an error the class of a verdict.
 func (a answer) as(v verdict, err error) error {
 	switch v {
-	case guilty:
+	case poison:
 		return sink.Permanent(err)
 	case login:
 		return sink.Misconfigured(fmt.Errorf("%w: check token or webhook_url, and the app's scopes (chat:write)", err))
@@ -179,7 +179,7 @@ func judge(word string) (v verdict, known bool) {
 		"metadata_must_be_sent_from_app", "as_user_not_supported", "invalid_payload", "missing_text_or_fallback_or_attachments",
 		"invalid_arguments", "invalid_arg_name", "invalid_array_arg", "invalid_charset", "invalid_form_data", "invalid_post_type",
 		"missing_post_type", "invalid_json", "json_not_object", "too_many_contact_cards", "attachment_payload_limit_exceeded":
-		return guilty, true
+		return poison, true
 	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "invalid_token", "missing_scope", "no_permission",
 		"not_allowed_token_type", "org_login_required", "ekm_access_denied", "enterprise_is_restricted", "two_factor_setup_required",
 		"access_denied", "accesslimited", "team_access_not_granted", "no_service", "no_team", "no_active_hooks", "action_prohibited",
