@@ -13,7 +13,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/snapshot"
-	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/postgres/status"
 	"github.com/tailbox/tailbox/source/postgres/stream"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
@@ -81,7 +81,7 @@ func TestPgBouncer(t *testing.T) {
 			for range 3 { // the pool's second connection, and one that was used before
 				_, err := setup.Init(r.Ctx, r.Cfg)
 				refused("init", err)
-				_, err = pgstore.Status(r.Ctx, r.Cfg)
+				_, err = status.Read(r.Ctx, r.Cfg)
 				refused("status", err)
 				_, err = Config(r.Cfg).Open(r.Ctx)
 				refused("run", err)
@@ -105,7 +105,7 @@ func TestPgBouncer(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				if _, err := pgstore.Status(r.Ctx, r.Cfg); err != nil {
+				if _, err := status.Read(r.Ctx, r.Cfg); err != nil {
 					t.Errorf("status: %v", err)
 				}
 				st, err := Config(r.Cfg).Open(r.Ctx)

@@ -4,7 +4,7 @@
 //   - catalog and usertable know the user's outbox tables, and ddl makes them;
 //   - upstream knows the server and its slot;
 //   - stream reads the log by pgrepl, polling reads a table instead, and snapshot reads what is pending before both;
-//   - store keeps the relay's state, in the tables of migrate;
+//   - store keeps the relay's state, in the tables of migrate, and status reads how it stands;
 //   - setup is init, check and uninstall.
 package postgres
 
@@ -23,6 +23,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/polling"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
+	"github.com/tailbox/tailbox/source/postgres/status"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/stream"
 	"github.com/tailbox/tailbox/source/store"
@@ -117,7 +118,7 @@ func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o o
 
 // Status implements store.Database.
 func (cfg Config) Status(ctx context.Context) (*store.Status, error) {
-	r, err := pgstore.Status(ctx, session.Config(cfg))
+	r, err := status.Read(ctx, session.Config(cfg))
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ type Table struct {
 	// than these, and no column list left some out, they were the first of these, whatever their names were.
 	intact bool
 	// parts are all partitions and inheritance children.
-	parts []Part
+	parts []part
 }
 
 // A TableColumn is a column as the catalog describes it.

@@ -11,8 +11,8 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-// A Part is a partition or an inheritance child of a table, at any depth.
-type Part struct {
+// A part is a partition or an inheritance child of a table, at any depth.
+type part struct {
 	oid  uint32
 	name string // quoted, with its schema
 	// logged: it holds rows, and these are in the log once they are published.
@@ -34,7 +34,7 @@ func (t *Table) readParts(ctx context.Context, conn *pgconn.PgConn) error {
 		if err != nil {
 			return err
 		}
-		t.parts = append(t.parts, Part{oid, sqltext.Ident(r[1]) + "." + sqltext.Ident(r[2]), r[3] == "t"})
+		t.parts = append(t.parts, part{oid, sqltext.Ident(r[1]) + "." + sqltext.Ident(r[2]), r[3] == "t"})
 	}
 	return nil
 }

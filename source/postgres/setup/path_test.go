@@ -13,6 +13,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/postgres/status"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/stream"
 	"github.com/tailbox/tailbox/test/servers"
@@ -92,7 +93,7 @@ func TestOthersCodeIsNotRun(t *testing.T) {
 	if _, _, err := st.Due(ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20, Probe: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pgstore.Status(ctx, cfg); err != nil {
+	if _, err := status.Read(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := postgres.Config(cfg).Operator().List(ctx, checkpoint.Selection{All: true}, 0, true); err != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -124,4 +125,25 @@ func (s *Store) SavedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, er
 		return nil, s.Fault("read the checkpoint", err)
 	}
 	return row.checkpoint()
+}
+
+// CheckpointReport reads the checkpoint as a report shows it; nil where none was saved.
+func (s *Store) CheckpointReport(ctx context.Context) (*store.CheckpointReport, error) {
+	var row checkpointRow
+	var savedAt time.Time
+	var age float64
+	err := s.Conn.QueryRow(ctx, s.SQL(`SELECT source_id, resume, settled_above::text, log, sweep_pending, unclean_starts, updated_at,
+		extract(epoch FROM now() - updated_at)::float8 FROM {checkpoint} WHERE pipeline = $1`), s.Cfg.Pipeline).
+		Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.log, &row.sweepPending, &row.unclean, &savedAt, &age)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.Fault("read the checkpoint", err)
+	}
+	saved, err := row.checkpoint()
+	if err != nil {
+		return nil, err
+	}
+	return store.ReportCheckpoint(saved, row.unclean, savedAt, age), nil
 }

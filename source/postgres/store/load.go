@@ -88,7 +88,7 @@ func (s *Store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}
-	force, err := s.inForce(ctx)
+	force, err := s.InForce(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (s *Store) Remember(ctx context.Context) error {
 	if err := s.send(ctx, b); err != nil {
 		return s.Fault("load state", err)
 	}
-	force, err := s.inForce(ctx)
+	force, err := s.InForce(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// inForce reads what is in force.
-func (s *Store) inForce(ctx context.Context) (store.Forces, error) {
+// InForce reads what is in force.
+func (s *Store) InForce(ctx context.Context) (store.Forces, error) {
 	rows, err := s.Conn.Query(ctx, s.SQL(`SELECT id, in_force::text FROM {request} WHERE pipeline = $1 AND in_force IS NOT NULL
 		AND verb IN ('hold', 'pause') ORDER BY id`),
 		s.Cfg.Pipeline)

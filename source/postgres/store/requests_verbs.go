@@ -52,7 +52,7 @@ func (e effects) Record(ctx context.Context, id int64, result *store.RequestResu
 	return e.s.noteResult(ctx, id, result, done)
 }
 
-func (e effects) InForce(ctx context.Context) (store.Forces, error) { return e.s.inForce(ctx) }
+func (e effects) InForce(ctx context.Context) (store.Forces, error) { return e.s.InForce(ctx) }
 
 func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error {
 	return e.s.saveForce(ctx, id, f)

@@ -5,8 +5,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -22,13 +20,6 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/store"
 )
-
-// LockKey is the key of the pipeline's advisory lock: the first 8 bytes of SHA-256 of "tailbox:" and the name, as a
-// bigint. Advisory locks belong to a database, so pipelines of one name in two databases do not meet.
-func LockKey(pipeline string) int64 {
-	sum := sha256.Sum256([]byte("tailbox:" + pipeline))
-	return int64(binary.BigEndian.Uint64(sum[:8]))
-}
 
 // settings make the session die soon after its client did, and every commit durable.
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
-	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/postgres/status"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
 	"github.com/tailbox/tailbox/source/store"
 )
@@ -75,7 +75,7 @@ func TestStandbyAwayIsTold(t *testing.T) {
 	}
 	r.Until("the warning", logged(standby.StandbyName+" has no standby that reads it"))
 	pgtest.Found(t, r.CheckAs(r.Cfg), store.Problem, standby.StandbyName+" has no standby that reads it", "take its slot out of synchronized_standby_slots")
-	report, err := pgstore.Status(t.Context(), r.Cfg)
+	report, err := status.Read(t.Context(), r.Cfg)
 	if err != nil || report.Slot == nil || report.Slot.Waiting != standby.StandbyName+" has no standby that reads it" || report.Slot.LagSeconds <= 0 {
 		t.Errorf("status: %+v, %v", report, err)
 	}

@@ -49,8 +49,8 @@ func (id ID) String() string {
 	return text
 }
 
-// StartedSQL is when the server was started, in microseconds since 1970.
-const StartedSQL = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text"
+// startedSQL is when the server was started, in microseconds since 1970.
+const startedSQL = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text"
 
 // A Witness is what a process has seen of the server. One that was there before and after a restart knows how far the log was read: a server whose log
 // does not end before that was not set back, and positions go on without a new Log, so that consumers can drop duplicates by them.
@@ -129,7 +129,7 @@ func Identify(ctx context.Context, conn *pgconn.PgConn) (*Server, error) {
 		return nil, fmt.Errorf("identify server: %w", err)
 	}
 	s := &Server{SystemID: rows[0][0], timeline: uint32(timeline), end: end, Database: rows[0][3]}
-	rows, err = session.Query(ctx, conn, "SELECT pg_catalog.current_setting('server_version_num'), pg_catalog.pg_is_in_recovery(), "+StartedSQL)
+	rows, err = session.Query(ctx, conn, "SELECT pg_catalog.current_setting('server_version_num'), pg_catalog.pg_is_in_recovery(), "+startedSQL)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the server's version: %w", err)
 	}
@@ -146,6 +146,6 @@ func IDOf(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var id ID
 	err := conn.QueryRow(ctx, `SELECT s.system_identifier || '/' || CASE WHEN pg_is_in_recovery()
 		THEN (SELECT timeline_id FROM pg_control_checkpoint())
-		ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END, `+StartedSQL+` FROM pg_control_system() s`).Scan(&id.History, &id.Started)
+		ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END, `+startedSQL+` FROM pg_control_system() s`).Scan(&id.History, &id.Started)
 	return id.String(), err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/postgres/status"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -40,7 +41,7 @@ func TestHolderOfTheLock(t *testing.T) {
 	if !errors.As(err, &locked) || !locked.Foreign || !strings.Contains(err.Error(), "role "+role+", pid ") || !strings.Contains(err.Error(), "pg_terminate_backend(") {
 		t.Errorf("beside somebody else: %v", err)
 	}
-	report, err := pgstore.Status(r.Ctx, r.Cfg)
+	report, err := status.Read(r.Ctx, r.Cfg)
 	if err != nil || report.Holder == nil || !report.Holder.Foreign || report.Holder.Role != role {
 		t.Errorf("status: %+v, %v", report.Holder, err)
 	}

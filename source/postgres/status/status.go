@@ -1,16 +1,17 @@
-package store
+// Package status reads how a pipeline stands: its server and slot, its checkpoint, who relays, and what is parked.
+package status
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/postgres/session"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
 	"github.com/tailbox/tailbox/source/store"
 )
@@ -19,15 +20,15 @@ import (
 type Report struct {
 	store.Report
 	// Slot is nil where there is none.
-	Slot *SlotReport `json:"slot"`
+	Slot *Slot `json:"slot"`
 	// Poll is nil where the log is read.
 	Poll *store.PollReport `json:"poll,omitempty"`
 	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
-	Holder *HolderReport `json:"holder"`
+	Holder *pgstore.Holder `json:"holder"`
 }
 
-// A SlotReport is the slot's row of pg_replication_slots, and how far it is behind.
-type SlotReport struct {
+// A Slot is the slot's row of pg_replication_slots, and how far it is behind.
+type Slot struct {
 	Name string `json:"name"`
 	// Row holds all columns that this server's version has, under their own names.
 	Row map[string]any `json:"row"`
@@ -42,28 +43,9 @@ type SlotReport struct {
 	Waiting  string                 `json:"waiting,omitempty"`
 }
 
-// A HolderReport is a session of the server.
-type HolderReport struct {
-	PID         int       `json:"pid"`
-	Role        string    `json:"role"`
-	Application string    `json:"application_name"`
-	Client      string    `json:"client"` // address; "" for a Unix socket
-	Since       time.Time `json:"since"`
-	// Foreign: the session is no tailbox of this pipeline.
-	Foreign bool `json:"foreign"`
-}
-
-// String is the session as people find it.
-func (h *HolderReport) String() string {
-	return fmt.Sprintf("role %s, pid %d, application_name %s", h.Role, h.PID, h.Application)
-}
-
-// endSQL ends the session.
-func (h *HolderReport) endSQL() string { return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID) }
-
-// Status reads the state of a pipeline.
-func Status(ctx context.Context, cfg session.Config) (report *Report, err error) {
-	s, err := OpenReader(ctx, cfg)
+// Read reads the state of a pipeline.
+func Read(ctx context.Context, cfg session.Config) (report *Report, err error) {
+	s, err := pgstore.OpenReader(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -78,20 +60,20 @@ func Status(ctx context.Context, cfg session.Config) (report *Report, err error)
 		return nil, s.Fault("name the server", err)
 	}
 	r.SourceID = upstream.ParseID(id).History
-	reports := []func(context.Context, *Report) error{s.reportServer, s.reportSlot, s.reportCheckpoint, s.reportHolder, s.reportSinks,
-		s.reportFeedback}
+	reports := []func(context.Context, *pgstore.Store, *Report) error{reportServer, reportSlot, reportCheckpoint, reportHolder, reportSinks,
+		reportFeedback}
 	if cfg.Poll {
-		reports[1] = s.reportPoll
+		reports[1] = reportPoll
 	}
 	for _, read := range reports {
-		if err := read(ctx, r); err != nil {
+		if err := read(ctx, s, r); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-func (s *Store) reportFeedback(ctx context.Context, r *Report) error {
+func reportFeedback(ctx context.Context, s *pgstore.Store, r *Report) error {
 	rows, err := s.Conn.Query(ctx, s.SQL(`SELECT coalesce(selection->>'table', ''), coalesce(selection->>'outcome', ''), coalesce((result->>'failed')::int, 0), reason,
 			extract(epoch FROM now() - requested_at)::float8
 		FROM {request} WHERE pipeline = $1 AND verb = 'feedback' AND done_at > now() - interval '1 day' ORDER BY id`), s.Cfg.Pipeline)
@@ -106,7 +88,7 @@ func (s *Store) reportFeedback(ctx context.Context, r *Report) error {
 
 const logEndSQL = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
 
-func (s *Store) reportServer(ctx context.Context, r *Report) error {
+func reportServer(ctx context.Context, s *pgstore.Store, r *Report) error {
 	err := s.Conn.QueryRow(ctx, "SELECT current_setting('server_version'), ("+logEndSQL+")::text").Scan(&r.Version, &r.End)
 	if err != nil {
 		return s.Fault("read the server's state", err)
@@ -115,8 +97,8 @@ func (s *Store) reportServer(ctx context.Context, r *Report) error {
 }
 
 // reportSlot reads the slot as JSON, since its columns differ by version.
-func (s *Store) reportSlot(ctx context.Context, r *Report) error {
-	slot := &SlotReport{Name: s.Cfg.Slot}
+func reportSlot(ctx context.Context, s *pgstore.Store, r *Report) error {
+	slot := &Slot{Name: s.Cfg.Slot}
 	var row string
 	err := s.Conn.QueryRow(ctx, `SELECT to_jsonb(s)::text, greatest(coalesce(pg_wal_lsn_diff(`+logEndSQL+`, s.confirmed_flush_lsn), 0), 0)::bigint,
 			greatest(coalesce(pg_wal_lsn_diff(`+logEndSQL+`, s.restart_lsn), 0), 0)::bigint,
@@ -149,64 +131,14 @@ func (s *Store) reportSlot(ctx context.Context, r *Report) error {
 	return nil
 }
 
-func (s *Store) reportCheckpoint(ctx context.Context, r *Report) error {
-	var row checkpointRow
-	var savedAt time.Time
-	var age float64
-	err := s.Conn.QueryRow(ctx, s.SQL(`SELECT source_id, resume, settled_above::text, log, sweep_pending, unclean_starts, updated_at,
-		extract(epoch FROM now() - updated_at)::float8 FROM {checkpoint} WHERE pipeline = $1`), s.Cfg.Pipeline).
-		Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.log, &row.sweepPending, &row.unclean, &savedAt, &age)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return s.Fault("read the checkpoint", err)
-	}
-	saved, err := row.checkpoint()
-	if err != nil {
-		return err
-	}
-	r.Checkpoint = store.ReportCheckpoint(saved, row.unclean, savedAt, age)
-	return nil
-}
-
-func (s *Store) reportHolder(ctx context.Context, r *Report) (err error) {
-	r.Holder, err = s.holder(ctx)
+func reportCheckpoint(ctx context.Context, s *pgstore.Store, r *Report) (err error) {
+	r.Checkpoint, err = s.CheckpointReport(ctx)
 	return err
 }
 
-// lockedBy is the error for a lock that somebody else holds.
-func (s *Store) lockedBy(ctx context.Context) error {
-	h, err := s.holder(ctx)
-	if err != nil {
-		return err
-	}
-	locked := &checkpoint.LockedError{Pipeline: s.Cfg.Pipeline}
-	if h != nil {
-		locked.Holder, locked.Foreign, locked.Cure = h.String(), h.Foreign, h.endSQL()
-	}
-	return locked
-}
-
-// holder finds who holds the lock; nil for nobody. A bigint key is split in two in pg_locks. The key is no secret, so it may be anybody: a relay of this
-// pipeline is known by its role, which nobody can borrow, and by its application_name.
-func (s *Store) holder(ctx context.Context) (*HolderReport, error) {
-	key := uint64(LockKey(s.Cfg.Pipeline))
-	h := &HolderReport{}
-	// When it began is not shown to a role that is neither the session's nor in pg_read_all_stats.
-	err := s.Conn.QueryRow(ctx, `SELECT a.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), a.backend_start,
-			a.usename IS DISTINCT FROM session_user OR a.application_name IS DISTINCT FROM $3
-		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::bigint = $1 AND l.objid::bigint = $2
-			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1`, int64(key>>32), int64(key&0xffffffff), session.AppName(s.Cfg.Pipeline)).
-		Scan(&h.PID, &h.Role, &h.Application, &h.Client, (*orZeroTime)(&h.Since), &h.Foreign)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, s.Fault("look for the lock's holder", err)
-	}
-	return h, nil
+func reportHolder(ctx context.Context, s *pgstore.Store, r *Report) (err error) {
+	r.Holder, err = s.Holder(ctx)
+	return err
 }
 
 // sinkCounts counts deliveries by sink and table, and laneCounts lists lanes, stepping from one to the next along the index.
@@ -230,8 +162,8 @@ WITH RECURSIVE lane AS (
 SELECT sink, message_group, state = 'dead' FROM lane`
 )
 
-func (s *Store) reportSinks(ctx context.Context, r *Report) error {
-	force, err := s.inForce(ctx)
+func reportSinks(ctx context.Context, s *pgstore.Store, r *Report) error {
+	force, err := s.InForce(ctx)
 	if err != nil {
 		return err
 	}
@@ -267,23 +199,8 @@ func (s *Store) reportSinks(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// Relay says who relays.
-func (h *HolderReport) Relay() string {
-	if h == nil {
-		return "not running: nobody holds the pipeline's lock"
-	}
-	if h.Foreign {
-		return fmt.Sprintf("not known to run: the pipeline's lock is held by a session that is no tailbox of this pipeline and role (%s)", h)
-	}
-	from := "this machine"
-	if h.Client != "" {
-		from = h.Client
-	}
-	return fmt.Sprintf("running from %s since %s (%s)", from, h.Since.Format(time.RFC3339), h)
-}
-
 // Text shows the columns of pg_replication_slots that matter most.
-func (s *SlotReport) Text() string {
+func (s *Slot) Text() string {
 	text := s.Name
 	for _, column := range []string{"active", "wal_status", "confirmed_flush_lsn", "restart_lsn", "invalidation_reason", "conflicting"} {
 		if v, ok := s.Row[column]; ok && v != nil && v != "" && (column != "conflicting" || v == true) {

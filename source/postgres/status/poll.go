@@ -1,4 +1,4 @@
-package store
+package status
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 
 	"github.com/tailbox/tailbox/source/postgres/catalog"
 	"github.com/tailbox/tailbox/source/postgres/polling"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/store"
 )
 
 // reportPoll tells what was drawn, and who has drawn numbers and not ended.
-func (s *Store) reportPoll(ctx context.Context, r *Report) error {
+func reportPoll(ctx context.Context, s *pgstore.Store, r *Report) error {
 	for i := range s.Cfg.Tables {
 		info, err := catalog.Describe(ctx, s.Conn.PgConn(), &s.Cfg.Tables[i])
 		if err != nil {
