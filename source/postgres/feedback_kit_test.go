@@ -16,7 +16,7 @@ func kitBusiness() *sourcetest.Business {
 			outbox.OutcomeDelivered: `INSERT INTO told (id, outcome, n, why) VALUES (:id, :outcome, :type, :receipt)`},
 		Make: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.Pg.Exec(ctx, d.Db, `CREATE TABLE told (nr bigserial PRIMARY KEY, id text, outcome text, n int NOT NULL, sink text NOT NULL DEFAULT '',
+			return d.PG.Exec(ctx, d.DB, `CREATE TABLE told (nr bigserial PRIMARY KEY, id text, outcome text, n int NOT NULL, sink text NOT NULL DEFAULT '',
 				attempt int NOT NULL DEFAULT 0, why text); GRANT INSERT ON told TO PUBLIC; GRANT USAGE ON SEQUENCE told_nr_seq TO PUBLIC`)
 		},
 		Lock: func(ctx context.Context, c sourcetest.Conn, _ string) error {
@@ -24,7 +24,7 @@ func kitBusiness() *sourcetest.Business {
 		},
 		Told: func(ctx context.Context, db sourcetest.Database) ([]string, error) {
 			d := db.(*kitDatabase)
-			conn, err := pgx.Connect(ctx, d.Pg.SocketURL(d.Db))
+			conn, err := pgx.Connect(ctx, d.PG.SocketURL(d.DB))
 			if err != nil {
 				return nil, err
 			}

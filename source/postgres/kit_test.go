@@ -63,7 +63,7 @@ func TestPollKit(t *testing.T) {
 	k.Lacks = sourcetest.PollLacks()
 	k.Cut = func(ctx context.Context, db sourcetest.Database) error {
 		d := db.(*kitDatabase)
-		return d.Pg.Exec(ctx, d.Db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", session.AppName(d.Cfg.Pipeline))
+		return d.PG.Exec(ctx, d.DB, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", session.AppName(d.Cfg.Pipeline))
 	}
 	k.Gap = func(_ context.Context, db sourcetest.Database) error {
 		d := db.(*kitDatabase)
@@ -117,21 +117,21 @@ func kitKind(version string) sourcetest.Kind {
 		Business: kitBusiness(),
 		Refuse: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.Pg.Exec(ctx, d.Db, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
+			return d.PG.Exec(ctx, d.DB, `ALTER TABLE tailbox_parked ADD CHECK ((sink <> 'mail' OR type <> 'refused')
 				AND (message_group <> 'stay' OR next_attempt_at IS NOT NULL))`)
 		},
 		Forge: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.Pg.Exec(ctx, d.Db, "INSERT INTO tailbox_request (pipeline, verb, selection, done_at, result, in_force) VALUES ('"+d.Cfg.Pipeline+
+			return d.PG.Exec(ctx, d.DB, "INSERT INTO tailbox_request (pipeline, verb, selection, done_at, result, in_force) VALUES ('"+d.Cfg.Pipeline+
 				`', 'feedback', '{}', now(), '{}', '{"sinks": ["forged"]}')`)
 		},
 		RefuseDead: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
-			return d.Pg.Exec(ctx, d.Db, "ALTER TABLE "+sqltext.Table(&t.Table)+" ADD CHECK (status OPERATOR(pg_catalog.<>) 'dead')")
+			return d.PG.Exec(ctx, d.DB, "ALTER TABLE "+sqltext.Table(&t.Table)+" ADD CHECK (status OPERATOR(pg_catalog.<>) 'dead')")
 		},
 		Kill: func(ctx context.Context, db sourcetest.Database, st checkpoint.Store) error {
 			d := db.(*kitDatabase)
-			return d.Pg.Exec(ctx, d.Db, "SELECT pg_terminate_backend($1)", st.(*pgstore.Store).Conn.PgConn().PID())
+			return d.PG.Exec(ctx, d.DB, "SELECT pg_terminate_backend($1)", st.(*pgstore.Store).Conn.PgConn().PID())
 		},
 		Txn: func(ctx context.Context, c sourcetest.Conn) (uint64, error) {
 			var xid int64
@@ -140,11 +140,11 @@ func kitKind(version string) sourcetest.Kind {
 		},
 		AddColumn: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, name string) error {
 			d := db.(*kitDatabase)
-			return d.Pg.Exec(ctx, d.Db, "ALTER TABLE "+sqltext.Table(&t.Table)+" ADD "+sqltext.Ident(name)+" text")
+			return d.PG.Exec(ctx, d.DB, "ALTER TABLE "+sqltext.Table(&t.Table)+" ADD "+sqltext.Ident(name)+" text")
 		},
 		DropTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
-			return d.Pg.Exec(ctx, d.Db, "DROP TABLE "+sqltext.Table(&t.Table))
+			return d.PG.Exec(ctx, d.DB, "DROP TABLE "+sqltext.Table(&t.Table))
 		},
 		CreateTable: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table) error {
 			d := db.(*kitDatabase)
@@ -155,23 +155,23 @@ func kitKind(version string) sourcetest.Kind {
 			if d.Cfg.Poll {
 				sql += ddl.SeqIndex(&t.Table)
 			}
-			return d.Pg.Exec(ctx, d.Db, sql)
+			return d.PG.Exec(ctx, d.DB, sql)
 		},
 		NullStatus: func(ctx context.Context, db sourcetest.Database, t sourcetest.Table, ids ...string) error {
 			d, status := db.(*kitDatabase), sqltext.Ident(t.Columns.Status)
-			if err := d.Pg.Exec(ctx, d.Db, "ALTER TABLE "+sqltext.Table(&t.Table)+" ALTER "+status+" DROP NOT NULL"); err != nil {
+			if err := d.PG.Exec(ctx, d.DB, "ALTER TABLE "+sqltext.Table(&t.Table)+" ALTER "+status+" DROP NOT NULL"); err != nil {
 				return err
 			}
-			return d.Pg.Exec(ctx, d.Db, "UPDATE "+sqltext.Table(&t.Table)+" SET "+status+" = NULL WHERE id::text = ANY ($1)", ids)
+			return d.PG.Exec(ctx, d.DB, "UPDATE "+sqltext.Table(&t.Table)+" SET "+status+" = NULL WHERE id::text = ANY ($1)", ids)
 		},
 		Outlast: func(_ context.Context, db sourcetest.Database) error { return db.(*kitDatabase).outlast() },
 		Cut: func(ctx context.Context, db sourcetest.Database) error {
 			d := db.(*kitDatabase)
-			return d.Pg.Exec(ctx, d.Db, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1", d.Cfg.Slot)
+			return d.PG.Exec(ctx, d.DB, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1", d.Cfg.Slot)
 		},
 		Restart: func(_ context.Context, db sourcetest.Database) error {
 			r := db.(*kitDatabase).Rig
-			if err := r.Pg.Restart(); err != nil {
+			if err := r.PG.Restart(); err != nil {
 				return err
 			}
 			r.Conn = r.Connect()
@@ -263,7 +263,7 @@ func (d *kitDatabase) Store(ctx context.Context) (checkpoint.Store, error) {
 }
 
 func (d *kitDatabase) Conn(ctx context.Context) (sourcetest.Conn, error) {
-	conn, err := pgx.Connect(ctx, d.Pg.SocketURL(d.Db))
+	conn, err := pgx.Connect(ctx, d.PG.SocketURL(d.DB))
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +282,7 @@ func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetes
 			sqltext.Ident(c.LastError), sqltext.Ident(c.DeliveredAt))
 	}
 	// The other connections are used by one goroutine.
-	conn, err := pgx.Connect(ctx, d.Pg.SocketURL(d.Db))
+	conn, err := pgx.Connect(ctx, d.PG.SocketURL(d.DB))
 	if err != nil {
 		return nil, err
 	}
@@ -295,12 +295,12 @@ func (d *kitDatabase) Rows(ctx context.Context, t sourcetest.Table) ([]sourcetes
 }
 
 func (d *kitDatabase) Reset(ctx context.Context, t sourcetest.Table, ids ...string) error {
-	return d.Pg.Exec(ctx, d.Db, fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s::text = ANY ($2)", sqltext.Table(&t.Table), sqltext.Ident(t.Columns.Status),
+	return d.PG.Exec(ctx, d.DB, fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s::text = ANY ($2)", sqltext.Table(&t.Table), sqltext.Ident(t.Columns.Status),
 		sqltext.Ident(t.Columns.ID)), t.Words.Pending, ids)
 }
 
 func (d *kitDatabase) Parked(ctx context.Context) ([]checkpoint.Parked, error) {
-	conn, err := pgx.Connect(ctx, d.Pg.SocketURL(d.Db))
+	conn, err := pgx.Connect(ctx, d.PG.SocketURL(d.DB))
 	if err != nil {
 		return nil, err
 	}

@@ -47,12 +47,12 @@ func ErrorText(err error) string {
 // NewBareRig is a database without anything, and a configuration for it.
 func NewBareRig(t *testing.T, pg *servers.PG, tables ...outbox.Table) *StoreRig {
 	t.Helper()
-	r := &StoreRig{Rig: &Rig{T: t, Pg: pg, Db: pg.NewDatabase(t)}}
+	r := &StoreRig{Rig: &Rig{T: t, PG: pg, DB: pg.NewDatabase(t)}}
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	t.Cleanup(cancel)
 	r.Ctx, r.Conn = ctx, r.Connect()
-	name := r.Db[:min(len(r.Db), 50)]
-	r.Cfg = session.Config{Pipeline: name, URL: pg.SocketURL(r.Db), Slot: name, Publication: "pub " + name, Tables: tables}
+	name := r.DB[:min(len(r.DB), 50)]
+	r.Cfg = session.Config{Pipeline: name, URL: pg.SocketURL(r.DB), Slot: name, Publication: "pub " + name, Tables: tables}
 	t.Cleanup(r.DropSlot)
 	return r
 }

@@ -33,8 +33,8 @@ const DebeziumDDL = `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random
 // A Rig is a database with outbox tables, and a source that reads it.
 type Rig struct {
 	T    testing.TB
-	Pg   *servers.PG
-	Db   string
+	PG   *servers.PG
+	DB   string
 	Conn *pgx.Conn
 	Cfg  session.Config
 	Src  *stream.Source
@@ -53,12 +53,12 @@ func NewRig(t testing.TB, pg *servers.PG, ddl string, tables ...outbox.Table) *R
 // newRigIn does it in a database that is there already.
 func newRigIn(t testing.TB, pg *servers.PG, db, ddl string, tables ...outbox.Table) *Rig {
 	t.Helper()
-	r := &Rig{T: t, Pg: pg, Db: db, Ignored: map[string]int{}}
+	r := &Rig{T: t, PG: pg, DB: db, Ignored: map[string]int{}}
 	r.Conn = r.Connect()
 	for _, sql := range strings.Split(ddl, ";;") {
 		r.Exec(sql)
 	}
-	r.Cfg = session.Config{Pipeline: r.Db, URL: pg.SocketURL(r.Db), Slot: r.Db, Publication: "pub " + r.Db, Tables: tables,
+	r.Cfg = session.Config{Pipeline: r.DB, URL: pg.SocketURL(r.DB), Slot: r.DB, Publication: "pub " + r.DB, Tables: tables,
 		Ignored: func(why string, n int) {
 			r.Mu.Lock()
 			defer r.Mu.Unlock()
@@ -101,7 +101,7 @@ func Shape(name, table string) outbox.Table {
 // Connect opens a session of an application.
 func (r *Rig) Connect() *pgx.Conn {
 	r.T.Helper()
-	conn, err := pgx.Connect(context.Background(), r.Pg.SocketURL(r.Db))
+	conn, err := pgx.Connect(context.Background(), r.PG.SocketURL(r.DB))
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func (r *Rig) Text(sql string, args ...any) string {
 
 // DropSlot drops the slot, once nobody reads it.
 func (r *Rig) DropSlot() {
-	conn, err := pgx.Connect(context.Background(), r.Pg.SocketURL(r.Db))
+	conn, err := pgx.Connect(context.Background(), r.PG.SocketURL(r.DB))
 	if err != nil {
 		return // the server was stopped by its test
 	}
@@ -187,7 +187,7 @@ func (r *Rig) Other() *stream.Source {
 	cfg.Slot += "_2"
 	r.T.Cleanup(func() {
 		r.Until("second slot dropped", func() bool {
-			conn, err := pgx.Connect(context.Background(), r.Pg.SocketURL(r.Db))
+			conn, err := pgx.Connect(context.Background(), r.PG.SocketURL(r.DB))
 			if err != nil {
 				return true
 			}

@@ -54,12 +54,12 @@ func (r *Rig) Traps() {
 // Role makes a role that can log in, as long as the test takes, and grants it something.
 func (r *Rig) Role(name, grants string) string {
 	r.T.Helper()
-	name += "_" + r.Db
+	name += "_" + r.DB
 	name = name[:min(len(name), 60)]
 	r.Exec("CREATE ROLE " + sqltext.Ident(name) + " LOGIN PASSWORD 'p'")
 	r.T.Cleanup(func() {
 		for _, sql := range []string{"DROP OWNED BY " + sqltext.Ident(name) + " CASCADE", "DROP ROLE " + sqltext.Ident(name)} {
-			if err := r.Pg.Exec(context.Background(), r.Db, sql); err != nil {
+			if err := r.PG.Exec(context.Background(), r.DB, sql); err != nil {
 				r.T.Logf("%s: %v", sql, err) // the server may be stopped
 			}
 		}
@@ -73,6 +73,6 @@ func (r *Rig) Role(name, grants string) string {
 // As is the configuration of a connection as another role.
 func (r *Rig) As(role string) session.Config {
 	cfg := r.Cfg
-	cfg.URL = strings.Replace(r.Pg.SocketURL(r.Db), "postgres@", role+":p@", 1)
+	cfg.URL = strings.Replace(r.PG.SocketURL(r.DB), "postgres@", role+":p@", 1)
 	return cfg
 }

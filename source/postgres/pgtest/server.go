@@ -29,7 +29,7 @@ func (r *Rig) WhileDown(stop func() error, do func()) {
 		r.T.Fatal(err)
 	}
 	do()
-	if err := r.Pg.Start(); err != nil {
+	if err := r.PG.Start(); err != nil {
 		r.T.Fatal(err)
 	}
 	r.Conn = r.Connect()
@@ -41,7 +41,7 @@ func StandbyRig(t *testing.T) (*Rig, *servers.PG) {
 	r := NewRig(t, servers.Postgres(t, "17"), SmallDDL, Shape("tailbox", "a"))
 	r.Cfg.Failover = true
 	r.Src = stream.New(r.Cfg)
-	standby := r.Pg.AddStandby(t, servers.WithSetting("sync_replication_slots", "on"))
+	standby := r.PG.AddStandby(t, servers.WithSetting("sync_replication_slots", "on"))
 	r.Exec("ALTER SYSTEM SET synchronized_standby_slots = '" + standby.StandbyName + "'")
 	r.Exec("SELECT pg_reload_conf()")
 	r.Until("the setting", func() bool { return r.Text("SHOW synchronized_standby_slots") == standby.StandbyName })

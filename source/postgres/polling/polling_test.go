@@ -189,13 +189,13 @@ func TestPollSequences(t *testing.T) {
 func TestPollRights(t *testing.T) {
 	t.Parallel()
 	r := pollRig(t)
-	role := "poller_" + r.Db
+	role := "poller_" + r.DB
 	role = role[:min(len(role), 60)]
 	r.Exec("CREATE ROLE " + role + " LOGIN PASSWORD 'p'")
 	t.Cleanup(func() { r.Exec("DROP OWNED BY " + role); r.Exec("DROP ROLE " + role) })
 	r.Exec(setup.RoleSQL(r.Cfg, role))
 	cfg := r.Cfg
-	cfg.URL = strings.Replace(r.Pg.SocketURL(r.Db), "postgres@", role+":p@", 1)
+	cfg.URL = strings.Replace(r.PG.SocketURL(r.DB), "postgres@", role+":p@", 1)
 	findings, err := setup.Check(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func TestCheckCommitTimes(t *testing.T) {
 	own := pgtest.NewRig(t, servers.Postgres(t, "17"), pgtest.DebeziumDDL, pgtest.Shape("debezium", "outbox"))
 	own.Exec("INSERT INTO outbox (aggregatetype, aggregateid, type) VALUES ('a', '1', 't'), ('a', '1', 't')")
 	own.Exec("ALTER SYSTEM SET track_commit_timestamp = on")
-	own.WhileDown(own.Pg.Stop, func() {})
+	own.WhileDown(own.PG.Stop, func() {})
 	own.Exec("INSERT INTO outbox (aggregatetype, aggregateid, type) VALUES ('a', '1', 't')")
 	pgtest.Found(t, own.CheckAs(own.Cfg), store.Warning, "of 2 pending rows of table public.outbox the server does not know the commit time", "before pg_upgrade")
 	own.Exec("DELETE FROM outbox")
@@ -88,8 +88,8 @@ func TestStandbyIsCalledOne(t *testing.T) {
 	t.Parallel()
 	r, standby := pgtest.StandbyRig(t)
 	r.Establish()
-	at := &pgtest.Rig{T: t, Pg: standby, Db: r.Db, Cfg: r.Cfg, Ignored: map[string]int{}}
-	at.Cfg.URL = standby.SocketURL(r.Db)
+	at := &pgtest.Rig{T: t, PG: standby, DB: r.DB, Cfg: r.Cfg, Ignored: map[string]int{}}
+	at.Cfg.URL = standby.SocketURL(r.DB)
 	at.Conn = at.Connect()
 	at.Until("the slot", func() bool {
 		return at.Text("SELECT count(*)::text FROM pg_replication_slots WHERE slot_name = $1", at.Cfg.Slot) == "1"

@@ -105,7 +105,7 @@ func TestInitLeavesOtherSlots(t *testing.T) {
 	t.Parallel()
 	pg := servers.Shared(t, "17")
 	other := pgtest.NewBareRig(t, pg, pgtest.Shape("debezium", "outbox"))
-	for name, place := range map[string]string{"here": "", "in another database": other.Db} {
+	for name, place := range map[string]string{"here": "", "in another database": other.DB} {
 		r := pgtest.NewBareRig(t, pg, pgtest.Shape("debezium", "outbox"))
 		maker := r.Rig
 		if place != "" {
@@ -117,7 +117,7 @@ func TestInitLeavesOtherSlots(t *testing.T) {
 		}
 		// A reader with the very name that ours has.
 		cfg := r.Cfg
-		cfg.URL = pg.SocketURL(maker.Db)
+		cfg.URL = pg.SocketURL(maker.DB)
 		conn, err := cfg.ConnectReplication(r.Ctx)
 		if err != nil {
 			t.Fatal(err)

@@ -108,7 +108,7 @@ func TestCheckFindsEverything(t *testing.T) {
 		CREATE PUBLICATION "pub ` + r.Cfg.Publication[4:] + `" FOR TABLE parted, listed (id, type), broken WHERE (attempts = 'x') WITH (publish = 'update')`)
 	r.Exec("SELECT pg_create_physical_replication_slot('taken')")
 	r.Exec("CREATE ROLE weak LOGIN")
-	r.Exec("GRANT CREATE ON DATABASE " + r.Db + " TO weak")
+	r.Exec("GRANT CREATE ON DATABASE " + r.DB + " TO weak")
 	r.Exec("ALTER TABLE parted ENABLE ROW LEVEL SECURITY")
 	r.Cfg.URL = strings.Replace(r.Cfg.URL, "postgres@", "weak@", 1)
 	findings := r.Check()
@@ -141,11 +141,11 @@ func TestCheckNamesOpenTransactions(t *testing.T) {
 	}
 	pgtest.Exec(t, r.Conn, "BEGIN")
 	pgtest.Exec(t, r.Conn, "CREATE TABLE x ()")
-	pgtest.Exec(t, r.Conn, "PREPARE TRANSACTION '"+r.Db+"'")
-	if w := pgtest.Levels(r.Check(), store.Warning); !strings.Contains(w, "prepared transaction '"+r.Db+"'") {
+	pgtest.Exec(t, r.Conn, "PREPARE TRANSACTION '"+r.DB+"'")
+	if w := pgtest.Levels(r.Check(), store.Warning); !strings.Contains(w, "prepared transaction '"+r.DB+"'") {
 		t.Errorf("warnings: %s", w)
 	}
-	pgtest.Exec(t, r.Conn, "ROLLBACK PREPARED '"+r.Db+"'")
+	pgtest.Exec(t, r.Conn, "ROLLBACK PREPARED '"+r.DB+"'")
 }
 
 func TestOperatorsWithoutRelay(t *testing.T) {

@@ -19,12 +19,14 @@ import (
 // A Tables is the state of the tables at the position where a new slot begins. It is a read-only transaction on a
 // connection of its own.
 type Tables struct {
-	Cfg    *session.Config
-	Conn   *pgx.Conn
-	At     pgrepl.LSN
-	sweeps []sweep
+	Cfg *session.Config
+	// Conn is in the transaction.
+	Conn *pgx.Conn
+	// At is the position, in the log.
+	At pgrepl.LSN
 	// Within, where set, is a further condition of all rows, of which t is one: the position is in the sequence, not in the log.
 	Within string
+	sweeps []sweep
 }
 
 // A sweep is what is to be delivered of one table.

@@ -32,7 +32,9 @@ WHERE r.pipeline = $1 AND r.verb = 'accept-gap' AND r.done_at IS NULL AND r.id <
 	AND r.selection ->> 'from' = (SELECT c.resume FROM {checkpoint} c WHERE c.pipeline = $1)`
 
 // onlySaves tells whether queueCheckpoint adds saveCheckpoint alone.
-func (s *Store) onlySaves(c *checkpoint.Checkpoint) bool { return (c.Log == s.Log || s.Gap == 0) && !s.taking }
+func (s *Store) onlySaves(c *checkpoint.Checkpoint) bool {
+	return (c.Log == s.Log || s.Gap == 0) && !s.taking
+}
 
 // queueCheckpoint adds a checkpoint to a batch.
 func (s *Store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {

@@ -116,14 +116,14 @@ func TestPrivileges(t *testing.T) {
 	t.Parallel()
 	pg := servers.Shared(t, "17")
 	r := pgtest.NewStoreRig(t, pg, nil, pgtest.Shape("debezium", "outbox"))
-	role := "relay_" + r.Db
+	role := "relay_" + r.DB
 	role = role[:min(len(role), 60)]
 	r.Exec("CREATE ROLE " + role + " LOGIN PASSWORD 'p'")
 	t.Cleanup(func() { r.Exec("DROP OWNED BY " + role); r.Exec("DROP ROLE " + role) })
 	if err := r.St.Close(r.Ctx); err != nil {
 		t.Fatal(err)
 	}
-	r.Cfg.URL = strings.Replace(pg.SocketURL(r.Db), "postgres@", role+":p@", 1)
+	r.Cfg.URL = strings.Replace(pg.SocketURL(r.DB), "postgres@", role+":p@", 1)
 	if _, err := postgres.Config(r.Cfg).Open(r.Ctx); err == nil || !strings.Contains(err.Error(), "tailbox check") && !strings.Contains(err.Error(), "permission") {
 		t.Errorf("open without privileges: %v", err)
 	}

@@ -47,12 +47,14 @@ const settings = `SELECT set_config(name, value, false) FROM (VALUES
 // A Store implements checkpoint.Store. Its file names tell the parts: load, due, pending, settle,
 // parked, requests.
 type Store struct {
-	Cfg  session.Config
+	Cfg session.Config
+	// Conn is the session. That of a Store that Open returned holds the lock.
 	Conn *pgx.Conn
+	// Schema holds the relay's tables, and Names are theirs, once FindTables found them.
+	Schema string
+	Names  migrate.Tables
 	// encoding is the database's: what texts of ours can be written.
 	encoding session.Encoding
-	Schema   string
-	Names    migrate.Tables
 	path     session.Path
 	texts    map[string]string // statements with the tables' names put in
 	tables   usertable.Tables

@@ -51,11 +51,11 @@ func TestStoreSession(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			r := pgtest.NewStoreRig(t, servers.Shared(t, version), nil, pgtest.Shape("debezium", "outbox"))
-			r.Exec("ALTER DATABASE " + r.Db + " SET synchronous_commit = off")
-			r.Exec("ALTER DATABASE " + r.Db + " SET default_transaction_isolation = 'serializable'")
+			r.Exec("ALTER DATABASE " + r.DB + " SET synchronous_commit = off")
+			r.Exec("ALTER DATABASE " + r.DB + " SET default_transaction_isolation = 'serializable'")
 			limited := r.Text("SELECT count(*) FROM pg_settings WHERE name = 'transaction_timeout'") == "1" // 17 and later
 			if limited {
-				r.Exec("ALTER DATABASE " + r.Db + " SET transaction_timeout = '1s'")
+				r.Exec("ALTER DATABASE " + r.DB + " SET transaction_timeout = '1s'")
 			}
 			r.Reopen()
 			for name, want := range map[string]string{"synchronous_commit": "on", "idle_session_timeout": "10s",

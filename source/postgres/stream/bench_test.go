@@ -33,7 +33,7 @@ func BenchmarkRead(b *testing.B) {
 			INSERT INTO outbox (aggregatetype, aggregateid, type, payload) SELECT 'order', (random() * 1000)::int::text, 'OrderPlaced',
 				jsonb_build_object('customer', n, 'note', repeat('x', 480)) FROM generate_series(1, %d);
 			COMMIT; END LOOP; END $$`, benchRows/txn-1, txn))
-		for _, net := range []struct{ name, url string }{{"unix", pg.SocketURL(r.Db)}, {"tcp", pg.URL(r.Db)}} {
+		for _, net := range []struct{ name, url string }{{"unix", pg.SocketURL(r.DB)}, {"tcp", pg.URL(r.DB)}} {
 			cfg := r.Cfg
 			cfg.URL = net.url
 			b.Run(fmt.Sprintf("txn=%d/%s/bare", txn, net.name), func(b *testing.B) { benchBare(b, cfg, from) })

@@ -1,4 +1,4 @@
-package store_test
+package usertable_test
 
 import (
 	"errors"
@@ -11,8 +11,10 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/ddl"
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -87,7 +89,16 @@ func TestWordsFit(t *testing.T) {
 			if got := show(2); !strings.HasPrefix(got, c.words.Delivered+" ") || !strings.HasSuffix(got, " t t t t") {
 				t.Errorf("delivered at last: %s", got)
 			}
-			pgtest.Equal(t, "pending", r.Text("SELECT count(*)::text FROM events t WHERE "+r.St.FirstTable().Pending("t.")), "1")
+			conn, err := r.Cfg.Connect(r.Ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = session.Close(r.Ctx, conn) }()
+			table, err := usertable.Resolve(r.Ctx, conn, r.Cfg.Tables[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			pgtest.Equal(t, "pending", r.Text("SELECT count(*)::text FROM events t WHERE "+table.Pending("t.")), "1")
 		})
 	}
 }

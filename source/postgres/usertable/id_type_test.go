@@ -1,4 +1,4 @@
-package store_test
+package usertable_test
 
 import (
 	"errors"

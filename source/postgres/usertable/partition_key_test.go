@@ -1,4 +1,4 @@
-package setup_test
+package usertable_test
 
 import (
 	"errors"

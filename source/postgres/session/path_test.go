@@ -1,4 +1,4 @@
-package setup_test
+package session_test
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func TestOthersCodeIsNotRun(t *testing.T) {
 	}
 	r.Own()
 	cfg := r.As(r.Role("relay", ""))
-	role := "relay_" + r.Db
+	role := "relay_" + r.DB
 	r.Exec(setup.RoleSQL(r.Cfg, role[:min(len(role), 60)]))
 	if _, err := setup.Check(ctx, cfg); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestTriggersHaveTheRolesPath(t *testing.T) {
 	role := r.Role("relay", "")
 	r.Exec("ALTER ROLE " + role + " SET search_path = shop, public; ALTER ROLE " + role + " WITH REPLICATION; GRANT USAGE, CREATE ON SCHEMA shop TO " + role)
 	cfg := r.As(role)
-	r.Exec("GRANT CREATE ON DATABASE " + sqltext.Ident(r.Db) + " TO " + role)
+	r.Exec("GRANT CREATE ON DATABASE " + sqltext.Ident(r.DB) + " TO " + role)
 	if _, err := setup.Init(r.Ctx, cfg); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package setup_test
+package session_test
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func TestLockURLElsewhere(t *testing.T) {
 			t.Fatalf("init: %q, %v; uninstall: %q, %v", created, initErr, dropped, uninstallErr)
 		}
 		for _, text := range []string{opened.Error(), initErr.Error(), uninstallErr.Error(), pgtest.Levels(r.Check(), store.Problem)} {
-			for _, want := range []string{"source.lock_url", "source.url", r.Db} {
+			for _, want := range []string{"source.lock_url", "source.url", r.DB} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%q lacks %q", text, want)
 				}
@@ -57,16 +57,16 @@ func TestLockURLElsewhere(t *testing.T) {
 		// The database has the same name there.
 		pg := servers.Shared(t, "16")
 		maker := pgtest.NewBareRig(t, pg)
-		maker.Exec("CREATE DATABASE " + sqltext.Ident(r.Db))
-		t.Cleanup(func() { maker.Exec("DROP DATABASE " + sqltext.Ident(r.Db) + " WITH (FORCE)") })
-		other := &pgtest.StoreRig{Rig: &pgtest.Rig{T: t, Pg: pg, Db: r.Db}, Ctx: r.Ctx}
+		maker.Exec("CREATE DATABASE " + sqltext.Ident(r.DB))
+		t.Cleanup(func() { maker.Exec("DROP DATABASE " + sqltext.Ident(r.DB) + " WITH (FORCE)") })
+		other := &pgtest.StoreRig{Rig: &pgtest.Rig{T: t, PG: pg, DB: r.DB}, Ctx: r.Ctx}
 		other.Conn = other.Connect()
 		script, err := setup.Script(r.Cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		other.Exec(script)
-		elsewhere(t, r, other, pg.SocketURL(r.Db))
+		elsewhere(t, r, other, pg.SocketURL(r.DB))
 	})
 }
 

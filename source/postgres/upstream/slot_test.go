@@ -1,4 +1,4 @@
-package stream_test
+package upstream_test
 
 import (
 	"context"
@@ -118,7 +118,7 @@ func TestOldReaderIsEnded(t *testing.T) {
 	r.Exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
 	old := r.Run(source.Start{From: from})
 	old.Messages(1)
-	successor := &pgtest.Rig{T: t, Pg: r.Pg, Db: r.Db, Conn: r.Conn, Cfg: r.Cfg, Src: stream.New(r.Cfg)}
+	successor := &pgtest.Rig{T: t, PG: r.PG, DB: r.DB, Conn: r.Conn, Cfg: r.Cfg, Src: stream.New(r.Cfg)}
 	ms, _ := successor.Run(source.Start{From: from}).Messages(1)
 	if ms[0].ID != "1" {
 		t.Errorf("got %s", ms[0].ID)
@@ -137,7 +137,7 @@ func TestForeignReaderIsLeftAlone(t *testing.T) {
 	old.Messages(1)
 	cfg := r.Cfg
 	cfg.Pipeline += "x"
-	other := &pgtest.Rig{T: t, Pg: r.Pg, Db: r.Db, Conn: r.Conn, Cfg: cfg, Src: stream.New(cfg)}
+	other := &pgtest.Rig{T: t, PG: r.PG, DB: r.DB, Conn: r.Conn, Cfg: cfg, Src: stream.New(cfg)}
 	pid := r.Text("SELECT active_pid::text FROM pg_replication_slots WHERE slot_name = $1", r.Cfg.Slot)
 	if err := other.Run(source.Start{From: from}).Wait(); err == nil || !strings.Contains(err.Error(), "active for PID "+pid) ||
 		errors.Is(err, source.ErrGap) || errors.Is(err, source.ErrStop) {
@@ -164,9 +164,9 @@ func TestPromotedStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := r.Text("SELECT pg_current_wal_lsn()::text")
-	promoted := &pgtest.Rig{T: t, Pg: standby, Db: r.Db, Cfg: r.Cfg, Ignored: map[string]int{}}
+	promoted := &pgtest.Rig{T: t, PG: standby, DB: r.DB, Cfg: r.Cfg, Ignored: map[string]int{}}
 	promoted.Conn = promoted.Connect()
-	promoted.Cfg.URL = standby.SocketURL(r.Db)
+	promoted.Cfg.URL = standby.SocketURL(r.DB)
 	promoted.Src = stream.New(promoted.Cfg)
 	promoted.Until("replay", func() bool {
 		return promoted.Text("SELECT (pg_last_wal_replay_lsn() >= $1::pg_lsn)::text", at) == "true"
@@ -205,7 +205,7 @@ func TestSynchronisedSlotSurvivesPromotion(t *testing.T) {
 	r.Exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
 	_, resume := x.Messages(1)
 	r.Src.Confirm(resume)
-	promoted := &pgtest.Rig{T: t, Pg: standby, Db: r.Db, Cfg: r.Cfg, Ignored: map[string]int{}}
+	promoted := &pgtest.Rig{T: t, PG: standby, DB: r.DB, Cfg: r.Cfg, Ignored: map[string]int{}}
 	promoted.Conn = promoted.Connect()
 	promoted.Until("slot synchronised", func() bool {
 		r.Exec("SELECT pg_log_standby_snapshot()")
@@ -228,7 +228,7 @@ func TestSynchronisedSlotSurvivesPromotion(t *testing.T) {
 	if err := standby.Promote(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	promoted.Cfg.URL = standby.SocketURL(r.Db)
+	promoted.Cfg.URL = standby.SocketURL(r.DB)
 	promoted.Src = stream.New(promoted.Cfg)
 	promoted.Conn = promoted.Connect()
 	promoted.Exec("INSERT INTO a VALUES ('3', 't', 'p', 'g')")

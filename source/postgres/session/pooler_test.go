@@ -1,4 +1,4 @@
-package postgres
+package session_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/session"
@@ -70,7 +71,7 @@ func TestPgBouncer(t *testing.T) {
 			t.Parallel()
 			r := pgtest.NewBareRig(t, servers.Shared(t, "17"), pgtest.Shape("tailbox", "outbox"))
 			direct := r.Cfg.URL
-			r.Cfg.URL, r.Cfg.Logger = servers.PgBouncer(t, r.Pg, mode, r.Db), r.Cfg.Log()
+			r.Cfg.URL, r.Cfg.Logger = servers.PgBouncer(t, r.PG, mode, r.DB), r.Cfg.Log()
 			const fix = "set source.lock_url to a direct connection"
 			refused := func(what string, err error) {
 				t.Helper()
@@ -83,7 +84,7 @@ func TestPgBouncer(t *testing.T) {
 				refused("init", err)
 				_, err = status.Read(r.Ctx, r.Cfg)
 				refused("status", err)
-				_, err = Config(r.Cfg).Open(r.Ctx)
+				_, err = postgres.Config(r.Cfg).Open(r.Ctx)
 				refused("run", err)
 				if problems := pgtest.Levels(r.Check(), store.Problem); !strings.Contains(problems, fix) || strings.Contains(problems, "42P05") {
 					t.Errorf("check through the pooler: %s", problems)
@@ -108,7 +109,7 @@ func TestPgBouncer(t *testing.T) {
 				if _, err := status.Read(r.Ctx, r.Cfg); err != nil {
 					t.Errorf("status: %v", err)
 				}
-				st, err := Config(r.Cfg).Open(r.Ctx)
+				st, err := postgres.Config(r.Cfg).Open(r.Ctx)
 				if err != nil {
 					t.Fatalf("run: %v", err)
 				}

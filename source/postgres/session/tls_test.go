@@ -1,6 +1,6 @@
 //go:build unix
 
-package stream_test
+package session_test
 
 import (
 	"crypto/ecdsa"
@@ -69,7 +69,7 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(ca, cert, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	plain, err := url.Parse(pg.URL(r.Db))
+	plain, err := url.Parse(pg.URL(r.DB))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package stream_test
+package upstream_test
 
 import (
 	osexec "os/exec"
@@ -27,8 +27,8 @@ func TestRestoredVolume(t *testing.T) {
 	r := pgtest.NewRig(t, servers.Postgres(t, "17"), pgtest.SmallDDL, pgtest.Shape("tailbox", "a"))
 	from := r.Establish()
 	id := examine(r, "", "").SourceID
-	snapshot := r.Pg.DataDir + ".snapshot"
-	r.WhileDown(r.Pg.Kill, func() { copyTree(r, r.Pg.DataDir, snapshot) })
+	snapshot := r.PG.DataDir + ".snapshot"
+	r.WhileDown(r.PG.Kill, func() { copyTree(r, r.PG.DataDir, snapshot) })
 
 	restarted := examine(r, id, from)
 	if restarted.Lost != "" || restarted.Moved || restarted.SourceID == id {
@@ -48,7 +48,7 @@ func TestRestoredVolume(t *testing.T) {
 	x := r.Run(source.Start{From: from})
 	r.Exec("INSERT INTO a VALUES ('1', 't', 'p', 'g')")
 	ms, _ := x.Messages(1)
-	r.WhileDown(r.Pg.Kill, func() { copyTree(r, snapshot, r.Pg.DataDir) })
+	r.WhileDown(r.PG.Kill, func() { copyTree(r, snapshot, r.PG.DataDir) })
 	if err := x.Wait(); err == nil {
 		t.Error("Run did not fail when the server was killed")
 	}
