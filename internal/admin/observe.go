@@ -13,7 +13,7 @@ const (
 	stateSweeping = "sweeping"
 	stateTailing  = "tailing"
 	stateStandby  = "standby"
-	stateDraining    = "stuck" // it holds the lock still, and settles what was read
+	stateDraining = "stuck" // it holds the lock still, and settles what was read
 	// stateConnecting: it holds the lock, and does not read yet, because the slot is another reader's for one.
 	stateConnecting = "connecting"
 )

@@ -34,7 +34,7 @@ type Sink struct {
 	cfg      Config
 	cluster  *cluster
 	requests sync.Pool
-	outages outages
+	outages  outages
 }
 
 // New makes a Sink. It opens no connection.
