@@ -81,7 +81,10 @@ const (
 	breakerQuiet   = time.Second // without a delivery
 	ProbesPerRound = 8
 	ProbeMinWait   = time.Second
-	probeMaxWait   = 30 * time.Second
+	// probeMaxWait is also how long a destination that works again may wait to be found out.
+	probeMaxWait = 15 * time.Second
+	// actWait is the wait if only an operator can help.
+	actWait = 30 * time.Second
 )
 
 // Fails tells whether the destination fails as a whole.
@@ -118,7 +121,7 @@ func (b *Breaker) enough(now time.Time) bool {
 // schedule sets the time of the next round.
 func (b *Breaker) schedule(now time.Time) {
 	if b.Class == sink.ClassMisconfigured { // an operator has to act: it is not over in a second
-		b.wait = probeMaxWait
+		b.wait = actWait
 	}
 	b.Next = now.Add(b.wait)
 	b.wait = min(2*b.wait, probeMaxWait)

@@ -94,7 +94,7 @@ func TestBreakerWantsASecondWithoutADelivery(t *testing.T) {
 func TestBreakerRounds(t *testing.T) {
 	t.Parallel()
 	for class, want := range map[sink.Class][]time.Duration{
-		sink.ClassUnavailable:   {1, 2, 4, 8, 16, 30, 30, 30},
+		sink.ClassUnavailable:   {1, 2, 4, 8, 15, 15, 15, 15},
 		sink.ClassMisconfigured: {30, 30, 30},
 	} {
 		now := time.Unix(1000, 0)

@@ -24,7 +24,7 @@ const (
 	mostDestinations = 1024
 	// outageKept is how long after the last call a destination is taken for failing to which nothing is sent any more: what was parked
 	// because of it was dropped by an operator, or sent elsewhere.
-	outageKept = 10 * probeMaxWait
+	outageKept = 20 * probeMaxWait
 )
 
 // DestinationOf returns the queue of a destination.
