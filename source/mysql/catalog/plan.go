@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/columns"
 )
 
-// A Column is one Column of a table, as the log or a query describes it.
+// A Column is one column of a table, as the log or a query describes it.
 type Column struct {
 	Name     string
 	Kind     Kind

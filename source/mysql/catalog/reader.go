@@ -15,7 +15,7 @@ import (
 )
 
 // A Reader reads messages out of a table with SQL, and makes of a row exactly what the log makes of it. Use: query
-// "SELECT "+r.list(alias)+further columns by the text protocol, and call r.message for each row. Not safe for concurrent use.
+// "SELECT "+r.SelectList(alias)+further columns by the text protocol, and call r.Message for each row. Not safe for concurrent use.
 type Reader struct {
 	Table *Table
 	plan  *Plan
@@ -43,7 +43,7 @@ func NewReader(info *Table, maxMessage int) (*Reader, error) {
 func (r *Reader) From() string { return quote.Table(&r.Table.Table) }
 
 // ID is the expression of a row's id as text in utf8mb4, equal to the message's ID. No index serves it: to find a row by
-// its id compare the column itself with idLiteral.
+// its id compare the column itself with IDLiteral.
 func (r *Reader) ID(alias string) string { return r.Table.IDText(alias) }
 
 // IDText is the expression of a row's id, as Reader.ID has it.

@@ -30,7 +30,7 @@ type Declared struct {
 	Length                        int // in characters, or in bytes for binary types; 0 = none
 }
 
-// Column finds a Column by name.
+// Column finds a column by name.
 func (t *Table) Column(name string) (Declared, bool) {
 	for _, c := range t.Cols {
 		if strings.EqualFold(c.Name, name) {

@@ -119,7 +119,7 @@ func Insert(ids ...int) string {
 	return "INSERT INTO outbox (id, type, message_group, payload) VALUES " + strings.Join(rows, ", ")
 }
 
-// Number is the id of a Number.
+// Number is the id of a number.
 func Number(n int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", n) }
 
 // ShortID is the number of an id.

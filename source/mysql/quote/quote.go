@@ -24,7 +24,7 @@ func Table(t *outbox.Table) string {
 // Ident quotes a name for SQL.
 func Ident(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// Text quotes a text for SQL, for sessions that connect made, and all others without NO_BACKSLASH_ESCAPES.
+// Text quotes a text for SQL, for sessions that server.Config.Connect opened, and all others without NO_BACKSLASH_ESCAPES.
 func Text(s string) string { return string(appendQuoted(nil, s)) }
 
 const (

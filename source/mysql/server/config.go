@@ -14,7 +14,7 @@ const (
 	KindMariaDB = "mariadb"
 )
 
-// Config is what source, store and setup need to know. All of them share one.
+// A Config is what a pipeline says about its database. Source, store and setup share one.
 type Config struct {
 	// Kind is KindMySQL or KindMariaDB. A server of the other kind is refused; "" takes both.
 	Kind string

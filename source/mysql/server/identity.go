@@ -51,7 +51,7 @@ func SourceID(ctx context.Context, s *Conn) (string, error) {
 	return rows[0][0], nil
 }
 
-// Variables reads global Variables; those that this server does not have are left out.
+// Variables reads global variables; those that this server does not have are left out.
 func Variables(ctx context.Context, s *Conn, names ...string) (map[string]string, error) {
 	quoted := make([]string, len(names))
 	for i, n := range names {
@@ -68,8 +68,8 @@ func Variables(ctx context.Context, s *Conn, names ...string) (map[string]string
 	return values, nil
 }
 
-// A requirement is a setting without which the log lacks something.
-type requirement struct {
+// A Requirement is a setting without which the log lacks something.
+type Requirement struct {
 	Name  string
 	Good  []string
 	What  string
@@ -78,9 +78,9 @@ type requirement struct {
 }
 
 // Requirements are what the binlog needs, worst first.
-func Requirements(mariadb bool) []requirement {
+func Requirements(mariadb bool) []Requirement {
 	restart := "set log_bin in the server's configuration, and restart it"
-	need := []requirement{
+	need := []Requirement{
 		{"log_bin", []string{"ON", "1"}, "the server keeps no binlog", restart, store.Problem},
 		{"binlog_format", []string{"ROW"}, "the log holds statements instead of rows", "SET GLOBAL binlog_format = 'ROW' (also in the configuration), " +
 			"and let applications connect anew", store.Problem},
@@ -94,9 +94,9 @@ func Requirements(mariadb bool) []requirement {
 			"SET GLOBAL innodb_flush_log_at_trx_commit = 1 (also in the configuration)", store.Warning},
 	}
 	if !mariadb {
-		need = append(need, requirement{"binlog_order_commits", []string{"ON", "1"}, "transactions become visible in another order than the log's, so that " +
+		need = append(need, Requirement{"binlog_order_commits", []string{"ON", "1"}, "transactions become visible in another order than the log's, so that " +
 			"no snapshot belongs to a position in it", "SET GLOBAL binlog_order_commits = ON (also in the configuration)", store.Problem},
-			requirement{"gtid_mode", []string{"ON"}, "without GTIDs reading cannot go on at another server after a failover: the tables are swept then",
+			Requirement{"gtid_mode", []string{"ON"}, "without GTIDs reading cannot go on at another server after a failover: the tables are swept then",
 				"turn gtid_mode and enforce_gtid_consistency ON, step by step as the manual says", store.Info})
 	}
 	return need

@@ -10,8 +10,8 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
-// A logEnd is where a server's binlog ends.
-type logEnd struct {
+// A LogEnd is where a server's binlog ends.
+type LogEnd struct {
 	binlog.Position
 	// GTIDs are those of all transactions that have ended at the time: MySQL's executed set, MariaDB's binlog position. Some that
 	// stand before place may be missing, for they are still at their commit.
@@ -22,22 +22,22 @@ type logEnd struct {
 
 // ReadLogEnd asks where the binlog ends. What was committed and visible to anybody before the question stands before it: the
 // binlog is written first. So its text is a barrier, and its ordinal comes after everything before it.
-func ReadLogEnd(ctx context.Context, s *Conn) (logEnd, error) {
+func ReadLogEnd(ctx context.Context, s *Conn) (LogEnd, error) {
 	command := "SHOW MASTER STATUS"
 	if !s.Server.MariaDB && s.Server.AtLeast(8, 2, 0) {
 		command = "SHOW BINARY LOG STATUS"
 	}
 	rows, err := s.Texts(ctx, command)
 	if err != nil {
-		return logEnd{}, fmt.Errorf("ask where the binlog ends: %w", RightsCure(s, err))
+		return LogEnd{}, fmt.Errorf("ask where the binlog ends: %w", RightsCure(s, err))
 	}
 	if len(rows) != 1 || len(rows[0]) < 2 {
-		return logEnd{}, fmt.Errorf("ask where the binlog ends: the server keeps none: set log_bin in its configuration and restart it: %w",
+		return LogEnd{}, fmt.Errorf("ask where the binlog ends: the server keeps none: set log_bin in its configuration and restart it: %w",
 			source.ErrStop)
 	}
-	end := logEnd{}
+	end := LogEnd{}
 	if end.Position, err = binlog.ParsePosition(rows[0][0] + ":" + rows[0][1]); err != nil {
-		return logEnd{}, fmt.Errorf("ask where the binlog ends: %w", err)
+		return LogEnd{}, fmt.Errorf("ask where the binlog ends: %w", err)
 	}
 	if len(rows[0]) > 3 {
 		end.onlyLogged, end.notLogged = rows[0][2], rows[0][3]

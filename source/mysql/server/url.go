@@ -126,7 +126,7 @@ func (a *Address) setTLS(query url.Values, host string) error {
 	return nil
 }
 
-// ValidURL tells what is wrong with a connection URL, for config.URL and config.LockURL. The error does not hold the password.
+// ValidURL tells what is wrong with a connection URL, for Config.URL and Config.LockURL. The error does not hold the password.
 func ValidURL(text string) error {
 	_, err := ParseURL(text)
 	return err

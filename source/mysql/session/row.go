@@ -8,7 +8,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// A Row is a Row of a result. Its values are valid while the result is.
+// A Row is a row of a result. Its values are valid while the result is.
 type Row []mysql.FieldValue
 
 // Null tells whether a value is NULL.

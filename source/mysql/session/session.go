@@ -40,7 +40,7 @@ type Session struct {
 	Conn   *server.Conn
 	Schema string
 	names  schema.Names
-	// Lock is the lock's name. epoch is the lease_epoch that this session made or found; nobody else may have changed it.
+	// Lock is the lock's name. Epoch is the lease_epoch that this session made or found; nobody else may have changed it.
 	Lock  string
 	Epoch int64
 	// MaxPacket is what the server takes in one packet.

@@ -11,8 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/server"
 )
 
-// A Tables is the state of the tables at one moment. It is a read-only transaction on a connection of its own. Who makes one knows its
-// position.
+// Tables are the outbox tables at one moment: a read-only transaction on a connection of its own. Whoever begins it knows its position.
 type Tables struct {
 	cfg    *server.Config
 	conn   *server.Conn

@@ -136,7 +136,7 @@ func (e effects) queueRewrite(b *session.Batch, p *checkpoint.Parked) {
 	e.queueRest(b, p.Key(), rest)
 }
 
-// KeysOf are the deliveries as KeysOf.
+// KeysOf are the keys of deliveries.
 func KeysOf(rows []store.SelectedRow) []checkpoint.Key {
 	out := make([]checkpoint.Key, len(rows))
 	for i := range rows {

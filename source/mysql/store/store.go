@@ -18,7 +18,7 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// A Store implements checkpoint.Store.
+// A Store implements checkpoint.Store, on a session that holds the pipeline's lock. Without the lock it only reads, and writes requests.
 type Store struct {
 	*session.Session
 	tables usertable.Tables

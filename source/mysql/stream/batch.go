@@ -13,8 +13,8 @@ import (
 // markEvery is how many messages there are between two marks at least.
 const markEvery = 16
 
-// batchState is the batch that is being filled, and how far the stream has come.
-type batchState struct {
+// outgoing is the batch that is being filled, and how far the stream has come.
+type outgoing struct {
 	batch batches.Filler
 	// done: everything that ends at or before it is emitted or in the batch. Reported is the highest Resume emitted.
 	done, reported binlog.Position
@@ -31,19 +31,19 @@ type batchState struct {
 
 // add takes a message into the batch.
 func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
-	if st.ended {
-		st.ended = false
-		if st.batch.Unmarked() >= st.markEvery {
-			st.batch.Mark(st.resume())
+	if st.out.ended {
+		st.out.ended = false
+		if st.out.batch.Unmarked() >= st.out.markEvery {
+			st.out.batch.Mark(st.resume())
 		}
 	}
-	if st.batch.Len() > 0 && !st.batch.Fits(bytes) {
+	if st.out.batch.Len() > 0 && !st.out.batch.Fits(bytes) {
 		if err := st.flush(ctx, true); err != nil {
 			return err
 		}
 	}
-	st.batch.Add(m, bytes)
-	if st.batch.Full() {
+	st.out.batch.Add(m, bytes)
+	if st.out.batch.Full() {
 		return st.flush(ctx, true)
 	}
 	return nil
@@ -51,11 +51,11 @@ func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 
 // transactionEnd notes that everything before the present place is complete.
 func (st *stream) transactionEnd(ctx context.Context) error {
-	if st.done.Before(st.cur) {
-		st.done = st.cur
+	if st.out.done.Before(st.cur) {
+		st.out.done = st.cur
 	}
-	st.ended = st.batch.Len() > 0
-	if st.batch.Enough() {
+	st.out.ended = st.out.batch.Len() > 0
+	if st.out.batch.Enough() {
 		if err := st.flush(ctx, true); err != nil {
 			return err
 		}
@@ -68,14 +68,14 @@ func (st *stream) transactionEnd(ctx context.Context) error {
 
 // resume is where reading can start again once everything up to done is settled.
 func (st *stream) resume() source.Resume {
-	if st.moving != nil && !st.done.Before(st.settled) {
+	if st.moving != nil && !st.out.done.Before(st.settled) {
 		st.moving = nil
 	}
 	if m := st.moving; m != nil {
 		r := resume{place: m.place, created: m.created, server: m.server, gtids: st.gtids, from: m.from}
 		return source.Resume(r.String())
 	}
-	r := resume{place: st.done, created: st.created, server: st.dump.server.ID, gtids: st.gtids, from: st.oldestPrepared()}
+	r := resume{place: st.out.done, created: st.created, server: st.dump.server.ID, gtids: st.gtids, from: st.xa.oldest()}
 	st.resumeBuf = r.append(st.resumeBuf[:0])
 	return source.Resume(st.dec.Text(st.resumeBuf))
 }
@@ -83,22 +83,22 @@ func (st *stream) resume() source.Resume {
 // flush emits the batch, and with it, outside of a transaction, what is owed. Of a transaction that is open, what there is of it is
 // held back unless all is asked for: until its end it could still be rolled back.
 func (st *stream) flush(ctx context.Context, all bool) error {
-	n := st.batch.Len()
+	n := st.out.batch.Len()
 	if st.group.open && !all {
 		n = st.group.first
 	}
 	inside := st.group.open && (n > st.group.first || st.group.emitted > 0)
-	if n == 0 && (inside || !st.owed) {
+	if n == 0 && (inside || !st.out.owed) {
 		return nil
 	}
-	b := st.batch.Take(&st.dec.Arena, n)
-	st.ended = st.ended && n == 0
+	b := st.out.batch.Take(&st.dec.Arena, n)
+	st.out.ended = st.out.ended && n == 0
 	if inside {
-		st.owed = true
+		st.out.owed = true
 		st.group.emitted += n - st.group.first
 	} else {
 		b.Resume = st.resume()
-		st.reported, st.owed, st.moved = st.done, false, false
+		st.out.reported, st.out.owed, st.out.moved = st.out.done, false, false
 	}
 	st.group.first = 0
 	return st.send(ctx, b)
@@ -106,10 +106,10 @@ func (st *stream) flush(ctx context.Context, all bool) error {
 
 // send emits one batch.
 func (st *stream) send(ctx context.Context, b *source.Batch) error {
-	b.CommitLag = st.watch.behind(st.done)
+	b.CommitLag = st.watch.behind(st.out.done)
 	st.countIgnored()
 	err := st.emit(ctx, b)
-	st.refused = st.refused || err != nil
+	st.out.refused = st.out.refused || err != nil
 	st.lastEmitted = time.Now()
 	st.wire.Touch(st.lastEmitted) // while emit blocked, nobody listened
 	return err
@@ -130,11 +130,11 @@ func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 			return time.Time{}, err
 		}
 	}
-	if !st.reported.Before(st.done) {
+	if !st.out.reported.Before(st.out.done) {
 		return time.Time{}, nil
 	}
-	far := st.done.File != st.reported.File || st.done.Pos-st.reported.Pos >= batches.ProgressBytes
-	if !st.moved && !far {
+	far := st.out.done.File != st.out.reported.File || st.out.done.Pos-st.out.reported.Pos >= batches.ProgressBytes
+	if !st.out.moved && !far {
 		return time.Time{}, nil // what the relay itself has written is no progress
 	}
 	due := st.lastEmitted.Add(batches.ProgressTime)
@@ -146,21 +146,21 @@ func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 
 // progress emits a position without messages.
 func (st *stream) progress(ctx context.Context) error {
-	st.owed = true
+	st.out.owed = true
 	return st.flush(ctx, false)
 }
 
 // passBarriers emits the barriers that the stream has passed, after everything before them.
 func (st *stream) passBarriers(ctx context.Context) error {
 	for {
-		text, ok, err := st.source.barriers.Passed(st.done.Ordinal())
+		text, ok, err := st.source.barriers.Passed(st.out.done.Ordinal())
 		if err != nil || !ok {
 			return err
 		}
 		if err := st.flush(ctx, false); err != nil {
 			return err
 		}
-		if st.reported.Before(st.done) && !st.group.open {
+		if st.out.reported.Before(st.out.done) && !st.group.open {
 			if err := st.progress(ctx); err != nil {
 				return err
 			}

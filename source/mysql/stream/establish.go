@@ -214,7 +214,7 @@ func (s *Source) scan(ctx context.Context, from *resume, to binlog.Position) (_ 
 	begin := *from
 	begin.gtids, _ = binlog.ParseGTIDSet(textOrNone(from.gtids), d.session.Server.MariaDB) // a copy: reading adds to it
 	st := newStream(s, d, w, &begin)
-	st.wire, st.halt, st.markEvery = d.wire, to, 1
+	st.wire, st.halt, st.out.markEvery = d.wire, to, 1
 	st.emit = func(_ context.Context, b *source.Batch) error {
 		n := len(found.rows)
 		found.rows = append(found.rows, b.Messages...)

@@ -37,7 +37,7 @@ func (st *stream) dispatch(ctx context.Context, h *binlog.Header, b []byte) erro
 	case binlog.EventXAPrepare:
 		return st.prepare(ctx, b)
 	case binlog.EventPayload:
-		return st.payload(ctx, bytes.NewReader(b))
+		return pieces{st}.payload(ctx, bytes.NewReader(b))
 	}
 	return st.logEvent(ctx, h, b)
 }
@@ -109,7 +109,7 @@ func (st *stream) tableMap(b []byte) error {
 		return err
 	}
 	l := st.layouts[id]
-	if g := &st.group; st.noting || g.skip && (g.state != groupPrepared || !st.seen[g.xid]) {
+	if g := &st.group; st.noting || g.skip && (g.state != groupPrepared || !st.xa.seen[g.xid]) {
 		// Nobody wants its rows, whose columns may be those of long ago: of the next transaction it is looked at anew.
 		st.layouts[id] = &layout{}
 		return nil

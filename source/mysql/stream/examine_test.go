@@ -200,7 +200,7 @@ func TestPlaceInAnEncryptedFile(t *testing.T) {
 	}
 	// Nothing can be read from between the description and what says so.
 	fresh := &stream{cur: binlog.Position{Base: "bin", File: 2, Pos: 256}}
-	if err := fresh.logEvent(t.Context(), &binlog.Header{Type: binlog.EventFormat, Size: 252, End: 256}, []byte{4, 0, 1}); err != nil || fresh.done != (binlog.Position{}) {
-		t.Errorf("complete up to %s behind the description of a file, %v", fresh.done, err)
+	if err := fresh.logEvent(t.Context(), &binlog.Header{Type: binlog.EventFormat, Size: 252, End: 256}, []byte{4, 0, 1}); err != nil || fresh.out.done != (binlog.Position{}) {
+		t.Errorf("complete up to %s behind the description of a file, %v", fresh.out.done, err)
 	}
 }

@@ -50,7 +50,7 @@ func (st *stream) openGroup(h *binlog.Header, e *binlog.GTID, state int) error {
 	begin.Pos -= uint64(h.Size)
 	g := &st.group
 	*g = group{open: true, state: state, begin: begin, ordinal: st.cur.Ordinal(), gtid: *e, origin: append(g.origin[:0], e.Origin...),
-		at: e.Committed, first: st.batch.Len(), skip: begin.Before(st.skip)}
+		at: e.Committed, first: st.out.batch.Len(), skip: begin.Before(st.skip)}
 	g.gtid.Origin, st.originServer = g.origin, h.ServerID
 	return nil
 }
@@ -73,7 +73,7 @@ func (st *stream) undo(n int, why string) {
 		st.cfg.Logger.Error("rows of a large transaction were emitted, and then rolled back", "binlog", st.cur.String(), "messages", g.emitted-n, "reason", why)
 		n = g.emitted
 	}
-	st.batch.Cut(g.first + n - g.emitted)
+	st.out.batch.Cut(g.first + n - g.emitted)
 	if p := st.held(); p != nil && n < len(p.messages) {
 		clear(p.messages[n:])
 		p.messages = p.messages[:n] // its bytes go on counting, until it has ended
@@ -84,13 +84,13 @@ func (st *stream) undo(n int, why string) {
 func (st *stream) undoAll(why string) {
 	st.undo(0, why)
 	if st.held() != nil {
-		st.forget(st.group.xid)
+		st.xa.forget(st.group.xid)
 	}
 }
 
 // size is the number of messages of the open group.
 func (st *stream) size() int {
-	n := st.group.emitted + st.batch.Len() - st.group.first
+	n := st.group.emitted + st.out.batch.Len() - st.group.first
 	if p := st.held(); p != nil {
 		n += len(p.messages)
 	}
@@ -110,7 +110,7 @@ func (st *stream) commit(ctx context.Context) error {
 	case st.gtids.MariaDB && g.gtid.Number > 0:
 		st.gtids.SetDomain(g.gtid.Domain, st.originServer, g.gtid.Number)
 	}
-	st.moved = st.moved || g.moved
+	st.out.moved = st.out.moved || g.moved
 	return st.transactionEnd(ctx)
 }
 
@@ -135,7 +135,7 @@ func (st *stream) query(ctx context.Context, schema, q []byte) error {
 	case hasWord(q, "XA COMMIT"):
 		return st.commitPrepared(ctx, xidText(q))
 	case hasWord(q, "XA ROLLBACK"):
-		st.forget(xidText(q))
+		st.xa.forget(xidText(q))
 		return st.commit(ctx)
 	}
 	if err := st.statement(ctx, schema, q); err != nil {

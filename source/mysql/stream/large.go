@@ -14,9 +14,12 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
+// pieces reads what is large, or is compressed and may be large, piece by piece.
+type pieces struct{ *stream }
+
 // largePacket handles a packet that is larger than the buffer: piece by piece, and never more of it in memory than
 // max_message.
-func (st *stream) largePacket(ctx context.Context) error {
+func (st pieces) largePacket(ctx context.Context) error {
 	body, err := st.wire.OpenLarge()
 	if err != nil {
 		return err
@@ -53,7 +56,7 @@ func (st *stream) largePacket(ctx context.Context) error {
 const maxWhole = 16 << 20
 
 // largeEvent handles an event in pieces.
-func (st *stream) largeEvent(ctx context.Context, h *binlog.Header, p *binlog.Body) error {
+func (st pieces) largeEvent(ctx context.Context, h *binlog.Header, p *binlog.Body) error {
 	switch h.Type {
 	case binlog.EventPayload:
 		return st.payload(ctx, io.LimitReader(p.R, int64(p.Left)))
@@ -85,7 +88,7 @@ func (st *stream) largeEvent(ctx context.Context, h *binlog.Header, p *binlog.Bo
 }
 
 // largeRows handles an event with rows in pieces.
-func (st *stream) largeRows(ctx context.Context, typ byte, p *binlog.Body) error {
+func (st pieces) largeRows(ctx context.Context, typ byte, p *binlog.Body) error {
 	size := p.Left
 	fixed := binlog.TableIDSize + 2
 	_, compressed, v2 := binlog.RowsKind(typ)
@@ -146,7 +149,7 @@ func (st *stream) largeRows(ctx context.Context, typ byte, p *binlog.Body) error
 }
 
 // inflateRows handles compressed rows in memory that would be large when they are not compressed.
-func (st *stream) inflateRows(ctx context.Context, l *layout, e *binlog.RowsHead, b []byte, size int) error {
+func (st pieces) inflateRows(ctx context.Context, l *layout, e *binlog.RowsHead, b []byte, size int) error {
 	_, start, err := binlog.InflatedSize(b)
 	if err != nil {
 		return err
@@ -154,7 +157,7 @@ func (st *stream) inflateRows(ctx context.Context, l *layout, e *binlog.RowsHead
 	return st.inflated(ctx, l, e, bytes.NewReader(b[start:]), size)
 }
 
-func (st *stream) inflated(ctx context.Context, l *layout, e *binlog.RowsHead, r io.Reader, size int) error {
+func (st pieces) inflated(ctx context.Context, l *layout, e *binlog.RowsHead, r io.Reader, size int) error {
 	z, err := zlib.NewReader(r)
 	if err != nil {
 		return fmt.Errorf("read rows of %s: %w: %w", l.plan.Table, binlog.ErrProtocol, err)
@@ -167,7 +170,7 @@ func (st *stream) inflated(ctx context.Context, l *layout, e *binlog.RowsHead, r
 }
 
 // pieceRows reads rows until the body ends. Start is how much of the event stands before them.
-func (st *stream) pieceRows(ctx context.Context, l *layout, e *binlog.RowsHead, p *binlog.Body, start int) error {
+func (st pieces) pieceRows(ctx context.Context, l *layout, e *binlog.RowsHead, p *binlog.Body, start int) error {
 	p.R = bufio.NewReaderSize(p.R, 32<<10)
 	size := p.Left
 	for p.Left > 0 {
@@ -189,7 +192,7 @@ func (st *stream) pieceRows(ctx context.Context, l *layout, e *binlog.RowsHead, 
 }
 
 // payload handles a compressed transaction: all its events but the GTID, one after the other, as a stream.
-func (st *stream) payload(ctx context.Context, r io.Reader) error {
+func (st pieces) payload(ctx context.Context, r io.Reader) error {
 	br := bufio.NewReaderSize(r, 16<<10)
 	compression, err := binlog.ParsePayloadHead(br)
 	if err != nil {
@@ -218,7 +221,7 @@ func (st *stream) payload(ctx context.Context, r io.Reader) error {
 }
 
 // payloadEvents handles the events in a compressed transaction. They have no checksum, and no place of their own.
-func (st *stream) payloadEvents(ctx context.Context, r *bufio.Reader) error {
+func (st pieces) payloadEvents(ctx context.Context, r *bufio.Reader) error {
 	for {
 		b, err := r.Peek(binlog.HeaderSize)
 		if errors.Is(err, io.EOF) && len(b) == 0 {

@@ -94,7 +94,7 @@ func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
 			return err
 		}
 		if size > binlog.BufferSize {
-			return st.inflateRows(ctx, l, &e, rest, size)
+			return pieces{st}.inflateRows(ctx, l, &e, rest, size)
 		}
 		if b, err = binlog.Inflate(rest, size); err != nil {
 			return fmt.Errorf("read rows of %s: %w", l.plan.Table, err)

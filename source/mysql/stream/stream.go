@@ -103,19 +103,14 @@ type stream struct {
 	zstd    *zstd.Decoder
 	scratch []byte
 
-	group    group
-	prepared map[string]*prepared
-	kept     int // bytes of prepared transactions
-	// seen are the transactions that are prepared, with rows of ours or without, as far as the log was read.
-	seen     map[string]bool
-	searched searched
-	hunt     *hunt // of a stream that searches a file before the position
+	group group
+	xa    xaTransactions
 	// stale: the catalog may not show yet what the log said. Noting: all that is read for is who altered the tables.
 	stale, noting bool
 	alters        *lastAlters
-	batchState
-	ignored   map[string]int
-	resumeBuf []byte
+	out           outgoing
+	ignored       map[string]int
+	resumeBuf     []byte
 	// originServer is the server_id in the header of the present group's GTID.
 	originServer uint32
 	lastEmitted  time.Time
@@ -126,10 +121,10 @@ type stream struct {
 func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
 	st := &stream{cfg: &s.cfg, source: s, dump: d, watch: watch, cat: watch.catalog(),
 		cur: from.place, created: from.created, gtids: from.gtids,
-		layouts: map[uint64]*layout{}, prepared: map[string]*prepared{}, seen: map[string]bool{}, ignored: map[string]int{},
-		alters: newAlters(), searched: searched{most: s.remembers},
+		layouts: map[uint64]*layout{}, ignored: map[string]int{},
+		alters: newAlters(), xa: xaTransactions{prepared: map[string]*prepared{}, seen: map[string]bool{}, searched: searched{most: s.remembers}},
 		dec: columns.Decoder{MaxMessage: s.cfg.MaxMessage}}
-	st.done, st.reported, st.markEvery = from.place, from.place, markEvery
+	st.out.done, st.out.reported, st.out.markEvery = from.place, from.place, markEvery
 	if st.gtids == nil {
 		st.gtids = binlog.NewGTIDSet(d.session.Server.MariaDB)
 	}
@@ -189,7 +184,7 @@ func (st *stream) run(ctx context.Context) error {
 	st.source.attach(st.wire)
 	release := context.AfterFunc(ctx, st.wire.Interrupt)
 	err := st.read(ctx)
-	if !st.refused && ctx.Err() == nil {
+	if !st.out.refused && ctx.Err() == nil {
 		// What came before is good, whatever stops the reading here: who gives the rest up has named none of it.
 		err = errors.Join(err, st.flush(ctx, false))
 	}
@@ -212,7 +207,7 @@ func (st *stream) read(ctx context.Context) error {
 	st.watch.notify(st.wire)
 	waiting := st.source.barriers.Waiting
 	for {
-		if st.halt.File != 0 && st.opened && !st.done.Before(st.halt) && !st.group.open {
+		if st.halt.File != 0 && st.opened && !st.out.done.Before(st.halt) && !st.group.open {
 			return errHalted
 		}
 		payload, large := st.wire.Next()
@@ -223,7 +218,7 @@ func (st *stream) read(ctx context.Context) error {
 			continue
 		}
 		if large {
-			if err := st.largePacket(ctx); err != nil {
+			if err := (pieces{st}).largePacket(ctx); err != nil {
 				return err
 			}
 			continue
@@ -387,7 +382,7 @@ func (st *stream) format(h *binlog.Header, b []byte) error {
 	if st.begun == "" {
 		st.begun = created
 		if st.byGTID {
-			st.done, st.reported = st.cur, st.cur
+			st.out.done, st.out.reported = st.cur, st.cur
 		}
 	}
 	st.created, st.opened = created, true

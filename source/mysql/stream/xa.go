@@ -27,13 +27,29 @@ type prepared struct {
 	keep       bool // it has rows of a table that no comparison with the log is made of
 }
 
+// xaTransactions is what is known of XA transactions, by their ids.
+type xaTransactions struct {
+	// prepared are those that are prepared and have rows of ours; kept is how many bytes these have.
+	prepared map[string]*prepared
+	kept     int
+	// seen are the transactions that are prepared, with rows of ours or without, as far as the log was read.
+	seen     map[string]bool
+	searched searched
+	hunt     *hunt // of a stream that searches a file before the position
+}
+
 // beginPrepared: the open group is a transaction that ends in being prepared. What had its id before has ended, whether the log
 // tells of that or not.
 func (st *stream) beginPrepared(xid string) {
 	st.group.xid = xid
-	st.forget(xid)
-	if st.hunt == nil || st.hunt.takes(xid, len(st.seen), st.hunt.roomSeen) {
-		st.seen[xid] = true
+	st.xa.begin(xid)
+}
+
+// begin takes in a transaction that is about to be prepared.
+func (x *xaTransactions) begin(xid string) {
+	x.forget(xid)
+	if x.hunt == nil || x.hunt.takes(xid, len(x.seen), x.hunt.roomSeen) {
+		x.seen[xid] = true
 	}
 }
 
@@ -42,7 +58,7 @@ func (st *stream) held() *prepared {
 	if st.group.state != groupPrepared {
 		return nil
 	}
-	return st.prepared[st.group.xid]
+	return st.xa.prepared[st.group.xid]
 }
 
 // hold is held, made where there is nothing yet.
@@ -50,7 +66,7 @@ func (st *stream) hold() *prepared {
 	p := st.held()
 	if p == nil {
 		p = &prepared{begin: st.group.begin}
-		st.prepared[st.group.xid] = p
+		st.xa.prepared[st.group.xid] = p
 	}
 	return p
 }
@@ -65,14 +81,14 @@ func (st *stream) keep(l *layout, m *outbox.Message, bytes int) error {
 	if info := st.cat.byName[l.plan.Table]; info != nil && info.OnDelivered == outbox.Keep {
 		p.keep = true
 	}
-	if p.tooLarge || st.kept+bytes > maxPrepared {
-		st.kept -= p.bytes
+	if p.tooLarge || st.xa.kept+bytes > maxPrepared {
+		st.xa.kept -= p.bytes
 		p.messages, p.bytes, p.tooLarge = nil, 0, true
 		return nil
 	}
 	p.messages = append(p.messages, m)
 	p.bytes += bytes
-	st.kept += bytes
+	st.xa.kept += bytes
 	return nil
 }
 
@@ -89,11 +105,11 @@ func (st *stream) prepare(ctx context.Context, b []byte) error {
 
 // commitPrepared ends a group by which a prepared transaction is committed.
 func (st *stream) commitPrepared(ctx context.Context, xid string) error {
-	if err := st.searchKept(ctx, xid); err != nil {
+	if err := (searcher{st}).searchKept(ctx, xid); err != nil {
 		return err
 	}
-	p := st.prepared[xid]
-	st.forget(xid)
+	p := st.xa.prepared[xid]
+	st.xa.forget(xid)
 	g := &st.group
 	switch {
 	case g.skip:
@@ -129,22 +145,22 @@ func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 }
 
 // forget drops what is known of a prepared transaction.
-func (st *stream) forget(xid string) {
-	if st.hunt != nil && !st.seen[xid] && st.hunt.takes(xid, len(st.hunt.ended), st.hunt.roomEnded) {
-		st.hunt.ended[xid] = true
+func (x *xaTransactions) forget(xid string) {
+	if x.hunt != nil && !x.seen[xid] && x.hunt.takes(xid, len(x.hunt.ended), x.hunt.roomEnded) {
+		x.hunt.ended[xid] = true
 	}
-	st.searched.take(xid)
-	delete(st.seen, xid)
-	if p := st.prepared[xid]; p != nil {
-		st.kept -= p.bytes
-		delete(st.prepared, xid)
+	x.searched.take(xid)
+	delete(x.seen, xid)
+	if p := x.prepared[xid]; p != nil {
+		x.kept -= p.bytes
+		delete(x.prepared, xid)
 	}
 }
 
-// oldestPrepared is the place of the first prepared transaction that has not ended; zero where there is none.
-func (st *stream) oldestPrepared() binlog.Position {
+// oldest is the place of the first prepared transaction that has not ended; zero where there is none.
+func (x *xaTransactions) oldest() binlog.Position {
 	var first binlog.Position
-	for _, p := range st.prepared {
+	for _, p := range x.prepared {
 		if first.File == 0 || p.begin.Before(first) {
 			first = p.begin
 		}

@@ -47,12 +47,15 @@ func (h *hunt) takes(xid string, n, room int) bool {
 	return fits
 }
 
+// A searcher is a stream that looks in the log before the position that it began at.
+type searcher struct{ *stream }
+
 // search looks in the log before the position that reading began at for the XA transaction that the open group commits: it was
 // prepared before a first position was established, before a failover, or without rows of ours. It goes back file by file; what
 // it finds prepared on the way is remembered, so no file is searched twice while that is not too much. A file that cannot be read,
 // or no longer, holds nothing: that is no fault of the position that is read.
-func (st *stream) search(ctx context.Context, xid string) (p *prepared, ok bool, err error) {
-	h := &st.searched
+func (st searcher) search(ctx context.Context, xid string) (p *prepared, ok bool, err error) {
+	h := &st.xa.searched
 	if p, ok = h.take(xid); ok || h.ended[xid] {
 		return p, ok, nil
 	}
@@ -81,7 +84,7 @@ func (st *stream) search(ctx context.Context, xid string) (p *prepared, ok bool,
 			return nil, false, fmt.Errorf("look in %s for an XA transaction that is committed at %s: %w", f.FileName(), st.group.begin, err)
 		default:
 			p, ok = h.add(back)
-			over = back.hunt.ended[xid]
+			over = back.xa.hunt.ended[xid]
 		}
 		h.before = f
 	}
@@ -109,18 +112,18 @@ func (h *searched) take(xid string) (p *prepared, ok bool) {
 
 // add takes in what a stream has read of a file that lies before all others, and gives away what it was to find.
 func (h *searched) add(back *stream) (p *prepared, ok bool) {
-	xid := back.hunt.xid
+	xid := back.xa.hunt.xid
 	if h.crowded {
-		return back.prepared[xid], back.seen[xid]
+		return back.xa.prepared[xid], back.xa.seen[xid]
 	}
 	if h.found == nil {
 		h.found, h.ended = map[string]*prepared{}, map[string]bool{}
 	}
-	for xid := range back.seen {
+	for xid := range back.xa.seen {
 		if _, later := h.found[xid]; later || h.ended[xid] {
 			continue
 		}
-		p := back.prepared[xid]
+		p := back.xa.prepared[xid]
 		if p != nil && h.kept+p.bytes > maxPrepared {
 			p.messages, p.bytes, p.tooLarge = nil, 0, true
 		}
@@ -128,7 +131,7 @@ func (h *searched) add(back *stream) (p *prepared, ok bool) {
 			h.kept += p.bytes
 		}
 	}
-	if maps.Copy(h.ended, back.hunt.ended); back.hunt.crowded {
+	if maps.Copy(h.ended, back.xa.hunt.ended); back.xa.hunt.crowded {
 		h.crowded, h.ended = true, nil
 	}
 	return h.take(xid)
@@ -136,13 +139,13 @@ func (h *searched) add(back *stream) (p *prepared, ok bool) {
 
 // searchFile reads a file up to its end, or to the open group. Seen is what was found out of the log behind it, so that nothing of that is
 // read once more for each file.
-func (st *stream) searchFile(ctx context.Context, s *Source, w *watch, seen *lastAlters, f binlog.Position, hunt *hunt) (*stream, error) {
+func (st searcher) searchFile(ctx context.Context, s *Source, w *watch, seen *lastAlters, f binlog.Position, hunt *hunt) (*stream, error) {
 	halt := st.group.begin
 	if f.File != halt.File {
 		halt = binlog.Position{Base: f.Base, File: f.File + 1, Pos: binlog.FirstPos}
 	}
 	return st.aside(ctx, s, w, f, halt, func(back *stream) {
-		back.skip, back.alters, back.hunt = st.group.begin, seen, hunt
+		back.skip, back.alters, back.xa.hunt = st.group.begin, seen, hunt
 	})
 }
 
@@ -157,9 +160,9 @@ func (cat *knownTables) kept() (names []string) {
 }
 
 // searchKept searches for a transaction that is committed where it may have rows that nothing else finds.
-func (st *stream) searchKept(ctx context.Context, xid string) error {
+func (st searcher) searchKept(ctx context.Context, xid string) error {
 	tables := st.cat.kept()
-	if st.seen[xid] || st.group.skip || len(tables) == 0 || st.halt.File != 0 {
+	if st.xa.seen[xid] || st.group.skip || len(tables) == 0 || st.halt.File != 0 {
 		return nil
 	}
 	p, ok, err := st.search(ctx, xid)
@@ -168,8 +171,8 @@ func (st *stream) searchKept(ctx context.Context, xid string) error {
 	}
 	if ok {
 		if p != nil {
-			st.prepared[xid] = p
-			st.kept += p.bytes
+			st.xa.prepared[xid] = p
+			st.xa.kept += p.bytes
 		}
 		return nil
 	}

@@ -62,7 +62,7 @@ func TestXASearchRemembers(t *testing.T) {
 		for _, x := range []struct{ name, found string }{
 			{"again", "61"}, {"again", ""}, {"many7", ""}, {"b", "20"}, {"c", "30"}, {"a", "10"}, {"e", "40"}, {"rolled", ""}, {"many9", ""}, {"never", ""},
 		} {
-			p, ok, err := st.search(r.Ctx, id(x.name))
+			p, ok, err := searcher{st}.search(r.Ctx, id(x.name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,14 +73,14 @@ func TestXASearchRemembers(t *testing.T) {
 			if found != x.found {
 				t.Errorf("%s: found %q, want %q", x.name, found, x.found)
 			}
-			if h := &st.searched; len(h.found) > h.most || len(h.ended) > h.most {
+			if h := &st.xa.searched; len(h.found) > h.most || len(h.ended) > h.most {
 				t.Errorf("%s: %d and %d ids are remembered of at most %d", x.name, len(h.found), len(h.ended), h.most)
 			}
-			if _, ok := st.searched.found[id("c")]; x.name == "many7" && !ok {
+			if _, ok := st.xa.searched.found[id("c")]; x.name == "many7" && !ok {
 				t.Error("what was prepared at the end of a crowded file is not remembered")
 			}
 		}
-		if !st.searched.crowded {
+		if !st.xa.searched.crowded {
 			t.Error("all were remembered")
 		}
 	})
@@ -109,17 +109,17 @@ func TestXAHuntTakes(t *testing.T) {
 	s := &Source{remembers: maxRemembered}
 	st := newStream(s, &dump{session: &server.Conn{}}, &watch{cat: &knownTables{}}, &resume{})
 	h := searched{most: 100}
-	st.hunt = h.hunt("it")
+	st.xa.hunt = h.hunt("it")
 	for i := range 1000 {
 		st.beginPrepared(fmt.Sprint("open", i))
-		st.forget(fmt.Sprint("ended", i))
-		if len(st.seen) > 100 || len(st.hunt.ended) > 100 {
-			t.Fatalf("%d and %d ids are remembered", len(st.seen), len(st.hunt.ended))
+		st.xa.forget(fmt.Sprint("ended", i))
+		if len(st.xa.seen) > 100 || len(st.xa.hunt.ended) > 100 {
+			t.Fatalf("%d and %d ids are remembered", len(st.xa.seen), len(st.xa.hunt.ended))
 		}
 	}
 	st.beginPrepared("it")
-	if !st.seen["it"] || !st.hunt.ended["it"] || !st.hunt.crowded {
-		t.Errorf("what is looked for was left out of %d and %d, or nothing was", len(st.seen), len(st.hunt.ended))
+	if !st.xa.seen["it"] || !st.xa.hunt.ended["it"] || !st.xa.hunt.crowded {
+		t.Errorf("what is looked for was left out of %d and %d, or nothing was", len(st.xa.seen), len(st.xa.hunt.ended))
 	}
 	if _, ok := h.add(st); !ok || !h.crowded || len(h.found) == 0 || len(h.found) > 100 || len(h.ended) > 100 {
 		t.Errorf("%v: %d found, %d ended", ok, len(h.found), len(h.ended))

@@ -54,8 +54,8 @@ func (t *Table) Assignments(r *store.RowChange) quote.Raw {
 	return quote.Raw(b)
 }
 
-// An assignment is what a column is set to: its quoted name, and SQL that may look at the row t.
-type assignment struct {
+// An Assignment is what a column is set to: its quoted name, and SQL that may look at the row t.
+type Assignment struct {
 	Column string
 	To     quote.Raw
 }
@@ -63,14 +63,14 @@ type assignment struct {
 // Sets are the columns that the table has of those that a change sets. The server may make them in this order, each with what the
 // ones before have set: what looks at counts comes before they are changed. A column that cannot be NULL keeps what it has where
 // there is nothing to show.
-func (t *Table) Sets(r *store.RowChange) (set []assignment) {
+func (t *Table) Sets(r *store.RowChange) (set []Assignment) {
 	c := &t.Columns
 	assign := func(column string, v any) {
 		text, ok := v.(quote.Raw)
 		if !ok {
 			text = quote.Raw(quote.Append(nil, v))
 		}
-		set = append(set, assignment{column, text})
+		set = append(set, Assignment{column, text})
 	}
 	if t.View.Receipts {
 		assign(t.col(c.Receipt), t.receiptExpr(r.Receipt))

@@ -69,13 +69,13 @@ func CanBeID(dataType string) bool {
 		"longblob", "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "uuid", "date", "datetime", "timestamp", "time", "year"}, dataType)
 }
 
-// A pick is a piece of a statement that picks rows of alias t by their ids: what stands behind FROM, and the condition.
-type pick struct{ From, Where quote.Raw }
+// A Pick is a piece of a statement that picks rows of alias t by their ids: what stands behind FROM, and the condition.
+type Pick struct{ From, Where quote.Raw }
 
 // Picks finds the rows with the ids, one by one through the index: each list that a WHERE compares with may become a scan of
 // the whole table, which waits for rows that are being written, or passes over them. What a collation calls equal need not
 // be: case, accents and trailing spaces count here. Most types take all ids in one statement.
-func (t *Table) Picks(ids []string) ([]pick, error) {
+func (t *Table) Picks(ids []string) ([]Pick, error) {
 	id := &t.ID
 	if id.Form == idText && id.collation == "" {
 		return t.singlePicks(ids)
@@ -95,7 +95,7 @@ func (t *Table) Picks(ids []string) ([]pick, error) {
 	default:
 		b = append(b, "CONVERT(v.id USING "+id.charset+") COLLATE "+id.collation+" AND "+id.exact("t.")+" = CAST(v.id AS BINARY)"...)
 	}
-	return []pick{{quote.Raw(b), "TRUE"}}, nil
+	return []Pick{{quote.Raw(b), "TRUE"}}, nil
 }
 
 // A listing is how a statement lists ids as a table.
@@ -188,12 +188,12 @@ func (t *Table) Deletion(ids []string) (quote.Raw, error) {
 }
 
 // singlePicks is for types that only compare with a constant by index, such as DATETIME.
-func (t *Table) singlePicks(ids []string) ([]pick, error) {
-	picks := make([]pick, len(ids))
+func (t *Table) singlePicks(ids []string) ([]Pick, error) {
+	picks := make([]Pick, len(ids))
 	for i, text := range ids {
 		where := append([]byte("t."+t.ID.Column+" = "), quote.Append(nil, text)...)
 		where = append(append(where, " AND "+t.ID.exact("t.")+" = "...), quote.Append(nil, quote.Bin(text))...)
-		picks[i] = pick{quote.Raw(t.Forced()), quote.Raw(where)}
+		picks[i] = Pick{quote.Raw(t.Forced()), quote.Raw(where)}
 	}
 	return picks, nil
 }
@@ -285,7 +285,7 @@ func (t IDType) exact(prefix string) string {
 	return "CAST(CONVERT(" + prefix + t.Column + " USING utf8mb4) AS BINARY)"
 }
 
-// Selected is what to select, for read.
+// Selected is what to select, for Read.
 func (t IDType) Selected(prefix string) string {
 	if t.Form == idText {
 		return "CONVERT(" + prefix + t.Column + " USING utf8mb4)"

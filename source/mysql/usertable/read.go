@@ -23,7 +23,7 @@ func (t *Table) Read(ctx context.Context, s *session.Session, ids []string, wher
 	return t.readSome(ctx, s, reader, ids, where)
 }
 
-// ReadUpTo is readRows in the order in which rows are swept, up to the row that makes them so many bytes. Order and sizes of the rows are
+// ReadUpTo is Read in the order in which rows are swept, up to the row that makes them so many bytes. Order and sizes of the rows are
 // found out first, so that the others are not read.
 func (t *Table) ReadUpTo(ctx context.Context, s *session.Session, ids []string, where string, bytes int) ([]*outbox.Message, error) {
 	reader, err := t.rowReader(ctx, s)
@@ -107,7 +107,7 @@ func (t *Table) listRows(ctx context.Context, s *session.Session, reader *catalo
 }
 
 // picksOf picks the rows that can be in the table.
-func (t *Table) picksOf(ids []string) ([]pick, error) {
+func (t *Table) picksOf(ids []string) ([]Pick, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.Findable(id) })
 	if len(ids) == 0 {
 		return nil, nil

@@ -33,7 +33,7 @@ func (ts *Tables) Configured() []*outbox.Table {
 // ours is the further condition by which a row of alias t is this pipeline's; "" where all are.
 func (t *Table) ours() string { return catalog.Ours(&t.Table, "t") }
 
-// A Table is an outbox Table as the database has it.
+// A Table is an outbox table as the database has it, with what statements on its rows need to know.
 type Table struct {
 	outbox.Table // Schema is set
 	// SQL is the quoted name, index that of an index that leads to an id, quoted.
