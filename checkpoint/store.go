@@ -187,7 +187,7 @@ type Loaded struct {
 	// UncleanStarts counts the starts in a row, this one not included, that ended before anything was settled.
 	UncleanStarts int
 	// Started is what the last cautious start had in hand.
-	Started Suspect
+	Started CrashCandidate
 	// AcceptGap: an operator accepted the gap behind this very checkpoint (Selection.From is its Resume), and no start has
 	// used that up. What was said about another checkpoint counts for nothing.
 	AcceptGap bool
@@ -242,7 +242,7 @@ type Store interface {
 	Apply(ctx context.Context, r *Request, lanes []Lane) (*Applied, error)
 	// Starting records, in a cautious start, the message that is about to be decoded, in a transaction of its own; none where
 	// the relay has survived it.
-	Starting(ctx context.Context, s Suspect) error
+	Starting(ctx context.Context, s CrashCandidate) error
 	// Save writes a checkpoint without outcomes.
 	Save(ctx context.Context, c *Checkpoint) error
 	// Ping proves that the session still holds the lock, and tells what the database's clock says; the zero time where that is not

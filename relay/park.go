@@ -317,7 +317,7 @@ func (pk *parker) addPark(s *settlement, l *lane.Lane, d *lane.Delivery, p check
 
 func (pk *parker) died(sinkName string, d *lane.Delivery, class string) {
 	if class == sink.ClassCrash.String() && d.Message.Position == pk.e.load.Started.Position {
-		pk.e.load.Started = checkpoint.Suspect{} // an operator may replay it
+		pk.e.load.Started = checkpoint.CrashCandidate{} // an operator may replay it
 	}
 	name := ""
 	if d.Route != nil {

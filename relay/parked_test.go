@@ -17,9 +17,9 @@ import (
 func TestParkedFromATableThatIsGone(t *testing.T) {
 	t.Parallel()
 	for table, want := range map[string][]string{
-		"public.kept":                     nil, // it goes on
-		"public.old":                      {"public.old", "source.tables", "tailbox dead drop --table NAME"},
-		outbox.EmittedTable("a").String(): {outbox.EmittedTable("a").String(), "put source.messages: a back"},
+		"public.kept":                        nil, // it goes on
+		"public.old":                         {"public.old", "source.tables", "tailbox dead drop --table NAME"},
+		outbox.LogMessageTable("a").String(): {outbox.LogMessageTable("a").String(), "put source.messages: a back"},
 	} {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()

@@ -173,7 +173,7 @@ func (r *Relay) clearSurvived(loaded *checkpoint.Loaded) {
 		return
 	}
 	loaded.UncleanStarts = min(loaded.UncleanStarts, r.unclean)
-	loaded.Started = checkpoint.Suspect{}
+	loaded.Started = checkpoint.CrashCandidate{}
 }
 
 // parkedElsewhere refuses to start when deliveries are parked for a sink that the configuration does not have (R9).
@@ -206,7 +206,7 @@ func ParkedElsewhere(parked []string, configured func(sink string) bool) (what, 
 // configured, be they renamed or taken out: none of them could be routed, and each would become a dead letter. It is "" where there are none.
 func ParkedOutside(tables []string, configured func(table string) bool) (what, cure string) {
 	var missing, cures []string
-	byPrefix := outbox.EmittedTable("").String()
+	byPrefix := outbox.LogMessageTable("").String()
 	ofTable := false
 	for _, table := range slices.Sorted(slices.Values(tables)) {
 		if configured(table) {

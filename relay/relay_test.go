@@ -11,7 +11,7 @@ import (
 // is evidence against it.
 func TestSurvivorsAreAcquitted(t *testing.T) {
 	t.Parallel()
-	at := checkpoint.Suspect{Position: outbox.Position{Log: 1, Commit: 7, N: 2}, Times: 1}
+	at := checkpoint.CrashCandidate{Position: outbox.Position{Log: 1, Commit: 7, N: 2}, Times: 1}
 	r := &Relay{}
 	first := &checkpoint.Loaded{UncleanStarts: 4, Started: at}
 	r.clearSurvived(first)
@@ -20,7 +20,7 @@ func TestSurvivorsAreAcquitted(t *testing.T) {
 	}
 	second := &checkpoint.Loaded{UncleanStarts: 5, Started: at}
 	r.clearSurvived(second)
-	if second.UncleanStarts != 4 || second.Started != (checkpoint.Suspect{}) {
+	if second.UncleanStarts != 4 || second.Started != (checkpoint.CrashCandidate{}) {
 		t.Errorf("second term: %d unclean starts, started %v; want 4 and none", second.UncleanStarts, second.Started)
 	}
 	settled := &checkpoint.Loaded{}

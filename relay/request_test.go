@@ -116,7 +116,7 @@ func (counted) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	return l, err
 }
 
-func (c counted) Starting(context.Context, checkpoint.Suspect) error {
+func (c counted) Starting(context.Context, checkpoint.CrashCandidate) error {
 	c.starting()
 	return nil
 }
@@ -126,7 +126,7 @@ type cautious struct{ scripted }
 
 func (*cautious) Run(ctx context.Context, start source.Start, emit source.Emit) error {
 	b := messages(1)
-	if err := start.Cautious(ctx, b.Messages[0].Position); err != nil {
+	if err := start.SafeMode(ctx, b.Messages[0].Position); err != nil {
 		return err
 	}
 	if err := emit(ctx, b); err != nil {
@@ -146,7 +146,7 @@ func (c checked) Check(ctx context.Context) []error { return c.check(ctx) }
 
 // A cautious start takes no message in hand before its sinks are connected: whoever kills the relay until then must not
 // incriminate it.
-func TestCautiousStartConnectsFirst(t *testing.T) {
+func TestSafeModeStartConnectsFirst(t *testing.T) {
 	t.Parallel()
 	for name, check := range map[string]func(context.Context) []error{
 		"slow": func(context.Context) []error { <-time.After(3 * time.Second); return nil },

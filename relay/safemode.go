@@ -21,12 +21,12 @@ type safeMode struct {
 	readAny bool // a message was read, or brought back
 	idleLog bool // the log had nothing to read at first
 
-	caution   *caution           // the source asks for the next row
-	taken     int                // messages that were taken in hand
-	warming   bool               // the sinks are asked to connect
-	candidate checkpoint.Suspect // what is on record
-	since     time.Time          // since when it is in hand
-	survived  bool               // it is to be struck from the record
+	caution   *caution                  // the source asks for the next row
+	taken     int                       // messages that were taken in hand
+	warming   bool                      // the sinks are asked to connect
+	candidate checkpoint.CrashCandidate // what is on record
+	since     time.Time                 // since when it is in hand
+	survived  bool                      // it is to be struck from the record
 }
 
 // startCounting takes back that this start counts as unclean, once it is known that there was nothing to read, and
@@ -73,7 +73,7 @@ func (sm *safeMode) warmUp(ctx context.Context) {
 // enable makes the start one in safe mode.
 func (sm *safeMode) enable() {
 	sm.e.intake.warmed = make(chan struct{})
-	sm.e.start.Cautious = sm.e.intake.ask
+	sm.e.start.SafeMode = sm.e.intake.ask
 	sm.e.log.Warn("starting cautiously: message by message", "unclean_starts", sm.e.load.UncleanStarts)
 }
 
@@ -150,12 +150,12 @@ func (sm *safeMode) nextRow() bool {
 }
 
 // again is the record of a message that is taken in hand, after the record that the start found.
-func again(started checkpoint.Suspect, at outbox.Position) checkpoint.Suspect {
-	suspect := checkpoint.Suspect{Position: at, Times: 1}
+func again(started checkpoint.CrashCandidate, at outbox.Position) checkpoint.CrashCandidate {
+	candidate := checkpoint.CrashCandidate{Position: at, Times: 1}
 	if at == started.Position {
-		suspect.Times += started.Times
+		candidate.Times += started.Times
 	}
-	return suspect
+	return candidate
 }
 
 // quarantined returns why a message must not be sent: its handling has ended so many relays. It returns nil for all other messages.
@@ -167,22 +167,22 @@ func (sm *safeMode) quarantined(at outbox.Position) *lane.Failure {
 		"the relay ended %d times in a row while it handled this message", sm.e.load.Started.Times)}
 }
 
-// record puts a message on record, or with the zero Suspect takes it off.
-func (sm *safeMode) record(suspect checkpoint.Suspect, then func()) {
+// record puts a message on record, or with the zero CrashCandidate takes it off.
+func (sm *safeMode) record(candidate checkpoint.CrashCandidate, then func()) {
 	sm.e.session.operate(func(ctx context.Context) (func(), error) {
-		if err := sm.e.session.store.Starting(ctx, suspect); err != nil {
+		if err := sm.e.session.store.Starting(ctx, candidate); err != nil {
 			return nil, fmt.Errorf("note the next message: %w", err)
 		}
 		return func() {
-			sm.recorded(suspect)
+			sm.recorded(candidate)
 			then()
 		}, nil
 	})
 }
 
 // recorded notes which message is on record.
-func (sm *safeMode) recorded(suspect checkpoint.Suspect) {
-	sm.candidate, sm.since, sm.survived = suspect, time.Now(), false
+func (sm *safeMode) recorded(candidate checkpoint.CrashCandidate) {
+	sm.candidate, sm.since, sm.survived = candidate, time.Now(), false
 }
 
 // survivedAfter is how long a message must have been in hand to be no candidate any more, though no sink has answered.
@@ -209,7 +209,7 @@ func (sm *safeMode) clearNow(now time.Time) bool {
 	if sm.candidate.Times == 0 || !sm.survived && now.Sub(sm.since) < survivedAfter {
 		return false
 	}
-	sm.record(checkpoint.Suspect{}, func() {})
+	sm.record(checkpoint.CrashCandidate{}, func() {})
 	return true
 }
 

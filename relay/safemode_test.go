@@ -66,7 +66,7 @@ func newBacklog(l checkpoint.Loaded, left ...checkpoint.Parked) *backlog {
 		}
 		return out
 	}
-	b.starting = func(s checkpoint.Suspect) {
+	b.starting = func(s checkpoint.CrashCandidate) {
 		if s.Times > 0 {
 			b.note("in hand " + s.Position.String())
 		}
@@ -104,7 +104,7 @@ func (b *backlog) run(t *testing.T, n int) {
 }
 
 // A cautious start takes parked deliveries in hand as it does messages of the log: one at a time, on record before.
-func TestCautiousPoller(t *testing.T) {
+func TestSafeModePoller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBacklog(checkpoint.Loaded{UncleanStarts: 3}, waiting(0), waiting(1), waiting(2))
@@ -126,7 +126,7 @@ func TestParkedPoisonIsGivenUp(t *testing.T) {
 	behind := waiting(0) // as it is parked behind others when its crashes are known already
 	behind.ErrorClass, behind.LastError = "crash", "the relay ended 3 times"
 	for name, b := range map[string]*backlog{
-		"on record":            newBacklog(checkpoint.Loaded{UncleanStarts: 3, Started: checkpoint.Suspect{Position: poison.Message.Position, Times: 3}}, poison),
+		"on record":            newBacklog(checkpoint.Loaded{UncleanStarts: 3, Started: checkpoint.CrashCandidate{Position: poison.Message.Position, Times: 3}}, poison),
 		"known by its row":     newBacklog(checkpoint.Loaded{}, behind),
 		"the same, cautiously": newBacklog(checkpoint.Loaded{UncleanStarts: 3}, behind),
 	} {
@@ -145,7 +145,7 @@ func TestParkedPoisonIsGivenUp(t *testing.T) {
 }
 
 // A cautious start that takes nothing but parked deliveries in hand ends as well.
-func TestCautiousPollerEnds(t *testing.T) {
+func TestSafeModePollerEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1200
@@ -205,7 +205,7 @@ func TestIdleStartCountsAfterThePoller(t *testing.T) {
 
 // A message that could not be routed is due at once, and has to wait for what is before it in the log: a cautious start reads that
 // meanwhile, and does not put it on record before its turn.
-func TestCautiousPollerWaitsForItsTurn(t *testing.T) {
+func TestSafeModePollerWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		batch := messages(3) // the last of which was parked

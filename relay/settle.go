@@ -319,7 +319,7 @@ func (st *settler) settled(s *settlement, done *checkpoint.Settled) {
 		st.e.progressed(now)
 		st.durable = true
 	}
-	st.e.safeMode.counted, st.e.safeMode.candidate = true, checkpoint.Suspect{}
+	st.e.safeMode.counted, st.e.safeMode.candidate = true, checkpoint.CrashCandidate{}
 	st.tracker.Durable()
 	if s.cp != nil && done.Saved {
 		st.tracker.Advance(s.safe)

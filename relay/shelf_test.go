@@ -25,7 +25,7 @@ type shelf struct {
 	requests func() []checkpoint.Request
 	lanes    []checkpoint.Lane // of each request
 	apply    func() *checkpoint.Applied
-	starting func(checkpoint.Suspect)
+	starting func(checkpoint.CrashCandidate)
 	ahead    time.Duration // of the host's clock
 }
 
@@ -73,9 +73,9 @@ func (s *shelf) Apply(context.Context, *checkpoint.Request, []checkpoint.Lane) (
 	return s.apply(), nil
 }
 
-func (s *shelf) Starting(_ context.Context, suspect checkpoint.Suspect) error {
+func (s *shelf) Starting(_ context.Context, candidate checkpoint.CrashCandidate) error {
 	if s.starting != nil {
-		s.starting(suspect)
+		s.starting(candidate)
 	}
 	return nil
 }
@@ -209,8 +209,8 @@ type asksFirst struct {
 func (s *asksFirst) Run(ctx context.Context, start source.Start, emit source.Emit) error {
 	s.runs++
 	for i, m := range s.batch.Messages {
-		if start.Cautious != nil {
-			if err := start.Cautious(ctx, m.Position); err != nil {
+		if start.SafeMode != nil {
+			if err := start.SafeMode(ctx, m.Position); err != nil {
 				return err
 			}
 		}
@@ -227,7 +227,7 @@ func (s *asksFirst) Run(ctx context.Context, start source.Start, emit source.Emi
 }
 
 // A cautious start gets past more messages of one transaction that are settled than it would take in hand otherwise.
-func TestCautiousStartPassesWhatIsSettled(t *testing.T) {
+func TestSafeModeStartPassesWhatIsSettled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := messages(1501)

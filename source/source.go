@@ -66,9 +66,9 @@ type Start struct {
 	Log uint32
 	// LastCommit is the highest commit ordinal that the checkpoint covers, for sources that count commits.
 	LastCommit uint64
-	// Cautious, if not nil, is called with a message's position before anything of the row is decoded, and messages are
+	// SafeMode, if not nil, is called with a message's position before anything of the row is decoded, and messages are
 	// emitted one a batch: the last starts ended uncleanly, and one row may be the cause.
-	Cautious func(context.Context, outbox.Position) error
+	SafeMode func(context.Context, outbox.Position) error
 	// Reading, if not nil, is called once, before anything is emitted: the server lets us read from From on.
 	Reading func()
 }

@@ -95,3 +95,35 @@ func TestOpensWith(t *testing.T) {
 		}
 	}
 }
+
+// oldNames are words that names once had with a meaning of ours, and the word of the field that took their place.
+//
+//nolint:gochecknoglobals // a table that nobody changes
+var oldNames = map[string]string{
+	"cautious": "safe mode; skipLocked", "suspect": "crash candidate", "accuse": "mark", "acquit": "clear", "doomed": "poison",
+	"absence": "missing table", "starvation": "fairness", "hunger": "fairness", "sated": "fairness", "shelve": "demote", "arrivals": "backlog",
+	"hunt": "XA lookup", "flaw": "problem", "sqlstore": "store",
+}
+
+// TestOldNames holds names to the words of the field. Names in SQL, configuration and wire formats are text, and not looked at.
+func TestOldNames(t *testing.T) {
+	t.Parallel()
+	words := regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
+	for _, f := range goFiles(t) {
+		if !f.product() {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			for _, word := range words.FindAllString(id.Name, -1) {
+				if now := oldNames[strings.ToLower(word)]; now != "" {
+					t.Errorf("%s: %s: %s is %s", f.set.Position(id.Pos()), id.Name, strings.ToLower(word), now)
+				}
+			}
+			return true
+		})
+	}
+}

@@ -122,7 +122,7 @@ func Read(name string, data []byte, env func(string) (string, bool)) (*Config, *
 	}
 	rc.Tables = slices.Clone(c.Source.Tables)
 	if c.Source.Messages != "" {
-		rc.Tables = append(rc.Tables, outbox.EmittedTable(c.Source.Messages))
+		rc.Tables = append(rc.Tables, outbox.LogMessageTable(c.Source.Messages))
 		for len(rc.TableOptions) < len(c.Source.Tables) {
 			rc.TableOptions = append(rc.TableOptions, nil)
 		}

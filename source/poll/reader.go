@@ -77,7 +77,7 @@ type Reader struct {
 	resume  uint64 // the last that was emitted
 	series  string // which the place belongs to; "" while it is not known
 	limit   int    // of Rows
-	refused error  // by emit or Cautious
+	refused error  // by emit or SafeMode
 	// askAfter is when Holders can be asked again.
 	askAfter          time.Time
 	heldSince, warnAt time.Time
@@ -282,7 +282,7 @@ func (r *Reader) send(ctx context.Context, b *source.Batch, at uint64) error {
 // last, and would hold up the server's cleaning.
 func (r *Reader) batch(ctx context.Context, after, last uint64) (*source.Batch, uint64, error) {
 	limit := r.limit
-	if r.start.Cautious != nil {
+	if r.start.SafeMode != nil {
 		limit = 1
 	}
 	b := &source.Batch{}
@@ -297,8 +297,8 @@ func (r *Reader) batch(ctx context.Context, after, last uint64) (*source.Batch, 
 			return true, nil // the same number twice: the comparison with the table finds it
 		}
 		p := outbox.Position{Log: r.start.Log, Commit: row.Number}
-		if r.start.Cautious != nil {
-			if r.refused = r.start.Cautious(ctx, p); r.refused != nil {
+		if r.start.SafeMode != nil {
+			if r.refused = r.start.SafeMode(ctx, p); r.refused != nil {
 				return false, errRefused
 			}
 		}

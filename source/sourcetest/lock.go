@@ -55,7 +55,7 @@ func testFence(t *testing.T, k Kind) {
 			return err
 		},
 		"starting": func(ctx context.Context) error {
-			return old.Starting(ctx, checkpoint.Suspect{Position: r.msg(1, "g").Position, Times: 1})
+			return old.Starting(ctx, checkpoint.CrashCandidate{Position: r.msg(1, "g").Position, Times: 1})
 		},
 	} {
 		if err := do(r.ctx); err == nil || errors.Is(err, source.ErrStop) {

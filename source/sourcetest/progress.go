@@ -216,9 +216,9 @@ func testEmitError(t *testing.T, k Kind) {
 	}
 }
 
-// testCautious: in a cautious start each message is announced by its position before it is decoded, and comes alone. The
+// testSafeMode: in a cautious start each message is announced by its position before it is decoded, and comes alone. The
 // positions are those of any other start.
-func testCautious(t *testing.T, k Kind) {
+func testSafeMode(t *testing.T, k Kind) {
 	r := newRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	from := r.establish()
 	r.insert(rows(0, 3, "g")...)
@@ -227,7 +227,7 @@ func testCautious(t *testing.T, k Kind) {
 	want, _ := x.messages(4)
 	x.stop()
 	asked := make(chan outbox.Position, 100)
-	x = r.read(source.Start{From: from, Cautious: func(_ context.Context, p outbox.Position) error {
+	x = r.read(source.Start{From: from, SafeMode: func(_ context.Context, p outbox.Position) error {
 		asked <- p
 		return nil
 	}})
@@ -251,9 +251,9 @@ func testCautious(t *testing.T, k Kind) {
 	x.stop()
 	same(t, want, got)
 	own := errors.New("the relay's own")
-	x = r.read(source.Start{From: from, Cautious: func(context.Context, outbox.Position) error { return own }})
+	x = r.read(source.Start{From: from, SafeMode: func(context.Context, outbox.Position) error { return own }})
 	if err := x.wait(); !errors.Is(err, own) {
-		t.Errorf("Run returned %v, want what Cautious returned", err)
+		t.Errorf("Run returned %v, want what SafeMode returned", err)
 	}
 	equal(t, "messages that were emitted without leave", len(x.seen), 0)
 }

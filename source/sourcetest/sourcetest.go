@@ -223,7 +223,7 @@ func Source(t *testing.T, k Kind) {
 		{name: "Stop", run: testStop},
 		{name: "EndedContext", run: testEndedContext},
 		{name: "EmitError", run: testEmitError},
-		{name: "Cautious", run: testCautious},
+		{name: "SafeMode", run: testSafeMode},
 		{name: "BlockedEmit", run: testBlockedEmit, needs: []string{CanOutlast}},
 		{name: "AddColumn", run: testAddColumn, needs: []string{CanAddColumn}},
 		{name: "DropTable", run: testDropTable, needs: []string{CanDropTable}},

@@ -22,25 +22,25 @@ func testUncleanStarts(t *testing.T, k Kind) {
 	equal(t, "after one crash", crash().UncleanStarts, 1)
 	equal(t, "after two", crash().UncleanStarts, 2)
 	equal(t, "after a clean end that settled nothing", r.reopen().UncleanStarts, 2)
-	at := checkpoint.Suspect{Position: outbox.Position{Log: 1, Commit: 77, N: 3}, Times: 2}
+	at := checkpoint.CrashCandidate{Position: outbox.Position{Log: 1, Commit: 77, N: 3}, Times: 2}
 	r.must(r.st.Starting(r.ctx, at), "record what is decoded")
 	loaded := crash()
 	equal(t, "after three", loaded.UncleanStarts, 3)
 	equal(t, "started", loaded.Started, at)
-	r.must(r.st.Starting(r.ctx, checkpoint.Suspect{}), "record that it was survived")
+	r.must(r.st.Starting(r.ctx, checkpoint.CrashCandidate{}), "record that it was survived")
 	loaded = crash()
 	equal(t, "after four", loaded.UncleanStarts, 4)
-	equal(t, "started, after it was survived", loaded.Started, checkpoint.Suspect{})
+	equal(t, "started, after it was survived", loaded.Started, checkpoint.CrashCandidate{})
 	r.must(r.st.Starting(r.ctx, at), "record what is decoded")
 	loaded = r.reopen()
 	equal(t, "after a clean end in the middle of a cautious start", loaded.UncleanStarts, 4)
-	equal(t, "started, after a clean end", loaded.Started, checkpoint.Suspect{})
+	equal(t, "started, after a clean end", loaded.Started, checkpoint.CrashCandidate{})
 	r.must(r.st.Starting(r.ctx, at), "record what is decoded")
 	r.wantHeld()
 	r.park(head("kafka", r.msg(1, "g"), 0))
 	loaded = crash()
 	equal(t, "after something was settled", loaded.UncleanStarts, 0)
-	equal(t, "started", loaded.Started, checkpoint.Suspect{})
+	equal(t, "started", loaded.Started, checkpoint.CrashCandidate{})
 }
 
 // testLoad: what blocks, and what is parked where, is found at the next start.

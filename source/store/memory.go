@@ -39,7 +39,7 @@ func (m *Memory) WithParked(sinks []string) []string {
 // settled.
 func (m *Memory) Loaded(l *checkpoint.Loaded, fs Forces) {
 	l.PausedSinks, l.HeldLanes, l.AcceptGap = fs.Sinks(), SortedLanes(m.Holds), m.Gap != 0
-	m.Unclean, m.UncleanBefore, m.Started = true, l.UncleanStarts, l.Started != (checkpoint.Suspect{})
+	m.Unclean, m.UncleanBefore, m.Started = true, l.UncleanStarts, l.Started != (checkpoint.CrashCandidate{})
 	if l.Checkpoint != nil {
 		m.Log = l.Checkpoint.Log
 	}

@@ -133,7 +133,7 @@ type server struct {
 	checkpoint *checkpoint.Checkpoint
 	saved      time.Time
 	unclean    int
-	started    checkpoint.Suspect
+	started    checkpoint.CrashCandidate
 	acceptGap  bool
 	parked     []*parked
 	requests   []*request

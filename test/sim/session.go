@@ -189,7 +189,7 @@ func (x *session) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 }
 
 // Starting records what is about to be decoded.
-func (x *session) Starting(ctx context.Context, p checkpoint.Suspect) error {
+func (x *session) Starting(ctx context.Context, p checkpoint.CrashCandidate) error {
 	return x.do(ctx, "starting "+p.String(), func() error {
 		x.inst.w.server.started = p
 		return nil
@@ -278,7 +278,7 @@ func (s *server) save(c *checkpoint.Checkpoint, withOutcomes bool) {
 	}
 	s.w.checkSave(old, c, withOutcomes)
 	s.checkpoint = c
-	s.started = checkpoint.Suspect{}
+	s.started = checkpoint.CrashCandidate{}
 	s.w.checkCheckpoint()
 	s.saved = time.Now()
 }

@@ -56,7 +56,7 @@ func (t *tail) Run(ctx context.Context, start source.Start, emit source.Emit) er
 	start.Begun()
 	for {
 		var b *source.Batch
-		c := &call{inst: t.inst, label: t.name("read"), ready: func() bool { return t.cut || t.more(start.Cautious != nil) }}
+		c := &call{inst: t.inst, label: t.name("read"), ready: func() bool { return t.cut || t.more(start.SafeMode != nil) }}
 		c.effect = func() {
 			if t.cut || w.faulty(1) {
 				t.ended()
@@ -68,8 +68,8 @@ func (t *tail) Run(ctx context.Context, start source.Start, emit source.Emit) er
 		if err := w.do(ctx, c); err != nil {
 			return stopped(ctx, err)
 		}
-		if start.Cautious != nil && len(b.Messages) > 0 {
-			if err := start.Cautious(ctx, b.Messages[0].Position); err != nil {
+		if start.SafeMode != nil && len(b.Messages) > 0 {
+			if err := start.SafeMode(ctx, b.Messages[0].Position); err != nil {
 				return err
 			}
 		}
@@ -144,7 +144,7 @@ func (t *tail) batch(start source.Start) *source.Batch {
 	}
 	b := &source.Batch{}
 	most := 1 + w.rng.IntN(6)
-	if start.Cautious != nil {
+	if start.SafeMode != nil {
 		most = 1
 	}
 	for t.next < len(s.log) && len(b.Messages) < most {

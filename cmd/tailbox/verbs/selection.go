@@ -168,7 +168,7 @@ func tableNamed(ctx context.Context, p *pipeline.Pipeline, db store.Database, co
 	}
 	tables := slices.Clone(p.Config.Source.Tables)
 	if prefix := p.Config.Source.Messages; prefix != "" {
-		tables = append(tables, outbox.EmittedTable(prefix))
+		tables = append(tables, outbox.LogMessageTable(prefix))
 	}
 	for _, spelling := range spellings {
 		if slices.ContainsFunc(tables, func(t outbox.Table) bool { return called(&t, spelling) }) {

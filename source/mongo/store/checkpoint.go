@@ -132,16 +132,16 @@ func (s *Store) acceptGap(ctx context.Context) error {
 }
 
 // Starting records the position that a cautious start is about to decode.
-func (s *Store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
+func (s *Store) Starting(ctx context.Context, candidate checkpoint.CrashCandidate) error {
 	ctx, cancel, err := s.limited(ctx)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	if err := s.lease.Prove(ctx, bson.D{{Key: "started", Value: suspect.String()}}); err != nil {
+	if err := s.lease.Prove(ctx, bson.D{{Key: "started", Value: candidate.String()}}); err != nil {
 		return conn.Fault("record the position about to be decoded", err)
 	}
-	s.Started = suspect != (checkpoint.Suspect{})
+	s.Started = candidate != (checkpoint.CrashCandidate{})
 	return nil
 }
 

@@ -52,7 +52,7 @@ func TestTakeOverFromStoppedHolder(t *testing.T) {
 	}
 	_, pinged := old.Ping(r.Ctx)
 	for what, err := range map[string]error{"ping": pinged, "save": old.Save(r.Ctx, &checkpoint.Checkpoint{Resume: "2:2"}),
-		"starting": old.Starting(r.Ctx, checkpoint.Suspect{})} {
+		"starting": old.Starting(r.Ctx, checkpoint.CrashCandidate{})} {
 		if !errors.Is(err, lease.ErrLost) {
 			t.Errorf("the old holder's %s: %v", what, err)
 		}

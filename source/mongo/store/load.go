@@ -39,7 +39,7 @@ func (s *Store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		return nil, fmt.Errorf("%w: load state: %w", source.ErrStop, err)
 	}
 	if doc.Started != "" {
-		if out.Started, err = checkpoint.ParseSuspect(doc.Started); err != nil {
+		if out.Started, err = checkpoint.ParseCrashCandidate(doc.Started); err != nil {
 			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}

@@ -64,7 +64,7 @@ func (st *stream) room(ctx context.Context, bytes int) error {
 // add takes a message into the batch.
 func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 	st.batch.Add(m, bytes)
-	if st.batch.Full() || st.start.Cautious != nil {
+	if st.batch.Full() || st.start.SafeMode != nil {
 		return st.flush(ctx)
 	}
 	return nil

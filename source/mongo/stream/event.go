@@ -140,8 +140,8 @@ func (st *stream) event(ctx context.Context, raw bson.Raw) error {
 	}
 	p := outbox.Position{Log: st.start.Log, Commit: uint64(c.at), N: st.next}
 	st.next++
-	if st.start.Cautious != nil {
-		if err := st.start.Cautious(ctx, p); err != nil {
+	if st.start.SafeMode != nil {
+		if err := st.start.SafeMode(ctx, p); err != nil {
 			return err
 		}
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// A Flaw is why a table cannot be polled, or should not be, and what mends it.
-type Flaw struct{ What, Cure string }
+// A Problem is why a table cannot be polled, or should not be, and what mends it.
+type Problem struct{ What, Cure string }
 
 // Unlogged finds a database that the server keeps out of its log although it has an outbox table, or the relay's own tables, by
 // whose changes it is known how far the log was read. Rows are filtered by the database of their table, whatever database
 // their session uses.
-func (c *Config) Unlogged(ctx context.Context, s *Conn) (*Flaw, error) {
+func (c *Config) Unlogged(ctx context.Context, s *Conn) (*Problem, error) {
 	end, err := ReadLogEnd(ctx, s)
 	if err != nil || end.onlyLogged == "" && end.notLogged == "" {
 		return nil, err
@@ -36,10 +36,10 @@ func (c *Config) Unlogged(ctx context.Context, s *Conn) (*Flaw, error) {
 		switch {
 		case schema == "":
 		case end.onlyLogged != "" && !listed(end.onlyLogged, schema):
-			return &Flaw{fmt.Sprintf("binlog_do_db is %s: the log does not hold database %s", end.onlyLogged, schema),
+			return &Problem{fmt.Sprintf("binlog_do_db is %s: the log does not hold database %s", end.onlyLogged, schema),
 				"take binlog_do_db out of the server's configuration, or add binlog_do_db = " + schema + ", and restart it"}, nil
 		case end.onlyLogged == "" && listed(end.notLogged, schema):
-			return &Flaw{fmt.Sprintf("binlog_ignore_db is %s: the log does not hold database %s", end.notLogged, schema),
+			return &Problem{fmt.Sprintf("binlog_ignore_db is %s: the log does not hold database %s", end.notLogged, schema),
 				"take binlog_ignore_db = " + schema + " out of the server's configuration, and restart it"}, nil
 		}
 	}

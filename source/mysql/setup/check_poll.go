@@ -26,7 +26,7 @@ func (c *checker) polled(ctx context.Context) error {
 		c.add(store.Problem, "give each table a pipeline of its own", "source.read is poll, and there are %d tables, whose sequences have no common order", len(c.cfg.Tables))
 	}
 	for _, t := range c.tables {
-		_, fatal, other, err := polling.Flaws(ctx, c.conn, t)
+		_, fatal, other, err := polling.Problems(ctx, c.conn, t)
 		if err != nil {
 			return err
 		}

@@ -67,15 +67,15 @@ func (s *Store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	return nil
 }
 
-// Starting records the position that a cautious start is about to decode.
-func (s *Store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
+// Starting records the position that a start in safe mode is about to decode.
+func (s *Store) Starting(ctx context.Context, candidate checkpoint.CrashCandidate) error {
 	err := s.InTx(ctx, func(b *session.Batch) {
-		b.Exec(`UPDATE {checkpoint} SET started = NULLIF(?, ''), updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, suspect.String(), s.Config.Pipeline)
+		b.Exec(`UPDATE {checkpoint} SET started = NULLIF(?, ''), updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, candidate.String(), s.Config.Pipeline)
 	})
 	if err != nil {
 		return server.Fault("record the position about to be decoded", err)
 	}
-	s.Started = suspect != (checkpoint.Suspect{})
+	s.Started = candidate != (checkpoint.CrashCandidate{})
 	return nil
 }
 
@@ -85,7 +85,7 @@ const CheckpointColumns = `source_id, resume, log, last_commit, settled_above, s
 // CheckpointRow is a row of tailbox_checkpoint.
 type CheckpointRow struct {
 	Checkpoint *checkpoint.Checkpoint // nil where none was saved yet
-	started    checkpoint.Suspect
+	started    checkpoint.CrashCandidate
 	Unclean    int
 	epoch      int64
 }
@@ -101,7 +101,7 @@ func ReadCheckpoint(r session.Row) (out CheckpointRow, err error) {
 		out.Checkpoint = c
 	}
 	if text := r.Text(6); text != "" {
-		if out.started, err = checkpoint.ParseSuspect(text); err != nil {
+		if out.started, err = checkpoint.ParseCrashCandidate(text); err != nil {
 			return out, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}

@@ -94,16 +94,16 @@ func TestIDsGoByIndex(t *testing.T) {
 				if err := r.store().Send(r.Ctx, b); err != nil {
 					t.Fatal(err)
 				}
-				for try, cautious := range []bool{false, true} {
+				for try, skipLocked := range []bool{false, true} {
 					var rows []checkpoint.Row
 					for n := range 5 {
 						rows = append(rows, checkpoint.Row{Table: r.DB + ".events", ID: c.id(100*n + try), Position: outbox.Position{Log: 1, Commit: 1}, Parked: n == 4})
 					}
-					r.store().cautious = cautious
+					r.store().skipLocked = skipLocked
 					if n := r.reads(func() {
 						mysqltest.Equal(t, "settled", *r.Settle(checkpoint.Settlement{Rows: rows}), checkpoint.Settled{})
 					}); n > 150 {
-						t.Errorf("%d rows were read for 5, cautious: %v", n, cautious)
+						t.Errorf("%d rows were read for 5, skipLocked: %v", n, skipLocked)
 					}
 				}
 				mysqltest.Equal(t, "marked", r.Text("SELECT COUNT(*) FROM events WHERE st = 'delivered'"), "10")

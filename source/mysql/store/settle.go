@@ -40,11 +40,11 @@ func (s *Store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 	var unfed error
 	met := 0
 	for try := 1; ; {
-		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, passLocked: s.cautious, verdicts: verdicts, inside: inside,
+		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, passLocked: s.skipLocked, verdicts: verdicts, inside: inside,
 			lockedTables: s.tablesLocked(), unfed: unfed}
 		err := a.run(ctx)
 		if err == nil {
-			s.cautious = a.passLocked && (a.metLocked || len(a.lockedTables) > 0)
+			s.skipLocked = a.passLocked && (a.metLocked || len(a.lockedTables) > 0)
 			s.feedback.report.Settled()
 			return a, nil
 		}
@@ -82,7 +82,7 @@ func (s *Store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 				return nil, err
 			}
 		}
-		s.cautious = true
+		s.skipLocked = true
 		try++
 	}
 }

@@ -23,9 +23,9 @@ type Store struct {
 	*session.Session
 	tables usertable.Tables
 	store.Memory
-	// cautious: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
+	// skipLocked: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
 	// none. lockedTables are those that were locked as a whole, until when that is taken for granted.
-	cautious     bool
+	skipLocked   bool
 	lockedTables map[string]time.Time
 	lockedSince  time.Time // zero: the last settlement passed over no table
 	feedback     feedback

@@ -58,7 +58,7 @@ func TestSessionWithoutItsLock(t *testing.T) {
 				save := &checkpoint.Checkpoint{SourceID: "s", Resume: "late", Log: 1}
 				for what, err := range map[string]error{
 					"save":     r.St.Save(r.Ctx, save),
-					"starting": r.St.Starting(r.Ctx, checkpoint.Suspect{Position: outbox.Position{Log: 1}, Times: 1}),
+					"starting": r.St.Starting(r.Ctx, checkpoint.CrashCandidate{Position: outbox.Position{Log: 1}, Times: 1}),
 					"settle": func() error {
 						_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(1, "g"), false)},
 							Changes: []checkpoint.Change{mysqltest.Delivered("kafka", r.Msg(2, "g"))}, Checkpoint: func([]int) *checkpoint.Checkpoint { return save }})
@@ -166,7 +166,7 @@ func TestSettleLockedTable(t *testing.T) {
 			return len(r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(1, "g"), false)}}).Invisible) == 0
 		})
 		mysqltest.Equal(t, "rows", r.Rows(), "4")
-		mysqltest.Equal(t, "passes over locked rows", r.store().cautious, false)
+		mysqltest.Equal(t, "passes over locked rows", r.store().skipLocked, false)
 		mysqltest.Run(t, other, "LOCK TABLES second WRITE")
 		if n, _, err := r.store().Clean(r.Ctx, ""); n != 0 || err != nil {
 			t.Errorf("clean-up beside a lock: %d rows removed, %v", n, err)

@@ -7,7 +7,7 @@ import (
 )
 
 // parseRow reads the values of one row into vals, and returns where the next one begins. They point into b.
-func (l *layout) parseRow(e *binlog.RowsHead, b []byte, vals []columns.Value) (_ []columns.Value, next int, err error) {
+func (l *rowSchema) parseRow(e *binlog.RowsHead, b []byte, vals []columns.Value) (_ []columns.Value, next int, err error) {
 	nulls := (e.Count + 7) / 8
 	if len(b) < nulls {
 		return vals, 0, binlog.Truncated("row of " + l.plan.Table)
@@ -57,7 +57,7 @@ func absent(c *catalog.Column) columns.Value {
 
 // readRow reads one row in pieces, never more of it into memory than max: once it turns out to be larger, values that are not
 // small are dropped.
-func (l *layout) readRow(e *binlog.RowsHead, p *binlog.Body, limit int, vals []columns.Value) (_ []columns.Value, tooLarge bool, err error) {
+func (l *rowSchema) readRow(e *binlog.RowsHead, p *binlog.Body, limit int, vals []columns.Value) (_ []columns.Value, tooLarge bool, err error) {
 	head, err := p.Take((e.Count + 7) / 8)
 	if err != nil {
 		return vals, false, err

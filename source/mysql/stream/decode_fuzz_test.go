@@ -32,7 +32,7 @@ func FuzzRows(f *testing.F) {
 			if err != nil {
 				return
 			}
-			l, err := cat.newLayout(info, t)
+			l, err := cat.newRowSchema(info, t)
 			if err != nil {
 				return
 			}

@@ -111,11 +111,11 @@ func (st *stream) tableMap(b []byte) error {
 	l := st.layouts[id]
 	if g := &st.group; st.noting || g.skip && (g.state != groupPrepared || !st.xa.seen[g.xid]) {
 		// Nobody wants its rows, whose columns may be those of long ago: of the next transaction it is looked at anew.
-		st.layouts[id] = &layout{}
+		st.layouts[id] = &rowSchema{}
 		return nil
 	}
 	if l == nil || !bytes.Equal(l.raw, b) {
-		l = &layout{raw: bytes.Clone(b), info: st.cat.byName[string(schema)+"."+string(table)]}
+		l = &rowSchema{raw: bytes.Clone(b), info: st.cat.byName[string(schema)+"."+string(table)]}
 		l.own = l.info == nil && bytes.HasPrefix(table, []byte("tailbox_"))
 		st.layouts[id] = l
 	}

@@ -97,7 +97,7 @@ func (st pieces) largeRows(ctx context.Context, typ byte, p *binlog.Body) error 
 		return err
 	}
 	head = bytes.Clone(head)
-	l, wanted, err := st.layoutOf(ctx, typ, head)
+	l, wanted, err := st.rowSchemaOf(ctx, typ, head)
 	if err != nil || !wanted {
 		st.pass(size)
 		return err
@@ -149,7 +149,7 @@ func (st pieces) largeRows(ctx context.Context, typ byte, p *binlog.Body) error 
 }
 
 // inflateRows handles compressed rows in memory that would be large when they are not compressed.
-func (st pieces) inflateRows(ctx context.Context, l *layout, e *binlog.RowsHead, b []byte, size int) error {
+func (st pieces) inflateRows(ctx context.Context, l *rowSchema, e *binlog.RowsHead, b []byte, size int) error {
 	_, start, err := binlog.InflatedSize(b)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (st pieces) inflateRows(ctx context.Context, l *layout, e *binlog.RowsHead,
 	return st.inflated(ctx, l, e, bytes.NewReader(b[start:]), size)
 }
 
-func (st pieces) inflated(ctx context.Context, l *layout, e *binlog.RowsHead, r io.Reader, size int) error {
+func (st pieces) inflated(ctx context.Context, l *rowSchema, e *binlog.RowsHead, r io.Reader, size int) error {
 	z, err := zlib.NewReader(r)
 	if err != nil {
 		return fmt.Errorf("read rows of %s: %w: %w", l.plan.Table, binlog.ErrProtocol, err)
@@ -170,7 +170,7 @@ func (st pieces) inflated(ctx context.Context, l *layout, e *binlog.RowsHead, r 
 }
 
 // pieceRows reads rows until the body ends. Start is how much of the event stands before them.
-func (st pieces) pieceRows(ctx context.Context, l *layout, e *binlog.RowsHead, p *binlog.Body, start int) error {
+func (st pieces) pieceRows(ctx context.Context, l *rowSchema, e *binlog.RowsHead, p *binlog.Body, start int) error {
 	p.R = bufio.NewReaderSize(p.R, 32<<10)
 	size := p.Left
 	for p.Left > 0 {

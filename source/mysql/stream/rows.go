@@ -11,8 +11,8 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 )
 
-// layoutOf finds the layout of the rows in an event, and whether there is anything to do with them.
-func (st *stream) layoutOf(ctx context.Context, typ byte, b []byte) (l *layout, wanted bool, err error) {
+// rowSchemaOf finds the row schema of the rows in an event, and whether there is anything to do with them.
+func (st *stream) rowSchemaOf(ctx context.Context, typ byte, b []byte) (l *rowSchema, wanted bool, err error) {
 	if len(b) < binlog.TableIDSize {
 		return nil, false, binlog.Truncated("rows")
 	}
@@ -40,8 +40,8 @@ func (st *stream) layoutOf(ctx context.Context, typ byte, b []byte) (l *layout, 
 	return l, err == nil && l.plan != nil, err
 }
 
-// learn finds out how the rows of a layout are read.
-func (st *stream) learn(ctx context.Context, l *layout) error {
+// learn finds out how the rows of a row schema are read.
+func (st *stream) learn(ctx context.Context, l *rowSchema) error {
 	if l.plan != nil || l.err != nil {
 		return l.err
 	}
@@ -67,7 +67,7 @@ func (st *stream) learn(ctx context.Context, l *layout) error {
 			return err
 		}
 	}
-	made, err := st.cat.newLayout(info, t)
+	made, err := st.cat.newRowSchema(info, t)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (st *stream) learn(ctx context.Context, l *layout) error {
 
 // rows handles an event with rows.
 func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
-	l, wanted, err := st.layoutOf(ctx, typ, b)
+	l, wanted, err := st.rowSchemaOf(ctx, typ, b)
 	if err != nil || !wanted {
 		st.pass(len(b))
 		return err
@@ -122,7 +122,7 @@ func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
 func (st *stream) pass(size int) { st.group.n += uint64(size+1) / 2 }
 
 // row makes a message of st.vals. Offset is where the row stands among those of its event.
-func (st *stream) row(ctx context.Context, l *layout, offset uint64, large bool, bytes int) error {
+func (st *stream) row(ctx context.Context, l *rowSchema, offset uint64, large bool, bytes int) error {
 	g := &st.group
 	n := g.n + offset
 	if n > 1<<32-1 {
@@ -130,11 +130,11 @@ func (st *stream) row(ctx context.Context, l *layout, offset uint64, large bool,
 			"write smaller transactions; what is in the log already can be passed by tailbox accept-gap --unreadable --why …: %w", st.cur, l.plan.Table, source.ErrStop)
 	}
 	pos := outbox.Position{Log: st.start.Log, Commit: g.ordinal, N: uint32(n)}
-	if st.start.Cautious != nil && g.state != groupPrepared {
+	if st.start.SafeMode != nil && g.state != groupPrepared {
 		if err := st.flush(ctx, true); err != nil {
 			return err
 		}
-		if err := st.start.Cautious(ctx, pos); err != nil {
+		if err := st.start.SafeMode(ctx, pos); err != nil {
 			return err
 		}
 	}

@@ -96,7 +96,7 @@ type stream struct {
 	// skip: transactions that begin before it were read by an earlier Run; only what is prepared there matters.
 	skip binlog.Position
 
-	layouts map[uint64]*layout
+	layouts map[uint64]*rowSchema
 	dec     columns.Decoder
 	vals    []columns.Value
 	inner   bool // inside a compressed transaction
@@ -121,7 +121,7 @@ type stream struct {
 func newStream(s *Source, d *dump, watch *watch, from *resume) *stream {
 	st := &stream{cfg: &s.cfg, source: s, dump: d, watch: watch, cat: watch.catalog(),
 		cur: from.place, created: from.created, gtids: from.gtids,
-		layouts: map[uint64]*layout{}, ignored: map[string]int{},
+		layouts: map[uint64]*rowSchema{}, ignored: map[string]int{},
 		alters: newAlters(), xa: xaTransactions{prepared: map[string]*prepared{}, seen: map[string]bool{}, searched: searched{most: s.remembers}},
 		dec: columns.Decoder{MaxMessage: s.cfg.MaxMessage}}
 	st.out.done, st.out.reported, st.out.markEvery = from.place, from.place, markEvery

@@ -150,9 +150,9 @@ var errOtherLog = errors.New("read the binlog: the server goes on without this c
 // the log ends before the place where the stream waits, or goes on behind it and nothing comes.
 func (w *watch) compare(waits uint64, end binlog.Position) {
 	now := struct{ waits, end uint64 }{waits, end.Ordinal()}
-	stuck := waits != 0 && (now.end < waits || w.before.waits == waits && w.before.end > waits)
+	stalled := waits != 0 && (now.end < waits || w.before.waits == waits && w.before.end > waits)
 	w.before = now
-	if stuck && w.failure == nil {
+	if stalled && w.failure == nil {
 		w.failure = errOtherLog
 		if w.wire != nil {
 			w.wire.Interrupt()

@@ -35,7 +35,7 @@ type xaTransactions struct {
 	// seen are the transactions that are prepared, with rows of ours or without, as far as the log was read.
 	seen     map[string]bool
 	searched searched
-	hunt     *hunt // of a stream that searches a file before the position
+	xaLookup *xaLookup // of a stream that searches a file before the position
 }
 
 // beginPrepared: the open group is a transaction that ends in being prepared. What had its id before has ended, whether the log
@@ -48,7 +48,7 @@ func (st *stream) beginPrepared(xid string) {
 // begin takes in a transaction that is about to be prepared.
 func (x *xaTransactions) begin(xid string) {
 	x.forget(xid)
-	if x.hunt == nil || x.hunt.takes(xid, len(x.seen), x.hunt.roomSeen) {
+	if x.xaLookup == nil || x.xaLookup.takes(xid, len(x.seen), x.xaLookup.roomSeen) {
 		x.seen[xid] = true
 	}
 }
@@ -75,7 +75,7 @@ func (st *stream) hold() *prepared {
 func (st *stream) holdError(err error) { st.hold().unreadable = err }
 
 // keep takes a row of a transaction that is about to be prepared.
-func (st *stream) keep(l *layout, m *outbox.Message, bytes int) error {
+func (st *stream) keep(l *rowSchema, m *outbox.Message, bytes int) error {
 	p := st.hold()
 	p.table = l.plan.Table
 	if info := st.cat.byName[l.plan.Table]; info != nil && info.OnDelivered == outbox.Keep {
@@ -128,11 +128,11 @@ func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 		g.moved = true
 		for i, m := range p.messages {
 			m.Position.Commit, m.Position.N, m.CommitTime = g.ordinal, uint32(i), g.at
-			if st.start.Cautious != nil {
+			if st.start.SafeMode != nil {
 				if err := st.flush(ctx, true); err != nil {
 					return err
 				}
-				if err := st.start.Cautious(ctx, m.Position); err != nil {
+				if err := st.start.SafeMode(ctx, m.Position); err != nil {
 					return err
 				}
 			}
@@ -146,8 +146,8 @@ func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 
 // forget drops what is known of a prepared transaction.
 func (x *xaTransactions) forget(xid string) {
-	if x.hunt != nil && !x.seen[xid] && x.hunt.takes(xid, len(x.hunt.ended), x.hunt.roomEnded) {
-		x.hunt.ended[xid] = true
+	if x.xaLookup != nil && !x.seen[xid] && x.xaLookup.takes(xid, len(x.xaLookup.ended), x.xaLookup.roomEnded) {
+		x.xaLookup.ended[xid] = true
 	}
 	x.searched.take(xid)
 	delete(x.seen, xid)

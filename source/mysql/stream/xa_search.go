@@ -31,8 +31,8 @@ type searched struct {
 	crowded bool
 }
 
-// A hunt is what a stream remembers of a file that it searches, along with what it has seen.
-type hunt struct {
+// An xaLookup is what a stream remembers of a file that it searches, along with what it has seen.
+type xaLookup struct {
 	xid   string          // what is searched for
 	ended map[string]bool // those that began or ended in the file
 	// roomSeen and roomEnded are for others; crowded: some were left out.
@@ -41,7 +41,7 @@ type hunt struct {
 }
 
 // takes tells whether an id is to be remembered among n others.
-func (h *hunt) takes(xid string, n, room int) bool {
+func (h *xaLookup) takes(xid string, n, room int) bool {
 	fits := xid == h.xid || n < room
 	h.crowded = h.crowded || !fits
 	return fits
@@ -59,7 +59,7 @@ func (st searcher) search(ctx context.Context, xid string) (p *prepared, ok bool
 	if p, ok = h.take(xid); ok || h.ended[xid] {
 		return p, ok, nil
 	}
-	s := st.sourceAside()
+	s := st.sideSource()
 	w, seen := &watch{cfg: st.cfg, cat: st.cat}, newAlters()
 	defer func() { err = errors.Join(err, w.closeSession(ctx)) }()
 	if err := w.connect(ctx); err != nil {
@@ -76,7 +76,7 @@ func (st searcher) search(ctx context.Context, xid string) (p *prepared, ok bool
 		if f.File > st.group.begin.File || !h.crowded && h.before.File != 0 && f.File >= h.before.File {
 			continue
 		}
-		back, err := st.searchFile(ctx, s, w, seen, f, h.hunt(xid))
+		back, err := st.searchFile(ctx, s, w, seen, f, h.lookup(xid))
 		switch {
 		case errors.Is(err, source.ErrGap), errors.Is(err, source.ErrStop):
 			st.cfg.Logger.Warn("a file of the binlog cannot be searched for an XA transaction", "file", f.FileName(), "xid", xid, "error", err)
@@ -84,7 +84,7 @@ func (st searcher) search(ctx context.Context, xid string) (p *prepared, ok bool
 			return nil, false, fmt.Errorf("look in %s for an XA transaction that is committed at %s: %w", f.FileName(), st.group.begin, err)
 		default:
 			p, ok = h.add(back)
-			over = back.xa.hunt.ended[xid]
+			over = back.xa.xaLookup.ended[xid]
 		}
 		h.before = f
 	}
@@ -92,9 +92,9 @@ func (st searcher) search(ctx context.Context, xid string) (p *prepared, ok bool
 	return p, ok, nil
 }
 
-// hunt is for the next file.
-func (h *searched) hunt(xid string) *hunt {
-	next := &hunt{xid: xid, ended: map[string]bool{}}
+// lookup is for the next file.
+func (h *searched) lookup(xid string) *xaLookup {
+	next := &xaLookup{xid: xid, ended: map[string]bool{}}
 	if !h.crowded {
 		next.roomSeen, next.roomEnded = h.most-len(h.found), h.most-len(h.ended)
 	}
@@ -112,7 +112,7 @@ func (h *searched) take(xid string) (p *prepared, ok bool) {
 
 // add takes in what a stream has read of a file that lies before all others, and gives away what it was to find.
 func (h *searched) add(back *stream) (p *prepared, ok bool) {
-	xid := back.xa.hunt.xid
+	xid := back.xa.xaLookup.xid
 	if h.crowded {
 		return back.xa.prepared[xid], back.xa.seen[xid]
 	}
@@ -131,7 +131,7 @@ func (h *searched) add(back *stream) (p *prepared, ok bool) {
 			h.kept += p.bytes
 		}
 	}
-	if maps.Copy(h.ended, back.xa.hunt.ended); back.xa.hunt.crowded {
+	if maps.Copy(h.ended, back.xa.xaLookup.ended); back.xa.xaLookup.crowded {
 		h.crowded, h.ended = true, nil
 	}
 	return h.take(xid)
@@ -139,13 +139,13 @@ func (h *searched) add(back *stream) (p *prepared, ok bool) {
 
 // searchFile reads a file up to its end, or to the open group. Seen is what was found out of the log behind it, so that nothing of that is
 // read once more for each file.
-func (st searcher) searchFile(ctx context.Context, s *Source, w *watch, seen *lastAlters, f binlog.Position, hunt *hunt) (*stream, error) {
+func (st searcher) searchFile(ctx context.Context, s *Source, w *watch, seen *lastAlters, f binlog.Position, xaLookup *xaLookup) (*stream, error) {
 	halt := st.group.begin
 	if f.File != halt.File {
 		halt = binlog.Position{Base: f.Base, File: f.File + 1, Pos: binlog.FirstPos}
 	}
-	return st.aside(ctx, s, w, f, halt, func(back *stream) {
-		back.skip, back.alters, back.xa.hunt = st.group.begin, seen, hunt
+	return st.readAside(ctx, s, w, f, halt, func(back *stream) {
+		back.skip, back.alters, back.xa.xaLookup = st.group.begin, seen, xaLookup
 	})
 }
 

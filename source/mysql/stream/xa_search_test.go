@@ -109,17 +109,17 @@ func TestXAHuntTakes(t *testing.T) {
 	s := &Source{remembers: maxRemembered}
 	st := newStream(s, &dump{session: &server.Conn{}}, &watch{cat: &knownTables{}}, &resume{})
 	h := searched{most: 100}
-	st.xa.hunt = h.hunt("it")
+	st.xa.xaLookup = h.lookup("it")
 	for i := range 1000 {
 		st.beginPrepared(fmt.Sprint("open", i))
 		st.xa.forget(fmt.Sprint("ended", i))
-		if len(st.xa.seen) > 100 || len(st.xa.hunt.ended) > 100 {
-			t.Fatalf("%d and %d ids are remembered", len(st.xa.seen), len(st.xa.hunt.ended))
+		if len(st.xa.seen) > 100 || len(st.xa.xaLookup.ended) > 100 {
+			t.Fatalf("%d and %d ids are remembered", len(st.xa.seen), len(st.xa.xaLookup.ended))
 		}
 	}
 	st.beginPrepared("it")
-	if !st.xa.seen["it"] || !st.xa.hunt.ended["it"] || !st.xa.hunt.crowded {
-		t.Errorf("what is looked for was left out of %d and %d, or nothing was", len(st.xa.seen), len(st.xa.hunt.ended))
+	if !st.xa.seen["it"] || !st.xa.xaLookup.ended["it"] || !st.xa.xaLookup.crowded {
+		t.Errorf("what is looked for was left out of %d and %d, or nothing was", len(st.xa.seen), len(st.xa.xaLookup.ended))
 	}
 	if _, ok := h.add(st); !ok || !h.crowded || len(h.found) == 0 || len(h.found) > 100 || len(h.ended) > 100 {
 		t.Errorf("%v: %d found, %d ended", ok, len(h.found), len(h.ended))

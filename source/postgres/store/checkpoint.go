@@ -69,14 +69,14 @@ func (s *Store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
 	return nil
 }
 
-// Starting records what a cautious start is about to decode.
-func (s *Store) Starting(ctx context.Context, suspect checkpoint.Suspect) error {
+// Starting records what a start in safe mode is about to decode.
+func (s *Store) Starting(ctx context.Context, candidate checkpoint.CrashCandidate) error {
 	_, err := s.Conn.Exec(ctx, s.SQL(`UPDATE {checkpoint} SET started = nullif($2, ''), updated_at = now() WHERE pipeline = $1`),
-		s.Cfg.Pipeline, suspect.String())
+		s.Cfg.Pipeline, candidate.String())
 	if err != nil {
 		return s.Fault("record the position about to be decoded", err)
 	}
-	s.Started = suspect != (checkpoint.Suspect{})
+	s.Started = candidate != (checkpoint.CrashCandidate{})
 	return nil
 }
 

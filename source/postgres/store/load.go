@@ -84,7 +84,7 @@ func (s *Store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 		return nil, fmt.Errorf("%w: load state: %w", source.ErrStop, err)
 	}
 	if orEmpty(row.started) != "" {
-		if out.Started, err = checkpoint.ParseSuspect(*row.started); err != nil {
+		if out.Started, err = checkpoint.ParseCrashCandidate(*row.started); err != nil {
 			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}

@@ -66,12 +66,12 @@ func (s *Store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 	wait, replanned := shortWait, false
 	var unfed error
 	for try := 1; ; try++ {
-		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, passLocked: s.cautious, named: s.cautious || s.named,
+		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, passLocked: s.skipLocked, named: s.skipLocked || s.named,
 			lockedTables: lockedTables, lockWait: wait, inside: inside, unfed: unfed}
 		err := a.run(ctx)
 		if err == nil {
 			s.named, s.lockedTables = a.missed, lockedTables
-			s.cautious = a.passLocked && (a.metLocked || len(lockedTables) > 0)
+			s.skipLocked = a.passLocked && (a.metLocked || len(lockedTables) > 0)
 			s.feedback.report.Settled()
 			return a, nil
 		}
@@ -106,11 +106,11 @@ func (s *Store) settle(ctx context.Context, in *checkpoint.Settlement, unfinishe
 					return nil, err
 				}
 			}
-			if s.cautious && !found {
+			if s.skipLocked && !found {
 				wait = longWait // it is one of our own tables, which nothing goes without
 			}
 		}
-		s.cautious = true
+		s.skipLocked = true
 	}
 }
 

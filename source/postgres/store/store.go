@@ -62,9 +62,9 @@ type Store struct {
 	store.Memory
 	// taking: the slot is to be taken over, and becomes the pipeline's own with the first checkpoint.
 	taking bool
-	// cautious: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
+	// skipLocked: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
 	// none.
-	cautious bool
+	skipLocked bool
 	// lockedTables are those that the last settlement found locked as a whole.
 	lockedTables map[string]bool
 	// requestsLocked: others hold a lock on the table of requests, so they wait, and no failures of feedback are written there.

@@ -16,16 +16,16 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 )
 
-// emittedHead is what comes before the prefix: flags and a position.
-const emittedHead = 1 + 8
+// logMessageHead is what comes before the prefix: flags and a position.
+const logMessageHead = 1 + 8
 
-// isEmitted tells whether a log message of kind 'M' is one of ours, by its head: flags, a position, the prefix.
-func (st *stream) isEmitted(head []byte) (bool, error) {
-	if len(head) < emittedHead {
+// isLogMessage tells whether a log message of kind 'M' is one of ours, by its head: flags, a position, the prefix.
+func (st *stream) isLogMessage(head []byte) (bool, error) {
+	if len(head) < logMessageHead {
 		return false, pgrepl.Truncated("logical message")
 	}
 	prefix := st.cfg.Messages
-	rest := head[emittedHead:]
+	rest := head[logMessageHead:]
 	if prefix == "" || len(rest) <= len(prefix) || rest[len(prefix)] != 0 || string(rest[:len(prefix)]) != prefix {
 		return false, nil
 	}
@@ -54,26 +54,26 @@ func (st *stream) reportOutside(now time.Time) {
 
 // emitted handles a log message of kind 'M' after that byte.
 func (st *stream) emitted(ctx context.Context, b []byte) error {
-	ours, err := st.isEmitted(b)
+	ours, err := st.isLogMessage(b)
 	if err != nil || !ours {
 		return err
 	}
-	b = b[emittedHead+len(st.cfg.Messages)+1:]
+	b = b[logMessageHead+len(st.cfg.Messages)+1:]
 	if len(b) < 4 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
 		return pgrepl.Truncated("logical message")
 	}
 	content := b[4:]
-	return st.emittedContent(ctx, bytes.Clone(content[:min(len(content), st.most(len(content)))]), len(content))
+	return st.logMessageContent(ctx, bytes.Clone(content[:min(len(content), st.most(len(content)))]), len(content))
 }
 
-// largeEmitted does the same for one that is larger than the read buffer, of which size bytes are left to be read.
-func (st *stream) largeEmitted(ctx context.Context, size int) error {
-	head, err := st.wire.Need(min(size, emittedHead+len(st.cfg.Messages)+1))
+// largeLogMessage does the same for one that is larger than the read buffer, of which size bytes are left to be read.
+func (st *stream) largeLogMessage(ctx context.Context, size int) error {
+	head, err := st.wire.Need(min(size, logMessageHead+len(st.cfg.Messages)+1))
 	if err != nil {
 		return err
 	}
 	size -= len(head)
-	ours, err := st.isEmitted(head)
+	ours, err := st.isLogMessage(head)
 	switch {
 	case err != nil:
 		return err
@@ -90,7 +90,7 @@ func (st *stream) largeEmitted(ctx context.Context, size int) error {
 	if err := st.wire.Discard(size - len(content)); err != nil {
 		return err
 	}
-	return st.emittedContent(ctx, content, size)
+	return st.logMessageContent(ctx, content, size)
 }
 
 // most is how much is read of a content: of one above max_message only the beginning, in which its members may stand.
@@ -101,14 +101,14 @@ func (st *stream) most(size int) int {
 	return size
 }
 
-// emittedContent adds the message to the batch. It keeps the content, which is all of it, or the beginning of one above max_message.
-func (st *stream) emittedContent(ctx context.Context, content []byte, size int) error {
+// logMessageContent adds the message to the batch. It keeps the content, which is all of it, or the beginning of one above max_message.
+func (st *stream) logMessageContent(ctx context.Context, content []byte, size int) error {
 	pos, err := st.place(ctx)
 	if err != nil {
 		return err
 	}
 	m := st.dec.NewMessage()
-	table := outbox.EmittedTable(st.cfg.Messages)
+	table := outbox.LogMessageTable(st.cfg.Messages)
 	m.Position, m.CommitTime, m.Table = pos, st.at, table.String()
 	if size > st.dec.MaxMessage {
 		headOfEnvelope(m, content, size, st.dec.MaxMessage, st.watch.encoding)

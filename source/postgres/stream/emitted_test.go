@@ -137,7 +137,7 @@ func TestOutsideOfATransaction(t *testing.T) {
 	message := wireEmitted("tailbox", `{"type": "T"}`)[1:]
 	message[0] = 0 // not in a transaction
 	for range 2000 {
-		if ours, err := st.isEmitted(message); ours || err != nil {
+		if ours, err := st.isLogMessage(message); ours || err != nil {
 			t.Fatal(ours, err)
 		}
 	}

@@ -39,7 +39,7 @@ func (st *stream) large(ctx context.Context, typ byte, size int) error {
 		return st.wire.Discard(size)
 	}
 	if kind == 'M' {
-		return st.largeEmitted(ctx, size)
+		return st.largeLogMessage(ctx, size)
 	}
 	if kind != 'I' {
 		return fmt.Errorf("read replication stream: log message %q of %d bytes: %w", kind, size, pgrepl.ErrProtocol)

@@ -158,13 +158,13 @@ func (st *stream) row(ctx context.Context, relationOID uint32) (*plannedRelation
 func (st *stream) place(ctx context.Context) (outbox.Position, error) {
 	pos := outbox.Position{Log: st.start.Log, Commit: uint64(st.txn.Final), N: st.n}
 	st.n++
-	if st.start.Cautious == nil {
+	if st.start.SafeMode == nil {
 		return pos, nil
 	}
 	if err := st.flush(ctx); err != nil {
 		return pos, err
 	}
-	return pos, st.start.Cautious(ctx, pos)
+	return pos, st.start.SafeMode(ctx, pos)
 }
 
 func (st *stream) insert(ctx context.Context, b []byte) error {

@@ -56,9 +56,9 @@ func readCatalog(ctx context.Context, c *server.Config, s *server.Conn) (*knownT
 	return cat, nil
 }
 
-// A layout is how rows of one table map are read: where values end, and what they mean. Which columns it has is found out once rows
+// A row schema is how rows of one table map are read: where values end, and what they mean. Which columns it has is found out once rows
 // are wanted: those of a change, such as the relay's own, may be of columns that nobody can read any more.
-type layout struct {
+type rowSchema struct {
 	raw  []byte         // the table map, to recognise it again
 	info *catalog.Table // nil: a table that is none of ours
 	plan *catalog.Plan  // nil: not asked for yet, or err
@@ -67,15 +67,15 @@ type layout struct {
 	own  bool // one of tailbox_*
 }
 
-// newLayout makes one for a configured table. Where the log has no names, the columns must be those of today, by number and
+// newRowSchema makes one for a configured table. Where the log has no names, the columns must be those of today, by number and
 // type.
-func (cat *knownTables) newLayout(info *catalog.Table, t *binlog.TableMap) (*layout, error) {
+func (cat *knownTables) newRowSchema(info *catalog.Table, t *binlog.TableMap) (*rowSchema, error) {
 	if t.Names == nil {
 		if err := sameColumns(t, info); err != nil {
 			return nil, err
 		}
 	}
-	l := &layout{wire: t.Columns}
+	l := &rowSchema{wire: t.Columns}
 	cols := make([]catalog.Column, len(t.Columns))
 	var numbers, characters, enums, sets int
 	for i := range t.Columns {

@@ -12,9 +12,9 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/sqltext"
 )
 
-// aside reads a piece of the log on a connection of its own, which s opens, and returns the stream that has read it. Nothing of
+// readAside reads a piece of the log on a connection of its own, which s opens, and returns the stream that has read it. Nothing of
 // it is emitted. Ready prepares that stream.
-func (st *stream) aside(ctx context.Context, s *Source, w *watch, from, to binlog.Position, ready func(*stream)) (_ *stream, err error) {
+func (st *stream) readAside(ctx context.Context, s *Source, w *watch, from, to binlog.Position, ready func(*stream)) (_ *stream, err error) {
 	d, err := s.openDump(ctx)
 	if err != nil {
 		return nil, err
@@ -42,9 +42,9 @@ func (st *stream) aside(ctx context.Context, s *Source, w *watch, from, to binlo
 	return other, nil
 }
 
-// sourceAside is a source for reading aside. Its number is one that is drawn, so that the server does not take it for this
+// sideSource is a source for reading aside. Its number is one that is drawn, so that the server does not take it for this
 // reader come back.
-func (st *stream) sourceAside() *Source {
+func (st *stream) sideSource() *Source {
 	cfg := *st.cfg
 	cfg.ServerID = 0
 	return New(cfg)
@@ -95,7 +95,7 @@ func (st *stream) noteAlters(ctx context.Context, from, to binlog.Position) erro
 	if !from.Before(to) {
 		return nil
 	}
-	_, err := st.aside(ctx, st.sourceAside(), &watch{cfg: st.cfg, cat: st.cat}, from, to, func(other *stream) {
+	_, err := st.readAside(ctx, st.sideSource(), &watch{cfg: st.cfg, cat: st.cat}, from, to, func(other *stream) {
 		other.noting, other.skip, other.alters = true, to, st.alters
 	})
 	st.wire.Touch(time.Now()) // nobody listened meanwhile
