@@ -16,7 +16,8 @@ import (
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // checkTimeout bounds what a sink's check may take.
@@ -42,34 +43,34 @@ func newCheck() *cli.Command {
 				return err
 			}
 			if offline && output.JSON {
-				return cli.PrintJSON(sh.Out, []store.Finding{})
+				return cli.PrintJSON(sh.Out, []check.Finding{})
 			}
 			if offline {
 				_, err := fmt.Fprintln(sh.Out, "the configuration is right")
 				return err
 			}
-			return check(ctx, sh, p, output.JSON)
+			return runCheck(ctx, sh, p, output.JSON)
 		},
 	}
 }
 
 // checkGap tells what the next start does where the log cannot be read on from the checkpoint.
-func checkGap(ctx context.Context, db store.Database) []store.Finding {
+func checkGap(ctx context.Context, db operate.Database) []check.Finding {
 	gap, err := db.Gap(ctx)
 	if err != nil || gap == nil || gap.Unswept {
 		return nil // what keeps it from being looked for, the database's own check tells
 	}
-	f := store.Finding{Level: store.Warning, What: "the log cannot be read on from the checkpoint: " + gap.Why,
+	f := check.Finding{Level: check.Warning, What: "the log cannot be read on from the checkpoint: " + gap.Why,
 		Cure: "run tailbox run: it takes a new position, and sweeps the tables for what is pending"}
 	if len(gap.Unjudged) > 0 {
-		f.Level = store.Problem
+		f.Level = check.Problem
 		f.Cure = "look for what the gap held, and then run tailbox accept-gap --why …: of " + strings.Join(gap.Unjudged, ", ") + " nothing tells what was delivered"
 	}
-	return []store.Finding{f}
+	return []check.Finding{f}
 }
 
 // checkParked finds deliveries that are parked for sinks, or from tables, which the configuration does not have: no relay goes on with those.
-func checkParked(ctx context.Context, p *pipeline.Pipeline, db store.Database) []store.Finding {
+func checkParked(ctx context.Context, p *pipeline.Pipeline, db operate.Database) []check.Finding {
 	r, err := db.Status(ctx)
 	if err != nil {
 		return nil // the database's own check tells
@@ -86,10 +87,10 @@ func checkParked(ctx context.Context, p *pipeline.Pipeline, db store.Database) [
 			}
 		}
 	}
-	var found []store.Finding
+	var found []check.Finding
 	add := func(what, cure string) {
 		if what != "" {
-			found = append(found, store.Finding{Level: store.Problem, What: what, Cure: cure})
+			found = append(found, check.Finding{Level: check.Problem, What: what, Cure: cure})
 		}
 	}
 	add(relay.ParkedElsewhere(parked, func(sink string) bool {
@@ -99,30 +100,30 @@ func checkParked(ctx context.Context, p *pipeline.Pipeline, db store.Database) [
 	return found
 }
 
-// check looks at the database and the sinks.
-func check(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON bool) error {
+// runCheck looks at the database and the sinks.
+func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON bool) error {
 	db := p.Database(sh.Log(), nil)
 	findings, err := db.Check(ctx)
 	if err != nil {
 		// What was found before may be the cause, so it is told as well.
-		findings = append(findings, store.Finding{Level: store.Problem, What: err.Error()})
+		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error()})
 	}
 	findings = append(append(findings, checkGap(ctx, db)...), checkParked(ctx, p, db)...)
 	findings = append(findings, checkExamples(ctx, p, db)...)
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
-		findings = append(findings, store.Finding{Level: store.Problem, What: err.Error()})
+		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error()})
 	}
 	for _, s := range p.Config.Sinks {
 		for _, one := range sinkProblems[s.Name] {
-			findings = append(findings, store.Finding{Level: store.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
+			findings = append(findings, check.Finding{Level: check.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
 		}
 	}
 	for i := range findings {
 		findings[i].What = beforeStart(findings[i].What)
 	}
 	if asJSON {
-		err = cli.PrintJSON(sh.Out, append([]store.Finding{}, findings...)) // none is [] and not null
+		err = cli.PrintJSON(sh.Out, append([]check.Finding{}, findings...)) // none is [] and not null
 	} else {
 		err = printFindings(sh.Out, findings)
 	}
@@ -131,7 +132,7 @@ func check(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON bool
 	}
 	problems := 0
 	for _, f := range findings {
-		if f.Level == store.Problem {
+		if f.Level == check.Problem {
 			problems++
 		}
 	}
@@ -149,15 +150,15 @@ func beforeStart(text string) string {
 }
 
 // printFindings tells the worst first, each with what cures it.
-func printFindings(w io.Writer, findings []store.Finding) error {
+func printFindings(w io.Writer, findings []check.Finding) error {
 	var b strings.Builder
 	well := true
-	for _, level := range []store.Level{store.Problem, store.Warning, store.Info} {
+	for _, level := range []check.Level{check.Problem, check.Warning, check.Info} {
 		for _, f := range findings {
 			if f.Level != level {
 				continue
 			}
-			well = well && level == store.Info
+			well = well && level == check.Info
 			fmt.Fprintf(&b, "%-8s %s\n", level+":", f.What)
 			if f.Cure != "" {
 				fmt.Fprintf(&b, "%-8s %s\n", "  cure:", f.Cure)

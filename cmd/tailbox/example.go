@@ -8,12 +8,13 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // checkExamples shows for each table what becomes of a message on its way to the sinks: one that is there, or else one that is made up. Of what may be
 // somebody's data only sizes and names are shown.
-func checkExamples(ctx context.Context, p *pipeline.Pipeline, db store.Database) (found []store.Finding) {
+func checkExamples(ctx context.Context, p *pipeline.Pipeline, db operate.Database) (found []check.Finding) {
 	for i := range p.Config.Source.Tables {
 		t := &p.Config.Source.Tables[i]
 		m, err := db.Example(ctx, t)
@@ -31,7 +32,7 @@ func checkExamples(ctx context.Context, p *pipeline.Pipeline, db store.Database)
 		var d sink.Delivery
 		route, err := p.Config.Router.Route(m, &d)
 		if err != nil {
-			found = append(found, store.Finding{Level: store.Info, What: what + ", which cannot be routed: " + err.Error()})
+			found = append(found, check.Finding{Level: check.Info, What: what + ", which cannot be routed: " + err.Error()})
 			continue
 		}
 		var headers []string
@@ -48,7 +49,7 @@ func checkExamples(ctx context.Context, p *pipeline.Pipeline, db store.Database)
 		if there && m.Group == "" {
 			what += ", no group"
 		}
-		found = append(found, store.Finding{Level: store.Info, What: what + ", to " + strings.Join(route.To, ", ")})
+		found = append(found, check.Finding{Level: check.Info, What: what + ", to " + strings.Join(route.To, ", ")})
 	}
 	return found
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/relay"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 func newInit() *cli.Command {
@@ -94,12 +95,12 @@ func printShape(sh *cli.Shell, shape, kind string) error {
 }
 
 // warn tells what is not as it should be, though all is created: a newcomer may not know of tailbox check.
-func warn(ctx context.Context, sh *cli.Shell, db store.Database) error {
+func warn(ctx context.Context, sh *cli.Shell, db operate.Database) error {
 	findings, err := db.Check(ctx)
 	if err != nil {
 		return nil // what was asked for is done, and check tells
 	}
-	findings = slices.DeleteFunc(findings, func(f store.Finding) bool { return f.Level == store.Info })
+	findings = slices.DeleteFunc(findings, func(f check.Finding) bool { return f.Level == check.Info })
 	if len(findings) == 0 {
 		return nil
 	}
@@ -107,11 +108,11 @@ func warn(ctx context.Context, sh *cli.Shell, db store.Database) error {
 }
 
 // firstCheckpoint makes slot and checkpoint where there is no checkpoint yet.
-func firstCheckpoint(ctx context.Context, sh *cli.Shell, db store.Database) (err error) {
+func firstCheckpoint(ctx context.Context, sh *cli.Shell, db operate.Database) (err error) {
 	// A look, before the store is opened: a start that finds a checkpoint would be counted, and what earlier ones wrote down lost.
 	gap, err := db.Gap(ctx)
 	switch {
-	case errors.Is(err, store.ErrNoCheckpoint):
+	case errors.Is(err, operate.ErrNoCheckpoint):
 	case err != nil:
 		return err
 	case gap != nil && !gap.Unswept:

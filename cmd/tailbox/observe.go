@@ -7,12 +7,13 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/internal/admin"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // observe asks the database again and again for what only it knows, for the metrics. What fails is left out: the relay
 // itself tells when the database cannot be reached.
-func observe(ctx context.Context, log *slog.Logger, db store.Database, m *admin.Metrics, every time.Duration) {
+func observe(ctx context.Context, log *slog.Logger, db operate.Database, m *admin.Metrics, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -32,7 +33,7 @@ func observe(ctx context.Context, log *slog.Logger, db store.Database, m *admin.
 	}
 }
 
-func statusOf(r *store.Status) *admin.Status {
+func statusOf(r *report.Status) *admin.Status {
 	s := &admin.Status{RetainedBytes: r.RetainedBytes, LagBytes: r.LagBytes, Parked: map[string]map[checkpoint.State]int64{},
 		OldestDue: map[string]time.Duration{}, OldestHeld: map[string]time.Duration{}, OldestUndelivered: map[string]time.Duration{}}
 	s.Waiting, s.WaitingFor = r.Waiting, time.Duration(r.WaitSeconds*float64(time.Second))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 func newStatus() *cli.Command {
@@ -40,7 +40,7 @@ func newStatus() *cli.Command {
 	}
 }
 
-func printReport(w io.Writer, r *store.Status) error {
+func printReport(w io.Writer, r *report.Status) error {
 	rows := [][]string{{"pipeline", r.Pipeline}, {"relay", r.Relay}, {"source", r.Source}}
 	rows = append(rows, r.Log...)
 	rows = append(rows, []string{"checkpoint", r.Checkpoint.String()})
@@ -56,7 +56,7 @@ func printReport(w io.Writer, r *store.Status) error {
 	}
 	for _, f := range r.Feedback {
 		rows = append(rows, []string{"feedback", fmt.Sprintf("%s of table %s failed %s, last %s ago: %s", f.Outcome, f.Table, cli.Count(f.Failed, "time", "times"),
-			store.Seconds(f.AgeSeconds), cli.Cell(f.Error, 0))})
+			report.Seconds(f.AgeSeconds), cli.Cell(f.Error, 0))})
 	}
 	if err := cli.Table(w, rows); err != nil {
 		return err
@@ -65,7 +65,7 @@ func printReport(w io.Writer, r *store.Status) error {
 	heading := [][]string{{"SINK", "STATE", "RETRYING", "WAITING", "DEAD", "GROUPS WAITING", "FOR AN OPERATOR", "OVERDUE", "OLDEST"}}
 	for _, s := range r.Sinks {
 		heading = append(heading, []string{pipeline.SinkName(s.Sink), s.State, fmt.Sprint(s.Retrying), fmt.Sprint(s.Waiting), fmt.Sprint(s.Dead),
-			fmt.Sprint(s.Lanes), fmt.Sprint(s.HeldLanes), store.Seconds(s.DueSeconds), store.Seconds(s.UndeliveredSeconds)})
+			fmt.Sprint(s.Lanes), fmt.Sprint(s.HeldLanes), report.Seconds(s.DueSeconds), report.Seconds(s.UndeliveredSeconds)})
 	}
 	return cli.Table(w, heading)
 }

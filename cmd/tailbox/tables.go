@@ -8,7 +8,7 @@ import (
 	"github.com/tailbox/tailbox/internal/admin"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
 )
 
 // kept tells the relay which tables keep their delivered rows as they are, with nothing to be told or noted about them.
@@ -108,7 +108,7 @@ func countFeedback(tables []outbox.Table, count func(table, outcome, result stri
 		}
 		result := admin.FeedbackDone
 		switch {
-		case errors.Is(why, store.ErrUnchanged):
+		case errors.Is(why, feedback.ErrUnchanged):
 			result = admin.FeedbackUnchanged
 		case why != nil:
 			result = admin.FeedbackFailed

@@ -10,12 +10,12 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	mongostore "github.com/tailbox/tailbox/source/mongo/store"
 	"github.com/tailbox/tailbox/source/mongo/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // Gap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
-func (cfg Config) Gap(ctx context.Context) (gap *store.Gap, err error) {
+func (cfg Config) Gap(ctx context.Context) (gap *operate.Gap, err error) {
 	own, err := conn.Config(cfg).Resolved()
 	if err != nil {
 		return nil, err
@@ -25,12 +25,12 @@ func (cfg Config) Gap(ctx context.Context) (gap *store.Gap, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	if gap, err = store.FindGap(ctx, s.SavedCheckpoint, func(ctx context.Context, id string, from source.Resume) (*source.Examined, error) {
+	if gap, err = operate.FindGap(ctx, s.SavedCheckpoint, func(ctx context.Context, id string, from source.Resume) (*source.Examined, error) {
 		return stream.Examine(ctx, &own, id, from)
 	}); err != nil {
 		return nil, err
 	}
-	return store.JudgeGap(gap, own.Tables, func(t *outbox.Table) (name, cure string, err error) {
+	return operate.JudgeGap(gap, own.Tables, func(t *outbox.Table) (name, cure string, err error) {
 		_, cure = catalog.PendingRows(&own, t, source.Known{})
 		return t.String(), cure, nil
 	})

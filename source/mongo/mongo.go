@@ -5,7 +5,7 @@
 //   - store keeps the relay's state in the collections tailbox_*, under the lease of package lease
 //   - setup creates collections, writes scripts and checks what must be set
 //   - catalog knows collections, conn connects, oplog knows the log
-//   - document makes messages of documents, delivery those of parked messages, and feedback the updates of an application's documents
+//   - document makes messages of documents, delivery keeps those that are parked, and update makes the updates of an application's documents
 //
 // A collection of the outbox is called a table here, and its fields columns, as everywhere in the relay.
 package mongo
@@ -27,55 +27,57 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/setup"
 	mongostore "github.com/tailbox/tailbox/source/mongo/store"
 	"github.com/tailbox/tailbox/source/mongo/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/source/store/operate"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // A Config is a database of MongoDB, as a pipeline uses it. Its fields are those of conn.Config.
 type Config conn.Config
 
-var _ store.Database = Config{}
+var _ operate.Database = Config{}
 
-// Source implements store.Database.
+// Source implements operate.Database.
 func (cfg Config) Source() source.Source { return stream.New(conn.Config(cfg)) }
 
-// Open implements store.Database.
+// Open implements operate.Database.
 func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
 	return mongostore.Open(ctx, conn.Config(cfg))
 }
 
-// Operator implements store.Database.
-func (cfg Config) Operator() store.Operator { return mongostore.Operator(conn.Config(cfg)) }
+// Operator implements operate.Database.
+func (cfg Config) Operator() operate.Operator { return mongostore.Operator(conn.Config(cfg)) }
 
-// SetupScript implements store.Database.
+// SetupScript implements operate.Database.
 func (cfg Config) SetupScript() (string, error) { return setup.Script(conn.Config(cfg)) }
 
-// Init implements store.Database.
+// Init implements operate.Database.
 func (cfg Config) Init(ctx context.Context) ([]string, error) {
 	return setup.Init(ctx, conn.Config(cfg))
 }
 
-// UninstallScript implements store.Database.
+// UninstallScript implements operate.Database.
 func (cfg Config) UninstallScript() (string, error) { return setup.UninstallScript(conn.Config(cfg)) }
 
-// Uninstall implements store.Database.
+// Uninstall implements operate.Database.
 func (cfg Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
 	return mongostore.Uninstall(ctx, conn.Config(cfg), force)
 }
 
-// Check implements store.Database.
-func (cfg Config) Check(ctx context.Context) ([]store.Finding, error) {
+// Check implements operate.Database.
+func (cfg Config) Check(ctx context.Context) ([]check.Finding, error) {
 	return setup.Check(ctx, conn.Config(cfg))
 }
 
-// Example implements store.Database.
+// Example implements operate.Database.
 func (cfg Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
 	return setup.Example(ctx, conn.Config(cfg), t)
 }
 
-// FirstMade implements store.Database.
+// FirstMade implements operate.Database.
 func (cfg Config) FirstMade() string { return "" }
 
-// Send implements store.Database, with the writer of applications.
+// Send implements operate.Database, with the writer of applications.
 func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
 	database, err := conn.Config(cfg).Database()
 	if err != nil {
@@ -97,13 +99,13 @@ func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o o
 	return written[0].ID, nil
 }
 
-// Status implements store.Database.
-func (cfg Config) Status(ctx context.Context) (*store.Status, error) {
+// Status implements operate.Database.
+func (cfg Config) Status(ctx context.Context) (*report.Status, error) {
 	r, err := mongostore.ReadStatus(ctx, conn.Config(cfg))
 	if err != nil {
 		return nil, err
 	}
-	s := store.NewStatus(&r.Report, r)
+	s := report.NewStatus(&r.Report, r)
 	s.Relay = "not running: nobody holds the pipeline's lease"
 	if h := r.Holder; h != nil {
 		s.Running = true
@@ -111,10 +113,10 @@ func (cfg Config) Status(ctx context.Context) (*store.Status, error) {
 	}
 	s.Source = fmt.Sprintf("mongodb %s, %s, log ends at %s", r.Version, r.SourceID, r.End)
 	if o := r.Oplog; o != nil {
-		s.Log = append(s.Log, []string{"oplog", fmt.Sprintf("reaches back %s, %s of at most %s", store.Seconds(o.WindowSeconds), store.Bytes(o.Bytes), store.Bytes(o.MaxBytes))})
+		s.Log = append(s.Log, []string{"oplog", fmt.Sprintf("reaches back %s, %s of at most %s", report.Seconds(o.WindowSeconds), report.Bytes(o.Bytes), report.Bytes(o.MaxBytes))})
 	}
 	if c := r.Checkpoint; c != nil && c.LagSeconds != nil {
-		s.Log = append(s.Log, []string{"lag", store.Seconds(*c.LagSeconds)})
+		s.Log = append(s.Log, []string{"lag", report.Seconds(*c.LagSeconds)})
 	}
 	return s, nil
 }

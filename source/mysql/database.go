@@ -25,15 +25,17 @@ import (
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
 	"github.com/tailbox/tailbox/source/mysql/stream"
 	"github.com/tailbox/tailbox/source/poll"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/source/store/operate"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // A Config is the database of a pipeline.
 type Config server.Config
 
-var _ store.Database = Config{}
+var _ operate.Database = Config{}
 
-// Source implements store.Database.
+// Source implements operate.Database.
 func (c Config) Source() source.Source {
 	if c.Poll {
 		return polling.New(server.Config(c))
@@ -41,62 +43,62 @@ func (c Config) Source() source.Source {
 	return stream.New(server.Config(c))
 }
 
-// Open implements store.Database.
+// Open implements operate.Database.
 func (c Config) Open(ctx context.Context) (checkpoint.Store, error) {
 	return mystore.Open(ctx, server.Config(c))
 }
 
-// Operator implements store.Database.
-func (c Config) Operator() store.Operator { return operator.New(server.Config(c)) }
+// Operator implements operate.Database.
+func (c Config) Operator() operate.Operator { return operator.New(server.Config(c)) }
 
-// SetupScript implements store.Database.
+// SetupScript implements operate.Database.
 func (c Config) SetupScript() (string, error) { return setup.Script(server.Config(c)) }
 
-// Init implements store.Database.
+// Init implements operate.Database.
 func (c Config) Init(ctx context.Context) (done []string, err error) {
 	return setup.Init(ctx, server.Config(c))
 }
 
-// FirstMade implements store.Database.
+// FirstMade implements operate.Database.
 func (c Config) FirstMade() string { return "" }
 
-// UninstallScript implements store.Database.
+// UninstallScript implements operate.Database.
 func (c Config) UninstallScript() (string, error) {
 	return setup.UninstallScript(server.Config(c)), nil
 }
 
-// Uninstall implements store.Database.
+// Uninstall implements operate.Database.
 func (c Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
 	return setup.Uninstall(ctx, server.Config(c), force)
 }
 
-// Check implements store.Database.
-func (c Config) Check(ctx context.Context) ([]store.Finding, error) {
+// Check implements operate.Database.
+func (c Config) Check(ctx context.Context) ([]check.Finding, error) {
 	return setup.Check(ctx, server.Config(c))
 }
 
-// Example implements store.Database.
+// Example implements operate.Database.
 func (c Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
 	return setup.Example(ctx, server.Config(c), t)
 }
 
-// Gap implements store.Database.
-func (c Config) Gap(ctx context.Context) (*store.Gap, error) {
+// Gap implements operate.Database.
+func (c Config) Gap(ctx context.Context) (*operate.Gap, error) {
 	return operator.Gap(ctx, server.Config(c))
 }
 
-// Send implements store.Database.
+// Send implements operate.Database.
 func (c Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
 	return setup.Send(ctx, server.Config(c), t, d, o)
 }
 
-// Status implements store.Database.
-func (c Config) Status(ctx context.Context) (*store.Status, error) {
+// Status implements operate.Database.
+func (c Config) Status(ctx context.Context) (*report.Status, error) {
 	r, err := operator.Status(ctx, server.Config(c))
 	if err != nil {
 		return nil, err
 	}
-	s := store.NewStatus(&r.Report, r)
+	s := report.NewStatus(&r.Report, r)
 	s.Running = r.Holder != nil
 	switch h := r.Holder; {
 	case h == nil:
@@ -113,7 +115,7 @@ func (c Config) Status(ctx context.Context) (*store.Status, error) {
 		return s, nil
 	}
 	s.Source += ", log ends at " + r.End
-	s.Log = [][]string{{"lag", fmt.Sprintf("%s; the server has %s of log", store.Bytes(r.LagBytes), store.Bytes(r.RetainedBytes))}}
+	s.Log = [][]string{{"lag", fmt.Sprintf("%s; the server has %s of log", report.Bytes(r.LagBytes), report.Bytes(r.RetainedBytes))}}
 	s.RetainedBytes, s.LagBytes = r.RetainedBytes, r.LagBytes
 	return s, nil
 }

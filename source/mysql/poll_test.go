@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/polling"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/setup"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // TestPollRefused: what cannot be polled in order is refused, with what cures it, by the source and by Check.
@@ -35,8 +35,8 @@ func TestPollRefused(t *testing.T) {
 				}
 				told := false
 				for _, f := range findings {
-					told = told || f.Level == store.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
-					if f.Level == store.Problem && c.what == "" {
+					told = told || f.Level == check.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
+					if f.Level == check.Problem && c.what == "" {
 						t.Errorf("check: %s", f.What)
 					}
 				}
@@ -73,7 +73,7 @@ func TestPollRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range findings {
-			if f.Level == store.Problem {
+			if f.Level == check.Problem {
 				t.Errorf("%s: %s", f.What, f.Cure)
 			}
 		}

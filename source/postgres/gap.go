@@ -12,12 +12,12 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/snapshot"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
-// Gap implements store.Database: it tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
+// Gap implements operate.Database: it tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
-func (cfg Config) Gap(ctx context.Context) (gap *store.Gap, err error) {
+func (cfg Config) Gap(ctx context.Context) (gap *operate.Gap, err error) {
 	c := session.Config(cfg)
 	s, err := pgstore.OpenReader(ctx, c)
 	if err != nil {
@@ -35,10 +35,10 @@ func (cfg Config) Gap(ctx context.Context) (gap *store.Gap, err error) {
 			return polling.Examine(ctx, &c, sourceID, from, &upstream.Witness{})
 		}
 	}
-	if gap, err = store.FindGap(ctx, s.SavedCheckpoint, examine); err != nil {
+	if gap, err = operate.FindGap(ctx, s.SavedCheckpoint, examine); err != nil {
 		return nil, err
 	}
-	gap, err = store.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
+	gap, err = operate.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
 		info, err := catalog.Describe(ctx, s.Conn.PgConn(), t)
 		if err != nil {
 			return "", "", err

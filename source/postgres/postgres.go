@@ -26,15 +26,17 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/status"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/source/store/operate"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // A Config is a database of Postgres, as a pipeline uses it. Its fields are those of session.Config.
 type Config session.Config
 
-var _ store.Database = Config{}
+var _ operate.Database = Config{}
 
-// Source implements store.Database.
+// Source implements operate.Database.
 func (cfg Config) Source() source.Source {
 	if cfg.Poll {
 		return polling.New(session.Config(cfg))
@@ -42,7 +44,7 @@ func (cfg Config) Source() source.Source {
 	return stream.New(session.Config(cfg))
 }
 
-// Open implements store.Database.
+// Open implements operate.Database.
 func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
 	s, err := pgstore.Open(ctx, session.Config(cfg))
 	if err != nil {
@@ -51,10 +53,10 @@ func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
 	return s, nil
 }
 
-// Operator implements store.Database.
-func (cfg Config) Operator() store.Operator {
-	return store.Operator{
-		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
+// Operator implements operate.Database.
+func (cfg Config) Operator() operate.Operator {
+	return operate.Operator{
+		Read: func(ctx context.Context) (operate.Reader, context.Context, error) {
 			s, err := pgstore.OpenReader(ctx, session.Config(cfg))
 			return s, ctx, err
 		},
@@ -62,15 +64,15 @@ func (cfg Config) Operator() store.Operator {
 	}
 }
 
-// SetupScript implements store.Database.
+// SetupScript implements operate.Database.
 func (cfg Config) SetupScript() (string, error) { return setup.Script(session.Config(cfg)) }
 
-// Init implements store.Database.
+// Init implements operate.Database.
 func (cfg Config) Init(ctx context.Context) (done []string, err error) {
 	return setup.Init(ctx, session.Config(cfg))
 }
 
-// FirstMade implements store.Database.
+// FirstMade implements operate.Database.
 func (cfg Config) FirstMade() string {
 	if cfg.Poll || cfg.TakeOver {
 		return ""
@@ -78,27 +80,27 @@ func (cfg Config) FirstMade() string {
 	return "slot " + cfg.Slot + " and "
 }
 
-// UninstallScript implements store.Database.
+// UninstallScript implements operate.Database.
 func (cfg Config) UninstallScript() (string, error) {
 	return setup.UninstallScript(session.Config(cfg)), nil
 }
 
-// Uninstall implements store.Database.
+// Uninstall implements operate.Database.
 func (cfg Config) Uninstall(ctx context.Context, force bool) (dropped, left []string, err error) {
 	return setup.Uninstall(ctx, session.Config(cfg), force)
 }
 
-// Check implements store.Database.
-func (cfg Config) Check(ctx context.Context) ([]store.Finding, error) {
+// Check implements operate.Database.
+func (cfg Config) Check(ctx context.Context) ([]check.Finding, error) {
 	return setup.Check(ctx, session.Config(cfg))
 }
 
-// Example implements store.Database.
+// Example implements operate.Database.
 func (cfg Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
 	return setup.Example(ctx, session.Config(cfg), t)
 }
 
-// Send implements store.Database, with the writer of applications.
+// Send implements operate.Database, with the writer of applications.
 func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o outbox.Options) (id string, err error) {
 	conn, err := pgx.Connect(ctx, (*session.Config)(&cfg).DirectURL())
 	if err != nil {
@@ -116,13 +118,13 @@ func (cfg Config) Send(ctx context.Context, t *outbox.Table, d outbox.Draft, o o
 	return id, err
 }
 
-// Status implements store.Database.
-func (cfg Config) Status(ctx context.Context) (*store.Status, error) {
+// Status implements operate.Database.
+func (cfg Config) Status(ctx context.Context) (*report.Status, error) {
 	r, err := status.Read(ctx, session.Config(cfg))
 	if err != nil {
 		return nil, err
 	}
-	s := store.NewStatus(&r.Report, r)
+	s := report.NewStatus(&r.Report, r)
 	s.Relay, s.Running = r.Holder.Relay(), r.Holder != nil
 	s.Source = fmt.Sprintf("postgres %s, system id/timeline %s, log ends at %s", r.Version, r.SourceID, r.End)
 	switch {
@@ -134,8 +136,8 @@ func (cfg Config) Status(ctx context.Context) (*store.Status, error) {
 	case r.Slot == nil:
 		s.Log = [][]string{{"slot", "there is none: tailbox check says what tailbox run will do"}}
 	default:
-		s.Log = [][]string{{"slot", r.Slot.Text()}, {"lag", fmt.Sprintf("%s, %s; the server keeps %s of log", store.Bytes(r.Slot.LagBytes),
-			store.Seconds(r.Slot.LagSeconds), store.Bytes(r.Slot.RetainedBytes))}}
+		s.Log = [][]string{{"slot", r.Slot.Text()}, {"lag", fmt.Sprintf("%s, %s; the server keeps %s of log", report.Bytes(r.Slot.LagBytes),
+			report.Seconds(r.Slot.LagSeconds), report.Bytes(r.Slot.RetainedBytes))}}
 		s.RetainedBytes, s.LagBytes = r.Slot.RetainedBytes, r.Slot.LagBytes
 		if r.Slot.Waiting != "" {
 			s.Log = append(s.Log, []string{"waiting", "Postgres sends no message until all standbys of synchronized_standby_slots have it: " + r.Slot.Waiting})

@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // startOnce does what a start does up to the position, and ends without saving it.
@@ -49,7 +49,7 @@ func refusedSlot(r *pgtest.StoreRig, what string, wants ...string) {
 		if !errors.Is(establish, source.ErrStop) {
 			r.T.Fatalf("%s: establish: %v", what, establish)
 		}
-		for _, text := range []string{err.Error(), establish.Error(), pgtest.Levels(r.Check(), store.Problem)} {
+		for _, text := range []string{err.Error(), establish.Error(), pgtest.Levels(r.Check(), check.Problem)} {
 			for _, want := range wants {
 				if !strings.Contains(text, want) {
 					r.T.Errorf("%s: %q lacks %q", what, text, want)
@@ -69,7 +69,7 @@ func TestSlotOfSomebodyElse(t *testing.T) {
 	// To take it over is no claim before there is a checkpoint.
 	r.Cfg.TakeOver = true
 	at := r.Text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.Cfg.Slot)
-	pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), store.Problem), "")
+	pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), check.Problem), "")
 	if resume, err := startOnce(r); err != nil || string(resume) != at {
 		t.Fatalf("take over: %s, %v, want %s", resume, err, at)
 	}
@@ -78,7 +78,7 @@ func TestSlotOfSomebodyElse(t *testing.T) {
 	r.Cfg.TakeOver = true
 	r.Positioned()
 	r.Cfg.TakeOver = false
-	pgtest.Equal(t, "problems of one that was taken over", pgtest.Levels(r.Check(), store.Problem), "")
+	pgtest.Equal(t, "problems of one that was taken over", pgtest.Levels(r.Check(), check.Problem), "")
 	if _, err := startOnce(r); err != nil {
 		t.Errorf("a slot that was taken over: %v", err)
 	}
@@ -108,7 +108,7 @@ func TestSlotHalfMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Exec("INSERT INTO outbox (id, aggregatetype, aggregateid, type) VALUES (gen_random_uuid(), 'a', 'b', 'T')")
-	pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), store.Problem), "")
+	pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), check.Problem), "")
 	if _, err := setup.Init(r.Ctx, r.Cfg); err != nil {
 		t.Errorf("init: %v", err)
 	}
@@ -132,7 +132,7 @@ func TestSlotRenamed(t *testing.T) {
 	if gap, err := Config(r.Cfg).Gap(r.Ctx); !errors.Is(err, source.ErrStop) {
 		t.Errorf("gap: %+v, %v", gap, err)
 	}
-	if strings.Contains(pgtest.Levels(r.Check(), store.Problem), "take_over") {
+	if strings.Contains(pgtest.Levels(r.Check(), check.Problem), "take_over") {
 		t.Error("take_over is offered to a pipeline that has a position")
 	}
 	r.Exec("SELECT pg_drop_replication_slot($1)", r.Cfg.Slot)

@@ -70,7 +70,7 @@ func (f *Finisher) Finish(ctx context.Context, keys []MessageKey) (left bool, er
 	if f.Logger != nil && time.Since(f.logged) >= refusedEvery {
 		f.logged = time.Now()
 		var ids []string
-		for _, k := range refused[:min(len(refused), idsLogged)] {
+		for _, k := range refused[:min(len(refused), IDsLogged)] {
 			ids = append(ids, outbox.Shorten(k.ID))
 		}
 		f.Logger.Error("the database refuses to change rows: what became of their messages is in tailbox_parked, and the rows are tried again",
@@ -78,3 +78,5 @@ func (f *Finisher) Finish(ctx context.Context, keys []MessageKey) (left bool, er
 	}
 	return true, nil
 }
+
+const IDsLogged = 10

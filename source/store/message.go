@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -262,4 +263,10 @@ func Keys(ms []*Message) (tables, ids []string) {
 		tables[i], ids[i] = m.Key.Table, m.Key.ID
 	}
 	return tables, ids
+}
+
+// DeliveredNow tells whether this settlement delivers the message as a whole.
+func (m *Message) DeliveredNow(skipped map[int]bool) bool {
+	return m.Complete() && !(m.Row >= 0 && skipped[m.Row]) && !m.Locked && len(m.Live) == 0 &&
+		!slices.ContainsFunc(m.Over, func(v ParkedView) bool { return v.State == checkpoint.StateDropped })
 }

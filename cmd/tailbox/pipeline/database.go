@@ -12,11 +12,11 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/postgres/ddl"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // Database is that of the configuration. ignored may be nil.
-func (p *Pipeline) Database(log *slog.Logger, ignored func(why string, n int)) store.Database {
+func (p *Pipeline) Database(log *slog.Logger, ignored func(why string, n int)) operate.Database {
 	switch p.Config.Source.Kind {
 	case "mongodb":
 		return p.mongo(log)

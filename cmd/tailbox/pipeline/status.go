@@ -9,21 +9,21 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // statesTimeout bounds asking a relay on this machine for the states of its sinks.
 const statesTimeout = time.Second
 
 // ReadStatus reads the status, with every sink of the configuration in it.
-func ReadStatus(ctx context.Context, sh *cli.Shell, p *Pipeline) (*store.Status, error) {
+func ReadStatus(ctx context.Context, sh *cli.Shell, p *Pipeline) (*report.Status, error) {
 	r, err := p.Database(sh.Log(), nil).Status(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range p.Config.Router.Sinks() {
-		if !slices.ContainsFunc(r.Sinks, func(s store.SinkReport) bool { return s.Sink == name }) {
-			r.Sinks = append(r.Sinks, store.SinkReport{Sink: name})
+		if !slices.ContainsFunc(r.Sinks, func(s report.SinkCount) bool { return s.Sink == name }) {
+			r.Sinks = append(r.Sinks, report.SinkCount{Sink: name})
 		}
 	}
 	states := sinkStates(ctx, p.Config.Admin.Listen, p.Config.Pipeline)
@@ -33,7 +33,7 @@ func ReadStatus(ctx context.Context, sh *cli.Shell, p *Pipeline) (*store.Status,
 	return r, nil
 }
 
-func stateOf(s *store.SinkReport, states map[string]string) string {
+func stateOf(s *report.SinkCount, states map[string]string) string {
 	if s.Paused {
 		return "paused"
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // listLimit is how many deliveries are listed where no limit is given.
@@ -193,7 +194,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 }
 
 // onlyRetried tells whether a selection finds nothing that is dead, but something that is retried: then it is about that.
-func onlyRetried(ctx context.Context, db store.Database, sel *checkpoint.Selection) (bool, error) {
+func onlyRetried(ctx context.Context, db operate.Database, sel *checkpoint.Selection) (bool, error) {
 	dead, _, err := db.Operator().Parked(ctx, *sel, 1)
 	if err != nil || len(dead) > 0 {
 		return false, err

@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // NewAcceptGap is the command accept-gap.
@@ -62,7 +62,7 @@ func NewAcceptGap() *cli.Command {
 }
 
 // giveUp is the gap that there would be if the log could not be read from the checkpoint.
-func giveUp(ctx context.Context, db store.Database) (*store.Gap, error) {
+func giveUp(ctx context.Context, db operate.Database) (*operate.Gap, error) {
 	r, err := db.Status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("accept-gap: %w", err)
@@ -70,5 +70,5 @@ func giveUp(ctx context.Context, db store.Database) (*store.Gap, error) {
 	if r.Running {
 		return nil, errors.New("accept-gap: a relay is running: what it reads is not unreadable")
 	}
-	return &store.Gap{From: r.Resume(), Why: "what follows the checkpoint " + string(r.Resume()) + " is given up, though the log has it"}, nil
+	return &operate.Gap{From: r.Resume(), Why: "what follows the checkpoint " + string(r.Resume()) + " is given up, though the log has it"}, nil
 }

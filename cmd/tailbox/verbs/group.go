@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // NewGroup is the command group.
@@ -49,7 +49,7 @@ func (g *groupLister) flags(fs *flag.FlagSet, many string) {
 }
 
 // open loads the configuration and checks the flags of a command.
-func (g *groupLister) open(ctx context.Context, sh *cli.Shell, command string) (store.Database, error) {
+func (g *groupLister) open(ctx context.Context, sh *cli.Shell, command string) (operate.Database, error) {
 	p, err := pipeline.Load(ctx, sh, g.file)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *cli.Comm
 
 // skip passes the dead deliveries of groups. A group in which nothing is dead and whose first delivery at one sink is retried goes on past
 // that: it becomes dead.
-func (v *verb) skip(ctx context.Context, sh *cli.Shell, db store.Database) error {
+func (v *verb) skip(ctx context.Context, sh *cli.Shell, db operate.Database) error {
 	sel := v.request.Selection
 	lanes, err := db.Operator().Lanes(ctx, sel, 0)
 	if err != nil {
@@ -192,7 +192,7 @@ func (v *verb) skip(ctx context.Context, sh *cli.Shell, db store.Database) error
 
 // fits refuses a sink at which a verb for groups can do nothing: one that is not there can only be resumed where it is held
 // still, and only have deliveries replayed or skipped that are parked for it.
-func (f *sinkFlag) fits(ctx context.Context, p *pipeline.Pipeline, db store.Database, v checkpoint.Verb) error {
+func (f *sinkFlag) fits(ctx context.Context, p *pipeline.Pipeline, db operate.Database, v checkpoint.Verb) error {
 	command := "group " + string(v)
 	if v != checkpoint.VerbHold && v != checkpoint.VerbResume || !f.set {
 		return f.known(ctx, p, db, command)

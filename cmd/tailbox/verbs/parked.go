@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // What a list that is cut ends with; in JSON it is said beside it, on stderr.
@@ -104,7 +105,7 @@ func anyState() []checkpoint.State {
 }
 
 // printLanes lists lanes that wait.
-func printLanes(w io.Writer, lanes []store.WaitingLane, limit int) error {
+func printLanes(w io.Writer, lanes []operate.WaitingLane, limit int) error {
 	if len(lanes) == 0 {
 		_, err := fmt.Fprintln(w, "no group waits")
 		return err
@@ -133,7 +134,7 @@ func printLanes(w io.Writer, lanes []store.WaitingLane, limit int) error {
 }
 
 // waits tells what a lane waits for.
-func waits(l *store.WaitingLane) string {
+func waits(l *operate.WaitingLane) string {
 	switch {
 	case l.Held:
 		return "held by an operator"
@@ -156,7 +157,7 @@ type laneView struct {
 	First      *parkedView `json:"first,omitempty"`
 }
 
-func laneViews(lanes []store.WaitingLane) []laneView {
+func laneViews(lanes []operate.WaitingLane) []laneView {
 	views := make([]laneView, len(lanes))
 	for i, l := range lanes {
 		views[i] = laneView{Sink: l.Sink, Group: l.Group, Held: l.Held, Deliveries: l.Deliveries}

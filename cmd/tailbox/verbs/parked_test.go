@@ -8,6 +8,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // TestListsAreAligned: every column starts at one place in every line, whatever a line lacks; what is too wide is whole, and moves
@@ -15,15 +16,15 @@ import (
 func TestListsAreAligned(t *testing.T) {
 	t.Parallel()
 	wide := strings.Repeat("x", 200)
-	lane := func(sink, group string, m *outbox.Message) store.WaitingLane {
-		l := store.WaitingLane{Sink: sink, Group: group, Held: m == nil}
+	lane := func(sink, group string, m *outbox.Message) operate.WaitingLane {
+		l := operate.WaitingLane{Sink: sink, Group: group, Held: m == nil}
 		if m != nil {
 			l.Deliveries, l.First = 1, &store.Listed{Parked: checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateDead, LastError: "boom"}}
 		}
 		return l
 	}
 	var b strings.Builder
-	if err := printLanes(&b, []store.WaitingLane{lane("", "order:1", nil), lane("mail", "order:2", nil),
+	if err := printLanes(&b, []operate.WaitingLane{lane("", "order:1", nil), lane("mail", "order:2", nil),
 		lane("mail", "order:3", &outbox.Message{ID: "id-3", Type: "Placed"}), lane("mail", wide, &outbox.Message{ID: wide, Type: "Placed"})}, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // A selector is the part of a command line that chooses parked deliveries.
@@ -51,7 +52,7 @@ func (f *sinkFlag) in(sel checkpoint.Selection) checkpoint.Selection {
 }
 
 // known refuses a name that neither the configuration has, nor any parked delivery.
-func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db store.Database, command string) error {
+func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db operate.Database, command string) error {
 	if !f.set || f.name == "" {
 		return nil
 	}
@@ -67,7 +68,7 @@ func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db store.Dat
 }
 
 // knownWith does the same, and returns the table that --table means beside it.
-func (f *sinkFlag) knownWith(ctx context.Context, p *pipeline.Pipeline, db store.Database, command, table string) (string, error) {
+func (f *sinkFlag) knownWith(ctx context.Context, p *pipeline.Pipeline, db operate.Database, command, table string) (string, error) {
 	if err := f.known(ctx, p, db, command); err != nil {
 		return "", err
 	}
@@ -111,7 +112,7 @@ func narrowed(sel *checkpoint.Selection) bool {
 }
 
 // sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.
-func sinksOf(ctx context.Context, p *pipeline.Pipeline, db store.Database, sel checkpoint.Selection) ([]string, error) {
+func sinksOf(ctx context.Context, p *pipeline.Pipeline, db operate.Database, sel checkpoint.Selection) ([]string, error) {
 	first, _, err := db.Operator().Parked(ctx, sel, 1)
 	if err != nil || len(first) == 0 {
 		return nil, err
@@ -157,7 +158,7 @@ func tableFlag(fs *flag.FlagSet, into *string) {
 
 // tableNamed is the table that --table means: its name is read as in the configuration, where it is quoted if it has a dot or a quote,
 // or is the name itself. A name that neither the configuration has, nor any parked delivery, is refused.
-func tableNamed(ctx context.Context, p *pipeline.Pipeline, db store.Database, command, value string) (string, error) {
+func tableNamed(ctx context.Context, p *pipeline.Pipeline, db operate.Database, command, value string) (string, error) {
 	if value == "" {
 		return "", nil
 	}

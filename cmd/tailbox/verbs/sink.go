@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // NewSink is the command sink.
@@ -86,7 +86,7 @@ func newSinkList() *cli.Command {
 				if len(names) > 0 && !slices.Contains(names, s.Sink) {
 					continue
 				}
-				views = append(views, sinkView{SinkReport: s, Kind: kinds[s.Sink]})
+				views = append(views, sinkView{SinkCount: s, Kind: kinds[s.Sink]})
 			}
 			if output.JSON {
 				return cli.PrintJSON(sh.Out, views)
@@ -94,7 +94,7 @@ func newSinkList() *cli.Command {
 			rows := [][]string{{"SINK", "KIND", "STATE", "RETRYING", "WAITING", "DEAD", "OVERDUE"}}
 			for _, v := range views {
 				rows = append(rows, []string{pipeline.SinkName(v.Sink), cli.Cell(v.Kind, cli.MaxCell), v.State, fmt.Sprint(v.Retrying), fmt.Sprint(v.Waiting),
-					fmt.Sprint(v.Dead), store.Seconds(v.DueSeconds)})
+					fmt.Sprint(v.Dead), report.Seconds(v.DueSeconds)})
 			}
 			return cli.Table(sh.Out, rows)
 		},
@@ -103,7 +103,7 @@ func newSinkList() *cli.Command {
 
 // A sinkView is a sink in -o json.
 type sinkView struct {
-	store.SinkReport
+	report.SinkCount
 	Kind string `json:"kind,omitempty"`
 }
 

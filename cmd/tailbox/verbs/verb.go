@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // A verb is a request on its way: what is asked for, and how it is told.
@@ -27,7 +28,7 @@ type verb struct {
 }
 
 // perform writes the request and waits until it is carried out: by the relay that runs, or, where none does, here.
-func (v *verb) perform(ctx context.Context, sh *cli.Shell, db store.Database) error {
+func (v *verb) perform(ctx context.Context, sh *cli.Shell, db operate.Database) error {
 	id, err := db.Operator().Ask(ctx, &v.request)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (v *verb) perform(ctx context.Context, sh *cli.Shell, db store.Database) er
 const progressEvery = 2 * time.Second
 
 // tellProgress tells, on a terminal, how far a request has come, until stop is called.
-func tellProgress(ctx context.Context, sh *cli.Shell, db store.Database, id int64) (stop func()) {
+func tellProgress(ctx context.Context, sh *cli.Shell, db operate.Database, id int64) (stop func()) {
 	if !sh.Terminal {
 		return func() {}
 	}

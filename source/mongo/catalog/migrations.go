@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/tailbox/tailbox/source/mongo/conn"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 // A Migration is one numbered step that brings documents of an earlier version up to date; most steps of the other databases have nothing
@@ -32,22 +32,22 @@ func Migrations() []Migration {
 }
 
 // Known are the migrations' names.
-func Known() (list []store.Migration) {
+func Known() (list []migration.Step) {
 	for _, m := range Migrations() {
-		list = append(list, store.Migration{Name: m.Name})
+		list = append(list, migration.Step{Name: m.Name})
 	}
 	return list
 }
 
 // FirstFields are those of the document of a pipeline that never ran, but for its lease. The field migration is the number of the last
 // migration that was run; it is the same in all documents that have it.
-func FirstFields(migration int) bson.D {
+func FirstFields(last int) bson.D {
 	return bson.D{{Key: "log", Value: int64(0)}, {Key: "last_commit", Value: int64(0)}, {Key: "sweep_pending", Value: false}, {Key: "unclean_starts", Value: 0},
-		{Key: "lease_epoch", Value: int64(0)}, {Key: "schema_version", Value: store.SchemaVersion}, {Key: "migration", Value: migration}}
+		{Key: "lease_epoch", Value: int64(0)}, {Key: "schema_version", Value: migration.Version}, {Key: "migration", Value: last}}
 }
 
 // SchemaOf returns what was done to the relay's collections, which are there.
-func SchemaOf(ctx context.Context, cfg *conn.Config, client *mongo.Client) (s store.Schema, err error) {
+func SchemaOf(ctx context.Context, cfg *conn.Config, client *mongo.Client) (s migration.State, err error) {
 	var found struct {
 		Migration int `bson:"migration"`
 		Version   int `bson:"schema_version"`
@@ -63,5 +63,5 @@ func SchemaOf(ctx context.Context, cfg *conn.Config, client *mongo.Client) (s st
 			return s, err
 		}
 	}
-	return store.Schema{Migration: max(found.Migration, 1), Version: found.Version}, conn.Fault("look for the last migration of collections tailbox_*", cur.Err())
+	return migration.State{Migration: max(found.Migration, 1), Version: found.Version}, conn.Fault("look for the last migration of collections tailbox_*", cur.Err())
 }

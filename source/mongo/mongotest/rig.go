@@ -21,7 +21,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo/conn"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -253,13 +253,13 @@ func (r *Rig) Load(s checkpoint.Store) {
 }
 
 // Findings are what a check found, but for what it only tells, in the order of their levels. The rig's database is called shop.
-func (r *Rig) Findings(found []store.Finding, err error) string {
+func (r *Rig) Findings(found []check.Finding, err error) string {
 	r.T.Helper()
 	r.Must(err)
-	slices.SortStableFunc(found, func(a, b store.Finding) int { return strings.Compare(string(a.Level), string(b.Level)) })
+	slices.SortStableFunc(found, func(a, b check.Finding) int { return strings.Compare(string(a.Level), string(b.Level)) })
 	var lines []string
 	for _, f := range found {
-		if f.Level != store.Info {
+		if f.Level != check.Info {
 			lines = append(lines, fmt.Sprintf("%s: %s", f.Level, strings.ReplaceAll(f.What, r.Config.Schema, "shop")))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/document"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // outboxCollections looks at the collections that applications write to.
@@ -30,7 +30,7 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			if ownShape(t.Shape) {
 				cure = "run tailbox init"
 			}
-			c.add(store.Problem, cure, "collection %s does not exist", t)
+			c.add(check.Problem, cure, "collection %s does not exist", t)
 			continue
 		}
 		c.tables = append(c.tables, t)
@@ -39,13 +39,13 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			return err
 		}
 		if what != "" {
-			c.add(store.Problem, cure, "%s", what)
+			c.add(check.Problem, cure, "%s", what)
 			continue
 		}
 		if err := c.statuses(ctx, t); err != nil {
 			return err
 		}
-		if f := store.Unswept(t, catalog.Pending(t) != nil); f != nil {
+		if f := check.Unswept(t, catalog.Pending(t) != nil); f != nil {
 			c.add(f.Level, f.Cure, "%s", f.What)
 		}
 		if err := c.columns(ctx, t); err != nil {
@@ -56,7 +56,7 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			return err
 		}
 		for _, x := range missing {
-			c.add(store.Warning, indexCommand(&made[i], &x), "collection %s has no index on %s", t, strings.Join(x.Keys, ", "))
+			c.add(check.Warning, indexCommand(&made[i], &x), "collection %s has no index on %s", t, strings.Join(x.Keys, ", "))
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 // columns looks whether the newest document can be understood: nothing else tells what is in a collection.
 func (c *checker) columns(ctx context.Context, t *outbox.Table) error {
 	if t.OnDelivered == outbox.Mark && t.Columns.Status == "" && t.Columns.DeliveredAt == "" {
-		c.add(store.Problem, "name the field under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
+		c.add(check.Problem, "name the field under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
 			"collection %s is to be marked, but has no field for it", t)
 	}
 	doc, err := c.client.Database(t.Schema).Collection(t.Name).FindOne(ctx, bson.D{}).Raw()
@@ -78,9 +78,9 @@ func (c *checker) columns(ctx context.Context, t *outbox.Table) error {
 	d := document.Decoder{MaxMessage: c.cfg.MaxMessage}
 	m := d.NewMessage()
 	if err := d.Decode(document.NewPlan(t), doc, m); err != nil {
-		c.add(store.Problem, "correct columns under source.tables", "%v", err)
+		c.add(check.Problem, "correct columns under source.tables", "%v", err)
 	} else if m.Fault != nil {
-		c.add(store.Warning, "correct columns under source.tables", "a document of %s: %s", t, m.Fault.Reason)
+		c.add(check.Warning, "correct columns under source.tables", "a document of %s: %s", t, m.Fault.Reason)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
 	}
 	where := append(bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$nin", Value: bson.A{t.Words.Value(t.Words.Delivered), nil}}}}}, catalog.Ours(t)...)
 	cur, err := c.client.Database(t.Schema).Collection(t.Name).Aggregate(ctx, bson.A{bson.D{{Key: "$match", Value: where}},
-		bson.D{{Key: "$limit", Value: store.StatusLimit}}, bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$toString", Value: "$" + t.Columns.Status}}},
+		bson.D{{Key: "$limit", Value: check.Limit}}, bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$toString", Value: "$" + t.Columns.Status}}},
 			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}}})
 	var found []struct {
 		Word string `bson:"_id"`
@@ -108,9 +108,9 @@ func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
 	if err != nil {
 		return nil // the rights are looked at by themselves, and a status may be of any type
 	}
-	var counts []store.StatusCount
+	var counts []check.StatusCount
 	for _, f := range found {
-		counts = append(counts, store.StatusCount{Word: f.Word, Rows: f.N})
+		counts = append(counts, check.StatusCount{Word: f.Word, Rows: f.N})
 	}
 	var parked int64
 	if started {
@@ -119,7 +119,7 @@ func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
 			return err
 		}
 	}
-	if f := store.Undelivered(t, counts, started, parked > 0); f != nil {
+	if f := check.Undelivered(t, counts, started, parked > 0); f != nil {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 	return nil
@@ -157,12 +157,12 @@ func (c *checker) firstStart(ctx context.Context) error {
 		switch {
 		case n == 0:
 		case judged || c.cfg.Start == "pending":
-			c.add(store.Info, "", "the first start delivers %s documents that are in %s now", many, t)
+			c.add(check.Info, "", "the first start delivers %s documents that are in %s now", many, t)
 		case c.cfg.Start == "now":
-			f := store.LeftAlone(t, many+" documents")
+			f := check.LeftAlone(t, many+" documents")
 			c.add(f.Level, f.Cure, "%s", f.What)
 		default:
-			c.add(store.Problem, "set source.start to pending (deliver them) or now (leave them out)", "collection %s holds %s documents, and no field tells which were delivered", t, many)
+			c.add(check.Problem, "set source.start to pending (deliver them) or now (leave them out)", "collection %s holds %s documents, and no field tells which were delivered", t, many)
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 // record notes the last migration: in the pipeline's document, which it makes, and in those of other pipelines.
@@ -37,7 +37,7 @@ func migrate(ctx context.Context, cfg *conn.Config, client *mongo.Client) (done 
 			return "", fmt.Errorf("update collections tailbox_* (%s): %w", m.Name, initFault(err))
 		}
 	}
-	return store.MigrationNames(missing), nil
+	return migration.Names(missing), nil
 }
 
 // recorded notes that all migrations were run, and the indexes made that this version names.

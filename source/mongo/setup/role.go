@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
-	"github.com/tailbox/tailbox/source/mongo/feedback"
+	"github.com/tailbox/tailbox/source/mongo/update"
 )
 
 // feedbackNeeds are the rights that feedback takes.
@@ -19,7 +19,7 @@ func feedbackNeeds(cfg *conn.Config) []need {
 	for i := range cfg.Tables {
 		t := &cfg.Tables[i]
 		for _, kind := range outbox.Outcomes() {
-			u, err := feedback.Parse(t.Feedback[kind])
+			u, err := update.Parse(t.Feedback[kind])
 			if t.Feedback[kind] == "" || err != nil {
 				continue
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/document"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 // Script is what Init creates, as a script for mongosh: the collections and their indexes. It can be run again.
@@ -25,7 +25,7 @@ func Script(cfg conn.Config) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(store.GrantsComment("//", role, ""))
+	b.WriteString(migration.GrantsComment("//", role, ""))
 	for _, c := range catalog.Own(&cfg) {
 		if collectionScript(&c, &b); c.Name == catalog.Parked {
 			migrationScript(&cfg, &b)

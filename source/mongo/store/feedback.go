@@ -14,8 +14,9 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/document"
-	"github.com/tailbox/tailbox/source/mongo/feedback"
+	"github.com/tailbox/tailbox/source/mongo/update"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
 )
 
 const (
@@ -28,28 +29,28 @@ const (
 
 // errFeedbackTime: the updates of a settlement, begun anew or not, took too long. One that finds its document by no index must not keep the
 // outbox from being settled.
-var errFeedbackTime = fmt.Errorf("the feedback of a settlement took more than %v: give the collections indexes by which its filters find documents", store.FeedbackTime)
+var errFeedbackTime = fmt.Errorf("the feedback of a settlement took more than %v: give the collections indexes by which its filters find documents", feedback.Time)
 
 // A teller is what a store needs to tell business documents.
 type teller struct {
-	updates store.Feedbacks
-	parsed  map[*source.Feedback]*feedback.Update
-	report  *store.FeedbackReport
+	updates feedback.Statements
+	parsed  map[*source.Feedback]*update.Template
+	report  *feedback.Report
 	// last are the failures that were written down.
 	last map[string]bson.D
 }
 
 func (s *Store) newFeedback() (f teller, err error) {
-	f.parsed = make(map[*source.Feedback]*feedback.Update)
-	f.updates, err = store.CompileFeedback(s.configured(), func(kind, text string) (*source.Feedback, error) {
+	f.parsed = make(map[*source.Feedback]*update.Template)
+	f.updates, err = feedback.Compile(s.configured(), func(kind, text string) (*source.Feedback, error) {
 		parsed, err := source.ParseFeedbackDocument(kind, text)
 		if err != nil {
 			return nil, err
 		}
-		f.parsed[parsed], err = feedback.Parse(text)
+		f.parsed[parsed], err = update.Parse(text)
 		return parsed, err
 	})
-	f.report = &store.FeedbackReport{Counted: s.cfg.Feedback, Logger: s.cfg.Logger}
+	f.report = &feedback.Report{Counted: s.cfg.Feedback, Logger: s.cfg.Logger}
 	f.last = make(map[string]bson.D)
 	return f, err
 }
@@ -58,7 +59,7 @@ func (s *Store) newFeedback() (f teller, err error) {
 type feedbackError struct {
 	err error
 	// guilty are the updates of which one failed.
-	guilty []store.Told
+	guilty []feedback.Told
 	// late: there was no time left.
 	late bool
 }
@@ -71,7 +72,7 @@ type untold struct {
 	all       error // everything, for this reason
 	each      map[toldKey]error
 	conflicts int
-	took      time.Duration // what feedback took, of store.FeedbackTime
+	took      time.Duration // what feedback took, of feedback.Time
 }
 
 type toldKey struct {
@@ -79,7 +80,7 @@ type toldKey struct {
 	id, sink string
 }
 
-func keyOfTold(t *store.Told) toldKey { return toldKey{t.Feedback, t.Outcome.RowID, t.Outcome.Sink} }
+func keyOfTold(t *feedback.Told) toldKey { return toldKey{t.Feedback, t.Outcome.RowID, t.Outcome.Sink} }
 
 // blame notes why a settlement failed, if feedback did it: true = it begins anew.
 func (u *untold) blame(err error) bool {
@@ -143,7 +144,7 @@ func (a *attempt) feedBack(ctx context.Context) error {
 }
 
 // tell carries updates out, in the time that is left for them.
-func (a *attempt) tell(ctx context.Context, told []store.Told) error {
+func (a *attempt) tell(ctx context.Context, told []feedback.Told) error {
 	f := &a.s.feedback
 	named := make(map[string]*mongo.Collection)
 	last := make(map[string]*feedbackBatch)
@@ -173,7 +174,7 @@ func (a *attempt) tell(ctx context.Context, told []store.Told) error {
 	}
 	began := time.Now() // what it takes to make the updates is not the collections' fault
 	defer func() { a.untold.took += time.Since(began) }()
-	limited, cancel := context.WithTimeout(ctx, store.FeedbackTime-a.untold.took)
+	limited, cancel := context.WithTimeout(ctx, feedback.Time-a.untold.took)
 	defer cancel()
 	for _, b := range batches {
 		if err := b.do(limited, f.report); err != nil {
@@ -196,11 +197,11 @@ func (s *Store) business(table, name string) *mongo.Collection {
 // found one.
 type feedbackBatch struct {
 	to     *mongo.Collection
-	told   []store.Told
+	told   []feedback.Told
 	models []mongo.WriteModel
 }
 
-func (b *feedbackBatch) do(ctx context.Context, report *store.FeedbackReport) *feedbackError {
+func (b *feedbackBatch) do(ctx context.Context, report *feedback.Report) *feedbackError {
 	result, err := b.to.BulkWrite(ctx, b.models, options.BulkWrite().SetOrdered(true))
 	if err == nil {
 		missed := len(b.told) - int(result.MatchedCount+result.UpsertedCount)

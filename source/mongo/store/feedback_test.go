@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/mongotest"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -36,7 +36,7 @@ func newFedRig(t *testing.T, delivered string) *fedRig {
 		switch {
 		case why == nil:
 			r.done += n
-		case errors.Is(why, store.ErrUnchanged):
+		case errors.Is(why, feedback.ErrUnchanged):
 			r.unchanged += n
 		default:
 			r.failed, r.why = r.failed+n, why

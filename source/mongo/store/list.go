@@ -11,9 +11,10 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
-// Listed implements store.Reader.
+// Listed implements operate.Reader.
 func (s *Store) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
 	ids := oids(rows)
 	if len(ids) == 0 {
@@ -50,8 +51,8 @@ func (s *Store) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 	return list, nil
 }
 
-// WaitingLanes implements store.Reader.
-func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []store.WaitingLane, firsts []store.SelectedRow, err error) {
+// WaitingLanes implements operate.Reader.
+func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
 	counts, err := s.countLanes(ctx, sel, limit)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +68,7 @@ func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, lim
 	for _, c := range counts {
 		if h, ok := heads[c.lane]; ok {
 			firsts = append(firsts, store.SelectedRow{Ref: h.Ref})
-			list = append(list, store.WaitingLane{Sink: c.lane.Sink, Group: c.lane.Group, Deliveries: c.n})
+			list = append(list, operate.WaitingLane{Sink: c.lane.Sink, Group: c.lane.Group, Deliveries: c.n})
 		}
 	}
 	return list, firsts, nil

@@ -81,7 +81,7 @@ func (s *Store) acceptedGap(ctx context.Context, resume string) (int64, error) {
 	return found.ID, conn.Fault("look for accepted gaps", err)
 }
 
-// Remember implements store.Reader.
+// Remember implements operate.Reader.
 func (s *Store) Remember(ctx context.Context) error {
 	ctx = s.lease.In(ctx)
 	sinks, err := s.parkedSinks(ctx)

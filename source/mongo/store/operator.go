@@ -15,13 +15,13 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/mongo/lease"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // Operator is what operators see of a pipeline, and ask for.
-func Operator(cfg conn.Config) store.Operator {
-	return store.Operator{
-		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
+func Operator(cfg conn.Config) operate.Operator {
+	return operate.Operator{
+		Read: func(ctx context.Context) (operate.Reader, context.Context, error) {
 			s, err := OpenReader(ctx, cfg)
 			if err != nil {
 				return nil, nil, err
@@ -32,10 +32,10 @@ func Operator(cfg conn.Config) store.Operator {
 	}
 }
 
-// Leave implements store.Reader.
+// Leave implements operate.Reader.
 func (s *Store) Leave(ctx context.Context) error { return s.Close(ctx) }
 
-// Ask implements store.Reader.
+// Ask implements operate.Reader.
 func (s *Store) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
 	who, err := conn.ReadRights(ctx, s.client)
 	if err != nil {

@@ -15,12 +15,13 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/lease"
 	"github.com/tailbox/tailbox/source/mongo/oplog"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // A Report is what `tailbox status` reports.
 type Report struct {
-	store.Report
+	report.Report
 	// Oplog is nil where the user may not see it.
 	Oplog *OplogReport `json:"oplog"`
 	// Holder is the process that holds the pipeline's lease; nil where no relay runs.
@@ -36,14 +37,14 @@ type OplogReport struct {
 }
 
 // ReadStatus reads the state of a pipeline.
-func ReadStatus(ctx context.Context, cfg conn.Config) (report *Report, err error) {
+func ReadStatus(ctx context.Context, cfg conn.Config) (status *Report, err error) {
 	s, err := OpenReader(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
 	ctx = s.lease.In(ctx)
-	r := &Report{Report: store.Report{Pipeline: s.cfg.Pipeline}}
+	r := &Report{Report: report.Report{Pipeline: s.cfg.Pipeline}}
 	h, err := conn.Greet(ctx, s.client)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (s *Store) reportCheckpoint(ctx context.Context, r *Report, end oplog.Time,
 	if err != nil {
 		return err
 	}
-	r.Checkpoint = store.ReportCheckpoint(saved, doc.Unclean, doc.UpdatedAt.UTC(), max(now.Sub(doc.UpdatedAt).Seconds(), 0))
+	r.Checkpoint = report.OfCheckpoint(saved, doc.Unclean, doc.UpdatedAt.UTC(), max(now.Sub(doc.UpdatedAt).Seconds(), 0))
 	lag := 0.0
 	if at, err := oplog.ParsePlace(source.Resume(doc.Resume)); err == nil && end > at.At {
 		lag = float64(end>>32 - at.At>>32)
@@ -95,7 +96,7 @@ func (s *Store) reportCheckpoint(ctx context.Context, r *Report, end oplog.Time,
 	r.Checkpoint.LagSeconds = &lag
 	for _, f := range doc.FeedbackFailures {
 		if age := now.Sub(f.At); age < 24*time.Hour {
-			r.Feedback = append(r.Feedback, store.FeedbackFailure{Table: f.Table, Outcome: f.Outcome, Failed: f.Failed, Error: f.Error, AgeSeconds: max(age.Seconds(), 0)})
+			r.Feedback = append(r.Feedback, feedback.Failure{Table: f.Table, Outcome: f.Outcome, Failed: f.Failed, Error: f.Error, AgeSeconds: max(age.Seconds(), 0)})
 		}
 	}
 	return nil
@@ -107,7 +108,7 @@ func (s *Store) reportSinks(ctx context.Context, r *Report, now time.Time) error
 	if err != nil {
 		return err
 	}
-	sinks := store.CountSinks(force)
+	sinks := report.CountSinks(force)
 	if err := s.countStates(ctx, sinks, now); err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (s *Store) reportSinks(ctx context.Context, r *Report, now time.Time) error
 }
 
 // countStates counts deliveries by sink, table and state, and finds the oldest.
-func (s *Store) countStates(ctx context.Context, sinks *store.SinkCounts, now time.Time) error {
+func (s *Store) countStates(ctx context.Context, sinks *report.SinkCounts, now time.Time) error {
 	held := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{"$blocks", true}}}, "$changed_at", nil}}}
 	// $max leaves out what is missing.
 	since := bson.D{{Key: "$max", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$commit_time", "$parked_at"}}}, "$available_at"}}}
@@ -163,7 +164,7 @@ func (s *Store) countStates(ctx context.Context, sinks *store.SinkCounts, now ti
 		return conn.Fault("count parked deliveries", err)
 	}
 	for _, f := range found {
-		var of store.SinkReport
+		var of report.SinkCount
 		switch f.ID.State {
 		case checkpoint.StateRetrying:
 			of.Retrying = f.N

@@ -19,13 +19,14 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
 // CountProblems counts the findings that are problems.
-func CountProblems(findings []store.Finding) (n int) {
+func CountProblems(findings []check.Finding) (n int) {
 	for _, f := range findings {
-		if f.Level == store.Problem {
+		if f.Level == check.Problem {
 			n++
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/session"
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
 	"github.com/tailbox/tailbox/source/mysql/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // Gap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
-func Gap(ctx context.Context, cfg server.Config) (gap *store.Gap, err error) {
+func Gap(ctx context.Context, cfg server.Config) (gap *operate.Gap, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -28,13 +28,13 @@ func Gap(ctx context.Context, cfg server.Config) (gap *store.Gap, err error) {
 	if cfg.Poll {
 		examiner = polling.Examine
 	}
-	if gap, err = store.FindGap(ctx, func(ctx context.Context) (*checkpoint.Checkpoint, error) { return savedCheckpoint(ctx, s) },
+	if gap, err = operate.FindGap(ctx, func(ctx context.Context) (*checkpoint.Checkpoint, error) { return savedCheckpoint(ctx, s) },
 		func(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
 			return examiner(ctx, &cfg, sourceID, from)
 		}); err != nil {
 		return nil, err
 	}
-	return store.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
+	return operate.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
 		info, err := catalog.Describe(ctx, s.Conn, t)
 		if err != nil {
 			return "", "", err

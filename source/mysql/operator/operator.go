@@ -16,12 +16,13 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/session"
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // New is what operators see of a pipeline, and ask for.
-func New(cfg server.Config) store.Operator {
-	return store.Operator{
-		Read: func(ctx context.Context) (store.Reader, context.Context, error) {
+func New(cfg server.Config) operate.Operator {
+	return operate.Operator{
+		Read: func(ctx context.Context) (operate.Reader, context.Context, error) {
 			s, err := openReader(ctx, cfg)
 			return reader{s}, ctx, err
 		},
@@ -41,13 +42,13 @@ func openReader(ctx context.Context, cfg server.Config) (*mystore.Store, error) 
 	return mystore.New(s), nil
 }
 
-// A reader implements store.Reader: a store that has no lock.
+// A reader implements operate.Reader: a store that has no lock.
 type reader struct{ *mystore.Store }
 
-// Leave implements store.Reader.
+// Leave implements operate.Reader.
 func (s reader) Leave(ctx context.Context) error { return s.Conn.Close(ctx) }
 
-// Ask implements store.Reader.
+// Ask implements operate.Reader.
 func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
 	selection, err := json.Marshal(&r.Selection)
 	if err != nil {
@@ -65,7 +66,7 @@ func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 	return id, nil
 }
 
-// Listed implements store.Reader.
+// Listed implements operate.Reader.
 func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
 	found := make(map[store.ParkedKey]*store.Listed, len(rows))
 	columns := mystore.ParkedColumns()
@@ -91,8 +92,8 @@ func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 	return list, nil
 }
 
-// WaitingLanes implements store.Reader.
-func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []store.WaitingLane, firsts []store.SelectedRow, err error) {
+// WaitingLanes implements operate.Reader.
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
 	lanes, err := s.lanesThatWait(ctx, sel, limit)
 	if err != nil {
 		return nil, nil, err
@@ -112,7 +113,7 @@ func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, lim
 	}
 	for _, lane := range lanes {
 		if h := heads[lane]; h != nil {
-			list = append(list, store.WaitingLane{Sink: lane.Sink, Group: lane.Group, Deliveries: counts[lane]})
+			list = append(list, operate.WaitingLane{Sink: lane.Sink, Group: lane.Group, Deliveries: counts[lane]})
 			firsts = append(firsts, store.SelectedRow{ParkedKey: store.ParkedKey{Sink: lane.Sink, Group: lane.Group, Position: h.Position,
 				ID: h.ID, Table: h.Table}})
 		}

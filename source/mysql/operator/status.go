@@ -12,29 +12,30 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/session"
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
 	"github.com/tailbox/tailbox/source/mysql/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // A Report is what `tailbox status` reports.
 type Report struct {
-	store.Report
+	report.Report
 	// LagBytes is how much log there is after the checkpoint, RetainedBytes how much the server has at all.
 	LagBytes      int64 `json:"lag_bytes"`
 	RetainedBytes int64 `json:"retained_bytes"`
 	// Poll is nil where the log is read.
-	Poll *store.PollReport `json:"poll,omitempty"`
+	Poll *report.Poll `json:"poll,omitempty"`
 	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
 	Holder *session.Holder `json:"holder"`
 }
 
 // Status reads the state of a pipeline.
-func Status(ctx context.Context, cfg server.Config) (report *Report, err error) {
+func Status(ctx context.Context, cfg server.Config) (status *Report, err error) {
 	s, err := openReader(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Conn.Close(ctx)) }()
-	r := &Report{Report: store.Report{Pipeline: cfg.Pipeline, Version: s.Conn.Server.Text}}
+	r := &Report{Report: report.Report{Pipeline: cfg.Pipeline, Version: s.Conn.Server.Text}}
 	if r.SourceID, err = server.SourceID(ctx, s.Conn); err != nil {
 		return nil, err
 	}
@@ -68,14 +69,14 @@ func reportCheckpoint(ctx context.Context, s *mystore.Store, r *Report) error {
 	if err := s.Send(ctx, b); err != nil {
 		return server.Fault("read the checkpoint", err)
 	}
-	r.Checkpoint = store.ReportCheckpoint(found.Checkpoint, found.Unclean, savedAt, age)
+	r.Checkpoint = report.OfCheckpoint(found.Checkpoint, found.Unclean, savedAt, age)
 	return nil
 }
 
 func reportFeedback(ctx context.Context, s *mystore.Store, r *Report) error {
 	b := s.Batch()
 	b.Each(func(row session.Row) error {
-		r.Feedback = append(r.Feedback, store.FeedbackFailure{Table: row.Text(0), Outcome: row.Text(1), Failed: int(row.Num(2)), Error: row.Text(3),
+		r.Feedback = append(r.Feedback, feedback.Failure{Table: row.Text(0), Outcome: row.Text(1), Failed: int(row.Num(2)), Error: row.Text(3),
 			AgeSeconds: float64(row.Num(4)) / 1e6})
 		return nil
 	}, `SELECT JSON_UNQUOTE(JSON_EXTRACT(selection, '$.table')), JSON_UNQUOTE(JSON_EXTRACT(selection, '$.outcome')), JSON_EXTRACT(result, '$.failed'), reason,
@@ -124,10 +125,10 @@ func reportSinks(ctx context.Context, s *mystore.Store, r *Report) error {
 	if err != nil {
 		return err
 	}
-	counts := store.CountSinks(force)
+	counts := report.CountSinks(force)
 	b := s.Batch()
 	b.Each(func(row session.Row) error {
-		counts.Add(row.Text(0), row.Text(1), &store.SinkReport{Retrying: int(row.Num(2)), Waiting: int(row.Num(3)), Dead: int(row.Num(4)),
+		counts.Add(row.Text(0), row.Text(1), &report.SinkCount{Retrying: int(row.Num(2)), Waiting: int(row.Num(3)), Dead: int(row.Num(4)),
 			DueSeconds: float64(row.Num(5)) / 1e6, HeldSeconds: float64(row.Num(6)) / 1e6,
 			UndeliveredSeconds: max(0, float64(row.Num(7))/1e6)})
 		return nil

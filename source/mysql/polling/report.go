@@ -6,11 +6,11 @@ import (
 
 	"github.com/tailbox/tailbox/source/mysql/catalog"
 	"github.com/tailbox/tailbox/source/mysql/server"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // Report tells what was drawn, and which transactions are open that may have drawn numbers.
-func Report(ctx context.Context, cfg *server.Config, conn *server.Conn) (report *store.PollReport, err error) {
+func Report(ctx context.Context, cfg *server.Config, conn *server.Conn) (polled *report.Poll, err error) {
 	for _, sql := range uncached(conn.Server) {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return nil, fmt.Errorf("set up session: %w", err)
@@ -26,7 +26,7 @@ func Report(ctx context.Context, cfg *server.Config, conn *server.Conn) (report 
 		if err != nil {
 			return nil, err
 		}
-		report = &store.PollReport{Sequence: fmt.Sprintf("%s.%s", info, info.Columns.Seq), Last: last}
+		polled = &report.Poll{Sequence: fmt.Sprintf("%s.%s", info, info.Columns.Seq), Last: last}
 		right, err := MayListTransactions(ctx, conn)
 		if err != nil {
 			return nil, err
@@ -39,8 +39,8 @@ func Report(ctx context.Context, cfg *server.Config, conn *server.Conn) (report 
 			return nil, err
 		}
 		for _, h := range list {
-			report.Open = append(report.Open, h.About)
+			polled.Open = append(polled.Open, h.About)
 		}
 	}
-	return report, nil
+	return polled, nil
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
 // Migrations make the relay's tables, and bring those of an earlier version up to date.
-func Migrations() []store.Migration { return store.ReadMigrations(migrationFiles) }
+func Migrations() []migration.Step { return migration.Read(migrationFiles) }
 
 // Record notes the last migration: in the rows that are there, and, when all is done, in the column's default, which rows that come later
 // get.
-func Record() store.Migration {
-	return store.Migration{Name: "record", Text: fmt.Sprintf("UPDATE {checkpoint} SET migration = %[1]d WHERE migration <> %[1]d;\n"+
+func Record() migration.Step {
+	return migration.Step{Name: "record", Text: fmt.Sprintf("UPDATE {checkpoint} SET migration = %[1]d WHERE migration <> %[1]d;\n"+
 		"ALTER TABLE {checkpoint} ALTER COLUMN migration SET DEFAULT %[1]d;\n", len(Migrations()))}
 }
 
@@ -39,7 +39,7 @@ type statement struct {
 var unless = regexp.MustCompile(`(?m)^-- unless (column|index) (\w+) of (\w+)\n`)
 
 // statementsOf splits a migration. A statement ends with a semicolon at the end of a line.
-func statementsOf(m store.Migration) (list []statement) {
+func statementsOf(m migration.Step) (list []statement) {
 	for text := range strings.SplitSeq(m.Text, ";\n") {
 		var s statement
 		if found := unless.FindStringSubmatch(text); found != nil {
@@ -64,7 +64,7 @@ func statementsOf(m store.Migration) (list []statement) {
 }
 
 // Statements are the statements of a migration on the tables of a schema, each without a look whether it was run before.
-func Statements(m store.Migration, schema string) (list []string) {
+func Statements(m migration.Step, schema string) (list []string) {
 	for _, s := range statementsOf(m) {
 		list = append(list, NamesIn(schema).expand(s.sql))
 	}
@@ -128,10 +128,10 @@ func Migrate(ctx context.Context, c *server.Config, s *server.Conn) (done []stri
 		if err != nil {
 			return nil, err
 		}
-		if list = (store.Schema{Migration: number}).Pending(list); len(list) == 0 {
+		if list = (migration.State{Migration: number}).Pending(list); len(list) == 0 {
 			return nil, nil
 		}
-		made = []string{"updated tables tailbox_*: " + store.MigrationNames(list)}
+		made = []string{"updated tables tailbox_*: " + migration.Names(list)}
 	}
 	for _, m := range append(list, Record()) {
 		for _, step := range statementsOf(m) {
@@ -165,7 +165,7 @@ func lastMigration(ctx context.Context, s *server.Conn, schema string) (int, err
 }
 
 // Of returns what was done to the relay's tables, which are there.
-func Of(ctx context.Context, s *server.Conn, schema string) (state store.Schema, err error) {
+func Of(ctx context.Context, s *server.Conn, schema string) (state migration.State, err error) {
 	if state.Migration, err = lastMigration(ctx, s, schema); err != nil {
 		return state, err
 	}

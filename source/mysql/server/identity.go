@@ -9,7 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/quote"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // IsOn tells whether a variable has a value that means ON.
@@ -74,30 +74,30 @@ type Requirement struct {
 	Good  []string
 	What  string
 	Cure  string
-	Level store.Level
+	Level check.Level
 }
 
 // Requirements are what the binlog needs, worst first.
 func Requirements(mariadb bool) []Requirement {
 	restart := "set log_bin in the server's configuration, and restart it"
 	need := []Requirement{
-		{"log_bin", []string{"ON", "1"}, "the server keeps no binlog", restart, store.Problem},
+		{"log_bin", []string{"ON", "1"}, "the server keeps no binlog", restart, check.Problem},
 		{"binlog_format", []string{"ROW"}, "the log holds statements instead of rows", "SET GLOBAL binlog_format = 'ROW' (also in the configuration), " +
-			"and let applications connect anew", store.Problem},
+			"and let applications connect anew", check.Problem},
 		{"binlog_row_image", []string{"FULL"}, "the log leaves columns out", "SET GLOBAL binlog_row_image = 'FULL' (also in the configuration), " +
-			"and let applications connect anew", store.Problem},
+			"and let applications connect anew", check.Problem},
 		{"binlog_row_metadata", []string{"FULL"}, "the log does not name columns: after a table was altered, older rows cannot be read",
-			"SET GLOBAL binlog_row_metadata = 'FULL' (also in the configuration)", store.Warning},
+			"SET GLOBAL binlog_row_metadata = 'FULL' (also in the configuration)", check.Warning},
 		{"sync_binlog", []string{"1"}, "after a crash of the server's machine, messages may have been delivered of transactions that it lost",
-			"SET GLOBAL sync_binlog = 1 (also in the configuration)", store.Warning},
+			"SET GLOBAL sync_binlog = 1 (also in the configuration)", check.Warning},
 		{"innodb_flush_log_at_trx_commit", []string{"1"}, "after a crash of the server's machine, what was committed may be lost",
-			"SET GLOBAL innodb_flush_log_at_trx_commit = 1 (also in the configuration)", store.Warning},
+			"SET GLOBAL innodb_flush_log_at_trx_commit = 1 (also in the configuration)", check.Warning},
 	}
 	if !mariadb {
 		need = append(need, Requirement{"binlog_order_commits", []string{"ON", "1"}, "transactions become visible in another order than the log's, so that " +
-			"no snapshot belongs to a position in it", "SET GLOBAL binlog_order_commits = ON (also in the configuration)", store.Problem},
+			"no snapshot belongs to a position in it", "SET GLOBAL binlog_order_commits = ON (also in the configuration)", check.Problem},
 			Requirement{"gtid_mode", []string{"ON"}, "without GTIDs reading cannot go on at another server after a failover: the tables are swept then",
-				"turn gtid_mode and enforce_gtid_consistency ON, step by step as the manual says", store.Info})
+				"turn gtid_mode and enforce_gtid_consistency ON, step by step as the manual says", check.Info})
 	}
 	return need
 }
@@ -124,7 +124,7 @@ func Inspect(ctx context.Context, s *Conn) (*Info, error) {
 		}
 	}
 	for _, r := range need {
-		if value, ok := values[r.Name]; ok && r.Level == store.Problem && !slices.Contains(r.Good, value) {
+		if value, ok := values[r.Name]; ok && r.Level == check.Problem && !slices.Contains(r.Good, value) {
 			return nil, fmt.Errorf("%s is %s: %s: %s: %w", r.Name, value, r.What, r.Cure, source.ErrStop)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // connectTimeout applies where the URL has no connect-timeout.
@@ -82,7 +82,7 @@ func (a *Address) setTLS(query url.Values, host string) error {
 	switch {
 	case mode == "" && files != "":
 		mode = "true"
-	case mode == "" && (a.network == "unix" || store.Local(host)):
+	case mode == "" && (a.network == "unix" || check.Local(host)):
 		mode = "false"
 	case mode == "":
 		mode = "preferred"
@@ -133,8 +133,8 @@ func ValidURL(text string) error {
 }
 
 // Transport is how the session travels.
-func (a *Address) Transport(key string) store.Transport {
-	t := store.Transport{Key: key, Encrypted: a.tls != nil && !a.preferred, Verified: a.tls != nil && !a.tls.InsecureSkipVerify}
+func (a *Address) Transport(key string) check.Transport {
+	t := check.Transport{Key: key, Encrypted: a.tls != nil && !a.preferred, Verified: a.tls != nil && !a.tls.InsecureSkipVerify}
 	if a.network == "tcp" {
 		t.Host, _, _ = net.SplitHostPort(a.addr)
 	}

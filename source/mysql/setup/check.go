@@ -14,14 +14,14 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // A checker gathers findings.
 type checker struct {
 	cfg      server.Config
 	conn     *server.Conn
-	findings []store.Finding
+	findings []check.Finding
 	// tables are those that exist; own tells that the relay's are there.
 	tables []*catalog.Table
 	// misworded tables have a status column that cannot hold the words.
@@ -29,13 +29,13 @@ type checker struct {
 	own       bool
 }
 
-func (c *checker) add(level store.Level, cure, what string, args ...any) {
-	c.findings = append(c.findings, store.Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
+func (c *checker) add(level check.Level, cure, what string, args ...any) {
+	c.findings = append(c.findings, check.Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
 }
 
 // Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
 // means that it could not go on looking; what was found before is returned with it.
-func Check(ctx context.Context, cfg server.Config) (findings []store.Finding, err error) {
+func Check(ctx context.Context, cfg server.Config) (findings []check.Finding, err error) {
 	c := &checker{cfg: cfg}
 	for i, text := range []string{cfg.URL, cfg.LockURL} {
 		key := [...]string{"source.url", "source.lock_url"}[i]
@@ -46,7 +46,7 @@ func Check(ctx context.Context, cfg server.Config) (findings []store.Finding, er
 		}
 	}
 	if c.conn, err = cfg.Connect(ctx, cfg.URL); err != nil {
-		c.add(store.Problem, "correct source.url or source.kind, start the server, or create the account", "%v", err)
+		c.add(check.Problem, "correct source.url or source.kind, start the server, or create the account", "%v", err)
 		return c.findings, nil
 	}
 	defer func() { err = errors.Join(err, c.conn.Close(ctx)) }()
@@ -88,7 +88,7 @@ func (c *checker) settings(ctx context.Context) error {
 		return err
 	}
 	if server.IsOn(values["read_only"]) || server.IsOn(values["super_read_only"]) {
-		c.add(store.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
+		c.add(check.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
 	}
 	for _, r := range need {
 		if value, ok := values[r.Name]; ok && !slices.Contains(r.Good, value) {
@@ -96,13 +96,13 @@ func (c *checker) settings(ctx context.Context) error {
 		}
 	}
 	if c.conn.Server.MariaDB && values["gtid_strict_mode"] == "OFF" {
-		c.add(store.Info, "SET GLOBAL gtid_strict_mode = ON (also in the configuration)",
+		c.add(check.Info, "SET GLOBAL gtid_strict_mode = ON (also in the configuration)",
 			"gtid_strict_mode is OFF: after a failover nothing holds that the servers' logs have the same order")
 	}
 	const threeDays = 3 * 24 * 3600
 	seconds, _ := strconv.Atoi(values["binlog_expire_logs_seconds"])
 	if seconds > 0 && seconds < threeDays {
-		c.add(store.Warning, "SET GLOBAL binlog_expire_logs_seconds = 604800 (also in the configuration; on RDS call mysql.rds_set_configuration('binlog retention hours', 168))",
+		c.add(check.Warning, "SET GLOBAL binlog_expire_logs_seconds = 604800 (also in the configuration; on RDS call mysql.rds_set_configuration('binlog retention hours', 168))",
 			"the server purges its binlog after %d s: a relay that is down for longer has to sweep the tables", seconds)
 	}
 	return nil
@@ -136,7 +136,7 @@ func (c *checker) connections(ctx context.Context) error {
 			}
 		}
 	}
-	c.add(store.Problem, cure, "account %s may have %s connections at a time (max_user_connections), and a pipeline needs %d", account, limit, connectionsNeeded)
+	c.add(check.Problem, cure, "account %s may have %s connections at a time (max_user_connections), and a pipeline needs %d", account, limit, connectionsNeeded)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (c *checker) rights(ctx context.Context) error {
 	_, err = c.conn.Texts(ctx, "SHOW BINARY LOGS")
 	switch code := server.Code(err); {
 	case code == server.CodeNeedPrivilege || code == server.CodeAccessDenied:
-		c.add(store.Problem, "GRANT "+binlogPrivileges(c.conn.Server.MariaDB)[1]+" ON *.* TO "+account, "account %s may not ask about the log", account)
+		c.add(check.Problem, "GRANT "+binlogPrivileges(c.conn.Server.MariaDB)[1]+" ON *.* TO "+account, "account %s may not ask about the log", account)
 	case err != nil && code == 0:
 		return err
 	}
@@ -158,11 +158,11 @@ func (c *checker) rights(ctx context.Context) error {
 	case refused == nil:
 		return err
 	case code == server.CodeNeedPrivilege || code == server.CodeAccessDenied:
-		c.add(store.Problem, "GRANT REPLICATION SLAVE ON *.* TO "+account, "account %s may not read the log", account)
+		c.add(check.Problem, "GRANT REPLICATION SLAVE ON *.* TO "+account, "account %s may not read the log", account)
 	case ctx.Err() != nil:
 		return refused
 	case !errors.Is(refused, source.ErrStop): // what stops it are settings, which were found already
-		c.add(store.Problem, "let source.url lead to the primary, past proxies that know no replication", "the log cannot be read: %v", refused)
+		c.add(check.Problem, "let source.url lead to the primary, past proxies that know no replication", "the log cannot be read: %v", refused)
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (c *checker) lock(ctx context.Context) (err error) {
 	conn := c.conn
 	if c.cfg.LockURL != "" {
 		if conn, err = c.cfg.Connect(ctx, c.cfg.LockURL); err != nil {
-			c.add(store.Problem, "correct source.lock_url", "%v", err)
+			c.add(check.Problem, "correct source.lock_url", "%v", err)
 			return nil
 		}
 		defer func() { err = errors.Join(err, conn.Close(ctx)) }()
@@ -182,11 +182,11 @@ func (c *checker) lock(ctx context.Context) (err error) {
 		return err
 	}
 	if rows[0][0] != strconv.FormatUint(uint64(conn.Client.GetConnectionID()), 10) {
-		c.add(store.Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy, where a lock does not belong to one client")
+		c.add(check.Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy, where a lock does not belong to one client")
 	}
 	several, err := server.SeveralWriters(ctx, conn)
 	if several {
-		c.add(store.Warning, "let source.url of each relay of this pipeline lead to one and the same member, unless that is gone",
+		c.add(check.Warning, "let source.url of each relay of this pipeline lead to one and the same member, unless that is gone",
 			"the server is one of several that take writes, and the pipeline's lock is one of a single server: relays of two members throw each other out")
 	}
 	return err
@@ -202,7 +202,7 @@ func (c *checker) ownTables(ctx context.Context) error {
 			return err
 		}
 		if missing {
-			c.add(store.Problem, "run tailbox init", "table %s is missing, or hidden from this account", g.table)
+			c.add(check.Problem, "run tailbox init", "table %s is missing, or hidden from this account", g.table)
 			return nil
 		}
 		lacking, err := c.tryWrites(ctx, []string{n.Checkpoint, n.Parked, n.Request}[i], []string{"pipeline"}, g.privileges)
@@ -245,7 +245,7 @@ func (c *checker) tryWrites(ctx context.Context, table string, columns, rights [
 		case err == nil:
 		case code == 1142 || code == 1143 || code == 1044:
 			lacks++
-			c.add(store.Problem, "GRANT "+right+" ON "+table+" TO "+account, "account %s has no %s on %s", account, right, table)
+			c.add(check.Problem, "GRANT "+right+" ON "+table+" TO "+account, "account %s has no %s on %s", account, right, table)
 		case code == 0:
 			return lacks, err
 		}
@@ -288,12 +288,12 @@ func (c *checker) firstStart(ctx context.Context) error {
 		switch n := rows[0][0]; {
 		case n == "0":
 		case left:
-			f := store.LeftAlone(&t.Table, n+" rows")
+			f := check.LeftAlone(&t.Table, n+" rows")
 			c.add(f.Level, f.Cure, "%s", f.What)
 		case cure != "":
-			c.add(store.Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)
+			c.add(check.Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)
 		default:
-			c.add(store.Info, "", "the first start delivers what is pending in table %s: %s rows", t, n)
+			c.add(check.Info, "", "the first start delivers what is pending in table %s: %s rows", t, n)
 		}
 	}
 	return nil
@@ -324,7 +324,7 @@ func prerequisites(ctx context.Context, cfg server.Config, conn *server.Conn) er
 	}
 	var problems []error
 	for _, f := range c.findings {
-		if f.Level == store.Problem {
+		if f.Level == check.Problem {
 			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Cure))
 		}
 	}
@@ -346,7 +346,7 @@ func (c *checker) applicationTables(ctx context.Context) error {
 		case !errors.Is(err, source.ErrStop):
 			return err
 		case !schema.OwnShape(t.Shape):
-			c.add(store.Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", quote.Table(t), t.Shape)
+			c.add(check.Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", quote.Table(t), t.Shape)
 		}
 	}
 	return nil

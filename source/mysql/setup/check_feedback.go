@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/catalog"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // feedback has the server prepare what business rows are told, which shows what is wrong with it and what the account may not
@@ -19,7 +19,7 @@ func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
 	for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
 		f, err := source.ParseFeedbackMySQL(outcome, t.Feedback[outcome])
 		if err != nil {
-			c.add(store.Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
+			c.add(check.Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
 			continue
 		}
 		_, why := c.conn.Exec(ctx, "PREPARE tailbox_check FROM "+quote.Text(strings.Join(f.Texts, "?")))
@@ -31,7 +31,7 @@ func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
 		case e == nil:
 			return why
 		default:
-			c.add(store.Problem, feedbackCure(e.Code), "feedback %s of table %s cannot be carried out: %s", outcome, t, e.Message)
+			c.add(check.Problem, feedbackCure(e.Code), "feedback %s of table %s cannot be carried out: %s", outcome, t, e.Message)
 		}
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tailbox/tailbox/source/mysql/polling"
 	"github.com/tailbox/tailbox/source/mysql/server"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // writable looks whether the server is the primary.
@@ -15,7 +15,7 @@ func (c *checker) writable(ctx context.Context) error {
 		return err
 	}
 	if server.IsOn(values["read_only"]) || server.IsOn(values["super_read_only"]) {
-		c.add(store.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
+		c.add(check.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
 	}
 	return nil
 }
@@ -23,7 +23,7 @@ func (c *checker) writable(ctx context.Context) error {
 // polled looks whether the tables can be polled in order. Where there is none yet, it looks for the right that polling takes.
 func (c *checker) polled(ctx context.Context) error {
 	if len(c.cfg.Tables) > 1 {
-		c.add(store.Problem, "give each table a pipeline of its own", "source.read is poll, and there are %d tables, whose sequences have no common order", len(c.cfg.Tables))
+		c.add(check.Problem, "give each table a pipeline of its own", "source.read is poll, and there are %d tables, whose sequences have no common order", len(c.cfg.Tables))
 	}
 	for _, t := range c.tables {
 		_, fatal, other, err := polling.Problems(ctx, c.conn, t)
@@ -31,10 +31,10 @@ func (c *checker) polled(ctx context.Context) error {
 			return err
 		}
 		for _, f := range fatal {
-			c.add(store.Problem, f.Cure, "%s", f.What)
+			c.add(check.Problem, f.Cure, "%s", f.What)
 		}
 		for _, f := range other {
-			c.add(store.Warning, f.Cure, "%s", f.What)
+			c.add(check.Warning, f.Cure, "%s", f.What)
 		}
 	}
 	if len(c.tables) > 0 {
@@ -42,7 +42,7 @@ func (c *checker) polled(ctx context.Context) error {
 	}
 	right, err := polling.MayListTransactions(ctx, c.conn)
 	if err == nil && right != nil {
-		c.add(store.Problem, right.Cure, "%s", right.What)
+		c.add(check.Problem, right.Cure, "%s", right.What)
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/session"
 	"github.com/tailbox/tailbox/source/mysql/usertable"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // refusals looks for what would refuse that the relay deletes or marks rows, and so stop it later: keys that refer to them, triggers,
@@ -54,10 +55,10 @@ func (c *checker) references(ctx context.Context, t *catalog.Table) error {
 		switch r[3] {
 		case "CASCADE", "SET NULL":
 		case "":
-			c.add(store.Warning, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, of which this account cannot see what a deletion does: without "+
+			c.add(check.Warning, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, of which this account cannot see what a deletion does: without "+
 				"ON DELETE CASCADE or SET NULL, a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
 		default:
-			c.add(store.Problem, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
+			c.add(check.Problem, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
 		}
 	}
 	return nil
@@ -72,7 +73,7 @@ func (c *checker) triggers(ctx context.Context, t *catalog.Table, deletes, updat
 	}
 	for _, r := range rows {
 		if r[2] == "DELETE" && deletes || r[2] == "UPDATE" && updates {
-			c.add(store.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s %s: where it refuses what on_delivered does, the relay stops",
+			c.add(check.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s %s: where it refuses what on_delivered does, the relay stops",
 				t, r[0], r[1], r[2])
 		}
 	}
@@ -92,8 +93,8 @@ func (c *checker) marks(ctx context.Context, t *catalog.Table, at *usertable.Tab
 	if err != nil {
 		return err
 	}
-	for _, check := range checks {
-		r := refusingCheck{name: check[0], clause: check[1]}
+	for _, k := range checks {
+		r := refusingCheck{name: k[0], clause: k[1]}
 		for i := range t.Cols {
 			col := &t.Cols[i]
 			name := strings.ToLower(quote.Ident(col.Name))
@@ -123,25 +124,25 @@ type refusingCheck struct {
 	unsure       bool
 }
 
-func (c *checker) judgeCheck(ctx context.Context, t *catalog.Table, at *usertable.Table, samples []store.Sample, check *refusingCheck) error {
+func (c *checker) judgeCheck(ctx context.Context, t *catalog.Table, at *usertable.Table, samples []store.Sample, k *refusingCheck) error {
 	const cure = "let the constraint take it, or correct source.tables (words, columns)"
 	for i := range samples {
-		value, err := c.afterMark(ctx, t, at, &samples[i], check.clause)
+		value, err := c.afterMark(ctx, t, at, &samples[i], k.clause)
 		switch {
 		case err != nil && server.Answer(err) == nil:
 			return err
 		case err != nil:
-			c.add(store.Warning, cure, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
-				t, check.name, strings.Join(check.written, ", "), server.Answer(err).Message)
+			c.add(check.Warning, cure, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
+				t, k.name, strings.Join(k.written, ", "), server.Answer(err).Message)
 			return nil
 		case value != "0":
-		case check.unsure:
-			c.add(store.Warning, cure, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s",
-				t, check.name, samples[i].State, check.clause)
+		case k.unsure:
+			c.add(check.Warning, cure, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s",
+				t, k.name, samples[i].State, k.clause)
 			return nil
 		default:
-			c.add(store.Problem, cure, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s",
-				t, check.name, samples[i].State, check.clause)
+			c.add(check.Problem, cure, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s",
+				t, k.name, samples[i].State, k.clause)
 			return nil
 		}
 	}
@@ -216,7 +217,7 @@ func (c *checker) uniqueMarks(ctx context.Context, t *catalog.Table, at *usertab
 				return fmt.Errorf("try index %s: %w", name, err)
 			}
 			if value == "1" {
-				c.add(store.Problem, "ALTER TABLE "+at.SQL+" DROP INDEX "+quote.Ident(name), "table %s has the unique index %s on %s, in which the rows of two %s messages would be alike",
+				c.add(check.Problem, "ALTER TABLE "+at.SQL+" DROP INDEX "+quote.Ident(name), "table %s has the unique index %s on %s, in which the rows of two %s messages would be alike",
 					t, name, strings.Join(columns, ", "), samples[i].State)
 				break
 			}

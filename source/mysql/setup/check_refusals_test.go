@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -23,34 +23,34 @@ func TestCheckFindsRefusals(t *testing.T) {
 		for name, c := range map[string]struct {
 			change func(*outbox.Table)
 			ddl    string
-			level  store.Level
+			level  check.Level
 			want   []string // nil: nothing is found
 		}{
-			"key":                       {deletes, fmt.Sprintf(refers, ""), store.Problem, []string{"FOREIGN KEY answers", ".replies refer", "ON DELETE CASCADE"}},
-			"key that cascades":         {deletes, fmt.Sprintf(refers, " ON DELETE CASCADE"), store.Problem, nil},
-			"key that sets null":        {deletes, fmt.Sprintf(refers, " ON DELETE SET NULL"), store.Problem, nil},
-			"key to what is marked":     {nil, fmt.Sprintf(refers, ""), store.Problem, nil},
-			"key to what is cleared":    {func(t *outbox.Table) { t.Retention = 1 }, fmt.Sprintf(refers, ""), store.Problem, []string{"FOREIGN KEY answers"}},
-			"trigger":                   {nil, "CREATE TRIGGER guard AFTER UPDATE ON events FOR EACH ROW SET @a = 1", store.Warning, []string{"trigger guard, AFTER UPDATE"}},
-			"trigger of a deletion":     {deletes, "CREATE TRIGGER guard BEFORE DELETE ON events FOR EACH ROW SET @a = 1", store.Warning, []string{"trigger guard, BEFORE DELETE"}},
-			"trigger of another change": {nil, "CREATE TRIGGER guard BEFORE DELETE ON events FOR EACH ROW SET @a = 1", store.Warning, nil},
-			"trigger of what is kept":   {keeps, "CREATE TRIGGER guard AFTER UPDATE ON events FOR EACH ROW SET @a = 1", store.Warning, nil},
-			"words":                     {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'sent'))", store.Problem, []string{"CHECK constraint known", "delivered message"}},
-			"words, one missing":        {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'delivered', 'retrying', 'waiting'))", store.Problem, []string{"known", "dead message"}},
-			"words, all there":          {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'delivered', 'retrying', 'waiting', 'dead'))", store.Problem, nil},
-			"words, if deleted":         {deletes, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'retrying', 'waiting', 'dead'))", store.Problem, nil},
-			"word, at the column":       {nil, "ALTER TABLE events MODIFY st VARCHAR(20) DEFAULT 'pending' COMMENT 'a CHECK (of' CHECK (st <> 'dead')", store.Problem, []string{"CHECK constraint", "dead message"}},
-			"label":                     {nil, "ALTER TABLE events MODIFY st ENUM('pending', 'delivered', 'retrying', 'waiting', 'dead') DEFAULT 'pending', ADD CONSTRAINT known CHECK (st IN ('pending', 'dead'))", store.Warning, []string{"known", "delivered message"}},
-			"words, other case":         {nil, "ALTER TABLE events MODIFY st VARCHAR(20) COLLATE utf8mb4_bin DEFAULT 'pending', ADD CONSTRAINT known CHECK (st <> 'DEAD')", store.Problem, nil},
-			"words, case ignored":       {nil, "ALTER TABLE events MODIFY st VARCHAR(20) COLLATE utf8mb4_general_ci DEFAULT 'pending', ADD CONSTRAINT known CHECK (st <> 'DEAD')", store.Problem, []string{"known", "dead message"}},
-			"time with the word":        {nil, "ALTER TABLE events ADD CONSTRAINT timed CHECK (st <> 'delivered' OR done IS NOT NULL)", store.Problem, nil},
-			"time without the word":     {nil, "ALTER TABLE events ADD CONSTRAINT timed CHECK (done IS NULL OR st = 'sent')", store.Problem, []string{"timed"}},
-			"another column":            {nil, "ALTER TABLE events ADD CONSTRAINT claimed CHECK (st = 'pending' OR claimed_by IS NOT NULL)", store.Warning, []string{"claimed", "may refuse"}},
-			"nothing that is written":   {nil, "ALTER TABLE events ADD CONSTRAINT positive CHECK (id > 0)", store.Warning, nil},
-			"kept":                      {keeps, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'sent'))", store.Problem, nil},
-			"unique status":             {nil, "CREATE UNIQUE INDEX one ON events (st)", store.Problem, []string{"unique index one on st", "two delivered messages"}},
-			"unique error":              {nil, "CREATE UNIQUE INDEX one ON events (st, err)", store.Problem, []string{"one on st, err", "two retrying messages"}},
-			"unique with the id":        {nil, "CREATE UNIQUE INDEX one ON events (st, id)", store.Problem, nil},
+			"key":                       {deletes, fmt.Sprintf(refers, ""), check.Problem, []string{"FOREIGN KEY answers", ".replies refer", "ON DELETE CASCADE"}},
+			"key that cascades":         {deletes, fmt.Sprintf(refers, " ON DELETE CASCADE"), check.Problem, nil},
+			"key that sets null":        {deletes, fmt.Sprintf(refers, " ON DELETE SET NULL"), check.Problem, nil},
+			"key to what is marked":     {nil, fmt.Sprintf(refers, ""), check.Problem, nil},
+			"key to what is cleared":    {func(t *outbox.Table) { t.Retention = 1 }, fmt.Sprintf(refers, ""), check.Problem, []string{"FOREIGN KEY answers"}},
+			"trigger":                   {nil, "CREATE TRIGGER guard AFTER UPDATE ON events FOR EACH ROW SET @a = 1", check.Warning, []string{"trigger guard, AFTER UPDATE"}},
+			"trigger of a deletion":     {deletes, "CREATE TRIGGER guard BEFORE DELETE ON events FOR EACH ROW SET @a = 1", check.Warning, []string{"trigger guard, BEFORE DELETE"}},
+			"trigger of another change": {nil, "CREATE TRIGGER guard BEFORE DELETE ON events FOR EACH ROW SET @a = 1", check.Warning, nil},
+			"trigger of what is kept":   {keeps, "CREATE TRIGGER guard AFTER UPDATE ON events FOR EACH ROW SET @a = 1", check.Warning, nil},
+			"words":                     {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'sent'))", check.Problem, []string{"CHECK constraint known", "delivered message"}},
+			"words, one missing":        {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'delivered', 'retrying', 'waiting'))", check.Problem, []string{"known", "dead message"}},
+			"words, all there":          {nil, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'delivered', 'retrying', 'waiting', 'dead'))", check.Problem, nil},
+			"words, if deleted":         {deletes, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'retrying', 'waiting', 'dead'))", check.Problem, nil},
+			"word, at the column":       {nil, "ALTER TABLE events MODIFY st VARCHAR(20) DEFAULT 'pending' COMMENT 'a CHECK (of' CHECK (st <> 'dead')", check.Problem, []string{"CHECK constraint", "dead message"}},
+			"label":                     {nil, "ALTER TABLE events MODIFY st ENUM('pending', 'delivered', 'retrying', 'waiting', 'dead') DEFAULT 'pending', ADD CONSTRAINT known CHECK (st IN ('pending', 'dead'))", check.Warning, []string{"known", "delivered message"}},
+			"words, other case":         {nil, "ALTER TABLE events MODIFY st VARCHAR(20) COLLATE utf8mb4_bin DEFAULT 'pending', ADD CONSTRAINT known CHECK (st <> 'DEAD')", check.Problem, nil},
+			"words, case ignored":       {nil, "ALTER TABLE events MODIFY st VARCHAR(20) COLLATE utf8mb4_general_ci DEFAULT 'pending', ADD CONSTRAINT known CHECK (st <> 'DEAD')", check.Problem, []string{"known", "dead message"}},
+			"time with the word":        {nil, "ALTER TABLE events ADD CONSTRAINT timed CHECK (st <> 'delivered' OR done IS NOT NULL)", check.Problem, nil},
+			"time without the word":     {nil, "ALTER TABLE events ADD CONSTRAINT timed CHECK (done IS NULL OR st = 'sent')", check.Problem, []string{"timed"}},
+			"another column":            {nil, "ALTER TABLE events ADD CONSTRAINT claimed CHECK (st = 'pending' OR claimed_by IS NOT NULL)", check.Warning, []string{"claimed", "may refuse"}},
+			"nothing that is written":   {nil, "ALTER TABLE events ADD CONSTRAINT positive CHECK (id > 0)", check.Warning, nil},
+			"kept":                      {keeps, "ALTER TABLE events ADD CONSTRAINT known CHECK (st IN ('pending', 'sent'))", check.Problem, nil},
+			"unique status":             {nil, "CREATE UNIQUE INDEX one ON events (st)", check.Problem, []string{"unique index one on st", "two delivered messages"}},
+			"unique error":              {nil, "CREATE UNIQUE INDEX one ON events (st, err)", check.Problem, []string{"one on st, err", "two retrying messages"}},
+			"unique with the id":        {nil, "CREATE UNIQUE INDEX one ON events (st, id)", check.Problem, nil},
 		} {
 			t.Run(name, func(t *testing.T) {
 				table := outbox.Table{Name: "events", OnDelivered: outbox.Mark, Words: outbox.DefaultWords(), Columns: outbox.Columns{ID: "id", Type: "type", Payload: "payload",
@@ -69,7 +69,7 @@ func TestCheckFindsRefusals(t *testing.T) {
 				}
 				var told []string
 				for _, f := range findings {
-					if f.Level == store.Problem || f.Level == store.Warning && strings.Contains(f.What, "table") {
+					if f.Level == check.Problem || f.Level == check.Warning && strings.Contains(f.What, "table") {
 						told = append(told, fmt.Sprint(f))
 					}
 				}

@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/usertable"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // outboxTables looks at the tables that applications write to.
@@ -35,7 +35,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			if schema.OwnShape(t.Shape) {
 				cure = "run tailbox init"
 			}
-			c.add(store.Problem, cure, "%v", err)
+			c.add(check.Problem, cure, "%v", err)
 			continue
 		case err != nil:
 			return err
@@ -51,7 +51,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 func (c *checker) oneTable(ctx context.Context, t *catalog.Table) error {
 	name := quote.Table(&t.Table)
 	if !strings.EqualFold(t.Engine, "InnoDB") && !strings.EqualFold(t.Engine, "RocksDB") {
-		c.add(store.Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.Engine)
+		c.add(check.Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.Engine)
 	}
 	c.columns(t)
 	c.unswept(t)
@@ -88,7 +88,7 @@ func (c *checker) columns(t *catalog.Table) {
 		cols[i] = t.Cols[i].Column
 	}
 	if _, err := catalog.NewPlan(&t.Table, cols); err != nil {
-		c.add(store.Problem, "add the column, or correct columns under source.tables", "%v", err)
+		c.add(check.Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
 	for _, col := range t.Cols {
 		if t.Wants(col.Name) && col.Kind == catalog.KindOther {
@@ -96,33 +96,33 @@ func (c *checker) columns(t *catalog.Table) {
 			if key := columns.Dispensable(&t.Table, col.Name); key != "" {
 				cure = "leave it out (columns: {" + key + ": null}), or convert it"
 			}
-			c.add(store.Problem, cure, "column %s of table %s: %s", col.Name, t, col.Why)
+			c.add(check.Problem, cure, "column %s of table %s: %s", col.Name, t, col.Why)
 		}
 	}
 	c.words(t)
 	_, status := t.Column(t.Columns.Status)
 	_, at := t.Column(t.Columns.DeliveredAt)
 	if t.OnDelivered == outbox.Mark && !status && !at {
-		c.add(store.Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
+		c.add(check.Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
 			"table %s is to be marked, but has no column for it", t)
 	}
 	if col, ok := t.Column(t.Columns.Receipt); t.Columns.Receipt != "" && (!ok || col.Kind != catalog.KindText) {
-		c.add(store.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD COLUMN "+quote.Ident(t.Columns.Receipt)+" TEXT, or correct source.tables.columns",
+		c.add(check.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD COLUMN "+quote.Ident(t.Columns.Receipt)+" TEXT, or correct source.tables.columns",
 			"table %s has no column %s of type TEXT for receipts", t, t.Columns.Receipt)
 	}
 	if t.Retention > 0 && !at {
-		c.add(store.Problem, "name a column of type TIMESTAMP(6) under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
+		c.add(check.Problem, "name a column of type TIMESTAMP(6) under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
 	}
 	if id, ok := t.Column(t.Columns.ID); ok && !slices.Contains([]catalog.Kind{catalog.KindText, catalog.KindLatin1, catalog.KindUUID, catalog.KindInt, catalog.KindBytes}, id.Kind) {
-		level := store.Warning
+		level := check.Warning
 		if t.OnDelivered != outbox.Keep && !usertable.CanBeID(id.DataType) {
-			level = store.Problem
+			level = check.Problem
 		}
 		c.add(level, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.Name, t, id.ColumnType)
 	}
 	for _, name := range []string{t.Columns.AvailableAt, t.Columns.CreatedAt} {
 		if col, ok := t.Column(name); ok && col.Kind == catalog.KindDatetime {
-			c.add(store.Info, "ALTER TABLE "+quote.Table(&t.Table)+" MODIFY "+quote.Ident(col.Name)+" TIMESTAMP(6) NULL, or write UTC",
+			c.add(check.Info, "ALTER TABLE "+quote.Table(&t.Table)+" MODIFY "+quote.Ident(col.Name)+" TIMESTAMP(6) NULL, or write UTC",
 				"column %s of table %s is a DATETIME, which has no time zone: it is read as UTC", col.Name, t)
 		}
 	}
@@ -130,7 +130,7 @@ func (c *checker) columns(t *catalog.Table) {
 
 // unswept tells of a table whose rows could not be found again after the position in the log was lost.
 func (c *checker) unswept(t *catalog.Table) {
-	if f := store.Unswept(&t.Table, t.PendingCondition("t") != ""); f != nil && !c.cfg.Poll {
+	if f := check.Unswept(&t.Table, t.PendingCondition("t") != ""); f != nil && !c.cfg.Poll {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 }
@@ -146,17 +146,17 @@ func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
 	}
 	status := "t." + quote.Ident(t.Columns.Status)
 	rows, err := c.conn.Texts(ctx, fmt.Sprintf("SELECT word, COUNT(*) FROM (SELECT CAST(%[1]s AS CHAR) AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
-		status, quote.Table(&t.Table), quote.Text(t.Words.Delivered), catalog.Ours(&t.Table, "t"), store.StatusLimit))
+		status, quote.Table(&t.Table), quote.Text(t.Words.Delivered), catalog.Ours(&t.Table, "t"), check.Limit))
 	if err != nil {
 		return err
 	}
-	var counts []store.StatusCount
+	var counts []check.StatusCount
 	for _, r := range rows {
 		n, err := strconv.Atoi(r[1])
 		if err != nil {
 			return err
 		}
-		counts = append(counts, store.StatusCount{Word: r[0], Rows: n})
+		counts = append(counts, check.StatusCount{Word: r[0], Rows: n})
 	}
 	parked := false
 	if started {
@@ -167,7 +167,7 @@ func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
 		}
 		parked = len(rows) > 0
 	}
-	if f := store.Undelivered(&t.Table, counts, started, parked); f != nil {
+	if f := check.Undelivered(&t.Table, counts, started, parked); f != nil {
 		c.add(f.Level, f.Cure, "%s", f.What)
 	}
 	return nil
@@ -180,7 +180,7 @@ func (c *checker) words(t *catalog.Table) {
 		return
 	}
 	for _, fault := range catalog.WordFaults(&t.Table, says.DataType, says.ColumnType, says.Length) {
-		c.add(store.Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
+		c.add(check.Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
 		if c.misworded == nil {
 			c.misworded = map[*catalog.Table]bool{}
 		}
@@ -199,13 +199,13 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 	id := quote.Ident(t.Columns.ID)
 	switch {
 	case rows[0][0] == "" && rows[0][1] != "":
-		c.add(store.Problem, catalog.ShowIndex(c.conn.Server, quote.Table(&t.Table), quote.Ident(rows[0][1])), "table %s has no index that begins with %s but %s, which is hidden from queries",
+		c.add(check.Problem, catalog.ShowIndex(c.conn.Server, quote.Table(&t.Table), quote.Ident(rows[0][1])), "table %s has no index that begins with %s but %s, which is hidden from queries",
 			t, t.Columns.ID, rows[0][1])
 	case rows[0][0] == "":
-		c.add(store.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
+		c.add(check.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
 			t, t.Columns.ID)
 	case rows[0][0] != "0":
-		c.add(store.Warning, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+		c.add(check.Warning, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
 	}
 	return nil
 }

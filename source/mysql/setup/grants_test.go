@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
 	"github.com/tailbox/tailbox/source/sourcetest"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -31,13 +31,13 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 				}
 				account, cfg := mysqltest.NewAccount(r, "relay", RoleSQL(r.Cfg, "{account}", r.DB))
 				bare := func(sql string) string { return strings.ReplaceAll(strings.ReplaceAll(sql, "`", ""), r.DB+".", "") }
-				problems := func() (found []store.Finding) {
+				problems := func() (found []check.Finding) {
 					findings, err := Check(r.Ctx, cfg)
 					if err != nil {
 						t.Error(err)
 					}
 					for _, f := range findings {
-						if f.Level == store.Problem {
+						if f.Level == check.Problem {
 							found = append(found, f)
 						}
 					}
@@ -49,7 +49,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 				for _, grant := range sourcetest.SingleGrants(RoleSQL(r.Cfg, account, r.DB)) {
 					revoke := strings.NewReplacer("GRANT ", "REVOKE ", " TO ", " FROM ").Replace(grant)
 					r.Exec(revoke)
-					if found := problems(); !slices.ContainsFunc(found, func(f store.Finding) bool { return bare(f.Cure) == bare(grant) }) {
+					if found := problems(); !slices.ContainsFunc(found, func(f check.Finding) bool { return bare(f.Cure) == bare(grant) }) {
 						t.Errorf("after %s: %+v", revoke, found)
 					}
 					r.Exec(grant)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/server"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // databases looks whether the log holds the databases of the tables.
@@ -16,7 +16,7 @@ func (c *checker) databases(ctx context.Context) error {
 	case err != nil && (server.Code(err) != 0 || errors.Is(err, source.ErrStop)): // no log, or no right to ask: both are found elsewhere
 		return nil
 	case err == nil && f != nil:
-		c.add(store.Problem, f.Cure, "%s", f.What)
+		c.add(check.Problem, f.Cure, "%s", f.What)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 // Init creates what is missing of the relay's tables and of the outbox tables whose shape is ours, brings the
@@ -116,7 +116,7 @@ func Script(cfg server.Config) (string, error) {
 	if a, err := server.ParseURL(cfg.URL); err == nil && a.Database != "" {
 		database = a.Database
 	}
-	b.WriteString(store.GrantsComment("--", RoleSQL(cfg, "'tailbox'@'%'", database), ClientSQL(cfg, "'support'@'%'", database)))
+	b.WriteString(migration.GrantsComment("--", RoleSQL(cfg, "'tailbox'@'%'", database), ClientSQL(cfg, "'support'@'%'", database)))
 	b.WriteString(schema.Script(cfg.Schema))
 	for i := range cfg.Tables {
 		sql, err := schema.OutboxSQL(&cfg.Tables[i])

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	"github.com/tailbox/tailbox/source/mysql/server"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -27,7 +27,7 @@ func TestCompressedColumns(t *testing.T) {
 			}
 			told := false
 			for _, f := range findings {
-				told = told || f.Level == store.Problem && strings.Contains(f.What, "column f0 of table") && strings.Contains(f.What, "COMPRESSED")
+				told = told || f.Level == check.Problem && strings.Contains(f.What, "column f0 of table") && strings.Contains(f.What, "COMPRESSED")
 			}
 			if told != want {
 				t.Errorf("check of a column of type %s: %+v", typ, findings)

@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
 	"github.com/tailbox/tailbox/source/sourcetest"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -70,7 +70,7 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 			t.Fatal(err)
 		}
 		for _, f := range findings {
-			if f.Level == store.Problem {
+			if f.Level == check.Problem {
 				text += f.What + " => " + f.Cure + "\n"
 			}
 		}

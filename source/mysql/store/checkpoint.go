@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 const (
@@ -46,7 +47,7 @@ func (s *Store) queueCheckpoint(b *session.Batch, c *checkpoint.Checkpoint) {
 	}
 	args := []any{c.SourceID, string(c.Resume), c.Log, c.LastCommit, above, c.SweepPending, s.Config.Pipeline}
 	if s.Epoch < 0 {
-		b.Exec(firstCheckpoint, append(args, store.SchemaVersion)...)
+		b.Exec(firstCheckpoint, append(args, migration.Version)...)
 		return
 	}
 	b.Exec(saveCheckpoint, args...)

@@ -7,7 +7,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 const (
@@ -79,7 +79,7 @@ func (s *Store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 func (s *Store) countStart(ctx context.Context) (out CheckpointRow, err error) {
 	b := s.Batch()
 	s.Begin(b)
-	b.Exec(countStart, s.Config.Pipeline, store.SchemaVersion)
+	b.Exec(countStart, s.Config.Pipeline, migration.Version)
 	b.Each(func(r session.Row) (err error) {
 		out, err = ReadCheckpoint(r)
 		return err
@@ -95,7 +95,7 @@ func (s *Store) countStart(ctx context.Context) (out CheckpointRow, err error) {
 	return out, nil
 }
 
-// Remember implements store.Reader.
+// Remember implements operate.Reader.
 func (s *Store) Remember(ctx context.Context) error {
 	b := s.Batch()
 	s.queueSinks(b, func(sink string) { s.Sinks[sink] = true })

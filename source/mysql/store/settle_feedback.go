@@ -11,18 +11,18 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
 	"github.com/tailbox/tailbox/source/mysql/usertable"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
 )
 
-// feedback is what a store needs to tell business rows.
-type feedback struct {
-	statements store.Feedbacks
-	report     *store.FeedbackReport
+// A teller is what a store needs to tell business rows.
+type teller struct {
+	statements feedback.Statements
+	report     *feedback.Report
 }
 
-func newFeedback(cfg *server.Config, ts *usertable.Tables) (f feedback, err error) {
-	f.statements, err = store.CompileFeedback(ts.Configured(), source.ParseFeedbackMySQL)
-	f.report = &store.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.Log()}
+func newFeedback(cfg *server.Config, ts *usertable.Tables) (f teller, err error) {
+	f.statements, err = feedback.Compile(ts.Configured(), source.ParseFeedbackMySQL)
+	f.report = &feedback.Report{Counted: cfg.Feedback, Logger: cfg.Log()}
 	return f, err
 }
 
@@ -32,8 +32,8 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 	if f.statements == nil {
 		return nil
 	}
-	run := store.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: server.Passing, Report: f.report}
-	a.fed, err = run.Tell(ctx, a.unfed, func() ([]store.Told, error) {
+	run := feedback.Run{Chunk: a.feedChunk, Hopeless: hopeless, Passing: server.Passing, Report: f.report}
+	a.fed, err = run.Tell(ctx, a.unfed, func() ([]feedback.Told, error) {
 		return f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.s.readKeys)
 	})
 	return err
@@ -50,7 +50,7 @@ func hopeless(why error) bool {
 
 // feedChunk runs statements under a savepoint, which the next one replaces. A deadlock ends the transaction, and with innodb_rollback_on_timeout
 // a lock that is waited for in vain does as well: then there is no savepoint any more.
-func (a *attempt) feedChunk(ctx context.Context, chunk []store.Told) (failed int, why error, err error) {
+func (a *attempt) feedChunk(ctx context.Context, chunk []feedback.Told) (failed int, why error, err error) {
 	b := a.s.Batch()
 	b.Exec("SAVEPOINT tailbox_feedback")
 	all := make([]int, len(chunk))
@@ -79,7 +79,7 @@ func (a *attempt) feedChunk(ctx context.Context, chunk []store.Told) (failed int
 }
 
 // feedStatements adds these statements of a chunk to a batch, and sends it.
-func (a *attempt) feedStatements(ctx context.Context, b *session.Batch, chunk []store.Told, which []int) (failed int, why error, err error) {
+func (a *attempt) feedStatements(ctx context.Context, b *session.Batch, chunk []feedback.Told, which []int) (failed int, why error, err error) {
 	at := 0
 	for _, i := range which {
 		sql := feedbackSQL(&chunk[i])
@@ -121,7 +121,7 @@ func shareLock(s server.Version) string {
 }
 
 // feedbackSQL is the statement with its values.
-func feedbackSQL(t *store.Told) string {
+func feedbackSQL(t *feedback.Told) string {
 	var b []byte
 	for i, text := range t.Texts {
 		b = append(b, text...)

@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	"github.com/tailbox/tailbox/source/mysql/server"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -50,6 +50,6 @@ func TestFeedbackAwaitsVisibility(t *testing.T) {
 			t.Errorf("settle: %v, before the transaction was over: %v", err, early)
 		}
 		mysqltest.Equal(t, "the business row", r.Text("SELECT state FROM business"), "retrying")
-		mysqltest.Equal(t, "counted", counts, map[error]int{nil: 1, store.ErrUnchanged: 1})
+		mysqltest.Equal(t, "counted", counts, map[error]int{nil: 1, feedback.ErrUnchanged: 1})
 	})
 }

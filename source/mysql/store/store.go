@@ -28,7 +28,7 @@ type Store struct {
 	skipLocked   bool
 	lockedTables map[string]time.Time
 	lockedSince  time.Time // zero: the last settlement passed over no table
-	feedback     feedback
+	feedback     teller
 }
 
 // Open opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with

@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/setup"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -108,7 +108,7 @@ func TestFlowcatalystIsMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range findings {
-			if f.Level == store.Problem || strings.Contains(f.What, "table") {
+			if f.Level == check.Problem || strings.Contains(f.What, "table") {
 				t.Errorf("check: %+v", f)
 			}
 		}

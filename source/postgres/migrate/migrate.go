@@ -10,21 +10,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
 // All make the relay's tables, and bring those of an earlier version up to date.
-func All() []store.Migration { return store.ReadMigrations(migrationFiles) }
+func All() []migration.Step { return migration.Read(migrationFiles) }
 
 // Script is a script that runs all migrations. It can be run on tables of whatever age.
 func (n Tables) Script() string { return n.ScriptOf(All()) }
 
 // ScriptOf runs migrations up to the last one there is, and records it: in the column's default, which every role can read and which
 // rows that come later get, and in the rows that are there.
-func (n Tables) ScriptOf(list []store.Migration) string {
+func (n Tables) ScriptOf(list []migration.Step) string {
 	var b strings.Builder
 	for _, m := range list {
 		b.WriteString("-- " + m.Name + "\n" + n.Expand(m.Text) + "\n")
@@ -46,7 +46,7 @@ func (n Tables) Last(ctx context.Context, conn *pgx.Conn) (number int, err error
 }
 
 // State returns what was done to the relay's tables, which are there.
-func (n Tables) State(ctx context.Context, conn *pgx.Conn) (s store.Schema, err error) {
+func (n Tables) State(ctx context.Context, conn *pgx.Conn) (s migration.State, err error) {
 	if s.Migration, err = n.Last(ctx, conn); err != nil {
 		return s, err
 	}

@@ -11,23 +11,23 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
 // Found looks for a finding of a level.
-func Found(t *testing.T, findings []store.Finding, level store.Level, what, cure string) {
+func Found(t *testing.T, findings []check.Finding, level check.Level, what, cure string) {
 	t.Helper()
 	for _, f := range findings {
 		if f.Level == level && strings.Contains(f.What, what) && strings.Contains(f.Cure, cure) {
 			return
 		}
 	}
-	t.Errorf("check does not find %q with the fix %q:\n%s\n%s", what, cure, Levels(findings, store.Problem), Levels(findings, store.Warning))
+	t.Errorf("check does not find %q with the fix %q:\n%s\n%s", what, cure, Levels(findings, check.Problem), Levels(findings, check.Warning))
 }
 
 // CheckAs returns what check finds with a configuration.
-func (r *Rig) CheckAs(cfg session.Config) []store.Finding {
+func (r *Rig) CheckAs(cfg session.Config) []check.Finding {
 	r.T.Helper()
 	findings, err := setup.Check(context.Background(), cfg)
 	if err != nil {
@@ -58,7 +58,7 @@ func NewBareRig(t *testing.T, pg *servers.PG, tables ...outbox.Table) *StoreRig 
 }
 
 // Levels shows the findings of a level, one a line.
-func Levels(findings []store.Finding, want store.Level) string {
+func Levels(findings []check.Finding, want check.Level) string {
 	var lines []string
 	for _, f := range findings {
 		if f.Level == want {
@@ -69,7 +69,7 @@ func Levels(findings []store.Finding, want store.Level) string {
 }
 
 // Check returns what check finds.
-func (r *StoreRig) Check() []store.Finding {
+func (r *StoreRig) Check() []check.Finding {
 	r.T.Helper()
 	findings, err := setup.Check(r.Ctx, r.Cfg)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -164,7 +164,7 @@ func (r *Rig) Own() {
 	r.T.Helper()
 	r.Exec(migrate.TablesIn("").Script())
 	r.Exec("INSERT INTO tailbox_checkpoint (pipeline, slot, schema_version) VALUES ($1, $2, $3) ON CONFLICT (pipeline) DO UPDATE SET slot = excluded.slot",
-		r.Cfg.Pipeline, r.Cfg.Slot, store.SchemaVersion)
+		r.Cfg.Pipeline, r.Cfg.Slot, migration.Version)
 }
 
 // Establish makes the slot and returns its position.

@@ -21,7 +21,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -161,8 +161,8 @@ func TestPollSequences(t *testing.T) {
 			}
 			told := false
 			for _, f := range findings {
-				told = told || f.Level == store.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
-				if f.Level == store.Problem && c.what == "" {
+				told = told || f.Level == check.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
+				if f.Level == check.Problem && c.what == "" {
 					t.Errorf("check: %s", f.What)
 				}
 			}
@@ -201,7 +201,7 @@ func TestPollRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range findings {
-		if f.Level == store.Problem {
+		if f.Level == check.Problem {
 			t.Errorf("%s: %s", f.What, f.Cure)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -34,7 +34,7 @@ func TestLockURLElsewhere(t *testing.T) {
 		if initErr == nil || uninstallErr == nil {
 			t.Fatalf("init: %q, %v; uninstall: %q, %v", created, initErr, dropped, uninstallErr)
 		}
-		for _, text := range []string{opened.Error(), initErr.Error(), uninstallErr.Error(), pgtest.Levels(r.Check(), store.Problem)} {
+		for _, text := range []string{opened.Error(), initErr.Error(), uninstallErr.Error(), pgtest.Levels(r.Check(), check.Problem)} {
 			for _, want := range []string{"source.lock_url", "source.url", r.DB} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%q lacks %q", text, want)

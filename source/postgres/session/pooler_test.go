@@ -16,7 +16,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/snapshot"
 	"github.com/tailbox/tailbox/source/postgres/status"
 	"github.com/tailbox/tailbox/source/postgres/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -86,7 +86,7 @@ func TestPgBouncer(t *testing.T) {
 				refused("status", err)
 				_, err = postgres.Config(r.Cfg).Open(r.Ctx)
 				refused("run", err)
-				if problems := pgtest.Levels(r.Check(), store.Problem); !strings.Contains(problems, fix) || strings.Contains(problems, "42P05") {
+				if problems := pgtest.Levels(r.Check(), check.Problem); !strings.Contains(problems, fix) || strings.Contains(problems, "42P05") {
 					t.Errorf("check through the pooler: %s", problems)
 				}
 			}
@@ -96,7 +96,7 @@ func TestPgBouncer(t *testing.T) {
 				if _, err := setup.Init(r.Ctx, r.Cfg); err == nil || !strings.Contains(err.Error(), "replication") || pgerr.State(err) == "42P05" {
 					t.Errorf("init: %v", err)
 				}
-				if problems := pgtest.Levels(r.Check(), store.Problem); !strings.Contains(problems, "connect past the pooler") || strings.Contains(problems, "42P05") {
+				if problems := pgtest.Levels(r.Check(), check.Problem); !strings.Contains(problems, "connect past the pooler") || strings.Contains(problems, "42P05") {
 					t.Errorf("check: %s", problems)
 				}
 			}

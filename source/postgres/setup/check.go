@@ -16,7 +16,8 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 // A checker gathers findings.
@@ -26,7 +27,7 @@ type checker struct {
 	version  int
 	recovery bool // it is a standby
 	role     string
-	findings []store.Finding
+	findings []check.Finding
 	// tables are those that exist; state is the relay's tables, nil where they are missing.
 	tables []*catalog.Table
 	// misworded tables have a status column that cannot hold the words.
@@ -38,13 +39,13 @@ type checker struct {
 	position *bool
 }
 
-func (c *checker) add(level store.Level, cure, what string, args ...any) {
-	c.findings = append(c.findings, store.Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
+func (c *checker) add(level check.Level, cure, what string, args ...any) {
+	c.findings = append(c.findings, check.Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
 }
 
 // Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
 // means that it could not go on looking; what was found before is returned with it.
-func Check(ctx context.Context, cfg session.Config) (findings []store.Finding, err error) {
+func Check(ctx context.Context, cfg session.Config) (findings []check.Finding, err error) {
 	c := &checker{cfg: cfg}
 	c.transport()
 	if c.conn, err = cfg.Connect(ctx); err != nil {
@@ -55,7 +56,7 @@ func Check(ctx context.Context, cfg session.Config) (findings []store.Finding, e
 		case cfg.LockURL != "":
 			cure = "correct source.lock_url, start the server, or let it in by pg_hba.conf"
 		}
-		c.add(store.Problem, cure, "%v", err)
+		c.add(check.Problem, cure, "%v", err)
 		return c.findings, nil
 	}
 	defer func() { err = errors.Join(err, session.Close(ctx, c.conn)) }()
@@ -106,12 +107,12 @@ func (c *checker) server(ctx context.Context) error {
 	}
 	switch {
 	case c.version < 140000:
-		c.add(store.Problem, "upgrade to Postgres 15 or later", "the server is Postgres %s: 14 is the oldest that can be used", version)
+		c.add(check.Problem, "upgrade to Postgres 15 or later", "the server is Postgres %s: 14 is the oldest that can be used", version)
 	case c.version < 150000:
-		c.add(store.Warning, "upgrade to Postgres 15 or later", "the server is Postgres %s: it sends an empty transaction for every commit in the database", version)
+		c.add(check.Warning, "upgrade to Postgres 15 or later", "the server is Postgres %s: it sends an empty transaction for every commit in the database", version)
 	}
 	if c.recovery {
-		c.add(store.Problem, "let source.url lead to the primary, such as with target_session_attrs=read-write and all hosts", "the server is a standby, which writes nothing")
+		c.add(check.Problem, "let source.url lead to the primary, such as with target_session_attrs=read-write and all hosts", "the server is a standby, which writes nothing")
 	}
 	return nil
 }
@@ -136,7 +137,7 @@ func (c *checker) settings(ctx context.Context) error {
 				cure = recipe
 			}
 		}
-		c.add(store.Problem, cure, "wal_level is %s: the log does not hold what is needed to read it", level)
+		c.add(check.Problem, cure, "wal_level is %s: the log does not hold what is needed to read it", level)
 	}
 	if err := c.free(ctx, "max_replication_slots", "SELECT count(*) FROM pg_replication_slots WHERE slot_name <> $1"); err != nil {
 		return err
@@ -148,18 +149,18 @@ func (c *checker) settings(ctx context.Context) error {
 	if value, err := c.setting(ctx, "max_slot_wal_keep_size"); err != nil {
 		return err
 	} else if value == "-1" {
-		c.add(store.Info, "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'", "max_slot_wal_keep_size is unlimited: while no relay runs the server keeps all log, "+
+		c.add(check.Info, "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'", "max_slot_wal_keep_size is unlimited: while no relay runs the server keeps all log, "+
 			"until its disk is full. With a limit a slot can be lost, which a sweep of the tables heals where a row is deleted or has a status")
 	}
 	if value, err := c.setting(ctx, "idle_replication_slot_timeout"); err != nil {
 		return err
 	} else if value != "" && value != "0" {
-		c.add(store.Warning, "ALTER SYSTEM SET idle_replication_slot_timeout = 0", "idle_replication_slot_timeout is %s s: a slot is lost when no relay runs for that long", value)
+		c.add(check.Warning, "ALTER SYSTEM SET idle_replication_slot_timeout = 0", "idle_replication_slot_timeout is %s s: a slot is lost when no relay runs for that long", value)
 	}
 	if value, err := c.setting(ctx, "synchronous_commit"); err != nil {
 		return err
 	} else if value == "off" {
-		c.add(store.Info, "SET synchronous_commit = on for transactions that write messages, or ALTER SYSTEM SET wal_writer_delay = '10ms'",
+		c.add(check.Info, "SET synchronous_commit = on for transactions that write messages, or ALTER SYSTEM SET wal_writer_delay = '10ms'",
 			"synchronous_commit is off: messages reach the log up to %s late. The relay's own commits are always durable", "600 ms")
 	}
 	return nil
@@ -180,7 +181,7 @@ func (c *checker) free(ctx context.Context, setting, used string) error {
 		return err
 	}
 	if n >= limit {
-		c.add(store.Problem, fmt.Sprintf("ALTER SYSTEM SET %s = %d, then restart the server, or drop a slot that nobody needs", setting, limit+5),
+		c.add(check.Problem, fmt.Sprintf("ALTER SYSTEM SET %s = %d, then restart the server, or drop a slot that nobody needs", setting, limit+5),
 			"%s is %d, and others use %d", setting, limit, n)
 	}
 	return nil
@@ -200,12 +201,12 @@ func (c *checker) roleRights(ctx context.Context) error {
 		if rds {
 			cure = "GRANT rds_replication TO " + sqltext.Ident(c.role)
 		}
-		c.add(store.Problem, cure, "role %s may not read the log", c.role)
+		c.add(check.Problem, cure, "role %s may not read the log", c.role)
 		return nil
 	}
 	rep, err := c.cfg.ConnectReplication(ctx)
 	if err != nil {
-		c.add(store.Problem, "connect past the pooler (PgBouncer lets replication through from 1.23 on), or allow the role the database in pg_hba.conf "+
+		c.add(check.Problem, "connect past the pooler (PgBouncer lets replication through from 1.23 on), or allow the role the database in pg_hba.conf "+
 			"(logical replication needs an ordinary database line)", "%v", err)
 		return nil
 	}
@@ -219,13 +220,13 @@ func (c *checker) lock(ctx context.Context) error {
 	}
 	other, err := c.cfg.Dial(ctx, c.cfg.URL)
 	if err != nil {
-		c.add(store.Problem, "correct source.url", "%v", err)
+		c.add(check.Problem, "correct source.url", "%v", err)
 		return nil
 	}
 	defer func() { _ = session.Close(ctx, other) }() // it only asked
 	what, err := session.Elsewhere(ctx, other, c.conn)
 	if err == nil && what != "" {
-		c.add(store.Problem, session.ElsewhereCure, "%s", what)
+		c.add(check.Problem, session.ElsewhereCure, "%s", what)
 	}
 	return err
 }
@@ -241,11 +242,11 @@ func (c *checker) ownTables(ctx context.Context) (err error) {
 		if pgerr.State(err) != "" {
 			return err
 		}
-		c.add(store.Problem, "run tailbox init", "the tables tailbox_* are missing in schema %q", s.Schema)
+		c.add(check.Problem, "run tailbox init", "the tables tailbox_* are missing in schema %q", s.Schema)
 		return nil
 	}
 	c.state = s
-	var state store.Schema
+	var state migration.State
 	if state.Migration, err = s.Names.Last(ctx, c.conn); err != nil {
 		return err
 	}
@@ -273,7 +274,7 @@ func (c *checker) hidden(schema string, err error) bool {
 	if pgerr.State(err) != "42501" {
 		return false
 	}
-	c.add(store.Problem, "GRANT USAGE ON SCHEMA "+sqltext.Ident(schema)+" TO "+sqltext.Ident(c.role), "role %s has no USAGE on schema %s", c.role, schema)
+	c.add(check.Problem, "GRANT USAGE ON SCHEMA "+sqltext.Ident(schema)+" TO "+sqltext.Ident(c.role), "role %s has no USAGE on schema %s", c.role, schema)
 	return true
 }
 
@@ -296,7 +297,7 @@ func (c *checker) privileges(ctx context.Context, table string, columns []string
 		}
 		if !have {
 			lacks++
-			c.add(store.Problem, "GRANT "+p+" ON "+table+" TO "+sqltext.Ident(c.role), "role %s has no %s on %s", c.role, p, table)
+			c.add(check.Problem, "GRANT "+p+" ON "+table+" TO "+sqltext.Ident(c.role), "role %s has no %s on %s", c.role, p, table)
 		}
 	}
 	return lacks, nil

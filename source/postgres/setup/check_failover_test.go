@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -39,12 +39,12 @@ func TestFailoverThatDoesNothing(t *testing.T) {
 				t.Errorf("run does not say that failover does nothing:\n%s", told())
 			}
 			if version == "16" {
-				pgtest.Found(t, r.CheckAs(r.Cfg), store.Warning, "source.failover does nothing", "pg_failover_slots")
+				pgtest.Found(t, r.CheckAs(r.Cfg), check.Warning, "source.failover does nothing", "pg_failover_slots")
 				return
 			}
 			command := `ALTER_REPLICATION_SLOT "` + r.Cfg.Slot + `" (FAILOVER true)`
-			pgtest.Found(t, r.CheckAs(r.Cfg), store.Warning, "source.failover does nothing for slot "+r.Cfg.Slot, command)
-			pgtest.Found(t, r.CheckAs(r.Cfg), store.Warning, "synchronized_standby_slots is empty", "ALTER SYSTEM SET synchronized_standby_slots = ")
+			pgtest.Found(t, r.CheckAs(r.Cfg), check.Warning, "source.failover does nothing for slot "+r.Cfg.Slot, command)
+			pgtest.Found(t, r.CheckAs(r.Cfg), check.Warning, "synchronized_standby_slots is empty", "ALTER SYSTEM SET synchronized_standby_slots = ")
 			conn, err := r.Cfg.ConnectReplication(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +55,7 @@ func TestFailoverThatDoesNothing(t *testing.T) {
 			if err := errors.Join(session.Exec(t.Context(), conn, command), session.ClosePgConn(t.Context(), conn)); err != nil {
 				t.Fatal(err)
 			}
-			if text := pgtest.Levels(r.CheckAs(r.Cfg), store.Warning); strings.Contains(text, "does nothing") {
+			if text := pgtest.Levels(r.CheckAs(r.Cfg), check.Warning); strings.Contains(text, "does nothing") {
 				t.Errorf("after the command: %s", text)
 			}
 		})
@@ -67,8 +67,8 @@ func TestCheckCommitTimes(t *testing.T) {
 	t.Parallel()
 	const what = "track_commit_timestamp is off, and table public.outbox has no sequence"
 	r := pgtest.NewRig(t, servers.Shared(t, "17"), pgtest.DebeziumDDL+";;CREATE TABLE a (id text PRIMARY KEY, type text, payload text, seq bigserial)", pgtest.Shape("debezium", "outbox"), pgtest.Shape("tailbox", "a"))
-	pgtest.Found(t, r.CheckAs(r.Cfg), store.Warning, what, "ALTER SYSTEM SET track_commit_timestamp = on")
-	if text := pgtest.Levels(r.CheckAs(r.Cfg), store.Warning); strings.Contains(text, "public.a has no sequence") {
+	pgtest.Found(t, r.CheckAs(r.Cfg), check.Warning, what, "ALTER SYSTEM SET track_commit_timestamp = on")
+	if text := pgtest.Levels(r.CheckAs(r.Cfg), check.Warning); strings.Contains(text, "public.a has no sequence") {
 		t.Errorf("a table with a sequence: %s", text)
 	}
 	own := pgtest.NewRig(t, servers.Postgres(t, "17"), pgtest.DebeziumDDL, pgtest.Shape("debezium", "outbox"))
@@ -76,9 +76,9 @@ func TestCheckCommitTimes(t *testing.T) {
 	own.Exec("ALTER SYSTEM SET track_commit_timestamp = on")
 	own.WhileDown(own.PG.Stop, func() {})
 	own.Exec("INSERT INTO outbox (aggregatetype, aggregateid, type) VALUES ('a', '1', 't')")
-	pgtest.Found(t, own.CheckAs(own.Cfg), store.Warning, "of 2 pending rows of table public.outbox the server does not know the commit time", "before pg_upgrade")
+	pgtest.Found(t, own.CheckAs(own.Cfg), check.Warning, "of 2 pending rows of table public.outbox the server does not know the commit time", "before pg_upgrade")
 	own.Exec("DELETE FROM outbox")
-	if text := pgtest.Levels(own.CheckAs(own.Cfg), store.Warning); strings.Contains(text, "commit time") {
+	if text := pgtest.Levels(own.CheckAs(own.Cfg), check.Warning); strings.Contains(text, "commit time") {
 		t.Errorf("with commit times: %s", text)
 	}
 }
@@ -95,8 +95,8 @@ func TestStandbyIsCalledOne(t *testing.T) {
 		return at.Text("SELECT count(*)::text FROM pg_replication_slots WHERE slot_name = $1", at.Cfg.Slot) == "1"
 	})
 	findings := at.CheckAs(at.Cfg)
-	pgtest.Found(t, findings, store.Problem, "the server is a standby", "target_session_attrs=read-write")
-	if text := pgtest.Levels(findings, store.Problem); strings.Contains(text, "is read by") {
+	pgtest.Found(t, findings, check.Problem, "the server is a standby", "target_session_attrs=read-write")
+	if text := pgtest.Levels(findings, check.Problem); strings.Contains(text, "is read by") {
 		t.Errorf("check: %s", text)
 	}
 	if _, err := postgres.Config(at.Cfg).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "the server is a standby") || errors.Is(err, source.ErrStop) {

@@ -16,7 +16,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // feedback has the server prepare and plan what business rows are told, which shows what is wrong with it and what the role may
@@ -25,7 +25,7 @@ func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
 	for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
 		f, err := source.ParseFeedback(outcome, t.Feedback[outcome])
 		if err != nil {
-			c.add(store.Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
+			c.add(check.Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
 			continue
 		}
 		execute := "EXPLAIN EXECUTE tailbox_check"
@@ -39,7 +39,7 @@ func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
 		case !errors.As(why, &pe):
 			return why
 		default:
-			c.add(store.Problem, feedbackCure(pe, c.role), "feedback %s of table %s cannot be carried out: %s", outcome, t, pe.Message)
+			c.add(check.Problem, feedbackCure(pe, c.role), "feedback %s of table %s cannot be carried out: %s", outcome, t, pe.Message)
 		}
 	}
 	return nil

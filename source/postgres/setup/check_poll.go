@@ -5,13 +5,13 @@ import (
 
 	"github.com/tailbox/tailbox/source/postgres/polling"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // polled looks whether the tables can be polled in order.
 func (c *checker) polled(ctx context.Context) error {
 	if len(c.cfg.Tables) > 1 {
-		c.add(store.Problem, "give each table a pipeline of its own", "source.read is poll, and there are %d tables, whose sequences have no common order", len(c.cfg.Tables))
+		c.add(check.Problem, "give each table a pipeline of its own", "source.read is poll, and there are %d tables, whose sequences have no common order", len(c.cfg.Tables))
 	}
 	for _, t := range c.tables {
 		_, fatal, other, err := polling.Problems(ctx, c.conn, t)
@@ -19,10 +19,10 @@ func (c *checker) polled(ctx context.Context) error {
 			return err
 		}
 		for _, f := range fatal {
-			c.add(store.Problem, f.Cure, "%s", f.What)
+			c.add(check.Problem, f.Cure, "%s", f.What)
 		}
 		for _, f := range other {
-			c.add(store.Warning, f.Cure, "%s", f.What)
+			c.add(check.Warning, f.Cure, "%s", f.What)
 		}
 	}
 	return nil
@@ -36,7 +36,7 @@ func (c *checker) leftOver(ctx context.Context) error {
 		return err
 	}
 	if there && c.cfg.Slot != "" {
-		c.add(store.Warning, "SELECT pg_drop_replication_slot("+sqltext.Literal(c.cfg.Slot)+")", "source.read is poll, and nobody reads slot %s: "+
+		c.add(check.Warning, "SELECT pg_drop_replication_slot("+sqltext.Literal(c.cfg.Slot)+")", "source.read is poll, and nobody reads slot %s: "+
 			"the server keeps its log for it, until its disk is full", c.cfg.Slot)
 	}
 	return nil

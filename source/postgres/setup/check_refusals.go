@@ -17,6 +17,7 @@ import (
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // refusals looks for what would refuse that the relay deletes or marks rows, and so stop it later: keys that refer to them, triggers,
@@ -55,7 +56,7 @@ func (c *checker) references(ctx context.Context, t *catalog.Table) error {
 		return err
 	}
 	_, err = pgx.ForEachRow(rows, []any{&from, &name}, func() error {
-		c.add(store.Problem, "ALTER TABLE "+from+" DROP CONSTRAINT "+name+", or give it ON DELETE CASCADE",
+		c.add(check.Problem, "ALTER TABLE "+from+" DROP CONSTRAINT "+name+", or give it ON DELETE CASCADE",
 			"rows of table %s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", from, t, name)
 		return nil
 	})
@@ -80,7 +81,7 @@ func (c *checker) triggers(ctx context.Context, t *catalog.Table, deletes bool, 
 		if suppresses {
 			what += "; where it suppresses that, rows are delivered again by each reconciliation"
 		}
-		c.add(store.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s: %s", t, name, when, what)
+		c.add(check.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s: %s", t, name, when, what)
 		return nil
 	})
 	return err
@@ -129,7 +130,7 @@ func (m *marks) after(ctx context.Context, conn *pgx.Conn, sample *store.Sample,
 
 // constraints finds CHECK constraints that refuse a mark.
 func (c *checker) constraints(ctx context.Context, m *marks) error {
-	type check struct {
+	type constraint struct {
 		name, condition string
 		columns         []string
 	}
@@ -138,7 +139,7 @@ func (c *checker) constraints(ctx context.Context, m *marks) error {
 	if err != nil {
 		return err
 	}
-	checks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k check, err error) {
+	checks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k constraint, err error) {
 		return k, row.Scan(&k.name, &k.condition, &k.columns)
 	})
 	if err != nil {
@@ -153,16 +154,16 @@ func (c *checker) constraints(ctx context.Context, m *marks) error {
 			var refused *pgconn.PgError
 			switch {
 			case errors.As(err, &refused):
-				c.add(store.Warning, cure, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
+				c.add(check.Warning, cure, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
 					m.info, k.name, strings.Join(k.columns, ", "), refused.Message)
 			case err != nil:
 				return err
 			case takes:
 				continue
 			case written < len(k.columns):
-				c.add(store.Warning, cure, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s", m.info, k.name, state, k.condition)
+				c.add(check.Warning, cure, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s", m.info, k.name, state, k.condition)
 			default:
-				c.add(store.Problem, cure, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s", m.info, k.name, state, k.condition)
+				c.add(check.Problem, cure, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s", m.info, k.name, state, k.condition)
 			}
 			break
 		}
@@ -204,7 +205,7 @@ func (c *checker) uniqueMarks(ctx context.Context, m *marks) error {
 				return fmt.Errorf("try index %s: %w", x.name, err)
 			}
 			if both {
-				c.add(store.Problem, "DROP INDEX "+x.schema+"."+x.name, "table %s has the unique index %s on %s, in which the rows of two %s messages would be alike",
+				c.add(check.Problem, "DROP INDEX "+x.schema+"."+x.name, "table %s has the unique index %s on %s, in which the rows of two %s messages would be alike",
 					m.info, x.name, strings.Join(x.columns, ", "), m.samples[i].State)
 				break
 			}

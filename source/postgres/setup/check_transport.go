@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/source/postgres/session"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // transport warns of addresses to which the session goes in the clear, or to whoever answers.
@@ -30,18 +30,18 @@ func (c *checker) transport() {
 }
 
 // transports are all ways that a session may go, the least protected first.
-func transports(key, url string) (list []store.Transport) {
+func transports(key, url string) (list []check.Transport) {
 	cc, err := session.ParseConnection(url)
 	if err != nil {
 		return nil // found elsewhere
 	}
 	add := func(host string, config *tls.Config) {
-		t := store.Transport{Key: key, Host: host, Encrypted: config != nil}
+		t := check.Transport{Key: key, Host: host, Encrypted: config != nil}
 		t.Verified = config != nil && (!config.InsecureSkipVerify || config.VerifyPeerCertificate != nil || config.VerifyConnection != nil)
 		if t.Encrypted {
 			list = append(list, t)
 		} else {
-			list = append([]store.Transport{t}, list...)
+			list = append([]check.Transport{t}, list...)
 		}
 	}
 	add(cc.Host, cc.TLSConfig)
@@ -66,7 +66,7 @@ func (c *checker) emitters(ctx context.Context) error {
 		return err
 	}
 	functions := strings.Join(open, ", ")
-	c.add(store.Warning, "REVOKE EXECUTE ON FUNCTION "+functions+" FROM PUBLIC; GRANT EXECUTE ON FUNCTION "+functions+" TO the roles that write messages",
+	c.add(check.Warning, "REVOKE EXECUTE ON FUNCTION "+functions+" FROM PUBLIC; GRANT EXECUTE ON FUNCTION "+functions+" TO the roles that write messages",
 		"every login of the database may write messages by pg_logical_emit_message, with any prefix, and source.messages has them delivered")
 	return nil
 }

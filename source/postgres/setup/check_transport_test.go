@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/source/postgres/session"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // Check warns of a session to another machine that is not encrypted, or whose server is not verified.
@@ -24,7 +24,7 @@ func TestTransport(t *testing.T) {
 		switch {
 		case want == "" && len(c.findings) > 0:
 			t.Errorf("%s: %+v", url, c.findings)
-		case want != "" && (len(c.findings) != 1 || c.findings[0].Level != store.Warning || !strings.HasPrefix(c.findings[0].What, want) || !strings.Contains(c.findings[0].Cure, "sslmode=verify-full")):
+		case want != "" && (len(c.findings) != 1 || c.findings[0].Level != check.Warning || !strings.HasPrefix(c.findings[0].What, want) || !strings.Contains(c.findings[0].Cure, "sslmode=verify-full")):
 			t.Errorf("%s: %+v, want %q", url, c.findings, want)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 // Script is what Init creates, as one script for a migration tool: the relay's tables, the outbox tables whose shape is
@@ -16,7 +16,7 @@ import (
 // publication, because the log knows a publication only from its creation on.
 func Script(cfg session.Config) (string, error) {
 	var b strings.Builder
-	b.WriteString(store.GrantsComment("--", RoleSQL(cfg, "tailbox"), ClientSQL(cfg, "support")))
+	b.WriteString(migration.GrantsComment("--", RoleSQL(cfg, "tailbox"), ClientSQL(cfg, "support")))
 	b.WriteString(migrate.TablesIn(cfg.Schema).Script())
 	for i := range cfg.Tables {
 		sql, err := ddl.Outbox(&cfg.Tables[i])

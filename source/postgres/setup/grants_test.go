@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/sourcetest"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -39,13 +39,13 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 			script := setup.RoleSQL(r.Cfg, role)
 			r.Exec(script)
 			cfg := r.As(role)
-			problems := func() (found []store.Finding) {
+			problems := func() (found []check.Finding) {
 				findings, err := setup.Check(r.Ctx, cfg)
 				if err != nil {
 					t.Error(err)
 				}
 				for _, f := range findings {
-					if f.Level == store.Problem {
+					if f.Level == check.Problem {
 						found = append(found, f)
 					}
 				}

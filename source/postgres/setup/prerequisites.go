@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // prerequisites tells everything that would keep Init, or the first position after it, from coming to an end, before
@@ -42,7 +42,7 @@ func prerequisites(ctx context.Context, cfg session.Config, conn *pgx.Conn) erro
 	}
 	var problems []error
 	for _, f := range c.findings {
-		if f.Level == store.Problem {
+		if f.Level == check.Problem {
 			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Cure))
 		}
 	}
@@ -79,7 +79,7 @@ func (c *checker) applicationTables(ctx context.Context) error {
 		case !errors.Is(err, source.ErrStop):
 			return err
 		case !ddl.OwnShape(t.Shape):
-			c.add(store.Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", sqltext.Table(t), t.Shape)
+			c.add(check.Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", sqltext.Table(t), t.Shape)
 		}
 	}
 	return nil
@@ -110,11 +110,11 @@ func (c *checker) unusedSlot(ctx context.Context) error {
 	case err != nil:
 		return err
 	case o.Refused != "":
-		c.add(store.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
+		c.add(check.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
 	case s.Active && c.cfg.TakeOver:
-		c.add(store.Problem, "stop Debezium for good: two readers of a slot lose messages to each other", "slot %s, which is to be taken over, is being read (PID %d)", c.cfg.Slot, s.ActivePID)
+		c.add(check.Problem, "stop Debezium for good: two readers of a slot lose messages to each other", "slot %s, which is to be taken over, is being read (PID %d)", c.cfg.Slot, s.ActivePID)
 	case s.Active:
-		c.add(store.Problem, "stop that reader, or choose another source.slot", "slot %s is there already, and is being read (PID %d)", c.cfg.Slot, s.ActivePID)
+		c.add(check.Problem, "stop that reader, or choose another source.slot", "slot %s is there already, and is being read (PID %d)", c.cfg.Slot, s.ActivePID)
 	}
 	return nil
 }

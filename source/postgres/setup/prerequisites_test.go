@@ -19,7 +19,7 @@ import (
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/stream"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -72,7 +72,7 @@ func TestInitFindsWhatIsNotPublished(t *testing.T) {
 			if text := pgtest.ErrorText(err); !strings.Contains(text, "nothing was created") || !strings.Contains(text, c.want) {
 				t.Errorf("init: %s", text)
 			}
-			if problems := pgtest.Levels(r.Check(), store.Problem); !strings.Contains(problems, c.want) || strings.Contains(problems, "ADD TABLE") {
+			if problems := pgtest.Levels(r.Check(), check.Problem); !strings.Contains(problems, c.want) || strings.Contains(problems, "ADD TABLE") {
 				t.Errorf("check: %s", problems)
 			}
 			pgtest.Equal(t, "tables", r.Text("SELECT count(*)::text FROM pg_tables WHERE tablename LIKE 'tailbox%'"), "0")
@@ -190,7 +190,7 @@ func TestSlotOfAnotherPipeline(t *testing.T) {
 	if _, err := setup.Init(r.Ctx, r.Cfg); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("init: %v", err)
 	}
-	if got := pgtest.Levels(r.Check(), store.Problem); !strings.Contains(got, want) {
+	if got := pgtest.Levels(r.Check(), check.Problem); !strings.Contains(got, want) {
 		t.Errorf("check: %s", got)
 	}
 	st, err := pgstore.Open(r.Ctx, r.Cfg)
@@ -209,5 +209,5 @@ func TestSlotOfAnotherPipeline(t *testing.T) {
 	pgtest.Equal(t, "what is left", r.Text(`SELECT (SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1) || ' '
 		|| (SELECT count(*) FROM pg_publication) || ' ' || (SELECT string_agg(pipeline, ',') FROM tailbox_checkpoint)`, first.Slot), "1 1 "+first.Pipeline)
 	r.Cfg = first
-	pgtest.Equal(t, "problems of the first", pgtest.Levels(r.Check(), store.Problem), "")
+	pgtest.Equal(t, "problems of the first", pgtest.Levels(r.Check(), check.Problem), "")
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 // setupLockTimeout bounds the wait for locks of DDL: behind a long transaction, DDL holds up everybody else as well.
@@ -197,14 +197,14 @@ func (s *setup) migrate(ctx context.Context, n migrate.Tables) error {
 	if err != nil {
 		return err
 	}
-	missing := store.Schema{Migration: number}.Pending(migrate.All())
+	missing := migration.State{Migration: number}.Pending(migrate.All())
 	if len(missing) == 0 {
 		return nil
 	}
 	if err := s.do(ctx, "update tables tailbox_*", n.ScriptOf(missing)); err != nil {
 		return err
 	}
-	s.done = append(s.done, "updated tables tailbox_*: "+store.MigrationNames(missing))
+	s.done = append(s.done, "updated tables tailbox_*: "+migration.Names(missing))
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -26,7 +26,7 @@ func TestInitAndUninstall(t *testing.T) {
 			own.Columns.Group = []string{"customer", "region"}
 			r := pgtest.NewBareRig(t, servers.Shared(t, version), debezium, own)
 			r.Cfg.Schema = "relay"
-			problems := pgtest.Levels(r.Check(), store.Problem)
+			problems := pgtest.Levels(r.Check(), check.Problem)
 			for _, want := range []string{"tables tailbox_*", "table \"public\".\"outbox\" does not exist", "publication"} {
 				if !strings.Contains(problems, want) {
 					t.Errorf("problems before init lack %q:\n%s", want, problems)
@@ -46,13 +46,13 @@ func TestInitAndUninstall(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Exec(sql) // what --print shows can be run on top
-			pgtest.Equal(t, "problems after init", pgtest.Levels(r.Check(), store.Problem), "")
+			pgtest.Equal(t, "problems after init", pgtest.Levels(r.Check(), check.Problem), "")
 			r.Exec(`INSERT INTO outbox (aggregatetype, aggregateid, type, payload) VALUES ('a', 'b', 'T', '{}')`)
-			pgtest.Equal(t, "the first start has to be told", strings.Contains(pgtest.Levels(r.Check(), store.Problem), "source.start"), true)
+			pgtest.Equal(t, "the first start has to be told", strings.Contains(pgtest.Levels(r.Check(), check.Problem), "source.start"), true)
 			r.Cfg.Start = "pending"
-			pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), store.Problem), "")
+			pgtest.Equal(t, "problems", pgtest.Levels(r.Check(), check.Problem), "")
 			r.Cfg.Start = "now"
-			pgtest.Equal(t, "what is left alone is pending all the same", strings.Contains(pgtest.Levels(r.Check(), store.Warning), "source.reconcile"), true)
+			pgtest.Equal(t, "what is left alone is pending all the same", strings.Contains(pgtest.Levels(r.Check(), check.Warning), "source.reconcile"), true)
 
 			r.Open()
 			s, err := stream.New(r.Cfg).Establish(r.Ctx)
@@ -112,7 +112,7 @@ func TestCheckFindsEverything(t *testing.T) {
 	r.Exec("ALTER TABLE parted ENABLE ROW LEVEL SECURITY")
 	r.Cfg.URL = strings.Replace(r.Cfg.URL, "postgres@", "weak@", 1)
 	findings := r.Check()
-	problems, warnings := pgtest.Levels(findings, store.Problem), pgtest.Levels(findings, store.Warning)
+	problems, warnings := pgtest.Levels(findings, check.Problem), pgtest.Levels(findings, check.Warning)
 	for _, want := range []string{"wal_level = 'logical'", "max_replication_slots is 1", "ALTER ROLE \"weak\" WITH REPLICATION", "tables tailbox_*",
 		"GRANT SELECT ON \"public\".\"broken\" TO \"weak\"", "GRANT UPDATE ON \"public\".\"broken\"", "GRANT DELETE ON \"public\".\"parted\"",
 		"column payload", "is to be marked, but has no column", "column attempts of table public.broken is not an integer", "\"missing\" does not exist",
@@ -130,7 +130,7 @@ func TestCheckFindsEverything(t *testing.T) {
 		t.Logf("problems:\n%s\nwarnings:\n%s", problems, warnings)
 	}
 	r.Cfg.URL = "postgres://nobody@127.0.0.1:1/none"
-	pgtest.Equal(t, "no server", len(pgtest.Levels(r.Check(), store.Problem)) > 0, true)
+	pgtest.Equal(t, "no server", len(pgtest.Levels(r.Check(), check.Problem)) > 0, true)
 }
 
 func TestCheckNamesOpenTransactions(t *testing.T) {
@@ -142,7 +142,7 @@ func TestCheckNamesOpenTransactions(t *testing.T) {
 	pgtest.Exec(t, r.Conn, "BEGIN")
 	pgtest.Exec(t, r.Conn, "CREATE TABLE x ()")
 	pgtest.Exec(t, r.Conn, "PREPARE TRANSACTION '"+r.DB+"'")
-	if w := pgtest.Levels(r.Check(), store.Warning); !strings.Contains(w, "prepared transaction '"+r.DB+"'") {
+	if w := pgtest.Levels(r.Check(), check.Warning); !strings.Contains(w, "prepared transaction '"+r.DB+"'") {
 		t.Errorf("warnings: %s", w)
 	}
 	pgtest.Exec(t, r.Conn, "ROLLBACK PREPARED '"+r.DB+"'")

@@ -14,7 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/sourcetest"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -58,7 +58,7 @@ func updateTables(t *testing.T, version string, old sourcetest.Old, by string) {
 			t.Errorf("%s on tables of an earlier version: %v", what, err)
 		}
 	}
-	if problems := pgtest.Levels(r.Check(), store.Problem); !strings.Contains(problems, "of an earlier version: they lack "+sourcetest.OldMissing+" => run tailbox init") {
+	if problems := pgtest.Levels(r.Check(), check.Problem); !strings.Contains(problems, "of an earlier version: they lack "+sourcetest.OldMissing+" => run tailbox init") {
 		t.Errorf("check does not say which migrations are missing: %s", problems)
 	}
 	if by == "script" {
@@ -80,7 +80,7 @@ func updateTables(t *testing.T, version string, old sourcetest.Old, by string) {
 	pgtest.Equal(t, "tries", r.Text(`SELECT string_agg(tries || CASE WHEN tried_at = changed_at THEN '@' ELSE '' END, ' ' ORDER BY message_id, sink) FROM tailbox_parked`), old.Tries)
 	pgtest.Equal(t, "indexes", r.Text(`SELECT count(*)::text FROM pg_indexes WHERE tablename = 'tailbox_parked'`), "7")
 	pgtest.Equal(t, "recorded", r.Text(`SELECT string_agg(DISTINCT migration::text, ' ') FROM tailbox_checkpoint`), fmt.Sprint(len(migrate.All())))
-	if problems := pgtest.Levels(r.Check(), store.Problem); strings.Contains(problems, "tailbox_*") {
+	if problems := pgtest.Levels(r.Check(), check.Problem); strings.Contains(problems, "tailbox_*") {
 		t.Errorf("problems: %s", problems)
 	}
 	pgtest.Equal(t, "loaded", sourcetest.LoadedText(r.Open()), old.Loaded)
@@ -94,7 +94,7 @@ func TestNewTables(t *testing.T) {
 	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("tailbox", "outbox"))
 	r.Exec("ALTER TABLE tailbox_checkpoint ALTER COLUMN migration SET DEFAULT 99; UPDATE tailbox_checkpoint SET migration = 99")
 	r.Reopen()
-	pgtest.Equal(t, "told", strings.Contains(pgtest.Levels(r.Check(), store.Info), "to migration 99"), true)
+	pgtest.Equal(t, "told", strings.Contains(pgtest.Levels(r.Check(), check.Info), "to migration 99"), true)
 	if done, err := setup.Init(r.Ctx, r.Cfg); err != nil || strings.Contains(fmt.Sprint(done), "tailbox_*") {
 		t.Errorf("init on newer tables: %v, %v", done, err)
 	}
@@ -107,5 +107,5 @@ func TestNewTables(t *testing.T) {
 		t.Errorf("open a store on newer tables: %v", err)
 	}
 	pgtest.Equal(t, "a refused start is not counted", r.Text("SELECT unclean_starts + 1 || ' ' || lease_epoch FROM tailbox_checkpoint"), before)
-	pgtest.Equal(t, "problem", strings.Contains(pgtest.Levels(r.Check(), store.Problem), "of version 2, this tailbox knows 1 => run a newer tailbox"), true)
+	pgtest.Equal(t, "problem", strings.Contains(pgtest.Levels(r.Check(), check.Problem), "of version 2, this tailbox knows 1 => run a newer tailbox"), true)
 }

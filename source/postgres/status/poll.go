@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/catalog"
 	"github.com/tailbox/tailbox/source/postgres/polling"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // reportPoll tells what was drawn, and who has drawn numbers and not ended.
@@ -31,7 +31,7 @@ func reportPoll(ctx context.Context, s *pgstore.Store, r *Report) error {
 		if err := s.Conn.QueryRow(ctx, "SELECT "+seq.Last()+" FROM "+seq.Name+" s").Scan(&last); err != nil {
 			return s.Fault("read the sequence", err)
 		}
-		report := &store.PollReport{Sequence: seq.Name, Last: uint64(max(last, 0))}
+		p := &report.Poll{Sequence: seq.Name, Last: uint64(max(last, 0))}
 		rows, err := s.Conn.Query(ctx, "SELECT coalesce('pid ' || h.pid, 'prepared ' || h.virtualtransaction), a.xact_start FROM ("+polling.HoldersSQL+
 			") h LEFT JOIN pg_stat_activity a ON a.pid = h.pid ORDER BY a.xact_start NULLS FIRST", seq.OID)
 		if err != nil {
@@ -43,12 +43,12 @@ func reportPoll(ctx context.Context, s *pgstore.Store, r *Report) error {
 			if since != nil {
 				who += fmt.Sprintf(" since %s", since.Format(time.RFC3339))
 			}
-			report.Open = append(report.Open, who)
+			p.Open = append(p.Open, who)
 			return nil
 		}); err != nil {
 			return s.Fault("list transactions that have drawn numbers", err)
 		}
-		r.Poll = report
+		r.Poll = p
 	}
 	return nil
 }

@@ -13,16 +13,17 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // A Report is what `tailbox status` reports.
 type Report struct {
-	store.Report
+	report.Report
 	// Slot is nil where there is none.
 	Slot *Slot `json:"slot"`
 	// Poll is nil where the log is read.
-	Poll *store.PollReport `json:"poll,omitempty"`
+	Poll *report.Poll `json:"poll,omitempty"`
 	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
 	Holder *pgstore.Holder `json:"holder"`
 }
@@ -44,13 +45,13 @@ type Slot struct {
 }
 
 // Read reads the state of a pipeline.
-func Read(ctx context.Context, cfg session.Config) (report *Report, err error) {
+func Read(ctx context.Context, cfg session.Config) (r *Report, err error) {
 	s, err := pgstore.OpenReader(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, session.Close(ctx, s.Conn)) }()
-	r := &Report{Report: store.Report{Pipeline: cfg.Pipeline}}
+	r = &Report{Report: report.Report{Pipeline: cfg.Pipeline}}
 	// One transaction, so that the figures belong together.
 	if _, err := s.Conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 		return nil, s.Fault("read status", err)
@@ -80,7 +81,7 @@ func reportFeedback(ctx context.Context, s *pgstore.Store, r *Report) error {
 	if err != nil {
 		return s.Fault("read failures of feedback", err)
 	}
-	if r.Feedback, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.FeedbackFailure]); err != nil {
+	if r.Feedback, err = pgx.CollectRows(rows, pgx.RowToStructByPos[feedback.Failure]); err != nil {
 		return s.Fault("read failures of feedback", err)
 	}
 	return nil
@@ -167,12 +168,12 @@ func reportSinks(ctx context.Context, s *pgstore.Store, r *Report) error {
 	if err != nil {
 		return err
 	}
-	counts := store.CountSinks(force)
+	counts := report.CountSinks(force)
 	rows, err := s.Conn.Query(ctx, s.SQL(sinkCounts), s.Cfg.Pipeline)
 	if err != nil {
 		return s.Fault("count parked deliveries", err)
 	}
-	var c store.SinkReport
+	var c report.SinkCount
 	var table string
 	if _, err := pgx.ForEachRow(rows, []any{&c.Sink, &table, &c.Retrying, &c.Waiting, &c.Dead, &c.DueSeconds, &c.HeldSeconds, &c.UndeliveredSeconds}, func() error {
 		counts.Add(c.Sink, table, &c)

@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/status"
 	"github.com/tailbox/tailbox/source/postgres/stream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/report"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -42,7 +42,7 @@ func TestStatus(t *testing.T) {
 					s.DueSeconds, s.HeldSeconds, s.UndeliveredSeconds = 0, 0, 0
 				}
 			}
-			pgtest.Equal(t, "sinks", got.Sinks, []store.SinkReport{{Sink: "audit", Retrying: 1, Dead: 1, Lanes: 1, HeldLanes: 1, Tables: map[string]int{"public.outbox": 2}},
+			pgtest.Equal(t, "sinks", got.Sinks, []report.SinkCount{{Sink: "audit", Retrying: 1, Dead: 1, Lanes: 1, HeldLanes: 1, Tables: map[string]int{"public.outbox": 2}},
 				{Sink: "kafka", Retrying: 1, Waiting: 1, Dead: 1, Lanes: 2, HeldLanes: 1, Tables: map[string]int{"public.outbox": 3}}, {Sink: "mail", Paused: true}})
 			if got.Holder == nil || got.Holder.PID != int(r.St.Conn.PgConn().PID()) {
 				t.Errorf("holder: %+v", got.Holder)

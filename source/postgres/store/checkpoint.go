@@ -10,6 +10,8 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // saveCheckpoint writes a checkpoint, and with it that the start was a clean one. It means the same under any search path. Unsigned numbers are
@@ -46,7 +48,7 @@ func (s *Store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
 		b.Queue(s.SQL(acceptGap), s.Cfg.Pipeline, s.Gap) // before the checkpoint that it compares with is replaced
 	}
 	b.Queue(s.SQL(saveCheckpoint), s.Cfg.Pipeline, c.SourceID, string(c.Resume), int64(c.Log), int64(c.LastCommit), above,
-		c.SweepPending, store.SchemaVersion)
+		c.SweepPending, migration.Version)
 	if s.taking {
 		b.Queue(s.SQL(`UPDATE {checkpoint} SET slot = $2 WHERE pipeline = $1`), s.Cfg.Pipeline, s.Cfg.Slot)
 	}
@@ -130,7 +132,7 @@ func (s *Store) SavedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, er
 }
 
 // CheckpointReport reads the checkpoint as a report shows it; nil where none was saved.
-func (s *Store) CheckpointReport(ctx context.Context) (*store.CheckpointReport, error) {
+func (s *Store) CheckpointReport(ctx context.Context) (*report.Checkpoint, error) {
 	var row checkpointRow
 	var savedAt time.Time
 	var age float64
@@ -147,5 +149,5 @@ func (s *Store) CheckpointReport(ctx context.Context) (*store.CheckpointReport, 
 	if err != nil {
 		return nil, err
 	}
-	return store.ReportCheckpoint(saved, row.unclean, savedAt, age), nil
+	return report.OfCheckpoint(saved, row.unclean, savedAt, age), nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/migration"
 )
 
 // countStart reads the pipeline's row, makes it where there is none, and counts the start as unclean. With $5 the row keeps the slot
@@ -67,7 +67,7 @@ func (s *Store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	out := &checkpoint.Loaded{}
 	var row checkpointRow
 	b := &pgx.Batch{}
-	b.Queue(s.SQL(countStart), s.Cfg.Pipeline, store.SchemaVersion, claim.slot, claim.publication, claim.keep).QueryRow(func(r pgx.Row) error {
+	b.Queue(s.SQL(countStart), s.Cfg.Pipeline, migration.Version, claim.slot, claim.publication, claim.keep).QueryRow(func(r pgx.Row) error {
 		return r.Scan(&row.sourceID, &row.resume, &row.settledAbove, &row.started, &row.log, &row.lastCommit, &row.sweepPending,
 			&row.unclean)
 	})
@@ -136,7 +136,7 @@ func (s *Store) slotUserCure(other string) string {
 	return "choose another source.slot or, if that pipeline is gone for good, " + s.SQL("DELETE FROM {checkpoint} WHERE pipeline = ") + sqltext.Literal(other)
 }
 
-// Remember implements store.Reader.
+// Remember implements operate.Reader.
 func (s *Store) Remember(ctx context.Context) error {
 	b := &pgx.Batch{}
 	b.Queue(s.SQL(parkedSinks), s.Cfg.Pipeline).Query(func(rows pgx.Rows) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // OpenReader opens a store that only looks, or writes requests: it has no lock. A client that may do no more than ask cannot read the
@@ -40,10 +41,10 @@ func OpenAnyReader(ctx context.Context, cfg session.Config) (*Store, error) {
 	return s, nil
 }
 
-// Leave implements store.Reader.
+// Leave implements operate.Reader.
 func (s *Store) Leave(ctx context.Context) error { return session.Close(ctx, s.Conn) }
 
-// Ask implements store.Reader.
+// Ask implements operate.Reader.
 func (s *Store) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
 	selection, err := json.Marshal(&r.Selection)
 	if err != nil {
@@ -63,7 +64,7 @@ func (s *Store) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 	return id, nil
 }
 
-// Listed implements store.Reader.
+// Listed implements operate.Reader.
 func (s *Store) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -117,8 +118,8 @@ FROM listed l CROSS JOIN LATERAL (SELECT p.position, p.message_id, p.source_tabl
 	WHERE p.pipeline = $1 AND p.sink = l.sink AND p.message_group = l.message_group AND p.blocks ORDER BY p.position LIMIT 1) h
 ORDER BY l.sink, l.message_group`
 
-// WaitingLanes implements store.Reader.
-func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []store.WaitingLane, firsts []store.SelectedRow, err error) {
+// WaitingLanes implements operate.Reader.
+func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []operate.WaitingLane, firsts []store.SelectedRow, err error) {
 	var bound any
 	if limit > 0 {
 		bound = limit
@@ -131,7 +132,7 @@ func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, lim
 	var n int
 	if _, err := pgx.ForEachRow(rows, []any{&r.Sink, &r.Group, &n, &r.Position, &r.ID, &r.Table}, func() error {
 		firsts = append(firsts, r)
-		lanes = append(lanes, store.WaitingLane{Sink: r.Sink, Group: r.Group, Deliveries: n})
+		lanes = append(lanes, operate.WaitingLane{Sink: r.Sink, Group: r.Group, Deliveries: n})
 		return nil
 	}); err != nil {
 		return nil, nil, s.Fault("list lanes", err)

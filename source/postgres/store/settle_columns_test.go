@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -164,7 +165,7 @@ func TestArrayIsNoID(t *testing.T) {
 		t.Errorf("open: %v", err)
 	}
 	findings, err := setup.Check(t.Context(), r.Cfg)
-	if problems := pgtest.Levels(findings, store.Problem); err != nil || !strings.Contains(problems, "column id of table public.a is an array") {
+	if problems := pgtest.Levels(findings, check.Problem); err != nil || !strings.Contains(problems, "column id of table public.a is an array") {
 		t.Errorf("check: %v, %s", err, problems)
 	}
 }

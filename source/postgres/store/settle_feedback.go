@@ -18,21 +18,21 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
 )
 
-// feedback is what a store needs to tell business rows.
-type feedback struct {
-	statements store.Feedbacks
-	report     *store.FeedbackReport
+// A teller is what a store needs to tell business rows.
+type teller struct {
+	statements feedback.Statements
+	report     *feedback.Report
 	// prepared statements, and the number that the next one is named by.
 	prepared map[*source.Feedback]*pgconn.StatementDescription
 	next     int
 }
 
-func newFeedback(cfg *session.Config, ts *usertable.Tables) (f feedback, err error) {
-	f.statements, err = store.CompileFeedback(tablesOf(ts), source.ParseFeedback)
-	f.report = &store.FeedbackReport{Counted: cfg.Feedback, Logger: cfg.Logger}
+func newFeedback(cfg *session.Config, ts *usertable.Tables) (f teller, err error) {
+	f.statements, err = feedback.Compile(tablesOf(ts), source.ParseFeedback)
+	f.report = &feedback.Report{Counted: cfg.Feedback, Logger: cfg.Logger}
 	f.prepared = make(map[*source.Feedback]*pgconn.StatementDescription)
 	return f, err
 }
@@ -62,8 +62,8 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 	if f.statements == nil {
 		return nil
 	}
-	run := store.FeedbackRun{Chunk: a.feedChunk, Hopeless: hopeless, Passing: pgerr.Passing, Report: f.report}
-	a.fed, err = run.Tell(ctx, a.unfed, func() ([]store.Told, error) {
+	run := feedback.Run{Chunk: a.feedChunk, Hopeless: hopeless, Passing: pgerr.Passing, Report: f.report}
+	a.fed, err = run.Tell(ctx, a.unfed, func() ([]feedback.Told, error) {
 		told, err := f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.readKeys)
 		if err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ const visibleWait = 50 * time.Millisecond
 // awaitVisible waits until the transactions of the messages are visible (R5). The log shows a transaction before others see its rows, so a
 // statement could miss a business row that was written with the message, and nothing would repeat it. The wait cannot be in the way of
 // those transactions: they have written their commit, and take no lock any more.
-func (a *attempt) awaitVisible(ctx context.Context, told []store.Told) error {
+func (a *attempt) awaitVisible(ctx context.Context, told []feedback.Told) error {
 	snap, wait := a.snap, time.Millisecond
 	for i := 0; i < len(told); {
 		if txn := told[i].Outcome.Message.Txn; txn == 0 || snap.visible(txn) {
@@ -114,7 +114,7 @@ func hopeless(why error) bool {
 }
 
 // feedChunk runs statements under a savepoint.
-func (a *attempt) feedChunk(ctx context.Context, chunk []store.Told) (failed int, why error, err error) {
+func (a *attempt) feedChunk(ctx context.Context, chunk []feedback.Told) (failed int, why error, err error) {
 	conn, begin := a.s.Conn, feedbackBegin
 	if !a.rolePath {
 		begin += "; " + a.s.path.Set()
@@ -182,7 +182,7 @@ func (s *Store) prepareFeedback(ctx context.Context, f *source.Feedback) error {
 }
 
 // feedbackArgs are the parameters of a statement: the server reads each as text of the type that its place asks for.
-func feedbackArgs(t *store.Told, types []uint32) []any {
+func feedbackArgs(t *feedback.Told, types []uint32) []any {
 	args := make([]any, len(t.Params))
 	for i, p := range t.Params {
 		v, null := p.Value(&t.Outcome)
@@ -228,7 +228,7 @@ func (a *attempt) queueFailures(b *pgx.Batch) {
 	}
 }
 
-func (f *feedback) failures() []store.FeedbackFailure {
+func (f *teller) failures() []feedback.Failure {
 	if f.statements == nil {
 		return nil
 	}

@@ -71,7 +71,7 @@ type Store struct {
 	requestsLocked bool
 	// named: the last settlement missed rows, so the next one asks which are there.
 	named    bool
-	feedback feedback
+	feedback teller
 }
 
 // On returns a store on a session that is open already. It has no lock: it only looks, or writes requests.

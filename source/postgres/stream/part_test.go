@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/setup"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -31,7 +31,7 @@ func TestInheritanceChildOutsidePublication(t *testing.T) {
 	const want = `does not hold table "public"."Child", which inherits from public.a`
 	x.Fails(source.ErrStop, want)
 	r.Run(source.Start{From: resume}).Fails(source.ErrStop, "ADD TABLE "+`"public"."Child"`)
-	if problems := pgtest.Levels(s.Check(), store.Problem); !strings.Contains(problems, want) {
+	if problems := pgtest.Levels(s.Check(), check.Problem); !strings.Contains(problems, want) {
 		t.Errorf("check: %s", problems)
 	}
 	r.Exec("UPDATE tailbox_checkpoint SET resume = $2 WHERE pipeline = $1", r.Cfg.Pipeline, string(resume))
@@ -39,7 +39,7 @@ func TestInheritanceChildOutsidePublication(t *testing.T) {
 	if err != nil || len(created) != 1 || !strings.Contains(created[0], `"public"."Child"`) {
 		t.Errorf("init: %v, %v", created, err)
 	}
-	if problems := pgtest.Levels(s.Check(), store.Problem); strings.Contains(problems, "Child") {
+	if problems := pgtest.Levels(s.Check(), check.Problem); strings.Contains(problems, "Child") {
 		t.Errorf("check after init: %s", problems)
 	}
 	r.Exec(`INSERT INTO "Child" VALUES ('3', 't', 'p', 'g')`)

@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/status"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // The slot must not pass the checkpoint of a standby: what is confirmed reaches the server only once the standby has the commit of its checkpoint.
@@ -74,7 +74,7 @@ func TestStandbyAwayIsTold(t *testing.T) {
 		}
 	}
 	r.Until("the warning", logged(standby.StandbyName+" has no standby that reads it"))
-	pgtest.Found(t, r.CheckAs(r.Cfg), store.Problem, standby.StandbyName+" has no standby that reads it", "take its slot out of synchronized_standby_slots")
+	pgtest.Found(t, r.CheckAs(r.Cfg), check.Problem, standby.StandbyName+" has no standby that reads it", "take its slot out of synchronized_standby_slots")
 	report, err := status.Read(t.Context(), r.Cfg)
 	if err != nil || report.Slot == nil || report.Slot.Waiting != standby.StandbyName+" has no standby that reads it" || report.Slot.LagSeconds <= 0 {
 		t.Errorf("status: %+v, %v", report, err)

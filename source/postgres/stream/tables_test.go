@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -286,7 +286,7 @@ func TestGeneratedColumn(t *testing.T) {
 					t.Errorf("establish: %v", err)
 				}
 				findings, err := setup.Check(t.Context(), r.Cfg)
-				if problems := pgtest.Levels(findings, store.Problem); err != nil || strings.Count(problems, want+" of table public.a is generated") != 1 || strings.Contains(problems, "leaves out") {
+				if problems := pgtest.Levels(findings, check.Problem); err != nil || strings.Count(problems, want+" of table public.a is generated") != 1 || strings.Contains(problems, "leaves out") {
 					t.Errorf("check: %v, %s", err, problems)
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -34,7 +34,7 @@ func TestTypesOfIDs(t *testing.T) {
 					t.Errorf("%s: %s", by, text)
 				}
 			}
-			told("check", pgtest.Levels(r.Check(), store.Problem))
+			told("check", pgtest.Levels(r.Check(), check.Problem))
 			_, err := setup.Init(r.Ctx, r.Cfg)
 			told("init", pgtest.ErrorText(err))
 			r.Exec(migrate.TablesIn("").Script())

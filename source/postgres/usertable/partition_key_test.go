@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -67,7 +67,7 @@ func TestPartitionKeyThatMarksWrite(t *testing.T) {
 					}
 				}
 			}
-			refused("check", pgtest.Levels(r.Check(), store.Problem))
+			refused("check", pgtest.Levels(r.Check(), check.Problem))
 			_, err := setup.Init(r.Ctx, r.Cfg)
 			if !r.Cfg.Poll { // which needs a unique index, too
 				refused("init", pgtest.ErrorText(err))

@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -58,7 +58,7 @@ func TestWordsFit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if problems := pgtest.Levels(findings, store.Problem); strings.Contains(problems, "status column") != (c.want != "") || !strings.Contains(problems, c.want) {
+			if problems := pgtest.Levels(findings, check.Problem); strings.Contains(problems, "status column") != (c.want != "") || !strings.Contains(problems, c.want) {
 				t.Errorf("check: %s, want %q", problems, c.want)
 			}
 			if c.want != "" {
@@ -133,7 +133,7 @@ func TestShapesAreMade(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range findings {
-				if f.Level == store.Problem && !strings.Contains(f.What, "slot") || strings.Contains(f.What, "index") {
+				if f.Level == check.Problem && !strings.Contains(f.What, "slot") || strings.Contains(f.What, "index") {
 					t.Errorf("check: %+v", f)
 				}
 			}

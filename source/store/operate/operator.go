@@ -1,4 +1,4 @@
-package store
+package operate
 
 import (
 	"context"
@@ -9,20 +9,21 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Reader is a store without the lock, on a session of its own: it looks, and writes requests.
 type Reader interface {
-	Requests
+	store.Requests
 	// Remember reads what a store keeps a copy of in memory: holds, and sinks with parked deliveries.
 	Remember(ctx context.Context) error
 	// Ask writes a request, and returns its id. Who asks, and when, is the database's to say.
 	Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
 	// Listed reads deliveries, whole or without payloads, in the order of rows, and leaves out those that are gone.
-	Listed(ctx context.Context, rows []SelectedRow, whole bool) ([]Listed, error)
+	Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error)
 	// WaitingLanes lists lanes with blocking deliveries, of the sink and groups of a selection, in order, and the first delivery of
 	// each. Limit 0 means all.
-	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []WaitingLane, firsts []SelectedRow, err error)
+	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []WaitingLane, firsts []store.SelectedRow, err error)
 	// Leave ends the session.
 	Leave(ctx context.Context) error
 }
@@ -48,7 +49,7 @@ func (o Operator) read(ctx context.Context, look func(context.Context, Reader) e
 
 // Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
 func (o Operator) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
-	if err := Validate(r); err != nil {
+	if err := store.Validate(r); err != nil {
 		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
 	}
 	err = o.read(ctx, func(ctx context.Context, s Reader) error {
@@ -59,7 +60,7 @@ func (o Operator) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err
 }
 
 // Result reads what a request did so far, and whether it is done.
-func (o Operator) Result(ctx context.Context, id int64) (result *RequestResult, done bool, err error) {
+func (o Operator) Result(ctx context.Context, id int64) (result *store.RequestResult, done bool, err error) {
 	err = o.read(ctx, func(ctx context.Context, s Reader) error {
 		result, done, err = s.Progress(ctx, id)
 		return err
@@ -80,8 +81,8 @@ func (o Operator) Execute(ctx context.Context, upTo int64) (err error) {
 
 // Wait waits until a request is done: by the relay that runs or, if none does, by Execute. A request to accept a gap
 // is left to the next start if no relay runs: the result is nil then.
-func (o Operator) Wait(ctx context.Context, id int64) (*RequestResult, error) {
-	return Wait(ctx, id, func(ctx context.Context) (*RequestResult, bool, error) { return o.Result(ctx, id) },
+func (o Operator) Wait(ctx context.Context, id int64) (*store.RequestResult, error) {
+	return Wait(ctx, id, func(ctx context.Context) (*store.RequestResult, bool, error) { return o.Result(ctx, id) },
 		func(ctx context.Context) error { return o.Execute(ctx, id) })
 }
 
@@ -112,7 +113,7 @@ func execute(ctx context.Context, s checkpoint.Store, upTo int64) error {
 // carryOut does all parts of a request. With the lock held here no lane has a run in flight.
 func carryOut(ctx context.Context, s checkpoint.Store, r *checkpoint.Request) error {
 	for {
-		lanes, err := s.Lanes(ctx, r, RequestChunk)
+		lanes, err := s.Lanes(ctx, r, store.RequestChunk)
 		if err != nil {
 			return err
 		}
@@ -127,9 +128,9 @@ const waitPoll = 100 * time.Millisecond
 
 // Wait waits until a request is done: by the relay that runs or, where none does, by execute, which fails with checkpoint.ErrLocked
 // where one does. A request to accept a gap is left to the next start where no relay runs: the result is nil then.
-func Wait(ctx context.Context, id int64, read func(context.Context) (result *RequestResult, done bool, err error),
+func Wait(ctx context.Context, id int64, read func(context.Context) (result *store.RequestResult, done bool, err error),
 	execute func(context.Context) error,
-) (*RequestResult, error) {
+) (*store.RequestResult, error) {
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for turn := 0; ; turn++ {
@@ -226,19 +227,19 @@ func JudgeGap(gap *Gap, tables []outbox.Table, look func(*outbox.Table) (name, c
 const listBytes = 64 << 20
 
 // Parked lists deliveries without their payloads, and Whole with them. See List.
-func (o Operator) Parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []Listed, more bool, err error) {
+func (o Operator) Parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []store.Listed, more bool, err error) {
 	return o.List(ctx, sel, limit, false)
 }
 
 // Whole lists deliveries with their payloads, as many as fit into memory.
-func (o Operator) Whole(ctx context.Context, sel checkpoint.Selection) (list []Listed, more bool, err error) {
+func (o Operator) Whole(ctx context.Context, sel checkpoint.Selection) (list []store.Listed, more bool, err error) {
 	return o.List(ctx, sel, 0, true)
 }
 
 // List lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
 // most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
 // listed up to 64 MiB of payloads; else they come without their payloads.
-func (o Operator) List(ctx context.Context, sel checkpoint.Selection, limit int, whole bool) (list []Listed, more bool, err error) {
+func (o Operator) List(ctx context.Context, sel checkpoint.Selection, limit int, whole bool) (list []store.Listed, more bool, err error) {
 	err = o.read(ctx, func(ctx context.Context, s Reader) error {
 		if err := s.Remember(ctx); err != nil {
 			return err
@@ -249,12 +250,12 @@ func (o Operator) List(ctx context.Context, sel checkpoint.Selection, limit int,
 	return list, more, err
 }
 
-func listParked(ctx context.Context, s Reader, sel checkpoint.Selection, limit int, whole bool) (list []Listed, more bool, err error) {
+func listParked(ctx context.Context, s Reader, sel checkpoint.Selection, limit int, whole bool) (list []store.Listed, more bool, err error) {
 	r := &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: sel}
 	if limit > 0 && (sel.Limit == 0 || limit < sel.Limit) {
 		r.Selection.Limit = limit + 1
 	}
-	progress := &RequestResult{}
+	progress := &store.RequestResult{}
 	bytes := 0
 	for {
 		c, err := s.Select(ctx, r, progress)
@@ -301,7 +302,7 @@ func (o Operator) Lanes(ctx context.Context, sel checkpoint.Selection, limit int
 
 // withFirst gives the waiting lanes their first deliveries, in the same order, and adds those that are held with nothing in them,
 // which come first.
-func withFirst(list []WaitingLane, firsts []Listed, held HeldLanes, sel *checkpoint.Selection) ([]WaitingLane, error) {
+func withFirst(list []WaitingLane, firsts []store.Listed, held store.HeldLanes, sel *checkpoint.Selection) ([]WaitingLane, error) {
 	if len(firsts) != len(list) {
 		return nil, fmt.Errorf("list lanes: %w", errors.New("they changed meanwhile: try again"))
 	}

@@ -1,4 +1,4 @@
-package store_test
+package feedback
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/store"
 )
 
 // What servers quote of a message is neither logged nor written down; names of tables and columns are.
@@ -21,7 +20,7 @@ func TestFeedbackErrorsHoldNoValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &outbox.Message{Table: "t", Payload: []byte(`{"secret": "4711 \"x\""}`), Fields: []outbox.Field{{Name: "card", Value: []byte("4000-1234")}}}
-	ts := []store.Told{{Feedback: f, Outcome: source.Outcome{RowID: "7", Kind: "delivered", Message: m, Receipt: "token abc"}}}
+	ts := []Told{{Feedback: f, Outcome: source.Outcome{RowID: "7", Kind: "delivered", Message: m, Receipt: "token abc"}}}
 	for said, want := range map[string]string{
 		`invalid input syntax for type uuid: "7"`:                                  `invalid input syntax for type uuid: "7"`,
 		`column "payload" of relation "orders" does not exist`:                     `column "payload" of relation "orders" does not exist`,
@@ -32,10 +31,10 @@ func TestFeedbackErrorsHoldNoValues(t *testing.T) {
 		`a trigger says token abc`:                                                 `a trigger says …`,
 	} {
 		var log bytes.Buffer
-		report := &store.FeedbackReport{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-		run := store.FeedbackRun{Report: report, Hopeless: func(error) bool { return false }, Passing: func(error) bool { return false },
-			Chunk: func(context.Context, []store.Told) (int, error, error) { return 0, errors.New(said), nil }}
-		if _, err := run.Tell(t.Context(), nil, func() ([]store.Told, error) { return ts, nil }); err != nil {
+		report := &Report{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		run := Run{Report: report, Hopeless: func(error) bool { return false }, Passing: func(error) bool { return false },
+			Chunk: func(context.Context, []Told) (int, error, error) { return 0, errors.New(said), nil }}
+		if _, err := run.Tell(t.Context(), nil, func() ([]Told, error) { return ts, nil }); err != nil {
 			t.Fatal(err)
 		}
 		failures := report.Failures()

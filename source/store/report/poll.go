@@ -1,7 +1,7 @@
-package store
+package report
 
-// A PollReport is how far a table that is polled has come, for the command line.
-type PollReport struct {
+// A Poll is how far a table that is polled has come, for the command line.
+type Poll struct {
 	// Sequence fills the sequence column; Last is the last number that it gave, or the highest that can be seen.
 	Sequence string `json:"sequence"`
 	Last     uint64 `json:"last"`

@@ -1,4 +1,6 @@
-package store
+// Package report holds what `tailbox status` reports, whatever the database is: the checkpoint, what is parked at each sink, and how
+// far the log is read.
+package report
 
 import (
 	"maps"
@@ -6,7 +8,8 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
 )
 
 // A Report is what `tailbox status` reports, whatever the database is. It is read from the database alone; no relay needs to run.
@@ -17,17 +20,17 @@ type Report struct {
 	Version  string `json:"server_version"`
 	End      string `json:"log_end"`
 	// Checkpoint is nil if none was saved.
-	Checkpoint *CheckpointReport `json:"checkpoint"`
-	Sinks      []SinkReport      `json:"sinks"`
+	Checkpoint *Checkpoint `json:"checkpoint"`
+	Sinks      []SinkCount `json:"sinks"`
 	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
 	OpenRequests int               `json:"open_requests"`
 	Held         []checkpoint.Lane `json:"held"`
 	// Feedback is what of it failed within a day.
-	Feedback []FeedbackFailure `json:"feedback_failures,omitempty"`
+	Feedback []feedback.Failure `json:"feedback_failures,omitempty"`
 }
 
-// A CheckpointReport is the saved checkpoint.
-type CheckpointReport struct {
+// A Checkpoint is the saved checkpoint.
+type Checkpoint struct {
 	SourceID string    `json:"source_id"`
 	Resume   string    `json:"resume"`
 	Log      uint32    `json:"log"`
@@ -42,12 +45,12 @@ type CheckpointReport struct {
 	UncleanStarts int  `json:"unclean_starts"`
 }
 
-// ReportCheckpoint is the report of a checkpoint that was saved some time ago; nil if none was.
-func ReportCheckpoint(c *checkpoint.Checkpoint, unclean int, savedAt time.Time, ageSeconds float64) *CheckpointReport {
+// OfCheckpoint is the report of a checkpoint that was saved some time ago; nil if none was.
+func OfCheckpoint(c *checkpoint.Checkpoint, unclean int, savedAt time.Time, ageSeconds float64) *Checkpoint {
 	if c == nil {
 		return nil
 	}
-	r := &CheckpointReport{SourceID: c.SourceID, Resume: string(c.Resume), Log: c.Log, SavedAt: savedAt, AgeSeconds: ageSeconds,
+	r := &Checkpoint{SourceID: c.SourceID, Resume: string(c.Resume), Log: c.Log, SavedAt: savedAt, AgeSeconds: ageSeconds,
 		SweepPending: c.SweepPending, UncleanStarts: unclean}
 	for _, ranges := range c.SettledAbove {
 		r.SettledAbove += len(ranges)
@@ -57,30 +60,30 @@ func ReportCheckpoint(c *checkpoint.Checkpoint, unclean int, savedAt time.Time, 
 
 // SinkCounts gathers what is parked, by sink.
 type SinkCounts struct {
-	bySink map[string]*SinkReport
-	held   HeldLanes
+	bySink map[string]*SinkCount
+	held   store.HeldLanes
 }
 
 // CountSinks begins with what operators have in force.
-func CountSinks(fs Forces) *SinkCounts {
-	c := &SinkCounts{bySink: make(map[string]*SinkReport), held: fs.Held()}
+func CountSinks(fs store.Forces) *SinkCounts {
+	c := &SinkCounts{bySink: make(map[string]*SinkCount), held: fs.Held()}
 	for _, name := range fs.Sinks() {
 		c.sink(name).Paused = true
 	}
 	return c
 }
 
-func (c *SinkCounts) sink(name string) *SinkReport {
+func (c *SinkCounts) sink(name string) *SinkCount {
 	r := c.bySink[name]
 	if r == nil {
-		r = &SinkReport{Sink: name}
+		r = &SinkCount{Sink: name}
 		c.bySink[name] = r
 	}
 	return r
 }
 
 // Add adds the deliveries at a sink of messages of a table.
-func (c *SinkCounts) Add(sink, table string, of *SinkReport) { c.sink(sink).Add(table, of) }
+func (c *SinkCounts) Add(sink, table string, of *SinkCount) { c.sink(sink).Add(table, of) }
 
 // AddLane adds a lane that is blocked. Dead: its first delivery is.
 func (c *SinkCounts) AddLane(lane checkpoint.Lane, dead bool) {
@@ -93,14 +96,14 @@ func (c *SinkCounts) AddLane(lane checkpoint.Lane, dead bool) {
 
 // Report puts the counts into a report.
 func (c *SinkCounts) Report(r *Report) {
-	r.Held = SortedLanes(c.held)
+	r.Held = store.SortedLanes(c.held)
 	for _, name := range slices.Sorted(maps.Keys(c.bySink)) {
 		r.Sinks = append(r.Sinks, *c.bySink[name])
 	}
 }
 
-// A SinkReport counts what is parked for a sink.
-type SinkReport struct {
+// A SinkCount counts what is parked for a sink.
+type SinkCount struct {
 	Sink   string `json:"sink"`
 	Paused bool   `json:"paused"`
 	// State is what the relay says of the sink, if it can be asked: open, failing, paused or throttled. Else it is paused, or "-".
@@ -123,7 +126,7 @@ type SinkReport struct {
 }
 
 // Add adds what is parked of one table.
-func (r *SinkReport) Add(table string, of *SinkReport) {
+func (r *SinkCount) Add(table string, of *SinkCount) {
 	if r.Tables == nil {
 		r.Tables = make(map[string]int)
 	}
@@ -131,34 +134,4 @@ func (r *SinkReport) Add(table string, of *SinkReport) {
 	r.Retrying, r.Waiting, r.Dead = r.Retrying+of.Retrying, r.Waiting+of.Waiting, r.Dead+of.Dead
 	r.DueSeconds, r.HeldSeconds = max(r.DueSeconds, of.DueSeconds), max(r.HeldSeconds, of.HeldSeconds)
 	r.UndeliveredSeconds = max(r.UndeliveredSeconds, of.UndeliveredSeconds)
-}
-
-// A Level says how bad a Finding is.
-type Level string
-
-// Levels of findings.
-const (
-	Problem Level = "problem" // the relay cannot run, or would lose or hold up something
-	Warning Level = "warning" // it runs, but not as well as it could
-	Info    Level = "info"    // good to know
-)
-
-// A Finding is something that `tailbox check` found.
-type Finding struct {
-	Level Level `json:"level"`
-	// What is a sentence, Cure the statement, setting or command that mends it; "" where nothing is to be done.
-	What string `json:"what"`
-	Cure string `json:"cure,omitempty"`
-}
-
-// A Gap is a checkpoint behind which the log cannot be read on, as it is seen now.
-type Gap struct {
-	// From is the checkpoint. A request to accept the gap names it, so that it counts for no other.
-	From source.Resume
-	// Why is the reason, for the operator.
-	Why string
-	// Unswept: the log can be read on; only the sweep that comes before has not ended.
-	Unswept bool
-	// Unjudged names what the next start cannot sweep: nothing tells what of it was delivered.
-	Unjudged []string
 }

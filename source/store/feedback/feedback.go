@@ -1,4 +1,6 @@
-package store
+// Package feedback tells business rows what became of their messages: it decides which statements a settlement sends, isolates those that
+// fail, and reports what failed.
+package feedback
 
 import (
 	"context"
@@ -12,16 +14,17 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store"
 )
 
-// Feedbacks are what the tables of a pipeline have to tell business rows, by the qualified name of the table. It is nil where
+// Statements are what the tables of a pipeline have to tell business rows, by the qualified name of the table. It is nil where
 // none has anything to tell, and then costs nothing.
-type Feedbacks map[string]map[string]*source.Feedback
+type Statements map[string]map[string]*source.Feedback
 
-// CompileFeedback reads the statements of tables. The error matches source.ErrStop; the configuration refuses such statements
+// Compile reads the statements of tables. The error matches source.ErrStop; the configuration refuses such statements
 // before it comes to that.
-func CompileFeedback(tables []*outbox.Table, parse func(kind, text string) (*source.Feedback, error)) (Feedbacks, error) {
-	var fs Feedbacks
+func Compile(tables []*outbox.Table, parse func(kind, text string) (*source.Feedback, error)) (Statements, error) {
+	var fs Statements
 	for _, t := range tables {
 		for kind, text := range t.Feedback {
 			f, err := parse(kind, text)
@@ -29,7 +32,7 @@ func CompileFeedback(tables []*outbox.Table, parse func(kind, text string) (*sou
 				return nil, fmt.Errorf("%w: feedback %s of table %s %w", source.ErrStop, kind, t, err)
 			}
 			if fs == nil {
-				fs = make(Feedbacks)
+				fs = make(Statements)
 			}
 			if fs[t.String()] == nil {
 				fs[t.String()] = make(map[string]*source.Feedback)
@@ -57,7 +60,7 @@ var ErrUnchanged = errors.New("the statement changed no row")
 // messages that are delivered with it. messages are those of which something is, or was, parked, after it is known what happens to
 // their rows; superseded are deliveries that became dead because newer ones were parked. read reads parked deliveries that the
 // settlement does not hold.
-func (fs Feedbacks) Tell(ctx context.Context, in *checkpoint.Settlement, messages []*Message, skipped map[int]bool, superseded []checkpoint.Key,
+func (fs Statements) Tell(ctx context.Context, in *checkpoint.Settlement, messages []*store.Message, skipped map[int]bool, superseded []checkpoint.Key,
 	read func(context.Context, []checkpoint.Key) ([]checkpoint.Parked, error),
 ) ([]Told, error) {
 	if fs == nil {
@@ -96,7 +99,7 @@ func (fs Feedbacks) Tell(ctx context.Context, in *checkpoint.Settlement, message
 
 // teller gathers what there is to tell.
 type teller struct {
-	fs   Feedbacks
+	fs   Statements
 	told []Told
 	// unread are deliveries whose message only the table of parked deliveries has, with the outcome to tell.
 	unread map[checkpoint.Key]string
@@ -119,7 +122,7 @@ func (t *teller) add(kind, table string, o source.Outcome) {
 func (t *teller) parked(kind string, p *checkpoint.Parked) {
 	o := source.Outcome{Message: p.Message, RowID: p.RowID()}
 	if kind != outbox.OutcomeDelivered {
-		o.Sink, o.Attempt, o.Error, o.Class = p.Sink, p.Attempts, ErrorText(p.LastError), p.ErrorClass
+		o.Sink, o.Attempt, o.Error, o.Class = p.Sink, p.Attempts, store.ErrorText(p.LastError), p.ErrorClass
 	}
 	t.add(kind, p.Message.Table, o)
 }
@@ -142,26 +145,26 @@ func (t *teller) parks(parks []checkpoint.Parked) {
 }
 
 // changes adds failed attempts, but for those of deliveries that are over: an operator dropped them meanwhile.
-func (t *teller) changes(changes []checkpoint.Change, messages []*Message) {
-	of := make(map[MessageKey]*Message, len(messages))
+func (t *teller) changes(changes []checkpoint.Change, messages []*store.Message) {
+	of := make(map[store.MessageKey]*store.Message, len(messages))
 	for _, m := range messages {
 		of[m.Key] = m
 	}
-	for _, c := range LastChanges(changes) {
+	for _, c := range store.LastChanges(changes) {
 		if c.Message == nil || c.Delivered {
 			continue
 		}
-		at := func(v ParkedView) bool { return v.Sink == c.Key.Sink }
-		if m := of[KeyOfMessage(c.Key)]; m != nil && !slices.ContainsFunc(m.Live, at) {
+		at := func(v store.ParkedView) bool { return v.Sink == c.Key.Sink }
+		if m := of[store.KeyOfMessage(c.Key)]; m != nil && !slices.ContainsFunc(m.Live, at) {
 			continue
 		}
 		t.add(outcomeOf(c.State), c.Key.Table, source.Outcome{Message: c.Message, RowID: c.Key.ID, Sink: c.Key.Sink, Attempt: c.Attempts,
-			Error: ErrorText(c.LastError), Class: c.ErrorClass})
+			Error: store.ErrorText(c.LastError), Class: c.ErrorClass})
 	}
 }
 
 // messages adds those that are delivered: nothing of them is parked any more, and nobody gave a delivery of theirs up.
-func (t *teller) messages(in *checkpoint.Settlement, messages []*Message, skipped map[int]bool) {
+func (t *teller) messages(in *checkpoint.Settlement, messages []*store.Message, skipped map[int]bool) {
 	for _, m := range messages {
 		if t.fs[m.Key.Table][outbox.OutcomeDelivered] == nil || !m.DeliveredNow(skipped) {
 			continue
@@ -171,7 +174,7 @@ func (t *teller) messages(in *checkpoint.Settlement, messages []*Message, skippe
 			o.Message = in.Rows[m.Row].Message
 		}
 		for i := range in.Changes {
-			if c := &in.Changes[i]; o.Message == nil && c.Delivered && KeyOfMessage(c.Key) == m.Key {
+			if c := &in.Changes[i]; o.Message == nil && c.Delivered && store.KeyOfMessage(c.Key) == m.Key {
 				o.Message = c.Message
 			}
 		}
@@ -184,17 +187,11 @@ func (t *teller) messages(in *checkpoint.Settlement, messages []*Message, skippe
 	}
 }
 
-// DeliveredNow tells whether this settlement delivers the message as a whole.
-func (m *Message) DeliveredNow(skipped map[int]bool) bool {
-	return m.Complete() && !(m.Row >= 0 && skipped[m.Row]) && !m.Locked && len(m.Live) == 0 &&
-		!slices.ContainsFunc(m.Over, func(v ParkedView) bool { return v.State == checkpoint.StateDropped })
-}
-
 const (
 	// FeedbackChunk statements run under one savepoint.
 	FeedbackChunk = 100
-	// FeedbackTime is what the feedback of a settlement may take where there is trouble with it: settling has to go on.
-	FeedbackTime = 3 * time.Second
+	// Time is what the feedback of a settlement may take where there is trouble with it: settling has to go on.
+	Time = 3 * time.Second
 	// feedbackFaults statements of a settlement may fail before the others are not tried any more.
 	feedbackFaults = 10
 	// feedbackTries is how often a statement is tried that meets locks of others.
@@ -203,22 +200,22 @@ const (
 	reportEvery = 10 * time.Second
 )
 
-// A FeedbackRun carries statements out under savepoints, so that those that fail leave no trace, and the others are done.
-type FeedbackRun struct {
+// A Run carries statements out under savepoints, so that those that fail leave no trace, and the others are done.
+type Run struct {
 	// Chunk runs statements under one savepoint, which it leaves rolled back where it fails: then failed is the index of the statement
 	// that did, -1 where that is not known. An error means that the transaction as a whole is over.
 	Chunk func(ctx context.Context, chunk []Told) (failed int, why error, err error)
 	// Hopeless tells whether a statement fails for whatever message, Passing whether it failed because of others that had locked
 	// something.
 	Hopeless, Passing func(why error) bool
-	Report            *FeedbackReport
+	Report            *Report
 }
 
-var errFeedbackTime = fmt.Errorf("not tried: other feedback of the settlement took %v, or failed %d times", FeedbackTime, feedbackFaults)
+var errFeedbackTime = fmt.Errorf("not tried: other feedback of the settlement took %v, or failed %d times", Time, feedbackFaults)
 
 // Tell carries out what a settlement has to tell, unless a transaction failed before with that: unfed is why. It says whether
 // statements were tried.
-func (r *FeedbackRun) Tell(ctx context.Context, unfed error, what func() ([]Told, error)) (tried bool, err error) {
+func (r *Run) Tell(ctx context.Context, unfed error, what func() ([]Told, error)) (tried bool, err error) {
 	r.Report.Begin()
 	told, err := what()
 	if err != nil || len(told) == 0 {
@@ -231,8 +228,8 @@ func (r *FeedbackRun) Tell(ctx context.Context, unfed error, what func() ([]Told
 	return true, r.do(ctx, told)
 }
 
-func (r *FeedbackRun) do(ctx context.Context, all []Told) error {
-	until, faults, trouble := time.Now().Add(FeedbackTime), 0, false
+func (r *Run) do(ctx context.Context, all []Told) error {
+	until, faults, trouble := time.Now().Add(Time), 0, false
 	var queue [][]Told
 	for chunk := range slices.Chunk(all, FeedbackChunk) {
 		queue = append(queue, chunk)
@@ -311,8 +308,8 @@ func postpone(guilty Told, rest []Told, queue [][]Told) [][]Told {
 	return append(others, slices.Collect(slices.Chunk(again, FeedbackChunk))...)
 }
 
-// A FeedbackReport counts what became of feedback, and tells it once the settlement is durable.
-type FeedbackReport struct {
+// A Report counts what became of feedback, and tells it once the settlement is durable.
+type Report struct {
 	// Counted, if not nil, is told of n statements about a table's outcome; why is nil for those that were done, and ErrUnchanged for
 	// those that changed no row.
 	Counted func(table, outcome string, n int, why error)
@@ -341,9 +338,7 @@ type missed struct {
 	logged time.Time
 }
 
-const idsLogged = 10
-
-func (r *FeedbackReport) of(t *Told) *fed {
+func (r *Report) of(t *Told) *fed {
 	key := fedKey{t.Outcome.Message.Table, t.Kind}
 	f := r.counts[key]
 	if f == nil {
@@ -358,7 +353,7 @@ func (r *FeedbackReport) of(t *Told) *fed {
 }
 
 // Done notes statements that were carried out.
-func (r *FeedbackReport) Done(ts []Told) {
+func (r *Report) Done(ts []Told) {
 	for i := range ts {
 		f := r.of(&ts[i])
 		if !ts[i].Unchanged {
@@ -366,14 +361,14 @@ func (r *FeedbackReport) Done(ts []Told) {
 			continue
 		}
 		f.unchanged++
-		if len(f.unchangedIDs) < idsLogged && ts[i].Outcome.RowID != "" {
+		if len(f.unchangedIDs) < store.IDsLogged && ts[i].Outcome.RowID != "" {
 			f.unchangedIDs = append(f.unchangedIDs, outbox.Shorten(ts[i].Outcome.RowID))
 		}
 	}
 }
 
 // Failed notes statements that were not, and why, without what their messages hold.
-func (r *FeedbackReport) Failed(ts []Told, why error) {
+func (r *Report) Failed(ts []Told, why error) {
 	why = withoutValues(why, ts...)
 	for i := range ts {
 		f := r.of(&ts[i])
@@ -381,26 +376,26 @@ func (r *FeedbackReport) Failed(ts []Told, why error) {
 		if f.why == nil || errors.Is(f.why, errFeedbackTime) {
 			f.why = why
 		}
-		if len(f.ids) < idsLogged {
+		if len(f.ids) < store.IDsLogged {
 			f.ids = append(f.ids, outbox.Shorten(ts[i].Outcome.RowID))
 		}
 	}
 }
 
 // GiveUp notes that nothing of it was done, because the settlement would have failed with it.
-func (r *FeedbackReport) GiveUp(all []Told, why error) {
+func (r *Report) GiveUp(all []Told, why error) {
 	r.Begin()
 	r.Failed(all, why)
 }
 
 // Begin forgets what an attempt did that came to nothing.
-func (r *FeedbackReport) Begin() {
+func (r *Report) Begin() {
 	clear(r.counts)
 	r.order = r.order[:0]
 }
 
-// A FeedbackFailure is what is written down about feedback that failed.
-type FeedbackFailure struct {
+// A Failure is what is written down about feedback that failed.
+type Failure struct {
 	Table   string `json:"table"`
 	Outcome string `json:"outcome"`
 	Failed  int    `json:"failed"` // since it was written down before
@@ -410,31 +405,31 @@ type FeedbackFailure struct {
 }
 
 // Selection is the place of a failure among the requests of a pipeline: one by table and outcome.
-func (f *FeedbackFailure) Selection() string {
-	b := AppendJSONText([]byte(`{"outcome":`), f.Outcome)
-	b = AppendJSONText(append(b, `,"table":`...), f.Table)
+func (f *Failure) Selection() string {
+	b := store.AppendJSONText([]byte(`{"outcome":`), f.Outcome)
+	b = store.AppendJSONText(append(b, `,"table":`...), f.Table)
 	return string(append(b, '}'))
 }
 
 // Result is the rest of it.
-func (f *FeedbackFailure) Result() string { return fmt.Sprintf(`{"failed":%d}`, f.Failed) }
+func (f *Failure) Result() string { return fmt.Sprintf(`{"failed":%d}`, f.Failed) }
 
 // Failures are those that are due to be written down, in the same transaction: not all, but often enough for an operator.
-func (r *FeedbackReport) Failures() []FeedbackFailure {
-	var out []FeedbackFailure
+func (r *Report) Failures() []Failure {
+	var out []Failure
 	for _, key := range r.order {
 		f := r.counts[key]
 		if f.failed == 0 || time.Since(r.logged[key]) < reportEvery {
 			continue
 		}
-		out = append(out, FeedbackFailure{Table: key.table, Outcome: key.outcome, Failed: f.failed + r.since[key],
-			Error: ErrorText(f.why.Error())})
+		out = append(out, Failure{Table: key.table, Outcome: key.outcome, Failed: f.failed + r.since[key],
+			Error: store.ErrorText(f.why.Error())})
 	}
 	return out
 }
 
 // Settled tells observers: the settlement is durable. On a nil report, that of a store without feedback, it does nothing.
-func (r *FeedbackReport) Settled() {
+func (r *Report) Settled() {
 	if r == nil || len(r.order) == 0 {
 		return
 	}
@@ -459,7 +454,7 @@ func (r *FeedbackReport) Settled() {
 		}
 		if r.Logger != nil {
 			r.Logger.Warn("feedback failed: its messages are settled without it", "table", key.table, "outcome", key.outcome, "failed", r.since[key],
-				"ids", strings.Join(f.ids, " "), "error", ErrorText(f.why.Error()))
+				"ids", strings.Join(f.ids, " "), "error", store.ErrorText(f.why.Error()))
 		}
 		r.logged[key], r.since[key] = time.Now(), 0
 	}
@@ -467,7 +462,7 @@ func (r *FeedbackReport) Settled() {
 }
 
 // miss counts and logs statements that changed no row.
-func (r *FeedbackReport) miss(key fedKey, f *fed) {
+func (r *Report) miss(key fedKey, f *fed) {
 	if f.unchanged == 0 {
 		return
 	}

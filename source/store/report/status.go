@@ -1,4 +1,4 @@
-package store
+package report
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ func (r *Report) Resume() source.Resume {
 }
 
 // String describes the checkpoint.
-func (c *CheckpointReport) String() string {
+func (c *Checkpoint) String() string {
 	if c == nil {
 		return "there is none: tailbox init makes it"
 	}
@@ -57,7 +57,7 @@ func (c *CheckpointReport) String() string {
 }
 
 // Lines describe how far polling is. at is the number of the checkpoint, if one is known.
-func (p *PollReport) Lines(at uint64, known bool) [][]string {
+func (p *Poll) Lines(at uint64, known bool) [][]string {
 	if p == nil {
 		return [][]string{{"polling", "its sequence cannot be read: tailbox check says why"}}
 	}

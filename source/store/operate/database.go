@@ -1,4 +1,6 @@
-package store
+// Package operate is what the commands of tailbox ask of a pipeline's database: a Database for each kind, and the Operator, who looks at what
+// is parked and asks for changes.
+package operate
 
 import (
 	"context"
@@ -6,6 +8,8 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 // A Database is what the commands of tailbox ask of the database of a pipeline. The configuration of each kind implements it. Each method connects by itself.
@@ -27,11 +31,11 @@ type Database interface {
 	Uninstall(ctx context.Context, force bool) (dropped, left []string, err error)
 
 	// Check returns what is wrong with the server, its tables and the rights.
-	Check(ctx context.Context) ([]Finding, error)
+	Check(ctx context.Context) ([]check.Finding, error)
 	// Example returns the message of a row of the table; nil if there is no row.
 	Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error)
 	// Status reads the state of the pipeline. Gap returns the gap behind the checkpoint; nil if the log can be read on.
-	Status(ctx context.Context) (*Status, error)
+	Status(ctx context.Context) (*report.Status, error)
 	Gap(ctx context.Context) (*Gap, error)
 
 	// Send writes a message as an application does, and returns its id.

@@ -1,4 +1,4 @@
-package store_test
+package feedback
 
 import (
 	"context"
@@ -12,13 +12,12 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/store"
 )
 
-func told(n int, statements ...*source.Feedback) []store.Told {
-	var ts []store.Told
+func told(n int, statements ...*source.Feedback) []Told {
+	var ts []Told
 	for i := range n {
-		ts = append(ts, store.Told{Feedback: statements[i%len(statements)], Outcome: source.Outcome{RowID: fmt.Sprint(i),
+		ts = append(ts, Told{Feedback: statements[i%len(statements)], Outcome: source.Outcome{RowID: fmt.Sprint(i),
 			Message: &outbox.Message{Table: "t", Group: fmt.Sprint(i % 9), Position: outbox.Position{Commit: uint64(i)}}}})
 	}
 	return ts
@@ -30,30 +29,30 @@ func TestFeedbackRun(t *testing.T) {
 	errBad, errLocked, errWrong := errors.New("bad"), errors.New("locked"), errors.New("wrong")
 	one, two := &source.Feedback{Kind: "dead"}, &source.Feedback{Kind: "delivered"}
 	for name, c := range map[string]struct {
-		fails   func(t *store.Told, tries int) error
+		fails   func(t *Told, tries int) error
 		atEnd   bool // it is only known that one of the chunk failed
 		missing []string
 		failed  int
 	}{
-		"none":           {fails: func(*store.Told, int) error { return nil }},
+		"none":           {fails: func(*Told, int) error { return nil }},
 		"three":          {fails: only(errBad, "0", "99", "149"), missing: []string{"0", "99", "149"}, failed: 3},
 		"three, unknown": {fails: only(errBad, "0", "99", "149"), atEnd: true, missing: []string{"0", "99", "149"}, failed: 3},
-		"locked twice":   {fails: func(t *store.Told, tries int) error { return when(errLocked, t.Outcome.RowID == "7" && tries <= 2) }},
-		"several locked": {fails: func(t *store.Told, tries int) error {
+		"locked twice":   {fails: func(t *Told, tries int) error { return when(errLocked, t.Outcome.RowID == "7" && tries <= 2) }},
+		"several locked": {fails: func(t *Told, tries int) error {
 			return when(errLocked, tries <= 1 && slices.Contains([]string{"7", "16", "110", "149"}, t.Outcome.RowID))
 		}},
 		"locked for long": {fails: only(errLocked, "7"), missing: []string{"7"}, failed: 1},
-		"wrong statement": {fails: func(t *store.Told, _ int) error { return when(errWrong, t.Feedback == one) }, failed: 75},
+		"wrong statement": {fails: func(t *Told, _ int) error { return when(errWrong, t.Feedback == one) }, failed: 75},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var done []string
 			counts := map[bool]int{}
-			report := &store.FeedbackReport{Counted: func(_, _ string, n int, why error) { counts[why == nil] += n }}
+			report := &Report{Counted: func(_, _ string, n int, why error) { counts[why == nil] += n }}
 			tries := map[string]int{}
-			run := store.FeedbackRun{Report: report, Hopeless: func(why error) bool { return errors.Is(why, errWrong) },
+			run := Run{Report: report, Hopeless: func(why error) bool { return errors.Is(why, errWrong) },
 				Passing: func(why error) bool { return errors.Is(why, errLocked) },
-				Chunk: func(_ context.Context, chunk []store.Told) (int, error, error) {
+				Chunk: func(_ context.Context, chunk []Told) (int, error, error) {
 					var ids []string
 					for i := range chunk {
 						tries[chunk[i].Outcome.RowID]++
@@ -95,20 +94,20 @@ func TestFeedbackRun(t *testing.T) {
 		})
 	}
 	// A transaction that is over ends it, and nothing is counted; so does too much trouble, which is counted.
-	gone := store.FeedbackRun{Report: &store.FeedbackReport{}, Chunk: func(context.Context, []store.Told) (int, error, error) { return 0, nil, errBad }}
+	gone := Run{Report: &Report{}, Chunk: func(context.Context, []Told) (int, error, error) { return 0, nil, errBad }}
 	if _, err := gone.Tell(t.Context(), nil, having(told(3, one))); !errors.Is(err, errBad) {
 		t.Errorf("a transaction that is over: got %v", err)
 	}
 	calls := 0
-	all := store.FeedbackRun{Report: &store.FeedbackReport{}, Hopeless: func(error) bool { return false }, Passing: func(error) bool { return false },
-		Chunk: func(context.Context, []store.Told) (int, error, error) { calls++; return 0, errBad, nil }}
+	all := Run{Report: &Report{}, Hopeless: func(error) bool { return false }, Passing: func(error) bool { return false },
+		Chunk: func(context.Context, []Told) (int, error, error) { calls++; return 0, errBad, nil }}
 	if _, err := all.Tell(t.Context(), nil, having(told(5000, one))); err != nil || calls > 20 {
 		t.Errorf("statements that all fail: %d tries, %v", calls, err)
 	}
 }
 
-func having(ts []store.Told) func() ([]store.Told, error) {
-	return func() ([]store.Told, error) { return ts, nil }
+func having(ts []Told) func() ([]Told, error) {
+	return func() ([]Told, error) { return ts, nil }
 }
 
 func when(err error, is bool) error {
@@ -118,14 +117,14 @@ func when(err error, is bool) error {
 	return nil
 }
 
-func only(err error, ids ...string) func(*store.Told, int) error {
-	return func(t *store.Told, _ int) error { return when(err, slices.Contains(ids, t.Outcome.RowID)) }
+func only(err error, ids ...string) func(*Told, int) error {
+	return func(t *Told, _ int) error { return when(err, slices.Contains(ids, t.Outcome.RowID)) }
 }
 
 // What failed is written down and logged now and then, not for each settlement.
 func TestFeedbackReport(t *testing.T) {
 	t.Parallel()
-	r := &store.FeedbackReport{}
+	r := &Report{}
 	ts := told(3, &source.Feedback{Kind: "dead"})
 	r.Begin()
 	r.Failed(ts, errors.New("no"))
@@ -144,12 +143,12 @@ func TestFeedbackReport(t *testing.T) {
 // Tell knows what a settlement settles; that is tested against real servers by the kit. Here: nothing is asked where nothing is told.
 func TestTellNothing(t *testing.T) {
 	t.Parallel()
-	var none store.Feedbacks
+	var none Statements
 	ts, err := none.Tell(t.Context(), &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: "t"}}}, nil, nil, nil, nil)
 	if len(ts) != 0 || err != nil {
 		t.Errorf("%d, %v", len(ts), err)
 	}
-	_, err = store.CompileFeedback([]*outbox.Table{{Schema: "s", Name: "t", Feedback: outbox.Feedback{"dead": "COMMIT"}}}, source.ParseFeedback)
+	_, err = Compile([]*outbox.Table{{Schema: "s", Name: "t", Feedback: outbox.Feedback{"dead": "COMMIT"}}}, source.ParseFeedback)
 	if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "feedback dead of table s.t must be one statement") {
 		t.Errorf("a statement that ends the transaction: %v", err)
 	}
@@ -158,7 +157,7 @@ func TestTellNothing(t *testing.T) {
 // What there is to tell comes in the order of the messages, whatever became of each.
 func TestFeedbackOrder(t *testing.T) {
 	t.Parallel()
-	fs := store.Feedbacks{"t": {outbox.OutcomeDelivered: &source.Feedback{Kind: "delivered"}, outbox.OutcomeDead: &source.Feedback{Kind: "dead"}}}
+	fs := Statements{"t": {outbox.OutcomeDelivered: &source.Feedback{Kind: "delivered"}, outbox.OutcomeDead: &source.Feedback{Kind: "dead"}}}
 	of := func(n uint64) *outbox.Message {
 		return &outbox.Message{Table: "t", ID: fmt.Sprint(n), Group: "g", Position: outbox.Position{Commit: n}}
 	}

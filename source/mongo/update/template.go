@@ -1,5 +1,5 @@
-// Package feedback makes the updates that tell documents of an application what became of its messages.
-package feedback
+// Package update makes the updates that tell documents of an application what became of its messages.
+package update
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/document"
 )
 
-// An Update is an update with parameters in it.
-type Update struct {
+// An Template is an update with parameters in it.
+type Template struct {
 	Collection string        `bson:"collection"`
 	Filter     bson.D        `bson:"filter"`
 	Update     bson.RawValue `bson:"update"`
@@ -26,8 +26,8 @@ type Update struct {
 }
 
 // Parse reads Extended JSON.
-func Parse(text string) (*Update, error) {
-	u := &Update{}
+func Parse(text string) (*Template, error) {
+	u := &Template{}
 	if err := bson.UnmarshalExtJSON([]byte(text), false, u); err != nil {
 		return nil, fmt.Errorf("must be JSON, or Extended JSON: %w", err)
 	}
@@ -52,7 +52,7 @@ func Parse(text string) (*Update, error) {
 const maxUpdate = 16<<20 - 1<<10
 
 // Model is the update of an outcome. It is encoded here: what cannot be would fail all updates that are sent with it.
-func (u *Update) Model(o *source.Outcome) (mongo.WriteModel, error) {
+func (u *Template) Model(o *source.Outcome) (mongo.WriteModel, error) {
 	filter, err := encodeFilled(u.Filter, o, false)
 	if err != nil {
 		return nil, err

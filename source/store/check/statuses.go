@@ -1,4 +1,4 @@
-package store
+package check
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ type StatusCount struct {
 	Rows int
 }
 
-// StatusLimit is how many rows are counted that are not delivered.
-const StatusLimit = 100_000
+// Limit is how many rows are counted that are not delivered.
+const Limit = 100_000
 
 // Undelivered is what check says of rows whose status is none that tailbox delivers, such as those that another program had in flight when
 // tailbox took the table over; nil if there are none. counts are those of all words but that for delivered rows. started: a position
@@ -49,7 +49,7 @@ func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *F
 	if len(waiting) > 0 {
 		what += "; others: " + strings.Join(waiting, ", ")
 	}
-	if total >= StatusLimit {
+	if total >= Limit {
 		what += fmt.Sprintf("; only %d rows were counted", total)
 	}
 	return &Finding{Level: Warning, What: what, Cure: "if they are still to be delivered, stop the program that had them, and list their words under the table: words: {pending: [" +

@@ -1,0 +1,21 @@
+// Package check holds what `tailbox check` says, whatever the database is: a finding with its level and its cure, and the findings
+// that are the same in all databases.
+package check
+
+// A Level says how bad a Finding is.
+type Level string
+
+// Levels of findings.
+const (
+	Problem Level = "problem" // the relay cannot run, or would lose or hold up something
+	Warning Level = "warning" // it runs, but not as well as it could
+	Info    Level = "info"    // good to know
+)
+
+// A Finding is something that `tailbox check` found.
+type Finding struct {
+	Level Level `json:"level"`
+	// What is a sentence, Cure the statement, setting or command that mends it; "" where nothing is to be done.
+	What string `json:"what"`
+	Cure string `json:"cure,omitempty"`
+}
