@@ -97,8 +97,6 @@ func TestOpensWith(t *testing.T) {
 }
 
 // oldNames are words that names once had with a meaning of ours, and the word of the field that took their place.
-//
-//nolint:gochecknoglobals // a table that nobody changes
 var oldNames = map[string]string{
 	"cautious": "safe mode; skipLocked", "suspect": "crash candidate", "accuse": "mark", "acquit": "clear", "doomed": "poison",
 	"absence": "missing table", "starvation": "fairness", "hunger": "fairness", "sated": "fairness", "shelve": "demote", "arrivals": "backlog",

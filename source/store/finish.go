@@ -79,4 +79,5 @@ func (f *Finisher) Finish(ctx context.Context, keys []MessageKey) (left bool, er
 	return true, nil
 }
 
+// IDsLogged is the most ids of rows that one line of the log names.
 const IDsLogged = 10

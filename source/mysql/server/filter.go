@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// A Problem is why a table cannot be polled, or should not be, and what mends it.
+// A Problem is what keeps a server or a table from being read, or makes its rows come late, and what fixes it.
 type Problem struct{ What, Cure string }
 
 // Unlogged finds a database that the server keeps out of its log although it has an outbox table, or the relay's own tables, by
