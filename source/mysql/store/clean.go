@@ -72,7 +72,7 @@ func (s cleaner) removeOld(ctx context.Context, t *usertable.Table, ids []string
 
 func (s cleaner) removeChunks(ctx context.Context, t *usertable.Table, ids []string, removed *int) error {
 	b := s.Batch()
-	b.Exec("BEGIN")
+	s.Begin(b) // it deletes rows: only the holder of the lock may
 	parked := make(map[string]bool)
 	for first := 0; first < len(ids); first += keyChunk {
 		b.Each(func(r session.Row) error {
