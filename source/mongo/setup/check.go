@@ -15,22 +15,19 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/lease"
 	"github.com/tailbox/tailbox/source/mongo/oplog"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// A checker gathers findings.
+// A checker asks what is to be asked of the database.
 type checker struct {
-	cfg      conn.Config
-	client   *mongo.Client
-	hello    *conn.Hello
-	findings []check.Finding
+	prepare.Checker
+	cfg    conn.Config
+	client *mongo.Client
+	hello  *conn.Hello
 	// tables are those that exist. Own: the relay's collections are there.
 	tables []*outbox.Table
 	own    bool
-}
-
-func (c *checker) add(level check.Level, cure, what string, args ...any) {
-	c.findings = append(c.findings, check.Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
 }
 
 // Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
@@ -38,8 +35,8 @@ func (c *checker) add(level check.Level, cure, what string, args ...any) {
 func Check(ctx context.Context, cfg conn.Config) (findings []check.Finding, err error) {
 	c := &checker{}
 	if c.cfg, err = cfg.Resolved(); err != nil {
-		c.add(check.Problem, "correct the configuration", "%v", err)
-		return c.findings, nil
+		c.Add(check.Problem, "correct the configuration", "%v", err)
+		return c.Findings, nil
 	}
 	c.transport()
 	if c.client, err = c.cfg.Connect(); err == nil {
@@ -47,15 +44,15 @@ func Check(ctx context.Context, cfg conn.Config) (findings []check.Finding, err 
 		c.hello, err = conn.Greet(ctx, c.client)
 	}
 	if err != nil {
-		c.add(check.Problem, "correct source.url, or start the server", "%v", err)
-		return c.findings, nil
+		c.Add(check.Problem, "correct source.url, or start the server", "%v", err)
+		return c.Findings, nil
 	}
 	if err := c.hello.Usable(); err != nil {
-		c.add(check.Problem, "", "%v", err)
-		return c.findings, nil
+		c.Add(check.Problem, "", "%v", err)
+		return c.Findings, nil
 	}
 	if c.hello.Sharded() {
-		c.add(check.Info, "setParameter periodicNoopIntervalSecs: 1 on all shards", "the server is a router of a sharded cluster: the change stream waits for the quietest shard")
+		c.Add(check.Info, "setParameter periodicNoopIntervalSecs: 1 on all shards", "the server is a router of a sharded cluster: the change stream waits for the quietest shard")
 	}
 	for _, look := range []struct {
 		at string
@@ -68,10 +65,10 @@ func Check(ctx context.Context, cfg conn.Config) (findings []check.Finding, err 
 			if conn.HasCode(err, conn.CodeUnauthorized) {
 				continue // found already, by name
 			}
-			return c.findings, fmt.Errorf("check %s: %w", look.at, err)
+			return c.Findings, fmt.Errorf("check %s: %w", look.at, err)
 		}
 	}
-	return c.findings, nil
+	return c.Findings, nil
 }
 
 // transport warns of servers to which the connection goes in the clear, or to whoever answers.
@@ -84,7 +81,7 @@ func (c *checker) transport() {
 		}
 		t := check.Transport{Key: "source.url", Host: host, Encrypted: opts.TLSConfig != nil, Verified: opts.TLSConfig != nil && !opts.TLSConfig.InsecureSkipVerify}
 		if f := t.Warn("tls=true, with tlsCAFile if the authority is your own, and without tlsInsecure, in source.url"); f != nil {
-			c.findings = append(c.findings, *f)
+			c.Findings = append(c.Findings, *f)
 			return // the others are like it
 		}
 	}
@@ -97,7 +94,7 @@ func (c *checker) oplog(ctx context.Context) error {
 	}
 	o, err := oplog.Read(ctx, c.client)
 	if need := oplogNeed(); conn.HasCode(err, conn.CodeUnauthorized) {
-		c.add(check.Warning, grant(&c.cfg, &need, need.actions)+", or the same to the role that the user has", "the user may not read local.oplog.rs: how far back it reaches is "+
+		c.Add(check.Warning, grant(&c.cfg, &need, need.actions)+", or the same to the role that the user has", "the user may not read local.oplog.rs: how far back it reaches is "+
 			"not known, and a server that was restored from a copy of its files as another replica set would not be recognised")
 		return nil
 	}
@@ -105,7 +102,7 @@ func (c *checker) oplog(ctx context.Context) error {
 		return err
 	}
 	if hours := o.Window().Hours(); hours < 24 && o.Size*10 > o.MaxSize*9 {
-		c.add(check.Warning, "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48})", "the oplog reaches back %.1f hours: after a longer outage "+
+		c.Add(check.Warning, "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48})", "the oplog reaches back %.1f hours: after a longer outage "+
 			"the position is lost, which a sweep of the collections heals where a document is deleted or has a status", hours)
 	}
 	return nil
@@ -121,7 +118,7 @@ func (c *checker) ownCollections(ctx context.Context) error {
 		}
 		if info == nil {
 			c.own = false
-			c.add(check.Problem, "run tailbox init", "collection %s does not exist", &coll)
+			c.Add(check.Problem, "run tailbox init", "collection %s does not exist", &coll)
 			continue
 		}
 		missing, err := coll.MissingIndexes(ctx, c.client)
@@ -129,7 +126,7 @@ func (c *checker) ownCollections(ctx context.Context) error {
 			return err
 		}
 		for _, x := range missing {
-			c.add(check.Problem, "run tailbox init", "collection %s has no index %s", &coll, x.Name)
+			c.Add(check.Problem, "run tailbox init", "collection %s has no index %s", &coll, x.Name)
 		}
 	}
 	if !c.own {
@@ -139,9 +136,7 @@ func (c *checker) ownCollections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f := state.Finding(catalog.Known()); f != nil {
-		c.findings = append(c.findings, *f)
-	}
+	c.Note(state.Finding(catalog.Known()))
 	return nil
 }
 
@@ -152,7 +147,7 @@ func (c *checker) lease(ctx context.Context) error {
 	}
 	h, err := lease.Read(ctx, c.client, &c.cfg)
 	if err == nil && h != nil {
-		c.add(check.Info, "", "a relay of this pipeline is running (%s, process %d)", h.Host, h.PID)
+		c.Add(check.Info, "", "a relay of this pipeline is running (%s, process %d)", h.Host, h.PID)
 	}
 	return err
 }
@@ -174,7 +169,7 @@ func (c *checker) privileges(ctx context.Context) error {
 			}
 		}
 		if len(missing) > 0 {
-			c.add(check.Problem, grant(&c.cfg, &n, missing)+", or the same to the role that the user has", "the user has no %s on %s", strings.Join(missing, ", "), n.String())
+			c.Add(check.Problem, grant(&c.cfg, &n, missing)+", or the same to the role that the user has", "the user has no %s on %s", strings.Join(missing, ", "), n.String())
 		}
 	}
 	return nil

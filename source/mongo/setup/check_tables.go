@@ -13,6 +13,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/document"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
@@ -26,11 +27,7 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			return err
 		}
 		if info == nil {
-			cure := "create it, or correct source.tables"
-			if ownShape(t.Shape) {
-				cure = "run tailbox init"
-			}
-			c.add(check.Problem, cure, "collection %s does not exist", t)
+			c.Add(check.Problem, prepare.AbsentCure(ownShape(t.Shape)), "collection %s does not exist", t)
 			continue
 		}
 		c.tables = append(c.tables, t)
@@ -39,15 +36,13 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			return err
 		}
 		if what != "" {
-			c.add(check.Problem, cure, "%s", what)
+			c.Add(check.Problem, cure, "%s", what)
 			continue
 		}
 		if err := c.statuses(ctx, t); err != nil {
 			return err
 		}
-		if f := check.Unswept(t, catalog.Pending(t) != nil); f != nil {
-			c.add(f.Level, f.Cure, "%s", f.What)
-		}
+		c.Note(check.Unswept(t, catalog.Pending(t) != nil))
 		if err := c.columns(ctx, t); err != nil {
 			return err
 		}
@@ -56,7 +51,7 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			return err
 		}
 		for _, x := range missing {
-			c.add(check.Warning, indexCommand(&made[i], &x), "collection %s has no index on %s", t, strings.Join(x.Keys, ", "))
+			c.Add(check.Warning, indexCommand(&made[i], &x), "collection %s has no index on %s", t, strings.Join(x.Keys, ", "))
 		}
 	}
 	return nil
@@ -65,7 +60,7 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 // columns looks whether the newest document can be understood: nothing else tells what is in a collection.
 func (c *checker) columns(ctx context.Context, t *outbox.Table) error {
 	if t.OnDelivered == outbox.Mark && t.Columns.Status == "" && t.Columns.DeliveredAt == "" {
-		c.add(check.Problem, "name the field under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
+		c.Add(check.Problem, "name the field under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
 			"collection %s is to be marked, but has no field for it", t)
 	}
 	doc, err := c.client.Database(t.Schema).Collection(t.Name).FindOne(ctx, bson.D{}).Raw()
@@ -78,9 +73,9 @@ func (c *checker) columns(ctx context.Context, t *outbox.Table) error {
 	d := document.Decoder{MaxMessage: c.cfg.MaxMessage}
 	m := d.NewMessage()
 	if err := d.Decode(document.NewPlan(t), doc, m); err != nil {
-		c.add(check.Problem, "correct columns under source.tables", "%v", err)
+		c.Add(check.Problem, "correct columns under source.tables", "%v", err)
 	} else if m.Fault != nil {
-		c.add(check.Warning, "correct columns under source.tables", "a document of %s: %s", t, m.Fault.Reason)
+		c.Add(check.Warning, "correct columns under source.tables", "a document of %s: %s", t, m.Fault.Reason)
 	}
 	return nil
 }
@@ -119,9 +114,7 @@ func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
 			return err
 		}
 	}
-	if f := check.Undelivered(t, counts, started, parked > 0); f != nil {
-		c.add(f.Level, f.Cure, "%s", f.What)
-	}
+	c.Note(check.Undelivered(t, counts, started, parked > 0))
 	return nil
 }
 
@@ -157,12 +150,12 @@ func (c *checker) firstStart(ctx context.Context) error {
 		switch {
 		case n == 0:
 		case judged || c.cfg.Start == "pending":
-			c.add(check.Info, "", "the first start delivers %s documents that are in %s now", many, t)
+			c.Add(check.Info, "", "the first start delivers %s documents that are in %s now", many, t)
 		case c.cfg.Start == "now":
 			f := check.LeftAlone(t, many+" documents")
-			c.add(f.Level, f.Cure, "%s", f.What)
+			c.Note(&f)
 		default:
-			c.add(check.Problem, "set source.start to pending (deliver them) or now (leave them out)", "collection %s holds %s documents, and no field tells which were delivered", t, many)
+			c.Add(check.Problem, "set source.start to pending (deliver them) or now (leave them out)", "collection %s holds %s documents, and no field tells which were delivered", t, many)
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/prepare"
 )
 
 // Init creates what is missing of the relay's collections, the outbox collections whose shape is ours, and their indexes, and
@@ -44,8 +45,7 @@ func Init(ctx context.Context, cfg conn.Config) (done []string, err error) {
 			return nil, err
 		}
 		if info == nil && !ownShape(t.Shape) {
-			return nil, fmt.Errorf("create collection %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w",
-				t, t.Shape, source.ErrStop)
+			return nil, prepare.ForeignShape("collection "+t.String(), t.Shape)
 		}
 		if info == nil {
 			if err := refuseName(ctx, &cfg, client, t); err != nil {

@@ -17,8 +17,8 @@ func TestTransport(t *testing.T) {
 	} {
 		c := &checker{cfg: conn.Config{URL: url}}
 		c.transport()
-		if want == "" && len(c.findings) > 0 || want != "" && (len(c.findings) != 1 || !strings.HasPrefix(c.findings[0].What, want)) {
-			t.Errorf("%s: %+v, want %q", url, c.findings, want)
+		if want == "" && len(c.Findings) > 0 || want != "" && (len(c.Findings) != 1 || !strings.HasPrefix(c.Findings[0].What, want)) {
+			t.Errorf("%s: %+v, want %q", url, c.Findings, want)
 		}
 	}
 }

@@ -2,15 +2,12 @@ package schema
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mysql/quote"
+	"github.com/tailbox/tailbox/source/prepare"
 )
-
-// A columnDef is a column of an outbox table: its configuration key, and its definition.
-type columnDef struct{ key, def string }
 
 const timeNull = "TIMESTAMP(6) NULL DEFAULT NULL"
 
@@ -19,9 +16,9 @@ const uuidColumn = "CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIM
 
 // tailboxColumns define the shape tailbox, and optional columns of the other shape that is ours. Times are TIMESTAMP, which
 // mean the same whatever the session's time zone is.
-func tailboxColumns(w outbox.Words) []columnDef {
+func tailboxColumns(w outbox.Words) prepare.Columns {
 	const textNull = "VARCHAR(255)"
-	return []columnDef{
+	return prepare.Columns{
 		{"id", uuidColumn}, {"type", "VARCHAR(255) NOT NULL"}, {"topic", textNull}, {"group", textNull}, {"key", textNull},
 		{"payload", "LONGBLOB NOT NULL"}, {"content_type", textNull}, {"headers", "JSON"}, {"tenant", textNull},
 		{"idempotency_key", "VARCHAR(255) UNIQUE"}, {"correlation_id", textNull}, {"priority", "INT"}, {"available_at", timeNull},
@@ -34,8 +31,8 @@ func tailboxColumns(w outbox.Words) []columnDef {
 }
 
 // debeziumColumns are where the shape debezium differs: the types are those of Debezium's documentation.
-func debeziumColumns() []columnDef {
-	return []columnDef{
+func debeziumColumns() prepare.Columns {
+	return prepare.Columns{
 		{"id", uuidColumn}, {"topic", "VARCHAR(255) NOT NULL"}, {"key", "VARCHAR(255) NOT NULL"}, {"type", "VARCHAR(255) NOT NULL"},
 		{"payload", "JSON"}, {"group", "VARCHAR(255)"},
 	}
@@ -43,8 +40,8 @@ func debeziumColumns() []columnDef {
 
 // flowcatalystColumns are the client table of that platform, as it documents it, with room for payloads of any size and
 // times in microseconds.
-func flowcatalystColumns(w outbox.Words) []columnDef {
-	return []columnDef{
+func flowcatalystColumns(w outbox.Words) prepare.Columns {
+	return prepare.Columns{
 		{"id", "VARCHAR(13) NOT NULL PRIMARY KEY"}, {"type", "VARCHAR(20) NOT NULL"}, {"group", "VARCHAR(255)"}, {"payload", "LONGTEXT NOT NULL"},
 		{"status", "VARCHAR(20) NOT NULL DEFAULT " + quote.Text(w.Pending)}, {"failures", "INT NOT NULL DEFAULT 0"},
 		{"created_at", "TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)"}, {"delivered_at", timeNull}, {"last_error", "TEXT"},
@@ -70,40 +67,23 @@ func TableSQL(t *outbox.Table) (string, error) {
 }
 
 // OutboxSQL is the DDL of an outbox table, with the configured names of its columns; "" for shapes that belong to
-// others. A column that serves twice is defined once. Texts are compared as bytes. The index on pending rows is what a
+// others. Texts are compared as bytes. The index on pending rows is what a
 // comparison of the table with the log (R11) reads; it exists only where rows stay.
 func OutboxSQL(t *outbox.Table) (string, error) {
 	if !OwnShape(t.Shape) {
 		return "", nil
 	}
-	words := t.Words
-	if words.Pending == "" {
-		words = outbox.DefaultWords()
-	}
+	words := prepare.Words(t)
 	defs := tailboxColumns(words)
 	switch t.Shape {
 	case "debezium":
-		defs = mergeDefs(debeziumColumns(), defs)
+		defs = debeziumColumns().Before(defs)
 	case "flowcatalyst":
-		defs = mergeDefs(flowcatalystColumns(words), defs)
+		defs = flowcatalystColumns(words).Before(defs)
 	}
-	var lines, seen []string
-	for _, d := range defs {
-		for _, name := range configuredNames(t, d.key) {
-			if name != "" && !slices.Contains(seen, name) {
-				seen = append(seen, name)
-				lines = append(lines, "\t"+quote.Ident(name)+" "+d.def)
-			}
-		}
-	}
-	for _, name := range t.Fields {
-		if !slices.Contains(seen, name) {
-			seen = append(seen, name)
-			lines = append(lines, "\t"+quote.Ident(name)+" TEXT")
-		}
-	}
-	if t.Columns.ID == "" || t.Columns.Payload == "" {
-		return "", fmt.Errorf("make table %s: shape %s needs columns id and payload", t.Name, t.Shape)
+	lines, err := defs.Lines(t, quote.Ident, "TEXT")
+	if err != nil {
+		return "", err
 	}
 	switch {
 	case t.Shape == "flowcatalyst" && t.Columns.Status != "" && len(t.Columns.Group) == 1 && t.Columns.CreatedAt != "":
@@ -122,21 +102,4 @@ func clip(name string, most int) string {
 		name = strings.ToValidUTF8(name[:most], "")
 	}
 	return name
-}
-
-func configuredNames(t *outbox.Table, key string) []string {
-	if key == "group" {
-		return t.Columns.Group
-	}
-	return []string{*t.Columns.Field(key)}
-}
-
-// mergeDefs puts first before those of rest that first does not define.
-func mergeDefs(first, rest []columnDef) []columnDef {
-	for _, d := range rest {
-		if !slices.ContainsFunc(first, func(f columnDef) bool { return f.key == d.key }) {
-			first = append(first, d)
-		}
-	}
-	return first
 }

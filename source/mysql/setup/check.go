@@ -14,23 +14,18 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/stream"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// A checker gathers findings.
+// A checker asks what is to be asked of the database.
 type checker struct {
-	cfg      server.Config
-	conn     *server.Conn
-	findings []check.Finding
+	prepare.Checker
+	cfg  server.Config
+	conn *server.Conn
 	// tables are those that exist; own tells that the relay's are there.
 	tables []*catalog.Table
-	// misworded tables have a status column that cannot hold the words.
-	misworded map[*catalog.Table]bool
-	own       bool
-}
-
-func (c *checker) add(level check.Level, cure, what string, args ...any) {
-	c.findings = append(c.findings, check.Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
+	own    bool
 }
 
 // Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
@@ -40,40 +35,29 @@ func Check(ctx context.Context, cfg server.Config) (findings []check.Finding, er
 	for i, text := range []string{cfg.URL, cfg.LockURL} {
 		key := [...]string{"source.url", "source.lock_url"}[i]
 		if a, err := server.ParseURL(text); err == nil {
-			if f := a.Transport(key).Warn("tls=true, with tls-ca if the authority is your own, in " + key); f != nil {
-				c.findings = append(c.findings, *f)
-			}
+			c.Note(a.Transport(key).Warn("tls=true, with tls-ca if the authority is your own, in " + key))
 		}
 	}
 	if c.conn, err = cfg.Connect(ctx, cfg.URL); err != nil {
-		c.add(check.Problem, "correct source.url or source.kind, start the server, or create the account", "%v", err)
-		return c.findings, nil
+		c.Add(check.Problem, "correct source.url or source.kind, start the server, or create the account", "%v", err)
+		return c.Findings, nil
 	}
 	defer func() { err = errors.Join(err, c.conn.Close(ctx)) }()
 	if _, err := c.conn.Exec(ctx, "SET lock_wait_timeout = 2"); err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
-	for _, look := range c.looks() {
-		if err := look.do(ctx); err != nil {
-			return c.findings, fmt.Errorf("check %s: %w", look.at, err)
-		}
-	}
-	return c.findings, nil
+	err = prepare.Ask(ctx, c.questions())
+	return c.Findings, err
 }
 
-// A look is one part of Check.
-type look struct {
-	at string
-	do func(context.Context) error
-}
-
-func (c *checker) looks() []look {
+func (c *checker) questions() []prepare.Question {
+	at := prepare.At
 	if c.cfg.Poll {
-		return []look{{"server", c.writable}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables}, {"outbox tables", c.outboxTables},
-			{"sequence", c.polled}, {"first start", c.firstStart}}
+		return []prepare.Question{at("server", c.writable), at("lock", c.lock), at("tables tailbox_*", c.ownTables), at("outbox tables", c.outboxTables),
+			at("sequence", c.polled), at("first start", c.firstStart)}
 	}
-	return []look{{"connections", c.connections}, {"settings", c.settings}, {"databases in the log", c.databases}, {"privileges", c.rights}, {"lock", c.lock},
-		{"tables tailbox_*", c.ownTables}, {"outbox tables", c.outboxTables}, {"first start", c.firstStart}}
+	return []prepare.Question{at("connections", c.connections), at("settings", c.settings), at("databases in the log", c.databases), at("privileges", c.rights),
+		at("lock", c.lock), at("tables tailbox_*", c.ownTables), at("outbox tables", c.outboxTables), at("first start", c.firstStart)}
 }
 
 // settings looks at what the binlog needs.
@@ -88,21 +72,21 @@ func (c *checker) settings(ctx context.Context) error {
 		return err
 	}
 	if server.IsOn(values["read_only"]) || server.IsOn(values["super_read_only"]) {
-		c.add(check.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
+		c.Add(check.Problem, "let source.url lead to the primary", "the server is read-only: it is a replica, or being switched over")
 	}
 	for _, r := range need {
 		if value, ok := values[r.Name]; ok && !slices.Contains(r.Good, value) {
-			c.add(r.Level, r.Cure, "%s is %s: %s", r.Name, value, r.What)
+			c.Add(r.Level, r.Cure, "%s is %s: %s", r.Name, value, r.What)
 		}
 	}
 	if c.conn.Server.MariaDB && values["gtid_strict_mode"] == "OFF" {
-		c.add(check.Info, "SET GLOBAL gtid_strict_mode = ON (also in the configuration)",
+		c.Add(check.Info, "SET GLOBAL gtid_strict_mode = ON (also in the configuration)",
 			"gtid_strict_mode is OFF: after a failover nothing holds that the servers' logs have the same order")
 	}
 	const threeDays = 3 * 24 * 3600
 	seconds, _ := strconv.Atoi(values["binlog_expire_logs_seconds"])
 	if seconds > 0 && seconds < threeDays {
-		c.add(check.Warning, "SET GLOBAL binlog_expire_logs_seconds = 604800 (also in the configuration; on RDS call mysql.rds_set_configuration('binlog retention hours', 168))",
+		c.Add(check.Warning, "SET GLOBAL binlog_expire_logs_seconds = 604800 (also in the configuration; on RDS call mysql.rds_set_configuration('binlog retention hours', 168))",
 			"the server purges its binlog after %d s: a relay that is down for longer has to sweep the tables", seconds)
 	}
 	return nil
@@ -136,7 +120,7 @@ func (c *checker) connections(ctx context.Context) error {
 			}
 		}
 	}
-	c.add(check.Problem, cure, "account %s may have %s connections at a time (max_user_connections), and a pipeline needs %d", account, limit, connectionsNeeded)
+	c.Add(check.Problem, cure, "account %s may have %s connections at a time (max_user_connections), and a pipeline needs %d", account, limit, connectionsNeeded)
 	return nil
 }
 
@@ -149,7 +133,7 @@ func (c *checker) rights(ctx context.Context) error {
 	_, err = c.conn.Texts(ctx, "SHOW BINARY LOGS")
 	switch code := server.Code(err); {
 	case code == server.CodeNeedPrivilege || code == server.CodeAccessDenied:
-		c.add(check.Problem, "GRANT "+binlogPrivileges(c.conn.Server.MariaDB)[1]+" ON *.* TO "+account, "account %s may not ask about the log", account)
+		c.Add(check.Problem, "GRANT "+binlogPrivileges(c.conn.Server.MariaDB)[1]+" ON *.* TO "+account, "account %s may not ask about the log", account)
 	case err != nil && code == 0:
 		return err
 	}
@@ -158,11 +142,11 @@ func (c *checker) rights(ctx context.Context) error {
 	case refused == nil:
 		return err
 	case code == server.CodeNeedPrivilege || code == server.CodeAccessDenied:
-		c.add(check.Problem, "GRANT REPLICATION SLAVE ON *.* TO "+account, "account %s may not read the log", account)
+		c.Add(check.Problem, "GRANT REPLICATION SLAVE ON *.* TO "+account, "account %s may not read the log", account)
 	case ctx.Err() != nil:
 		return refused
 	case !errors.Is(refused, source.ErrStop): // what stops it are settings, which were found already
-		c.add(check.Problem, "let source.url lead to the primary, past proxies that know no replication", "the log cannot be read: %v", refused)
+		c.Add(check.Problem, "let source.url lead to the primary, past proxies that know no replication", "the log cannot be read: %v", refused)
 	}
 	return nil
 }
@@ -172,7 +156,7 @@ func (c *checker) lock(ctx context.Context) (err error) {
 	conn := c.conn
 	if c.cfg.LockURL != "" {
 		if conn, err = c.cfg.Connect(ctx, c.cfg.LockURL); err != nil {
-			c.add(check.Problem, "correct source.lock_url", "%v", err)
+			c.Add(check.Problem, "correct source.lock_url", "%v", err)
 			return nil
 		}
 		defer func() { err = errors.Join(err, conn.Close(ctx)) }()
@@ -182,11 +166,11 @@ func (c *checker) lock(ctx context.Context) (err error) {
 		return err
 	}
 	if rows[0][0] != strconv.FormatUint(uint64(conn.Client.GetConnectionID()), 10) {
-		c.add(check.Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy, where a lock does not belong to one client")
+		c.Add(check.Problem, "set source.lock_url to a direct connection", "the connection goes through a proxy, where a lock does not belong to one client")
 	}
 	several, err := server.SeveralWriters(ctx, conn)
 	if several {
-		c.add(check.Warning, "let source.url of each relay of this pipeline lead to one and the same member, unless that is gone",
+		c.Add(check.Warning, "let source.url of each relay of this pipeline lead to one and the same member, unless that is gone",
 			"the server is one of several that take writes, and the pipeline's lock is one of a single server: relays of two members throw each other out")
 	}
 	return err
@@ -202,7 +186,7 @@ func (c *checker) ownTables(ctx context.Context) error {
 			return err
 		}
 		if missing {
-			c.add(check.Problem, "run tailbox init", "table %s is missing, or hidden from this account", g.table)
+			c.Add(check.Problem, "run tailbox init", "table %s is missing, or hidden from this account", g.table)
 			return nil
 		}
 		lacking, err := c.tryWrites(ctx, []string{n.Checkpoint, n.Parked, n.Request}[i], []string{"pipeline"}, g.privileges)
@@ -218,9 +202,7 @@ func (c *checker) ownTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f := state.Finding(schema.Migrations()); f != nil {
-		c.findings = append(c.findings, *f)
-	}
+	c.Note(state.Finding(schema.Migrations()))
 	return nil
 }
 
@@ -245,7 +227,7 @@ func (c *checker) tryWrites(ctx context.Context, table string, columns, rights [
 		case err == nil:
 		case code == 1142 || code == 1143 || code == 1044:
 			lacks++
-			c.add(check.Problem, "GRANT "+right+" ON "+table+" TO "+account, "account %s has no %s on %s", account, right, table)
+			c.Add(check.Problem, "GRANT "+right+" ON "+table+" TO "+account, "account %s has no %s on %s", account, right, table)
 		case code == 0:
 			return lacks, err
 		}
@@ -269,7 +251,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 	}
 	for _, t := range c.tables {
 		where, cure := t.PendingRows(c.cfg.Start, source.Known{First: true})
-		if c.misworded[t] {
+		if c.Misworded(&t.Table) {
 			continue
 		}
 		left := where == "" && c.cfg.Start == "now"
@@ -289,11 +271,11 @@ func (c *checker) firstStart(ctx context.Context) error {
 		case n == "0":
 		case left:
 			f := check.LeftAlone(&t.Table, n+" rows")
-			c.add(f.Level, f.Cure, "%s", f.What)
+			c.Note(&f)
 		case cure != "":
-			c.add(check.Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)
+			c.Add(check.Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)
 		default:
-			c.add(check.Info, "", "the first start delivers what is pending in table %s: %s rows", t, n)
+			c.Add(check.Info, "", "the first start delivers what is pending in table %s: %s rows", t, n)
 		}
 	}
 	return nil
@@ -313,25 +295,11 @@ func prerequisites(ctx context.Context, cfg server.Config, conn *server.Conn) er
 			return err
 		}
 	}
-	looks := []func(context.Context) error{c.settings, c.databases, c.rights, c.lock, c.applicationTables, c.firstStart}
+	questions := []prepare.Question{c.settings, c.databases, c.rights, c.lock, c.applicationTables, c.firstStart}
 	if cfg.Poll {
-		looks = []func(context.Context) error{c.writable, c.lock, c.applicationTables, c.polled, c.firstStart}
+		questions = []prepare.Question{c.writable, c.lock, c.applicationTables, c.polled, c.firstStart}
 	}
-	for _, look := range looks {
-		if err := look(ctx); err != nil {
-			return fmt.Errorf("look whether all is there that is needed: %w", err)
-		}
-	}
-	var problems []error
-	for _, f := range c.findings {
-		if f.Level == check.Problem {
-			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Cure))
-		}
-	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: nothing was created yet, because something is missing:\n%w", source.ErrStop, errors.Join(problems...))
+	return c.Prerequisites(ctx, "nothing was created yet, because something is missing", questions...)
 }
 
 // applicationTables finds the tables that are there, and those that are missing and not ours to make.
@@ -346,7 +314,7 @@ func (c *checker) applicationTables(ctx context.Context) error {
 		case !errors.Is(err, source.ErrStop):
 			return err
 		case !schema.OwnShape(t.Shape):
-			c.add(check.Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", quote.Table(t), t.Shape)
+			c.Foreign(t, quote.Table(t))
 		}
 	}
 	return nil

@@ -2,39 +2,27 @@ package setup
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/catalog"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
-	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // feedback has the server prepare what business rows are told, which shows what is wrong with it and what the account may not
 // do, without doing it.
 func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
-	for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
-		f, err := source.ParseFeedbackMySQL(outcome, t.Feedback[outcome])
-		if err != nil {
-			c.add(check.Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
-			continue
-		}
+	return c.Feedback(&t.Table, source.ParseFeedbackMySQL, func(f *source.Feedback) (refusal, cure string, err error) {
 		_, why := c.conn.Exec(ctx, "PREPARE tailbox_check FROM "+quote.Text(strings.Join(f.Texts, "?")))
-		switch e := server.Answer(why); {
-		case why == nil:
-			if _, err := c.conn.Exec(ctx, "DEALLOCATE PREPARE tailbox_check"); err != nil {
-				return err
-			}
-		case e == nil:
-			return why
-		default:
-			c.add(check.Problem, feedbackCure(e.Code), "feedback %s of table %s cannot be carried out: %s", outcome, t, e.Message)
+		if e := server.Answer(why); e != nil {
+			return e.Message, feedbackCure(e.Code), nil
 		}
-	}
-	return nil
+		if why == nil {
+			_, why = c.conn.Exec(ctx, "DEALLOCATE PREPARE tailbox_check")
+		}
+		return "", "", why
+	})
 }
 
 // feedbackCure is what mends a statement that the server refuses.

@@ -3,17 +3,16 @@ package setup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/catalog"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
 	"github.com/tailbox/tailbox/source/mysql/usertable"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/check"
 )
@@ -28,7 +27,7 @@ func (c *checker) refusals(ctx context.Context, t *catalog.Table) error {
 	case err != nil || resolved == nil:
 		return err
 	}
-	deletes := t.OnDelivered == outbox.Delete || t.OnDelivered == outbox.Mark && t.Retention > 0
+	deletes := prepare.Deletes(&t.Table)
 	if deletes {
 		if err := c.references(ctx, t); err != nil {
 			return err
@@ -55,10 +54,10 @@ func (c *checker) references(ctx context.Context, t *catalog.Table) error {
 		switch r[3] {
 		case "CASCADE", "SET NULL":
 		case "":
-			c.add(check.Warning, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, of which this account cannot see what a deletion does: without "+
+			c.Add(check.Warning, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, of which this account cannot see what a deletion does: without "+
 				"ON DELETE CASCADE or SET NULL, a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
 		default:
-			c.add(check.Problem, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
+			c.Add(check.Problem, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
 		}
 	}
 	return nil
@@ -73,7 +72,7 @@ func (c *checker) triggers(ctx context.Context, t *catalog.Table, deletes, updat
 	}
 	for _, r := range rows {
 		if r[2] == "DELETE" && deletes || r[2] == "UPDATE" && updates {
-			c.add(check.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s %s: where it refuses what on_delivered does, the relay stops",
+			c.Add(check.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s %s: where it refuses what on_delivered does, the relay stops",
 				t, r[0], r[1], r[2])
 		}
 	}
@@ -93,60 +92,35 @@ func (c *checker) marks(ctx context.Context, t *catalog.Table, at *usertable.Tab
 	if err != nil {
 		return err
 	}
-	for _, k := range checks {
-		r := refusingCheck{name: k[0], clause: k[1]}
+	for _, check := range checks {
+		k := prepare.Constraint{Name: check[0], Condition: check[1]}
 		for i := range t.Cols {
 			col := &t.Cols[i]
 			name := strings.ToLower(quote.Ident(col.Name))
 			switch {
-			case !strings.Contains(strings.ToLower(r.clause), name):
+			case !strings.Contains(strings.ToLower(k.Condition), name):
 			case writes[name]:
-				r.written = append(r.written, col.Name)
-				r.unsure = r.unsure || col.Labels != nil // it may be about the label's number, which a text has not
+				k.Columns = append(k.Columns, col.Name)
+				k.Unsure = k.Unsure || col.Labels != nil // it may be about the label's number, which a text has not
 			default:
-				r.unsure = true
+				k.Unsure = true
 			}
 		}
-		if len(r.written) == 0 {
+		if len(k.Columns) == 0 {
 			continue
 		}
-		if err := c.judgeCheck(ctx, t, at, samples, &r); err != nil {
+		err := c.Constraint(&t.Table, samples, &k, func(s *store.Sample) (takes bool, refusal string, err error) {
+			value, err := c.afterMark(ctx, t, at, s, k.Condition)
+			if e := server.Answer(err); e != nil {
+				return false, e.Message, nil
+			}
+			return value != "0", "", err
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return c.uniqueMarks(ctx, t, at, samples, writes)
-}
-
-// A refusingCheck is a CHECK constraint that looks at columns that marks write. Unsure: and at what is not known of a row.
-type refusingCheck struct {
-	name, clause string
-	written      []string
-	unsure       bool
-}
-
-func (c *checker) judgeCheck(ctx context.Context, t *catalog.Table, at *usertable.Table, samples []store.Sample, k *refusingCheck) error {
-	const cure = "let the constraint take it, or correct source.tables (words, columns)"
-	for i := range samples {
-		value, err := c.afterMark(ctx, t, at, &samples[i], k.clause)
-		switch {
-		case err != nil && server.Answer(err) == nil:
-			return err
-		case err != nil:
-			c.add(check.Warning, cure, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
-				t, k.name, strings.Join(k.written, ", "), server.Answer(err).Message)
-			return nil
-		case value != "0":
-		case k.unsure:
-			c.add(check.Warning, cure, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s",
-				t, k.name, samples[i].State, k.clause)
-			return nil
-		default:
-			c.add(check.Problem, cure, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s",
-				t, k.name, samples[i].State, k.clause)
-			return nil
-		}
-	}
-	return nil
 }
 
 // afterMark is the value of a condition about the row that a mark leaves. Nothing is read or written.
@@ -211,16 +185,16 @@ func (c *checker) uniqueMarks(ctx context.Context, t *catalog.Table, at *usertab
 			alone = alone && writes[strings.ToLower(column)]
 			columns, present = append(columns, rows[0][1]), append(present, column+" IS NOT NULL")
 		}
-		for i := 0; alone && i < len(samples); i++ {
-			value, err := c.afterMark(ctx, t, at, &samples[i], strings.Join(present, " AND "))
-			if err != nil {
-				return fmt.Errorf("try index %s: %w", name, err)
-			}
-			if value == "1" {
-				c.add(check.Problem, "ALTER TABLE "+at.SQL+" DROP INDEX "+quote.Ident(name), "table %s has the unique index %s on %s, in which the rows of two %s messages would be alike",
-					t, name, strings.Join(columns, ", "), samples[i].State)
-				break
-			}
+		if !alone {
+			continue
+		}
+		drop := "ALTER TABLE " + at.SQL + " DROP INDEX " + quote.Ident(name)
+		err := c.UniqueIndex(&t.Table, samples, name, drop, columns, func(s *store.Sample) (bool, error) {
+			value, err := c.afterMark(ctx, t, at, s, strings.Join(present, " AND "))
+			return value == "1", err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/usertable"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
@@ -31,11 +32,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			} else if lacks > 0 {
 				continue
 			}
-			cure := "create it, or correct source.tables"
-			if schema.OwnShape(t.Shape) {
-				cure = "run tailbox init"
-			}
-			c.add(check.Problem, cure, "%v", err)
+			c.Add(check.Problem, prepare.AbsentCure(schema.OwnShape(t.Shape)), "%v", err)
 			continue
 		case err != nil:
 			return err
@@ -51,19 +48,18 @@ func (c *checker) outboxTables(ctx context.Context) error {
 func (c *checker) oneTable(ctx context.Context, t *catalog.Table) error {
 	name := quote.Table(&t.Table)
 	if !strings.EqualFold(t.Engine, "InnoDB") && !strings.EqualFold(t.Engine, "RocksDB") {
-		c.add(check.Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.Engine)
+		c.Add(check.Problem, "ALTER TABLE "+name+" ENGINE = InnoDB", "table %s has the engine %s, whose rows are no part of transactions", t, t.Engine)
 	}
 	c.columns(t)
 	c.unswept(t)
 	var marks []string
-	w := &t.Columns
-	for _, name := range []string{w.Status, w.Attempts, w.LastAttemptAt, w.NextAttemptAt, w.LastError, w.DeliveredAt, w.Failures, w.UpdatedAt, w.Receipt} {
+	for _, name := range prepare.MarkColumns(&t.Columns) {
 		if _, ok := t.Column(name); ok {
 			marks = append(marks, name)
 		}
 	}
 	if len(marks) == 0 {
-		marks = []string{w.ID}
+		marks = []string{t.Columns.ID}
 	}
 	lacks, err := c.tryWrites(ctx, name, marks, tablePrivileges(&t.Table))
 	if err != nil || lacks > 0 {
@@ -88,7 +84,7 @@ func (c *checker) columns(t *catalog.Table) {
 		cols[i] = t.Cols[i].Column
 	}
 	if _, err := catalog.NewPlan(&t.Table, cols); err != nil {
-		c.add(check.Problem, "add the column, or correct columns under source.tables", "%v", err)
+		c.Add(check.Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
 	for _, col := range t.Cols {
 		if t.Wants(col.Name) && col.Kind == catalog.KindOther {
@@ -96,33 +92,27 @@ func (c *checker) columns(t *catalog.Table) {
 			if key := columns.Dispensable(&t.Table, col.Name); key != "" {
 				cure = "leave it out (columns: {" + key + ": null}), or convert it"
 			}
-			c.add(check.Problem, cure, "column %s of table %s: %s", col.Name, t, col.Why)
+			c.Add(check.Problem, cure, "column %s of table %s: %s", col.Name, t, col.Why)
 		}
 	}
 	c.words(t)
-	_, status := t.Column(t.Columns.Status)
-	_, at := t.Column(t.Columns.DeliveredAt)
-	if t.OnDelivered == outbox.Mark && !status && !at {
-		c.add(check.Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
-			"table %s is to be marked, but has no column for it", t)
-	}
+	has := func(name string) bool { _, ok := t.Column(name); return ok }
+	c.Markable(&t.Table, has)
 	if col, ok := t.Column(t.Columns.Receipt); t.Columns.Receipt != "" && (!ok || col.Kind != catalog.KindText) {
-		c.add(check.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD COLUMN "+quote.Ident(t.Columns.Receipt)+" TEXT, or correct source.tables.columns",
+		c.Add(check.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD COLUMN "+quote.Ident(t.Columns.Receipt)+" TEXT, or correct source.tables.columns",
 			"table %s has no column %s of type TEXT for receipts", t, t.Columns.Receipt)
 	}
-	if t.Retention > 0 && !at {
-		c.add(check.Problem, "name a column of type TIMESTAMP(6) under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
-	}
+	c.Retained(&t.Table, has, "TIMESTAMP(6)")
 	if id, ok := t.Column(t.Columns.ID); ok && !slices.Contains([]catalog.Kind{catalog.KindText, catalog.KindLatin1, catalog.KindUUID, catalog.KindInt, catalog.KindBytes}, id.Kind) {
 		level := check.Warning
 		if t.OnDelivered != outbox.Keep && !usertable.CanBeID(id.DataType) {
 			level = check.Problem
 		}
-		c.add(level, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.Name, t, id.ColumnType)
+		c.Add(level, "use text, BINARY(16) or a whole number", "column %s of table %s, the id, is a %s", id.Name, t, id.ColumnType)
 	}
 	for _, name := range []string{t.Columns.AvailableAt, t.Columns.CreatedAt} {
 		if col, ok := t.Column(name); ok && col.Kind == catalog.KindDatetime {
-			c.add(check.Info, "ALTER TABLE "+quote.Table(&t.Table)+" MODIFY "+quote.Ident(col.Name)+" TIMESTAMP(6) NULL, or write UTC",
+			c.Add(check.Info, "ALTER TABLE "+quote.Table(&t.Table)+" MODIFY "+quote.Ident(col.Name)+" TIMESTAMP(6) NULL, or write UTC",
 				"column %s of table %s is a DATETIME, which has no time zone: it is read as UTC", col.Name, t)
 		}
 	}
@@ -130,14 +120,14 @@ func (c *checker) columns(t *catalog.Table) {
 
 // unswept tells of a table whose rows could not be found again after the position in the log was lost.
 func (c *checker) unswept(t *catalog.Table) {
-	if f := check.Unswept(&t.Table, t.PendingCondition("t") != ""); f != nil && !c.cfg.Poll {
-		c.add(f.Level, f.Cure, "%s", f.What)
+	if !c.cfg.Poll {
+		c.Note(check.Unswept(&t.Table, t.PendingCondition("t") != ""))
 	}
 }
 
 // statuses looks for rows that are neither delivered nor pending.
 func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
-	if _, ok := t.Column(t.Columns.Status); !ok || c.misworded[t] {
+	if _, ok := t.Column(t.Columns.Status); !ok || c.Misworded(&t.Table) {
 		return nil
 	}
 	started, err := c.started(ctx)
@@ -167,9 +157,7 @@ func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
 		}
 		parked = len(rows) > 0
 	}
-	if f := check.Undelivered(&t.Table, counts, started, parked); f != nil {
-		c.add(f.Level, f.Cure, "%s", f.What)
-	}
+	c.Note(check.Undelivered(&t.Table, counts, started, parked))
 	return nil
 }
 
@@ -179,13 +167,7 @@ func (c *checker) words(t *catalog.Table) {
 	if !ok {
 		return
 	}
-	for _, fault := range catalog.WordFaults(&t.Table, says.DataType, says.ColumnType, says.Length) {
-		c.add(check.Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
-		if c.misworded == nil {
-			c.misworded = map[*catalog.Table]bool{}
-		}
-		c.misworded[t] = true
-	}
+	c.Words(&t.Table, catalog.WordFaults(&t.Table, says.DataType, says.ColumnType, says.Length))
 }
 
 // indexes looks for the one that every settlement goes by.
@@ -199,13 +181,13 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 	id := quote.Ident(t.Columns.ID)
 	switch {
 	case rows[0][0] == "" && rows[0][1] != "":
-		c.add(check.Problem, catalog.ShowIndex(c.conn.Server, quote.Table(&t.Table), quote.Ident(rows[0][1])), "table %s has no index that begins with %s but %s, which is hidden from queries",
+		c.Add(check.Problem, catalog.ShowIndex(c.conn.Server, quote.Table(&t.Table), quote.Ident(rows[0][1])), "table %s has no index that begins with %s but %s, which is hidden from queries",
 			t, t.Columns.ID, rows[0][1])
 	case rows[0][0] == "":
-		c.add(check.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
+		c.Add(check.Problem, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "table %s has no index that begins with %s: settling a message would lock all rows",
 			t, t.Columns.ID)
 	case rows[0][0] != "0":
-		c.add(check.Warning, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+		c.Add(check.Warning, "ALTER TABLE "+quote.Table(&t.Table)+" ADD UNIQUE KEY ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
 	}
 	return nil
 }

@@ -11,12 +11,11 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/migration"
 )
 
@@ -56,8 +55,7 @@ func Init(ctx context.Context, cfg server.Config) (done []string, err error) {
 			return done, err
 		}
 		if sql == "" {
-			return done, fmt.Errorf("create table %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w",
-				quote.Table(t), t.Shape, source.ErrStop)
+			return done, prepare.ForeignShape("table "+quote.Table(t), t.Shape)
 		}
 		if _, err := s.Exec(ctx, sql); err != nil {
 			return done, fmt.Errorf("create table %s: %w%s", quote.Table(t), err, schema.Cure(err))
@@ -72,28 +70,14 @@ func refuseNames(ctx context.Context, c *server.Config, s *server.Conn) error {
 	if c.CreateTables {
 		return nil
 	}
-	var refused []error
-	for i := range c.Tables {
-		t := &c.Tables[i]
+	return prepare.RefuseNames(c.Tables, func(t *outbox.Table) (bool, []string, error) {
 		missing, err := schema.Missing(ctx, s, t.Schema, t.Name)
-		if err != nil {
-			return err
-		}
-		if !missing || !schema.OwnShape(t.Shape) {
-			continue
+		if err != nil || !missing || !schema.OwnShape(t.Shape) {
+			return false, nil, err
 		}
 		beside, err := tablesBeside(ctx, s, t)
-		if err != nil {
-			return err
-		}
-		if why := columns.Uncreated(t, beside, c.Tables); why != "" {
-			refused = append(refused, errors.New(why))
-		}
-	}
-	if len(refused) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: nothing was created:\n%w", source.ErrStop, errors.Join(refused...))
+		return true, beside, err
+	})
 }
 
 // tablesBeside are the names of the tables and views in the table's database.
@@ -133,24 +117,12 @@ func Script(cfg server.Config) (string, error) {
 	return strings.TrimSpace(b.String()) + "\n", nil
 }
 
-// tablePrivileges are what the relay does with the user's table. SELECT is for sweeps and for comparing it with the log.
+// tablePrivileges are what the relay does with the user's table.
 func tablePrivileges(t *outbox.Table) []string {
-	switch t.OnDelivered {
-	case outbox.Delete:
-		if t.Columns.Status != "" {
-			return []string{"SELECT", "UPDATE", "DELETE"}
-		}
-		return []string{"SELECT", "DELETE"}
-	case outbox.Mark:
-		if t.Retention > 0 {
-			return []string{"SELECT", "UPDATE", "DELETE"}
-		}
-		return []string{"SELECT", "UPDATE"}
+	if t.Columns.Status == "" {
+		return prepare.Privileges(t)
 	}
-	if t.Columns.Receipt != "" {
-		return []string{"SELECT", "UPDATE"}
-	}
-	return []string{"SELECT"}
+	return prepare.Privileges(t, "UPDATE")
 }
 
 // A grant is privileges on one of the relay's own tables.

@@ -3,56 +3,33 @@ package ddl
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/catalog"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/prepare"
 )
 
-// Privileges are what the relay does with the user's table. SELECT is for sweeps and for comparing it with the log.
+// Privileges are what the relay does with the user's table.
 func Privileges(t *outbox.Table) []string {
-	switch t.OnDelivered {
-	case outbox.Delete:
-		if len(MarkColumns(t)) == 0 {
-			return []string{"SELECT", "UPDATE (" + sqltext.Ident(t.Columns.ID) + ")", "DELETE"}
-		}
-		return []string{"SELECT", "UPDATE", "DELETE"}
-	case outbox.Mark:
-		if t.Retention > 0 {
-			return []string{"SELECT", "UPDATE", "DELETE"}
-		}
-		return []string{"SELECT", "UPDATE"}
+	if len(MarkColumns(t)) == 0 {
+		return prepare.Privileges(t, "UPDATE ("+sqltext.Ident(t.Columns.ID)+")")
 	}
-	if t.Columns.Receipt != "" {
-		return []string{"SELECT", "UPDATE"}
-	}
-	return []string{"SELECT"}
+	return prepare.Privileges(t, "UPDATE")
 }
 
 // MarkColumns are the columns that the relay writes, as far as the table has them.
-func MarkColumns(t *outbox.Table) (names []string) {
-	c := &t.Columns
-	all := []string{c.Status, c.Attempts, c.LastAttemptAt, c.NextAttemptAt, c.LastError, c.DeliveredAt, c.Failures, c.UpdatedAt, c.Receipt}
+func MarkColumns(t *outbox.Table) []string {
 	if t.OnDelivered == outbox.Keep {
-		all = []string{c.Receipt}
+		return prepare.MarkColumns(&outbox.Columns{Receipt: t.Columns.Receipt})
 	}
-	for _, name := range all {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
+	return prepare.MarkColumns(&t.Columns)
 }
 
-// A column of an outbox table: its configuration key, or "." and its name for one that the relay has no use for, and its
-// definition.
-type columnDef struct{ key, def string }
-
 // tailboxColumns define the shape tailbox, and optional columns of the other shape that is ours.
-func tailboxColumns(w outbox.Words) []columnDef {
-	return []columnDef{
+func tailboxColumns(w outbox.Words) prepare.Columns {
+	return prepare.Columns{
 		{"id", "uuid PRIMARY KEY DEFAULT gen_random_uuid()"}, {"type", "text NOT NULL"}, {"topic", "text"},
 		{"group", "text"}, {"key", "text"}, {"payload", "bytea NOT NULL"}, {"content_type", "text"}, {"headers", "jsonb"},
 		{"tenant", "text"}, {"idempotency_key", "text UNIQUE"}, {"correlation_id", "text"}, {"priority", "integer"},
@@ -66,8 +43,8 @@ func tailboxColumns(w outbox.Words) []columnDef {
 }
 
 // debeziumColumns are where the shape debezium differs: the types are those of Debezium's documentation.
-func debeziumColumns() []columnDef {
-	return []columnDef{
+func debeziumColumns() prepare.Columns {
+	return prepare.Columns{
 		{"id", "uuid PRIMARY KEY DEFAULT gen_random_uuid()"}, {"topic", "varchar(255) NOT NULL"},
 		{"key", "varchar(255) NOT NULL"}, {"type", "varchar(255) NOT NULL"}, {"payload", "jsonb"}, {"group", "varchar(255)"},
 	}
@@ -81,7 +58,7 @@ func OwnShape(shape string) bool {
 
 // A definition is how tables of a shape are made.
 type definition struct {
-	columns []columnDef
+	columns prepare.Columns
 	// indexes that the shape brings. PendingIndex: ours on pending rows is wanted beside them.
 	indexes      []indexDef
 	pendingIndex bool
@@ -91,7 +68,7 @@ type definition struct {
 type indexDef struct {
 	name    string
 	unique  bool
-	columns []string // as in columnDef
+	columns []string // keys, as in prepare.Columns
 	// pending: of pending rows alone. where: a condition, with %s for the first column.
 	pending bool
 	where   string
@@ -103,10 +80,10 @@ func shapeDDL(shape string, words outbox.Words) (d definition, ok bool) {
 	case "tailbox":
 		return definition{columns: tailboxColumns(words), pendingIndex: true}, true
 	case "debezium":
-		return definition{columns: mergeDefs(debeziumColumns(), tailboxColumns(words)), pendingIndex: true}, true
+		return definition{columns: debeziumColumns().Before(tailboxColumns(words)), pendingIndex: true}, true
 	}
 	if d, ok = presetDDL(shape, words); ok {
-		d.columns = mergeDefs(d.columns, tailboxColumns(words))
+		d.columns = d.columns.Before(tailboxColumns(words))
 	}
 	return d, ok
 }
@@ -122,36 +99,18 @@ func Script(t *outbox.Table) (string, error) {
 }
 
 // Outbox is the DDL of an outbox table, with the configured names of its columns; "" for shapes that belong to
-// others. A column that serves twice is defined once.
+// others.
 //
 // Rows are deleted or updated as fast as they are inserted, so autovacuum goes by a number of rows instead of a share of
 // the table. The index on pending rows is what R11 reads; it exists only where rows stay.
 func Outbox(t *outbox.Table) (string, error) {
-	words := t.Words
-	if words.Pending == "" {
-		words = outbox.DefaultWords()
-	}
-	d, ok := shapeDDL(t.Shape, words)
+	d, ok := shapeDDL(t.Shape, prepare.Words(t))
 	if !ok {
 		return "", nil
 	}
-	var lines, seen []string
-	for _, def := range d.columns {
-		for _, name := range configuredNames(t, def.key) {
-			if name != "" && !slices.Contains(seen, name) {
-				seen = append(seen, name)
-				lines = append(lines, "\t"+sqltext.Ident(name)+" "+def.def)
-			}
-		}
-	}
-	for _, name := range t.Fields {
-		if !slices.Contains(seen, name) {
-			seen = append(seen, name)
-			lines = append(lines, "\t"+sqltext.Ident(name)+" text")
-		}
-	}
-	if t.Columns.ID == "" || t.Columns.Payload == "" {
-		return "", fmt.Errorf("make table %s: shape %s needs columns id and payload", t.Name, t.Shape)
+	lines, err := d.columns.Lines(t, sqltext.Ident, "text")
+	if err != nil {
+		return "", err
 	}
 	with := "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000"
 	if t.OnDelivered == outbox.Mark {
@@ -172,7 +131,7 @@ func Outbox(t *outbox.Table) (string, error) {
 func (x *indexDef) sql(t *outbox.Table) string {
 	var names []string
 	for _, key := range x.columns {
-		for _, name := range configuredNames(t, key) {
+		for _, name := range prepare.ColumnNames(t, key) {
 			if name == "" {
 				return ""
 			}
@@ -219,25 +178,4 @@ func indexName(table, suffix string) string {
 		table = table[:50]
 	}
 	return table + suffix
-}
-
-// configuredNames are the names of a column of the DDL.
-func configuredNames(t *outbox.Table, key string) []string {
-	if name, ok := strings.CutPrefix(key, "."); ok {
-		return []string{name}
-	}
-	if key == "group" {
-		return t.Columns.Group
-	}
-	return []string{*t.Columns.Field(key)}
-}
-
-// mergeDefs puts first before those of rest that first does not define.
-func mergeDefs(first, rest []columnDef) []columnDef {
-	for _, d := range rest {
-		if !slices.ContainsFunc(first, func(f columnDef) bool { return f.key == d.key }) {
-			first = append(first, d)
-		}
-	}
-	return first
 }

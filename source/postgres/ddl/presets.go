@@ -3,6 +3,7 @@ package ddl
 import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/prepare"
 )
 
 const (
@@ -17,7 +18,7 @@ func presetDDL(shape string, w outbox.Words) (d definition, ok bool) {
 	pending := " NOT NULL DEFAULT " + sqltext.Literal(w.Pending)
 	switch shape {
 	case "yantra":
-		return definition{columns: []columnDef{
+		return definition{columns: prepare.Columns{
 			{"id", ownUUID}, {"correlation_id", "uuid NOT NULL"}, {"type", "varchar(50) NOT NULL"}, {"payload", "jsonb NOT NULL"},
 			{"status", "varchar(20)" + pending}, {"failures", counter}, {"max_attempts", "integer NOT NULL DEFAULT 4"},
 			{"created_at", timeDefault}, {"delivered_at", "timestamptz"}, {"last_attempt_at", "timestamptz"}, {"next_attempt_at", "timestamptz"},
@@ -27,7 +28,7 @@ func presetDDL(shape string, w outbox.Words) (d definition, ok bool) {
 			{name: "idx_outbox_status_created", columns: []string{"status", "created_at"}, pending: true},
 		}}, true
 	case "gopipe":
-		return definition{columns: []columnDef{
+		return definition{columns: prepare.Columns{
 			{"id", ownUUID}, {"payload", "bytea NOT NULL"}, {"headers", "jsonb NOT NULL"}, {"created_at", timeDefault},
 			{"delivered_at", "timestamptz"}, {"failures", counter}, {"last_error", "text"}, {"updated_at", timeDefault},
 		}, indexes: []indexDef{
@@ -35,7 +36,7 @@ func presetDDL(shape string, w outbox.Words) (d definition, ok bool) {
 			{name: "idx_message_outbox_published", columns: []string{"delivered_at"}, where: "%s IS NOT NULL"},
 		}}, true
 	case "talkie":
-		return definition{columns: []columnDef{
+		return definition{columns: prepare.Columns{
 			{"id", ownUUID}, {"topic", "varchar(255) NOT NULL"}, {"key", "varchar(255)"}, {"payload", "json NOT NULL"}, {"headers", "jsonb"},
 			{"idempotency_key", "varchar(255)"}, {"status", "varchar(20)" + pending}, {"failures", counter}, {"last_error", "text"},
 			{"last_attempt_at", "timestamptz"}, {"next_attempt_at", timeDefault}, {"delivered_at", "timestamptz"}, {"created_at", timeDefault},
@@ -44,7 +45,7 @@ func presetDDL(shape string, w outbox.Words) (d definition, ok bool) {
 			{name: "outbox_status_next_attempt_at", columns: []string{"status", "next_attempt_at"}},
 		}}, true
 	case "flowcatalyst":
-		return definition{columns: []columnDef{
+		return definition{columns: prepare.Columns{
 			{"id", "varchar(13) PRIMARY KEY"}, {"type", "varchar(20) NOT NULL"}, {"group", "varchar(255)"}, {"payload", "text NOT NULL"},
 			{"status", "varchar(20)" + pending}, {"failures", counter}, {"created_at", timeDefault}, {"delivered_at", "timestamptz"},
 			{"last_error", "text"},
@@ -52,7 +53,7 @@ func presetDDL(shape string, w outbox.Words) (d definition, ok bool) {
 			{name: "idx_outbox_events_status", columns: []string{"status", "group", "created_at"}},
 		}}, true
 	case "memo":
-		return definition{columns: []columnDef{
+		return definition{columns: prepare.Columns{
 			{"id", ownUUID}, {"correlation_id", "uuid NOT NULL"}, {"type", "varchar(100) NOT NULL"}, {"payload", "jsonb NOT NULL"},
 			{".recipient_email", "varchar(255) NOT NULL"}, {".notification_type", "varchar(100) NOT NULL"}, {"status", "varchar(20)" + pending},
 			{"failures", counter}, {"last_attempt_at", "timestamptz"}, {"delivered_at", "timestamptz"}, {"last_error", "text"},

@@ -16,31 +16,26 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/source/store/migration"
 )
 
-// A checker gathers findings.
+// A checker asks what is to be asked of the database.
 type checker struct {
+	prepare.Checker
 	cfg      session.Config
 	conn     *pgx.Conn
 	version  int
 	recovery bool // it is a standby
 	role     string
-	findings []check.Finding
 	// tables are those that exist; state is the relay's tables, nil where they are missing.
 	tables []*catalog.Table
-	// misworded tables have a status column that cannot hold the words.
-	misworded map[*catalog.Table]bool
-	state     *pgstore.Store
+	state  *pgstore.Store
 	// blind: they are there, and the role may not read them.
 	blind bool
 	// position is what hasCheckpoint found, once it has looked.
 	position *bool
-}
-
-func (c *checker) add(level check.Level, cure, what string, args ...any) {
-	c.findings = append(c.findings, check.Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
 }
 
 // Check looks at everything that the relay needs of the database, and returns all that it finds. It changes nothing. An error
@@ -56,35 +51,27 @@ func Check(ctx context.Context, cfg session.Config) (findings []check.Finding, e
 		case cfg.LockURL != "":
 			cure = "correct source.lock_url, start the server, or let it in by pg_hba.conf"
 		}
-		c.add(check.Problem, cure, "%v", err)
-		return c.findings, nil
+		c.Add(check.Problem, cure, "%v", err)
+		return c.Findings, nil
 	}
 	defer func() { err = errors.Join(err, session.Close(ctx, c.conn)) }()
 	// A transaction that another one blocks is not waited for.
 	if _, err := c.conn.Exec(ctx, "SET lock_timeout = '2s'; SET statement_timeout = '30s'"); err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
-	for _, look := range c.looks() {
-		if err := look.do(ctx); err != nil {
-			return c.findings, fmt.Errorf("check %s: %w", look.at, err)
-		}
-	}
-	return c.findings, nil
+	err = prepare.Ask(ctx, c.questions())
+	return c.Findings, err
 }
 
-// A look is one part of Check.
-type look struct {
-	at string
-	do func(context.Context) error
-}
-
-func (c *checker) looks() []look {
+func (c *checker) questions() []prepare.Question {
+	at := prepare.At
 	if c.cfg.Poll {
-		return []look{{"server", c.server}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables}, {"outbox tables", c.outboxTables},
-			{"sequence", c.polled}, {"slot", c.leftOver}, {"first start", c.firstStart}}
+		return []prepare.Question{at("server", c.server), at("lock", c.lock), at("tables tailbox_*", c.ownTables), at("outbox tables", c.outboxTables),
+			at("sequence", c.polled), at("slot", c.leftOver), at("first start", c.firstStart)}
 	}
-	return []look{{"server", c.server}, {"settings", c.settings}, {"role", c.roleRights}, {"lock", c.lock}, {"tables tailbox_*", c.ownTables},
-		{"outbox tables", c.outboxTables}, {"publication", c.publication}, {"messages", c.emitters}, {"slot", c.slot}, {"failover", c.failover}, {"commit times", c.commitTimes}, {"first start", c.firstStart}}
+	return []prepare.Question{at("server", c.server), at("settings", c.settings), at("role", c.roleRights), at("lock", c.lock), at("tables tailbox_*", c.ownTables),
+		at("outbox tables", c.outboxTables), at("publication", c.publication), at("messages", c.emitters), at("slot", c.slot),
+		at("failover", c.failover), at("commit times", c.commitTimes), at("first start", c.firstStart)}
 }
 
 // setting is the value of a setting in its base unit; "" where this version does not have it.
@@ -107,12 +94,12 @@ func (c *checker) server(ctx context.Context) error {
 	}
 	switch {
 	case c.version < 140000:
-		c.add(check.Problem, "upgrade to Postgres 15 or later", "the server is Postgres %s: 14 is the oldest that can be used", version)
+		c.Add(check.Problem, "upgrade to Postgres 15 or later", "the server is Postgres %s: 14 is the oldest that can be used", version)
 	case c.version < 150000:
-		c.add(check.Warning, "upgrade to Postgres 15 or later", "the server is Postgres %s: it sends an empty transaction for every commit in the database", version)
+		c.Add(check.Warning, "upgrade to Postgres 15 or later", "the server is Postgres %s: it sends an empty transaction for every commit in the database", version)
 	}
 	if c.recovery {
-		c.add(check.Problem, "let source.url lead to the primary, such as with target_session_attrs=read-write and all hosts", "the server is a standby, which writes nothing")
+		c.Add(check.Problem, "let source.url lead to the primary, such as with target_session_attrs=read-write and all hosts", "the server is a standby, which writes nothing")
 	}
 	return nil
 }
@@ -137,7 +124,7 @@ func (c *checker) settings(ctx context.Context) error {
 				cure = recipe
 			}
 		}
-		c.add(check.Problem, cure, "wal_level is %s: the log does not hold what is needed to read it", level)
+		c.Add(check.Problem, cure, "wal_level is %s: the log does not hold what is needed to read it", level)
 	}
 	if err := c.free(ctx, "max_replication_slots", "SELECT count(*) FROM pg_replication_slots WHERE slot_name <> $1"); err != nil {
 		return err
@@ -149,18 +136,18 @@ func (c *checker) settings(ctx context.Context) error {
 	if value, err := c.setting(ctx, "max_slot_wal_keep_size"); err != nil {
 		return err
 	} else if value == "-1" {
-		c.add(check.Info, "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'", "max_slot_wal_keep_size is unlimited: while no relay runs the server keeps all log, "+
+		c.Add(check.Info, "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'", "max_slot_wal_keep_size is unlimited: while no relay runs the server keeps all log, "+
 			"until its disk is full. With a limit a slot can be lost, which a sweep of the tables heals where a row is deleted or has a status")
 	}
 	if value, err := c.setting(ctx, "idle_replication_slot_timeout"); err != nil {
 		return err
 	} else if value != "" && value != "0" {
-		c.add(check.Warning, "ALTER SYSTEM SET idle_replication_slot_timeout = 0", "idle_replication_slot_timeout is %s s: a slot is lost when no relay runs for that long", value)
+		c.Add(check.Warning, "ALTER SYSTEM SET idle_replication_slot_timeout = 0", "idle_replication_slot_timeout is %s s: a slot is lost when no relay runs for that long", value)
 	}
 	if value, err := c.setting(ctx, "synchronous_commit"); err != nil {
 		return err
 	} else if value == "off" {
-		c.add(check.Info, "SET synchronous_commit = on for transactions that write messages, or ALTER SYSTEM SET wal_writer_delay = '10ms'",
+		c.Add(check.Info, "SET synchronous_commit = on for transactions that write messages, or ALTER SYSTEM SET wal_writer_delay = '10ms'",
 			"synchronous_commit is off: messages reach the log up to %s late. The relay's own commits are always durable", "600 ms")
 	}
 	return nil
@@ -181,7 +168,7 @@ func (c *checker) free(ctx context.Context, setting, used string) error {
 		return err
 	}
 	if n >= limit {
-		c.add(check.Problem, fmt.Sprintf("ALTER SYSTEM SET %s = %d, then restart the server, or drop a slot that nobody needs", setting, limit+5),
+		c.Add(check.Problem, fmt.Sprintf("ALTER SYSTEM SET %s = %d, then restart the server, or drop a slot that nobody needs", setting, limit+5),
 			"%s is %d, and others use %d", setting, limit, n)
 	}
 	return nil
@@ -201,12 +188,12 @@ func (c *checker) roleRights(ctx context.Context) error {
 		if rds {
 			cure = "GRANT rds_replication TO " + sqltext.Ident(c.role)
 		}
-		c.add(check.Problem, cure, "role %s may not read the log", c.role)
+		c.Add(check.Problem, cure, "role %s may not read the log", c.role)
 		return nil
 	}
 	rep, err := c.cfg.ConnectReplication(ctx)
 	if err != nil {
-		c.add(check.Problem, "connect past the pooler (PgBouncer lets replication through from 1.23 on), or allow the role the database in pg_hba.conf "+
+		c.Add(check.Problem, "connect past the pooler (PgBouncer lets replication through from 1.23 on), or allow the role the database in pg_hba.conf "+
 			"(logical replication needs an ordinary database line)", "%v", err)
 		return nil
 	}
@@ -220,13 +207,13 @@ func (c *checker) lock(ctx context.Context) error {
 	}
 	other, err := c.cfg.Dial(ctx, c.cfg.URL)
 	if err != nil {
-		c.add(check.Problem, "correct source.url", "%v", err)
+		c.Add(check.Problem, "correct source.url", "%v", err)
 		return nil
 	}
 	defer func() { _ = session.Close(ctx, other) }() // it only asked
 	what, err := session.Elsewhere(ctx, other, c.conn)
 	if err == nil && what != "" {
-		c.add(check.Problem, session.ElsewhereCure, "%s", what)
+		c.Add(check.Problem, session.ElsewhereCure, "%s", what)
 	}
 	return err
 }
@@ -242,7 +229,7 @@ func (c *checker) ownTables(ctx context.Context) (err error) {
 		if pgerr.State(err) != "" {
 			return err
 		}
-		c.add(check.Problem, "run tailbox init", "the tables tailbox_* are missing in schema %q", s.Schema)
+		c.Add(check.Problem, "run tailbox init", "the tables tailbox_* are missing in schema %q", s.Schema)
 		return nil
 	}
 	c.state = s
@@ -263,9 +250,7 @@ func (c *checker) ownTables(ctx context.Context) (err error) {
 	} else if state, err = s.Names.State(ctx, c.conn); err != nil {
 		return err
 	}
-	if f := state.Finding(migrate.All()); f != nil {
-		c.findings = append(c.findings, *f)
-	}
+	c.Note(state.Finding(migrate.All()))
 	return nil
 }
 
@@ -274,7 +259,7 @@ func (c *checker) hidden(schema string, err error) bool {
 	if pgerr.State(err) != "42501" {
 		return false
 	}
-	c.add(check.Problem, "GRANT USAGE ON SCHEMA "+sqltext.Ident(schema)+" TO "+sqltext.Ident(c.role), "role %s has no USAGE on schema %s", c.role, schema)
+	c.Add(check.Problem, "GRANT USAGE ON SCHEMA "+sqltext.Ident(schema)+" TO "+sqltext.Ident(c.role), "role %s has no USAGE on schema %s", c.role, schema)
 	return true
 }
 
@@ -297,7 +282,7 @@ func (c *checker) privileges(ctx context.Context, table string, columns []string
 		}
 		if !have {
 			lacks++
-			c.add(check.Problem, "GRANT "+p+" ON "+table+" TO "+sqltext.Ident(c.role), "role %s has no %s on %s", c.role, p, table)
+			c.Add(check.Problem, "GRANT "+p+" ON "+table+" TO "+sqltext.Ident(c.role), "role %s has no %s on %s", c.role, p, table)
 		}
 	}
 	return lacks, nil

@@ -25,14 +25,14 @@ func (c *checker) failover(ctx context.Context) error {
 		return err
 	}
 	if what, cure := upstream.FailoverIdle(&c.cfg, c.version, slot); what != "" {
-		c.add(check.Warning, cure, "%s", what)
+		c.Add(check.Warning, cure, "%s", what)
 	}
 	list, err := upstream.Standbys(ctx, &c.cfg, c.conn.PgConn())
 	if err != nil {
 		return err
 	}
 	if why := upstream.AwayWarning(list); why != "" {
-		c.add(check.Problem, upstream.AwayCure, "Postgres sends no message: it waits for standbys that synchronized_standby_slots names: %s", why)
+		c.Add(check.Problem, upstream.AwayCure, "Postgres sends no message: it waits for standbys that synchronized_standby_slots names: %s", why)
 	}
 	if !c.cfg.Failover || c.version < 170000 {
 		return nil
@@ -52,7 +52,7 @@ func (c *checker) failover(ctx context.Context) error {
 	if len(names) == 0 {
 		names = []string{"the physical slot of the standby"}
 	}
-	c.add(check.Warning, "ALTER SYSTEM SET synchronized_standby_slots = '"+strings.Join(names, ", ")+"', then SELECT pg_reload_conf()",
+	c.Add(check.Warning, "ALTER SYSTEM SET synchronized_standby_slots = '"+strings.Join(names, ", ")+"', then SELECT pg_reload_conf()",
 		"synchronized_standby_slots is empty: the relay may deliver a message whose transaction no standby has, and which a failover loses")
 	return nil
 }
@@ -69,7 +69,7 @@ func (c *checker) commitTimes(ctx context.Context) error {
 		case t.OnDelivered == outbox.Keep && t.Pending("t") == "" || t.Sequenced():
 			continue // nothing is swept, or in the sequence's order
 		case value != "on":
-			c.add(check.Warning, "ALTER SYSTEM SET track_commit_timestamp = on, then restart the server; or name a sequence column under source.tables.columns.seq",
+			c.Add(check.Warning, "ALTER SYSTEM SET track_commit_timestamp = on, then restart the server; or name a sequence column under source.tables.columns.seq",
 				"track_commit_timestamp is off, and table %s has no sequence: if the slot is ever lost, "+order, t)
 			continue
 		}
@@ -78,7 +78,7 @@ func (c *checker) commitTimes(ctx context.Context) error {
 			return err
 		}
 		if unknown > 0 {
-			c.add(check.Warning, "let a relay deliver them while their slot is there, such as before pg_upgrade or a dump",
+			c.Add(check.Warning, "let a relay deliver them while their slot is there, such as before pg_upgrade or a dump",
 				"of %d pending rows of table %s the server does not know the commit time: neither pg_upgrade nor a dump carries it. If they have to be swept, "+order, unknown, t)
 		}
 	}

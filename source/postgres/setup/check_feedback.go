@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,33 +14,22 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
-	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // feedback has the server prepare and plan what business rows are told, which shows what is wrong with it and what the role may
 // not do, without doing it.
 func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
-	for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
-		f, err := source.ParseFeedback(outcome, t.Feedback[outcome])
-		if err != nil {
-			c.add(check.Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
-			continue
-		}
+	return c.Feedback(&t.Table, source.ParseFeedback, func(f *source.Feedback) (refusal, cure string, err error) {
 		execute := "EXPLAIN EXECUTE tailbox_check"
 		if n := len(f.Params); n > 0 {
 			execute += "(" + strings.TrimSuffix(strings.Repeat("NULL,", n), ",") + ")"
 		}
 		why := c.try(ctx, "PREPARE tailbox_check AS "+pgstore.FeedbackSQL(f), execute)
-		var pe *pgconn.PgError
-		switch {
-		case why == nil:
-		case !errors.As(why, &pe):
-			return why
-		default:
-			c.add(check.Problem, feedbackCure(pe, c.role), "feedback %s of table %s cannot be carried out: %s", outcome, t, pe.Message)
+		if pe := (*pgconn.PgError)(nil); errors.As(why, &pe) {
+			return pe.Message, feedbackCure(pe, c.role), nil
 		}
-	}
-	return nil
+		return "", "", why
+	})
 }
 
 // try runs statements in a transaction that is rolled back, as the store's session would.

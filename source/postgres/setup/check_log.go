@@ -25,15 +25,15 @@ func (c *checker) publication(ctx context.Context) error {
 		return err
 	}
 	if p == nil {
-		c.add(check.Problem, "run tailbox init", "publication %s does not exist", c.cfg.Publication)
+		c.Add(check.Problem, "run tailbox init", "publication %s does not exist", c.cfg.Publication)
 		return nil
 	}
 	c.publicationIs(p)
 	pub := sqltext.Ident(c.cfg.Publication)
 	if p.all {
-		c.add(check.Warning, "CREATE PUBLICATION … FOR TABLE …, and name it in source.publication", "publication %s is for all tables: all changes of the database are sent", c.cfg.Publication)
+		c.Add(check.Warning, "CREATE PUBLICATION … FOR TABLE …, and name it in source.publication", "publication %s is for all tables: all changes of the database are sent", c.cfg.Publication)
 	} else if p.changes {
-		c.add(check.Warning, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')",
+		c.Add(check.Warning, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')",
 			"publication %s publishes updates or deletes: they are sent for nothing, and an UPDATE fails where a filter is not covered by the replica identity", c.cfg.Publication)
 	}
 	published, err := catalog.ReadPublished(ctx, &c.cfg, c.conn.PgConn())
@@ -43,7 +43,7 @@ func (c *checker) publication(ctx context.Context) error {
 	for _, t := range c.tables {
 		for _, child := range t.Unpublished(published) {
 			what, cure := catalog.UnpublishedChild(&c.cfg, t, child)
-			c.add(check.Problem, cure, "%s", what)
+			c.Add(check.Problem, cure, "%s", what)
 		}
 		if !t.IsTable || t.Partitioned && !p.viaRoot {
 			continue // found already
@@ -82,11 +82,11 @@ func (c *checker) publicationThere(ctx context.Context) error {
 func (c *checker) publicationIs(p *publicationState) {
 	pub := sqltext.Ident(c.cfg.Publication)
 	if !p.insert {
-		c.add(check.Problem, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %s does not publish inserts", c.cfg.Publication)
+		c.Add(check.Problem, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %s does not publish inserts", c.cfg.Publication)
 	}
 	for _, t := range c.tables {
 		if t.Partitioned && !p.viaRoot {
-			c.add(check.Problem, "ALTER PUBLICATION "+pub+" SET (publish_via_partition_root = true)", "publication %s publishes the partitions of %s as tables of their own", c.cfg.Publication, t)
+			c.Add(check.Problem, "ALTER PUBLICATION "+pub+" SET (publish_via_partition_root = true)", "publication %s publishes the partitions of %s as tables of their own", c.cfg.Publication, t)
 		}
 	}
 }
@@ -99,14 +99,14 @@ func (c *checker) publishedTable(ctx context.Context, t *catalog.Table, pub stri
 	err := c.conn.QueryRow(ctx, "SELECT "+details+" FROM pg_publication_tables p WHERE pubname = $1 AND schemaname = $2 AND tablename = $3",
 		c.cfg.Publication, t.Schema, t.Name).Scan(&filter, &listed)
 	if errors.Is(err, pgx.ErrNoRows) {
-		c.add(check.Problem, "ALTER PUBLICATION "+pub+" ADD TABLE "+sqltext.Table(&t.Table)+", or tailbox init", "publication %s does not hold table %s", c.cfg.Publication, t)
+		c.Add(check.Problem, "ALTER PUBLICATION "+pub+" ADD TABLE "+sqltext.Table(&t.Table)+", or tailbox init", "publication %s does not hold table %s", c.cfg.Publication, t)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if filter != nil && *filter != "" {
-		c.add(check.Warning, "", "publication %s sends only rows of %s where %s: others are not delivered from the log", c.cfg.Publication, t, *filter)
+		c.Add(check.Warning, "", "publication %s sends only rows of %s where %s: others are not delivered from the log", c.cfg.Publication, t, *filter)
 	}
 	var missing []string
 	for _, name := range columns.Configured(&t.Table) {
@@ -115,7 +115,7 @@ func (c *checker) publishedTable(ctx context.Context, t *catalog.Table, pub stri
 		}
 	}
 	if len(missing) > 0 {
-		c.add(check.Problem, "ALTER PUBLICATION "+pub+" SET TABLE … without a column list, or with these columns", "publication %s leaves out columns %s of table %s",
+		c.Add(check.Problem, "ALTER PUBLICATION "+pub+" SET TABLE … without a column list, or with these columns", "publication %s leaves out columns %s of table %s",
 			c.cfg.Publication, strings.Join(missing, ", "), t)
 	}
 	return nil
@@ -138,7 +138,7 @@ func (c *checker) slot(ctx context.Context) error {
 		if have { // that the checkpoint's slot is gone, FindGap tells
 			return c.oldTransactions(ctx)
 		}
-		c.add(check.Info, "run tailbox init", "slot %s does not exist yet: what is committed before it is made does not come from the log", c.cfg.Slot)
+		c.Add(check.Info, "run tailbox init", "slot %s does not exist yet: what is committed before it is made does not come from the log", c.cfg.Slot)
 		return c.oldTransactions(ctx)
 	}
 	if c.blind { // whose it is, the tables would tell
@@ -149,11 +149,11 @@ func (c *checker) slot(ctx context.Context) error {
 		return err
 	}
 	if o.Refused != "" {
-		c.add(check.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
+		c.Add(check.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
 		return nil
 	}
 	if !have && (s.InvalidationReason != "" || s.WALStatus == "lost" || s.Conflicting) {
-		c.add(check.Warning, "run tailbox run: it makes the slot anew and sweeps the tables", "slot %s is lost (%s)", c.cfg.Slot, orText(s.InvalidationReason, s.WALStatus))
+		c.Add(check.Warning, "run tailbox run: it makes the slot anew and sweeps the tables", "slot %s is lost (%s)", c.cfg.Slot, orText(s.InvalidationReason, s.WALStatus))
 	}
 	if s.Active {
 		return c.reader(ctx, s.ActivePID)
@@ -170,9 +170,9 @@ func (c *checker) reader(ctx context.Context, pid int) error {
 	case err != nil:
 		return err
 	case app == session.AppName(c.cfg.Pipeline):
-		c.add(check.Info, "", "a relay of this pipeline is running (PID %d)", pid)
+		c.Add(check.Info, "", "a relay of this pipeline is running (PID %d)", pid)
 	default:
-		c.add(check.Problem, "stop that reader, or choose another source.slot", "slot %s is read by %q (PID %d)", c.cfg.Slot, app, pid)
+		c.Add(check.Problem, "stop that reader, or choose another source.slot", "slot %s is read by %q (PID %d)", c.cfg.Slot, app, pid)
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (c *checker) oldTransactions(ctx context.Context) error {
 		return err
 	}
 	if len(who) > 0 {
-		c.add(check.Warning, "end them: SELECT pg_terminate_backend(…), or ROLLBACK PREPARED", "the slot's creation waits for open transactions: %s", strings.Join(who, ", "))
+		c.Add(check.Warning, "end them: SELECT pg_terminate_backend(…), or ROLLBACK PREPARED", "the slot's creation waits for open transactions: %s", strings.Join(who, ", "))
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 		return err
 	}
 	for _, t := range c.tables {
-		if c.misworded[t] {
+		if c.Misworded(&t.Table) {
 			continue // found already
 		}
 		judged := t.Pending("t")
@@ -230,12 +230,12 @@ func (c *checker) firstStart(ctx context.Context) error {
 		switch {
 		case n == 0:
 		case judged != "" || c.cfg.Start == "pending":
-			c.add(check.Info, "", "the first start delivers what is in table %s now: %s", t, many)
+			c.Add(check.Info, "", "the first start delivers what is in table %s now: %s", t, many)
 		case c.cfg.Start == "now":
 			f := check.LeftAlone(&t.Table, many)
-			c.add(f.Level, f.Cure, "%s", f.What)
+			c.Note(&f)
 		default:
-			c.add(check.Problem, "set source.start to pending (deliver them) or now (leave them out)", "table %s holds %s, and no column tells what was delivered", t, many)
+			c.Add(check.Problem, "set source.start to pending (deliver them) or now (leave them out)", "table %s holds %s, and no column tells what was delivered", t, many)
 		}
 	}
 	return nil

@@ -3,29 +3,19 @@ package setup
 import (
 	"context"
 
+	"github.com/tailbox/tailbox/source/postgres/catalog"
 	"github.com/tailbox/tailbox/source/postgres/polling"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // polled looks whether the tables can be polled in order.
 func (c *checker) polled(ctx context.Context) error {
-	if len(c.cfg.Tables) > 1 {
-		c.add(check.Problem, "give each table a pipeline of its own", "source.read is poll, and there are %d tables, whose sequences have no common order", len(c.cfg.Tables))
-	}
-	for _, t := range c.tables {
-		_, fatal, other, err := polling.Problems(ctx, c.conn, t)
-		if err != nil {
-			return err
-		}
-		for _, f := range fatal {
-			c.add(check.Problem, f.Cure, "%s", f.What)
-		}
-		for _, f := range other {
-			c.add(check.Warning, f.Cure, "%s", f.What)
-		}
-	}
-	return nil
+	return prepare.Polled(&c.Checker, len(c.cfg.Tables), c.tables, func(t *catalog.Table) (fatal, other []polling.Problem, err error) {
+		_, fatal, other, err = polling.Problems(ctx, c.conn, t)
+		return fatal, other, err
+	})
 }
 
 // leftOver looks for the slot from when the log was read: it would keep the server's log for ever.
@@ -36,7 +26,7 @@ func (c *checker) leftOver(ctx context.Context) error {
 		return err
 	}
 	if there && c.cfg.Slot != "" {
-		c.add(check.Warning, "SELECT pg_drop_replication_slot("+sqltext.Literal(c.cfg.Slot)+")", "source.read is poll, and nobody reads slot %s: "+
+		c.Add(check.Warning, "SELECT pg_drop_replication_slot("+sqltext.Literal(c.cfg.Slot)+")", "source.read is poll, and nobody reads slot %s: "+
 			"the server keeps its log for it, until its disk is full", c.cfg.Slot)
 	}
 	return nil

@@ -3,7 +3,6 @@ package setup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/catalog"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/check"
 )
@@ -27,7 +26,7 @@ func (c *checker) refusals(ctx context.Context, t *catalog.Table) error {
 	if err != nil || at == nil {
 		return err
 	}
-	deletes := t.OnDelivered == outbox.Delete || t.OnDelivered == outbox.Mark && t.Retention > 0
+	deletes := prepare.Deletes(&t.Table)
 	if deletes {
 		if err := c.references(ctx, t); err != nil {
 			return err
@@ -56,7 +55,7 @@ func (c *checker) references(ctx context.Context, t *catalog.Table) error {
 		return err
 	}
 	_, err = pgx.ForEachRow(rows, []any{&from, &name}, func() error {
-		c.add(check.Problem, "ALTER TABLE "+from+" DROP CONSTRAINT "+name+", or give it ON DELETE CASCADE",
+		c.Add(check.Problem, "ALTER TABLE "+from+" DROP CONSTRAINT "+name+", or give it ON DELETE CASCADE",
 			"rows of table %s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", from, t, name)
 		return nil
 	})
@@ -81,7 +80,7 @@ func (c *checker) triggers(ctx context.Context, t *catalog.Table, deletes bool, 
 		if suppresses {
 			what += "; where it suppresses that, rows are delivered again by each reconciliation"
 		}
-		c.add(check.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s: %s", t, name, when, what)
+		c.Add(check.Warning, "let it take what the relay does, or drop it", "table %s has the trigger %s, %s: %s", t, name, when, what)
 		return nil
 	})
 	return err
@@ -130,42 +129,32 @@ func (m *marks) after(ctx context.Context, conn *pgx.Conn, sample *store.Sample,
 
 // constraints finds CHECK constraints that refuse a mark.
 func (c *checker) constraints(ctx context.Context, m *marks) error {
-	type constraint struct {
-		name, condition string
-		columns         []string
-	}
 	rows, err := c.conn.Query(ctx, `SELECT quote_ident(conname), pg_get_expr(conbin, conrelid), ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = conrelid AND attnum = ANY (conkey))
 		FROM pg_constraint c WHERE contype = 'c' AND conrelid = $1 AND to_jsonb(c) ->> 'conenforced' IS DISTINCT FROM 'false' ORDER BY 1`, m.info.OID)
 	if err != nil {
 		return err
 	}
-	checks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k constraint, err error) {
-		return k, row.Scan(&k.name, &k.condition, &k.columns)
+	checks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k prepare.Constraint, err error) {
+		return k, row.Scan(&k.Name, &k.Condition, &k.Columns)
 	})
 	if err != nil {
 		return err
 	}
-	const cure = "let the constraint take it, or correct source.tables (words, columns)"
-	for _, k := range checks {
-		written := m.written(k.columns)
-		for i := 0; written > 0 && i < len(m.samples); i++ {
-			state := m.samples[i].State
-			takes, err := m.after(ctx, c.conn, &m.samples[i], "("+k.condition+") IS NOT FALSE")
-			var refused *pgconn.PgError
-			switch {
-			case errors.As(err, &refused):
-				c.add(check.Warning, cure, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
-					m.info, k.name, strings.Join(k.columns, ", "), refused.Message)
-			case err != nil:
-				return err
-			case takes:
-				continue
-			case written < len(k.columns):
-				c.add(check.Warning, cure, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s", m.info, k.name, state, k.condition)
-			default:
-				c.add(check.Problem, cure, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s", m.info, k.name, state, k.condition)
+	for i := range checks {
+		k := &checks[i]
+		written := m.written(k.Columns)
+		if k.Unsure = written < len(k.Columns); written == 0 {
+			continue
+		}
+		err := c.Constraint(&m.info.Table, m.samples, k, func(s *store.Sample) (takes bool, refusal string, err error) {
+			takes, err = m.after(ctx, c.conn, s, "("+k.Condition+") IS NOT FALSE")
+			if pe := (*pgconn.PgError)(nil); errors.As(err, &pe) {
+				return false, pe.Message, nil
 			}
-			break
+			return takes, "", err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -199,16 +188,14 @@ func (c *checker) uniqueMarks(ctx context.Context, m *marks) error {
 				condition += " AND " + sqltext.Ident(name) + " IS NOT NULL"
 			}
 		}
-		for i := 0; m.written(x.columns) == len(x.columns) && i < len(m.samples); i++ {
-			both, err := m.after(ctx, c.conn, &m.samples[i], condition)
-			if err != nil {
-				return fmt.Errorf("try index %s: %w", x.name, err)
-			}
-			if both {
-				c.add(check.Problem, "DROP INDEX "+x.schema+"."+x.name, "table %s has the unique index %s on %s, in which the rows of two %s messages would be alike",
-					m.info, x.name, strings.Join(x.columns, ", "), m.samples[i].State)
-				break
-			}
+		if m.written(x.columns) < len(x.columns) {
+			continue
+		}
+		err := c.UniqueIndex(&m.info.Table, m.samples, x.name, "DROP INDEX "+x.schema+"."+x.name, x.columns, func(s *store.Sample) (bool, error) {
+			return m.after(ctx, c.conn, s, condition)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
@@ -29,11 +30,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 		case c.hidden(t.Schema, err):
 			continue
 		case errors.Is(err, source.ErrStop):
-			cure := "create it, or correct source.tables"
-			if ddl.OwnShape(t.Shape) {
-				cure = "run tailbox init"
-			}
-			hint := ""
+			cure, hint := prepare.AbsentCure(ddl.OwnShape(t.Shape)), ""
 			beside, err := tablesBeside(ctx, c.conn, t)
 			if err != nil {
 				return err
@@ -41,7 +38,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			if near := columns.NearTable(t, beside, c.cfg.Tables); near != "" {
 				cure, hint = "write the name as the database has it, or create the table with tailbox init --create-table", " (did you mean "+near+"?)"
 			}
-			c.add(check.Problem, cure, "table %s does not exist%s", sqltext.Table(t), hint)
+			c.Add(check.Problem, cure, "table %s does not exist%s", sqltext.Table(t), hint)
 			continue
 		case err != nil:
 			return err
@@ -67,14 +64,14 @@ func (c *checker) kindOfTable(ctx context.Context, t *catalog.Table) error {
 	name := sqltext.Table(&t.Table)
 	switch {
 	case kind != "r" && kind != "p":
-		c.add(check.Problem, "name the table itself in source.tables", "%s is no table", t)
+		c.Add(check.Problem, "name the table itself in source.tables", "%s is no table", t)
 	case !t.Permanent && c.cfg.Poll:
-		c.add(check.Warning, "ALTER TABLE "+name+" SET LOGGED", "table %s is unlogged or temporary, so a crash of the server empties it", t)
+		c.Add(check.Warning, "ALTER TABLE "+name+" SET LOGGED", "table %s is unlogged or temporary, so a crash of the server empties it", t)
 	case !t.Permanent:
-		c.add(check.Problem, "ALTER TABLE "+name+" SET LOGGED", "table %s is unlogged or temporary, so it is not in the log", t)
+		c.Add(check.Problem, "ALTER TABLE "+name+" SET LOGGED", "table %s is unlogged or temporary, so it is not in the log", t)
 	}
 	if security {
-		c.add(check.Problem, "ALTER ROLE "+sqltext.Ident(c.role)+" BYPASSRLS", "row-level security hides rows of table %s from the relay", t)
+		c.Add(check.Problem, "ALTER ROLE "+sqltext.Ident(c.role)+" BYPASSRLS", "row-level security hides rows of table %s from the relay", t)
 	}
 	return nil
 }
@@ -82,7 +79,7 @@ func (c *checker) kindOfTable(ctx context.Context, t *catalog.Table) error {
 // columns looks for columns that messages are made of, or that are written.
 func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 	if _, err := catalog.NewPlan(&t.Table, t.PlainColumns()); err != nil {
-		c.add(check.Problem, "add the column, or correct columns under source.tables", "%v", err)
+		c.Add(check.Problem, "add the column, or correct columns under source.tables", "%v", err)
 	}
 	if !c.cfg.Poll {
 		published, err := catalog.ReadPublished(ctx, &c.cfg, c.conn.PgConn())
@@ -90,7 +87,7 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 			return err
 		}
 		for _, name := range t.Generated(published) {
-			c.add(check.Problem, "name a stored column under source.tables.columns"+catalog.GeneratedCure, "column %s of table %s is generated, and the log does not hold it", name, t)
+			c.Add(check.Problem, "name a stored column under source.tables.columns"+catalog.GeneratedCure, "column %s of table %s is generated, and the log does not hold it", name, t)
 		}
 	}
 	names := make([]string, len(t.Cols))
@@ -103,28 +100,20 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 			level = check.Problem
 		}
 		if key != "id" && key != "payload" {
-			c.add(level, "set columns."+key+" to "+near+", or to null", "table %s has no column %s, but %s", t, name, near)
+			c.Add(level, "set columns."+key+" to "+near+", or to null", "table %s has no column %s, but %s", t, name, near)
 		}
 	})
 	cols := &t.Columns
 	if _, ok := t.Column(cols.Receipt); !ok && cols.Receipt != "" {
-		c.add(check.Problem, "ALTER TABLE "+sqltext.Table(&t.Table)+" ADD COLUMN "+sqltext.Ident(cols.Receipt)+" text, or correct source.tables.columns",
+		c.Add(check.Problem, "ALTER TABLE "+sqltext.Table(&t.Table)+" ADD COLUMN "+sqltext.Ident(cols.Receipt)+" text, or correct source.tables.columns",
 			"table %s has no column %s for receipts", t, cols.Receipt)
 	}
-	if _, ok := t.Column(cols.DeliveredAt); !ok && t.Retention > 0 {
-		c.add(check.Problem, "name a column of type timestamptz under source.tables.columns.delivered_at", "table %s has a retention, but no column that says when a row was delivered", t)
+	has := func(name string) bool { _, ok := t.Column(name); return ok }
+	c.Retained(&t.Table, has, "timestamptz")
+	if len(t.Tenants) > 0 && !has(cols.Tenant) {
+		c.Add(check.Problem, "name the column under source.tables.columns.tenant", "table %s has tenants, but no column for them", t)
 	}
-	if _, ok := t.Column(cols.Tenant); !ok && len(t.Tenants) > 0 {
-		c.add(check.Problem, "name the column under source.tables.columns.tenant", "table %s has tenants, but no column for them", t)
-	}
-	if t.OnDelivered == outbox.Mark {
-		_, status := t.Column(cols.Status)
-		_, at := t.Column(cols.DeliveredAt)
-		if !status && !at {
-			c.add(check.Problem, "name the column under source.tables.columns (status or delivered_at), or set on_delivered to delete or keep",
-				"table %s is to be marked, but has no column for it", t)
-		}
-	}
+	c.Markable(&t.Table, has)
 	timestamps := []catalog.Kind{catalog.KindTimestamp, catalog.KindTimestamptz}
 	for _, want := range []struct {
 		name  string
@@ -144,7 +133,7 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 			if key := columns.Dispensable(&t.Table, want.name); key != "" {
 				cure = "leave it out (columns: {" + key + ": null}), or " + cure
 			}
-			c.add(check.Problem, cure,
+			c.Add(check.Problem, cure,
 				"column %s of table %s is not %s", want.name, t, want.what)
 		}
 	}
@@ -153,15 +142,15 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 
 // unswept tells of a table whose rows could not be found again after the slot was lost.
 func (c *checker) unswept(_ context.Context, t *catalog.Table) error {
-	if f := check.Unswept(&t.Table, t.Pending("t") != ""); f != nil && !c.cfg.Poll {
-		c.add(f.Level, f.Cure, "%s", f.What)
+	if !c.cfg.Poll {
+		c.Note(check.Unswept(&t.Table, t.Pending("t") != ""))
 	}
 	return nil
 }
 
 // statuses looks for rows that are neither delivered nor pending.
 func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
-	if _, ok := t.Column(t.Columns.Status); !ok || c.misworded[t] {
+	if _, ok := t.Column(t.Columns.Status); !ok || c.Misworded(&t.Table) {
 		return nil
 	}
 	started, err := c.hasCheckpoint(ctx)
@@ -188,9 +177,7 @@ func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
 			return err
 		}
 	}
-	if f := check.Undelivered(&t.Table, counts, started, parked); f != nil {
-		c.add(f.Level, f.Cure, "%s", f.What)
-	}
+	c.Note(check.Undelivered(&t.Table, counts, started, parked))
 	return nil
 }
 
@@ -205,13 +192,7 @@ func (c *checker) words(ctx context.Context, t *catalog.Table) error {
 		return err
 	}
 	faults, err := usertable.WordFaults(ctx, c.conn, &t.Table, columnType)
-	for _, fault := range faults {
-		c.add(check.Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
-		if c.misworded == nil {
-			c.misworded = map[*catalog.Table]bool{}
-		}
-		c.misworded[t] = true
-	}
+	c.Words(&t.Table, faults)
 	return err
 }
 
@@ -243,17 +224,17 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 		return err
 	}
 	if !required {
-		c.add(check.Warning, "ALTER TABLE "+name+" ALTER COLUMN "+id+" SET NOT NULL", "column %s of table %s may be NULL: a row without an id is not delivered, "+
+		c.Add(check.Warning, "ALTER TABLE "+name+" ALTER COLUMN "+id+" SET NOT NULL", "column %s of table %s may be NULL: a row without an id is not delivered, "+
 			"it is parked as undecodable, and its group waits", t.Columns.ID, t)
 	}
 	switch {
 	case !any && t.OnDelivered != outbox.Keep:
-		c.add(check.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "table %s has no index that begins with %s: every delivered message reads all of it", t, t.Columns.ID)
+		c.Add(check.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "table %s has no index that begins with %s: every delivered message reads all of it", t, t.Columns.ID)
 	case !unique && !t.Partitioned:
-		c.add(check.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
+		c.Add(check.Warning, "CREATE UNIQUE INDEX ON "+name+" ("+id+")", "column %s of table %s is not unique: rows with the same id are one message", t.Columns.ID, t)
 	}
 	if t.OnDelivered != outbox.Keep && status != "" && !pending && rows > 1e6 {
-		c.add(check.Warning, "CREATE INDEX ON "+name+" ("+id+") WHERE "+catalog.Pending(&t.Table, ""),
+		c.Add(check.Warning, "CREATE INDEX ON "+name+" ("+id+") WHERE "+catalog.Pending(&t.Table, ""),
 			"table %s has %.0f rows and no index on the pending ones: every reconciliation reads all of it", t, rows)
 	}
 	return nil
@@ -266,7 +247,7 @@ func (c *checker) movedRows(ctx context.Context, t *usertable.Table) error {
 	}
 	u, err := t.Moved(ctx, c.conn)
 	if u != nil {
-		c.add(check.Problem, u.Cure, "%s", u.What)
+		c.Add(check.Problem, u.Cure, "%s", u.What)
 	}
 	return err
 }
@@ -275,7 +256,7 @@ func (c *checker) movedRows(ctx context.Context, t *usertable.Table) error {
 func (c *checker) resolve(ctx context.Context, info *catalog.Table) (*usertable.Table, error) {
 	t, err := usertable.Resolve(ctx, c.conn, info.Table)
 	if u := (*usertable.Unfit)(nil); errors.As(err, &u) {
-		c.add(check.Problem, u.Cure, "%s", u.What)
+		c.Add(check.Problem, u.Cure, "%s", u.What)
 	}
 	if errors.Is(err, source.ErrStop) {
 		return nil, nil

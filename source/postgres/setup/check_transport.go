@@ -23,7 +23,7 @@ func (c *checker) transport() {
 			// Of what is tried for one host, the worst counts, which an attacker brings about.
 			if f := t.Warn("sslmode=verify-full, with sslrootcert if the authority is your own, in " + key); f != nil && !told[key+t.Host] {
 				told[key+t.Host] = true
-				c.findings = append(c.findings, *f)
+				c.Findings = append(c.Findings, *f)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func (c *checker) emitters(ctx context.Context) error {
 		return err
 	}
 	functions := strings.Join(open, ", ")
-	c.add(check.Warning, "REVOKE EXECUTE ON FUNCTION "+functions+" FROM PUBLIC; GRANT EXECUTE ON FUNCTION "+functions+" TO the roles that write messages",
+	c.Add(check.Warning, "REVOKE EXECUTE ON FUNCTION "+functions+" FROM PUBLIC; GRANT EXECUTE ON FUNCTION "+functions+" TO the roles that write messages",
 		"every login of the database may write messages by pg_logical_emit_message, with any prefix, and source.messages has them delivered")
 	return nil
 }

@@ -22,14 +22,14 @@ func TestTransport(t *testing.T) {
 		c := &checker{cfg: session.Config{URL: url, LockURL: url}}
 		c.transport()
 		switch {
-		case want == "" && len(c.findings) > 0:
-			t.Errorf("%s: %+v", url, c.findings)
-		case want != "" && (len(c.findings) != 1 || c.findings[0].Level != check.Warning || !strings.HasPrefix(c.findings[0].What, want) || !strings.Contains(c.findings[0].Cure, "sslmode=verify-full")):
-			t.Errorf("%s: %+v, want %q", url, c.findings, want)
+		case want == "" && len(c.Findings) > 0:
+			t.Errorf("%s: %+v", url, c.Findings)
+		case want != "" && (len(c.Findings) != 1 || c.Findings[0].Level != check.Warning || !strings.HasPrefix(c.Findings[0].What, want) || !strings.Contains(c.Findings[0].Cure, "sslmode=verify-full")):
+			t.Errorf("%s: %+v, want %q", url, c.Findings, want)
 		}
 	}
 	c := &checker{cfg: session.Config{URL: "postgres://u@localhost/d", LockURL: "postgres://u@db.example/d"}}
-	if c.transport(); len(c.findings) != 1 || !strings.HasPrefix(c.findings[0].What, "source.lock_url goes to") {
-		t.Errorf("lock_url: %+v", c.findings)
+	if c.transport(); len(c.Findings) != 1 || !strings.HasPrefix(c.Findings[0].What, "source.lock_url goes to") {
+		t.Errorf("lock_url: %+v", c.Findings)
 	}
 }

@@ -3,7 +3,6 @@ package setup
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
@@ -31,25 +31,11 @@ func prerequisites(ctx context.Context, cfg session.Config, conn *pgx.Conn) erro
 	if have, err := c.hasCheckpoint(ctx); err != nil || have {
 		return err
 	}
-	looks := []func(context.Context) error{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.publicationThere, c.unusedSlot, c.firstStart}
+	questions := []prepare.Question{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.publicationThere, c.unusedSlot, c.firstStart}
 	if cfg.Poll {
-		looks = []func(context.Context) error{c.server, c.lock, c.applicationTables, c.polled, c.firstStart}
+		questions = []prepare.Question{c.server, c.lock, c.applicationTables, c.polled, c.firstStart}
 	}
-	for _, look := range looks {
-		if err := look(ctx); err != nil {
-			return fmt.Errorf("look whether all is there that is needed: %w", err)
-		}
-	}
-	var problems []error
-	for _, f := range c.findings {
-		if f.Level == check.Problem {
-			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Cure))
-		}
-	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: nothing was created, because this has to be fixed first:\n%w", source.ErrStop, errors.Join(problems...))
+	return c.Prerequisites(ctx, "nothing was created, because this has to be fixed first", questions...)
 }
 
 // hasCheckpoint tells whether a position was ever taken: none without the relay's tables. It asks once.
@@ -79,7 +65,7 @@ func (c *checker) applicationTables(ctx context.Context) error {
 		case !errors.Is(err, source.ErrStop):
 			return err
 		case !ddl.OwnShape(t.Shape):
-			c.add(check.Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", sqltext.Table(t), t.Shape)
+			c.Foreign(t, sqltext.Table(t))
 		}
 	}
 	return nil
@@ -110,11 +96,11 @@ func (c *checker) unusedSlot(ctx context.Context) error {
 	case err != nil:
 		return err
 	case o.Refused != "":
-		c.add(check.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
+		c.Add(check.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
 	case s.Active && c.cfg.TakeOver:
-		c.add(check.Problem, "stop Debezium for good: two readers of a slot lose messages to each other", "slot %s, which is to be taken over, is being read (PID %d)", c.cfg.Slot, s.ActivePID)
+		c.Add(check.Problem, "stop Debezium for good: two readers of a slot lose messages to each other", "slot %s, which is to be taken over, is being read (PID %d)", c.cfg.Slot, s.ActivePID)
 	case s.Active:
-		c.add(check.Problem, "stop that reader, or choose another source.slot", "slot %s is there already, and is being read (PID %d)", c.cfg.Slot, s.ActivePID)
+		c.Add(check.Problem, "stop that reader, or choose another source.slot", "slot %s is there already, and is being read (PID %d)", c.cfg.Slot, s.ActivePID)
 	}
 	return nil
 }

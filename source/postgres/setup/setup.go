@@ -11,8 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/catalog"
 	"github.com/tailbox/tailbox/source/postgres/ddl"
 	"github.com/tailbox/tailbox/source/postgres/migrate"
@@ -20,6 +18,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/prepare"
 	"github.com/tailbox/tailbox/source/store/migration"
 )
 
@@ -80,24 +79,10 @@ func refuseNames(ctx context.Context, c *session.Config, conn *pgx.Conn) error {
 	if c.CreateTables {
 		return nil
 	}
-	var refused []error
-	for i := range c.Tables {
-		t := &c.Tables[i]
+	return prepare.RefuseNames(c.Tables, func(t *outbox.Table) (bool, []string, error) {
 		beside, err := tablesBeside(ctx, conn, t)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(beside, t.Name) || !ddl.OwnShape(t.Shape) {
-			continue
-		}
-		if why := columns.Uncreated(t, beside, c.Tables); why != "" {
-			refused = append(refused, errors.New(why))
-		}
-	}
-	if len(refused) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: nothing was created:\n%w", source.ErrStop, errors.Join(refused...))
+		return !slices.Contains(beside, t.Name) && ddl.OwnShape(t.Shape), beside, err
+	})
 }
 
 // tablesBeside are the names of the tables and views where a table is looked for.
@@ -224,8 +209,7 @@ func (s *setup) outboxes(ctx context.Context) error {
 			return err
 		}
 		if sql == "" {
-			return fmt.Errorf("create table %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w",
-				sqltext.Table(t), t.Shape, source.ErrStop)
+			return prepare.ForeignShape("table "+sqltext.Table(t), t.Shape)
 		}
 		if s.cfg.Poll {
 			sql += ddl.SeqIndex(&s.placed.Tables[i])
