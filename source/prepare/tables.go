@@ -62,8 +62,8 @@ func Polled[T any, F ~struct{ What, Cure string }](c *Checker, configured int, t
 			if i >= len(fatal) {
 				level = check.Warning
 			}
-			flaw := struct{ What, Cure string }(f)
-			c.Add(level, flaw.Cure, "%s", flaw.What)
+			problem := struct{ What, Cure string }(f)
+			c.Add(level, problem.Cure, "%s", problem.What)
 		}
 	}
 	return nil
