@@ -10,7 +10,7 @@ LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # What runs concurrently, or is shared by what does: tested with the race detector.
 ENGINE    := ./relay/... ./checkpoint/... ./router/... ./sink/... ./source/postgres/... ./source/mongo/... ./source/batches/... ./source/poll/... ./test/sim/...
 # Of MySQL's source, all of which takes long with the race detector: what several goroutines take part in.
-RACY_MYSQL := (TestSourceKit|TestStoreKit)/mysql/(ConcurrentWriters|Stop|EndedContext|EmitError|Confirm|Barrier|Progress|Cautious|Cut|TakeOver|SecondRelay|LargeTransaction|Lock|Fence|FrozenHolder|PendingBesideWriters)
+RACY_MYSQL := (TestSourceKit|TestStoreKit)/mysql/(ConcurrentWriters|Stop|EndedContext|EmitError|Confirm|Barrier|Progress|SafeMode|Cut|TakeOver|SecondRelay|LargeTransaction|Lock|Fence|FrozenHolder|PendingBesideWriters)
 # Modules of their own, which are built against this checkout (each has a go.work for that). That of tools holds no package.
 MODULES   := outbox/outboxgorm
 # Tests make and remove hundreds of databases; on a disk, the files of these cost more than the tests. So servers keep
