@@ -2,41 +2,39 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math/bits"
+	"hash/crc32"
+	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tailbox/tailbox/sink"
 )
 
-// A refuser is an endpoint that refuses every second message once: as a group waits for its first message, nearly all messages are parked.
+// A refuser is an endpoint that refuses about every second message once: as a group waits for its first message, nearly all messages are parked.
 type refuser struct {
 	mu      sync.Mutex
-	refused map[int]bool
-	taken   map[int]bool
+	refused map[string]bool // by id
+	taken   map[string]bool
 	want    int
 	all     chan struct{} // closed once all are taken
 }
 
 // ServeHTTP takes a message, or refuses it.
 func (s *refuser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var row struct{ Customer int }
-	if err := json.NewDecoder(r.Body).Decode(&row); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	n := row.Customer
+	_, _ = io.Copy(io.Discard, r.Body) // what does not come is the relay's loss
+	id := r.Header.Get(sink.HeaderID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if bits.OnesCount(uint(n))%2 == 1 && !s.refused[n] {
-		s.refused[n] = true
+	if crc32.ChecksumIEEE([]byte(id))%2 == 1 && !s.refused[id] {
+		s.refused[id] = true
 		http.Error(w, "come again", http.StatusInternalServerError)
 		return
 	}
-	s.taken[n] = true
+	s.taken[id] = true
 	if len(s.taken) == s.want {
 		close(s.all)
 		s.want = 0 // what comes twice does not close it again
@@ -69,7 +67,7 @@ func (b *bench) parkedRound(ctx context.Context, kind string, rows int) (d drain
 	if err != nil {
 		return d, err
 	}
-	s := &refuser{refused: map[int]bool{}, taken: map[int]bool{}, want: rows, all: make(chan struct{})}
+	s := &refuser{refused: map[string]bool{}, taken: map[string]bool{}, want: rows, all: make(chan struct{})}
 	server := &http.Server{Handler: s}
 	go func() { _ = server.Serve(l) }() // ends with Close
 	defer server.Close()
