@@ -138,6 +138,17 @@ func (b *bench) relayOn(ctx context.Context, g ground, onDelivered, rest string)
 
 // drain runs a process until it has read, and a relay has settled, what is in the log up to a place.
 func (b *bench) drain(ctx context.Context, g ground, r *reader, end string, rows int) (d drain, err error) {
+	return b.runUntil(ctx, r, rows, func(p *process) (time.Time, error) {
+		if r.pipeline == "" {
+			return p.wait(ctx, p.done)
+		}
+		err := p.untilSettled(ctx, g, r, end)
+		return time.Now(), err
+	})
+}
+
+// runUntil runs a process, and measures it from when it reads to the time that until returns.
+func (b *bench) runUntil(ctx context.Context, r *reader, rows int, until func(*process) (time.Time, error)) (d drain, err error) {
 	p, err := launch(r.cmd(ctx), r.log, nil)
 	if err != nil {
 		return d, err
@@ -147,32 +158,18 @@ func (b *bench) drain(ctx context.Context, g ground, r *reader, end string, rows
 			err = fmt.Errorf("drain by %s: %w: %s", r.name, err, lastLine(r.log))
 		}
 	}()
-	d.rows = rows
 	began, err := p.wait(ctx, p.reading)
 	if err != nil {
 		return d, err
 	}
-	if r.pipeline == "" {
-		ended, err := p.wait(ctx, p.done)
-		if err != nil {
-			return d, err
-		}
-		d.took = ended.Sub(began)
-	} else {
-		if err := p.untilSettled(ctx, g, r, end); err != nil {
-			return d, err
-		}
-		d.took = time.Since(began)
+	ended, err := until(p)
+	if err != nil {
+		return d, err
 	}
-	err = p.used(&d)
-	return d, err
-}
-
-// used notes what the process has used so far.
-func (p *process) used(d *drain) error {
+	d.rows, d.took = rows, ended.Sub(began)
 	usage, err := e2e.ReadUsage(p.cmd.Process.Pid)
 	d.cpu, d.rss = usage.CPU, usage.PeakRSS
-	return err
+	return d, err
 }
 
 // settledEvery is how often a relay's checkpoint is looked at: that costs the server something, which a bare reader is not charged with.

@@ -20,7 +20,7 @@ type refuser struct {
 	refused map[string]bool // by id
 	taken   map[string]bool
 	want    int
-	all     chan struct{} // closed once all are taken
+	all     chan time.Time // gets the time at which all were taken
 }
 
 // ServeHTTP takes a message, or refuses it.
@@ -36,8 +36,8 @@ func (s *refuser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.taken[id] = true
 	if len(s.taken) == s.want {
-		close(s.all)
-		s.want = 0 // what comes twice does not close it again
+		s.all <- time.Now()
+		s.want = 0 // what comes twice is not the last one again
 	}
 }
 
@@ -67,7 +67,7 @@ func (b *bench) parkedRound(ctx context.Context, kind string, rows int) (d drain
 	if err != nil {
 		return d, err
 	}
-	s := &refuser{refused: map[string]bool{}, taken: map[string]bool{}, want: rows, all: make(chan struct{})}
+	s := &refuser{refused: map[string]bool{}, taken: map[string]bool{}, want: rows, all: make(chan time.Time, 1)}
 	server := &http.Server{Handler: s}
 	go func() { _ = server.Serve(l) }() // ends with Close
 	defer server.Close()
@@ -83,32 +83,5 @@ func (b *bench) parkedRound(ctx context.Context, kind string, rows int) (d drain
 	if err := g.fill(ctx, rows, perTxn); err != nil {
 		return d, err
 	}
-	return b.untilTaken(ctx, r, s.all, rows)
-}
-
-// untilTaken runs a relay until all was taken.
-func (b *bench) untilTaken(ctx context.Context, r *reader, all <-chan struct{}, rows int) (d drain, err error) {
-	p, err := launch(r.cmd(ctx), r.log, nil)
-	if err != nil {
-		return d, err
-	}
-	defer func() {
-		if err = errors.Join(err, p.stop()); err != nil {
-			err = fmt.Errorf("drain by %s: %w: %s", r.name, err, lastLine(r.log))
-		}
-	}()
-	began, err := p.wait(ctx, p.reading)
-	if err != nil {
-		return d, err
-	}
-	select {
-	case <-all:
-	case <-p.exited:
-		return d, errEndedEarly
-	case <-ctx.Done():
-		return d, ctx.Err()
-	}
-	d.rows, d.took = rows, time.Since(began)
-	err = p.used(&d)
-	return d, err
+	return b.runUntil(ctx, r, rows, func(p *process) (time.Time, error) { return p.wait(ctx, s.all) })
 }
