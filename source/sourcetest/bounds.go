@@ -177,7 +177,7 @@ func testBounds(t *testing.T, k Kind) {
 func (r *rig) boundedParked(list []bounded, ms []*outbox.Message) {
 	r.t.Helper()
 	for i, m := range ms {
-		p := head("kafka", m, time.Hour)
+		p := Head("kafka", m, time.Hour)
 		if list[i].class != "" {
 			p = checkpoint.Parked{Sink: "", Message: m, State: checkpoint.StateDead, Blocks: m.Group != "", LastError: m.Fault.Reason, ErrorClass: m.Fault.Class,
 				InTable: m.Fault.Class == outbox.FaultTooLarge}

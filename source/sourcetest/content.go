@@ -18,14 +18,14 @@ import (
 func testContent(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	at := time.Date(2031, 2, 3, 4, 5, 6, 789e6, time.UTC)
-	full := &outbox.Message{ID: id(1), Type: "t\u00ffp\u20ac", Topic: "t\u00f6pic.\U0001F600", Group: "gr:\u00e4\\'\"%_", Key: []byte("k\u00e9y"),
+	full := &outbox.Message{ID: EventID(1), Type: "t\u00ffp\u20ac", Topic: "t\u00f6pic.\U0001F600", Group: "gr:\u00e4\\'\"%_", Key: []byte("k\u00e9y"),
 		Payload: []byte("\x00\xff\x10 {\"a\" : 1.0}\r\n"), Headers: []outbox.Header{{Name: "a", Value: []byte("q\"\u00e9\\\n")}, {Name: "b"},
 			{Name: "c", Value: []byte{}}, {Name: "dd", Value: []byte("two")}},
 		Tenant: "\u79df", ContentType: "text/plain; charset=\"utf-8\"", IdempotencyKey: "idem", CorrelationID: "corr", Priority: -3,
 		MaxAttempts: 9, AvailableAt: at, CreatedAt: at.Add(-time.Hour)}
-	bare := &outbox.Message{ID: id(2), Type: "bare", Payload: []byte{}}
-	empty := &outbox.Message{ID: id(3), Type: "empty", Payload: []byte("p"), Group: "g", Headers: []outbox.Header{}}
-	spaces := &outbox.Message{ID: id(4), Type: " t ", Topic: " ", Group: " g ", Payload: []byte("  p  ")}
+	bare := &outbox.Message{ID: EventID(2), Type: "bare", Payload: []byte{}}
+	empty := &outbox.Message{ID: EventID(3), Type: "empty", Payload: []byte("p"), Group: "g", Headers: []outbox.Header{}}
+	spaces := &outbox.Message{ID: EventID(4), Type: " t ", Topic: " ", Group: " g ", Payload: []byte("  p  ")}
 	want := []*outbox.Message{full, bare, empty, spaces}
 	r.byEveryRoad(want)
 }
@@ -82,26 +82,26 @@ func (r *rig) compareIn(table Table, road string, want, got []*outbox.Message) {
 		g.Position, g.CommitTime, g.Txn = outbox.Position{}, time.Time{}, 0
 		w.Binary = got[0].Binary // it is said of the column, whose type is the kind's
 		if !w.CreatedAt.IsZero() && !g.CreatedAt.Equal(w.CreatedAt) {
-			r.t.Errorf("%s: message %s was created at %s, want %s", road, short(w.ID), g.CreatedAt, w.CreatedAt)
+			r.t.Errorf("%s: message %s was created at %s, want %s", road, Short(w.ID), g.CreatedAt, w.CreatedAt)
 		}
 		if !g.AvailableAt.Equal(w.AvailableAt) {
-			r.t.Errorf("%s: message %s is available at %s, want %s", road, short(w.ID), g.AvailableAt, w.AvailableAt)
+			r.t.Errorf("%s: message %s is available at %s, want %s", road, Short(w.ID), g.AvailableAt, w.AvailableAt)
 		}
 		g.CreatedAt, w.CreatedAt, g.AvailableAt, w.AvailableAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		if (g.Payload == nil) != (w.Payload == nil) {
-			r.t.Errorf("%s: message %s has payload %v, want %v: NULL is not empty", road, short(w.ID), g.Payload, w.Payload)
+			r.t.Errorf("%s: message %s has payload %v, want %v: NULL is not empty", road, Short(w.ID), g.Payload, w.Payload)
 		}
 		if len(g.Headers) == 0 && len(w.Headers) == 0 {
 			g.Headers, w.Headers = nil, nil
 		}
 		if len(w.Key) == 0 && len(g.Key) == 0 {
 			if g.Key != nil {
-				r.t.Errorf("%s: message %s has an empty key, want none", road, short(w.ID))
+				r.t.Errorf("%s: message %s has an empty key, want none", road, Short(w.ID))
 			}
 			g.Key, w.Key = nil, nil
 		}
 		if a, b := describe(&g), describe(&w); a != b {
-			r.t.Errorf("%s: message %s:\n got %.2000s\nwant %.2000s", road, short(w.ID), a, b)
+			r.t.Errorf("%s: message %s:\n got %.2000s\nwant %.2000s", road, Short(w.ID), a, b)
 		}
 	}
 }
@@ -170,10 +170,10 @@ func of(table Table, ms []*outbox.Message) (found []*outbox.Message) {
 func testGroups(t *testing.T, k Kind) {
 	joined := table("tailbox", "joined")
 	joined.Columns.Group = []string{"tenant", "key"}
-	shaped, own := []*outbox.Message{{ID: id(1), Type: "t", Topic: "order", Key: []byte("7"), Payload: []byte("{}")},
-		{ID: id(2), Type: "t", Topic: "a:b", Key: []byte("c"), Payload: []byte("{}")}}, []*outbox.Message{}
+	shaped, own := []*outbox.Message{{ID: EventID(1), Type: "t", Topic: "order", Key: []byte("7"), Payload: []byte("{}")},
+		{ID: EventID(2), Type: "t", Topic: "a:b", Key: []byte("c"), Payload: []byte("{}")}}, []*outbox.Message{}
 	for n, m := range []*outbox.Message{{Tenant: "acme", Key: []byte("7")}, {Tenant: "acme"}, {Key: []byte("7")}, {}} {
-		m.ID, m.Type, m.Payload = id(3+n), "t", []byte{}
+		m.ID, m.Type, m.Payload = EventID(3+n), "t", []byte{}
 		own = append(own, m)
 	}
 	var groups []string
@@ -195,7 +195,7 @@ func testGroups(t *testing.T, k Kind) {
 		for _, m := range ms {
 			groups = append(groups, m.Group)
 		}
-		if m := ms[0]; m.ID == id(1) && (m.Topic != "order" || string(m.Key) != "7") {
+		if m := ms[0]; m.ID == EventID(1) && (m.Topic != "order" || string(m.Key) != "7") {
 			t.Errorf("topic %q, key %q, want the aggregate's type and id", m.Topic, m.Key)
 		}
 	}
@@ -217,8 +217,8 @@ func testBig(t *testing.T, k Kind) {
 	r.must(r.app.Commit(r.ctx), "commit")
 	ms, _ := r.read(source.Start{From: from}).messages(len(sizes))
 	for i, n := range sizes {
-		if m := ms[i]; m.ID != id(i) || m.Fault != nil || !bytes.Equal(m.Payload, pattern(n)) {
-			t.Errorf("message %d is %s with %d bytes and fault %+v, want %d bytes", i, short(m.ID), len(m.Payload), m.Fault, n)
+		if m := ms[i]; m.ID != EventID(i) || m.Fault != nil || !bytes.Equal(m.Payload, pattern(n)) {
+			t.Errorf("message %d is %s with %d bytes and fault %+v, want %d bytes", i, Short(m.ID), len(m.Payload), m.Fault, n)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func testTooLarge(t *testing.T, k Kind) {
 		}
 		for i, n := range sizes {
 			m := ms[i]
-			if m.ID != id(i) || m.Type != "Counted" || m.Group != "g" || m.Table != r.tables[0].String() {
+			if m.ID != EventID(i) || m.Type != "Counted" || m.Group != "g" || m.Table != r.tables[0].String() {
 				t.Errorf("%s: message %d: what can be read is missing: id %s type %q group %q", road, i, m.ID, m.Type, m.Group)
 			}
 			switch {
@@ -309,7 +309,7 @@ func testIDTypesOf(t *testing.T, k Kind, tables []Table) {
 		firsts, lasts = append(firsts, in[0]), append(lasts, in[len(in)-1])
 	}
 	for i := range lasts {
-		r.park(head("kafka", firsts[i], 0), dead("audit", lasts[i], true))
+		r.park(Head("kafka", firsts[i], 0), Dead("audit", lasts[i], true))
 	}
 	r.untilVisible(lasts...)
 	r.samePending("pending beside parked ones", ms, func(_ Table, i, n int) bool { return i < n-1 })
@@ -324,7 +324,7 @@ func testIDTypesOf(t *testing.T, k Kind, tables []Table) {
 	}
 	var cs []checkpoint.Change
 	for i := range lasts {
-		cs = append(cs, delivered("kafka", firsts[i]), delivered("audit", lasts[i]))
+		cs = append(cs, Delivered("kafka", firsts[i]), Delivered("audit", lasts[i]))
 	}
 	r.settle(checkpoint.Settlement{Changes: cs})
 	r.untilVisible(ms...)

@@ -58,7 +58,7 @@ func testExamine(t *testing.T, k Kind) {
 		_, from = x.messages(1)
 		r.src.Confirm(from)
 		x.stop()
-		r.must(r.app.Delete(r.ctx, r.tables[0], id(1)), "delete")
+		r.must(r.app.Delete(r.ctx, r.tables[0], EventID(1)), "delete")
 	}
 	if e := examine(r.src, "another server", from); e.Lost == "" || e.SourceID != own.SourceID {
 		t.Errorf("examined a position of another server: %+v, want it lost", *e)
@@ -246,11 +246,11 @@ type progress struct {
 func (p *progress) take(b *source.Batch) {
 	p.r.t.Helper()
 	for _, m := range b.Messages {
-		if m.ID != id(p.next) {
-			p.r.t.Fatalf("message %d is %s", p.next, short(m.ID))
+		if m.ID != EventID(p.next) {
+			p.r.t.Fatalf("message %d is %s", p.next, Short(m.ID))
 		}
 		if at, ok := p.at[m.ID]; ok && at != m.Position {
-			p.r.t.Fatalf("message %s has position %s, and had %s", short(m.ID), m.Position, at)
+			p.r.t.Fatalf("message %s has position %s, and had %s", Short(m.ID), m.Position, at)
 		}
 		p.at[m.ID] = m.Position
 		p.next++
@@ -258,7 +258,7 @@ func (p *progress) take(b *source.Batch) {
 	if b.Resume != "" {
 		p.resume, p.safe = b.Resume, p.next
 		if p.next > 0 {
-			p.last = p.at[id(p.next-1)].Commit
+			p.last = p.at[EventID(p.next-1)].Commit
 		}
 	}
 }

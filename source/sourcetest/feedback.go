@@ -38,7 +38,7 @@ func (r *rig) told(seen *[]string) string {
 	for _, line := range lines {
 		if !slices.Contains(*seen, line) {
 			id, rest, _ := strings.Cut(line, " ")
-			fresh = append(fresh, short(id)+" "+strings.Join(strings.Fields(rest), " "))
+			fresh = append(fresh, Short(id)+" "+strings.Join(strings.Fields(rest), " "))
 		}
 	}
 	slices.Sort(fresh)
@@ -60,7 +60,7 @@ func outcome(c checkpoint.Change, m *outbox.Message) checkpoint.Change {
 }
 
 func toldRow(m *outbox.Message, parked bool) checkpoint.Row {
-	row := rowOf(m, parked)
+	row := RowOf(m, parked)
 	row.Message = m
 	return row
 }
@@ -91,20 +91,20 @@ func testFeedback(t *testing.T, k Kind) {
 			row.Receipt = "kafka: offset=1"
 			step("delivered", "0 delivered 7 0 kafka: offset=1, 4 delivered 7 0", checkpoint.Settlement{Rows: []checkpoint.Row{row, toldRow(m[4], false)}})
 			step("parked", "1 retrying 7 kafka 1 boom, 3 dead 7 audit 15 bad", checkpoint.Settlement{
-				Park: []checkpoint.Parked{head("kafka", m[1], 0), follower("kafka", m[2]), dead("audit", m[3], true)},
+				Park: []checkpoint.Parked{Head("kafka", m[1], 0), Follower("kafka", m[2]), Dead("audit", m[3], true)},
 				Rows: []checkpoint.Row{toldRow(m[1], true), toldRow(m[2], true), toldRow(m[3], true)}})
-			step("put back untried", "", checkpoint.Settlement{Changes: []checkpoint.Change{retried("kafka", m[1], 1, 0)}})
-			step("failed again", "1 retrying 7 kafka 2 again", checkpoint.Settlement{Changes: []checkpoint.Change{outcome(retried("kafka", m[1], 2, 0), m[1])}})
-			step("delivered by the poller", "1 delivered 7 0", checkpoint.Settlement{Changes: []checkpoint.Change{outcome(delivered("kafka", m[1]), m[1])}})
+			step("put back untried", "", checkpoint.Settlement{Changes: []checkpoint.Change{Retried("kafka", m[1], 1, 0)}})
+			step("failed again", "1 retrying 7 kafka 2 again", checkpoint.Settlement{Changes: []checkpoint.Change{outcome(Retried("kafka", m[1], 2, 0), m[1])}})
+			step("delivered by the poller", "1 delivered 7 0", checkpoint.Settlement{Changes: []checkpoint.Change{outcome(Delivered("kafka", m[1]), m[1])}})
 			step("dead", "2 dead 7 kafka 15 bad", checkpoint.Settlement{Changes: []checkpoint.Change{outcome(died(m[2], true), m[2])}})
 			r.ask(checkpoint.VerbReplay, checkpoint.Selection{All: true, Sink: "kafka"})
 			equal(t, "replayed", r.told(&seen), "")
-			step("delivered after a replay", "2 delivered 7 0", checkpoint.Settlement{Changes: []checkpoint.Change{outcome(delivered("kafka", m[2]), m[2])}})
+			step("delivered after a replay", "2 delivered 7 0", checkpoint.Settlement{Changes: []checkpoint.Change{outcome(Delivered("kafka", m[2]), m[2])}})
 			r.ask(checkpoint.VerbDrop, checkpoint.Selection{All: true})
 			equal(t, "dropped", r.told(&seen), "")
 			// One of two sinks: the message is delivered with the other one's, when its row is settled too.
-			step("before the row", "5 retrying 7 a 1 boom", checkpoint.Settlement{Park: []checkpoint.Parked{head("a", m[5], 0)}})
-			step("one of two", "", checkpoint.Settlement{Changes: []checkpoint.Change{outcome(delivered("a", m[5]), m[5])}})
+			step("before the row", "5 retrying 7 a 1 boom", checkpoint.Settlement{Park: []checkpoint.Parked{Head("a", m[5], 0)}})
+			step("one of two", "", checkpoint.Settlement{Changes: []checkpoint.Change{outcome(Delivered("a", m[5]), m[5])}})
 			step("both", "5 delivered 7 0", checkpoint.Settlement{Rows: []checkpoint.Row{toldRow(m[5], true)}})
 		})
 	}
@@ -116,9 +116,9 @@ func testFeedbackSuperseded(t *testing.T, k Kind) {
 	r.must(k.Business.Make(r.ctx, r.db), "make the business table")
 	var seen []string
 	one, two, three := r.typed(1, "g"), r.typed(2, "g"), r.typed(3, "g")
-	r.parkWhole(head("kafka", one, 0), follower("kafka", two), follower("kafka", three))
+	r.parkWhole(Head("kafka", one, 0), Follower("kafka", two), Follower("kafka", three))
 	equal(t, "parked", r.told(&seen), "1 retrying 7 kafka 1 boom")
-	c := outcome(retried("kafka", one, 2, 0), one)
+	c := outcome(Retried("kafka", one, 2, 0), one)
 	c.Supersede = true
 	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{c}})
 	lines := strings.Split(r.told(&seen), ", ")
@@ -138,7 +138,7 @@ func testFeedbackFails(t *testing.T, k Kind) {
 	const n = 250
 	settle := func(first int, guilty ...int) {
 		t.Helper()
-		s := checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", r.msg(first+n, "h"), 0)}}
+		s := checkpoint.Settlement{Park: []checkpoint.Parked{Head("kafka", r.msg(first+n, "h"), 0)}}
 		for i := first; i < first+n; i++ {
 			m := r.typed(i, "")
 			if slices.Contains(guilty, i-first) {
@@ -180,12 +180,12 @@ func testFeedbackLater(t *testing.T, k Kind) {
 	var seen []string
 	one, two := r.typed(1, "g"), r.typed(2, "h")
 	r.insert(one, two)
-	r.parkWhole(head("kafka", two, 0))
+	r.parkWhole(Head("kafka", two, 0))
 	equal(t, "parked", r.told(&seen), "2 retrying 7 kafka 1 boom")
 	other := r.conn()
 	r.must(other.Begin(r.ctx), "begin")
 	r.must(other.Update(r.ctx, r.tables[0], one, two), "update")
-	out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{toldRow(one, false)}, Changes: []checkpoint.Change{outcome(delivered("kafka", two), two)}})
+	out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{toldRow(one, false)}, Changes: []checkpoint.Change{outcome(Delivered("kafka", two), two)}})
 	equal(t, "locked rows", out.Invisible, []int{0})
 	equal(t, "told of locked rows", r.told(&seen), "")
 	r.must(other.Commit(r.ctx), "commit")

@@ -39,13 +39,13 @@ func testFence(t *testing.T, k Kind) {
 	r.must(k.Kill(r.ctx, r.db, old), "kill the session")
 	r.takeOver()
 	r.must(r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "s", Resume: "second", Log: 1}), "save")
-	r.park(head("kafka", r.msg(3, "g"), 0))
+	r.park(Head("kafka", r.msg(3, "g"), 0))
 	late := &checkpoint.Checkpoint{SourceID: "s", Resume: "late", Log: 1}
 	for what, do := range map[string]func(context.Context) error{
 		"settle": func(ctx context.Context) error {
-			_, err := old.Settle(ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", r.msg(2, "g"), 0)},
-				Changes:    []checkpoint.Change{delivered("kafka", r.msg(3, "g"))},
-				Rows:       []checkpoint.Row{rowOf(r.msg(1, "g"), false)},
+			_, err := old.Settle(ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{Head("kafka", r.msg(2, "g"), 0)},
+				Changes:    []checkpoint.Change{Delivered("kafka", r.msg(3, "g"))},
+				Rows:       []checkpoint.Row{RowOf(r.msg(1, "g"), false)},
 				Checkpoint: func([]int) *checkpoint.Checkpoint { return late }})
 			return err
 		},

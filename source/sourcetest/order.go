@@ -83,7 +83,7 @@ func testConcurrentWriters(t *testing.T, k Kind) {
 		if _, err := fmt.Sscanf(m.Group, "w%d", &w); err != nil {
 			t.Fatalf("message %s has group %q", m.ID, m.Group)
 		}
-		if want := id(1000*w + next[m.Group]); m.ID != want {
+		if want := EventID(1000*w + next[m.Group]); m.ID != want {
 			t.Fatalf("writer %d: got %s, want %s", w, m.ID, want)
 		}
 		next[m.Group]++
@@ -108,10 +108,10 @@ func testStatementOrder(t *testing.T, k Kind) {
 	equal(t, "order", ids(ms), want+"1")
 	for i, m := range ms[:40] {
 		if table := r.tables[i/2%2].String(); m.Table != table {
-			t.Errorf("message %s is of table %s, want %s", short(m.ID), m.Table, table)
+			t.Errorf("message %s is of table %s, want %s", Short(m.ID), m.Table, table)
 		}
 		if m.Position.Commit != ms[0].Position.Commit || i > 0 && m.Position.N <= ms[i-1].Position.N {
-			t.Errorf("message %s has position %s after %s", short(m.ID), m.Position, ms[max(0, i-1)].Position)
+			t.Errorf("message %s has position %s after %s", Short(m.ID), m.Position, ms[max(0, i-1)].Position)
 		}
 	}
 	group := ms[2].Group
@@ -155,7 +155,7 @@ func testSavepoint(t *testing.T, k Kind) {
 	equal(t, "messages", ids(ms), "1 2 3 4 5 6")
 	for _, m := range ms[:5] {
 		if !k.Polls && m.Position.Commit != ms[0].Position.Commit {
-			t.Errorf("message %s has position %s, and the first one of its transaction %s", short(m.ID), m.Position, ms[0].Position)
+			t.Errorf("message %s has position %s, and the first one of its transaction %s", Short(m.ID), m.Position, ms[0].Position)
 		}
 	}
 }
@@ -176,14 +176,14 @@ func testIgnored(t *testing.T, k Kind) {
 	changed := row(2, "g")
 	changed.Type = "Changed"
 	r.must(r.app.Update(r.ctx, r.tables[0], changed), "update")
-	r.must(r.app.Delete(r.ctx, r.tables[0], id(3)), "delete")
+	r.must(r.app.Delete(r.ctx, r.tables[0], EventID(3)), "delete")
 	r.insert(row(4, "g"))
 	r.must(r.app.Commit(r.ctx), "commit")
 	r.must(r.app.Insert(r.ctx, r.tables[1], row(5, "g")), "insert")
 	if truncates {
 		r.must(r.app.Truncate(r.ctx, r.tables[1]), "truncate")
 	}
-	r.must(r.app.Delete(r.ctx, r.tables[0], id(1), id(2)), "delete")
+	r.must(r.app.Delete(r.ctx, r.tables[0], EventID(1), EventID(2)), "delete")
 	r.insert(row(6, "g"))
 	x := r.read(source.Start{From: from})
 	ms, _ := x.messages(6)

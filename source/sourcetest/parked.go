@@ -17,7 +17,7 @@ import (
 func testParkedRoundTrip(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	name := r.tables[0].String()
-	full := checkpoint.Parked{Sink: `s"ink`, Message: &outbox.Message{ID: id(3), Type: "Type", Topic: "t\u00f6pic", Group: "g:1\\'%_$.",
+	full := checkpoint.Parked{Sink: `s"ink`, Message: &outbox.Message{ID: EventID(3), Type: "Type", Topic: "t\u00f6pic", Group: "g:1\\'%_$.",
 		Key: []byte{0, 255}, Payload: []byte("\x00\xff payload"), Binary: true, Headers: []outbox.Header{{Name: "b", Value: []byte("1")},
 			{Name: "a", Value: nil}, {Name: "b", Value: []byte("two\x00\"\\\n")}, {Name: "e", Value: []byte{}}, {Name: "x.$y", Value: []byte("\u20ac")}},
 		Tenant: "t", ContentType: "c", IdempotencyKey: "i", CorrelationID: "r", Priority: -3, MaxAttempts: 9,
@@ -28,11 +28,11 @@ func testParkedRoundTrip(t *testing.T, k Kind) {
 		CommitTime: time.Unix(1700000000, 123e6), Txn: 77},
 		State: checkpoint.StateRetrying, Blocks: true, Attempts: 4, Tries: 6, Failed: checkpoint.Failure{Epoch: math.MaxInt64, Call: 1 << 40},
 		Due: true, LastError: "e\u00e4", ErrorClass: "rejected", Replays: 2}
-	bare := checkpoint.Parked{Sink: "b", Message: &outbox.Message{ID: id(1), Table: name, Position: outbox.Position{Log: 1}},
+	bare := checkpoint.Parked{Sink: "b", Message: &outbox.Message{ID: EventID(1), Table: name, Position: outbox.Position{Log: 1}},
 		State: checkpoint.StateRetrying, Due: true}
-	empty := checkpoint.Parked{Sink: "b", Message: &outbox.Message{ID: id(2), Key: []byte{}, Payload: []byte{}, Table: name,
+	empty := checkpoint.Parked{Sink: "b", Message: &outbox.Message{ID: EventID(2), Key: []byte{}, Payload: []byte{}, Table: name,
 		Position: outbox.Position{Log: 2}}, State: checkpoint.StateRetrying, Due: true, LastError: "e\x00\xff" + strings.Repeat("\u00e4", 100_000)}
-	fault := checkpoint.Parked{Sink: "b", Message: &outbox.Message{ID: id(4), Group: "g", Payload: []byte("x"), Table: name, Position: outbox.Position{Log: 4},
+	fault := checkpoint.Parked{Sink: "b", Message: &outbox.Message{ID: EventID(4), Group: "g", Payload: []byte("x"), Table: name, Position: outbox.Position{Log: 4},
 		Fault: &outbox.Fault{Class: outbox.FaultUndecodable, Reason: "column headers"}}, State: checkpoint.StateRetrying, Blocks: true, Due: true}
 	r.park(full, bare, empty, fault)
 	for range 2 {
@@ -40,10 +40,10 @@ func testParkedRoundTrip(t *testing.T, k Kind) {
 		r.must(err, "due")
 		// What could not be decoded may be read again from its row, which is not there.
 		got = slices.DeleteFunc(got, func(p checkpoint.Parked) bool {
-			return p.Message.Fault != nil && p.Message.ID == id(4) && p.Message.Group == "g" && p.Message.Position == fault.Message.Position
+			return p.Message.Fault != nil && p.Message.ID == EventID(4) && p.Message.Group == "g" && p.Message.Position == fault.Message.Position
 		})
 		if len(got) != 3 || next != 0 {
-			t.Fatalf("due: %s, next in %v", deliveries(got), next)
+			t.Fatalf("due: %s, next in %v", Deliveries(got), next)
 		}
 		if e := got[1].LastError; !utf8.ValidString(e) || !strings.HasPrefix(e, "e") || len(e) > 100_000 {
 			t.Errorf("an error text of any bytes became %d bytes: %.20q", len(e), e)
@@ -57,7 +57,7 @@ func testParkedRoundTrip(t *testing.T, k Kind) {
 			}
 			equalMessage(t, g.Message, &m)
 			g.Message, want.Message = nil, nil
-			equal(t, "delivery "+short(m.ID), g, want)
+			equal(t, "delivery "+Short(m.ID), g, want)
 		}
 		r.reopen()
 	}
@@ -67,7 +67,7 @@ func testParkedRoundTrip(t *testing.T, k Kind) {
 func testTries(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	lane := checkpoint.Lane{Sink: "kafka", Group: "g"}
-	a, b := head("kafka", r.msg(1, "g"), 0), follower("kafka", r.msg(2, "g"))
+	a, b := Head("kafka", r.msg(1, "g"), 0), Follower("kafka", r.msg(2, "g"))
 	a.Tries, a.Failed = 3, checkpoint.Failure{Epoch: 7, Call: 11}
 	b.Tries, b.Failed = 2, checkpoint.Failure{Epoch: 7, Call: 9}
 	r.park(a, b)
@@ -79,13 +79,13 @@ func testTries(t *testing.T, k Kind) {
 		r.must(err, "page")
 		for _, list := range [][]checkpoint.Parked{ps, page} {
 			for _, p := range list {
-				text += fmt.Sprintf("%s:%d/%d@%d:%d ", short(p.RowID()), p.Attempts, p.Tries, p.Failed.Epoch, p.Failed.Call)
+				text += fmt.Sprintf("%s:%d/%d@%d:%d ", Short(p.RowID()), p.Attempts, p.Tries, p.Failed.Epoch, p.Failed.Call)
 			}
 		}
 		return strings.TrimSpace(text)
 	}
 	equal(t, "parked", tries(), "1:1/3@7:11 2:0/2@7:9 1:1/3@7:11 2:0/2@7:9")
-	c := retried("kafka", a.Message, 1, 0)
+	c := Retried("kafka", a.Message, 1, 0)
 	c.Tries, c.Failed = 4, checkpoint.Failure{Epoch: math.MaxInt64, Call: 12}
 	died := died(b.Message, true)
 	died.Tries, died.Failed = 5, checkpoint.Failure{Epoch: 8, Call: 1}
@@ -106,18 +106,18 @@ func equalMessage(t *testing.T, got, want *outbox.Message) {
 	g, w := *got, *want
 	for _, times := range [][2]*time.Time{{&g.AvailableAt, &w.AvailableAt}, {&g.CreatedAt, &w.CreatedAt}, {&g.CommitTime, &w.CommitTime}} {
 		if !times[0].Equal(*times[1]) {
-			t.Errorf("message %s: time %s, want %s", short(w.ID), *times[0], *times[1])
+			t.Errorf("message %s: time %s, want %s", Short(w.ID), *times[0], *times[1])
 		}
 		*times[0], *times[1] = time.Time{}, time.Time{}
 	}
-	equal(t, "message "+short(w.ID), g, w)
+	equal(t, "message "+Short(w.ID), g, w)
 }
 
 // testParkAgain: a message that is parked already stays as it is: the log is read again after a crash.
 func testParkAgain(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-	r.park(dead("kafka", r.msg(1, "g"), true))
-	r.park(head("kafka", r.msg(1, "g"), 0), follower("kafka", r.msg(2, "g")), head("audit", r.msg(1, "g"), 0))
+	r.park(Dead("kafka", r.msg(1, "g"), true))
+	r.park(Head("kafka", r.msg(1, "g"), 0), Follower("kafka", r.msg(2, "g")), Head("audit", r.msg(1, "g"), 0))
 	equal(t, "parked", r.parked(), "audit:1 retrying!@, kafka:1 dead!, kafka:2 waiting!")
 	ps, err := r.db.Parked(r.ctx)
 	r.must(err, "read parked deliveries")
@@ -131,10 +131,10 @@ func testParkedIDUsedAgain(t *testing.T, k Kind) {
 	old, late, again := r.msg(1, "g"), r.msg(1, "g"), r.msg(1, "g")
 	late.Position.Commit, late.Payload = 105, []byte("late")
 	again.Position.Commit, again.Payload = 106, []byte("again")
-	r.park(dead("kafka", old, false), head("audit", old, 0))
+	r.park(Dead("kafka", old, false), Head("audit", old, 0))
 	for log := range uint32(2) {
 		late.Position.Log, again.Position.Log = 1+log, 1+log
-		r.park(head("kafka", late, 0), follower("kafka", again), follower("kafka", r.msg(7, "g")))
+		r.park(Head("kafka", late, 0), Follower("kafka", again), Follower("kafka", r.msg(7, "g")))
 		r.reopen()
 	}
 	ps, err := r.db.Parked(r.ctx)
@@ -142,7 +142,7 @@ func testParkedIDUsedAgain(t *testing.T, k Kind) {
 	var got []string
 	for _, p := range ps {
 		if p.Sink == "kafka" {
-			got = append(got, fmt.Sprintf("%d:%s:%s:%t", p.Message.Position.Commit, short(p.Message.ID), p.State, outbox.IsStandInID(p.RowID())))
+			got = append(got, fmt.Sprintf("%d:%s:%s:%t", p.Message.Position.Commit, Short(p.Message.ID), p.State, outbox.IsStandInID(p.RowID())))
 		}
 	}
 	slices.Sort(got)
@@ -150,8 +150,8 @@ func testParkedIDUsedAgain(t *testing.T, k Kind) {
 	for _, want := range []string{"late", "again"} {
 		due, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 1, Bytes: 16 << 20})
 		r.must(err, "due")
-		if len(due) != 1 || string(due[0].Message.Payload) != want || due[0].Message.ID != id(1) {
-			t.Fatalf("due: %s, want the one with payload %q", deliveries(due), want)
+		if len(due) != 1 || string(due[0].Message.Payload) != want || due[0].Message.ID != EventID(1) {
+			t.Fatalf("due: %s, want the one with payload %q", Deliveries(due), want)
 		}
 		r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{{Key: due[0].Key(), Group: "g", Delivered: true}}})
 	}
@@ -167,14 +167,14 @@ func testLanePromotion(t *testing.T, k Kind) {
 		t.Helper()
 		return r.settle(checkpoint.Settlement{Changes: cs})
 	}
-	r.park(head("kafka", a, time.Hour), follower("kafka", b), follower("kafka", c), head("kafka", d, 0))
+	r.park(Head("kafka", a, time.Hour), Follower("kafka", b), Follower("kafka", c), Head("kafka", d, 0))
 	equal(t, "parked", r.parked(), "kafka:1 retrying!@, kafka:2 waiting!, kafka:3 waiting!, kafka:4 retrying!@")
 	ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 	r.must(err, "due")
-	if deliveries(ps) != "kafka:4" || next <= 0 || next > time.Hour {
-		t.Errorf("due: %s, next in %v, want kafka:4 and an hour", deliveries(ps), next)
+	if Deliveries(ps) != "kafka:4" || next <= 0 || next > time.Hour {
+		t.Errorf("due: %s, next in %v, want kafka:4 and an hour", Deliveries(ps), next)
 	}
-	out := change(delivered("kafka", a))
+	out := change(Delivered("kafka", a))
 	equal(t, "open", lanesText(out.Open), "")
 	equal(t, "next", lanesText(out.Next), "kafka/g")
 	equal(t, "due", r.due("kafka"), "kafka:2 kafka:4")
@@ -183,21 +183,21 @@ func testLanePromotion(t *testing.T, k Kind) {
 	equal(t, "next", lanesText(out.Next), "kafka/g")
 	equal(t, "parked", r.parked(), "kafka:2 dead, kafka:3 waiting!@, kafka:4 retrying!@")
 	// The third one fails for an hour: nothing of the lane is due; then it is dead and blocks.
-	out = change(retried("kafka", c, 2, time.Hour))
+	out = change(Retried("kafka", c, 2, time.Hour))
 	equal(t, "next or open", lanesText(out.Next)+lanesText(out.Open), "")
 	out = r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died(c, true)},
-		Park: []checkpoint.Parked{follower("kafka", r.msg(5, "g"))}})
+		Park: []checkpoint.Parked{Follower("kafka", r.msg(5, "g"))}})
 	equal(t, "next or open", lanesText(out.Next)+lanesText(out.Open), "")
 	equal(t, "parked", r.parked(), "kafka:2 dead, kafka:3 dead!, kafka:4 retrying!@, kafka:5 waiting!")
 	equal(t, "due", r.due("kafka"), "kafka:4")
-	out = change(delivered("kafka", c), delivered("kafka", d))
+	out = change(Delivered("kafka", c), Delivered("kafka", d))
 	equal(t, "open", lanesText(out.Open), "kafka/h")
 	equal(t, "next", lanesText(out.Next), "kafka/g")
-	out = change(delivered("kafka", r.msg(5, "g")))
+	out = change(Delivered("kafka", r.msg(5, "g")))
 	equal(t, "open", lanesText(out.Open), "kafka/g")
 	equal(t, "parked", r.parked(), "kafka:2 dead")
 	// A follower that is parked just after the last one left is the first of its lane: it must not wait for ever.
-	r.park(follower("kafka", r.msg(6, "g")), follower("kafka", r.msg(7, "g")))
+	r.park(Follower("kafka", r.msg(6, "g")), Follower("kafka", r.msg(7, "g")))
 	equal(t, "due", r.due("kafka"), "kafka:6")
 }
 
@@ -207,21 +207,21 @@ func testOwnLanes(t *testing.T, k Kind) {
 	later := r.msg(3, "g")
 	later.AvailableAt = time.Now().Add(time.Hour)
 	scheduled := checkpoint.Parked{Sink: "kafka", Message: later, State: checkpoint.StateWaiting, Due: true, NextAttempt: time.Hour}
-	r.park(head("kafka", r.msg(1, ""), 0), head("kafka", r.msg(2, ""), 0), scheduled)
+	r.park(Head("kafka", r.msg(1, ""), 0), Head("kafka", r.msg(2, ""), 0), scheduled)
 	equal(t, "parked", r.parked(), "kafka:1 retrying@, kafka:2 retrying@, kafka:3 waiting@")
 	equal(t, "due", r.due("kafka"), "kafka:1 kafka:2")
 	equal(t, "blocked", lanesText(r.reopen().Blocked), "")
 	page, more, err := r.st.Page(r.ctx, checkpoint.Lane{Sink: "kafka", Group: "g"}, outbox.Position{}, 10, 1<<20)
 	r.must(err, "page")
 	if len(page) != 0 || more {
-		t.Errorf("page of a lane without blocking deliveries: %s, more %v", deliveries(page), more)
+		t.Errorf("page of a lane without blocking deliveries: %s, more %v", Deliveries(page), more)
 	}
-	c := retried("kafka", later, 1, 0)
+	c := Retried("kafka", later, 1, 0)
 	c.Blocks = false
-	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{c, delivered("kafka", r.msg(1, ""))}})
+	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{c, Delivered("kafka", r.msg(1, ""))}})
 	equal(t, "open or next", lanesText(out.Open)+lanesText(out.Next), "")
 	equal(t, "due", r.due("kafka"), "kafka:2 kafka:3")
-	out = r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", later)}})
+	out = r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", later)}})
 	equal(t, "open or next", lanesText(out.Open)+lanesText(out.Next), "")
 }
 
@@ -233,24 +233,24 @@ func testNames(t *testing.T, k Kind) {
 	groups := []string{"g", "G", "g ", " g", "\u00e9", "e\u0301", "e", "\u00df", "ss", "1", "01", "a\tb", long + "a", long + "b"}
 	var ps []checkpoint.Parked
 	for i, group := range groups {
-		ps = append(ps, head("kafka", r.msg(i, group), 0))
+		ps = append(ps, Head("kafka", r.msg(i, group), 0))
 	}
 	byID := []string{"a", "A", "a ", "\u00e4", strings.Repeat("x", 255)}
 	for i, name := range byID {
 		m := r.msg(100+i, "")
 		m.ID = name
-		ps = append(ps, head("kafka", m, 0))
+		ps = append(ps, Head("kafka", m, 0))
 	}
 	r.park(ps...)
 	got, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 100, Bytes: 16 << 20})
 	r.must(err, "due")
 	equal(t, "due", len(got), len(ps))
 	equal(t, "blocked lanes", len(r.reopen().Blocked), len(groups))
-	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", r.msg(1, "G")), delivered("kafka", r.msg(len(groups)-1, long+"b"))}})
+	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", r.msg(1, "G")), Delivered("kafka", r.msg(len(groups)-1, long+"b"))}})
 	equal(t, "open", lanesText(out.Open), "kafka/G kafka/"+long+"b")
 	m := r.msg(100, "")
 	m.ID = "A"
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", m)}})
 	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 100, Bytes: 16 << 20})
 	r.must(err, "due")
 	equal(t, "due after three left", len(got), len(ps)-3)
@@ -261,7 +261,7 @@ func testNames(t *testing.T, k Kind) {
 	}
 	page, _, err := r.st.Page(r.ctx, checkpoint.Lane{Sink: "kafka", Group: "e"}, outbox.Position{}, 10, 1<<20)
 	r.must(err, "page")
-	equal(t, "page", deliveries(page), "kafka:6")
+	equal(t, "page", Deliveries(page), "kafka:6")
 }
 
 // testPage: a lane is read in the order of positions, whatever its ids, in bounded pages, up to what waits for an operator.
@@ -271,7 +271,7 @@ func testPage(t *testing.T, k Kind) {
 	// Message n has an id that sorts elsewhere.
 	m := func(n int) *outbox.Message {
 		m := r.msg(n, "g")
-		m.ID = id(n * 5 % 7)
+		m.ID = EventID(n * 5 % 7)
 		return m
 	}
 	page := func(after outbox.Position, limit, bytes int) string {
@@ -293,16 +293,16 @@ func testPage(t *testing.T, k Kind) {
 	}
 	equal(t, "empty", page(outbox.Position{}, 5, 1000), "")
 	// Parked in another order than that of their positions.
-	r.park(dead("kafka", m(5), true), follower("kafka", m(6)))
-	r.park(head("kafka", m(1), 0), follower("kafka", m(2)), dead("kafka", m(3), false), follower("kafka", m(4)),
-		follower("other", m(2)), follower("kafka", r.msg(7, "h")))
+	r.park(Dead("kafka", m(5), true), Follower("kafka", m(6)))
+	r.park(Head("kafka", m(1), 0), Follower("kafka", m(2)), Dead("kafka", m(3), false), Follower("kafka", m(4)),
+		Follower("other", m(2)), Follower("kafka", r.msg(7, "h")))
 	equal(t, "up to the dead one", page(outbox.Position{}, 5, 1000), "1 2 4 …")
 	equal(t, "limit", page(outbox.Position{}, 2, 1000), "1 2 …")
 	equal(t, "bytes", page(outbox.Position{}, 5, 10), "1 …")
 	equal(t, "after", page(m(1).Position, 5, 1000), "2 4 …")
 	equal(t, "at the dead one", page(m(4).Position, 5, 1000), "…")
 	equal(t, "the end", page(m(5).Position, 5, 1000), "6")
-	r.park(dead("", m(2), true))
+	r.park(Dead("", m(2), true))
 	equal(t, "up to one that could not be routed", page(outbox.Position{}, 5, 1000), "1 2 …")
 	r.ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"g"}})
 	equal(t, "held", page(outbox.Position{}, 5, 1000), "…")
@@ -312,21 +312,21 @@ func testPage(t *testing.T, k Kind) {
 func testUnroutable(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	bad := r.msg(2, "g")
-	r.park(head("kafka", r.msg(1, "g"), 0), dead("", bad, true), follower("kafka", r.msg(3, "g")), follower("audit", r.msg(3, "g")), head("audit", r.msg(4, "h"), 0))
+	r.park(Head("kafka", r.msg(1, "g"), 0), Dead("", bad, true), Follower("kafka", r.msg(3, "g")), Follower("audit", r.msg(3, "g")), Head("audit", r.msg(4, "h"), 0))
 	equal(t, "parked", r.parked(), "kafka:1 retrying!@, :2 dead!, audit:3 waiting!, kafka:3 waiting!, audit:4 retrying!@")
-	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", r.msg(1, "g"))}})
+	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", r.msg(1, "g"))}})
 	equal(t, "next or open", lanesText(out.Next)+lanesText(out.Open), "")
 	equal(t, "due", r.due("kafka", "audit", ""), "audit:4")
 	_, applied := r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{bad.ID}})
 	equal(t, "blocked", lanesText(applied.Blocked), "/g")
 	equal(t, "due", r.due("kafka", "audit", ""), ":2 audit:4")
-	out = r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("", bad)}})
+	out = r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("", bad)}})
 	equal(t, "open", lanesText(out.Open), "/g")
 	equal(t, "due", r.due("kafka", "audit"), "audit:3 kafka:3 audit:4")
 	// One that is parked later, but stands earlier, takes their turn away again.
 	early := r.msg(2, "g")
-	early.ID = id(12)
-	r.park(dead("", early, true))
+	early.ID = EventID(12)
+	r.park(Dead("", early, true))
 	equal(t, "due", r.due("kafka", "audit"), "audit:4")
 	_, applied = r.ask(checkpoint.VerbSkip, checkpoint.Selection{Groups: []string{"g"}})
 	equal(t, "open", lanesText(applied.Open), "/g")
@@ -337,7 +337,7 @@ func testUnroutable(t *testing.T, k Kind) {
 func testSupersede(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	r.insert(rows(1, 4, "g")...)
-	r.parkWhole(head("kafka", r.msg(1, "g"), 0), follower("kafka", r.msg(2, "g")), follower("kafka", r.msg(3, "g")), head("kafka", r.msg(4, "h"), time.Hour))
+	r.parkWhole(Head("kafka", r.msg(1, "g"), 0), Follower("kafka", r.msg(2, "g")), Follower("kafka", r.msg(3, "g")), Head("kafka", r.msg(4, "h"), time.Hour))
 	c := died(r.msg(1, "g"), false)
 	c.Supersede = true
 	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{c}})
@@ -357,52 +357,52 @@ func testDueIsFair(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	var ps []checkpoint.Parked
 	for i := 1; i <= 50; i++ {
-		ps = append(ps, head("busy", r.msg(i, ""), 0))
+		ps = append(ps, Head("busy", r.msg(i, ""), 0))
 	}
 	r.park(ps...)
-	r.park(head("calm", r.msg(60, ""), 0)) // due later than all of the others
+	r.park(Head("calm", r.msg(60, ""), 0)) // due later than all of the others
 	got, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"busy", "calm"}, Limit: 5, Bytes: 16 << 20})
 	r.must(err, "due")
 	if len(got) != 5 || got[4].Sink != "calm" || next <= 0 || next > time.Second {
-		t.Errorf("due: %s, next in %v, want one of sink calm among 5, and more soon", deliveries(got), next)
+		t.Errorf("due: %s, next in %v, want one of sink calm among 5, and more soon", Deliveries(got), next)
 	}
 	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"calm"}, Limit: 5, Bytes: 16 << 20})
 	r.must(err, "due")
-	equal(t, "due at one sink", deliveries(got), "calm:60")
+	equal(t, "due at one sink", Deliveries(got), "calm:60")
 	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: nil, Limit: 5, Bytes: 16 << 20})
 	r.must(err, "due")
-	equal(t, "due at no sink", deliveries(got), "")
+	equal(t, "due at no sink", Deliveries(got), "")
 	got, _, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"busy", "calm"}, Limit: 2, Bytes: 16 << 20, Except: map[checkpoint.Key]bool{
 		ps[0].Key(): true, ps[1].Key(): true, ps[2].Key(): true}})
 	r.must(err, "due")
 	if len(got) != 2 || slices.ContainsFunc(got, func(p checkpoint.Parked) bool {
 		return p.Key() == ps[0].Key() || p.Key() == ps[1].Key() || p.Key() == ps[2].Key()
 	}) {
-		t.Errorf("due: %s, want two that are not in hand", deliveries(got))
+		t.Errorf("due: %s, want two that are not in hand", Deliveries(got))
 	}
 	for i := 1; i <= 6; i++ {
 		m := r.msg(100+i, "")
 		m.Payload = make([]byte, 6<<20)
-		r.park(head("large", m, 0))
+		r.park(Head("large", m, 0))
 	}
 	got, next, err = r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"large", "calm"}, Limit: 50, Bytes: 8 << 20})
 	r.must(err, "due")
 	if len(got) > 3 || len(got) < 2 || got[len(got)-1].Sink != "large" && got[0].Sink != "large" || next <= 0 || next > time.Second {
-		t.Errorf("due: %s of 6 MiB each, next in %v, want some of them, and more soon", deliveries(got), next)
+		t.Errorf("due: %s of 6 MiB each, next in %v, want some of them, and more soon", Deliveries(got), next)
 	}
 }
 
 // testDueLater: what is due later becomes due by itself, by the database's clock.
 func testDueLater(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-	r.park(head("kafka", r.msg(1, "g"), 300*time.Millisecond), follower("kafka", r.msg(2, "g")), head("kafka", r.msg(3, "h"), time.Hour))
+	r.park(Head("kafka", r.msg(1, "g"), 300*time.Millisecond), Follower("kafka", r.msg(2, "g")), Head("kafka", r.msg(3, "h"), time.Hour))
 	r.until("a delivery to become due", func() bool {
 		ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 		r.must(err, "due")
 		if len(ps) == 0 && (next <= 0 || next > 300*time.Millisecond) {
 			t.Fatalf("nothing is due, and the next one in %v, want at most 300 ms", next)
 		}
-		return deliveries(ps) == "kafka:1"
+		return Deliveries(ps) == "kafka:1"
 	})
 	_, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 	r.must(err, "due")

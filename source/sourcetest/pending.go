@@ -47,7 +47,7 @@ func (r *rig) untilVisible(ms ...*outbox.Message) {
 	r.t.Helper()
 	var s checkpoint.Settlement
 	for _, m := range ms {
-		s.Rows = append(s.Rows, rowOf(m, true))
+		s.Rows = append(s.Rows, RowOf(m, true))
 	}
 	r.until("rows that were committed to be visible", func() bool {
 		out := r.settle(s)
@@ -73,18 +73,18 @@ func testPending(t *testing.T, k Kind) {
 	r.must(r.app.Insert(r.ctx, r.tables[2], rows(4, 5, "g")...), "insert")
 	five, six := r.msg(5, "g"), r.msg(6, "g")
 	five.Table, six.Table = r.tables[2].String(), r.tables[2].String()
-	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(five, false)}})
-	r.parkWhole(dead("kafka", six, true))
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(five, false)}})
+	r.parkWhole(Dead("kafka", six, true))
 	seven := r.msg(7, "g")
 	seven.Table = six.Table
-	r.park(dead("kafka", seven, true)) // its row is not settled: nobody but a relay's memory knows of its other deliveries
+	r.park(Dead("kafka", seven, true)) // its row is not settled: nobody but a relay's memory knows of its other deliveries
 	big := r.msg(2, "g")
 	big.Payload, big.Fault = nil, &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "large"}
 	r.parkWhole(checkpoint.Parked{Sink: "kafka", Message: big, State: checkpoint.StateDead, InTable: true})
 	equal(t, "row of what was not copied", r.rows(), "1, 2, 3")
 	want := r.pendingAll(100)
 	sorted := slices.Sorted(slices.Values(want))
-	equal(t, "pending", sorted, []string{id(1), id(3), id(4), id(7), id(8)})
+	equal(t, "pending", sorted, []string{EventID(1), EventID(3), EventID(4), EventID(7), EventID(8)})
 	for _, limit := range []int{1, 2, 3} {
 		got := r.pendingAll(limit)
 		equal(t, fmt.Sprintf("pending by %d", limit), got, want)
@@ -128,8 +128,8 @@ func testPendingBesideWriters(t *testing.T, k Kind) {
 			seen[name]++
 		}
 		for i := range n {
-			if seen[id(1000+i)] != 1 {
-				t.Fatalf("in pages of %d, row %d is listed %d times", limit, 1000+i, seen[id(1000+i)])
+			if seen[EventID(1000+i)] != 1 {
+				t.Fatalf("in pages of %d, row %d is listed %d times", limit, 1000+i, seen[EventID(1000+i)])
 			}
 		}
 	}
@@ -146,19 +146,19 @@ func testFetch(t *testing.T, k Kind) {
 		r.insert(row(n, "g"))
 	}
 	r.must(r.app.Insert(r.ctx, r.tables[1], row(9, "g")), "insert")
-	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(2, "g"), false)}})
-	r.park(dead("kafka", r.msg(3, "g"), true), dead("audit", r.msg(3, "g"), true))
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(2, "g"), false)}})
+	r.park(Dead("kafka", r.msg(3, "g"), true), Dead("audit", r.msg(3, "g"), true))
 	var refs []checkpoint.RowRef
 	for n := 1; n <= 6; n++ {
-		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: id(n)})
+		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: EventID(n)})
 	}
-	refs = append(refs, checkpoint.RowRef{Table: r.tables[1].String(), ID: id(9)})
+	refs = append(refs, checkpoint.RowRef{Table: r.tables[1].String(), ID: EventID(9)})
 	at := outbox.Position{Log: 2, Commit: 500, N: 3}
 	ms, parkedAt, err := r.st.Fetch(r.ctx, refs, at, fetchAll)
 	r.must(err, "fetch")
 	var got []string
 	for i, m := range ms {
-		got = append(got, fmt.Sprintf("%s@%d", short(m.ID), m.Position.N))
+		got = append(got, fmt.Sprintf("%s@%d", Short(m.ID), m.Position.N))
 		if m.Position.Log != 2 || m.Position.Commit != 500 || m.Txn != 0 || m.CommitTime.IsZero() || time.Since(m.CommitTime) > time.Hour || m.Type != "Counted" {
 			t.Errorf("message %d: %+v", i, *m)
 		}
@@ -181,7 +181,7 @@ func testFetch(t *testing.T, k Kind) {
 				t.Errorf("%d messages came where there is room for %d bytes", len(some), bytes)
 			}
 			for _, m := range some {
-				pieces = append(pieces, short(m.ID))
+				pieces = append(pieces, Short(m.ID))
 				left = slices.DeleteFunc(slices.Clone(left), func(ref checkpoint.RowRef) bool { return ref.ID == m.ID && ref.Table == m.Table })
 			}
 		}
@@ -198,18 +198,18 @@ func testFetch(t *testing.T, k Kind) {
 func testReset(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	r.insert(rows(1, 5, "g")...)
-	r.parkWhole(dead("kafka", r.msg(1, "g"), false), dead("audit", r.msg(1, "g"), false), head("kafka", r.msg(2, "g"), time.Hour), dead("kafka", r.msg(3, "h"), true))
-	r.park(dead("kafka", r.msg(4, "h"), true)) // a delivery of it is on its way elsewhere, and its row still pending
-	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(5, "g"), false)}})
+	r.parkWhole(Dead("kafka", r.msg(1, "g"), false), Dead("audit", r.msg(1, "g"), false), Head("kafka", r.msg(2, "g"), time.Hour), Dead("kafka", r.msg(3, "h"), true))
+	r.park(Dead("kafka", r.msg(4, "h"), true)) // a delivery of it is on its way elsewhere, and its row still pending
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(5, "g"), false)}})
 	mended := row(1, "g")
 	mended.Payload = []byte("mended")
 	r.must(r.app.Update(r.ctx, r.tables[0], mended), "update")
-	r.must(r.db.Reset(r.ctx, r.tables[0], id(1), id(2), id(5)), "reset")
+	r.must(r.db.Reset(r.ctx, r.tables[0], EventID(1), EventID(2), EventID(5)), "reset")
 	names := r.pendingAll(100)
-	equal(t, "pending", strings.Join(names, " "), id(4)+" "+id(5))
-	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(5, "g"), false)}})
+	equal(t, "pending", strings.Join(names, " "), EventID(4)+" "+EventID(5))
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(5, "g"), false)}})
 	r.pendingAll(100) // a second look asks for nothing twice
-	applied := r.obey()
+	applied := Obey(r.ctx, r.t, r.st)
 	equal(t, "changed", applied.Changed, 2)
 	equal(t, "blocked", lanesText(applied.Blocked), "audit/g kafka/g")
 	equal(t, "parked", r.parked(), "audit:1 waiting!@, kafka:1 waiting!@, kafka:2 retrying!, kafka:3 dead!, kafka:4 dead!")
@@ -218,8 +218,8 @@ func testReset(t *testing.T, k Kind) {
 		t.Errorf("replayed: %+v %+v", p, *m)
 	}
 	names = r.pendingAll(100)
-	equal(t, "pending", strings.Join(names, " "), id(4))
-	equal(t, "changed by another look", r.obey().Changed, 0)
+	equal(t, "pending", strings.Join(names, " "), EventID(4))
+	equal(t, "changed by another look", Obey(r.ctx, r.t, r.st).Changed, 0)
 }
 
 // testNullStatus: a status that is NULL is that of a row from before there was a status. It is pending, unless its delivered_at says otherwise.
@@ -228,8 +228,8 @@ func testNullStatus(t *testing.T, k Kind) {
 	r.must(k.NullStatus(r.ctx, r.db, r.tables[0]), "let the status be NULL")
 	r.open()
 	r.insert(rows(1, 4, "g")...)
-	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false), rowOf(r.msg(4, "g"), false)}})
-	r.must(k.NullStatus(r.ctx, r.db, r.tables[0], id(1), id(2)), "set the status to NULL")
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(1, "g"), false), RowOf(r.msg(4, "g"), false)}})
+	r.must(k.NullStatus(r.ctx, r.db, r.tables[0], EventID(1), EventID(2)), "set the status to NULL")
 	snap, sweep := r.judge(false)
 	if !sweep {
 		t.Fatal("there is nothing to sweep")
@@ -238,10 +238,10 @@ func testNullStatus(t *testing.T, k Kind) {
 	equal(t, "a sweep", ids(swept), "2 3")
 	pending := r.pendingAll(100)
 	slices.Sort(pending)
-	equal(t, "the comparison", pending, []string{id(2), id(3)})
+	equal(t, "the comparison", pending, []string{EventID(2), EventID(3)})
 	var refs []checkpoint.RowRef
 	for n := 1; n <= 4; n++ {
-		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: id(n)})
+		refs = append(refs, checkpoint.RowRef{Table: r.tables[0].String(), ID: EventID(n)})
 	}
 	fetched, _, err := r.st.Fetch(r.ctx, refs, outbox.Position{Log: 1, Commit: 5}, fetchAll)
 	r.must(err, "fetch")

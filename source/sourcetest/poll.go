@@ -109,7 +109,7 @@ func testOutOfOrder(t *testing.T, k Kind) {
 		})
 	}
 	// The last row is written when all others are, so it is read after them.
-	last, seen := id(99_999_999), map[string]bool{}
+	last, seen := EventID(99_999_999), map[string]bool{}
 	r.must(r.app.Insert(r.ctx, r.tables[0], row(99_999_998, "first")), "insert")
 	done := make(chan struct{})
 	go func() {
@@ -134,7 +134,7 @@ func testOutOfOrder(t *testing.T, k Kind) {
 	missing := ""
 	for one := range committed {
 		if !seen[one] {
-			missing += short(one) + " "
+			missing += Short(one) + " "
 		}
 	}
 	equal(t, "missing", strings.TrimSpace(missing), "")
@@ -152,7 +152,7 @@ func testLateRow(t *testing.T, k Kind) {
 	if ms, _ := x.messages(2); k.Number == nil {
 		t.Fatal("the kind cannot write a number")
 	} else {
-		r.must(k.Number(r.ctx, r.db, r.tables[0], row(9, "late"), ms[0].Position.Commit-1, id(5)), "write a row with an old number")
+		r.must(k.Number(r.ctx, r.db, r.tables[0], row(9, "late"), ms[0].Position.Commit-1, EventID(5)), "write a row with an old number")
 	}
 	r.open() // not before: nobody keeps its session alive
 	rows, err := r.st.Pending(r.ctx, "", 100)
@@ -172,9 +172,9 @@ func testLateRow(t *testing.T, k Kind) {
 	}
 	late := ""
 	for _, ref := range rows.Rows {
-		if ref.ID == id(9) {
+		if ref.ID == EventID(9) {
 			late = ref.ID
 		}
 	}
-	equal(t, "late row", late, id(9))
+	equal(t, "late row", late, EventID(9))
 }

@@ -48,7 +48,7 @@ func testProgress(t *testing.T, k Kind) {
 	cancel()
 	traffic.Wait()
 	r.insert(row(2, "g"))
-	if ms, _ := r.read(source.Start{From: moved}).messages(1); ms[0].ID != id(2) {
+	if ms, _ := r.read(source.Start{From: moved}).messages(1); ms[0].ID != EventID(2) {
 		t.Errorf("from %s got %s", moved, ids(ms))
 	}
 }
@@ -76,7 +76,7 @@ func testConfirm(t *testing.T, k Kind) {
 	x = r.readWith(r.db.Source(), source.Start{From: from})
 	select {
 	case b := <-x.batches:
-		if x.check(b); len(b.Messages) > 0 && b.Messages[0].ID != id(1) {
+		if x.check(b); len(b.Messages) > 0 && b.Messages[0].ID != EventID(1) {
 			t.Errorf("read again from before what was confirmed, the first message is %s: what is before it is lost without a word", ids(b.Messages))
 		}
 	case err := <-x.done:
@@ -150,8 +150,8 @@ func testBarrier(t *testing.T, k Kind) {
 	}
 	r.src.Await(middle)
 	x.until(middle)
-	if last := x.seen[len(x.seen)-1].m; last.ID < id(before) {
-		t.Errorf("a barrier comes after message %s, and before message %d that was committed before it", short(last.ID), before)
+	if last := x.seen[len(x.seen)-1].m; last.ID < EventID(before) {
+		t.Errorf("a barrier comes after message %s, and before message %d that was committed before it", Short(last.ID), before)
 	}
 	// Two at once, in order; and one that nobody waits for is no trouble.
 	first, second := r.barrier().Barrier, r.barrier().Barrier
@@ -188,8 +188,8 @@ func testStop(t *testing.T, k Kind) {
 		cancel()
 	}
 	// The source is as good as ever.
-	if ms, _ := r.read(source.Start{From: from}).messages(2000); ms[1999].ID != id(1999) {
-		t.Errorf("after many ends the last message is %s", short(ms[1999].ID))
+	if ms, _ := r.read(source.Start{From: from}).messages(2000); ms[1999].ID != EventID(1999) {
+		t.Errorf("after many ends the last message is %s", Short(ms[1999].ID))
 	}
 }
 
@@ -211,8 +211,8 @@ func testEmitError(t *testing.T, k Kind) {
 	case <-time.After(patience):
 		t.Fatalf("waited %v for: the end of Run after an error of emit", patience)
 	}
-	if ms, _ := r.read(source.Start{From: from}).messages(100); ms[0].ID != id(0) {
-		t.Errorf("read again, the first message is %s", short(ms[0].ID))
+	if ms, _ := r.read(source.Start{From: from}).messages(100); ms[0].ID != EventID(0) {
+		t.Errorf("read again, the first message is %s", Short(ms[0].ID))
 	}
 }
 
@@ -276,7 +276,7 @@ func testBlockedEmit(t *testing.T, k Kind) {
 	}
 	r.must(k.Outlast(r.ctx, r.db), "outlast the server's patience")
 	ms, _ := x.messages(n * chunk)
-	equal(t, "last message", short(ms[len(ms)-1].ID), short(id(n*chunk-1)))
+	equal(t, "last message", Short(ms[len(ms)-1].ID), Short(EventID(n*chunk-1)))
 	r.insert(row(n*chunk, "g"))
 	x.messages(1)
 }

@@ -30,7 +30,7 @@ func testReceipts(t *testing.T, k Kind) {
 					if row.Status == "pending" && row.Receipt == "" {
 						continue
 					}
-					got = append(got, short(row.ID)+" "+strings.TrimSpace(row.Status)+" "+string(rune('0'+row.Attempts))+" "+row.Receipt)
+					got = append(got, Short(row.ID)+" "+strings.TrimSpace(row.Status)+" "+string(rune('0'+row.Attempts))+" "+row.Receipt)
 				}
 				if on == outbox.Keep {
 					var still []string
@@ -44,18 +44,18 @@ func testReceipts(t *testing.T, k Kind) {
 				equal(t, what, strings.Join(got, "; "), strings.Join(want, "; "))
 			}
 			line := func(m *outbox.Message, parked bool, receipt string) checkpoint.Row {
-				row := rowOf(m, parked)
+				row := RowOf(m, parked)
 				row.Receipt = receipt
 				return row
 			}
 			one, two, three := r.msg(1, ""), r.msg(2, ""), r.msg(3, "")
 			r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{line(one, false, "kafka: it's \\ \"é\""), line(two, false, "")}})
 			show("delivered", "1 "+states[0]+"kafka: it's \\ \"é\"", "2 "+states[0])
-			r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{head("mail", three, 0), head("chat", three, 0)},
+			r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{Head("mail", three, 0), Head("chat", three, 0)},
 				Rows: []checkpoint.Row{line(three, true, "kafka: a")}})
 			show("one of three", "1 "+states[0]+"kafka: it's \\ \"é\"", "2 "+states[0], "3 "+states[1]+"kafka: a")
 			for _, sink := range []string{"mail", "chat"} {
-				c := delivered(sink, three)
+				c := Delivered(sink, three)
 				c.Receipt = sink + ": b"
 				r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{c}})
 			}

@@ -14,7 +14,7 @@ import (
 func testRefusedRequest(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	one := r.msg(1, "g")
-	r.park(dead("audit", one, true), dead("mail", one, true), head("mail", r.msg(2, "stay"), 0))
+	r.park(Dead("audit", one, true), Dead("mail", one, true), Head("mail", r.msg(2, "stay"), 0))
 	was := r.parked()
 	r.must(k.Refuse(r.ctx, r.db), "let the server refuse changes")
 	typ := "refused"
@@ -42,7 +42,7 @@ func testRefusedRequest(t *testing.T, k Kind) {
 	equal(t, "answer by a session that has ended", answer, Answer{})
 	_ = r.st.Close(r.ctx) // it may say that the session is gone
 	equal(t, "held", lanesText(r.takeOver().HeldLanes), "")
-	r.obey()
+	Obey(r.ctx, r.t, r.st)
 	equal(t, "parked", r.parked(), was)
 	answer, applied := r.ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{one.ID}})
 	equal(t, "what follows", answer, Answer{Done: true, Changed: 2})
@@ -55,7 +55,7 @@ func testRefusedRow(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	one, two, three, four := r.msg(1, "a"), r.msg(2, "b"), r.msg(3, "c"), r.msg(4, "d")
 	r.insert(one, two, three, four)
-	r.parkWhole(head("kafka", three, time.Hour))
+	r.parkWhole(Head("kafka", three, time.Hour))
 	r.must(k.RefuseDead(r.ctx, r.db, r.tables[0]), "let the server refuse dead rows")
 	settle := func(s checkpoint.Settlement) {
 		t.Helper()
@@ -65,8 +65,8 @@ func testRefusedRow(t *testing.T, k Kind) {
 		s.LeaveRows = true
 		equal(t, "settled", *r.settle(s), checkpoint.Settled{})
 	}
-	settle(checkpoint.Settlement{Park: []checkpoint.Parked{dead("kafka", one, true), head("kafka", two, time.Hour)},
-		Rows: []checkpoint.Row{toldRow(one, true), toldRow(two, true), rowOf(four, false)}})
+	settle(checkpoint.Settlement{Park: []checkpoint.Parked{Dead("kafka", one, true), Head("kafka", two, time.Hour)},
+		Rows: []checkpoint.Row{toldRow(one, true), toldRow(two, true), RowOf(four, false)}})
 	equal(t, "rows", r.rows(), "1 pending 0, 2 pending 0, 3 retrying 1 boom, 4 delivered 1 !")
 	settle(checkpoint.Settlement{Changes: []checkpoint.Change{outcome(died(three, true), three)}})
 	equal(t, "parked", r.parked(), "kafka:1 dead!, kafka:2 retrying!@, kafka:3 dead!")
@@ -78,7 +78,7 @@ func testRefusedRow(t *testing.T, k Kind) {
 		equal(t, "rows that nothing is known of", len(pending.Rows), 0)
 		r.reopen()
 	}
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{outcome(delivered("kafka", one), one)}})
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{outcome(Delivered("kafka", one), one)}})
 	equal(t, "parked once it is delivered", r.parked(), "kafka:2 retrying!@, kafka:3 dead!")
 	equal(t, "rows once it is delivered", r.rows(), "1 delivered 16 !, 2 retrying 1 boom, 3 retrying 1 boom, 4 delivered 1 !")
 }

@@ -15,8 +15,8 @@ import (
 func testReplay(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	r.insert(rows(1, 5, "g")...)
-	r.parkWhole(dead("kafka", r.msg(1, "held"), true), follower("kafka", r.msg(2, "held")), dead("kafka", r.msg(3, "passed"), false),
-		head("kafka", r.msg(4, "passed"), time.Hour), dead("kafka", r.msg(5, ""), false))
+	r.parkWhole(Dead("kafka", r.msg(1, "held"), true), Follower("kafka", r.msg(2, "held")), Dead("kafka", r.msg(3, "passed"), false),
+		Head("kafka", r.msg(4, "passed"), time.Hour), Dead("kafka", r.msg(5, ""), false))
 	answer, applied := r.ask(checkpoint.VerbReplay, checkpoint.Selection{All: true})
 	equal(t, "answer", answer, Answer{Done: true, Changed: 2, Refused: 1})
 	equal(t, "changed", applied.Changed, 2)
@@ -35,7 +35,7 @@ func testReplay(t *testing.T, k Kind) {
 	equal(t, "changed", answer.Changed, 1)
 	equal(t, "blocked", lanesText(applied.Blocked), "kafka/passed")
 	equal(t, "parked", r.parked(), "kafka:1 waiting!@, kafka:2 waiting!, kafka:3 waiting!@, kafka:4 retrying!, kafka:5 waiting@")
-	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", r.msg(3, "passed"))}})
+	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", r.msg(3, "passed"))}})
 	equal(t, "next", lanesText(out.Next), "kafka/passed")
 	answer, _ = r.ask(checkpoint.VerbReplay, checkpoint.Selection{All: true})
 	equal(t, "nothing left", answer, Answer{Done: true})
@@ -44,15 +44,15 @@ func testReplay(t *testing.T, k Kind) {
 // testSelection: fields that are set must all match; ids and groups match if one of theirs does.
 func testSelection(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-	placed, later, last := dead("a", r.msg(2, "g1"), false), dead("a", r.msg(3, "g3"), true), dead("b", r.msg(5, "g2"), true)
+	placed, later, last := Dead("a", r.msg(2, "g1"), false), Dead("a", r.msg(3, "g3"), true), Dead("b", r.msg(5, "g2"), true)
 	placed.Message.Type, later.LastError, last.Message.Type = "OrderPlaced", "a time-out here", "OrderGone"
-	all := []checkpoint.Parked{dead("a", r.msg(1, "g1"), true), placed, later, dead("b", r.msg(1, "g1"), true), follower("b", r.msg(4, "g3")), last}
+	all := []checkpoint.Parked{Dead("a", r.msg(1, "g1"), true), placed, later, Dead("b", r.msg(1, "g1"), true), Follower("b", r.msg(4, "g3")), last}
 	for i, c := range []struct {
 		sel  checkpoint.Selection
 		want string
 	}{
-		{checkpoint.Selection{IDs: []string{id(1), id(5), "nobody"}}, "a:1 b:1 b:5"},
-		{checkpoint.Selection{IDs: []string{id(1)}, Sink: "b"}, "b:1"},
+		{checkpoint.Selection{IDs: []string{EventID(1), EventID(5), "nobody"}}, "a:1 b:1 b:5"},
+		{checkpoint.Selection{IDs: []string{EventID(1)}, Sink: "b"}, "b:1"},
 		{checkpoint.Selection{Sink: "a"}, "a:1 a:2 a:3"},
 		{checkpoint.Selection{Groups: []string{"g2", "g1", "g0"}}, "a:1 b:1 a:2 b:5"},
 		{checkpoint.Selection{Groups: []string{"g1", "g2"}, Sink: "b"}, "b:1 b:5"},
@@ -60,7 +60,7 @@ func testSelection(t *testing.T, k Kind) {
 		{checkpoint.Selection{Type: "Order_"}, ""},
 		{checkpoint.Selection{Type: "Order*", Table: placed.Message.Table}, "a:2 b:5"},
 		{checkpoint.Selection{Groups: []string{"g1"}, Table: placed.Message.Table}, "a:1 b:1 a:2"},
-		{checkpoint.Selection{IDs: []string{id(1)}, Table: placed.Message.Table + "s"}, ""},
+		{checkpoint.Selection{IDs: []string{EventID(1)}, Table: placed.Message.Table + "s"}, ""},
 		{checkpoint.Selection{Groups: []string{"g1"}, Table: placed.Message.Table + "s"}, ""},
 		{checkpoint.Selection{Table: placed.Message.Table + "s"}, ""},
 		{checkpoint.Selection{Type: "order*"}, ""},
@@ -99,7 +99,7 @@ func testSelection(t *testing.T, k Kind) {
 			back = append(back, checkpoint.Change{Key: p.Key(), Group: was.Message.Group, State: was.State, Blocks: was.Blocks,
 				Attempts: was.Attempts, LastError: was.LastError, ErrorClass: was.ErrorClass})
 		}
-		equal(t, fmt.Sprintf("%+v", c.sel), deliveries(changed), c.want)
+		equal(t, fmt.Sprintf("%+v", c.sel), Deliveries(changed), c.want)
 		r.settle(checkpoint.Settlement{Changes: back})
 	}
 }
@@ -116,18 +116,18 @@ func testReach(t *testing.T, k Kind) {
 		{checkpoint.VerbSkip, checkpoint.Selection{Groups: []string{"a", "b", "c"}}, "kafka:1 dead, kafka:2 dead!, kafka:3 dead!"},
 		{checkpoint.VerbDrop, checkpoint.Selection{All: true, States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying}},
 			"kafka:1 dropped, kafka:2 dead!, kafka:3 dead!"},
-		{checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{id(2), id(3)}}, "kafka:1 dead!, kafka:2 dropped, kafka:3 dropped"},
+		{checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{EventID(2), EventID(3)}}, "kafka:1 dead!, kafka:2 dropped, kafka:3 dropped"},
 	} {
 		t.Run(fmt.Sprint(i, " ", c.verb), func(t *testing.T) {
 			t.Parallel()
 			r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 			two := r.msg(2, "b")
-			r.park(dead("kafka", r.msg(1, "a"), true), head("kafka", two, 0))
+			r.park(Dead("kafka", r.msg(1, "a"), true), Head("kafka", two, 0))
 			_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: c.verb, Selection: c.sel, Reason: "why"})
 			r.must(err, "ask")
 			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{died(two, true)},
-				Park: []checkpoint.Parked{dead("kafka", r.msg(3, "c"), true)}})
-			r.obey()
+				Park: []checkpoint.Parked{Dead("kafka", r.msg(3, "c"), true)}})
+			Obey(r.ctx, r.t, r.st)
 			equal(t, fmt.Sprintf("%s %+v", c.verb, c.sel), r.parked(), c.want)
 		})
 	}
@@ -135,11 +135,11 @@ func testReach(t *testing.T, k Kind) {
 
 // testUnrouted: the sink "" can be selected alone.
 func testUnrouted(t *testing.T, k Kind) {
-	for i, sel := range []checkpoint.Selection{{Unrouted: true}, {Unrouted: true, Groups: []string{"a"}}, {Unrouted: true, IDs: []string{id(1), id(2)}}} {
+	for i, sel := range []checkpoint.Selection{{Unrouted: true}, {Unrouted: true, Groups: []string{"a"}}, {Unrouted: true, IDs: []string{EventID(1), EventID(2)}}} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-			r.park(dead("", r.msg(1, "a"), true), dead("kafka", r.msg(2, "a"), true), dead("audit", r.msg(1, "a"), true))
+			r.park(Dead("", r.msg(1, "a"), true), Dead("kafka", r.msg(2, "a"), true), Dead("audit", r.msg(1, "a"), true))
 			r.ask(checkpoint.VerbDrop, sel)
 			equal(t, fmt.Sprintf("%+v", sel), r.parked(), ":1 dropped, audit:1 dead!, kafka:2 dead!")
 		})
@@ -152,10 +152,10 @@ func testRequestInParts(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	var ps []checkpoint.Parked
 	for i := range 2500 {
-		ps = append(ps, dead("kafka", r.msg(i, fmt.Sprintf("g%d", i%7)), i%2 == 0))
+		ps = append(ps, Dead("kafka", r.msg(i, fmt.Sprintf("g%d", i%7)), i%2 == 0))
 	}
 	for i := range 3000 {
-		ps = append(ps, follower("kafka", r.msg(10000+i, "g0")))
+		ps = append(ps, Follower("kafka", r.msg(10000+i, "g0")))
 	}
 	r.park(ps...)
 	_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: checkpoint.Selection{All: true}})
@@ -198,7 +198,7 @@ func testRequestInParts(t *testing.T, k Kind) {
 	r.must(err, "read parked deliveries")
 	for i := range found {
 		if found[i].Replays > 1 {
-			t.Fatalf("message %s was replayed %d times", short(found[i].Message.ID), found[i].Replays)
+			t.Fatalf("message %s was replayed %d times", Short(found[i].Message.ID), found[i].Replays)
 		}
 	}
 	applied, err := r.st.Apply(r.ctx, &requests[0], nil)
@@ -214,7 +214,7 @@ func testEdit(t *testing.T, k Kind) {
 	r.insert(row(1, "g"))
 	m := r.msg(1, "g")
 	m.Headers = []outbox.Header{{Name: "a", Value: []byte("1")}, {Name: "b", Value: []byte("2")}, {Name: "a", Value: []byte("3")}}
-	r.parkWhole(dead("kafka", m, true), follower("kafka", r.msg(2, "g")))
+	r.parkWhole(Dead("kafka", m, true), Follower("kafka", r.msg(2, "g")))
 	payload, typ := []byte("new\x00"), "Other"
 	answer, _ := r.ask(checkpoint.VerbEdit, checkpoint.Selection{IDs: []string{m.ID}, Edit: &checkpoint.Edit{Payload: &payload, Type: &typ,
 		Headers: map[string]string{"a": "9", "c": "4"}}})
@@ -235,7 +235,7 @@ func testEdit(t *testing.T, k Kind) {
 	if e = r.one("kafka"); e.Message.ID != "mine" || e.Original != m.ID {
 		t.Errorf("original %s, id %s, want mine", e.Original, e.Message.ID)
 	}
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", m)}})
 	equal(t, "rows", r.rows(), "1 delivered 1 !")
 }
 
@@ -247,10 +247,10 @@ func testDrop(t *testing.T, k Kind) {
 			t.Parallel()
 			r := newStoreRig(t, k, Setup{Tables: []Table{table(shape, "outbox")}})
 			r.insert(rows(1, 3, "g")...)
-			r.parkWhole(dead("kafka", r.msg(1, "g"), true), follower("audit", r.msg(1, "g")), dead("kafka", r.msg(2, "g"), true))
+			r.parkWhole(Dead("kafka", r.msg(1, "g"), true), Follower("audit", r.msg(1, "g")), Dead("kafka", r.msg(2, "g"), true))
 			// A delivery of message 3 is still on its way at another sink.
 			three := r.msg(3, "h")
-			r.park(dead("kafka", three, true))
+			r.park(Dead("kafka", three, true))
 			answer, applied := r.ask(checkpoint.VerbDrop, checkpoint.Selection{All: true})
 			equal(t, "changed", answer.Changed, 3)
 			equal(t, "open", lanesText(applied.Open), "kafka/g kafka/h")
@@ -262,7 +262,7 @@ func testDrop(t *testing.T, k Kind) {
 			if len(ms) != 1 || len(at) != 1 || !slices.Equal(at[0], []string{"kafka"}) {
 				t.Errorf("fetched %s, parked at %v", ids(ms), at)
 			}
-			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("audit", r.msg(1, "g"))}, Rows: []checkpoint.Row{rowOf(three, true)}})
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("audit", r.msg(1, "g"))}, Rows: []checkpoint.Row{RowOf(three, true)}})
 			equal(t, "parked", r.parked(), "")
 			equal(t, "rows", r.rows(), want[1])
 			names := r.pendingAll(10)
@@ -274,7 +274,7 @@ func testDrop(t *testing.T, k Kind) {
 // testSkip: dead heads no longer block; what waits behind them goes on.
 func testSkip(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-	r.park(dead("kafka", r.msg(1, "g"), true), follower("kafka", r.msg(2, "g")), dead("kafka", r.msg(3, "h"), true), dead("audit", r.msg(3, "h"), true))
+	r.park(Dead("kafka", r.msg(1, "g"), true), Follower("kafka", r.msg(2, "g")), Dead("kafka", r.msg(3, "h"), true), Dead("audit", r.msg(3, "h"), true))
 	answer, applied := r.ask(checkpoint.VerbSkip, checkpoint.Selection{Groups: []string{"g", "h"}, Sink: "kafka"})
 	equal(t, "changed", answer.Changed, 2)
 	equal(t, "open", lanesText(applied.Open), "kafka/h")
@@ -285,13 +285,13 @@ func testSkip(t *testing.T, k Kind) {
 // testHold: a held group waits until its resume, over restarts, whatever is parked, delivered or replayed meanwhile.
 func testHold(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-	r.park(head("kafka", r.msg(1, "g"), 0), follower("kafka", r.msg(2, "g")), head("audit", r.msg(1, "g"), 0), head("kafka", r.msg(3, "h"), 0))
+	r.park(Head("kafka", r.msg(1, "g"), 0), Follower("kafka", r.msg(2, "g")), Head("audit", r.msg(1, "g"), 0), Head("kafka", r.msg(3, "h"), 0))
 	_, applied := r.ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"g", "empty"}})
 	equal(t, "blocked", lanesText(applied.Blocked), "/empty /g")
 	r.ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"h"}, Sink: "kafka"})
 	equal(t, "due", r.due("kafka", "audit"), "")
-	out := r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", r.msg(4, "empty"), 0), dead("audit", r.msg(5, "h"), true)},
-		Changes: []checkpoint.Change{delivered("kafka", r.msg(1, "g")), delivered("kafka", r.msg(3, "h"))}})
+	out := r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{Head("kafka", r.msg(4, "empty"), 0), Dead("audit", r.msg(5, "h"), true)},
+		Changes: []checkpoint.Change{Delivered("kafka", r.msg(1, "g")), Delivered("kafka", r.msg(3, "h"))}})
 	equal(t, "open or next", lanesText(out.Open)+lanesText(out.Next), "")
 	equal(t, "held after a restart", lanesText(r.reopen().HeldLanes), "/empty /g kafka/h")
 	equal(t, "due", r.due("kafka", "audit"), "")
@@ -368,7 +368,7 @@ func testRequests(t *testing.T, k Kind) {
 		}
 		r.reopen()
 	}
-	r.obey()
+	Obey(r.ctx, r.t, r.st)
 	got, err := r.st.Requests(r.ctx)
 	r.must(err, "read requests")
 	equal(t, "requests after all are done", len(got), 0)

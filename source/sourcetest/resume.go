@@ -91,7 +91,7 @@ func same(t *testing.T, was, is []*outbox.Message) {
 	for i := range was {
 		if was[i].ID != is[i].ID || was[i].Position != is[i].Position {
 			t.Fatalf("message %d of %d was %s at %s, and is %s at %s when it is read again", i, len(was),
-				short(was[i].ID), was[i].Position, short(is[i].ID), is[i].Position)
+				Short(was[i].ID), was[i].Position, Short(is[i].ID), is[i].Position)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func testLargeTransaction(t *testing.T, k Kind) {
 	for got := 0; got < chunk*chunks+1; batches++ {
 		b := x.next("the transaction's messages")
 		for _, m := range b.Messages {
-			if got++; m.ID != id(got) {
+			if got++; m.ID != EventID(got) {
 				t.Fatalf("message %d is %s", got, m.ID)
 			}
 		}

@@ -42,19 +42,19 @@ func testRetention(t *testing.T, k Kind) {
 		r.insert(rows(first, 100, "")...)
 	}
 	for i := 100; i < 100+n; i++ {
-		s.Rows = append(s.Rows, rowOf(r.msg(i, ""), false))
+		s.Rows = append(s.Rows, RowOf(r.msg(i, ""), false))
 	}
 	r.settle(s)
 	r.insert(rows(1, 6, "g")...)
 	one, two, three, four := r.msg(1, "g"), r.msg(2, "h"), r.msg(3, "i"), r.msg(4, "j")
-	r.parkWhole(head("kafka", one, 0), dead("kafka", two, true), follower("kafka", three))
-	r.park(dead("kafka", four, false)) // and its row is settled all the same
-	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(four, false), rowOf(r.msg(5, ""), false)}})
+	r.parkWhole(Head("kafka", one, 0), Dead("kafka", two, true), Follower("kafka", three))
+	r.park(Dead("kafka", four, false)) // and its row is settled all the same
+	r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(four, false), RowOf(r.msg(5, ""), false)}})
 	for _, table := range r.tables[1:] {
 		m := r.msg(7, "")
 		m.Table = table.String()
 		r.must(r.app.Insert(r.ctx, table, row(7, "")), "insert")
-		r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(m, false)}})
+		r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(m, false)}})
 	}
 	other := r.conn()
 	r.must(other.Begin(r.ctx), "begin")
@@ -79,8 +79,8 @@ func testRetention(t *testing.T, k Kind) {
 	equal(t, "rows that are young", r.rowsOf(r.tables[1]), "7 delivered 1 !")
 	equal(t, "rows of a table without a retention", r.rowsOf(r.tables[2]), "7 delivered 1 !")
 	// A replay that is delivered makes its row old again, and one that an operator resets is pending, whatever its time is.
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", one), delivered("kafka", two)}})
-	r.must(r.db.Reset(r.ctx, r.tables[0], id(2)), "reset")
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", one), Delivered("kafka", two)}})
+	r.must(r.db.Reset(r.ctx, r.tables[0], EventID(2)), "reset")
 	r.until("what was delivered later to be removed", func() bool {
 		r.clean()
 		return r.rows() == "2 pending 1 !, 3 waiting 0, 4 delivered 1 !, 6 pending 0" || r.rows() == "2 pending 16 !, 3 waiting 0, 4 delivered 1 !, 6 pending 0"
@@ -105,24 +105,24 @@ func testTenants(t *testing.T, k Kind) {
 	r.must(err, "list pending rows")
 	var refs []string
 	for _, ref := range pending.Rows {
-		refs = append(refs, short(ref.ID))
+		refs = append(refs, Short(ref.ID))
 	}
 	equal(t, "pending", strings.Join(refs, " "), "1 3 4 6")
 	var all []checkpoint.RowRef
 	for i := 1; i <= 7; i++ {
-		all = append(all, checkpoint.RowRef{Table: r.tables[0].String(), ID: id(i)})
+		all = append(all, checkpoint.RowRef{Table: r.tables[0].String(), ID: EventID(i)})
 	}
 	found, _, err := r.st.Fetch(r.ctx, all, outbox.Position{Log: 1, Commit: 1000}, 1<<20)
 	r.must(err, "fetch")
 	equal(t, "fetched", len(found), 4)
 	for _, m := range found {
 		if m.Tenant != "a" && m.Tenant != "it's" && m.Tenant != "" {
-			t.Errorf("message %s of tenant %q is fetched", short(m.ID), m.Tenant)
+			t.Errorf("message %s of tenant %q is fetched", Short(m.ID), m.Tenant)
 		}
 	}
 	// Others deliver theirs.
 	for i := 1; i <= 7; i++ {
-		r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(i, ""), false)}})
+		r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(i, ""), false)}})
 	}
 	r.until("our rows to be removed", func() bool {
 		r.clean()
@@ -140,18 +140,18 @@ func testPriority(t *testing.T, k Kind) {
 		m.Priority = priority
 		return m
 	}
-	r.park(head("kafka", message(1, "", 0), 0), head("kafka", message(2, "", -1), 0), head("kafka", message(3, "g", 0), 0),
-		follower("kafka", message(4, "g", 9)), head("kafka", message(5, "h", 5), 0), head("kafka", message(6, "", 5), 0),
-		head("kafka", message(7, "", 9), time.Hour))
+	r.park(Head("kafka", message(1, "", 0), 0), Head("kafka", message(2, "", -1), 0), Head("kafka", message(3, "g", 0), 0),
+		Follower("kafka", message(4, "g", 9)), Head("kafka", message(5, "h", 5), 0), Head("kafka", message(6, "", 5), 0),
+		Head("kafka", message(7, "", 9), time.Hour))
 	equal(t, "due", r.due("kafka"), "kafka:5 kafka:6 kafka:1 kafka:3 kafka:2")
 	for limit, want := range map[int]string{1: "kafka:5", 2: "kafka:5 kafka:6", 4: "kafka:5 kafka:6 kafka:1 kafka:3"} {
 		ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: limit, Bytes: 16 << 20})
 		r.must(err, "due")
-		equal(t, fmt.Sprintf("%d of those due", limit), deliveries(ps), want)
+		equal(t, fmt.Sprintf("%d of those due", limit), Deliveries(ps), want)
 		if next <= 0 || next > time.Second {
 			t.Errorf("%d of those due: the next one in %v, want more soon", limit, next)
 		}
 	}
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", message(3, "g", 0))}})
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", message(3, "g", 0))}})
 	equal(t, "due, with the next of its group", r.due("kafka"), "kafka:4 kafka:5 kafka:6 kafka:1 kafka:2")
 }

@@ -29,8 +29,8 @@ func testSkipRetrying(t *testing.T, k Kind) {
 	for i, group := range []string{"", "g", "g", "h", "h", "i", "j", "k"} {
 		m[i] = r.typed(i, group)
 	}
-	r.parkWhole(head("kafka", m[1], time.Hour), head("audit", m[1], 0), follower("kafka", m[2]), dead("kafka", m[3], true), head("kafka", m[4], 0),
-		follower("kafka", m[5]), head("kafka", m[6], time.Hour), head("kafka", m[7], 0))
+	r.parkWhole(Head("kafka", m[1], time.Hour), Head("audit", m[1], 0), Follower("kafka", m[2]), Dead("kafka", m[3], true), Head("kafka", m[4], 0),
+		Follower("kafka", m[5]), Head("kafka", m[6], time.Hour), Head("kafka", m[7], 0))
 	r.ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"j"}, Sink: "kafka"})
 	if k.Business != nil {
 		r.told(&seen)
@@ -54,9 +54,9 @@ func testSkipRetrying(t *testing.T, k Kind) {
 // testDropRetrying: what is retried can be given up, and its group goes on.
 func testDropRetrying(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-	r.park(head("kafka", r.msg(1, "g"), time.Hour), follower("kafka", r.msg(2, "g")), head("kafka", r.msg(3, "h"), 0))
+	r.park(Head("kafka", r.msg(1, "g"), time.Hour), Follower("kafka", r.msg(2, "g")), Head("kafka", r.msg(3, "h"), 0))
 	sel := retrying()
-	sel.IDs = []string{id(1), id(3)}
+	sel.IDs = []string{EventID(1), EventID(3)}
 	answer, applied := r.ask(checkpoint.VerbDrop, sel)
 	equal(t, "changed", answer.Changed, 2)
 	equal(t, "open", lanesText(applied.Open), "kafka/h")
@@ -68,14 +68,14 @@ func testDropRetrying(t *testing.T, k Kind) {
 func testReachRetrying(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	old, gone, fresh := r.msg(1, "a"), r.msg(2, "b"), r.msg(3, "b")
-	r.park(tried(head("kafka", old, 0), 1, 0), tried(head("kafka", gone, 0), 1, 0), follower("kafka", fresh))
+	r.park(tried(Head("kafka", old, 0), 1, 0), tried(Head("kafka", gone, 0), 1, 0), Follower("kafka", fresh))
 	r.tick()
 	_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: checkpoint.VerbSkip, Selection: retrying("a", "b"), Reason: "why"})
 	r.must(err, "ask")
 	r.tick()
-	again, first := retried("kafka", old, 2, time.Hour), retried("kafka", fresh, 1, time.Hour)
+	again, first := Retried("kafka", old, 2, time.Hour), Retried("kafka", fresh, 1, time.Hour)
 	again.Tries, first.Tries = 2, 1
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{again, delivered("kafka", gone), first}})
-	r.obey()
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{again, Delivered("kafka", gone), first}})
+	Obey(r.ctx, r.t, r.st)
 	equal(t, "parked", r.parked(), "kafka:1 dead, kafka:3 retrying!@")
 }

@@ -128,7 +128,7 @@ func (r *rig) rowsOf(table Table) string {
 	r.must(err, "read rows")
 	var lines []string
 	for _, row := range found {
-		line := short(row.ID)
+		line := Short(row.ID)
 		if table.Columns.Status != "" {
 			line += fmt.Sprintf(" %s %d", row.Status, row.Attempts)
 			if row.LastError != "" {
@@ -155,7 +155,7 @@ func equal[T any](t testing.TB, what string, got, want T) {
 func ids(ms []*outbox.Message) string {
 	var s []string
 	for _, m := range ms {
-		s = append(s, short(m.ID))
+		s = append(s, Short(m.ID))
 	}
 	return strings.Join(s, " ")
 }

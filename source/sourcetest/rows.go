@@ -54,15 +54,15 @@ func testGone(t *testing.T, k Kind) {
 	x := r.read(source.Start{From: r.establish()})
 	r.must(r.app.Begin(r.ctx), "begin")
 	r.insert(rows(1, 3, "g")...)
-	r.must(r.app.Delete(r.ctx, r.tables[0], id(1)), "delete") // in the same transaction
+	r.must(r.app.Delete(r.ctx, r.tables[0], EventID(1)), "delete") // in the same transaction
 	r.must(r.app.Insert(r.ctx, r.tables[1], row(4, "g")), "insert")
 	r.must(r.app.Commit(r.ctx), "commit")
-	r.must(r.app.Delete(r.ctx, r.tables[0], id(3)), "delete")
-	r.must(r.app.Delete(r.ctx, r.tables[1], id(4)), "delete")
+	r.must(r.app.Delete(r.ctx, r.tables[0], EventID(3)), "delete")
+	r.must(r.app.Delete(r.ctx, r.tables[1], EventID(4)), "delete")
 	ms, _ := x.messages(4)
 	s := checkpoint.Settlement{}
 	for _, m := range ms {
-		s.Rows = append(s.Rows, rowOf(m, false))
+		s.Rows = append(s.Rows, RowOf(m, false))
 	}
 	gone := 0
 	r.until("all rows to be settled", func() bool {
@@ -80,11 +80,11 @@ func testGone(t *testing.T, k Kind) {
 	if k.Lacks[CanTruncate] == "" {
 		r.insert(row(5, "g"))
 		r.must(r.app.Truncate(r.ctx, r.tables[0]), "truncate")
-		equal(t, "after truncate", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(5, "g"), false)}}), checkpoint.Settled{Gone: 1})
+		equal(t, "after truncate", *r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(5, "g"), false)}}), checkpoint.Settled{Gone: 1})
 	}
 	// For a parked delivery a missing row is settled.
-	r.parkWhole(head("kafka", r.msg(6, "g"), 0))
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", r.msg(6, "g"))}})
+	r.parkWhole(Head("kafka", r.msg(6, "g"), 0))
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", r.msg(6, "g"))}})
 	equal(t, "parked", r.parked(), "")
 }
 
@@ -107,8 +107,8 @@ func testInvisible(t *testing.T, k Kind) {
 			two.Txn, err = k.Txn(r.ctx, other)
 			r.must(err, "name the transaction")
 			told := []int{-1}
-			out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false), rowOf(two, false), rowOf(r.msg(3, "g"), false)},
-				Park: []checkpoint.Parked{head("kafka", r.msg(9, "h"), 0)},
+			out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(1, "g"), false), RowOf(two, false), RowOf(r.msg(3, "g"), false)},
+				Park: []checkpoint.Parked{Head("kafka", r.msg(9, "h"), 0)},
 				Checkpoint: func(invisible []int) *checkpoint.Checkpoint {
 					told = slices.Clone(invisible)
 					return &checkpoint.Checkpoint{SourceID: "s", Resume: "here", Log: 1}
@@ -119,7 +119,7 @@ func testInvisible(t *testing.T, k Kind) {
 			r.must(ends(r, other), "end the transaction")
 			gone := 0
 			r.until("the row to be visible", func() bool {
-				out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(two, false)}})
+				out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(two, false)}})
 				gone = out.Gone
 				return len(out.Invisible) == 0
 			})
@@ -137,8 +137,8 @@ func testLockedRows(t *testing.T, k Kind) {
 	other := r.conn()
 	r.must(other.Begin(r.ctx), "begin")
 	r.must(other.Update(r.ctx, r.tables[0], row(2, "g")), "update")
-	r.must(other.Delete(r.ctx, r.tables[0], id(3)), "delete")
-	rows := []checkpoint.Row{rowOf(r.msg(1, "g"), false), rowOf(r.msg(2, "g"), false), rowOf(r.msg(3, "g"), false), rowOf(r.msg(9, "g"), false)}
+	r.must(other.Delete(r.ctx, r.tables[0], EventID(3)), "delete")
+	rows := []checkpoint.Row{RowOf(r.msg(1, "g"), false), RowOf(r.msg(2, "g"), false), RowOf(r.msg(3, "g"), false), RowOf(r.msg(9, "g"), false)}
 	// Those that are free are settled while the others are locked, at once or soon.
 	gone, left := 0, rows
 	r.until("the rows beside locked ones to be settled", func() bool {
@@ -172,12 +172,12 @@ func testLockedParked(t *testing.T, k Kind) {
 			r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 			r.insert(row(1, "g"))
 			m := r.msg(1, "g")
-			r.parkWhole(head("kafka", m, 0))
+			r.parkWhole(Head("kafka", m, 0))
 			other := r.conn()
 			r.must(other.Begin(r.ctx), "begin")
 			r.must(other.Update(r.ctx, r.tables[0], row(1, "g")), "update")
 			if name == "delivered" {
-				out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+				out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", m)}})
 				equal(t, "open", lanesText(out.Open), "kafka/g")
 			} else {
 				answer, applied := r.ask(checkpoint.VerbDrop, checkpoint.Selection{All: true, States: []checkpoint.State{checkpoint.StateRetrying}})
@@ -239,7 +239,7 @@ func testBusyTable(t *testing.T, k Kind) {
 	r.until("transactions of others", func() bool { return changed.Load() > 0 })
 	var s checkpoint.Settlement
 	for i := range n {
-		s.Rows = append(s.Rows, rowOf(r.msg(i, "g"), false))
+		s.Rows = append(s.Rows, RowOf(r.msg(i, "g"), false))
 	}
 	r.until("all rows to be settled among others' transactions", func() bool {
 		out := r.settle(s)
@@ -265,11 +265,11 @@ func testBeforeTheRow(t *testing.T, k Kind) {
 			r := newStoreRig(t, k, Setup{Tables: []Table{table(shape, "outbox")}})
 			r.insert(rows(1, 2, "g")...)
 			one, two := r.msg(1, "g"), r.msg(2, "h")
-			r.park(head("kafka", one, 0), head("kafka", two, 0))
+			r.park(Head("kafka", one, 0), Head("kafka", two, 0))
 			equal(t, "rows with parked deliveries", r.rows(), want[0])
-			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", one), died(two, true)}})
+			r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", one), died(two, true)}})
 			equal(t, "rows with one delivered and one dead", r.rows(), want[0])
-			r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(one, true), rowOf(two, true)}})
+			r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(one, true), RowOf(two, true)}})
 			equal(t, "rows that are settled", r.rows(), want[1])
 		})
 	}
@@ -280,20 +280,20 @@ func testView(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	r.insert(row(1, "g"))
 	m := r.msg(1, "g")
-	r.parkWhole(head("a", m, 0), follower("b", m), dead("c", m, true))
+	r.parkWhole(Head("a", m, 0), Follower("b", m), Dead("c", m, true))
 	show := func(want string, cs ...checkpoint.Change) {
 		t.Helper()
 		r.settle(checkpoint.Settlement{Changes: cs})
 		equal(t, "row", r.rows(), want)
 	}
 	show("1 dead 15 bad")
-	show("1 retrying 1 boom", delivered("c", m))
-	show("1 retrying 2 again", retried("a", m, 2, 0))
-	show("1 waiting 0", delivered("a", m))
-	show("1 delivered 1 !", delivered("b", m))
+	show("1 retrying 1 boom", Delivered("c", m))
+	show("1 retrying 2 again", Retried("a", m, 2, 0))
+	show("1 waiting 0", Delivered("a", m))
+	show("1 delivered 1 !", Delivered("b", m))
 	equal(t, "parked", r.parked(), "")
 	// Settled again after a crash whose answer was lost.
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("b", m)}})
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("b", m)}})
 }
 
 // testRerouted: a message that could not be routed, and now can be, goes on as parked at its sinks; its row stays settled.
@@ -301,15 +301,15 @@ func testRerouted(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	r.insert(row(1, "g"))
 	m := r.msg(1, "g")
-	r.parkWhole(dead("", m, true))
+	r.parkWhole(Dead("", m, true))
 	r.ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{m.ID}})
-	waiting := follower("kafka", m)
+	waiting := Follower("kafka", m)
 	waiting.Due = true
-	out := r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{waiting}, Changes: []checkpoint.Change{delivered("", m)}})
+	out := r.settle(checkpoint.Settlement{Park: []checkpoint.Parked{waiting}, Changes: []checkpoint.Change{Delivered("", m)}})
 	equal(t, "open", lanesText(out.Open), "/g")
 	equal(t, "due", r.due("kafka", ""), "kafka:1")
 	equal(t, "rows", r.rows(), "1 waiting 0")
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", m)}})
 	equal(t, "rows", r.rows(), "1 delivered 1 !")
 	equal(t, "parked", r.parked(), "")
 }
@@ -321,8 +321,8 @@ func testManyLanes(t *testing.T, k Kind) {
 	var s checkpoint.Settlement
 	for i := range n {
 		m := r.msg(i, fmt.Sprintf("g%d", i))
-		s.Park = append(s.Park, head("kafka", m, 0))
-		s.Rows = append(s.Rows, rowOf(m, true))
+		s.Park = append(s.Park, Head("kafka", m, 0))
+		s.Rows = append(s.Rows, RowOf(m, true))
 	}
 	s.Checkpoint = func([]int) *checkpoint.Checkpoint {
 		return &checkpoint.Checkpoint{SourceID: "s", Resume: "here", Log: 1}
@@ -345,7 +345,7 @@ func testManyLanes(t *testing.T, k Kind) {
 				t.Fatalf("due out of order: %s after %s", ps[i].Message.Position, last)
 			}
 			last = ps[i].Message.Position
-			cs = append(cs, delivered("kafka", ps[i].Message))
+			cs = append(cs, Delivered("kafka", ps[i].Message))
 		}
 		if out := r.settle(checkpoint.Settlement{Changes: cs}); len(out.Open) != len(ps) {
 			t.Fatalf("%d lanes open, want %d", len(out.Open), len(ps))

@@ -68,15 +68,15 @@ func testSettleRows(t *testing.T, k Kind) {
 			t.Parallel()
 			r := newStoreRig(t, k, Setup{Tables: []Table{c.table}})
 			r.insert(rows(1, 3, "g")...)
-			settled := checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false), rowOf(r.msg(3, "g"), true)}}
+			settled := checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(1, "g"), false), RowOf(r.msg(3, "g"), true)}}
 			equal(t, "settled", *r.settle(settled), checkpoint.Settled{})
 			equal(t, "rows", r.rows(), c.want)
 			if c.table.OnDelivered == outbox.Keep {
 				// Nothing that is parked changes them either.
 				m := r.msg(2, "g")
-				r.parkWhole(dead("kafka", m, true))
+				r.parkWhole(Dead("kafka", m, true))
 				equal(t, "rows with one parked", r.rows(), c.want)
-				r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m)}})
+				r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", m)}})
 				equal(t, "rows with one delivered", r.rows(), c.want)
 				equal(t, "parked", r.parked(), "")
 			}
@@ -98,13 +98,13 @@ func testSettleNothing(t *testing.T, k Kind) {
 	m := r.msg(1, "g")
 	r.insert(row(1, "g"))
 	// Changes to what is not parked, because it was delivered before an answer was lost.
-	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", m), retried("kafka", m, 2, 0)}})
+	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", m), Retried("kafka", m, 2, 0)}})
 	equal(t, "next", lanesText(out.Next), "")
 	equal(t, "parked", r.parked(), "")
 	equal(t, "rows", r.rows(), "1")
 	ctx, cancel := r.endedContext()
 	defer cancel()
-	if _, err := r.st.Settle(ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", r.msg(2, "g"), 0)}, Rows: []checkpoint.Row{rowOf(m, false)},
+	if _, err := r.st.Settle(ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{Head("kafka", r.msg(2, "g"), 0)}, Rows: []checkpoint.Row{RowOf(m, false)},
 		Checkpoint: func([]int) *checkpoint.Checkpoint {
 			return &checkpoint.Checkpoint{SourceID: "s", Resume: "here", Log: 1}
 		}}); err == nil {

@@ -169,15 +169,15 @@ func testOpenTransaction(t *testing.T, k Kind) {
 		}
 		r.must(a.snap.Close(r.ctx), "close snapshot")
 		x := r.read(source.Start{From: a.snap.Resume(), Log: 1})
-		for got[id(first+2)] == 0 {
+		for got[EventID(first+2)] == 0 {
 			for _, m := range x.next("the message after the transaction").Messages {
 				got[m.ID]++
 			}
 		}
 		x.stop()
 		for n := first; n <= first+2; n++ {
-			if got[id(n)] != 1 {
-				t.Errorf("round %d: message %d came %d times from snapshot and log together", round, n, got[id(n)])
+			if got[EventID(n)] != 1 {
+				t.Errorf("round %d: message %d came %d times from snapshot and log together", round, n, got[EventID(n)])
 			}
 		}
 	}
@@ -230,9 +230,9 @@ func testJudge(t *testing.T, k Kind) {
 				for i, state := range strings.Fields(c.rows) {
 					switch m := r.msg(i+1, "g"); state {
 					case "delivered":
-						r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(m, false)}})
+						r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(m, false)}})
 					case "dead":
-						r.parkWhole(dead("kafka", m, false))
+						r.parkWhole(Dead("kafka", m, false))
 					}
 				}
 			}
@@ -289,8 +289,8 @@ func testSweepOfParked(t *testing.T, k Kind) {
 		r.must(r.app.Insert(r.ctx, second, row(1, "g")), "insert")
 	}
 	one := r.msg(1, "g")
-	r.park(dead("kafka", one, true), follower("mail", one), dead("", r.msg(2, "g"), true), head("kafka", r.msg(1999, "g"), 0))
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", r.msg(1999, "g"))}})
+	r.park(Dead("kafka", one, true), Follower("mail", one), Dead("", r.msg(2, "g"), true), Head("kafka", r.msg(1999, "g"), 0))
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", r.msg(1999, "g"))}})
 	snap, _ := r.judge(false)
 	ms, at := r.pending(snap, 5)
 	if want := 1999 + len(tables); len(ms) != want {
@@ -299,8 +299,8 @@ func testSweepOfParked(t *testing.T, k Kind) {
 	got := ""
 	for i, m := range ms {
 		// Where a delivery is over while others are still unsettled, the store may remember that, or deliver again.
-		if len(at[i]) > 0 && m.ID != id(1999) {
-			got += fmt.Sprintf("%s %s %q, ", strings.TrimPrefix(m.Table, r.tables[0].Schema+"."), short(m.ID), at[i])
+		if len(at[i]) > 0 && m.ID != EventID(1999) {
+			got += fmt.Sprintf("%s %s %q, ", strings.TrimPrefix(m.Table, r.tables[0].Schema+"."), Short(m.ID), at[i])
 		}
 	}
 	equal(t, "parked", got, `outbox 1 ["kafka" "mail"], outbox 2 [""], `)

@@ -37,7 +37,7 @@ func testUncleanStarts(t *testing.T, k Kind) {
 	equal(t, "started, after a clean end", loaded.Started, checkpoint.CrashCandidate{})
 	r.must(r.st.Starting(r.ctx, at), "record what is decoded")
 	r.wantHeld()
-	r.park(head("kafka", r.msg(1, "g"), 0))
+	r.park(Head("kafka", r.msg(1, "g"), 0))
 	loaded = crash()
 	equal(t, "after something was settled", loaded.UncleanStarts, 0)
 	equal(t, "started", loaded.Started, checkpoint.CrashCandidate{})
@@ -46,8 +46,8 @@ func testUncleanStarts(t *testing.T, k Kind) {
 // testLoad: what blocks, and what is parked where, is found at the next start.
 func testLoad(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
-	r.park(head("b", r.msg(1, "g1"), 0), follower("b", r.msg(2, "g1")), follower("b", r.msg(3, "g1")), dead("b", r.msg(4, "g2"), true),
-		dead("c", r.msg(5, "g3"), false), dead("", r.msg(6, "g9"), true), head("a", r.msg(7, ""), 0), head("b", r.msg(8, "\u00e4"), 0))
+	r.park(Head("b", r.msg(1, "g1"), 0), Follower("b", r.msg(2, "g1")), Follower("b", r.msg(3, "g1")), Dead("b", r.msg(4, "g2"), true),
+		Dead("c", r.msg(5, "g3"), false), Dead("", r.msg(6, "g9"), true), Head("a", r.msg(7, ""), 0), Head("b", r.msg(8, "\u00e4"), 0))
 	loaded := r.reopen()
 	equal(t, "blocked", lanesText(loaded.Blocked), "/g9 b/g1 b/g2 b/\u00e4")
 	slices.Sort(loaded.ParkedSinks)
@@ -89,7 +89,7 @@ func testAcceptGap(t *testing.T, k Kind) {
 	equal(t, "used up", done(first), true)
 	equal(t, "those that are about another gap, or came later, are used up", done(other) || done(second), false)
 	equal(t, "what is left is about a gap that is over", r.reopen().AcceptGap, false)
-	r.obey()
+	Obey(r.ctx, r.t, r.st)
 	equal(t, "done without a gap", done(other) && done(second), true)
 	equal(t, "afterwards", r.reopen().AcceptGap, false)
 }

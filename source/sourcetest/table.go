@@ -85,11 +85,8 @@ func (t Table) with(d outbox.OnDelivered) Table {
 	return t
 }
 
-// id is the n-th id of a table with ids of the default type.
-func id(n int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", n) }
-
-// short is the number in an id.
-func short(id string) string {
+// Short is the number in an id.
+func Short(id string) string {
 	var n int
 	if _, err := fmt.Sscanf(id, "00000000-0000-0000-0000-%d", &n); err != nil {
 		return id
@@ -100,7 +97,7 @@ func short(id string) string {
 // row is the n-th message of a group as an application writes it, into a table of either shape. The group of a table
 // of shape debezium is "order:" and the group.
 func row(n int, group string) *outbox.Message {
-	return &outbox.Message{ID: id(n), Type: "Counted", Topic: "order", Group: group, Key: []byte(group), Payload: fmt.Appendf(nil, `{"n":%d}`, n)}
+	return &outbox.Message{ID: EventID(n), Type: "Counted", Topic: "order", Group: group, Key: []byte(group), Payload: fmt.Appendf(nil, `{"n":%d}`, n)}
 }
 
 // rows are n messages from the first on.

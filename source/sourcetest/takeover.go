@@ -53,8 +53,8 @@ func testFrozenHolder(t *testing.T, k Kind) {
 	thaw := sync.OnceFunc(func() { close(goOn) })
 	t.Cleanup(thaw)
 	go func() {
-		_, err := old.Settle(r.ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{head("kafka", r.msg(2, "g"), 0)},
-			Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false), rowOf(r.msg(2, "g"), true)},
+		_, err := old.Settle(r.ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{Head("kafka", r.msg(2, "g"), 0)},
+			Rows: []checkpoint.Row{RowOf(r.msg(1, "g"), false), RowOf(r.msg(2, "g"), true)},
 			Checkpoint: func([]int) *checkpoint.Checkpoint {
 				once.Do(func() { close(inside) })
 				<-goOn
@@ -71,9 +71,9 @@ func testFrozenHolder(t *testing.T, k Kind) {
 	}
 	equal(t, "checkpoint", r.takeOver().Checkpoint.Resume, "first")
 	equal(t, "rows", r.rows(), "1 pending 0, 2 pending 0, 3 pending 0")
-	out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{rowOf(r.msg(1, "g"), false)}})
+	out := r.settle(checkpoint.Settlement{Rows: []checkpoint.Row{RowOf(r.msg(1, "g"), false)}})
 	equal(t, "settled", *out, checkpoint.Settled{})
-	r.park(head("kafka", r.msg(3, "g"), 0))
+	r.park(Head("kafka", r.msg(3, "g"), 0))
 	r.must(r.st.Save(r.ctx, &checkpoint.Checkpoint{SourceID: "s", Resume: "second", Log: 1}), "save")
 	thaw()
 	if err := <-done; err == nil || errors.Is(err, source.ErrStop) {

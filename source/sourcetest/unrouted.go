@@ -13,7 +13,7 @@ func testUnroutedRow(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("tailbox", "outbox")}})
 	r.insert(rows(1, 3, "g")...)
 	bad := r.msg(1, "g")
-	r.parkWhole(dead("", bad, true), follower("kafka", r.msg(2, "g")))
+	r.parkWhole(Dead("", bad, true), Follower("kafka", r.msg(2, "g")))
 	equal(t, "rows", r.rows(), "1 dead 15 bad, 2 waiting 0, 3 pending 0")
 	loaded := r.reopen()
 	equal(t, "blocked after a restart", lanesText(loaded.Blocked), "/g kafka/g")
@@ -23,14 +23,14 @@ func testUnroutedRow(t *testing.T, k Kind) {
 		refs := r.pendingRows(10)
 		var got []string
 		for _, ref := range refs {
-			got = append(got, short(ref.ID))
+			got = append(got, Short(ref.ID))
 		}
 		equal(t, "pending and not parked", fmt.Sprint(got), fmt.Sprint(want))
 	}
 	pending("3")
 	r.must(r.db.Reset(r.ctx, r.tables[0], bad.ID), "reset the row")
 	pending("3")
-	r.obey()
+	Obey(r.ctx, r.t, r.st)
 	equal(t, "parked after the row was reset", r.parked(), ":1 waiting!@, kafka:2 waiting!")
 	equal(t, "due", r.due("kafka", ""), ":1")
 	// It cannot be routed again, and is given up: its group goes on.
@@ -51,7 +51,7 @@ func testUnroutedRow(t *testing.T, k Kind) {
 func testRequestOrder(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	two := r.msg(2, "b")
-	r.park(dead("kafka", r.msg(1, "a"), true), head("kafka", two, 0), dead("kafka", r.msg(3, "c"), true))
+	r.park(Dead("kafka", r.msg(1, "a"), true), Head("kafka", two, 0), Dead("kafka", r.msg(3, "c"), true))
 	ask := func(verb checkpoint.Verb, sel checkpoint.Selection) {
 		t.Helper()
 		_, err := r.db.Ask(r.ctx, &checkpoint.Request{Verb: verb, Selection: sel, Reason: "why"})
@@ -67,7 +67,7 @@ func testRequestOrder(t *testing.T, k Kind) {
 	ask(checkpoint.VerbPause, checkpoint.Selection{Sinks: []string{"kafka", "mail"}})
 	ask(checkpoint.VerbResume, checkpoint.Selection{Sinks: []string{"kafka"}})
 	r.reopen()
-	r.obey()
+	Obey(r.ctx, r.t, r.st)
 	equal(t, "parked", r.parked(), "kafka:1 dropped, kafka:2 waiting!@, kafka:3 waiting!@")
 	loaded := r.reopen()
 	equal(t, "held", lanesText(loaded.HeldLanes), "/h")

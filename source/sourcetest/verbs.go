@@ -25,8 +25,8 @@ func testDroppedInFlight(t *testing.T, k Kind) {
 	}
 	r.insert(rows(1, 4, "")...)
 	again, dies, put, gone := r.typed(1, ""), r.typed(2, ""), r.typed(3, ""), r.typed(4, "")
-	r.parkWhole(head("kafka", again, 0), dead("audit", again, false), head("kafka", dies, 0), dead("audit", dies, false),
-		head("kafka", put, 0), dead("audit", put, false), head("kafka", gone, 0))
+	r.parkWhole(Head("kafka", again, 0), Dead("audit", again, false), Head("kafka", dies, 0), Dead("audit", dies, false),
+		Head("kafka", put, 0), Dead("audit", put, false), Head("kafka", gone, 0))
 	if k.Business != nil {
 		r.told(&seen)
 	}
@@ -36,8 +36,8 @@ func testDroppedInFlight(t *testing.T, k Kind) {
 	want := "audit:1 dead, kafka:1 dropped, audit:2 dead, kafka:2 dropped, audit:3 dead, kafka:3 dropped"
 	equal(t, "parked", r.parked(), want)
 	// The attempts end, and what was brought back untried is put back.
-	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{outcome(retried("kafka", again, 2, 0), again),
-		outcome(died(dies, false), dies), retried("kafka", put, 1, 0), outcome(retried("kafka", gone, 2, 0), gone)}})
+	out := r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{outcome(Retried("kafka", again, 2, 0), again),
+		outcome(died(dies, false), dies), Retried("kafka", put, 1, 0), outcome(Retried("kafka", gone, 2, 0), gone)}})
 	equal(t, "open or next", lanesText(out.Open)+lanesText(out.Next), "")
 	equal(t, "parked after the attempts", r.parked(), want)
 	equal(t, "due", r.due("kafka"), "")
@@ -46,7 +46,7 @@ func testDroppedInFlight(t *testing.T, k Kind) {
 	}
 	equal(t, "rows", r.rows(), "1 dead 15 bad, 2 dead 15 bad, 3 dead 15 bad, 4 dead 1 dropped: why")
 	// An attempt that succeeds was made all the same.
-	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{delivered("kafka", again)}})
+	r.settle(checkpoint.Settlement{Changes: []checkpoint.Change{Delivered("kafka", again)}})
 	r.ask(checkpoint.VerbDrop, checkpoint.Selection{Sink: "audit"})
 	equal(t, "parked in the end", r.parked(), "")
 }
@@ -69,7 +69,7 @@ func testTables(t *testing.T, k Kind) {
 			order, mail, other := r.msg(5, "o"), r.msg(5, "m"), r.msg(6, "m")
 			mail.Table, other.Table = r.tables[1].String(), r.tables[1].String()
 			order.Payload, mail.Payload = []byte("old"), []byte("old")
-			r.park(dead("kafka", order, true), dead("kafka", mail, true), dead("kafka", other, true))
+			r.park(Dead("kafka", order, true), Dead("kafka", mail, true), Dead("kafka", other, true))
 			c.sel.IDs = []string{order.ID}
 			show := func() string {
 				var lines []string
@@ -114,7 +114,7 @@ func testIDsOfTables(t *testing.T, k Kind) {
 			r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "orders_outbox"), table("debezium", "mail_outbox")}})
 			order, mail, one, other := r.msg(5, "o"), r.msg(6, "m"), r.msg(7, "o"), r.msg(7, "m")
 			mail.Table, other.Table = r.tables[1].String(), r.tables[1].String()
-			r.park(dead("kafka", order, true), dead("kafka", mail, true), dead("kafka", one, true), dead("kafka", other, true))
+			r.park(Dead("kafka", order, true), Dead("kafka", mail, true), Dead("kafka", one, true), Dead("kafka", other, true))
 			answer, _ := r.ask(verb, checkpoint.Selection{IDs: []string{order.ID, mail.ID, one.ID}})
 			if !strings.Contains(answer.Error, "--table") || answer.Changed != 0 {
 				t.Errorf("ids, one of them of two tables: %+v", answer)
@@ -138,10 +138,10 @@ func testResetOfOneTable(t *testing.T, k Kind) {
 	for _, table := range r.tables {
 		r.must(r.app.Insert(r.ctx, table, row(5, "g")), "insert")
 	}
-	r.parkWhole(dead("kafka", order, true), dead("kafka", mail, true))
+	r.parkWhole(Dead("kafka", order, true), Dead("kafka", mail, true))
 	r.must(r.db.Reset(r.ctx, r.tables[0], order.ID), "reset")
 	r.pendingAll(100)
-	equal(t, "changed", r.obey().Changed, 1)
+	equal(t, "changed", Obey(r.ctx, r.t, r.st).Changed, 1)
 	for _, p := range must(r, r.db.Parked) {
 		if changed := p.State != checkpoint.StateDead; changed != (p.Message.Table == order.Table) {
 			t.Errorf("message of table %s is %s", p.Message.Table, p.State)
@@ -154,8 +154,8 @@ func testEditOfOne(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
 	old, again := r.msg(1, "g"), r.msg(1, "h")
 	again.Position.Commit = 105
-	r.park(dead("kafka", old, true), dead("audit", old, true))
-	r.park(dead("kafka", again, true))
+	r.park(Dead("kafka", old, true), Dead("audit", old, true))
+	r.park(Dead("kafka", again, true))
 	own := ""
 	for _, p := range must(r, r.db.Parked) {
 		if outbox.IsStandInID(p.RowID()) {

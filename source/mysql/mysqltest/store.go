@@ -3,7 +3,6 @@ package mysqltest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
@@ -264,23 +264,8 @@ func (r *StoreRig) Due(sinks ...string) string {
 	if err != nil {
 		r.T.Fatalf("due: %v", err)
 	}
-	return Deliveries(ps)
+	return sourcetest.Deliveries(ps)
 }
-
-// Deliveries names deliveries, as sink:id.
-func Deliveries(ps []checkpoint.Parked) string {
-	var names []string
-	for i := range ps {
-		names = append(names, ps[i].Sink+":"+short(ps[i].Message.ID))
-	}
-	return strings.Join(names, " ")
-}
-
-// EventID is the id of message n.
-func EventID(n int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", n) }
-
-// short is the number in an EventID.
-func short(id string) string { return strings.TrimLeft(id[strings.LastIndex(id, "-")+1:], "0") }
 
 const shortSQL = "TRIM(LEADING '0' FROM SUBSTRING_INDEX(message_id, '-', -1))"
 
@@ -293,36 +278,8 @@ func (r *StoreRig) ParkedRows() string {
 
 // Msg is message i of a group in table outbox, at position {1, 100+i, 0}.
 func (r *StoreRig) Msg(i int, group string) *outbox.Message {
-	return &outbox.Message{ID: EventID(i), Type: "T", Topic: "topic", Group: group, Key: []byte("k"), Payload: []byte(`{"n":1}`),
+	return &outbox.Message{ID: sourcetest.EventID(i), Type: "T", Topic: "topic", Group: group, Key: []byte("k"), Payload: []byte(`{"n":1}`),
 		Table: r.DB + ".outbox", Position: outbox.Position{Log: 1, Commit: uint64(100 + i)}, CommitTime: time.Unix(1700000000, 0)}
-}
-
-// Head is a delivery that is retried after d, follower one that waits behind it, dead one under hold.
-func Head(sink string, m *outbox.Message, d time.Duration) checkpoint.Parked {
-	return checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateRetrying, Blocks: m.Group != "", Attempts: 1, Due: true,
-		NextAttempt: d, LastError: "boom", ErrorClass: "rejected"}
-}
-
-// Follower is a delivery that waits behind a Head.
-func Follower(sink string, m *outbox.Message) checkpoint.Parked {
-	return checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateWaiting, Blocks: true}
-}
-
-// Dead is a delivery that is dead.
-func Dead(sink string, m *outbox.Message, blocks bool) checkpoint.Parked {
-	return checkpoint.Parked{Sink: sink, Message: m, State: checkpoint.StateDead, Blocks: blocks, Attempts: 15, LastError: "bad",
-		ErrorClass: "permanent"}
-}
-
-// Delivered is the Change for a delivery that succeeded.
-func Delivered(sink string, m *outbox.Message) checkpoint.Change {
-	return checkpoint.Change{Key: checkpoint.Key{Sink: sink, Table: m.Table, ID: m.ID}, Group: m.Group, Delivered: true}
-}
-
-// Retried is the Change for one that failed again.
-func Retried(sink string, m *outbox.Message, attempts int, d time.Duration) checkpoint.Change {
-	return checkpoint.Change{Key: checkpoint.Key{Sink: sink, Table: m.Table, ID: m.ID}, Group: m.Group, State: checkpoint.StateRetrying,
-		Blocks: m.Group != "", Attempts: attempts, Due: true, NextAttempt: d, LastError: "again", ErrorClass: "rejected"}
 }
 
 // Ask records a request as an operator would, and carries it out to its end as the relay does.
@@ -340,31 +297,7 @@ func (r *StoreRig) Ask(verb checkpoint.Verb, sel checkpoint.Selection) (*store.R
 // obey carries out all open requests, and returns the last one's result, and what its transactions did together.
 func (r *StoreRig) obey() (*store.RequestResult, *checkpoint.Applied) {
 	r.T.Helper()
-	all := &checkpoint.Applied{}
-	requests, err := r.St.Requests(r.Ctx)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	for i := range requests {
-		for rounds := 0; ; rounds++ {
-			lanes, err := r.St.Lanes(r.Ctx, &requests[i], 50)
-			if err != nil {
-				r.T.Fatal(err)
-			}
-			applied, err := r.St.Apply(r.Ctx, &requests[i], lanes)
-			if err != nil {
-				r.T.Fatal(err)
-			}
-			all.Changed += applied.Changed
-			all.Open, all.Blocked = append(all.Open, applied.Open...), append(all.Blocked, applied.Blocked...)
-			if applied.Done {
-				break
-			}
-			if rounds > 1000 {
-				r.T.Fatalf("request %d does not end", requests[i].ID)
-			}
-		}
-	}
+	all := sourcetest.Obey(r.Ctx, r.T, r.St)
 	result := &store.RequestResult{}
 	if err := json.Unmarshal([]byte(r.Text("SELECT result FROM tailbox_request ORDER BY id DESC LIMIT 1")), result); err != nil {
 		r.T.Fatal(err)
@@ -379,10 +312,10 @@ func (r *StoreRig) obey() (*store.RequestResult, *checkpoint.Applied) {
 func (r *StoreRig) Row(i int) {
 	r.T.Helper()
 	if r.Cfg.Tables[0].Shape == "debezium" {
-		r.Exec(`INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES (?, 'a', 'b', 'T', '{}')`, EventID(i))
+		r.Exec(`INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES (?, 'a', 'b', 'T', '{}')`, sourcetest.EventID(i))
 		return
 	}
-	r.Exec(`INSERT INTO outbox (id, type, topic, message_group, payload) VALUES (?, 'T', 'topic', 'g', '{}')`, EventID(i))
+	r.Exec(`INSERT INTO outbox (id, type, topic, message_group, payload) VALUES (?, 'T', 'topic', 'g', '{}')`, sourcetest.EventID(i))
 }
 
 // Rows shows table outbox: the ids that are there or, with a status column, id status attempts error.
@@ -395,26 +328,12 @@ func (r *StoreRig) Rows() string {
 	return r.Text("SELECT COALESCE(GROUP_CONCAT(CONCAT(TRIM(LEADING '0' FROM SUBSTRING_INDEX(id, '-', -1)), " + show + ") ORDER BY id SEPARATOR ', '), '') FROM outbox")
 }
 
-// RowOf is the Row of a message that is settled.
-func RowOf(m *outbox.Message, parked bool) checkpoint.Row {
-	return checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: parked}
-}
-
 // Equal compares what a test got with what it wants.
 func Equal[T any](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
-}
-
-// LanesText names lanes, as sink/group.
-func LanesText(lanes []checkpoint.Lane) string {
-	var names []string
-	for _, l := range lanes {
-		names = append(names, l.Sink+"/"+l.Group)
-	}
-	return strings.Join(names, " ")
 }
 
 // Reads is how many rows and index entries a store's session has read in f.

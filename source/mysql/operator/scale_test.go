@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -23,10 +24,10 @@ func TestManyParked(t *testing.T) {
 			for i := range each {
 				m := r.Msg(l*each+i, fmt.Sprintf("g%d", l))
 				if i == 0 {
-					ps = append(ps, mysqltest.Head("kafka", m, time.Duration(l%2)*time.Hour))
+					ps = append(ps, sourcetest.Head("kafka", m, time.Duration(l%2)*time.Hour))
 					continue
 				}
-				ps = append(ps, mysqltest.Follower("kafka", m))
+				ps = append(ps, sourcetest.Follower("kafka", m))
 			}
 			r.Park(ps...)
 		}
@@ -44,15 +45,17 @@ func TestManyParked(t *testing.T) {
 				}
 			}},
 			{"delivered", 400, func() {
-				if out := r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Delivered("kafka", r.Msg(0, "g0"))}}); len(out.Next) != 1 {
+				if out := r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", r.Msg(0, "g0"))}}); len(out.Next) != 1 {
 					t.Errorf("delivered: %+v", *out)
 				}
 			}},
 			{"retried", 400, func() {
-				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Retried("kafka", r.Msg(1, "g0"), 2, time.Hour)}})
+				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Retried("kafka", r.Msg(1, "g0"), 2, time.Hour)}})
 			}},
-			{"parked", 400, func() { r.Park(mysqltest.Follower("kafka", r.Msg(lanes*each, "g3"))) }},
-			{"settled", 400, func() { r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(3, "g0"), true)}}) }},
+			{"parked", 400, func() { r.Park(sourcetest.Follower("kafka", r.Msg(lanes*each, "g3"))) }},
+			{"settled", 400, func() {
+				r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(3, "g0"), true)}})
+			}},
 			// A row of each delivery for each count, and one of each lane. If the index is not used, each lane costs a row of each delivery.
 			{"status", 8 * lanes * each, func() {
 				if err := reportSinks(r.Ctx, r.St.(*mystore.Store), &Report{}); err != nil {

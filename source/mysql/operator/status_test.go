@@ -16,6 +16,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/setup"
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -26,7 +27,7 @@ func TestStatusOldestUndelivered(t *testing.T) {
 		for n := 1; n <= 4; n++ {
 			r.Row(n)
 		}
-		r.Park(mysqltest.Dead("kafka", r.Msg(1, "g"), true))
+		r.Park(sourcetest.Dead("kafka", r.Msg(1, "g"), true))
 		age := func(want time.Duration) {
 			t.Helper()
 			report, err := Status(r.Ctx, r.Cfg)
@@ -43,11 +44,11 @@ func TestStatusOldestUndelivered(t *testing.T) {
 			return m
 		}
 		age(0)
-		r.Park(mysqltest.Follower("kafka", at(2, time.Now().Add(-3*time.Hour), time.Now().Add(time.Hour))))
+		r.Park(sourcetest.Follower("kafka", at(2, time.Now().Add(-3*time.Hour), time.Now().Add(time.Hour))))
 		age(0)
-		r.Park(mysqltest.Follower("kafka", at(3, time.Now().Add(-3*time.Hour), time.Now().Add(-time.Hour))))
+		r.Park(sourcetest.Follower("kafka", at(3, time.Now().Add(-3*time.Hour), time.Now().Add(-time.Hour))))
 		age(time.Hour)
-		r.Park(mysqltest.Follower("kafka", at(4, time.Now().Add(-2*time.Hour), time.Time{})))
+		r.Park(sourcetest.Follower("kafka", at(4, time.Now().Add(-2*time.Hour), time.Time{})))
 		age(2 * time.Hour)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/setup"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -83,13 +84,13 @@ func TestIDsAreExact(t *testing.T) {
 					return r.Text("SELECT CONCAT_WS(' ', st, tries, err) FROM events WHERE st <> 'pending'")
 				}
 				m := &outbox.Message{ID: c.id, Table: r.DB + ".events", Position: outbox.Position{Log: 1, Commit: 5}, Group: "g"}
-				r.ParkWhole(mysqltest.Dead("kafka", m, true))
+				r.ParkWhole(sourcetest.Dead("kafka", m, true))
 				mysqltest.Equal(t, "view", state(), "dead 15 bad")
-				long := mysqltest.Retried("kafka", m, 3, 0)
+				long := sourcetest.Retried("kafka", m, 3, 0)
 				long.LastError = "ein länge\x00rer text"
 				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{long}})
 				mysqltest.Equal(t, "view", r.Text("SELECT CONCAT_WS(' ', st, tries, CONVERT(err USING utf8mb4)) FROM events WHERE st <> 'pending'"), "retrying 3 ein länge")
-				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Delivered("kafka", m)}})
+				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
 				mysqltest.Equal(t, "row", state(), "delivered 4")
 				mysqltest.Equal(t, "times", r.Text("SELECT ABS(TIMESTAMPDIFF(SECOND, done_at, UTC_TIMESTAMP())) < 60 AND ABS(TIMESTAMPDIFF(SECOND, tried_at, NOW())) < 60 FROM events WHERE st = 'delivered'"), "1")
 				rows, err := r.St.Pending(r.Ctx, "", 10)
@@ -132,26 +133,26 @@ func TestLanesAreExact(t *testing.T) {
 		groups := []string{"g", "G", "g ", " g", "ä", "a", "\u0061\u0308", "ß", "ss", "\x00", "\xff\xfe'", "\U0001F600", "\U0001F601", strings.Repeat("long", 500)}
 		var ps []checkpoint.Parked
 		for i, g := range groups {
-			ps = append(ps, mysqltest.Head("kafka", r.Msg(i+1, g), 0), mysqltest.Follower("kafka", r.Msg(i+101, g)))
+			ps = append(ps, sourcetest.Head("kafka", r.Msg(i+1, g), 0), sourcetest.Follower("kafka", r.Msg(i+101, g)))
 		}
 		r.Park(ps...)
 		loaded := r.Reopen()
 		mysqltest.Equal(t, "blocked", len(loaded.Blocked), len(groups))
 		ps, _, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 100, Bytes: 16 << 20})
 		if err != nil || len(ps) != len(groups) {
-			t.Fatalf("due: %s, %v", mysqltest.Deliveries(ps), err)
+			t.Fatalf("due: %s, %v", sourcetest.Deliveries(ps), err)
 		}
 		for i := range ps {
 			mysqltest.Equal(t, "group", ps[i].Message.Group, groups[i])
-			out := r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Delivered("kafka", ps[i].Message)}})
+			out := r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", ps[i].Message)}})
 			mysqltest.Equal(t, "next", len(out.Next), 1)
 			page, _, err := r.St.Page(r.Ctx, out.Next[0], outbox.Position{}, 10, 1<<20)
 			if err != nil || len(page) != 1 || page[0].Message.Group != groups[i] {
-				t.Errorf("page of group %q: %s, %v", groups[i], mysqltest.Deliveries(page), err)
+				t.Errorf("page of group %q: %s, %v", groups[i], sourcetest.Deliveries(page), err)
 			}
 		}
 		_, applied := r.Ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"g", "g "}})
-		mysqltest.Equal(t, "held", mysqltest.LanesText(applied.Blocked), "/g /g ")
+		mysqltest.Equal(t, "held", sourcetest.LanesText(applied.Blocked), "/g /g ")
 	})
 }
 
@@ -364,7 +365,7 @@ func TestQuotesAndBackslashes(t *testing.T) {
 			r.Exec("INSERT INTO events (`the id`, type) VALUES (?, 'T')", id)
 			m := r.Msg(i, "g")
 			m.ID, m.Table = id, r.DB+".events"
-			rows = append(rows, mysqltest.RowOf(m, false))
+			rows = append(rows, sourcetest.RowOf(m, false))
 		}
 		pending, err := r.St.Pending(r.Ctx, "", 10)
 		if err != nil || len(pending.Rows) != len(ids) {
@@ -375,7 +376,7 @@ func TestQuotesAndBackslashes(t *testing.T) {
 				t.Errorf("pending: id %q", p.ID)
 			}
 		}
-		d := mysqltest.Dead("kafka", &outbox.Message{ID: ids[1], Table: r.DB + ".events", Type: "T", Group: `it's\`, Position: outbox.Position{Log: 1, Commit: 9}}, true)
+		d := sourcetest.Dead("kafka", &outbox.Message{ID: ids[1], Table: r.DB + ".events", Type: "T", Group: `it's\`, Position: outbox.Position{Log: 1, Commit: 9}}, true)
 		d.LastError = `\'`
 		r.Settle(checkpoint.Settlement{Rows: rows[2:]})
 		mysqltest.Equal(t, "settled", r.Text("SELECT COUNT(*) FROM events WHERE st = 'delivered'"), strconv.Itoa(len(ids)-2))

@@ -8,6 +8,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -29,7 +30,7 @@ func TestParkedStatementsFit(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			r.Row(n)
 		}
-		r.Park(mysqltest.Dead("kafka", beside, true), mysqltest.Dead("kafka", fields, true), mysqltest.Dead("kafka", texts, true))
+		r.Park(sourcetest.Dead("kafka", beside, true), sourcetest.Dead("kafka", fields, true), sourcetest.Dead("kafka", texts, true))
 		ps, err := parkedOf(t, r)
 		if err != nil || len(ps) != 3 {
 			t.Fatalf("%d are parked, %v", len(ps), err)

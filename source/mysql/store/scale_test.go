@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -29,7 +30,7 @@ func TestThousandRows(t *testing.T) {
 			b := r.store().Batch()
 			b.Exec("BEGIN")
 			for i := range 10000 {
-				b.Exec(insert, mysqltest.EventID(i))
+				b.Exec(insert, sourcetest.EventID(i))
 			}
 			b.Exec("COMMIT")
 			if err := r.store().Send(r.Ctx, b); err != nil {
@@ -38,7 +39,7 @@ func TestThousandRows(t *testing.T) {
 			for try := range 3 {
 				var rows []checkpoint.Row
 				for i := range 1000 {
-					rows = append(rows, mysqltest.RowOf(r.Msg(try*1000+i, "g"), false))
+					rows = append(rows, sourcetest.RowOf(r.Msg(try*1000+i, "g"), false))
 				}
 				start := time.Now()
 				n := r.reads(func() {
@@ -62,10 +63,10 @@ func TestIDsGoByIndex(t *testing.T) {
 		id        func(n int) string // as a message has it
 		literal   func(n int) string // nil = the id, quoted
 	}{
-		{typ: "CHAR(36)", id: mysqltest.EventID}, {typ: "VARCHAR(100) CHARACTER SET latin1", id: mysqltest.EventID}, {typ: "CHAR(36) CHARACTER SET ascii COLLATE ascii_bin", id: mysqltest.EventID},
-		{typ: "VARCHAR(100) CHARACTER SET utf8mb3", id: mysqltest.EventID}, {typ: "VARCHAR(100) COLLATE utf8mb4_unicode_ci", id: mysqltest.EventID}, {typ: "TEXT", id: mysqltest.EventID},
-		{typ: "VARBINARY(40)", id: mysqltest.EventID}, {typ: "UUID", id: mysqltest.EventID, only: server.KindMariaDB},
-		{typ: "BINARY(16)", id: mysqltest.EventID, literal: func(n int) string { return fmt.Sprintf("X'%032d'", n) }},
+		{typ: "CHAR(36)", id: sourcetest.EventID}, {typ: "VARCHAR(100) CHARACTER SET latin1", id: sourcetest.EventID}, {typ: "CHAR(36) CHARACTER SET ascii COLLATE ascii_bin", id: sourcetest.EventID},
+		{typ: "VARCHAR(100) CHARACTER SET utf8mb3", id: sourcetest.EventID}, {typ: "VARCHAR(100) COLLATE utf8mb4_unicode_ci", id: sourcetest.EventID}, {typ: "TEXT", id: sourcetest.EventID},
+		{typ: "VARBINARY(40)", id: sourcetest.EventID}, {typ: "UUID", id: sourcetest.EventID, only: server.KindMariaDB},
+		{typ: "BINARY(16)", id: sourcetest.EventID, literal: func(n int) string { return fmt.Sprintf("X'%032d'", n) }},
 		{typ: "BIGINT", id: func(n int) string { return fmt.Sprint(n - 1000) }}, {typ: "BIGINT UNSIGNED", id: func(n int) string { return fmt.Sprint(uint64(1<<64-1) - uint64(n)) }},
 		{typ: "DECIMAL(12,2)", id: func(n int) string { return fmt.Sprintf("%d.50", n) }},
 		{typ: "DATETIME(3)", id: func(n int) string { return time.Unix(int64(1.7e9)+int64(n), 0).UTC().Format("2006-01-02 15:04:05.000") }},

@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -25,22 +26,22 @@ func TestCountsThatDoNotFit(t *testing.T) {
 				r.Row(1)
 				r.Row(2)
 				m, other := r.Msg(1, "g"), r.Msg(2, "h")
-				r.ParkWhole(mysqltest.Head("kafka", m, time.Hour), mysqltest.Head("kafka", other, time.Hour))
+				r.ParkWhole(sourcetest.Head("kafka", m, time.Hour), sourcetest.Head("kafka", other, time.Hour))
 				tried := func() string { return r.Text("SELECT last_attempt_at FROM outbox WHERE id = ?", m.ID) }
 				show := func() string {
 					return r.Text("SELECT CONCAT_WS(' ', status, attempts, failures) FROM outbox WHERE id = ?", m.ID)
 				}
-				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Retried("kafka", m, 40000, 0), mysqltest.Retried("kafka", other, 1, 0)}})
+				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Retried("kafka", m, 40000, 0), sourcetest.Retried("kafka", other, 1, 0)}})
 				mysqltest.Equal(t, "row", show(), "retrying "+most+" "+most)
 				before := tried()
-				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Retried("kafka", m, 40001, 0)}})
+				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Retried("kafka", m, 40001, 0)}})
 				if typ != "INT" && typ != "SMALLINT UNSIGNED" {
 					mysqltest.Equal(t, "row", show(), "retrying "+most+" "+most)
 				}
 				if now := tried(); now <= before {
 					t.Errorf("last attempt at %s, and the one before at %s", now, before)
 				}
-				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Delivered("kafka", m), mysqltest.Delivered("kafka", other)}})
+				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m), sourcetest.Delivered("kafka", other)}})
 				mysqltest.Equal(t, "delivered", r.Text("SELECT GROUP_CONCAT(status) FROM outbox"), "delivered,delivered")
 			})
 		})
@@ -64,7 +65,7 @@ func TestTimesThatDoNotFit(t *testing.T) {
 				m := r.Msg(1, "")
 				m.AvailableAt = time.Now().Add(far)
 				late := checkpoint.Parked{Sink: "kafka", Message: m, State: checkpoint.StateWaiting, Due: true, NextAttempt: far}
-				again := mysqltest.Head("kafka", r.Msg(2, "g"), time.Hour)
+				again := sourcetest.Head("kafka", r.Msg(2, "g"), time.Hour)
 				show := func(id string) string {
 					return r.Text("SELECT DATE_FORMAT(next_attempt_at, '%Y-%m-%d %H:%i:%s') FROM outbox WHERE id = ?", id)
 				}
@@ -77,7 +78,7 @@ func TestTimesThatDoNotFit(t *testing.T) {
 				} else {
 					mysqltest.Equal(t, "the far time", show(m.ID), want)
 				}
-				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Retried("kafka", again.Message, 2, far)}})
+				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Retried("kafka", again.Message, 2, far)}})
 				if want != "" {
 					mysqltest.Equal(t, "a far retry", show(again.Message.ID), want)
 				}
@@ -98,7 +99,7 @@ func TestTimesOutOfYears(t *testing.T) {
 			}
 			m := r.Msg(i+1, "")
 			m.AvailableAt, m.CreatedAt = at, at
-			r.Park(mysqltest.Head("kafka", m, 0))
+			r.Park(sourcetest.Head("kafka", m, 0))
 		}
 		ps, _, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 		if err != nil || len(ps) != 2 {
@@ -121,8 +122,8 @@ func TestFeedbackThatEndsInAComment(t *testing.T) {
 			}
 		}, mysqltest.StoreShape("debezium", "outbox"))
 		r.Exec("CREATE TABLE orders (id CHAR(36) PRIMARY KEY, state TEXT)")
-		r.Exec("INSERT INTO orders (id) VALUES (?), (?)", mysqltest.EventID(1), mysqltest.EventID(2))
-		r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{mysqltest.Dead("kafka", r.Msg(1, "g"), true), mysqltest.Dead("kafka", r.Msg(2, "h"), true)}})
+		r.Exec("INSERT INTO orders (id) VALUES (?), (?)", sourcetest.EventID(1), sourcetest.EventID(2))
+		r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{sourcetest.Dead("kafka", r.Msg(1, "g"), true), sourcetest.Dead("kafka", r.Msg(2, "h"), true)}})
 		mysqltest.Equal(t, "orders", r.Text("SELECT GROUP_CONCAT(state) FROM orders"), "bad,bad")
 	})
 }

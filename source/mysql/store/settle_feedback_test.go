@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	"github.com/tailbox/tailbox/source/mysql/server"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store/feedback"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -38,7 +39,7 @@ func TestFeedbackAwaitsVisibility(t *testing.T) {
 		}
 		settled := make(chan error, 1)
 		go func() {
-			_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{mysqltest.Head("kafka", one, time.Hour), mysqltest.Head("kafka", two, time.Hour)}})
+			_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{sourcetest.Head("kafka", one, time.Hour), sourcetest.Head("kafka", two, time.Hour)}})
 			settled <- err
 		}()
 		early := false

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -47,7 +48,7 @@ func TestSessionWithoutItsLock(t *testing.T) {
 			mysqltest.OnBoth(t, func(t *testing.T, my *servers.My) {
 				r := newStoreRig(t, my, nil, mysqltest.StoreShape("debezium", "outbox"))
 				r.Row(1)
-				r.Park(mysqltest.Head("kafka", r.Msg(2, "g"), 0))
+				r.Park(sourcetest.Head("kafka", r.Msg(2, "g"), 0))
 				r.Exec("INSERT INTO tailbox_request (pipeline, verb, selection) VALUES ('p', 'drop', '{\"all\": true, \"states\": [\"retrying\"]}')")
 				requests, err := r.St.Requests(r.Ctx)
 				if err != nil || len(requests) != 1 {
@@ -60,8 +61,8 @@ func TestSessionWithoutItsLock(t *testing.T) {
 					"save":     r.St.Save(r.Ctx, save),
 					"starting": r.St.Starting(r.Ctx, checkpoint.CrashCandidate{Position: outbox.Position{Log: 1}, Times: 1}),
 					"settle": func() error {
-						_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(1, "g"), false)},
-							Changes: []checkpoint.Change{mysqltest.Delivered("kafka", r.Msg(2, "g"))}, Checkpoint: func([]int) *checkpoint.Checkpoint { return save }})
+						_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(1, "g"), false)},
+							Changes: []checkpoint.Change{sourcetest.Delivered("kafka", r.Msg(2, "g"))}, Checkpoint: func([]int) *checkpoint.Checkpoint { return save }})
 						return err
 					}(),
 					"apply": func() error {
@@ -130,31 +131,31 @@ func TestSettleLockedTable(t *testing.T) {
 		r := newStoreRig(t, my, func(c *server.Config) { c.Tables[1].Retention = time.Hour }, mysqltest.StoreShape("debezium", "outbox"), mysqltest.StoreShape("tailbox", "second"))
 		r.Row(1)
 		r.Row(4)
-		r.Exec("INSERT INTO second (id, type, payload) VALUES (?, 'T', '')", mysqltest.EventID(2))
-		large := mysqltest.Head("kafka", r.Msg(4, "h"), 0)
+		r.Exec("INSERT INTO second (id, type, payload) VALUES (?, 'T', '')", sourcetest.EventID(2))
+		large := sourcetest.Head("kafka", r.Msg(4, "h"), 0)
 		large.InTable = true
 		r.Park(large)
 		other := r.Connect()
 		mysqltest.Run(t, other, "LOCK TABLES outbox WRITE")
 		second := r.Msg(2, "g")
 		second.Table = r.DB + ".second"
-		out := r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(1, "g"), false), mysqltest.RowOf(second, false)},
-			Park: []checkpoint.Parked{mysqltest.Head("kafka", r.Msg(3, "g"), 0)}})
+		out := r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(1, "g"), false), sourcetest.RowOf(second, false)},
+			Park: []checkpoint.Parked{sourcetest.Head("kafka", r.Msg(3, "g"), 0)}})
 		mysqltest.Equal(t, "settled", *out, checkpoint.Settled{Invisible: []int{0}})
 		mysqltest.Equal(t, "second", r.Text("SELECT status FROM second"), "delivered")
-		r.Exec("INSERT INTO second (id, type, payload) VALUES (?, 'T', '')", mysqltest.EventID(3))
+		r.Exec("INSERT INTO second (id, type, payload) VALUES (?, 'T', '')", sourcetest.EventID(3))
 		pending, err := r.St.Pending(r.Ctx, "", 10)
-		if err != nil || len(pending.Rows) != 1 || pending.Rows[0].ID != mysqltest.EventID(3) || pending.Cursor != "" {
+		if err != nil || len(pending.Rows) != 1 || pending.Rows[0].ID != sourcetest.EventID(3) || pending.Cursor != "" {
 			t.Errorf("pending beside a lock: %+v, %v", pending, err)
 		}
-		ms, _, err := r.St.Fetch(r.Ctx, []checkpoint.RowRef{{Table: r.DB + ".outbox", ID: mysqltest.EventID(1)}, {Table: r.DB + ".second", ID: mysqltest.EventID(3)}},
+		ms, _, err := r.St.Fetch(r.Ctx, []checkpoint.RowRef{{Table: r.DB + ".outbox", ID: sourcetest.EventID(1)}, {Table: r.DB + ".second", ID: sourcetest.EventID(3)}},
 			outbox.Position{Log: 1, Commit: 5}, 1<<20)
-		if err != nil || len(ms) != 1 || ms[0].ID != mysqltest.EventID(3) {
+		if err != nil || len(ms) != 1 || ms[0].ID != sourcetest.EventID(3) {
 			t.Errorf("fetched beside a lock: %v, %v", ms, err)
 		}
 		// A delivery whose payload is in the table waits, and no other.
 		ps, wait, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
-		if err != nil || len(ps) != 1 || ps[0].Message.ID != mysqltest.EventID(3) || wait != store.LockedFor {
+		if err != nil || len(ps) != 1 || ps[0].Message.ID != sourcetest.EventID(3) || wait != store.LockedFor {
 			t.Errorf("due beside a lock: %v, again in %v, %v", ps, wait, err)
 		}
 		page, more, err := r.St.Page(r.Ctx, checkpoint.Lane{Sink: "kafka", Group: "h"}, outbox.Position{}, 10, 1<<20)
@@ -163,7 +164,7 @@ func TestSettleLockedTable(t *testing.T) {
 		}
 		mysqltest.Run(t, other, "UNLOCK TABLES")
 		r.Until("the table's rows to be settled", func() bool {
-			return len(r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(1, "g"), false)}}).Invisible) == 0
+			return len(r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(1, "g"), false)}}).Invisible) == 0
 		})
 		mysqltest.Equal(t, "rows", r.Rows(), "4")
 		mysqltest.Equal(t, "passes over locked rows", r.store().skipLocked, false)
@@ -189,7 +190,7 @@ func TestSettleAwaitedTable(t *testing.T) {
 		}()
 		var out *checkpoint.Settled
 		settle := func() *checkpoint.Settled {
-			return r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(1, "g"), false)}})
+			return r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(1, "g"), false)}})
 		}
 		r.Until("a settlement to find who waits", func() bool {
 			var waits int
@@ -237,7 +238,7 @@ func TestSettleTableAway(t *testing.T) {
 		}
 		before := rollbacks()
 		settled := make(chan error, 1)
-		settlement := &checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(1, "g"), false)}}
+		settlement := &checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(1, "g"), false)}}
 		go func() {
 			_, err := r.St.Settle(r.Ctx, settlement)
 			settled <- err
@@ -274,10 +275,10 @@ func TestSmallPackets(t *testing.T) {
 			var s checkpoint.Settlement
 			var values []string
 			for i := range 6000 {
-				values = append(values, "('"+mysqltest.EventID(i)+"', 'a', 'b', 'T', '')")
-				s.Rows = append(s.Rows, mysqltest.RowOf(r.Msg(i, ""), false))
+				values = append(values, "('"+sourcetest.EventID(i)+"', 'a', 'b', 'T', '')")
+				s.Rows = append(s.Rows, sourcetest.RowOf(r.Msg(i, ""), false))
 				if i%2 == 0 {
-					p := mysqltest.Head("kafka", r.Msg(i, "g"), 0)
+					p := sourcetest.Head("kafka", r.Msg(i, "g"), 0)
 					s.Park, s.Rows[i].Parked = append(s.Park, p), true
 				}
 			}
@@ -291,7 +292,7 @@ func TestSmallPackets(t *testing.T) {
 			for i, payload := range []string{quotes, strings.Repeat("x", packet-100<<10), strings.Repeat("y", packet)} {
 				m := r.Msg(i+1, "")
 				m.Payload = []byte(payload)
-				r.Park(mysqltest.Head("kafka", m, 0))
+				r.Park(sourcetest.Head("kafka", m, 0))
 			}
 			ps, _, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 			if err != nil || len(ps) != 3 {
@@ -333,7 +334,7 @@ func TestStoreStops(t *testing.T) {
 		r.Open()
 		r.Row(1)
 		r.Exec("CREATE TRIGGER no BEFORE DELETE ON outbox FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'never'")
-		if _, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(1, "g"), false)}}); !errors.Is(err, source.ErrStop) ||
+		if _, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(1, "g"), false)}}); !errors.Is(err, source.ErrStop) ||
 			!strings.Contains(err.Error(), "trigger") {
 			t.Errorf("settle against a trigger: %v", err)
 		}
@@ -356,8 +357,8 @@ func TestAfterAlterTable(t *testing.T) {
 		}
 		r.Exec("ALTER TABLE outbox MODIFY last_error VARCHAR(5), DROP COLUMN delivered_at, MODIFY attempts BIGINT NOT NULL DEFAULT 0")
 		m := r.Msg(1, "g")
-		r.ParkWhole(retriedFor("a long error", mysqltest.Head("kafka", m, time.Hour)))
-		r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(2, "g"), false)}})
+		r.ParkWhole(retriedFor("a long error", sourcetest.Head("kafka", m, time.Hour)))
+		r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(2, "g"), false)}})
 		mysqltest.Equal(t, "rows", r.Text("SELECT GROUP_CONCAT(CONCAT_WS(' ', status, attempts, last_error) ORDER BY id) FROM outbox"), "retrying 1 a lon,delivered 1")
 	})
 }
@@ -393,14 +394,14 @@ func TestRowsWithoutID(t *testing.T) {
 				m.ID, m.Fault = outbox.StandInID(m.Position.String()), &outbox.Fault{Class: outbox.FaultUndecodable, Reason: "no id"}
 				old := r.Msg(2, "g")
 				old.ID = "neither a number nor a UUID"
-				mysqltest.Equal(t, "settled", r.ParkWhole(mysqltest.Dead("kafka", m, true), mysqltest.Dead("kafka", old, true)).Gone, map[bool]int{true: 1}[typ[0] == 'V'])
-				mysqltest.Equal(t, "plain", len(r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(m, false), mysqltest.RowOf(old, false)}}).Invisible), 0)
+				mysqltest.Equal(t, "settled", r.ParkWhole(sourcetest.Dead("kafka", m, true), sourcetest.Dead("kafka", old, true)).Gone, map[bool]int{true: 1}[typ[0] == 'V'])
+				mysqltest.Equal(t, "plain", len(r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(m, false), sourcetest.RowOf(old, false)}}).Invisible), 0)
 				r.Ask(checkpoint.VerbReplay, checkpoint.Selection{All: true})
 				ps, _, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
 				if err != nil || len(ps) != 1 || ps[0].Message.Fault == nil || ps[0].InTable {
 					t.Errorf("due: %+v, %v", ps, err)
 				}
-				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Delivered("kafka", m), mysqltest.Delivered("kafka", old)}})
+				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m), sourcetest.Delivered("kafka", old)}})
 				mysqltest.Equal(t, "parked", r.ParkedRows(), "")
 				mysqltest.Equal(t, "pending rows", r.Text("SELECT COUNT(*) > 1 FROM outbox WHERE status = 'pending'"), "1")
 			})
@@ -441,7 +442,7 @@ func TestBinlogIsSpared(t *testing.T) {
 				}
 				r.Open()
 				r.Row(1)
-				r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{mysqltest.RowOf(r.Msg(1, "g"), false)}})
+				r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(1, "g"), false)}})
 				got, err := r.store().Conn.Texts(r.Ctx, "SELECT @@SESSION.binlog_row_image")
 				if err != nil || got[0][0] != c.want {
 					t.Errorf("rows are written to the binlog as %v, %v; want %s", got, err, c.want)

@@ -12,6 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/setup"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -77,11 +78,11 @@ func TestWordsFit(t *testing.T) {
 				m := &outbox.Message{ID: "2", Table: table.String(), Position: outbox.Position{Log: 1, Commit: 9}, Group: "g"}
 				r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{{Table: table.String(), ID: "1", Position: outbox.Position{Log: 1, Commit: 1}}}})
 				mysqltest.Equal(t, "delivered", show(1), c.words.Delivered+" 0  0 1 1 1")
-				r.ParkWhole(mysqltest.Dead("kafka", m, true))
+				r.ParkWhole(sourcetest.Dead("kafka", m, true))
 				mysqltest.Equal(t, "dead", show(2), c.words.Dead+" 15 bad 0 1 1")
-				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Retried("kafka", m, 3, 60e9)}})
+				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Retried("kafka", m, 3, 60e9)}})
 				mysqltest.Equal(t, "retrying", r.Text("SELECT CONCAT_WS(' ', st, tries, err, YEAR(due) > 2000) FROM events WHERE id = 2"), c.words.Retrying+" 3 agai 1")
-				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{mysqltest.Delivered("kafka", m)}})
+				r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
 				if got := show(2); !strings.HasPrefix(got, c.words.Delivered+" 3  ") || !strings.HasSuffix(got, " 1 1 1 1") {
 					t.Errorf("delivered at last: %s", got)
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -113,7 +114,7 @@ func (r *StoreRig) Due(sinks ...string) string {
 	if err != nil {
 		r.T.Fatalf("due: %v", err)
 	}
-	return Deliveries(ps)
+	return sourcetest.Deliveries(ps)
 }
 
 // ParkedRows shows tailbox_parked: sink:id state[!][@], where ! blocks and @ has a time.
@@ -139,31 +140,7 @@ func (r *StoreRig) Ask(verb checkpoint.Verb, sel checkpoint.Selection) (*store.R
 // Obey carries out all open requests, and returns the last one's result, and what its transactions did together.
 func (r *StoreRig) Obey() (*store.RequestResult, *checkpoint.Applied) {
 	r.T.Helper()
-	all := &checkpoint.Applied{}
-	requests, err := r.St.Requests(r.Ctx)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	for i := range requests {
-		for rounds := 0; ; rounds++ {
-			lanes, err := r.St.Lanes(r.Ctx, &requests[i], 50)
-			if err != nil {
-				r.T.Fatal(err)
-			}
-			applied, err := r.St.Apply(r.Ctx, &requests[i], lanes)
-			if err != nil {
-				r.T.Fatal(err)
-			}
-			all.Changed += applied.Changed
-			all.Open, all.Blocked = append(all.Open, applied.Open...), append(all.Blocked, applied.Blocked...)
-			if applied.Done {
-				break
-			}
-			if rounds > 1000 {
-				r.T.Fatalf("request %d does not end", requests[i].ID)
-			}
-		}
-	}
+	all := sourcetest.Obey(r.Ctx, r.T, r.St)
 	result := &store.RequestResult{}
 	if err := json.Unmarshal([]byte(r.Text("SELECT result::text FROM tailbox_request ORDER BY id DESC LIMIT 1")), result); err != nil {
 		r.T.Fatal(err)
@@ -189,10 +166,10 @@ func (r *StoreRig) outbox() *outbox.Table {
 func (r *StoreRig) Row(i int) {
 	r.T.Helper()
 	if r.outbox().Shape == "debezium" {
-		r.Exec(`INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ($1, 'a', 'b', 'T', '{}')`, EventID(i))
+		r.Exec(`INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ($1, 'a', 'b', 'T', '{}')`, sourcetest.EventID(i))
 		return
 	}
-	r.Exec(`INSERT INTO outbox (id, type, topic, message_group, payload) VALUES ($1, 'T', 'topic', 'g', '{}')`, EventID(i))
+	r.Exec(`INSERT INTO outbox (id, type, topic, message_group, payload) VALUES ($1, 'T', 'topic', 'g', '{}')`, sourcetest.EventID(i))
 }
 
 // Rows shows public.outbox: the ids that are there or, with a status column, id status attempts error.

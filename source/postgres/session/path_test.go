@@ -16,6 +16,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/status"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/stream"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -49,7 +50,7 @@ func TestOthersCodeIsNotRun(t *testing.T) {
 	add := func(n int, status string) {
 		r.Exec(fmt.Sprintf(`INSERT INTO email_outbox (id, %s, %s, payload, recipient_email, notification_type, status, tenant, %s)
 			VALUES ($1::uuid, $1::uuid, 't', '{}', 'r', 'n', $2, 'a', CASE WHEN $3 THEN now() - interval '1 day' END)`,
-			c.CorrelationID, c.Type, c.DeliveredAt), pgtest.EventID(n), status, status == r.Cfg.Tables[0].Words.Delivered)
+			c.CorrelationID, c.Type, c.DeliveredAt), sourcetest.EventID(n), status, status == r.Cfg.Tables[0].Words.Delivered)
 	}
 	add(1, r.Cfg.Tables[0].Words.Pending)
 	add(2, r.Cfg.Tables[0].Words.Delivered)
@@ -81,10 +82,10 @@ func TestOthersCodeIsNotRun(t *testing.T) {
 	if err != nil || len(ms) != 1 {
 		t.Fatalf("fetched %d: %v", len(ms), err)
 	}
-	if _, err := st.Settle(ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{pgtest.Head("kafka", ms[0], 0)}, Rows: []checkpoint.Row{pgtest.RowOf(ms[0], true)}}); err != nil {
+	if _, err := st.Settle(ctx, &checkpoint.Settlement{Park: []checkpoint.Parked{sourcetest.Head("kafka", ms[0], 0)}, Rows: []checkpoint.Row{sourcetest.RowOf(ms[0], true)}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.Settle(ctx, &checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Delivered("kafka", ms[0])}}); err != nil {
+	if _, err := st.Settle(ctx, &checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", ms[0])}}); err != nil {
 		t.Fatal(err)
 	}
 	if removed, _, err := st.Clean(ctx, ""); err != nil || removed == 0 {
@@ -131,8 +132,8 @@ func TestTriggersHaveTheRolesPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := 1; n < 4; n++ {
-		r.Exec("INSERT INTO shop.outbox (id, aggregatetype, aggregateid, type) VALUES ($1, 'a', 'b', 'c')", pgtest.EventID(n))
-		r.Exec("INSERT INTO shop.orders VALUES ($1)", pgtest.EventID(n))
+		r.Exec("INSERT INTO shop.outbox (id, aggregatetype, aggregateid, type) VALUES ($1, 'a', 'b', 'c')", sourcetest.EventID(n))
+		r.Exec("INSERT INTO shop.orders VALUES ($1)", sourcetest.EventID(n))
 	}
 	settle := func(s checkpoint.Settlement) {
 		t.Helper()
@@ -148,10 +149,10 @@ func TestTriggersHaveTheRolesPath(t *testing.T) {
 		m.Table = "shop.outbox"
 		return m
 	}
-	settle(checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(at(1), false)}})
-	settle(checkpoint.Settlement{Park: []checkpoint.Parked{pgtest.Dead("kafka", at(2), true)}, Rows: []checkpoint.Row{pgtest.RowOf(at(2), true), pgtest.RowOf(at(3), false)}})
+	settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(at(1), false)}})
+	settle(checkpoint.Settlement{Park: []checkpoint.Parked{sourcetest.Dead("kafka", at(2), true)}, Rows: []checkpoint.Row{sourcetest.RowOf(at(2), true), sourcetest.RowOf(at(3), false)}})
 	pgtest.Equal(t, "what triggers saw", r.Text("SELECT string_agg(path, '; ') FROM shop.seen"), strings.TrimSuffix(strings.Repeat("shop, public; ", 6), "; "))
-	pgtest.Equal(t, "what feedback saw", r.Text("SELECT told FROM shop.orders WHERE id = $1", pgtest.EventID(2)), "shop, public")
+	pgtest.Equal(t, "what feedback saw", r.Text("SELECT told FROM shop.orders WHERE id = $1", sourcetest.EventID(2)), "shop, public")
 	var path string
 	if err := st.Conn.QueryRow(r.Ctx, "SELECT pg_catalog.current_setting('search_path')").Scan(&path); err != nil || path != "pg_catalog, pg_temp" {
 		t.Errorf("the session's path is %q, %v", path, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/stream"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -65,7 +66,7 @@ func TestInitAndUninstall(t *testing.T) {
 			if _, _, err := setup.Uninstall(r.Ctx, r.Cfg, true); !errors.Is(err, checkpoint.ErrLocked) {
 				t.Errorf("uninstall under a running relay: %v", err)
 			}
-			r.Park(pgtest.Dead("kafka", pgtest.Msg(1, "g"), true))
+			r.Park(sourcetest.Dead("kafka", pgtest.Msg(1, "g"), true))
 			if err := r.St.Close(r.Ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -151,14 +152,14 @@ func TestCheckNamesOpenTransactions(t *testing.T) {
 func TestOperatorsWithoutRelay(t *testing.T) {
 	t.Parallel()
 	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("debezium", "outbox"))
-	big := pgtest.Dead("kafka", pgtest.Msg(3, "h"), false)
+	big := sourcetest.Dead("kafka", pgtest.Msg(3, "h"), false)
 	big.Message.Payload = []byte(strings.Repeat("x", 1000))
-	r.Park(pgtest.Dead("kafka", pgtest.Msg(1, "g"), true), pgtest.Follower("kafka", pgtest.Msg(2, "g")), big, pgtest.Dead("audit", pgtest.Msg(1, "g"), true))
+	r.Park(sourcetest.Dead("kafka", pgtest.Msg(1, "g"), true), sourcetest.Follower("kafka", pgtest.Msg(2, "g")), big, sourcetest.Dead("audit", pgtest.Msg(1, "g"), true))
 	list, more, err := postgres.Config(r.Cfg).Operator().List(r.Ctx, checkpoint.Selection{All: true}, 2, true)
 	if err != nil || !more || len(list) != 2 || list[0].Sink != "audit" || list[0].ParkedAt.IsZero() {
 		t.Errorf("list: %+v, %v, %v", list, more, err)
 	}
-	list, more, err = postgres.Config(r.Cfg).Operator().List(r.Ctx, checkpoint.Selection{IDs: []string{pgtest.EventID(3)}}, 0, true)
+	list, more, err = postgres.Config(r.Cfg).Operator().List(r.Ctx, checkpoint.Selection{IDs: []string{sourcetest.EventID(3)}}, 0, true)
 	if err != nil || more || len(list) != 1 || len(list[0].Message.Payload) != 1000 {
 		t.Errorf("show: %+v, %v, %v", list, more, err)
 	}
@@ -196,7 +197,7 @@ func TestOperatorsWithoutRelay(t *testing.T) {
 	for _, l := range lanes {
 		name := l.Sink + "/" + l.Group
 		if l.First != nil {
-			name += " " + string(l.First.State) + " " + pgtest.Short(l.First.Message.ID)
+			name += " " + string(l.First.State) + " " + sourcetest.Short(l.First.Message.ID)
 		}
 		if l.Held {
 			name += " held"

@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/status"
 	"github.com/tailbox/tailbox/source/postgres/stream"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store/report"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -27,8 +28,8 @@ func TestStatus(t *testing.T) {
 			if err := r.St.Save(r.Ctx, &checkpoint.Checkpoint{SourceID: "1/1", Resume: s.Resume(), Log: 1}); err != nil {
 				t.Fatal(err)
 			}
-			r.Park(pgtest.Head("kafka", pgtest.Msg(1, "g"), 0), pgtest.Follower("kafka", pgtest.Msg(2, "g")), pgtest.Dead("kafka", pgtest.Msg(3, "h"), true), pgtest.Dead("audit", pgtest.Msg(4, ""), false),
-				pgtest.Head("audit", pgtest.Msg(5, "i"), time.Hour))
+			r.Park(sourcetest.Head("kafka", pgtest.Msg(1, "g"), 0), sourcetest.Follower("kafka", pgtest.Msg(2, "g")), sourcetest.Dead("kafka", pgtest.Msg(3, "h"), true), sourcetest.Dead("audit", pgtest.Msg(4, ""), false),
+				sourcetest.Head("audit", pgtest.Msg(5, "i"), time.Hour))
 			r.Ask(checkpoint.VerbHold, checkpoint.Selection{Groups: []string{"i"}})
 			r.Ask(checkpoint.VerbPause, checkpoint.Selection{Sinks: []string{"mail"}})
 			got, err := status.Read(r.Ctx, r.Cfg)

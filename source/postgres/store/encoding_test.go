@@ -9,6 +9,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -26,19 +27,19 @@ func TestNarrowEncoding(t *testing.T) {
 	}
 	const plain = "500 ? ??... ?"
 
-	failed := pgtest.Head("mail", pgtest.Msg(1, "gr\u00fcn"), time.Hour)
+	failed := sourcetest.Head("mail", pgtest.Msg(1, "gr\u00fcn"), time.Hour)
 	failed.LastError = pgtest.Foreign
 	failed.Message.Headers = []outbox.Header{{Name: "h\u4e2d", Value: []byte("\U0001F4A5\"\n\u00e4")}}
 	failed.Message.Fields = []outbox.Field{{Name: "f", Value: []byte("\u4e2d")}}
-	undecodable := pgtest.Dead("", pgtest.Msg(2, outbox.StandInGroup(strings.Repeat("\u00fc", 600))), true)
+	undecodable := sourcetest.Dead("", pgtest.Msg(2, outbox.StandInGroup(strings.Repeat("\u00fc", 600))), true)
 	undecodable.Message.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: pgtest.Foreign}
 	r.ParkWhole(failed, undecodable)
 	pgtest.Equal(t, "the caller's texts", failed.LastError+undecodable.Message.Fault.Reason, pgtest.Foreign+pgtest.Foreign)
 	pgtest.Equal(t, "parked", r.Text("SELECT last_error || '|' || message_group FROM tailbox_parked WHERE sink = 'mail'"), plain+"|gr\u00fcn")
 	pgtest.Equal(t, "fault", r.Text("SELECT fault_reason FROM tailbox_parked WHERE sink = ''"), plain)
-	pgtest.Equal(t, "row", r.Text("SELECT last_error FROM outbox WHERE id = $1", pgtest.EventID(1)), plain)
+	pgtest.Equal(t, "row", r.Text("SELECT last_error FROM outbox WHERE id = $1", sourcetest.EventID(1)), plain)
 
-	again := pgtest.Retried("mail", failed.Message, 2, 0)
+	again := sourcetest.Retried("mail", failed.Message, 2, 0)
 	again.LastError = "again " + pgtest.Foreign
 	r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{again}})
 	ps, _, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"mail"}, Limit: 10, Bytes: 16 << 20})
@@ -49,9 +50,9 @@ func TestNarrowEncoding(t *testing.T) {
 	pgtest.Equal(t, "headers", ps[0].Message.Headers, failed.Message.Headers)
 	pgtest.Equal(t, "fields", ps[0].Message.Fields, failed.Message.Fields)
 
-	done := pgtest.Delivered("mail", failed.Message)
+	done := sourcetest.Delivered("mail", failed.Message)
 	done.Receipt = "mail: " + pgtest.Foreign
-	answered := pgtest.RowOf(pgtest.Msg(3, ""), false)
+	answered := sourcetest.RowOf(pgtest.Msg(3, ""), false)
 	answered.Receipt = "hook: " + pgtest.Foreign
 	r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{done}, Rows: []checkpoint.Row{answered}})
 	pgtest.Equal(t, "receipts", r.Text("SELECT string_agg(receipt, ', ' ORDER BY id) FROM outbox"), "mail: "+plain+", hook: "+plain)

@@ -13,6 +13,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -28,7 +29,7 @@ func pendingAll(r *pgtest.StoreRig, limit int) (names []string, calls int) {
 			r.T.Fatalf("%d rows, want at most %d", len(rows.Rows), limit)
 		}
 		for _, ref := range rows.Rows {
-			names = append(names, strings.TrimPrefix(ref.Table, "public.")+":"+pgtest.Short(ref.ID))
+			names = append(names, strings.TrimPrefix(ref.Table, "public.")+":"+sourcetest.Short(ref.ID))
 		}
 		calls++
 		if cursor = rows.Cursor; cursor == "" {
@@ -79,10 +80,10 @@ func TestPendingBarrier(t *testing.T) {
 func TestInTableIsReadAgain(t *testing.T) {
 	t.Parallel()
 	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), func(c *session.Config) { c.MaxMessage = 1000 }, pgtest.Shape("debezium", "outbox"))
-	r.Exec(`INSERT INTO outbox VALUES ($1, 'a', 'b', 'T', to_jsonb(repeat('x', 5000)))`, pgtest.EventID(1))
+	r.Exec(`INSERT INTO outbox VALUES ($1, 'a', 'b', 'T', to_jsonb(repeat('x', 5000)))`, sourcetest.EventID(1))
 	m := pgtest.Msg(1, "g")
 	m.Payload, m.Fault = nil, &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "large"}
-	p := pgtest.Dead("kafka", m, true)
+	p := sourcetest.Dead("kafka", m, true)
 	p.InTable = true
 	r.ParkWhole(p)
 	pgtest.Equal(t, "row stays", r.Rows(), "1")
@@ -107,7 +108,7 @@ func TestInTableIsReadAgain(t *testing.T) {
 	if err != nil || len(ps) != 1 || ps[0].Message.Fault == nil || !strings.Contains(ps[0].Message.Fault.Reason, "drop it") {
 		t.Fatalf("gone: %+v, %v", ps, err)
 	}
-	r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Delivered("kafka", m)}})
+	r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
 	pgtest.Equal(t, "parked", r.ParkedRows(), "")
 }
 
@@ -131,12 +132,12 @@ func TestPrivileges(t *testing.T) {
 	r.Open()
 	r.Row(1)
 	r.Row(2)
-	r.ParkWhole(pgtest.Head("kafka", pgtest.Msg(1, "g"), 0))
-	r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(pgtest.Msg(2, "g"), false)}, Changes: []checkpoint.Change{pgtest.Delivered("kafka", pgtest.Msg(1, "g"))}})
+	r.ParkWhole(sourcetest.Head("kafka", pgtest.Msg(1, "g"), 0))
+	r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(2, "g"), false)}, Changes: []checkpoint.Change{sourcetest.Delivered("kafka", pgtest.Msg(1, "g"))}})
 	pgtest.Equal(t, "rows", r.Rows(), "")
 	r.Exec("REVOKE DELETE ON outbox FROM " + role)
 	r.Row(3)
-	_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(pgtest.Msg(3, "g"), false)}})
+	_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(3, "g"), false)}})
 	if err == nil || !strings.Contains(err.Error(), "grant") || !strings.Contains(err.Error(), source.ErrStop.Error()) {
 		t.Errorf("settle without DELETE: %v", err)
 	}
@@ -154,7 +155,7 @@ func TestPendingWithoutID(t *testing.T) {
 			s.Open()
 			one := "1"
 			if id == "uuid" {
-				one = pgtest.EventID(1)
+				one = sourcetest.EventID(1)
 			}
 			r.Exec("INSERT INTO a VALUES (NULL, 't', 'p'), ($1::text::"+id+", 't', 'p')", one)
 			if id == "text" || id == "char(40)" {
@@ -186,9 +187,9 @@ func TestSettleWithoutID(t *testing.T) {
 			m.ID = outbox.StandInID(m.Position.String())
 			m.Fault = &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "no id"}
 			m.Txn = 1 << 31 // of a transaction that nobody sees
-			p := pgtest.Dead("kafka", m, true)
+			p := sourcetest.Dead("kafka", m, true)
 			p.InTable = true
-			out := r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{p}, Rows: []checkpoint.Row{pgtest.RowOf(m, true), pgtest.RowOf(pgtest.Msg(2, "h"), false)}})
+			out := r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{p}, Rows: []checkpoint.Row{sourcetest.RowOf(m, true), sourcetest.RowOf(pgtest.Msg(2, "h"), false)}})
 			pgtest.Equal(t, "settled", *out, checkpoint.Settled{})
 			result, _ := r.Ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{m.ID}})
 			pgtest.Equal(t, "replayed", result.Changed, 1)
@@ -196,10 +197,10 @@ func TestSettleWithoutID(t *testing.T) {
 			if err != nil || len(due) != 1 || due[0].Message.Fault == nil || due[0].Message.Fault.Reason != "no id" {
 				t.Fatalf("due: %+v, %v", due, err)
 			}
-			out = r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Delivered("kafka", m)}})
-			pgtest.Equal(t, "open", pgtest.LanesText(out.Open), "kafka/g")
+			out = r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
+			pgtest.Equal(t, "open", sourcetest.LanesText(out.Open), "kafka/g")
 			pgtest.Equal(t, "parked", r.ParkedRows(), "")
-			pgtest.Equal(t, "settled", *r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(m, false)}}), checkpoint.Settled{})
+			pgtest.Equal(t, "settled", *r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(m, false)}}), checkpoint.Settled{})
 		})
 	}
 }

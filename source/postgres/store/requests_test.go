@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -22,9 +23,9 @@ import (
 // The sink ” can be selected alone.
 func TestSelectionOfTheUnrouted(t *testing.T) {
 	t.Parallel()
-	for _, sel := range []checkpoint.Selection{{Unrouted: true}, {Unrouted: true, Groups: []string{"a"}}, {Unrouted: true, IDs: []string{pgtest.EventID(1), pgtest.EventID(2)}}} {
+	for _, sel := range []checkpoint.Selection{{Unrouted: true}, {Unrouted: true, Groups: []string{"a"}}, {Unrouted: true, IDs: []string{sourcetest.EventID(1), sourcetest.EventID(2)}}} {
 		r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("debezium", "outbox"))
-		r.Park(pgtest.Dead("", pgtest.Msg(1, "a"), true), pgtest.Dead("kafka", pgtest.Msg(2, "a"), true), pgtest.Dead("audit", pgtest.Msg(1, "a"), true))
+		r.Park(sourcetest.Dead("", pgtest.Msg(1, "a"), true), sourcetest.Dead("kafka", pgtest.Msg(2, "a"), true), sourcetest.Dead("audit", pgtest.Msg(1, "a"), true))
 		list, more, err := postgres.Config(r.Cfg).Operator().List(r.Ctx, sel, 10, true)
 		if err != nil || more || len(list) != 1 || list[0].Sink != "" {
 			t.Errorf("list %+v: %+v, %v", sel, list, err)
@@ -66,12 +67,12 @@ func TestRequestRefusedByTrigger(t *testing.T) {
 	t.Parallel()
 	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("debezium", "outbox"))
 	r.Row(1)
-	r.Park(pgtest.Dead("kafka", pgtest.Msg(1, "a"), true), pgtest.Dead("mail", pgtest.Msg(1, "a"), true), pgtest.Dead("kafka", pgtest.Msg(2, "b"), true))
+	r.Park(sourcetest.Dead("kafka", pgtest.Msg(1, "a"), true), sourcetest.Dead("mail", pgtest.Msg(1, "a"), true), sourcetest.Dead("kafka", pgtest.Msg(2, "b"), true))
 	r.Exec(`UPDATE tailbox_parked SET row_settled = true`) // as of a row that was too large to be copied, which stays
 	r.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not this one'; END $$`)
 	r.Exec(`CREATE TRIGGER refuse BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	was := r.ParkedRows()
-	result, applied := r.Ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{pgtest.EventID(1)}})
+	result, applied := r.Ask(checkpoint.VerbDrop, checkpoint.Selection{IDs: []string{sourcetest.EventID(1)}})
 	if want := "table public.outbox: ERROR: not this one (SQLSTATE P0001)"; !strings.Contains(result.Error, want) || applied.Changed != 0 {
 		t.Errorf("result %+v, want %q", *result, want)
 	}
@@ -114,7 +115,7 @@ func TestRequestsWhileTheirTableIsLocked(t *testing.T) {
 				t.Errorf("requests, without waiting: %v, %v", rs, err)
 			}
 			pgtest.Exec(t, r.St.Conn, "SET lock_timeout = '2s'")
-			r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{pgtest.Dead("kafka", pgtest.Msg(1, "g"), true)}}) // there is no table orders: that is written down later
+			r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{sourcetest.Dead("kafka", pgtest.Msg(1, "g"), true)}}) // there is no table orders: that is written down later
 			pgtest.Equal(t, "parked", r.ParkedRows(), "kafka:1 dead!")
 			pgtest.Exec(t, other, "ROLLBACK")
 			rs, err := r.St.Requests(r.Ctx)
@@ -136,7 +137,7 @@ func TestFeedbackWhileRequestsAreLocked(t *testing.T) {
 	other := r.Connect()
 	pgtest.Exec(t, other, "BEGIN")
 	pgtest.Exec(t, other, "LOCK TABLE tailbox_request")
-	r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{pgtest.Dead("kafka", pgtest.Msg(1, "g"), true)}})
+	r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{sourcetest.Dead("kafka", pgtest.Msg(1, "g"), true)}})
 	pgtest.Equal(t, "parked", r.ParkedRows(), "kafka:1 dead!")
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -26,16 +27,16 @@ func TestHundredThousandParked(t *testing.T) {
 		for i := range each {
 			m := pgtest.Msg(l*each+i, fmt.Sprintf("g%d", l))
 			if i == 0 {
-				ps = append(ps, pgtest.Head("kafka", m, time.Duration(l%2)*time.Hour))
+				ps = append(ps, sourcetest.Head("kafka", m, time.Duration(l%2)*time.Hour))
 				continue
 			}
-			ps = append(ps, pgtest.Follower("kafka", m))
+			ps = append(ps, sourcetest.Follower("kafka", m))
 		}
 		r.Park(ps...)
 	}
 	t.Logf("parked %d in %v", lanes*each, time.Since(start))
 	pgtest.Equal(t, "with a time", r.Text("SELECT count(*)::text FROM tailbox_parked WHERE next_attempt_at IS NOT NULL"), "100")
-	r.Exec("UPDATE tailbox_parked SET tries = 1 WHERE next_attempt_at IS NOT NULL AND message_id <> $1", pgtest.EventID(0))
+	r.Exec("UPDATE tailbox_parked SET tries = 1 WHERE next_attempt_at IS NOT NULL AND message_id <> $1", sourcetest.EventID(0))
 	plan := func(sql string, args ...any) string {
 		t.Helper()
 		rows, err := r.St.Conn.Query(r.Ctx, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+r.St.SQL(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
@@ -49,16 +50,16 @@ func TestHundredThousandParked(t *testing.T) {
 		return strings.Join(lines, "\n")
 	}
 	for name, want := range map[string]string{
-		plan(pgstore.DueParked(store.AllDue), r.Cfg.Pipeline, []string{"kafka"}, 10):                                          "tailbox_parked_due",
-		plan(pgstore.ReadParked(), r.Cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{pgtest.EventID(5)}): "tailbox_parked_pkey",
-		plan(pgstore.NextDue, r.Cfg.Pipeline, []string{"kafka"}):                                                              "tailbox_parked_due",
-		plan(pgstore.HeadsOf, r.Cfg.Pipeline, []string{"kafka"}, []string{"g1"}):                                              "tailbox_parked_lane",
-		plan(pgstore.PageKeys, r.Cfg.Pipeline, "kafka", "g1", "", 10):                                                         "tailbox_parked_lane",
-		plan(pgstore.BlockedLanes, r.Cfg.Pipeline):                                                                            "tailbox_parked_lane",
-		plan(pgstore.LookupParked, r.Cfg.Pipeline, []string{"public.outbox"}, []string{pgtest.EventID(5)}):                    "tailbox_parked_pkey",
-		plan(pgstore.RemoveDelivered, r.Cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{"no"}):           "tailbox_parked_pkey",
-		plan(pgstore.DueParked(store.Untried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                         "tailbox_parked_untried",
-		plan(pgstore.DueParked(store.Tried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                           "tailbox_parked_due",
+		plan(pgstore.DueParked(store.AllDue), r.Cfg.Pipeline, []string{"kafka"}, 10):                                              "tailbox_parked_due",
+		plan(pgstore.ReadParked(), r.Cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{sourcetest.EventID(5)}): "tailbox_parked_pkey",
+		plan(pgstore.NextDue, r.Cfg.Pipeline, []string{"kafka"}):                                                                  "tailbox_parked_due",
+		plan(pgstore.HeadsOf, r.Cfg.Pipeline, []string{"kafka"}, []string{"g1"}):                                                  "tailbox_parked_lane",
+		plan(pgstore.PageKeys, r.Cfg.Pipeline, "kafka", "g1", "", 10):                                                             "tailbox_parked_lane",
+		plan(pgstore.BlockedLanes, r.Cfg.Pipeline):                                                                                "tailbox_parked_lane",
+		plan(pgstore.LookupParked, r.Cfg.Pipeline, []string{"public.outbox"}, []string{sourcetest.EventID(5)}):                    "tailbox_parked_pkey",
+		plan(pgstore.RemoveDelivered, r.Cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{"no"}):               "tailbox_parked_pkey",
+		plan(pgstore.DueParked(store.Untried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                             "tailbox_parked_untried",
+		plan(pgstore.DueParked(store.Tried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                               "tailbox_parked_due",
 	} {
 		if !strings.Contains(name, want) || strings.Contains(name, "Seq Scan") || strings.Contains(name, "rows=1000") {
 			t.Errorf("plan without %s, or with too many rows:\n%s", want, name)
@@ -67,7 +68,7 @@ func TestHundredThousandParked(t *testing.T) {
 	start = time.Now()
 	for i := range 50 {
 		m := pgtest.Msg(i, "g0")
-		out := r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Delivered("kafka", m)}})
+		out := r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
 		if len(out.Next) != 1 {
 			t.Fatalf("delivery %d: %+v", i, out)
 		}

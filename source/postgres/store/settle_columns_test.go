@@ -14,6 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
@@ -47,8 +48,8 @@ func TestSettleSomeColumns(t *testing.T) {
 				t.Errorf("settled: %+v, want nothing gone or invisible", *out)
 			}
 			m := &outbox.Message{ID: "3", Table: "public.events", Position: outbox.Position{Log: 1, Commit: 9}, Group: "g"}
-			r.ParkWhole(pgtest.Dead("kafka", m, true))
-			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Delivered("kafka", m)}})
+			r.ParkWhole(sourcetest.Dead("kafka", m, true))
+			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
 			done := "status = 'delivered'"
 			if !strings.Contains(columns, "status") {
 				done = "delivered_at IS NOT NULL"
@@ -73,19 +74,19 @@ func TestCountsThatDoNotFit(t *testing.T) {
 			r.Row(1)
 			r.Row(2)
 			m, other := pgtest.Msg(1, "g"), pgtest.Msg(2, "h")
-			r.ParkWhole(pgtest.Head("kafka", m, time.Hour), pgtest.Head("kafka", other, time.Hour))
+			r.ParkWhole(sourcetest.Head("kafka", m, time.Hour), sourcetest.Head("kafka", other, time.Hour))
 			tried := func() string { return r.Text("SELECT last_attempt_at::text FROM outbox WHERE id = $1", m.ID) }
 			show := func() string {
 				return r.Text("SELECT concat_ws(' ', status, attempts, failures) FROM outbox WHERE id = $1", m.ID)
 			}
-			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Retried("kafka", m, 40000, 0), pgtest.Retried("kafka", other, 1, 0)}})
+			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Retried("kafka", m, 40000, 0), sourcetest.Retried("kafka", other, 1, 0)}})
 			pgtest.Equal(t, "row", show(), "retrying "+most+" "+most)
 			before := tried()
-			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Retried("kafka", m, 40001, 0)}})
+			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Retried("kafka", m, 40001, 0)}})
 			if now := tried(); now == before {
 				t.Errorf("last attempt at %s, and the one before too", now)
 			}
-			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Delivered("kafka", m), pgtest.Delivered("kafka", other)}})
+			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m), sourcetest.Delivered("kafka", other)}})
 			pgtest.Equal(t, "delivered", r.Text("SELECT string_agg(status, ' ') FROM outbox"), "delivered delivered")
 		})
 	}
@@ -98,7 +99,7 @@ func TestAlikeCountsFit(t *testing.T) {
 	r.Exec("ALTER TABLE outbox ALTER attempts TYPE smallint")
 	r.Reopen()
 	r.Row(1)
-	sql, args, err := r.St.AlikeStatement(&store.RowChange{Word: "retrying", Attempts: 40000}, pgtest.EventID(1))
+	sql, args, err := r.St.AlikeStatement(&store.RowChange{Word: "retrying", Attempts: 40000}, sourcetest.EventID(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestFeedbackOfOtherParameters(t *testing.T) {
 		}
 	}, pgtest.Shape("debezium", "outbox"))
 	r.Exec("CREATE TABLE orders (id uuid PRIMARY KEY, state text)")
-	r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{pgtest.Dead("kafka", pgtest.Msg(1, "g"), true), pgtest.Dead("kafka", pgtest.Msg(2, "h"), true)}})
+	r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{sourcetest.Dead("kafka", pgtest.Msg(1, "g"), true), sourcetest.Dead("kafka", pgtest.Msg(2, "h"), true)}})
 	pgtest.Equal(t, "failed", failed, 2)
 	pgtest.Equal(t, "parked", r.ParkedRows(), "kafka:1 dead!, kafka:2 dead!")
 }
@@ -139,9 +140,9 @@ func TestSettleAfterIDTypeChanged(t *testing.T) {
 			r.Reopen()
 			m, tooLarge := pgtest.Msg(1, "g"), pgtest.Msg(2, "h")
 			m.ID, tooLarge.ID = "old", "older"
-			p := pgtest.Dead("kafka", tooLarge, true)
+			p := sourcetest.Dead("kafka", tooLarge, true)
 			p.InTable = true
-			out := r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{p}, Rows: []checkpoint.Row{pgtest.RowOf(m, false), pgtest.RowOf(tooLarge, true)}})
+			out := r.Settle(checkpoint.Settlement{Park: []checkpoint.Parked{p}, Rows: []checkpoint.Row{sourcetest.RowOf(m, false), sourcetest.RowOf(tooLarge, true)}})
 			pgtest.Equal(t, "settled", *out, checkpoint.Settled{})
 			r.Ask(checkpoint.VerbReplay, checkpoint.Selection{IDs: []string{tooLarge.ID}})
 			due, _, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})

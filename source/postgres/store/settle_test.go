@@ -14,6 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -37,13 +38,13 @@ func TestSettleIDTypes(t *testing.T) {
 			r.Open()
 			r.Exec(`INSERT INTO events ("the id", type) VALUES ($1::text::`+c.typ+`, 'T')`, c.id)
 			m := &outbox.Message{ID: c.id, Table: "public.events", Position: outbox.Position{Log: 1, Commit: 5}, Group: "g"}
-			r.ParkWhole(pgtest.Dead("kafka", m, true))
+			r.ParkWhole(sourcetest.Dead("kafka", m, true))
 			pgtest.Equal(t, "view", r.Text(`SELECT st || ' ' || tries || ' ' || err FROM events`), "dead 15 bad")
-			long := pgtest.Retried("kafka", m, 3, 0)
+			long := sourcetest.Retried("kafka", m, 3, 0)
 			long.LastError = "a long error\x00 text"
 			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{long}})
 			pgtest.Equal(t, "view", r.Text(`SELECT st || ' ' || tries || ' ' || err FROM events`), "retrying 3 a long er")
-			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Delivered("kafka", m)}})
+			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
 			pgtest.Equal(t, "row", r.Text(`SELECT st || ' ' || tries || coalesce(err, '') FROM events`), "delivered 4")
 			rows, err := r.St.Pending(r.Ctx, "", 10)
 			if err != nil || len(rows.Rows) != 0 {
@@ -73,7 +74,7 @@ func TestSettleErrorNamesTable(t *testing.T) {
 			r.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$`)
 			r.Exec(`CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON outbox FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
 			r.St.SetNamed(c.named)
-			_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(pgtest.Msg(1, "g"), false)}})
+			_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(1, "g"), false)}})
 			if err == nil || !strings.Contains(err.Error(), "table public.outbox: ") || !strings.Contains(err.Error(), "not today") {
 				t.Errorf("settle: %v, want an error that names the table and its cause", err)
 			}
@@ -88,12 +89,12 @@ func TestSettleHangingCommit(t *testing.T) {
 	pg := servers.Postgres(t, "17")
 	r := pgtest.NewStoreRig(t, pg, nil, pgtest.Shape("tailbox", "outbox"))
 	m, show := hangingCommit(r, "INSERT INTO outbox (id, type, payload) VALUES ($1, 'T', '')")
-	s := checkpoint.Settlement{Park: []checkpoint.Parked{pgtest.Head("kafka", m, time.Hour)}, Rows: []checkpoint.Row{pgtest.RowOf(m, true)}}
+	s := checkpoint.Settlement{Park: []checkpoint.Parked{sourcetest.Head("kafka", m, time.Hour)}, Rows: []checkpoint.Row{sourcetest.RowOf(m, true)}}
 	pgtest.Equal(t, "invisible", r.Settle(s).Invisible, []int{0})
 	pgtest.Equal(t, "parked", r.ParkedRows(), "kafka:1 retrying!@")
 	pgtest.Equal(t, "row settled", r.Text("SELECT row_settled::text FROM tailbox_parked"), "false")
 	show()
-	out := r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(m, true)}})
+	out := r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(m, true)}})
 	pgtest.Equal(t, "settled", *out, checkpoint.Settled{})
 	pgtest.Equal(t, "rows", r.Rows(), "1 retrying 1 boom")
 	pgtest.Equal(t, "row settled", r.Text("SELECT row_settled::text FROM tailbox_parked"), "true")
@@ -126,7 +127,7 @@ func hangingCommit(r *pgtest.StoreRig, insert string) (m *outbox.Message, show f
 	heeded.Store(true)
 	other := r.Connect()
 	pgtest.Exec(t, other, "BEGIN")
-	pgtest.Exec(t, other, insert, pgtest.EventID(1))
+	pgtest.Exec(t, other, insert, sourcetest.EventID(1))
 	m = pgtest.Msg(1, "g")
 	var xid int64
 	if err := other.QueryRow(r.Ctx, "SELECT txid_current() % (2^32)::bigint").Scan(&xid); err != nil {
@@ -167,12 +168,12 @@ func TestFeedbackAwaitsVisibility(t *testing.T) {
 			var s checkpoint.Settlement
 			switch kind {
 			case outbox.OutcomeDelivered:
-				s.Rows = []checkpoint.Row{pgtest.RowOf(m, false)}
+				s.Rows = []checkpoint.Row{sourcetest.RowOf(m, false)}
 				s.Rows[0].Message = m
 			case outbox.OutcomeRetrying:
-				s.Park = []checkpoint.Parked{pgtest.Head("kafka", m, time.Hour)}
+				s.Park = []checkpoint.Parked{sourcetest.Head("kafka", m, time.Hour)}
 			case outbox.OutcomeDead:
-				p := pgtest.Head("kafka", m, time.Hour)
+				p := sourcetest.Head("kafka", m, time.Hour)
 				p.State = checkpoint.StateDead
 				s.Park = []checkpoint.Parked{p}
 			}
@@ -202,31 +203,31 @@ func TestSettleLockedTable(t *testing.T) {
 	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("debezium", "outbox"), pgtest.Shape("tailbox", "second"))
 	r.Row(1)
 	r.Row(4)
-	r.Exec("INSERT INTO second (id, type, payload) VALUES ($1, 'T', '')", pgtest.EventID(2))
-	large := pgtest.Head("kafka", pgtest.Msg(4, "h"), 0)
+	r.Exec("INSERT INTO second (id, type, payload) VALUES ($1, 'T', '')", sourcetest.EventID(2))
+	large := sourcetest.Head("kafka", pgtest.Msg(4, "h"), 0)
 	large.InTable = true
-	r.Park(large, pgtest.Head("kafka", pgtest.Msg(3, "g"), 0))
+	r.Park(large, sourcetest.Head("kafka", pgtest.Msg(3, "g"), 0))
 	other := r.Connect()
 	pgtest.Exec(t, other, "BEGIN")
 	pgtest.Exec(t, other, "LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")
 	second := pgtest.Msg(2, "g")
 	second.Table = "public.second"
-	out := r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(pgtest.Msg(1, "g"), false), pgtest.RowOf(second, false)}})
+	out := r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(1, "g"), false), sourcetest.RowOf(second, false)}})
 	pgtest.Equal(t, "settled", *out, checkpoint.Settled{Invisible: []int{0}})
 	pgtest.Equal(t, "second", r.Text("SELECT status FROM second"), "delivered")
-	r.Exec("INSERT INTO second (id, type, payload) VALUES ($1, 'T', '')", pgtest.EventID(3))
+	r.Exec("INSERT INTO second (id, type, payload) VALUES ($1, 'T', '')", sourcetest.EventID(3))
 	pending, err := r.St.Pending(r.Ctx, "", 10)
-	if err != nil || len(pending.Rows) != 1 || pending.Rows[0].ID != pgtest.EventID(3) || pending.Cursor != "" {
+	if err != nil || len(pending.Rows) != 1 || pending.Rows[0].ID != sourcetest.EventID(3) || pending.Cursor != "" {
 		t.Errorf("pending beside a lock: %+v, %v", pending, err)
 	}
-	ms, _, err := r.St.Fetch(r.Ctx, []checkpoint.RowRef{{Table: "public.outbox", ID: pgtest.EventID(1)}, {Table: "public.second", ID: pgtest.EventID(3)}},
+	ms, _, err := r.St.Fetch(r.Ctx, []checkpoint.RowRef{{Table: "public.outbox", ID: sourcetest.EventID(1)}, {Table: "public.second", ID: sourcetest.EventID(3)}},
 		outbox.Position{Log: 1, Commit: 5}, 1<<20)
-	if err != nil || len(ms) != 1 || ms[0].ID != pgtest.EventID(3) {
+	if err != nil || len(ms) != 1 || ms[0].ID != sourcetest.EventID(3) {
 		t.Errorf("fetched beside a lock: %v, %v", ms, err)
 	}
 	// A delivery whose payload is in the table waits, and no other.
 	ps, wait, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 10, Bytes: 16 << 20})
-	if err != nil || len(ps) != 1 || ps[0].Message.ID != pgtest.EventID(3) || wait != store.LockedFor {
+	if err != nil || len(ps) != 1 || ps[0].Message.ID != sourcetest.EventID(3) || wait != store.LockedFor {
 		t.Errorf("due beside a lock: %v, again in %v, %v", ps, wait, err)
 	}
 	page, more, err := r.St.Page(r.Ctx, checkpoint.Lane{Sink: "kafka", Group: "h"}, outbox.Position{}, 10, 1<<20)
@@ -234,7 +235,7 @@ func TestSettleLockedTable(t *testing.T) {
 		t.Errorf("a lane beside a lock: %v, more %v, %v", page, more, err)
 	}
 	pgtest.Exec(t, other, "ROLLBACK")
-	pgtest.Equal(t, "settled", *r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(pgtest.Msg(1, "g"), false)}}), checkpoint.Settled{})
+	pgtest.Equal(t, "settled", *r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(1, "g"), false)}}), checkpoint.Settled{})
 	pgtest.Equal(t, "rows", r.Rows(), "4")
 }
 
@@ -244,7 +245,7 @@ func TestSettleTableAway(t *testing.T) {
 	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("debezium", "outbox"))
 	r.Row(1)
 	r.Exec("ALTER TABLE outbox RENAME TO gone")
-	rows := checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(pgtest.Msg(1, "g"), false)}}
+	rows := checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(1, "g"), false)}}
 	settled := make(chan error, 1)
 	go func() {
 		_, err := r.St.Settle(r.Ctx, &rows)
@@ -286,7 +287,7 @@ func TestSettleAwaitedTable(t *testing.T) {
 	r.Until("somebody to wait", func() bool {
 		return r.Text("SELECT count(*)::text FROM pg_locks WHERE NOT granted AND relation = 'outbox'::regclass") == "1"
 	})
-	rows := checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(pgtest.Msg(1, "g"), false)}}
+	rows := checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(1, "g"), false)}}
 	pgtest.Equal(t, "settled", *r.Settle(rows), checkpoint.Settled{Invisible: []int{0}, Awaited: true})
 	// What was found out is not paid for again: a settlement that waited for the table now would wait for ever.
 	pgtest.Exec(t, r.St.Conn, "SET lock_timeout = 0")
@@ -313,8 +314,8 @@ func TestSettleAfterAlterTable(t *testing.T) {
 	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("tailbox", "outbox"))
 	r.Row(1)
 	r.Row(2)
-	r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(pgtest.Msg(1, "g"), false)}})
+	r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(1, "g"), false)}})
 	r.Exec("ALTER TABLE outbox ALTER COLUMN last_error TYPE varchar(40), ALTER COLUMN attempts TYPE bigint")
-	r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{pgtest.RowOf(pgtest.Msg(2, "g"), false)}})
+	r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(pgtest.Msg(2, "g"), false)}})
 	pgtest.Equal(t, "rows", r.Rows(), "1 delivered 1 !, 2 delivered 1 !")
 }

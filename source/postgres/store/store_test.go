@@ -12,6 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/session"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -91,7 +92,7 @@ func TestRefusedForEver(t *testing.T) {
 			r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), nil, pgtest.Shape("debezium", "outbox"))
 			r.Row(1)
 			r.Exec(c.ddl)
-			_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: "public.outbox", ID: pgtest.EventID(1)}}})
+			_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: "public.outbox", ID: sourcetest.EventID(1)}}})
 			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.cure) {
 				t.Errorf("settle: %v; want it to stop, with %q", err, c.cure)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/stream"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -37,7 +38,7 @@ func TestNarrowEnvelopes(t *testing.T) {
 			t.Errorf("message %d has fault %+v", i, m.Fault)
 		}
 		groups = append(groups, m.Group)
-		p := pgtest.Dead("", m, true)
+		p := sourcetest.Dead("", m, true)
 		p.LastError = "no route"
 		r.ParkWhole(p)
 	}
@@ -102,7 +103,7 @@ func TestNoEncoding(t *testing.T) {
 // parkThrough parks message 2, has it back and delivers it.
 func parkThrough(r *pgtest.StoreRig, m *outbox.Message, want func(string, *outbox.Message)) {
 	r.T.Helper()
-	p := pgtest.Head("mail", m, 0)
+	p := sourcetest.Head("mail", m, 0)
 	p.LastError = pgtest.Foreign + "\xfc"
 	r.ParkWhole(p)
 	ps, _, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: []string{"mail"}, Limit: 10, Bytes: 16 << 20})
@@ -116,7 +117,7 @@ func parkThrough(r *pgtest.StoreRig, m *outbox.Message, want func(string, *outbo
 		r.T.Fatalf("list: %v, %v", list, err)
 	}
 	want("2", list[0].Message)
-	r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Delivered("mail", m)}})
+	r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("mail", m)}})
 	pgtest.Equal(r.T, "row", r.Text("SELECT status FROM outbox WHERE id = $1", m.ID), "delivered")
 	pgtest.Equal(r.T, "parked", r.Text("SELECT count(*)::text FROM tailbox_parked"), "0")
 }

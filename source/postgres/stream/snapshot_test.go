@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
 	"github.com/tailbox/tailbox/source/postgres/stream"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -135,7 +136,7 @@ func TestSweepLooksForWhatIsParked(t *testing.T) {
 				if id == "bigint" {
 					return fmt.Sprint(n)
 				}
-				return pgtest.EventID(n)
+				return sourcetest.EventID(n)
 			}
 			for i := range 5 {
 				r.Exec("INSERT INTO a (id, type, payload) VALUES ($1::text::"+id+", 't', 'p')", row(i))

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
+	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -81,11 +82,11 @@ func TestWordsFit(t *testing.T) {
 			m := &outbox.Message{ID: "2", Table: "public.events", Position: outbox.Position{Log: 1, Commit: 9}, Group: "g"}
 			r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{{Table: "public.events", ID: "1", Position: outbox.Position{Log: 1, Commit: 1}}}})
 			pgtest.Equal(t, "delivered", show(1), c.words.Delivered+" 0  f t t t")
-			r.ParkWhole(pgtest.Dead("kafka", m, true))
+			r.ParkWhole(sourcetest.Dead("kafka", m, true))
 			pgtest.Equal(t, "dead", show(2), c.words.Dead+" 15 bad f t t")
-			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Retried("kafka", m, 3, 60e9)}})
+			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Retried("kafka", m, 3, 60e9)}})
 			pgtest.Equal(t, "retrying", r.Text("SELECT concat_ws(' ', trim(st::text), tries, date_part('year', due) > 2000) FROM events WHERE id = 2"), c.words.Retrying+" 3 t")
-			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{pgtest.Delivered("kafka", m)}})
+			r.Settle(checkpoint.Settlement{Changes: []checkpoint.Change{sourcetest.Delivered("kafka", m)}})
 			if got := show(2); !strings.HasPrefix(got, c.words.Delivered+" ") || !strings.HasSuffix(got, " t t t t") {
 				t.Errorf("delivered at last: %s", got)
 			}
