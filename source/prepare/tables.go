@@ -47,23 +47,22 @@ func (c *Checker) Foreign(t *outbox.Table, name string) {
 	c.Add(check.Problem, "let its application make it, or correct source.tables", "table %s does not exist, and its shape %q is not one that tailbox makes", name, t.Shape)
 }
 
-// Polled looks whether tables can be polled in order. flaws returns what keeps one from it, and what makes rows come late.
-func Polled[T any, F ~struct{ What, Cure string }](c *Checker, configured int, tables []T, flaws func(T) (fatal, other []F, err error)) error {
+// Polled looks whether tables can be polled in order. reasons returns what keeps one from it, and what makes rows come late.
+func Polled[T any](c *Checker, configured int, tables []T, reasons func(T) (fatal, other []check.Reason, err error)) error {
 	if configured > 1 {
 		c.Add(check.Problem, "give each table a pipeline of its own", "source.read is poll, and there are %d tables, whose sequences have no common order", configured)
 	}
 	for _, t := range tables {
-		fatal, other, err := flaws(t)
+		fatal, other, err := reasons(t)
 		if err != nil {
 			return err
 		}
-		for i, f := range slices.Concat(fatal, other) {
+		for i, reason := range slices.Concat(fatal, other) {
 			level := check.Problem
 			if i >= len(fatal) {
 				level = check.Warning
 			}
-			problem := struct{ What, Cure string }(f)
-			c.Add(level, problem.Cure, "%s", problem.What)
+			c.Add(level, reason.Cure, "%s", reason.What)
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/poll"
+	"github.com/tailbox/tailbox/source/store/check"
 )
 
 // backEvery is how often it is looked whether the numbers began anew, as after a TRUNCATE.
@@ -23,12 +24,12 @@ const backEvery = 30 * time.Second
 
 // Problems looks for what keeps a table from being polled in order. For others than the fatal ones a row may come late. index
 // is the one along the sequence column.
-func Problems(ctx context.Context, s *server.Conn, t *catalog.Table) (index string, fatal, other []server.Problem, err error) {
+func Problems(ctx context.Context, s *server.Conn, t *catalog.Table) (index string, fatal, other []check.Reason, err error) {
 	name, column := quote.Table(&t.Table), t.Columns.Seq
 	col, ok := t.Column(column)
 	const numbered = " BIGINT UNSIGNED NOT NULL AUTO_INCREMENT"
 	if column == "" || !ok {
-		return "", []server.Problem{{What: fmt.Sprintf("table %s has no sequence column, which source.read: poll goes by", t),
+		return "", []check.Reason{{What: fmt.Sprintf("table %s has no sequence column, which source.read: poll goes by", t),
 			Cure: "ALTER TABLE " + name + " ADD COLUMN seq" + numbered + " UNIQUE, and name it under source.tables.columns.seq"}}, nil, nil
 	}
 	rows, err := s.Texts(ctx, "SELECT LOWER(extra) FROM information_schema.columns WHERE table_schema = "+quote.Text(t.Schema)+
@@ -37,11 +38,11 @@ func Problems(ctx context.Context, s *server.Conn, t *catalog.Table) (index stri
 		return "", nil, nil, fmt.Errorf("look up column %s of %s: %w", column, t, err)
 	}
 	if len(rows) == 0 || !strings.Contains(rows[0][0], "auto_increment") || col.Kind != catalog.KindInt {
-		return "", []server.Problem{{What: fmt.Sprintf("column %s of table %s is not filled by AUTO_INCREMENT, so nothing tells which numbers are still to come", column, t),
+		return "", []check.Reason{{What: fmt.Sprintf("column %s of table %s is not filled by AUTO_INCREMENT, so nothing tells which numbers are still to come", column, t),
 			Cure: "ALTER TABLE " + name + " MODIFY " + quote.Ident(column) + numbered}}, nil, nil
 	}
 	if !strings.EqualFold(t.Engine, "InnoDB") {
-		fatal = append(fatal, server.Problem{What: fmt.Sprintf("table %s has the engine %s, whose transactions the server does not list", t, t.Engine),
+		fatal = append(fatal, check.Reason{What: fmt.Sprintf("table %s has the engine %s, whose transactions the server does not list", t, t.Engine),
 			Cure: "ALTER TABLE " + name + " ENGINE = InnoDB"})
 	}
 	rows, err = s.Texts(ctx, "SELECT s.index_name, s.non_unique = 0 AND NOT EXISTS (SELECT 1 FROM information_schema.statistics m "+
@@ -54,9 +55,9 @@ func Problems(ctx context.Context, s *server.Conn, t *catalog.Table) (index stri
 	cure := "ALTER TABLE " + name + " ADD UNIQUE KEY (" + quote.Ident(column) + ")"
 	switch {
 	case len(rows) == 0:
-		fatal = append(fatal, server.Problem{What: fmt.Sprintf("table %s has no index that begins with %s: each look would read all of it", t, column), Cure: cure})
+		fatal = append(fatal, check.Reason{What: fmt.Sprintf("table %s has no index that begins with %s: each look would read all of it", t, column), Cure: cure})
 	case rows[0][1] != "1":
-		other = append(other, server.Problem{What: fmt.Sprintf("column %s of table %s is not unique: of rows with one number all but the first come late", column, t), Cure: cure})
+		other = append(other, check.Reason{What: fmt.Sprintf("column %s of table %s is not unique: of rows with one number all but the first come late", column, t), Cure: cure})
 	}
 	if len(rows) > 0 {
 		index = rows[0][0]
@@ -70,14 +71,14 @@ func Problems(ctx context.Context, s *server.Conn, t *catalog.Table) (index stri
 	}
 	several, err := server.SeveralWriters(ctx, s)
 	if several {
-		other = append(other, server.Problem{What: "the server is one of several that take writes: rows that are written at another one may come late, out of order",
+		other = append(other, check.Reason{What: "the server is one of several that take writes: rows that are written at another one may come late, out of order",
 			Cure: "let all writers of the outbox use this server"})
 	}
 	return index, fatal, other, err
 }
 
 // MayListTransactions looks for the right PROCESS, without which nobody else's transactions are seen.
-func MayListTransactions(ctx context.Context, s *server.Conn) (*server.Problem, error) {
+func MayListTransactions(ctx context.Context, s *server.Conn) (*check.Reason, error) {
 	_, err := s.Texts(ctx, "SELECT 1 FROM information_schema.innodb_trx LIMIT 1")
 	switch code := server.Code(err); {
 	case err == nil, code == server.CodeCannotConvert:
@@ -89,7 +90,7 @@ func MayListTransactions(ctx context.Context, s *server.Conn) (*server.Problem, 
 	if err != nil {
 		return nil, err
 	}
-	return &server.Problem{What: "account " + account + " may not list the transactions of others, so nothing tells whether a number that is missing is still to come",
+	return &check.Reason{What: "account " + account + " may not list the transactions of others, so nothing tells whether a number that is missing is still to come",
 		Cure: "GRANT PROCESS ON *.* TO " + account}, nil
 }
 

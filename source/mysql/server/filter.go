@@ -7,15 +7,13 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/store/check"
 )
-
-// A Problem is what keeps a server or a table from being read, or makes its rows come late, and what fixes it.
-type Problem struct{ What, Cure string }
 
 // Unlogged finds a database that the server keeps out of its log although it has an outbox table, or the relay's own tables, by
 // whose changes it is known how far the log was read. Rows are filtered by the database of their table, whatever database
 // their session uses.
-func (c *Config) Unlogged(ctx context.Context, s *Conn) (*Problem, error) {
+func (c *Config) Unlogged(ctx context.Context, s *Conn) (*check.Reason, error) {
 	end, err := ReadLogEnd(ctx, s)
 	if err != nil || end.onlyLogged == "" && end.notLogged == "" {
 		return nil, err
@@ -36,11 +34,11 @@ func (c *Config) Unlogged(ctx context.Context, s *Conn) (*Problem, error) {
 		switch {
 		case schema == "":
 		case end.onlyLogged != "" && !listed(end.onlyLogged, schema):
-			return &Problem{fmt.Sprintf("binlog_do_db is %s: the log does not hold database %s", end.onlyLogged, schema),
-				"take binlog_do_db out of the server's configuration, or add binlog_do_db = " + schema + ", and restart it"}, nil
+			return &check.Reason{What: fmt.Sprintf("binlog_do_db is %s: the log does not hold database %s", end.onlyLogged, schema),
+				Cure: "take binlog_do_db out of the server's configuration, or add binlog_do_db = " + schema + ", and restart it"}, nil
 		case end.onlyLogged == "" && listed(end.notLogged, schema):
-			return &Problem{fmt.Sprintf("binlog_ignore_db is %s: the log does not hold database %s", end.notLogged, schema),
-				"take binlog_ignore_db = " + schema + " out of the server's configuration, and restart it"}, nil
+			return &check.Reason{What: fmt.Sprintf("binlog_ignore_db is %s: the log does not hold database %s", end.notLogged, schema),
+				Cure: "take binlog_ignore_db = " + schema + " out of the server's configuration, and restart it"}, nil
 		}
 	}
 	return nil, nil

@@ -24,7 +24,7 @@ func (c *checker) writable(ctx context.Context) error {
 
 // polled looks whether the tables can be polled in order. Where there is none yet, it looks for the right that polling takes.
 func (c *checker) polled(ctx context.Context) error {
-	err := prepare.Polled(&c.Checker, len(c.cfg.Tables), c.tables, func(t *catalog.Table) (fatal, other []server.Problem, err error) {
+	err := prepare.Polled(&c.Checker, len(c.cfg.Tables), c.tables, func(t *catalog.Table) (fatal, other []check.Reason, err error) {
 		_, fatal, other, err = polling.Problems(ctx, c.conn, t)
 		return fatal, other, err
 	})

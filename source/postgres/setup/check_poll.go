@@ -12,7 +12,7 @@ import (
 
 // polled looks whether the tables can be polled in order.
 func (c *checker) polled(ctx context.Context) error {
-	return prepare.Polled(&c.Checker, len(c.cfg.Tables), c.tables, func(t *catalog.Table) (fatal, other []polling.Problem, err error) {
+	return prepare.Polled(&c.Checker, len(c.cfg.Tables), c.tables, func(t *catalog.Table) (fatal, other []check.Reason, err error) {
 		_, fatal, other, err = polling.Problems(ctx, c.conn, t)
 		return fatal, other, err
 	})

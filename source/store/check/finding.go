@@ -19,3 +19,6 @@ type Finding struct {
 	What string `json:"what"`
 	Cure string `json:"cure,omitempty"`
 }
+
+// A Reason is what keeps a server or a table from being read, or makes its rows come late, and what fixes it.
+type Reason struct{ What, Cure string }
