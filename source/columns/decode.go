@@ -28,7 +28,7 @@ const (
 // A Column reads the values of one column. Each database implements it for its types and for the forms that its values come in. Both
 // forms of a value, that of the log and that of a query, must lead to the same text.
 type Column interface {
-	// Size returns how many bytes a value counts for max_message.
+	// Size returns how many bytes a value counts for max_message: its data's length at most.
 	Size(v *Value) int
 	// Raw returns the text of a value if it stands in the value's own bytes. Otherwise ok is false and AppendText makes it.
 	Raw(v *Value) (b []byte, ok bool, err error)
@@ -62,7 +62,7 @@ func (d *Decoder) Decode(p *Plan, vals []Value, large bool, m *outbox.Message) e
 		return fmt.Errorf("decode row of %s: %d columns, want %d", p.Table, len(vals), len(p.Columns))
 	}
 	m.Table = p.Table
-	if large || p.size(vals) > d.MaxMessage {
+	if large || p.tooLarge(vals, d.MaxMessage) {
 		p.dropLarge(vals)
 		m.Fault = p.TooLarge(d.MaxMessage)
 	}
@@ -84,15 +84,23 @@ func (d *Decoder) Decode(p *Plan, vals []Value, large bool, m *outbox.Message) e
 	return nil
 }
 
-// size returns what max_message bounds: the bytes of all values that are part of the message and can be large.
-func (p *Plan) size(vals []Value) int {
+// tooLarge reports whether what max_message bounds is beyond it: the bytes of all values that are part of the message and can be large.
+// Nearly every row is so small that the sum of all its bytes answers that.
+func (p *Plan) tooLarge(vals []Value, maxMessage int) bool {
 	total := 0
+	for i := range vals {
+		total += len(vals[i].Data)
+	}
+	if total <= maxMessage {
+		return false
+	}
+	total = 0
 	for i := range vals {
 		if p.Wanted[i] {
 			total += p.Columns[i].Size(&vals[i])
 		}
 	}
-	return total
+	return total > maxMessage
 }
 
 // dropLarge drops the payload of a row that is too large, and every other value that is not small. Of a group it keeps one byte more than

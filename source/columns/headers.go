@@ -57,12 +57,12 @@ func EachHeader(hs []outbox.Header, text []byte, see func(h *outbox.Header, quot
 		return hs, endOfHeaders(text, i+1)
 	}
 	for {
-		var h outbox.Header
 		name, next, err := jsonString(text, i)
 		if err != nil {
 			return hs, err
 		}
-		h.Name = unsafe.String(unsafe.SliceData(name), len(name))
+		hs = append(hs, outbox.Header{Name: unsafe.String(unsafe.SliceData(name), len(name))})
+		h := &hs[len(hs)-1]
 		i = skipSpace(text, next)
 		if i >= len(text) || text[i] != ':' {
 			return hs, ErrHeaders
@@ -73,11 +73,10 @@ func EachHeader(hs []outbox.Header, text []byte, see func(h *outbox.Header, quot
 			return hs, err
 		}
 		if see != nil {
-			if err := see(&h, quoted); err != nil {
+			if err := see(h, quoted); err != nil {
 				return hs, err
 			}
 		}
-		hs = append(hs, h)
 		i = skipSpace(text, i)
 		switch {
 		case i >= len(text):
