@@ -110,14 +110,17 @@ func newFailovers(t *testing.T, standby bool) *failovers {
 	return f
 }
 
-// write commits transactions until ctx ends, at whatever server is the primary.
+// write commits transactions until ctx ends, at whatever server is the primary. It finishes the last one: the server could commit what was
+// broken off after the test has asked it what was committed.
 func (f *failovers) write(ctx context.Context) {
 	for ctx.Err() == nil {
 		conn, err := pgx.Connect(ctx, f.primary.Load().SocketURL(f.DB))
 		for err == nil && ctx.Err() == nil {
-			if err = f.transaction(ctx, conn); err == nil {
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			if err = f.transaction(last, conn); err == nil {
 				f.written.Add(1)
 			}
+			cancel()
 			wait(ctx, 10*time.Millisecond)
 		}
 		if conn != nil {
