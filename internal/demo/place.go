@@ -38,8 +38,10 @@ func openPlace(ctx context.Context, kind, given string, progress func(string)) (
 	switch {
 	case kind == "mongodb":
 		return makeMongo(ctx, given, name)
-	case kind != "postgres" || given != "":
-		return makeSQL(ctx, kind, given, name)
+	case kind != "postgres":
+		return makeMySQL(ctx, kind, given, name)
+	case given != "":
+		return makePostgres(ctx, given, name)
 	}
 	bin, err := pgserver.Find(ctx, progress)
 	if err != nil {
@@ -50,7 +52,7 @@ func openPlace(ctx context.Context, kind, given string, progress func(string)) (
 		return nil, err
 	}
 	url := server.URL("postgres")
-	return &place{kind: "postgres", url: url, what: "a Postgres of the demo's own: " + url, open: openTill("postgres", url),
+	return &place{kind: "postgres", url: url, what: "a Postgres of the demo's own: " + url, open: openPostgres(url),
 		drop: func(context.Context) error { return server.Close() }}, nil
 }
 
