@@ -82,3 +82,12 @@ func Greet(ctx context.Context, client *mongo.Client) (*Hello, error) {
 	}
 	return h, nil
 }
+
+// Now is the server's time.
+func Now(ctx context.Context, client *mongo.Client) (time.Time, error) {
+	h, err := Greet(ctx, client)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return h.LocalTime.UTC(), nil
+}

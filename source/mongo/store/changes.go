@@ -185,7 +185,7 @@ func (a *attempt) supersede(ctx context.Context) error {
 		return err
 	}
 	for _, lane := range lanes.Order {
-		inLane := a.s.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: lane.Sink}, bson.E{Key: "message_group", Value: lane.Group})
+		inLane := a.s.parked.ours(bson.E{Key: "blocks", Value: true}, bson.E{Key: "sink", Value: lane.Sink}, bson.E{Key: "message_group", Value: lane.Group})
 		var newest delivery.Document
 		err := a.s.parked.FindOne(ctx, inLane, options.FindOne().SetProjection(delivery.BareFields()).
 			SetSort(bson.D{{Key: "position", Value: -1}})).Decode(&newest)
@@ -196,7 +196,7 @@ func (a *attempt) supersede(ctx context.Context) error {
 			return err
 		}
 		older := append(inLane, bson.E{Key: "position", Value: bson.D{{Key: "$lt", Value: newest.Position}}})
-		keys, err := a.s.messageKeys(ctx, older, 0)
+		keys, err := a.s.parked.messageKeys(ctx, older, 0)
 		if err != nil {
 			return err
 		}
@@ -212,29 +212,4 @@ func (a *attempt) supersede(ctx context.Context) error {
 		}
 	}
 	return a.readViews(ctx)
-}
-
-// messageKeys names the messages of deliveries; limit 0 = all.
-func (s *Store) messageKeys(ctx context.Context, where bson.D, limit int64) ([]store.MessageKey, error) {
-	cur, err := s.parked.Find(ctx, where, options.Find().SetLimit(limit).SetProjection(bson.D{{Key: "_id", Value: 0},
-		{Key: "source_table", Value: 1}, {Key: "message_id", Value: 1}}))
-	if err != nil {
-		return nil, err
-	}
-	var found []struct {
-		Table string `bson:"source_table"`
-		ID    string `bson:"message_id"`
-	}
-	if err := cur.All(ctx, &found); err != nil {
-		return nil, err
-	}
-	seen := make(map[store.MessageKey]bool, len(found))
-	var keys []store.MessageKey
-	for _, f := range found {
-		if key := (store.MessageKey(f)); !seen[key] {
-			seen[key] = true
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
 }

@@ -125,7 +125,7 @@ func (s *Store) acceptGap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.requests.UpdateMany(ctx, append(s.openRequests(), bson.E{Key: "verb", Value: string(checkpoint.VerbAcceptGap)},
+	_, err = s.requests.UpdateMany(ctx, append(s.requests.open(), bson.E{Key: "verb", Value: string(checkpoint.VerbAcceptGap)},
 		bson.E{Key: "_id", Value: bson.D{{Key: "$lte", Value: s.Gap}}}, bson.E{Key: "selection.from", Value: now.Resume}),
 		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "done_at", Value: "$$NOW"}, {Key: "result", Value: document.Literal(result)}}}}})
 	return err

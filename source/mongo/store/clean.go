@@ -12,8 +12,8 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
-	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/mongo/document"
+	"github.com/tailbox/tailbox/source/mongo/lease"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -28,10 +28,11 @@ func (s *Store) Clean(ctx context.Context, cursor string) (removed int, next str
 		return 0, "", err
 	}
 	defer cancel()
+	by := cleaner{s.tables, s.parked, s.lease}
 	var ids []pendingID // of what Window found
 	c := store.Cleaning{
 		Window: func(at *store.Cursor) (old []string, seen int, err error) {
-			if ids, seen, err = s.cleanWindow(ctx, s.table(at.Table), at); err != nil {
+			if ids, seen, err = by.cleanWindow(ctx, s.tables.named(at.Table), at); err != nil {
 				return nil, 0, err
 			}
 			for i := range ids {
@@ -39,25 +40,25 @@ func (s *Store) Clean(ctx context.Context, cursor string) (removed int, next str
 			}
 			return old, seen, nil
 		},
-		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.table(table), ids, old) },
-		Fault:  conn.Fault,
+		Remove: func(table string, old []string) (int, error) {
+			return by.removeOld(ctx, s.tables.named(table), ids, old)
+		},
+		Fault: conn.Fault,
 	}
-	return c.Do(s.configured(), cursor)
+	return c.Do(s.tables.configured(), cursor)
 }
 
-// configured are the tables of the configuration.
-func (s *Store) configured() []*outbox.Table {
-	all := make([]*outbox.Table, len(s.cfg.Tables))
-	for i := range s.cfg.Tables {
-		all[i] = &s.cfg.Tables[i]
-	}
-	return all
+// A cleaner removes old documents of which nothing is parked, under the lease.
+type cleaner struct {
+	tables userTables
+	parked parkedCollection
+	lease  *lease.Session
 }
 
 // cleanWindow looks at the next documents, and returns the ids of those that are old. The cursor moves on.
-func (s *Store) cleanWindow(ctx context.Context, t *outbox.Table, at *store.Cursor) (old []pendingID, seen int, err error) {
+func (c cleaner) cleanWindow(ctx context.Context, t *outbox.Table, at *store.Cursor) (old []pendingID, seen int, err error) {
 	where := behindCursor(bson.D{}, t, at)
-	cur, err := s.collection(t).Aggregate(ctx, bson.A{
+	cur, err := c.tables.collection(t).Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: where}}, bson.D{{Key: "$sort", Value: bson.D{{Key: t.Columns.ID, Value: 1}}}}, bson.D{{Key: "$limit", Value: store.CleanWindow}},
 		bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "id", Value: "$" + t.Columns.ID}, {Key: "old", Value: oldExpr(t)}}}},
 	}, options.Aggregate())
@@ -97,12 +98,8 @@ func oldExpr(t *outbox.Table) bson.D {
 }
 
 // removeOld removes documents of which nothing is parked.
-func (s *Store) removeOld(ctx context.Context, t *outbox.Table, old []pendingID, texts []string) (removed int, err error) {
-	cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: texts}}}), options.Find().SetProjection(delivery.BareFields()).SetHint(catalog.MessageIndex))
-	if err != nil {
-		return 0, err
-	}
-	views, err := delivery.All(ctx, cur)
+func (c cleaner) removeOld(ctx context.Context, t *outbox.Table, old []pendingID, texts []string) (removed int, err error) {
+	views, err := c.parked.bareOf(ctx, texts)
 	if err != nil {
 		return 0, err
 	}
@@ -119,23 +116,23 @@ func (s *Store) removeOld(ctx context.Context, t *outbox.Table, old []pendingID,
 		}
 	}
 	tries := cleanTries
-	return s.removeFree(ctx, t, ids, &tries)
+	return c.removeFree(ctx, t, ids, &tries)
 }
 
 // cleanTries bounds the transactions of one step: halves are tried where documents are locked.
 const cleanTries = 40
 
 // removeFree removes documents in one transaction, or in parts where another transaction has changed some of them, which stay.
-func (s *Store) removeFree(ctx context.Context, t *outbox.Table, ids bson.A, tries *int) (removed int, err error) {
+func (c cleaner) removeFree(ctx context.Context, t *outbox.Table, ids bson.A, tries *int) (removed int, err error) {
 	if *tries--; len(ids) == 0 || *tries < 0 {
 		return 0, nil
 	}
-	removed, met, err := s.remove(ctx, t, ids)
+	removed, met, err := c.remove(ctx, t, ids)
 	if err != nil || !met || len(ids) == 1 {
 		return removed, err
 	}
 	for _, half := range []bson.A{ids[:len(ids)/2], ids[len(ids)/2:]} {
-		n, err := s.removeFree(ctx, t, half, tries)
+		n, err := c.removeFree(ctx, t, half, tries)
 		if removed += n; err != nil {
 			return removed, err
 		}
@@ -144,25 +141,25 @@ func (s *Store) removeFree(ctx context.Context, t *outbox.Table, ids bson.A, tri
 }
 
 // remove removes documents in one transaction. Met: it met another one, and nothing was done.
-func (s *Store) remove(ctx context.Context, t *outbox.Table, ids bson.A) (removed int, met bool, err error) {
+func (c cleaner) remove(ctx context.Context, t *outbox.Table, ids bson.A) (removed int, met bool, err error) {
 	sent := time.Now()
-	if err := s.lease.Begin(0); err != nil {
+	if err := c.lease.Begin(0); err != nil {
 		return 0, false, err
 	}
-	res, err := s.collection(t).DeleteMany(ctx, bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "$expr", Value: oldExpr(t)}})
+	res, err := c.tables.collection(t).DeleteMany(ctx, bson.D{{Key: t.Columns.ID, Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "$expr", Value: oldExpr(t)}})
 	err = conn.RowFault(t, err)
 	if err == nil {
-		err = s.lease.Prove(ctx, nil)
+		err = c.lease.Prove(ctx, nil)
 	}
 	if err == nil {
-		err = s.lease.Commit(ctx)
+		err = c.lease.Commit(ctx)
 	}
 	if err == nil {
-		s.lease.Proved(sent)
+		c.lease.Proved(sent)
 		return int(res.DeletedCount), false, nil
 	}
-	if s.lease.Running() {
-		if aerr := s.lease.Abort(ctx); aerr != nil {
+	if c.lease.Running() {
+		if aerr := c.lease.Abort(ctx); aerr != nil {
 			return 0, false, errors.Join(err, aerr)
 		}
 	}

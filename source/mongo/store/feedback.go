@@ -42,7 +42,7 @@ type teller struct {
 
 func (s *Store) newFeedback() (f teller, err error) {
 	f.parsed = make(map[*source.Feedback]*update.Template)
-	f.updates, err = feedback.Compile(s.configured(), func(kind, text string) (*source.Feedback, error) {
+	f.updates, err = feedback.Compile(s.tables.configured(), func(kind, text string) (*source.Feedback, error) {
 		parsed, err := source.ParseFeedbackDocument(kind, text)
 		if err != nil {
 			return nil, err
@@ -163,7 +163,7 @@ func (a *attempt) tell(ctx context.Context, told []feedback.Told) error {
 		}
 		name := u.Collection
 		if named[name] == nil {
-			named[name] = a.s.business(t.Outcome.Message.Table, name)
+			named[name] = a.s.tables.business(t.Outcome.Message.Table, name)
 		}
 		b := last[name]
 		if b == nil || b.told[0].Kind != t.Kind || b.told[0].Outcome.Message.Table != t.Outcome.Message.Table {
@@ -183,14 +183,6 @@ func (a *attempt) tell(ctx context.Context, told []feedback.Told) error {
 		}
 	}
 	return nil
-}
-
-// business is a collection in the database of the table.
-func (s *Store) business(table, name string) *mongo.Collection {
-	if t := s.table(table); t != nil {
-		return s.client.Database(t.Schema).Collection(name)
-	}
-	return s.database.Collection(name)
 }
 
 // feedbackBatch are updates of one collection, about one outcome of one table: the answer counts documents, without saying which updates
@@ -232,9 +224,9 @@ func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkp
 		wanted[k] = true
 		ids = append(ids, k.ID)
 	}
-	docs, err := a.s.findParked(ctx, a.s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}))
+	docs, err := a.s.parked.documents(ctx, a.s.parked.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}))
 	if err != nil {
-		return nil, err
+		return nil, conn.Fault("read parked deliveries", err)
 	}
 	var out []checkpoint.Parked
 	for _, d := range docs {

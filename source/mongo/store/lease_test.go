@@ -27,7 +27,7 @@ func TestTakeOverFromStoppedHolder(t *testing.T) {
 	r.SetLease(bson.D{{Key: "lease_expires_at", Value: time.Unix(0, 0)}})
 	ctx := old.lease.In(r.Ctx)
 	r.Must(old.lease.Begin(0))
-	_, err := old.collection(&old.cfg.Tables[0]).DeleteOne(ctx, bson.D{{Key: "_id", Value: "1"}})
+	_, err := old.tables.collection(&old.cfg.Tables[0]).DeleteOne(ctx, bson.D{{Key: "_id", Value: "1"}})
 	r.Must(err)
 	r.Must(old.lease.Prove(ctx, nil))
 

@@ -7,7 +7,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/store"
@@ -15,12 +14,12 @@ import (
 )
 
 // Listed implements operate.Reader.
-func (s *Store) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
+func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
 	ids := oids(rows)
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	now, err := s.now(ctx)
+	now, err := conn.Now(ctx, s.client)
 	if err != nil {
 		return nil, err
 	}
@@ -28,9 +27,9 @@ func (s *Store) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 	if !whole {
 		opts.SetProjection(bson.D{{Key: "payload", Value: 0}})
 	}
-	docs, err := s.findParked(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, opts)
+	docs, err := s.parked.documents(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, opts)
 	if err != nil {
-		return nil, err
+		return nil, conn.Fault("read parked deliveries", err)
 	}
 	byID := make(map[bson.ObjectID]*delivery.Document, len(docs))
 	for _, d := range docs {
@@ -52,8 +51,8 @@ func (s *Store) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 }
 
 // WaitingLanes implements operate.Reader.
-func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
-	counts, err := s.countLanes(ctx, sel, limit)
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (list []operate.WaitingLane, firsts []store.SelectedRow, err error) {
+	counts, err := s.parked.countLanes(ctx, sel, limit)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +60,7 @@ func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, lim
 	for i, c := range counts {
 		lanes[i] = c.lane
 	}
-	heads, err := s.heads(ctx, lanes)
+	heads, err := s.parked.heads(ctx, lanes)
 	if err != nil {
 		return nil, nil, conn.Fault("list lanes", err)
 	}
@@ -72,44 +71,4 @@ func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, lim
 		}
 	}
 	return list, firsts, nil
-}
-
-// A laneCount is how many deliveries block a lane.
-type laneCount struct {
-	lane checkpoint.Lane
-	n    int
-}
-
-// countLanes counts blocking deliveries by lane, in order, from the index alone.
-func (s *Store) countLanes(ctx context.Context, sel *checkpoint.Selection, limit int) ([]laneCount, error) {
-	where := s.ours(bson.E{Key: "blocks", Value: true})
-	if sink, limited := sel.AtSink(); limited {
-		where = append(where, bson.E{Key: "sink", Value: sink})
-	}
-	if len(sel.Groups) > 0 {
-		where = append(where, bson.E{Key: "message_group", Value: bson.D{{Key: "$in", Value: sel.Groups}}})
-	}
-	stages := bson.A{bson.D{{Key: "$match", Value: where}},
-		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "group", Value: "$message_group"}}},
-			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
-		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id.sink", Value: 1}, {Key: "_id.group", Value: 1}}}}}
-	if limit > 0 {
-		stages = append(stages, bson.D{{Key: "$limit", Value: limit}})
-	}
-	cur, err := s.parked.Aggregate(ctx, stages, options.Aggregate().SetHint(catalog.LaneIndex).SetAllowDiskUse(true))
-	if err != nil {
-		return nil, conn.Fault("list lanes", err)
-	}
-	var found []struct {
-		ID struct{ Sink, Group string } `bson:"_id"`
-		N  int                          `bson:"n"`
-	}
-	if err := cur.All(ctx, &found); err != nil {
-		return nil, conn.Fault("list lanes", err)
-	}
-	counts := make([]laneCount, len(found))
-	for i, f := range found {
-		counts[i] = laneCount{checkpoint.Lane(f.ID), f.N}
-	}
-	return counts, nil
 }

@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
-	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/store"
@@ -116,12 +114,7 @@ func (a *attempt) readViews(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	cur, err := a.s.parked.Find(ctx, a.s.ours(bson.E{Key: "message_id", Value: bson.D{{Key: "$in", Value: ids}}}),
-		options.Find().SetProjection(delivery.BareFields()).SetHint(catalog.MessageIndex))
-	if err != nil {
-		return err
-	}
-	found, err := delivery.All(ctx, cur)
+	found, err := a.s.parked.bareOf(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -145,7 +138,7 @@ func (a *attempt) rows(ctx context.Context) error {
 	}
 	rows := make(map[statement][]rowChange)
 	for _, m := range a.order {
-		t := a.s.table(m.key.Table)
+		t := a.s.tables.named(m.key.Table)
 		if t == nil || !m.complete() || outbox.IsStandInID(m.key.ID) {
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -14,27 +13,8 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/mongo/conn"
-	"github.com/tailbox/tailbox/source/mongo/document"
 	"github.com/tailbox/tailbox/source/store"
 )
-
-// A requestDocument is a document of tailbox_request.
-type requestDocument struct {
-	ID          int64        `bson:"_id"`
-	Verb        string       `bson:"verb"`
-	Selection   bson.Raw     `bson:"selection"`
-	Reason      string       `bson:"reason"`
-	By          string       `bson:"by"`
-	RequestedAt *time.Time   `bson:"requested_at"`
-	DoneAt      *time.Time   `bson:"done_at"`
-	Result      bson.Raw     `bson:"result"`
-	InForce     *store.Force `bson:"in_force"`
-}
-
-// openRequests is the filter for what is not done.
-func (s *Store) openRequests() bson.D {
-	return bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "done_at", Value: nil}}
-}
 
 // Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason.
 func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
@@ -43,7 +23,7 @@ func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 		return nil, err
 	}
 	defer cancel()
-	cur, err := s.requests.Find(ctx, s.openRequests(), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(store.RequestsAtOnce))
+	cur, err := s.requests.Find(ctx, s.requests.open(), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(store.RequestsAtOnce))
 	if err != nil {
 		return nil, conn.Fault("read requests", err)
 	}
@@ -68,40 +48,11 @@ func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 		return nil, conn.Fault("read requests", err)
 	}
 	for _, b := range closing {
-		if err := s.noteResult(ctx, b.id, &store.RequestResult{Error: b.why.Error()}, true); err != nil {
+		if err := s.requests.noteResult(ctx, b.id, &store.RequestResult{Error: b.why.Error()}, true); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
-}
-
-// readRequest reads and checks a request.
-func readRequest(raw bson.Raw) (*checkpoint.Request, error) {
-	var doc requestDocument
-	if err := bson.Unmarshal(raw, &doc); err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
-	}
-	r := &checkpoint.Request{ID: doc.ID, Verb: checkpoint.Verb(doc.Verb), Reason: doc.Reason, By: doc.By}
-	if err := valueFrom(doc.Selection, &r.Selection); err != nil {
-		return nil, fmt.Errorf("read field selection: %w", err)
-	}
-	return r, store.Validate(r)
-}
-
-// noteResult records what a request did so far.
-func (s *Store) noteResult(ctx context.Context, id any, result *store.RequestResult, done bool) error {
-	doc, err := documentOf(result)
-	if err != nil {
-		return fmt.Errorf("write result of request %v: %w", id, err)
-	}
-	set := bson.D{{Key: "result", Value: document.Literal(doc)}}
-	if done {
-		set = append(set, bson.E{Key: "done_at", Value: "$$NOW"})
-	}
-	if _, err := s.requests.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, bson.A{bson.D{{Key: "$set", Value: set}}}); err != nil {
-		return conn.Fault("record a request's result", err)
-	}
-	return nil
 }
 
 // Progress implements store.Requests.
@@ -160,5 +111,5 @@ func (s *Store) Refusal(err error) string { return conn.Refusal(err) }
 
 // CloseRequest implements store.Requests.
 func (s *Store) CloseRequest(ctx context.Context, id int64, result *store.RequestResult) error {
-	return s.noteResult(ctx, id, result, true)
+	return s.requests.noteResult(ctx, id, result, true)
 }

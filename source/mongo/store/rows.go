@@ -14,10 +14,10 @@ import (
 	"github.com/tailbox/tailbox/source/mongo/document"
 )
 
-// readRows reads documents of a table as messages, by id; where limits them. They come in the order in which they are swept.
+// read reads documents of a table as messages, by id; where limits them. They come in the order in which they are swept.
 // Position and time of the commit are not set.
-func (s *Store) readRows(ctx context.Context, t *outbox.Table, ids []string, where bson.D) ([]*outbox.Message, error) {
-	found, err := s.readPlaced(ctx, t, ids, where, nil)
+func (ts userTables) read(ctx context.Context, t *outbox.Table, ids []string, where bson.D) ([]*outbox.Message, error) {
+	found, err := ts.readPlaced(ctx, t, ids, where, nil)
 	ms := make([]*outbox.Message, len(found))
 	for i := range found {
 		ms[i] = found[i].m
@@ -25,10 +25,10 @@ func (s *Store) readRows(ctx context.Context, t *outbox.Table, ids []string, whe
 	return ms, err
 }
 
-// readUpTo is readRows up to the document that makes them so many bytes. Order and sizes of the documents are found out first, so that the
+// readUpTo is read up to the document that makes them so many bytes. Order and sizes of the documents are found out first, so that the
 // others are not read.
-func (s *Store) readUpTo(ctx context.Context, t *outbox.Table, ids []string, where bson.D, bytes int) ([]*outbox.Message, error) {
-	rows, err := s.readPlaced(ctx, t, ids, where, placeFields(t))
+func (ts userTables) readUpTo(ctx context.Context, t *outbox.Table, ids []string, where bson.D, bytes int) ([]*outbox.Message, error) {
+	rows, err := ts.readPlaced(ctx, t, ids, where, placeFields(t))
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (s *Store) readUpTo(ctx context.Context, t *outbox.Table, ids []string, whe
 			p := &rows[len(ids)]
 			ids, size = append(ids, p.m.ID), size+p.bytes
 		}
-		some, err := s.readRows(ctx, t, ids, where)
+		some, err := ts.read(ctx, t, ids, where)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ type placed struct {
 }
 
 // readPlaced reads documents, or some of their fields, in the order in which they are swept.
-func (s *Store) readPlaced(ctx context.Context, t *outbox.Table, ids []string, where, fields bson.D) ([]placed, error) {
+func (ts userTables) readPlaced(ctx context.Context, t *outbox.Table, ids []string, where, fields bson.D) ([]placed, error) {
 	var values bson.A
 	for _, id := range ids {
 		values = document.AppendIDs(values, 0, id)
@@ -83,13 +83,13 @@ func (s *Store) readPlaced(ctx context.Context, t *outbox.Table, ids []string, w
 	if fields != nil {
 		how.SetProjection(fields)
 	}
-	cur, err := s.collection(t).Find(ctx, filter, how)
+	cur, err := ts.collection(t).Find(ctx, filter, how)
 	if err != nil {
 		return nil, conn.Fault("read documents of "+t.String(), err)
 	}
 	defer func() { _ = cur.Close(ctx) }() // it was read to its end, or the session goes
 	plan := document.NewPlan(t)
-	dec := document.Decoder{MaxMessage: s.cfg.MaxMessage}
+	dec := document.Decoder{MaxMessage: ts.cfg.MaxMessage}
 	var found []placed
 	for cur.Next(ctx) {
 		p := placed{m: dec.NewMessage()}
@@ -110,13 +110,4 @@ func (s *Store) readPlaced(ctx context.Context, t *outbox.Table, ids []string, w
 		return cmp.Or(cmp.Compare(a.seq, b.seq), a.m.CreatedAt.Compare(b.m.CreatedAt), cmp.Compare(a.record, b.record))
 	})
 	return found, conn.Fault("read documents of "+t.String(), cur.Err())
-}
-
-// ReadRow implements store.ParkedReader.
-func (s *Store) ReadRow(ctx context.Context, table, id string) ([]*outbox.Message, error) {
-	t := s.table(table)
-	if t == nil {
-		return nil, nil
-	}
-	return s.readRows(ctx, t, []string{id}, nil)
 }

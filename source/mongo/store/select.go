@@ -22,7 +22,7 @@ import (
 func (s *Store) Select(ctx context.Context, r *checkpoint.Request, done *store.RequestResult) (*store.Chunk, error) {
 	sel := &r.Selection
 	after := store.Behind(sel, done)
-	asked, err := s.askedAt(ctx, r)
+	asked, err := s.requests.askedAt(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -30,11 +30,11 @@ func (s *Store) Select(ctx context.Context, r *checkpoint.Request, done *store.R
 	full := false
 	switch {
 	case len(sel.IDs) > 0:
-		seen, err = s.scanIDs(ctx, sel, after)
+		seen, err = s.parked.scanIDs(ctx, sel, after)
 	case len(sel.Groups) > 0:
-		seen, full, err = s.scanLanes(ctx, s.lanesFrom(sel, after), after)
+		seen, full, err = s.parked.scanLanes(ctx, s.lanesFrom(sel, after), after)
 	default:
-		seen, full, err = s.scanAll(ctx, nil, after)
+		seen, full, err = s.parked.scanAll(ctx, nil, after)
 	}
 	if err != nil {
 		return nil, conn.Fault("select deliveries", err)
@@ -48,22 +48,6 @@ func (s *Store) Select(ctx context.Context, r *checkpoint.Request, done *store.R
 	}
 	c.Finish(r, full, done)
 	return c, nil
-}
-
-// askedAt is when a request was made; the zero time where that does not matter.
-func (s *Store) askedAt(ctx context.Context, r *checkpoint.Request) (time.Time, error) {
-	if len(r.Selection.IDs) > 0 || r.ID == 0 {
-		return time.Time{}, nil
-	}
-	var found []requestDocument
-	cur, err := s.requests.Find(ctx, bson.D{{Key: "_id", Value: r.ID}}, options.Find().SetProjection(bson.D{{Key: "requested_at", Value: 1}}))
-	if err == nil {
-		err = cur.All(ctx, &found)
-	}
-	if err != nil || len(found) == 0 {
-		return time.Time{}, conn.Fault("look a request up", err)
-	}
-	return orZero(found[0].RequestedAt), nil
 }
 
 // matches tells whether a delivery is among those that a selection narrows down to.
@@ -107,23 +91,19 @@ func sortViews(views []*delivery.Document) {
 
 // scanAll reads deliveries in order, after a place: of one lane, or all. Each is under one of the two values of blocks in the
 // index.
-func (s *Store) scanAll(ctx context.Context, lane *checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
+func (c parkedCollection) scanAll(ctx context.Context, lane *checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
 	for _, blocks := range []bool{true, false} {
-		from := bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "blocks", Value: blocks}, {Key: "sink", Value: after.Sink},
+		from := bson.D{{Key: "pipeline", Value: c.pipeline}, {Key: "blocks", Value: blocks}, {Key: "sink", Value: after.Sink},
 			{Key: "message_group", Value: after.Group}, {Key: "position", Value: after.Position}, {Key: "message_id", Value: after.ID},
 			{Key: "source_table", Value: after.Table}, {Key: "state", Value: bson.MaxKey{}}}
-		to := bson.D{{Key: "pipeline", Value: s.cfg.Pipeline}, {Key: "blocks", Value: blocks}}
+		to := bson.D{{Key: "pipeline", Value: c.pipeline}, {Key: "blocks", Value: blocks}}
 		if lane != nil {
 			to = append(to, bson.E{Key: "sink", Value: lane.Sink}, bson.E{Key: "message_group", Value: lane.Group})
 		}
 		for _, e := range from[len(to):] {
 			to = append(to, bson.E{Key: e.Key, Value: bson.MaxKey{}})
 		}
-		cur, err := s.parked.Find(ctx, bson.D{}, options.Find().SetHint(catalog.LaneIndex).SetMin(from).SetMax(to).SetLimit(store.ScanChunk).SetProjection(delivery.BareFields()))
-		if err != nil {
-			return nil, false, err
-		}
-		found, err := delivery.All(ctx, cur)
+		found, err := c.documents(ctx, bson.D{}, options.Find().SetHint(catalog.LaneIndex).SetMin(from).SetMax(to).SetLimit(store.ScanChunk).SetProjection(delivery.BareFields()))
 		if err != nil {
 			return nil, false, err
 		}
@@ -137,13 +117,13 @@ func (s *Store) scanAll(ctx context.Context, lane *checkpoint.Lane, after store.
 }
 
 // scanLanes goes through lanes.
-func (s *Store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
+func (c parkedCollection) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after store.ParkedKey) (seen []*delivery.Document, full bool, err error) {
 	for _, lane := range lanes {
 		from := store.ParkedKey{Sink: lane.Sink, Group: lane.Group}
 		if after.Compare(&from) > 0 {
 			from = after
 		}
-		found, more, err := s.scanAll(ctx, &lane, from)
+		found, more, err := c.scanAll(ctx, &lane, from)
 		if err != nil {
 			return nil, false, err
 		}
@@ -155,15 +135,11 @@ func (s *Store) scanLanes(ctx context.Context, lanes []checkpoint.Lane, after st
 }
 
 // scanIDs looks messages up, by the id of their document or the one that an edit gave them.
-func (s *Store) scanIDs(ctx context.Context, sel *checkpoint.Selection, after store.ParkedKey) ([]*delivery.Document, error) {
+func (c parkedCollection) scanIDs(ctx context.Context, sel *checkpoint.Selection, after store.ParkedKey) ([]*delivery.Document, error) {
 	var seen []*delivery.Document
 	known := make(map[bson.ObjectID]bool)
 	for field, index := range map[string]string{"message_id": catalog.MessageIndex, "sent_id": catalog.SentIndex} {
-		cur, err := s.parked.Find(ctx, s.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(delivery.BareFields()).SetHint(index))
-		if err != nil {
-			return nil, err
-		}
-		found, err := delivery.All(ctx, cur)
+		found, err := c.documents(ctx, c.ours(bson.E{Key: field, Value: bson.D{{Key: "$in", Value: sel.IDs}}}), options.Find().SetProjection(delivery.BareFields()).SetHint(index))
 		if err != nil {
 			return nil, err
 		}

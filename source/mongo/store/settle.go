@@ -113,7 +113,7 @@ func (a *attempt) run(ctx context.Context) error {
 	a.msgs = make(map[store.MessageKey]*settled)
 	if len(a.In.Park)+len(a.In.Changes) > 0 || a.inside != nil {
 		var err error
-		if a.now, err = a.s.now(ctx); err != nil {
+		if a.now, err = conn.Now(ctx, a.s.client); err != nil {
 			return err
 		}
 	}

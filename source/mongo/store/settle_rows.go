@@ -48,7 +48,7 @@ func (a *attempt) plainRows(ctx context.Context) error {
 	byTable := make(map[string][]rowChange, len(a.s.cfg.Tables))
 	for i := range a.In.Rows {
 		r := &a.In.Rows[i]
-		t := a.s.table(r.Table)
+		t := a.s.tables.named(r.Table)
 		if t == nil || r.Parked || outbox.IsStandInID(r.ID) {
 			continue // a table that left the configuration is left alone, and a document without an id cannot be found
 		}
@@ -89,7 +89,7 @@ func (a *attempt) rowsOf(ctx context.Context, t *outbox.Table, del, alike bool, 
 	for part := range slices.Chunk(free, rowChunk) {
 		w := &rowWork{table: t, delete: del, alike: alike || del, rows: part}
 		a.work = append(a.work, w)
-		found, err := w.do(ctx, a.s.collection(t))
+		found, err := w.do(ctx, a.s.tables.collection(t))
 		if err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func (s *Store) probe(ctx context.Context, w *rowWork, rows []rowChange, locked 
 		return err
 	}
 	part := &rowWork{table: w.table, delete: w.delete, alike: w.alike, rows: rows}
-	_, err := part.do(ctx, s.collection(w.table))
+	_, err := part.do(ctx, s.tables.collection(w.table))
 	if aerr := s.lease.Abort(ctx); aerr != nil {
 		return aerr
 	}

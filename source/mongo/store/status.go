@@ -66,16 +66,16 @@ func ReadStatus(ctx context.Context, cfg conn.Config) (status *Report, err error
 	if o, err := oplog.Read(ctx, s.client); err == nil && !h.Sharded() {
 		r.Oplog = &OplogReport{First: o.First.String(), WindowSeconds: o.Window().Seconds(), Bytes: o.Size, MaxBytes: o.MaxSize}
 	}
-	if err := s.reportCheckpoint(ctx, r, end, h.LocalTime); err != nil {
+	if err := reportCheckpoint(ctx, s, r, end, h.LocalTime); err != nil {
 		return nil, err
 	}
 	if r.Holder, err = lease.Read(ctx, s.client, &s.cfg); err != nil {
 		return nil, err
 	}
-	return r, s.reportSinks(ctx, r, h.LocalTime)
+	return r, reportSinks(ctx, s, r, h.LocalTime)
 }
 
-func (s *Store) reportCheckpoint(ctx context.Context, r *Report, end oplog.Time, now time.Time) error {
+func reportCheckpoint(ctx context.Context, s *Store, r *Report, end oplog.Time, now time.Time) error {
 	var doc checkpointDocument
 	err := s.checkpoints.FindOne(ctx, s.lease.Own()).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) || err == nil && doc.Resume == "" {
@@ -103,16 +103,16 @@ func (s *Store) reportCheckpoint(ctx context.Context, r *Report, end oplog.Time,
 }
 
 // reportSinks counts what is parked.
-func (s *Store) reportSinks(ctx context.Context, r *Report, now time.Time) error {
-	force, err := s.inForce(ctx)
+func reportSinks(ctx context.Context, s *Store, r *Report, now time.Time) error {
+	force, err := s.requests.inForce(ctx)
 	if err != nil {
 		return err
 	}
 	sinks := report.CountSinks(force)
-	if err := s.countStates(ctx, sinks, now); err != nil {
+	if err := s.parked.countStates(ctx, sinks, now); err != nil {
 		return err
 	}
-	counts, err := s.countLanes(ctx, &checkpoint.Selection{}, 0)
+	counts, err := s.parked.countLanes(ctx, &checkpoint.Selection{}, 0)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *Store) reportSinks(ctx context.Context, r *Report, now time.Time) error
 	for i, c := range counts {
 		lanes[i] = c.lane
 	}
-	heads, err := s.heads(ctx, lanes)
+	heads, err := s.parked.heads(ctx, lanes)
 	if err != nil {
 		return conn.Fault("count lanes", err)
 	}
@@ -128,18 +128,18 @@ func (s *Store) reportSinks(ctx context.Context, r *Report, now time.Time) error
 		sinks.AddLane(lane, heads[lane] != nil && heads[lane].State == checkpoint.StateDead)
 	}
 	sinks.Report(&r.Report)
-	n, err := s.requests.CountDocuments(ctx, s.openRequests())
+	n, err := s.requests.CountDocuments(ctx, s.requests.open())
 	r.OpenRequests = int(n)
 	return conn.Fault("count open requests", err)
 }
 
 // countStates counts deliveries by sink, table and state, and finds the oldest.
-func (s *Store) countStates(ctx context.Context, sinks *report.SinkCounts, now time.Time) error {
+func (c parkedCollection) countStates(ctx context.Context, sinks *report.SinkCounts, now time.Time) error {
 	held := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{"$blocks", true}}}, "$changed_at", nil}}}
 	// $max leaves out what is missing.
 	since := bson.D{{Key: "$max", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$commit_time", "$parked_at"}}}, "$available_at"}}}
-	cur, err := s.parked.Aggregate(ctx, bson.A{
-		bson.D{{Key: "$match", Value: s.ours(bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}})}},
+	cur, err := c.Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: c.ours(bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}})}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "sink", Value: "$sink"}, {Key: "table", Value: "$source_table"},
 			{Key: "state", Value: "$state"}}},
 			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}, {Key: "due", Value: bson.D{{Key: "$min", Value: "$next_attempt_at"}}},

@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
@@ -25,7 +24,7 @@ import (
 const operationTime = 50 * time.Second
 
 // A Store implements checkpoint.Store. Each file is one part of it: Load is in load.go, Settle in settle.go and those named for its steps,
-// Requests in requests.go.
+// Requests in requests.go. The collections that it uses have types of their own, and so has each of its readers.
 type Store struct {
 	cfg    conn.Config
 	client *mongo.Client
@@ -33,11 +32,15 @@ type Store struct {
 	closed bool
 	// migration is the last one that was run on the collections.
 	migration int
-	database  *mongo.Database
 
-	checkpoints, parked, requests *mongo.Collection
+	checkpoints *mongo.Collection
+	parked      parkedCollection
+	requests    requestCollection
+	tables      userTables
 
 	store.Memory
+	parkedReader
+	pendingReader
 	feedback teller
 }
 
@@ -91,9 +94,13 @@ func OpenReader(ctx context.Context, cfg conn.Config) (*Store, error) {
 	}
 	s := &Store{cfg: cfg, client: client, Memory: store.NewMemory()}
 	s.Finisher = store.Finisher{Logger: cfg.Logger, Settle: s.settleUnfinished}
-	s.database = client.Database(cfg.Schema)
-	s.checkpoints, s.parked = s.database.Collection(catalog.Checkpoints), s.database.Collection(catalog.Parked)
-	s.requests = s.database.Collection(catalog.Requests)
+	own := client.Database(cfg.Schema)
+	s.checkpoints = own.Collection(catalog.Checkpoints)
+	s.parked = parkedCollection{own.Collection(catalog.Parked), cfg.Pipeline}
+	s.requests = requestCollection{own.Collection(catalog.Requests), cfg.Pipeline}
+	s.tables = userTables{client, &s.cfg}
+	s.parkedReader = parkedReader{s.tables, s.parked, s.Sinks}
+	s.pendingReader = pendingReader{s.tables, s.parked, s.requests, s.Sinks}
 	err = s.look(ctx)
 	if err == nil {
 		err = s.current(ctx)
@@ -113,7 +120,7 @@ func (s *Store) look(ctx context.Context) error {
 	if err := h.Usable(); err != nil {
 		return err
 	}
-	names, err := s.database.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$in",
+	names, err := s.client.Database(s.cfg.Schema).ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$in",
 		Value: bson.A{catalog.Checkpoints, catalog.Parked, catalog.Requests}}}}})
 	if err != nil {
 		return conn.Fault("look for the relay's collections", err)
@@ -184,23 +191,6 @@ func (s *Store) Close(ctx context.Context) error {
 		s.lease.End(last)
 	}
 	return errors.Join(err, conn.Disconnect(ctx, s.client))
-}
-
-// table finds the table of a message; nil where it has left the configuration.
-func (s *Store) table(name string) *outbox.Table { return s.cfg.TableNamed(name) }
-
-// collection is the collection of a table.
-func (s *Store) collection(t *outbox.Table) *mongo.Collection {
-	return s.client.Database(t.Schema).Collection(t.Name)
-}
-
-// now is the server's time.
-func (s *Store) now(ctx context.Context) (time.Time, error) {
-	h, err := conn.Greet(ctx, s.client)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return h.LocalTime.UTC(), nil
 }
 
 // current refuses collections that lack migrations, and collections that mean something else.

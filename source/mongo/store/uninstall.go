@@ -29,7 +29,7 @@ func Uninstall(ctx context.Context, cfg conn.Config, force bool) (dropped, left 
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
 	ctx = s.lease.In(ctx)
 	if !force {
-		parked, err := s.parked.CountDocuments(ctx, s.ours(bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}}))
+		parked, err := s.parked.CountDocuments(ctx, s.parked.ours(bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{"retrying", "waiting", "dead"}}}}))
 		if err != nil {
 			return nil, nil, conn.Fault("count parked deliveries", err)
 		}
@@ -41,7 +41,7 @@ func Uninstall(ctx context.Context, cfg conn.Config, force bool) (dropped, left 
 	if err != nil {
 		return nil, nil, conn.Fault("look for other pipelines", err)
 	}
-	for _, coll := range []*mongo.Collection{s.requests, s.parked, s.checkpoints} {
+	for _, coll := range []*mongo.Collection{s.requests.Collection, s.parked.Collection, s.checkpoints} {
 		if others == 0 {
 			err = coll.Drop(ctx)
 			dropped = append(dropped, "collection "+s.cfg.Schema+"."+coll.Name())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
+	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/delivery"
 	"github.com/tailbox/tailbox/source/store"
 )
@@ -17,13 +18,13 @@ import (
 type effects struct{ *attempt }
 
 func (e effects) Record(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
-	return e.s.noteResult(ctx, id, result, done)
+	return e.s.requests.noteResult(ctx, id, result, done)
 }
 
-func (e effects) InForce(ctx context.Context) (store.Forces, error) { return e.s.inForce(ctx) }
+func (e effects) InForce(ctx context.Context) (store.Forces, error) { return e.s.requests.inForce(ctx) }
 
 func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error {
-	return e.s.saveForce(ctx, id, f)
+	return e.s.requests.saveForce(ctx, id, f)
 }
 
 func (e effects) Scope() (*store.Attempt, *store.Memory) { return &e.Attempt, &e.s.Memory }
@@ -93,13 +94,13 @@ func (e effects) Skip(ctx context.Context, rows []store.SelectedRow) error {
 }
 
 func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]*store.LaneHead, error) {
-	return e.s.heads(ctx, lanes)
+	return e.s.parked.heads(ctx, lanes)
 }
 
 func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[store.ParkedKey]*checkpoint.Parked, error) {
-	docs, err := e.s.findParked(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: oids(rows)}}}})
+	docs, err := e.s.parked.documents(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: oids(rows)}}}})
 	if err != nil {
-		return nil, err
+		return nil, conn.Fault("read parked deliveries", err)
 	}
 	out := make(map[store.ParkedKey]*checkpoint.Parked, len(docs))
 	for _, d := range docs {
@@ -120,7 +121,7 @@ func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (sto
 		if len(ids) == 0 {
 			continue
 		}
-		found, err := e.s.readRows(ctx, t, ids, catalog.Pending(t))
+		found, err := e.s.tables.read(ctx, t, ids, catalog.Pending(t))
 		if err != nil {
 			return nil, err
 		}
