@@ -48,29 +48,16 @@ func sinkLabel(name string) string {
 	return name
 }
 
-// Metrics are everything tailbox tells Prometheus. They are fed by Events, Ignored and Observe, from any goroutine.
+// Metrics are everything tailbox reports to Prometheus. They are fed by Events, Ignored and Observe, from any goroutine.
 type Metrics struct {
-	connected, lagBytes, lagSeconds, retained prometheus.Gauge
-	waiting                                   prometheus.Gauge
-	reconnects, gaps, found                   prometheus.Counter
-	ignored                                   *prometheus.CounterVec
-	checkpointAge                             prometheus.Gauge
-	checkpointSaves, received                 prometheus.Counter
-	delivered, attempts, parkedTotal, dead    *prometheus.CounterVec
-	replayed                                  prometheus.Counter
-	skipped                                   *prometheus.CounterVec
-	endToEnd                                  prometheus.Histogram
-	deliver, batch                            *prometheus.HistogramVec
-	settle                                    prometheus.Histogram
-	parked, lanes, sinkState                  *prometheus.GaugeVec
-	oldestDue, oldestHeld, oldestUndelivered  *prometheus.GaugeVec
-	memory, memoryLimit, leader               prometheus.Gauge
-	unclean                                   prometheus.Counter
-	feedback                                  *prometheus.CounterVec
-	removed                                   prometheus.Counter
+	source     sourceMetrics
+	checkpoint checkpointMetrics
+	messages   messageMetrics
+	sinks      sinkMetrics
+	process    processMetrics
 
-	// sinks are the names of all sinks, and "".
-	sinks []string
+	// sinkNames are the names of all sinks, and "".
+	sinkNames []string
 
 	mu    sync.Mutex
 	state string
@@ -89,51 +76,113 @@ type Metrics struct {
 // NewMetrics registers all metrics. An error means that one of them is registered already.
 func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
 	b := &builder{reg: reg, source: prometheus.Labels{"source": labels.Source}}
-	m := &Metrics{
+	m := &Metrics{source: newSourceMetrics(b), checkpoint: newCheckpointMetrics(b), messages: newMessageMetrics(b), sinks: newSinkMetrics(b), process: newProcessMetrics(b)}
+	build := b.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "go")
+	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
+	m.ages = map[string]ages{}
+	m.sinkNames = slices.Concat(labels.Sinks, []string{""})
+	m.seed(labels)
+	return m, errors.Join(b.errs...)
+}
+
+// A sourceMetrics speaks of the log and of how it is read.
+type sourceMetrics struct {
+	connected, lagBytes, lagSeconds, retained, waiting prometheus.Gauge
+	reconnects, gaps, found                            prometheus.Counter
+	ignored                                            *prometheus.CounterVec
+}
+
+func newSourceMetrics(b *builder) sourceMetrics {
+	return sourceMetrics{
 		connected:  b.gauge("source_connected", "1 while the source's log is being read.", b.source),
 		lagBytes:   b.gauge("source_lag_bytes", "How far reading is behind the end of the source's log.", b.source),
 		lagSeconds: b.gauge("source_lag_seconds", "Age of the commit that was read last; 0 when all is read.", b.source),
 		retained:   b.gauge("source_retained_bytes", "Log that the server keeps for this pipeline.", b.source),
 		waiting:    b.gauge("source_waiting", "1 while the server sends nothing, because it waits for a standby that is away.", b.source),
 		reconnects: b.counter("source_reconnects_total", "Connections to the log after the first.", b.source),
-		found:      b.counter("source_found_total", "Pending rows that the source did not bring, found by the comparison with the table.", b.source),
 		gaps:       b.counter("source_gaps_total", "Lost log positions, each healed by a sweep or accepted.", b.source),
+		found:      b.counter("source_found_total", "Pending rows that the source did not bring, found by the comparison with the table.", b.source),
 		ignored: b.counters("source_ignored_total", "Entries of the log that are no inserts into an outbox table, and were left out.",
 			b.source, "why"),
-		checkpointAge:   b.gauge("checkpoint_age_seconds", "Age of the last checkpoint while there is something to save; 0 when all is saved.", nil),
-		checkpointSaves: b.counter("checkpoint_saves_total", "Checkpoints saved.", nil),
-		received:        b.counter("messages_received_total", "Messages read from the log, or found by a sweep.", nil),
-		delivered:       b.counters("messages_delivered_total", "Deliveries that their sink acknowledged.", nil, "sink", "route"),
-		attempts:        b.counters("delivery_attempts_total", "Deliveries answered by their sink.", nil, "sink", "result", "class"),
-		parkedTotal:     b.counters("messages_parked_total", "Deliveries handed to the poller, and those dead at once.", nil, "sink"),
-		dead:            b.counters("messages_dead_total", "Deliveries that became dead letters.", nil, "sink", "route", "class"),
-		replayed:        b.counter("messages_replayed_total", "Dead deliveries that an operator replayed.", nil),
+	}
+}
+
+// A checkpointMetrics speaks of what is made durable.
+type checkpointMetrics struct {
+	age    prometheus.Gauge
+	saves  prometheus.Counter
+	settle prometheus.Histogram
+}
+
+func newCheckpointMetrics(b *builder) checkpointMetrics {
+	return checkpointMetrics{
+		age:    b.gauge("checkpoint_age_seconds", "Age of the last checkpoint while there is something to save; 0 when all is saved.", nil),
+		saves:  b.counter("checkpoint_saves_total", "Checkpoints saved.", nil),
+		settle: b.histogram("settle_seconds", "Time of a transaction that makes outcomes durable.", exponential(0.0005, 2, 16)),
+	}
+}
+
+// A messageMetrics counts messages and their deliveries.
+type messageMetrics struct {
+	received                prometheus.Counter
+	delivered, parked, dead *prometheus.CounterVec
+	replayed                prometheus.Counter
+	skipped                 *prometheus.CounterVec
+	endToEnd                prometheus.Histogram
+	removed                 prometheus.Counter
+	feedback                *prometheus.CounterVec
+}
+
+func newMessageMetrics(b *builder) messageMetrics {
+	return messageMetrics{
+		received:  b.counter("messages_received_total", "Messages read from the log, or found by a sweep.", nil),
+		delivered: b.counters("messages_delivered_total", "Deliveries that their sink acknowledged.", nil, "sink", "route"),
+		parked:    b.counters("messages_parked_total", "Deliveries handed to the poller, and those dead at once.", nil, "sink"),
+		dead:      b.counters("messages_dead_total", "Deliveries that became dead letters.", nil, "sink", "route", "class"),
+		replayed:  b.counter("messages_replayed_total", "Dead deliveries that an operator replayed.", nil),
 		skipped: b.counters("messages_skipped_total", "Messages about which a step was left out: settled = not sent again, because the log repeated what is settled; "+
 			"gone = delivered or parked, but its row could not be deleted or marked, because the application had removed it; tenant = of another pipeline's tenant.", nil, "why"),
 		endToEnd: b.histogram("end_to_end_seconds", "From the commit of a message to its acknowledgement, for the oldest of a run.",
 			exponential(0.001, 2, 24)),
+		removed:  b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over.", nil),
+		feedback: b.counters("feedback_total", "Statements that told business rows an outcome: done, unchanged (no row was changed) or failed.", nil, "table", "outcome", "result"),
+	}
+}
+
+// A sinkMetrics speaks of each sink: its calls, and what waits for it.
+type sinkMetrics struct {
+	attempts                                                       *prometheus.CounterVec
+	deliver, batch                                                 *prometheus.HistogramVec
+	parked, lanes, oldestDue, oldestHeld, oldestUndelivered, state *prometheus.GaugeVec
+}
+
+func newSinkMetrics(b *builder) sinkMetrics {
+	return sinkMetrics{
+		attempts:          b.counters("delivery_attempts_total", "Deliveries answered by their sink.", nil, "sink", "result", "class"),
 		deliver:           b.histograms("deliver_seconds", "Time of a call to a sink.", exponential(0.0005, 2, 18), "sink"),
-		settle:            b.histogram("settle_seconds", "Time of a transaction that makes outcomes durable.", exponential(0.0005, 2, 16)),
 		batch:             b.histograms("batch_size", "Deliveries in a call to a sink.", exponential(1, 2, 14), "sink"),
 		parked:            b.gauges("parked", "Deliveries parked in the database.", "sink", "state"),
 		lanes:             b.gauges("lanes", "Lanes in memory that are open, parked, or held by an operator.", "sink", "state"),
 		oldestDue:         b.gauges("oldest_due_age_seconds", "How long the oldest due delivery has been due; scheduled retries are not due.", "sink"),
 		oldestHeld:        b.gauges("oldest_held_age_seconds", "How long the oldest group has been waiting for an operator.", "sink"),
 		oldestUndelivered: b.gauges("oldest_undelivered_age_seconds", "Age of the oldest message that the sink has not taken and that is not dead; 0 if there is none.", "sink"),
-		sinkState:         b.gauges("sink_state", "1 for the state that the sink is in.", "sink", "state"),
-		memory:            b.gauge("memory_bytes", "Bytes of messages in memory.", nil),
-		memoryLimit:       b.gauge("memory_limit_bytes", "Bound on memory_bytes.", nil),
-		leader:            b.gauge("leader", "1 while this process holds the pipeline's lock.", nil),
-		unclean:           b.counter("unclean_starts_total", "Starts that ended before anything was settled.", nil),
-		removed:           b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over.", nil),
-		feedback:          b.counters("feedback_total", "Statements that told business rows an outcome: done, unchanged (no row was changed) or failed.", nil, "table", "outcome", "result"),
+		state:             b.gauges("sink_state", "1 for the state that the sink is in.", "sink", "state"),
 	}
-	build := b.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "go")
-	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
-	m.ages = map[string]ages{}
-	m.sinks = slices.Concat(labels.Sinks, []string{""})
-	m.seed(labels)
-	return m, errors.Join(b.errs...)
+}
+
+// A processMetrics speaks of this process.
+type processMetrics struct {
+	memory, memoryLimit, leader prometheus.Gauge
+	unclean                     prometheus.Counter
+}
+
+func newProcessMetrics(b *builder) processMetrics {
+	return processMetrics{
+		memory:      b.gauge("memory_bytes", "Bytes of messages in memory.", nil),
+		memoryLimit: b.gauge("memory_limit_bytes", "Bound on memory_bytes.", nil),
+		leader:      b.gauge("leader", "1 while this process holds the pipeline's lock.", nil),
+		unclean:     b.counter("unclean_starts_total", "Starts that ended before anything was settled.", nil),
+	}
 }
 
 func parkedStates() []string {
@@ -143,45 +192,45 @@ func parkedStates() []string {
 // seed makes all series.
 func (m *Metrics) seed(labels Labels) {
 	for _, why := range []string{"update", "delete", "truncate", "origin", "type", "table", "message", "statement", "xa"} {
-		m.ignored.WithLabelValues(why)
+		m.source.ignored.WithLabelValues(why)
 	}
 	for _, why := range []string{"settled", "gone", "tenant"} {
-		m.skipped.WithLabelValues(why)
+		m.messages.skipped.WithLabelValues(why)
 	}
 	for _, name := range labels.Sinks {
-		m.attempts.WithLabelValues(name, "delivered", "")
+		m.sinks.attempts.WithLabelValues(name, "delivered", "")
 		for _, class := range relay.Classes() {
-			m.attempts.WithLabelValues(name, "failed", class)
+			m.sinks.attempts.WithLabelValues(name, "failed", class)
 		}
-		m.deliver.WithLabelValues(name)
-		m.batch.WithLabelValues(name)
+		m.sinks.deliver.WithLabelValues(name)
+		m.sinks.batch.WithLabelValues(name)
 		for _, state := range []string{"open", "parked", "held"} {
-			m.lanes.WithLabelValues(name, state)
+			m.sinks.lanes.WithLabelValues(name, state)
 		}
 		m.setSinkState(name, "open")
 	}
-	for _, name := range m.sinks {
-		m.parkedTotal.WithLabelValues(sinkLabel(name))
-		m.oldestDue.WithLabelValues(sinkLabel(name))
-		m.oldestHeld.WithLabelValues(sinkLabel(name))
-		m.oldestUndelivered.WithLabelValues(sinkLabel(name))
+	for _, name := range m.sinkNames {
+		m.messages.parked.WithLabelValues(sinkLabel(name))
+		m.sinks.oldestDue.WithLabelValues(sinkLabel(name))
+		m.sinks.oldestHeld.WithLabelValues(sinkLabel(name))
+		m.sinks.oldestUndelivered.WithLabelValues(sinkLabel(name))
 		for _, state := range parkedStates() {
-			m.parked.WithLabelValues(sinkLabel(name), state)
+			m.sinks.parked.WithLabelValues(sinkLabel(name), state)
 		}
 	}
 	for _, class := range []string{"unroutable", "undecodable", "too_large"} {
-		m.dead.WithLabelValues(unroutable, "", class)
+		m.messages.dead.WithLabelValues(unroutable, "", class)
 	}
 	for _, f := range labels.Feedback {
 		for _, result := range []string{FeedbackDone, FeedbackUnchanged, FeedbackFailed} {
-			m.feedback.WithLabelValues(f.Table, f.Outcome, result)
+			m.messages.feedback.WithLabelValues(f.Table, f.Outcome, result)
 		}
 	}
 	for _, route := range labels.Routes {
 		for _, name := range route.Sinks {
-			m.delivered.WithLabelValues(name, route.Name)
+			m.messages.delivered.WithLabelValues(name, route.Name)
 			for _, class := range []string{"permanent", "rejected", "crash", "superseded", "too_large", "unroutable"} {
-				m.dead.WithLabelValues(name, route.Name, class)
+				m.messages.dead.WithLabelValues(name, route.Name, class)
 			}
 		}
 	}
@@ -193,7 +242,7 @@ func (m *Metrics) setSinkState(name, state string) {
 		if s == state {
 			value = 1
 		}
-		m.sinkState.WithLabelValues(name, s).Set(value)
+		m.sinks.state.WithLabelValues(name, s).Set(value)
 	}
 }
 

@@ -28,44 +28,44 @@ func (m *Metrics) Events() relay.Events {
 		State:    m.onState,
 		Received: m.onReceived,
 		Delivered: func(name, route string, n int, latency time.Duration) {
-			m.delivered.WithLabelValues(name, route).Add(float64(n))
-			m.endToEnd.Observe(max(latency, 0).Seconds())
+			m.messages.delivered.WithLabelValues(name, route).Add(float64(n))
+			m.messages.endToEnd.Observe(max(latency, 0).Seconds())
 		},
 		Answered: func(name, class string, n int) {
 			result := "failed"
 			if class == "" {
 				result = "delivered"
 			}
-			m.attempts.WithLabelValues(name, result, class).Add(float64(n))
+			m.sinks.attempts.WithLabelValues(name, result, class).Add(float64(n))
 		},
 		Called: func(name string, n int, d time.Duration) {
-			m.deliver.WithLabelValues(name).Observe(d.Seconds())
-			m.batch.WithLabelValues(name).Observe(float64(n))
+			m.sinks.deliver.WithLabelValues(name).Observe(d.Seconds())
+			m.sinks.batch.WithLabelValues(name).Observe(float64(n))
 		},
 		Parked: func(name string, _ checkpoint.State, n int) {
-			m.parkedTotal.WithLabelValues(sinkLabel(name)).Add(float64(n))
+			m.messages.parked.WithLabelValues(sinkLabel(name)).Add(float64(n))
 		},
 		Dead: func(name, route, class string, n int) {
-			m.dead.WithLabelValues(sinkLabel(name), route, class).Add(float64(n))
+			m.messages.dead.WithLabelValues(sinkLabel(name), route, class).Add(float64(n))
 		},
-		Replayed: func(n int) { m.replayed.Add(float64(n)) },
-		Skipped:  func(why string, n int) { m.skipped.WithLabelValues(why).Add(float64(n)) },
+		Replayed: func(n int) { m.messages.replayed.Add(float64(n)) },
+		Skipped:  func(why string, n int) { m.messages.skipped.WithLabelValues(why).Add(float64(n)) },
 		Settled: func(_ int, d time.Duration, saved bool) {
-			m.settle.Observe(d.Seconds())
+			m.checkpoint.settle.Observe(d.Seconds())
 			if saved {
-				m.checkpointSaves.Inc()
+				m.checkpoint.saves.Inc()
 			}
 		},
 		SinkState: func(name, state, _ string) { m.setSinkState(name, state) },
-		Gap:       func(string) { m.gaps.Inc() },
-		Cleaned:   func(n int) { m.removed.Add(float64(n)) },
-		Found:     func(n int) { m.found.Add(float64(n)) },
+		Gap:       func(string) { m.source.gaps.Inc() },
+		Cleaned:   func(n int) { m.messages.removed.Add(float64(n)) },
+		Found:     func(n int) { m.source.found.Add(float64(n)) },
 		Sampled:   m.onSampled,
 	}
 }
 
 // Ignored counts entries of the log that were left out.
-func (m *Metrics) Ignored(why string, n int) { m.ignored.WithLabelValues(why).Add(float64(n)) }
+func (m *Metrics) Ignored(why string, n int) { m.source.ignored.WithLabelValues(why).Add(float64(n)) }
 
 // Results of a statement of feedback.
 const (
@@ -76,7 +76,7 @@ const (
 
 // Feedback counts statements that told business rows an outcome, by their result.
 func (m *Metrics) Feedback(table, outcome, result string, n int) {
-	m.feedback.WithLabelValues(table, outcome, result).Add(float64(n))
+	m.messages.feedback.WithLabelValues(table, outcome, result).Add(float64(n))
 }
 
 func (m *Metrics) onState(state, why string) {
@@ -84,7 +84,7 @@ func (m *Metrics) onState(state, why string) {
 	defer m.mu.Unlock()
 	was, is := reading(m.state), reading(state)
 	if is && !was && m.lost {
-		m.reconnects.Inc()
+		m.source.reconnects.Inc()
 	}
 	if was && !is {
 		m.lost = true
@@ -93,21 +93,21 @@ func (m *Metrics) onState(state, why string) {
 	if !reading(state) && state != stateDraining { // what was in memory is forgotten, and read again from the log
 		for name, a := range m.ages {
 			m.ages[name] = ages{parked: a.parked}
-			m.oldestUndelivered.WithLabelValues(sinkLabel(name)).Set(a.parked.Seconds())
+			m.sinks.oldestUndelivered.WithLabelValues(sinkLabel(name)).Set(a.parked.Seconds())
 		}
 	}
-	m.connected.Set(number(is))
-	m.leader.Set(number(is || state == stateDraining || state == stateConnecting))
+	m.source.connected.Set(number(is))
+	m.process.leader.Set(number(is || state == stateDraining || state == stateConnecting))
 }
 
 func (m *Metrics) onReceived(n int, lagBytes int64, lag time.Duration) {
-	m.received.Add(float64(n))
-	m.lagBytes.Set(float64(lagBytes))
+	m.messages.received.Add(float64(n))
+	m.source.lagBytes.Set(float64(lagBytes))
 	switch {
 	case n > 0:
-		m.lagSeconds.Set(max(lag, 0).Seconds())
+		m.source.lagSeconds.Set(max(lag, 0).Seconds())
 	case lagBytes < nearEnd: // what is before it has no messages
-		m.lagSeconds.Set(0)
+		m.source.lagSeconds.Set(0)
 	}
 	m.mu.Lock()
 	m.lastLag = time.Now()
@@ -122,13 +122,13 @@ const (
 )
 
 func (m *Metrics) onSampled(s relay.Sample) {
-	m.memory.Set(float64(s.Memory))
-	m.memoryLimit.Set(float64(s.MemoryLimit))
-	m.checkpointAge.Set(s.CheckpointAge.Seconds())
+	m.process.memory.Set(float64(s.Memory))
+	m.process.memoryLimit.Set(float64(s.MemoryLimit))
+	m.checkpoint.age.Set(s.CheckpointAge.Seconds())
 	for name, x := range s.Sinks {
-		m.lanes.WithLabelValues(name, "open").Set(float64(x.Open))
-		m.lanes.WithLabelValues(name, "parked").Set(float64(x.Parked))
-		m.lanes.WithLabelValues(name, "held").Set(float64(x.Held))
+		m.sinks.lanes.WithLabelValues(name, "open").Set(float64(x.Open))
+		m.sinks.lanes.WithLabelValues(name, "parked").Set(float64(x.Parked))
+		m.sinks.lanes.WithLabelValues(name, "held").Set(float64(x.Held))
 		m.setSinkState(name, x.State)
 		m.undelivered(name, func(a *ages) { a.memory = x.OldestUndelivered })
 	}
@@ -144,7 +144,7 @@ func (m *Metrics) undelivered(name string, set func(*ages)) {
 	a := m.ages[name]
 	set(&a)
 	m.ages[name] = a
-	m.oldestUndelivered.WithLabelValues(sinkLabel(name)).Set(max(a.memory, a.parked).Seconds())
+	m.sinks.oldestUndelivered.WithLabelValues(sinkLabel(name)).Set(max(a.memory, a.parked).Seconds())
 }
 
 // Status is what only the database knows.
@@ -169,34 +169,34 @@ type Status struct {
 // Observe takes over what the database said.
 func (m *Metrics) Observe(s *Status) {
 	if s.RetainedBytes >= 0 {
-		m.retained.Set(float64(s.RetainedBytes))
+		m.source.retained.Set(float64(s.RetainedBytes))
 	}
 	m.mu.Lock()
 	if s.LagBytes >= 0 && time.Since(m.lastLag) > staleLag {
-		m.lagBytes.Set(float64(s.LagBytes))
+		m.source.lagBytes.Set(float64(s.LagBytes))
 		if reading(m.state) && s.LagBytes < nearEnd && s.Waiting == "" {
-			m.lagSeconds.Set(0)
+			m.source.lagSeconds.Set(0)
 		}
 	}
 	m.wait(s)
 	if s.UncleanStarts > m.uncleanSeen {
-		m.unclean.Add(float64(s.UncleanStarts - m.uncleanSeen))
+		m.process.unclean.Add(float64(s.UncleanStarts - m.uncleanSeen))
 	}
 	m.uncleanSeen = s.UncleanStarts
 	m.mu.Unlock()
-	for _, name := range m.sinks {
+	for _, name := range m.sinkNames {
 		for _, state := range parkedStates() {
-			m.parked.WithLabelValues(sinkLabel(name), state).Set(float64(s.Parked[name][checkpoint.State(state)]))
+			m.sinks.parked.WithLabelValues(sinkLabel(name), state).Set(float64(s.Parked[name][checkpoint.State(state)]))
 		}
 		m.undelivered(name, func(a *ages) { a.parked = s.OldestUndelivered[name] })
-		m.oldestDue.WithLabelValues(sinkLabel(name)).Set(s.OldestDue[name].Seconds())
-		m.oldestHeld.WithLabelValues(sinkLabel(name)).Set(s.OldestHeld[name].Seconds())
+		m.sinks.oldestDue.WithLabelValues(sinkLabel(name)).Set(s.OldestDue[name].Seconds())
+		m.sinks.oldestHeld.WithLabelValues(sinkLabel(name)).Set(s.OldestHeld[name].Seconds())
 	}
 }
 
 // wait takes over that the server sends nothing: what is committed meanwhile grows old. The lock is held.
 func (m *Metrics) wait(s *Status) {
-	m.waiting.Set(number(s.Waiting != ""))
+	m.source.waiting.Set(number(s.Waiting != ""))
 	if m.serverWaits = s.Waiting; m.serverWaits == "" {
 		m.waitingSince = time.Time{}
 		return
@@ -204,7 +204,7 @@ func (m *Metrics) wait(s *Status) {
 	if m.waitingSince.IsZero() {
 		m.waitingSince = time.Now()
 	}
-	m.lagSeconds.Set(max(s.WaitingFor, time.Since(m.waitingSince)).Seconds())
+	m.source.lagSeconds.Set(max(s.WaitingFor, time.Since(m.waitingSince)).Seconds())
 }
 
 // Ready tells whether the process does its work, as the one that holds the lock or as a healthy standby, and why not.
