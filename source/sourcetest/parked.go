@@ -410,3 +410,68 @@ func testDueLater(t *testing.T, k Kind) {
 		t.Errorf("the next one is due in %v, want about an hour", next)
 	}
 }
+
+// testReadAgain: what is read again from the user's table counts among the bytes of an answer, of Due and of Page, as what was copied does; what is
+// left out comes with the next answers.
+func testReadAgain(t *testing.T, k Kind) {
+	const large, bound = 1 << 20, 2 << 20
+	r := newStoreRig(t, k, Setup{Tables: []Table{table("debezium", "outbox")}})
+	payload := []byte(`"` + strings.Repeat("x", large) + `"`)
+	notCopied := func(n int, group string) *outbox.Message {
+		m := r.msg(n, group)
+		whole := *m
+		whole.Payload = payload
+		r.insert(&whole)
+		m.Payload, m.Fault = nil, &outbox.Fault{Class: outbox.FaultTooLarge, Reason: "large"}
+		return m
+	}
+	check := func(what string, ps []checkpoint.Parked) {
+		t.Helper()
+		bytes := 0
+		for i := range ps {
+			if m := ps[i].Message; m.Fault != nil || len(m.Payload) < large {
+				t.Errorf("%s: message %s has %d bytes and fault %+v, want it whole", what, Short(m.ID), len(m.Payload), m.Fault)
+			}
+			bytes += len(ps[i].Message.Payload)
+		}
+		if len(ps) == 0 || bytes > bound+large+1000 { // one message may exceed the bound
+			t.Errorf("%s: %d deliveries of %d bytes, want at least one, and about %d bytes", what, len(ps), bytes, bound)
+		}
+	}
+	copied := r.msg(1, "")
+	copied.Payload = payload
+	parked := []checkpoint.Parked{Head("kafka", copied, 0)}
+	var lane []checkpoint.Parked
+	for n := 2; n <= 6; n++ {
+		p := Head("kafka", notCopied(n, ""), 0)
+		p.InTable = true
+		parked = append(parked, p)
+		p = Follower("kafka", notCopied(10+n, "g"))
+		p.InTable = true
+		lane = append(lane, p)
+	}
+	r.park(append(parked, lane...)...)
+	inHand := map[checkpoint.Key]bool{}
+	for len(inHand) < len(parked) {
+		ps, next, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: []string{"kafka"}, Limit: 50, Bytes: bound, Except: inHand})
+		r.must(err, "due")
+		check("due", ps)
+		before := len(inHand)
+		for i := range ps {
+			inHand[ps[i].Key()] = true
+		}
+		if len(inHand) == before || len(inHand) < len(parked) && (next <= 0 || next > time.Second) {
+			t.Fatalf("due: %s, next in %v, want others, and more soon", Deliveries(ps), next)
+		}
+	}
+	var after outbox.Position
+	for n, more := 0, true; more; {
+		page, further, err := r.st.Page(r.ctx, checkpoint.Lane{Sink: "kafka", Group: "g"}, after, 50, bound)
+		r.must(err, "page")
+		check("page", page)
+		if n += len(page); len(page) == 0 || further != (n < len(lane)) {
+			t.Fatalf("page: %s, more %v, after %d of %d", Deliveries(page), further, n, len(lane))
+		}
+		after, more = page[len(page)-1].Message.Position, further
+	}
+}

@@ -293,6 +293,7 @@ func Store(t *testing.T, k Kind) {
 		{name: "FeedbackLater", run: testFeedbackLater, needs: []string{CanFeedBack}},
 		{name: "DueIsFair", run: testDueIsFair},
 		{name: "DueLater", run: testDueLater},
+		{name: "ReadAgain", run: testReadAgain},
 		{name: "DueProbe", run: testDueProbe},
 		{name: "DueProbeAmongMany", run: testDueProbeAmongMany},
 		{name: "Priority", run: testPriority},

@@ -9,9 +9,6 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// completeBytes bounds what Complete reads into memory.
-const completeBytes = 16 << 20
-
 // LockedFor is how long a table that was locked as a whole (LOCK TABLES, ALTER TABLE) is left alone before it is tried again: each try
 // holds up all the rest.
 const LockedFor = 3 * time.Second
@@ -27,11 +24,11 @@ const atOnce = time.Millisecond
 type RowReader func(ctx context.Context, table, id string) ([]*outbox.Message, error)
 
 // Complete reads the messages that are not all copied again from the user's table. What the table says now decides whether they can be
-// delivered: max_message may have been raised, a column mended. Group and position stay. Once more than 16 MiB were read, further ones are
-// left out, as are those of a table that is locked, and, where ps is a part of a lane, all that follows: again, above 0, says so, and when
-// to ask for them. It works in place.
-func Complete(ctx context.Context, ps []checkpoint.Parked, lane bool, read RowReader) (out []checkpoint.Parked, again time.Duration, err error) {
-	c := completion{read: read, locked: make(map[string]bool)}
+// delivered: max_message may have been raised, a column mended. Group and position stay. Once the deliveries have more than so many bytes, copied or
+// read, Complete reads no further ones and leaves them out, as it does with those of a table that is locked. If ps is a part of a lane, it then leaves
+// out all that follows. Again, above 0, says so, and when to ask for them. It works in place.
+func Complete(ctx context.Context, ps []checkpoint.Parked, lane bool, bytes int, read RowReader) (out []checkpoint.Parked, again time.Duration, err error) {
+	c := completion{read: read, left: bytes, locked: make(map[string]bool)}
 	out = ps[:0]
 	for _, p := range ps {
 		wait, err := c.complete(ctx, &p)
@@ -54,7 +51,7 @@ func Complete(ctx context.Context, ps []checkpoint.Parked, lane bool, read RowRe
 // A completion is one call of Complete.
 type completion struct {
 	read   RowReader
-	bytes  int
+	left   int // bytes; below 0, nothing more is read
 	locked map[string]bool
 }
 
@@ -63,8 +60,9 @@ func (c *completion) complete(ctx context.Context, p *checkpoint.Parked) (again 
 	id, table := TableID(p), p.Message.Table
 	switch {
 	case !p.InTable || outbox.IsStandInID(id):
+		c.left -= p.Message.Bytes()
 		return 0, nil
-	case c.bytes > completeBytes:
+	case c.left < 0:
 		return atOnce, nil
 	case c.locked[table]:
 		return LockedFor, nil
@@ -80,7 +78,7 @@ func (c *completion) complete(ctx context.Context, p *checkpoint.Parked) (again 
 	var fresh *outbox.Message
 	if len(found) > 0 {
 		fresh = found[0]
-		c.bytes += fresh.Bytes()
+		c.left -= fresh.Bytes()
 	}
 	CompleteFrom(p, fresh)
 	return 0, nil

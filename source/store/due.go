@@ -101,7 +101,7 @@ func Due(ctx context.Context, db ParkedReader, tables []*outbox.Table, sinks []s
 		part.arrange(found, picked)
 		ps = append(ps, found...)
 	}
-	ps, again, err := Complete(ctx, ps, false, db.ReadRow)
+	ps, again, err := Complete(ctx, ps, false, q.Bytes, db.ReadRow)
 	return ps, NextLook(cut, again, next), err
 }
 
@@ -193,6 +193,6 @@ func Page(ctx context.Context, db ParkedReader, lane checkpoint.Lane, held bool,
 		return nil, false, err
 	}
 	slices.SortFunc(page, func(a, b checkpoint.Parked) int { return comparePlaces(&a, &b) })
-	page, again, err := Complete(ctx, page, true, db.ReadRow)
+	page, again, err := Complete(ctx, page, true, bytes, db.ReadRow)
 	return page, more || again > 0, err
 }

@@ -34,7 +34,7 @@ func TestLargeMessages(t *testing.T) {
 	pgtest.Equal(t, "parked", r.ParkedRows(), "kafka:1 waiting!@, kafka:2 waiting!, kafka:3 waiting!, kafka:4 waiting!, kafka:5 waiting!")
 	r.Exec("UPDATE tailbox_parked SET in_table = true, payload = NULL")
 	r.Exec(`INSERT INTO outbox SELECT message_id::uuid, 'a', 'b', 'T', to_jsonb(repeat('x', 6000000)) FROM tailbox_parked`)
-	page, more, err := r.St.Page(r.Ctx, checkpoint.Lane{Sink: "kafka", Group: "g"}, outbox.Position{}, 10, 1<<20)
+	page, more, err := r.St.Page(r.Ctx, checkpoint.Lane{Sink: "kafka", Group: "g"}, outbox.Position{}, 10, 16<<20)
 	if err != nil || sourcetest.Deliveries(page) != "kafka:1 kafka:2 kafka:3" || !more {
 		t.Errorf("page: %s, %v, %v", sourcetest.Deliveries(page), more, err)
 	}
