@@ -225,7 +225,7 @@ func TestImportArrowsSeeBreaches(t *testing.T) {
 		{"relay/lane", module + "/source", false},
 		{"relay", "github.com/prometheus/client_golang/prometheus", false},
 		{"source/postgres", module + "/checkpoint", true},
-		{"source/postgres", module + "/source/postgres/wire", true},
+		{"source/postgres", module + "/source/postgres/pgrepl", true},
 		{"source/postgres", module + "/source/mysql", false},
 		{"source/postgres", module + "/relay", false},
 		{"sink/kafka", "github.com/segmentio/kafka-go", true},

@@ -41,7 +41,7 @@ type Flow uint8
 const (
 	Flowing    Flow = iota // in memory: the sink takes deliveries
 	Stalled                // in memory: the sink has taken none since a moment ago
-	Spilling               // in the database: the sink has taken none for parkAfter
+	Spilling               // in the database: the sink has taken none for ParkAfter
 	TooSlow                // in the database: other sinks starved, and this one has taken none since
 	CatchingUp             // in the database: other sinks starved, but this one takes some
 	flows
@@ -58,7 +58,7 @@ type FlowEvent uint8
 // The events that change a flow.
 const (
 	EvStall   FlowEvent = iota // the sink fails, rests, or was paused
-	EvSpill                    // that has gone on for parkAfter
+	EvSpill                    // that has gone on for ParkAfter
 	EvStarve                   // other sinks starve because of this one
 	EvDeliver                  // it took a delivery
 	EvFlow                     // nothing keeps it from taking deliveries any more, or nothing is queued for it
@@ -112,7 +112,7 @@ type idleness struct {
 // time. One that is only a little faster than another does not: to park what that one has in memory costs more than it brings.
 const idleDecay = 4
 
-// Next returns the level of idleness after some time: at parkAfter the sink starves. A moment with something to do does not end
+// Next returns the level of idleness after some time: at ParkAfter the sink starves. A moment with something to do does not end
 // it: a sink that starves gets a batch now and then.
 func (h idleness) Next(took time.Duration) time.Duration {
 	return min(max(0, h.Level+h.Spell-idleDecay*(took-h.Spell)), ParkAfter)

@@ -54,7 +54,7 @@ type Delivery struct {
 //
 // An open lane sends its queue. A blocked lane has deliveries in the database that come first (R4, R7): its queue
 // holds only what the poller brought back, and what arrives from the tail goes to the backlog. There it waits until it is parked behind
-// them, or until the lane reopens. lanestate.go has all states, and what changes them.
+// them, or until the lane reopens. state.go has all states, and what changes them.
 type Lane struct {
 	Sink  *Sink
 	Group string
@@ -217,7 +217,7 @@ func (l *Lane) Join() {
 	l.Backlog.Clear()
 }
 
-// ToPark is how many deliveries the lane has to park, in the order of parkAt: its queue, unless those are the poller's, which the
+// ToPark is how many deliveries the lane has to park, in the order of ParkAt: its queue, unless those are the poller's, which the
 // database has already, and then what has arrived behind it.
 func (l *Lane) ToPark() int {
 	if l.Is(Parking) && l.Failure.Only {

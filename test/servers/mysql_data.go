@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// openRoot lets root in from this machine over TCP, whatever its addresses
+// openMySQL and openMariaDB let root in from this machine over TCP, whatever its addresses
 // resolve to, without a password, and nobody nameless.
 const (
 	openMySQL = `CREATE USER root@'127.0.0.1';

@@ -94,7 +94,7 @@ func flatten(err error) []error {
 	return all
 }
 
-// OpenSinks makes all sinks. The caller closes them with closeSinks.
+// OpenSinks makes all sinks. The caller closes them with CloseSinks.
 func (p *Pipeline) OpenSinks(ctx context.Context) (map[string]sink.Sink, error) {
 	sinks := make(map[string]sink.Sink, len(p.specs))
 	for i, spec := range p.specs {

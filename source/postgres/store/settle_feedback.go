@@ -49,8 +49,8 @@ func FeedbackSQL(f *source.Feedback) string {
 	return b.String()
 }
 
-// feedbackLimits bound what one statement may take. The relay's own limits come back with the end of the savepoint, or by
-// feedbackDone: no limit may cut off a COMMIT that waits for a standby.
+// feedbackBegin bounds what one statement may take. The relay's own limits come back when feedbackUndo rolls the savepoint back, or when feedChunk
+// releases it: no limit may cut off a COMMIT that waits for a standby.
 const (
 	feedbackBegin = "SAVEPOINT tailbox_feedback; SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = '2s'"
 	feedbackUndo  = "ROLLBACK TO SAVEPOINT tailbox_feedback; RELEASE SAVEPOINT tailbox_feedback"

@@ -47,7 +47,7 @@ func Read(files fs.FS) []Step {
 type State struct {
 	// Migration is the number of the last migration that was run; 1 before there was a place to record it.
 	Migration int
-	// Version is the SchemaVersion that a relay must know.
+	// Version is the schema_version that a relay must know.
 	Version int
 }
 
