@@ -356,9 +356,9 @@ type LockedError struct {
 	Pipeline string
 	// Holder is the session, such as "role tailbox, pid 12, application_name tailbox_shop"; "" if nothing tells.
 	Holder string
-	// Foreign: the session is no tailbox of this pipeline. Cure ends it.
+	// Foreign: the session is no tailbox of this pipeline. Fix ends it.
 	Foreign bool
-	Cure    string
+	Fix     string
 }
 
 // Error implements error.
@@ -366,7 +366,7 @@ func (e *LockedError) Error() string {
 	who := ErrLocked.Error()
 	switch {
 	case e.Foreign:
-		who = fmt.Sprintf("it is held by a session that is no tailbox of this pipeline: %s: find out what it is, and end it (%s)", e.Holder, e.Cure)
+		who = fmt.Sprintf("it is held by a session that is no tailbox of this pipeline: %s: find out what it is, and end it (%s)", e.Holder, e.Fix)
 	case e.Holder != "":
 		who += ": " + e.Holder
 	}

@@ -85,7 +85,7 @@ type DraftError struct {
 	Table string
 	// Field is the part of the Draft, such as Payload.
 	Field string
-	// Reason is what is wrong, with the cure. It never holds payload bytes.
+	// Reason is what is wrong, with the fix. It never holds payload bytes.
 	Reason string
 	// Index is the place of the draft among those that were to be written together.
 	Index int

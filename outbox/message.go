@@ -79,7 +79,7 @@ type Header struct {
 type Fault struct {
 	// Class is one of the Fault constants.
 	Class string
-	// Reason is a sentence for the operator, with the cure. It never holds payload bytes.
+	// Reason is a sentence for the operator, with the fix. It never holds payload bytes.
 	Reason string
 }
 

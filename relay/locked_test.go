@@ -21,7 +21,7 @@ func TestTheLocksHolderIsNamed(t *testing.T) {
 		held := []error{
 			&checkpoint.LockedError{Pipeline: "a", Holder: "role relay, pid 1"},
 			&checkpoint.LockedError{Pipeline: "a", Holder: "role relay, pid 1"},
-			&checkpoint.LockedError{Pipeline: "a", Holder: "role mallory, pid 2", Foreign: true, Cure: "SELECT pg_terminate_backend(2)"},
+			&checkpoint.LockedError{Pipeline: "a", Holder: "role mallory, pid 2", Foreign: true, Fix: "SELECT pg_terminate_backend(2)"},
 		}
 		var log bytes.Buffer
 		var states []string

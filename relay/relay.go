@@ -104,7 +104,7 @@ func (r *Relay) standBy(err error) {
 		r.cfg.Logger.Info("standing by: another relay holds the lock")
 	case locked.Foreign:
 		r.cfg.Logger.Error("standing by: the lock is held by a session that is no tailbox of this pipeline: find out what it is, and end it", "holder", locked.Holder,
-			"end", locked.Cure)
+			"end", locked.Fix)
 		r.state("locked out", err.Error())
 		return
 	default:
@@ -178,16 +178,16 @@ func (r *Relay) clearSurvived(loaded *checkpoint.Loaded) {
 
 // parkedElsewhere refuses to start when deliveries are parked for a sink that the configuration does not have (R9).
 func (r *Relay) parkedElsewhere(loaded *checkpoint.Loaded) error {
-	what, cure := ParkedElsewhere(loaded.ParkedSinks, func(sink string) bool { _, ok := r.cfg.Sinks[sink]; return ok })
+	what, fix := ParkedElsewhere(loaded.ParkedSinks, func(sink string) bool { _, ok := r.cfg.Sinks[sink]; return ok })
 	if what == "" {
 		return nil
 	}
-	return fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop)
+	return fmt.Errorf("%s: %s: %w", what, fix, source.ErrStop)
 }
 
-// ParkedElsewhere says what is wrong, and what cures it, where deliveries are parked for a sink that is not configured: with them
+// ParkedElsewhere says what is wrong, and what fixes it, where deliveries are parked for a sink that is not configured: with them
 // no relay starts. It is "" where there are none; those for which no sink could be chosen are not meant.
-func ParkedElsewhere(parked []string, configured func(sink string) bool) (what, cure string) {
+func ParkedElsewhere(parked []string, configured func(sink string) bool) (what, fix string) {
 	var missing []string
 	for _, name := range parked {
 		if name != "" && !configured(name) {
@@ -202,10 +202,10 @@ func ParkedElsewhere(parked []string, configured func(sink string) bool) (what, 
 		"put them back, or give the deliveries up: tailbox dead drop --sink NAME --state retrying,waiting,dead --all --why TEXT"
 }
 
-// ParkedOutside says what is wrong, and what cures it, where deliveries are parked whose messages come from tables that are not
+// ParkedOutside says what is wrong, and what fixes it, where deliveries are parked whose messages come from tables that are not
 // configured, be they renamed or taken out: none of them could be routed, and each would become a dead letter. It is "" where there are none.
-func ParkedOutside(tables []string, configured func(table string) bool) (what, cure string) {
-	var missing, cures []string
+func ParkedOutside(tables []string, configured func(table string) bool) (what, fix string) {
+	var missing, fixes []string
 	byPrefix := outbox.LogMessageTable("").String()
 	ofTable := false
 	for _, table := range slices.Sorted(slices.Values(tables)) {
@@ -214,16 +214,16 @@ func ParkedOutside(tables []string, configured func(table string) bool) (what, c
 		}
 		missing = append(missing, table)
 		if prefix, emitted := strings.CutPrefix(table, byPrefix); emitted {
-			cures = append(cures, "put source.messages: "+prefix+" back")
+			fixes = append(fixes, "put source.messages: "+prefix+" back")
 		} else if !ofTable {
 			ofTable = true
-			cures = append(cures, "put the tables back into source.tables, one that was renamed under the name that it had, until they are delivered")
+			fixes = append(fixes, "put the tables back into source.tables, one that was renamed under the name that it had, until they are delivered")
 		}
 	}
 	if len(missing) == 0 {
 		return "", ""
 	}
-	return "deliveries are parked from tables that are not in the configuration: " + strings.Join(missing, ", "), strings.Join(cures, ", and ") +
+	return "deliveries are parked from tables that are not in the configuration: " + strings.Join(missing, ", "), strings.Join(fixes, ", and ") +
 		", or give the deliveries up: tailbox dead drop --table NAME --state retrying,waiting,dead --all-sinks --why TEXT"
 }
 
@@ -233,7 +233,7 @@ func (e *engine) knows(table string) bool {
 	if e.cfg.Router.Knows(table) {
 		return true
 	}
-	what, cure := ParkedOutside([]string{table}, e.cfg.Router.Knows)
-	e.failed = fmt.Errorf("%s: %s: %w", what, cure, source.ErrStop)
+	what, fix := ParkedOutside([]string{table}, e.cfg.Router.Knows)
+	e.failed = fmt.Errorf("%s: %s: %w", what, fix, source.ErrStop)
 	return false
 }

@@ -11,7 +11,7 @@ type Problem struct {
 	Path []string
 	// Value is what stands there, as text; "" where the key itself is the problem.
 	Value string
-	// Reason says what is wrong, with the cure.
+	// Reason says what is wrong, with the fix.
 	Reason string
 	// Allowed are the values or keys that could stand there, if they can be listed.
 	Allowed []string

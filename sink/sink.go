@@ -84,7 +84,7 @@ type Destinations interface {
 
 // A Checker is a sink that can tell before the first message what is wrong with its configuration or its server.
 type Checker interface {
-	// Check returns all problems it finds, each with its cure. It delivers nothing, keeps what connections it made for Deliver
+	// Check returns all problems it finds, each with its fix. It delivers nothing, keeps what connections it made for Deliver
 	// where it can, and may run beside Deliver.
 	Check(ctx context.Context) []error
 }

@@ -127,7 +127,7 @@ type Examined struct {
 type Snapshot interface {
 	// Resume is the position that the snapshot belongs to.
 	Resume() Resume
-	// Judge tells whether there are rows to sweep. ErrUnjudged, with the cure, where nothing tells which rows are pending and the
+	// Judge tells whether there are rows to sweep. ErrUnjudged, with the fix, where nothing tells which rows are pending and the
 	// operator has not accepted the gap.
 	Judge(ctx context.Context, known Known) (sweep bool, err error)
 	// Pending emits the rows that Judge found pending, ordered as they are to be delivered, with positions {log, 0, rank} and
@@ -159,7 +159,7 @@ var (
 	ErrGap = errors.New("log position lost")
 	// ErrUnjudged means that rows exist, and no status column tells whether they were delivered.
 	ErrUnjudged = errors.New("nothing tells which rows are pending")
-	// ErrStop means that only an operator can mend this; reading again as it is would fail again. The text holds the cure.
+	// ErrStop means that only an operator can mend this; reading again as it is would fail again. The text holds the fix.
 	ErrStop = errors.New("stopped until an operator acts")
 	// ErrNoTable is an ErrStop, with its text, for a configured table that does not exist. It may be there again within AwayFor.
 	ErrNoTable error = noTable{}

@@ -61,10 +61,10 @@ func checkGap(ctx context.Context, db operate.Database) []check.Finding {
 		return nil // what keeps it from being looked for, the database's own check tells
 	}
 	f := check.Finding{Level: check.Warning, What: "the log cannot be read on from the checkpoint: " + gap.Why,
-		Cure: "run tailbox run: it takes a new position, and sweeps the tables for what is pending"}
+		Fix: "run tailbox run: it takes a new position, and sweeps the tables for what is pending"}
 	if len(gap.Unjudged) > 0 {
 		f.Level = check.Problem
-		f.Cure = "look for what the gap held, and then run tailbox accept-gap --why …: of " + strings.Join(gap.Unjudged, ", ") + " nothing tells what was delivered"
+		f.Fix = "look for what the gap held, and then run tailbox accept-gap --why …: of " + strings.Join(gap.Unjudged, ", ") + " nothing tells what was delivered"
 	}
 	return []check.Finding{f}
 }
@@ -88,9 +88,9 @@ func checkParked(ctx context.Context, p *pipeline.Pipeline, db operate.Database)
 		}
 	}
 	var found []check.Finding
-	add := func(what, cure string) {
+	add := func(what, fix string) {
 		if what != "" {
-			found = append(found, check.Finding{Level: check.Problem, What: what, Cure: cure})
+			found = append(found, check.Finding{Level: check.Problem, What: what, Fix: fix})
 		}
 	}
 	add(relay.ParkedElsewhere(parked, func(sink string) bool {
@@ -149,7 +149,7 @@ func beforeStart(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, ": "+stop, ""), stop+": ", "")
 }
 
-// printFindings tells the worst first, each with what cures it.
+// printFindings tells the worst first, each with what fixes it.
 func printFindings(w io.Writer, findings []check.Finding) error {
 	var b strings.Builder
 	well := true
@@ -160,8 +160,8 @@ func printFindings(w io.Writer, findings []check.Finding) error {
 			}
 			well = well && level == check.Info
 			fmt.Fprintf(&b, "%-8s %s\n", level+":", f.What)
-			if f.Cure != "" {
-				fmt.Fprintf(&b, "%-8s %s\n", "  cure:", f.Cure)
+			if f.Fix != "" {
+				fmt.Fprintf(&b, "%-8s %s\n", "  cure:", f.Fix)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func TestCheckInJSON(t *testing.T) {
 	r := newRig(t, rigConfig)
 	r.must("init")
 	for _, args := range [][]string{{"check", "-o", "json"}, {"check", "--offline", "-o", "json"}} {
-		var findings []struct{ Level, What, Cure string }
+		var findings []struct{ Level, What, Fix string }
 		out := r.must(args...)
 		if err := json.Unmarshal([]byte(out), &findings); err != nil || strings.TrimSpace(out) == "null" {
 			t.Errorf("%v: %q, %v", args, out, err)

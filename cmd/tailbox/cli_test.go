@@ -147,7 +147,7 @@ routes: [{to: [a]}]
 	}
 }
 
-// TestOfflineFindsWhatNeedsNoServer: everything that can be known to be bad is told at once, with its key, value and cure, and
+// TestOfflineFindsWhatNeedsNoServer: everything that can be known to be bad is told at once, with its key, value and fix, and
 // without the password.
 func TestOfflineFindsWhatNeedsNoServer(t *testing.T) {
 	t.Parallel()

@@ -60,7 +60,7 @@ func mustAct(err error) bool {
 	return errors.Is(err, source.ErrUnjudged) || errors.Is(err, source.ErrStop) && !errors.Is(err, source.ErrNoTable)
 }
 
-// plain leaves out of an error what only a relay that runs would have to say: that it stops. The cure is there already.
+// plain leaves out of an error what only a relay that runs would have to say: that it stops. The fix is there already.
 func plain(err error) string {
 	stop := source.ErrStop.Error()
 	return strings.ReplaceAll(strings.ReplaceAll(err.Error(), stop+": ", ""), ": "+stop, "")

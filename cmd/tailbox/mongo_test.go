@@ -114,7 +114,7 @@ admin: {listen: off}
 `
 
 // TestMongoDBDropped: a collection that takes the place of one that was dropped is read on; where none does, the relay stops with the
-// cure, and goes on once it was followed.
+// fix, and goes on once it was followed.
 func TestMongoDBDropped(t *testing.T) {
 	t.Parallel()
 	server := servers.SharedMongo(t)

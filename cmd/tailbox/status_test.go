@@ -178,7 +178,7 @@ func TestCheck(t *testing.T) {
 	if got := r.must("check"); strings.Contains(got, "problem:") {
 		t.Errorf("check after init:\n%s", got)
 	}
-	var findings []struct{ Level, What, Cure string }
+	var findings []struct{ Level, What, Fix string }
 	if err := json.Unmarshal([]byte(r.must("check", "-o", "json")), &findings); err != nil {
 		t.Error(err)
 	}

@@ -53,7 +53,7 @@ func TestTableIsGoneWhileParked(t *testing.T) {
 		t.Errorf("after the start was refused: %v", states)
 	}
 
-	// Either cure lets it start.
+	// Either fix lets it start.
 	configure(both)
 	stop := r.relay()
 	until(t, "the one that was due", func() bool { return len(r.delivered()) == 1 && r.parkedStates()["retrying"] == 0 })

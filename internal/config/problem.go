@@ -15,7 +15,7 @@ type Problem struct {
 	Path string
 	// Value is what stands there; "" for keys, and for values that may be secret.
 	Value string
-	// Reason says what is wrong, with the cure; Allowed lists what could stand there, if that can be listed.
+	// Reason says what is wrong, with the fix; Allowed lists what could stand there, if that can be listed.
 	Reason  string
 	Allowed []string
 

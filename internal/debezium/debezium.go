@@ -23,7 +23,7 @@ type Problem struct {
 	line int
 	// Key is Debezium's, Value is "" for secrets.
 	Key, Value string
-	// Reason says what is wrong, with the cure.
+	// Reason says what is wrong, with the fix.
 	Reason string
 }
 

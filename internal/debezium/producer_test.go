@@ -46,7 +46,7 @@ func producers(t *testing.T, lines string) map[string]func() (string, error) {
 	}
 }
 
-// What would change which message goes where, or how it is secured, is an error with its cure, as is what nobody knows.
+// What would change which message goes where, or how it is secured, is an error with its fix, as is what nobody knows.
 func TestImportProducerRefuses(t *testing.T) {
 	t.Parallel()
 	const tls = "security.protocol=SSL\n"

@@ -87,7 +87,7 @@ type resolver struct {
 	now bool
 	// open are the names whose values are being resolved.
 	open []string
-	// fault is the first thing that is wrong, with its cure.
+	// fault is the first thing that is wrong, with its fix.
 	fault string
 }
 

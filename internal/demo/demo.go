@@ -146,11 +146,11 @@ func (d *demo) prepare(ctx context.Context) error {
 
 // check returns what the server lacks, each with what fixes it. `tailbox check` fails if it finds anything, and has said so then.
 func (d *demo) check(ctx context.Context) error {
-	var found []struct{ Level, What, Cure string }
+	var found []struct{ Level, What, Fix string }
 	err := d.list(ctx, &found, "check")
 	for _, f := range found {
 		if f.Level == "problem" {
-			return fmt.Errorf("use the server of --url: %s: %s", f.What, f.Cure)
+			return fmt.Errorf("use the server of --url: %s: %s", f.What, f.Fix)
 		}
 	}
 	return err

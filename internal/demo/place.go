@@ -90,10 +90,10 @@ func withoutPassword(conn string) string {
 	return regexp.MustCompile(`(?i)\b(password=)('(?:[^'\\]|\\.)*'|[^\s&]+)`).ReplaceAllString(conn, "$1***")
 }
 
-// lacking adds what cures a lack of rights to an error that says so.
-func lacking(err error, denied bool, cure string) error {
+// lacking adds what fixes a lack of rights to an error that says so.
+func lacking(err error, denied bool, fix string) error {
 	if err == nil || !denied {
 		return err
 	}
-	return fmt.Errorf("%w: the demo makes a database of its own and drops it: give the account of --url the right (%s), or use another one", err, cure)
+	return fmt.Errorf("%w: the demo makes a database of its own and drops it: give the account of --url the right (%s), or use another one", err, fix)
 }

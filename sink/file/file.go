@@ -194,18 +194,18 @@ func (s *Sink) ready() (int64, error) {
 }
 
 func describe(err error, path string) error {
-	var cure string
+	var fix string
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		cure = ": free some space there"
+		fix = ": free some space there"
 	case errors.Is(err, fs.ErrNotExist):
-		cure = ": create its folder, mkdir -p " + filepath.Dir(path)
+		fix = ": create its folder, mkdir -p " + filepath.Dir(path)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		cure = ": let the relay's user read and write it"
+		fix = ": let the relay's user read and write it"
 	case errors.Is(err, syscall.EISDIR):
-		cure = ": name a file, not a folder"
+		fix = ": name a file, not a folder"
 	}
-	return fmt.Errorf("write to %s: %w%s", path, err, cure)
+	return fmt.Errorf("write to %s: %w%s", path, err, fix)
 }
 
 // Check implements sink.Checker. It creates nothing.

@@ -44,7 +44,7 @@ func (s *Sink) answer(resp *nethttp.Response, text string) error {
 	return sink.Rejected(err)
 }
 
-// redirected is the cure for an answer that names another address, or should.
+// redirected is the fix for an answer that names another address, or should.
 func redirected(resp *nethttp.Response) string {
 	to, err := resp.Location() // relative to the address that was asked
 	if err != nil {

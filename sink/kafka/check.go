@@ -49,7 +49,7 @@ func (s *Sink) check(ctx context.Context) []error {
 	return problems
 }
 
-// hint adds the cure to an error of connecting.
+// hint adds the fix to an error of connecting.
 func hint(err error) error {
 	if class, _, _ := sink.Classify(err); class == sink.ClassMisconfigured {
 		return err // It has one.

@@ -216,7 +216,7 @@ func (c *cluster) request(ctx context.Context, address string, m protocol.Messag
 	}
 }
 
-// worse joins two errors about brokers. One that says how to cure it counts more than one that is out of reach.
+// worse joins two errors about brokers. One that says how to fix it counts more than one that is out of reach.
 func worse(a, b error) error {
 	if a == nil {
 		return b

@@ -133,7 +133,7 @@ func (d *dialer) greet(ctx context.Context, c *conn) error {
 	return authenticate(ctx, c, *d.cfg.SASL)
 }
 
-// hint is a cure for a broker that hangs up on the first request.
+// hint is a fix for a broker that hangs up on the first request.
 func (d *dialer) hint(err error) string {
 	if d.cfg.SASL == nil && errors.Is(err, io.EOF) {
 		return ": does this listener expect SASL? Then set sasl"

@@ -114,7 +114,7 @@ func judge(code kafkago.Error) verdict {
 	return ambiguous
 }
 
-// deny classifies a refusal that an operator has to cure.
+// deny classifies a refusal that an operator has to fix.
 func deny(topic string, code kafkago.Error, err error) error {
 	switch code {
 	case kafkago.InvalidTopic:

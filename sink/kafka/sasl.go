@@ -36,7 +36,7 @@ func mechanisms() map[string]func(SASL) exchange {
 // the server has to say nothing more.
 type exchange func(challenge []byte) (answer []byte, done bool, err error)
 
-// authenticate runs the exchange on a new connection. What fails in it is for the operator to cure, unless the
+// authenticate runs the exchange on a new connection. What fails in it is for the operator to fix, unless the
 // connection itself failed.
 func authenticate(ctx context.Context, c *conn, s SASL) error {
 	mechanism := strings.ToUpper(s.Mechanism)

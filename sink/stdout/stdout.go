@@ -134,7 +134,7 @@ func (s *Sink) write(text []byte, ends []int) []error {
 	return answers
 }
 
-// describe adds the cure. None of these errors is a message's fault, so that all of them wait for the operator.
+// describe adds the fix. None of these errors is a message's fault, so that all of them wait for the operator.
 func describe(err error) error {
 	switch {
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):

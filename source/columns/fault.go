@@ -59,14 +59,14 @@ func Undecodable(m *outbox.Message, reason string) {
 
 // Nameless notes that the row's id cannot be read. The relay cannot find such a row in its table again.
 func (p *Plan) Nameless(m *outbox.Message, maxMessage int, why string) {
-	const cure = "give the message an id (tailbox dead edit --new-id) or drop it; its row stays in the table until you give it an id or delete it"
+	const fix = "give the message an id (tailbox dead edit --new-id) or drop it; its row stays in the table until you give it an id or delete it"
 	if m.Fault != nil { // too large
 		m.Fault.Reason = fmt.Sprintf("row of %s is larger than max_message (%d bytes), so its payload is not here, and its id (column %s) cannot be "+
-			"read: %s: %s", p.Table, maxMessage, p.Names[p.ID], why, cure)
+			"read: %s: %s", p.Table, maxMessage, p.Names[p.ID], why, fix)
 		return
 	}
 	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the id (column %s) of a row of %s cannot be read: %s: %s",
-		p.Names[p.ID], p.Table, why, cure)}
+		p.Names[p.ID], p.Table, why, fix)}
 }
 
 // NoGroup notes that the group, of which column i is a part, cannot be read. The message has none, so that it waits for nobody, and nobody

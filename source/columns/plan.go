@@ -78,7 +78,7 @@ func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, er
 	if len(missing) > 0 {
 		e := &Missing{Table: p.Table, Names: missing, among: names}
 		if p.Type < 0 && c.Type != "" && t.NeedsType && slices.Contains(missing, c.Type) {
-			e.cure = ", or set columns: {type: null} and do without it in routes and placements"
+			e.fix = ", or set columns: {type: null} and do without it in routes and placements"
 		}
 		return p, e
 	}
@@ -89,8 +89,8 @@ func New(t *outbox.Table, names []string, same func(a, b string) bool) (Plan, er
 type Missing struct {
 	Table string
 	Names []string
-	// cure is a further one. among are the columns that there are.
-	cure  string
+	// fix is a further one. among are the columns that there are.
+	fix   string
 	among []string
 }
 
@@ -100,7 +100,7 @@ func (e *Missing) Error() string {
 		texts[i] = name + DidYouMean(name, e.among)
 	}
 	return fmt.Sprintf("read columns of %s: no column %s: add it to the table, or name the right one under source.tables.columns%s: %v",
-		e.Table, strings.Join(texts, ", "), e.cure, source.ErrStop)
+		e.Table, strings.Join(texts, ", "), e.fix, source.ErrStop)
 }
 
 // Unwrap makes it match source.ErrStop.

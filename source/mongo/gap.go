@@ -30,8 +30,8 @@ func (cfg Config) Gap(ctx context.Context) (gap *operate.Gap, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	return operate.JudgeGap(gap, own.Tables, func(t *outbox.Table) (name, cure string, err error) {
-		_, cure = catalog.PendingRows(&own, t, source.Known{})
-		return t.String(), cure, nil
+	return operate.JudgeGap(gap, own.Tables, func(t *outbox.Table) (name, fix string, err error) {
+		_, fix = catalog.PendingRows(&own, t, source.Known{})
+		return t.String(), fix, nil
 	})
 }

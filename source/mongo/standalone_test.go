@@ -16,7 +16,7 @@ import (
 	"github.com/tailbox/tailbox/test/servers"
 )
 
-// A standalone server is refused with the cure, by everything.
+// A standalone server is refused with the fix, by everything.
 func TestStandalone(t *testing.T) {
 	t.Parallel()
 	server := servers.Mongo(t, servers.WithMongoStandalone())

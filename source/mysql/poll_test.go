@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// TestPollRefused: what cannot be polled in order is refused, with what cures it, by the source and by Check.
+// TestPollRefused: what cannot be polled in order is refused, with what fixes it, by the source and by Check.
 func TestPollRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sql, what string }{
@@ -35,7 +35,7 @@ func TestPollRefused(t *testing.T) {
 				}
 				told := false
 				for _, f := range findings {
-					told = told || f.Level == check.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
+					told = told || f.Level == check.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Fix != ""
 					if f.Level == check.Problem && c.what == "" {
 						t.Errorf("check: %s", f.What)
 					}
@@ -74,7 +74,7 @@ func TestPollRights(t *testing.T) {
 		}
 		for _, f := range findings {
 			if f.Level == check.Problem {
-				t.Errorf("%s: %s", f.What, f.Cure)
+				t.Errorf("%s: %s", f.What, f.Fix)
 			}
 		}
 		if _, err := polling.New(cfg).Examine(ctx, "", ""); err != nil {

@@ -38,13 +38,13 @@ func (cfg Config) Gap(ctx context.Context) (gap *operate.Gap, err error) {
 	if gap, err = operate.FindGap(ctx, s.SavedCheckpoint, examine); err != nil {
 		return nil, err
 	}
-	gap, err = operate.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
+	gap, err = operate.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, fix string, err error) {
 		info, err := catalog.Describe(ctx, s.Conn.PgConn(), t)
 		if err != nil {
 			return "", "", err
 		}
-		_, cure = snapshot.Pending(&c, info, source.Known{})
-		return info.String(), cure, nil
+		_, fix = snapshot.Pending(&c, info, source.Known{})
+		return info.String(), fix, nil
 	})
 	if gap != nil && !gap.Unswept && cfg.Messages != "" {
 		gap.Unjudged = append(gap.Unjudged, "source.messages")

@@ -22,8 +22,8 @@ type Checker struct {
 }
 
 // Add adds a finding.
-func (c *Checker) Add(level check.Level, cure, what string, args ...any) {
-	c.Findings = append(c.Findings, check.Finding{Level: level, What: fmt.Sprintf(what, args...), Cure: cure})
+func (c *Checker) Add(level check.Level, fix, what string, args ...any) {
+	c.Findings = append(c.Findings, check.Finding{Level: level, What: fmt.Sprintf(what, args...), Fix: fix})
 }
 
 // Note adds a finding, unless it is nil.
@@ -64,7 +64,7 @@ func (c *Checker) Prerequisites(ctx context.Context, why string, questions ...Qu
 	var problems []error
 	for _, f := range c.Findings {
 		if f.Level == check.Problem {
-			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Cure))
+			problems = append(problems, fmt.Errorf("%s: %s", f.What, f.Fix))
 		}
 	}
 	if len(problems) == 0 {
@@ -101,8 +101,8 @@ func ForeignShape(name, shape string) error {
 	return fmt.Errorf("create %s: its shape %q belongs to its application: let that make it, or correct source.tables: %w", name, shape, source.ErrStop)
 }
 
-// AbsentCure is what to do about an outbox table that does not exist. own: init makes tables of its shape.
-func AbsentCure(own bool) string {
+// AbsentFix is what to do about an outbox table that does not exist. own: init makes tables of its shape.
+func AbsentFix(own bool) string {
 	if own {
 		return "run tailbox init"
 	}

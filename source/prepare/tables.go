@@ -20,7 +20,7 @@ func (c *Checker) Markable(t *outbox.Table, has func(string) bool) {
 	}
 }
 
-// Retained looks for the column by which rows grow old, whose type the cure names.
+// Retained looks for the column by which rows grow old, whose type the fix names.
 func (c *Checker) Retained(t *outbox.Table, has func(string) bool, timeType string) {
 	if t.Retention > 0 && !has(t.Columns.DeliveredAt) {
 		c.Add(check.Problem, "name a column of type "+timeType+" under source.tables.columns.delivered_at",
@@ -62,7 +62,7 @@ func Polled[T any](c *Checker, configured int, tables []T, reasons func(T) (fata
 			if i >= len(fatal) {
 				level = check.Warning
 			}
-			c.Add(level, reason.Cure, "%s", reason.What)
+			c.Add(level, reason.Fix, "%s", reason.What)
 		}
 	}
 	return nil
@@ -71,19 +71,19 @@ func Polled[T any](c *Checker, configured int, tables []T, reasons func(T) (fata
 // Feedback has the server judge the feedback statements of a table. parse reads one; try returns the server's refusal ("" if it takes the
 // statement), and what fixes it.
 func (c *Checker) Feedback(t *outbox.Table, parse func(outcome, sql string) (*source.Feedback, error),
-	try func(*source.Feedback) (refusal, cure string, err error)) error {
+	try func(*source.Feedback) (refusal, fix string, err error)) error {
 	for _, outcome := range slices.Sorted(maps.Keys(t.Feedback)) {
 		f, err := parse(outcome, t.Feedback[outcome])
 		if err != nil {
 			c.Add(check.Problem, "correct source.tables", "feedback %s of table %s %v", outcome, t, err)
 			continue
 		}
-		refusal, cure, err := try(f)
+		refusal, fix, err := try(f)
 		if err != nil {
 			return err
 		}
 		if refusal != "" {
-			c.Add(check.Problem, cure, "feedback %s of table %s cannot be carried out: %s", outcome, t, refusal)
+			c.Add(check.Problem, fix, "feedback %s of table %s cannot be carried out: %s", outcome, t, refusal)
 		}
 	}
 	return nil
@@ -99,22 +99,22 @@ type Constraint struct {
 // Constraint looks whether a constraint refuses a change that the relay makes to rows. try has the server judge the row after a change;
 // refusal is its answer if it cannot.
 func (c *Checker) Constraint(t *outbox.Table, samples []store.Sample, k *Constraint, try func(*store.Sample) (takes bool, refusal string, err error)) error {
-	const cure = "let the constraint take it, or correct source.tables (words, columns)"
+	const fix = "let the constraint take it, or correct source.tables (words, columns)"
 	for i := range samples {
 		takes, refusal, err := try(&samples[i])
 		switch {
 		case err != nil:
 			return err
 		case refusal != "":
-			c.Add(check.Warning, cure, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
+			c.Add(check.Warning, fix, "table %s has the CHECK constraint %s on %s, which the relay writes: whether it takes that could not be tried: %s",
 				t, k.Name, strings.Join(k.Columns, ", "), refusal)
 		case takes:
 			continue
 		case k.Unsure:
-			c.Add(check.Warning, cure, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s",
+			c.Add(check.Warning, fix, "table %s has the CHECK constraint %s, which may refuse what the relay writes to the row of a %s message: %s",
 				t, k.Name, samples[i].State, k.Condition)
 		default:
-			c.Add(check.Problem, cure, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s",
+			c.Add(check.Problem, fix, "table %s has the CHECK constraint %s, which refuses what the relay writes to the row of a %s message: %s",
 				t, k.Name, samples[i].State, k.Condition)
 		}
 		return nil

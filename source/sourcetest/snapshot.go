@@ -193,23 +193,23 @@ func testJudge(t *testing.T, k Kind) {
 		first, acceptGap bool
 		again            bool
 		want             string
-		cure             string
+		fix              string
 	}{
 		"no rows":                    {table: plain, first: true},
-		"first, unsaid":              {table: plain, rows: "pending", first: true, cure: "source.start"},
+		"first, unsaid":              {table: plain, rows: "pending", first: true, fix: "source.start"},
 		"first, accepted":            {table: plain, rows: "pending", first: true, acceptGap: true},
 		"first, pending":             {table: plain.with(outbox.Keep), rows: "pending", start: "pending", first: true, want: "1 2 3"},
 		"first, now":                 {table: plain, rows: "pending", start: "now", first: true},
 		"again, now":                 {table: plain, rows: "pending", start: "now", first: true, again: true, want: "1 2 3"},
-		"again, unsaid, keep":        {table: plain.with(outbox.Keep), rows: "pending", first: true, again: true, cure: "since the first position"},
-		"again, now, keep":           {table: plain.with(outbox.Keep), rows: "pending", start: "now", first: true, again: true, cure: "source.start to pending"},
+		"again, unsaid, keep":        {table: plain.with(outbox.Keep), rows: "pending", first: true, again: true, fix: "since the first position"},
+		"again, now, keep":           {table: plain.with(outbox.Keep), rows: "pending", start: "now", first: true, again: true, fix: "source.start to pending"},
 		"again, now, accepted":       {table: plain.with(outbox.Keep), rows: "pending", start: "now", first: true, again: true, acceptGap: true},
 		"again, now, empty":          {table: plain, start: "now", first: true, again: true},
 		"again, now, status":         {table: status, rows: "pending", start: "now", first: true, again: true, want: "1 2 3"},
 		"again, pending":             {table: plain, rows: "pending", start: "pending", first: true, again: true, want: "1 2 3"},
 		"later, delete":              {table: plain, rows: "pending", start: "now", want: "1 2 3"},
 		"later, delete, some":        {table: plain, rows: "delivered", want: "2 3"},
-		"later, keep":                {table: plain.with(outbox.Keep), rows: "pending", start: "pending", cure: "accept-gap"},
+		"later, keep":                {table: plain.with(outbox.Keep), rows: "pending", start: "pending", fix: "accept-gap"},
 		"later, keep, accepted":      {table: plain.with(outbox.Keep), rows: "pending", acceptGap: true},
 		"later, keep, empty":         {table: plain.with(outbox.Keep)},
 		"status, first":              {table: status, rows: "pending", first: true, want: "1 2 3"},
@@ -241,10 +241,10 @@ func testJudge(t *testing.T, k Kind) {
 			if sweep != (c.want != "") {
 				t.Errorf("sweep %v, want %v", sweep, c.want != "")
 			}
-			if c.cure == "" {
+			if c.fix == "" {
 				r.must(err, "judge")
-			} else if !errors.Is(err, source.ErrUnjudged) || !strings.Contains(err.Error(), c.cure) {
-				t.Errorf("judged with error %v, want ErrUnjudged and %q in it", err, c.cure)
+			} else if !errors.Is(err, source.ErrUnjudged) || !strings.Contains(err.Error(), c.fix) {
+				t.Errorf("judged with error %v, want ErrUnjudged and %q in it", err, c.fix)
 			}
 			if sweep {
 				ms, _ := r.pending(snap, 4)

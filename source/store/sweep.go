@@ -10,8 +10,8 @@ import (
 )
 
 // Unmarked tells what becomes of the rows that are there at a new position, in a table of which no column says which are pending: they
-// are swept or not. With a cure nothing tells: if there are rows at all, an operator has to do what it says. Start is source.start.
-func Unmarked(t *outbox.Table, start string, known source.Known) (sweep bool, cure string) {
+// are swept or not. With a fix nothing tells: if there are rows at all, an operator has to do what it says. Start is source.start.
+func Unmarked(t *outbox.Table, start string, known source.Known) (sweep bool, fix string) {
 	switch {
 	case known.First && start == "pending":
 		return true, ""

@@ -87,7 +87,7 @@ func awaitLog(b *Bed, before []int64) (log int64) {
 }
 
 // TestLostSlotUnjudged loses the slot of a table whose rows are kept and have no status: nothing tells which were
-// delivered, so the relay stops with an error that names the cure, until an operator accepts the gap.
+// delivered, so the relay stops with an error that names the fix, until an operator accepts the gap.
 func TestLostSlotUnjudged(t *testing.T) {
 	h := newHook(t, Options{}, "")
 	h.Configure(Options{Sinks: []string{fmt.Sprintf("hook: {kind: http, url: %q}", h.endpoint.URL(false))}, Tables: `

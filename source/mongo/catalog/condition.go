@@ -62,17 +62,17 @@ func TenantValues(t *outbox.Table) bson.A {
 	return all
 }
 
-// PendingRows is the filter by which a table's documents are pending at a new position; nil = none is. With a cure, nothing
+// PendingRows is the filter by which a table's documents are pending at a new position; nil = none is. With a fix, nothing
 // tells: if there are such documents at all, an operator has to do what it says.
-func PendingRows(cfg *conn.Config, t *outbox.Table, known source.Known) (where bson.D, cure string) {
+func PendingRows(cfg *conn.Config, t *outbox.Table, known source.Known) (where bson.D, fix string) {
 	if where := Pending(t); where != nil {
 		return where, ""
 	}
-	sweep, cure := store.Unmarked(t, cfg.Start, known)
+	sweep, fix := store.Unmarked(t, cfg.Start, known)
 	if !sweep {
 		return nil, ""
 	}
-	return bson.D{}, cure
+	return bson.D{}, fix
 }
 
 // SweepOrder is how a table's documents are sorted; nil where it has no column for it.

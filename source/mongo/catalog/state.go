@@ -59,19 +59,19 @@ func Existing(ctx context.Context, cfg *conn.Config, client *mongo.Client) error
 				"tailbox init, or correct source.tables", source.ErrNoTable, t))
 			continue
 		}
-		what, cure, err := info.Unsupported(ctx, client, t)
+		what, fix, err := info.Unsupported(ctx, client, t)
 		if err != nil {
 			return err
 		}
 		if what != "" {
-			errs = append(errs, fmt.Errorf("%w: %s: %s", source.ErrStop, what, cure))
+			errs = append(errs, fmt.Errorf("%w: %s: %s", source.ErrStop, what, fix))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// NeverSupported says why a collection cannot be an outbox whatever its indexes are, with the cure; "" where it can.
-func (s *State) NeverSupported(t *outbox.Table) (what, cure string) {
+// NeverSupported says why a collection cannot be an outbox whatever its indexes are, with the fix; "" where it can.
+func (s *State) NeverSupported(t *outbox.Table) (what, fix string) {
 	switch {
 	case cmp.Or(s.Type, "collection") != "collection":
 		return fmt.Sprintf("%s is a %s: the log has no inserts into it", t, s.Type), "name a collection in source.tables"
@@ -81,10 +81,10 @@ func (s *State) NeverSupported(t *outbox.Table) (what, cure string) {
 	return "", ""
 }
 
-// Unsupported says why a collection cannot be an outbox, with the cure; "" where it can.
-func (s *State) Unsupported(ctx context.Context, client *mongo.Client, t *outbox.Table) (what, cure string, err error) {
-	if what, cure = s.NeverSupported(t); what != "" {
-		return what, cure, nil
+// Unsupported says why a collection cannot be an outbox, with the fix; "" where it can.
+func (s *State) Unsupported(ctx context.Context, client *mongo.Client, t *outbox.Table) (what, fix string, err error) {
+	if what, fix = s.NeverSupported(t); what != "" {
+		return what, fix, nil
 	}
 	if len(s.Options.Collation) == 0 || t.Columns.ID == "_id" { // of which there are no two that the collation takes for one
 		return "", "", nil

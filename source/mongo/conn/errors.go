@@ -74,9 +74,9 @@ func Refusal(err error) string {
 }
 
 // Fault says what was done when err came up. Errors that come back however often it is tried again match source.ErrStop, and
-// hold the cure; those of the connection are left as they are.
+// hold the fix; those of the connection are left as they are.
 func Fault(doing string, err error) error {
-	stop := func(cure string) error { return fmt.Errorf("%w: %s: %w: %s", source.ErrStop, doing, err, cure) }
+	stop := func(fix string) error { return fmt.Errorf("%w: %s: %w: %s", source.ErrStop, doing, err, fix) }
 	switch {
 	case err == nil:
 		return nil
@@ -97,7 +97,7 @@ func Fault(doing string, err error) error {
 // RowFault is Fault for a change of a table's documents: it knows what the server refuses because of how the collection was made,
 // or of what is in it. A transient error is left to be tried again.
 func RowFault(t *outbox.Table, err error) error {
-	stop := func(cure string) error { return fmt.Errorf("%w: collection %s: %w: %s", source.ErrStop, t, err, cure) }
+	stop := func(fix string) error { return fmt.Errorf("%w: collection %s: %w: %s", source.ErrStop, t, err, fix) }
 	switch {
 	case err == nil:
 		return nil

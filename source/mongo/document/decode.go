@@ -77,14 +77,14 @@ func (d *Decoder) pick(p *Plan, doc []byte) error {
 
 // nameless notes that the document's id cannot be read. The relay cannot find such a document in its table again.
 func (d *Decoder) nameless(p *Plan, m *outbox.Message, why error) {
-	const cure = "give the message an id (tailbox dead edit --new-id) or drop it; its document stays in the collection until you delete it"
+	const fix = "give the message an id (tailbox dead edit --new-id) or drop it; its document stays in the collection until you delete it"
 	if m.Fault != nil && m.Fault.Class == outbox.FaultTooLarge {
 		m.Fault.Reason = fmt.Sprintf("document of %s is larger than max_message (%d bytes), so its payload is not here, and its id (field %s) cannot be "+
-			"read: %v: %s", p.Table, d.MaxMessage, p.names[p.id], why, cure)
+			"read: %v: %s", p.Table, d.MaxMessage, p.names[p.id], why, fix)
 		return
 	}
 	m.Fault = &outbox.Fault{Class: outbox.FaultUndecodable, Reason: fmt.Sprintf("the id (field %s) of a document of %s cannot be read: %v: %s",
-		p.names[p.id], p.Table, why, cure)}
+		p.names[p.id], p.Table, why, fix)}
 }
 
 // size is what max_message bounds: the bytes of all values that are part of the message.

@@ -27,16 +27,16 @@ func (c *checker) outboxCollections(ctx context.Context) error {
 			return err
 		}
 		if info == nil {
-			c.Add(check.Problem, prepare.AbsentCure(ownShape(t.Shape)), "collection %s does not exist", t)
+			c.Add(check.Problem, prepare.AbsentFix(ownShape(t.Shape)), "collection %s does not exist", t)
 			continue
 		}
 		c.tables = append(c.tables, t)
-		what, cure, err := info.Unsupported(ctx, c.client, t)
+		what, fix, err := info.Unsupported(ctx, c.client, t)
 		if err != nil {
 			return err
 		}
 		if what != "" {
-			c.Add(check.Problem, cure, "%s", what)
+			c.Add(check.Problem, fix, "%s", what)
 			continue
 		}
 		if err := c.statuses(ctx, t); err != nil {

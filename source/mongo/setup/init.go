@@ -53,8 +53,8 @@ func Init(ctx context.Context, cfg conn.Config) (done []string, err error) {
 			}
 			continue
 		}
-		if what, cure := info.NeverSupported(t); what != "" {
-			return nil, fmt.Errorf("%w: nothing was created yet: %s: %s", source.ErrStop, what, cure)
+		if what, fix := info.NeverSupported(t); what != "" {
+			return nil, fmt.Errorf("%w: nothing was created yet: %s: %s", source.ErrStop, what, fix)
 		}
 	}
 	missing, err := migrate(ctx, &cfg, client)

@@ -122,17 +122,17 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 	admin := r.Client.Database("admin")
 	r.Must(mongotest.Least(r.Ctx, r.Client, r.Config.Pipeline, RoleName(&r.Config), Privileges(&r.Config)))
 	r.Config.URL = server.URLOf(r.Config.Pipeline, "p")
-	cures := func() (list []string) {
+	fixes := func() (list []string) {
 		found, err := Check(r.Ctx, r.Config)
 		r.Must(err)
 		for _, f := range found {
-			if strings.Contains(f.Cure, "grantPrivilegesToRole") {
-				list = append(list, f.Cure)
+			if strings.Contains(f.Fix, "grantPrivilegesToRole") {
+				list = append(list, f.Fix)
 			}
 		}
 		return list
 	}
-	mongotest.Equal(t, "with all of it", len(cures()), 0)
+	mongotest.Equal(t, "with all of it", len(fixes()), 0)
 	needs := needs(&r.Config)
 	for i := range needs {
 		n := &needs[i]
@@ -148,7 +148,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 			if n.database == oplogNeed().database {
 				missing = n.actions
 			}
-			if found := cures(); len(found) == 0 || !strings.HasPrefix(found[0], grant(&r.Config, n, missing)) {
+			if found := fixes(); len(found) == 0 || !strings.HasPrefix(found[0], grant(&r.Config, n, missing)) {
 				t.Errorf("without %s on %s: %q", action, n, found)
 			}
 			r.Must(admin.RunCommand(r.Ctx, bson.D{{Key: "grantPrivilegesToRole", Value: RoleName(&r.Config)}, {Key: "privileges", Value: privilege}}).Err())

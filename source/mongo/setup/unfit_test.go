@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/test/servers"
 )
 
-// A collection that cannot be an outbox is refused, with the cure, by check and at each start: one that is capped, and one by whose collation
+// A collection that cannot be an outbox is refused, with the fix, by check and at each start: one that is capped, and one by whose collation
 // what settles a message would settle another's document too.
 func TestUnfitCollections(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestUnfitCollections(t *testing.T) {
 		made  *options.CreateCollectionOptionsBuilder
 		index *mongo.IndexModel
 		id    string
-		cure  string // "" = it can be one
+		fix   string // "" = it can be one
 	}{
 		"capped":                       {options.CreateCollection().SetCapped(true).SetSizeInBytes(1 << 20), nil, "_id", "not capped"},
 		"collation":                    {options.CreateCollection().SetCollation(collation), nil, "id", "unique index"},
@@ -53,11 +53,11 @@ func TestUnfitCollections(t *testing.T) {
 				r.Must(snap.Close(r.Ctx))
 			}
 			refused := err != nil && errors.Is(err, source.ErrStop)
-			if refused != (c.cure != "") || refused && !strings.Contains(err.Error(), c.cure) {
-				t.Errorf("establish: %v, want %q", err, c.cure)
+			if refused != (c.fix != "") || refused && !strings.Contains(err.Error(), c.fix) {
+				t.Errorf("establish: %v, want %q", err, c.fix)
 			}
-			if found := r.Findings(Check(r.Ctx, r.Config)); strings.Contains(found, "capped") != strings.Contains(c.cure, "capped") ||
-				strings.Contains(found, "collation") != strings.Contains(c.cure, "index") {
+			if found := r.Findings(Check(r.Ctx, r.Config)); strings.Contains(found, "capped") != strings.Contains(c.fix, "capped") ||
+				strings.Contains(found, "collation") != strings.Contains(c.fix, "index") {
 				t.Errorf("check: %s", found)
 			}
 		})

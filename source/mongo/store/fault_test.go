@@ -17,7 +17,7 @@ import (
 	"github.com/tailbox/tailbox/test/servers"
 )
 
-// What the server will refuse however often it is asked stops the relay, with the collection's name and the cure.
+// What the server will refuse however often it is asked stops the relay, with the collection's name and the fix.
 func TestSettleWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -26,7 +26,7 @@ func TestSettleWhatCannotBe(t *testing.T) {
 		doc  bson.D // beside _id and status
 		// marked: there is such a document that was marked before.
 		marked bool
-		cure   string
+		fix    string
 	}{
 		"delete from a capped collection": {outbox.Delete, capped, nil, false, "not capped"},
 		"mark in a capped collection":     {outbox.Mark, capped, nil, false, "not capped"},
@@ -54,8 +54,8 @@ func TestSettleWhatCannotBe(t *testing.T) {
 			}
 			name := r.Config.Tables[0].String()
 			_, err = opened(r).Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: name, ID: "1"}}})
-			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "collection "+name) || !strings.Contains(err.Error(), c.cure) {
-				t.Errorf("settle: %v; want it to stop, with %q", err, c.cure)
+			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), "collection "+name) || !strings.Contains(err.Error(), c.fix) {
+				t.Errorf("settle: %v; want it to stop, with %q", err, c.fix)
 			}
 		})
 	}

@@ -42,8 +42,8 @@ func ofOneAndTwo() [][]outbox.Table {
 	return [][]outbox.Table{{mongotest.Table("debezium")}, {mongotest.Table("debezium"), second}}
 }
 
-// A table that does not exist any more ends Run with its name and the cure, after everything before it. The log goes on where the
-// cure was followed.
+// A table that does not exist any more ends Run with its name and the fix, after everything before it. The log goes on where the
+// fix was followed.
 func TestDroppedCollection(t *testing.T) {
 	t.Parallel()
 	for name, end := range ends() {

@@ -98,7 +98,7 @@ func (s *snapshot) Judge(ctx context.Context, known source.Known) (bool, error) 
 	var unjudged []error
 	for i := range s.cfg.Tables {
 		t := &s.cfg.Tables[i]
-		where, cure := catalog.PendingRows(s.cfg, t, known)
+		where, fix := catalog.PendingRows(s.cfg, t, known)
 		if where == nil {
 			continue
 		}
@@ -106,9 +106,9 @@ func (s *snapshot) Judge(ctx context.Context, known source.Known) (bool, error) 
 		switch {
 		case err != nil:
 			return false, err
-		case found && cure != "" && !known.AcceptGap:
-			unjudged = append(unjudged, fmt.Errorf("collection %s has documents and no status field: %s: %w", t, cure, source.ErrUnjudged))
-		case found && cure == "":
+		case found && fix != "" && !known.AcceptGap:
+			unjudged = append(unjudged, fmt.Errorf("collection %s has documents and no status field: %s: %w", t, fix, source.ErrUnjudged))
+		case found && fix == "":
 			s.sweeps = append(s.sweeps, sweep{t, where})
 		}
 	}

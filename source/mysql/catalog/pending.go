@@ -22,17 +22,17 @@ func (t *Table) PendingCondition(alias string) string {
 	return pending + Ours(&t.Table, alias)
 }
 
-// PendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
+// PendingRows is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a fix, nothing
 // tells: if there are such rows at all, an operator has to do what it says.
-func (t *Table) PendingRows(start string, known source.Known) (where, cure string) {
+func (t *Table) PendingRows(start string, known source.Known) (where, fix string) {
 	if where := t.PendingCondition("t"); where != "" {
 		return where, ""
 	}
-	sweep, cure := store.Unmarked(&t.Table, start, known)
+	sweep, fix := store.Unmarked(&t.Table, start, known)
 	if !sweep {
 		return "", ""
 	}
-	return "TRUE", cure
+	return "TRUE", fix
 }
 
 // Order is the ORDER BY of a sweep.

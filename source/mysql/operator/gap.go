@@ -34,13 +34,13 @@ func Gap(ctx context.Context, cfg server.Config) (gap *operate.Gap, err error) {
 		}); err != nil {
 		return nil, err
 	}
-	return operate.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, cure string, err error) {
+	return operate.JudgeGap(gap, cfg.Tables, func(t *outbox.Table) (name, fix string, err error) {
 		info, err := catalog.Describe(ctx, s.Conn, t)
 		if err != nil {
 			return "", "", err
 		}
-		_, cure = info.PendingRows(cfg.Start, source.Known{})
-		return info.String(), cure, nil
+		_, fix = info.PendingRows(cfg.Start, source.Known{})
+		return info.String(), fix, nil
 	})
 }
 

@@ -30,7 +30,7 @@ func Problems(ctx context.Context, s *server.Conn, t *catalog.Table) (index stri
 	const numbered = " BIGINT UNSIGNED NOT NULL AUTO_INCREMENT"
 	if column == "" || !ok {
 		return "", []check.Reason{{What: fmt.Sprintf("table %s has no sequence column, which source.read: poll goes by", t),
-			Cure: "ALTER TABLE " + name + " ADD COLUMN seq" + numbered + " UNIQUE, and name it under source.tables.columns.seq"}}, nil, nil
+			Fix: "ALTER TABLE " + name + " ADD COLUMN seq" + numbered + " UNIQUE, and name it under source.tables.columns.seq"}}, nil, nil
 	}
 	rows, err := s.Texts(ctx, "SELECT LOWER(extra) FROM information_schema.columns WHERE table_schema = "+quote.Text(t.Schema)+
 		" AND table_name = "+quote.Text(t.Name)+" AND column_name = "+quote.Text(column))
@@ -39,11 +39,11 @@ func Problems(ctx context.Context, s *server.Conn, t *catalog.Table) (index stri
 	}
 	if len(rows) == 0 || !strings.Contains(rows[0][0], "auto_increment") || col.Kind != catalog.KindInt {
 		return "", []check.Reason{{What: fmt.Sprintf("column %s of table %s is not filled by AUTO_INCREMENT, so nothing tells which numbers are still to come", column, t),
-			Cure: "ALTER TABLE " + name + " MODIFY " + quote.Ident(column) + numbered}}, nil, nil
+			Fix: "ALTER TABLE " + name + " MODIFY " + quote.Ident(column) + numbered}}, nil, nil
 	}
 	if !strings.EqualFold(t.Engine, "InnoDB") {
 		fatal = append(fatal, check.Reason{What: fmt.Sprintf("table %s has the engine %s, whose transactions the server does not list", t, t.Engine),
-			Cure: "ALTER TABLE " + name + " ENGINE = InnoDB"})
+			Fix: "ALTER TABLE " + name + " ENGINE = InnoDB"})
 	}
 	rows, err = s.Texts(ctx, "SELECT s.index_name, s.non_unique = 0 AND NOT EXISTS (SELECT 1 FROM information_schema.statistics m "+
 		"WHERE m.table_schema = s.table_schema AND m.table_name = s.table_name AND m.index_name = s.index_name AND m.seq_in_index > 1) AS one "+
@@ -52,12 +52,12 @@ func Problems(ctx context.Context, s *server.Conn, t *catalog.Table) (index stri
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("look up indexes of %s: %w", t, err)
 	}
-	cure := "ALTER TABLE " + name + " ADD UNIQUE KEY (" + quote.Ident(column) + ")"
+	fix := "ALTER TABLE " + name + " ADD UNIQUE KEY (" + quote.Ident(column) + ")"
 	switch {
 	case len(rows) == 0:
-		fatal = append(fatal, check.Reason{What: fmt.Sprintf("table %s has no index that begins with %s: each look would read all of it", t, column), Cure: cure})
+		fatal = append(fatal, check.Reason{What: fmt.Sprintf("table %s has no index that begins with %s: each look would read all of it", t, column), Fix: fix})
 	case rows[0][1] != "1":
-		other = append(other, check.Reason{What: fmt.Sprintf("column %s of table %s is not unique: of rows with one number all but the first come late", column, t), Cure: cure})
+		other = append(other, check.Reason{What: fmt.Sprintf("column %s of table %s is not unique: of rows with one number all but the first come late", column, t), Fix: fix})
 	}
 	if len(rows) > 0 {
 		index = rows[0][0]
@@ -72,7 +72,7 @@ func Problems(ctx context.Context, s *server.Conn, t *catalog.Table) (index stri
 	several, err := server.SeveralWriters(ctx, s)
 	if several {
 		other = append(other, check.Reason{What: "the server is one of several that take writes: rows that are written at another one may come late, out of order",
-			Cure: "let all writers of the outbox use this server"})
+			Fix: "let all writers of the outbox use this server"})
 	}
 	return index, fatal, other, err
 }
@@ -91,7 +91,7 @@ func MayListTransactions(ctx context.Context, s *server.Conn) (*check.Reason, er
 		return nil, err
 	}
 	return &check.Reason{What: "account " + account + " may not list the transactions of others, so nothing tells whether a number that is missing is still to come",
-		Cure: "GRANT PROCESS ON *.* TO " + account}, nil
+		Fix: "GRANT PROCESS ON *.* TO " + account}, nil
 }
 
 // A Table implements poll.Table. Its session is used for nothing else.
@@ -129,7 +129,7 @@ func openTable(ctx context.Context, c *server.Config, s *server.Conn) (*Table, e
 		return nil, err
 	}
 	if len(fatal) > 0 {
-		return nil, fmt.Errorf("poll: %s: %s: %w", fatal[0].What, fatal[0].Cure, source.ErrStop)
+		return nil, fmt.Errorf("poll: %s: %s: %w", fatal[0].What, fatal[0].Fix, source.ErrStop)
 	}
 	rows, err := catalog.NewReader(info, c.MaxMessage)
 	if err != nil {

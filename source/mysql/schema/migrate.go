@@ -136,7 +136,7 @@ func Migrate(ctx context.Context, c *server.Config, s *server.Conn) (done []stri
 	for _, m := range append(list, Record()) {
 		for _, step := range statementsOf(m) {
 			if err := step.run(ctx, s, c.Schema); err != nil {
-				return nil, fmt.Errorf("update tables tailbox_* (%s): %w%s", m.Name, err, Cure(err))
+				return nil, fmt.Errorf("update tables tailbox_* (%s): %w%s", m.Name, err, Fix(err))
 			}
 		}
 	}
@@ -189,8 +189,8 @@ func Current(ctx context.Context, s *server.Conn, schema string) error {
 	return nil
 }
 
-// Cure is what can be done about a refusal.
-func Cure(err error) string {
+// Fix is what can be done about a refusal.
+func Fix(err error) string {
 	switch server.Code(err) {
 	case 1044, 1142, server.CodeNeedPrivilege:
 		return ": run the SQL of `tailbox init --print` as an account that may create tables, then tailbox init"

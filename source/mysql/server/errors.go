@@ -53,13 +53,13 @@ const (
 )
 
 // Fault says what was done when err came up. Errors that come back however often the session is opened anew match
-// source.ErrStop, and hold the cure; those of the connection are left as they are.
+// source.ErrStop, and hold the fix; those of the connection are left as they are.
 func Fault(doing string, err error) error {
 	answer := Answer(err)
 	if answer == nil || errors.Is(err, source.ErrStop) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	stop := func(cure string) error { return fmt.Errorf("%w: %s: %w: %s", source.ErrStop, doing, err, cure) }
+	stop := func(fix string) error { return fmt.Errorf("%w: %s: %w: %s", source.ErrStop, doing, err, fix) }
 	own := strings.Contains(answer.Message, "tailbox_")
 	switch code := answer.Code; {
 	case code == CodeTableDenied, code == CodeColumnDenied, code == CodeDatabaseDenied, code == CodeProcDenied, code == CodeSpecificDenied:

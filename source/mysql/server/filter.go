@@ -35,10 +35,10 @@ func (c *Config) Unlogged(ctx context.Context, s *Conn) (*check.Reason, error) {
 		case schema == "":
 		case end.onlyLogged != "" && !listed(end.onlyLogged, schema):
 			return &check.Reason{What: fmt.Sprintf("binlog_do_db is %s: the log does not hold database %s", end.onlyLogged, schema),
-				Cure: "take binlog_do_db out of the server's configuration, or add binlog_do_db = " + schema + ", and restart it"}, nil
+				Fix: "take binlog_do_db out of the server's configuration, or add binlog_do_db = " + schema + ", and restart it"}, nil
 		case end.onlyLogged == "" && listed(end.notLogged, schema):
 			return &check.Reason{What: fmt.Sprintf("binlog_ignore_db is %s: the log does not hold database %s", end.notLogged, schema),
-				Cure: "take binlog_ignore_db = " + schema + " out of the server's configuration, and restart it"}, nil
+				Fix: "take binlog_ignore_db = " + schema + " out of the server's configuration, and restart it"}, nil
 		}
 	}
 	return nil, nil
@@ -53,7 +53,7 @@ func listed(list, schema string) bool {
 func (c *Config) Logged(ctx context.Context, s *Conn) error {
 	f, err := c.Unlogged(ctx, s)
 	if err == nil && f != nil {
-		err = fmt.Errorf("%s: %s: %w", f.What, f.Cure, source.ErrStop)
+		err = fmt.Errorf("%s: %s: %w", f.What, f.Fix, source.ErrStop)
 	}
 	return err
 }

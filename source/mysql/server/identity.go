@@ -73,7 +73,7 @@ type Requirement struct {
 	Name  string
 	Good  []string
 	What  string
-	Cure  string
+	Fix   string
 	Level check.Level
 }
 
@@ -125,7 +125,7 @@ func Inspect(ctx context.Context, s *Conn) (*Info, error) {
 	}
 	for _, r := range need {
 		if value, ok := values[r.Name]; ok && r.Level == check.Problem && !slices.Contains(r.Good, value) {
-			return nil, fmt.Errorf("%s is %s: %s: %s: %w", r.Name, value, r.What, r.Cure, source.ErrStop)
+			return nil, fmt.Errorf("%s is %s: %s: %s: %w", r.Name, value, r.What, r.Fix, source.ErrStop)
 		}
 	}
 	info.GTIDs = info.GTIDs || values["gtid_mode"] == "ON"

@@ -29,7 +29,7 @@ func ReadLogEnd(ctx context.Context, s *Conn) (LogEnd, error) {
 	}
 	rows, err := s.Texts(ctx, command)
 	if err != nil {
-		return LogEnd{}, fmt.Errorf("ask where the binlog ends: %w", RightsCure(s, err))
+		return LogEnd{}, fmt.Errorf("ask where the binlog ends: %w", RightsFix(s, err))
 	}
 	if len(rows) != 1 || len(rows[0]) < 2 {
 		return LogEnd{}, fmt.Errorf("ask where the binlog ends: the server keeps none: set log_bin in its configuration and restart it: %w",
@@ -48,8 +48,8 @@ func ReadLogEnd(ctx context.Context, s *Conn) (LogEnd, error) {
 	return end, nil
 }
 
-// RightsCure adds what mends a lack of privileges for questions about the binlog.
-func RightsCure(s *Conn, err error) error {
+// RightsFix adds what mends a lack of privileges for questions about the binlog.
+func RightsFix(s *Conn, err error) error {
 	if code := Code(err); code != CodeNeedPrivilege && code != CodeAccessDenied {
 		return err
 	}
@@ -70,7 +70,7 @@ type LogFile struct {
 func ReadLogFiles(ctx context.Context, s *Conn) ([]LogFile, error) {
 	rows, err := s.Texts(ctx, "SHOW BINARY LOGS")
 	if err != nil {
-		return nil, fmt.Errorf("list binlog files: %w", RightsCure(s, err))
+		return nil, fmt.Errorf("list binlog files: %w", RightsFix(s, err))
 	}
 	files := make([]LogFile, len(rows))
 	for i, r := range rows {

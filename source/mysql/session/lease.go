@@ -36,7 +36,7 @@ func (s *Session) lockedBy(ctx context.Context) error {
 	}
 	locked := &checkpoint.LockedError{Pipeline: s.Config.Pipeline}
 	if h != nil {
-		locked.Holder, locked.Foreign, locked.Cure = h.String(), h.Foreign, fmt.Sprintf("KILL %d", h.ID)
+		locked.Holder, locked.Foreign, locked.Fix = h.String(), h.Foreign, fmt.Sprintf("KILL %d", h.ID)
 	}
 	return locked
 }

@@ -76,7 +76,7 @@ func (c *checker) settings(ctx context.Context) error {
 	}
 	for _, r := range need {
 		if value, ok := values[r.Name]; ok && !slices.Contains(r.Good, value) {
-			c.Add(r.Level, r.Cure, "%s is %s: %s", r.Name, value, r.What)
+			c.Add(r.Level, r.Fix, "%s is %s: %s", r.Name, value, r.What)
 		}
 	}
 	if c.conn.Server.MariaDB && values["gtid_strict_mode"] == "OFF" {
@@ -110,9 +110,9 @@ func (c *checker) connections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cure := "ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 0"
+	fix := "ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 0"
 	if limit == global {
-		cure = "ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 10, or SET GLOBAL max_user_connections = 0 (also in the configuration)"
+		fix = "ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 10, or SET GLOBAL max_user_connections = 0 (also in the configuration)"
 		if c.conn.Server.MariaDB {
 			exempt, err := c.conn.Texts(ctx, "SELECT 1 FROM information_schema.user_privileges WHERE privilege_type IN ('SUPER', 'CONNECTION ADMIN') AND grantee = "+quote.Text(account))
 			if err != nil || len(exempt) > 0 {
@@ -120,7 +120,7 @@ func (c *checker) connections(ctx context.Context) error {
 			}
 		}
 	}
-	c.Add(check.Problem, cure, "account %s may have %s connections at a time (max_user_connections), and a pipeline needs %d", account, limit, connectionsNeeded)
+	c.Add(check.Problem, fix, "account %s may have %s connections at a time (max_user_connections), and a pipeline needs %d", account, limit, connectionsNeeded)
 	return nil
 }
 
@@ -250,7 +250,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 		return err
 	}
 	for _, t := range c.tables {
-		where, cure := t.PendingRows(c.cfg.Start, source.Known{First: true})
+		where, fix := t.PendingRows(c.cfg.Start, source.Known{First: true})
 		if c.Misworded(&t.Table) {
 			continue
 		}
@@ -272,8 +272,8 @@ func (c *checker) firstStart(ctx context.Context) error {
 		case left:
 			f := check.LeftAlone(&t.Table, n+" rows")
 			c.Note(&f)
-		case cure != "":
-			c.Add(check.Problem, cure, "table %s has rows (%s), and no column tells which of them are pending", t, n)
+		case fix != "":
+			c.Add(check.Problem, fix, "table %s has rows (%s), and no column tells which of them are pending", t, n)
 		default:
 			c.Add(check.Info, "", "the first start delivers what is pending in table %s: %s rows", t, n)
 		}

@@ -13,10 +13,10 @@ import (
 // feedback has the server prepare what business rows are told, which shows what is wrong with it and what the account may not
 // do, without doing it.
 func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
-	return c.Feedback(&t.Table, source.ParseFeedbackMySQL, func(f *source.Feedback) (refusal, cure string, err error) {
+	return c.Feedback(&t.Table, source.ParseFeedbackMySQL, func(f *source.Feedback) (refusal, fix string, err error) {
 		_, why := c.conn.Exec(ctx, "PREPARE tailbox_check FROM "+quote.Text(strings.Join(f.Texts, "?")))
 		if e := server.Answer(why); e != nil {
-			return e.Message, feedbackCure(e.Code), nil
+			return e.Message, feedbackFix(e.Code), nil
 		}
 		if why == nil {
 			_, why = c.conn.Exec(ctx, "DEALLOCATE PREPARE tailbox_check")
@@ -25,8 +25,8 @@ func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
 	})
 }
 
-// feedbackCure is what mends a statement that the server refuses.
-func feedbackCure(code uint16) string {
+// feedbackFix is what mends a statement that the server refuses.
+func feedbackFix(code uint16) string {
 	switch code {
 	case server.CodeTableDenied, server.CodeColumnDenied, server.CodeDatabaseDenied, server.CodeProcDenied, server.CodeSpecificDenied:
 		return "GRANT SELECT, INSERT or UPDATE, as the statement asks for, to the relay's account"

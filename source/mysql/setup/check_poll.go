@@ -33,7 +33,7 @@ func (c *checker) polled(ctx context.Context) error {
 	}
 	right, err := polling.MayListTransactions(ctx, c.conn)
 	if err == nil && right != nil {
-		c.Add(check.Problem, right.Cure, "%s", right.What)
+		c.Add(check.Problem, right.Fix, "%s", right.What)
 	}
 	return err
 }

@@ -50,14 +50,14 @@ func (c *checker) references(ctx context.Context, t *catalog.Table) error {
 		return err
 	}
 	for _, r := range rows {
-		cure := "ALTER TABLE " + quote.Ident(r[0]) + "." + quote.Ident(r[1]) + " DROP FOREIGN KEY " + quote.Ident(r[2]) + ", or give it ON DELETE CASCADE"
+		fix := "ALTER TABLE " + quote.Ident(r[0]) + "." + quote.Ident(r[1]) + " DROP FOREIGN KEY " + quote.Ident(r[2]) + ", or give it ON DELETE CASCADE"
 		switch r[3] {
 		case "CASCADE", "SET NULL":
 		case "":
-			c.Add(check.Warning, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, of which this account cannot see what a deletion does: without "+
+			c.Add(check.Warning, fix, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s, of which this account cannot see what a deletion does: without "+
 				"ON DELETE CASCADE or SET NULL, a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
 		default:
-			c.Add(check.Problem, cure, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
+			c.Add(check.Problem, fix, "rows of table %s.%s refer to table %s by the FOREIGN KEY %s: a row that is referred to cannot be deleted", r[0], r[1], t, r[2])
 		}
 	}
 	return nil

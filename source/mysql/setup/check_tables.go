@@ -32,7 +32,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 			} else if lacks > 0 {
 				continue
 			}
-			c.Add(check.Problem, prepare.AbsentCure(schema.OwnShape(t.Shape)), "%v", err)
+			c.Add(check.Problem, prepare.AbsentFix(schema.OwnShape(t.Shape)), "%v", err)
 			continue
 		case err != nil:
 			return err
@@ -88,11 +88,11 @@ func (c *checker) columns(t *catalog.Table) {
 	}
 	for _, col := range t.Cols {
 		if t.Wants(col.Name) && col.Kind == catalog.KindOther {
-			cure := "convert it, or correct columns under source.tables"
+			fix := "convert it, or correct columns under source.tables"
 			if key := columns.Dispensable(&t.Table, col.Name); key != "" {
-				cure = "leave it out (columns: {" + key + ": null}), or convert it"
+				fix = "leave it out (columns: {" + key + ": null}), or convert it"
 			}
-			c.Add(check.Problem, cure, "column %s of table %s: %s", col.Name, t, col.Why)
+			c.Add(check.Problem, fix, "column %s of table %s: %s", col.Name, t, col.Why)
 		}
 	}
 	c.words(t)

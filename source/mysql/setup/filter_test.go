@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/test/servers"
 )
 
-// A server that keeps databases out of its log is refused where the outbox is in one of them, with the cure; others are of no
+// A server that keeps databases out of its log is refused where the outbox is in one of them, with the fix; others are of no
 // concern.
 func TestDatabasesOutOfTheLog(t *testing.T) {
 	mysqltest.OnKinds(t, func(t *testing.T, kind string) {

@@ -49,7 +49,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 				for _, grant := range sourcetest.SingleGrants(RoleSQL(r.Cfg, account, r.DB)) {
 					revoke := strings.NewReplacer("GRANT ", "REVOKE ", " TO ", " FROM ").Replace(grant)
 					r.Exec(revoke)
-					if found := problems(); !slices.ContainsFunc(found, func(f check.Finding) bool { return bare(f.Cure) == bare(grant) }) {
+					if found := problems(); !slices.ContainsFunc(found, func(f check.Finding) bool { return bare(f.Fix) == bare(grant) }) {
 						t.Errorf("after %s: %+v", revoke, found)
 					}
 					r.Exec(grant)

@@ -24,12 +24,12 @@ func TestHiddenIndex(t *testing.T) {
 		r.Exec("ALTER TABLE outbox DROP PRIMARY KEY, ADD PRIMARY KEY (seq)", "ALTER TABLE outbox ADD UNIQUE KEY by_id (id)",
 			"ALTER TABLE outbox ALTER INDEX by_id "+hidden)
 		findings, err := Check(r.Ctx, r.Cfg)
-		cure := "ALTER INDEX `by_id` " + shown
-		if err != nil || mysqltest.CountProblems(findings) != 1 || !strings.Contains(fmt.Sprint(findings), cure) {
+		fix := "ALTER INDEX `by_id` " + shown
+		if err != nil || mysqltest.CountProblems(findings) != 1 || !strings.Contains(fmt.Sprint(findings), fix) {
 			t.Errorf("check: %v, %v", findings, err)
 		}
 		for range 30 { // none leaves the pipeline's lock to a session that the server has yet to end
-			if _, err := mystore.Open(r.Ctx, r.Cfg); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
+			if _, err := mystore.Open(r.Ctx, r.Cfg); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), fix) {
 				t.Fatalf("open the store: %v", err)
 			}
 		}

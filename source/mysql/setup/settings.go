@@ -16,7 +16,7 @@ func (c *checker) databases(ctx context.Context) error {
 	case err != nil && (server.Code(err) != 0 || errors.Is(err, source.ErrStop)): // no log, or no right to ask: both are found elsewhere
 		return nil
 	case err == nil && f != nil:
-		c.Add(check.Problem, f.Cure, "%s", f.What)
+		c.Add(check.Problem, f.Fix, "%s", f.What)
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func Init(ctx context.Context, cfg server.Config) (done []string, err error) {
 			return done, prepare.ForeignShape("table "+quote.Table(t), t.Shape)
 		}
 		if _, err := s.Exec(ctx, sql); err != nil {
-			return done, fmt.Errorf("create table %s: %w%s", quote.Table(t), err, schema.Cure(err))
+			return done, fmt.Errorf("create table %s: %w%s", quote.Table(t), err, schema.Fix(err))
 		}
 		done = append(done, "created table "+quote.Table(t))
 	}
@@ -234,11 +234,11 @@ func Uninstall(ctx context.Context, cfg server.Config, force bool) (dropped, lef
 		}
 	}
 	if err := s.Send(ctx, b); err != nil {
-		cure := ""
+		fix := ""
 		if server.Code(err) == 1142 {
-			cure = ": run tailbox uninstall, or the SQL of `tailbox uninstall --print`, as the owner of the tables"
+			fix = ": run tailbox uninstall, or the SQL of `tailbox uninstall --print`, as the owner of the tables"
 		}
-		return nil, nil, fmt.Errorf("uninstall: %w%s", err, cure)
+		return nil, nil, fmt.Errorf("uninstall: %w%s", err, fix)
 	}
 	return dropped, nil, nil
 }

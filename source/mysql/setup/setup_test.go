@@ -144,20 +144,20 @@ func TestNamesInSmallLetters(t *testing.T) {
 	t.Parallel()
 	r := mysqltest.NewSourceRig(t, servers.MySQL(t, server.KindMariaDB, servers.WithSetting("lower_case_table_names", "1")), newSource)
 	r.Cfg.Tables[0].Name = "OutBox"
-	const cure = "write it so in source.tables"
-	if snap, err := stream.New(r.Cfg).Establish(r.Ctx); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
+	const fix = "write it so in source.tables"
+	if snap, err := stream.New(r.Cfg).Establish(r.Ctx); !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), fix) {
 		t.Errorf("establish: %v, %v", snap, err)
 	}
-	if findings, err := Check(r.Ctx, r.Cfg); err != nil || !strings.Contains(fmt.Sprint(findings), cure) {
+	if findings, err := Check(r.Ctx, r.Cfg); err != nil || !strings.Contains(fmt.Sprint(findings), fix) {
 		t.Errorf("check: %v, %v", findings, err)
 	}
 	if st, err := mystore.Open(r.Ctx, r.Cfg); err == nil {
 		_, err = st.Load(r.Ctx)
-		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
+		if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), fix) {
 			t.Errorf("store: %v", err)
 		}
 		_ = st.Close(r.Ctx)
-	} else if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
+	} else if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), fix) {
 		t.Errorf("open a store: %v", err)
 	}
 }

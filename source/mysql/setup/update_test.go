@@ -71,7 +71,7 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 		}
 		for _, f := range findings {
 			if f.Level == check.Problem {
-				text += f.What + " => " + f.Cure + "\n"
+				text += f.What + " => " + f.Fix + "\n"
 			}
 		}
 		return text

@@ -32,7 +32,7 @@ func (s *Tables) Judge(ctx context.Context, known source.Known) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		where, cure := info.PendingRows(s.cfg.Start, known)
+		where, fix := info.PendingRows(s.cfg.Start, known)
 		if where == "" {
 			continue
 		}
@@ -43,9 +43,9 @@ func (s *Tables) Judge(ctx context.Context, known source.Known) (bool, error) {
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("look for pending rows in %s: %w", info, err)
-		case len(found) > 0 && cure != "" && !known.AcceptGap:
-			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", info, cure, source.ErrUnjudged))
-		case len(found) > 0 && cure == "":
+		case len(found) > 0 && fix != "" && !known.AcceptGap:
+			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", info, fix, source.ErrUnjudged))
+		case len(found) > 0 && fix == "":
 			s.sweeps = append(s.sweeps, sweep{rows, where})
 		}
 	}

@@ -308,19 +308,19 @@ func TestSmallPackets(t *testing.T) {
 	}
 }
 
-// What an operator has to mend stops the store with the cure.
+// What an operator has to mend stops the store with the fix.
 func TestStoreStops(t *testing.T) {
 	mysqltest.OnBoth(t, func(t *testing.T, my *servers.My) {
 		table := mysqltest.StoreShape("debezium", "outbox")
 		r := newBareRig(t, my, nil, table)
-		open := func(what, cure string) {
+		open := func(what, fix string) {
 			t.Helper()
 			st, err := Open(r.Ctx, r.Cfg)
 			if err == nil {
 				_ = st.Close(r.Ctx)
 			}
-			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), cure) {
-				t.Errorf("%s: %v, want an error with %q", what, err, cure)
+			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), fix) {
+				t.Errorf("%s: %v, want an error with %q", what, err, fix)
 			}
 		}
 		open("without tables", "tailbox init")

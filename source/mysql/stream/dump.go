@@ -85,7 +85,7 @@ func (s *Source) prepareDump(ctx context.Context, d *dump) error {
 			return err
 		}
 		if _, err := d.session.Client.ReadOKPacket(); err != nil {
-			return server.RightsCure(d.session, err)
+			return server.RightsFix(d.session, err)
 		}
 		return nil
 	})

@@ -162,7 +162,7 @@ func TestRollbackInTheLog(t *testing.T) {
 	})
 }
 
-// Settings that keep rows or columns out of the log stop Run with the cure, and sessions that have them are noticed.
+// Settings that keep rows or columns out of the log stop Run with the fix, and sessions that have them are noticed.
 func TestSettingsThatHideRows(t *testing.T) {
 	mysqltest.OnKinds(t, func(t *testing.T, kind string) {
 		my := servers.MySQL(t, kind)

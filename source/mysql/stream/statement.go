@@ -96,17 +96,17 @@ func (st *stream) inserted(verb string, schema, rest []byte, mentioned []*catalo
 // statementRows: rows of one of the tables came in statement format, so the log does not hold them. What a comparison of a table
 // with the log finds, it delivers; without one they would be skipped.
 func (st *stream) statementRows(tables []*catalog.Table) error {
-	const cure = "let no session set binlog_format to STATEMENT or MIXED"
+	const fix = "let no session set binlog_format to STATEMENT or MIXED"
 	for _, info := range tables {
 		if info.OnDelivered == outbox.Keep {
 			return fmt.Errorf("read the binlog at %s: rows of %s were written in statement format, so the log does not hold them: %s; "+
-				"to go on without them: tailbox accept-gap --unreadable --why …: %w", st.cur, info, cure, source.ErrStop)
+				"to go on without them: tailbox accept-gap --unreadable --why …: %w", st.cur, info, fix, source.ErrStop)
 		}
 	}
 	for _, info := range tables {
 		st.count("statement", 1)
 		st.cfg.Logger.Error("rows were written in statement format: they are delivered once the table is compared with the log (source.reconcile)",
-			"binlog", st.cur.String(), "table", info.String(), "cure", cure)
+			"binlog", st.cur.String(), "table", info.String(), "cure", fix)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ func (t *Table) Unpublished(published published) (names []string) {
 	return names
 }
 
-// UnpublishedChild tells what is wrong where the publication lacks an inheritance child, and its cure.
-func UnpublishedChild(c *session.Config, t *Table, child string) (what, cure string) {
+// UnpublishedChild tells what is wrong where the publication lacks an inheritance child, and its fix.
+func UnpublishedChild(c *session.Config, t *Table, child string) (what, fix string) {
 	pub := sqltext.Ident(c.Publication)
 	return fmt.Sprintf("publication %s does not hold table %s, which inherits from %s, so its rows would come late and out of order", c.Publication, child, t),
 		fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s, or tailbox init; or ALTER TABLE %s NO INHERIT %s, if its rows are no messages", pub, child, child, sqltext.Table(&t.Table))
@@ -35,8 +35,8 @@ func UnpublishedChild(c *session.Config, t *Table, child string) (what, cure str
 // childrenHeld refuses a publication that lacks an inheritance child of a table.
 func childrenHeld(c *session.Config, t *Table, published published) error {
 	for _, child := range t.Unpublished(published) {
-		what, cure := UnpublishedChild(c, t, child)
-		return fmt.Errorf("check tables: %s: %s: %w", what, cure, source.ErrStop)
+		what, fix := UnpublishedChild(c, t, child)
+		return fmt.Errorf("check tables: %s: %s: %w", what, fix, source.ErrStop)
 	}
 	return nil
 }

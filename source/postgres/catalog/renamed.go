@@ -39,12 +39,12 @@ func ColumnNames(m *pgrepl.Relation) []string {
 	return names
 }
 
-// GeneratedCure is the other cure for a generated column.
-const GeneratedCure = ", or, from Postgres 18 on and for rows written after it, let the publication have publish_generated_columns = stored"
+// GeneratedFix is the other fix for a generated column.
+const GeneratedFix = ", or, from Postgres 18 on and for rows written after it, let the publication have publish_generated_columns = stored"
 
 func (t *Table) generatedColumn(name string) error {
 	return fmt.Errorf("read columns of %s: column %s is generated, and the log does not hold it: name a stored one under source.tables.columns%s: %w",
-		t, name, GeneratedCure, source.ErrStop)
+		t, name, GeneratedFix, source.ErrStop)
 }
 
 // MissingInLog says what helps where rows in the log lack columns.

@@ -14,13 +14,13 @@ import (
 )
 
 // Fault says what was done when err came up. Errors that come back however often the session is opened anew match
-// source.ErrStop, and hold the cure; those of the connection are left as they are.
+// source.ErrStop, and hold the fix; those of the connection are left as they are.
 func Fault(doing string, err error) error {
 	var pe *pgconn.PgError
 	if !errors.As(err, &pe) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	stop := func(cure string) error { return fmt.Errorf("%w: %s: %w: %s", source.ErrStop, doing, err, cure) }
+	stop := func(fix string) error { return fmt.Errorf("%w: %s: %w: %s", source.ErrStop, doing, err, fix) }
 	switch {
 	case pe.Code == "42501":
 		return stop("grant the role what `tailbox check` names")

@@ -16,14 +16,14 @@ import (
 )
 
 // Found looks for a finding of a level.
-func Found(t *testing.T, findings []check.Finding, level check.Level, what, cure string) {
+func Found(t *testing.T, findings []check.Finding, level check.Level, what, fix string) {
 	t.Helper()
 	for _, f := range findings {
-		if f.Level == level && strings.Contains(f.What, what) && strings.Contains(f.Cure, cure) {
+		if f.Level == level && strings.Contains(f.What, what) && strings.Contains(f.Fix, fix) {
 			return
 		}
 	}
-	t.Errorf("check does not find %q with the fix %q:\n%s\n%s", what, cure, Levels(findings, check.Problem), Levels(findings, check.Warning))
+	t.Errorf("check does not find %q with the fix %q:\n%s\n%s", what, fix, Levels(findings, check.Problem), Levels(findings, check.Warning))
 }
 
 // CheckAs returns what check finds with a configuration.
@@ -62,7 +62,7 @@ func Levels(findings []check.Finding, want check.Level) string {
 	var lines []string
 	for _, f := range findings {
 		if f.Level == want {
-			lines = append(lines, f.What+" => "+f.Cure)
+			lines = append(lines, f.What+" => "+f.Fix)
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -136,7 +136,7 @@ func TestPollUnrelatedTransaction(t *testing.T) {
 	}
 }
 
-// TestPollSequences: a sequence that says nothing about order is refused, with what cures it, by the source and by Check.
+// TestPollSequences: a sequence that says nothing about order is refused, with what fixes it, by the source and by Check.
 func TestPollSequences(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sql, what string }{
@@ -161,7 +161,7 @@ func TestPollSequences(t *testing.T) {
 			}
 			told := false
 			for _, f := range findings {
-				told = told || f.Level == check.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Cure != ""
+				told = told || f.Level == check.Problem && c.what != "" && strings.Contains(f.What, c.what) && f.Fix != ""
 				if f.Level == check.Problem && c.what == "" {
 					t.Errorf("check: %s", f.What)
 				}
@@ -202,7 +202,7 @@ func TestPollRights(t *testing.T) {
 	}
 	for _, f := range findings {
 		if f.Level == check.Problem {
-			t.Errorf("%s: %s", f.What, f.Cure)
+			t.Errorf("%s: %s", f.What, f.Fix)
 		}
 	}
 	if _, err := polling.New(cfg).Examine(context.Background(), "", ""); err != nil {

@@ -38,8 +38,8 @@ func Elsewhere(ctx context.Context, url, lock *pgx.Conn) (what string, err error
 	return fmt.Sprintf("source.lock_url leads to %s, and source.url to %s", held, read), nil
 }
 
-// ElsewhereCure is for what Elsewhere finds.
-const ElsewhereCure = "let source.lock_url lead to the database of source.url, past the pooler"
+// ElsewhereFix is for what Elsewhere finds.
+const ElsewhereFix = "let source.lock_url lead to the database of source.url, past the pooler"
 
 // OnePlace refuses a source.lock_url that leads elsewhere. Conn is a session that is open there already.
 func (c *Config) OnePlace(ctx context.Context, conn *pgx.Conn) (err error) {
@@ -53,7 +53,7 @@ func (c *Config) OnePlace(ctx context.Context, conn *pgx.Conn) (err error) {
 	defer func() { err = errors.Join(err, Close(ctx, read)) }()
 	what, err := Elsewhere(ctx, read, conn)
 	if err == nil && what != "" {
-		err = fmt.Errorf("%s: %s: %w", what, ElsewhereCure, source.ErrStop)
+		err = fmt.Errorf("%s: %s: %w", what, ElsewhereFix, source.ErrStop)
 	}
 	return err
 }

@@ -44,14 +44,14 @@ func Check(ctx context.Context, cfg session.Config) (findings []check.Finding, e
 	c := &checker{cfg: cfg}
 	c.transport()
 	if c.conn, err = cfg.Connect(ctx); err != nil {
-		cure := "correct source.url, start the server, or let it in by pg_hba.conf"
+		fix := "correct source.url, start the server, or let it in by pg_hba.conf"
 		switch {
 		case errors.Is(err, source.ErrStop):
-			cure = "set source.lock_url to a direct connection; source.url needs a pooler that lets replication through (PgBouncer from 1.23 on), or none"
+			fix = "set source.lock_url to a direct connection; source.url needs a pooler that lets replication through (PgBouncer from 1.23 on), or none"
 		case cfg.LockURL != "":
-			cure = "correct source.lock_url, start the server, or let it in by pg_hba.conf"
+			fix = "correct source.lock_url, start the server, or let it in by pg_hba.conf"
 		}
-		c.Add(check.Problem, cure, "%v", err)
+		c.Add(check.Problem, fix, "%v", err)
 		return c.Findings, nil
 	}
 	defer func() { err = errors.Join(err, session.Close(ctx, c.conn)) }()
@@ -114,17 +114,17 @@ func (c *checker) settings(ctx context.Context) error {
 		return err
 	}
 	if level != "logical" {
-		cure := "ALTER SYSTEM SET wal_level = 'logical', then restart the server"
+		fix := "ALTER SYSTEM SET wal_level = 'logical', then restart the server"
 		for name, recipe := range map[string]string{
 			"rds.logical_replication":   "set rds.logical_replication = 1 in the parameter group, then reboot the instance",
 			"cloudsql.logical_decoding": "set the flag cloudsql.logical_decoding = on, which restarts the instance",
 			"azure.extensions":          "set the server parameter wal_level to logical, then restart the server",
 		} {
 			if value, err := c.setting(ctx, name); err == nil && value != "" {
-				cure = recipe
+				fix = recipe
 			}
 		}
-		c.Add(check.Problem, cure, "wal_level is %s: the log does not hold what is needed to read it", level)
+		c.Add(check.Problem, fix, "wal_level is %s: the log does not hold what is needed to read it", level)
 	}
 	if err := c.free(ctx, "max_replication_slots", "SELECT count(*) FROM pg_replication_slots WHERE slot_name <> $1"); err != nil {
 		return err
@@ -184,11 +184,11 @@ func (c *checker) roleRights(ctx context.Context) error {
 		return err
 	}
 	if !allowed {
-		cure := "ALTER ROLE " + sqltext.Ident(c.role) + " WITH REPLICATION"
+		fix := "ALTER ROLE " + sqltext.Ident(c.role) + " WITH REPLICATION"
 		if rds {
-			cure = "GRANT rds_replication TO " + sqltext.Ident(c.role)
+			fix = "GRANT rds_replication TO " + sqltext.Ident(c.role)
 		}
-		c.Add(check.Problem, cure, "role %s may not read the log", c.role)
+		c.Add(check.Problem, fix, "role %s may not read the log", c.role)
 		return nil
 	}
 	rep, err := c.cfg.ConnectReplication(ctx)
@@ -213,7 +213,7 @@ func (c *checker) lock(ctx context.Context) error {
 	defer func() { _ = session.Close(ctx, other) }() // it only asked
 	what, err := session.Elsewhere(ctx, other, c.conn)
 	if err == nil && what != "" {
-		c.Add(check.Problem, session.ElsewhereCure, "%s", what)
+		c.Add(check.Problem, session.ElsewhereFix, "%s", what)
 	}
 	return err
 }

@@ -24,15 +24,15 @@ func (c *checker) failover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if what, cure := upstream.FailoverIdle(&c.cfg, c.version, slot); what != "" {
-		c.Add(check.Warning, cure, "%s", what)
+	if what, fix := upstream.FailoverIdle(&c.cfg, c.version, slot); what != "" {
+		c.Add(check.Warning, fix, "%s", what)
 	}
 	list, err := upstream.Standbys(ctx, &c.cfg, c.conn.PgConn())
 	if err != nil {
 		return err
 	}
 	if why := upstream.AwayWarning(list); why != "" {
-		c.Add(check.Problem, upstream.AwayCure, "Postgres sends no message: it waits for standbys that synchronized_standby_slots names: %s", why)
+		c.Add(check.Problem, upstream.AwayFix, "Postgres sends no message: it waits for standbys that synchronized_standby_slots names: %s", why)
 	}
 	if !c.cfg.Failover || c.version < 170000 {
 		return nil

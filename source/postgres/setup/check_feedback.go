@@ -19,14 +19,14 @@ import (
 // feedback has the server prepare and plan what business rows are told, which shows what is wrong with it and what the role may
 // not do, without doing it.
 func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
-	return c.Feedback(&t.Table, source.ParseFeedback, func(f *source.Feedback) (refusal, cure string, err error) {
+	return c.Feedback(&t.Table, source.ParseFeedback, func(f *source.Feedback) (refusal, fix string, err error) {
 		execute := "EXPLAIN EXECUTE tailbox_check"
 		if n := len(f.Params); n > 0 {
 			execute += "(" + strings.TrimSuffix(strings.Repeat("NULL,", n), ",") + ")"
 		}
 		why := c.try(ctx, "PREPARE tailbox_check AS "+pgstore.FeedbackSQL(f), execute)
 		if pe := (*pgconn.PgError)(nil); errors.As(why, &pe) {
-			return pe.Message, feedbackCure(pe, c.role), nil
+			return pe.Message, feedbackFix(pe, c.role), nil
 		}
 		return "", "", why
 	})
@@ -47,8 +47,8 @@ func (c *checker) try(ctx context.Context, statements ...string) error {
 	return errors.Join(why, err)
 }
 
-// feedbackCure is what mends a statement that the server refuses.
-func feedbackCure(pe *pgconn.PgError, role string) string {
+// feedbackFix is what mends a statement that the server refuses.
+func feedbackFix(pe *pgconn.PgError, role string) string {
 	switch pe.Code {
 	case "42501":
 		if strings.Contains(pe.Message, "row-level security") {

@@ -42,8 +42,8 @@ func (c *checker) publication(ctx context.Context) error {
 	}
 	for _, t := range c.tables {
 		for _, child := range t.Unpublished(published) {
-			what, cure := catalog.UnpublishedChild(&c.cfg, t, child)
-			c.Add(check.Problem, cure, "%s", what)
+			what, fix := catalog.UnpublishedChild(&c.cfg, t, child)
+			c.Add(check.Problem, fix, "%s", what)
 		}
 		if !t.IsTable || t.Partitioned && !p.viaRoot {
 			continue // found already
@@ -149,7 +149,7 @@ func (c *checker) slot(ctx context.Context) error {
 		return err
 	}
 	if o.Refused != "" {
-		c.Add(check.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
+		c.Add(check.Problem, o.Fix, "slot %s %s", c.cfg.Slot, o.Refused)
 		return nil
 	}
 	if !have && (s.InvalidationReason != "" || s.WALStatus == "lost" || s.Conflicting) {

@@ -15,16 +15,16 @@ func TestCheckWhoMayWriteMessages(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			r := pgtest.NewStoreRig(t, servers.Shared(t, version), nil, pgtest.Shape("debezium", "outbox"))
-			told := func() (cure string) {
+			told := func() (fix string) {
 				for _, f := range r.Check() {
 					if strings.Contains(f.What, "pg_logical_emit_message") {
-						cure = f.Cure
+						fix = f.Fix
 					}
 				}
-				return cure
+				return fix
 			}
-			if cure := told(); cure != "" {
-				t.Errorf("without source.messages: %s", cure)
+			if fix := told(); fix != "" {
+				t.Errorf("without source.messages: %s", fix)
 			}
 			r.Cfg.Messages = "tailbox"
 			revoke, _, found := strings.Cut(told(), "; ")
@@ -32,8 +32,8 @@ func TestCheckWhoMayWriteMessages(t *testing.T) {
 				t.Fatalf("cure: %q", revoke)
 			}
 			r.Exec(revoke)
-			if cure := told(); cure != "" {
-				t.Errorf("after %s: %s", revoke, cure)
+			if fix := told(); fix != "" {
+				t.Errorf("after %s: %s", revoke, fix)
 			}
 		})
 	}

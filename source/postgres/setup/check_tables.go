@@ -30,15 +30,15 @@ func (c *checker) outboxTables(ctx context.Context) error {
 		case c.hidden(t.Schema, err):
 			continue
 		case errors.Is(err, source.ErrStop):
-			cure, hint := prepare.AbsentCure(ddl.OwnShape(t.Shape)), ""
+			fix, hint := prepare.AbsentFix(ddl.OwnShape(t.Shape)), ""
 			beside, err := tablesBeside(ctx, c.conn, t)
 			if err != nil {
 				return err
 			}
 			if near := columns.NearTable(t, beside, c.cfg.Tables); near != "" {
-				cure, hint = "write the name as the database has it, or create the table with tailbox init --create-table", " (did you mean "+near+"?)"
+				fix, hint = "write the name as the database has it, or create the table with tailbox init --create-table", " (did you mean "+near+"?)"
 			}
-			c.Add(check.Problem, cure, "table %s does not exist%s", sqltext.Table(t), hint)
+			c.Add(check.Problem, fix, "table %s does not exist%s", sqltext.Table(t), hint)
 			continue
 		case err != nil:
 			return err
@@ -87,7 +87,7 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 			return err
 		}
 		for _, name := range t.Generated(published) {
-			c.Add(check.Problem, "name a stored column under source.tables.columns"+catalog.GeneratedCure, "column %s of table %s is generated, and the log does not hold it", name, t)
+			c.Add(check.Problem, "name a stored column under source.tables.columns"+catalog.GeneratedFix, "column %s of table %s is generated, and the log does not hold it", name, t)
 		}
 	}
 	names := make([]string, len(t.Cols))
@@ -129,11 +129,11 @@ func (c *checker) columns(ctx context.Context, t *catalog.Table) error {
 		{cols.Payload, []catalog.Kind{catalog.KindText, catalog.KindBytea, catalog.KindJSONB, catalog.KindBpchar}, "bytea, jsonb, json or text"},
 	} {
 		if col, ok := t.Column(want.name); ok && want.name != "" && !slices.Contains(want.kinds, col.Kind) {
-			cure := "ALTER TABLE " + sqltext.Table(&t.Table) + " ALTER COLUMN " + sqltext.Ident(want.name) + " TYPE …, or correct source.tables.columns"
+			fix := "ALTER TABLE " + sqltext.Table(&t.Table) + " ALTER COLUMN " + sqltext.Ident(want.name) + " TYPE …, or correct source.tables.columns"
 			if key := columns.Dispensable(&t.Table, want.name); key != "" {
-				cure = "leave it out (columns: {" + key + ": null}), or " + cure
+				fix = "leave it out (columns: {" + key + ": null}), or " + fix
 			}
-			c.Add(check.Problem, cure,
+			c.Add(check.Problem, fix,
 				"column %s of table %s is not %s", want.name, t, want.what)
 		}
 	}
@@ -247,7 +247,7 @@ func (c *checker) movedRows(ctx context.Context, t *usertable.Table) error {
 	}
 	u, err := t.Moved(ctx, c.conn)
 	if u != nil {
-		c.Add(check.Problem, u.Cure, "%s", u.What)
+		c.Add(check.Problem, u.Fix, "%s", u.What)
 	}
 	return err
 }
@@ -256,7 +256,7 @@ func (c *checker) movedRows(ctx context.Context, t *usertable.Table) error {
 func (c *checker) resolve(ctx context.Context, info *catalog.Table) (*usertable.Table, error) {
 	t, err := usertable.Resolve(ctx, c.conn, info.Table)
 	if u := (*usertable.Unfit)(nil); errors.As(err, &u) {
-		c.Add(check.Problem, u.Cure, "%s", u.What)
+		c.Add(check.Problem, u.Fix, "%s", u.What)
 	}
 	if errors.Is(err, source.ErrStop) {
 		return nil, nil

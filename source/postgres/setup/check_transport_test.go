@@ -24,7 +24,7 @@ func TestTransport(t *testing.T) {
 		switch {
 		case want == "" && len(c.Findings) > 0:
 			t.Errorf("%s: %+v", url, c.Findings)
-		case want != "" && (len(c.Findings) != 1 || c.Findings[0].Level != check.Warning || !strings.HasPrefix(c.Findings[0].What, want) || !strings.Contains(c.Findings[0].Cure, "sslmode=verify-full")):
+		case want != "" && (len(c.Findings) != 1 || c.Findings[0].Level != check.Warning || !strings.HasPrefix(c.Findings[0].What, want) || !strings.Contains(c.Findings[0].Fix, "sslmode=verify-full")):
 			t.Errorf("%s: %+v, want %q", url, c.Findings, want)
 		}
 	}

@@ -62,7 +62,7 @@ func TestCheckNamesEachMissingPrivilege(t *testing.T) {
 				revoke := strings.NewReplacer("GRANT ", "REVOKE ", " TO ", " FROM ", " WITH REPLICATION", " WITH NOREPLICATION").Replace(grant)
 				r.Exec(revoke)
 				found := problems()
-				if bare := strings.NewReplacer(`"`, ""); len(found) == 0 || bare.Replace(found[0].Cure) != bare.Replace(grant) {
+				if bare := strings.NewReplacer(`"`, ""); len(found) == 0 || bare.Replace(found[0].Fix) != bare.Replace(grant) {
 					t.Errorf("after %s: %+v", revoke, found)
 				}
 				r.Exec(grant)

@@ -96,7 +96,7 @@ func (c *checker) unusedSlot(ctx context.Context) error {
 	case err != nil:
 		return err
 	case o.Refused != "":
-		c.Add(check.Problem, o.Cure, "slot %s %s", c.cfg.Slot, o.Refused)
+		c.Add(check.Problem, o.Fix, "slot %s %s", c.cfg.Slot, o.Refused)
 	case s.Active && c.cfg.TakeOver:
 		c.Add(check.Problem, "stop Debezium for good: two readers of a slot lose messages to each other", "slot %s, which is to be taken over, is being read (PID %d)", c.cfg.Slot, s.ActivePID)
 	case s.Active:

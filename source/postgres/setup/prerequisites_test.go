@@ -46,7 +46,7 @@ func TestInitLooksFirst(t *testing.T) {
 	pgtest.Equal(t, "publications", r.Text("SELECT count(*)::text FROM pg_publication"), "0")
 }
 
-// What cannot be published as it is, init says with the cure that check has, before it creates anything, and also later on.
+// What cannot be published as it is, init says with the fix that check has, before it creates anything, and also later on.
 func TestInitFindsWhatIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const row = "(id uuid PRIMARY KEY, type text, payload text)"

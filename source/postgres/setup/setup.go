@@ -123,13 +123,13 @@ func (s *setup) run(ctx context.Context, what, sql string) error {
 // do executes DDL, and says in its error what it was for.
 func (s *setup) do(ctx context.Context, what, sql string) error {
 	if _, err := s.tx.Exec(ctx, setupLockTimeout+"; "+sql); err != nil {
-		return fmt.Errorf("%s: %w%s", what, err, ddlCure(err))
+		return fmt.Errorf("%s: %w%s", what, err, ddlFix(err))
 	}
 	return nil
 }
 
-// ddlCure is what can be done about a refusal.
-func ddlCure(err error) string {
+// ddlFix is what can be done about a refusal.
+func ddlFix(err error) string {
 	switch pgerr.State(err) {
 	case "42501":
 		return ": run the SQL of `tailbox init --print` as the owner, then tailbox init"

@@ -94,7 +94,7 @@ func TestInitAndUninstall(t *testing.T) {
 	}
 }
 
-// All problems are told at once, each with its cure.
+// All problems are told at once, each with its fix.
 func TestCheckFindsEverything(t *testing.T) {
 	t.Parallel()
 	pg := servers.Postgres(t, "17", servers.WithSetting("wal_level", "replica"), servers.WithSetting("max_replication_slots", "1"))

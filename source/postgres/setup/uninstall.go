@@ -125,11 +125,11 @@ func uninstall(ctx context.Context, s *pgstore.Store) (dropped, left []string, e
 		return err
 	})
 	if err != nil {
-		cure := ""
+		fix := ""
 		if pgerr.State(err) == "42501" {
-			cure = ": run tailbox uninstall, or the SQL of `tailbox uninstall --print`, as the owner of the tables"
+			fix = ": run tailbox uninstall, or the SQL of `tailbox uninstall --print`, as the owner of the tables"
 		}
-		return nil, nil, fmt.Errorf("uninstall: %w%s", err, cure)
+		return nil, nil, fmt.Errorf("uninstall: %w%s", err, fix)
 	}
 	return dropped, left, nil
 }

@@ -73,7 +73,7 @@ func (s *Tables) Judge(ctx context.Context, known source.Known) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		where, cure := Pending(s.Cfg, rows.Table, known)
+		where, fix := Pending(s.Cfg, rows.Table, known)
 		if where == "" {
 			continue
 		}
@@ -84,9 +84,9 @@ func (s *Tables) Judge(ctx context.Context, known source.Known) (bool, error) {
 		switch {
 		case err != nil:
 			return false, err
-		case found && cure != "" && !known.AcceptGap:
-			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", rows.Table, cure, source.ErrUnjudged))
-		case found && cure == "":
+		case found && fix != "" && !known.AcceptGap:
+			unjudged = append(unjudged, fmt.Errorf("table %s has rows and no status column: %s: %w", rows.Table, fix, source.ErrUnjudged))
+		case found && fix == "":
 			s.sweeps = append(s.sweeps, sweep{rows, where})
 		}
 	}
@@ -102,15 +102,15 @@ func (s *Tables) exists(ctx context.Context, rows *catalog.RowReader, where stri
 	return found, nil
 }
 
-// Pending is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a cure, nothing
+// Pending is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a fix, nothing
 // tells: if there are such rows at all, an operator has to do what it says.
-func Pending(c *session.Config, t *catalog.Table, known source.Known) (where, cure string) {
+func Pending(c *session.Config, t *catalog.Table, known source.Known) (where, fix string) {
 	if where := t.Pending("t"); where != "" {
 		return where, ""
 	}
-	sweep, cure := store.Unmarked(&t.Table, c.Start, known)
+	sweep, fix := store.Unmarked(&t.Table, c.Start, known)
 	if !sweep {
 		return "", ""
 	}
-	return "TRUE", cure
+	return "TRUE", fix
 }

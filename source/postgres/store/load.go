@@ -132,7 +132,7 @@ func (s *Store) slotUser(ctx context.Context) (pipeline string, err error) {
 	return pipeline, nil
 }
 
-func (s *Store) slotUserCure(other string) string {
+func (s *Store) slotUserFix(other string) string {
 	return "choose another source.slot or, if that pipeline is gone for good, " + s.SQL("DELETE FROM {checkpoint} WHERE pipeline = ") + sqltext.Literal(other)
 }
 

@@ -41,7 +41,7 @@ func (s *Store) lockedBy(ctx context.Context) error {
 	}
 	locked := &checkpoint.LockedError{Pipeline: s.Cfg.Pipeline}
 	if h != nil {
-		locked.Holder, locked.Foreign, locked.Cure = h.String(), h.Foreign, h.endSQL()
+		locked.Holder, locked.Foreign, locked.Fix = h.String(), h.Foreign, h.endSQL()
 	}
 	return locked
 }

@@ -112,7 +112,7 @@ func TestInTableIsReadAgain(t *testing.T) {
 	pgtest.Equal(t, "parked", r.ParkedRows(), "")
 }
 
-// What a role lacks stops the store with the cure; it does not make it try for ever.
+// What a role lacks stops the store with the fix; it does not make it try for ever.
 func TestPrivileges(t *testing.T) {
 	t.Parallel()
 	pg := servers.Shared(t, "17")

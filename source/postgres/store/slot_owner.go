@@ -19,8 +19,8 @@ import (
 // whose row is gone, is neither read nor dropped: nothing tells how far it was read, and who needs the rest.
 type Owner struct {
 	Own bool
-	// refused is why this pipeline may not use the slot, and cure what can be done; "" if it may: it is its own, or to be taken over.
-	Refused, Cure string
+	// refused is why this pipeline may not use the slot, and fix what can be done; "" if it may: it is its own, or to be taken over.
+	Refused, Fix string
 }
 
 // JudgeSlot looks at a slot of the configured name. State is the relay's tables, nil where they are missing.
@@ -33,7 +33,7 @@ func JudgeSlot(ctx context.Context, c *session.Config, state *Store, slot *upstr
 			return o, err
 		}
 		if other != "" {
-			return Owner{Refused: "is that of pipeline " + other, Cure: state.slotUserCure(other)}, nil
+			return Owner{Refused: "is that of pipeline " + other, Fix: state.slotUserFix(other)}, nil
 		}
 		if err := state.Conn.QueryRow(ctx, state.SQL(`SELECT coalesce(bool_or(slot = $2), false), coalesce(bool_or(resume IS NOT NULL), false)
 			FROM {checkpoint} WHERE pipeline = $1`), c.Pipeline, c.Slot).Scan(&o.Own, &positioned); err != nil {
@@ -41,23 +41,23 @@ func JudgeSlot(ctx context.Context, c *session.Config, state *Store, slot *upstr
 		}
 	}
 	if what := slot.Unlike(database); what != "" {
-		return Owner{Refused: what, Cure: "choose another source.slot or, " + drop}, nil
+		return Owner{Refused: what, Fix: "choose another source.slot or, " + drop}, nil
 	}
 	if o.Own || c.TakeOver && !positioned {
 		return o, nil
 	}
 	o.Refused = "is there already, and was not made by this pipeline"
-	o.Cure = "choose another source.slot or, " + drop
+	o.Fix = "choose another source.slot or, " + drop
 	if !positioned {
-		o.Cure = "choose another source.slot; or set source.take_over to true, to go on from where it stands, if its reader has stopped for good " +
+		o.Fix = "choose another source.slot; or set source.take_over to true, to go on from where it stands, if its reader has stopped for good " +
 			"or it was this pipeline's before; or, " + drop
 	}
 	return o, nil
 }
 
 // RefuseSlot is an error, which matches source.ErrStop.
-func RefuseSlot(c *session.Config, what, cure string) error {
-	return fmt.Errorf("use replication slot %q: it %s: %s: %w", c.Slot, what, cure, source.ErrStop)
+func RefuseSlot(c *session.Config, what, fix string) error {
+	return fmt.Errorf("use replication slot %q: it %s: %s: %w", c.Slot, what, fix, source.ErrStop)
 }
 
 // ClaimSlot refuses a slot that is there and not this pipeline's: two readers of one slot would take each other's log away. It
@@ -70,13 +70,13 @@ func (s *Store) ClaimSlot(ctx context.Context) (own bool, err error) {
 	if slot == nil {
 		other, err := s.slotUser(ctx)
 		if err == nil && other != "" {
-			err = RefuseSlot(&s.Cfg, "is that of pipeline "+other, s.slotUserCure(other))
+			err = RefuseSlot(&s.Cfg, "is that of pipeline "+other, s.slotUserFix(other))
 		}
 		return true, err
 	}
 	o, err := s.OwnerOf(ctx, slot)
 	if err == nil && o.Refused != "" {
-		err = RefuseSlot(&s.Cfg, o.Refused, o.Cure)
+		err = RefuseSlot(&s.Cfg, o.Refused, o.Fix)
 	}
 	return o.Own, err
 }

@@ -75,11 +75,11 @@ func TestStoreSession(t *testing.T) {
 	}
 }
 
-// What the server will refuse whenever it is asked stops the relay, with a cure: to begin anew would deliver the same messages again each
+// What the server will refuse whenever it is asked stops the relay, with a fix: to begin anew would deliver the same messages again each
 // time.
 func TestRefusedForEver(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ ddl, cure string }{
+	for name, c := range map[string]struct{ ddl, fix string }{
 		"without a replica identity": {`ALTER TABLE outbox REPLICA IDENTITY NOTHING; CREATE PUBLICATION everything FOR ALL TABLES`, "REPLICA IDENTITY FULL"},
 		"trigger with a state of its own": {`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no'' USING ERRCODE = ''ZX001''; END';
 			CREATE TRIGGER refuse BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION refuse()`, "triggers"},
@@ -93,8 +93,8 @@ func TestRefusedForEver(t *testing.T) {
 			r.Row(1)
 			r.Exec(c.ddl)
 			_, err := r.St.Settle(r.Ctx, &checkpoint.Settlement{Rows: []checkpoint.Row{{Table: "public.outbox", ID: sourcetest.EventID(1)}}})
-			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.cure) {
-				t.Errorf("settle: %v; want it to stop, with %q", err, c.cure)
+			if !errors.Is(err, source.ErrStop) || !strings.Contains(err.Error(), c.fix) {
+				t.Errorf("settle: %v; want it to stop, with %q", err, c.fix)
 			}
 		})
 	}

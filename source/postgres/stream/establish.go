@@ -80,7 +80,7 @@ func dropSlot(ctx context.Context, c *session.Config, conn *pgconn.PgConn, serve
 	}
 	switch {
 	case o.Refused != "":
-		return pgstore.RefuseSlot(c, o.Refused, o.Cure)
+		return pgstore.RefuseSlot(c, o.Refused, o.Fix)
 	case !o.Own:
 		return fmt.Errorf("use replication slot %q: it was made by somebody else just now", c.Slot)
 	}

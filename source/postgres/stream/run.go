@@ -106,8 +106,8 @@ func (s *Source) prepare(ctx context.Context, conn *pgconn.PgConn, watch *watch,
 	if why != "" {
 		return fmt.Errorf("read the log from %s: %s: %w", from, why, source.ErrGap)
 	}
-	if what, cure := upstream.FailoverIdle(&s.cfg, server.Version, slot); what != "" {
-		s.idleTold.Do(func() { s.cfg.Logger.Warn(what, "fix", cure) }) //nolint:sloglint // It is one of a few texts, each with its cure.
+	if what, fix := upstream.FailoverIdle(&s.cfg, server.Version, slot); what != "" {
+		s.idleTold.Do(func() { s.cfg.Logger.Warn(what, "fix", fix) }) //nolint:sloglint // It is one of a few texts, each with its fix.
 	}
 	watch.encoding = session.EncodingOf(conn)
 	if _, err = watch.refresh(ctx); err != nil {

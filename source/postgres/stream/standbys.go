@@ -85,7 +85,7 @@ func (w *watch) tell(list []upstream.StandbySlot, now time.Time) {
 	case why == "" && w.awayTold:
 		w.cfg.Log().Info("the standbys that Postgres waits for are back", "away", now.Sub(w.awaySince).Round(time.Second).String())
 	case why != "" && !w.awaySince.IsZero() && !w.awayTold && now.Sub(w.awaySince) >= awayFor:
-		w.cfg.Log().Warn("Postgres sends no message: it waits for standbys that synchronized_standby_slots names", "slots", why, "fix", upstream.AwayCure)
+		w.cfg.Log().Warn("Postgres sends no message: it waits for standbys that synchronized_standby_slots names", "slots", why, "fix", upstream.AwayFix)
 		w.awayTold = true
 	}
 	switch {

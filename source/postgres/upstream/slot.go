@@ -183,7 +183,7 @@ func Create(ctx context.Context, c *session.Config, conn *pgconn.PgConn, server 
 	}
 	rows, err := patiently(ctx, c, conn, command, p)
 	if err != nil {
-		return nil, fmt.Errorf("create replication slot %q: %w", c.Slot, createCure(err))
+		return nil, fmt.Errorf("create replication slot %q: %w", c.Slot, createFix(err))
 	}
 	if len(rows) != 1 || len(rows[0]) < 3 {
 		return nil, fmt.Errorf("create replication slot %q: %d rows: %w", c.Slot, len(rows), pgrepl.ErrProtocol)
@@ -256,24 +256,24 @@ func blockers(ctx context.Context, c *session.Config) (who string, err error) {
 	return who, nil
 }
 
-// createCure adds what an operator can do about the server's refusal.
-func createCure(err error) error {
-	cure := ""
+// createFix adds what an operator can do about the server's refusal.
+func createFix(err error) error {
+	fix := ""
 	switch pgerr.State(err) {
 	case "55000":
-		cure = "ALTER SYSTEM SET wal_level = 'logical', then restart the server"
+		fix = "ALTER SYSTEM SET wal_level = 'logical', then restart the server"
 	case "53400":
-		cure = "raise max_replication_slots and restart the server, or drop a slot that nobody needs"
+		fix = "raise max_replication_slots and restart the server, or drop a slot that nobody needs"
 	case "42501":
-		cure = "ALTER ROLE … WITH REPLICATION, or what your provider has in its place"
+		fix = "ALTER ROLE … WITH REPLICATION, or what your provider has in its place"
 	default:
 		return err
 	}
-	return fmt.Errorf("%w: %s: %w", err, cure, source.ErrStop)
+	return fmt.Errorf("%w: %s: %w", err, fix, source.ErrStop)
 }
 
 // FailoverIdle says that source.failover does nothing, and what would; "" if it does something, or is not set. Slot is nil where there is none yet.
-func FailoverIdle(c *session.Config, version int, slot *Slot) (what, cure string) {
+func FailoverIdle(c *session.Config, version int, slot *Slot) (what, fix string) {
 	switch {
 	case !c.Failover:
 		return "", ""

@@ -78,5 +78,5 @@ func AwayWarning(list []StandbySlot) string {
 	return strings.Join(parts, ", ")
 }
 
-// AwayCure is the fix for that.
-const AwayCure = "start the standby, or take its slot out of synchronized_standby_slots and reload the configuration"
+// AwayFix is the fix for that.
+const AwayFix = "start the standby, or take its slot out of synchronized_standby_slots and reload the configuration"

@@ -5,9 +5,9 @@ import (
 )
 
 // An Unfit table is one that the relay cannot work with until an operator changes something. It matches source.ErrStop.
-type Unfit struct{ What, Cure string }
+type Unfit struct{ What, Fix string }
 
 // Error says what is wrong, and what helps.
-func (u *Unfit) Error() string { return source.ErrStop.Error() + ": " + u.What + ": " + u.Cure }
+func (u *Unfit) Error() string { return source.ErrStop.Error() + ": " + u.What + ": " + u.Fix }
 
 func (u *Unfit) Unwrap() error { return source.ErrStop }

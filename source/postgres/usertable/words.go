@@ -36,19 +36,19 @@ func WordFaults(ctx context.Context, conn *pgx.Conn, t *outbox.Table, columnType
 			continue
 		}
 		told[word] = true
-		cure := fmt.Sprintf("set words.%s under the table in source.tables to a value of that type", name)
+		fix := fmt.Sprintf("set words.%s under the table in source.tables to a value of that type", name)
 		var back string
 		err := conn.QueryRow(ctx, "SELECT ($1::text)::"+columnType+"::text", word).Scan(&back)
 		var refused *pgconn.PgError
 		switch {
 		case errors.As(err, &refused) && (refused.Code[:2] == "22" || refused.Code[:2] == "23"): // no such value
 			faults = append(faults, fmt.Sprintf("status column %s is of type %s, which has no value %q for %s messages: %s",
-				t.Columns.Status, columnType, word, name, cure))
+				t.Columns.Status, columnType, word, name, fix))
 		case err != nil:
 			return nil, err
 		case back != word:
 			faults = append(faults, fmt.Sprintf("status column %s is of type %s, which makes %q of the word %q for %s messages: %s",
-				t.Columns.Status, columnType, back, word, name, cure))
+				t.Columns.Status, columnType, back, word, name, fix))
 		}
 	}
 	return faults, nil

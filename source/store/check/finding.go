@@ -1,4 +1,4 @@
-// Package check holds what `tailbox check` says, whatever the database is: a finding with its level and its cure, and the findings
+// Package check holds what `tailbox check` says, whatever the database is: a finding with its level and its fix, and the findings
 // that are the same in all databases.
 package check
 
@@ -15,10 +15,10 @@ const (
 // A Finding is something that `tailbox check` found.
 type Finding struct {
 	Level Level `json:"level"`
-	// What is a sentence, Cure the statement, setting or command that mends it; "" where nothing is to be done.
+	// What is a sentence, Fix the statement, setting or command that mends it; "" where nothing is to be done.
 	What string `json:"what"`
-	Cure string `json:"cure,omitempty"`
+	Fix  string `json:"cure,omitempty"`
 }
 
 // A Reason is what keeps a server or a table from being read, or makes its rows come late, and what fixes it.
-type Reason struct{ What, Cure string }
+type Reason struct{ What, Fix string }

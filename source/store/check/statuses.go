@@ -52,6 +52,6 @@ func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *F
 	if total >= Limit {
 		what += fmt.Sprintf("; only %d rows were counted", total)
 	}
-	return &Finding{Level: Warning, What: what, Cure: "if they are still to be delivered, stop the program that had them, and list their words under the table: words: {pending: [" +
+	return &Finding{Level: Warning, What: what, Fix: "if they are still to be delivered, stop the program that had them, and list their words under the table: words: {pending: [" +
 		strings.Join(t.PendingWords(), ", ") + ", …]}; tailbox init takes them with the first position, tailbox run with a reconciliation"}
 }

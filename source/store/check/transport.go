@@ -14,8 +14,8 @@ type Transport struct {
 	Encrypted, Verified bool
 }
 
-// Warn returns a warning if somebody on the way could read or change what is sent, the password included; nil otherwise. Cure protects it.
-func (t Transport) Warn(cure string) *Finding {
+// Warn returns a warning if somebody on the way could read or change what is sent, the password included; nil otherwise. Fix protects it.
+func (t Transport) Warn(fix string) *Finding {
 	if t.Verified || Local(t.Host) {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (t Transport) Warn(cure string) *Finding {
 	if t.Encrypted {
 		what = "by TLS, but nothing checks that it is the right server: whoever is on the way can pretend to be it"
 	}
-	return &Finding{Level: Warning, Cure: cure, What: fmt.Sprintf("%s goes to the database at %s %s", t.Key, t.Host, what)}
+	return &Finding{Level: Warning, Fix: fix, What: fmt.Sprintf("%s goes to the database at %s %s", t.Key, t.Host, what)}
 }
 
 // Local tells whether a host is this machine, named so that nobody else can answer.

@@ -11,7 +11,7 @@ import (
 func LeftAlone(t *outbox.Table, many string) Finding {
 	f := Finding{Level: Info, What: fmt.Sprintf("the first start leaves alone what is in %s now (source.start: now): %s", t, many)}
 	if t.OnDelivered == outbox.Delete {
-		f.Level, f.Cure = Warning, "remove them before, or set on_delivered to keep, or source.reconcile to 0s"
+		f.Level, f.Fix = Warning, "remove them before, or set on_delivered to keep, or source.reconcile to 0s"
 		f.What += "; but with on_delivered: delete a row that is there is pending, so the comparison with the log (source.reconcile) delivers and deletes them later, as " +
 			"does a sweep after a lost position"
 	}
@@ -24,6 +24,6 @@ func Unswept(t *outbox.Table, judged bool) *Finding {
 	if judged || t.OnDelivered != outbox.Keep {
 		return nil
 	}
-	return &Finding{Level: Warning, Cure: "name a status column or delivered_at under source.tables.columns, or set on_delivered: delete",
+	return &Finding{Level: Warning, Fix: "name a status column or delivered_at under source.tables.columns, or set on_delivered: delete",
 		What: fmt.Sprintf("table %s cannot be swept: if the position in the log is ever lost, the relay stops until an operator accepts the gap", t)}
 }

@@ -68,11 +68,11 @@ func (s State) Refusal(known []Step) error {
 // Finding is what `tailbox check` says of the tables; nil if they are up to date.
 func (s State) Finding(known []Step) *check.Finding {
 	if s.Version > Version {
-		return &check.Finding{Level: check.Problem, What: fmt.Sprintf("the tables tailbox_* are of version %d, this tailbox knows %d", s.Version, Version), Cure: "run a newer tailbox"}
+		return &check.Finding{Level: check.Problem, What: fmt.Sprintf("the tables tailbox_* are of version %d, this tailbox knows %d", s.Version, Version), Fix: "run a newer tailbox"}
 	}
 	if missing := s.Pending(known); len(missing) > 0 {
 		return &check.Finding{Level: check.Problem, What: "the tables tailbox_* are of an earlier version: they lack " + Names(missing),
-			Cure: "run tailbox init, or the script of tailbox init --print, as their owner"}
+			Fix: "run tailbox init, or the script of tailbox init --print, as their owner"}
 	}
 	if s.Migration > len(known) {
 		return &check.Finding{Level: check.Info, What: fmt.Sprintf("a newer tailbox brought the tables tailbox_* to migration %d, and this one knows %d: it can use them", s.Migration, len(known))}

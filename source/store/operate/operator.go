@@ -205,18 +205,18 @@ func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Check
 }
 
 // JudgeGap adds to a gap the tables of which nothing tells what was delivered: those for which a start that has lost its position would
-// have a cure. look finds it, as that start does. Of a table that is not there Check tells.
-func JudgeGap(gap *Gap, tables []outbox.Table, look func(*outbox.Table) (name, cure string, err error)) (*Gap, error) {
+// have a fix. look finds it, as that start does. Of a table that is not there Check tells.
+func JudgeGap(gap *Gap, tables []outbox.Table, look func(*outbox.Table) (name, fix string, err error)) (*Gap, error) {
 	if gap == nil || gap.Unswept {
 		return gap, nil
 	}
 	for i := range tables {
-		name, cure, err := look(&tables[i])
+		name, fix, err := look(&tables[i])
 		switch {
 		case errors.Is(err, source.ErrStop):
 		case err != nil:
 			return nil, err
-		case cure != "":
+		case fix != "":
 			gap.Unjudged = append(gap.Unjudged, name)
 		}
 	}
