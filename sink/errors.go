@@ -92,8 +92,8 @@ var ErrNotAttempted = NotAttempted(errors.New("not attempted: an earlier deliver
 // NotAttempted says that the sink did not try this delivery; it is sent again at once, in order.
 func NotAttempted(err error) error { return classify(err, ClassNotAttempted, 0) }
 
-// Whole says that the error answers the call as a whole: which of its deliveries is guilty is not known. The relay
-// narrows it down with smaller calls, and innocents spend no attempt. The class of err stays.
+// Whole says that the error answers the call as a whole: which of its deliveries caused it is not known. The relay
+// narrows it down with smaller calls, and the others spend no attempt. The class of err stays.
 func Whole(err error) error {
 	class, after, _ := Classify(err)
 	return &classified{class: class, after: after, whole: true, err: err}

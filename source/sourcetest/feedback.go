@@ -136,12 +136,12 @@ func testFeedbackFails(t *testing.T, k Kind) {
 	r := newStoreRig(t, k, Setup{Tables: []Table{k.withFeedback(table("tailbox", "outbox"))}})
 	var seen []string
 	const n = 250
-	settle := func(first int, guilty ...int) {
+	settle := func(first int, failing ...int) {
 		t.Helper()
 		s := checkpoint.Settlement{Park: []checkpoint.Parked{Head("kafka", r.msg(first+n, "h"), 0)}}
 		for i := first; i < first+n; i++ {
 			m := r.typed(i, "")
-			if slices.Contains(guilty, i-first) {
+			if slices.Contains(failing, i-first) {
 				m.Type = "poison"
 			}
 			r.insert(row(i, ""))

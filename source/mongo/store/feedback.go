@@ -58,8 +58,8 @@ func (s *Store) newFeedback() (f teller, err error) {
 // A feedbackError ended a transaction.
 type feedbackError struct {
 	err error
-	// guilty are the updates of which one failed.
-	guilty []feedback.Told
+	// failing are the updates one of which failed.
+	failing []feedback.Told
 	// late: there was no time left.
 	late bool
 }
@@ -105,11 +105,11 @@ func (u *untold) blame(err error) bool {
 	if u.each == nil {
 		u.each = make(map[toldKey]error)
 	}
-	if len(fe.guilty) != 1 || len(u.each) >= feedbackFaults || conn.HasCode(err, conn.CodeUnauthorized) {
+	if len(fe.failing) != 1 || len(u.each) >= feedbackFaults || conn.HasCode(err, conn.CodeUnauthorized) {
 		u.all = fe.err
 		return true
 	}
-	u.each[keyOfTold(&fe.guilty[0])] = fe.err
+	u.each[keyOfTold(&fe.failing[0])] = fe.err
 	return true
 }
 
@@ -206,14 +206,14 @@ func (b *feedbackBatch) do(ctx context.Context, report *feedback.Report) *feedba
 		report.Done(b.told)
 		return nil
 	}
-	guilty := b.told
+	failing := b.told
 	var we mongo.BulkWriteException
 	if errors.As(err, &we) && len(we.WriteErrors) == 1 {
-		if i := we.WriteErrors[0].Index; i >= 0 && i < len(guilty) {
-			guilty = guilty[i : i+1]
+		if i := we.WriteErrors[0].Index; i >= 0 && i < len(failing) {
+			failing = failing[i : i+1]
 		}
 	}
-	return &feedbackError{err: err, guilty: guilty}
+	return &feedbackError{err: err, failing: failing}
 }
 
 // readKeys reads parked deliveries.

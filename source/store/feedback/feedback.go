@@ -254,18 +254,18 @@ func (r *Run) do(ctx context.Context, all []Told) error {
 		}
 		trouble = true
 		failed = max(failed, 0)
-		guilty := chunk[failed]
+		failing := chunk[failed]
 		rest := slices.Delete(slices.Clone(chunk), failed, failed+1)
-		if guilty.tries++; r.Passing(why) && guilty.tries < feedbackTries {
-			queue = postpone(guilty, rest, queue)
+		if failing.tries++; r.Passing(why) && failing.tries < feedbackTries {
+			queue = postpone(failing, rest, queue)
 			continue
 		}
 		faults++
 		hopeless := r.Hopeless(why)
-		why = withoutValues(why, guilty)
-		r.Report.Failed([]Told{guilty}, why)
+		why = withoutValues(why, failing)
+		r.Report.Failed([]Told{failing}, why)
 		if hopeless {
-			same := func(t Told) bool { return t.Feedback == guilty.Feedback }
+			same := func(t Told) bool { return t.Feedback == failing.Feedback }
 			for _, chunk := range append([][]Told{rest}, queue...) {
 				for i := range chunk {
 					if same(chunk[i]) {
@@ -288,9 +288,9 @@ func (r *Run) do(ctx context.Context, all []Told) error {
 
 // postpone puts a statement that met a lock behind all others, and with it those of its group that come after it, for
 // the last word is theirs. Rest is its chunk without it.
-func postpone(guilty Told, rest []Told, queue [][]Told) [][]Told {
-	again := []Told{guilty}
-	group, at := guilty.Outcome.Message.Group, guilty.Outcome.Message.Position
+func postpone(failing Told, rest []Told, queue [][]Told) [][]Told {
+	again := []Told{failing}
+	group, at := failing.Outcome.Message.Group, failing.Outcome.Message.Position
 	var others [][]Told
 	for _, chunk := range append([][]Told{rest}, queue...) {
 		var left []Told
