@@ -53,6 +53,7 @@ func arrows() []rule {
 		of(`relay/memory`, false),
 		of(`source/sourcetest`, true, `source`, `checkpoint`, `outbox`),
 		of(`source/arena`, false, `outbox`),
+		of(`source/dial`, false),
 		of(`source/batches`, false, `source`, `source/arena`, `outbox`),
 		of(`source/columns`, false, `source`, `source/arena`, `outbox`),
 		of(`source/store(/.*)?`, false, `source`, `source/columns`, `checkpoint`, `outbox`, `source/store(?:/.+)?`),
@@ -63,8 +64,8 @@ func arrows() []rule {
 		of(`source/([^/]+)/[a-z]+test`, true, `source`, `source/(?:batches|sourcetest|store(?:/.+)?)`, `checkpoint`, `outbox`, `source/$1(?:/.+)?`, `test/servers`),
 		// A kind in several packages keeps them below its own.
 		// `tailbox send` writes as applications do, with their writers.
-		of(`source/(mongo|postgres)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox(?:/outbox(?:mongo|pgx))?`, `source/$1/.+`),
-		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox`, `source/$1/.+`),
+		of(`source/(mongo|postgres)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox(?:/outbox(?:mongo|pgx))?`, `source/$1/.+`),
+		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox`, `source/$1/.+`),
 		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `sink/$1/.+`),
 		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/admin/.+`),
 		// The file format fills in the configuration of the parts, never of a kind.

@@ -13,14 +13,11 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/dial"
 )
 
-const (
-	// peerTimeout is when this side gives up a server that does not even acknowledge what is sent.
-	peerTimeout = 30 * time.Second
-	// closeTimeout bounds the end of a connection.
-	closeTimeout = time.Second
-)
+// closeTimeout bounds the end of a connection.
+const closeTimeout = time.Second
 
 // sessionSettings make SQL and values independent of the server's and the account's defaults. NO_BACKSLASH_ESCAPES is not among the
 // modes: MySQL keeps a CHECK constraint with its quotes escaped, and a session with that mode can use no such table. Zero dates, which
@@ -160,10 +157,7 @@ func (a *Address) shakeHands(ctx context.Context, config *tls.Config, dialer cli
 }
 
 func (a *Address) login(ctx context.Context, config *tls.Config) (*Conn, error) {
-	d := &net.Dialer{
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3},
-		Control:         dialControl,
-	}
+	d := dial.Dialer(0) // the context bounds it
 	s := &Conn{}
 	stop := func() bool { return true }
 	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,16 +14,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/dial"
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-const (
-	// connectTimeout applies where the URL has no connect_timeout.
-	connectTimeout = 10 * time.Second
-	// peerTimeout is when this side gives up a server that does not even acknowledge what is sent.
-	peerTimeout = 30 * time.Second
-)
+// connectTimeout applies where the URL has no connect_timeout.
+const connectTimeout = 10 * time.Second
 
 // sessionSettings make values that arrive as text independent of the role's and database's defaults. They are set by a
 // statement, not in the startup message: poolers refuse startup parameters that they do not know. See also textSettings.
@@ -93,12 +89,7 @@ func (c *Config) connConfig(url string) (*pgx.ConnConfig, error) {
 	if cc.ConnectTimeout == 0 {
 		cc.ConnectTimeout = connectTimeout
 	}
-	d := &net.Dialer{
-		Timeout:         cc.ConnectTimeout,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3},
-		Control:         dialControl,
-	}
-	cc.DialFunc = d.DialContext
+	cc.DialFunc = dial.Dialer(cc.ConnectTimeout).DialContext
 	return cc, nil
 }
 

@@ -1,4 +1,4 @@
-package session
+package dial
 
 import (
 	"strings"
@@ -8,9 +8,9 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT, which package syscall does not name.
 const tcpUserTimeout = 18
 
-// dialControl makes a TCP connection fail when the server does not acknowledge what was sent for peerTimeout. Keepalive
+// control makes a TCP connection fail when the server does not acknowledge what was sent for peerTimeout. Keepalive
 // probes alone do not: they are not sent while data waits for its acknowledgement.
-func dialControl(network, _ string, c syscall.RawConn) error {
+func control(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil
 	}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package session
-
-import "syscall"
-
-// dialControl sets nothing here: keepalive probes have to do.
-func dialControl(string, string, syscall.RawConn) error { return nil }
