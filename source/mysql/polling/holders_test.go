@@ -46,11 +46,11 @@ func TestPollManyAsk(t *testing.T) {
 			}
 		}
 		for range askers {
-			conn, table, err := Open(ctx, &d.Cfg)
+			table, err := Open(ctx, &d.Cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = conn.Close(context.Background()) })
+			t.Cleanup(func() { _ = table.Close(context.Background()) })
 			over.Go(func() { ask(table) })
 		}
 		over.Wait()

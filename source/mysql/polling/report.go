@@ -22,7 +22,7 @@ func Report(ctx context.Context, cfg *server.Config, conn *server.Conn) (polled 
 			return nil, err
 		}
 		t := &Table{cfg: cfg, conn: conn, table: info, looks: newLooks()}
-		last, err := t.last(ctx)
+		last, _, err := t.Last(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -18,8 +18,8 @@ import (
 // A Source reads an outbox table in the order of its AUTO_INCREMENT column, where the binlog cannot be read. It needs no
 // binlog and no right to replicate, but the right PROCESS. See source.Source for its methods, and package poll for what positions are.
 type Source struct {
-	cfg      server.Config
-	barriers *poll.Barriers
+	poll.Source
+	cfg server.Config
 }
 
 var _ source.Source = (*Source)(nil)
@@ -28,30 +28,37 @@ var _ source.Source = (*Source)(nil)
 func New(cfg server.Config) *Source {
 	cfg.MaxMessage, cfg.Poll = catalog.MaxMessageOr(cfg.MaxMessage), true
 	cfg.Logger = cfg.Log()
-	return &Source{cfg: cfg, barriers: poll.NewBarriers()}
+	s := &Source{cfg: cfg}
+	s.Source = poll.NewSource(func(ctx context.Context) (poll.Session, error) { return Open(ctx, &s.cfg) }, changed, cfg.Logger)
+	return s
 }
 
-// Confirm implements source.Source: there is no log to discard.
-func (s *Source) Confirm(source.Resume) {}
+// changed tells whether the server refused a statement because the table, or the rights to it, changed.
+func changed(err error) bool {
+	switch server.Code(err) {
+	case 1146, 1054, 1176, server.CodeNeedPrivilege, 1142, 1143:
+		return true
+	}
+	return false
+}
 
-// Await implements source.Source. A barrier is a number.
-func (s *Source) Await(barrier string) { s.barriers.Await(barrier) }
-
-// Open opens a session for polling, where each statement shows all that was committed before it, and looks the table up. The
-// caller closes the session, also after an error.
-func Open(ctx context.Context, c *server.Config) (*server.Conn, *Table, error) {
+// Open opens a session for polling, where each statement shows all that was committed before it, and looks the table up.
+func Open(ctx context.Context, c *server.Config) (*Table, error) {
 	s, err := c.Connect(ctx, c.URL)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, sql := range append(uncached(s.Server), "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		"SET wait_timeout = 31536000, net_write_timeout = 3600") {
 		if _, err := s.Exec(ctx, sql); err != nil {
-			return s, nil, fmt.Errorf("set up session: %w", err)
+			return nil, errors.Join(fmt.Errorf("set up session: %w", err), s.Close(ctx))
 		}
 	}
 	t, err := openTable(ctx, c, s)
-	return s, t, err
+	if err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return t, nil
 }
 
 // uncached makes MySQL look up the number that comes next, which it else remembers for a day.
@@ -62,41 +69,6 @@ func uncached(s server.Version) []string {
 	return []string{"SET information_schema_stats_expiry = 0"}
 }
 
-// Run implements source.Source.
-func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) error {
-	conn, t, err := Open(ctx, &s.cfg)
-	if conn != nil {
-		defer func() { _ = conn.Close(ctx) }() // it has only read, and what emit returned is returned unchanged
-	}
-	if err != nil {
-		if source.Ended(ctx) {
-			return nil
-		}
-		return err
-	}
-	r := poll.Reader{Table: t, Barriers: s.barriers, Logger: s.cfg.Logger}
-	err = r.Run(ctx, start, emit)
-	switch server.Code(err) {
-	case 1146, 1054, 1176, server.CodeNeedPrivilege, 1142, 1143: // the table, or what may be done with it, is not what it was
-		if again := s.lookAgain(ctx); again != nil {
-			return again
-		}
-	}
-	return err
-}
-
-// lookAgain tells whether an operator has to mend the table; nil if not.
-func (s *Source) lookAgain(ctx context.Context) error {
-	conn, _, err := Open(ctx, &s.cfg)
-	if conn != nil {
-		err = errors.Join(err, conn.Close(ctx))
-	}
-	if errors.Is(err, source.ErrStop) {
-		return err
-	}
-	return nil
-}
-
 // Examine implements source.Source. A SourceID is the same as that of a source that reads the log.
 func (s *Source) Examine(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
 	return Examine(ctx, &s.cfg, sourceID, from)
@@ -105,78 +77,34 @@ func (s *Source) Examine(ctx context.Context, sourceID string, from source.Resum
 // Examine compares a checkpoint with the server. Another server may have drawn numbers again that the first one lost: there the
 // position is lost, and the sweep finds what is pending.
 func Examine(ctx context.Context, c *server.Config, checkpointID string, from source.Resume) (e *source.Examined, err error) {
-	conn, t, err := Open(ctx, c)
-	if conn != nil {
-		defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	}
+	t, err := Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, t.Close(ctx)) }()
 	e = &source.Examined{}
-	if e.SourceID, err = server.SourceID(ctx, conn); err != nil {
+	if e.SourceID, err = server.SourceID(ctx, t.conn); err != nil {
 		return nil, err
 	}
 	if from == "" {
 		return e, nil
 	}
-	at, _, err := poll.ParseResume(from)
-	switch {
-	case err != nil:
-		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was log: now the table is polled", from)
-		return e, nil
-	case checkpointID != "" && checkpointID != e.SourceID:
-		e.Lost = fmt.Sprintf("the checkpoint belongs to server %s, this is %s, where numbers may have been drawn again", checkpointID, e.SourceID)
-		return e, nil
+	elsewhere := ""
+	if checkpointID != "" && checkpointID != e.SourceID {
+		elsewhere = fmt.Sprintf("the checkpoint belongs to server %s, this is %s, where numbers may have been drawn again", checkpointID, e.SourceID)
 	}
-	last, err := t.last(ctx)
-	if err != nil {
+	if e.Lost, err = poll.Lost(ctx, t, from, elsewhere); err != nil {
 		return nil, err
-	}
-	if last < at {
-		e.Lost = t.wentBack(at, last)
 	}
 	return e, nil
 }
 
-// Establish implements source.Source: the position is the last number that was drawn, once all transactions have ended that may
-// have drawn one up to it. What the snapshot shows beyond it comes after the position.
-func (s *Source) Establish(ctx context.Context) (source.Snapshot, error) {
-	conn, t, err := Open(ctx, &s.cfg)
-	if err == nil {
-		var at uint64
-		if at, err = s.openSnapshot(ctx, conn, t); err == nil {
-			s.cfg.Logger.Info("established a position in the sequence", "table", t.table.String(), "position", at)
-			snap := snapshot.Of(&s.cfg, conn, fmt.Sprintf("t.%s <= %d", quote.Ident(t.seq), at))
-			return &pollSnapshot{snap, at}, nil
-		}
-	}
-	if conn != nil {
-		err = errors.Join(err, conn.Close(ctx))
-	}
-	return nil, fmt.Errorf("establish a position in the sequence: %w", err)
-}
-
-// openSnapshot waits for a position, and begins a transaction that sees all there is up to it.
-func (s *Source) openSnapshot(ctx context.Context, conn *server.Conn, t *Table) (at uint64, err error) {
-	if at, err = t.last(ctx); err != nil {
-		return 0, err
-	}
-	if err := poll.WaitFor(ctx, t, at, s.cfg.Logger); err != nil {
-		return 0, err
-	}
+// Snapshot implements poll.Session.
+func (t *Table) Snapshot(ctx context.Context, at uint64) (poll.Snapshot, error) {
 	for _, sql := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET group_concat_max_len = 1048576", snapshot.Begin} {
-		if _, err := conn.Exec(ctx, sql); err != nil {
-			return 0, fmt.Errorf("open snapshot: %w", err)
+		if _, err := t.conn.Exec(ctx, sql); err != nil {
+			return nil, fmt.Errorf("open snapshot: %w", err)
 		}
 	}
-	return at, nil
+	return snapshot.Of(t.cfg, t.conn, fmt.Sprintf("t.%s <= %d", quote.Ident(t.seq), at)), nil
 }
-
-// A pollSnapshot is the state of the table up to a number.
-type pollSnapshot struct {
-	*snapshot.Tables
-	at uint64
-}
-
-// Resume implements source.Snapshot.
-func (s *pollSnapshot) Resume() source.Resume { return poll.FormatResume(s.at, "") }

@@ -56,11 +56,11 @@ func TestPollTransactions(t *testing.T) {
 		reader, writer, xa := d.Session(t), d.Session(t), d.Session(t)
 		mysqltest.Do(t, reader, "START TRANSACTION READ ONLY", "SELECT * FROM outbox")
 		mysqltest.Do(t, writer, "START TRANSACTION", "SELECT * FROM outbox")
-		conn, table, err := Open(ctx, &d.Cfg)
+		table, err := Open(ctx, &d.Cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close(ctx) }()
+		defer func() { _ = table.Close(ctx) }()
 		holds := func(id string) (is bool, list string) {
 			for {
 				holders, known, wait, err := table.Holders(ctx)
@@ -164,18 +164,18 @@ func TestPollPlans(t *testing.T) {
 		for range 13 {
 			mysqltest.Do(t, app, "INSERT INTO outbox (id, type, payload, status) SELECT UUID(), type, payload, status FROM outbox")
 		}
-		conn, table, err := Open(ctx, &d.Cfg)
+		table, err := Open(ctx, &d.Cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close(ctx) }()
-		last, err := table.last(ctx)
+		defer func() { _ = table.Close(ctx) }()
+		last, _, err := table.Last(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		mysqltest.Do(t, app, mysqltest.PutRow(1))
 		read := func() (n int) {
-			rows, err := conn.Texts(ctx, "SHOW SESSION STATUS WHERE variable_name IN ('Handler_read_next', 'Handler_read_rnd_next', 'Handler_read_key', 'Handler_read_first')")
+			rows, err := table.conn.Texts(ctx, "SHOW SESSION STATUS WHERE variable_name IN ('Handler_read_next', 'Handler_read_rnd_next', 'Handler_read_key', 'Handler_read_first')")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,7 @@ func TestPollPlans(t *testing.T) {
 			t.Errorf("a list of numbers read %d rows", n)
 		}
 		before = read()
-		rows, err := conn.Texts(ctx, fmt.Sprintf("%s%s > %d AND %s <= %d%s ORDER BY %[4]s LIMIT 1000", table.rowsSQL, table.from, last, table.number, last+1, table.pending))
+		rows, err := table.conn.Texts(ctx, fmt.Sprintf("%s%s > %d AND %s <= %d%s ORDER BY %[4]s LIMIT 1000", table.rowsSQL, table.from, last, table.number, last+1, table.pending))
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%d rows: %v", len(rows), err)
 		}

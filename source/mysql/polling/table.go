@@ -94,7 +94,7 @@ func MayListTransactions(ctx context.Context, s *server.Conn) (*check.Reason, er
 		Fix: "GRANT PROCESS ON *.* TO " + account}, nil
 }
 
-// A Table implements poll.Table. Its session is used for nothing else.
+// A Table implements poll.Session.
 type Table struct {
 	cfg   *server.Config
 	conn  *server.Conn
@@ -145,25 +145,31 @@ func openTable(ctx context.Context, c *server.Config, s *server.Conn) (*Table, e
 	return t, nil
 }
 
-// last is the last number that was drawn.
-func (t *Table) last(ctx context.Context) (uint64, error) {
+// String implements poll.Session.
+func (t *Table) String() string { return t.table.String() }
+
+// Close implements poll.Session.
+func (t *Table) Close(ctx context.Context) error { return t.conn.Close(ctx) }
+
+// Last implements poll.Session. The server does not tell the series.
+func (t *Table) Last(ctx context.Context) (n uint64, series string, err error) {
 	rows, err := t.conn.Texts(ctx, "SELECT COALESCE(auto_increment, 0) FROM information_schema.tables WHERE table_schema = "+quote.Text(t.table.Schema)+
 		" AND table_name = "+quote.Text(t.table.Name))
 	if err != nil {
-		return 0, fmt.Errorf("ask for the last number of %s: %w", t.table, err)
+		return 0, "", fmt.Errorf("ask for the last number of %s: %w", t.table, err)
 	}
 	if len(rows) == 0 {
-		return 0, fmt.Errorf("ask for the last number of %s: the table does not exist: %w", t.table, source.ErrNoTable)
+		return 0, "", fmt.Errorf("ask for the last number of %s: the table does not exist: %w", t.table, source.ErrNoTable)
 	}
 	next, err := strconv.ParseUint(rows[0][0], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("ask for the last number of %s: %w", t.table, err)
+		return 0, "", fmt.Errorf("ask for the last number of %s: %w", t.table, err)
 	}
-	return max(next, 1) - 1, nil
+	return max(next, 1) - 1, "", nil
 }
 
-// wentBack says why a position means nothing any more.
-func (t *Table) wentBack(at, last uint64) string {
+// WentBack implements poll.Session.
+func (t *Table) WentBack(at, last uint64) string {
 	return fmt.Sprintf("the checkpoint is at %d, but table %s is at %d: it was truncated or made anew, or the server restored from an older state",
 		at, t.table, last)
 }
@@ -171,12 +177,12 @@ func (t *Table) wentBack(at, last uint64) string {
 // Numbers implements poll.Table.
 func (t *Table) Numbers(ctx context.Context, after uint64, limit int) (*poll.Numbers, error) {
 	if now := time.Now(); now.Sub(t.lookedBack) >= backEvery {
-		last, err := t.last(ctx)
+		last, _, err := t.Last(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if last < after {
-			return nil, fmt.Errorf("%s: %w", t.wentBack(after, last), source.ErrGap)
+			return nil, fmt.Errorf("%s: %w", t.WentBack(after, last), source.ErrGap)
 		}
 		t.lookedBack = now
 	}

@@ -30,8 +30,7 @@ func Examine(ctx context.Context, c *server.Config, sourceID string, from source
 	if from == "" {
 		return e, nil
 	}
-	if _, _, err := poll.ParseResume(from); err == nil {
-		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was poll: now the log is read", from)
+	if e.Lost = poll.OfLog(from); e.Lost != "" {
 		return e, nil
 	}
 	at, err := parseResume(from)

@@ -12,7 +12,11 @@ import (
 
 // OpenTable opens a session for polling, and looks the table up.
 func OpenTable(ctx context.Context, cfg *session.Config) (*pgx.Conn, *table, error) {
-	return open(ctx, cfg)
+	t, err := open(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.conn, t, nil
 }
 
 // Statements are those that list numbers and that read rows.

@@ -125,7 +125,7 @@ func Problems(ctx context.Context, conn *pgx.Conn, t *catalog.Table) (seq *seque
 	return seq, fatal, other, nil
 }
 
-// A table implements poll.Table. Its connection is used for nothing else.
+// A table implements poll.Session.
 type table struct {
 	cfg      *session.Config
 	conn     *pgx.Conn
@@ -182,8 +182,14 @@ func openTable(ctx context.Context, c *session.Config, conn *pgx.Conn) (*table, 
 	return t, nil
 }
 
-// last is the last number that was drawn, and the series that it belongs to.
-func (t *table) last(ctx context.Context) (uint64, string, error) {
+// String implements poll.Session.
+func (t *table) String() string { return t.table.String() }
+
+// Close implements poll.Session.
+func (t *table) Close(ctx context.Context) error { return session.Close(ctx, t.conn) }
+
+// Last implements poll.Session.
+func (t *table) Last(ctx context.Context) (uint64, string, error) {
 	n, err := t.numbers(ctx, 1<<63-1, 1)
 	if err != nil {
 		return 0, "", err
@@ -191,8 +197,8 @@ func (t *table) last(ctx context.Context) (uint64, string, error) {
 	return n.Drawn, n.Series, nil
 }
 
-// wentBack says why a position means nothing any more.
-func (t *table) wentBack(at, last uint64) string {
+// WentBack implements poll.Session.
+func (t *table) WentBack(at, last uint64) string {
 	return fmt.Sprintf("the checkpoint is at %d, but sequence %s is at %d: it was set back, or the server restored from an older state", at, t.sequence.Name, last)
 }
 
@@ -203,7 +209,7 @@ func (t *table) Numbers(ctx context.Context, after uint64, limit int) (*poll.Num
 		return nil, err
 	}
 	if n.Drawn < after {
-		return nil, fmt.Errorf("%s: %w", t.wentBack(after, n.Drawn), source.ErrGap)
+		return nil, fmt.Errorf("%s: %w", t.WentBack(after, n.Drawn), source.ErrGap)
 	}
 	// A number that the sequence has not reached was written by hand. Others are still to come below it.
 	for i, number := range n.List {

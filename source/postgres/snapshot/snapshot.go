@@ -48,9 +48,6 @@ func (s *Tables) Close(ctx context.Context) error { return session.Close(ctx, s.
 
 // Discard implements source.Discarder: it drops the slot.
 func (s *Tables) Discard(ctx context.Context) error {
-	if s.Within != "" {
-		return nil // the position is in the sequence
-	}
 	if err := session.Exec(ctx, s.Conn.PgConn(), "ROLLBACK"); err != nil {
 		return fmt.Errorf("end the snapshot: %w", err)
 	}

@@ -39,8 +39,7 @@ func Examine(ctx context.Context, c *session.Config, sourceID string, from sourc
 	if from == "" {
 		return e, nil
 	}
-	if _, _, err := poll.ParseResume(from); err == nil {
-		e.Lost = fmt.Sprintf("the checkpoint %s was made when source.read was poll: now the log is read", from)
+	if e.Lost = poll.OfLog(from); e.Lost != "" {
 		return e, nil
 	}
 	at, err := pgrepl.ParseLSN(string(from))
