@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -32,8 +33,10 @@ type Column interface {
 	Size(v *Value) int
 	// Raw returns the text of a value if it stands in the value's own bytes. Otherwise ok is false and AppendText makes it.
 	Raw(v *Value) (b []byte, ok bool, err error)
+	// AppendText appends the text of a value for which Raw has none.
 	AppendText(dst []byte, v *Value) ([]byte, error)
-	Integer(v *Value) (int64, error)
+	// Integer returns a value that comes as a number. Otherwise ok is false and its text is read.
+	Integer(v *Value) (n int64, ok bool, err error)
 	Time(v *Value) (time.Time, error)
 	// Key and Payload return the bytes that the application wrote, if the text of the value is something else. Otherwise ok is false.
 	Key(a *arena.Arena, v *Value) (b []byte, ok bool, err error)
@@ -41,6 +44,48 @@ type Column interface {
 	// Binary reports whether values are bytes. Type says what their text means.
 	Binary() bool
 	Type() outbox.FieldType
+}
+
+// AppendText appends the text of a value.
+func AppendText(dst []byte, c Column, v *Value) ([]byte, error) {
+	b, ok, err := c.Raw(v)
+	switch {
+	case err != nil:
+		return dst, err
+	case ok:
+		return append(dst, b...), nil
+	}
+	return c.AppendText(dst, v)
+}
+
+// Integer reads a value as a whole number.
+func Integer(c Column, v *Value) (int64, error) {
+	if n, ok, err := c.Integer(v); ok || err != nil {
+		return n, err
+	}
+	b, err := AppendText(nil, c, v)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil {
+		// The error of ParseInt quotes the value, which may be anything.
+		return 0, errors.New("it is not a whole number")
+	}
+	return n, nil
+}
+
+// Time reads a value as a time: a count since 1970 (EpochTime) if the column counts, or else its text by parse.
+func Time(c Column, v *Value, counts bool, parse func(string) (time.Time, error)) (time.Time, error) {
+	if counts {
+		n, err := Integer(c, v)
+		return EpochTime(n), err
+	}
+	b, err := AppendText(nil, c, v)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parse(string(b))
 }
 
 // A Decoder turns the values of rows into messages. It is pure, except for its arena. It is not safe for concurrent use.
@@ -194,7 +239,7 @@ func (d *Decoder) group(p *Plan, vals []Value, m *outbox.Message) {
 			joined = append(joined, ':')
 		}
 		var err error
-		if joined, err = p.Columns[i].AppendText(joined, v); err != nil {
+		if joined, err = AppendText(joined, p.Columns[i], v); err != nil {
 			p.NoGroup(m, i, err)
 			return
 		}
@@ -238,7 +283,7 @@ func (d *Decoder) number(p *Plan, i int, vals []Value, m *outbox.Message) int32 
 	if i < 0 || vals[i].Tag == Null {
 		return 0
 	}
-	n, err := p.Columns[i].Integer(&vals[i])
+	n, err := Integer(p.Columns[i], &vals[i])
 	if err == nil && (n < math.MinInt32 || n > math.MaxInt32) {
 		err = errors.New("it does not fit into 32 bits")
 	}

@@ -130,16 +130,9 @@ func trimZeros(b []byte) []byte {
 	return b
 }
 
-// AppendText appends the text of a value, the same for both forms of it.
+// AppendText implements columns.Column.
 func (c *Column) AppendText(dst []byte, v *columns.Value) ([]byte, error) {
-	b, ok, err := c.Raw(v)
-	if err != nil {
-		return dst, err
-	}
-	if ok {
-		return append(dst, b...), nil
-	}
-	b = v.Data
+	b := v.Data
 	switch c.Kind {
 	case KindLatin1:
 		return appendLatin1(dst, b), nil
@@ -163,39 +156,22 @@ func (c *Column) AppendText(dst []byte, v *columns.Value) ([]byte, error) {
 	return appendTimes(dst, c, b)
 }
 
-// Integer reads a value as a whole number.
-func (c *Column) Integer(v *columns.Value) (int64, error) {
-	if v.Tag == TagLog && c.Kind == KindInt && len(v.Data) > 0 {
-		n, err := binlog.LittleEndian(v.Data)
-		if c.Unsigned || err != nil {
-			return int64(min(n, math.MaxInt64)), err
-		}
-		return binlog.Signed(n, len(v.Data)), nil
+// Integer implements columns.Column.
+func (c *Column) Integer(v *columns.Value) (n int64, ok bool, err error) {
+	if v.Tag != TagLog || c.Kind != KindInt || len(v.Data) == 0 {
+		return 0, false, nil
 	}
-	b, err := c.AppendText(nil, v)
-	if err != nil {
-		return 0, err
+	read, err := binlog.LittleEndian(v.Data)
+	if c.Unsigned || err != nil {
+		return int64(min(read, math.MaxInt64)), true, err
 	}
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	if err != nil {
-		// The error of ParseInt quotes the value, which may be anything.
-		return 0, errors.New("it is not a whole number")
-	}
-	return n, nil
+	return binlog.Signed(read, len(v.Data)), true, nil
 }
 
 // Time reads a value as a time. DATETIME, which has no zone, is UTC; a whole number counts s, ms, µs or ns since 1970, told by
 // its size. A zero date is the zero time.
 func (c *Column) Time(v *columns.Value) (time.Time, error) {
-	if c.Kind == KindInt {
-		n, err := c.Integer(v)
-		return columns.EpochTime(n), err
-	}
-	b, err := c.AppendText(nil, v)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return ParseTime(string(b))
+	return columns.Time(c, v, c.Kind == KindInt, ParseTime)
 }
 
 func appendNumber(dst []byte, c *Column, b []byte) ([]byte, error) {

@@ -48,8 +48,8 @@ func FuzzRows(f *testing.F) {
 			for k := catalog.KindText; k <= catalog.KindTimestamp; k++ {
 				v := columns.Value{Tag: catalog.TagLog, Data: rest[2:]}
 				c := catalog.Column{Kind: k, Digits: int(int8(rest[0])), Scale: int(rest[1]), Bytes: 4, Labels: []string{"a"}}
-				_, _ = c.AppendText(nil, &v)
-				_, _ = c.Integer(&v)
+				_, _ = columns.AppendText(nil, &c, &v)
+				_, _ = columns.Integer(&c, &v)
 				_, _ = c.Time(&v)
 			}
 		case 2:

@@ -166,15 +166,8 @@ func (c *Column) Raw(v *columns.Value) (b []byte, ok bool, err error) {
 	return nil, false, nil
 }
 
-// AppendText appends the text of a value, the same for both forms of it.
+// AppendText implements columns.Column.
 func (c *Column) AppendText(dst []byte, v *columns.Value) ([]byte, error) {
-	b, ok, err := c.Raw(v)
-	if err != nil {
-		return dst, err
-	}
-	if ok {
-		return append(dst, b...), nil
-	}
 	if v.Tag == 't' { // KindBool
 		return strconv.AppendBool(dst, len(v.Data) > 0 && v.Data[0] == 't'), nil
 	}
@@ -202,43 +195,23 @@ func appendBinary(dst []byte, k Kind, b []byte) ([]byte, error) {
 	return dst, errTruncated
 }
 
-// Integer reads a value as a whole number.
-func (c *Column) Integer(v *columns.Value) (int64, error) {
+// Integer implements columns.Column.
+func (c *Column) Integer(v *columns.Value) (n int64, ok bool, err error) {
 	k := c.Kind
-	if v.Tag == 'b' {
-		switch {
-		case k == KindInt2 && len(v.Data) == 2, k == KindInt4 && len(v.Data) == 4, k == KindInt8 && len(v.Data) == 8:
-			return signed(v.Data), nil
-		}
+	if v.Tag == 'b' && (k == KindInt2 && len(v.Data) == 2 || k == KindInt4 && len(v.Data) == 4 || k == KindInt8 && len(v.Data) == 8) {
+		return signed(v.Data), true, nil
 	}
-	b, err := c.AppendText(nil, v)
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	if err != nil {
-		// The error of ParseInt quotes the value, which may be anything.
-		return 0, errors.New("it is not a whole number")
-	}
-	return n, nil
+	return 0, false, nil
 }
 
 // Time reads a value as a time. A timestamp without time zone is UTC; a whole number counts s, ms, µs or ns since
 // 1970, told by its size. Infinity is the year 9999, -infinity the zero time.
 func (c *Column) Time(v *columns.Value) (time.Time, error) {
 	k := c.Kind
-	switch {
-	case v.Tag == 'b' && (k == KindTimestamp || k == KindTimestamptz) && len(v.Data) == 8:
+	if v.Tag == 'b' && (k == KindTimestamp || k == KindTimestamptz) && len(v.Data) == 8 {
 		return pgrepl.TimeOf(signed(v.Data)), nil
-	case k == KindInt4 || k == KindInt8:
-		n, err := c.Integer(v)
-		return columns.EpochTime(n), err
 	}
-	b, err := c.AppendText(nil, v)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return pgrepl.ParseTime(string(b))
+	return columns.Time(c, v, k == KindInt4 || k == KindInt8, pgrepl.ParseTime)
 }
 
 // jsonbText strips the version byte.
