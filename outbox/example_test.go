@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -78,7 +79,7 @@ func Example() {
 func TestExample(t *testing.T) {
 	pg := servers.Shared(t, "17")
 	name := pg.NewDatabase(t)
-	script, err := postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{table(t, "debezium")}}.SetupScript()
+	script, err := postgres.Config{Config: source.Config{Pipeline: "shop", Tables: []outbox.Table{table(t, "debezium")}}, Publication: "shop"}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}

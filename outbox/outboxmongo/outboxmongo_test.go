@@ -37,7 +37,8 @@ func newRig(t *testing.T) *rig {
 	if r.table, err = outboxmongo.Table("tailbox", "outbox"); err != nil {
 		t.Fatal(err)
 	}
-	cfg := source.Config{Pipeline: "shop", URL: server.URL(), Schema: r.db.Name(), Tables: []outbox.Table{r.table}}
+	var cfg source.Config
+	cfg.Pipeline, cfg.URL, cfg.Schema, cfg.Tables = "shop", server.URL(), r.db.Name(), []outbox.Table{r.table}
 	if _, err := cfg.Init(t.Context()); err != nil {
 		t.Fatal(err)
 	}

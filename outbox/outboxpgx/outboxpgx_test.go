@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/outbox/outboxpgx"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -60,7 +61,7 @@ func newRig(t *testing.T, shape string, mode pgx.QueryExecMode) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{tab}}.SetupScript()
+	script, err := postgres.Config{Config: source.Config{Pipeline: "shop", Tables: []outbox.Table{tab}}, Publication: "shop"}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}

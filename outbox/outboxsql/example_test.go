@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/outbox/outboxsql"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/test/servers"
 )
@@ -68,7 +69,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{table}}.SetupScript()
+	script, err := postgres.Config{Config: source.Config{Pipeline: "shop", Tables: []outbox.Table{table}}, Publication: "shop"}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}

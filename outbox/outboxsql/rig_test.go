@@ -15,6 +15,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/outbox/outboxsql"
+	"github.com/tailbox/tailbox/source"
 	sourcemysql "github.com/tailbox/tailbox/source/mysql"
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/test/servers"
@@ -95,10 +96,11 @@ func (r *rig) table(shape string) outbox.Table {
 		r.Fatal(err)
 	}
 	var script string
+	cfg := source.Config{Pipeline: "shop", Tables: []outbox.Table{t}}
 	if r.dialect == outbox.Postgres {
-		script, err = postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{t}}.SetupScript()
+		script, err = postgres.Config{Config: cfg, Publication: "shop"}.SetupScript()
 	} else {
-		script, err = sourcemysql.Config{Kind: r.kind, Pipeline: "shop", Tables: []outbox.Table{t}}.SetupScript()
+		script, err = sourcemysql.Config{Config: cfg, Kind: r.kind}.SetupScript()
 	}
 	if err != nil {
 		r.Fatal(err)

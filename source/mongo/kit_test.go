@@ -134,7 +134,7 @@ func openKit(t testing.TB, server *servers.MongoServer, s sourcetest.Setup) *kit
 	}
 	d.client = d.server.Client(t)
 	name := d.server.NewDatabase(t)
-	d.cfg = conn.Config{Pipeline: name, URL: d.server.URL(), Schema: name, Start: s.Start, MaxMessage: s.MaxMessage}
+	d.cfg = conn.Config{Config: source.Config{Pipeline: name, URL: d.server.URL(), Schema: name, Start: s.Start, MaxMessage: s.MaxMessage}}
 	for _, table := range s.Tables {
 		table.Schema = name
 		if table.Columns.ID == "id" {

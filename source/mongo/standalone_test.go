@@ -20,7 +20,7 @@ import (
 func TestStandalone(t *testing.T) {
 	t.Parallel()
 	server := servers.Mongo(t, servers.WithMongoStandalone())
-	cfg := conn.Config{Pipeline: "p", URL: server.URL(), Schema: "shop", Tables: []outbox.Table{mongotest.Table("debezium")}}
+	cfg := conn.Config{Config: source.Config{Pipeline: "p", URL: server.URL(), Schema: "shop", Tables: []outbox.Table{mongotest.Table("debezium")}}}
 	ctx := context.Background()
 	_, initErr := setup.Init(ctx, cfg)
 	_, openErr := store.Open(ctx, cfg)

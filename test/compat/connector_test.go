@@ -183,8 +183,7 @@ func (c *connected) until(sql string) {
 }
 
 func (c *connected) config(o router.Options) postgres.Config {
-	return postgres.Config{Pipeline: "compare", URL: c.pg.URL(c.db), Slot: c.db, Publication: "compared", Tables: []outbox.Table{tableOf(o)}, MaxMessage: 1 << 20,
-		Logger: slog.New(slog.DiscardHandler)}
+	return postgres.Config{Config: source.Config{Pipeline: "compare", URL: c.pg.URL(c.db), Tables: []outbox.Table{tableOf(o)}, MaxMessage: 1 << 20, Logger: slog.New(slog.DiscardHandler)}, Slot: c.db, Publication: "compared"}
 }
 
 // ours reads the log from where it was before the rows, and routes them.

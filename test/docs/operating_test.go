@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	pgsession "github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/test/servers"
@@ -119,8 +120,8 @@ func TestLeastPrivilege(t *testing.T) {
 			grants = b.text
 		}
 	}
-	cfg := pgsession.Config{Pipeline: "orders", Schema: "public", Tables: []outbox.Table{
-		{Schema: "public", Name: "outbox", Shape: "debezium", OnDelivered: outbox.Delete, Columns: outbox.Columns{ID: "id"}}}}
+	cfg := pgsession.Config{Config: source.Config{Pipeline: "orders", Schema: "public", Tables: []outbox.Table{
+		{Schema: "public", Name: "outbox", Shape: "debezium", OnDelivered: outbox.Delete, Columns: outbox.Columns{ID: "id"}}}}}
 	if want := setup.RoleSQL(cfg, "tailbox"); !strings.HasSuffix(normal(grants), normal(want)) {
 		t.Errorf("grants in docs/postgres.md:\n%s\nwant at the end:\n%s", normal(grants), normal(want))
 	}

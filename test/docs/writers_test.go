@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql"
 	"github.com/tailbox/tailbox/source/postgres"
 	"github.com/tailbox/tailbox/test/servers"
@@ -79,7 +80,7 @@ func runPostgres(t *testing.T, text string, table outbox.Table, rows string) {
 	t.Helper()
 	pg := servers.Shared(t, "17")
 	name := pg.NewDatabase(t)
-	script, err := postgres.Config{Pipeline: "shop", Publication: "shop", Tables: []outbox.Table{table}}.SetupScript()
+	script, err := postgres.Config{Config: source.Config{Pipeline: "shop", Tables: []outbox.Table{table}}, Publication: "shop"}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func runMySQL(t *testing.T, kind, text string, table outbox.Table, rows string) 
 	t.Helper()
 	my := servers.SharedMySQL(t, kind)
 	name := my.NewDatabase(t)
-	script, err := mysql.Config{Kind: kind, Pipeline: "shop", Tables: []outbox.Table{table}}.SetupScript()
+	script, err := mysql.Config{Config: source.Config{Pipeline: "shop", Tables: []outbox.Table{table}}, Kind: kind}.SetupScript()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ package conn
 
 import (
 	"fmt"
-	"log/slog"
 
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
@@ -12,40 +11,13 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// Config is what source, store and setup need to know. All of them share one.
-type Config struct {
-	// Pipeline names the lease and the documents of tailbox_*.
-	Pipeline string
-	// URL is a mongodb:// or mongodb+srv:// connection string.
-	URL string
-	// Schema is the database that holds the collections tailbox_*, and tables without one of their own; "" is the database
-	// that URL names.
-	Schema string
-	// Start is "pending", "now" or "": how the first position judges documents in tables without a status column.
-	Start string
-	// Tables in configured order. At least one. A table's Schema may be "" = the database of tailbox_*.
-	Tables []outbox.Table
-	// CreateTables: Init creates missing outbox tables also if they look as if they were there under another name.
-	CreateTables bool
-	// MaxMessage bounds one message, in bytes; larger documents get outbox.FaultTooLarge and are not held in memory.
-	MaxMessage int
-	// Feedback, if not nil, counts the updates of feedback that were done about a table's outcome, or failed.
-	Feedback func(table, outcome string, n int, why error)
-	// Logger may be nil.
-	Logger *slog.Logger
-}
-
-// defaultMaxMessage applies where the configuration has no max_message.
-const defaultMaxMessage = 16 << 20
+// Config is what source, store and setup need to know. All of them share one. Schema is the database that holds the collections tailbox_*, and
+// tables without one of their own.
+type Config struct{ source.Config }
 
 // Resolved is the configuration with its defaults, and every table with a database. The error matches source.ErrStop.
 func (c Config) Resolved() (Config, error) {
-	if c.MaxMessage <= 0 {
-		c.MaxMessage = defaultMaxMessage
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.MaxMessage, c.Logger = source.MaxMessage(c.MaxMessage), c.Log()
 	if c.Schema == "" {
 		uri, err := connstring.Parse(c.URL)
 		if err != nil {

@@ -60,7 +60,7 @@ func New(t testing.TB, server *servers.MongoServer, init func(context.Context, c
 			tables[i].Schema = name
 		}
 	}
-	r.Config = conn.Config{CreateTables: true, Pipeline: name, URL: server.URL(), Schema: name, Tables: tables, Logger: slog.New(slog.NewTextHandler(r, nil))}
+	r.Config = conn.Config{Config: source.Config{CreateTables: true, Pipeline: name, URL: server.URL(), Schema: name, Tables: tables, Logger: slog.New(slog.NewTextHandler(r, nil))}}
 	if _, err := init(ctx, r.Config); err != nil {
 		t.Fatal(err)
 	}

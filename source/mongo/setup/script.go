@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/document"
@@ -44,7 +45,7 @@ func TableScript(t *outbox.Table) (string, error) {
 	if !ownShape(t.Shape) {
 		return "", fmt.Errorf("make collection %s: tailbox makes no collections of shape %q", t.Name, t.Shape)
 	}
-	cfg := conn.Config{Tables: []outbox.Table{*t}}
+	cfg := conn.Config{Config: source.Config{Tables: []outbox.Table{*t}}}
 	var b strings.Builder
 	for _, c := range catalog.Outbox(&cfg) {
 		collectionScript(&c, &b)

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo/catalog"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mongo/mongotest"
@@ -76,7 +77,7 @@ func TestCheck(t *testing.T) {
 // The scripts name everything once, in order, and hold no secret.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	cfg := conn.Config{Pipeline: "orders", URL: "mongodb://u:secret@h/shop", Tables: []outbox.Table{{Name: "outbox", Shape: "tailbox", Columns: mongotest.Table("tailbox").Columns, OnDelivered: outbox.Mark}}}
+	cfg := conn.Config{Config: source.Config{Pipeline: "orders", URL: "mongodb://u:secret@h/shop", Tables: []outbox.Table{{Name: "outbox", Shape: "tailbox", Columns: mongotest.Table("tailbox").Columns, OnDelivered: outbox.Mark}}}}
 	setup, err := Script(cfg)
 	if err != nil {
 		t.Fatal(err)

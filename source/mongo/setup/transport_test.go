@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 )
 
@@ -15,7 +16,7 @@ func TestTransport(t *testing.T) {
 		"mongodb://localhost,db.example:27018/":           "source.url goes to the database at db.example without TLS",
 		"mongodb://db.example/?tls=true&tlsInsecure=true": "source.url goes to the database at db.example by TLS, but nothing checks",
 	} {
-		c := &checker{cfg: conn.Config{URL: url}}
+		c := &checker{cfg: conn.Config{Config: source.Config{URL: url}}}
 		c.transport()
 		if want == "" && len(c.Findings) > 0 || want != "" && (len(c.Findings) != 1 || !strings.HasPrefix(c.Findings[0].What, want)) {
 			t.Errorf("%s: %+v, want %q", url, c.Findings, want)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
 	"github.com/tailbox/tailbox/source/mysql/quote"
@@ -36,7 +37,7 @@ func NewReader(info *Table, maxMessage int) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{Table: info, plan: p, Decoder: columns.Decoder{MaxMessage: MaxMessageOr(maxMessage)}, vals: make([]columns.Value, len(cols))}, nil
+	return &Reader{Table: info, plan: p, Decoder: columns.Decoder{MaxMessage: source.MaxMessage(maxMessage)}, vals: make([]columns.Value, len(cols))}, nil
 }
 
 // From is the quoted name of the table.
@@ -169,15 +170,4 @@ func (r *Reader) Message(row []mysql.FieldValue) (*outbox.Message, error) {
 	}
 	m := r.NewMessage()
 	return m, r.Decode(&r.plan.Plan, r.vals, size > r.MaxMessage, m)
-}
-
-// defaultMaxMessage applies where the configuration has no max_message.
-const defaultMaxMessage = 16 << 20
-
-// MaxMessageOr is the bound of one message, in bytes: what is configured, or the default.
-func MaxMessageOr(n int) int {
-	if n <= 0 {
-		return defaultMaxMessage
-	}
-	return n
 }

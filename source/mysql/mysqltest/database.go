@@ -15,6 +15,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/server"
@@ -65,8 +66,8 @@ func NewDatabase(t testing.TB, my *servers.My, s sourcetest.Setup) *Database {
 	if err := d.My.Exec(ctx, d.DB, ddl...); err != nil {
 		t.Fatal(err)
 	}
-	d.Cfg = server.Config{Kind: my.Kind, Pipeline: "p", URL: d.My.SocketURL(d.DB), Tables: tables, Start: s.Start, MaxMessage: s.MaxMessage, Ignored: s.Ignored,
-		Logger: slog.New(slog.DiscardHandler)}
+	d.Cfg = server.Config{Kind: my.Kind, Config: source.Config{Pipeline: "p", URL: d.My.SocketURL(d.DB), Tables: tables, Start: s.Start, MaxMessage: s.MaxMessage,
+		Ignored: s.Ignored, Logger: slog.New(slog.DiscardHandler)}}
 	return d
 }
 

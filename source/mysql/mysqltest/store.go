@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/mysql/schema"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
@@ -98,7 +99,7 @@ func NewBareRig(t testing.TB, my *servers.My, opens opener, ddl []string, tables
 	for i := range tables {
 		tables[i].Schema = r.DB
 	}
-	r.Cfg = server.Config{Kind: my.Kind, Pipeline: "p", URL: my.SocketURL(r.DB), Tables: tables, Logger: slog.New(slog.DiscardHandler)}
+	r.Cfg = server.Config{Config: source.Config{Pipeline: "p", URL: my.SocketURL(r.DB), Tables: tables, Logger: slog.New(slog.DiscardHandler)}, Kind: my.Kind}
 	return r
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/mysql/catalog"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/snapshot"
@@ -26,7 +25,7 @@ var _ source.Source = (*Source)(nil)
 
 // New returns a source. It does not connect.
 func New(cfg server.Config) *Source {
-	cfg.MaxMessage, cfg.Poll = catalog.MaxMessageOr(cfg.MaxMessage), true
+	cfg.MaxMessage, cfg.Poll = source.MaxMessage(cfg.MaxMessage), true
 	cfg.Logger = cfg.Log()
 	s := &Source{cfg: cfg}
 	s.Source = poll.NewSource(func(ctx context.Context) (poll.Session, error) { return Open(ctx, &s.cfg) }, changed, cfg.Logger)

@@ -11,7 +11,6 @@ import (
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/batches"
 	"github.com/tailbox/tailbox/source/mysql/binlog"
-	"github.com/tailbox/tailbox/source/mysql/catalog"
 	"github.com/tailbox/tailbox/source/mysql/server"
 )
 
@@ -35,7 +34,7 @@ var _ source.Source = (*Source)(nil)
 
 // New returns a source. It does not connect.
 func New(cfg server.Config) *Source {
-	cfg.MaxMessage = catalog.MaxMessageOr(cfg.MaxMessage)
+	cfg.MaxMessage = source.MaxMessage(cfg.MaxMessage)
 	cfg.Logger = cfg.Log()
 	s := &Source{cfg: cfg, serverID: cfg.ServerID, uuid: randomUUID(), remembers: maxRemembered}
 	if s.serverID == 0 {

@@ -64,7 +64,7 @@ func (t *Table) rowReader(ctx context.Context, s *session.Session) (*catalog.Rea
 	if err != nil {
 		return nil, server.Fault("read rows", err)
 	}
-	return catalog.NewReader(info, min(catalog.MaxMessageOr(s.Config.MaxMessage), s.MaxPacket-session.PacketSlack))
+	return catalog.NewReader(info, min(source.MaxMessage(s.Config.MaxMessage), s.MaxPacket-session.PacketSlack))
 }
 
 // A listedRow is what is known of a row before it is read.

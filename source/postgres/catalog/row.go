@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/columns"
-	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
@@ -46,7 +46,7 @@ func rowReaderOf(info *Table, maxMessage int) (*RowReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &RowReader{Table: info, plan: p, Decoder: columns.Decoder{MaxMessage: session.MaxMessage(maxMessage)},
+	return &RowReader{Table: info, plan: p, Decoder: columns.Decoder{MaxMessage: source.MaxMessage(maxMessage)},
 		vals: make([]columns.Value, len(cols))}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/setup"
 	"github.com/tailbox/tailbox/source/postgres/stream"
@@ -52,7 +53,7 @@ func NewBareRig(t *testing.T, pg *servers.PG, tables ...outbox.Table) *StoreRig 
 	t.Cleanup(cancel)
 	r.Ctx, r.Conn = ctx, r.Connect()
 	name := r.DB[:min(len(r.DB), 50)]
-	r.Cfg = session.Config{Pipeline: name, URL: pg.SocketURL(r.DB), Slot: name, Publication: "pub " + name, Tables: tables}
+	r.Cfg = session.Config{Config: source.Config{Pipeline: name, URL: pg.SocketURL(r.DB), Tables: tables}, Slot: name, Publication: "pub " + name}
 	t.Cleanup(r.DropSlot)
 	return r
 }

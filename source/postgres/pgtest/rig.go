@@ -58,14 +58,14 @@ func newRigIn(t testing.TB, pg *servers.PG, db, ddl string, tables ...outbox.Tab
 	for _, sql := range strings.Split(ddl, ";;") {
 		r.Exec(sql)
 	}
-	r.Cfg = session.Config{Pipeline: r.DB, URL: pg.SocketURL(r.DB), Slot: r.DB, Publication: "pub " + r.DB, Tables: tables,
+	r.Cfg = session.Config{Slot: r.DB, Publication: "pub " + r.DB, Config: source.Config{Pipeline: r.DB, URL: pg.SocketURL(r.DB), Tables: tables,
 		Ignored: func(why string, n int) {
 			r.Mu.Lock()
 			defer r.Mu.Unlock()
 			r.Ignored[why] += n
 		},
 		Logger: slog.New(slog.NewTextHandler(rigLog{r}, nil)),
-	}
+	}}
 	if len(r.Cfg.Pipeline) > 50 {
 		r.Cfg.Pipeline = r.Cfg.Pipeline[:50]
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/ddl"
 	"github.com/tailbox/tailbox/source/postgres/migrate"
 	"github.com/tailbox/tailbox/source/postgres/session"
@@ -37,7 +38,7 @@ func NewStoreRig(t testing.TB, pg *servers.PG, change func(*session.Config), tab
 // NewStoreRigIn does it in a database that is there already.
 func NewStoreRigIn(t testing.TB, pg *servers.PG, db string, change func(*session.Config), tables ...outbox.Table) *StoreRig {
 	t.Helper()
-	cfg := session.Config{Tables: tables}
+	cfg := session.Config{Config: source.Config{Tables: tables}}
 	var statements []string
 	for i := range tables {
 		sql, err := ddl.Outbox(&tables[i])

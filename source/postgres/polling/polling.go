@@ -28,7 +28,7 @@ var _ source.Source = (*Source)(nil)
 
 // New returns a source. It does not connect.
 func New(cfg session.Config) *Source {
-	cfg.MaxMessage, cfg.Poll = session.MaxMessage(cfg.MaxMessage), true
+	cfg.MaxMessage, cfg.Poll = source.MaxMessage(cfg.MaxMessage), true
 	cfg.Logger = cfg.Log()
 	s := &Source{cfg: cfg}
 	s.Source = poll.NewSource(func(ctx context.Context) (poll.Session, error) { return open(ctx, &s.cfg) }, changed, cfg.Logger)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/store/check"
 )
@@ -19,7 +20,7 @@ func TestTransport(t *testing.T) {
 		"postgres://u@10.0.0.1/d?sslmode=require":        "source.url goes to the database at 10.0.0.1 by TLS, but nothing checks",
 		"host=localhost,db.example user=u sslmode=allow": "source.url goes to the database at db.example without TLS",
 	} {
-		c := &checker{cfg: session.Config{URL: url, LockURL: url}}
+		c := &checker{cfg: session.Config{Config: source.Config{URL: url, LockURL: url}}}
 		c.transport()
 		switch {
 		case want == "" && len(c.Findings) > 0:
@@ -28,7 +29,7 @@ func TestTransport(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", url, c.Findings, want)
 		}
 	}
-	c := &checker{cfg: session.Config{URL: "postgres://u@localhost/d", LockURL: "postgres://u@db.example/d"}}
+	c := &checker{cfg: session.Config{Config: source.Config{URL: "postgres://u@localhost/d", LockURL: "postgres://u@db.example/d"}}}
 	if c.transport(); len(c.Findings) != 1 || !strings.HasPrefix(c.Findings[0].What, "source.lock_url goes to") {
 		t.Errorf("lock_url: %+v", c.Findings)
 	}

@@ -204,7 +204,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		d := columns.Decoder{MaxMessage: session.MaxMessage(maxMessage)}
+		d := columns.Decoder{MaxMessage: source.MaxMessage(maxMessage)}
 		msg := d.NewMessage()
 		if err := d.Decode(&p.Plan, vals, false, msg); err != nil {
 			if !errors.Is(err, source.ErrStop) {
@@ -242,7 +242,7 @@ func (c *bytesConn) SetReadDeadline(time.Time) error { return nil }
 // fuzzStream reads bytes as a stream, with a small buffer, so that most rows are larger than it.
 func fuzzStream(b []byte, piece, buffer int, emit source.Emit) error {
 	table := outboxTable()
-	src := New(session.Config{Tables: []outbox.Table{table}, Messages: "tailbox", URL: "postgres://127.0.0.1:1/none?connect_timeout=1", MaxMessage: 3000})
+	src := New(session.Config{Config: source.Config{Tables: []outbox.Table{table}, URL: "postgres://127.0.0.1:1/none?connect_timeout=1", MaxMessage: 3000}, Messages: "tailbox"})
 	info := &catalog.Table{Table: table, OID: 7, Permanent: true}
 	conn := &bytesConn{b: b, piece: piece}
 	st := &stream{

@@ -133,7 +133,7 @@ func TestEmittedAboveMaxMessage(t *testing.T) {
 func TestOutsideOfATransaction(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	st := &stream{cfg: &session.Config{Messages: "tailbox", Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	st := &stream{cfg: &session.Config{Config: source.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, Messages: "tailbox"}}
 	message := wireEmitted("tailbox", `{"type": "T"}`)[1:]
 	message[0] = 0 // not in a transaction
 	for range 2000 {

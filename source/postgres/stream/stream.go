@@ -38,7 +38,7 @@ var _ source.Source = (*Source)(nil)
 
 // New returns a source. It does not connect.
 func New(cfg session.Config) *Source {
-	cfg.MaxMessage = session.MaxMessage(cfg.MaxMessage)
+	cfg.MaxMessage = source.MaxMessage(cfg.MaxMessage)
 	cfg.Logger = cfg.Log()
 	return &Source{cfg: cfg, checkEvery: checkInterval, patience: upstream.Patience{Warn: 5 * time.Second, Limit: time.Minute}}
 }
