@@ -55,14 +55,6 @@ func ColumnNames(t *outbox.Table, key string) []string {
 	return []string{*t.Columns.Field(key)}
 }
 
-// Words are those of the table, or the usual ones.
-func Words(t *outbox.Table) outbox.Words {
-	if t.Words.Pending == "" {
-		return outbox.DefaultWords()
-	}
-	return t.Words
-}
-
 // Deletes tells whether the relay deletes rows of the table.
 func Deletes(t *outbox.Table) bool {
 	return t.OnDelivered == outbox.Delete || t.OnDelivered == outbox.Mark && t.Retention > 0

@@ -124,12 +124,20 @@ type RowChange struct {
 type TableView struct {
 	OnDelivered outbox.OnDelivered
 	Words       outbox.Words
-	// HasStatus: there is a status column. View: that column is configured, and shows what becomes of a parked message.
-	HasStatus, View bool
+	// HasStatus: there is a status column, which shows what becomes of a parked message.
+	HasStatus bool
 	// Viewable: a column shows the state of parked deliveries. Updatable: there is one that an update would set.
 	Viewable, Updatable bool
 	// Receipts: there is a column for what sinks answered. With keep, it is the only one that is written.
 	Receipts bool
+}
+
+// ViewOf is what a table lets the relay do, whose configured columns are all there.
+func ViewOf(t *outbox.Table) TableView {
+	c := &t.Columns
+	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "")
+	return TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: c.Status != "", Viewable: viewable,
+		Updatable: viewable || c.DeliveredAt != "" || c.Receipt != "", Receipts: c.Receipt != ""}
 }
 
 // Delivered is what the row of a delivered message gets: it is deleted, changed (touch alone), or left alone.
@@ -167,7 +175,7 @@ func (t *TableView) Decide(m *Message, c *RowChange) (del, touch bool) {
 		}
 		return t.Delivered(c, dropped)
 	}
-	if t.OnDelivered == outbox.Delete && !t.View {
+	if t.OnDelivered == outbox.Delete && !t.HasStatus {
 		// The copies are all that is needed, unless the message is too large to be copied.
 		inTable := false
 		for i := range m.Live {

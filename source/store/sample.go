@@ -22,7 +22,7 @@ func (t *TableView) Samples(at time.Time) (list []Sample) {
 	if del, touch := t.Delivered(&c, false); touch && !del {
 		list = append(list, Sample{"delivered", c})
 	}
-	if !t.Viewable || t.OnDelivered == outbox.Delete && !t.View {
+	if !t.Viewable || t.OnDelivered == outbox.Delete && !t.HasStatus {
 		return list
 	}
 	return append(list, Sample{"retrying", RowChange{Word: t.Words.Retrying, Attempts: 1, Failures: 1, Next: &at, Err: "refused"}},

@@ -104,7 +104,7 @@ func TestFirstOfLanes(t *testing.T) {
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	words := outbox.DefaultWords()
-	mark := store.TableView{OnDelivered: outbox.Mark, Words: words, HasStatus: true, View: true, Viewable: true, Updatable: true}
+	mark := store.TableView{OnDelivered: outbox.Mark, Words: words, HasStatus: true, Viewable: true, Updatable: true}
 	remove := store.TableView{OnDelivered: outbox.Delete, Words: words}
 	keep := store.TableView{OnDelivered: outbox.Keep, Words: words}
 	stamp := store.TableView{OnDelivered: outbox.Mark, Words: words, Updatable: true} // delivered_at alone

@@ -1,6 +1,17 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tailbox/tailbox/source"
+)
+
+// NoTable is the error of a configured table that does not exist, whose name is quoted as the database does.
+func NoTable(name string) error {
+	return fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is debezium or tailbox), or correct source.tables",
+		source.ErrNoTable, name)
+}
 
 // tableError is an error of a statement about a user's table.
 type tableError struct {

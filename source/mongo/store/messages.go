@@ -143,7 +143,7 @@ func (a *attempt) rows(ctx context.Context) error {
 			continue
 		}
 		c := rowChange{id: m.key.ID, index: m.row, kind: m.kind, msg: m}
-		view := viewOf(t)
+		view := store.ViewOf(t)
 		d := m.decided()
 		if del, touch := view.Decide(d, &c.RowChange); touch {
 			if a.In.LeaveRows {

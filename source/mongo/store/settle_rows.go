@@ -35,14 +35,6 @@ type rowWork struct {
 	rows  []rowChange
 }
 
-// viewOf is what a table lets the relay do with its documents.
-func viewOf(t *outbox.Table) store.TableView {
-	c := &t.Columns
-	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "")
-	return store.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: c.Status != "", View: c.Status != "", Viewable: viewable,
-		Updatable: viewable || c.DeliveredAt != "" || c.Receipt != "", Receipts: c.Receipt != ""}
-}
-
 // plainRows deals with the documents of messages of which nothing is parked, table by table.
 func (a *attempt) plainRows(ctx context.Context) error {
 	byTable := make(map[string][]rowChange, len(a.s.cfg.Tables))
@@ -53,7 +45,7 @@ func (a *attempt) plainRows(ctx context.Context) error {
 			continue // a table that left the configuration is left alone, and a document without an id cannot be found
 		}
 		c := rowChange{id: r.ID, kind: document.IDKind(r.Txn), index: i, RowChange: store.RowChange{Attempts: 1}}
-		view := viewOf(t)
+		view := store.ViewOf(t)
 		if view.Receipts {
 			c.Receipt = r.Receipt
 		}

@@ -7,28 +7,17 @@ import (
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 )
 
 // WordFaults tells which words the status column cannot hold: they are no values of its type, or the server would change them.
 // dataType is such as varchar, declared such as varchar(20), length in characters; 0 = none.
 func WordFaults(t *outbox.Table, dataType, declared string, length int) []string {
-	words := t.Words
-	if words == (outbox.Words{}) {
-		words = outbox.DefaultWords()
-	}
 	var faults []string
-	var told []string
-	for i, word := range append(words.List(), t.AlsoPending...) {
-		name := outbox.WordNames()[0]
-		if i < len(outbox.WordNames()) {
-			name = outbox.WordNames()[i]
+	for _, w := range columns.StatusWords(t) {
+		if !holdsWord(w.Word, strings.ToLower(dataType), declared, length) {
+			faults = append(faults, w.Fault(t, declared, fmt.Sprintf("has no value %q", w.Word)))
 		}
-		if slices.Contains(told, word) || holdsWord(word, strings.ToLower(dataType), declared, length) {
-			continue
-		}
-		told = append(told, word)
-		faults = append(faults, fmt.Sprintf("status column %s is of type %s, which has no value %q for %s messages: set words.%s under the table in "+
-			"source.tables to a value of that type", t.Columns.Status, declared, word, name, name))
 	}
 	return faults
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/prepare"
 )
@@ -73,7 +74,7 @@ func OutboxSQL(t *outbox.Table) (string, error) {
 	if !OwnShape(t.Shape) {
 		return "", nil
 	}
-	words := prepare.Words(t)
+	words := columns.Words(t)
 	defs := tailboxColumns(words)
 	switch t.Shape {
 	case "debezium":

@@ -90,8 +90,7 @@ func ResolveAll(ctx context.Context, s *session.Session) (Tables, error) {
 			return ts, err
 		}
 		if t == nil {
-			missing = append(missing, fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is "+
-				"debezium or tailbox), or correct source.tables", source.ErrNoTable, quote.Table(&s.Config.Tables[i])))
+			missing = append(missing, store.NoTable(quote.Table(&s.Config.Tables[i])))
 			continue
 		}
 		ts.ByName[t.String()] = t
@@ -128,18 +127,14 @@ func Resolve(ctx context.Context, s *session.Session, conf outbox.Table) (*Table
 			source.ErrStop, t, conf.Columns.ID, id.full)
 	}
 	t.ID, t.SQL = idTypeOf(id, conf.Columns.ID), quote.Table(&t.Table)
-	if t.Words == (outbox.Words{}) {
-		t.Words = outbox.DefaultWords()
-	}
-	t.dropMissing()
+	t.Words = columns.Words(&t.Table)
+	columns.DropMissing(&t.Table, func(name string) bool { return t.Column(name) != nil })
 	if col := t.Column(t.Columns.Status); col != nil {
 		if faults := catalog.WordFaults(&t.Table, col.typ, col.declared, col.length); len(faults) > 0 {
 			return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))
 		}
 	}
-	t.View = store.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.Column(t.Columns.Status) != nil,
-		View: t.OnDelivered != outbox.Keep && t.Columns.Status != "", Viewable: t.viewable(), Updatable: t.updatable(),
-		Receipts: conf.Columns.Receipt != ""}
+	t.View = store.ViewOf(&t.Table)
 	if c := t.Column(conf.Columns.Receipt); t.View.Receipts && (c == nil || !strings.HasSuffix(c.typ, "text") && !strings.HasSuffix(c.typ, "char")) {
 		return nil, fmt.Errorf("%w: table %s has no column %q of type TEXT for receipts: ALTER TABLE %s ADD COLUMN %s TEXT, or correct columns.receipt",
 			source.ErrStop, t, conf.Columns.Receipt, t.SQL, quote.Ident(conf.Columns.Receipt))
@@ -192,18 +187,6 @@ func (t *Table) findIndexes(ctx context.Context, s *session.Session) error {
 		quote.Ident(t.Columns.ID))
 }
 
-// dropMissing forgets the columns of the shape that this table has not, of those that only the relay writes: it does
-// without them.
-func (t *Table) dropMissing() {
-	c := &t.Columns
-	for _, name := range []*string{&c.Status, &c.Attempts, &c.LastAttemptAt, &c.NextAttemptAt, &c.LastError, &c.DeliveredAt,
-		&c.CreatedAt, &c.Seq, &c.Failures, &c.UpdatedAt} {
-		if t.Column(*name) == nil {
-			*name = ""
-		}
-	}
-}
-
 // Column finds a column; nil where there is none.
 func (t *Table) Column(name string) *Column {
 	if name == "" {
@@ -218,24 +201,6 @@ func (t *Table) col(name string) string {
 		return ""
 	}
 	return quote.Ident(name)
-}
-
-// updatable tells whether the table has a column that an update would set, viewable whether one of them shows the state of
-// parked deliveries.
-func (t *Table) updatable() bool {
-	return t.viewable() || t.col(t.Columns.DeliveredAt) != "" || t.col(t.Columns.Receipt) != ""
-}
-
-func (t *Table) viewable() bool {
-	if t.OnDelivered == outbox.Keep {
-		return false
-	}
-	for _, name := range []string{t.Columns.Status, t.Columns.Attempts, t.Columns.Failures, t.Columns.NextAttemptAt, t.Columns.LastError} {
-		if t.col(name) != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // Pending is the condition by which a row of alias t waits for its first delivery; "TRUE" where no column tells. A status

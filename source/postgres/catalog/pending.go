@@ -29,9 +29,6 @@ func Ours(t *outbox.Table, prefix string) string {
 	return " AND coalesce(" + prefix + sqltext.Ident(t.Columns.Tenant) + "::pg_catalog.text, '')" + sqltext.Equals + "ANY (ARRAY[" + sqltext.Literals(t.Tenants) + "]::pg_catalog.text[])"
 }
 
-// HasView tells whether the table has a status column that shows what becomes of a parked message.
-func HasView(t *outbox.Table) bool { return t.OnDelivered != outbox.Keep && t.Columns.Status != "" }
-
 // Pending is the condition under which a row waits for its first delivery, with its columns qualified by
 // prefix; "true" where no column tells, and every row does. It means the same as Table's, but leaves NULL to the caller
 // that knows whether the status can be NULL. Words stand in it as literals, not parameters, so that an index on pending

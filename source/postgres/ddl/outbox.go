@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/catalog"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/prepare"
@@ -104,7 +105,7 @@ func Script(t *outbox.Table) (string, error) {
 // Rows are deleted or updated as fast as they are inserted, so autovacuum goes by a number of rows instead of a share of
 // the table. The index on pending rows is what R11 reads; it exists only where rows stay.
 func Outbox(t *outbox.Table) (string, error) {
-	d, ok := shapeDDL(t.Shape, prepare.Words(t))
+	d, ok := shapeDDL(t.Shape, columns.Words(t))
 	if !ok {
 		return "", nil
 	}

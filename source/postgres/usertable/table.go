@@ -12,7 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/postgres/catalog"
+	"github.com/tailbox/tailbox/source/columns"
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
@@ -78,8 +78,7 @@ func ResolveAll(ctx context.Context, conn *pgx.Conn, cfg *session.Config) (Table
 			return Tables{}, err
 		}
 		if t == nil {
-			missing = append(missing, fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is "+
-				"debezium or tailbox), or correct source.tables", source.ErrNoTable, sqltext.Table(&cfg.Tables[i])))
+			missing = append(missing, store.NoTable(sqltext.Table(&cfg.Tables[i])))
 			continue
 		}
 		if !cfg.Poll {
@@ -126,17 +125,14 @@ func Resolve(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*Table, er
 	if err := t.identifies(ctx, conn, idBase); err != nil {
 		return nil, err
 	}
-	if t.Words == (outbox.Words{}) {
-		t.Words = outbox.DefaultWords()
-	}
-	t.dropMissing()
+	t.Words = columns.Words(&t.Table)
+	columns.DropMissing(&t.Table, func(name string) bool { return t.Types[name] != "" })
 	if faults, err := WordFaults(ctx, conn, &t.Table, t.Types[t.Columns.Status]); err != nil {
 		return nil, pgerr.Fault("look at words of table "+conf.Name, err)
 	} else if len(faults) > 0 {
 		return nil, fmt.Errorf("%w: table %s: %s", source.ErrStop, t, strings.Join(faults, "; "))
 	}
-	t.View = store.TableView{OnDelivered: t.OnDelivered, Words: t.Words, HasStatus: t.col(t.Columns.Status) != "",
-		View: catalog.HasView(&t.Table), Viewable: t.viewable(), Updatable: t.updatable(), Receipts: conf.Columns.Receipt != ""}
+	t.View = store.ViewOf(&t.Table)
 	if base := t.Types[conf.Columns.Receipt]; t.View.Receipts && base != "text" && !strings.HasPrefix(base, "character") {
 		return nil, fmt.Errorf("%w: table %s has no column %q of type text for receipts: ALTER TABLE %s ADD COLUMN %s text, or correct columns.receipt",
 			source.ErrStop, t, conf.Columns.Receipt, t.SQL, sqltext.Ident(conf.Columns.Receipt))
@@ -150,18 +146,6 @@ func Resolve(ctx context.Context, conn *pgx.Conn, conf outbox.Table) (*Table, er
 		}
 	}
 	return t, nil
-}
-
-// dropMissing forgets the columns of the shape that this table has not, of those that only the relay writes: it does
-// without them.
-func (t *Table) dropMissing() {
-	c := &t.Columns
-	for _, name := range []*string{&c.Status, &c.Attempts, &c.LastAttemptAt, &c.NextAttemptAt, &c.LastError, &c.DeliveredAt,
-		&c.CreatedAt, &c.Seq, &c.Failures, &c.UpdatedAt} {
-		if t.Types[*name] == "" {
-			*name = ""
-		}
-	}
 }
 
 // col is the quoted name of a configured column that the table has; "" if it has none.

@@ -9,26 +9,8 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// updatable tells whether the table has a column that an update would set, viewable whether one of them shows the state of
-// parked deliveries.
-func (t *Table) updatable() bool {
-	return t.viewable() || t.col(t.Columns.DeliveredAt) != "" || t.col(t.Columns.Receipt) != ""
-}
-
 // Written tells whether the relay writes to the table.
 func (t *Table) Written() bool { return t.OnDelivered != outbox.Keep || t.View.Receipts }
-
-func (t *Table) viewable() bool {
-	if t.OnDelivered == outbox.Keep {
-		return false
-	}
-	for _, name := range []string{t.Columns.Status, t.Columns.Attempts, t.Columns.Failures, t.Columns.NextAttemptAt, t.Columns.LastError} {
-		if t.col(name) != "" {
-			return true
-		}
-	}
-	return false
-}
 
 // Delivered is what the row of a message gets that all sinks took at the first attempt; nil: it is left alone.
 func (t *Table) Delivered(receipt string) *store.RowChange {

@@ -1,0 +1,51 @@
+package columns
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tailbox/tailbox/outbox"
+)
+
+// Words are those of the table, or the usual ones.
+func Words(t *outbox.Table) outbox.Words {
+	if t.Words == (outbox.Words{}) {
+		return outbox.DefaultWords()
+	}
+	return t.Words
+}
+
+// A StatusWord is a value that a status column has to hold. Key is its key under words in the configuration.
+type StatusWord struct{ Key, Word string }
+
+// StatusWords lists the values that the status column of a table has to hold, each once.
+func StatusWords(t *outbox.Table) (list []StatusWord) {
+	keys := outbox.WordNames()
+	for i, word := range append(Words(t).List(), t.AlsoPending...) {
+		key := keys[0]
+		if i < len(keys) {
+			key = keys[i]
+		}
+		if !slices.ContainsFunc(list, func(w StatusWord) bool { return w.Word == word }) {
+			list = append(list, StatusWord{key, word})
+		}
+	}
+	return list
+}
+
+// Fault says what a column type does instead of holding the word, such as "has no value x".
+func (w *StatusWord) Fault(t *outbox.Table, columnType, does string) string {
+	return fmt.Sprintf("status column %s is of type %s, which %s for %s messages: set words.%s under the table in source.tables to a value of that type",
+		t.Columns.Status, columnType, does, w.Key, w.Key)
+}
+
+// DropMissing forgets the columns of the shape that a table has not, of those that only the relay writes: it does without them.
+func DropMissing(t *outbox.Table, has func(name string) bool) {
+	c := &t.Columns
+	for _, name := range []*string{&c.Status, &c.Attempts, &c.LastAttemptAt, &c.NextAttemptAt, &c.LastError, &c.DeliveredAt,
+		&c.CreatedAt, &c.Seq, &c.Failures, &c.UpdatedAt} {
+		if !has(*name) {
+			*name = ""
+		}
+	}
+}
