@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +42,31 @@ func (c *Checker) Words(t *outbox.Table, faults []string) {
 
 // Misworded tells whether Words reported anything about the table.
 func (c *Checker) Misworded(t *outbox.Table) bool { return c.misworded[t] }
+
+// Statuses looks for rows that are neither delivered nor pending. started tells whether a position was ever taken, count returns how many rows have
+// each word but that for delivered ones, and parked tells whether deliveries of the table are parked.
+func (c *Checker) Statuses(ctx context.Context, t *outbox.Table, started func(context.Context) (bool, error),
+	count func(context.Context) ([]check.StatusCount, error), parked func(context.Context) (bool, error)) error {
+	if c.Misworded(t) {
+		return nil
+	}
+	before, err := started(ctx)
+	if err != nil {
+		return err
+	}
+	counts, err := count(ctx)
+	if err != nil || len(counts) == 0 {
+		return err
+	}
+	held := false
+	if before {
+		if held, err = parked(ctx); err != nil {
+			return err
+		}
+	}
+	c.Note(check.Undelivered(t, counts, before, held))
+	return nil
+}
 
 // Foreign reports a table that does not exist, and that init does not make.
 func (c *Checker) Foreign(t *outbox.Table, name string) {

@@ -85,37 +85,30 @@ func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
 	if t.Columns.Status == "" {
 		return nil
 	}
-	started, err := c.started(ctx)
-	if err != nil {
-		return err
-	}
-	where := append(bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$nin", Value: bson.A{t.Words.Value(t.Words.Delivered), nil}}}}}, catalog.Ours(t)...)
-	cur, err := c.client.Database(t.Schema).Collection(t.Name).Aggregate(ctx, bson.A{bson.D{{Key: "$match", Value: where}},
-		bson.D{{Key: "$limit", Value: check.Limit}}, bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$toString", Value: "$" + t.Columns.Status}}},
-			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}}})
-	var found []struct {
-		Word string `bson:"_id"`
-		N    int    `bson:"n"`
-	}
-	if err == nil {
-		err = cur.All(ctx, &found)
-	}
-	if err != nil {
-		return nil // the rights are looked at by themselves, and a status may be of any type
-	}
-	var counts []check.StatusCount
-	for _, f := range found {
-		counts = append(counts, check.StatusCount{Word: f.Word, Rows: f.N})
-	}
-	var parked int64
-	if started {
-		if parked, err = c.client.Database(c.cfg.Schema).Collection(catalog.Parked).CountDocuments(ctx, bson.D{{Key: "pipeline", Value: c.cfg.Pipeline},
-			{Key: "source_table", Value: t.String()}}, options.Count().SetLimit(1)); err != nil {
-			return err
+	return c.Statuses(ctx, t, c.started, func(ctx context.Context) (counts []check.StatusCount, err error) {
+		where := append(bson.D{{Key: t.Columns.Status, Value: bson.D{{Key: "$nin", Value: bson.A{t.Words.Value(t.Words.Delivered), nil}}}}}, catalog.Ours(t)...)
+		cur, err := c.client.Database(t.Schema).Collection(t.Name).Aggregate(ctx, bson.A{bson.D{{Key: "$match", Value: where}},
+			bson.D{{Key: "$limit", Value: check.Limit}}, bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$toString", Value: "$" + t.Columns.Status}}},
+				{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}}})
+		var found []struct {
+			Word string `bson:"_id"`
+			N    int    `bson:"n"`
 		}
-	}
-	c.Note(check.Undelivered(t, counts, started, parked > 0))
-	return nil
+		if err == nil {
+			err = cur.All(ctx, &found)
+		}
+		if err != nil {
+			return nil, nil // the rights are looked at by themselves, and a status may be of any type
+		}
+		for _, f := range found {
+			counts = append(counts, check.StatusCount{Word: f.Word, Rows: f.N})
+		}
+		return counts, nil
+	}, func(ctx context.Context) (bool, error) {
+		n, err := c.client.Database(c.cfg.Schema).Collection(catalog.Parked).CountDocuments(ctx, bson.D{{Key: "pipeline", Value: c.cfg.Pipeline},
+			{Key: "source_table", Value: t.String()}}, options.Count().SetLimit(1))
+		return n > 0, err
+	})
 }
 
 // started tells whether a position was ever taken.

@@ -127,38 +127,25 @@ func (c *checker) unswept(t *catalog.Table) {
 
 // statuses looks for rows that are neither delivered nor pending.
 func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
-	if _, ok := t.Column(t.Columns.Status); !ok || c.Misworded(&t.Table) {
+	if _, ok := t.Column(t.Columns.Status); !ok {
 		return nil
 	}
-	started, err := c.started(ctx)
-	if err != nil {
-		return err
-	}
-	status := "t." + quote.Ident(t.Columns.Status)
-	rows, err := c.conn.Texts(ctx, fmt.Sprintf("SELECT word, COUNT(*) FROM (SELECT CAST(%[1]s AS CHAR) AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
-		status, quote.Table(&t.Table), quote.Text(t.Words.Delivered), catalog.Ours(&t.Table, "t"), check.Limit))
-	if err != nil {
-		return err
-	}
-	var counts []check.StatusCount
-	for _, r := range rows {
-		n, err := strconv.Atoi(r[1])
-		if err != nil {
-			return err
+	return c.Statuses(ctx, &t.Table, c.started, func(ctx context.Context) (counts []check.StatusCount, err error) {
+		rows, err := c.conn.Texts(ctx, fmt.Sprintf("SELECT word, COUNT(*) FROM (SELECT CAST(%[1]s AS CHAR) AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
+			"t."+quote.Ident(t.Columns.Status), quote.Table(&t.Table), quote.Text(t.Words.Delivered), catalog.Ours(&t.Table, "t"), check.Limit))
+		for _, r := range rows {
+			n, err := strconv.Atoi(r[1])
+			if err != nil {
+				return nil, err
+			}
+			counts = append(counts, check.StatusCount{Word: r[0], Rows: n})
 		}
-		counts = append(counts, check.StatusCount{Word: r[0], Rows: n})
-	}
-	parked := false
-	if started {
+		return counts, err
+	}, func(ctx context.Context) (bool, error) {
 		rows, err := c.conn.Texts(ctx, "SELECT 1 FROM "+schema.NamesIn(c.cfg.Schema).Parked+" WHERE pipeline = "+quote.Text(c.cfg.Pipeline)+
 			" AND source_table = "+quote.Text(t.String())+" LIMIT 1")
-		if err != nil {
-			return err
-		}
-		parked = len(rows) > 0
-	}
-	c.Note(check.Undelivered(&t.Table, counts, started, parked))
-	return nil
+		return len(rows) > 0, err
+	})
 }
 
 // words looks whether the status column can hold the words.

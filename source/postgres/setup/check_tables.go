@@ -150,35 +150,24 @@ func (c *checker) unswept(_ context.Context, t *catalog.Table) error {
 
 // statuses looks for rows that are neither delivered nor pending.
 func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
-	if _, ok := t.Column(t.Columns.Status); !ok || c.Misworded(&t.Table) {
+	if _, ok := t.Column(t.Columns.Status); !ok {
 		return nil
 	}
-	started, err := c.hasCheckpoint(ctx)
-	if err != nil {
-		return err
-	}
-	status := sqltext.Ident(t.Columns.Status)
-	rows, err := c.conn.Query(ctx, fmt.Sprintf("SELECT word, count(*) FROM (SELECT %[1]s::text AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
-		status, sqltext.Table(&t.Table), sqltext.Literal(t.Words.Delivered), catalog.Ours(&t.Table, "t."), check.Limit))
-	var counts []check.StatusCount
-	if err == nil {
-		counts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[check.StatusCount])
-	}
-	switch state := pgerr.State(err); {
-	case state == "42501" || state == "57014" || state == pgerr.LockNotAvailable: // a right was found missing already, or it takes too long
-		return nil
-	case err != nil:
-		return err
-	}
-	parked := false
-	if started {
-		if err := c.conn.QueryRow(ctx, c.state.SQL("SELECT EXISTS (SELECT FROM {parked} WHERE pipeline = $1 AND source_table = $2)"), c.cfg.Pipeline, t.String()).
-			Scan(&parked); err != nil {
-			return err
+	return c.Statuses(ctx, &t.Table, c.hasCheckpoint, func(ctx context.Context) (counts []check.StatusCount, err error) {
+		rows, err := c.conn.Query(ctx, fmt.Sprintf("SELECT word, count(*) FROM (SELECT %[1]s::text AS word FROM %[2]s t WHERE %[1]s <> %[3]s%[4]s LIMIT %[5]d) n GROUP BY word",
+			sqltext.Ident(t.Columns.Status), sqltext.Table(&t.Table), sqltext.Literal(t.Words.Delivered), catalog.Ours(&t.Table, "t."), check.Limit))
+		if err == nil {
+			counts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[check.StatusCount])
 		}
-	}
-	c.Note(check.Undelivered(&t.Table, counts, started, parked))
-	return nil
+		if state := pgerr.State(err); state == "42501" || state == "57014" || state == pgerr.LockNotAvailable {
+			return nil, nil // a right was found missing already, or it takes too long
+		}
+		return counts, err
+	}, func(ctx context.Context) (parked bool, err error) {
+		err = c.conn.QueryRow(ctx, c.state.SQL("SELECT EXISTS (SELECT FROM {parked} WHERE pipeline = $1 AND source_table = $2)"), c.cfg.Pipeline, t.String()).
+			Scan(&parked)
+		return parked, err
+	})
 }
 
 // words looks whether the status column can hold the words.
