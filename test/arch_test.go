@@ -57,7 +57,7 @@ func arrows() []rule {
 		of(`source/batches`, false, `source`, `source/arena`, `outbox`),
 		of(`source/columns`, false, `source`, `source/arena`, `outbox`),
 		of(`source/store(/.*)?`, false, `source`, `source/columns`, `checkpoint`, `outbox`, `source/store(?:/.+)?`),
-		of(`source/poll`, false, `source`, `outbox`),
+		of(`source/poll`, false, `source`, `source/batches`, `outbox`),
 		of(`source/prepare`, false, `source`, `source/(?:columns|store(?:/.+)?)`, `outbox`),
 		of(`sink/sinktest`, true, `sink`, `outbox`),
 		// What the tests of a kind's packages share.

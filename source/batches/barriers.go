@@ -21,7 +21,7 @@ type barrier struct {
 	bad  error
 }
 
-// Add adds a barrier. If its text cannot be read, bad says why, and Passed returns that: only Run can fail.
+// Add adds a barrier. If its text cannot be read, bad says why, and Pass returns that: only Run can fail.
 func (b *Barriers) Add(text string, at uint64, bad error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,8 +32,8 @@ func (b *Barriers) Add(text string, at uint64, bad error) {
 // Waiting reports whether there is any.
 func (b *Barriers) Waiting() bool { return b.waiting.Load() > 0 }
 
-// Passed removes the first barrier that is at or before a position, and returns its text.
-func (b *Barriers) Passed(at uint64) (text string, ok bool, err error) {
+// passed removes the first barrier that is at or before a position, and returns its text.
+func (b *Barriers) passed(at uint64) (text string, ok bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, one := range b.list {
@@ -47,6 +47,29 @@ func (b *Barriers) Passed(at uint64) (text string, ok bool, err error) {
 		}
 	}
 	return "", false, nil
+}
+
+// Pass removes all barriers that are at or before a position, and calls emit with the text of each.
+func (b *Barriers) Pass(at uint64, emit func(text string) error) error {
+	for {
+		text, ok, err := b.passed(at)
+		if err != nil || !ok {
+			return err
+		}
+		if err := emit(text); err != nil {
+			return err
+		}
+	}
+}
+
+// Highest is the highest position that a barrier waits for; 0 if there is no barrier.
+func (b *Barriers) Highest() (at uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range b.list {
+		at = max(at, one.at)
+	}
+	return at
 }
 
 // Forget removes all, because nobody waits for them after a Run.

@@ -86,17 +86,17 @@ func TestBarriers(t *testing.T) {
 		at   uint64
 		text string
 	}{{4, ""}, {5, "five"}, {9, ""}, {10, "ten"}, {99, ""}} {
-		if text, ok, err := b.Passed(want.at); text != want.text || ok != (text != "") || err != nil {
+		if text, ok, err := b.passed(want.at); text != want.text || ok != (text != "") || err != nil {
 			t.Errorf("at %d: %q %v %v", want.at, text, ok, err)
 		}
 	}
 	bad := errors.New("no position")
 	b.Add("what", 0, bad)
-	if _, ok, err := b.Passed(0); ok || !errors.Is(err, bad) || !b.Waiting() {
+	if _, ok, err := b.passed(0); ok || !errors.Is(err, bad) || !b.Waiting() {
 		t.Errorf("a barrier that cannot be read: %v, %v", ok, err)
 	}
 	b.Forget()
-	if _, ok, err := b.Passed(99); ok || err != nil || b.Waiting() {
+	if _, ok, err := b.passed(99); ok || err != nil || b.Waiting() {
 		t.Errorf("after all were forgotten: %v, %v", ok, err)
 	}
 }

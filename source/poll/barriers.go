@@ -1,22 +1,16 @@
 package poll
 
 import (
-	"fmt"
+	"errors"
 	"strconv"
-	"sync"
+
+	"github.com/tailbox/tailbox/source/batches"
 )
 
 // Barriers are what Await asked for: numbers, as text, up to which everything is to be read. Safe for concurrent use.
 type Barriers struct {
-	mu   sync.Mutex
-	list []barrier
+	batches.Barriers
 	wake chan struct{}
-}
-
-type barrier struct {
-	text string
-	at   uint64
-	err  error
 }
 
 // NewBarriers returns none.
@@ -26,11 +20,9 @@ func NewBarriers() *Barriers { return &Barriers{wake: make(chan struct{}, 1)} }
 func (b *Barriers) Await(text string) {
 	at, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		err = fmt.Errorf("await barrier %q: it is not a number", text)
+		err = errors.New("it is not a number")
 	}
-	b.mu.Lock()
-	b.list = append(b.list, barrier{text, at, err})
-	b.mu.Unlock()
+	b.Add(text, at, err)
 	select {
 	case b.wake <- struct{}{}:
 	default:
@@ -38,37 +30,3 @@ func (b *Barriers) Await(text string) {
 }
 
 func (b *Barriers) woken() <-chan struct{} { return b.wake }
-
-// highest is the highest number asked for; 0 for none.
-func (b *Barriers) highest() uint64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var n uint64
-	for i := range b.list {
-		n = max(n, b.list[i].at)
-	}
-	return n
-}
-
-// passed removes and returns the first barrier at or below a number.
-func (b *Barriers) passed(at uint64) (text string, ok bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, x := range b.list {
-		if x.err != nil {
-			return "", false, x.err
-		}
-		if x.at <= at {
-			b.list = append(b.list[:i], b.list[i+1:]...)
-			return x.text, true, nil
-		}
-	}
-	return "", false, nil
-}
-
-// forget drops all: nobody waits for them after a Run.
-func (b *Barriers) forget() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.list = nil
-}

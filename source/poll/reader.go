@@ -119,7 +119,7 @@ func (r *Reader) Run(ctx context.Context, start source.Start, emit source.Emit) 
 	}
 	r.series = series
 	r.start, r.emit, r.horizon, r.resume, r.limit, r.begun = start, emit, NewHorizon(at), at, batchMessages/10, false
-	defer r.Barriers.forget()
+	defer r.Barriers.Forget()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	idle := busy
@@ -174,7 +174,7 @@ func (r *Reader) turn(ctx context.Context) (wait time.Duration, progress bool, e
 	if n := len(found.List); n > 0 {
 		h.Drawn(found.List[n-1])
 	}
-	barrier := r.Barriers.highest()
+	barrier := r.Barriers.Highest()
 	h.Drawn(barrier)
 	to := h.Pass(found.List, found.More)
 	if to > before {
@@ -338,15 +338,12 @@ func (r *Reader) batch(ctx context.Context, after, last uint64) (*source.Batch, 
 
 // passBarriers emits the barriers that were reached.
 func (r *Reader) passBarriers(ctx context.Context) error {
-	for {
-		text, ok, err := r.Barriers.passed(r.horizon.At())
-		if err != nil || !ok {
-			return err
-		}
+	return r.Barriers.Pass(r.horizon.At(), func(text string) error {
 		if r.refused = r.emit(ctx, &source.Batch{Barrier: text}); r.refused != nil {
 			return errRefused
 		}
-	}
+		return nil
+	})
 }
 
 // WaitFor returns when every transaction that may have drawn a number up to n has ended: what is read from then on shows all that

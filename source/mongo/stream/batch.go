@@ -117,11 +117,7 @@ func (st *stream) passBarriers(ctx context.Context) error {
 	if st.open {
 		return nil
 	}
-	for {
-		text, ok, err := st.source.barriers.Passed(uint64(st.done))
-		if err != nil || !ok {
-			return err
-		}
+	return st.source.barriers.Pass(uint64(st.done), func(text string) error {
 		if err := st.flush(ctx); err != nil {
 			return err
 		}
@@ -130,8 +126,6 @@ func (st *stream) passBarriers(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := st.send(ctx, &source.Batch{Barrier: text}); err != nil {
-			return err
-		}
-	}
+		return st.send(ctx, &source.Batch{Barrier: text})
+	})
 }

@@ -152,11 +152,7 @@ func (st *stream) progress(ctx context.Context) error {
 
 // passBarriers emits the barriers that the stream has passed, after everything before them.
 func (st *stream) passBarriers(ctx context.Context) error {
-	for {
-		text, ok, err := st.source.barriers.Passed(st.out.done.Ordinal())
-		if err != nil || !ok {
-			return err
-		}
+	return st.source.barriers.Pass(st.out.done.Ordinal(), func(text string) error {
 		if err := st.flush(ctx, false); err != nil {
 			return err
 		}
@@ -165,8 +161,6 @@ func (st *stream) passBarriers(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := st.send(ctx, &source.Batch{Barrier: text}); err != nil {
-			return err
-		}
-	}
+		return st.send(ctx, &source.Batch{Barrier: text})
+	})
 }

@@ -156,18 +156,12 @@ func (st *stream) passBarriers(ctx context.Context) error {
 	if err := st.flush(ctx); err != nil {
 		return err
 	}
-	for {
-		text, ok, err := st.source.barriers.Passed(uint64(st.done))
-		if err != nil || !ok {
-			return err
-		}
+	return st.source.barriers.Pass(uint64(st.done), func(text string) error {
 		if st.done > st.reported {
 			if err := st.progress(ctx); err != nil {
 				return err
 			}
 		}
-		if err := st.send(ctx, &source.Batch{Barrier: text}); err != nil {
-			return err
-		}
-	}
+		return st.send(ctx, &source.Batch{Barrier: text})
+	})
 }
