@@ -77,6 +77,46 @@ func RowOf(m *outbox.Message, parked bool) checkpoint.Row {
 	return checkpoint.Row{Table: m.Table, ID: m.ID, Position: m.Position, Txn: m.Txn, Parked: parked}
 }
 
+// Load loads a store, and closes it at the test's end.
+func Load(ctx context.Context, t testing.TB, st checkpoint.Store) *checkpoint.Loaded {
+	t.Helper()
+	t.Cleanup(func() { _ = st.Close(context.WithoutCancel(ctx)) })
+	loaded, err := st.Load(ctx)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	return loaded
+}
+
+// Settle settles, which may not fail.
+func Settle(ctx context.Context, t testing.TB, st checkpoint.Store, s checkpoint.Settlement) *checkpoint.Settled {
+	t.Helper()
+	out, err := st.Settle(ctx, &s)
+	if err != nil {
+		t.Fatalf("settle: %v", err)
+	}
+	return out
+}
+
+// Whole parks deliveries and settles their messages' rows.
+func Whole(ps []checkpoint.Parked) checkpoint.Settlement {
+	s := checkpoint.Settlement{Park: ps}
+	for _, p := range ps {
+		s.Rows = append(s.Rows, RowOf(p.Message, true))
+	}
+	return s
+}
+
+// Due names what is due at the sinks, as sink:id, in order.
+func Due(ctx context.Context, t testing.TB, st checkpoint.Store, sinks ...string) string {
+	t.Helper()
+	ps, _, err := st.Due(ctx, &checkpoint.DueQuery{Sinks: sinks, Limit: 100, Bytes: 16 << 20})
+	if err != nil {
+		t.Fatalf("due: %v", err)
+	}
+	return Deliveries(ps)
+}
+
 // Obey carries out all open requests, as the relay does, and returns what its transactions did together.
 func Obey(ctx context.Context, t testing.TB, st checkpoint.Store) *checkpoint.Applied {
 	t.Helper()

@@ -1,7 +1,6 @@
 package sourcetest
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -28,11 +27,8 @@ func (r *rig) open() *checkpoint.Loaded {
 
 func (r *rig) use(st checkpoint.Store) *checkpoint.Loaded {
 	r.t.Helper()
-	r.t.Cleanup(func() { _ = st.Close(context.WithoutCancel(r.ctx)) })
 	r.st = st
-	loaded, err := st.Load(r.ctx)
-	r.must(err, "load")
-	return loaded
+	return Load(r.ctx, r.t, st)
 }
 
 // reopen ends the session and starts again.
@@ -44,9 +40,7 @@ func (r *rig) reopen() *checkpoint.Loaded {
 
 func (r *rig) settle(s checkpoint.Settlement) *checkpoint.Settled {
 	r.t.Helper()
-	out, err := r.st.Settle(r.ctx, &s)
-	r.must(err, "settle")
-	return out
+	return Settle(r.ctx, r.t, r.st, s)
 }
 
 func (r *rig) park(ps ...checkpoint.Parked) {
@@ -57,19 +51,13 @@ func (r *rig) park(ps ...checkpoint.Parked) {
 // parkWhole parks deliveries and settles their messages' rows.
 func (r *rig) parkWhole(ps ...checkpoint.Parked) {
 	r.t.Helper()
-	s := checkpoint.Settlement{Park: ps}
-	for _, p := range ps {
-		s.Rows = append(s.Rows, RowOf(p.Message, true))
-	}
-	r.settle(s)
+	r.settle(Whole(ps))
 }
 
 // due names what is due at the sinks, as sink:id, in order.
 func (r *rig) due(sinks ...string) string {
 	r.t.Helper()
-	ps, _, err := r.st.Due(r.ctx, &checkpoint.DueQuery{Sinks: sinks, Limit: 100, Bytes: 16 << 20})
-	r.must(err, "due")
-	return Deliveries(ps)
+	return Due(r.ctx, r.t, r.st, sinks...)
 }
 
 // parked shows what is parked: sink:id state[!][@], where ! blocks and @ has a time.

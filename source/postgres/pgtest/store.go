@@ -64,13 +64,8 @@ func (r *StoreRig) Open() *checkpoint.Loaded {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	r.T.Cleanup(func() { _ = st.Close(context.Background()) })
 	r.St = st
-	loaded, err := st.Load(r.Ctx)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	return loaded
+	return sourcetest.Load(r.Ctx, r.T, st)
 }
 
 // Reopen ends the session and starts again.
@@ -85,11 +80,7 @@ func (r *StoreRig) Reopen() *checkpoint.Loaded {
 // Settle settles.
 func (r *StoreRig) Settle(s checkpoint.Settlement) *checkpoint.Settled {
 	r.T.Helper()
-	out, err := r.St.Settle(r.Ctx, &s)
-	if err != nil {
-		r.T.Fatalf("settle: %v", err)
-	}
-	return out
+	return sourcetest.Settle(r.Ctx, r.T, r.St, s)
 }
 
 // Park parks deliveries.
@@ -101,21 +92,13 @@ func (r *StoreRig) Park(ps ...checkpoint.Parked) {
 // ParkWhole parks deliveries and settles their messages' rows.
 func (r *StoreRig) ParkWhole(ps ...checkpoint.Parked) *checkpoint.Settled {
 	r.T.Helper()
-	s := checkpoint.Settlement{Park: ps}
-	for _, p := range ps {
-		s.Rows = append(s.Rows, checkpoint.Row{Table: p.Message.Table, ID: p.Message.ID, Position: p.Message.Position, Parked: true})
-	}
-	return r.Settle(s)
+	return r.Settle(sourcetest.Whole(ps))
 }
 
 // Due names what is due at the sinks, as sink:id, in order.
 func (r *StoreRig) Due(sinks ...string) string {
 	r.T.Helper()
-	ps, _, err := r.St.Due(r.Ctx, &checkpoint.DueQuery{Sinks: sinks, Limit: 100, Bytes: 16 << 20})
-	if err != nil {
-		r.T.Fatalf("due: %v", err)
-	}
-	return sourcetest.Deliveries(ps)
+	return sourcetest.Due(r.Ctx, r.T, r.St, sinks...)
 }
 
 // ParkedRows shows tailbox_parked: sink:id state[!][@], where ! blocks and @ has a time.
