@@ -1,5 +1,5 @@
 // Package poll reads an outbox table in the order of its sequence column, for databases whose log cannot be read: what the
-// kinds share of it. A kind knows how to ask its server (Table); this package knows what may be delivered when.
+// kinds share of it. A kind knows how to ask its server (Session); this package knows what may be delivered when.
 //
 // Numbers are drawn before transactions commit, so a row can appear below one that was seen before. A gap among the numbers
 // is therefore waited for, until every transaction that may have drawn one of them has ended: then they are there, or
