@@ -94,12 +94,6 @@ func (s *Store) Whole(ctx context.Context, refs []store.ParkedRef) ([]checkpoint
 	return ps, nil
 }
 
-// settleUnfinished deals with the rows of messages.
-func (s *Store) settleUnfinished(ctx context.Context, keys []store.MessageKey) error {
-	_, err := s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
-	return err
-}
-
 // unfinishedMessages names messages whose row has still to be dealt with.
 func (s *Store) unfinishedMessages(ctx context.Context, limit int) (keys []store.MessageKey, err error) {
 	b := s.Batch()

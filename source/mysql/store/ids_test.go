@@ -118,7 +118,7 @@ func TestIDsAreExact(t *testing.T) {
 				r.Exec("DELETE FROM events")
 				r.Exec("INSERT INTO events (`the id`, type) VALUES (" + quote.Text(c.impostor) + ", 'T')")
 				mysqltest.Equal(t, "settled", *r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{row}}), checkpoint.Settled{Gone: 1})
-				r.store().skipLocked = true
+				r.store().SkipLocked = true
 				mysqltest.Equal(t, "settled", *r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{row}}), checkpoint.Settled{Gone: 1})
 				mysqltest.Equal(t, "row of the other id", state(), "")
 			})

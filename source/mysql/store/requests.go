@@ -53,26 +53,5 @@ func (s *Store) Progress(ctx context.Context, id int64) (result *store.RequestRe
 	return result, done, nil
 }
 
-// Lanes implements checkpoint.Store.
-func (s *Store) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
-	return store.LanesOf(ctx, s, r, limit)
-}
-
-// Apply implements checkpoint.Store.
-func (s *Store) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
-	return store.Apply(ctx, s, r, lanes)
-}
-
-// Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
-func (s *Store) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
-	before := s.Holds
-	a, err := s.settle(ctx, &checkpoint.Settlement{}, nil, func(ctx context.Context, a *attempt) error { return do(ctx, effects{a}) })
-	if err != nil {
-		s.Holds = before
-		return nil, nil, err
-	}
-	return a.Lanes.Touched.Order, a.States, nil
-}
-
 // Refusal implements store.Requests.
 func (s *Store) Refusal(err error) string { return server.Refusal(err) }

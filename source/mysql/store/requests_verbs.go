@@ -57,7 +57,7 @@ func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error 
 	return e.s.saveForce(ctx, id, f)
 }
 
-func (e effects) Scope() (*store.Attempt, *store.Memory) { return &e.Attempt, &e.s.Memory }
+func (e effects) Scope() (*store.Attempt, *store.Memory) { return &e.Attempt.Attempt, &e.s.Memory }
 
 func (e effects) AddMessage(key store.MessageKey) { e.Messages.Of(key) }
 

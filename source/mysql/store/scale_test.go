@@ -100,7 +100,7 @@ func TestIDsGoByIndex(t *testing.T) {
 					for n := range 5 {
 						rows = append(rows, checkpoint.Row{Table: r.DB + ".events", ID: c.id(100*n + try), Position: outbox.Position{Log: 1, Commit: 1}, Parked: n == 4})
 					}
-					r.store().skipLocked = skipLocked
+					r.store().SkipLocked = skipLocked
 					if n := r.reads(func() {
 						mysqltest.Equal(t, "settled", *r.Settle(checkpoint.Settlement{Rows: rows}), checkpoint.Settled{})
 					}); n > 150 {

@@ -10,82 +10,76 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/session"
 	"github.com/tailbox/tailbox/source/mysql/usertable"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/relational"
 )
 
-// Settle makes outcomes durable in one transaction. It takes two round trips, and two more where deliveries are parked.
+// A settler implements relational.Settler.
+//
+// A settlement takes two round trips, and two more where deliveries are parked.
 //
 // Rows whose transaction is in the log and not in the table yet are locked by it: the first try waits for them, where the
-// server tells when they are free. Applications may lock rows of their table for longer. A settlement does not wait for
-// them: it begins anew, passes over locked rows (FOR UPDATE SKIP LOCKED), and reports them as invisible, because they are
-// there and nothing was done about them. What is passed over without being there is asked for once more, alone.
-func (s *Store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
-	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
-		return store.SettleCheckpoint(ctx, in, s.Save)
-	}
-	a, err := s.settle(ctx, in, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	a.Out.Awaited, err = s.awaited(ctx, a.lockedTables)
-	return a.Out, err
+// server tells when they are free. What is passed over without being there is asked for once more, alone.
+type settler struct {
+	*Store
+	verdicts verdicts // what is known of rows that were passed over
+	met      int      // how often others were in the way after business rows had been told
 }
 
-// settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
-// the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the transaction
-// does.
-func (s *Store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []store.MessageKey,
-	inside func(context.Context, *attempt) error,
-) (*attempt, error) {
-	verdicts, replanned := make(verdicts), false
-	var unfed error
-	met := 0
-	for try := 1; ; {
-		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, passLocked: s.skipLocked, verdicts: verdicts, inside: inside,
-			lockedTables: s.tablesLocked(), unfed: unfed}
-		err := a.run(ctx)
-		if err == nil {
-			s.skipLocked = a.passLocked && (a.metLocked || len(a.lockedTables) > 0)
-			s.feedback.report.Settled()
-			return a, nil
-		}
-		if rerr := s.Rollback(ctx); rerr != nil {
-			return nil, server.Fault("settle", errors.Join(err, rerr))
-		}
-		var unjudged *unjudgedRows
-		if errors.As(err, &unjudged) {
-			if err := s.judge(ctx, unjudged, verdicts); err != nil {
-				return nil, err
-			}
-			continue // each row is judged once
-		}
-		if why := a.blame(err, &met); why != nil {
-			unfed = why
-			continue
-		}
-		switch {
-		case server.Stale(err) && !replanned:
-			replanned = true
-			found, err := usertable.ResolveAll(ctx, s.Session)
-			if err != nil {
-				return nil, err
-			}
-			s.tables = found
-			continue
-		case server.Code(err) == server.CodeNoSuchTable && try < store.SettleTries:
-			if err := store.AwaitTable(ctx); err != nil {
-				return nil, err
-			}
-		case !server.Passing(err) || try == store.SettleTries:
-			return nil, server.Fault("settle", err)
-		case server.Code(err) == server.CodeLockWait:
-			if err := s.findLocked(ctx); err != nil {
-				return nil, err
-			}
-		}
-		s.skipLocked = true
-		try++
-	}
+// Settler implements relational.Database.
+func (s *Store) Settler(context.Context) (relational.Settler, error) {
+	return &settler{Store: s, verdicts: make(verdicts)}, nil
 }
+
+// Attempt implements relational.Settler.
+func (s *settler) Attempt(ctx context.Context, of *relational.Attempt) error {
+	of.LockedTables = s.tablesLocked()
+	a := &attempt{Attempt: of, s: s.Store, verdicts: s.verdicts, known: make(map[checkpoint.Key]*parkedBefore)}
+	if err := a.run(ctx); err != nil {
+		return err
+	}
+	s.feedback.report.Settled()
+	return nil
+}
+
+// Trouble implements relational.Settler.
+func (s *settler) Trouble(a *relational.Attempt, err error) relational.Trouble {
+	var unjudged *unjudgedRows
+	feedback := s.blame(a, err)
+	code := server.Code(err)
+	return relational.Trouble{Rows: errors.As(err, &unjudged), Feedback: feedback, Stale: server.Stale(err) && !feedback,
+		NoTable: code == server.CodeNoSuchTable, Passing: server.Passing(err), LockWait: code == server.CodeLockWait}
+}
+
+// blame tells whether feedback may be why a transaction failed. The first time that others were in the way, it is taken for chance.
+func (s *settler) blame(a *relational.Attempt, err error) bool {
+	if !a.Fed || server.Answer(err) == nil {
+		return false
+	}
+	if server.Passing(err) {
+		s.met++
+		return s.met >= 2
+	}
+	return true
+}
+
+// FindRows implements relational.Settler.
+func (s *settler) FindRows(ctx context.Context, err error) error {
+	var unjudged *unjudgedRows
+	errors.As(err, &unjudged)
+	return s.judge(ctx, unjudged, s.verdicts)
+}
+
+// Replan implements relational.Settler.
+func (s *settler) Replan(ctx context.Context) error {
+	found, err := usertable.ResolveAll(ctx, s.Session)
+	if err == nil {
+		s.tables = found
+	}
+	return err
+}
+
+// Fault implements relational.Settler.
+func (s *settler) Fault(doing string, err error) error { return server.Fault(doing, err) }
 
 // tablesLocked are the tables that are taken to be locked as a whole.
 func (s *Store) tablesLocked() map[string]bool {
@@ -100,8 +94,8 @@ func (s *Store) tablesLocked() map[string]bool {
 	return locked
 }
 
-// findLocked finds the tables that are locked as a whole (LOCK TABLES, ALTER TABLE).
-func (s *Store) findLocked(ctx context.Context) error {
+// FindLocked implements relational.Settler: it finds what LOCK TABLES or ALTER TABLE has locked.
+func (s *settler) FindLocked(ctx context.Context, _ *relational.Attempt) error {
 	for _, t := range s.tables.Order {
 		if _, known := s.lockedTables[t.String()]; known || !t.Written() {
 			continue
@@ -121,25 +115,14 @@ func (s *Store) findLocked(ctx context.Context) error {
 
 // An attempt is one transaction of a settlement.
 type attempt struct {
-	store.Attempt
-	s      *Store
-	inside func(context.Context, *attempt) error
-	// passLocked: locked rows are passed over, and lockedTables altogether. Verdicts are what is known of rows that were
-	// passed over.
-	passLocked   bool
-	lockedTables map[string]bool
-	verdicts     verdicts
-	// fed: business rows were told. Unfed is why they are not.
-	fed   bool
-	unfed error
-
-	now       *time.Time // of the server
-	known     map[checkpoint.Key]*parkedBefore
-	metLocked bool
+	*relational.Attempt
+	s        *Store
+	verdicts verdicts
+	now      *time.Time // of the server
+	known    map[checkpoint.Key]*parkedBefore
 }
 
 func (a *attempt) run(ctx context.Context) error {
-	a.known = make(map[checkpoint.Key]*parkedBefore)
 	b := a.s.Batch()
 	a.now = a.s.Begin(b)
 	if err := a.change(ctx, b); err != nil {
@@ -168,11 +151,11 @@ func (a *attempt) change(ctx context.Context, b *session.Batch) error {
 			return err
 		}
 	}
-	if a.inside != nil {
+	if a.Request != nil {
 		if err := a.s.Send(ctx, b); err != nil {
 			return err
 		}
-		if err := a.inside(ctx, a); err != nil {
+		if err := a.Request(ctx, effects{a}); err != nil {
 			return err
 		}
 	}
@@ -201,13 +184,13 @@ func (a *attempt) commit(ctx context.Context) error {
 	c := a.Checkpoint()
 	if c != nil {
 		a.s.queueCheckpoint(b, c)
-	} else if a.inside == nil && (a.s.Unclean || a.s.Started) {
+	} else if a.Request == nil && (a.s.Unclean || a.s.Started) {
 		b.Exec(settleStart, a.s.Config.Pipeline)
 	}
 	b.Exec("COMMIT")
 	if err := a.s.Send(ctx, b); err != nil {
 		return err
 	}
-	a.Committed(a.s, c, a.inside != nil)
+	a.Committed(a.s, c, a.Request != nil)
 	return nil
 }

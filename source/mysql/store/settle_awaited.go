@@ -13,9 +13,8 @@ import (
 // awaitedAfter is how long a table is locked before somebody who waits for it, and whom this account may not see, is taken for granted.
 const awaitedAfter = time.Minute
 
-// awaited tells whether somebody waits to lock one of the tables against all others: a statement other than those that read and write rows,
-// which wait alike. Statements of other accounts show with the right PROCESS only.
-func (s *Store) awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
+// Awaited implements relational.Database. It looks for statements other than those that read and write rows, which wait alike. Statements of other accounts show with the right PROCESS only.
+func (s *Store) Awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
 	if len(locked) == 0 {
 		s.lockedSince = time.Time{}
 		return false, nil

@@ -60,7 +60,7 @@ func (a *attempt) queueChanges(ctx context.Context, b *session.Batch) error {
 		}
 	}
 	sql := removeDelivered
-	if a.passLocked {
+	if a.SkipLocked {
 		sql = keepDelivered
 	}
 	a.queueKeys(b, sql, delivered)

@@ -33,7 +33,7 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 		return nil
 	}
 	run := feedback.Run{Chunk: a.feedChunk, Hopeless: hopeless, Passing: server.Passing, Report: f.report}
-	a.fed, err = run.Tell(ctx, a.unfed, func() ([]feedback.Told, error) {
+	a.Fed, err = run.Tell(ctx, a.Unfed, func() ([]feedback.Told, error) {
 		return f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.s.readKeys)
 	})
 	return err
@@ -154,17 +154,4 @@ func (a *attempt) queueFailures(b *session.Batch) {
 		b.Exec("INSERT INTO {request} (pipeline, verb, selection, reason, `by`, done_at, result) SELECT ?, 'feedback', ?, ?, 'tailbox', UTC_TIMESTAMP(6), ? "+
 			"FROM DUAL WHERE ROW_COUNT() = 0", p, f.Selection(), f.Error, f.Result())
 	}
-}
-
-// blame decides what a settlement that failed goes on with: without feedback, where that may be why.
-func (a *attempt) blame(err error, met *int) error {
-	if !a.fed || server.Answer(err) == nil {
-		return nil
-	}
-	if server.Passing(err) {
-		if *met++; *met < 2 {
-			return nil
-		}
-	}
-	return err
 }

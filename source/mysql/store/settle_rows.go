@@ -76,7 +76,7 @@ func (a *attempt) workOf(t *usertable.Table, del, alike bool, rows []rowChange) 
 // there. Where some are not, the application has removed them, or the statement has passed over them because their
 // transaction is not over: a locking read passes over none, it waits, and then they are there.
 func (a *attempt) doPlain(ctx context.Context, b *session.Batch, work []*rowWork) error {
-	if a.passLocked {
+	if a.SkipLocked {
 		return a.doKnown(ctx, b, work)
 	}
 	for _, w := range work {
@@ -120,11 +120,11 @@ func (a *attempt) doPlain(ctx context.Context, b *session.Batch, work []*rowWork
 // doKnown sends a batch, and deals with rows of which it finds out first whether they are there.
 func (a *attempt) doKnown(ctx context.Context, b *session.Batch, work []*rowWork) error {
 	how := "FOR UPDATE"
-	if a.passLocked {
+	if a.SkipLocked {
 		how = "FOR UPDATE SKIP LOCKED"
 	}
 	for _, w := range work {
-		if a.lockedTables[w.table.String()] {
+		if a.LockedTables[w.table.String()] {
 			continue
 		}
 		if err := w.queueLook(b, how); err != nil {
@@ -152,21 +152,21 @@ func (a *attempt) doKnown(ctx context.Context, b *session.Batch, work []*rowWork
 
 // sort leaves those rows in the work that are there, and deals with the others: gone, or locked and to be tried again.
 func (a *attempt) sort(w *rowWork, unjudged *unjudgedRows) {
-	tableLocked := a.lockedTables[w.table.String()]
+	tableLocked := a.LockedTables[w.table.String()]
 	w.rows = slices.DeleteFunc(w.rows, func(r rowChange) bool {
 		if w.there[r.id] {
 			return false
 		}
 		verdict, judged := a.verdicts[store.MessageKey{Table: w.table.String(), ID: r.id}]
 		switch {
-		case tableLocked, a.passLocked && judged && verdict == verdictThere:
-			a.metLocked = true
+		case tableLocked, a.SkipLocked && judged && verdict == verdictThere:
+			a.MetLocked = true
 			if r.index < 0 {
 				r.msg.Locked = true
 			} else {
 				a.Skipped[r.index] = true
 			}
-		case a.passLocked && !judged:
+		case a.SkipLocked && !judged:
 			unjudged.ids[w.table] = append(unjudged.ids[w.table], r.id)
 		case r.index >= 0:
 			a.Out.Gone++

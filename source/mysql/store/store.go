@@ -15,17 +15,15 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
 	"github.com/tailbox/tailbox/source/mysql/usertable"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/relational"
 )
 
 // A Store implements checkpoint.Store, on a session that holds the pipeline's lock. Without the lock it only reads, and writes requests.
 type Store struct {
 	*session.Session
 	tables usertable.Tables
-	store.Memory
-	// skipLocked: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
-	// none. lockedTables are those that were locked as a whole, until when that is taken for granted.
-	skipLocked   bool
+	relational.Core
+	// lockedTables are those that were locked as a whole, until when that is taken for granted.
 	lockedTables map[string]time.Time
 	lockedSince  time.Time // zero: the last settlement passed over no table
 	feedback     teller
@@ -59,8 +57,8 @@ func openStore(ctx context.Context, cfg server.Config) (*Store, error) {
 
 // New is a store on a session.
 func New(sess *session.Session) *Store {
-	s := &Store{Session: sess, Memory: store.NewMemory(), lockedTables: make(map[string]time.Time)}
-	s.Finisher = store.Finisher{Logger: s.Config.Log(), Settle: s.settleUnfinished}
+	s := &Store{Session: sess, lockedTables: make(map[string]time.Time)}
+	s.Init(s, s.Config.Log())
 	return s
 }
 

@@ -167,7 +167,7 @@ func TestSettleLockedTable(t *testing.T) {
 			return len(r.Settle(checkpoint.Settlement{Rows: []checkpoint.Row{sourcetest.RowOf(r.Msg(1, "g"), false)}}).Invisible) == 0
 		})
 		mysqltest.Equal(t, "rows", r.Rows(), "4")
-		mysqltest.Equal(t, "passes over locked rows", r.store().skipLocked, false)
+		mysqltest.Equal(t, "passes over locked rows", r.store().SkipLocked, false)
 		mysqltest.Run(t, other, "LOCK TABLES second WRITE")
 		if n, _, err := r.store().Clean(r.Ctx, ""); n != 0 || err != nil {
 			t.Errorf("clean-up beside a lock: %d rows removed, %v", n, err)

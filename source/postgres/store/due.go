@@ -88,12 +88,6 @@ func (s *Store) DueRefs(ctx context.Context, part store.DuePart, sinks []string,
 	return due, next, nil
 }
 
-// settleUnfinished deals with the rows of messages.
-func (s *Store) settleUnfinished(ctx context.Context, keys []store.MessageKey) error {
-	_, err := s.settle(ctx, &checkpoint.Settlement{}, keys, nil)
-	return err
-}
-
 // unfinishedMessages names messages whose row has still to be dealt with.
 func (s *Store) unfinishedMessages(ctx context.Context, limit int) (keys []store.MessageKey, err error) {
 	rows, err := s.Conn.Query(ctx, s.SQL(`SELECT DISTINCT source_table, message_id FROM (

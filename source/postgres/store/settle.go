@@ -12,29 +12,19 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/relational"
 )
 
 // errMiscounted begins a settlement anew because not all rows were there, and nothing told which.
 var errMiscounted = errors.New("some rows were not there")
 
 // Settle makes outcomes durable in one transaction. It takes two round trips, and a third where deliveries are parked.
-//
-// Applications may lock rows of their table. A settlement does not wait long for them: it begins anew, passes over locked
-// rows (FOR UPDATE SKIP LOCKED), and reports them as invisible, because they are there and nothing was done about them.
 func (s *Store) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
-	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
-		return store.SettleCheckpoint(ctx, in, s.Save)
-	}
-	a, err := s.settle(ctx, fitSettlement(s.encoding, in), nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	a.Out.Awaited, err = s.awaited(ctx, a.lockedTables)
-	return a.Out, err
+	return s.Core.Settle(ctx, fitSettlement(s.encoding, in))
 }
 
-// awaited tells whether somebody waits to lock one of the tables, or a partition, against all others.
-func (s *Store) awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
+// Awaited implements relational.Database. A lock on a partition counts.
+func (s *Store) Awaited(ctx context.Context, locked map[string]bool) (yes bool, err error) {
 	if len(locked) == 0 {
 		return false, nil
 	}
@@ -53,78 +43,89 @@ func (s *Store) awaited(ctx context.Context, locked map[string]bool) (yes bool, 
 	return yes, nil
 }
 
-// settle is Settle, which also deals with the rows of unfinished messages, or carries out a request: then inside runs within
-// the transaction, and adds the messages and lanes that it has touched to the attempt. It runs again where the transaction
-// does.
-func (s *Store) settle(ctx context.Context, in *checkpoint.Settlement, unfinished []store.MessageKey,
-	inside func(context.Context, *attempt) error,
-) (*attempt, error) {
-	lockedTables, err := s.stillLocked(ctx)
-	if err != nil {
-		return nil, err
-	}
-	wait, replanned := shortWait, false
-	var unfed error
-	for try := 1; ; try++ {
-		a := &attempt{Attempt: store.NewAttempt(in, unfinished), s: s, passLocked: s.skipLocked, named: s.skipLocked || s.named,
-			lockedTables: lockedTables, lockWait: wait, inside: inside, unfed: unfed}
-		err := a.run(ctx)
-		if err == nil {
-			s.named, s.lockedTables = a.missed, lockedTables
-			s.skipLocked = a.passLocked && (a.metLocked || len(lockedTables) > 0)
-			s.feedback.report.Settled()
-			return a, nil
-		}
-		if rerr := s.rollback(ctx); rerr != nil {
-			return nil, s.Fault("settle", errors.Join(err, rerr))
-		}
-		switch {
-		case errors.Is(err, errMiscounted):
-			s.named = true
-			continue
-		case pgerr.StalePlan(err) && !replanned:
-			replanned = true
-			if err := s.replan(ctx); err != nil {
-				return nil, err
-			}
-		case a.fed && pgerr.State(err) != "" && !pgerr.Passing(err):
-			unfed = err // what business rows were told may be why
-			continue
-		case pgerr.State(err) == pgerr.NoSuchTable && try < store.SettleTries:
-			if err := store.AwaitTable(ctx); err != nil {
-				return nil, err
-			}
-		case !pgerr.Passing(err) || try == store.SettleTries:
-			return nil, s.Fault("settle", err)
-		case pgerr.State(err) == pgerr.LockNotAvailable:
-			found, lerr := s.findLocked(ctx, lockedTables)
-			if lerr != nil {
-				return nil, lerr
-			}
-			if !s.requestsLocked && len(s.feedback.failures()) > 0 { // which are written there
-				if err := s.lookAtRequests(ctx); err != nil {
-					return nil, err
-				}
-			}
-			if s.skipLocked && !found {
-				wait = longWait // it is one of our own tables, which nothing goes without
-			}
-		}
-		s.skipLocked = true
-	}
+// A settler implements relational.Settler.
+type settler struct {
+	*Store
+	// locked are the tables that others have locked as a whole, and lockWait is how long attempts wait that pass over locked rows.
+	locked   map[string]bool
+	lockWait string
 }
 
-// findLocked adds the tables that are locked as a whole (ALTER TABLE, TRUNCATE, VACUUM FULL), and tells whether there are
-// new ones.
-func (s *Store) findLocked(ctx context.Context, locked map[string]bool) (found bool, err error) {
+// Settler implements relational.Database.
+func (s *Store) Settler(ctx context.Context) (relational.Settler, error) {
+	locked, err := s.stillLocked(ctx)
+	return &settler{s, locked, shortWait}, err
+}
+
+// Attempt implements relational.Settler.
+func (s *settler) Attempt(ctx context.Context, of *relational.Attempt) error {
+	of.LockedTables = s.locked
+	a := &attempt{Attempt: of, s: s.Store, named: of.SkipLocked || s.named, lockWait: s.lockWait}
+	if err := a.run(ctx); err != nil {
+		return err
+	}
+	s.named, s.lockedTables = a.missed, s.locked
+	s.feedback.report.Settled()
+	return nil
+}
+
+// Rollback implements relational.Settler.
+func (s *settler) Rollback(ctx context.Context) error { return s.rollback(ctx) }
+
+// Trouble implements relational.Settler.
+func (s *settler) Trouble(a *relational.Attempt, err error) relational.Trouble {
+	state := pgerr.State(err)
+	return relational.Trouble{Rows: errors.Is(err, errMiscounted), Stale: pgerr.StalePlan(err), Feedback: a.Fed && state != "" && !pgerr.Passing(err),
+		NoTable: state == pgerr.NoSuchTable, Passing: pgerr.Passing(err), LockWait: state == pgerr.LockNotAvailable}
+}
+
+// FindRows implements relational.Settler: the next statements name the rows that they find.
+func (s *settler) FindRows(context.Context, error) error {
+	s.named = true
+	return nil
+}
+
+// Replan implements relational.Settler: it forgets prepared statements and looks the tables up again. Whoever altered one table may be at the
+// next one.
+func (s *settler) Replan(ctx context.Context) (err error) {
+	if err := s.Conn.DeallocateAll(ctx); err != nil {
+		return s.Fault("forget prepared statements", err)
+	}
+	if s.tables, err = usertable.ResolveAll(ctx, s.Conn, &s.Cfg); err != nil {
+		return err
+	}
+	clear(s.feedback.prepared)
+	s.SkipLocked = true
+	return nil
+}
+
+// FindLocked implements relational.Settler.
+func (s *settler) FindLocked(ctx context.Context, a *relational.Attempt) error {
+	found, err := s.lockedMore(ctx)
+	if err != nil {
+		return err
+	}
+	if !s.requestsLocked && len(s.feedback.failures()) > 0 { // which are written there
+		if err := s.lookAtRequests(ctx); err != nil {
+			return err
+		}
+	}
+	if a.SkipLocked && !found {
+		s.lockWait = longWait // it is one of our own tables, which nothing goes without
+	}
+	return nil
+}
+
+// lockedMore adds the tables that are locked as a whole (ALTER TABLE, TRUNCATE, VACUUM FULL), and tells whether there are new ones.
+func (s *settler) lockedMore(ctx context.Context) (found bool, err error) {
 	for _, t := range s.tables.Order {
-		if !t.Written() || locked[t.String()] {
+		if !t.Written() || s.locked[t.String()] {
 			continue
 		}
 		switch err := s.tryLock(ctx, t.SQL); {
 		case err == nil:
 		case pgerr.State(err) == pgerr.LockNotAvailable:
-			locked[t.String()], found = true, true
+			s.locked[t.String()], found = true, true
 		default:
 			return false, s.Fault("look whether table "+t.String()+" is locked", err)
 		}
@@ -158,40 +159,20 @@ func (s *Store) tryLock(ctx context.Context, table string) error {
 	})
 }
 
-// replan forgets prepared statements and looks the tables up again, after one was altered.
-func (s *Store) replan(ctx context.Context) (err error) {
-	if err := s.Conn.DeallocateAll(ctx); err != nil {
-		return s.Fault("forget prepared statements", err)
-	}
-	if s.tables, err = usertable.ResolveAll(ctx, s.Conn, &s.Cfg); err != nil {
-		return err
-	}
-	clear(s.feedback.prepared)
-	return nil
-}
-
 // An attempt is one transaction of a settlement.
 type attempt struct {
-	store.Attempt
-	s      *Store
-	inside func(context.Context, *attempt) error
-	// passLocked: locked rows are passed over, and lockedTables altogether.
-	passLocked   bool
-	lockedTables map[string]bool
+	*relational.Attempt
+	s *Store
 	// named: statements tell which rows were there, in place of how many. Missed: a row was not there.
 	named, missed bool
 	lockWait      string
 	// rolePath: statements have the role's search path, not the session's. touched: statements had it that wrote to users' tables.
 	rolePath, touched bool
-	// fed: business rows were told. Unfed is why they are not.
-	fed   bool
-	unfed error
 
-	snap      snapshot
-	work      []*rowWork         // plain rows, then those of messages
-	super     []store.MessageKey // messages of which deliveries became dead because newer ones were parked
-	now       time.Time          // of the server, once lanes were looked at
-	metLocked bool
+	snap  snapshot
+	work  []*rowWork         // plain rows, then those of messages
+	super []store.MessageKey // messages of which deliveries became dead because newer ones were parked
+	now   time.Time          // of the server, once lanes were looked at
 }
 
 // Values of lock_timeout while locked rows are passed over: what is locked as a whole is found out soon.
@@ -218,7 +199,7 @@ func (a *attempt) run(ctx context.Context) error {
 func (a *attempt) begin(ctx context.Context) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
-	if a.passLocked {
+	if a.SkipLocked {
 		b.Queue(a.lockWait)
 	}
 	b, err := a.queueParks(ctx, b)
@@ -226,15 +207,15 @@ func (a *attempt) begin(ctx context.Context) error {
 		return err
 	}
 	a.queueChanges(b)
-	if super := store.Superseding(a.Altered); len(super.Order) > 0 || a.inside != nil {
+	if super := store.Superseding(a.Altered); len(super.Order) > 0 || a.Request != nil {
 		a.queueSupersede(b, &super)
 		if err := a.s.send(ctx, b); err != nil {
 			return err
 		}
 		b = &pgx.Batch{}
 	}
-	if a.inside != nil {
-		if err := a.inside(ctx, a); err != nil {
+	if a.Request != nil {
+		if err := a.Request(ctx, effects{a}); err != nil {
 			return err
 		}
 	}
@@ -303,7 +284,7 @@ func (a *attempt) commit(ctx context.Context) error {
 	b.QueuedQueries = append(b.QueuedQueries, follows.QueuedQueries...)
 	if c != nil {
 		a.s.queueCheckpoint(b, c)
-	} else if a.inside == nil && (a.s.Unclean || a.s.Started) {
+	} else if a.Request == nil && (a.s.Unclean || a.s.Started) {
 		b.Queue(a.s.SQL(settleStart), a.s.Cfg.Pipeline)
 	}
 	if a.touched && !a.rolePath {
@@ -313,6 +294,6 @@ func (a *attempt) commit(ctx context.Context) error {
 	if err := a.s.send(ctx, b); err != nil {
 		return err
 	}
-	a.Committed(a.s, c, a.inside != nil)
+	a.Committed(a.s, c, a.Request != nil)
 	return nil
 }

@@ -66,7 +66,7 @@ func (a *attempt) queueChanges(b *pgx.Batch) {
 		switch {
 		case !c.Delivered:
 			a.Altered = append(a.Altered, c)
-		case a.passLocked:
+		case a.SkipLocked:
 			kept = append(kept, c)
 		default:
 			removed = append(removed, c)

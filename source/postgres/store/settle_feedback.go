@@ -63,7 +63,7 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 		return nil
 	}
 	run := feedback.Run{Chunk: a.feedChunk, Hopeless: hopeless, Passing: pgerr.Passing, Report: f.report}
-	a.fed, err = run.Tell(ctx, a.unfed, func() ([]feedback.Told, error) {
+	a.Fed, err = run.Tell(ctx, a.Unfed, func() ([]feedback.Told, error) {
 		told, err := f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.readKeys)
 		if err != nil {
 			return nil, err
@@ -162,7 +162,7 @@ func (a *attempt) feedChunk(ctx context.Context, chunk []feedback.Told) (failed 
 
 // ownLockTimeout brings back what feedbackBegin has changed.
 func (a *attempt) ownLockTimeout() string {
-	if a.passLocked {
+	if a.SkipLocked {
 		return a.lockWait
 	}
 	return longWait

@@ -96,14 +96,14 @@ func (a *attempt) queueRows(b *pgx.Batch, t *usertable.Table, del, alike bool, r
 		w.counted = w.alike && !a.named
 		rows = rows[n:]
 		a.work = append(a.work, w)
-		if a.lockedTables[t.String()] {
+		if a.LockedTables[t.String()] {
 			continue
 		}
 		args, err := w.args()
 		if err != nil {
 			return store.OnTable(t.String(), err)
 		}
-		b.Queue(w.sql(a.passLocked), args...).Query(w.scan)
+		b.Queue(w.sql(a.SkipLocked), args...).Query(w.scan)
 	}
 	return nil
 }
@@ -279,12 +279,12 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 			}
 			a.missed = true
 			r := &w.rows[i]
-			locked := a.lockedTables[w.table.String()] || present[r]
+			locked := a.LockedTables[w.table.String()] || present[r]
 			switch {
 			case locked && r.index < 0:
-				a.metLocked, r.msg.Locked = true, true
+				a.MetLocked, r.msg.Locked = true, true
 			case locked:
-				a.metLocked, a.Skipped[r.index] = true, true
+				a.MetLocked, a.Skipped[r.index] = true, true
 			case r.index < 0 || r.txn == 0 || a.snap.visible(r.txn):
 				if r.index >= 0 {
 					a.Out.Gone++
@@ -299,7 +299,7 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 
 // presentRows looks, where locked rows were passed over, which of the missing are there.
 func (a *attempt) presentRows(ctx context.Context) (map[*rowChange]bool, error) {
-	if !a.passLocked {
+	if !a.SkipLocked {
 		return nil, nil
 	}
 	present := make(map[*rowChange]bool)
@@ -311,7 +311,7 @@ func (a *attempt) presentRows(ctx context.Context) (map[*rowChange]bool, error) 
 				missing = append(missing, &w.rows[i])
 			}
 		}
-		if len(missing) == 0 || a.lockedTables[w.table.String()] {
+		if len(missing) == 0 || a.LockedTables[w.table.String()] {
 			continue
 		}
 		ids, err := w.ids(func(i int) bool { return !w.found[i] })

@@ -18,7 +18,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
-	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/relational"
 )
 
 // settings make the session die soon after its client did, and every commit durable.
@@ -59,12 +59,9 @@ type Store struct {
 	texts    map[string]string // statements with the tables' names put in
 	tables   usertable.Tables
 
-	store.Memory
+	relational.Core
 	// taking: the slot is to be taken over, and becomes the pipeline's own with the first checkpoint.
 	taking bool
-	// skipLocked: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are
-	// none.
-	skipLocked bool
 	// lockedTables are those that the last settlement found locked as a whole.
 	lockedTables map[string]bool
 	// requestsLocked: others hold a lock on the table of requests, so they wait, and no failures of feedback are written there.
@@ -76,7 +73,9 @@ type Store struct {
 
 // On returns a store on a session that is open already. It has no lock: it only looks, or writes requests.
 func On(cfg session.Config, conn *pgx.Conn) *Store {
-	return &Store{Cfg: cfg, Conn: conn, encoding: session.EncodingOf(conn.PgConn()), texts: make(map[string]string), Memory: store.NewMemory()}
+	s := &Store{Cfg: cfg, Conn: conn, encoding: session.EncodingOf(conn.PgConn()), texts: make(map[string]string)}
+	s.Init(s, cfg.Log())
+	return s
 }
 
 // Open opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with
@@ -87,7 +86,6 @@ func Open(ctx context.Context, cfg session.Config) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := On(cfg, conn)
-	s.Finisher = store.Finisher{Logger: cfg.Log(), Settle: s.settleUnfinished}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, session.Close(ctx, conn))
 	}

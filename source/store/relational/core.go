@@ -1,0 +1,77 @@
+// Package relational is what the stores of Postgres and MySQL do alike: how a settlement goes on after an error, and what a request of an
+// operator does. The store of a database embeds a Core, and is its Database: the statements.
+package relational
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/store"
+)
+
+// A Database is what a Core needs of the store that embeds it.
+type Database interface {
+	store.Requests
+	// Settler begins a settlement.
+	Settler(ctx context.Context) (Settler, error)
+	// Awaited tells whether somebody waits to lock one of the tables against all others. Locked are those that a settlement passed over.
+	Awaited(ctx context.Context, locked map[string]bool) (bool, error)
+	// Save writes a checkpoint without outcomes.
+	Save(ctx context.Context, c *checkpoint.Checkpoint) error
+}
+
+// A Core is a store of a relational database, but for its statements.
+type Core struct {
+	store.Memory
+	// SkipLocked: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are none.
+	SkipLocked bool
+
+	db Database
+}
+
+// Init makes it the core of a store that has read nothing yet.
+func (c *Core) Init(db Database, log *slog.Logger) {
+	c.Memory, c.db = store.NewMemory(), db
+	c.Finisher = store.Finisher{Logger: log, Settle: c.settleUnfinished}
+}
+
+// Settle implements checkpoint.Store: it makes outcomes durable in one transaction.
+func (c *Core) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
+	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
+		return store.SettleCheckpoint(ctx, in, c.db.Save)
+	}
+	a, err := c.settle(ctx, in, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	a.Out.Awaited, err = c.db.Awaited(ctx, a.LockedTables)
+	return a.Out, err
+}
+
+// settleUnfinished deals with the rows of messages.
+func (c *Core) settleUnfinished(ctx context.Context, keys []store.MessageKey) error {
+	_, err := c.settle(ctx, &checkpoint.Settlement{}, keys, nil)
+	return err
+}
+
+// Lanes implements checkpoint.Store.
+func (c *Core) Lanes(ctx context.Context, r *checkpoint.Request, limit int) ([]checkpoint.Lane, error) {
+	return store.LanesOf(ctx, c.db, r, limit)
+}
+
+// Apply implements checkpoint.Store.
+func (c *Core) Apply(ctx context.Context, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
+	return store.Apply(ctx, c.db, r, lanes)
+}
+
+// Transact implements store.Requests: a settlement of nothing, inside which the request takes effect.
+func (c *Core) Transact(ctx context.Context, do func(context.Context, store.Effects) error) ([]checkpoint.Lane, []store.LaneState, error) {
+	before := c.Holds
+	a, err := c.settle(ctx, &checkpoint.Settlement{}, nil, do)
+	if err != nil {
+		c.Holds = before
+		return nil, nil, err
+	}
+	return a.Lanes.Touched.Order, a.States, nil
+}
