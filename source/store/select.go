@@ -53,6 +53,15 @@ type SelectedRow struct {
 	Ref any
 }
 
+// KeysOf are the keys of deliveries.
+func KeysOf(rows []SelectedRow) []checkpoint.Key {
+	out := make([]checkpoint.Key, len(rows))
+	for i := range rows {
+		out[i] = rows[i].Key()
+	}
+	return out
+}
+
 // A Chunk is the next deliveries that a request selects, in order.
 type Chunk struct {
 	Rows []SelectedRow

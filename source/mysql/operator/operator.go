@@ -73,7 +73,7 @@ func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 	if !whole {
 		columns = mystore.BareColumns()
 	}
-	if err := s.ReadParked(ctx, mystore.KeysOf(rows), columns, func(r *store.ParkedRow, now time.Time) error {
+	if err := s.ReadParked(ctx, store.KeysOf(rows), columns, func(r *store.ParkedRow, now time.Time) error {
 		l, err := r.Listed(now)
 		if err != nil {
 			return err

@@ -87,11 +87,7 @@ func (s *Store) Whole(ctx context.Context, refs []store.ParkedRef) ([]checkpoint
 	for i := range refs {
 		keys[i] = refs[i].Key
 	}
-	ps, err := s.readKeys(ctx, keys)
-	if err != nil {
-		return nil, server.Fault("read deliveries", err)
-	}
-	return ps, nil
+	return s.ReadKeys(ctx, keys)
 }
 
 // unfinishedMessages names messages whose row has still to be dealt with.

@@ -111,7 +111,7 @@ func (a *attempt) queueParks(ctx context.Context, b *session.Batch) error {
 			if err := flush(); err != nil {
 				return err
 			}
-			a.queueRest(b, p.Key(), rest)
+			s.queueRest(b, p.Key(), rest)
 		}
 	}
 	return flush()
@@ -142,10 +142,10 @@ func (s *Store) fit(r *store.ParkedRow) (rest []byte) {
 }
 
 // queueRest appends to a payload what its insert could not hold.
-func (a *attempt) queueRest(b *session.Batch, k checkpoint.Key, rest []byte) {
-	for most := a.s.MaxPacket/2 - statementBytes; len(rest) > 0; {
+func (s *Store) queueRest(b *session.Batch, k checkpoint.Key, rest []byte) {
+	for most := s.MaxPacket/2 - statementBytes; len(rest) > 0; {
 		n := min(len(rest), most)
-		b.Exec("UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.payload = CONCAT(p.payload, ?) WHERE "+whereKeys, rest[:n], a.s.Config.Pipeline,
+		b.Exec("UPDATE {parked} p FORCE INDEX (PRIMARY) SET p.payload = CONCAT(p.payload, ?) WHERE "+whereKeys, rest[:n], s.Config.Pipeline,
 			quote.List{k.ID}, quote.Bin(k.Table), k.Sink)
 		rest = rest[n:]
 	}

@@ -134,15 +134,17 @@ func lookups(n int, key func(int) checkpoint.Key) []lookup {
 	return out
 }
 
-// readKeys reads whole deliveries, in no order.
-func (s *Store) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
+// ReadKeys implements relational.Statements.
+func (s *Store) ReadKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
 	out := make([]checkpoint.Parked, 0, len(keys))
-	err := s.ReadParked(ctx, keys, ParkedColumns(), func(r *store.ParkedRow, now time.Time) error {
+	if err := s.ReadParked(ctx, keys, ParkedColumns(), func(r *store.ParkedRow, now time.Time) error {
 		p, err := r.Delivery(now)
 		out = append(out, p)
 		return err
-	})
-	return out, err
+	}); err != nil {
+		return nil, server.Fault("read deliveries", err)
+	}
+	return out, nil
 }
 
 // ReadParked reads deliveries, in no order: ParkedColumns or BareColumns.
@@ -156,13 +158,21 @@ func (s *Store) ReadParked(ctx context.Context, keys []checkpoint.Key, columns s
 
 // ReadRow implements store.ParkedReader.
 func (s *Store) ReadRow(ctx context.Context, table, id string) ([]*outbox.Message, error) {
-	t := s.tables.ByName[table]
-	if t == nil {
-		return nil, nil
-	}
-	ms, err := t.Read(ctx, s.Session, []string{id}, "")
+	ms, err := s.ReadRows(ctx, table, []string{id}, false)
 	if server.Passing(err) {
 		return nil, store.ErrTableLocked
 	}
 	return ms, err
+}
+
+// ReadRows implements relational.Statements.
+func (s *Store) ReadRows(ctx context.Context, table string, ids []string, pending bool) ([]*outbox.Message, error) {
+	t, where := s.tables.ByName[table], ""
+	if t == nil {
+		return nil, nil
+	}
+	if pending {
+		where = t.Pending()
+	}
+	return t.Read(ctx, s.Session, ids, where)
 }

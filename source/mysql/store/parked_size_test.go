@@ -49,6 +49,6 @@ func TestParkedStatementsFit(t *testing.T) {
 
 func parkedOf(t *testing.T, r *storeRig) (ps []checkpoint.Parked, err error) {
 	t.Helper()
-	return r.store().readKeys(r.Ctx, []checkpoint.Key{{Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(1, "").ID}, {Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(2, "").ID},
+	return r.store().ReadKeys(r.Ctx, []checkpoint.Key{{Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(1, "").ID}, {Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(2, "").ID},
 		{Sink: "kafka", Table: r.DB + ".outbox", ID: r.Msg(3, "").ID}})
 }

@@ -33,6 +33,13 @@ func (s *Store) CloseRequest(ctx context.Context, id int64, result *store.Reques
 	return nil
 }
 
+// Record implements relational.Statements.
+func (s *Store) Record(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
+	b := s.Batch()
+	queueResult(b, id, result, done)
+	return s.Send(ctx, b)
+}
+
 // queueResult records what a request did so far.
 func queueResult(b *session.Batch, id int64, result *store.RequestResult, done bool) {
 	b.Exec("UPDATE {request} SET result = ?, done_at = IF(?, UTC_TIMESTAMP(6), NULL) WHERE id = ?", result.JSON(), done, id)

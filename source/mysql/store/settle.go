@@ -78,9 +78,6 @@ func (s *settler) Replan(ctx context.Context) error {
 	return err
 }
 
-// Fault implements relational.Settler.
-func (s *settler) Fault(doing string, err error) error { return server.Fault(doing, err) }
-
 // tablesLocked are the tables that are taken to be locked as a whole.
 func (s *Store) tablesLocked() map[string]bool {
 	locked := make(map[string]bool)
@@ -155,7 +152,7 @@ func (a *attempt) change(ctx context.Context, b *session.Batch) error {
 		if err := a.s.Send(ctx, b); err != nil {
 			return err
 		}
-		if err := a.Request(ctx, effects{a}); err != nil {
+		if err := a.Request(ctx); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (a *attempt) queueChanges(ctx context.Context, b *session.Batch) error {
 	if a.SkipLocked {
 		sql = keepDelivered
 	}
-	a.queueKeys(b, sql, delivered)
+	a.s.queueKeys(b, sql, delivered)
 	for _, c := range a.Altered {
 		a.queueAltered(b, c)
 	}
@@ -71,9 +71,9 @@ func (a *attempt) queueChanges(ctx context.Context, b *session.Batch) error {
 }
 
 // queueKeys adds a statement about deliveries.
-func (a *attempt) queueKeys(b *session.Batch, sql string, keys []checkpoint.Key, args ...any) {
+func (s *Store) queueKeys(b *session.Batch, sql string, keys []checkpoint.Key, args ...any) {
 	for _, l := range lookups(len(keys), func(i int) checkpoint.Key { return keys[i] }) {
-		b.Exec(sql, append(args[:len(args):len(args)], a.s.Config.Pipeline, l.ids, quote.Bin(l.table), l.sink)...)
+		b.Exec(sql, append(args[:len(args):len(args)], s.Config.Pipeline, l.ids, quote.Bin(l.table), l.sink)...)
 	}
 }
 
@@ -111,7 +111,7 @@ func (a *attempt) supersede(ctx context.Context, b *session.Batch) error {
 	if err := a.s.Send(ctx, b); err != nil {
 		return err
 	}
-	a.queueKeys(b, supersede, keys)
+	a.s.queueKeys(b, supersede, keys)
 	a.Superseded = append(a.Superseded, keys...)
 	for _, k := range keys {
 		a.Messages.Of(store.KeyOfMessage(k))

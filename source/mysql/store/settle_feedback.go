@@ -34,7 +34,7 @@ func (a *attempt) feedBack(ctx context.Context) (err error) {
 	}
 	run := feedback.Run{Chunk: a.feedChunk, Hopeless: hopeless, Passing: server.Passing, Report: f.report}
 	a.Fed, err = run.Tell(ctx, a.Unfed, func() ([]feedback.Told, error) {
-		return f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.s.readKeys)
+		return f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.s.ReadKeys)
 	})
 	return err
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,14 @@ func (s *Store) QueueHeadsOf(b *session.Batch, lanes []checkpoint.Lane, to map[c
 			return err
 		}, strings.Repeat(headOf+"\nUNION ALL ", len(chunk)-1)+headOf, args...)
 	}
+}
+
+// Heads implements relational.Statements.
+func (s *Store) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]*store.LaneHead, error) {
+	heads := make(map[checkpoint.Lane]*store.LaneHead, len(lanes))
+	b := s.Batch()
+	s.QueueHeadsOf(b, lanes, heads)
+	return heads, s.Send(ctx, b)
 }
 
 // queueTimes brings lanes in order.

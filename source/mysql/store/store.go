@@ -99,6 +99,12 @@ func (s *Store) spareBinlog(ctx context.Context) error {
 	return nil
 }
 
+// Fault implements relational.Database.
+func (s *Store) Fault(doing string, err error) error { return server.Fault(doing, err) }
+
+// Tables implements relational.Database.
+func (s *Store) Tables() []*outbox.Table { return s.tables.Configured() }
+
 // Ping proves that the session lives, and that the lock is its own.
 func (s *Store) Ping(ctx context.Context) (now time.Time, err error) {
 	b := s.Batch()

@@ -144,11 +144,11 @@ func (s *Store) Whole(ctx context.Context, refs []store.ParkedRef) ([]checkpoint
 	for i := range refs {
 		keys[i] = refs[i].Key
 	}
-	return s.readKeys(ctx, keys)
+	return s.ReadKeys(ctx, keys)
 }
 
-// readKeys reads whole deliveries, in no order.
-func (s *Store) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
+// ReadKeys implements relational.Statements.
+func (s *Store) ReadKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
 	sinks, tables, ids := keyArrays(keys)
 	rows, err := s.Conn.Query(ctx, s.SQL(readParked()), s.Cfg.Pipeline, sinks, tables, ids)
 	if err != nil {

@@ -19,20 +19,22 @@ import (
 
 // ReadRow implements store.ParkedReader.
 func (s *Store) ReadRow(ctx context.Context, table, id string) ([]*outbox.Message, error) {
-	t := s.tables.ByName[table]
-	if t == nil {
-		return nil, nil
-	}
-	ms, err := s.readRows(ctx, t, []string{id}, "")
+	ms, err := s.ReadRows(ctx, table, []string{id}, false)
 	if pgerr.Passing(err) {
 		return nil, store.ErrTableLocked
 	}
 	return ms, err
 }
 
-// readRows reads rows of a table (alias t) as messages, by id; where limits them. They come in the order in which rows are
-// swept. Position and time of the commit are not set.
-func (s *Store) readRows(ctx context.Context, t *usertable.Table, ids []string, where string) ([]*outbox.Message, error) {
+// ReadRows implements relational.Statements. The rows come in the order in which they are swept. Position and time of the commit are not set.
+func (s *Store) ReadRows(ctx context.Context, table string, ids []string, pending bool) ([]*outbox.Message, error) {
+	t, where := s.tables.ByName[table], ""
+	if t == nil {
+		return nil, nil
+	}
+	if pending {
+		where = t.Pending("t.")
+	}
 	reader, err := catalog.NewRowReader(ctx, s.Conn.PgConn(), &t.Table, s.Cfg.MaxMessage)
 	if err != nil {
 		return nil, s.Fault("read rows", err)
@@ -40,7 +42,7 @@ func (s *Store) readRows(ctx context.Context, t *usertable.Table, ids []string, 
 	return s.readSome(ctx, t, reader, ids, where, math.MaxInt)
 }
 
-// readUpTo is readRows up to the row that makes them so many bytes. The rows' order is found out first, so that the others
+// readUpTo reads pending rows up to the row that makes them so many bytes. The rows' order is found out first, so that the others
 // are not read.
 func (s *Store) readUpTo(ctx context.Context, t *usertable.Table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
 	reader, err := catalog.NewRowReader(ctx, s.Conn.PgConn(), &t.Table, s.Cfg.MaxMessage)

@@ -68,11 +68,11 @@ func (s *Store) openRequests(ctx context.Context) ([]checkpoint.Request, error) 
 
 // CloseRequest implements store.Requests.
 func (s *Store) CloseRequest(ctx context.Context, id int64, result *store.RequestResult) error {
-	return s.noteResult(ctx, id, result, true)
+	return s.Record(ctx, id, result, true)
 }
 
-// noteResult records what a request did so far.
-func (s *Store) noteResult(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
+// Record implements relational.Statements.
+func (s *Store) Record(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
 	fitting := *result
 	fitting.Why, fitting.Note, fitting.Error = s.encoding.Fit(result.Why), s.encoding.Fit(result.Note), s.encoding.Fit(result.Error)
 	if _, err := s.Conn.Exec(ctx, s.SQL(`UPDATE {request} SET result = $2, done_at = CASE WHEN $3 THEN now() END WHERE id = $1`),

@@ -73,7 +73,7 @@ func (s *Store) Listed(ctx context.Context, rows []store.SelectedRow, whole bool
 	if !whole {
 		columns = bareColumns()
 	}
-	sinks, tables, ids := keys(rows)
+	sinks, tables, ids := keyArrays(store.KeysOf(rows))
 	found, err := s.Conn.Query(ctx, s.SQL(`SELECT `+columns+`
 		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)
 		CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table

@@ -45,109 +45,38 @@ func rewritten(row *store.ParkedRow) []store.Column {
 	})
 }
 
-// effects implement store.Effects by the statements of the transaction of an attempt.
-type effects struct{ *attempt }
-
-func (e effects) Record(ctx context.Context, id int64, result *store.RequestResult, done bool) error {
-	return e.s.noteResult(ctx, id, result, done)
-}
-
-func (e effects) InForce(ctx context.Context) (store.Forces, error) { return e.s.InForce(ctx) }
-
-func (e effects) SaveForce(ctx context.Context, id int64, f *store.Force) error {
-	return e.s.saveForce(ctx, id, f)
-}
-
-func (e effects) Scope() (*store.Attempt, *store.Memory) { return &e.Attempt.Attempt, &e.s.Memory }
-
-func (e effects) AddMessage(key store.MessageKey) { e.Messages.Of(key) }
-
-func (e effects) RowWord() string { return "row" }
-
-func (e effects) Unfit(*checkpoint.Parked) (why string) { return "" }
-
-// exec runs one of the statements above.
-func (e effects) exec(ctx context.Context, sql string, rows []store.SelectedRow, further ...any) error {
-	if len(rows) == 0 {
+// Alter implements relational.Statements.
+func (s *Store) Alter(ctx context.Context, verb checkpoint.Verb, of []checkpoint.Key, why string) error {
+	if len(of) == 0 {
 		return nil
 	}
-	sinks, tables, ids := keys(rows)
-	_, err := e.s.Conn.Exec(ctx, e.s.SQL(sql), append([]any{e.s.Cfg.Pipeline, sinks, tables, ids}, further...)...)
+	sinks, tables, ids := keyArrays(of)
+	args := []any{s.Cfg.Pipeline, sinks, tables, ids}
+	sql := replayParked
+	switch verb {
+	case checkpoint.VerbDrop:
+		sql, args = dropParked, append(args, s.encoding.Fit(why))
+	case checkpoint.VerbSkip:
+		sql = skipParked
+	}
+	_, err := s.Conn.Exec(ctx, s.SQL(sql), args...)
 	return err
 }
 
-func (e effects) Replay(ctx context.Context, rows []store.SelectedRow) error {
-	return e.exec(ctx, replayParked, rows)
-}
-
-func (e effects) Drop(ctx context.Context, rows []store.SelectedRow, why string) error {
-	return e.exec(ctx, dropParked, rows, e.s.encoding.Fit(why))
-}
-
-func (e effects) Skip(ctx context.Context, rows []store.SelectedRow) error {
-	return e.exec(ctx, skipParked, rows)
-}
-
-func (e effects) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]*store.LaneHead, error) {
-	heads := make(map[checkpoint.Lane]*store.LaneHead, len(lanes))
-	b := &pgx.Batch{}
-	e.s.queueHeadsOf(b, lanes, heads)
-	return heads, e.s.send(ctx, b)
-}
-
-func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (store.Present, error) {
-	fresh := make(store.Present)
-	for _, t := range e.s.tables.Order {
-		ids := store.IDsOf(rows, t.String())
-		if len(ids) == 0 {
-			continue
-		}
-		found, err := e.s.readRows(ctx, t, ids, t.Pending("t."))
-		if err != nil {
-			return nil, err
-		}
-		fresh.Add(t.String(), found)
-	}
-	return fresh, nil
-}
-
-func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[store.ParkedKey]*checkpoint.Parked, error) {
-	keys := make([]checkpoint.Key, len(rows))
-	for i := range rows {
-		keys[i] = rows[i].Key()
-	}
-	ps, err := e.s.readKeys(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[store.ParkedKey]*checkpoint.Parked, len(ps))
-	for i := range ps {
-		out[store.KeyOf(&ps[i])] = &ps[i]
-	}
-	return out, nil
-}
-
-func (e effects) Rewrite(ctx context.Context, changed []store.Rewritten) error {
+// Rewrite implements relational.Statements.
+func (s *Store) Rewrite(ctx context.Context, changed []store.Rewritten) error {
 	b := &pgx.Batch{}
 	for i := range changed {
-		e.queueRewrite(b, changed[i].Parked)
+		s.queueRewrite(b, changed[i].Parked)
 	}
-	return e.s.send(ctx, b)
+	return s.send(ctx, b)
 }
 
-func (e effects) queueRewrite(b *pgx.Batch, p *checkpoint.Parked) {
-	a := &rowArrays{encoding: e.s.encoding}
+func (s *Store) queueRewrite(b *pgx.Batch, p *checkpoint.Parked) {
+	a := &rowArrays{encoding: s.encoding}
 	a.bind(rewritten(&a.row))
 	a.row.Sink, a.row.ID = p.Sink, p.RowID()
 	a.row.Carry(p)
 	a.appendRow()
-	b.Queue(e.s.SQL(rewriteParked()), append([]any{e.s.Cfg.Pipeline}, a.arrays...)...)
-}
-
-// keys are the deliveries as parameters.
-func keys(rows []store.SelectedRow) (sinks, tables, ids []string) {
-	for i := range rows {
-		sinks, tables, ids = append(sinks, rows[i].Sink), append(tables, rows[i].Table), append(ids, rows[i].ID)
-	}
-	return sinks, tables, ids
+	b.Queue(s.SQL(rewriteParked()), append([]any{s.Cfg.Pipeline}, a.arrays...)...)
 }

@@ -215,7 +215,7 @@ func (a *attempt) begin(ctx context.Context) error {
 		b = &pgx.Batch{}
 	}
 	if a.Request != nil {
-		if err := a.Request(ctx, effects{a}); err != nil {
+		if err := a.Request(ctx); err != nil {
 			return err
 		}
 	}

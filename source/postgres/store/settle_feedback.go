@@ -209,7 +209,7 @@ func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkp
 	if err := a.s.send(ctx, b); err != nil {
 		return nil, err
 	}
-	return a.s.readKeys(ctx, keys)
+	return a.s.ReadKeys(ctx, keys)
 }
 
 // queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome. While that table is
@@ -234,6 +234,9 @@ func (f *teller) failures() []feedback.Failure {
 	}
 	return f.report.Failures()
 }
+
+// Tables implements relational.Database.
+func (s *Store) Tables() []*outbox.Table { return tablesOf(&s.tables) }
 
 // tablesOf are tables as they are configured, with their schema.
 func tablesOf(ts *usertable.Tables) []*outbox.Table {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,6 +45,14 @@ func (s *Store) queueHeadsOf(b *pgx.Batch, lanes []checkpoint.Lane, to map[check
 		})
 		return err
 	})
+}
+
+// Heads implements relational.Statements.
+func (s *Store) Heads(ctx context.Context, lanes []checkpoint.Lane) (map[checkpoint.Lane]*store.LaneHead, error) {
+	heads := make(map[checkpoint.Lane]*store.LaneHead, len(lanes))
+	b := &pgx.Batch{}
+	s.queueHeadsOf(b, lanes, heads)
+	return heads, s.send(ctx, b)
 }
 
 // queueLanes asks for the first deliveries of the touched lanes, and for the server's time.

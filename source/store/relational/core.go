@@ -7,16 +7,22 @@ import (
 	"log/slog"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Database is what a Core needs of the store that embeds it.
 type Database interface {
 	store.Requests
+	Statements
 	// Settler begins a settlement.
 	Settler(ctx context.Context) (Settler, error)
 	// Awaited tells whether somebody waits to lock one of the tables against all others. Locked are those that a settlement passed over.
 	Awaited(ctx context.Context, locked map[string]bool) (bool, error)
+	// Tables are those of the configuration, with their schema.
+	Tables() []*outbox.Table
+	// Fault says what was done when an error came up.
+	Fault(doing string, err error) error
 	// Save writes a checkpoint without outcomes.
 	Save(ctx context.Context, c *checkpoint.Checkpoint) error
 }
@@ -74,4 +80,13 @@ func (c *Core) Transact(ctx context.Context, do func(context.Context, store.Effe
 		return nil, nil, err
 	}
 	return a.Lanes.Touched.Order, a.States, nil
+}
+
+// InForce reads what holds and pauses are in force.
+func (c *Core) InForce(ctx context.Context) (store.Forces, error) {
+	fs := make(store.Forces)
+	if err := c.db.EachForce(ctx, fs.Read); err != nil {
+		return nil, c.db.Fault("read holds and pauses", err)
+	}
+	return fs, nil
 }

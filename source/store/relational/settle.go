@@ -12,7 +12,7 @@ import (
 type Attempt struct {
 	store.Attempt
 	// Request carries a request out inside the transaction; nil if there is none.
-	Request func(context.Context, store.Effects) error
+	Request func(context.Context) error
 	// SkipLocked: rows that others have locked are passed over, and LockedTables altogether. MetLocked: some rows were.
 	SkipLocked   bool
 	LockedTables map[string]bool
@@ -36,8 +36,6 @@ type Settler interface {
 	Replan(ctx context.Context) error
 	// FindLocked finds out which tables others have locked as a whole, after an attempt that waited for a lock in vain.
 	FindLocked(ctx context.Context, a *Attempt) error
-	// Fault says what was done when an error came up.
-	Fault(doing string, err error) error
 }
 
 // A Trouble is what the error of an attempt means. Without any, the next attempt would fail as well.
@@ -115,14 +113,17 @@ func (c *Core) settle(ctx context.Context, in *checkpoint.Settlement, unfinished
 	var p plan
 	var unfed error
 	for {
-		a := &Attempt{Attempt: store.NewAttempt(in, unfinished), Request: request, SkipLocked: c.SkipLocked, Unfed: unfed}
+		a := &Attempt{Attempt: store.NewAttempt(in, unfinished), SkipLocked: c.SkipLocked, Unfed: unfed}
+		if request != nil {
+			a.Request = func(ctx context.Context) error { return request(ctx, effects{c.db, c, a}) }
+		}
 		err := s.Attempt(ctx, a)
 		if err == nil {
 			c.SkipLocked = a.SkipLocked && (a.MetLocked || len(a.LockedTables) > 0)
 			return a, nil
 		}
 		if rerr := s.Rollback(ctx); rerr != nil {
-			return nil, s.Fault("settle", errors.Join(err, rerr))
+			return nil, c.db.Fault("settle", errors.Join(err, rerr))
 		}
 		switch p.after(s.Trouble(a, err)) {
 		case findRows:
@@ -138,7 +139,7 @@ func (c *Core) settle(ctx context.Context, in *checkpoint.Settlement, unfinished
 		case skipLocked:
 			c.SkipLocked, err = true, nil
 		default:
-			err = s.Fault("settle", err)
+			err = c.db.Fault("settle", err)
 		}
 		if err != nil {
 			return nil, err
