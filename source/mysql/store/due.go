@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
@@ -33,22 +32,6 @@ func dueParked(part store.DuePart) string {
 		return dueColumns + "(tailbox_parked_due)" + dueWhere + " AND tries <> 0" + dueOrder
 	}
 	return dueColumns + "(tailbox_parked_due)" + dueWhere + dueOrder
-}
-
-// Due implements checkpoint.Store.
-func (s *Store) Due(ctx context.Context, q *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
-	if err := s.Finish(ctx, s.unfinishedMessages); err != nil {
-		return nil, 0, err
-	}
-	sinks := s.WithParked(q.Sinks)
-	if len(sinks) == 0 {
-		b := s.Batch()
-		s.QueueProof(b)
-		if err := s.Send(ctx, b); err != nil {
-			return nil, 0, server.Fault("look for due deliveries", err)
-		}
-	}
-	return store.Due(ctx, s, s.tables.Configured(), sinks, q)
 }
 
 // DueRefs implements store.ParkedReader.
@@ -81,17 +64,8 @@ func (s *Store) DueRefs(ctx context.Context, part store.DuePart, sinks []string,
 	return due, next, nil
 }
 
-// Whole implements store.ParkedReader.
-func (s *Store) Whole(ctx context.Context, refs []store.ParkedRef) ([]checkpoint.Parked, error) {
-	keys := make([]checkpoint.Key, len(refs))
-	for i := range refs {
-		keys[i] = refs[i].Key
-	}
-	return s.ReadKeys(ctx, keys)
-}
-
-// unfinishedMessages names messages whose row has still to be dealt with.
-func (s *Store) unfinishedMessages(ctx context.Context, limit int) (keys []store.MessageKey, err error) {
+// UnfinishedMessages implements relational.Database.
+func (s *Store) UnfinishedMessages(ctx context.Context, limit int) (keys []store.MessageKey, err error) {
 	b := s.Batch()
 	b.Each(func(r session.Row) error {
 		keys = append(keys, store.MessageKey{Table: r.Text(0), ID: r.Text(1)})
@@ -115,11 +89,6 @@ WHERE pipeline = ? AND blocks = 1 AND sink = ? AND message_group = ? AND positio
 SELECT position FROM {parked} FORCE INDEX (tailbox_parked_lane)
 WHERE pipeline = ? AND blocks = 1 AND sink = '' AND message_group = ? ORDER BY position LIMIT 1`
 )
-
-// Page implements checkpoint.Store.
-func (s *Store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
-	return store.Page(ctx, s, lane, s.Holds.Has(lane), after, limit, bytes)
-}
 
 // LaneRefs implements store.ParkedReader.
 func (s *Store) LaneRefs(ctx context.Context, lane checkpoint.Lane, after string, limit int) (refs []store.ParkedRef, unrouted string, err error) {

@@ -156,15 +156,6 @@ func (s *Store) ReadParked(ctx context.Context, keys []checkpoint.Key, columns s
 	return s.Send(ctx, b)
 }
 
-// ReadRow implements store.ParkedReader.
-func (s *Store) ReadRow(ctx context.Context, table, id string) ([]*outbox.Message, error) {
-	ms, err := s.ReadRows(ctx, table, []string{id}, false)
-	if server.Passing(err) {
-		return nil, store.ErrTableLocked
-	}
-	return ms, err
-}
-
 // ReadRows implements relational.Statements.
 func (s *Store) ReadRows(ctx context.Context, table string, ids []string, pending bool) ([]*outbox.Message, error) {
 	t, where := s.tables.ByName[table], ""

@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -17,45 +15,29 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// pollBarrier makes the highest number that can be seen a barrier.
-func (s *Store) pollBarrier(ctx context.Context, out *checkpoint.PendingRows) error {
+// LastNumber implements relational.RowFinder.
+func (s *Store) LastNumber(ctx context.Context) (last uint64, err error) {
 	b := s.Batch()
 	for _, t := range s.tables.Order {
 		if t.Columns.Seq == "" {
-			return fmt.Errorf("read the highest number of %s: it has no sequence column: %w", t, source.ErrStop)
+			return 0, fmt.Errorf("read the highest number of %s: it has no sequence column: %w", t, source.ErrStop)
 		}
 		b.Each(func(r session.Row) error {
-			out.Commit = max(out.Commit, r.Unsigned(0))
+			last = max(last, r.Unsigned(0))
 			return nil
 		}, "SELECT COALESCE(MAX("+quote.Ident(t.Columns.Seq)+"), 0) FROM "+t.SQL)
 	}
 	if err := s.Send(ctx, b); err != nil {
-		return server.Fault("read the highest number", err)
+		return 0, server.Fault("read the highest number", err)
 	}
-	out.Barrier = strconv.FormatUint(out.Commit, 10)
-	return nil
+	return last, nil
 }
 
 // pendingWindow is how many rows one statement looks at, so that the session is never busy for long.
 const pendingWindow = 10000
 
-// Pending implements checkpoint.Store.
-//
-// The barrier is where the log ends after the list was read: a row that can be seen was in the log before. It is written
-// past, so that the server sends the log up to it even when nothing else happens.
-func (s *Store) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
-	out, err := store.ListPending(ctx, s, s.tables.Configured(), cursor, limit, s.Config.Log())
-	if err != nil {
-		return nil, err
-	}
-	return out, s.barrier(ctx, out)
-}
-
-// barrier asks where the log ends, and writes past it.
-func (s *Store) barrier(ctx context.Context, out *checkpoint.PendingRows) error {
-	if s.Config.Poll {
-		return s.pollBarrier(ctx, out)
-	}
+// LogEnd implements relational.RowFinder.
+func (s *Store) LogEnd(ctx context.Context, out *checkpoint.PendingRows) error {
 	end, err := server.ReadLogEnd(ctx, s.Conn)
 	if err != nil {
 		return server.Fault("read the log's end", err)
@@ -70,23 +52,20 @@ func (s *Store) barrier(ctx context.Context, out *checkpoint.PendingRows) error 
 	return nil
 }
 
-// warnNameless counts pending rows without an id.
-func (s *Store) warnNameless(ctx context.Context, t *usertable.Table) error {
+// Nameless implements relational.RowFinder.
+func (s *Store) Nameless(ctx context.Context, of *outbox.Table) (n int, err error) {
+	t := s.tables.ByName[of.String()]
 	nameless := t.Nameless()
 	if nameless == "" {
-		return nil
+		return 0, nil
 	}
-	n := 0
 	b := s.Batch()
 	b.Each(func(r session.Row) error {
 		n = int(r.Num(0))
 		return nil
 	}, "SELECT COUNT(*) FROM (SELECT 1 FROM "+t.SQL+" t WHERE ? AND (?) LIMIT ?) n", quote.Raw(t.Pending()), quote.Raw(nameless), store.NamelessMost)
-	if err := s.Send(ctx, b); err != nil {
-		return server.Fault("look for rows without an id in table "+t.String(), err)
-	}
-	store.WarnNameless(s.Config.Log(), &t.Table, n)
-	return nil
+	err = s.Send(ctx, b)
+	return n, err
 }
 
 // A pendingRow is what a window shows of a row.
@@ -95,25 +74,16 @@ type pendingRow struct {
 	pending   bool
 }
 
-// PendingWindow implements store.PendingReader.
-func (s *Store) PendingWindow(ctx context.Context, at *store.Cursor) (rows []store.PendingRow, end bool, err error) {
-	rows, end, err = s.pendingWindow(ctx, s.tables.ByName[at.Table], at)
-	return rows, end, store.LockedTable(err, server.Passing)
-}
-
-func (s *Store) pendingWindow(ctx context.Context, t *usertable.Table, at *store.Cursor) (list []store.PendingRow, end bool, err error) {
-	if len(at.After) == 0 {
-		if err := s.warnNameless(ctx, t); err != nil {
-			return nil, false, err
-		}
-	}
+// Window implements relational.RowFinder.
+func (s *Store) Window(ctx context.Context, at *store.Cursor) (list []store.PendingRow, end bool, err error) {
+	t := s.tables.ByName[at.Table]
 	rows, err := s.readWindow(ctx, t, at)
 	if err != nil {
-		return nil, false, server.Fault("list pending rows of table "+at.Table, err)
+		return nil, false, err
 	}
 	parked, err := s.parkedStates(ctx, t, rows)
 	if err != nil {
-		return nil, false, server.Fault("list pending rows of table "+at.Table, err)
+		return nil, false, err
 	}
 	for _, r := range rows {
 		reset, isParked := parked[r.id]
@@ -148,7 +118,8 @@ func (s *Store) readWindow(ctx context.Context, t *usertable.Table, at *store.Cu
 		rows = append(rows, pendingRow{id, r.Text(2), r.Bool(1)})
 		return err
 	}, "SELECT "+t.ID.Selected("t.")+", ?, "+place+" FROM "+t.SQL+" t"+force+" WHERE ? ORDER BY "+by+" LIMIT ?", quote.Raw(pending), quote.Raw(where), pendingWindow)
-	return rows, s.Send(ctx, b)
+	err = s.Send(ctx, b)
+	return rows, err
 }
 
 // parkedStates tells which rows have parked deliveries and were dealt with, and (true) which of them were reset: a dead delivery whose row was dealt
@@ -177,13 +148,8 @@ func (s *Store) parkedStates(ctx context.Context, t *usertable.Table, rows []pen
 	return parked, s.Send(ctx, b)
 }
 
-// AskForReset implements store.PendingReader.
-func (s *Store) AskForReset(ctx context.Context, table string, ids []string) error {
-	asked := store.ResetRequest("rows", table, ids)
-	selection, err := json.Marshal(&asked.Selection)
-	if err != nil {
-		return fmt.Errorf("write selection: %w", err)
-	}
+// AskOnce implements relational.RowFinder.
+func (s *Store) AskOnce(ctx context.Context, asked *checkpoint.Request, selection string) error {
 	open := false
 	b := s.Batch()
 	b.Each(func(session.Row) error {
@@ -191,36 +157,23 @@ func (s *Store) AskForReset(ctx context.Context, table string, ids []string) err
 		return nil
 	}, `SELECT 1 FROM {request} WHERE pipeline = ? AND done_at IS NULL AND verb = 'replay' AND reason = ?
 		AND JSON_UNQUOTE(JSON_EXTRACT(selection, '$.refresh')) = 'true' LIMIT 1`, s.Config.Pipeline, asked.Reason)
-	if err := s.Send(ctx, b); err != nil {
-		return server.Fault("look for open requests", err)
+	if err := s.Send(ctx, b); err != nil || open {
+		return err
 	}
-	if open {
-		return nil
-	}
-	if err := s.InTx(ctx, func(b *session.Batch) {
+	return s.InTx(ctx, func(b *session.Batch) {
 		b.Exec("INSERT INTO {request} (pipeline, verb, selection, reason, `by`) VALUES (?, 'replay', ?, ?, ?)", s.Config.Pipeline,
-			string(selection), asked.Reason, asked.By)
-	}); err != nil {
-		return server.Fault("ask for the replay of rows that were reset", err)
-	}
-	return nil
+			selection, asked.Reason, asked.By)
+	})
 }
 
-// Fetch implements checkpoint.Store.
-func (s *Store) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
-	ms, parkedAt, err := store.Fetch(ctx, s, s.tables.Configured(), rows, at, bytes)
-	if s.Config.Poll {
-		store.WarnFoundLate(s.Config.Log(), ms)
-	}
-	return ms, parkedAt, err
-}
-
-// PendingRows implements store.PendingReader.
-func (s *Store) PendingRows(ctx context.Context, of *outbox.Table, ids []string, bytes int) ([]*outbox.Message, error) {
+// RowsUpTo implements relational.RowFinder.
+func (s *Store) RowsUpTo(ctx context.Context, of *outbox.Table, ids []string, bytes int) ([]*outbox.Message, error) {
 	t := s.tables.ByName[of.String()]
-	ms, err := t.ReadUpTo(ctx, s.Session, ids, t.Pending(), bytes)
-	return ms, store.LockedTable(err, server.Passing)
+	return t.ReadUpTo(ctx, s.Session, ids, t.Pending(), bytes)
 }
+
+// Passing implements relational.RowFinder.
+func (s *Store) Passing(err error) bool { return server.Passing(err) }
 
 // queueClock asks for the server's time.
 func queueClock(b *session.Batch, now *time.Time) {
@@ -240,31 +193,23 @@ func (s *Store) Clock(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// ParkedAt implements store.PendingReader.
-func (s *Store) ParkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error) {
+// EachParked implements relational.RowFinder.
+func (s *Store) EachParked(ctx context.Context, ms []*outbox.Message, on func(i int, sink string)) error {
 	type key struct{ Table, id string }
 	index, ids := make(map[key]int), make(map[string]quote.List)
 	for i, m := range ms {
 		index[key{m.Table, m.ID}] = i
 		ids[m.Table] = append(ids[m.Table], m.ID)
 	}
-	var at [][]string
 	b := s.Batch()
 	for table, all := range ids {
 		for start := 0; start < len(all); start += keyChunk {
 			b.Each(func(r session.Row) error {
-				if at == nil {
-					at = make([][]string, len(ms))
-				}
-				i := index[key{table, r.Text(0)}]
-				at[i] = append(at[i], r.Text(1))
+				on(index[key{table, r.Text(0)}], r.Text(1))
 				return nil
 			}, "SELECT p.message_id, p.sink FROM {parked} p FORCE INDEX (PRIMARY) WHERE "+whereMessages+" ORDER BY p.sink", s.Config.Pipeline,
 				all[start:min(start+keyChunk, len(all))], quote.Bin(table))
 		}
 	}
-	if err := s.Send(ctx, b); err != nil {
-		return nil, server.Fault("look for parked deliveries", err)
-	}
-	return at, nil
+	return s.Send(ctx, b)
 }

@@ -58,7 +58,7 @@ func openStore(ctx context.Context, cfg server.Config) (*Store, error) {
 // New is a store on a session.
 func New(sess *session.Session) *Store {
 	s := &Store{Session: sess, lockedTables: make(map[string]time.Time)}
-	s.Init(s, s.Config.Log())
+	s.Init(s, s.Config.Log(), s.Config.Poll)
 	return s
 }
 
@@ -104,6 +104,13 @@ func (s *Store) Fault(doing string, err error) error { return server.Fault(doing
 
 // Tables implements relational.Database.
 func (s *Store) Tables() []*outbox.Table { return s.tables.Configured() }
+
+// Prove implements relational.Database.
+func (s *Store) Prove(ctx context.Context) error {
+	b := s.Batch()
+	s.QueueProof(b)
+	return s.Send(ctx, b)
+}
 
 // Ping proves that the session lives, and that the lock is its own.
 func (s *Store) Ping(ctx context.Context) (now time.Time, err error) {

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -41,23 +40,15 @@ FROM unnest($2::text[]) AS s (sink) CROSS JOIN LATERAL (
 	SELECT p.next_attempt_at FROM {parked} p WHERE p.pipeline = $1 AND p.sink = s.sink AND p.next_attempt_at > now()
 	ORDER BY p.next_attempt_at LIMIT 1) d`
 
-// Due implements checkpoint.Store.
-func (s *Store) Due(ctx context.Context, q *checkpoint.DueQuery) ([]checkpoint.Parked, time.Duration, error) {
-	if err := s.Finish(ctx, s.unfinishedMessages); err != nil {
-		return nil, 0, err
-	}
-	sinks := s.WithParked(q.Sinks)
-	if len(sinks) == 0 {
-		if _, err := s.Conn.Exec(ctx, discardPlans); err != nil {
-			return nil, 0, s.Fault("look for due deliveries", err)
-		}
-	}
-	return store.Due(ctx, s, tablesOf(&s.tables), sinks, q)
-}
-
 // discardPlans forgets plans, which were made for tables as they were then. Due is called every second or so: no plan is older than that. It also
 // proves that the session holds the lock.
 const discardPlans = "DISCARD PLANS"
+
+// Prove implements relational.Database.
+func (s *Store) Prove(ctx context.Context) error {
+	_, err := s.Conn.Exec(ctx, discardPlans)
+	return err
+}
 
 // DueRefs implements store.ParkedReader.
 func (s *Store) DueRefs(ctx context.Context, part store.DuePart, sinks []string, window int) ([][]store.ParkedRef, time.Duration, error) {
@@ -88,8 +79,8 @@ func (s *Store) DueRefs(ctx context.Context, part store.DuePart, sinks []string,
 	return due, next, nil
 }
 
-// unfinishedMessages names messages whose row has still to be dealt with.
-func (s *Store) unfinishedMessages(ctx context.Context, limit int) (keys []store.MessageKey, err error) {
+// UnfinishedMessages implements relational.Database.
+func (s *Store) UnfinishedMessages(ctx context.Context, limit int) (keys []store.MessageKey, err error) {
 	rows, err := s.Conn.Query(ctx, s.SQL(`SELECT DISTINCT source_table, message_id FROM (
 		SELECT source_table, message_id FROM {parked} WHERE pipeline = $1 AND unfinished LIMIT $2) u`), s.Cfg.Pipeline, limit)
 	if err == nil {
@@ -109,11 +100,6 @@ FROM {parked} p LEFT JOIN LATERAL (
 	ORDER BY q.position LIMIT 1) z ON true
 WHERE p.pipeline = $1 AND p.sink = $2 AND p.message_group = $3 AND p.blocks AND p.position > $4
 ORDER BY p.position, p.message_id LIMIT $5`
-
-// Page implements checkpoint.Store.
-func (s *Store) Page(ctx context.Context, lane checkpoint.Lane, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
-	return store.Page(ctx, s, lane, s.Holds.Has(lane), after, limit, bytes)
-}
 
 // LaneRefs implements store.ParkedReader.
 func (s *Store) LaneRefs(ctx context.Context, lane checkpoint.Lane, after string, limit int) (refs []store.ParkedRef, unrouted string, err error) {
@@ -136,15 +122,6 @@ func readParked() string {
 	return `SELECT ` + ParkedColumns() + ` FROM unnest($2::text[], $3::text[], $4::text[]) AS v (sink, source_table, message_id)
 CROSS JOIN LATERAL (SELECT * FROM {parked} q WHERE q.pipeline = $1 AND q.message_id = v.message_id AND q.source_table = v.source_table
 	AND q.sink = v.sink OFFSET 0) p`
-}
-
-// Whole implements store.ParkedReader.
-func (s *Store) Whole(ctx context.Context, refs []store.ParkedRef) ([]checkpoint.Parked, error) {
-	keys := make([]checkpoint.Key, len(refs))
-	for i := range refs {
-		keys[i] = refs[i].Key
-	}
-	return s.ReadKeys(ctx, keys)
 }
 
 // ReadKeys implements relational.Statements.

@@ -11,20 +11,9 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/catalog"
-	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
-	"github.com/tailbox/tailbox/source/store"
 )
-
-// ReadRow implements store.ParkedReader.
-func (s *Store) ReadRow(ctx context.Context, table, id string) ([]*outbox.Message, error) {
-	ms, err := s.ReadRows(ctx, table, []string{id}, false)
-	if pgerr.Passing(err) {
-		return nil, store.ErrTableLocked
-	}
-	return ms, err
-}
 
 // ReadRows implements relational.Statements. The rows come in the order in which they are swept. Position and time of the commit are not set.
 func (s *Store) ReadRows(ctx context.Context, table string, ids []string, pending bool) ([]*outbox.Message, error) {

@@ -74,7 +74,7 @@ type Store struct {
 // On returns a store on a session that is open already. It has no lock: it only looks, or writes requests.
 func On(cfg session.Config, conn *pgx.Conn) *Store {
 	s := &Store{Cfg: cfg, Conn: conn, encoding: session.EncodingOf(conn.PgConn()), texts: make(map[string]string)}
-	s.Init(s, cfg.Log())
+	s.Init(s, cfg.Log(), cfg.Poll)
 	return s
 }
 

@@ -14,13 +14,20 @@ import (
 // A Database is what a Core needs of the store that embeds it.
 type Database interface {
 	store.Requests
+	store.ParkedReader
+	store.PendingReader
 	Statements
+	RowFinder
 	// Settler begins a settlement.
 	Settler(ctx context.Context) (Settler, error)
 	// Awaited tells whether somebody waits to lock one of the tables against all others. Locked are those that a settlement passed over.
 	Awaited(ctx context.Context, locked map[string]bool) (bool, error)
 	// Tables are those of the configuration, with their schema.
 	Tables() []*outbox.Table
+	// UnfinishedMessages names messages whose row has still to be dealt with, at most limit.
+	UnfinishedMessages(ctx context.Context, limit int) ([]store.MessageKey, error)
+	// Prove proves that the session lives, and holds the lock.
+	Prove(ctx context.Context) error
 	// Fault says what was done when an error came up.
 	Fault(doing string, err error) error
 	// Save writes a checkpoint without outcomes.
@@ -33,12 +40,14 @@ type Core struct {
 	// SkipLocked: an application holds locks on rows that settlements wanted, so they pass over locked rows until there are none.
 	SkipLocked bool
 
-	db Database
+	db   Database
+	log  *slog.Logger
+	poll bool
 }
 
-// Init makes it the core of a store that has read nothing yet.
-func (c *Core) Init(db Database, log *slog.Logger) {
-	c.Memory, c.db = store.NewMemory(), db
+// Init makes it the core of a store that has read nothing yet. Poll: the table is read, not the log.
+func (c *Core) Init(db Database, log *slog.Logger, poll bool) {
+	c.Memory, c.db, c.log, c.poll = store.NewMemory(), db, log, poll
 	c.Finisher = store.Finisher{Logger: log, Settle: c.settleUnfinished}
 }
 
