@@ -163,13 +163,14 @@ func (a *attempt) change(ctx context.Context, b *session.Batch) error {
 // dealWithRows deals with users' rows: those of messages without parked deliveries, then, when it is known what is parked
 // of the others, theirs.
 func (a *attempt) dealWithRows(ctx context.Context, b *session.Batch) error {
-	plain := a.plainRows()
+	plain := a.workOf(a.PlainRows(a.s.rowTables()))
 	a.s.QueueHeadsOf(b, a.Lanes.Asked(a.s.Sinks), a.Lanes.Heads)
 	a.queueLookup(b)
 	if err := a.doPlain(ctx, b, plain); err != nil {
 		return err
 	}
-	return a.doKnown(ctx, b, a.messageRows())
+	always := func(uint64) bool { return true }
+	return a.doKnown(ctx, b, a.workOf(a.MessageRows(a.s.rowTables(), always)))
 }
 
 // commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT.

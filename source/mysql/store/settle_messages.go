@@ -6,7 +6,6 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/session"
-	"github.com/tailbox/tailbox/source/mysql/usertable"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -67,41 +66,9 @@ func (a *attempt) queueLookup(b *session.Batch) {
 	}
 }
 
-// messageRows decides what happens to the rows of messages: on_delivered where nothing is parked any more, else the view
-// of what is.
-func (a *attempt) messageRows() []*rowWork {
-	type statement struct {
-		Table *usertable.Table
-		del   bool
-	}
-	rows := make(map[statement][]rowChange)
-	always := func(uint64) bool { return true }
-	a.DecideRows(a.viewOf, always, func(m *store.Message, del bool, c *store.RowChange) {
-		k := statement{a.s.tables.ByName[m.Key.Table], del}
-		rows[k] = append(rows[k], rowChange{id: m.Key.ID, index: m.Row, msg: m, RowChange: *c})
-	})
-	var work []*rowWork
-	for _, t := range a.s.tables.Order {
-		for _, del := range []bool{true, false} {
-			work = append(work, a.workOf(t, del, false, rows[statement{t, del}])...)
-		}
-	}
-	return work
-}
-
-// viewOf is what the message's table lets the relay do with its row; nil if it can have none.
-func (a *attempt) viewOf(m *store.Message) *store.TableView {
-	t := a.s.tables.ByName[m.Key.Table]
-	if t == nil || !t.Findable(m.Key.ID) {
-		return nil
-	}
-	return &t.View
-}
-
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.
 func (a *attempt) queueCleanup(b *session.Batch) {
-	c := store.CleanupOf(a.Messages.Order, a.Skipped)
-	a.s.Unfinished = a.s.Unfinished || c.Locked
+	c := a.s.Cleanup(a.Attempt)
 	queue := func(sql string, ms []*store.Message) {
 		for _, ms := range byTable(ms) {
 			b.Exec(sql, a.messageArgs(ms)...)

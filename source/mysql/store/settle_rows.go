@@ -5,19 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/mysql/session"
 	"github.com/tailbox/tailbox/source/mysql/usertable"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/relational"
 )
-
-// A rowChange is what is to happen to one row of the user's table.
-type rowChange struct {
-	id    string
-	index int // in Settlement.Rows; -1 for a message whose row was settled before
-	msg   *store.Message
-	store.RowChange
-}
 
 // rowWork is what happens to rows of one table.
 type rowWork struct {
@@ -25,7 +17,7 @@ type rowWork struct {
 	delete bool
 	// alike: all rows get the same, in one statement.
 	alike bool
-	rows  []rowChange
+	rows  []relational.RowChange
 	// done counts the rows that statements found. There are, after a look, the ids that are there and locked by this
 	// transaction.
 	done  int
@@ -34,40 +26,19 @@ type rowWork struct {
 	locked bool
 }
 
-// plainRows are the rows of messages without parked deliveries, table by table.
-func (a *attempt) plainRows() []*rowWork {
-	byTable := make(map[*usertable.Table][]rowChange, len(a.s.tables.Order))
-	for i := range a.In.Rows {
-		r := &a.In.Rows[i]
+// workOf cuts rows into statements. Their ids are in order, so that their locks are taken in one order.
+func (a *attempt) workOf(all []relational.Rows) (work []*rowWork) {
+	for _, r := range all {
 		t := a.s.tables.ByName[r.Table]
-		if t == nil || r.Parked || !t.Findable(r.ID) {
-			continue // a table that left the configuration is left alone, and a row without an id cannot be found
+		slices.SortStableFunc(r.Changes, func(x, y relational.RowChange) int {
+			if t.ID.Form == usertable.IDInt && len(x.ID) != len(y.ID) {
+				return len(x.ID) - len(y.ID)
+			}
+			return strings.Compare(x.ID, y.ID)
+		})
+		for chunk := range slices.Chunk(r.Changes, usertable.MaxRows) {
+			work = append(work, &rowWork{table: t, delete: r.Delete, alike: r.Alike, rows: chunk})
 		}
-		c := rowChange{id: r.ID, index: i, RowChange: store.RowChange{Attempts: 1}}
-		if t.View.Receipts {
-			c.Receipt = r.Receipt
-		}
-		if _, touch := t.View.Delivered(&c.RowChange, false); touch {
-			byTable[t] = append(byTable[t], c)
-		}
-	}
-	var work []*rowWork
-	for _, t := range a.s.tables.Order {
-		work = append(work, a.workOf(t, t.OnDelivered == outbox.Delete, !t.View.Receipts, byTable[t])...)
-	}
-	return work
-}
-
-// workOf cuts rows of one table into statements. Their ids are in order, so that their locks are taken in one order.
-func (a *attempt) workOf(t *usertable.Table, del, alike bool, rows []rowChange) (work []*rowWork) {
-	slices.SortStableFunc(rows, func(x, y rowChange) int {
-		if t.ID.Form == usertable.IDInt && len(x.id) != len(y.id) {
-			return len(x.id) - len(y.id)
-		}
-		return strings.Compare(x.id, y.id)
-	})
-	for chunk := range slices.Chunk(rows, usertable.MaxRows) {
-		work = append(work, &rowWork{table: t, delete: del, alike: alike || del, rows: chunk})
 	}
 	return work
 }
@@ -153,22 +124,22 @@ func (a *attempt) doKnown(ctx context.Context, b *session.Batch, work []*rowWork
 // sort leaves those rows in the work that are there, and deals with the others: gone, or locked and to be tried again.
 func (a *attempt) sort(w *rowWork, unjudged *unjudgedRows) {
 	tableLocked := a.LockedTables[w.table.String()]
-	w.rows = slices.DeleteFunc(w.rows, func(r rowChange) bool {
-		if w.there[r.id] {
+	w.rows = slices.DeleteFunc(w.rows, func(r relational.RowChange) bool {
+		if w.there[r.ID] {
 			return false
 		}
-		verdict, judged := a.verdicts[store.MessageKey{Table: w.table.String(), ID: r.id}]
+		verdict, judged := a.verdicts[store.MessageKey{Table: w.table.String(), ID: r.ID}]
 		switch {
 		case tableLocked, a.SkipLocked && judged && verdict == verdictThere:
 			a.MetLocked = true
-			if r.index < 0 {
-				r.msg.Locked = true
+			if r.Index < 0 {
+				r.Message.Locked = true
 			} else {
-				a.Skipped[r.index] = true
+				a.Skipped[r.Index] = true
 			}
 		case a.SkipLocked && !judged:
-			unjudged.ids[w.table] = append(unjudged.ids[w.table], r.id)
-		case r.index >= 0:
+			unjudged.ids[w.table] = append(unjudged.ids[w.table], r.ID)
+		case r.Index >= 0:
 			a.Out.Gone++
 		}
 		return true
@@ -179,7 +150,7 @@ func (a *attempt) sort(w *rowWork, unjudged *unjudgedRows) {
 func (w *rowWork) ids() []string {
 	ids := make([]string, len(w.rows))
 	for i := range w.rows {
-		ids[i] = w.rows[i].id
+		ids[i] = w.rows[i].ID
 	}
 	return ids
 }
@@ -204,10 +175,10 @@ func (w *rowWork) queue(b *session.Batch) error {
 		return nil
 	}
 	if w.alike {
-		return w.queueAll(b, w.ids(), &w.rows[0].RowChange, count)
+		return w.queueAll(b, w.ids(), w.rows[0].RowChange, count)
 	}
 	for i := range w.rows {
-		if err := w.queueAll(b, []string{w.rows[i].id}, &w.rows[i].RowChange, count); err != nil {
+		if err := w.queueAll(b, []string{w.rows[i].ID}, w.rows[i].RowChange, count); err != nil {
 			return err
 		}
 	}

@@ -105,6 +105,15 @@ func (s *Store) Fault(doing string, err error) error { return server.Fault(doing
 // Tables implements relational.Database.
 func (s *Store) Tables() []*outbox.Table { return s.tables.Configured() }
 
+// rowTables are the tables as settlements see them.
+func (s *Store) rowTables() []relational.Table {
+	out := make([]relational.Table, len(s.tables.Order))
+	for i, t := range s.tables.Order {
+		out[i] = relational.Table{Name: t.String(), View: &t.View, Findable: t.Findable}
+	}
+	return out
+}
+
 // Prove implements relational.Database.
 func (s *Store) Prove(ctx context.Context) error {
 	b := s.Batch()

@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/relational"
 )
 
 // What tests outside of the package need of its inside.
@@ -27,7 +28,7 @@ func (s *Store) FirstTable() *usertable.Table { return s.tables.Order[0] }
 func (s *Store) AlikeStatement(change *store.RowChange, ids ...string) (sql string, args []any, err error) {
 	w := &rowWork{table: s.FirstTable(), alike: true}
 	for _, id := range ids {
-		w.rows = append(w.rows, rowChange{id: id, RowChange: change})
+		w.rows = append(w.rows, relational.RowChange{ID: id, RowChange: change})
 	}
 	args, err = w.args()
 	return w.sql(false), args, err

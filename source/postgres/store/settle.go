@@ -226,7 +226,7 @@ func (a *attempt) begin(ctx context.Context) error {
 	a.queueLanes(b)
 	a.queueLookup(b)
 	rows := &pgx.Batch{}
-	if err := a.queuePlainRows(rows); err != nil {
+	if err := a.queueRows(rows, a.PlainRows(a.s.rowTables())); err != nil {
 		return err
 	}
 	// The snapshot is taken before the statements about rows. So a row that they do not find, of a transaction that it

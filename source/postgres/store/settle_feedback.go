@@ -19,6 +19,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/store/feedback"
+	"github.com/tailbox/tailbox/source/store/relational"
 )
 
 // A teller is what a store needs to tell business rows.
@@ -243,6 +244,15 @@ func tablesOf(ts *usertable.Tables) []*outbox.Table {
 	out := make([]*outbox.Table, len(ts.Order))
 	for i, t := range ts.Order {
 		out[i] = &t.Table
+	}
+	return out
+}
+
+// rowTables are the tables as settlements see them.
+func (s *Store) rowTables() []relational.Table {
+	out := make([]relational.Table, len(s.tables.Order))
+	for i, t := range s.tables.Order {
+		out[i] = relational.Table{Name: t.String(), View: &t.View, Findable: t.Findable}
 	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -39,36 +38,14 @@ func (a *attempt) queueLookup(b *pgx.Batch) {
 	})
 }
 
-// queueMessages deals with the rows of messages: on_delivered where nothing is parked any more, else the view of what is.
+// queueMessages deals with the rows of messages.
 func (a *attempt) queueMessages(ctx context.Context) error {
-	type statement struct {
-		table *usertable.Table
-		del   bool
-	}
-	changes := make(map[statement][]rowChange)
-	a.DecideRows(a.viewOf, a.snap.visible, func(m *store.Message, del bool, c *store.RowChange) {
-		k := statement{a.s.tables.ByName[m.Key.Table], del}
-		changes[k] = append(changes[k], rowChange{id: m.Key.ID, index: m.Row, txn: m.Txn, msg: m, RowChange: c})
-	})
 	rows, b := &pgx.Batch{}, &pgx.Batch{}
-	for _, t := range a.s.tables.Order {
-		for _, del := range []bool{true, false} {
-			if err := a.queueRows(rows, t, del, false, changes[statement{t, del}]); err != nil {
-				return err
-			}
-		}
+	if err := a.queueRows(rows, a.MessageRows(a.s.rowTables(), a.snap.visible)); err != nil {
+		return err
 	}
 	a.queueTouching(b, rows)
 	return a.s.send(ctx, b)
-}
-
-// viewOf is what the message's table lets the relay do with its row; nil if it can have none.
-func (a *attempt) viewOf(m *store.Message) *store.TableView {
-	t := a.s.tables.ByName[m.Key.Table]
-	if t == nil || !t.Findable(m.Key.ID) {
-		return nil
-	}
-	return &t.View
 }
 
 // Statements that follow from what was found out about the rows.
@@ -87,8 +64,7 @@ UPDATE {parked} p SET row_settled = v.settled FROM unnest($2::text[], $3::text[]
 
 // queueCleanup removes deliveries that are over, and notes what is still to be done about rows.
 func (a *attempt) queueCleanup(b *pgx.Batch) {
-	c := store.CleanupOf(a.Messages.Order, a.Skipped)
-	a.s.Unfinished = a.s.Unfinished || c.Locked
+	c := a.s.Cleanup(a.Attempt)
 	queue := func(sql string, ms []*store.Message, further ...any) {
 		if len(ms) == 0 {
 			return

@@ -9,23 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/relational"
 )
 
 // rowChunk is the most rows of one statement.
 const rowChunk = 5000
-
-// A rowChange is what is to happen to one row of the user's table.
-type rowChange struct {
-	id               string
-	index            int    // in Settlement.Rows; -1 for a message whose row was settled before
-	txn              uint64 // as in Row
-	msg              *store.Message
-	*store.RowChange // rows that get the same may share it
-}
 
 // rowWork is one statement for rows of one table.
 type rowWork struct {
@@ -36,74 +27,28 @@ type rowWork struct {
 	// counted: the statement only says how many rows were there, which is all that is needed where none is missing;
 	// miscounted is where some are.
 	counted, miscounted bool
-	rows                []rowChange
+	rows                []relational.RowChange
 	found               []bool
 }
 
-// plainRows are the rows of one table without parked deliveries.
-type plainRows struct {
-	table *usertable.Table
-	// same is what each row gets where nothing of its own shows; nil: they are left alone.
-	same *store.RowChange
-	rows []rowChange
-}
-
-// queuePlainRows adds the rows without parked deliveries, table by table.
-func (a *attempt) queuePlainRows(b *pgx.Batch) error {
-	plain := make([]plainRows, len(a.s.tables.Order))
-	byName := make(map[string]*plainRows, len(plain))
-	for i, t := range a.s.tables.Order {
-		plain[i] = plainRows{table: t, same: t.Delivered("")}
-		byName[t.String()] = &plain[i]
-	}
-	var p *plainRows
-	var name string
-	for i := range a.In.Rows {
-		r := &a.In.Rows[i]
-		if p == nil || r.Table != name {
-			p, name = byName[r.Table], r.Table // as a rule the same as before
+// queueRows adds the statements for rows.
+func (a *attempt) queueRows(b *pgx.Batch, all []relational.Rows) error {
+	for _, r := range all {
+		t := a.s.tables.ByName[r.Table]
+		for rows := range slices.Chunk(r.Changes, rowChunk) {
+			// A type whose text is not all there is to it (padding, case) is matched by place only.
+			w := &rowWork{table: t, delete: r.Delete, alike: r.Alike && t.ID.Exact, rows: rows, found: make([]bool, len(rows))}
+			w.counted = w.alike && !a.named
+			a.work = append(a.work, w)
+			if a.LockedTables[t.String()] {
+				continue
+			}
+			args, err := w.args()
+			if err != nil {
+				return store.OnTable(t.String(), err)
+			}
+			b.Queue(w.sql(a.SkipLocked), args...).Query(w.scan)
 		}
-		if p == nil || r.Parked || !p.table.Findable(r.ID) {
-			continue // a table that left the configuration is left alone, and a row without an id cannot be found
-		}
-		to := p.same
-		if p.table.View.Receipts {
-			to = p.table.Delivered(r.Receipt)
-		}
-		if to == nil {
-			continue
-		}
-		if p.rows == nil {
-			p.rows = make([]rowChange, 0, len(a.In.Rows)-i)
-		}
-		p.rows = append(p.rows, rowChange{id: r.ID, index: i, txn: r.Txn, RowChange: to})
-	}
-	for i := range plain {
-		t := plain[i].table
-		if err := a.queueRows(b, t, t.OnDelivered == outbox.Delete, !t.View.Receipts, plain[i].rows); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// queueRows adds the statements for rows of one table.
-func (a *attempt) queueRows(b *pgx.Batch, t *usertable.Table, del, alike bool, rows []rowChange) error {
-	for len(rows) > 0 {
-		n := min(len(rows), rowChunk)
-		// A type whose text is not all there is to it (padding, case) is matched by place only.
-		w := &rowWork{table: t, delete: del, alike: (alike || del) && t.ID.Exact, rows: rows[:n], found: make([]bool, n)}
-		w.counted = w.alike && !a.named
-		rows = rows[n:]
-		a.work = append(a.work, w)
-		if a.LockedTables[t.String()] {
-			continue
-		}
-		args, err := w.args()
-		if err != nil {
-			return store.OnTable(t.String(), err)
-		}
-		b.Queue(w.sql(a.SkipLocked), args...).Query(w.scan)
 	}
 	return nil
 }
@@ -142,7 +87,7 @@ func (w *rowWork) ids(want func(int) bool) (any, error) {
 	ids := make([]string, 0, len(w.rows))
 	for i := range w.rows {
 		if want(i) {
-			ids = append(ids, w.rows[i].id)
+			ids = append(ids, w.rows[i].ID)
 		}
 	}
 	return w.table.ID.Array(ids)
@@ -254,7 +199,7 @@ func (w *rowWork) scanIDs(rows pgx.Rows) error {
 		start = end
 	}
 	for i := range w.rows {
-		raw, err := w.table.ID.Binary(w.rows[i].id)
+		raw, err := w.table.ID.Binary(w.rows[i].ID)
 		if err != nil {
 			return err
 		}
@@ -281,16 +226,16 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 			r := &w.rows[i]
 			locked := a.LockedTables[w.table.String()] || present[r]
 			switch {
-			case locked && r.index < 0:
-				a.MetLocked, r.msg.Locked = true, true
+			case locked && r.Index < 0:
+				a.MetLocked, r.Message.Locked = true, true
 			case locked:
-				a.MetLocked, a.Skipped[r.index] = true, true
-			case r.index < 0 || r.txn == 0 || a.snap.visible(r.txn):
-				if r.index >= 0 {
+				a.MetLocked, a.Skipped[r.Index] = true, true
+			case r.Index < 0 || r.Txn == 0 || a.snap.visible(r.Txn):
+				if r.Index >= 0 {
 					a.Out.Gone++
 				}
 			default:
-				a.Skipped[r.index] = true
+				a.Skipped[r.Index] = true
 			}
 		}
 	}
@@ -298,14 +243,14 @@ func (a *attempt) judgeMissing(ctx context.Context) error {
 }
 
 // presentRows looks, where locked rows were passed over, which of the missing are there.
-func (a *attempt) presentRows(ctx context.Context) (map[*rowChange]bool, error) {
+func (a *attempt) presentRows(ctx context.Context) (map[*relational.RowChange]bool, error) {
 	if !a.SkipLocked {
 		return nil, nil
 	}
-	present := make(map[*rowChange]bool)
+	present := make(map[*relational.RowChange]bool)
 	b := &pgx.Batch{}
 	for _, w := range a.work {
-		var missing []*rowChange
+		var missing []*relational.RowChange
 		for i := range w.rows {
 			if !w.found[i] {
 				missing = append(missing, &w.rows[i])

@@ -6,20 +6,10 @@ import (
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
-	"github.com/tailbox/tailbox/source/store"
 )
 
 // Written tells whether the relay writes to the table.
 func (t *Table) Written() bool { return t.OnDelivered != outbox.Keep || t.View.Receipts }
-
-// Delivered is what the row of a message gets that all sinks took at the first attempt; nil: it is left alone.
-func (t *Table) Delivered(receipt string) *store.RowChange {
-	c := &store.RowChange{Attempts: 1, Receipt: receipt}
-	if _, touch := t.View.Delivered(c, false); !touch {
-		return nil
-	}
-	return c
-}
 
 // Assignments are a change of a row t as a statement has it.
 func (t *Table) Assignments() string {
