@@ -38,6 +38,14 @@ func AppendRanges(b []byte, above map[string][]checkpoint.Range) []byte {
 	return append(b, '}')
 }
 
+// RangesColumn is the column settled_above as a parameter, as text; nil is NULL: there are none.
+func RangesColumn(above map[string][]checkpoint.Range) any {
+	if len(above) == 0 {
+		return nil
+	}
+	return string(AppendRanges(nil, above))
+}
+
 // ParseRanges reads what AppendRanges wrote; empty text is none.
 func ParseRanges(text string) (map[string][]checkpoint.Range, error) {
 	if text == "" {

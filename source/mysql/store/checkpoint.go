@@ -6,7 +6,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/migration"
@@ -38,14 +37,10 @@ WHERE pipeline = ? AND verb = 'accept-gap' AND done_at IS NULL AND id <= ?
 
 // queueCheckpoint adds a checkpoint to a batch.
 func (s *Store) queueCheckpoint(b *session.Batch, c *checkpoint.Checkpoint) {
-	var above any
-	if len(c.SettledAbove) > 0 {
-		above = string(store.AppendRanges(nil, c.SettledAbove))
-	}
 	if c.Log != s.Log && s.Gap != 0 { // before the checkpoint that it compares with is replaced
 		b.Exec(acceptGap, `{"changed": 1, "note": "the gap was accepted"}`, s.Config.Pipeline, s.Gap, s.Config.Pipeline)
 	}
-	args := []any{c.SourceID, string(c.Resume), c.Log, c.LastCommit, above, c.SweepPending, s.Config.Pipeline}
+	args := []any{c.SourceID, string(c.Resume), c.Log, c.LastCommit, store.RangesColumn(c.SettledAbove), c.SweepPending, s.Config.Pipeline}
 	if s.Epoch < 0 {
 		b.Exec(firstCheckpoint, append(args, migration.Version)...)
 		return
@@ -53,31 +48,22 @@ func (s *Store) queueCheckpoint(b *session.Batch, c *checkpoint.Checkpoint) {
 	b.Exec(saveCheckpoint, args...)
 }
 
-// Saved notes what a committed checkpoint means for the session.
+// Saved implements relational.State.
 func (s *Store) Saved(c *checkpoint.Checkpoint) {
 	s.Epoch = max(s.Epoch, 0)
-	s.Memory.Saved(c)
+	s.Core.Saved(c)
 }
 
-// Save writes a checkpoint without outcomes.
-func (s *Store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
-	if err := s.InTx(ctx, func(b *session.Batch) { s.queueCheckpoint(b, c) }); err != nil {
-		return server.Fault("save checkpoint", err)
-	}
-	s.Saved(c)
-	return nil
+// WriteCheckpoint implements relational.State.
+func (s *Store) WriteCheckpoint(ctx context.Context, c *checkpoint.Checkpoint) error {
+	return s.InTx(ctx, func(b *session.Batch) { s.queueCheckpoint(b, c) })
 }
 
-// Starting records the position that a start in safe mode is about to decode.
-func (s *Store) Starting(ctx context.Context, candidate checkpoint.CrashCandidate) error {
-	err := s.InTx(ctx, func(b *session.Batch) {
-		b.Exec(`UPDATE {checkpoint} SET started = NULLIF(?, ''), updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, candidate.String(), s.Config.Pipeline)
+// WriteStarted implements relational.State.
+func (s *Store) WriteStarted(ctx context.Context, candidate string) error {
+	return s.InTx(ctx, func(b *session.Batch) {
+		b.Exec(`UPDATE {checkpoint} SET started = NULLIF(?, ''), updated_at = UTC_TIMESTAMP(6) WHERE pipeline = ?`, candidate, s.Config.Pipeline)
 	})
-	if err != nil {
-		return server.Fault("record the position about to be decoded", err)
-	}
-	s.Started = candidate != (checkpoint.CrashCandidate{})
-	return nil
 }
 
 // CheckpointColumns are what CheckpointRow reads.

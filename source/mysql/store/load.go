@@ -44,9 +44,9 @@ func (s *Store) queueSinks(b *session.Batch, on func(sink string)) {
 	}, parkedSinks, p, p, p)
 }
 
-// Load reads the state, and counts the start as unclean until something is settled.
-func (s *Store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
-	found, err := s.countStart(ctx)
+// CountStart implements relational.State.
+func (s *Store) CountStart(ctx context.Context) (*checkpoint.Loaded, error) {
+	found, err := s.readStart(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,19 +64,14 @@ func (s *Store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 	if err := s.Send(ctx, b); err != nil {
 		return nil, server.Fault("load state", err)
 	}
-	force, err := s.InForce(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.Loaded(out, force)
-	if out.SourceID, err = server.SourceID(ctx, s.Conn); err != nil {
-		return nil, server.Fault("name the server", err)
-	}
 	return out, nil
 }
 
-// countStart counts the start, and reads the pipeline's row, which it makes where there is none.
-func (s *Store) countStart(ctx context.Context) (out CheckpointRow, err error) {
+// SourceID implements relational.State.
+func (s *Store) SourceID(ctx context.Context) (string, error) { return server.SourceID(ctx, s.Conn) }
+
+// readStart counts the start, and reads the pipeline's row, which it makes where there is none.
+func (s *Store) readStart(ctx context.Context) (out CheckpointRow, err error) {
 	b := s.Batch()
 	s.Begin(b)
 	b.Exec(countStart, s.Config.Pipeline, migration.Version)
@@ -95,21 +90,13 @@ func (s *Store) countStart(ctx context.Context) (out CheckpointRow, err error) {
 	return out, nil
 }
 
-// Remember implements operate.Reader.
-func (s *Store) Remember(ctx context.Context) error {
+// RecallParked implements relational.State.
+func (s *Store) RecallParked(ctx context.Context) error {
 	b := s.Batch()
 	s.queueSinks(b, func(sink string) { s.Sinks[sink] = true })
 	b.Each(func(session.Row) error {
 		s.Unfinished = true
 		return nil
 	}, `SELECT 1 FROM {parked} WHERE pipeline = ? AND unfinished = 1 LIMIT 1`, s.Config.Pipeline)
-	if err := s.Send(ctx, b); err != nil {
-		return server.Fault("load state", err)
-	}
-	force, err := s.InForce(ctx)
-	if err != nil {
-		return err
-	}
-	s.Holds = force.Held()
-	return nil
+	return s.Send(ctx, b)
 }

@@ -34,11 +34,7 @@ func (s *Store) Settler(context.Context) (relational.Settler, error) {
 func (s *settler) Attempt(ctx context.Context, of *relational.Attempt) error {
 	of.LockedTables = s.tablesLocked()
 	a := &attempt{Attempt: of, s: s.Store, verdicts: s.verdicts, known: make(map[checkpoint.Key]*parkedBefore)}
-	if err := a.run(ctx); err != nil {
-		return err
-	}
-	s.feedback.report.Settled()
-	return nil
+	return a.run(ctx)
 }
 
 // Trouble implements relational.Settler.
@@ -128,7 +124,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.dealWithRows(ctx, b); err != nil {
 		return err
 	}
-	if err := a.feedBack(ctx); err != nil {
+	if err := a.s.FeedBack(ctx, a.Attempt, a); err != nil {
 		return err
 	}
 	return a.commit(ctx)
@@ -163,14 +159,14 @@ func (a *attempt) change(ctx context.Context, b *session.Batch) error {
 // dealWithRows deals with users' rows: those of messages without parked deliveries, then, when it is known what is parked
 // of the others, theirs.
 func (a *attempt) dealWithRows(ctx context.Context, b *session.Batch) error {
-	plain := a.workOf(a.PlainRows(a.s.rowTables()))
+	plain := a.workOf(a.PlainRows(a.s.Tables()))
 	a.s.QueueHeadsOf(b, a.Lanes.Asked(a.s.Sinks), a.Lanes.Heads)
 	a.queueLookup(b)
 	if err := a.doPlain(ctx, b, plain); err != nil {
 		return err
 	}
 	always := func(uint64) bool { return true }
-	return a.doKnown(ctx, b, a.workOf(a.MessageRows(a.s.rowTables(), always)))
+	return a.doKnown(ctx, b, a.workOf(a.MessageRows(a.s.Tables(), always)))
 }
 
 // commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT.

@@ -6,41 +6,23 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/mysql/quote"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/mysql/session"
-	"github.com/tailbox/tailbox/source/mysql/usertable"
 	"github.com/tailbox/tailbox/source/store/feedback"
 )
 
-// A teller is what a store needs to tell business rows.
-type teller struct {
-	statements feedback.Statements
-	report     *feedback.Report
+// AwaitRows implements relational.Feeder. Statements that change no row find that out (see FeedChunk).
+func (a *attempt) AwaitRows(context.Context, []feedback.Told) error { return nil }
+
+// ReadKeys implements relational.Feeder.
+func (a *attempt) ReadKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
+	return a.s.ReadKeys(ctx, keys)
 }
 
-func newFeedback(cfg *server.Config, ts *usertable.Tables) (f teller, err error) {
-	f.statements, err = feedback.Compile(ts.Configured(), source.ParseFeedbackMySQL)
-	f.report = &feedback.Report{Counted: cfg.Feedback, Logger: cfg.Log()}
-	return f, err
-}
-
-// feedBack tells business rows what the settlement has done. It comes when that is known, and before the checkpoint.
-func (a *attempt) feedBack(ctx context.Context) (err error) {
-	f := &a.s.feedback
-	if f.statements == nil {
-		return nil
-	}
-	run := feedback.Run{Chunk: a.feedChunk, Hopeless: hopeless, Passing: server.Passing, Report: f.report}
-	a.Fed, err = run.Tell(ctx, a.Unfed, func() ([]feedback.Told, error) {
-		return f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.s.ReadKeys)
-	})
-	return err
-}
-
-// hopeless tells whether a statement fails whatever its parameters are: it is wrong, or may not do what it does.
-func hopeless(why error) bool {
+// Hopeless implements relational.Feeder: the statement is wrong, or may not do what it does.
+func (a *attempt) Hopeless(why error) bool {
 	switch server.Code(why) {
 	case server.CodeNoSuchTable, server.CodeNoSuchDatabase, server.CodeNoSuchColumn, server.CodeTableDenied, server.CodeColumnDenied, server.CodeDatabaseDenied, server.CodeProcDenied, server.CodeSpecificDenied, server.CodeSyntax:
 		return true
@@ -48,9 +30,9 @@ func hopeless(why error) bool {
 	return false
 }
 
-// feedChunk runs statements under a savepoint, which the next one replaces. A deadlock ends the transaction, and with innodb_rollback_on_timeout
+// FeedChunk implements relational.Feeder, under a savepoint, which the next one replaces. A deadlock ends the transaction, and with innodb_rollback_on_timeout
 // a lock that is waited for in vain does as well: then there is no savepoint any more.
-func (a *attempt) feedChunk(ctx context.Context, chunk []feedback.Told) (failed int, why error, err error) {
+func (a *attempt) FeedChunk(ctx context.Context, chunk []feedback.Told) (failed int, why error, err error) {
 	b := a.s.Batch()
 	b.Exec("SAVEPOINT tailbox_feedback")
 	all := make([]int, len(chunk))
@@ -143,10 +125,7 @@ func feedbackSQL(t *feedback.Told) string {
 
 // queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome.
 func (a *attempt) queueFailures(b *session.Batch) {
-	if a.s.feedback.statements == nil {
-		return
-	}
-	for _, f := range a.s.feedback.report.Failures() {
+	for _, f := range a.s.Failures() {
 		p := a.s.Config.Pipeline
 		b.Exec(`UPDATE {request} SET requested_at = UTC_TIMESTAMP(6), done_at = UTC_TIMESTAMP(6), reason = ?, result = ?
 			WHERE pipeline = ? AND verb = 'feedback' AND JSON_UNQUOTE(JSON_EXTRACT(selection, '$.table')) = ?

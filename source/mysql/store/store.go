@@ -26,7 +26,6 @@ type Store struct {
 	// lockedTables are those that were locked as a whole, until when that is taken for granted.
 	lockedTables map[string]time.Time
 	lockedSince  time.Time // zero: the last settlement passed over no table
-	feedback     teller
 }
 
 // Open opens a session with the database of the pipeline, and takes the pipeline's lock. It fails with
@@ -72,7 +71,7 @@ func (s *Store) open(ctx context.Context) error {
 		s.tables, err = usertable.ResolveAll(ctx, s.Session)
 	}
 	if err == nil {
-		s.feedback, err = newFeedback(&s.Config, &s.tables)
+		err = s.InitFeedback(source.ParseFeedbackMySQL, s.Config.Feedback)
 	}
 	if err != nil {
 		return err
@@ -103,13 +102,10 @@ func (s *Store) spareBinlog(ctx context.Context) error {
 func (s *Store) Fault(doing string, err error) error { return server.Fault(doing, err) }
 
 // Tables implements relational.Database.
-func (s *Store) Tables() []*outbox.Table { return s.tables.Configured() }
-
-// rowTables are the tables as settlements see them.
-func (s *Store) rowTables() []relational.Table {
+func (s *Store) Tables() []relational.Table {
 	out := make([]relational.Table, len(s.tables.Order))
 	for i, t := range s.tables.Order {
-		out[i] = relational.Table{Name: t.String(), View: &t.View, Findable: t.Findable}
+		out[i] = relational.Table{Table: &t.Table, View: &t.View, Findable: t.Findable}
 	}
 	return out
 }

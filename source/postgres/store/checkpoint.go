@@ -40,46 +40,34 @@ func (s *Store) onlySaves(c *checkpoint.Checkpoint) bool {
 
 // queueCheckpoint adds a checkpoint to a batch.
 func (s *Store) queueCheckpoint(b *pgx.Batch, c *checkpoint.Checkpoint) {
-	var above any
-	if len(c.SettledAbove) > 0 {
-		above = string(store.AppendRanges(nil, c.SettledAbove))
-	}
 	if c.Log != s.Log && s.Gap != 0 {
 		b.Queue(s.SQL(acceptGap), s.Cfg.Pipeline, s.Gap) // before the checkpoint that it compares with is replaced
 	}
-	b.Queue(s.SQL(saveCheckpoint), s.Cfg.Pipeline, c.SourceID, string(c.Resume), int64(c.Log), int64(c.LastCommit), above,
-		c.SweepPending, migration.Version)
+	b.Queue(s.SQL(saveCheckpoint), s.Cfg.Pipeline, c.SourceID, string(c.Resume), int64(c.Log), int64(c.LastCommit),
+		store.RangesColumn(c.SettledAbove), c.SweepPending, migration.Version)
 	if s.taking {
 		b.Queue(s.SQL(`UPDATE {checkpoint} SET slot = $2 WHERE pipeline = $1`), s.Cfg.Pipeline, s.Cfg.Slot)
 	}
 }
 
-// Saved notes what a committed checkpoint means for the session.
+// Saved implements relational.State.
 func (s *Store) Saved(c *checkpoint.Checkpoint) {
 	s.taking = false
-	s.Memory.Saved(c)
+	s.Core.Saved(c)
 }
 
-// Save writes a checkpoint without outcomes.
-func (s *Store) Save(ctx context.Context, c *checkpoint.Checkpoint) error {
+// WriteCheckpoint implements relational.State.
+func (s *Store) WriteCheckpoint(ctx context.Context, c *checkpoint.Checkpoint) error {
 	b := &pgx.Batch{}
 	s.queueCheckpoint(b, c) // statements of one batch are one transaction
-	if err := s.send(ctx, b); err != nil {
-		return s.Fault("save checkpoint", err)
-	}
-	s.Saved(c)
-	return nil
+	return s.send(ctx, b)
 }
 
-// Starting records what a start in safe mode is about to decode.
-func (s *Store) Starting(ctx context.Context, candidate checkpoint.CrashCandidate) error {
+// WriteStarted implements relational.State.
+func (s *Store) WriteStarted(ctx context.Context, candidate string) error {
 	_, err := s.Conn.Exec(ctx, s.SQL(`UPDATE {checkpoint} SET started = nullif($2, ''), updated_at = now() WHERE pipeline = $1`),
-		s.Cfg.Pipeline, candidate.String())
-	if err != nil {
-		return s.Fault("record the position about to be decoded", err)
-	}
-	s.Started = candidate != (checkpoint.CrashCandidate{})
-	return nil
+		s.Cfg.Pipeline, candidate)
+	return err
 }
 
 // checkpointRow is a row of tailbox_checkpoint.

@@ -25,7 +25,7 @@ func (s *Store) Clean(ctx context.Context, cursor string) (removed int, next str
 		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.tables.ByName[table], old) },
 		Fault:  s.Fault,
 	}
-	return c.Do(tablesOf(&s.tables), cursor)
+	return c.Do(s.Configured(), cursor)
 }
 
 // cleanWindow looks at the next rows, and returns the ids of those that are old. The cursor moves on.

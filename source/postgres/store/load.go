@@ -58,8 +58,8 @@ SELECT sink FROM aside a WHERE EXISTS (SELECT FROM {parked} p WHERE p.pipeline =
 	AND p.state NOT IN ('dropped', 'delivered'))
 ORDER BY 1`
 
-// Load reads the state, and counts the start as unclean until something is settled.
-func (s *Store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
+// CountStart implements relational.State.
+func (s *Store) CountStart(ctx context.Context) (*checkpoint.Loaded, error) {
 	claim, err := s.claim(ctx)
 	if err != nil {
 		return nil, err
@@ -88,17 +88,12 @@ func (s *Store) Load(ctx context.Context) (*checkpoint.Loaded, error) {
 			return nil, fmt.Errorf("%w: load state: started: %w", source.ErrStop, err)
 		}
 	}
-	force, err := s.InForce(ctx)
-	if err != nil {
-		return nil, err
-	}
 	out.UncleanStarts = row.unclean
-	s.Loaded(out, force)
-	if out.SourceID, err = upstream.IDOf(ctx, s.Conn); err != nil {
-		return nil, s.Fault("name the server", err)
-	}
 	return out, nil
 }
+
+// SourceID implements relational.State.
+func (s *Store) SourceID(ctx context.Context) (string, error) { return upstream.IDOf(ctx, s.Conn) }
 
 // A claim is what Load writes of slot and publication: nil = none. With keep, the row's slot stays.
 type claim struct {
@@ -136,8 +131,8 @@ func (s *Store) slotUserFix(other string) string {
 	return "choose another source.slot or, if that pipeline is gone for good, " + s.SQL("DELETE FROM {checkpoint} WHERE pipeline = ") + sqltext.Literal(other)
 }
 
-// Remember implements operate.Reader.
-func (s *Store) Remember(ctx context.Context) error {
+// RecallParked implements relational.State.
+func (s *Store) RecallParked(ctx context.Context) error {
 	b := &pgx.Batch{}
 	b.Queue(s.SQL(parkedSinks), s.Cfg.Pipeline).Query(func(rows pgx.Rows) error {
 		var sink string
@@ -149,15 +144,7 @@ func (s *Store) Remember(ctx context.Context) error {
 	})
 	b.Queue(s.SQL(`SELECT EXISTS (SELECT FROM {parked} WHERE pipeline = $1 AND unfinished)`),
 		s.Cfg.Pipeline).QueryRow(func(r pgx.Row) error { return r.Scan(&s.Unfinished) })
-	if err := s.send(ctx, b); err != nil {
-		return s.Fault("load state", err)
-	}
-	force, err := s.InForce(ctx)
-	if err != nil {
-		return err
-	}
-	s.Holds = force.Held()
-	return nil
+	return s.send(ctx, b)
 }
 
 // scanLanes appends the lanes of a query that returns sink and group.

@@ -65,7 +65,6 @@ func (s *settler) Attempt(ctx context.Context, of *relational.Attempt) error {
 		return err
 	}
 	s.named, s.lockedTables = a.missed, s.locked
-	s.feedback.report.Settled()
 	return nil
 }
 
@@ -94,7 +93,7 @@ func (s *settler) Replan(ctx context.Context) (err error) {
 	if s.tables, err = usertable.ResolveAll(ctx, s.Conn, &s.Cfg); err != nil {
 		return err
 	}
-	clear(s.feedback.prepared)
+	clear(s.prepared.of)
 	s.SkipLocked = true
 	return nil
 }
@@ -105,7 +104,7 @@ func (s *settler) FindLocked(ctx context.Context, a *relational.Attempt) error {
 	if err != nil {
 		return err
 	}
-	if !s.requestsLocked && len(s.feedback.failures()) > 0 { // which are written there
+	if !s.requestsLocked && len(s.Failures()) > 0 { // which are written there
 		if err := s.lookAtRequests(ctx); err != nil {
 			return err
 		}
@@ -188,7 +187,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if err := a.dealWithRows(ctx); err != nil {
 		return err
 	}
-	if err := a.feedBack(ctx); err != nil {
+	if err := a.s.FeedBack(ctx, a.Attempt, a); err != nil {
 		return err
 	}
 	return a.commit(ctx)
@@ -226,7 +225,7 @@ func (a *attempt) begin(ctx context.Context) error {
 	a.queueLanes(b)
 	a.queueLookup(b)
 	rows := &pgx.Batch{}
-	if err := a.queueRows(rows, a.PlainRows(a.s.rowTables())); err != nil {
+	if err := a.queueRows(rows, a.PlainRows(a.s.Tables())); err != nil {
 		return err
 	}
 	// The snapshot is taken before the statements about rows. So a row that they do not find, of a transaction that it

@@ -13,29 +13,15 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
-	"github.com/tailbox/tailbox/source/postgres/session"
-	"github.com/tailbox/tailbox/source/postgres/usertable"
 	"github.com/tailbox/tailbox/source/store/feedback"
-	"github.com/tailbox/tailbox/source/store/relational"
 )
 
-// A teller is what a store needs to tell business rows.
-type teller struct {
-	statements feedback.Statements
-	report     *feedback.Report
-	// prepared statements, and the number that the next one is named by.
-	prepared map[*source.Feedback]*pgconn.StatementDescription
-	next     int
-}
-
-func newFeedback(cfg *session.Config, ts *usertable.Tables) (f teller, err error) {
-	f.statements, err = feedback.Compile(tablesOf(ts), source.ParseFeedback)
-	f.report = &feedback.Report{Counted: cfg.Feedback, Logger: cfg.Logger}
-	f.prepared = make(map[*source.Feedback]*pgconn.StatementDescription)
-	return f, err
+// A preparation is the statements of feedback that are prepared, and the number that the next one is named by.
+type preparation struct {
+	of   map[*source.Feedback]*pgconn.StatementDescription
+	next int
 }
 
 // FeedbackSQL is the statement with numbered parameters.
@@ -57,30 +43,13 @@ const (
 	feedbackUndo  = "ROLLBACK TO SAVEPOINT tailbox_feedback; RELEASE SAVEPOINT tailbox_feedback"
 )
 
-// feedBack tells business rows what the settlement has done. It comes when that is known, and before the checkpoint.
-func (a *attempt) feedBack(ctx context.Context) (err error) {
-	f := &a.s.feedback
-	if f.statements == nil {
-		return nil
-	}
-	run := feedback.Run{Chunk: a.feedChunk, Hopeless: hopeless, Passing: pgerr.Passing, Report: f.report}
-	a.Fed, err = run.Tell(ctx, a.Unfed, func() ([]feedback.Told, error) {
-		told, err := f.statements.Tell(ctx, a.In, a.Messages.Order, a.Skipped, a.Superseded, a.readKeys)
-		if err != nil {
-			return nil, err
-		}
-		return told, a.awaitVisible(ctx, told)
-	})
-	return err
-}
-
 // visibleWait is the longest pause between two looks whether a transaction has become visible.
 const visibleWait = 50 * time.Millisecond
 
-// awaitVisible waits until the transactions of the messages are visible (R5). The log shows a transaction before others see its rows, so a
-// statement could miss a business row that was written with the message, and nothing would repeat it. The wait cannot be in the way of
-// those transactions: they have written their commit, and take no lock any more.
-func (a *attempt) awaitVisible(ctx context.Context, told []feedback.Told) error {
+// AwaitRows implements relational.Feeder: it waits until the transactions of the messages are visible (R5). The log shows a transaction
+// before others see its rows, so a statement could miss a business row that was written with the message, and nothing would repeat it. The
+// wait cannot be in the way of those transactions: they have written their commit, and take no lock any more.
+func (a *attempt) AwaitRows(ctx context.Context, told []feedback.Told) error {
 	snap, wait := a.snap, time.Millisecond
 	for i := 0; i < len(told); {
 		if txn := told[i].Outcome.Message.Txn; txn == 0 || snap.visible(txn) {
@@ -109,13 +78,13 @@ func (a *attempt) awaitVisible(ctx context.Context, told []feedback.Told) error 
 // without asking the server.
 var errParams = errors.New("the server finds other parameters in the statement: keep names with a colon out of nested comments")
 
-// hopeless tells whether a statement fails whatever its parameters are: it is wrong, or may not do what it does.
-func hopeless(why error) bool {
+// Hopeless implements relational.Feeder: the statement is wrong, or may not do what it does.
+func (a *attempt) Hopeless(why error) bool {
 	return strings.HasPrefix(pgerr.State(why), "42") || errors.Is(why, errParams)
 }
 
-// feedChunk runs statements under a savepoint.
-func (a *attempt) feedChunk(ctx context.Context, chunk []feedback.Told) (failed int, why error, err error) {
+// FeedChunk implements relational.Feeder, under a savepoint.
+func (a *attempt) FeedChunk(ctx context.Context, chunk []feedback.Told) (failed int, why error, err error) {
 	conn, begin := a.s.Conn, feedbackBegin
 	if !a.rolePath {
 		begin += "; " + a.s.path.Set()
@@ -134,14 +103,14 @@ func (a *attempt) feedChunk(ctx context.Context, chunk []feedback.Told) (failed 
 		if err := a.s.prepareFeedback(ctx, chunk[i].Feedback); err != nil {
 			return undo(i, err)
 		}
-		if len(a.s.feedback.prepared[chunk[i].Feedback].ParamOIDs) != len(chunk[i].Params) {
+		if len(a.s.prepared.of[chunk[i].Feedback].ParamOIDs) != len(chunk[i].Params) {
 			return undo(i, errParams)
 		}
 	}
 	b := &pgx.Batch{}
 	at := 0
 	for i := range chunk {
-		p := a.s.feedback.prepared[chunk[i].Feedback]
+		p := a.s.prepared.of[chunk[i].Feedback]
 		b.Queue(p.Name, feedbackArgs(&chunk[i], p.ParamOIDs)...).Exec(func(tag pgconn.CommandTag) error {
 			chunk[at].Unchanged = tag.RowsAffected() == 0
 			at++
@@ -171,13 +140,13 @@ func (a *attempt) ownLockTimeout() string {
 
 // prepareFeedback prepares a statement once a session.
 func (s *Store) prepareFeedback(ctx context.Context, f *source.Feedback) error {
-	if s.feedback.prepared[f] != nil {
+	if s.prepared.of[f] != nil {
 		return nil
 	}
-	s.feedback.next++
-	p, err := s.Conn.Prepare(ctx, "tailbox_feedback_"+strconv.Itoa(s.feedback.next), FeedbackSQL(f))
+	s.prepared.next++
+	p, err := s.Conn.Prepare(ctx, "tailbox_feedback_"+strconv.Itoa(s.prepared.next), FeedbackSQL(f))
 	if err == nil {
-		s.feedback.prepared[f] = p
+		s.prepared.of[f] = p
 	}
 	return err
 }
@@ -203,8 +172,8 @@ func feedbackArgs(t *feedback.Told, types []uint32) []any {
 	return args
 }
 
-// readKeys reads parked deliveries.
-func (a *attempt) readKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
+// ReadKeys implements relational.Feeder.
+func (a *attempt) ReadKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error) {
 	b := &pgx.Batch{}
 	a.queuePinned(b)
 	if err := a.s.send(ctx, b); err != nil {
@@ -219,7 +188,7 @@ func (a *attempt) queueFailures(b *pgx.Batch) {
 	if a.s.requestsLocked {
 		return
 	}
-	for _, f := range a.s.feedback.failures() {
+	for _, f := range a.s.Failures() {
 		selection := f.Selection()
 		b.Queue(a.s.SQL(`WITH old AS (UPDATE {request} SET requested_at = now(), done_at = now(), reason = $3, result = $4::json
 				WHERE id = (SELECT max(id) FROM {request} WHERE pipeline = $1 AND verb = 'feedback' AND selection::text = $2) RETURNING id)
@@ -227,32 +196,4 @@ func (a *attempt) queueFailures(b *pgx.Batch) {
 			SELECT $1, 'feedback', $2::json, $3, 'tailbox', now(), $4::json WHERE NOT EXISTS (SELECT FROM old)`),
 			a.s.Cfg.Pipeline, selection, a.s.encoding.Fit(f.Error), f.Result())
 	}
-}
-
-func (f *teller) failures() []feedback.Failure {
-	if f.statements == nil {
-		return nil
-	}
-	return f.report.Failures()
-}
-
-// Tables implements relational.Database.
-func (s *Store) Tables() []*outbox.Table { return tablesOf(&s.tables) }
-
-// tablesOf are tables as they are configured, with their schema.
-func tablesOf(ts *usertable.Tables) []*outbox.Table {
-	out := make([]*outbox.Table, len(ts.Order))
-	for i, t := range ts.Order {
-		out[i] = &t.Table
-	}
-	return out
-}
-
-// rowTables are the tables as settlements see them.
-func (s *Store) rowTables() []relational.Table {
-	out := make([]relational.Table, len(s.tables.Order))
-	for i, t := range s.tables.Order {
-		out[i] = relational.Table{Name: t.String(), View: &t.View, Findable: t.Findable}
-	}
-	return out
 }

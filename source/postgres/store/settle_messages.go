@@ -41,7 +41,7 @@ func (a *attempt) queueLookup(b *pgx.Batch) {
 // queueMessages deals with the rows of messages.
 func (a *attempt) queueMessages(ctx context.Context) error {
 	rows, b := &pgx.Batch{}, &pgx.Batch{}
-	if err := a.queueRows(rows, a.MessageRows(a.s.rowTables(), a.snap.visible)); err != nil {
+	if err := a.queueRows(rows, a.MessageRows(a.s.Tables(), a.snap.visible)); err != nil {
 		return err
 	}
 	a.queueTouching(b, rows)

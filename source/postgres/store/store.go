@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
@@ -68,12 +69,13 @@ type Store struct {
 	requestsLocked bool
 	// named: the last settlement missed rows, so the next one asks which are there.
 	named    bool
-	feedback teller
+	prepared preparation
 }
 
 // On returns a store on a session that is open already. It has no lock: it only looks, or writes requests.
 func On(cfg session.Config, conn *pgx.Conn) *Store {
-	s := &Store{Cfg: cfg, Conn: conn, encoding: session.EncodingOf(conn.PgConn()), texts: make(map[string]string)}
+	s := &Store{Cfg: cfg, Conn: conn, encoding: session.EncodingOf(conn.PgConn()), texts: make(map[string]string),
+		prepared: preparation{of: make(map[*source.Feedback]*pgconn.StatementDescription)}}
 	s.Init(s, cfg.Log(), cfg.Poll)
 	return s
 }
@@ -126,7 +128,7 @@ func (s *Store) open(ctx context.Context) error {
 	if s.tables, err = usertable.ResolveAll(ctx, s.Conn, &s.Cfg); err != nil {
 		return err
 	}
-	if s.feedback, err = newFeedback(&s.Cfg, &s.tables); err != nil {
+	if err := s.InitFeedback(source.ParseFeedback, s.Cfg.Feedback); err != nil {
 		return err
 	}
 	return s.Remember(ctx)
@@ -188,6 +190,15 @@ func (s *Store) rollback(ctx context.Context) error {
 		return fmt.Errorf("roll back: %w", err)
 	}
 	return nil
+}
+
+// Tables implements relational.Database.
+func (s *Store) Tables() []relational.Table {
+	out := make([]relational.Table, len(s.tables.Order))
+	for i, t := range s.tables.Order {
+		out[i] = relational.Table{Table: &t.Table, View: &t.View, Findable: t.Findable}
+	}
+	return out
 }
 
 // Ping proves that the session lives, and with it the lock.

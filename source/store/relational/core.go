@@ -1,5 +1,5 @@
-// Package relational is what the stores of Postgres and MySQL do alike: how a settlement goes on after an error, and what a request of an
-// operator does. The store of a database embeds a Core, and is its Database: the statements.
+// Package relational is what the stores of Postgres and MySQL do alike: how a settlement goes on after an error, what happens to users' rows, and
+// what a request of an operator does. The store of a database embeds a Core, and is its Database: it has the statements.
 package relational
 
 import (
@@ -7,8 +7,8 @@ import (
 	"log/slog"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/feedback"
 )
 
 // A Database is what a Core needs of the store that embeds it.
@@ -18,20 +18,19 @@ type Database interface {
 	store.PendingReader
 	Statements
 	RowFinder
+	State
 	// Settler begins a settlement.
 	Settler(ctx context.Context) (Settler, error)
 	// Awaited tells whether somebody waits to lock one of the tables against all others. Locked are those that a settlement passed over.
 	Awaited(ctx context.Context, locked map[string]bool) (bool, error)
-	// Tables are those of the configuration, with their schema.
-	Tables() []*outbox.Table
+	// Tables are those of the configuration, in its order.
+	Tables() []Table
 	// UnfinishedMessages names messages whose row has still to be dealt with, at most limit.
 	UnfinishedMessages(ctx context.Context, limit int) ([]store.MessageKey, error)
 	// Prove proves that the session lives, and holds the lock.
 	Prove(ctx context.Context) error
 	// Fault says what was done when an error came up.
 	Fault(doing string, err error) error
-	// Save writes a checkpoint without outcomes.
-	Save(ctx context.Context, c *checkpoint.Checkpoint) error
 }
 
 // A Core is a store of a relational database, but for its statements.
@@ -43,6 +42,9 @@ type Core struct {
 	db   Database
 	log  *slog.Logger
 	poll bool
+	// statements of feedback; nil if the tables have none.
+	statements feedback.Statements
+	report     *feedback.Report
 }
 
 // Init makes it the core of a store that has read nothing yet. Poll: the table is read, not the log.
@@ -54,7 +56,7 @@ func (c *Core) Init(db Database, log *slog.Logger, poll bool) {
 // Settle implements checkpoint.Store: it makes outcomes durable in one transaction.
 func (c *Core) Settle(ctx context.Context, in *checkpoint.Settlement) (*checkpoint.Settled, error) {
 	if len(in.Park)+len(in.Changes)+len(in.Rows) == 0 {
-		return store.SettleCheckpoint(ctx, in, c.db.Save)
+		return store.SettleCheckpoint(ctx, in, c.Save)
 	}
 	a, err := c.settle(ctx, in, nil, nil)
 	if err != nil {

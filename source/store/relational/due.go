@@ -20,7 +20,7 @@ func (c *Core) Due(ctx context.Context, q *checkpoint.DueQuery) ([]checkpoint.Pa
 			return nil, 0, c.db.Fault("look for due deliveries", err)
 		}
 	}
-	return store.Due(ctx, c.db, c.db.Tables(), sinks, q)
+	return store.Due(ctx, c.db, c.Configured(), sinks, q)
 }
 
 // Page implements checkpoint.Store.

@@ -68,7 +68,7 @@ func (e effects) ReadParked(ctx context.Context, rows []store.SelectedRow) (map[
 
 func (e effects) ReadPending(ctx context.Context, rows []store.SelectedRow) (store.Present, error) {
 	fresh := make(store.Present)
-	for _, t := range e.core.db.Tables() {
+	for _, t := range e.core.Configured() {
 		ids := store.IDsOf(rows, t.String())
 		if len(ids) == 0 {
 			continue

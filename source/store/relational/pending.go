@@ -36,7 +36,7 @@ type RowFinder interface {
 // Pending implements checkpoint.Store. The barrier is where the log ends after the list was read: a row that can be seen was in the log
 // before. Where the table is polled, it is the last number: rows that could be seen before have numbers up to it.
 func (c *Core) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
-	out, err := store.ListPending(ctx, c.db, c.db.Tables(), cursor, limit, c.log)
+	out, err := store.ListPending(ctx, c.db, c.Configured(), cursor, limit, c.log)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (c *Core) Pending(ctx context.Context, cursor string, limit int) (*checkpoi
 
 // Fetch implements checkpoint.Store.
 func (c *Core) Fetch(ctx context.Context, rows []checkpoint.RowRef, at outbox.Position, bytes int) ([]*outbox.Message, [][]string, error) {
-	ms, parkedAt, err := store.Fetch(ctx, c.db, c.db.Tables(), rows, at, bytes)
+	ms, parkedAt, err := store.Fetch(ctx, c.db, c.Configured(), rows, at, bytes)
 	if c.poll {
 		store.WarnFoundLate(c.log, ms)
 	}
@@ -73,7 +73,7 @@ func (c *Core) PendingWindow(ctx context.Context, at *store.Cursor) (rows []stor
 
 // warnNameless reports rows of a table that have no id.
 func (c *Core) warnNameless(ctx context.Context, table string) error {
-	for _, t := range c.db.Tables() {
+	for _, t := range c.Configured() {
 		if t.String() != table {
 			continue
 		}

@@ -7,10 +7,20 @@ import (
 
 // A Table is an outbox table as settlements see it.
 type Table struct {
-	Name string
-	View *store.TableView
+	*outbox.Table // Schema is set
+	View          *store.TableView
 	// Findable tells whether a row can have the id.
 	Findable func(id string) bool
+}
+
+// Configured are the tables as they are configured, with their schema.
+func (c *Core) Configured() []*outbox.Table {
+	tables := c.db.Tables()
+	out := make([]*outbox.Table, len(tables))
+	for i := range tables {
+		out[i] = tables[i].Table
+	}
+	return out
 }
 
 // A RowChange is what is to happen to one row of a user's table.
@@ -42,10 +52,10 @@ func (a *Attempt) PlainRows(tables []Table) []Rows {
 	}
 	all, byName := make([]plain, len(tables)), make(map[string]*plain, len(tables))
 	for i := range tables {
-		t := &tables[i]
+		t, name := &tables[i], tables[i].String()
 		del := t.View.OnDelivered == outbox.Delete
-		all[i] = plain{t, delivered(t.View, ""), Rows{Table: t.Name, Delete: del, Alike: del || !t.View.Receipts}}
-		byName[t.Name] = &all[i]
+		all[i] = plain{t, delivered(t.View, ""), Rows{Table: name, Delete: del, Alike: del || !t.View.Receipts}}
+		byName[name] = &all[i]
 	}
 	var p *plain
 	var name string
@@ -92,7 +102,7 @@ func delivered(view *store.TableView, receipt string) *store.RowChange {
 func (a *Attempt) MessageRows(tables []Table, visible func(txn uint64) bool) (out []Rows) {
 	byName := make(map[string]*Table, len(tables))
 	for i := range tables {
-		byName[tables[i].Name] = &tables[i]
+		byName[tables[i].String()] = &tables[i]
 	}
 	view := func(m *store.Message) *store.TableView {
 		t := byName[m.Key.Table]
@@ -110,7 +120,7 @@ func (a *Attempt) MessageRows(tables []Table, visible func(txn uint64) bool) (ou
 		rows[m.Key.Table] = append(rows[m.Key.Table], RowChange{ID: m.Key.ID, Index: m.Row, Txn: m.Txn, Message: m, RowChange: c})
 	})
 	for i := range tables {
-		name := tables[i].Name
+		name := tables[i].String()
 		if rows := deleted[name]; len(rows) > 0 {
 			out = append(out, Rows{name, true, true, rows})
 		}

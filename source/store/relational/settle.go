@@ -119,6 +119,9 @@ func (c *Core) settle(ctx context.Context, in *checkpoint.Settlement, unfinished
 		}
 		err := s.Attempt(ctx, a)
 		if err == nil {
+			if c.report != nil {
+				c.report.Settled()
+			}
 			c.SkipLocked = a.SkipLocked && (a.MetLocked || len(a.LockedTables) > 0)
 			return a, nil
 		}
