@@ -31,7 +31,7 @@ func found(c *prepare.Checker, cures bool) (list []string) {
 	for _, f := range c.Findings {
 		text := string(f.Level) + " " + f.What
 		if cures {
-			text += ": " + f.Cure
+			text += ": " + f.Fix
 		}
 		list = append(list, text)
 	}
@@ -182,7 +182,7 @@ func TestPolled(t *testing.T) {
 		if name == "" {
 			return nil, nil, errBroken
 		}
-		return []check.Reason{{What: name + " has no index", Cure: "make one"}}, []check.Reason{{What: name + " is not unique", Cure: "make it so"}}, nil
+		return []check.Reason{{What: name + " has no index", Fix: "make one"}}, []check.Reason{{What: name + " is not unique", Fix: "make it so"}}, nil
 	}
 	if err := prepare.Polled(&c, 2, []string{"a"}, reasons); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func TestRows(t *testing.T) {
 	table := func(name string, on outbox.OnDelivered, receipts bool) Table {
 		words := outbox.DefaultWords()
 		return Table{Table: &outbox.Table{Schema: "s", Name: name, OnDelivered: on}, Findable: func(id string) bool { return id != "" },
-			View: &store.TableView{OnDelivered: on, Words: words, HasStatus: true, View: on == outbox.Mark, Viewable: on == outbox.Mark,
+			View: &store.TableView{OnDelivered: on, Words: words, HasStatus: true, Viewable: on == outbox.Mark,
 				Updatable: on == outbox.Mark, Receipts: receipts}}
 	}
 	tables := []Table{table("marked", outbox.Mark, false), table("receipts", outbox.Mark, true), table("deleted", outbox.Delete, false), table("kept", outbox.Keep, false)}
