@@ -72,7 +72,7 @@ func arrows() []rule {
 		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/config/.+`),
 		of(`internal/debezium`, false, `router`, `outbox`, `sink`),
 		of(`internal/demo`, true, `internal/pgserver`, `source/mysql/server`), // it knows the program by its command line; its shop connects as the relay does
-		of(`internal/pgserver`, true),                  // the demo's server, which knows nothing of us
+		of(`internal/pgserver`, true), // the demo's server, which knows nothing of us
 		of(`cmd/tailbox/cli`, false),
 		of(`cmd/tailbox/pipeline`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`, `cmd/tailbox/cli`),
 		of(`cmd/tailbox/verbs`, false, `outbox`, `source`, `source/store(?:/.+)?`, `checkpoint`, `internal/config`, `cmd/tailbox/(?:cli|pipeline)`),

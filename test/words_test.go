@@ -101,6 +101,7 @@ var oldNames = map[string]string{
 	"cautious": "safe mode; skipLocked", "suspect": "crash candidate", "accuse": "mark", "acquit": "clear", "doomed": "poison",
 	"absence": "missing table", "starvation": "fairness", "hunger": "fairness", "sated": "fairness", "shelve": "demote", "arrivals": "backlog",
 	"hunt": "XA lookup", "flaw": "problem", "sqlstore": "store", "cure": "fix", "guilty": "failing",
+	"unfit": "unsupported", "misworded": "invalid words",
 }
 
 // TestOldNames holds names to the words of the field. Names in SQL, configuration and wire formats are text, and not looked at.

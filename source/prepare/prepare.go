@@ -17,8 +17,8 @@ import (
 // A Checker gathers findings. The one of each database embeds it, and adds the questions.
 type Checker struct {
 	Findings []check.Finding
-	// misworded tables have a status column that cannot hold the words.
-	misworded map[*outbox.Table]bool
+	// invalidWords are the tables whose status column cannot hold the words.
+	invalidWords map[*outbox.Table]bool
 }
 
 // Add adds a finding.

@@ -223,10 +223,10 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("%+v: %q", c, list)
 		}
 	}
-	var misworded prepare.Checker
-	misworded.Words(made, []string{"status column st cannot hold it"})
-	if ask(&misworded, true, counts); !misworded.Misworded(made) || len(misworded.Findings) != 1 {
-		t.Errorf("of words that do not fit: %q", found(&misworded, false))
+	var invalidWords prepare.Checker
+	invalidWords.Words(made, []string{"status column st cannot hold it"})
+	if ask(&invalidWords, true, counts); !invalidWords.InvalidWords(made) || len(invalidWords.Findings) != 1 {
+		t.Errorf("of words that do not fit: %q", found(&invalidWords, false))
 	}
 	err := new(prepare.Checker).Statuses(t.Context(), made, func(context.Context) (bool, error) { return false, errBroken }, nil, nil)
 	if !errors.Is(err, errBroken) {

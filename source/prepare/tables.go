@@ -33,21 +33,21 @@ func (c *Checker) Retained(t *outbox.Table, has func(string) bool, timeType stri
 func (c *Checker) Words(t *outbox.Table, faults []string) {
 	for _, fault := range faults {
 		c.Add(check.Problem, "see words in docs/tables.md", "table %s: %s", t, fault)
-		if c.misworded == nil {
-			c.misworded = map[*outbox.Table]bool{}
+		if c.invalidWords == nil {
+			c.invalidWords = map[*outbox.Table]bool{}
 		}
-		c.misworded[t] = true
+		c.invalidWords[t] = true
 	}
 }
 
-// Misworded tells whether Words reported anything about the table.
-func (c *Checker) Misworded(t *outbox.Table) bool { return c.misworded[t] }
+// InvalidWords tells whether Words reported anything about the table.
+func (c *Checker) InvalidWords(t *outbox.Table) bool { return c.invalidWords[t] }
 
 // Statuses looks for rows that are neither delivered nor pending. started tells whether a position was ever taken, count returns how many rows have
 // each word but that for delivered ones, and parked tells whether deliveries of the table are parked.
 func (c *Checker) Statuses(ctx context.Context, t *outbox.Table, started func(context.Context) (bool, error),
 	count func(context.Context) ([]check.StatusCount, error), parked func(context.Context) (bool, error)) error {
-	if c.Misworded(t) {
+	if c.InvalidWords(t) {
 		return nil
 	}
 	before, err := started(ctx)

@@ -53,8 +53,8 @@ type Effects interface {
 	Rewrite(ctx context.Context, changed []Rewritten) error
 	// RowWord is what the database calls a row, for operators.
 	RowWord() string
-	// Unfit says why a delivery cannot be written as it is; "" where it can.
-	Unfit(p *checkpoint.Parked) string
+	// Unsupported says why a delivery cannot be written as it is; "" if it can.
+	Unsupported(p *checkpoint.Parked) string
 }
 
 // LanesOf is Lanes of checkpoint.Store: the lanes that the next Apply will change. A hold or resume that names no sink is about

@@ -144,7 +144,7 @@ func (p *part) edit(ctx context.Context, rows []SelectedRow) error {
 		parked.Original = parked.RowID()
 		parked.Message = Edited(parked.Message, edit)
 		parked.Message.ID, parked.InTable = p.result.NewID, false
-		if why := p.Unfit(parked); why != "" {
+		if why := p.Unsupported(parked); why != "" {
 			p.result.Refuse(why)
 			continue
 		}

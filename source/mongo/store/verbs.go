@@ -31,7 +31,7 @@ func (e effects) Scope() (*store.Attempt, *store.Memory) { return &e.Attempt, &e
 func (e effects) AddMessage(key store.MessageKey)        { e.message(key).stale = true }
 func (e effects) RowWord() string                        { return "document" }
 
-func (e effects) Unfit(p *checkpoint.Parked) (why string) {
+func (e effects) Unsupported(p *checkpoint.Parked) (why string) {
 	if p.Message.Size() > delivery.MaxSize {
 		return "the edited message is larger than a document may be"
 	}

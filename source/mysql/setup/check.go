@@ -251,7 +251,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 	}
 	for _, t := range c.tables {
 		where, fix := t.PendingRows(c.cfg.Start, source.Known{First: true})
-		if c.Misworded(&t.Table) {
+		if c.InvalidWords(&t.Table) {
 			continue
 		}
 		left := where == "" && c.cfg.Start == "now"

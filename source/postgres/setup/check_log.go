@@ -204,7 +204,7 @@ func (c *checker) firstStart(ctx context.Context) error {
 		return err
 	}
 	for _, t := range c.tables {
-		if c.Misworded(&t.Table) {
+		if c.InvalidWords(&t.Table) {
 			continue // found already
 		}
 		judged := t.Pending("t")

@@ -244,7 +244,7 @@ func (c *checker) movedRows(ctx context.Context, t *usertable.Table) error {
 // resolve is the table as the relay will see it; nil where that will refuse it, which is a problem that is told here or elsewhere.
 func (c *checker) resolve(ctx context.Context, info *catalog.Table) (*usertable.Table, error) {
 	t, err := usertable.Resolve(ctx, c.conn, info.Table)
-	if u := (*usertable.Unfit)(nil); errors.As(err, &u) {
+	if u := (*usertable.UnsupportedError)(nil); errors.As(err, &u) {
 		c.Add(check.Problem, u.Fix, "%s", u.What)
 	}
 	if errors.Is(err, source.ErrStop) {

@@ -172,5 +172,5 @@ func (t *Table) identifies(ctx context.Context, conn *pgx.Conn, base string) err
 		}
 		what = "of the type " + base + ", which cannot be an id, because rows are not found by it"
 	}
-	return &Unfit{fmt.Sprintf("column %s of table %s is %s", t.Columns.ID, t, what), "name a column of type uuid, text or bigint under source.tables.columns.id"}
+	return &UnsupportedError{fmt.Sprintf("column %s of table %s is %s", t.Columns.ID, t, what), "name a column of type uuid, text or bigint under source.tables.columns.id"}
 }

@@ -43,7 +43,7 @@ ORDER BY 1`
 
 // Moved tells where the relay writes a column of the partition key: the server then moves the row to another partition by a DELETE and an
 // INSERT, and the log shows the INSERT as a new message. Nil: it does not.
-func (t *Table) Moved(ctx context.Context, conn *pgx.Conn) (*Unfit, error) {
+func (t *Table) Moved(ctx context.Context, conn *pgx.Conn) (*UnsupportedError, error) {
 	writes := t.Writes()
 	if len(writes) == 0 {
 		return nil, nil
@@ -60,6 +60,6 @@ func (t *Table) Moved(ctx context.Context, conn *pgx.Conn) (*Unfit, error) {
 		return nil, nil
 	}
 	names := strings.Join(keys, ", ")
-	return &Unfit{fmt.Sprintf("table %s is partitioned by %s, which the relay writes: a row would move to another partition, and the log would show it as a new message", t, names),
+	return &UnsupportedError{fmt.Sprintf("table %s is partitioned by %s, which the relay writes: a row would move to another partition, and the log would show it as a new message", t, names),
 		fmt.Sprintf("partition it by a column that nobody changes, such as created_at, or leave %s out of source.tables.columns (null)", names)}, nil
 }

@@ -40,7 +40,7 @@ func (e effects) AddMessage(key store.MessageKey) { e.attempt.Messages.Of(key) }
 
 func (e effects) RowWord() string { return "row" }
 
-func (e effects) Unfit(*checkpoint.Parked) (why string) { return "" }
+func (e effects) Unsupported(*checkpoint.Parked) (why string) { return "" }
 
 func (e effects) Replay(ctx context.Context, rows []store.SelectedRow) error {
 	return e.Alter(ctx, checkpoint.VerbReplay, store.KeysOf(rows), "")

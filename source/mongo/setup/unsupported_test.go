@@ -17,7 +17,7 @@ import (
 
 // A collection that cannot be an outbox is refused, with the fix, by check and at each start: one that is capped, and one by whose collation
 // what settles a message would settle another's document too.
-func TestUnfitCollections(t *testing.T) {
+func TestUnsupportedCollections(t *testing.T) {
 	t.Parallel()
 	collation := &options.Collation{Locale: "en", Strength: 2}
 	index := func(c *options.Collation) mongo.IndexModel {
@@ -65,7 +65,7 @@ func TestUnfitCollections(t *testing.T) {
 }
 
 // Init refuses what can never be an outbox before it creates anything, in the words of check. What an index mends, it mends.
-func TestInitOnUnfitCollections(t *testing.T) {
+func TestInitOnUnsupportedCollections(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		made *options.CreateCollectionOptionsBuilder // nil: a view
