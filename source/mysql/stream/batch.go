@@ -84,10 +84,10 @@ func (st *stream) resume() source.Resume {
 // held back unless all is asked for: until its end it could still be rolled back.
 func (st *stream) flush(ctx context.Context, all bool) error {
 	n := st.out.batch.Len()
-	if st.group.open && !all {
-		n = st.group.first
+	if st.tx.open && !all {
+		n = st.tx.first
 	}
-	inside := st.group.open && (n > st.group.first || st.group.emitted > 0)
+	inside := st.tx.open && (n > st.tx.first || st.tx.emitted > 0)
 	if n == 0 && (inside || !st.out.owed) {
 		return nil
 	}
@@ -95,12 +95,12 @@ func (st *stream) flush(ctx context.Context, all bool) error {
 	st.out.ended = st.out.ended && n == 0
 	if inside {
 		st.out.owed = true
-		st.group.emitted += n - st.group.first
+		st.tx.emitted += n - st.tx.first
 	} else {
 		b.Resume = st.resume()
 		st.out.reported, st.out.owed, st.out.moved = st.out.done, false, false
 	}
-	st.group.first = 0
+	st.tx.first = 0
 	return st.send(ctx, b)
 }
 
@@ -122,7 +122,7 @@ func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 		return time.Time{}, err
 	}
 	st.countIgnored()
-	if st.group.open || !st.opened || st.cur.Before(st.skip) {
+	if st.tx.open || !st.opened || st.cur.Before(st.skip) {
 		return time.Time{}, nil
 	}
 	if st.source.barriers.Waiting() {
@@ -156,7 +156,7 @@ func (st *stream) passBarriers(ctx context.Context) error {
 		if err := st.flush(ctx, false); err != nil {
 			return err
 		}
-		if st.out.reported.Before(st.out.done) && !st.group.open {
+		if st.out.reported.Before(st.out.done) && !st.tx.open {
 			if err := st.progress(ctx); err != nil {
 				return err
 			}

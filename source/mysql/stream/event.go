@@ -23,7 +23,7 @@ func (st *stream) dispatch(ctx context.Context, h *binlog.Header, b []byte) erro
 		if err != nil {
 			return err
 		}
-		return st.openGroup(h, &e, groupStarted)
+		return st.openTransaction(h, &e, txStarted)
 	case binlog.EventMariaGTID:
 		return st.mariaGTID(h, b)
 	case binlog.EventQuery, binlog.EventQueryCompressed, binlog.EventExecuteLoad:
@@ -66,7 +66,7 @@ func (st *stream) logEvent(ctx context.Context, h *binlog.Header, b []byte) erro
 		return fmt.Errorf("read the binlog at %s: the server says that transactions are missing in it (incident event): %w", st.cur, source.ErrGap)
 	case binlog.EventIntvar, binlog.EventRand, binlog.EventUserVar, binlog.EventRowsQuery, binlog.EventTransactionCtx, binlog.EventViewChange, binlog.EventAnnotateRows,
 		binlog.EventBeginLoad, binlog.EventAppendBlock, binlog.EventDeleteFile: // the file of LOAD DATA, whose statement follows
-		return nil // parts of a group that no message depends on
+		return nil // parts of a transaction that no message depends on
 	}
 	if h.Flags&binlog.FlagIgnorable != 0 {
 		return nil
@@ -86,17 +86,17 @@ func (st *stream) mariaGTID(h *binlog.Header, b []byte) error {
 	if err != nil {
 		return err
 	}
-	state := groupRows
+	state := txRows
 	switch {
 	case e.Standalone:
-		state = groupStarted
+		state = txStarted
 	case e.XID != "":
-		state = groupPrepared
+		state = txPrepared
 	}
-	if err := st.openGroup(h, &e, state); err != nil {
+	if err := st.openTransaction(h, &e, state); err != nil {
 		return err
 	}
-	if state == groupPrepared {
+	if state == txPrepared {
 		st.beginPrepared(e.XID)
 	}
 	return nil
@@ -109,7 +109,7 @@ func (st *stream) tableMap(b []byte) error {
 		return err
 	}
 	l := st.layouts[id]
-	if g := &st.group; st.noting || g.skip && (g.state != groupPrepared || !st.xa.seen[g.xid]) {
+	if tx := &st.tx; st.noting || tx.skip && (tx.state != txPrepared || !st.xa.seen[tx.xid]) {
 		// Nobody wants its rows, whose columns may be those of long ago: of the next transaction it is looked at anew.
 		st.layouts[id] = &rowSchema{}
 		return nil
@@ -119,6 +119,6 @@ func (st *stream) tableMap(b []byte) error {
 		l.own = l.info == nil && bytes.HasPrefix(table, []byte("tailbox_"))
 		st.layouts[id] = l
 	}
-	st.group.moved = st.group.moved || !l.own
+	st.tx.moved = st.tx.moved || !l.own
 	return nil
 }

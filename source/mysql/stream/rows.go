@@ -16,7 +16,7 @@ func (st *stream) rowSchemaOf(ctx context.Context, typ byte, b []byte) (l *rowSc
 	if len(b) < binlog.TableIDSize {
 		return nil, false, binlog.Truncated("rows")
 	}
-	if !st.group.open {
+	if !st.tx.open {
 		return nil, false, fmt.Errorf("read the binlog at %s: rows outside of a transaction: %w", st.cur, binlog.ErrProtocol)
 	}
 	id := uint64(binary.LittleEndian.Uint32(b)) | uint64(b[4])<<32 | uint64(b[5])<<40
@@ -27,12 +27,12 @@ func (st *stream) rowSchemaOf(ctx context.Context, typ byte, b []byte) (l *rowSc
 		return l, false, nil
 	}
 	if ignored, _, _ := binlog.RowsKind(typ); ignored != "" {
-		if !st.group.skip {
+		if !st.tx.skip {
 			st.count(ignored, 1)
 		}
 		return l, false, nil
 	}
-	if err = st.learn(ctx, l); err != nil && st.group.skip && errors.Is(err, source.ErrStop) {
+	if err = st.learn(ctx, l); err != nil && st.tx.skip && errors.Is(err, source.ErrStop) {
 		st.holdError(err)
 		l.err, l.raw = err, nil // of the next transaction it is looked at anew
 		return l, false, nil
@@ -118,19 +118,19 @@ func (st *stream) rows(ctx context.Context, typ byte, b []byte) error {
 	return nil
 }
 
-// pass counts what was passed of the group's rows.
-func (st *stream) pass(size int) { st.group.n += uint64(size+1) / 2 }
+// pass counts what was passed of the transaction's rows.
+func (st *stream) pass(size int) { st.tx.n += uint64(size+1) / 2 }
 
 // row makes a message of st.vals. Offset is where the row stands among those of its event.
 func (st *stream) row(ctx context.Context, l *rowSchema, offset uint64, large bool, bytes int) error {
-	g := &st.group
-	n := g.n + offset
+	tx := &st.tx
+	n := tx.n + offset
 	if n > 1<<32-1 {
 		return fmt.Errorf("read the binlog at %s: a row of %s stands behind 8 GiB of rows of one transaction, where no position tells it from others: "+
 			"write smaller transactions; what is in the log already can be passed by tailbox accept-gap --unreadable --why …: %w", st.cur, l.plan.Table, source.ErrStop)
 	}
-	pos := outbox.Position{Log: st.start.Log, Commit: g.ordinal, N: uint32(n)}
-	if st.start.SafeMode != nil && g.state != groupPrepared {
+	pos := outbox.Position{Log: st.start.Log, Commit: tx.ordinal, N: uint32(n)}
+	if st.start.SafeMode != nil && tx.state != txPrepared {
 		if err := st.flush(ctx, true); err != nil {
 			return err
 		}
@@ -139,14 +139,14 @@ func (st *stream) row(ctx context.Context, l *rowSchema, offset uint64, large bo
 		}
 	}
 	m := st.dec.NewMessage()
-	m.Position, m.CommitTime, m.Txn = pos, g.at, Txn
+	m.Position, m.CommitTime, m.Txn = pos, tx.at, Txn
 	if err := st.dec.Decode(&l.plan.Plan, st.vals, large, m); err != nil {
 		return err
 	}
 	if m.ID == "" {
 		m.ID = outbox.StandInID(pos.String())
 	}
-	if g.state == groupPrepared {
+	if tx.state == txPrepared {
 		return st.keep(l, m, bytes)
 	}
 	return st.add(ctx, m, bytes)

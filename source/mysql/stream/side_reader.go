@@ -62,7 +62,7 @@ func newAlters() *lastAlters { return &lastAlters{last: map[string]binlog.Positi
 // before the place where it was read, the log up to there shows that nobody altered the table since. A log that is read
 // as it is written has none.
 func (st *stream) asOfNow(ctx context.Context, info *catalog.Table) error {
-	begin, end := st.group.begin, st.cat.end
+	begin, end := st.tx.begin, st.cat.end
 	if !begin.Before(end) {
 		return nil
 	}
@@ -106,8 +106,8 @@ func (st *stream) noteAlters(ctx context.Context, from, to binlog.Position) erro
 func (st *stream) note(schema, q []byte) {
 	bare := sqltext.Bare(q)
 	for _, t := range st.cat.tables {
-		if name := t.String(); sqltext.ChangesColumns(bare, string(schema), t.Schema, t.Name) && st.alters.last[name].Before(st.group.begin) {
-			st.alters.last[name] = st.group.begin
+		if name := t.String(); sqltext.ChangesColumns(bare, string(schema), t.Schema, t.Name) && st.alters.last[name].Before(st.tx.begin) {
+			st.alters.last[name] = st.tx.begin
 		}
 	}
 }

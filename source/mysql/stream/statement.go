@@ -18,7 +18,7 @@ func (st *stream) statement(ctx context.Context, schema, q []byte) error {
 		st.note(schema, q)
 		return nil
 	}
-	if st.group.skip {
+	if st.tx.skip {
 		return nil
 	}
 	bare := sqltext.Bare(q)

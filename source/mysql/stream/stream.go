@@ -103,15 +103,15 @@ type stream struct {
 	zstd    *zstd.Decoder
 	scratch []byte
 
-	group group
-	xa    xaTransactions
+	tx transaction
+	xa xaTransactions
 	// stale: the catalog may not show yet what the log said. Noting: all that is read for is who altered the tables.
 	stale, noting bool
 	alters        *lastAlters
 	out           outgoing
 	ignored       map[string]int
 	resumeBuf     []byte
-	// originServer is the server_id in the header of the present group's GTID.
+	// originServer is the server_id in the header of the present transaction's GTID.
 	originServer uint32
 	lastEmitted  time.Time
 	// halt ends the reading at a place, for a scan of a piece of the log.
@@ -207,7 +207,7 @@ func (st *stream) read(ctx context.Context) error {
 	st.watch.notify(st.wire)
 	waiting := st.source.barriers.Waiting
 	for {
-		if st.halt.File != 0 && st.opened && !st.out.done.Before(st.halt) && !st.group.open {
+		if st.halt.File != 0 && st.opened && !st.out.done.Before(st.halt) && !st.tx.open {
 			return errHalted
 		}
 		payload, large := st.wire.Next()
@@ -348,7 +348,7 @@ func (st *stream) rotate(b []byte) error {
 		return fmt.Errorf("read the binlog: after %s the server went on with %s: %w", st.cur, p, source.ErrGap)
 	}
 	if p.File != st.cur.File {
-		if err := st.dropGroup("cut off at the end of a file"); err != nil {
+		if err := st.dropTransaction("cut off at the end of a file"); err != nil {
 			return err
 		}
 		st.opened = false
@@ -376,7 +376,7 @@ func (st *stream) format(h *binlog.Header, b []byte) error {
 	if st.opened && st.created == created && h.End == 0 {
 		return nil
 	}
-	if err := st.dropGroup("cut off by a restart of the server"); err != nil {
+	if err := st.dropTransaction("cut off by a restart of the server"); err != nil {
 		return err
 	}
 	if st.begun == "" {
@@ -392,7 +392,7 @@ func (st *stream) format(h *binlog.Header, b []byte) error {
 
 // outside notes that everything up to the present place is complete, for events that stand between transactions.
 func (st *stream) outside(ctx context.Context) error {
-	if st.group.open || !st.opened {
+	if st.tx.open || !st.opened {
 		return nil
 	}
 	return st.transactionEnd(ctx)
@@ -401,7 +401,7 @@ func (st *stream) outside(ctx context.Context) error {
 // heartbeat: the server has nothing more to send up to its position.
 func (st *stream) heartbeat(ctx context.Context, h *binlog.Header, b []byte) error {
 	name := string(b)
-	if st.group.open || !st.opened || !strings.HasPrefix(name, st.cur.FileName()) || h.End == 0 {
+	if st.tx.open || !st.opened || !strings.HasPrefix(name, st.cur.FileName()) || h.End == 0 {
 		return nil
 	}
 	if end := st.cur.Pos&^(1<<32-1) | uint64(h.End); end > st.cur.Pos {

@@ -38,10 +38,10 @@ type xaTransactions struct {
 	xaLookup *xaLookup // of a stream that searches a file before the position
 }
 
-// beginPrepared: the open group is a transaction that ends in being prepared. What had its id before has ended, whether the log
+// beginPrepared: the open transaction ends in being prepared. What had its id before has ended, whether the log
 // tells of that or not.
 func (st *stream) beginPrepared(xid string) {
-	st.group.xid = xid
+	st.tx.xid = xid
 	st.xa.begin(xid)
 }
 
@@ -53,25 +53,25 @@ func (x *xaTransactions) begin(xid string) {
 	}
 }
 
-// held is what the open group has left of itself in prepared; nil where there is nothing.
+// held is what the open transaction has left of itself in prepared; nil where there is nothing.
 func (st *stream) held() *prepared {
-	if st.group.state != groupPrepared {
+	if st.tx.state != txPrepared {
 		return nil
 	}
-	return st.xa.prepared[st.group.xid]
+	return st.xa.prepared[st.tx.xid]
 }
 
 // hold is held, made where there is nothing yet.
 func (st *stream) hold() *prepared {
 	p := st.held()
 	if p == nil {
-		p = &prepared{begin: st.group.begin}
-		st.xa.prepared[st.group.xid] = p
+		p = &prepared{begin: st.tx.begin}
+		st.xa.prepared[st.tx.xid] = p
 	}
 	return p
 }
 
-// holdError: rows of the open group, which is read again because it may be committed later, cannot be read.
+// holdError: rows of the open transaction, which is read again because it may be committed later, cannot be read.
 func (st *stream) holdError(err error) { st.hold().unreadable = err }
 
 // keep takes a row of a transaction that is about to be prepared.
@@ -92,27 +92,27 @@ func (st *stream) keep(l *rowSchema, m *outbox.Message, bytes int) error {
 	return nil
 }
 
-// prepare ends a group that is prepared. In one phase it is committed at once.
+// prepare ends a transaction that is prepared. In one phase it is committed at once.
 func (st *stream) prepare(ctx context.Context, b []byte) error {
 	if len(b) < 1 {
 		return binlog.Truncated("xa prepare event")
 	}
 	if b[0] != 0 {
-		return st.commitPrepared(ctx, st.group.xid)
+		return st.commitPrepared(ctx, st.tx.xid)
 	}
 	return st.commit(ctx)
 }
 
-// commitPrepared ends a group by which a prepared transaction is committed.
+// commitPrepared ends a transaction by which a prepared one is committed.
 func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 	if err := (searcher{st}).searchKept(ctx, xid); err != nil {
 		return err
 	}
 	p := st.xa.prepared[xid]
 	st.xa.forget(xid)
-	g := &st.group
+	tx := &st.tx
 	switch {
-	case g.skip:
+	case tx.skip:
 	case p == nil:
 		// It had no rows of ours, or was prepared before the log was first read: those a comparison finds, or else the search has.
 	case p.unreadable != nil:
@@ -125,9 +125,9 @@ func (st *stream) commitPrepared(ctx context.Context, xid string) error {
 		st.cfg.Logger.Error("an XA transaction is too large to be held until it ends: its rows are delivered once the table is compared with the log (source.reconcile)",
 			"binlog", st.cur.String(), "table", p.table)
 	default:
-		g.moved = true
+		tx.moved = true
 		for i, m := range p.messages {
-			m.Position.Commit, m.Position.N, m.CommitTime = g.ordinal, uint32(i), g.at
+			m.Position.Commit, m.Position.N, m.CommitTime = tx.ordinal, uint32(i), tx.at
 			if st.start.SafeMode != nil {
 				if err := st.flush(ctx, true); err != nil {
 					return err

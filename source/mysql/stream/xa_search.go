@@ -50,7 +50,7 @@ func (h *xaLookup) takes(xid string, n, room int) bool {
 // A searcher is a stream that looks in the log before the position that it began at.
 type searcher struct{ *stream }
 
-// search looks in the log before the position that reading began at for the XA transaction that the open group commits: it was
+// search looks in the log before the position that reading began at for the XA transaction that the open transaction commits: it was
 // prepared before a first position was established, before a failover, or without rows of ours. It goes back file by file; what
 // it finds prepared on the way is remembered, so no file is searched twice while that is not too much. A file that cannot be read,
 // or no longer, holds nothing: that is no fault of the position that is read.
@@ -73,7 +73,7 @@ func (st searcher) search(ctx context.Context, xid string) (p *prepared, ok bool
 	for i := len(files) - 1; i >= 0 && !over; i-- {
 		f := files[i].Start
 		f.Pos = binlog.FirstPos
-		if f.File > st.group.begin.File || !h.crowded && h.before.File != 0 && f.File >= h.before.File {
+		if f.File > st.tx.begin.File || !h.crowded && h.before.File != 0 && f.File >= h.before.File {
 			continue
 		}
 		back, err := st.searchFile(ctx, s, w, seen, f, h.lookup(xid))
@@ -81,7 +81,7 @@ func (st searcher) search(ctx context.Context, xid string) (p *prepared, ok bool
 		case errors.Is(err, source.ErrGap), errors.Is(err, source.ErrStop):
 			st.cfg.Logger.Warn("a file of the binlog cannot be searched for an XA transaction", "file", f.FileName(), "xid", xid, "error", err)
 		case err != nil:
-			return nil, false, fmt.Errorf("look in %s for an XA transaction that is committed at %s: %w", f.FileName(), st.group.begin, err)
+			return nil, false, fmt.Errorf("look in %s for an XA transaction that is committed at %s: %w", f.FileName(), st.tx.begin, err)
 		default:
 			p, ok = h.add(back)
 			over = back.xa.xaLookup.ended[xid]
@@ -137,15 +137,15 @@ func (h *searched) add(back *stream) (p *prepared, ok bool) {
 	return h.take(xid)
 }
 
-// searchFile reads a file up to its end, or to the open group. Seen is what was found out of the log behind it, so that nothing of that is
+// searchFile reads a file up to its end, or to the open transaction. Seen is what was found out of the log behind it, so that nothing of that is
 // read once more for each file.
 func (st searcher) searchFile(ctx context.Context, s *Source, w *watch, seen *lastAlters, f binlog.Position, xaLookup *xaLookup) (*stream, error) {
-	halt := st.group.begin
+	halt := st.tx.begin
 	if f.File != halt.File {
 		halt = binlog.Position{Base: f.Base, File: f.File + 1, Pos: binlog.FirstPos}
 	}
 	return st.readAside(ctx, s, w, f, halt, func(back *stream) {
-		back.skip, back.alters, back.xa.xaLookup = st.group.begin, seen, xaLookup
+		back.skip, back.alters, back.xa.xaLookup = st.tx.begin, seen, xaLookup
 	})
 }
 
@@ -162,7 +162,7 @@ func (cat *knownTables) kept() (names []string) {
 // searchKept searches for a transaction that is committed where it may have rows that nothing else finds.
 func (st searcher) searchKept(ctx context.Context, xid string) error {
 	tables := st.cat.kept()
-	if st.xa.seen[xid] || st.group.skip || len(tables) == 0 || st.halt.File != 0 {
+	if st.xa.seen[xid] || st.tx.skip || len(tables) == 0 || st.halt.File != 0 {
 		return nil
 	}
 	p, ok, err := st.search(ctx, xid)

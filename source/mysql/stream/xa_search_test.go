@@ -57,7 +57,7 @@ func TestXASearchRemembers(t *testing.T) {
 		if err := st.begin(r.Ctx, from); err != nil {
 			t.Fatal(err)
 		}
-		st.group.begin = from.place
+		st.tx.begin = from.place
 		id := func(name string) string { return fmt.Sprintf("x'%x',x'',1", r.DB+name) }
 		for _, x := range []struct{ name, found string }{
 			{"again", "61"}, {"again", ""}, {"many7", ""}, {"b", "20"}, {"c", "30"}, {"a", "10"}, {"e", "40"}, {"rolled", ""}, {"many9", ""}, {"never", ""},

@@ -12,18 +12,18 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/sqltext"
 )
 
-// States of a group.
+// States of a transaction.
 const (
-	groupStarted  = iota // its first event will tell what it is
-	groupRows            // a transaction
-	groupPrepared        // a transaction that ends in being prepared (XA)
+	txStarted  = iota // its first event will tell what it is
+	txRows            // rows, up to a commit
+	txPrepared        // rows, up to the end of its preparation (XA)
 )
 
-// A group is a transaction, or one statement that is none, in the log: from its GTID to its end. A transaction of rows is
-// written as a whole once it commits; so its rows may be emitted before its end is read, with three exceptions: XA, where it
+// A transaction is what the log has under one GTID, up to its end: a transaction of rows, or one statement that is in none, such as DDL. A transaction
+// of rows is written as a whole once it commits; so its rows may be emitted before its end is read, with three exceptions: XA, where it
 // is prepared; and transactions that also changed tables without transactions, where ROLLBACK (or ROLLBACK TO a savepoint)
-// may stand behind rows. So what of a group fits into one batch is not emitted before its end.
-type group struct {
+// may stand behind rows. So what of a transaction fits into one batch is not emitted before its end.
+type transaction struct {
 	open    bool
 	state   int
 	begin   binlog.Position // before its first event
@@ -41,95 +41,95 @@ type group struct {
 	savepoints map[string]int
 }
 
-// openGroup begins a group.
-func (st *stream) openGroup(h *binlog.Header, e *binlog.GTID, state int) error {
-	if err := st.dropGroup("without an end"); err != nil {
+// openTransaction begins a transaction.
+func (st *stream) openTransaction(h *binlog.Header, e *binlog.GTID, state int) error {
+	if err := st.dropTransaction("without an end"); err != nil {
 		return err
 	}
 	begin := st.cur
 	begin.Pos -= uint64(h.Size)
-	g := &st.group
-	*g = group{open: true, state: state, begin: begin, ordinal: st.cur.Ordinal(), gtid: *e, origin: append(g.origin[:0], e.Origin...),
+	tx := &st.tx
+	*tx = transaction{open: true, state: state, begin: begin, ordinal: st.cur.Ordinal(), gtid: *e, origin: append(tx.origin[:0], e.Origin...),
 		at: e.Committed, first: st.out.batch.Len(), skip: begin.Before(st.skip)}
-	g.gtid.Origin, st.originServer = g.origin, h.ServerID
+	tx.gtid.Origin, st.originServer = tx.origin, h.ServerID
 	return nil
 }
 
-// dropGroup ends a group that has no end: its transaction was not committed.
-func (st *stream) dropGroup(why string) error {
-	if !st.group.open {
+// dropTransaction ends a transaction that has no end: it was not committed.
+func (st *stream) dropTransaction(why string) error {
+	if !st.tx.open {
 		return nil
 	}
 	st.undoAll(why)
-	st.group.open = false
+	st.tx.open = false
 	return nil
 }
 
-// undo takes messages of the open group back, from the n-th on. What was emitted already is beyond that.
+// undo takes messages of the open transaction back, from the n-th on. What was emitted already is beyond that.
 func (st *stream) undo(n int, why string) {
-	g := &st.group
-	if n < g.emitted {
-		st.count("rolled back after it was emitted", g.emitted-n)
-		st.cfg.Logger.Error("rows of a large transaction were emitted, and then rolled back", "binlog", st.cur.String(), "messages", g.emitted-n, "reason", why)
-		n = g.emitted
+	tx := &st.tx
+	if n < tx.emitted {
+		st.count("rolled back after it was emitted", tx.emitted-n)
+		st.cfg.Logger.Error("rows of a large transaction were emitted, and then rolled back", "binlog", st.cur.String(), "messages", tx.emitted-n, "reason", why)
+		n = tx.emitted
 	}
-	st.out.batch.Cut(g.first + n - g.emitted)
+	st.out.batch.Cut(tx.first + n - tx.emitted)
 	if p := st.held(); p != nil && n < len(p.messages) {
 		clear(p.messages[n:])
 		p.messages = p.messages[:n] // its bytes go on counting, until it has ended
 	}
 }
 
-// undoAll takes all messages of the open group back: it is not even prepared.
+// undoAll takes all messages of the open transaction back: it is not even prepared.
 func (st *stream) undoAll(why string) {
 	st.undo(0, why)
 	if st.held() != nil {
-		st.xa.forget(st.group.xid)
+		st.xa.forget(st.tx.xid)
 	}
 }
 
-// size is the number of messages of the open group.
+// size is the number of messages of the open transaction.
 func (st *stream) size() int {
-	n := st.group.emitted + st.out.batch.Len() - st.group.first
+	n := st.tx.emitted + st.out.batch.Len() - st.tx.first
 	if p := st.held(); p != nil {
 		n += len(p.messages)
 	}
 	return n
 }
 
-// commit ends a group: everything in it is committed.
+// commit ends a transaction: everything in it is committed.
 func (st *stream) commit(ctx context.Context) error {
-	g := &st.group
-	if !g.open {
+	tx := &st.tx
+	if !tx.open {
 		return fmt.Errorf("read the binlog at %s: a transaction ends without a beginning: %w", st.cur, binlog.ErrProtocol)
 	}
-	g.open = false
+	tx.open = false
 	switch {
-	case len(g.gtid.Origin) > 0:
-		st.gtids.Add(g.gtid.Origin, g.gtid.Number)
-	case st.gtids.MariaDB && g.gtid.Number > 0:
-		st.gtids.SetDomain(g.gtid.Domain, st.originServer, g.gtid.Number)
+	case len(tx.gtid.Origin) > 0:
+		st.gtids.Add(tx.gtid.Origin, tx.gtid.Number)
+	case st.gtids.MariaDB && tx.gtid.Number > 0:
+		st.gtids.SetDomain(tx.gtid.Domain, st.originServer, tx.gtid.Number)
 	}
-	st.out.moved = st.out.moved || g.moved
+	st.out.moved = st.out.moved || tx.moved
 	return st.transactionEnd(ctx)
 }
 
 // query handles a statement.
 func (st *stream) query(ctx context.Context, schema, q []byte) error {
 	q = bytes.TrimSpace(q)
-	g := &st.group
-	if !g.open {
+	tx := &st.tx
+	if !tx.open {
 		return st.outside(ctx)
 	}
-	if g.state != groupStarted {
+	if tx.state != txStarted {
 		return st.inside(ctx, schema, q)
 	}
 	switch {
 	case string(q) == "BEGIN":
-		g.state = groupRows
+		tx.state = txRows
 		return nil
 	case hasWord(q, "XA START"), hasWord(q, "XA BEGIN"):
-		g.state = groupPrepared
+		tx.state = txPrepared
 		st.beginPrepared(xidText(q))
 		return nil
 	case hasWord(q, "XA COMMIT"):
@@ -141,7 +141,7 @@ func (st *stream) query(ctx context.Context, schema, q []byte) error {
 	if err := st.statement(ctx, schema, q); err != nil {
 		return err
 	}
-	g.moved = true
+	tx.moved = true
 	return st.commit(ctx)
 }
 
@@ -154,10 +154,10 @@ func (st *stream) inside(ctx context.Context, schema, q []byte) error {
 		st.undoAll("ROLLBACK")
 		return st.commit(ctx)
 	case hasWord(q, "SAVEPOINT"):
-		if st.group.savepoints == nil {
-			st.group.savepoints = map[string]int{}
+		if st.tx.savepoints == nil {
+			st.tx.savepoints = map[string]int{}
 		}
-		st.group.savepoints[savepointName(q)] = st.size()
+		st.tx.savepoints[savepointName(q)] = st.size()
 		return nil
 	case hasWord(q, "ROLLBACK TO"):
 		size, err := st.savepoint(savepointName(q))
@@ -172,10 +172,10 @@ func (st *stream) inside(ctx context.Context, schema, q []byte) error {
 	return st.statement(ctx, schema, q)
 }
 
-// savepoint is how much of the open group there was when a savepoint was set; nothing where none was. The server compares their names by a
+// savepoint is how much of the open transaction there was when a savepoint was set; nothing where none was. The server compares their names by a
 // collation, so that a name that none has may be another spelling: of the only one, or nobody knows of which.
 func (st *stream) savepoint(name string) (size int, err error) {
-	known := st.group.savepoints
+	known := st.tx.savepoints
 	if size, ok := known[name]; ok || len(known) == 0 {
 		return size, nil
 	}
