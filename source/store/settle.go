@@ -3,24 +3,9 @@ package store
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source"
 )
-
-// SettleTries bounds how often a settlement is begun anew because of what others do to its rows and tables.
-const SettleTries = 8
-
-// AwaitTable is the pause before a settlement looks again for a table that does not exist. All its pauses are source.AwayFor.
-func AwaitTable(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(source.AwayFor / SettleTries):
-		return nil
-	}
-}
 
 // SettleCheckpoint is a settlement without outcomes: save writes the checkpoint, if there is one.
 func SettleCheckpoint(ctx context.Context, in *checkpoint.Settlement, save func(context.Context, *checkpoint.Checkpoint) error,

@@ -3,8 +3,10 @@ package relational
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -66,6 +68,19 @@ const (
 	skipLocked
 )
 
+// settleTries bounds how often a settlement is begun anew because of what others do to its rows and tables.
+const settleTries = 8
+
+// pause waits before a settlement looks again for a table that does not exist. All its pauses are source.AwayFor.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(source.AwayFor / settleTries):
+		return nil
+	}
+}
+
 // A plan decides what follows failed attempts of one settlement.
 type plan struct {
 	tries     int // that others were in the way of
@@ -89,7 +104,7 @@ func (p *plan) after(t Trouble) step {
 	}
 	p.tries++
 	switch {
-	case p.tries == store.SettleTries:
+	case p.tries == settleTries:
 		return giveUp
 	case t.NoTable:
 		return awaitTable
@@ -136,7 +151,7 @@ func (c *Core) settle(ctx context.Context, in *checkpoint.Settlement, unfinished
 		case leaveFeedback:
 			unfed, err = err, nil
 		case awaitTable:
-			c.SkipLocked, err = true, store.AwaitTable(ctx)
+			c.SkipLocked, err = true, pause(ctx)
 		case findLocked:
 			c.SkipLocked, err = true, s.FindLocked(ctx, a)
 		case skipLocked:

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 
 	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/store"
 )
 
 // A script is a database whose attempts end as they are written down; what is not written down succeeds.
@@ -95,9 +94,9 @@ func TestSettleSteps(t *testing.T) {
 		{name: "no table", troubles: []Trouble{{NoTable: true}}, did: "commit", skip: true},
 		{name: "others", troubles: []Trouble{passing}, did: "commit", skip: true},
 		{name: "locked", troubles: []Trouble{lockWait, lockWait}, did: "find locked,find locked,commit", skip: true},
-		{name: "one too many", troubles: slices.Repeat([]Trouble{passing}, store.SettleTries), err: true, skip: true},
+		{name: "one too many", troubles: slices.Repeat([]Trouble{passing}, settleTries), err: true, skip: true},
 		{name: "others after a cause", troubles: slices.Concat([]Trouble{{Rows: true}, {Stale: true}, {Feedback: true}},
-			slices.Repeat([]Trouble{passing}, store.SettleTries-1)), did: "find rows,replan,commit", unfed: true, skip: true},
+			slices.Repeat([]Trouble{passing}, settleTries-1)), did: "find rows,replan,commit", unfed: true, skip: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -143,7 +142,7 @@ func TestSettleEnds(t *testing.T) {
 			_, err := s.settle(t, &Core{})
 			attempts := len(s.unfed)
 			switch {
-			case attempts > store.SettleTries+rows+2: // replanned, and without feedback
+			case attempts > settleTries+rows+2: // replanned, and without feedback
 				t.Fatalf("%d attempts for %+v", attempts, given)
 			case s.count("replan") > 1:
 				t.Fatalf("replanned %d times for %+v", s.count("replan"), given)
