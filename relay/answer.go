@@ -53,7 +53,7 @@ func (dp *dispatcher) onAnswer(c *call) {
 	dp.announce(s, now)
 }
 
-// tally is what a call's answers come to for one route: observers are told once a call, not once a lane.
+// tally sums up a call's deliveries for one route, so that observers are called once per call, not once per lane.
 type tally struct {
 	route  *router.Route
 	n      int
@@ -130,7 +130,7 @@ func (dp *dispatcher) judge(c *call, now time.Time) {
 	}
 }
 
-// noteAttempts notes which messages have answers of their own, of a call with several.
+// noteAttempts records an attempt for each message of the call that failed with an error of its own, not with the call's.
 func (c *call) noteAttempts() {
 	for i, err := range c.errs {
 		switch class, _, whole := sink.Classify(err); {
@@ -141,7 +141,7 @@ func (c *call) noteAttempts() {
 	}
 }
 
-// othersActive tells whether another lane of the sink has something in memory to send.
+// othersActive reports whether another lane of the sink has something in memory to send.
 func (dp *dispatcher) othersActive(s *lane.Sink, l *lane.Lane) bool {
 	return s.Queued > l.Queue.Len()+l.Backlog.Len()
 }
@@ -171,8 +171,8 @@ func (dp *dispatcher) onRun(c *call, r run, errs []error, now time.Time) {
 	dp.onFailure(c, l, errs[good], r.n-good, now)
 }
 
-// refusedBehind is the index of the first delivery that was refused though those before it were not tried, as by a broker
-// that names the message for which it takes nothing of a batch; 0 = there is none.
+// refusedBehind returns the index of a rejected delivery if the sink attempted none of those before it; 0 = there is none. Some brokers reject a
+// whole batch and name the one message that caused it.
 func refusedBehind(errs []error) int {
 	for i, err := range errs {
 		class, _, whole := sink.Classify(err)
@@ -234,8 +234,8 @@ func (dp *dispatcher) onFailure(c *call, l *lane.Lane, err error, left int, now 
 	}
 }
 
-// judgeFailure judges the failure of a delivery that its call carried alone, or whose own answer it is: the next try comes later, or it is
-// given up.
+// judgeFailure decides what follows when the head failed by itself: its call carried nothing else, or the sink answered for this delivery. The
+// delivery is retried later or given up.
 func (dp *dispatcher) judgeFailure(c *call, l *lane.Lane, class sink.Class, err error, now time.Time) {
 	s, head := l.Sink, l.Queue.At(0)
 	j := lane.Judgement{Counts: true, Ends: true}

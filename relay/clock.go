@@ -11,21 +11,20 @@ import (
 const (
 	// clockEvery is how often the database's clock is read at least: clocks are set now and then.
 	clockEvery = time.Minute
-	// apart is how far clocks may differ before somebody is told.
+	// readClock warns if the host's and the database's clocks differ by more than apart.
 	apart = time.Second
 )
 
-// A dbClock estimates the database's clock: commit times, and the times at which messages may be delivered, are in its time, and the
-// clock of the relay's host may be off. The zero dbClock takes them to agree. It has no clock of its own, and is not safe for
-// concurrent use.
+// A dbClock estimates the database's clock from the host's. Commit times and delivery times are in the database's time, and the host's clock may be
+// off. The zero dbClock assumes that both agree. Its methods take the time as an argument. Not safe for concurrent use.
 type dbClock struct {
 	ahead  time.Duration // of the host's clock
 	unsure time.Duration // how wrong that may be
 	readAt time.Time     // by the host's clock; zero: never
 }
 
-// read takes note of what the database's clock said between two moments of the host's. What does not contradict a reading that was
-// more exact changes nothing: a slow answer says little.
+// read records that the database's clock showed said at some time between asked and answered. A slower, less exact reading is ignored unless it
+// contradicts the estimate.
 func (c *dbClock) read(asked, said, answered time.Time) {
 	unsure := answered.Sub(asked) / 2
 	ahead := asked.Add(unsure).Sub(said)
@@ -38,7 +37,7 @@ func (c *dbClock) read(asked, said, answered time.Time) {
 // at is what the database's clock says at a moment of the host's.
 func (c *dbClock) at(now time.Time) time.Time { return now.Add(-c.ahead) }
 
-// ping proves that a session holds the lock. What it returns takes note of the database's clock.
+// ping checks that the session lives, and with it the lock. It returns a function that records the database's clock in a dbClock.
 func ping(ctx context.Context, store checkpoint.Store) (note func(*dbClock), err error) {
 	asked := time.Now()
 	said, err := store.Ping(ctx)

@@ -26,10 +26,10 @@ type Config struct {
 	Sinks  map[string]sink.Sink
 	Router *router.Router
 
-	// Kept tells whether the rows of a table stay as they are when they are delivered (keep): nothing is to be done about
+	// Kept reports whether the rows of a table stay as they are when they are delivered (keep): nothing is to be done about
 	// them. It is called by several goroutines. Nil means that no table is kept.
 	Kept func(table string) bool
-	// Receipts tells whether what sinks answer is to be kept with the rows of a table. It is called by several goroutines.
+	// Receipts reports whether what sinks answer is to be kept with the rows of a table. It is called by several goroutines.
 	// Nil means nowhere.
 	Receipts func(table string) bool
 	// Hide takes the secrets of the configuration out of a text, because a destination may repeat them in its answers. It is called by several
@@ -39,10 +39,9 @@ type Config struct {
 	Memory int64
 	// Reconcile is how often the tables are compared with the log (R11); 0 means never.
 	Reconcile time.Duration
-	// Cleanup is how often delivered rows are looked for whose retention is over, where the store is a checkpoint.Cleaner; 0
-	// means never.
+	// Cleanup is how often the relay looks for delivered rows whose retention is over; 0 means never. It needs a store that is a checkpoint.Cleaner.
 	Cleanup time.Duration
-	// Ours tells whether a message is this pipeline's: others are passed over. It is called by several goroutines. Nil means that
+	// Ours reports whether a message is this pipeline's: others are passed over. It is called by several goroutines. Nil means that
 	// all are.
 	Ours func(*outbox.Message) bool
 	// ShutdownTimeout bounds the soft stop. Default 30 s.

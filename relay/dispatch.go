@@ -75,7 +75,7 @@ func (dp *dispatcher) dispatch(s *lane.Sink, now time.Time) {
 		return
 	}
 	calls, messages := 0, 0
-	var probed []*lane.Destination // all of their heads, in this round
+	var probed []*lane.Destination // destinations of which every sendable head has failed in this round: nothing is left to probe
 	defer func() {
 		dp.letGather(s, calls, messages, now)
 		for _, q := range probed {
@@ -119,21 +119,21 @@ func (dp *dispatcher) dispatch(s *lane.Sink, now time.Time) {
 }
 
 const (
-	// While the relay is far behind, a sink that takes one call at a time for a destination gets its next calls gatherFor
-	// after the last ones, where those had less than gatherSize messages: many small calls would cost more than they bring, and
-	// the broker most, which often has the same processors.
+	// While the relay is far behind, it sends fewer and larger calls to a sink that takes one call at a time per destination. If its last calls had
+	// fewer than gatherSize messages on average, its next calls wait gatherFor. Small calls cost the broker most, and it often shares the relay's
+	// machine.
 	gatherFor  = 50 * time.Millisecond
 	gatherSize = 500
 	farBehind  = time.Second
 )
 
-// gathering tells whether a sink waits for more to send at once. It does not while memory is short.
+// gathering reports whether a sink waits for more to send at once. It does not while memory is short.
 func (dp *dispatcher) gathering(s *lane.Sink, now time.Time) bool {
 	return now.Before(s.Gathers) && dp.lagging && dp.e.intake.memory.InUse() < dp.e.cfg.Memory/2
 }
 
-// letGather makes a sink wait after small calls, unless there are more destinations to send to than calls may be made: then it is
-// the sink that is behind.
+// letGather makes a sink wait after small calls. It does not if destinations still queue because the sink's concurrency is used up: then the sink
+// limits the speed, not the size of its calls.
 func (dp *dispatcher) letGather(s *lane.Sink, calls, messages int, now time.Time) {
 	if dp.lagging && calls > 0 && len(s.RunQueue) == 0 && s.Limits.PerDestination == 1 && messages/calls < min(gatherSize, s.Limits.Batch/2) {
 		s.Gathers = now.Add(gatherFor)
@@ -248,7 +248,7 @@ func (dp *dispatcher) send(c *call) {
 	}()
 }
 
-// clean takes out of the errors what nobody is to read, before any of them is logged or stored.
+// clean removes the configuration's secrets from the errors before any of them is logged or stored.
 func (c *call) clean(hide func(string) string) {
 	for i, err := range c.errs {
 		if err != nil {

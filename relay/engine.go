@@ -64,8 +64,8 @@ type engine struct {
 	inTransaction bool // the last batch ended inside a transaction
 	justSettled   bool // the last operation of the store was a settlement
 
-	// cause is why an operator has to act before more can be read. What was read is settled first: the next start may read
-	// with another configuration. Patience is when that has gone on for ShutdownTimeout without an answer or a settlement.
+	// cause is the error that stops the reading until an operator acts. The term settles what it has read first, because the next start may read with
+	// another configuration. patience is when it stops waiting for that: ShutdownTimeout after the last answer or settlement.
 	cause    error
 	patience time.Time
 
@@ -86,8 +86,8 @@ const (
 	// safeModeStarts unclean starts in a row make the next one start in safe mode, which lasts for so many messages (R9).
 	safeModeStarts   = 3
 	safeModeMessages = 1000
-	// crashes in a row that a message must have had a hand in before it is not sent any more. One is no proof: whoever kills
-	// relays does not look what they have in hand.
+	// crashes is how many times in a row the relay must end while it handles a message before it quarantines the message. One is no proof: whoever
+	// kills a relay hits whatever message it handles.
 	crashes = 3
 )
 
@@ -206,7 +206,7 @@ func (e *engine) run(ctx context.Context) error {
 	return err
 }
 
-// loop is the engine's goroutine: everything that changes its state happens between two turns of it.
+// loop is the engine's goroutine. Only the functions that loop calls change the engine's state.
 func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.CancelFunc) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -294,7 +294,7 @@ func (e *engine) onEnded(x ended) error {
 	return err
 }
 
-// sweepSettled tells whether every swept message is settled: only then may the tail begin (R8).
+// sweepSettled reports whether every swept message is settled: only then may the tail begin (R8).
 func (e *engine) sweepSettled() bool {
 	return e.phase == phaseSweeping && e.sweep.done && !e.stops() && len(e.intake.received) == 0 && e.sweep.open == 0 && e.storeIdle()
 }
@@ -412,7 +412,7 @@ func (e *engine) storeIdle() bool {
 	return !e.session.busy && len(e.settler.outcomes) == 0 && len(e.settler.pending) == 0 && len(e.settler.rows) == 0 && len(e.parker.lanes) == 0
 }
 
-// quiet tells whether a soft stop is complete.
+// quiet reports whether a soft stop is complete.
 func (e *engine) quiet() bool {
 	if e.dispatcher.inflight > 0 || e.session.busy || e.safeMode.uncounted() {
 		return false
@@ -421,7 +421,7 @@ func (e *engine) quiet() bool {
 }
 
 func (e *engine) wakeAt(now time.Time) time.Time {
-	if len(e.touched) > 0 { // by what nextOperation has begun
+	if len(e.touched) > 0 { // touched by nextOperation, after the last work
 		return now
 	}
 	at := e.nextTick
@@ -453,7 +453,7 @@ func (e *engine) wakeAt(now time.Time) time.Time {
 	return at
 }
 
-// tick does what is due now and then.
+// tick runs the checks that are due once per Config.Tick.
 func (e *engine) tick(now time.Time) {
 	for _, s := range e.sinks[1:] {
 		e.dispatcher.checkSink(s, now)

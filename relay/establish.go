@@ -28,14 +28,14 @@ func Establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 	return establish(ctx, src, store, loaded, remembered{}, log)
 }
 
-// remembered is what this process knows from its terms before, and the database may not say.
+// remembered is what this process learned in earlier terms, and the database may no longer hold.
 type remembered struct {
 	tried unreadable
 	// saved is the last checkpoint that was durable; its Log is 0 if there was none.
 	saved checkpoint.Checkpoint
 }
 
-// setBack tells whether the database says less than it had made durable: it was restored, or a failover lost the end of its log. Positions
+// setBack reports whether the database says less than it had made durable: it was restored, or a failover lost the end of its log. Positions
 // that were used are then used again for other messages.
 func (r *remembered) setBack(now *checkpoint.Checkpoint) bool {
 	return now.Log < r.saved.Log || now.Log == r.saved.Log && now.LastCommit < r.saved.LastCommit
@@ -55,8 +55,8 @@ func nextLog(ctx context.Context, store checkpoint.Store, last uint32) (uint32, 
 	return max(last+1, uint32(now.Unix())), nil
 }
 
-// unreadable is what reading found out that Examine cannot see: the log cannot be read from the checkpoint of a Log, though
-// it looks as if it could. In Postgres that is a publication that was made anew.
+// unreadable records that the log cannot be read from the checkpoint with this Log, although Examine saw no problem. Only reading finds that out, for
+// example if a Postgres publication was dropped and created again.
 type unreadable struct {
 	log uint32
 	why string
@@ -103,12 +103,13 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 	return renew(ctx, src, store, loaded, old, found.SourceID, gap, mem.saved.Log)
 }
 
-// goOnAhead judges what is pending before a new position is made, since that gives up what the server still holds: as long as an operator is asked,
-// nothing is touched. If there is nothing to sweep and only the log up to a place is lost, it goes on from there; else it returns nil.
+// goOnAhead judges pending rows before renew makes a new position, because a new position discards log that the server still holds. If an operator
+// has to decide first, it returns an error and changes nothing. If no row has to be swept and only the log up to a place is lost, it returns the
+// position behind the gap; otherwise nil.
 func goOnAhead(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, old checkpoint.Checkpoint,
 	found *source.Examined, mem *remembered, gap string, log *slog.Logger) (*Position, error) {
 	judge, ok := src.(source.Judge)
-	if !ok || found.Lost == "" { // what only reading found out, no operator sees before there is a new position
+	if !ok || found.Lost == "" { // If Examine sees no gap, an operator cannot see it either before there is a new position
 		return nil, nil
 	}
 	known := knownOf(loaded, &old, gap)
@@ -131,8 +132,8 @@ func goOnAhead(ctx context.Context, src source.Source, store checkpoint.Store, l
 	return &Position{Checkpoint: cp, Gap: gap}, nil
 }
 
-// knownOf is what is known where rows are judged. The operator's word for a first start counts until that start's sweep has ended, where nothing
-// of the log was settled. It does not count for a position that was lost: what was committed since it was made has still to come.
+// knownOf says what kind of start this is. source.start applies to the first start, and to later ones until its sweep has ended, as long as nothing
+// of the log was settled. It does not apply to a position that was lost after that: rows committed since have still to be delivered.
 func knownOf(loaded *checkpoint.Loaded, old *checkpoint.Checkpoint, gap string) source.Known {
 	first := loaded.Checkpoint == nil || old.LastCommit == 0 && (gap == "" || old.SweepPending)
 	return source.Known{First: first, Again: first && loaded.Checkpoint != nil, AcceptGap: loaded.AcceptGap}
@@ -159,8 +160,8 @@ func renumber(ctx context.Context, store checkpoint.Store, old checkpoint.Checkp
 	return &Position{Checkpoint: cp}, nil
 }
 
-// shared is what a checkpoint names as settled beyond its position, as far as a log that goes on elsewhere still has it: up
-// to where the two part, at the new Log.
+// shared returns the ranges of above that the new log still contains: those before part, where the old and the new log diverge. It renumbers them
+// with the new Log.
 func shared(above map[string][]checkpoint.Range, part uint64, log uint32) map[string][]checkpoint.Range {
 	kept := map[string][]checkpoint.Range{}
 	for name, rs := range above {
@@ -178,8 +179,8 @@ func shared(above map[string][]checkpoint.Range, part uint64, log uint32) map[st
 	return kept
 }
 
-// pinging does what may take long on another session, such as waiting for long transactions or searching a large table, and keeps the
-// store's meanwhile: the server gives up one that is silent (R12). Where that was lost, it returns both what was done and the error.
+// pinging runs do, which may wait for long transactions or search a large table on another session. Meanwhile it pings the store's session, because
+// the server ends a silent one (R12). If a ping fails, it cancels do, and returns do's result with the ping's error.
 func pinging[T any](ctx context.Context, store checkpoint.Store, do func(context.Context) (T, error)) (out T, err error) {
 	doing, cancel := context.WithCancel(ctx)
 	defer cancel()

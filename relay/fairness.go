@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/relay/memory"
 )
 
-// fairness watches for sinks that have nothing to do because what others have not taken fills the memory. It belongs to the engine's goroutine.
+// fairness detects sinks that starve: they have nothing to send because messages for slower sinks fill the memory.
 type fairness struct {
 	e *engine
 
@@ -62,7 +62,7 @@ func (fa *fairness) check(now time.Time) {
 		return
 	}
 	if fa.e.intake.memory.Starved(now) < lane.ParkAfter && kept.own > kept.all/2 {
-		return // it makes progress, and the memory is full of what is for no other sink: that just slows the reading
+		return // The sink makes progress, and most of what it keeps is for no other sink: slower reading is right then
 	}
 	switch {
 	case !s.Parks():
@@ -86,7 +86,7 @@ type keeping struct{ all, own int64 }
 
 // fullest is the sink that keeps most of the memory.
 func (fa *fairness) fullest() (*lane.Sink, keeping) {
-	answered := fa.withOutcome() // it is the store that keeps these
+	answered := fa.withOutcome() // these wait for the store, not for a sink
 	kept := keptBy(&fa.e.list, len(fa.e.sinks),
 		func(m *lane.Message) uint64 { return m.Left &^ answered[m] },
 		func(m *lane.Message) uint64 { return m.Left | partsOf(fa.e.targets[m.Route]) })

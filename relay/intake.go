@@ -9,8 +9,8 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// An intake is what the source's goroutine has of the relay: it routes what was read, waits for memory, and hands over to the engine's goroutine.
-// Nothing in it changes after the start but what goes through its channels and its memory.
+// An intake is the part of the relay that the source's goroutine uses. It routes messages, waits for memory, and hands batches to the engine's
+// goroutine. After the start only its channels and its memory budget change.
 type intake struct {
 	cfg      *Config
 	memory   *memory.Budget
@@ -41,7 +41,8 @@ type routed struct {
 	otherTenant bool  // it is another pipeline's: passed over
 }
 
-// made is how many bytes the router made of the message, beside its own: JSON has more of them than the payload that it holds.
+// made returns the size of the value that the router made; 0 if the value is the message's own payload. A JSON envelope is larger than the payload in
+// it.
 func (r *routed) made() int {
 	value, payload := r.delivery.Value, r.msg.Payload
 	if len(value) == 0 || len(payload) > 0 && &value[0] == &payload[0] {
@@ -87,7 +88,7 @@ func (in *intake) route(r *routed, m *outbox.Message, mem *memory.Batch) {
 	}
 }
 
-// kept tells whether nothing is to be done about the delivered rows of a table.
+// kept reports whether nothing is to be done about the delivered rows of a table.
 func (in *intake) kept(table string) bool { return in.cfg.Kept != nil && in.cfg.Kept(table) }
 
 // ask waits for the permission to decode the next row, in safe mode (R9).

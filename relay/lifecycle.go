@@ -52,7 +52,7 @@ func (e *engine) enter(next stage) {
 	e.stage = next
 }
 
-// stops tells whether nothing is sent any more.
+// stops reports whether nothing is sent any more.
 func (e *engine) stops() bool { return e.stage >= stopping }
 
 // drain ends the reading: nothing more can be read, or a row cannot be settled, until an operator acts. What was read is settled before the
@@ -67,20 +67,21 @@ func (e *engine) drain(why error) {
 	e.progressed(time.Now())
 	for _, s := range e.sinks {
 		for _, l := range s.Lanes {
-			e.touch(l) // what was held in memory until the poller has caught up is parked
+			e.touch(l) // the parker now parks backlogs that waited in memory for the poller
 		}
 	}
 }
 
-// drained tells whether everything that was read is settled.
+// drained reports whether everything that was read is settled.
 func (e *engine) drained() bool {
 	return e.list.Next == &e.list && len(e.intake.received) == 0 && e.dispatcher.inflight == 0 && e.storeIdle() && !e.settler.bareProgress()
 }
 
-// progressed renews the patience with which a term that drains waits for what was read to be settled.
+// progressed restarts the time limit within which a draining term has to make progress.
 func (e *engine) progressed(now time.Time) { e.patience = now.Add(e.cfg.ShutdownTimeout) }
 
-// losePatience begins to stop where what was read cannot be settled: a sink hangs. The next start reads it again.
+// losePatience stops a draining term that made no progress for ShutdownTimeout, for example because a sink hangs. The next start reads the rest
+// again.
 func (e *engine) losePatience(now time.Time) {
 	if e.stage != draining || now.Before(e.patience) {
 		return
@@ -90,7 +91,7 @@ func (e *engine) losePatience(now time.Time) {
 	e.deadline = now
 }
 
-// stopped tells whether a soft stop is over. When its time is up, calls in flight are cut off, and what they answer
+// stopped reports whether a soft stop is over. When its time is up, calls in flight are cut off, and what they answer
 // is settled if that can be done soon; the rest is delivered again by the next start.
 func (e *engine) stopped(now time.Time, stopCalls context.CancelFunc) bool {
 	if e.quiet() {
@@ -148,19 +149,20 @@ type sweep struct {
 	rows source.Snapshot // nil: there is none, or it is over
 	done bool            // all rows have been emitted
 	open int             // of those, how many are not settled yet
-	// awaited is since when rows cannot be settled because of who waits for the sweep; zero: they can.
+	// awaited is when a settlement first found that its rows wait for somebody who waits for the sweep; zero: nobody does.
 	awaited time.Time
 }
 
-// sweepWay is how long a sweep stands in the way of who wants to lock its table: somebody who gives up soon costs nothing, then.
+// sweepWay is how long a statement may wait to lock a table before the sweep that it waits for is ended. A statement that gives up sooner costs
+// nothing.
 const sweepWay = 5 * time.Second
 
 // errSweepInTheWay ends a term: the next one sweeps again what is still pending, after whoever waits.
 var errSweepInTheWay = errors.New("somebody waits to lock a table that is being swept, such as ALTER TABLE does, and the sweep's rows cannot be settled before: " +
 	"the sweep makes way, and begins again")
 
-// makeWay ends a sweep whose transaction is waited for by somebody for whom its own rows wait: neither would come to an end, and the
-// applications would wait behind them. A settlement without rows, as there are between two tries of theirs, tells nothing of it.
+// makeWay ends a sweep that is deadlocked with DDL: the DDL waits for the sweep's transaction, and the settlement of the sweep's rows waits for the
+// DDL. Applications would queue behind both. A settlement without rows, between two tries, says nothing about it.
 func (e *engine) makeWay(s *settlement, done *checkpoint.Settled, now time.Time) {
 	switch {
 	case e.phase == phaseSweeping && len(s.rows) == 0:

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// outageNames of failing destinations stand in a log line.
+	// outageNames is how many failing destinations one log line names.
 	outageNames = 5
 	// permanentAlarm permanent answers in a row without a delivery look like a fault of the destination.
 	permanentAlarm = 5
@@ -30,7 +30,7 @@ func (dp *dispatcher) failedCall(c *call, class sink.Class, err error, now time.
 		dp.e.log.Debug("destination fails", "sink", s.Name, "destination", outbox.Shorten(c.to.Name), "partition", c.to.Partition,
 			"class", class.String(), "error", outbox.Shorten(err.Error()))
 	}
-	// What keeps one of several destinations from being reached may concern all of them; any other answer is one of the sink.
+	// If one destination cannot be reached, maybe none can. Any other answer shows that the sink was reached.
 	switch {
 	case class != sink.ClassUnreachable:
 		if s.Reached() {
@@ -76,8 +76,8 @@ func (dp *dispatcher) outageOf(s *lane.Sink) []any {
 	return fields
 }
 
-// logFailure logs the failure of a message, or of a call of several whose first it is, once a sink a minute: what fails next says the same, or
-// shows in the metrics.
+// logFailure logs a failed message, or a failed call of several messages with d as the first. It logs at most one per sink and minute: later failures
+// repeat the first, or show in the metrics.
 func (dp *dispatcher) logFailure(s *lane.Sink, d *lane.Delivery, messages int, class sink.Class, err error, now time.Time) {
 	if !s.Outage.Failure.IsZero() && now.Sub(s.Outage.Failure) < lane.OutageLog {
 		return

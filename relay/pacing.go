@@ -14,7 +14,7 @@ const (
 	repeatBackoff = 30 * time.Second
 )
 
-// An ending of a term is what the pause after it goes by.
+// An ending is what pacing.after needs to know about a term that has ended.
 type ending struct {
 	took time.Duration
 	// sent: a delivery was started. durable: something was settled.
@@ -52,7 +52,7 @@ const awayEvery = 250 * time.Millisecond
 // missingTable tracks since when a configured table has been missing. The relay starts again for source.AwayFor. The zero value is ready.
 type missingTable struct{ since time.Time }
 
-// mayEnd tells whether a term that ended with err is to be followed by another one, for the table may be there by then. Loaded: it
+// mayEnd reports whether a term that ended with err is to be followed by another one, for the table may be there by then. Loaded: it
 // had found all its tables at first.
 func (m *missingTable) mayEnd(err error, loaded bool, took time.Duration, now time.Time) bool {
 	if !errors.Is(err, source.ErrNoTable) {

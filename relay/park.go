@@ -16,7 +16,7 @@ type parker struct {
 	lanes []*lane.Lane // that have something to park
 }
 
-// park puts a delivery into a lane that is not for sending, and parks it.
+// park queues a delivery that must not be sent now, and has its lane parked because of f.
 func (pk *parker) park(l *lane.Lane, d *lane.Delivery, f *lane.Failure) {
 	if l.Is(lane.Parking|lane.Settling) || l.Blocked() {
 		l.Backlog.Push(d)
@@ -122,7 +122,7 @@ func (dp *dispatcher) checkSink(s *lane.Sink, now time.Time) {
 		dp.e.log.Warn("parking what is queued for the sink", "sink", s.Name, "state", s.Condition(now).String(), "queued", s.Queued)
 		dp.parkSink(s, lane.EvSpill)
 	case s.Paused || now.Before(s.Throttled):
-		dp.parkSink(s, lane.EvSpill) // what was in flight then, or was brought back before
+		dp.parkSink(s, lane.EvSpill) // what was still in flight when the sink was parked, or what the poller had loaded before
 	}
 	if s.Failing > 0 {
 		dp.parkOutages(s, now)
@@ -132,7 +132,7 @@ func (dp *dispatcher) checkSink(s *lane.Sink, now time.Time) {
 	dp.report(s, now)
 }
 
-// parkOutages offers what waits for destinations that fail anew: by now it is parked, or has found another destination.
+// parkOutages offers the lanes of failing destinations again. offer parks each of them, or finds that its head has another destination now.
 func (dp *dispatcher) parkOutages(s *lane.Sink, now time.Time) {
 	for _, q := range s.All {
 		if !q.Breaker.Fails() || now.Sub(q.Breaker.Since) < lane.ParkAfter || q.Breaker.RoundDue(now) {
@@ -201,13 +201,13 @@ func (pk *parker) parkableLane(l *lane.Lane) bool {
 	return l.Backlog.Len() > 0
 }
 
-// pressed tells whether memory is too scarce to hold what arrives for a lane that is about to reopen. That is well below the
+// pressed reports whether memory is too scarce to hold what arrives for a lane that is about to reopen. That is well below the
 // bound at which nothing more is read.
 func (pk *parker) pressed() bool {
 	return pk.e.intake.memory.Scarce()
 }
 
-// checkPressure parks what was held for lanes that are about to reopen, where it keeps the source from reading.
+// checkPressure parks the backlogs of lanes that are about to reopen, if the source waits for memory and memory is scarce.
 func (pk *parker) checkPressure(now time.Time) {
 	if pk.e.intake.memory.Starved(now) == 0 || !pk.pressed() {
 		return
@@ -221,7 +221,7 @@ func (pk *parker) checkPressure(now time.Time) {
 	}
 }
 
-// parkable tells whether any lane has something that can be parked now.
+// parkable reports whether any lane has something that can be parked now.
 func (pk *parker) parkable() bool { return len(pk.lanes) > 0 }
 
 // divert moves what a lane has in its queue to its backlog, because something blocks it now.
@@ -232,7 +232,7 @@ func (pk *parker) divert(l *lane.Lane) {
 	pk.e.touch(l)
 }
 
-// strays tells whether messages of the lane's group that cannot be routed are in memory and not parked yet. What is
+// strays reports whether messages of the lane's group that cannot be routed are in memory and not parked yet. What is
 // behind them must not be parked before: after a crash it would be sent first.
 func (pk *parker) strays(l *lane.Lane) bool {
 	if l.Group == "" || l.Sink.Sink == nil {
@@ -261,7 +261,8 @@ func (pk *parker) takePark(s *settlement, l *lane.Lane, n int) {
 	s.parks = append(s.parks, p)
 }
 
-// blockedBehind tells whether something else than this lane's own first delivery decides when it is due.
+// blockedBehind reports whether the lane has to wait for more than its own first delivery: for deliveries in the database, for an operator's hold, or
+// for an unroutable message of its group.
 func (pk *parker) blockedBehind(l *lane.Lane) bool {
 	return l.Blocked() || l.IsHeld() || pk.e.unroutable(l)
 }
@@ -304,7 +305,7 @@ func (pk *parker) addPark(s *settlement, l *lane.Lane, d *lane.Delivery, p check
 		p.LastError, p.ErrorClass = d.Last.Err, d.Last.Class
 	}
 	p.InTable = m.Fault != nil && m.Fault.Class == outbox.FaultTooLarge
-	if d.Unsendable != nil && p.State == checkpoint.StateWaiting { // whatever it waits for: it is known by that when its turn comes
+	if d.Unsendable != nil && p.State == checkpoint.StateWaiting { // keep the reason in the row, so that the poller recognizes an unsendable delivery when it loads it
 		p.LastError, p.ErrorClass = d.Unsendable.Err, d.Unsendable.Class
 	}
 	s.Park = append(s.Park, p)

@@ -24,8 +24,8 @@ func (pk *parker) takeParks(s *settlement) {
 	pk.takeInOrder(s, routed, room)
 }
 
-// takeInOrder parks of some lanes what came first in the log, and lists again the lanes of which nothing has found room. It returns
-// the room that is left.
+// takeInOrder parks at most room deliveries of these lanes, in log order over all of them. It lists the lanes again from which it parked nothing. It
+// returns the room that is left.
 func (pk *parker) takeInOrder(s *settlement, lanes []*lane.Lane, room int) int {
 	var order lane.Heap[parkNext]
 	for _, l := range lanes {

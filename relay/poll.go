@@ -17,10 +17,10 @@ const (
 	// dueMost due lanes are brought back by one query; polledMost may be in memory at once.
 	dueMost    = 256
 	polledMost = 512
-	// pageMost deliveries, of about pageBytes, are read on of a lane whose head was delivered (R7).
+	// After a lane's head was delivered, the poller reads the lane on in pages of at most pageMost deliveries and about pageBytes (R7).
 	pageMost  = 1000
 	pageBytes = 1 << 20
-	// requeueMost is how long what is put back for a sink that rests waits in the database.
+	// requeueMost bounds how long a requeued delivery waits in the database while its sink rests.
 	requeueMost = time.Second
 )
 
@@ -141,7 +141,7 @@ func (pl *poller) load(p *checkpoint.Parked, now time.Time) {
 	var l *lane.Lane
 	if p.Blocks && p.Message.Group != "" {
 		l = s.Lane(p.Message.Group)
-		// That a message of the group cannot be routed is no reason to wait: what is behind it is not due, by the store's word.
+		// An unroutable message of the group does not matter here: the store reports nothing behind it as due.
 		if l.Polling() || l.Is(lane.Frozen|lane.Settling|lane.InFlight|lane.Changing|lane.Parking|lane.Paging) || l.IsHeld() || pl.e.heldEverywhere(l) {
 			return
 		}
@@ -193,8 +193,8 @@ func (pl *poller) pushBack(l *lane.Lane, found *checkpoint.Parked) {
 	l.Queue.Push(d)
 }
 
-// unsendableBack is why a parked delivery must not be sent. Where a message that has ended relays was parked before its turn came, behind
-// others, its row says so until an operator replays it.
+// unsendableBack returns why a parked delivery must not be sent; nil if it may. If a quarantined message was parked behind others, its row keeps the
+// class crash until an operator replays it.
 func (pl *poller) unsendableBack(p *checkpoint.Parked) *lane.Failure {
 	switch crash := sink.ClassCrash.String(); {
 	case p.Message.Fault != nil:
@@ -259,8 +259,8 @@ func (pl *poller) requeue(l *lane.Lane, wait time.Duration) {
 	pl.release(l)
 }
 
-// requeueSoon puts a lane back that was brought by the poller, after an answer that says to wait. How long a sink wants to rest is not
-// written down: nothing is asked for at a sink that takes nothing, and what is put back is due as soon as an operator ends that.
+// requeueSoon requeues the lane's delivery after an answer that asks to wait. The database does not store the sink's wait: the poller asks for
+// nothing at a sink that accepts nothing, and the delivery is due as soon as an operator resumes the sink.
 func (pl *poller) requeueSoon(l *lane.Lane, wait time.Duration) {
 	if l.Polling() {
 		pl.requeue(l, max(min(wait, requeueMost), 0))
@@ -290,7 +290,7 @@ func (pl *poller) release(l *lane.Lane) {
 // endPolling takes note that nothing of the poller's is in a lane's queue, or on its way there.
 func (pl *poller) endPolling(l *lane.Lane) {
 	l.On(lane.EvUnload)
-	if pl.e.heldEverywhere(l) { // since a run of the poller's was in flight
+	if pl.e.heldEverywhere(l) { // the hold came while a run of the poller's was in flight
 		l.On(lane.EvHold)
 	}
 	pl.dueAsked = true

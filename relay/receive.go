@@ -230,12 +230,12 @@ func faultOf(m *lane.Message, unroutable error) *lane.Failure {
 		Err: fmt.Sprint(unroutable)}
 }
 
-// closed tells whether what arrives for a lane has to wait in the database.
+// closed reports whether what arrives for a lane has to wait in the database.
 func (e *engine) closed(l *lane.Lane) bool {
 	return l.Mode != lane.Open || l.Sink.Parks() || e.unroutable(l)
 }
 
-// unroutable tells whether the lane's group is blocked at every sink: a message of it waits under the sink "", or an
+// unroutable reports whether the lane's group is blocked at every sink: a message of it waits under the sink "", or an
 // operator holds the group without naming a sink.
 func (e *engine) unroutable(l *lane.Lane) bool {
 	s := e.sinks[0]
@@ -249,7 +249,7 @@ func (e *engine) unroutable(l *lane.Lane) bool {
 	return u.Mode != lane.Open || u.Is(lane.Parking) && u.Failure.Blocks || u.Is(lane.Settling)
 }
 
-// heldEverywhere tells whether an operator holds the lane's group without naming a sink.
+// heldEverywhere reports whether an operator holds the lane's group without naming a sink.
 func (e *engine) heldEverywhere(l *lane.Lane) bool {
 	u := e.sinks[0].Lanes[l.Group]
 	return l.Sink.Sink != nil && u != nil && u.IsHeld()

@@ -11,14 +11,14 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// refusedMost is how many rows that the database refuses to delete or mark are told apart from those beside them. Where there are so
-// many, it refuses all of them.
+// refusedMost bounds the search for single rows that the database refuses to delete or mark. Once it has found so many, all rows that are left count
+// as refused.
 const refusedMost = 8
 
-// settle settles s. If the database refuses what is to be done to rows, such as to one that another table refers to, the rest is settled
-// without them. What is parked of a message is durable without its row, which the store tries again. Of a message that is delivered a record is
-// parked, so that its row is tried again likewise. If the database refuses row after row, nothing that one row holds is the cause: s.refused names
-// the rows, and stops the relay, but no start delivers again what was delivered. It runs beside the engine's loop.
+// settle settles s. If the database refuses to change rows, for example one that another table refers to, settle settles the rest without them. If
+// deliveries of the message are parked, the store tries the row again. If the message is delivered, settle parks a record of that, by which the store
+// tries the row again. If the database refuses row after row, the table is the cause: s.refused names the rows, and the relay stops. The next start
+// does not deliver them again. settle runs beside the engine's loop.
 func settle(ctx context.Context, store checkpoint.Store, s *settlement, refusals int) (*checkpoint.Settled, error) {
 	done, err := store.Settle(ctx, &s.Settlement)
 	if !errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrNoTable) { // without its table no start delivers anything
@@ -33,13 +33,13 @@ func settle(ctx context.Context, store checkpoint.Store, s *settlement, refusals
 	return a.settle(ctx)
 }
 
-// An isolation settles rows apart from all else, and from those that the database refuses.
+// An isolation settles rows in transactions of their own, and finds those that the database refuses.
 type isolation struct {
 	store checkpoint.Store
 	s     *settlement
 	plain []int // indexes of rows
 	why   error
-	// before is how many rows were refused before, without one that was not.
+	// before is how many rows the relay set aside since the database last accepted one.
 	before int
 	done   *checkpoint.Settled
 	// left are rows that are not visible yet, refused those that the database refuses.
@@ -71,7 +71,7 @@ func (a *isolation) settle(ctx context.Context) (_ *checkpoint.Settled, err erro
 	} else if err != nil {
 		return nil, err
 	}
-	if rest.LeaveRows { // of those it could not leave nothing is parked
+	if rest.LeaveRows { // The store cannot leave these rows for later, because nothing of their messages is parked: settle them like plain rows
 		a.plain = append(a.plain, pick(parked, a.done.Invisible)...)
 	} else {
 		a.left = pick(parked, a.done.Invisible)
@@ -91,7 +91,8 @@ func (a *isolation) settle(ctx context.Context) (_ *checkpoint.Settled, err erro
 	return a.done, nil
 }
 
-// rows settles rows, by halves where some are refused. Known: these are.
+// rows settles rows. If the database refuses some, it halves the set until it has found them. known: the database has already refused this set as a
+// whole.
 func (a *isolation) rows(ctx context.Context, rows []int, known bool) error {
 	if len(rows) == 0 {
 		return nil
@@ -124,8 +125,8 @@ func (a *isolation) rows(ctx context.Context, rows []int, known bool) error {
 	return errors.Join(a.rows(ctx, rows[:half], false), a.rows(ctx, rows[half:], false))
 }
 
-// setAside writes down that the messages of the refused rows are delivered, so that nothing waits for their rows but the store, which tries them
-// again. If it is the table that refuses rows, they stay refused.
+// setAside records that the messages of the refused rows are delivered, so that only the store still has to change the rows. If refusedMost rows or
+// more are refused, the table is the cause, and they stay refused.
 func (a *isolation) setAside(ctx context.Context) error {
 	n := len(a.refused)
 	if n == len(a.plain) {

@@ -13,7 +13,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// A Relay is made by New.
+// A Relay delivers the messages of one source to its sinks while it holds the lock. New makes one, Run runs it.
 type Relay struct {
 	cfg     Config
 	standby string // what the last try told of who holds the lock; "" if nobody else did
@@ -21,7 +21,7 @@ type Relay struct {
 	survived bool
 	unclean  int
 	last     ending // of the last term
-	// past is what terms before have learnt: a new position heals what it says cannot be read.
+	// past is what earlier terms learned. If it says that the log cannot be read from the checkpoint, the next term establishes a new position.
 	past remembered
 }
 
@@ -185,8 +185,8 @@ func (r *Relay) parkedElsewhere(loaded *checkpoint.Loaded) error {
 	return fmt.Errorf("%s: %s: %w", what, fix, source.ErrStop)
 }
 
-// ParkedElsewhere says what is wrong, and what fixes it, where deliveries are parked for a sink that is not configured: with them
-// no relay starts. It is "" where there are none; those for which no sink could be chosen are not meant.
+// ParkedElsewhere returns the problem and its fix if deliveries are parked for a sink that is not configured: no relay starts then. It returns "" if
+// there are none. It ignores deliveries that could not be routed.
 func ParkedElsewhere(parked []string, configured func(sink string) bool) (what, fix string) {
 	var missing []string
 	for _, name := range parked {

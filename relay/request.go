@@ -13,8 +13,8 @@ import (
 // lanesMost lanes are changed by one part of a request.
 const lanesMost = 1000
 
-// requests carries out what operators ask for (R13), in order. Only requests about sinks do not wait for one that waits for runs in flight. It
-// belongs to the engine's goroutine.
+// requests carries out what operators ask for (R13), in order. While the first one waits for runs in flight, only requests about sinks overtake it.
+// It belongs to the engine's goroutine.
 type requests struct {
 	e *engine
 
@@ -109,7 +109,7 @@ func (rq *requests) outOfTurn() bool {
 	return false
 }
 
-// aboutSinks tells whether a request concerns no lane.
+// aboutSinks reports whether a request concerns no lane.
 func aboutSinks(r checkpoint.Request) bool {
 	return (r.Verb == checkpoint.VerbPause || r.Verb == checkpoint.VerbResume) && len(r.Selection.Sinks) > 0
 }
@@ -139,7 +139,7 @@ func (rq *requests) freezeLane(l *lane.Lane) {
 	rq.frozen = append(rq.frozen, l)
 }
 
-// lanesFree tells whether no frozen lane has anything under way.
+// lanesFree reports whether no frozen lane has anything under way.
 func (rq *requests) lanesFree() bool {
 	for _, l := range rq.frozen {
 		if l.Is(lane.InFlight | lane.Settling | lane.Changing | lane.Parking) {
@@ -226,8 +226,7 @@ func (rq *requests) block(name checkpoint.Lane, ev lane.Event) {
 	rq.e.parker.divert(l)
 }
 
-// steer ends a request that was carried out, and lets sinks know what it says about them. The database did nothing of one that it
-// refused, so nothing is done here.
+// steer logs a request that is done, and pauses or resumes the sinks that it names. If the database refused the request, it only logs that.
 func (rq *requests) steer(r *checkpoint.Request, done *checkpoint.Applied, now time.Time) {
 	if done.Refused != "" {
 		rq.e.log.Warn("the database refuses a request: closed", "id", r.ID, "verb", string(r.Verb), "by", r.By, "error", done.Refused)

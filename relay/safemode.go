@@ -45,7 +45,7 @@ func (sm *safeMode) startCounting() bool {
 	return true
 }
 
-// uncounted tells whether this start still counts as unclean though no message was read.
+// uncounted reports whether this start still counts as unclean though no message was read.
 func (sm *safeMode) uncounted() bool { return !sm.counted && !sm.readAny && sm.e.phase == phaseTailing }
 
 // warmUpMost is how long a start in safe mode waits for its sinks.
@@ -77,11 +77,11 @@ func (sm *safeMode) enable() {
 	sm.e.log.Warn("starting cautiously: message by message", "unclean_starts", sm.e.load.UncleanStarts)
 }
 
-// active tells whether the start is one in safe mode.
+// active reports whether the start is one in safe mode.
 func (sm *safeMode) active() bool { return sm.e.intake.warmed != nil }
 
-// step takes the next message in hand, in safe mode. What is parked comes first: it is before what the log holds, and
-// what is settled of the log would make the next start forget how many have ended.
+// step takes the next message in hand, in safe mode. Parked messages come first: they are older than the log, and a settlement would reset the count
+// of unclean starts before they were tried.
 func (sm *safeMode) step(now time.Time) bool {
 	switch {
 	case !sm.active():
@@ -92,7 +92,7 @@ func (sm *safeMode) step(now time.Time) bool {
 			defer close(sm.e.intake.warmed)
 			sm.warmUp(sm.e.callCtx)
 		}()
-	case sm.taken > safeModeMessages && sm.counted && sm.nothingInHand(): // with a log that has nothing to read
+	case sm.taken > safeModeMessages && sm.counted && sm.nothingInHand(): // needed if the log has nothing to read, because nextRow does not run then
 		sm.e.log.Info("cautious start is over")
 		sm.e.failed = errRestart
 		return true
@@ -100,8 +100,8 @@ func (sm *safeMode) step(now time.Time) bool {
 	return sm.e.stage == running && sm.e.poller.dueNow(now) || sm.nextRow()
 }
 
-// nothingInHand tells that no message is in hand that may end the relay: none was read, brought back, or is being decoded. And that
-// sinks are connected, so that none has to be.
+// nothingInHand reports whether no message is in hand that could end the relay (none was read, loaded, or is being decoded), and the sinks have
+// connected.
 func (sm *safeMode) nothingInHand() bool {
 	select {
 	case <-sm.e.intake.warmed:
@@ -111,8 +111,8 @@ func (sm *safeMode) nothingInHand() bool {
 	return sm.e.list.Next == &sm.e.list && len(sm.e.poller.inHand) == 0 && sm.candidate.Times == 0 && sm.e.storeIdle()
 }
 
-// loadAlone takes what is parked in hand once it is on record. The poller looks again when that is settled, or a while later where it
-// cannot be brought yet: the log is to be read on meanwhile.
+// loadAlone records a parked delivery, then loads it. If it cannot be loaded yet, the poller tries again after a tick, and the log is read on
+// meanwhile.
 func (sm *safeMode) loadAlone(p *checkpoint.Parked, now time.Time) {
 	if s := sm.e.byName[p.Sink]; s == nil || s.Sink == nil && !sm.e.poller.gateOpen(p) {
 		sm.e.poller.dueSoon(sm.e.cfg.Tick, now)
@@ -138,8 +138,8 @@ func (sm *safeMode) nextRow() bool {
 	}
 	c := sm.caution
 	sm.caution = nil
-	// Only where something was settled, or the next start would be one in safe mode, too, and read the same messages: those that a
-	// checkpoint names as settled, say, which are behind nothing that moves it.
+	// Safe mode ends only if something was settled. Otherwise the next start would be in safe mode, too, and read the same messages, for example
+	// those that settled_above names: they do not move the checkpoint.
 	if sm.taken++; sm.taken > safeModeMessages && sm.counted {
 		sm.e.log.Info("cautious start is over")
 		c.reply <- errRestart
@@ -149,7 +149,7 @@ func (sm *safeMode) nextRow() bool {
 	return true
 }
 
-// again is the record of a message that is taken in hand, after the record that the start found.
+// again returns the record of a message that is about to be handled. If the start found a record of the same message, it counts on from that.
 func again(started checkpoint.CrashCandidate, at outbox.Position) checkpoint.CrashCandidate {
 	candidate := checkpoint.CrashCandidate{Position: at, Times: 1}
 	if at == started.Position {

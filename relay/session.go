@@ -16,7 +16,7 @@ type session struct {
 	opCtx context.Context //nolint:containedctx // It lives as long as the session.
 
 	busy     bool        // an operation is under way
-	stored   chan func() // what an operation means, for the engine's goroutine
+	stored   chan func() // updates of the engine by finished operations, which the engine's goroutine calls
 	answered time.Time   // when the store's last answer was asked for
 	pinged   time.Time   // for the clock's sake
 	clock    dbClock
@@ -40,7 +40,7 @@ func (ss *session) operate(op func(context.Context) (func(), error)) {
 	}()
 }
 
-// trusted tells whether the session answered lately enough for a delivery to start (R12).
+// trusted reports whether the session answered lately enough for a delivery to start (R12).
 func (ss *session) trusted(now time.Time) bool { return elapsed(ss.answered, now) < sessionTrust }
 
 // elapsed is how long ago then was, at most. The monotonic clock may stand still while a virtual machine is suspended, and the wall

@@ -54,7 +54,7 @@ type settler struct {
 	unsaved    int64 // bytes of log that were read since
 	coveredEnd outbox.Position
 	lastSettle time.Time
-	rowsAt     time.Time // not before: rows were invisible
+	rowsAt     time.Time // when rows are tried next, after some were invisible
 	rowsWait   time.Duration
 	lastSeen   outbox.Position // of the log
 	lastTry    bool
@@ -84,7 +84,7 @@ func (st *settler) init(e *engine, cp *checkpoint.Checkpoint) {
 
 type rowKey struct{ table, id string }
 
-// outcome is a part of a message that has its outcome, not durable yet.
+// outcome says that one part of a message (a sink, or its row) is done, but not durable yet.
 type outcome struct {
 	msg  *lane.Message
 	part uint64
@@ -129,7 +129,8 @@ type ask struct {
 	reply     chan *checkpoint.Checkpoint
 }
 
-// allSettled takes a message of which every sink's part has its outcome.
+// allSettled takes a message that no sink has to deliver any more. It queues the message's row, or releases the message if nothing is to be done
+// about the row.
 func (st *settler) allSettled(m *lane.Message) {
 	if m.Parked || !m.Kept && (m.Seq == 0 || m.Row) {
 		st.rows = append(st.rows, m)
@@ -175,7 +176,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// bareProgress tells whether the log has moved on without anything to settle: keepalives, or messages that a checkpoint
+// bareProgress reports whether the log has moved on without anything to settle: keepalives, or messages that a checkpoint
 // named as settled.
 func (st *settler) bareProgress() bool {
 	r, _, _ := st.tracker.Safe()
@@ -207,7 +208,7 @@ func (st *settler) settleNow(now time.Time) bool {
 	return true
 }
 
-// aheadOfStore tells whether deliveries are so far ahead of what is durable that none is started, and nothing taken in.
+// aheadOfStore reports whether deliveries are so far ahead of what is durable that none is started, and nothing taken in.
 func (st *settler) aheadOfStore() bool { return len(st.outcomes) > aheadMost }
 
 // gather makes a settlement of what waits.
@@ -268,7 +269,7 @@ func (st *settler) checkpoint(invisible []int) *checkpoint.Checkpoint {
 		}
 	}
 	for i, m := range s.rows {
-		if m.Seq == 0 || !m.Row { // the row of a message of a kept table shows how it was parked, and nothing waits for it
+		if m.Seq == 0 || !m.Row { // Nothing waits for this row. A table with on_delivered: keep only shows in it that the message was parked
 			continue
 		}
 		if _, hidden := slices.BinarySearch(invisible, i); hidden {

@@ -9,7 +9,7 @@ import (
 // What could not be routed was parked as soon as it was read, while earlier messages of its group may still have been on their way to
 // the sinks. Once it can be routed it must not get there before them.
 
-// gateOpen tells whether everything before a message that could not be routed has been read, and is delivered or parked. Then the message can be
+// gateOpen reports whether everything before a message that could not be routed has been read, and is delivered or parked. Then the message can be
 // given to its sinks, behind what is parked there.
 func (pl *poller) gateOpen(p *checkpoint.Parked) bool {
 	if p.Message.Group == "" {
@@ -27,8 +27,8 @@ func (pl *poller) gateOpen(p *checkpoint.Parked) bool {
 	return true
 }
 
-// readUpTo tells whether the messages before a parked one have come from the log, or were settled before this term. The log repeats
-// the parked one itself where the checkpoint is before it, but for one that was not in the log.
+// readUpTo reports whether every message before a parked one was read in this term, or settled before it. If the checkpoint is before the parked
+// message, the log repeats it, unless it never was in the log.
 func (pl *poller) readUpTo(p outbox.Position) bool {
 	switch {
 	case pl.e.phase != phaseTailing:
@@ -39,8 +39,8 @@ func (pl *poller) readUpTo(p outbox.Position) bool {
 	return p.Commit <= pl.e.settler.saved.LastCommit || pl.e.settler.lastSeen.Compare(p) >= 0
 }
 
-// precedes tells whether a queue begins with something that is not parked and comes before a position. What a sweep found was committed
-// before everything of the logs that came before.
+// precedes reports whether a queue begins with a message that is not parked and comes before p. Rows of a sweep count as older than every message of
+// an earlier Log.
 func precedes(q *lane.Fifo, p outbox.Position) bool {
 	if q.Len() == 0 || q.At(0).Back != nil {
 		return false

@@ -210,7 +210,7 @@ type cleaner struct {
 	cursor string    // of the store
 }
 
-// cleans tells whether delivered rows are removed at all.
+// cleans reports whether delivered rows are removed at all.
 func (cl *cleaner) cleans() bool {
 	_, ok := cl.e.session.store.(checkpoint.Cleaner)
 	return ok && cl.e.cfg.Cleanup > 0 && cl.e.phase == phaseTailing

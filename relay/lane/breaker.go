@@ -87,12 +87,12 @@ const (
 	actWait = 30 * time.Second
 )
 
-// Fails tells whether the destination fails as a whole.
+// Fails reports whether the destination fails as a whole.
 func (b *Breaker) Fails() bool { return b.state != breakerClosed }
 
-// Failed counts a call that delivered nothing. From is the lane that it was of; or, if the breaker is that of a sink with several
-// destinations, the destination. Several tells that the call was of more than one, others that another one is not known to fail: then
-// the failures of one alone do not open the breaker, for it may be the cause. It returns true if the breaker has just opened.
+// Failed counts a call that delivered nothing, and returns true if the breaker has just opened. from is the call's lane or, for a sink with several
+// destinations, its destination. several: the call had more than one lane. others: another lane or destination is not known to fail; then failures of
+// a single one do not open the breaker, because that one may be the cause.
 func (b *Breaker) Failed(now time.Time, from any, several, others bool, class sink.Class, why string) bool {
 	b.tried, b.Class, b.Why = now, class, why
 	if b.Fails() {
@@ -112,7 +112,7 @@ func (b *Breaker) Failed(now time.Time, from any, several, others bool, class si
 	return true
 }
 
-// enough tells whether so many calls in a row have failed that the destination may.
+// enough reports whether enough calls in a row have failed to blame the destination.
 func (b *Breaker) enough(now time.Time) bool {
 	speaks := b.Class == sink.ClassUnavailable || b.Class == sink.ClassUnreachable
 	return b.failures >= breakerCalls || speaks && b.failures >= breakerLongCalls && now.Sub(b.began) >= breakerLong
@@ -135,7 +135,7 @@ func (b *Breaker) Close() bool {
 	return was
 }
 
-// Allows tells whether deliveries may be sent, and whether only single heads, as probes.
+// Allows reports whether deliveries may be sent, and whether only single heads, as probes.
 func (b *Breaker) Allows(now time.Time) (ok, probe bool) {
 	if !b.Fails() {
 		return true, false
@@ -143,10 +143,10 @@ func (b *Breaker) Allows(now time.Time) (ok, probe bool) {
 	return b.RoundDue(now) || b.left > 0, true
 }
 
-// RoundDue tells whether a round of probes is to begin.
+// RoundDue reports whether a round of probes is to begin.
 func (b *Breaker) RoundDue(now time.Time) bool { return b.Fails() && !now.Before(b.Next) }
 
-// RoundOf is the number of the sink's latest call when the round began, of which a probe would be now. A round that is due begins now.
+// RoundOf returns the number of the sink's latest call when the round began that a probe would belong to now. If a round is due, it begins now.
 func (b *Breaker) RoundOf(now time.Time, latest int64) int64 {
 	switch {
 	case !b.Fails():

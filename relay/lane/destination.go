@@ -22,8 +22,8 @@ type Destination struct {
 const (
 	// mostDestinations that nothing waits for are kept per sink for messages that come again soon.
 	mostDestinations = 1024
-	// outageKept is how long after the last call a destination is taken for failing to which nothing is sent any more: what was parked
-	// because of it was dropped by an operator, or sent elsewhere.
+	// outageKept is how long after its last call a destination counts as failing if nothing is sent to it any more: an operator dropped its
+	// deliveries, or they were sent elsewhere.
 	outageKept = 20 * probeMaxWait
 )
 
@@ -46,7 +46,7 @@ func (s *Sink) forgetIdle() {
 	if len(s.All) < s.sweepAt {
 		return
 	}
-	var kept []*Destination // not in place: who asks may be on the way through all of them
+	var kept []*Destination // not in place: a caller may be ranging over s.All
 	for _, q := range s.All {
 		if !q.idle() {
 			kept = append(kept, q)
@@ -62,12 +62,12 @@ func (s *Sink) forgetIdle() {
 // idle tells that nothing of the destination needs to be remembered but its record.
 func (q *Destination) idle() bool { return len(q.Ready) == 0 && q.Inflight == 0 && !q.Listed }
 
-// Full tells whether a destination has as many calls in flight as it may have.
+// Full reports whether a destination has as many calls in flight as it may have.
 func (s *Sink) Full(q *Destination) bool {
 	return s.Limits.PerDestination > 0 && q.Inflight >= s.Limits.PerDestination
 }
 
-// List puts a destination into the turn if it has something to send and may send it.
+// List appends a destination to the run queue if it has something to send and may send it.
 func (s *Sink) List(q *Destination) {
 	if q.Listed || len(q.Ready) == 0 || s.Full(q) {
 		return
@@ -76,7 +76,7 @@ func (s *Sink) List(q *Destination) {
 	s.RunQueue = append(s.RunQueue, q)
 }
 
-// Relist puts destinations back into the turn whose outage is over, or that are due for a probe.
+// Relist puts destinations back into the run queue if their outage is over, or a probe is due.
 func (s *Sink) Relist() {
 	for _, q := range s.All {
 		s.List(q)
@@ -91,7 +91,7 @@ func (s *Sink) BreakerOf(q *Destination) *Breaker {
 	return &q.Breaker
 }
 
-// Fails tells whether the sink, or a destination of it, fails.
+// Fails reports whether the sink, or a destination of it, fails.
 func (s *Sink) Fails() bool { return s.Breaker.Fails() || s.Failing > 0 }
 
 // recovered closes the breaker of one of several destinations.
@@ -125,7 +125,8 @@ func (s *Sink) ForgetOutages(now time.Time) {
 	}
 }
 
-// UntilProbe is when what is put back because its destination fails is due. A sink that fails as a whole is asked for nothing but probes.
+// UntilProbe is how long a delivery waits that is requeued because its destination fails. 0 if the whole sink fails: the poller then asks for probes
+// only.
 func (s *Sink) UntilProbe(q *Destination, now time.Time) time.Duration {
 	if s.Breaker.Fails() {
 		return 0
@@ -133,8 +134,8 @@ func (s *Sink) UntilProbe(q *Destination, now time.Time) time.Duration {
 	return max(q.Breaker.Next.Sub(now), 0)
 }
 
-// ProbeFirst moves the lane to the front of the queue that is to be probed next: one whose head never failed, else the one whose head was
-// tried longest ago. It returns false if each of them has failed since the round began, after this call of the sink.
+// ProbeFirst moves the lane that is to be probed next to the front of Ready: one whose head never failed, else the one whose head was tried longest
+// ago. It returns false if every head has failed in calls after number round.
 func (q *Destination) ProbeFirst(now time.Time, round int64) bool {
 	best, failed := -1, false
 	for i, l := range q.Ready {
@@ -153,12 +154,12 @@ func (q *Destination) ProbeFirst(now time.Time, round int64) bool {
 	return best >= 0 || !failed
 }
 
-// FailedAfter tells whether d failed after this call of its sink.
+// FailedAfter reports whether d failed after this call of its sink.
 func (d *Delivery) FailedAfter(call int64) bool {
 	return d.Tries > 0 && d.Failed.Epoch == d.Lane.Sink.Epoch && d.Failed.Call > call
 }
 
-// triedBefore tells whether d failed longer ago than another delivery of its destination, or never did.
+// triedBefore reports whether d failed longer ago than another delivery of its destination, or never did.
 func (d *Delivery) triedBefore(other *Delivery) bool {
 	switch {
 	case other.Tries == 0:

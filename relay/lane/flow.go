@@ -23,7 +23,7 @@ func (c Condition) String() string {
 	return [...]string{"", "open", "throttled", "failing", "paused"}[c]
 }
 
-// Becomes are the conditions that may follow one. An operator who resumes a sink ends everything else that kept it from taking deliveries.
+// Becomes reports whether next may follow c. If an operator resumes a sink, everything else that kept it from accepting deliveries ends, too.
 func (c Condition) Becomes(next Condition) bool {
 	switch c {
 	case noCondition:
@@ -95,10 +95,10 @@ func (s *Sink) On(ev FlowEvent) {
 	s.Flow = to
 }
 
-// Parks tells whether everything for the sink goes to the database.
+// Parks reports whether everything for the sink goes to the database.
 func (s *Sink) Parks() bool { return s.Flow >= Spilling }
 
-// IsDown tells whether the sink takes nothing.
+// IsDown reports whether the sink takes nothing.
 func (s *Sink) IsDown() bool { return s.Flow == Stalled || s.Flow == Spilling }
 
 // idleness tracks for how long a sink has had nothing to do while the source waited for memory.
@@ -108,8 +108,8 @@ type idleness struct {
 	Level time.Duration
 }
 
-// idleDecay is how many times faster idleness passes than it grows: a sink starves that is idle for more than four fifths of the
-// time. One that is only a little faster than another does not: to park what that one has in memory costs more than it brings.
+// idleDecay is how many times faster the level falls than it rises: a sink starves if it is idle more than four fifths of the time. A sink that is
+// only a little faster than another does not starve, because parking the other one's messages would cost more than it gains.
 const idleDecay = 4
 
 // Next returns the level of idleness after some time: at ParkAfter the sink starves. A moment with something to do does not end

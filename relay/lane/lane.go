@@ -21,10 +21,10 @@ type Message struct {
 	Parked bool
 	// Kept: its table keeps delivered rows as they are, so that nothing is to be done about the row.
 	Kept bool
-	Row  bool // of the log, and not named as settled by the checkpoint: its row has to be settled
+	Row  bool // its row has to be settled: the message is from the log, and the checkpoint does not name the row as settled
 	// Receipts are what its sinks answered; nil where that is not wanted.
 	Receipts *Receipts
-	// prev and next link all messages in memory.
+	// Prev and Next link all messages in memory.
 	Prev, Next *Message
 }
 
@@ -44,7 +44,7 @@ type Delivery struct {
 	Tries   int // failures, whether they spent an attempt or not
 	Inline  int // retries that were waited for in memory
 	Skipped int // not-attempted answers in a row
-	// Failed is when the last try failed, last what it failed with; nil if the sink has not failed it in this term.
+	// Failed names the call in which the last try failed, Last says why; nil if it has not failed in this term.
 	Failed checkpoint.Failure
 	Last   *Failure
 }
@@ -62,7 +62,7 @@ type Lane struct {
 	Queue   Fifo
 	Backlog Fifo
 
-	// Mode and doing are the lane's state, which only method on changes.
+	// Mode and doing are the lane's state, which only method On changes.
 	Mode  Mode
 	doing Operation
 
@@ -127,7 +127,7 @@ func (q *Fifo) Pop(n int) {
 	}
 }
 
-// empty tells that of the lane nothing is in memory or on its way.
+// empty reports whether the lane has nothing in memory and nothing under way.
 func (l *Lane) empty() bool {
 	return l.Queue.Len() == 0 && l.Backlog.Len() == 0 && l.doing == 0 && !l.Polling()
 }
@@ -138,7 +138,7 @@ func (l *Lane) Fail(f *Failure) {
 	l.On(EvFail)
 }
 
-// PolledOut tells whether everything that the poller brought into the lane is delivered, durably.
+// PolledOut reports whether everything that the poller brought into the lane is delivered, durably.
 func (l *Lane) PolledOut() bool {
 	return l.Polling() && l.Queue.Len() == 0 && !l.Is(InFlight|Changing|Paging)
 }
@@ -146,7 +146,7 @@ func (l *Lane) PolledOut() bool {
 // Idle tells that nothing of the lane needs to be remembered.
 func (l *Lane) Idle() bool { return l.empty() && l.Mode == Open }
 
-// Sendable tells whether the lane may start a run now.
+// Sendable reports whether the lane may start a run now.
 func (l *Lane) Sendable(now time.Time) bool {
 	return l.Queue.Len() > 0 && sends[l.Mode] != noMode && !l.Is(InFlight|Parking|Settling|Frozen) && !now.Before(l.RetryAt)
 }
@@ -209,7 +209,7 @@ func (l *Lane) Demote() {
 	l.BisectEnd, l.run = nil, 0
 }
 
-// Join puts what has arrived at the end of the queue.
+// Join appends the backlog to the queue.
 func (l *Lane) Join() {
 	for _, d := range l.Backlog.Slice() {
 		l.Queue.Push(d)

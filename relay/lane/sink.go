@@ -23,13 +23,13 @@ type Sink struct {
 	most     int      // idle lanes that are kept for groups that come again soon
 	dests    map[sink.Destination]*Destination
 	All      []*Destination // in the order they were first seen
-	sweepAt  int            // so many destinations are looked through for those that are idle
+	sweepAt  int            // forgetIdle drops idle destinations once there are so many
 	RunQueue []*Destination // with lanes that can start a run: the first is next
 	Inflight int
 	Queued   int // deliveries in memory
 	Idleness idleness
 
-	// Calls ends when the calls in flight must.
+	// Calls is the context of the sink's calls: its end cuts them off.
 	Calls context.Context //nolint:containedctx // It lives as long as the sink is used, through many calls.
 	Cut   context.CancelCauseFunc
 
@@ -39,7 +39,7 @@ type Sink struct {
 	Throttle  Throttle
 	Gathers   time.Time // no call before: it waits for more to send at once
 	Why       string    // last reason for not being open
-	Reported  Condition // the last that was
+	Reported  Condition // the last Condition that was reported
 	Outage    outage
 
 	Flow  Flow
@@ -87,7 +87,7 @@ func (s *Sink) TopicFault(d *Delivery) *Failure {
 // Begin gives the sink's next calls a context of their own.
 func (s *Sink) Begin(ctx context.Context) { s.Calls, s.Cut = context.WithCancelCause(ctx) }
 
-// Accepts tells whether the sink takes deliveries now, and whether only single heads, as probes.
+// Accepts reports whether the sink takes deliveries now, and whether only single heads, as probes.
 func (s *Sink) Accepts(now time.Time) (ok, probe bool) {
 	if s.Paused || now.Before(s.Throttled) {
 		return false, false
@@ -134,7 +134,7 @@ func (s *Sink) Wake(now time.Time) time.Time {
 	return at
 }
 
-// Reached takes note that the sink is not out of reach as a whole, and tells whether it was before.
+// Reached notes that the sink can be reached, and reports whether its breaker was open before.
 func (s *Sink) Reached() bool {
 	if !s.Breaker.Close() {
 		return false
@@ -154,7 +154,7 @@ func (s *Sink) EndsOutage(q *Destination, delivered bool, now time.Time) bool {
 	return over
 }
 
-// OthersWork tells whether another destination has something to send, or took something lately.
+// OthersWork reports whether another destination has something to send, or took something lately.
 func (s *Sink) OthersWork(q *Destination, now time.Time) bool {
 	return slices.ContainsFunc(s.All, func(other *Destination) bool {
 		return other != q && (!other.idle() || now.Sub(other.Breaker.delivered) < OutageLog)
@@ -186,7 +186,7 @@ func (s *Sink) Stall(now time.Time) {
 	s.Down = now
 }
 
-// An outage is the time in which a sink, or some of its destinations, fail. People hear of it by sink.
+// An outage is the time in which a sink, or some of its destinations, fail. tailbox logs it per sink, not per destination.
 type outage struct {
 	Since     time.Time // zero: there is none
 	Logged    time.Time

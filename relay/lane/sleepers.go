@@ -39,9 +39,9 @@ func (s *Sink) Find(group string) *Lane {
 	return s.Lane(group)
 }
 
-// Forget drops a lane with nothing in memory when there are many, and keeps its memory for the next one. What still points
-// to it, a timer that has become void, finds a lane that has nothing to send or is offered anyway. Of a blocked lane only
-// that is remembered: in a long outage there can be millions.
+// Forget drops a lane with nothing in memory if there are many, and keeps its memory for the next one. A stale timer may still point to it: it finds
+// a lane that has nothing to send, or that is offered anyway. If the lane is blocked, only that fact is kept, because there can be millions in a long
+// outage.
 func (s *Sink) Forget(l *Lane) {
 	if l.Group == "" || len(s.Lanes) <= s.most || !l.empty() || l.IsHeld() {
 		return
@@ -56,7 +56,7 @@ func (s *Sink) Forget(l *Lane) {
 	}
 }
 
-// sleepers is a set of groups. It holds 128 bits of a hash for each: two groups that share them do not come up.
+// sleepers is a set of groups. It holds a 128-bit hash of each; two groups with the same hash are too unlikely to matter.
 type sleepers struct {
 	seeds [2]maphash.Seed
 	Set   map[[2]uint64]struct{}
@@ -72,7 +72,7 @@ func (s *sleepers) key(group string) [2]uint64 {
 
 func (s *sleepers) add(group string) { s.Set[s.key(group)] = struct{}{} }
 
-// Has tells whether a group is in the set.
+// Has reports whether a group is in the set.
 func (s *sleepers) Has(group string) bool {
 	if len(s.Set) == 0 {
 		return false

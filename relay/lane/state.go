@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ErrBug is that of an event which a state does not allow.
+// ErrBug is the error for an event that a state does not allow.
 var ErrBug = errors.New("bug in tailbox: please report it")
 
 // A Mode says which deliveries a lane may send, and where new ones from the tail go.
@@ -29,8 +29,8 @@ func (m Mode) String() string {
 	return [...]string{"none", "open", "behind", "polled", "last page", "held", "held behind"}[m]
 }
 
-// An Operation is something that is under way in a lane. Several can be at once: while a run of the poller's deliveries is in flight, a
-// settlement may park what has arrived behind them. Which can, transitions says.
+// An Operation is something that is under way in a lane. Several can be under way at once: while a run of the poller's is in flight, a settlement may
+// park what has arrived behind it. transitions says which can.
 type Operation uint16
 
 // The operations in a lane.
@@ -126,8 +126,8 @@ var transitions = [events]transition{
 	EvOffer:    {to: sends, without: Ready | InFlight | Parking | Settling | Frozen, starts: Ready},
 	EvWithdraw: {to: anyMode, needs: Ready, ends: Ready},
 	EvSend:     {to: sends, needs: Ready, without: InFlight | Parking | Settling | Frozen, ends: Ready, starts: InFlight},
-	// A run may be in flight when the lane is held or blocked: one of a lane that was made after an operator's request had frozen the others of
-	// its group, or one with the log's repetition of what was parked.
+	// A run may be in flight when its lane is held or blocked: the lane was created after an operator's request froze the group's other lanes, or the
+	// log repeats a message that is parked.
 	EvAnswer: {to: anyMode, needs: InFlight, ends: InFlight},
 
 	EvFail:   {to: [modes]Mode{Open: Open, Behind: Behind, Held: Held, HeldBehind: HeldBehind}, without: Ready | InFlight | Parking | Settling, starts: Parking},
@@ -173,16 +173,16 @@ func (l *Lane) On(ev Event) {
 	l.Mode, l.doing = to, l.doing&^t.ends|t.starts
 }
 
-// Is tells whether any of these operations is under way.
+// Is reports whether any of these operations is under way.
 func (l *Lane) Is(o Operation) bool { return l.doing&o != 0 }
 
-// Blocked tells whether the database holds deliveries that come before those of the tail.
+// Blocked reports whether the database holds deliveries that come before those of the tail.
 func (l *Lane) Blocked() bool {
 	return l.Mode == Behind || l.Mode == Polled || l.Mode == LastPage || l.Mode == HeldBehind
 }
 
-// Polling tells whether the lane's queue is that of the poller.
+// Polling reports whether the lane's queue is that of the poller.
 func (l *Lane) Polling() bool { return l.Mode == Polled || l.Mode == LastPage }
 
-// IsHeld tells whether an operator holds the group.
+// IsHeld reports whether an operator holds the group.
 func (l *Lane) IsHeld() bool { return l.Mode == Held || l.Mode == HeldBehind }

@@ -30,10 +30,10 @@ func (r *record) Deliver(call int64) {
 	*r = record{delivered: max(r.delivered, call)}
 }
 
-// Answer notes that the destination refused a message for good. It works, so that message says nothing about the failures of another one.
+// Answer notes that the destination refused a message for good. That shows that it works. The message then says nothing about failures of others.
 func (r *record) Answer() { *r = record{delivered: r.delivered} }
 
-// alone tells whether no other message was attempted since the last delivery.
+// alone reports whether no other message was attempted since the last delivery.
 func (r *record) alone(at outbox.Position) bool {
 	return !r.several && (r.only == at || r.only == outbox.Position{})
 }

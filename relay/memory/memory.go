@@ -44,7 +44,7 @@ func (m *Budget) Acquire(ctx context.Context, n int64) error {
 // InUse returns how many bytes are taken.
 func (m *Budget) InUse() int64 { return m.used.Load() }
 
-// Scarce tells whether so little is left that what can be given back should be. That is well below the bound at which nothing more is read.
+// Scarce reports whether more than three quarters of the budget are in use: the relay should then give memory back. Reading still goes on.
 func (m *Budget) Scarce() bool { return m.used.Load() > m.limit*3/4 }
 
 // Take takes n bytes though there may be none left.
@@ -76,7 +76,7 @@ func (m *Budget) Starved(now time.Time) time.Duration {
 	return now.Sub(m.blocked)
 }
 
-// Waits tells whether the source waits for memory.
+// Waits reports whether the source waits for memory.
 func (m *Budget) Waits() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
