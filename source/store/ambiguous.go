@@ -10,9 +10,9 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 )
 
-// ambiguous says why ids do not tell which messages a request is about; "" where they do, or where it has begun already. Tables that
-// number their rows have the same ids, and one table may use an id again (see OwnIDs): nobody who names one means all of them, and
-// an edit would give them one content. It is asked in the transaction that begins with the request, before anything is changed.
+// ambiguous returns why the request's ids do not identify its messages; "" if they do, or if the request has begun already. Tables that number their
+// rows share ids, and a table may use an id again (see OwnIDs). Whoever names an id means one message, and an edit would give all of them the same
+// content. apply calls it in the request's first transaction, before it changes anything.
 func (p *part) ambiguous(ctx context.Context) (string, error) {
 	sel := &p.request.Selection
 	if len(sel.IDs) == 0 || p.request.Verb == checkpoint.VerbSkip || p.result.After != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 )
 
-// Requests is what carrying out requests (R13) needs of a store outside of their transactions. A store has it beside the
-// contract of package checkpoint.
+// Requests are the methods by which a store carries out requests (R13), outside of their transactions. A store has them in addition to
+// checkpoint.Store.
 type Requests interface {
 	// Progress reads what a request did so far. Done: nothing is left to do, or the request is gone.
 	Progress(ctx context.Context, id int64) (result *RequestResult, done bool, err error)
@@ -18,13 +18,13 @@ type Requests interface {
 	Select(ctx context.Context, r *checkpoint.Request, done *RequestResult) (*Chunk, error)
 	// CloseRequest records the result of a request, and that it is done.
 	CloseRequest(ctx context.Context, id int64, result *RequestResult) error
-	// Transact runs do in one transaction, again where that has to begin anew, puts the lanes that do added in order (AddLane), and
-	// deals with the rows of the messages that it added (AddMessage). It returns the lanes with the state that they are left in.
+	// Transact runs do in one transaction, and runs it again if the transaction has to begin anew. Then it sets the times of the lanes that do has
+	// touched (Attempt.Lanes), and settles the rows of the messages that do has added (AddMessage). It returns these lanes with their states.
 	Transact(ctx context.Context, do func(context.Context, Effects) error) ([]checkpoint.Lane, []LaneState, error)
 	// Held are the lanes that operators hold.
 	Held() HeldLanes
-	// Refusal is what the server said where err is a statement that it refused for what the statement says, so that it would refuse
-	// it again; "" for all else: a session that was lost, locks of others, a server in trouble.
+	// Refusal returns the server's message if the server rejected the statement for its content, and would reject it again. It returns "" for all
+	// other errors: a lost session, locks of others, a server in trouble.
 	Refusal(err error) string
 }
 
@@ -41,7 +41,7 @@ type Effects interface {
 	AddMessage(key MessageKey)
 	// Replay makes deliveries wait for their turn again, with no attempt spent; those that are lanes of their own are due.
 	Replay(ctx context.Context, rows []SelectedRow) error
-	// Drop makes deliveries dropped, which block nothing. Skip makes those dead that are retried, and lets all block no more.
+	// Drop sets deliveries to dropped. Skip sets retrying ones to dead. After either, none of them blocks its lane.
 	Drop(ctx context.Context, rows []SelectedRow, why string) error
 	Skip(ctx context.Context, rows []SelectedRow) error
 	// Heads are the first blocking deliveries of lanes.
@@ -293,7 +293,7 @@ func (p *part) hold(ctx context.Context, fs Forces, lanes []checkpoint.Lane) err
 	return p.SaveForce(ctx, p.request.ID, f)
 }
 
-// resume takes from what requests have in force, and saves those that take says have changed.
+// resume calls take for each request's force, and saves those for which take returns true.
 func (p *part) resume(ctx context.Context, fs Forces, take func(*Force) bool) error {
 	for id, f := range fs {
 		if !take(f) {

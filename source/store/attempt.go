@@ -2,10 +2,10 @@ package store
 
 import "github.com/tailbox/tailbox/checkpoint"
 
-// An Attempt is one transaction of a settlement, as far as no database matters.
+// An Attempt is the part of one settlement transaction that is the same in all databases.
 type Attempt struct {
 	In *checkpoint.Settlement
-	// Unfinished are messages whose rows are dealt with besides.
+	// Unfinished are messages of earlier settlements whose rows are dealt with in this one.
 	Unfinished []MessageKey
 	Out        *checkpoint.Settled
 	Messages   Messages
@@ -63,8 +63,9 @@ func (a *Attempt) ParkedLanes() []checkpoint.Lane {
 	return lanes.Order
 }
 
-// DecideRows tells what happens to the rows of messages that have or had parked deliveries: on_delivered if nothing is parked any more, else
-// the view of what is. View is nil for a message without a row. Visible tells whether a transaction is; only then can its row be left for later.
+// DecideRows calls do for each row that changes: with on_delivered if nothing is parked of the message any more, else with the state of what is
+// parked. view returns nil for a message without a row. If the rows are to be left (LeaveRows), DecideRows leaves those of visible transactions, and
+// skips the others.
 func (a *Attempt) DecideRows(view func(*Message) *TableView, visible func(txn uint64) bool, do func(m *Message, del bool, c *RowChange)) {
 	for _, m := range a.Messages.Order {
 		if !m.Complete() {

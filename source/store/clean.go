@@ -22,7 +22,7 @@ type Cleaning struct {
 	Fault  func(doing string, err error) error
 }
 
-// Do makes the step: it is what checkpoint.Cleaner says of Clean.
+// Do performs the step: it implements Clean of checkpoint.Cleaner.
 func (c *Cleaning) Do(tables []*outbox.Table, cursor string) (removed int, next string, err error) {
 	var at *Cursor
 	if cursor != "" {

@@ -23,10 +23,10 @@ const atOnce = time.Millisecond
 // locked as a whole.
 type RowReader func(ctx context.Context, table, id string) ([]*outbox.Message, error)
 
-// Complete reads the messages that are not all copied again from the user's table. What the table says now decides whether they can be
-// delivered: max_message may have been raised, a column mended. Group and position stay. Once the deliveries have more than so many bytes, copied or
-// read, Complete reads no further ones and leaves them out, as it does with those of a table that is locked. If ps is a part of a lane, it then leaves
-// out all that follows. Again, above 0, says so, and when to ask for them. It works in place.
+// Complete reads a message from the user's table again if it was not copied whole when it was parked. The row's present content decides whether the
+// message can be delivered: an operator may have raised max_message, or corrected a column. Group and position stay. Complete leaves out deliveries
+// whose table is locked, and all that follow once the deliveries have more than so many bytes, copied or read. If ps is part of a lane, it also
+// leaves out everything behind the first that it left out. again > 0 says that it left some out, and when to ask for them. It works in place.
 func Complete(ctx context.Context, ps []checkpoint.Parked, lane bool, bytes int, read RowReader) (out []checkpoint.Parked, again time.Duration, err error) {
 	c := completion{read: read, left: bytes, locked: make(map[string]bool)}
 	out = ps[:0]

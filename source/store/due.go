@@ -24,8 +24,8 @@ const (
 // have been due longest.
 const PriorityWindow = 2048
 
-// Window is how many due deliveries of a sink are looked at for limit of them: more only where a table has priorities, or for a probe, which
-// compares by more than one column.
+// Window is how many due deliveries of a sink the store reads to pick limit of them. It is more than limit only if a table has priorities, or for a
+// probe, which compares by more than one column.
 func (p DuePart) Window(tables []*outbox.Table, limit int) int {
 	if p != AllDue {
 		return max(limit, PriorityWindow)
@@ -113,9 +113,8 @@ func (p DuePart) compare(a, b *ParkedRef) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Next.Compare(b.Next), cmp.Compare(a.Position, b.Position))
 }
 
-// pick takes due deliveries by turns: one sink with many due lanes, or large messages, does not hide another's, not even
-// while what it gets again and again is in flight. The sinks share bytes of payload; the first delivery of each is taken whatever its size.
-// Cut: some are left out, or may be.
+// pick takes due deliveries round-robin over the sinks. So a sink with many due lanes, or with large messages, does not crowd out another one. The
+// sinks share bytes of payload equally; each sink's first delivery is taken whatever its size. cut: some deliveries are left out, or may be.
 func (p DuePart) pick(due [][]ParkedRef, limit, bytes int) (picked []ParkedRef, cut bool) {
 	share := bytes / max(len(due), 1)
 	taken := make([]int, len(due))

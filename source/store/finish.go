@@ -23,7 +23,7 @@ const (
 	refusedRest = 10 * time.Second
 	// refusedEvery is how often they are logged.
 	refusedEvery = time.Minute
-	// refusedMost rows are told apart from those beside them. If there are more, the database refuses all of them.
+	// refusedMost bounds the search for single refused rows. Once Finish has found so many, all rows that are left count as refused.
 	refusedMost = 8
 )
 
@@ -37,7 +37,7 @@ type Finisher struct {
 	rest, logged time.Time
 }
 
-// Rests tells whether rows were refused a moment ago.
+// Rests reports whether rows were refused a moment ago.
 func (f *Finisher) Rests() bool { return time.Now().Before(f.rest) }
 
 // Finish deals with the rows. One that the database refuses to change does not keep the others from being changed: it is logged, and has to

@@ -40,12 +40,12 @@ func HeadersJSON(hs []outbox.Header) *string {
 	return &text
 }
 
-// typeLongGroup is, in place of a field's type, that of a long group.
+// typeLongGroup marks a long group. It stands where a field has its type.
 const typeLongGroup = "group"
 
-// FieldsJSON writes the further columns of a message in the same way: those that are bare without quotes, and those of another type as an
-// object of that type and the value. Under the empty name, which no column has, stand what the table has no column for: that the payload is binary,
-// and a long group, which is no index's affair.
+// FieldsJSON writes the further columns of a message as a JSON object: bare values without quotes, and values of another type as an object of type
+// and value. The empty name, which no column has, marks two things that tailbox_parked has no column for: that the payload is binary, and a long
+// group, which no index needs.
 func FieldsJSON(m *outbox.Message) *string {
 	if len(m.Fields) == 0 && !m.Binary && m.LongGroup == "" {
 		return nil

@@ -43,12 +43,9 @@ type LaneHead struct {
 	Ref any
 }
 
-// A LaneOrder brings lanes in order after deliveries came or left.
-//
-// The first blocking delivery of a lane is the only one with a time: it gets the one that it was parked or altered with, or the
-// present one if it has none and nothing holds it up. It loses the one it has if it waits for an operator, its lane is
-// held, or the sink "" has an earlier delivery of its group. So whatever leaves, the next one follows in the same transaction;
-// and a lane never waits for a time that nobody set.
+// A LaneOrder sets next_attempt_at after deliveries came or left. In a lane only the first blocking delivery has a time. It gets the time that it was
+// parked or changed with, or else now, unless something holds it up. It has no time while it waits for an operator, while its lane is held, or while
+// the sink "" has an earlier delivery of its group. So if the first delivery leaves, the next one gets its time in the same transaction.
 type LaneOrder struct {
 	// Touched are the lanes that deliveries came to or left.
 	Touched LaneSet
@@ -90,8 +87,8 @@ func (o *LaneOrder) Next(lane checkpoint.Lane, k checkpoint.Key, now time.Time) 
 	return now.Add(wait), wanted && head != nil && head.Key == k
 }
 
-// Decide tells which deliveries get which time, zero for none, and returns the states of the touched lanes, in their order. One that set is called
-// for may be gone, or block no more: then it has no time.
+// Decide calls set for each delivery whose time changes (zero: it loses it), and returns the states of the touched lanes, in their order. set may be
+// called for a delivery that is gone, or no longer blocks: it must not give that one a time.
 func (o *LaneOrder) Decide(holds HeldLanes, now time.Time, set func(h *LaneHead, at time.Time)) []LaneState {
 	states := make([]LaneState, len(o.Touched.Order))
 	for i, lane := range o.Touched.Order {

@@ -35,8 +35,7 @@ func (m *Memory) WithParked(sinks []string) []string {
 	return slices.DeleteFunc(slices.Clone(sinks), func(name string) bool { return !m.Sinks[name] })
 }
 
-// Loaded completes what Load has read with what operators have in force, and takes it over: the start is unclean until something is
-// settled.
+// Loaded adds the pauses, holds and accepted gap to what Load has read, and notes it in m. The start counts as unclean until something is settled.
 func (m *Memory) Loaded(l *checkpoint.Loaded, fs Forces) {
 	l.PausedSinks, l.HeldLanes, l.AcceptGap = fs.Sinks(), SortedLanes(m.Holds), m.Gap != 0
 	m.Unclean, m.UncleanBefore, m.Started = true, l.UncleanStarts, l.Started != (checkpoint.CrashCandidate{})

@@ -17,7 +17,7 @@ type Message struct {
 	// Row is the index in Settlement.Rows; -1 where the row was settled before.
 	Row int
 	Txn uint64
-	// Attempts is what delivered it, where a change of this settlement did. Receipt is what sinks answered.
+	// Attempts is how many attempts the delivery took, if a change of this settlement delivers it. Receipt is what sinks answered.
 	Attempts int
 	Receipt  string
 	// Settled: its row was part of an earlier settlement. Until then, other deliveries of it may be unsettled.
@@ -102,7 +102,7 @@ func AppendReceipt(lines, line string) string {
 // KeyOfMessage is the message of a parked delivery.
 func KeyOfMessage(k checkpoint.Key) MessageKey { return MessageKey{Table: k.Table, ID: k.ID} }
 
-// Complete tells whether every delivery of the message is settled, so that its row may be dealt with.
+// Complete reports whether every delivery of the message is settled, so that its row may be dealt with.
 func (m *Message) Complete() bool { return m.Row >= 0 || m.Settled || m.Unfinished }
 
 // A RowChange is what is to happen to one row of the user's table.
@@ -221,12 +221,12 @@ func (t *TableView) show(m *Message, c *RowChange) {
 
 // A Cleanup is what a settlement does about parked deliveries after their messages' rows were dealt with.
 type Cleanup struct {
-	// Unfinished messages get this value of the column.
+	// Unfinished are messages whose column unfinished is set; UnfinishedWant are the values.
 	Unfinished     []*Message
 	UnfinishedWant []bool
-	// Over: dropped and delivered deliveries are removed. Kept: delivered ones.
+	// Over are messages whose dropped and delivered deliveries are removed. Kept are messages of which only delivered ones are.
 	Over, Kept []*Message
-	// Settled messages get this value of row_settled.
+	// Settled are messages whose column row_settled is set; SettledWant are the values.
 	Settled     []*Message
 	SettledWant []bool
 	// Locked: the row of a message has still to be dealt with.
@@ -273,7 +273,7 @@ func Keys(ms []*Message) (tables, ids []string) {
 	return tables, ids
 }
 
-// DeliveredNow tells whether this settlement delivers the message as a whole.
+// DeliveredNow reports whether this settlement delivers the message as a whole.
 func (m *Message) DeliveredNow(skipped map[int]bool) bool {
 	return m.Complete() && !(m.Row >= 0 && skipped[m.Row]) && !m.Locked && len(m.Live) == 0 &&
 		!slices.ContainsFunc(m.Over, func(v ParkedView) bool { return v.State == checkpoint.StateDropped })

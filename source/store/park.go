@@ -13,7 +13,7 @@ import (
 // MaxErrorText bounds last_error, in bytes.
 const MaxErrorText = 4096
 
-// Alone tells whether a delivery is a lane of its own: no group, or a time of its own.
+// Alone reports whether a delivery is a lane of its own: no group, or a time of its own.
 func Alone(p *checkpoint.Parked) bool {
 	m := p.Message
 	if m.Group == "" {
@@ -25,10 +25,10 @@ func Alone(p *checkpoint.Parked) bool {
 	return p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting || m.Scheduled()
 }
 
-// OwnIDs gives parked deliveries whose RowID another message has an identity of their own, by their position: ids are used again, after TRUNCATE
-// ... RESTART IDENTITY for one. They are sent by their message's id all the same. parkedAt is the position text of what is parked
-// already under a key, "" for nothing; nil where the statement that parks looks itself. sameCommits: a transaction keeps its ordinal where the log
-// goes on elsewhere.
+// OwnIDs gives a parked delivery an id of its own, made of its position, if another message is parked under the same RowID: tables use ids again, for
+// example after TRUNCATE ... RESTART IDENTITY. The sink still gets the message's own id. parkedAt returns the position text of what is parked already
+// under a key, "" for nothing; nil if the statement that parks checks that itself. sameCommits: a transaction keeps its ordinal if the log goes on
+// elsewhere.
 func OwnIDs(parks []checkpoint.Parked, sameCommits bool, parkedAt func(checkpoint.Key) string) []checkpoint.Parked {
 	places := make(map[checkpoint.Key]string, len(parks))
 	copied := false
@@ -62,15 +62,15 @@ func TableID(p *checkpoint.Parked) string {
 	return p.Message.ID // see OwnIDs
 }
 
-// Where a position's text has what, %08x-%016x-%08x: the log, and the transaction in it.
+// Offsets in a position's text, %08x-%016x-%08x: logDigits is where the transaction begins, commitDigits where it ends.
 const (
 	logDigits    = len("00000000-")
 	commitDigits = len("00000000-0000000000000000")
 )
 
-// samePlace tells whether what has one id is one message by two positions' texts. One transaction has an id but once, whatever number its rows
-// have. In a log that goes on elsewhere (at another server, or counted in another way) a message that is read again has the same
-// transaction, or, where each server numbers its own, nothing in common with before: only sameCommits tells that it is another one.
+// samePlace reports whether two positions' texts mean one message, if both have the same id. Within a log they do if the transaction is the same. If
+// the log goes on elsewhere (at another server, or counted in another way), a message that is read again has the same transaction only if
+// sameCommits; without it, positions of different logs count as the same.
 func samePlace(a, b string, sameCommits bool) bool {
 	if len(a) < commitDigits || len(b) < commitDigits {
 		return true

@@ -122,7 +122,7 @@ func (r *ParkedRow) Park(p *checkpoint.Parked, now time.Time, rowSettled bool) {
 	r.LeaveInTable(p)
 }
 
-// Carry puts in what the delivery carries.
+// Carry copies into r what an edit can change: the message, its sent id and its fault.
 func (r *ParkedRow) Carry(p *checkpoint.Parked) {
 	r.Content, r.InTable = *p.Message, p.InTable
 	r.SentID, r.FaultClass, r.FaultReason = "", "", ""
@@ -186,7 +186,7 @@ func (r *ParkedRow) Lane() checkpoint.Lane {
 	return checkpoint.Lane{Sink: r.Sink, Group: r.Content.Group}
 }
 
-// Over tells whether nothing is left to do about the delivery itself.
+// Over reports whether nothing is left to do about the delivery itself.
 func (r *ParkedRow) Over() bool {
 	return r.State == checkpoint.StateDropped || r.State == checkpoint.StateDelivered
 }

@@ -15,8 +15,7 @@ import (
 // pendingWindows is how many windows of rows one call of Pending looks at to find some, so that the session is never busy for long.
 const pendingWindows = 10
 
-// A Cursor is where a look at rows goes on: in which table, and after which id. Place is what stands for the id where ids are not ordered as
-// they are written.
+// A Cursor says where to read rows on: in which table, and after which id. Place replaces the id if ids do not sort like their texts.
 type Cursor struct {
 	Table string `json:"table"`
 	After []byte `json:"after,omitempty"`
@@ -78,8 +77,8 @@ type PendingRow struct {
 
 // A PendingReader looks at users' rows that are pending: the statements behind Pending and Fetch.
 type PendingReader interface {
-	// PendingWindow looks at the next rows behind a cursor, in order, and leaves out what says nothing, but for the last one. End: no rows
-	// follow in the table. ErrTableLocked: others have locked it as a whole, by ALTER TABLE for one.
+	// PendingWindow reads the next rows behind a cursor, in order. It returns those that are missing or reset, and the last row. end: no rows follow
+	// in the table. ErrTableLocked: others have locked the table as a whole, for example by ALTER TABLE.
 	PendingWindow(ctx context.Context, at *Cursor) (rows []PendingRow, end bool, err error)
 	// AskForReset asks for the replay of dead deliveries whose rows say that they are pending again, unless such a request is
 	// open already.
@@ -228,7 +227,7 @@ func WarnNameless(log *slog.Logger, t *outbox.Table, rows int) {
 	}
 }
 
-// LockedTable is err, or ErrTableLocked for what is passing trouble of a table that is locked as a whole.
+// LockedTable wraps err in ErrTableLocked if passing says that the error is temporary. Otherwise it returns err.
 func LockedTable(err error, passing func(error) bool) error {
 	if passing(err) {
 		return fmt.Errorf("%w: %w", ErrTableLocked, err)

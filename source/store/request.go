@@ -191,7 +191,7 @@ func beyond(e *checkpoint.Edit) string {
 	return ""
 }
 
-// ByGroups tells whether a request is about a list of groups, parked or not, instead of deliveries.
+// ByGroups reports whether a request is about a list of groups, parked or not, instead of deliveries.
 func ByGroups(r *checkpoint.Request) bool {
 	return r.Verb == checkpoint.VerbHold || r.Verb == checkpoint.VerbResume && len(r.Selection.Sinks) == 0
 }
@@ -238,7 +238,7 @@ func (fs Forces) Sinks() []string {
 // HeldLanes are the lanes that operators hold. The sink "" of one stands for its group at every sink.
 type HeldLanes map[checkpoint.Lane]bool
 
-// Has tells whether the lane is held: by itself, or its group at every sink (a hold that names no sink).
+// Has reports whether the lane is held: by itself, or its group at every sink (a hold that names no sink).
 func (h HeldLanes) Has(lane checkpoint.Lane) bool {
 	return h[lane] || h[checkpoint.Lane{Group: lane.Group}]
 }
@@ -272,7 +272,7 @@ func (fs Forces) Resumed(lanes []checkpoint.Lane, result *RequestResult) (freed 
 	return freed
 }
 
-// Empty tells whether nothing is left of it.
+// Empty reports whether nothing is left of it.
 func (f *Force) Empty() bool { return len(f.Sinks)+len(f.Lanes) == 0 }
 
 // Hold adds lanes.

@@ -8,8 +8,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 )
 
-// ScanChunk bounds how many deliveries one transaction looks at for those that a request selects. Among millions of which
-// it wants few, it comes back for the rest.
+// ScanChunk bounds how many deliveries one transaction examines for a request. A request that selects few of millions takes several transactions.
 const ScanChunk = 5000
 
 // A ParkedKey is a delivery's place in the order in which requests go through tailbox_parked: by lane, and within it by
@@ -77,8 +76,8 @@ func Behind(sel *checkpoint.Selection, done *RequestResult) ParkedKey {
 	return ParkedKey{Sink: sel.Sink}
 }
 
-// Look adds a delivery that was looked at. Matches tells whether the request selects it, as far as the store has judged that: a
-// skip is about those that block alone.
+// Look adds a delivery that was examined. matches: the request selects it, as far as the store can judge. A skip also leaves out deliveries that do
+// not block.
 func (c *Chunk) Look(r *checkpoint.Request, row *SelectedRow, matches bool) {
 	key := row.ParkedKey
 	c.Last = &key
@@ -94,7 +93,7 @@ func (c *Chunk) Finish(r *checkpoint.Request, full bool, done *RequestResult) {
 	c.limit(&r.Selection, done)
 }
 
-// Selects tells whether the verb is about parked deliveries.
+// Selects reports whether the verb is about parked deliveries.
 func Selects(v checkpoint.Verb) bool {
 	switch v {
 	case checkpoint.VerbReplay, checkpoint.VerbEdit, checkpoint.VerbDrop, checkpoint.VerbSkip:
@@ -141,8 +140,8 @@ func (c *Chunk) Within(lanes []checkpoint.Lane) {
 	}
 }
 
-// LanesFrom lists the next of the lanes that a selection of groups can be in, from the one of after on. Known are
-// the sinks with parked deliveries.
+// LanesFrom lists the sinks and groups of the lanes that a selection of groups can be in, from after's lane on. known are the sinks with parked
+// deliveries.
 func LanesFrom(sel *checkpoint.Selection, after ParkedKey, known map[string]bool) (sinks, groups []string) {
 	wanted := []string{sel.Sink}
 	if _, limited := sel.AtSink(); !limited {

@@ -42,10 +42,10 @@ func LaneOf(c *checkpoint.Change) checkpoint.Lane {
 	return checkpoint.Lane{Sink: c.Key.Sink, Group: c.Group}
 }
 
-// Timed tells whether a delivery that is parked, or changed, with a time may have it: those that wait for an operator have none.
+// Timed reports whether a delivery that is parked or changed as due gets a time. Deliveries that wait for an operator get none.
 func Timed(due bool, state checkpoint.State) bool { return due && Active(state) }
 
-// Active tells whether a delivery in this state is delivered without an operator.
+// Active reports whether a delivery in this state is delivered without an operator.
 func Active(state checkpoint.State) bool {
 	return state == checkpoint.StateRetrying || state == checkpoint.StateWaiting
 }

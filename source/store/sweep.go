@@ -9,8 +9,8 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// Unmarked tells what becomes of the rows that are there at a new position, in a table of which no column says which are pending: they
-// are swept or not. With a fix nothing tells: if there are rows at all, an operator has to do what it says. Start is source.start.
+// Unmarked decides whether the rows in a table are swept at a new position, if no column says which of them are pending. fix is not "" if tailbox
+// cannot decide that: if the table has rows, an operator must do what fix says. start is source.start.
 func Unmarked(t *outbox.Table, start string, known source.Known) (sweep bool, fix string) {
 	switch {
 	case known.First && start == "pending":

@@ -17,8 +17,8 @@ type Rewritten struct {
 	Parked *checkpoint.Parked
 }
 
-// replay makes deliveries wait for their turn again, with no attempt spent. What its group has passed comes out of order,
-// which the operator has to allow.
+// replay makes deliveries wait for their turn again, with no attempt spent. If a delivery's group has gone on without it, it is delivered out of
+// order; the operator has to allow that.
 func (p *part) replay(ctx context.Context, rows []SelectedRow) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r SelectedRow) bool {
 		passed := r.State == checkpoint.StateDead && !r.Blocks && !r.Alone && !p.request.Selection.AllowReorder

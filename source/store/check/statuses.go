@@ -17,13 +17,13 @@ type StatusCount struct {
 // Limit is how many rows are counted that are not delivered.
 const Limit = 100_000
 
-// Undelivered is what check says of rows whose status is none that tailbox delivers, such as those that another program had in flight when
-// tailbox took the table over; nil if there are none. counts are those of all words but that for delivered rows. started: a position
-// was taken; parked: messages of the table are parked. Else none of tailbox's own words was written by it.
+// Undelivered is the finding for rows with a status that tailbox does not deliver, such as those that another program had in flight when tailbox took
+// the table over; nil if there are none. counts has every word but the one for delivered rows. started: a position was taken. parked: messages of the
+// table are parked. Without them, tailbox cannot have written its own words to the table.
 func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *Finding {
 	known := t.PendingWords()
 	if started {
-		known = append(known, t.Words.Dead) // of dead letters that were dropped nothing is parked
+		known = append(known, t.Words.Dead) // a dropped dead letter has the word, and nothing parked
 	}
 	if parked {
 		known = append(known, t.Words.Retrying, t.Words.Waiting)

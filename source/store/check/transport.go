@@ -10,7 +10,7 @@ import (
 type Transport struct {
 	// Key is where the string is configured, such as source.url.
 	Key, Host string
-	// Encrypted: TLS is used, or nothing. Verified: by a server whose certificate is checked.
+	// Encrypted: the session uses TLS, or there is none. Verified: it also checks the server's certificate.
 	Encrypted, Verified bool
 }
 
@@ -26,7 +26,7 @@ func (t Transport) Warn(fix string) *Finding {
 	return &Finding{Level: Warning, Fix: fix, What: fmt.Sprintf("%s goes to the database at %s %s", t.Key, t.Host, what)}
 }
 
-// Local tells whether a host is this machine, named so that nobody else can answer.
+// Local reports whether a host is this machine, named so that nobody else can answer.
 func Local(host string) bool {
 	if host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") { // or a Unix socket
 		return true

@@ -6,8 +6,8 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// LeftAlone is what check says of rows that a first start leaves alone (source.start: now). Where rows are deleted when they are delivered, one
-// that is there is pending, and nothing remembers which of them were there before.
+// LeftAlone is the finding for rows that a first start does not deliver (source.start: now). With on_delivered: delete, every row in the table counts
+// as pending, and tailbox does not record which rows were there before the start.
 func LeftAlone(t *outbox.Table, many string) Finding {
 	f := Finding{Level: Info, What: fmt.Sprintf("the first start leaves alone what is in %s now (source.start: now): %s", t, many)}
 	if t.OnDelivered == outbox.Delete {
@@ -18,8 +18,8 @@ func LeftAlone(t *outbox.Table, many string) Finding {
 	return f
 }
 
-// Unswept is what check says of a table whose rows do not show which of them are pending: nil if a lost position is no loss. judged: a column
-// shows it. Of a table whose rows are deleted, those that are there are pending.
+// Unswept is the finding for a table whose rows cannot be swept; nil if they can. judged: a column shows which rows are pending. With on_delivered:
+// delete, all rows are.
 func Unswept(t *outbox.Table, judged bool) *Finding {
 	if judged || t.OnDelivered != outbox.Keep {
 		return nil

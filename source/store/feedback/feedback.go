@@ -50,16 +50,15 @@ type Told struct {
 	// Unchanged: the statement was carried out, and changed no row.
 	Unchanged bool
 
-	tries int // that met others
+	tries int // tries that failed because of locks of others
 }
 
 // ErrUnchanged counts statements that were carried out and changed no row: the business row is not there, or they name another one.
 var ErrUnchanged = errors.New("the statement changed no row")
 
-// Tell finds out what a settlement has to tell: about deliveries that it parks, about those whose attempt failed, and about
-// messages that are delivered with it. messages are those of which something is, or was, parked, after it is known what happens to
-// their rows; superseded are deliveries that became dead because newer ones were parked. read reads parked deliveries that the
-// settlement does not hold.
+// Tell collects the feedback of a settlement: for deliveries that it parks, for failed attempts, and for messages that it delivers. Call it once the
+// settlement has decided about rows. messages are those that have or had parked deliveries; superseded are deliveries that became dead because newer
+// ones were parked. read reads parked deliveries that the settlement does not hold.
 func (fs Statements) Tell(ctx context.Context, in *checkpoint.Settlement, messages []*store.Message, skipped map[int]bool, superseded []checkpoint.Key,
 	read func(context.Context, []checkpoint.Key) ([]checkpoint.Parked, error),
 ) ([]Told, error) {
@@ -105,7 +104,7 @@ type teller struct {
 	unread map[checkpoint.Key]string
 }
 
-// inOrder is what there is to tell in the order of the messages: the last word about a business row is that of the last one.
+// inOrder sorts the statements by the positions of their messages, so that the last message decides what the business row shows.
 func (t *teller) inOrder() []Told {
 	slices.SortStableFunc(t.told, func(a, b Told) int { return a.Outcome.Message.Position.Compare(b.Outcome.Message.Position) })
 	return t.told
@@ -190,7 +189,7 @@ func (t *teller) messages(in *checkpoint.Settlement, messages []*store.Message, 
 const (
 	// FeedbackChunk statements run under one savepoint.
 	FeedbackChunk = 100
-	// Time is what the feedback of a settlement may take where there is trouble with it: settling has to go on.
+	// Time bounds the feedback of one settlement after a statement has failed: settling has to go on.
 	Time = 3 * time.Second
 	// feedbackFaults statements of a settlement may fail before the others are not tried any more.
 	feedbackFaults = 10
@@ -205,7 +204,7 @@ type Run struct {
 	// Chunk runs statements under one savepoint, which it leaves rolled back where it fails: then failed is the index of the statement
 	// that did, -1 where that is not known. An error means that the transaction as a whole is over.
 	Chunk func(ctx context.Context, chunk []Told) (failed int, why error, err error)
-	// Hopeless tells whether a statement fails for whatever message, Passing whether it failed because of others that had locked
+	// Hopeless reports whether a statement fails for whatever message, Passing whether it failed because of others that had locked
 	// something.
 	Hopeless, Passing func(why error) bool
 	Report            *Report
@@ -213,8 +212,8 @@ type Run struct {
 
 var errFeedbackTime = fmt.Errorf("not tried: other feedback of the settlement took %v, or failed %d times", Time, feedbackFaults)
 
-// Tell carries out what a settlement has to tell, unless a transaction failed before with that: unfed is why. It says whether
-// statements were tried.
+// Tell runs the statements that what returns. If an earlier transaction of the settlement failed because of feedback, unfed is its error, and Tell
+// only reports the statements as failed. tried reports whether any statement was run.
 func (r *Run) Tell(ctx context.Context, unfed error, what func() ([]Told, error)) (tried bool, err error) {
 	r.Report.Begin()
 	told, err := what()
@@ -404,14 +403,14 @@ type Failure struct {
 	AgeSeconds float64 `json:"age_seconds"`
 }
 
-// Selection is the place of a failure among the requests of a pipeline: one by table and outcome.
+// Selection returns the column selection of the failure's row in tailbox_request, which has one row for each table and outcome.
 func (f *Failure) Selection() string {
 	b := store.AppendJSONText([]byte(`{"outcome":`), f.Outcome)
 	b = store.AppendJSONText(append(b, `,"table":`...), f.Table)
 	return string(append(b, '}'))
 }
 
-// Result is the rest of it.
+// Result returns the column result of that row.
 func (f *Failure) Result() string { return fmt.Sprintf(`{"failed":%d}`, f.Failed) }
 
 // Failures are those that are due to be written down, in the same transaction: not all, but often enough for an operator.

@@ -20,8 +20,8 @@ const (
 	telling = 3
 )
 
-// withoutValues is an error without what statements' parameters hold of messages: servers quote values that they refuse, also the beginning of one, and
-// errors are logged.
+// withoutValues removes values of messages from an error. Servers quote the values that they refuse, sometimes only the beginning, and tailbox logs
+// errors.
 func withoutValues(why error, ts ...Told) error {
 	text := why.Error()
 	for i := range ts {
@@ -35,7 +35,7 @@ func withoutValues(why error, ts ...Told) error {
 			if null || value == "" || !p.Column && mayLog(p.Name) {
 				continue
 			}
-			if len(value) >= telling && !strings.Contains(statement, value) { // it may hold a quote, or stand without
+			if len(value) >= telling && !strings.Contains(statement, value) { // the value may contain a quote, or the error may show it without quotes
 				text = strings.ReplaceAll(text, value, concealed)
 			}
 			text = quotedValue.ReplaceAllStringFunc(text, func(quoted string) string {

@@ -37,7 +37,7 @@ type Operator struct {
 	Open func(ctx context.Context) (checkpoint.Store, error)
 }
 
-// read looks with a reader.
+// read opens a reader, calls look with it, and closes it.
 func (o Operator) read(ctx context.Context, look func(context.Context, Reader) error) (err error) {
 	r, in, err := o.Read(ctx)
 	if err != nil {
@@ -166,9 +166,8 @@ const gapTries = 5
 // ErrNoCheckpoint is FindGap's where no position was ever taken.
 var ErrNoCheckpoint = errors.New("there is no checkpoint yet, so nothing can be missing: run tailbox init")
 
-// FindGap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
-// where it goes on from the checkpoint, which saved reads. It changes nothing. Without a checkpoint it is an error: there is
-// nothing to accept.
+// FindGap returns the gap behind the checkpoint. There is one if the next start cannot read the log on, or if its sweep has not ended; else FindGap
+// returns nil. saved reads the checkpoint. FindGap changes nothing. It fails without a checkpoint, because there is nothing to accept.
 func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Checkpoint, error),
 	examine func(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error),
 ) (gap *Gap, err error) {
@@ -191,7 +190,7 @@ func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Check
 		default:
 			return nil, nil
 		}
-		// A relay that runs moves both, and what was read first looks lost.
+		// A relay that runs moves the checkpoint, and then confirms the log up to it. A checkpoint that was read before that looks lost.
 		again, err := saved(ctx)
 		if err != nil {
 			return nil, err
@@ -204,8 +203,8 @@ func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Check
 	return nil, nil // a checkpoint that moves all the time has no gap behind it
 }
 
-// JudgeGap adds to a gap the tables of which nothing tells what was delivered: those for which a start that has lost its position would
-// have a fix. look finds it, as that start does. Of a table that is not there Check tells.
+// JudgeGap adds to a gap the tables whose rows do not show what was delivered. look returns a fix for such a table, as a start after a lost position
+// would. JudgeGap skips missing tables, which Check reports.
 func JudgeGap(gap *Gap, tables []outbox.Table, look func(*outbox.Table) (name, fix string, err error)) (*Gap, error) {
 	if gap == nil || gap.Unswept {
 		return gap, nil

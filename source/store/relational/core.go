@@ -21,7 +21,7 @@ type Database interface {
 	State
 	// Settler begins a settlement.
 	Settler(ctx context.Context) (Settler, error)
-	// Awaited tells whether somebody waits to lock one of the tables against all others. Locked are those that a settlement passed over.
+	// Awaited reports whether somebody waits to lock one of the tables against all others. Locked are those that a settlement passed over.
 	Awaited(ctx context.Context, locked map[string]bool) (bool, error)
 	// Tables are those of the configuration, in its order.
 	Tables() []Table

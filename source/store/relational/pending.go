@@ -29,7 +29,7 @@ type RowFinder interface {
 	LogEnd(ctx context.Context, out *checkpoint.PendingRows) error
 	// LastNumber is the highest number of the rows that can be seen, of a table that is polled.
 	LastNumber(ctx context.Context) (uint64, error)
-	// Passing tells whether a statement failed because of others that ran at the same time.
+	// Passing reports whether a statement failed because of others that ran at the same time.
 	Passing(err error) bool
 }
 

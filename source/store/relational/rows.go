@@ -9,7 +9,7 @@ import (
 type Table struct {
 	*outbox.Table // Schema is set
 	View          *store.TableView
-	// Findable tells whether a row can have the id.
+	// Findable reports whether a row can have the id.
 	Findable func(id string) bool
 }
 

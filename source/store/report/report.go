@@ -25,7 +25,7 @@ type Report struct {
 	// OpenRequests counts what operators asked for and is not done; Held are lanes under a hold.
 	OpenRequests int               `json:"open_requests"`
 	Held         []checkpoint.Lane `json:"held"`
-	// Feedback is what of it failed within a day.
+	// Feedback are the failures of feedback within a day.
 	Feedback []feedback.Failure `json:"feedback_failures,omitempty"`
 }
 

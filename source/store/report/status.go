@@ -25,7 +25,7 @@ type Status struct {
 	WaitSeconds float64
 }
 
-// NewStatus makes the status of a report, whose whole is that of the kind of database.
+// NewStatus returns the status of a report. whole is the full report of the kind of database.
 func NewStatus(r *Report, whole any) *Status {
 	return &Status{Report: r, Whole: whole, RetainedBytes: -1, LagBytes: -1}
 }
