@@ -15,8 +15,8 @@ import (
 	"github.com/tailbox/tailbox/source/store/operate"
 )
 
-// Gap implements operate.Database: it tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
-// where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
+// Gap implements operate.Database. It returns the gap behind the checkpoint: why the next start cannot read the log on, or that its sweep has not
+// ended; nil if the next start goes on from the checkpoint. It changes nothing. It fails without a checkpoint, because there is nothing to accept.
 func (cfg Config) Gap(ctx context.Context) (gap *operate.Gap, err error) {
 	c := session.Config(cfg)
 	s, err := pgstore.OpenReader(ctx, c)

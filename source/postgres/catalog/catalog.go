@@ -24,8 +24,8 @@ type Table struct {
 	Partitioned  bool
 	Permanent    bool // neither unlogged nor temporary: those are not in the log
 	Cols         []TableColumn
-	// intact: no column was ever dropped from among them, and none is generated. So where the log announced no more columns
-	// than these, and no column list left some out, they were the first of these, whatever their names were.
+	// intact: no column was ever dropped, and none is generated. If the log announces at most as many columns, and no column list leaves some out,
+	// they are the first of Cols, even if they were renamed.
 	intact bool
 	// parts are all partitions and inheritance children.
 	parts []part

@@ -6,7 +6,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-// Sequenced tells whether numbers tell the order in which rows were written.
+// Sequenced reports whether numbers tell the order in which rows were written.
 func (t *Table) Sequenced() bool {
 	if _, ok := t.Column(t.Columns.Seq); ok && t.Columns.Seq != "" {
 		return true
@@ -33,8 +33,8 @@ func (t *Table) Order(alias string, commitTimes bool) string {
 	if c, ok := t.Column(t.Columns.ID); ok && (c.Kind == KindInt2 || c.Kind == KindInt4 || c.Kind == KindInt8) {
 		by = append(by, alias+"."+sqltext.Ident(c.Name))
 	}
-	// Places in a table that is deleted from do not: they are used again. The transaction's own count of its commands does. Subtransactions have
-	// numbers of their own, so the number is asked only where nothing tells the transactions apart.
+	// The place of a row (ctid) does not tell the order: Postgres uses places again. cmin does, within a transaction. A subtransaction has an xid of
+	// its own, so the age of xmin comes in only if no commit time tells transactions apart.
 	began := "pg_catalog.age(" + alias + ".xmin) DESC"
 	if commitTimes {
 		began = "CASE WHEN " + at + " IS NULL THEN pg_catalog.age(" + alias + ".xmin) END DESC"

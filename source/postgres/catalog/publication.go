@@ -44,7 +44,7 @@ func childrenHeld(c *session.Config, t *Table, published published) error {
 // published are all tables of the publication, quoted, with the columns that it publishes; none where the server does not tell (14).
 type published map[string][]string
 
-// Holds tells whether the publication holds the table, by its quoted name.
+// Holds reports whether the publication holds the table, by its quoted name.
 func (p published) Holds(table string) bool {
 	_, ok := p[table]
 	return ok

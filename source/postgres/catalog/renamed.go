@@ -11,8 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-// SameColumns tells whether the columns that the log announced are the table's first ones of today for certain, some of
-// them renamed since.
+// SameColumns reports whether the log's columns are certainly the first columns of today's table, some of them renamed since.
 func (cat *View) SameColumns(t *Table, m *pgrepl.Relation) bool {
 	listed := len(cat.published[sqltext.Table(&t.Table)])
 	if t.OID != m.OID || !t.intact || listed != 0 && listed != len(t.Cols) || len(m.Columns) > len(t.Cols) {

@@ -35,7 +35,7 @@ const (
 	kindDate
 	KindTimestamp
 	KindTimestamptz
-	// Of these the text form alone can be read, too.
+	// Only the text form of these can be read, too.
 	kindTime
 	kindFloat4
 	kindFloat8

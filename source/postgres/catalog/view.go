@@ -80,7 +80,7 @@ func Publishable(c *session.Config, t *Table, viaRoot bool) error {
 	return nil
 }
 
-// TextOnly tells whether a column that messages are made of has no binary form that is known.
+// TextOnly reports whether a column that messages are made of has no binary form that is known.
 func (cat *View) TextOnly() bool {
 	for _, t := range cat.Tables {
 		for _, name := range columns.Configured(&t.Table) {

@@ -51,7 +51,7 @@ func debeziumColumns() prepare.Columns {
 	}
 }
 
-// OwnShape tells whether Init can make a table of the shape.
+// OwnShape reports whether Init can make a table of the shape.
 func OwnShape(shape string) bool {
 	_, ok := shapeDDL(shape, outbox.DefaultWords())
 	return ok
@@ -65,7 +65,7 @@ type definition struct {
 	pendingIndex bool
 }
 
-// An indexDef is an index of a shape. Its name is the one in the shape's first table; that of another table has that one's name.
+// An indexDef is an index of a shape. name is its name in the shape's first table; in another table nameFor puts that table's name in it.
 type indexDef struct {
 	name    string
 	unique  bool

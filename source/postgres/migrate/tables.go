@@ -26,7 +26,7 @@ type Grant struct {
 	Privileges []string
 }
 
-// Grants are what the relay does with its own tables. What it knows, and what was asked for, only the owner removes.
+// Grants are the relay's privileges on its own tables. It may not delete checkpoints and requests: only the owner can.
 func (n Tables) Grants() []Grant {
 	return []Grant{{n.Checkpoint, []string{"SELECT", "INSERT", "UPDATE"}}, {n.Parked, []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 		{n.Request, []string{"SELECT", "INSERT", "UPDATE"}}}

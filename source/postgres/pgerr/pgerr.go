@@ -56,7 +56,7 @@ const NoSuchTable = "42P01"
 // LockNotAvailable is the SQLSTATE of lock_timeout and NOWAIT.
 const LockNotAvailable = "55P03"
 
-// Passing tells whether a transaction failed because of others that ran at the same time: trying it again can help.
+// Passing reports whether a transaction failed because of others that ran at the same time: trying it again can help.
 func Passing(err error) bool {
 	switch State(err) {
 	case LockNotAvailable, "40P01", "40001": // or a deadlock, or a row that a concurrent update moved to another partition
@@ -65,8 +65,8 @@ func Passing(err error) bool {
 	return false
 }
 
-// Refusal is what the server said where it refused a statement for what that says; "" for all else. The states of an error that a
-// trigger raises are its author's, so those are named that say something of the server or the session.
+// Refusal returns the server's message if it rejected a statement for its content; "" otherwise. A trigger's author can raise any SQLSTATE, so
+// Refusal lists only the classes that concern the server or the session: all others are refusals.
 func Refusal(err error) string {
 	var pe *pgconn.PgError
 	if !errors.As(err, &pe) || len(pe.Code) != 5 || Passing(err) || StalePlan(err) {
@@ -79,7 +79,7 @@ func Refusal(err error) string {
 	return store.Said(err, pe)
 }
 
-// LacksCharacter tells whether a text cannot be turned from one encoding into another.
+// LacksCharacter reports whether a text cannot be turned from one encoding into another.
 func LacksCharacter(err error) bool {
 	switch State(err) {
 	case "22P05", "22021": // untranslatable_character, character_not_in_repertoire
@@ -88,7 +88,7 @@ func LacksCharacter(err error) bool {
 	return false
 }
 
-// Unsendable gives the error of a server that cannot send a row its meaning: it would fail again each time.
+// Unsendable explains the error of a server that cannot send a row. It matches source.ErrStop, because each retry would fail.
 func Unsendable(err error) error {
 	if !LacksCharacter(err) {
 		return err
@@ -97,7 +97,7 @@ func Unsendable(err error) error {
 		"delete that row: %w", err, source.ErrStop)
 }
 
-// StalePlan tells whether a prepared statement no longer fits its table, because that was altered.
+// StalePlan reports whether a prepared statement no longer fits its table, because that was altered.
 func StalePlan(err error) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && pe.Code == "0A000" && strings.Contains(pe.Routine, "RevalidateCachedQuery")

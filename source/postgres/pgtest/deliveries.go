@@ -7,7 +7,7 @@ import (
 	"github.com/tailbox/tailbox/source/sourcetest"
 )
 
-// Foreign has texts of endpoints, and our own, that LATIN1 lacks: an emoji, Chinese, what stands for bad bytes, an ellipsis.
+// Foreign has characters that LATIN1 lacks, as endpoints' texts and ours may: an emoji, Chinese, the replacement character, an ellipsis.
 const Foreign = "500 \U0001F4A5 \u4e2d\uFFFD\u2026 \u00e4"
 
 // InsertEvents inserts n events of shape debezium.

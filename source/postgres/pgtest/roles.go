@@ -9,8 +9,8 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-// Traps has somebody who may create things in the schema public, and nothing else, create operators and functions there that fit better
-// than the server's, do as those do, and note who runs them.
+// Traps creates operators and functions in schema public, as a role that may do nothing else. They fit better than the server's, do the same, and
+// record who calls them. The test fails if another role does.
 func (r *Rig) Traps() {
 	r.T.Helper()
 	r.Exec("CREATE TABLE public.loot (who text, what text)")

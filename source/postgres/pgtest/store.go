@@ -77,7 +77,7 @@ func (r *StoreRig) Reopen() *checkpoint.Loaded {
 	return r.Open()
 }
 
-// Settle settles.
+// Settle settles s, and fails the test if the store cannot.
 func (r *StoreRig) Settle(s checkpoint.Settlement) *checkpoint.Settled {
 	r.T.Helper()
 	return sourcetest.Settle(r.Ctx, r.T, r.St, s)

@@ -35,7 +35,7 @@ func New(cfg session.Config) *Source {
 	return s
 }
 
-// changed tells whether the server refused a statement because the table, or the rights to it, changed.
+// changed reports whether the server refused a statement because the table, or the rights to it, changed.
 func changed(err error) bool {
 	state := pgerr.State(err)
 	return len(state) == 5 && state[:2] == "42"

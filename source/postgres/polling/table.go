@@ -74,7 +74,7 @@ func SequenceOf(ctx context.Context, conn *pgx.Conn, t *catalog.Table) (*sequenc
 	return &found[0], nil
 }
 
-// seqIndexQuery tells whether an index leads along a column, and whether it is a unique one.
+// seqIndexQuery reports whether an index leads along a column, and whether it is a unique one.
 const seqIndexQuery = `
 SELECT count(*) > 0, coalesce(bool_or(i.indisunique AND i.indnkeyatts = 1), false)
 FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]

@@ -28,8 +28,8 @@ const sessionSettings = `SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgr
 	`SET timezone = 'UTC'; SET bytea_output = 'hex'; SET extra_float_digits = 1; ` +
 	`SET client_min_messages = 'warning'; SET standard_conforming_strings = on`
 
-// textSettings are those of a session's texts. A server that knows no encoding would hold all that it sends against UTF-8, and refuse to send
-// a row that is something else: the log could never be read past it.
+// textSettings set the encoding and format of texts. A server in SQL_ASCII would check all that it sends as UTF8, and refuse to send a row that is
+// something else: the log could never be read past that row.
 func textSettings(conn *pgconn.PgConn) string {
 	if EncodingOf(conn) == NoEncoding {
 		return "SET client_encoding = 'SQL_ASCII'; " + sessionSettings
@@ -71,7 +71,7 @@ func ParseConnection(url string) (*pgx.ConnConfig, error) {
 	if err == nil {
 		return cc, nil
 	}
-	// The outer error repeats the address; what it wraps names the part, and where it quotes one, that may be of the password.
+	// The outer error repeats the address. The inner one names the wrong part; if it quotes that part, it may show some of the password.
 	why := "it cannot be read: are spaces in a value quoted, and /, ?, # and @ in a password written as %2F, %3F, %23 and %40?"
 	if inner := errors.Unwrap(err); inner != nil && !strings.Contains(inner.Error(), `"`) {
 		why = inner.Error()
@@ -103,7 +103,7 @@ func (c *Config) Connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = OwnSession(ctx, conn.PgConn()); err == nil { // else what is set would be others' to find
+	if err = OwnSession(ctx, conn.PgConn()); err == nil { // before the settings, or other clients of the pooler would get them
 		err = setUp(ctx, conn.PgConn(), textSettings(conn.PgConn()))
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func OwnSession(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// Dial opens an ordinary connection to url, of which nothing is known yet.
+// Dial opens an ordinary connection to url. It changes no settings, and does not refuse a pooler.
 func (c *Config) Dial(ctx context.Context, url string) (*pgx.Conn, error) {
 	cc, err := c.connConfig(url)
 	if err != nil {

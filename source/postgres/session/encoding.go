@@ -24,7 +24,7 @@ func EncodingOf(conn *pgconn.PgConn) Encoding {
 	return Encoding(conn.ParameterStatus("server_encoding"))
 }
 
-// Narrow tells whether there are characters that the database cannot write.
+// Narrow reports whether there are characters that the database cannot write.
 func (e Encoding) Narrow() bool {
 	return e != "" && e != UTF8 && e != NoEncoding
 }
@@ -43,7 +43,8 @@ func (e Encoding) Fit(s string) string {
 	}, strings.ReplaceAll(s, "\u2026", "..."))
 }
 
-// FitJSON is the same for JSON, which can say it all in ASCII. It is for columns that no statement looks into: the server refuses to.
+// FitJSON does the same for JSON, where it can write every character as an ASCII escape. Use it only for columns that no statement looks into: the
+// server refuses to decode such an escape.
 func (e Encoding) FitJSON(s *string) *string {
 	if s == nil || !e.Narrow() || isASCII(*s) {
 		return s

@@ -21,7 +21,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/migration"
 )
 
-// A checker asks what is to be asked of the database.
+// A checker asks the questions of `tailbox check`, and collects the findings.
 type checker struct {
 	prepare.Checker
 	cfg      session.Config
@@ -55,7 +55,7 @@ func Check(ctx context.Context, cfg session.Config) (findings []check.Finding, e
 		return c.Findings, nil
 	}
 	defer func() { err = errors.Join(err, session.Close(ctx, c.conn)) }()
-	// A transaction that another one blocks is not waited for.
+	// Do not wait for a lock that another transaction holds.
 	if _, err := c.conn.Exec(ctx, "SET lock_timeout = '2s'; SET statement_timeout = '30s'"); err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
@@ -254,7 +254,7 @@ func (c *checker) ownTables(ctx context.Context) (err error) {
 	return nil
 }
 
-// hidden tells whether an error is that of a schema in which the role may not look, which is a problem then.
+// hidden reports whether an error is that of a schema in which the role may not look, which is a problem then.
 func (c *checker) hidden(schema string, err error) bool {
 	if pgerr.State(err) != "42501" {
 		return false
@@ -263,8 +263,8 @@ func (c *checker) hidden(schema string, err error) bool {
 	return true
 }
 
-// privileges looks for rights on a table, and returns how many are missing. Columns are those that are updated; of other rights, and without
-// columns, one on any column will do.
+// privileges looks for rights on a table, and returns how many are missing. UPDATE must be granted on all of columns. If columns is empty, and for
+// other rights but DELETE, a right on any one column is enough.
 func (c *checker) privileges(ctx context.Context, table string, columns []string, wanted ...string) (lacks int, err error) {
 	for _, p := range wanted {
 		var have bool

@@ -57,7 +57,7 @@ func (c *checker) failover(ctx context.Context) error {
 	return nil
 }
 
-// commitTimes warns of tables of which nothing would tell a sweep the order of commits.
+// commitTimes warns of tables whose rows a sweep could not put in the order of their commits.
 func (c *checker) commitTimes(ctx context.Context) error {
 	value, err := c.setting(ctx, "track_commit_timestamp")
 	if err != nil {

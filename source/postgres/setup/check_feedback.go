@@ -16,8 +16,7 @@ import (
 	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 )
 
-// feedback has the server prepare and plan what business rows are told, which shows what is wrong with it and what the role may
-// not do, without doing it.
+// feedback has the server prepare and plan each feedback statement, without running it. That shows errors in the statement, and missing rights.
 func (c *checker) feedback(ctx context.Context, t *catalog.Table) error {
 	return c.Feedback(&t.Table, source.ParseFeedback, func(f *source.Feedback) (refusal, fix string, err error) {
 		execute := "EXPLAIN EXECUTE tailbox_check"

@@ -69,7 +69,7 @@ func (c *checker) readPublication(ctx context.Context) (*publicationState, error
 	return p, err
 }
 
-// publicationThere looks, where there is a publication, for what it is to be: init creates one, and alters none.
+// publicationThere checks the options of a publication that exists: init does not change them.
 func (c *checker) publicationThere(ctx context.Context) error {
 	p, err := c.readPublication(ctx)
 	if err == nil && p != nil {
@@ -78,7 +78,7 @@ func (c *checker) publicationThere(ctx context.Context) error {
 	return err
 }
 
-// publicationIs tells what a publication is not, and is to be.
+// publicationIs adds a problem for each option of the publication that is wrong.
 func (c *checker) publicationIs(p *publicationState) {
 	pub := sqltext.Ident(c.cfg.Publication)
 	if !p.insert {
@@ -135,13 +135,13 @@ func (c *checker) slot(ctx context.Context) error {
 		return err
 	}
 	if s == nil {
-		if have { // that the checkpoint's slot is gone, FindGap tells
+		if have { // FindGap reports that the checkpoint's slot is gone
 			return c.oldTransactions(ctx)
 		}
 		c.Add(check.Info, "run tailbox init", "slot %s does not exist yet: what is committed before it is made does not come from the log", c.cfg.Slot)
 		return c.oldTransactions(ctx)
 	}
-	if c.blind { // whose it is, the tables would tell
+	if c.blind { // only the relay's tables would say whose slot it is
 		return nil
 	}
 	o, err := c.slotOwner(ctx, s)

@@ -19,8 +19,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// refusals looks for what would refuse that the relay deletes or marks rows, and so stop it later: keys that refer to them, triggers,
-// constraints and indexes.
+// refusals looks for foreign keys, triggers, constraints and indexes that would reject the relay's deletes or updates, and so stop it later.
 func (c *checker) refusals(ctx context.Context, t *catalog.Table) error {
 	at, err := c.resolve(ctx, t)
 	if err != nil || at == nil {
@@ -104,8 +103,8 @@ func (m *marks) written(columns []string) (n int) {
 	return n
 }
 
-// after tells whether a condition is true of the row that a mark leaves, of which the columns that marks do not write are NULL. The server
-// judges it; nothing is read or written.
+// after reports whether a condition is true of a row after a mark. Columns that marks do not write are NULL in it. The server evaluates the condition
+// on constants: nothing is read or written.
 func (m *marks) after(ctx context.Context, conn *pgx.Conn, sample *store.Sample, condition string) (is bool, err error) {
 	to := map[string]string{}
 	for _, s := range m.table.Sets() {

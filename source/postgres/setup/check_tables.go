@@ -241,7 +241,7 @@ func (c *checker) movedRows(ctx context.Context, t *usertable.Table) error {
 	return err
 }
 
-// resolve is the table as the relay will see it; nil where that will refuse it, which is a problem that is told here or elsewhere.
+// resolve returns the table as the relay will see it; nil if the relay will refuse it. check reports the reason, here or elsewhere.
 func (c *checker) resolve(ctx context.Context, info *catalog.Table) (*usertable.Table, error) {
 	t, err := usertable.Resolve(ctx, c.conn, info.Table)
 	if u := (*usertable.UnsupportedError)(nil); errors.As(err, &u) {

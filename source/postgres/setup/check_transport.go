@@ -20,7 +20,7 @@ func (c *checker) transport() {
 		}
 		key := [...]string{"source.url", "source.lock_url"}[i]
 		for _, t := range transports(key, url) {
-			// Of what is tried for one host, the worst counts, which an attacker brings about.
+			// If several transports are tried for one host, the least protected counts: an attacker can force it.
 			if f := t.Warn("sslmode=verify-full, with sslrootcert if the authority is your own, in " + key); f != nil && !told[key+t.Host] {
 				told[key+t.Host] = true
 				c.Findings = append(c.Findings, *f)

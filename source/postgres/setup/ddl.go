@@ -42,10 +42,9 @@ func ClientSQL(cfg session.Config, role string) string {
 		" TO " + sqltext.Ident(role) + ";\n"
 }
 
-// RoleSQL is what a role needs that does nothing but run the relay. The role exists already, with LOGIN; REPLICATION is
-// what reading the log takes; polling takes to read the
-// sequence instead. UPDATE on a table whose rows are deleted serves to pass over rows that the application
-// has locked (FOR UPDATE SKIP LOCKED); Postgres asks for it on any one column, and nothing is written there.
+// RoleSQL grants a role what it needs to run the relay, and no more. The role must exist, with LOGIN. Reading the log takes REPLICATION; polling
+// takes SELECT on the sequence. If rows are deleted, the relay still needs UPDATE on one column: Postgres requires it for FOR UPDATE SKIP LOCKED, by
+// which the relay passes over rows that the application has locked. The relay writes nothing there.
 func RoleSQL(cfg session.Config, role string) string {
 	var b strings.Builder
 	r := sqltext.Ident(role)

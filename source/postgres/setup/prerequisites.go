@@ -38,7 +38,7 @@ func prerequisites(ctx context.Context, cfg session.Config, conn *pgx.Conn) erro
 	return c.Prerequisites(ctx, "nothing was created, because this has to be fixed first", questions...)
 }
 
-// hasCheckpoint tells whether a position was ever taken: none without the relay's tables. It asks once.
+// hasCheckpoint reports whether a position was ever taken: none without the relay's tables. It asks once.
 func (c *checker) hasCheckpoint(ctx context.Context) (bool, error) {
 	if c.position != nil || c.state == nil {
 		return c.position != nil && *c.position, nil

@@ -139,7 +139,7 @@ func ddlFix(err error) string {
 	return ""
 }
 
-// missing tells whether a table does not exist.
+// missing reports whether a table does not exist.
 func (s *setup) missing(ctx context.Context, t *outbox.Table) (bool, error) {
 	var missing bool
 	if err := s.tx.QueryRow(ctx, "SELECT "+s.path.Find(t)+" IS NULL").Scan(&missing); err != nil {

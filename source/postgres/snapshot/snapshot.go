@@ -24,7 +24,7 @@ type Tables struct {
 	Conn *pgx.Conn
 	// At is the position, in the log.
 	At pgrepl.LSN
-	// Within, where set, is a further condition of all rows, of which t is one: the position is in the sequence, not in the log.
+	// Within, if set, is a further SQL condition on each row, with the alias t. The position is then in the sequence, not in the log.
 	Within string
 	sweeps []sweep
 }
@@ -99,8 +99,8 @@ func (s *Tables) exists(ctx context.Context, rows *catalog.RowReader, where stri
 	return found, nil
 }
 
-// Pending is the SQL condition by which a table's rows are pending at a new position; "" = none is. With a fix, nothing
-// tells: if there are such rows at all, an operator has to do what it says.
+// Pending is the SQL condition by which a table's rows are pending at a new position; "" = none is. If fix is not "", no column says which rows are:
+// if there are rows, an operator has to do what fix says.
 func Pending(c *session.Config, t *catalog.Table, known source.Known) (where, fix string) {
 	if where := t.Pending("t"); where != "" {
 		return where, ""

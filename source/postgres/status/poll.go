@@ -13,7 +13,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/report"
 )
 
-// reportPoll tells what was drawn, and who has drawn numbers and not ended.
+// reportPoll reports the last number of the sequence, and the open transactions that have drawn numbers.
 func reportPoll(ctx context.Context, s *pgstore.Store, r *Report) error {
 	for i := range s.Cfg.Tables {
 		info, err := catalog.Describe(ctx, s.Conn.PgConn(), &s.Cfg.Tables[i])

@@ -33,7 +33,7 @@ UPDATE {request} r SET done_at = now(), result = json_build_object('changed', 1,
 WHERE r.pipeline = $1 AND r.verb = 'accept-gap' AND r.done_at IS NULL AND r.id <= $2
 	AND r.selection ->> 'from' = (SELECT c.resume FROM {checkpoint} c WHERE c.pipeline = $1)`
 
-// onlySaves tells whether queueCheckpoint adds saveCheckpoint alone.
+// onlySaves reports whether queueCheckpoint adds saveCheckpoint alone.
 func (s *Store) onlySaves(c *checkpoint.Checkpoint) bool {
 	return (c.Log == s.Log || s.Gap == 0) && !s.taking
 }
@@ -99,7 +99,7 @@ func orEmpty(s *string) string {
 	return *s
 }
 
-// Positioned tells whether the pipeline ever had a position.
+// Positioned reports whether the pipeline ever had a position.
 func (s *Store) Positioned(ctx context.Context) (have bool, err error) {
 	err = s.Conn.QueryRow(ctx, s.SQL("SELECT EXISTS (SELECT FROM {checkpoint} WHERE pipeline = $1 AND resume IS NOT NULL)"), s.Cfg.Pipeline).Scan(&have)
 	return have, err

@@ -8,7 +8,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 )
 
-// fitSettlement is a settlement whose foreign texts fit. What is given stays as it is: it is the caller's, who may settle it again.
+// fitSettlement returns a settlement whose foreign texts fit the encoding. It does not change in, because the caller may settle it again.
 func fitSettlement(e session.Encoding, in *checkpoint.Settlement) *checkpoint.Settlement {
 	if !e.Narrow() {
 		return in

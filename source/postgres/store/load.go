@@ -103,7 +103,7 @@ type claim struct {
 
 func (s *Store) claim(ctx context.Context) (claim, error) {
 	if s.Cfg.Poll {
-		// The slot of before is the pipeline's own as long as it is there.
+		// If the slot from before polling still exists, it stays the pipeline's own.
 		slot, err := upstream.Find(ctx, &s.Cfg, s.Conn.PgConn())
 		return claim{keep: slot != nil}, err
 	}

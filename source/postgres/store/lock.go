@@ -14,7 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 )
 
-// A Holder is a session of the server.
+// A Holder is the session that holds the pipeline's lock.
 type Holder struct {
 	PID         int       `json:"pid"`
 	Role        string    `json:"role"`
@@ -25,7 +25,7 @@ type Holder struct {
 	Foreign bool `json:"foreign"`
 }
 
-// String is the session as people find it.
+// String names the session by what pg_stat_activity shows of it.
 func (h *Holder) String() string {
 	return fmt.Sprintf("role %s, pid %d, application_name %s", h.Role, h.PID, h.Application)
 }

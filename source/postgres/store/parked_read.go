@@ -31,8 +31,8 @@ func (s *Store) ReadRows(ctx context.Context, table string, ids []string, pendin
 	return s.readSome(ctx, t, reader, ids, where, math.MaxInt)
 }
 
-// readUpTo reads pending rows up to the row that makes them so many bytes. The rows' order is found out first, so that the others
-// are not read.
+// readUpTo reads rows like readRows, but stops after the row with which they reach bytes. It finds out the rows' order first, so that the server need
+// not send the others.
 func (s *Store) readUpTo(ctx context.Context, t *usertable.Table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
 	reader, err := catalog.NewRowReader(ctx, s.Conn.PgConn(), &t.Table, s.Cfg.MaxMessage)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Store) readUpTo(ctx context.Context, t *usertable.Table, ids []string, 
 // readMost rows are asked for at once where their size matters.
 const readMost = 64
 
-// readSome reads rows up to the one that makes them so many bytes.
+// readSome reads rows until they reach bytes.
 func (s *Store) readSome(ctx context.Context, t *usertable.Table, reader *catalog.RowReader, ids []string, where string, bytes int) ([]*outbox.Message, error) {
 	rows, err := s.selectRows(ctx, t, reader, reader.List("t"), reader.Formats(0), ids, where)
 	if err != nil {

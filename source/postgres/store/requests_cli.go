@@ -55,7 +55,7 @@ func (s *Store) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 			s.Cfg.Pipeline, string(r.Verb), string(selection), reason).Scan(&id)
 	}
 	err = insert(r.Reason)
-	if pgerr.LacksCharacter(err) { // what is selected must be meant as it stands; what is only said need not
+	if pgerr.LacksCharacter(err) { // the selection must not be changed; the reason is only for people, and may be
 		err = insert(s.encoding.Fit(r.Reason))
 	}
 	if err != nil {

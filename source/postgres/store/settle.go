@@ -132,8 +132,8 @@ func (s *settler) lockedMore(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// stillLocked are those of the tables which the last settlement found locked that still are. Each settlement would wait for them else, and
-// with it all that has nothing to do with them. What else is wrong with a table is found out where it is used.
+// stillLocked returns the tables that were locked at the last settlement and still are. Without it each settlement would wait for them, and hold up
+// the other tables, too. Other errors of a table show where it is used.
 func (s *Store) stillLocked(ctx context.Context) (map[string]bool, error) {
 	locked := make(map[string]bool)
 	for _, t := range s.tables.Order {
@@ -165,7 +165,7 @@ type attempt struct {
 	// named: statements tell which rows were there, in place of how many. Missed: a row was not there.
 	named, missed bool
 	lockWait      string
-	// rolePath: statements have the role's search path, not the session's. touched: statements had it that wrote to users' tables.
+	// rolePath: statements run with the role's search path, not the session's. touched: statements have written to users' tables with it.
 	rolePath, touched bool
 
 	snap  snapshot
@@ -268,8 +268,8 @@ func (a *attempt) queuePinned(b *pgx.Batch) {
 	a.rolePath = false
 }
 
-// commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT. Triggers that wait for the end have the role's path.
-// A change of the path costs the server as much as a row: if the checkpoint is all that follows, it is saved under the role's.
+// commit is the last round trip: what follows from the rows, the checkpoint, and COMMIT. Deferred triggers run with the role's path. A change of the
+// path costs the server as much as a row, so if only the checkpoint follows, it is saved under the role's path.
 func (a *attempt) commit(ctx context.Context) error {
 	follows := &pgx.Batch{}
 	a.queueTimes(follows)

@@ -25,8 +25,8 @@ const removeDelivered = `
 DELETE FROM {parked} p USING unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)` +
 	parkedAt + `WHERE p.ctid = at.ctid RETURNING v.n - 1, p.alone, p.attempts + 1, p.row_settled`
 
-// keepDelivered is what happens to them instead where rows may be locked: should this message's row be, the delivery is
-// what remembers that it has still to be dealt with.
+// keepDelivered marks delivered deliveries instead, if rows may be locked. If the message's row turns out to be locked, the delivery stays and
+// records that the row has still to be dealt with.
 const keepDelivered = `
 UPDATE {parked} p SET state = 'delivered', blocks = false, next_attempt_at = NULL, attempts = p.attempts + 1, changed_at = now()
 FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS v (sink, source_table, message_id, n)` + parkedAt + `

@@ -65,7 +65,7 @@ func (a *attempt) queueLanes(b *pgx.Batch) {
 	b.Queue("SELECT now()").QueryRow(func(r pgx.Row) error { return r.Scan(&a.now) })
 }
 
-// queueTimes brings lanes in order.
+// queueTimes sets the times of the first deliveries of the touched lanes.
 func (a *attempt) queueTimes(b *pgx.Batch) {
 	var keys []checkpoint.Key
 	var times []pgtype.Timestamptz

@@ -36,7 +36,7 @@ func (a *attempt) queueRows(b *pgx.Batch, all []relational.Rows) error {
 	for _, r := range all {
 		t := a.s.tables.ByName[r.Table]
 		for rows := range slices.Chunk(r.Changes, rowChunk) {
-			// A type whose text is not all there is to it (padding, case) is matched by place only.
+			// If ids can be equal though their texts differ (padding, case), a row is matched by its place in the array only.
 			w := &rowWork{table: t, delete: r.Delete, alike: r.Alike && t.ID.Exact, rows: rows, found: make([]bool, len(rows))}
 			w.counted = w.alike && !a.named
 			a.work = append(a.work, w)

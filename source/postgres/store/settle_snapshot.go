@@ -40,7 +40,7 @@ func parseSnapshot(text string) (snapshot, error) {
 	return s, nil
 }
 
-// visible tells whether the transaction's rows can be seen. txn is the 32-bit id that the log names; a transaction that was
+// visible reports whether the transaction's rows can be seen. txn is the 32-bit id that the log names; a transaction that was
 // just read from the log is less than half the circle away from the snapshot's end.
 func (s *snapshot) visible(txn uint64) bool {
 	x := s.full(txn)

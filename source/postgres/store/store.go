@@ -209,9 +209,9 @@ func (s *Store) Ping(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// Close ends the session, and with it the lock. An end by Close is a clean one: where nothing was settled, it takes the
-// count of Load back, and what Starting wrote down, or a later crash would be laid at that message's door. The lock is released by itself before, since the server ends a session only some time after its client
-// has left.
+// Close ends the session, and with it the lock. If nothing was settled, it first takes back that Load counted the start as unclean, and deletes what
+// Starting recorded: otherwise a later crash would count against that message. It releases the lock itself, because the server ends a session only
+// some time after its client has left.
 func (s *Store) Close(ctx context.Context) error {
 	var err error
 	if !s.Conn.IsClosed() && s.Conn.PgConn().TxStatus() == 'I' {

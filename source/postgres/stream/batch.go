@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// farBehind is how long ago what is read was committed, where throughput counts more than a fraction of a millisecond.
+	// farBehind: if the reader is further behind, throughput counts more than a fraction of a millisecond.
 	farBehind = time.Second
 	// gatherTime is how long a batch is held back there while more of it comes in: each one wakes the engine and its sinks.
 	gatherTime = 2 * time.Millisecond
@@ -32,7 +32,7 @@ type batchState struct {
 	done, reported pgrepl.LSN
 	// measured: the log up to it is in a batch's LogBytes.
 	measured pgrepl.LSN
-	// ended: all transactions with messages in the batch have ended, at done, which no mark says yet.
+	// ended: all transactions with messages in the batch have ended, and the batch has no mark for that yet.
 	ended bool
 	// owed: messages of a transaction were emitted without a Resume, so its end is emitted at once, even alone.
 	owed bool
@@ -47,8 +47,8 @@ func (st *stream) add(ctx context.Context, m *outbox.Message, bytes int) error {
 	switch {
 	case st.ended:
 		st.batch.Mark(st.resume(st.done))
-		st.ended, st.owed = false, false // what was owed is the end that this mark says, or one before it
-	case st.owed && !st.begun: // the end of the one before is not to wait for the end of this one
+		st.ended, st.owed = false, false // the mark covers the end that was owed
+	case st.owed && !st.begun: // emit the previous transaction's end now, not with this one's
 		if err := st.flush(ctx); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (st *stream) resume(at pgrepl.LSN) source.Resume {
 	return source.Resume(st.dec.Text(at.Append(b[:0])))
 }
 
-// flush emits the batch, and with it, unless a transaction has messages in it and is open, what is owed.
+// flush emits the batch. If no transaction with messages in it is open, it also emits the position that is owed.
 func (st *stream) flush(ctx context.Context) error {
 	inside := st.open && !st.ended && (st.begun || st.batch.Len() > 0)
 	if st.batch.Len() == 0 && (inside || !st.owed) {
@@ -113,8 +113,8 @@ func (st *stream) send(ctx context.Context, b *source.Batch) error {
 	return err
 }
 
-// pause is called before reading blocks: nothing that is complete is held back. Only bare progress may be, and messages of
-// long ago; then reading blocks until the deadline at most.
+// pause is called before a read blocks. It emits all that is complete, except for bare progress and for messages of long ago, which it may hold back;
+// then the read blocks until deadline at most.
 func (st *stream) pause(ctx context.Context) (deadline time.Time, err error) {
 	if st.wire.Behind && !st.urgent && st.batch.Len() > 0 && !st.source.barriers.Waiting() {
 		if due := st.lastEmitted.Add(gatherTime); time.Now().Before(due) {

@@ -19,7 +19,7 @@ import (
 // logMessageHead is what comes before the prefix: flags and a position.
 const logMessageHead = 1 + 8
 
-// isLogMessage tells whether a log message of kind 'M' is one of ours, by its head: flags, a position, the prefix.
+// isLogMessage reports whether a log message of kind 'M' is one of ours, by its head: flags, a position, the prefix.
 func (st *stream) isLogMessage(head []byte) (bool, error) {
 	if len(head) < logMessageHead {
 		return false, pgrepl.Truncated("logical message")
@@ -144,8 +144,8 @@ func headOfEnvelope(m *outbox.Message, head []byte, size, maxMessage int, enc se
 		"could keep it: raise max_message (%d bytes), drop this message and let its writer write it again", size, maxMessage)}
 }
 
-// decodeEnvelope fills m from the content, all of which becomes the payload where it cannot be understood: nothing else has it. Its
-// texts never passed the database's encoding, by which they may have to be parked.
+// decodeEnvelope fills m from the content. If it cannot decode the content, all of it becomes the payload, because it is stored nowhere else. The
+// content's texts were never converted to the database's encoding, but may have to be parked in it.
 func decodeEnvelope(m *outbox.Message, content []byte, enc session.Encoding) {
 	var e envelope
 	err := e.parse(content)
@@ -206,7 +206,7 @@ func (e *envelope) fill(m *outbox.Message, enc session.Encoding) error {
 	return nil
 }
 
-// indexed is a group as the database can write it. Groups that are not one stay apart.
+// indexed returns a group as the database can write it. Different groups stay different.
 func indexed(group string, enc session.Encoding) string {
 	if group = sqlText(group); enc.Fit(group) != group {
 		return enc.Fit(outbox.StandInGroup(group))

@@ -41,8 +41,8 @@ func (e *envelope) members() map[string]any {
 		"max_attempts": &e.MaxAttempts, "available_at": &e.AvailableAt, "created_at": &e.CreatedAt}
 }
 
-// parse reads the content, of which encoding/json would let too much pass: members in other letters, or several times, of which one
-// would win, and halves of a character, which it replaces. After an error it reads on, for the group.
+// parse reads the content. encoding/json would accept too much: member names in another case, a member that occurs twice, and half a surrogate pair.
+// After an error it reads on, to find the group.
 func (e *envelope) parse(content []byte) error {
 	if !utf8.Valid(content) {
 		return errors.New("it is not UTF-8")
@@ -116,13 +116,13 @@ func (e *envelope) member(d *json.Decoder, content []byte, name string, members 
 	return fmt.Errorf("member %q has half a surrogate pair, which is no character", name)
 }
 
-// halved tells whether a text in JSON names one half of a surrogate pair without the other.
+// halved reports whether a text in JSON names one half of a surrogate pair without the other.
 func halved(text []byte) bool {
 	unit := func(i int) uint64 {
 		if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
 			return 0
 		}
-		u, _ := strconv.ParseUint(string(text[i+2:i+6]), 16, 16) // that it is hexadecimal was seen by who has read it
+		u, _ := strconv.ParseUint(string(text[i+2:i+6]), 16, 16) // the decoder has checked that it is hexadecimal
 		return u
 	}
 	const high, low, end = 0xd800, 0xdc00, 0xe000

@@ -68,7 +68,7 @@ func (s *Source) run(ctx context.Context, from pgrepl.LSN, start source.Start, e
 	return st.run(ctx)
 }
 
-// binary tells whether values are asked for in their binary form.
+// binary reports whether values are asked for in their binary form.
 func (s *Source) binary(cat *catalog.View) bool { return !s.textOnly.Load() && !cat.TextOnly() }
 
 // connect checks that the log can be read from a position, and starts the stream.
@@ -143,7 +143,7 @@ func startReplication(ctx context.Context, c *session.Config, conn *pgconn.PgCon
 // segmentName is the name of a piece of the log.
 var segmentName = regexp.MustCompile(`\b[0-9A-F]{24}\b`)
 
-// streamError gives a server's error its meaning: what ends a stream for good is a lost position.
+// streamError classifies a server's error. If no retry can read on, the position is lost (source.ErrGap).
 func streamError(err error) error {
 	if pgerr.LacksCharacter(err) {
 		return fmt.Errorf("%w: then drop the replication slot while the relay is stopped, since the log has the row as it was; the next start sweeps the tables",
@@ -171,7 +171,7 @@ func streamError(err error) error {
 	return err
 }
 
-// tooLargeForServer tells whether the server failed to make a value or a message of more than it can hold in memory in one piece.
+// tooLargeForServer reports whether the server failed to make a value or a message of more than it can hold in memory in one piece.
 func tooLargeForServer(err error) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && (pe.Code == "54000" || strings.HasPrefix(pe.Message, "invalid memory alloc request size"))
@@ -285,7 +285,7 @@ func (st *stream) read(ctx context.Context) error {
 			return err
 		}
 		if size+5 > st.wire.Size() {
-			// It may be all that memory holds, and what was held back does not wait for it.
+			// The large message may fill the memory: emit what was held back first.
 			if err := st.flush(ctx); err != nil {
 				return err
 			}

@@ -65,7 +65,7 @@ func takeSlot(ctx context.Context, c *session.Config, conn *pgconn.PgConn, serve
 	return takenSlot{confirmed}, nil
 }
 
-// positioned tells whether the pipeline ever had a position.
+// positioned reports whether the pipeline ever had a position.
 func positioned(ctx context.Context, c *session.Config) (have bool, err error) {
 	err = pgstore.WithState(ctx, c, func(s *pgstore.Store) (err error) {
 		if s != nil {

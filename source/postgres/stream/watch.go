@@ -35,7 +35,7 @@ type watch struct {
 	encoding session.Encoding
 	// logEnd is where the server's log ended lately.
 	logEnd atomic.Uint64
-	// confirmed is the source's, gate what of it the server may hear, and wake makes it hear.
+	// confirmed is the source's. gate bounds what of it is sent to the server, and wake has it sent.
 	confirmed *atomic.Uint64
 	gate      standbyGate
 	wake      func()
@@ -134,7 +134,7 @@ func (w *watch) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends the connection. That it only asked questions is why an error means nothing.
+// close ends the connection. It ignores the error: the connection was only read from.
 func (w *watch) close(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

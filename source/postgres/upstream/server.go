@@ -23,8 +23,8 @@ import (
 type ID struct {
 	History string // SYSTEM/TIMELINE
 	Started string // "" in checkpoints of older versions
-	// messages: rows are numbered together with emitted messages. With and without them the same row has another number, and what a checkpoint
-	// names as settled beyond its position would be other rows.
+	// messages: rows and logical decoding messages are numbered together. With and without them a row has different numbers, so the ranges that a
+	// checkpoint names as settled would mean other rows.
 	messages bool
 }
 
@@ -77,7 +77,7 @@ func (w *Witness) Reached(at pgrepl.LSN) {
 	w.read = max(w.read, at)
 }
 
-// Same tells whether positions of a checkpoint are good for the server as it is now, whose log ends at end.
+// Same reports whether positions of a checkpoint are good for the server as it is now, whose log ends at end.
 func (w *Witness) Same(before, now ID, end pgrepl.LSN) bool {
 	if before.History != now.History || before.messages != now.messages {
 		return false

@@ -21,7 +21,7 @@ const (
 	// activeLimit how long before it is an error.
 	activePatience = time.Second
 	activeLimit    = 5 * time.Second
-	// endedLimit is activeLimit for a reader that was told to end: it looks at that between two pieces of work, on a busy server late.
+	// endedLimit is activeLimit after the old reader was terminated: a busy server process notices that late.
 	endedLimit = 30 * time.Second
 	activePoll = 100 * time.Millisecond
 )

@@ -94,7 +94,7 @@ func (t idType) Array(ids []string) (any, error) {
 	}
 }
 
-// fits tells whether an id can be one of the column's. Where the column's type was changed, ids from before may be none.
+// fits reports whether an id can be one of the column's. Where the column's type was changed, ids from before may be none.
 func (t idType) fits(id string) bool {
 	var err error
 	switch t.Wire {
@@ -106,7 +106,7 @@ func (t idType) fits(id string) bool {
 	return err == nil
 }
 
-// Findable tells whether the row of a message can be in the table under its id.
+// Findable reports whether the row of a message can be in the table under its id.
 func (t *Table) Findable(id string) bool { return !outbox.IsStandInID(id) && t.ID.fits(id) }
 
 // Binary is the id as the server sends it.

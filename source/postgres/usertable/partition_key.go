@@ -28,8 +28,8 @@ func (t *Table) Writes() (names []string) {
 	return names
 }
 
-// partitionKeyQuery lists, of some columns, those in a partition key of the table, or of its partitions. On the columns of an expression the
-// table depends as on itself.
+// partitionKeyQuery lists those of some columns that are in a partition key of the table or of its partitions. For a key that is an expression,
+// pg_depend says that the table depends on its own columns.
 const partitionKeyQuery = `
 WITH RECURSIVE p AS (
 	SELECT to_regclass($1)::oid AS oid

@@ -28,7 +28,7 @@ type Table struct {
 	ID idType
 	// Types are the columns' types, with their length limits, as format_type says, by name.
 	Types map[string]string
-	// Bases are the columns' types without length limits, a domain's own type for it.
+	// Bases are the columns' types without length limits; for a domain, its base type.
 	Bases map[string]string
 	// required columns cannot be NULL.
 	required map[string]bool
@@ -60,7 +60,7 @@ WITH RECURSIVE rel AS (
 SELECT rel.nspname, rel.relname, b.attname, b.full_type, format_type(b.typ, -1), b.attnotnull
 FROM rel JOIN base b ON NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = b.typ AND t.typtype = 'd')`
 
-// PendingIndexQuery tells whether an index leads to the pending rows of a table: one that starts with the column that
+// PendingIndexQuery reports whether an index leads to the pending rows of a table: one that starts with the column that
 // says so, or that is limited by it.
 const PendingIndexQuery = `
 SELECT EXISTS (

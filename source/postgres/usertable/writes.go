@@ -8,10 +8,10 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-// Written tells whether the relay writes to the table.
+// Written reports whether the relay writes to the table.
 func (t *Table) Written() bool { return t.OnDelivered != outbox.Keep || t.View.Receipts }
 
-// Assignments are a change of a row t as a statement has it.
+// Assignments is the SET list of an UPDATE of a row t.
 func (t *Table) Assignments() string {
 	var set []string
 	for _, s := range t.Sets() {
@@ -23,8 +23,8 @@ func (t *Table) Assignments() string {
 // An assignment is what a column is set to: its quoted name, and SQL that looks at the row t and the values v.
 type assignment struct{ Column, To string }
 
-// Sets are the columns that the table has of those that a change sets, each to what v gives. Texts are cast to the column's type: that cuts them to its
-// length, and makes words values of an enum or numbers. A column that cannot be NULL keeps what it has where there is nothing to show.
+// Sets lists the columns to update that the table has, with their values from v. Texts are cast to the column's type, which cuts them to its length,
+// and turns words into values of an enum or numbers. If there is nothing to show, a NOT NULL column keeps its value.
 func (t *Table) Sets() (set []assignment) {
 	c := &t.Columns
 	assign := func(column, to string) { set = append(set, assignment{column, to}) }
@@ -73,7 +73,7 @@ func (t *Table) Sets() (set []assignment) {
 	return set
 }
 
-// countSQL is a count as the column can hold it: one that is full stays there, because the row must be written.
+// countSQL caps a count at the column's maximum, because the row must be written in any case.
 func (t *Table) countSQL(column, count string) string {
 	var digits, scale int
 	if t.Bases[column] == "smallint" {
