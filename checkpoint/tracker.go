@@ -301,7 +301,7 @@ func (t *Tracker) position(p place) outbox.Position {
 	return outbox.Position{Log: t.log, Commit: p.commit, N: p.n}
 }
 
-// Covers tells whether ranges (ascending) hold a position.
+// Covers reports whether ranges (ascending) hold a position.
 func Covers(ranges []Range, p outbox.Position) bool {
 	lo, hi := 0, len(ranges)
 	for lo < hi {

@@ -123,7 +123,7 @@ func (d Dialect) place(n int) string {
 	return "$" + strconv.Itoa(n)
 }
 
-// same tells whether two names are of one column.
+// same reports whether two names are of one column.
 func (d Dialect) same(a, b string) bool {
 	if d == MySQL {
 		return strings.EqualFold(a, b)

@@ -39,7 +39,7 @@ const FieldZoned FieldType = "zoned"
 // ZonedType is a point in time of which Debezium sends so many digits behind the second, those that the column has.
 func ZonedType(digits int) FieldType { return FieldZoned + FieldType(strconv.Itoa(digits)) }
 
-// Zoned tells whether it is a point in time, and with how many digits; -1 = as many as it takes.
+// Zoned reports whether it is a point in time, and with how many digits; -1 = as many as it takes.
 func (t FieldType) Zoned() (digits int, ok bool) {
 	n := len(FieldZoned)
 	switch {

@@ -89,10 +89,10 @@ type Row struct {
 	size      int
 }
 
-// Once tells whether a duplicate is as good as written.
+// Once reports whether a duplicate is as good as written.
 func (r *Row) Once() bool { return r.draft.Once }
 
-// Conflicts tells whether the row can be a duplicate: it has an idempotency key, or an ID that was given.
+// Conflicts reports whether the row can be a duplicate: it has an idempotency key, or an ID that was given.
 func (r *Row) Conflicts() bool { return r.conflicts }
 
 // A cell is one value of a row: an expression, with one placeholder for arg unless that is nil.

@@ -83,7 +83,7 @@ type Fault struct {
 	Reason string
 }
 
-// Scheduled tells whether the message was to wait when it was committed, by the database's clock: it stands outside the order of its group. A time that
+// Scheduled reports whether the message was to wait when it was committed, by the database's clock: it stands outside the order of its group. A time that
 // was not in the future then, such as a column's default now(), takes nothing out of its order.
 func (m *Message) Scheduled() bool { return m.AvailableAt.After(m.CommitTime) }
 
@@ -94,7 +94,7 @@ const standIn = "tailbox-no-id:"
 // so that reading the row again gives the same. Such a message has a Fault, and its row cannot be found by its ID.
 func StandInID(place string) string { return standIn + place }
 
-// IsStandInID tells whether an ID was made by StandInID.
+// IsStandInID reports whether an ID was made by StandInID.
 func IsStandInID(id string) bool { return strings.HasPrefix(id, standIn) }
 
 // Classes of a Fault.

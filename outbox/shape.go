@@ -102,7 +102,7 @@ func Outcomes() []string { return []string{OutcomeDelivered, OutcomeRetrying, Ou
 // that are missing are not told.
 type Feedback map[string]string
 
-// Ours tells whether a message is this pipeline's. One that could not be read is everybody's: nobody else can tell.
+// Ours reports whether a message is this pipeline's. One that could not be read is everybody's: nobody else can tell.
 func (t *Table) Ours(m *Message) bool {
 	return len(t.Tenants) == 0 || slices.Contains(t.Tenants, m.Tenant) || m.Fault != nil && m.Tenant == ""
 }

@@ -79,7 +79,7 @@ func (r *reading) read(m *outbox.Message) (c cell, found bool) {
 	return c, true
 }
 
-// edited tells whether an operator gave the message another value than its row has, which Fields hold, and returns that.
+// edited reports whether an operator gave the message another value than its row has, which Fields hold, and returns that.
 func (r *reading) edited(m *outbox.Message, f *outbox.Field) (own cell, yes bool) {
 	if r.value == nil {
 		return cell{}, false

@@ -171,7 +171,7 @@ func (o Options) Fields(columns outbox.Columns) []string {
 	return fields
 }
 
-// NeedsType tells whether the type makes the topic, or is placed where it must not be missing.
+// NeedsType reports whether the type makes the topic, or is placed where it must not be missing.
 func (o Options) NeedsType(columns outbox.Columns) bool {
 	s, _ := o.read(nil)
 	return columns.Type != "" && (columns.Topic == "" || !s.ignoreMissing && slices.ContainsFunc(s.placements, func(p placementSpec) bool { return p.column == columns.Type }))

@@ -50,7 +50,7 @@ func parsePlacement(s string) (placementSpec, error) {
 	return p, nil
 }
 
-// sameAs tells whether both make one header, one field of the envelope, or the partition. Sinks find headers whatever their case.
+// sameAs reports whether both make one header, one field of the envelope, or the partition. Sinks find headers whatever their case.
 func (p placementSpec) sameAs(other placementSpec) bool {
 	switch {
 	case p.kind != other.kind:

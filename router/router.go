@@ -62,7 +62,7 @@ func (r *Router) ForSink(m *outbox.Message, sinkName string, d *sink.Delivery) (
 	return &other, nil
 }
 
-// Knows tells whether messages of a table, by their Table, can be routed: of those that the configuration does not have, none can.
+// Knows reports whether messages of a table, by their Table, can be routed: of those that the configuration does not have, none can.
 func (r *Router) Knows(table string) bool { return r.find(table) != nil }
 
 // Routes lists all routes in their order. The list and what it points to must not be changed.

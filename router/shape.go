@@ -149,7 +149,7 @@ func (s *shaper) shape(m *outbox.Message, d *sink.Delivery) error {
 	return nil
 }
 
-// blank tells whether a payload is NULL, or nothing but what Java's trim takes away.
+// blank reports whether a payload is NULL, or nothing but what Java's trim takes away.
 func blank(payload []byte) bool {
 	for _, c := range payload {
 		if c > ' ' {

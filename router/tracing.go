@@ -35,7 +35,7 @@ func (s *shaper) addContext(m *outbox.Message, d *sink.Delivery) {
 	}
 }
 
-// isTraceParent tells whether a text has the form of W3C's traceparent: version-trace-parent-flags.
+// isTraceParent reports whether a text has the form of W3C's traceparent: version-trace-parent-flags.
 func isTraceParent(s string) bool {
 	if len(s) < 55 || len(s) > 55 && s[55] != '-' || s[:2] == "ff" {
 		return false

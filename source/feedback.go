@@ -226,7 +226,7 @@ func parseFeedback(kind, sql string, mysql bool) (*Feedback, error) {
 	}
 }
 
-// nameByte tells whether a byte can stand in a name, or begin a number.
+// nameByte reports whether a byte can stand in a name, or begin a number.
 func nameByte(c byte) bool {
 	return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || digit(c) || c >= 0x80
 }

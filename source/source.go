@@ -127,7 +127,7 @@ type Examined struct {
 type Snapshot interface {
 	// Resume is the position that the snapshot belongs to.
 	Resume() Resume
-	// Judge tells whether there are rows to sweep. ErrUnjudged, with the fix, where nothing tells which rows are pending and the
+	// Judge reports whether there are rows to sweep. ErrUnjudged, with the fix, where nothing tells which rows are pending and the
 	// operator has not accepted the gap.
 	Judge(ctx context.Context, known Known) (sweep bool, err error)
 	// Pending emits the rows that Judge found pending, ordered as they are to be delivered, with positions {log, 0, rank} and
@@ -170,7 +170,7 @@ type noTable struct{}
 func (noTable) Error() string { return ErrStop.Error() }
 func (noTable) Unwrap() error { return ErrStop }
 
-// Ended tells whether a context is at its end. A socket's deadline is the context's, and may pass a moment before the context knows of it.
+// Ended reports whether a context is at its end. A socket's deadline is the context's, and may pass a moment before the context knows of it.
 func Ended(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)

@@ -55,7 +55,7 @@ func run(ctx context.Context, sh *cli.Shell, args []string) int {
 	return exitFailed
 }
 
-// mustAct tells whether only an operator can fix what an error is about. A table that does not exist may be there again at the next start.
+// mustAct reports whether only an operator can fix what an error is about. A table that does not exist may be there again at the next start.
 func mustAct(err error) bool {
 	return errors.Is(err, source.ErrUnjudged) || errors.Is(err, source.ErrStop) && !errors.Is(err, source.ErrNoTable)
 }
@@ -66,7 +66,7 @@ func plain(err error) string {
 	return strings.ReplaceAll(strings.ReplaceAll(err.Error(), stop+": ", ""), ": "+stop, "")
 }
 
-// isTerminal tells whether a file is a terminal.
+// isTerminal reports whether a file is a terminal.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

@@ -111,7 +111,7 @@ func (p *platform) took(path, n string) int {
 	return count
 }
 
-// inOrder tells whether the messages were taken one after the other.
+// inOrder reports whether the messages were taken one after the other.
 func (p *platform) inOrder(path string, ns ...string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -60,7 +60,7 @@ func cleanup(s *config.Source) time.Duration {
 	return 0
 }
 
-// among tells whether a table is one of those that a condition is true of. Messages name their table with its schema; one
+// among reports whether a table is one of those that a condition is true of. Messages name their table with its schema; one
 // that is configured without is found by the search path, so that any schema will do.
 func among(tables []outbox.Table, is func(*outbox.Table) bool) func(string) bool {
 	var names, anywhere []string
@@ -117,7 +117,7 @@ func countFeedback(tables []outbox.Table, count func(table, outcome, result stri
 	}
 }
 
-// named tells whether a message's table is this one, which may be configured without a schema.
+// named reports whether a message's table is this one, which may be configured without a schema.
 func named(t *outbox.Table, table string) bool {
 	return t.String() == table || t.Schema == "" && strings.HasSuffix(table, "."+t.Name)
 }

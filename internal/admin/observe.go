@@ -207,7 +207,7 @@ func (m *Metrics) wait(s *Status) {
 	m.source.lagSeconds.Set(max(s.WaitingFor, time.Since(m.waitingSince)).Seconds())
 }
 
-// Ready tells whether the process does its work, as the one that holds the lock or as a healthy standby, and why not.
+// Ready reports whether the process does its work, as the one that holds the lock or as a healthy standby, and why not.
 func (m *Metrics) Ready() (ok bool, state, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -99,13 +99,13 @@ func handler(c Config) http.Handler {
 	return mux
 }
 
-// authorized tells whether a request brings the token; the comparison takes the same time however much of it is right.
+// authorized reports whether a request brings the token; the comparison takes the same time however much of it is right.
 func authorized(token string, r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return ok && token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 }
 
-// here tells whether a request comes from this machine, and no proxy on it says that it passes one on.
+// here reports whether a request comes from this machine, and no proxy on it says that it passes one on.
 func here(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)

@@ -56,7 +56,7 @@ func expandAddress(s string, env func(string) (string, bool)) (string, []error) 
 	})
 }
 
-// quotesOpen tells whether keywords of libpq's end within quotes. A quote opens them only where a value begins.
+// quotesOpen reports whether keywords of libpq's end within quotes. A quote opens them only where a value begins.
 func quotesOpen(keywords string) bool {
 	open, last := false, rune(0) // last is the last character that is no space
 	escaped := false

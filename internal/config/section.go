@@ -60,7 +60,7 @@ func (s *Section) AddAt(steps []string, reason string) {
 	s.file.Add(s.at(steps...), "", reason)
 }
 
-// Has tells whether the key is there with a value.
+// Has reports whether the key is there with a value.
 func (s *Section) Has(key string) bool {
 	_, v := child(s.node, key)
 	return v != nil && !isNull(v)

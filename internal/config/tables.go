@@ -140,7 +140,7 @@ func readTopic(s *Section, byDefault string, columns *outbox.Columns) string {
 	return ""
 }
 
-// columnNamed tells whether the mapping columns gives the column a name.
+// columnNamed reports whether the mapping columns gives the column a name.
 func columnNamed(columns *yaml.Node, key string) bool {
 	_, v := child(columns, key)
 	return v != nil && !isNull(v)

@@ -65,7 +65,7 @@ func identifier(token string) (name string, ok bool) {
 
 var sqlWord = regexp.MustCompile(`^[\p{L}_]`)
 
-// heartbeatWrites tells whether the heartbeat's query writes to a table of table.include.list. A name without a schema counts as that of
+// heartbeatWrites reports whether the heartbeat's query writes to a table of table.include.list. A name without a schema counts as that of
 // the table, because the search path is not known; case does not count, as it does not for Debezium's lists.
 func heartbeatWrites(query, table string) bool {
 	want := strings.Split(table, ".")

@@ -24,7 +24,7 @@ func imported(t *testing.T, env func(string) (string, bool), pairs ...string) st
 	return string(yaml)
 }
 
-// has tells whether a line is there, whatever its comment.
+// has reports whether a line is there, whatever its comment.
 func has(yaml, line string) bool {
 	for l := range strings.Lines(yaml) {
 		if l, _, _ = strings.Cut(l, "  # "); strings.TrimSpace(l) == line {

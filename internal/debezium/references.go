@@ -34,7 +34,7 @@ func (c *conversion) producerOption(key string) string {
 	return ""
 }
 
-// copied tells whether an option is only copied into one text, so that tailbox.yaml can name the variable. All others decide what is
+// copied reports whether an option is only copied into one text, so that tailbox.yaml can name the variable. All others decide what is
 // written.
 func (c *conversion) copied(key string) bool {
 	return strings.HasPrefix(key, "source.database.") && key != "source.database.server.name" || c.servers(key) ||
@@ -42,12 +42,12 @@ func (c *conversion) copied(key string) bool {
 		slices.Contains([]string{"client.id", "ssl.truststore.location", "ssl.keystore.location"}, c.producerOption(key))
 }
 
-// servers tells whether an option is a list of servers, of which each is copied. One variable cannot be several.
+// servers reports whether an option is a list of servers, of which each is copied. One variable cannot be several.
 func (c *conversion) servers(key string) bool {
 	return key == "sink.nats-jetstream.url" || key == "source.bootstrap.servers" && !c.server || c.producerOption(key) == "bootstrap.servers"
 }
 
-// partsCopied tells whether parts of an option are copied. Its own syntax, such as $$ for $, is not.
+// partsCopied reports whether parts of an option are copied. Its own syntax, such as $$ for $, is not.
 func (c *conversion) partsCopied(key string) bool {
 	return c.producerOption(key) == "sasl.jaas.config" || strings.HasPrefix(key, "transforms.") && strings.HasSuffix(key, ".route.topic.replacement")
 }
@@ -177,7 +177,7 @@ func (r *resolver) providers(s string) string {
 	})
 }
 
-// isEnvironment tells whether a provider of Kafka Connect's looks into the environment. Where the worker's file is not there, its usual
+// isEnvironment reports whether a provider of Kafka Connect's looks into the environment. Where the worker's file is not there, its usual
 // name counts.
 func (c *conversion) isEnvironment(provider string) bool {
 	if class := c.settings["source.config.providers."+provider+".class"]; class != nil {

@@ -97,7 +97,7 @@ func (c *conversion) expands() bool {
 // A notAsked is why the tables' columns are not known.
 type notAsked struct{ error }
 
-// untoldAgain tells whether an error says once more that the tables' columns are not known.
+// untoldAgain reports whether an error says once more that the tables' columns are not known.
 func (c *conversion) untoldAgain(err error) bool {
 	if _, ok := errors.AsType[notAsked](err); !ok {
 		return false

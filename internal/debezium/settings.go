@@ -24,7 +24,7 @@ type setting struct {
 	told  bool
 }
 
-// secret tells whether the value must not be shown.
+// secret reports whether the value must not be shown.
 func (s *setting) secret() bool {
 	key := strings.ReplaceAll(strings.ToLower(s.key), "_", ".") // a variable is secret as the option it stands for
 	for _, word := range []string{"password", "secret", "token", "jaas", "passphrase", "connection.string", "keystore.key"} {

@@ -33,7 +33,7 @@ func (d *demo) proof(ctx context.Context) error {
 	return nil
 }
 
-// compare tells whether everything arrived, each group in the order of its commits. A message is known by its type and
+// compare reports whether everything arrived, each group in the order of its commits. A message is known by its type and
 // group: the demo writes each type once in a group, and an edit changes the id.
 func compare(end string, committed []message, arrived []arrival) error {
 	want, got := map[string][]string{}, map[string][]string{}

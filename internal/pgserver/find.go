@@ -77,7 +77,7 @@ func installed() []string {
 
 var version = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// usable tells whether the folder holds programs that run here, new enough. None of them runs as root: the folder may be another user's.
+// usable reports whether the folder holds programs that run here, new enough. None of them runs as root: the folder may be another user's.
 func usable(ctx context.Context, bin string) bool {
 	for _, name := range []string{"initdb", "postgres"} {
 		cmd := exec.CommandContext(ctx, filepath.Join(bin, name), "--version")

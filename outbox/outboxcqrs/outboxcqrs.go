@@ -24,7 +24,7 @@ import (
 type Transactor[T any] interface {
 	// Do runs f in a transaction, writes the messages that f returns, and commits. Whatever fails, and a panic, rolls it back.
 	Do(ctx context.Context, f func(ctx context.Context, tx T) ([]outbox.Draft, error)) ([]outbox.Written, error)
-	// Retryable tells whether a transaction failed only because another one ran beside it.
+	// Retryable reports whether a transaction failed only because another one ran beside it.
 	Retryable(err error) bool
 }
 

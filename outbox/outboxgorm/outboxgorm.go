@@ -146,8 +146,8 @@ func (t *Transactor) Do(ctx context.Context, f func(ctx context.Context, tx *gor
 	return written, nil
 }
 
-// Retryable tells whether a transaction that failed can be done again.
+// Retryable reports whether a transaction that failed can be done again.
 func (t *Transactor) Retryable(err error) bool { return Retryable(err) }
 
-// Retryable tells whether a transaction failed only because another one ran beside it, so that all of it can be done again.
+// Retryable reports whether a transaction failed only because another one ran beside it, so that all of it can be done again.
 func Retryable(err error) bool { return outboxsql.Retryable(err) }

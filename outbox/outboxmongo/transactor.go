@@ -66,10 +66,10 @@ func (t *Transactor) Do(ctx context.Context, f func(ctx context.Context, session
 	}
 }
 
-// Retryable tells whether a transaction that failed can be done again.
+// Retryable reports whether a transaction that failed can be done again.
 func (t *Transactor) Retryable(err error) bool { return Retryable(err) }
 
-// Retryable tells whether a transaction failed only because another one ran beside it, or its primary is gone, so that all of it can
+// Retryable reports whether a transaction failed only because another one ran beside it, or its primary is gone, so that all of it can
 // be done again.
 func Retryable(err error) bool { return labelled(err, "TransientTransactionError") }
 

@@ -22,7 +22,7 @@ func connOf(tx Tx) *pgx.Conn {
 	return nil
 }
 
-// outside tells whether what is written would be committed by itself: through nothing, a *pgxpool.Pool, or a connection that says so.
+// outside reports whether what is written would be committed by itself: through nothing, a *pgxpool.Pool, or a connection that says so.
 func outside(tx Tx) bool {
 	if _, isPool := tx.(interface{ Reset() }); isPool || tx == nil {
 		return true

@@ -119,10 +119,10 @@ func (t *Transactor) Do(ctx context.Context, f func(ctx context.Context, tx pgx.
 	return written, nil
 }
 
-// Retryable tells whether a transaction that failed can be done again.
+// Retryable reports whether a transaction that failed can be done again.
 func (t *Transactor) Retryable(err error) bool { return Retryable(err) }
 
-// Retryable tells whether a transaction failed only because another one ran beside it, so that all of it can be done again: a
+// Retryable reports whether a transaction failed only because another one ran beside it, so that all of it can be done again: a
 // serialization failure (40001) or a deadlock (40P01).
 func Retryable(err error) bool {
 	e, ok := errors.AsType[interface {

@@ -8,7 +8,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// pool tells whether what is written would be committed by itself, whatever else is done: nothing, a *sql.DB, or what embeds one.
+// pool reports whether what is written would be committed by itself, whatever else is done: nothing, a *sql.DB, or what embeds one.
 func pool(tx Tx) bool {
 	_, is := tx.(interface{ Stats() sql.DBStats })
 	return is || tx == nil

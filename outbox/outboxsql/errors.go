@@ -19,13 +19,13 @@ const (
 	noTransaction    = "25P01"
 )
 
-// isDuplicate tells whether an error of MySQL is that of a duplicate key.
+// isDuplicate reports whether an error of MySQL is that of a duplicate key.
 func isDuplicate(err error) bool {
 	_, number := code(err)
 	return number == mysqlDuplicate
 }
 
-// Retryable tells whether a transaction failed only because another one ran beside it, so that all of it can be done again:
+// Retryable reports whether a transaction failed only because another one ran beside it, so that all of it can be done again:
 // serialization failures (40001) and deadlocks (40P01) of Postgres, deadlocks (1213) and lock timeouts (1205) of MySQL.
 func Retryable(err error) bool {
 	state, number := code(err)

@@ -110,7 +110,7 @@ func (w *Writer) WriteAll(ctx context.Context, tx Tx, drafts []outbox.Draft) (wr
 	return written, nil
 }
 
-// guarded tells whether it takes a savepoint to leave nothing behind when writing fails. Where it does not, one statement writes all or
+// guarded reports whether it takes a savepoint to leave nothing behind when writing fails. Where it does not, one statement writes all or
 // nothing.
 func (w *Writer) guarded(statements []outbox.Statement) bool {
 	o := w.in.Options()

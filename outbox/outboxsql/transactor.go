@@ -51,5 +51,5 @@ func (t *Transactor) Do(ctx context.Context, f func(ctx context.Context, tx *sql
 	return written, nil
 }
 
-// Retryable tells whether a transaction that failed can be done again.
+// Retryable reports whether a transaction that failed can be done again.
 func (t *Transactor) Retryable(err error) bool { return Retryable(err) }

@@ -155,7 +155,7 @@ func (s *compressing) compress(d *sink.Delivery) *sink.Delivery {
 	return &c
 }
 
-// says tells whether a delivery has a header.
+// says reports whether a delivery has a header.
 func says(d *sink.Delivery, name string) bool {
 	is := func(h outbox.Header) bool { return strings.EqualFold(h.Name, name) }
 	return slices.ContainsFunc(d.Headers, is) || slices.ContainsFunc(d.Message.Headers, is)

@@ -41,7 +41,7 @@ func (p *Plan) Bound(m *outbox.Message) {
 	}
 }
 
-// routes tells whether a message without column i may go to other sinks, or may not be this pipeline's.
+// routes reports whether a message without column i may go to other sinks, or may not be this pipeline's.
 func (p *Plan) routes(i int) bool {
 	return i == p.Type || i == p.Topic || i == p.Tenant || i == p.Headers
 }
@@ -86,5 +86,5 @@ func (p *Plan) LongGroup(m *outbox.Message) {
 		"write it anew with a shorter group", strings.Join(names, ", "), p.Table, outbox.MaxGroup))
 }
 
-// Grouped tells whether column i is a part of the group.
+// Grouped reports whether column i is a part of the group.
 func (p *Plan) Grouped(i int) bool { return slices.Contains(p.Group, i) }

@@ -106,10 +106,10 @@ func (e *Missing) Error() string {
 // Unwrap makes it match source.ErrStop.
 func (e *Missing) Unwrap() error { return source.ErrStop }
 
-// Untyped tells whether a row without a type is a message like any other: Debezium never looks at the type of an outbox event. Elsewhere routes go by it.
+// Untyped reports whether a row without a type is a message like any other: Debezium never looks at the type of an outbox event. Elsewhere routes go by it.
 func Untyped(t *outbox.Table) bool { return t.Shape == "debezium" }
 
-// mandatory tells whether a message of the table cannot be read without the column. A column that the configuration
+// mandatory reports whether a message of the table cannot be read without the column. A column that the configuration
 // names must be there. Of the columns that only the shape names, id, type, payload and what orders and
 // addresses a message must be; in the shape tailbox all but id, type and payload are optional, in the shape debezium a type that nothing goes
 // by. The tenant must be where messages are chosen by it.

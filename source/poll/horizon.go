@@ -107,7 +107,7 @@ func (h *Horizon) Pass(numbers []uint64, more bool) uint64 {
 	return to
 }
 
-// Held tells whether rows that were listed last wait behind a gap.
+// Held reports whether rows that were listed last wait behind a gap.
 func (h *Horizon) Held() bool { return h.listed > h.at }
 
 // Culprit is one of the transactions that hold the horizon back most, "" where there is none.

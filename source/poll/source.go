@@ -70,7 +70,7 @@ func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) 
 	return err
 }
 
-// lookAgain tells whether an operator has to fix the table; nil if not.
+// lookAgain reports whether an operator has to fix the table; nil if not.
 func (s *Source) lookAgain(ctx context.Context) error {
 	t, err := s.open(ctx)
 	if err == nil {

@@ -55,7 +55,7 @@ func ColumnNames(t *outbox.Table, key string) []string {
 	return []string{*t.Columns.Field(key)}
 }
 
-// Deletes tells whether the relay deletes rows of the table.
+// Deletes reports whether the relay deletes rows of the table.
 func Deletes(t *outbox.Table) bool {
 	return t.OnDelivered == outbox.Delete || t.OnDelivered == outbox.Mark && t.Retention > 0
 }

@@ -40,7 +40,7 @@ func (c *Checker) Words(t *outbox.Table, faults []string) {
 	}
 }
 
-// InvalidWords tells whether Words reported anything about the table.
+// InvalidWords reports whether Words reported anything about the table.
 func (c *Checker) InvalidWords(t *outbox.Table) bool { return c.invalidWords[t] }
 
 // Statuses looks for rows that are neither delivered nor pending. started tells whether a position was ever taken, count returns how many rows have

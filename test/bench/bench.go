@@ -199,7 +199,7 @@ func (db *base) fill(ctx context.Context, rows, perTxn, groups int) error {
 	return db.exec(ctx, "CHECKPOINT")
 }
 
-// reached tells whether a slot is confirmed up to the backlog's end, and whether somebody reads from it.
+// reached reports whether a slot is confirmed up to the backlog's end, and whether somebody reads from it.
 func (db *base) reached(ctx context.Context, slot string) (active, done bool, err error) {
 	err = db.conn.QueryRow(ctx, `SELECT active, confirmed_flush_lsn >= $2::pg_lsn FROM pg_replication_slots WHERE slot_name = $1`,
 		slot, db.end).Scan(&active, &done)

@@ -16,7 +16,7 @@ import (
 type server interface {
 	// newGround makes a database. Its outbox table is made by the first relay's init.
 	newGround(ctx context.Context, name string) (ground, error)
-	// locked tells whether a writer's error is a deadlock, or a lock that was waited for too long.
+	// locked reports whether a writer's error is a deadlock, or a lock that was waited for too long.
 	locked(err error) bool
 	close() error
 }
@@ -29,7 +29,7 @@ type ground interface {
 	bare(ctx context.Context) ([]string, error)
 	// end is the log's present end.
 	end(ctx context.Context) (string, error)
-	// settled tells whether all that a pipeline has settled reaches up to a place in the log.
+	// settled reports whether all that a pipeline has settled reaches up to a place in the log.
 	settled(ctx context.Context, pipeline, end string) (bool, error)
 	// fill writes rows in transactions of so many. It does not wait for the disk.
 	fill(ctx context.Context, rows, perTxn int) error

@@ -106,7 +106,7 @@ func scenarios() []scenario {
 	return all
 }
 
-// chosen tells whether a list of names and families has a scenario in it: "drain" is all whose names begin with "drain-".
+// chosen reports whether a list of names and families has a scenario in it: "drain" is all whose names begin with "drain-".
 func (s scenario) chosen(list []string) bool {
 	family, _, _ := strings.Cut(s.name, "-")
 	return slices.Contains(list, s.name) || slices.Contains(list, family)

@@ -26,7 +26,7 @@ type typed struct {
 	differs  string
 }
 
-// payload tells whether one would keep a payload in a column of the type.
+// payload reports whether one would keep a payload in a column of the type.
 func (c typed) payload() bool {
 	for _, name := range []string{"text", "varchar", "json", "xml", "bytea"} {
 		if strings.HasPrefix(c.declared, name) {

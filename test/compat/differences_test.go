@@ -13,7 +13,7 @@ import (
 // A difference is one that is meant. It has to occur, or the list says too much.
 type difference struct {
 	reason string
-	// is tells whether it explains why the two answers are not the same.
+	// is reports whether it explains why the two answers are not the same.
 	is func(o router.Options, r row, theirs, ours answer) bool
 }
 
@@ -85,14 +85,14 @@ func value(o router.Options, a answer) json.RawMessage {
 	return envelope.Payload
 }
 
-// isText tells whether the payload went as text.
+// isText reports whether the payload went as text.
 func isText(o router.Options, a answer, payload string) bool {
 	var s string
 	v := value(o, a)
 	return string(v) == payload || json.Unmarshal(v, &s) == nil && s == payload
 }
 
-// faithful tells whether the value is the payload but for what is to be dropped.
+// faithful reports whether the value is the payload but for what is to be dropped.
 func faithful(o router.Options, payload string, a answer) bool {
 	want, ok := parse([]byte(payload))
 	got, also := parse(value(o, a))

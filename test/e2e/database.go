@@ -28,7 +28,7 @@ type database interface {
 	start() error
 	// writer connects as an application. Prepare is a statement for the session, "" for none.
 	writer(ctx context.Context, prepare string) (writer, error)
-	// away tells whether an application's error only says that the server goes down or comes up.
+	// away reports whether an application's error only says that the server goes down or comes up.
 	away(err error) bool
 	// follower reads what is committed, in commit order, into t.
 	follower(t *Truth) follower
@@ -38,7 +38,7 @@ type database interface {
 	pending(ctx context.Context) ([]int64, error)
 	// unsettled tells what is not settled, one text a kind of it.
 	unsettled(ctx context.Context) ([]string, error)
-	// confirmedEarly tells whether the server may discard log that a checkpoint still needs; "" if not.
+	// confirmedEarly reports whether the server may discard log that a checkpoint still needs; "" if not.
 	confirmedEarly(ctx context.Context) (string, error)
 }
 
@@ -56,7 +56,7 @@ type writer interface {
 	// commit or roll back.
 	commit(ctx context.Context) error
 	rollback(ctx context.Context) error
-	// broken tells whether the session is of no use any more.
+	// broken reports whether the session is of no use any more.
 	broken() bool
 	close()
 }
@@ -92,7 +92,7 @@ func (b *Bed) Unsettled() string {
 	return strings.Join(what, ", ")
 }
 
-// ConfirmedEarly tells whether the server was told more than the checkpoint in the database says; "" if not. While a relay
+// ConfirmedEarly reports whether the server was told more than the checkpoint in the database says; "" if not. While a relay
 // works the two are not seen at one moment; look when it is dead or frozen.
 func (b *Bed) ConfirmedEarly() string {
 	text, err := b.database.confirmedEarly(context.Background())

@@ -169,7 +169,7 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wentDown tells whether a server's connections were cut, or are about to be.
+// wentDown reports whether a server's connections were cut, or are about to be.
 func (e *Endpoint) wentDown(server *http.Server) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -72,7 +72,7 @@ func (f *Faults) choose(q Request) Answer {
 	return Answer{}
 }
 
-// touchesSick tells whether a message of a sick group is in a request.
+// touchesSick reports whether a message of a sick group is in a request.
 func (f *Faults) touchesSick(q Request) bool {
 	for group, until := range f.sick {
 		if !q.At.Before(until) {

@@ -51,7 +51,7 @@ func (f *fault) set(on bool) {
 	f.on = on
 }
 
-// strikes tells whether a request fails.
+// strikes reports whether a request fails.
 func (f *fault) strikes(ds ...Delivery) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

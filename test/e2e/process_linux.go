@@ -11,7 +11,7 @@ func dieWithUs() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// unacknowledged tells whether something that was written to a connection has not arrived.
+// unacknowledged reports whether something that was written to a connection has not arrived.
 func unacknowledged(fd uintptr) bool {
 	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 	return err == nil && n > 0

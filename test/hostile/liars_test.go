@@ -101,7 +101,7 @@ func (s *stage) refuseSome() {
 	})
 }
 
-// behind tells whether a row of the round waits for one of its group that is refused.
+// behind reports whether a row of the round waits for one of its group that is refused.
 func (s *stage) behind(id string, bad func(id string) bool) bool {
 	var round, n int
 	if _, err := fmt.Sscanf(id, "good-%d-%d", &round, &n); err != nil {

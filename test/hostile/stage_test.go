@@ -323,7 +323,7 @@ func (s *stage) fate(row *Row, times int, p *parked) string {
 	return fmt.Sprintf("its dead letter names none of %v: %s: %s", row.Hostile, p.class, p.reason)
 }
 
-// waits tells whether a row is retried because nobody has made its topic, which is no message's fault.
+// waits reports whether a row is retried because nobody has made its topic, which is no message's fault.
 func (p *parked) waits(row *Row) bool {
 	return p.state != "dead" && p.class == "misconfigured" && slices.Contains(row.Hostile, "topic")
 }

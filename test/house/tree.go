@@ -39,7 +39,7 @@ type typ struct {
 	embedded []string // types of the same folder
 }
 
-// product tells whether a folder holds product code: no tests, and no kits that only tests import.
+// product reports whether a folder holds product code: no tests, and no kits that only tests import.
 func product(dir string) bool {
 	return !slices.ContainsFunc(strings.Split(dir, "/"), func(part string) bool {
 		return strings.HasSuffix(part, "test") || slices.Contains([]string{"testdata", ".git", "bin"}, part)

@@ -179,7 +179,7 @@ func (w *World) compose() *message {
 	return m
 }
 
-// used tells whether an id was taken by a message that is being composed.
+// used reports whether an id was taken by a message that is being composed.
 func (w *World) used(id string) bool { return slices.Contains(w.composed, id) }
 
 // writeBefore writes what lies in the tables before the relay first starts.

@@ -30,7 +30,7 @@ type call struct {
 	// admit, run by the scheduler when the call was first seen, checks what the caller decided.
 	admit   func()
 	attempt *attempt // of a sink, else nil
-	// ready tells whether the effect can happen; nil means always.
+	// ready reports whether the effect can happen; nil means always.
 	ready func() bool
 	// effect happens in the world; it sets err for the caller.
 	effect func()

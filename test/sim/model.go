@@ -273,7 +273,7 @@ func (s *server) build(m *message, at outbox.Position, txn uint64) *outbox.Messa
 	return om
 }
 
-// pendingRow tells whether the table says that a message is still to be delivered.
+// pendingRow reports whether the table says that a message is still to be delivered.
 func (m *message) pendingRow() bool { return m.present && m.status == pending }
 
 // sinksOf lists the fates that count for a message.
@@ -288,7 +288,7 @@ func (m *message) fates() []*fate {
 	return fs
 }
 
-// strays tells whether a message is expected under the sink "".
+// strays reports whether a message is expected under the sink "".
 func (m *message) strays() bool { return len(m.to) == 0 || m.fault == outbox.FaultUndecodable }
 
 func (m *message) String() string {

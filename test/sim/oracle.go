@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// settledAt tells whether the database needs the log no more for a message at one of its sinks: it was delivered, it
+// settledAt reports whether the database needs the log no more for a message at one of its sinks: it was delivered, it
 // is parked, or it is named gone, dead or dropped. Sink "" is for messages that go nowhere.
 func (w *World) settledAt(m *message, name string) bool {
 	f := m.fate(name)

@@ -29,12 +29,12 @@ func (p *parked) lane() checkpoint.Lane {
 	return checkpoint.Lane{Sink: p.Sink, Group: p.Message.Group}
 }
 
-// live tells whether the poller may have to do with it.
+// live reports whether the poller may have to do with it.
 func (p *parked) live() bool {
 	return p.State == checkpoint.StateRetrying || p.State == checkpoint.StateWaiting
 }
 
-// due tells whether a delivery that nothing is before may be sent: a dead one waits for an operator, one without a
+// due reports whether a delivery that nothing is before may be sent: a dead one waits for an operator, one without a
 // time was only waiting.
 func (p *parked) due(now time.Time) bool {
 	return p.live() && (!p.Due || !p.dueAt.After(now))
@@ -339,7 +339,7 @@ func probed(due []*parked, limit int) []*parked {
 	return append(untried, tried...)
 }
 
-// behindStray tells whether a message of its group that could not be routed is before a delivery.
+// behindStray reports whether a message of its group that could not be routed is before a delivery.
 func (s *server) behindStray(p *parked) bool {
 	if p.Sink == "" || !p.Blocks {
 		return false

@@ -128,7 +128,7 @@ func (p *Plan) route(typ string) *Route {
 	return nil
 }
 
-// Kept tells whether the rows of a table stay as they are.
+// Kept reports whether the rows of a table stay as they are.
 func (p *Plan) Kept(name string) bool {
 	for _, t := range p.tables {
 		if t.name == name {

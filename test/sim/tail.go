@@ -110,7 +110,7 @@ func (t *tail) connect(start source.Start) error {
 	return nil
 }
 
-// more tells whether there is something to read.
+// more reports whether there is something to read.
 func (t *tail) more(bool) bool {
 	return t.reading && (t.next < len(t.server().log) || t.read < t.server().lsn || t.owed() >= 0)
 }
@@ -122,7 +122,7 @@ func (t *tail) owed() int {
 	return slices.IndexFunc(t.passed, func(b string) bool { return slices.Contains(t.awaited, b) })
 }
 
-// wants tells whether a barrier was asked for, and forgets it.
+// wants reports whether a barrier was asked for, and forgets it.
 func (t *tail) wants(barrier string) bool {
 	t.inst.w.mu.Lock()
 	defer t.inst.w.mu.Unlock()
@@ -302,7 +302,7 @@ type snapshot struct {
 // Resume is the position.
 func (x *snapshot) Resume() source.Resume { return x.resume }
 
-// Judge tells whether there are rows to sweep. The first position is made with source.start: pending.
+// Judge reports whether there are rows to sweep. The first position is made with source.start: pending.
 func (x *snapshot) Judge(ctx context.Context, known source.Known) (bool, error) {
 	w := x.tail.inst.w
 	var sweep bool

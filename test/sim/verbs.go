@@ -287,7 +287,7 @@ func (s *server) pendingRows(cursor string, limit int) *checkpoint.PendingRows {
 	return list
 }
 
-// reconciled tells whether a table's rows say by themselves that they are pending.
+// reconciled reports whether a table's rows say by themselves that they are pending.
 func reconciled(m *message) bool { return m.table.onDelivered != outbox.Keep }
 
 // askForReset asks for the replay of dead deliveries whose row somebody set back to pending with plain SQL, unless that

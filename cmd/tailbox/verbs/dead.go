@@ -193,7 +193,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 	return request.perform(ctx, sh, db)
 }
 
-// onlyRetried tells whether a selection finds nothing that is dead, but something that is retried: then it is about that.
+// onlyRetried reports whether a selection finds nothing that is dead, but something that is retried: then it is about that.
 func onlyRetried(ctx context.Context, db operate.Database, sel *checkpoint.Selection) (bool, error) {
 	dead, _, err := db.Operator().Parked(ctx, *sel, 1)
 	if err != nil || len(dead) > 0 {

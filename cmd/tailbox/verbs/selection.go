@@ -105,7 +105,7 @@ func (s *selector) selection(ids []string) (checkpoint.Selection, error) {
 	return sel, nil
 }
 
-// narrowed tells whether anything but a limit is selected by.
+// narrowed reports whether anything but a limit is selected by.
 func narrowed(sel *checkpoint.Selection) bool {
 	_, atSink := sel.AtSink()
 	return len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Table != "" || sel.Type != "" || sel.Reason != ""
@@ -187,7 +187,7 @@ func tableNamed(ctx context.Context, p *pipeline.Pipeline, db operate.Database, 
 	return "", cli.WrongUsage("%s: nothing is parked of a table %q: the configuration has %s", command, value, strings.Join(names, ", "))
 }
 
-// called tells whether a table has the name, with its schema or without.
+// called reports whether a table has the name, with its schema or without.
 func called(t *outbox.Table, name string) bool {
 	if t.Schema == "" {
 		return name == t.Name || strings.HasSuffix(name, "."+t.Name)

@@ -97,7 +97,7 @@ func (s *State) Unsupported(ctx context.Context, client *mongo.Client, t *outbox
 		"create a unique index on it in the collection's collation, or let _id be the id (source.tables.columns.id)", nil
 }
 
-// uniqueIDs tells whether no two documents have ids that the collection's collation takes for one.
+// uniqueIDs reports whether no two documents have ids that the collection's collation takes for one.
 func (s *State) uniqueIDs(ctx context.Context, client *mongo.Client, t *outbox.Table) (bool, error) {
 	var indexes []struct {
 		Key       bson.Raw `bson:"key"`

@@ -59,7 +59,7 @@ type Hello struct {
 	Sessions  int       `bson:"logicalSessionTimeoutMinutes"`
 }
 
-// Sharded tells whether the server is a router of a sharded cluster.
+// Sharded reports whether the server is a router of a sharded cluster.
 func (h *Hello) Sharded() bool { return h.Msg == "isdbgrid" }
 
 // Usable is an error, which matches source.ErrStop, for servers that the relay cannot work with.

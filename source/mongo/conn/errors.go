@@ -42,7 +42,7 @@ const (
 // TransientLabel marks an error after which nothing of a transaction was done, so that it can be tried again.
 const TransientLabel = "TransientTransactionError"
 
-// HasCode tells whether the server answered with one of the codes.
+// HasCode reports whether the server answered with one of the codes.
 func HasCode(err error, codes ...int) bool {
 	var se mongo.ServerError
 	if !errors.As(err, &se) {
@@ -56,7 +56,7 @@ func HasCode(err error, codes ...int) bool {
 	return false
 }
 
-// HasLabel tells whether an error has a label, such as TransientTransactionError.
+// HasLabel reports whether an error has a label, such as TransientTransactionError.
 func HasLabel(err error, label string) bool {
 	var le mongo.LabeledError
 	return errors.As(err, &le) && le.HasErrorLabel(label)

@@ -49,7 +49,7 @@ func ReadRights(ctx context.Context, client *mongo.Client) (*Rights, error) {
 	return r, nil
 }
 
-// Allow tells whether an action is allowed on a collection; "" stands for all of a database, or all databases.
+// Allow reports whether an action is allowed on a collection; "" stands for all of a database, or all databases.
 func (r *Rights) Allow(database, collection, action string) bool {
 	if r.all {
 		return true

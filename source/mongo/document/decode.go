@@ -136,7 +136,7 @@ func (p *Plan) bound(m *outbox.Message) {
 	}
 }
 
-// routes tells whether a message without field i may go to other sinks, or may not be this pipeline's.
+// routes reports whether a message without field i may go to other sinks, or may not be this pipeline's.
 func (p *Plan) routes(i int) bool {
 	return i == p.typ || i == p.topic || i == p.tenant || i == p.headers
 }

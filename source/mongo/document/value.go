@@ -17,7 +17,7 @@ type Value struct {
 	Data []byte
 }
 
-// Null tells whether there is nothing: no field at all, null or undefined.
+// Null reports whether there is nothing: no field at all, null or undefined.
 func (v Value) Null() bool {
 	return v.Type == 0 || v.Type == bson.TypeNull || v.Type == bson.TypeUndefined
 }
@@ -152,7 +152,7 @@ func (v Value) Timestamp() bson.Timestamp {
 	return bson.Timestamp{T: uint32(n >> 32), I: uint32(n)}
 }
 
-// uuid tells whether the value is a UUID: a binary of subtype 4, or 3 (the older one, whose bytes are taken as they lie).
+// uuid reports whether the value is a UUID: a binary of subtype 4, or 3 (the older one, whose bytes are taken as they lie).
 func (v Value) uuid() ([]byte, bool) {
 	if v.Type != bson.TypeBinary {
 		return nil, false

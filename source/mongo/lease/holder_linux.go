@@ -27,7 +27,7 @@ func ThisProcess() Holder {
 	return h
 }
 
-// dead tells whether the holder was a process of this machine and is gone for certain.
+// dead reports whether the holder was a process of this machine and is gone for certain.
 func (h *Holder) dead() bool {
 	me := ThisProcess()
 	if h.Boot == "" || h.Space == "" || h.Started == "" || h.Host != me.Host || h.Boot != me.Boot || h.Space != me.Space {

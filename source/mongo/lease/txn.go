@@ -61,7 +61,7 @@ func (s *Session) Abort(ctx context.Context) error {
 	return err
 }
 
-// Running tells whether a transaction was begun that has not ended.
+// Running reports whether a transaction was begun that has not ended.
 func (s *Session) Running() bool { return s.session.TransactionRunning() }
 
 // Sleep pauses, and doubles the pause.

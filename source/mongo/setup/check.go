@@ -140,7 +140,7 @@ func (c *checker) ownCollections(ctx context.Context) error {
 	return nil
 }
 
-// lease tells whether a relay is running.
+// lease reports whether a relay is running.
 func (c *checker) lease(ctx context.Context) error {
 	if !c.own {
 		return nil

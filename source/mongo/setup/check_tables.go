@@ -111,7 +111,7 @@ func (c *checker) statuses(ctx context.Context, t *outbox.Table) error {
 	})
 }
 
-// started tells whether a position was ever taken.
+// started reports whether a position was ever taken.
 func (c *checker) started(ctx context.Context) (bool, error) {
 	if !c.own {
 		return false, nil

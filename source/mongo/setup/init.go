@@ -93,7 +93,7 @@ func refuseName(ctx context.Context, cfg *conn.Config, client *mongo.Client, t *
 	return nil
 }
 
-// ownShape tells whether Init can make a collection of the shape.
+// ownShape reports whether Init can make a collection of the shape.
 func ownShape(shape string) bool {
 	return shape == "debezium" || shape == "tailbox" || shape == "flowcatalyst"
 }

@@ -74,7 +74,7 @@ func (m *settled) live() []*delivery.Document {
 	return slices.DeleteFunc(slices.Clone(m.views), func(v *delivery.Document) bool { return v.Over() })
 }
 
-// complete tells whether every delivery of the message is settled, so that its document may be dealt with.
+// complete reports whether every delivery of the message is settled, so that its document may be dealt with.
 func (m *settled) complete() bool { return m.touched && (m.row >= 0 || m.settled || m.unfinished) }
 
 // collectMessages adds the messages that the settlement is about.

@@ -50,7 +50,7 @@ func (s *Store) Select(ctx context.Context, r *checkpoint.Request, done *store.R
 	return c, nil
 }
 
-// matches tells whether a delivery is among those that a selection narrows down to.
+// matches reports whether a delivery is among those that a selection narrows down to.
 func matches(sel *checkpoint.Selection, v *delivery.Document, asked time.Time) bool {
 	since := v.ParkedAt
 	switch {
@@ -76,7 +76,7 @@ func glob(pattern, text string) bool {
 	return err == nil && ok
 }
 
-// behind tells whether a delivery comes after a place.
+// behind reports whether a delivery comes after a place.
 func behind(v *delivery.Document, after *store.ParkedKey) bool {
 	key := v.ParkedKey()
 	return key.Compare(after) > 0

@@ -289,7 +289,7 @@ func (st *stream) taken(ctx context.Context, c *change) error {
 	return fmt.Errorf("read the log beyond the rename of %s to %s: another collection has taken its place: %w", c.ns, c.to, source.ErrGap)
 }
 
-// inDatabase tells whether a table lies in a database; every one does where it is not named.
+// inDatabase reports whether a table lies in a database; every one does where it is not named.
 func (st *stream) inDatabase(ns namespace) bool {
 	database, _ := ns.names()
 	for i := range st.tables {

@@ -46,7 +46,7 @@ func (s *Source) Run(ctx context.Context, start source.Start, emit source.Emit) 
 	return err
 }
 
-// ended tells whether a context is at its end. The driver gives up a moment before a deadline that leaves no time for an
+// ended reports whether a context is at its end. The driver gives up a moment before a deadline that leaves no time for an
 // answer.
 func ended(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()

@@ -192,7 +192,7 @@ func parseLabels(columnType string) []string {
 	}
 }
 
-// Wants tells whether messages are made of the column.
+// Wants reports whether messages are made of the column.
 func (t *Table) Wants(name string) bool {
 	for _, w := range columns.Configured(&t.Table) {
 		if strings.EqualFold(w, name) {

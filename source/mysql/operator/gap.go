@@ -16,7 +16,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/operate"
 )
 
-// Gap tells whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
+// Gap reports whether the next start would have to establish a new position, or to sweep rows that no sweep has gone through to the end; nil
 // where it goes on from the checkpoint. It changes nothing. Without a checkpoint it is an error: there is nothing to accept.
 func Gap(ctx context.Context, cfg server.Config) (gap *operate.Gap, err error) {
 	s, err := openReader(ctx, cfg)

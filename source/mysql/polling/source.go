@@ -32,7 +32,7 @@ func New(cfg server.Config) *Source {
 	return s
 }
 
-// changed tells whether the server refused a statement because the table, or the rights to it, changed.
+// changed reports whether the server refused a statement because the table, or the rights to it, changed.
 func changed(err error) bool {
 	switch server.Code(err) {
 	case 1146, 1054, 1176, server.CodeNeedPrivilege, 1142, 1143:

@@ -39,7 +39,7 @@ func InSchema(schema string) string {
 	return quote.Text(schema)
 }
 
-// Missing tells whether a table does not exist, or is not shown to this account.
+// Missing reports whether a table does not exist, or is not shown to this account.
 func Missing(ctx context.Context, s *server.Conn, schema, name string) (bool, error) {
 	rows, err := s.Texts(ctx, "SELECT 1 FROM information_schema.tables WHERE table_schema = "+InSchema(schema)+" AND table_name = "+quote.Text(name))
 	if err != nil {

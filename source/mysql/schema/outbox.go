@@ -49,7 +49,7 @@ func flowcatalystColumns(w outbox.Words) prepare.Columns {
 	}
 }
 
-// OwnShape tells whether Init can make a table of the shape.
+// OwnShape reports whether Init can make a table of the shape.
 func OwnShape(shape string) bool {
 	return shape == "debezium" || shape == "tailbox" || shape == "flowcatalyst"
 }

@@ -82,7 +82,7 @@ func Fault(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// refusedValue tells whether a statement failed because of the values that it writes, or their types.
+// refusedValue reports whether a statement failed because of the values that it writes, or their types.
 func refusedValue(err error) bool {
 	e := Answer(err)
 	// 21, 22, 23: cardinality, data, constraint. 01000 is what strict mode makes of a warning: data truncated.
@@ -107,7 +107,7 @@ func Refusal(err error) string {
 	return store.Said(err, e)
 }
 
-// Passing tells whether a transaction failed because of others that ran at the same time: trying it again can help.
+// Passing reports whether a transaction failed because of others that ran at the same time: trying it again can help.
 func Passing(err error) bool {
 	switch Code(err) {
 	case CodeLockWait, CodeDeadlock, codeNoWait, CodeChangedSince:
@@ -116,7 +116,7 @@ func Passing(err error) bool {
 	return false
 }
 
-// Stale tells whether a statement may have failed because its table was altered since it was looked up.
+// Stale reports whether a statement may have failed because its table was altered since it was looked up.
 func Stale(err error) bool {
 	return Code(err) == CodeNoSuchColumn || refusedValue(err)
 }

@@ -44,7 +44,7 @@ func (c *Config) Unlogged(ctx context.Context, s *Conn) (*check.Reason, error) {
 	return nil, nil
 }
 
-// listed tells whether a list of databases, as the server prints it, has one.
+// listed reports whether a list of databases, as the server prints it, has one.
 func listed(list, schema string) bool {
 	return list == schema || slices.Contains(strings.Split(list, ","), schema)
 }

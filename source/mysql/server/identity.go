@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// IsOn tells whether a variable has a value that means ON.
+// IsOn reports whether a variable has a value that means ON.
 func IsOn(value string) bool { return value != "" && value != "OFF" && value != "0" }
 
 // Account is the name of a session's account, as GRANT has it.
@@ -133,7 +133,7 @@ func Inspect(ctx context.Context, s *Conn) (*Info, error) {
 	return info, nil
 }
 
-// SeveralWriters tells whether the server is one of several that take writes: locks and open transactions of one are unknown to the others.
+// SeveralWriters reports whether the server is one of several that take writes: locks and open transactions of one are unknown to the others.
 func SeveralWriters(ctx context.Context, s *Conn) (bool, error) {
 	values, err := Variables(ctx, s, "wsrep_on", "group_replication_single_primary_mode", "group_replication_group_name")
 	if err != nil {

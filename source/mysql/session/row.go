@@ -11,7 +11,7 @@ import (
 // A Row is a row of a result. Its values are valid while the result is.
 type Row []mysql.FieldValue
 
-// Null tells whether a value is NULL.
+// Null reports whether a value is NULL.
 func (r Row) Null(i int) bool { return r[i].Type == mysql.FieldValueTypeNull }
 
 // Text is a copy; "" for NULL.
@@ -60,7 +60,7 @@ func (r Row) Num(i int) int64 {
 // Unsigned is Num for a number without a sign.
 func (r Row) Unsigned(i int) uint64 { return uint64(r.Num(i)) }
 
-// Bool tells whether a number is not 0.
+// Bool reports whether a number is not 0.
 func (r Row) Bool(i int) bool { return r.Num(i) != 0 }
 
 // Time is a DATETIME in UTC; zero for NULL.

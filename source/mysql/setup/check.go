@@ -235,7 +235,7 @@ func (c *checker) tryWrites(ctx context.Context, table string, columns, rights [
 	return lacks, nil
 }
 
-// started tells whether a position was ever taken.
+// started reports whether a position was ever taken.
 func (c *checker) started(ctx context.Context) (bool, error) {
 	if !c.own {
 		return false, nil

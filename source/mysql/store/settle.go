@@ -46,7 +46,7 @@ func (s *settler) Trouble(a *relational.Attempt, err error) relational.Trouble {
 		NoTable: code == server.CodeNoSuchTable, Passing: server.Passing(err), LockWait: code == server.CodeLockWait}
 }
 
-// blame tells whether feedback may be why a transaction failed. The first time that others were in the way, it is taken for chance.
+// blame reports whether feedback may be why a transaction failed. The first time that others were in the way, it is taken for chance.
 func (s *settler) blame(a *relational.Attempt, err error) bool {
 	if !a.Fed || server.Answer(err) == nil {
 		return false

@@ -41,7 +41,7 @@ func (s *Store) Awaited(ctx context.Context, locked map[string]bool) (yes bool, 
 	return yes || time.Since(s.lockedSince) > awaitedAfter, nil
 }
 
-// mentioned tells whether a statement names one of the tables.
+// mentioned reports whether a statement names one of the tables.
 func (s *Store) mentioned(names map[string]bool, database, statement string) bool {
 	statement = strings.ToLower(statement)
 	for _, t := range s.tables.Order {

@@ -207,7 +207,7 @@ func beforeAlter(info *catalog.Table) error {
 		"by tailbox accept-gap --unreadable --why …: %w", info, source.ErrStop)
 }
 
-// fits tells whether a column in the log can be of a declared type.
+// fits reports whether a column in the log can be of a declared type.
 func fits(c *binlog.Column, dataType string) bool {
 	types := map[string][]byte{
 		"tinyint": {binlog.TypeTiny}, "smallint": {binlog.TypeShort}, "mediumint": {binlog.TypeInt24}, "int": {binlog.TypeLong}, "integer": {binlog.TypeLong},

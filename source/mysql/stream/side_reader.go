@@ -58,7 +58,7 @@ type lastAlters struct {
 
 func newAlters() *lastAlters { return &lastAlters{last: map[string]binlog.Position{}} }
 
-// asOfNow tells whether rows of a table that the log has no names of columns for are of the columns that the catalog has: of those
+// asOfNow reports whether rows of a table that the log has no names of columns for are of the columns that the catalog has: of those
 // before the place where it was read, the log up to there shows that nobody altered the table since. A log that is read
 // as it is written has none.
 func (st *stream) asOfNow(ctx context.Context, info *catalog.Table) error {

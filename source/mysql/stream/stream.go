@@ -306,7 +306,7 @@ func (st *stream) misplaced() error {
 	return fmt.Errorf("read the binlog from %s: no transaction begins there: the log was reset, or the server restored: %w", st.cur, source.ErrGap)
 }
 
-// sealed tells whether an event ends in a checksum. The first event comes before the description of its file, which tells.
+// sealed reports whether an event ends in a checksum. The first event comes before the description of its file, which tells.
 func (st *stream) sealed(h *binlog.Header, b []byte) bool {
 	if st.opened || h.Type != binlog.EventRotate || h.Flags&binlog.FlagArtificial == 0 || len(b) < binlog.HeaderSize+binlog.ChecksumSize {
 		return st.checksum

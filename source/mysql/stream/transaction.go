@@ -199,7 +199,7 @@ func savepointName(q []byte) string {
 	return strings.ToLower(sqltext.Unquote(q))
 }
 
-// hasWord tells whether a statement begins with words, whatever their case.
+// hasWord reports whether a statement begins with words, whatever their case.
 func hasWord(q []byte, words string) bool {
 	return len(q) > len(words) && bytes.EqualFold(q[:len(words)], []byte(words)) && (q[len(words)] <= ' ' || q[len(words)] == '(' || q[len(words)] == '\'' || q[len(words)] == '`')
 }

@@ -40,7 +40,7 @@ type xaLookup struct {
 	crowded             bool
 }
 
-// takes tells whether an id is to be remembered among n others.
+// takes reports whether an id is to be remembered among n others.
 func (h *xaLookup) takes(xid string, n, room int) bool {
 	fits := xid == h.xid || n < room
 	h.crowded = h.crowded || !fits

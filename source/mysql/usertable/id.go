@@ -62,7 +62,7 @@ func idTypeOf(c *Column, name string) IDType {
 	return t
 }
 
-// CanBeID tells whether a row can be found by a message's id where the column has this type: of a BIT or FLOAT, say, the text that a message has
+// CanBeID reports whether a row can be found by a message's id where the column has this type: of a BIT or FLOAT, say, the text that a message has
 // is not what the server compares with.
 func CanBeID(dataType string) bool {
 	return slices.Contains([]string{"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "binary", "varbinary", "tinyblob", "blob", "mediumblob",
@@ -242,7 +242,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// Findable tells whether the row of a message can be in the table under its id. Where the column's type was changed, ids
+// Findable reports whether the row of a message can be in the table under its id. Where the column's type was changed, ids
 // from before may be none.
 func (t *Table) Findable(id string) bool {
 	if outbox.IsStandInID(id) {

@@ -18,7 +18,7 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// Written tells whether the relay writes to the table.
+// Written reports whether the relay writes to the table.
 func (t *Table) Written() bool { return t.OnDelivered != outbox.Keep || t.View.Receipts }
 
 // Configured are tables as they are configured, with their schema.
