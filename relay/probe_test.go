@@ -28,7 +28,7 @@ func TestProbesAreSingleHeads(t *testing.T) {
 			return errs
 		}}, sink.Limits{Batch: 10, Run: 10, Concurrency: 4}}
 		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
-			if err := emit(ctx, messages(40)); err != nil {
+			if err := emit(ctx, messages(400)); err != nil {
 				return err
 			}
 			<-ctx.Done()
