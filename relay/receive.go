@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,7 +21,7 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	otherTenant := 0
 	for i := range in.items {
 		switch r := &in.items[i]; {
-		case r.otherTenant:
+		case errors.Is(r.err, errOtherTenant):
 			otherTenant++
 			r.msg.Batch.Done(e.intake.memory)
 		case i < len(b.ParkedAt):
