@@ -53,25 +53,27 @@ func TestProbesAreSingleHeads(t *testing.T) {
 // A round has each head once: a group that is alone is not sent eight times in a row.
 func TestProbesAreOfDifferentGroups(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		calls := make(chan time.Time, 1000)
-		to := answering{func(_ context.Context, ds []*sink.Delivery) []error {
-			calls <- time.Now()
-			return []error{sink.Unavailable(errors.New("503"))}
-		}}
-		src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
-			if err := emit(ctx, messages(1)); err != nil {
-				return err
+	for range 30 { // the pauses between tries are random
+		synctest.Test(t, func(t *testing.T) {
+			calls := make(chan time.Time, 1000)
+			to := answering{func(_ context.Context, ds []*sink.Delivery) []error {
+				calls <- time.Now()
+				return []error{sink.Unavailable(errors.New("503"))}
+			}}
+			src := &scripted{run: func(ctx context.Context, emit source.Emit) error {
+				if err := emit(ctx, messages(1)); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				return nil
+			}}
+			end := started(t, relayWith(t, src, to, &shelf{}, 0))
+			<-time.After(4500 * time.Millisecond) // before what waits is parked
+			end()
+			close(calls)
+			if n := len(calls); n < 3 || n > 5+2 {
+				t.Errorf("%d calls, want 3 to 5 until the sink fails and a probe in each of two rounds at most", n)
 			}
-			<-ctx.Done()
-			return nil
-		}}
-		end := started(t, relayWith(t, src, to, &shelf{}, 0))
-		<-time.After(4500 * time.Millisecond) // before what waits is parked
-		end()
-		close(calls)
-		if n := len(calls); n < 3 || n > 5+2 {
-			t.Errorf("%d calls, want 3 to 5 until the sink fails and a probe in each of two rounds at most", n)
-		}
-	})
+		})
+	}
 }
