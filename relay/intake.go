@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"errors"
 
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/relay/lane"
@@ -36,13 +35,11 @@ type received struct {
 // routed is a message with what the router made of it. The delivery is that for the route's first sink; those for further
 // sinks begin as copies of it.
 type routed struct {
-	msg      lane.Message
-	delivery lane.Delivery
-	err      error // why the message cannot be routed, or errOtherTenant
+	msg         lane.Message
+	delivery    lane.Delivery
+	err         error // the message cannot be routed
+	otherTenant bool  // it is another pipeline's: passed over
 }
-
-// errOtherTenant marks a message of another pipeline's tenant, which the engine passes over. A mark of its own would make each message larger.
-var errOtherTenant = errors.New("the message is another tenant's")
 
 // made returns the size of the value that the router made; 0 if the value is the message's own payload. A JSON envelope is larger than the payload in
 // it.
@@ -81,7 +78,7 @@ func (in *intake) route(r *routed, m *outbox.Message, mem *memory.Batch) {
 	r.delivery.Source = in.cfg.Pipeline
 	r.msg = lane.Message{Message: m, Batch: mem, Kept: in.kept(m.Table)}
 	if in.cfg.Ours != nil && !in.cfg.Ours(m) {
-		r.err = errOtherTenant
+		r.otherTenant = true
 		return
 	}
 	r.msg.Route, r.err = in.cfg.Router.Route(m, &r.delivery.Delivery)

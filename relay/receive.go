@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -21,7 +20,7 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	otherTenant := 0
 	for i := range in.items {
 		switch r := &in.items[i]; {
-		case errors.Is(r.err, errOtherTenant):
+		case r.otherTenant:
 			otherTenant++
 			r.msg.Batch.Done(e.intake.memory)
 		case i < len(b.ParkedAt):

@@ -40,10 +40,10 @@ type Delivery struct {
 	// Unsendable: it must not be sent, and fails with this when it is the head.
 	Unsendable *Failure
 
-	Spent   int   // attempts that were spent
-	Tries   int   // failures, whether they spent an attempt or not
-	Inline  int32 // retries that were waited for in memory
-	Skipped int32 // not-attempted answers in a row
+	Spent   int // attempts that were spent
+	Tries   int // failures, whether they spent an attempt or not
+	Inline  int // retries that were waited for in memory
+	Skipped int // not-attempted answers in a row
 	// Failed names the call in which the last try failed, Last says why; nil if it has not failed in this term.
 	Failed checkpoint.Failure
 	Last   *Failure
