@@ -24,7 +24,7 @@ func (s *Store) Clean(ctx context.Context, cursor string) (removed int, next str
 		Remove: func(table string, old []string) (int, error) { return by.removeOld(ctx, s.tables.ByName[table], old) },
 		Fault:  server.Fault,
 	}
-	return c.Do(s.tables.Configured(), cursor)
+	return c.Do(s.Configured(), cursor)
 }
 
 // A cleaner removes old rows on a store's session.

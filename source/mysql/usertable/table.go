@@ -21,15 +21,6 @@ import (
 // Written reports whether the relay writes to the table.
 func (t *Table) Written() bool { return t.OnDelivered != outbox.Keep || t.View.Receipts }
 
-// Configured are tables as they are configured, with their schema.
-func (ts *Tables) Configured() []*outbox.Table {
-	out := make([]*outbox.Table, len(ts.Order))
-	for i, t := range ts.Order {
-		out[i] = &t.Table
-	}
-	return out
-}
-
 // ours is the further condition by which a row of alias t is this pipeline's; "" where all are.
 func (t *Table) ours() string { return catalog.Ours(&t.Table, "t") }
 
