@@ -9,9 +9,6 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/server"
 )
 
-// ordersTable makes the shop's table of orders in any SQL database.
-const ordersTable = `CREATE TABLE orders (id VARCHAR(50) PRIMARY KEY, status VARCHAR(50) NOT NULL)`
-
 // connectMySQL connects as the relay does, so that --url means the same for both.
 func connectMySQL(ctx context.Context, kind, url string) (*server.Conn, error) {
 	if err := server.ValidURL(url); err != nil {

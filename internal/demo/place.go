@@ -32,6 +32,9 @@ type till interface {
 	close(context.Context) error
 }
 
+// ordersTable makes the shop's table of orders in any SQL database.
+const ordersTable = `CREATE TABLE orders (id VARCHAR(50) PRIMARY KEY, status VARCHAR(50) NOT NULL)`
+
 // openPlace makes a database on the given server, or starts a server.
 func openPlace(ctx context.Context, kind, given string, progress func(string)) (*place, error) {
 	name := "tailbox_demo_" + strings.ToLower(rand.Text()[:8])
