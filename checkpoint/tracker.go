@@ -139,9 +139,6 @@ func (t *Tracker) Reopen(seq, parts uint64) {
 // Len is the number of messages that are tracked.
 func (t *Tracker) Len() int { return int(t.next - t.first) }
 
-// Next is the number that the next message will get.
-func (t *Tracker) Next() uint64 { return t.next }
-
 // firstOpen is the number of the first message that is not settled.
 func (t *Tracker) firstOpen() uint64 {
 	for seq := t.first; seq < t.next; {
