@@ -102,7 +102,8 @@ func Outcomes() []string { return []string{OutcomeDelivered, OutcomeRetrying, Ou
 // that are missing are not told.
 type Feedback map[string]string
 
-// Ours reports whether a message is this pipeline's. One that could not be read is everybody's: nobody else can tell.
+// Ours reports whether a message is this pipeline's. If its tenant could not be read, it counts as every
+// pipeline's, because otherwise none would report it.
 func (t *Table) Ours(m *Message) bool {
 	return len(t.Tenants) == 0 || slices.Contains(t.Tenants, m.Tenant) || m.Fault != nil && m.Tenant == ""
 }

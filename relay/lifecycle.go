@@ -149,7 +149,7 @@ type sweep struct {
 	rows source.Snapshot // nil: there is none, or it is over
 	done bool            // all rows have been emitted
 	open int             // of those, how many are not settled yet
-	// awaited is when a settlement first found that its rows wait for somebody who waits for the sweep; zero: nobody does.
+	// awaited is when a settlement first found its rows blocked by a statement that itself waits for the sweep; zero: there is none.
 	awaited time.Time
 }
 

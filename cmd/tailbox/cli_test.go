@@ -147,8 +147,8 @@ routes: [{to: [a]}]
 	}
 }
 
-// TestOfflineFindsWhatNeedsNoServer: everything that can be known to be bad is told at once, with its key, value and fix, and
-// without the password.
+// TestOfflineFindsWhatNeedsNoServer: check reports every mistake that it can find without a server in one run, each with its key, value and fix. It
+// never prints the password.
 func TestOfflineFindsWhatNeedsNoServer(t *testing.T) {
 	t.Parallel()
 	bad := write(t, "bad.yaml", `source: {kind: postgres, url: 'postgres://u:secret@h:99999/d', lock_url: 'host=h port=0 password=secret', reconcile: -1s}

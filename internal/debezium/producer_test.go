@@ -46,7 +46,8 @@ func producers(t *testing.T, lines string) map[string]func() (string, error) {
 	}
 }
 
-// What would change which message goes where, or how it is secured, is an error with its fix, as is what nobody knows.
+// The import refuses producer settings that would change where a message goes or how the connection is secured, and settings that it does not know.
+// Each error names the fix.
 func TestImportProducerRefuses(t *testing.T) {
 	t.Parallel()
 	const tls = "security.protocol=SSL\n"

@@ -261,7 +261,7 @@ type outages struct {
 // outage is when a partition's failures began, and when the last one was.
 type outage struct{ since, last time.Time }
 
-// outageKept is how long an outage is remembered that nobody meets any more: its topic may be gone.
+// outageKept is how long the sink remembers the outage of a partition to which it sends nothing any more: the topic may be gone.
 const outageKept = 10 * time.Minute
 
 // note notes one more failure, and classifies it: free and at once for a while, then unreachable.

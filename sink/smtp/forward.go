@@ -91,8 +91,8 @@ func (s *Sink) recipients(d *sink.Delivery, h mail.Header) (all []recipients, er
 	return all, nil
 }
 
-// foreign reports whether a header of a payload does not go with the mail: nobody is to see Bcc, X-Tailbox-* are the relay's, and the others say
-// who else has sent or carried the mail.
+// foreign reports whether the sink drops a header of a payload. Bcc must stay hidden, X-Tailbox-* belong to the relay, and the others name who else has
+// sent or carried the mail.
 func foreign(name []byte) bool {
 	text := strings.ToLower(string(bytes.TrimSpace(name)))
 	switch text {

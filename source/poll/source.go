@@ -113,8 +113,8 @@ type positioned struct {
 // Resume implements source.Snapshot.
 func (p *positioned) Resume() source.Resume { return p.resume }
 
-// Lost tells why reading cannot go on from a checkpoint; "" if it can. Elsewhere is why the server is not the one that the checkpoint belongs to; "" if it
-// is that server.
+// Lost returns why reading cannot go on from a checkpoint; "" if it can. elsewhere says why the checkpoint belongs to another server; "" if it belongs to
+// this one.
 func Lost(ctx context.Context, t Session, from source.Resume, elsewhere string) (string, error) {
 	at, series, err := ParseResume(from)
 	switch {
@@ -133,7 +133,7 @@ func Lost(ctx context.Context, t Session, from source.Resume, elsewhere string) 
 	return Anew(at, series, now), nil
 }
 
-// OfLog tells why a checkpoint means nothing to a source that reads the log; "" if polling did not make it.
+// OfLog returns why a checkpoint means nothing to a source that reads the log; "" if polling did not make it.
 func OfLog(from source.Resume) string {
 	if _, _, err := ParseResume(from); err != nil {
 		return ""

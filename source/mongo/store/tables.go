@@ -90,8 +90,8 @@ func (ts userTables) pendingIDs(ctx context.Context, t *outbox.Table, at *store.
 	return ids, conn.Fault("list pending documents of "+t.String(), cur.Err())
 }
 
-// windowEnd is the id behind which the next window of documents begins, in an order by id. Documents without one come before all
-// others, with those where it is null; nothing can be found by such an id, so all of them are passed.
+// windowEnd returns the id behind which the next window of documents begins. Documents whose id is missing or null sort before all others. No query finds
+// a document by such an id, so the window passes all of them.
 func windowEnd(id document.Value) bson.RawValue {
 	if id.Type == 0 {
 		return bson.RawValue{Type: bson.TypeNull}
