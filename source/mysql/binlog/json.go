@@ -159,29 +159,34 @@ func jsonSized(b []byte) ([]byte, error) {
 	return nil, errJSON
 }
 
+// appendJSONString appends a string in quotes. Nearly all characters stand as they are, so what lies between two others is copied at once.
 func appendJSONString(dst, s []byte) []byte {
 	dst = append(dst, '"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
+	plain := 0 // where what is not copied yet begins
+	for i, c := range s {
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[plain:i]...)
+		plain = i + 1
+		switch c {
+		case '"', '\\':
 			dst = append(dst, '\\', c)
-		case c >= 0x20:
-			dst = append(dst, c)
-		case c == '\b':
+		case '\b':
 			dst = append(dst, `\b`...)
-		case c == '\f':
+		case '\f':
 			dst = append(dst, `\f`...)
-		case c == '\n':
+		case '\n':
 			dst = append(dst, `\n`...)
-		case c == '\r':
+		case '\r':
 			dst = append(dst, `\r`...)
-		case c == '\t':
+		case '\t':
 			dst = append(dst, `\t`...)
 		default:
 			dst = fmt.Appendf(dst, `\u%04x`, c)
 		}
 	}
-	return append(dst, '"')
+	return append(append(dst, s[plain:]...), '"')
 }
 
 // appendJSONDouble prints a number as the server does: like others, and with a fraction in any case where it has no exponent.
