@@ -25,7 +25,7 @@ func (cfg Config) Gap(ctx context.Context) (gap *operate.Gap, err error) {
 	}
 	defer func() { err = errors.Join(err, session.Close(ctx, s.Conn)) }()
 	examine := func(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
-		if _, err := s.ClaimSlot(ctx); err != nil {
+		if _, err := s.SlotClaims().Claim(ctx); err != nil {
 			return nil, err
 		}
 		return upstream.Examine(ctx, &c, sourceID, from, &upstream.Witness{})

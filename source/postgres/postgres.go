@@ -55,13 +55,7 @@ func (cfg Config) Open(ctx context.Context) (checkpoint.Store, error) {
 
 // Operator implements operate.Database.
 func (cfg Config) Operator() operate.Operator {
-	return operate.Operator{
-		Read: func(ctx context.Context) (operate.Reader, context.Context, error) {
-			s, err := pgstore.OpenReader(ctx, session.Config(cfg))
-			return s, ctx, err
-		},
-		Open: cfg.Open,
-	}
+	return pgstore.Operator(session.Config(cfg))
 }
 
 // SetupScript implements operate.Database.

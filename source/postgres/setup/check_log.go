@@ -14,6 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
+	pgstore "github.com/tailbox/tailbox/source/postgres/store"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
 	"github.com/tailbox/tailbox/source/store/check"
 )
@@ -144,7 +145,7 @@ func (c *checker) slot(ctx context.Context) error {
 	if c.blind { // only the relay's tables would say whose slot it is
 		return nil
 	}
-	o, err := c.slotOwner(ctx, s)
+	o, err := pgstore.SlotClaims{Cfg: &c.cfg, State: c.state}.Of(ctx, c.conn, s)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (c *checker) unusedSlot(ctx context.Context) error {
 	if err != nil || s == nil {
 		return err
 	}
-	o, err := c.slotOwner(ctx, s)
+	o, err := pgstore.SlotClaims{Cfg: &c.cfg, State: c.state}.Of(ctx, c.conn, s)
 	switch {
 	case err != nil:
 		return err
@@ -103,12 +103,4 @@ func (c *checker) unusedSlot(ctx context.Context) error {
 		c.Add(check.Problem, "stop that reader, or choose another source.slot", "slot %s is there already, and is being read (PID %d)", c.cfg.Slot, s.ActivePID)
 	}
 	return nil
-}
-
-func (c *checker) slotOwner(ctx context.Context, s *upstream.Slot) (o pgstore.Owner, err error) {
-	var database string
-	if err := c.conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
-		return o, err
-	}
-	return pgstore.JudgeSlot(ctx, &c.cfg, c.state, s, database)
 }

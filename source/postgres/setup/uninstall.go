@@ -163,7 +163,7 @@ func ownedBy(ctx context.Context, s *pgstore.Store) (slot, publication bool, lef
 		return false, false, nil, err
 	}
 	if there != nil {
-		o, err := s.OwnerOf(ctx, there)
+		o, err := s.SlotClaims().Of(ctx, s.Conn, there)
 		if err != nil {
 			return false, false, nil, err
 		}

@@ -20,16 +20,25 @@ var _ checkpoint.Cleaner = (*Store)(nil)
 func (s *Store) Clean(ctx context.Context, cursor string) (removed int, next string, err error) {
 	c := store.Cleaning{
 		Window: func(at *store.Cursor) ([]string, int, error) {
-			return s.cleanWindow(ctx, s.tables.ByName[at.Table], at)
+			return cleaning{s, s.tables.ByName[at.Table]}.window(ctx, at)
 		},
-		Remove: func(table string, old []string) (int, error) { return s.removeOld(ctx, s.tables.ByName[table], old) },
-		Fault:  s.Fault,
+		Remove: func(table string, old []string) (int, error) {
+			return cleaning{s, s.tables.ByName[table]}.remove(ctx, old)
+		},
+		Fault: s.Fault,
 	}
 	return c.Do(s.Configured(), cursor)
 }
 
-// cleanWindow looks at the next rows, and returns the ids of those that are old. The cursor moves on.
-func (s *Store) cleanWindow(ctx context.Context, t *usertable.Table, at *store.Cursor) (old []string, seen int, err error) {
+// cleaning removes old rows of one table.
+type cleaning struct {
+	*Store
+	table *usertable.Table
+}
+
+// window looks at the next rows, and returns the ids of those that are old. The cursor moves on.
+func (s cleaning) window(ctx context.Context, at *store.Cursor) (old []string, seen int, err error) {
+	t := s.table
 	id := "t." + sqltext.Ident(t.Columns.ID)
 	where, args := id+" IS NOT NULL", []any{store.CleanWindow}
 	if len(at.After) > 0 {
@@ -60,9 +69,10 @@ func unlessPassing(err error) error {
 	return err
 }
 
-// removeOld removes rows of which nothing is parked. Nobody else parks or settles anything of this pipeline, so what was looked
+// remove removes rows of which nothing is parked. Nobody else parks or settles anything of this pipeline, so what was looked
 // at in the same transaction holds.
-func (s *Store) removeOld(ctx context.Context, t *usertable.Table, ids []string) (removed int, err error) {
+func (s cleaning) remove(ctx context.Context, ids []string) (removed int, err error) {
+	t := s.table
 	param, err := t.ID.Array(ids)
 	if err != nil {
 		return 0, err

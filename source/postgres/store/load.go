@@ -8,7 +8,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source"
-	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
 	"github.com/tailbox/tailbox/source/store/migration"
 )
@@ -107,7 +106,7 @@ func (s *Store) claim(ctx context.Context) (claim, error) {
 		slot, err := upstream.Find(ctx, &s.Cfg, s.Conn.PgConn())
 		return claim{keep: slot != nil}, err
 	}
-	own, err := s.ClaimSlot(ctx)
+	own, err := s.SlotClaims().Claim(ctx)
 	if err != nil {
 		return claim{}, err
 	}
@@ -116,19 +115,6 @@ func (s *Store) claim(ctx context.Context) (claim, error) {
 		return claim{publication: s.Cfg.Publication, keep: true}, nil
 	}
 	return claim{slot: s.Cfg.Slot, publication: s.Cfg.Publication}, nil
-}
-
-// slotUser is another pipeline that uses the configured slot; "" for none.
-func (s *Store) slotUser(ctx context.Context) (pipeline string, err error) {
-	if err := s.Conn.QueryRow(ctx, s.SQL(`SELECT coalesce(min(pipeline), '') FROM {checkpoint} WHERE pipeline <> $1 AND slot = $2`),
-		s.Cfg.Pipeline, s.Cfg.Slot).Scan(&pipeline); err != nil {
-		return "", s.Fault("look who uses the slot", err)
-	}
-	return pipeline, nil
-}
-
-func (s *Store) slotUserFix(other string) string {
-	return "choose another source.slot or, if that pipeline is gone for good, " + s.SQL("DELETE FROM {checkpoint} WHERE pipeline = ") + sqltext.Literal(other)
 }
 
 // RecallParked implements relational.State.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/store"
 )
 
@@ -86,8 +87,8 @@ func (c *parkColumns) add(p *checkpoint.Parked, rowSettled, first bool) {
 	c.bytes += p.Message.Size()
 }
 
-func (s *Store) parkColumns() *parkColumns {
-	c := &parkColumns{rowArrays: rowArrays{encoding: s.encoding}, wanted: make(map[parkedPlace]time.Duration)}
+func newParkColumns(of session.Encoding) *parkColumns {
+	c := &parkColumns{rowArrays: rowArrays{encoding: of}, wanted: make(map[parkedPlace]time.Duration)}
 	c.bind(c.columns())
 	return c
 }
@@ -102,7 +103,7 @@ func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, err
 	settling := a.Settling()
 	s.queueHeadsOf(b, a.ParkedLanes(), a.Lanes.Before)
 	first := store.FirstOfLanes(parks)
-	cols, queued := s.parkColumns(), 0
+	cols, queued := newParkColumns(s.encoding), 0
 	for i := range parks {
 		p := &parks[i]
 		s.Sinks[p.Sink] = true
@@ -114,7 +115,7 @@ func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, err
 		if cols.n == parkChunk || cols.bytes > parkChunkBytes || i == len(parks)-1 {
 			a.queueInsert(b, cols)
 			queued += cols.bytes
-			cols = s.parkColumns()
+			cols = newParkColumns(s.encoding)
 		}
 		if queued > parkChunkBytes {
 			if err := s.send(ctx, b); err != nil {

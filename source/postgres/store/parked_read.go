@@ -11,6 +11,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/postgres/catalog"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/usertable"
 )
@@ -24,27 +25,39 @@ func (s *Store) ReadRows(ctx context.Context, table string, ids []string, pendin
 	if pending {
 		where = t.Pending("t.")
 	}
-	reader, err := catalog.NewRowReader(ctx, s.Conn.PgConn(), &t.Table, s.Cfg.MaxMessage)
+	q, err := s.rowsByID(ctx, t, where)
 	if err != nil {
-		return nil, s.Fault("read rows", err)
+		return nil, err
 	}
-	return s.readSome(ctx, t, reader, ids, where, math.MaxInt)
+	return q.read(ctx, ids, math.MaxInt)
 }
 
-// readUpTo reads rows like readRows, but stops after the row with which they reach bytes. It finds out the rows' order first, so that the server need
-// not send the others.
-func (s *Store) readUpTo(ctx context.Context, t *usertable.Table, ids []string, where string, bytes int) ([]*outbox.Message, error) {
+// rowsByID asks for rows of one table by their ids.
+type rowsByID struct {
+	conn   *pgx.Conn
+	table  *usertable.Table
+	reader *catalog.RowReader
+	// where is a further condition on the row (alias t); "" for none.
+	where string
+}
+
+func (s *Store) rowsByID(ctx context.Context, t *usertable.Table, where string) (*rowsByID, error) {
 	reader, err := catalog.NewRowReader(ctx, s.Conn.PgConn(), &t.Table, s.Cfg.MaxMessage)
 	if err != nil {
 		return nil, s.Fault("read rows", err)
 	}
-	rows, err := s.selectRows(ctx, t, reader, reader.ID("t"), nil, ids, where)
+	return &rowsByID{s.Conn, t, reader, where}, nil
+}
+
+// readUpTo reads rows in their order until they reach bytes. It finds out the order first, so that the server need not send the other rows.
+func (q *rowsByID) readUpTo(ctx context.Context, ids []string, bytes int) ([]*outbox.Message, error) {
+	rows, err := q.query(ctx, q.reader.ID("t"), nil, ids)
 	if err != nil {
 		return nil, err
 	}
 	ordered, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, s.Fault("read ids of table "+t.String(), err)
+		return nil, pgerr.Fault("read ids of table "+q.table.String(), err)
 	}
 	seen := make(map[string]bool, len(ordered)) // an id that is not unique is asked for once
 	ordered = slices.DeleteFunc(ordered, func(id string) bool {
@@ -55,7 +68,7 @@ func (s *Store) readUpTo(ctx context.Context, t *usertable.Table, ids []string, 
 	var ms []*outbox.Message
 	for n := 1; len(ordered) > 0 && bytes > 0; n = min(2*n, readMost) {
 		n = min(n, len(ordered))
-		some, err := s.readSome(ctx, t, reader, ordered[:n], where, bytes)
+		some, err := q.read(ctx, ordered[:n], bytes)
 		if err != nil {
 			return nil, err
 		}
@@ -70,16 +83,16 @@ func (s *Store) readUpTo(ctx context.Context, t *usertable.Table, ids []string, 
 // readMost rows are asked for at once where their size matters.
 const readMost = 64
 
-// readSome reads rows until they reach bytes.
-func (s *Store) readSome(ctx context.Context, t *usertable.Table, reader *catalog.RowReader, ids []string, where string, bytes int) ([]*outbox.Message, error) {
-	rows, err := s.selectRows(ctx, t, reader, reader.List("t"), reader.Formats(0), ids, where)
+// read reads rows until they reach bytes.
+func (q *rowsByID) read(ctx context.Context, ids []string, bytes int) ([]*outbox.Message, error) {
+	rows, err := q.query(ctx, q.reader.List("t"), q.reader.Formats(0), ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var ms []*outbox.Message
 	for bytes > 0 && rows.Next() {
-		m, err := reader.Message(rows)
+		m, err := q.reader.Message(rows)
 		if err != nil {
 			return nil, err
 		}
@@ -88,30 +101,30 @@ func (s *Store) readSome(ctx context.Context, t *usertable.Table, reader *catalo
 	}
 	rows.Close() // what the server still sends is read and forgotten
 	if err := rows.Err(); err != nil {
-		return nil, s.Fault("read rows of table "+t.String(), err)
+		return nil, pgerr.Fault("read rows of table "+q.table.String(), err)
 	}
 	return ms, nil
 }
 
-// selectRows asks for rows of a table (alias t) by id.
-func (s *Store) selectRows(ctx context.Context, t *usertable.Table, reader *catalog.RowReader, list string, formats pgx.QueryResultFormats, ids []string,
-	where string) (pgx.Rows, error) {
+// query asks for a list of columns of rows (alias t).
+func (q *rowsByID) query(ctx context.Context, list string, formats pgx.QueryResultFormats, ids []string) (pgx.Rows, error) {
+	t := q.table
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !t.Findable(id) })
 	param, err := t.ID.Array(ids)
 	if err != nil {
 		return nil, fmt.Errorf("%w: read rows of table %s: %w", source.ErrStop, t, err)
 	}
 	sql := "SELECT " + list + " FROM " + t.SQL + " AS t WHERE t." + sqltext.Ident(t.Columns.ID) + t.ID.Equals + "ANY ($1::" + t.ID.Cast + ")"
-	if where != "" {
-		sql += " AND " + where
+	if q.where != "" {
+		sql += " AND " + q.where
 	}
 	args := []any{param}
 	if formats != nil {
 		args = []any{formats, param}
 	}
-	rows, err := s.Conn.Query(ctx, sql+" ORDER BY "+reader.Table.Order("t", false), args...)
+	rows, err := q.conn.Query(ctx, sql+" ORDER BY "+q.reader.Table.Order("t", false), args...)
 	if err != nil {
-		return nil, s.Fault("read rows of table "+t.String(), err)
+		return nil, pgerr.Fault("read rows of table "+q.table.String(), err)
 	}
 	return rows, nil
 }

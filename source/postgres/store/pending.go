@@ -91,7 +91,11 @@ func (s *Store) Clock(ctx context.Context) (now time.Time, err error) {
 // RowsUpTo implements relational.RowFinder.
 func (s *Store) RowsUpTo(ctx context.Context, of *outbox.Table, ids []string, bytes int) ([]*outbox.Message, error) {
 	t := s.tables.ByName[of.String()]
-	return s.readUpTo(ctx, t, ids, t.Pending("t."), bytes)
+	q, err := s.rowsByID(ctx, t, t.Pending("t."))
+	if err != nil {
+		return nil, err
+	}
+	return q.readUpTo(ctx, ids, bytes)
 }
 
 // EachParked implements relational.RowFinder.

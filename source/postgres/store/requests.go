@@ -14,8 +14,8 @@ import (
 // Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason. While others hold
 // a lock on the table there is nothing: requests wait until the lock is gone, and nothing else does.
 func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
-	if s.requestsLocked {
-		if err := s.lookAtRequests(ctx); err != nil || s.requestsLocked {
+	if s.locks.requests {
+		if err := s.locks.lookAtRequests(ctx, s.Names.Request); err != nil || s.locks.requests {
 			return nil, err
 		}
 	}
@@ -27,24 +27,10 @@ func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 		return nil, err
 	}
 	// What is carried out is written to. A lock that ended meanwhile is no error: the next look finds what there is.
-	if lerr := s.lookAtRequests(ctx); lerr != nil || s.requestsLocked || err != nil {
+	if lerr := s.locks.lookAtRequests(ctx, s.Names.Request); lerr != nil || s.locks.requests || err != nil {
 		return nil, lerr
 	}
 	return rs, nil
-}
-
-// lookAtRequests finds out whether others hold a lock on the table of requests that keeps the relay from writing to it.
-func (s *Store) lookAtRequests(ctx context.Context) error {
-	was := s.requestsLocked
-	err := s.tryLock(ctx, s.Names.Request)
-	s.requestsLocked = pgerr.State(err) == pgerr.LockNotAvailable
-	switch {
-	case err != nil && !s.requestsLocked:
-		return s.Fault("look whether the table of requests is locked", err)
-	case s.requestsLocked && !was:
-		s.Cfg.Log().Warn("table is locked: requests wait until it is not", "table", s.Names.Request)
-	}
-	return nil
 }
 
 // openRequests reads what is not done.

@@ -53,7 +53,7 @@ type settler struct {
 
 // Settler implements relational.Database.
 func (s *Store) Settler(ctx context.Context) (relational.Settler, error) {
-	locked, err := s.stillLocked(ctx)
+	locked, err := s.locks.still(ctx, s.tables.Order)
 	return &settler{s, locked, shortWait}, err
 }
 
@@ -64,7 +64,7 @@ func (s *settler) Attempt(ctx context.Context, of *relational.Attempt) error {
 	if err := a.run(ctx); err != nil {
 		return err
 	}
-	s.named, s.lockedTables = a.missed, s.locked
+	s.named, s.locks.found = a.missed, s.locked
 	return nil
 }
 
@@ -104,8 +104,8 @@ func (s *settler) FindLocked(ctx context.Context, a *relational.Attempt) error {
 	if err != nil {
 		return err
 	}
-	if !s.requestsLocked && len(s.Failures()) > 0 { // which are written there
-		if err := s.lookAtRequests(ctx); err != nil {
+	if !s.locks.requests && len(s.Failures()) > 0 { // which are written there
+		if err := s.locks.lookAtRequests(ctx, s.Names.Request); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (s *settler) lockedMore(ctx context.Context) (found bool, err error) {
 		if !t.Written() || s.locked[t.String()] {
 			continue
 		}
-		switch err := s.tryLock(ctx, t.SQL); {
+		switch err := s.locks.try(ctx, t.SQL); {
 		case err == nil:
 		case pgerr.State(err) == pgerr.LockNotAvailable:
 			s.locked[t.String()], found = true, true
@@ -130,32 +130,6 @@ func (s *settler) lockedMore(ctx context.Context) (found bool, err error) {
 		}
 	}
 	return found, nil
-}
-
-// stillLocked returns the tables that were locked at the last settlement and still are. Without it each settlement would wait for them, and hold up
-// the other tables, too. Other errors of a table show where it is used.
-func (s *Store) stillLocked(ctx context.Context) (map[string]bool, error) {
-	locked := make(map[string]bool)
-	for _, t := range s.tables.Order {
-		if !s.lockedTables[t.String()] {
-			continue
-		}
-		switch err := s.tryLock(ctx, t.SQL); {
-		case pgerr.State(err) == pgerr.LockNotAvailable:
-			locked[t.String()] = true
-		case err != nil && pgerr.State(err) == "":
-			return nil, s.Fault("look whether table "+t.String()+" is still locked", err)
-		}
-	}
-	return locked, nil
-}
-
-// tryLock takes the lock that writing rows of a table takes, without waiting for it, and gives it up.
-func (s *Store) tryLock(ctx context.Context, table string) error {
-	return s.InTx(ctx, func() error {
-		_, err := s.Conn.Exec(ctx, "LOCK TABLE "+table+" IN ROW EXCLUSIVE MODE NOWAIT")
-		return err
-	})
 }
 
 // An attempt is one transaction of a settlement.

@@ -100,7 +100,7 @@ func (a *attempt) FeedChunk(ctx context.Context, chunk []feedback.Told) (failed 
 		return at, why, err
 	}
 	for i := range chunk {
-		if err := a.s.prepareFeedback(ctx, chunk[i].Feedback); err != nil {
+		if err := a.s.prepared.prepare(ctx, a.s.Conn, chunk[i].Feedback); err != nil {
 			return undo(i, err)
 		}
 		if len(a.s.prepared.of[chunk[i].Feedback].ParamOIDs) != len(chunk[i].Params) {
@@ -138,15 +138,15 @@ func (a *attempt) ownLockTimeout() string {
 	return longWait
 }
 
-// prepareFeedback prepares a statement once a session.
-func (s *Store) prepareFeedback(ctx context.Context, f *source.Feedback) error {
-	if s.prepared.of[f] != nil {
+// prepare prepares a statement once a session.
+func (p *preparation) prepare(ctx context.Context, conn *pgx.Conn, f *source.Feedback) error {
+	if p.of[f] != nil {
 		return nil
 	}
-	s.prepared.next++
-	p, err := s.Conn.Prepare(ctx, "tailbox_feedback_"+strconv.Itoa(s.prepared.next), FeedbackSQL(f))
+	p.next++
+	description, err := conn.Prepare(ctx, "tailbox_feedback_"+strconv.Itoa(p.next), FeedbackSQL(f))
 	if err == nil {
-		s.prepared.of[f] = p
+		p.of[f] = description
 	}
 	return err
 }
@@ -185,7 +185,7 @@ func (a *attempt) ReadKeys(ctx context.Context, keys []checkpoint.Key) ([]checkp
 // queueFailures writes down what failed, where an operator looks for it: one row of tailbox_request by table and outcome. While that table is
 // locked, what is counted and logged has to do.
 func (a *attempt) queueFailures(b *pgx.Batch) {
-	if a.s.requestsLocked {
+	if a.s.locks.requests {
 		return
 	}
 	for _, f := range a.s.Failures() {

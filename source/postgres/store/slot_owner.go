@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tailbox/tailbox/source"
+	"github.com/tailbox/tailbox/source/postgres/pgerr"
 	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 	"github.com/tailbox/tailbox/source/postgres/upstream"
@@ -13,37 +16,48 @@ import (
 
 // An Owner tells whose a slot is that is there.
 //
-// It is the pipeline's own where the pipeline's row of tailbox_checkpoint names it. Load writes the name before the slot is made,
-// while there is none of that name; where a slot is taken over, the first checkpoint writes it. So a slot whose maker died before
+// It is the pipeline's own if the pipeline's row of tailbox_checkpoint names it. Load writes the name before the slot is made,
+// while there is none of that name; if a slot is taken over, the first checkpoint writes it. So a slot whose maker died before
 // it could save a checkpoint is known again, and may be dropped: nothing was read from it. One that somebody else made, or
 // whose row is gone, is neither read nor dropped: nothing tells how far it was read, and who needs the rest.
 type Owner struct {
 	Own bool
-	// refused is why this pipeline may not use the slot, and fix what can be done; "" if it may: it is its own, or to be taken over.
+	// Refused is why this pipeline may not use the slot, and Fix what can be done; "" if it may: it is its own, or to be taken over.
 	Refused, Fix string
 }
 
-// JudgeSlot looks at a slot of the configured name. State is the relay's tables, nil where they are missing.
-func JudgeSlot(ctx context.Context, c *session.Config, state *Store, slot *upstream.Slot, database string) (o Owner, err error) {
-	drop := "if nobody needs this one, SELECT pg_drop_replication_slot(" + sqltext.Literal(c.Slot) + ")"
+// SlotClaims says whose replication slots are, by what the relay's tables say. It makes and drops none.
+type SlotClaims struct {
+	Cfg *session.Config
+	// State is the relay's tables; nil if they are missing: then no slot is the pipeline's own.
+	State *Store
+}
+
+// SlotClaims returns those of the store's tables, which need not be there.
+func (s *Store) SlotClaims() SlotClaims {
+	if s.Schema == "" {
+		return SlotClaims{Cfg: &s.Cfg}
+	}
+	return SlotClaims{&s.Cfg, s}
+}
+
+// Judge looks at a slot of the configured name. Database is the one that the pipeline reads.
+func (c SlotClaims) Judge(ctx context.Context, slot *upstream.Slot, database string) (o Owner, err error) {
+	drop := "if nobody needs this one, SELECT pg_drop_replication_slot(" + sqltext.Literal(c.Cfg.Slot) + ")"
 	var positioned bool
-	if state != nil {
-		other, err := state.slotUser(ctx)
-		if err != nil {
+	if c.State != nil {
+		if o, err = c.rival(ctx); err != nil || o.Refused != "" {
 			return o, err
 		}
-		if other != "" {
-			return Owner{Refused: "is that of pipeline " + other, Fix: state.slotUserFix(other)}, nil
-		}
-		if err := state.Conn.QueryRow(ctx, state.SQL(`SELECT coalesce(bool_or(slot = $2), false), coalesce(bool_or(resume IS NOT NULL), false)
-			FROM {checkpoint} WHERE pipeline = $1`), c.Pipeline, c.Slot).Scan(&o.Own, &positioned); err != nil {
-			return o, state.Fault("look whose the slot is", err)
+		if err := c.State.Conn.QueryRow(ctx, c.State.SQL(`SELECT coalesce(bool_or(slot = $2), false), coalesce(bool_or(resume IS NOT NULL), false)
+			FROM {checkpoint} WHERE pipeline = $1`), c.Cfg.Pipeline, c.Cfg.Slot).Scan(&o.Own, &positioned); err != nil {
+			return o, pgerr.Fault("look whose the slot is", err)
 		}
 	}
 	if what := slot.Unlike(database); what != "" {
 		return Owner{Refused: what, Fix: "choose another source.slot or, " + drop}, nil
 	}
-	if o.Own || c.TakeOver && !positioned {
+	if o.Own || c.Cfg.TakeOver && !positioned {
 		return o, nil
 	}
 	o.Refused = "is there already, and was not made by this pipeline"
@@ -55,46 +69,55 @@ func JudgeSlot(ctx context.Context, c *session.Config, state *Store, slot *upstr
 	return o, nil
 }
 
-// RefuseSlot is an error, which matches source.ErrStop.
-func RefuseSlot(c *session.Config, what, fix string) error {
-	return fmt.Errorf("use replication slot %q: it %s: %s: %w", c.Slot, what, fix, source.ErrStop)
+// rival refuses the configured slot if another pipeline's checkpoint names it.
+func (c SlotClaims) rival(ctx context.Context) (o Owner, err error) {
+	var other string
+	if err := c.State.Conn.QueryRow(ctx, c.State.SQL(`SELECT coalesce(min(pipeline), '') FROM {checkpoint} WHERE pipeline <> $1 AND slot = $2`),
+		c.Cfg.Pipeline, c.Cfg.Slot).Scan(&other); err != nil {
+		return o, pgerr.Fault("look who uses the slot", err)
+	}
+	if other != "" {
+		o.Refused = "is that of pipeline " + other
+		o.Fix = "choose another source.slot or, if that pipeline is gone for good, " + c.State.SQL("DELETE FROM {checkpoint} WHERE pipeline = ") + sqltext.Literal(other)
+	}
+	return o, nil
 }
 
-// ClaimSlot refuses a slot that is there and not this pipeline's: two readers of one slot would take each other's log away. It
-// returns whether the slot is the pipeline's own, or yet to be made; else it is to be taken over.
-func (s *Store) ClaimSlot(ctx context.Context) (own bool, err error) {
-	slot, err := upstream.Find(ctx, &s.Cfg, s.Conn.PgConn())
+// Claim refuses a slot that is there and not this pipeline's: two readers of one slot would take each other's log away. It
+// returns whether the slot is the pipeline's own, or yet to be made; else it is to be taken over. It needs the relay's tables.
+func (c SlotClaims) Claim(ctx context.Context) (own bool, err error) {
+	slot, err := upstream.Find(ctx, c.Cfg, c.State.Conn.PgConn())
 	if err != nil {
 		return false, err
 	}
+	var o Owner
 	if slot == nil {
-		other, err := s.slotUser(ctx)
-		if err == nil && other != "" {
-			err = RefuseSlot(&s.Cfg, "is that of pipeline "+other, s.slotUserFix(other))
-		}
-		return true, err
+		o, err = c.rival(ctx)
+		o.Own = true
+	} else {
+		o, err = c.Of(ctx, c.State.Conn, slot)
 	}
-	o, err := s.OwnerOf(ctx, slot)
 	if err == nil && o.Refused != "" {
-		err = RefuseSlot(&s.Cfg, o.Refused, o.Fix)
+		err = RefuseSlot(c.Cfg, o.Refused, o.Fix)
 	}
 	return o.Own, err
 }
 
-// OwnerOf tells whose a slot is. Without the relay's tables none is the pipeline's own.
-func (s *Store) OwnerOf(ctx context.Context, slot *upstream.Slot) (Owner, error) {
+// Of judges a slot for the database of a session.
+func (c SlotClaims) Of(ctx context.Context, conn *pgx.Conn, slot *upstream.Slot) (Owner, error) {
 	var database string
-	if err := s.Conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
-		return Owner{}, s.Fault("look up the database", err)
+	if err := conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
+		return Owner{}, pgerr.Fault("look up the database", err)
 	}
-	state := s
-	if s.Schema == "" {
-		state = nil
-	}
-	return JudgeSlot(ctx, &s.Cfg, state, slot, database)
+	return c.Judge(ctx, slot, database)
 }
 
-// WithState calls look with the relay's tables, on a connection of its own; nil where they are missing.
+// RefuseSlot returns an error, which matches source.ErrStop.
+func RefuseSlot(c *session.Config, what, fix string) error {
+	return fmt.Errorf("use replication slot %q: it %s: %s: %w", c.Slot, what, fix, source.ErrStop)
+}
+
+// WithState calls look with the relay's tables, on a connection of its own; nil if they are missing.
 func WithState(ctx context.Context, c *session.Config, look func(*Store) error) (err error) {
 	conn, err := c.Connect(ctx)
 	if err != nil {

@@ -45,8 +45,8 @@ const settings = `SELECT set_config(name, value, false) FROM (VALUES
 	('tcp_user_timeout', '10000'), ('transaction_timeout', '0')) AS s (name, value)
 	WHERE name <> 'transaction_timeout' OR EXISTS (SELECT FROM pg_catalog.pg_settings p WHERE p.name = 'transaction_timeout')`
 
-// A Store implements checkpoint.Store. Its file names tell the parts: load, due, pending, settle,
-// parked, requests.
+// A Store implements checkpoint.Store. Its file names tell the parts: load, due, pending, settle, parked, requests, and operator for what
+// is asked without the lock.
 type Store struct {
 	Cfg session.Config
 	// Conn is the session. That of a Store that Open returned holds the lock.
@@ -63,10 +63,7 @@ type Store struct {
 	relational.Core
 	// taking: the slot is to be taken over, and becomes the pipeline's own with the first checkpoint.
 	taking bool
-	// lockedTables are those that the last settlement found locked as a whole.
-	lockedTables map[string]bool
-	// requestsLocked: others hold a lock on the table of requests, so they wait, and no failures of feedback are written there.
-	requestsLocked bool
+	locks  tableLocks
 	// named: the last settlement missed rows, so the next one asks which are there.
 	named    bool
 	prepared preparation
@@ -75,6 +72,7 @@ type Store struct {
 // On returns a store on a session that is open already. It has no lock: it only looks, or writes requests.
 func On(cfg session.Config, conn *pgx.Conn) *Store {
 	s := &Store{Cfg: cfg, Conn: conn, encoding: session.EncodingOf(conn.PgConn()), texts: make(map[string]string),
+		locks:    tableLocks{conn: conn, log: cfg.Log()},
 		prepared: preparation{of: make(map[*source.Feedback]*pgconn.StatementDescription)}}
 	s.Init(s, cfg.Log(), cfg.Poll)
 	return s

@@ -73,7 +73,7 @@ func dropSlot(ctx context.Context, c *session.Config, conn *pgconn.PgConn, serve
 	}
 	var o pgstore.Owner
 	if err := pgstore.WithState(ctx, c, func(s *pgstore.Store) (err error) {
-		o, err = pgstore.JudgeSlot(ctx, c, s, slot, server.Database)
+		o, err = pgstore.SlotClaims{Cfg: c, State: s}.Judge(ctx, slot, server.Database)
 		return err
 	}); err != nil {
 		return err

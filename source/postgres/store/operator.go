@@ -15,6 +15,20 @@ import (
 	"github.com/tailbox/tailbox/source/store/operate"
 )
 
+// Operator is what operators see of a pipeline, and ask for.
+func Operator(cfg session.Config) operate.Operator {
+	return operate.Operator{
+		Read: func(ctx context.Context) (operate.Reader, context.Context, error) {
+			s, err := OpenReader(ctx, cfg)
+			return reader{s}, ctx, err
+		},
+		Open: func(ctx context.Context) (checkpoint.Store, error) { return Open(ctx, cfg) },
+	}
+}
+
+// A reader implements operate.Reader: a store that has no lock.
+type reader struct{ *Store }
+
 // OpenReader opens a store that only looks, or writes requests: it has no lock. A client that may do no more than ask cannot read the
 // version of the tables; the relay that carries out what it asks for has checked that.
 func OpenReader(ctx context.Context, cfg session.Config) (*Store, error) {
@@ -42,10 +56,10 @@ func OpenAnyReader(ctx context.Context, cfg session.Config) (*Store, error) {
 }
 
 // Leave implements operate.Reader.
-func (s *Store) Leave(ctx context.Context) error { return session.Close(ctx, s.Conn) }
+func (s reader) Leave(ctx context.Context) error { return session.Close(ctx, s.Conn) }
 
 // Ask implements operate.Reader.
-func (s *Store) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
+func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
 	selection, err := json.Marshal(&r.Selection)
 	if err != nil {
 		return 0, fmt.Errorf("write selection: %w", err)
@@ -65,7 +79,7 @@ func (s *Store) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 }
 
 // Listed implements operate.Reader.
-func (s *Store) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
+func (s reader) Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -119,7 +133,7 @@ FROM listed l CROSS JOIN LATERAL (SELECT p.position, p.message_id, p.source_tabl
 ORDER BY l.sink, l.message_group`
 
 // WaitingLanes implements operate.Reader.
-func (s *Store) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []operate.WaitingLane, firsts []store.SelectedRow, err error) {
+func (s reader) WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []operate.WaitingLane, firsts []store.SelectedRow, err error) {
 	var bound any
 	if limit > 0 {
 		bound = limit
