@@ -29,12 +29,12 @@ func (c *conversion) binary(part, key, from string) {
 		c.problem(delegate, "would write headers in different forms: set %s to org.apache.kafka.connect.storage.SimpleHeaderConverter once what reads the messages takes them so", key)
 		return
 	}
-	err := c.describeTables()
+	err := c.columns.read(c.address, c.tables)
 	switch {
-	case c.untoldAgain(err):
+	case c.columns.untoldAgain(err):
 	case err != nil:
 		c.problem(delegate, "writes column %s unless it is a bytea, but %v: let the import reach the database, or remove this option if it is one", columns[part], err)
-	case c.blind, strings.Contains(c.schemas[columns[part]], `"type":"bytes"`):
+	case c.columns.blind, strings.Contains(c.columns.byName[columns[part]], `"type":"bytes"`):
 		c.out.set(1, "format."+part, "binary", from+", the column is a bytea now")
 	default:
 		c.json(part, key+".delegate.converter.type", schemas, delegate.key)
@@ -68,15 +68,15 @@ func (c *conversion) modes() {
 			continue // it is listed as without effect
 		}
 		c.take(mode.key)
-		err := c.describeTables()
-		if c.untoldAgain(err) {
+		err := c.columns.read(c.address, c.tables)
+		if c.columns.untoldAgain(err) {
 			continue
 		}
 		if err != nil {
 			c.problem(s, "changes how columns %s are sent if they are of such a type, but %v: let the import reach the database, or set it to %s", strings.Join(placed, ", "), err, mode.want)
 			continue
 		}
-		others := slices.DeleteFunc(placed, func(column string) bool { _, err := c.columnSchema(column); return err == nil })
+		others := slices.DeleteFunc(placed, func(column string) bool { _, err := c.columns.of(column); return err == nil })
 		if len(others) > 0 {
 			c.problem(s, "may change how column %s is sent, and is not built into tailbox: set it to %s once what reads the messages takes it so, or remove the option if no column that is placed is of such a type",
 				strings.Join(others, ", "), mode.want)

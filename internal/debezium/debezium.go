@@ -56,13 +56,13 @@ func (ps Problems) Error() string {
 // Import returns the tailbox.yaml that does with the outbox what Debezium does with these files, each key commented with where
 // it came from, and at its end what was left out because it has no effect. An option that would change the messages and
 // cannot be kept is an error, as is one that is not known. env looks up the environment: Debezium Server takes an option from a
-// variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. variables are the names of all variables. describe is asked for the tables'
+// variable such as DEBEZIUM_SINK_TYPE before it takes it from its file. names are the names of all variables. describe is asked for the tables'
 // columns if how they are sent depends on their types, once nothing else is wrong. The error is of type Problems.
-func Import(files []File, env func(string) (string, bool), variables []string, describe Describe) ([]byte, error) {
-	c := &conversion{env: env, variables: variables, blind: true}
+func Import(files []File, env func(string) (string, bool), names []string, describe Describe) ([]byte, error) {
+	c := &conversion{variables: variables{get: env, names: names}, columns: columnSchemas{blind: true}}
 	c.run(files)
-	if len(c.problems) == 0 && c.asked {
-		c = &conversion{env: env, variables: variables, describe: describe}
+	if len(c.problems) == 0 && c.columns.asked {
+		c = &conversion{variables: variables{get: env, names: names}, columns: columnSchemas{describe: describe}}
 		c.run(files)
 	}
 	if len(c.problems) > 0 {
@@ -90,7 +90,7 @@ func (c *conversion) run(files []File) {
 	c.resolveAll()
 	c.convert()
 	if c.server {
-		c.unreadVariables()
+		c.problems = append(c.problems, c.variables.unread(c.settings)...)
 	}
 }
 
@@ -107,18 +107,13 @@ type conversion struct {
 	settings map[string]*setting
 	problems Problems
 	out      document
-	env      func(string) (string, bool)
-	describe Describe
-	// variables are the names of the environment, and looked those that were looked up.
-	variables []string
-	looked    map[string]bool
-	// blind: the database is not asked; asked: it would have been. untold: it could not be asked, and that has been told.
-	blind, asked, untold bool
-	// What several parts need: the outbox tables, the connection, the router's options, and the schemas of the tables' columns.
+
+	variables variables
+	columns   columnSchemas
+	// What several parts need: the outbox tables, the connection, and the router's options.
 	tables  []string
 	address string
 	options map[string]string
-	schemas map[string]string
 }
 
 func (c *conversion) convert() {

@@ -62,7 +62,7 @@ func (c *conversion) fromVariables(keys []string) {
 			option = serverPrefix + key
 		}
 		for _, name := range []string{variableOf("%prod." + option), variableOf(option)} {
-			value, set := c.lookUp(name)
+			value, set := c.variables.look(name)
 			if !set {
 				continue
 			}
@@ -76,13 +76,21 @@ func (c *conversion) fromVariables(keys []string) {
 	}
 }
 
-// lookUp reads a variable, and remembers that it was read.
-func (c *conversion) lookUp(name string) (value string, set bool) {
-	if c.looked == nil {
-		c.looked = map[string]bool{}
+// variables are those of the environment.
+type variables struct {
+	get   func(name string) (value string, set bool)
+	names []string
+	// looked are the names that options were looked for under.
+	looked map[string]bool
+}
+
+// look reads a variable, and remembers that it was read.
+func (v *variables) look(name string) (value string, set bool) {
+	if v.looked == nil {
+		v.looked = map[string]bool{}
 	}
-	c.looked[name] = true
-	return c.env(name)
+	v.looked[name] = true
+	return v.get(name)
 }
 
 // optionVariable is a variable that stands for an option of Debezium Server. kubernetesVariable is one that Kubernetes sets for a service.
@@ -91,17 +99,19 @@ var (
 	kubernetesVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP)(_[A-Z]+)?)?)$`)
 )
 
-// unreadVariables tells variables that Debezium Server takes options from and that were not read, because a variable's name does not tell which.
-func (c *conversion) unreadVariables() {
+// unread returns a problem for each variable that Debezium Server takes an option from and that was not read, because its name does not tell
+// which option. A variable that a setting refers to is no such.
+func (v *variables) unread(settings map[string]*setting) (problems Problems) {
 	references := ""
-	for _, s := range c.settings {
+	for _, s := range settings {
 		references += s.raw + "\n"
 	}
-	for _, name := range slices.Sorted(slices.Values(c.variables)) {
-		if c.looked[name] || !optionVariable.MatchString(name) || kubernetesVariable.MatchString(name) || strings.Contains(references, "${"+name) {
+	for _, name := range slices.Sorted(slices.Values(v.names)) {
+		if v.looked[name] || !optionVariable.MatchString(name) || kubernetesVariable.MatchString(name) || strings.Contains(references, "${"+name) {
 			continue
 		}
-		c.problems = append(c.problems, &Problem{file: environment, Key: "$" + name, Reason: "stands for an option of Debezium Server that its name does not tell: " +
+		problems = append(problems, &Problem{file: environment, Key: "$" + name, Reason: "stands for an option of Debezium Server that its name does not tell: " +
 			"write that option into the file, as debezium.…=${" + name + "}, or unset the variable if Debezium does not use it"})
 	}
+	return problems
 }

@@ -111,14 +111,14 @@ func (r *resolver) expressions(s string) string {
 			return r.wrong(ref, "${%s} refers back to itself: give one of them a value", name)
 		}
 		other := r.c.settings[otherPrefix+name]
-		if value, set := r.c.env(name); envName.MatchString(name) && (set || other == nil) {
+		if value, set := r.c.variables.get(name); envName.MatchString(name) && (set || other == nil) {
 			return r.variable(ref, name, value, set, byDefault)
 		}
 		if other != nil {
 			return r.nested(name, other.raw)
 		}
 		if variable := variableOf(name); strings.Contains(name, ".") {
-			if value, set := r.c.env(variable); set {
+			if value, set := r.c.variables.get(variable); set {
 				return r.variable(ref, variable, value, set, byDefault)
 			}
 		}
@@ -170,7 +170,7 @@ func (r *resolver) providers(s string) string {
 		if !r.now {
 			return "${" + name + "}"
 		}
-		if value, set := r.c.env(name); set {
+		if value, set := r.c.variables.get(name); set {
 			return value
 		}
 		return r.unset(ref, name)

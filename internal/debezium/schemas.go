@@ -15,7 +15,7 @@ func (c *conversion) json(part, key string, schemas *setting, from string) {
 	}
 	c.out.set(1, "format."+part, "json", from)
 	literal, err := c.schema(part)
-	if c.untoldAgain(err) {
+	if c.columns.untoldAgain(err) {
 		return
 	}
 	if err == nil {
@@ -40,7 +40,7 @@ func (c *conversion) schema(part string) (string, error) {
 	if part == "value" && (c.expands() || strings.Contains(placements, "envelope")) {
 		return "", errors.New("that of an expanded payload or an envelope is not made here")
 	}
-	if err := c.describeTables(); err != nil {
+	if err := c.columns.read(c.address, c.tables); err != nil {
 		return "", err
 	}
 	switch part {
@@ -60,7 +60,7 @@ func (c *conversion) schema(part string) (string, error) {
 		if column = strings.TrimSpace(column); !strings.HasPrefix(strings.TrimSpace(placement), "header") {
 			continue
 		}
-		literal, err := c.columnSchema(column)
+		literal, err := c.columns.of(column)
 		if err != nil {
 			return "", err
 		}
@@ -76,11 +76,20 @@ func noSchema(column string) error {
 
 // column is the schema of the column that an option names.
 func (c *conversion) column(option, byDefault string) (string, error) {
-	return c.columnSchema(c.columnOf(option, byDefault))
+	return c.columns.of(c.columnOf(option, byDefault))
 }
 
-func (c *conversion) columnSchema(name string) (string, error) {
-	literal, ok := c.schemas[name]
+// columnSchemas are the schemas that Kafka's JSON converter writes for the columns of the outbox tables.
+type columnSchemas struct {
+	describe Describe
+	// blind: the database is not asked; asked: it would have been. untold: it could not be asked, and that has been told.
+	blind, asked, untold bool
+	byName               map[string]string
+}
+
+// of returns the schema of a column.
+func (c *columnSchemas) of(name string) (string, error) {
+	literal, ok := c.byName[name]
 	switch {
 	case c.blind:
 		return "{}", nil
@@ -98,7 +107,7 @@ func (c *conversion) expands() bool {
 type notAsked struct{ error }
 
 // untoldAgain reports whether an error says once more that the tables' columns are not known.
-func (c *conversion) untoldAgain(err error) bool {
+func (c *columnSchemas) untoldAgain(err error) bool {
 	if _, ok := errors.AsType[notAsked](err); !ok {
 		return false
 	}
@@ -107,27 +116,27 @@ func (c *conversion) untoldAgain(err error) bool {
 	return before
 }
 
-// describeTables asks for the columns, once. Tables have to agree on them.
-func (c *conversion) describeTables() error {
+// read asks for the columns, once. Tables have to agree on them. address is that of the database.
+func (c *columnSchemas) read(address string, tables []string) error {
 	c.asked = true
-	if c.schemas != nil || c.blind {
+	if c.byName != nil || c.blind {
 		return nil
 	}
-	if c.describe == nil || len(c.tables) == 0 {
+	if c.describe == nil || len(tables) == 0 {
 		return notAsked{errors.New("the table's columns are not known")}
 	}
-	for _, table := range c.tables {
-		schemas, err := c.describe(c.address, table)
+	for _, table := range tables {
+		schemas, err := c.describe(address, table)
 		if err != nil {
 			return notAsked{err}
 		}
-		for column, literal := range c.schemas {
+		for column, literal := range c.byName {
 			if schemas[column] != literal {
-				delete(c.schemas, column)
+				delete(c.byName, column)
 			}
 		}
-		if c.schemas == nil {
-			c.schemas = schemas
+		if c.byName == nil {
+			c.byName = schemas
 		}
 	}
 	return nil
