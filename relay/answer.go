@@ -110,7 +110,7 @@ func (dp *dispatcher) judge(c *call, now time.Time) {
 	}
 	switch {
 	case delivered || permanent:
-		over := s.EndsOutage(c.to, delivered, now)
+		over := s.EndOutage(c.to, delivered, now)
 		if delivered {
 			c.to.Record.Deliver(c.number)
 			s.Throttle.Succeeded()

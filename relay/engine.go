@@ -364,7 +364,7 @@ func (e *engine) nextOperation(now time.Time) {
 	settled := e.justSettled
 	e.justSettled = false
 	switch {
-	case e.safeMode.startCounting():
+	case e.safeMode.uncountStart():
 	case settled && !e.safeMode.active() && e.besideSettling(now): // a busy store always has more to settle: everything else has its turn in between
 	case e.settler.settleNow(now):
 		e.justSettled = true

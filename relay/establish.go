@@ -25,19 +25,19 @@ type Position struct {
 // or else a new position, made durable before it is used (R8). loaded is what store.Load returned.
 func Establish(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded,
 	log *slog.Logger) (*Position, error) {
-	return establish(ctx, src, store, loaded, remembered{}, log)
+	return establish(ctx, src, store, loaded, termMemory{}, log)
 }
 
-// remembered is what this process learned in earlier terms, and the database may no longer hold.
-type remembered struct {
-	tried unreadable
+// termMemory is what this process learned in earlier terms, and the database may no longer hold.
+type termMemory struct {
+	tried readFailure
 	// saved is the last checkpoint that was durable; its Log is 0 if there was none.
 	saved checkpoint.Checkpoint
 }
 
 // setBack reports whether the database says less than it had made durable: it was restored, or a failover lost the end of its log. Positions
 // that were used are then used again for other messages.
-func (r *remembered) setBack(now *checkpoint.Checkpoint) bool {
+func (r *termMemory) setBack(now *checkpoint.Checkpoint) bool {
 	return now.Log < r.saved.Log || now.Log == r.saved.Log && now.LastCommit < r.saved.LastCommit
 }
 
@@ -55,14 +55,14 @@ func nextLog(ctx context.Context, store checkpoint.Store, last uint32) (uint32, 
 	return max(last+1, uint32(now.Unix())), nil
 }
 
-// unreadable records that the log cannot be read from the checkpoint with this Log, although Examine saw no problem. Only reading finds that out, for
+// readFailure records that the log cannot be read from the checkpoint with this Log, although Examine saw no problem. Only reading finds that out, for
 // example if a Postgres publication was dropped and created again.
-type unreadable struct {
+type readFailure struct {
 	log uint32
 	why string
 }
 
-func establish(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, mem remembered,
+func establish(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, mem termMemory,
 	log *slog.Logger) (*Position, error) {
 	var old checkpoint.Checkpoint
 	if loaded.Checkpoint != nil {
@@ -107,7 +107,7 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 // has to decide first, it returns an error and changes nothing. If no row has to be swept and only the log up to a place is lost, it returns the
 // position behind the gap; otherwise nil.
 func goOnAhead(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, old checkpoint.Checkpoint,
-	found *source.Examined, mem *remembered, gap string, log *slog.Logger) (*Position, error) {
+	found *source.Examined, mem *termMemory, gap string, log *slog.Logger) (*Position, error) {
 	judge, ok := src.(source.Judge)
 	if !ok || found.Lost == "" { // If Examine sees no gap, an operator cannot see it either before there is a new position
 		return nil, nil
@@ -140,7 +140,7 @@ func knownOf(loaded *checkpoint.Loaded, old *checkpoint.Checkpoint, gap string) 
 }
 
 // renumber goes on from the checkpoint with a new Log: ordinals behind it may have been given to other messages.
-func renumber(ctx context.Context, store checkpoint.Store, old checkpoint.Checkpoint, found *source.Examined, mem *remembered,
+func renumber(ctx context.Context, store checkpoint.Store, old checkpoint.Checkpoint, found *source.Examined, mem *termMemory,
 	log *slog.Logger) (*Position, error) {
 	cp, part := old, found.Shared
 	if !found.Moved {

@@ -55,7 +55,7 @@ func TestDatabaseSetBack(t *testing.T) {
 		{"the clock was set back, too", at(2000, 10), at(3, 40), 1000, 2001},
 	} {
 		store := &clocked{now: time.Unix(test.now, 0)}
-		p, err := establish(t.Context(), steady{}, store, &checkpoint.Loaded{Checkpoint: &test.found}, remembered{saved: test.saved},
+		p, err := establish(t.Context(), steady{}, store, &checkpoint.Loaded{Checkpoint: &test.found}, termMemory{saved: test.saved},
 			slog.New(slog.DiscardHandler))
 		if err != nil || p.Checkpoint.Log != test.want || p.Checkpoint.Resume != "r" || p.Checkpoint.LastCommit != test.found.LastCommit {
 			t.Errorf("%s: position %+v, %v, want Log %d", test.name, p, err, test.want)

@@ -153,24 +153,24 @@ type sweep struct {
 	awaited time.Time
 }
 
-// sweepWay is how long a statement may wait to lock a table before the sweep that it waits for is ended. A statement that gives up sooner costs
+// ddlPatience is how long a statement may wait to lock a table before the sweep that it waits for is ended. A statement that gives up sooner costs
 // nothing.
-const sweepWay = 5 * time.Second
+const ddlPatience = 5 * time.Second
 
-// errSweepInTheWay ends a term: the next one sweeps again what is still pending, after whoever waits.
-var errSweepInTheWay = errors.New("somebody waits to lock a table that is being swept, such as ALTER TABLE does, and the sweep's rows cannot be settled before: " +
+// errYieldToDDL ends a term: the next one sweeps again what is still pending, after whoever waits.
+var errYieldToDDL = errors.New("somebody waits to lock a table that is being swept, such as ALTER TABLE does, and the sweep's rows cannot be settled before: " +
 	"the sweep makes way, and begins again")
 
-// makeWay ends a sweep that is deadlocked with DDL: the DDL waits for the sweep's transaction, and the settlement of the sweep's rows waits for the
+// yieldToDDL ends a sweep that is deadlocked with DDL: the DDL waits for the sweep's transaction, and the settlement of the sweep's rows waits for the
 // DDL. Applications would queue behind both. A settlement without rows, between two tries, says nothing about it.
-func (e *engine) makeWay(s *settlement, done *checkpoint.Settled, now time.Time) {
+func (e *engine) yieldToDDL(s *settlement, done *checkpoint.Settled, now time.Time) {
 	switch {
 	case e.phase == phaseSweeping && len(s.rows) == 0:
 	case e.phase != phaseSweeping || !done.Awaited:
 		e.sweep.awaited = time.Time{}
 	case e.sweep.awaited.IsZero():
 		e.sweep.awaited = now
-	case now.Sub(e.sweep.awaited) >= sweepWay:
-		e.failed = errSweepInTheWay
+	case now.Sub(e.sweep.awaited) >= ddlPatience:
+		e.failed = errYieldToDDL
 	}
 }

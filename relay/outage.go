@@ -36,7 +36,7 @@ func (dp *dispatcher) failedCall(c *call, class sink.Class, err error, now time.
 		if s.Reached() {
 			dp.opened(s, now)
 		}
-	case s.Breaker.Failed(now, c.to, false, s.OthersWork(c.to, now), class, err.Error()):
+	case s.Breaker.Failed(now, c.to, false, s.OthersActive(c.to, now), class, err.Error()):
 		s.Stall(now)
 	}
 }

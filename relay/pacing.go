@@ -52,9 +52,9 @@ const awayEvery = 250 * time.Millisecond
 // missingTable tracks since when a configured table has been missing. The relay starts again for source.AwayFor. The zero value is ready.
 type missingTable struct{ since time.Time }
 
-// mayEnd reports whether a term that ended with err is to be followed by another one, for the table may be there by then. Loaded: it
+// retryTerm reports whether a term that ended with err is to be followed by another one, for the table may be there by then. Loaded: it
 // had found all its tables at first.
-func (m *missingTable) mayEnd(err error, loaded bool, took time.Duration, now time.Time) bool {
+func (m *missingTable) retryTerm(err error, loaded bool, took time.Duration, now time.Time) bool {
 	if !errors.Is(err, source.ErrNoTable) {
 		m.since = time.Time{}
 		return false

@@ -153,7 +153,7 @@ func (dp *dispatcher) report(s *lane.Sink, now time.Time) {
 	if state == s.Reported {
 		return
 	}
-	if !s.Reported.Becomes(state) {
+	if !s.Reported.MayBecome(state) {
 		s.Broken(fmt.Errorf("%w: sink %q: it was %s, and is %s", lane.ErrBug, s.Name, s.Reported, state))
 	}
 	s.Reported = state
@@ -232,9 +232,9 @@ func (pk *parker) divert(l *lane.Lane) {
 	pk.e.touch(l)
 }
 
-// strays reports whether messages of the lane's group that cannot be routed are in memory and not parked yet. What is
+// unroutableUnparked reports whether messages of the lane's group that cannot be routed are in memory and not parked yet. What is
 // behind them must not be parked before: after a crash it would be sent first.
-func (pk *parker) strays(l *lane.Lane) bool {
+func (pk *parker) unroutableUnparked(l *lane.Lane) bool {
 	if l.Group == "" || l.Sink.Sink == nil {
 		return false
 	}
@@ -248,7 +248,7 @@ func (pk *parker) takePark(s *settlement, l *lane.Lane, n int) {
 	p.backlog = n - p.queue
 	now := time.Now()
 	for i := range n {
-		pk.addPark(s, l, l.ParkAt(i), parkedAs(l, p.f, i, n, !pk.blockedBehind(l)), now)
+		pk.addPark(s, l, l.ParkAt(i), parkedAs(l, p.f, i, n, !pk.waitsForMore(l)), now)
 	}
 	switch {
 	case p.queue > 0:
@@ -261,9 +261,9 @@ func (pk *parker) takePark(s *settlement, l *lane.Lane, n int) {
 	s.parks = append(s.parks, p)
 }
 
-// blockedBehind reports whether the lane has to wait for more than its own first delivery: for deliveries in the database, for an operator's hold, or
+// waitsForMore reports whether the lane has to wait for more than its own first delivery: for deliveries in the database, for an operator's hold, or
 // for an unroutable message of its group.
-func (pk *parker) blockedBehind(l *lane.Lane) bool {
+func (pk *parker) waitsForMore(l *lane.Lane) bool {
 	return l.Blocked() || l.IsHeld() || pk.e.unroutable(l)
 }
 

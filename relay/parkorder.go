@@ -30,7 +30,7 @@ func (pk *parker) takeInOrder(s *settlement, lanes []*lane.Lane, room int) int {
 	var order lane.Heap[parkNext]
 	for _, l := range lanes {
 		switch {
-		case room <= 0 || pk.strays(l):
+		case room <= 0 || pk.unroutableUnparked(l):
 			pk.lanes = append(pk.lanes, l)
 		case !pk.parkableLane(l) || !l.Is(lane.Parking) && !pk.e.closed(l): // its sink has come back meanwhile
 			l.On(lane.EvUnlist)

@@ -160,7 +160,7 @@ func (pl *poller) load(p *checkpoint.Parked, now time.Time) {
 
 // pushBack makes a delivery of what is parked. It copies, or the delivery would keep the whole answer of the store in memory.
 func (pl *poller) pushBack(l *lane.Lane, found *checkpoint.Parked) {
-	if !pl.e.knows(found.Message.Table) {
+	if !pl.e.requireTable(found.Message.Table) {
 		return
 	}
 	copied := *found

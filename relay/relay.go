@@ -22,7 +22,7 @@ type Relay struct {
 	unclean  int
 	last     ending // of the last term
 	// past is what earlier terms learned. If it says that the log cannot be read from the checkpoint, the next term establishes a new position.
-	past remembered
+	past termMemory
 }
 
 // New checks the configuration. It opens nothing.
@@ -63,7 +63,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			r.state("stopped", "")
 			return nil
 		}
-		again := missing.mayEnd(err, r.last.loaded, r.last.took, time.Now())
+		again := missing.retryTerm(err, r.last.loaded, r.last.took, time.Now())
 		if !again && (errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrUnjudged)) {
 			r.state("stopped", err.Error())
 			return err
@@ -150,7 +150,7 @@ func (r *Relay) term(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.past = remembered{saved: at.Checkpoint}
+	r.past = termMemory{saved: at.Checkpoint}
 	if at.Gap != "" && r.cfg.Events.Gap != nil {
 		r.cfg.Events.Gap(at.Gap)
 	}
@@ -160,7 +160,7 @@ func (r *Relay) term(ctx context.Context) error {
 	r.last.sent, r.last.durable = e.dispatcher.sent, e.settler.durable
 	r.past.saved = e.settler.saved
 	if errors.Is(err, source.ErrGap) {
-		r.past.tried = unreadable{at.Checkpoint.Log, err.Error()}
+		r.past.tried = readFailure{at.Checkpoint.Log, err.Error()}
 	}
 	return err
 }
@@ -227,9 +227,9 @@ func ParkedOutside(tables []string, configured func(table string) bool) (what, f
 		", or give the deliveries up: tailbox dead drop --table NAME --state retrying,waiting,dead --all-sinks --why TEXT"
 }
 
-// knows stops the relay when what is parked comes from a table that the configuration does not have. That is found when it is brought back,
+// requireTable stops the relay when what is parked comes from a table that the configuration does not have. That is found when it is brought back,
 // not at the start: no index leads to it, and after an outage there are millions.
-func (e *engine) knows(table string) bool {
+func (e *engine) requireTable(table string) bool {
 	if e.cfg.Router.Knows(table) {
 		return true
 	}

@@ -28,8 +28,8 @@ type requests struct {
 type requestStep int
 
 const (
-	stepIdle  requestStep = iota
-	stepFreed             // the lanes are known; it waits until none of them has a run in flight
+	stepIdle   requestStep = iota
+	stepFrozen             // the lanes are known; it waits until none of them has a run in flight
 )
 
 // requestNow goes on with the request at hand, or looks for new ones.
@@ -116,7 +116,7 @@ func aboutSinks(r checkpoint.Request) bool {
 
 // freeze keeps lanes from starting runs while a request changes them.
 func (rq *requests) freeze(names []checkpoint.Lane) {
-	rq.step, rq.names = stepFreed, names
+	rq.step, rq.names = stepFrozen, names
 	for _, name := range names {
 		s := rq.e.byName[name.Sink]
 		if s == nil || name.Group == "" {

@@ -29,9 +29,9 @@ type safeMode struct {
 	survived  bool                      // it is to be struck from the record
 }
 
-// startCounting takes back that this start counts as unclean, once it is known that there was nothing to read, and
+// uncountStart takes back that this start counts as unclean, once it is known that there was nothing to read, and
 // nothing was brought back: ends before the first message do not count (R9).
-func (sm *safeMode) startCounting() bool {
+func (sm *safeMode) uncountStart() bool {
 	if !sm.uncounted() || !(sm.idleLog && sm.e.poller.looked || sm.e.stops()) {
 		return false
 	}
@@ -118,7 +118,7 @@ func (sm *safeMode) loadAlone(p *checkpoint.Parked, now time.Time) {
 		sm.e.poller.dueSoon(sm.e.cfg.Tick, now)
 		return
 	}
-	sm.record(again(sm.e.load.Started, p.Message.Position), func() {
+	sm.record(nextCandidate(sm.e.load.Started, p.Message.Position), func() {
 		now, before := time.Now(), len(sm.e.poller.inHand)
 		sm.e.poller.load(p, now)
 		if len(sm.e.poller.inHand) > before {
@@ -145,12 +145,12 @@ func (sm *safeMode) nextRow() bool {
 		c.reply <- errRestart
 		return false
 	}
-	sm.record(again(sm.e.load.Started, c.at), func() { c.reply <- nil })
+	sm.record(nextCandidate(sm.e.load.Started, c.at), func() { c.reply <- nil })
 	return true
 }
 
-// again returns the record of a message that is about to be handled. If the start found a record of the same message, it counts on from that.
-func again(started checkpoint.CrashCandidate, at outbox.Position) checkpoint.CrashCandidate {
+// nextCandidate returns the record of a message that is about to be handled. If the start found a record of the same message, it counts on from that.
+func nextCandidate(started checkpoint.CrashCandidate, at outbox.Position) checkpoint.CrashCandidate {
 	candidate := checkpoint.CrashCandidate{Position: at, Times: 1}
 	if at == started.Position {
 		candidate.Times += started.Times

@@ -349,7 +349,7 @@ func (st *settler) settled(s *settlement, done *checkpoint.Settled) {
 	} else {
 		st.rowsWait = 0
 	}
-	st.e.makeWay(s, done, now)
+	st.e.yieldToDDL(s, done, now)
 	if done.Gone > 0 {
 		st.e.skipped("gone", done.Gone)
 	}

@@ -43,7 +43,7 @@ func (s *Sink) DestinationOf(d sink.Destination) *Destination {
 // forgetIdle drops the destinations that nothing is in flight to and nothing waits for, once there are many: messages may
 // choose any number of them. They are looked through again only when there are twice as many as were needed.
 func (s *Sink) forgetIdle() {
-	if len(s.All) < s.sweepAt {
+	if len(s.All) < s.forgetAt {
 		return
 	}
 	var kept []*Destination // not in place: a caller may be ranging over s.All
@@ -56,7 +56,7 @@ func (s *Sink) forgetIdle() {
 		s.recovered(q)
 		delete(s.dests, q.Destination)
 	}
-	s.All, s.sweepAt = kept, max(2*len(kept), mostDestinations)
+	s.All, s.forgetAt = kept, max(2*len(kept), mostDestinations)
 }
 
 // idle tells that nothing of the destination needs to be remembered but its record.

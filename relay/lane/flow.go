@@ -23,8 +23,8 @@ func (c Condition) String() string {
 	return [...]string{"", "open", "throttled", "failing", "paused"}[c]
 }
 
-// Becomes reports whether next may follow c. If an operator resumes a sink, everything else that kept it from accepting deliveries ends, too.
-func (c Condition) Becomes(next Condition) bool {
+// MayBecome reports whether next may follow c. If an operator resumes a sink, everything else that kept it from accepting deliveries ends, too.
+func (c Condition) MayBecome(next Condition) bool {
 	switch c {
 	case noCondition:
 		return true

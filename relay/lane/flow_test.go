@@ -43,7 +43,7 @@ func TestIllegalSteps(t *testing.T) {
 	if s.On(EvSpill); !errors.Is(got, ErrBug) || s.Flow != Flowing {
 		t.Errorf("a sink that takes deliveries is parked: %v, and it is %s", got, s.Flow)
 	}
-	if SinkPaused.Becomes(SinkFailing) || !SinkPaused.Becomes(SinkOpen) || !SinkFailing.Becomes(SinkThrottled) {
+	if SinkPaused.MayBecome(SinkFailing) || !SinkPaused.MayBecome(SinkOpen) || !SinkFailing.MayBecome(SinkThrottled) {
 		t.Error("an operator's pause ends in something else than an open sink")
 	}
 }

@@ -23,7 +23,7 @@ type Sink struct {
 	most     int      // idle lanes that are kept for groups that come again soon
 	dests    map[sink.Destination]*Destination
 	All      []*Destination // in the order they were first seen
-	sweepAt  int            // forgetIdle drops idle destinations once there are so many
+	forgetAt int            // forgetIdle drops idle destinations once there are so many
 	RunQueue []*Destination // with lanes that can start a run: the first is next
 	Inflight int
 	Queued   int // deliveries in memory
@@ -64,7 +64,7 @@ const (
 func NewSink(name string, bit uint64, s sink.Sink, memory int64) *Sink {
 	st := &Sink{Name: name, Bit: bit, Sink: s, Lanes: map[string]*Lane{},
 		dests: map[sink.Destination]*Destination{}, Asleep: newSleepers(), most: int(min(mostIdleLanes, memory/laneMemory)),
-		sweepAt: mostDestinations}
+		forgetAt: mostDestinations}
 	if s == nil { // the sink "" of messages that cannot be routed
 		return st
 	}
@@ -143,8 +143,8 @@ func (s *Sink) Reached() bool {
 	return true
 }
 
-// EndsOutage takes note that a call says that its destination, and so its sink, works. It tells whether one of them failed before.
-func (s *Sink) EndsOutage(q *Destination, delivered bool, now time.Time) bool {
+// EndOutage takes note that a call says that its destination, and so its sink, works. It tells whether one of them failed before.
+func (s *Sink) EndOutage(q *Destination, delivered bool, now time.Time) bool {
 	over := s.recovered(q)
 	over = s.Reached() || over
 	q.Breaker.Close() // what has failed in a row is over, too
@@ -154,8 +154,8 @@ func (s *Sink) EndsOutage(q *Destination, delivered bool, now time.Time) bool {
 	return over
 }
 
-// OthersWork reports whether another destination has something to send, or took something lately.
-func (s *Sink) OthersWork(q *Destination, now time.Time) bool {
+// OthersActive reports whether another destination has something to send, or took something lately.
+func (s *Sink) OthersActive(q *Destination, now time.Time) bool {
 	return slices.ContainsFunc(s.All, func(other *Destination) bool {
 		return other != q && (!other.idle() || now.Sub(other.Breaker.delivered) < OutageLog)
 	})

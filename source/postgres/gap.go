@@ -28,11 +28,11 @@ func (cfg Config) Gap(ctx context.Context) (gap *operate.Gap, err error) {
 		if _, err := s.SlotClaims().Claim(ctx); err != nil {
 			return nil, err
 		}
-		return upstream.Examine(ctx, &c, sourceID, from, &upstream.Witness{})
+		return upstream.Examine(ctx, &c, sourceID, from, &upstream.ServerMemory{})
 	}
 	if cfg.Poll {
 		examine = func(ctx context.Context, sourceID string, from source.Resume) (*source.Examined, error) {
-			return polling.Examine(ctx, &c, sourceID, from, &upstream.Witness{})
+			return polling.Examine(ctx, &c, sourceID, from, &upstream.ServerMemory{})
 		}
 	}
 	if gap, err = operate.FindGap(ctx, s.SavedCheckpoint, examine); err != nil {

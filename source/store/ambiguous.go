@@ -13,7 +13,7 @@ import (
 // ambiguous returns why the request's ids do not identify its messages; "" if they do, or if the request has begun already. Tables that number their
 // rows share ids, and a table may use an id again (see OwnIDs). Whoever names an id means one message, and an edit would give all of them the same
 // content. apply calls it in the request's first transaction, before it changes anything.
-func (p *part) ambiguous(ctx context.Context) (string, error) {
+func (p *requestStep) ambiguous(ctx context.Context) (string, error) {
 	sel := &p.request.Selection
 	if len(sel.IDs) == 0 || p.request.Verb == checkpoint.VerbSkip || p.result.After != nil {
 		return "", nil

@@ -123,7 +123,7 @@ func Apply(ctx context.Context, s Requests, r *checkpoint.Request, lanes []check
 			out.Done = done
 			return err
 		}
-		p := &part{Effects: e, requests: s, request: r, result: result, lanes: lanes}
+		p := &requestStep{Effects: e, requests: s, request: r, result: result, lanes: lanes}
 		if err := p.apply(ctx); err != nil {
 			return err
 		}
@@ -172,8 +172,8 @@ func refuse(ctx context.Context, s Requests, r *checkpoint.Request, why string) 
 	return &checkpoint.Applied{Done: true, Refused: why}, nil
 }
 
-// A part is what one transaction does of a request.
-type part struct {
+// A requestStep is what one transaction does of a request.
+type requestStep struct {
 	Effects
 	requests Requests
 	request  *checkpoint.Request
@@ -183,7 +183,7 @@ type part struct {
 	done     bool
 }
 
-func (p *part) apply(ctx context.Context) error {
+func (p *requestStep) apply(ctx context.Context) error {
 	switch {
 	case p.request.Verb == checkpoint.VerbAcceptGap:
 		// A start that finds a gap uses such a request up itself, when it saves the new position.
@@ -229,7 +229,7 @@ func (p *part) apply(ctx context.Context) error {
 
 // touch counts deliveries, adds their lanes to those that are put in order, and their messages to those whose row is dealt with. A
 // message whose other deliveries are still on their way keeps its row as it is until they are settled.
-func (p *part) touch(rows []SelectedRow) {
+func (p *requestStep) touch(rows []SelectedRow) {
 	p.changed += len(rows)
 	a, _ := p.Scope()
 	for i := range rows {
@@ -244,7 +244,7 @@ func (p *part) touch(rows []SelectedRow) {
 }
 
 // groups holds or resumes groups. A held lane's first delivery loses its time; a resumed one's is due at once.
-func (p *part) groups(ctx context.Context) error {
+func (p *requestStep) groups(ctx context.Context) error {
 	all := GroupLanes(p.request, p.result.Next, RequestChunk+1)
 	lanes := all
 	for i, lane := range all {
@@ -283,7 +283,7 @@ func (p *part) groups(ctx context.Context) error {
 }
 
 // hold adds lanes to what the request has in force.
-func (p *part) hold(ctx context.Context, fs Forces, lanes []checkpoint.Lane) error {
+func (p *requestStep) hold(ctx context.Context, fs Forces, lanes []checkpoint.Lane) error {
 	f := fs[p.request.ID]
 	if f == nil {
 		f = &Force{}
@@ -294,7 +294,7 @@ func (p *part) hold(ctx context.Context, fs Forces, lanes []checkpoint.Lane) err
 }
 
 // resume calls take for each request's force, and saves those for which take returns true.
-func (p *part) resume(ctx context.Context, fs Forces, take func(*Force) bool) error {
+func (p *requestStep) resume(ctx context.Context, fs Forces, take func(*Force) bool) error {
 	for id, f := range fs {
 		if !take(f) {
 			continue
@@ -307,7 +307,7 @@ func (p *part) resume(ctx context.Context, fs Forces, take func(*Force) bool) er
 }
 
 // sinks pauses or resumes sinks.
-func (p *part) sinks(ctx context.Context) error {
+func (p *requestStep) sinks(ctx context.Context) error {
 	sinks := slices.Compact(slices.Sorted(slices.Values(p.request.Selection.Sinks)))
 	p.changed, p.done = len(sinks), true
 	p.result.Changed = len(sinks)

@@ -19,7 +19,7 @@ type Rewritten struct {
 
 // replay makes deliveries wait for their turn again, with no attempt spent. If a delivery's group has gone on without it, it is delivered out of
 // order; the operator has to allow that.
-func (p *part) replay(ctx context.Context, rows []SelectedRow) error {
+func (p *requestStep) replay(ctx context.Context, rows []SelectedRow) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r SelectedRow) bool {
 		passed := r.State == checkpoint.StateDead && !r.Blocks && !r.Alone && !p.request.Selection.AllowReorder
 		if passed {
@@ -38,7 +38,7 @@ func (p *part) replay(ctx context.Context, rows []SelectedRow) error {
 }
 
 // drop gives deliveries up. They stay, not blocking, until their whole message is settled, so that a sweep leaves them out.
-func (p *part) drop(ctx context.Context, rows []SelectedRow) error {
+func (p *requestStep) drop(ctx context.Context, rows []SelectedRow) error {
 	p.touch(rows)
 	why := "dropped"
 	if p.request.Reason != "" {
@@ -49,7 +49,7 @@ func (p *part) drop(ctx context.Context, rows []SelectedRow) error {
 
 // skip lets lanes go on past what is dead in them, and past a first delivery that is retried, which is dead from then on. One that
 // is retried and waits behind another is left alone: nobody waits for it.
-func (p *part) skip(ctx context.Context, rows []SelectedRow) error {
+func (p *requestStep) skip(ctx context.Context, rows []SelectedRow) error {
 	var lanes LaneSet
 	for i := range rows {
 		if rows[i].State == checkpoint.StateRetrying {
@@ -77,7 +77,7 @@ func (p *part) skip(ctx context.Context, rows []SelectedRow) error {
 }
 
 // replayed makes deliveries wait for their turn again. They may come before the first ones of their lanes.
-func (p *part) replayed(ctx context.Context, rows []SelectedRow) error {
+func (p *requestStep) replayed(ctx context.Context, rows []SelectedRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (p *part) replayed(ctx context.Context, rows []SelectedRow) error {
 
 // refresh puts what the rows of the user's table say now in the place of what was copied. Rows that are not pending (any
 // more) are refused.
-func (p *part) refresh(ctx context.Context, rows []SelectedRow) ([]SelectedRow, error) {
+func (p *requestStep) refresh(ctx context.Context, rows []SelectedRow) ([]SelectedRow, error) {
 	old, err := p.ReadParked(ctx, rows)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (p *part) refresh(ctx context.Context, rows []SelectedRow) ([]SelectedRow, 
 }
 
 // edit changes what deliveries carry, gives them a new id, and replays them. The row's own id stays their identity here.
-func (p *part) edit(ctx context.Context, rows []SelectedRow) error {
+func (p *requestStep) edit(ctx context.Context, rows []SelectedRow) error {
 	old, err := p.ReadParked(ctx, rows)
 	if err != nil {
 		return err

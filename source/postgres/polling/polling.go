@@ -21,7 +21,7 @@ import (
 type Source struct {
 	poll.Source
 	cfg  session.Config
-	seen upstream.Witness
+	seen upstream.ServerMemory
 }
 
 var _ source.Source = (*Source)(nil)
@@ -72,7 +72,7 @@ func (s *Source) Examine(ctx context.Context, sourceID string, from source.Resum
 
 // Examine compares a checkpoint with the server. Numbers that a failover lost are drawn again, and no history tells which:
 // at another timeline the position is lost, and the sweep finds what is pending.
-func Examine(ctx context.Context, c *session.Config, sourceID string, from source.Resume, seen *upstream.Witness) (e *source.Examined, err error) {
+func Examine(ctx context.Context, c *session.Config, sourceID string, from source.Resume, seen *upstream.ServerMemory) (e *source.Examined, err error) {
 	t, err := open(ctx, c)
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func (c *checker) questions() []prepare.Question {
 	at := prepare.At
 	if c.cfg.Poll {
 		return []prepare.Question{at("server", c.server), at("lock", c.lock), at("tables tailbox_*", c.ownTables), at("outbox tables", c.outboxTables),
-			at("sequence", c.polled), at("slot", c.leftOver), at("first start", c.firstStart)}
+			at("sequence", c.polled), at("slot", c.forgottenSlot), at("first start", c.firstStart)}
 	}
 	return []prepare.Question{at("server", c.server), at("settings", c.settings), at("role", c.roleRights), at("lock", c.lock), at("tables tailbox_*", c.ownTables),
 		at("outbox tables", c.outboxTables), at("publication", c.publication), at("messages", c.emitters), at("slot", c.slot),

@@ -29,7 +29,7 @@ func (c *checker) publication(ctx context.Context) error {
 		c.Add(check.Problem, "run tailbox init", "publication %s does not exist", c.cfg.Publication)
 		return nil
 	}
-	c.publicationIs(p)
+	c.checkPublicationOptions(p)
 	pub := sqltext.Ident(c.cfg.Publication)
 	if p.all {
 		c.Add(check.Warning, "CREATE PUBLICATION … FOR TABLE …, and name it in source.publication", "publication %s is for all tables: all changes of the database are sent", c.cfg.Publication)
@@ -70,17 +70,17 @@ func (c *checker) readPublication(ctx context.Context) (*publicationState, error
 	return p, err
 }
 
-// publicationThere checks the options of a publication that exists: init does not change them.
-func (c *checker) publicationThere(ctx context.Context) error {
+// checkExistingPublication checks the options of a publication that exists: init does not change them.
+func (c *checker) checkExistingPublication(ctx context.Context) error {
 	p, err := c.readPublication(ctx)
 	if err == nil && p != nil {
-		c.publicationIs(p)
+		c.checkPublicationOptions(p)
 	}
 	return err
 }
 
-// publicationIs adds a problem for each option of the publication that is wrong.
-func (c *checker) publicationIs(p *publicationState) {
+// checkPublicationOptions adds a problem for each option of the publication that is wrong.
+func (c *checker) checkPublicationOptions(p *publicationState) {
 	pub := sqltext.Ident(c.cfg.Publication)
 	if !p.insert {
 		c.Add(check.Problem, "ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %s does not publish inserts", c.cfg.Publication)

@@ -18,8 +18,8 @@ func (c *checker) polled(ctx context.Context) error {
 	})
 }
 
-// leftOver looks for the slot from when the log was read: it would keep the server's log for ever.
-func (c *checker) leftOver(ctx context.Context) error {
+// forgottenSlot looks for the slot from when the log was read: it would keep the server's log for ever.
+func (c *checker) forgottenSlot(ctx context.Context) error {
 	var there bool
 	if err := c.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database() AND NOT active)",
 		c.cfg.Slot).Scan(&there); err != nil {

@@ -31,7 +31,7 @@ func prerequisites(ctx context.Context, cfg session.Config, conn *pgx.Conn) erro
 	if have, err := c.hasCheckpoint(ctx); err != nil || have {
 		return err
 	}
-	questions := []prepare.Question{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.publicationThere, c.unusedSlot, c.firstStart}
+	questions := []prepare.Question{c.server, c.settings, c.roleRights, c.lock, c.applicationTables, c.checkExistingPublication, c.unusedSlot, c.firstStart}
 	if cfg.Poll {
 		questions = []prepare.Question{c.server, c.lock, c.applicationTables, c.polled, c.firstStart}
 	}
@@ -59,7 +59,7 @@ func (c *checker) applicationTables(ctx context.Context) error {
 		switch {
 		case err == nil:
 			c.tables = append(c.tables, info)
-			if err := c.fitness(ctx, info); err != nil {
+			if err := c.checkUsable(ctx, info); err != nil {
 				return err
 			}
 		case !errors.Is(err, source.ErrStop):
@@ -71,8 +71,8 @@ func (c *checker) applicationTables(ctx context.Context) error {
 	return nil
 }
 
-// fitness looks for what would stop the relay at the table.
-func (c *checker) fitness(ctx context.Context, info *catalog.Table) error {
+// checkUsable looks for what would stop the relay at the table.
+func (c *checker) checkUsable(ctx context.Context, info *catalog.Table) error {
 	for _, look := range []func(context.Context, *catalog.Table) error{c.kindOfTable, c.columns} {
 		if err := look(ctx, info); err != nil {
 			return err

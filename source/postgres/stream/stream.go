@@ -26,7 +26,7 @@ type Source struct {
 	textOnly atomic.Bool
 	// confirmed is the highest position that Confirm was given in this Run.
 	confirmed atomic.Uint64
-	seen      upstream.Witness
+	seen      upstream.ServerMemory
 	idleTold  sync.Once // that source.failover does nothing
 	barriers  batches.Barriers
 

@@ -16,7 +16,7 @@ import (
 )
 
 // Examine compares a checkpoint with the server. Seen is what this process has seen of it.
-func Examine(ctx context.Context, c *session.Config, sourceID string, from source.Resume, seen *Witness) (e *source.Examined, err error) {
+func Examine(ctx context.Context, c *session.Config, sourceID string, from source.Resume, seen *ServerMemory) (e *source.Examined, err error) {
 	conn, err := c.ConnectReplication(ctx)
 	if err != nil {
 		return nil, err
@@ -64,14 +64,14 @@ func Examine(ctx context.Context, c *session.Config, sourceID string, from sourc
 		return nil, err
 	}
 	if e.Lost != "" && slot != nil {
-		e.Ahead = slotAhead(c, slot, server, at)
+		e.Ahead = firstReadable(c, slot, server, at)
 	}
 	e.Moved = sourceID != "" && e.Lost == "" && !seen.Same(before, id, server.end)
 	return e, nil
 }
 
-// slotAhead is where a slot stands from which the log can be read, though not from a place before; "" if it cannot.
-func slotAhead(c *session.Config, slot *Slot, server *Server, from pgrepl.LSN) source.Resume {
+// firstReadable is where a slot stands from which the log can be read, though not from a place before; "" if it cannot.
+func firstReadable(c *session.Config, slot *Slot, server *Server, from pgrepl.LSN) source.Resume {
 	confirmed, err := pgrepl.ParseLSN(slot.Confirmed)
 	if err != nil || confirmed <= from {
 		return ""

@@ -52,16 +52,16 @@ func (id ID) String() string {
 // startedSQL is when the server was started, in microseconds since 1970.
 const startedSQL = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text"
 
-// A Witness is what a process has seen of the server. One that was there before and after a restart knows how far the log was read: a server whose log
+// A ServerMemory is what a process has seen of the server. One that was there before and after a restart knows how far the log was read: a server whose log
 // does not end before that was not set back, and positions go on without a new Log, so that consumers can drop duplicates by them.
-type Witness struct {
+type ServerMemory struct {
 	mu   sync.Mutex
 	id   ID
 	read pgrepl.LSN
 }
 
 // Note takes note of the server, whose log ends at end.
-func (w *Witness) Note(id ID, end pgrepl.LSN) {
+func (w *ServerMemory) Note(id ID, end pgrepl.LSN) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.id.History != id.History || end < w.read {
@@ -71,14 +71,14 @@ func (w *Witness) Note(id ID, end pgrepl.LSN) {
 }
 
 // Reached notes how far the log was read.
-func (w *Witness) Reached(at pgrepl.LSN) {
+func (w *ServerMemory) Reached(at pgrepl.LSN) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.read = max(w.read, at)
 }
 
 // Same reports whether positions of a checkpoint are good for the server as it is now, whose log ends at end.
-func (w *Witness) Same(before, now ID, end pgrepl.LSN) bool {
+func (w *ServerMemory) Same(before, now ID, end pgrepl.LSN) bool {
 	if before.History != now.History || before.messages != now.messages {
 		return false
 	}
