@@ -13,6 +13,7 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/operate"
+	"github.com/tailbox/tailbox/source/store/view"
 )
 
 // listLimit is how many deliveries are listed where no limit is given.
@@ -97,7 +98,7 @@ func newDeadShow() *cli.Command {
 			}
 			switch {
 			case output.JSON:
-				err = cli.PrintJSON(sh.Out, detailViews(found))
+				err = cli.PrintJSON(sh.Out, view.OfMessages(found))
 			case len(found) > 0:
 				err = printDetails(sh.Out, found)
 			}

@@ -1,66 +1,20 @@
 package verbs
 
 import (
-	"encoding/base64"
 	"fmt"
 	"io"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/view"
 )
-
-// A detailView is a delivery with its message, in -o json. A payload or header value that is no text is in base64.
-type detailView struct {
-	parkedView
-	Key           *string      `json:"key"`
-	Headers       []headerView `json:"headers,omitempty"`
-	Payload       *string      `json:"payload"`
-	PayloadBase64 string       `json:"payload_base64,omitempty"`
-	InTable       bool         `json:"payload_in_table,omitempty"`
-}
-
-type headerView struct {
-	Name  string  `json:"name"`
-	Value *string `json:"value"`
-}
-
-func detailViews(found []store.Listed) []detailView {
-	views := make([]detailView, len(found))
-	for i := range found {
-		m := found[i].Message
-		v := detailView{parkedView: viewOf(&found[i]), Key: text(m.Key), InTable: found[i].InTable}
-		if utf8.Valid(m.Payload) {
-			v.Payload = text(m.Payload)
-		} else {
-			v.PayloadBase64 = base64.StdEncoding.EncodeToString(m.Payload)
-		}
-		for _, h := range m.Headers {
-			v.Headers = append(v.Headers, headerView{h.Name, text(h.Value)})
-		}
-		views[i] = v
-	}
-	return views
-}
-
-// text is nil for NULL; what is no UTF-8 is shown in base64.
-func text(b []byte) *string {
-	if b == nil {
-		return nil
-	}
-	s := string(b)
-	if !utf8.Valid(b) {
-		s = "base64:" + base64.StdEncoding.EncodeToString(b)
-	}
-	return &s
-}
 
 // printDetails shows deliveries one below the other.
 func printDetails(w io.Writer, found []store.Listed) error {
-	for i, v := range detailViews(found) {
+	for i, v := range view.OfMessages(found) {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
@@ -91,7 +45,7 @@ func printDetails(w io.Writer, found []store.Listed) error {
 	return nil
 }
 
-func payloadText(v *detailView) string {
+func payloadText(v *view.Message) string {
 	switch {
 	case v.InTable:
 		return "payload: in the user's table only, it is too large to be copied"

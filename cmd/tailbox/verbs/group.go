@@ -12,6 +12,7 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store/operate"
+	"github.com/tailbox/tailbox/source/store/view"
 )
 
 // NewGroup is the command group.
@@ -79,7 +80,7 @@ func newGroupList() *cli.Command {
 				if g.limit > 0 && len(lanes) >= g.limit {
 					fmt.Fprint(sh.Err, perhapsMore)
 				}
-				return cli.PrintJSON(sh.Out, laneViews(lanes))
+				return cli.PrintJSON(sh.Out, view.OfLanes(lanes))
 			}
 			return printLanes(sh.Out, lanes, g.limit)
 		},

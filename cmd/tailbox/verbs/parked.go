@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/operate"
+	"github.com/tailbox/tailbox/source/store/view"
 )
 
 // What a list that is cut ends with; in JSON it is said beside it, on stderr.
@@ -26,7 +27,7 @@ func listParked(sh *cli.Shell, o *cli.Output, found []store.Listed, more bool) e
 	if more {
 		fmt.Fprint(sh.Err, andMore)
 	}
-	return cli.PrintJSON(sh.Out, parkedViews(found))
+	return cli.PrintJSON(sh.Out, view.OfDeliveries(found))
 }
 
 // printParked lists deliveries.
@@ -57,46 +58,6 @@ func next(p *store.Listed) string {
 		return "now"
 	}
 	return "in " + time.Until(p.NextAttemptAt).Round(time.Second).String()
-}
-
-// A parkedView is a delivery in -o json.
-type parkedView struct {
-	ID         string           `json:"id"`
-	Sink       string           `json:"sink"`
-	Table      string           `json:"table,omitempty"`
-	Group      string           `json:"group,omitempty"`
-	Type       string           `json:"type"`
-	Topic      string           `json:"topic,omitempty"`
-	Position   string           `json:"position"`
-	State      checkpoint.State `json:"state"`
-	Blocks     bool             `json:"blocks"`
-	Attempts   int              `json:"attempts"`
-	Tries      int              `json:"tries"`
-	NextAt     *time.Time       `json:"next_attempt_at,omitempty"`
-	ParkedAt   time.Time        `json:"parked_at"`
-	ErrorClass string           `json:"error_class,omitempty"`
-	LastError  string           `json:"last_error,omitempty"`
-	Replays    int              `json:"replays"`
-	Replaces   string           `json:"replaces,omitempty"`
-}
-
-func viewOf(p *store.Listed) parkedView {
-	m := p.Message
-	v := parkedView{ID: m.ID, Sink: p.Sink, Table: m.Table, Group: m.Group, Type: m.Type, Topic: m.Topic, Position: m.Position.String(),
-		State: p.State, Blocks: p.Blocks, Attempts: p.Attempts, Tries: p.Tries, ErrorClass: p.ErrorClass, LastError: p.LastError, Replays: p.Replays,
-		Replaces: p.Original, ParkedAt: p.ParkedAt}
-	if !p.NextAttemptAt.IsZero() {
-		v.NextAt = &p.NextAttemptAt
-	}
-	return v
-}
-
-func parkedViews(found []store.Listed) []parkedView {
-	views := make([]parkedView, len(found))
-	for i := range found {
-		views[i] = viewOf(&found[i])
-	}
-	return views
 }
 
 // anyState is every state that can be listed.
@@ -146,25 +107,4 @@ func waits(l *operate.WaitingLane) string {
 		return "for a retry"
 	}
 	return "for its turn"
-}
-
-// A laneView is a lane in -o json.
-type laneView struct {
-	Sink       string      `json:"sink"`
-	Group      string      `json:"group"`
-	Held       bool        `json:"held"`
-	Deliveries int         `json:"deliveries"`
-	First      *parkedView `json:"first,omitempty"`
-}
-
-func laneViews(lanes []operate.WaitingLane) []laneView {
-	views := make([]laneView, len(lanes))
-	for i, l := range lanes {
-		views[i] = laneView{Sink: l.Sink, Group: l.Group, Held: l.Held, Deliveries: l.Deliveries}
-		if l.First != nil {
-			first := viewOf(l.First)
-			views[i].First = &first
-		}
-	}
-	return views
 }
