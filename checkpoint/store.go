@@ -293,7 +293,7 @@ type Request struct {
 	Verb      Verb
 	Selection Selection
 	Reason    string
-	// By is who asked, as the database knows the login. Who asks does not say it.
+	// By is who asked: as the database knows the login, or the name of the token by which the HTTP API knows the client.
 	By string
 }
 

@@ -68,6 +68,7 @@ func arrows() []rule {
 		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox`, `source/$1/.+`),
 		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `sink/$1/.+`),
 		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/admin/.+`),
+		of(`internal/api`, true, `source`, `source/store(?:/.+)?`, `checkpoint`, `outbox`, `internal/config`),
 		// The file format fills in the configuration of the parts, never of a kind.
 		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/config/.+`),
 		of(`internal/debezium`, false, `router`, `outbox`, `sink`),
@@ -235,6 +236,8 @@ func TestImportArrowsSeeBreaches(t *testing.T) {
 		{"sink/kafka", module + "/internal/config", false},
 		{"internal/admin", module + "/checkpoint", true},
 		{"internal/admin", module + "/source/postgres", false},
+		{"internal/api", module + "/source/store/operate", true},
+		{"internal/api", module + "/source/postgres", false},
 		{"internal/config", module + "/sink/kafka", false},
 		{"cmd/tailbox", module + "/sink/kafka", true},
 		{"cmd/tailbox", module + "/cmd/tailbox/verbs", true},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os/signal"
 	"slices"
 	"sync"
@@ -19,9 +20,11 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/admin"
+	"github.com/tailbox/tailbox/internal/api"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 const (
@@ -98,11 +101,11 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 	t := &tasks{now: sh.Now}
 	if p.Config.Admin.Listen != "" {
 		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, Token: p.Config.Admin.Token,
-			Gatherer: registry, Ready: metrics.Ready, Logger: log})
+			Gatherer: registry, API: newAPI(p, db, metrics, log), Ready: metrics.Ready, Logger: log})
 		if err != nil {
 			return err
 		}
-		log.Info("serving metrics and health", "address", server.Addr())
+		log.Info("serving metrics and health", "address", server.Addr(), "api", len(p.Config.Admin.Tokens) > 0 || p.Config.Admin.Token != "")
 		t.beside(server.Run)
 	}
 	t.beside(func(ctx context.Context) error { boundHeap(ctx, p.Config.Memory); return nil })
@@ -113,6 +116,17 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 		log.Info("stopped")
 	}
 	return err
+}
+
+// newAPI returns the HTTP API; nil if nobody holds a token for it.
+func newAPI(p *pipeline.Pipeline, db operate.Database, metrics *admin.Metrics, log *slog.Logger) http.Handler {
+	tokens := api.NewTokens(&p.Config.Admin, log)
+	if tokens.None() {
+		return nil
+	}
+	v, _ := buildVersion()
+	return api.New(api.Config{Pipeline: p.Config.Pipeline, Version: v, Started: time.Now(), Database: db, Sinks: p.Config.Router.Sinks(), State: metrics.SinkState,
+		Tokens: tokens, Hosts: p.Config.Admin.Hosts, Hide: p.Hide, Logger: log})
 }
 
 // tasks runs one main task and others beside it.

@@ -56,6 +56,8 @@ type Metrics struct {
 	sinks      sinkMetrics
 	process    processMetrics
 
+	// sinkStates are the states of sinks that the relay has reported.
+	sinkStates sync.Map
 	// sinkNames are the names of all sinks, and "".
 	sinkNames []string
 
@@ -236,7 +238,19 @@ func (m *Metrics) seed(labels Labels) {
 	}
 }
 
+// SinkState returns the state of a sink: open, failing, paused or throttled; "" if this process does not read the log, and so does not know it.
+func (m *Metrics) SinkState(name string) string {
+	m.mu.Lock()
+	relaying := reading(m.state)
+	m.mu.Unlock()
+	if state, ok := m.sinkStates.Load(name); ok && relaying {
+		return state.(string)
+	}
+	return ""
+}
+
 func (m *Metrics) setSinkState(name, state string) {
+	m.sinkStates.Store(name, state)
 	for _, s := range []string{"open", "failing", "paused", "throttled"} {
 		value := 0.0
 		if s == state {

@@ -1,5 +1,5 @@
-// Package admin is what tailbox tells the outside over HTTP: metrics for Prometheus, built from the relay's events, and
-// health. Later handlers go behind the token; /metrics, /healthz and /readyz never do, but /readyz says why to this machine and with the token alone.
+// Package admin serves metrics for Prometheus, built from the relay's events, and health. /metrics, /healthz and /readyz need no token, but /readyz
+// says why the relay is not ready only to this machine and to the holder of the token. The HTTP API stands beside them, if there is one.
 package admin
 
 import (
@@ -25,6 +25,8 @@ type Config struct {
 	Token string
 	// Gatherer holds the metrics.
 	Gatherer prometheus.Gatherer
+	// API, if not nil, serves everything below /api/.
+	API http.Handler
 	// Ready answers /readyz.
 	Ready  func() (ok bool, state, why string)
 	Logger *slog.Logger
@@ -95,6 +97,9 @@ func handler(c Config) http.Handler {
 		}
 		answer(w, http.StatusOK, text)
 	})
+	if c.API != nil {
+		mux.Handle("/api/", c.API)
+	}
 	mux.Handle("/", guard(c.Token, http.NotFoundHandler()))
 	return mux
 }

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -67,14 +65,6 @@ type Source struct {
 type Sink struct {
 	Name, Kind string
 	Section    *Section
-}
-
-// Admin is the section admin.
-type Admin struct {
-	// Listen is an address, or "" for none.
-	Listen string
-	// Token is asked for where it is not "". It is required on addresses that are not loopback.
-	Token string
 }
 
 // Log is the section log.
@@ -225,33 +215,6 @@ func readSinks(top *Section) []Sink {
 
 // placeholder matches tokens that are there to be replaced.
 var placeholder = regexp.MustCompile(`(?i)^<?(change|replace)[-_ ]?(me|this|it)>?$`)
-
-func readAdmin(s *Section) Admin {
-	if s == nil {
-		return Admin{Listen: defaultListen}
-	}
-	defer s.Done()
-	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token")}
-	if a.Listen == "off" {
-		a.Listen = ""
-		return a
-	}
-	host, port, err := net.SplitHostPort(a.Listen)
-	if err != nil {
-		s.Add("listen", a.Listen, "must be host:port, or off")
-		return a
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		s.Add("listen", a.Listen, "must have a port from 1 to 65535, or 0 for any that is free")
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.Token == "" {
-		s.Add("listen", a.Listen, "is not a loopback address, so admin.token must be set: with it alone, /readyz tells other machines why the relay is not ready")
-	}
-	if placeholder.MatchString(a.Token) {
-		s.Add("token", "", "is a placeholder of an example, which everybody knows: set a token of your own, such as the output of openssl rand -hex 24")
-	}
-	return a
-}
 
 func readLog(s *Section) Log {
 	if s == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/mongo/conn"
+	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/operate"
 )
 
@@ -31,6 +32,9 @@ func (s reader) Leave(ctx context.Context) error { return s.Close(ctx) }
 
 // Ask implements operate.Reader.
 func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
+	if r.By != "" {
+		return s.requests.ask(ctx, r)
+	}
 	who, err := conn.ReadRights(ctx, s.client)
 	if err != nil {
 		return 0, conn.Fault("look who asks", err)
@@ -38,4 +42,9 @@ func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
 	asked := *r
 	asked.By = cmp.Or(who.User, "unknown") // without authentication nothing tells
 	return s.requests.ask(ctx, &asked)
+}
+
+// Asked implements operate.Reader.
+func (s reader) Asked(ctx context.Context, before int64, limit int) ([]store.Asked, error) {
+	return s.requests.asked(ctx, before, limit)
 }

@@ -91,6 +91,39 @@ func (c requestCollection) ask(ctx context.Context, r *checkpoint.Request) (int6
 	return 0, errors.New("number the request: others were faster each time: try again")
 }
 
+// asked lists requests below an id, the newest first.
+func (c requestCollection) asked(ctx context.Context, before int64, limit int) (list []store.Asked, err error) {
+	cur, err := c.Find(ctx, bson.D{{Key: "pipeline", Value: c.pipeline}, {Key: "_id", Value: bson.D{{Key: "$lt", Value: before}}}},
+		options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(limit)))
+	var found []bson.Raw
+	if err == nil {
+		err = cur.All(ctx, &found)
+	}
+	if err != nil {
+		return nil, conn.Fault("list requests", err)
+	}
+	for _, raw := range found {
+		var doc requestDocument
+		if err := bson.Unmarshal(raw, &doc); err != nil {
+			continue // somebody wrote it by hand; the relay closes it with the reason
+		}
+		a := store.Asked{Request: checkpoint.Request{ID: doc.ID, Verb: checkpoint.Verb(doc.Verb), Reason: doc.Reason, By: doc.By},
+			RequestedAt: orZero(doc.RequestedAt), DoneAt: orZero(doc.DoneAt)}
+		selection, result := "{}", "{}"
+		for _, part := range []struct {
+			doc  bson.Raw
+			text *string
+		}{{doc.Selection, &selection}, {doc.Result, &result}} {
+			if text, err := document.JSON(part.doc); err == nil && len(part.doc) > 0 {
+				*part.text = string(text)
+			}
+		}
+		a.ReadAsked(selection, &result)
+		list = append(list, a)
+	}
+	return list, nil
+}
+
 // noteResult records what a request did so far.
 func (c requestCollection) noteResult(ctx context.Context, id any, result *store.RequestResult, done bool) error {
 	doc, err := documentOf(result)

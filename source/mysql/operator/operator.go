@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -55,7 +56,11 @@ func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 		return 0, fmt.Errorf("write selection: %w", err)
 	}
 	b := s.Batch()
-	b.Exec("INSERT INTO {request} (pipeline, verb, selection, reason) VALUES (?, ?, ?, ?)", s.Config.Pipeline, string(r.Verb), string(selection), r.Reason)
+	columns, args := "pipeline, verb, selection, reason", []any{s.Config.Pipeline, string(r.Verb), string(selection), r.Reason}
+	if r.By != "" { // clients may not write the column
+		columns, args = columns+", `by`", append(args, r.By)
+	}
+	b.Exec("INSERT INTO {request} ("+columns+") VALUES (?"+strings.Repeat(", ?", len(args)-1)+")", args...)
 	b.Each(func(r session.Row) error {
 		id = r.Num(0)
 		return nil
@@ -64,6 +69,28 @@ func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 		return 0, server.Fault("write request", err)
 	}
 	return id, nil
+}
+
+// Asked implements operate.Reader.
+func (s reader) Asked(ctx context.Context, before int64, limit int) (list []store.Asked, err error) {
+	b := s.Batch()
+	b.Each(func(r session.Row) (err error) {
+		a := store.Asked{Request: checkpoint.Request{ID: r.Num(0), Verb: checkpoint.Verb(r.Text(1)), Reason: r.Text(3), By: r.Text(4)}}
+		if a.RequestedAt, err = r.Time(5); err != nil {
+			return err
+		}
+		if a.DoneAt, err = r.Time(6); err != nil {
+			return err
+		}
+		a.ReadAsked(r.Text(2), r.TextOrNil(7))
+		list = append(list, a)
+		return nil
+	}, "SELECT id, verb, selection, reason, `by`, requested_at, done_at, result FROM {request} WHERE pipeline = ? AND id < ? ORDER BY id DESC LIMIT ?",
+		s.Config.Pipeline, before, limit)
+	if err := s.Send(ctx, b); err != nil {
+		return nil, server.Fault("list requests", err)
+	}
+	return list, nil
 }
 
 // Listed implements operate.Reader.

@@ -64,9 +64,14 @@ func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 	if err != nil {
 		return 0, fmt.Errorf("write selection: %w", err)
 	}
+	columns, values, args := "", "", []any{s.Cfg.Pipeline, string(r.Verb), string(selection), ""}
+	if r.By != "" { // clients may not write the column
+		columns, values, args = `, "by"`, ", $5", append(args, s.encoding.Fit(r.By))
+	}
 	insert := func(reason string) error {
-		return s.Conn.QueryRow(ctx, s.SQL(`INSERT INTO {request} (pipeline, verb, selection, reason) VALUES ($1, $2, $3, $4) RETURNING id`),
-			s.Cfg.Pipeline, string(r.Verb), string(selection), reason).Scan(&id)
+		args[3] = reason
+		return s.Conn.QueryRow(ctx, s.SQL(`INSERT INTO {request} (pipeline, verb, selection, reason`+columns+`) VALUES ($1, $2, $3, $4`+values+`) RETURNING id`),
+			args...).Scan(&id)
 	}
 	err = insert(r.Reason)
 	if pgerr.LacksCharacter(err) { // the selection must not be changed; the reason is only for people, and may be
@@ -76,6 +81,27 @@ func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 		return 0, s.Fault("write request", err)
 	}
 	return id, nil
+}
+
+// Asked implements operate.Reader.
+func (s reader) Asked(ctx context.Context, before int64, limit int) (list []store.Asked, err error) {
+	rows, err := s.Conn.Query(ctx, s.SQL(`SELECT id, verb, selection::text, reason, "by", requested_at, done_at, result::text FROM {request}
+		WHERE pipeline = $1 AND id < $2 ORDER BY id DESC LIMIT $3`), s.Cfg.Pipeline, before, limit)
+	if err != nil {
+		return nil, s.Fault("list requests", err)
+	}
+	var a store.Asked
+	var selection string
+	var result *string
+	if _, err := pgx.ForEachRow(rows, []any{&a.ID, &a.Verb, &selection, &a.Reason, &a.By, &a.RequestedAt, (*orZeroTime)(&a.DoneAt), &result}, func() error {
+		one := a
+		one.ReadAsked(selection, result)
+		list = append(list, one)
+		return nil
+	}); err != nil {
+		return nil, s.Fault("list requests", err)
+	}
+	return list, nil
 }
 
 // Listed implements operate.Reader.

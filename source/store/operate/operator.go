@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -17,13 +18,16 @@ type Reader interface {
 	store.Requests
 	// Remember reads what a store keeps a copy of in memory: holds, and sinks with parked deliveries.
 	Remember(ctx context.Context) error
-	// Ask writes a request, and returns its id. Who asks, and when, is the database's to say.
+	// Ask writes a request, and returns its id. When it was asked for is the database's to say, and so is who asks, unless r.By names somebody
+	// for whom the caller vouches.
 	Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
 	// Listed reads deliveries, whole or without payloads, in the order of rows, and leaves out those that are gone.
 	Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error)
 	// WaitingLanes lists lanes with blocking deliveries, of the sink and groups of a selection, in order, and the first delivery of
 	// each. Limit 0 means all.
 	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []WaitingLane, firsts []store.SelectedRow, err error)
+	// Asked lists requests with an id below before, the newest first, whether they are carried out or not.
+	Asked(ctx context.Context, before int64, limit int) ([]store.Asked, error)
 	// Leave ends the session.
 	Leave(ctx context.Context) error
 }
@@ -276,6 +280,62 @@ func listParked(ctx context.Context, s Reader, sel checkpoint.Selection, limit i
 			return list, false, nil
 		}
 	}
+}
+
+// Page lists deliveries behind a place, at most limit, without payloads. next is the place to go on from; nil at the end. A page may have fewer
+// deliveries than limit, or none, although there is a next one: among very many, one call does not look at all of them.
+func (o Operator) Page(ctx context.Context, sel checkpoint.Selection, after *store.ParkedKey, limit int) (list []store.Listed, next *store.ParkedKey, err error) {
+	err = o.read(ctx, func(ctx context.Context, s Reader) error {
+		if err := s.Remember(ctx); err != nil {
+			return err
+		}
+		list, next, err = page(ctx, s, sel, after, limit)
+		return err
+	})
+	return list, next, err
+}
+
+// pageLooks bounds how many chunks of deliveries one page looks at.
+const pageLooks = 20
+
+func page(ctx context.Context, s Reader, sel checkpoint.Selection, after *store.ParkedKey, limit int) (list []store.Listed, next *store.ParkedKey, err error) {
+	r := &checkpoint.Request{Verb: checkpoint.VerbReplay, Selection: sel}
+	r.Selection.Limit = limit
+	progress := &store.RequestResult{After: after}
+	for range pageLooks {
+		c, err := s.Select(ctx, r, progress)
+		if err != nil {
+			return nil, nil, err
+		}
+		found, err := s.Listed(ctx, c.Rows, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, found...)
+		progress.Changed += len(c.Rows)
+		if c.End {
+			return list, nil, nil
+		}
+		if c.Last != nil {
+			progress.After = c.Last
+		}
+		if progress.Changed >= limit {
+			break
+		}
+	}
+	return list, progress.After, nil
+}
+
+// Asked lists requests with an id below before, the newest first, whether they are carried out or not. before 0 means all.
+func (o Operator) Asked(ctx context.Context, before int64, limit int) (list []store.Asked, err error) {
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	err = o.read(ctx, func(ctx context.Context, s Reader) error {
+		list, err = s.Asked(ctx, before, limit)
+		return err
+	})
+	return list, err
 }
 
 // Lanes lists the lanes that wait, with the reason, of the sink and groups of a selection; the rest of it does not matter.

@@ -1,0 +1,183 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tailbox/tailbox/internal/config"
+)
+
+// A Role says what the holder of a token may do. Each role may do what those before it may.
+type Role int
+
+// The roles, in their order.
+const (
+	// Viewer sees states, positions, ids and classes of errors, and nothing that an application or an endpoint wrote.
+	Viewer Role = iota + 1
+	// Auditor sees everything.
+	Auditor
+	// Operator asks for what changes deliveries, groups and sinks.
+	Operator
+	// Admin changes the relay itself.
+	Admin
+)
+
+func (r Role) String() string {
+	if r < Viewer || r > Admin {
+		return "none"
+	}
+	return config.Roles()[r-Viewer]
+}
+
+// roleNamed returns the role with a name; 0 if there is none.
+func roleNamed(name string) Role { return Role(slices.Index(config.Roles(), name) + 1) }
+
+// A Principal is who asks.
+type Principal struct {
+	Name string
+	Role Role
+}
+
+// Tokens knows who holds which token. It is safe for concurrent use.
+type Tokens struct {
+	log     *slog.Logger
+	mu      sync.Mutex
+	holders []*holder
+}
+
+// A holder is one token.
+type holder struct {
+	Principal
+	file string // "" if the text stands in the configuration
+	// hash is that of the token's text, and valid whether there is one. read and size are those of the file when it was read.
+	hash  [sha256.Size]byte
+	valid bool
+	read  time.Time
+	size  int64
+}
+
+// NewTokens returns the tokens of the configuration.
+func NewTokens(c *config.Admin, log *slog.Logger) *Tokens {
+	t := &Tokens{log: log}
+	if c.Token != "" {
+		t.holders = append(t.holders, &holder{Principal: Principal{"admin", Admin}, hash: sha256.Sum256([]byte(c.Token)), valid: true})
+	}
+	for _, one := range c.Tokens {
+		t.holders = append(t.holders, &holder{Principal: Principal{one.Name, roleNamed(one.Role)}, file: one.File})
+	}
+	return t
+}
+
+// None reports whether nobody holds a token, so that nobody could use the API.
+func (t *Tokens) None() bool { return len(t.holders) == 0 }
+
+// identify returns who holds a token. It compares all of them in the same time, so that the time of an answer says nothing about any.
+func (t *Tokens) identify(token string) (p Principal, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	hash := sha256.Sum256([]byte(token))
+	for _, h := range t.holders {
+		t.refresh(h)
+		if subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1 && h.valid && token != "" {
+			p, ok = h.Principal, true
+		}
+	}
+	return p, ok
+}
+
+// refresh reads the token's file again if it has changed. A file that is gone or holds no token ends the token.
+func (t *Tokens) refresh(h *holder) {
+	if h.file == "" {
+		return
+	}
+	info, err := os.Stat(h.file)
+	if err == nil && info.ModTime().Equal(h.read) && info.Size() == h.size && !h.read.IsZero() {
+		return
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(h.file)
+	}
+	text := config.TokenIn(data)
+	if err == nil && len(text) < config.LeastToken {
+		err = fmt.Errorf("it holds fewer than %d characters", config.LeastToken)
+	}
+	was := h.valid || h.read.IsZero()
+	h.valid, h.hash = err == nil, sha256.Sum256([]byte(text))
+	h.read, h.size = time.Unix(1, 0), -1
+	if err == nil {
+		h.read, h.size = info.ModTime(), info.Size()
+	} else if was {
+		t.log.Warn("a token of the API is not valid", "name", h.Name, "token_file", h.file, "error", err, "cure", "write the output of openssl rand -hex 24 into it")
+	}
+}
+
+// bearer returns the token that a request brings; "" for none.
+func bearer(header string) string {
+	scheme, token, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// Names of what an operation's metadata hold, and of the context's value.
+const roleKey = "role"
+
+type principalKey struct{}
+
+// needs is the metadata of an operation that a role may call.
+func needs(r Role) map[string]any { return map[string]any{roleKey: r} }
+
+// authorize lets a call pass whose token has the operation's role.
+func (s *server) authorize(ctx huma.Context, next func(huma.Context)) {
+	who, ok := s.Tokens.identify(bearer(ctx.Header("Authorization")))
+	if !ok {
+		ctx.SetHeader("WWW-Authenticate", `Bearer realm="tailbox"`)
+		s.refuse(ctx, http.StatusUnauthorized, "send a token of admin.tokens in the header Authorization: Bearer …")
+		return
+	}
+	if needed, _ := ctx.Operation().Metadata[roleKey].(Role); who.Role < needed || needed == 0 {
+		s.refuse(ctx, http.StatusForbidden, fmt.Sprintf("%s has the role %s, and this needs %s: ask for a token with that role", who.Name, who.Role, needed))
+		return
+	}
+	next(huma.WithValue(ctx, principalKey{}, who))
+}
+
+func (s *server) refuse(ctx huma.Context, status int, why string) {
+	// The client is gone if this fails.
+	_ = huma.WriteErr(s.api, ctx, status, why)
+}
+
+// hosts lets requests pass that are addressed to the address which they came in by, to localhost, or to a configured name. A page of another site
+// whose name was pointed at this address is not served (DNS rebinding).
+func hosts(allowed []string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		host = strings.Trim(host, "[]")
+		local := ""
+		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			local, _, _ = net.SplitHostPort(at.String())
+		}
+		same := func(name string) bool { return strings.EqualFold(name, host) }
+		if ip := net.ParseIP(host); ip != nil && ip.Equal(net.ParseIP(local)) || same("localhost") || slices.ContainsFunc(allowed, same) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("%q is not a name of this server: list it under admin.hosts", host))
+	})
+}

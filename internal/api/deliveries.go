@@ -1,0 +1,247 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/view"
+)
+
+func (s *server) deliveryOperations() {
+	register(s, "list-deliveries", http.MethodGet, "/deliveries", Viewer, "Lists dead letters and deliveries that wait, by sink, group and position.", s.listDeliveries)
+	register(s, "get-delivery", http.MethodGet, "/deliveries/{id}", Auditor, "Shows a message with its payload and headers, at each sink where it is dead or waits.", s.getDelivery)
+	register(s, "replay-deliveries", http.MethodPost, "/deliveries:replay", Operator, "Makes dead deliveries due again, each group in its order. Their attempts are counted anew.", s.replay)
+	register(s, "drop-deliveries", http.MethodPost, "/deliveries:drop", Operator, "Gives deliveries up for good.", s.drop)
+	register(s, "edit-delivery", http.MethodPost, "/deliveries:edit", Operator,
+		"Changes a dead message and replays it under a new id, in its old place. The header tailbox-replaces names the old id.", s.edit)
+}
+
+// Page is where a list goes on.
+type Page struct {
+	Cursor string `query:"cursor" maxLength:"8192" doc:"The next of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+}
+
+type deliveriesQuery struct {
+	Page
+	State  []string `query:"state,explode" enum:"retrying,waiting,dead" default:"dead"`
+	Sink   string   `query:"sink"`
+	Group  []string `query:"group,explode"`
+	ID     []string `query:"id,explode" maxItems:"500"`
+	Table  string   `query:"table"`
+	Type   string   `query:"type" doc:"A pattern with * and ?."`
+	Reason string   `query:"reason" doc:"A pattern with * and ? for the error or its class. It needs the role auditor."`
+}
+
+type deliveriesAnswer struct {
+	Body struct {
+		Deliveries []view.Delivery `json:"deliveries"`
+		Next       string          `json:"next,omitempty" doc:"The cursor of the next page; absent at the end. A page may be short, or empty, although there is a next one."`
+	}
+}
+
+func (s *server) listDeliveries(ctx context.Context, in *deliveriesQuery) (*deliveriesAnswer, error) {
+	if in.Reason != "" && who(ctx).Role < Auditor {
+		return nil, huma.Error403Forbidden("reason matches what endpoints answered, and needs the role auditor: leave it out, or ask for a token with that role")
+	}
+	var after *store.ParkedKey
+	if in.Cursor != "" {
+		var err error
+		if after, err = readCursor(in.Cursor); err != nil {
+			return nil, huma.Error422UnprocessableEntity("cursor is none that this list has returned: leave it out to begin anew")
+		}
+	}
+	sel := checkpoint.Selection{IDs: in.ID, Sink: in.Sink, Table: in.Table, Groups: in.Group, Type: in.Type, Reason: in.Reason, States: states(in.State)}
+	a := &deliveriesAnswer{}
+	err := s.ask(ctx, queryTime, func(ctx context.Context) error {
+		found, next, err := s.Database.Operator().Page(ctx, sel, after, in.Limit)
+		a.Body.Deliveries, a.Body.Next = view.OfDeliveries(found), cursorOf(next)
+		return err
+	})
+	for i := range a.Body.Deliveries {
+		visible(ctx, &a.Body.Deliveries[i])
+	}
+	return a, err
+}
+
+// visible leaves of a delivery what the one who asks may see: endpoints' answers, which errors repeat, need the role auditor.
+func visible(ctx context.Context, d *view.Delivery) {
+	if who(ctx).Role < Auditor {
+		d.LastError = ""
+	}
+}
+
+func states(names []string) []checkpoint.State {
+	all := make([]checkpoint.State, len(names))
+	for i, name := range names {
+		all[i] = checkpoint.State(name)
+	}
+	return all
+}
+
+// A cursor is a place in base64, so that it can stand in an address. It holds no more than the list itself shows.
+func cursorOf(k *store.ParkedKey) string {
+	if k == nil {
+		return ""
+	}
+	text, err := json.Marshal(k)
+	if err != nil {
+		return "" // cannot be: texts alone
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func readCursor(cursor string) (*store.ParkedKey, error) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, err
+	}
+	k := &store.ParkedKey{}
+	return k, json.Unmarshal(text, k)
+}
+
+type deliveryQuery struct {
+	ID    string `path:"id" doc:"The id of the message, or the one that an edit gave it."`
+	Sink  string `query:"sink"`
+	Table string `query:"table"`
+}
+
+type deliveryAnswer struct {
+	Body struct {
+		Deliveries []view.Message `json:"deliveries"`
+	}
+}
+
+func (s *server) getDelivery(ctx context.Context, in *deliveryQuery) (*deliveryAnswer, error) {
+	sel := checkpoint.Selection{IDs: []string{in.ID}, Sink: in.Sink, Table: in.Table,
+		States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}}
+	a := &deliveryAnswer{}
+	err := s.ask(ctx, queryTime, func(ctx context.Context) error {
+		found, _, err := s.Database.Operator().Whole(ctx, sel)
+		a.Body.Deliveries = view.OfMessages(found)
+		return err
+	})
+	if err == nil && len(a.Body.Deliveries) == 0 {
+		return nil, huma.Error404NotFound("no delivery of a message with this id is dead or waits: it is delivered, was dropped, or never was")
+	}
+	return a, err
+}
+
+// A selection says which deliveries an operation is about. What is set must all match.
+type selection struct {
+	IDs          []string `json:"ids,omitempty" maxItems:"10000"`
+	Sink         string   `json:"sink,omitempty"`
+	Table        string   `json:"table,omitempty" doc:"The outbox table, if messages of several tables have the id."`
+	Groups       []string `json:"groups,omitempty" maxItems:"10000"`
+	Type         string   `json:"type,omitempty" doc:"A pattern with * and ?."`
+	Reason       string   `json:"reason,omitempty" doc:"A pattern with * and ? for the error or its class."`
+	States       []string `json:"states,omitempty" enum:"retrying,waiting,dead" doc:"Default: dead."`
+	Limit        int      `json:"limit,omitempty" minimum:"0" doc:"At most so many deliveries."`
+	All          bool     `json:"all,omitempty" doc:"Required if nothing else is set."`
+	Unrouted     bool     `json:"unrouted,omitempty" doc:"Deliveries for which no sink could be chosen."`
+	AllowReorder bool     `json:"allow_reorder,omitempty" doc:"Replay even what its group has passed, out of order."`
+	DryRun       bool     `json:"dry_run,omitempty" doc:"Change nothing: answer what the selection finds."`
+	Why          string   `json:"why,omitempty" maxLength:"10000" doc:"A reason for the audit."`
+}
+
+func (in *selection) of() checkpoint.Selection {
+	return checkpoint.Selection{IDs: in.IDs, Sink: in.Sink, Table: in.Table, Groups: in.Groups, Type: in.Type, Reason: in.Reason, States: states(in.States),
+		Limit: in.Limit, All: in.All, Unrouted: in.Unrouted, AllowReorder: in.AllowReorder}
+}
+
+type selectionBody struct{ Body selection }
+
+// dryRunLimit is how many deliveries a dry run shows.
+const dryRunLimit = 100
+
+type askedAnswer struct {
+	Status int `json:"-"`
+	Body   struct {
+		Request    int64           `json:"request,omitempty" doc:"The id of the request: GET /requests/{id} shows its progress and result."`
+		Deliveries []view.Delivery `json:"deliveries,omitempty" doc:"Of a dry run: what the selection finds, the first 100."`
+		More       bool            `json:"more,omitempty" doc:"Of a dry run: there are more."`
+	}
+}
+
+func (s *server) replay(ctx context.Context, in *selectionBody) (*askedAnswer, error) {
+	return s.request(ctx, checkpoint.VerbReplay, in.Body.of(), in.Body.Why, in.Body.DryRun)
+}
+
+func (s *server) drop(ctx context.Context, in *selectionBody) (*askedAnswer, error) {
+	if in.Body.Why == "" && !in.Body.DryRun {
+		return nil, huma.Error422UnprocessableEntity("why is missing: say why the deliveries are given up; the audit keeps it")
+	}
+	return s.request(ctx, checkpoint.VerbDrop, in.Body.of(), in.Body.Why, in.Body.DryRun)
+}
+
+type editBody struct {
+	Body struct {
+		ID            string            `json:"id" minLength:"1"`
+		Sink          string            `json:"sink,omitempty" doc:"Only the delivery to this sink. Default: those to all sinks."`
+		Table         string            `json:"table,omitempty"`
+		Payload       *string           `json:"payload,omitempty"`
+		PayloadBase64 *string           `json:"payload_base64,omitempty" doc:"A payload that is no UTF-8, instead of payload."`
+		Type          *string           `json:"type,omitempty"`
+		Topic         *string           `json:"topic,omitempty"`
+		Key           *string           `json:"key,omitempty"`
+		Headers       map[string]string `json:"headers,omitempty" doc:"Headers to add or replace."`
+		NewID         string            `json:"new_id,omitempty" doc:"Default: a random UUID."`
+		AllowReorder  bool              `json:"allow_reorder,omitempty"`
+		Why           string            `json:"why,omitempty" maxLength:"10000"`
+	}
+}
+
+func (s *server) edit(ctx context.Context, in *editBody) (*askedAnswer, error) {
+	b := &in.Body
+	e := &checkpoint.Edit{Type: b.Type, Topic: b.Topic, Key: b.Key, Headers: b.Headers, NewID: b.NewID}
+	switch {
+	case b.Payload != nil && b.PayloadBase64 != nil:
+		return nil, huma.Error422UnprocessableEntity("payload and payload_base64 are both set: keep one of the two")
+	case b.Payload != nil:
+		payload := []byte(*b.Payload)
+		e.Payload = &payload
+	case b.PayloadBase64 != nil:
+		payload, err := base64.StdEncoding.DecodeString(*b.PayloadBase64)
+		if err != nil {
+			return nil, huma.Error422UnprocessableEntity("payload_base64 is no base64: " + err.Error())
+		}
+		e.Payload = &payload
+	case b.Type == nil && b.Topic == nil && b.Key == nil && len(b.Headers) == 0 && b.NewID == "":
+		return nil, huma.Error422UnprocessableEntity("nothing is changed: set payload, type, topic, key, headers or new_id; to send the message as it is, use /deliveries:replay")
+	}
+	sel := checkpoint.Selection{IDs: []string{b.ID}, Sink: b.Sink, Table: b.Table, AllowReorder: b.AllowReorder, Edit: e}
+	return s.request(ctx, checkpoint.VerbEdit, sel, b.Why, false)
+}
+
+// request writes a request in the name of the one who asks, or, of a dry run, shows what the selection finds.
+func (s *server) request(ctx context.Context, verb checkpoint.Verb, sel checkpoint.Selection, why string, dry bool) (*askedAnswer, error) {
+	r := &checkpoint.Request{Verb: verb, Selection: sel, Reason: why, By: who(ctx).Name}
+	if err := store.Validate(r); err != nil {
+		return nil, huma.Error422UnprocessableEntity(err.Error())
+	}
+	if !utf8.ValidString(why) {
+		return nil, huma.Error422UnprocessableEntity("why is no UTF-8")
+	}
+	a := &askedAnswer{Status: http.StatusAccepted}
+	err := s.ask(ctx, queryTime, func(ctx context.Context) (err error) {
+		if !dry {
+			a.Body.Request, err = s.Database.Operator().Ask(ctx, r)
+			return err
+		}
+		limit := dryRunLimit
+		if sel.Limit > 0 {
+			limit = min(limit, sel.Limit)
+		}
+		found, more, err := s.Database.Operator().Parked(ctx, sel, limit)
+		a.Status, a.Body.Deliveries, a.Body.More = http.StatusOK, view.OfDeliveries(found), more
+		return err
+	})
+	return a, err
+}

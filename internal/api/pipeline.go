@@ -1,0 +1,140 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tailbox/tailbox/source/store/check"
+	"github.com/tailbox/tailbox/source/store/report"
+)
+
+// A line is a name with a text, as tailbox status prints it.
+type line struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+type pipelineAnswer struct {
+	Body struct {
+		Pipeline      string         `json:"pipeline"`
+		Version       string         `json:"version" doc:"The version of the process that answers."`
+		UptimeSeconds float64        `json:"uptime_seconds" doc:"Of the process that answers."`
+		Running       bool           `json:"running" doc:"A relay holds the pipeline's lock."`
+		Relay         string         `json:"relay" doc:"Which session holds the lock, and from where."`
+		Source        string         `json:"source"`
+		RetainedBytes *int64         `json:"retained_bytes,omitempty" doc:"How much log the server keeps for the pipeline. Absent if unknown."`
+		LagBytes      *int64         `json:"lag_bytes,omitempty" doc:"How much of the log follows the checkpoint. Absent if unknown."`
+		Waiting       string         `json:"waiting,omitempty" doc:"Why the server sends nothing to the relay."`
+		Status        map[string]any `json:"status" doc:"What tailbox status -o json prints."`
+	}
+}
+
+func (s *server) pipelineOperations() {
+	register(s, "get-pipeline", http.MethodGet, "/pipeline", Viewer, "Shows the pipeline: who relays, positions, lag, sinks and dead letters.", s.getPipeline)
+	register(s, "get-source", http.MethodGet, "/source", Viewer, "Shows the log's position and lag, and on request what tailbox check finds.", s.getSource)
+}
+
+// status reads the status of the pipeline, with every sink of the configuration in it.
+func (s *server) status(ctx context.Context) (st *report.Status, err error) {
+	err = s.ask(ctx, queryTime, func(ctx context.Context) error {
+		st, err = s.Database.Status(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range s.Sinks {
+		if !slices.ContainsFunc(st.Sinks, func(c report.SinkCount) bool { return c.Sink == name }) {
+			st.Sinks = append(st.Sinks, report.SinkCount{Sink: name})
+		}
+	}
+	for i := range st.Sinks {
+		c := &st.Sinks[i]
+		switch state := s.State(c.Sink); {
+		case c.Paused:
+			c.State = "paused"
+		case state != "":
+			c.State = state
+		default:
+			c.State = "-"
+		}
+	}
+	if who(ctx).Role < Auditor { // the errors of statements repeat what rows hold
+		for i := range st.Feedback {
+			st.Feedback[i].Error = ""
+		}
+	}
+	return st, nil
+}
+
+func (s *server) getPipeline(ctx context.Context, _ *struct{}) (*pipelineAnswer, error) {
+	st, err := s.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &pipelineAnswer{}
+	b := &a.Body
+	b.Pipeline, b.Version, b.UptimeSeconds = s.Pipeline, s.Version, time.Since(s.Started).Seconds()
+	b.Running, b.Relay, b.Source, b.Waiting = st.Running, st.Relay, st.Source, st.Waiting
+	b.RetainedBytes, b.LagBytes = known(st.RetainedBytes), known(st.LagBytes)
+	text, err := json.Marshal(st.Whole)
+	if err == nil {
+		err = json.Unmarshal(text, &b.Status)
+	}
+	return a, err
+}
+
+// known is nil for -1, which stands for a number that is not known.
+func known(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+type sourceQuery struct {
+	Check bool `query:"check" doc:"Run tailbox check as well. It takes some seconds."`
+}
+
+// A finding is one of tailbox check.
+type finding struct {
+	Level check.Level `json:"level"`
+	What  string      `json:"what"`
+	Fix   string      `json:"fix,omitempty"`
+}
+
+type sourceAnswer struct {
+	Body struct {
+		Source   string    `json:"source"`
+		Log      []line    `json:"log" doc:"How far the log is read."`
+		Findings []finding `json:"findings,omitempty"`
+	}
+}
+
+func (s *server) getSource(ctx context.Context, in *sourceQuery) (*sourceAnswer, error) {
+	st, err := s.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &sourceAnswer{}
+	a.Body.Source, a.Body.Log = st.Source, []line{}
+	for _, row := range st.Log {
+		if len(row) == 2 {
+			a.Body.Log = append(a.Body.Log, line{row[0], row[1]})
+		}
+	}
+	if !in.Check {
+		return a, nil
+	}
+	err = s.ask(ctx, checkTime, func(ctx context.Context) error {
+		found, err := s.Database.Check(ctx)
+		for _, f := range found {
+			a.Body.Findings = append(a.Body.Findings, finding{f.Level, s.Hide(f.What), s.Hide(f.Fix)})
+		}
+		return err
+	})
+	return a, err
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Admin is the section admin.
+type Admin struct {
+	// Listen is an address, or "" for none.
+	Listen string
+	// Token is one admin's, of any length; "" for none. An address that is not loopback needs it, or Tokens.
+	Token string
+	// Tokens are those of the HTTP API by name. Without Token and Tokens there is no API.
+	Tokens []Token
+	// Hosts are further names by which clients may address the API, beside the address itself and localhost.
+	Hosts []string
+}
+
+// A Token lets its holder use the HTTP API.
+type Token struct {
+	// Name is what the audit calls the holder.
+	Name string
+	// Role is one of Roles.
+	Role string
+	// File holds the token, of at least LeastToken characters.
+	File string
+}
+
+// LeastToken is the length of a token in characters, at least.
+const LeastToken = 20
+
+// Roles returns the roles of a token, each with what those before it may do.
+func Roles() []string { return []string{"viewer", "auditor", "operator", "admin"} }
+
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
+
+func readAdmin(s *Section) Admin {
+	if s == nil {
+		return Admin{Listen: defaultListen}
+	}
+	defer s.Done()
+	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token"), Tokens: readTokens(s), Hosts: s.Strings("hosts")}
+	for _, host := range a.Hosts {
+		if strings.ContainsAny(host, "/: ") {
+			s.Add("hosts", host, "must be names of hosts, without scheme and port")
+		}
+	}
+	if a.Listen == "off" {
+		a.Listen = ""
+		return a
+	}
+	host, port, err := net.SplitHostPort(a.Listen)
+	if err != nil {
+		s.Add("listen", a.Listen, "must be host:port, or off")
+		return a
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		s.Add("listen", a.Listen, "must have a port from 1 to 65535, or 0 for any that is free")
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.Token == "" && len(a.Tokens) == 0 {
+		s.Add("listen", a.Listen, "is not a loopback address, so admin.token must be set: with it alone, /readyz tells other machines why the relay is not ready")
+	}
+	if placeholder.MatchString(a.Token) {
+		s.Add("token", "", "is a placeholder of an example, which everybody knows: set a token of your own, such as the output of openssl rand -hex 24")
+	}
+	return a
+}
+
+// readTokens reads admin.tokens. The texts of the tokens are not kept: their files are read again when they change.
+func readTokens(s *Section) []Token {
+	var tokens []Token
+	names, holders := map[string]bool{"admin": true}, map[string]string{} // admin is the holder of admin.token
+	for _, one := range s.Sections("tokens") {
+		if one == nil {
+			continue
+		}
+		t := Token{Name: one.String("name", ""), Role: one.Choice("role", "", Roles()...), File: one.Path("token_file")}
+		switch {
+		case !tokenName.MatchString(t.Name):
+			one.Add("name", t.Name, "must be 1 to 64 letters, digits, or . _ @ -: the audit calls the token's holder so")
+		case names[t.Name]:
+			one.Add("name", t.Name, "stands twice: the audit could not tell the two apart (admin is the holder of admin.token)")
+		}
+		names[t.Name] = true
+		if t.Role == "" && !one.Has("role") {
+			one.Add("role", "", "is missing", Roles()...)
+		}
+		if text, ok := one.tokenText(t.File); ok {
+			if other, taken := holders[text]; taken {
+				one.Add("token_file", t.File, "holds the same token as that of "+other+": give each holder its own")
+			}
+			holders[text] = t.Name
+		}
+		one.Done()
+		tokens = append(tokens, t)
+	}
+	return tokens
+}
+
+// tokenText reads the token that a file holds.
+func (s *Section) tokenText(name string) (text string, ok bool) {
+	if name == "" {
+		s.Add("token_file", "", "is missing: name the file that holds the token, such as the output of openssl rand -hex 24")
+		return "", false
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		s.Add("token_file", name, "read file: "+err.Error())
+		return "", false
+	}
+	text = TokenIn(data)
+	s.Conceal(text)
+	if len(text) < LeastToken {
+		s.Add("token_file", name, "holds a token of "+strconv.Itoa(len(text))+" characters, and one of fewer than "+strconv.Itoa(LeastToken)+
+			" can be guessed: write the output of openssl rand -hex 24 into it")
+		return "", false
+	}
+	return text, true
+}
+
+// TokenIn returns the token in what a token's file holds: white space around it does not count.
+func TokenIn(data []byte) string { return strings.TrimSpace(string(data)) }
