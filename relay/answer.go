@@ -224,7 +224,7 @@ func (dp *dispatcher) onFailure(c *call, l *lane.Lane, err error, left int, now 
 		dp.e.poller.requeueSoon(l, l.Sink.Throttled.Sub(now))
 	case whole && len(c.ds) > 1:
 		dp.logFailure(l.Sink, head, len(c.ds), class, err, now)
-		if c.sink.BreakerOf(c.to).Fails() && l.BisectEnd == nil { // it says nothing about these messages
+		if c.sink.BreakerOf(c.to).Fails() && l.BisectEnd == nil { // the destination fails: no message is to blame
 			dp.e.poller.requeueSoon(l, c.sink.UntilProbe(c.to, now))
 			return
 		}
@@ -295,7 +295,7 @@ func (dp *dispatcher) failHead(l *lane.Lane, f *lane.Failure) {
 	g := *f
 	policy := dp.policy(head)
 	if head.Unsendable != nil && (policy == router.KeepOn || policy == router.Latest) {
-		policy = router.Hold // it would fail for ever without being sent
+		policy = router.Hold // no retry would ever send it
 		if l.Group == "" {
 			policy = router.Skip
 		}

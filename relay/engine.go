@@ -120,7 +120,7 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 	e.dispatcher = dispatcher{e: e, answers: make(chan *call, 64), over: make(chan struct{})}
 	e.safeMode.e = e
 	e.poller = poller{e: e, inHand: map[checkpoint.Key]bool{}}
-	e.epoch = int64(cfg.Rand.Uint64()>>1) | 1 // 0 is of a delivery that never failed
+	e.epoch = int64(cfg.Rand.Uint64()>>1) | 1 // never 0: that means "has not failed"
 	e.list.Next, e.list.Prev = &e.list, &e.list
 	e.names = []string{""}
 	for name := range cfg.Sinks {
@@ -141,7 +141,7 @@ func newEngine(cfg Config, store checkpoint.Store, load *checkpoint.Loaded, cp *
 		}
 	}
 	for _, l := range load.HeldLanes {
-		if s := e.byName[l.Sink]; s != nil { // that of the sink "" holds the group at every sink
+		if s := e.byName[l.Sink]; s != nil { // a lane of the sink "" holds its group at every sink
 			s.Lane(l.Group).On(lane.EvHold)
 		}
 	}
@@ -322,8 +322,7 @@ func (e *engine) touch(l *lane.Lane) {
 	}
 }
 
-// work lists the lanes that were touched where they belong: with those to park, or with those that have something to send. It forgets a lane
-// with nothing to do.
+// work looks at each touched lane: it lists one that has something to park, offers one that can send, and forgets one with nothing to do.
 func (e *engine) work(now time.Time) {
 	for i := 0; i < len(e.touched); i++ { // what follows may touch lanes
 		l := e.touched[i]

@@ -41,9 +41,8 @@ func (r *termMemory) setBack(now *checkpoint.Checkpoint) bool {
 	return now.Log < r.saved.Log || now.Log == r.saved.Log && now.LastCommit < r.saved.LastCommit
 }
 
-// nextLog is the Log of a position that is established anew: higher than all before. The database may have been restored from a time when it knew
-// a lower Log than it gave out since, so counting on from what it says is not enough: Log becomes at least the seconds since 1970 by the
-// database's clock.
+// nextLog returns the Log of a new position, which is higher than all before. last + 1 is not enough: the database may have been restored, and have
+// forgotten higher ones. So Log is at least the database's clock in seconds since 1970.
 func nextLog(ctx context.Context, store checkpoint.Store, last uint32) (uint32, error) {
 	now, err := store.Ping(ctx)
 	if err != nil {
@@ -109,7 +108,7 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 func goOnAhead(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, old checkpoint.Checkpoint,
 	found *source.Examined, mem *termMemory, gap string, log *slog.Logger) (*Position, error) {
 	judge, ok := src.(source.Judge)
-	if !ok || found.Lost == "" { // If Examine sees no gap, an operator cannot see it either before there is a new position
+	if !ok || found.Lost == "" { // If Examine sees no gap, no operator can look at it: make the new position first
 		return nil, nil
 	}
 	known := knownOf(loaded, &old, gap)
@@ -132,8 +131,8 @@ func goOnAhead(ctx context.Context, src source.Source, store checkpoint.Store, l
 	return &Position{Checkpoint: cp, Gap: gap}, nil
 }
 
-// knownOf says what kind of start this is. source.start applies to the first start, and to later ones until its sweep has ended, as long as nothing
-// of the log was settled. It does not apply to a position that was lost after that: rows committed since have still to be delivered.
+// knownOf says what kind of start this is. source.start applies to the first start, and to later ones while nothing of the log was settled. It no
+// longer applies if the position was lost after the first sweep had ended: rows committed since must be delivered.
 func knownOf(loaded *checkpoint.Loaded, old *checkpoint.Checkpoint, gap string) source.Known {
 	first := loaded.Checkpoint == nil || old.LastCommit == 0 && (gap == "" || old.SweepPending)
 	return source.Known{First: first, Again: first && loaded.Checkpoint != nil, AcceptGap: loaded.AcceptGap}
@@ -243,7 +242,7 @@ func renew(ctx context.Context, src source.Source, store checkpoint.Store, loade
 		SourceID: sourceID, Resume: snapshot.Resume(), Log: max(old.Log, used) + 1, LastCommit: old.LastCommit, SweepPending: sweep,
 	}
 	if !known.First {
-		cp.LastCommit = max(cp.LastCommit, 1) // no later start is the first
+		cp.LastCommit = max(cp.LastCommit, 1) // with 0, a later start would count as the first
 		if cp.Log, err = nextLog(ctx, store, cp.Log-1); err != nil {
 			return nil, errors.Join(err, snapshot.Close(ctx))
 		}

@@ -16,16 +16,15 @@ func Classes() []string {
 	return names
 }
 
-// Events tells an observer what the relay does: metrics are built from it, and tests wait for it instead of sleeping.
-// Nil fields are skipped. All but Attempt and Deliver are called by the relay's one engine goroutine and must not
-// block; none is called for a single message where a batch will do.
+// Events tells an observer what the relay does: metrics are built from it, and tests wait for it instead of sleeping. Nil fields are skipped. The
+// engine's goroutine calls them, so they must not block. If one call will do for a batch, none is made for each message.
 type Events struct {
-	// State: standby, locked out (a session that is no relay holds the lock), connecting (it holds the lock), sweeping, tailing, stuck (nothing more can be read, or a row not be settled, until an operator acts), stopped; and why.
+	// State: standby, locked out (a session that is no relay holds the lock), connecting (this relay holds it), sweeping, tailing, stuck (nothing
+	// more can be read, or a row cannot be settled, until an operator acts), disconnected (another term follows), stopped; and why.
 	State func(state, why string)
 	// Received: a batch of the log with n messages arrived; lag is how far the reader is behind, in bytes and since commit.
 	Received func(n int, lagBytes int64, lag time.Duration)
-	// Delivered: n deliveries of a route were acknowledged; latency is commit to ack of each of them (histogram sample of
-	// the oldest in the run).
+	// Delivered: n deliveries of a route were acknowledged; latency is commit to ack of the oldest of them.
 	Delivered func(sink, route string, n int, latency time.Duration)
 	// Answered: n deliveries were answered with an error of this class (one of Classes), or with none ("").
 	Answered func(sink, class string, n int)
@@ -34,8 +33,8 @@ type Events struct {
 	// Parked: n deliveries became durable in a parked state. Dead: n of them ended as dead letters, with this class.
 	Parked func(sink string, state checkpoint.State, n int)
 	Dead   func(sink, route, class string, n int)
-	// Replayed: n dead deliveries were asked for again. Skipped: n deliveries were not sent because the log repeated what
-	// is settled, (why = gone) rows were removed by the application, or (why = tenant) they are another pipeline's.
+	// Replayed: n dead deliveries were asked for again. Skipped: n deliveries were not sent. why: settled (the log repeated them), gone (the
+	// application removed the rows), tenant (they are another pipeline's).
 	Replayed func(n int)
 	Skipped  func(why string, n int)
 	// Settled: a transaction with n outcomes took d. Saved: it held a checkpoint.

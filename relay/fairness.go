@@ -80,8 +80,8 @@ func (fa *fairness) check(now time.Time) {
 	}
 }
 
-// keeping is what a sink keeps in memory: all bytes of the batches with a message that it has not taken, and those of the messages
-// that it alone has not taken and no other sink gets.
+// keeping is what a sink keeps in memory. all: the bytes of all batches with a message that it has not taken. own: the bytes of such messages that go
+// to this sink only.
 type keeping struct{ all, own int64 }
 
 // fullest is the sink that keeps most of the memory.
@@ -108,8 +108,7 @@ func (fa *fairness) withOutcome() map[*lane.Message]uint64 {
 	return answered
 }
 
-// keptBy walks the list of messages in memory, in which those of a batch are neighbours. open are the parts of a message that
-// keep it, targets all that it has.
+// keptBy walks the list of messages in memory; those of a batch are neighbours. open returns the parts that keep a message, targets all its parts.
 func keptBy(list *lane.Message, sinks int, open, targets func(*lane.Message) uint64) []keeping {
 	kept := make([]keeping, sinks)
 	var batch *memory.Batch

@@ -117,7 +117,7 @@ func (e *engine) leave(running int) {
 	defer close(e.dispatcher.over)
 	grace := cutGrace
 	if e.stage == cutOff {
-		grace = 0 // they had it
+		grace = 0 // used up
 	}
 	patience := time.After(grace)
 	for running > 0 || e.dispatcher.inflight > 0 || e.session.busy {
@@ -161,8 +161,8 @@ const ddlPatience = 5 * time.Second
 var errYieldToDDL = errors.New("somebody waits to lock a table that is being swept, such as ALTER TABLE does, and the sweep's rows cannot be settled before: " +
 	"the sweep makes way, and begins again")
 
-// yieldToDDL ends a sweep that is deadlocked with DDL: the DDL waits for the sweep's transaction, and the settlement of the sweep's rows waits for the
-// DDL. Applications would queue behind both. A settlement without rows, between two tries, says nothing about it.
+// yieldToDDL ends a sweep that is deadlocked with DDL: the DDL waits for the sweep's transaction, and the settlement of the sweep's rows waits for
+// the DDL. Applications would queue behind both. A settlement without rows says nothing about the DDL, so it does not change awaited.
 func (e *engine) yieldToDDL(s *settlement, done *checkpoint.Settled, now time.Time) {
 	switch {
 	case e.phase == phaseSweeping && len(s.rows) == 0:

@@ -10,7 +10,7 @@ import (
 const (
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 5 * time.Second
-	// repeatBackoff is the longest pause before what was delivered, and could not be settled, is delivered again.
+	// repeatBackoff is the longest pause before deliveries that could not be settled are sent again.
 	repeatBackoff = 30 * time.Second
 )
 
@@ -26,9 +26,8 @@ type ending struct {
 // A pacing tells how long to wait between terms that end by an error. The zero value is ready.
 type pacing struct{ next time.Duration }
 
-// after is the pause after a term. Pauses grow until a term settles something, however long the terms before it took: each that sent
-// and settled nothing, such as with a database whose disk is full, sends the same messages once more. A term that had nothing to send
-// has succeeded if it lasted.
+// after returns the pause after a term. If a term sends messages and settles nothing, for example because the database's disk is full, the next one
+// sends them again. So pauses grow until a term settles something, even if terms last long. A term that sent nothing has succeeded if it lasted.
 func (p *pacing) after(t ending) time.Duration {
 	repeats := t.sent && !t.durable
 	if t.durable || !repeats && t.took > maxBackoff {
@@ -52,8 +51,8 @@ const awayEvery = 250 * time.Millisecond
 // missingTable tracks since when a configured table has been missing. The relay starts again for source.AwayFor. The zero value is ready.
 type missingTable struct{ since time.Time }
 
-// retryTerm reports whether a term that ended with err is to be followed by another one, for the table may be there by then. Loaded: it
-// had found all its tables at first.
+// retryTerm reports whether another term follows one that ended with err, because the table may be there by then. loaded: the term found all its
+// tables at first.
 func (m *missingTable) retryTerm(err error, loaded bool, took time.Duration, now time.Time) bool {
 	if !errors.Is(err, source.ErrNoTable) {
 		m.since = time.Time{}

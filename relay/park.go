@@ -81,8 +81,8 @@ func (dp *dispatcher) lanesOf(s *lane.Sink) []*lane.Lane {
 	return ls
 }
 
-// opened lets a sink's deliveries flow again: what was parked for it is due (R10). It stays down while something else keeps it
-// from taking any: the call that was answered may have begun before an operator paused the sink, or before it asked to wait.
+// opened lets a sink's deliveries flow again: what was parked for it is due (R10). If the sink still accepts nothing, opened does nothing: the
+// answered call may have begun before an operator paused the sink, or before the sink asked to wait.
 func (dp *dispatcher) opened(s *lane.Sink, now time.Time) {
 	if ok, _ := s.Accepts(now); !ok {
 		return
@@ -94,7 +94,7 @@ func (dp *dispatcher) opened(s *lane.Sink, now time.Time) {
 	dp.report(s, now)
 }
 
-// throttle slows a sink as it asked for in its answer to a call that started then.
+// throttle slows down a sink that asked for it. started is when the answered call began.
 func (dp *dispatcher) throttle(s *lane.Sink, started time.Time, after time.Duration, err error, now time.Time) {
 	wait := s.Throttle.Rest(started, now, after)
 	if wait == 0 {
@@ -267,8 +267,7 @@ func (pk *parker) waitsForMore(l *lane.Lane) bool {
 	return l.Blocked() || l.IsHeld() || pk.e.unroutable(l)
 }
 
-// parkedAs is the parked form of the i-th of n deliveries of a lane. first tells that the lane is not blocked yet, so that
-// the first of them makes the lane due.
+// parkedAs returns the parked form of the i-th of n deliveries of a lane. first: nothing else blocks the lane, so its first delivery is due.
 func parkedAs(l *lane.Lane, f *lane.Failure, i, n int, first bool) checkpoint.Parked {
 	grouped := l.Group != ""
 	p := checkpoint.Parked{State: checkpoint.StateWaiting, Blocks: grouped}
@@ -300,7 +299,7 @@ func parkedAs(l *lane.Lane, f *lane.Failure, i, n int, first bool) checkpoint.Pa
 func (pk *parker) addPark(s *settlement, l *lane.Lane, d *lane.Delivery, p checkpoint.Parked, now time.Time) {
 	m := d.Msg
 	p.Sink, p.Message, p.Attempts, p.Tries, p.Failed = l.Sink.Name, m.Message, d.Spent, d.Tries, d.Failed
-	if d.Last != nil && p.State == checkpoint.StateWaiting && p.Due { // it waits for its own next try, whatever else it waits for
+	if d.Last != nil && p.State == checkpoint.StateWaiting && p.Due { // it failed before: it is due no sooner than its next try
 		p.State, p.NextAttempt = checkpoint.StateRetrying, max(p.NextAttempt, l.RetryAt.Sub(now))
 		p.LastError, p.ErrorClass = d.Last.Err, d.Last.Class
 	}

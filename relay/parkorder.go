@@ -5,10 +5,9 @@ import (
 	"github.com/tailbox/tailbox/relay/lane"
 )
 
-// takeParks moves what the listed lanes have to park into a settlement, parkMost deliveries at most. Where there are more, as in
-// the backlog of a sink that has gone out, those that came first in the log are parked first, over all lanes: lane by lane, what is
-// settled would be scattered over the log, settled_above would reach its bound, and the gate would hold up the other sinks.
-// Before all others come messages that cannot be routed, since nothing behind them may be parked before them.
+// takeParks moves what the listed lanes have to park into a settlement, parkMost deliveries at most. First come messages that cannot be routed, since
+// nothing behind them may be parked before them. Then come the others in log order over all lanes. If they were parked lane by lane, settled
+// deliveries would be scattered over the log: settled_above would reach its bound, and the gate would hold up the other sinks.
 func (pk *parker) takeParks(s *settlement) {
 	lanes := pk.lanes
 	pk.lanes = nil

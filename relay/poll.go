@@ -57,7 +57,7 @@ func (pl *poller) dueNow(now time.Time) bool {
 	}
 	pl.dueAsked, pl.dueAt = false, time.Time{}
 	names := []string{""}
-	// What is in hand is still due in the database, and comes again: ask for as many more.
+	// At most polledMost may be in hand. Due leaves out what is in hand already (Except).
 	most := min(dueMost, polledMost-len(pl.inHand))
 	if pl.e.safeMode.active() {
 		most = 1
@@ -69,7 +69,7 @@ func (pl *poller) dueNow(now time.Time) bool {
 		}
 		if probe {
 			if len(s.RunQueue) > 0 || !s.Breaker.RoundDue(now) || now.Sub(s.Asked) < pl.e.cfg.Tick {
-				continue // lanes in memory are the probes; or what was found could not be brought back yet
+				continue // lanes in memory are the probes, no round is due, or the database was asked just now
 			}
 			pl.probeDue(s, now)
 			return true
@@ -301,7 +301,7 @@ func (pl *poller) pageNow() bool {
 	for len(pl.pages) > 0 && !pl.e.stops() && !pl.polledFull() {
 		l := pl.pages[0]
 		pl.pages = pl.pages[1:]
-		// What is parked behind a message that cannot be routed waits for it; the store knows which that is.
+		// If a message of the group cannot be routed, only the store knows what waits for it: ask again.
 		if l.Is(lane.Frozen|lane.Settling) || !l.Polling() || pl.e.unroutable(l) {
 			l.On(lane.EvDropPage)
 			if l.Polling() {

@@ -26,7 +26,7 @@ func settle(ctx context.Context, store checkpoint.Store, s *settlement, refusals
 	}
 	a := isolation{store: store, s: s, why: err, before: refusals}
 	for i := range s.Rows {
-		if !s.Rows[i].Parked { // it goes with what is parked
+		if !s.Rows[i].Parked { // the others are settled with what is parked
 			a.plain = append(a.plain, i)
 		}
 	}
@@ -171,8 +171,8 @@ func ascending(n []int) []int {
 	return n
 }
 
-// refuse counts the rows that were set aside, and forgets those that the database refuses all the same: they stay unsettled, for the next start
-// to try them again. The relay goes on with what was read, and stops.
+// refuse counts the rows that were set aside. It forgets those that could not be: they stay unsettled, and the next start tries them again. Because
+// of them, the relay settles what it has read, then stops.
 func (st *settler) refuse(s *settlement, done *checkpoint.Settled, now time.Time) {
 	if len(s.rows) > len(done.Invisible)+s.aside {
 		st.refusals = 0

@@ -16,7 +16,7 @@ import (
 // A Relay delivers the messages of one source to its sinks while it holds the lock. New makes one, Run runs it.
 type Relay struct {
 	cfg     Config
-	standby string // what the last try told of who holds the lock; "" if nobody else did
+	standby string // what standBy last said of who holds the lock; "" if that is over
 	// survived: this process has had a term before, with so many unclean starts on record when the first of them began.
 	survived bool
 	unclean  int
@@ -165,8 +165,8 @@ func (r *Relay) term(ctx context.Context) error {
 	return err
 }
 
-// clearSurvived takes off the record what this process has survived: a term that ended by an error, such as a lost connection,
-// was no crash, and the message that it had in hand is under no suspicion (R9).
+// clearSurvived forgets the unclean starts and the message on record that this process has survived: a term that ended by an error, such as a lost
+// connection, was no crash (R9).
 func (r *Relay) clearSurvived(loaded *checkpoint.Loaded) {
 	if !r.survived {
 		r.survived, r.unclean = true, loaded.UncleanStarts
@@ -202,8 +202,8 @@ func ParkedElsewhere(parked []string, configured func(sink string) bool) (what, 
 		"put them back, or give the deliveries up: tailbox dead drop --sink NAME --state retrying,waiting,dead --all --why TEXT"
 }
 
-// ParkedOutside says what is wrong, and what fixes it, where deliveries are parked whose messages come from tables that are not
-// configured, be they renamed or taken out: none of them could be routed, and each would become a dead letter. It is "" where there are none.
+// ParkedOutside returns the problem and its fix if deliveries are parked from tables that are not configured any more (renamed, or taken out). None
+// of them could be routed: each would become a dead letter. It returns "" if there are none.
 func ParkedOutside(tables []string, configured func(table string) bool) (what, fix string) {
 	var missing, fixes []string
 	byPrefix := outbox.LogMessageTable("").String()

@@ -17,7 +17,7 @@ import (
 type safeMode struct {
 	e *engine
 
-	counted bool // this start does not count as unclean any more
+	counted bool // the database does not count this start as unclean
 	readAny bool // a message was read, or brought back
 	idleLog bool // the log had nothing to read at first
 
@@ -45,7 +45,7 @@ func (sm *safeMode) uncountStart() bool {
 	return true
 }
 
-// uncounted reports whether this start still counts as unclean though no message was read.
+// uncounted reports whether the database counts this start as unclean, though no message was read.
 func (sm *safeMode) uncounted() bool { return !sm.counted && !sm.readAny && sm.e.phase == phaseTailing }
 
 // warmUpMost is how long a start in safe mode waits for its sinks.

@@ -27,7 +27,7 @@ type session struct {
 func (ss *session) operate(op func(context.Context) (func(), error)) {
 	ss.busy = true
 	go func() {
-		at := time.Now() // before: a process that is frozen meanwhile finds an answer from long ago when it thaws
+		at := time.Now() // before op: if the process is frozen during op, the answer must not look recent
 		then, err := op(ss.opCtx)
 		ss.stored <- func() {
 			if err != nil {
@@ -43,8 +43,8 @@ func (ss *session) operate(op func(context.Context) (func(), error)) {
 // trusted reports whether the session answered lately enough for a delivery to start (R12).
 func (ss *session) trusted(now time.Time) bool { return elapsed(ss.answered, now) < sessionTrust }
 
-// elapsed is how long ago then was, at most. The monotonic clock may stand still while a virtual machine is suspended, and the wall
-// clock may be set back: the one that has moved further counts. Where the wall clock was set forward, that costs one ping.
+// elapsed returns the time since then, at most. The monotonic clock may stand still while a virtual machine is suspended, and the wall clock may be
+// set back: the larger difference counts. If the wall clock was set forward, that costs one ping.
 func elapsed(then, now time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }

@@ -22,8 +22,8 @@ const (
 	// aheadMost outcomes may wait for the store, beside what is in flight: a crash repeats their deliveries, and memory holds
 	// their messages.
 	aheadMost = 2 * settleMost
-	// bareEvery is how often progress without any outcome is saved, and bareBytes how much log is read before it is saved
-	// sooner: a relay that saved each keepalive would feed itself (R6).
+	// bareEvery is how often progress without outcomes is saved; after bareBytes of log it is saved at once. A save is itself log: saving each
+	// keepalive would never end (R6).
 	bareEvery = 10 * time.Second
 	bareBytes = 16 << 20
 	// invisibleRetry is how soon a row is tried again whose transaction the session does not see yet (R5);
@@ -33,7 +33,7 @@ const (
 	// mostRanges bounds settled_above, together with the bound on memory. At the bound only deliveries near the lowest
 	// unsettled one are started.
 	mostRanges  = 4000
-	rangeMemory = 16 << 10 // bytes of memory that allow for one range
+	rangeMemory = 16 << 10 // one range for each so many bytes of memory
 )
 
 // A settler makes durable what has happened to deliveries, and the checkpoint with it. It belongs to the engine's goroutine. What it hands to
@@ -116,7 +116,7 @@ type settlement struct {
 	safe    uint64
 	cp      *checkpoint.Checkpoint
 	began   time.Time
-	// refused are the indexes of rows that the database refuses to delete or mark, why what it said.
+	// refused are the indexes of rows that the database refuses to delete or mark; why is its error.
 	refused []int
 	why     error
 	// aside is how many rows were refused, and left to the store.
@@ -159,7 +159,7 @@ func (st *settler) settleAt(now time.Time) time.Time {
 		return st.lastSettle.Add(settleEvery)
 	case len(st.rows) > 0:
 		return latest(st.rowsAt, st.lastSettle)
-	case st.e.safeMode.candidate.Times > 0 && !st.e.stops(): // it would clear the record of what is in hand
+	case st.e.safeMode.candidate.Times > 0 && !st.e.stops(): // settling would clear the crash record
 	case st.e.phase == phaseTailing && st.bareProgress():
 		if st.e.stops() || st.e.cause != nil || st.unsaved >= bareBytes {
 			return now
@@ -227,7 +227,7 @@ func (st *settler) gather(now time.Time) *settlement {
 		n++
 	}
 	rest := copy(st.outcomes, st.outcomes[n:])
-	clear(st.outcomes[rest:]) // a message that is pointed to keeps its whole batch
+	clear(st.outcomes[rest:]) // an old pointer would keep a whole batch in memory
 	st.outcomes = st.outcomes[:rest]
 	if !now.Before(st.rowsAt) || st.e.stops() {
 		n = min(len(st.rows), settleMost)

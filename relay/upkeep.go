@@ -145,7 +145,7 @@ type missedRows struct {
 	parkedAt [][]string
 }
 
-// foundRank is the N of the first row that is found behind a transaction: more than any transaction has rows.
+// foundRank is the first N of rows that are found behind a transaction. No transaction has so many rows.
 const foundRank = 1 << 31
 
 // admit queues rows that the log does not hold as if they had come from it, between two transactions. Their positions are
@@ -196,8 +196,7 @@ func (rc *reconciler) inMemory() map[rowKey]bool {
 const (
 	// cleanFirst is how long after a start delivered rows are first looked for whose retention is over.
 	cleanFirst = time.Minute
-	// cleanPause is the least pause between two portions. It is cleanShare times as long as the portion took: what operators
-	// and applications want of the database comes first.
+	// The pause between two portions is cleanShare times as long as the portion took, and at least cleanPause: operators and applications come first.
 	cleanPause = 20 * time.Millisecond
 	cleanShare = 4
 )

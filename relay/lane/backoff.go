@@ -7,8 +7,8 @@ import (
 	"github.com/tailbox/tailbox/router"
 )
 
-// Delay is how long to wait after a number of spent attempts (at least 1). It is pure but for the draw of r, and never
-// overflows: a delay that would be longer than the policy's longest is that one.
+// Delay returns how long to wait; spent is how often the delivery has failed (at least 1). Only r makes it random. If the policy has no schedule, the
+// delay is p.Max at most, so it never overflows.
 func Delay(p router.Retry, spent int, r *rand.Rand) time.Duration {
 	if len(p.Schedule) > 0 {
 		return p.Schedule[min(max(spent, 1), len(p.Schedule))-1]

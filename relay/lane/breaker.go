@@ -18,9 +18,9 @@ import (
 type Breaker struct {
 	state    breakerState
 	failures int       // calls in a row that delivered nothing
-	began    time.Time // when the first of them did
-	first    any       // whose it was: the lane, or the destination
-	several  bool      // there were others
+	began    time.Time // time of the first one
+	first    any       // its lane or destination
+	several  bool      // other lanes or destinations, too
 	// delivered is when the destination last took a message.
 	delivered time.Time
 	Since     time.Time     // when it left closed
@@ -74,14 +74,14 @@ func (b *Breaker) on(ev breakerEvent) { b.state = breakerTransitions[ev][b.state
 // The limits of a breaker.
 const (
 	breakerCalls = 5
-	// Fewer calls open it if they took longer and their answers speak of the destination: a single lane tries ever more seldom.
+	// So few are enough if they span breakerLong and the last class is unavailable or unreachable, because a single lane retries ever less often.
 	breakerLongCalls = 3
 	breakerLong      = 2 * time.Second
 
 	breakerQuiet   = time.Second // without a delivery
 	ProbesPerRound = 8
 	ProbeMinWait   = time.Second
-	// probeMaxWait is also how long a destination that works again may wait to be found out.
+	// probeMaxWait bounds how late the relay notices that a destination works again.
 	probeMaxWait = 15 * time.Second
 	// actWait is the wait if only an operator can help.
 	actWait = 30 * time.Second
@@ -90,9 +90,9 @@ const (
 // Fails reports whether the destination fails as a whole.
 func (b *Breaker) Fails() bool { return b.state != breakerClosed }
 
-// Failed counts a call that delivered nothing, and returns true if the breaker has just opened. from is the call's lane or, for a sink with several
-// destinations, its destination. several: the call had more than one lane. others: another lane or destination is not known to fail; then failures of
-// a single one do not open the breaker, because that one may be the cause.
+// Failed counts a call that delivered nothing, and returns true if the breaker has just opened. from is the call's lane, or its destination if the
+// sink has several. several: the call had more than one lane. others: another lane or destination may work. Then failures of one alone do not open
+// the breaker, because that one may be the cause.
 func (b *Breaker) Failed(now time.Time, from any, several, others bool, class sink.Class, why string) bool {
 	b.tried, b.Class, b.Why = now, class, why
 	if b.Fails() {
@@ -146,7 +146,7 @@ func (b *Breaker) Allows(now time.Time) (ok, probe bool) {
 // RoundDue reports whether a round of probes is to begin.
 func (b *Breaker) RoundDue(now time.Time) bool { return b.Fails() && !now.Before(b.Next) }
 
-// RoundOf returns the number of the sink's latest call when the round began that a probe would belong to now. If a round is due, it begins now.
+// RoundOf returns the number of the sink's last call before the present round of probes. If a new round is due, it returns latest.
 func (b *Breaker) RoundOf(now time.Time, latest int64) int64 {
 	switch {
 	case !b.Fails():

@@ -15,7 +15,7 @@ type Destination struct {
 	Inflight int
 	Listed   bool
 	Record   record
-	// Breaker is that of the destination alone. A sink with one destination has its own for that.
+	// Breaker is used if the sink has several destinations. Otherwise Sink.Breaker takes its place.
 	Breaker Breaker
 }
 
@@ -125,8 +125,8 @@ func (s *Sink) ForgetOutages(now time.Time) {
 	}
 }
 
-// UntilProbe is how long a delivery waits that is requeued because its destination fails. 0 if the whole sink fails: the poller then asks for probes
-// only.
+// UntilProbe returns how long a requeued delivery waits if its destination fails. It returns 0 if the whole sink fails, because the poller then asks
+// for probes only.
 func (s *Sink) UntilProbe(q *Destination, now time.Time) time.Duration {
 	if s.Breaker.Fails() {
 		return 0

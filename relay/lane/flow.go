@@ -34,7 +34,7 @@ func (c Condition) MayBecome(next Condition) bool {
 	return next != noCondition
 }
 
-// A Flow says where the deliveries of a sink wait that cannot be sent now.
+// A Flow says where a sink's deliveries wait while they cannot be sent.
 type Flow uint8
 
 // The flows of a sink.

@@ -2,7 +2,7 @@ package lane
 
 import "container/heap"
 
-// A Heap hands over items, the first by their own order first.
+// A Heap is a priority queue, ordered by Before.
 type Heap[T interface{ Before(other T) bool }] struct{ Items heapItems[T] }
 
 type heapItems[T interface{ Before(other T) bool }] []T

@@ -72,8 +72,8 @@ type Lane struct {
 
 	RetryAt time.Time // the head waits in memory until then
 
-	// While a rejected delivery is searched by halves, or kept away from those before it, runs are alone in their call and no longer than
-	// run, until BisectEnd is passed.
+	// Narrow sets these to find a rejected delivery, Isolate to keep it away from those before it. Until BisectEnd is passed, a run of this lane is
+	// alone in its call, and has at most run deliveries.
 	run       int
 	BisectEnd *Delivery
 }
@@ -201,8 +201,8 @@ func (l *Lane) Passed(d *Delivery) {
 	}
 }
 
-// Demote puts what is in the queue at the front of the backlog: something blocks the lane now. The narrowing
-// ends with that: BisectEnd is not in the queue any more, or is not the next one, and is found again if it comes back.
+// Demote puts what is in the queue at the front of the backlog: something blocks the lane now. It ends the narrowing, because the deliveries up to
+// BisectEnd are not next any more. If BisectEnd comes back and fails again, the search starts anew.
 func (l *Lane) Demote() {
 	l.Join()
 	l.Queue, l.Backlog = l.Backlog, l.Queue
@@ -217,8 +217,8 @@ func (l *Lane) Join() {
 	l.Backlog.Clear()
 }
 
-// ToPark is how many deliveries the lane has to park, in the order of ParkAt: its queue, unless those are the poller's, which the
-// database has already, and then what has arrived behind it.
+// ToPark returns how many deliveries the lane has to park: its queue, then its backlog (see ParkAt). If the queue is the poller's, it does not count,
+// because the database has it already.
 func (l *Lane) ToPark() int {
 	if l.Is(Parking) && l.Failure.Only {
 		return 1

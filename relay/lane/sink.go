@@ -57,7 +57,7 @@ const (
 	ParkAfter = 5 * time.Second
 	// mostIdleLanes are kept per sink for groups that come again soon, and not more than memory allows for.
 	mostIdleLanes = 4096
-	laneMemory    = 4 << 10 // bytes of memory that allow for an idle lane
+	laneMemory    = 4 << 10 // one idle lane is kept for each so many bytes of memory
 )
 
 // NewSink returns what is known of a sink before anything was sent to it. Memory is all that the relay may queue, in bytes.
@@ -143,7 +143,7 @@ func (s *Sink) Reached() bool {
 	return true
 }
 
-// EndOutage takes note that a call says that its destination, and so its sink, works. It tells whether one of them failed before.
+// EndOutage closes the breakers of q and its sink, because a call showed that both work. It reports whether one was open.
 func (s *Sink) EndOutage(q *Destination, delivered bool, now time.Time) bool {
 	over := s.recovered(q)
 	over = s.Reached() || over
@@ -161,7 +161,7 @@ func (s *Sink) OthersActive(q *Destination, now time.Time) bool {
 	})
 }
 
-// FailingBreaker is that of the sink if it fails, else that of its first destination that does.
+// FailingBreaker returns the sink's breaker if it is open, else that of the first failing destination.
 func (s *Sink) FailingBreaker() *Breaker {
 	if i := slices.IndexFunc(s.All, func(q *Destination) bool { return q.Breaker.Fails() }); !s.Breaker.Fails() && i >= 0 {
 		return &s.All[i].Breaker
@@ -194,5 +194,5 @@ type outage struct {
 	Permanent int       // permanent answers in a row, without a delivery
 }
 
-// OutageLog is how often an outage is logged while it lasts, and the failure of a message of each sink.
+// OutageLog is how often the relay logs a lasting outage of a sink, and how often a failed message of it.
 const OutageLog = time.Minute

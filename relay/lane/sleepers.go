@@ -39,8 +39,8 @@ func (s *Sink) Find(group string) *Lane {
 	return s.Lane(group)
 }
 
-// Forget drops a lane with nothing in memory if there are many, and keeps its memory for the next one. A stale timer may still point to it: it finds
-// a lane that has nothing to send, or that is offered anyway. If the lane is blocked, only that fact is kept, because there can be millions in a long
+// Forget drops a lane with nothing in memory if there are many, and keeps its memory for the next one. A stale timer may still point to it, but a
+// timer offers a lane only if that can send something. If the lane is blocked, only that fact is kept, because there can be millions in a long
 // outage.
 func (s *Sink) Forget(l *Lane) {
 	if l.Group == "" || len(s.Lanes) <= s.most || !l.empty() || l.IsHeld() {

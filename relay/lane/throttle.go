@@ -15,8 +15,8 @@ const (
 	throttleMaxWait = 30 * time.Second
 )
 
-// Rest is how long the sink rests from now on after the answer to a call that started then; after is what it asked for, 0 if it
-// did not say. Calls that were in flight together when it began to refuse are one refusal: 0 means that the rest it has is enough.
+// Rest returns how long the sink rests from now on. started is when the refused call began; after is the rest that the sink asked for, 0 if it did
+// not say. If after is 0 and the call began before the last rest, it is part of the same refusal: Rest returns 0.
 func (t *Throttle) Rest(started, now time.Time, after time.Duration) time.Duration {
 	if after > 0 {
 		t.asked = now

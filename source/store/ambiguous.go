@@ -55,7 +55,7 @@ func (p *requestStep) ambiguous(ctx context.Context) (string, error) {
 type IDTables struct {
 	byID map[string]map[string]bool
 	all  map[string]bool
-	// edited: a message was found by the id that an edit gave it. It does not tell which of the ids that is.
+	// edited: a message was found by an id that an edit gave it. Add cannot tell which of the ids that is.
 	edited bool
 }
 

@@ -32,10 +32,10 @@ type Requests interface {
 type Effects interface {
 	// Record writes what a request did so far, and whether it is done.
 	Record(ctx context.Context, id int64, result *RequestResult, done bool) error
-	// InForce reads what holds and pauses are in force, and SaveForce writes what is left of one.
+	// InForce reads the holds and pauses in force. SaveForce writes what is left of one.
 	InForce(ctx context.Context) (Forces, error)
 	SaveForce(ctx context.Context, id int64, f *Force) error
-	// Scope is the transaction, and the memory of the store that it is one of.
+	// Scope returns the open transaction, and the memory of its store.
 	Scope() (*Attempt, *Memory)
 	// AddMessage says that the request has touched what is parked of a message.
 	AddMessage(key MessageKey)
@@ -65,7 +65,7 @@ func LanesOf(ctx context.Context, s Requests, r *checkpoint.Request, limit int) 
 	}
 	lanes, err := lanesOf(ctx, s, r, limit)
 	if err != nil && s.Refusal(err) != "" {
-		return nil, nil // Apply meets it as well, and closes the request
+		return nil, nil // Apply is refused, too, and closes the request
 	}
 	return lanes, err
 }
@@ -108,9 +108,9 @@ func lanesOf(ctx context.Context, s Requests, r *checkpoint.Request, limit int) 
 	return lanes, nil
 }
 
-// Apply is Apply of checkpoint.Store: the next part of a request, in one transaction with its progress. It goes through what is
-// selected in order, as far as the lanes reach that the caller has quiesced; what lies in others is left for the next call. A part
-// that the server refuses is rolled back, and ends the request: it would be refused for ever, and hold up what follows.
+// Apply is Apply of checkpoint.Store: the next part of a request, in one transaction with its progress. It goes through what is selected in order, up
+// to the first delivery whose lane is not in lanes (not quiesced); the next call goes on there. If the server refuses a part, Apply rolls it back and
+// closes the request: it would be refused for ever, and hold up what follows.
 func Apply(ctx context.Context, s Requests, r *checkpoint.Request, lanes []checkpoint.Lane) (*checkpoint.Applied, error) {
 	if err := Validate(r); err != nil {
 		return &checkpoint.Applied{Done: true}, s.CloseRequest(ctx, r.ID, &RequestResult{Error: err.Error()})
@@ -227,8 +227,8 @@ func (p *requestStep) apply(ctx context.Context) error {
 	return nil
 }
 
-// touch counts deliveries, adds their lanes to those that are put in order, and their messages to those whose row is dealt with. A
-// message whose other deliveries are still on their way keeps its row as it is until they are settled.
+// touch counts deliveries, and adds their lanes to LaneOrder.Touched. If all other deliveries of the message are settled, touch adds the message, so
+// that its row is dealt with; else the row stays as it is until they are.
 func (p *requestStep) touch(rows []SelectedRow) {
 	p.changed += len(rows)
 	a, _ := p.Scope()

@@ -7,8 +7,8 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 )
 
-// An Asked is a row of tailbox_request as operators see it: a request with what became of it. The verb feedback is none that can be asked for: such
-// a row counts failures of feedback.
+// An Asked is a row of tailbox_request as operators see it: a request with what became of it. Nobody asks with the verb feedback: such a row counts
+// failures of feedback.
 type Asked struct {
 	checkpoint.Request
 	// RequestedAt and DoneAt are by the database's clock. DoneAt is zero until the request is carried out.

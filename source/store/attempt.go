@@ -29,7 +29,7 @@ func NewAttempt(in *checkpoint.Settlement, unfinished []MessageKey) Attempt {
 		changed: make(map[checkpoint.Lane]int)}
 }
 
-// Change counts a change of a delivery. Alone: the delivery is a lane of its own, and says nothing about whether its group's is open.
+// Change counts a change of a delivery. alone: the delivery is a lane of its own, so it does not count for its group's lane.
 func (a *Attempt) Change(c *checkpoint.Change, alone bool) {
 	lane := LaneOf(c)
 	a.Lanes.Touched.Add(lane)
@@ -64,8 +64,8 @@ func (a *Attempt) ParkedLanes() []checkpoint.Lane {
 }
 
 // DecideRows calls do for each row that changes: with on_delivered if nothing is parked of the message any more, else with the state of what is
-// parked. view returns nil for a message without a row. If the rows are to be left (LeaveRows), DecideRows leaves those of visible transactions, and
-// skips the others.
+// parked. view returns nil for a message without a row. With LeaveRows, DecideRows changes no row: it leaves each (Leave), or skips it if it
+// is not visible or cannot be left.
 func (a *Attempt) DecideRows(view func(*Message) *TableView, visible func(txn uint64) bool, do func(m *Message, del bool, c *RowChange)) {
 	for _, m := range a.Messages.Order {
 		if !m.Complete() {
@@ -100,8 +100,8 @@ func (a *Attempt) Checkpoint() *checkpoint.Checkpoint {
 	return a.In.Checkpoint(a.Out.Invisible)
 }
 
-// Committed notes what the commit means: for the store's memory, unless the attempt carried out a request, and for lanes (R7): which of
-// the changed ones are open, and which go on.
+// Committed notes a commit: in the store's memory (a request does not make the start a clean one), and in Out, which of the changed lanes are open,
+// and which go on (R7).
 func (a *Attempt) Committed(s interface {
 	Saved(*checkpoint.Checkpoint)
 	SettledOnce()

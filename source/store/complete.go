@@ -55,7 +55,7 @@ type completion struct {
 	locked map[string]bool
 }
 
-// complete completes a delivery. Above 0, it is to be left out, and asked for again after so long.
+// complete completes a delivery. If again > 0, leave it out, and ask for it again after that time.
 func (c *completion) complete(ctx context.Context, p *checkpoint.Parked) (again time.Duration, err error) {
 	id, table := TableID(p), p.Message.Table
 	switch {
@@ -84,8 +84,8 @@ func (c *completion) complete(ctx context.Context, p *checkpoint.Parked) (again 
 	return 0, nil
 }
 
-// NextLook is when Due is to be asked again: at once where its answer was cut short, else when what Complete has left out may be there, or
-// when the next delivery is due (next; below 0 = none is). 0 = nothing is scheduled.
+// NextLook returns when to ask Due again: at once if its answer was cut short; else after again (Complete left some out) or next (the next one is
+// due; below 0 = none is), whichever is sooner. 0 = nothing is scheduled.
 func NextLook(cut bool, again, next time.Duration) time.Duration {
 	switch {
 	case cut:

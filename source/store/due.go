@@ -20,8 +20,7 @@ const (
 	Tried
 )
 
-// PriorityWindow is how many due deliveries of a sink are compared at a time, by their priority or by when they were tried: those that
-// have been due longest.
+// PriorityWindow is how many due deliveries of a sink, those due longest, are compared by priority or by the time of the last try.
 const PriorityWindow = 2048
 
 // Window is how many due deliveries of a sink the store reads to pick limit of them. It is more than limit only if a table has priorities, or for a
@@ -57,8 +56,8 @@ type ParkedReader interface {
 	// DueRefs lists what is due at each of the sinks, those that have been due longest first, at most window of each, and how long it is
 	// until the next one is due; below 0 = none is scheduled.
 	DueRefs(ctx context.Context, part DuePart, sinks []string, window int) (due [][]ParkedRef, next time.Duration, err error)
-	// LaneRefs lists the blocking deliveries of a lane after a position, in order, at most limit; unrouted is where the sink "" holds
-	// the group up, "" for nowhere.
+	// LaneRefs lists the blocking deliveries of a lane after a position, in order, at most limit; unrouted is its group's first position at the sink
+	// "", or "".
 	LaneRefs(ctx context.Context, lane checkpoint.Lane, after string, limit int) (refs []ParkedRef, unrouted string, err error)
 	// Whole reads deliveries, in any order.
 	Whole(ctx context.Context, refs []ParkedRef) ([]checkpoint.Parked, error)
@@ -165,8 +164,8 @@ func comparePlaces(a, b *checkpoint.Parked) int {
 	return cmp.Or(a.Message.Position.Compare(b.Message.Position), cmp.Compare(a.RowID(), b.RowID()), cmp.Compare(a.Sink, b.Sink))
 }
 
-// Page is Page of checkpoint.Store: what is parked in a lane after a position, in order, up to the first delivery that waits for an operator:
-// a dead one, one of its group at the sink "" or, if the lane is held, the first.
+// Page is Page of checkpoint.Store: what is parked in a lane after a position, in order. It ends before a delivery that is dead, or comes after one
+// of its group at the sink "". If the lane is held, it is empty.
 func Page(ctx context.Context, db ParkedReader, lane checkpoint.Lane, held bool, after outbox.Position, limit, bytes int) ([]checkpoint.Parked, bool, error) {
 	if lane.Group == "" || limit <= 0 {
 		return nil, false, nil

@@ -49,7 +49,7 @@ type LaneHead struct {
 type LaneOrder struct {
 	// Touched are the lanes that deliveries came to or left.
 	Touched LaneSet
-	// Before are the first deliveries as they were, of lanes in which another one may come before them; Heads are the first ones now.
+	// Before are the old first deliveries of lanes that may have another first one now; Heads are the first ones now.
 	Before, Heads map[checkpoint.Lane]*LaneHead
 	// wanted is how long from now deliveries are tried if they turn out to be the first.
 	wanted map[checkpoint.Key]time.Duration
@@ -66,8 +66,8 @@ func (o *LaneOrder) Want(k checkpoint.Key, wait time.Duration) { o.wanted[k] = w
 // Forget takes that back.
 func (o *LaneOrder) Forget(k checkpoint.Key) { delete(o.wanted, k) }
 
-// Asked are the lanes whose first deliveries are to be read into Heads: the touched ones, to which those of the sink "" add
-// their group's lanes at every sink, and the lanes of the sink "" of the same groups, which may hold them up.
+// Asked returns the lanes whose first deliveries are read into Heads: the touched ones; for one of the sink "", its group's lanes at every sink; and
+// for each group its lane of the sink "", which may hold the others up.
 func (o *LaneOrder) Asked(sinks map[string]bool) []checkpoint.Lane {
 	o.Touched.Spread(sinks)
 	var asked LaneSet

@@ -12,8 +12,8 @@ type Memory struct {
 	// Holds and Sinks mirror the database: lanes under a hold, and sinks with parked deliveries (or a superset).
 	Holds HeldLanes
 	Sinks map[string]bool
-	// Unclean: Load counted this start, and nothing was settled since. UncleanBefore is what it found. Started: a cautious start's
-	// position is recorded.
+	// Unclean: this start counts as unclean. UncleanBefore is the count that Load found. Started: the message that a start in safe mode has in hand
+	// is on record.
 	Unclean, Started bool
 	UncleanBefore    int
 	// Log is that of the saved checkpoint; Gap is the highest accept-gap request that Load saw.

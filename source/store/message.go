@@ -126,7 +126,7 @@ type TableView struct {
 	Words       outbox.Words
 	// HasStatus: there is a status column, which shows what becomes of a parked message.
 	HasStatus bool
-	// Viewable: a column shows the state of parked deliveries. Updatable: there is one that an update would set.
+	// Viewable: a column shows the state of parked deliveries. Updatable: there is a column that mark would set.
 	Viewable, Updatable bool
 	// Receipts: there is a column for what sinks answered. With keep, it is the only one that is written.
 	Receipts bool
@@ -176,7 +176,7 @@ func (t *TableView) Decide(m *Message, c *RowChange) (del, touch bool) {
 		return t.Delivered(c, dropped)
 	}
 	if t.OnDelivered == outbox.Delete && !t.HasStatus {
-		// The copies are all that is needed, unless the message is too large to be copied.
+		// tailbox_parked has a copy, unless the message was too large for one.
 		inTable := false
 		for i := range m.Live {
 			inTable = inTable || m.Live[i].InTable
@@ -221,12 +221,12 @@ func (t *TableView) show(m *Message, c *RowChange) {
 
 // A Cleanup is what a settlement does about parked deliveries after their messages' rows were dealt with.
 type Cleanup struct {
-	// Unfinished are messages whose column unfinished is set; UnfinishedWant are the values.
+	// Unfinished are messages whose column unfinished is written; UnfinishedWant are its values.
 	Unfinished     []*Message
 	UnfinishedWant []bool
-	// Over are messages whose dropped and delivered deliveries are removed. Kept are messages of which only delivered ones are.
+	// Over are messages whose dropped and delivered deliveries are removed; of Kept, only delivered ones are.
 	Over, Kept []*Message
-	// Settled are messages whose column row_settled is set; SettledWant are the values.
+	// Settled are messages whose column row_settled is written; SettledWant are its values.
 	Settled     []*Message
 	SettledWant []bool
 	// Locked: the row of a message has still to be dealt with.

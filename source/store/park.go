@@ -26,9 +26,8 @@ func Alone(p *checkpoint.Parked) bool {
 }
 
 // OwnIDs gives a parked delivery an id of its own, made of its position, if another message is parked under the same RowID: tables use ids again, for
-// example after TRUNCATE ... RESTART IDENTITY. The sink still gets the message's own id. parkedAt returns the position text of what is parked already
-// under a key, "" for nothing; nil if the statement that parks checks that itself. sameCommits: a transaction keeps its ordinal if the log goes on
-// elsewhere.
+// example after TRUNCATE ... RESTART IDENTITY. The sink still gets the message's own id. parkedAt returns the position text of what is parked under a
+// key, "" if nothing is. It is nil if the parking statement looks itself. sameCommits: if the log goes on elsewhere, a transaction keeps its ordinal.
 func OwnIDs(parks []checkpoint.Parked, sameCommits bool, parkedAt func(checkpoint.Key) string) []checkpoint.Parked {
 	places := make(map[checkpoint.Key]string, len(parks))
 	copied := false
@@ -68,9 +67,9 @@ const (
 	commitDigits = len("00000000-0000000000000000")
 )
 
-// samePlace reports whether two positions' texts mean one message, if both have the same id. Within a log they do if the transaction is the same. If
-// the log goes on elsewhere (at another server, or counted in another way), a message that is read again has the same transaction only if
-// sameCommits; without it, positions of different logs count as the same.
+// samePlace reports whether two positions' texts mean one message, if both have the same id. They do if the transaction is the same. If not
+// sameCommits, a message may get another transaction when the log goes on elsewhere (at another server, or counted in another way), so positions of
+// different logs count as the same.
 func samePlace(a, b string, sameCommits bool) bool {
 	if len(a) < commitDigits || len(b) < commitDigits {
 		return true

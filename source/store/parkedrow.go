@@ -9,9 +9,8 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// A ParkedRow is a row of tailbox_parked, whatever the database is. Parked and Content hold what a delivery and its message
-// say themselves; but the fields Message, Due, NextAttempt and Original of the one and ID, Position and Fault of the other
-// stay empty, because a row has them in another form.
+// A ParkedRow is a row of tailbox_parked, whatever the database is. Parked is the delivery, Content its message. A row has some fields in another
+// form, so these stay empty: Parked's Message, Due, NextAttempt and Original, and Content's ID, Position and Fault.
 type ParkedRow struct {
 	checkpoint.Parked
 	Content outbox.Message
@@ -134,8 +133,8 @@ func (r *ParkedRow) Carry(p *checkpoint.Parked) {
 	}
 }
 
-// LeaveInTable leaves out what is to be read from the user's table again. A message with a fault is not all here: its row stays, and
-// a replay reads it again, if the row can be found.
+// LeaveInTable leaves out what is to be read from the user's table again. If a message has a fault, some of it is missing here: its row stays, and a
+// replay reads it again, if the row has an id.
 func (r *ParkedRow) LeaveInTable(p *checkpoint.Parked) {
 	if p.InTable {
 		r.Content.Payload = nil

@@ -48,7 +48,7 @@ func parseCursor(tables []*outbox.Table, text string) (*Cursor, error) {
 	return nil, nil
 }
 
-// following is the beginning of the next table after one of tables that is wanted; "" is before the first. Nil: there is none.
+// following returns the beginning of the first wanted table behind after ("" = from the first on). Nil: there is none.
 func following(tables []*outbox.Table, after string, wanted func(*outbox.Table) bool) *Cursor {
 	found := after == ""
 	for _, t := range tables {
@@ -85,8 +85,8 @@ type PendingReader interface {
 	AskForReset(ctx context.Context, table string, ids []string) error
 	// Clock is the server's time.
 	Clock(ctx context.Context) (time.Time, error)
-	// PendingRows reads rows of a table that are still pending, in the order in which they are swept, up to the one that makes them so
-	// many bytes. ErrTableLocked is as above.
+	// PendingRows reads rows of a table that are still pending, in the order in which they are swept, until they reach bytes. ErrTableLocked is as
+	// above.
 	PendingRows(ctx context.Context, t *outbox.Table, ids []string, bytes int) ([]*outbox.Message, error)
 	// ParkedAt names for each message the sinks that have a delivery of it parked, dropped ones too. Nil where nothing is.
 	ParkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error)

@@ -140,7 +140,7 @@ func (c *Chunk) Within(lanes []checkpoint.Lane) {
 	}
 }
 
-// LanesFrom lists the sinks and groups of the lanes that a selection of groups can be in, from after's lane on. known are the sinks with parked
+// LanesFrom lists the sinks and groups of all lanes that a selection of groups may reach, from after's lane on. known are the sinks with parked
 // deliveries.
 func LanesFrom(sel *checkpoint.Selection, after ParkedKey, known map[string]bool) (sinks, groups []string) {
 	wanted := []string{sel.Sink}

@@ -61,7 +61,7 @@ func Superseding(changes []*checkpoint.Change) LaneSet {
 	return lanes
 }
 
-// Spread adds, for lanes of the sink "", their group's lanes at every sink, since they hold them up.
+// Spread adds the lanes that a lane of the sink "" holds up: its group's lanes at every sink.
 func (l *LaneSet) Spread(sinks map[string]bool) {
 	for _, lane := range slices.Clone(l.Order) {
 		if lane.Sink != "" {
@@ -73,8 +73,8 @@ func (l *LaneSet) Spread(sinks map[string]bool) {
 	}
 }
 
-// ReportLanes tells which of the changed lanes are open, and which go on (R7). Changed counts the changes of a lane, without those of deliveries
-// that are lanes of their own, which say nothing about whether their group's is open. States are parallel to lanes.
+// ReportLanes tells which of the changed lanes are open, and which go on (R7). changed counts a lane's changes. Deliveries that are lanes of their
+// own do not count for their group's lane. states are parallel to lanes.
 func ReportLanes(out *checkpoint.Settled, lanes []checkpoint.Lane, states []LaneState, changed map[checkpoint.Lane]int, held HeldLanes) {
 	for i, state := range states {
 		lane := lanes[i]

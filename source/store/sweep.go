@@ -48,7 +48,7 @@ type Sweep struct {
 	batch source.Batch
 }
 
-// Add adds a row, with the sinks at which a delivery of it is parked already. One whose id cannot be read needs a stand-in for it before.
+// Add adds a row, with the sinks at which a delivery of it is parked already. If its id cannot be read, give it a stand-in id first.
 func (s *Sweep) Add(ctx context.Context, m *outbox.Message, parkedAt []string) error {
 	m.Position, m.CommitTime, m.Txn = outbox.Position{Log: s.Log, N: s.rank}, s.Now, 0
 	s.rank++

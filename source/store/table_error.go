@@ -30,7 +30,7 @@ func OnTable(table string, err error) error {
 	return &tableError{table, err}
 }
 
-// Said is what the server said in err, with the name of the table that the statement was about, where OnTable has given it.
+// Said returns what the server said. If OnTable wrapped err, Said puts the table's name before it.
 func Said(err, server error) string {
 	var te *tableError
 	if errors.As(err, &te) {

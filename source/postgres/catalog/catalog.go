@@ -24,8 +24,8 @@ type Table struct {
 	Partitioned  bool
 	Permanent    bool // neither unlogged nor temporary: those are not in the log
 	Cols         []TableColumn
-	// intact: no column was ever dropped, and none is generated. If the log announces at most as many columns, and no column list leaves some out,
-	// they are the first of Cols, even if they were renamed.
+	// intact: no column was ever dropped, and none is generated. Then, if no column list leaves some out and the log announces no more columns than
+	// Cols has, the log's columns are the first of Cols, even if renamed.
 	intact bool
 	// parts are all partitions and inheritance children.
 	parts []part

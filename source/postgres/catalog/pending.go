@@ -20,8 +20,7 @@ func (t *Table) Pending(alias string) string {
 	return pending + Ours(&t.Table, alias+".")
 }
 
-// Ours is the further condition by which a row is this pipeline's, with its columns qualified by prefix; "" where all
-// are. A tenant that is NULL is written "".
+// Ours returns the further condition that a row is this pipeline's; "" if all are. prefix qualifies its columns. A tenant that is NULL is written "".
 func Ours(t *outbox.Table, prefix string) string {
 	if len(t.Tenants) == 0 || t.Columns.Tenant == "" {
 		return ""
@@ -29,10 +28,9 @@ func Ours(t *outbox.Table, prefix string) string {
 	return " AND coalesce(" + prefix + sqltext.Ident(t.Columns.Tenant) + "::pg_catalog.text, '')" + sqltext.Equals + "ANY (ARRAY[" + sqltext.Literals(t.Tenants) + "]::pg_catalog.text[])"
 }
 
-// Pending is the condition under which a row waits for its first delivery, with its columns qualified by
-// prefix; "true" where no column tells, and every row does. It means the same as Table's, but leaves NULL to the caller
-// that knows whether the status can be NULL. Words stand in it as literals, not parameters, so that an index on pending
-// rows can be used.
+// Pending returns the condition under which a row waits for its first delivery; "true" if no column tells, because then every row does. prefix
+// qualifies its columns. Unlike Table.Pending, it leaves out tenants and NULL: the caller knows whether the status can be NULL. Words stand in it as
+// literals, not parameters, so that an index on pending rows can be used.
 func Pending(t *outbox.Table, prefix string) string {
 	switch {
 	case t.Columns.Status != "":

@@ -14,8 +14,8 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-// Unpublished are the inheritance children that a publication does not hold: it takes a table with the children that there are at that
-// time. Partitions are published by their root.
+// Unpublished returns the inheritance children that a publication lacks: it took only those that existed when the table was added. Partitions are
+// published by their root.
 func (t *Table) Unpublished(published published) (names []string) {
 	for i := range t.parts {
 		if p := &t.parts[i]; !t.Partitioned && p.logged && !published.Holds(p.name) {

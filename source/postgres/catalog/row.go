@@ -60,7 +60,7 @@ func (r *RowReader) ID(alias string) string {
 		sqltext.Literal(outbox.StandInID("")), rowPlace(alias))
 }
 
-// rowPlace is the expression of where a row lies, and by which transaction: it stays while nobody updates the row.
+// rowPlace returns the SQL for a row's place and the transaction that wrote it. Both stay until somebody updates the row.
 func rowPlace(alias string) string {
 	return fmt.Sprintf("('row-' || %[1]s.tableoid::oid::text || '-' || %[1]s.xmin::text || '-' || %[1]s.ctid::text)", alias)
 }

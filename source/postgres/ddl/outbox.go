@@ -28,7 +28,7 @@ func MarkColumns(t *outbox.Table) []string {
 	return prepare.MarkColumns(&t.Columns)
 }
 
-// tailboxColumns define the shape tailbox, and optional columns of the other shape that is ours.
+// tailboxColumns define the shape tailbox, and optional columns of all our other shapes.
 func tailboxColumns(w outbox.Words) prepare.Columns {
 	return prepare.Columns{
 		{"id", "uuid PRIMARY KEY DEFAULT gen_random_uuid()"}, {"type", "text NOT NULL"}, {"topic", "text"},
@@ -173,7 +173,7 @@ func SeqIndex(t *outbox.Table) string {
 	return fmt.Sprintf("CREATE UNIQUE INDEX IF NOT EXISTS %s ON %s (%s);\n", sqltext.Ident(indexName(t.Name, "_seq")), sqltext.Table(t), sqltext.Ident(t.Columns.Seq))
 }
 
-// indexName keeps below the 63 bytes of a name, so that IF NOT EXISTS finds what it made.
+// indexName cuts the table's name, because a name has 63 bytes at most, and IF NOT EXISTS must find the index again.
 func indexName(table, suffix string) string {
 	if len(table) > 50 {
 		table = table[:50]

@@ -22,8 +22,8 @@ func All() []migration.Step { return migration.Read(migrationFiles) }
 // Script is a script that runs all migrations. It can be run on tables of whatever age.
 func (n Tables) Script() string { return n.ScriptOf(All()) }
 
-// ScriptOf runs migrations up to the last one there is, and records it: in the column's default, which every role can read and which
-// rows that come later get, and in the rows that are there.
+// ScriptOf returns a script that runs the migrations in list, and records the last one there is: in the rows, and in the column's default, which
+// later rows get and every role can read.
 func (n Tables) ScriptOf(list []migration.Step) string {
 	var b strings.Builder
 	for _, m := range list {

@@ -36,8 +36,8 @@ type Reader struct {
 	interrupted atomic.Bool
 	deadline    time.Time           // that is set; zero = none
 	lastRead    int                 // bytes
-	streak      int                 // how many more reads found data at once than did not, in effect
-	resting     time.Duration       // how long the last rest was that gathers
+	streak      int                 // reads that found data at once, less streakLoss for each other read
+	resting     time.Duration       // length of a rest if Behind is set and the last read found less than muchAtOnce
 	rest        func(time.Duration) // nil where it is not worth it
 	release     func()              // what rest needs
 }

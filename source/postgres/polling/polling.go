@@ -41,8 +41,8 @@ func changed(err error) bool {
 	return len(state) == 5 && state[:2] == "42"
 }
 
-// settings make the planner walk along the index on the sequence column, whatever it thinks of a table that fills and
-// empties faster than statistics follow; and a statement shows all that was committed before it began.
+// settings make the planner walk along the index on the sequence column, because the table fills and empties faster than statistics follow. They let
+// a statement see all that was committed before it began.
 const settings = `SELECT pg_catalog.set_config(name, value, false) FROM (VALUES ('default_transaction_isolation', 'read committed'),
 	('default_transaction_read_only', 'on'), ('default_transaction_deferrable', 'off'), ('row_security', 'off'),
 	('plan_cache_mode', 'force_generic_plan'), ('jit', 'off'), ('enable_seqscan', 'off'), ('enable_bitmapscan', 'off')) AS s (name, value)`

@@ -35,10 +35,9 @@ func (s *sequence) Last() string {
 	return "s.last_value - CASE WHEN s.is_called THEN 0 ELSE " + strconv.FormatInt(s.increment, 10) + " END"
 }
 
-// series is the expression that tells numbers from those of the same sequence after it began anew: the name of the file that it lies in.
-// ALTER SEQUENCE … RESTART and TRUNCATE … RESTART IDENTITY give it a new one, as other changes of the sequence do (CACHE, UNLOGGED), and
-// setval does not. It is read in the snapshot of the statement: who sees a row with a number that was drawn afterwards sees the new name. A
-// sequence that is gone has none.
+// series returns the SQL that shows whether the sequence began anew: the name of its file; "none" if the sequence is gone. ALTER SEQUENCE … RESTART
+// and TRUNCATE … RESTART IDENTITY change the name, and so do other changes of the sequence (CACHE, UNLOGGED); setval does not. The statement reads it
+// in its own snapshot: if it sees a row with a number drawn after the restart, it sees the new name.
 func (s *sequence) series() string {
 	return "coalesce((SELECT c.relfilenode::text FROM pg_catalog.pg_class c WHERE c.oid = " + strconv.FormatUint(uint64(s.OID), 10) + "), 'none')"
 }
@@ -133,7 +132,7 @@ type table struct {
 	rows     *catalog.RowReader
 	sequence *sequence
 	seq      string // the column
-	// stranger is the highest number that was found beyond the sequence's own, and told.
+	// stranger is the highest number beyond the sequence's own that was logged.
 	stranger uint64
 
 	numbersSQL, rowsSQL string
@@ -248,9 +247,9 @@ func (t *table) numbers(ctx context.Context, after uint64, limit int) (*poll.Num
 	return n, nil
 }
 
-// HoldersSQL lists who may hold numbers of a sequence. nextval takes a lock on it before it draws, which is kept until the whole
-// transaction has ended, subtransactions rolled back or not, prepared or not; and it is given up after what was committed can
-// be seen. So these are all of them, and nobody else: a long report holds up nothing.
+// HoldersSQL lists the transactions that may hold numbers of a sequence. nextval locks the sequence before it draws. The lock stays until the whole
+// transaction has ended and its rows can be seen, even if it is prepared or a subtransaction is rolled back. So the list is complete. A long report
+// is not in it, and holds up nothing.
 const HoldersSQL = `SELECT DISTINCT virtualtransaction, pid FROM pg_catalog.pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted
 	AND relation = $1 AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`
 

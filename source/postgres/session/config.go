@@ -13,7 +13,7 @@ type Config struct {
 	Publication string
 	// Failover makes the slot one that is synchronised to standbys (17 and later; ignored before).
 	Failover bool
-	// TakeOver: a pipeline without a position goes on from where its slot stands, which somebody else made and left.
+	// TakeOver: if the pipeline has no position, it goes on from where its slot stands. Somebody else made the slot and left it.
 	TakeOver bool
 	// Messages is the prefix of messages that applications write by pg_logical_emit_message, into no table; "" = none.
 	Messages string

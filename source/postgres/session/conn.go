@@ -93,8 +93,8 @@ func (c *Config) connConfig(url string) (*pgx.ConnConfig, error) {
 	return cc, nil
 }
 
-// DirectURL leads to sessions of one's own. Whatever stays with a session, such as a lock, a setting or a prepared statement, needs one: a pooler
-// hands that on to other clients, or loses it between two transactions. Only the replication connection goes to URL.
+// DirectURL returns the URL that avoids a pooler. A pooler would hand a session's locks, settings and prepared statements on to other clients, or
+// lose them between two transactions. Only the replication connection, and the check that both URLs lead to one database, go to URL.
 func (c *Config) DirectURL() string { return cmp.Or(c.LockURL, c.URL) }
 
 // Connect opens an ordinary connection for SQL, to a session of its own.

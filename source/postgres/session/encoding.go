@@ -29,8 +29,8 @@ func (e Encoding) Narrow() bool {
 	return e != "" && e != UTF8 && e != NoEncoding
 }
 
-// Fit is a text of foreign origin as the database can write it. ASCII is part of every encoding, and which other characters are, no server
-// tells beforehand.
+// Fit makes a foreign text one that the database can write. If e is Narrow, only ASCII is left, because no server tells which other characters its
+// encoding has.
 func (e Encoding) Fit(s string) string {
 	if !e.Narrow() || isASCII(s) {
 		return s

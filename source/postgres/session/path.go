@@ -15,9 +15,9 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-// Whoever may create operators and functions in a schema of the role's search path would have them called in the place of the server's, as
-// this role. So sessions look names up in pg_catalog alone, and name all else with its schema. Statements that write to users' tables, whose
-// triggers may need the role's path, have it for their time. Their own operators are named with their schemas.
+// If somebody may create functions or operators in a schema of the role's search path, sessions would call these as this role, in place of the
+// server's. So sessions look names up in pg_catalog alone, and name all else with its schema. Only statements that write to users' tables run with
+// the role's path, because triggers may need it. They name their operators with schemas.
 const (
 	PinPath      = "SET search_path = pg_catalog, pg_temp"
 	PinPathLocal = "SET LOCAL search_path = pg_catalog, pg_temp"

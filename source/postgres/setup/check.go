@@ -263,8 +263,8 @@ func (c *checker) hidden(schema string, err error) bool {
 	return true
 }
 
-// privileges looks for rights on a table, and returns how many are missing. UPDATE must be granted on all of columns. If columns is empty, and for
-// other rights but DELETE, a right on any one column is enough.
+// privileges looks for rights on a table, and returns how many are missing. DELETE must be granted on the table, UPDATE on all of columns. For other
+// rights, and for UPDATE if columns is empty, any one column is enough.
 func (c *checker) privileges(ctx context.Context, table string, columns []string, wanted ...string) (lacks int, err error) {
 	for _, p := range wanted {
 		var have bool

@@ -56,7 +56,7 @@ func (c *checker) publication(ctx context.Context) error {
 	return nil
 }
 
-// A publicationState is what a publication sends: of all tables; inserts; updates or deletes; those of partitions as their table's.
+// A publicationState tells what a publication sends: all tables; inserts; updates or deletes; rows of partitions as their table's.
 type publicationState struct{ all, insert, changes, viaRoot bool }
 
 // readPublication returns nil where there is none.

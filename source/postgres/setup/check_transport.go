@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// transport warns of addresses to which the session goes in the clear, or to whoever answers.
+// transport warns if a session may go without TLS, or without a check of the server's certificate.
 func (c *checker) transport() {
 	told := map[string]bool{}
 	for i, url := range []string{c.cfg.URL, c.cfg.LockURL} {

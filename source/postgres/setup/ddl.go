@@ -36,7 +36,7 @@ func Script(cfg session.Config) (string, error) {
 	return b.String(), nil
 }
 
-// ClientSQL is what a role needs to ask for verbs in plain SQL, and no more: who asked, when, and what came of it, is not its to write.
+// ClientSQL grants a role what it needs to ask for verbs in plain SQL, and no more. The role cannot write who asked, when, or the result.
 func ClientSQL(cfg session.Config, role string) string {
 	return "GRANT INSERT (pipeline, verb, selection, reason), SELECT (id) ON " + migrate.TablesIn(cfg.Schema).Request +
 		" TO " + sqltext.Ident(role) + ";\n"

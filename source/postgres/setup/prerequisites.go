@@ -18,8 +18,8 @@ import (
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// prerequisites tells everything that would keep Init, or the first position after it, from coming to an end, before
-// anything is created. Where the pipeline has a checkpoint already there is nothing left that could.
+// prerequisites reports everything that would stop Init or the first position, before Init creates anything. If the pipeline has a checkpoint, it
+// does not look, because nothing is left that could.
 func prerequisites(ctx context.Context, cfg session.Config, conn *pgx.Conn) error {
 	c := &checker{cfg: cfg, conn: conn}
 	s := pgstore.On(cfg, conn)

@@ -25,10 +25,10 @@ import (
 // setupLockTimeout bounds the wait for locks of DDL: behind a long transaction, DDL holds up everybody else as well.
 const setupLockTimeout = "SET LOCAL lock_timeout = '5s'"
 
-// Init creates what is missing of the relay's tables, the outbox tables whose shape is ours, and the publication, in one
-// transaction, brings the relay's tables up to date, and returns what it did ("created …", "added …", "updated …"). What is there is left alone, so a role without the right to create can run it
-// after a migration did. It makes no slot and no checkpoint, but where the pipeline has no checkpoint yet, it looks first
-// whether they can be made, and tells all that is missing before it creates anything.
+// Init creates what is missing: the relay's tables, outbox tables of our shapes, and the publication. It brings the relay's tables up to date, all in
+// one transaction, and returns what it did ("created …", "added …", "updated …"). It leaves alone what is there, so a role that may not create can
+// run it after a migration. It makes no slot and no checkpoint. If the pipeline has no checkpoint, it first looks whether both can be made, and
+// reports all that is missing before it creates anything.
 func Init(ctx context.Context, cfg session.Config) (done []string, err error) {
 	conn, err := cfg.Connect(ctx)
 	if err != nil {

@@ -156,7 +156,7 @@ func dropTables(ctx context.Context, s *pgstore.Store) (what string, err error) 
 	return "rows of pipeline " + s.Cfg.Pipeline + " in tailbox_*, which other pipelines use", nil
 }
 
-// ownedBy reports whether slot and publication are there and the pipeline's own, and names those that are left because they are not.
+// ownedBy reports whether the slot and the publication are the pipeline's own. left names those that exist but are not.
 func ownedBy(ctx context.Context, s *pgstore.Store) (slot, publication bool, left []string, err error) {
 	there, err := upstream.Find(ctx, &s.Cfg, s.Conn.PgConn())
 	if err != nil {

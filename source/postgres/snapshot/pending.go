@@ -14,10 +14,9 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// Pending implements source.Snapshot. Tables come in their configured order. The rows of one are ordered by the time
-// of their commit, where the server keeps it (track_commit_timestamp), then by the sequence column, else by
-// created_at; those of one transaction as it wrote them; transactions of which nothing else is known in the order in which they began to
-// write.
+// Pending implements source.Snapshot. Tables come in their configured order. Rows of a table are ordered by commit time if the server keeps it
+// (track_commit_timestamp), then by the sequence column, else by created_at, then by numbered ids. If none of these tells, transactions come as they
+// began to write, and the rows of one as it wrote them.
 func (s *Tables) Pending(ctx context.Context, log uint32, emit source.Emit) error {
 	p := store.Sweep{Log: log, Emit: emit}
 	var commitTimes string
@@ -66,7 +65,7 @@ func (s *Tables) pendingOf(ctx context.Context, sw sweep, commitTimes bool, park
 	r := sw.rows
 	sinks, join := "NULL::text", ""
 	if parked != "" {
-		// All states count: also of a delivery that was dropped or delivered, a row is kept until its message is settled.
+		// All states count: dropped and delivered deliveries stay in tailbox_parked until their message is settled.
 		sinks = "p.sinks"
 		join = " LEFT JOIN (SELECT message_id, string_agg(sink, ',') AS sinks FROM " + parked + " WHERE pipeline = " +
 			sqltext.Literal(s.Cfg.Pipeline) + " AND source_table = " + sqltext.Literal(r.Table.String()) +

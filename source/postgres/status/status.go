@@ -36,10 +36,11 @@ type Slot struct {
 	// LagBytes is how much log is not confirmed yet, RetainedBytes how much the server keeps for the slot.
 	LagBytes      int64 `json:"lag_bytes"`
 	RetainedBytes int64 `json:"retained_bytes"`
-	// LagSeconds is how long ago the log that is not confirmed was written, as the server measures it while the slot is read;
-	// else the age of the last change of the checkpoint. 0 where nothing is behind.
+	// LagSeconds is how far confirmations are behind: the server's flush_lag if the slot is being read, else the age of the last change of the
+	// checkpoint; 0 if nothing is behind. If a standby is away, it is at least that one's AwaySeconds.
 	LagSeconds float64 `json:"lag_seconds"`
-	// Standbys are those that the server waits for before it sends anything; Waiting is what is wrong with them, so that it sends nothing; "" for nothing.
+	// Standbys are those that the server waits for before it sends anything. Waiting says why it sends nothing because of them; "" if they do not
+	// stop it.
 	Standbys []upstream.StandbySlot `json:"standbys,omitempty"`
 	Waiting  string                 `json:"waiting,omitempty"`
 }

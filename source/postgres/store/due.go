@@ -92,7 +92,7 @@ func (s *Store) UnfinishedMessages(ctx context.Context, limit int) (keys []store
 	return keys, nil
 }
 
-// pageKeys reads a lane's deliveries after a position without their payloads, and where the sink ” holds the group up.
+// pageKeys reads a lane's deliveries after a position without their payloads, and its group's first position at the sink "".
 const pageKeys = `
 SELECT p.source_table, p.message_id, p.position, p.state = 'dead', coalesce(octet_length(p.payload), 0), coalesce(z.position, '')
 FROM {parked} p LEFT JOIN LATERAL (

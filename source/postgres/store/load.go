@@ -38,8 +38,8 @@ WITH RECURSIVE lane AS (
 )
 SELECT sink, message_group FROM lane`
 
-// parkedSinks names the sinks with parked deliveries, stepping along the two indexes in the same way. Deliveries that
-// were dropped, or delivered but for their row, do not count.
+// parkedSinks names the sinks with parked deliveries, stepping along the two indexes in the same way. Dropped deliveries, and delivered ones that
+// wait for their row, do not count.
 const parkedSinks = `
 WITH RECURSIVE lane (sink) AS (
 	(SELECT sink FROM {parked} WHERE pipeline = $1 AND blocks ORDER BY sink LIMIT 1)

@@ -29,8 +29,8 @@ func Operator(cfg session.Config) operate.Operator {
 // A reader implements operate.Reader: a store that has no lock.
 type reader struct{ *Store }
 
-// OpenReader opens a store that only looks, or writes requests: it has no lock. A client that may do no more than ask cannot read the
-// version of the tables; the relay that carries out what it asks for has checked that.
+// OpenReader opens a store that only looks, or writes requests: it has no lock. A client that may only ask cannot read the tables' version. The relay
+// that carries out its request has checked it.
 func OpenReader(ctx context.Context, cfg session.Config) (*Store, error) {
 	s, err := OpenAnyReader(ctx, cfg)
 	if err != nil {

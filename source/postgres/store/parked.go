@@ -25,7 +25,7 @@ const (
 //
 // A delivery that blocks its lane gets no time: only the first of a lane has one. What was parked is returned.
 //
-// One whose id another message has that is parked gets an identity of its own, as store.OwnIDs would give it.
+// If another message is parked under the same id, a delivery gets an id of its own, as from store.OwnIDs.
 func insertParked() string {
 	made := map[string]string{
 		"message_id":      "CASE WHEN taken THEN $2 || substr(v.position, 10) ELSE v.message_id END",
@@ -65,7 +65,7 @@ type parkColumns struct {
 // A parkedPlace is what a delivery is known by before it has its identity.
 type parkedPlace struct{ sink, table, position string }
 
-// columns are what the statement is given. Other times than the message's are the server's.
+// columns returns what the statement is given. The server sets all times but the message's.
 func (c *parkColumns) columns() []store.Column {
 	given := slices.DeleteFunc(c.row.Columns(), func(c store.Column) bool {
 		_, isTime := c.To.(*time.Time)
@@ -93,8 +93,8 @@ func newParkColumns(of session.Encoding) *parkColumns {
 	return c
 }
 
-// queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. Large ones are sent on the
-// way: what they hold is in memory twice until then. It returns the batch to go on with.
+// queueParks adds the inserts to a batch, and the lanes that they touch to those of the attempt. If more than parkChunkBytes are queued, it sends
+// them, because a queued insert is in memory twice. It returns the batch to go on with.
 func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, error) {
 	s, parks := a.s, store.OwnIDs(a.In.Park, true, nil)
 	if len(parks) == 0 {

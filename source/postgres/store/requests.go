@@ -11,8 +11,8 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason. While others hold
-// a lock on the table there is nothing: requests wait until the lock is gone, and nothing else does.
+// Requests returns what is not done, in order. One that cannot be read (somebody wrote it by hand) is closed with the reason. While others hold a
+// lock on the table, Requests returns none: only requests wait for that lock, nothing else.
 func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 	if s.locks.requests {
 		if err := s.locks.lookAtRequests(ctx, s.Names.Request); err != nil || s.locks.requests {
@@ -26,7 +26,7 @@ func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 	if err != nil && pgerr.State(err) != pgerr.LockNotAvailable {
 		return nil, err
 	}
-	// What is carried out is written to. A lock that ended meanwhile is no error: the next look finds what there is.
+	// Requests are written to. If the lock is gone by now, that is no error: the next look finds the requests.
 	if lerr := s.locks.lookAtRequests(ctx, s.Names.Request); lerr != nil || s.locks.requests || err != nil {
 		return nil, lerr
 	}

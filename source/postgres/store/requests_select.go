@@ -49,8 +49,8 @@ func atSink(sel *checkpoint.Selection) *string {
 	return nil
 }
 
-// Select implements store.Requests. A request that names no ids does not reach what was parked, died, or failed first,
-// after it was asked for: nobody has seen that, and a request may lie about for long until a relay runs.
+// Select implements store.Requests. If a request names no ids, it does not reach what was parked, died or first failed after it was made, because
+// nobody had seen that, and a request may wait long for a relay.
 func (s *Store) Select(ctx context.Context, r *checkpoint.Request, done *store.RequestResult) (*store.Chunk, error) {
 	sel := &r.Selection
 	from := selectAll

@@ -46,7 +46,7 @@ func (s *Store) Awaited(ctx context.Context, locked map[string]bool) (yes bool, 
 // A settler implements relational.Settler.
 type settler struct {
 	*Store
-	// locked are the tables that others have locked as a whole, and lockWait is how long attempts wait that pass over locked rows.
+	// locked are the tables that others have locked as a whole. lockWait sets the lock_timeout of attempts that pass over locked rows.
 	locked   map[string]bool
 	lockWait string
 }
@@ -110,7 +110,7 @@ func (s *settler) FindLocked(ctx context.Context, a *relational.Attempt) error {
 		}
 	}
 	if a.SkipLocked && !found {
-		s.lockWait = longWait // it is one of our own tables, which nothing goes without
+		s.lockWait = longWait // it is one of our own tables, which we cannot pass over
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ type attempt struct {
 	now   time.Time          // of the server, once lanes were looked at
 }
 
-// Values of lock_timeout while locked rows are passed over: what is locked as a whole is found out soon.
+// Values of lock_timeout while locked rows are passed over: shortWait soon finds a table that is locked as a whole.
 const (
 	shortWait = "SET LOCAL lock_timeout = '50ms'"
 	longWait  = "SET LOCAL lock_timeout = '2s'"
@@ -202,8 +202,8 @@ func (a *attempt) begin(ctx context.Context) error {
 	if err := a.queueRows(rows, a.PlainRows(a.s.Tables())); err != nil {
 		return err
 	}
-	// The snapshot is taken before the statements about rows. So a row that they do not find, of a transaction that it
-	// shows, was there and is gone: it cannot have come into view later.
+	// The snapshot is taken before the statements about rows. If they miss a row whose transaction is visible in the snapshot, the row is gone,
+	// because they could have seen it.
 	var text string
 	b.Queue("SELECT pg_current_snapshot()::text").QueryRow(func(r pgx.Row) error { return r.Scan(&text) })
 	a.queueTouching(b, rows)

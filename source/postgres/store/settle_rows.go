@@ -24,8 +24,7 @@ type rowWork struct {
 	delete bool
 	// alike: all rows get the same, so that an array of ids is all that travels. That is the common case and the fast one.
 	alike bool
-	// counted: the statement only says how many rows were there, which is all that is needed where none is missing;
-	// miscounted is where some are.
+	// counted: the statement only tells how many rows were there, which is enough if none is missing. miscounted: some are missing.
 	counted, miscounted bool
 	rows                []relational.RowChange
 	found               []bool

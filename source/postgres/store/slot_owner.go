@@ -14,7 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/upstream"
 )
 
-// An Owner tells whose a slot is that is there.
+// An Owner tells whose an existing slot is.
 //
 // It is the pipeline's own if the pipeline's row of tailbox_checkpoint names it. Load writes the name before the slot is made,
 // while there is none of that name; if a slot is taken over, the first checkpoint writes it. So a slot whose maker died before
@@ -33,7 +33,7 @@ type SlotClaims struct {
 	State *Store
 }
 
-// SlotClaims returns those of the store's tables, which need not be there.
+// SlotClaims returns the claims of the store's tables, which need not exist.
 func (s *Store) SlotClaims() SlotClaims {
 	if s.Schema == "" {
 		return SlotClaims{Cfg: &s.Cfg}
@@ -83,8 +83,8 @@ func (c SlotClaims) rival(ctx context.Context) (o Owner, err error) {
 	return o, nil
 }
 
-// Claim refuses a slot that is there and not this pipeline's: two readers of one slot would take each other's log away. It
-// returns whether the slot is the pipeline's own, or yet to be made; else it is to be taken over. It needs the relay's tables.
+// Claim refuses a slot that is there and not this pipeline's: two readers of one slot would take each other's log away. own: the slot is the
+// pipeline's own, or not made yet; if false, it is to be taken over. It needs the relay's tables.
 func (c SlotClaims) Claim(ctx context.Context) (own bool, err error) {
 	slot, err := upstream.Find(ctx, c.Cfg, c.State.Conn.PgConn())
 	if err != nil {

@@ -30,8 +30,8 @@ import (
 //   - The idle timeouts end the lock with a client that hangs or is cut off (R12).
 //   - statement_timeout is off: it would end a COMMIT that waits for a standby with a success that is none.
 //   - An outbox fills and empties faster than statistics follow, and all statements of this session look up few rows by
-//     index. So a plan serves all values, is dropped after about a second (see Due), and one that reads a whole table is ruled
-//     out; jit would take the penalty that rules it out for real cost.
+//     index. So a plan serves all values, and lives about a second (see Due). A plan that reads a whole table gets a penalty that rules it out. jit is
+//     off, because it would take that penalty for real cost.
 //   - A row that row-level security hides would look like one that the application removed. row_security=off makes the
 //     statement fail instead.
 const settings = `SELECT set_config(name, value, false) FROM (VALUES

@@ -14,11 +14,11 @@ import (
 const (
 	// farBehind: if the reader is further behind, throughput counts more than a fraction of a millisecond.
 	farBehind = time.Second
-	// gatherTime is how long a batch is held back there while more of it comes in: each one wakes the engine and its sinks.
+	// gatherTime is how long a batch waits for more if the reader is far behind, because each batch wakes the engine and its sinks.
 	gatherTime = 2 * time.Millisecond
 
-	// A server that is shutting down asks for replies without end until all is confirmed. After pingLimit of them, each
-	// less than pingWindow after the one before, the stream ends to let it.
+	// A server that is shutting down asks for replies without end until all is confirmed. After pingLimit of them, each less than pingWindow after
+	// the one before, the stream ends, so that the server can stop.
 	pingLimit  = 30
 	pingWindow = time.Second
 )

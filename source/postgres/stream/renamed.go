@@ -9,8 +9,8 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
-// renamedPlan is the plan for rows that lack columns by name. The log announces columns by their names at that time; where it is certain
-// which ones they are today, their names of today are used. Else an operator has to act.
+// renamedPlan is the plan for rows that lack columns by name. The log names columns as they were called then. If it is certain which columns these
+// are, renamedPlan uses today's names. If not, an operator has to act.
 func (st *stream) renamedPlan(ctx context.Context, m *pgrepl.Relation, cols []catalog.Column, missing *columns.Missing) (*catalog.Plan, error) {
 	// The catalog must be younger than what was announced.
 	cat, err := st.watch.refresh(ctx)

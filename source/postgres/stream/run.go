@@ -161,7 +161,7 @@ func streamError(err error) error {
 	case "58P01": // a file is not there
 		var pe *pgconn.PgError
 		if !errors.As(err, &pe) || !segmentName.MatchString(pe.Message) {
-			return err // the output plugin's, say, while the server is upgraded: the slot is as good as before
+			return err // another file, such as the output plugin's during an upgrade: the slot is still good
 		}
 		fallthrough
 	case "55000", // the slot can no longer get changes
@@ -210,7 +210,7 @@ type stream struct {
 	failure error // of the other goroutines
 }
 
-// run reads until the end, and sees the other goroutines out.
+// run reads until the end, then ends the other goroutines.
 func (st *stream) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	watchCtx, cancelWatch := context.WithCancel(ctx)
@@ -320,7 +320,7 @@ func (st *stream) message(ctx context.Context, typ byte, body []byte) error {
 // serverError is the end of the stream by an error of the server.
 func (st *stream) serverError(ctx context.Context, err error) error {
 	if st.binary && pgerr.State(err) == "42883" {
-		// A column, be it one that no message is made of, is of a type without a binary form, as arrays of some are.
+		// A column has a type without a binary form, such as some arrays. Maybe no message is made of that column.
 		st.source.textOnly.Store(true)
 		return fmt.Errorf("read replication stream: %w: reading again, with values as text", err)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/upstream"
 )
 
-// A standbyGate holds confirmations back until the standbys have the checkpoint that they stand for. The server synchronises our slot as soon as a standby
-// has the log up to the slot's position. The checkpoint was committed behind that: a standby that is promoted in between would have a slot ahead of
-// its checkpoint.
+// A standbyGate holds a confirmation back until the standbys have its checkpoint. The server synchronises our slot as soon as a standby has the log
+// up to the slot's position. The checkpoint's commit comes later in the log: if a standby were promoted in between, its slot would be ahead of its
+// checkpoint.
 type standbyGate struct {
 	// passed: confirmations up to it may be sent to the server.
 	passed atomic.Uint64
@@ -22,7 +22,7 @@ type standbyGate struct {
 	held, until pgrepl.LSN // held may pass once the standbys have the log up to until
 }
 
-// look takes note of the server: confirmed was durable before it was asked, end is the end of its log then.
+// look finds out what may pass: confirmed was durable before the server was asked, end was the end of its log then.
 func (g *standbyGate) look(confirmed, end pgrepl.LSN, list []upstream.StandbySlot) (opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,7 +60,7 @@ const (
 	awayFor = 5 * time.Second
 )
 
-// lastLooks waits a moment for what was confirmed last to pass: the slot stays behind the checkpoint else, which costs the server log.
+// lastLooks waits a moment until the last confirmation may pass. Otherwise the slot stays behind the checkpoint, and the server keeps more log.
 func (w *watch) lastLooks(ctx context.Context, status *statusWriter) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()

@@ -26,8 +26,8 @@ const (
 // keeps a reader that goes on reporting.
 type statusWriter struct {
 	conn pgrepl.Conn
-	// start is where the stream began. Received is the highest position that this connection was sent. What is confirmed is
-	// never reported beyond both: the server would believe it, and never send what lies between.
+	// start is where the stream began. received is the highest position that the server sent here. Nothing above the higher of both is reported as
+	// confirmed, because the server would believe it, and never send what lies between.
 	start    pgrepl.LSN
 	received atomic.Uint64
 	// confirmed and barriers are the source's: they outlive the connection.
@@ -98,13 +98,13 @@ func (w *statusWriter) finish() error {
 // sent is the highest position that this connection was sent.
 func (w *statusWriter) sent() pgrepl.LSN { return max(w.start, pgrepl.LSN(w.received.Load())) }
 
-// wanted is what the relay has confirmed, flush what of it the server may discard.
+// wanted returns what the relay has confirmed, flush how much of that gate lets pass.
 func (w *statusWriter) wanted() pgrepl.LSN { return min(pgrepl.LSN(w.confirmed.Load()), w.sent()) }
 
 func (w *statusWriter) flush() pgrepl.LSN { return min(w.wanted(), pgrepl.LSN(w.gate.passed.Load())) }
 
-// status appends a standby status update. Write is what was received: a server that knows it to be below what it sent
-// would send a keepalive at each flush of its log.
+// status appends a standby status update. It reports as written what was received, because the server would send a keepalive at each flush of its log
+// if that were below what it sent.
 func (w *statusWriter) status(b []byte, ask bool) []byte {
 	flush := w.flush()
 	return pgrepl.AppendStatus(b, max(flush, pgrepl.LSN(w.received.Load())), flush, time.Now(), ask)

@@ -43,8 +43,8 @@ func New(cfg session.Config) *Source {
 	return &Source{cfg: cfg, checkEvery: checkInterval, patience: upstream.Patience{Warn: 5 * time.Second, Limit: time.Minute}}
 }
 
-// Confirm implements source.Source. The server hears of it within 100 ms. Beyond what this Run was sent nothing is
-// confirmed, whatever r says; without a Run there is nobody to tell.
+// Confirm implements source.Source. The server hears of it within 100 ms. It confirms nothing above what this Run was sent, even if r is higher. If
+// there is no Run, it does nothing, because there is nobody to tell.
 func (s *Source) Confirm(r source.Resume) {
 	at, err := pgrepl.ParseLSN(string(r))
 	if err != nil {

@@ -52,7 +52,7 @@ func takeSlot(ctx context.Context, c *session.Config, conn *pgconn.PgConn, serve
 	}
 	confirmed, err := pgrepl.ParseLSN(slot.Confirmed)
 	if err != nil {
-		confirmed = 0 // lost says it better
+		confirmed = 0 // Lost says why
 	}
 	lost, err := upstream.Lost(c, slot, server, confirmed)
 	if err != nil {

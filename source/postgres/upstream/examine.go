@@ -70,7 +70,7 @@ func Examine(ctx context.Context, c *session.Config, sourceID string, from sourc
 	return e, nil
 }
 
-// firstReadable is where a slot stands from which the log can be read, though not from a place before; "" if it cannot.
+// firstReadable returns where the slot stands if that is later than from, and the log can be read there; else "".
 func firstReadable(c *session.Config, slot *Slot, server *Server, from pgrepl.LSN) source.Resume {
 	confirmed, err := pgrepl.ParseLSN(slot.Confirmed)
 	if err != nil || confirmed <= from {
@@ -82,9 +82,9 @@ func firstReadable(c *session.Config, slot *Slot, server *Server, from pgrepl.LS
 	return source.Resume(confirmed.String())
 }
 
-// moved tells why a checkpoint of another server or timeline says nothing about this one, "" if this server's log continues
-// that one's beyond the checkpoint; and up to where they share it. The numbers alone would not tell: after a failover the new timeline has positions
-// of its own that the old one had used, too.
+// moved tells why a checkpoint of another server or timeline means nothing here (lost; "" if this log continues that one from the checkpoint), and up
+// to where both logs are the same (shared). Numbers alone do not tell: after a failover the new timeline uses positions that the old one had used,
+// too.
 func moved(ctx context.Context, conn *pgconn.PgConn, server *Server, history string, at pgrepl.LSN) (lost string, shared uint64, err error) {
 	system, text, _ := strings.Cut(history, "/")
 	if system != server.SystemID {

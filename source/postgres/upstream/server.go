@@ -17,9 +17,9 @@ import (
 
 // An ID names a server in checkpoints: SYSTEM/TIMELINE@STARTED, and +messages.
 //
-// A snapshot of the server's volume that is started again has the same system id and timeline, its slots, and a checkpoint from the same moment: from
-// there on it writes other messages at places of the log that consumers have seen. Only its start differs. So a start that nobody has watched begins a new Log:
-// no position is used twice. A server that was only restarted looks the same, and a new Log does it no harm.
+// If a snapshot of the server's volume is started, it has the same system id, timeline, slots and checkpoint. From then on it writes other messages
+// at positions that consumers have seen. Only its start time differs. So if no process ran before and after a start, a new Log begins, and no
+// position is used twice. A mere restart looks the same; a new Log does it no harm.
 type ID struct {
 	History string // SYSTEM/TIMELINE
 	Started string // "" in checkpoints of older versions
@@ -52,8 +52,8 @@ func (id ID) String() string {
 // startedSQL is when the server was started, in microseconds since 1970.
 const startedSQL = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text"
 
-// A ServerMemory is what a process has seen of the server. One that was there before and after a restart knows how far the log was read: a server whose log
-// does not end before that was not set back, and positions go on without a new Log, so that consumers can drop duplicates by them.
+// A ServerMemory is what a process has seen of the server. A process that ran before and after a restart knows how far the log was read. If the log
+// does not end before that, the server was not set back: positions go on without a new Log, so that consumers can drop duplicates by them.
 type ServerMemory struct {
 	mu   sync.Mutex
 	id   ID

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// activePatience is how long a slot may be active for another connection before that one is ended, if it is ours, and
-	// activeLimit how long before it is an error.
+	// activePatience is how long another connection may use the slot before that connection is ended, if it is ours. After activeLimit it is an
+	// error.
 	activePatience = time.Second
 	activeLimit    = 5 * time.Second
 	// endedLimit is activeLimit after the old reader was terminated: a busy server process notices that late.

@@ -12,8 +12,8 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/sqltext"
 )
 
-// A StandbySlot is a physical slot that synchronized_standby_slots names: the server sends nothing to the relay that the standby behind it does not
-// have, if the relay's own slot is synchronised.
+// A StandbySlot is a physical slot that synchronized_standby_slots names: if the relay's own slot is synchronised, the server sends the relay only
+// log that the standby behind it has.
 type StandbySlot struct {
 	Name string `json:"name"`
 	// Missing: there is no such slot. Active: a standby reads it.

@@ -40,7 +40,7 @@ func idTypeOf(base string) idType {
 	}
 }
 
-// findOperators finds those of a type that is not the server's own, by which its btree indexes are ordered.
+// findOperators finds Equals and Above of a type that is not the server's own: those by which its btree indexes are ordered.
 func (t *idType) findOperators(ctx context.Context, conn *pgx.Conn, base string) error {
 	if !strings.Contains(base, ".") {
 		return nil
@@ -94,7 +94,7 @@ func (t idType) Array(ids []string) (any, error) {
 	}
 }
 
-// fits reports whether an id can be one of the column's. Where the column's type was changed, ids from before may be none.
+// fits reports whether an id can be one of the column's. If the column's type was changed, older ids may not fit.
 func (t idType) fits(id string) bool {
 	var err error
 	switch t.Wire {

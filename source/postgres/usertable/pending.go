@@ -44,8 +44,8 @@ func notIndexed(text string) string {
 	return fmt.Sprintf("octet_length(%s) NOT BETWEEN 1 AND %d", text, outbox.MaxIndexed)
 }
 
-// PendingSQL reads a window of rows. It returns pending rows of which nothing is parked with its row dealt with (missing), rows that were reset, and
-// the last row, where the next window begins. If an index leads to the pending rows, the window consists of those.
+// PendingSQL reads a window of rows. It returns missing rows (pending, and no parked delivery has row_settled or unfinished set), rows that were
+// reset, and the last row, where the next window begins. If an index leads to the pending rows, the window consists of those.
 func (t *Table) PendingSQL(after bool) string {
 	id := "t." + sqltext.Ident(t.Columns.ID)
 	inner, outer := "true", t.Pending("t.")

@@ -18,8 +18,8 @@ type StatusCount struct {
 const Limit = 100_000
 
 // Undelivered is the finding for rows with a status that tailbox does not deliver, such as those that another program had in flight when tailbox took
-// the table over; nil if there are none. counts has every word but the one for delivered rows. started: a position was taken. parked: messages of the
-// table are parked. Without them, tailbox cannot have written its own words to the table.
+// the table over; nil if there are none. counts has every word but the one for delivered rows. started: a position was taken; only then tailbox can
+// have written its word for dead. parked: messages of the table are parked; only then it can have written retrying and waiting.
 func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *Finding {
 	known := t.PendingWords()
 	if started {

@@ -180,7 +180,7 @@ func (t *teller) messages(in *checkpoint.Settlement, messages []*store.Message, 
 		switch {
 		case o.Message != nil:
 			t.add(outbox.OutcomeDelivered, m.Key.Table, o)
-		case len(m.Over) > 0: // of a settlement before, when its row was locked
+		case len(m.Over) > 0: // an earlier settlement delivered it, when its row was locked
 			t.unread[checkpoint.Key{Sink: m.Over[0].Sink, Table: m.Key.Table, ID: m.Key.ID}] = outbox.OutcomeDelivered
 		}
 	}
@@ -201,19 +201,18 @@ const (
 
 // A Run carries statements out under savepoints, so that those that fail leave no trace, and the others are done.
 type Run struct {
-	// Chunk runs statements under one savepoint, which it leaves rolled back where it fails: then failed is the index of the statement
-	// that did, -1 where that is not known. An error means that the transaction as a whole is over.
+	// Chunk runs statements under one savepoint. If one fails, Chunk rolls the savepoint back, and why is the error; failed is the statement's index,
+	// or -1 if it is not known. If err is not nil, the whole transaction is over.
 	Chunk func(ctx context.Context, chunk []Told) (failed int, why error, err error)
-	// Hopeless reports whether a statement fails for whatever message, Passing whether it failed because of others that had locked
-	// something.
+	// Hopeless reports whether a statement would fail for every message, Passing whether it failed because of others' locks.
 	Hopeless, Passing func(why error) bool
 	Report            *Report
 }
 
 var errFeedbackTime = fmt.Errorf("not tried: other feedback of the settlement took %v, or failed %d times", Time, feedbackFaults)
 
-// Tell runs the statements that what returns. If an earlier transaction of the settlement failed because of feedback, unfed is its error, and Tell
-// only reports the statements as failed. tried reports whether any statement was run.
+// Tell runs the statements from what(). If an earlier transaction of the settlement failed because of feedback, unfed is its error, and Tell only
+// reports the statements as failed. tried reports whether any statement was run.
 func (r *Run) Tell(ctx context.Context, unfed error, what func() ([]Told, error)) (tried bool, err error) {
 	r.Report.Begin()
 	told, err := what()
@@ -285,8 +284,8 @@ func (r *Run) do(ctx context.Context, all []Told) error {
 	return nil
 }
 
-// postpone puts a statement that met a lock behind all others, and with it those of its group that come after it, for
-// the last word is theirs. Rest is its chunk without it.
+// postpone puts a statement that met a lock behind all others, together with later ones of its group, because the last of these must have the last
+// word. rest is its chunk without it.
 func postpone(failing Told, rest []Told, queue [][]Told) [][]Told {
 	again := []Told{failing}
 	group, at := failing.Outcome.Message.Group, failing.Outcome.Message.Position
@@ -366,7 +365,7 @@ func (r *Report) Done(ts []Told) {
 	}
 }
 
-// Failed notes statements that were not, and why, without what their messages hold.
+// Failed notes statements that were not carried out, and why, without values of their messages.
 func (r *Report) Failed(ts []Told, why error) {
 	why = withoutValues(why, ts...)
 	for i := range ts {
@@ -381,13 +380,13 @@ func (r *Report) Failed(ts []Told, why error) {
 	}
 }
 
-// GiveUp notes that nothing of it was done, because the settlement would have failed with it.
+// GiveUp notes all statements as failed: the settlement failed with them before.
 func (r *Report) GiveUp(all []Told, why error) {
 	r.Begin()
 	r.Failed(all, why)
 }
 
-// Begin forgets what an attempt did that came to nothing.
+// Begin forgets what was noted of an attempt that was rolled back.
 func (r *Report) Begin() {
 	clear(r.counts)
 	r.order = r.order[:0]
@@ -399,7 +398,7 @@ type Failure struct {
 	Outcome string `json:"outcome"`
 	Failed  int    `json:"failed"` // since it was written down before
 	Error   string `json:"error"`
-	// AgeSeconds is how long ago that was, where it is read again.
+	// AgeSeconds is how long ago it was written down. Only a report sets it.
 	AgeSeconds float64 `json:"age_seconds"`
 }
 
@@ -413,7 +412,7 @@ func (f *Failure) Selection() string {
 // Result returns the column result of that row.
 func (f *Failure) Result() string { return fmt.Sprintf(`{"failed":%d}`, f.Failed) }
 
-// Failures are those that are due to be written down, in the same transaction: not all, but often enough for an operator.
+// Failures returns what is to be written down in the same transaction: for a table and outcome, once each reportEvery.
 func (r *Report) Failures() []Failure {
 	var out []Failure
 	for _, key := range r.order {

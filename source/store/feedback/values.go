@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// mayLog reports whether the log may hold the value of a parameter of feedback that is no column.
+// mayLog reports whether the value of a feedback parameter that is no column may be logged.
 func mayLog(name string) bool {
 	return slices.Contains([]string{"id", "type", "group", "topic", "table", "position", "outcome", "sink", "attempt", "class"}, name)
 }

@@ -167,7 +167,7 @@ func Wait(ctx context.Context, id int64, read func(context.Context) (result *sto
 // gapTries bounds how often a checkpoint that moves meanwhile is looked at again.
 const gapTries = 5
 
-// ErrNoCheckpoint is FindGap's where no position was ever taken.
+// ErrNoCheckpoint means that no position was ever taken.
 var ErrNoCheckpoint = errors.New("there is no checkpoint yet, so nothing can be missing: run tailbox init")
 
 // FindGap returns the gap behind the checkpoint. There is one if the next start cannot read the log on, or if its sweep has not ended; else FindGap
@@ -207,8 +207,8 @@ func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Check
 	return nil, nil // a checkpoint that moves all the time has no gap behind it
 }
 
-// JudgeGap adds to a gap the tables whose rows do not show what was delivered. look returns a fix for such a table, as a start after a lost position
-// would. JudgeGap skips missing tables, which Check reports.
+// JudgeGap adds to a gap the tables whose rows do not show what was delivered. look returns the fix that a start after a lost position names; "" =
+// none. JudgeGap skips missing tables, which Check reports.
 func JudgeGap(gap *Gap, tables []outbox.Table, look func(*outbox.Table) (name, fix string, err error)) (*Gap, error) {
 	if gap == nil || gap.Unswept {
 		return gap, nil
@@ -338,8 +338,8 @@ func (o Operator) Asked(ctx context.Context, before int64, limit int) (list []st
 	return list, err
 }
 
-// Lanes lists the lanes that wait, with the reason, of the sink and groups of a selection; the rest of it does not matter.
-// Limit bounds the lanes; 0 means all. Held lanes with nothing parked come first.
+// Lanes lists the lanes that wait, and why. Of the selection, only the sink and the groups count. limit bounds the lanes; 0 means all. Held lanes
+// with nothing parked come first.
 func (o Operator) Lanes(ctx context.Context, sel checkpoint.Selection, limit int) (list []WaitingLane, err error) {
 	err = o.read(ctx, func(ctx context.Context, s Reader) error {
 		if err := s.Remember(ctx); err != nil {

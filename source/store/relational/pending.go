@@ -11,8 +11,8 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// A RowFinder looks at rows of the users' tables that are pending: the statements behind Pending and Fetch. Statements about a table that others
-// have locked as a whole fail with what Passing tells.
+// A RowFinder looks at rows of the users' tables that are pending: the statements behind Pending and Fetch. If others have locked a table as a whole,
+// Passing is true of a statement's error.
 type RowFinder interface {
 	// Window is PendingWindow of store.PendingReader.
 	Window(ctx context.Context, at *store.Cursor) (rows []store.PendingRow, end bool, err error)
@@ -33,8 +33,8 @@ type RowFinder interface {
 	Passing(err error) bool
 }
 
-// Pending implements checkpoint.Store. The barrier is where the log ends after the list was read: a row that can be seen was in the log
-// before. Where the table is polled, it is the last number: rows that could be seen before have numbers up to it.
+// Pending implements checkpoint.Store. It reads the list, then the barrier: the end of the log. If a listed row is in the log, it is before that end.
+// If the table is polled, the barrier is the highest visible number: no listed row has a higher one.
 func (c *Core) Pending(ctx context.Context, cursor string, limit int) (*checkpoint.PendingRows, error) {
 	out, err := store.ListPending(ctx, c.db, c.Configured(), cursor, limit, c.log)
 	if err != nil {

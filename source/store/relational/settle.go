@@ -32,7 +32,7 @@ type Settler interface {
 	Rollback(ctx context.Context) error
 	// Trouble says what the error of an attempt means.
 	Trouble(a *Attempt, err error) Trouble
-	// FindRows finds out about the rows of which an attempt had Trouble.Rows.
+	// FindRows lets the next attempt tell which rows are missing.
 	FindRows(ctx context.Context, err error) error
 	// Replan looks the tables up again.
 	Replan(ctx context.Context) error
@@ -40,9 +40,9 @@ type Settler interface {
 	FindLocked(ctx context.Context, a *Attempt) error
 }
 
-// A Trouble is what the error of an attempt means. Without any, the next attempt would fail as well.
+// A Trouble is what an attempt's error means. If none is set, the next attempt would fail, too.
 type Trouble struct {
-	// Rows: some rows were not there, and the transaction could not find out why. That comes once a row.
+	// Rows: some rows were not there, and the transaction could not find out why. At most once for each row.
 	Rows bool
 	// Stale: a statement is of before its table was altered.
 	Stale bool
@@ -50,7 +50,7 @@ type Trouble struct {
 	Feedback bool
 	// NoTable: a table does not exist. It may be in the middle of being replaced.
 	NoTable bool
-	// Passing: others ran at the same time. LockWait: one of them held a lock for longer than this session waits.
+	// Passing: others are the cause. LockWait: one of them held a lock for longer than this session waits.
 	Passing, LockWait bool
 }
 
@@ -71,7 +71,7 @@ const (
 // settleTries bounds how often a settlement is begun anew because of what others do to its rows and tables.
 const settleTries = 8
 
-// pause waits before a settlement looks again for a table that does not exist. All its pauses are source.AwayFor.
+// pause waits before a settlement looks again for a table that does not exist. Together its pauses take source.AwayFor at most.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -83,7 +83,7 @@ func pause(ctx context.Context) error {
 
 // A plan decides what follows failed attempts of one settlement.
 type plan struct {
-	tries     int // that others were in the way of
+	tries     int // that failed because of others
 	replanned bool
 	unfed     bool
 }

@@ -115,8 +115,7 @@ type SinkCount struct {
 	// Lanes that wait; HeldLanes of them for an operator, be it because of a dead delivery or of a hold.
 	Lanes     int `json:"lanes"`
 	HeldLanes int `json:"held_lanes"`
-	// DueSeconds is how long the longest waiting due delivery is due, HeldSeconds how long the oldest held lane is held by a
-	// dead delivery; 0 where there is none.
+	// DueSeconds is the longest that a delivery has been due, HeldSeconds the longest that a dead delivery has held its lane; 0 if there is none.
 	DueSeconds  float64 `json:"oldest_due_seconds"`
 	HeldSeconds float64 `json:"oldest_held_seconds"`
 	// UndeliveredSeconds is the age of the oldest message that is retried or waits, since its commit or the time it is scheduled for.
