@@ -22,6 +22,7 @@ import (
 	"github.com/tailbox/tailbox/internal/admin"
 	"github.com/tailbox/tailbox/internal/api"
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/internal/console"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source/store/operate"
@@ -100,12 +101,14 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 	}
 	t := &tasks{now: sh.Now}
 	if p.Config.Admin.Listen != "" {
-		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, Token: p.Config.Admin.Token,
-			Gatherer: registry, API: newAPI(p, db, metrics, log), Ready: metrics.Ready, Logger: log})
+		tokens := api.NewTokens(&p.Config.Admin, log)
+		operations, pages := newConsole(p, db, metrics, tokens, log)
+		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, Known: tokens.Known,
+			Gatherer: registry, API: operations, Console: pages, Ready: metrics.Ready, Logger: log})
 		if err != nil {
 			return err
 		}
-		log.Info("serving metrics and health", "address", server.Addr(), "api", len(p.Config.Admin.Tokens) > 0 || p.Config.Admin.Token != "")
+		log.Info("serving metrics and health", "address", server.Addr(), "console", operations != nil)
 		t.beside(server.Run)
 	}
 	t.beside(func(ctx context.Context) error { boundHeap(ctx, p.Config.Memory); return nil })
@@ -118,15 +121,15 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 	return err
 }
 
-// newAPI returns the HTTP API; nil if nobody holds a token for it.
-func newAPI(p *pipeline.Pipeline, db operate.Database, metrics *admin.Metrics, log *slog.Logger) http.Handler {
-	tokens := api.NewTokens(&p.Config.Admin, log)
+// newConsole returns the HTTP API and its console; nil if nobody holds a token for them.
+func newConsole(p *pipeline.Pipeline, db operate.Database, metrics *admin.Metrics, tokens *api.Tokens, log *slog.Logger) (operations, pages http.Handler) {
 	if tokens.None() {
-		return nil
+		return nil, nil
 	}
 	v, _ := buildVersion()
-	return api.New(api.Config{Pipeline: p.Config.Pipeline, Version: v, Started: time.Now(), Database: db, Sinks: p.Config.Router.Sinks(), State: metrics.SinkState,
+	operations = api.New(api.Config{Pipeline: p.Config.Pipeline, Version: v, Started: time.Now(), Database: db, Sinks: p.Config.Router.Sinks(), State: metrics.SinkState,
 		Tokens: tokens, Hosts: p.Config.Admin.Hosts, Hide: p.Hide, Logger: log})
+	return operations, console.New(console.Config{Pipeline: p.Config.Pipeline, API: operations, Tokens: tokens, Hosts: p.Config.Admin.Hosts, Logger: log})
 }
 
 // tasks runs one main task and others beside it.

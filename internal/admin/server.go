@@ -1,16 +1,14 @@
 // Package admin serves metrics for Prometheus, built from the relay's events, and health. /metrics, /healthz and /readyz need no token, but /readyz
-// says why the relay is not ready only to this machine and to the holder of the token. The HTTP API stands beside them, if there is one.
+// says why the relay is not ready only to this machine and to the holder of a token. The HTTP API and the console stand beside them, if there are any.
 package admin
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,12 +19,12 @@ import (
 type Config struct {
 	// Listen is an address, host:port.
 	Listen string
-	// Token, if not "", is asked for as a bearer token by everything but metrics and health, and by the reason that /readyz tells.
-	Token string
+	// Known, if not nil, reports whether a request brings a token that somebody holds. Then /readyz says why the relay is not ready.
+	Known func(*http.Request) bool
 	// Gatherer holds the metrics.
 	Gatherer prometheus.Gatherer
-	// API, if not nil, serves everything below /api/.
-	API http.Handler
+	// API, if not nil, serves everything below /api/, and Console all other pages.
+	API, Console http.Handler
 	// Ready answers /readyz.
 	Ready  func() (ok bool, state, why string)
 	Logger *slog.Logger
@@ -88,7 +86,7 @@ func handler(c Config) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ok, text, why := c.Ready()
 		// Why may name the database's user, name and host.
-		if why != "" && (here(r) || authorized(c.Token, r)) {
+		if why != "" && (here(r) || c.Known != nil && c.Known(r)) {
 			text += ": " + why
 		}
 		if !ok {
@@ -97,17 +95,13 @@ func handler(c Config) http.Handler {
 		}
 		answer(w, http.StatusOK, text)
 	})
-	if c.API != nil {
-		mux.Handle("/api/", c.API)
+	if c.API == nil {
+		mux.Handle("/", http.NotFoundHandler())
+		return mux
 	}
-	mux.Handle("/", guard(c.Token, http.NotFoundHandler()))
+	mux.Handle("/api/", c.API)
+	mux.Handle("/", c.Console)
 	return mux
-}
-
-// authorized reports whether a request brings the token; the comparison takes the same time however much of it is right.
-func authorized(token string, r *http.Request) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 }
 
 // here reports whether a request comes from this machine, and no proxy on it says that it passes one on.
@@ -118,21 +112,6 @@ func here(r *http.Request) bool {
 		return false
 	}
 	return r.Header.Get("Forwarded") == "" && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("X-Real-Ip") == "" && r.Header.Get("Via") == ""
-}
-
-// guard lets a request pass that brings the token.
-func guard(token string, next http.Handler) http.Handler {
-	if token == "" {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !authorized(token, r) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="tailbox"`)
-			answer(w, http.StatusUnauthorized, "send the token of admin.token as a bearer token")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

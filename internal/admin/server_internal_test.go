@@ -29,7 +29,7 @@ func TestReadyzSaysWhy(t *testing.T) {
 		{from: "@", token: "t"},
 	} {
 		for status, ready := range map[int]bool{http.StatusServiceUnavailable: false, http.StatusOK: true} {
-			h := handler(Config{Token: c.token, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+			h := handler(Config{Known: func(r *http.Request) bool { return c.token != "" && r.Header.Get("Authorization") == "Bearer "+c.token }, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 				Ready: func() (bool, string, string) { return ready, "state", why }})
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
 			r.RemoteAddr = c.from

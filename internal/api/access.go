@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -61,7 +62,7 @@ type holder struct {
 	Principal
 	file string // "" if the text stands in the configuration
 	// hash is that of the token's text, and valid whether there is one. read and size are those of the file when it was read.
-	hash  [sha256.Size]byte
+	hash  Hash
 	valid bool
 	read  time.Time
 	size  int64
@@ -71,7 +72,7 @@ type holder struct {
 func NewTokens(c *config.Admin, log *slog.Logger) *Tokens {
 	t := &Tokens{log: log}
 	if c.Token != "" {
-		t.holders = append(t.holders, &holder{Principal: Principal{"admin", Admin}, hash: sha256.Sum256([]byte(c.Token)), valid: true})
+		t.holders = append(t.holders, &holder{Principal: Principal{"admin", Admin}, hash: HashOf(c.Token), valid: true})
 	}
 	for _, one := range c.Tokens {
 		t.holders = append(t.holders, &holder{Principal: Principal{one.Name, roleNamed(one.Role)}, file: one.File})
@@ -82,14 +83,19 @@ func NewTokens(c *config.Admin, log *slog.Logger) *Tokens {
 // None reports whether nobody holds a token, so that nobody could use the API.
 func (t *Tokens) None() bool { return len(t.holders) == 0 }
 
-// identify returns who holds a token. It compares all of them in the same time, so that the time of an answer says nothing about any.
-func (t *Tokens) identify(token string) (p Principal, ok bool) {
+// A Hash is that of a token's text. It stands for the token where the text must not be kept.
+type Hash [sha256.Size]byte
+
+// HashOf returns the hash of a token.
+func HashOf(token string) Hash { return sha256.Sum256([]byte(token)) }
+
+// Holder returns who holds the token with a hash. It compares all of them in the same time, so that the time of an answer says nothing about any.
+func (t *Tokens) Holder(hash Hash) (p Principal, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	hash := sha256.Sum256([]byte(token))
 	for _, h := range t.holders {
 		t.refresh(h)
-		if subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1 && h.valid && token != "" {
+		if subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1 && h.valid {
 			p, ok = h.Principal, true
 		}
 	}
@@ -114,13 +120,19 @@ func (t *Tokens) refresh(h *holder) {
 		err = fmt.Errorf("it holds fewer than %d characters", config.LeastToken)
 	}
 	was := h.valid || h.read.IsZero()
-	h.valid, h.hash = err == nil, sha256.Sum256([]byte(text))
+	h.valid, h.hash = err == nil, HashOf(text)
 	h.read, h.size = time.Unix(1, 0), -1
 	if err == nil {
 		h.read, h.size = info.ModTime(), info.Size()
 	} else if was {
 		t.log.Warn("a token of the API is not valid", "name", h.Name, "token_file", h.file, "error", err, "cure", "write the output of openssl rand -hex 24 into it")
 	}
+}
+
+// Known reports whether a request brings a token that somebody holds.
+func (t *Tokens) Known(r *http.Request) bool {
+	_, ok := t.Holder(HashOf(bearer(r.Header.Get("Authorization"))))
+	return ok
 }
 
 // bearer returns the token that a request brings; "" for none.
@@ -137,12 +149,18 @@ const roleKey = "role"
 
 type principalKey struct{}
 
+// As returns a context for a request that is made in this process for somebody who is known already: it needs no token.
+func As(ctx context.Context, who Principal) context.Context { return context.WithValue(ctx, principalKey{}, who) }
+
 // needs is the metadata of an operation that a role may call.
 func needs(r Role) map[string]any { return map[string]any{roleKey: r} }
 
 // authorize lets a call pass whose token has the operation's role.
 func (s *server) authorize(ctx huma.Context, next func(huma.Context)) {
-	who, ok := s.Tokens.identify(bearer(ctx.Header("Authorization")))
+	who, ok := ctx.Context().Value(principalKey{}).(Principal)
+	if !ok {
+		who, ok = s.Tokens.Holder(HashOf(bearer(ctx.Header("Authorization"))))
+	}
 	if !ok {
 		ctx.SetHeader("WWW-Authenticate", `Bearer realm="tailbox"`)
 		s.refuse(ctx, http.StatusUnauthorized, "send a token of admin.tokens in the header Authorization: Bearer …")
@@ -160,9 +178,9 @@ func (s *server) refuse(ctx huma.Context, status int, why string) {
 	_ = huma.WriteErr(s.api, ctx, status, why)
 }
 
-// hosts lets requests pass that are addressed to the address which they came in by, to localhost, or to a configured name. A page of another site
+// Hosts lets requests pass that are addressed to the address which they came in by, to localhost, or to a configured name. A page of another site
 // whose name was pointed at this address is not served (DNS rebinding).
-func hosts(allowed []string, next http.Handler) http.Handler {
+func Hosts(allowed []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {

@@ -71,7 +71,7 @@ func New(c Config) http.Handler {
 	s.requestOperations()
 	s.groupOperations()
 	s.sinkOperations()
-	return secured(hosts(c.Hosts, mux))
+	return secured(Hosts(c.Hosts, mux))
 }
 
 // register adds an operation. verb is GET or POST; role is who may call it.

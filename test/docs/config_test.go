@@ -138,6 +138,7 @@ func TestConfigurationReference(t *testing.T) {
 		{"retry.", minimal + "routes: [{to: [out], retry: {zzz: 1}}]\n"},
 		{"sinks.*.", fmt.Sprintf(withURL, "", ", zzz: 1")},
 		{"admin.", minimal + "admin: {zzz: 1}\n"},
+		{"admin.tokens[].", minimal + "admin: {tokens: [{zzz: 1}]}\n"},
 		{"log.", minimal + "log: {zzz: 1}\n"},
 	} {
 		t.Run(strings.TrimSuffix(test.section, "."), func(t *testing.T) {

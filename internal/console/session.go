@@ -1,0 +1,151 @@
+package console
+
+import (
+	"crypto/rand"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tailbox/tailbox/internal/api"
+)
+
+const (
+	cookieName  = "tailbox_session"
+	sessionTime = 12 * time.Hour
+	// At most failedLogins of one address may fail within loginWindow.
+	failedLogins, loginWindow = 10, time.Minute
+	// mostSessions bounds how many sessions there are at once: the oldest ends.
+	mostSessions = 10_000
+)
+
+// sessions are the logins of browsers. They live in memory: a restart ends them. A session holds only the hash of a token, and ends with it.
+type sessions struct {
+	tokens *api.Tokens
+	mu     sync.Mutex
+	open   map[string]session
+	// failed are the times of failed logins by address.
+	failed map[string][]time.Time
+}
+
+type session struct {
+	token api.Hash
+	ends  time.Time
+}
+
+func newSessions(tokens *api.Tokens) *sessions {
+	return &sessions{tokens: tokens, open: make(map[string]session), failed: make(map[string][]time.Time)}
+}
+
+// of returns who has logged in with the browser that sent a request.
+func (s *sessions) of(r *http.Request) (who api.Principal, ok bool) {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return who, false
+	}
+	s.mu.Lock()
+	one, ok := s.open[cookie.Value]
+	s.mu.Unlock()
+	if !ok || time.Now().After(one.ends) {
+		return who, false
+	}
+	return s.tokens.Holder(one.token)
+}
+
+// begin makes a session of a token, and returns its name; ok is false if nobody holds the token.
+func (s *sessions) begin(token string) (name string, ok bool) {
+	hash := api.HashOf(token)
+	if _, ok := s.tokens.Holder(hash); !ok {
+		return "", false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	oldest, ends := "", now.Add(sessionTime)
+	for name, one := range s.open {
+		if now.After(one.ends) {
+			delete(s.open, name)
+		} else if one.ends.Before(ends) {
+			oldest, ends = name, one.ends
+		}
+	}
+	if len(s.open) >= mostSessions {
+		delete(s.open, oldest)
+	}
+	name = rand.Text()
+	s.open[name] = session{hash, now.Add(sessionTime)}
+	return name, true
+}
+
+func (s *sessions) end(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, name)
+}
+
+// slowed reports whether an address has failed to log in so often that it has to wait. A failure counts with failed.
+func (s *sessions) slowed(address string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other, times := range s.failed {
+		if now.Sub(times[len(times)-1]) > loginWindow {
+			delete(s.failed, other)
+		}
+	}
+	times := s.failed[address]
+	return len(times) >= failedLogins && now.Sub(times[len(times)-failedLogins]) < loginWindow
+}
+
+func (s *sessions) noteFailure(address string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	times := append(s.failed[address], now)
+	s.failed[address] = times[max(0, len(times)-failedLogins):]
+}
+
+type loginData struct{ To, Error string }
+
+func (s *console) loginPage(w http.ResponseWriter, r *http.Request) {
+	s.show(w, http.StatusOK, "login", page{Title: "Log in", Data: loginData{To: localPath(r.URL.Query().Get("to"))}})
+}
+
+// login turns a token into a session.
+func (s *console) login(w http.ResponseWriter, r *http.Request) {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	to := localPath(r.PostFormValue("to"))
+	if s.sessions.slowed(address, time.Now()) {
+		w.Header().Set("Retry-After", "60")
+		s.show(w, http.StatusTooManyRequests, "login", page{Title: "Log in", Data: loginData{to, "Too many logins have failed: wait a minute."}})
+		return
+	}
+	name, ok := s.sessions.begin(strings.TrimSpace(r.PostFormValue("token")))
+	if !ok {
+		s.sessions.noteFailure(address, time.Now())
+		s.show(w, http.StatusUnauthorized, "login", page{Title: "Log in", Data: loginData{to, "Nobody holds this token. Use one of admin.tokens of the relay's configuration."}})
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: name, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		MaxAge: int(sessionTime / time.Second)})
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+func (s *console) logout(w http.ResponseWriter, r *http.Request) {
+	if cookie, err := r.Cookie(cookieName); err == nil {
+		s.sessions.end(cookie.Value)
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// localPath is a path of the console that a login may lead to; "/" in place of all else.
+func localPath(to string) string {
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.HasPrefix(to, "/\\") || strings.ContainsAny(to, "\r\n\t") {
+		return "/"
+	}
+	return to
+}

@@ -1,0 +1,178 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tailbox/tailbox/source/store/view"
+)
+
+// maxForm bounds a form, in bytes: that of an edit with its payload.
+const maxForm = 32 << 20
+
+// A step is what a form asks for: an operation of the API with its body.
+type step struct {
+	path string
+	body map[string]any
+	// selects: the body is a selection, of which a dry run is shown before it is carried out.
+	selects bool
+}
+
+// stepOf reads a form. Forms have the names of the API's fields.
+func stepOf(verb string, f url.Values) (*step, error) {
+	body := map[string]any{}
+	for _, name := range []string{"sink", "table", "type", "reason", "why"} {
+		if f.Get(name) != "" {
+			body[name] = f.Get(name)
+		}
+	}
+	for _, name := range []string{"ids", "groups", "states"} {
+		if len(f[name]) > 0 {
+			body[name] = f[name]
+		}
+	}
+	switch verb {
+	case "replay", "drop":
+		for _, name := range []string{"all", "allow_reorder", "unrouted"} {
+			if f.Get(name) != "" {
+				body[name] = true
+			}
+		}
+		return &step{"/deliveries:" + verb, body, true}, nil
+	case "edit":
+		return editOf(f), nil
+	case "hold-groups", "resume-groups", "skip-groups", "replay-groups":
+		return &step{"/groups:" + strings.TrimSuffix(verb, "-groups"), body, false}, nil
+	case "pause-sink", "resume-sink":
+		path := "/sinks/" + url.PathEscape(f.Get("sink")) + ":" + strings.TrimSuffix(verb, "-sink")
+		if why := f.Get("why"); why != "" {
+			path += "?why=" + url.QueryEscape(why)
+		}
+		return &step{path, nil, false}, nil
+	}
+	return nil, fmt.Errorf("there is no verb %q", verb)
+}
+
+// editOf reads the form of an edit: what a field held before stands beside it, so that only what was changed is sent.
+func editOf(f url.Values) *step {
+	body := map[string]any{"id": f.Get("id")}
+	for _, name := range []string{"sink", "table", "why", "new_id"} {
+		if f.Get(name) != "" {
+			body[name] = f.Get(name)
+		}
+	}
+	for _, name := range []string{"payload", "type", "topic", "key"} {
+		if now := lines(f.Get(name)); f.Has(name) && now != lines(f.Get("old_"+name)) {
+			body[name] = now
+		}
+	}
+	if name := strings.TrimSpace(f.Get("header_name")); name != "" {
+		body["headers"] = map[string]string{name: f.Get("header_value")}
+	}
+	if f.Get("allow_reorder") != "" {
+		body["allow_reorder"] = true
+	}
+	return &step{"/deliveries:edit", body, false}
+}
+
+// lines undoes what browsers do to line breaks in a form.
+func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+// A change is what an edit does to a field.
+type change struct{ Name, Old, New string }
+
+type confirmData struct {
+	Verb string
+	// Fields are those of the form, sent again when it is confirmed.
+	Fields     []change
+	Deliveries []view.Delivery
+	More       bool
+	Changes    []change
+	NeedsWhy   bool
+	Back       string
+}
+
+// doForm carries out a form: first it shows what the form would do, and once that is confirmed, it asks for it.
+func (v *visit) doForm() {
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
+	if err := v.r.ParseForm(); err != nil {
+		v.fail(http.StatusBadRequest, "The form could not be read: "+err.Error())
+		return
+	}
+	verb, f := v.r.PathValue("verb"), v.r.PostForm
+	s, err := stepOf(verb, f)
+	if err != nil {
+		v.fail(http.StatusNotFound, err.Error())
+		return
+	}
+	if f.Get("confirmed") == "" && (s.selects || verb == "edit") {
+		v.confirm(verb, s, f)
+		return
+	}
+	var answer struct {
+		Request int64 `json:"request"`
+	}
+	var body any
+	if s.body != nil {
+		body = s.body
+	}
+	if err := v.ask(http.MethodPost, s.path, body, &answer); err != nil {
+		v.failed(err)
+		return
+	}
+	http.Redirect(v.w, v.r, fmt.Sprintf("/audit/%d", answer.Request), http.StatusSeeOther)
+}
+
+// confirm shows what a form would do.
+func (v *visit) confirm(verb string, s *step, f url.Values) {
+	d := confirmData{Verb: verb, NeedsWhy: verb == "drop", Back: localPath(f.Get("back"))}
+	for name, values := range f {
+		for _, value := range values {
+			if name != "why" {
+				d.Fields = append(d.Fields, change{Name: name, New: value})
+			}
+		}
+	}
+	if s.selects {
+		s.body["dry_run"] = true
+		var found struct {
+			Deliveries []view.Delivery `json:"deliveries"`
+			More       bool            `json:"more"`
+		}
+		if err := v.ask(http.MethodPost, s.path, s.body, &found); err != nil {
+			v.failed(err)
+			return
+		}
+		if len(found.Deliveries) == 0 {
+			v.fail(http.StatusNotFound, "Nothing matches: what was selected has been delivered or dropped meanwhile.")
+			return
+		}
+		d.Deliveries, d.More = found.Deliveries, found.More
+	} else {
+		for _, name := range []string{"payload", "type", "topic", "key"} {
+			if now, ok := s.body[name]; ok {
+				d.Changes = append(d.Changes, change{name, lines(f.Get("old_" + name)), now.(string)})
+			}
+		}
+		if headers, ok := s.body["headers"].(map[string]string); ok {
+			for name, value := range headers {
+				d.Changes = append(d.Changes, change{"header " + name, "", value})
+			}
+		}
+		if len(d.Changes) == 0 {
+			v.fail(http.StatusUnprocessableEntity, "Nothing is changed. To send the message as it is, replay it.")
+			return
+		}
+	}
+	v.show("confirm", strings.ToUpper(verb[:1])+verb[1:]+"?", d)
+}
+
+// count writes a number with its noun.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
