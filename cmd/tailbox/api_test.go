@@ -182,14 +182,18 @@ func TestAPI(t *testing.T) {
 	}
 	a.done(a.ok("operator", "POST", "/groups:hold", map[string]any{"groups": []string{"c:1"}}))
 	a.send("c1", "c:1", `{}`)
-	until(t, "a held group", func() bool { return strings.Contains(a.ok("viewer", "GET", "/groups", nil).text, `"group":"c:1","held":true,"deliveries":1`) })
+	until(t, "a held group", func() bool {
+		return strings.Contains(a.ok("viewer", "GET", "/groups", nil).text, `"group":"c:1","held":true,"deliveries":1`)
+	})
 	if resumed := a.done(a.ok("admin", "POST", "/groups:resume", map[string]any{"groups": []string{"c:1"}})); resumed["by"] != "ada" {
 		t.Errorf("resume: %v", resumed)
 	}
 	until(t, "what was held", func() bool { return a.e.got() == "a1 a2 c1" })
 	a.done(a.ok("operator", "POST", "/sinks/api:pause?why=maintenance", nil))
 	a.send("d1", "d:1", `{}`)
-	until(t, "a paused sink", func() bool { return strings.Contains(a.ok("viewer", "GET", "/sinks", nil).text, `"paused":true,"state":"paused"`) })
+	until(t, "a paused sink", func() bool {
+		return strings.Contains(a.ok("viewer", "GET", "/sinks", nil).text, `"paused":true,"state":"paused"`)
+	})
 	a.done(a.ok("operator", "POST", "/sinks/api:resume", nil))
 	until(t, "what was paused", func() bool { return a.e.got() == "a1 a2 c1 d1" })
 	if skipped := a.done(a.ok("operator", "POST", "/groups:skip", map[string]any{"groups": []string{"b:1/x"}})); skipped["changed"] != 1.0 {

@@ -150,7 +150,9 @@ const roleKey = "role"
 type principalKey struct{}
 
 // As returns a context for a request that is made in this process for somebody who is known already: it needs no token.
-func As(ctx context.Context, who Principal) context.Context { return context.WithValue(ctx, principalKey{}, who) }
+func As(ctx context.Context, who Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, who)
+}
 
 // needs is the metadata of an operation that a role may call.
 func needs(r Role) map[string]any { return map[string]any{roleKey: r} }
