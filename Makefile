@@ -24,7 +24,7 @@ SKIPS     := $(CURDIR)/bin/skipped-tests
 export TAILBOX_TEST_SKIPS = $(SKIPS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint house e2e mutants bench fuzz servers clean
+.PHONY: help build demo test race lint house e2e mutants bench fuzz screenshots servers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ fuzz: ## fuzz every fuzz target for FUZZTIME (30s) each
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
 		done; \
 	done
+
+screenshots: servers ## draw the console's pages, at two sizes, light and dark, into bin/screenshots
+	@mkdir -p bin/screenshots
+	TAILBOX_SCREENSHOTS=$(CURDIR)/bin/screenshots $(GO) test -count=1 -run '^TestConsoleInChromium$$' ./cmd/tailbox
 
 servers: ## install the servers that tests need, where they are missing
 	@mkdir -p $(dir $(SKIPS))

@@ -38,7 +38,7 @@ type apiRig struct {
 	stop func() result
 }
 
-func newAPIRig(t *testing.T) *apiRig {
+func newAPIRig(t testing.TB) *apiRig {
 	t.Helper()
 	r, e := newEndpointRig(t)
 	writeFile(t, r.file, apiConfig)

@@ -27,7 +27,7 @@ func tailbox(ctx context.Context, in string, args ...string) result {
 }
 
 // write makes a file in a folder of the test's own.
-func write(t *testing.T, name, text string) string {
+func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -245,7 +245,7 @@ func TestConfigurationIsFound(t *testing.T) {
 }
 
 // writeFile replaces a file.
-func writeFile(t *testing.T, path, text string) {
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

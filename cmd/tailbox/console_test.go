@@ -12,7 +12,7 @@ import (
 
 // A browser is a client of the console that follows links and sends forms, as one without script does.
 type browser struct {
-	t    *testing.T
+	t    testing.TB
 	base string
 	http http.Client
 	// origin is what forms say they come from; "" = the console.

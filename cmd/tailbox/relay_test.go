@@ -23,7 +23,7 @@ import (
 
 // A rig is a database with a configuration of its own.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	conn *pgx.Conn
 	// file is the configuration, lines where the sink of kind file writes.
 	file, lines string
@@ -37,7 +37,7 @@ sinks: {out: {kind: file, path: lines.json}}
 admin: {listen: "127.0.0.1:0"}
 `
 
-func newRig(t *testing.T, text string) *rig {
+func newRig(t testing.TB, text string) *rig {
 	t.Helper()
 	pg := servers.Shared(t, "17")
 	name := pg.NewDatabase(t)
@@ -131,7 +131,7 @@ func (r *rig) delivered() []string {
 }
 
 // until polls for a condition.
-func until(t *testing.T, what string, ok func() bool) {
+func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -189,10 +189,16 @@ func TestInitRunSend(t *testing.T) {
 
 // endpoint is an HTTP sink's other end. It refuses bodies that hold "bad", and answers 503 while it is down.
 type endpoint struct {
-	mu    sync.Mutex
-	down  bool
+	mu   sync.Mutex
+	down bool
+	// kind: it takes even what holds "bad".
+	kind  bool
 	types []string
 }
+
+// forgive has it take everything, and refuse ends that.
+func (e *endpoint) forgive() { e.mu.Lock(); defer e.mu.Unlock(); e.kind = true }
+func (e *endpoint) refuse()  { e.mu.Lock(); defer e.mu.Unlock(); e.kind = false }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
@@ -201,7 +207,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case err != nil || e.down:
 		w.WriteHeader(http.StatusServiceUnavailable)
-	case strings.Contains(string(body), "bad"):
+	case strings.Contains(string(body), "bad") && !e.kind:
 		w.WriteHeader(http.StatusBadRequest)
 	default:
 		e.types = append(e.types, req.Header.Get("tailbox-type"))
@@ -222,7 +228,7 @@ admin: {listen: off}
 `
 
 // newEndpointRig is a rig after init whose sink is an endpoint.
-func newEndpointRig(t *testing.T) (*rig, *endpoint) {
+func newEndpointRig(t testing.TB) (*rig, *endpoint) {
 	t.Helper()
 	e := &endpoint{}
 	server := httptest.NewServer(e)

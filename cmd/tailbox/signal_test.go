@@ -17,7 +17,7 @@ import (
 
 // A process is the program, run by itself.
 type process struct {
-	t    *testing.T
+	t    testing.TB
 	cmd  *exec.Cmd
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -36,19 +36,19 @@ func (p *process) printed() string {
 	return p.text.String()
 }
 
-func startProcess(t *testing.T, env []string, args ...string) *process {
+func startProcess(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
 	return startReading(t, nil, env, args...)
 }
 
 // startReading starts the program with a standard input; nil is an empty one.
-func startReading(t *testing.T, in *os.File, env []string, args ...string) *process {
+func startReading(t testing.TB, in *os.File, env []string, args ...string) *process {
 	t.Helper()
 	return startCommand(t, exec.Command(os.Args[0], args...), in, env)
 }
 
 // startCommand starts a command that becomes the program.
-func startCommand(t *testing.T, cmd *exec.Cmd, in *os.File, env []string) *process {
+func startCommand(t testing.TB, cmd *exec.Cmd, in *os.File, env []string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd}
 	if in != nil {

@@ -21,7 +21,7 @@ type page struct {
 	Who             api.Principal
 	// Operates: the visitor may press what changes something. Reads: the visitor may see what messages hold.
 	Operates, Reads bool
-	// Here is the path of the page, and Refresh after how many seconds the browser loads it again; 0 = never.
+	// Here is the path of the page, and Refresh after how many seconds its script loads it again; 0 = never.
 	Here    string
 	Refresh int
 	Data    any

@@ -15,6 +15,7 @@ import (
 // signed, and have none.
 func pins() map[string]string {
 	return map[string]string{
+		"axe-core-4.12.1":                   "8edb8b982d3eca64f68af84def35c56e464e46ba26f0ec30a5760acead8f1b78",
 		"kafka-4.1.0":                       "9dd3506ce7424731e05b9ffff75796cf24c9e223bc09a45279484d90ccd84cce",
 		"debezium-embedded-3.6.1.Final":     "8f523123c8cb70e47b1673c78db83a06deada72f62aae8a7804430aed8ef3e39",
 		"mongodb-6.0.5":                     "a1f8473b3b5fdacb11a3c304120c7f35c64262327930d38ac12c58c655c42197",
