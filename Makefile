@@ -61,6 +61,7 @@ e2e: servers build ## kill, cut, stall, restart and lie to every part; compare w
 	TAILBOX_SIM_SCHEDULES=$(SCHEDULES) $(GO) test -count=1 -timeout 60m ./test/sim
 	$(GO) test -count=1 -timeout 120m -v -tags=e2e -run . ./test/e2e
 	$(GO) test -count=1 -timeout 100m -v -tags=e2e ./test/hostile
+	$(GO) test -count=1 -timeout 10m -v -tags=e2e -run TestConsoleOfStandby ./cmd/tailbox
 
 mutants: ## break the engine in many small ways; a test must see each
 	$(GO) run ./test/mutants

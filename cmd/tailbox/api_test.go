@@ -41,20 +41,34 @@ type apiRig struct {
 func newAPIRig(t testing.TB) *apiRig {
 	t.Helper()
 	r, e := newEndpointRig(t)
-	writeFile(t, r.file, apiConfig)
+	a := newAPIRigOn(t, r, apiConfig)
+	a.e = e
+	a.start()
+	return a
+}
+
+// newAPIRigOn gives a rig a configuration with an API, and does not start it.
+func newAPIRigOn(t testing.TB, r *rig, text string) *apiRig {
+	t.Helper()
+	writeFile(t, r.file, text)
 	r.env["ADMIN"] = freePort(t)
 	for _, role := range config.Roles() {
 		writeFile(t, filepath.Join(filepath.Dir(r.file), role), tokenOf(role)+"\n")
 	}
-	a := &apiRig{rig: r, e: e, stop: r.relay()}
-	until(t, "the API", func() bool {
-		resp, err := http.Get("http://" + r.env["ADMIN"] + "/readyz")
+	return &apiRig{rig: r}
+}
+
+// start starts the relay, and waits until its API answers.
+func (a *apiRig) start() {
+	a.t.Helper()
+	a.stop = a.relay()
+	until(a.t, "the API", func() bool {
+		resp, err := http.Get("http://" + a.env["ADMIN"] + "/readyz")
 		if err == nil {
 			_ = resp.Body.Close()
 		}
 		return err == nil && resp.StatusCode == http.StatusOK
 	})
-	return a
 }
 
 // tokenOf is the token of a role; "" has none.
