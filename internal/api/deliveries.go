@@ -60,7 +60,7 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesQuery) (*deli
 	}
 	sel := checkpoint.Selection{IDs: in.ID, Sink: in.Sink, Table: in.Table, Groups: in.Group, Type: in.Type, Reason: in.Reason, States: states(in.State)}
 	a := &deliveriesAnswer{}
-	err := s.ask(ctx, queryTime, func(ctx context.Context) error {
+	err := s.ask(ctx, func(ctx context.Context) error {
 		found, next, err := s.Database.Operator().Page(ctx, sel, after, in.Limit)
 		a.Body.Deliveries, a.Body.Next = view.OfDeliveries(found), cursorOf(next)
 		return err
@@ -123,7 +123,7 @@ func (s *server) getDelivery(ctx context.Context, in *deliveryQuery) (*deliveryA
 	sel := checkpoint.Selection{IDs: []string{in.ID}, Sink: in.Sink, Table: in.Table,
 		States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}}
 	a := &deliveryAnswer{}
-	err := s.ask(ctx, queryTime, func(ctx context.Context) error {
+	err := s.ask(ctx, func(ctx context.Context) error {
 		found, _, err := s.Database.Operator().Whole(ctx, sel)
 		a.Body.Deliveries = view.OfMessages(found)
 		return err
@@ -230,7 +230,7 @@ func (s *server) request(ctx context.Context, verb checkpoint.Verb, sel checkpoi
 		return nil, huma.Error422UnprocessableEntity("why is no UTF-8")
 	}
 	a := &askedAnswer{Status: http.StatusAccepted}
-	err := s.ask(ctx, queryTime, func(ctx context.Context) (err error) {
+	err := s.ask(ctx, func(ctx context.Context) (err error) {
 		if !dry {
 			a.Body.Request, err = s.Database.Operator().Ask(ctx, r)
 			return err

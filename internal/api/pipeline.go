@@ -39,7 +39,7 @@ func (s *server) pipelineOperations() {
 
 // status reads the status of the pipeline, with every sink of the configuration in it.
 func (s *server) status(ctx context.Context) (st *report.Status, err error) {
-	err = s.ask(ctx, queryTime, func(ctx context.Context) error {
+	err = s.ask(ctx, func(ctx context.Context) error {
 		st, err = s.Database.Status(ctx)
 		return err
 	})
@@ -129,7 +129,7 @@ func (s *server) getSource(ctx context.Context, in *sourceQuery) (*sourceAnswer,
 	if !in.Check {
 		return a, nil
 	}
-	err = s.ask(ctx, checkTime, func(ctx context.Context) error {
+	err = s.askIn(ctx, s.checks, checkTime, func(ctx context.Context) error {
 		found, err := s.Database.Check(ctx)
 		for _, f := range found {
 			a.Body.Findings = append(a.Body.Findings, finding{f.Level, s.Hide(f.What), s.Hide(f.Fix)})

@@ -83,7 +83,7 @@ func (s *server) listRequests(ctx context.Context, in *requestsQuery) (*requests
 	}
 	a := &requestsAnswer{}
 	a.Body.Requests = []asked{}
-	err := s.ask(ctx, queryTime, func(ctx context.Context) error {
+	err := s.ask(ctx, func(ctx context.Context) error {
 		list, err := s.Database.Operator().Asked(ctx, before, in.Limit)
 		for i := range list {
 			a.Body.Requests = append(a.Body.Requests, ofAsked(&list[i], who(ctx).Role))
@@ -104,7 +104,7 @@ type requestAnswer struct{ Body asked }
 
 func (s *server) getRequest(ctx context.Context, in *requestQuery) (*requestAnswer, error) {
 	a := &requestAnswer{}
-	err := s.ask(ctx, queryTime, func(ctx context.Context) error {
+	err := s.ask(ctx, func(ctx context.Context) error {
 		list, err := s.Database.Operator().Asked(ctx, in.ID+1, 1)
 		if err != nil {
 			return err

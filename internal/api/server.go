@@ -48,13 +48,14 @@ const (
 // server is the API of one pipeline.
 type server struct {
 	Config
-	api   huma.API
-	slots chan struct{}
+	api huma.API
+	// slots and checks bound how many questions, and whole checks, run at once.
+	slots, checks chan struct{}
 }
 
 // New returns a handler of everything below Prefix.
 func New(c Config) http.Handler {
-	s := &server{Config: c, slots: make(chan struct{}, queries)}
+	s := &server{Config: c, slots: make(chan struct{}, queries), checks: make(chan struct{}, 1)}
 	about := huma.DefaultConfig("tailbox", c.Version)
 	about.Info.Description = "Look at a pipeline and steer it. An operation that changes something is written to tailbox_request and carried out by the relay " +
 		"that holds the pipeline's lock; its answer is the id of the request, whose progress and result GET /requests/{id} shows."
@@ -90,12 +91,16 @@ func register[In, Out any](s *server, id, method, path string, role Role, about 
 }
 
 // ask runs a question to the database when its turn comes, in bounded time.
-func (s *server) ask(ctx context.Context, within time.Duration, question func(context.Context) error) error {
+func (s *server) ask(ctx context.Context, question func(context.Context) error) error {
+	return s.askIn(ctx, s.slots, queryTime, question)
+}
+
+func (s *server) askIn(ctx context.Context, slots chan struct{}, within time.Duration, question func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return huma.Error503ServiceUnavailable("too many questions wait for the database: ask again later")
 	}
