@@ -240,7 +240,7 @@ func (dp *dispatcher) judgeFailure(c *call, l *lane.Lane, class sink.Class, err 
 	s, head := l.Sink, l.Queue.At(0)
 	j := lane.Judgement{Counts: true, Ends: true}
 	if class != sink.ClassPermanent {
-		j = c.to.Record.Judge(head, c.number, class, s.Epoch)
+		j = c.to.Judge(head, c.number, class, s.Epoch)
 	}
 	head.Tries++
 	most := lane.Limit(head.Route.Retry, head.Message.MaxAttempts)

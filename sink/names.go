@@ -39,8 +39,14 @@ func NewNames(others string) *Names {
 	return &Names{others: others, known: make(map[string]*list.Element), order: list.New()}
 }
 
-// Name returns name itself, or the name that others share.
-func (n *Names) Name(name string) string {
+// Destination returns the destination of a name: its own, or the one that others share.
+func (n *Names) Destination(name string) Destination {
+	known := n.name(name)
+	return Destination{Name: known, Shared: known == n.others}
+}
+
+// name returns name itself, or the name that others share.
+func (n *Names) name(name string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked++

@@ -14,27 +14,27 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	n := sink.NewNames("others")
 	for i := range 1024 {
-		if name := fmt.Sprint("junk ", i); n.Name(name) != name {
+		if name := fmt.Sprint("junk ", i); n.Destination(name).Name != name {
 			t.Fatalf("%s has no name of its own", name)
 		}
 	}
-	if got := n.Name("new"); got != "others" {
-		t.Errorf("beyond the bound: %q, want others", got)
+	if got := n.Destination("new"); got != (sink.Destination{Name: "others", Shared: true}) {
+		t.Errorf("beyond the bound: %+v, want others", got)
 	}
 	own := 0
 	for range 10_000 {
-		if n.Name("orders") == "orders" {
+		if n.Destination("orders").Name == "orders" {
 			own++
 		}
-		n.Name("junk 0")
+		n.Destination("junk 0")
 	}
 	if own < 5000 {
 		t.Errorf("a name in use had itself %d times in 10,000", own)
 	}
-	if got := n.Name("junk 0"); got != "junk 0" {
+	if got := n.Destination("junk 0").Name; got != "junk 0" {
 		t.Errorf("the other name in use became %q", got)
 	}
-	if long := strings.Repeat("x", 5000); sink.NewNames("others").Name(long) != "others" {
+	if long := strings.Repeat("x", 5000); !sink.NewNames("others").Destination(long).Shared {
 		t.Error("a name of 5,000 bytes is remembered")
 	}
 }

@@ -72,6 +72,8 @@ type Destination struct {
 	Name string
 	// Partition is a part of it that is written in order; 0 where there is none.
 	Partition int32
+	// Shared: several names share it, so that a delivery to one of them does not show that another one works.
+	Shared bool
 }
 
 // Destinations is implemented by sinks with more than one destination.

@@ -59,6 +59,16 @@ func (s *Sink) forgetIdle() {
 	s.All, s.forgetAt = kept, max(2*len(kept), mostDestinations)
 }
 
+// Judge applies the rule of the witness to a failure of a call that carried d alone. If names share the destination, a delivery to one of them is no
+// witness for what may be wrong with another one alone.
+func (q *Destination) Judge(d *Delivery, call int64, class sink.Class, epoch int64) Judgement {
+	r := q.Record
+	if q.Shared && class != sink.ClassRejected {
+		r.delivered = 0
+	}
+	return r.judge(d, call, class, epoch)
+}
+
 // idle tells that nothing of the destination needs to be remembered but its record.
 func (q *Destination) idle() bool { return len(q.Ready) == 0 && q.Inflight == 0 && !q.Listed }
 

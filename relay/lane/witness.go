@@ -44,11 +44,11 @@ type Judgement struct {
 	Ends   bool // the message may be given up
 }
 
-// Judge applies the rule of the witness to a failure of a call that carried d alone. The first failure counts, but ends nothing unless it is
+// judge applies the rule of the witness. The first failure counts, but ends nothing unless it is
 // witnessed: another message was delivered by a call that began after d's own. A later failure counts if a message was delivered by a call that began
 // after d's previous failure. If no other message was attempted meanwhile, rejected counts without a witness; unavailable or unreachable does not
 // (but see DuringOutage).
-func (r *record) Judge(d *Delivery, call int64, class sink.Class, epoch int64) Judgement {
+func (r *record) judge(d *Delivery, call int64, class sink.Class, epoch int64) Judgement {
 	first := d.Tries == 0
 	after := call
 	if !first {

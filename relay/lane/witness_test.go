@@ -25,33 +25,39 @@ func TestJudge(t *testing.T) {
 		record record
 		class  sink.Class
 		during string
+		shared bool // names share the destination
 		want   Judgement
 	}{
-		"first":                              {d: &Delivery{}, record: record{several: true}, want: Judgement{Counts: true}},
-		"first, of another class":            {d: &Delivery{}, record: record{several: true}, class: sink.ClassMisconfigured, want: Judgement{Counts: true}},
-		"first, delivered before":            {d: &Delivery{}, record: record{delivered: 9, several: true}, want: Judgement{Counts: true}},
-		"first, delivered by the same call":  {d: &Delivery{}, record: record{delivered: 10, several: true}, want: Judgement{Counts: true}},
-		"first, delivered by a later call":   {d: &Delivery{}, record: record{delivered: 11, several: true}, want: Judgement{Counts: true, Ends: true}},
-		"first, alone":                       {d: &Delivery{}, record: record{only: at}, want: Judgement{Counts: true}},
-		"no delivery since":                  {d: failedAt(epoch, 8), record: record{delivered: 8, several: true}},
-		"delivered since":                    {d: failedAt(epoch, 8), record: record{delivered: 9, several: true}, want: Judgement{Counts: true, Ends: true}},
-		"delivered since, unavailable":       {d: failedAt(epoch, 8), record: record{delivered: 9, several: true}, class: sink.ClassUnavailable, want: Judgement{Counts: true, Ends: true}},
-		"delivered since, unreachable":       {d: failedAt(epoch, 8), record: record{delivered: 9, several: true}, class: sink.ClassUnreachable, want: Judgement{Counts: true, Ends: true}},
-		"failed in another term":             {d: failedAt(6, 8), record: record{delivered: 1, several: true}, want: Judgement{Counts: true, Ends: true}},
-		"nothing delivered in this term yet": {d: failedAt(6, 0), record: record{several: true}},
-		"alone":                              {d: failedAt(epoch, 8), record: record{only: at}, want: Judgement{Counts: true, Ends: true}},
-		"alone, unavailable":                 {d: failedAt(epoch, 8), record: record{only: at}, class: sink.ClassUnavailable},
-		"alone, unreachable":                 {d: failedAt(epoch, 8), record: record{only: at}, class: sink.ClassUnreachable},
-		"alone, misconfigured":               {d: failedAt(epoch, 8), record: record{only: at}, class: sink.ClassMisconfigured},
-		"another one is alone":               {d: failedAt(epoch, 8), record: record{only: other}},
-		"counted strictly":                   {d: failedAt(epoch, 8), record: record{several: true}, during: router.Count, want: Judgement{Counts: true, Ends: true}},
-		"first, counted strictly":            {d: &Delivery{}, record: record{several: true}, during: router.Count, want: Judgement{Counts: true, Ends: true}},
-		"unavailable, counted strictly":      {d: failedAt(epoch, 8), record: record{several: true}, class: sink.ClassUnavailable, during: router.Count, want: Judgement{Counts: true, Ends: true}},
-		"unreachable, counted strictly":      {d: failedAt(epoch, 8), record: record{several: true}, class: sink.ClassUnreachable, during: router.Count},
+		"first":                                    {d: &Delivery{}, record: record{several: true}, want: Judgement{Counts: true}},
+		"first, of another class":                  {d: &Delivery{}, record: record{several: true}, class: sink.ClassMisconfigured, want: Judgement{Counts: true}},
+		"first, delivered before":                  {d: &Delivery{}, record: record{delivered: 9, several: true}, want: Judgement{Counts: true}},
+		"first, delivered by the same call":        {d: &Delivery{}, record: record{delivered: 10, several: true}, want: Judgement{Counts: true}},
+		"first, delivered by a later call":         {d: &Delivery{}, record: record{delivered: 11, several: true}, want: Judgement{Counts: true, Ends: true}},
+		"first, alone":                             {d: &Delivery{}, record: record{only: at}, want: Judgement{Counts: true}},
+		"no delivery since":                        {d: failedAt(epoch, 8), record: record{delivered: 8, several: true}},
+		"delivered since":                          {d: failedAt(epoch, 8), record: record{delivered: 9, several: true}, want: Judgement{Counts: true, Ends: true}},
+		"delivered since, unavailable":             {d: failedAt(epoch, 8), record: record{delivered: 9, several: true}, class: sink.ClassUnavailable, want: Judgement{Counts: true, Ends: true}},
+		"delivered since, unreachable":             {d: failedAt(epoch, 8), record: record{delivered: 9, several: true}, class: sink.ClassUnreachable, want: Judgement{Counts: true, Ends: true}},
+		"failed in another term":                   {d: failedAt(6, 8), record: record{delivered: 1, several: true}, want: Judgement{Counts: true, Ends: true}},
+		"nothing delivered in this term yet":       {d: failedAt(6, 0), record: record{several: true}},
+		"alone":                                    {d: failedAt(epoch, 8), record: record{only: at}, want: Judgement{Counts: true, Ends: true}},
+		"alone, unavailable":                       {d: failedAt(epoch, 8), record: record{only: at}, class: sink.ClassUnavailable},
+		"alone, unreachable":                       {d: failedAt(epoch, 8), record: record{only: at}, class: sink.ClassUnreachable},
+		"alone, misconfigured":                     {d: failedAt(epoch, 8), record: record{only: at}, class: sink.ClassMisconfigured},
+		"another one is alone":                     {d: failedAt(epoch, 8), record: record{only: other}},
+		"counted strictly":                         {d: failedAt(epoch, 8), record: record{several: true}, during: router.Count, want: Judgement{Counts: true, Ends: true}},
+		"first, counted strictly":                  {d: &Delivery{}, record: record{several: true}, during: router.Count, want: Judgement{Counts: true, Ends: true}},
+		"unavailable, counted strictly":            {d: failedAt(epoch, 8), record: record{several: true}, class: sink.ClassUnavailable, during: router.Count, want: Judgement{Counts: true, Ends: true}},
+		"shared, delivered since, misconfigured":   {d: failedAt(epoch, 8), record: record{delivered: 9, several: true}, class: sink.ClassMisconfigured, shared: true},
+		"shared, delivered since, unavailable":     {d: failedAt(epoch, 8), record: record{delivered: 9, several: true}, class: sink.ClassUnavailable, shared: true},
+		"shared, delivered since, rejected":        {d: failedAt(epoch, 8), record: record{delivered: 9, several: true}, class: sink.ClassRejected, shared: true, want: Judgement{Counts: true, Ends: true}},
+		"shared, first, delivered by a later call": {d: &Delivery{}, record: record{delivered: 11, several: true}, class: sink.ClassMisconfigured, shared: true, want: Judgement{Counts: true}},
+		"unreachable, counted strictly":            {d: failedAt(epoch, 8), record: record{several: true}, class: sink.ClassUnreachable, during: router.Count},
 	} {
 		c.d.Message = &outbox.Message{Position: at}
 		c.d.Route = &router.Route{Retry: router.Retry{DuringOutage: c.during}}
-		if got := c.record.Judge(c.d, call, c.class, epoch); got != c.want {
+		to := &Destination{Destination: sink.Destination{Shared: c.shared}, Record: c.record}
+		if got := to.Judge(c.d, call, c.class, epoch); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -70,7 +70,7 @@ func (s *Sink) Limits() sink.Limits {
 
 // Destination implements sink.Destinations.
 func (s *Sink) Destination(d *sink.Delivery) sink.Destination {
-	return sink.Destination{Name: s.subjects.Name(d.Topic)}
+	return s.subjects.Destination(d.Topic)
 }
 
 // errTimeout is the cause of a call's end that the configuration's timeout brought about.

@@ -95,7 +95,7 @@ func (s *Sink) Destination(d *sink.Delivery) sink.Destination {
 	if err != nil {
 		return sink.Destination{Name: noChannel}
 	}
-	return sink.Destination{Name: s.channels.Name(channel)}
+	return s.channels.Destination(channel)
 }
 
 // channel is where d goes.
