@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,8 +105,16 @@ func handler(c Config) http.Handler {
 	return mux
 }
 
-// here reports whether a request comes from this machine, and no proxy on it says that it passes one on.
+// here reports whether a request comes from this machine and is addressed to it, and no proxy on it says that it passes one on. A page of another site
+// whose name was pointed at this machine (DNS rebinding) is addressed to that name.
 func here(r *http.Request) bool {
+	name, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		name = r.Host
+	}
+	if to := net.ParseIP(strings.Trim(name, "[]")); !strings.EqualFold(name, "localhost") && (to == nil || !to.IsLoopback()) {
+		return false
+	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)
 	if err != nil || ip == nil || !ip.IsLoopback() {

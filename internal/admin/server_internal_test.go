@@ -15,8 +15,8 @@ func TestReadyzSaysWhy(t *testing.T) {
 	t.Parallel()
 	const why = "failed to connect to user=relay database=shop"
 	for _, c := range []struct {
-		from, token, given, proxy string
-		want                      bool
+		from, token, given, proxy, host string
+		want                            bool
 	}{
 		{from: "127.0.0.1:5", want: true},
 		{from: "[::1]:5", token: "t", want: true},
@@ -27,12 +27,18 @@ func TestReadyzSaysWhy(t *testing.T) {
 		{from: "127.0.0.1:5", token: "t", proxy: "192.0.2.7"},
 		{from: "127.0.0.1:5", token: "t", proxy: "192.0.2.7", given: "t", want: true},
 		{from: "@", token: "t"},
+		{from: "127.0.0.1:5", host: "evil.example"},
+		{from: "127.0.0.1:5", host: "127.0.0.1:8480", want: true},
+		{from: "[::1]:5", host: "[::1]:8480", want: true},
 	} {
 		for status, ready := range map[int]bool{http.StatusServiceUnavailable: false, http.StatusOK: true} {
 			h := handler(Config{Known: func(r *http.Request) bool { return c.token != "" && r.Header.Get("Authorization") == "Bearer "+c.token }, Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 				Ready: func() (bool, string, string) { return ready, "state", why }})
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
-			r.RemoteAddr = c.from
+			r.RemoteAddr, r.Host = c.from, "localhost:8480"
+			if c.host != "" {
+				r.Host = c.host
+			}
 			if c.given != "" || c.token == "" {
 				r.Header.Set("Authorization", "Bearer "+c.given)
 			}

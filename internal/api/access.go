@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -61,11 +60,11 @@ type Tokens struct {
 type holder struct {
 	Principal
 	file string // "" if the text stands in the configuration
-	// hash is that of the token's text, and valid whether there is one. read and size are those of the file when it was read.
+	// hash is that of the token's text, and valid whether there is one. seen is the file as it was when it was read.
 	hash  Hash
 	valid bool
-	read  time.Time
-	size  int64
+	seen  os.FileInfo
+	told  bool // the log says that it is not valid
 }
 
 // NewTokens returns the tokens of the configuration.
@@ -95,7 +94,7 @@ func (t *Tokens) Holder(hash Hash) (p Principal, ok bool) {
 	defer t.mu.Unlock()
 	for _, h := range t.holders {
 		t.refresh(h)
-		if subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1 && h.valid {
+		if subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1 && h.valid && h.Role > p.Role {
 			p, ok = h.Principal, true
 		}
 	}
@@ -108,7 +107,7 @@ func (t *Tokens) refresh(h *holder) {
 		return
 	}
 	info, err := os.Stat(h.file)
-	if err == nil && info.ModTime().Equal(h.read) && info.Size() == h.size && !h.read.IsZero() {
+	if err == nil && h.seen != nil && os.SameFile(info, h.seen) && info.ModTime().Equal(h.seen.ModTime()) && info.Size() == h.seen.Size() {
 		return
 	}
 	var data []byte
@@ -119,12 +118,12 @@ func (t *Tokens) refresh(h *holder) {
 	if err == nil && len(text) < config.LeastToken {
 		err = fmt.Errorf("it holds fewer than %d characters", config.LeastToken)
 	}
-	was := h.valid || h.read.IsZero()
 	h.valid, h.hash = err == nil, HashOf(text)
-	h.read, h.size = time.Unix(1, 0), -1
+	h.seen = info
 	if err == nil {
-		h.read, h.size = info.ModTime(), info.Size()
-	} else if was {
+		h.told = false
+	} else if !h.told {
+		h.told = true
 		t.log.Warn("a token of the API is not valid", "name", h.Name, "token_file", h.file, "error", err, "cure", "write the output of openssl rand -hex 24 into it")
 	}
 }
@@ -170,6 +169,15 @@ func (s *server) authorize(ctx huma.Context, next func(huma.Context)) {
 	}
 	if needed, _ := ctx.Operation().Metadata[roleKey].(Role); who.Role < needed || needed == 0 {
 		s.refuse(ctx, http.StatusForbidden, fmt.Sprintf("%s has the role %s, and this needs %s: ask for a token with that role", who.Name, who.Role, needed))
+		return
+	}
+	at := ctx.URL()
+	texts := []string{at.Path}
+	for name, values := range at.Query() {
+		texts = append(append(texts, name), values...)
+	}
+	if slices.ContainsFunc(texts, unwritable) {
+		s.refuse(ctx, http.StatusUnprocessableEntity, errUnwritable().Error())
 		return
 	}
 	next(huma.WithValue(ctx, principalKey{}, who))

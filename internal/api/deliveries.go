@@ -1,10 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -25,19 +28,20 @@ func (s *server) deliveryOperations() {
 
 // Page is where a list goes on.
 type Page struct {
-	Cursor string `query:"cursor" maxLength:"8192" doc:"The next of the page before."`
+	Cursor string `query:"cursor" maxLength:"65536" doc:"The next of the page before."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 }
 
 type deliveriesQuery struct {
 	Page
-	State  []string `query:"state,explode" enum:"retrying,waiting,dead" default:"dead"`
-	Sink   string   `query:"sink"`
-	Group  []string `query:"group,explode"`
-	ID     []string `query:"id,explode" maxItems:"500"`
-	Table  string   `query:"table"`
-	Type   string   `query:"type" doc:"A pattern with * and ?."`
-	Reason string   `query:"reason" doc:"A pattern with * and ? for the error or its class. It needs the role auditor."`
+	State    []string `query:"state,explode" enum:"retrying,waiting,dead" default:"dead"`
+	Sink     string   `query:"sink"`
+	Group    []string `query:"group,explode"`
+	ID       []string `query:"id,explode" maxItems:"500"`
+	Table    string   `query:"table"`
+	Unrouted bool     `query:"unrouted" doc:"Only deliveries for which no sink could be chosen."`
+	Type     string   `query:"type" doc:"A pattern with * and ?."`
+	Reason   string   `query:"reason" doc:"A pattern with * and ? for the error or its class. It needs the role auditor."`
 }
 
 type deliveriesAnswer struct {
@@ -58,7 +62,13 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesQuery) (*deli
 			return nil, huma.Error422UnprocessableEntity("cursor is none that this list has returned: leave it out to begin anew")
 		}
 	}
-	sel := checkpoint.Selection{IDs: in.ID, Sink: in.Sink, Table: in.Table, Groups: in.Group, Type: in.Type, Reason: in.Reason, States: states(in.State)}
+	sel := checkpoint.Selection{IDs: in.ID, Sink: in.Sink, Table: in.Table, Groups: in.Group, Type: in.Type, Reason: in.Reason, States: states(in.State), Unrouted: in.Unrouted}
+	if in.Unrouted && in.Sink != "" {
+		return nil, huma.Error422UnprocessableEntity("unrouted deliveries have no sink: leave out one of unrouted and sink")
+	}
+	if slices.Contains(in.ID, "") || slices.Contains(in.Group, "") {
+		return nil, huma.Error422UnprocessableEntity("id or group is empty: leave it out to list all")
+	}
 	a := &deliveriesAnswer{}
 	err := s.ask(ctx, func(ctx context.Context) error {
 		found, next, err := s.Database.Operator().Page(ctx, sel, after, in.Limit)
@@ -91,11 +101,13 @@ func cursorOf(k *store.ParkedKey) string {
 	if k == nil {
 		return ""
 	}
-	text, err := json.Marshal(k)
-	if err != nil {
+	var text bytes.Buffer
+	write := json.NewEncoder(&text)
+	write.SetEscapeHTML(false) // or ids of such characters would make it six times as long
+	if err := write.Encode(k); err != nil {
 		return "" // cannot be: texts alone
 	}
-	return base64.RawURLEncoding.EncodeToString(text)
+	return base64.RawURLEncoding.EncodeToString(text.Bytes())
 }
 
 func readCursor(cursor string) (*store.ParkedKey, error) {
@@ -220,14 +232,37 @@ func (s *server) edit(ctx context.Context, in *editBody) (*askedAnswer, error) {
 	return s.request(ctx, checkpoint.VerbEdit, sel, b.Why, false)
 }
 
+// editTexts are the texts of an edit. A payload may hold anything.
+func editTexts(e *checkpoint.Edit) (texts []string) {
+	if e == nil {
+		return nil
+	}
+	for _, text := range []*string{e.Type, e.Topic, e.Key} {
+		if text != nil {
+			texts = append(texts, *text)
+		}
+	}
+	for name, value := range e.Headers {
+		texts = append(texts, name, value)
+	}
+	return append(texts, e.NewID)
+}
+
+// unwritable reports whether a text is none that every database can hold.
+func unwritable(text string) bool { return !utf8.ValidString(text) || strings.ContainsRune(text, 0) }
+
+func errUnwritable() error {
+	return huma.Error422UnprocessableEntity("a text holds NUL or is no UTF-8, so that nothing can match it: correct it")
+}
+
 // request writes a request in the name of the one who asks, or, of a dry run, shows what the selection finds.
 func (s *server) request(ctx context.Context, verb checkpoint.Verb, sel checkpoint.Selection, why string, dry bool) (*askedAnswer, error) {
 	r := &checkpoint.Request{Verb: verb, Selection: sel, Reason: why, By: who(ctx).Name}
 	if err := store.Validate(r); err != nil {
 		return nil, huma.Error422UnprocessableEntity(err.Error())
 	}
-	if !utf8.ValidString(why) {
-		return nil, huma.Error422UnprocessableEntity("why is no UTF-8")
+	if texts := slices.Concat(sel.IDs, sel.Groups, sel.Sinks, []string{sel.Sink, sel.Table, sel.Type, sel.Reason, why}, editTexts(sel.Edit)); slices.ContainsFunc(texts, unwritable) {
+		return nil, errUnwritable()
 	}
 	a := &askedAnswer{Status: http.StatusAccepted}
 	err := s.ask(ctx, func(ctx context.Context) (err error) {

@@ -84,11 +84,11 @@ func (s *server) listRequests(ctx context.Context, in *requestsQuery) (*requests
 	a := &requestsAnswer{}
 	a.Body.Requests = []asked{}
 	err := s.ask(ctx, func(ctx context.Context) error {
-		list, err := s.Database.Operator().Asked(ctx, before, in.Limit)
+		list, err := s.Database.Operator().Asked(ctx, before, in.Limit, false)
 		for i := range list {
 			a.Body.Requests = append(a.Body.Requests, ofAsked(&list[i], who(ctx).Role))
 		}
-		if len(list) == in.Limit {
+		if len(list) == in.Limit && list[len(list)-1].ID > 1 {
 			a.Body.Next = strconv.FormatInt(list[len(list)-1].ID, 10)
 		}
 		return err
@@ -105,7 +105,7 @@ type requestAnswer struct{ Body asked }
 func (s *server) getRequest(ctx context.Context, in *requestQuery) (*requestAnswer, error) {
 	a := &requestAnswer{}
 	err := s.ask(ctx, func(ctx context.Context) error {
-		list, err := s.Database.Operator().Asked(ctx, in.ID+1, 1)
+		list, err := s.Database.Operator().Asked(ctx, in.ID+1, 1, who(ctx).Role >= Auditor)
 		if err != nil {
 			return err
 		}

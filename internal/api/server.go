@@ -80,7 +80,8 @@ func register[In, Out any](s *server, id, method, path string, role Role, about 
 	summary, more, _ := strings.Cut(about, ". ")
 	op := huma.Operation{OperationID: id, Method: method, Path: path, Summary: strings.TrimSuffix(summary, "."), Description: more, Metadata: needs(role),
 		Security: []map[string][]string{{"token": {}}}, MaxBodyBytes: maxBody, Tags: []string{role.String()},
-		Errors: []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}}
+		Errors: []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable,
+			http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest}}
 	if method == http.MethodPost {
 		op.DefaultStatus = http.StatusAccepted
 	}
@@ -88,6 +89,12 @@ func register[In, Out any](s *server, id, method, path string, role Role, about 
 		op.Errors = append(op.Errors, http.StatusNotFound)
 	}
 	huma.Register(s.api, op, do)
+	if method == http.MethodPost { // the status of a dry run
+		responses := s.api.OpenAPI().Paths[path].Post.Responses
+		if strings.HasPrefix(path, "/deliveries:") && path != "/deliveries:edit" {
+			responses["200"] = responses["202"]
+		}
+	}
 }
 
 // ask runs a question to the database when its turn comes, in bounded time.

@@ -43,10 +43,11 @@ func readAdmin(s *Section) Admin {
 		return Admin{Listen: defaultListen}
 	}
 	defer s.Done()
-	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token"), Tokens: readTokens(s), Hosts: s.Strings("hosts")}
+	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token"), Hosts: s.Strings("hosts")}
+	a.Tokens = readTokens(s, a.Token)
 	for _, host := range a.Hosts {
-		if strings.ContainsAny(host, "/: ") {
-			s.Add("hosts", host, "must be names of hosts, without scheme and port")
+		if net.ParseIP(host) == nil && strings.ContainsAny(host, "/: ") {
+			s.Add("hosts", host, "must be names or addresses of hosts, without scheme and port")
 		}
 	}
 	if a.Listen == "off" {
@@ -62,7 +63,7 @@ func readAdmin(s *Section) Admin {
 		s.Add("listen", a.Listen, "must have a port from 1 to 65535, or 0 for any that is free")
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.Token == "" && len(a.Tokens) == 0 {
-		s.Add("listen", a.Listen, "is not a loopback address, so admin.token must be set: with it alone, /readyz tells other machines why the relay is not ready")
+		s.Add("listen", a.Listen, "is not a loopback address, so admin.tokens or admin.token must be set: only who holds a token hears from /readyz why the relay is not ready")
 	}
 	if placeholder.MatchString(a.Token) {
 		s.Add("token", "", "is a placeholder of an example, which everybody knows: set a token of your own, such as the output of openssl rand -hex 24")
@@ -71,9 +72,9 @@ func readAdmin(s *Section) Admin {
 }
 
 // readTokens reads admin.tokens. The texts of the tokens are not kept: their files are read again when they change.
-func readTokens(s *Section) []Token {
+func readTokens(s *Section, own string) []Token {
 	var tokens []Token
-	names, holders := map[string]bool{"admin": true}, map[string]string{} // admin is the holder of admin.token
+	names, holders := map[string]bool{"admin": true}, map[string]string{own: "admin.token"} // whose holder is admin
 	for _, one := range s.Sections("tokens") {
 		if one == nil {
 			continue

@@ -39,7 +39,7 @@ type console struct {
 
 // New returns a handler of all pages, and of what they are made of.
 func New(c Config) http.Handler {
-	s := &console{Config: c, pages: parsePages(), sessions: newSessions(c.Tokens)}
+	s := &console{Config: c, pages: parsePages(), sessions: newSessions(c.Tokens, c.Pipeline)}
 	mux := http.NewServeMux()
 	static, err := fs.Sub(files, "static")
 	if err != nil {

@@ -92,8 +92,24 @@ func functions() template.FuncMap {
 		"path":    url.PathEscape,
 		"pretty":  pretty,
 		"query":   func(pairs ...string) string { return query(pairs) },
-		"list":    func(items ...string) []string { return items },
+		"dead":    deadLink,
+		"json":    indented,
+		"large":   func(text *string) bool { return text != nil && len(*text) > mostShown },
+		"head":    func(text *string) string { return strings.ToValidUTF8((*text)[:mostShown], "") },
+		"edits": func(text *string) bool {
+			return text != nil && len(*text) <= mostShown && !strings.Contains(*text, "\r")
+		},
+		"list": func(items ...string) []string { return items },
 	}
+}
+
+// mostShown is how much of a payload a page shows, in bytes. A larger one is not edited here.
+const mostShown = 256 << 10
+
+// indented writes a value as JSON.
+func indented(v any) (string, error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	return string(text), err
 }
 
 // age writes a duration for people.

@@ -91,13 +91,21 @@ func (p *pipelineAnswer) needs(sinks []report.SinkCount) (all []need) {
 		}
 		if s.Dead > 0 {
 			all = append(all, need{What: count(s.Dead, "dead letter", "dead letters") + " at " + sinkName(s.Sink) + ".", Fix: "Find the cause, then replay, edit or drop them.",
-				Link: "/deliveries" + query([]string{"sink", s.Sink})})
+				Link: deadLink(s.Sink)})
 		}
 	}
 	for _, h := range p.Status.Held {
 		all = append(all, need{What: "Group " + h.Group + " is held by an operator.", Fix: "Resume it when it may go on.", Link: "/groups" + query([]string{"group", h.Group})})
 	}
 	return all
+}
+
+// deadLink is the address of the dead letters of a sink.
+func deadLink(sink string) string {
+	if sink == "" {
+		return "/deliveries?unrouted=true"
+	}
+	return "/deliveries" + query([]string{"sink", sink})
 }
 
 type overviewData struct {
@@ -143,7 +151,7 @@ type deliveriesData struct {
 }
 
 func (v *visit) deliveriesPage() {
-	q := v.picked("state", "sink", "group", "id", "table", "type", "reason", "cursor", "limit")
+	q := v.picked("state", "sink", "group", "id", "table", "type", "reason", "unrouted", "cursor", "limit")
 	d := deliveriesData{Query: q, States: map[string]bool{}}
 	var sinks sinksAnswer
 	err := v.get("/deliveries", q, &d.deliveriesAnswer)
@@ -173,8 +181,10 @@ func (v *visit) deliveriesPage() {
 }
 
 type messageData struct {
-	ID         string
-	Deliveries []view.Message
+	ID string
+	// Sink and Table are those that the page is limited to; "" for all.
+	Sink, Table string
+	Deliveries  []view.Message
 	// Bare are the deliveries for a visitor who may not see what messages hold.
 	Bare []view.Delivery
 	// Behind are the deliveries that wait in its groups.
@@ -184,7 +194,7 @@ type messageData struct {
 
 func (v *visit) messagePage() {
 	id := v.r.PathValue("id")
-	d := messageData{ID: id}
+	d := messageData{ID: id, Sink: v.r.URL.Query().Get("sink"), Table: v.r.URL.Query().Get("table")}
 	if v.page("", 0, nil).Reads {
 		var found messagesAnswer
 		if err := v.get("/deliveries/"+url.PathEscape(id), v.picked("sink", "table"), &found); err != nil {
@@ -196,8 +206,10 @@ func (v *visit) messagePage() {
 			d.Bare = append(d.Bare, found.Deliveries[i].Delivery)
 		}
 	} else {
+		limited := v.picked("sink", "table")
+		limited["id"], limited["state"] = []string{id}, []string{"dead", "retrying", "waiting"}
 		var found deliveriesAnswer
-		if err := v.get("/deliveries", url.Values{"id": {id}, "state": {"dead", "retrying", "waiting"}}, &found); err != nil {
+		if err := v.get("/deliveries", limited, &found); err != nil {
 			v.failed(err)
 			return
 		}

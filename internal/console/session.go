@@ -2,6 +2,8 @@ package console
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"strings"
@@ -12,7 +14,6 @@ import (
 )
 
 const (
-	cookieName  = "tailbox_session"
 	sessionTime = 12 * time.Hour
 	// At most failedLogins of one address may fail within loginWindow.
 	failedLogins, loginWindow = 10, time.Minute
@@ -23,6 +24,8 @@ const (
 // sessions are the logins of browsers. They live in memory: a restart ends them. A session holds only the hash of a token, and ends with it.
 type sessions struct {
 	tokens *api.Tokens
+	// cookie is the cookie's name: that of the pipeline, because a browser sends cookies to all ports of a host.
+	cookie string
 	mu     sync.Mutex
 	open   map[string]session
 	// failed are the times of failed logins by address.
@@ -34,13 +37,14 @@ type session struct {
 	ends  time.Time
 }
 
-func newSessions(tokens *api.Tokens) *sessions {
-	return &sessions{tokens: tokens, open: make(map[string]session), failed: make(map[string][]time.Time)}
+func newSessions(tokens *api.Tokens, pipeline string) *sessions {
+	hash := sha256.Sum256([]byte(pipeline))
+	return &sessions{tokens: tokens, cookie: "tailbox_" + hex.EncodeToString(hash[:8]), open: make(map[string]session), failed: make(map[string][]time.Time)}
 }
 
 // of returns who has logged in with the browser that sent a request.
 func (s *sessions) of(r *http.Request) (who api.Principal, ok bool) {
-	cookie, err := r.Cookie(cookieName)
+	cookie, err := r.Cookie(s.cookie)
 	if err != nil {
 		return who, false
 	}
@@ -118,27 +122,33 @@ func (s *console) login(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	to := localPath(r.PostFormValue("to"))
-	if s.sessions.slowed(address, time.Now()) {
+	name, ok := s.sessions.begin(strings.TrimSpace(r.PostFormValue("token")))
+	switch { // who holds a token is let in, however often others behind the same proxy failed
+	case ok:
+	case s.sessions.slowed(address, time.Now()):
 		w.Header().Set("Retry-After", "60")
 		s.show(w, http.StatusTooManyRequests, "login", page{Title: "Log in", Data: loginData{to, "Too many logins have failed: wait a minute."}})
 		return
-	}
-	name, ok := s.sessions.begin(strings.TrimSpace(r.PostFormValue("token")))
-	if !ok {
+	default:
 		s.sessions.noteFailure(address, time.Now())
 		s.show(w, http.StatusUnauthorized, "login", page{Title: "Log in", Data: loginData{to, "Nobody holds this token. Use one of admin.tokens of the relay's configuration."}})
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: name, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	http.SetCookie(w, &http.Cookie{Name: s.sessions.cookie, Value: name, Path: "/", HttpOnly: true, Secure: secure(r), SameSite: http.SameSiteStrictMode,
 		MaxAge: int(sessionTime / time.Second)})
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
+// secure reports whether the browser speaks TLS, perhaps with a proxy in front: sameOrigin has checked the header.
+func secure(r *http.Request) bool {
+	return r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")
+}
+
 func (s *console) logout(w http.ResponseWriter, r *http.Request) {
-	if cookie, err := r.Cookie(cookieName); err == nil {
+	if cookie, err := r.Cookie(s.sessions.cookie); err == nil {
 		s.sessions.end(cookie.Value)
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.SetCookie(w, &http.Cookie{Name: s.sessions.cookie, Path: "/", HttpOnly: true, Secure: secure(r), SameSite: http.SameSiteStrictMode, MaxAge: -1})
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 

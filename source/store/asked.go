@@ -18,6 +18,13 @@ type Asked struct {
 	Selects json.RawMessage
 }
 
+// MostSelection is the size of a selection in bytes that a list of requests shows. OmittedSelection, as JSON, stands for a larger one: that of an
+// edit holds the payload.
+const (
+	MostSelection    = 64 << 10
+	OmittedSelection = `{"omitted":"it is larger than 64 KiB: ask for this request alone"}`
+)
+
 // ReadAsked fills in the selection and the result from their columns. Somebody may have written either by hand: what cannot be read stays empty, so
 // that the list shows the rest.
 func (a *Asked) ReadAsked(selection string, result *string) {

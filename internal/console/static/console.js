@@ -27,7 +27,7 @@ async function refresh() {
         location.reload(); // the session has ended
         return;
       }
-      if (!used()) {
+      if (answer.ok && page.querySelector("main") && !used()) {
         document.querySelector("main").replaceWith(page.querySelector("main"));
         document.body.dataset.refresh = page.body.dataset.refresh || "";
       }

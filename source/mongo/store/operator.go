@@ -45,6 +45,6 @@ func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
 }
 
 // Asked implements operate.Reader.
-func (s reader) Asked(ctx context.Context, before int64, limit int) ([]store.Asked, error) {
-	return s.requests.asked(ctx, before, limit)
+func (s reader) Asked(ctx context.Context, before int64, limit int, whole bool) ([]store.Asked, error) {
+	return s.requests.asked(ctx, before, limit, whole)
 }

@@ -91,10 +91,24 @@ func (c requestCollection) ask(ctx context.Context, r *checkpoint.Request) (int6
 	return 0, errors.New("number the request: others were faster each time: try again")
 }
 
+// askedFields is a projection that leaves out large selections.
+func askedFields() bson.D {
+	fields := bson.D{}
+	for _, name := range []string{"verb", "reason", "by", "requested_at", "done_at", "result"} {
+		fields = append(fields, bson.E{Key: name, Value: 1})
+	}
+	small := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$lte", Value: bson.A{bson.D{{Key: "$bsonSize", Value: "$selection"}}, store.MostSelection}}}, "$selection",
+		bson.D{{Key: "omitted", Value: "it is larger than 64 KiB: ask for this request alone"}}}}}
+	return append(fields, bson.E{Key: "selection", Value: bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: "$selection"}}, "object"}}}, small, nil}}}})
+}
+
 // asked lists requests below an id, the newest first.
-func (c requestCollection) asked(ctx context.Context, before int64, limit int) (list []store.Asked, err error) {
-	cur, err := c.Find(ctx, bson.D{{Key: "pipeline", Value: c.pipeline}, {Key: "_id", Value: bson.D{{Key: "$lt", Value: before}}}},
-		options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(limit)))
+func (c requestCollection) asked(ctx context.Context, before int64, limit int, whole bool) (list []store.Asked, err error) {
+	opts := options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(limit))
+	if !whole {
+		opts.SetProjection(askedFields())
+	}
+	cur, err := c.Find(ctx, bson.D{{Key: "pipeline", Value: c.pipeline}, {Key: "_id", Value: bson.D{{Key: "$lt", Value: before}}}}, opts)
 	var found []bson.Raw
 	if err == nil {
 		err = cur.All(ctx, &found)
@@ -105,7 +119,10 @@ func (c requestCollection) asked(ctx context.Context, before int64, limit int) (
 	for _, raw := range found {
 		var doc requestDocument
 		if err := bson.Unmarshal(raw, &doc); err != nil {
-			continue // somebody wrote it by hand; the relay closes it with the reason
+			// Somebody wrote it by hand; the relay closes it with the reason.
+			id, _ := raw.Lookup("_id").AsInt64OK()
+			list = append(list, store.Asked{Request: checkpoint.Request{ID: id}, Result: store.RequestResult{Error: "the request cannot be read"}})
+			continue
 		}
 		a := store.Asked{Request: checkpoint.Request{ID: doc.ID, Verb: checkpoint.Verb(doc.Verb), Reason: doc.Reason, By: doc.By},
 			RequestedAt: orZero(doc.RequestedAt), DoneAt: orZero(doc.DoneAt)}

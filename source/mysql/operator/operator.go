@@ -72,7 +72,7 @@ func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 }
 
 // Asked implements operate.Reader.
-func (s reader) Asked(ctx context.Context, before int64, limit int) (list []store.Asked, err error) {
+func (s reader) Asked(ctx context.Context, before int64, limit int, whole bool) (list []store.Asked, err error) {
 	b := s.Batch()
 	b.Each(func(r session.Row) (err error) {
 		a := store.Asked{Request: checkpoint.Request{ID: r.Num(0), Verb: checkpoint.Verb(r.Text(1)), Reason: r.Text(3), By: r.Text(4)}}
@@ -85,8 +85,8 @@ func (s reader) Asked(ctx context.Context, before int64, limit int) (list []stor
 		a.ReadAsked(r.Text(2), r.TextOrNil(7))
 		list = append(list, a)
 		return nil
-	}, "SELECT id, verb, selection, reason, `by`, requested_at, done_at, result FROM {request} WHERE pipeline = ? AND id < ? ORDER BY id DESC LIMIT ?",
-		s.Config.Pipeline, before, limit)
+	}, "SELECT id, verb, IF(? OR LENGTH(selection) <= ?, selection, ?), reason, `by`, requested_at, done_at, result FROM {request} "+
+		"WHERE pipeline = ? AND id < ? ORDER BY id DESC LIMIT ?", whole, store.MostSelection, store.OmittedSelection, s.Config.Pipeline, before, limit)
 	if err := s.Send(ctx, b); err != nil {
 		return nil, server.Fault("list requests", err)
 	}

@@ -84,9 +84,9 @@ func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err e
 }
 
 // Asked implements operate.Reader.
-func (s reader) Asked(ctx context.Context, before int64, limit int) (list []store.Asked, err error) {
-	rows, err := s.Conn.Query(ctx, s.SQL(`SELECT id, verb, selection::text, reason, "by", requested_at, done_at, result::text FROM {request}
-		WHERE pipeline = $1 AND id < $2 ORDER BY id DESC LIMIT $3`), s.Cfg.Pipeline, before, limit)
+func (s reader) Asked(ctx context.Context, before int64, limit int, whole bool) (list []store.Asked, err error) {
+	rows, err := s.Conn.Query(ctx, s.SQL(`SELECT id, verb, CASE WHEN $4 OR pg_column_size(selection) <= $5 THEN selection::text ELSE $6 END, reason, "by", requested_at, done_at, result::text FROM {request}
+		WHERE pipeline = $1 AND id < $2 ORDER BY id DESC LIMIT $3`), s.Cfg.Pipeline, before, limit, whole, store.MostSelection, store.OmittedSelection)
 	if err != nil {
 		return nil, s.Fault("list requests", err)
 	}

@@ -26,8 +26,9 @@ type Reader interface {
 	// WaitingLanes lists lanes with blocking deliveries, of the sink and groups of a selection, in order, and the first delivery of
 	// each. Limit 0 means all.
 	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []WaitingLane, firsts []store.SelectedRow, err error)
-	// Asked lists requests with an id below before, the newest first, whether they are carried out or not.
-	Asked(ctx context.Context, before int64, limit int) ([]store.Asked, error)
+	// Asked lists requests with an id below before, the newest first, whether they are carried out or not. Unless whole is set, it leaves out
+	// selections larger than store.MostSelection.
+	Asked(ctx context.Context, before int64, limit int, whole bool) ([]store.Asked, error)
 	// Leave ends the session.
 	Leave(ctx context.Context) error
 }
@@ -326,13 +327,13 @@ func page(ctx context.Context, s Reader, sel checkpoint.Selection, after *store.
 	return list, progress.After, nil
 }
 
-// Asked lists requests with an id below before, the newest first, whether they are carried out or not. before 0 means all.
-func (o Operator) Asked(ctx context.Context, before int64, limit int) (list []store.Asked, err error) {
+// Asked lists requests as Reader.Asked does. before 0 means all.
+func (o Operator) Asked(ctx context.Context, before int64, limit int, whole bool) (list []store.Asked, err error) {
 	if before <= 0 {
 		before = math.MaxInt64
 	}
 	err = o.read(ctx, func(ctx context.Context, s Reader) error {
-		list, err = s.Asked(ctx, before, limit)
+		list, err = s.Asked(ctx, before, limit, whole)
 		return err
 	})
 	return list, err
