@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tailbox/tailbox/test/servers"
+)
+
+// The API over MySQL, MariaDB and MongoDB: pages, an edit that is too large for a list, and the audit.
+func TestAPIOfKinds(t *testing.T) {
+	t.Parallel()
+	const postgres = `source: {kind: postgres, url: "${DATABASE_URL}", slot: "${SLOT}", reconcile: 0s}`
+	for _, kind := range append(servers.MySQLKinds(), "mongodb") {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			source := fmt.Sprintf(`source: {kind: %s, url: "${DATABASE_URL}", reconcile: 0s, tables: [{shape: tailbox}]}`, kind)
+			env := map[string]string{}
+			if kind == "mongodb" {
+				source = strings.Replace(source, ", reconcile", `, schema: "${DATABASE}", reconcile`, 1)
+				server := servers.SharedMongo(t)
+				env["DATABASE_URL"], env["DATABASE"] = server.URL(), server.NewDatabase(t)
+			} else {
+				server := servers.SharedMySQL(t, kind)
+				env["DATABASE_URL"] = server.SocketURL(server.NewDatabase(t))
+			}
+			e := &endpoint{}
+			server := httptest.NewServer(e)
+			t.Cleanup(server.Close)
+			env["API_URL"] = server.URL
+			text := strings.Replace(apiConfig, postgres, source, 1)
+			r := &rig{t: t, file: write(t, "tailbox.yaml", text), env: env}
+			a := newAPIRigOn(t, r, text)
+			a.e = e
+			a.must("init")
+			a.start()
+			testAPIOf(t, a)
+		})
+	}
+}
+
+func testAPIOf(t *testing.T, a *apiRig) {
+	var bad string
+	for i := range 3 {
+		bad = a.send("a", fmt.Sprintf("a:%d", i), `{"x": "bad"}`)
+	}
+	until(t, "three dead letters", func() bool {
+		return len(a.ok("viewer", "GET", "/deliveries", nil).body["deliveries"].([]any)) == 3
+	})
+	a.pages(3)
+	if got := a.ok("auditor", "GET", "/deliveries/"+bad, nil); !strings.Contains(got.text, `"payload":"{\"x\": \"bad\"}"`) || !strings.Contains(got.text, "400 Bad Request") {
+		t.Errorf("a message: %s", got.text)
+	}
+	large := `{"x": "` + strings.Repeat("y", 100<<10) + `"}`
+	edited := a.done(a.ok("operator", "POST", "/deliveries:edit", map[string]any{"id": bad, "payload": large, "why": "TICKET-7"}))
+	if edited["by"] != "olga" || edited["changed"] != 1.0 || edited["why"] != "TICKET-7" || edited["new_id"] == nil || len(fmt.Sprint(edited["selection"])) < 100<<10 {
+		t.Errorf("edit: %.500s", fmt.Sprint(edited))
+	}
+	a.done(a.ok("admin", "POST", "/groups:hold", map[string]any{"groups": []string{"h:1"}}))
+	list := a.ok("auditor", "GET", "/requests", nil)
+	if len(list.text) > 10<<10 || !strings.Contains(list.text, "ask for this request alone") || strings.Index(list.text, `"verb":"hold","by":"ada"`) > strings.Index(list.text, `"verb":"edit","by":"olga"`) {
+		t.Errorf("requests: %.2000s", list.text)
+	}
+	first := a.ok("viewer", "GET", "/requests?limit=1", nil)
+	if second := a.ok("viewer", "GET", "/requests?limit=1&cursor="+first.body["next"].(string), nil); !strings.Contains(second.text, `"verb":"edit"`) || strings.Contains(second.text, "yyyy") {
+		t.Errorf("the second page of requests: %.500s", second.text)
+	}
+	until(t, "the edited message", func() bool { return a.e.got() == "a" })
+	a.e.forgive()
+	if replayed := a.done(a.ok("operator", "POST", "/deliveries:replay", map[string]any{"all": true})); replayed["changed"] != 2.0 {
+		t.Errorf("replay: %v", replayed)
+	}
+	until(t, "all", func() bool { return a.e.got() == "a a a" })
+	if got := a.call("viewer", "GET", "/deliveries?group=%00", nil); got.status != 422 {
+		t.Errorf("a group with NUL: %+v", got)
+	}
+	a.ok("viewer", "GET", "/source", nil)
+	a.ok("viewer", "GET", "/pipeline", nil)
+}
