@@ -69,7 +69,7 @@ func arrows() []rule {
 		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `sink/$1/.+`),
 		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/admin/.+`),
 		of(`internal/api`, true, `source`, `source/store(?:/.+)?`, `checkpoint`, `outbox`, `internal/config`),
-		of(`internal/console`, false, `internal/api`, `source/store/(?:view|report)`),
+		of(`internal/console`, true, `internal/api`, `source/store/(?:view|report)`, `checkpoint`),
 		// The file format fills in the configuration of the parts, never of a kind.
 		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/config/.+`),
 		of(`internal/debezium`, false, `router`, `outbox`, `sink`),

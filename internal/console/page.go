@@ -5,48 +5,32 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
 	"github.com/tailbox/tailbox/internal/api"
 )
 
-// A page is what a template is filled with.
+// A page is what stands on a page around its content.
 type page struct {
-	Title, Pipeline string
-	Who             api.Principal
-	// Operates: the visitor may press what changes something. Reads: the visitor may see what messages hold.
-	Operates, Reads bool
-	// Here is the path of the page, and Refresh after how many seconds its script loads it again; 0 = never.
-	Here    string
+	Title string
+	Who   api.Principal
+	// Refresh is after how many seconds the page's script loads it again; 0 = never.
 	Refresh int
-	Data    any
 }
 
-// pageNames are the templates in the folder pages; each fills the layout.
-func pageNames() []string {
-	return []string{"login", "overview", "deliveries", "message", "confirm", "groups", "sinks", "source", "audit", "request", "failure"}
-}
-
-func parsePages() map[string]*template.Template {
-	layout := template.Must(template.New("layout.html").Funcs(functions()).ParseFS(files, "pages/layout.html", "pages/parts.html"))
-	pages := make(map[string]*template.Template)
-	for _, name := range pageNames() {
-		pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "pages/"+name+".html"))
-	}
-	return pages
-}
-
-// show writes a page. What a template could not be filled with is a fault of this package, which the log names.
-func (s *console) show(w http.ResponseWriter, status int, name string, p page) {
-	p.Pipeline = s.Pipeline
+// write writes a page.
+func (s *console) write(w http.ResponseWriter, status int, p page, content ...g.Node) {
 	var text bytes.Buffer
-	if err := s.pages[name].Execute(&text, p); err != nil {
-		s.Logger.Error("the console could not make a page", "page", name, "error", err)
+	if err := s.layout(p, content).Render(&text); err != nil {
+		s.Logger.Error("the console could not make a page", "page", p.Title, "error", err)
 		http.Error(w, "the page could not be made: the relay's log says why", http.StatusInternalServerError)
 		return
 	}
@@ -56,19 +40,49 @@ func (s *console) show(w http.ResponseWriter, status int, name string, p page) {
 	_, _ = w.Write(text.Bytes())
 }
 
+func (s *console) layout(p page, content g.Group) g.Node {
+	var refresh g.Node
+	if p.Refresh > 0 {
+		refresh = h.Data("refresh", strconv.Itoa(p.Refresh))
+	}
+	return h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.TitleEl(g.Text(p.Title+" · "+s.Pipeline+" · tailbox")),
+			h.Link(h.Rel("stylesheet"), h.Href("/static/console.css")),
+			h.Link(h.Rel("icon"), h.Href("/static/icon.svg"), h.Type("image/svg+xml")),
+			h.Script(h.Src("/static/console.js"), h.Defer()),
+		),
+		h.Body(refresh,
+			h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
+			h.Header(
+				h.P(h.Class("brand"), h.A(h.Href("/"), g.Text("tailbox")), g.Text(" "), h.Span(g.Text(s.Pipeline))),
+				g.If(p.Who.Name != "", g.Group{
+					h.Nav(h.Aria("label", "Pages"), link("/", "Overview"), link("/deliveries", "Deliveries"), link("/groups", "Groups"), link("/sinks", "Sinks"),
+						link("/source", "Source"), link("/audit", "Audit")),
+					h.Form(h.Class("who"), h.Method("post"), h.Action("/logout"), h.Span(g.Text(p.Who.Name+", "+p.Who.Role.String())), g.Text(" "), h.Button(g.Text("Log out"))),
+				}),
+			),
+			h.Main(h.ID("main"), h.H1(g.Text(p.Title)), content),
+		),
+	))
+}
+
 // show writes a page for the visitor.
-func (v *visit) show(name, title string, data any) { v.showWith(name, title, 0, data) }
+func (v *visit) show(title string, content ...g.Node) { v.showLive(title, 0, content...) }
 
-func (v *visit) showWith(name, title string, refresh int, data any) {
-	v.console.show(v.w, http.StatusOK, name, v.page(title, refresh, data))
+// showLive writes a page that loads itself again.
+func (v *visit) showLive(title string, refresh int, content ...g.Node) {
+	v.write(v.w, http.StatusOK, page{title, v.who, refresh}, content...)
 }
 
-func (v *visit) page(title string, refresh int, data any) page {
-	return page{Title: title, Who: v.who, Operates: v.who.Role >= api.Operator, Reads: v.who.Role >= api.Auditor, Here: v.r.URL.RequestURI(), Refresh: refresh, Data: data}
-}
+// operates reports whether the visitor may press what changes something, and reads whether the visitor may see what messages hold.
+func (v *visit) operates() bool { return v.who.Role >= api.Operator }
+func (v *visit) reads() bool    { return v.who.Role >= api.Auditor }
 
 func (v *visit) fail(status int, detail string) {
-	v.console.show(v.w, status, "failure", v.page(http.StatusText(status), 0, detail))
+	v.write(v.w, status, page{Title: http.StatusText(status), Who: v.who}, problem(detail), h.P(link("/", "Overview")))
 }
 
 // failed shows why the API gave no answer.
@@ -81,36 +95,68 @@ func (v *visit) failed(err error) {
 	v.fail(http.StatusInternalServerError, "The API's answer could not be read: the relay's log says why.")
 }
 
-func functions() template.FuncMap {
-	return template.FuncMap{
-		"ago":     func(t time.Time) string { return age(time.Since(t)) + " ago" },
-		"in":      func(t time.Time) string { return inTime(time.Until(t)) },
-		"time":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"seconds": func(s float64) string { return age(time.Duration(s * float64(time.Second))) },
-		"bytes":   size,
-		"sink":    sinkName,
-		"path":    url.PathEscape,
-		"pretty":  pretty,
-		"query":   func(pairs ...string) string { return query(pairs) },
-		"dead":    deadLink,
-		"json":    indented,
-		"large":   func(text *string) bool { return text != nil && len(*text) > mostShown },
-		"head":    func(text *string) string { return strings.ToValidUTF8((*text)[:mostShown], "") },
-		"edits": func(text *string) bool {
-			return text != nil && len(*text) <= mostShown && !strings.Contains(*text, "\r")
-		},
-		"list": func(items ...string) []string { return items },
+func link(to, text string) g.Node { return h.A(h.Href(to), g.Text(text)) }
+
+func problem(text string) g.Node { return h.P(h.Class("problem"), h.Role("alert"), g.Text(text)) }
+
+// state is a word in the colour of what it means.
+func state(word string) g.Node { return h.Span(h.Class("state "+word), g.Text(word)) }
+
+// section is a part of a page with a heading.
+func section(id, title string, content ...g.Node) g.Node {
+	return h.Section(h.Aria("labelledby", id), h.H2(h.ID(id), g.Text(title)), g.Group(content))
+}
+
+// table is a table that scrolls by itself on a narrow screen. A column without a heading is left out.
+func table(label string, columns []string, rows ...g.Node) g.Node {
+	heads := g.Map(columns, func(name string) g.Node { return g.If(name != "", h.Th(h.Scope("col"), g.Text(name))) })
+	return h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("region"), h.Aria("label", label),
+		h.Table(g.If(len(columns) > 0, h.THead(h.Tr(heads))), h.TBody(rows...)))
+}
+
+func cell(content ...g.Node) g.Node { return h.Td(content...) }
+func text(s string) g.Node          { return h.Td(g.Text(s)) }
+func number(n int) g.Node           { return text(strconv.Itoa(n)) }
+
+// terms is a list of names with what they mean; those whose text is empty are left out.
+func terms(pairs ...any) g.Node {
+	var all g.Group
+	for i := 0; i+1 < len(pairs); i += 2 {
+		content, ok := pairs[i+1].(g.Node)
+		if !ok {
+			s := fmt.Sprint(pairs[i+1])
+			if s == "" {
+				continue
+			}
+			content = g.Text(s)
+		}
+		all = append(all, h.Dt(g.Text(pairs[i].(string))), h.Dd(content))
 	}
+	return h.Dl(all)
 }
 
-// mostShown is how much of a payload a page shows, in bytes. A larger one is not edited here.
-const mostShown = 256 << 10
-
-// indented writes a value as JSON.
-func indented(v any) (string, error) {
-	text, err := json.MarshalIndent(v, "", "  ")
-	return string(text), err
+// form is a form with a button, whose fields are hidden. Fields are names and values in turn; empty values are left out.
+func form(verb, button, class string, fields ...string) g.Node {
+	return h.Form(h.Method("post"), h.Action("/do/"+verb), h.Class("inline"), hidden(fields...), h.Button(g.If(class != "", h.Class(class)), g.Text(button)))
 }
+
+func hidden(fields ...string) g.Node {
+	var all g.Group
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i+1] != "" {
+			all = append(all, h.Input(h.Type("hidden"), h.Name(fields[i]), h.Value(fields[i+1])))
+		}
+	}
+	return all
+}
+
+// field is a labelled input of a form.
+func field(label, name, value string, more ...g.Node) g.Node {
+	return h.Label(g.Text(label+" "), h.Input(h.Name(name), g.If(value != "", h.Value(value)), g.Group(more)))
+}
+
+// pre is a text with its line breaks.
+func pre(s string) g.Node { return h.Pre(h.TabIndex("0"), g.Text(s)) }
 
 // age writes a duration for people.
 func age(d time.Duration) string {
@@ -126,6 +172,15 @@ func age(d time.Duration) string {
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
+
+func seconds(s float64) string { return age(time.Duration(s * float64(time.Second))) }
+
+// ago is a moment in the past, with the time of day for those who point at it.
+func ago(t time.Time) g.Node {
+	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Title(clock(t)), g.Text(age(time.Since(t))+" ago"))
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func inTime(d time.Duration) string {
 	if d <= 0 {
@@ -166,7 +221,7 @@ func pretty(text string) string {
 }
 
 // query makes the query of an address, of names and values in turn. Empty values are left out.
-func query(pairs []string) string {
+func query(pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -174,4 +229,12 @@ func query(pairs []string) string {
 		}
 	}
 	return "?" + strings.ReplaceAll(q.Encode(), "+", "%20")
+}
+
+// count writes a number with its noun.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -1,9 +1,14 @@
 package console
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"github.com/tailbox/tailbox/source/store/report"
 	"github.com/tailbox/tailbox/source/store/view"
@@ -94,8 +99,8 @@ func (p *pipelineAnswer) needs(sinks []report.SinkCount) (all []need) {
 				Link: deadLink(s.Sink)})
 		}
 	}
-	for _, h := range p.Status.Held {
-		all = append(all, need{What: "Group " + h.Group + " is held by an operator.", Fix: "Resume it when it may go on.", Link: "/groups" + query([]string{"group", h.Group})})
+	for _, held := range p.Status.Held {
+		all = append(all, need{What: "Group " + held.Group + " is held by an operator.", Fix: "Resume it when it may go on.", Link: "/groups" + query("group", held.Group)})
 	}
 	return all
 }
@@ -105,27 +110,35 @@ func deadLink(sink string) string {
 	if sink == "" {
 		return "/deliveries?unrouted=true"
 	}
-	return "/deliveries" + query([]string{"sink", sink})
-}
-
-type overviewData struct {
-	Pipeline *pipelineAnswer
-	Sinks    []report.SinkCount
-	Needs    []need
+	return "/deliveries" + query("sink", sink)
 }
 
 func (v *visit) overviewPage() {
 	var p pipelineAnswer
 	var sinks sinksAnswer
-	if err := v.get("/pipeline", nil, &p); err != nil {
+	err := v.get("/pipeline", nil, &p)
+	if err == nil {
+		err = v.get("/sinks", nil, &sinks)
+	}
+	if err != nil {
 		v.failed(err)
 		return
 	}
-	if err := v.get("/sinks", nil, &sinks); err != nil {
-		v.failed(err)
-		return
+	top := h.P(h.Class("well"), g.Text("All is well: nothing needs you."))
+	if needs := p.needs(sinks.Sinks); len(needs) > 0 {
+		top = section("needs", "What needs you", h.Ul(h.Class("needs"), g.Map(needs, func(n need) g.Node {
+			return h.Li(h.Strong(g.Text(n.What)), g.Text(" "+n.Fix), g.If(n.Link != "", g.Group{g.Text(" "), link(n.Link, "Look")}))
+		})))
 	}
-	v.showWith("overview", "Overview", 10, overviewData{&p, sinks.Sinks, p.needs(sinks.Sinks)})
+	saved := ""
+	if c := p.Status.Checkpoint; c != nil {
+		saved = c.Resume + ", saved " + seconds(c.AgeSeconds) + " ago"
+	}
+	v.showLive("Overview", 10, top,
+		h.P(h.Class("hint"), g.Text("As of now. "), link("/", "Look again")),
+		section("relay", "Relay", terms("Lock", p.Relay, "Source", p.Source, "Log behind the checkpoint", size(p.LagBytes), "Log that the server keeps", size(p.RetainedBytes),
+			"Checkpoint", saved, "This process", "tailbox "+p.Version+", up "+seconds(p.Uptime))),
+		section("sinks", "Sinks", sinkTable(sinks.Sinks, false)))
 }
 
 // picked copies the parameters with these names that a request has.
@@ -141,20 +154,11 @@ func (v *visit) picked(names ...string) url.Values {
 	return q
 }
 
-type deliveriesData struct {
-	deliveriesAnswer
-	Sinks  []report.SinkCount
-	Query  url.Values
-	States map[string]bool
-	// NextPage is the address of the page that follows; "" for none.
-	NextPage string
-}
-
 func (v *visit) deliveriesPage() {
 	q := v.picked("state", "sink", "group", "id", "table", "type", "reason", "unrouted", "cursor", "limit")
-	d := deliveriesData{Query: q, States: map[string]bool{}}
+	var found deliveriesAnswer
 	var sinks sinksAnswer
-	err := v.get("/deliveries", q, &d.deliveriesAnswer)
+	err := v.get("/deliveries", q, &found)
 	if err == nil {
 		err = v.get("/sinks", nil, &sinks)
 	}
@@ -162,22 +166,62 @@ func (v *visit) deliveriesPage() {
 		v.failed(err)
 		return
 	}
-	d.Sinks = sinks.Sinks
-	for _, state := range q["state"] {
-		d.States[state] = true
+	states := map[string]bool{}
+	for _, name := range q["state"] {
+		states[name] = true
 	}
-	if len(d.States) == 0 {
-		d.States["dead"] = true
+	if len(states) == 0 {
+		states["dead"] = true
 	}
-	if d.Next != "" {
-		next := url.Values{}
-		for name, values := range q {
-			next[name] = values
-		}
-		next.Set("cursor", d.Next)
-		d.NextPage = "/deliveries?" + next.Encode()
+	content := []g.Node{v.filters(q, states, sinks.Sinks)}
+	switch {
+	case len(found.Deliveries) > 0:
+		content = append(content, deliveryTable(found.Deliveries))
+	case found.Next != "":
+		content = append(content, h.P(g.Text("Nothing on this page.")))
+	default:
+		content = append(content, h.P(g.Text("Nothing matches.")))
 	}
-	v.show("deliveries", "Deliveries", d)
+	if found.Next != "" {
+		next := maps.Clone(q)
+		next.Set("cursor", found.Next)
+		content = append(content, h.P(link("/deliveries?"+next.Encode(), "Next page")))
+	}
+	if v.operates() && states["dead"] && len(found.Deliveries) > 0 {
+		all := v.selection(q)
+		content = append(content, section("all", "All dead letters that match", h.P(g.Text("The next page shows what would be done, before it is done.")),
+			form("replay", "Replay …", "primary", all...), form("drop", "Drop …", "", all...)))
+	}
+	v.show("Deliveries", content...)
+}
+
+// selection returns the fields of a form that selects what the filters of a page do.
+func (v *visit) selection(q url.Values) []string {
+	all := []string{"all", "yes", "back", v.r.URL.RequestURI()}
+	for _, name := range []string{"sink", "table", "type", "reason", "unrouted"} {
+		all = append(all, name, q.Get(name))
+	}
+	for _, group := range q["group"] {
+		all = append(all, "groups", group)
+	}
+	for _, id := range q["id"] {
+		all = append(all, "ids", id)
+	}
+	return all
+}
+
+// filters is the form by which deliveries are chosen: its fields stand in the address, so that a link can be sent.
+func (v *visit) filters(q url.Values, states map[string]bool, sinks []report.SinkCount) g.Node {
+	return h.Form(h.Class("filters"), h.Method("get"), h.Action("/deliveries"),
+		h.FieldSet(h.Legend(g.Text("State")), g.Map([]string{"dead", "retrying", "waiting"}, func(name string) g.Node {
+			return h.Label(h.Input(h.Type("checkbox"), h.Name("state"), h.Value(name), g.If(states[name], h.Checked())), g.Text(" "+name+" "))
+		})),
+		h.Label(g.Text("Sink "), h.Select(h.Name("sink"), h.Option(h.Value(""), g.Text("all")), g.Map(sinks, func(s report.SinkCount) g.Node {
+			return g.If(s.Sink != "", h.Option(g.If(s.Sink == q.Get("sink"), h.Selected()), g.Text(s.Sink)))
+		}))),
+		field("Group", "group", q.Get("group")), field("Message id", "id", q.Get("id")), field("Type", "type", q.Get("type"), h.Placeholder("order.*")),
+		g.If(v.reads(), field("Error", "reason", q.Get("reason"), h.Placeholder("*503*"))),
+		h.Button(g.Text("Filter")))
 }
 
 type messageData struct {
@@ -195,7 +239,7 @@ type messageData struct {
 func (v *visit) messagePage() {
 	id := v.r.PathValue("id")
 	d := messageData{ID: id, Sink: v.r.URL.Query().Get("sink"), Table: v.r.URL.Query().Get("table")}
-	if v.page("", 0, nil).Reads {
+	if v.reads() {
 		var found messagesAnswer
 		if err := v.get("/deliveries/"+url.PathEscape(id), v.picked("sink", "table"), &found); err != nil {
 			v.failed(err)
@@ -236,7 +280,18 @@ func (v *visit) messagePage() {
 		}
 		d.More = d.More || behind.Next != ""
 	}
-	v.show("message", "Message "+id, d)
+	content := []g.Node{deliveryTable(d.Bare)}
+	for i := range d.Deliveries {
+		content = append(content, v.atSink(&d.Deliveries[i]))
+	}
+	if v.operates() {
+		of := []string{"ids", d.ID, "sink", d.Sink, "table", d.Table, "back", v.r.URL.RequestURI()}
+		content = append(content, section("verbs", "Decide", form("replay", "Replay …", "primary", of...), form("drop", "Drop …", "", of...)))
+	}
+	if len(d.Behind) > 0 {
+		content = append(content, section("behind", "What waits in its group", deliveryTable(d.Behind), g.If(d.More, h.P(g.Text("And more.")))))
+	}
+	v.show("Message "+id, content...)
 }
 
 func (v *visit) groupsPage() {
@@ -245,7 +300,15 @@ func (v *visit) groupsPage() {
 		v.failed(err)
 		return
 	}
-	v.show("groups", "Groups", d)
+	content := []g.Node{h.P(g.Text("No group waits."))}
+	if len(d.Groups) > 0 {
+		content = []g.Node{v.groupTable(d.Groups), g.If(d.More, h.P(g.Text("And more.")))}
+	}
+	if v.operates() {
+		content = append(content, h.Form(h.Method("post"), h.Action("/do/hold-groups"), h.Class("card"), h.H2(g.Text("Hold a group")),
+			field("Group", "groups", "", h.Required()), field("Why, for the audit", "why", ""), h.Button(g.Text("Hold"))))
+	}
+	v.show("Groups", content...)
 }
 
 func (v *visit) sinksPage() {
@@ -254,7 +317,8 @@ func (v *visit) sinksPage() {
 		v.failed(err)
 		return
 	}
-	v.showWith("sinks", "Sinks", 10, d)
+	v.showLive("Sinks", 10, sinkTable(d.Sinks, v.operates()),
+		h.P(h.Class("hint"), g.Text(`A process that stands by does not know the states of sinks: it shows "-".`)))
 }
 
 func (v *visit) sourcePage() {
@@ -263,24 +327,31 @@ func (v *visit) sourcePage() {
 		v.failed(err)
 		return
 	}
-	v.show("source", "Source", d)
-}
-
-type auditData struct {
-	requestsAnswer
-	NextPage string
+	var log []any
+	for _, line := range d.Log {
+		log = append(log, line.Name, line.Text)
+	}
+	v.show("Source", h.P(g.Text(d.Source)), terms(log...), h.H2(g.Text("Check")),
+		g.If(len(d.Findings) > 0, h.Ul(h.Class("needs"), g.Map(d.Findings, func(f struct{ Level, What, Fix string }) g.Node {
+			return h.Li(state(f.Level), g.Text(" "+f.What), g.If(f.Fix != "", g.Group{h.Br(), h.Strong(g.Text("Fix:")), g.Text(" "), h.Code(g.Text(f.Fix))}))
+		}))),
+		h.Form(h.Method("get"), h.Action("/source"), hidden("check", "true"), h.Button(g.Text("Check the source"))))
 }
 
 func (v *visit) auditPage() {
-	var d auditData
-	if err := v.get("/requests", v.picked("cursor"), &d.requestsAnswer); err != nil {
+	var d requestsAnswer
+	if err := v.get("/requests", v.picked("cursor"), &d); err != nil {
 		v.failed(err)
 		return
 	}
-	if d.Next != "" {
-		d.NextPage = "/audit?cursor=" + url.QueryEscape(d.Next)
+	content := []g.Node{h.P(g.Text("Nobody has asked for anything."))}
+	if len(d.Requests) > 0 {
+		content = []g.Node{requestTable(d.Requests)}
 	}
-	v.show("audit", "Audit", d)
+	if d.Next != "" {
+		content = append(content, h.P(link("/audit?cursor="+url.QueryEscape(d.Next), "Older requests")))
+	}
+	v.show("Audit", content...)
 }
 
 func (v *visit) requestPage() {
@@ -289,9 +360,16 @@ func (v *visit) requestPage() {
 		v.failed(err)
 		return
 	}
-	refresh := 1
+	refresh, done, selected := 1, "", g.Node(nil)
 	if d.DoneAt != nil {
-		refresh = 0
+		refresh, done = 0, clock(*d.DoneAt)
 	}
-	v.showWith("request", "Request "+v.r.PathValue("id"), refresh, d)
+	if of, err := json.MarshalIndent(d.Selection, "", "  "); err == nil && d.Selection != nil {
+		selected = g.Group{h.H2(g.Text("Selected")), pre(string(of))}
+	}
+	v.showLive("Request "+v.r.PathValue("id"), refresh,
+		terms("Verb", d.Verb, "By", d.By, "Asked", clock(d.RequestedAt), "Why", d.Why, "Result", h.Span(h.Role("status"), d.outcome()), "Done", done),
+		selected,
+		g.If(refresh > 0, h.P(g.Text("The relay has not carried it out yet. "), link(v.r.URL.Path, "Look again"))),
+		h.P(link("/deliveries", "Deliveries"), g.Text(" · "), link("/audit", "Audit")))
 }

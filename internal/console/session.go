@@ -10,6 +10,9 @@ import (
 	"sync"
 	"time"
 
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
 	"github.com/tailbox/tailbox/internal/api"
 )
 
@@ -108,10 +111,19 @@ func (s *sessions) noteFailure(address string, now time.Time) {
 	s.failed[address] = times[max(0, len(times)-failedLogins):]
 }
 
-type loginData struct{ To, Error string }
-
 func (s *console) loginPage(w http.ResponseWriter, r *http.Request) {
-	s.show(w, http.StatusOK, "login", page{Title: "Log in", Data: loginData{To: localPath(r.URL.Query().Get("to"))}})
+	s.askToken(w, http.StatusOK, localPath(r.URL.Query().Get("to")), "")
+}
+
+// askToken shows the login, which leads to a page. why is why the last one failed; "" for none.
+func (s *console) askToken(w http.ResponseWriter, status int, to, why string) {
+	s.write(w, status, page{Title: "Log in"},
+		g.Iff(why != "", func() g.Node { return problem(why) }),
+		h.Form(h.Class("card"), h.Method("post"), h.Action("/login"), hidden("to", to),
+			h.Label(h.For("token"), g.Text("Token")),
+			h.Input(h.ID("token"), h.Name("token"), h.Type("password"), h.AutoComplete("current-password"), h.Required(), h.AutoFocus()),
+			h.P(h.Class("hint"), g.Text("A token of "), h.Code(g.Text("admin.tokens")), g.Text(" of the relay's configuration.")),
+			h.Button(h.Class("primary"), g.Text("Log in"))))
 }
 
 // login turns a token into a session.
@@ -127,11 +139,11 @@ func (s *console) login(w http.ResponseWriter, r *http.Request) {
 	case ok:
 	case s.sessions.slowed(address, time.Now()):
 		w.Header().Set("Retry-After", "60")
-		s.show(w, http.StatusTooManyRequests, "login", page{Title: "Log in", Data: loginData{to, "Too many logins have failed: wait a minute."}})
+		s.askToken(w, http.StatusTooManyRequests, to, "Too many logins have failed: wait a minute.")
 		return
 	default:
 		s.sessions.noteFailure(address, time.Now())
-		s.show(w, http.StatusUnauthorized, "login", page{Title: "Log in", Data: loginData{to, "Nobody holds this token. Use one of admin.tokens of the relay's configuration."}})
+		s.askToken(w, http.StatusUnauthorized, to, "Nobody holds this token. Use one of admin.tokens of the relay's configuration.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.sessions.cookie, Value: name, Path: "/", HttpOnly: true, Secure: secure(r), SameSite: http.SameSiteStrictMode,

@@ -2,9 +2,14 @@ package console
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"github.com/tailbox/tailbox/source/store/view"
 )
@@ -83,17 +88,6 @@ func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 // A change is what an edit does to a field.
 type change struct{ Name, Old, New string }
 
-type confirmData struct {
-	Verb string
-	// Fields are those of the form, sent again when it is confirmed.
-	Fields     []change
-	Deliveries []view.Delivery
-	More       bool
-	Changes    []change
-	NeedsWhy   bool
-	Back       string
-}
-
 // doForm carries out a form: first it shows what the form would do, and once that is confirmed, it asks for it.
 func (v *visit) doForm() {
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
@@ -127,14 +121,15 @@ func (v *visit) doForm() {
 
 // confirm shows what a form would do.
 func (v *visit) confirm(verb string, s *step, f url.Values) {
-	d := confirmData{Verb: verb, NeedsWhy: verb == "drop", Back: localPath(f.Get("back"))}
-	for name, values := range f {
-		for _, value := range values {
+	again := g.Group{hidden("confirmed", "yes")} // the fields of the form, sent again when it is confirmed
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		for _, value := range f[name] {
 			if name != "why" {
-				d.Fields = append(d.Fields, change{Name: name, New: value})
+				again = append(again, h.Input(h.Type("hidden"), h.Name(name), h.Value(value)))
 			}
 		}
 	}
+	var content []g.Node
 	if s.selects {
 		s.body["dry_run"] = true
 		var found struct {
@@ -149,30 +144,39 @@ func (v *visit) confirm(verb string, s *step, f url.Values) {
 			v.fail(http.StatusNotFound, "Nothing matches: what was selected has been delivered or dropped meanwhile.")
 			return
 		}
-		d.Deliveries, d.More = found.Deliveries, found.More
+		said := count(len(found.Deliveries), "delivery matches:", "deliveries match:")
+		if found.More {
+			said = fmt.Sprintf("The first %d of those that match:", len(found.Deliveries))
+		}
+		content = append(content, h.P(g.Text(said)), deliveryTable(found.Deliveries))
 	} else {
-		for _, name := range []string{"payload", "type", "topic", "key"} {
-			if now, ok := s.body[name]; ok {
-				d.Changes = append(d.Changes, change{name, lines(f.Get("old_" + name)), now.(string)})
-			}
+		for _, c := range s.changes(f) {
+			content = append(content, h.H2(g.Text(c.Name)), h.Div(h.Class("diff"),
+				h.Div(h.H3(g.Text("Before")), pre(pretty(c.Old))), h.Div(h.H3(g.Text("After")), pre(pretty(c.New)))))
 		}
-		if headers, ok := s.body["headers"].(map[string]string); ok {
-			for name, value := range headers {
-				d.Changes = append(d.Changes, change{"header " + name, "", value})
-			}
-		}
-		if len(d.Changes) == 0 {
+		if len(content) == 0 {
 			v.fail(http.StatusUnprocessableEntity, "Nothing is changed. To send the message as it is, replay it.")
 			return
 		}
 	}
-	v.show("confirm", strings.ToUpper(verb[:1])+verb[1:]+"?", d)
+	press := map[string]string{"drop": "Drop them for good", "edit": "Change and replay", "replay": "Replay"}[verb]
+	content = append(content, h.Form(h.Method("post"), h.Action("/do/"+verb), h.Class("card"), again,
+		field("Why, for the audit", "why", "", g.If(verb == "drop", h.Required()), h.AutoFocus()),
+		h.Button(h.Class("primary"), g.Text(press)), link(localPath(f.Get("back")), "Cancel")))
+	v.show(strings.ToUpper(verb[:1])+verb[1:]+"?", content...)
 }
 
-// count writes a number with its noun.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
+// changes lists what an edit does.
+func (s *step) changes(f url.Values) (all []change) {
+	for _, name := range []string{"payload", "type", "topic", "key"} {
+		if now, ok := s.body[name].(string); ok {
+			all = append(all, change{name, lines(f.Get("old_" + name)), now})
+		}
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	if headers, ok := s.body["headers"].(map[string]string); ok {
+		for name, value := range headers {
+			all = append(all, change{"header " + name, "", value})
+		}
+	}
+	return all
 }

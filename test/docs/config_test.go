@@ -108,6 +108,11 @@ func check(t *testing.T, file string, env ...string) (code int, out string) {
 	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for _, m := range regexp.MustCompile(`token_file: ([^,}\s]+)`).FindAllStringSubmatch(file, -1) {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(name), m[1]), []byte("a token for "+m[1]+" that is long enough"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cmd := exec.CommandContext(t.Context(), binary(t), "check", "--offline", "-c", name)
 	cmd.Env = append(os.Environ(), env...)
 	var text bytes.Buffer
