@@ -257,7 +257,7 @@ func errUnwritable() error {
 
 // request writes a request in the name of the one who asks, or, of a dry run, shows what the selection finds.
 func (s *server) request(ctx context.Context, verb checkpoint.Verb, sel checkpoint.Selection, why string, dry bool) (*askedAnswer, error) {
-	r := &checkpoint.Request{Verb: verb, Selection: sel, Reason: why, By: who(ctx).Name}
+	r := &checkpoint.Request{Verb: verb, Selection: sel, Reason: why}
 	if err := store.Validate(r); err != nil {
 		return nil, huma.Error422UnprocessableEntity(err.Error())
 	}
@@ -267,7 +267,7 @@ func (s *server) request(ctx context.Context, verb checkpoint.Verb, sel checkpoi
 	a := &askedAnswer{Status: http.StatusAccepted}
 	err := s.ask(ctx, func(ctx context.Context) (err error) {
 		if !dry {
-			a.Body.Request, err = s.Database.Operator().Ask(ctx, r)
+			a.Body.Request, err = s.Database.Operator().AskFor(ctx, r, who(ctx).Name)
 			return err
 		}
 		limit := dryRunLimit

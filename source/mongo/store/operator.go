@@ -31,16 +31,16 @@ type reader struct{ *Store }
 func (s reader) Leave(ctx context.Context) error { return s.Close(ctx) }
 
 // Ask implements operate.Reader.
-func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (int64, error) {
-	if r.By != "" {
-		return s.requests.ask(ctx, r)
-	}
-	who, err := conn.ReadRights(ctx, s.client)
-	if err != nil {
-		return 0, conn.Fault("look who asks", err)
-	}
+func (s reader) Ask(ctx context.Context, r *checkpoint.Request, by string) (int64, error) {
 	asked := *r
-	asked.By = cmp.Or(who.User, "unknown") // without authentication nothing tells
+	asked.By = by
+	if by == "" {
+		who, err := conn.ReadRights(ctx, s.client)
+		if err != nil {
+			return 0, conn.Fault("look who asks", err)
+		}
+		asked.By = cmp.Or(who.User, "unknown") // without authentication nothing tells
+	}
 	return s.requests.ask(ctx, &asked)
 }
 

@@ -50,15 +50,15 @@ type reader struct{ *mystore.Store }
 func (s reader) Leave(ctx context.Context) error { return s.Conn.Close(ctx) }
 
 // Ask implements operate.Reader.
-func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
+func (s reader) Ask(ctx context.Context, r *checkpoint.Request, by string) (id int64, err error) {
 	selection, err := json.Marshal(&r.Selection)
 	if err != nil {
 		return 0, fmt.Errorf("write selection: %w", err)
 	}
 	b := s.Batch()
 	columns, args := "pipeline, verb, selection, reason", []any{s.Config.Pipeline, string(r.Verb), string(selection), r.Reason}
-	if r.By != "" { // clients may not write the column
-		columns, args = columns+", `by`", append(args, r.By)
+	if by != "" { // clients may not write the column
+		columns, args = columns+", `by`", append(args, by)
 	}
 	b.Exec("INSERT INTO {request} ("+columns+") VALUES (?"+strings.Repeat(", ?", len(args)-1)+")", args...)
 	b.Each(func(r session.Row) error {

@@ -59,14 +59,14 @@ func OpenAnyReader(ctx context.Context, cfg session.Config) (*Store, error) {
 func (s reader) Leave(ctx context.Context) error { return session.Close(ctx, s.Conn) }
 
 // Ask implements operate.Reader.
-func (s reader) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
+func (s reader) Ask(ctx context.Context, r *checkpoint.Request, by string) (id int64, err error) {
 	selection, err := json.Marshal(&r.Selection)
 	if err != nil {
 		return 0, fmt.Errorf("write selection: %w", err)
 	}
 	columns, values, args := "", "", []any{s.Cfg.Pipeline, string(r.Verb), string(selection), ""}
-	if r.By != "" { // clients may not write the column
-		columns, values, args = `, "by"`, ", $5", append(args, s.encoding.Fit(r.By))
+	if by != "" { // clients may not write the column
+		columns, values, args = `, "by"`, ", $5", append(args, s.encoding.Fit(by))
 	}
 	insert := func(reason string) error {
 		args[3] = reason

@@ -18,9 +18,9 @@ type Reader interface {
 	store.Requests
 	// Remember reads what a store keeps a copy of in memory: holds, and sinks with parked deliveries.
 	Remember(ctx context.Context) error
-	// Ask writes a request, and returns its id. When it was asked for is the database's to say, and so is who asks, unless r.By names somebody
-	// for whom the caller vouches.
-	Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
+	// Ask writes a request, and returns its id. When it was asked for is the database's to say, and so is who asks, unless by names somebody for whom
+	// the caller vouches; "" for nobody.
+	Ask(ctx context.Context, r *checkpoint.Request, by string) (id int64, err error)
 	// Listed reads deliveries, whole or without payloads, in the order of rows, and leaves out those that are gone.
 	Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error)
 	// WaitingLanes lists lanes with blocking deliveries, of the sink and groups of a selection, in order, and the first delivery of
@@ -52,13 +52,18 @@ func (o Operator) read(ctx context.Context, look func(context.Context, Reader) e
 	return look(in, r)
 }
 
-// Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused.
+// Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused. Who asks is the database's to say.
 func (o Operator) Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error) {
+	return o.AskFor(ctx, r, "")
+}
+
+// AskFor is Ask in the name of somebody whom the caller knows, and the database does not.
+func (o Operator) AskFor(ctx context.Context, r *checkpoint.Request, by string) (id int64, err error) {
 	if err := store.Validate(r); err != nil {
 		return 0, fmt.Errorf("ask for %s: %w", r.Verb, err)
 	}
 	err = o.read(ctx, func(ctx context.Context, s Reader) error {
-		id, err = s.Ask(ctx, r)
+		id, err = s.Ask(ctx, r, by)
 		return err
 	})
 	return id, err
