@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/source/store/check"
@@ -46,22 +45,7 @@ func (s *server) status(ctx context.Context) (st *report.Status, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range s.Sinks {
-		if !slices.ContainsFunc(st.Sinks, func(c report.SinkCount) bool { return c.Sink == name }) {
-			st.Sinks = append(st.Sinks, report.SinkCount{Sink: name})
-		}
-	}
-	for i := range st.Sinks {
-		c := &st.Sinks[i]
-		switch state := s.State(c.Sink); {
-		case c.Paused:
-			c.State = "paused"
-		case state != "":
-			c.State = state
-		default:
-			c.State = "-"
-		}
-	}
+	st.NameSinks(s.Sinks, s.State)
 	if who(ctx).Role < Auditor { // the errors of statements repeat what rows hold
 		for i := range st.Feedback {
 			st.Feedback[i].Error = ""

@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
@@ -21,26 +20,9 @@ func ReadStatus(ctx context.Context, sh *cli.Shell, p *Pipeline) (*report.Status
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range p.Config.Router.Sinks() {
-		if !slices.ContainsFunc(r.Sinks, func(s report.SinkCount) bool { return s.Sink == name }) {
-			r.Sinks = append(r.Sinks, report.SinkCount{Sink: name})
-		}
-	}
 	states := sinkStates(ctx, p.Config.Admin.Listen, p.Config.Pipeline)
-	for i := range r.Sinks {
-		r.Sinks[i].State = stateOf(&r.Sinks[i], states)
-	}
+	r.NameSinks(p.Config.Router.Sinks(), func(sink string) string { return states[sink] })
 	return r, nil
-}
-
-func stateOf(s *report.SinkCount, states map[string]string) string {
-	if s.Paused {
-		return "paused"
-	}
-	if state, ok := states[s.Sink]; ok {
-		return state
-	}
-	return "-"
 }
 
 var (

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +30,24 @@ type Status struct {
 // NewStatus returns the status of a report. whole is the full report of the kind of database.
 func NewStatus(r *Report, whole any) *Status {
 	return &Status{Report: r, Whole: whole, RetainedBytes: -1, LagBytes: -1}
+}
+
+// NameSinks adds the sinks of the configuration that nothing is parked for, and sets the state of each sink. state returns what a relay says of a sink;
+// "" if no relay can be asked.
+func (s *Status) NameSinks(names []string, state func(sink string) string) {
+	for _, name := range names {
+		if !slices.ContainsFunc(s.Sinks, func(c SinkCount) bool { return c.Sink == name }) {
+			s.Sinks = append(s.Sinks, SinkCount{Sink: name})
+		}
+	}
+	for i := range s.Sinks {
+		c := &s.Sinks[i]
+		if c.Paused {
+			c.State = "paused"
+		} else {
+			c.State = cmp.Or(state(c.Sink), "-")
+		}
+	}
 }
 
 // Resume is the position of the checkpoint; "" if there is none.
