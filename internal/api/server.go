@@ -75,7 +75,7 @@ func New(c Config) http.Handler {
 	return secured(Hosts(c.Hosts, mux))
 }
 
-// register adds an operation. verb is GET or POST; role is who may call it.
+// register adds an operation. method is GET or POST; role is who may call it.
 func register[In, Out any](s *server, id, method, path string, role Role, about string, do func(context.Context, *In) (*Out, error)) {
 	summary, more, _ := strings.Cut(about, ". ")
 	op := huma.Operation{OperationID: id, Method: method, Path: path, Summary: strings.TrimSuffix(summary, "."), Description: more, Metadata: needs(role),

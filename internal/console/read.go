@@ -79,15 +79,15 @@ type (
 type need struct{ What, Fix, Link string }
 
 // needs lists what wants a human, the worst first.
-func (p *pipelineAnswer) needs(sinks []report.SinkCount) (all []need) {
+func (p *pipelineAnswer) needs() (all []need) {
 	if !p.Running {
 		all = append(all, need{What: "No relay holds the pipeline's lock.", Fix: "Look at the log of the process that should run, and start tailbox run."})
 	}
 	if p.Waiting != "" {
 		all = append(all, need{What: "The database sends nothing: " + p.Waiting, Fix: "Look at the page Source.", Link: "/source"})
 	}
-	for i := range sinks {
-		s := &sinks[i]
+	for i := range p.Status.Sinks {
+		s := &p.Status.Sinks[i]
 		switch {
 		case s.State == "failing":
 			all = append(all, need{What: "Sink " + sinkName(s.Sink) + " fails: it accepts nothing.", Fix: "Repair the destination. tailbox probes it and goes on by itself.", Link: "/sinks"})
@@ -115,17 +115,12 @@ func deadLink(sink string) string {
 
 func (v *visit) overviewPage() {
 	var p pipelineAnswer
-	var sinks sinksAnswer
-	err := v.get("/pipeline", nil, &p)
-	if err == nil {
-		err = v.get("/sinks", nil, &sinks)
-	}
-	if err != nil {
+	if err := v.get("/pipeline", nil, &p); err != nil {
 		v.failed(err)
 		return
 	}
 	top := h.P(h.Class("well"), g.Text("All is well: nothing needs you."))
-	if needs := p.needs(sinks.Sinks); len(needs) > 0 {
+	if needs := p.needs(); len(needs) > 0 {
 		top = section("needs", "What needs you", h.Ul(h.Class("needs"), g.Map(needs, func(n need) g.Node {
 			return h.Li(h.Strong(g.Text(n.What)), g.Text(" "+n.Fix), g.If(n.Link != "", g.Group{g.Text(" "), link(n.Link, "Look")}))
 		})))
@@ -138,7 +133,7 @@ func (v *visit) overviewPage() {
 		h.P(h.Class("hint"), g.Text("As of now. "), link("/", "Look again")),
 		section("relay", "Relay", terms("Lock", p.Relay, "Source", p.Source, "Log behind the checkpoint", size(p.LagBytes), "Log that the server keeps", size(p.RetainedBytes),
 			"Checkpoint", saved, "This process", "tailbox "+p.Version+", up "+seconds(p.Uptime))),
-		section("sinks", "Sinks", sinkTable(sinks.Sinks, false)))
+		section("sinks", "Sinks", sinkTable(p.Status.Sinks, false)))
 }
 
 // picked copies the parameters with these names that a request has.

@@ -91,7 +91,7 @@ func (s *sessions) end(name string) {
 	delete(s.open, name)
 }
 
-// slowed reports whether an address has failed to log in so often that it has to wait. A failure counts with failed.
+// slowed reports whether an address has failed to log in so often that it has to wait. noteFailure counts a failure.
 func (s *sessions) slowed(address string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
