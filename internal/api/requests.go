@@ -17,8 +17,8 @@ func (s *server) requestOperations() {
 	register(s, "get-request", http.MethodGet, "/requests/{id}", Viewer, "Shows a request with its progress and result.", s.getRequest)
 }
 
-// An asked is a request as the audit shows it.
-type asked struct {
+// Asked is a request as the audit shows it.
+type Asked struct {
 	ID          int64           `json:"id"`
 	Verb        string          `json:"verb"`
 	By          string          `json:"by" doc:"The name of the token, or the login by which the database knows who asked."`
@@ -35,8 +35,8 @@ type asked struct {
 }
 
 // ofAsked is the view of a request for a role.
-func ofAsked(a *store.Asked, role Role) asked {
-	v := asked{ID: a.ID, Verb: string(a.Verb), By: a.By, Why: a.Reason, RequestedAt: a.RequestedAt, Changed: a.Result.Changed, Refused: a.Result.Refused,
+func ofAsked(a *store.Asked, role Role) Asked {
+	v := Asked{ID: a.ID, Verb: string(a.Verb), By: a.By, Why: a.Reason, RequestedAt: a.RequestedAt, Changed: a.Result.Changed, Refused: a.Result.Refused,
 		RefusedWhy: a.Result.Why, Note: a.Result.Note, Error: a.Result.Error, NewID: a.Result.NewID, Selection: a.Selects}
 	if !a.DoneAt.IsZero() {
 		v.DoneAt = &a.DoneAt
@@ -68,7 +68,7 @@ type requestsQuery struct {
 
 type requestsAnswer struct {
 	Body struct {
-		Requests []asked `json:"requests"`
+		Requests []Asked `json:"requests"`
 		Next     string  `json:"next,omitempty" doc:"The cursor of the next page; absent at the end."`
 	}
 }
@@ -82,7 +82,7 @@ func (s *server) listRequests(ctx context.Context, in *requestsQuery) (*requests
 		}
 	}
 	a := &requestsAnswer{}
-	a.Body.Requests = []asked{}
+	a.Body.Requests = []Asked{}
 	err := s.ask(ctx, func(ctx context.Context) error {
 		list, err := s.Database.Operator().Asked(ctx, before, in.Limit, false)
 		for i := range list {
@@ -100,7 +100,7 @@ type requestQuery struct {
 	ID int64 `path:"id" minimum:"1" maximum:"9007199254740991"`
 }
 
-type requestAnswer struct{ Body asked }
+type requestAnswer struct{ Body Asked }
 
 func (s *server) getRequest(ctx context.Context, in *requestQuery) (*requestAnswer, error) {
 	a := &requestAnswer{}

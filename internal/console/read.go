@@ -1,15 +1,14 @@
 package console
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
-	"time"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"github.com/tailbox/tailbox/internal/api"
 	"github.com/tailbox/tailbox/source/store/report"
 	"github.com/tailbox/tailbox/source/store/view"
 )
@@ -49,24 +48,9 @@ type (
 		Groups []view.Group `json:"groups"`
 		More   bool         `json:"more"`
 	}
-	asked struct {
-		ID          int64      `json:"id"`
-		Verb        string     `json:"verb"`
-		By          string     `json:"by"`
-		Why         string     `json:"why"`
-		RequestedAt time.Time  `json:"requested_at"`
-		DoneAt      *time.Time `json:"done_at"`
-		Changed     int        `json:"changed"`
-		Refused     int        `json:"refused"`
-		RefusedWhy  string     `json:"refused_why"`
-		Note        string     `json:"note"`
-		Error       string     `json:"error"`
-		NewID       string     `json:"new_id"`
-		Selection   any        `json:"selection"`
-	}
 	requestsAnswer struct {
-		Requests []asked `json:"requests"`
-		Next     string  `json:"next"`
+		Requests []api.Asked `json:"requests"`
+		Next     string      `json:"next"`
 	}
 	sourceAnswer struct {
 		Source   string                              `json:"source"`
@@ -350,7 +334,7 @@ func (v *visit) auditPage() {
 }
 
 func (v *visit) requestPage() {
-	var d asked
+	var d api.Asked
 	if err := v.get("/requests/"+url.PathEscape(v.r.PathValue("id")), nil, &d); err != nil {
 		v.failed(err)
 		return
@@ -359,11 +343,11 @@ func (v *visit) requestPage() {
 	if d.DoneAt != nil {
 		refresh, done = 0, clock(*d.DoneAt)
 	}
-	if of, err := json.MarshalIndent(d.Selection, "", "  "); err == nil && d.Selection != nil {
-		selected = g.Group{h.H2(g.Text("Selected")), pre(string(of))}
+	if len(d.Selection) > 0 {
+		selected = g.Group{h.H2(g.Text("Selected")), pre(pretty(string(d.Selection)))}
 	}
 	v.showLive("Request "+v.r.PathValue("id"), refresh,
-		terms("Verb", d.Verb, "By", d.By, "Asked", clock(d.RequestedAt), "Why", d.Why, "Result", h.Span(h.Role("status"), d.outcome()), "Done", done),
+		terms("Verb", d.Verb, "By", d.By, "Asked", clock(d.RequestedAt), "Why", d.Why, "Result", h.Span(h.Role("status"), outcome(&d)), "Done", done),
 		selected,
 		g.If(refresh > 0, h.P(g.Text("The relay has not carried it out yet. "), link(v.r.URL.Path, "Look again"))),
 		h.P(link("/deliveries", "Deliveries"), g.Text(" · "), link("/audit", "Audit")))

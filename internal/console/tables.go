@@ -9,6 +9,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/internal/api"
 	"github.com/tailbox/tailbox/source/store/report"
 	"github.com/tailbox/tailbox/source/store/view"
 )
@@ -105,19 +106,19 @@ func (v *visit) groupTable(list []view.Group) g.Node {
 	return table("Groups", columns, rows...)
 }
 
-func requestTable(list []asked) g.Node {
+func requestTable(list []api.Asked) g.Node {
 	columns := []string{"Request", "Asked", "By", "Verb", "Why", "Result"}
 	rows := make([]g.Node, len(list))
 	for i := range list {
 		a := &list[i]
 		id := strconv.FormatInt(a.ID, 10)
-		rows[i] = h.Tr(cell(link("/audit/"+id, id)), cell(ago(a.RequestedAt)), text(a.By), text(a.Verb), text(a.Why), cell(a.outcome()))
+		rows[i] = h.Tr(cell(link("/audit/"+id, id)), cell(ago(a.RequestedAt)), text(a.By), text(a.Verb), text(a.Why), cell(outcome(a)))
 	}
 	return table("Requests", columns, rows...)
 }
 
 // outcome is what became of a request.
-func (a *asked) outcome() g.Node {
+func outcome(a *api.Asked) g.Node {
 	var all g.Group
 	if a.DoneAt == nil {
 		all = append(all, h.Span(h.Class("state waiting"), g.Text("not carried out yet")), g.Text(", "))
