@@ -1,4 +1,3 @@
-// Package pipeline makes the parts of a configuration: sinks by their kinds, and the database by its own.
 package pipeline
 
 import (

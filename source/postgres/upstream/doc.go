@@ -1,0 +1,2 @@
+// Package upstream knows the server whose log is read: how checkpoints name it, its replication slot, and the standbys that it waits for.
+package upstream
