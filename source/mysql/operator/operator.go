@@ -37,10 +37,28 @@ func openReader(ctx context.Context, cfg server.Config) (*mystore.Store, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := schema.Current(ctx, s.Conn, s.Schema); err != nil {
+	if err := errors.Join(limitAnswers(ctx, s.Conn), schema.Current(ctx, s.Conn, s.Schema)); err != nil {
 		return nil, errors.Join(err, s.Conn.Close(ctx))
 	}
 	return mystore.New(s), nil
+}
+
+// limitAnswers makes the server end a question soon after ctx, if that has a deadline: a server does not see that the connection
+// of a running statement is gone. The second more is for the error of ctx, which says more, to come first.
+func limitAnswers(ctx context.Context, conn *server.Conn) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	limit := time.Until(deadline) + time.Second
+	set := fmt.Sprintf("SET max_execution_time = %d", limit.Milliseconds())
+	if conn.Server.MariaDB {
+		set = fmt.Sprintf("SET max_statement_time = %.3f", limit.Seconds())
+	}
+	if _, err := conn.Exec(ctx, set); err != nil {
+		return server.Fault("bound the time of questions", err)
+	}
+	return nil
 }
 
 // A reader implements operate.Reader: a store that has no lock.

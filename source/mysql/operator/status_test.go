@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -134,5 +135,25 @@ func TestStrangers(t *testing.T) {
 				t.Errorf("insert %s: %v", column, err)
 			}
 		}
+	})
+}
+
+// TestGivenUpQuestion: the server ends a question that its asker has given up. By itself it would work on, for nobody.
+func TestGivenUpQuestion(t *testing.T) {
+	mysqltest.OnBoth(t, func(t *testing.T, my *servers.My) {
+		r := mysqltest.NewStoreRig(t, my, mystore.Open, nil, mysqltest.StoreShape("debezium", "outbox"))
+		ctx, cancel := context.WithTimeout(r.Ctx, time.Second)
+		defer cancel()
+		s, err := openReader(ctx, r.Cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Conn.Close(r.Ctx) }()
+		if _, err := s.Conn.Texts(ctx, "SELECT BENCHMARK(1000000000000, 1 + SQRT(2))"); err == nil || ctx.Err() == nil {
+			t.Fatalf("the question ended by itself: %v", err)
+		}
+		r.Until("the server to end the question", func() bool {
+			return r.Text("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'SELECT BENCHMARK%'") == "0"
+		})
 	})
 }
