@@ -100,6 +100,15 @@ func checkParked(ctx context.Context, p *pipeline.Pipeline, db operate.Database)
 	return found
 }
 
+// checkToken finds a token that can be guessed: those of admin.tokens are refused if they are short, this one never was.
+func checkToken(a *config.Admin) []check.Finding {
+	if a.Token == "" || len(a.Token) >= config.LeastToken {
+		return nil
+	}
+	return []check.Finding{{Level: check.Warning, What: fmt.Sprintf("admin.token has fewer than %d characters, so that it can be guessed", config.LeastToken),
+		Fix: "set it to the output of openssl rand -hex 24, or give each person a token of admin.tokens"}}
+}
+
 // runCheck looks at the database and the sinks.
 func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON bool) error {
 	db := p.Database(sh.Log(), nil)
@@ -108,7 +117,7 @@ func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON b
 		// What was found before may be the cause, so it is told as well.
 		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error()})
 	}
-	findings = append(append(findings, checkGap(ctx, db)...), checkParked(ctx, p, db)...)
+	findings = append(append(append(findings, checkToken(&p.Config.Admin)...), checkGap(ctx, db)...), checkParked(ctx, p, db)...)
 	findings = append(findings, checkExamples(ctx, p, db)...)
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {

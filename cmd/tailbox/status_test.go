@@ -182,6 +182,14 @@ func TestCheck(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.must("check", "-o", "json")), &findings); err != nil {
 		t.Error(err)
 	}
+	short := "warning: admin.token has fewer than 20 characters"
+	for token, warned := range map[string]bool{"0123456789012345678": true, "01234567890123456789": false} {
+		writeFile(t, r.file, strings.Replace(endpointConfig, "listen: off", "listen: off, token: '"+token+"'", 1))
+		if got := r.must("check"); strings.Contains(got, short) != warned || strings.Contains(got, token) {
+			t.Errorf("check with admin.token %s:\n%s", token, got)
+		}
+	}
+	writeFile(t, r.file, endpointConfig)
 	r.sql("DROP PUBLICATION tailbox_shop")
 	if got := r.command("check"); got.code != exitFailed {
 		t.Errorf("check without the publication: %+v", got)
