@@ -31,6 +31,9 @@ func (dp *dispatcher) onAnswer(c *call) {
 	if c.errs != nil && len(c.errs) != len(c.ds) {
 		c.errs = repeat(sink.Permanent(errors.New("the sink broke its contract: wrong number of answers")), len(c.ds))
 	}
+	if f := dp.e.cfg.Events.Deliveries; f != nil {
+		f(s.Name, c.ds, c.errs)
+	}
 	dp.judge(c, now)
 	dp.e.safeMode.handledCall(c)
 	at := 0

@@ -30,6 +30,9 @@ type Events struct {
 	Answered func(sink, class string, n int)
 	// Called: a call with n deliveries took d.
 	Called func(sink string, n int, d time.Duration)
+	// Deliveries: a sink answered these deliveries, each with its error; nil errors: all are delivered. It runs in the way of every call, and must not keep
+	// what it is given.
+	Deliveries func(sink string, ds []*sink.Delivery, errs []error)
 	// Parked: n deliveries became durable in a parked state. Dead: n of them ended as dead letters, with this class.
 	Parked func(sink string, state checkpoint.State, n int)
 	Dead   func(sink, route, class string, n int)

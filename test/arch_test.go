@@ -67,9 +67,10 @@ func arrows() []rule {
 		of(`source/(mongo|postgres)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox(?:/outbox(?:mongo|pgx))?`, `source/$1/.+`),
 		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox`, `source/$1/.+`),
 		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `sink/$1/.+`),
-		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/admin/.+`),
-		of(`internal/api`, true, `source`, `source/store(?:/.+)?`, `checkpoint`, `outbox`, `internal/config`),
-		of(`internal/console`, true, `internal/api`, `source/store/(?:view|report)`, `checkpoint`),
+		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/history`, `internal/admin/.+`),
+		of(`internal/api`, true, `source`, `source/store(?:/.+)?`, `checkpoint`, `outbox`, `internal/config`, `internal/(?:history|tail)`),
+		of(`internal/tail`, false, `sink`, `outbox`),
+		of(`internal/console`, true, `internal/api`, `source/store/(?:view|report)`, `checkpoint`, `internal/history`),
 		// The file format fills in the configuration of the parts, never of a kind.
 		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/config/.+`),
 		of(`internal/debezium`, false, `router`, `outbox`, `sink`),

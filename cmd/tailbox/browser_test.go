@@ -197,6 +197,16 @@ func TestConsoleInChromium(t *testing.T) {
 	c.press("resume")
 	c.until("Done")
 
+	// Deliveries appear as they happen.
+	c.open("/live?group=order:5")
+	c.until("Deliveries appear here as they happen.")
+	live := a.send("order.placed", "order:5", `{"live": "<b>yes</b>"}`)
+	c.until(live)
+	c.until(`{"live": "<b>yes</b>"}`)
+	c.inspect("live")
+	c.do("stop", chromedp.Click(chromedp.CSS("#live-stop")))
+	c.until("Stopped.")
+
 	// Skip and drop.
 	a.e.refuse()
 	a.send("order.placed", "order:4", `{"x": "bad"}`)

@@ -131,7 +131,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("a wrong token: %d\n%s", b.status, b.text)
 	}
 	b.login("operator")
-	b.wants("1 dead letter at api.", "olga, operator")
+	b.wants("1 dead letter at api.", "olga, operator", "Delivered a minute", "Oldest undelivered")
 	b.open("/deliveries?state=dead&state=waiting")
 	b.wants(bad, "permanent", "a2")
 	b.open("/messages/" + bad)

@@ -23,9 +23,10 @@ import (
 	"github.com/tailbox/tailbox/internal/api"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/internal/console"
+	"github.com/tailbox/tailbox/internal/history"
+	"github.com/tailbox/tailbox/internal/tail"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
-	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 const (
@@ -86,6 +87,9 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 	if p.Config.Source.Poll {
 		tick, asking = pollTick, pollObserveEvery
 	}
+	watched := &tail.Hub{}
+	events := metrics.Events()
+	events.Deliveries = func(name string, ds []*sink.Delivery, errs []error) { watched.Answered(name, ds, errs, time.Now()) }
 	r, err := relay.New(relay.Config{
 		Pipeline: p.Config.Pipeline, Source: db.Source(), Sinks: sinks, Router: p.Config.Router,
 		Open: db.Open,
@@ -94,7 +98,7 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 		Kept: kept(p.Config.Source.Tables), Receipts: receipts(p.Config.Source.Tables),
 		Ours: ours(p.Config.Source.Tables), Cleanup: cleanup(&p.Config.Source),
 		Memory: p.Config.Memory, Reconcile: p.Config.Source.Reconcile, ShutdownTimeout: p.Config.ShutdownTimeout,
-		Events: metrics.Events(), Logger: log,
+		Events: events, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -102,7 +106,9 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 	t := &tasks{now: sh.Now}
 	if p.Config.Admin.Listen != "" {
 		tokens := api.NewTokens(&p.Config.Admin, log)
-		operations, pages := newConsole(p, db, metrics, tokens, log)
+		past := history.New(metrics.Totals)
+		operations, pages := newConsole(api.Config{Pipeline: p.Config.Pipeline, Started: time.Now(), Database: db, Sinks: p.Config.Router.Sinks(), State: metrics.SinkState,
+			History: past.Since, Tail: watched, Tokens: tokens, Hosts: p.Config.Admin.Hosts, Hide: p.Hide, Logger: log})
 		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, Known: tokens.Known,
 			Gatherer: registry, API: operations, Console: pages, Ready: metrics.Ready, Logger: log})
 		if err != nil {
@@ -110,6 +116,10 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 		}
 		log.Info("serving metrics and health", "address", server.Addr(), "console", operations != nil)
 		t.beside(server.Run)
+		if operations != nil {
+			t.beside(func(ctx context.Context) error { past.Run(ctx); return nil })
+			t.beside(func(ctx context.Context) error { <-ctx.Done(); watched.Close(); return nil })
+		}
 	}
 	t.beside(func(ctx context.Context) error { boundHeap(ctx, p.Config.Memory); return nil })
 	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
@@ -122,14 +132,13 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 }
 
 // newConsole returns the HTTP API and its console; nil if nobody holds a token for them.
-func newConsole(p *pipeline.Pipeline, db operate.Database, metrics *admin.Metrics, tokens *api.Tokens, log *slog.Logger) (operations, pages http.Handler) {
-	if tokens.None() {
+func newConsole(c api.Config) (operations, pages http.Handler) {
+	if c.Tokens.None() {
 		return nil, nil
 	}
-	v, _ := buildVersion()
-	operations = api.New(api.Config{Pipeline: p.Config.Pipeline, Version: v, Started: time.Now(), Database: db, Sinks: p.Config.Router.Sinks(), State: metrics.SinkState,
-		Tokens: tokens, Hosts: p.Config.Admin.Hosts, Hide: p.Hide, Logger: log})
-	return operations, console.New(console.Config{Pipeline: p.Config.Pipeline, API: operations, Tokens: tokens, Hosts: p.Config.Admin.Hosts, Logger: log})
+	c.Version, _ = buildVersion()
+	operations = api.New(c)
+	return operations, console.New(console.Config{Pipeline: c.Pipeline, API: operations, Tokens: c.Tokens, Hosts: c.Hosts, Logger: c.Logger})
 }
 
 // tasks runs one main task and others beside it.

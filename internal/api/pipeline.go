@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tailbox/tailbox/internal/history"
 	"github.com/tailbox/tailbox/source/store/check"
 	"github.com/tailbox/tailbox/source/store/report"
 )
@@ -34,6 +35,7 @@ type pipelineAnswer struct {
 func (s *server) pipelineOperations() {
 	register(s, "get-pipeline", http.MethodGet, "/pipeline", Viewer, "Shows the pipeline: who relays, positions, lag, sinks and dead letters.", s.getPipeline)
 	register(s, "get-source", http.MethodGet, "/source", Viewer, "Shows the log's position and lag, and on request what tailbox check finds.", s.getSource)
+	register(s, "get-stats", http.MethodGet, "/stats", Viewer, "Shows the last hour of the process that answers: how many messages it read, delivered and gave up, and how far it was behind.", s.getStats)
 }
 
 // status reads the status of the pipeline, with every sink of the configuration in it.
@@ -121,4 +123,22 @@ func (s *server) getSource(ctx context.Context, in *sourceQuery) (*sourceAnswer,
 		return err
 	})
 	return a, err
+}
+
+type statsQuery struct {
+	Minutes int `query:"minutes" minimum:"1" maximum:"60" default:"60" doc:"How far back."`
+}
+
+type statsAnswer struct {
+	Body struct {
+		EverySeconds float64         `json:"every_seconds" doc:"The time between two points."`
+		Points       []history.Point `json:"points" doc:"The oldest first; those since the process that answers started."`
+	}
+}
+
+func (s *server) getStats(_ context.Context, in *statsQuery) (*statsAnswer, error) {
+	a := &statsAnswer{}
+	a.Body.EverySeconds = history.Every.Seconds()
+	a.Body.Points = s.History(time.Now().Add(-time.Duration(in.Minutes) * time.Minute))
+	return a, nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/internal/history"
+	"github.com/tailbox/tailbox/internal/tail"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store/operate"
 )
@@ -26,6 +28,10 @@ type Config struct {
 	// Sinks are those of the configuration. State returns what this process knows of a sink's state; "" if it does not relay.
 	Sinks []string
 	State func(sink string) string
+	// History returns what this process did since a moment, at most an hour ago.
+	History func(since time.Time) []history.Point
+	// Tail hands out what this process delivers.
+	Tail *tail.Hub
 	// Tokens say who may do what, and Hosts are names by which clients may address the server, beside its address and localhost.
 	Tokens *Tokens
 	Hosts  []string
@@ -72,6 +78,7 @@ func New(c Config) http.Handler {
 	s.requestOperations()
 	s.groupOperations()
 	s.sinkOperations()
+	s.tailOperations()
 	return secured(Hosts(c.Hosts, mux))
 }
 

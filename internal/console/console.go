@@ -56,6 +56,8 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /groups", s.in((*visit).groupsPage))
 	mux.HandleFunc("GET /sinks", s.in((*visit).sinksPage))
 	mux.HandleFunc("GET /source", s.in((*visit).sourcePage))
+	mux.HandleFunc("GET /live", s.in((*visit).livePage))
+	mux.HandleFunc("GET /live/stream", s.in((*visit).liveStream))
 	mux.HandleFunc("GET /audit", s.in((*visit).auditPage))
 	mux.HandleFunc("GET /audit/{id}", s.in((*visit).requestPage))
 	mux.HandleFunc("POST /do/{verb}", s.in((*visit).doForm))

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"time"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -99,7 +100,12 @@ func deadLink(sink string) string {
 
 func (v *visit) overviewPage() {
 	var p pipelineAnswer
-	if err := v.get("/pipeline", nil, &p); err != nil {
+	var past statsAnswer
+	err := v.get("/pipeline", nil, &p)
+	if err == nil {
+		err = v.get("/stats", nil, &past)
+	}
+	if err != nil {
 		v.failed(err)
 		return
 	}
@@ -115,6 +121,7 @@ func (v *visit) overviewPage() {
 	}
 	v.showLive("Overview", 10, top,
 		h.P(h.Class("hint"), g.Text("As of now. "), link("/", "Look again")),
+		section("hour", "The last hour of this process", charts(past.Points, time.Now())),
 		section("relay", "Relay", terms("Lock", p.Relay, "Source", p.Source, "Log behind the checkpoint", size(p.LagBytes), "Log that the server keeps", size(p.RetainedBytes),
 			"Checkpoint", saved, "This process", "tailbox "+p.Version+", up "+seconds(p.Uptime))),
 		section("sinks", "Sinks", sinkTable(p.Status.Sinks, false)))

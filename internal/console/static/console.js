@@ -1,5 +1,5 @@
 // The console works without script. With it, a form is sent once, and a page that shows what changes by itself is loaded again, but not while
-// somebody uses it.
+// somebody uses it. The page Live is the only one that shows nothing without it.
 "use strict";
 
 document.addEventListener("submit", (event) => {
@@ -46,3 +46,43 @@ function plan() {
 }
 
 plan();
+
+const live = document.getElementById("live");
+if (live) {
+  const state = document.getElementById("live-state");
+  const stop = document.getElementById("live-stop");
+  const rows = live.querySelector("tbody");
+  let source;
+
+  const show = (event) => {
+    const d = JSON.parse(event.data);
+    const row = document.createElement("tr");
+    const texts = [d.at.slice(11, 23), d.sink, d.type, d.group || "", d.id, d.class || d.outcome, d.attempt, d.latency_seconds.toFixed(3) + " s", d.payload || ""];
+    for (const text of texts.slice(0, Number(live.dataset.columns))) {
+      row.appendChild(document.createElement("td")).textContent = text;
+    }
+    rows.prepend(row);
+    while (rows.rows.length > 200) {
+      rows.lastChild.remove();
+    }
+  };
+  const start = () => {
+    source = new EventSource(live.dataset.stream);
+    source.onopen = () => { state.textContent = "Deliveries appear here as they happen."; };
+    source.onmessage = show;
+    source.onerror = () => {
+      state.textContent = source.readyState === EventSource.CLOSED ? "The stream has ended: load the page again." : "The stream is interrupted, and begins again by itself.";
+    };
+    stop.textContent = "Stop";
+  };
+  stop.addEventListener("click", () => {
+    if (stop.textContent === "Stop") {
+      source.close();
+      state.textContent = "Stopped.";
+      stop.textContent = "Go on";
+    } else {
+      start();
+    }
+  });
+  start();
+}

@@ -1,0 +1,91 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tailbox/tailbox/internal/tail"
+)
+
+const (
+	// tailWrite bounds how long a client may take for what it is sent: then it is gone. tailIdle is how often a client to which nothing is sent gets a sign.
+	tailWrite = 10 * time.Second
+	tailIdle  = 15 * time.Second
+)
+
+type tailQuery struct {
+	Sink    string `query:"sink"`
+	Type    string `query:"type"`
+	Group   string `query:"group"`
+	Topic   string `query:"topic"`
+	Payload bool   `query:"payload" doc:"Show the beginning of what messages hold. Needs the role auditor."`
+	Seconds int    `query:"seconds" minimum:"1" maximum:"86400" doc:"End after this time. Default: never."`
+}
+
+func (s *server) tailOperations() {
+	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[tail.Attempt](), true, "Attempt")
+	register(s, "tail-deliveries", http.MethodGet, "/tail", Viewer,
+		"Shows deliveries of the process that answers, as they happen. Server-sent events: the data of each is a delivery in JSON. At most 100 a second come, and skipped counts those left out. "+
+			"The stream ends if its reader is too slow.", s.tail)
+	responses := s.api.OpenAPI().Paths["/tail"].Get.Responses
+	responses["200"].Content = map[string]*huma.MediaType{"text/event-stream": {Schema: schema}}
+}
+
+// tail streams what a watcher gets.
+func (s *server) tail(ctx context.Context, in *tailQuery) (*huma.StreamResponse, error) {
+	if in.Payload && who(ctx).Role < Auditor {
+		return nil, huma.Error403Forbidden("payload shows what messages hold, and needs the role auditor: leave it out, or ask for a token with that role")
+	}
+	watcher, err := s.Tail.Watch(tail.Filter{Sink: in.Sink, Type: in.Type, Group: in.Group, Topic: in.Topic, Payload: in.Payload})
+	if err != nil {
+		return nil, huma.Error503ServiceUnavailable(fmt.Sprintf("%d clients watch already: close one", tail.MostWatchers))
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer s.Tail.Leave(watcher)
+		var end <-chan time.Time
+		if in.Seconds > 0 {
+			end = time.After(time.Duration(in.Seconds) * time.Second)
+		}
+		hc.SetHeader("Content-Type", "text/event-stream")
+		w, ok := hc.BodyWriter().(http.ResponseWriter)
+		if !ok {
+			return // cannot be: the adapter writes to one
+		}
+		stream(ctx, w, watcher, end)
+	}}, nil
+}
+
+// stream sends deliveries to a client until one of them ends: the client, the watcher, or the time.
+func stream(ctx context.Context, w http.ResponseWriter, watcher *tail.Watcher, end <-chan time.Time) {
+	control := http.NewResponseController(w)
+	send := func(text string) bool {
+		// A connection without deadlines has none to set; the write fails if the client is gone.
+		_ = control.SetWriteDeadline(time.Now().Add(tailWrite))
+		_, err := w.Write([]byte(text))
+		return err == nil && control.Flush() == nil
+	}
+	idle := time.NewTicker(tailIdle)
+	defer idle.Stop()
+	for alive := send(": this is the live tail\n\n"); alive; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-end:
+			return
+		case <-idle.C:
+			alive = send(": nothing happens\n\n")
+		case d, ok := <-watcher.C:
+			if !ok {
+				return
+			}
+			text, err := json.Marshal(d)
+			alive = err == nil && send("data: "+string(text)+"\n\n")
+		}
+	}
+}

@@ -1,0 +1,182 @@
+// Package tail shows deliveries to those who watch, as sinks answer them. Nobody who watches slows the relay: each watcher gets a sample of at most
+// PerSecond deliveries a second, and one that does not take what it is given is dropped.
+package tail
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tailbox/tailbox/sink"
+)
+
+const (
+	// PerSecond is how many deliveries a watcher gets within a second, at most.
+	PerSecond = 100
+	// MostWatchers bounds how many watch at once.
+	MostWatchers = 32
+	// waiting is how many deliveries may wait for a watcher: one that leaves more is dropped.
+	waiting = PerSecond
+	// mostPayload is how many bytes of a payload are shown.
+	mostPayload = 2 << 10
+)
+
+// ErrFull means that MostWatchers watch already.
+var ErrFull = errors.New("too many watch already")
+
+// An Attempt is one delivery that a sink has answered.
+type Attempt struct {
+	At       time.Time `json:"at" doc:"When the sink answered."`
+	Sink     string    `json:"sink"`
+	ID       string    `json:"id"`
+	Type     string    `json:"type"`
+	Group    string    `json:"group,omitempty"`
+	Topic    string    `json:"topic"`
+	Position string    `json:"position"`
+	Attempt  int       `json:"attempt" doc:"Counts from 1."`
+	Outcome  string    `json:"outcome" enum:"delivered,failed"`
+	Class    string    `json:"class,omitempty" doc:"The class of the failure."`
+	// Latency is from the commit to the answer.
+	Latency float64 `json:"latency_seconds" doc:"From the commit of the message to the answer."`
+	Bytes   int     `json:"bytes" doc:"The size of the payload."`
+	Payload string  `json:"payload,omitempty" doc:"The first 2 KiB of a payload that is text."`
+	Skipped int     `json:"skipped,omitempty" doc:"Deliveries that matched and were left out since the one before."`
+}
+
+// A Filter says what somebody watches. Texts that are empty match all.
+type Filter struct {
+	Sink, Type, Group, Topic string
+	// Payload: show what messages hold.
+	Payload bool
+}
+
+func (f *Filter) matches(sinkName string, d *sink.Delivery) bool {
+	return (f.Sink == "" || f.Sink == sinkName) && (f.Type == "" || f.Type == d.Message.Type) && (f.Group == "" || f.Group == d.Message.GroupText()) &&
+		(f.Topic == "" || f.Topic == d.Topic)
+}
+
+// A Watcher gets deliveries until its channel is closed: because it was dropped, or because the hub is.
+type Watcher struct {
+	C      <-chan Attempt
+	c      chan Attempt
+	filter Filter
+	// second is the one in which sent were given; skipped were left out since.
+	second        int64
+	sent, skipped int
+}
+
+// A Hub hands deliveries to watchers. It is safe for concurrent use.
+type Hub struct {
+	watched  atomic.Bool
+	mu       sync.Mutex
+	closed   bool
+	watchers map[*Watcher]struct{}
+}
+
+// Watch begins to watch. The watcher must be given to Leave when it is not read any more.
+func (h *Hub) Watch(f Filter) (*Watcher, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.watchers) >= MostWatchers {
+		return nil, ErrFull
+	}
+	c := make(chan Attempt, waiting)
+	w := &Watcher{C: c, c: c, filter: f}
+	if h.closed {
+		close(c)
+		return w, nil
+	}
+	if h.watchers == nil {
+		h.watchers = map[*Watcher]struct{}{}
+	}
+	h.watchers[w] = struct{}{}
+	h.watched.Store(true)
+	return w, nil
+}
+
+// Leave ends a watcher.
+func (h *Hub) Leave(w *Watcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop(w)
+}
+
+// Close ends all watchers.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for w := range h.watchers {
+		h.drop(w)
+	}
+}
+
+func (h *Hub) drop(w *Watcher) {
+	if _, ok := h.watchers[w]; !ok {
+		return
+	}
+	delete(h.watchers, w)
+	close(w.c)
+	h.watched.Store(len(h.watchers) > 0)
+}
+
+// Answered shows the answers of a sink to deliveries, one for each; nil: all are delivered. It keeps nothing of them, and never waits for a watcher.
+func (h *Hub) Answered(sinkName string, ds []*sink.Delivery, errs []error, now time.Time) {
+	if !h.watched.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers {
+		if w.second != now.Unix() {
+			w.second, w.sent = now.Unix(), 0
+		}
+		for i, d := range ds {
+			var err error
+			if errs != nil {
+				err = errs[i]
+			}
+			class, _, _ := sink.Classify(err)
+			switch {
+			case err != nil && class == sink.ClassNotAttempted, !w.filter.matches(sinkName, d):
+				continue
+			case w.sent >= PerSecond:
+				w.skipped++
+				continue
+			}
+			one := show(sinkName, d, now, w.filter.Payload)
+			if err != nil {
+				one.Outcome, one.Class = "failed", class.String()
+			}
+			one.Skipped = w.skipped
+			select {
+			case w.c <- one:
+				w.sent++
+				w.skipped = 0
+				continue
+			default:
+			}
+			h.drop(w) // it does not take what it is given
+			break
+		}
+	}
+}
+
+// show makes what watchers see of a delivery that succeeded.
+func show(sinkName string, d *sink.Delivery, now time.Time, payload bool) Attempt {
+	m := d.Message
+	one := Attempt{At: now, Sink: sinkName, ID: m.ID, Type: m.Type, Group: m.GroupText(), Topic: d.Topic, Position: m.Position.String(),
+		Attempt: d.Attempt, Outcome: "delivered", Latency: max(0, now.Sub(m.CommitTime).Seconds()), Bytes: len(d.Value)}
+	if payload {
+		text := d.Value[:min(len(d.Value), mostPayload)]
+		for n := 0; n < utf8.UTFMax && len(text) < len(d.Value) && len(text) > 0 && !utf8.Valid(text); n++ {
+			text = text[:len(text)-1] // the cut was within a character
+		}
+		if utf8.Valid(text) {
+			one.Payload = string(text)
+		}
+	}
+	return one
+}
