@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"io"
@@ -109,7 +110,13 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 		past := history.New(metrics.Totals)
 		operations, pages := newConsole(api.Config{Pipeline: p.Config.Pipeline, Started: time.Now(), Database: db, Sinks: p.Config.Router.Sinks(), State: metrics.SinkState,
 			History: past.Since, Tail: watched, Tokens: tokens, Hosts: p.Config.Admin.Hosts, Hide: p.Hide, Logger: log})
-		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, Known: tokens.Known,
+		var secure *tls.Config
+		if p.Config.Admin.CertFile != "" {
+			if secure, err = admin.TLS(p.Config.Admin.CertFile, p.Config.Admin.KeyFile, log); err != nil {
+				return err
+			}
+		}
+		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, TLS: secure, Known: tokens.Known,
 			Gatherer: registry, API: operations, Console: pages, Ready: metrics.Ready, Logger: log})
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,8 @@ import (
 type Config struct {
 	// Listen is an address, host:port.
 	Listen string
+	// TLS, if not nil, is how the server speaks TLS, and nothing else.
+	TLS *tls.Config
 	// Known, if not nil, reports whether a request brings a token that somebody holds. Then /readyz says why the relay is not ready.
 	Known func(*http.Request) bool
 	// Gatherer holds the metrics.
@@ -48,7 +51,7 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics and health: %w: choose another admin.listen, or off", err)
 	}
-	return &Server{listener: listener, http: &http.Server{Handler: handler(c), ReadTimeout: readTimeout,
+	return &Server{listener: listener, http: &http.Server{Handler: handler(c), TLSConfig: c.TLS, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn)}}, nil
 }
 
@@ -63,7 +66,11 @@ func (s *Server) Run(ctx context.Context) error {
 		defer cancel()
 		stopped <- s.http.Shutdown(grace)
 	})
-	err := s.http.Serve(s.listener)
+	serve := s.http.Serve
+	if s.http.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	err := serve(s.listener)
 	if stop() {
 		return fmt.Errorf("serve metrics and health: %w", err)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/tls"
 	"net"
 	"os"
 	"regexp"
@@ -18,6 +19,8 @@ type Admin struct {
 	Tokens []Token
 	// Hosts are further names by which clients may address the API, beside the address itself and localhost.
 	Hosts []string
+	// CertFile and KeyFile hold a certificate and its key, in PEM; "" for no TLS.
+	CertFile, KeyFile string
 }
 
 // A Token lets its holder use the HTTP API.
@@ -50,6 +53,9 @@ func readAdmin(s *Section) Admin {
 			s.Add("hosts", host, "must be names or addresses of hosts, without scheme and port")
 		}
 	}
+	if t := s.Section("tls"); t != nil {
+		a.CertFile, a.KeyFile = t.readCertificate()
+	}
 	if a.Listen == "off" {
 		a.Listen = ""
 		return a
@@ -69,6 +75,20 @@ func readAdmin(s *Section) Admin {
 		s.Add("token", "", "is a placeholder of an example, which everybody knows: set a token of your own, such as the output of openssl rand -hex 24")
 	}
 	return a
+}
+
+// readCertificate reads admin.tls. The certificate is not kept: its files are read again when they change.
+func (s *Section) readCertificate() (certFile, keyFile string) {
+	defer s.Done()
+	certFile, keyFile = s.Path("cert_file"), s.Path("key_file")
+	if certFile == "" || keyFile == "" {
+		s.AddAt(nil, "needs cert_file and key_file: a certificate with the chain behind it, and its key, both in PEM")
+		return "", ""
+	}
+	if _, err := tls.LoadX509KeyPair(certFile, keyFile); err != nil {
+		s.Add("cert_file", certFile, "cannot be used with key_file: "+err.Error())
+	}
+	return certFile, keyFile
 }
 
 // readTokens reads admin.tokens. The texts of the tokens are not kept: their files are read again when they change.
