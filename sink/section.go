@@ -21,8 +21,8 @@ type Section interface {
 	Bool(key string, byDefault bool) bool
 	Int(key string, byDefault, least, most int) int
 	Size(key string, byDefault, least int64) int64
-	// Positive reads a duration above 0s, or returns 0 if the key is absent.
-	Positive(key string) time.Duration
+	// Positive reads a duration above 0s.
+	Positive(key string, byDefault time.Duration) time.Duration
 	// Path reads the path of a file, which may be relative to the configuration.
 	Path(key string) string
 	// Secret reads a text that is never shown, from the key or from the file that the key with _file names.

@@ -42,9 +42,6 @@ func Roles() []string { return []string{"viewer", "auditor", "operator", "admin"
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 func readAdmin(s *Section) Admin {
-	if s == nil {
-		return Admin{Listen: defaultListen}
-	}
 	defer s.Done()
 	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token"), Hosts: s.Strings("hosts")}
 	a.Tokens = readTokens(s, a.Token)

@@ -123,12 +123,17 @@ func Read(name string, data []byte, env func(string) (string, bool)) (*Config, *
 	for _, s := range c.Sinks {
 		rc.Sinks = append(rc.Sinks, s.Name)
 	}
-	rc.Retry = readRetry(top.Section("retry"), baseRetry(c.Source.Tables))
+	rc.Retry = readRetry(top.orEmpty("retry"), baseRetry(c.Source.Tables))
 	if !top.Has("retry") {
-		rc.TableRetry = tableRetry(c.Source.Tables)
+		if rc.TableRetry = tableRetry(c.Source.Tables); severalShapes(c.Source.Tables) {
+			top.forget("retry") // each table has that of its shape
+		}
 	}
 	rc.OnExhausted = router.OnExhausted(top.String("on_exhausted", ""))
 	rc.Routes = readRoutes(top, rc.Retry)
+	if !top.Has("routes") {
+		top.item("routes", 0).keep("to", rc.Sinks)
+	}
 	if slices.ContainsFunc(rc.Routes, func(r router.RouteConfig) bool { return r.Match["type"] != nil }) {
 		for i := range c.Source.Tables {
 			c.Source.Tables[i].NeedsType = c.Source.Tables[i].Columns.Type != ""
@@ -139,11 +144,9 @@ func Read(name string, data []byte, env func(string) (string, bool)) (*Config, *
 	if c.MaxMessage > c.Memory {
 		top.Add("max_message", top.String("max_message", ""), "must not be above memory, which is "+fmt.Sprint(c.Memory)+" bytes")
 	}
-	if c.ShutdownTimeout = top.Positive("shutdown_timeout"); c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = defaultShutdownTimeout
-	}
-	c.Admin = readAdmin(top.Section("admin"))
-	c.Log = readLog(top.Section("log"))
+	c.ShutdownTimeout = top.Positive("shutdown_timeout", defaultShutdownTimeout)
+	c.Admin = readAdmin(top.orEmpty("admin"))
+	c.Log = readLog(top.orEmpty("log"))
 	top.Done()
 	f.makeRouter(c, rc)
 	return c, f, nil
@@ -187,6 +190,7 @@ func (s *Section) options() router.Options {
 			continue
 		}
 		options[name] = strings.Join(s.Strings(name), ",")
+		s.keep(name, options[name])
 	}
 	return options
 }
@@ -217,9 +221,6 @@ func readSinks(top *Section) []Sink {
 var placeholder = regexp.MustCompile(`(?i)^<?(change|replace)[-_ ]?(me|this|it)>?$`)
 
 func readLog(s *Section) Log {
-	if s == nil {
-		return Log{}
-	}
 	defer s.Done()
 	var l Log
 	switch s.Choice("level", "info", "debug", "info", "warn", "error") {

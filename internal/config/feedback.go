@@ -43,6 +43,7 @@ func readFeedback(s *Section, kind string, t *outbox.Table) {
 			t.Feedback = outbox.Feedback{}
 		}
 		t.Feedback[outcome] = text
+		section.keep(outcome, text)
 		for _, column := range f.Columns() {
 			if !slices.Contains(t.Fields, column) {
 				t.Fields = append(t.Fields[:len(t.Fields):len(t.Fields)], column)

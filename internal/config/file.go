@@ -25,12 +25,14 @@ type File struct {
 	root     *yaml.Node
 	problems []*Problem
 	secrets  []string
+	// effective is the tree of what was read.
+	effective *yaml.Node
 }
 
 // Parse reads YAML. name is told in errors, and relative paths in the file are relative to its folder. env looks up the
 // environment, as os.LookupEnv does.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*File, error) {
-	f := &File{name: name, dir: filepath.Dir(name), env: env}
+	f := &File{name: name, dir: filepath.Dir(name), env: env, effective: emptyNode()}
 	decoder := yaml.NewDecoder(strings.NewReader(string(data)))
 	var document yaml.Node
 	if err := decoder.Decode(&document); err != nil && err.Error() != "EOF" {

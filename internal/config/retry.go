@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/outbox"
@@ -27,16 +28,15 @@ func shapeRetry(shape string) (r router.Retry, ok bool) {
 
 // baseRetry is what the file's retry is laid over: that of the shape of all tables, if it is one.
 func baseRetry(tables []outbox.Table) router.Retry {
-	for i := range tables {
-		if tables[i].Shape != tables[0].Shape {
-			return router.DefaultRetry()
-		}
-	}
-	if len(tables) == 0 {
+	if len(tables) == 0 || severalShapes(tables) {
 		return router.DefaultRetry()
 	}
 	r, _ := shapeRetry(tables[0].Shape)
 	return r
+}
+
+func severalShapes(tables []outbox.Table) bool {
+	return slices.ContainsFunc(tables, func(t outbox.Table) bool { return t.Shape != tables[0].Shape })
 }
 
 // tableRetry is the retry of each table whose shape has one, for pipelines whose file sets none.

@@ -43,9 +43,6 @@ func readRoutes(top *Section, retry router.Retry) []router.RouteConfig {
 
 // readRetry reads a retry over the one it is based on. The keys of the exponential backoff put a schedule away.
 func readRetry(s *Section, base router.Retry) router.Retry {
-	if s == nil {
-		return base
-	}
 	defer s.Done()
 	r := router.Retry{Attempts: s.Int("attempts", base.Attempts, 1, 1_000_000),
 		Initial: s.Duration("initial", base.Initial), Factor: s.Float("factor", base.Factor),
@@ -60,7 +57,10 @@ func readRetry(s *Section, base router.Retry) router.Retry {
 		}
 	}
 	r.Schedule = s.durations("schedule")
+	s.keep("initial", r.Initial)
+	s.keep("max", r.Max)
 	if len(r.Schedule) > 0 {
+		s.forget("initial", "factor", "max", "jitter")
 		for _, key := range []string{"initial", "factor", "max", "jitter"} {
 			if s.Has(key) {
 				s.Add(key, "", "has no effect beside schedule, which gives the delays one by one: keep one of the two")
@@ -69,7 +69,10 @@ func readRetry(s *Section, base router.Retry) router.Retry {
 		return r
 	}
 	if !s.Has("initial") && !s.Has("factor") && !s.Has("max") && !s.Has("jitter") {
-		r.Schedule = base.Schedule
+		if r.Schedule = base.Schedule; len(r.Schedule) > 0 {
+			s.keep("schedule", durationTexts(r.Schedule))
+			s.forget("initial", "factor", "max", "jitter")
+		}
 	}
 	return r
 }

@@ -135,26 +135,41 @@ func (s *Section) scalarBy(expand expansion, n *yaml.Node, path []string, secret
 
 // String reads a text.
 func (s *Section) String(key, byDefault string) string {
-	if text, ok := s.scalar(s.value(key), s.at(key), false); ok && text != "" {
-		return text
+	text, ok := s.scalar(s.value(key), s.at(key), false)
+	if !ok || text == "" {
+		text = byDefault
 	}
-	return byDefault
+	s.keep(key, text)
+	return text
 }
 
 // Secret reads a text that is never shown, from the key or from the file that the key with _file names, whose last line
 // break is left out.
 func (s *Section) Secret(key string) string {
-	text := s.secretBy(expand, key)
+	text := s.secretBy(expand, maskAll, key)
 	s.Conceal(text)
 	return text
 }
 
 // Address reads the address of a Postgres server as Secret does. A variable between the single quotes of libpq's keywords may
 // hold any text.
-func (s *Section) Address(key string) string { return s.secretBy(expandAddress, key) }
+func (s *Section) Address(key string) string {
+	text := s.secretBy(expandAddress, maskDatabase, key)
+	s.Conceal(passwords(text)...)
+	return text
+}
 
-func (s *Section) secretBy(expand expansion, key string) string {
+// server reads the address of another database server as Secret does.
+func (s *Section) server(key string) string {
+	text := s.secretBy(expand, maskDatabase, key)
+	s.Conceal(text)
+	return text
+}
+
+// secretBy reads a secret. mask returns what the effective configuration shows of it.
+func (s *Section) secretBy(expand expansion, mask func(string) string, key string) string {
 	text, _ := s.scalarBy(expand, s.value(key), s.at(key), true)
+	s.keep(key, mask(text))
 	path := s.Path(key + "_file")
 	if path == "" {
 		return text
@@ -177,13 +192,16 @@ func (s *Section) Path(key string) string {
 	if p == "" || filepath.IsAbs(p) {
 		return p
 	}
-	return filepath.Join(s.file.dir, p)
+	p = filepath.Join(s.file.dir, p)
+	s.keep(key, p)
+	return p
 }
 
 // parsed reads a value by a function.
 func parsed[T any](s *Section, key string, byDefault T, parse func(string) (T, error)) T {
 	text, ok := s.scalar(s.value(key), s.at(key), false)
 	if !ok || text == "" {
+		s.keep(key, byDefault)
 		return byDefault
 	}
 	v, err := parse(text)
@@ -191,6 +209,7 @@ func parsed[T any](s *Section, key string, byDefault T, parse func(string) (T, e
 		s.Add(key, text, err.Error())
 		return byDefault
 	}
+	s.keep(key, v)
 	return v
 }
 
@@ -242,9 +261,9 @@ func (s *Section) Duration(key string, byDefault time.Duration) time.Duration {
 	return parsed(s, key, byDefault, parseDuration)
 }
 
-// Positive reads a duration that may not be 0s; 0 where it is absent.
-func (s *Section) Positive(key string) time.Duration {
-	return parsed(s, key, 0, func(v string) (time.Duration, error) {
+// Positive reads a duration that may not be 0s.
+func (s *Section) Positive(key string, byDefault time.Duration) time.Duration {
+	return parsed(s, key, byDefault, func(v string) (time.Duration, error) {
 		d, err := parseDuration(v)
 		if err == nil && d == 0 {
 			err = errors.New("must be above 0s; leave it out for the default")
@@ -255,18 +274,22 @@ func (s *Section) Positive(key string) time.Duration {
 
 // Size reads a number of bytes, such as 64MiB, of at least the given one.
 func (s *Section) Size(key string, byDefault, least int64) int64 {
-	return parsed(s, key, byDefault, func(v string) (int64, error) {
+	n := parsed(s, key, byDefault, func(v string) (int64, error) {
 		n, err := parseSize(v)
 		if err == nil && n < least {
 			err = fmt.Errorf("must be at least %d bytes", least)
 		}
 		return n, err
 	})
+	s.keep(key, sizeText(n))
+	return n
 }
 
 // Strings reads a list of texts; one text counts as a list of it.
 func (s *Section) Strings(key string) []string {
-	return s.strings(s.value(key), s.at(key), false)
+	list := s.strings(s.value(key), s.at(key), false)
+	s.keep(key, list)
+	return list
 }
 
 func (s *Section) strings(n *yaml.Node, path []string, secret bool) []string {
@@ -307,6 +330,7 @@ func (s *Section) Map(key string) map[string]string {
 	for _, name := range sub.Keys() {
 		if text, ok := sub.scalar(sub.value(name), sub.at(name), true); ok {
 			texts[name] = text
+			sub.keep(name, hidden)
 		}
 	}
 	return texts
@@ -323,6 +347,14 @@ func (s *Section) Section(key string) *Section {
 		return nil
 	}
 	return s.file.section(n, s.at(key))
+}
+
+// orEmpty reads a mapping, or one without keys if it is absent, so that its defaults are read as well.
+func (s *Section) orEmpty(key string) *Section {
+	if sub := s.Section(key); sub != nil {
+		return sub
+	}
+	return s.file.section(emptyNode(), s.at(key))
 }
 
 // Within reads a mapping, for kinds of sinks. It calls read unless the mapping is absent.
@@ -343,6 +375,7 @@ func (s *Section) Sections(key string) []*Section {
 		s.file.addAt(n.Line, s.at(key), "", "must be a list")
 		return nil
 	}
+	s.file.keepList(s.at(key))
 	sections := make([]*Section, len(n.Content))
 	for i, item := range n.Content {
 		path := s.at(key, strconv.Itoa(i))

@@ -32,7 +32,7 @@ func readSource(s *Section, pipeline string, shared router.Options) (Source, []r
 		s.Add("kind", src.Kind, "is unknown", "postgres", "mysql", "mariadb", "mongodb")
 	}
 	before := len(s.file.problems)
-	address := s.Secret
+	address := s.server
 	if src.Kind == "postgres" {
 		address = s.Address
 	}
@@ -111,7 +111,7 @@ func readPostgres(s *Section, src *Source, byDefault string) {
 
 // readMySQL reads what only MySQL and MariaDB have.
 func readMySQL(s *Section, src *Source) {
-	src.LockURL = s.Secret("lock_url")
+	src.LockURL = s.server("lock_url")
 	src.ServerID = uint32(s.Int("server_id", 0, 1, math.MaxUint32))
 	src.Schema = s.String("schema", "")
 	readStart(s, src)

@@ -19,7 +19,7 @@ func readTables(s *Section, kind string, shared router.Options) ([]outbox.Table,
 		if s.Has("tables") {
 			s.Add("tables", "", "is empty: list the outbox tables, or leave it out for one table outbox of shape debezium")
 		}
-		t, _ := readTable(s.file.section(emptyNode(), s.at("tables", "0")), kind, shared)
+		t, _ := readTable(s.item("tables", 0), kind, shared)
 		return []outbox.Table{t}, nil
 	}
 	var tables []outbox.Table
@@ -76,6 +76,7 @@ func readTable(s *Section, kind string, shared router.Options) (outbox.Table, ro
 	t.NeedsType = merged.NeedsType(t.Columns)
 	readKept(s, &shape, &t)
 	readFeedback(s, kind, &t)
+	s.keepTable(&t, &shape)
 	return t, own
 }
 

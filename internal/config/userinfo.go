@@ -44,7 +44,8 @@ func UserInfo(text string) error {
 
 // URL reads a URL as Secret does.
 func (s *Section) URL(key string) string {
-	text := s.Secret(key)
+	text := s.secretBy(expand, maskURL, key)
+	s.Conceal(text)
 	s.UserInfo(key, text)
 	return text
 }
@@ -53,9 +54,12 @@ func (s *Section) URL(key string) string {
 func (s *Section) URLs(key string) []string {
 	list := s.strings(s.value(key), s.at(key), true)
 	s.Conceal(list...)
-	for _, text := range list {
+	masked := make([]string, len(list))
+	for i, text := range list {
 		s.UserInfo(key, text)
+		masked[i] = maskURL(text)
 	}
+	s.keep(key, masked)
 	return list
 }
 
@@ -77,6 +81,7 @@ func (s *Section) Hosts(key string) []string {
 		}
 	}
 	s.hostsOnly(key, list...)
+	s.keep(key, list)
 	return list
 }
 
@@ -84,6 +89,7 @@ func (s *Section) Hosts(key string) []string {
 func (s *Section) Host(key string) string {
 	text, _ := s.scalar(s.value(key), s.at(key), true)
 	s.hostsOnly(key, text)
+	s.keep(key, text)
 	return text
 }
 

@@ -49,7 +49,8 @@ func Load(ctx context.Context, sh *cli.Shell, named string) (*Pipeline, error) {
 		return nil, err
 	}
 	p.Hide = file.Hide()
-	return p, nil
+	p.Effective, err = file.Effective()
+	return p, err
 }
 
 // read reads the file that -c names, or what Debezium's files say.

@@ -23,6 +23,8 @@ type Pipeline struct {
 	Feedback func(table, outcome string, n int, why error)
 	// Hide takes the file's secrets out of a text.
 	Hide func(text string) string
+	// Effective is the configuration as YAML, with defaults filled in and secrets masked.
+	Effective string
 }
 
 // readSinks reads the keys of all sinks, each by its kind. out is where stdout writes.
