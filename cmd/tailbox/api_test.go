@@ -231,6 +231,9 @@ func TestAPI(t *testing.T) {
 		}
 		return sums["received"] == 5 && sums["delivered"] == 4 && sums["failed"] >= 2 && sums["dead"] == 2
 	})
+	if got := a.ok("auditor", "GET", "/config", nil).body["yaml"]; got != a.must("config", "show") {
+		t.Errorf("the API's configuration and the command line's differ:\n%s", got)
+	}
 	a.withoutTheDatabase()
 }
 
@@ -282,6 +285,7 @@ func inputs() map[string]struct {
 	groups := map[string]any{"groups": []string{"none"}, "why": "test"}
 	return map[string]input{
 		"get-pipeline": {path: "/pipeline"}, "get-source": {path: "/source?check=true"}, "get-stats": {path: "/stats?minutes=5"}, "tail-deliveries": {path: "/tail?seconds=1"},
+		"get-config":      {path: "/config"},
 		"list-deliveries": {path: "/deliveries?state=dead&limit=2"}, "get-delivery": {path: "/deliveries/none"},
 		"replay-deliveries": {"/deliveries:replay", one}, "drop-deliveries": {"/deliveries:drop", one},
 		"edit-delivery": {"/deliveries:edit", map[string]any{"id": "none", "type": "x"}},

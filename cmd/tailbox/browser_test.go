@@ -147,7 +147,7 @@ func TestConsoleInChromium(t *testing.T) {
 	c.press("Log in")
 	c.until("2 dead letters at api.")
 	for name, path := range map[string]string{"overview": "/", "deliveries": "/deliveries?state=dead&state=waiting", "message": "/messages/" + bad, "groups": "/groups",
-		"sinks": "/sinks", "source": "/source?check=true", "audit": "/audit"} {
+		"sinks": "/sinks", "source": "/source?check=true", "audit": "/audit", "configuration": "/config"} {
 		c.open(path)
 		c.inspect(name)
 	}

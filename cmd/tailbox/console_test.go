@@ -193,6 +193,8 @@ func TestConsole(t *testing.T) {
 	b.wants("Check the source")
 	b.open("/audit")
 	b.wants("TICKET-7", "olga")
+	b.open("/config")
+	b.wants("Configuration", "pipeline: shop\n", "max_batch: 100\n", "url: postgres://***@")
 	b.lessRoles(a)
 }
 
@@ -210,6 +212,9 @@ func (b *browser) lessRoles(a *apiRig) {
 		if strings.Contains(viewer.text, "/do/") || strings.Contains(viewer.text, "secret") || strings.Contains(viewer.text, "400 Bad Request") {
 			b.t.Errorf("a viewer at %s:\n%s", path, viewer.text)
 		}
+	}
+	if viewer.open("/config"); viewer.status != http.StatusForbidden || strings.Contains(viewer.text, "postgres://") {
+		b.t.Errorf("a viewer at the configuration: %d\n%s", viewer.status, viewer.text)
 	}
 	viewer.send(http.MethodPost, "/do/drop", url.Values{"ids": {bad}, "why": {"x"}, "confirmed": {"yes"}})
 	if viewer.status != http.StatusForbidden {

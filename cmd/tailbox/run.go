@@ -109,7 +109,7 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 		tokens := api.NewTokens(&p.Config.Admin, log)
 		past := history.New(metrics.Totals)
 		operations, pages := newConsole(api.Config{Pipeline: p.Config.Pipeline, Started: time.Now(), Database: db, Sinks: p.Config.Router.Sinks(), State: metrics.SinkState,
-			History: past.Since, Tail: watched, Tokens: tokens, Hosts: p.Config.Admin.Hosts, Hide: p.Hide, Logger: log})
+			History: past.Since, Tail: watched, Tokens: tokens, Hosts: p.Config.Admin.Hosts, Configuration: p.Effective, Hide: p.Hide, Logger: log})
 		var secure *tls.Config
 		if p.Config.Admin.CertFile != "" {
 			if secure, err = admin.TLS(p.Config.Admin.CertFile, p.Config.Admin.KeyFile, log); err != nil {

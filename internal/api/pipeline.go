@@ -36,6 +36,20 @@ func (s *server) pipelineOperations() {
 	register(s, "get-pipeline", http.MethodGet, "/pipeline", Viewer, "Shows the pipeline: who relays, positions, lag, sinks and dead letters.", s.getPipeline)
 	register(s, "get-source", http.MethodGet, "/source", Viewer, "Shows the log's position and lag, and on request what tailbox check finds.", s.getSource)
 	register(s, "get-stats", http.MethodGet, "/stats", Viewer, "Shows the last hour of the process that answers: how many messages it read, delivered and gave up, and how far it was behind.", s.getStats)
+	register(s, "get-config", http.MethodGet, "/config", Auditor,
+		"Shows the configuration of the process that answers, with defaults filled in and secrets masked.", s.getConfig)
+}
+
+type configAnswer struct {
+	Body struct {
+		YAML string `json:"yaml" doc:"What tailbox config show prints."`
+	}
+}
+
+func (s *server) getConfig(context.Context, *struct{}) (*configAnswer, error) {
+	a := &configAnswer{}
+	a.Body.YAML = s.Configuration
+	return a, nil
 }
 
 // status reads the status of the pipeline, with every sink of the configuration in it.

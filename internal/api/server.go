@@ -35,6 +35,8 @@ type Config struct {
 	// Tokens say who may do what, and Hosts are names by which clients may address the server, beside its address and localhost.
 	Tokens *Tokens
 	Hosts  []string
+	// Configuration is the effective configuration as YAML, with secrets masked.
+	Configuration string
 	// Hide takes secrets out of a text.
 	Hide   func(text string) string
 	Logger *slog.Logger

@@ -60,6 +60,7 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /live/stream", s.in((*visit).liveStream))
 	mux.HandleFunc("GET /audit", s.in((*visit).auditPage))
 	mux.HandleFunc("GET /audit/{id}", s.in((*visit).requestPage))
+	mux.HandleFunc("GET /config", s.in((*visit).configPage))
 	mux.HandleFunc("POST /do/{verb}", s.in((*visit).doForm))
 	mux.HandleFunc("/", s.in(func(v *visit) { v.fail(http.StatusNotFound, "There is no such page.") }))
 	return secured(api.Hosts(c.Hosts, sameOrigin(mux)))

@@ -60,7 +60,7 @@ func (s *console) layout(p page, content g.Group) g.Node {
 				h.P(h.Class("brand"), h.A(h.Href("/"), g.Text("tailbox")), g.Text(" "), h.Span(g.Text(s.Pipeline))),
 				g.If(p.Who.Name != "", g.Group{
 					h.Nav(h.Aria("label", "Pages"), link("/", "Overview"), link("/deliveries", "Deliveries"), link("/groups", "Groups"), link("/sinks", "Sinks"),
-						link("/source", "Source"), link("/live", "Live"), link("/audit", "Audit")),
+						link("/source", "Source"), link("/live", "Live"), link("/audit", "Audit"), g.If(p.Who.Role >= api.Auditor, link("/config", "Configuration"))),
 					h.Form(h.Class("who"), h.Method("post"), h.Action("/logout"), h.Span(g.Text(p.Who.Name+", "+p.Who.Role.String())), g.Text(" "), h.Button(g.Text("Log out"))),
 				}),
 			),

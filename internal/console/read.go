@@ -324,6 +324,18 @@ func (v *visit) sourcePage() {
 		h.Form(h.Method("get"), h.Action("/source"), hidden("check", "true"), h.Button(g.Text("Check the source"))))
 }
 
+// configPage shows the configuration of this process.
+func (v *visit) configPage() {
+	var d struct {
+		YAML string `json:"yaml"`
+	}
+	if err := v.get("/config", nil, &d); err != nil {
+		v.failed(err)
+		return
+	}
+	v.show("Configuration", h.P(h.Class("hint"), g.Text("As the process that serves this page has read it, with defaults filled in. *** stands for what may be secret.")), pre(d.YAML))
+}
+
 func (v *visit) auditPage() {
 	var d requestsAnswer
 	if err := v.get("/requests", v.picked("cursor"), &d); err != nil {
