@@ -109,16 +109,20 @@ func checkToken(a *config.Admin) []check.Finding {
 		Fix: "set it to the output of openssl rand -hex 24, or give each person a token of admin.tokens"}}
 }
 
-// runCheck looks at the database and the sinks.
-func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON bool) error {
-	db := p.Database(sh.Log(), nil)
+// checkDatabase looks at the database, but for what rows hold.
+func checkDatabase(ctx context.Context, p *pipeline.Pipeline, db operate.Database) []check.Finding {
 	findings, err := db.Check(ctx)
 	if err != nil {
 		// What was found before may be the cause, so it is told as well.
 		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error()})
 	}
-	findings = append(append(append(findings, checkToken(&p.Config.Admin)...), checkGap(ctx, db)...), checkParked(ctx, p, db)...)
-	findings = append(findings, checkExamples(ctx, p, db)...)
+	return append(append(findings, checkGap(ctx, db)...), checkParked(ctx, p, db)...)
+}
+
+// runCheck looks at the database and the sinks.
+func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON bool) error {
+	db := p.Database(sh.Log(), nil)
+	findings := slices.Concat(checkToken(&p.Config.Admin), checkDatabase(ctx, p, db), checkExamples(ctx, p, db))
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
 		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error()})

@@ -13,11 +13,15 @@ func newVersion() *cli.Command {
 	return &cli.Command{
 		Name: "version", About: "prints version, commit and Go version", Example: "tailbox version",
 		Run: func(_ context.Context, sh *cli.Shell, _ []string) error {
-			v, c := buildVersion()
-			_, err := fmt.Fprintf(sh.Out, "tailbox %s commit %s %s %s/%s\n", v, c, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(sh.Out, versionLine())
 			return err
 		},
 	}
+}
+
+func versionLine() string {
+	v, c := buildVersion()
+	return fmt.Sprintf("tailbox %s commit %s %s %s/%s", v, c, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // buildVersion is what the linker was told, else what the Go tool knows.

@@ -140,7 +140,7 @@ func keywords(text string) (pairs []keyword, ok bool) {
 	return pairs, true
 }
 
-// passwords lists the passwords in the address of a Postgres server.
+// passwords lists the passwords in the address of a database server.
 func passwords(address string) (all []string) {
 	u := splitURL(address)
 	if u.scheme == "" {
@@ -162,7 +162,7 @@ func passwords(address string) (all []string) {
 		add(password)
 	}
 	for pair := range strings.SplitSeq(u.query, "&") {
-		if name, value, _ := strings.Cut(pair, "="); secretName.MatchString(name) {
+		if _, value, _ := strings.Cut(pair, "="); secretName.MatchString(pair) {
 			add(value)
 		}
 	}

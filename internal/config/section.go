@@ -162,7 +162,7 @@ func (s *Section) Address(key string) string {
 // server reads the address of another database server as Secret does.
 func (s *Section) server(key string) string {
 	text := s.secretBy(expand, maskDatabase, key)
-	s.Conceal(text)
+	s.Conceal(passwords(text)...)
 	return text
 }
 

@@ -69,6 +69,11 @@ func (cfg Config) Check(ctx context.Context) ([]check.Finding, error) {
 	return setup.Check(ctx, conn.Config(cfg))
 }
 
+// Settings implements operate.Database.
+func (cfg Config) Settings(ctx context.Context) ([]report.Setting, error) {
+	return setup.Settings(ctx, conn.Config(cfg))
+}
+
 // Example implements operate.Database.
 func (cfg Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
 	return setup.Example(ctx, conn.Config(cfg), t)

@@ -77,6 +77,11 @@ func (c Config) Check(ctx context.Context) ([]check.Finding, error) {
 	return setup.Check(ctx, server.Config(c))
 }
 
+// Settings implements operate.Database.
+func (c Config) Settings(ctx context.Context) ([]report.Setting, error) {
+	return setup.Settings(ctx, server.Config(c))
+}
+
 // Example implements operate.Database.
 func (c Config) Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error) {
 	return setup.Example(ctx, server.Config(c), t)

@@ -3,8 +3,12 @@ package pipeline
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
@@ -27,31 +31,25 @@ func ReadStatus(ctx context.Context, sh *cli.Shell, p *Pipeline) (*report.Status
 
 var (
 	sinkStateLine = regexp.MustCompile(`^tailbox_sink_state\{sink="([^"]+)",state="([^"]+)"\} 1$`)
+	metricLine    = regexp.MustCompile(`^(tailbox|go|process)_[a-z0-9_]+(\{.*\})? ([0-9.eE+-]+|NaN|[+-]Inf)$`)
 	connectedLine = regexp.MustCompile(`^tailbox_source_connected\{source="([^"]+)"\} 1$`)
 )
 
 // sinkStates asks the metrics of a relay; it knows nothing where none of this pipeline answers that reads the log.
 func sinkStates(ctx context.Context, address, pipeline string) map[string]string {
-	if address == "" {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, statesTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	text, err := Metrics(ctx, address)
 	if err != nil {
 		return nil
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil
-	}
-	defer resp.Body.Close()
 	states, reading := map[string]string{}, false
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if m := sinkStateLine.FindStringSubmatch(lines.Text()); m != nil {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := sinkStateLine.FindStringSubmatch(line); m != nil {
 			states[m[1]] = m[2]
 		}
-		if m := connectedLine.FindStringSubmatch(lines.Text()); m != nil {
+		if m := connectedLine.FindStringSubmatch(line); m != nil {
 			reading = reading || m[1] == pipeline
 		}
 	}
@@ -59,6 +57,36 @@ func sinkStates(ctx context.Context, address, pipeline string) map[string]string
 		return nil
 	}
 	return states
+}
+
+// maxMetrics bounds what is read of metrics, in bytes.
+const maxMetrics = 16 << 20
+
+// Metrics returns the metrics of the relay that serves an address. What else another program says at that address is left out.
+func Metrics(ctx context.Context, address string) (string, error) {
+	if address == "" {
+		return "", errors.New("admin.listen is off, so that no relay serves metrics")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return "", fmt.Errorf("ask for metrics: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("no relay answers at admin.listen: %w", err)
+	}
+	defer resp.Body.Close()
+	var b strings.Builder
+	lines := bufio.NewScanner(io.LimitReader(resp.Body, maxMetrics))
+	for lines.Scan() {
+		if metricLine.MatchString(lines.Text()) {
+			b.WriteString(lines.Text() + "\n")
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return "", fmt.Errorf("read metrics: %w", err)
+	}
+	return b.String(), nil
 }
 
 // SinkName shows the empty name, which stands for messages that could not be routed.

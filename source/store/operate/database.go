@@ -32,6 +32,8 @@ type Database interface {
 
 	// Check returns what is wrong with the server, its tables and the rights.
 	Check(ctx context.Context) ([]check.Finding, error)
+	// Settings reads the server's version, and those of its settings that the relay depends on.
+	Settings(ctx context.Context) ([]report.Setting, error)
 	// Example returns the message of a row of the table; nil if there is no row.
 	Example(ctx context.Context, t *outbox.Table) (*outbox.Message, error)
 	// Status reads the state of the pipeline. Gap returns the gap behind the checkpoint; nil if the log can be read on.

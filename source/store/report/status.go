@@ -27,6 +27,12 @@ type Status struct {
 	WaitSeconds float64
 }
 
+// A Setting is one of a database server.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
 // NewStatus returns the status of a report. whole is the full report of the kind of database.
 func NewStatus(r *Report, whole any) *Status {
 	return &Status{Report: r, Whole: whole, RetainedBytes: -1, LagBytes: -1}
