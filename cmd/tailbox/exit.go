@@ -26,6 +26,9 @@ func run(ctx context.Context, sh *cli.Shell, args []string) int {
 	checked := *sh
 	checked.Out = out
 	sh = &checked
+	if len(args) == 1 && (args[0] == "--version" || args[0] == "-version") {
+		args = []string{"version"}
+	}
 	err := root().Execute(ctx, sh, "tailbox", args)
 	if out.Err != nil && (err == nil || errors.Is(err, out.Err)) {
 		err = fmt.Errorf("write to standard output: %w", out.Err) // some commands do not look

@@ -118,10 +118,7 @@ func (c *Command) help(w io.Writer, path string, fs *flag.FlagSet) error {
 			if len(f.Name) == 1 {
 				dashes = "-"
 			}
-			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
-				text += " (default " + f.DefValue + ")"
-			}
-			fmt.Fprintf(table, "  %s%s %s\t%s\n", dashes, f.Name, value, text)
+			fmt.Fprintf(table, "  %s%s %s\t%s\n", dashes, f.Name, value, text+byDefault(f))
 		})
 	}
 	if err := table.Flush(); err != nil {
@@ -135,4 +132,12 @@ func (c *Command) help(w io.Writer, path string, fs *flag.FlagSet) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// byDefault is what a flag's usage adds about its default; "" if there is none.
+func byDefault(f *flag.Flag) string {
+	if f.DefValue == "" || f.DefValue == "false" || f.DefValue == "0" {
+		return ""
+	}
+	return " (default " + f.DefValue + ")"
 }
