@@ -40,7 +40,7 @@ func TestCompletion(t *testing.T) {
 	}{
 		{"de", []string{"demo", "dead"}}, {"dead ", []string{"list", "show", "replay", "edit", "drop"}}, {"dead l", []string{"list"}},
 		{"dead list --si", []string{"--sink"}}, {"dead list --sink mail --li", []string{"--limit"}}, {"dead list --sink ", nil},
-		{"sink list -o ", []string{"text", "json"}}, {"sink list -o j", []string{"json"}}, {"run -c s", []string{"shop.yaml"}},
+		{"sink list -o ", []string{"text", "json"}}, {"sink list -o j", []string{"json"}}, {"run -c s", []string{"shop.yaml"}}, {"config init --source m", []string{"mysql", "mariadb", "mongodb"}},
 		{"import debezium s", []string{"shop.yaml"}}, {"dead drop --all", []string{"--all", "--all-sinks"}}, {"completion ", []string{"bash", "zsh", "fish"}},
 	} {
 		words := append([]string{"tailbox"}, strings.Split(c.words, " ")...)
