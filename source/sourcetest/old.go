@@ -12,17 +12,18 @@ type Old struct {
 	// Tries of the deliveries afterwards, in the order of messages and sinks, @ if the last one was when the row changed.
 	Tries  string
 	Loaded string // as LoadedText
+	// Missing are the migrations that it lacks, or seems to: no number was recorded before 0003_migration.
+	Missing string
 }
-
-// OldMissing are the migrations that all of them lack: no number was recorded before the last one.
-const OldMissing = "0002_tries, 0003_migration"
 
 // OldTables are the states. Each migration adds one.
 func OldTables() []Old {
+	const tries, loaded, missing = "6@ 0 15@ 2@ 3@ 0 0 1@", "unclean 2, blocked kafka:g kafka:h kafka:j kafka:k, sinks kafka mail, paused mail, held kafka:k, " +
+		"started 00000001-000000000000006e-00000000*1, checkpoint 100, sweep pending true, above 1", "0004_dead"
 	return []Old{
-		{"0001", "4@ 0 15@ 2@ 3@ 0", "unclean 0, blocked kafka:g kafka:h kafka:j, sinks kafka, paused , held , started -, no checkpoint"},
-		{"0002", "6@ 0 15@ 2@ 3@ 0 0 1@", "unclean 2, blocked kafka:g kafka:h kafka:j kafka:k, sinks kafka mail, paused mail, held kafka:k, " +
-			"started 00000001-000000000000006e-00000000*1, checkpoint 100, sweep pending true, above 1"},
+		{"0001", "4@ 0 15@ 2@ 3@ 0", "unclean 0, blocked kafka:g kafka:h kafka:j, sinks kafka, paused , held , started -, no checkpoint", "0002_tries, 0003_migration, " + missing},
+		{"0002", tries, loaded, "0002_tries, 0003_migration, " + missing},
+		{"0003", tries, loaded, missing},
 	}
 }
 

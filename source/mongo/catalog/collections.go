@@ -22,6 +22,7 @@ const (
 	DueIndex     = "due"
 	UntriedIndex = "untried"
 	SentIndex    = "sent"
+	DeadIndex    = "dead"
 )
 
 // An Index is one that Init makes.
@@ -43,7 +44,8 @@ type Collection struct {
 func (c *Collection) String() string { return c.Database + "." + c.Name }
 
 // Own are the relay's own. In tailbox_parked, lane leads to a lane's deliveries in order, blocking and other ones
-// apart; due has one entry a lane, untried one for each whose first delivery was never tried: a probe finds these however many others are due.
+// apart; due has one entry a lane, untried one for each whose first delivery was never tried: a probe finds these however many others are due. dead
+// has dead letters alone, in the order in which they died, and all that a summary of them reads: state is in it so that no document has to be read.
 func Own(cfg *conn.Config) []Collection {
 	is := func(field string, v any) bson.D { return bson.D{{Key: field, Value: v}} }
 	there := is("$exists", true)
@@ -56,6 +58,7 @@ func Own(cfg *conn.Config) []Collection {
 			{Name: UntriedIndex, Named: true, Keys: []string{"pipeline", "sink", "next_attempt_at"},
 				Partial: bson.D{{Key: "next_attempt_at", Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "tries", Value: 0}}},
 			{Name: SentIndex, Named: true, Keys: []string{"pipeline", "sent_id"}, Partial: is("sent_id", there)},
+			{Name: DeadIndex, Named: true, Keys: []string{"pipeline", "state", "changed_at", "message_id", "source_table", "sink", "error_class", "type"}, Partial: is("state", "dead")},
 			{Name: "unfinished", Keys: []string{"pipeline"}, Partial: is("unfinished", true)},
 		}},
 		{cfg.Schema, Requests, []Index{

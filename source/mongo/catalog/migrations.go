@@ -28,6 +28,7 @@ func Migrations() []Migration {
 			Change: bson.D{{Key: "$set", Value: bson.D{{Key: "tries", Value: "$attempts"}, {Key: "failed_epoch", Value: int64(0)}, {Key: "failed_call", Value: int64(0)},
 				{Key: "tried_at", Value: bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$gt", Value: bson.A{"$attempts", 0}}}, "$changed_at", "$$REMOVE"}}}}}}}},
 		{Name: "0003_migration"},
+		{Name: "0004_dead"},
 	}
 }
 

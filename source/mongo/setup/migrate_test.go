@@ -36,7 +36,9 @@ func TestUpdateCollections(t *testing.T) {
 	_, err = parked.UpdateMany(r.Ctx, bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "tries", Value: ""}, {Key: "tried_at", Value: ""},
 		{Key: "failed_epoch", Value: ""}, {Key: "failed_call", Value: ""}}}})
 	r.Must(err)
-	r.Must(parked.Indexes().DropOne(r.Ctx, catalog.UntriedIndex))
+	for _, index := range []string{catalog.UntriedIndex, catalog.DeadIndex} {
+		r.Must(parked.Indexes().DropOne(r.Ctx, index))
+	}
 	checkpoints := r.Client.Database(r.Config.Schema).Collection(catalog.Checkpoints)
 	_, err = checkpoints.UpdateMany(r.Ctx, bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "migration", Value: ""}}}})
 	r.Must(err)
@@ -52,10 +54,11 @@ func TestUpdateCollections(t *testing.T) {
 		t.Errorf("open a store on collections of an earlier version: %v", err)
 	}
 	mongotest.Equal(t, "check", r.Findings(Check(r.Ctx, r.Config)), "problem: collection shop.tailbox_parked has no index untried\n"+
-		"problem: the tables tailbox_* are of an earlier version: they lack 0002_tries, 0003_migration")
+		"problem: collection shop.tailbox_parked has no index dead\n"+"problem: the tables tailbox_* are of an earlier version: they lack 0002_tries, 0003_migration, 0004_dead")
 	done, err := Init(r.Ctx, r.Config)
 	r.Must(err)
-	mongotest.Equal(t, "init", strings.ReplaceAll(strings.Join(done, ", "), r.Config.Schema, "shop"), "created index untried of shop.tailbox_parked, updated collections tailbox_*: 0002_tries, 0003_migration")
+	mongotest.Equal(t, "init", strings.ReplaceAll(strings.Join(done, ", "), r.Config.Schema, "shop"), "created index untried of shop.tailbox_parked, created index dead of shop.tailbox_parked, "+
+		"updated collections tailbox_*: 0002_tries, 0003_migration, 0004_dead")
 	if again, err := Init(r.Ctx, r.Config); err != nil || len(again) > 0 {
 		t.Errorf("second init: %v, %v", again, err)
 	}

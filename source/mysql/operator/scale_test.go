@@ -10,6 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/mysqltest"
 	mystore "github.com/tailbox/tailbox/source/mysql/store"
 	"github.com/tailbox/tailbox/source/sourcetest"
+	"github.com/tailbox/tailbox/source/store/operate"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -33,6 +34,7 @@ func TestManyParked(t *testing.T) {
 		}
 		t.Logf("parked %d in %v", lanes*each, time.Since(start).Round(time.Millisecond))
 		mysqltest.Equal(t, "with a time", r.Text("SELECT COUNT(*) FROM tailbox_parked WHERE next_attempt_at IS NOT NULL"), fmt.Sprint(lanes))
+		r.Park(sourcetest.Dead("kafka", r.Msg(lanes*each+1, "dead"), false), sourcetest.Dead("kafka", r.Msg(lanes*each+2, ""), false))
 		for _, c := range []struct {
 			name string
 			most int64
@@ -60,6 +62,18 @@ func TestManyParked(t *testing.T) {
 			{"status", 8 * lanes * each, func() {
 				if err := reportSinks(r.Ctx, r.St.(*mystore.Store), &Report{}); err != nil {
 					t.Fatal(err)
+				}
+			}},
+			// Of what is only parked, none.
+			{"newest dead letters", 50, func() {
+				if seen, err := (reader{r.St.(*mystore.Store)}).Newest(r.Ctx, &checkpoint.Selection{}, operate.Span{}, nil, 10); err != nil || len(seen) != 2 {
+					t.Errorf("the newest dead letters: %v, %v", seen, err)
+				}
+			}},
+			{"failures", 50, func() {
+				found, err := (reader{r.St.(*mystore.Store)}).Summarize(r.Ctx, []checkpoint.State{checkpoint.StateDead}, []operate.Cause{operate.ByClass, operate.ByType})
+				if err != nil || len(found.Failures) != 1 || found.Failures[0].Count != 2 {
+					t.Errorf("failures: %+v, %v", found, err)
 				}
 			}},
 			{"requests", 50, func() {

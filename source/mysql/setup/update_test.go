@@ -51,7 +51,7 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 	rows := func() (text string) {
 		for _, table := range []string{"tailbox_checkpoint", "tailbox_parked", "tailbox_request"} {
 			columns := r.Text("SELECT GROUP_CONCAT(CONCAT('COALESCE(HEX(`', column_name, '`), ''-'')') ORDER BY ordinal_position) FROM information_schema.columns " +
-				"WHERE table_schema = DATABASE() AND table_name = '" + table + "' AND column_name NOT IN ('migration', 'tries', 'tried_at', 'failed_epoch', 'failed_call')")
+				"WHERE table_schema = DATABASE() AND table_name = '" + table + "' AND column_name NOT IN ('migration', 'tries', 'tried_at', 'failed_epoch', 'failed_call', 'dead_at', 'dead_class', 'dead_type')")
 			text += r.Text("SELECT GROUP_CONCAT(CONCAT_WS('|', " + columns + ") SEPARATOR '\n') FROM " + table)
 		}
 		return text
@@ -76,7 +76,7 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 		}
 		return text
 	}
-	if p := problems(); !strings.Contains(p, "of an earlier version: they lack "+sourcetest.OldMissing+" => run tailbox init") {
+	if p := problems(); !strings.Contains(p, "of an earlier version: they lack "+old.Missing+" => run tailbox init") {
 		t.Errorf("check does not say which migrations are missing: %s", p)
 	}
 	switch by {
@@ -95,7 +95,7 @@ func updateTables(t *testing.T, my *servers.My, old sourcetest.Old, by string) {
 		r.Exec(schema.Statements(next, "")[0])
 	}
 	done, err := Init(r.Ctx, r.Cfg)
-	if updated := strings.Contains(strings.Join(done, ","), "updated tables tailbox_*: "+sourcetest.OldMissing); err != nil || updated != (by != "script") {
+	if updated := strings.Contains(strings.Join(done, ","), "updated tables tailbox_*: "+old.Missing); err != nil || updated != (by != "script") {
 		t.Fatalf("init: %v, %v", done, err)
 	}
 	if again, err := Init(r.Ctx, r.Cfg); err != nil || len(again) > 0 {

@@ -44,7 +44,7 @@ func (s *Store) Select(ctx context.Context, r *checkpoint.Request, done *store.R
 	if len(sel.IDs) > 0 {
 		asked = 0
 	}
-	q := &selection{s: s, match: []any{quote.List(store.StatesOf(r)), s.matching(sel), asked}, after: store.Behind(sel, done)}
+	q := &selection{s: s, match: []any{quote.List(store.StatesOf(r)), s.Matching(sel), asked}, after: store.Behind(sel, done)}
 	b := s.Batch()
 	switch {
 	case len(sel.IDs) > 0:
@@ -72,8 +72,8 @@ func (s *Store) Select(ctx context.Context, r *checkpoint.Request, done *store.R
 	return q.chunk(r, done), nil
 }
 
-// matching is the condition for deliveries that a selection is about, apart from their states and the time.
-func (s *Store) matching(sel *checkpoint.Selection) quote.Raw {
+// Matching is the condition for deliveries that a selection is about, apart from their states and the time.
+func (s *Store) Matching(sel *checkpoint.Selection) quote.Raw {
 	conds := []string{"TRUE"}
 	like := func(glob string, columns ...string) {
 		if glob == "" {

@@ -58,7 +58,7 @@ func updateTables(t *testing.T, version string, old sourcetest.Old, by string) {
 			t.Errorf("%s on tables of an earlier version: %v", what, err)
 		}
 	}
-	if problems := pgtest.Levels(r.Check(), check.Problem); !strings.Contains(problems, "of an earlier version: they lack "+sourcetest.OldMissing+" => run tailbox init") {
+	if problems := pgtest.Levels(r.Check(), check.Problem); !strings.Contains(problems, "of an earlier version: they lack "+old.Missing+" => run tailbox init") {
 		t.Errorf("check does not say which migrations are missing: %s", problems)
 	}
 	if by == "script" {
@@ -70,7 +70,7 @@ func updateTables(t *testing.T, version string, old sourcetest.Old, by string) {
 		r.Exec(sql)
 	}
 	done, err := setup.Init(r.Ctx, r.Cfg)
-	if err != nil || by == "init" && !strings.Contains(strings.Join(done, ","), "updated tables tailbox_*: "+sourcetest.OldMissing) || by == "script" && len(done) > 0 {
+	if err != nil || by == "init" && !strings.Contains(strings.Join(done, ","), "updated tables tailbox_*: "+old.Missing) || by == "script" && len(done) > 0 {
 		t.Fatalf("init: %v, %v", done, err)
 	}
 	if again, err := setup.Init(r.Ctx, r.Cfg); err != nil || len(again) > 0 {
@@ -78,7 +78,7 @@ func updateTables(t *testing.T, version string, old sourcetest.Old, by string) {
 	}
 	pgtest.Equal(t, "what was there", rows(), before)
 	pgtest.Equal(t, "tries", r.Text(`SELECT string_agg(tries || CASE WHEN tried_at = changed_at THEN '@' ELSE '' END, ' ' ORDER BY message_id, sink) FROM tailbox_parked`), old.Tries)
-	pgtest.Equal(t, "indexes", r.Text(`SELECT count(*)::text FROM pg_indexes WHERE tablename = 'tailbox_parked'`), "7")
+	pgtest.Equal(t, "indexes", r.Text(`SELECT count(*)::text FROM pg_indexes WHERE tablename = 'tailbox_parked'`), "8")
 	pgtest.Equal(t, "recorded", r.Text(`SELECT string_agg(DISTINCT migration::text, ' ') FROM tailbox_checkpoint`), fmt.Sprint(len(migrate.All())))
 	if problems := pgtest.Levels(r.Check(), check.Problem); strings.Contains(problems, "tailbox_*") {
 		t.Errorf("problems: %s", problems)

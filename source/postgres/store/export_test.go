@@ -16,6 +16,7 @@ var (
 	BlockedLanes, HeadsOf, LookupParked, NextDue, PageKeys, RemoveDelivered = blockedLanes, headsOf, lookupParked, nextDue, pageKeys, removeDelivered
 	DueParked                                                               = dueParked
 	ReadParked                                                              = readParked
+	NewestDead, CountDead                                                   = newestDead, countDead
 )
 
 // SetNamed makes the next settlement ask which rows are there.

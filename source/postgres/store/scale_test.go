@@ -37,6 +37,7 @@ func TestHundredThousandParked(t *testing.T) {
 	t.Logf("parked %d in %v", lanes*each, time.Since(start))
 	pgtest.Equal(t, "with a time", r.Text("SELECT count(*)::text FROM tailbox_parked WHERE next_attempt_at IS NOT NULL"), "100")
 	r.Exec("UPDATE tailbox_parked SET tries = 1 WHERE next_attempt_at IS NOT NULL AND message_id <> $1", sourcetest.EventID(0))
+	r.Park(sourcetest.Dead("kafka", pgtest.Msg(lanes*each, "dead"), false), sourcetest.Dead("kafka", pgtest.Msg(lanes*each+1, ""), false))
 	plan := func(sql string, args ...any) string {
 		t.Helper()
 		rows, err := r.St.Conn.Query(r.Ctx, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+r.St.SQL(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
@@ -60,6 +61,8 @@ func TestHundredThousandParked(t *testing.T) {
 		plan(pgstore.RemoveDelivered, r.Cfg.Pipeline, []string{"kafka"}, []string{"public.outbox"}, []string{"no"}):               "tailbox_parked_pkey",
 		plan(pgstore.DueParked(store.Untried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                             "tailbox_parked_untried",
 		plan(pgstore.DueParked(store.Tried), r.Cfg.Pipeline, []string{"kafka"}, 10):                                               "tailbox_parked_due",
+		plan(pgstore.NewestDead, r.Cfg.Pipeline, "-infinity", "infinity", "infinity", "", "", "", 10, "", "", nil, "", nil, nil):  "tailbox_parked_dead",
+		plan(pgstore.CountDead, r.Cfg.Pipeline, 1000, true, true, true, 10):                                                       "tailbox_parked_dead",
 	} {
 		if !strings.Contains(name, want) || strings.Contains(name, "Seq Scan") || strings.Contains(name, "rows=1000") {
 			t.Errorf("plan without %s, or with too many rows:\n%s", want, name)

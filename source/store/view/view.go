@@ -27,6 +27,7 @@ type Delivery struct {
 	Tries      int              `json:"tries" doc:"All tries at the sink. A failure that says nothing about the message spends no attempt."`
 	NextAt     *time.Time       `json:"next_attempt_at,omitempty" doc:"Absent if it waits for another delivery or for an operator."`
 	ParkedAt   time.Time        `json:"parked_at"`
+	ChangedAt  time.Time        `json:"changed_at" doc:"When its state changed last. A dead delivery died then."`
 	ErrorClass string           `json:"error_class,omitempty"`
 	LastError  string           `json:"last_error,omitempty"`
 	Replays    int              `json:"replays"`
@@ -38,7 +39,7 @@ func OfDelivery(p *store.Listed) Delivery {
 	m := p.Message
 	v := Delivery{ID: m.ID, Sink: p.Sink, Table: m.Table, Group: m.Group, Type: m.Type, Topic: m.Topic, Position: m.Position.String(),
 		State: p.State, Blocks: p.Blocks, Attempts: p.Attempts, Tries: p.Tries, ErrorClass: p.ErrorClass, LastError: p.LastError, Replays: p.Replays,
-		Replaces: p.Original, ParkedAt: p.ParkedAt}
+		Replaces: p.Original, ParkedAt: p.ParkedAt, ChangedAt: p.ChangedAt}
 	if !p.NextAttemptAt.IsZero() {
 		v.NextAt = &p.NextAttemptAt
 	}
@@ -50,6 +51,42 @@ func OfDeliveries(found []store.Listed) []Delivery {
 	views := make([]Delivery, len(found))
 	for i := range found {
 		views[i] = OfDelivery(&found[i])
+	}
+	return views
+}
+
+// A Failure is a group of deliveries that have the same class of error, type or sink: those of the three that were asked for.
+type Failure struct {
+	Class     *string   `json:"class,omitempty"`
+	Type      *string   `json:"type,omitempty"`
+	Sink      *string   `json:"sink,omitempty" doc:"Empty if no sink could be chosen for the messages."`
+	Count     int       `json:"count"`
+	FirstSeen time.Time `json:"first_seen" doc:"When the first of them died, or came into its state."`
+	LastSeen  time.Time `json:"last_seen"`
+	Example   *Delivery `json:"example,omitempty" doc:"One of them; absent if it was delivered or dropped meanwhile."`
+}
+
+// OfFailures returns the views of failures that are grouped by some causes; never nil.
+func OfFailures(found []operate.Failure, by []operate.Cause) []Failure {
+	views := make([]Failure, len(found))
+	for i := range found {
+		f := &found[i]
+		v := Failure{Count: f.Count, FirstSeen: f.First, LastSeen: f.Last}
+		for _, cause := range by {
+			switch cause {
+			case operate.ByClass:
+				v.Class = &f.Class
+			case operate.ByType:
+				v.Type = &f.Type
+			case operate.BySink:
+				v.Sink = &f.Sink
+			}
+		}
+		if f.Example != nil {
+			example := OfDelivery(f.Example)
+			v.Example = &example
+		}
+		views[i] = v
 	}
 	return views
 }
