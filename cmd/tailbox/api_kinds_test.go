@@ -50,6 +50,16 @@ func testAPIOf(t *testing.T, a *apiRig) {
 		return len(a.ok("viewer", "GET", "/deliveries", nil).body["deliveries"].([]any)) == 3
 	})
 	a.pages(3)
+	a.newestFirst(3)
+	a.summarized(3)
+	for query, want := range map[string]string{"?by=type": "-/a/- 3", "?by=class,type,sink": "permanent/a/api 3", "?by=type,sink&state=dead&state=waiting": "-/a/api 3"} {
+		if got, whole := a.summary("viewer", query); strings.Join(got, " ") != want {
+			t.Errorf("failures %s: %s", query, whole.text)
+		}
+	}
+	if got, whole := a.summary("viewer", "?state=waiting"); len(got) > 0 {
+		t.Errorf("failures of what waits: %s", whole.text)
+	}
 	if got := a.ok("auditor", "GET", "/deliveries/"+bad, nil); !strings.Contains(got.text, `"payload":"{\"x\": \"bad\"}"`) || !strings.Contains(got.text, "400 Bad Request") {
 		t.Errorf("a message: %s", got.text)
 	}

@@ -8,17 +8,21 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
 	"github.com/tailbox/tailbox/source/store/view"
 )
 
 func (s *server) deliveryOperations() {
-	register(s, "list-deliveries", http.MethodGet, "/deliveries", Viewer, "Lists dead letters and deliveries that wait, by sink, group and position.", s.listDeliveries)
+	register(s, "list-deliveries", http.MethodGet, "/deliveries", Viewer, "Lists dead letters and deliveries that wait, by sink, group and position, or the newest first.", s.listDeliveries)
+	register(s, "summarize-deliveries", http.MethodGet, "/deliveries/summary", Viewer, "Counts dead letters by the class of the error, the message's type and the sink, the most frequent first.",
+		s.summarize)
 	register(s, "get-delivery", http.MethodGet, "/deliveries/{id}", Auditor, "Shows a message with its payload and headers, at each sink where it is dead or waits.", s.getDelivery)
 	register(s, "replay-deliveries", http.MethodPost, "/deliveries:replay", Operator, "Makes dead deliveries due again, each group in its order. Their attempts are counted anew.", s.replay)
 	register(s, "drop-deliveries", http.MethodPost, "/deliveries:drop", Operator, "Gives deliveries up for good.", s.drop)
@@ -32,16 +36,26 @@ type Page struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 }
 
+// Orders of a list of deliveries.
+const (
+	byPosition = "position"
+	byNewest   = "newest"
+)
+
 type deliveriesQuery struct {
 	Page
-	State    []string `query:"state,explode" enum:"retrying,waiting,dead" default:"dead"`
-	Sink     string   `query:"sink"`
-	Group    []string `query:"group,explode"`
-	ID       []string `query:"id,explode" maxItems:"500"`
-	Table    string   `query:"table"`
-	Unrouted bool     `query:"unrouted" doc:"Only deliveries for which no sink could be chosen."`
-	Type     string   `query:"type" doc:"A pattern with * and ?."`
-	Reason   string   `query:"reason" doc:"A pattern with * and ? for the error or its class. It needs the role auditor."`
+	Order    string    `query:"order" enum:"position,newest" default:"position" doc:"position: by sink, group and position. newest: dead letters alone, the one that died last first."`
+	Since    time.Time `query:"since" doc:"Only what died at this time or later. It needs order=newest."`
+	Until    time.Time `query:"until" doc:"Only what died before this time. It needs order=newest."`
+	State    []string  `query:"state,explode" enum:"retrying,waiting,dead" default:"dead"`
+	Sink     string    `query:"sink"`
+	Group    []string  `query:"group,explode"`
+	ID       []string  `query:"id,explode" maxItems:"500"`
+	Table    string    `query:"table"`
+	Unrouted bool      `query:"unrouted" doc:"Only deliveries for which no sink could be chosen."`
+	Type     string    `query:"type" doc:"A pattern with * and ?."`
+	Class    string    `query:"class" doc:"The class of the error."`
+	Reason   string    `query:"reason" doc:"A pattern with * and ? for the error or its class. It needs the role auditor."`
 }
 
 type deliveriesAnswer struct {
@@ -51,34 +65,67 @@ type deliveriesAnswer struct {
 	}
 }
 
+// selection is what the query asks for, or what is wrong with it.
+func (in *deliveriesQuery) selection(role Role) (sel checkpoint.Selection, err error) {
+	sel = checkpoint.Selection{IDs: in.ID, Sink: in.Sink, Table: in.Table, Groups: in.Group, Type: in.Type, Reason: in.Reason, States: states(in.State), Unrouted: in.Unrouted}
+	if in.Class != "" {
+		sel.Reason = in.Class
+	}
+	switch {
+	case in.Reason != "" && role < Auditor:
+		return sel, huma.Error403Forbidden("reason matches what endpoints answered, and needs the role auditor: leave it out, or ask for a token with that role")
+	case in.Class != "" && in.Reason != "":
+		err = huma.Error422UnprocessableEntity("class and reason are both set: keep one of the two, reason matches classes too")
+	case strings.ContainsAny(in.Class, "*?"):
+		err = huma.Error422UnprocessableEntity("class is no pattern: name the class of the error, such as permanent")
+	case in.Unrouted && in.Sink != "":
+		err = huma.Error422UnprocessableEntity("unrouted deliveries have no sink: leave out one of unrouted and sink")
+	case slices.Contains(in.ID, "") || slices.Contains(in.Group, ""):
+		err = huma.Error422UnprocessableEntity("id or group is empty: leave it out to list all")
+	case in.Order == byNewest && !operate.OnlyDead(sel.States):
+		err = huma.Error422UnprocessableEntity("order=newest is for dead letters alone: leave out the other states, or order")
+	case in.Order != byNewest && !(in.Since.IsZero() && in.Until.IsZero()):
+		err = huma.Error422UnprocessableEntity("since and until are the times at which deliveries died: add order=newest")
+	}
+	return sel, err
+}
+
 func (s *server) listDeliveries(ctx context.Context, in *deliveriesQuery) (*deliveriesAnswer, error) {
-	if in.Reason != "" && who(ctx).Role < Auditor {
-		return nil, huma.Error403Forbidden("reason matches what endpoints answered, and needs the role auditor: leave it out, or ask for a token with that role")
-	}
-	var after *store.ParkedKey
-	if in.Cursor != "" {
-		var err error
-		if after, err = readCursor(in.Cursor); err != nil {
-			return nil, huma.Error422UnprocessableEntity("cursor is none that this list has returned: leave it out to begin anew")
-		}
-	}
-	sel := checkpoint.Selection{IDs: in.ID, Sink: in.Sink, Table: in.Table, Groups: in.Group, Type: in.Type, Reason: in.Reason, States: states(in.State), Unrouted: in.Unrouted}
-	if in.Unrouted && in.Sink != "" {
-		return nil, huma.Error422UnprocessableEntity("unrouted deliveries have no sink: leave out one of unrouted and sink")
-	}
-	if slices.Contains(in.ID, "") || slices.Contains(in.Group, "") {
-		return nil, huma.Error422UnprocessableEntity("id or group is empty: leave it out to list all")
+	sel, err := in.selection(who(ctx).Role)
+	if err != nil {
+		return nil, err
 	}
 	a := &deliveriesAnswer{}
-	err := s.ask(ctx, func(ctx context.Context) error {
-		found, next, err := s.Database.Operator().Page(ctx, sel, after, in.Limit)
-		a.Body.Deliveries, a.Body.Next = view.OfDeliveries(found), cursorOf(next)
-		return err
-	})
+	o := s.Database.Operator()
+	if in.Order == byNewest {
+		a.Body.Deliveries, a.Body.Next, err = listPage(ctx, s, in.Cursor, func(ctx context.Context, after *operate.DeadKey) ([]store.Listed, *operate.DeadKey, error) {
+			return o.Newest(ctx, sel, operate.Span{Since: in.Since, Until: in.Until}, after, in.Limit)
+		})
+	} else {
+		a.Body.Deliveries, a.Body.Next, err = listPage(ctx, s, in.Cursor, func(ctx context.Context, after *store.ParkedKey) ([]store.Listed, *store.ParkedKey, error) {
+			return o.Page(ctx, sel, after, in.Limit)
+		})
+	}
 	for i := range a.Body.Deliveries {
 		visible(ctx, &a.Body.Deliveries[i])
 	}
 	return a, err
+}
+
+// listPage reads a page of deliveries behind the place that a cursor stands for.
+func listPage[K any](ctx context.Context, s *server, cursor string, read func(context.Context, *K) ([]store.Listed, *K, error)) (list []view.Delivery, next string, err error) {
+	var after *K
+	if cursor != "" {
+		if after, err = readCursor[K](cursor); err != nil {
+			return nil, "", huma.Error422UnprocessableEntity("cursor is none that this list has returned: leave it out to begin anew")
+		}
+	}
+	err = s.ask(ctx, func(ctx context.Context) error {
+		found, place, err := read(ctx, after)
+		list, next = view.OfDeliveries(found), cursorOf(place)
+		return err
+	})
+	return list, next, err
 }
 
 // visible leaves of a delivery what the one who asks may see: endpoints' answers, which errors repeat, need the role auditor.
@@ -97,7 +144,7 @@ func states(names []string) []checkpoint.State {
 }
 
 // A cursor is a place in base64, so that it can stand in an address. It holds no more than the list itself shows.
-func cursorOf(k *store.ParkedKey) string {
+func cursorOf[K any](k *K) string {
 	if k == nil {
 		return ""
 	}
@@ -110,13 +157,14 @@ func cursorOf(k *store.ParkedKey) string {
 	return base64.RawURLEncoding.EncodeToString(text.Bytes())
 }
 
-func readCursor(cursor string) (*store.ParkedKey, error) {
+func readCursor[K any](cursor string) (*K, error) {
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return nil, err
 	}
-	k := &store.ParkedKey{}
-	return k, json.Unmarshal(text, k)
+	k, read := new(K), json.NewDecoder(bytes.NewReader(text))
+	read.DisallowUnknownFields() // as that of the other order has
+	return k, read.Decode(k)
 }
 
 type deliveryQuery struct {

@@ -59,11 +59,12 @@ type server struct {
 	api huma.API
 	// slots and checks bound how many questions, and whole checks, run at once.
 	slots, checks chan struct{}
+	summaries     *summaries
 }
 
 // New returns a handler of everything below Prefix.
 func New(c Config) http.Handler {
-	s := &server{Config: c, slots: make(chan struct{}, queries), checks: make(chan struct{}, 1)}
+	s := &server{Config: c, slots: make(chan struct{}, queries), checks: make(chan struct{}, 1), summaries: newSummaries()}
 	about := huma.DefaultConfig("tailbox", c.Version)
 	about.Info.Description = "Look at a pipeline and steer it. An operation that changes something is written to tailbox_request and carried out by the relay " +
 		"that holds the pipeline's lock; its answer is the id of the request, whose progress and result GET /requests/{id} shows."

@@ -35,17 +35,22 @@ func newDeadList() *cli.Command {
 	var file string
 	var output cli.Output
 	var s selector
+	var newest bool
 	return &cli.Command{
 		Name: "list", Args: "[ID…]", About: "lists dead deliveries, or with --state those that wait", Example: "tailbox dead list --sink mail --reason 'permanent'",
 		Flags: func(fs *flag.FlagSet) {
 			pipeline.ConfigFlag(fs, &file)
 			s.flags(fs, listLimit)
+			fs.BoolVar(&newest, "newest", false, "the one that died last first")
 			output.Flag(fs)
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, ids []string) error {
 			sel, err := s.selection(ids)
 			if err != nil {
 				return err
+			}
+			if newest && !operate.OnlyDead(sel.States) {
+				return cli.WrongUsage("dead list: --newest is for dead deliveries alone: leave out --state %s, or --newest", s.state)
 			}
 			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
@@ -59,7 +64,11 @@ func newDeadList() *cli.Command {
 				return err
 			}
 			sel.Limit = 0 // it bounds the list, which looks one further
-			found, more, err := db.Operator().Parked(ctx, sel, s.limit)
+			list := db.Operator().Parked
+			if newest {
+				list = db.Operator().AllNewest
+			}
+			found, more, err := list(ctx, sel, s.limit)
 			if err != nil {
 				return err
 			}
