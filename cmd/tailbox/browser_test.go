@@ -146,7 +146,7 @@ func TestConsoleInChromium(t *testing.T) {
 	c.do("log in", chromedp.SendKeys(chromedp.CSS("#token"), tokenOf("operator")))
 	c.press("Log in")
 	c.until("2 dead letters at api.")
-	for name, path := range map[string]string{"overview": "/", "deliveries": "/deliveries?state=dead&state=waiting", "message": "/messages/" + bad, "groups": "/groups",
+	for name, path := range map[string]string{"overview": "/", "failures": "/failures", "deliveries": "/deliveries?state=dead&state=waiting", "message": "/messages/" + bad, "groups": "/groups",
 		"sinks": "/sinks", "source": "/source?check=true", "audit": "/audit", "configuration": "/config"} {
 		c.open(path)
 		c.inspect(name)
@@ -165,9 +165,10 @@ func TestConsoleInChromium(t *testing.T) {
 	c.until("1 changed")
 	until(t, "the group goes on", func() bool { return a.e.got() == "order.placed order.paid" })
 
-	// Replay the other one, which its endpoint takes now.
+	// Replay the other one, which its endpoint takes now, from the group of its failure.
 	a.e.forgive()
-	c.open("/deliveries?sink=api")
+	c.open("/failures")
+	c.press("1")
 	c.press("Replay …")
 	c.inspect("dry-run")
 	c.press("Replay")

@@ -131,7 +131,15 @@ func TestConsole(t *testing.T) {
 		t.Errorf("a wrong token: %d\n%s", b.status, b.text)
 	}
 	b.login("operator")
-	b.wants("1 dead letter at api.", "olga, operator", "Delivered a minute", "Oldest undelivered")
+	b.wants("1 dead letter at api.", "olga, operator", "Dead letters by cause", "400 Bad Request", "Delivered a minute", "Oldest undelivered")
+	b.open("/failures")
+	b.wants("permanent", "400 Bad Request", bad, `href="/deliveries?class=permanent&amp;sink=api&amp;type=a1"`)
+	b.open("/deliveries?class=permanent&type=a1&sink=api")
+	b.wants(bad, `name="reason" value="permanent"`)
+	b.open("/deliveries?since=2026-01-01T00:00:00Z")
+	b.wants(bad, "leave out since and until")
+	b.open("/failures?by=type")
+	b.wants(`href="/deliveries?type=a1"`)
 	b.open("/deliveries?state=dead&state=waiting")
 	b.wants(bad, "permanent", "a2")
 	b.open("/messages/" + bad)
@@ -206,7 +214,7 @@ func (b *browser) lessRoles(a *apiRig) {
 	before := a.count()
 	viewer := a.browser()
 	viewer.login("viewer")
-	for _, path := range []string{"/", "/deliveries", "/messages/" + bad, "/groups", "/sinks", "/source", "/audit", "/audit/1"} {
+	for _, path := range []string{"/", "/failures", "/deliveries", "/messages/" + bad, "/groups", "/sinks", "/source", "/audit", "/audit/1"} {
 		viewer.open(path)
 		viewer.wants("vera, viewer")
 		if strings.Contains(viewer.text, "/do/") || strings.Contains(viewer.text, "secret") || strings.Contains(viewer.text, "400 Bad Request") {

@@ -51,6 +51,7 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("POST /logout", s.logout)
 	mux.HandleFunc("GET /{$}", s.in((*visit).overviewPage))
+	mux.HandleFunc("GET /failures", s.in((*visit).failuresPage))
 	mux.HandleFunc("GET /deliveries", s.in((*visit).deliveriesPage))
 	mux.HandleFunc("GET /messages/{id}", s.in((*visit).messagePage))
 	mux.HandleFunc("GET /groups", s.in((*visit).groupsPage))

@@ -59,7 +59,7 @@ func (s *console) layout(p page, content g.Group) g.Node {
 			h.Header(
 				h.P(h.Class("brand"), h.A(h.Href("/"), g.Text("tailbox")), g.Text(" "), h.Span(g.Text(s.Pipeline))),
 				g.If(p.Who.Name != "", g.Group{
-					h.Nav(h.Aria("label", "Pages"), link("/", "Overview"), link("/deliveries", "Deliveries"), link("/groups", "Groups"), link("/sinks", "Sinks"),
+					h.Nav(h.Aria("label", "Pages"), link("/", "Overview"), link("/failures", "Failures"), link("/deliveries", "Deliveries"), link("/groups", "Groups"), link("/sinks", "Sinks"),
 						link("/source", "Source"), link("/live", "Live"), link("/audit", "Audit"), g.If(p.Who.Role >= api.Auditor, link("/config", "Configuration"))),
 					h.Form(h.Class("who"), h.Method("post"), h.Action("/logout"), h.Span(g.Text(p.Who.Name+", "+p.Who.Role.String())), g.Text(" "), h.Button(g.Text("Log out"))),
 				}),
@@ -177,7 +177,11 @@ func seconds(s float64) string { return age(time.Duration(s * float64(time.Secon
 
 // ago is a moment in the past, with the time of day for those who point at it.
 func ago(t time.Time) g.Node {
-	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Title(clock(t)), g.Text(age(time.Since(t))+" ago"))
+	text := age(time.Since(t))
+	if text != "now" {
+		text += " ago"
+	}
+	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Title(clock(t)), g.Text(text))
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	g "maragu.dev/gomponents"
@@ -120,7 +122,7 @@ func (v *visit) overviewPage() {
 		saved = c.Resume + ", saved " + seconds(c.AgeSeconds) + " ago"
 	}
 	v.showLive("Overview", 10, top,
-		h.P(h.Class("hint"), g.Text("As of now. "), link("/", "Look again")),
+		h.P(h.Class("hint"), g.Text("As of now. "), link("/", "Look again")), v.deadByCause(&p),
 		section("hour", "The last hour of this process", charts(past.Points, time.Now())),
 		section("relay", "Relay", terms("Lock", p.Relay, "Source", p.Source, "Log behind the checkpoint", size(p.LagBytes), "Log that the server keeps", size(p.RetainedBytes),
 			"Checkpoint", saved, "This process", "tailbox "+p.Version+", up "+seconds(p.Uptime))),
@@ -141,7 +143,15 @@ func (v *visit) picked(names ...string) url.Values {
 }
 
 func (v *visit) deliveriesPage() {
-	q := v.picked("state", "sink", "group", "id", "table", "type", "reason", "unrouted", "cursor", "limit")
+	q := v.picked("state", "sink", "group", "id", "table", "type", "class", "reason", "unrouted", "order", "since", "until", "cursor", "limit")
+	states := map[string]bool{}
+	for _, name := range q["state"] {
+		states[name] = true
+	}
+	if len(states) == 0 {
+		states["dead"] = true
+	}
+	orderOf(q, states)
 	var found deliveriesAnswer
 	var sinks sinksAnswer
 	err := v.get("/deliveries", q, &found)
@@ -151,13 +161,6 @@ func (v *visit) deliveriesPage() {
 	if err != nil {
 		v.failed(err)
 		return
-	}
-	states := map[string]bool{}
-	for _, name := range q["state"] {
-		states[name] = true
-	}
-	if len(states) == 0 {
-		states["dead"] = true
 	}
 	content := []g.Node{v.filters(q, states, sinks.Sinks)}
 	switch {
@@ -173,7 +176,11 @@ func (v *visit) deliveriesPage() {
 		next.Set("cursor", found.Next)
 		content = append(content, h.P(link("/deliveries?"+next.Encode(), "Next page")))
 	}
-	if v.operates() && states["dead"] && len(found.Deliveries) > 0 {
+	switch {
+	case !v.operates() || !states["dead"] || len(found.Deliveries) == 0:
+	case q.Has("since") || q.Has("until"):
+		content = append(content, h.P(h.Class("hint"), g.Text("To replay or drop all that match, leave out since and until: a request cannot be limited to a time.")))
+	default:
 		all := v.selection(q)
 		content = append(content, section("all", "All dead letters that match", h.P(g.Text("The next page shows what would be done, before it is done.")),
 			form("replay", "Replay …", "primary", all...), form("drop", "Drop …", "", all...)))
@@ -181,12 +188,25 @@ func (v *visit) deliveriesPage() {
 	v.show("Deliveries", content...)
 }
 
+// orderOf sets the order of a list: dead letters come the newest first, unless they are those of a group, or another order is asked for.
+func orderOf(q url.Values, states map[string]bool) {
+	switch {
+	case len(states) > 1 || !states["dead"]:
+		q.Del("order")
+		q.Del("since")
+		q.Del("until")
+	case q.Has("since") || q.Has("until") || !q.Has("order") && !q.Has("id") && !q.Has("group"):
+		q.Set("order", "newest")
+	}
+}
+
 // selection returns the fields of a form that selects what the filters of a page do.
 func (v *visit) selection(q url.Values) []string {
 	all := []string{"all", "yes", "back", v.r.URL.RequestURI()}
-	for _, name := range []string{"sink", "table", "type", "reason", "unrouted"} {
+	for _, name := range []string{"sink", "table", "type", "unrouted"} {
 		all = append(all, name, q.Get(name))
 	}
+	all = append(all, "reason", cmp.Or(q.Get("class"), q.Get("reason"))) // a reason matches classes, too
 	for _, group := range q["group"] {
 		all = append(all, "groups", group)
 	}
@@ -206,7 +226,11 @@ func (v *visit) filters(q url.Values, states map[string]bool, sinks []report.Sin
 			return g.If(s.Sink != "", h.Option(g.If(s.Sink == q.Get("sink"), h.Selected()), g.Text(s.Sink)))
 		}))),
 		field("Group", "group", q.Get("group")), field("Message id", "id", q.Get("id")), field("Type", "type", q.Get("type"), h.Placeholder("order.*")),
+		field("Error class", "class", q.Get("class"), h.Placeholder("permanent")),
 		g.If(v.reads(), field("Error", "reason", q.Get("reason"), h.Placeholder("*503*"))),
+		g.Map([]string{"table", "unrouted", "since", "until"}, func(name string) g.Node {
+			return g.If(q.Has(name), field(strings.ToUpper(name[:1])+name[1:], name, q.Get(name)))
+		}),
 		h.Button(g.Text("Filter")))
 }
 

@@ -20,7 +20,7 @@ func messageLink(d *view.Delivery) g.Node {
 }
 
 func deliveryTable(list []view.Delivery) g.Node {
-	columns := []string{"Message", "State", "Sink", "Type", "Group", "Error", "Attempts", "Parked"}
+	columns := []string{"Message", "State", "Sink", "Type", "Group", "Error", "Attempts", "Since"}
 	rows := make([]g.Node, len(list))
 	for i := range list {
 		d := &list[i]
@@ -29,7 +29,7 @@ func deliveryTable(list []view.Delivery) g.Node {
 			next = " " + inTime(time.Until(*d.NextAt))
 		}
 		rows[i] = h.Tr(cell(messageLink(d)), cell(state(string(d.State)), g.Text(next)), text(sinkName(d.Sink)), cell(g.Text(d.Type), small(d.Table)), text(d.Group),
-			cell(g.Text(d.ErrorClass), small(d.LastError)), number(d.Attempts), cell(ago(d.ParkedAt)))
+			cell(g.Text(d.ErrorClass), small(d.LastError)), number(d.Attempts), cell(ago(d.ChangedAt)))
 	}
 	return table("Deliveries", columns, rows...)
 }
