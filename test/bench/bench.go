@@ -112,6 +112,7 @@ type base struct {
 	conn  *pgx.Conn
 	table string
 	end   string // LSN of the backlog's end
+	token string // of the API; "" without one
 }
 
 // newBase makes a database. Its outbox table is made by the first relay's init.

@@ -170,6 +170,9 @@ func (db *base) relay(ctx context.Context, tcp bool, table, rest string) (runner
 	text := fmt.Sprintf("pipeline: %s\nsource:\n  kind: postgres\n  url: %q\n  publication: bench\n  tables:\n    - %s\n%s\n", name, db.url(tcp), table, rest)
 	admin := fmt.Sprintf("127.0.0.1:%d", 10000+db.count%1000) // below the ports of servers and of outgoing connections
 	text += fmt.Sprintf("admin: {listen: %q}\n", admin)
+	if db.token != "" {
+		text = strings.TrimSuffix(text, "}\n") + fmt.Sprintf(", token: %s}\n", db.token)
+	}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return runner{}, err
 	}

@@ -88,6 +88,7 @@ func scenarios() []scenario {
 		{"idle", "memory and processor time of a relay with nothing to do", runIdle},
 		{"latency", "from before the insert to the consumer, at 2000 messages a second, delete", runLatency},
 		{"http", "an endpoint that takes 10 ms: single with 256 at once, and one hot group by array", runHTTP},
+		{"console", "answers of the API over a dead letter for each four rows, and deliveries beside ten clients that page", runConsole},
 	}
 	others := []string{kindMySQL, kindMariaDB, kindMongoDB}
 	for _, kind := range others {
