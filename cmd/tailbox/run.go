@@ -76,8 +76,7 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 		err = errors.Join(err, pipeline.CloseSinks(closing, sinks))
 	}()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics, err := admin.NewMetrics(registry, labels(p.Config))
+	metrics, err := admin.NewMetrics(registry, labels(p.Config), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err != nil {
 		return err
 	}
@@ -202,7 +201,7 @@ func (t *tasks) run(ctx context.Context, main func(context.Context) error) error
 // labels are what the metrics' labels can be.
 func labels(c *config.Config) admin.Labels {
 	v, hash := buildVersion()
-	l := admin.Labels{Source: c.Pipeline, Sinks: c.Router.Sinks(), Version: v, Commit: hash}
+	l := admin.Labels{Pipeline: c.Pipeline, Sinks: c.Router.Sinks(), Version: v, Commit: hash}
 	for _, route := range c.Router.Routes() {
 		l.Routes = append(l.Routes, admin.RouteLabels{Name: route.Name, Sinks: route.To})
 	}

@@ -117,8 +117,8 @@ func TestMetricsAndSinkStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`tailbox_messages_delivered_total{route="api",sink="api"} 1`, `tailbox_leader 1`,
-		`tailbox_messages_dead_total{class="permanent",route="api",sink="api"} 1`, `tailbox_source_connected{source="shop"} 1`} {
+	for _, want := range []string{`tailbox_messages_delivered_total{pipeline="shop",route="api",sink="api"} 1`, `tailbox_leader{pipeline="shop"} 1`,
+		`tailbox_messages_dead_total{class="permanent",pipeline="shop",route="api",sink="api"} 1`, `tailbox_source_connected{pipeline="shop"} 1`} {
 		if !strings.Contains(string(body), want+"\n") {
 			t.Errorf("metrics: no %s", want)
 		}

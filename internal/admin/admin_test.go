@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write golden files")
 func start(t *testing.T) (*admin.Metrics, string) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	m, err := admin.NewMetrics(reg, admin.Labels{Source: "orders", Sinks: []string{"kafka", "mail"}, Version: "v1", Commit: "abc",
+	m, err := admin.NewMetrics(reg, admin.Labels{Pipeline: "orders", Sinks: []string{"kafka", "mail"}, Version: "v1", Commit: "abc",
 		Routes: []admin.RouteLabels{{Name: "main", Sinks: []string{"kafka", "mail"}}, {Name: "mail", Sinks: []string{"mail"}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestEvents(t *testing.T) {
 	// What is gone counts as none again.
 	m.Observe(&admin.Status{})
 	_, text = get(t, url+"/metrics", "")
-	for _, want := range []string{`tailbox_parked{sink="mail",state="dead"} 0`, `tailbox_unclean_starts_total 2`, `tailbox_oldest_due_age_seconds{sink="mail"} 0`} {
+	for _, want := range []string{`tailbox_parked{pipeline="orders",sink="mail",state="dead"} 0`, `tailbox_unclean_starts_total{pipeline="orders"} 2`, `tailbox_oldest_due_age_seconds{pipeline="orders",sink="mail"} 0`} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)
 		}
@@ -159,7 +159,7 @@ func TestLagStaysWhileBehind(t *testing.T) {
 	e.State("tailing", "")
 	lag := func(want string) {
 		t.Helper()
-		if _, text := get(t, url+"/metrics", ""); !strings.Contains(text, `tailbox_source_lag_seconds{source="orders"} `+want+"\n") {
+		if _, text := get(t, url+"/metrics", ""); !strings.Contains(text, `tailbox_source_lag_seconds{pipeline="orders"} `+want+"\n") {
 			t.Errorf("lag is not %s", want)
 		}
 	}
@@ -180,7 +180,7 @@ func TestWaitingServerIsNotReady(t *testing.T) {
 		t.Errorf("ready %v, %q", ok, why)
 	}
 	_, text := get(t, url+"/metrics", "")
-	for _, want := range []string{`tailbox_source_waiting{source="orders"} 1`, `tailbox_source_lag_seconds{source="orders"} 7200`} {
+	for _, want := range []string{`tailbox_source_waiting{pipeline="orders"} 1`, `tailbox_source_lag_seconds{pipeline="orders"} 7200`} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)
 		}
@@ -189,7 +189,7 @@ func TestWaitingServerIsNotReady(t *testing.T) {
 	if ok, _, why := m.Ready(); !ok {
 		t.Errorf("not ready once the standby is back: %q", why)
 	}
-	if _, text := get(t, url+"/metrics", ""); !strings.Contains(text, `tailbox_source_waiting{source="orders"} 0`+"\n") {
+	if _, text := get(t, url+"/metrics", ""); !strings.Contains(text, `tailbox_source_waiting{pipeline="orders"} 0`+"\n") {
 		t.Error("tailbox_source_waiting stays")
 	}
 }
@@ -205,7 +205,7 @@ func TestStuckIsNotReady(t *testing.T) {
 		t.Errorf("ready %v, %q", ok, why)
 	}
 	_, text := get(t, url+"/metrics", "")
-	for _, want := range []string{`tailbox_source_connected{source="orders"} 0`, "tailbox_leader 1"} {
+	for _, want := range []string{`tailbox_source_connected{pipeline="orders"} 0`, `tailbox_leader{pipeline="orders"} 1`} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)
 		}

@@ -17,8 +17,8 @@ import (
 
 // Labels says what the values of the metrics' labels can be, so that every series exists from the start, at zero.
 type Labels struct {
-	// Source is the name of the pipeline.
-	Source string
+	// Pipeline is the name of the pipeline: each series has it, so that those of several pipelines can be told apart.
+	Pipeline string
 	// Sinks are the names of all sinks.
 	Sinks []string
 	// Routes are the names of routes with the sinks of each.
@@ -75,15 +75,19 @@ type Metrics struct {
 	waitingSince time.Time
 }
 
-// NewMetrics registers all metrics. An error means that one of them is registered already.
-func NewMetrics(reg prometheus.Registerer, labels Labels) (*Metrics, error) {
-	b := &builder{reg: reg, source: prometheus.Labels{"source": labels.Source}}
+// NewMetrics registers all metrics, and further collectors that are to have the label pipeline as well. An error means that one of them is registered
+// already.
+func NewMetrics(reg prometheus.Registerer, labels Labels, others ...prometheus.Collector) (*Metrics, error) {
+	b := &builder{reg: prometheus.WrapRegistererWith(prometheus.Labels{"pipeline": labels.Pipeline}, reg)}
 	m := &Metrics{source: newSourceMetrics(b), checkpoint: newCheckpointMetrics(b), messages: newMessageMetrics(b), sinks: newSinkMetrics(b), process: newProcessMetrics(b)}
 	build := b.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "go")
 	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
 	m.ages = map[string]ages{}
 	m.sinkNames = slices.Concat(labels.Sinks, []string{""})
 	m.seed(labels)
+	for _, c := range others {
+		register(b, fmt.Sprintf("%T", c), c)
+	}
 	return m, errors.Join(b.errs...)
 }
 
@@ -96,16 +100,15 @@ type sourceMetrics struct {
 
 func newSourceMetrics(b *builder) sourceMetrics {
 	return sourceMetrics{
-		connected:  b.gauge("source_connected", "1 while the source's log is being read.", b.source),
-		lagBytes:   b.gauge("source_lag_bytes", "How far reading is behind the end of the source's log.", b.source),
-		lagSeconds: b.gauge("source_lag_seconds", "Age of the commit that was read last; 0 when all is read.", b.source),
-		retained:   b.gauge("source_retained_bytes", "Log that the server keeps for this pipeline.", b.source),
-		waiting:    b.gauge("source_waiting", "1 while the server sends nothing, because it waits for a standby that is away.", b.source),
-		reconnects: b.counter("source_reconnects_total", "Connections to the log after the first.", b.source),
-		gaps:       b.counter("source_gaps_total", "Lost log positions, each healed by a sweep or accepted.", b.source),
-		found:      b.counter("source_found_total", "Pending rows that the source did not bring, found by the comparison with the table.", b.source),
-		ignored: b.counters("source_ignored_total", "Entries of the log that are no inserts into an outbox table, and were left out.",
-			b.source, "why"),
+		connected:  b.gauge("source_connected", "1 while the source's log is being read."),
+		lagBytes:   b.gauge("source_lag_bytes", "How far reading is behind the end of the source's log."),
+		lagSeconds: b.gauge("source_lag_seconds", "Age of the commit that was read last; 0 when all is read."),
+		retained:   b.gauge("source_retained_bytes", "Log that the server keeps for this pipeline."),
+		waiting:    b.gauge("source_waiting", "1 while the server sends nothing, because it waits for a standby that is away."),
+		reconnects: b.counter("source_reconnects_total", "Connections to the log after the first."),
+		gaps:       b.counter("source_gaps_total", "Lost log positions, each healed by a sweep or accepted."),
+		found:      b.counter("source_found_total", "Pending rows that the source did not bring, found by the comparison with the table."),
+		ignored:    b.counters("source_ignored_total", "Entries of the log that are no inserts into an outbox table, and were left out.", "why"),
 	}
 }
 
@@ -118,8 +121,8 @@ type checkpointMetrics struct {
 
 func newCheckpointMetrics(b *builder) checkpointMetrics {
 	return checkpointMetrics{
-		age:    b.gauge("checkpoint_age_seconds", "Age of the last checkpoint while there is something to save; 0 when all is saved.", nil),
-		saves:  b.counter("checkpoint_saves_total", "Checkpoints saved.", nil),
+		age:    b.gauge("checkpoint_age_seconds", "Age of the last checkpoint while there is something to save; 0 when all is saved."),
+		saves:  b.counter("checkpoint_saves_total", "Checkpoints saved."),
 		settle: b.histogram("settle_seconds", "Time of a transaction that makes outcomes durable.", exponential(0.0005, 2, 16)),
 	}
 }
@@ -137,17 +140,17 @@ type messageMetrics struct {
 
 func newMessageMetrics(b *builder) messageMetrics {
 	return messageMetrics{
-		received:  b.counter("messages_received_total", "Messages read from the log, or found by a sweep.", nil),
-		delivered: b.counters("messages_delivered_total", "Deliveries that their sink acknowledged.", nil, "sink", "route"),
-		parked:    b.counters("messages_parked_total", "Deliveries handed to the poller, and those dead at once.", nil, "sink"),
-		dead:      b.counters("messages_dead_total", "Deliveries that became dead letters.", nil, "sink", "route", "class"),
-		replayed:  b.counter("messages_replayed_total", "Dead deliveries that an operator replayed.", nil),
+		received:  b.counter("messages_received_total", "Messages read from the log, or found by a sweep."),
+		delivered: b.counters("messages_delivered_total", "Deliveries that their sink acknowledged.", "sink", "route"),
+		parked:    b.counters("messages_parked_total", "Deliveries handed to the poller, and those dead at once.", "sink"),
+		dead:      b.counters("messages_dead_total", "Deliveries that became dead letters.", "sink", "route", "class"),
+		replayed:  b.counter("messages_replayed_total", "Dead deliveries that an operator replayed."),
 		skipped: b.counters("messages_skipped_total", "Messages about which a step was left out: settled = not sent again, because the log repeated what is settled; "+
-			"gone = delivered or parked, but its row could not be deleted or marked, because the application had removed it; tenant = of another pipeline's tenant.", nil, "why"),
+			"gone = delivered or parked, but its row could not be deleted or marked, because the application had removed it; tenant = of another pipeline's tenant.", "why"),
 		endToEnd: b.histogram("end_to_end_seconds", "From the commit of a message to its acknowledgement, for the oldest of a run.",
 			exponential(0.001, 2, 24)),
-		removed:  b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over.", nil),
-		feedback: b.counters("feedback_total", "Statements that told business rows an outcome: done, unchanged (no row was changed) or failed.", nil, "table", "outcome", "result"),
+		removed:  b.counter("rows_removed_total", "Delivered rows that were removed because their retention was over."),
+		feedback: b.counters("feedback_total", "Statements that told business rows an outcome: done, unchanged (no row was changed) or failed.", "table", "outcome", "result"),
 	}
 }
 
@@ -160,7 +163,7 @@ type sinkMetrics struct {
 
 func newSinkMetrics(b *builder) sinkMetrics {
 	return sinkMetrics{
-		attempts:          b.counters("delivery_attempts_total", "Deliveries answered by their sink.", nil, "sink", "result", "class"),
+		attempts:          b.counters("delivery_attempts_total", "Deliveries answered by their sink.", "sink", "result", "class"),
 		deliver:           b.histograms("deliver_seconds", "Time of a call to a sink.", exponential(0.0005, 2, 18), "sink"),
 		batch:             b.histograms("batch_size", "Deliveries in a call to a sink.", exponential(1, 2, 14), "sink"),
 		parked:            b.gauges("parked", "Deliveries parked in the database.", "sink", "state"),
@@ -180,10 +183,10 @@ type processMetrics struct {
 
 func newProcessMetrics(b *builder) processMetrics {
 	return processMetrics{
-		memory:      b.gauge("memory_bytes", "Bytes of messages in memory.", nil),
-		memoryLimit: b.gauge("memory_limit_bytes", "Bound on memory_bytes.", nil),
-		leader:      b.gauge("leader", "1 while this process holds the pipeline's lock.", nil),
-		unclean:     b.counter("unclean_starts_total", "Starts that ended before anything was settled.", nil),
+		memory:      b.gauge("memory_bytes", "Bytes of messages in memory."),
+		memoryLimit: b.gauge("memory_limit_bytes", "Bound on memory_bytes."),
+		leader:      b.gauge("leader", "1 while this process holds the pipeline's lock."),
+		unclean:     b.counter("unclean_starts_total", "Starts that ended before anything was settled."),
 	}
 }
 
@@ -262,42 +265,41 @@ func (m *Metrics) setSinkState(name, state string) {
 
 // builder registers metrics and collects errors.
 type builder struct {
-	reg    prometheus.Registerer
-	source prometheus.Labels
-	errs   []error
+	reg  prometheus.Registerer
+	errs []error
 }
 
 const namespace = "tailbox"
 
 func register[C prometheus.Collector](b *builder, name string, c C) C {
 	if err := b.reg.Register(c); err != nil {
-		b.errs = append(b.errs, fmt.Errorf("register metric %s_%s: %w", namespace, name, err))
+		b.errs = append(b.errs, fmt.Errorf("register metric %s: %w", name, err))
 	}
 	return c
 }
 
-func (b *builder) gauge(name, help string, fixed prometheus.Labels) prometheus.Gauge {
-	return register(b, name, prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: fixed}))
+func (b *builder) gauge(name, help string) prometheus.Gauge {
+	return register(b, namespace+"_"+name, prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}))
 }
 
 func (b *builder) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	return register(b, name, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels))
+	return register(b, namespace+"_"+name, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels))
 }
 
-func (b *builder) counter(name, help string, fixed prometheus.Labels) prometheus.Counter {
-	return register(b, name, prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: fixed}))
+func (b *builder) counter(name, help string) prometheus.Counter {
+	return register(b, namespace+"_"+name, prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}))
 }
 
-func (b *builder) counters(name, help string, fixed prometheus.Labels, labels ...string) *prometheus.CounterVec {
-	return register(b, name, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: fixed}, labels))
+func (b *builder) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return register(b, namespace+"_"+name, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels))
 }
 
 func (b *builder) histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return register(b, name, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}))
+	return register(b, namespace+"_"+name, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}))
 }
 
 func (b *builder) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return register(b, name, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels))
+	return register(b, namespace+"_"+name, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels))
 }
 
 // exponential makes n bucket bounds, each factor times the one before.

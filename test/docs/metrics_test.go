@@ -17,7 +17,7 @@ import (
 func registered(t *testing.T) map[string]bool {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	if _, err := admin.NewMetrics(reg, admin.Labels{Source: "p", Sinks: []string{"s"},
+	if _, err := admin.NewMetrics(reg, admin.Labels{Pipeline: "p", Sinks: []string{"s"},
 		Routes:   []admin.RouteLabels{{Name: "r", Sinks: []string{"s"}}},
 		Feedback: []admin.FeedbackLabels{{Table: "t", Outcome: "dead"}}}); err != nil {
 		t.Fatal(err)

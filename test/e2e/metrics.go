@@ -4,13 +4,17 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Metrics reads what a relay serves under /metrics: values by name and labels, as they are written.
+// ofPipeline is the label that all metrics of a relay have.
+var ofPipeline = regexp.MustCompile(`\{pipeline="[^"]*"\}|pipeline="[^"]*",|,pipeline="[^"]*"`)
+
+// Metrics reads what a relay serves under /metrics: values by name and labels, as they are written, but for the label pipeline.
 func Metrics(addr string) (map[string]float64, error) {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get("http://" + addr + "/metrics")
@@ -30,7 +34,7 @@ func Metrics(addr string) (map[string]float64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read metrics: %q: %w", text, err)
 		}
-		values[text[:at]] = value
+		values[ofPipeline.ReplaceAllString(text[:at], "")] = value
 	}
 	return values, lines.Err()
 }

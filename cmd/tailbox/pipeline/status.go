@@ -30,9 +30,9 @@ func ReadStatus(ctx context.Context, sh *cli.Shell, p *Pipeline) (*report.Status
 }
 
 var (
-	sinkStateLine = regexp.MustCompile(`^tailbox_sink_state\{sink="([^"]+)",state="([^"]+)"\} 1$`)
+	sinkStateLine = regexp.MustCompile(`^tailbox_sink_state\{pipeline="([^"]+)",sink="([^"]+)",state="([^"]+)"\} 1$`)
 	metricLine    = regexp.MustCompile(`^(tailbox|go|process)_[a-z0-9_]+(\{.*\})? ([0-9.eE+-]+|NaN|[+-]Inf)$`)
-	connectedLine = regexp.MustCompile(`^tailbox_source_connected\{source="([^"]+)"\} 1$`)
+	connectedLine = regexp.MustCompile(`^tailbox_source_connected\{pipeline="([^"]+)"\} 1$`)
 )
 
 // sinkStates asks the metrics of a relay; it knows nothing where none of this pipeline answers that reads the log.
@@ -46,11 +46,11 @@ func sinkStates(ctx context.Context, address, pipeline string) map[string]string
 	states, reading := map[string]string{}, false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if m := sinkStateLine.FindStringSubmatch(line); m != nil {
-			states[m[1]] = m[2]
+		if m := sinkStateLine.FindStringSubmatch(line); m != nil && m[1] == pipeline {
+			states[m[2]] = m[3]
 		}
-		if m := connectedLine.FindStringSubmatch(line); m != nil {
-			reading = reading || m[1] == pipeline
+		if m := connectedLine.FindStringSubmatch(line); m != nil && m[1] == pipeline {
+			reading = true
 		}
 	}
 	if !reading {
