@@ -34,7 +34,7 @@ func observe(ctx context.Context, log *slog.Logger, db operate.Database, m *admi
 }
 
 func statusOf(r *report.Status) *admin.Status {
-	s := &admin.Status{RetainedBytes: r.RetainedBytes, LagBytes: r.LagBytes, Parked: map[string]map[checkpoint.State]int64{},
+	s := &admin.Status{RetainedBytes: r.RetainedBytes, LagBytes: r.LagBytes, RetainedLimit: r.RetainedLimit, Lost: r.Lost != "", Parked: map[string]map[checkpoint.State]int64{},
 		OldestDue: map[string]time.Duration{}, OldestHeld: map[string]time.Duration{}, OldestUndelivered: map[string]time.Duration{}}
 	s.Waiting, s.WaitingFor = r.Waiting, time.Duration(r.WaitSeconds*float64(time.Second))
 	// The start that is running counts until it has settled something.

@@ -134,7 +134,7 @@ func TestEvents(t *testing.T) {
 	e.Sampled(relay.Sample{Memory: 10, MemoryLimit: 20, CheckpointAge: time.Second,
 		Sinks: map[string]relay.SinkSample{"mail": {State: "failing", Open: 1, Parked: 2, Held: 3, OldestUndelivered: 90 * time.Second}, "kafka": {State: "open", OldestUndelivered: time.Second}}})
 	m.Ignored("update", 7)
-	m.Observe(&admin.Status{RetainedBytes: 1000, LagBytes: 5, UncleanStarts: 2,
+	m.Observe(&admin.Status{RetainedBytes: 1000, LagBytes: 5, RetainedLimit: 4000, Lost: true, UncleanStarts: 2,
 		Parked:    map[string]map[checkpoint.State]int64{"mail": {checkpoint.StateDead: 6}, "": {checkpoint.StateDead: 1}},
 		OldestDue: map[string]time.Duration{"mail": time.Minute}, OldestHeld: map[string]time.Duration{"": time.Hour},
 		OldestUndelivered: map[string]time.Duration{"mail": time.Minute, "kafka": 2 * time.Minute}})
@@ -144,7 +144,7 @@ func TestEvents(t *testing.T) {
 	// What is gone counts as none again.
 	m.Observe(&admin.Status{})
 	_, text = get(t, url+"/metrics", "")
-	for _, want := range []string{`tailbox_parked{pipeline="orders",sink="mail",state="dead"} 0`, `tailbox_unclean_starts_total{pipeline="orders"} 2`, `tailbox_oldest_due_age_seconds{pipeline="orders",sink="mail"} 0`} {
+	for _, want := range []string{`tailbox_source_lost{pipeline="orders"} 0`, `tailbox_source_retained_limit_bytes{pipeline="orders"} 0`, `tailbox_parked{pipeline="orders",sink="mail",state="dead"} 0`, `tailbox_unclean_starts_total{pipeline="orders"} 2`, `tailbox_oldest_due_age_seconds{pipeline="orders",sink="mail"} 0`} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)
 		}

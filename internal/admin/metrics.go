@@ -93,22 +93,24 @@ func NewMetrics(reg prometheus.Registerer, labels Labels, others ...prometheus.C
 
 // A sourceMetrics speaks of the log and of how it is read.
 type sourceMetrics struct {
-	connected, lagBytes, lagSeconds, retained, waiting prometheus.Gauge
-	reconnects, gaps, found                            prometheus.Counter
-	ignored                                            *prometheus.CounterVec
+	connected, lagBytes, lagSeconds, retained, retainedLimit, lost, waiting prometheus.Gauge
+	reconnects, gaps, found                                                 prometheus.Counter
+	ignored                                                                 *prometheus.CounterVec
 }
 
 func newSourceMetrics(b *builder) sourceMetrics {
 	return sourceMetrics{
-		connected:  b.gauge("source_connected", "1 while the source's log is being read."),
-		lagBytes:   b.gauge("source_lag_bytes", "How far reading is behind the end of the source's log."),
-		lagSeconds: b.gauge("source_lag_seconds", "Age of the commit that was read last; 0 when all is read."),
-		retained:   b.gauge("source_retained_bytes", "Log that the server keeps for this pipeline."),
-		waiting:    b.gauge("source_waiting", "1 while the server sends nothing, because it waits for a standby that is away."),
-		reconnects: b.counter("source_reconnects_total", "Connections to the log after the first."),
-		gaps:       b.counter("source_gaps_total", "Lost log positions, each healed by a sweep or accepted."),
-		found:      b.counter("source_found_total", "Pending rows that the source did not bring, found by the comparison with the table."),
-		ignored:    b.counters("source_ignored_total", "Entries of the log that are no inserts into an outbox table, and were left out.", "why"),
+		connected:     b.gauge("source_connected", "1 while the source's log is being read."),
+		lagBytes:      b.gauge("source_lag_bytes", "How far reading is behind the end of the source's log."),
+		lagSeconds:    b.gauge("source_lag_seconds", "Age of the commit that was read last; 0 when all is read."),
+		retained:      b.gauge("source_retained_bytes", "Log that the server keeps for this pipeline."),
+		retainedLimit: b.gauge("source_retained_limit_bytes", "Log that the server keeps for this pipeline at most, before it drops what was not read; 0 if it has no limit."),
+		lost:          b.gauge("source_lost", "1 while the log cannot be read on from the checkpoint, because the replication slot is lost or missing."),
+		waiting:       b.gauge("source_waiting", "1 while the server sends nothing, because it waits for a standby that is away."),
+		reconnects:    b.counter("source_reconnects_total", "Connections to the log after the first."),
+		gaps:          b.counter("source_gaps_total", "Lost log positions, each healed by a sweep or accepted."),
+		found:         b.counter("source_found_total", "Pending rows that the source did not bring, found by the comparison with the table."),
+		ignored:       b.counters("source_ignored_total", "Entries of the log that are no inserts into an outbox table, and were left out.", "why"),
 	}
 }
 

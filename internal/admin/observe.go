@@ -152,6 +152,10 @@ type Status struct {
 	// RetainedBytes is the log that the server keeps for the pipeline, LagBytes what of it is not confirmed yet; -1 when
 	// unknown.
 	RetainedBytes, LagBytes int64
+	// RetainedLimit is how much log the server keeps at most before it drops what was not read; 0 if it has no limit. Lost: the log cannot be read on
+	// from the checkpoint.
+	RetainedLimit int64
+	Lost          bool
 	// Waiting is why the server sends nothing, though the log is being read; "" if it sends. WaitingFor is for how long, as far as it tells.
 	Waiting    string
 	WaitingFor time.Duration
@@ -171,6 +175,8 @@ func (m *Metrics) Observe(s *Status) {
 	if s.RetainedBytes >= 0 {
 		m.source.retained.Set(float64(s.RetainedBytes))
 	}
+	m.source.retainedLimit.Set(float64(s.RetainedLimit))
+	m.source.lost.Set(number(s.Lost))
 	m.mu.Lock()
 	if s.LagBytes >= 0 && time.Since(m.lastLag) > staleLag {
 		m.source.lagBytes.Set(float64(s.LagBytes))

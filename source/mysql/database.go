@@ -121,6 +121,6 @@ func (c Config) Status(ctx context.Context) (*report.Status, error) {
 	}
 	s.Source += ", log ends at " + r.End
 	s.Log = [][]string{{"lag", fmt.Sprintf("%s; the server has %s of log", report.Bytes(r.LagBytes), report.Bytes(r.RetainedBytes))}}
-	s.RetainedBytes, s.LagBytes = r.RetainedBytes, r.LagBytes
+	s.LagBytes = r.LagBytes // what the server retains, it keeps for itself, not for the pipeline
 	return s, nil
 }

@@ -134,10 +134,11 @@ func (cfg Config) Status(ctx context.Context) (*report.Status, error) {
 		s.Log = [][]string{{"slot", "there is none: tailbox init makes it"}}
 	case r.Slot == nil:
 		s.Log = [][]string{{"slot", "there is none: tailbox check says what tailbox run will do"}}
+		s.Lost = "the replication slot does not exist"
 	default:
 		s.Log = [][]string{{"slot", r.Slot.Text()}, {"lag", fmt.Sprintf("%s, %s; the server keeps %s of log", report.Bytes(r.Slot.LagBytes),
 			report.Seconds(r.Slot.LagSeconds), report.Bytes(r.Slot.RetainedBytes))}}
-		s.RetainedBytes, s.LagBytes = r.Slot.RetainedBytes, r.Slot.LagBytes
+		s.RetainedBytes, s.LagBytes, s.RetainedLimit, s.Lost = r.Slot.RetainedBytes, r.Slot.LagBytes, r.Slot.Limit(), r.Slot.Lost()
 		if r.Slot.Waiting != "" {
 			s.Log = append(s.Log, []string{"waiting", "Postgres sends no message until all standbys of synchronized_standby_slots have it: " + r.Slot.Waiting})
 			s.Waiting, s.WaitSeconds = r.Slot.Waiting, r.Slot.LagSeconds

@@ -201,6 +201,25 @@ func reportSinks(ctx context.Context, s *pgstore.Store, r *Report) error {
 	return nil
 }
 
+// Limit returns how much log the server keeps for the slot before the slot is lost; 0 if there is no limit, or if the slot is lost.
+func (s *Slot) Limit() int64 {
+	if safe, ok := s.Row["safe_wal_size"].(float64); ok && safe > 0 {
+		return s.RetainedBytes + int64(safe)
+	}
+	return 0
+}
+
+// Lost says why the slot cannot be read any more; "" if it can.
+func (s *Slot) Lost() string {
+	if reason, _ := s.Row["invalidation_reason"].(string); reason != "" {
+		return fmt.Sprintf("replication slot %s is invalidated (%s)", s.Name, reason)
+	}
+	if s.Row["wal_status"] == "lost" {
+		return fmt.Sprintf("replication slot %s is lost: the server removed log that it needs (max_slot_wal_keep_size)", s.Name)
+	}
+	return ""
+}
+
 // Text shows the columns of pg_replication_slots that matter most.
 func (s *Slot) Text() string {
 	text := s.Name

@@ -14,6 +14,39 @@ import (
 	"github.com/tailbox/tailbox/test/servers"
 )
 
+// TestSlotOfLimitedLog: a slot's limit is known before the server drops log, and afterwards that the slot is lost.
+func TestSlotOfLimitedLog(t *testing.T) {
+	t.Parallel()
+	pg := servers.Postgres(t, "17", servers.WithSetting("max_slot_wal_keep_size", "64MB"), servers.WithSetting("min_wal_size", "32MB"),
+		servers.WithSetting("max_wal_size", "32MB"))
+	r := pgtest.NewStoreRig(t, pg, nil, pgtest.Shape("debezium", "outbox"))
+	if _, err := stream.New(r.Cfg).Establish(r.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	read := func() *status.Slot {
+		t.Helper()
+		got, err := status.Read(r.Ctx, r.Cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Slot
+	}
+	if s := read(); s.Limit() < 64<<20 || s.Limit() > 128<<20 || s.Lost() != "" {
+		t.Errorf("limit %d, lost %q, want 64 MiB, or a little more, and not lost", s.Limit(), s.Lost())
+	}
+	r.Exec("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+	r.Exec("SELECT pg_reload_conf()")
+	r.Until("the slot is lost", func() bool {
+		r.Exec("SELECT pg_switch_wal()")
+		r.Exec("CREATE TABLE IF NOT EXISTS filler AS SELECT 1")
+		r.Exec("CHECKPOINT")
+		return read().Lost() != ""
+	})
+	if s := read(); s.Limit() != 0 || s.Lost() != "replication slot "+r.Cfg.Slot+" is invalidated (wal_removed)" {
+		t.Errorf("limit %d, lost %q", s.Limit(), s.Lost())
+	}
+}
+
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	for _, version := range servers.Versions(t) {

@@ -20,8 +20,12 @@ type Status struct {
 	Log           [][]string
 	// Running: a relay holds the lock.
 	Running bool
-	// RetainedBytes is how much log the server keeps, LagBytes how much of it follows the checkpoint; -1 = unknown.
+	// RetainedBytes is how much log the server keeps for the pipeline, LagBytes how much of the log follows the checkpoint; -1 = unknown.
 	RetainedBytes, LagBytes int64
+	// RetainedLimit is how much log the server keeps for the pipeline at most, before it drops what was not read; 0 if it has no limit.
+	RetainedLimit int64
+	// Lost is why the log cannot be read on from the checkpoint; "" if it can, as far as this status tells.
+	Lost string
 	// Waiting is why the server sends nothing to a relay that reads, WaitSeconds since when; "" if it sends.
 	Waiting     string
 	WaitSeconds float64
