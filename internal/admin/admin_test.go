@@ -194,6 +194,34 @@ func TestWaitingServerIsNotReady(t *testing.T) {
 	}
 }
 
+// Alerts take the greatest value of all processes: one that lost the lock says no longer what it was the leader of.
+func TestStandbyForgetsWhatItLed(t *testing.T) {
+	t.Parallel()
+	m, url := start(t)
+	e := m.Events()
+	has := func(when string, want ...string) {
+		t.Helper()
+		_, text := get(t, url+"/metrics", "")
+		for _, line := range want {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("%s: no %s", when, line)
+			}
+		}
+	}
+	e.State("tailing", "")
+	e.Received(1, 1<<30, time.Hour)
+	e.Sampled(relay.Sample{Memory: 10, MemoryLimit: 20, CheckpointAge: time.Second, Sinks: map[string]relay.SinkSample{"mail": {State: "failing", Parked: 2, Held: 3}}})
+	e.State("disconnected", "cut")
+	has("while nobody else has the lock", `tailbox_source_lag_seconds{pipeline="orders"} 3600`, `tailbox_sink_state{pipeline="orders",sink="mail",state="failing"} 1`)
+	e.State("standby", "locked")
+	has("as a standby", `tailbox_source_lag_seconds{pipeline="orders"} 0`, `tailbox_sink_state{pipeline="orders",sink="mail",state="failing"} 0`,
+		`tailbox_lanes{pipeline="orders",sink="mail",state="held"} 0`, `tailbox_memory_bytes{pipeline="orders"} 0`, `tailbox_checkpoint_age_seconds{pipeline="orders"} 0`)
+	m.Observe(&admin.Status{Waiting: "standby_1 is away", WaitingFor: time.Hour})
+	has("while the server waits", `tailbox_source_lag_seconds{pipeline="orders"} 3600`)
+	m.Observe(&admin.Status{})
+	has("when the server sends again", `tailbox_source_lag_seconds{pipeline="orders"} 0`)
+}
+
 // A relay that can read nothing more is not ready, though it holds the lock and settles what it has read.
 func TestStuckIsNotReady(t *testing.T) {
 	t.Parallel()

@@ -196,6 +196,8 @@ func parkedStates() []string {
 	return []string{string(checkpoint.StateRetrying), string(checkpoint.StateWaiting), string(checkpoint.StateDead)}
 }
 
+func laneStates() []string { return []string{"open", "parked", "held"} }
+
 // seed makes all series.
 func (m *Metrics) seed(labels Labels) {
 	for _, why := range []string{"update", "delete", "truncate", "origin", "type", "table", "message", "statement", "xa"} {
@@ -211,7 +213,7 @@ func (m *Metrics) seed(labels Labels) {
 		}
 		m.sinks.deliver.WithLabelValues(name)
 		m.sinks.batch.WithLabelValues(name)
-		for _, state := range []string{"open", "parked", "held"} {
+		for _, state := range laneStates() {
 			m.sinks.lanes.WithLabelValues(name, state)
 		}
 		m.setSinkState(name, "open")

@@ -96,8 +96,27 @@ func (m *Metrics) onState(state, why string) {
 			m.sinks.oldestUndelivered.WithLabelValues(sinkLabel(name)).Set(a.parked.Seconds())
 		}
 	}
+	if state == stateStandby {
+		m.forget()
+	}
 	m.source.connected.Set(number(is))
 	m.process.leader.Set(number(is || state == stateDraining || state == stateConnecting))
+}
+
+// forget ends what this process says as the one that relays: another one says it now, and alerts take the greatest value of both. The lock is held.
+func (m *Metrics) forget() {
+	m.source.lagSeconds.Set(0)
+	m.checkpoint.age.Set(0)
+	m.process.memory.Set(0)
+	for _, name := range m.sinkNames {
+		if name == "" {
+			continue
+		}
+		for _, state := range laneStates() {
+			m.sinks.lanes.WithLabelValues(name, state).Set(0)
+		}
+		m.setSinkState(name, "open")
+	}
 }
 
 func (m *Metrics) onReceived(n int, lagBytes int64, lag time.Duration) {
@@ -205,6 +224,9 @@ func (m *Metrics) wait(s *Status) {
 	m.source.waiting.Set(number(s.Waiting != ""))
 	if m.serverWaits = s.Waiting; m.serverWaits == "" {
 		m.waitingSince = time.Time{}
+		if m.state == stateStandby { // which has no other lag
+			m.source.lagSeconds.Set(0)
+		}
 		return
 	}
 	if m.waitingSince.IsZero() {
