@@ -131,7 +131,7 @@ func (d *doctor) collect(ctx context.Context, sh *cli.Shell) {
 		errs, err := failures(ctx, db.Operator())
 		d.addJSON("errors", "how many deliveries failed, by sink, state and class of error", errs, err)
 	}
-	metrics, err := pipeline.Metrics(ctx, d.p.Config.Admin.Listen)
+	metrics, err := pipeline.Metrics(ctx, &d.p.Config.Admin)
 	if err != nil {
 		d.missing("metrics", err)
 		return

@@ -115,7 +115,7 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 				return err
 			}
 		}
-		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, TLS: secure, Known: tokens.Known,
+		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, TLS: secure, Known: tokens.Known, Scrapes: tokens.Scrapes,
 			Gatherer: registry, API: operations, Console: pages, Ready: metrics.Ready, Logger: log})
 		if err != nil {
 			return err

@@ -23,6 +23,8 @@ type Config struct {
 	TLS *tls.Config
 	// Known, if not nil, reports whether a request brings a token that somebody holds. Then /readyz says why the relay is not ready.
 	Known func(*http.Request) bool
+	// Scrapes, if not nil, reports whether a request may read the metrics.
+	Scrapes func(*http.Request) bool
 	// Gatherer holds the metrics.
 	Gatherer prometheus.Gatherer
 	// API, if not nil, serves everything below /api/, and Console all other pages.
@@ -86,8 +88,15 @@ func (s *Server) Run(ctx context.Context) error {
 
 func handler(c Config) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Gatherer, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn)}))
+	metrics := promhttp.HandlerFor(c.Gatherer, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn)})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if c.Scrapes != nil && !c.Scrapes(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="tailbox"`)
+			answer(w, http.StatusUnauthorized, "send the token of admin.metrics_token_file in the header Authorization: Bearer …")
+			return
+		}
+		metrics.ServeHTTP(w, r)
+	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ok, text, why := c.Ready()

@@ -15,7 +15,7 @@ import (
 
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, err := NewMetrics(prometheus.NewRegistry(), Labels{Source: "shop", Sinks: []string{"api", "mail"}, Routes: []RouteLabels{{"r", []string{"api", "mail"}}}})
+		m, err := NewMetrics(prometheus.NewRegistry(), Labels{Pipeline: "shop", Sinks: []string{"api", "mail"}, Routes: []RouteLabels{{"r", []string{"api", "mail"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

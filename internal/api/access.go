@@ -54,6 +54,7 @@ type Tokens struct {
 	log     *slog.Logger
 	mu      sync.Mutex
 	holders []*holder
+	metrics *holder // of the metrics' token, who has no role; nil if the metrics ask for none
 }
 
 // A holder is one token.
@@ -75,6 +76,9 @@ func NewTokens(c *config.Admin, log *slog.Logger) *Tokens {
 	}
 	for _, one := range c.Tokens {
 		t.holders = append(t.holders, &holder{Principal: Principal{one.Name, roleNamed(one.Role)}, file: one.File})
+	}
+	if c.MetricsTokenFile != "" {
+		t.metrics = &holder{Principal: Principal{Name: "metrics"}, file: c.MetricsTokenFile}
 	}
 	return t
 }
@@ -124,7 +128,7 @@ func (t *Tokens) refresh(h *holder) {
 		h.told = false
 	} else if !h.told {
 		h.told = true
-		t.log.Warn("a token of the API is not valid", "name", h.Name, "token_file", h.file, "error", err, "cure", "write the output of openssl rand -hex 24 into it")
+		t.log.Warn("a token is not valid", "name", h.Name, "token_file", h.file, "error", err, "cure", "write the output of openssl rand -hex 24 into it")
 	}
 }
 
@@ -132,6 +136,18 @@ func (t *Tokens) refresh(h *holder) {
 func (t *Tokens) Known(r *http.Request) bool {
 	_, ok := t.Holder(HashOf(bearer(r.Header.Get("Authorization"))))
 	return ok
+}
+
+// Scrapes reports whether a request may read the metrics. If they have a token, it must bring that one, or one of the API.
+func (t *Tokens) Scrapes(r *http.Request) bool {
+	if t.metrics == nil || t.Known(r) {
+		return true
+	}
+	hash := HashOf(bearer(r.Header.Get("Authorization")))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refresh(t.metrics)
+	return subtle.ConstantTimeCompare(hash[:], t.metrics.hash[:]) == 1 && t.metrics.valid
 }
 
 // bearer returns the token that a request brings; "" for none.

@@ -17,6 +17,8 @@ type Admin struct {
 	Token string
 	// Tokens are those of the HTTP API by name. Without Token and Tokens there is no API.
 	Tokens []Token
+	// MetricsTokenFile holds the token that /metrics asks for; "" if everyone may read them.
+	MetricsTokenFile string
 	// Hosts are further names by which clients may address the API, beside the address itself and localhost.
 	Hosts []string
 	// CertFile and KeyFile hold a certificate and its key, in PEM; "" for no TLS.
@@ -44,7 +46,7 @@ var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 func readAdmin(s *Section) Admin {
 	defer s.Done()
 	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token"), Hosts: s.Strings("hosts")}
-	a.Tokens = readTokens(s, a.Token)
+	readTokens(s, &a)
 	for _, host := range a.Hosts {
 		if net.ParseIP(host) == nil && strings.ContainsAny(host, "/: ") {
 			s.Add("hosts", host, "must be names or addresses of hosts, without scheme and port")
@@ -88,10 +90,9 @@ func (s *Section) readCertificate() (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// readTokens reads admin.tokens. The texts of the tokens are not kept: their files are read again when they change.
-func readTokens(s *Section, own string) []Token {
-	var tokens []Token
-	names, holders := map[string]bool{"admin": true}, map[string]string{own: "admin.token"} // whose holder is admin
+// readTokens reads the tokens that stand in files. Their texts are not kept: the files are read again when they change.
+func readTokens(s *Section, a *Admin) {
+	names, holders := map[string]bool{"admin": true}, map[string]string{a.Token: "admin.token"} // whose holder is admin
 	for _, one := range s.Sections("tokens") {
 		if one == nil {
 			continue
@@ -107,33 +108,42 @@ func readTokens(s *Section, own string) []Token {
 		if t.Role == "" && !one.Has("role") {
 			one.Add("role", "", "is missing", Roles()...)
 		}
-		if text, ok := one.tokenText(t.File); ok {
-			if other, taken := holders[text]; taken {
-				one.Add("token_file", t.File, "holds the same token as that of "+other+": give each holder its own")
-			}
-			holders[text] = t.Name
-		}
+		one.checkToken("token_file", t.File, t.Name, holders)
 		one.Done()
-		tokens = append(tokens, t)
+		a.Tokens = append(a.Tokens, t)
 	}
-	return tokens
+	if a.MetricsTokenFile = s.Path("metrics_token_file"); s.Has("metrics_token_file") {
+		s.checkToken("metrics_token_file", a.MetricsTokenFile, "the metrics", holders)
+	}
+}
+
+// checkToken reads the token that a file holds, and adds it to the holders of tokens.
+func (s *Section) checkToken(key, file, holder string, holders map[string]string) {
+	text, ok := s.tokenText(key, file)
+	if !ok {
+		return
+	}
+	if other, taken := holders[text]; taken {
+		s.Add(key, file, "holds the same token as that of "+other+": give each holder its own")
+	}
+	holders[text] = holder
 }
 
 // tokenText reads the token that a file holds.
-func (s *Section) tokenText(name string) (text string, ok bool) {
+func (s *Section) tokenText(key, name string) (text string, ok bool) {
 	if name == "" {
-		s.Add("token_file", "", "is missing: name the file that holds the token, such as the output of openssl rand -hex 24")
+		s.Add(key, "", "is missing: name the file that holds the token, such as the output of openssl rand -hex 24")
 		return "", false
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		s.Add("token_file", name, "read file: "+err.Error())
+		s.Add(key, name, "read file: "+err.Error())
 		return "", false
 	}
 	text = TokenIn(data)
 	s.Conceal(text)
 	if len(text) < LeastToken {
-		s.Add("token_file", name, "holds a token of "+strconv.Itoa(len(text))+" characters, and one of fewer than "+strconv.Itoa(LeastToken)+
+		s.Add(key, name, "holds a token of "+strconv.Itoa(len(text))+" characters, and one of fewer than "+strconv.Itoa(LeastToken)+
 			" can be guessed: write the output of openssl rand -hex 24 into it")
 		return "", false
 	}

@@ -2,16 +2,20 @@ package pipeline
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/source/store/report"
 )
 
@@ -24,7 +28,7 @@ func ReadStatus(ctx context.Context, sh *cli.Shell, p *Pipeline) (*report.Status
 	if err != nil {
 		return nil, err
 	}
-	states := sinkStates(ctx, p.Config.Admin.Listen, p.Config.Pipeline)
+	states := sinkStates(ctx, &p.Config.Admin, p.Config.Pipeline)
 	r.NameSinks(p.Config.Router.Sinks(), func(sink string) string { return states[sink] })
 	return r, nil
 }
@@ -36,10 +40,10 @@ var (
 )
 
 // sinkStates asks the metrics of a relay; it knows nothing where none of this pipeline answers that reads the log.
-func sinkStates(ctx context.Context, address, pipeline string) map[string]string {
+func sinkStates(ctx context.Context, admin *config.Admin, pipeline string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, statesTimeout)
 	defer cancel()
-	text, err := Metrics(ctx, address)
+	text, err := Metrics(ctx, admin)
 	if err != nil {
 		return nil
 	}
@@ -62,16 +66,28 @@ func sinkStates(ctx context.Context, address, pipeline string) map[string]string
 // maxMetrics bounds what is read of metrics, in bytes.
 const maxMetrics = 16 << 20
 
-// Metrics returns the metrics of the relay that serves an address. What else another program says at that address is left out.
-func Metrics(ctx context.Context, address string) (string, error) {
-	if address == "" {
+// Metrics returns the metrics of the relay that serves the address of the configuration. What else another program says at that address is left out.
+func Metrics(ctx context.Context, admin *config.Admin) (string, error) {
+	if admin.Listen == "" {
 		return "", errors.New("admin.listen is off, so that no relay serves metrics")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	client, scheme := http.DefaultClient, "http"
+	if admin.CertFile != "" {
+		scheme = "https"
+		client = &http.Client{Transport: &http.Transport{TLSClientConfig: ownCertificate(admin.CertFile, admin.KeyFile), DisableKeepAlives: true}}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+admin.Listen+"/metrics", nil)
 	if err != nil {
 		return "", fmt.Errorf("ask for metrics: %w", err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	if admin.MetricsTokenFile != "" {
+		token, err := os.ReadFile(admin.MetricsTokenFile)
+		if err != nil {
+			return "", fmt.Errorf("read admin.metrics_token_file: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+config.TokenIn(token))
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return "", fmt.Errorf("no relay answers at admin.listen: %w", err)
 	}
@@ -87,6 +103,20 @@ func Metrics(ctx context.Context, address string) (string, error) {
 		return "", fmt.Errorf("read metrics: %w", err)
 	}
 	return b.String(), nil
+}
+
+// ownCertificate accepts a server that shows the certificate of a file and no other: the address in the configuration need not be a name in it.
+func ownCertificate(certFile, keyFile string) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: func(state tls.ConnectionState) error {
+		own, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			return fmt.Errorf("read admin.tls: %w", err)
+		}
+		if len(state.PeerCertificates) == 0 || !bytes.Equal(state.PeerCertificates[0].Raw, own.Certificate[0]) {
+			return errors.New("it shows another certificate than that of admin.tls.cert_file")
+		}
+		return nil
+	}}
 }
 
 // SinkName shows the empty name, which stands for messages that could not be routed.
