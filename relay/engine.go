@@ -38,6 +38,8 @@ type engine struct {
 
 	ended   chan ended
 	reading chan struct{} // the source has begun to read
+	reloads <-chan *reload
+	reload  *reload // what this term stops for; nil: nothing
 
 	// callCtx ends when deliveries must stop at once.
 	callCtx context.Context //nolint:containedctx // It lives as long as the engine, and longer than the context of its loop.
@@ -264,12 +266,11 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 			}
 		case <-timer.C:
 		case <-done:
-			if done = nil; e.stops() {
-				continue
+			if done = nil; !e.stops() {
+				e.stopSoftly("stopping", now)
 			}
-			e.enter(stopping)
-			e.deadline = now.Add(e.cfg.ShutdownTimeout)
-			e.log.Info("stopping", "in_flight", e.dispatcher.inflight, "at_most", e.cfg.ShutdownTimeout.String())
+		case e.reload = <-e.reloadable():
+			e.stopSoftly("reloading: going on with the new configuration when what is in flight has ended", now)
 		}
 	}
 }

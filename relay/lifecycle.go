@@ -8,6 +8,8 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/relay/lane"
+	"github.com/tailbox/tailbox/router"
+	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source"
 )
 
@@ -91,6 +93,13 @@ func (e *engine) losePatience(now time.Time) {
 	e.deadline = now
 }
 
+// stopSoftly begins a soft stop.
+func (e *engine) stopSoftly(why string, now time.Time) {
+	e.enter(stopping)
+	e.deadline = now.Add(e.cfg.ShutdownTimeout)
+	e.log.Info(why, "in_flight", e.dispatcher.inflight, "at_most", e.cfg.ShutdownTimeout.String()) //nolint:sloglint // It is one of two texts.
+}
+
 // stopped reports whether a soft stop is over. When its time is up, calls in flight are cut off, and what they answer
 // is settled if that can be done soon; the rest is delivered again by the next start.
 func (e *engine) stopped(now time.Time, stopCalls context.CancelFunc) bool {
@@ -142,6 +151,90 @@ func (e *engine) leave(running int) {
 			c.reply <- context.Canceled
 		}
 	}
+}
+
+// A Change is the part of a Config that a Relay can exchange while it runs.
+type Change struct {
+	Sinks  map[string]sink.Sink
+	Router *router.Router
+	// Hide, Memory and ShutdownTimeout are those of Config.
+	Hide            func(text string) string
+	Memory          int64
+	ShutdownTimeout time.Duration
+	// Release, if not nil, is called when the sinks from before are not used any more, and those of the change are not yet: it closes the former.
+	Release func(context.Context)
+}
+
+// A reload is a change on its way to the relay.
+type reload struct {
+	Change
+	done chan error // nil: the change is in force
+}
+
+var (
+	// errReload ends a term without a fault: the next one begins in the same session, with what is in Relay.taken.
+	errReload = errors.New("reload")
+	// ErrStopped means that the relay stopped before a change was in force.
+	ErrStopped = errors.New("the relay has stopped")
+)
+
+// Reload exchanges a part of the configuration of a relay that runs. It is a soft stop and a start (R9), but the session that holds the lock is kept, so
+// that no other relay can come between the two: what is in flight ends and is settled, within ShutdownTimeout, and the log is read again from the
+// checkpoint. Nothing else of the state in memory has to fit the new configuration. An error means that all is as before; ctx bounds only
+// how long the relay may take to begin. Refused is a change without a sink that has parked deliveries (R9).
+func (r *Relay) Reload(ctx context.Context, c Change) error {
+	if err := countSinks(len(c.Sinks)); err != nil {
+		return err
+	}
+	q := &reload{c, make(chan error, 1)}
+	select {
+	case r.reloads <- q:
+	case <-r.over:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-q.done:
+		return err
+	case <-r.over:
+	}
+	select {
+	case err := <-q.done: // both at once
+		return err
+	default:
+		return ErrStopped
+	}
+}
+
+// adopt puts the change that was taken into force. loaded is what the database says, under the lock; nil: this is a standby, which looks when it
+// takes over.
+func (r *Relay) adopt(ctx context.Context, loaded *checkpoint.Loaded) {
+	q := r.taken
+	if q == nil {
+		return
+	}
+	r.taken = nil
+	if loaded != nil {
+		if what, fix := ParkedElsewhere(loaded.ParkedSinks, func(sink string) bool { _, ok := q.Sinks[sink]; return ok }); what != "" {
+			q.done <- fmt.Errorf("%s: %s", what, fix)
+			return
+		}
+	}
+	if q.Release != nil {
+		q.Release(ctx)
+	}
+	r.cfg.Sinks, r.cfg.Router, r.cfg.Hide, r.cfg.Memory, r.cfg.ShutdownTimeout = q.Sinks, q.Router, q.Hide, q.Memory, q.ShutdownTimeout
+	r.cfg = r.cfg.withDefaults()
+	q.done <- nil
+}
+
+// reloadable is where reloads come from while this term can take one.
+func (e *engine) reloadable() <-chan *reload {
+	if e.stage != running {
+		return nil
+	}
+	return e.reloads
 }
 
 // A sweep delivers the rows that were pending when the position was established, before the log is read (R8).

@@ -23,6 +23,10 @@ type Relay struct {
 	last     ending // of the last term
 	// past is what earlier terms learned. If it says that the log cannot be read from the checkpoint, the next term establishes a new position.
 	past termMemory
+	// reloads are handed to whoever can take one. taken waits for the next time that the database's state is loaded. over is closed when Run returns.
+	reloads chan *reload
+	taken   *reload
+	over    chan struct{}
 }
 
 // New checks the configuration. It opens nothing.
@@ -32,13 +36,19 @@ func New(cfg Config) (*Relay, error) {
 	if cfg.Source == nil || cfg.Open == nil || cfg.Router == nil {
 		errs = append(errs, errors.New("relay: Source, Open and Router are needed"))
 	}
-	if len(cfg.Sinks) == 0 {
-		errs = append(errs, errors.New("relay: no sinks: name at least one"))
+	errs = append(errs, countSinks(len(cfg.Sinks)))
+	return &Relay{cfg: cfg, reloads: make(chan *reload), over: make(chan struct{})}, errors.Join(errs...)
+}
+
+// countSinks returns what is wrong with a number of sinks.
+func countSinks(n int) error {
+	switch {
+	case n == 0:
+		return errors.New("relay: no sinks: name at least one")
+	case n > maxSinks:
+		return fmt.Errorf("relay: %d sinks are more than the %d that one pipeline can have", n, maxSinks)
 	}
-	if len(cfg.Sinks) > maxSinks {
-		errs = append(errs, fmt.Errorf("relay: %d sinks are more than the %d that one pipeline can have", len(cfg.Sinks), maxSinks))
-	}
-	return &Relay{cfg: cfg}, errors.Join(errs...)
+	return nil
 }
 
 const (
@@ -52,6 +62,7 @@ const (
 // memory is forgotten, and a new term begins where the database says (R9). Only what an operator has to mend, an error
 // that matches source.ErrStop or source.ErrUnjudged, ends Run by itself; a table that does not exist does so after some seconds.
 func (r *Relay) Run(ctx context.Context) error {
+	defer close(r.over)
 	var pace pacing
 	var missing missingTable
 	for {
@@ -79,15 +90,29 @@ func (r *Relay) Run(ctx context.Context) error {
 		case errors.Is(err, checkpoint.ErrLocked):
 			wait = standbyEvery + time.Duration(r.cfg.Rand.Int64N(int64(standbyEvery/4)))
 			r.standBy(err)
+			r.adopt(ctx, nil)
 		default:
 			r.standby = ""
 			wait = pace.after(r.last)
 			r.cfg.Logger.Error("relay interrupted: starting again", "error", err, "in", wait.String())
 			r.state("disconnected", fmt.Sprint(err))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
+		r.pause(ctx, wait)
+	}
+}
+
+// pause waits between two terms. A reload ends it: a standby goes on with the new configuration, and the next term does otherwise.
+func (r *Relay) pause(ctx context.Context, wait time.Duration) {
+	reloads := r.reloads
+	if r.taken != nil {
+		reloads = nil
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(wait):
+	case r.taken = <-reloads:
+		if r.standby != "" {
+			r.adopt(ctx, nil)
 		}
 	}
 }
@@ -133,12 +158,22 @@ func (r *Relay) term(ctx context.Context) error {
 		}
 	}()
 	r.standby = ""
+	for {
+		if err := r.lead(ctx, store); !errors.Is(err, errReload) {
+			return err
+		}
+	}
+}
+
+// lead relays from what the database says, in a session that holds the lock. With errReload the caller leads on in the same session.
+func (r *Relay) lead(ctx context.Context, store checkpoint.Store) error {
 	loaded, err := store.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("load the relay's state: %w", err)
 	}
 	r.last.loaded = true
 	r.clearSurvived(loaded)
+	r.adopt(ctx, loaded)
 	if err := r.parkedElsewhere(loaded); err != nil {
 		return err
 	}
@@ -155,12 +190,15 @@ func (r *Relay) term(ctx context.Context) error {
 		r.cfg.Events.Gap(at.Gap)
 	}
 	e := newEngine(r.cfg, store, loaded, &at.Checkpoint, at.Snapshot)
-	e.session.clock = clock
+	e.session.clock, e.reloads = clock, r.reloads
 	err = e.run(ctx)
 	r.last.sent, r.last.durable = e.dispatcher.sent, e.settler.durable
 	r.past.saved = e.settler.saved
 	if errors.Is(err, source.ErrGap) {
 		r.past.tried = readFailure{at.Checkpoint.Log, err.Error()}
+	}
+	if r.taken = e.reload; r.taken != nil && err == nil && ctx.Err() == nil {
+		return errReload
 	}
 	return err
 }

@@ -26,6 +26,10 @@ func (w *World) act(subject Subject) {
 		w.write()
 		return
 	}
+	if w.plan.reloads > 0 && w.rng.IntN(8) == 0 && len(w.running()) > 0 {
+		w.reload()
+		return
+	}
 	actions := []func(){w.appear, w.appear, w.toggleSink, w.toggleSink, w.verb, w.verb, w.sql, w.disturb}
 	actions[w.rng.IntN(len(actions))]()
 	if w.plan.standbys > 0 && len(w.running()) == 1 && w.rng.IntN(20) == 0 {
@@ -89,6 +93,19 @@ func (w *World) stop(inst *instance) {
 	w.logf("relay %d is asked to stop", inst.id)
 	inst.stopped = true
 	inst.cancel()
+}
+
+// reload asks a process to take its configuration anew, as SIGHUP does.
+func (w *World) reload() {
+	w.plan.reloads--
+	running := w.running()
+	inst := running[w.rng.IntN(len(running))]
+	select {
+	case inst.reload <- struct{}{}:
+		w.logf("relay %d is asked to reload", inst.id)
+		w.stats.Reloads++
+	default: // it was asked already
+	}
 }
 
 // appear makes a transaction visible.

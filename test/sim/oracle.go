@@ -79,8 +79,8 @@ func (w *World) checkBare(old, c *checkpoint.Checkpoint, withOutcomes bool) {
 			return
 		}
 	}
-	if w.bareBy != s.holder.id {
-		w.bareBy, w.bare = s.holder.id, nil
+	if by := [2]int{s.holder.id, s.holder.inst.run}; w.bareBy != by { // a reload stops softly within a session
+		w.bareBy, w.bare = by, nil
 	}
 	w.bare = append(w.bare, time.Now())
 	// Some may have been late, or went along with outcomes that the database does not see.

@@ -38,6 +38,7 @@ type Plan struct {
 	kills, stops, cuts, restarts, slotLost int      // how often at most
 	failovers, standbys, verbs, sql        int
 	initialised                            bool // init made the first checkpoint
+	reloads                                int  // how often at most
 }
 
 // A table is one outbox table of the application.
@@ -88,6 +89,16 @@ func drawPlan(rng *rand.Rand) *Plan {
 	p.tables = drawTables(rng)
 	p.Routes = drawRoutes(rng)
 	return p
+}
+
+// reloadSeed tells the draws of reloads from those of all else.
+const reloadSeed = 0x72656c6f6164
+
+// drawReloads lets the configuration be read again in a third of the schedules.
+func (p *Plan) drawReloads(rng *rand.Rand) {
+	if rng.IntN(3) == 0 {
+		p.reloads = 1 + rng.IntN(8)
+	}
 }
 
 func drawTables(rng *rand.Rand) []*table {

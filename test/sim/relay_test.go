@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/tailbox/tailbox/relay"
@@ -34,6 +35,21 @@ func engine(ctx context.Context, env *sim.Env) error {
 	if err != nil {
 		return fmt.Errorf("make the relay: %w", err)
 	}
+	var reloading sync.WaitGroup
+	defer reloading.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	reloading.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-env.Reloads:
+			}
+			err := r.Reload(ctx, relay.Change{Sinks: env.Sinks, Router: rt, Memory: env.Plan.Memory, ShutdownTimeout: env.Plan.ShutdownTimeout})
+			env.Logger.Info("reloaded", "error", err)
+		}
+	})
 	return r.Run(ctx)
 }
 

@@ -27,6 +27,8 @@ type Env struct {
 	Open   func(context.Context) (checkpoint.Store, error)
 	Sinks  map[string]sink.Sink
 	Plan   *Plan
+	// Reloads ask the relay to take its configuration anew while it runs. The relay may be late, and need not answer.
+	Reloads <-chan struct{}
 	// Rand is for the relay's jitter.
 	Rand *rand.Rand
 	// Logger writes into the trace.
@@ -57,8 +59,8 @@ type Stats struct {
 	Steps, Messages, Deliveries int
 	// Duplicates are deliveries to a sink that had the message already; Unexplained those that I7 does not allow.
 	Duplicates, Unexplained int
-	// Parked, Dead, Verbs, Kills, Gaps tell that the schedule went where it should.
-	Parked, Dead, Verbs, Kills, Gaps int
+	// Parked, Dead, Verbs, Kills, Gaps, Reloads tell that the schedule went where it should.
+	Parked, Dead, Verbs, Kills, Gaps, Reloads int
 }
 
 // Add sums up.
@@ -73,6 +75,7 @@ func (s *Stats) Add(t Stats) {
 	s.Verbs += t.Verbs
 	s.Kills += t.Kills
 	s.Gaps += t.Gaps
+	s.Reloads += t.Reloads
 }
 
 // A World is one schedule in the making.
@@ -99,8 +102,8 @@ type World struct {
 	composed  []string                            // all ids
 	narrowed  map[checkpoint.Lane]int             // length of a run that failed as a whole
 	marks     map[checkpoint.Lane]outbox.Position // the highest position of a first delivery
-	bare      []time.Time                         // when bare progress was saved by the session bareBy
-	bareBy    int
+	bare      []time.Time                         // when bare progress was saved by the run bareBy of a session
+	bareBy    [2]int
 	step      int
 	quiet     bool
 	violation error
@@ -116,6 +119,7 @@ type instance struct {
 	id     int
 	dead   bool // killed: no call of it has an effect any more; guarded by World.mu
 	cancel context.CancelFunc
+	reload chan struct{}
 	done   chan struct{}
 	err    error
 	seen   bool // its end was looked at
@@ -131,6 +135,7 @@ type instance struct {
 func Schedule(subject Subject, opts Options) Result {
 	w := newWorld(opts)
 	w.plan = drawPlan(w.rng)
+	w.plan.drawReloads(rand.New(rand.NewPCG(opts.Seed, reloadSeed)))
 	w.server.init(w)
 	w.writeBefore()
 	w.start(subject)
@@ -196,10 +201,10 @@ func (w *World) pass() {
 // start begins a new process of the relay.
 func (w *World) start(subject Subject) {
 	ctx, cancel := context.WithCancel(context.Background())
-	inst := &instance{w: w, id: len(w.instances), cancel: cancel, done: make(chan struct{})}
+	inst := &instance{w: w, id: len(w.instances), cancel: cancel, done: make(chan struct{}), reload: make(chan struct{}, 1)}
 	inst.tail = newTail(inst)
 	w.instances = append(w.instances, inst)
-	env := &Env{Source: inst.tail, Open: inst.open, Sinks: map[string]sink.Sink{}, Plan: w.plan, Bug: w.bug,
+	env := &Env{Source: inst.tail, Open: inst.open, Sinks: map[string]sink.Sink{}, Plan: w.plan, Bug: w.bug, Reloads: inst.reload,
 		Rand: rand.New(rand.NewPCG(w.opts.Seed, uint64(inst.id))), Logger: w.logger()}
 	for i, name := range sinkNames() {
 		env.Sinks[name] = newSink(inst, i)
