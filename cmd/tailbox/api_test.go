@@ -292,7 +292,8 @@ func inputs() map[string]struct {
 		"list-requests": {path: "/requests"}, "get-request": {path: "/requests/1"},
 		"list-groups": {path: "/groups"}, "hold-groups": {"/groups:hold", groups}, "resume-groups": {"/groups:resume", groups},
 		"skip-groups": {"/groups:skip", groups}, "replay-groups": {"/groups:replay", groups},
-		"list-sinks": {path: "/sinks"}, "pause-sink": {path: "/sinks/api:pause"}, "resume-sink": {path: "/sinks/api:resume"},
+		"reload-config": {path: "/config:reload"},
+		"list-sinks":    {path: "/sinks"}, "pause-sink": {path: "/sinks/api:pause"}, "resume-sink": {path: "/sinks/api:resume"},
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -78,7 +79,7 @@ func (r *rig) mustListBare() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	db := p.Database(newLogger(r.t.Output(), p.Config.Log), nil)
+	db := p.Database(newLogger(r.t.Output(), p.Config.Log, new(slog.LevelVar)), nil)
 	sel := checkpoint.Selection{States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}}
 	listed, _, err := db.Operator().Parked(r.t.Context(), sel, 0)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,7 +38,16 @@ func main() {
 	ctx, stop := context.WithCancel(context.Background())
 	now := make(chan struct{})
 	ended := make(chan int, 1)
-	sh := &cli.Shell{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Variables: variables(), Now: now, Terminal: isTerminal(os.Stderr)}
+	hangups, taken := make(chan struct{}, 1), atomic.Bool{}
+	takeHangups := func() <-chan struct{} {
+		if hasTerminal() {
+			return nil
+		}
+		taken.Store(true)
+		return hangups
+	}
+	sh := &cli.Shell{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Variables: variables(), Now: now, Hangups: takeHangups,
+		Terminal: isTerminal(os.Stderr)}
 	go func() { ended <- run(ctx, sh, os.Args[1:]) }()
 	var first time.Time
 	second := false
@@ -48,6 +58,11 @@ func main() {
 			os.Exit(code)
 		case s := <-signals:
 			switch {
+			case s == syscall.SIGHUP && taken.Load():
+				select {
+				case hangups <- struct{}{}:
+				default: // it will be looked at
+				}
 			case first.IsZero():
 				first = time.Now()
 				stop()
@@ -69,6 +84,16 @@ func root() *cli.Command {
 			verbs.NewAcceptGap(), verbs.NewSend(), newConfig(), newDoctor(), newImport(), newUninstall(), cli.NewCompletion(root), cli.NewMan(root), newVersion()},
 		Example: "tailbox demo\ntailbox init -c tailbox.yaml && tailbox run -c tailbox.yaml",
 	}
+}
+
+// hasTerminal reports whether the process belongs to a terminal, whose end is told by SIGHUP.
+func hasTerminal() bool {
+	terminal, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	_ = terminal.Close() // nothing was written
+	return true
 }
 
 // variables lists the names of the environment's variables.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,12 +25,12 @@ const (
 )
 
 // boundHeap keeps the garbage collector from letting the heap grow to twice of what is alive: `memory` is meant as a bound
-// on the process. An operator's GOMEMLIMIT and GOGC stand as they are. It returns when ctx ends.
-func boundHeap(ctx context.Context, queue int64) {
+// on the process, and may change. An operator's GOMEMLIMIT and GOGC stand as they are. It returns when ctx ends.
+func boundHeap(ctx context.Context, queue *atomic.Int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	limit := 2*queue + besideQueue
+	limit := 2*queue.Load() + besideQueue
 	debug.SetMemoryLimit(limit)
 	tick := time.NewTicker(heapEvery)
 	defer tick.Stop()
@@ -43,7 +44,7 @@ func boundHeap(ctx context.Context, queue int64) {
 		case <-tick.C:
 		}
 		metrics.Read(sample)
-		if want := heapLimit(limit, int64(sample[0].Value.Uint64())); want != set {
+		if want := heapLimit(2*queue.Load()+besideQueue, int64(sample[0].Value.Uint64())); want != set {
 			set = want
 			debug.SetMemoryLimit(set)
 		}

@@ -28,6 +28,8 @@ type rig struct {
 	// file is the configuration, lines where the sink of kind file writes.
 	file, lines string
 	env         map[string]string
+	// hangups, if not nil, are for the program.
+	hangups func() <-chan struct{}
 }
 
 const rigConfig = `
@@ -66,7 +68,7 @@ func (r *rig) command(args ...string) result {
 
 func (r *rig) with(ctx context.Context, args ...string) result {
 	var out, err bytes.Buffer
-	sh := &cli.Shell{In: strings.NewReader(""), Out: &out, Err: &err, Now: make(chan struct{}),
+	sh := &cli.Shell{In: strings.NewReader(""), Out: &out, Err: &err, Now: make(chan struct{}), Hangups: r.hangups,
 		Env: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
 	code := run(ctx, sh, append(args, "-c", r.file))
 	return result{code, out.String(), err.String()}

@@ -44,55 +44,65 @@ func newRun() *cli.Command {
 	var file string
 	return &cli.Command{
 		Name: "run", About: "relays messages until it is told to stop",
-		Long: "It makes no tables: run tailbox init first. On SIGTERM, SIGINT or SIGHUP it finishes what is in flight, within\n" +
-			"shutdown_timeout; a second SIGTERM or SIGINT ends it at once, and the next start repeats what was not settled. Several\n" +
+		Long: "It makes no tables: run tailbox init first. On SIGTERM or SIGINT it finishes what is in flight, within shutdown_timeout;\n" +
+			"a second one ends it at once, and the next start repeats what was not settled. SIGHUP reads the configuration again and\n" +
+			"goes on with it; a run that has a terminal ends softly instead, since a terminal that closes sends the same. Several\n" +
 			"processes of one pipeline may run: one relays, the others stand by.",
 		Example: "tailbox run -c tailbox.yaml",
 		Flags:   func(fs *flag.FlagSet) { pipeline.ConfigFlag(fs, &file) },
 		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
-			p, err := pipeline.Load(ctx, sh, file)
+			r := &reloader{hangups: hangupsOf(sh), load: func(ctx context.Context) (*pipeline.Pipeline, error) { return pipeline.Load(ctx, sh, file) }}
+			p, err := r.load(ctx)
 			if err != nil {
 				return err
 			}
-			return runRelay(ctx, sh, p, newLogger(sh.Err, p.Config.Log))
+			return runRelay(ctx, sh, r, p)
 		},
 	}
 }
 
+// hangupsOf takes SIGHUP over, if it can be.
+func hangupsOf(sh *cli.Shell) <-chan struct{} {
+	if sh.Hangups == nil {
+		return nil
+	}
+	return sh.Hangups()
+}
+
 // runRelay runs a relay with its metrics until ctx ends, or sh.now is closed.
-func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slog.Logger) (err error) {
+func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pipeline) (err error) {
 	// A reader of our output that goes away is the sink's failure, not the end of the process.
 	signal.Ignore(syscall.SIGPIPE)
+	log := newLogger(sh.Err, p.Config.Log, &rel.level)
 	sinks, err := p.OpenSinks(ctx)
 	if err != nil {
 		return err
 	}
+	rel.begin(p, sinks, log)
 	defer func() {
 		if errors.Is(err, errAtOnce) {
 			return // calls are still running, and the process ends now
 		}
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		err = errors.Join(err, pipeline.CloseSinks(closing, sinks))
+		err = errors.Join(err, rel.closeSinks(ctx))
 	}()
 	registry := prometheus.NewRegistry()
-	metrics, err := admin.NewMetrics(registry, labels(p.Config), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err != nil {
+	if rel.metrics, err = admin.NewMetrics(registry, labels(p.Config), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})); err != nil {
 		return err
 	}
+	metrics := rel.metrics
 	p.Feedback = countFeedback(p.Config.Source.Tables, metrics.Feedback)
-	db := p.Database(log, logUpdates(ctx, &p.Config.Source, log, metrics.Ignored))
+	rel.db = p.Database(log, logUpdates(ctx, &p.Config.Source, log, metrics.Ignored))
 	var tick time.Duration // 0: the relay's own
 	asking := observeEvery
 	if p.Config.Source.Poll {
 		tick, asking = pollTick, pollObserveEvery
 	}
 	watched := &tail.Hub{}
-	events := metrics.Events()
+	events := rel.events(metrics.Events())
 	events.Deliveries = func(name string, ds []*sink.Delivery, errs []error) { watched.Answered(name, ds, errs, time.Now()) }
-	r, err := relay.New(relay.Config{
-		Pipeline: p.Config.Pipeline, Source: db.Source(), Sinks: sinks, Router: p.Config.Router,
-		Open: db.Open,
+	rel.relay, err = relay.New(relay.Config{
+		Pipeline: p.Config.Pipeline, Source: rel.db.Source(), Sinks: sinks, Router: p.Config.Router,
+		Open: rel.db.Open,
 		Tick: tick,
 		Hide: p.Hide,
 		Kept: kept(p.Config.Source.Tables), Receipts: receipts(p.Config.Source.Tables),
@@ -105,46 +115,54 @@ func runRelay(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, log *slo
 	}
 	t := &tasks{now: sh.Now}
 	if p.Config.Admin.Listen != "" {
-		tokens := api.NewTokens(&p.Config.Admin, log)
-		past := history.New(metrics.Totals)
-		operations, pages := newConsole(api.Config{Pipeline: p.Config.Pipeline, Started: time.Now(), Database: db, Sinks: p.Config.Router.Sinks(), State: metrics.SinkState,
-			History: past.Since, Tail: watched, Tokens: tokens, Hosts: p.Config.Admin.Hosts, Configuration: p.Effective, Hide: p.Hide, Logger: log})
 		var secure *tls.Config
 		if p.Config.Admin.CertFile != "" {
 			if secure, err = admin.TLS(p.Config.Admin.CertFile, p.Config.Admin.KeyFile, log); err != nil {
 				return err
 			}
 		}
-		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, TLS: secure, Known: tokens.Known, Scrapes: tokens.Scrapes,
-			Gatherer: registry, API: operations, Console: pages, Ready: metrics.Ready, Logger: log})
+		past := history.New(metrics.Totals)
+		pages := newPages(rel, api.Config{Pipeline: p.Config.Pipeline, Started: time.Now(), Database: rel.db, Sinks: rel.sinkNames, State: metrics.SinkState,
+			History: past.Since, Tail: watched, Reload: rel.reload, Configuration: rel.effective, Tokens: rel.tokens, Hide: rel.hide, Logger: log})
+		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, TLS: secure, Known: rel.tokens.Known, Scrapes: rel.tokens.Scrapes,
+			Gatherer: registry, Pages: pages, Ready: metrics.Ready, Logger: log})
 		if err != nil {
 			return err
 		}
-		log.Info("serving metrics and health", "address", server.Addr(), "console", operations != nil)
+		log.Info("serving metrics and health", "address", server.Addr(), "console", !rel.tokens.None())
 		t.beside(server.Run)
-		if operations != nil {
-			t.beside(func(ctx context.Context) error { past.Run(ctx); return nil })
-			t.beside(func(ctx context.Context) error { <-ctx.Done(); watched.Close(); return nil })
-		}
+		t.beside(func(ctx context.Context) error { past.Run(ctx); return nil })
+		t.beside(func(ctx context.Context) error { <-ctx.Done(); watched.Close(); return nil })
 	}
-	t.beside(func(ctx context.Context) error { boundHeap(ctx, p.Config.Memory); return nil })
+	t.beside(func(ctx context.Context) error { boundHeap(ctx, &rel.memory); return nil })
 	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
-	t.beside(func(ctx context.Context) error { observe(ctx, log, db, metrics, asking); return nil })
+	t.beside(func(ctx context.Context) error { observe(ctx, log, rel.db, metrics, asking); return nil })
+	t.beside(func(ctx context.Context) error { rel.onHangups(ctx); return nil })
+	t.beside(func(ctx context.Context) error { rel.onRefusals(ctx); return nil })
 	log.Info("starting", "pipeline", p.Config.Pipeline, "sinks", len(sinks))
-	if err = t.run(ctx, r.Run); !errors.Is(err, errAtOnce) {
+	if err = t.run(ctx, rel.relay.Run); !errors.Is(err, errAtOnce) {
 		log.Info("stopped")
 	}
 	return err
 }
 
-// newConsole returns the HTTP API and its console; nil if nobody holds a token for them.
-func newConsole(c api.Config) (operations, pages http.Handler) {
-	if c.Tokens.None() {
-		return nil, nil
-	}
-	c.Version, _ = buildVersion()
-	operations = api.New(c)
-	return operations, console.New(console.Config{Pipeline: c.Pipeline, API: operations, Tokens: c.Tokens, Hosts: c.Hosts, Logger: c.Logger})
+// newPages returns what serves the HTTP API and its console, while anybody holds a token for them. They are made when they are first needed.
+func newPages(rel *reloader, c api.Config) http.Handler {
+	pages := sync.OnceValue(func() http.Handler {
+		c.Version, _ = buildVersion()
+		operations := api.New(c)
+		mux := http.NewServeMux()
+		mux.Handle("/api/", operations)
+		mux.Handle("/", console.New(console.Config{Pipeline: c.Pipeline, API: operations, Tokens: c.Tokens, Logger: c.Logger}))
+		return mux
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if rel.tokens.None() {
+			http.NotFound(w, r)
+			return
+		}
+		pages().ServeHTTP(w, r)
+	})
 }
 
 // tasks runs one main task and others beside it.
@@ -225,9 +243,10 @@ func warnOfSinks(ctx context.Context, log *slog.Logger, sinks map[string]sink.Si
 	}
 }
 
-// newLogger makes the logger that the configuration asks for.
-func newLogger(w io.Writer, c config.Log) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.Level}
+// newLogger makes the logger that the configuration asks for. Its level can change.
+func newLogger(w io.Writer, c config.Log, level *slog.LevelVar) *slog.Logger {
+	level.Set(c.Level)
+	options := &slog.HandlerOptions{Level: level}
 	if c.JSON {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}

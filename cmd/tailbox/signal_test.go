@@ -21,6 +21,8 @@ type process struct {
 	cmd  *exec.Cmd
 	mu   sync.Mutex
 	text bytes.Buffer
+	// ended is closed when it has ended.
+	ended chan struct{}
 }
 
 // Write implements io.Writer for what the process prints.
@@ -47,10 +49,13 @@ func startReading(t testing.TB, in *os.File, env []string, args ...string) *proc
 	return startCommand(t, exec.Command(os.Args[0], args...), in, env)
 }
 
-// startCommand starts a command that becomes the program.
+// startCommand starts a command that becomes the program. It has no terminal, unless the command brings one.
 func startCommand(t testing.TB, cmd *exec.Cmd, in *os.File, env []string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: cmd}
+	p := &process{t: t, cmd: cmd, ended: make(chan struct{})}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	}
 	if in != nil {
 		p.cmd.Stdin = in
 	}
@@ -59,9 +64,13 @@ func startCommand(t testing.TB, cmd *exec.Cmd, in *os.File, env []string) *proce
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		_ = p.cmd.Wait() // the exit code tells
+		close(p.ended)
+	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // it has usually ended
-		_ = p.cmd.Wait()
+		<-p.ended
 	})
 	return p
 }
@@ -71,7 +80,7 @@ func (p *process) ends() int {
 	p.t.Helper()
 	timer := time.AfterFunc(2*time.Minute, func() { _ = p.cmd.Process.Kill() })
 	defer timer.Stop()
-	_ = p.cmd.Wait() // the exit code tells
+	<-p.ended
 	return p.cmd.ProcessState.ExitCode()
 }
 
@@ -95,12 +104,9 @@ func (r *rig) environment() (env []string) {
 
 func TestSignalStopsSoftly(t *testing.T) {
 	t.Parallel()
-	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP} {
+	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
-			if s == syscall.SIGHUP {
-				needHangup(t)
-			}
 			r, e := newEndpointRig(t)
 			p := r.process("run")
 			r.send("a1", "a:1", `{}`)
@@ -129,27 +135,6 @@ func TestHangupIsIgnoredWhereItWasAtTheStart(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	if code := p.ends(); code != exitDone {
 		t.Errorf("exit code %d\n%s", code, p.printed())
-	}
-}
-
-// TestHangupIsNoSecondSignal: a terminal that is closed is told of by the kernel and by the shell, whenever each comes to it.
-func TestHangupIsNoSecondSignal(t *testing.T) {
-	t.Parallel()
-	needHangup(t)
-	r, arrived, release := newHangingRig(t)
-	p := r.process("run")
-	r.send("a1", "a:1", `{}`)
-	<-arrived
-	p.signal(syscall.SIGHUP)
-	until(t, "the soft stop", func() bool { return strings.Contains(p.printed(), "msg=stopping") })
-	first := time.Now()
-	until(t, "more signals", func() bool {
-		p.signal(syscall.SIGHUP)
-		return time.Since(first) > 2*oneSignal
-	})
-	release()
-	if code := p.ends(); code != exitDone || strings.Contains(p.printed(), "at once") || len(r.outbox()) != 0 {
-		t.Errorf("exit code %d, %d rows are left\n%s", code, len(r.outbox()), p.printed())
 	}
 }
 

@@ -58,12 +58,11 @@ type Metrics struct {
 
 	// sinkStates are the states of sinks that the relay has reported.
 	sinkStates sync.Map
+	mu         sync.Mutex
 	// sinkNames are the names of all sinks, and "".
 	sinkNames []string
-
-	mu    sync.Mutex
-	state string
-	why   string
+	state     string
+	why       string
 	// lost: the state before was connected, so that the next connection is a reconnect.
 	lost bool
 	// uncleanSeen is how many unclean starts in a row were counted already.
@@ -83,8 +82,7 @@ func NewMetrics(reg prometheus.Registerer, labels Labels, others ...prometheus.C
 	build := b.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "go")
 	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
 	m.ages = map[string]ages{}
-	m.sinkNames = slices.Concat(labels.Sinks, []string{""})
-	m.seed(labels)
+	m.Reloaded(labels)
 	for _, c := range others {
 		register(b, fmt.Sprintf("%T", c), c)
 	}
@@ -180,6 +178,7 @@ func newSinkMetrics(b *builder) sinkMetrics {
 // A processMetrics speaks of this process.
 type processMetrics struct {
 	memory, memoryLimit, leader prometheus.Gauge
+	reloaded, reloadedAt        prometheus.Gauge
 	unclean                     prometheus.Counter
 }
 
@@ -188,6 +187,8 @@ func newProcessMetrics(b *builder) processMetrics {
 		memory:      b.gauge("memory_bytes", "Bytes of messages in memory."),
 		memoryLimit: b.gauge("memory_limit_bytes", "Bound on memory_bytes."),
 		leader:      b.gauge("leader", "1 while this process holds the pipeline's lock."),
+		reloaded:    b.gauge("config_reload_success", "1 if the configuration that was read last is in force; 0 if it was refused."),
+		reloadedAt:  b.gauge("config_reload_success_timestamp_seconds", "When the configuration in force was read, in seconds since 1970."),
 		unclean:     b.counter("unclean_starts_total", "Starts that ended before anything was settled."),
 	}
 }
@@ -198,8 +199,36 @@ func parkedStates() []string {
 
 func laneStates() []string { return []string{"open", "parked", "held"} }
 
-// seed makes all series.
-func (m *Metrics) seed(labels Labels) {
+// Reloaded takes over the labels of a configuration that is in force from now on: a sink that it does not have has no state any more. The relay must
+// not run meanwhile.
+func (m *Metrics) Reloaded(labels Labels) {
+	m.mu.Lock()
+	before := m.sinkNames
+	m.sinkNames = slices.Concat(labels.Sinks, []string{""})
+	m.mu.Unlock()
+	for _, name := range before {
+		if name == "" || slices.Contains(labels.Sinks, name) {
+			continue
+		}
+		for _, gauges := range []*prometheus.GaugeVec{m.sinks.parked, m.sinks.lanes, m.sinks.oldestDue, m.sinks.oldestHeld, m.sinks.oldestUndelivered, m.sinks.state} {
+			gauges.DeletePartialMatch(prometheus.Labels{"sink": name})
+		}
+		m.sinkStates.Delete(name)
+	}
+	m.seed(labels, before)
+	m.ReloadTried(nil)
+}
+
+// ReloadTried notes whether the configuration that was read last is in force.
+func (m *Metrics) ReloadTried(err error) {
+	m.process.reloaded.Set(number(err == nil))
+	if err == nil {
+		m.process.reloadedAt.SetToCurrentTime()
+	}
+}
+
+// seed makes all series. Sinks that were there before keep their states.
+func (m *Metrics) seed(labels Labels, before []string) {
 	for _, why := range []string{"update", "delete", "truncate", "origin", "type", "table", "message", "statement", "xa"} {
 		m.source.ignored.WithLabelValues(why)
 	}
@@ -216,9 +245,11 @@ func (m *Metrics) seed(labels Labels) {
 		for _, state := range laneStates() {
 			m.sinks.lanes.WithLabelValues(name, state)
 		}
-		m.setSinkState(name, "open")
+		if !slices.Contains(before, name) {
+			m.setSinkState(name, "open")
+		}
 	}
-	for _, name := range m.sinkNames {
+	for _, name := range slices.Concat(labels.Sinks, []string{""}) {
 		m.messages.parked.WithLabelValues(sinkLabel(name))
 		m.sinks.oldestDue.WithLabelValues(sinkLabel(name))
 		m.sinks.oldestHeld.WithLabelValues(sinkLabel(name))

@@ -208,8 +208,9 @@ func (m *Metrics) Observe(s *Status) {
 		m.process.unclean.Add(float64(s.UncleanStarts - m.uncleanSeen))
 	}
 	m.uncleanSeen = s.UncleanStarts
+	names := m.sinkNames
 	m.mu.Unlock()
-	for _, name := range m.sinkNames {
+	for _, name := range names {
 		for _, state := range parkedStates() {
 			m.sinks.parked.WithLabelValues(sinkLabel(name), state).Set(float64(s.Parked[name][checkpoint.State(state)]))
 		}

@@ -27,8 +27,8 @@ type Config struct {
 	Scrapes func(*http.Request) bool
 	// Gatherer holds the metrics.
 	Gatherer prometheus.Gatherer
-	// API, if not nil, serves everything below /api/, and Console all other pages.
-	API, Console http.Handler
+	// Pages, if not nil, serves all other paths: the HTTP API and the console.
+	Pages http.Handler
 	// Ready answers /readyz.
 	Ready  func() (ok bool, state, why string)
 	Logger *slog.Logger
@@ -110,12 +110,10 @@ func handler(c Config) http.Handler {
 		}
 		answer(w, http.StatusOK, text)
 	})
-	if c.API == nil {
-		mux.Handle("/", http.NotFoundHandler())
-		return mux
+	if c.Pages == nil {
+		c.Pages = http.NotFoundHandler()
 	}
-	mux.Handle("/api/", c.API)
-	mux.Handle("/", c.Console)
+	mux.Handle("/", c.Pages)
 	return mux
 }
 

@@ -49,12 +49,13 @@ type Principal struct {
 	Role Role
 }
 
-// Tokens knows who holds which token. It is safe for concurrent use.
+// Tokens knows who holds which token, and by which names clients may address the API. It is safe for concurrent use.
 type Tokens struct {
 	log     *slog.Logger
 	mu      sync.Mutex
 	holders []*holder
 	metrics *holder // of the metrics' token, who has no role; nil if the metrics ask for none
+	hosts   []string
 }
 
 // A holder is one token.
@@ -71,20 +72,39 @@ type holder struct {
 // NewTokens returns the tokens of the configuration.
 func NewTokens(c *config.Admin, log *slog.Logger) *Tokens {
 	t := &Tokens{log: log}
-	if c.Token != "" {
-		t.holders = append(t.holders, &holder{Principal: Principal{"admin", Admin}, hash: HashOf(c.Token), valid: true})
-	}
-	for _, one := range c.Tokens {
-		t.holders = append(t.holders, &holder{Principal: Principal{one.Name, roleNamed(one.Role)}, file: one.File})
-	}
-	if c.MetricsTokenFile != "" {
-		t.metrics = &holder{Principal: Principal{Name: "metrics"}, file: c.MetricsTokenFile}
-	}
+	t.Set(c)
 	return t
 }
 
+// Set exchanges all tokens and names of hosts for those of another configuration.
+func (t *Tokens) Set(c *config.Admin) {
+	var holders []*holder
+	if c.Token != "" {
+		holders = append(holders, &holder{Principal: Principal{"admin", Admin}, hash: HashOf(c.Token), valid: true})
+	}
+	for _, one := range c.Tokens {
+		holders = append(holders, &holder{Principal: Principal{one.Name, roleNamed(one.Role)}, file: one.File})
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holders, t.hosts, t.metrics = holders, c.Hosts, nil
+	if c.MetricsTokenFile != "" {
+		t.metrics = &holder{Principal: Principal{Name: "metrics"}, file: c.MetricsTokenFile}
+	}
+}
+
 // None reports whether nobody holds a token, so that nobody could use the API.
-func (t *Tokens) None() bool { return len(t.holders) == 0 }
+func (t *Tokens) None() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.holders) == 0
+}
+
+func (t *Tokens) hostNames() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hosts
+}
 
 // A Hash is that of a token's text. It stands for the token where the text must not be kept.
 type Hash [sha256.Size]byte
@@ -206,7 +226,7 @@ func (s *server) refuse(ctx huma.Context, status int, why string) {
 
 // Hosts lets requests pass that are addressed to the address which they came in by, to localhost, or to a configured name. A page of another site
 // whose name was pointed at this address is not served (DNS rebinding).
-func Hosts(allowed []string, next http.Handler) http.Handler {
+func (t *Tokens) Hosts(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {
@@ -218,7 +238,7 @@ func Hosts(allowed []string, next http.Handler) http.Handler {
 			local, _, _ = net.SplitHostPort(at.String())
 		}
 		same := func(name string) bool { return strings.EqualFold(name, host) }
-		if ip := net.ParseIP(host); ip != nil && ip.Equal(net.ParseIP(local)) || same("localhost") || slices.ContainsFunc(allowed, same) {
+		if ip := net.ParseIP(host); ip != nil && ip.Equal(net.ParseIP(local)) || same("localhost") || slices.ContainsFunc(t.hostNames(), same) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -48,7 +48,7 @@ type configAnswer struct {
 
 func (s *server) getConfig(context.Context, *struct{}) (*configAnswer, error) {
 	a := &configAnswer{}
-	a.Body.YAML = s.Configuration
+	a.Body.YAML = s.Configuration()
 	return a, nil
 }
 
@@ -61,7 +61,7 @@ func (s *server) status(ctx context.Context) (st *report.Status, err error) {
 	if err != nil {
 		return nil, err
 	}
-	st.NameSinks(s.Sinks, s.State)
+	st.NameSinks(s.Sinks(), s.State)
 	if who(ctx).Role < Auditor { // the errors of statements repeat what rows hold
 		for i := range st.Feedback {
 			st.Feedback[i].Error = ""

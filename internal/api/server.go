@@ -25,18 +25,19 @@ type Config struct {
 	Version  string
 	Started  time.Time
 	Database operate.Database
-	// Sinks are those of the configuration. State returns what this process knows of a sink's state; "" if it does not relay.
-	Sinks []string
+	// Sinks returns those of the configuration. State returns what this process knows of a sink's state; "" if it does not relay.
+	Sinks func() []string
 	State func(sink string) string
 	// History returns what this process did since a moment, at most an hour ago.
 	History func(since time.Time) []history.Point
 	// Tail hands out what this process delivers.
 	Tail *tail.Hub
-	// Tokens say who may do what, and Hosts are names by which clients may address the server, beside its address and localhost.
+	// Configuration returns the effective configuration as YAML, with secrets masked.
+	Configuration func() string
+	// Reload reads the configuration again; see Reloaded.
+	Reload func(ctx context.Context, dryRun bool) (*Reloaded, error)
+	// Tokens say who may do what, and by which names clients may address the server.
 	Tokens *Tokens
-	Hosts  []string
-	// Configuration is the effective configuration as YAML, with secrets masked.
-	Configuration string
 	// Hide takes secrets out of a text.
 	Hide   func(text string) string
 	Logger *slog.Logger
@@ -82,7 +83,8 @@ func New(c Config) http.Handler {
 	s.groupOperations()
 	s.sinkOperations()
 	s.tailOperations()
-	return secured(Hosts(c.Hosts, mux))
+	s.configOperations()
+	return secured(c.Tokens.Hosts(mux))
 }
 
 // register adds an operation. method is GET or POST; role is who may call it.
@@ -99,9 +101,9 @@ func register[In, Out any](s *server, id, method, path string, role Role, about 
 		op.Errors = append(op.Errors, http.StatusNotFound)
 	}
 	huma.Register(s.api, op, do)
-	if method == http.MethodPost { // the status of a dry run
+	if method == http.MethodPost { // the status of a dry run, and of what is done at once
 		responses := s.api.OpenAPI().Paths[path].Post.Responses
-		if strings.HasPrefix(path, "/deliveries:") && path != "/deliveries:edit" {
+		if strings.HasPrefix(path, "/deliveries:") && path != "/deliveries:edit" || path == "/config:reload" {
 			responses["200"] = responses["202"]
 		}
 	}

@@ -34,7 +34,7 @@ type sinkVerb struct {
 	Why  string `query:"why" maxLength:"10000" doc:"A reason for the audit."`
 }
 
-func (s *server) hasSink(name string) bool { return slices.Contains(s.Sinks, name) }
+func (s *server) hasSink(name string) bool { return slices.Contains(s.Sinks(), name) }
 
 type sinksAnswer struct {
 	Body struct {

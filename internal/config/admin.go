@@ -12,17 +12,18 @@ import (
 // Admin is the section admin.
 type Admin struct {
 	// Listen is an address, or "" for none.
-	Listen string
+	Listen string `fixed:"listen"`
 	// Token is one admin's, of any length; "" for none. An address that is not loopback needs it, or Tokens.
-	Token string
+	Token string `live:"token,token_file"`
 	// Tokens are those of the HTTP API by name. Without Token and Tokens there is no API.
-	Tokens []Token
+	Tokens []Token `live:"tokens"`
 	// MetricsTokenFile holds the token that /metrics asks for; "" if everyone may read them.
-	MetricsTokenFile string
+	MetricsTokenFile string `live:"metrics_token_file"`
 	// Hosts are further names by which clients may address the API, beside the address itself and localhost.
-	Hosts []string
+	Hosts []string `live:"hosts"`
 	// CertFile and KeyFile hold a certificate and its key, in PEM; "" for no TLS.
-	CertFile, KeyFile string
+	CertFile string `fixed:"tls"`
+	KeyFile  string `fixed:"tls"`
 }
 
 // A Token lets its holder use the HTTP API.

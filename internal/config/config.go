@@ -17,47 +17,51 @@ import (
 	"github.com/tailbox/tailbox/router"
 )
 
-// Config is what a file says, with defaults filled in.
+// Config is what a file says, with defaults filled in. The tags tell the keys that make a field, and whether a relay that runs can take another value
+// (live) or not (fixed); see Fixed.
 type Config struct {
 	// Pipeline names the lock, slot, publication and the rows of tailbox_*.
-	Pipeline string
-	Source   Source
+	Pipeline string `fixed:"pipeline"`
+	Source   Source `section:"source"`
 	// Router is made of the sections router, routes and sinks; nil if they are wrong.
-	Router *router.Router
+	Router *router.Router `live:"router,routes,retry,on_exhausted"`
 	// Sinks in the file's order.
-	Sinks []Sink
+	Sinks []Sink `live:"sinks"`
 	// Memory bounds everything queued, MaxMessage one message; in bytes.
-	Memory, MaxMessage int64
-	ShutdownTimeout    time.Duration
-	Admin              Admin
-	Log                Log
+	Memory          int64         `live:"memory"`
+	MaxMessage      int64         `fixed:"max_message"`
+	ShutdownTimeout time.Duration `live:"shutdown_timeout"`
+	Admin           Admin         `section:"admin"`
+	Log             Log           `section:"log"`
 }
 
 // Source is the section source.
 type Source struct {
-	Kind string
+	Kind string `fixed:"kind"`
 	// URL and LockURL may hold a password.
-	URL, LockURL      string
-	Slot, Publication string
-	Failover          bool
+	URL         string `fixed:"url,url_file"`
+	LockURL     string `fixed:"lock_url,lock_url_file"`
+	Slot        string `fixed:"slot"`
+	Publication string `fixed:"publication"`
+	Failover    bool   `fixed:"failover"`
 	// TakeOver: where the pipeline has no position yet, it is that of the slot, which somebody else made.
-	TakeOver bool
+	TakeOver bool `fixed:"take_over"`
 	// ServerID is for mysql and mariadb; 0 = one is chosen.
-	ServerID uint32
-	Schema   string
+	ServerID uint32 `fixed:"server_id"`
+	Schema   string `fixed:"schema"`
 	// Start is "pending", "now" or "".
-	Start string
+	Start string `fixed:"start"`
 	// Poll: the table is polled (read: poll), instead of the log read.
-	Poll bool
+	Poll bool `fixed:"read"`
 	// Reconcile is 0 for never.
-	Reconcile time.Duration
+	Reconcile time.Duration `fixed:"reconcile"`
 	// Cleanup is how often delivered rows whose retention is over are removed.
-	Cleanup time.Duration
-	Tables  []outbox.Table
+	Cleanup time.Duration  `fixed:"cleanup_interval"`
+	Tables  []outbox.Table `fixed:"tables"`
 	// Messages is the prefix of messages that are written by pg_logical_emit_message, into no table; "" = none.
-	Messages string
-	// OnUpdate is the level at which updates of outbox rows are logged; nil = they are only counted.
-	OnUpdate *slog.Level
+	Messages string `fixed:"messages"`
+	// OnUpdate is the level at which updates of outbox rows are logged; nil = they are only counted. The router's options say so.
+	OnUpdate *slog.Level `fixed:"tables"`
 }
 
 // Sink is one entry of the section sinks. Section holds the keys of its kind: the one who makes the sink reads them and
@@ -69,9 +73,9 @@ type Sink struct {
 
 // Log is the section log.
 type Log struct {
-	Level slog.Level
+	Level slog.Level `live:"level"`
 	// JSON instead of text.
-	JSON bool
+	JSON bool `fixed:"format"`
 }
 
 const (

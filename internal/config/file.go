@@ -21,6 +21,7 @@ const (
 type File struct {
 	name     string
 	dir      string
+	data     []byte
 	env      func(string) (string, bool)
 	root     *yaml.Node
 	problems []*Problem
@@ -32,7 +33,7 @@ type File struct {
 // Parse reads YAML. name is told in errors, and relative paths in the file are relative to its folder. env looks up the
 // environment, as os.LookupEnv does.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*File, error) {
-	f := &File{name: name, dir: filepath.Dir(name), env: env, effective: emptyNode()}
+	f := &File{name: name, dir: filepath.Dir(name), data: data, env: env, effective: emptyNode()}
 	decoder := yaml.NewDecoder(strings.NewReader(string(data)))
 	var document yaml.Node
 	if err := decoder.Decode(&document); err != nil && err.Error() != "EOF" {

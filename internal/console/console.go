@@ -26,7 +26,6 @@ type Config struct {
 	// API answers what the pages show.
 	API    http.Handler
 	Tokens *api.Tokens
-	Hosts  []string
 	Logger *slog.Logger
 }
 
@@ -64,7 +63,7 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /config", s.in((*visit).configPage))
 	mux.HandleFunc("POST /do/{verb}", s.in((*visit).doForm))
 	mux.HandleFunc("/", s.in(func(v *visit) { v.fail(http.StatusNotFound, "There is no such page.") }))
-	return secured(api.Hosts(c.Hosts, sameOrigin(mux)))
+	return secured(c.Tokens.Hosts(sameOrigin(mux)))
 }
 
 // secured adds the headers that keep a page from running what it did not bring, and from being framed.

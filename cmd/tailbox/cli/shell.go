@@ -16,6 +16,8 @@ type Shell struct {
 	Variables []string
 	// Now is closed when everything is to end at once; the command's context ends before that, and asks for a soft stop.
 	Now <-chan struct{}
+	// Hangups, if not nil, lets a command take SIGHUP over, which ends others softly. It returns nil if the program has a terminal that can hang up.
+	Hangups func() <-chan struct{}
 	// Terminal: Err is a terminal, so that progress may be shown.
 	Terminal bool
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"flag"
+	"io"
 	"os"
 	"strings"
 
@@ -42,16 +43,38 @@ func Load(ctx context.Context, sh *cli.Shell, named string) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pipeline{Config: c}
-	p.readSinks(sh.Messages())
+	return pipelineOf(c, file, sh.Messages())
+}
+
+// pipelineOf reads the rest of a file. out is where the kind stdout writes.
+func pipelineOf(c *config.Config, file *config.File, out io.Writer) (*Pipeline, error) {
+	p := &Pipeline{Config: c, file: file, out: out}
+	p.readSinks(out)
 	p.readURLs(file)
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
 	p.Hide = file.Hide()
+	var err error
 	p.Effective, err = file.Effective()
 	return p, err
 }
+
+// Again makes the pipeline of the same text, with the secrets that the files which it names hold now. It is nil if they hold the same ones.
+func (p *Pipeline) Again() (*Pipeline, error) {
+	c, file, err := p.file.Again()
+	if err != nil {
+		return nil, err
+	}
+	next, err := pipelineOf(c, file, p.out)
+	if err != nil || p.file.SameSecrets(file) {
+		return nil, err
+	}
+	return next, nil
+}
+
+// Changed returns the keys by which the texts of two pipelines differ.
+func (p *Pipeline) Changed(next *Pipeline) []string { return p.file.Changed(next.file) }
 
 // read reads the file that -c names, or what Debezium's files say.
 func read(ctx context.Context, sh *cli.Shell, named string) (*config.Config, *config.File, error) {

@@ -17,6 +17,9 @@ type Pipeline struct {
 	Config *config.Config
 	// CreateTables is for Init: it makes outbox tables even if they look as if they were there under another name.
 	CreateTables bool
+	// file is what the pipeline was read from, and out where the kind stdout writes.
+	file *config.File
+	out  io.Writer
 	// specs are the sinks in the order of config.Sinks; nil if the kind is unknown.
 	specs []sink.Spec
 	// Feedback, if not nil, counts statements of feedback.
