@@ -22,7 +22,7 @@ type Config struct {
 	// Open opens a session with the store and takes the lock. It fails with checkpoint.ErrLocked while another relay holds
 	// it; Run tries again, as a standby.
 	Open func(context.Context) (checkpoint.Store, error)
-	// Sinks by name. The caller closes them after Run returned.
+	// Sinks by name. The caller closes them after Run returned, or when Relay.Reload has exchanged them.
 	Sinks  map[string]sink.Sink
 	Router *router.Router
 

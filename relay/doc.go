@@ -36,6 +36,12 @@
 // flight end, at most ShutdownTimeout, then they are cut off -> outcomes are settled, the checkpoint is saved and confirmed ->
 // the source is stopped, whose last status carries the confirmation -> the store's session is closed, which releases the lock.
 //
+// # Reloading
+//
+// Relay.Reload exchanges sinks, router and memory. It is a soft stop and a start, with two differences: the store's session stays open, so the lock is
+// held throughout, and the start takes the new configuration, unless deliveries are parked for a sink that it lacks (lifecycle.go). All state in memory
+// belongs to the old configuration and is forgotten, as after any other end of a term.
+//
 // # What is guaranteed
 //
 // At-least-once; first deliveries in commit order per message group; a stable message id and position on every delivery;

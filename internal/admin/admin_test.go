@@ -70,14 +70,17 @@ func get(t *testing.T, url, token string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-var goVersion = regexp.MustCompile(`go="[^"]*"`)
+var (
+	goVersion = regexp.MustCompile(`go="[^"]*"`)
+	atTime    = regexp.MustCompile(`_timestamp_seconds [^\n]*`)
+)
 
 // series lists what is exposed, without help and without histogram buckets.
 func series(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
-			lines = append(lines, goVersion.ReplaceAllString(line, `go="GO"`))
+			lines = append(lines, atTime.ReplaceAllString(goVersion.ReplaceAllString(line, `go="GO"`), "_timestamp_seconds TIME"))
 		}
 	}
 	sort.Strings(lines)
