@@ -250,3 +250,26 @@ func TestRotatedSecret(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestReloadOfAFile: a sink that has something for itself gives it up before the next one wants it.
+func TestReloadOfAFile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig)
+	hangups := make(chan struct{})
+	r.hangups = func() <-chan struct{} { return hangups }
+	r.must("init")
+	stop := r.relay()
+	for i := range 5 {
+		r.send(fmt.Sprint("t", i), "a:1", `{}`)
+		until(t, "a message", func() bool { return len(r.delivered()) == i+1 })
+		hangups <- struct{}{}
+	}
+	r.send("last", "a:1", `{}`)
+	until(t, "the last message", func() bool { return len(r.delivered()) == 6 })
+	if got := stop(); got.code != exitDone || strings.Contains(got.err, "misconfigured") || strings.Count(got.err, inForce) < 4 {
+		t.Errorf("%+v", got)
+	}
+	if got := strings.Join(r.delivered(), " "); got != "t0 t1 t2 t3 t4 last" {
+		t.Errorf("got %s", got)
+	}
+}
