@@ -72,7 +72,7 @@ func get(t *testing.T, url, token string) (int, string) {
 
 var (
 	goVersion = regexp.MustCompile(`go="[^"]*"`)
-	atTime    = regexp.MustCompile(`_timestamp_seconds [^\n]*`)
+	atTime    = regexp.MustCompile(`(_timestamp_seconds(?:\{[^}]*\})?) [^\n]*`)
 )
 
 // series lists what is exposed, without help and without histogram buckets.
@@ -80,7 +80,7 @@ func series(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
-			lines = append(lines, atTime.ReplaceAllString(goVersion.ReplaceAllString(line, `go="GO"`), "_timestamp_seconds TIME"))
+			lines = append(lines, atTime.ReplaceAllString(goVersion.ReplaceAllString(line, `go="GO"`), "$1 TIME"))
 		}
 	}
 	sort.Strings(lines)
