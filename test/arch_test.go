@@ -71,8 +71,10 @@ func arrows() []rule {
 		of(`internal/api`, true, `source`, `source/store(?:/.+)?`, `checkpoint`, `outbox`, `internal/config`, `internal/(?:history|tail)`),
 		of(`internal/tail`, false, `sink`, `outbox`),
 		of(`internal/console`, true, `internal/api`, `source/store/(?:view|report)`, `checkpoint`, `internal/history`),
+		of(`internal/alert`, false, `source/store/report`, `checkpoint`), // pure
+		of(`internal/alert/notify`, false, `internal/alert`, `sink`, `outbox`),
 		// The file format fills in the configuration of the parts, never of a kind.
-		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/config/.+`),
+		of(`internal/config(/.*)?`, true, `outbox`, `source`, `sink`, `router`, `checkpoint`, `relay`, `internal/alert`, `internal/config/.+`),
 		of(`internal/debezium`, false, `router`, `outbox`, `sink`),
 		of(`internal/demo`, true, `internal/pgserver`, `source/mysql/server`), // it knows the program by its command line; its shop connects as the relay does
 		of(`internal/pgserver`, true), // the demo's server, which knows nothing of us
