@@ -85,7 +85,7 @@ func factsOf(t *testing.T, words []string) *Facts {
 		case "hold":
 			r.Held = append(r.Held, checkpoint.Lane{Sink: of, Group: part})
 		case "log":
-			f.Status.Pinned, f.Status.RetainedBytes = true, int64(n)<<30
+			f.Status.RetainedBytes = int64(n) << 30
 		case "server":
 			f.Status.RetainedBytes = int64(n) << 30
 		case "max":

@@ -130,7 +130,7 @@ func (w *Watch) lookAtDatabase(now time.Time, f *Facts, add func(Message)) {
 	w.measure(now, Key{Condition: ManyDead}, int64(dead), "", add)
 	w.measure(now, Key{Condition: VeryManyDead}, int64(dead), "", add)
 	w.measure(now, Key{Condition: Backlog}, int64(backlog), "", add)
-	if r.Pinned && r.RetainedBytes >= 0 {
+	if r.RetainedBytes >= 0 {
 		w.measure(now, Key{Condition: RetainedLog}, r.RetainedBytes, "", add)
 		if r.RetainedLimit > 0 {
 			w.measure(now, Key{Condition: RetainedShare}, int64(float64(r.RetainedBytes)/float64(r.RetainedLimit)*100), report.Bytes(r.RetainedLimit), add)

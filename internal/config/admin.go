@@ -21,6 +21,8 @@ type Admin struct {
 	MetricsTokenFile string `live:"metrics_token_file"`
 	// Hosts are further names by which clients may address the API, beside the address itself and localhost.
 	Hosts []string `live:"hosts"`
+	// URL is where people reach the console, for links; "" if it is not known.
+	URL string `live:"url"`
 	// CertFile and KeyFile hold a certificate and its key, in PEM; "" for no TLS.
 	CertFile string `fixed:"tls"`
 	KeyFile  string `fixed:"tls"`
@@ -46,7 +48,7 @@ var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 func readAdmin(s *Section) Admin {
 	defer s.Done()
-	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token"), Hosts: s.Strings("hosts")}
+	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token"), Hosts: s.Strings("hosts"), URL: readConsoleURL(s)}
 	readTokens(s, &a)
 	for _, host := range a.Hosts {
 		if net.ParseIP(host) == nil && strings.ContainsAny(host, "/: ") {

@@ -32,6 +32,7 @@ type Config struct {
 	MaxMessage      int64         `fixed:"max_message"`
 	ShutdownTimeout time.Duration `live:"shutdown_timeout"`
 	Admin           Admin         `section:"admin"`
+	Alerts          Alerts        `live:"alerts"`
 	Log             Log           `section:"log"`
 }
 
@@ -150,6 +151,10 @@ func Read(name string, data []byte, env func(string) (string, bool)) (*Config, *
 	}
 	c.ShutdownTimeout = top.Positive("shutdown_timeout", defaultShutdownTimeout)
 	c.Admin = readAdmin(top.orEmpty("admin"))
+	c.Alerts = readAlerts(top.Section("alerts"), c.Sinks)
+	if to := delivering(rc.Sinks, c.Alerts.To); !top.Has("routes") && len(to) == 1 && len(to) < len(rc.Sinks) {
+		rc.Routes = []router.RouteConfig{{Name: to[0], To: to}}
+	}
 	c.Log = readLog(top.orEmpty("log"))
 	top.Done()
 	f.makeRouter(c, rc)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/tailbox/tailbox/internal/alert"
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/router"
@@ -61,8 +62,10 @@ func TestFull(t *testing.T) {
 				Columns: outbox.Columns{ID: "id", Type: "type", Topic: "aggregatetype", Key: "aggregateid", Group: []string{"customer"}, Payload: "payload"}, NeedsType: true}}},
 		Sinks:  []config.Sink{{Name: "kafka", Kind: "kafka"}, {Name: "audit", Kind: "http"}, {Name: "mail", Kind: "smtp"}},
 		Memory: 64 << 20, MaxMessage: 16 << 20, ShutdownTimeout: 30 * time.Second,
-		Admin: config.Admin{Listen: "127.0.0.1:8480"},
+		Admin:  config.Admin{Listen: "127.0.0.1:8480", URL: "https://relay.example"},
+		Alerts: config.Alerts{To: []string{"audit"}, Repeat: 2 * time.Hour, Steady: time.Minute, Limits: alert.DefaultLimits()},
 	}
+	want.Alerts.Limits[alert.Undelivered].Value, want.Alerts.Limits[alert.Lagging] = int64(10*time.Minute), alert.Limit{Off: true}
 	if diff := cmp.Diff(want, c, cmpopts.IgnoreFields(config.Sink{}, "Section"), cmpopts.IgnoreFields(config.Config{}, "Router")); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
