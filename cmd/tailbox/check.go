@@ -25,22 +25,26 @@ const checkTimeout = 15 * time.Second
 
 func newCheck() *cli.Command {
 	var file string
-	var offline bool
+	var offline, sendAlert bool
 	var output cli.Output
 	return &cli.Command{
 		Name: "check", About: "tells everything that is wrong, at once, each with what cures it",
 		Long: "It looks at the configuration, the server's settings, privileges, tables, publication and slot, and at the sinks, and\n" +
 			"says what a first start would send. It changes nothing. Exit code 0: all is well; 1: problems; 2: wrong configuration.",
-		Example: "tailbox check -c tailbox.yaml\ntailbox check --offline",
+		Example: "tailbox check -c tailbox.yaml\ntailbox check --offline\ntailbox check --send-alert",
 		Flags: func(fs *flag.FlagSet) {
 			pipeline.ConfigFlag(fs, &file)
 			fs.BoolVar(&offline, "offline", false, "only the configuration")
+			fs.BoolVar(&sendAlert, "send-alert", false, "also send a test through each sink of alerts.to")
 			output.Flag(fs)
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
 			p, err := pipeline.Load(ctx, sh, file)
 			if err != nil {
 				return err
+			}
+			if offline && sendAlert {
+				return cli.WrongUsage("check: --offline looks at the configuration alone, and --send-alert sends: leave one of the two out")
 			}
 			if offline && output.JSON {
 				return cli.PrintJSON(sh.Out, []check.Finding{})
@@ -49,7 +53,7 @@ func newCheck() *cli.Command {
 				_, err := fmt.Fprintln(sh.Out, "the configuration is right")
 				return err
 			}
-			return runCheck(ctx, sh, p, output.JSON)
+			return runCheck(ctx, sh, p, sendAlert, output.JSON)
 		},
 	}
 }
@@ -120,7 +124,7 @@ func checkDatabase(ctx context.Context, p *pipeline.Pipeline, db operate.Databas
 }
 
 // runCheck looks at the database and the sinks.
-func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON bool) error {
+func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, sendAlert, asJSON bool) error {
 	db := p.Database(sh.Log(), nil)
 	findings := slices.Concat(checkToken(&p.Config.Admin), checkDatabase(ctx, p, db), checkExamples(ctx, p, db))
 	sinkProblems, err := checkSinks(ctx, p)
@@ -131,6 +135,13 @@ func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, asJSON b
 		for _, one := range sinkProblems[s.Name] {
 			findings = append(findings, check.Finding{Level: check.Problem, What: fmt.Sprintf("sink %s: %v", s.Name, one)})
 		}
+	}
+	if sendAlert {
+		tests, err := testAlerts(ctx, p)
+		if err != nil {
+			tests = append(tests, check.Finding{Level: check.Problem, What: err.Error()})
+		}
+		findings = append(findings, tests...)
 	}
 	for i := range findings {
 		findings[i].What = beforeStart(findings[i].What)

@@ -11,20 +11,22 @@ import (
 	"github.com/tailbox/tailbox/source/store/report"
 )
 
-// observe asks the database again and again for what only it knows, for the metrics. What fails is left out: the relay
+// observe asks the database again and again for what only it knows, for the metrics and alerts. know gets nil if that fails: the relay
 // itself tells when the database cannot be reached.
-func observe(ctx context.Context, log *slog.Logger, db operate.Database, m *admin.Metrics, every time.Duration) {
+func observe(ctx context.Context, log *slog.Logger, db operate.Database, every time.Duration, know func(*report.Status)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		asking, cancel := context.WithTimeout(ctx, observeEvery)
 		r, err := db.Status(asking)
 		cancel()
-		if err == nil {
-			m.Observe(statusOf(r))
-		} else if ctx.Err() == nil {
-			log.Debug("read status for the metrics", "error", err)
+		if err != nil {
+			r = nil
+			if ctx.Err() == nil {
+				log.Debug("read status for the metrics", "error", err)
+			}
 		}
+		know(r)
 		select {
 		case <-ctx.Done():
 			return

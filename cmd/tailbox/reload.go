@@ -32,6 +32,7 @@ type reloader struct {
 	metrics *admin.Metrics
 	db      operate.Database
 	relay   *relay.Relay
+	alerts  *alerts
 	// refused is told when a destination refuses the relay itself.
 	refused chan struct{}
 
@@ -67,9 +68,7 @@ func (r *reloader) closeSinks(ctx context.Context) error {
 	r.mu.Lock()
 	sinks := r.sinks
 	r.mu.Unlock()
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	return pipeline.CloseSinks(closing, sinks)
+	return closeAll(ctx, sinks)
 }
 
 // onHangups reloads on SIGHUP until ctx ends.
@@ -179,10 +178,14 @@ func (r *reloader) exchange(ctx context.Context, next *pipeline.Pipeline, dryRun
 		}
 	}
 	slices.Sort(warnings)
+	alerts, err := newAlerting(ctx, next, r.log)
+	if err != nil {
+		return nil, refuse(errors.Join(errors.New(next.Hide(err.Error())), closeAll(ctx, sinks)))
+	}
 	if !dryRun {
 		c := next.Config
 		err = r.relay.Reload(ctx, relay.Change{Sinks: sinks, Router: c.Router, Hide: next.Hide, Memory: c.Memory, ShutdownTimeout: c.ShutdownTimeout,
-			Release: func(ctx context.Context) { r.switchTo(ctx, next, sinks) }})
+			Release: func(ctx context.Context) { r.switchTo(ctx, next, sinks, alerts) }})
 		if err == nil {
 			for _, w := range warnings {
 				r.log.Warn("sink is misconfigured", "problem", w)
@@ -193,16 +196,22 @@ func (r *reloader) exchange(ctx context.Context, next *pipeline.Pipeline, dryRun
 			err = refuse(err)
 		}
 	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	if closeErr := pipeline.CloseSinks(closing, sinks); closeErr != nil {
+	alerts.close(ctx)
+	if closeErr := closeAll(ctx, sinks); closeErr != nil {
 		r.log.Debug("close the sinks of a configuration that is not in force", "error", closeErr)
 	}
 	return warnings, err
 }
 
+// closeAll closes sinks in bounded time, also after the end of ctx.
+func closeAll(ctx context.Context, sinks map[string]sink.Sink) error {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return pipeline.CloseSinks(closing, sinks)
+}
+
 // switchTo closes the sinks from before, and puts all but the relay's part into force. The relay stands still meanwhile.
-func (r *reloader) switchTo(ctx context.Context, next *pipeline.Pipeline, sinks map[string]sink.Sink) {
+func (r *reloader) switchTo(ctx context.Context, next *pipeline.Pipeline, sinks map[string]sink.Sink, alerts *alerting) {
 	if err := r.closeSinks(ctx); err != nil {
 		r.log.Warn("close the sinks of the configuration before", "error", r.hide(err.Error()))
 	}
@@ -213,6 +222,7 @@ func (r *reloader) switchTo(ctx context.Context, next *pipeline.Pipeline, sinks 
 	r.level.Set(next.Config.Log.Level)
 	r.memory.Store(next.Config.Memory)
 	r.tokens.Set(&next.Config.Admin)
+	r.alerts.change(ctx, alerts)
 }
 
 // rereadEvery is how often secrets are read again while a destination refuses those in use, at most.

@@ -28,6 +28,7 @@ import (
 	"github.com/tailbox/tailbox/internal/tail"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
+	"github.com/tailbox/tailbox/source/store/report"
 )
 
 const (
@@ -136,7 +137,21 @@ func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pip
 	}
 	t.beside(func(ctx context.Context) error { boundHeap(ctx, &rel.memory); return nil })
 	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
-	t.beside(func(ctx context.Context) error { observe(ctx, log, rel.db, metrics, asking); return nil })
+	rel.alerts = newAlerts(metrics)
+	first, err := newAlerting(ctx, p, log)
+	if err != nil {
+		return err
+	}
+	t.beside(func(ctx context.Context) error { rel.alerts.run(ctx, first); return nil })
+	t.beside(func(ctx context.Context) error {
+		observe(ctx, log, rel.db, asking, func(r *report.Status) {
+			if r != nil {
+				metrics.Observe(statusOf(r))
+			}
+			rel.alerts.know(r)
+		})
+		return nil
+	})
 	t.beside(func(ctx context.Context) error { rel.onHangups(ctx); return nil })
 	t.beside(func(ctx context.Context) error { rel.onRefusals(ctx); return nil })
 	log.Info("starting", "pipeline", p.Config.Pipeline, "sinks", len(sinks))

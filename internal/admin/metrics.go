@@ -68,7 +68,11 @@ type Metrics struct {
 	// uncleanSeen is how many unclean starts in a row were counted already.
 	uncleanSeen int
 	lastLag     time.Time
-	ages        map[string]ages
+	// lag is what source_lag_seconds says. begun counts how often reading began, and dead what died, by sink and class.
+	lag   time.Duration
+	begun int
+	dead  map[string]map[string]int
+	ages  map[string]ages
 	// serverWaits is why the server sends nothing, and waitingSince when that was seen first.
 	serverWaits  string
 	waitingSince time.Time
@@ -82,6 +86,7 @@ func NewMetrics(reg prometheus.Registerer, labels Labels, others ...prometheus.C
 	build := b.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "go")
 	build.WithLabelValues(labels.Version, labels.Commit, runtime.Version()).Set(1)
 	m.ages = map[string]ages{}
+	m.dead = map[string]map[string]int{}
 	m.Reloaded(labels)
 	for _, c := range others {
 		register(b, fmt.Sprintf("%T", c), c)

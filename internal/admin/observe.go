@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"maps"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -13,6 +15,7 @@ const (
 	stateSweeping = "sweeping"
 	stateTailing  = "tailing"
 	stateStandby  = "standby"
+	stateStopped  = "stopped"
 	stateDraining = "stuck" // it holds the lock still, and settles what was read
 	// stateConnecting: it holds the lock, and does not read yet, because the slot is another reader's for one.
 	stateConnecting = "connecting"
@@ -47,6 +50,7 @@ func (m *Metrics) Events() relay.Events {
 		},
 		Dead: func(name, route, class string, n int) {
 			m.messages.dead.WithLabelValues(sinkLabel(name), route, class).Add(float64(n))
+			m.countDead(name, class, n)
 		},
 		Replayed: func(n int) { m.messages.replayed.Add(float64(n)) },
 		Skipped:  func(why string, n int) { m.messages.skipped.WithLabelValues(why).Add(float64(n)) },
@@ -89,6 +93,9 @@ func (m *Metrics) onState(state, why string) {
 	if was && !is {
 		m.lost = true
 	}
+	if is && !was {
+		m.begun++
+	}
 	m.state, m.why = state, why
 	if !reading(state) && state != stateDraining { // what was in memory is forgotten, and read again from the log
 		for name, a := range m.ages {
@@ -122,15 +129,31 @@ func (m *Metrics) forget() {
 func (m *Metrics) onReceived(n int, lagBytes int64, lag time.Duration) {
 	m.messages.received.Add(float64(n))
 	m.source.lagBytes.Set(float64(lagBytes))
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch {
 	case n > 0:
-		m.source.lagSeconds.Set(max(lag, 0).Seconds())
+		m.setLag(max(lag, 0))
 	case lagBytes < nearEnd: // what is before it has no messages
-		m.source.lagSeconds.Set(0)
+		m.setLag(0)
 	}
-	m.mu.Lock()
 	m.lastLag = time.Now()
-	m.mu.Unlock()
+}
+
+// setLag takes over how far reading is behind. The lock is held.
+func (m *Metrics) setLag(lag time.Duration) {
+	m.lag = lag
+	m.source.lagSeconds.Set(lag.Seconds())
+}
+
+// countDead counts what died.
+func (m *Metrics) countDead(name, class string, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead[name] == nil {
+		m.dead[name] = map[string]int{}
+	}
+	m.dead[name][class] += n
 }
 
 const (
@@ -200,7 +223,7 @@ func (m *Metrics) Observe(s *Status) {
 	if s.LagBytes >= 0 && time.Since(m.lastLag) > staleLag {
 		m.source.lagBytes.Set(float64(s.LagBytes))
 		if reading(m.state) && s.LagBytes < nearEnd && s.Waiting == "" {
-			m.source.lagSeconds.Set(0)
+			m.setLag(0)
 		}
 	}
 	m.wait(s)
@@ -233,7 +256,7 @@ func (m *Metrics) wait(s *Status) {
 	if m.waitingSince.IsZero() {
 		m.waitingSince = time.Now()
 	}
-	m.source.lagSeconds.Set(max(s.WaitingFor, time.Since(m.waitingSince)).Seconds())
+	m.setLag(max(s.WaitingFor, time.Since(m.waitingSince)))
 }
 
 // Ready reports whether the process does its work, as the one that holds the lock or as a healthy standby, and why not.
@@ -248,6 +271,34 @@ func (m *Metrics) Ready() (ok bool, state, why string) {
 		return false, state, "the server sends no message until all standbys of synchronized_standby_slots have it: " + m.serverWaits
 	}
 	return reading(state) || state == stateStandby, state, m.why
+}
+
+// A Process is what the relay of this process has said last.
+type Process struct {
+	// State is that of relay.Events. Reading: it reads the log, and so relays. StandingBy: another process does. Stopped: it has ended.
+	State                        string
+	Reading, StandingBy, Stopped bool
+	// Lag is how far reading is behind. Restarts counts how often it has begun again.
+	Lag      time.Duration
+	Restarts int
+	// Undelivered is the age of the oldest message that a sink has not taken; Dead counts what died, by sink and class of error.
+	Undelivered map[string]time.Duration
+	Dead        map[string]map[string]int
+}
+
+// Process returns what the relay of this process has said last.
+func (m *Metrics) Process() Process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := Process{State: cmp.Or(m.state, stateStarting), Reading: reading(m.state), StandingBy: m.state == stateStandby, Stopped: m.state == stateStopped, Lag: m.lag, Restarts: max(0, m.begun-1),
+		Undelivered: map[string]time.Duration{}, Dead: map[string]map[string]int{}}
+	for name, a := range m.ages {
+		p.Undelivered[name] = max(a.memory, a.parked)
+	}
+	for name, classes := range m.dead {
+		p.Dead[name] = maps.Clone(classes)
+	}
+	return p
 }
 
 func number(b bool) float64 {

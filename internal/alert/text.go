@@ -74,7 +74,11 @@ func (m *Message) what() string {
 	case Restarts:
 		return fmt.Sprintf("the relay began again %s, within 10 minutes or before anything was settled", many(m.Value, "time", "times"))
 	}
-	return "this process does not relay, and knows of no other that does"
+	text := "this process does not relay, and knows of no other that does"
+	if m.Detail != "" {
+		text += ": it is " + m.Detail
+	}
+	return text
 }
 
 // fix says what to do.

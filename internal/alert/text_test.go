@@ -80,3 +80,20 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+// A message names some of the groups that an operator holds, and counts the others. A group's time goes on while others come and go.
+func TestHeldGroups(t *testing.T) {
+	t.Parallel()
+	w := NewWatch(Config{Sinks: []string{"a"}, Limits: DefaultLimits(), Steady: time.Minute})
+	words := []string{"leads", "hold:a/g0"}
+	w.Look(start(), factsOf(t, words))
+	for i := 1; i <= 6; i++ {
+		words = append(words, "hold:a/g"+string(rune('0'+i)))
+	}
+	w.Look(start().Add(59*time.Minute), factsOf(t, words))
+	got := w.Look(start().Add(61*time.Minute), factsOf(t, words))
+	const want = "waiting for an operator at sink a: 7 groups (held by an operator: g0, g1, g2, g3, g4, and 2 more), the oldest for 1h1m0s"
+	if len(got) != 1 || got[0].what() != want {
+		t.Errorf("got %+v, want %s", got, want)
+	}
+}

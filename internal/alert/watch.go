@@ -3,6 +3,7 @@ package alert
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ const (
 // Facts are what a process knows at one moment.
 type Facts struct {
 	Role Role
+	// State is what the process says of itself, in a word.
+	State string
 	// Failing are the sinks that take nothing. Undelivered is the age of the oldest message that a sink has not taken.
 	Failing     map[string]bool
 	Undelivered map[string]time.Duration
@@ -63,13 +66,23 @@ type Watch struct {
 	// restarts are the times of the last restarts, and counted how many were seen.
 	restarts []time.Time
 	counted  int
-	// held are the lanes that an operator holds, with when that was first seen: the database does not say since when.
-	held map[checkpoint.Lane]time.Time
+	// status is the one that held and holds were made of. held are the lanes that an operator holds, with when that was first seen: the database does not
+	// say since when. holds are the same by sink.
+	status *report.Status
+	held   map[checkpoint.Lane]time.Time
+	holds  map[string]*hold
+}
+
+// A hold is what an operator holds at one sink.
+type hold struct {
+	since  time.Time // of the oldest
+	groups int
+	names  string // of the first
 }
 
 // NewWatch makes a Watch to which nothing is wrong.
 func NewWatch(c Config) *Watch {
-	return &Watch{cfg: c, alerts: map[Key]*alert{}, held: map[checkpoint.Lane]time.Time{}}
+	return &Watch{cfg: c, alerts: map[Key]*alert{}}
 }
 
 // Look takes over facts, and returns what has to be sent. now must not go back.
@@ -82,11 +95,11 @@ func (w *Watch) Look(now time.Time, f *Facts) (send []Message) {
 	w.leads = f.Role == Leading
 	switch f.Role {
 	case Ending:
-		return w.leave(now, func(Condition) bool { return true })
+		return w.leave(now, func(Key) bool { return true })
 	case StandingBy:
-		send = w.leave(now, func(c Condition) bool { return c != NoLeader })
+		send = w.leave(now, func(k Key) bool { return k.Condition != NoLeader })
 	}
-	w.look(now, Key{Condition: NoLeader}, f.Role == Idle, 0, "", add)
+	w.look(now, Key{Condition: NoLeader}, f.Role == Idle, 0, f.State, add)
 	if f.Role != Leading {
 		return send
 	}
@@ -110,7 +123,10 @@ func (w *Watch) lookAtProcess(now time.Time, f *Facts, add func(Message)) {
 // lookAtDatabase looks at what the database says.
 func (w *Watch) lookAtDatabase(now time.Time, f *Facts, add func(Message)) {
 	r := f.Status
-	w.rememberHeld(now, r.Held)
+	if r != w.status {
+		w.status = r
+		w.rememberHeld(now, r.Held)
+	}
 	counts := map[string]*report.SinkCount{}
 	var dead, backlog int
 	for i := range r.Sinks {
@@ -133,7 +149,7 @@ func (w *Watch) lookAtDatabase(now time.Time, f *Facts, add func(Message)) {
 	if r.RetainedBytes >= 0 {
 		w.measure(now, Key{Condition: RetainedLog}, r.RetainedBytes, "", add)
 		if r.RetainedLimit > 0 {
-			w.measure(now, Key{Condition: RetainedShare}, int64(float64(r.RetainedBytes)/float64(r.RetainedLimit)*100), report.Bytes(r.RetainedLimit), add)
+			w.measure(now, Key{Condition: RetainedShare}, int64(math.Ceil(float64(r.RetainedBytes)/float64(r.RetainedLimit)*100)), report.Bytes(r.RetainedLimit), add)
 		}
 	}
 	restarts := int64(len(w.restarts))
@@ -204,10 +220,19 @@ func (w *Watch) message(now time.Time, k Key, a *alert, kind Kind) Message {
 	return m
 }
 
-// leave ends the watch over conditions, and returns a message for each alert that was sent.
-func (w *Watch) leave(now time.Time, of func(Condition) bool) (send []Message) {
+// Change goes on with another configuration. It returns a message for each alert that was sent and that nobody watches any more.
+func (w *Watch) Change(now time.Time, c Config) (send []Message) {
+	send = w.leave(now, func(k Key) bool {
+		return c.Limits[k.Condition].Off || k.Sink != "" && !slices.Contains(c.Sinks, k.Sink)
+	})
+	w.cfg = c
+	return send
+}
+
+// leave ends the watch over some alerts, and returns a message for each that was sent.
+func (w *Watch) leave(now time.Time, which func(Key) bool) (send []Message) {
 	for _, k := range w.keys() {
-		if !of(k.Condition) {
+		if !which(k) {
 			continue
 		}
 		a := w.alerts[k]
@@ -242,46 +267,56 @@ func (w *Watch) countRestarts(now time.Time, n int) {
 	w.restarts = slices.DeleteFunc(w.restarts, func(at time.Time) bool { return now.Sub(at) >= restartWindow })
 }
 
-// rememberHeld takes over which lanes are held.
-func (w *Watch) rememberHeld(now time.Time, lanes []checkpoint.Lane) {
-	was := w.held
-	w.held = make(map[checkpoint.Lane]time.Time, len(lanes))
-	for _, lane := range lanes {
-		at, ok := was[lane]
-		if !ok {
-			at = now
-		}
-		w.held[lane] = at
-	}
-}
-
 // most is how many groups a message names, and longest how many bytes of each.
 const (
 	most    = 5
 	longest = 80
 )
 
-// oldestHeld returns for how long the oldest group of a sink has waited for an operator, and which groups an operator holds there. A group that is held at every
-// sink belongs to the sink "".
-func (w *Watch) oldestHeld(now time.Time, sink string, c *report.SinkCount) (age time.Duration, detail string) {
-	age = time.Duration(c.HeldSeconds * float64(time.Second))
-	var names []string
-	for lane, since := range w.held {
-		if lane.Sink == sink {
-			age = max(age, now.Sub(since))
-			names = append(names, short(lane.Group))
+// rememberHeld takes over which lanes are held. A group that is held at every sink belongs to the sink "".
+func (w *Watch) rememberHeld(now time.Time, lanes []checkpoint.Lane) {
+	was, names := w.held, map[string][]string{}
+	w.held, w.holds = make(map[checkpoint.Lane]time.Time, len(lanes)), map[string]*hold{}
+	for _, lane := range lanes {
+		at, ok := was[lane]
+		if !ok {
+			at = now
+		}
+		w.held[lane] = at
+		h := w.holds[lane.Sink]
+		if h == nil {
+			h = &hold{since: at}
+			w.holds[lane.Sink] = h
+		}
+		if at.Before(h.since) {
+			h.since = at
+		}
+		h.groups++
+		names[lane.Sink] = append(names[lane.Sink], lane.Group)
+	}
+	for sink, h := range w.holds {
+		all := names[sink]
+		slices.Sort(all)
+		first := all[:min(most, len(all))]
+		for i := range first {
+			first[i] = short(first[i])
+		}
+		h.names = strings.Join(first, ", ")
+		if n := len(all) - most; n > 0 {
+			h.names += fmt.Sprintf(", and %d more", n)
 		}
 	}
-	slices.Sort(names)
-	waiting := max(c.HeldLanes, len(names))
-	if n := len(names) - most; n > 0 {
-		names = append(names[:most], fmt.Sprintf("and %d more", n))
+}
+
+// oldestHeld returns for how long the oldest group of a sink has waited for an operator, and which groups an operator holds there.
+func (w *Watch) oldestHeld(now time.Time, sink string, c *report.SinkCount) (age time.Duration, detail string) {
+	age = time.Duration(c.HeldSeconds * float64(time.Second))
+	waiting := c.HeldLanes
+	if h := w.holds[sink]; h != nil {
+		age, waiting = max(age, now.Sub(h.since)), max(waiting, h.groups)
+		detail = " (held by an operator: " + h.names + ")"
 	}
-	detail = many(int64(waiting), "group", "groups")
-	if len(names) > 0 {
-		detail += " (held by an operator: " + strings.Join(names, ", ") + ")"
-	}
-	return age, detail
+	return age, many(int64(waiting), "group", "groups") + detail
 }
 
 // short is a name in one line of bounded length.

@@ -51,6 +51,7 @@ func pipelineOf(c *config.Config, file *config.File, out io.Writer) (*Pipeline, 
 	p := &Pipeline{Config: c, file: file, out: out}
 	p.readSinks(out)
 	p.readURLs(file)
+	p.checkAlerts(file)
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
