@@ -135,6 +135,8 @@ func TestScripts(t *testing.T) {
 		"log that is there anyway":          {plain, "0 leads\n60 leads server=99", ""},
 		"held since long":                   {plain, "0 leads\n60 leads held:a=3600\n61 leads held:a=3601", "61 firing held a"},
 		"held by an operator":               {plain, "0 leads hold:a/g\n3600 leads hold:a/g\n3601 leads hold:a/g\n3602 leads hold:/g", "3601 firing held a"},
+		"a limit is taken away":             {plain, "0 leads\n60 leads log=5 max=9\n61 leads log=5\n121 leads log=5", "60 firing retained_log, 60 firing retained_share, 121 over retained_share"},
+		"a slot is dropped":                 {plain, "0 leads\n60 leads log=5\n61 leads\n121 leads", "60 firing retained_log, 121 over retained_log"},
 		"a share a little above half":       {plain, "0 leads\n60 leads log=5 max=10\n61 leads log=51 max=101", "60 firing retained_log, 61 firing retained_share"},
 		"restarts within ten minutes":       {plain, "0 leads\n60 leads again=1\n120 leads again=2\n700 leads again=3\n719 leads again=4", "719 firing restarts"},
 		"restarts are forgotten":            {plain, "0 leads\n10 leads again=3\n609 leads again=3\n610 leads again=3\n670 leads again=3", "10 firing restarts, 670 over restarts"},

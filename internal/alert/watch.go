@@ -146,18 +146,27 @@ func (w *Watch) lookAtDatabase(now time.Time, f *Facts, add func(Message)) {
 	w.measure(now, Key{Condition: ManyDead}, int64(dead), "", add)
 	w.measure(now, Key{Condition: VeryManyDead}, int64(dead), "", add)
 	w.measure(now, Key{Condition: Backlog}, int64(backlog), "", add)
-	if r.RetainedBytes >= 0 {
-		w.measure(now, Key{Condition: RetainedLog}, r.RetainedBytes, "", add)
-		if r.RetainedLimit > 0 {
-			w.measure(now, Key{Condition: RetainedShare}, int64(math.Ceil(float64(r.RetainedBytes)/float64(r.RetainedLimit)*100)), report.Bytes(r.RetainedLimit), add)
-		}
-	}
+	retained, share := pinned(r)
+	w.measure(now, Key{Condition: RetainedLog}, retained, "", add)
+	w.measure(now, Key{Condition: RetainedShare}, share, report.Bytes(r.RetainedLimit), add)
 	restarts := int64(len(w.restarts))
 	if r.Checkpoint != nil {
 		// The start that is running counts until it has settled something.
 		restarts += doubled(int64(r.Checkpoint.UncleanStarts-1), w.cfg.Limits[Restarts].Value)
 	}
 	w.measure(now, Key{Condition: Restarts}, restarts, "", add)
+}
+
+// pinned returns how much log the server keeps for the pipeline alone, and how much that is of what it keeps at most, in percent; 0 if there is no slot, or no
+// limit.
+func pinned(r *report.Status) (retained, share int64) {
+	if r.RetainedBytes < 0 {
+		return 0, 0
+	}
+	if r.RetainedLimit > 0 {
+		share = int64(math.Ceil(float64(r.RetainedBytes) / float64(r.RetainedLimit) * 100))
+	}
+	return r.RetainedBytes, share
 }
 
 // doubled returns n if it is limit, twice limit, four times, and so on; else 0. A process that dies again and again forgets each time what it has sent, and
