@@ -25,7 +25,7 @@ type pipelineAnswer struct {
 		Running       bool           `json:"running" doc:"A relay holds the pipeline's lock."`
 		Relay         string         `json:"relay" doc:"Which session holds the lock, and from where."`
 		Source        string         `json:"source"`
-		RetainedBytes *int64         `json:"retained_bytes,omitempty" doc:"How much log the server keeps for the pipeline. Absent if unknown."`
+		RetainedBytes *int64         `json:"retained_bytes,omitempty" doc:"How much log the server keeps for the pipeline. Absent if unknown, or if it keeps none for a reader, as MySQL and MariaDB."`
 		LagBytes      *int64         `json:"lag_bytes,omitempty" doc:"How much of the log follows the checkpoint. Absent if unknown."`
 		Waiting       string         `json:"waiting,omitempty" doc:"Why the server sends nothing to the relay."`
 		Status        map[string]any `json:"status" doc:"What tailbox status -o json prints."`
