@@ -56,6 +56,7 @@ func promtool(t *testing.T, args ...string) {
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
 	promtool(t, "check", "rules", filepath.Join(root, alertsFile))
+	promtool(t, "check", "config", filepath.Join(root, "deploy/prometheus/prometheus.yaml"))
 	promtool(t, "test", "rules", filepath.Join(root, alertTestsFile))
 }
 
