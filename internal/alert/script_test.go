@@ -86,8 +86,6 @@ func factsOf(t *testing.T, words []string) *Facts {
 			r.Held = append(r.Held, checkpoint.Lane{Sink: of, Group: part})
 		case "log":
 			f.Status.RetainedBytes = int64(n) << 30
-		case "server":
-			f.Status.RetainedBytes = int64(n) << 30
 		case "max":
 			f.Status.RetainedLimit = int64(n) << 30
 		case "crash":
@@ -132,7 +130,6 @@ func TestScripts(t *testing.T) {
 		"lag":                               {plain, "0 leads\n60 leads lag=10\n61 leads lag=11\n62 leads lag=61", "61 firing lagging, 62 firing lag"},
 		"undelivered":                       {plain, "0 leads\n60 leads age:b=300\n61 leads age:b=301", "61 firing undelivered b"},
 		"log":                               {plain, "0 leads\n60 leads log=1 max=10\n61 leads log=2\n62 leads log=6 max=10", "61 firing retained_log, 62 firing retained_share"},
-		"log that is there anyway":          {plain, "0 leads\n60 leads server=99", ""},
 		"held since long":                   {plain, "0 leads\n60 leads held:a=3600\n61 leads held:a=3601", "61 firing held a"},
 		"held by an operator":               {plain, "0 leads hold:a/g\n3600 leads hold:a/g\n3601 leads hold:a/g\n3602 leads hold:/g", "3601 firing held a"},
 		"a limit is taken away":             {plain, "0 leads\n60 leads log=5 max=9\n61 leads log=5\n121 leads log=5", "60 firing retained_log, 60 firing retained_share, 121 over retained_share"},

@@ -57,7 +57,7 @@ type summaryAnswer struct {
 	Body struct {
 		Failures []view.Failure `json:"failures"`
 		AsOf     time.Time      `json:"as_of" doc:"When they were counted: at most 10 s ago."`
-		Partial  bool           `json:"partial,omitempty" doc:"There are more deliveries than were counted, of dead letters the newest 250000, or more than 500 groups."`
+		Partial  bool           `json:"partial,omitempty" doc:"Not all is counted: at most the newest 250000 dead letters, or for other states 30000 deliveries, and 500 groups."`
 	}
 }
 

@@ -20,8 +20,10 @@ type failuresAnswer struct {
 	Partial  bool           `json:"partial"`
 }
 
-// causes are what failures can be grouped by, by the API's names.
-var causes = []struct{ name, title string }{{"class", "Error"}, {"type", "Type"}, {"sink", "Sink"}}
+// A cause is what failures can be grouped by, by the API's name.
+type cause struct{ name, title string }
+
+func causes() []cause { return []cause{{"class", "Error"}, {"type", "Type"}, {"sink", "Sink"}} }
 
 func (v *visit) failuresPage() {
 	by := v.picked("by")["by"]
@@ -44,7 +46,7 @@ func (v *visit) failuresPage() {
 }
 
 func groupBoxes(by []string) (boxes []g.Node) {
-	for _, c := range causes {
+	for _, c := range causes() {
 		boxes = append(boxes, h.Label(h.Input(h.Type("checkbox"), h.Name("by"), h.Value(c.name), g.If(slices.Contains(by, c.name), h.Checked())), g.Text(" "+strings.ToLower(c.title)+" ")))
 	}
 	return boxes
@@ -59,7 +61,7 @@ func (a *failuresAnswer) counted() g.Node {
 // table shows failures that are grouped by some causes.
 func (a *failuresAnswer) table(by []string) g.Node {
 	columns := []string{"Dead"}
-	for _, c := range causes {
+	for _, c := range causes() {
 		if slices.Contains(by, c.name) {
 			columns = append(columns, c.title)
 		}

@@ -75,7 +75,7 @@ func (s reader) Summarize(ctx context.Context, states []checkpoint.State, by []o
 		}
 		return bson.D{{Key: "$cond", Value: bson.A{fits, bson.D{{Key: "$ifNull", Value: bson.A{field, ""}}}, ""}}}
 	}
-	cur, err := s.parked.Aggregate(ctx, append(look, bson.D{{Key: "$limit", Value: operate.MostCounted}},
+	cur, err := s.parked.Aggregate(ctx, append(look, bson.D{{Key: "$limit", Value: operate.MostCounted(states)}},
 		bson.D{{Key: "$group", Value: bson.D{
 			{Key: "_id", Value: bson.D{{Key: "fits", Value: fits}, {Key: "class", Value: of(operate.ByClass, "$error_class")}, {Key: "type", Value: of(operate.ByType, "$type")},
 				{Key: "sink", Value: of(operate.BySink, "$sink")}}},
@@ -107,7 +107,7 @@ func (s reader) Summarize(ctx context.Context, states []checkpoint.State, by []o
 	}
 	found := &operate.Summary{}
 	for _, g := range groups {
-		found.Add(&operate.Failure{Class: g.ID.Class, Type: g.ID.Type, Sink: g.ID.Sink, Count: g.N, First: g.First.UTC(), Last: g.Last.UTC(), ExampleID: g.Example}, g.ID.Fits, counted)
+		found.Add(&operate.Failure{Class: g.ID.Class, Type: g.ID.Type, Sink: g.ID.Sink, Count: g.N, First: g.First.UTC(), Last: g.Last.UTC(), ExampleID: g.Example}, g.ID.Fits, counted >= operate.MostCounted(states))
 	}
 	return found, nil
 }

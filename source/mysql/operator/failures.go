@@ -78,10 +78,14 @@ SELECT dead_at FROM {parked} FORCE INDEX (tailbox_parked_unfinished) WHERE pipel
 )
 
 // causes are what deliveries are grouped by, of what is in the index of dead letters and of all others: those of other states are one group.
-var causes = []struct {
-	cause        operate.Cause
+func causes() []cause {
+	return []cause{{operate.ByClass, "dead_class", "IF(fits, error_class, '')"}, {operate.ByType, "dead_type", "IF(fits, type, '')"}, {operate.BySink, "sink", "IF(fits, sink, '')"}}
+}
+
+type cause struct {
+	of           operate.Cause
 	dead, parked string
-}{{operate.ByClass, "dead_class", "IF(fits, error_class, '')"}, {operate.ByType, "dead_type", "IF(fits, type, '')"}, {operate.BySink, "sink", "IF(fits, sink, '')"}}
+}
 
 // countFailures is a query that counts deliveries by what they have in common: first those in the states that are asked for, the most frequent first.
 func countFailures(by []operate.Cause, dead bool, from string) string {
@@ -90,9 +94,9 @@ func countFailures(by []operate.Cause, dead bool, from string) string {
 		at, fits = "dead_at", "1"
 	}
 	var columns []string
-	for _, c := range causes {
+	for _, c := range causes() {
 		switch {
-		case !slices.Contains(by, c.cause):
+		case !slices.Contains(by, c.of):
 			columns = append(columns, "''")
 		case dead:
 			columns = append(columns, c.dead)
@@ -114,14 +118,14 @@ func (s reader) Summarize(ctx context.Context, states []checkpoint.State, by []o
 		b.Each(func(r session.Row) (err error) {
 			oldest, err = r.Time(0)
 			return err
-		}, oldestCounted, s.Config.Pipeline, operate.MostCounted-1)
+		}, oldestCounted, s.Config.Pipeline, operate.MostCounted(states)-1)
 		if err := s.Send(ctx, b); err != nil {
 			return nil, server.Fault("count failures", err)
 		}
 		sql, args = countFailures(by, true, deadRows), []any{s.Config.Pipeline, oldest}
 	} else {
 		names := store.StatesOf(&checkpoint.Request{Selection: checkpoint.Selection{States: states}})
-		sql, args = countFailures(by, false, parkedRows), []any{quote.List(names), s.Config.Pipeline, operate.MostCounted}
+		sql, args = countFailures(by, false, parkedRows), []any{quote.List(names), s.Config.Pipeline, operate.MostCounted(states)}
 	}
 	var groups []operate.Failure
 	var fits []bool
@@ -139,7 +143,7 @@ func (s reader) Summarize(ctx context.Context, states []checkpoint.State, by []o
 	}
 	found := &operate.Summary{}
 	for i := range groups {
-		found.Add(&groups[i], fits[i], counted)
+		found.Add(&groups[i], fits[i], counted >= operate.MostCounted(states))
 	}
 	return found, nil
 }

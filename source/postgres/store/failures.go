@@ -68,7 +68,7 @@ FROM (SELECT CASE WHEN $3 THEN coalesce(error_class, '') ELSE '' END AS class, C
 
 // Summarize implements operate.Reader.
 func (s reader) Summarize(ctx context.Context, states []checkpoint.State, by []operate.Cause) (*operate.Summary, error) {
-	sql, args := countDead, []any{s.Cfg.Pipeline, operate.MostCounted, slices.Contains(by, operate.ByClass), slices.Contains(by, operate.ByType),
+	sql, args := countDead, []any{s.Cfg.Pipeline, operate.MostCounted(states), slices.Contains(by, operate.ByClass), slices.Contains(by, operate.ByType),
 		slices.Contains(by, operate.BySink), operate.MostFailures + 1}
 	if !operate.OnlyDead(states) {
 		sql, args = countAny, append(args, store.StatesOf(&checkpoint.Request{Selection: checkpoint.Selection{States: states}}))
@@ -82,7 +82,7 @@ func (s reader) Summarize(ctx context.Context, states []checkpoint.State, by []o
 	var fits bool
 	counted := 0
 	if _, err := pgx.ForEachRow(rows, []any{&f.Class, &f.Type, &f.Sink, &fits, &f.Count, &f.First, &f.Last, &f.ExampleID, &counted}, func() error {
-		found.Add(&f, fits, counted)
+		found.Add(&f, fits, counted >= operate.MostCounted(states))
 		return nil
 	}); err != nil {
 		return nil, s.Fault("count failures", err)

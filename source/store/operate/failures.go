@@ -20,11 +20,22 @@ const (
 	BySink  Cause = "sink"
 )
 
+// Bounds of a summary.
 const (
-	// MostCounted bounds how many deliveries a summary looks at, and MostFailures how many groups it has. A summary of dead letters looks at the
-	// newest.
-	MostCounted, MostFailures = 250_000, 500
+	// MostFailures is how many groups it has.
+	MostFailures = 500
+	// mostDead is how many dead letters it counts, the newest, and mostOthers at how many deliveries it looks if other states are asked for: no index
+	// has these, and it has to be read soon.
+	mostDead, mostOthers = 250_000, 30_000
 )
+
+// MostCounted bounds how many deliveries a summary of some states looks at.
+func MostCounted(states []checkpoint.State) int {
+	if OnlyDead(states) {
+		return mostDead
+	}
+	return mostOthers
+}
 
 // A Failure is a group of deliveries. Of Class, Type and Sink it has those that are grouped by.
 type Failure struct {
@@ -43,10 +54,10 @@ type Summary struct {
 	Partial  bool
 }
 
-// Add adds a group, in the order in which a reader finds them. fits: it is of the states that are asked for. counted is how many deliveries the
+// Add adds a group, in the order in which a reader finds them. fits: it is of the states that are asked for. full: there may be more deliveries than the
 // reader has looked at.
-func (s *Summary) Add(f *Failure, fits bool, counted int) {
-	s.Partial = s.Partial || counted >= MostCounted || fits && len(s.Failures) == MostFailures
+func (s *Summary) Add(f *Failure, fits, full bool) {
+	s.Partial = s.Partial || full || fits && len(s.Failures) == MostFailures
 	if fits && len(s.Failures) < MostFailures {
 		s.Failures = append(s.Failures, *f)
 	}
@@ -60,9 +71,6 @@ func OnlyDead(states []checkpoint.State) bool {
 // Summarize counts deliveries in some states by what they have in common, with an example of each group.
 func (o Operator) Summarize(ctx context.Context, states []checkpoint.State, by []Cause) (s *Summary, err error) {
 	err = o.read(ctx, func(ctx context.Context, r Reader) error {
-		if err := r.Remember(ctx); err != nil {
-			return err
-		}
 		if s, err = r.Summarize(ctx, states, by); err != nil {
 			return err
 		}

@@ -28,7 +28,8 @@ type Reader interface {
 	WaitingLanes(ctx context.Context, sel *checkpoint.Selection, limit int) (lanes []WaitingLane, firsts []store.SelectedRow, err error)
 	// Newest looks at so many dead letters behind a place, nil for the first, in the order in which they died, the last one first. It needs no Remember.
 	Newest(ctx context.Context, sel *checkpoint.Selection, during Span, after *DeadKey, look int) ([]DeadRow, error)
-	// Summarize counts deliveries in some states, without their examples. It looks at MostCounted at most, of dead letters at the newest.
+	// Summarize counts deliveries in some states, without their examples. It looks at MostCounted at most, of dead letters at the newest. It needs no
+	// Remember.
 	Summarize(ctx context.Context, states []checkpoint.State, by []Cause) (*Summary, error)
 	// Asked lists requests with an id below before, the newest first, whether they are carried out or not. Unless whole is set, it leaves out
 	// selections larger than store.MostSelection.
