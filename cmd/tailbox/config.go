@@ -52,8 +52,8 @@ func newConfigInit() *cli.Command {
 		Example: "tailbox config init --source postgres --sink kafka\ntailbox config init --source mysql --sink http --print",
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&file, "c", "", "configuration to write, a new `FILE` (default tailbox.yaml)")
-			fs.StringVar(&source, "source", "", "`KIND`: "+choice(sources))
-			fs.StringVar(&sink, "sink", "", "`KIND`: "+choice(sinks))
+			fs.StringVar(&source, "source", "", "`KIND`: "+cli.Choice(sources))
+			fs.StringVar(&sink, "sink", "", "`KIND`: "+cli.Choice(sinks))
 			fs.BoolVar(&print, "print", false, "print the configuration and write no file")
 		},
 		Run: func(_ context.Context, sh *cli.Shell, _ []string) error {
@@ -63,9 +63,9 @@ func newConfigInit() *cli.Command {
 			}{{"source", source, sources}, {"sink", sink, sinks}} {
 				switch {
 				case f.value == "":
-					return cli.WrongUsage("config init: --%s is missing: say which kind it is: %s", f.name, choice(f.kinds))
+					return cli.WrongUsage("config init: --%s is missing: say which kind it is: %s", f.name, cli.Choice(f.kinds))
 				case !slices.Contains(f.kinds, f.value):
-					return cli.WrongUsage("config init: --%s %q: must be %s", f.name, f.value, choice(f.kinds))
+					return cli.WrongUsage("config init: --%s %q: must be %s", f.name, f.value, cli.Choice(f.kinds))
 				}
 			}
 			text, err := pipeline.Starter(source, sink)
@@ -88,12 +88,6 @@ func newConfigInit() *cli.Command {
 			return err
 		},
 	}
-}
-
-// choice lists words: a, b or c.
-func choice(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // writeNew writes a file that is not there yet.

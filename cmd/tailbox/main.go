@@ -47,7 +47,7 @@ func main() {
 		return hangups
 	}
 	sh := &cli.Shell{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Variables: variables(), Now: now, Hangups: takeHangups,
-		Terminal: isTerminal(os.Stderr)}
+		Terminal: isTerminal(os.Stderr), Width: width(os.Stdout)}
 	go func() { ended <- run(ctx, sh, os.Args[1:]) }()
 	var first time.Time
 	second := false
@@ -80,7 +80,7 @@ func root() *cli.Command {
 	return &cli.Command{
 		Name:  "tailbox",
 		About: "relays the messages of outbox tables to sinks by tailing the database's log",
-		Sub: []*cli.Command{newDemo(), newInit(), newCheck(), newRun(), newStatus(), verbs.NewDead(), verbs.NewGroup(), verbs.NewSink(),
+		Sub: []*cli.Command{newDemo(), newInit(), newCheck(), newRun(), newStatus(), verbs.NewDead(), verbs.NewGroup(), verbs.NewSink(), verbs.NewAudit(),
 			verbs.NewAcceptGap(), verbs.NewSend(), newConfig(), newDoctor(), newImport(), newUninstall(), cli.NewCompletion(root), cli.NewMan(root), newVersion()},
 		Example: "tailbox demo\ntailbox init -c tailbox.yaml && tailbox run -c tailbox.yaml",
 	}

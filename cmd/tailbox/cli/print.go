@@ -5,23 +5,38 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
 // Output is the flag -o.
-type Output struct{ JSON bool }
+type Output struct {
+	JSON bool
+	// Format is what was asked for; "" for nothing.
+	Format string
+}
 
 // Flag adds the flag.
-func (o *Output) Flag(fs *flag.FlagSet) {
-	fs.Func("o", "`FORMAT`: text or json", func(v string) error {
-		if v != "json" && v != "text" {
-			return fmt.Errorf("must be text or json")
+func (o *Output) Flag(fs *flag.FlagSet) { o.FlagOf(fs, "text", "json") }
+
+// FlagOf adds the flag with formats of its own.
+func (o *Output) FlagOf(fs *flag.FlagSet, formats ...string) {
+	choice := Choice(formats)
+	fs.Func("o", "`FORMAT`: "+choice, func(v string) error {
+		if !slices.Contains(formats, v) {
+			return fmt.Errorf("must be %s", choice)
 		}
-		o.JSON = v == "json"
+		o.JSON, o.Format = v == "json", v
 		return nil
 	})
+}
+
+// Choice lists words: a, b or c.
+func Choice(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // PrintJSON prints a value as people read JSON.

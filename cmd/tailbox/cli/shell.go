@@ -20,6 +20,8 @@ type Shell struct {
 	Hangups func() <-chan struct{}
 	// Terminal: Err is a terminal, so that progress may be shown.
 	Terminal bool
+	// Width is how many characters fit into a line of Out; 0 = any number, as in a file or a pipe.
+	Width int
 }
 
 // A Checked passes on what commands print, and keeps the first error: whoever reads a list that was cut short must not take it for whole.

@@ -36,13 +36,18 @@ func newDeadList() *cli.Command {
 	var output cli.Output
 	var s selector
 	var newest bool
+	var after moment
 	return &cli.Command{
-		Name: "list", Args: "[ID…]", About: "lists dead deliveries, or with --state those that wait", Example: "tailbox dead list --sink mail --reason 'permanent'",
+		Name: "list", Args: "[ID…]", About: "lists dead deliveries, or with --state those that wait",
+		Long: "On a terminal it leaves out columns and cuts errors until lines fit; -o wide shows everything. AGE is the time since\n" +
+			"tailbox stored the delivery, which --since is about, too; with --newest, --since is about when it died.",
+		Example: "tailbox dead list --sink mail --reason 'permanent'\ntailbox dead list --since 24h -o csv",
 		Flags: func(fs *flag.FlagSet) {
 			pipeline.ConfigFlag(fs, &file)
 			s.flags(fs, listLimit)
 			fs.BoolVar(&newest, "newest", false, "the one that died last first")
-			output.Flag(fs)
+			after.flag(fs, "since", "only deliveries that were stored since `TIME`: 30m, 24h, 7d, 2026-01-31 or 2026-01-31T08:00:00Z")
+			output.FlagOf(fs, listFormats()...)
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, ids []string) error {
 			sel, err := s.selection(ids)
@@ -64,11 +69,11 @@ func newDeadList() *cli.Command {
 				return err
 			}
 			sel.Limit = 0 // it bounds the list, which looks one further
-			list := db.Operator().Parked
+			list := parkedSince
 			if newest {
-				list = db.Operator().AllNewest
+				list = newestSince
 			}
-			found, more, err := list(ctx, sel, s.limit)
+			found, more, err := list(ctx, db.Operator(), sel, s.limit, after.at)
 			if err != nil {
 				return err
 			}
@@ -185,7 +190,7 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 		if err != nil {
 			return err
 		}
-		return errors.Join(printParked(sh.Out, found, more), oneTable(ids, found))
+		return errors.Join(printParked(sh.Out, sh.Width, found, more), oneTable(ids, found))
 	}
 	sinks, err := sinksOf(ctx, p, db, sel)
 	if err != nil {

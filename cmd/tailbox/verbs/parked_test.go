@@ -56,7 +56,7 @@ func TestForeignTextIsHarmless(t *testing.T) {
 	if err := printDetails(&b, found); err != nil {
 		t.Fatal(err)
 	}
-	if err := printParked(&b, found, false); err != nil {
+	if err := printParked(&b, 0, found, false); err != nil {
 		t.Fatal(err)
 	}
 	if text := b.String(); strings.ContainsAny(text, "\x1b\a\r\u009b\u202e\u200b") || !strings.Contains(text, "line 1\n\tline 2\\u001b]52") {

@@ -147,8 +147,8 @@ func (o Operator) Newest(ctx context.Context, sel checkpoint.Selection, during S
 	return list, next, err
 }
 
-// AllNewest lists dead letters as Parked does, but the one that died last first.
-func (o Operator) AllNewest(ctx context.Context, sel checkpoint.Selection, limit int) (list []store.Listed, more bool, err error) {
+// AllNewest lists dead letters as Parked does, but those that died within a time, the one that died last first.
+func (o Operator) AllNewest(ctx context.Context, sel checkpoint.Selection, during Span, limit int) (list []store.Listed, more bool, err error) {
 	err = o.read(ctx, func(ctx context.Context, r Reader) error {
 		var after *DeadKey
 		for {
@@ -156,7 +156,7 @@ func (o Operator) AllNewest(ctx context.Context, sel checkpoint.Selection, limit
 			if limit > 0 {
 				page = min(page, limit-len(list))
 			}
-			rows, next, err := newest(ctx, r, &sel, Span{}, after, page)
+			rows, next, err := newest(ctx, r, &sel, during, after, page)
 			if err != nil {
 				return err
 			}
