@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"flag"
 	"io"
 	"log/slog"
 	"maps"
-	"net/http"
 	"os/signal"
 	"slices"
 	"sync"
@@ -21,10 +19,7 @@ import (
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/internal/admin"
-	"github.com/tailbox/tailbox/internal/api"
 	"github.com/tailbox/tailbox/internal/config"
-	"github.com/tailbox/tailbox/internal/console"
-	"github.com/tailbox/tailbox/internal/history"
 	"github.com/tailbox/tailbox/internal/tail"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
@@ -115,69 +110,32 @@ func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pip
 		return err
 	}
 	t := &tasks{now: sh.Now}
-	if p.Config.Admin.Listen != "" {
-		var secure *tls.Config
-		if p.Config.Admin.CertFile != "" {
-			if secure, err = admin.TLS(p.Config.Admin.CertFile, p.Config.Admin.KeyFile, log); err != nil {
-				return err
-			}
-		}
-		past := history.New(metrics.Totals)
-		pages := newPages(rel, api.Config{Pipeline: p.Config.Pipeline, Started: time.Now(), Database: rel.db, Sinks: rel.sinkNames, State: metrics.SinkState,
-			History: past.Since, Tail: watched, Reload: rel.reload, Configuration: rel.effective, Tokens: rel.tokens, Hide: rel.hide, Logger: log})
-		server, err := admin.Listen(ctx, admin.Config{Listen: p.Config.Admin.Listen, TLS: secure, Known: rel.tokens.Known, Scrapes: rel.tokens.Scrapes,
-			Gatherer: registry, Pages: pages, Ready: metrics.Ready, Logger: log})
-		if err != nil {
-			return err
-		}
-		log.Info("serving metrics and health", "address", server.Addr(), "console", !rel.tokens.None())
-		t.beside(server.Run)
-		t.beside(func(ctx context.Context) error { past.Run(ctx); return nil })
-		t.beside(func(ctx context.Context) error { <-ctx.Done(); watched.Close(); return nil })
+	if err := rel.serve(ctx, t, p, registry, watched); err != nil {
+		return err
 	}
-	t.beside(func(ctx context.Context) error { boundHeap(ctx, &rel.memory); return nil })
-	t.beside(func(ctx context.Context) error { warnOfSinks(ctx, log, sinks); return nil })
+	t.aside(func(ctx context.Context) { boundHeap(ctx, &rel.memory) })
+	t.aside(func(ctx context.Context) { warnOfSinks(ctx, log, sinks) })
 	rel.alerts = newAlerts(metrics)
 	first, err := newAlerting(ctx, p, log)
 	if err != nil {
 		return err
 	}
-	t.beside(func(ctx context.Context) error { rel.alerts.run(ctx, first); return nil })
-	t.beside(func(ctx context.Context) error {
+	t.aside(func(ctx context.Context) { rel.alerts.run(ctx, first) })
+	t.aside(func(ctx context.Context) {
 		observe(ctx, log, rel.db, asking, func(r *report.Status) {
 			if r != nil {
 				metrics.Observe(statusOf(r))
 			}
 			rel.alerts.know(r)
 		})
-		return nil
 	})
-	t.beside(func(ctx context.Context) error { rel.onHangups(ctx); return nil })
-	t.beside(func(ctx context.Context) error { rel.onRefusals(ctx); return nil })
+	t.aside(rel.onHangups)
+	t.aside(rel.onRefusals)
 	log.Info("starting", "pipeline", p.Config.Pipeline, "sinks", len(sinks))
 	if err = t.run(ctx, rel.relay.Run); !errors.Is(err, errAtOnce) {
 		log.Info("stopped")
 	}
 	return err
-}
-
-// newPages returns what serves the HTTP API and its console, while anybody holds a token for them. They are made when they are first needed.
-func newPages(rel *reloader, c api.Config) http.Handler {
-	pages := sync.OnceValue(func() http.Handler {
-		c.Version, _ = buildVersion()
-		operations := api.New(c)
-		mux := http.NewServeMux()
-		mux.Handle("/api/", operations)
-		mux.Handle("/", console.New(console.Config{Pipeline: c.Pipeline, API: operations, Tokens: c.Tokens, Logger: c.Logger}))
-		return mux
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if rel.tokens.None() {
-			http.NotFound(w, r)
-			return
-		}
-		pages().ServeHTTP(w, r)
-	})
 }
 
 // tasks runs one main task and others beside it.
@@ -187,6 +145,14 @@ type tasks struct {
 }
 
 func (t *tasks) beside(f func(context.Context) error) { t.others = append(t.others, f) }
+
+// aside is beside for what cannot fail.
+func (t *tasks) aside(f func(context.Context)) {
+	t.beside(func(ctx context.Context) error {
+		f(ctx)
+		return nil
+	})
+}
 
 var errAtOnce = errors.New("stopped at once: what was not settled yet is delivered again by the next start")
 
