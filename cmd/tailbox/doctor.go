@@ -40,7 +40,7 @@ func newDoctor() *cli.Command {
 	return &cli.Command{
 		Name: "doctor", About: "writes one archive for a bug report: check, status, configuration, errors and versions, without secrets and payloads",
 		Long: "It works while the database is down, and beside a relay or without one. The archive holds no secret, no payload, no header\n" +
-			"and no answer of an endpoint. It does hold names: of hosts, tables, columns, sinks and routes.",
+			"and no answer of an endpoint. It does hold names: of hosts, database users, tables, columns, sinks and routes.",
 		Example: "tailbox doctor -c tailbox.yaml\ntailbox doctor --file report.tar.gz",
 		Flags: func(fs *flag.FlagSet) {
 			pipeline.ConfigFlag(fs, &file)
@@ -91,7 +91,7 @@ func (d *doctor) add(name, note, text string) {
 // missing adds a file that says why what belongs there is missing. Errors may repeat secrets.
 func (d *doctor) missing(name string, err error) {
 	why := "missing: " + d.p.Hide(err.Error())
-	d.add(name+".txt", why, why+"\n")
+	d.add(name+".txt", cli.Cell(why, 0), why+"\n")
 }
 
 // addJSON adds a value; if there is an error instead, the file holds that.
@@ -123,9 +123,9 @@ func (d *doctor) collect(ctx context.Context, sh *cli.Shell) {
 	}
 	d.addJSON("check", "what tailbox check finds", append(found, d.sinks(ctx)...), nil)
 	if err != nil {
-		err = fmt.Errorf("not asked for, because the database does not answer: %w", err)
-		d.missing("status", err)
-		d.missing("errors", err)
+		away := errors.New("not asked for, because the database does not answer")
+		d.missing("status", away)
+		d.missing("errors", away)
 	} else {
 		d.addStatus(ctx, sh)
 		errs, err := failures(ctx, db.Operator())
@@ -163,8 +163,11 @@ func (d *doctor) sinks(ctx context.Context) (found []check.Finding) {
 	}
 	for _, s := range d.p.Config.Sinks {
 		for _, one := range problems[s.Name] {
-			class, _, _ := sink.Classify(one)
-			found = append(found, check.Finding{Level: check.Problem, What: fmt.Sprintf("sink %s of kind %s has a problem of class %s", s.Name, s.Kind, class),
+			what := fmt.Sprintf("sink %s of kind %s has a problem", s.Name, s.Kind)
+			if class, _, _ := sink.Classify(one); class != sink.ClassRejected { // which is that of errors without one
+				what += " of class " + class.String()
+			}
+			found = append(found, check.Finding{Level: check.Problem, What: what,
 				Fix: "run tailbox check, which shows it: its text is left out here, because it may repeat what the endpoint said"})
 		}
 	}

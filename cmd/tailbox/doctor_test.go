@@ -110,7 +110,7 @@ func TestDoctor(t *testing.T) {
 	r.must("init")
 	files := r.doctored("check.json", "metrics.txt   missing: no relay answers at admin.listen")
 	wantIn(t, files, "errors.json", "[]")
-	wantIn(t, files, "check.json", "sink mail of kind smtp has a problem of class")
+	wantIn(t, files, "check.json", "sink mail of kind smtp has a problem")
 
 	stop := r.relay()
 	for i := range 3 {
@@ -137,7 +137,7 @@ func TestDoctor(t *testing.T) {
 	stop()
 
 	r.env["DATABASE_URL"] = "postgres://postgres:s3cret@127.0.0.1:1/none"
-	files = r.doctored("database.txt  missing: connect to postgres", "status.txt    missing: not asked for, because the database does not answer")
+	files = r.doctored("database.txt  missing: connect to postgres", "status.txt    missing: not asked for, because the database does not answer\n")
 	wantIn(t, files, "check.json", "connect", "problem")
 	wantIn(t, files, "config.yaml", "url: postgres://***@127.0.0.1:1/none")
 }
