@@ -153,7 +153,7 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := startReloading(t, nil, func(r *reloading) relay.Change { return changeTo(t, &r.j, "new", journaled(&r.j, "new", opened())) })
-		r.gate <- struct{}{}
+		close(r.gate)
 		if err := <-r.answer; err != nil {
 			t.Error(err)
 		}
@@ -210,7 +210,7 @@ func TestReloadMeetsTheEnd(t *testing.T) {
 		r := startReloading(t, nil, func(r *reloading) relay.Change { return changeTo(t, &r.j, "new", journaled(&r.j, "new", opened())) })
 		go func() {
 			synctest.Wait()
-			r.gate <- struct{}{}
+			close(r.gate)
 		}()
 		r.end()
 		if err := <-r.answer; !errors.Is(err, relay.ErrStopped) {
