@@ -36,12 +36,13 @@ problem: collection shop.tailbox_parked has no index lane
 problem: collection shop.tailbox_parked has no index due
 problem: collection shop.tailbox_parked has no index untried
 problem: collection shop.tailbox_parked has no index sent
+problem: collection shop.tailbox_parked has no index dead
 problem: collection shop.tailbox_parked has no index unfinished
 problem: collection shop.outbox does not exist
 warning: collection shop.named has no index on key_of_mine
 warning: collection shop.named has no index on status, key_of_mine
 warning: collection shop.named has no index on idempotency_key`)
-	if again, err := Init(r.Ctx, r.Config); err != nil || len(again) != 10 {
+	if again, err := Init(r.Ctx, r.Config); err != nil || len(again) != 11 {
 		t.Errorf("init again: %v, %v", again, err)
 	}
 	mongotest.Equal(t, "mended", r.Findings(Check(r.Ctx, r.Config)), "")

@@ -74,7 +74,7 @@ const (
 SELECT dead_at FROM {parked} FORCE INDEX (tailbox_parked_unfinished) WHERE pipeline = ? AND unfinished = 0 AND dead_at IS NOT NULL ORDER BY dead_at DESC LIMIT ?, 1`
 	// deadRows are the dead letters that a summary looks at, along the index, and parkedRows so many deliveries.
 	deadRows   = `{parked} FORCE INDEX (tailbox_parked_unfinished) WHERE pipeline = ? AND unfinished IN (0, 1) AND dead_at >= ?`
-	parkedRows = `(SELECT state IN (?) AS fits, sink, error_class, LEFT(type, 1024) AS type, changed_at, message_id FROM {parked} WHERE pipeline = ? LIMIT ?) p`
+	parkedRows = `(SELECT state IN (?) AS fits, sink, error_class, LEFT(type, 255) AS type, changed_at, message_id FROM {parked} WHERE pipeline = ? LIMIT ?) p`
 )
 
 // causes are what deliveries are grouped by, of what is in the index of dead letters and of all others: those of other states are one group.

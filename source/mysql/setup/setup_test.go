@@ -98,8 +98,8 @@ func TestInitAndCheckWithLeastPrivilege(t *testing.T) {
 		if gap, err := operator.Gap(r.Ctx, poor); err != nil || gap != nil {
 			t.Errorf("gap: %+v, %v", gap, err)
 		}
-		r.Exec(`INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic)
-			SELECT pipeline, 'out', 'outbox', '', '0', '1', 'dead', FALSE, FALSE, '', '' FROM tailbox_checkpoint`)
+		r.Exec(`INSERT INTO tailbox_parked (pipeline, sink, source_table, message_group, position, message_id, state, blocks, alone, type, topic, changed_at)
+			SELECT pipeline, 'out', 'outbox', '', '0', '1', 'dead', FALSE, FALSE, '', '', UTC_TIMESTAMP(6) FROM tailbox_checkpoint`)
 		for range 30 { // none leaves the pipeline's lock to a session that the server has yet to end
 			if _, _, err := Uninstall(r.Ctx, root, false); err == nil || !strings.Contains(err.Error(), "would be lost") {
 				t.Fatalf("uninstall with a dead letter: %v", err)

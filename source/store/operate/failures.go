@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -39,7 +40,7 @@ func MostCounted(states []checkpoint.State) int {
 
 // A Failure is a group of deliveries. Of Class, Type and Sink it has those that are grouped by.
 type Failure struct {
-	Class, Type, Sink string
+	Class, Type, Sink string // MySQL and MariaDB have the first 255 bytes of a type
 	Count             int
 	// First and Last are the first and the last time at which one of the deliveries came into its state.
 	First, Last time.Time
@@ -101,10 +102,10 @@ func (s *Summary) findExamples(ctx context.Context, r Reader, states []checkpoin
 	return nil
 }
 
-// has reports whether a delivery is the group's example.
+// has reports whether a delivery is the group's example. The group may have the beginning of a long type only.
 func (f *Failure) has(l *store.Listed, by []Cause) bool {
 	return l.RowID() == f.ExampleID && (!slices.Contains(by, ByClass) || l.ErrorClass == f.Class) &&
-		(!slices.Contains(by, ByType) || l.Message.Type == f.Type) && (!slices.Contains(by, BySink) || l.Sink == f.Sink)
+		(!slices.Contains(by, ByType) || strings.HasPrefix(l.Message.Type, f.Type)) && (!slices.Contains(by, BySink) || l.Sink == f.Sink)
 }
 
 // A Span is a time: from Since on, and before Until. A zero time is no bound.

@@ -255,13 +255,22 @@ func (o Operator) Whole(ctx context.Context, sel checkpoint.Selection) (list []s
 // listed up to 64 MiB of payloads; else they come without their payloads.
 func (o Operator) List(ctx context.Context, sel checkpoint.Selection, limit int, whole bool) (list []store.Listed, more bool, err error) {
 	err = o.read(ctx, func(ctx context.Context, s Reader) error {
-		if err := s.Remember(ctx); err != nil {
+		if err := rememberFor(ctx, s, &sel); err != nil {
 			return err
 		}
 		list, more, err = listParked(ctx, s, sel, limit, whole)
 		return err
 	})
 	return list, more, err
+}
+
+// rememberFor has the reader remember what it selects by. Only groups are looked for at each sink with parked deliveries, and to find these costs
+// MySQL a look at everything that is parked.
+func rememberFor(ctx context.Context, s Reader, sel *checkpoint.Selection) error {
+	if len(sel.Groups) == 0 {
+		return nil
+	}
+	return s.Remember(ctx)
 }
 
 func listParked(ctx context.Context, s Reader, sel checkpoint.Selection, limit int, whole bool) (list []store.Listed, more bool, err error) {
@@ -297,7 +306,7 @@ func listParked(ctx context.Context, s Reader, sel checkpoint.Selection, limit i
 // deliveries than limit, or none, although there is a next one: among very many, one call does not look at all of them.
 func (o Operator) Page(ctx context.Context, sel checkpoint.Selection, after *store.ParkedKey, limit int) (list []store.Listed, next *store.ParkedKey, err error) {
 	err = o.read(ctx, func(ctx context.Context, s Reader) error {
-		if err := s.Remember(ctx); err != nil {
+		if err := rememberFor(ctx, s, &sel); err != nil {
 			return err
 		}
 		list, next, err = page(ctx, s, sel, after, limit)
