@@ -71,8 +71,10 @@ type Metrics struct {
 	// lag is what source_lag_seconds says. begun counts how often reading began, and dead what died, by sink and class.
 	lag   time.Duration
 	begun int
-	dead  map[string]map[string]int
-	ages  map[string]ages
+	// reloading: reading begins again because of a reload, so that this is neither a reconnect nor a restart.
+	reloading bool
+	dead      map[string]map[string]int
+	ages      map[string]ages
 	// serverWaits is why the server sends nothing, and waitingSince when that was seen first.
 	serverWaits  string
 	waitingSince time.Time
@@ -210,6 +212,7 @@ func (m *Metrics) Reloaded(labels Labels) {
 	m.mu.Lock()
 	before := m.sinkNames
 	m.sinkNames = slices.Concat(labels.Sinks, []string{""})
+	m.reloading = m.begun > 0
 	m.mu.Unlock()
 	for _, name := range before {
 		if name == "" || slices.Contains(labels.Sinks, name) {

@@ -87,13 +87,15 @@ func (m *Metrics) onState(state, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was, is := reading(m.state), reading(state)
-	if is && !was && m.lost {
-		m.source.reconnects.Inc()
-	}
-	if was && !is {
+	switch {
+	case was && !is:
 		m.lost = true
-	}
-	if is && !was {
+	case is && !was && m.reloading:
+		m.reloading = false
+	case is && !was:
+		if m.lost {
+			m.source.reconnects.Inc()
+		}
 		m.begun++
 	}
 	m.state, m.why = state, why

@@ -35,6 +35,10 @@ func TestProcess(t *testing.T) {
 	note()
 	e.State("tailing", "")
 	note()
+	e.State("connecting", "")
+	m.Reloaded(admin.Labels{Pipeline: "shop", Sinks: []string{"api"}})
+	e.State("tailing", "")
+	note()
 	e.State("stopped", "")
 	note()
 	died := map[string]map[string]int{"api": {"permanent": 3}}
@@ -45,6 +49,7 @@ func TestProcess(t *testing.T) {
 		{State: "standby", StandingBy: true, Undelivered: map[string]time.Duration{}, Dead: none},
 		{State: "tailing", Reading: true, Lag: 3 * time.Second, Undelivered: age(time.Minute), Dead: died},
 		{State: "disconnected", Lag: 3 * time.Second, Undelivered: age(time.Second), Dead: died},
+		{State: "tailing", Reading: true, Lag: 3 * time.Second, Restarts: 1, Undelivered: age(time.Second), Dead: died},
 		{State: "tailing", Reading: true, Lag: 3 * time.Second, Restarts: 1, Undelivered: age(time.Second), Dead: died},
 		{State: "stopped", Stopped: true, Lag: 3 * time.Second, Restarts: 1, Undelivered: age(time.Second), Dead: died},
 	}

@@ -103,6 +103,8 @@ func TestFixed(t *testing.T) {
 				next.Source.OnUpdate = new(slog.LevelError)
 			case []outbox.Table:
 				next.Source.Tables = []outbox.Table{{Name: "x"}}
+			case Alerts:
+				next.Alerts.Repeat = time.Hour
 			default:
 				different(t, v)
 			}
