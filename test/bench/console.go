@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 const (
 	consoleToken   = "the-token-of-the-benchmark"
 	consoleClients = 10
+	tailClients    = 20
 	consoleAsks    = 200 // pages and searches that are measured in each round
 	// mostAnswer is the most that an answer may take.
 	mostAnswer = 300 * time.Millisecond
@@ -66,11 +68,15 @@ func runConsole(ctx context.Context, b *bench) (err error) {
 		b.table.measure("API, "+what+", p50", true, p50.Seconds()*1000)
 		b.table.note("API, "+what, fmt.Sprintf("p50 %.1f ms, p99 %.1f ms of %d", p50.Seconds()*1000, p99.Seconds()*1000, len(laps)), p99 <= mostAnswer, "<= "+mostAnswer.String())
 	}
-	return db.beside(ctx, r, c)
+	if err := db.beside(ctx, r, "ten clients paging", consoleClients, c.page); err != nil {
+		return err
+	}
+	return db.beside(ctx, r, "twenty live tails, one stuck", tailClients, c.tail)
 }
 
-// beside drains a backlog of other groups in each round, with clients that read pages, and without.
-func (db *base) beside(ctx context.Context, r runner, c *consoleClient) error {
+// beside drains a backlog of other groups in each round, with clients of the API, and without. start starts so many clients; what it returns stops them, and
+// says how much they got.
+func (db *base) beside(ctx context.Context, r runner, what string, clients int, start func(context.Context, int) (stop func() int)) error {
 	var ratios []float64
 	for round := range db.rounds {
 		var rates [2]float64 // without clients, and with
@@ -79,19 +85,19 @@ func (db *base) beside(ctx context.Context, r runner, c *consoleClient) error {
 			if err := db.fill(ctx, db.rows, perTxn, spread); err != nil {
 				return err
 			}
-			stop := c.page(ctx, with*consoleClients)
+			stop := start(ctx, with*clients)
 			d, err := db.run(ctx, r, db.rows)
-			pages := stop()
+			got := stop()
 			if err != nil {
 				return err
 			}
 			rates[with] = d.rate()
-			fmt.Printf("  round %d, %d clients: %.0f msg/s, %d pages\n", round+1, with*consoleClients, d.rate(), pages)
+			fmt.Printf("  %s: round %d, %d clients: %.0f msg/s, %d answers\n", what, round+1, with*clients, d.rate(), got)
 		}
 		ratios = append(ratios, rates[1]/rates[0])
 	}
-	db.bench.table.measure("API, deliveries with ten clients paging, of those without", false, ratios...)
-	db.bench.table.note("API, deliveries with ten clients paging", spreadOf(ratios, "%.2f")+" of those without", true, "")
+	db.bench.table.measure("API, deliveries with "+what+", of those without", false, ratios...)
+	db.bench.table.note("API, deliveries with "+what, spreadOf(ratios, "%.2f")+" of those without", true, "")
 	return nil
 }
 
@@ -183,4 +189,49 @@ func (c *consoleClient) page(ctx context.Context, clients int) (stop func() int)
 		reading.Wait()
 		return int(pages.Load())
 	}
+}
+
+// tail has so many clients watch deliveries until it is stopped, and returns how many they have seen. The first one never reads what it is sent.
+func (c *consoleClient) tail(ctx context.Context, clients int) (stop func() int) {
+	ctx, cancel := context.WithCancel(ctx)
+	var seen atomic.Int64
+	var watching sync.WaitGroup
+	for n := range clients {
+		watching.Go(func() {
+			for ctx.Err() == nil {
+				if err := c.watch(ctx, n == 0, &seen); err != nil && ctx.Err() == nil {
+					pause(10 * time.Millisecond) // the relay does not listen yet
+				}
+			}
+		})
+	}
+	return func() int {
+		cancel()
+		watching.Wait()
+		return int(seen.Load())
+	}
+}
+
+// watch counts deliveries until the stream ends.
+func (c *consoleClient) watch(ctx context.Context, stuck bool, seen *atomic.Int64) (err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/tail?payload=true", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+consoleToken)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if stuck {
+		<-ctx.Done()
+		return nil
+	}
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "data: ") {
+			seen.Add(1)
+		}
+	}
+	return nil
 }
