@@ -4,16 +4,20 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/tailbox/tailbox/internal/config"
 )
@@ -56,6 +60,13 @@ type Tokens struct {
 	holders []*holder
 	metrics *holder // of the metrics' token, who has no role; nil if the metrics ask for none
 	hosts   []string
+	proxies proxies
+}
+
+// proxies are peers that say who asks, and by which headers.
+type proxies struct {
+	at         []netip.Prefix
+	user, role string
 }
 
 // A holder is one token.
@@ -87,17 +98,41 @@ func (t *Tokens) Set(c *config.Admin) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.holders, t.hosts, t.metrics = holders, c.Hosts, nil
+	t.holders, t.hosts, t.metrics, t.proxies = holders, c.Hosts, nil, proxies{c.Proxies, c.UserHeader, c.RoleHeader}
 	if c.MetricsTokenFile != "" {
 		t.metrics = &holder{Principal: Principal{Name: "metrics"}, file: c.MetricsTokenFile}
 	}
 }
 
-// None reports whether nobody holds a token, so that nobody could use the API.
+// None reports whether nobody holds a token, and no proxy says who asks, so that nobody could use the API.
 func (t *Tokens) None() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.holders) == 0
+	return len(t.holders) == 0 && len(t.proxies.at) == 0
+}
+
+// Named returns whom a trusted proxy names as the one who sends a request; ok is false if the peer is none, or names nobody. An error says what is wrong with
+// a name or a role.
+func (t *Tokens) Named(r *http.Request) (who Principal, ok bool, err error) {
+	t.mu.Lock()
+	p := t.proxies
+	t.mu.Unlock()
+	peer, parseErr := netip.ParseAddrPort(r.RemoteAddr)
+	if parseErr != nil || !slices.ContainsFunc(p.at, func(at netip.Prefix) bool { return at.Contains(peer.Addr().Unmap()) }) {
+		return who, false, nil
+	}
+	who = Principal{r.Header.Get(p.user), roleNamed(r.Header.Get(p.role))}
+	switch {
+	case len(r.Header.Values(p.user)) > 1, len(r.Header.Values(p.role)) > 1:
+		return who, false, fmt.Errorf("%s or %s stands twice, so that one may be the client's own: have the proxy replace both headers", p.user, p.role)
+	case who.Name == "":
+		return who, false, nil
+	case !config.ValidName(who.Name):
+		return who, false, fmt.Errorf("the proxy names a user in %s whom the audit cannot show: send 1 to 64 letters, digits, or . _ @ -", p.user)
+	case who.Role == 0:
+		return who, false, fmt.Errorf("the proxy gives %s a role in %s that is none of %s", who.Name, p.role, strings.Join(config.Roles(), ", "))
+	}
+	return who, true, nil
 }
 
 func (t *Tokens) hostNames() []string {
@@ -123,6 +158,16 @@ func (t *Tokens) Holder(hash Hash) (p Principal, ok bool) {
 		}
 	}
 	return p, ok
+}
+
+// holds reports whether somebody holds a token, in a role: a token may end while its holder watches.
+func (t *Tokens) holds(who Principal) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.holders, func(h *holder) bool {
+		t.refresh(h)
+		return h.valid && h.Principal == who
+	})
 }
 
 // refresh reads the token's file again if it has changed. A file that is gone or holds no token ends the token.
@@ -154,18 +199,24 @@ func (t *Tokens) refresh(h *holder) {
 
 // Known reports whether a request brings a token that somebody holds.
 func (t *Tokens) Known(r *http.Request) bool {
-	_, ok := t.Holder(HashOf(bearer(r.Header.Get("Authorization"))))
+	if _, ok := t.Holder(HashOf(bearer(r.Header.Get("Authorization")))); ok {
+		return true
+	}
+	_, ok, _ := t.Named(r)
 	return ok
 }
 
 // Scrapes reports whether a request may read the metrics. If they have a token, it must bring that one, or one of the API.
 func (t *Tokens) Scrapes(r *http.Request) bool {
-	if t.metrics == nil || t.Known(r) {
+	if t.Known(r) {
 		return true
 	}
 	hash := HashOf(bearer(r.Header.Get("Authorization")))
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.metrics == nil {
+		return true
+	}
 	t.refresh(t.metrics)
 	return subtle.ConstantTimeCompare(hash[:], t.metrics.hash[:]) == 1 && t.metrics.valid
 }
@@ -192,11 +243,35 @@ func As(ctx context.Context, who Principal) context.Context {
 // needs is the metadata of an operation that a role may call.
 func needs(r Role) map[string]any { return map[string]any{roleKey: r} }
 
-// authorize lets a call pass whose token has the operation's role.
+// asking returns who calls: whom this process vouches for, the holder of the token, or whom a trusted proxy names. An error says why a proxy's word does not
+// count. A browser behind such a proxy sends what any page asks it to send, so a call that changes something must come from a page of this server.
+func (s *server) asking(ctx huma.Context) (who Principal, ok bool, err error) {
+	if who, ok = ctx.Context().Value(principalKey{}).(Principal); ok {
+		return who, true, nil
+	}
+	if header := ctx.Header("Authorization"); header != "" {
+		who, ok = s.Tokens.Holder(HashOf(bearer(header)))
+		return who, ok, nil
+	}
+	r, _ := humago.Unwrap(ctx)
+	if who, ok, err = s.Tokens.Named(r); ok && r.Method != http.MethodGet && !SameOrigin(r.Header.Get("Origin"), r.Host) {
+		return who, false, errors.New("without a token, a call that changes something needs the header Origin of this server: send a token, or use the console")
+	}
+	return who, ok, err
+}
+
+// SameOrigin reports whether a page of this server sent a request: its header Origin names the host that the request is addressed to.
+func SameOrigin(origin, host string) bool {
+	from, err := url.Parse(origin)
+	return err == nil && from.Host != "" && strings.EqualFold(from.Host, host)
+}
+
+// authorize lets a call pass if who asks has the operation's role.
 func (s *server) authorize(ctx huma.Context, next func(huma.Context)) {
-	who, ok := ctx.Context().Value(principalKey{}).(Principal)
-	if !ok {
-		who, ok = s.Tokens.Holder(HashOf(bearer(ctx.Header("Authorization"))))
+	who, ok, err := s.asking(ctx)
+	if err != nil {
+		s.refuse(ctx, http.StatusForbidden, err.Error())
+		return
 	}
 	if !ok {
 		ctx.SetHeader("WWW-Authenticate", `Bearer realm="tailbox"`)

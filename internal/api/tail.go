@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// tailWrite bounds how long a client may take for what it is sent: then it is gone. tailIdle is how often a client to which nothing is sent gets a sign.
+	// tailWrite bounds how long a client may take for what it is sent: then it is gone. tailIdle is how often a client gets a sign, and its token is looked at.
 	tailWrite = 10 * time.Second
 	tailIdle  = 15 * time.Second
 )
@@ -57,12 +57,14 @@ func (s *server) tail(ctx context.Context, in *tailQuery) (*huma.StreamResponse,
 		if !ok {
 			return // cannot be: the adapter writes to one
 		}
-		stream(ctx, w, watcher, end)
+		asks := who(ctx)
+		held := s.Tokens.holds(asks)
+		stream(ctx, w, watcher, end, func() bool { return held == s.Tokens.holds(asks) })
 	}}, nil
 }
 
-// stream sends deliveries to a client until one of them ends: the client, the watcher, or the time.
-func stream(ctx context.Context, w http.ResponseWriter, watcher *tail.Watcher, end <-chan time.Time) {
+// stream sends deliveries to a client until one of them ends: the client, the watcher, the time, or what the client may.
+func stream(ctx context.Context, w http.ResponseWriter, watcher *tail.Watcher, end <-chan time.Time, may func() bool) {
 	control := http.NewResponseController(w)
 	send := func(text string) bool {
 		// A connection without deadlines has none to set; the write fails if the client is gone.
@@ -79,7 +81,7 @@ func stream(ctx context.Context, w http.ResponseWriter, watcher *tail.Watcher, e
 		case <-end:
 			return
 		case <-idle.C:
-			alive = send(": nothing happens\n\n")
+			alive = may() && send(": nothing happens\n\n")
 		case d, ok := <-watcher.C:
 			if !ok {
 				return

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"os"
 	"regexp"
 	"strconv"
@@ -26,6 +27,10 @@ type Admin struct {
 	// CertFile and KeyFile hold a certificate and its key, in PEM; "" for no TLS.
 	CertFile string `fixed:"tls"`
 	KeyFile  string `fixed:"tls"`
+	// Proxies are the addresses of peers that say in the headers UserHeader and RoleHeader who asks; none: nobody may say so.
+	Proxies    []netip.Prefix `live:"trusted_proxies"`
+	UserHeader string         `live:"user_header"`
+	RoleHeader string         `live:"role_header"`
 }
 
 // A Token lets its holder use the HTTP API.
@@ -46,6 +51,9 @@ func Roles() []string { return []string{"viewer", "auditor", "operator", "admin"
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
+// ValidName reports whether the audit can show a name: 1 to 64 letters, digits, or . _ @ -.
+func ValidName(name string) bool { return tokenName.MatchString(name) }
+
 func readAdmin(s *Section) Admin {
 	defer s.Done()
 	a := Admin{Listen: s.String("listen", defaultListen), Token: s.Secret("token"), Hosts: s.Strings("hosts"), URL: readConsoleURL(s)}
@@ -58,6 +66,7 @@ func readAdmin(s *Section) Admin {
 	if t := s.Section("tls"); t != nil {
 		a.CertFile, a.KeyFile = t.readCertificate()
 	}
+	a.readProxies(s)
 	if a.Listen == "off" {
 		a.Listen = ""
 		return a
@@ -70,13 +79,32 @@ func readAdmin(s *Section) Admin {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		s.Add("listen", a.Listen, "must have a port from 1 to 65535, or 0 for any that is free")
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.Token == "" && len(a.Tokens) == 0 {
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.Token == "" && len(a.Tokens)+len(a.Proxies) == 0 {
 		s.Add("listen", a.Listen, "is not a loopback address, so admin.tokens or admin.token must be set: only who holds a token hears from /readyz why the relay is not ready")
 	}
 	if placeholder.MatchString(a.Token) {
 		s.Add("token", "", "is a placeholder of an example, which everybody knows: set a token of your own, such as the output of openssl rand -hex 24")
 	}
 	return a
+}
+
+// readProxies reads who may say who asks.
+func (a *Admin) readProxies(s *Section) {
+	a.UserHeader, a.RoleHeader = s.String("user_header", ""), s.String("role_header", "")
+	for _, text := range s.Strings("trusted_proxies") {
+		p, err := netip.ParsePrefix(text)
+		if one, bad := netip.ParseAddr(text); bad == nil {
+			p, err = one.Prefix(one.BitLen())
+		}
+		if err != nil {
+			s.Add("trusted_proxies", text, "must be an address such as 10.0.0.7, or a range such as 10.0.0.0/24")
+			continue
+		}
+		a.Proxies = append(a.Proxies, p.Masked())
+	}
+	if some := s.Has("trusted_proxies"); some != (a.UserHeader != "") || some != (a.RoleHeader != "") {
+		s.AddAt([]string{"trusted_proxies"}, "goes with user_header and role_header: set all three, or none")
+	}
 }
 
 // readCertificate reads admin.tls. The certificate is not kept: its files are read again when they change.
@@ -102,7 +130,7 @@ func readTokens(s *Section, a *Admin) {
 		}
 		t := Token{Name: one.String("name", ""), Role: one.Choice("role", "", Roles()...), File: one.Path("token_file")}
 		switch {
-		case !tokenName.MatchString(t.Name):
+		case !ValidName(t.Name):
 			one.Add("name", t.Name, "must be 1 to 64 letters, digits, or . _ @ -: the audit calls the token's holder so")
 		case names[t.Name]:
 			one.Add("name", t.Name, "stands twice: the audit could not tell the two apart (admin is the holder of admin.token)")

@@ -85,8 +85,7 @@ func secured(next http.Handler) http.Handler {
 func sameOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			from, err := url.Parse(r.Header.Get("Origin"))
-			if err != nil || from.Host == "" || !strings.EqualFold(from.Host, r.Host) {
+			if !api.SameOrigin(r.Header.Get("Origin"), r.Host) {
 				http.Error(w, "this form was not sent by the console", http.StatusForbidden)
 				return
 			}
@@ -103,10 +102,17 @@ type visit struct {
 	who api.Principal
 }
 
-// in serves a page to those who have logged in, and sends others to the login.
-func (s *console) in(page func(*visit)) http.HandlerFunc {
+// in serves a page to whom a proxy names, and to those who have logged in. It sends others to the login.
+func (s *console) in(show func(*visit)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, ok := s.sessions.of(r)
+		who, ok, err := s.Tokens.Named(r)
+		if err != nil {
+			s.write(w, http.StatusForbidden, page{Title: "Forbidden"}, problem(err.Error()))
+			return
+		}
+		if !ok {
+			who, ok = s.sessions.of(r)
+		}
 		if !ok {
 			to := "/login"
 			if r.Method == http.MethodGet && r.URL.Path != "/" {
@@ -115,7 +121,7 @@ func (s *console) in(page func(*visit)) http.HandlerFunc {
 			http.Redirect(w, r, to, http.StatusSeeOther)
 			return
 		}
-		page(&visit{s, w, r, who})
+		show(&visit{s, w, r, who})
 	}
 }
 
