@@ -1,12 +1,15 @@
 package store_test
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"strings"
 	"testing"
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/postgres/pgtest"
+	"github.com/tailbox/tailbox/source/postgres/session"
 	"github.com/tailbox/tailbox/source/sourcetest"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/test/servers"
@@ -43,4 +46,21 @@ func TestLargeMessages(t *testing.T) {
 			t.Errorf("message %d has %d bytes", i, len(page[i].Message.Payload))
 		}
 	}
+}
+
+// A dead letter whose parts are as large as they may be fits into the index of dead letters, which nothing can compress.
+func TestLargestDeadLetter(t *testing.T) {
+	t.Parallel()
+	text := func(n int) string {
+		b := make([]byte, n)
+		_, _ = rand.Read(b) // it never fails
+		return base64.StdEncoding.EncodeToString(b)[:n]
+	}
+	r := pgtest.NewStoreRig(t, servers.Shared(t, "17"), func(c *session.Config) { c.Pipeline = text(64) }, pgtest.Shape("tailbox", "outbox"))
+	m := pgtest.Msg(1, "g")
+	m.ID, m.Type, m.Table = text(outbox.MaxIndexed), text(outbox.MaxIndexed), text(260) // a quoted schema and table
+	p := sourcetest.Dead(text(64), m, true)
+	p.ErrorClass = text(64)
+	r.Park(p)
+	pgtest.Equal(t, "parked", r.Text("SELECT count(*)::text FROM tailbox_parked WHERE state = 'dead'"), "1")
 }
