@@ -59,21 +59,28 @@ func (s reader) Newest(ctx context.Context, sel *checkpoint.Selection, during op
 
 // Summarize implements operate.Reader.
 func (s reader) Summarize(ctx context.Context, states []checkpoint.State, by []operate.Cause) (*operate.Summary, error) {
+	dead := operate.OnlyDead(states)
 	where, opts := s.parked.ours(), options.Aggregate().SetAllowDiskUse(true)
 	fits := any(bson.D{{Key: "$in", Value: bson.A{"$state", states}}})
 	look := mongo.Pipeline{{{Key: "$match", Value: where}}}
-	if operate.OnlyDead(states) {
+	if dead {
 		// The index of dead letters has all that is read here, and so the documents are not.
 		look = mongo.Pipeline{{{Key: "$match", Value: append(where, bson.E{Key: "state", Value: checkpoint.StateDead})}}, {{Key: "$sort", Value: bson.D{{Key: "changed_at", Value: -1}}}}}
 		opts.SetHint(catalog.DeadIndex)
 		fits = bson.D{{Key: "$literal", Value: true}}
 	}
-	// Deliveries of other states are one group.
 	of := func(cause operate.Cause, field string) any {
-		if !slices.Contains(by, cause) {
+		value := any(field)
+		switch {
+		case !slices.Contains(by, cause):
 			return bson.D{{Key: "$literal", Value: ""}}
+		case cause == operate.ByClass:
+			value = bson.D{{Key: "$ifNull", Value: bson.A{field, ""}}}
 		}
-		return bson.D{{Key: "$cond", Value: bson.A{fits, bson.D{{Key: "$ifNull", Value: bson.A{field, ""}}}, ""}}}
+		if dead {
+			return value
+		}
+		return bson.D{{Key: "$cond", Value: bson.A{fits, value, ""}}} // deliveries of other states are one group
 	}
 	cur, err := s.parked.Aggregate(ctx, append(look, bson.D{{Key: "$limit", Value: operate.MostCounted(states)}},
 		bson.D{{Key: "$group", Value: bson.D{
