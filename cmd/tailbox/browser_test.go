@@ -167,7 +167,10 @@ func TestConsoleInChromium(t *testing.T) {
 
 	// Replay the other one, which its endpoint takes now, from the group of its failure.
 	a.e.forgive()
-	c.open("/failures")
+	until(t, "a failure of one delivery", func() bool { // what was counted may be 10 s old
+		c.open("/failures")
+		return get(c, "look for it", chromedp.Evaluate[bool](`[...document.querySelectorAll("main td a")].some(a => a.textContent == "1")`))
+	})
 	c.press("1")
 	c.press("Replay …")
 	c.inspect("dry-run")
