@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,10 @@ func (r *rig) change(old, new string) {
 	writeFile(r.t, r.file, strings.Replace(string(text), old, new, 1))
 }
 
-// metric reads a line of /metrics; "" if there is none.
+// ofPipeline is the label that every metric has.
+var ofPipeline = regexp.MustCompile(`\{pipeline="[^"]*"\}|pipeline="[^"]*",|,pipeline="[^"]*"`)
+
+// metric reads a line of /metrics, whose name has no label pipeline; "" if there is none.
 func (a *apiRig) metric(name string) string {
 	a.t.Helper()
 	resp, err := http.Get("http://" + a.env["ADMIN"] + "/metrics")
@@ -37,7 +41,7 @@ func (a *apiRig) metric(name string) string {
 		a.t.Fatal(err)
 	}
 	for line := range strings.Lines(text.String()) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
+		if value, ok := strings.CutPrefix(ofPipeline.ReplaceAllString(line, ""), name+" "); ok {
 			return strings.TrimSpace(value)
 		}
 	}

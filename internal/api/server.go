@@ -60,6 +60,7 @@ type server struct {
 	api huma.API
 	// slots and checks bound how many questions, and whole checks, run at once.
 	slots, checks chan struct{}
+	share         share
 	summaries     *summaries
 }
 
@@ -123,7 +124,14 @@ func (s *server) askIn(ctx context.Context, slots chan struct{}, within time.Dur
 	case <-ctx.Done():
 		return huma.Error503ServiceUnavailable("too many questions wait for the database: ask again later")
 	}
+	select {
+	case <-time.After(s.share.wait(time.Now())):
+	case <-ctx.Done():
+		return huma.Error503ServiceUnavailable("too many questions wait for the database: ask again later")
+	}
+	began := time.Now()
 	err := question(ctx)
+	s.share.took(time.Since(began), time.Now())
 	if status := huma.StatusError(nil); err == nil || errors.As(err, &status) {
 		return err
 	}

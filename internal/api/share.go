@@ -1,0 +1,43 @@
+package api
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// The questions of all clients together may take one part of shareOf of a connection's time, and burst beyond it after a time without questions:
+	// those who page without a pause do not take the processors from the relay and its database.
+	shareOf = 8
+	burst   = 3 * time.Second
+)
+
+// A share bounds how much time questions take. It is safe for concurrent use.
+type share struct {
+	mu sync.Mutex
+	// owed is the time that has been taken beyond what was due at a moment.
+	owed time.Duration
+	at   time.Time
+}
+
+// wait returns how long a question has to wait.
+func (s *share) wait(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(now)
+	return max(0, s.owed-burst) * shareOf
+}
+
+// took notes the time of a question.
+func (s *share) took(d time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(now)
+	s.owed += d
+}
+
+func (s *share) settle(now time.Time) {
+	if since := now.Sub(s.at); since > 0 {
+		s.owed, s.at = max(0, s.owed-since/shareOf), now
+	}
+}
