@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailbox/tailbox/internal/tail"
 )
@@ -76,8 +78,11 @@ func TestAPITail(t *testing.T) {
 	if d, ok = one.next(); !ok || d.ID != good || d.Payload != `{"y": 1}` {
 		t.Errorf("a delivery for an auditor: %+v", d)
 	}
-	if d, ok = a.tail("viewer", "?seconds=1").next(); ok {
-		t.Errorf("a stream that ends: %+v", d)
+	// It lasts as long as it was asked for, and so longer than the server waits for a request.
+	const seconds = 11
+	begun := time.Now()
+	if d, ok = a.tail("viewer", fmt.Sprintf("?seconds=%d", seconds)).next(); ok || time.Since(begun) < seconds*time.Second {
+		t.Errorf("a stream that ends, after %v: %+v", time.Since(begun), d)
 	}
 	if got := a.stop(); got.code != 0 {
 		t.Errorf("stop: %+v", got)
