@@ -29,8 +29,8 @@ func Ours(t *outbox.Table, prefix string) string {
 }
 
 // Pending returns the condition under which a row waits for its first delivery; "true" if no column tells, because then every row does. prefix
-// qualifies its columns. Unlike Table.Pending, it leaves out tenants and NULL: the caller knows whether the status can be NULL. Words stand in it as
-// literals, not parameters, so that an index on pending rows can be used.
+// qualifies its columns. Unlike Table.Pending, it has no condition on the tenant and none for a NULL status: the caller knows whether the status can
+// be NULL. Status values stand in it as literals, not parameters, so that an index on pending rows can be used.
 func Pending(t *outbox.Table, prefix string) string {
 	switch {
 	case t.Columns.Status != "":

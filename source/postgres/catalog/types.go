@@ -80,10 +80,10 @@ func BuiltinKind(oid uint32) (Kind, bool) {
 	return KindOther, false
 }
 
-// fixed tells that values of the kind are small whatever is in them; they do not count for max_message.
+// fixed reports whether all values of the kind are small. Such values do not count for max_message.
 func (k Kind) fixed() bool { return k >= KindUUID }
 
-// TextOnly tells that no binary form of the kind is known.
+// TextOnly reports whether no binary form of the kind is known.
 func (k Kind) TextOnly() bool { return k == KindOther || k >= kindTime }
 
 // fieldType is what the text of a column means.

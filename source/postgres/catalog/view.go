@@ -65,7 +65,7 @@ func inLog(c *session.Config, t *Table, viaRoot bool, published published) error
 	return childrenHeld(c, t, published)
 }
 
-// Publishable refuses a table that the publication cannot hold as it is, or as the publication is.
+// Publishable refuses a table that the publication cannot hold, because of what the table is or because of the publication's options.
 func Publishable(c *session.Config, t *Table, viaRoot bool) error {
 	switch {
 	case !t.IsTable:

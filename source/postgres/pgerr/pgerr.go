@@ -44,7 +44,7 @@ func Fault(doing string, err error) error {
 	case pe.Code == "55000" && strings.Contains(pe.Hint, "REPLICA IDENTITY"), pe.Code == "42P10":
 		return stop("a publication publishes updates or deletes of the table: give the table a primary key or REPLICA IDENTITY FULL, or let that publication " +
 			"publish inserts alone, without a filter on rows")
-	case pe.Code[:2] != "55" && Refusal(err) != "": // those of 55 are about the server's state as well
+	case pe.Code[:2] != "55" && Refusal(err) != "": // errors of class 55 can also come from the server's state
 		return stop("the server refuses what on_delivered does: correct the table (its triggers, constraints and publications), or source.tables")
 	}
 	return fmt.Errorf("%s: %w", doing, err)

@@ -48,7 +48,7 @@ func NewRig(t testing.TB, pg *servers.PG, ddl string, tables ...outbox.Table) *R
 	return newRigIn(t, pg, pg.NewDatabase(t), ddl, tables...)
 }
 
-// newRigIn does it in a database that is there already.
+// newRigIn is NewRig in a database that exists already.
 func newRigIn(t testing.TB, pg *servers.PG, db, ddl string, tables ...outbox.Table) *Rig {
 	t.Helper()
 	r := &Rig{T: t, PG: pg, DB: db, Ignored: map[string]int{}}
@@ -198,7 +198,7 @@ func (r *Rig) Other() *stream.Source {
 	return stream.New(cfg)
 }
 
-// Confirmed is up to where the server knows the log to be read.
+// Confirmed returns the slot's confirmed_flush_lsn.
 func (r *Rig) Confirmed() pgrepl.LSN {
 	r.T.Helper()
 	at, err := pgrepl.ParseLSN(r.Text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", r.Cfg.Slot))

@@ -43,7 +43,7 @@ func (r *Rig) Traps() {
 		if r.T.Failed() {
 			return
 		}
-		r.Conn = r.Connect() // the other one may have ended with its server
+		r.Conn = r.Connect() // the rig's session may have ended with its server
 		if got := r.Text("SELECT pg_catalog.string_agg(DISTINCT who || ' ran ' || what, ', ') FROM public.loot WHERE who OPERATOR(pg_catalog.<>) $1::text",
 			mallory); got != "" {
 			r.T.Errorf("what others created was run: %s", got)

@@ -35,7 +35,7 @@ func NewStoreRig(t testing.TB, pg *servers.PG, change func(*session.Config), tab
 	return NewStoreRigIn(t, pg, pg.NewDatabase(t), change, tables...)
 }
 
-// NewStoreRigIn does it in a database that is there already.
+// NewStoreRigIn is NewStoreRig in a database that exists already.
 func NewStoreRigIn(t testing.TB, pg *servers.PG, db string, change func(*session.Config), tables ...outbox.Table) *StoreRig {
 	t.Helper()
 	cfg := session.Config{Config: source.Config{Tables: tables}}

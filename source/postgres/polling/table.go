@@ -80,7 +80,8 @@ FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indr
 JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam
 WHERE i.indrelid = $1 AND a.attname = $2 AND i.indisvalid AND i.indpred IS NULL AND m.amname = 'btree'`
 
-// Problems looks for what keeps a table from being polled in order. Fatal ones come first; of the others a row may come late.
+// Problems looks for what keeps a table from being polled in order. With a fatal problem the table cannot be polled. With another one, a row may
+// come late.
 func Problems(ctx context.Context, conn *pgx.Conn, t *catalog.Table) (seq *sequence, fatal, other []check.Reason, err error) {
 	name, column := sqltext.Table(&t.Table), t.Columns.Seq
 	quoted := sqltext.Ident(column)
@@ -132,7 +133,7 @@ type table struct {
 	rows     *catalog.RowReader
 	sequence *sequence
 	seq      string // the column
-	// stranger is the highest number beyond the sequence's own that was logged.
+	// stranger is the highest number beyond the sequence's last one that a warning was logged for.
 	stranger uint64
 
 	numbersSQL, rowsSQL string

@@ -26,13 +26,13 @@ const (
 // A Path is the search path that a session has by its role, its database and its URL.
 type Path struct {
 	setting string
-	Schemas []string // those that there are
+	Schemas []string // those in it that exist
 }
 
-// pathQuery reads it. It runs before the path is pinned.
+// pathQuery reads a session's path. It runs before the path is pinned.
 const pathQuery = "SELECT pg_catalog.current_setting('search_path'), pg_catalog.array_to_json(pg_catalog.current_schemas(false))"
 
-// rolePathKey is where a connection keeps it.
+// rolePathKey is the key under which a connection keeps its Path.
 const rolePathKey = "tailbox.rolePath"
 
 // setUp pins the path of a session of one's own, and makes its settings.

@@ -29,10 +29,10 @@ type checker struct {
 	version  int
 	recovery bool // it is a standby
 	role     string
-	// tables are those that exist; state is the relay's tables, nil where they are missing.
+	// tables are those that exist; state is the relay's tables, nil if they are missing.
 	tables []*catalog.Table
 	state  *pgstore.Store
-	// blind: they are there, and the role may not read them.
+	// blind: the relay's tables exist, but the role may not read them.
 	blind bool
 	// position is what hasCheckpoint found, once it has looked.
 	position *bool
@@ -153,7 +153,7 @@ func (c *checker) settings(ctx context.Context) error {
 	return nil
 }
 
-// free looks whether one more of something fits.
+// free checks whether one more of something (a slot, a WAL sender) fits.
 func (c *checker) free(ctx context.Context, setting, used string) error {
 	value, err := c.setting(ctx, setting)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *checker) free(ctx context.Context, setting, used string) error {
 	return nil
 }
 
-// roleRights looks whether the role may read the log.
+// roleRights checks whether the role may read the log.
 func (c *checker) roleRights(ctx context.Context) error {
 	var allowed, rds bool
 	err := c.conn.QueryRow(ctx, `SELECT rolreplication OR rolsuper OR EXISTS (SELECT FROM pg_roles m WHERE m.rolname = 'rds_replication'
@@ -200,7 +200,7 @@ func (c *checker) roleRights(ctx context.Context) error {
 	return session.ClosePgConn(ctx, rep)
 }
 
-// lock looks whether both addresses lead to the same database.
+// lock checks whether both addresses lead to the same database.
 func (c *checker) lock(ctx context.Context) error {
 	if c.cfg.LockURL == "" {
 		return nil
@@ -254,7 +254,7 @@ func (c *checker) ownTables(ctx context.Context) (err error) {
 	return nil
 }
 
-// hidden reports whether an error is that of a schema in which the role may not look, which is a problem then.
+// hidden reports whether an error says that the role may not use a schema. If so, it adds a problem.
 func (c *checker) hidden(schema string, err error) bool {
 	if pgerr.State(err) != "42501" {
 		return false

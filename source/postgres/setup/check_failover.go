@@ -15,7 +15,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// failover looks whether the slot would survive a failover, and at the standbys that the server waits for.
+// failover checks whether the slot would survive a failover, and looks at the standbys that the server waits for.
 func (c *checker) failover(ctx context.Context) error {
 	if c.recovery {
 		return nil

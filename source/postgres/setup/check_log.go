@@ -19,7 +19,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// publication looks whether it sends the inserts into all tables, whole.
+// publication checks whether the publication sends the inserts into all tables, and whether it leaves out columns or rows.
 func (c *checker) publication(ctx context.Context) error {
 	p, err := c.readPublication(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func (c *checker) slot(ctx context.Context) error {
 	return nil
 }
 
-// reader looks who reads the slot.
+// reader finds out who reads the slot.
 func (c *checker) reader(ctx context.Context, pid int) error {
 	var app string
 	err := c.conn.QueryRow(ctx, "SELECT coalesce(application_name, '') FROM pg_stat_activity WHERE pid = $1", pid).Scan(&app)

@@ -10,7 +10,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/check"
 )
 
-// polled looks whether the tables can be polled in order.
+// polled checks whether the tables can be polled in order.
 func (c *checker) polled(ctx context.Context) error {
 	return prepare.Polled(&c.Checker, len(c.cfg.Tables), c.tables, func(t *catalog.Table) (fatal, other []check.Reason, err error) {
 		_, fatal, other, err = polling.Problems(ctx, c.conn, t)

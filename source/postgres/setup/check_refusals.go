@@ -159,7 +159,7 @@ func (c *checker) constraints(ctx context.Context, m *marks) error {
 	return nil
 }
 
-// uniqueMarks finds unique indexes on nothing but columns that marks write: rows that are marked at once have the same there.
+// uniqueMarks finds unique indexes that cover only columns that marks write: rows that are marked together would get the same values in them.
 func (c *checker) uniqueMarks(ctx context.Context, m *marks) error {
 	type index struct {
 		name, schema, condition string

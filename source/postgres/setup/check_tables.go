@@ -53,7 +53,7 @@ func (c *checker) outboxTables(ctx context.Context) error {
 	return nil
 }
 
-// kindOfTable looks whether its rows are in the log, and whether anything hides them.
+// kindOfTable checks whether a table's rows are in the log, and whether anything hides them.
 func (c *checker) kindOfTable(ctx context.Context, t *catalog.Table) error {
 	var kind string
 	var security bool
@@ -170,7 +170,7 @@ func (c *checker) statuses(ctx context.Context, t *catalog.Table) error {
 	})
 }
 
-// words looks whether the status column can hold the words.
+// words checks whether the status column can hold the configured words.
 func (c *checker) words(ctx context.Context, t *catalog.Table) error {
 	if _, ok := t.Column(t.Columns.Status); !ok || t.Columns.Status == "" {
 		return nil
@@ -229,7 +229,8 @@ func (c *checker) indexes(ctx context.Context, t *catalog.Table) error {
 	return nil
 }
 
-// movedRows looks whether marks move rows of the table. Where the table is polled that does no harm: the row keeps its number.
+// movedRows checks whether marks would move rows of the table to another partition. If the table is polled, that does no harm: the row keeps its
+// number.
 func (c *checker) movedRows(ctx context.Context, t *usertable.Table) error {
 	if c.cfg.Poll {
 		return nil

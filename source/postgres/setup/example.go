@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/session"
 )
 
-// Example is a message as a row of the table makes it, whichever it is; nil if the table is empty.
+// Example returns the message that some row of the table makes; nil if the table is empty.
 func Example(ctx context.Context, cfg session.Config, t *outbox.Table) (m *outbox.Message, err error) {
 	conn, err := cfg.Connect(ctx)
 	if err != nil {

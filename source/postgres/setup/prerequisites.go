@@ -19,7 +19,7 @@ import (
 )
 
 // prerequisites reports everything that would stop Init or the first position, before Init creates anything. If the pipeline has a checkpoint, it
-// does not look, because nothing is left that could.
+// checks nothing: the first position was taken already.
 func prerequisites(ctx context.Context, cfg session.Config, conn *pgx.Conn) error {
 	c := &checker{cfg: cfg, conn: conn}
 	s := pgstore.On(cfg, conn)
@@ -38,7 +38,7 @@ func prerequisites(ctx context.Context, cfg session.Config, conn *pgx.Conn) erro
 	return c.Prerequisites(ctx, "nothing was created, because this has to be fixed first", questions...)
 }
 
-// hasCheckpoint reports whether a position was ever taken: none without the relay's tables. It asks once.
+// hasCheckpoint reports whether a position was ever taken; false if the relay's tables are missing. It asks the database once.
 func (c *checker) hasCheckpoint(ctx context.Context) (bool, error) {
 	if c.position != nil || c.state == nil {
 		return c.position != nil && *c.position, nil
@@ -85,7 +85,7 @@ func (c *checker) checkUsable(ctx context.Context, info *catalog.Table) error {
 	return c.movedRows(ctx, t)
 }
 
-// unusedSlot looks whether the slot can be made: there is none of its name, or one that this pipeline left half made.
+// unusedSlot checks whether the slot can be made: there is none of its name, or one that this pipeline left half made.
 func (c *checker) unusedSlot(ctx context.Context) error {
 	s, err := upstream.Find(ctx, &c.cfg, c.conn.PgConn())
 	if err != nil || s == nil {

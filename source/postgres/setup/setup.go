@@ -1,4 +1,4 @@
-// Package setup prepares a database for a pipeline, and takes it back: init and its script, check, and uninstall.
+// Package setup prepares a database for a pipeline, and undoes that: init and its script, check, and uninstall.
 package setup
 
 import (
@@ -25,10 +25,10 @@ import (
 // setupLockTimeout bounds the wait for locks of DDL: behind a long transaction, DDL holds up everybody else as well.
 const setupLockTimeout = "SET LOCAL lock_timeout = '5s'"
 
-// Init creates what is missing: the relay's tables, outbox tables of our shapes, and the publication. It brings the relay's tables up to date, all in
-// one transaction, and returns what it did ("created …", "added …", "updated …"). It leaves alone what is there, so a role that may not create can
-// run it after a migration. It makes no slot and no checkpoint. If the pipeline has no checkpoint, it first looks whether both can be made, and
-// reports all that is missing before it creates anything.
+// Init creates what is missing: the relay's tables, outbox tables of our shapes, and the publication. It brings the relay's tables up to date, all
+// in one transaction, and returns what it did ("created …", "added …", "updated …"). It leaves alone what is there, so a role that may not create
+// can run it after a migration. It makes no slot and no checkpoint. If the pipeline has no checkpoint, it first checks whether a slot and a
+// checkpoint can be made, and reports all that is missing before it creates anything.
 func Init(ctx context.Context, cfg session.Config) (done []string, err error) {
 	conn, err := cfg.Connect(ctx)
 	if err != nil {

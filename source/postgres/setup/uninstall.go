@@ -18,8 +18,8 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/upstream"
 )
 
-// UninstallScript is what Uninstall does, as a script. The tables go only where no other pipeline uses them; the script leaves
-// that to who runs it.
+// UninstallScript is what Uninstall does, as a script. The tables may go only if no other pipeline uses them; whoever runs the script has to check
+// that.
 func UninstallScript(cfg session.Config) string {
 	n := migrate.TablesIn(cfg.Schema)
 	var b strings.Builder
@@ -47,7 +47,7 @@ $tailbox$;
 	return b.String()
 }
 
-// Uninstall drops the slot and the publication, where the pipeline has made or taken them over, and, unless other pipelines use
+// Uninstall drops the slot and the publication, if the pipeline has made or taken them over, and, unless other pipelines use
 // them, the tables tailbox_*. It returns what it dropped, and what it left because it may be somebody else's, with what to do
 // about it. It refuses while a relay runs, and, without force, while deliveries are parked: they would be lost. The outbox
 // tables stay.

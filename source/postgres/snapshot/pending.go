@@ -15,8 +15,8 @@ import (
 )
 
 // Pending implements source.Snapshot. Tables come in their configured order. Rows of a table are ordered by commit time if the server keeps it
-// (track_commit_timestamp), then by the sequence column, else by created_at, then by numbered ids. If none of these tells, transactions come as they
-// began to write, and the rows of one as it wrote them.
+// (track_commit_timestamp), then by the sequence column, else by created_at, then by numbered ids. If none of these tells, transactions come in the
+// order in which they began to write, and the rows of a transaction in the order in which it wrote them.
 func (s *Tables) Pending(ctx context.Context, log uint32, emit source.Emit) error {
 	p := store.Sweep{Log: log, Emit: emit}
 	var commitTimes string

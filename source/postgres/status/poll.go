@@ -25,7 +25,7 @@ func reportPoll(ctx context.Context, s *pgstore.Store, r *Report) error {
 			return err
 		}
 		if seq == nil || !seq.Readable {
-			return nil // check says so
+			return nil // tailbox check reports the reason
 		}
 		var last int64
 		if err := s.Conn.QueryRow(ctx, "SELECT "+seq.Last()+" FROM "+seq.Name+" s").Scan(&last); err != nil {

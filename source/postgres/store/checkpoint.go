@@ -14,7 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/report"
 )
 
-// saveCheckpoint writes a checkpoint, and with it that the start was a clean one. It means the same under any search path. Unsigned numbers are
+// saveCheckpoint writes a checkpoint, and records that the start was a clean one. It means the same under any search path. Unsigned numbers are
 // stored in the bits of a bigint.
 const saveCheckpoint = `
 INSERT INTO {checkpoint} AS c (pipeline, source_id, resume, log, last_commit, settled_above, sweep_pending, schema_version)
@@ -26,8 +26,8 @@ ON CONFLICT (pipeline) DO UPDATE SET source_id = excluded.source_id, resume = ex
 // settleStart records that something was settled, without a checkpoint. It means the same under any search path.
 const settleStart = `UPDATE {checkpoint} SET started = NULL, unclean_starts = 0, updated_at = pg_catalog.now() WHERE pipeline OPERATOR(pg_catalog.=) $1`
 
-// acceptGap closes the requests to accept a gap that a newly established position has used up. Those made after the start
-// looked for them (id above $2) are left, and so are those for another checkpoint: nobody has acted on them.
+// acceptGap closes the requests to accept a gap that a newly established position has used up. It leaves requests that were made after this start
+// read them (id above $2), and requests for another checkpoint: nobody has acted on either.
 const acceptGap = `
 UPDATE {request} r SET done_at = now(), result = json_build_object('changed', 1, 'note', 'the gap was accepted')
 WHERE r.pipeline = $1 AND r.verb = 'accept-gap' AND r.done_at IS NULL AND r.id <= $2

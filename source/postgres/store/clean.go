@@ -61,7 +61,8 @@ func (s cleaning) window(ctx context.Context, at *store.Cursor) (old []string, s
 	return old, seen, unlessPassing(err)
 }
 
-// unlessPassing is err, but for a table that others have locked as a whole: the next time will do.
+// unlessPassing returns err, or nil if a statement failed because of others that ran at the same time (a lock on the whole table, a deadlock):
+// the next clean-up will do.
 func unlessPassing(err error) error {
 	if pgerr.Passing(err) {
 		return nil

@@ -25,8 +25,8 @@ const acceptedGap = `
 SELECT coalesce(max(r.id), 0) FROM {request} r JOIN {checkpoint} c ON c.pipeline = r.pipeline AND r.selection ->> 'from' = c.resume
 WHERE r.pipeline = $1 AND r.done_at IS NULL AND r.verb = 'accept-gap'`
 
-// blockedLanes names the lanes with blocking deliveries. It steps from lane to lane along the index, so it costs by lanes,
-// not by what waits in them.
+// blockedLanes names the lanes with blocking deliveries. It steps from lane to lane along the index, so its cost depends on the number of lanes, not
+// of deliveries.
 const blockedLanes = `
 WITH RECURSIVE lane AS (
 	(SELECT sink, message_group FROM {parked} WHERE pipeline = $1 AND blocks ORDER BY sink, message_group LIMIT 1)

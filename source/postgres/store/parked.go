@@ -58,7 +58,7 @@ type parkColumns struct {
 	due      bool
 	delay    int64 // microseconds
 	n, bytes int
-	// wanted is when those are tried that turn out to be the first of their lanes.
+	// wanted is how soon a delivery is tried if it turns out to be the first of its lane.
 	wanted map[parkedPlace]time.Duration
 }
 
@@ -127,7 +127,7 @@ func (a *attempt) queueParks(ctx context.Context, b *pgx.Batch) (*pgx.Batch, err
 	return b, nil
 }
 
-// queueInsert parks deliveries, and notes when those are tried that were not parked before.
+// queueInsert parks deliveries. For those that were not parked before, it notes when to try them.
 func (a *attempt) queueInsert(b *pgx.Batch, c *parkColumns) {
 	b.Queue(a.s.SQL(insertParked()), append([]any{a.s.Cfg.Pipeline, outbox.StandInID("")}, c.arrays...)...).Query(func(rows pgx.Rows) error {
 		var k checkpoint.Key

@@ -133,7 +133,7 @@ func parameterType(c *store.Column) string {
 	return "text"
 }
 
-// parameterValue is the column's value, of a parameter of that type.
+// parameterValue returns the SQL that turns a parameter of parameterType into the column's value.
 func parameterValue(c *store.Column, parameter string) string {
 	_, isJSON := c.To.(store.JSON)
 	_, isText := c.To.(*string)
@@ -146,7 +146,7 @@ func parameterValue(c *store.Column, parameter string) string {
 	return parameter
 }
 
-// unnest makes rows, of alias v, out of the arrays of columns, which are parameters from the one of that number on.
+// unnest returns the SQL that makes rows, with the alias v, out of one array for each column: parameter $first and those after it.
 func unnest(columns []store.Column, first int) string {
 	arrays, names := make([]string, len(columns)), make([]string, len(columns))
 	for i, c := range columns {

@@ -26,7 +26,8 @@ func (s *Store) Requests(ctx context.Context) ([]checkpoint.Request, error) {
 	if err != nil && pgerr.State(err) != pgerr.LockNotAvailable {
 		return nil, err
 	}
-	// Requests are written to. If the lock is gone by now, that is no error: the next look finds the requests.
+	// The relay also writes to the table of requests, so a lock that only keeps it from writing counts, too. If the lock that the query met is gone
+	// by now, that is no error: the next look finds the requests.
 	if lerr := s.locks.lookAtRequests(ctx, s.Names.Request); lerr != nil || s.locks.requests || err != nil {
 		return nil, lerr
 	}

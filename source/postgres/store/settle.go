@@ -104,7 +104,7 @@ func (s *settler) FindLocked(ctx context.Context, a *relational.Attempt) error {
 	if err != nil {
 		return err
 	}
-	if !s.locks.requests && len(s.Failures()) > 0 { // which are written there
+	if !s.locks.requests && len(s.Failures()) > 0 { // failures of feedback are written to the table of requests
 		if err := s.locks.lookAtRequests(ctx, s.Names.Request); err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ RETURNING p.source_table, p.message_id, p.sink`
 func (a *attempt) queueChanges(b *pgx.Batch) {
 	var removed, kept []*checkpoint.Change
 	for _, c := range store.LastChanges(a.In.Changes) {
-		a.Change(c, false) // until it is known
+		a.Change(c, false) // not alone, until a statement finds that the delivery is a lane of its own (Uncount)
 		switch {
 		case !c.Delivered:
 			a.Altered = append(a.Altered, c)

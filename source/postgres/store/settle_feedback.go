@@ -43,7 +43,7 @@ const (
 	feedbackUndo  = "ROLLBACK TO SAVEPOINT tailbox_feedback; RELEASE SAVEPOINT tailbox_feedback"
 )
 
-// visibleWait is the longest pause between two looks whether a transaction has become visible.
+// visibleWait is the longest pause between two checks whether a transaction has become visible.
 const visibleWait = 50 * time.Millisecond
 
 // AwaitRows implements relational.Feeder: it waits until the transactions of the messages are visible (R5). The log shows a transaction
@@ -74,11 +74,11 @@ func (a *attempt) AwaitRows(ctx context.Context, told []feedback.Told) error {
 	return nil
 }
 
-// errParams: the server finds other parameters in a statement than we do, as where comments are nested. pgx would refuse it
-// without asking the server.
+// errParams: the server finds other parameters in a statement than we do, for example if comments are nested. pgx would refuse the statement without
+// asking the server.
 var errParams = errors.New("the server finds other parameters in the statement: keep names with a colon out of nested comments")
 
-// Hopeless implements relational.Feeder: the statement is wrong, or may not do what it does.
+// Hopeless implements relational.Feeder: the statement is wrong, or the role lacks a right that it needs.
 func (a *attempt) Hopeless(why error) bool {
 	return strings.HasPrefix(pgerr.State(why), "42") || errors.Is(why, errParams)
 }
@@ -162,7 +162,7 @@ func feedbackArgs(t *feedback.Told, types []uint32) []any {
 			args[i] = []byte(v)
 			if digits, ok := strings.CutPrefix(v, `\x`); ok && p.Column {
 				if b, err := hex.DecodeString(digits); err == nil {
-					args[i] = b // a column of bytes, as its text
+					args[i] = b // the text form of a bytea column's value, turned back into bytes
 				}
 			}
 		default:

@@ -113,7 +113,8 @@ func (s *Store) open(ctx context.Context) error {
 	if !locked {
 		return s.lockedBy(ctx)
 	}
-	if err := s.Cfg.OnePlace(ctx, s.Conn); err != nil { // takes a connection more, which a standby need not take each second
+	// OnePlace opens one more connection. A standby, which asks for the lock each second, should not open one each time.
+	if err := s.Cfg.OnePlace(ctx, s.Conn); err != nil {
 		return err
 	}
 	if err := s.FindTables(ctx); err != nil {
@@ -132,7 +133,7 @@ func (s *Store) open(ctx context.Context) error {
 	return s.Remember(ctx)
 }
 
-// FindTables finds the schema of the relay's tables, and looks whether they are there.
+// FindTables finds the schema of the relay's tables, and checks that they exist.
 func (s *Store) FindTables(ctx context.Context) error {
 	s.path = session.PathOf(s.Conn.PgConn())
 	s.Schema = cmp.Or(s.Cfg.Schema, s.path.Schema())
@@ -231,7 +232,8 @@ func (s *Store) Fault(doing string, err error) error {
 	return pgerr.Fault(doing, err)
 }
 
-// current refuses tables that lack migrations, whose columns statements name, and tables that mean something else.
+// current refuses the relay's tables if migrations are missing, because statements name the columns that these add, or if a newer version has
+// changed what the tables mean.
 func (s *Store) current(ctx context.Context) error {
 	state, err := s.Names.State(ctx, s.Conn)
 	if err != nil {

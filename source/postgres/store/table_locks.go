@@ -20,8 +20,8 @@ type tableLocks struct {
 	requests bool
 }
 
-// still returns the tables that were locked at the last settlement and still are. Without it each settlement would wait for them, and hold up
-// the other tables, too. Other errors of a table show where it is used.
+// still returns the tables that were locked at the last settlement and still are. Otherwise each settlement would wait for them, and hold up the
+// other tables, too. It ignores other errors of the server about a table: they come up again when the table is used.
 func (l *tableLocks) still(ctx context.Context, tables []*usertable.Table) (map[string]bool, error) {
 	locked := make(map[string]bool)
 	for _, t := range tables {

@@ -83,7 +83,7 @@ func (e *envelope) parse(content []byte) error {
 func (e *envelope) member(d *json.Decoder, content []byte, name string, members map[string]any, seen map[string]bool) error {
 	into := members[name]
 	again := seen[name]
-	if into != nil { // unknown names can be many
+	if into != nil { // unknown names are not remembered: there may be any number of them
 		seen[name] = true
 	}
 	switch {

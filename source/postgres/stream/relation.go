@@ -63,8 +63,8 @@ func (st *stream) relation(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// configured finds the configured table that a relation of the log is, or nil. The log's name of it is the one at that
-// time; its oid stays when it is renamed.
+// configured returns the configured table that a relation of the log belongs to, or nil. The log has the table's name at that time; the oid stays if
+// a table is renamed.
 func (st *stream) configured(ctx context.Context, m *pgrepl.Relation) (*catalog.Table, error) {
 	name := sqltext.Ident(m.Schema) + "." + sqltext.Ident(m.Name)
 	cat := st.watch.catalog()

@@ -11,7 +11,7 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/pgrepl"
 )
 
-// What the log holds for the publication and the relay drops, as Config.Ignored names it.
+// The kinds of log entries that the server sends and that the relay drops. countIgnored names them for Config.Ignored.
 const (
 	ignoredUpdate = iota
 	ignoredDelete

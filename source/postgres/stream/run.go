@@ -21,8 +21,8 @@ import (
 	"github.com/tailbox/tailbox/source/postgres/upstream"
 )
 
-// Run implements source.Source. The caller holds the pipeline's lock: an old reader of the slot that is one of the
-// pipeline's own is ended.
+// Run implements source.Source. The caller holds the pipeline's lock, so if an old connection of this pipeline still reads the slot, Run ends that
+// connection.
 //
 // Three goroutines share the work: this one reads, decodes and emits; a statusWriter tells the server what was confirmed,
 // also while emit blocks; a watch looks at the catalog from time to time.
@@ -171,7 +171,7 @@ func streamError(err error) error {
 	return err
 }
 
-// tooLargeForServer reports whether the server failed to make a value or a message of more than it can hold in memory in one piece.
+// tooLargeForServer reports whether the server failed because a value or a message is larger than it can hold in memory in one piece.
 func tooLargeForServer(err error) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && (pe.Code == "54000" || strings.HasPrefix(pe.Message, "invalid memory alloc request size"))
@@ -320,7 +320,8 @@ func (st *stream) message(ctx context.Context, typ byte, body []byte) error {
 // serverError is the end of the stream by an error of the server.
 func (st *stream) serverError(ctx context.Context, err error) error {
 	if st.binary && pgerr.State(err) == "42883" {
-		// A column has a type without a binary form, such as some arrays. Maybe no message is made of that column.
+		// A column has a type without a binary form, such as some arrays. TextOnly did not find it, perhaps because no message is made of that column,
+		// but the server sends it all the same.
 		st.source.textOnly.Store(true)
 		return fmt.Errorf("read replication stream: %w: reading again, with values as text", err)
 	}
@@ -336,7 +337,7 @@ func (st *stream) serverError(ctx context.Context, err error) error {
 // notice looks for the only notice that matters: from version 18 on, a publication that did not exist at this place in the
 // log is a warning, and its rows are left out.
 func (st *stream) notice(n *pgconn.PgError) error {
-	// The text may be in any language, and the name in its quotes.
+	// The text may be in any language, with that language's quotes around the publication's name, so look only for the name.
 	if n.Code == "55000" && (n.Routine == "LoadPublications" || strings.Contains(n.Message, st.cfg.Publication)) {
 		return fmt.Errorf("read replication stream: the publication was created after this place in the log: %w: %w", n, source.ErrGap)
 	}

@@ -33,7 +33,7 @@ type statusWriter struct {
 	// confirmed and barriers are the source's: they outlive the connection.
 	confirmed *atomic.Uint64
 	barriers  *batches.Barriers
-	// gate is what standbys hold back of it.
+	// gate decides how much of confirmed may be sent, because of standbys.
 	gate *standbyGate
 	// armed: an update is due, and the writer knows. Kick wakes it.
 	armed atomic.Bool
@@ -98,9 +98,10 @@ func (w *statusWriter) finish() error {
 // sent is the highest position that this connection was sent.
 func (w *statusWriter) sent() pgrepl.LSN { return max(w.start, pgrepl.LSN(w.received.Load())) }
 
-// wanted returns what the relay has confirmed, flush how much of that gate lets pass.
+// wanted returns what the relay has confirmed, at most sent.
 func (w *statusWriter) wanted() pgrepl.LSN { return min(pgrepl.LSN(w.confirmed.Load()), w.sent()) }
 
+// flush returns the part of wanted that the gate lets pass.
 func (w *statusWriter) flush() pgrepl.LSN { return min(w.wanted(), pgrepl.LSN(w.gate.passed.Load())) }
 
 // status appends a standby status update. It reports as written what was received, because the server would send a keepalive at each flush of its log

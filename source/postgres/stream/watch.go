@@ -40,7 +40,7 @@ type watch struct {
 	gate      standbyGate
 	wake      func()
 
-	// awaySince is since when standbys are away that the server waits for; awayTold: the log says so.
+	// awaySince is the time since which standbys that the server waits for have been away; awayTold: a warning about it was logged.
 	awaySince time.Time
 	awayTold  bool
 
@@ -130,7 +130,7 @@ func (w *watch) connect(ctx context.Context) (err error) {
 	if w.conn, err = w.cfg.Connect(ctx); err != nil {
 		return err
 	}
-	_, err = w.conn.Exec(ctx, session.NoTimeouts) // it says nothing for long
+	_, err = w.conn.Exec(ctx, session.NoTimeouts) // the session is idle for long periods
 	return err
 }
 
@@ -176,7 +176,7 @@ func ignoreDone(ctx context.Context, err error) error {
 	return err
 }
 
-// look asks where the log ends, and how far the standbys have it that the server waits for.
+// look asks where the log ends, and up to where the standbys that the server waits for have the log.
 func (w *watch) look(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -118,8 +118,8 @@ func moved(ctx context.Context, conn *pgconn.PgConn, server *Server, history str
 	return "", uint64(end), nil
 }
 
-// timelineEnd finds in a timeline's history where an older timeline ended. Lines are the older timeline, where it ended, and
-// why, apart by blanks; # begins a comment.
+// timelineEnd finds in a timeline's history where an older timeline ended. A line has the older timeline, where it ended, and why, separated by
+// blanks; # begins a comment.
 func timelineEnd(history string, timeline uint32) (end pgrepl.LSN, ok bool, err error) {
 	for line := range strings.Lines(history) {
 		fields := strings.Fields(line)

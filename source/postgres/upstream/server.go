@@ -16,9 +16,9 @@ import (
 
 // An ID names a server in checkpoints: SYSTEM/TIMELINE@STARTED, and +messages.
 //
-// If a snapshot of the server's volume is started, it has the same system id, timeline, slots and checkpoint. From then on it writes other messages
-// at positions that consumers have seen. Only its start time differs. So if no process ran before and after a start, a new Log begins, and no
-// position is used twice. A mere restart looks the same; a new Log does it no harm.
+// If a server is started from a snapshot of a volume, it has the same system id, timeline, slots and checkpoint, but from then on writes other
+// messages at positions that consumers have seen. Only its start time differs. So if the start time has changed, and this relay process did not see
+// the server before that, a new Log begins, and no position is used twice. A mere restart of the server looks the same; a new Log does no harm then.
 type ID struct {
 	History string // SYSTEM/TIMELINE
 	Started string // "" in checkpoints of older versions

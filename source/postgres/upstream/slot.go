@@ -114,8 +114,8 @@ func Lost(c *session.Config, s *Slot, server *Server, from pgrepl.LSN) (why stri
 	return "", nil
 }
 
-// WaitFree waits until nobody reads the slot, and ends our own old reader: the caller holds the pipeline's lock, so that one
-// is a leftover of a dead relay whose connection the server has not given up yet. Nil = there is no slot.
+// WaitFree waits until nobody reads the slot, and ends an old reader of this pipeline. The caller holds the pipeline's lock, so such a reader is
+// left over from a dead relay whose connection the server has not given up yet. Nil = there is no slot.
 func WaitFree(ctx context.Context, c *session.Config, conn *pgconn.PgConn) (*Slot, error) {
 	start, limit := time.Now(), activeLimit
 	end := start.Add(activePatience) // when the old reader is ended, and then again: another one may follow it

@@ -78,5 +78,5 @@ func AwayWarning(list []StandbySlot) string {
 	return strings.Join(parts, ", ")
 }
 
-// AwayFix is the fix for that.
+// AwayFix is the fix for an AwayWarning.
 const AwayFix = "start the standby, or take its slot out of synchronized_standby_slots and reload the configuration"

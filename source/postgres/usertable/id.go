@@ -153,8 +153,8 @@ type uuidValue [16]byte
 // UUIDValue implements pgtype.UUIDValuer.
 func (u *uuidValue) UUIDValue() (pgtype.UUID, error) { return pgtype.UUID{Bytes: *u, Valid: true}, nil }
 
-// identifies refuses an id column by whose values rows cannot be found again: arrays, composite types, and what the server cannot compare, as
-// json. Of types that are not known the server is asked.
+// identifies refuses an id column whose values cannot be used to find rows again: arrays, composite types, and types that the server cannot compare,
+// such as json. For types that are not known, it asks the server.
 func (t *Table) identifies(ctx context.Context, conn *pgx.Conn, base string) error {
 	if t.ID.Exact {
 		return nil

@@ -41,8 +41,8 @@ WHERE a.attnum = ANY (k.partattrs::int2[]) OR EXISTS (SELECT FROM pg_depend d WH
 	AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.oid AND d.refobjsubid = 0 AND d.deptype = 'i')
 ORDER BY 1`
 
-// Moved tells where the relay writes a column of the partition key: the server then moves the row to another partition by a DELETE and an
-// INSERT, and the log shows the INSERT as a new message. Nil: it does not.
+// Moved returns an error if the relay writes a column of the partition key, else nil. The server would then move the row to another partition by a
+// DELETE and an INSERT, and the log would show the INSERT as a new message.
 func (t *Table) Moved(ctx context.Context, conn *pgx.Conn) (*UnsupportedError, error) {
 	writes := t.Writes()
 	if len(writes) == 0 {
