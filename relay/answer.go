@@ -60,7 +60,7 @@ func (dp *dispatcher) onAnswer(c *call) {
 type tally struct {
 	route  *router.Route
 	n      int
-	oldest time.Time // commit
+	oldest time.Time // the earliest commit time of these deliveries
 }
 
 func (dp *dispatcher) count(route *router.Route, n int, commit time.Time) {
@@ -316,7 +316,8 @@ func (dp *dispatcher) failHead(l *lane.Lane, f *lane.Failure) {
 	dp.e.parker.parkHead(l, &g)
 }
 
-// policy is what happens to a delivery that is exhausted: without a group there is nobody to hold or to supersede.
+// policy returns what happens to an exhausted delivery. Without a group, no delivery waits behind it or can supersede it, so hold and latest become
+// skip.
 func (dp *dispatcher) policy(d *lane.Delivery) router.OnExhausted {
 	p := d.Route.OnExhausted
 	if d.Lane.Group == "" && p != router.KeepOn {

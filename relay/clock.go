@@ -23,8 +23,8 @@ type dbClock struct {
 	readAt time.Time     // by the host's clock; zero: never
 }
 
-// read records that the database's clock showed said at some time between asked and answered. A slower, less exact reading is ignored unless it
-// contradicts the estimate.
+// read records a reading of the database's clock: it showed the time said, at some moment between asked and answered. A less exact reading (a slower
+// one) is ignored unless it contradicts the estimate.
 func (c *dbClock) read(asked, said, answered time.Time) {
 	unsure := answered.Sub(asked) / 2
 	ahead := asked.Add(unsure).Sub(said)

@@ -125,8 +125,8 @@ func TestUnreachedPartitionIsFree(t *testing.T) {
 	})
 }
 
-// A message that cannot be delivered while others of its partition can is rejected in the end; where others are of another
-// partition, nothing says that it is the message.
+// A message that cannot be delivered while others of its partition can is rejected in the end. If the others are of another
+// partition, nothing shows that the message is the cause.
 func TestPoisonOfAPartition(t *testing.T) {
 	t.Parallel()
 	for others, guilty := range map[string]bool{"1": true, "0": false} {

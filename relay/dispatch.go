@@ -51,7 +51,7 @@ func (dp *dispatcher) offer(l *lane.Lane, now time.Time) {
 		return
 	}
 	head := l.Queue.At(0)
-	if s.To != nil && head.Unsendable == nil { // what is not sent has no destination: its topic may be of any length
+	if s.To != nil && head.Unsendable == nil { // an unsendable head gets no destination: its topic may be longer than the sink takes
 		head.Destination = s.To(head)
 	}
 	q := s.DestinationOf(head.Destination)

@@ -43,8 +43,8 @@ func (parking) Apply(context.Context, *checkpoint.Request, []checkpoint.Lane) (*
 	return &checkpoint.Applied{Done: true}, nil
 }
 
-// A sink that takes nothing for 5 s has its lanes parked, so that the log flows on: also where a call that was in flight when
-// the sink asked to wait, or was paused, ended well after that.
+// A sink that takes nothing for 5 s has its lanes parked, so that the log flows on. That is so even if a call that was in flight when the sink asked
+// to wait, or was paused, succeeded after that.
 func TestSinkIsDownThoughACallEndsWell(t *testing.T) {
 	t.Parallel()
 	for _, why := range []string{"throttled", "paused"} {

@@ -66,8 +66,8 @@ type engine struct {
 	inTransaction bool // the last batch ended inside a transaction
 	justSettled   bool // the last operation of the store was a settlement
 
-	// cause is the error that stops the reading until an operator acts. The term settles what it has read first, because the next start may read with
-	// another configuration. patience is when it stops waiting for that: ShutdownTimeout after the last answer or settlement.
+	// cause is the error that stops the reading until an operator acts. Before the term ends, it settles what it has read, because the next start may
+	// read with another configuration. patience is when the term stops waiting for that: ShutdownTimeout after the last answer or settlement.
 	cause    error
 	patience time.Time
 
@@ -257,7 +257,7 @@ func (e *engine) loop(ctx context.Context, left, read func(), stopCalls context.
 		case x := <-e.ended:
 			left()
 			select {
-			case <-e.reading: // it had begun before
+			case <-e.reading: // reading had begun before the source ended
 				e.state("tailing")
 			default:
 			}

@@ -108,7 +108,7 @@ func establish(ctx context.Context, src source.Source, store checkpoint.Store, l
 func goOnAhead(ctx context.Context, src source.Source, store checkpoint.Store, loaded *checkpoint.Loaded, old checkpoint.Checkpoint,
 	found *source.Examined, mem *termMemory, gap string, log *slog.Logger) (*Position, error) {
 	judge, ok := src.(source.Judge)
-	if !ok || found.Lost == "" { // If Examine sees no gap, no operator can look at it: make the new position first
+	if !ok || found.Lost == "" { // If Examine sees no gap, an operator cannot be shown one, or decide about it: renew makes the new position first
 		return nil, nil
 	}
 	known := knownOf(loaded, &old, gap)

@@ -32,7 +32,7 @@ func (c *clocked) Save(_ context.Context, cp *checkpoint.Checkpoint) error {
 	return nil
 }
 
-// A database that was set back gives ordinals a second time. Positions stay unique, even where it has forgotten several Logs.
+// A database that was set back gives ordinals a second time. Positions stay unique, even if it has forgotten several Logs.
 func TestDatabaseSetBack(t *testing.T) {
 	t.Parallel()
 	at := func(log uint32, commit uint64) checkpoint.Checkpoint {

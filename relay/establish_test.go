@@ -14,7 +14,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// fresh is a store of a pipeline that never ran, whose session ends where it is silent for 10 s.
+// fresh is a store of a pipeline that never ran. Its session ends if it is silent for 10 s.
 type fresh struct {
 	accepting
 	heard time.Time

@@ -7,7 +7,7 @@ import (
 	"github.com/tailbox/tailbox/sink"
 )
 
-// Classes are the classes of errors that Answered tells.
+// Classes returns the names of the error classes that Events.Answered is called with.
 func Classes() []string {
 	var names []string
 	for c := sink.ClassRejected; c <= sink.ClassNotAttempted; c++ {
@@ -75,7 +75,7 @@ type SinkSample struct {
 	OldestUndelivered time.Duration
 }
 
-// state tells that the engine reads, and from where.
+// state logs and reports to observers that the engine reads. The log also shows from where.
 func (e *engine) state(name string) {
 	e.log.Info(name, "from", string(e.start.From), "log", e.start.Log) //nolint:sloglint // Each caller gives a constant.
 	e.tellState(name, "")

@@ -23,7 +23,7 @@ var errHoldsUp = errors.New("the call was cut off: what is in flight keeps other
 
 // watch takes note of which sinks are idle. While there is memory it costs nothing.
 func (fa *fairness) watch(now time.Time) {
-	took := min(now.Sub(fa.watched), fa.e.cfg.Tick) // it is more only where the process was stopped meanwhile
+	took := min(now.Sub(fa.watched), fa.e.cfg.Tick) // the time is longer only if the process did not run meanwhile
 	fa.watched = now
 	if len(fa.e.sinks) < 3 {
 		return
@@ -41,8 +41,8 @@ func (fa *fairness) watch(now time.Time) {
 	fa.waited = waits
 }
 
-// check parks the lanes of the sink that keeps most of the memory while another sink starves. What that sink has in
-// flight even then is cut off.
+// check parks the lanes of the sink that keeps most of the memory while another sink starves. If these lanes are parked already and another sink
+// still starves, check cuts off the calls in flight.
 func (fa *fairness) check(now time.Time) {
 	if len(fa.e.sinks) < 3 {
 		return
@@ -76,7 +76,7 @@ func (fa *fairness) check(now time.Time) {
 		return // its lanes are being parked
 	}
 	for _, s := range fa.e.sinks[1:] {
-		s.Idleness.Level = 0 // until that has had time to help
+		s.Idleness.Level = 0 // start anew: what was done above needs time to help
 	}
 }
 

@@ -173,7 +173,7 @@ func TestSinkThatHeldUpOthersIsOpenedAgain(t *testing.T) {
 	})
 }
 
-// A sink that makes progress is not parked where that would help no other: its own messages fill the memory, or the other sink
+// A sink that makes progress is not parked if that would help no other: its own messages fill the memory, or the other sink
 // is hardly faster.
 func TestSinkThatMakesProgressIsNotParked(t *testing.T) {
 	t.Parallel()

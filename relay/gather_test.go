@@ -12,8 +12,8 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// A relay that is far behind gathers messages for a sink that takes one call at a time for a destination, since many small calls
-// cost the sink; not where more destinations wait than calls may be made, for that only holds them up, and not in time.
+// A relay that is far behind gathers messages for a sink that takes one call at a time for a destination, because many small calls cost the sink. It
+// does not gather if more destinations wait than calls may be made, because that only holds them up, and not if the relay is in time.
 func TestGathers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

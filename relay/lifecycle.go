@@ -36,7 +36,7 @@ func (s stage) String() string {
 	return [...]string{"running", "draining", "stopping", "cut off"}[s]
 }
 
-// stageSteps are the stages that may follow one.
+// stageSteps says which stages may follow each stage.
 //
 //nolint:gochecknoglobals // a table that nobody changes
 var stageSteps = [stages][stages]bool{
@@ -250,7 +250,8 @@ type sweep struct {
 // nothing.
 const ddlPatience = 5 * time.Second
 
-// errYieldToDDL ends a term: the next one sweeps again what is still pending, after whoever waits.
+// errYieldToDDL ends a term, and with it the sweep's transaction, so that the statement that waits can run. The next term sweeps again what is still
+// pending.
 var errYieldToDDL = errors.New("somebody waits to lock a table that is being swept, such as ALTER TABLE does, and the sweep's rows cannot be settled before: " +
 	"the sweep makes way, and begins again")
 

@@ -14,7 +14,7 @@ import (
 	"github.com/tailbox/tailbox/relay"
 )
 
-// Who holds the lock is told once, also where it is not a relay: then this one is no healthy standby.
+// The relay logs once who holds the lock, also if the holder is no relay: then this relay is no healthy standby.
 func TestTheLocksHolderIsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

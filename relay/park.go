@@ -193,7 +193,7 @@ func (pk *parker) parkableLane(l *lane.Lane) bool {
 		return false
 	case l.Is(lane.Parking):
 		return true
-	case l.Polling(): // also while a run of the poller's is in flight: what has arrived is behind all of them
+	case l.Polling(): // also while a run of the poller's is in flight: what has arrived comes after everything that the poller has loaded
 		return l.Backlog.Len() > 0 && (l.Mode == lane.Polled || pk.pressed() || pk.e.cause != nil)
 	case l.IsHeld() || l.Sink.Parks():
 		return l.Queue.Len()+l.Backlog.Len() > 0

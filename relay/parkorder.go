@@ -23,8 +23,8 @@ func (pk *parker) takeParks(s *settlement) {
 	pk.takeInOrder(s, routed, room)
 }
 
-// takeInOrder parks at most room deliveries of these lanes, in log order over all of them. It lists the lanes again from which it parked nothing. It
-// returns the room that is left.
+// takeInOrder parks at most room deliveries of these lanes, in log order over all of them. A lane that it could not begin stays listed. It returns
+// the room that is left.
 func (pk *parker) takeInOrder(s *settlement, lanes []*lane.Lane, room int) int {
 	var order lane.Heap[parkNext]
 	for _, l := range lanes {

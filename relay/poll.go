@@ -247,7 +247,7 @@ func (pl *poller) backFailed(l *lane.Lane, f *lane.Failure) {
 	pl.release(l)
 }
 
-// requeue gives a parked delivery back untried, because its sink or destination takes nothing for so long.
+// requeue gives a parked delivery back untried, because its sink or destination takes nothing now. The delivery is due again after wait.
 func (pl *poller) requeue(l *lane.Lane, wait time.Duration) {
 	d := l.Queue.At(0)
 	c := pl.changeOf(l, d)

@@ -61,7 +61,7 @@ func (e *engine) onReceived(in *received, now time.Time) {
 	}
 }
 
-// take puts one message into the tracker, and its deliveries into lanes, but for those at sinks where one is parked already.
+// take puts one message into the tracker, and its deliveries into lanes, except those that are parked already.
 func (e *engine) take(r *routed, parkedAt []string, tail bool, now time.Time) {
 	e.remember(&r.msg)
 	r.msg.Parked = len(parkedAt) > 0

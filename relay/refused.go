@@ -15,10 +15,10 @@ import (
 // as refused.
 const refusedMost = 8
 
-// settle settles s. If the database refuses to change rows, for example one that another table refers to, settle settles the rest without them. If
-// deliveries of the message are parked, the store tries the row again. If the message is delivered, settle parks a record of that, by which the store
-// tries the row again. If the database refuses row after row, the table is the cause: s.refused names the rows, and the relay stops. The next start
-// does not deliver them again. settle runs beside the engine's loop.
+// settle settles s. If the database refuses to change some rows, for example one that another table refers to, settle settles the rest without them.
+// The store tries a refused row again later if deliveries of its message are parked. If none is, settle parks a record that the message is delivered,
+// by which the store finds the row. If the database refuses row after row, the table is the cause: s.refused names the rows, and the relay stops. The
+// next start does not deliver them again. settle runs beside the engine's loop.
 func settle(ctx context.Context, store checkpoint.Store, s *settlement, refusals int) (*checkpoint.Settled, error) {
 	done, err := store.Settle(ctx, &s.Settlement)
 	if !errors.Is(err, source.ErrStop) || errors.Is(err, source.ErrNoTable) { // without its table no start delivers anything

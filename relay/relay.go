@@ -117,7 +117,8 @@ func (r *Relay) pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// standBy tells who holds the lock, once for each. A session that is no relay of this pipeline delivers nothing, so that is no healthy standby.
+// standBy logs who holds the lock, once for each holder. If the holder is no relay of this pipeline, nothing is delivered, so this relay does not
+// report itself as a healthy standby.
 func (r *Relay) standBy(err error) {
 	if r.standby == err.Error() {
 		return

@@ -100,7 +100,7 @@ func (sm *safeMode) step(now time.Time) bool {
 	return sm.e.stage == running && sm.e.poller.dueNow(now) || sm.nextRow()
 }
 
-// nothingInHand reports whether no message is in hand that could end the relay (none was read, loaded, or is being decoded), and the sinks have
+// nothingInHand reports whether no message that could end the relay is in hand (none was read, loaded, or is being decoded), and the sinks have
 // connected.
 func (sm *safeMode) nothingInHand() bool {
 	select {
@@ -158,7 +158,8 @@ func nextCandidate(started checkpoint.CrashCandidate, at outbox.Position) checkp
 	return candidate
 }
 
-// quarantined returns why a message must not be sent: its handling has ended so many relays. It returns nil for all other messages.
+// quarantined returns why a message must not be sent: the relay has ended at least crashes times in a row while it handled the message. It returns
+// nil for all other messages.
 func (sm *safeMode) quarantined(at outbox.Position) *lane.Failure {
 	if sm.e.load.Started.Times < crashes || at != sm.e.load.Started.Position {
 		return nil

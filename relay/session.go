@@ -12,7 +12,7 @@ import (
 type session struct {
 	e     *engine
 	store checkpoint.Store
-	// opCtx is that of operations: it ends with the term.
+	// opCtx is the context of the store's operations. It ends with the term.
 	opCtx context.Context //nolint:containedctx // It lives as long as the session.
 
 	busy     bool        // an operation is under way
@@ -43,8 +43,8 @@ func (ss *session) operate(op func(context.Context) (func(), error)) {
 // trusted reports whether the session answered lately enough for a delivery to start (R12).
 func (ss *session) trusted(now time.Time) bool { return elapsed(ss.answered, now) < sessionTrust }
 
-// elapsed returns the time since then, at most. The monotonic clock may stand still while a virtual machine is suspended, and the wall clock may be
-// set back: the larger difference counts. If the wall clock was set forward, that costs one ping.
+// elapsed returns an upper bound on the time since then. The monotonic clock may stand still while a virtual machine is suspended, and the wall clock
+// may be set back, so the larger difference counts. If the wall clock was set forward, the only cost is one ping.
 func elapsed(then, now time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// settleEvery is how long outcomes may wait for company. It is not on the way of a delivery: only the database and
-	// the number of possible duplicates feel it.
+	// settleEvery is how long outcomes may wait to be settled together with others. It delays no delivery. A longer wait only makes fewer transactions,
+	// and more possible duplicates.
 	settleEvery = 50 * time.Millisecond
 	// settleMost rows and parkMost parked deliveries go into one transaction.
 	settleMost = 5000
@@ -26,14 +26,14 @@ const (
 	// keepalive would never end (R6).
 	bareEvery = 10 * time.Second
 	bareBytes = 16 << 20
-	// invisibleRetry is how soon a row is tried again whose transaction the session does not see yet (R5);
-	// it doubles while nothing changes.
+	// invisibleRetry is the first wait before a row is tried again because the session does not see its transaction yet (R5). The wait doubles while
+	// nothing changes.
 	invisibleRetry    = 10 * time.Millisecond
 	maxInvisibleRetry = 320 * time.Millisecond
 	// mostRanges bounds settled_above, together with the bound on memory. At the bound only deliveries near the lowest
 	// unsettled one are started.
 	mostRanges  = 4000
-	rangeMemory = 16 << 10 // one range for each so many bytes of memory
+	rangeMemory = 16 << 10 // bytes of memory for each range
 )
 
 // A settler makes durable what has happened to deliveries, and the checkpoint with it. It belongs to the engine's goroutine. What it hands to
@@ -269,7 +269,9 @@ func (st *settler) checkpoint(invisible []int) *checkpoint.Checkpoint {
 		}
 	}
 	for i, m := range s.rows {
-		if m.Seq == 0 || !m.Row { // Nothing waits for this row. A table with on_delivered: keep only shows in it that the message was parked
+		if m.Seq == 0 || !m.Row {
+			// The checkpoint does not wait for this row: a sweep or a reconciliation found the message, or its table has on_delivered: keep, and the
+			// row is dealt with only because the message was parked.
 			continue
 		}
 		if _, hidden := slices.BinarySearch(invisible, i); hidden {

@@ -107,7 +107,7 @@ func started(t *testing.T, r *relay.Relay) (end func()) {
 	}
 }
 
-// runUntil runs a relay until done is closed, and tells if that takes longer than so long.
+// runUntil runs a relay until done is closed, and fails the test if that takes longer than within.
 func runUntil(t *testing.T, r *relay.Relay, done <-chan struct{}, within time.Duration, what string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// altered is a source whose sweep somebody waits for who wants to alter the table; and a store whose settlements wait for them.
+// altered is a source whose sweep holds up an ALTER TABLE, and a store whose settlements wait for that statement.
 type altered struct {
 	*scripted
 	accepting

@@ -49,7 +49,7 @@ func precedes(q *lane.Fifo, p outbox.Position) bool {
 	return first.Compare(p) < 0 || first.Log > p.Log && first.Commit == 0
 }
 
-// reroute tries to route what is parked under the sink "" again: if it can be, it goes on as parked at its sinks.
+// reroute tries again to route a message that is parked under the sink "". If that works now, its deliveries are parked at its sinks instead.
 func (pl *poller) reroute(l *lane.Lane, p *checkpoint.Parked) {
 	pl.inHand[p.Key()] = true
 	pl.polledBytes += p.Message.Size()

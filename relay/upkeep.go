@@ -194,7 +194,7 @@ func (rc *reconciler) inMemory() map[rowKey]bool {
 }
 
 const (
-	// cleanFirst is how long after a start delivered rows are first looked for whose retention is over.
+	// cleanFirst is how long after a start the relay first looks for delivered rows whose retention is over.
 	cleanFirst = time.Minute
 	// The pause between two portions is cleanShare times as long as the portion took, and at least cleanPause: operators and applications come first.
 	cleanPause = 20 * time.Millisecond

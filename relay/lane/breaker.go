@@ -112,7 +112,7 @@ func (b *Breaker) Failed(now time.Time, from any, several, others bool, class si
 	return true
 }
 
-// enough reports whether enough calls in a row have failed to blame the destination.
+// enough reports whether so many calls in a row have failed that the destination is to blame.
 func (b *Breaker) enough(now time.Time) bool {
 	speaks := b.Class == sink.ClassUnavailable || b.Class == sink.ClassUnreachable
 	return b.failures >= breakerCalls || speaks && b.failures >= breakerLongCalls && now.Sub(b.began) >= breakerLong

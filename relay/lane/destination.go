@@ -20,7 +20,7 @@ type Destination struct {
 }
 
 const (
-	// mostDestinations that nothing waits for are kept per sink for messages that come again soon.
+	// mostDestinations is how many destinations a sink keeps in memory before it forgets the idle ones. Messages to those may come again soon.
 	mostDestinations = 1024
 	// outageKept is how long after its last call a destination counts as failing if nothing is sent to it any more: an operator dropped its
 	// deliveries, or they were sent elsewhere.
@@ -59,8 +59,8 @@ func (s *Sink) forgetIdle() {
 	s.All, s.forgetAt = kept, max(2*len(kept), mostDestinations)
 }
 
-// Judge applies the rule of the witness to a failure of a call that carried d alone. If names share the destination, a delivery to one of them is no
-// witness for what may be wrong with another one alone.
+// Judge applies the rule of the witness to a failure of a call that carried d alone. If several names share the destination (Shared), a delivery to
+// one name does not show that another one works, so only a rejected failure can have a witness.
 func (q *Destination) Judge(d *Delivery, call int64, class sink.Class, epoch int64) Judgement {
 	r := q.Record
 	if q.Shared && class != sink.ClassRejected {
@@ -69,7 +69,7 @@ func (q *Destination) Judge(d *Delivery, call int64, class sink.Class, epoch int
 	return r.judge(d, call, class, epoch)
 }
 
-// idle tells that nothing of the destination needs to be remembered but its record.
+// idle reports whether nothing but the record of the destination has to be remembered.
 func (q *Destination) idle() bool { return len(q.Ready) == 0 && q.Inflight == 0 && !q.Listed }
 
 // Full reports whether a destination has as many calls in flight as it may have.
@@ -93,7 +93,7 @@ func (s *Sink) Relist() {
 	}
 }
 
-// BreakerOf is what tells whether a destination fails.
+// BreakerOf returns the breaker for a destination: the sink's own if the sink has only one destination.
 func (s *Sink) BreakerOf(q *Destination) *Breaker {
 	if s.To == nil {
 		return &s.Breaker

@@ -23,7 +23,8 @@ func (c Condition) String() string {
 	return [...]string{"", "open", "throttled", "failing", "paused"}[c]
 }
 
-// MayBecome reports whether next may follow c. If an operator resumes a sink, everything else that kept it from accepting deliveries ends, too.
+// MayBecome reports whether next may follow c. Only open follows paused, because if an operator resumes a sink, everything else that kept it from
+// accepting deliveries ends, too.
 func (c Condition) MayBecome(next Condition) bool {
 	switch c {
 	case noCondition:

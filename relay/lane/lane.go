@@ -22,7 +22,7 @@ type Message struct {
 	// Kept: its table keeps delivered rows as they are, so that nothing is to be done about the row.
 	Kept bool
 	Row  bool // its row has to be settled: the message is from the log, and the checkpoint does not name the row as settled
-	// Receipts are what its sinks answered; nil where that is not wanted.
+	// Receipts are what its sinks answered; nil if that is not wanted.
 	Receipts *Receipts
 	// Prev and Next link all messages in memory.
 	Prev, Next *Message
@@ -143,7 +143,7 @@ func (l *Lane) PolledOut() bool {
 	return l.Polling() && l.Queue.Len() == 0 && !l.Is(InFlight|Changing|Paging)
 }
 
-// Idle tells that nothing of the lane needs to be remembered.
+// Idle reports whether nothing about the lane has to be remembered.
 func (l *Lane) Idle() bool { return l.empty() && l.Mode == Open }
 
 // Sendable reports whether the lane may start a run now.
@@ -183,8 +183,8 @@ func (l *Lane) RunLength(limits sink.Limits, room, bytes int, first bool, to fun
 	return n
 }
 
-// Narrow makes the next runs smaller and lonelier, because a call with n deliveries of this lane failed as a whole
-// and any of them may be the cause: the left half goes first, the right half waits.
+// Narrow makes the next runs smaller, each alone in its call, because a call with n deliveries of this lane failed as a whole and any of them may be
+// the cause: the left half goes first, the right half waits.
 func (l *Lane) Narrow(n int) {
 	l.BisectEnd = l.Queue.At(n - 1)
 	l.run = max(1, n/2)

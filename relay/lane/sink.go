@@ -55,9 +55,10 @@ type Sink struct {
 const (
 	// ParkAfter is how long a sink may take nothing before its lanes are parked, so that the log and the others flow on.
 	ParkAfter = 5 * time.Second
-	// mostIdleLanes are kept per sink for groups that come again soon, and not more than memory allows for.
+	// mostIdleLanes is how many lanes a sink keeps before it forgets the idle ones. Messages of their groups may come again soon. With little memory it
+	// keeps fewer (laneMemory).
 	mostIdleLanes = 4096
-	laneMemory    = 4 << 10 // one idle lane is kept for each so many bytes of memory
+	laneMemory    = 4 << 10 // bytes of memory for each lane that is kept
 )
 
 // NewSink returns what is known of a sink before anything was sent to it. Memory is all that the relay may queue, in bytes.
@@ -139,7 +140,7 @@ func (s *Sink) Reached() bool {
 	if !s.Breaker.Close() {
 		return false
 	}
-	s.RecoverAll(func(b *Breaker) bool { return b.Class == sink.ClassUnreachable }) // they were so because of the sink
+	s.RecoverAll(func(b *Breaker) bool { return b.Class == sink.ClassUnreachable }) // these could not be reached only because the sink could not
 	return true
 }
 
@@ -147,7 +148,7 @@ func (s *Sink) Reached() bool {
 func (s *Sink) EndOutage(q *Destination, delivered bool, now time.Time) bool {
 	over := s.recovered(q)
 	over = s.Reached() || over
-	q.Breaker.Close() // what has failed in a row is over, too
+	q.Breaker.Close() // this also resets the count of failures in a row
 	if delivered {
 		s.Breaker.delivered, q.Breaker.delivered = now, now
 	}

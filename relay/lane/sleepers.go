@@ -39,9 +39,9 @@ func (s *Sink) Find(group string) *Lane {
 	return s.Lane(group)
 }
 
-// Forget drops a lane with nothing in memory if there are many, and keeps its memory for the next one. A stale timer may still point to it, but a
-// timer offers a lane only if that can send something. If the lane is blocked, only that fact is kept, because there can be millions in a long
-// outage.
+// Forget drops a lane with nothing in memory if there are many, and keeps its memory for the next one. A stale timer may still point to the lane, but
+// a timer offers only a lane that can send something. Of a blocked lane only the fact that it is blocked is kept, because a long outage can block
+// millions of lanes.
 func (s *Sink) Forget(l *Lane) {
 	if l.Group == "" || len(s.Lanes) <= s.most || !l.empty() || l.IsHeld() {
 		return
@@ -81,7 +81,7 @@ func (s *sleepers) Has(group string) bool {
 	return ok
 }
 
-// wake takes a group out, and tells whether it was there.
+// wake takes a group out, and reports whether it was there.
 func (s *sleepers) wake(group string) bool {
 	if !s.Has(group) {
 		return false

@@ -91,7 +91,7 @@ const (
 	EvHold                     // an operator holds the group
 	EvUnhold                   // the operator has released it
 	EvFreeze                   // a request will change the lane
-	EvThaw                     // the request has
+	EvThaw                     // the request has changed the lane
 	EvTouch                    // something about the lane has changed
 	EvWork                     // what follows from that is found out
 	events

@@ -2,9 +2,9 @@ package lane
 
 import "time"
 
-// A Throttle tells how long a sink rests that asks to slow down. It is pure: the time is an argument. The zero value is ready.
+// A Throttle decides how long a sink rests after it has asked to slow down. It is pure: the time is an argument. The zero value is ready.
 //
-// A sink that says how long is taken at its word. One that does not say rests longer each time, until it takes a delivery.
+// If the sink names a time, it rests for that long. If it names none, it rests longer each time, until it takes a delivery.
 type Throttle struct {
 	asked time.Time     // when the last rest began
 	wait  time.Duration // the last rest that was not the sink's own choice; 0 after a success

@@ -18,8 +18,8 @@ type record struct {
 	several bool
 }
 
-// Attempt notes that the message at this position is tried alone, or that its own failure was the answer. A call that fails as a whole is
-// no attempt of any of its messages: they are tried again in smaller calls.
+// Attempt notes that the message at this position was tried alone, or was answered with an error of its own. If a call fails as a whole, that is no
+// attempt of any of its messages: they are tried again in smaller calls.
 func (r *record) Attempt(at outbox.Position) {
 	r.several = r.several || r.only != (outbox.Position{}) && r.only != at
 	r.only = at
@@ -63,7 +63,7 @@ func (r *record) judge(d *Delivery, call int64, class sink.Class, epoch int64) J
 	return Judgement{Counts: first || believed, Ends: witnessed || strict || believed && !first}
 }
 
-// mostRecords of destinations that were forgotten are kept by a sink.
+// mostRecords is how many records of forgotten destinations a sink keeps.
 const mostRecords = 65536
 
 // records keeps what is known of destinations that are not in memory any more, each under a hash. Those that were added least recently

@@ -78,7 +78,7 @@ func (t *IDTables) Add(rowID, table string) {
 	}
 }
 
-// Ambiguous says why the ids do not tell which messages are meant; "" where each is of one table.
+// Ambiguous returns why the ids do not tell which messages are meant; "" if each is of one table.
 func (t *IDTables) Ambiguous() string {
 	tables := make(map[string]bool)
 	for _, named := range t.byID {

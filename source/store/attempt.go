@@ -23,7 +23,7 @@ type Attempt struct {
 	changed map[checkpoint.Lane]int
 }
 
-// NewAttempt is one in which nothing was done yet.
+// NewAttempt returns an Attempt in which nothing was done yet.
 func NewAttempt(in *checkpoint.Settlement, unfinished []MessageKey) Attempt {
 	return Attempt{In: in, Unfinished: unfinished, Out: &checkpoint.Settled{}, Lanes: NewLaneOrder(), Skipped: make(map[int]bool),
 		changed: make(map[checkpoint.Lane]int)}
@@ -100,8 +100,8 @@ func (a *Attempt) Checkpoint() *checkpoint.Checkpoint {
 	return a.In.Checkpoint(a.Out.Invisible)
 }
 
-// Committed notes a commit: in the store's memory (a request does not make the start a clean one), and in Out, which of the changed lanes are open,
-// and which go on (R7).
+// Committed notes a commit. In the store's memory it notes the checkpoint, and that the start was a clean one (a request alone does not show that).
+// In Out it notes which of the changed lanes are open, and which go on (R7).
 func (a *Attempt) Committed(s interface {
 	Saved(*checkpoint.Checkpoint)
 	SettledOnce()

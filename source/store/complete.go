@@ -16,11 +16,11 @@ const LockedFor = 3 * time.Second
 // ErrTableLocked means that a row's table is locked as a whole.
 var ErrTableLocked = errors.New("the table is locked")
 
-// atOnce is when Due is to be asked again where its answer was cut short.
+// atOnce is how soon Due is to be asked again if its answer was cut short.
 const atOnce = time.Millisecond
 
-// A RowReader reads a row of a user's table as a message: none where the row or the table is gone, ErrTableLocked where the table is
-// locked as a whole.
+// A RowReader reads a row of a user's table as a message. It returns none if the row or the table is gone, and ErrTableLocked if the table is locked
+// as a whole.
 type RowReader func(ctx context.Context, table, id string) ([]*outbox.Message, error)
 
 // Complete reads a message from the user's table again if it was not copied whole when it was parked. The row's present content decides whether the

@@ -41,7 +41,7 @@ func Edited(old *outbox.Message, e *checkpoint.Edit) *outbox.Message {
 	return &m
 }
 
-// CompleteFrom puts what the row says now in the place of what was copied; fresh is nil where the row is gone.
+// CompleteFrom puts what the row says now in the place of what was copied; fresh is nil if the row is gone.
 func CompleteFrom(p *checkpoint.Parked, fresh *outbox.Message) {
 	old := p.Message
 	if fresh == nil {

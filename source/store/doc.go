@@ -3,6 +3,6 @@
 // requests are carried out (R13), and how sweeps number rows (R8). It knows no driver and makes no
 // statement: each database supplies those (ParkedReader, PendingReader, Requests, Effects).
 //
-// The packages below are what stands beside that: feedback to business rows, reports, what check finds, migrations, and what the commands ask
-// of a database.
+// Its subpackages hold the rest of what the stores share: feedback to business rows, reports, what check finds, migrations, and what the commands
+// ask of a database.
 package store

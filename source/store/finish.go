@@ -11,8 +11,8 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// Leave leaves the row of a message as it is, to be dealt with by a Finisher. What is settled of the message is durable all the same, so
-// that nothing is delivered twice because of its row. It tells whether that can be written down: a message of which nothing is parked has no place for it.
+// Leave leaves the row of a message as it is, for a Finisher to deal with. The outcomes of the message become durable all the same, so nothing is
+// delivered twice. It returns false if nothing of the message is parked: then there is no place to record that the row was left.
 func (m *Message) Leave() bool {
 	m.Locked = len(m.Live)+len(m.Over) > 0
 	return m.Locked
@@ -27,8 +27,7 @@ const (
 	refusedMost = 8
 )
 
-// A Finisher deals with the rows of messages that could not be dealt with before: an application had them locked, or
-// the database refused it.
+// A Finisher deals with message rows that could not be changed before, because an application had them locked or the database refused the change.
 type Finisher struct {
 	// Settle deals with the rows of these messages, in one transaction.
 	Settle func(context.Context, []MessageKey) error

@@ -29,8 +29,8 @@ func (l *LaneSet) Add(lane checkpoint.Lane) {
 	l.Order = append(l.Order, lane)
 }
 
-// A LaneState is what is found out about a lane after deliveries came or left: whether it is blocked (it has a blocking
-// row at all), and whether the first of them is due.
+// A LaneState is what is found out about a lane after deliveries came or left: whether it has blocking deliveries (Blocked), and whether the first of
+// these is due (Due).
 type LaneState struct{ Blocked, Due bool }
 
 // A LaneHead is the first blocking delivery of a lane.
@@ -55,7 +55,7 @@ type LaneOrder struct {
 	wanted map[checkpoint.Key]time.Duration
 }
 
-// NewLaneOrder is one in which nothing has happened.
+// NewLaneOrder returns a LaneOrder in which nothing has happened.
 func NewLaneOrder() LaneOrder {
 	return LaneOrder{Before: make(map[checkpoint.Lane]*LaneHead), Heads: make(map[checkpoint.Lane]*LaneHead), wanted: make(map[checkpoint.Key]time.Duration)}
 }
@@ -63,7 +63,7 @@ func NewLaneOrder() LaneOrder {
 // Want says how long from now a blocking delivery is to be tried, if it turns out to be the first.
 func (o *LaneOrder) Want(k checkpoint.Key, wait time.Duration) { o.wanted[k] = wait }
 
-// Forget takes that back.
+// Forget takes back what Want said of a delivery.
 func (o *LaneOrder) Forget(k checkpoint.Key) { delete(o.wanted, k) }
 
 // Asked returns the lanes whose first deliveries are read into Heads: the touched ones; for one of the sink "", its group's lanes at every sink; and
@@ -80,7 +80,8 @@ func (o *LaneOrder) Asked(sinks map[string]bool) []checkpoint.Lane {
 	return asked.Order
 }
 
-// Next is when a parked delivery of a lane is tried, if it has just become the first with a time of its own.
+// Next returns when a parked delivery of a lane is tried. ok is true only if Want was called for the delivery, and it is now the first blocking one
+// of its lane.
 func (o *LaneOrder) Next(lane checkpoint.Lane, k checkpoint.Key, now time.Time) (at time.Time, ok bool) {
 	wait, wanted := o.wanted[k]
 	head := o.Heads[lane]

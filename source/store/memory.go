@@ -24,13 +24,13 @@ type Memory struct {
 	Finisher   Finisher
 }
 
-// NewMemory is that of a store that has read nothing yet.
+// NewMemory returns the Memory of a store that has read nothing yet.
 func NewMemory() Memory { return Memory{Holds: make(HeldLanes), Sinks: make(map[string]bool)} }
 
 // Held implements Requests.
 func (m *Memory) Held() HeldLanes { return m.Holds }
 
-// WithParked are those of the sinks that have parked deliveries: whoever holds the lock knows.
+// WithParked returns those of the sinks that may have parked deliveries. Sinks is current only while the store holds the lock, or has just read it.
 func (m *Memory) WithParked(sinks []string) []string {
 	return slices.DeleteFunc(slices.Clone(sinks), func(name string) bool { return !m.Sinks[name] })
 }
@@ -68,7 +68,7 @@ func (m *Memory) Finish(ctx context.Context, find func(ctx context.Context, limi
 	if err != nil {
 		return err
 	}
-	m.Unfinished = len(keys) == unfinishedChunk // a settlement says so if there are more
+	m.Unfinished = len(keys) == unfinishedChunk // If find returned fewer, these were all. A settlement sets Unfinished again if it leaves another row
 	if len(keys) == 0 {
 		return nil
 	}

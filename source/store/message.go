@@ -14,7 +14,7 @@ type MessageKey struct{ Table, ID string }
 // A Message is one with parked deliveries, or that had some until this settlement.
 type Message struct {
 	Key MessageKey
-	// Row is the index in Settlement.Rows; -1 where the row was settled before.
+	// Row is the index in Settlement.Rows; -1 if the row was settled before.
 	Row int
 	Txn uint64
 	// Attempts is how many attempts the delivery took, if a change of this settlement delivers it. Receipt is what sinks answered.
@@ -132,7 +132,7 @@ type TableView struct {
 	Receipts bool
 }
 
-// ViewOf is what a table lets the relay do, whose configured columns are all there.
+// ViewOf returns what a table lets the relay do if all its configured columns exist.
 func ViewOf(t *outbox.Table) TableView {
 	c := &t.Columns
 	viewable := t.OnDelivered != outbox.Keep && (c.Status != "" || c.Attempts != "" || c.Failures != "" || c.NextAttemptAt != "" || c.LastError != "")
@@ -152,14 +152,14 @@ func (t *TableView) Delivered(c *RowChange, dropped bool) (del, touch bool) {
 	}
 	c.Word, c.Delivered, c.Failures = t.Words.Delivered, true, max(c.Attempts-1, 0)
 	if dropped {
-		// Without a status column delivered_at alone says that nothing is to be done any more.
+		// Without a status column, only delivered_at can show that nothing is left to do for the row.
 		c.Word, c.Delivered, c.Failures = t.Words.Dead, !t.HasStatus, c.Attempts
 	}
 	return false, true
 }
 
-// Decide is what happens to the row of a message whose deliveries were parked: on_delivered where nothing is parked any
-// more, else the view of what is.
+// Decide returns what happens to the row of a message whose deliveries were parked: on_delivered if nothing is parked any more, else the view of what
+// is.
 func (t *TableView) Decide(m *Message, c *RowChange) (del, touch bool) {
 	if t.Receipts {
 		c.Receipt = m.Receipt

@@ -27,7 +27,8 @@ func Alone(p *checkpoint.Parked) bool {
 
 // OwnIDs gives a parked delivery an id of its own, made of its position, if another message is parked under the same RowID: tables use ids again, for
 // example after TRUNCATE ... RESTART IDENTITY. The sink still gets the message's own id. parkedAt returns the position text of what is parked under a
-// key, "" if nothing is. It is nil if the parking statement looks itself. sameCommits: if the log goes on elsewhere, a transaction keeps its ordinal.
+// key, "" if nothing is; parkedAt is nil if the parking statement does this look-up. sameCommits: if the log goes on elsewhere, a transaction keeps
+// its ordinal.
 func OwnIDs(parks []checkpoint.Parked, sameCommits bool, parkedAt func(checkpoint.Key) string) []checkpoint.Parked {
 	places := make(map[checkpoint.Key]string, len(parks))
 	copied := false
@@ -53,7 +54,7 @@ func OwnIDs(parks []checkpoint.Parked, sameCommits bool, parkedAt func(checkpoin
 	return parks
 }
 
-// TableID is the id of the message's row in the user's table, where it can have one.
+// TableID returns the id of the message's row in the user's table, if it can have one.
 func TableID(p *checkpoint.Parked) string {
 	if id := p.RowID(); p.Original == "" || !outbox.IsStandInID(id) {
 		return id
@@ -77,8 +78,8 @@ func samePlace(a, b string, sameCommits bool) bool {
 	return a[logDigits:commitDigits] == b[logDigits:commitDigits] || !sameCommits && a[:logDigits] != b[:logDigits]
 }
 
-// FirstOfLanes tells for each delivery whether none of the others blocks before it: in its own lane, or in its group at
-// the sink "".
+// FirstOfLanes reports for each delivery whether it is the first blocking one of its lane, and comes before those of its group at the sink "". It
+// looks at these deliveries only. It is false for a delivery that does not block, or is a lane of its own.
 func FirstOfLanes(parks []checkpoint.Parked) []bool {
 	lowest := make(map[checkpoint.Lane]int, len(parks))
 	for i := range parks {
@@ -99,8 +100,7 @@ func FirstOfLanes(parks []checkpoint.Parked) []bool {
 	return first
 }
 
-// ErrorText makes a text out of an error that any database takes: what is no UTF-8, and NUL, is replaced, and the length
-// is bounded.
+// ErrorText makes a text that any database accepts out of an error: it replaces NUL and invalid UTF-8, and bounds the length.
 func ErrorText(s string) string {
 	if len(s) > MaxErrorText {
 		s = s[:MaxErrorText]

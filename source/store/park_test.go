@@ -9,7 +9,7 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// What has the id of a parked delivery is another message where its transaction is another one, as far as positions can tell.
+// A message with the id of a parked delivery is another message if its transaction is another one, as far as positions show that.
 func TestOwnIDs(t *testing.T) {
 	t.Parallel()
 	parked := outbox.Position{Log: 1, Commit: 5, N: 2}

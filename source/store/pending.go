@@ -88,12 +88,12 @@ type PendingReader interface {
 	// PendingRows reads rows of a table that are still pending, in the order in which they are swept, until they reach bytes. ErrTableLocked is as
 	// above.
 	PendingRows(ctx context.Context, t *outbox.Table, ids []string, bytes int) ([]*outbox.Message, error)
-	// ParkedAt names for each message the sinks that have a delivery of it parked, dropped ones too. Nil where nothing is.
+	// ParkedAt names for each message the sinks that have a delivery of it parked, dropped ones too. Nil if there is none.
 	ParkedAt(ctx context.Context, ms []*outbox.Message) ([][]string, error)
 }
 
 // ListPending is the list of Pending of checkpoint.Store: rows that are pending and not parked, window by window, at most limit. Rows with parked
-// deliveries are the poller's: they are left out. But where a status says pending although a delivery of the row is dead, an operator has
+// deliveries are the poller's: they are left out. But if a status says pending although a delivery of the row is dead, an operator has
 // reset it with plain SQL, which is a replay: a request for it is put into tailbox_request, and carried out as all are.
 func ListPending(ctx context.Context, db PendingReader, tables []*outbox.Table, cursor string, limit int, log *slog.Logger) (*checkpoint.PendingRows, error) {
 	at := nextPending(tables, "")

@@ -42,7 +42,7 @@ type RequestResult struct {
 func (r *RequestResult) JSON() string {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "{}" // cannot be: texts and numbers alone
+		return "{}" // never happens: the result holds only texts and numbers
 	}
 	return string(text)
 }
@@ -282,7 +282,7 @@ func (f *Force) Hold(lanes []checkpoint.Lane) {
 	}
 }
 
-// Resume takes lanes away, and tells whether there were some. The sink "" of a lane stands for every sink.
+// Resume takes lanes away, and reports whether there were some. The sink "" of a lane stands for every sink.
 func (f *Force) Resume(lanes []checkpoint.Lane) bool {
 	n := len(f.Lanes)
 	f.Lanes = slices.DeleteFunc(f.Lanes, func(l [2]string) bool {
@@ -293,7 +293,7 @@ func (f *Force) Resume(lanes []checkpoint.Lane) bool {
 	return len(f.Lanes) < n
 }
 
-// ResumeSinks takes paused sinks away, and tells whether there were some.
+// ResumeSinks takes paused sinks away, and reports whether there were some.
 func (f *Force) ResumeSinks(sinks []string) bool {
 	n := len(f.Sinks)
 	f.Sinks = slices.DeleteFunc(f.Sinks, func(sink string) bool { return slices.Contains(sinks, sink) })

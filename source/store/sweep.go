@@ -84,7 +84,7 @@ func (s *Sweep) Flush(ctx context.Context) error {
 	return s.Refused
 }
 
-// PlaceFound gives rows that a reconciliation found (R11) their positions, from one on, in order.
+// PlaceFound gives rows that a reconciliation found (R11) consecutive positions, beginning at at.
 func PlaceFound(ms []*outbox.Message, at outbox.Position, now time.Time) error {
 	if uint64(at.N)+uint64(len(ms)) > 1<<32 {
 		return fmt.Errorf("%w: number rows found missing: more than 2^32 of them", source.ErrStop)

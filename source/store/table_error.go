@@ -7,7 +7,7 @@ import (
 	"github.com/tailbox/tailbox/source"
 )
 
-// NoTable is the error of a configured table that does not exist, whose name is quoted as the database does.
+// NoTable returns the error for a configured table that does not exist. name is quoted as the database quotes it.
 func NoTable(name string) error {
 	return fmt.Errorf("%w: table %s does not exist: create it (tailbox init does where the shape is debezium or tailbox), or correct source.tables",
 		source.ErrNoTable, name)

@@ -47,8 +47,8 @@ func (p *requestStep) drop(ctx context.Context, rows []SelectedRow) error {
 	return p.Drop(ctx, rows, ErrorText(why))
 }
 
-// skip lets lanes go on past dead deliveries. If the first delivery of a lane is retrying, skip makes it dead, too. It leaves a retrying delivery
-// behind another alone: nobody waits for it.
+// skip lets lanes go on past dead deliveries. If the first delivery of a lane is retrying, skip makes it dead, too. A retrying delivery that is not
+// the first is left alone, because nothing waits for it.
 func (p *requestStep) skip(ctx context.Context, rows []SelectedRow) error {
 	var lanes LaneSet
 	for i := range rows {

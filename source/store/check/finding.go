@@ -15,7 +15,7 @@ const (
 // A Finding is something that `tailbox check` found.
 type Finding struct {
 	Level Level `json:"level"`
-	// What is a sentence, Fix the statement, setting or command that mends it; "" where nothing is to be done.
+	// What is a sentence, Fix the statement, setting or command that fixes it; "" if nothing is to be done.
 	What string `json:"what"`
 	Fix  string `json:"cure,omitempty"`
 }

@@ -14,16 +14,17 @@ type StatusCount struct {
 	Rows int
 }
 
-// Limit is how many rows are counted that are not delivered.
+// Limit bounds how many undelivered rows are counted.
 const Limit = 100_000
 
 // Undelivered is the finding for rows with a status that tailbox does not deliver, such as those that another program had in flight when tailbox took
-// the table over; nil if there are none. counts has every word but the one for delivered rows. started: a position was taken; only then tailbox can
-// have written its word for dead. parked: messages of the table are parked; only then it can have written retrying and waiting.
+// the table over; nil if there are none. counts has every status value except the one for delivered rows. started: a position was taken, without
+// which tailbox cannot have written its value for dead. parked: messages of the table are parked, without which it cannot have written retrying or
+// waiting.
 func Undelivered(t *outbox.Table, counts []StatusCount, started, parked bool) *Finding {
 	known := t.PendingWords()
 	if started {
-		known = append(known, t.Words.Dead) // a dropped dead letter has the word, and nothing parked
+		known = append(known, t.Words.Dead) // the row of a dropped dead letter has this value, although nothing of it is parked
 	}
 	if parked {
 		known = append(known, t.Words.Retrying, t.Words.Waiting)

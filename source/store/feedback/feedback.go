@@ -17,7 +17,7 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// Statements are what the tables of a pipeline have to tell business rows, by the qualified name of the table. It is nil where
+// Statements are what the tables of a pipeline have to tell business rows, by the qualified name of the table. It is nil if
 // none has anything to tell, and then costs nothing.
 type Statements map[string]map[string]*source.Feedback
 
@@ -191,9 +191,9 @@ const (
 	FeedbackChunk = 100
 	// Time bounds the feedback of one settlement after a statement has failed: settling has to go on.
 	Time = 3 * time.Second
-	// feedbackFaults statements of a settlement may fail before the others are not tried any more.
+	// feedbackFaults is how many statements of a settlement may fail. After that, the others are not tried.
 	feedbackFaults = 10
-	// feedbackTries is how often a statement is tried that meets locks of others.
+	// feedbackTries is how often a statement that meets locks of others is tried.
 	feedbackTries = 3
 	// reportEvery is how often failures are logged and written down.
 	reportEvery = 10 * time.Second
@@ -201,8 +201,8 @@ const (
 
 // A Run carries statements out under savepoints, so that those that fail leave no trace, and the others are done.
 type Run struct {
-	// Chunk runs statements under one savepoint. If one fails, Chunk rolls the savepoint back, and why is the error; failed is the statement's index,
-	// or -1 if it is not known. If err is not nil, the whole transaction is over.
+	// Chunk runs statements under one savepoint. If one fails, Chunk rolls the savepoint back and returns the reason (why) and the statement's index
+	// (failed; -1 if it is not known). If err is not nil, the whole transaction is over.
 	Chunk func(ctx context.Context, chunk []Told) (failed int, why error, err error)
 	// Hopeless reports whether a statement would fail for every message, Passing whether it failed because of others' locks.
 	Hopeless, Passing func(why error) bool

@@ -140,7 +140,7 @@ func TestFeedbackReport(t *testing.T) {
 	r.Settled()
 }
 
-// Tell knows what a settlement settles; that is tested against real servers by the kit. Here: nothing is asked where nothing is told.
+// Tell knows what a settlement settles; the kit tests that against real servers. Here: if nothing is told, Tell asks for nothing.
 func TestTellNothing(t *testing.T) {
 	t.Parallel()
 	var none Statements

@@ -25,8 +25,8 @@ const (
 const (
 	// MostFailures is how many groups it has.
 	MostFailures = 500
-	// mostDead is how many dead letters it counts, the newest, and mostOthers at how many deliveries it looks if other states are asked for: no index
-	// has these, and it has to be read soon.
+	// mostDead is how many dead letters it counts at most, the newest. mostOthers is how many deliveries it looks at if other states are asked for: no
+	// index has these, and the summary has to be ready soon.
 	mostDead, mostOthers = 250_000, 30_000
 )
 

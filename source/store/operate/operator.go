@@ -18,8 +18,8 @@ type Reader interface {
 	store.Requests
 	// Remember reads what a store keeps a copy of in memory: holds, and sinks with parked deliveries.
 	Remember(ctx context.Context) error
-	// Ask writes a request, and returns its id. When it was asked for is the database's to say, and so is who asks, unless by names somebody for whom
-	// the caller vouches; "" for nobody.
+	// Ask writes a request, and returns its id. The database says when it was asked for, and who asks. If by is not "", it names the person who asks
+	// instead: the caller vouches for that.
 	Ask(ctx context.Context, r *checkpoint.Request, by string) (id int64, err error)
 	// Listed reads deliveries, whole or without payloads, in the order of rows, and leaves out those that are gone.
 	Listed(ctx context.Context, rows []store.SelectedRow, whole bool) ([]store.Listed, error)
@@ -141,8 +141,8 @@ func carryOut(ctx context.Context, s checkpoint.Store, r *checkpoint.Request) er
 
 const waitPoll = 100 * time.Millisecond
 
-// Wait waits until a request is done: by the relay that runs or, where none does, by execute, which fails with checkpoint.ErrLocked
-// where one does. A request to accept a gap is left to the next start where no relay runs: the result is nil then.
+// Wait waits until a request is done. If a relay runs, it carries the request out, and execute fails with checkpoint.ErrLocked. If none runs, execute
+// carries it out; but a request to accept a gap is left to the next start, and the result is nil then.
 func Wait(ctx context.Context, id int64, read func(context.Context) (result *store.RequestResult, done bool, err error),
 	execute func(context.Context) error,
 ) (*store.RequestResult, error) {
@@ -205,7 +205,8 @@ func FindGap(ctx context.Context, saved func(context.Context) (*checkpoint.Check
 		default:
 			return nil, nil
 		}
-		// A relay that runs moves the checkpoint, and then confirms the log up to it. A checkpoint that was read before that looks lost.
+		// A running relay moves the checkpoint, and then confirms the log up to it. A checkpoint that was read before it moved can therefore look lost, so
+		// read it again.
 		again, err := saved(ctx)
 		if err != nil {
 			return nil, err
@@ -250,9 +251,9 @@ func (o Operator) Whole(ctx context.Context, sel checkpoint.Selection) (list []s
 	return o.List(ctx, sel, 0, true)
 }
 
-// List lists what a selection selects, in the order in which a request would go through it: by sink, group and position. At
-// most limit deliveries; more tells whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are
-// listed up to 64 MiB of payloads; else they come without their payloads.
+// List lists what a selection selects, at most limit deliveries, in the order in which a request would go through it: by sink, group and position.
+// more reports whether some are left out. Limit 0 means the selection's own limit, or all. Whole messages are listed up to 64 MiB of payloads; else
+// they come without their payloads.
 func (o Operator) List(ctx context.Context, sel checkpoint.Selection, limit int, whole bool) (list []store.Listed, more bool, err error) {
 	err = o.read(ctx, func(ctx context.Context, s Reader) error {
 		if err := rememberFor(ctx, s, &sel); err != nil {

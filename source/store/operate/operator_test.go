@@ -50,7 +50,7 @@ func TestFindGap(t *testing.T) {
 	}
 }
 
-// A request is waited for while a relay runs, and carried out where none does.
+// Wait waits for a request while a relay runs, and carries it out if none does.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	errBroken := errors.New("broken")

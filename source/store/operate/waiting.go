@@ -19,7 +19,7 @@ type WaitingLane struct {
 }
 
 // emptyHeld are those of the held lanes that are not in the list because nothing is parked in them. A group that is held at every sink is
-// left out where one of its lanes is listed: that one says so.
+// left out if one of its lanes is listed, because that one shows the hold.
 func emptyHeld(held store.HeldLanes, list []WaitingLane, sel *checkpoint.Selection) []WaitingLane {
 	lanes, groups := make(map[checkpoint.Lane]bool), make(map[string]bool)
 	for _, l := range list {

@@ -17,7 +17,7 @@ type Statements interface {
 	Rewrite(ctx context.Context, changed []store.Rewritten) error
 	// EachForce reads what requests have in force, by their ids.
 	EachForce(ctx context.Context, on func(id int64, text string) error) error
-	// Alter gives deliveries the state that a replay, a drop or a skip gives them. Why is written down with those that are dropped.
+	// Alter gives deliveries the state that a replay, a drop or a skip gives them. For a drop, it stores why with each of them.
 	Alter(ctx context.Context, verb checkpoint.Verb, keys []checkpoint.Key, why string) error
 	// ReadKeys reads deliveries, in no order.
 	ReadKeys(ctx context.Context, keys []checkpoint.Key) ([]checkpoint.Parked, error)

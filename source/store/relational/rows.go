@@ -47,7 +47,7 @@ type Rows struct {
 func (a *Attempt) PlainRows(tables []Table) []Rows {
 	type plain struct {
 		table *Table
-		same  *store.RowChange // what each row gets where nothing of its own shows; nil: they are left alone
+		same  *store.RowChange // what each row gets if the table has no column for receipts; nil: rows are left alone
 		rows  Rows
 	}
 	all, byName := make([]plain, len(tables)), make(map[string]*plain, len(tables))
@@ -62,7 +62,7 @@ func (a *Attempt) PlainRows(tables []Table) []Rows {
 	for i := range a.In.Rows {
 		r := &a.In.Rows[i]
 		if p == nil || r.Table != name {
-			p, name = byName[r.Table], r.Table // as a rule the same as before
+			p, name = byName[r.Table], r.Table // looked up only if the table changes, which is rare
 		}
 		if p == nil || r.Parked || !p.table.Findable(r.ID) {
 			continue // a table that left the configuration is left alone, and a row without an id cannot be found
@@ -88,7 +88,7 @@ func (a *Attempt) PlainRows(tables []Table) []Rows {
 	return out
 }
 
-// delivered is what the row of a message gets that all sinks took at the first attempt; nil: it is left alone.
+// delivered returns the change for the row of a message that all sinks took at the first attempt; nil: the row is left alone.
 func delivered(view *store.TableView, receipt string) *store.RowChange {
 	c := &store.RowChange{Attempts: 1, Receipt: receipt}
 	if _, touch := view.Delivered(c, false); !touch {

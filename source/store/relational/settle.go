@@ -42,9 +42,9 @@ type Settler interface {
 
 // A Trouble is what an attempt's error means. If none is set, the next attempt would fail, too.
 type Trouble struct {
-	// Rows: some rows were not there, and the transaction could not find out why. At most once for each row.
+	// Rows: some rows were not there, and the transaction could not find out why. This is reported at most once for each row.
 	Rows bool
-	// Stale: a statement is of before its table was altered.
+	// Stale: a statement was prepared before its table was altered.
 	Stale bool
 	// Feedback: what business rows were told may be why.
 	Feedback bool
