@@ -80,7 +80,11 @@ func TestYantra(t *testing.T) {
 		works := insert("email.send", letter("carol@example.org", "in between"), 4) // or nothing tells that it is the mail
 		r.shows("completed 0 t f", show, works)
 		r.sql("UPDATE tailbox_parked SET next_attempt_at = next_attempt_at - interval '10 minutes'")
-		r.shows("dead_letter 1 f t", show, once) // its own limit
+		until(t, "the end of the other letter, by its own limit", func() bool {
+			// The relay that was stopped may not have tried it, so that it was stored only now.
+			r.sql("UPDATE tailbox_parked SET next_attempt_at = next_attempt_at - interval '10 minutes' WHERE message_id = '" + once + "'")
+			return r.ask(show, once) == "dead_letter 1 f t"
+		})
 	}
 	r.shows("dead_letter 4 f t", show, busy)
 	behind := insert("email.send", letter("bob@example.org", "goes on"), 4)
