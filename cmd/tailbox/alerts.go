@@ -89,7 +89,11 @@ func (a *alerts) change(ctx context.Context, next *alerting) {
 func (a *alerts) run(ctx context.Context, x *alerting) {
 	watch := alert.NewWatch(x.config)
 	for x != nil {
-		x = a.runWith(ctx, watch, x)
+		next := a.runWith(ctx, watch, x)
+		if next != nil {
+			next.sender.TakeOver(x.sender) // it may be why the configuration was changed
+		}
+		x = next
 	}
 }
 

@@ -80,7 +80,7 @@ func (a *apiRig) newestFirst(want int) {
 	place := a.ok("viewer", "GET", "/deliveries?limit=1", nil).body["next"].(string)
 	for path, says := range map[string]string{
 		"order=newest&state=dead&state=waiting": "dead letters alone", "since=2026-01-01T00:00:00Z": "order=newest", "order=newest&since=yesterday": "since",
-		"class=perm*": "no pattern", "order=oldest": "order", "order=newest&cursor=" + place: "cursor",
+		"class=perm*": "class", "order=oldest": "order", "order=newest&cursor=" + place: "cursor",
 	} {
 		if got := a.call("viewer", "GET", "/deliveries?"+path, nil); got.status != http.StatusUnprocessableEntity || !strings.Contains(got.text, says) {
 			a.t.Errorf("%s: %+v", path, got)

@@ -393,6 +393,7 @@ func (a *apiRig) refusals() {
 	}{
 		{"admin", "GET", "/deliveries?sinc=api", nil, 422, "sinc"},
 		{"admin", "GET", "/deliveries?state=lost", nil, 422, "state"},
+		{"viewer", "GET", "/deliveries?class=post+to+http", nil, 422, "class"},
 		{"admin", "GET", "/deliveries?limit=501", nil, 422, "500"},
 		{"admin", "GET", "/requests/999999", nil, 404, "no request"},
 		{"admin", "GET", "/nowhere", nil, 404, "openapi.json"},

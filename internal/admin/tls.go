@@ -26,14 +26,17 @@ type certificate struct {
 	mu                sync.Mutex
 	current           *tls.Certificate
 	seen              [2]os.FileInfo // the files as they were when they were read
+	failed            bool           // the files as they were seen could not be used, and the log says so
 }
 
 // get implements tls.Config.GetCertificate.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changed() {
-		if err := c.read(); err != nil {
+	if other := c.changed(); other || c.failed { // a file that could not be read may have got other rights, which shows in nothing else
+		told := c.failed && !other
+		err := c.read()
+		if c.failed = err != nil; c.failed && !told {
 			c.log.Warn("the new certificate cannot be used, so the one before stays", "cert_file", c.certFile, "key_file", c.keyFile, "error", err,
 				"cure", "write a certificate and its key, in PEM, into the files of admin.tls")
 		}

@@ -180,15 +180,19 @@ func (t *Tokens) refresh(h *holder) {
 		return
 	}
 	var data []byte
+	var readErr error
 	if err == nil {
-		data, err = os.ReadFile(h.file)
+		data, readErr = os.ReadFile(h.file)
+		err = readErr
 	}
 	text := config.TokenIn(data)
 	if err == nil && len(text) < config.LeastToken {
 		err = fmt.Errorf("it holds fewer than %d characters", config.LeastToken)
 	}
 	h.valid, h.hash = err == nil, HashOf(text)
-	h.seen = info
+	if h.seen = info; readErr != nil {
+		h.seen = nil // its rights may change, which shows in nothing else
+	}
 	if err == nil {
 		h.told = false
 	} else if !h.told {

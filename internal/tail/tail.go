@@ -18,7 +18,7 @@ const (
 	// MostWatchers bounds how many watch at once.
 	MostWatchers = 32
 	// waiting is how many deliveries may wait for a watcher: one that leaves more is dropped.
-	waiting = PerSecond
+	waiting = 2 * PerSecond
 	// mostPayload is how many bytes of a payload are shown.
 	mostPayload = 2 << 10
 )
@@ -130,7 +130,7 @@ func (h *Hub) Answered(sinkName string, ds []*sink.Delivery, errs []error, now t
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.watchers {
-		if w.second != now.Unix() {
+		if now.Unix() > w.second {
 			w.second, w.sent = now.Unix(), 0
 		}
 		for i, d := range ds {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,6 +70,19 @@ func (s *Sender) Run(ctx context.Context) {
 		wg.Go(func() { m.run(ctx) })
 	}
 	wg.Wait()
+}
+
+// TakeOver has sent what another Sender, which does not run any more, could not send: to the recipient of the same name, or to all if there is none.
+func (s *Sender) TakeOver(other *Sender) {
+	for _, left := range other.mail {
+		own := func(m *mailbox) bool { return m.to.Name == left.to.Name }
+		ms := left.take()
+		for _, m := range s.mail {
+			if len(ms) > 0 && (own(m) || !slices.ContainsFunc(s.mail, own)) {
+				m.put(ms)
+			}
+		}
+	}
 }
 
 // A mailbox holds what waits for one recipient.
@@ -132,7 +146,8 @@ func (b *mailbox) run(ctx context.Context) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCall)
 			defer cancel()
 			if left := b.send(last, b.take()); left.err != nil {
-				b.cfg.Logger.Warn("alerts were not sent before the end", "sink", b.to.Name, "alerts", len(left.messages), "error", left.err)
+				b.putBack(left.messages)
+				b.cfg.Logger.Warn("alerts are not sent yet, and this configuration or process ends", "sink", b.to.Name, "alerts", len(left.messages), "error", left.err)
 			}
 			return
 		case <-b.news:

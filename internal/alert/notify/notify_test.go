@@ -162,7 +162,7 @@ func TestRefusedAndHung(t *testing.T) {
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("the end took %v", took)
 		}
-		if !strings.Contains(log.String(), "alerts were not sent before the end") {
+		if !strings.Contains(log.String(), "alerts are not sent yet") {
 			t.Errorf("log:\n%s", log.String())
 		}
 	})
@@ -178,6 +178,35 @@ func TestEnd(t *testing.T) {
 		stop()
 		if got := strings.Join(p.took, "\n"); len(p.took) != 1 || !strings.Contains(got, `"subject":"[tailbox shop] not watched now: 0 dead letters at sink a"`) {
 			t.Errorf("took\n%s", got)
+		}
+	})
+}
+
+// What one configuration could not send, the next one sends: to the recipient of that name, and to all if there is none of it any more.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		away := sink.Unavailable(errors.New("away"))
+		works, fails := &place{answer: taking}, &place{answer: refusing(1000, away)}
+		before, stop := sending(t.Context(), io.Discard, "http", works, fails)
+		before.Send([]alert.Message{message(alert.DeadLetters, "a", alert.Fired)})
+		<-time.After(time.Minute)
+		stop()
+		works, mended := &place{answer: taking}, &place{answer: refusing(1000, away)}
+		after, stop := sending(t.Context(), io.Discard, "http", works, mended)
+		after.TakeOver(before)
+		<-time.After(time.Minute)
+		stop()
+		if len(works.took) != 0 || len(mended.tries) == 0 {
+			t.Errorf("who had it got it again: %q; the other was tried %d times", works.took, len(mended.tries))
+		}
+		only := &place{answer: taking}
+		last, stop := sending(t.Context(), io.Discard, "http", only)
+		last.TakeOver(after)
+		<-time.After(time.Minute)
+		stop()
+		if len(only.took) != 1 {
+			t.Errorf("took %q", only.took)
 		}
 	})
 }
