@@ -45,6 +45,10 @@ func FuzzAPI(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s %s %q: %v", method, to.String(), body, err)
 		}
+		if resp.Header.Get("Content-Type") == "text/event-stream" {
+			_ = resp.Body.Close() // it has no end
+			return
+		}
 		text, err := io.ReadAll(resp.Body)
 		if err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -395,6 +396,7 @@ func (a *apiRig) refusals() {
 		{"admin", "GET", "/deliveries?state=lost", nil, 422, "state"},
 		{"viewer", "GET", "/deliveries?class=post+to+http", nil, 422, "class"},
 		{"admin", "GET", "/deliveries?limit=501", nil, 422, "500"},
+		{"viewer", "GET", "/deliveries?order=newest&cursor=" + base64.RawURLEncoding.EncodeToString([]byte(`{"at":"2026-01-01T00:00:00Z","id":"\u0000"}`)), nil, 422, "cursor"},
 		{"admin", "GET", "/requests/999999", nil, 404, "no request"},
 		{"admin", "GET", "/nowhere", nil, 404, "openapi.json"},
 		{"admin", "POST", "/sinks/other:pause", nil, 404, "no sink"},

@@ -162,7 +162,19 @@ func readCursor[K any](cursor string) (*K, error) {
 	}
 	k, read := new(K), json.NewDecoder(bytes.NewReader(text))
 	read.DisallowUnknownFields() // as that of the other order has
-	return k, read.Decode(k)
+	if err := read.Decode(k); err != nil {
+		return nil, err
+	}
+	var texts map[string]any
+	if err := json.Unmarshal(text, &texts); err != nil {
+		return nil, err
+	}
+	for _, v := range texts {
+		if s, ok := v.(string); ok && unwritable(s) {
+			return nil, errUnwritable()
+		}
+	}
+	return k, nil
 }
 
 type deliveryQuery struct {

@@ -8,8 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
