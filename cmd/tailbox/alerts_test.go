@@ -183,7 +183,7 @@ func (a *alertRig) arrivedEverywhere() {
 				a.t.Errorf("%s: no %q in\n%s", place, want, said)
 			}
 		}
-		for _, secret := range []string{"secret", "xoxb", "a-token", "127.0.0.1", "400 ", "503", "postgres://"} {
+		for _, secret := range []string{"secret", "xoxb", "a-token", "127.0.0.1", "400 ", "503 ", "postgres://"} {
 			if strings.Contains(strings.ReplaceAll(strings.ReplaceAll(said, "X-Tailbox", ""), "Message-ID", ""), secret) {
 				a.t.Errorf("%s: %q is in\n%s", place, secret, said)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -25,7 +26,11 @@ func TestUsableRunsNothingAsRoot(t *testing.T) {
 	}
 	for _, name := range []string{"initdb", "postgres"} {
 		script := fmt.Sprintf("#!/bin/sh\nid -u >> %s/uids\necho 'initdb (PostgreSQL) 17.6'\n", dir)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+		// A process that another test forks meanwhile would hold the script open for writing, and Linux starts no such file.
+		syscall.ForkLock.RLock()
+		err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755)
+		syscall.ForkLock.RUnlock()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
