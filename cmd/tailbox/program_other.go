@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "context"
+
+// forgetStart is for Linux.
+func forgetStart(context.Context) {}
