@@ -197,7 +197,7 @@ func (t *Tokens) refresh(h *holder) {
 		h.told = false
 	} else if !h.told {
 		h.told = true
-		t.log.Warn("a token is not valid", "name", h.Name, "token_file", h.file, "error", err, "cure", "write the output of openssl rand -hex 24 into it")
+		t.log.Warn("a token is not valid", "name", h.Name, "token_file", h.file, "error", err, "fix", "write the output of openssl rand -hex 24 into it")
 	}
 }
 

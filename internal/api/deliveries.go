@@ -94,7 +94,7 @@ func (s *server) listDeliveries(ctx context.Context, in *deliveriesQuery) (*deli
 		return nil, err
 	}
 	a := &deliveriesAnswer{}
-	o := s.Database.Operator()
+	o := s.operator
 	if in.Order == byNewest {
 		a.Body.Deliveries, a.Body.Next, err = listPage(ctx, s, in.Cursor, func(ctx context.Context, after *operate.DeadKey) ([]store.Listed, *operate.DeadKey, error) {
 			return o.Newest(ctx, sel, operate.Span{Since: in.Since, Until: in.Until}, after, in.Limit)
@@ -194,7 +194,7 @@ func (s *server) getDelivery(ctx context.Context, in *deliveryQuery) (*deliveryA
 		States: []checkpoint.State{checkpoint.StateDead, checkpoint.StateRetrying, checkpoint.StateWaiting}}
 	a := &deliveryAnswer{}
 	err := s.ask(ctx, func(ctx context.Context) error {
-		found, _, err := s.Database.Operator().Whole(ctx, sel)
+		found, _, err := s.operator.Whole(ctx, sel)
 		a.Body.Deliveries = view.OfMessages(found)
 		return err
 	})
@@ -325,14 +325,14 @@ func (s *server) request(ctx context.Context, verb checkpoint.Verb, sel checkpoi
 	a := &askedAnswer{Status: http.StatusAccepted}
 	err := s.ask(ctx, func(ctx context.Context) (err error) {
 		if !dry {
-			a.Body.Request, err = s.Database.Operator().AskFor(ctx, r, who(ctx).Name)
+			a.Body.Request, err = s.operator.AskFor(ctx, r, who(ctx).Name)
 			return err
 		}
 		limit := dryRunLimit
 		if sel.Limit > 0 {
 			limit = min(limit, sel.Limit)
 		}
-		found, more, err := s.Database.Operator().Parked(ctx, sel, limit)
+		found, more, err := s.operator.Parked(ctx, sel, limit)
 		a.Status, a.Body.Deliveries, a.Body.More = http.StatusOK, view.OfDeliveries(found), more
 		return err
 	})

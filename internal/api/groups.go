@@ -51,7 +51,7 @@ type groupsAnswer struct {
 func (s *server) listGroups(ctx context.Context, in *groupsQuery) (*groupsAnswer, error) {
 	a := &groupsAnswer{}
 	err := s.ask(ctx, func(ctx context.Context) error {
-		lanes, err := s.Database.Operator().Lanes(ctx, checkpoint.Selection{Sink: in.Sink, Groups: in.Group}, in.Limit)
+		lanes, err := s.operator.Lanes(ctx, checkpoint.Selection{Sink: in.Sink, Groups: in.Group}, in.Limit)
 		a.Body.Groups, a.Body.More = view.OfLanes(lanes), blocked(lanes) >= in.Limit
 		return err
 	})

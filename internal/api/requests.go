@@ -63,7 +63,7 @@ func (s *server) listRequests(ctx context.Context, in *requestsQuery) (*requests
 	a := &requestsAnswer{}
 	a.Body.Requests = []Asked{}
 	err := s.ask(ctx, func(ctx context.Context) error {
-		list, err := s.Database.Operator().Asked(ctx, before, in.Limit, false)
+		list, err := s.operator.Asked(ctx, before, in.Limit, false)
 		for i := range list {
 			a.Body.Requests = append(a.Body.Requests, ofAsked(&list[i], who(ctx).Role))
 		}
@@ -84,7 +84,7 @@ type requestAnswer struct{ Body Asked }
 func (s *server) getRequest(ctx context.Context, in *requestQuery) (*requestAnswer, error) {
 	a := &requestAnswer{}
 	err := s.ask(ctx, func(ctx context.Context) error {
-		list, err := s.Database.Operator().Asked(ctx, in.ID+1, 1, who(ctx).Role >= Auditor)
+		list, err := s.operator.Asked(ctx, in.ID+1, 1, who(ctx).Role >= Auditor)
 		if err != nil {
 			return err
 		}

@@ -57,7 +57,8 @@ const (
 // server is the API of one pipeline.
 type server struct {
 	Config
-	api huma.API
+	api      huma.API
+	operator operate.Operator
 	// slots and checks bound how many questions, and whole checks, run at once.
 	slots, checks chan struct{}
 	share         share
@@ -66,7 +67,7 @@ type server struct {
 
 // New returns a handler of everything below Prefix.
 func New(c Config) http.Handler {
-	s := &server{Config: c, slots: make(chan struct{}, queries), checks: make(chan struct{}, 1), summaries: newSummaries()}
+	s := &server{Config: c, operator: c.Database.Operator().KeepSessions(), slots: make(chan struct{}, queries), checks: make(chan struct{}, 1), summaries: newSummaries()}
 	about := huma.DefaultConfig("tailbox", c.Version)
 	about.Info.Description = "Look at a pipeline and steer it. An operation that changes something is written to tailbox_request and carried out by the relay " +
 		"that holds the pipeline's lock; its answer is the id of the request, whose progress and result GET /requests/{id} shows."
@@ -124,10 +125,12 @@ func (s *server) askIn(ctx context.Context, slots chan struct{}, within time.Dur
 	case <-ctx.Done():
 		return huma.Error503ServiceUnavailable("too many questions wait for the database: ask again later")
 	}
-	select {
-	case <-time.After(s.share.wait(time.Now())):
-	case <-ctx.Done():
-		return huma.Error503ServiceUnavailable("too many questions wait for the database: ask again later")
+	if len(slots) > 1 {
+		select {
+		case <-time.After(s.share.wait(time.Now())):
+		case <-ctx.Done():
+			return huma.Error503ServiceUnavailable("too many questions wait for the database: ask again later")
+		}
 	}
 	began := time.Now()
 	err := question(ctx)

@@ -6,13 +6,14 @@ import (
 )
 
 const (
-	// The questions of all clients together may take one part of shareOf of a connection's time, and burst beyond it after a time without questions:
-	// those who page without a pause do not take the processors from the relay and its database.
-	shareOf = 8
-	burst   = 3 * time.Second
+	// While several clients ask at once, the questions of all of them together may take one part of shareOf of a connection's time, and burst beyond it
+	// after a time without questions: those who page without a pause do not take the processors from the relay and its database. One client alone
+	// waits for each answer before it asks again, and takes less.
+	shareOf = 10
+	burst   = time.Second
 )
 
-// A share bounds how much time questions take. It is safe for concurrent use.
+// A share bounds how much time the questions of several clients take. It is safe for concurrent use.
 type share struct {
 	mu sync.Mutex
 	// owed is the time that has been taken beyond what was due at a moment.

@@ -24,7 +24,7 @@ func TestShare(t *testing.T) {
 	}
 	begun, asked := now, time.Duration(0)
 	for now.Sub(begun) < 10*time.Minute {
-		if w := ask(10 * time.Millisecond); w > 80*time.Millisecond {
+		if w := ask(10 * time.Millisecond); w > shareOf*10*time.Millisecond {
 			t.Fatalf("a question waits %v", w)
 		}
 		asked += 10 * time.Millisecond

@@ -98,7 +98,7 @@ func (s *server) count(ctx context.Context, by, in []string) (*summary, error) {
 		causes[i] = operate.Cause(name)
 	}
 	at := time.Now()
-	found, err := s.Database.Operator().Summarize(ctx, states(in), causes)
+	found, err := s.operator.Summarize(ctx, states(in), causes)
 	if err != nil {
 		return nil, err
 	}

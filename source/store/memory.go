@@ -27,6 +27,9 @@ type Memory struct {
 // NewMemory returns the Memory of a store that has read nothing yet.
 func NewMemory() Memory { return Memory{Holds: make(HeldLanes), Sinks: make(map[string]bool)} }
 
+// Forget makes the copy of the database that of a store that has read nothing yet.
+func (m *Memory) Forget() { m.Holds, m.Sinks = make(HeldLanes), make(map[string]bool) }
+
 // Held implements Requests.
 func (m *Memory) Held() HeldLanes { return m.Holds }
 

@@ -13,12 +13,9 @@ import (
 // Operator is what operators see of a pipeline, and ask for.
 func Operator(cfg conn.Config) operate.Operator {
 	return operate.Operator{
-		Read: func(ctx context.Context) (operate.Reader, context.Context, error) {
+		Read: func(ctx context.Context) (operate.Reader, error) {
 			s, err := OpenReader(ctx, cfg)
-			if err != nil {
-				return nil, nil, err
-			}
-			return reader{s}, s.lease.In(ctx), nil
+			return reader{s}, err
 		},
 		Open: func(ctx context.Context) (checkpoint.Store, error) { return Open(ctx, cfg) },
 	}
@@ -26,6 +23,12 @@ func Operator(cfg conn.Config) operate.Operator {
 
 // A reader implements operate.Reader: a store that has no lease.
 type reader struct{ *Store }
+
+// Begin implements operate.Reader. The driver finds by itself whether a connection is gone.
+func (s reader) Begin(ctx context.Context) (context.Context, error) {
+	s.Forget()
+	return s.lease.In(ctx), nil
+}
 
 // Leave implements operate.Reader.
 func (s reader) Leave(ctx context.Context) error { return s.Close(ctx) }

@@ -23,9 +23,9 @@ import (
 // New is what operators see of a pipeline, and ask for.
 func New(cfg server.Config) operate.Operator {
 	return operate.Operator{
-		Read: func(ctx context.Context) (operate.Reader, context.Context, error) {
+		Read: func(ctx context.Context) (operate.Reader, error) {
 			s, err := openReader(ctx, cfg)
-			return reader{s}, ctx, err
+			return reader{s}, err
 		},
 		Open: func(ctx context.Context) (checkpoint.Store, error) { return mystore.Open(ctx, cfg) },
 	}
@@ -63,6 +63,12 @@ func limitAnswers(ctx context.Context, conn *server.Conn) error {
 
 // A reader implements operate.Reader: a store that has no lock.
 type reader struct{ *mystore.Store }
+
+// Begin implements operate.Reader.
+func (s reader) Begin(ctx context.Context) (context.Context, error) {
+	s.Forget()
+	return ctx, limitAnswers(ctx, s.Conn)
+}
 
 // Leave implements operate.Reader.
 func (s reader) Leave(ctx context.Context) error { return s.Conn.Close(ctx) }

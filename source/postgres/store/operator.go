@@ -18,9 +18,9 @@ import (
 // Operator is what operators see of a pipeline, and ask for.
 func Operator(cfg session.Config) operate.Operator {
 	return operate.Operator{
-		Read: func(ctx context.Context) (operate.Reader, context.Context, error) {
+		Read: func(ctx context.Context) (operate.Reader, error) {
 			s, err := OpenReader(ctx, cfg)
-			return reader{s}, ctx, err
+			return reader{s}, err
 		},
 		Open: func(ctx context.Context) (checkpoint.Store, error) { return Open(ctx, cfg) },
 	}
@@ -53,6 +53,12 @@ func OpenAnyReader(ctx context.Context, cfg session.Config) (*Store, error) {
 		return nil, errors.Join(err, session.Close(ctx, conn))
 	}
 	return s, nil
+}
+
+// Begin implements operate.Reader.
+func (s reader) Begin(ctx context.Context) (context.Context, error) {
+	s.Forget()
+	return ctx, s.Conn.Ping(ctx)
 }
 
 // Leave implements operate.Reader.

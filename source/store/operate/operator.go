@@ -34,27 +34,53 @@ type Reader interface {
 	// Asked lists requests with an id below before, the newest first, whether they are carried out or not. Unless whole is set, it leaves out
 	// selections larger than store.MostSelection.
 	Asked(ctx context.Context, before int64, limit int, whole bool) ([]store.Asked, error)
+	// Begin is called before each question, and returns the context for it. It forgets what Remember read, and fails if the session is gone.
+	Begin(ctx context.Context) (context.Context, error)
 	// Leave ends the session.
 	Leave(ctx context.Context) error
 }
 
-// An Operator is what operators see of a pipeline and ask for, beside the relay or without it. Each method connects by itself, and takes
-// no lock but for Execute.
+// An Operator is what operators see of a pipeline and ask for, beside the relay or without it. Each method connects by itself, unless KeepSessions
+// says otherwise, and takes no lock but for Execute.
 type Operator struct {
-	// Read opens a reader, and returns the context for its methods.
-	Read func(ctx context.Context) (Reader, context.Context, error)
+	// Read opens a reader.
+	Read func(ctx context.Context) (Reader, error)
 	// Open opens the store, and fails with checkpoint.ErrLocked if a relay runs.
 	Open func(ctx context.Context) (checkpoint.Store, error)
+
+	sessions *sessions // nil: each question has its own
 }
 
-// read opens a reader, calls look with it, and closes it.
+// read calls look with a reader, on a session of its own or one that was kept.
 func (o Operator) read(ctx context.Context, look func(context.Context, Reader) error) (err error) {
-	r, in, err := o.Read(ctx)
+	r, in, err := o.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Leave(ctx)) }()
+	defer func() {
+		if err == nil && o.sessions.keep(r) {
+			return
+		}
+		err = errors.Join(err, r.Leave(ctx))
+	}()
 	return look(in, r)
+}
+
+// begin returns a reader at the begin of a question.
+func (o Operator) begin(ctx context.Context) (r Reader, in context.Context, err error) {
+	for r := o.sessions.take(); r != nil; r = o.sessions.take() {
+		if in, err := r.Begin(ctx); err == nil {
+			return r, in, nil
+		}
+		_ = r.Leave(ctx) // it was lost meanwhile
+	}
+	if r, err = o.Read(ctx); err != nil {
+		return nil, nil, err
+	}
+	if in, err = r.Begin(ctx); err != nil {
+		return nil, nil, errors.Join(err, r.Leave(ctx))
+	}
+	return o.sessions.opened(r), in, nil
 }
 
 // Ask writes a request into tailbox_request, and returns its id. One that could never be carried out is refused. Who asks is the database's to say.
