@@ -28,7 +28,7 @@ func newCheck() *cli.Command {
 	var offline, sendAlert bool
 	var output cli.Output
 	return &cli.Command{
-		Name: "check", About: "tells everything that is wrong, at once, each with what cures it",
+		Name: "check", About: "tells everything that is wrong, at once, each with its fix",
 		Long: "It looks at the configuration, the server's settings, privileges, tables, publication and slot, and at the sinks, and\n" +
 			"says what a first start would send. It changes nothing. Exit code 0: all is well; 1: problems; 2: wrong configuration.",
 		Example: "tailbox check -c tailbox.yaml\ntailbox check --offline\ntailbox check --send-alert",
@@ -118,7 +118,7 @@ func checkDatabase(ctx context.Context, p *pipeline.Pipeline, db operate.Databas
 	findings, err := db.Check(ctx)
 	if err != nil {
 		// What was found before may be the cause, so it is told as well.
-		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error()})
+		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error(), Unread: true})
 	}
 	return append(append(findings, checkGap(ctx, db)...), checkParked(ctx, p, db)...)
 }
@@ -127,6 +127,7 @@ func checkDatabase(ctx context.Context, p *pipeline.Pipeline, db operate.Databas
 func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, sendAlert, asJSON bool) error {
 	db := p.Database(sh.Log(), nil)
 	findings := slices.Concat(checkToken(&p.Config.Admin), checkDatabase(ctx, p, db), checkExamples(ctx, p, db))
+	whole := !slices.ContainsFunc(findings, func(f check.Finding) bool { return f.Unread })
 	sinkProblems, err := checkSinks(ctx, p)
 	if err != nil {
 		findings = append(findings, check.Finding{Level: check.Problem, What: err.Error()})
@@ -149,7 +150,7 @@ func runCheck(ctx context.Context, sh *cli.Shell, p *pipeline.Pipeline, sendAler
 	if asJSON {
 		err = cli.PrintJSON(sh.Out, append([]check.Finding{}, findings...)) // none is [] and not null
 	} else {
-		err = printFindings(sh.Out, findings)
+		_, err = io.WriteString(sh.Out, findingsText(sh.Paint, findings)+lookedAt(p.Config, whole, sinkProblems))
 	}
 	if err != nil {
 		return err
@@ -173,27 +174,60 @@ func beforeStart(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, ": "+stop, ""), stop+": ", "")
 }
 
-// printFindings tells the worst first, each with what fixes it.
-func printFindings(w io.Writer, findings []check.Finding) error {
+// lookedAt says what was looked at, so that nobody takes silence for more than it is. whole: nothing kept the database from being looked at;
+// sinks has those that could be asked.
+func lookedAt(c *config.Config, whole bool, sinks map[string][]error) string {
+	var tables, asked, silent []string
+	for _, t := range c.Source.Tables {
+		tables = append(tables, strings.TrimPrefix(t.String(), "."))
+	}
+	for _, s := range c.Sinks {
+		if _, ok := sinks[s.Name]; ok {
+			asked = append(asked, s.Name)
+		} else {
+			silent = append(silent, s.Name)
+		}
+	}
+	text := "looked at: the configuration"
+	if whole {
+		text += fmt.Sprintf("; settings, rights and log of the server (%s), and what is parked; tables: %s", c.Source.Kind, strings.Join(tables, ", "))
+	}
+	if len(asked) > 0 {
+		text += "; sinks: " + strings.Join(asked, ", ")
+	}
+	text += "\n"
+	if !whole {
+		text += "not looked at: what of the database comes after the problem above\n"
+	}
+	if len(silent) > 0 {
+		text += "not looked at: sinks that tell nothing before they get a message: " + strings.Join(silent, ", ") + "\n"
+	}
+	return text
+}
+
+// findingsText tells the worst first, each with what fixes it.
+func findingsText(paint func(cli.Color, string) string, findings []check.Finding) string {
 	var b strings.Builder
 	well := true
-	for _, level := range []check.Level{check.Problem, check.Warning, check.Info} {
+	for _, l := range []struct {
+		level check.Level
+		color cli.Color
+	}{{check.Problem, cli.Red}, {check.Warning, cli.Yellow}, {check.Info, cli.Blue}} {
 		for _, f := range findings {
-			if f.Level != level {
+			if f.Level != l.level {
 				continue
 			}
-			well = well && level == check.Info
-			fmt.Fprintf(&b, "%-8s %s\n", level+":", f.What)
+			well = well && l.level == check.Info
+			fmt.Fprintf(&b, "%s %s\n", paint(l.color, fmt.Sprintf("%-8s", l.level+":")), f.What)
 			if f.Fix != "" {
-				fmt.Fprintf(&b, "%-8s %s\n", "  cure:", f.Fix)
+				fmt.Fprintf(&b, "%-8s %s\n", "  fix:", f.Fix)
 			}
 		}
 	}
 	if well {
-		b.WriteString("all is well\n")
+		b.WriteString(paint(cli.Green, "all is well") + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // checkSinks makes all sinks and asks those that can tell.

@@ -50,6 +50,12 @@ func TestCheckWords(t *testing.T) {
 	if out := r.must("check"); !strings.Contains(out, `example of table flags (made up): type "OrderPlaced" becomes topic "OrderPlaced", to out`) {
 		t.Errorf("check of an empty table:\n%s", out)
 	}
+	out := r.must("check")
+	for _, want := range []string{"\nlooked at: the configuration; settings, rights and log of the server (postgres), and what is parked; tables: flags, kept", "sinks: out\n"} {
+		if !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
+			t.Errorf("check does not say %q:\n%s", want, out)
+		}
+	}
 	stop := r.relay()
 	r.sql("INSERT INTO flags (uniquerequestid, type, payload) VALUES (gen_random_uuid(), 'OrderPlaced', '{}')")
 	until(t, "the message", func() bool { return len(r.delivered()) == 1 })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 
@@ -104,7 +105,8 @@ func warn(ctx context.Context, sh *cli.Shell, db operate.Database) error {
 	if len(findings) == 0 {
 		return nil
 	}
-	return printFindings(sh.Err, findings)
+	_, err = io.WriteString(sh.Err, findingsText(new(cli.Shell).Paint, findings))
+	return err
 }
 
 // firstCheckpoint makes slot and checkpoint where there is no checkpoint yet.

@@ -48,6 +48,8 @@ func main() {
 	}
 	sh := &cli.Shell{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Variables: variables(), Now: now, Hangups: takeHangups,
 		Terminal: isTerminal(os.Stderr), Width: width(os.Stdout)}
+	// NO_COLOR: https://no-color.org
+	sh.Colors = isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	go func() { ended <- run(ctx, sh, os.Args[1:]) }()
 	var first time.Time
 	second := false

@@ -169,7 +169,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("check --offline: %s", got)
 	}
 	before := r.command("check")
-	for _, want := range []string{"problem: the tables tailbox_* are missing", "cure:  run tailbox init"} {
+	for _, want := range []string{"problem: the tables tailbox_* are missing", "fix:   run tailbox init"} {
 		if before.code != exitFailed || !strings.Contains(before.out, want) {
 			t.Errorf("check before init: no %q in %+v", want, before)
 		}

@@ -38,7 +38,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		err := c.read()
 		if c.failed = err != nil; c.failed && !told {
 			c.log.Warn("the new certificate cannot be used, so the one before stays", "cert_file", c.certFile, "key_file", c.keyFile, "error", err,
-				"cure", "write a certificate and its key, in PEM, into the files of admin.tls")
+				"fix", "write a certificate and its key, in PEM, into the files of admin.tls")
 		}
 	}
 	return c.current, nil

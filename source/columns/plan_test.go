@@ -54,7 +54,7 @@ func TestTypeIsMandatoryWhereSomethingGoesByIt(t *testing.T) {
 		case test.stops && (!errors.As(err, &missing) || !slices.Contains(missing.Names, test.column)):
 			t.Errorf("%+v: %v, want a stop for want of the type", test, err)
 		case test.needed && test.stops && !strings.Contains(err.Error(), "columns: {type: null}"):
-			t.Errorf("%+v: %v, want the cure", test, err)
+			t.Errorf("%+v: %v, want the fix", test, err)
 		}
 		if p.Untyped != (test.shape == "debezium") {
 			t.Errorf("%+v: rows without a type: %v", test, p.Untyped)

@@ -26,11 +26,11 @@ func table(t *testing.T, shape string) *outbox.Table {
 	return &made
 }
 
-// found shows findings, each as "level what", with its cure if cures are wanted.
-func found(c *prepare.Checker, cures bool) (list []string) {
+// found shows findings, each as "level what", with its fix if fixes are wanted.
+func found(c *prepare.Checker, fixes bool) (list []string) {
 	for _, f := range c.Findings {
 		text := string(f.Level) + " " + f.What
-		if cures {
+		if fixes {
 			text += ": " + f.Fix
 		}
 		list = append(list, text)
@@ -70,7 +70,7 @@ func TestPrerequisites(t *testing.T) {
 	t.Parallel()
 	add := func(c *prepare.Checker, level check.Level, what string) prepare.Question {
 		return func(context.Context) error {
-			c.Add(level, "cure of "+what, "%s", what)
+			c.Add(level, "fix of "+what, "%s", what)
 			return nil
 		}
 	}
@@ -79,7 +79,7 @@ func TestPrerequisites(t *testing.T) {
 		t.Errorf("without a problem: %v", err)
 	}
 	err := c.Prerequisites(t.Context(), "nothing was created", add(&c, check.Problem, "p"), add(&c, check.Problem, "q"))
-	if !errors.Is(err, source.ErrStop) || !strings.HasSuffix(err.Error(), "nothing was created:\np: cure of p\nq: cure of q") {
+	if !errors.Is(err, source.ErrStop) || !strings.HasSuffix(err.Error(), "nothing was created:\np: fix of p\nq: fix of q") {
 		t.Errorf("got %v", err)
 	}
 	err = c.Prerequisites(t.Context(), "", func(context.Context) error { return errBroken })
@@ -245,7 +245,7 @@ func TestFeedback(t *testing.T) {
 			return nil, errBroken
 		}
 		return &source.Feedback{Texts: []string{sql}}, nil
-	}, func(f *source.Feedback) (refusal, cure string, err error) {
+	}, func(f *source.Feedback) (refusal, fix string, err error) {
 		if f.Texts[0] == "refused" {
 			return "no such table", "create it", nil
 		}

@@ -20,8 +20,29 @@ type Shell struct {
 	Hangups func() <-chan struct{}
 	// Terminal: Err is a terminal, so that progress may be shown.
 	Terminal bool
+	// Colors: Out is a terminal that shows colors, and nobody asked for none.
+	Colors bool
 	// Width is how many characters fit into a line of Out; 0 = any number, as in a file or a pipe.
 	Width int
+}
+
+// A Color is the parameter of a terminal's sequence "select graphic rendition" (ECMA-48, SGR).
+type Color int
+
+// Colors of what is bad, doubtful, good and good to know.
+const (
+	Red    Color = 31
+	Green  Color = 32
+	Yellow Color = 33
+	Blue   Color = 34
+)
+
+// Paint colors a text for Out, if that shows colors.
+func (sh *Shell) Paint(c Color, text string) string {
+	if !sh.Colors {
+		return text
+	}
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", c, text)
 }
 
 // A Checked passes on what commands print, and keeps the first error: whoever reads a list that was cut short must not take it for whole.

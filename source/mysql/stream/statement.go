@@ -106,7 +106,7 @@ func (st *stream) statementRows(tables []*catalog.Table) error {
 	for _, info := range tables {
 		st.count("statement", 1)
 		st.cfg.Logger.Error("rows were written in statement format: they are delivered once the table is compared with the log (source.reconcile)",
-			"binlog", st.cur.String(), "table", info.String(), "cure", fix)
+			"binlog", st.cur.String(), "table", info.String(), "fix", fix)
 	}
 	return nil
 }

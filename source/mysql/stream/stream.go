@@ -156,7 +156,7 @@ func (st *stream) begin(ctx context.Context, from *resume) error {
 		st.wants, st.unproven = from, true
 		if prepared != from.from {
 			st.cfg.Logger.Warn("the log no longer holds an XA transaction that was prepared and has not ended: if it is committed, its rows are found where the "+
-				"table is compared with the log (source.reconcile)", "binlog", prepared.String(), "cure", "XA RECOVER lists it: commit it or roll it back")
+				"table is compared with the log (source.reconcile)", "binlog", prepared.String(), "fix", "XA RECOVER lists it: commit it or roll it back")
 		}
 		if from.from.File != 0 {
 			st.cur, st.skip = from.from, from.place

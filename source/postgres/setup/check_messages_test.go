@@ -29,7 +29,7 @@ func TestCheckWhoMayWriteMessages(t *testing.T) {
 			r.Cfg.Messages = "tailbox"
 			revoke, _, found := strings.Cut(told(), "; ")
 			if !found || !strings.HasPrefix(revoke, "REVOKE EXECUTE ON FUNCTION pg_logical_emit_message(boolean,text,") {
-				t.Fatalf("cure: %q", revoke)
+				t.Fatalf("fix: %q", revoke)
 			}
 			r.Exec(revoke)
 			if fix := told(); fix != "" {
