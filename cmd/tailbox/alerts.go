@@ -48,13 +48,16 @@ func newAlerting(ctx context.Context, p *pipeline.Pipeline, log *slog.Logger) (*
 	}
 	x := &alerting{config: alert.Config{Sinks: p.Config.Router.Sinks(), Limits: c.Limits, Repeat: c.Repeat, Steady: c.Steady},
 		sender: notify.New(notify.Config{Place: p.Place(), To: to, Hide: p.Hide, Logger: log}), sinks: sinks}
-	if len(to) == 0 {
+	if x.off() {
 		for i := range x.config.Limits {
 			x.config.Limits[i].Off = true
 		}
 	}
 	return x, nil
 }
+
+// off: nothing can be sent.
+func (x *alerting) off() bool { return len(x.sinks) == 0 }
 
 func (x *alerting) close(ctx context.Context) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -109,6 +112,9 @@ func (a *alerts) runWith(ctx context.Context, watch *alert.Watch, x *alerting) (
 	}()
 	tick := time.NewTicker(alertEvery)
 	defer tick.Stop()
+	if x.off() {
+		tick.Stop() // a relay at rest is not woken for nothing
+	}
 	for {
 		select {
 		case <-ctx.Done():

@@ -13,10 +13,12 @@ const (
 	// besideQueue is what the process needs beside what `memory` bounds and as much again for buffers of sinks and what waits
 	// to be collected.
 	besideQueue = 4 << 20
-	// heapEvery is how often the heap is looked at.
-	heapEvery = time.Second
-	liveHeap  = "/gc/heap/live:bytes"
-	allocated = "/gc/heap/allocs:bytes"
+	// heapEvery is how often the heap is looked at, and heapAtRest how often while less than restBytes a second are allocated: to be woken costs a relay
+	// that has nothing to do more than the look.
+	heapEvery, heapAtRest = time.Second, 5 * time.Second
+	restBytes             = 1 << 20
+	liveHeap              = "/gc/heap/live:bytes"
+	allocated             = "/gc/heap/allocs:bytes"
 	// While more than busyBytes a second are allocated, as by some 10,000 messages, garbage may be busyPercent of what is
 	// alive, below the limit: to collect it costs a tenth of the processor time otherwise. A relay at rest stays small.
 	busyBytes   = 16 << 20
@@ -32,8 +34,9 @@ func boundHeap(ctx context.Context, queue *atomic.Int64) {
 	}
 	limit := 2*queue.Load() + besideQueue
 	debug.SetMemoryLimit(limit)
-	tick := time.NewTicker(heapEvery)
-	defer tick.Stop()
+	pause := heapEvery
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	sample := []metrics.Sample{{Name: liveHeap}, {Name: allocated}}
 	metrics.Read(sample)
 	before, set, percent, fixed := sample[1].Value.Uint64(), limit, restPercent, os.Getenv("GOGC") != ""
@@ -41,7 +44,7 @@ func boundHeap(ctx context.Context, queue *atomic.Int64) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-timer.C:
 		}
 		metrics.Read(sample)
 		if want := heapLimit(2*queue.Load()+besideQueue, int64(sample[0].Value.Uint64())); want != set {
@@ -49,21 +52,26 @@ func boundHeap(ctx context.Context, queue *atomic.Int64) {
 			debug.SetMemoryLimit(set)
 		}
 		now := sample[1].Value.Uint64()
-		if want := garbagePercent(now - before); want != percent && !fixed {
+		rate := (now - before) / uint64(pause/time.Second)
+		if want := garbagePercent(rate); want != percent && !fixed {
 			percent = want
 			debug.SetGCPercent(percent)
 		}
-		before = now
+		before, pause = now, heapEvery
+		if rate < restBytes {
+			pause = heapAtRest
+		}
+		timer.Reset(pause)
 	}
 }
 
-// heapLimit is the limit for a heap of which so much is alive. Where that is near the usual limit, because millions of
-// groups wait in the database, say, a limit that cannot be held would only burn processor time.
+// heapLimit is the limit for a heap of which so much is alive. If that is near the usual limit, because millions of groups wait in the database,
+// say, a limit that cannot be held would only burn processor time.
 func heapLimit(usual, live int64) int64 { return max(usual, live+live/3) }
 
-// garbagePercent is GOGC where so much was allocated in heapEvery.
+// garbagePercent is GOGC while so many bytes a second are allocated.
 func garbagePercent(bytes uint64) int {
-	if bytes > uint64(busyBytes*heapEvery/time.Second) {
+	if bytes > busyBytes {
 		return busyPercent
 	}
 	return restPercent
