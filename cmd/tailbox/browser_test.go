@@ -129,6 +129,20 @@ func (c *chromium) inspect(name string) {
 	c.do("the usual size", chromedp.EmulateViewport(1280, 800))
 }
 
+// drawable waits until the charts have something to show. It is for screenshots alone: points come every five seconds.
+func (c *chromium) drawable(a *apiRig) {
+	c.t.Helper()
+	for n := range 4 {
+		for i := range 20 * (n + 1) {
+			a.send("order.shipped", fmt.Sprintf("order:%d", 100+i), "{}")
+		}
+		until(c.t, "another point of the charts", func() bool { return len(a.ok("viewer", "GET", "/stats?minutes=60", nil).body["points"].([]any)) > n })
+	}
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	a.e.types = nil // the test looks at what comes now
+}
+
 // From an empty browser to a delivered dead letter, in a real browser: each page at two sizes, light and dark, without what keeps people from using it.
 func TestConsoleInChromium(t *testing.T) {
 	t.Parallel()
@@ -146,6 +160,9 @@ func TestConsoleInChromium(t *testing.T) {
 	c.do("log in", chromedp.SendKeys(chromedp.CSS("#token"), tokenOf("operator")))
 	c.press("Log in")
 	c.until("2 dead letters at api.")
+	if os.Getenv(screenshotsEnv) != "" {
+		c.drawable(a)
+	}
 	for name, path := range map[string]string{"overview": "/", "failures": "/failures", "deliveries": "/deliveries?state=dead&state=waiting", "message": "/messages/" + bad, "groups": "/groups",
 		"sinks": "/sinks", "source": "/source?check=true", "audit": "/audit", "configuration": "/config"} {
 		c.open(path)
