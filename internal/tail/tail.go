@@ -57,6 +57,9 @@ func (f *Filter) matches(sinkName string, d *sink.Delivery) bool {
 		(f.Topic == "" || f.Topic == d.Topic)
 }
 
+// all: it matches every delivery.
+func (f *Filter) all() bool { return f.Sink == "" && f.Type == "" && f.Group == "" && f.Topic == "" }
+
 // A Watcher gets deliveries until its channel is closed: because it was dropped, or because the hub is.
 type Watcher struct {
 	C      <-chan Attempt
@@ -130,38 +133,48 @@ func (h *Hub) Answered(sinkName string, ds []*sink.Delivery, errs []error, now t
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.watchers {
-		if now.Unix() > w.second {
-			w.second, w.sent = now.Unix(), 0
-		}
-		for i, d := range ds {
-			var err error
-			if errs != nil {
-				err = errs[i]
-			}
-			class, _, _ := sink.Classify(err)
-			switch {
-			case err != nil && class == sink.ClassNotAttempted, !w.filter.matches(sinkName, d):
-				continue
-			case w.sent >= PerSecond:
-				w.skipped++
-				continue
-			}
-			one := show(sinkName, d, now, w.filter.Payload)
-			if err != nil {
-				one.Outcome, one.Class = "failed", class.String()
-			}
-			one.Skipped = w.skipped
-			select {
-			case w.c <- one:
-				w.sent++
-				w.skipped = 0
-				continue
-			default:
-			}
+		if !w.answered(sinkName, ds, errs, now) {
 			h.drop(w) // it does not take what it is given
-			break
 		}
 	}
+}
+
+// answered gives a watcher its sample, and reports whether it takes it.
+func (w *Watcher) answered(sinkName string, ds []*sink.Delivery, errs []error, now time.Time) bool {
+	if now.Unix() > w.second {
+		w.second, w.sent = now.Unix(), 0
+	}
+	if errs == nil && w.sent >= PerSecond && w.filter.all() {
+		w.skipped += len(ds) // twenty of them must not look at each delivery of a relay that is busy
+		return true
+	}
+	for i, d := range ds {
+		var class sink.Class
+		failed := errs != nil && errs[i] != nil
+		if failed {
+			class, _, _ = sink.Classify(errs[i])
+		}
+		switch {
+		case failed && class == sink.ClassNotAttempted, !w.filter.matches(sinkName, d):
+			continue
+		case w.sent >= PerSecond:
+			w.skipped++
+			continue
+		}
+		one := show(sinkName, d, now, w.filter.Payload)
+		if failed {
+			one.Outcome, one.Class = "failed", class.String()
+		}
+		one.Skipped = w.skipped
+		select {
+		case w.c <- one:
+			w.sent++
+			w.skipped = 0
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // show makes what watchers see of a delivery that succeeded.

@@ -25,6 +25,8 @@ const (
 	mostAnswer = 300 * time.Millisecond
 	// behindDead is how many deliveries wait behind each dead letter.
 	behindDead = 10
+	// drained is how many rows are drained for each of -rows: a rate of two seconds would tell nothing.
+	drained = 4
 )
 
 // seedDead parks dead letters, with those that wait behind each, in groups of their own.
@@ -82,11 +84,11 @@ func (db *base) beside(ctx context.Context, r runner, what string, clients int, 
 		var rates [2]float64 // without clients, and with
 		for i := range 2 {
 			with := (round + i) % 2
-			if err := db.fill(ctx, db.rows, perTxn, spread); err != nil {
+			if err := db.fill(ctx, drained*db.rows, perTxn, spread); err != nil {
 				return err
 			}
 			stop := start(ctx, with*clients)
-			d, err := db.run(ctx, r, db.rows)
+			d, err := db.run(ctx, r, drained*db.rows)
 			got := stop()
 			if err != nil {
 				return err
