@@ -31,9 +31,6 @@ func (dp *dispatcher) onAnswer(c *call) {
 	if c.errs != nil && len(c.errs) != len(c.ds) {
 		c.errs = repeat(sink.Permanent(errors.New("the sink broke its contract: wrong number of answers")), len(c.ds))
 	}
-	if f := dp.e.cfg.Events.Deliveries; f != nil {
-		f(s.Name, c.ds, c.errs)
-	}
 	dp.judge(c, now)
 	dp.e.safeMode.handledCall(c)
 	at := 0
@@ -54,6 +51,11 @@ func (dp *dispatcher) onAnswer(c *call) {
 	dp.logOutage(s, now)
 	dp.report(s, now)
 	dp.announce(s, now)
+	if f := dp.e.cfg.Events.Deliveries; f != nil {
+		f(Answers{Sink: s.Name, Deliveries: c.ds, Errs: c.errs, Dead: dp.dead, Started: c.started, Took: c.took})
+	}
+	clear(dp.dead)
+	dp.dead = dp.dead[:0]
 }
 
 // tally sums up a call's deliveries for one route, so that observers are called once per call, not once per lane.
@@ -255,7 +257,9 @@ func (dp *dispatcher) judgeFailure(c *call, l *lane.Lane, class sink.Class, err 
 	dp.logFailure(s, head, 1, class, err, now)
 	spent := head.Spent >= most && dp.policy(head) != router.KeepOn
 	if class == sink.ClassPermanent || j.Ends && spent {
-		dp.failHead(l, f)
+		if dp.failHead(l, f) == checkpoint.StateDead {
+			dp.dead = append(dp.dead, &head.Delivery)
+		}
 		return
 	}
 	if s.BreakerOf(c.to).Fails() && !j.Counts {
@@ -288,8 +292,8 @@ func (dp *dispatcher) retryLater(l *lane.Lane, f *lane.Failure, wait time.Durati
 	dp.e.parker.parkHead(l, &g)
 }
 
-// failHead gives the lane's head up for good, as its policy says.
-func (dp *dispatcher) failHead(l *lane.Lane, f *lane.Failure) {
+// failHead gives the lane's head up for good, as its policy says, and returns the state that it gets.
+func (dp *dispatcher) failHead(l *lane.Lane, f *lane.Failure) checkpoint.State {
 	head := l.Queue.At(0)
 	if f.Class == sink.ClassCrash.String() {
 		head.Spent++
@@ -314,6 +318,7 @@ func (dp *dispatcher) failHead(l *lane.Lane, f *lane.Failure) {
 		g.State, g.Blocks = checkpoint.StateDead, true
 	}
 	dp.e.parker.parkHead(l, &g)
+	return g.State
 }
 
 // policy returns what happens to an exhausted delivery. Without a group, no delivery waits behind it or can supersede it, so hold and latest become

@@ -20,6 +20,7 @@ type dispatcher struct {
 	lagging  bool          // what was read last was committed long ago
 	retries  lane.Retries
 	tallies  []tally
+	dead     []*sink.Delivery // of the answered call, that become dead letters
 }
 
 // call is one Deliver: runs of one or more lanes, all to one destination.

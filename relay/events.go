@@ -30,9 +30,8 @@ type Events struct {
 	Answered func(sink, class string, n int)
 	// Called: a call with n deliveries took d.
 	Called func(sink string, n int, d time.Duration)
-	// Deliveries: a sink answered these deliveries, each with its error; nil errors: all are delivered. It runs in the way of every call, and must not keep
-	// what it is given.
-	Deliveries func(sink string, ds []*sink.Delivery, errs []error)
+	// Deliveries: a sink answered a call, and the engine has decided what follows. It runs in the way of every call, and must not keep what it is given.
+	Deliveries func(Answers)
 	// Parked: n deliveries became durable in a parked state. Dead: n of them ended as dead letters, with this class.
 	Parked func(sink string, state checkpoint.State, n int)
 	Dead   func(sink, route, class string, n int)
@@ -55,6 +54,19 @@ type Events struct {
 	Gap func(why string)
 	// Memory in use and lanes by state, sampled.
 	Sampled func(Sample)
+}
+
+// Answers are what a sink answered to one call.
+type Answers struct {
+	Sink       string
+	Deliveries []*sink.Delivery
+	// Errs has an error or nil for each delivery; a nil slice means that all are delivered.
+	Errs []error
+	// Dead are those of the deliveries that become dead letters now.
+	Dead []*sink.Delivery
+	// Started is when the call began, and Took how long it lasted.
+	Started time.Time
+	Took    time.Duration
 }
 
 // A Sample is the relay's state at one moment.

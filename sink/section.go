@@ -55,6 +55,12 @@ type Exclusive interface {
 	Exclusive() (key, value, thing string)
 }
 
+// Served is implemented by a Spec whose sink talks to one server.
+type Served interface {
+	// Server returns the server's name or address, and its port.
+	Server() (host string, port int)
+}
+
 // ReadTLS reads the section tls. It returns nil if there is none.
 func ReadTLS(s Section) (t *TLS) {
 	s.Within("tls", func(k Section) {

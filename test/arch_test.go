@@ -67,8 +67,9 @@ func arrows() []rule {
 		of(`source/(mongo|postgres)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox(?:/outbox(?:mongo|pgx))?`, `source/$1/.+`),
 		of(`source/([^/]+)(/.*)?`, true, `source`, `source/(?:arena|batches|columns|dial|poll|prepare|store(?:/.+)?)`, `checkpoint`, `outbox`, `source/$1/.+`),
 		of(`sink/([^/]+)(/.*)?`, true, `sink`, `outbox`, `sink/$1/.+`),
-		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/history`, `internal/admin/.+`),
+		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/(?:history|trace)`, `internal/admin/.+`),
 		of(`internal/api`, true, `source`, `source/store(?:/.+)?`, `checkpoint`, `outbox`, `internal/config`, `internal/(?:history|tail)`),
+		of(`internal/trace`, true, `relay`, `sink`, `outbox`),
 		of(`internal/tail`, false, `sink`, `outbox`),
 		of(`internal/console`, true, `internal/api`, `source/store/(?:view|report)`, `checkpoint`, `internal/history`),
 		of(`internal/alert`, false, `source/store/report`, `checkpoint`), // pure

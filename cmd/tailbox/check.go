@@ -46,6 +46,9 @@ func newCheck() *cli.Command {
 			if offline && sendAlert {
 				return cli.WrongUsage("check: --offline looks at the configuration alone, and --send-alert sends: leave one of the two out")
 			}
+			if _, err := readTracing(sh); err != nil {
+				return err
+			}
 			if offline && output.JSON {
 				return cli.PrintJSON(sh.Out, []check.Finding{})
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/internal/admin"
 	"github.com/tailbox/tailbox/internal/api"
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/internal/trace"
 	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/sink"
 	"github.com/tailbox/tailbox/source/store/check"
@@ -33,6 +34,7 @@ type reloader struct {
 	db      operate.Database
 	relay   *relay.Relay
 	alerts  *alerts
+	tracer  *trace.Tracer // nil: tracing is off
 	// refused is told when a destination refuses the relay itself.
 	refused chan struct{}
 
@@ -221,6 +223,9 @@ func (r *reloader) switchTo(ctx context.Context, next *pipeline.Pipeline, sinks 
 	r.metrics.Reloaded(labels(next.Config))
 	r.level.Set(next.Config.Log.Level)
 	r.memory.Store(next.Config.Memory)
+	if r.tracer != nil {
+		r.tracer.SetSinks(tracedSinks(next))
+	}
 	r.tokens.Set(&next.Config.Admin)
 	r.alerts.change(ctx, alerts)
 }

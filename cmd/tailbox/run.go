@@ -69,6 +69,10 @@ func hangupsOf(sh *cli.Shell) <-chan struct{} {
 func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pipeline) (err error) {
 	// A reader of our output that goes away is the sink's failure, not the end of the process.
 	signal.Ignore(syscall.SIGPIPE)
+	tracing, err := readTracing(sh)
+	if err != nil {
+		return err
+	}
 	log := newLogger(sh.Err, p.Config.Log, &rel.level)
 	sinks, err := p.OpenSinks(ctx)
 	if err != nil {
@@ -95,7 +99,8 @@ func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pip
 	}
 	watched := &tail.Hub{}
 	events := rel.events(metrics.Events())
-	events.Deliveries = func(name string, ds []*sink.Delivery, errs []error) { watched.Answered(name, ds, errs, time.Now()) }
+	rel.tracer = newTracer(tracing, p, metrics, log)
+	events.Deliveries = onAnswers(watched, rel.tracer)
 	rel.relay, err = relay.New(relay.Config{
 		Pipeline: p.Config.Pipeline, Source: rel.db.Source(), Sinks: sinks, Router: p.Config.Router,
 		Open: rel.db.Open,
@@ -130,6 +135,9 @@ func runRelay(ctx context.Context, sh *cli.Shell, rel *reloader, p *pipeline.Pip
 			rel.alerts.know(r)
 		})
 	})
+	if rel.tracer != nil {
+		t.aside(rel.tracer.Run)
+	}
 	t.aside(rel.onHangups)
 	t.aside(rel.onRefusals)
 	log.Info("starting", "pipeline", p.Config.Pipeline, "sinks", len(sinks))

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/internal/trace"
 	"github.com/tailbox/tailbox/relay"
 )
 
@@ -187,6 +188,7 @@ type processMetrics struct {
 	memory, memoryLimit, leader prometheus.Gauge
 	reloaded, reloadedAt        prometheus.Gauge
 	unclean                     prometheus.Counter
+	spans                       *prometheus.CounterVec
 }
 
 func newProcessMetrics(b *builder) processMetrics {
@@ -197,6 +199,8 @@ func newProcessMetrics(b *builder) processMetrics {
 		reloaded:    b.gauge("config_reload_success", "1 if the configuration that was read last is in force; 0 if it was refused."),
 		reloadedAt:  b.gauge("config_reload_success_timestamp_seconds", "When the configuration in force was read, in seconds since 1970."),
 		unclean:     b.counter("unclean_starts_total", "Starts that ended before anything was settled."),
+		spans: b.counters("trace_spans_total", "Spans of deliveries: sent = the collector took them, refused = it did not take them, "+
+			"dropped = they were lost because too many waited.", "result"),
 	}
 }
 
@@ -240,6 +244,9 @@ func (m *Metrics) seed(labels Labels, before []string) {
 	for _, why := range []string{"update", "delete", "truncate", "origin", "type", "table", "message", "statement", "xa"} {
 		m.source.ignored.WithLabelValues(why)
 	}
+	for _, result := range trace.Results() {
+		m.process.spans.WithLabelValues(result)
+	}
 	for _, why := range []string{"settled", "gone", "tenant"} {
 		m.messages.skipped.WithLabelValues(why)
 	}
@@ -282,6 +289,11 @@ func (m *Metrics) seed(labels Labels, before []string) {
 			}
 		}
 	}
+}
+
+// Spans counts spans by what became of them, one of trace.Results.
+func (m *Metrics) Spans(result string, n int) {
+	m.process.spans.WithLabelValues(result).Add(float64(n))
 }
 
 // SinkState returns the state of a sink: open, failing, paused or throttled; "" if this process does not read the log, and so does not know it.

@@ -74,6 +74,14 @@ func (p spec) Open() (sink.Sink, error) {
 	return New(inner, p.config)
 }
 
+// Server implements sink.Served.
+func (p spec) Server() (host string, port int) {
+	if served, ok := p.Spec.(sink.Served); ok {
+		return served.Server()
+	}
+	return "", 0
+}
+
 // New puts compression in front of a sink, which it closes. A value stays as it is where it is small, does not become smaller, or
 // where the message says itself how it is encoded. The result implements what the sink does of sink.Destinations and sink.Checker.
 func New(inner sink.Sink, c Config) (sink.Sink, error) {

@@ -211,6 +211,18 @@ func target(u *url.URL) string {
 	return where
 }
 
+// Server implements sink.Served.
+func (c Config) Server() (host string, port int) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return "", 0
+	}
+	if port, err = strconv.Atoi(u.Port()); err != nil {
+		port = map[string]int{"http": 80, "https": 443}[u.Scheme]
+	}
+	return u.Hostname(), port
+}
+
 // plaintext says that credentials go over the network in the clear.
 func (c Config) plaintext() error {
 	u, err := url.Parse(c.URL)

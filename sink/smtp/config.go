@@ -117,6 +117,16 @@ func Read(s sink.Section) Config {
 	return c
 }
 
+// Server implements sink.Served.
+func (c Config) Server() (host string, port int) {
+	host, text, err := net.SplitHostPort(c.Address)
+	if err != nil {
+		return "", 0
+	}
+	port, _ = strconv.Atoi(text) // Validate has read it
+	return host, port
+}
+
 // Open implements sink.Spec.
 func (c Config) Open() (sink.Sink, error) { return New(c) }
 

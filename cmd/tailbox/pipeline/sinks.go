@@ -99,6 +99,18 @@ func flatten(err error) []error {
 	return all
 }
 
+// Server returns the one server that a sink talks to; "" and 0 if there is none.
+func (p *Pipeline) Server(name string) (host string, port int) {
+	i := slices.IndexFunc(p.Config.Sinks, func(s config.Sink) bool { return s.Name == name })
+	if i < 0 {
+		return "", 0
+	}
+	if served, ok := p.specs[i].(sink.Served); ok {
+		return served.Server()
+	}
+	return "", 0
+}
+
 // OpenSinks makes all sinks. The caller closes them with CloseSinks.
 func (p *Pipeline) OpenSinks(ctx context.Context) (map[string]sink.Sink, error) {
 	sinks := make(map[string]sink.Sink, len(p.specs))
