@@ -54,7 +54,7 @@ func (t *Tracer) Run(ctx context.Context) {
 	x.last = true
 	x.drain(flush, 1)
 	if n := t.waits(); n > 0 {
-		t.cfg.Count(Dropped, n)
+		x.lost(Dropped, n, errors.New("it did not take them before the relay stopped"))
 	}
 }
 
