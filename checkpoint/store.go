@@ -107,9 +107,9 @@ type Row struct {
 	// Parked: deliveries of this message may be parked; the store looks, in the same transaction. False promises that there
 	// are none.
 	Parked bool
-	// Message is the message itself, for feedback; nil where the relay does not have it.
+	// Message is the message itself, for feedback; nil if the relay does not have it.
 	Message *outbox.Message
-	// Receipt is what the sinks answered, a line each (SINK: ANSWER); "" where that is not wanted or not known.
+	// Receipt is what the sinks answered, a line each (SINK: ANSWER); "" if that is not wanted or not known.
 	Receipt string
 }
 
@@ -131,7 +131,7 @@ type Change struct {
 	NextAttempt time.Duration
 	LastError   string
 	ErrorClass  string
-	// Message is the message, where the change is the outcome of an attempt; nil where the delivery is only put back.
+	// Message is the message, where the change is the outcome of an attempt; nil if the delivery is only put back.
 	Message *outbox.Message
 	// Receipt is what the sink answered, as in Row; only with Delivered.
 	Receipt string
@@ -321,7 +321,7 @@ type Selection struct {
 	Edit *Edit `json:"edit,omitempty"`
 }
 
-// AtSink is the sink that the selection is limited to; ok is false where any will do.
+// AtSink is the sink that the selection is limited to; ok is false if any will do.
 func (s *Selection) AtSink() (name string, ok bool) { return s.Sink, s.Sink != "" || s.Unrouted }
 
 // An Edit replaces parts of a dead delivery's message.

@@ -44,7 +44,7 @@ type Column struct {
 	Default, AutoIncrement bool
 	// Generated: it cannot be written.
 	Generated bool
-	// Unique are the columns of a unique index that this one is in, itself among them; none where there is no such index.
+	// Unique are the columns of a unique index that this one is in, itself among them; none if there is no such index.
 	Unique []string
 }
 
@@ -241,7 +241,7 @@ func (c *Column) mysqlType(name, declared, charset string, length int) {
 	}
 }
 
-// now is the database's time for a column; "" where its type does not take one.
+// now is the database's time for a column; "" if its type does not take one.
 func (d Dialect) now(c *Column) string {
 	mysql := d == MySQL
 	switch {

@@ -18,7 +18,7 @@ type Draft struct {
 	Type string
 	// Topic names a destination; in the shape debezium it is the aggregate type, and must be given.
 	Topic string
-	// Group is the message group. Where the table makes it of several columns, Group is their values joined by ":", or is left
+	// Group is the message group. If the table makes it of several columns, Group is their values joined by ":", or is left
 	// empty and follows from the other parts: in the shape debezium from Topic and Key.
 	Group string
 	// Key is the key for sinks that have one; in the shape debezium it is the aggregate id, and must be given.
@@ -51,7 +51,7 @@ type Draft struct {
 
 // Written says what became of a Draft.
 type Written struct {
-	// ID is the message's. Of a duplicate it is that of the message that was there before, or "" where that is gone by now.
+	// ID is the message's. Of a duplicate it is that of the message that was there before, or "" if that is gone by now.
 	ID string
 	// Duplicate: a message with the same IdempotencyKey was there already, and nothing was written.
 	Duplicate bool
@@ -66,7 +66,7 @@ type DuplicateError struct {
 	Table string
 	// Column is that of the ID or of the IdempotencyKey, and Value what both messages have in it.
 	Column, Value string
-	// First is the ID of the message that was there before; "" where it is gone by now.
+	// First is the ID of the message that was there before; "" if it is gone by now.
 	First string
 	// Index is the place of the draft among those that were written together.
 	Index int

@@ -59,7 +59,7 @@ func NewInsert(d Dialect, t Table, catalog [][]string, o Options) (*Insert, erro
 // Table is the table that is written to.
 func (in *Insert) Table() *Table { return &in.table }
 
-// KeyColumn is the column of the idempotency key; "" where no unique index has it.
+// KeyColumn is the column of the idempotency key; "" if no unique index has it.
 func (in *Insert) KeyColumn() string {
 	if in.key == nil {
 		return ""
@@ -80,7 +80,7 @@ func (in *Insert) column(name string) *Column {
 
 // A Row is a draft that can be written.
 type Row struct {
-	// ID is the message's; "" where the database makes it.
+	// ID is the message's; "" if the database makes it.
 	ID string
 	// May conflict with a row that is there: it has an idempotency key, or an ID that was given.
 	conflicts bool

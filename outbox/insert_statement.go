@@ -74,7 +74,7 @@ func (in *Insert) Statement(rows []*Row) Statement {
 		if conflicts {
 			b.WriteString(" ON CONFLICT DO NOTHING")
 		}
-		// To return a column needs SELECT on it, which an application may lack, so it is done only where there is no other way.
+		// To return a column needs SELECT on it, which an application may lack, so it is done only if there is no other way.
 		if st.Returns = rows[0].ID == "" || conflicts && len(rows) > 1; st.Returns {
 			b.WriteString(" RETURNING " + in.idExpr())
 		}

@@ -43,7 +43,7 @@ type Message struct {
 	MaxAttempts int32
 	// AvailableAt is the earliest time of delivery; zero means at once.
 	AvailableAt time.Time
-	// CreatedAt is the application's own time of writing; zero where the table has no such column.
+	// CreatedAt is the application's own time of writing; zero if the table has no such column.
 	CreatedAt time.Time
 
 	// Table is the qualified name of the table the row was written to, such as public.outbox.

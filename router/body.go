@@ -20,7 +20,7 @@ type body struct {
 	envelope []placement
 }
 
-// newBody returns nil where the payload is the value. The envelope is left to the caller.
+// newBody returns nil if the payload is the value. The envelope is left to the caller.
 func newBody(s *spec) *body {
 	b := &body{expand: s.expand, dropNulls: s.dropNulls, dropEmpty: s.dropEmpty, json: s.jsonValue, schema: newConnectSchema(s.valueSchema)}
 	enveloped := false

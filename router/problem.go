@@ -9,7 +9,7 @@ import (
 type Problem struct {
 	// Path leads to the key from the top of the file: sections, and indexes of lists from 0.
 	Path []string
-	// Value is what stands there, as text; "" where the key itself is the problem.
+	// Value is what stands there, as text; "" if the key itself is the problem.
 	Value string
 	// Reason says what is wrong, with the fix.
 	Reason string

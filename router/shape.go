@@ -169,7 +169,7 @@ type tableShaper struct {
 	routes []*Route
 }
 
-// find returns the shaper of the message's table; nil where it is not configured.
+// find returns the shaper of the message's table; nil if it is not configured.
 func (r *Router) find(table string) *tableShaper {
 	if r.all != nil {
 		return r.all

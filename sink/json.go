@@ -96,7 +96,7 @@ func AppendBase64(b, v []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, '"'), v), '"')
 }
 
-// appendOneLine appends valid JSON without its line breaks. White space is taken out only where there is one: a line
+// appendOneLine appends valid JSON without its line breaks. White space is taken out only if there is one: a line
 // break in JSON always is insignificant white space, for strings cannot hold it.
 func appendOneLine(b, v []byte) []byte {
 	if bytes.IndexByte(v, '\n') < 0 && bytes.IndexByte(v, '\r') < 0 {

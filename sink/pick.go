@@ -119,7 +119,7 @@ func (p Pick) JSON(v *View) (json.RawMessage, error) {
 	return AppendString(nil, text), nil
 }
 
-// Text returns what p finds as text. ok is false where there is nothing. It is an error where it is no text.
+// Text returns what p finds as text. ok is false if there is nothing. It is an error if it is no text.
 func (p Pick) Text(v *View) (text string, ok bool, err error) {
 	switch p.from {
 	case fromHeader:

@@ -59,7 +59,7 @@ type Limits struct {
 	// Concurrency is the most calls in flight at once, PerDestination the most to one Destination.
 	Concurrency    int
 	PerDestination int
-	// Run is the most deliveries of one lane in a call. Above 1 only where the sink can promise that a lane's deliveries
+	// Run is the most deliveries of one lane in a call. Above 1 only if the sink can promise that a lane's deliveries
 	// are accepted as a prefix.
 	Run int
 	// Topic says which topics the sink can carry; nil: those of at most MaxTopic bytes.
@@ -70,7 +70,7 @@ type Limits struct {
 type Destination struct {
 	// Name is what can be misconfigured and paused by itself: a topic, a URL, a subject.
 	Name string
-	// Partition is a part of it that is written in order; 0 where there is none.
+	// Partition is a part of it that is written in order; 0 if there is none.
 	Partition int32
 	// Shared: several names share it, so that a delivery to one of them does not show that another one works.
 	Shared bool

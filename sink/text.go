@@ -28,7 +28,7 @@ func OneLine(text string) string {
 // maxRetryAfter bounds what an endpoint may ask for with Retry-After.
 const maxRetryAfter = time.Hour
 
-// RetryAfter reads the header Retry-After of HTTP, seconds or a date, within 0 and an hour. asked is false where it says
+// RetryAfter reads the header Retry-After of HTTP, seconds or a date, within 0 and an hour. asked is false if it says
 // nothing that can be understood.
 func RetryAfter(value string, now time.Time) (wait time.Duration, asked bool) {
 	if value = strings.TrimSpace(value); value == "" {

@@ -233,7 +233,7 @@ func nameByte(c byte) bool {
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// paramName reads the name at i; end = i where there is none.
+// paramName reads the name at i; end = i if there is none.
 func paramName(sql string, i int) (name string, quoted bool, end int) {
 	if i < len(sql) && sql[i] == '"' {
 		end := skipTo(sql, i, '"', false)
@@ -255,7 +255,7 @@ func paramName(sql string, i int) (name string, quoted bool, end int) {
 	return sql[i:end], false, end
 }
 
-// skipQuoted is the place behind what is quoted or a comment at i; i where there is none, -1 where it does not end.
+// skipQuoted is the place behind what is quoted or a comment at i; i if there is none, -1 if it does not end.
 func skipQuoted(sql string, i int, mysql bool) int {
 	switch c := sql[i]; {
 	case c == '\'':

@@ -143,7 +143,7 @@ func checkOperators(keys []string) error {
 	return nil
 }
 
-// keysOf are the keys of an object, in order; none where it is something else.
+// keysOf are the keys of an object, in order; none if it is something else.
 func keysOf(object json.RawMessage) (keys []string, err error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

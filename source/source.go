@@ -31,7 +31,7 @@ type Batch struct {
 	// already and so is left out. Nil when nothing is parked.
 	ParkedAt [][]string
 	// Resume is where reading can start again once everything up to the end of this batch is settled. It is set only when the
-	// batch ends at the end of a transaction (or, without messages, for bare progress: a keepalive). Where a batch spans
+	// batch ends at the end of a transaction (or, without messages, for bare progress: a keepalive). If a batch spans
 	// several transactions it is the end of the last one.
 	Resume Resume
 	// Marks are the ends of further transactions inside the batch, so that a checkpoint can move before the whole batch is

@@ -128,7 +128,7 @@ func (c *conversion) convert() {
 	}
 }
 
-// problem notes that a setting cannot be taken over. Where a reference in it cannot be resolved that is told alone, because all
+// problem notes that a setting cannot be taken over. If a reference in it cannot be resolved that is told alone, because all
 // else is said of a value that it has not.
 func (c *conversion) problem(s *setting, format string, args ...any) {
 	if s.fault != "" && s.told {
@@ -154,7 +154,7 @@ func (c *conversion) prefixed(key string) string {
 	return strings.TrimPrefix(key, "source.")
 }
 
-// take returns a setting by its key without Debezium Server's prefix, and counts it as understood; nil where it is absent. What is
+// take returns a setting by its key without Debezium Server's prefix, and counts it as understood; nil if it is absent. What is
 // wrong with references in it is told.
 func (c *conversion) take(key string) *setting {
 	s := c.settings[key]

@@ -43,7 +43,7 @@ func (c *conversion) merge() {
 	}
 }
 
-// inProfile splits the profile of Quarkus from a key, as in %prod.debezium.sink.type. profiles is nil where the key has none.
+// inProfile splits the profile of Quarkus from a key, as in %prod.debezium.sink.type. profiles is nil if the key has none.
 func inProfile(key string) (name string, profiles []string) {
 	rest, ok := strings.CutPrefix(key, "%")
 	if !ok {

@@ -10,7 +10,7 @@ type producer struct {
 	plain bool
 }
 
-// get returns an option and counts it as understood; nil where it is absent.
+// get returns an option and counts it as understood; nil if it is absent.
 func (p *producer) get(name string) *setting {
 	var found *setting
 	for _, prefix := range p.prefixes {

@@ -177,7 +177,7 @@ func (r *resolver) providers(s string) string {
 	})
 }
 
-// isEnvironment reports whether a provider of Kafka Connect's looks into the environment. Where the worker's file is not there, its usual
+// isEnvironment reports whether a provider of Kafka Connect's looks into the environment. If the worker's file is not there, its usual
 // name counts.
 func (c *conversion) isEnvironment(provider string) bool {
 	if class := c.settings["source.config.providers."+provider+".class"]; class != nil {

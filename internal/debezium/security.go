@@ -115,7 +115,7 @@ func (p *producer) tls(protocol *setting) {
 	p.unknownAll("ssl.")
 }
 
-// store is the PEM file of a truststore or keystore; nil where there is none.
+// store is the PEM file of a truststore or keystore; nil if there is none.
 func (p *producer) store(name string) *setting {
 	location, kind := p.get(name+".location"), p.get(name+".type")
 	p.ignore("PEM files have none here", name+".password")

@@ -15,7 +15,7 @@ type setting struct {
 	// key is as it stands in the file; the settings' own keys have no prefix debezium. raw is the value there, and value that with
 	// its references resolved.
 	key, raw, value string
-	// file is environment for what is no file's; line is 0 where it is not known.
+	// file is environment for what is no file's; line is 0 if it is not known.
 	file string
 	line int
 	used bool

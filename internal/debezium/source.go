@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// source writes pipeline and source; ok is false where the connector is not known, and so none of its options.
+// source writes pipeline and source; ok is false if the connector is not known, and so none of its options.
 func (c *conversion) source() (ok bool) {
 	class := c.take("source.connector.class")
 	switch {

@@ -119,7 +119,7 @@ func drafts[E any](ctx context.Context, m Marshaler[E], events []E) ([]outbox.Dr
 	return list, nil
 }
 
-// wait lets the time before attempt n pass; it is false where the context ends.
+// wait lets the time before attempt n pass; it is false if the context ends.
 func wait(ctx context.Context, o Options, n int) bool {
 	var d time.Duration
 	if o.Backoff != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/tailbox/tailbox/outbox"
 )
 
-// Tx is a transaction: a pgx.Tx, a *pgx.Conn in which BEGIN was executed, or a wrapper such as sqlc's DBTX. Where it has SendBatch,
+// Tx is a transaction: a pgx.Tx, a *pgx.Conn in which BEGIN was executed, or a wrapper such as sqlc's DBTX. If it has SendBatch,
 // all messages of a call take one round trip. A pool, and a connection without a transaction, are refused.
 type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
@@ -227,7 +227,7 @@ func (r *writing) ids(rows pgx.Rows, err error) ([]string, error) {
 
 // release ends the savepoint, and undoes what was done since where that has failed.
 func (r *writing) release(ctx context.Context, failed error) error {
-	// The transaction must be usable even where the caller's time for writing is over.
+	// The transaction must be usable even if the caller's time for writing is over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if failed != nil {

@@ -95,7 +95,7 @@ func (r *writing) orSuppressed(err error) error {
 // mysql executes a statement that fails where one of its rows is a duplicate. Only the statement is undone then, not the transaction.
 func (r *writing) mysql(ctx context.Context, st outbox.Statement) error {
 	result, err := r.tx.ExecContext(ctx, st.SQL, st.Args...)
-	// Where no row can be a duplicate, another unique index was broken, and nothing would undo what rows written one by one leave behind.
+	// If no row can be a duplicate, another unique index was broken, and nothing would undo what rows written one by one leave behind.
 	if err != nil && isDuplicate(err) && slices.ContainsFunc(st.Rows, (*outbox.Row).Conflicts) {
 		return r.mysqlDuplicate(ctx, st, err)
 	}

@@ -110,7 +110,7 @@ func (w *Writer) WriteAll(ctx context.Context, tx Tx, drafts []outbox.Draft) (wr
 	return written, nil
 }
 
-// guarded reports whether it takes a savepoint to leave nothing behind when writing fails. Where it does not, one statement writes all or
+// guarded reports whether it takes a savepoint to leave nothing behind when writing fails. If it does not, one statement writes all or
 // nothing.
 func (w *Writer) guarded(statements []outbox.Statement) bool {
 	o := w.in.Options()
@@ -127,7 +127,7 @@ func (w *Writer) savepoint(ctx context.Context, tx Tx) (release func(error) erro
 		return nil, fmt.Errorf("make a savepoint: %w", err)
 	}
 	return func(failed error) error {
-		// The transaction must be usable even where the caller's time for writing is over.
+		// The transaction must be usable even if the caller's time for writing is over.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		if failed != nil {
@@ -198,7 +198,7 @@ func (r *writing) erase(ctx context.Context, written []outbox.Written) error {
 	return nil
 }
 
-// first finds the row that made another one a duplicate; ok is false where there is none any more.
+// first finds the row that made another one a duplicate; ok is false if there is none any more.
 func (r *writing) first(ctx context.Context, row *outbox.Row) (l outbox.Lookup, id string, ok bool, err error) {
 	for _, l := range r.in.Lookups(row) {
 		rows, err := r.tx.QueryContext(ctx, l.SQL, l.Args...)

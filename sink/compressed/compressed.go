@@ -145,7 +145,7 @@ func (s *compressing) Deliver(ctx context.Context, ds []*sink.Delivery) []error 
 	return s.inner.Deliver(ctx, out)
 }
 
-// compress is the delivery with its value compressed; nil where it stays as it is.
+// compress is the delivery with its value compressed; nil if it stays as it is.
 func (s *compressing) compress(d *sink.Delivery) *sink.Delivery {
 	if len(d.Value) < s.cfg.MinSize || says(d, Header) {
 		return nil

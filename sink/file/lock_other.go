@@ -4,5 +4,5 @@ package file
 
 import "os"
 
-// lock does nothing where the system has no flock: there, only configuration keeps two relays apart.
+// lock does nothing if the system has no flock: there, only configuration keeps two relays apart.
 func lock(*os.File) error { return nil }

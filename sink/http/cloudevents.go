@@ -92,7 +92,7 @@ func appendExtensions(b []byte, lists ...[]outbox.Header) []byte {
 	return b
 }
 
-// extension is the name of the attribute for a header, or "" where there can be none.
+// extension is the name of the attribute for a header, or "" if there can be none.
 func extension(header string) string {
 	name := make([]byte, 0, 20)
 	for i := range len(header) {

@@ -78,7 +78,7 @@ func New(cfg Config) (*Sink, error) {
 	return s, nil
 }
 
-// Limits implements sink.Sink. A lane has more than one delivery in a call only where the endpoint answers the call as a
+// Limits implements sink.Sink. A lane has more than one delivery in a call only if the endpoint answers the call as a
 // whole.
 func (s *Sink) Limits() sink.Limits {
 	l := sink.Limits{Batch: 1, Concurrency: s.cfg.Concurrency, Run: 1}

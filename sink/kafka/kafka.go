@@ -79,7 +79,7 @@ func (s *Sink) Destination(d *sink.Delivery) sink.Destination {
 
 func (t *topic) next() uint32 { return t.round.Add(1) }
 
-// has reports whether the topic, nil where it is not known, has a partition of that number.
+// has reports whether the topic, nil if it is not known, has a partition of that number.
 func (t *topic) has(partition int32) bool {
 	return t != nil && partition >= 0 && int(partition) < len(t.leaders)
 }

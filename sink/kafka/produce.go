@@ -25,7 +25,7 @@ var errTimeout = errors.New("timeout")
 // knows, they all have one form.
 const minVersion = 3
 
-// produce sends the request in p, which holds ds, and returns nil when all are durable. Where the broker names the messages that
+// produce sends the request in p, which holds ds, and returns nil when all are durable. If the broker names the messages that
 // are at fault, refused has their errors by index.
 func (s *Sink) produce(ctx context.Context, t *topic, to sink.Destination, p *produce, ds []*sink.Delivery) (refused map[int]error, err error) {
 	count := len(ds)

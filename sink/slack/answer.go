@@ -77,7 +77,7 @@ func (s *Sink) failed(ctx context.Context, host string, written bool, err error)
 	return sink.Unreachable(fmt.Errorf("post to %s: %w", host, err))
 }
 
-// byStatus classifies what HTTP itself says, whoever says it; nil where the body decides.
+// byStatus classifies what HTTP itself says, whoever says it; nil if the body decides.
 func (a answer) byStatus() error {
 	err := fmt.Errorf("post to %s: answered %d %s", a.host, a.status, http.StatusText(a.status))
 	if text := sink.OneLine(a.text); text != "" {

@@ -210,7 +210,7 @@ func (p *parts) recipients(v *sink.View) ([]*mail.Address, error) {
 	return p.to.addresses(v, "to")
 }
 
-// key is name where the configuration says what the part is in every mail; "" where the message does.
+// key is name where the configuration says what the part is in every mail; "" if the message does.
 func (p part) key(name string) string {
 	if _, fixed := p.IsText(); !fixed {
 		return ""

@@ -190,7 +190,7 @@ func of(key string) string {
 	return " (the sink's " + key + ")"
 }
 
-// readable refuses a mail whose addresses the server cannot read. Where the configuration names such an address, every mail is refused, and
+// readable refuses a mail whose addresses the server cannot read. If the configuration names such an address, every mail is refused, and
 // none of them is to blame.
 func (ss *session) readable(l *letter) error {
 	if ok, _ := ss.client.Extension("SMTPUTF8"); ok || !l.international {

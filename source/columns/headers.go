@@ -195,7 +195,7 @@ func escapedString(text []byte, i, j int) (s []byte, end int, err error) {
 	return nil, len(text), ErrHeaders
 }
 
-// escapedRune reads \uXXXX, or two of them that are one character together; n is 0 where there is none.
+// escapedRune reads \uXXXX, or two of them that are one character together; n is 0 if there is none.
 func escapedRune(text []byte) (r rune, n int) {
 	unit := func(b []byte) (rune, bool) {
 		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {

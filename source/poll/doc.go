@@ -5,7 +5,7 @@
 // is therefore waited for, until every transaction that may have drawn one of them has ended: then they are there, or
 // will never be. Nothing is decided by time.
 //
-// A Position is {log, number, 0}, and a Resume is a number as text: everything up to it was delivered, or will never appear. Where the
+// A Position is {log, number, 0}, and a Resume is a number as text: everything up to it was delivered, or will never appear. If the
 // server tells, it names the series of that number, too, so that numbers which begin anew and overtake it are not taken for those after it.
 // A number that does appear below it all the same (it was written by hand, or drawn outside of the transaction that uses it) is
 // found by the comparison of the table with what was read (R11), and is delivered late, never skipped.

@@ -110,7 +110,7 @@ func (h *Horizon) Pass(numbers []uint64, more bool) uint64 {
 // Held reports whether rows that were listed last wait behind a gap.
 func (h *Horizon) Held() bool { return h.listed > h.at }
 
-// Culprit is one of the transactions that hold the horizon back most, "" where there is none.
+// Culprit is one of the transactions that hold the horizon back most, "" if there is none.
 func (h *Horizon) Culprit() string {
 	about, lowest := "", uint64(math.MaxUint64)
 	for _, t := range h.holders {

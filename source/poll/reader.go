@@ -36,7 +36,7 @@ type Table interface {
 	// Numbers lists the numbers of rows above one, ascending, at most limit, whether the rows are pending or not.
 	Numbers(ctx context.Context, after uint64, limit int) (*Numbers, error)
 	// Holders lists every transaction that may have drawn a number which cannot be seen yet. It is not asked again before
-	// wait is over. Where the server cannot tell now, known is false.
+	// wait is over. If the server cannot tell now, known is false.
 	Holders(ctx context.Context) (list []Holder, known bool, wait time.Duration, err error)
 	// Rows shows pending rows above after and up to last, ascending, at most limit, until show returns false or an error.
 	Rows(ctx context.Context, after, last uint64, limit int, show func(Row) (bool, error)) error
@@ -47,10 +47,10 @@ type Numbers struct {
 	List []uint64
 	// More: there may be numbers above the last one of List.
 	More bool
-	// Drawn is a number up to which all were drawn before the answer; 0 where the list is all that is known.
+	// Drawn is a number up to which all were drawn before the answer; 0 if the list is all that is known.
 	Drawn uint64
 	// Series names the series that all these numbers belong to: it is another one where numbers begin anew, and may be where nothing of
-	// the kind has happened. "" where the server does not tell. No row of another series is seen together with this name.
+	// the kind has happened. "" if the server does not tell. No row of another series is seen together with this name.
 	Series string
 }
 
@@ -85,7 +85,7 @@ type Reader struct {
 	begun             bool // that reading has begun was told
 }
 
-// ParseResume reads a Resume: a number, and the series that it belongs to, "" where none was noted.
+// ParseResume reads a Resume: a number, and the series that it belongs to, "" if none was noted.
 func ParseResume(r source.Resume) (n uint64, series string, err error) {
 	number, series, noted := strings.Cut(string(r), " ")
 	if n, err = strconv.ParseUint(number, 10, 64); err != nil || noted == (series == "") {
@@ -103,7 +103,7 @@ func FormatResume(n uint64, series string) source.Resume {
 	return source.Resume(text)
 }
 
-// Anew tells why a place among numbers of one series means nothing among those of another; "" where it does, or where that is not known.
+// Anew tells why a place among numbers of one series means nothing among those of another; "" if it does, or where that is not known.
 func Anew(at uint64, series, now string) string {
 	if series == "" || now == "" || series == now {
 		return ""

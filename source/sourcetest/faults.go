@@ -181,7 +181,7 @@ func (r *rig) throughFaults(from source.Resume, total, faults int, fault func() 
 	equal(r.t, "faults", made, faults)
 }
 
-// nextThrough waits for a batch. Where a driver reads on by itself, it may take until after a fault to find that it cannot: nil then.
+// nextThrough waits for a batch. If a driver reads on by itself, it may take until after a fault to find that it cannot: nil then.
 func (r *rig) nextThrough(x *reader, faulty bool) *source.Batch {
 	r.t.Helper()
 	if !faulty || !r.k.ReadsOn {

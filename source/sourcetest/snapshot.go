@@ -298,7 +298,7 @@ func testSweepOfParked(t *testing.T, k Kind) {
 	}
 	got := ""
 	for i, m := range ms {
-		// Where a delivery is over while others are still unsettled, the store may remember that, or deliver again.
+		// If a delivery is over while others are still unsettled, the store may remember that, or deliver again.
 		if len(at[i]) > 0 && m.ID != EventID(1999) {
 			got += fmt.Sprintf("%s %s %q, ", strings.TrimPrefix(m.Table, r.tables[0].Schema+"."), Short(m.ID), at[i])
 		}

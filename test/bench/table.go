@@ -55,7 +55,7 @@ func (t *table) add(name, against string, ds, others []drain, target, cpu float6
 	t.lines = append(t.lines, line)
 }
 
-// note adds a figure of another kind; limit is "" where there is no target.
+// note adds a figure of another kind; limit is "" if there is no target.
 func (t *table) note(name, figure string, ok bool, limit string) {
 	if limit != "" {
 		figure += verdict(ok, limit)

@@ -136,7 +136,7 @@ func (l *Load) write(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// connect returns nil where the server is away.
+// connect returns nil if the server is away.
 func (l *Load) connect(ctx context.Context) writer {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -18,7 +18,7 @@ type Trials struct {
 	Bed    *Bed
 	Truth  *Truth
 	Ledger *Ledger
-	// Stdout reads a relay's standard output; nil where nothing is on it.
+	// Stdout reads a relay's standard output; nil if nothing is on it.
 	Stdout func(io.Reader)
 	// Before, if not nil, is called before each start.
 	Before func(trial int)

@@ -55,7 +55,7 @@ func PostgresBin(version string) (string, error) {
 }
 
 // FetchPostgres downloads a major version's programs into [CacheDir] and proves
-// that they run, by a first start. It does nothing where they are there
+// that they run, by a first start. It does nothing if they are there
 // already. initdb refuses root: call it as another user, who may write there.
 func FetchPostgres(version string, log io.Writer) (err error) {
 	if _, err := PostgresBin(version); err == nil {

@@ -269,7 +269,7 @@ func (s *server) onDelivered(m *message) {
 	}
 }
 
-// clean removes the dropped deliveries of a message that is settled as a whole. Where rows are kept, nothing tells
+// clean removes the dropped deliveries of a message that is settled as a whole. If rows are kept, nothing tells
 // that but the delivery itself.
 func (s *server) clean(m *message) {
 	if m.table.onDelivered == outbox.Keep {

@@ -62,7 +62,7 @@ func (x *witnesses) try(m *message) {
 	}
 }
 
-// testify judges the answers that the relay hears, by the rule of the witness: which failures may count against a message. Where the relay
+// testify judges the answers that the relay hears, by the rule of the witness: which failures may count against a message. If the relay
 // may see things in another order, it is the more generous of the two.
 func (w *World) testify(a *attempt) {
 	delivered := slices.Contains(a.answers, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/store"
 )
 
-// Pending is the filter by which a table's own columns say that a document is pending, or nil where they do not:
+// Pending is the filter by which a table's own columns say that a document is pending, or nil if they do not:
 // the status is the word for pending, or it is missing, as in documents from before there was one, and so is delivered_at; or without a status
 // column, there is no delivered_at.
 func Pending(t *outbox.Table) bson.D {
@@ -41,7 +41,7 @@ func PendingOurs(t *outbox.Table) bson.D {
 	return append(bson.D{}, Ours(t)...)
 }
 
-// Ours is the filter by which a document is this pipeline's; nil where all are. One without a tenant has the tenant "".
+// Ours is the filter by which a document is this pipeline's; nil if all are. One without a tenant has the tenant "".
 func Ours(t *outbox.Table) bson.D {
 	if len(t.Tenants) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func PendingRows(cfg *conn.Config, t *outbox.Table, known source.Known) (where b
 	return bson.D{}, fix
 }
 
-// SweepOrder is how a table's documents are sorted; nil where it has no column for it.
+// SweepOrder is how a table's documents are sorted; nil if it has no column for it.
 func SweepOrder(t *outbox.Table) bson.D {
 	var by bson.D
 	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {

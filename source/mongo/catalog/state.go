@@ -70,7 +70,7 @@ func Existing(ctx context.Context, cfg *conn.Config, client *mongo.Client) error
 	return errors.Join(errs...)
 }
 
-// NeverSupported says why a collection cannot be an outbox whatever its indexes are, with the fix; "" where it can.
+// NeverSupported says why a collection cannot be an outbox whatever its indexes are, with the fix; "" if it can.
 func (s *State) NeverSupported(t *outbox.Table) (what, fix string) {
 	switch {
 	case cmp.Or(s.Type, "collection") != "collection":
@@ -81,7 +81,7 @@ func (s *State) NeverSupported(t *outbox.Table) (what, fix string) {
 	return "", ""
 }
 
-// Unsupported says why a collection cannot be an outbox, with the fix; "" where it can.
+// Unsupported says why a collection cannot be an outbox, with the fix; "" if it can.
 func (s *State) Unsupported(ctx context.Context, client *mongo.Client, t *outbox.Table) (what, fix string, err error) {
 	if what, fix = s.NeverSupported(t); what != "" {
 		return what, fix, nil

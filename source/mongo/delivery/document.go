@@ -25,7 +25,7 @@ const (
 //
 //   - message_id is the id of the user's document for ever, as text; sent_id is the id that an edit gave the delivery.
 //   - alone: the delivery is a lane of its own (no group, or a time of its own), so it never blocks.
-//   - next_attempt_at is there only where the delivery is to be tried at that time: the first blocking delivery of a lane
+//   - next_attempt_at is there only if the delivery is to be tried at that time: the first blocking delivery of a lane
 //     that neither an operator nor the sink ” holds up, and deliveries that are alone. So the index on it has one entry a
 //     lane however many deliveries wait in it.
 //   - attempts are the failures that count against the message, tries all of them, tried_at the time of the last one.

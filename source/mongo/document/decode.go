@@ -24,7 +24,7 @@ type Decoder struct {
 }
 
 // Decode fills m from a document. What cannot be understood, or is beyond its bound, becomes m.Fault, with the rest filled in: no document stops
-// tailbox by what it contains. The id stays empty where it cannot be read, and a group that cannot be one has a stand-in. Bounds are checked here
+// tailbox by what it contains. The id stays empty if it cannot be read, and a group that cannot be one has a stand-in. Bounds are checked here
 // because every road from the collection to a sink passes here. An error is for what is no document. Nothing of doc is kept.
 func (d *Decoder) Decode(p *Plan, doc []byte, m *outbox.Message) error {
 	m.Table = p.Table
@@ -229,7 +229,7 @@ func appendUUID(dst, u []byte) []byte {
 	return dst
 }
 
-// column copies a column's text into the arena; nil where it is null or does not exist. Bytes are bytes.
+// column copies a column's text into the arena; nil if it is null or does not exist. Bytes are bytes.
 func (d *Decoder) column(i int) ([]byte, error) {
 	if i < 0 || d.vals[i].Null() {
 		return nil, nil

@@ -53,7 +53,7 @@ func NewPlan(t *outbox.Table) *Plan {
 	return p
 }
 
-// slot is the index of a name, -1 where no field of it is wanted. Names are few, and most differ in their length already: to
+// slot is the index of a name, -1 if no field of it is wanted. Names are few, and most differ in their length already: to
 // compare them takes less than to hash one.
 func (p *Plan) slot(key []byte) int {
 	for i, name := range p.names {

@@ -163,7 +163,7 @@ func (v Value) uuid() ([]byte, bool) {
 // RawValue is the value for the driver.
 func (v Value) RawValue() bson.RawValue { return bson.RawValue{Type: v.Type, Value: v.Data} }
 
-// Field is a field of a document; its type is 0 where there is none.
+// Field is a field of a document; its type is 0 if there is none.
 func Field(doc []byte, name string) Value {
 	e := ElementsOf(doc)
 	for {

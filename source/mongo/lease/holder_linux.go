@@ -40,7 +40,7 @@ func (h *Holder) dead() bool {
 	return state == "Z" || state == "X" || started != "" && started != h.Started
 }
 
-// processState is a process's state letter, and when it was started; empty where that cannot be seen.
+// processState is a process's state letter, and when it was started; empty if that cannot be seen.
 func processState(pid int) (state, started string) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

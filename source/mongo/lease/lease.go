@@ -208,7 +208,7 @@ type Report struct {
 	Renewed time.Time `json:"renewed"`
 }
 
-// Read reads who holds the lease; nil where nobody does.
+// Read reads who holds the lease; nil if nobody does.
 func Read(ctx context.Context, client *mongo.Client, cfg *conn.Config) (*Report, error) {
 	var lease document
 	err := client.Database(cfg.Schema).Collection(catalog.Checkpoints).FindOne(ctx, bson.D{{Key: "_id", Value: cfg.Pipeline}},

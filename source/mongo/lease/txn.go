@@ -51,7 +51,7 @@ func (s *Session) Commit(ctx context.Context) error {
 	}
 }
 
-// Abort ends a transaction that failed. Where the server cannot be told, it ends with the session, or when the next
+// Abort ends a transaction that failed. If the server cannot be told, it ends with the session, or when the next
 // transaction of the session begins.
 func (s *Session) Abort(ctx context.Context) error {
 	err := s.session.AbortTransaction(ctx)

@@ -120,7 +120,7 @@ func (a *attempt) applyChanges() {
 	}
 }
 
-// delivered takes a delivery out of its lane. Where the message's document is locked, the delivery stays, to remember that it
+// delivered takes a delivery out of its lane. If the message's document is locked, the delivery stays, to remember that it
 // has still to be dealt with.
 func (a *attempt) delivered(m *settled, v *delivery.Document) {
 	m.attempts = max(m.attempts, v.Attempts+1)

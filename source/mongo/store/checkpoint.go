@@ -41,7 +41,7 @@ type sinkRanges struct {
 	Ranges [][2]string `bson:"ranges"`
 }
 
-// checkpoint is the document's checkpoint; nil where none was saved yet.
+// checkpoint is the document's checkpoint; nil if none was saved yet.
 func (d *checkpointDocument) checkpoint() (*checkpoint.Checkpoint, error) {
 	if d.Resume == "" {
 		return nil, nil
@@ -145,7 +145,7 @@ func (s *Store) Starting(ctx context.Context, candidate checkpoint.CrashCandidat
 	return nil
 }
 
-// SavedCheckpoint reads the checkpoint; nil where none was saved.
+// SavedCheckpoint reads the checkpoint; nil if none was saved.
 func (s *Store) SavedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	var doc checkpointDocument
 	err := s.checkpoints.FindOne(ctx, s.lease.Own()).Decode(&doc)

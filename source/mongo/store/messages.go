@@ -17,7 +17,7 @@ import (
 // A settled is a message with parked deliveries, or that had some until this settlement.
 type settled struct {
 	key store.MessageKey
-	// row is the index in Settlement.Rows; -1 where the row was settled before.
+	// row is the index in Settlement.Rows; -1 if the row was settled before.
 	row  int
 	kind document.IDKind
 	// attempts is what delivered it, where a change of this settlement did.
@@ -55,7 +55,7 @@ func (a *attempt) known(key store.MessageKey) *settled {
 	return m
 }
 
-// at is the delivery at a sink; nil where none is parked.
+// at is the delivery at a sink; nil if none is parked.
 func (m *settled) at(sink string) *delivery.Document {
 	for _, v := range m.views {
 		if v.Sink == sink {

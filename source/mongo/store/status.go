@@ -22,9 +22,9 @@ import (
 // A Report is what `tailbox status` reports.
 type Report struct {
 	report.Report
-	// Oplog is nil where the user may not see it.
+	// Oplog is nil if the user may not see it.
 	Oplog *OplogReport `json:"oplog"`
-	// Holder is the process that holds the pipeline's lease; nil where no relay runs.
+	// Holder is the process that holds the pipeline's lease; nil if no relay runs.
 	Holder *lease.Report `json:"holder"`
 }
 

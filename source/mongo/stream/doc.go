@@ -1,3 +1,3 @@
 // Package stream reads the outbox collections. A Source follows one change stream, whose events it decodes in the order of their commits.
-// Where a position is new, it takes a snapshot first, and sweeps the documents that are pending in it.
+// If a position is new, it takes a snapshot first, and sweeps the documents that are pending in it.
 package stream

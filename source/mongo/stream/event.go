@@ -26,7 +26,7 @@ import (
 type change struct {
 	op       []byte
 	at       oplog.Time
-	wall     int64 // milliseconds since 1970; 0 where the server does not say (before 6.0)
+	wall     int64 // milliseconds since 1970; 0 if the server does not say (before 6.0)
 	document []byte
 	inTxn    bool
 	key      []byte // the document's, with its _id
@@ -99,7 +99,7 @@ func (n namespace) String() string {
 	return fmt.Sprintf("%s.%s", database, name)
 }
 
-// tableOf finds a configured table; nil where it is none.
+// tableOf finds a configured table; nil if it is none.
 func (st *stream) tableOf(ns namespace) *streamTable {
 	for i := range st.tables {
 		if t := &st.tables[i]; bytes.Equal(t.ns, ns) {

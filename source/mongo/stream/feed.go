@@ -38,7 +38,7 @@ type feed struct {
 // A part is some events of one answer of the server. They are valid until the next part is taken.
 type part struct {
 	events []bson.Raw
-	// last is the end of the answer, and token is then the place behind it; nil where none is known yet.
+	// last is the end of the answer, and token is then the place behind it; nil if none is known yet.
 	last  bool
 	token bson.Raw
 	// bytes is what it holds in memory.

@@ -19,7 +19,7 @@ type Source struct {
 	barriers batches.Barriers
 
 	mu        sync.Mutex
-	confirmed chan struct{} // closed when awaited was confirmed; nil where nobody waits
+	confirmed chan struct{} // closed when awaited was confirmed; nil if nobody waits
 	awaited   source.Resume
 }
 

@@ -124,7 +124,7 @@ type stream struct {
 	source *Source
 	client *mongo.Client
 	feed   *feed
-	// token is the place behind the last answer that was taken whole; nil where none is known. More: events of the present answer
+	// token is the place behind the last answer that was taken whole; nil if none is known. More: events of the present answer
 	// follow the one that is handled.
 	token  bson.Raw
 	more   bool

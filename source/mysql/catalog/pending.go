@@ -52,7 +52,7 @@ func (t *Table) Place(alias string) string {
 	return "''"
 }
 
-// placedBy is the column that tells the order in which rows were written; "" where there is none.
+// placedBy is the column that tells the order in which rows were written; "" if there is none.
 func (t *Table) placedBy(alias string) string {
 	for _, name := range []string{t.Columns.Seq, t.Columns.CreatedAt} {
 		if c, ok := t.Column(name); ok && name != "" {
@@ -62,7 +62,7 @@ func (t *Table) placedBy(alias string) string {
 	return ""
 }
 
-// Ours is the further condition by which a row is this pipeline's; "" where all are. Tenants are compared as bytes, as
+// Ours is the further condition by which a row is this pipeline's; "" if all are. Tenants are compared as bytes, as
 // the log has them; NULL is written "".
 func Ours(t *outbox.Table, alias string) string {
 	if len(t.Tenants) == 0 || t.Columns.Tenant == "" {

@@ -105,7 +105,7 @@ func (c *Column) Size(v *columns.Value) int {
 
 var errAbsent = errors.New("the log holds the row without it: SET GLOBAL binlog_row_image = 'FULL', and let applications connect anew")
 
-// Raw returns the text of a value where it stands in the value's own bytes; ok is false where it has to be made.
+// Raw returns the text of a value where it stands in the value's own bytes; ok is false if it has to be made.
 func (c *Column) Raw(v *columns.Value) (b []byte, ok bool, err error) {
 	switch {
 	case v.Tag == TagAbsent:

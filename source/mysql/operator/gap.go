@@ -44,7 +44,7 @@ func Gap(ctx context.Context, cfg server.Config) (gap *operate.Gap, err error) {
 	})
 }
 
-// savedCheckpoint reads the checkpoint; nil where none was saved.
+// savedCheckpoint reads the checkpoint; nil if none was saved.
 func savedCheckpoint(ctx context.Context, s *mystore.Store) (*checkpoint.Checkpoint, error) {
 	var found mystore.CheckpointRow
 	b := s.Batch()

@@ -22,9 +22,9 @@ type Report struct {
 	// LagBytes is how much log there is after the checkpoint, RetainedBytes how much the server has at all.
 	LagBytes      int64 `json:"lag_bytes"`
 	RetainedBytes int64 `json:"retained_bytes"`
-	// Poll is nil where the log is read.
+	// Poll is nil if the log is read.
 	Poll *report.Poll `json:"poll,omitempty"`
-	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
+	// Holder is the session that holds the pipeline's lock; nil if no relay runs.
 	Holder *session.Holder `json:"holder"`
 }
 

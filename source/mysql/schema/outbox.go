@@ -69,7 +69,7 @@ func TableSQL(t *outbox.Table) (string, error) {
 
 // OutboxSQL is the DDL of an outbox table, with the configured names of its columns; "" for shapes that belong to
 // others. Texts are compared as bytes. The index on pending rows is what a
-// comparison of the table with the log (R11) reads; it exists only where rows stay.
+// comparison of the table with the log (R11) reads; it exists only if rows stay.
 func OutboxSQL(t *outbox.Table) (string, error) {
 	if !OwnShape(t.Shape) {
 		return "", nil

@@ -33,7 +33,7 @@ const (
 	mariadbSettings = `max_statement_time = 0`
 )
 
-// A Conn is a connection for SQL. It is used by one goroutine at a time. Where a context ends a statement, the
+// A Conn is a connection for SQL. It is used by one goroutine at a time. If a context ends a statement, the
 // connection is lost with it, as after any error that is not the server's own answer (broken).
 type Conn struct {
 	Client *client.Conn

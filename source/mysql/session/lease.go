@@ -15,7 +15,7 @@ import (
 type Holder struct {
 	ID     int64  `json:"id"`
 	User   string `json:"user"`
-	Client string `json:"client"` // host and port, or localhost; "" where this account may not see it
+	Client string `json:"client"` // host and port, or localhost; "" if this account may not see it
 	// Foreign: the session is no tailbox of this pipeline.
 	Foreign bool `json:"foreign"`
 }

@@ -16,7 +16,7 @@ type Tables struct {
 	cfg    *server.Config
 	conn   *server.Conn
 	sweeps []sweep
-	// within, where set, is a further condition of all rows, of which t is one: the position is in the sequence, not in the log.
+	// within, if set, is a further condition of all rows, of which t is one: the position is in the sequence, not in the log.
 	within string
 }
 

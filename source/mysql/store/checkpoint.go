@@ -71,7 +71,7 @@ const CheckpointColumns = `source_id, resume, log, last_commit, settled_above, s
 
 // CheckpointRow is a row of tailbox_checkpoint.
 type CheckpointRow struct {
-	Checkpoint *checkpoint.Checkpoint // nil where none was saved yet
+	Checkpoint *checkpoint.Checkpoint // nil if none was saved yet
 	started    checkpoint.CrashCandidate
 	Unclean    int
 	epoch      int64

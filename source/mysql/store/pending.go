@@ -92,7 +92,7 @@ func (s *Store) Window(ctx context.Context, at *store.Cursor) (list []store.Pend
 	return list, len(rows) < pendingWindow, nil
 }
 
-// readWindow reads the next rows by id. Where an index leads to the pending ones, the window is made of those.
+// readWindow reads the next rows by id. If an index leads to the pending ones, the window is made of those.
 func (s *Store) readWindow(ctx context.Context, t *usertable.Table, at *store.Cursor) ([]pendingRow, error) {
 	by, place := t.ID.Order()
 	where, pending := "TRUE", t.Pending()

@@ -31,7 +31,7 @@ type unjudgedRows struct{ ids map[*usertable.Table][]string }
 func (*unjudgedRows) Error() string { return "rows were passed over" }
 
 // judge finds out about rows that were passed over. A locking read that does not wait fails for a row that is locked, be it
-// by an application or because the transaction that inserts it is not over, and finds none where it is gone.
+// by an application or because the transaction that inserts it is not over, and finds none if it is gone.
 func (s *Store) judge(ctx context.Context, unjudged *unjudgedRows, to verdicts) error {
 	left := judgeMost
 	for _, t := range s.tables.Order {

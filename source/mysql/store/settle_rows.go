@@ -44,7 +44,7 @@ func (a *attempt) workOf(all []relational.Rows) (work []*rowWork) {
 }
 
 // doPlain sends a batch with what is to happen to rows of messages without parked deliveries. As a rule all of them are
-// there. Where some are not, the application has removed them, or the statement has passed over them because their
+// there. If some are not, the application has removed them, or the statement has passed over them because their
 // transaction is not over: a locking read passes over none, it waits, and then they are there.
 func (a *attempt) doPlain(ctx context.Context, b *session.Batch, work []*rowWork) error {
 	if a.SkipLocked {

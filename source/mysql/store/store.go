@@ -83,7 +83,7 @@ func (s *Store) open(ctx context.Context) error {
 }
 
 // spareBinlog keeps what the relay deletes out of the binlog but for its keys: payloads would be written, sent and skipped a second
-// time. The server allows it to accounts with SESSION_VARIABLES_ADMIN (MariaDB: BINLOG ADMIN); without, whole rows are written. Where the
+// time. The server allows it to accounts with SESSION_VARIABLES_ADMIN (MariaDB: BINLOG ADMIN); without, whole rows are written. If the
 // relay updates rows of the application they are written whole, since others may read them.
 func (s *Store) spareBinlog(ctx context.Context) error {
 	for _, t := range s.Config.Tables {

@@ -93,7 +93,7 @@ func lostHere(ctx context.Context, c *server.Config, s *server.Conn, at *resume)
 	return lostGTIDs(ctx, s, at, false)
 }
 
-// lostElsewhere tells why another server cannot go on where the checkpoint's stopped, "" where it can.
+// lostElsewhere tells why another server cannot go on where the checkpoint's stopped, "" if it can.
 func lostElsewhere(ctx context.Context, s *server.Conn, server *server.Info, at *resume) (string, error) {
 	switch {
 	case at.gtids.Empty():

@@ -12,7 +12,7 @@ import (
 	"github.com/tailbox/tailbox/source/mysql/server"
 )
 
-// unreadable tells why the server does not send its log from a place on, "" where it does. It has the server begin to: that a file
+// unreadable tells why the server does not send its log from a place on, "" if it does. It has the server begin to: that a file
 // of the right name is the right one, that an event begins at the place, and that nothing is missing behind GTIDs, nothing else
 // tells for certain.
 func unreadable(ctx context.Context, c *server.Config, at *resume) (why string, err error) {

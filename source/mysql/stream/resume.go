@@ -21,9 +21,9 @@ type resume struct {
 	created string
 	// server is the source id: the places are those of this server's log.
 	server string
-	// gtids of all transactions before place; nil where the server has none.
+	// gtids of all transactions before place; nil if the server has none.
 	gtids *binlog.GTIDSet
-	// from, where set, is an earlier place, from which on the log holds prepared transactions that end after place.
+	// from, if set, is an earlier place, from which on the log holds prepared transactions that end after place.
 	from binlog.Position
 }
 

@@ -67,7 +67,7 @@ type rowSchema struct {
 	own  bool // one of tailbox_*
 }
 
-// newRowSchema makes one for a configured table. Where the log has no names, the columns must be those of today, by number and
+// newRowSchema makes one for a configured table. If the log has no names, the columns must be those of today, by number and
 // type.
 func (cat *knownTables) newRowSchema(info *catalog.Table, t *binlog.TableMap) (*rowSchema, error) {
 	if t.Names == nil {

@@ -39,7 +39,7 @@ func (st *stream) statement(ctx context.Context, schema, q []byte) error {
 		st.count(strings.ToLower(verb), 1)
 		return nil
 	}
-	// DDL: the catalog may be another one now. Where the table is gone, that is found here.
+	// DDL: the catalog may be another one now. If the table is gone, that is found here.
 	clear(st.layouts)
 	cat, err := st.watch.refresh(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (st *stream) createdWithRows(schema, rest []byte) []*catalog.Table {
 }
 
 // inserted are those of the tables that a statement mentions which it may insert rows into: the one that it names as its target.
-// Where that is none of ours, it may be a view of one, or have a trigger or a function that inserts into one; but LOAD DATA names
+// If that is none of ours, it may be a view of one, or have a trigger or a function that inserts into one; but LOAD DATA names
 // nothing else.
 func (st *stream) inserted(verb string, schema, rest []byte, mentioned []*catalog.Table) []*catalog.Table {
 	in, name, ok := sqltext.Target(rest)

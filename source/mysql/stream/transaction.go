@@ -172,7 +172,7 @@ func (st *stream) inside(ctx context.Context, schema, q []byte) error {
 	return st.statement(ctx, schema, q)
 }
 
-// savepoint is how much of the open transaction there was when a savepoint was set; nothing where none was. The server compares their names by a
+// savepoint is how much of the open transaction there was when a savepoint was set; nothing if none was. The server compares their names by a
 // collation, so that a name that none has may be another spelling: of the only one, or nobody knows of which.
 func (st *stream) savepoint(name string) (size int, err error) {
 	known := st.tx.savepoints

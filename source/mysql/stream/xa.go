@@ -22,7 +22,7 @@ type prepared struct {
 	// tooLarge: its rows are not kept in memory.
 	tooLarge bool
 	table    string
-	// unreadable, where set, is why its rows cannot be read. That matters if it is committed.
+	// unreadable, if set, is why its rows cannot be read. That matters if it is committed.
 	unreadable error
 	keep       bool // it has rows of a table that no comparison with the log is made of
 }
@@ -53,7 +53,7 @@ func (x *xaTransactions) begin(xid string) {
 	}
 }
 
-// held is what the open transaction has left of itself in prepared; nil where there is nothing.
+// held is what the open transaction has left of itself in prepared; nil if there is nothing.
 func (st *stream) held() *prepared {
 	if st.tx.state != txPrepared {
 		return nil
@@ -157,7 +157,7 @@ func (x *xaTransactions) forget(xid string) {
 	}
 }
 
-// oldest is the place of the first prepared transaction that has not ended; zero where there is none.
+// oldest is the place of the first prepared transaction that has not ended; zero if there is none.
 func (x *xaTransactions) oldest() binlog.Position {
 	var first binlog.Position
 	for _, p := range x.prepared {

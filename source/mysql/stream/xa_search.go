@@ -20,7 +20,7 @@ const maxRemembered = 100_000
 // searched is what searches of the log before the position that reading began at have found.
 type searched struct {
 	before binlog.Position // the first file that was read
-	// found are transactions that were prepared there and not ended since, by their ids; nil where they have no rows of ours. ended are those
+	// found are transactions that were prepared there and not ended since, by their ids; nil if they have no rows of ours. ended are those
 	// that began or ended there: what has the same id in an earlier file is another one, and has ended.
 	found map[string]*prepared
 	ended map[string]bool

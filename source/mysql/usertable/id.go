@@ -242,7 +242,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// Findable reports whether the row of a message can be in the table under its id. Where the column's type was changed, ids
+// Findable reports whether the row of a message can be in the table under its id. If the column's type was changed, ids
 // from before may be none.
 func (t *Table) Findable(id string) bool {
 	if outbox.IsStandInID(id) {
@@ -252,7 +252,7 @@ func (t *Table) Findable(id string) bool {
 	return err == nil
 }
 
-// Nameless is the condition by which a row of alias t has no id; "" where the column rules that out.
+// Nameless is the condition by which a row of alias t has no id; "" if the column rules that out.
 func (t *Table) Nameless() string {
 	var conds []string
 	id := "t." + t.ID.Column

@@ -19,7 +19,7 @@ import (
 // Written reports whether the relay writes to the table.
 func (t *Table) Written() bool { return t.OnDelivered != outbox.Keep || t.View.Receipts }
 
-// ours is the further condition by which a row of alias t is this pipeline's; "" where all are.
+// ours is the further condition by which a row of alias t is this pipeline's; "" if all are.
 func (t *Table) ours() string { return catalog.Ours(&t.Table, "t") }
 
 // A Table is an outbox table as the database has it, with what statements on its rows need to know.
@@ -34,7 +34,7 @@ type Table struct {
 	cols  map[string]*Column
 	// View is what its columns and configuration let the relay do with its rows.
 	View store.TableView
-	// PendingIndex is an index that leads to pending rows, quoted; "" where there is none.
+	// PendingIndex is an index that leads to pending rows, quoted; "" if there is none.
 	PendingIndex string
 }
 
@@ -176,7 +176,7 @@ func (t *Table) findIndexes(ctx context.Context, s *session.Session) error {
 		quote.Ident(t.Columns.ID))
 }
 
-// Column finds a column; nil where there is none.
+// Column finds a column; nil if there is none.
 func (t *Table) Column(name string) *Column {
 	if name == "" {
 		return nil
@@ -192,7 +192,7 @@ func (t *Table) col(name string) string {
 	return quote.Ident(name)
 }
 
-// Pending is the condition by which a row of alias t waits for its first delivery; "TRUE" where no column tells. A status
+// Pending is the condition by which a row of alias t waits for its first delivery; "TRUE" if no column tells. A status
 // that is NULL counts, unless delivered_at is set.
 func (t *Table) Pending() string {
 	c := &t.Columns

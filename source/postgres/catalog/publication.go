@@ -41,7 +41,7 @@ func childrenHeld(c *session.Config, t *Table, published published) error {
 	return nil
 }
 
-// published are all tables of the publication, quoted, with the columns that it publishes; none where the server does not tell (14).
+// published are all tables of the publication, quoted, with the columns that it publishes; none if the server does not tell (14).
 type published map[string][]string
 
 // Holds reports whether the publication holds the table, by its quoted name.

@@ -138,7 +138,7 @@ var (
 	errTruncated = errors.New("value has a wrong length")
 )
 
-// Raw returns the text of a value where it stands in the value's own bytes; ok is false where it has to be made.
+// Raw returns the text of a value where it stands in the value's own bytes; ok is false if it has to be made.
 func (c *Column) Raw(v *columns.Value) (b []byte, ok bool, err error) {
 	if v.Tag == 't' {
 		switch c.Kind {

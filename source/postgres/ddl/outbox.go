@@ -103,7 +103,7 @@ func Script(t *outbox.Table) (string, error) {
 // others.
 //
 // Rows are deleted or updated as fast as they are inserted, so autovacuum goes by a number of rows instead of a share of
-// the table. The index on pending rows is what R11 reads; it exists only where rows stay.
+// the table. The index on pending rows is what R11 reads; it exists only if rows stay.
 func Outbox(t *outbox.Table) (string, error) {
 	d, ok := shapeDDL(t.Shape, columns.Words(t))
 	if !ok {
@@ -128,7 +128,7 @@ func Outbox(t *outbox.Table) (string, error) {
 	return sql, nil
 }
 
-// sql is the statement that makes the index; "" where a column of it was taken away.
+// sql is the statement that makes the index; "" if a column of it was taken away.
 func (x *indexDef) sql(t *outbox.Table) string {
 	var names []string
 	for _, key := range x.columns {

@@ -38,7 +38,7 @@ type Reader struct {
 	lastRead    int                 // bytes
 	streak      int                 // reads that found data at once, less streakLoss for each other read
 	resting     time.Duration       // length of a rest if Behind is set and the last read found less than muchAtOnce
-	rest        func(time.Duration) // nil where it is not worth it
+	rest        func(time.Duration) // nil if it is not worth it
 	release     func()              // what rest needs
 }
 

@@ -55,7 +55,7 @@ JOIN pg_catalog.pg_class q ON q.relkind = 'S' AND q.oid = CASE WHEN a.attidentit
 JOIN pg_catalog.pg_sequence s ON s.seqrelid = q.oid JOIN pg_catalog.pg_namespace n ON n.oid = q.relnamespace
 WHERE a.attrelid = $1 AND a.attname = $2 AND NOT a.attisdropped`
 
-// SequenceOf finds the sequence of the table's sequence column; nil where there is not exactly one.
+// SequenceOf finds the sequence of the table's sequence column; nil if there is not exactly one.
 func SequenceOf(ctx context.Context, conn *pgx.Conn, t *catalog.Table) (*sequence, error) {
 	rows, err := conn.Query(ctx, sequenceQuery, t.OID, t.Columns.Seq)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// An Encoding is what the database writes its texts in, by the server's own name; "" where a pooler keeps that to itself. Texts of the
+// An Encoding is what the database writes its texts in, by the server's own name; "" if a pooler keeps that to itself. Texts of the
 // database's own can be written back whatever it is. What comes from elsewhere (an error of an endpoint, what a sink answered, our own
 // words) may have characters that the database cannot write: the server refuses such a statement each time, for ever.
 type Encoding string

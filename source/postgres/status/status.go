@@ -20,11 +20,11 @@ import (
 // A Report is what `tailbox status` reports.
 type Report struct {
 	report.Report
-	// Slot is nil where there is none.
+	// Slot is nil if there is none.
 	Slot *Slot `json:"slot"`
-	// Poll is nil where the log is read.
+	// Poll is nil if the log is read.
 	Poll *report.Poll `json:"poll,omitempty"`
-	// Holder is the session that holds the pipeline's lock; nil where no relay runs.
+	// Holder is the session that holds the pipeline's lock; nil if no relay runs.
 	Holder *pgstore.Holder `json:"holder"`
 }
 

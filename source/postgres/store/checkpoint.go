@@ -78,7 +78,7 @@ type checkpointRow struct {
 	unclean                                 int
 }
 
-// checkpoint is the row's checkpoint; nil where none was saved yet.
+// checkpoint is the row's checkpoint; nil if none was saved yet.
 func (r *checkpointRow) checkpoint() (*checkpoint.Checkpoint, error) {
 	if r.resume == nil {
 		return nil, nil
@@ -105,7 +105,7 @@ func (s *Store) Positioned(ctx context.Context) (have bool, err error) {
 	return have, err
 }
 
-// SavedCheckpoint reads the checkpoint; nil where none was saved.
+// SavedCheckpoint reads the checkpoint; nil if none was saved.
 func (s *Store) SavedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	var row checkpointRow
 	err := s.Conn.QueryRow(ctx, s.SQL(`SELECT source_id, resume, log, last_commit, sweep_pending FROM {checkpoint} WHERE pipeline = $1`),
@@ -119,7 +119,7 @@ func (s *Store) SavedCheckpoint(ctx context.Context) (*checkpoint.Checkpoint, er
 	return row.checkpoint()
 }
 
-// CheckpointReport reads the checkpoint as a report shows it; nil where none was saved.
+// CheckpointReport reads the checkpoint as a report shows it; nil if none was saved.
 func (s *Store) CheckpointReport(ctx context.Context) (*report.Checkpoint, error) {
 	var row checkpointRow
 	var savedAt time.Time

@@ -177,7 +177,7 @@ func (w *rowWork) foundAll() {
 	}
 }
 
-// scanIDs notes which rows were there by the ids that came back. Where all did, nothing is compared.
+// scanIDs notes which rows were there by the ids that came back. If all did, nothing is compared.
 func (w *rowWork) scanIDs(rows pgx.Rows) error {
 	var all []byte
 	var ends []int

@@ -272,7 +272,7 @@ func createFix(err error) error {
 	return fmt.Errorf("%w: %s: %w", err, fix, source.ErrStop)
 }
 
-// FailoverIdle says that source.failover does nothing, and what would; "" if it does something, or is not set. Slot is nil where there is none yet.
+// FailoverIdle says that source.failover does nothing, and what would; "" if it does something, or is not set. Slot is nil if there is none yet.
 func FailoverIdle(c *session.Config, version int, slot *Slot) (what, fix string) {
 	switch {
 	case !c.Failover:

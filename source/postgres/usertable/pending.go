@@ -20,10 +20,10 @@ func (t *Table) Old(prefix string) string {
 	return cond + t.ours(prefix)
 }
 
-// ours is the further condition by which a row is this pipeline's; "" where all are.
+// ours is the further condition by which a row is this pipeline's; "" if all are.
 func (t *Table) ours(prefix string) string { return catalog.Ours(&t.Table, prefix) }
 
-// Nameless is the condition by which a row has no id; "" where the column rules that out.
+// Nameless is the condition by which a row has no id; "" if the column rules that out.
 func (t *Table) Nameless(prefix string) string {
 	id := prefix + sqltext.Ident(t.Columns.ID)
 	var conds []string

@@ -13,7 +13,7 @@ import (
 )
 
 // WordFaults tells which words the status column cannot hold: they are no values of its type, or it would change them. columnType is
-// that of the column with its length, as format_type says; "" where there is none.
+// that of the column with its length, as format_type says; "" if there is none.
 func WordFaults(ctx context.Context, conn *pgx.Conn, t *outbox.Table, columnType string) ([]string, error) {
 	if columnType == "" {
 		return nil, nil

@@ -1,5 +1,5 @@
 // Command install puts the servers that tests need on this machine: Debian's
-// Postgres 15, Postgres 16 to 18 and all programs of 17 and 18, MySQL, MariaDB, MongoDB, Kafka, NATS, PgBouncer, Chromium and promtool. It does nothing where they are
+// Postgres 15, Postgres 16 to 18 and all programs of 17 and 18, MySQL, MariaDB, MongoDB, Kafka, NATS, PgBouncer, Chromium and promtool. It does nothing if they are
 // there already. Only Debian's packages need root. What cannot be had is named,
 // and is an error under CI=true; elsewhere the tests that need it are skipped.
 package main
