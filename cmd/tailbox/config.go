@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
+	"github.com/tailbox/tailbox/cmd/tailbox/verbs"
 )
 
 func newConfig() *cli.Command {
@@ -23,19 +24,23 @@ func newConfig() *cli.Command {
 }
 
 func newConfigShow() *cli.Command {
-	var file string
+	var where verbs.Where
 	return &cli.Command{
 		Name: "show", About: "prints the effective configuration: with defaults and the environment filled in, and secrets masked",
 		Long: "It prints YAML. *** stands for a password, a token, a header's value, the user of a URL, and what else may be secret.\n" +
 			"It asks neither the database nor a sink.",
 		Example: "tailbox config show -c tailbox.yaml",
-		Flags:   func(fs *flag.FlagSet) { pipeline.ConfigFlag(fs, &file) },
+		Flags:   where.Flags,
 		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
-			p, err := pipeline.Load(ctx, sh, file)
+			t, err := where.Open(ctx, sh)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(sh.Out, p.Effective)
+			text, err := t.Effective(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(sh.Out, text)
 			return err
 		},
 	}

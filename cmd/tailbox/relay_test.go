@@ -67,10 +67,15 @@ func (r *rig) command(args ...string) result {
 }
 
 func (r *rig) with(ctx context.Context, args ...string) result {
+	return r.bare(ctx, append(args, "-c", r.file)...)
+}
+
+// bare runs a command that no configuration is named for.
+func (r *rig) bare(ctx context.Context, args ...string) result {
 	var out, err bytes.Buffer
 	sh := &cli.Shell{In: strings.NewReader(""), Out: &out, Err: &err, Now: make(chan struct{}), Hangups: r.hangups,
 		Env: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
-	code := run(ctx, sh, append(args, "-c", r.file))
+	code := run(ctx, sh, args)
 	return result{code, out.String(), err.String()}
 }
 

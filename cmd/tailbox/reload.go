@@ -61,6 +61,8 @@ func (r *reloader) inForce() *pipeline.Pipeline {
 
 func (r *reloader) sinkNames() []string { return r.inForce().Config.Router.Sinks() }
 
+func (r *reloader) kindOf(sink string) string { return r.inForce().Kind(sink) }
+
 func (r *reloader) effective() string { return r.inForce().Effective }
 
 func (r *reloader) hide(text string) string { return r.inForce().Hide(text) }

@@ -30,7 +30,7 @@ func (r *reloader) serve(ctx context.Context, t *tasks, p *pipeline.Pipeline, me
 		}
 	}
 	past := history.New(r.metrics.Totals)
-	pages := newPages(api.Config{Pipeline: p.Config.Pipeline, Started: time.Now(), Database: r.db, Sinks: r.sinkNames, State: r.metrics.SinkState,
+	pages := newPages(api.Config{Pipeline: p.Config.Pipeline, Started: time.Now(), Database: r.db, Sinks: r.sinkNames, Kind: r.kindOf, State: r.metrics.SinkState,
 		History: past.Since, Tail: watched, Reload: r.reload, Configuration: r.effective, Tokens: r.tokens, Hide: r.hide, Logger: r.log})
 	server, err := admin.Listen(ctx, admin.Config{Listen: c.Listen, TLS: secure, Known: r.tokens.Known, Scrapes: r.tokens.Scrapes,
 		Gatherer: metrics, Pages: pages, Ready: r.metrics.Ready, Logger: r.log})

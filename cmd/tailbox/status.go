@@ -8,11 +8,12 @@ import (
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
+	"github.com/tailbox/tailbox/cmd/tailbox/verbs"
 	"github.com/tailbox/tailbox/source/store/report"
 )
 
 func newStatus() *cli.Command {
-	var file string
+	var where verbs.Where
 	var output cli.Output
 	return &cli.Command{
 		Name: "status", About: "shows positions, lag, sinks, and what is parked, held and dead",
@@ -20,15 +21,15 @@ func newStatus() *cli.Command {
 			"serves admin.listen. If none answers, only paused is known.",
 		Example: "tailbox status -c tailbox.yaml\ntailbox status -o json",
 		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
+			where.Flags(fs)
 			output.Flag(fs)
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, _ []string) error {
-			p, err := pipeline.Load(ctx, sh, file)
+			t, err := where.Open(ctx, sh)
 			if err != nil {
 				return err
 			}
-			r, err := pipeline.ReadStatus(ctx, sh, p)
+			r, err := t.Status(ctx, sh)
 			if err != nil {
 				return err
 			}

@@ -25,6 +25,7 @@ type pipelineAnswer struct {
 		Running       bool           `json:"running" doc:"A relay holds the pipeline's lock."`
 		Relay         string         `json:"relay" doc:"Which session holds the lock, and from where."`
 		Source        string         `json:"source"`
+		Log           []line         `json:"log" doc:"How far the log is read."`
 		RetainedBytes *int64         `json:"retained_bytes,omitempty" doc:"How much log the server keeps for the pipeline. Absent if unknown, or if it keeps none for a reader, as MySQL and MariaDB."`
 		LagBytes      *int64         `json:"lag_bytes,omitempty" doc:"How much of the log follows the checkpoint. Absent if unknown."`
 		Waiting       string         `json:"waiting,omitempty" doc:"Why the server sends nothing to the relay."`
@@ -61,7 +62,7 @@ func (s *server) status(ctx context.Context) (st *report.Status, err error) {
 	if err != nil {
 		return nil, err
 	}
-	st.NameSinks(s.Sinks(), s.State)
+	st.NameSinks(s.Sinks(), s.Kind, s.State)
 	if who(ctx).Role < Auditor { // the errors of statements repeat what rows hold
 		for i := range st.Feedback {
 			st.Feedback[i].Error = ""
@@ -79,12 +80,24 @@ func (s *server) getPipeline(ctx context.Context, _ *struct{}) (*pipelineAnswer,
 	b := &a.Body
 	b.Pipeline, b.Version, b.UptimeSeconds = s.Pipeline, s.Version, time.Since(s.Started).Seconds()
 	b.Running, b.Relay, b.Source, b.Waiting = st.Running, st.Relay, st.Source, st.Waiting
+	b.Log = linesOf(st)
 	b.RetainedBytes, b.LagBytes = known(st.RetainedBytes), known(st.LagBytes)
 	text, err := json.Marshal(st.Whole)
 	if err == nil {
 		err = json.Unmarshal(text, &b.Status)
 	}
 	return a, err
+}
+
+// linesOf are the lines of a status that say how far the log is read.
+func linesOf(st *report.Status) []line {
+	lines := []line{}
+	for _, row := range st.Log {
+		if len(row) == 2 {
+			lines = append(lines, line{row[0], row[1]})
+		}
+	}
+	return lines
 }
 
 // known is nil for -1, which stands for a number that is not known.
@@ -120,12 +133,7 @@ func (s *server) getSource(ctx context.Context, in *sourceQuery) (*sourceAnswer,
 		return nil, err
 	}
 	a := &sourceAnswer{}
-	a.Body.Source, a.Body.Log = st.Source, []line{}
-	for _, row := range st.Log {
-		if len(row) == 2 {
-			a.Body.Log = append(a.Body.Log, line{row[0], row[1]})
-		}
-	}
+	a.Body.Source, a.Body.Log = st.Source, linesOf(st)
 	if !in.Check {
 		return a, nil
 	}

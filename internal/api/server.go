@@ -25,8 +25,9 @@ type Config struct {
 	Version  string
 	Started  time.Time
 	Database operate.Database
-	// Sinks returns those of the configuration. State returns what this process knows of a sink's state; "" if it does not relay.
+	// Sinks returns those of the configuration, and Kind the kind of one. State returns what this process knows of a sink's state; "" if it does not relay.
 	Sinks func() []string
+	Kind  func(sink string) string
 	State func(sink string) string
 	// History returns what this process did since a moment, at most an hour ago.
 	History func(since time.Time) []history.Point

@@ -16,9 +16,9 @@ import (
 
 // Results of spans, as Config.Count is called with them.
 const (
-	// Sent: the collector took them. Refused: it answered that it does not. Dropped: they were lost here, because the queue was full or no collector could be
-	// reached.
-	Sent, Refused, Dropped = "sent", "refused", "dropped"
+	Sent    = "sent"    // the collector took them
+	Refused = "refused" // the collector answered that it does not take them
+	Dropped = "dropped" // they were lost here, because the queue was full or no collector could be reached
 )
 
 // Results lists the results of spans.

@@ -99,6 +99,16 @@ func flatten(err error) []error {
 	return all
 }
 
+// Kind returns the kind of a sink; "" if there is no such sink.
+func (p *Pipeline) Kind(name string) string {
+	for i := range p.Config.Sinks {
+		if p.Config.Sinks[i].Name == name {
+			return p.Config.Sinks[i].Kind
+		}
+	}
+	return ""
+}
+
 // Server returns the one server that a sink talks to; "" and 0 if there is none.
 func (p *Pipeline) Server(name string) (host string, port int) {
 	i := slices.IndexFunc(p.Config.Sinks, func(s config.Sink) bool { return s.Name == name })

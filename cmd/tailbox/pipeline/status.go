@@ -29,7 +29,7 @@ func ReadStatus(ctx context.Context, sh *cli.Shell, p *Pipeline) (*report.Status
 		return nil, err
 	}
 	states := sinkStates(ctx, &p.Config.Admin, p.Config.Pipeline)
-	r.NameSinks(p.Config.Router.Sinks(), func(sink string) string { return states[sink] })
+	r.NameSinks(p.Config.Router.Sinks(), p.Kind, func(sink string) string { return states[sink] })
 	return r, nil
 }
 

@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
-	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store/view"
 )
 
 // NewAudit is the command audit.
 func NewAudit() *cli.Command {
-	var file string
+	var where Where
 	var limit int
 	var output cli.Output
 	return &cli.Command{
@@ -26,7 +25,7 @@ func NewAudit() *cli.Command {
 			"which the database knows who asked. Rows of the verb feedback count failures of feedback statements.",
 		Example: "tailbox audit\ntailbox audit 42\ntailbox audit --limit 1000 -o csv",
 		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
+			where.Flags(fs)
 			fs.IntVar(&limit, "limit", listLimit, "at most `N` requests")
 			output.FlagOf(fs, "text", "json", "csv")
 		},
@@ -43,7 +42,7 @@ func NewAudit() *cli.Command {
 					return cli.WrongUsage("audit %q: must be the id of a request, a number that tailbox audit lists", ids[0])
 				}
 			}
-			p, err := pipeline.Load(ctx, sh, file)
+			t, err := where.Open(ctx, sh)
 			if err != nil {
 				return err
 			}
@@ -51,7 +50,7 @@ func NewAudit() *cli.Command {
 			if whole {
 				before, limit = id+1, 1
 			}
-			list, err := p.Database(sh.Log(), nil).Operator().Asked(ctx, before, limit, whole)
+			list, err := t.Asked(ctx, before, limit, whole)
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
-	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
 	"github.com/tailbox/tailbox/source/store"
 	"github.com/tailbox/tailbox/source/store/operate"
 	"github.com/tailbox/tailbox/source/store/view"
@@ -32,7 +31,7 @@ func NewDead() *cli.Command {
 }
 
 func newDeadList() *cli.Command {
-	var file string
+	var where Where
 	var output cli.Output
 	var s selector
 	var newest bool
@@ -43,7 +42,7 @@ func newDeadList() *cli.Command {
 			"tailbox stored the delivery, which --since is about, too; with --newest, --since is about when it died.",
 		Example: "tailbox dead list --sink mail --reason 'permanent'\ntailbox dead list --since 24h -o csv",
 		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
+			where.Flags(fs)
 			s.flags(fs, listLimit)
 			fs.BoolVar(&newest, "newest", false, "the one that died last first")
 			after.flag(fs, "since", "only deliveries that were stored since `TIME`: 30m, 24h, 7d, 2026-01-31 or 2026-01-31T08:00:00Z")
@@ -57,23 +56,24 @@ func newDeadList() *cli.Command {
 			if newest && !operate.OnlyDead(sel.States) {
 				return cli.WrongUsage("dead list: --newest is for dead deliveries alone: leave out --state %s, or --newest", s.state)
 			}
-			p, err := pipeline.Load(ctx, sh, file)
+			t, err := where.Open(ctx, sh)
 			if err != nil {
 				return err
 			}
-			db := p.Database(sh.Log(), nil)
-			if err := s.sink.known(ctx, p, db, "dead list"); err != nil {
+			if err := s.sink.known(ctx, t, "dead list"); err != nil {
 				return err
 			}
-			if sel.Table, err = tableNamed(ctx, p, db, "dead list", s.table); err != nil {
+			if sel.Table, err = tableNamed(ctx, t, "dead list", s.table); err != nil {
 				return err
 			}
 			sel.Limit = 0 // it bounds the list, which looks one further
-			list := parkedSince
+			var found []store.Listed
+			var more bool
 			if newest {
-				list = newestSince
+				found, more, err = t.AllNewest(ctx, sel, operate.Span{Since: after.at}, s.limit)
+			} else {
+				found, more, err = t.ParkedSince(ctx, sel, after.at, s.limit)
 			}
-			found, more, err := list(ctx, db.Operator(), sel, s.limit, after.at)
 			if err != nil {
 				return err
 			}
@@ -83,13 +83,14 @@ func newDeadList() *cli.Command {
 }
 
 func newDeadShow() *cli.Command {
-	var file, table string
+	var where Where
+	var table string
 	var at sinkFlag
 	var output cli.Output
 	return &cli.Command{
 		Name: "show", Args: "ID…", About: "shows deliveries with their payload, headers and error", Example: "tailbox dead show 5f0c7e0a-…",
 		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
+			where.Flags(fs)
 			at.flag(fs, "only the delivery to this sink, `NAME`")
 			tableFlag(fs, &table)
 			output.Flag(fs)
@@ -98,15 +99,14 @@ func newDeadShow() *cli.Command {
 			if len(ids) == 0 {
 				return cli.WrongUsage("dead show: name the messages by their IDs, as tailbox dead list tells them")
 			}
-			p, err := pipeline.Load(ctx, sh, file)
+			t, err := where.Open(ctx, sh)
 			if err != nil {
 				return err
 			}
-			db := p.Database(sh.Log(), nil)
-			if table, err = at.knownWith(ctx, p, db, "dead show", table); err != nil {
+			if table, err = at.knownWith(ctx, t, "dead show", table); err != nil {
 				return err
 			}
-			found, more, err := db.Operator().Whole(ctx, at.in(checkpoint.Selection{IDs: ids, Table: table, States: anyState()}))
+			found, more, err := t.Whole(ctx, at.in(checkpoint.Selection{IDs: ids, Table: table, States: anyState()}))
 			if err != nil {
 				return err
 			}
@@ -138,13 +138,14 @@ func notFound(ids []string, found []store.Listed) []string {
 
 // A deadVerb is replay or drop: what both have in common.
 type deadVerb struct {
-	file, why               string
+	where                   Where
+	why                     string
 	selector                selector
 	dryRun, noWait, reorder bool
 }
 
 func (d *deadVerb) flags(fs *flag.FlagSet) {
-	pipeline.ConfigFlag(fs, &d.file)
+	d.where.Flags(fs)
 	d.selector.flags(fs, 0)
 	fs.BoolVar(&d.selector.all, "all", false, "everything that the other flags leave in")
 	fs.BoolVar(&d.selector.allSinks, "all-sinks", false, "deliveries at several sinks at once")
@@ -162,20 +163,19 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 	if !narrowed(&sel) && !sel.All {
 		return cli.WrongUsage("dead %s: nothing is selected: name IDs, or use --sink, --table, --group, --type or --reason, or say --all", v)
 	}
-	p, err := pipeline.Load(ctx, sh, d.file)
+	t, err := d.where.Open(ctx, sh)
 	if err != nil {
 		return err
 	}
-	db := p.Database(sh.Log(), nil)
-	if err := d.selector.sink.known(ctx, p, db, "dead "+string(v)); err != nil {
+	if err := d.selector.sink.known(ctx, t, "dead "+string(v)); err != nil {
 		return err
 	}
-	if sel.Table, err = tableNamed(ctx, p, db, "dead "+string(v), sel.Table); err != nil {
+	if sel.Table, err = tableNamed(ctx, t, "dead "+string(v), sel.Table); err != nil {
 		return err
 	}
 	one, many := "delivery", "deliveries"
 	if v == checkpoint.VerbDrop && len(ids) > 0 && d.selector.state == "" {
-		if retried, err := onlyRetried(ctx, db, &sel); err != nil {
+		if retried, err := onlyRetried(ctx, t, &sel); err != nil {
 			return err
 		} else if retried {
 			one, many = "delivery that was retried", "deliveries that were retried"
@@ -186,13 +186,13 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 		if sel.Limit > 0 {
 			limit = 0 // all of these
 		}
-		found, more, err := db.Operator().Parked(ctx, sel, limit)
+		found, more, err := t.Parked(ctx, sel, limit)
 		if err != nil {
 			return err
 		}
 		return errors.Join(printParked(sh.Out, sh.Width, found, more), oneTable(ids, found))
 	}
-	sinks, err := sinksOf(ctx, p, db, sel)
+	sinks, err := sinksOf(ctx, t, sel)
 	if err != nil {
 		return err
 	}
@@ -205,18 +205,18 @@ func (d *deadVerb) carryOut(ctx context.Context, sh *cli.Shell, v checkpoint.Ver
 	sel.AllowReorder = d.reorder
 	request := &verb{request: checkpoint.Request{Verb: v, Selection: sel, Reason: d.why}, noWait: d.noWait,
 		done: func(n int) string { return past + " " + cli.Count(n, one, many) }}
-	return request.perform(ctx, sh, db)
+	return request.perform(ctx, sh, t)
 }
 
 // onlyRetried reports whether a selection finds nothing that is dead, but something that is retried: then it is about that.
-func onlyRetried(ctx context.Context, db operate.Database, sel *checkpoint.Selection) (bool, error) {
-	dead, _, err := db.Operator().Parked(ctx, *sel, 1)
+func onlyRetried(ctx context.Context, t *Target, sel *checkpoint.Selection) (bool, error) {
+	dead, _, err := t.Parked(ctx, *sel, 1)
 	if err != nil || len(dead) > 0 {
 		return false, err
 	}
 	other := *sel
 	other.States = []checkpoint.State{checkpoint.StateRetrying}
-	found, _, err := db.Operator().Parked(ctx, other, 1)
+	found, _, err := t.Parked(ctx, other, 1)
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
@@ -258,7 +258,8 @@ func newDeadDrop() *cli.Command {
 
 func newDeadEdit() *cli.Command {
 	var at sinkFlag
-	var file, table, payload, kind, topic, key, newID, why string
+	var where Where
+	var table, payload, kind, topic, key, newID, why string
 	var headers map[string]string
 	var noWait, reorder, allSinks bool
 	set := map[string]bool{}
@@ -268,7 +269,7 @@ func newDeadEdit() *cli.Command {
 			"seen the old one takes it.",
 		Example: `tailbox dead edit 5f0c7e0a-… --payload '{"amount": 20}'` + "\ntailbox dead edit 5f0c7e0a-… --payload @fixed.json --why TICKET-7",
 		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
+			where.Flags(fs)
 			text := func(name, usage string, into *string) {
 				fs.Func(name, usage, func(v string) error { *into, set[name] = v, true; return nil })
 			}
@@ -308,16 +309,15 @@ func newDeadEdit() *cli.Command {
 			if len(set) == 0 && len(headers) == 0 && newID == "" {
 				return cli.WrongUsage("dead edit: say what to change with --payload, --type, --topic, --key, --header or --new-id; to send it as it is, use dead replay")
 			}
-			p, err := pipeline.Load(ctx, sh, file)
+			t, err := where.Open(ctx, sh)
 			if err != nil {
 				return err
 			}
-			db := p.Database(sh.Log(), nil)
-			if table, err = at.knownWith(ctx, p, db, "dead edit", table); err != nil {
+			if table, err = at.knownWith(ctx, t, "dead edit", table); err != nil {
 				return err
 			}
 			sel := at.in(checkpoint.Selection{IDs: ids, Table: table, AllowReorder: reorder, Edit: edit})
-			sinks, err := sinksOf(ctx, p, db, at.in(checkpoint.Selection{IDs: ids, Table: table, States: []checkpoint.State{checkpoint.StateDead}}))
+			sinks, err := sinksOf(ctx, t, at.in(checkpoint.Selection{IDs: ids, Table: table, States: []checkpoint.State{checkpoint.StateDead}}))
 			if err != nil {
 				return err
 			}
@@ -329,7 +329,7 @@ func newDeadEdit() *cli.Command {
 			}
 			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbEdit, Selection: sel, Reason: why}, noWait: noWait,
 				done: func(n int) string { return "changed, and replaying " + cli.Count(n, "delivery", "deliveries") }}
-			return v.perform(ctx, sh, db)
+			return v.perform(ctx, sh, t)
 		},
 	}
 }

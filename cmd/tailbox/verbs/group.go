@@ -10,8 +10,6 @@ import (
 
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
-	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
-	"github.com/tailbox/tailbox/source/store/operate"
 	"github.com/tailbox/tailbox/source/store/view"
 )
 
@@ -35,7 +33,7 @@ func NewGroup() *cli.Command {
 
 // groupLister holds the flags of a command that lists something of groups.
 type groupLister struct {
-	file   string
+	where  Where
 	at     sinkFlag
 	limit  int
 	output cli.Output
@@ -43,23 +41,22 @@ type groupLister struct {
 
 // flags adds the flags. Many is what the limit bounds.
 func (g *groupLister) flags(fs *flag.FlagSet, many string) {
-	pipeline.ConfigFlag(fs, &g.file)
+	g.where.Flags(fs)
 	g.at.flag(fs, "only at this sink, `NAME`")
 	fs.IntVar(&g.limit, "limit", listLimit, "at most `N` "+many+"; 0 = no limit")
 	g.output.Flag(fs)
 }
 
 // open loads the configuration and checks the flags of a command.
-func (g *groupLister) open(ctx context.Context, sh *cli.Shell, command string) (operate.Database, error) {
-	p, err := pipeline.Load(ctx, sh, g.file)
+func (g *groupLister) open(ctx context.Context, sh *cli.Shell, command string) (*Target, error) {
+	t, err := g.where.Open(ctx, sh)
 	if err != nil {
 		return nil, err
 	}
 	if g.limit < 0 {
 		return nil, cli.WrongUsage("--limit %d: must not be negative", g.limit)
 	}
-	db := p.Database(sh.Log(), nil)
-	return db, g.at.known(ctx, p, db, command)
+	return t, g.at.known(ctx, t, command)
 }
 
 func newGroupList() *cli.Command {
@@ -68,11 +65,11 @@ func newGroupList() *cli.Command {
 		Name: "list", Args: "[NAME…]", About: "lists lanes that wait, and what for", Example: "tailbox group list --sink mail",
 		Flags: func(fs *flag.FlagSet) { g.flags(fs, "lanes") },
 		Run: func(ctx context.Context, sh *cli.Shell, names []string) error {
-			db, err := g.open(ctx, sh, "group list")
+			t, err := g.open(ctx, sh, "group list")
 			if err != nil {
 				return err
 			}
-			lanes, err := db.Operator().Lanes(ctx, g.at.in(checkpoint.Selection{Groups: names}), g.limit)
+			lanes, err := t.Lanes(ctx, g.at.in(checkpoint.Selection{Groups: names}), g.limit)
 			if err != nil {
 				return err
 			}
@@ -96,11 +93,11 @@ func newGroupShow() *cli.Command {
 			if len(names) != 1 {
 				return cli.WrongUsage("group show: name one group")
 			}
-			db, err := g.open(ctx, sh, "group show")
+			t, err := g.open(ctx, sh, "group show")
 			if err != nil {
 				return err
 			}
-			found, more, err := db.Operator().Parked(ctx, g.at.in(checkpoint.Selection{Groups: names, States: anyState()}), g.limit)
+			found, more, err := t.Parked(ctx, g.at.in(checkpoint.Selection{Groups: names, States: anyState()}), g.limit)
 			if err != nil {
 				return err
 			}
@@ -110,13 +107,14 @@ func newGroupShow() *cli.Command {
 }
 
 func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *cli.Command {
-	var file, why string
+	var where Where
+	var why string
 	var at sinkFlag
 	var noWait bool
 	return &cli.Command{
 		Name: string(name), Args: "NAME…", About: about, Example: fmt.Sprintf("tailbox group %s order:42 --sink mail", name),
 		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
+			where.Flags(fs)
 			at.flag(fs, "only at this sink, `NAME`")
 			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
 			noWaitFlag(fs, &noWait)
@@ -125,29 +123,28 @@ func newGroupVerb(name checkpoint.Verb, about, past, one, many string) *cli.Comm
 			if len(names) == 0 {
 				return cli.WrongUsage("group %s: name the groups, as tailbox group list tells them", name)
 			}
-			p, err := pipeline.Load(ctx, sh, file)
+			t, err := where.Open(ctx, sh)
 			if err != nil {
 				return err
 			}
-			db := p.Database(sh.Log(), nil)
-			if err := at.fits(ctx, p, db, name); err != nil {
+			if err := at.fits(ctx, t, name); err != nil {
 				return err
 			}
 			v := &verb{request: checkpoint.Request{Verb: name, Reason: why, Selection: at.in(checkpoint.Selection{Groups: names})}, noWait: noWait,
 				groups: name == checkpoint.VerbResume, done: func(n int) string { return past + " " + cli.Count(n, one, many) }}
 			if name == checkpoint.VerbSkip {
-				return v.skip(ctx, sh, db)
+				return v.skip(ctx, sh, t)
 			}
-			return v.perform(ctx, sh, db)
+			return v.perform(ctx, sh, t)
 		},
 	}
 }
 
 // skip passes the dead deliveries of groups. A group in which nothing is dead and whose first delivery at one sink is retried goes on past
 // that: it becomes dead.
-func (v *verb) skip(ctx context.Context, sh *cli.Shell, db operate.Database) error {
+func (v *verb) skip(ctx context.Context, sh *cli.Shell, t *Target) error {
 	sel := v.request.Selection
-	lanes, err := db.Operator().Lanes(ctx, sel, 0)
+	lanes, err := t.Lanes(ctx, sel, 0)
 	if err != nil {
 		return err
 	}
@@ -180,7 +177,7 @@ func (v *verb) skip(ctx context.Context, sh *cli.Shell, db operate.Database) err
 		w.done = func(n int) string {
 			return "passed " + cli.Count(n, "delivery that was retried, and is a dead letter now", "deliveries that were retried, and are dead letters now")
 		}
-		if err := w.perform(ctx, sh, db); err != nil {
+		if err := w.perform(ctx, sh, t); err != nil {
 			return err
 		}
 	}
@@ -188,28 +185,28 @@ func (v *verb) skip(ctx context.Context, sh *cli.Shell, db operate.Database) err
 		return nil
 	}
 	v.request.Selection.Groups = rest
-	return v.perform(ctx, sh, db)
+	return v.perform(ctx, sh, t)
 }
 
 // fits refuses a sink at which a verb for groups can do nothing: one that is not there can only be resumed where it is held
 // still, and only have deliveries replayed or skipped that are parked for it.
-func (f *sinkFlag) fits(ctx context.Context, p *pipeline.Pipeline, db operate.Database, v checkpoint.Verb) error {
+func (f *sinkFlag) fits(ctx context.Context, t *Target, v checkpoint.Verb) error {
 	command := "group " + string(v)
 	if v != checkpoint.VerbHold && v != checkpoint.VerbResume || !f.set {
-		return f.known(ctx, p, db, command)
+		return f.known(ctx, t, command)
 	}
 	if f.name == "" {
 		return cli.WrongUsage("%s: at the sink '' nothing can be held: leave --sink out to %s the group at every sink", command, v)
 	}
-	unknown := knowSinks(p, command, []string{f.name})
+	unknown := knowSinks(ctx, t, command, []string{f.name})
 	if unknown == nil || v == checkpoint.VerbHold {
 		return unknown
 	}
-	r, err := db.Status(ctx)
+	held, err := t.held(ctx)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(r.Held, func(lane checkpoint.Lane) bool { return lane.Sink == f.name }) {
+	if slices.ContainsFunc(held, func(lane checkpoint.Lane) bool { return lane.Sink == f.name }) {
 		return nil
 	}
 	return unknown

@@ -16,7 +16,6 @@ import (
 	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source/store"
-	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // A selector is the part of a command line that chooses parked deliveries.
@@ -52,15 +51,15 @@ func (f *sinkFlag) in(sel checkpoint.Selection) checkpoint.Selection {
 }
 
 // known refuses a name that neither the configuration has, nor any parked delivery.
-func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db operate.Database, command string) error {
+func (f *sinkFlag) known(ctx context.Context, t *Target, command string) error {
 	if !f.set || f.name == "" {
 		return nil
 	}
-	unknown := knowSinks(p, command, []string{f.name})
+	unknown := knowSinks(ctx, t, command, []string{f.name})
 	if unknown == nil {
 		return nil
 	}
-	left, _, err := db.Operator().Parked(ctx, checkpoint.Selection{Sink: f.name, States: anyState()}, 1)
+	left, _, err := t.Parked(ctx, checkpoint.Selection{Sink: f.name, States: anyState()}, 1)
 	if err != nil || len(left) > 0 {
 		return err
 	}
@@ -68,11 +67,11 @@ func (f *sinkFlag) known(ctx context.Context, p *pipeline.Pipeline, db operate.D
 }
 
 // knownWith does the same, and returns the table that --table means beside it.
-func (f *sinkFlag) knownWith(ctx context.Context, p *pipeline.Pipeline, db operate.Database, command, table string) (string, error) {
-	if err := f.known(ctx, p, db, command); err != nil {
+func (f *sinkFlag) knownWith(ctx context.Context, t *Target, command, table string) (string, error) {
+	if err := f.known(ctx, t, command); err != nil {
 		return "", err
 	}
-	return tableNamed(ctx, p, db, command, table)
+	return tableNamed(ctx, t, command, table)
 }
 
 // flags adds the flags that a list understands.
@@ -112,8 +111,8 @@ func narrowed(sel *checkpoint.Selection) bool {
 }
 
 // sinksOf names the sinks at which a selection finds deliveries, of those that the configuration has, and the first of any.
-func sinksOf(ctx context.Context, p *pipeline.Pipeline, db operate.Database, sel checkpoint.Selection) ([]string, error) {
-	first, _, err := db.Operator().Parked(ctx, sel, 1)
+func sinksOf(ctx context.Context, t *Target, sel checkpoint.Selection) ([]string, error) {
+	first, _, err := t.Parked(ctx, sel, 1)
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -121,13 +120,17 @@ func sinksOf(ctx context.Context, p *pipeline.Pipeline, db operate.Database, sel
 	if _, limited := sel.AtSink(); limited {
 		return found, nil
 	}
-	for _, name := range p.Config.Router.Sinks() {
+	names, err := t.sinks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
 		if name == first[0].Sink {
 			continue
 		}
 		at := sel
 		at.Sink = name
-		list, _, err := db.Operator().Parked(ctx, at, 1)
+		list, _, err := t.Parked(ctx, at, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +161,7 @@ func tableFlag(fs *flag.FlagSet, into *string) {
 
 // tableNamed is the table that --table means: its name is read as in the configuration, where it is quoted if it has a dot or a quote,
 // or is the name itself. A name that neither the configuration has, nor any parked delivery, is refused.
-func tableNamed(ctx context.Context, p *pipeline.Pipeline, db operate.Database, command, value string) (string, error) {
+func tableNamed(ctx context.Context, t *Target, command, value string) (string, error) {
 	if value == "" {
 		return "", nil
 	}
@@ -167,18 +170,18 @@ func tableNamed(ctx context.Context, p *pipeline.Pipeline, db operate.Database, 
 		read := strings.TrimPrefix(outbox.Table{Schema: schema, Name: name}.String(), ".")
 		spellings = slices.Compact([]string{read, value})
 	}
-	tables := slices.Clone(p.Config.Source.Tables)
-	if prefix := p.Config.Source.Messages; prefix != "" {
-		tables = append(tables, outbox.LogMessageTable(prefix))
-	}
+	tables, known := t.tables()
 	for _, spelling := range spellings {
 		if slices.ContainsFunc(tables, func(t outbox.Table) bool { return called(&t, spelling) }) {
 			return spelling, nil
 		}
-		left, _, err := db.Operator().Parked(ctx, checkpoint.Selection{Table: spelling, States: anyState()}, 1)
+		left, _, err := t.Parked(ctx, checkpoint.Selection{Table: spelling, States: anyState()}, 1)
 		if err != nil || len(left) > 0 {
 			return spelling, err
 		}
+	}
+	if !known {
+		return spellings[0], nil // nothing of it is parked, which is no error if the configuration has it
 	}
 	names := make([]string, len(tables))
 	for i := range tables {

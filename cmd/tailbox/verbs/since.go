@@ -1,16 +1,11 @@
 package verbs
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tailbox/tailbox/checkpoint"
-	"github.com/tailbox/tailbox/source/store"
-	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // A moment is a flag that takes a time, or how long ago it was. It is zero if the flag is not given.
@@ -41,39 +36,4 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, errMoment
-}
-
-// sincePage is how many deliveries are looked at in one session.
-const sincePage = 5000
-
-// newestSince lists deliveries that died since a moment, the one that died last first.
-func newestSince(ctx context.Context, o operate.Operator, sel checkpoint.Selection, limit int, since time.Time) (found []store.Listed, more bool, err error) {
-	return o.AllNewest(ctx, sel, operate.Span{Since: since}, limit)
-}
-
-// parkedSince lists deliveries that were parked since a moment, at most limit; 0 = all of them. more tells whether some are left out.
-func parkedSince(ctx context.Context, o operate.Operator, sel checkpoint.Selection, limit int, since time.Time) (found []store.Listed, more bool, err error) {
-	if since.IsZero() {
-		return o.Parked(ctx, sel, limit)
-	}
-	var after *store.ParkedKey
-	for {
-		page, next, err := o.Page(ctx, sel, after, sincePage)
-		if err != nil {
-			return nil, false, err
-		}
-		for i := range page {
-			if page[i].ParkedAt.Before(since) {
-				continue
-			}
-			if limit > 0 && len(found) == limit {
-				return found, true, nil
-			}
-			found = append(found, page[i])
-		}
-		if next == nil {
-			return found, false, nil
-		}
-		after = next
-	}
 }

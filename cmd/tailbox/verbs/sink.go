@@ -22,7 +22,8 @@ func NewSink() *cli.Command {
 }
 
 func newSinkVerb(verbName checkpoint.Verb) *cli.Command {
-	var file, why string
+	var where Where
+	var why string
 	var noWait bool
 	about, past := "stops deliveries to sinks until resume; what comes for them is parked", "paused"
 	if verbName == checkpoint.VerbResume {
@@ -31,62 +32,62 @@ func newSinkVerb(verbName checkpoint.Verb) *cli.Command {
 	return &cli.Command{
 		Name: string(verbName), Args: "NAME…", About: about, Example: "tailbox sink " + string(verbName) + " mail",
 		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
+			where.Flags(fs)
 			fs.StringVar(&why, "why", "", "reason, a `TEXT` for the audit")
 			noWaitFlag(fs, &noWait)
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, names []string) error {
-			p, err := pipeline.Load(ctx, sh, file)
+			t, err := where.Open(ctx, sh)
 			if err != nil {
 				return err
 			}
 			if len(names) == 0 {
-				return cli.WrongUsage("sink %s: name the sinks: %s", verbName, strings.Join(p.Config.Router.Sinks(), ", "))
+				known, err := t.sinks(ctx)
+				if err != nil {
+					return err
+				}
+				return cli.WrongUsage("sink %s: name the sinks: %s", verbName, strings.Join(known, ", "))
 			}
-			if err := knowSinks(p, "sink "+string(verbName), names); err != nil {
+			if err := knowSinks(ctx, t, "sink "+string(verbName), names); err != nil {
 				return err
 			}
 			v := &verb{request: checkpoint.Request{Verb: verbName, Reason: why, Selection: checkpoint.Selection{Sinks: names}}, noWait: noWait,
 				done: func(n int) string { return past + " " + cli.Count(n, "sink", "sinks") }}
-			return v.perform(ctx, sh, p.Database(sh.Log(), nil))
+			return v.perform(ctx, sh, t)
 		},
 	}
 }
 
 func newSinkList() *cli.Command {
-	var file string
+	var where Where
 	var output cli.Output
 	return &cli.Command{
 		Name: "list", Args: "[NAME…]", About: "lists sinks, what is parked for them, and their breakers",
-		Long: "The state is asked from the relay that serves admin.listen: open, failing, paused or throttled. Where it\n" +
+		Long: "The state is asked from the relay that serves admin.listen: open, failing, paused or throttled. If it\n" +
 			"cannot be asked, only paused is known.",
 		Example: "tailbox sink list",
 		Flags: func(fs *flag.FlagSet) {
-			pipeline.ConfigFlag(fs, &file)
+			where.Flags(fs)
 			output.Flag(fs)
 		},
 		Run: func(ctx context.Context, sh *cli.Shell, names []string) error {
-			p, err := pipeline.Load(ctx, sh, file)
+			t, err := where.Open(ctx, sh)
 			if err != nil {
 				return err
 			}
-			if err := knowSinks(p, "sink list", names); err != nil {
+			if err := knowSinks(ctx, t, "sink list", names); err != nil {
 				return err
 			}
-			r, err := pipeline.ReadStatus(ctx, sh, p)
+			r, err := t.Status(ctx, sh)
 			if err != nil {
 				return err
 			}
-			kinds := map[string]string{}
-			for _, s := range p.Config.Sinks {
-				kinds[s.Name] = s.Kind
-			}
-			var views []sinkView
+			var views []report.SinkCount
 			for _, s := range r.Sinks {
 				if len(names) > 0 && !slices.Contains(names, s.Sink) {
 					continue
 				}
-				views = append(views, sinkView{SinkCount: s, Kind: kinds[s.Sink]})
+				views = append(views, s)
 			}
 			if output.JSON {
 				return cli.PrintJSON(sh.Out, views)
@@ -101,15 +102,15 @@ func newSinkList() *cli.Command {
 	}
 }
 
-// A sinkView is a sink in -o json.
-type sinkView struct {
-	report.SinkCount
-	Kind string `json:"kind,omitempty"`
-}
-
 // knowSinks refuses names that no sink of the configuration has.
-func knowSinks(p *pipeline.Pipeline, command string, names []string) error {
-	known := p.Config.Router.Sinks()
+func knowSinks(ctx context.Context, t *Target, command string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	known, err := t.sinks(ctx)
+	if err != nil {
+		return err
+	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			return cli.WrongUsage("%s: there is no sink %q: the configuration has %s", command, name, strings.Join(known, ", "))

@@ -10,7 +10,6 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/source/store"
-	"github.com/tailbox/tailbox/source/store/operate"
 )
 
 // A verb is a request on its way: what is asked for, and how it is told.
@@ -27,8 +26,8 @@ type verb struct {
 }
 
 // perform writes the request and waits until it is carried out: by the relay that runs, or, where none does, here.
-func (v *verb) perform(ctx context.Context, sh *cli.Shell, db operate.Database) error {
-	id, err := db.Operator().Ask(ctx, &v.request)
+func (v *verb) perform(ctx context.Context, sh *cli.Shell, t *Target) error {
+	id, err := t.Ask(ctx, &v.request)
 	if err != nil {
 		return err
 	}
@@ -36,8 +35,8 @@ func (v *verb) perform(ctx context.Context, sh *cli.Shell, db operate.Database) 
 		_, err := fmt.Fprintf(sh.Out, "asked: request %d\n", id)
 		return err
 	}
-	told := tellProgress(ctx, sh, db, id)
-	result, err := db.Operator().Wait(ctx, id)
+	told := tellProgress(ctx, sh, t, id)
+	result, err := t.Wait(ctx, id)
 	told()
 	if err != nil {
 		return err
@@ -53,7 +52,7 @@ func (v *verb) perform(ctx context.Context, sh *cli.Shell, db operate.Database) 
 const progressEvery = 2 * time.Second
 
 // tellProgress tells, on a terminal, how far a request has come, until stop is called.
-func tellProgress(ctx context.Context, sh *cli.Shell, db operate.Database, id int64) (stop func()) {
+func tellProgress(ctx context.Context, sh *cli.Shell, t *Target, id int64) (stop func()) {
 	if !sh.Terminal {
 		return func() {}
 	}
@@ -69,7 +68,7 @@ func tellProgress(ctx context.Context, sh *cli.Shell, db operate.Database, id in
 			case <-tick.C:
 			}
 			// What fails here fails for the one who waits as well.
-			if result, done, err := db.Operator().Result(ctx, id); err == nil && !done {
+			if result, done, err := t.Result(ctx, id); err == nil && !done {
 				fmt.Fprintf(sh.Err, "%d so far …\n", result.Changed)
 			}
 		}

@@ -342,6 +342,36 @@ func (o Operator) Page(ctx context.Context, sel checkpoint.Selection, after *sto
 	return list, next, err
 }
 
+// sincePage is how many deliveries ParkedSince looks at in one session.
+const sincePage = 5000
+
+// ParkedSince lists deliveries that were parked at a moment or later, as Parked does.
+func (o Operator) ParkedSince(ctx context.Context, sel checkpoint.Selection, since time.Time, limit int) (found []store.Listed, more bool, err error) {
+	if since.IsZero() {
+		return o.Parked(ctx, sel, limit)
+	}
+	var after *store.ParkedKey
+	for {
+		page, next, err := o.Page(ctx, sel, after, sincePage)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range page {
+			if page[i].ParkedAt.Before(since) {
+				continue
+			}
+			if limit > 0 && len(found) == limit {
+				return found, true, nil
+			}
+			found = append(found, page[i])
+		}
+		if next == nil {
+			return found, false, nil
+		}
+		after = next
+	}
+}
+
 // pageLooks bounds how many chunks of deliveries one page looks at.
 const pageLooks = 20
 

@@ -104,7 +104,9 @@ func (c *SinkCounts) Report(r *Report) {
 
 // A SinkCount counts what is parked for a sink.
 type SinkCount struct {
-	Sink   string `json:"sink"`
+	Sink string `json:"sink"`
+	// Kind is "" if the configuration does not have the sink any more.
+	Kind   string `json:"kind,omitempty"`
 	Paused bool   `json:"paused"`
 	// State is what the relay says of the sink, if it can be asked: open, failing, paused or throttled. Else it is paused, or "-".
 	State string `json:"state"`

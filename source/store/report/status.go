@@ -42,9 +42,9 @@ func NewStatus(r *Report, whole any) *Status {
 	return &Status{Report: r, Whole: whole, RetainedBytes: -1, LagBytes: -1}
 }
 
-// NameSinks adds the sinks of the configuration that nothing is parked for, and sets the state of each sink. state returns what a relay says of a sink;
-// "" if no relay can be asked.
-func (s *Status) NameSinks(names []string, state func(sink string) string) {
+// NameSinks adds the sinks of the configuration that nothing is parked for, and sets the kind and the state of each sink. state returns what a relay says of
+// a sink; "" if no relay can be asked.
+func (s *Status) NameSinks(names []string, kind, state func(sink string) string) {
 	for _, name := range names {
 		if !slices.ContainsFunc(s.Sinks, func(c SinkCount) bool { return c.Sink == name }) {
 			s.Sinks = append(s.Sinks, SinkCount{Sink: name})
@@ -52,6 +52,7 @@ func (s *Status) NameSinks(names []string, state func(sink string) string) {
 	}
 	for i := range s.Sinks {
 		c := &s.Sinks[i]
+		c.Kind = kind(c.Sink)
 		if c.Paused {
 			c.State = "paused"
 		} else {

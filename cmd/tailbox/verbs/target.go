@@ -1,0 +1,138 @@
+package verbs
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/tailbox/tailbox/checkpoint"
+	"github.com/tailbox/tailbox/cmd/tailbox/cli"
+	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
+	"github.com/tailbox/tailbox/internal/client"
+	"github.com/tailbox/tailbox/outbox"
+	"github.com/tailbox/tailbox/source/store"
+	"github.com/tailbox/tailbox/source/store/operate"
+	"github.com/tailbox/tailbox/source/store/report"
+)
+
+// A desk is where operators look and ask: the database, or the API of a relay. The methods are those of operate.Operator.
+type desk interface {
+	Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
+	Wait(ctx context.Context, id int64) (*store.RequestResult, error)
+	Result(ctx context.Context, id int64) (result *store.RequestResult, done bool, err error)
+	Asked(ctx context.Context, before int64, limit int, whole bool) ([]store.Asked, error)
+	Parked(ctx context.Context, sel checkpoint.Selection, limit int) (list []store.Listed, more bool, err error)
+	ParkedSince(ctx context.Context, sel checkpoint.Selection, since time.Time, limit int) (list []store.Listed, more bool, err error)
+	AllNewest(ctx context.Context, sel checkpoint.Selection, during operate.Span, limit int) (list []store.Listed, more bool, err error)
+	Whole(ctx context.Context, sel checkpoint.Selection) (list []store.Listed, more bool, err error)
+	Lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]operate.WaitingLane, error)
+}
+
+// Names of the variables that stand for --server and --token-file.
+const (
+	serverEnv = "TAILBOX_SERVER"
+	tokenEnv  = "TAILBOX_TOKEN_FILE"
+)
+
+// Where is the part of a command line that says which pipeline is meant: a configuration file, or the address of a relay.
+type Where struct{ file, server, tokenFile string }
+
+// Flags adds -c, --debezium, --server and --token-file.
+func (w *Where) Flags(fs *flag.FlagSet) {
+	pipeline.ConfigFlag(fs, &w.file)
+	fs.StringVar(&w.server, "server", "", "ask the HTTP API of the relay at `URL` instead of the database: no configuration is read (default $"+serverEnv+")")
+	fs.StringVar(&w.tokenFile, "token-file", "", "`FILE` with the token for --server (default $"+tokenEnv+")")
+}
+
+// A Target is the pipeline that a command works on.
+type Target struct {
+	desk
+	// of is its configuration; nil if a relay is asked.
+	of *pipeline.Pipeline
+	db operate.Database
+	// relay is nil if the database is asked.
+	relay *client.Client
+}
+
+// Open finds the pipeline. The command line counts before the environment.
+func (w *Where) Open(ctx context.Context, sh *cli.Shell) (*Target, error) {
+	server, tokenFile := w.server, w.tokenFile
+	if w.file != "" && (server != "" || tokenFile != "") {
+		return nil, cli.WrongUsage("-c and --server both say which pipeline is meant: leave out one of the two")
+	}
+	if server == "" && w.file == "" {
+		server, _ = sh.Env(serverEnv)
+	}
+	if server == "" {
+		if tokenFile != "" {
+			return nil, cli.WrongUsage("--token-file is for --server: name the relay's address, too")
+		}
+		p, err := pipeline.Load(ctx, sh, w.file)
+		if err != nil {
+			return nil, err
+		}
+		db := p.Database(sh.Log(), nil)
+		return &Target{desk: db.Operator(), of: p, db: db}, nil
+	}
+	if tokenFile == "" {
+		tokenFile, _ = sh.Env(tokenEnv)
+	}
+	relay, err := client.New(server, tokenFile)
+	if err != nil {
+		return nil, cli.WrongUsage("%w", err)
+	}
+	if relay.Open() {
+		fmt.Fprintf(sh.Err, "tailbox: the token goes to %s without TLS, so that others can read it on its way: use https\n", relay.Address())
+	}
+	return &Target{desk: relay, relay: relay}, nil
+}
+
+// Status reads the status, with every sink of the configuration in it.
+func (t *Target) Status(ctx context.Context, sh *cli.Shell) (*report.Status, error) {
+	if t.relay != nil {
+		return t.relay.Status(ctx)
+	}
+	return pipeline.ReadStatus(ctx, sh, t.of)
+}
+
+// Effective is the configuration as YAML, with secrets masked.
+func (t *Target) Effective(ctx context.Context) (string, error) {
+	if t.relay != nil {
+		return t.relay.Configuration(ctx)
+	}
+	return t.of.Effective, nil
+}
+
+// sinks names the sinks of the configuration.
+func (t *Target) sinks(ctx context.Context) ([]string, error) {
+	if t.relay != nil {
+		return t.relay.Sinks(ctx)
+	}
+	return t.of.Config.Router.Sinks(), nil
+}
+
+// held lists what operators hold.
+func (t *Target) held(ctx context.Context) ([]checkpoint.Lane, error) {
+	read := func(ctx context.Context) (*report.Status, error) { return t.db.Status(ctx) }
+	if t.relay != nil {
+		read = t.relay.Status
+	}
+	st, err := read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.Held, nil
+}
+
+// tables are the outbox tables of the configuration; known is false if a relay is asked, which does not list them.
+func (t *Target) tables() (tables []outbox.Table, known bool) {
+	if t.of == nil {
+		return nil, false
+	}
+	tables = append(tables, t.of.Config.Source.Tables...)
+	if prefix := t.of.Config.Source.Messages; prefix != "" {
+		tables = append(tables, outbox.LogMessageTable(prefix))
+	}
+	return tables, true
+}
