@@ -204,7 +204,7 @@ func TestAPI(t *testing.T) {
 		t.Errorf("resume: %v", resumed)
 	}
 	until(t, "what was held", func() bool { return a.e.got() == "a1 a2 c1" })
-	a.done(a.ok("operator", "POST", "/sinks/api:pause?why=maintenance", nil))
+	a.done(a.ok("operator", "POST", "/sinks/api:pause", map[string]any{"why": "maintenance"}))
 	a.send("d1", "d:1", `{}`)
 	until(t, "a paused sink", func() bool {
 		return strings.Contains(a.ok("viewer", "GET", "/sinks", nil).text, `"paused":true,"state":"paused"`)

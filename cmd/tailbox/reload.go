@@ -188,6 +188,7 @@ func (r *reloader) exchange(ctx context.Context, next *pipeline.Pipeline, dryRun
 	}
 	if !dryRun {
 		c := next.Config
+		r.tokens.End(&c.Admin)
 		err = r.relay.Reload(ctx, relay.Change{Sinks: sinks, Router: c.Router, Hide: next.Hide, Memory: c.Memory, ShutdownTimeout: c.ShutdownTimeout,
 			Release: func(ctx context.Context) { r.switchTo(ctx, next, sinks, alerts) }})
 		if err == nil {
@@ -196,6 +197,7 @@ func (r *reloader) exchange(ctx context.Context, next *pipeline.Pipeline, dryRun
 			}
 			return warnings, nil
 		}
+		r.tokens.Set(&r.inForce().Config.Admin)
 		if !errors.Is(err, relay.ErrStopped) && ctx.Err() == nil {
 			err = refuse(err)
 		}

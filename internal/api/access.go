@@ -104,6 +104,22 @@ func (t *Tokens) Set(c *config.Admin) {
 	}
 }
 
+// End ends the tokens that another configuration does not have, or gives another role. To end one must not wait until that configuration is in force:
+// with the database away, that takes as long as the database is. Set puts back what was ended.
+func (t *Tokens) End(next *config.Admin) {
+	other := NewTokens(next, t.log)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holders = slices.DeleteFunc(slices.Clone(t.holders), func(h *holder) bool {
+		return !slices.ContainsFunc(other.holders, func(o *holder) bool {
+			return o.Principal == h.Principal && o.file == h.file && (h.file != "" || o.hash == h.hash)
+		})
+	})
+	if p := other.proxies; !slices.Equal(p.at, t.proxies.at) || p.user != t.proxies.user || p.role != t.proxies.role {
+		t.proxies = proxies{}
+	}
+}
+
 // None reports whether nobody holds a token, and no proxy says who asks, so that nobody could use the API.
 func (t *Tokens) None() bool {
 	t.mu.Lock()

@@ -24,14 +24,20 @@ func (s *server) sinkOperations() {
 			if !s.hasSink(in.Name) {
 				return nil, huma.Error404NotFound("the configuration has no sink with this name")
 			}
-			return s.request(ctx, v.verb, checkpoint.Selection{Sinks: []string{in.Name}}, in.Why, false)
+			why := ""
+			if in.Body != nil {
+				why = in.Body.Why
+			}
+			return s.request(ctx, v.verb, checkpoint.Selection{Sinks: []string{in.Name}}, why, false)
 		})
 	}
 }
 
 type sinkVerb struct {
 	Name string `path:"name"`
-	Why  string `query:"why" maxLength:"10000" doc:"A reason for the audit."`
+	Body *struct {
+		Why string `json:"why,omitempty" maxLength:"10000" doc:"A reason for the audit."`
+	}
 }
 
 func (s *server) hasSink(name string) bool { return slices.Contains(s.Sinks(), name) }

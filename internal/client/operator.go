@@ -183,7 +183,7 @@ func (c *Client) Lanes(ctx context.Context, sel checkpoint.Selection, limit int)
 	}
 	for i := range answer.Groups {
 		g := &answer.Groups[i]
-		lane := operate.WaitingLane{Sink: g.Sink, Group: g.Group, Held: g.Held, Deliveries: g.Deliveries}
+		lane := operate.WaitingLane{Sink: g.Sink, Group: g.Group, Held: g.Held, Everywhere: g.Everywhere, Deliveries: g.Deliveries}
 		if g.First != nil {
 			first, err := g.First.Listed()
 			if err != nil {
@@ -358,7 +358,7 @@ func operation(r *checkpoint.Request) (path string, body any, err error) {
 		return "/deliveries:" + string(r.Verb), fields, nil
 	case checkpoint.VerbPause, checkpoint.VerbResume:
 		if len(sel.Sinks) == 1 {
-			return "/sinks/" + url.PathEscape(sel.Sinks[0]) + ":" + string(r.Verb) + "?" + url.Values{"why": {r.Reason}}.Encode(), struct{}{}, nil
+			return "/sinks/" + url.PathEscape(sel.Sinks[0]) + ":" + string(r.Verb), fields, nil
 		}
 		if len(sel.Sinks) > 1 {
 			return "", nil, errors.New("a relay's API pauses and resumes one sink at a time: name one")

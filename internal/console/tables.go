@@ -90,7 +90,11 @@ func (v *visit) groupTable(list []view.Group) g.Node {
 		var waits, verbs g.Group
 		if l.Held {
 			waits = append(waits, h.Span(h.Class("state paused"), g.Text("held by an operator")), g.Text(" "))
-			verbs = append(verbs, verbForm("resume", "group", l.Group, "groups", l.Group))
+			sink := l.Sink
+			if l.Everywhere {
+				sink = ""
+			}
+			verbs = append(verbs, verbForm("resume", "group", l.Group, "groups", l.Group, "sink", sink))
 		} else {
 			verbs = append(verbs, verbForm("hold", "group", l.Group, "groups", l.Group, "sink", l.Sink))
 		}

@@ -51,11 +51,8 @@ func stepOf(verb string, f url.Values) (*step, error) {
 	case "hold-groups", "resume-groups", "skip-groups", "replay-groups":
 		return &step{"/groups:" + strings.TrimSuffix(verb, "-groups"), body, false}, nil
 	case "pause-sink", "resume-sink":
-		path := "/sinks/" + url.PathEscape(f.Get("sink")) + ":" + strings.TrimSuffix(verb, "-sink")
-		if why := f.Get("why"); why != "" {
-			path += "?why=" + url.QueryEscape(why)
-		}
-		return &step{path, nil, false}, nil
+		delete(body, "sink") // it stands in the path
+		return &step{"/sinks/" + url.PathEscape(f.Get("sink")) + ":" + strings.TrimSuffix(verb, "-sink"), body, false}, nil
 	}
 	return nil, fmt.Errorf("there is no verb %q", verb)
 }

@@ -446,6 +446,7 @@ func withFirst(list []WaitingLane, firsts []store.Listed, held store.HeldLanes, 
 		firsts[i].Message.Payload = nil
 		list[i].First = &firsts[i]
 		list[i].Held = held.Has(checkpoint.Lane{Sink: list[i].Sink, Group: list[i].Group})
+		list[i].Everywhere = held[checkpoint.Lane{Group: list[i].Group}]
 	}
 	return append(emptyHeld(held, list, sel), list...), nil
 }

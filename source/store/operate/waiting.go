@@ -10,8 +10,8 @@ import (
 // A WaitingLane is a lane that does not flow, and why.
 type WaitingLane struct {
 	Sink, Group string
-	// Held by an operator. Then there may be no first delivery.
-	Held bool
+	// Held by an operator. Then there may be no first delivery. Everywhere: the group is held at every sink.
+	Held, Everywhere bool
 	// Deliveries that block the lane, the first one included.
 	Deliveries int
 	// First is the delivery that all others wait for; its Message is there without payload.
@@ -34,7 +34,7 @@ func emptyHeld(held store.HeldLanes, list []WaitingLane, sel *checkpoint.Selecti
 		case len(sel.Groups) > 0 && !slices.Contains(sel.Groups, lane.Group):
 		case limited && !everywhere && lane.Sink != sink:
 		default:
-			out = append(out, WaitingLane{Sink: lane.Sink, Group: lane.Group, Held: true})
+			out = append(out, WaitingLane{Sink: lane.Sink, Group: lane.Group, Held: true, Everywhere: everywhere})
 		}
 	}
 	return out

@@ -143,6 +143,7 @@ type Group struct {
 	Sink       string    `json:"sink" doc:"Empty if the group is held at every sink, or its messages have no sink."`
 	Group      string    `json:"group"`
 	Held       bool      `json:"held" doc:"An operator holds it."`
+	Everywhere bool      `json:"held_everywhere,omitempty" doc:"The hold is at every sink, and only resume without a sink ends it."`
 	Deliveries int       `json:"deliveries" doc:"Deliveries that block the group, the first one included."`
 	First      *Delivery `json:"first,omitempty" doc:"The delivery that all others wait for."`
 }
@@ -151,7 +152,7 @@ type Group struct {
 func OfLanes(lanes []operate.WaitingLane) []Group {
 	views := make([]Group, len(lanes))
 	for i, l := range lanes {
-		views[i] = Group{Sink: l.Sink, Group: l.Group, Held: l.Held, Deliveries: l.Deliveries}
+		views[i] = Group{Sink: l.Sink, Group: l.Group, Held: l.Held, Everywhere: l.Everywhere, Deliveries: l.Deliveries}
 		if l.First != nil {
 			first := OfDelivery(l.First)
 			views[i].First = &first
