@@ -16,9 +16,12 @@ import (
 
 // Results of spans, as Config.Count is called with them.
 const (
-	Sent    = "sent"    // the collector took them
-	Refused = "refused" // the collector answered that it does not take them
-	Dropped = "dropped" // they were lost here, because the queue was full or no collector could be reached
+	// Sent: the collector took them.
+	Sent = "sent"
+	// Refused: the collector answered that it does not take them.
+	Refused = "refused"
+	// Dropped: they were lost here, because the queue was full or no collector took them in time.
+	Dropped = "dropped"
 )
 
 // Results lists the results of spans.
