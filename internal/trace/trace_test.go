@@ -287,12 +287,13 @@ func TestSamplers(t *testing.T) {
 		{"traceidratio", "1", 1000, 1000, 1000},
 		{"traceidratio", "0", 0, 0, 0},
 		{"traceidratio", "", 1000, 1000, 1000},
-		{"traceidratio", "0.1", 100, 1000, 1000}, // the one ID in the headers begins its lower half with 0x0448…: see below
+		{"traceidratio", "0.1", 100, 1000, 1000},
 		{"parentbased_traceidratio", "0.1", 100, 1000, 0},
 	} {
 		c := newReceiver(t, nil)
 		r := newRig(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_SAMPLER": test.sampler, "OTEL_TRACES_SAMPLER_ARG": test.arg,
 			"OTEL_BSP_MAX_QUEUE_SIZE": "5000"})
+		// An ID with a low lower half, which a ratio of 0.1 takes.
 		low := func(text string) string { return strings.Replace(text, "8448eb211c80319c", "0448eb211c80319c", 1) }
 		for i := range 1000 {
 			root := delivery()
