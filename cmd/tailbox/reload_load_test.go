@@ -166,6 +166,8 @@ func (r *reloadRig) start() {
 		}
 		return err == nil && resp.StatusCode == http.StatusOK
 	})
+	// It stands by, and is ready, until the server has noticed that the session of one that was killed is gone.
+	until(r.t, "the lock", func() bool { return strings.Contains(r.p.printed(), "msg=tailing") })
 }
 
 const inForce, notInForce = "the configuration was read again, and is in force", "the configuration was not reloaded"
@@ -301,7 +303,7 @@ func (r *reloadRig) underLoad() {
 			}
 		}
 		if now := r.holder(); now != holder {
-			t.Fatalf("reload %d: the lock was held by %s, and is held by %s", i, holder, now)
+			t.Fatalf("reload %d: the lock was held by %s, and is held by %s\n%s", i, holder, now, r.p.printed())
 		}
 		until(t, "messages to flow on", func() bool { return r.ledger.count() > before })
 	}
@@ -344,16 +346,18 @@ func newReloadRig(t *testing.T, r *rig, source string) *reloadRig {
 	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	return &reloadRig{rig: r, source: source, rng: rand.New(rand.NewPCG(seed, 1)), holder: func() string {
+	rr := &reloadRig{rig: r, source: source, rng: rand.New(rand.NewPCG(seed, 1))}
+	rr.holder = func() string {
 		var status struct{ Holder json.RawMessage }
 		looking := *r
 		looking.file += ".first" // what is in the file itself may be broken
 		text := looking.must("status", "-o", "json")
 		if err := json.Unmarshal([]byte(text), &status); err != nil || len(status.Holder) < 10 {
-			t.Fatalf("%v: %s", err, text)
+			t.Fatalf("%v: %s\n%s", err, text, rr.p.printed())
 		}
 		return string(status.Holder)
-	}}
+	}
+	return rr
 }
 
 const pgSource = `kind: postgres, url: "${DATABASE_URL}", slot: "${SLOT}"`

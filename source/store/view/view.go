@@ -143,9 +143,9 @@ type Group struct {
 	Sink       string    `json:"sink" doc:"Empty if the group is held at every sink, or its messages have no sink."`
 	Group      string    `json:"group"`
 	Held       bool      `json:"held" doc:"An operator holds it."`
-	Everywhere bool      `json:"held_everywhere,omitempty" doc:"The hold is at every sink, and only resume without a sink ends it."`
 	Deliveries int       `json:"deliveries" doc:"Deliveries that block the group, the first one included."`
 	First      *Delivery `json:"first,omitempty" doc:"The delivery that all others wait for."`
+	Everywhere bool      `json:"held_everywhere,omitempty" doc:"The hold is at every sink, and only resume without a sink ends it."`
 }
 
 // OfLanes returns the views of lanes that wait; never nil.
