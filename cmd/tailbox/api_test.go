@@ -235,6 +235,7 @@ func TestAPI(t *testing.T) {
 	if got := a.ok("auditor", "GET", "/config", nil).body["yaml"]; got != a.must("config", "show") {
 		t.Errorf("the API's configuration and the command line's differ:\n%s", got)
 	}
+	a.anyText()
 	a.withoutTheDatabase()
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/source/store"
 )
 
 // A Role says what the holder of a token may do. Each role may do what those before it may.
@@ -309,6 +310,10 @@ func (s *server) authorize(ctx huma.Context, next func(huma.Context)) {
 	}
 	if slices.ContainsFunc(texts, unwritable) {
 		s.refuse(ctx, http.StatusUnprocessableEntity, errUnwritable().Error())
+		return
+	}
+	if slices.ContainsFunc(at.Query()["sink"], func(name string) bool { return !store.CanBeSink(name) }) {
+		s.refuse(ctx, http.StatusUnprocessableEntity, "sink: "+store.ErrNoSink.Error())
 		return
 	}
 	next(huma.WithValue(ctx, principalKey{}, who))

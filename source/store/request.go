@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -99,9 +100,20 @@ func (r *RequestResult) Refuse(why string) {
 	r.Why = why
 }
 
+// ErrNoSink means that no sink can have a name.
+var ErrNoSink = errors.New("no sink can have this name: names of sinks are letters, digits, _ and - of ASCII")
+
+// CanBeSink reports whether a sink can have the name. Databases that keep it as ASCII refuse to compare it with others.
+func CanBeSink(name string) bool {
+	return strings.IndexFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) < 0
+}
+
 // Validate tells what is wrong with a request, before anything of it is carried out.
 func Validate(r *checkpoint.Request) error {
 	sel := &r.Selection
+	if !CanBeSink(sel.Sink) || slices.ContainsFunc(sel.Sinks, func(name string) bool { return !CanBeSink(name) }) {
+		return ErrNoSink
+	}
 	_, atSink := sel.AtSink()
 	narrowed := len(sel.IDs) > 0 || len(sel.Groups) > 0 || atSink || sel.Table != "" || sel.Type != "" || sel.Reason != ""
 	if sel.Unrouted && (sel.Sink != "" || ByGroups(r)) {

@@ -39,7 +39,9 @@ func (f *sinkFlag) flag(fs *flag.FlagSet, usage string) {
 		if name == "''" {
 			name = ""
 		}
-		f.name, f.set = name, true
+		if f.name, f.set = name, true; !store.CanBeSink(name) {
+			return store.ErrNoSink
+		}
 		return nil
 	})
 }
