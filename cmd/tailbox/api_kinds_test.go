@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailbox/tailbox/source/store/view"
 	"github.com/tailbox/tailbox/test/servers"
 )
 
@@ -89,6 +90,7 @@ func testAPIOf(t *testing.T, a *apiRig) {
 		t.Errorf("a group with NUL: %+v", got)
 	}
 	a.anyText()
+	a.exactTypes()
 	a.ok("viewer", "GET", "/source", nil)
 	a.ok("viewer", "GET", "/pipeline", nil)
 }
@@ -134,4 +136,46 @@ func (a *apiRig) anyText() {
 			a.t.Errorf("%s: %d %s", verb, got.status, got.text)
 		}
 	}
+}
+
+// exactTypes: the pattern that the page of failures links to finds the deliveries of its group, and no others.
+func (a *apiRig) exactTypes() {
+	a.t.Helper()
+	long := strings.Repeat("é", 200)
+	types := []string{"a*", "ab", `a\b`, "a?c", "abc", "A*", long, "%", "_"}
+	a.e.refuse()
+	for i, kind := range types {
+		a.send(kind, fmt.Sprintf("t:%d", i), `{"x": "bad"}`)
+	}
+	until(a.t, "dead letters of each type", func() bool {
+		return len(a.ok("viewer", "GET", "/deliveries", nil).body["deliveries"].([]any)) == len(types)
+	})
+	list := func(pattern, order string) (found []string) {
+		for _, d := range a.ok("viewer", "GET", "/deliveries?"+url.Values{"type": {pattern}, "order": {order}}.Encode(), nil).body["deliveries"].([]any) {
+			found = append(found, d.(map[string]any)["type"].(string))
+		}
+		return found
+	}
+	until(a.t, "a summary of all of them", func() bool { // what was counted may be 10 s old
+		return len(a.ok("viewer", "GET", "/deliveries/summary?by=type", nil).body["failures"].([]any)) == len(types)
+	})
+	for _, f := range a.ok("viewer", "GET", "/deliveries/summary?by=type", nil).body["failures"].([]any) {
+		kind := f.(map[string]any)["type"].(string)
+		pattern := view.TypeOf(&view.Failure{Type: &kind})
+		for _, order := range []string{"position", "newest"} {
+			if got := list(pattern, order); len(got) != 1 || !strings.HasPrefix(got[0], kind) {
+				a.t.Errorf("%s: pattern %q of type %q finds %q", order, pattern, kind, got)
+			}
+		}
+	}
+	for pattern, want := range map[string]int{"a*": 5, `\`: 0, `a\*`: 1, "%": 1, "é*": 1, "a?": 2, `a\\b`: 1} {
+		if got := list(pattern, "position"); len(got) != want {
+			a.t.Errorf("pattern %q finds %q", pattern, got)
+		}
+	}
+	a.e.forgive()
+	if replayed := a.done(a.ok("operator", "POST", "/deliveries:replay", map[string]any{"type": `a\*`})); replayed["changed"] != 1.0 {
+		a.t.Errorf("replay of one type: %v", replayed)
+	}
+	a.done(a.ok("operator", "POST", "/deliveries:replay", map[string]any{"all": true}))
 }

@@ -236,6 +236,7 @@ func TestAPI(t *testing.T) {
 		t.Errorf("the API's configuration and the command line's differ:\n%s", got)
 	}
 	a.anyText()
+	a.exactTypes()
 	a.withoutTheDatabase()
 }
 

@@ -53,7 +53,7 @@ type deliveriesQuery struct {
 	ID       []string  `query:"id,explode" maxItems:"500"`
 	Table    string    `query:"table"`
 	Unrouted bool      `query:"unrouted" doc:"Only deliveries for which no sink could be chosen."`
-	Type     string    `query:"type" doc:"A pattern with * and ?."`
+	Type     string    `query:"type" doc:"A pattern with * and ?. A backslash takes the character behind it as it is, and stands for the empty text if it is alone."`
 	Class    string    `query:"class" pattern:"^[a-z_]{1,32}$" doc:"The class of the error."`
 	Reason   string    `query:"reason" doc:"A pattern with * and ? for the error or its class. It needs the role auditor."`
 }
@@ -210,7 +210,7 @@ type selection struct {
 	Sink         string   `json:"sink,omitempty"`
 	Table        string   `json:"table,omitempty" doc:"The outbox table, if messages of several tables have the id."`
 	Groups       []string `json:"groups,omitempty" maxItems:"10000"`
-	Type         string   `json:"type,omitempty" doc:"A pattern with * and ?."`
+	Type         string   `json:"type,omitempty" doc:"A pattern with * and ?. A backslash takes the character behind it as it is, and stands for the empty text if it is alone."`
 	Reason       string   `json:"reason,omitempty" doc:"A pattern with * and ? for the error or its class."`
 	States       []string `json:"states,omitempty" enum:"retrying,waiting,dead" doc:"Default: dead."`
 	Limit        int      `json:"limit,omitempty" minimum:"0" doc:"At most so many deliveries."`

@@ -95,7 +95,7 @@ func deliveriesOf(f *view.Failure) string {
 	if f.Sink != nil && *f.Sink == "" {
 		unrouted = "true"
 	}
-	return "/deliveries" + query("class", orText(f.Class), "type", orText(f.Type), "sink", orText(f.Sink), "unrouted", unrouted)
+	return "/deliveries" + query("class", orText(f.Class), "type", view.TypeOf(f), "sink", orText(f.Sink), "unrouted", unrouted)
 }
 
 func orText(s *string) string {

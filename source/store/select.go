@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/tailbox/tailbox/checkpoint"
 )
@@ -173,9 +172,4 @@ func StatesOf(r *checkpoint.Request) []string {
 		states[i] = string(state)
 	}
 	return states
-}
-
-// LikePattern turns a glob (* and ?) into a pattern for LIKE; "" stays "".
-func LikePattern(glob string) string {
-	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`, `?`, `_`).Replace(glob)
 }

@@ -81,7 +81,7 @@ func (s *selector) flags(fs *flag.FlagSet, limit int) {
 	s.sink.flag(fs, "only deliveries to this sink, `NAME`; '' for messages that no sink could be chosen for")
 	tableFlag(fs, &s.table)
 	fs.StringVar(&s.group, "group", "", "only this message group, `NAME`")
-	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`")
+	fs.StringVar(&s.kind, "type", "", "only messages whose type matches `GLOB`: * any text, ? one character, \\ takes the next one as it is")
 	fs.StringVar(&s.reason, "reason", "", "only deliveries whose error or error class matches `GLOB`")
 	fs.StringVar(&s.state, "state", "", "states, a `LIST` of dead, retrying, waiting (default dead)")
 	fs.IntVar(&s.limit, "limit", limit, "at most `N` deliveries; 0 = no limit")

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -62,18 +61,10 @@ func matches(sel *checkpoint.Selection, v *delivery.Document, asked time.Time) b
 	switch {
 	case !asked.IsZero() && since.After(asked):
 		return false
-	case sel.Table != "" && !strings.HasSuffix("."+v.Content.Table, "."+sel.Table), sel.Type != "" && !glob(sel.Type, v.Content.Type):
+	case sel.Table != "" && !strings.HasSuffix("."+v.Content.Table, "."+sel.Table), sel.Type != "" && !store.MatchGlob(sel.Type, v.Content.Type):
 		return false
 	}
-	return sel.Reason == "" || glob(sel.Reason, v.LastError) || glob(sel.Reason, v.ErrorClass)
-}
-
-// glob matches * and ?, and nothing else.
-func glob(pattern, text string) bool {
-	const slash = "\u0001" // * does not pass a slash in package path
-	pattern = strings.NewReplacer(`\`, `\\`, "[", `\[`, "/", slash).Replace(pattern)
-	ok, err := path.Match(pattern, strings.ReplaceAll(text, "/", slash))
-	return err == nil && ok
+	return sel.Reason == "" || store.MatchGlob(sel.Reason, v.LastError) || store.MatchGlob(sel.Reason, v.ErrorClass)
 }
 
 // behind reports whether a delivery comes after a place.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -131,7 +132,7 @@ func (s reader) Summarize(ctx context.Context, states []checkpoint.State, by []o
 	var fits []bool
 	counted := 0 // of the groups that are listed: if there are more, the summary is partial anyway
 	b.Each(func(r session.Row) (err error) {
-		f := operate.Failure{Class: r.Text(0), Type: r.Text(1), Sink: r.Text(2), Count: int(r.Num(4)), ExampleID: r.Text(7)}
+		f := operate.Failure{Class: r.Text(0), Type: strings.ToValidUTF8(r.Text(1), ""), Sink: r.Text(2), Count: int(r.Num(4)), ExampleID: r.Text(7)}
 		if f.First, err = r.Time(5); err == nil {
 			f.Last, err = r.Time(6)
 		}

@@ -79,7 +79,7 @@ func (s *Store) Matching(sel *checkpoint.Selection) quote.Raw {
 		if glob == "" {
 			return
 		}
-		pattern := quote.Text(strings.NewReplacer("|", "||", "%", "|%", "_", "|_", "*", "%", "?", "_").Replace(glob))
+		pattern := quote.Text(store.LikePattern(glob, '|'))
 		var any []string
 		for _, column := range columns {
 			any = append(any, "COALESCE(CONVERT(p."+column+" USING utf8mb4) COLLATE utf8mb4_bin LIKE "+pattern+" ESCAPE '|', 0)")

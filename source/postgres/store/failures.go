@@ -16,7 +16,7 @@ import (
 // newestDead lists dead letters, the one that died last first, with whether each is among those that a selection narrows down to.
 const newestDead = `
 SELECT p.sink, p.message_group, p.position, p.message_id, p.source_table, p.changed_at,
-	coalesce(($9 = '' OR p.type LIKE $9) AND ($10 = '' OR p.last_error LIKE $10 OR p.error_class LIKE $10) AND ($11::text IS NULL OR p.sink = $11)
+	coalesce(($9::text IS NULL OR p.type LIKE $9) AND ($10::text IS NULL OR p.last_error LIKE $10 OR p.error_class LIKE $10) AND ($11::text IS NULL OR p.sink = $11)
 	AND ($12 = '' OR right('.' || p.source_table, length($12) + 1) = '.' || $12)
 	AND ($13::text[] IS NULL OR p.message_group = ANY ($13)) AND ($14::text[] IS NULL OR p.message_id = ANY ($14) OR p.sent_id = ANY ($14)), false)
 FROM {parked} p
@@ -38,7 +38,7 @@ func (s reader) Newest(ctx context.Context, sel *checkpoint.Selection, during op
 		after = &operate.DeadKey{}
 	}
 	rows, err := s.Conn.Query(ctx, s.SQL(newestDead), s.Cfg.Pipeline, timeBound(during.Since, pgtype.NegativeInfinity), timeBound(during.Until, pgtype.Infinity),
-		timeBound(after.At, pgtype.Infinity), after.ID, after.Table, after.Sink, look, store.LikePattern(sel.Type), store.LikePattern(sel.Reason), atSink(sel), sel.Table,
+		timeBound(after.At, pgtype.Infinity), after.ID, after.Table, after.Sink, look, like(sel.Type), like(sel.Reason), atSink(sel), sel.Table,
 		sel.Groups, sel.IDs)
 	if err != nil {
 		return nil, s.Fault("list dead letters", err)

@@ -11,8 +11,8 @@ import (
 
 const (
 	selectedColumns = `p.sink, p.message_group, p.position, p.message_id, p.source_table, p.state, p.blocks, p.alone, p.row_settled,
-	p.state = ANY ($8::text[]) AND ($9 = '' OR p.type LIKE $9) AND ($11::text IS NULL OR p.sink = $11)
-	AND ($10 = '' OR p.last_error LIKE $10 OR p.error_class LIKE $10)
+	p.state = ANY ($8::text[]) AND ($9::text IS NULL OR p.type LIKE $9) AND ($11::text IS NULL OR p.sink = $11)
+	AND ($10::text IS NULL OR p.last_error LIKE $10 OR p.error_class LIKE $10)
 	AND ($13 = '' OR right('.' || p.source_table, length($13) + 1) = '.' || $13)
 	AND coalesce(CASE WHEN p.state = 'dead' THEN p.changed_at WHEN p.state = 'retrying' AND p.tries = 1 THEN p.tried_at ELSE p.parked_at END <=
 		(SELECT requested_at FROM {request} WHERE id = $12), true) AS match`
@@ -40,6 +40,15 @@ const (
 	selectFrameEnd = `) p` + selectedOrder + `) u) w WHERE match OR last
 	ORDER BY sink, message_group, position, message_id, source_table`
 )
+
+// like is a glob as a pattern for LIKE; nil if there is none.
+func like(glob string) *string {
+	if glob == "" {
+		return nil
+	}
+	pattern := store.LikePattern(glob, '\\')
+	return &pattern
+}
 
 // atSink is the parameter for the sink that a selection is limited to; NULL for none.
 func atSink(sel *checkpoint.Selection) *string {
@@ -70,7 +79,7 @@ func (s *Store) Select(ctx context.Context, r *checkpoint.Request, done *store.R
 		asked = 0
 	}
 	args := []any{s.Cfg.Pipeline, after.Sink, after.Group, after.Position, after.ID, after.Table, store.ScanChunk, store.StatesOf(r),
-		store.LikePattern(sel.Type), store.LikePattern(sel.Reason), atSink(sel), asked, sel.Table}
+		like(sel.Type), like(sel.Reason), atSink(sel), asked, sel.Table}
 	if from != selectAll {
 		args = append(args, one, two)
 	}

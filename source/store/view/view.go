@@ -91,6 +91,21 @@ func OfFailures(found []operate.Failure, by []operate.Cause) []Failure {
 	return views
 }
 
+// TypeOf is the pattern for the type that the deliveries of a failure have in common; "" if they need not have one. A database may keep only the beginning of
+// a long type for it.
+func TypeOf(f *Failure) string {
+	switch {
+	case f.Type == nil:
+		return ""
+	case len(*f.Type) >= longType:
+		return store.GlobOf(*f.Type) + "*"
+	}
+	return store.GlobOf(*f.Type)
+}
+
+// longType is how many bytes a type has, at least, of which only the beginning is known: MySQL groups by the first 255 bytes, and may cut a character.
+const longType = 250
+
 // A Message is a parked delivery with the content of its message.
 type Message struct {
 	Delivery
