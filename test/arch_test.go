@@ -70,7 +70,7 @@ func arrows() []rule {
 		of(`internal/admin(/.*)?`, true, `relay`, `checkpoint`, `internal/(?:history|trace)`, `internal/admin/.+`),
 		of(`internal/api`, true, `source`, `source/store(?:/.+)?`, `checkpoint`, `outbox`, `internal/config`, `internal/(?:history|tail)`),
 		of(`internal/trace`, true, `relay`, `sink`, `outbox`),
-		of(`internal/client`, true, `source/store(?:/.+)?`, `checkpoint`),
+		of(`internal/client`, true, `source/store(?:/.+)?`, `checkpoint`, `internal/tail`),
 		of(`internal/tail`, false, `sink`, `outbox`),
 		of(`internal/console`, true, `internal/api`, `source/store/(?:view|report)`, `checkpoint`, `internal/history`),
 		of(`internal/alert`, false, `source/store/report`, `checkpoint`), // pure
@@ -82,7 +82,7 @@ func arrows() []rule {
 		of(`internal/pgserver`, true), // the demo's server, which knows nothing of us
 		of(`cmd/tailbox/cli`, false),
 		of(`cmd/tailbox/pipeline`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`, `cmd/tailbox/cli`),
-		of(`cmd/tailbox/verbs`, false, `outbox`, `source`, `source/store(?:/.+)?`, `checkpoint`, `internal/(?:config|client)`, `cmd/tailbox/(?:cli|pipeline)`),
+		of(`cmd/tailbox/verbs`, false, `outbox`, `source`, `source/store(?:/.+)?`, `checkpoint`, `internal/(?:config|client|tail)`, `cmd/tailbox/(?:cli|pipeline)`),
 		of(`cmd/[^/]+`, true, `(?:outbox|source|sink|router|checkpoint|relay|internal)(?:/.+)?`, `$0/.+`),
 		of(`test(/.*)?`, true, `.+`),
 	}

@@ -82,7 +82,7 @@ func root() *cli.Command {
 	return &cli.Command{
 		Name:  "tailbox",
 		About: "relays the messages of outbox tables to sinks by tailing the database's log",
-		Sub: []*cli.Command{newDemo(), newInit(), newCheck(), newRun(), newStatus(), verbs.NewDead(), verbs.NewGroup(), verbs.NewSink(), verbs.NewAudit(),
+		Sub: []*cli.Command{newDemo(), newInit(), newCheck(), newRun(), newStatus(), verbs.NewDead(), verbs.NewGroup(), verbs.NewSink(), verbs.NewAudit(), verbs.NewTail(),
 			verbs.NewAcceptGap(), verbs.NewSend(), newConfig(), newDoctor(), newImport(), newUninstall(), cli.NewCompletion(root), cli.NewMan(root), newVersion()},
 		Example: "tailbox demo\ntailbox init -c tailbox.yaml && tailbox run -c tailbox.yaml",
 	}

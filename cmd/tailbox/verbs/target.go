@@ -41,6 +41,10 @@ type Where struct{ file, server, tokenFile string }
 // Flags adds -c, --debezium, --server and --token-file.
 func (w *Where) Flags(fs *flag.FlagSet) {
 	pipeline.ConfigFlag(fs, &w.file)
+	w.serverFlags(fs)
+}
+
+func (w *Where) serverFlags(fs *flag.FlagSet) {
 	fs.StringVar(&w.server, "server", "", "ask the HTTP API of the relay at `URL` instead of the database: no configuration is read (default $"+serverEnv+")")
 	fs.StringVar(&w.tokenFile, "token-file", "", "`FILE` with the token for --server (default $"+tokenEnv+")")
 }
@@ -57,6 +61,23 @@ type Target struct {
 
 // Open finds the pipeline. The command line counts before the environment.
 func (w *Where) Open(ctx context.Context, sh *cli.Shell) (*Target, error) {
+	relay, err := w.dial(sh)
+	if err != nil {
+		return nil, err
+	}
+	if relay != nil {
+		return &Target{desk: relay, relay: relay}, nil
+	}
+	p, err := pipeline.Load(ctx, sh, w.file)
+	if err != nil {
+		return nil, err
+	}
+	db := p.Database(sh.Log(), nil)
+	return &Target{desk: db.Operator(), of: p, db: db}, nil
+}
+
+// dial returns a client of the relay that is named; nil if none is.
+func (w *Where) dial(sh *cli.Shell) (*client.Client, error) {
 	server, tokenFile := w.server, w.tokenFile
 	if w.file != "" && (server != "" || tokenFile != "") {
 		return nil, cli.WrongUsage("-c and --server both say which pipeline is meant: leave out one of the two")
@@ -68,12 +89,7 @@ func (w *Where) Open(ctx context.Context, sh *cli.Shell) (*Target, error) {
 		if tokenFile != "" {
 			return nil, cli.WrongUsage("--token-file is for --server: name the relay's address, too")
 		}
-		p, err := pipeline.Load(ctx, sh, w.file)
-		if err != nil {
-			return nil, err
-		}
-		db := p.Database(sh.Log(), nil)
-		return &Target{desk: db.Operator(), of: p, db: db}, nil
+		return nil, nil
 	}
 	if tokenFile == "" {
 		tokenFile, _ = sh.Env(tokenEnv)
@@ -85,7 +101,7 @@ func (w *Where) Open(ctx context.Context, sh *cli.Shell) (*Target, error) {
 	if relay.Open() {
 		fmt.Fprintf(sh.Err, "tailbox: the token goes to %s without TLS, so that others can read it on its way: use https\n", relay.Address())
 	}
-	return &Target{desk: relay, relay: relay}, nil
+	return relay, nil
 }
 
 // Status reads the status, with every sink of the configuration in it.
