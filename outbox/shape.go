@@ -60,7 +60,9 @@ type Table struct {
 	Shape        string
 	Columns      Columns
 	OnDelivered  OnDelivered
-	Words        Words
+	// Writes: the relay writes messages into the table, too, if operators ask for that.
+	Writes bool
+	Words  Words
 	// AlsoPending are further words of rows that wait, such as those of the program that delivered them before. Words.Pending is the one that is written.
 	AlsoPending []string
 	// Topic makes the topic of messages of a table that has no column for it, such as ${type} or orders.${tenant}; see

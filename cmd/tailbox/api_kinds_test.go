@@ -89,6 +89,7 @@ func testAPIOf(t *testing.T, a *apiRig) {
 	if got := a.call("viewer", "GET", "/deliveries?group=%00", nil); got.status != 422 {
 		t.Errorf("a group with NUL: %+v", got)
 	}
+	a.writes()
 	a.anyText()
 	a.exactTypes()
 	a.ok("viewer", "GET", "/source", nil)

@@ -25,6 +25,7 @@ retry: {attempts: 1}
 admin:
   listen: "${ADMIN}"
   hosts: [relay.example]
+  send: true
   tokens:
     - {name: vera, role: viewer, token_file: viewer}
     - {name: audrey, role: auditor, token_file: auditor}
@@ -235,6 +236,7 @@ func TestAPI(t *testing.T) {
 	if got := a.ok("auditor", "GET", "/config", nil).body["yaml"]; got != a.must("config", "show") {
 		t.Errorf("the API's configuration and the command line's differ:\n%s", got)
 	}
+	a.writes()
 	a.anyText()
 	a.exactTypes()
 	a.withoutTheDatabase()
@@ -298,6 +300,7 @@ func inputs() map[string]struct {
 		"list-deliveries": {path: "/deliveries?state=dead&limit=2"}, "get-delivery": {path: "/deliveries/none"},
 		"replay-deliveries": {"/deliveries:replay", one}, "drop-deliveries": {"/deliveries:drop", one},
 		"edit-delivery": {"/deliveries:edit", map[string]any{"id": "none", "type": "x"}},
+		"write-message": {"/messages", map[string]any{"type": "written", "group": "w:1", "payload": "{}"}},
 		"list-requests": {path: "/requests"}, "get-request": {path: "/requests/1"},
 		"list-groups": {path: "/groups"}, "hold-groups": {"/groups:hold", groups}, "resume-groups": {"/groups:resume", groups},
 		"skip-groups": {"/groups:skip", groups}, "replay-groups": {"/groups:replay", groups},

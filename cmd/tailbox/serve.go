@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/tailbox/tailbox/internal/console"
 	"github.com/tailbox/tailbox/internal/history"
 	"github.com/tailbox/tailbox/internal/tail"
+	"github.com/tailbox/tailbox/outbox"
 )
 
 // serve opens admin.listen, and serves metrics, health, API and console beside the relay.
@@ -30,7 +33,11 @@ func (r *reloader) serve(ctx context.Context, t *tasks, p *pipeline.Pipeline, me
 		}
 	}
 	past := history.New(r.metrics.Totals)
-	pages := newPages(api.Config{Pipeline: p.Config.Pipeline, Started: time.Now(), Database: r.db, Sinks: r.sinkNames, Kind: r.kindOf, State: r.metrics.SinkState,
+	var write func(context.Context, string, outbox.Draft) (string, string, error)
+	if c.Send {
+		write = r.write
+	}
+	pages := newPages(api.Config{Write: write, Pipeline: p.Config.Pipeline, Started: time.Now(), Database: r.db, Sinks: r.sinkNames, Kind: r.kindOf, State: r.metrics.SinkState,
 		History: past.Since, Tail: watched, Reload: r.reload, Configuration: r.effective, Tokens: r.tokens, Hide: r.hide, Logger: r.log})
 	server, err := admin.Listen(ctx, admin.Config{Listen: c.Listen, TLS: secure, Known: r.tokens.Known, Scrapes: r.tokens.Scrapes,
 		Gatherer: metrics, Pages: pages, Ready: r.metrics.Ready, Logger: r.log})
@@ -42,6 +49,20 @@ func (r *reloader) serve(ctx context.Context, t *tasks, p *pipeline.Pipeline, me
 	t.aside(past.Run)
 	t.aside(func(ctx context.Context) { <-ctx.Done(); watched.Close() })
 	return nil
+}
+
+// write writes a message for the API.
+func (r *reloader) write(ctx context.Context, table string, d outbox.Draft) (id, of string, err error) {
+	p := r.inForce()
+	t, err := p.Table(table)
+	if err != nil {
+		return "", "", fmt.Errorf("%w: %w", api.ErrNoTable, err)
+	}
+	if _, err := t.Values(&d); err != nil {
+		return "", "", err
+	}
+	id, err = r.db.Send(ctx, t, d, outbox.Options{MaxMessage: int(p.Config.MaxMessage)})
+	return id, strings.TrimPrefix(t.String(), "."), err
 }
 
 // newPages returns what serves the HTTP API and its console, while anybody holds a token for them. They are made when they are first needed.

@@ -15,6 +15,7 @@ import (
 	"github.com/tailbox/tailbox/checkpoint"
 	"github.com/tailbox/tailbox/internal/history"
 	"github.com/tailbox/tailbox/internal/tail"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/source"
 	"github.com/tailbox/tailbox/source/store/operate"
 )
@@ -37,6 +38,9 @@ type Config struct {
 	Configuration func() string
 	// Reload reads the configuration again; see Reloaded.
 	Reload func(ctx context.Context, dryRun bool) (*Reloaded, error)
+	// Write writes a message into the outbox table of that name, "" for the first, and returns its id and the table. nil: the API must not write. An error may
+	// be an *outbox.DraftError, outbox.ErrDuplicate or ErrNoTable.
+	Write func(ctx context.Context, table string, d outbox.Draft) (id, of string, err error)
 	// Tokens say who may do what, and by which names clients may address the server.
 	Tokens *Tokens
 	// Hide takes secrets out of a text.
@@ -87,6 +91,7 @@ func New(c Config) http.Handler {
 	s.sinkOperations()
 	s.tailOperations()
 	s.configOperations()
+	s.messageOperations()
 	return secured(c.Tokens.Hosts(mux))
 }
 

@@ -20,6 +20,8 @@ type Admin struct {
 	Tokens []Token `live:"tokens"`
 	// MetricsTokenFile holds the token that /metrics asks for; "" if everyone may read them.
 	MetricsTokenFile string `live:"metrics_token_file"`
+	// Send: the API writes messages into the outbox for admins, so that the relay's account needs INSERT.
+	Send bool `fixed:"send"`
 	// Hosts are further names by which clients may address the API, beside the address itself and localhost.
 	Hosts []string `live:"hosts"`
 	// URL is where people reach the console, for links; "" if it is not known.
@@ -67,6 +69,9 @@ func readAdmin(s *Section) Admin {
 		a.CertFile, a.KeyFile = t.readCertificate()
 	}
 	a.readProxies(s)
+	if a.Send = s.Bool("send", false); a.Send && a.Token == "" && len(a.Tokens)+len(a.Proxies) == 0 {
+		s.Add("send", "true", "has the HTTP API write messages, and without admin.tokens there is none: set them, or leave send out")
+	}
 	if a.Listen == "off" {
 		a.Listen = ""
 		return a

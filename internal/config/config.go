@@ -151,6 +151,9 @@ func Read(name string, data []byte, env func(string) (string, bool)) (*Config, *
 	}
 	c.ShutdownTimeout = top.Positive("shutdown_timeout", defaultShutdownTimeout)
 	c.Admin = readAdmin(top.orEmpty("admin"))
+	for i := range c.Source.Tables {
+		c.Source.Tables[i].Writes = c.Admin.Send
+	}
 	c.Alerts = readAlerts(top.Section("alerts"), c.Sinks)
 	if to := delivering(rc.Sinks, c.Alerts.To); !top.Has("routes") && len(to) == 1 && len(to) < len(rc.Sinks) {
 		rc.Routes = []router.RouteConfig{{Name: to[0], To: to}}

@@ -46,11 +46,11 @@ func same(old, next any) bool {
 	return reflect.DeepEqual(old, next)
 }
 
-// sameTables compares what the source does with its tables: the type is read whether or not routes go by it.
+// sameTables compares what the source does with its tables: the type is read whether or not routes go by it, and admin.send is compared by itself.
 func sameTables(old, next []outbox.Table) bool {
 	next = slices.Clone(next)
 	for i := range min(len(old), len(next)) {
-		next[i].NeedsType = old[i].NeedsType
+		next[i].NeedsType, next[i].Writes = old[i].NeedsType, old[i].Writes
 	}
 	return reflect.DeepEqual(old, next)
 }

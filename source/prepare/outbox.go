@@ -74,6 +74,9 @@ func Privileges(t *outbox.Table, update ...string) []string {
 	if Deletes(t) {
 		list = append(list, "DELETE")
 	}
+	if t.Writes {
+		list = append(list, "INSERT")
+	}
 	return list
 }
 

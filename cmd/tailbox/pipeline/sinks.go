@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/outbox"
 	"github.com/tailbox/tailbox/sink"
 )
 
@@ -107,6 +108,21 @@ func (p *Pipeline) Kind(name string) string {
 		}
 	}
 	return ""
+}
+
+// Table returns the outbox table that a name means, with or without its schema; "" is the first.
+func (p *Pipeline) Table(named string) (*outbox.Table, error) {
+	var names []string
+	for i := range p.Config.Source.Tables {
+		t := &p.Config.Source.Tables[i]
+		name := strings.TrimPrefix(t.String(), ".")
+		schema, own, err := config.SplitTable(named)
+		if named == "" || named == name || named == t.Name || err == nil && own == t.Name && (schema == "" || schema == t.Schema) {
+			return t, nil
+		}
+		names = append(names, name)
+	}
+	return nil, fmt.Errorf("there is no table %q: the configuration has %s", named, strings.Join(names, ", "))
 }
 
 // Server returns the one server that a sink talks to; "" and 0 if there is none.

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"strings"
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/cmd/tailbox/pipeline"
-	"github.com/tailbox/tailbox/internal/config"
 	"github.com/tailbox/tailbox/outbox"
 )
 
@@ -57,9 +55,9 @@ func NewSend() *cli.Command {
 			if err != nil {
 				return err
 			}
-			t, err := s.find(p.Config.Source.Tables)
+			t, err := p.Table(s.table)
 			if err != nil {
-				return err
+				return cli.WrongUsage("send: %w", err)
 			}
 			draft := s.draft(payload)
 			if _, err := t.Values(&draft); err != nil {
@@ -73,20 +71,6 @@ func NewSend() *cli.Command {
 			return err
 		},
 	}
-}
-
-func (s *sending) find(tables []outbox.Table) (*outbox.Table, error) {
-	var names []string
-	for i := range tables {
-		t := &tables[i]
-		name := strings.TrimPrefix(t.String(), ".")
-		schema, own, err := config.SplitTable(s.table)
-		if s.table == "" || s.table == name || s.table == t.Name || err == nil && own == t.Name && (schema == "" || schema == t.Schema) {
-			return t, nil
-		}
-		names = append(names, name)
-	}
-	return nil, cli.WrongUsage("send: there is no table %q: the configuration has %s", s.table, strings.Join(names, ", "))
 }
 
 // draft is the message as the builder of INSERTs takes it.

@@ -91,6 +91,9 @@ func needs(cfg *conn.Config) []need {
 		if t.OnDelivered == outbox.Delete && t.Columns.Status != "" || t.OnDelivered == outbox.Keep && t.Columns.Receipt != "" {
 			actions = append(actions, "update") // of what a parked delivery shows
 		}
+		if t.Writes {
+			actions = append(actions, "insert")
+		}
 		list = append(list, need{t.Schema, t.Name, actions})
 	}
 	list = append(list, feedbackNeeds(cfg)...)
