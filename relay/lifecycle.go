@@ -183,7 +183,7 @@ var (
 // checkpoint. Nothing else of the state in memory has to fit the new configuration. An error means that all is as before; ctx bounds only
 // how long the relay may take to begin. Refused is a change without a sink that has parked deliveries (R9).
 func (r *Relay) Reload(ctx context.Context, c Change) error {
-	if err := countSinks(len(c.Sinks)); err != nil {
+	if err := CountSinks(len(c.Sinks)); err != nil {
 		return err
 	}
 	q := &reload{c, make(chan error, 1)}

@@ -36,12 +36,12 @@ func New(cfg Config) (*Relay, error) {
 	if cfg.Source == nil || cfg.Open == nil || cfg.Router == nil {
 		errs = append(errs, errors.New("relay: Source, Open and Router are needed"))
 	}
-	errs = append(errs, countSinks(len(cfg.Sinks)))
+	errs = append(errs, CountSinks(len(cfg.Sinks)))
 	return &Relay{cfg: cfg, reloads: make(chan *reload), over: make(chan struct{})}, errors.Join(errs...)
 }
 
-// countSinks returns what is wrong with a number of sinks.
-func countSinks(n int) error {
+// CountSinks returns what is wrong with a number of sinks.
+func CountSinks(n int) error {
 	switch {
 	case n == 0:
 		return errors.New("relay: no sinks: name at least one")

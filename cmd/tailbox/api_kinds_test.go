@@ -123,7 +123,7 @@ func (a *apiRig) anyText() {
 			a.t.Errorf("%s: %d %s", path, got.status, got.text)
 		}
 	}
-	for _, path := range []string{"/deliveries/%C3%A9", "/deliveries/%F0%9F%98%80?sink=x&table=%C3%A9"} {
+	for _, path := range []string{"/deliveries/%C3%A9", "/deliveries/%F0%9F%98%80?sink=x&table=%C3%A9", "/delivery?id=..", "/delivery?id=%2F"} {
 		if got := a.call("auditor", "GET", path, nil); got.status != http.StatusNotFound {
 			a.t.Errorf("%s: %d %s", path, got.status, got.text)
 		}

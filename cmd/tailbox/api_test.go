@@ -297,7 +297,7 @@ func inputs() map[string]struct {
 	return map[string]input{
 		"get-pipeline": {path: "/pipeline"}, "get-source": {path: "/source?check=true"}, "get-stats": {path: "/stats?minutes=5"}, "tail-deliveries": {path: "/tail?seconds=1"},
 		"get-config": {path: "/config"}, "summarize-deliveries": {path: "/deliveries/summary"},
-		"list-deliveries": {path: "/deliveries?state=dead&limit=2"}, "get-delivery": {path: "/deliveries/none"},
+		"list-deliveries": {path: "/deliveries?state=dead&limit=2"}, "get-delivery": {path: "/deliveries/none"}, "find-delivery": {path: "/delivery?id=none"},
 		"replay-deliveries": {"/deliveries:replay", one}, "drop-deliveries": {"/deliveries:drop", one},
 		"edit-delivery": {"/deliveries:edit", map[string]any{"id": "none", "type": "x"}},
 		"write-message": {"/messages", map[string]any{"type": "written", "group": "w:1", "payload": "{}"}},

@@ -129,3 +129,17 @@ func (r *rig) beside(name, text string) {
 		r.t.Fatal(err)
 	}
 }
+
+// More sinks than one pipeline can have are refused before anything starts: by check, by a start and by a reload.
+func TestTooManySinks(t *testing.T) {
+	t.Parallel()
+	text := "pipeline: shop\nsource: {kind: postgres, url: postgres://localhost/x}\nadmin: {listen: off}\nsinks:\n"
+	for i := range 61 {
+		text += fmt.Sprintf("  s%d: {kind: discard}\n", i)
+	}
+	file := write(t, "tailbox.yaml", text)
+	got := tailbox(t.Context(), "", "check", "--offline", "-c", file)
+	if got.code != exitUsage || !strings.Contains(got.err, "61 sinks are more than the 60 that one pipeline can have") {
+		t.Errorf("%+v", got)
+	}
+}

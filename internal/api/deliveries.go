@@ -24,6 +24,10 @@ func (s *server) deliveryOperations() {
 	register(s, "summarize-deliveries", http.MethodGet, "/deliveries/summary", Viewer, "Counts dead letters by the class of the error, the message's type and the sink, the most frequent first.",
 		s.summarize)
 	register(s, "get-delivery", http.MethodGet, "/deliveries/{id}", Auditor, "Shows a message with its payload and headers, at each sink where it is dead or waits.", s.getDelivery)
+	register(s, "find-delivery", http.MethodGet, "/delivery", Auditor, "Shows a message by its id, as GET /deliveries/{id} does, also if the id cannot stand in a path, such as .. does.",
+		func(ctx context.Context, in *deliveryByID) (*deliveryAnswer, error) {
+			return s.getDelivery(ctx, (*deliveryQuery)(in))
+		})
 	register(s, "replay-deliveries", http.MethodPost, "/deliveries:replay", Operator, "Makes dead deliveries due again, each group in its order. Their attempts are counted anew.", s.replay)
 	register(s, "drop-deliveries", http.MethodPost, "/deliveries:drop", Operator, "Gives deliveries up for good.", s.drop)
 	register(s, "edit-delivery", http.MethodPost, "/deliveries:edit", Operator,
@@ -179,6 +183,13 @@ func readCursor[K any](cursor string) (*K, error) {
 
 type deliveryQuery struct {
 	ID    string `path:"id" doc:"The id of the message, or the one that an edit gave it."`
+	Sink  string `query:"sink"`
+	Table string `query:"table"`
+}
+
+// deliveryByID is a deliveryQuery whose id is no part of the path.
+type deliveryByID struct {
+	ID    string `query:"id" required:"true" minLength:"1"`
 	Sink  string `query:"sink"`
 	Table string `query:"table"`
 }

@@ -68,6 +68,7 @@ type server struct {
 	slots, checks chan struct{}
 	share         share
 	summaries     *summaries
+	watching      names // live tails
 }
 
 // New returns a handler of everything below Prefix.
@@ -105,7 +106,7 @@ func register[In, Out any](s *server, id, method, path string, role Role, about 
 	if method == http.MethodPost {
 		op.DefaultStatus = http.StatusAccepted
 	}
-	if strings.Contains(path, "{") {
+	if strings.Contains(path, "{") || path == "/delivery" {
 		op.Errors = append(op.Errors, http.StatusNotFound)
 	}
 	huma.Register(s.api, op, do)

@@ -130,7 +130,7 @@ func (c *Client) AllNewest(ctx context.Context, sel checkpoint.Selection, during
 // Whole is operate.Operator's. It asks for one message after the other.
 func (c *Client) Whole(ctx context.Context, sel checkpoint.Selection) (list []store.Listed, more bool, err error) {
 	for _, id := range sel.IDs {
-		q := url.Values{}
+		q := url.Values{"id": {id}}
 		if sel.Sink != "" {
 			q.Set("sink", sel.Sink)
 		}
@@ -138,7 +138,7 @@ func (c *Client) Whole(ctx context.Context, sel checkpoint.Selection) (list []st
 			q.Set("table", sel.Table)
 		}
 		var answer struct{ Deliveries []view.Message }
-		if err := c.get(ctx, "/deliveries/"+url.PathEscape(id), q, &answer); err != nil {
+		if err := c.get(ctx, "/delivery", q, &answer); err != nil {
 			if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound {
 				continue // the caller tells which are missing
 			}

@@ -53,6 +53,7 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /failures", s.in((*visit).failuresPage))
 	mux.HandleFunc("GET /deliveries", s.in((*visit).deliveriesPage))
 	mux.HandleFunc("GET /messages/{id}", s.in((*visit).messagePage))
+	mux.HandleFunc("GET /message", s.in((*visit).messagePage)) // also of an id that no path can hold, such as ..
 	mux.HandleFunc("GET /groups", s.in((*visit).groupsPage))
 	mux.HandleFunc("GET /sinks", s.in((*visit).sinksPage))
 	mux.HandleFunc("GET /source", s.in((*visit).sourcePage))

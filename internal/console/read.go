@@ -248,10 +248,15 @@ type messageData struct {
 
 func (v *visit) messagePage() {
 	id := v.r.PathValue("id")
+	if id == "" {
+		id = v.r.URL.Query().Get("id")
+	}
 	d := messageData{ID: id, Sink: v.r.URL.Query().Get("sink"), Table: v.r.URL.Query().Get("table")}
 	if v.reads() {
 		var found messagesAnswer
-		if err := v.get("/deliveries/"+url.PathEscape(id), v.picked("sink", "table"), &found); err != nil {
+		q := v.picked("sink", "table")
+		q.Set("id", id)
+		if err := v.get("/delivery", q, &found); err != nil {
 			v.failed(err)
 			return
 		}

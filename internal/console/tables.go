@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/url"
 	"strconv"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 
 // messageLink leads to the page of a delivery's message.
 func messageLink(d *view.Delivery) g.Node {
-	return link("/messages/"+url.PathEscape(d.ID)+query("sink", d.Sink, "table", d.Table), d.ID)
+	return link("/message"+query("id", d.ID, "sink", d.Sink, "table", d.Table), d.ID)
 }
 
 func deliveryTable(list []view.Delivery) g.Node {
@@ -139,7 +138,7 @@ func outcome(a *api.Asked) g.Node {
 	}
 	all = append(all, g.Text(said))
 	if a.NewID != "" {
-		all = append(all, g.Text("; new id "), link("/messages/"+url.PathEscape(a.NewID), a.NewID))
+		all = append(all, g.Text("; new id "), link("/message"+query("id", a.NewID), a.NewID))
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailbox/tailbox/cmd/tailbox/cli"
 	"github.com/tailbox/tailbox/internal/config"
+	"github.com/tailbox/tailbox/relay"
 	"github.com/tailbox/tailbox/source/mongo/conn"
 	"github.com/tailbox/tailbox/source/mysql/server"
 	"github.com/tailbox/tailbox/source/postgres/session"
@@ -52,6 +53,11 @@ func pipelineOf(c *config.Config, file *config.File, out io.Writer) (*Pipeline, 
 	p.readSinks(out)
 	p.readURLs(file)
 	p.checkAlerts(file)
+	if n := len(c.Sinks); n > 0 { // without any, the configuration has said so
+		if err := relay.CountSinks(n); err != nil {
+			file.Add([]string{"sinks"}, "", strings.TrimPrefix(err.Error(), "relay: "))
+		}
+	}
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
