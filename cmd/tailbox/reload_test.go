@@ -155,7 +155,7 @@ func TestReloadOfTheFirstToken(t *testing.T) {
 	r, _ := newEndpointRig(t)
 	hangups := make(chan struct{})
 	r.hangups = func() <-chan struct{} { return hangups }
-	a := newAPIRigOn(t, r, strings.Replace(apiConfig, "tokens:", "ours:", 1))
+	a := newAPIRigOn(t, r, strings.Replace(strings.Replace(apiConfig, "  send: true\n", "", 1), "tokens:", "ours:", 1))
 	a.change("ours:", "tokens:")
 	text, err := os.ReadFile(r.file)
 	if err != nil {
