@@ -36,7 +36,7 @@ func newConfigShow() *cli.Command {
 			if err != nil {
 				return err
 			}
-			text, err := t.Effective(ctx)
+			text, err := t.Configuration(ctx)
 			if err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ func newStatus() *cli.Command {
 			if err != nil {
 				return err
 			}
-			r, err := t.Status(ctx, sh)
+			r, err := t.Status(ctx)
 			if err != nil {
 				return err
 			}

@@ -62,8 +62,8 @@ func New(address, tokenFile string) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
 }
 
-// Open reports whether the token can be read on its way: it goes to another machine without TLS.
-func (c *Client) Open() bool {
+// Exposed reports whether the token can be read on its way: it goes to another machine without TLS.
+func (c *Client) Exposed() bool {
 	if c.base.Scheme == "https" || c.base.Hostname() == "localhost" {
 		return false
 	}

@@ -269,16 +269,11 @@ func (c *Client) Status(ctx context.Context) (*report.Status, error) {
 	if err := c.get(ctx, "/pipeline", nil, &answer); err != nil {
 		return nil, err
 	}
-	var sinks struct{ Sinks []report.SinkCount }
-	if err := c.get(ctx, "/sinks", nil, &sinks); err != nil {
-		return nil, err
-	}
 	var of report.Report
 	var whole any
 	if err := errors.Join(json.Unmarshal(answer.Status, &of), json.Unmarshal(answer.Status, &whole)); err != nil {
 		return nil, fmt.Errorf("ask %s: its status cannot be read: it is a relay of another version: %w", c.Address(), err)
 	}
-	of.Sinks = sinks.Sinks
 	s := report.NewStatus(&of, whole)
 	s.Running, s.Relay, s.Source = answer.Running, answer.Relay, answer.Source
 	for _, l := range answer.Log {

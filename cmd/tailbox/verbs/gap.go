@@ -56,7 +56,7 @@ func NewAcceptGap() *cli.Command {
 			v := &verb{request: checkpoint.Request{Verb: checkpoint.VerbAcceptGap, Reason: why, Selection: checkpoint.Selection{From: gap.From}},
 				noWait: noWait, done: func(int) string { return "the gap is accepted" },
 				later: "no relay is running, so the next tailbox run does it. Unless the slot holds what follows the gap, it goes on from the log's end as it is then: start it soon"}
-			return v.perform(ctx, sh, &Target{desk: db.Operator(), of: p, db: db})
+			return v.perform(ctx, sh, ofConfig(p, db, sh))
 		},
 	}
 }

@@ -202,11 +202,11 @@ func (f *sinkFlag) fits(ctx context.Context, t *Target, v checkpoint.Verb) error
 	if unknown == nil || v == checkpoint.VerbHold {
 		return unknown
 	}
-	held, err := t.held(ctx)
+	st, err := t.Status(ctx)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(held, func(lane checkpoint.Lane) bool { return lane.Sink == f.name }) {
+	if slices.ContainsFunc(st.Held, func(lane checkpoint.Lane) bool { return lane.Sink == f.name }) {
 		return nil
 	}
 	return unknown

@@ -122,7 +122,7 @@ func sinksOf(ctx context.Context, t *Target, sel checkpoint.Selection) ([]string
 	if _, limited := sel.AtSink(); limited {
 		return found, nil
 	}
-	names, err := t.sinks(ctx)
+	names, err := t.Sinks(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -172,9 +172,8 @@ func tableNamed(ctx context.Context, t *Target, command, value string) (string, 
 		read := strings.TrimPrefix(outbox.Table{Schema: schema, Name: name}.String(), ".")
 		spellings = slices.Compact([]string{read, value})
 	}
-	tables, known := t.tables()
 	for _, spelling := range spellings {
-		if slices.ContainsFunc(tables, func(t outbox.Table) bool { return called(&t, spelling) }) {
+		if slices.ContainsFunc(t.tables, func(t outbox.Table) bool { return called(&t, spelling) }) {
 			return spelling, nil
 		}
 		left, _, err := t.Parked(ctx, checkpoint.Selection{Table: spelling, States: anyState()}, 1)
@@ -182,12 +181,12 @@ func tableNamed(ctx context.Context, t *Target, command, value string) (string, 
 			return spelling, err
 		}
 	}
-	if !known {
+	if t.tables == nil {
 		return spellings[0], nil // nothing of it is parked, which is no error if the configuration has it
 	}
-	names := make([]string, len(tables))
-	for i := range tables {
-		names[i] = strings.TrimPrefix(tables[i].String(), ".")
+	names := make([]string, len(t.tables))
+	for i := range t.tables {
+		names[i] = strings.TrimPrefix(t.tables[i].String(), ".")
 	}
 	return "", cli.WrongUsage("%s: nothing is parked of a table %q: the configuration has %s", command, value, strings.Join(names, ", "))
 }

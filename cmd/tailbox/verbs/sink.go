@@ -42,7 +42,7 @@ func newSinkVerb(verbName checkpoint.Verb) *cli.Command {
 				return err
 			}
 			if len(names) == 0 {
-				known, err := t.sinks(ctx)
+				known, err := t.Sinks(ctx)
 				if err != nil {
 					return err
 				}
@@ -78,7 +78,7 @@ func newSinkList() *cli.Command {
 			if err := knowSinks(ctx, t, "sink list", names); err != nil {
 				return err
 			}
-			r, err := t.Status(ctx, sh)
+			r, err := t.Status(ctx)
 			if err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func knowSinks(ctx context.Context, t *Target, command string, names []string) e
 	if len(names) == 0 {
 		return nil
 	}
-	known, err := t.sinks(ctx)
+	known, err := t.Sinks(ctx)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tailbox/tailbox/checkpoint"
@@ -16,7 +17,7 @@ import (
 	"github.com/tailbox/tailbox/source/store/report"
 )
 
-// A desk is where operators look and ask: the database, or the API of a relay. The methods are those of operate.Operator.
+// A desk is where operators look and ask: the database, or the API of a relay. But for the last three, the methods are those of operate.Operator.
 type desk interface {
 	Ask(ctx context.Context, r *checkpoint.Request) (id int64, err error)
 	Wait(ctx context.Context, id int64) (*store.RequestResult, error)
@@ -27,7 +28,29 @@ type desk interface {
 	AllNewest(ctx context.Context, sel checkpoint.Selection, during operate.Span, limit int) (list []store.Listed, more bool, err error)
 	Whole(ctx context.Context, sel checkpoint.Selection) (list []store.Listed, more bool, err error)
 	Lanes(ctx context.Context, sel checkpoint.Selection, limit int) ([]operate.WaitingLane, error)
+	// Status reads the status, with every sink of the configuration in it. Sinks names those, and Configuration is YAML with secrets masked.
+	Status(ctx context.Context) (*report.Status, error)
+	Sinks(ctx context.Context) ([]string, error)
+	Configuration(ctx context.Context) (string, error)
 }
+
+// database is the desk of those who have the configuration.
+type database struct {
+	operate.Operator
+	of *pipeline.Pipeline
+	sh *cli.Shell
+}
+
+// Status implements desk.
+func (d *database) Status(ctx context.Context) (*report.Status, error) {
+	return pipeline.ReadStatus(ctx, d.sh, d.of)
+}
+
+// Sinks implements desk.
+func (d *database) Sinks(context.Context) ([]string, error) { return d.of.Config.Router.Sinks(), nil }
+
+// Configuration implements desk.
+func (d *database) Configuration(context.Context) (string, error) { return d.of.Effective, nil }
 
 // Names of the variables that stand for --server and --token-file.
 const (
@@ -52,11 +75,17 @@ func (w *Where) serverFlags(fs *flag.FlagSet) {
 // A Target is the pipeline that a command works on.
 type Target struct {
 	desk
-	// of is its configuration; nil if a relay is asked.
-	of *pipeline.Pipeline
-	db operate.Database
-	// relay is nil if the database is asked.
-	relay *client.Client
+	// tables are the outbox tables of the configuration; nil if a relay is asked, which does not list them.
+	tables []outbox.Table
+}
+
+// ofConfig is the target that a configuration describes.
+func ofConfig(p *pipeline.Pipeline, db operate.Database, sh *cli.Shell) *Target {
+	tables := slices.Clone(p.Config.Source.Tables)
+	if prefix := p.Config.Source.Messages; prefix != "" {
+		tables = append(tables, outbox.LogMessageTable(prefix))
+	}
+	return &Target{&database{db.Operator(), p, sh}, tables}
 }
 
 // Open finds the pipeline. The command line counts before the environment.
@@ -66,14 +95,13 @@ func (w *Where) Open(ctx context.Context, sh *cli.Shell) (*Target, error) {
 		return nil, err
 	}
 	if relay != nil {
-		return &Target{desk: relay, relay: relay}, nil
+		return &Target{desk: relay}, nil
 	}
 	p, err := pipeline.Load(ctx, sh, w.file)
 	if err != nil {
 		return nil, err
 	}
-	db := p.Database(sh.Log(), nil)
-	return &Target{desk: db.Operator(), of: p, db: db}, nil
+	return ofConfig(p, p.Database(sh.Log(), nil), sh), nil
 }
 
 // dial returns a client of the relay that is named; nil if none is.
@@ -98,57 +126,8 @@ func (w *Where) dial(sh *cli.Shell) (*client.Client, error) {
 	if err != nil {
 		return nil, cli.WrongUsage("%w", err)
 	}
-	if relay.Open() {
+	if relay.Exposed() {
 		fmt.Fprintf(sh.Err, "tailbox: the token goes to %s without TLS, so that others can read it on its way: use https\n", relay.Address())
 	}
 	return relay, nil
-}
-
-// Status reads the status, with every sink of the configuration in it.
-func (t *Target) Status(ctx context.Context, sh *cli.Shell) (*report.Status, error) {
-	if t.relay != nil {
-		return t.relay.Status(ctx)
-	}
-	return pipeline.ReadStatus(ctx, sh, t.of)
-}
-
-// Effective is the configuration as YAML, with secrets masked.
-func (t *Target) Effective(ctx context.Context) (string, error) {
-	if t.relay != nil {
-		return t.relay.Configuration(ctx)
-	}
-	return t.of.Effective, nil
-}
-
-// sinks names the sinks of the configuration.
-func (t *Target) sinks(ctx context.Context) ([]string, error) {
-	if t.relay != nil {
-		return t.relay.Sinks(ctx)
-	}
-	return t.of.Config.Router.Sinks(), nil
-}
-
-// held lists what operators hold.
-func (t *Target) held(ctx context.Context) ([]checkpoint.Lane, error) {
-	read := func(ctx context.Context) (*report.Status, error) { return t.db.Status(ctx) }
-	if t.relay != nil {
-		read = t.relay.Status
-	}
-	st, err := read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return st.Held, nil
-}
-
-// tables are the outbox tables of the configuration; known is false if a relay is asked, which does not list them.
-func (t *Target) tables() (tables []outbox.Table, known bool) {
-	if t.of == nil {
-		return nil, false
-	}
-	tables = append(tables, t.of.Config.Source.Tables...)
-	if prefix := t.of.Config.Source.Messages; prefix != "" {
-		tables = append(tables, outbox.LogMessageTable(prefix))
-	}
-	return tables, true
 }
